@@ -1,0 +1,40 @@
+// The collective algorithms, each a pure function from (rank, world size, count, ...) to that rank's Schedule, and the
+// rule that picks one.
+//
+// Thread-safety: pure functions. Nothing here throws but select(), as stated there.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include <tutti/comm/base/types.h>
+#include <tutti/comm/schedule/schedule.h>
+
+namespace tutti::comm::algorithms {
+
+/// One collective as one rank sees it. `count` is per rank (schedule.h); `root` matters where the operation has one.
+struct Problem {
+  OpKind op = OpKind::AllReduce;
+  int rank = 0;
+  int world_size = 1;
+  std::size_t count = 0;
+  int root = 0;
+  std::size_t segment_count = 0;  // largest number of elements a step should move at once; 0 = no limit
+};
+
+Schedule ring_all_reduce(const Problem& problem);                // ring.cc
+Schedule ring_all_gather(const Problem& problem);
+Schedule recursive_doubling_all_reduce(const Problem& problem);  // recursive_doubling.cc, any world size
+Schedule recursive_doubling_all_gather(const Problem& problem);  // any world size
+Schedule binomial_broadcast(const Problem& problem);             // binomial.cc
+Schedule binomial_reduce(const Problem& problem);
+Schedule binomial_gather(const Problem& problem);
+Schedule binomial_scatter(const Problem& problem);
+Schedule dissemination_barrier(const Problem& problem);          // dissemination.cc
+
+/// Picks the algorithm for `problem` (element size `element_bytes`) and builds the schedule. `name` is "" (by size) or
+/// one of "ring", "recursive_doubling", "binomial", "dissemination". A name that exists but does not implement this
+/// operation falls back to the choice by size; a name that does not exist throws InvalidArgument listing the known ones.
+Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name = "");
+
+}  // namespace tutti::comm::algorithms

@@ -1,0 +1,55 @@
+#include <tutti/comm/base/log.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+
+namespace tutti::comm {
+namespace {
+
+LogLevel threshold_from_environment() {
+  const char* value = std::getenv("TUTTI_LOG");
+  const std::string_view text = value ? value : "warn";
+  if (text == "error") return LogLevel::Error;
+  if (text == "info") return LogLevel::Info;
+  if (text == "debug") return LogLevel::Debug;
+  return LogLevel::Warn;
+}
+
+void write_to_stderr(LogLevel level, std::string_view line) {
+  static const auto start = std::chrono::steady_clock::now();
+  static const LogLevel threshold = threshold_from_environment();
+  if (level > threshold) return;
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  std::fprintf(stderr, "[tutti +%.3fs %c] %.*s\n", seconds, "EWID"[static_cast<int>(level)],
+               static_cast<int>(line.size()), line.data());
+}
+
+struct SinkHolder {
+  std::mutex mutex;
+  LogSink sink = write_to_stderr;
+};
+
+SinkHolder& holder() {
+  static SinkHolder instance;
+  return instance;
+}
+
+}  // namespace
+
+void set_log_sink(LogSink sink) {
+  std::lock_guard lock(holder().mutex);
+  holder().sink = sink ? std::move(sink) : LogSink(write_to_stderr);
+}
+
+void log(LogLevel level, std::string_view line) {
+  LogSink sink;
+  {
+    std::lock_guard lock(holder().mutex);
+    sink = holder().sink;
+  }
+  sink(level, line);
+}
+
+}  // namespace tutti::comm

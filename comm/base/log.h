@@ -1,0 +1,23 @@
+// Where comm's few log lines go. comm prints nothing by itself when all is well.
+//
+// Thread-safety: all functions may be called from any thread. The sink is the one process-wide setting of comm; it is
+// replaced as a whole and must itself be thread-safe.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace tutti::comm {
+
+enum class LogLevel { Error, Warn, Info, Debug };
+
+using LogSink = std::function<void(LogLevel, std::string_view line)>;
+
+/// Replaces the sink; an empty function restores the default, which writes levels up to TUTTI_LOG (error, warn, info,
+/// debug; default warn) to stderr as one line "[tutti +1.234s W] ...".
+void set_log_sink(LogSink sink);
+
+void log(LogLevel level, std::string_view line);
+
+}  // namespace tutti::comm

@@ -1,0 +1,67 @@
+// The closed vocabulary of comm: element types, reduction operators and untyped buffers.
+//
+// Everything here is a value; the functions are pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace tutti::comm {
+
+enum class DType : std::uint8_t { Float32, Float64, Int32, Int64, UInt8 };
+
+std::size_t size_of(DType dtype);
+std::string_view name(DType dtype);  // "float32", ...
+
+enum class ReduceOp : std::uint8_t { Sum, Avg, Prod, Min, Max };
+
+std::string_view name(ReduceOp op);  // "sum", ...
+
+/// The operations a group performs, as they appear in messages, traces and error texts.
+enum class OpKind : std::uint8_t { Broadcast, Reduce, AllReduce, Gather, AllGather, Scatter, Barrier, Send, Recv };
+
+std::string_view name(OpKind op);  // "all_reduce", ...
+
+/// A non-owning view of `count` elements. The memory belongs to the caller and must live until the operation is done.
+struct Buffer {
+  void* data = nullptr;
+  std::size_t count = 0;
+  DType dtype = DType::Float32;
+
+  std::size_t nbytes() const { return count * size_of(dtype); }
+};
+
+/// The same, read only: what a collective never writes.
+struct ConstBuffer {
+  const void* data = nullptr;
+  std::size_t count = 0;
+  DType dtype = DType::Float32;
+
+  ConstBuffer() = default;
+  ConstBuffer(const void* d, std::size_t n, DType t) : data(d), count(n), dtype(t) {}
+  ConstBuffer(const Buffer& b) : data(b.data), count(b.count), dtype(b.dtype) {}  // NOLINT: implicit by design
+
+  std::size_t nbytes() const { return count * size_of(dtype); }
+};
+
+/// Compile-time map from C++ type to DType; a type that is not listed does not compile.
+template <typename T>
+struct DTypeOf;
+template <> struct DTypeOf<float> { static constexpr DType value = DType::Float32; };
+template <> struct DTypeOf<double> { static constexpr DType value = DType::Float64; };
+template <> struct DTypeOf<std::int32_t> { static constexpr DType value = DType::Int32; };
+template <> struct DTypeOf<std::int64_t> { static constexpr DType value = DType::Int64; };
+template <> struct DTypeOf<std::uint8_t> { static constexpr DType value = DType::UInt8; };
+
+template <typename T>
+Buffer buffer(std::span<T> values) {
+  return {values.data(), values.size(), DTypeOf<T>::value};
+}
+template <typename T>
+ConstBuffer const_buffer(std::span<T> values) {
+  return {values.data(), values.size(), DTypeOf<std::remove_const_t<T>>::value};
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,88 @@
+// The authenticated handshake that opens every connection: store and data, all transports that use sockets.
+//
+// Pure state machines over fixed-size messages: no I/O, no clock, no allocation from received lengths. Both sides prove
+// the job secret by HMAC-SHA256 over both nonces and the hello before anything else is said (challenge-response, so a
+// recorded conversation cannot be replayed):
+//
+//   client -> server   hello      magic, version, identity, client nonce
+//   server -> client   challenge  server nonce, HMAC(secret, "server" | hello | server nonce)
+//   client -> server   proof      HMAC(secret, "client" | hello | server nonce)
+//   server -> client   verdict    status, text (which of job id, world size, group differs, with both values)
+//
+// Byte layout: wire_format.md. Thread-safety: one object belongs to one connection.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tutti::comm {
+
+enum class ConnectionKind : std::uint8_t { Store = 1, Collective = 2, PointToPoint = 3 };
+
+/// Who opens the connection. rank and world_size are -1 for a client that is no rank (a launcher, a tool).
+struct PeerIdentity {
+  ConnectionKind kind = ConnectionKind::Store;
+  std::int32_t rank = -1;
+  std::int32_t world_size = -1;
+  std::uint32_t pid = 0;
+  std::uint64_t job = 0;    // identity_hash(job id)
+  std::uint64_t group = 0;  // identity_hash(group name); 0 for the store
+};
+
+/// First 8 bytes of SHA-256, little endian.
+std::uint64_t identity_hash(std::string_view text);
+
+inline constexpr std::size_t kHelloBytes = 80;
+inline constexpr std::size_t kChallengeBytes = 64;
+inline constexpr std::size_t kProofBytes = 32;
+inline constexpr std::size_t kVerdictBytes = 256;
+
+/// The connecting side. Send hello(); feed the challenge, send the proof it returns; feed the verdict.
+class ClientHandshake {
+ public:
+  ClientHandshake(const PeerIdentity& self, std::string_view job_secret);
+
+  std::array<std::byte, kHelloBytes> hello() const { return hello_; }
+
+  /// Throws Unauthorized if the server does not know our secret, Protocol if these are no challenge bytes.
+  std::array<std::byte, kProofBytes> answer(std::span<const std::byte, kChallengeBytes> challenge) const;
+
+  /// Throws Unauthorized with the server's text if it refused us.
+  void finish(std::span<const std::byte, kVerdictBytes> verdict) const;
+
+ private:
+  std::string secret_;
+  std::array<std::byte, kHelloBytes> hello_{};
+};
+
+/// The accepting side. Feed the hello, send the challenge; feed the proof, send the verdict; then ask accepted().
+class ServerHandshake {
+ public:
+  /// `self` is what the peer must agree with: kind, job, group and world_size (a peer or a self with world_size -1 agrees
+  /// with any).
+  ServerHandshake(const PeerIdentity& self, std::string_view job_secret);
+
+  /// Throws Protocol, quoting the first bytes in hex, if these are not the bytes of a Tutti hello of this version.
+  std::array<std::byte, kChallengeBytes> challenge(std::span<const std::byte, kHelloBytes> hello);
+
+  std::array<std::byte, kVerdictBytes> verdict(std::span<const std::byte, kProofBytes> proof);
+
+  bool accepted() const { return accepted_; }
+  const PeerIdentity& peer() const { return peer_; }        // meaningful after challenge()
+  const std::string& refusal() const { return refusal_; }   // why, after a verdict that refused
+
+ private:
+  PeerIdentity self_;
+  std::string secret_;
+  std::array<std::byte, kHelloBytes> hello_{};
+  std::array<std::byte, 32> nonce_{};
+  PeerIdentity peer_;
+  bool accepted_ = false;
+  std::string refusal_;
+};
+
+}  // namespace tutti::comm

@@ -1,0 +1,43 @@
+// World: who am I in this job, and where do the ranks meet?
+//
+// Values; detect() reads the environment it is given and nothing else.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace tutti::comm {
+
+/// Looks up one environment variable; tests pass their own.
+using Environment = std::function<std::optional<std::string>(const std::string& name)>;
+Environment process_environment();
+
+/// What the caller knows already; each value that is set wins over the environment. Setting an option to another value
+/// than the environment's is an error that prints both.
+struct WorldOptions {
+  std::optional<int> rank;
+  std::optional<int> world_size;
+  std::optional<std::string> master_addr;
+  std::optional<int> master_port;
+};
+
+struct World {
+  int rank = 0;
+  int world_size = 1;
+  int local_rank = 0;
+  int local_world_size = 1;
+  std::string master_addr;        // where the store server is; empty in a world of one
+  std::uint16_t master_port = 0;
+  std::string job_id;             // TUTTI_JOB_ID, else "default"
+  std::string job_secret;         // TUTTI_JOB_SECRET; see job_secret.h for where it comes from otherwise
+  bool launcher_owns_store = false;  // TUTTI_STORE_OWNER=launcher: rank 0 must not start a server
+  std::string detected_from;      // "explicit options", "RANK, WORLD_SIZE, ... in the environment", "nothing: one rank"
+
+  /// Order: explicit options; RANK/WORLD_SIZE/LOCAL_RANK/LOCAL_WORLD_SIZE/MASTER_ADDR/MASTER_PORT; a world of one.
+  /// Throws InvalidArgument for a half-set, contradictory or unparsable environment; the text lists what was found.
+  static World detect(const WorldOptions& options = {}, const Environment& environment = process_environment());
+};
+
+}  // namespace tutti::comm

@@ -1,0 +1,128 @@
+// ProcessGroup: the ranks of a job, and everything they can do together.
+//
+// Ordering contract: every rank calls the same collectives in the same order with the same counts, types, operators and
+// roots; that is the only way calls can be matched. A call that differs is reported as Error{Mismatch} with both sides'
+// values before a byte is reduced. Point-to-point messages travel on lanes of their own and may be mixed in freely.
+//
+// Threads: one thread at a time issues operations on a group; Work handles may be waited for from any thread. Use several
+// groups for several threads. Synchronous collectives run on the caller's thread when nothing is queued; asynchronous
+// ones are finished by a helper thread, or by the thread that waits for them, whichever comes first.
+//
+// Failure: every operation ends by its deadline. The first error poisons the group: this and every later call, on every
+// rank, throws with the same first cause. Recovery is a new group. A forked child that touches a group gets an error.
+//
+// Ownership: buffers belong to the caller and must live until the call returns or the Work is complete. On failure the
+// contents of output buffers are unspecified; inputs are never written.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+
+#include <tutti/comm/base/types.h>
+#include <tutti/comm/bootstrap/world.h>
+#include <tutti/comm/store/store.h>
+#include <tutti/comm/work.h>
+
+namespace tutti::comm {
+
+class Transport;
+class InprocNetwork;
+
+inline constexpr int kAnySource = -1;
+
+struct ProcessGroupOptions {
+  std::string name = "world";                          // ranks of one group give the same name
+  std::chrono::milliseconds timeout{std::chrono::minutes(5)};  // deadline of each operation, and of forming the group
+  std::chrono::milliseconds report_after{5000};        // a longer wait logs one line "waiting for ..."
+  std::string algorithm;                               // "", "ring", "recursive_doubling", "binomial"; "" = TUTTI_ALGO, else chosen by size
+  std::string bind_address;                            // "" = the address of the route that reached the store
+  std::size_t segment_bytes = 256 * 1024;              // unit of overlap inside one message
+};
+
+class ProcessGroup {
+ public:
+  /// Forms the group described by `world`: connects to the store (rank 0 starts it unless the launcher did), publishes
+  /// this rank's address, and waits for all ranks. A world of one opens no socket.
+  /// Throws Timeout naming the ranks that did not come, Unauthorized, System (address in use, ...).
+  static std::unique_ptr<ProcessGroup> connect(const World& world, ProcessGroupOptions options = {});
+
+  /// A group over an existing transport; `store` carries failure notices and may be shared.
+  ProcessGroup(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport, ProcessGroupOptions options);
+  ~ProcessGroup();  // without shutdown(): abort; bounded, never throws
+  ProcessGroup(const ProcessGroup&) = delete;
+  ProcessGroup& operator=(const ProcessGroup&) = delete;
+
+  int rank() const;
+  int world_size() const;
+  std::chrono::milliseconds timeout() const;
+
+  /// The store the group was formed with, for the caller's own keys; never null.
+  const std::shared_ptr<Store>& store() const;
+
+  // --- Collectives. `count` is in elements and equal on all ranks. Count 0 and a world of one work. -------------------
+
+  /// Root's `data` overwrites everybody else's.
+  void broadcast(Buffer data, int root);
+  Work broadcast_async(Buffer data, int root);
+
+  /// Root's `output` becomes the reduction of all inputs; other ranks pass an empty output, and their inputs are only read.
+  /// input and output may be the same memory at the root.
+  void reduce(ConstBuffer input, Buffer output, ReduceOp op, int root);
+  Work reduce_async(ConstBuffer input, Buffer output, ReduceOp op, int root);
+
+  /// In place. Afterwards all ranks hold the same bits. Avg of integers is refused (InvalidArgument).
+  void all_reduce(Buffer data, ReduceOp op = ReduceOp::Sum);
+  Work all_reduce_async(Buffer data, ReduceOp op = ReduceOp::Sum);
+
+  /// Root's `output` holds world_size blocks of input.count elements, in rank order; others pass an empty output.
+  void gather(ConstBuffer input, Buffer output, int root);
+  Work gather_async(ConstBuffer input, Buffer output, int root);
+
+  /// `output` holds world_size blocks of input.count elements, in rank order.
+  void all_gather(ConstBuffer input, Buffer output);
+  Work all_gather_async(ConstBuffer input, Buffer output);
+
+  /// Root's `input` holds world_size blocks of output.count elements; block r goes to rank r. Others pass an empty input.
+  void scatter(ConstBuffer input, Buffer output, int root);
+  Work scatter_async(ConstBuffer input, Buffer output, int root);
+
+  /// Returns when all ranks have called it.
+  void barrier();
+  Work barrier_async();
+
+  // --- Point-to-point. Messages between two ranks with equal tags arrive in the order they were sent. ------------------
+
+  /// Small messages (up to 64 KiB) are buffered and return at once; larger ones wait for the matching receive.
+  void send(ConstBuffer data, int destination, int tag = 0);
+  Work isend(ConstBuffer data, int destination, int tag = 0);
+
+  /// Waits for a message with `tag` from `source` (kAnySource: from anybody). Its type and exact count must be `data`'s
+  /// (Mismatch otherwise). Returns the sender's rank.
+  int recv(Buffer data, int source = kAnySource, int tag = 0);
+  Work irecv(Buffer data, int source = kAnySource, int tag = 0);
+
+  // --- Typed shorthands -------------------------------------------------------------------------------------------------
+
+  template <typename T>
+  void broadcast(std::span<T> data, int root) { broadcast(buffer(data), root); }
+  template <typename T>
+  void all_reduce(std::span<T> data, ReduceOp op = ReduceOp::Sum) { all_reduce(buffer(data), op); }
+  template <typename T>
+  void send(std::span<T> data, int destination, int tag = 0) { send(const_buffer(data), destination, tag); }
+  template <typename T>
+  int recv(std::span<T> data, int source = kAnySource, int tag = 0) { return recv(buffer(data), source, tag); }
+
+  /// Collective: waits until all ranks have finished their operations, then closes. Later calls throw Aborted.
+  void shutdown();
+
+  /// Poisons the group on all ranks with `reason`, naming this rank; pending operations end within a second.
+  void abort(const std::string& reason);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti::comm

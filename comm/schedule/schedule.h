@@ -1,0 +1,59 @@
+// Schedule: one rank's part of a collective, as data.
+//
+// An algorithm is a pure function that returns the Schedule of one rank. The executor runs it over any transport, the
+// checker proves it (checker.h). Offsets and counts are in elements, so that a schedule does not depend on the type.
+//
+// Rules that every schedule obeys (the checker enforces them):
+//  - The k-th Send from a to b matches the k-th Recv or RecvReduce at b from a, with the same count. Steps that talk to
+//    the same peer in the same direction are performed in the order of their indices.
+//  - `after` names earlier steps (smaller indices) that must be complete before this one may touch memory. A Send is
+//    complete when its source may be overwritten; everything else when its target holds the result.
+//  - Two steps that touch the same elements, one of them writing, are ordered by a chain of `after`.
+//  - Input is never written.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tutti::comm {
+
+enum class BufferId : std::uint8_t { Input, Output, Scratch };
+
+struct Slice {
+  BufferId buffer = BufferId::Output;
+  std::size_t offset = 0;
+  std::size_t count = 0;
+};
+
+struct Step {
+  enum class Kind : std::uint8_t {
+    Send,        // source -> peer
+    Recv,        // peer -> target
+    RecvReduce,  // target = target (+) what peer sends; or the other way round, see incoming_first
+    Copy,        // target = source
+    Reduce,      // target = target (+) source; or the other way round, see incoming_first
+  };
+
+  Kind kind = Kind::Send;
+  int peer = -1;
+  Slice source;
+  Slice target;
+  bool incoming_first = false;       // RecvReduce, Reduce: target = incoming (+) target
+  std::vector<std::uint32_t> after;  // indices of earlier steps
+};
+
+/// What each buffer means, per operation (n = count per rank, p = world size; "in" = filled by the caller):
+///   broadcast   Output[n]: in at the root                 all_reduce  Output[n]: in, in place
+///   reduce      Input[n]; Output[n] at the root           gather      Input[n]; Output[p*n] at the root
+///   all_gather  Input[n]; Output[p*n]                     scatter     Input[p*n] at the root; Output[n]
+///   barrier     no memory; messages of count 0
+/// Input and Output may be the same memory where the public API says so; copies onto themselves are skipped.
+struct Schedule {
+  std::string algorithm;  // "ring", "recursive_doubling", ...
+  std::vector<Step> steps;
+  std::size_t scratch_count = 0;
+};
+
+}  // namespace tutti::comm

@@ -1,0 +1,51 @@
+// TcpStore: client of a TcpStoreServer on another process or host.
+//
+// One connection, opened and authenticated (bootstrap/handshake.h) by the constructor; a second one is opened on demand
+// for a thread that would otherwise stand behind another thread's wait. The destructor says goodbye, so that the server
+// can tell an orderly end from a lost rank. Thread-safety and deadlines: as Store.
+#pragma once
+
+#include <memory>
+
+#include <tutti/comm/store/store.h>
+
+namespace tutti::comm {
+
+struct TcpStoreOptions {
+  std::string host;
+  std::uint16_t port = 0;
+  std::string job_id = "default";
+  std::string job_secret;
+  int rank = -1;        // -1: not a rank
+  int world_size = -1;
+};
+
+class TcpStore final : public Store {
+ public:
+  /// Retries a refused or unreachable address with back-off until `deadline`. Throws Timeout listing the attempts, or
+  /// Unauthorized at once.
+  TcpStore(const TcpStoreOptions& options, Deadline deadline);
+  ~TcpStore() override;
+
+  /// The local address of the connection to the server: the address that other ranks can reach this one by.
+  std::string local_address() const;
+
+  void set(std::string_view key, std::string_view value, Deadline deadline) override;
+  std::string get(std::string_view key, Deadline deadline) override;
+  void wait(std::span<const std::string> keys, Deadline deadline) override;
+  std::int64_t add(std::string_view key, std::int64_t delta, Deadline deadline) override;
+  std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired,
+                          Deadline deadline) override;
+  bool check(std::span<const std::string> keys, Deadline deadline) override;
+  bool delete_key(std::string_view key, Deadline deadline) override;
+  std::int64_t num_keys(Deadline deadline) override;
+  void append(std::string_view key, std::string_view value, Deadline deadline) override;
+  std::vector<std::string> multi_get(std::span<const std::string> keys, Deadline deadline) override;
+  void multi_set(std::span<const std::string> keys, std::span<const std::string> values, Deadline deadline) override;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti::comm

@@ -1,0 +1,45 @@
+// TcpStoreServer: holds the keys of a job and answers TcpStore clients.
+//
+// One thread, one event loop; a slow, hostile or half-open client stalls nobody. Nothing is read from a connection but
+// the fixed-size handshake until it has proved the job secret. Every length from the wire is checked against a limit
+// before memory is taken (key 8 KiB, value 64 MiB, 128 Ki keys a call).
+//
+// When a client that is a rank goes away without saying goodbye, the server sets the key "tutti/lost/<rank>" to a text
+// with its pid and address: that is how others learn at once that a process has died.
+//
+// Thread-safety: methods may be called from any thread. The destructor stops the loop and closes all connections.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace tutti::comm {
+
+struct TcpStoreServerOptions {
+  std::string bind_address = "127.0.0.1";  // exactly this address is bound, nothing wider; "" or "::" = all interfaces
+  std::uint16_t port = 0;                  // 0: the kernel picks one; read it back with port()
+  std::string job_id = "default";
+  std::string job_secret;
+  int world_size = -1;                     // -1: clients of any world size
+};
+
+class TcpStoreServer {
+ public:
+  /// Binds, listens and starts serving. Throws System if the address is taken; the text names the address and, where
+  /// the system tells, the process that holds it.
+  explicit TcpStoreServer(const TcpStoreServerOptions& options);
+  ~TcpStoreServer();
+  TcpStoreServer(const TcpStoreServer&) = delete;
+  TcpStoreServer& operator=(const TcpStoreServer&) = delete;
+
+  std::uint16_t port() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+inline constexpr char kLostKeyPrefix[] = "tutti/lost/";
+
+}  // namespace tutti::comm

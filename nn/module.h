@@ -1,0 +1,53 @@
+// Module: a function with named parameters, in PyTorch's naming: "0.weight", "fc1.bias", "layer1.0.conv1.weight".
+//
+// Ownership: a module owns its children (shared_ptr) and its parameters (Variable handles). Registration order is the
+// order of named_parameters() and is the same on every rank that builds the same model.
+// Thread-safety: none; one thread uses a model at a time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tutti/tensor/autograd/variable.h>
+
+namespace tutti::nn {
+
+using tensor::Tensor;
+using tensor::Variable;
+
+class Module {
+ public:
+  virtual ~Module() = default;
+
+  virtual Variable forward(const Variable& input) = 0;
+  virtual std::string describe() const = 0;  // "Linear(784, 50)"
+
+  /// Dotted names, depth first, in registration order.
+  std::vector<std::pair<std::string, Variable>> named_parameters() const;
+  /// State that is saved and broadcast but not trained (running statistics).
+  std::vector<std::pair<std::string, Tensor>> named_buffers() const;
+  std::int64_t parameter_count() const;
+  void zero_grad();
+
+  void train(bool on = true);  // recursively
+  bool is_training() const { return training_; }
+
+ protected:
+  Variable register_parameter(std::string name, Tensor initial);
+  Tensor register_buffer(std::string name, Tensor initial);
+  template <typename M>
+  std::shared_ptr<M> register_module(std::string name, std::shared_ptr<M> child) {
+    children_.emplace_back(std::move(name), child);
+    return child;
+  }
+
+ private:
+  std::vector<std::pair<std::string, Variable>> parameters_;
+  std::vector<std::pair<std::string, Tensor>> buffers_;
+  std::vector<std::pair<std::string, std::shared_ptr<Module>>> children_;
+  bool training_ = true;
+};
+
+}  // namespace tutti::nn

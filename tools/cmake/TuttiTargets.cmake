@@ -1,0 +1,60 @@
+# What every Tutti target shares: language level, warnings, sanitizers, include root, ccache.
+#
+#   tutti_library(comm SOURCES a.cc b.cc DEPENDS asio PUBLIC_DEPENDS ...)   -> target tutti_comm, alias tutti::comm
+#   tutti_program(name SOURCES ... DEPENDS ...)                            -> executable in bin/
+#   tutti_test(name SOURCES ... DEPENDS ... LABELS ...)                    -> one GoogleTest program, one ctest entry a case
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+endif()
+
+# Includes read <tutti/comm/...> in the tree as after installation: a link makes the source root look installed.
+file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/include")
+file(CREATE_LINK "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/include/tutti" SYMBOLIC)
+
+add_library(tutti_options INTERFACE)
+target_compile_features(tutti_options INTERFACE cxx_std_20)
+target_include_directories(tutti_options INTERFACE "${PROJECT_BINARY_DIR}/include")
+target_compile_options(tutti_options INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
+if(TUTTI_MARCH)
+  target_compile_options(tutti_options INTERFACE "-march=${TUTTI_MARCH}")
+endif()
+if(TUTTI_SANITIZE)
+  if(TUTTI_SANITIZE MATCHES "thread" AND TUTTI_SANITIZE MATCHES "address")
+    message(FATAL_ERROR "TUTTI_SANITIZE=${TUTTI_SANITIZE}: address and thread cannot be combined; use two build folders")
+  endif()
+  target_compile_options(tutti_options INTERFACE "-fsanitize=${TUTTI_SANITIZE}" -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(tutti_options INTERFACE "-fsanitize=${TUTTI_SANITIZE}")
+endif()
+find_package(Threads REQUIRED)
+target_link_libraries(tutti_options INTERFACE Threads::Threads)
+
+function(tutti_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PUBLIC_DEPENDS" ${ARGN})
+  add_library(tutti_${name} ${ARG_SOURCES})
+  add_library(tutti::${name} ALIAS tutti_${name})
+  target_link_libraries(tutti_${name} PUBLIC tutti_options ${ARG_PUBLIC_DEPENDS} PRIVATE ${ARG_DEPENDS})
+endfunction()
+
+function(tutti_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE tutti_options ${ARG_DEPENDS})
+endfunction()
+
+function(tutti_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE tutti_options ${ARG_DEPENDS} GTest::gtest GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()
