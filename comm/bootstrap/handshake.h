@@ -62,18 +62,20 @@ class ClientHandshake {
 /// The accepting side. Feed the hello, send the challenge; feed the proof, send the verdict; then ask accepted().
 class ServerHandshake {
  public:
-  /// `self` is what the peer must agree with: kind, job, group and world_size (a peer or a self with world_size -1 agrees
-  /// with any).
+  /// `self` is what the peer must agree with: kind, job, group and world_size (a peer or a self with world_size -1
+  /// agrees with any).
   ServerHandshake(const PeerIdentity& self, std::string_view job_secret);
 
   /// Throws Protocol, quoting the first bytes in hex, if these are not the bytes of a Tutti hello of this version.
   std::array<std::byte, kChallengeBytes> challenge(std::span<const std::byte, kHelloBytes> hello);
 
+  /// Answers any proof with a verdict to send; close the connection after one that refused. A challenge is good for one
+  /// proof. Nothing about job, group or sizes is told to a peer that has not proved the secret.
   std::array<std::byte, kVerdictBytes> verdict(std::span<const std::byte, kProofBytes> proof);
 
   bool accepted() const { return accepted_; }
-  const PeerIdentity& peer() const { return peer_; }        // meaningful after challenge()
-  const std::string& refusal() const { return refusal_; }   // why, after a verdict that refused
+  const PeerIdentity& peer() const { return peer_; }       // meaningful after challenge()
+  const std::string& refusal() const { return refusal_; }  // why, after a verdict that refused
 
  private:
   PeerIdentity self_;
@@ -81,6 +83,7 @@ class ServerHandshake {
   std::array<std::byte, kHelloBytes> hello_{};
   std::array<std::byte, 32> nonce_{};
   PeerIdentity peer_;
+  bool challenged_ = false;
   bool accepted_ = false;
   std::string refusal_;
 };
