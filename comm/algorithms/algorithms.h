@@ -1,14 +1,18 @@
 // The collective algorithms, each a pure function from (rank, world size, count, ...) to that rank's Schedule, and the
 // rule that picks one.
 //
+// A schedule has no messages of count 0 (but a barrier's), none to the rank itself, and no step that moves more than
+// segment_count elements. A collective of count 0 is therefore an empty schedule: no rank hears of another. A caller
+// that wants the ranks to meet, or to compare what they called, runs a barrier.
+//
 // Thread-safety: pure functions. Nothing here throws but select(), as stated there.
 #pragma once
 
-#include <cstddef>
-#include <string_view>
-
 #include <tutti/comm/base/types.h>
 #include <tutti/comm/schedule/schedule.h>
+
+#include <cstddef>
+#include <string_view>
 
 namespace tutti::comm::algorithms {
 
@@ -22,19 +26,21 @@ struct Problem {
   std::size_t segment_count = 0;  // largest number of elements a step should move at once; 0 = no limit
 };
 
-Schedule ring_all_reduce(const Problem& problem);                // ring.cc
+Schedule ring_all_reduce(const Problem& problem);  // ring.cc
 Schedule ring_all_gather(const Problem& problem);
 Schedule recursive_doubling_all_reduce(const Problem& problem);  // recursive_doubling.cc, any world size
 Schedule recursive_doubling_all_gather(const Problem& problem);  // any world size
-Schedule binomial_broadcast(const Problem& problem);             // binomial.cc
+Schedule bruck_all_gather(const Problem& problem);               // bruck.cc
+Schedule binomial_broadcast(const Problem& problem);             // binomial.cc, any root
 Schedule binomial_reduce(const Problem& problem);
 Schedule binomial_gather(const Problem& problem);
 Schedule binomial_scatter(const Problem& problem);
-Schedule dissemination_barrier(const Problem& problem);          // dissemination.cc
+Schedule dissemination_barrier(const Problem& problem);  // dissemination.cc
 
 /// Picks the algorithm for `problem` (element size `element_bytes`) and builds the schedule. `name` is "" (by size) or
-/// one of "ring", "recursive_doubling", "binomial", "dissemination". A name that exists but does not implement this
-/// operation falls back to the choice by size; a name that does not exist throws InvalidArgument listing the known ones.
+/// one of "ring", "recursive_doubling", "bruck", "binomial", "dissemination". A name that exists but does not implement
+/// this operation falls back to the choice by size; a name that does not exist throws InvalidArgument listing the known
+/// ones, and so do OpKind::Send and OpKind::Recv, which have no schedule.
 Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name = "");
 
 }  // namespace tutti::comm::algorithms

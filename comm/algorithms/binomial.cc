@@ -1,0 +1,128 @@
+// Binomial tree: broadcast, reduce, gather and scatter from or to any root in ceil(lg p) rounds.
+//
+// Idea: cut the ranks into a lower and an upper half. The root speaks for its half, the lowest rank of the other half
+// for that one; one message passes between the two; then each half does the same by itself. For p = 2^k and root 0 this
+// is the binomial tree. Unlike the textbook's tree over (rank - root) mod p, each subtree is an unbroken range of ranks
+// for every root: gather and scatter move one piece, and reduce keeps the order of the ranks.
+//
+// Nomenclature: p ranks, n elements per rank; parent, children and subtree sizes m as in binomial_tree.h.
+//   broadcast  from parent, to children, largest subtree first
+//   reduce     from children, smallest subtree first, to parent; the sum is built in Output (root) or Scratch
+//   gather     like reduce, but blocks are laid side by side; scatter is gather backwards
+// Messages are cut into segments; a segment is passed on as soon as it is there, so that a long vector is pipelined.
+//
+// Steps:          ceil(lg p) rounds
+// Bytes sent:     broadcast up to n lg p at the root, reduce n a rank (received: up to n lg p at the root),
+//                 gather mn, scatter (p - 1)n at the root, (m - 1)n elsewhere
+// Memory:         reduce Scratch[n], gather and scatter Scratch[mn], at ranks between root and leaves only
+// Determinism:    reduce computes lower (+) higher over neighbouring ranges: the operator need be associative only. The
+//                 bits of a floating point sum depend on p and the root.
+// Source:         Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and
+// experience.
+//                 CCPE 19 (2007), "minimum spanning tree" algorithms. https://doi.org/10.1002/cpe.1206
+#include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/comm/algorithms/binomial_tree.h>
+#include <tutti/comm/algorithms/builder.h>
+
+#include <ranges>
+
+namespace tutti::comm::algorithms {
+namespace {
+
+BinomialTree tree_of(const Problem& problem) { return binomial_tree(problem.rank, problem.world_size, problem.root); }
+
+/// The blocks of `ranks` in a buffer whose first block belongs to rank `origin`, as segments.
+std::vector<Range> blocks(const Problem& problem, const Subtree& ranks, int origin) {
+  const std::size_t n = problem.count;
+  return segments({static_cast<std::size_t>(ranks.first - origin) * n, static_cast<std::size_t>(ranks.size()) * n},
+                  problem.segment_count);
+}
+
+Subtree only(int rank) { return {rank, rank, rank + 1}; }
+
+}  // namespace
+
+Schedule binomial_broadcast(const Problem& problem) {
+  Builder b("binomial");
+  const BinomialTree tree = tree_of(problem);
+  for (const Range& part : segments({0, problem.count}, problem.segment_count)) {
+    Builder::After arrived;
+    if (tree.parent >= 0) arrived = {b.recv(tree.parent, out(part))};
+    for (const Subtree& child : tree.children) b.send(child.head, out(part), arrived);
+  }
+  return b.finish();
+}
+
+Schedule binomial_reduce(const Problem& problem) {
+  Builder b("binomial");
+  const BinomialTree tree = tree_of(problem);
+  const bool is_root = tree.parent < 0;
+  const bool is_leaf = !is_root && tree.children.empty();
+  for (const Range& part : segments({0, problem.count}, problem.segment_count)) {
+    if (is_leaf) {
+      b.send(tree.parent, in(part));
+      continue;
+    }
+    const Slice sum = is_root ? out(part) : scratch(part);
+    // Copied first, never added last: at the root Input and Output may be the same memory.
+    Builder::After done = {b.copy(sum, in(part))};
+    for (const Subtree& child : tree.children | std::views::reverse) {
+      done = {b.recv_reduce(child.head, sum, child.first < problem.rank, done)};
+    }
+    if (!is_root) b.send(tree.parent, sum, done);
+  }
+  return b.finish(is_root || is_leaf ? 0 : problem.count);
+}
+
+Schedule binomial_gather(const Problem& problem) {
+  Builder b("binomial");
+  const BinomialTree tree = tree_of(problem);
+  const auto own = segments({0, problem.count}, problem.segment_count);
+  if (tree.parent >= 0 && tree.children.empty()) {
+    for (const Range& part : own) b.send(tree.parent, in(part));
+    return b.finish();
+  }
+
+  const bool is_root = tree.parent < 0;
+  const int origin = is_root ? 0 : tree.own.first;
+  const auto place = [&](const Range& part) { return is_root ? out(part) : scratch(part); };
+  Fills fills;
+  const auto home = blocks(problem, only(problem.rank), origin);
+  for (std::size_t s = 0; s < own.size(); ++s) fills.add(home[s], b.copy(place(home[s]), in(own[s])));
+  for (const Subtree& child : tree.children | std::views::reverse) {
+    for (const Range& part : blocks(problem, child, origin)) fills.add(part, b.recv(child.head, place(part)));
+  }
+  if (is_root) return b.finish();
+  for (const Range& part : blocks(problem, tree.own, origin)) {
+    b.send(tree.parent, scratch(part), fills.touching(part));
+  }
+  return b.finish(static_cast<std::size_t>(tree.own.size()) * problem.count);
+}
+
+Schedule binomial_scatter(const Problem& problem) {
+  Builder b("binomial");
+  const BinomialTree tree = tree_of(problem);
+  const auto own = segments({0, problem.count}, problem.segment_count);
+  if (tree.parent >= 0 && tree.children.empty()) {
+    for (const Range& part : own) b.recv(tree.parent, out(part));
+    return b.finish();
+  }
+
+  const bool is_root = tree.parent < 0;
+  const int origin = is_root ? 0 : tree.own.first;
+  const auto place = [&](const Range& part) { return is_root ? in(part) : scratch(part); };
+  Fills fills;
+  if (!is_root) {
+    for (const Range& part : blocks(problem, tree.own, origin)) fills.add(part, b.recv(tree.parent, scratch(part)));
+  }
+  for (const Subtree& child : tree.children) {
+    for (const Range& part : blocks(problem, child, origin)) b.send(child.head, place(part), fills.touching(part));
+  }
+  const auto home = blocks(problem, only(problem.rank), origin);
+  for (std::size_t s = 0; s < own.size(); ++s) {
+    b.copy(out(own[s]), place(home[s]), fills.touching(home[s]));
+  }
+  return b.finish(is_root ? 0 : static_cast<std::size_t>(tree.own.size()) * problem.count);
+}
+
+}  // namespace tutti::comm::algorithms

@@ -1,0 +1,106 @@
+// Builder: the words in which the algorithms are written. Internal to comm/algorithms.
+//
+// Each call appends one step and returns its index, to be named in a later step's `after`.
+#pragma once
+
+#include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/comm/schedule/schedule.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tutti::comm::algorithms {
+
+/// Elements [offset, offset + count) of a buffer.
+struct Range {
+  std::size_t offset = 0;
+  std::size_t count = 0;
+};
+
+inline Slice in(Range range) { return {BufferId::Input, range.offset, range.count}; }
+inline Slice out(Range range) { return {BufferId::Output, range.offset, range.count}; }
+inline Slice scratch(Range range) { return {BufferId::Scratch, range.offset, range.count}; }
+
+/// Part `index` of `count` elements cut into `parts` parts whose sizes differ by at most one, longer ones first. Parts
+/// are empty where count < parts.
+inline Range chunk_of(std::size_t count, int parts, int index) {
+  const auto n = static_cast<std::size_t>(parts);
+  const auto i = static_cast<std::size_t>(index);
+  const std::size_t rest = count % n;
+  return {count / n * i + std::min(i, rest), count / n + (i < rest ? 1 : 0)};
+}
+
+/// `range` cut into pieces of at most `segment_count` elements (0 = no limit); none if it is empty. Both ends of a
+/// message cut it alike because its length is all that counts.
+inline std::vector<Range> segments(Range range, std::size_t segment_count) {
+  std::vector<Range> result;
+  const std::size_t step = segment_count == 0 ? range.count : segment_count;
+  for (std::size_t done = 0; done < range.count; done += step) {
+    result.push_back({range.offset + done, std::min(step, range.count - done)});
+  }
+  return result;
+}
+
+class Builder {
+ public:
+  using Index = std::uint32_t;
+  using After = std::vector<Index>;
+
+  explicit Builder(std::string algorithm) { schedule_.algorithm = std::move(algorithm); }
+
+  Index send(int peer, Slice source, After after = {}) {
+    return add({Step::Kind::Send, peer, source, {}, false, std::move(after)});
+  }
+  Index recv(int peer, Slice target, After after = {}) {
+    return add({Step::Kind::Recv, peer, {}, target, false, std::move(after)});
+  }
+  /// target = target (+) incoming, or incoming (+) target if `incoming_first`.
+  Index recv_reduce(int peer, Slice target, bool incoming_first, After after = {}) {
+    return add({Step::Kind::RecvReduce, peer, {}, target, incoming_first, std::move(after)});
+  }
+  Index copy(Slice target, Slice source, After after = {}) {
+    return add({Step::Kind::Copy, -1, source, target, false, std::move(after)});
+  }
+  /// target = target (+) source, or source (+) target if `source_first`.
+  Index reduce(Slice target, Slice source, bool source_first, After after = {}) {
+    return add({Step::Kind::Reduce, -1, source, target, source_first, std::move(after)});
+  }
+
+  Schedule finish(std::size_t scratch_count = 0) {
+    schedule_.scratch_count = scratch_count;
+    return std::move(schedule_);
+  }
+
+ private:
+  Index add(Step step) {
+    schedule_.steps.push_back(std::move(step));
+    return static_cast<Index>(schedule_.steps.size() - 1);
+  }
+
+  Schedule schedule_;
+};
+
+/// Remembers which step fills which elements of one buffer, so that a message can wait for exactly what it carries.
+class Fills {
+ public:
+  void add(Range range, Builder::Index step) { fills_.push_back({range, step}); }
+
+  Builder::After touching(Range range) const {
+    Builder::After result;
+    for (const auto& [filled, step] : fills_) {
+      if (filled.offset < range.offset + range.count && range.offset < filled.offset + filled.count) {
+        result.push_back(step);
+      }
+    }
+    return result;
+  }
+
+ private:
+  std::vector<std::pair<Range, Builder::Index>> fills_;
+};
+
+}  // namespace tutti::comm::algorithms

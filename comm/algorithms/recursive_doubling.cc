@@ -1,0 +1,108 @@
+// Recursive doubling: in round k every rank exchanges all it has with the rank 2^k away; what it has doubles each time.
+//
+// Idea: few rounds, whole vectors. Best where latency counts, that is for small vectors.
+//
+// Nomenclature: p ranks, n elements per rank, q = the largest power of two that is <= p, e = p - q extra ranks.
+//   all_reduce   Fold: of the first 2e ranks the even ones hand their vector to the odd neighbour and wait. The q ranks
+//                left are numbered 0 .. q - 1 (id) in rank order and exchange with id ^ 1, id ^ 2, id ^ 4 ... Unfold:
+//                the waiting ranks are given the result.
+//   all_gather   p = q: ranks exchange aligned blocks straight between Outputs. Otherwise Bruck's algorithm (bruck.cc),
+//                which has no fold.
+//
+// Why exchange into Scratch: were the incoming vector reduced into the vector that is being sent, each side would wait
+// for its own send before it receives, and two messages too large for the transport's buffers would wait for each
+// other.
+//
+// Steps:          all_reduce lg q rounds, + 2 if e > 0       all_gather lg p
+// Bytes sent:     all_reduce n lg q elements a rank (+ n)    all_gather n(p - 1)
+// Memory:         all_reduce Scratch[n]                      all_gather none
+// Determinism:    id holds the reduction of an unbroken range of ranks, and partners both compute lower (+) higher, so
+//                 the operator need be associative only, and all ranks hold equal bits. The bits of a floating point
+//                 sum depend on p.
+// Source:         Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH. IJHPCA 19
+//                 (2005), sections 4.1 and 4.5. https://doi.org/10.1177/1094342005051521
+#include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/comm/algorithms/builder.h>
+
+#include <bit>
+
+namespace tutti::comm::algorithms {
+namespace {
+
+int floor_power_of_two(int value) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(value))); }
+
+}  // namespace
+
+Schedule recursive_doubling_all_reduce(const Problem& problem) {
+  Builder b("recursive_doubling");
+  const int rank = problem.rank;
+  const int q = floor_power_of_two(problem.world_size);
+  const int extra = problem.world_size - q;
+  const bool folds = rank < 2 * extra;
+  const auto parts = segments({0, problem.count}, problem.segment_count);
+
+  if (folds && rank % 2 == 0) {
+    Builder::After sends;
+    for (const Range& part : parts) sends.push_back(b.send(rank + 1, out(part)));
+    for (std::size_t s = 0; s < parts.size(); ++s) b.recv(rank + 1, out(parts[s]), {sends[s]});
+    return b.finish();
+  }
+
+  std::vector<Builder::After> written(parts.size());       // last step that wrote the part of Output
+  std::vector<Builder::After> scratch_read(parts.size());  // last step that read the part of Scratch
+  if (folds) {
+    for (std::size_t s = 0; s < parts.size(); ++s) written[s] = {b.recv_reduce(rank - 1, out(parts[s]), true)};
+  }
+  const int id = folds ? rank / 2 : rank - extra;
+  for (int distance = 1; distance < q; distance *= 2) {
+    const int partner_id = id ^ distance;
+    const int partner = partner_id < extra ? 2 * partner_id + 1 : partner_id + extra;
+    for (std::size_t s = 0; s < parts.size(); ++s) {
+      const auto sent = b.send(partner, out(parts[s]), written[s]);
+      const auto received = b.recv(partner, scratch(parts[s]), scratch_read[s]);
+      const bool partner_is_lower = partner_id < id;
+      written[s] = {b.reduce(out(parts[s]), scratch(parts[s]), partner_is_lower, {sent, received})};
+      scratch_read[s] = written[s];
+    }
+  }
+  if (folds) {
+    for (std::size_t s = 0; s < parts.size(); ++s) b.send(rank - 1, out(parts[s]), written[s]);
+  }
+  return b.finish(q > 1 ? problem.count : 0);
+}
+
+Schedule recursive_doubling_all_gather(const Problem& problem) {
+  const int p = problem.world_size;
+  if (floor_power_of_two(p) != p) return bruck_all_gather(problem);
+
+  Builder b("recursive_doubling");
+  const std::size_t n = problem.count;
+  const auto blocks = [&](int first, int number) {
+    return segments({static_cast<std::size_t>(first) * n, static_cast<std::size_t>(number) * n}, problem.segment_count);
+  };
+  const auto own = segments({0, n}, problem.segment_count);
+  const auto home = blocks(problem.rank, 1);
+  Fills fills;
+  for (int distance = 1; distance < p; distance *= 2) {
+    const int partner = problem.rank ^ distance;
+    const auto mine = blocks(problem.rank & ~(distance - 1), distance);
+    const auto theirs = blocks(partner & ~(distance - 1), distance);
+    for (std::size_t s = 0; s < mine.size(); ++s) {
+      if (distance == 1) {
+        b.send(partner, in(own[s]));  // straight from Input: nothing to wait for
+      } else {
+        b.send(partner, out(mine[s]), fills.touching(mine[s]));
+      }
+    }
+    if (distance == 1) {
+      for (std::size_t s = 0; s < own.size(); ++s) fills.add(home[s], b.copy(out(home[s]), in(own[s])));
+    }
+    for (const Range& part : theirs) fills.add(part, b.recv(partner, out(part)));
+  }
+  if (p == 1) {
+    for (std::size_t s = 0; s < own.size(); ++s) b.copy(out(home[s]), in(own[s]));
+  }
+  return b.finish();
+}
+
+}  // namespace tutti::comm::algorithms

@@ -1,0 +1,93 @@
+#include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/comm/base/error.h>
+
+#include <array>
+#include <string>
+
+namespace tutti::comm::algorithms {
+namespace {
+
+using Algorithm = Schedule (*)(const Problem&);
+
+struct Entry {
+  std::string_view name;
+  OpKind op;
+  Algorithm build;
+};
+
+constexpr std::array kAlgorithms = {
+    Entry{"ring", OpKind::AllReduce, ring_all_reduce},
+    Entry{"ring", OpKind::AllGather, ring_all_gather},
+    Entry{"recursive_doubling", OpKind::AllReduce, recursive_doubling_all_reduce},
+    Entry{"recursive_doubling", OpKind::AllGather, recursive_doubling_all_gather},
+    Entry{"bruck", OpKind::AllGather, bruck_all_gather},
+    Entry{"binomial", OpKind::Broadcast, binomial_broadcast},
+    Entry{"binomial", OpKind::Reduce, binomial_reduce},
+    Entry{"binomial", OpKind::Gather, binomial_gather},
+    Entry{"binomial", OpKind::Scatter, binomial_scatter},
+    Entry{"dissemination", OpKind::Barrier, dissemination_barrier},
+};
+
+// Ring moves the fewest bytes but in the most messages: it wins once the time of a hop's bytes outweighs the latency of
+// a message. Bytes in one hop from which on it is taken:
+constexpr std::size_t kRingAllReduceMinHopBytes = 32 * 1024;
+constexpr std::size_t kRingAllGatherMinHopBytes = 32 * 1024;
+
+std::string_view name_by_size(const Problem& problem, std::size_t element_bytes) {
+  const std::size_t bytes = problem.count * element_bytes;
+  switch (problem.op) {
+    case OpKind::AllReduce:
+      return bytes / static_cast<std::size_t>(problem.world_size) >= kRingAllReduceMinHopBytes ? "ring"
+                                                                                               : "recursive_doubling";
+    case OpKind::AllGather:
+      return bytes >= kRingAllGatherMinHopBytes ? "ring" : "recursive_doubling";
+    case OpKind::Broadcast:
+    case OpKind::Reduce:
+    case OpKind::Gather:
+    case OpKind::Scatter:
+      return "binomial";
+    case OpKind::Barrier:
+    case OpKind::Shutdown:
+      return "dissemination";
+    case OpKind::Send:
+    case OpKind::Recv:
+      break;
+  }
+  throw Error(ErrorCode::InvalidArgument,
+              "algorithm for " + std::string(name(problem.op)) + ": a point-to-point message has no schedule");
+}
+
+Algorithm find(OpKind op, std::string_view name) {
+  if (op == OpKind::Shutdown) op = OpKind::Barrier;  // the last barrier of a group
+  for (const Entry& entry : kAlgorithms) {
+    if (entry.op == op && entry.name == name) return entry.build;
+  }
+  return nullptr;
+}
+
+void require_known(std::string_view name) {
+  std::string known;
+  std::string_view previous;
+  for (const Entry& entry : kAlgorithms) {
+    if (entry.name == name) return;
+    if (entry.name == previous) continue;
+    known += (known.empty() ? "" : ", ") + std::string(entry.name);
+    previous = entry.name;
+  }
+  throw Error(ErrorCode::InvalidArgument,
+              "unknown algorithm \"" + std::string(name) + "\"; known are " + known + ", or \"\" to choose by size");
+}
+
+}  // namespace
+
+Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name) {
+  Algorithm build = nullptr;
+  if (!name.empty()) {
+    require_known(name);
+    build = find(problem.op, name);
+  }
+  if (build == nullptr) build = find(problem.op, name_by_size(problem, element_bytes));
+  return build(problem);
+}
+
+}  // namespace tutti::comm::algorithms

@@ -1,0 +1,233 @@
+#include <gtest/gtest.h>
+#include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/comm/base/error.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tutti::comm::algorithms {
+namespace {
+
+// Runs the schedules of all ranks over symbols: an element is a string such as "2.7" (rank 2, input element 7), a
+// reduction joins strings. Messages are unbounded queues; the checker is there for the stricter rules.
+class Interpreter {
+ public:
+  Interpreter(Problem problem, const std::vector<Schedule>& schedules) : problem_(problem), schedules_(schedules) {
+    for (int rank = 0; rank < problem.world_size; ++rank) {
+      const bool is_root = rank == problem.root;
+      const std::size_t n = problem.count;
+      const std::size_t all = n * static_cast<std::size_t>(problem.world_size);
+      const bool gathers = problem.op == OpKind::AllGather || (problem.op == OpKind::Gather && is_root);
+      Memory memory;
+      fill(memory[BufferId::Input], rank, problem.op == OpKind::Scatter ? (is_root ? all : 0) : n);
+      fill(memory[BufferId::Output], rank, gathers ? all : n);
+      memory[BufferId::Scratch].resize(schedules[static_cast<std::size_t>(rank)].scratch_count);
+      memories_.push_back(std::move(memory));
+    }
+  }
+
+  /// Output of every rank.
+  std::vector<std::vector<std::string>> run() {
+    std::vector<std::size_t> next(schedules_.size(), 0);
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t rank = 0; rank < schedules_.size(); ++rank) {
+        while (next[rank] < schedules_[rank].steps.size() && perform(static_cast<int>(rank), next[rank])) {
+          ++next[rank];
+          moved = true;
+        }
+      }
+    }
+    std::vector<std::vector<std::string>> outputs;
+    for (std::size_t rank = 0; rank < schedules_.size(); ++rank) {
+      EXPECT_EQ(next[rank], schedules_[rank].steps.size()) << "rank " << rank << " is stuck";
+      outputs.push_back(memories_[rank][BufferId::Output]);
+    }
+    return outputs;
+  }
+
+ private:
+  using Cells = std::vector<std::string>;
+  using Memory = std::map<BufferId, Cells>;
+
+  static void fill(Cells& cells, int rank, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) cells.push_back(std::to_string(rank) + "." + std::to_string(i));
+  }
+
+  Cells read(int rank, const Slice& slice) {
+    const Cells& cells = memories_[static_cast<std::size_t>(rank)][slice.buffer];
+    EXPECT_LE(slice.offset + slice.count, cells.size());
+    const auto first = cells.begin() + static_cast<std::ptrdiff_t>(slice.offset);
+    return Cells(first, first + static_cast<std::ptrdiff_t>(slice.count));
+  }
+
+  void write(int rank, const Step& step, const Cells& values) {
+    Cells& cells = memories_[static_cast<std::size_t>(rank)][step.target.buffer];
+    ASSERT_EQ(values.size(), step.target.count);
+    ASSERT_LE(step.target.offset + step.target.count, cells.size());
+    const bool reduces = step.kind == Step::Kind::RecvReduce || step.kind == Step::Kind::Reduce;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::string& cell = cells[step.target.offset + i];
+      if (!reduces)
+        cell = values[i];
+      else
+        cell = step.incoming_first ? "(" + values[i] + "+" + cell + ")" : "(" + cell + "+" + values[i] + ")";
+    }
+  }
+
+  bool perform(int rank, std::size_t index) {
+    const Step& step = schedules_[static_cast<std::size_t>(rank)].steps[index];
+    switch (step.kind) {
+      case Step::Kind::Send:
+        wires_[{rank, step.peer}].push_back(read(rank, step.source));
+        return true;
+      case Step::Kind::Copy:
+      case Step::Kind::Reduce:
+        write(rank, step, read(rank, step.source));
+        return true;
+      case Step::Kind::Recv:
+      case Step::Kind::RecvReduce:
+        break;
+    }
+    auto& wire = wires_[{step.peer, rank}];
+    if (wire.empty()) return false;
+    write(rank, step, wire.front());
+    wire.pop_front();
+    return true;
+  }
+
+  Problem problem_;
+  const std::vector<Schedule>& schedules_;
+  std::vector<Memory> memories_;
+  std::map<std::pair<int, int>, std::deque<Cells>> wires_;
+};
+
+std::vector<Schedule> schedules_of(Problem problem, Schedule (*build)(const Problem&)) {
+  std::vector<Schedule> schedules;
+  for (problem.rank = 0; problem.rank < problem.world_size; ++problem.rank) schedules.push_back(build(problem));
+  return schedules;
+}
+
+std::vector<std::vector<std::string>> run(const Problem& problem, Schedule (*build)(const Problem&)) {
+  const auto schedules = schedules_of(problem, build);
+  return Interpreter(problem, schedules).run();
+}
+
+/// "((0.3+1.3)+2.3)" without brackets: which operands, in which order.
+std::string flat(std::string expression) {
+  std::erase_if(expression, [](char c) { return c == '(' || c == ')'; });
+  return expression;
+}
+
+std::string ranks_in_order(int first, int world_size, std::size_t element) {
+  std::string result;
+  for (int i = 0; i < world_size; ++i) {
+    result += (i == 0 ? "" : "+") + std::to_string((first + i) % world_size) + "." + std::to_string(element);
+  }
+  return result;
+}
+
+constexpr int kWorlds[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16};
+
+TEST(RecursiveDoubling, AllReduceAddsInRankOrderAndAlikeOnAllRanks) {
+  for (const int p : kWorlds) {
+    const auto outputs = run({OpKind::AllReduce, 0, p, 5, 0, 2}, recursive_doubling_all_reduce);
+    for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(flat(outputs[0][i]), ranks_in_order(0, p, i));
+    for (const auto& output : outputs) EXPECT_EQ(output, outputs[0]) << "world " << p;
+  }
+}
+
+TEST(Ring, AllReduceEndsEachChunkAtItsOwnerAndAlikeOnAllRanks) {
+  for (const int p : kWorlds) {
+    const auto n = static_cast<std::size_t>(p);
+    const auto outputs = run({OpKind::AllReduce, 0, p, n, 0, 0}, ring_all_reduce);
+    for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(flat(outputs[0][i]), ranks_in_order(static_cast<int>(i) + 1, p, i));
+    for (const auto& output : outputs) EXPECT_EQ(output, outputs[0]) << "world " << p;
+  }
+}
+
+TEST(Binomial, ReduceAddsInRankOrderForEveryRoot) {
+  for (const int p : kWorlds) {
+    for (int root = 0; root < p; ++root) {
+      const auto outputs = run({OpKind::Reduce, 0, p, 3, root, 2}, binomial_reduce);
+      for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(flat(outputs[static_cast<std::size_t>(root)][i]), ranks_in_order(0, p, i));
+      }
+    }
+  }
+}
+
+TEST(AllGather, LaysBlocksInRankOrder) {
+  for (const auto build : {ring_all_gather, recursive_doubling_all_gather, bruck_all_gather}) {
+    for (const int p : kWorlds) {
+      const auto outputs = run({OpKind::AllGather, 0, p, 3, 0, 2}, build);
+      std::vector<std::string> expected;
+      for (int rank = 0; rank < p; ++rank) {
+        for (int i = 0; i < 3; ++i) expected.push_back(std::to_string(rank) + "." + std::to_string(i));
+      }
+      for (const auto& output : outputs) EXPECT_EQ(output, expected) << "world " << p;
+    }
+  }
+}
+
+TEST(Binomial, GatherScatterAndBroadcastForEveryRoot) {
+  for (const int p : kWorlds) {
+    for (int root = 0; root < p; ++root) {
+      const auto gathered = run({OpKind::Gather, 0, p, 2, root, 1}, binomial_gather)[static_cast<std::size_t>(root)];
+      const auto scattered = run({OpKind::Scatter, 0, p, 2, root, 1}, binomial_scatter);
+      const auto sent = run({OpKind::Broadcast, 0, p, 2, root, 1}, binomial_broadcast);
+      for (int rank = 0; rank < p; ++rank) {
+        const auto r = static_cast<std::size_t>(rank);
+        for (std::size_t i = 0; i < 2; ++i) {
+          EXPECT_EQ(gathered[2 * r + i], std::to_string(rank) + "." + std::to_string(i));
+          EXPECT_EQ(scattered[r][i], std::to_string(root) + "." + std::to_string(2 * r + i));
+          EXPECT_EQ(sent[r][i], std::to_string(root) + "." + std::to_string(i));
+        }
+      }
+    }
+  }
+}
+
+TEST(Select, TakesTheNameWhereItAppliesAndTheSizeOtherwise) {
+  const Problem small{OpKind::AllReduce, 0, 4, 16};
+  const Problem large{OpKind::AllReduce, 0, 4, 1 << 20};
+  EXPECT_EQ(select(small, 4).algorithm, "recursive_doubling");
+  EXPECT_EQ(select(large, 4).algorithm, "ring");
+  EXPECT_EQ(select(small, 4, "ring").algorithm, "ring");
+  EXPECT_EQ(select(large, 4, "recursive_doubling").algorithm, "recursive_doubling");
+  EXPECT_EQ(select(small, 4, "binomial").algorithm, "recursive_doubling") << "binomial has no all_reduce";
+  EXPECT_EQ(select({OpKind::AllGather, 0, 3, 16}, 4).algorithm, "bruck");
+  EXPECT_EQ(select({OpKind::AllGather, 0, 4, 16}, 4).algorithm, "recursive_doubling");
+  EXPECT_EQ(select({OpKind::AllGather, 0, 4, 1 << 20}, 4).algorithm, "ring");
+  EXPECT_EQ(select({OpKind::Barrier, 0, 3}, 1, "ring").algorithm, "dissemination");
+  for (const OpKind op : {OpKind::Broadcast, OpKind::Reduce, OpKind::Gather, OpKind::Scatter}) {
+    EXPECT_EQ(select({op, 0, 3, 8}, 4).algorithm, "binomial") << name(op);
+  }
+}
+
+TEST(Select, RefusesUnknownNamesListingTheKnownOnes) {
+  try {
+    select({OpKind::AllReduce, 0, 2, 1}, 4, "rign");
+    FAIL() << "an unknown name was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
+    EXPECT_STREQ(error.what(),
+                 "unknown algorithm \"rign\"; known are ring, recursive_doubling, bruck, binomial, dissemination, "
+                 "or \"\" to choose by size");
+  }
+}
+
+TEST(Select, RefusesPointToPoint) {
+  try {
+    select({OpKind::Send, 0, 2, 1}, 4);
+    FAIL() << "a schedule was built for a message";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace tutti::comm::algorithms
