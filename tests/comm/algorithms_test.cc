@@ -11,8 +11,14 @@
 namespace tutti::comm::algorithms {
 namespace {
 
-// Runs the schedules of all ranks over symbols: an element is a string such as "2.7" (rank 2, input element 7), a
-// reduction joins strings. Messages are unbounded queues; the checker is there for the stricter rules.
+/// "2.7": element 7 of rank 2's input.
+std::string symbol(int rank, std::size_t element) {
+  std::string text = std::to_string(rank);
+  return text.append(1, '.').append(std::to_string(element));
+}
+
+// Runs the schedules of all ranks over symbols: an element is a symbol, a reduction joins two to an expression.
+// Messages are unbounded queues; the checker is there for the stricter rules.
 class Interpreter {
  public:
   Interpreter(Problem problem, const std::vector<Schedule>& schedules) : problem_(problem), schedules_(schedules) {
@@ -54,7 +60,13 @@ class Interpreter {
   using Memory = std::map<BufferId, Cells>;
 
   static void fill(Cells& cells, int rank, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) cells.push_back(std::to_string(rank) + "." + std::to_string(i));
+    for (std::size_t i = 0; i < count; ++i) cells.push_back(symbol(rank, i));
+  }
+
+  static std::string join(const std::string& first, const std::string& second) {
+    std::string sum(1, '(');
+    sum.append(first).append(1, '+').append(second).append(1, ')');
+    return sum;
   }
 
   Cells read(int rank, const Slice& slice) {
@@ -71,10 +83,11 @@ class Interpreter {
     const bool reduces = step.kind == Step::Kind::RecvReduce || step.kind == Step::Kind::Reduce;
     for (std::size_t i = 0; i < values.size(); ++i) {
       std::string& cell = cells[step.target.offset + i];
-      if (!reduces)
+      if (reduces) {
+        cell = step.incoming_first ? join(values[i], cell) : join(cell, values[i]);
+      } else {
         cell = values[i];
-      else
-        cell = step.incoming_first ? "(" + values[i] + "+" + cell + ")" : "(" + cell + "+" + values[i] + ")";
+      }
     }
   }
 
@@ -125,7 +138,8 @@ std::string flat(std::string expression) {
 std::string ranks_in_order(int first, int world_size, std::size_t element) {
   std::string result;
   for (int i = 0; i < world_size; ++i) {
-    result += (i == 0 ? "" : "+") + std::to_string((first + i) % world_size) + "." + std::to_string(element);
+    if (i > 0) result += '+';
+    result += symbol((first + i) % world_size, element);
   }
   return result;
 }
@@ -166,7 +180,7 @@ TEST(AllGather, LaysBlocksInRankOrder) {
       const auto outputs = run({OpKind::AllGather, 0, p, 3, 0, 2}, build);
       std::vector<std::string> expected;
       for (int rank = 0; rank < p; ++rank) {
-        for (int i = 0; i < 3; ++i) expected.push_back(std::to_string(rank) + "." + std::to_string(i));
+        for (std::size_t i = 0; i < 3; ++i) expected.push_back(symbol(rank, i));
       }
       for (const auto& output : outputs) EXPECT_EQ(output, expected) << "world " << p;
     }
@@ -182,9 +196,9 @@ TEST(Binomial, GatherScatterAndBroadcastForEveryRoot) {
       for (int rank = 0; rank < p; ++rank) {
         const auto r = static_cast<std::size_t>(rank);
         for (std::size_t i = 0; i < 2; ++i) {
-          EXPECT_EQ(gathered[2 * r + i], std::to_string(rank) + "." + std::to_string(i));
-          EXPECT_EQ(scattered[r][i], std::to_string(root) + "." + std::to_string(2 * r + i));
-          EXPECT_EQ(sent[r][i], std::to_string(root) + "." + std::to_string(i));
+          EXPECT_EQ(gathered[2 * r + i], symbol(rank, i));
+          EXPECT_EQ(scattered[r][i], symbol(root, 2 * r + i));
+          EXPECT_EQ(sent[r][i], symbol(root, i));
         }
       }
     }
