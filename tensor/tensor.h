@@ -1,17 +1,17 @@
 // Tensor: data only. A shape and strides over shared storage; no gradients (those are autograd/variable.h).
 //
-// Copies are cheap and share the memory; clone() copies it. Views (reshape, narrow, transpose) share it too. Kernels take
-// contiguous tensors; contiguous() packs a view. Memory comes from a caching allocator and goes back to it when the last
-// tensor over it dies. Bad arguments throw std::invalid_argument with both shapes or types in the text.
+// Copies are cheap and share the memory; clone() copies it. Views (reshape, narrow, transpose) share it too. Kernels
+// take contiguous tensors; contiguous() packs a view. Memory comes from a caching allocator and goes back to it when
+// the last tensor over it dies. Bad arguments throw std::invalid_argument with both shapes or types in the text.
 // Thread-safety: as std::shared_ptr; the elements themselves are not guarded.
 #pragma once
-
-#include <memory>
-#include <vector>
 
 #include <tutti/tensor/device.h>
 #include <tutti/tensor/dtype.h>
 #include <tutti/tensor/shape.h>
+
+#include <memory>
+#include <vector>
 
 namespace tutti::tensor {
 
@@ -43,8 +43,10 @@ class Tensor {
   long use_count() const { return storage_.use_count(); }
 
   /// First element. Throws unless T is the element type.
-  template <typename T> T* data();
-  template <typename T> const T* data() const;
+  template <typename T>
+  T* data();
+  template <typename T>
+  const T* data() const;
   void* raw();
   const void* raw() const;
 
@@ -52,8 +54,8 @@ class Tensor {
   Tensor reshape(const Shape& shape) const;
   Tensor narrow(int axis, std::int64_t start, std::int64_t length) const;  // view
   Tensor transpose(int axis_a, int axis_b) const;                          // view
-  Tensor contiguous() const;  // itself if contiguous already
-  Tensor clone() const;       // contiguous copy
+  Tensor contiguous() const;                                               // itself if contiguous already
+  Tensor clone() const;                                                    // contiguous copy
   Tensor to(DType dtype) const;
 
   void fill(double value);

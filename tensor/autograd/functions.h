@@ -12,17 +12,17 @@ enum class Reduction { Mean, Sum };
 Variable add(const Variable& a, const Variable& b);  // same shape
 Variable mul(const Variable& a, const Variable& b);  // same shape, element-wise
 Variable scale(const Variable& a, double factor);
-Variable sum(const Variable& a);                     // -> ()
-Variable mean(const Variable& a);                    // -> ()
+Variable sum(const Variable& a);                        // -> ()
+Variable mean(const Variable& a);                       // -> ()
 Variable matmul(const Variable& a, const Variable& b);  // (N, I) x (I, O) -> (N, O)
 Variable relu(const Variable& a);
 Variable reshape(const Variable& a, const Shape& shape);
-Variable flatten(const Variable& a);                 // (N, ...) -> (N, rest)
+Variable flatten(const Variable& a);  // (N, ...) -> (N, rest)
 
 /// y = activation(x w^T + b), fused. x (N, I), w (O, I), b (O) or undefined -> (N, O).
 Variable linear(const Variable& x, const Variable& w, const Variable& b, Activation activation = Activation::None);
 
-Variable log_softmax(const Variable& logits);        // (N, C) -> (N, C), over C
+Variable log_softmax(const Variable& logits);  // (N, C) -> (N, C), over C
 
 /// Cross entropy of softmax(logits). logits (N, C), targets int64 (N) -> (). Throws naming the row for a target outside
 /// [0, C). Source: https://pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html

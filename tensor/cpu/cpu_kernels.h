@@ -1,0 +1,62 @@
+// The CPU's entries of the kernel table; contracts in ops.h. Private to tensor/.
+#pragma once
+
+#include <tutti/tensor/ops.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace tutti::tensor::cpu {
+
+const KernelTable& kernel_table();
+
+// copy.cc
+void fill(Tensor& out, double value);
+void copy(Tensor& out, const Tensor& in);
+
+// elementwise.cc
+void add(Tensor& out, const Tensor& a, const Tensor& b);
+void mul(Tensor& out, const Tensor& a, const Tensor& b, bool accumulate);
+void scale(Tensor& out, const Tensor& a, double factor, bool accumulate);
+void relu(Tensor& out, const Tensor& a);
+void relu_backward(Tensor& out, const Tensor& grad, const Tensor& y, bool accumulate);
+void broadcast(Tensor& out, const Tensor& scalar, double factor, bool accumulate);
+void bias_activation(Tensor& y, const Tensor& bias, bool relu);
+void squared_error_backward(Tensor& da, const Tensor& a, const Tensor& b, const Tensor& grad, double factor,
+                            bool accumulate);
+
+// reduce.cc
+void sum(Tensor& out, const Tensor& a, double factor);
+void column_sum(Tensor& out, const Tensor& a, bool accumulate);
+void squared_error(Tensor& loss, const Tensor& a, const Tensor& b, double factor);
+
+// gemm.cc
+void gemm(Tensor& c, const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, bool accumulate);
+
+// softmax.cc
+void log_softmax(Tensor& y, const Tensor& x);
+void log_softmax_backward(Tensor& dx, const Tensor& grad, const Tensor& y, bool accumulate);
+void cross_entropy(Tensor& loss, Tensor& probabilities, const Tensor& logits, const Tensor& targets, double factor);
+void cross_entropy_backward(Tensor& dlogits, const Tensor& probabilities, const Tensor& targets, const Tensor& grad,
+                            double factor, bool accumulate);
+
+/// Element-wise passes shorter than this stay on one thread: waking another costs more.
+inline constexpr std::int64_t kElementGrain = 1 << 17;
+
+/// Calls body.operator()<float or double>().
+template <typename F>
+void with_float_type(DType dtype, F&& body) {
+  switch (dtype) {
+    case DType::Float32:
+      return body.template operator()<float>();
+    case DType::Float64:
+      return body.template operator()<double>();
+    case DType::Int64:
+    case DType::UInt8:
+      break;
+  }
+  throw std::invalid_argument("arithmetic on a " + std::string(name(dtype)) +
+                              " tensor: only float32 and float64 compute; convert with to()");
+}
+
+}  // namespace tutti::tensor::cpu

@@ -1,0 +1,82 @@
+// Sums. A long sum is cut into blocks of fixed length whose partial sums are added in order, in double: the result
+// depends neither on the number of threads nor, to float32 rounding, on the length.
+#include <tutti/tensor/cpu/cpu_kernels.h>
+#include <tutti/tensor/thread_pool.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace tutti::tensor::cpu {
+namespace {
+
+constexpr std::int64_t kBlock = 4096;
+
+// Sum of term(i) for i in [begin, end), in kLanes independent chains so that the compiler may use wide registers.
+template <typename T, typename F>
+T block_sum(std::int64_t begin, std::int64_t end, F&& term) {
+  constexpr std::int64_t kLanes = 64;
+  T lanes[kLanes] = {};
+  std::int64_t i = begin;
+  for (; i + kLanes <= end; i += kLanes) {
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] += term(i + lane);
+  }
+  for (std::int64_t lane = 0; i < end; ++i, ++lane) lanes[lane] += term(i);
+  for (std::int64_t width = kLanes / 2; width > 0; width /= 2) {
+    for (std::int64_t lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
+  }
+  return lanes[0];
+}
+
+template <typename T, typename F>
+double blocked_sum(std::int64_t count, F&& term) {
+  if (count <= kBlock) return static_cast<double>(block_sum<T>(0, count, term));
+  const std::int64_t blocks = (count + kBlock - 1) / kBlock;
+  std::vector<double> partial(static_cast<std::size_t>(blocks));
+  parallel_for(blocks, kElementGrain / kBlock, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t b = begin; b < end; ++b) {
+      const T part = block_sum<T>(b * kBlock, std::min(count, (b + 1) * kBlock), term);
+      partial[static_cast<std::size_t>(b)] = static_cast<double>(part);
+    }
+  });
+  double total = 0;
+  for (const double part : partial) total += part;
+  return total;
+}
+
+}  // namespace
+
+void sum(Tensor& out, const Tensor& a, double factor) {
+  with_float_type(a.dtype(), [&]<typename T>() {
+    const T* x = a.data<T>();
+    *out.data<T>() = static_cast<T>(factor * blocked_sum<T>(a.numel(), [=](std::int64_t i) { return x[i]; }));
+  });
+}
+
+void squared_error(Tensor& loss, const Tensor& a, const Tensor& b, double factor) {
+  with_float_type(a.dtype(), [&]<typename T>() {
+    const T* x = a.data<T>();
+    const T* y = b.data<T>();
+    const double total = blocked_sum<T>(a.numel(), [=](std::int64_t i) {
+      const T difference = x[i] - y[i];
+      return difference * difference;
+    });
+    *loss.data<T>() = static_cast<T>(factor * total);
+  });
+}
+
+void column_sum(Tensor& out, const Tensor& a, bool accumulate) {
+  with_float_type(a.dtype(), [&]<typename T>() {
+    const std::int64_t rows = a.shape()[0];
+    const std::int64_t columns = a.shape()[1];
+    const T* from = a.data<T>();
+    T* to = out.data<T>();
+    if (!accumulate) std::fill(to, to + columns, T{0});
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const T* line = from + row * columns;
+#pragma GCC ivdep
+      for (std::int64_t i = 0; i < columns; ++i) to[i] += line[i];
+    }
+  });
+}
+
+}  // namespace tutti::tensor::cpu
