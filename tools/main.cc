@@ -1,0 +1,50 @@
+// The `tutti` program: finds the subcommand and ends with its status.
+
+#include <tutti/tools/commands.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+namespace {
+
+// CLI11 prints help for --help and --version, and errors in its own form; ours is: one sentence, then where to look.
+int report_parse_result(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
+  std::string command = "tutti";
+  for (const CLI::App* sub : app.get_subcommands()) command += " " + sub->get_name();
+  std::cerr << command << ": " << error.what() << "\nRun '" << command << " --help' for the options.\n";
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Tutti: collective communication, a small tensor engine and a data-parallel trainer", "tutti");
+  app.set_version_flag("--version", "tutti " TUTTI_VERSION);
+  app.require_subcommand(1);
+  int status = 0;
+  tutti::tools::add_run_command(app, status);
+#ifdef TUTTI_HAS_TRAIN
+  tutti::tools::add_train_command(app, status);
+#endif
+#ifdef TUTTI_HAS_DATA
+  tutti::tools::add_data_command(app, status);
+#endif
+  try {
+    std::vector<std::string> arguments(argv + 1, argv + argc);
+    const auto mark = std::find(arguments.begin(), arguments.end(), "--");
+    if (mark != arguments.end()) *mark = tutti::tools::kProgramFollows;
+    std::reverse(arguments.begin(), arguments.end());  // the order CLI11 takes a vector in
+    app.parse(std::move(arguments));
+  } catch (const CLI::ParseError& error) {
+    return report_parse_result(app, error);
+  } catch (const std::exception& error) {
+    std::cerr << "tutti: " << error.what() << "\n";
+    return 1;
+  }
+  return status;
+}

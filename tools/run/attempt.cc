@@ -1,0 +1,208 @@
+#include <sys/wait.h>
+#include <tutti/tools/run/attempt.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <string>
+
+namespace tutti::tools {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kKillTime{5000};   // a process that SIGKILL has not ended by then hangs in the kernel
+constexpr milliseconds kLingerTime{100};  // after a failure: for output that is still in the pipes
+
+// The state letter of /proc/<pid>/stat: 'T' stopped by a signal, 't' by a debugger.
+bool is_stopped(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const std::size_t end_of_name = line.rfind(')');
+  if (end_of_name == std::string::npos || end_of_name + 2 >= line.size()) return false;
+  const char state = line[end_of_name + 2];
+  return state == 'T' || state == 't';
+}
+
+}  // namespace
+
+Attempt::Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, const Keeper& keeper,
+                 Console& console, const std::vector<int>& keep_open)
+    : options_(options), job_(job), signals_(signals), keeper_(keeper), console_(console), keep_open_(keep_open) {}
+
+Attempt::~Attempt() { finish(); }
+
+RankOutputOptions Attempt::output_options(int rank) const {
+  RankOutputOptions result;
+  result.split_lines = options_.nproc > 1;
+  result.label = options_.label;
+  result.to_console = options_.log_dir.empty() || options_.tee;
+  if (!options_.log_dir.empty()) {
+    const std::string restart = job_.restart_count > 0 ? ".restart_" + std::to_string(job_.restart_count) : "";
+    result.log_file = options_.log_dir + "/rank_" + std::to_string(rank) + restart + ".log";
+  }
+  return result;
+}
+
+void Attempt::start(const std::string& program_path) {
+  SpawnPlan plan{program_path, options_.command, {}, keep_open_};
+  for (int rank = 0; rank < options_.nproc; ++rank) {
+    plan.environment = rank_environment(
+        job_, rank, options_.extra_environment ? options_.extra_environment(rank) : std::vector<std::string>{});
+    const Clock::time_point now = Clock::now();
+    const SpawnedRank spawned = spawn_rank(plan, signals_, keeper_);
+    RankEnd end;
+    end.rank = rank;
+    end.pid = spawned.pid;
+    end.started = now;
+    ends_.push_back(end);
+    outputs_.push_back(std::make_unique<RankOutput>(rank, spawned.out, spawned.err, output_options(rank), console_));
+  }
+}
+
+void Attempt::run() {
+  while (state_ != State::Done) {
+    poll_once();
+    advance(Clock::now());
+  }
+  finish();
+}
+
+void Attempt::poll_once() {
+  std::vector<pollfd> entries{{signals_.fd(), POLLIN, 0}};
+  console_.add_poll_entries(entries);
+  for (const auto& output : outputs_) output->add_poll_entries(entries);
+  if (::poll(entries.data(), entries.size(), poll_timeout()) < 0) return;
+  for (const pollfd& entry : entries) {
+    const bool is_rank =
+        std::any_of(outputs_.begin(), outputs_.end(), [&](const auto& output) { return output->handle(entry); });
+    if (!is_rank && entry.fd != signals_.fd()) console_.handle(entry);
+  }
+  take_signals();
+  note_exits();
+}
+
+int Attempt::poll_timeout() const {
+  if (!deadline_) return -1;
+  const auto left = std::chrono::ceil<milliseconds>(*deadline_ - Clock::now());
+  return static_cast<int>(std::clamp<milliseconds::rep>(left.count(), 0, 3'600'000));
+}
+
+void Attempt::take_signals() {
+  while (const std::optional<int> signal = signals_.next()) {
+    if (*signal == SIGTSTP) {
+      suspend();
+    } else if (*signal == SIGUSR1 || *signal == SIGUSR2) {
+      // To the rank alone: programs that it has started would die of a signal they do not expect.
+      for (RankEnd& rank : ends_) {
+        if (rank.running && ::kill(rank.pid, *signal) == 0) rank.sent.insert(*signal);
+      }
+    } else if (asks_to_end(*signal)) {
+      const bool again = interrupted_by_.has_value();
+      if (!again) interrupted_by_ = *signal;
+      signal_all(again ? SIGKILL : *signal);
+      signal_all(SIGCONT);
+      enter(again ? State::Killing : State::Terminating, again ? kKillTime : options_.grace);
+    }
+  }
+}
+
+// Ctrl-Z: the ranks are no members of the terminal's foreground group, so they are stopped and woken from here.
+void Attempt::suspend() {
+  signal_all(SIGSTOP);
+  ::raise(SIGSTOP);
+  signal_all(SIGCONT);
+}
+
+void Attempt::note_exits() {
+  const Clock::time_point now = Clock::now();
+  bool failed = false;
+  for (RankEnd& rank : ends_) {
+    siginfo_t info{};
+    if (!rank.running || ::waitid(P_PID, static_cast<id_t>(rank.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid != rank.pid) {
+      continue;
+    }
+    rank.running = false;
+    rank.ended = now;
+    rank.by_signal = info.si_code != CLD_EXITED;
+    rank.core_dumped = info.si_code == CLD_DUMPED;
+    rank.code = info.si_status;
+    failed = failed || rank.failed();
+  }
+  if (failed && state_ == State::Running) note_failure(now);
+}
+
+void Attempt::note_failure(Clock::time_point now) {
+  for (RankEnd& rank : ends_) rank.frozen = rank.running && is_stopped(rank.pid);
+  state_ = State::Settling;
+  deadline_ = now + kSettleTime;
+}
+
+void Attempt::advance(Clock::time_point now) {
+  if (state_ != State::Lingering && all_ended()) {
+    const bool clean = state_ == State::Running && !find_culprit(ends_);
+    enter(State::Lingering, clean ? options_.grace : kLingerTime);
+  }
+  if (state_ == State::Lingering && all_output_finished()) state_ = State::Done;
+  if (!deadline_ || now < *deadline_) return;
+  switch (state_) {
+    case State::Settling:
+      terminate();
+      break;
+    case State::Terminating:
+      signal_all(SIGKILL);
+      enter(State::Killing, kKillTime);
+      break;
+    case State::Killing:
+    case State::Lingering:
+      state_ = State::Done;
+      break;
+    case State::Running:
+    case State::Done:
+      break;
+  }
+}
+
+void Attempt::enter(State state, milliseconds time) {
+  state_ = state;
+  deadline_ = Clock::now() + time;
+}
+
+void Attempt::terminate() {
+  signal_all(SIGTERM);
+  signal_all(SIGCONT);  // a stopped process acts on SIGTERM only once it runs
+  enter(State::Terminating, options_.grace);
+}
+
+void Attempt::signal_group(RankEnd& rank, int signal) {
+  if (::kill(-rank.pid, signal) == 0 && rank.running) rank.sent.insert(signal);
+}
+
+void Attempt::signal_all(int signal) {
+  for (RankEnd& rank : ends_) signal_group(rank, signal);
+}
+
+void Attempt::finish() {
+  if (finished_) return;
+  finished_ = true;
+  signal_all(SIGKILL);
+  for (const auto& output : outputs_) output->finish();
+  for (RankEnd& rank : ends_) {
+    keeper_.forget(rank.pid);
+    // run() has given up on a rank that is still running then; waiting for it here could take for ever.
+    ::waitpid(rank.pid, nullptr, state_ == State::Done && rank.running ? WNOHANG : 0);
+  }
+}
+
+bool Attempt::all_ended() const {
+  return std::none_of(ends_.begin(), ends_.end(), [](const RankEnd& rank) { return rank.running; });
+}
+
+bool Attempt::all_output_finished() const {
+  return std::all_of(outputs_.begin(), outputs_.end(), [](const auto& output) { return output->finished(); });
+}
+
+}  // namespace tutti::tools

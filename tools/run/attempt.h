@@ -1,0 +1,82 @@
+// One start of all ranks of a job, watched until the last has ended.
+//
+// A state machine over one poll loop, on the launcher's main thread:
+//
+//   Running --first failure--> Settling --1.5 s--> Terminating --grace--> Killing
+//      |                          |                   (TERM, CONT)        (KILL)
+//      +-- INT, TERM, HUP, QUIT --+----------------------^
+//   all ranks have ended, in any state --> Lingering: a moment for processes the ranks left behind, then KILL
+//
+// Ranks stay zombies until the end, so that no process id is used twice while signals are still sent.
+#pragma once
+
+#include <poll.h>
+#include <tutti/tools/run/launcher.h>
+#include <tutti/tools/run/output.h>
+#include <tutti/tools/run/rank_environment.h>
+#include <tutti/tools/run/report.h>
+#include <tutti/tools/run/spawn.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace tutti::tools {
+
+class Attempt {
+ public:
+  Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, const Keeper& keeper,
+          Console& console, const std::vector<int>& keep_open);
+  /// Kills and reaps whatever is left.
+  ~Attempt();
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  /// Starts all ranks; throws what spawn_rank throws.
+  void start(const std::string& program_path);
+
+  /// Returns when all ranks have ended, everything they printed is queued in the console and nothing of them runs.
+  void run();
+
+  const std::vector<RankEnd>& ends() const { return ends_; }
+  const RankOutput& output(int rank) const { return *outputs_[static_cast<std::size_t>(rank)]; }
+  /// The signal that asked the launcher to end the job, if one did.
+  std::optional<int> interrupted_by() const { return interrupted_by_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  enum class State { Running, Settling, Terminating, Killing, Lingering, Done };
+
+  RankOutputOptions output_options(int rank) const;
+  void poll_once();
+  int poll_timeout() const;
+  void take_signals();
+  void suspend();
+  void note_exits();
+  void note_failure(Clock::time_point now);
+  void advance(Clock::time_point now);
+  void enter(State state, std::chrono::milliseconds time);
+  void signal_group(RankEnd& rank, int signal);
+  void signal_all(int signal);
+  void terminate();
+  void finish();
+  bool all_ended() const;
+  bool all_output_finished() const;
+
+  const LaunchOptions& options_;
+  const JobEnvironment& job_;
+  SignalGuard& signals_;
+  const Keeper& keeper_;
+  Console& console_;
+  const std::vector<int>& keep_open_;
+
+  std::vector<RankEnd> ends_;
+  std::vector<std::unique_ptr<RankOutput>> outputs_;
+  State state_ = State::Running;
+  std::optional<Clock::time_point> deadline_;  // of the present state
+  std::optional<int> interrupted_by_;
+  bool finished_ = false;
+};
+
+}  // namespace tutti::tools

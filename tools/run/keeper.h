@@ -1,0 +1,33 @@
+// Keeper: a tiny process that outlives a killed launcher just long enough to kill what it left behind.
+//
+// A rank asks the kernel to be killed with its launcher, but that does not reach the processes a rank has started. The
+// keeper holds the read end of a pipe whose write end the launcher holds. Ranks register their process group through it
+// before they exec; when the launcher is gone, in whatever way, the keeper reads end-of-file, kills the groups that are
+// still registered, and ends. It ignores every signal that can be ignored and keeps no other descriptor open.
+#pragma once
+
+#include <sys/types.h>
+
+namespace tutti::tools {
+
+class Keeper {
+ public:
+  /// Forks the keeper. `capacity`: how many groups may be registered at one time. Throws comm::Error{System}.
+  explicit Keeper(int capacity);
+  /// Closes the pipe and reaps the keeper, which kills groups that are still registered.
+  ~Keeper();
+  Keeper(const Keeper&) = delete;
+  Keeper& operator=(const Keeper&) = delete;
+
+  /// Registers the calling process as leader of a group. Async-signal-safe: for a child between fork and exec.
+  void register_self() const noexcept;
+
+  /// To be called before `pid` is reaped: afterwards the number may belong to somebody else.
+  void forget(pid_t pid) const noexcept;
+
+ private:
+  pid_t pid_ = -1;
+  int write_fd_ = -1;
+};
+
+}  // namespace tutti::tools

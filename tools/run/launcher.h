@@ -1,0 +1,42 @@
+// The launcher: starts the ranks of a job on this host, shows what they print, and names the one that fails.
+//
+// Used by `tutti run` and by `tutti train --nproc N`. See README.md in this folder for how a job ends.
+//
+// launch() must be called from the program's main thread, before other threads exist that handle signals: for its time
+// it blocks INT, TERM, HUP, QUIT, USR1, USR2, TSTP and CHLD and receives them itself. It leaves no process behind, also
+// when it is killed itself.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tutti::tools {
+
+struct LaunchOptions {
+  int nproc = 1;
+  std::vector<std::string> command;       // argv; looked up in PATH
+  std::chrono::milliseconds grace{2000};  // between SIGTERM and SIGKILL
+  std::string master_addr = "127.0.0.1";  // the store server binds exactly this address
+  std::uint16_t master_port = 0;          // 0: the kernel picks one
+  bool store = true;                      // false: no server; the program's rank 0 brings its own (PyTorch's env://)
+  std::string log_dir;                    // "": none; else each rank's output goes to a file there ...
+  bool tee = false;                       // ... and with this to the terminal too
+  int max_restarts = 0;                   // after a failure all ranks are started again, this many times
+  bool label = true;                      // "[rank 1] " before each line; a job of one rank has no label
+  bool verbose = false;
+  std::string name = "tutti run";                                       // begins every message
+  std::function<std::vector<std::string>(int rank)> extra_environment;  // "NAME=value", on top of the launcher's
+};
+
+/// Runs the job to its end. Returns the exit status for the calling program: 0; the first failing rank's own (128 +
+/// signal when it was killed); 127 or 126 when the program cannot be executed; 1 when the job could not be started; 2
+/// for options that make no sense. Messages go to standard error.
+int launch(const LaunchOptions& options);
+
+/// The path of the running program, for a program that launches itself.
+std::string this_program();
+
+}  // namespace tutti::tools

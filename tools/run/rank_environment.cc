@@ -1,0 +1,63 @@
+#include <sched.h>
+#include <tutti/comm/bootstrap/job_secret.h>
+#include <tutti/tools/run/rank_environment.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+namespace tutti::tools {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+void assign(Variables& variables, const std::string& assignment) {
+  const std::size_t equals = assignment.find('=');
+  if (equals != std::string::npos) variables[assignment.substr(0, equals)] = assignment.substr(equals + 1);
+}
+
+void add_rank_variables(Variables& variables, const JobEnvironment& job, int rank) {
+  const std::string size = std::to_string(job.world_size);
+  variables["RANK"] = variables["LOCAL_RANK"] = std::to_string(rank);
+  variables["WORLD_SIZE"] = variables["LOCAL_WORLD_SIZE"] = size;
+  variables["GROUP_RANK"] = "0";
+  variables["GROUP_WORLD_SIZE"] = "1";
+  variables["MASTER_ADDR"] = job.master_addr;
+  variables["MASTER_PORT"] = std::to_string(job.master_port);
+  variables["TORCHELASTIC_RESTART_COUNT"] = std::to_string(job.restart_count);
+  variables["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(job.max_restarts);
+  variables["TORCHELASTIC_RUN_ID"] = job.job_id;
+  variables["TUTTI_JOB_ID"] = job.job_id;
+  variables["TUTTI_JOB_SECRET"] = job.job_secret;
+  variables.erase("TUTTI_STORE_OWNER");
+  if (job.launcher_owns_store) variables["TUTTI_STORE_OWNER"] = "launcher";
+}
+
+}  // namespace
+
+std::vector<std::string> rank_environment(const JobEnvironment& job, int rank, const std::vector<std::string>& extra) {
+  Variables variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) assign(variables, *entry);
+  add_rank_variables(variables, job, rank);
+  variables.try_emplace("OMP_NUM_THREADS", std::to_string(omp_threads(job.world_size)));
+  for (const std::string& assignment : extra) assign(variables, assignment);
+
+  std::vector<std::string> result;
+  result.reserve(variables.size());
+  for (const auto& [name, value] : variables) result.push_back(name + "=" + value);
+  return result;
+}
+
+int available_cpus() {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  // Fails on machines with more CPUs than the set holds; then all that are online is the best answer.
+  if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0) return std::max(1, CPU_COUNT(&cpus));
+  return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+int omp_threads(int ranks) { return std::max(1, available_cpus() / std::max(1, ranks)); }
+
+std::string new_job_id() { return "tutti-" + comm::new_job_secret().substr(0, 16); }
+
+}  // namespace tutti::tools

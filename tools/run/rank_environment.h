@@ -1,0 +1,36 @@
+// The environment a launcher gives its ranks: torchrun's names, and Tutti's for the store and the secret.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tutti::tools {
+
+/// What all ranks of one start of a job have in common.
+struct JobEnvironment {
+  int world_size = 1;
+  std::string master_addr;
+  std::uint16_t master_port = 0;
+  bool launcher_owns_store = true;
+  std::string job_id;
+  std::string job_secret;
+  int restart_count = 0;
+  int max_restarts = 0;
+};
+
+/// This process's environment with the rank's variables set ("NAME=value", ready for exec) and then `extra` on top.
+/// OMP_NUM_THREADS is set to omp_threads(world_size) unless the user has set it.
+std::vector<std::string> rank_environment(const JobEnvironment& job, int rank,
+                                          const std::vector<std::string>& extra = {});
+
+/// CPUs this process may run on (its affinity mask).
+int available_cpus();
+
+/// CPUs for each of `ranks` ranks on this host; at least 1.
+int omp_threads(int ranks);
+
+/// A name for a job that no other job on any host has: "tutti-" and 16 random hex digits.
+std::string new_job_id();
+
+}  // namespace tutti::tools

@@ -1,0 +1,67 @@
+#include <sys/signalfd.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/tools/run/signals.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace tutti::tools {
+namespace {
+
+constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP};
+
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+SignalGuard::SignalGuard() {
+  sigset_t watched;
+  sigemptyset(&watched);
+  sigaddset(&watched, SIGCHLD);
+  // A blocked signal reaches a signalfd even when its disposition is "ignore", so those must not be blocked.
+  for (const int signal : kForwarded) {
+    if (!is_ignored(signal)) sigaddset(&watched, signal);
+  }
+  fd_ = signalfd(-1, &watched, SFD_NONBLOCK | SFD_CLOEXEC);
+  if (fd_ < 0) comm::throw_errno("cannot watch signals (signalfd)", errno);
+
+  struct sigaction action {};
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &action, &old_pipe_);
+  // With SIGCHLD ignored (inherited from a careless parent) the kernel would throw the ranks' exit statuses away.
+  action.sa_handler = SIG_DFL;
+  sigaction(SIGCHLD, &action, &old_child_);
+  pthread_sigmask(SIG_BLOCK, &watched, &old_mask_);
+}
+
+SignalGuard::~SignalGuard() {
+  while (next()) {
+  }
+  ::close(fd_);
+  restore();
+}
+
+std::optional<int> SignalGuard::next() {
+  signalfd_siginfo info;
+  if (::read(fd_, &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) return std::nullopt;
+  return static_cast<int>(info.ssi_signo);
+}
+
+void SignalGuard::restore() const noexcept {
+  sigaction(SIGPIPE, &old_pipe_, nullptr);
+  sigaction(SIGCHLD, &old_child_, nullptr);
+  pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr);
+}
+
+bool asks_to_end(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT; }
+
+std::string signal_name(int signal) {
+  const char* abbreviation = sigabbrev_np(signal);
+  return abbreviation != nullptr ? std::string("SIG") + abbreviation : "signal " + std::to_string(signal);
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,52 @@
+// Starting one rank: a child process in a process group of its own that dies with its launcher.
+#pragma once
+
+#include <sys/types.h>
+#include <tutti/tools/run/keeper.h>
+#include <tutti/tools/run/signals.h>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tutti::tools {
+
+/// The program could not be executed. `status` is what a shell would give: 127 not found, 126 found but not runnable.
+class CannotExecute : public std::runtime_error {
+ public:
+  CannotExecute(const std::string& program, int error_number);
+  int status() const { return status_; }
+
+ private:
+  int status_;
+};
+
+/// The file that `name` stands for: itself if it has a slash, else looked up in PATH. Throws CannotExecute.
+std::string find_program(const std::string& name);
+
+/// Descriptors from 3 upwards that this process hands to the programs it executes, in order. Taken when a launch
+/// begins, so that the user's own (`<(...)` of a shell) reach the ranks and the launcher's own never do.
+std::vector<int> inherited_descriptors();
+
+/// Opens /dev/null on each of the descriptors 0, 1 and 2 that is closed, so that no pipe or socket lands there.
+void ensure_standard_descriptors();
+
+struct SpawnPlan {
+  std::string path;                      // from find_program
+  std::vector<std::string> command;      // argv
+  std::vector<std::string> environment;  // all of it, "NAME=value"
+  std::vector<int> keep_open;            // from inherited_descriptors
+};
+
+struct SpawnedRank {
+  pid_t pid = -1;  // also its process group
+  int out = -1;    // read ends, non-blocking, close-on-exec; owned by the caller
+  int err = -1;
+};
+
+/// Returns when the program runs. Standard input is /dev/null. Must be called from a thread that lives as long as the
+/// rank does (the kernel's parent-death signal looks at the thread). Throws CannotExecute or comm::Error{System}; then
+/// no child is left.
+SpawnedRank spawn_rank(const SpawnPlan& plan, const SignalGuard& signals, const Keeper& keeper);
+
+}  // namespace tutti::tools

@@ -1,0 +1,147 @@
+// `tutti train mnist`: the command line of the trainer. The work is in trainer/; here options are read, and with
+// --nproc N this very command is started N times.
+
+#include <tutti/tools/commands.h>
+#include <tutti/tools/run/launcher.h>
+#include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/run_training.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tutti::tools {
+namespace {
+
+using trainer::UsageError;
+
+struct TrainArguments {
+  trainer::TrainOptions train;
+  std::optional<std::string> data;
+  std::optional<std::int64_t> nproc;
+  std::optional<std::int64_t> bucket_cap;
+  std::optional<double> timeout_seconds;
+};
+
+void add_options(CLI::App& app, TrainArguments& arguments) {
+  trainer::TrainOptions& train = arguments.train;
+  app.add_option("--model", train.model, "mlp or autoencoder")->capture_default_str();
+  app.add_option("--data", arguments.data,
+                 "folder of the MNIST files; else $TUTTI_DATA, ./data/mnist, the user's cache");
+  app.add_option("--epochs", train.epochs, "passes over the data, those before a resume included")
+      ->capture_default_str();
+  app.add_option("--batch-size", train.batch_size, "samples a step on each rank")->capture_default_str();
+  app.add_option("--optimizer", train.optimizer, "adam or sgd")->capture_default_str();
+  app.add_option("--lr", train.learning_rate, "learning rate [adam 0.001, sgd 0.01]");
+  app.add_option("--momentum", train.momentum, "for sgd")->capture_default_str();
+  app.add_option("--weight-decay", train.weight_decay, "L2 penalty, as PyTorch's")->capture_default_str();
+  app.add_option("--seed", train.seed, "of the first weights and of the sample order")->capture_default_str();
+  app.add_option("--nproc", arguments.nproc, "ranks to start on this host, when no launcher has done so");
+  app.add_option("--device", train.device, "cpu")->capture_default_str();
+  app.add_option("--threads", train.threads, "compute threads a rank [CPUs / ranks of this host]");
+  app.add_option("--workers", train.workers, "threads that prepare batches; 0: the training thread")
+      ->capture_default_str();
+  app.add_option("--checkpoint-dir", train.checkpoint_dir, "write a checkpoint after every epoch");
+  app.add_flag("--resume", train.resume, "continue from the newest checkpoint there");
+  app.add_option("--run-dir", train.run_dir, "folder for report.json and checkpoints/, where not named otherwise");
+  app.add_option("--json", train.json, "write the results to this file");
+  app.add_option("--timeout", arguments.timeout_seconds, "seconds until a rank that does not answer is an error [300]");
+  app.add_option("--bucket-cap", arguments.bucket_cap, "largest gradient bucket in bytes");
+}
+
+/// The number of ranks that a launcher has set; nothing without one.
+std::optional<std::string> world_size_from_launcher() {
+  const char* world_size = std::getenv("WORLD_SIZE");
+  if (std::getenv("RANK") == nullptr || world_size == nullptr) return std::nullopt;
+  return world_size;
+}
+
+/// What the command line says, in the trainer's terms. Throws UsageError.
+trainer::TrainOptions interpreted(const TrainArguments& arguments) {
+  trainer::TrainOptions options = arguments.train;
+  if (arguments.data) {
+    if (arguments.data->empty()) throw UsageError("--data is empty; name a folder, or leave it out");
+    options.data = *arguments.data;
+  }
+  if (arguments.nproc) {
+    if (*arguments.nproc < 1 || *arguments.nproc > 4096) {
+      throw UsageError("--nproc " + std::to_string(*arguments.nproc) + ": must be between 1 and 4096");
+    }
+    const auto launched = world_size_from_launcher();
+    if (launched && *launched != std::to_string(*arguments.nproc)) {
+      throw UsageError("--nproc " + std::to_string(*arguments.nproc) +
+                       ", but a launcher has started WORLD_SIZE=" + *launched + " ranks; leave --nproc out");
+    }
+  }
+  if (arguments.bucket_cap) {
+    if (*arguments.bucket_cap < 1) {
+      throw UsageError("--bucket-cap " + std::to_string(*arguments.bucket_cap) + ": must be at least 1 byte");
+    }
+    options.buckets.bucket_cap_bytes = static_cast<std::size_t>(*arguments.bucket_cap);
+    options.buckets.first_bucket_bytes = options.buckets.bucket_cap_bytes;
+  }
+  if (arguments.timeout_seconds) {
+    const double seconds = *arguments.timeout_seconds;
+    if (!(seconds >= 0.001 && seconds <= 1e9)) throw UsageError("--timeout: must be between 0.001 and 1e9 seconds");
+    options.timeout = std::chrono::milliseconds(std::llround(seconds * 1000));
+  }
+  return trainer::checked(std::move(options));
+}
+
+/// This process's own command; the ranks get the same one, and find RANK in their environment.
+std::vector<std::string> own_command() {
+  const std::string words = trainer::read_whole_file("/proc/self/cmdline");
+  std::vector<std::string> command;
+  for (std::size_t begin = 0; begin < words.size();) {
+    const std::size_t end = std::min(words.find('\0', begin), words.size());
+    command.push_back(words.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  command.at(0) = this_program();
+  return command;
+}
+
+int launch_ranks(const TrainArguments& arguments, const trainer::TrainOptions& options) {
+  trainer::check_surroundings(options);  // once, before N ranks say the same
+  LaunchOptions launching;
+  launching.nproc = static_cast<int>(*arguments.nproc);
+  launching.command = own_command();
+  launching.label = false;  // rank 0 alone reports, and errors name their rank
+  launching.name = "tutti train";
+  return launch(launching);
+}
+
+int train(const TrainArguments& arguments) {
+  try {
+    const trainer::TrainOptions options = interpreted(arguments);
+    const bool launched = world_size_from_launcher().has_value();
+    if (arguments.nproc.value_or(1) > 1 && !launched) return launch_ranks(arguments, options);
+    return trainer::run_training(options, {.out = std::cout, .err = std::cerr, .live = isatty(STDOUT_FILENO) == 1});
+  } catch (const UsageError& error) {
+    std::cerr << "tutti train: " << error.what() << "\n";
+    return 2;
+  } catch (const std::exception& error) {
+    std::cerr << "tutti train: " << error.what() << "\n";
+    return 1;
+  }
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, int& status) {
+  CLI::App* command = app.add_subcommand("train", "train a model on several ranks");
+  command->require_subcommand(1);
+  CLI::App* mnist = command->add_subcommand("mnist", "handwritten digits, 28 x 28 pictures");
+  const auto arguments = std::make_shared<TrainArguments>();
+  add_options(*mnist, *arguments);
+  mnist->callback([arguments, &status] { status = train(*arguments); });
+}
+
+}  // namespace tutti::tools
