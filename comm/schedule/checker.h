@@ -1,22 +1,31 @@
 // Checker: proves that the schedules of all ranks together perform the collective.
 //
-// It runs the schedules symbolically: each element of each buffer holds the multiset of (rank, input element) that went
-// into it. Pure function; for tests and tools.
+// It runs the schedules symbolically (symbolic_run.h) in an order in which their messages can pass
+// (completion_order.h). Pure function; for tests and tools.
+//
+// It assumes the worst of the executor and the transport: no order between the steps of a rank but `after` and that of
+// messages to one peer, and no message that leaves before its receiver is ready for it. Memory: 8 bytes per element of
+// all ranks' buffers; keep counts small, the schedules of larger ones have the same shape.
 #pragma once
+
+#include <tutti/comm/algorithms/algorithms.h>
 
 #include <span>
 #include <string>
 #include <vector>
 
-#include <tutti/comm/algorithms/algorithms.h>
-
 namespace tutti::comm {
 
-/// schedules[r] is rank r's. Returns the empty string if the schedules are right, else one sentence with the first thing
-/// that is wrong: rank, step index, element, what was expected and what was found. Checks that sends and receives match
-/// pairwise with equal counts, that the steps can all complete (no deadlock), that every slice lies inside its buffer,
-/// that accesses to the same elements are ordered by `after`, that Input is not written, and that in the end each output
-/// element holds each input exactly once (reductions) or exactly the right one (the rest).
+/// schedules[r] is rank r's; problem.rank and problem.segment_count are ignored. Returns the empty string if the
+/// schedules are right, else one sentence with the first thing that is wrong: rank, step index, element, what was
+/// expected and what was found. Checks that
+///  - peers, slices and `after` are within bounds, and Input is not written;
+///  - sends and receives match pairwise with equal counts, and all steps can complete (no deadlock);
+///  - accesses to the same elements are ordered by `after`, and nothing is read that nothing has written;
+///  - in the end each output element holds each input exactly once (reductions) or exactly the right one (the rest);
+///  - after all_reduce, operands were combined in the same order on all ranks, so that bits are equal;
+///  - reduce is right also when the root's Input and Output are one memory;
+///  - no rank leaves a barrier before it has heard of all others.
 std::string check(const algorithms::Problem& problem, std::span<const Schedule> schedules);
 
 }  // namespace tutti::comm

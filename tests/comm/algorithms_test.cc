@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/schedule/checker.h>
 
 #include <algorithm>
 #include <deque>
@@ -204,6 +205,94 @@ TEST(Binomial, GatherScatterAndBroadcastForEveryRoot) {
     }
   }
 }
+
+// --- Proofs: the checker over a grid of worlds, roots, counts and segments
+// ---------------------------------------------
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kLargestWorld = 9;  // sanitizers make the grid some 20 times slower
+#else
+constexpr int kLargestWorld = 33;
+#endif
+constexpr int kLargestWorldWithAllRoots = 17;
+
+struct Proof {
+  std::string name;
+  OpKind op;
+  Schedule (*build)(const Problem&);
+};
+
+std::vector<int> worlds() {
+  std::vector<int> result;
+  for (int p = 1; p <= kLargestWorld; ++p) result.push_back(p);
+  result.push_back(64);
+  return result;
+}
+
+std::vector<int> roots(OpKind op, int p) {
+  if (op == OpKind::AllReduce || op == OpKind::AllGather || op == OpKind::Barrier) return {0};
+  if (p > kLargestWorldWithAllRoots) return {0, 1, p / 2, p - 1};
+  std::vector<int> result;
+  for (int root = 0; root < p; ++root) result.push_back(root);
+  return result;
+}
+
+std::vector<std::size_t> counts(OpKind op, int world_size) {
+  if (op == OpKind::Barrier) return {0};
+  const auto p = static_cast<std::size_t>(world_size);
+  return {0, 1, p - 1, p, p + 1, 13, 3 * p + 2};
+}
+
+std::vector<std::size_t> segment_counts(std::size_t count) {
+  if (count < 2) return {0};
+  return {0, count / 2 + 1, std::max<std::size_t>(count / 5, 2)};
+}
+
+/// What the header promises and the checker does not ask for.
+void expect_no_empty_and_no_oversized_steps(const Problem& problem, const Schedule& schedule) {
+  if (problem.op == OpKind::Barrier) return;
+  if (problem.count == 0) {
+    EXPECT_TRUE(schedule.steps.empty());
+  }
+  for (const Step& step : schedule.steps) {
+    const std::size_t moved = step.kind == Step::Kind::Send ? step.source.count : step.target.count;
+    EXPECT_GT(moved, 0u);
+    EXPECT_TRUE(problem.segment_count == 0 || moved <= problem.segment_count) << moved;
+  }
+}
+
+class Proofs : public testing::TestWithParam<Proof> {};
+
+TEST_P(Proofs, HoldForAllWorldsRootsCountsAndSegments) {
+  const auto& [name, op, build] = GetParam();
+  for (const int p : worlds()) {
+    for (const int root : roots(op, p)) {
+      for (const std::size_t count : counts(op, p)) {
+        for (const std::size_t segment_count : segment_counts(count)) {
+          const Problem problem{op, 0, p, count, root, segment_count};
+          const auto schedules = schedules_of(problem, build);
+          ASSERT_EQ(check(problem, schedules), "")
+              << "world " << p << " root " << root << " count " << count << " segment_count " << segment_count;
+          for (const Schedule& schedule : schedules) expect_no_empty_and_no_oversized_steps(problem, schedule);
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Algorithms, Proofs,
+    testing::Values(Proof{"ring_all_reduce", OpKind::AllReduce, ring_all_reduce},
+                    Proof{"ring_all_gather", OpKind::AllGather, ring_all_gather},
+                    Proof{"recursive_doubling_all_reduce", OpKind::AllReduce, recursive_doubling_all_reduce},
+                    Proof{"recursive_doubling_all_gather", OpKind::AllGather, recursive_doubling_all_gather},
+                    Proof{"bruck_all_gather", OpKind::AllGather, bruck_all_gather},
+                    Proof{"binomial_broadcast", OpKind::Broadcast, binomial_broadcast},
+                    Proof{"binomial_reduce", OpKind::Reduce, binomial_reduce},
+                    Proof{"binomial_gather", OpKind::Gather, binomial_gather},
+                    Proof{"binomial_scatter", OpKind::Scatter, binomial_scatter},
+                    Proof{"dissemination_barrier", OpKind::Barrier, dissemination_barrier}),
+    [](const auto& test) { return test.param.name; });
 
 TEST(Select, TakesTheNameWhereItAppliesAndTheSizeOtherwise) {
   const Problem small{OpKind::AllReduce, 0, 4, 16};

@@ -1,0 +1,228 @@
+#include <tutti/comm/schedule/symbolic_run.h>
+
+#include <array>
+#include <cstdint>
+#include <sstream>
+#include <unordered_map>
+#include <vector>
+
+namespace tutti::comm {
+namespace {
+
+/// Expressions over ranks, numbered: 0 is nothing, 1 + r is rank r's contribution, the rest are sums of two.
+class Expressions {
+ public:
+  using Id = std::uint32_t;
+  static constexpr Id kNothing = 0;
+
+  explicit Expressions(int world_size) : times_(1 + static_cast<std::size_t>(world_size)) {
+    for (std::size_t id = 0; id < times_.size(); ++id) {
+      times_[id].resize(static_cast<std::size_t>(world_size));
+      if (id > 0) times_[id][id - 1] = 1;
+    }
+  }
+
+  static Id of_rank(int rank) { return 1 + static_cast<Id>(rank); }
+
+  Id sum(Id first, Id second) {
+    const auto [entry, is_new] =
+        sums_.try_emplace((std::uint64_t{first} << 32) | second, static_cast<Id>(times_.size()));
+    if (is_new) {
+      std::vector<std::uint32_t> total = times_[first];
+      for (std::size_t rank = 0; rank < total.size(); ++rank) total[rank] += times_[second][rank];
+      times_.push_back(std::move(total));
+    }
+    return entry->second;
+  }
+
+  bool is_everybody_once(Id id) const {
+    for (const std::uint32_t times : times_[id]) {
+      if (times != 1) return false;
+    }
+    return true;
+  }
+
+  /// "ranks 0, 2 (3 times)"
+  std::string text(Id id) const {
+    if (id == kNothing) return "nothing";
+    std::ostringstream text;
+    const char* separator = "ranks ";
+    for (std::size_t rank = 0; rank < times_[id].size(); ++rank) {
+      if (times_[id][rank] == 0) continue;
+      text << separator << rank;
+      if (times_[id][rank] > 1) text << " (" << times_[id][rank] << " times)";
+      separator = ", ";
+    }
+    return text.str();
+  }
+
+ private:
+  std::vector<std::vector<std::uint32_t>> times_;  // [expression][rank]: how often the rank's contribution is in it
+  std::unordered_map<std::uint64_t, Id> sums_;
+};
+
+struct Symbol {
+  std::uint32_t element = 0;
+  Expressions::Id expression = Expressions::kNothing;
+};
+
+class Run {
+ public:
+  Run(const algorithms::Problem& problem, std::span<const Schedule> schedules, bool in_place)
+      : problem_(problem), schedules_(schedules), in_place_(in_place), expressions_(problem.world_size) {
+    for (int rank = 0; rank < problem.world_size; ++rank) memories_.push_back(initial_memory(rank));
+  }
+
+  std::string replay(std::span<const Event> events) {
+    for (const Event& event : events) {
+      const Step& from = step(event.rank, event.step);
+      if (!load(event.rank, event.step)) return fault_;
+      const bool stored = event.peer < 0
+                              ? store(event.rank, event.step, from.incoming_first)
+                              : store(event.peer, event.peer_step, step(event.peer, event.peer_step).incoming_first);
+      if (!stored) return fault_;
+    }
+    return check_result();
+  }
+
+ private:
+  using Memory = std::array<std::vector<Symbol>, 3>;
+
+  Memory initial_memory(int rank) const {
+    Memory memory;
+    for (const BufferId id : {BufferId::Input, BufferId::Output, BufferId::Scratch}) {
+      auto& cells = memory[static_cast<std::size_t>(id)];
+      cells.resize(extent(problem_, rank, id, schedules_[static_cast<std::size_t>(rank)].scratch_count));
+      const bool filled = is_filled(problem_, rank, id) || (is_shared(rank) && id == BufferId::Output);
+      for (std::size_t i = 0; filled && i < cells.size(); ++i) {
+        cells[i] = {static_cast<std::uint32_t>(i), Expressions::of_rank(rank)};
+      }
+    }
+    return memory;
+  }
+
+  bool is_shared(int rank) const { return in_place_ && rank == problem_.root; }
+  const Step& step(int rank, std::uint32_t index) const {
+    return schedules_[static_cast<std::size_t>(rank)].steps[index];
+  }
+  std::vector<Symbol>& cells(int rank, BufferId id) {
+    if (is_shared(rank) && id == BufferId::Input) id = BufferId::Output;
+    return memories_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(id)];
+  }
+
+  /// Reads the step's source into wire_.
+  bool load(int rank, std::uint32_t index) {
+    const Slice& slice = step(rank, index).source;
+    const auto& from = cells(rank, slice.buffer);
+    wire_.clear();
+    for (std::size_t i = slice.offset; i < slice.offset + slice.count; ++i) {
+      if (from[i].expression == Expressions::kNothing) return reads_nothing(rank, index, slice.buffer, i);
+      wire_.push_back(from[i]);
+    }
+    return true;
+  }
+
+  /// Writes or reduces wire_ into the step's target.
+  bool store(int rank, std::uint32_t index, bool incoming_first) {
+    const Step& receiver = step(rank, index);
+    auto& into = cells(rank, receiver.target.buffer);
+    for (std::size_t i = 0; i < wire_.size(); ++i) {
+      Symbol& cell = into[receiver.target.offset + i];
+      const Symbol incoming = wire_[i];
+      if (!reduces(receiver)) {
+        cell = incoming;
+        continue;
+      }
+      const std::size_t at = receiver.target.offset + i;
+      if (cell.expression == Expressions::kNothing) return reads_nothing(rank, index, receiver.target.buffer, at);
+      if (cell.element != incoming.element) {
+        return fault(describe(rank, index, receiver), ": at ", name(receiver.target.buffer), " element ", at,
+                     " reduces input element ", incoming.element, " into input element ", cell.element);
+      }
+      cell.expression = incoming_first ? expressions_.sum(incoming.expression, cell.expression)
+                                       : expressions_.sum(cell.expression, incoming.expression);
+    }
+    return true;
+  }
+
+  bool reads_nothing(int rank, std::uint32_t index, BufferId buffer, std::size_t element) {
+    return fault(describe(rank, index, step(rank, index)), " reads ", name(buffer), " element ", element,
+                 ", which nothing has written");
+  }
+
+  template <typename... Parts>
+  bool fault(const Parts&... parts) {
+    std::ostringstream text;
+    (text << ... << parts);
+    fault_ = text.str();
+    return false;
+  }
+
+  bool is_reduction() const { return problem_.op == OpKind::AllReduce || problem_.op == OpKind::Reduce; }
+
+  /// What output element i at `rank` must hold, for the operations that only move data.
+  Symbol expected(int rank, std::size_t i) const {
+    switch (problem_.op) {
+      case OpKind::Gather:
+      case OpKind::AllGather:
+        return {static_cast<std::uint32_t>(i % problem_.count),
+                Expressions::of_rank(static_cast<int>(i / problem_.count))};
+      case OpKind::Scatter:
+        return {static_cast<std::uint32_t>(static_cast<std::size_t>(rank) * problem_.count + i),
+                Expressions::of_rank(problem_.root)};
+      default:
+        return {static_cast<std::uint32_t>(i), Expressions::of_rank(problem_.root)};
+    }
+  }
+
+  std::string check_result() {
+    for (int rank = 0; rank < problem_.world_size; ++rank) {
+      const auto& output = memories_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(BufferId::Output)];
+      for (std::size_t i = 0; i < output.size(); ++i) {
+        if (!(is_reduction() ? check_reduced(rank, i, output[i]) : check_moved(rank, i, output[i]))) return fault_;
+      }
+    }
+    return {};
+  }
+
+  bool check_reduced(int rank, std::size_t i, const Symbol& found) {
+    if (found.element != i || !expressions_.is_everybody_once(found.expression)) {
+      return fault("rank ", rank, " output element ", i, ": expected input element ", i, " of every rank once, found ",
+                   text(found));
+    }
+    const auto& first = memories_[0][static_cast<std::size_t>(BufferId::Output)];
+    if (problem_.op == OpKind::AllReduce && found.expression != first[i].expression) {
+      return fault("rank ", rank, " output element ", i,
+                   ": expected the same order of operands as at rank 0, found another one; bits may differ");
+    }
+    return true;
+  }
+
+  bool check_moved(int rank, std::size_t i, const Symbol& found) {
+    const Symbol right = expected(rank, i);
+    if (found.element == right.element && found.expression == right.expression) return true;
+    return fault("rank ", rank, " output element ", i, ": expected ", text(right), ", found ", text(found));
+  }
+
+  std::string text(const Symbol& symbol) const {
+    if (symbol.expression == Expressions::kNothing) return "nothing";
+    return "input element " + std::to_string(symbol.element) + " of " + expressions_.text(symbol.expression);
+  }
+
+  const algorithms::Problem& problem_;
+  std::span<const Schedule> schedules_;
+  bool in_place_;
+  Expressions expressions_;
+  std::vector<Memory> memories_;
+  std::vector<Symbol> wire_;
+  std::string fault_;
+};
+
+}  // namespace
+
+std::string symbolic_run(const algorithms::Problem& problem, std::span<const Schedule> schedules,
+                         std::span<const Event> events, bool in_place) {
+  return Run(problem, schedules, in_place).replay(events);
+}
+
+}  // namespace tutti::comm
