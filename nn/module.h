@@ -5,12 +5,12 @@
 // Thread-safety: none; one thread uses a model at a time.
 #pragma once
 
+#include <tutti/tensor/autograd/variable.h>
+
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <tutti/tensor/autograd/variable.h>
 
 namespace tutti::nn {
 

@@ -1,17 +1,17 @@
 // Optimizer: reads gradients, writes parameters; knows nothing of ranks.
 //
-// A parameter without a gradient (has_grad() false) is left alone. State is exposed as named tensors so that a checkpoint
-// can hold it: names are "<parameter index>.<state>", e.g. "0.exp_avg"; scalars such as the step count are 1-element
-// tensors. Update rules: PyTorch's (https://pytorch.org/docs/stable/optim.html), term by term.
+// A parameter without a gradient (has_grad() false) is left alone. State is exposed as named tensors so that a
+// checkpoint can hold it: names are "<parameter index>.<state>", e.g. "0.exp_avg"; scalars such as the step count are
+// 1-element tensors. Update rules: PyTorch's (https://pytorch.org/docs/stable/optim.html), term by term.
 #pragma once
+
+#include <tutti/tensor/autograd/variable.h>
 
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include <tutti/tensor/autograd/variable.h>
 
 namespace tutti::nn {
 
@@ -23,7 +23,7 @@ class Optimizer {
   virtual void step() = 0;
   void zero_grad();
 
-  virtual std::string_view name() const = 0;  // "sgd", "adam"
+  virtual std::string_view name() const = 0;                                // "sgd", "adam"
   virtual std::vector<std::pair<std::string, tensor::Tensor>> state() = 0;  // tensors share the optimizer's memory
   double learning_rate() const { return learning_rate_; }
   void set_learning_rate(double value) { learning_rate_ = value; }

@@ -1,0 +1,31 @@
+// Linear: y = x w^T + b.
+#pragma once
+
+#include <tutti/nn/module.h>
+#include <tutti/tensor/autograd/functions.h>
+#include <tutti/tensor/random.h>
+
+#include <cstdint>
+
+namespace tutti::nn {
+
+class Linear : public Module {
+ public:
+  /// Parameters "weight" (outputs, inputs) and "bias" (outputs), float32, drawn in this order from `generator` by
+  /// PyTorch's default rule (init.h). Throws std::invalid_argument unless both numbers are positive.
+  Linear(std::int64_t inputs, std::int64_t outputs, tensor::Mt19937& generator);
+
+  /// input (N, inputs) -> (N, outputs). Throws std::invalid_argument naming this layer and the shape found.
+  Variable forward(const Variable& input) override;
+  /// The same with an activation applied in the same pass over memory.
+  Variable forward(const Variable& input, tensor::Activation activation);
+  std::string describe() const override;
+
+ private:
+  std::int64_t inputs_;
+  std::int64_t outputs_;
+  Variable weight_;
+  Variable bias_;
+};
+
+}  // namespace tutti::nn

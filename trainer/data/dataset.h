@@ -1,0 +1,23 @@
+// ImageDataset: a labelled image set held in memory, as bytes; the loader turns rows into floats.
+#pragma once
+
+#include <tutti/tensor/tensor.h>
+
+#include <string>
+
+namespace tutti::trainer {
+
+struct ImageDataset {
+  tensor::Tensor images;   // uint8 (N, C, H, W)
+  tensor::Tensor labels;   // int64 (N), each in [0, classes)
+  std::string name;        // "mnist train", "generated digits test": for outputs and errors
+  bool generated = false;  // drawn by code, not real data; every output says so
+  int classes = 0;
+
+  std::int64_t count() const { return labels.defined() ? labels.numel() : 0; }
+};
+
+enum class Split { Train, Test };
+inline const char* name(Split split) { return split == Split::Train ? "train" : "test"; }
+
+}  // namespace tutti::trainer

@@ -1,0 +1,22 @@
+// IDX: the format of the MNIST files. u8 0, u8 0, u8 type, u8 rank, then `rank` big-endian u32 extents, then the
+// elements, row-major. Only type 0x08 (unsigned byte) is read, which is what MNIST and its relatives hold. Format:
+// http://yann.lecun.com/exdb/mnist/ ("the IDX file format"), at the foot of the page.
+//
+// Files may be plain or gzip (by the name's end, .gz). Every function throws DataError, one sentence that names the
+// file, the field, what was found and what was expected; no length is believed before it is checked against the file.
+#pragma once
+
+#include <tutti/tensor/tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+
+namespace tutti::trainer {
+
+/// Rank 3, `height` x `width` -> uint8 (N, 1, height, width).
+tensor::Tensor read_idx_images(const std::filesystem::path& path, std::int64_t height, std::int64_t width);
+
+/// Rank 1, as many labels as `expected_count`, each in [0, classes) -> int64 (N).
+tensor::Tensor read_idx_labels(const std::filesystem::path& path, std::int64_t expected_count, int classes);
+
+}  // namespace tutti::trainer

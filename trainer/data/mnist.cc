@@ -1,0 +1,196 @@
+#include <tutti/trainer/data/data_error.h>
+#include <tutti/trainer/data/file_check.h>
+#include <tutti/trainer/data/idx.h>
+#include <tutti/trainer/data/mnist.h>
+
+#include <array>
+#include <cstdlib>
+#include <string_view>
+
+namespace tutti::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kSide = 28;
+constexpr int kClasses = 10;
+
+struct KnownFile {
+  std::string_view name;
+  std::string_view gz_md5;  // as torchvision publishes it
+  std::int64_t count;
+};
+
+// Images and labels of the training set, then of the test set.
+constexpr std::array<KnownFile, 4> kFiles = {{
+    {"train-images-idx3-ubyte", "f68b3c2dcbeaaa9fbdd348bbdeb94873", 60000},
+    {"train-labels-idx1-ubyte", "d53e105ee54ea40749a09fcbcd1e9432", 60000},
+    {"t10k-images-idx3-ubyte", "9fb629c4189551a2d022fa330f9573f3", 10000},
+    {"t10k-labels-idx1-ubyte", "ec29112dd5afa0611ce80d1b7f02629c", 10000},
+}};
+
+bool is_file(const fs::path& path) {
+  std::error_code status;
+  return fs::is_regular_file(path, status);
+}
+
+// The plain file if there is one, else the .gz; empty if neither.
+fs::path existing_file(const fs::path& folder, std::string_view file) {
+  for (const char* ending : {"", ".gz"}) {
+    const fs::path path = folder / (std::string(file) + ending);
+    if (is_file(path)) {
+      return path;
+    }
+  }
+  return {};
+}
+
+fs::path required_file(const fs::path& folder, std::string_view file) {
+  fs::path path = existing_file(folder, file);
+  if (path.empty()) {
+    throw DataError((folder / file).string() + ".gz: is missing (and so is the unpacked " + std::string(file) +
+                    "); the folder holds only part of MNIST");
+  }
+  return path;
+}
+
+bool holds_any(const fs::path& folder) {
+  for (const KnownFile& file : kFiles) {
+    if (!existing_file(folder, file.name).empty()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void add_folder(std::vector<fs::path>& folders, const fs::path& folder) {
+  folders.push_back(folder);
+  folders.push_back(folder / "MNIST" / "raw");
+}
+
+fs::path environment_path(const char* variable) {
+  const char* value = std::getenv(variable);
+  return value != nullptr ? fs::path(value) : fs::path();
+}
+
+[[noreturn]] void fail_explicit(const fs::path& path) {
+  std::string text = path.string();
+  std::error_code status;
+  if (!fs::exists(path, status)) {
+    text += ": no such folder; looked for MNIST's files there:";
+  } else if (!fs::is_directory(path, status)) {
+    text += ": is not a folder; expected one that holds MNIST's files:";
+  } else {
+    text += ": holds none of MNIST's files (nor do its mnist/ and MNIST/raw/); looked for:";
+  }
+  for (const KnownFile& file : kFiles) {
+    text.append(" ").append(file.name).append("[.gz]");
+  }
+  throw DataError(text);
+}
+
+// Reads the file as its kind demands, for the errors that this brings to light.
+std::int64_t read_count(const fs::path& path, const KnownFile& file) {
+  if (file.name.find("images") != std::string_view::npos) {
+    return read_idx_images(path, kSide, kSide).shape()[0];
+  }
+  return read_idx_labels(path, file.count, kClasses).numel();
+}
+
+MnistFinding verify_file(const fs::path& folder, const KnownFile& file) {
+  MnistFinding finding;
+  finding.expected_count = file.count;
+  const fs::path path = existing_file(folder, file.name);
+  finding.present = !path.empty();
+  if (!finding.present) {
+    finding.file = std::string(file.name) + ".gz";
+    finding.expected_md5 = file.gz_md5;
+    finding.error = (folder / finding.file).string() + ": is missing";
+    return finding;
+  }
+  finding.file = path.filename().string();
+  const bool gzip = path.extension() == ".gz";
+  try {
+    finding.bytes = fs::file_size(path);
+    finding.expected_md5 = gzip ? file.gz_md5 : "";
+    finding.md5 = md5_of_file(path);
+    if (gzip) {
+      finding.gzip_ok = false;
+      check_gzip(path);
+      finding.gzip_ok = true;
+    }
+    finding.count = read_count(path, file);
+  } catch (const std::exception& error) {
+    finding.error = error.what();
+  }
+  return finding;
+}
+
+}  // namespace
+
+MnistSearch MnistSearch::from_environment(fs::path explicit_path) {
+  MnistSearch search;
+  search.explicit_path = std::move(explicit_path);
+  search.tutti_data = environment_path("TUTTI_DATA");
+  search.working_directory = ".";
+  search.cache_home = environment_path("XDG_CACHE_HOME");
+  const fs::path home = environment_path("HOME");
+  if (search.cache_home.empty() && !home.empty()) {
+    search.cache_home = home / ".cache";
+  }
+  return search;
+}
+
+std::vector<fs::path> mnist_folders(const MnistSearch& search) {
+  std::vector<fs::path> folders;
+  for (const fs::path& root : {search.explicit_path, search.explicit_path.empty() ? search.tutti_data : fs::path()}) {
+    if (!root.empty()) {
+      add_folder(folders, root);
+      add_folder(folders, root / "mnist");
+    }
+  }
+  if (!search.explicit_path.empty()) {
+    return folders;
+  }
+  if (!search.working_directory.empty()) {
+    add_folder(folders, search.working_directory / "data" / "mnist");
+  }
+  if (!search.cache_home.empty()) {
+    add_folder(folders, search.cache_home / "tutti" / "mnist");
+  }
+  return folders;
+}
+
+std::optional<fs::path> find_mnist(const MnistSearch& search) {
+  for (const fs::path& folder : mnist_folders(search)) {
+    if (holds_any(folder)) {
+      return folder;
+    }
+  }
+  if (!search.explicit_path.empty()) {
+    fail_explicit(search.explicit_path);
+  }
+  return std::nullopt;
+}
+
+ImageDataset load_mnist(const fs::path& folder, Split split) {
+  const std::size_t first = split == Split::Train ? 0 : 2;
+  const fs::path images = required_file(folder, kFiles[first].name);
+  const fs::path labels = required_file(folder, kFiles[first + 1].name);
+  ImageDataset dataset;
+  dataset.images = read_idx_images(images, kSide, kSide);
+  dataset.labels = read_idx_labels(labels, dataset.images.shape()[0], kClasses);
+  dataset.name = std::string("mnist ") + name(split);
+  dataset.classes = kClasses;
+  return dataset;
+}
+
+std::vector<MnistFinding> verify_mnist(const fs::path& folder) {
+  std::vector<MnistFinding> findings;
+  for (const KnownFile& file : kFiles) {
+    findings.push_back(verify_file(folder, file));
+  }
+  return findings;
+}
+
+}  // namespace tutti::trainer

@@ -1,0 +1,71 @@
+#include <tutti/tensor/random.h>
+#include <tutti/trainer/data/sampler.h>
+
+#include <numeric>
+#include <stdexcept>
+#include <string>
+
+namespace tutti::trainer {
+namespace {
+
+void check(std::int64_t count, int replicas, int rank) {
+  if (count < 0) {
+    throw std::invalid_argument("sampler: count is " + std::to_string(count) + ", expected 0 or more samples");
+  }
+  if (replicas < 1) {
+    throw std::invalid_argument("sampler: replicas is " + std::to_string(replicas) + ", expected 1 or more");
+  }
+  if (rank < 0 || rank >= replicas) {
+    throw std::invalid_argument("sampler: rank is " + std::to_string(rank) + ", expected 0 to " +
+                                std::to_string(replicas - 1));
+  }
+}
+
+void check_epoch(std::int64_t epoch) {
+  if (epoch < 0) {
+    throw std::invalid_argument("sampler: epoch is " + std::to_string(epoch) + ", expected 0 or more");
+  }
+}
+
+std::vector<std::int64_t> in_order(std::int64_t count) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  return order;
+}
+
+}  // namespace
+
+DistributedSampler::DistributedSampler(const SamplerOptions& options) : options_(options) {
+  check(options.count, options.replicas, options.rank);
+  const std::int64_t replicas = options.replicas;
+  samples_per_rank_ = options.drop_last ? options.count / replicas : (options.count + replicas - 1) / replicas;
+}
+
+std::vector<std::int64_t> DistributedSampler::indices(std::int64_t epoch) const {
+  check_epoch(epoch);
+  const auto seed = options_.seed + static_cast<std::uint64_t>(epoch);
+  const auto order = options_.shuffle ? tensor::randperm(options_.count, seed) : in_order(options_.count);
+  std::vector<std::int64_t> mine;
+  mine.reserve(static_cast<std::size_t>(samples_per_rank_));
+  // Position p of the padded list is order[p mod N]: padding repeats the list from its beginning, as often as needed.
+  for (std::int64_t k = 0; k < samples_per_rank_; ++k) {
+    const std::int64_t position = options_.rank + k * options_.replicas;
+    mine.push_back(order[static_cast<std::size_t>(position % options_.count)]);
+  }
+  return mine;
+}
+
+EvaluationSampler::EvaluationSampler(std::int64_t count, int replicas, int rank) {
+  check(count, replicas, rank);
+  begin_ = count * rank / replicas;
+  end_ = count * (rank + 1) / replicas;
+}
+
+std::vector<std::int64_t> EvaluationSampler::indices(std::int64_t epoch) const {
+  check_epoch(epoch);
+  std::vector<std::int64_t> mine(static_cast<std::size_t>(size()));
+  std::iota(mine.begin(), mine.end(), begin_);
+  return mine;
+}
+
+}  // namespace tutti::trainer

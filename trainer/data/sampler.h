@@ -1,0 +1,63 @@
+// Samplers: which samples a rank sees in an epoch, and in which order. Pure functions of (options, epoch).
+//
+// Thread-safety: immutable after construction; any number of threads may ask.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tutti::trainer {
+
+class Sampler {
+ public:
+  virtual ~Sampler() = default;
+  /// Indices into the data set, in order. Throws std::invalid_argument for a negative epoch.
+  virtual std::vector<std::int64_t> indices(std::int64_t epoch) const = 0;
+  /// How many indices every epoch has.
+  virtual std::int64_t size() const = 0;
+};
+
+struct SamplerOptions {
+  std::int64_t count = 0;  // samples in the data set
+  int replicas = 1;        // world size
+  int rank = 0;
+  bool shuffle = true;
+  std::uint64_t seed = 0;
+  bool drop_last = false;  // false: repeat samples so that all ranks get equally many; true: leave out the surplus
+};
+
+/// Training. Exactly the order of PyTorch's torch.utils.data.DistributedSampler with the same arguments and
+/// set_epoch(epoch): one permutation from seed + epoch for all ranks, padded or cut to a multiple of `replicas`, dealt
+/// out like cards. Every rank gets equally many samples, and step k of all ranks together takes the same samples
+/// whatever the number of ranks. Algorithm:
+/// https://github.com/pytorch/pytorch/blob/main/torch/utils/data/distributed.py
+class DistributedSampler : public Sampler {
+ public:
+  /// Throws std::invalid_argument naming the field for a negative count, fewer than one replica, or a rank outside
+  /// [0, replicas).
+  explicit DistributedSampler(const SamplerOptions& options);
+
+  std::vector<std::int64_t> indices(std::int64_t epoch) const override;
+  std::int64_t size() const override { return samples_per_rank_; }
+
+ private:
+  SamplerOptions options_;
+  std::int64_t samples_per_rank_ = 0;
+};
+
+/// Evaluation. Rank r sees samples [r N / R, (r + 1) N / R) in order: every sample exactly once over all ranks, none
+/// repeated, so that sums over ranks are exact. Ranks may get different numbers, also none.
+class EvaluationSampler : public Sampler {
+ public:
+  /// Throws as DistributedSampler does.
+  EvaluationSampler(std::int64_t count, int replicas, int rank);
+
+  std::vector<std::int64_t> indices(std::int64_t epoch) const override;
+  std::int64_t size() const override { return end_ - begin_; }
+
+ private:
+  std::int64_t begin_ = 0;
+  std::int64_t end_ = 0;
+};
+
+}  // namespace tutti::trainer
