@@ -6,6 +6,7 @@
 // operator is not commutative in its bits: NaN payloads, min and max of -0 and +0.
 #include <tutti/comm/reduce/reduce.h>
 
+#include <bit>
 #include <cstring>
 #include <type_traits>
 
@@ -36,6 +37,12 @@ struct Multiply {
   template <typename V>
   static V apply(V first, V second) {
     return static_cast<V>(first * second);
+  }
+};
+struct Divide {
+  template <typename V>
+  static V apply(V first, V second) {
+    return first / second;
   }
 };
 // A NaN compares false with everything: `second` is taken when it is NaN, `first` is taken when it is.
@@ -111,12 +118,22 @@ void combine(std::byte* result, const std::byte* first, const std::byte* second,
   }
 }
 
+template <typename T, typename Op>
+void scale(std::byte* data, std::size_t count, T by) {
+  for (std::size_t at = 0; at < count * sizeof(T); at += sizeof(T)) {
+    const T value = Op::apply(load<T>(data + at), by);
+    std::memcpy(data + at, &value, sizeof(T));
+  }
+}
+
+/// Rounds like a division in all cases: the reciprocal of a power of two is exact, and multiplying is twice as fast.
 template <typename T>
 void scale_down(std::byte* data, std::size_t count, int divisor) {
   const T by = static_cast<T>(divisor);
-  for (std::size_t at = 0; at < count * sizeof(T); at += sizeof(T)) {
-    const T value = load<T>(data + at) / by;
-    std::memcpy(data + at, &value, sizeof(T));
+  if (divisor > 0 && std::has_single_bit(static_cast<unsigned>(divisor))) {
+    scale<T, Multiply>(data, count, T{1} / by);
+  } else {
+    scale<T, Divide>(data, count, by);
   }
 }
 
