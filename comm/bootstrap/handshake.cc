@@ -106,7 +106,7 @@ std::string disagreement(const PeerIdentity& self, const PeerIdentity& peer) {
     return differing("job", hex(self.job), hex(peer.job), peer) +
            " (hashes of the job ids): another job's process came to this port; compare TUTTI_JOB_ID and the port";
   }
-  if (peer.kind != self.kind) {
+  if ((peer.kind == ConnectionKind::Store) != (self.kind == ConnectionKind::Store)) {
     return differing("connection kind", std::string(kind_name(self.kind)), std::string(kind_name(peer.kind)), peer);
   }
   if (peer.world_size != self.world_size && peer.world_size != -1 && self.world_size != -1) {
@@ -157,6 +157,11 @@ std::uint64_t identity_hash(std::string_view text) {
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
          reinterpret_cast<unsigned char*>(digest.data()));
   return get_little_endian<std::uint64_t>(digest.data());
+}
+
+bool may_be_hello(std::span<const std::byte> first_bytes) {
+  const std::size_t known = std::min(first_bytes.size(), kHelloMagic.size());
+  return known == 0 || std::memcmp(first_bytes.data(), kHelloMagic.data(), known) == 0;
 }
 
 ClientHandshake::ClientHandshake(const PeerIdentity& self, std::string_view job_secret) : secret_(job_secret) {

@@ -41,6 +41,10 @@ inline constexpr std::size_t kChallengeBytes = 64;
 inline constexpr std::size_t kProofBytes = 32;
 inline constexpr std::size_t kVerdictBytes = 256;
 
+/// False as soon as the first bytes of a connection (fewer than kHelloBytes will do) cannot begin a Tutti hello: a
+/// stranger can be shown out before it has sent a hello's length.
+bool may_be_hello(std::span<const std::byte> first_bytes);
+
 /// The connecting side. Send hello(); feed the challenge, send the proof it returns; feed the verdict.
 class ClientHandshake {
  public:
@@ -62,7 +66,8 @@ class ClientHandshake {
 /// The accepting side. Feed the hello, send the challenge; feed the proof, send the verdict; then ask accepted().
 class ServerHandshake {
  public:
-  /// `self` is what the peer must agree with: kind, job, group and world_size (a peer or a self with world_size -1
+  /// `self` is what the peer must agree with: store or data kind (the two data lanes share a listener), job, group and
+  /// world_size (a peer or a self with world_size -1
   /// agrees with any).
   ServerHandshake(const PeerIdentity& self, std::string_view job_secret);
 

@@ -6,13 +6,13 @@
 // the same process from setting the key it waits for.
 #pragma once
 
+#include <tutti/comm/base/deadline.h>
+
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <tutti/comm/base/deadline.h>
 
 namespace tutti::comm {
 
@@ -52,8 +52,7 @@ class Store {
   virtual std::vector<std::string> multi_get(std::span<const std::string> keys, Deadline deadline) = 0;
 
   /// Sets keys[i] to values[i], all at once as seen by other clients. Throws InvalidArgument on different lengths.
-  virtual void multi_set(std::span<const std::string> keys, std::span<const std::string> values,
-                         Deadline deadline) = 0;
+  virtual void multi_set(std::span<const std::string> keys, std::span<const std::string> values, Deadline deadline) = 0;
 };
 
 }  // namespace tutti::comm

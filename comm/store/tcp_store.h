@@ -5,9 +5,9 @@
 // can tell an orderly end from a lost rank. Thread-safety and deadlines: as Store.
 #pragma once
 
-#include <memory>
-
 #include <tutti/comm/store/store.h>
+
+#include <memory>
 
 namespace tutti::comm {
 
@@ -16,7 +16,7 @@ struct TcpStoreOptions {
   std::uint16_t port = 0;
   std::string job_id = "default";
   std::string job_secret;
-  int rank = -1;        // -1: not a rank
+  int rank = -1;  // -1: not a rank
   int world_size = -1;
 };
 

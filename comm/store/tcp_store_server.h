@@ -7,9 +7,16 @@
 // When a client that is a rank goes away without saying goodbye, the server sets the key "tutti/lost/<rank>" to a text
 // with its pid and address: that is how others learn at once that a process has died.
 //
-// Thread-safety: methods may be called from any thread. The destructor stops the loop and closes all connections.
+// Requests that make no sense are answered with an error reply; the connection stays in step and open. Strangers are
+// logged (level Warn) with address and first bytes, and closed.
+//
+// Thread-safety: methods may be called from any thread. The destructor stops the loop and closes all connections; in a
+// forked child it does nothing, since the loop lives in the parent.
 #pragma once
 
+#include <tutti/comm/base/deadline.h>
+
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -21,13 +28,14 @@ struct TcpStoreServerOptions {
   std::uint16_t port = 0;                  // 0: the kernel picks one; read it back with port()
   std::string job_id = "default";
   std::string job_secret;
-  int world_size = -1;                     // -1: clients of any world size
+  int world_size = -1;                                  // -1: clients of any world size
+  std::chrono::milliseconds handshake_timeout{10'000};  // a connection that has not proved the secret by then is closed
 };
 
 class TcpStoreServer {
  public:
-  /// Binds, listens and starts serving. Throws System if the address is taken; the text names the address and, where
-  /// the system tells, the process that holds it.
+  /// Binds, listens and starts serving. Throws InvalidArgument if the address cannot be resolved, System if the address
+  /// is taken; the text names the address and, where the system tells, the process that holds it.
   explicit TcpStoreServer(const TcpStoreServerOptions& options);
   ~TcpStoreServer();
   TcpStoreServer(const TcpStoreServer&) = delete;
@@ -35,8 +43,13 @@ class TcpStoreServer {
 
   std::uint16_t port() const;
 
+  /// Waits until no authenticated client is connected; false if some still are at `deadline`. Lets the owner of the
+  /// server be the last to go.
+  bool wait_until_unused(Deadline deadline) const;
+
  private:
   class Impl;
+  int owner_pid_;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -1,0 +1,124 @@
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/bootstrap/printable.h>
+#include <tutti/comm/store/key_map.h>
+
+#include <charconv>
+#include <cstdio>
+
+namespace tutti::comm {
+namespace {
+
+constexpr std::size_t kShownKeyBytes = 120;
+
+std::string quoted(std::string_view text) { return '"' + printable(text, kShownKeyBytes) + '"'; }
+
+std::int64_t parse_number(std::string_view key, std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (status != std::errc() || end != text.data() + text.size()) {
+    throw Error(ErrorCode::InvalidArgument, "add to key " + quoted(key) + ": its value " + quoted(text) +
+                                                " is no decimal 64-bit number; it was left as it was");
+  }
+  return number;
+}
+
+}  // namespace
+
+void check_key(std::string_view key) {
+  if (key.size() <= kMaxKeyBytes) return;
+  throw Error(ErrorCode::InvalidArgument, "store key " + quoted(key) + " has " + std::to_string(key.size()) +
+                                              " bytes; the limit is " + std::to_string(kMaxKeyBytes));
+}
+
+void check_value(std::string_view key, std::string_view value) {
+  if (value.size() <= kMaxValueBytes) return;
+  throw Error(ErrorCode::InvalidArgument, "the value for store key " + quoted(key) + " has " +
+                                              std::to_string(value.size()) + " bytes; the limit is " +
+                                              std::to_string(kMaxValueBytes));
+}
+
+void check_key_count(std::size_t count) {
+  if (count <= kMaxKeysPerCall) return;
+  throw Error(ErrorCode::InvalidArgument, std::to_string(count) + " keys in one store call; the limit is " +
+                                              std::to_string(kMaxKeysPerCall) + ": split the call");
+}
+
+void check_same_length(std::size_t keys, std::size_t values) {
+  if (keys == values) return;
+  throw Error(ErrorCode::InvalidArgument, "multi_set got " + std::to_string(keys) + " keys but " +
+                                              std::to_string(values) + " values; nothing was set");
+}
+
+std::string quote_keys(std::span<const std::string_view> keys, std::size_t total) {
+  std::string text;
+  for (const std::string_view key : keys) text += (text.empty() ? "" : ", ") + quoted(key);
+  if (total > keys.size()) text += " and " + std::to_string(total - keys.size()) + " more";
+  return text;
+}
+
+std::string missing_keys_text(std::span<const std::string_view> missing, std::size_t missing_count,
+                              std::size_t wanted_count, double seconds) {
+  char time[32];
+  std::snprintf(time, sizeof time, "%.3f", seconds);
+  const std::string what =
+      wanted_count == 1 ? "key " : std::to_string(missing_count) + " of " + std::to_string(wanted_count) + " keys: ";
+  return "timed out after " + std::string(time) + " s waiting for " + what + quote_keys(missing, missing_count);
+}
+
+const std::string* KeyMap::find(std::string_view key) const {
+  const auto found = values_.find(key);
+  return found == values_.end() ? nullptr : &found->second;
+}
+
+void KeyMap::set(std::string_view key, std::string_view value) {
+  check_key(key);
+  check_value(key, value);
+  const auto found = values_.find(key);
+  if (found == values_.end()) {
+    values_.emplace(key, value);
+  } else {
+    found->second.assign(value);
+  }
+}
+
+std::int64_t KeyMap::add(std::string_view key, std::int64_t delta) {
+  const std::string* present = find(key);
+  const std::int64_t before = present == nullptr ? 0 : parse_number(key, *present);
+  std::int64_t after = 0;
+  if (__builtin_add_overflow(before, delta, &after)) {
+    throw Error(ErrorCode::InvalidArgument, "add to key " + quoted(key) + ": " + std::to_string(before) + " + " +
+                                                std::to_string(delta) +
+                                                " does not fit 64 bits; the value was left as it was");
+  }
+  set(key, std::to_string(after));
+  return after;
+}
+
+std::string KeyMap::compare_set(std::string_view key, std::string_view expected, std::string_view desired) {
+  const std::string* present = find(key);
+  const std::string_view before = present == nullptr ? std::string_view() : std::string_view(*present);
+  if (before != expected) return std::string(before);
+  set(key, desired);
+  return std::string(desired);
+}
+
+void KeyMap::append(std::string_view key, std::string_view value) {
+  check_key(key);
+  const auto found = values_.find(key);
+  if (found == values_.end()) return set(key, value);
+  if (found->second.size() + value.size() > kMaxValueBytes) {
+    throw Error(ErrorCode::InvalidArgument, "append of " + std::to_string(value.size()) + " bytes to key " +
+                                                quoted(key) + ", which has " + std::to_string(found->second.size()) +
+                                                ", goes over the limit of " + std::to_string(kMaxValueBytes));
+  }
+  found->second.append(value);
+}
+
+bool KeyMap::erase(std::string_view key) {
+  const auto found = values_.find(key);
+  if (found == values_.end()) return false;
+  values_.erase(found);
+  return true;
+}
+
+}  // namespace tutti::comm

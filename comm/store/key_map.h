@@ -1,0 +1,66 @@
+// KeyMap: what a store's operations mean, for one thread and without waiting. HashStore and the server share it, so
+// that the two cannot differ.
+//
+// Every function that throws leaves the map as it was. Thread-safety: none; the owner serialises.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace tutti::comm {
+
+inline constexpr std::size_t kMaxKeyBytes = 8 * 1024;
+inline constexpr std::size_t kMaxValueBytes = 64 * 1024 * 1024;
+inline constexpr std::size_t kMaxKeysPerCall = 128 * 1024;
+
+class KeyMap {
+ public:
+  /// The value under `key`, or null. Valid until the map changes.
+  const std::string* find(std::string_view key) const;
+
+  /// Throws InvalidArgument if key or value is over its limit.
+  void set(std::string_view key, std::string_view value);
+
+  /// Throws InvalidArgument if the present value is no decimal int64, or the sum does not fit one.
+  std::int64_t add(std::string_view key, std::int64_t delta);
+
+  /// Returns the value that `key` has afterwards; a missing key counts as "".
+  std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired);
+
+  /// Throws InvalidArgument if the result would be over the limit.
+  void append(std::string_view key, std::string_view value);
+
+  bool erase(std::string_view key);
+  std::size_t size() const { return values_.size(); }
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  std::unordered_map<std::string, std::string, Hash, std::equal_to<>> values_;
+};
+
+/// Throw InvalidArgument naming the offender and the limit.
+void check_key(std::string_view key);
+void check_value(std::string_view key, std::string_view value);
+void check_key_count(std::size_t count);
+void check_same_length(std::size_t keys, std::size_t values);
+
+/// `"a", "b" and 3 more`: keys as error texts show them.
+std::string quote_keys(std::span<const std::string_view> keys, std::size_t total);
+
+/// "timed out after 1.500 s waiting for 2 of 3 keys: "a", "b"".
+std::string missing_keys_text(std::span<const std::string_view> missing, std::size_t missing_count,
+                              std::size_t wanted_count, double seconds);
+
+/// How many missing keys a Timeout text names.
+inline constexpr std::size_t kMissingKeysShown = 16;
+
+}  // namespace tutti::comm

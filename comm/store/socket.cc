@@ -1,0 +1,107 @@
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/store/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+namespace tutti::comm {
+namespace {
+
+const sockaddr_in& as_v4(const sockaddr_storage& storage) { return reinterpret_cast<const sockaddr_in&>(storage); }
+const sockaddr_in6& as_v6(const sockaddr_storage& storage) { return reinterpret_cast<const sockaddr_in6&>(storage); }
+
+void set_option(int socket, int level, int option, int value) {
+  ::setsockopt(socket, level, option, &value, sizeof value);
+}
+
+}  // namespace
+
+void Socket::close() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  descriptor_ = -1;
+}
+
+std::string Endpoint::host() const {
+  char text[INET6_ADDRSTRLEN] = "?";
+  if (family() == AF_INET) {
+    ::inet_ntop(AF_INET, &as_v4(storage).sin_addr, text, sizeof text);
+  } else if (family() == AF_INET6) {
+    const in6_addr& v6 = as_v6(storage).sin6_addr;
+    if (IN6_IS_ADDR_V4MAPPED(&v6)) {
+      ::inet_ntop(AF_INET, &v6.s6_addr[12], text, sizeof text);
+    } else {
+      ::inet_ntop(AF_INET6, &v6, text, sizeof text);
+    }
+  }
+  return text;
+}
+
+std::uint16_t Endpoint::port() const {
+  if (family() == AF_INET) return ntohs(as_v4(storage).sin_port);
+  if (family() == AF_INET6) return ntohs(as_v6(storage).sin6_port);
+  return 0;
+}
+
+std::string Endpoint::text() const { return host_and_port(host(), port()); }
+
+std::string host_and_port(const std::string& host, std::uint16_t port) {
+  const bool bare_v6 = host.find(':') != std::string::npos;
+  return (bare_v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+Endpoint local_endpoint(int socket) {
+  Endpoint result;
+  result.length = sizeof result.storage;
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&result.storage), &result.length) != 0) {
+    throw_errno("read a socket's own address", errno);
+  }
+  return result;
+}
+
+Endpoint remote_endpoint(int socket) {
+  Endpoint result;
+  result.length = sizeof result.storage;
+  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&result.storage), &result.length) != 0) {
+    throw_errno("read a socket's peer address", errno);
+  }
+  return result;
+}
+
+std::vector<Endpoint> resolve(const std::string& host, std::uint16_t port, ResolveFor purpose, std::string& error) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | (purpose == ResolveFor::Binding ? AI_PASSIVE : 0);
+  addrinfo* found = nullptr;
+  const int status = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (status != 0) {
+    error = status == EAI_SYSTEM ? errno_text(errno) : ::gai_strerror(status);
+    return {};
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
+  std::vector<Endpoint> result;
+  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
+    if (entry->ai_family != AF_INET && entry->ai_family != AF_INET6) continue;
+    Endpoint endpoint;
+    std::memcpy(&endpoint.storage, entry->ai_addr, entry->ai_addrlen);
+    endpoint.length = entry->ai_addrlen;
+    result.push_back(endpoint);
+  }
+  if (result.empty()) error = "the name has no IPv4 or IPv6 address";
+  return result;
+}
+
+void tune_connection(int socket) {
+  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPIDLE, 10);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set_option(socket, IPPROTO_TCP, TCP_KEEPCNT, 4);
+}
+
+}  // namespace tutti::comm

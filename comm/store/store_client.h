@@ -1,0 +1,58 @@
+// StoreClient: one authenticated connection to a store server; requests out, replies in. Internal to comm/store.
+//
+// Replies carry the request's number, and half-sent requests and half-read replies are kept, so a call that timed out
+// leaves the connection in step. Thread-safety: one thread at a time.
+#pragma once
+
+#include <tutti/comm/base/deadline.h>
+#include <tutti/comm/store/socket.h>
+#include <tutti/comm/store/store_protocol.h>
+#include <tutti/comm/store/tcp_store.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tutti::comm {
+
+struct StoreReply {
+  StoreStatus status = StoreStatus::Ok;
+  std::int64_t number = 0;
+  std::vector<std::string> strings;
+};
+
+class StoreClient {
+ public:
+  /// Throws as connect_to_store.
+  StoreClient(const TcpStoreOptions& options, Deadline deadline);
+
+  /// Sends one request and waits for its reply; nothing if none has come by `until`. `server_timeout` is how long the
+  /// server may wait for keys. Throws PeerLost if the connection breaks, Protocol if the reply makes no sense; the
+  /// client is of no use after either.
+  std::optional<StoreReply> call(StoreOp op, const StoreBody& body, std::chrono::milliseconds server_timeout,
+                                 Deadline until);
+
+  /// Tells the server, as far as that goes without waiting, that we leave on purpose.
+  void say_goodbye() noexcept;
+
+  const std::string& server() const { return server_; }  // "host:port", as asked for
+  std::string local_host() const { return local_endpoint(socket_.get()).host(); }
+
+ private:
+  bool flush(Deadline until);
+  bool send_some();
+  bool receive_some();
+  std::optional<StoreReply> take_reply(std::uint32_t id);
+  [[noreturn]] void lost(const std::string& why) const;
+
+  std::string server_;
+  Socket socket_;
+  std::uint32_t last_id_ = 0;
+  std::string out_;
+  std::size_t sent_ = 0;  // of out_
+  std::vector<std::byte> in_;
+  std::size_t have_ = 0;  // of in_
+};
+
+}  // namespace tutti::comm

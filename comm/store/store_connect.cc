@@ -1,0 +1,225 @@
+#include <poll.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/bootstrap/handshake.h>
+#include <tutti/comm/bootstrap/printable.h>
+#include <tutti/comm/store/store_connect.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <optional>
+#include <thread>
+
+namespace tutti::comm {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFirstBackoff{5};
+constexpr milliseconds kLongestBackoff{500};
+// One address that swallows packets must not use up the time of the others.
+constexpr milliseconds kConnectLimit{5000};
+// A server that is just ending may hang up once or twice; one that does so every time does not understand us.
+constexpr int kHangUpsBelieved = 5;
+
+/// This attempt came to nothing; another may do better.
+struct Failed {
+  std::string reason;
+  bool hung_up = false;
+};
+
+/// Address and reason of every attempt; equal ones are counted.
+class Attempts {
+ public:
+  void add(const std::string& address, const std::string& reason) {
+    const std::string text = address + ": " + reason;
+    const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const auto& e) { return e.first == text; });
+    if (known != entries_.end()) {
+      ++known->second;
+    } else {
+      entries_.emplace_back(text, 1);
+    }
+  }
+
+  std::string text() const {
+    std::string result;
+    for (const auto& [text, count] : entries_) {
+      result += (result.empty() ? "" : "; ") + text;
+      if (count > 1) result += " (" + std::to_string(count) + " times)";
+    }
+    return result;
+  }
+
+ private:
+  std::vector<std::pair<std::string, int>> entries_;
+};
+
+bool worth_retrying(int error_number) {
+  switch (error_number) {
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case ENOBUFS:
+    case EACCES:
+    case EPERM:
+      return false;
+    default:
+      return true;
+  }
+}
+
+Socket connect_one(const Endpoint& endpoint, Deadline deadline) {
+  Socket socket(::socket(endpoint.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket.get() < 0) {
+    if (!worth_retrying(errno)) throw_errno("open a socket to the store at " + endpoint.text(), errno);
+    throw Failed{errno_text(errno)};
+  }
+  int error_number = 0;
+  if (::connect(socket.get(), endpoint.address(), endpoint.length) != 0) error_number = errno;
+  if (error_number == EINPROGRESS || error_number == EINTR) {
+    if (!poll_until(socket.get(), POLLOUT, deadline)) throw Failed{"no answer to the connect in time"};
+    socklen_t length = sizeof error_number;
+    ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error_number, &length);
+  }
+  if (error_number != 0) {
+    if (!worth_retrying(error_number)) throw_errno("connect to the store at " + endpoint.text(), error_number);
+    throw Failed{errno_text(error_number)};
+  }
+  // With nobody listening on an ephemeral port of this host, the kernel may connect a socket to itself.
+  if (local_endpoint(socket.get()).text() == endpoint.text()) throw Failed{errno_text(ECONNREFUSED)};
+  tune_connection(socket.get());
+  return socket;
+}
+
+template <std::size_t N>
+void send_all(int socket, const std::array<std::byte, N>& bytes, Deadline deadline) {
+  std::size_t sent = 0;
+  while (sent < N) {
+    const ssize_t count = ::send(socket, bytes.data() + sent, N - sent, MSG_NOSIGNAL);
+    if (count >= 0) {
+      sent += static_cast<std::size_t>(count);
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (!poll_until(socket, POLLOUT, deadline)) throw Failed{"it stopped taking our handshake"};
+    } else if (errno != EINTR) {
+      throw Failed{errno_text(errno) + " during the handshake", true};
+    }
+  }
+}
+
+template <std::size_t N>
+std::array<std::byte, N> receive(int socket, Deadline deadline) {
+  std::array<std::byte, N> bytes{};
+  std::size_t have = 0;
+  while (have < N) {
+    const ssize_t count = ::recv(socket, bytes.data() + have, N - have, 0);
+    if (count > 0) {
+      have += static_cast<std::size_t>(count);
+      continue;
+    }
+    const std::string came = "; it sent " + quote_bytes(std::span(bytes).first(have));
+    if (count == 0) throw Failed{"it closed the connection during the handshake" + came, true};
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (!poll_until(socket, POLLIN, deadline)) throw Failed{"connected, but it did not finish the handshake" + came};
+    } else if (errno != EINTR) {
+      throw Failed{errno_text(errno) + " during the handshake" + came, true};
+    }
+  }
+  return bytes;
+}
+
+void authenticate(int socket, const TcpStoreOptions& options, Deadline deadline) {
+  PeerIdentity self;
+  self.kind = ConnectionKind::Store;
+  self.rank = options.rank;
+  self.world_size = options.world_size;
+  self.pid = static_cast<std::uint32_t>(::getpid());
+  self.job = identity_hash(options.job_id);
+  const ClientHandshake handshake(self, options.job_secret);
+  send_all(socket, handshake.hello(), deadline);
+  send_all(socket, handshake.answer(receive<kChallengeBytes>(socket, deadline)), deadline);
+  handshake.finish(receive<kVerdictBytes>(socket, deadline));
+}
+
+[[noreturn]] void give_up(const TcpStoreOptions& options, double seconds, const Attempts& attempts) {
+  char time[32];
+  std::snprintf(time, sizeof time, "%.3f", seconds);
+  throw Error(ErrorCode::Timeout, "cannot reach the store at " + host_and_port(options.host, options.port) +
+                                      " within " + time + " s; attempts: " + attempts.text() +
+                                      ". Is its owner (rank 0 or the launcher) running, and are MASTER_ADDR and "
+                                      "MASTER_PORT right?");
+}
+
+/// One pass over all addresses of the host.
+class Round {
+ public:
+  Round(const TcpStoreOptions& options, Attempts& attempts) : options_(options), attempts_(attempts) {}
+
+  std::optional<Socket> run(Deadline deadline) {
+    std::string error;
+    const auto endpoints = resolve(options_.host, options_.port, ResolveFor::Connecting, error);
+    if (endpoints.empty()) attempts_.add(options_.host, error);
+    for (const Endpoint& endpoint : endpoints) {
+      try {
+        Socket socket = connect_one(endpoint, deadline.earlier_of(Deadline::after(kConnectLimit)));
+        authenticate(socket.get(), options_, deadline);
+        return socket;
+      } catch (const Failed& failed) {
+        attempts_.add(endpoint.text(), failed.reason);
+        hung_up_ = hung_up_ || failed.hung_up;
+      } catch (const Error& refused) {
+        if (refused.code() == ErrorCode::System) throw;
+        if (!refusal_) refusal_ = Error(refused.code(), "store at " + endpoint.text() + ": " + refused.what());
+      }
+    }
+    if (refusal_) throw Error(*refusal_);
+    return std::nullopt;
+  }
+
+  bool hung_up() const { return hung_up_; }
+
+ private:
+  const TcpStoreOptions& options_;
+  Attempts& attempts_;
+  std::optional<Error> refusal_;
+  bool hung_up_ = false;
+};
+
+}  // namespace
+
+bool poll_until(int socket, short events, Deadline deadline) {
+  constexpr std::int64_t kLongestPoll = 3'600'000;
+  for (;;) {
+    pollfd entry{socket, events, 0};
+    const auto left = std::min<std::int64_t>(deadline.remaining().count(), kLongestPoll);
+    const int ready = ::poll(&entry, 1, static_cast<int>(left));
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) throw_errno("wait for the store's socket", errno);
+    if (deadline.expired()) return false;
+  }
+}
+
+Socket connect_to_store(const TcpStoreOptions& options, Deadline deadline) {
+  const auto start = Deadline::Clock::now();
+  Attempts attempts;
+  milliseconds backoff = kFirstBackoff;
+  int hang_ups = 0;
+  for (;;) {
+    Round round(options, attempts);
+    if (auto socket = round.run(deadline)) return std::move(*socket);
+    hang_ups = round.hung_up() ? hang_ups + 1 : 0;
+    if (hang_ups >= kHangUpsBelieved) {
+      throw Error(ErrorCode::Protocol, "the store at " + host_and_port(options.host, options.port) +
+                                           " accepts connections but does not speak our handshake; attempts: " +
+                                           attempts.text() + ". Is that port really a Tutti store of this version?");
+    }
+    const milliseconds left = deadline.remaining();
+    if (left.count() == 0) {
+      give_up(options, std::chrono::duration<double>(Deadline::Clock::now() - start).count(), attempts);
+    }
+    std::this_thread::sleep_for(std::min(backoff, left));
+    backoff = std::min(backoff * 2, kLongestBackoff);
+  }
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,60 @@
+// The store's messages as bytes: encode and decode only.
+//
+// Pure functions, no I/O; every decoder takes any bytes whatever and either returns a message or throws Protocol.
+// Layout: wire_format.md, "Store protocol". Thread-safety: values and pure functions.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tutti::comm {
+
+enum class StoreOp : std::uint8_t {
+  Set = 1,     // key, value, key, value, ...; all at once
+  Get,         // keys; waits for all
+  Wait,        // keys; waits for all
+  Add,         // key; number = delta
+  CompareSet,  // key, expected, desired
+  Check,       // keys
+  Delete,      // key
+  NumKeys,     // nothing
+  Append,      // key, value
+  Goodbye      // nothing, and no reply: the client leaves on purpose
+};
+
+enum class StoreStatus : std::uint8_t { Ok = 0, InvalidArgument = 1, Timeout = 2, Protocol = 3 };
+
+inline constexpr std::size_t kStoreHeaderBytes = 16;
+inline constexpr std::size_t kMaxStoreBodyBytes = 256 * 1024 * 1024;
+
+/// `code` is a StoreOp in a request and a StoreStatus in a reply; not checked by decoding the header.
+struct StoreHeader {
+  std::uint32_t body_bytes = 0;
+  std::uint8_t code = 0;
+  std::uint32_t id = 0;          // chosen by the client, returned in the reply
+  std::uint32_t timeout_ms = 0;  // how long the server may let a Get or Wait wait; 0 in replies
+};
+
+/// The strings are views into the caller's bytes.
+struct StoreBody {
+  std::int64_t number = 0;
+  std::vector<std::string_view> strings;
+};
+
+/// Appends one whole message to `out`. Throws InvalidArgument, leaving `out` as it was, if the body is over
+/// kMaxStoreBodyBytes.
+void append_store_message(std::string& out, std::uint8_t code, std::uint32_t id, std::uint32_t timeout_ms,
+                          const StoreBody& body);
+
+/// Any 16 bytes are a header; whether its fields make sense is for the receiver, who can stay in step either way.
+StoreHeader decode_store_header(std::span<const std::byte, kStoreHeaderBytes> bytes);
+
+/// Throws Protocol naming the field and the offset. Takes no memory beyond 4 times the bytes given.
+StoreBody decode_store_body(std::span<const std::byte> bytes);
+
+}  // namespace tutti::comm

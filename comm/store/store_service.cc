@@ -1,0 +1,236 @@
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/store/store_service.h>
+#include <tutti/comm/store/tcp_store_server.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti::comm {
+namespace {
+
+// One client object never has more than one wait per connection; the limit only bounds a client that misbehaves.
+constexpr std::size_t kMaxWaitsPerClient = 1024;
+
+void need_strings(const StoreBody& body, std::size_t count) {
+  if (body.strings.size() == count) return;
+  throw Error(ErrorCode::Protocol, "the request has " + std::to_string(body.strings.size()) + " strings instead of " +
+                                       std::to_string(count));
+}
+
+void check_keys(const StoreBody& body) {
+  check_key_count(body.strings.size());
+  for (const std::string_view key : body.strings) check_key(key);
+}
+
+StoreStatus status_of(ErrorCode code) {
+  return code == ErrorCode::InvalidArgument ? StoreStatus::InvalidArgument : StoreStatus::Protocol;
+}
+
+}  // namespace
+
+void StoreService::client_joined(ClientId client, const PeerIdentity& who, const std::string& address) {
+  clients_[client] = Client{who, address, false, {}};
+  if (who.rank >= 0) ++connections_of_rank_[who.rank];
+}
+
+void StoreService::client_left(ClientId client) {
+  const auto found = clients_.find(client);
+  if (found == clients_.end()) return;
+  const Client gone = std::move(found->second);
+  for (const WaiterId id : gone.waiters) forget(id);
+  clients_.erase(found);
+  if (gone.who.rank < 0 || --connections_of_rank_[gone.who.rank] > 0 || gone.said_goodbye) return;
+  const std::string rank = std::to_string(gone.who.rank);
+  const std::string key = kLostKeyPrefix + rank;
+  map_.set(key, "rank " + rank + " (pid " + std::to_string(gone.who.pid) + ", " + gone.address +
+                    ") is gone: its connection to the store broke without a goodbye");
+  wake(key);
+}
+
+bool StoreService::said_goodbye(ClientId client) const {
+  const auto found = clients_.find(client);
+  return found != clients_.end() && found->second.said_goodbye;
+}
+
+void StoreService::handle(ClientId client, const StoreHeader& header, std::span<const std::byte> body,
+                          Clock::time_point now) {
+  try {
+    dispatch(client, header, decode_store_body(body), now);
+  } catch (const Error& error) {
+    reply_error(client, header, status_of(error.code()), error.what());
+  }
+}
+
+void StoreService::refuse_oversized(ClientId client, const StoreHeader& header) {
+  reply_error(client, header, StoreStatus::InvalidArgument,
+              "a store request of " + std::to_string(header.body_bytes) + " bytes; the limit is " +
+                  std::to_string(kMaxStoreBodyBytes) + ": split the call");
+}
+
+void StoreService::dispatch(ClientId client, const StoreHeader& header, const StoreBody& body, Clock::time_point now) {
+  const auto& strings = body.strings;
+  StoreBody answer;
+  switch (static_cast<StoreOp>(header.code)) {
+    case StoreOp::Set:
+      set_pairs(body);
+      break;
+    case StoreOp::Get:
+    case StoreOp::Wait:
+      return wait_for(client, header, body, now);
+    case StoreOp::Add:
+      need_strings(body, 1);
+      answer.number = map_.add(strings[0], body.number);
+      wake(strings[0]);
+      break;
+    case StoreOp::CompareSet: {
+      need_strings(body, 3);
+      const std::string value = map_.compare_set(strings[0], strings[1], strings[2]);
+      wake(strings[0]);
+      answer.strings = {value};
+      return reply(client, header, StoreStatus::Ok, answer);
+    }
+    case StoreOp::Check:
+      check_keys(body);
+      answer.number = std::all_of(strings.begin(), strings.end(), [&](auto key) { return map_.find(key) != nullptr; });
+      break;
+    case StoreOp::Delete:
+      need_strings(body, 1);
+      answer.number = map_.erase(strings[0]);
+      break;
+    case StoreOp::NumKeys:
+      need_strings(body, 0);
+      answer.number = static_cast<std::int64_t>(map_.size());
+      break;
+    case StoreOp::Append:
+      need_strings(body, 2);
+      map_.append(strings[0], strings[1]);
+      wake(strings[0]);
+      break;
+    case StoreOp::Goodbye:
+      clients_.at(client).said_goodbye = true;
+      return;
+    default:
+      throw Error(ErrorCode::Protocol, "there is no store operation " + std::to_string(header.code));
+  }
+  reply(client, header, StoreStatus::Ok, answer);
+}
+
+void StoreService::set_pairs(const StoreBody& body) {
+  const auto& strings = body.strings;
+  if (strings.size() % 2 != 0) throw Error(ErrorCode::Protocol, "a set request's last key has no value");
+  check_key_count(strings.size() / 2);
+  // Everything is checked before anything is set.
+  for (std::size_t i = 0; i < strings.size(); i += 2) {
+    check_key(strings[i]);
+    check_value(strings[i], strings[i + 1]);
+  }
+  for (std::size_t i = 0; i < strings.size(); i += 2) map_.set(strings[i], strings[i + 1]);
+  for (std::size_t i = 0; i < strings.size(); i += 2) wake(strings[i]);
+}
+
+std::optional<std::size_t> StoreService::first_missing(std::span<const std::string> keys, std::size_t from) const {
+  for (std::size_t i = from; i < keys.size(); ++i) {
+    if (map_.find(keys[i]) == nullptr) return i;
+  }
+  return std::nullopt;
+}
+
+void StoreService::wait_for(ClientId client, const StoreHeader& header, const StoreBody& body, Clock::time_point now) {
+  check_keys(body);
+  std::vector<std::string> keys(body.strings.begin(), body.strings.end());
+  const auto missing = first_missing(keys, 0);
+  if (!missing) return answer_wait(client, header, keys);
+  Client& owner = clients_.at(client);
+  if (owner.waiters.size() >= kMaxWaitsPerClient) {
+    throw Error(ErrorCode::InvalidArgument, "this connection waits for " + std::to_string(kMaxWaitsPerClient) +
+                                                " requests already; that is the limit");
+  }
+  const WaiterId id = next_waiter_++;
+  const auto deadline = now + std::chrono::milliseconds(header.timeout_ms);
+  queues_[keys[*missing]].insert(id);
+  deadlines_.emplace(deadline, id);
+  owner.waiters.insert(id);
+  waiters_.emplace(id, Waiter{client, header, std::move(keys), *missing, deadline});
+}
+
+void StoreService::answer_wait(ClientId client, const StoreHeader& header, std::span<const std::string> keys) {
+  StoreBody answer;
+  if (static_cast<StoreOp>(header.code) == StoreOp::Get) {
+    answer.strings.reserve(keys.size());
+    for (const std::string& key : keys) answer.strings.push_back(*map_.find(key));
+  }
+  try {
+    reply(client, header, StoreStatus::Ok, answer);
+  } catch (const Error& error) {  // all the values together are over the limit of a message
+    reply_error(client, header, StoreStatus::InvalidArgument, error.what());
+  }
+}
+
+void StoreService::wake(std::string_view key) {
+  if (queues_.empty() || map_.find(key) == nullptr) return;
+  const auto queue = queues_.find(std::string(key));
+  if (queue == queues_.end()) return;
+  const std::set<WaiterId> woken = std::move(queue->second);
+  queues_.erase(queue);
+  for (const WaiterId id : woken) {
+    Waiter& waiter = waiters_.at(id);
+    // Keys before this one were there once; they are looked at again only at the end, in case one was deleted since.
+    auto missing = first_missing(waiter.keys, waiter.blocked_on + 1);
+    if (!missing) missing = first_missing(waiter.keys, 0);
+    if (missing) {
+      waiter.blocked_on = *missing;
+      queues_[waiter.keys[*missing]].insert(id);
+      continue;
+    }
+    const Waiter done = std::move(waiter);
+    clients_.at(done.client).waiters.erase(id);
+    deadlines_.erase({done.deadline, id});
+    waiters_.erase(id);
+    answer_wait(done.client, done.request, done.keys);
+  }
+}
+
+void StoreService::forget(WaiterId id) {
+  const auto found = waiters_.find(id);
+  const Waiter& waiter = found->second;
+  const auto queue = queues_.find(waiter.keys[waiter.blocked_on]);
+  queue->second.erase(id);
+  if (queue->second.empty()) queues_.erase(queue);
+  deadlines_.erase({waiter.deadline, id});
+  waiters_.erase(found);
+}
+
+std::optional<StoreService::Clock::time_point> StoreService::next_deadline() const {
+  if (deadlines_.empty()) return std::nullopt;
+  return deadlines_.begin()->first;
+}
+
+void StoreService::expire(Clock::time_point now) {
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+    const WaiterId id = deadlines_.begin()->second;
+    const Waiter waiter = waiters_.at(id);
+    clients_.at(waiter.client).waiters.erase(id);
+    forget(id);
+    StoreBody answer;
+    for (const std::string& key : waiter.keys) {
+      if (map_.find(key) != nullptr) continue;
+      ++answer.number;
+      if (answer.strings.size() < kMissingKeysShown) answer.strings.push_back(key);
+    }
+    reply(waiter.client, waiter.request, StoreStatus::Timeout, answer);
+  }
+}
+
+void StoreService::reply(ClientId client, const StoreHeader& request, StoreStatus status, const StoreBody& body) {
+  std::string message;
+  append_store_message(message, static_cast<std::uint8_t>(status), request.id, 0, body);
+  send_reply_(client, std::move(message));
+}
+
+void StoreService::reply_error(ClientId client, const StoreHeader& request, StoreStatus status, std::string_view text) {
+  StoreBody body;
+  body.strings = {text};
+  reply(client, request, status, body);
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,103 @@
+// What the store tests share: a server with its clients, raw connections, captured log lines.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/base/log.h>
+#include <tutti/comm/store/store_connect.h>
+#include <tutti/comm/store/tcp_store.h>
+#include <tutti/comm/store/tcp_store_server.h>
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace tutti::comm::test {
+
+inline Deadline soon() { return Deadline::after(std::chrono::seconds(30)); }
+inline Deadline in_ms(int count) { return Deadline::after(std::chrono::milliseconds(count)); }
+inline std::vector<std::string> keys(std::initializer_list<const char*> names) { return {names.begin(), names.end()}; }
+
+inline TcpStoreServerOptions server_options() {
+  TcpStoreServerOptions options;
+  options.job_id = "test job";
+  options.job_secret = "test secret";
+  return options;
+}
+
+inline TcpStoreOptions client_options(std::uint16_t port, int rank = -1, int world_size = -1) {
+  TcpStoreOptions options;
+  options.host = "127.0.0.1";
+  options.port = port;
+  options.job_id = "test job";
+  options.job_secret = "test secret";
+  options.rank = rank;
+  options.world_size = world_size;
+  return options;
+}
+
+/// Runs `action`, which must throw an Error of `code`, and returns its text.
+inline std::string text_of(ErrorCode code, const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no error was thrown";
+  return {};
+}
+
+inline void expect_contains(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << "\"" << part << "\" is not in: " << text;
+}
+
+/// Takes comm's log lines while it lives.
+class CapturedLog {
+ public:
+  CapturedLog() {
+    set_log_sink([this](LogLevel level, std::string_view line) {
+      const std::lock_guard lock(mutex_);
+      if (level <= LogLevel::Warn) lines_ += std::string(line) + "\n";
+      changed_.notify_all();
+    });
+  }
+  ~CapturedLog() { set_log_sink({}); }
+
+  /// Waits for a line that contains `part`; returns all lines.
+  std::string wait_for(const std::string& part) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_until(lock, soon().time_point(), [&] { return lines_.find(part) != std::string::npos; });
+    EXPECT_NE(lines_.find(part), std::string::npos) << "\"" << part << "\" was not logged, but: " << lines_;
+    return lines_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string lines_;
+};
+
+/// A connection that says whatever bytes a test wants.
+class RawConnection {
+ public:
+  explicit RawConnection(std::uint16_t port);
+  /// Takes over a connection that has been opened and authenticated.
+  explicit RawConnection(Socket socket) : socket_(std::move(socket)) {}
+
+  void send(std::string_view bytes);
+  /// Waits for exactly `count` bytes.
+  std::string receive(std::size_t count);
+  /// True if the other side closes within the tests' patience.
+  bool closed_by_peer();
+  void close() { socket_.close(); }
+
+ private:
+  Socket socket_;
+};
+
+std::size_t open_descriptors();
+
+}  // namespace tutti::comm::test
