@@ -45,7 +45,7 @@ void update(const ParameterView& p, float* __restrict m, float* __restrict v, co
   const float* __restrict gradients = p.gradient;
   // Beyond it the guess of `reciprocal` leaves the range of float: an overflown v then means no update, as in PyTorch.
   // The order of the arguments lets a NaN through.
-  constexpr float kLargest = 0x1p100F;
+  constexpr float kLargest = 0x1p120F;
   for (std::int64_t i = 0; i < p.count; ++i) {
     const float gradient = gradients[i] + c.weight_decay * values[i];
     m[i] = c.beta1 * m[i] + c.one_minus_beta1 * gradient;

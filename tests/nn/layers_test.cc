@@ -1,0 +1,142 @@
+#include <gtest/gtest.h>
+#include <tutti/nn/activation.h>
+#include <tutti/nn/flatten.h>
+#include <tutti/nn/init.h>
+#include <tutti/nn/linear.h>
+#include <tutti/nn/sequential.h>
+#include <tutti/tests/nn/golden.h>
+
+#include <cmath>
+#include <functional>
+
+namespace tutti::nn {
+namespace {
+
+using test::grid;
+using test::to_vector;
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(Init, StaysWithinItsBounds) {
+  tensor::Mt19937 generator(3);
+  Tensor values = Tensor::empty({1000});
+  uniform(values, -0.25, 0.75, generator);
+  double sum = 0;
+  for (const double value : to_vector(values)) {
+    EXPECT_GE(value, -0.25);
+    EXPECT_LT(value, 0.75);
+    sum += value;
+  }
+  EXPECT_NEAR(sum / 1000, 0.25, 0.05);
+}
+
+TEST(Init, DefaultBoundIsTheInverseRootOfFanIn) {
+  EXPECT_NEAR(default_bound(784), 1 / std::sqrt(784.0), 1e-15);
+  EXPECT_NEAR(default_bound(3), 1 / std::sqrt(3.0), 1e-15);
+}
+
+TEST(Init, RefusesWhatItCannotFill) {
+  tensor::Mt19937 generator(0);
+  Tensor doubles = Tensor::zeros({3}, tensor::DType::Float64);
+  Tensor strided = Tensor::zeros({3, 4}).transpose(0, 1);
+  EXPECT_THROW(uniform(doubles, 0, 1, generator), std::invalid_argument);
+  EXPECT_THROW(uniform(strided, 0, 1, generator), std::invalid_argument);
+}
+
+TEST(Linear, ComputesWeightTimesInputPlusBias) {
+  tensor::Mt19937 generator(0);
+  Linear layer(3, 2, generator);
+  auto parameters = layer.named_parameters();
+  ASSERT_EQ(parameters.size(), 2u);
+  EXPECT_EQ(parameters[0].first, "weight");
+  EXPECT_EQ(parameters[0].second.shape(), (tensor::Shape{2, 3}));
+  EXPECT_EQ(parameters[1].first, "bias");
+  EXPECT_EQ(parameters[1].second.shape(), (tensor::Shape{2}));
+  parameters[0].second.data().copy_from(Tensor::from<float>({2, 3}, {1, 2, 3, -4, 5, -6}));
+  parameters[1].second.data().copy_from(Tensor::from<float>({2}, {0.5F, -0.5F}));
+  const Variable x(Tensor::from<float>({2, 3}, {1, 1, 1, 2, 0, -1}));
+  EXPECT_EQ(to_vector(layer.forward(x).data()), (std::vector<double>{6.5, -5.5, -0.5, -2.5}));
+  EXPECT_EQ(to_vector(layer.forward(x, tensor::Activation::Relu).data()), (std::vector<double>{6.5, 0, 0, 0}));
+  EXPECT_EQ(layer.describe(), "Linear(3, 2)");
+}
+
+TEST(Linear, ErrorsNameTheLayerAndTheShape) {
+  tensor::Mt19937 generator(0);
+  Linear layer(784, 50, generator);
+  EXPECT_EQ(error_of([&] {
+              layer.forward(Variable(Tensor::zeros({64, 12})));
+            }),
+            "Linear(784, 50): the input has shape (64, 12), expected (N, 784)");
+  EXPECT_EQ(error_of([&] {
+              layer.forward(Variable(Tensor::zeros({64, 28, 28})));
+            }),
+            "Linear(784, 50): the input has shape (64, 28, 28), expected (N, 784)");
+  EXPECT_EQ(error_of([&] { Linear(0, 5, generator); }),
+            "Linear(0, 5): expected positive numbers of inputs and outputs");
+}
+
+TEST(Flatten, KeepsTheBatch) {
+  Flatten flatten;
+  EXPECT_EQ(flatten.forward(Variable(Tensor::zeros({4, 1, 28, 28}))).shape(), (tensor::Shape{4, 784}));
+}
+
+// The same layers run one by one and as a Sequential, which fuses: same values, same gradients.
+TEST(Sequential, FusionChangesNeitherNamesNorResults) {
+  tensor::Mt19937 generator(5);
+  auto first = std::make_shared<Linear>(8, 6, generator);
+  auto second = std::make_shared<Linear>(6, 3, generator);
+  auto relu = std::make_shared<Relu>();
+  Sequential model({std::make_shared<Flatten>(), first, relu, second, relu});
+  const Variable x(grid(5, 8, 0.25).reshape({5, 2, 4}));
+
+  tensor::sum(model.forward(x)).backward();
+  const auto fused = to_vector(model.forward(x).data());
+  std::vector<std::vector<double>> fused_gradients;
+  std::vector<std::string> names;
+  for (const auto& [name, parameter] : model.named_parameters()) {
+    names.push_back(name);
+    fused_gradients.push_back(to_vector(parameter.grad()));
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"1.weight", "1.bias", "3.weight", "3.bias"}));
+
+  model.zero_grad();
+  const auto run = [&] {
+    const Variable hidden = relu->forward(first->forward(tensor::flatten(x)));
+    return relu->forward(second->forward(hidden));
+  };
+  tensor::sum(run()).backward();
+  const auto plain = to_vector(run().data());
+  ASSERT_EQ(plain.size(), 15u);
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_NEAR(fused[i], plain[i], 1e-6);
+  }
+  const auto parameters = model.named_parameters();
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const auto gradient = to_vector(parameters[p].second.grad());
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      EXPECT_NEAR(fused_gradients[p][i], gradient[i], 1e-5) << names[p] << "[" << i << "]";
+    }
+  }
+}
+
+TEST(Sequential, AReluThatDoesNotFollowALinearStillRuns) {
+  Sequential model({std::make_shared<Relu>(), std::make_shared<Flatten>(), std::make_shared<Relu>()});
+  const Variable x(Tensor::from<float>({1, 4}, {-1, 2, -3, 4}));
+  EXPECT_EQ(to_vector(model.forward(x).data()), (std::vector<double>{0, 2, 0, 4}));
+  EXPECT_EQ(model.describe(), "Sequential(ReLU(), Flatten(), ReLU())");
+  EXPECT_EQ(model.parameter_count(), 0);
+}
+
+TEST(Sequential, RefusesANullModule) {
+  EXPECT_EQ(error_of([] { Sequential({std::make_shared<Relu>(), nullptr}); }), "Sequential: module 1 is null");
+}
+
+}  // namespace
+}  // namespace tutti::nn
