@@ -4,9 +4,9 @@
 // roots; that is the only way calls can be matched. A call that differs is reported as Error{Mismatch} with both sides'
 // values before a byte is reduced. Point-to-point messages travel on lanes of their own and may be mixed in freely.
 //
-// Threads: one thread at a time issues operations on a group; Work handles may be waited for from any thread. Use several
-// groups for several threads. Synchronous collectives run on the caller's thread when nothing is queued; asynchronous
-// ones are finished by a helper thread, or by the thread that waits for them, whichever comes first.
+// Threads: one thread at a time issues operations on a group; Work handles may be waited for from any thread. Use
+// several groups for several threads. Synchronous collectives run on the caller's thread when nothing is queued;
+// asynchronous ones are finished by a helper thread, or by the thread that waits for them, whichever comes first.
 //
 // Failure: every operation ends by its deadline. The first error poisons the group: this and every later call, on every
 // rank, throws with the same first cause. Recovery is a new group. A forked child that touches a group gets an error.
@@ -15,15 +15,15 @@
 // contents of output buffers are unspecified; inputs are never written.
 #pragma once
 
-#include <chrono>
-#include <memory>
-#include <span>
-#include <string>
-
 #include <tutti/comm/base/types.h>
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/comm/store/store.h>
 #include <tutti/comm/work.h>
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
 
 namespace tutti::comm {
 
@@ -33,12 +33,12 @@ class InprocNetwork;
 inline constexpr int kAnySource = -1;
 
 struct ProcessGroupOptions {
-  std::string name = "world";                          // ranks of one group give the same name
+  std::string name = "world";                                  // ranks of one group give the same name
   std::chrono::milliseconds timeout{std::chrono::minutes(5)};  // deadline of each operation, and of forming the group
-  std::chrono::milliseconds report_after{5000};        // a longer wait logs one line "waiting for ..."
-  std::string algorithm;                               // "", "ring", "recursive_doubling", "binomial"; "" = TUTTI_ALGO, else chosen by size
-  std::string bind_address;                            // "" = the address of the route that reached the store
-  std::size_t segment_bytes = 256 * 1024;              // unit of overlap inside one message
+  std::chrono::milliseconds report_after{5000};                // a longer wait logs one line "waiting for ..."
+  std::string algorithm{};     // "", "ring", "recursive_doubling", "binomial"; "" = TUTTI_ALGO, else chosen by size
+  std::string bind_address{};  // "" = the address of the route that reached the store
+  std::size_t segment_bytes = 256 * 1024;  // unit of overlap inside one message
 };
 
 class ProcessGroup {
@@ -61,14 +61,15 @@ class ProcessGroup {
   /// The store the group was formed with, for the caller's own keys; never null.
   const std::shared_ptr<Store>& store() const;
 
-  // --- Collectives. `count` is in elements and equal on all ranks. Count 0 and a world of one work. -------------------
+  // --- Collectives. `count` is in elements and equal on all ranks. Count 0 and a world of one work.
+  // -------------------
 
   /// Root's `data` overwrites everybody else's.
   void broadcast(Buffer data, int root);
   Work broadcast_async(Buffer data, int root);
 
-  /// Root's `output` becomes the reduction of all inputs; other ranks pass an empty output, and their inputs are only read.
-  /// input and output may be the same memory at the root.
+  /// Root's `output` becomes the reduction of all inputs; other ranks pass an empty output, and their inputs are only
+  /// read. input and output may be the same memory at the root.
   void reduce(ConstBuffer input, Buffer output, ReduceOp op, int root);
   Work reduce_async(ConstBuffer input, Buffer output, ReduceOp op, int root);
 
@@ -84,7 +85,8 @@ class ProcessGroup {
   void all_gather(ConstBuffer input, Buffer output);
   Work all_gather_async(ConstBuffer input, Buffer output);
 
-  /// Root's `input` holds world_size blocks of output.count elements; block r goes to rank r. Others pass an empty input.
+  /// Root's `input` holds world_size blocks of output.count elements; block r goes to rank r. Others pass an empty
+  /// input.
   void scatter(ConstBuffer input, Buffer output, int root);
   Work scatter_async(ConstBuffer input, Buffer output, int root);
 
@@ -92,7 +94,8 @@ class ProcessGroup {
   void barrier();
   Work barrier_async();
 
-  // --- Point-to-point. Messages between two ranks with equal tags arrive in the order they were sent. ------------------
+  // --- Point-to-point. Messages between two ranks with equal tags arrive in the order they were sent.
+  // ------------------
 
   /// Small messages (up to 64 KiB) are buffered and return at once; larger ones wait for the matching receive.
   void send(ConstBuffer data, int destination, int tag = 0);
@@ -103,16 +106,25 @@ class ProcessGroup {
   int recv(Buffer data, int source = kAnySource, int tag = 0);
   Work irecv(Buffer data, int source = kAnySource, int tag = 0);
 
-  // --- Typed shorthands -------------------------------------------------------------------------------------------------
+  // --- Typed shorthands
+  // -------------------------------------------------------------------------------------------------
 
   template <typename T>
-  void broadcast(std::span<T> data, int root) { broadcast(buffer(data), root); }
+  void broadcast(std::span<T> data, int root) {
+    broadcast(buffer(data), root);
+  }
   template <typename T>
-  void all_reduce(std::span<T> data, ReduceOp op = ReduceOp::Sum) { all_reduce(buffer(data), op); }
+  void all_reduce(std::span<T> data, ReduceOp op = ReduceOp::Sum) {
+    all_reduce(buffer(data), op);
+  }
   template <typename T>
-  void send(std::span<T> data, int destination, int tag = 0) { send(const_buffer(data), destination, tag); }
+  void send(std::span<T> data, int destination, int tag = 0) {
+    send(const_buffer(data), destination, tag);
+  }
   template <typename T>
-  int recv(std::span<T> data, int source = kAnySource, int tag = 0) { return recv(buffer(data), source, tag); }
+  int recv(std::span<T> data, int source = kAnySource, int tag = 0) {
+    return recv(buffer(data), source, tag);
+  }
 
   /// Collective: waits until all ranks have finished their operations, then closes. Later calls throw Aborted.
   void shutdown();

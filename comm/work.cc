@@ -3,8 +3,9 @@
 namespace tutti::comm {
 
 void Work::wait() {
-  while (!wait_for(std::chrono::seconds(1))) {
-  }
+  if (!state_) return;
+  state_->wait();
+  if (auto error = state_->exception()) std::rethrow_exception(error);
 }
 
 bool Work::wait_for(std::chrono::milliseconds timeout) {

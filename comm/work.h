@@ -1,7 +1,7 @@
 // Work: a handle on one submitted operation.
 //
-// Ownership: the handle is cheap to copy and shares the operation's state with the group; dropping it neither blocks nor
-// cancels. The buffers of the operation belong to the caller and must live until the operation is complete.
+// Ownership: the handle is cheap to copy and shares the operation's state with the group; dropping it neither blocks
+// nor cancels. The buffers of the operation belong to the caller and must live until the operation is complete.
 // Thread-safety: any thread may call any method.
 #pragma once
 
@@ -15,7 +15,9 @@ namespace tutti::comm {
 class WorkState {
  public:
   virtual ~WorkState() = default;
-  /// Blocks until complete or until `timeout` has passed; helps to drive the operation while it waits. True = complete.
+  /// Blocks until complete; may run the operation on the calling thread.
+  virtual void wait() = 0;
+  /// Blocks until complete or until `timeout` has passed. True = complete.
   virtual bool wait_for(std::chrono::milliseconds timeout) = 0;
   virtual bool is_completed() const = 0;
   /// Null while running and after success.

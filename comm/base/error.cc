@@ -6,14 +6,22 @@ namespace tutti::comm {
 
 std::string_view name(ErrorCode code) {
   switch (code) {
-    case ErrorCode::InvalidArgument: return "invalid argument";
-    case ErrorCode::Timeout: return "timeout";
-    case ErrorCode::PeerLost: return "peer lost";
-    case ErrorCode::Protocol: return "protocol error";
-    case ErrorCode::Mismatch: return "mismatch";
-    case ErrorCode::Unauthorized: return "unauthorized";
-    case ErrorCode::Aborted: return "aborted";
-    case ErrorCode::System: return "system error";
+    case ErrorCode::InvalidArgument:
+      return "invalid argument";
+    case ErrorCode::Timeout:
+      return "timeout";
+    case ErrorCode::PeerLost:
+      return "peer lost";
+    case ErrorCode::Protocol:
+      return "protocol error";
+    case ErrorCode::Mismatch:
+      return "mismatch";
+    case ErrorCode::Unauthorized:
+      return "unauthorized";
+    case ErrorCode::Aborted:
+      return "aborted";
+    case ErrorCode::System:
+      return "system error";
   }
   return "unknown error code";
 }

@@ -20,7 +20,18 @@ enum class ReduceOp : std::uint8_t { Sum, Avg, Prod, Min, Max };
 std::string_view name(ReduceOp op);  // "sum", ...
 
 /// The operations a group performs, as they appear in messages, traces and error texts.
-enum class OpKind : std::uint8_t { Broadcast, Reduce, AllReduce, Gather, AllGather, Scatter, Barrier, Send, Recv };
+enum class OpKind : std::uint8_t {
+  Broadcast,
+  Reduce,
+  AllReduce,
+  Gather,
+  AllGather,
+  Scatter,
+  Barrier,
+  Shutdown,
+  Send,
+  Recv
+};
 
 std::string_view name(OpKind op);  // "all_reduce", ...
 
@@ -49,11 +60,26 @@ struct ConstBuffer {
 /// Compile-time map from C++ type to DType; a type that is not listed does not compile.
 template <typename T>
 struct DTypeOf;
-template <> struct DTypeOf<float> { static constexpr DType value = DType::Float32; };
-template <> struct DTypeOf<double> { static constexpr DType value = DType::Float64; };
-template <> struct DTypeOf<std::int32_t> { static constexpr DType value = DType::Int32; };
-template <> struct DTypeOf<std::int64_t> { static constexpr DType value = DType::Int64; };
-template <> struct DTypeOf<std::uint8_t> { static constexpr DType value = DType::UInt8; };
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::Float32;
+};
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::Float64;
+};
+template <>
+struct DTypeOf<std::int32_t> {
+  static constexpr DType value = DType::Int32;
+};
+template <>
+struct DTypeOf<std::int64_t> {
+  static constexpr DType value = DType::Int64;
+};
+template <>
+struct DTypeOf<std::uint8_t> {
+  static constexpr DType value = DType::UInt8;
+};
 
 template <typename T>
 Buffer buffer(std::span<T> values) {

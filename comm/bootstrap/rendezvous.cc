@@ -1,0 +1,112 @@
+#include <sched.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/base/log.h>
+#include <tutti/comm/bootstrap/rendezvous.h>
+#include <tutti/comm/store/hash_store.h>
+#include <tutti/comm/store/tcp_store.h>
+#include <tutti/comm/store/tcp_store_server.h>
+#include <tutti/comm/transport/inproc/inproc_transport.h>
+#include <tutti/comm/transport/tcp/tcp_transport.h>
+#include <unistd.h>
+
+#include <sstream>
+#include <vector>
+
+namespace tutti::comm {
+namespace {
+
+/// The store client, with the server behind it where this rank hosts it. Members die in reverse: the client first.
+struct StoreAndServer {
+  std::unique_ptr<TcpStoreServer> server;
+  std::unique_ptr<TcpStore> client;
+};
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown-host";
+}
+
+bool outnumber_cpus(int ranks) {
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;
+  return ranks > CPU_COUNT(&allowed);
+}
+
+std::string address_key(const std::string& group, int rank) { return group + "/address/" + std::to_string(rank); }
+
+std::shared_ptr<StoreAndServer> meet_at_store(const World& world, Deadline deadline) {
+  auto both = std::make_shared<StoreAndServer>();
+  if (world.rank == 0 && !world.launcher_owns_store)
+    both->server = std::make_unique<TcpStoreServer>(TcpStoreServerOptions{.bind_address = world.master_addr,
+                                                                          .port = world.master_port,
+                                                                          .job_id = world.job_id,
+                                                                          .job_secret = world.job_secret,
+                                                                          .world_size = world.world_size});
+  both->client = std::make_unique<TcpStore>(TcpStoreOptions{.host = world.master_addr,
+                                                            .port = world.master_port,
+                                                            .job_id = world.job_id,
+                                                            .job_secret = world.job_secret,
+                                                            .rank = world.rank,
+                                                            .world_size = world.world_size},
+                                            deadline);
+  return both;
+}
+
+[[noreturn]] void name_the_missing(Store& store, const World& world, const std::string& group,
+                                   std::chrono::milliseconds timeout) {
+  std::string missing;
+  for (int rank = 0; rank < world.world_size; ++rank) {
+    const std::vector<std::string> key{address_key(group, rank)};
+    if (!store.check(key, Deadline::after(std::chrono::seconds(2))))
+      missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  std::ostringstream text;
+  text << "rank " << world.rank << "/" << world.world_size << ": group '" << group << "' did not form within "
+       << std::chrono::duration<double>(timeout).count() << " s: no sign of rank(s) " << missing << " at the store "
+       << world.master_addr << ":" << world.master_port << "; were they started, with this address and job secret?";
+  throw Error(ErrorCode::Timeout, text.str());
+}
+
+std::vector<PeerAddress> exchange_addresses(Store& store, const World& world, const std::string& group,
+                                            const std::string& endpoint, std::chrono::milliseconds timeout,
+                                            Deadline deadline) {
+  store.set(address_key(group, world.rank), endpoint + " " + host_name() + " " + std::to_string(::getpid()), deadline);
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < world.world_size; ++rank) keys.push_back(address_key(group, rank));
+  std::vector<PeerAddress> peers;
+  try {
+    for (const std::string& text : store.multi_get(keys, deadline)) {
+      std::istringstream in(text);
+      in >> peers.emplace_back().endpoint >> peers.back().host >> peers.back().pid;
+    }
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::Timeout) name_the_missing(store, world, group, timeout);
+    throw;
+  }
+  return peers;
+}
+
+}  // namespace
+
+Meeting rendezvous(const World& world, const std::string& group, const std::string& bind_address,
+                   std::chrono::milliseconds timeout) {
+  if (world.world_size == 1) return {std::make_shared<HashStore>(), std::move(make_inproc_transports(1).front())};
+  const Deadline deadline = Deadline::after(timeout);
+  const auto meeting_place = meet_at_store(world, deadline);
+  std::shared_ptr<Store> store(meeting_place, meeting_place->client.get());
+  auto transport = std::make_unique<TcpTransport>(
+      TcpTransportOptions{.rank = world.rank,
+                          .world_size = world.world_size,
+                          .group = group,
+                          .job_id = world.job_id,
+                          .job_secret = world.job_secret,
+                          .bind_address = bind_address.empty() ? meeting_place->client->local_address() : bind_address,
+                          .oversubscribed = outnumber_cpus(world.local_world_size)});
+  transport->set_peers(exchange_addresses(*store, world, group, transport->endpoint(), timeout, deadline));
+  log(LogLevel::Info, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + " (" +
+                          world.detected_from + ") joined group '" + group + "', listening on " +
+                          transport->endpoint());
+  return {std::move(store), std::move(transport)};
+}
+
+}  // namespace tutti::comm

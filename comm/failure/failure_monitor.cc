@@ -1,0 +1,120 @@
+#include <tutti/comm/base/log.h>
+#include <tutti/comm/failure/failure_monitor.h>
+#include <tutti/comm/store/tcp_store_server.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <thread>
+
+namespace tutti::comm {
+namespace {
+
+constexpr std::chrono::milliseconds kStoreLimit(2000);
+constexpr std::chrono::milliseconds kCauseLimit(300);
+constexpr std::chrono::milliseconds kPollEvery(20);
+constexpr std::chrono::milliseconds kStillReporting(600);  // a waiting rank renews its report every 250 ms
+
+Deadline store_deadline() { return Deadline::after(kStoreLimit); }
+
+}  // namespace
+
+FailureMonitor::FailureMonitor(std::shared_ptr<Store> store, std::string group, int rank, int world_size,
+                               std::function<std::string(int)> describe)
+    : store_(std::move(store)),
+      group_(std::move(group)),
+      rank_(rank),
+      world_size_(world_size),
+      describe_(std::move(describe)),
+      prefix_("rank " + std::to_string(rank) + "/" + std::to_string(world_size) + ": ") {}
+
+std::optional<std::string> FailureMonitor::read(const std::string& key) {
+  const std::vector<std::string> keys{key};
+  if (!store_->check(keys, store_deadline())) return std::nullopt;
+  return store_->get(key, store_deadline());
+}
+
+std::string FailureMonitor::report(const std::string& cause) noexcept {
+  try {
+    return store_->compare_set(key("failure"), "", cause, store_deadline());
+  } catch (const std::exception& error) {
+    log(LogLevel::Debug, prefix_ + "could not record the failure: " + error.what());
+    return cause;
+  }
+}
+
+void FailureMonitor::check(std::span<const int> awaited) {
+  if (const auto cause = read(key("failure"))) throw Error(ErrorCode::Aborted, *cause);
+  for (int rank : awaited)
+    if (const auto lost = read(kLostKeyPrefix + std::to_string(rank)))
+      throw Error(ErrorCode::PeerLost, "lost " + describe_(rank) + ": " + *lost);
+}
+
+void FailureMonitor::await_cause(std::span<const int> suspects) {
+  const Deadline deadline = Deadline::after(kCauseLimit);
+  do {
+    check(suspects);
+    std::this_thread::sleep_for(kPollEvery);
+  } while (!deadline.expired());
+}
+
+void FailureMonitor::write_waiting(const Fingerprint& operation, std::span<const int> awaited) {
+  std::ostringstream text;
+  text << ++stamp_ << ' ' << operation.seq << ' ' << awaited.size();
+  for (int rank : awaited) text << ' ' << rank;
+  text << ' ' << operation.to_string();
+  store_->set(key("waiting/" + std::to_string(rank_)), text.str(), store_deadline());
+}
+
+std::optional<FailureMonitor::Waiting> FailureMonitor::read_waiting(int rank) {
+  const auto text = read(key("waiting/" + std::to_string(rank)));
+  if (!text) return std::nullopt;
+  std::istringstream in(*text);
+  Waiting waiting;
+  std::size_t count = 0;
+  in >> waiting.stamp >> waiting.seq >> count;
+  waiting.awaited.resize(std::min(count, static_cast<std::size_t>(world_size_)));
+  for (int& awaited : waiting.awaited) in >> awaited;
+  in.ignore(1);
+  std::getline(in, waiting.operation);
+  return waiting;
+}
+
+void FailureMonitor::publish_wait(const Fingerprint& operation, std::span<const int> awaited) {
+  write_waiting(operation, awaited);
+  for (int rank : awaited) {
+    const auto other = read_waiting(rank);
+    if (other && operation.seq != 0 && other->seq == operation.seq && other->operation != operation.to_string())
+      throw Error(ErrorCode::Mismatch, "rank " + std::to_string(rank_) + " called " + operation.to_string() + ", but " +
+                                           describe_(rank) + " called " + other->operation);
+  }
+}
+
+std::string FailureMonitor::diagnose(const Fingerprint& operation, std::span<const int> awaited) {
+  std::vector<std::optional<Waiting>> before(static_cast<std::size_t>(world_size_));
+  for (int rank = 0; rank < world_size_; ++rank) before[static_cast<std::size_t>(rank)] = read_waiting(rank);
+  const Deadline deadline = Deadline::after(kStillReporting);
+  while (!deadline.expired()) {
+    write_waiting(operation, awaited);  // others may be diagnosing, too: this rank still reports
+    check({});
+    std::this_thread::sleep_for(kPollEvery * 5);
+  }
+  int suspect = awaited.empty() ? rank_ : awaited.front();
+  std::set<int> visited{rank_};
+  std::string chain;
+  while (visited.insert(suspect).second) {
+    const auto now = read_waiting(suspect);
+    const auto& earlier = before[static_cast<std::size_t>(suspect)];
+    const bool reports = now && (!earlier || now->stamp != earlier->stamp);
+    if (!reports || now->awaited.empty())
+      return chain + describe_(suspect) + " has not arrived" +
+             (now ? "; it last reported waiting in " + now->operation
+                  : "; it is in no operation of this group (frozen, or busy elsewhere)");
+    chain += "rank " + std::to_string(suspect) + " itself waits for rank " + std::to_string(now->awaited.front()) +
+             " in " + now->operation + "; ";
+    suspect = now->awaited.front();
+  }
+  return chain + "the ranks wait for each other";
+}
+
+}  // namespace tutti::comm

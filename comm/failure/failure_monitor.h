@@ -1,0 +1,75 @@
+// FailureMonitor: how the ranks of a group learn of each other's failures, through the store.
+//
+// Keys, all under "<group>/": "failure" holds the first cause (the first writer wins; everybody repeats it);
+// "waiting/<rank>" says what a rank has been waiting for, renewed while it waits. The store itself marks ranks whose
+// process is gone (tcp_store_server.h).
+//
+// Thread-safety: all methods may be called from any thread. Each takes at most a few store round trips.
+#pragma once
+
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/store/store.h>
+#include <tutti/comm/transport/frame.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tutti::comm {
+
+class FailureMonitor {
+ public:
+  /// `describe` names a rank with host and pid.
+  FailureMonitor(std::shared_ptr<Store> store, std::string group, int rank, int world_size,
+                 std::function<std::string(int)> describe);
+
+  /// "rank 2/4: ", the beginning of every error text of this rank.
+  const std::string& prefix() const { return prefix_; }
+  std::string describe(int rank) const { return describe_(rank); }
+
+  /// Records `cause` unless another rank was first. Returns the first cause. Never throws: a store that cannot be
+  /// reached leaves the local cause as the first one.
+  std::string report(const std::string& cause) noexcept;
+
+  /// Throws Aborted with the first cause if one is recorded, PeerLost if one of `awaited` is known to be dead or the
+  /// store itself is gone.
+  void check(std::span<const int> awaited);
+
+  /// A connection broke: gives the first cause up to 0.3 s to appear and throws as check(); returns if none does.
+  void await_cause(std::span<const int> suspects);
+
+  /// Says that this rank waits for `awaited` in `operation`; then throws Mismatch if one of them is known to wait in a
+  /// different operation with the same sequence number.
+  void publish_wait(const Fingerprint& operation, std::span<const int> awaited);
+
+  /// One sentence on why `awaited` have not come, for a timeout: follows who waits for whom to the rank that waits for
+  /// nobody. Takes about half a second, to tell ranks that still report from those that have stopped.
+  std::string diagnose(const Fingerprint& operation, std::span<const int> awaited);
+
+ private:
+  struct Waiting {
+    std::string stamp;  // changes whenever the rank renews its report
+    std::uint64_t seq = 0;
+    std::vector<int> awaited;
+    std::string operation;
+  };
+
+  std::string key(const std::string& name) const { return group_ + "/" + name; }
+  std::optional<std::string> read(const std::string& key);
+  std::optional<Waiting> read_waiting(int rank);
+  void write_waiting(const Fingerprint& operation, std::span<const int> awaited);
+
+  const std::shared_ptr<Store> store_;
+  const std::string group_;
+  const int rank_;
+  const int world_size_;
+  const std::function<std::string(int)> describe_;
+  const std::string prefix_;
+  std::atomic<std::uint64_t> stamp_{0};
+};
+
+}  // namespace tutti::comm

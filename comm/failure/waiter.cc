@@ -1,0 +1,80 @@
+#include <sched.h>
+#include <tutti/comm/base/log.h>
+#include <tutti/comm/failure/waiter.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace tutti::comm {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+constexpr microseconds kPollFor(100);           // a CPU each: the answer is usually microseconds away
+constexpr microseconds kPollOversubscribed(4);  // a shared CPU: get out of the way
+constexpr milliseconds kSlice(100);             // the longest sleep without a look at the deadline
+constexpr milliseconds kConsultEvery(250);
+
+std::string seconds_text(std::chrono::steady_clock::duration duration) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f s", std::chrono::duration<double>(duration).count());
+  return text;
+}
+
+std::string rank_list(std::span<const int> ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) text += (i ? ", " : "") + std::to_string(ranks[i]);
+  return text;
+}
+
+}  // namespace
+
+Waiter::Waiter(Transport& transport, FailureMonitor& monitor, const Fingerprint& operation, Deadline deadline,
+               milliseconds report_after)
+    : transport_(transport),
+      monitor_(monitor),
+      operation_(operation),
+      deadline_(deadline),
+      report_after_(report_after),
+      poll_for_(transport.oversubscribed() ? kPollOversubscribed : kPollFor) {}
+
+bool Waiter::should_block() {
+  if (polls_++ == 0) {
+    start_ = last_consulted_ = Clock::now();
+    return false;
+  }
+  if (polls_ % 16 == 0) transport_.service();
+  const auto waited = Clock::now() - start_;
+  if (waited > poll_for_ / 2) ::sched_yield();
+  return waited > poll_for_;
+}
+
+void Waiter::block(std::span<Link* const> links, std::span<const int> awaited) {
+  transport_.service();
+  transport_.wait(links, std::min(kSlice, deadline_.remaining()));
+  transport_.service();
+  const auto now = Clock::now();
+  if (now - last_consulted_ >= kConsultEvery) {
+    last_consulted_ = now;
+    consult(now - start_, awaited);
+  }
+  if (deadline_.expired()) time_out(awaited);
+}
+
+void Waiter::consult(Clock::duration waited, std::span<const int> awaited) {
+  monitor_.check(awaited);
+  monitor_.publish_wait(operation_, awaited);
+  if (waited < report_after_ || reported_) return;
+  reported_ = true;
+  log(LogLevel::Warn, monitor_.prefix() + operation_.to_string() + " has been waiting for " + rank_list(awaited) +
+                          " for " + seconds_text(waited));
+}
+
+void Waiter::time_out(std::span<const int> awaited) {
+  const auto waited = Clock::now() - start_;
+  throw Error(ErrorCode::Timeout, "timed out after " + seconds_text(waited) + " of waiting for " + rank_list(awaited) +
+                                      ": " + monitor_.diagnose(operation_, awaited));
+}
+
+}  // namespace tutti::comm

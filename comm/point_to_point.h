@@ -1,0 +1,133 @@
+// PointToPoint: tagged messages between two ranks, on lanes of their own.
+//
+// Up to kEagerBytes a message travels with its header and is kept by the receiver until somebody asks for it; a longer
+// one is announced, and sent when the receiver has a buffer for it, so it is never copied and memory stays bounded.
+//
+// Progress: whoever waits drives all messages of this rank. While unfinished isend/irecv exist and nobody waits, a
+// helper thread, asleep in the kernel, does. Thread-safety: all methods may be called from any thread.
+#pragma once
+
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/failure/failure_monitor.h>
+#include <tutti/comm/transport/transport.h>
+#include <tutti/comm/work.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace tutti::comm {
+
+inline constexpr std::size_t kEagerBytes = 64 * 1024;
+inline constexpr std::size_t kUnexpectedBytes = 64 * 1024 * 1024;  // per sender; beyond it that sender has to wait
+
+struct PointToPointOptions {
+  std::uint64_t group = 0;  // identity_hash(group name)
+  std::chrono::milliseconds timeout{0};
+  std::chrono::milliseconds report_after{0};
+  /// Turns an error of one message into the group's failure; calls fail() in turn.
+  std::function<void(const Error& error, const Fingerprint& operation)> on_failure;
+};
+
+class PointToPoint {
+ public:
+  PointToPoint(Transport& transport, FailureMonitor& monitor, PointToPointOptions options);
+  ~PointToPoint();  // unfinished messages fail with Aborted
+  PointToPoint(const PointToPoint&) = delete;
+  PointToPoint& operator=(const PointToPoint&) = delete;
+
+  Work isend(ConstBuffer data, int destination, int tag);
+  Work irecv(Buffer data, int source, int tag);  // source -1: from anybody
+
+  /// The same, driven by the caller alone: no helper thread. recv returns the sender's rank.
+  void send(ConstBuffer data, int destination, int tag);
+  int recv(Buffer data, int source, int tag);
+
+  /// All unfinished and future messages fail with `error`.
+  void fail(std::exception_ptr error);
+
+ private:
+  struct Request;
+  using RequestPtr = std::shared_ptr<Request>;
+
+  /// A message that came before anybody asked for it; its payload, if eager, may still be arriving.
+  struct Unexpected {
+    int peer = -1;
+    FrameHeader header;
+    std::vector<std::byte> payload;
+    bool complete = false;
+    RequestPtr claimed_by;  // a receive that came while the payload was still arriving
+  };
+
+  /// The frame that is being read from one peer.
+  struct Arrival {
+    RequestPtr request;  // where it goes; null: to `unexpected`
+    Unexpected* unexpected = nullptr;
+    std::byte* target = nullptr;
+    std::size_t nbytes = 0;
+    std::size_t arrived = 0;
+    bool active = false;
+  };
+
+  struct Posted {
+    Outgoing frame;
+    Link* link = nullptr;
+    std::vector<std::byte> owned;  // the payload, if the sender has gone on already
+    RequestPtr request;            // to finish when the frame has left; may be null
+  };
+
+  RequestPtr start_send(ConstBuffer data, int destination, int tag);
+  RequestPtr start_recv(Buffer data, int source, int tag);
+  void drive(Request& request, bool helping);
+  bool driven_by_user() const { return drivers_ > 0; }
+  void ensure_helper();
+  void help();
+
+  // All of these run with mutex_ held.
+  bool progress();
+  bool progress_incoming(int peer);
+  bool progress_outgoing(int peer);
+  bool begin_arrival(int peer, const FrameHeader& header);  // false: no room for it now
+  void finish_arrival(int peer);
+  void post(Link& link, const FrameHeader& header, const void* payload, RequestPtr request);
+  RequestPtr take_posted(int peer, const Fingerprint& sent);
+  void check_same(const Request& receive, int peer, const Fingerprint& sent) const;
+  void claim(Unexpected& message, const RequestPtr& receive);
+  void clear_to_send(int peer, const FrameHeader& announced, const RequestPtr& receive);
+  void finish(Request& request, int source);
+  std::vector<Link*> links_of_interest();
+  std::vector<int> awaited_by(const Request& request) const;
+
+  Transport& transport_;
+  FailureMonitor& monitor_;
+  const PointToPointOptions options_;
+  const int rank_;
+  const int world_size_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::list<RequestPtr> pending_;              // unfinished, oldest first
+  std::list<RequestPtr> posted_;               // receives without a message yet, oldest first
+  std::list<Unexpected> unexpected_;           // messages without a receive yet, oldest first
+  std::vector<Arrival> arrivals_;              // per peer
+  std::vector<std::size_t> unexpected_bytes_;  // per peer
+  std::vector<bool> finished_peers_;           // incoming link has ended
+  std::list<Posted> outbox_;
+  std::vector<std::uint64_t> next_id_;                             // per destination
+  std::map<std::pair<int, std::uint64_t>, RequestPtr> announced_;  // sends waiting for ClearToSend
+  std::map<std::pair<int, std::uint64_t>, RequestPtr> expected_;   // receives waiting for a Rendezvous frame
+  std::exception_ptr failure_;
+  int drivers_ = 0;  // user threads that wait
+  bool stopping_ = false;
+  bool helper_alive_ = false;
+  std::thread helper_;
+};
+
+}  // namespace tutti::comm

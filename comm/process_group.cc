@@ -1,0 +1,140 @@
+#include <tutti/comm/bootstrap/rendezvous.h>
+#include <tutti/comm/process_group.h>
+#include <tutti/comm/process_group_impl.h>
+
+namespace tutti::comm {
+
+std::unique_ptr<ProcessGroup> ProcessGroup::connect(const World& world, ProcessGroupOptions options) {
+  Meeting meeting = rendezvous(world, options.name, options.bind_address, options.timeout);
+  return std::make_unique<ProcessGroup>(std::move(meeting.store), std::move(meeting.transport), std::move(options));
+}
+
+ProcessGroup::ProcessGroup(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport,
+                           ProcessGroupOptions options)
+    : impl_(std::make_unique<Impl>(std::move(store), std::move(transport), std::move(options))) {}
+
+ProcessGroup::~ProcessGroup() {
+  // In a forked child the threads do not exist and the sockets are the parent's: leave everything as it is.
+  if (impl_->forked()) {
+    [[maybe_unused]] const auto* left = impl_.release();
+    return;
+  }
+  impl_->leave();
+}
+
+int ProcessGroup::rank() const { return impl_->rank(); }
+int ProcessGroup::world_size() const { return impl_->world_size(); }
+std::chrono::milliseconds ProcessGroup::timeout() const { return impl_->timeout(); }
+const std::shared_ptr<Store>& ProcessGroup::store() const { return impl_->store(); }
+
+// --- Collectives: each call is described once, for the synchronous and the asynchronous form.
+// -------------------------
+
+ProcessGroup::Impl::Call ProcessGroup::Impl::broadcast(Buffer data, int root) {
+  require(OpKind::Broadcast, "data", data, data.count, data.dtype);
+  return prepare(OpKind::Broadcast, {}, data, data.count, ReduceOp::Sum, root);
+}
+
+ProcessGroup::Impl::Call ProcessGroup::Impl::reduce(ConstBuffer input, Buffer output, ReduceOp op, int root) {
+  require(OpKind::Reduce, "input", input, input.count, input.dtype);
+  require(OpKind::Reduce, "output", output, rank() == root ? input.count : 0, input.dtype);
+  return prepare(OpKind::Reduce, input, output, input.count, op, root);
+}
+
+ProcessGroup::Impl::Call ProcessGroup::Impl::all_reduce(Buffer data, ReduceOp op) {
+  require(OpKind::AllReduce, "data", data, data.count, data.dtype);
+  return prepare(OpKind::AllReduce, {}, data, data.count, op, 0);
+}
+
+ProcessGroup::Impl::Call ProcessGroup::Impl::gather(ConstBuffer input, Buffer output, int root) {
+  require(OpKind::Gather, "input", input, input.count, input.dtype);
+  const auto blocks = rank() == root ? static_cast<std::size_t>(world_size()) : 0;
+  require(OpKind::Gather, "output", output, blocks * input.count, input.dtype);
+  return prepare(OpKind::Gather, input, output, input.count, ReduceOp::Sum, root);
+}
+
+ProcessGroup::Impl::Call ProcessGroup::Impl::all_gather(ConstBuffer input, Buffer output) {
+  require(OpKind::AllGather, "input", input, input.count, input.dtype);
+  require(OpKind::AllGather, "output", output, static_cast<std::size_t>(world_size()) * input.count, input.dtype);
+  return prepare(OpKind::AllGather, input, output, input.count, ReduceOp::Sum, 0);
+}
+
+ProcessGroup::Impl::Call ProcessGroup::Impl::scatter(ConstBuffer input, Buffer output, int root) {
+  require(OpKind::Scatter, "output", output, output.count, output.dtype);
+  const auto blocks = rank() == root ? static_cast<std::size_t>(world_size()) : 0;
+  require(OpKind::Scatter, "input", input, blocks * output.count, output.dtype);
+  return prepare(OpKind::Scatter, input, output, output.count, ReduceOp::Sum, root);
+}
+
+ProcessGroup::Impl::Call ProcessGroup::Impl::barrier() { return prepare(OpKind::Barrier, {}, {}, 0, ReduceOp::Sum, 0); }
+
+void ProcessGroup::broadcast(Buffer data, int root) { impl_->run(impl_->broadcast(data, root)); }
+Work ProcessGroup::broadcast_async(Buffer data, int root) { return impl_->run_async(impl_->broadcast(data, root)); }
+
+void ProcessGroup::reduce(ConstBuffer input, Buffer output, ReduceOp op, int root) {
+  impl_->run(impl_->reduce(input, output, op, root));
+}
+Work ProcessGroup::reduce_async(ConstBuffer input, Buffer output, ReduceOp op, int root) {
+  return impl_->run_async(impl_->reduce(input, output, op, root));
+}
+
+void ProcessGroup::all_reduce(Buffer data, ReduceOp op) { impl_->run(impl_->all_reduce(data, op)); }
+Work ProcessGroup::all_reduce_async(Buffer data, ReduceOp op) { return impl_->run_async(impl_->all_reduce(data, op)); }
+
+void ProcessGroup::gather(ConstBuffer input, Buffer output, int root) {
+  impl_->run(impl_->gather(input, output, root));
+}
+Work ProcessGroup::gather_async(ConstBuffer input, Buffer output, int root) {
+  return impl_->run_async(impl_->gather(input, output, root));
+}
+
+void ProcessGroup::all_gather(ConstBuffer input, Buffer output) { impl_->run(impl_->all_gather(input, output)); }
+Work ProcessGroup::all_gather_async(ConstBuffer input, Buffer output) {
+  return impl_->run_async(impl_->all_gather(input, output));
+}
+
+void ProcessGroup::scatter(ConstBuffer input, Buffer output, int root) {
+  impl_->run(impl_->scatter(input, output, root));
+}
+Work ProcessGroup::scatter_async(ConstBuffer input, Buffer output, int root) {
+  return impl_->run_async(impl_->scatter(input, output, root));
+}
+
+void ProcessGroup::barrier() { impl_->run(impl_->barrier()); }
+Work ProcessGroup::barrier_async() { return impl_->run_async(impl_->barrier()); }
+
+// --- Point-to-point
+// -----------------------------------------------------------------------------------------------------
+
+void ProcessGroup::send(ConstBuffer data, int destination, int tag) {
+  impl_->check_peer(OpKind::Send, destination, /*any_allowed=*/false);
+  impl_->require(OpKind::Send, "data", data, data.count, data.dtype);
+  impl_->guarded(impl_->message(OpKind::Send, data, tag),
+                 [&] { impl_->point_to_point().send(data, destination, tag); });
+}
+
+Work ProcessGroup::isend(ConstBuffer data, int destination, int tag) {
+  impl_->check_peer(OpKind::Send, destination, /*any_allowed=*/false);
+  impl_->require(OpKind::Send, "data", data, data.count, data.dtype);
+  return impl_->guarded(impl_->message(OpKind::Send, data, tag),
+                        [&] { return impl_->point_to_point().isend(data, destination, tag); });
+}
+
+int ProcessGroup::recv(Buffer data, int source, int tag) {
+  impl_->check_peer(OpKind::Recv, source, /*any_allowed=*/true);
+  impl_->require(OpKind::Recv, "data", data, data.count, data.dtype);
+  return impl_->guarded(impl_->message(OpKind::Recv, data, tag),
+                        [&] { return impl_->point_to_point().recv(data, source, tag); });
+}
+
+Work ProcessGroup::irecv(Buffer data, int source, int tag) {
+  impl_->check_peer(OpKind::Recv, source, /*any_allowed=*/true);
+  impl_->require(OpKind::Recv, "data", data, data.count, data.dtype);
+  return impl_->guarded(impl_->message(OpKind::Recv, data, tag),
+                        [&] { return impl_->point_to_point().irecv(data, source, tag); });
+}
+
+void ProcessGroup::shutdown() { impl_->shutdown(); }
+void ProcessGroup::abort(const std::string& reason) { impl_->abort(reason); }
+
+}  // namespace tutti::comm

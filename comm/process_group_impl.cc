@@ -1,0 +1,182 @@
+#include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/comm/base/log.h>
+#include <tutti/comm/bootstrap/handshake.h>
+#include <tutti/comm/process_group_impl.h>
+#include <tutti/comm/reduce/reduce.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace tutti::comm {
+namespace {
+
+constexpr std::chrono::milliseconds kGoodbyeLimit(5000);
+constexpr std::size_t kPlansKept = 256;
+
+std::string algorithm_or_environment(const std::string& algorithm) {
+  const char* value = std::getenv("TUTTI_ALGO");
+  return algorithm.empty() && value ? value : algorithm;
+}
+
+bool is_integer(DType dtype) { return dtype != DType::Float32 && dtype != DType::Float64; }
+
+}  // namespace
+
+ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport,
+                         ProcessGroupOptions options)
+    : store_(std::move(store)),
+      transport_(std::move(transport)),
+      options_(std::move(options)),
+      algorithm_(algorithm_or_environment(options_.algorithm)),
+      group_hash_(identity_hash(options_.name)),
+      pid_(::getpid()),
+      monitor_(store_, options_.name, rank(), world_size(), [this](int peer) { return transport_->describe(peer); }),
+      executor_(*transport_, monitor_),
+      point_to_point_(*transport_, monitor_,
+                      {.group = group_hash_,
+                       .timeout = options_.timeout,
+                       .report_after = options_.report_after,
+                       .on_failure = [this](const Error& error, const Fingerprint& operation) {
+                         record_failure(error, operation.to_string());
+                       }}) {}
+
+bool ProcessGroup::Impl::forked() const { return ::getpid() != pid_; }
+
+ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, ConstBuffer input, Buffer output, std::size_t count,
+                                                     ReduceOp reduce_op, int root) {
+  check_usable();
+  if (root < 0 || root >= world_size())
+    invalid(op, "root " + std::to_string(root) + " is no rank of a world of " + std::to_string(world_size()));
+  const DType dtype = output.data || output.count > 0 ? output.dtype : input.dtype;
+  if (reduce_op == ReduceOp::Avg && is_integer(dtype))
+    invalid(op, "avg of " + std::string(name(dtype)) + " has no exact result; use sum and divide as suits you");
+  Call call;
+  call.fingerprint = {group_hash_, seq_ + 1, count, root, op, dtype, reduce_op};
+  call.input = input.data;
+  call.output = output.data;
+  call.plan = plan_for(op, dtype, count, root);
+  const bool has_result = op == OpKind::AllReduce || (op == OpKind::Reduce && rank() == root);
+  if (reduce_op == ReduceOp::Avg && has_result) call.scale_count = count;
+  ++seq_;
+  return call;
+}
+
+std::shared_ptr<const Plan> ProcessGroup::Impl::plan_for(OpKind op, DType dtype, std::size_t count, int root) {
+  const auto key = std::make_tuple(op, size_of(dtype), count, root);
+  if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
+  if (plans_.size() >= kPlansKept) plans_.clear();
+  const algorithms::Problem problem{.op = op == OpKind::Shutdown ? OpKind::Barrier : op,
+                                    .rank = rank(),
+                                    .world_size = world_size(),
+                                    .count = count,
+                                    .root = root,
+                                    .segment_count = options_.segment_bytes / size_of(dtype)};
+  auto plan = std::make_shared<const Plan>(algorithms::select(problem, size_of(dtype), algorithm_));
+  plans_[key] = plan;
+  return plan;
+}
+
+void ProcessGroup::Impl::run(const Call& call) {
+  queue_.run([&] { execute(call); });
+}
+
+Work ProcessGroup::Impl::run_async(Call call) {
+  return queue_.submit([this, call = std::move(call)] { execute(call); });
+}
+
+void ProcessGroup::Impl::execute(const Call& call) {
+  check_usable();
+  const Operation operation{.fingerprint = call.fingerprint,
+                            .input = call.input,
+                            .output = call.output,
+                            .deadline = Deadline::after(options_.timeout),
+                            .report_after = options_.report_after};
+  try {
+    executor_.run(*call.plan, operation);
+  } catch (const Error& error) {
+    record_failure(error, call.fingerprint.to_string());
+    rethrow_failure();
+  }
+  if (call.scale_count > 0) scale_down(call.output, call.scale_count, call.fingerprint.dtype, world_size());
+}
+
+void ProcessGroup::Impl::require(OpKind op, const char* what, ConstBuffer buffer, std::size_t count,
+                                 DType dtype) const {
+  if (buffer.count != count)
+    invalid(op, std::string(what) + " holds " + std::to_string(buffer.count) + " elements, but " +
+                    std::to_string(count) + " are needed");
+  if (count > 0 && buffer.dtype != dtype)
+    invalid(op, std::string(what) + " is " + std::string(name(buffer.dtype)) + ", but the other buffer is " +
+                    std::string(name(dtype)));
+  if (!buffer.data && count > 0) invalid(op, std::string(what) + " is a null pointer");
+}
+
+void ProcessGroup::Impl::check_peer(OpKind op, int peer, bool any_allowed) const {
+  const bool any = any_allowed && peer == kAnySource;
+  if (!any && (peer < 0 || peer >= world_size()))
+    invalid(op, "there is no rank " + std::to_string(peer) + " in a world of " + std::to_string(world_size()));
+}
+
+void ProcessGroup::Impl::invalid(OpKind op, const std::string& why) const {
+  throw Error(ErrorCode::InvalidArgument, monitor_.prefix() + std::string(name(op)) + ": " + why);
+}
+
+void ProcessGroup::Impl::check_usable() const {
+  if (forked())
+    throw Error(ErrorCode::InvalidArgument,
+                "process " + std::to_string(::getpid()) + " was forked from process " + std::to_string(pid_) +
+                    ", to which this group belongs: form a new group after the fork, or use threads");
+  if (failed_.load(std::memory_order_acquire)) rethrow_failure();
+  if (closed_) throw Error(ErrorCode::Aborted, monitor_.prefix() + "the group has been shut down");
+}
+
+Fingerprint ProcessGroup::Impl::message(OpKind op, const ConstBuffer& data, int tag) const {
+  return {.group = group_hash_, .count = data.count, .root = tag, .op = op, .dtype = data.dtype};
+}
+
+void ProcessGroup::Impl::shutdown() {
+  run(prepare(OpKind::Shutdown, {}, {}, 0, ReduceOp::Sum, 0));
+  closed_ = true;
+  transport_->close();
+}
+
+void ProcessGroup::Impl::abort(const std::string& reason) {
+  if (!closed_) record_failure(Error(ErrorCode::PeerLost, reason), "abort");
+}
+
+void ProcessGroup::Impl::leave() noexcept {
+  if (closed_ || failed_.load(std::memory_order_acquire) || world_size() == 1) return;
+  try {
+    if (std::uncaught_exceptions() > 0) return abort("its program failed and left the group");
+    options_.timeout = std::min(options_.timeout, kGoodbyeLimit);
+    shutdown();
+  } catch (const std::exception& error) {
+    log(LogLevel::Warn, error.what());
+  }
+}
+
+void ProcessGroup::Impl::record_failure(const Error& error, const std::string& operation) {
+  std::unique_lock lock(failure_mutex_);
+  if (!failure_) {
+    const std::string local = monitor_.prefix() + operation + ": " + error.what();
+    const bool second_hand = error.code() == ErrorCode::Aborted;
+    const std::string cause = second_hand ? error.what() : monitor_.report(local);
+    failure_ = cause == local
+                   ? std::make_exception_ptr(Error(error.code(), local))
+                   : std::make_exception_ptr(Error(
+                         ErrorCode::Aborted, monitor_.prefix() + operation + " was aborted; first cause: " + cause));
+    failed_.store(true, std::memory_order_release);
+    transport_->close();
+  }
+  const std::exception_ptr failure = failure_;
+  lock.unlock();
+  point_to_point_.fail(failure);
+}
+
+void ProcessGroup::Impl::rethrow_failure() const {
+  std::lock_guard lock(failure_mutex_);
+  std::rethrow_exception(failure_);
+}
+
+}  // namespace tutti::comm

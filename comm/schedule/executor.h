@@ -1,0 +1,76 @@
+// Executor: runs one rank's plan over the collective links of a transport, on the caller's thread.
+//
+// Every frame's fingerprint is compared with the operation's before a byte of its payload is looked at. Received
+// contributions are reduced as they stream in, through a bounce buffer that stays in the cache.
+// Thread-safety: one executor is used by one thread at a time.
+#pragma once
+
+#include <tutti/comm/base/deadline.h>
+#include <tutti/comm/failure/failure_monitor.h>
+#include <tutti/comm/failure/waiter.h>
+#include <tutti/comm/schedule/plan.h>
+#include <tutti/comm/transport/transport.h>
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+namespace tutti::comm {
+
+/// One collective call: what is compared with the peers, where the memory is, and when it must be over.
+struct Operation {
+  Fingerprint fingerprint;
+  const void* input = nullptr;
+  void* output = nullptr;
+  Deadline deadline;
+  std::chrono::milliseconds report_after{5000};
+};
+
+class Executor {
+ public:
+  Executor(Transport& transport, FailureMonitor& monitor);
+
+  /// Throws Mismatch, PeerLost, Timeout, Protocol, Aborted; the transport is then unusable for further collectives.
+  void run(const Plan& plan, const Operation& operation);
+
+ private:
+  struct ActiveReceive {
+    std::uint32_t index = 0;
+    bool matched = false;                // header seen and compared
+    std::size_t arrived = 0;             // payload bytes
+    std::size_t reduced = 0;             // of these, bytes already reduced
+    std::array<std::byte, 8> partial{};  // the rest: the beginning of one element
+  };
+
+  void start(std::uint32_t index);
+  void complete(std::uint32_t index);
+  void release(const std::vector<std::uint32_t>& steps);
+  bool advance_sends();
+  bool advance_receives();
+  bool advance(ActiveReceive& receive);  // true if anything came
+  void read_reduce(ActiveReceive& receive, Link& link, std::size_t total);
+  void compare(const FrameHeader& header, const PlanStep& step) const;
+  void block(Waiter& waiter);
+  [[noreturn]] void explain_loss(const Error& error, int peer);
+
+  std::byte* address(const Slice& slice);
+  std::size_t nbytes(const Slice& slice) const { return slice.count * element_bytes_; }
+
+  Transport& transport_;
+  FailureMonitor& monitor_;
+
+  // State of the run in progress.
+  const Plan* plan_ = nullptr;
+  const Operation* operation_ = nullptr;
+  std::size_t element_bytes_ = 0;
+  std::size_t completed_ = 0;
+  std::vector<std::uint32_t> waits_for_;
+  std::vector<std::uint32_t> ready_;
+  std::vector<Outgoing> outgoing_;  // one slot per step
+  std::vector<std::uint32_t> active_sends_;
+  std::vector<ActiveReceive> active_receives_;
+  std::vector<std::byte> scratch_;
+  std::vector<std::byte> bounce_;
+};
+
+}  // namespace tutti::comm

@@ -1,0 +1,17 @@
+// In-process transport: the ranks are threads of one process. For tests, for teaching, and for a world of one.
+//
+// Frames are copied into the receiver's mailbox, so a sender never waits. Thread-safety: as Transport; each transport
+// belongs to one rank's thread or threads.
+#pragma once
+
+#include <tutti/comm/transport/transport.h>
+
+#include <memory>
+#include <vector>
+
+namespace tutti::comm {
+
+/// One connected transport per rank, in rank order. They share a network object that lives as long as any of them.
+std::vector<std::unique_ptr<Transport>> make_inproc_transports(int world_size);
+
+}  // namespace tutti::comm

@@ -1,0 +1,109 @@
+#include <poll.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/transport/tcp/handshaking_socket.h>
+#include <tutti/comm/transport/tcp/socket_util.h>
+
+#include <asio/buffer.hpp>
+
+namespace tutti::comm {
+
+HandshakingSocket::HandshakingSocket(asio::io_context& context, const asio::ip::tcp::endpoint& address,
+                                     const PeerIdentity& self, std::string_view job_secret)
+    : socket_(context),
+      remote_(to_string(address)),
+      state_(State::Connecting),
+      client_(ClientHandshake(self, job_secret)) {
+  asio::error_code error;
+  socket_.open(address.protocol(), error);
+  if (error) throw Error(ErrorCode::System, "cannot open a socket to " + remote_ + ": " + error.message());
+  prepare(socket_);
+  socket_.connect(address, error);
+  if (error && error != asio::error::in_progress && error != asio::error::would_block)
+    throw Error(ErrorCode::PeerLost, "cannot connect to " + remote_ + ": " + error.message());
+}
+
+HandshakingSocket::HandshakingSocket(asio::ip::tcp::socket accepted, const PeerIdentity& self,
+                                     std::string_view job_secret)
+    : socket_(std::move(accepted)), state_(State::AwaitHello), server_(ServerHandshake(self, job_secret)) {
+  asio::error_code error;
+  remote_ = to_string(socket_.remote_endpoint(error));
+  prepare(socket_);
+}
+
+bool HandshakingSocket::advance() {
+  while (step()) {
+  }
+  return state_ == State::Done && sent_ == to_send_.size();
+}
+
+bool HandshakingSocket::step() {
+  if (state_ != State::Connecting && !flush()) return false;
+  switch (state_) {
+    case State::Connecting: {
+      pollfd ready{socket_.native_handle(), POLLOUT, 0};
+      if (::poll(&ready, 1, 0) == 0) return false;
+      int error_number = 0;
+      socklen_t size = sizeof error_number;
+      ::getsockopt(socket_.native_handle(), SOL_SOCKET, SO_ERROR, &error_number, &size);
+      if (error_number != 0)
+        throw Error(ErrorCode::PeerLost, "cannot connect to " + remote_ + ": " + errno_text(error_number));
+      send(client_->hello());
+      state_ = State::AwaitChallenge;
+      return true;
+    }
+    case State::AwaitHello:
+      if (!receive(kHelloBytes)) return false;
+      send(server_->challenge(received().first<kHelloBytes>()));
+      state_ = State::AwaitProof;
+      break;
+    case State::AwaitChallenge:
+      if (!receive(kChallengeBytes)) return false;
+      send(client_->answer(received().first<kChallengeBytes>()));
+      state_ = State::AwaitVerdict;
+      break;
+    case State::AwaitProof:
+      if (!receive(kProofBytes)) return false;
+      send(server_->verdict(received().first<kProofBytes>()));
+      state_ = server_->accepted() ? State::Done : State::Refusing;
+      break;
+    case State::AwaitVerdict:
+      if (!receive(kVerdictBytes)) return false;
+      client_->finish(received().first<kVerdictBytes>());
+      state_ = State::Done;
+      break;
+    case State::Refusing:
+      throw Error(ErrorCode::Unauthorized, server_->refusal());
+    case State::Done:
+      return false;
+  }
+  received_size_ = 0;
+  return true;
+}
+
+void HandshakingSocket::send(std::span<const std::byte> bytes) {
+  to_send_.assign(bytes.begin(), bytes.end());
+  sent_ = 0;
+}
+
+bool HandshakingSocket::flush() {
+  while (sent_ < to_send_.size()) {
+    asio::error_code error;
+    sent_ += socket_.write_some(asio::buffer(to_send_.data() + sent_, to_send_.size() - sent_), error);
+    if (error == asio::error::would_block) return false;
+    if (error) throw Error(ErrorCode::PeerLost, "lost " + remote_ + " during the handshake: " + error.message());
+  }
+  return true;
+}
+
+bool HandshakingSocket::receive(std::size_t nbytes) {
+  while (received_size_ < nbytes) {
+    asio::error_code error;
+    received_size_ +=
+        socket_.read_some(asio::buffer(received_.data() + received_size_, nbytes - received_size_), error);
+    if (error == asio::error::would_block) return false;
+    if (error) throw Error(ErrorCode::PeerLost, "lost " + remote_ + " during the handshake: " + error.message());
+  }
+  return true;
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,18 @@
+// Small helpers over Asio's sockets. Internal to tcp/.
+#pragma once
+
+#include <asio/ip/tcp.hpp>
+#include <string>
+
+namespace tutti::comm {
+
+/// "10.0.0.2:4000", "[::1]:4000".
+std::string to_string(const asio::ip::tcp::endpoint& endpoint);
+
+/// Parses what to_string wrote. Throws InvalidArgument quoting the text.
+asio::ip::tcp::endpoint parse_endpoint(const std::string& text);
+
+/// Non-blocking, close-on-exec, no Nagle delay.
+void prepare(asio::ip::tcp::socket& socket);
+
+}  // namespace tutti::comm

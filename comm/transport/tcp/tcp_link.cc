@@ -1,0 +1,178 @@
+#include <poll.h>
+#include <sys/socket.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/transport/tcp/tcp_link.h>
+
+#include <algorithm>
+#include <asio/buffer.hpp>
+#include <cstring>
+
+namespace tutti::comm {
+namespace {
+
+constexpr std::size_t kDirectReadBytes = 4096;  // shorter remainders go through the buffer
+
+std::string reason_of(const asio::error_code& error) {
+  return error == asio::error::eof ? "its process closed the connection" : error.message();
+}
+
+}  // namespace
+
+TcpLink::TcpLink(int peer, std::function<std::unique_ptr<HandshakingSocket>()> connect,
+                 std::function<std::string()> describe)
+    : peer_(peer), connect_(std::move(connect)), describe_(std::move(describe)) {}
+
+void TcpLink::lost(const std::string& why) {
+  if (!end_of_stream_) end_stream(why);
+  throw Error(ErrorCode::PeerLost, "lost " + describe_() + ": " + end_reason_);
+}
+
+void TcpLink::adopt(asio::ip::tcp::socket socket) {
+  std::lock_guard lock(handover_mutex_);
+  handed_over_ = std::move(socket);
+  has_handed_over_.store(true, std::memory_order_release);
+}
+
+void TcpLink::shutdown() {
+  shut_down_.store(true, std::memory_order_release);
+  std::lock_guard lock(handover_mutex_);
+  if (fd_ >= 0) ::shutdown(fd_, SHUT_RDWR);
+  handed_over_.reset();
+}
+
+bool TcpLink::open() {
+  if (socket_) return true;
+  if (shut_down_.load(std::memory_order_acquire)) lost("this rank has closed its connections");
+  if (end_of_stream_) lost(end_reason_);
+  std::optional<asio::ip::tcp::socket> ready;
+  if (connect_) {
+    if (!handshaking_) handshaking_ = connect_();
+    const bool done = handshaking_->advance();
+    update_interest();
+    if (!done) return false;
+    ready = handshaking_->take();
+    handshaking_.reset();
+  } else if (!has_handed_over_.load(std::memory_order_acquire)) {
+    return false;
+  }
+  std::lock_guard lock(handover_mutex_);
+  if (!connect_) ready = std::exchange(handed_over_, std::nullopt);
+  if (!ready) return false;
+  socket_ = std::move(ready);
+  fd_ = socket_->native_handle();
+  if (shut_down_.load(std::memory_order_acquire)) ::shutdown(fd_, SHUT_RDWR);
+  update_interest();
+  return true;
+}
+
+void TcpLink::post(Outgoing& frame) {
+  frame.encoded_ = encode(frame.header);
+  frame.written_ = 0;
+  queue_.push_back(&frame);
+  if (queue_.size() == 1) flush();
+}
+
+bool TcpLink::flush() {
+  if (queue_.empty()) return true;
+  if (!open()) return false;
+  while (!queue_.empty()) {
+    Outgoing& frame = *queue_.front();
+    const std::uint64_t header_left = kFrameHeaderBytes - std::min<std::uint64_t>(frame.written_, kFrameHeaderBytes);
+    const std::uint64_t payload_done = frame.written_ - (kFrameHeaderBytes - header_left);
+    const std::array<asio::const_buffer, 2> parts{
+        asio::buffer(frame.encoded_.data() + kFrameHeaderBytes - header_left, header_left),
+        asio::buffer(static_cast<const std::byte*>(frame.payload) + payload_done, frame.header.nbytes - payload_done)};
+    asio::error_code error;
+    frame.written_ += socket_->write_some(parts, error);
+    if (error == asio::error::would_block) {
+      update_interest();
+      return false;
+    }
+    if (error) lost(error.message());
+    if (frame.done()) queue_.pop_front();
+  }
+  update_interest();
+  return true;
+}
+
+void TcpLink::fill() {
+  if (end_of_stream_) return;
+  if (begin_ == end_) begin_ = end_ = 0;
+  if (begin_ > 0 && buffer_.size() - end_ < kFrameHeaderBytes) {
+    std::memmove(buffer_.data(), buffer_.data() + begin_, buffered());
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  asio::error_code error;
+  end_ += socket_->read_some(asio::buffer(buffer_.data() + end_, buffer_.size() - end_), error);
+  if (error && error != asio::error::would_block) end_stream(reason_of(error));
+}
+
+const FrameHeader* TcpLink::peek() {
+  if (current_) return &*current_;
+  if (!open()) return nullptr;
+  if (buffered() < kFrameHeaderBytes) fill();
+  if (buffered() < kFrameHeaderBytes) {
+    if (end_of_stream_) lost(end_reason_);
+    return nullptr;
+  }
+  try {
+    current_ = decode_frame(std::span<const std::byte, kFrameHeaderBytes>(buffer_.data() + begin_, kFrameHeaderBytes));
+  } catch (const Error& error) {
+    throw Error(error.code(), "from " + describe_() + ": " + error.what());
+  }
+  begin_ += kFrameHeaderBytes;
+  payload_left_ = current_->nbytes;
+  return &*current_;
+}
+
+std::size_t TcpLink::read(void* into, std::size_t nbytes) {
+  auto* target = static_cast<std::byte*>(into);
+  std::size_t wanted = std::min<std::uint64_t>(nbytes, payload_left_);
+  std::size_t got = std::min(wanted, buffered());
+  if (got > 0) std::memcpy(target, buffer_.data() + begin_, got);
+  begin_ += got;
+  wanted -= got;
+  if (wanted > 0 && !end_of_stream_) {
+    if (wanted >= kDirectReadBytes) {
+      begin_ = end_ = 0;  // the buffer is empty here: all of it was wanted
+      const std::array<asio::mutable_buffer, 2> parts{asio::buffer(target + got, wanted), asio::buffer(buffer_)};
+      asio::error_code error;
+      const std::size_t came = socket_->read_some(parts, error);
+      if (error && error != asio::error::would_block) end_stream(reason_of(error));
+      end_ = came > wanted ? came - wanted : 0;
+      got += std::min(came, wanted);
+    } else {
+      fill();
+      const std::size_t more = std::min(wanted, buffered());
+      if (more > 0) std::memcpy(target + got, buffer_.data() + begin_, more);
+      begin_ += more;
+      got += more;
+    }
+  }
+  payload_left_ -= got;
+  if (payload_left_ == 0) current_.reset();
+  if (got == 0 && current_ && nbytes > 0 && end_of_stream_) lost(end_reason_);
+  return got;
+}
+
+void TcpLink::end_stream(const std::string& reason) {
+  end_of_stream_ = true;
+  end_reason_ = reason;
+  update_interest();
+}
+
+void TcpLink::update_interest() {
+  int fd = -1;
+  int events = POLLIN;
+  if (socket_) {
+    if (!end_of_stream_) fd = fd_;
+    if (!queue_.empty()) events |= POLLOUT;
+  } else if (handshaking_) {
+    fd = handshaking_->native_handle();
+    if (handshaking_->wants_to_write()) events = POLLOUT;
+  }
+  interest_.store(static_cast<std::int64_t>(fd) * 0x10000 + events, std::memory_order_relaxed);
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,81 @@
+// TcpLink: a Link over one TCP connection, opened on first use. Contract: transport.h.
+//
+// The side that initiates connects when it first posts or peeks; the other side waits until the listener hands it the
+// accepted socket. Reading goes through a small buffer so that a header and a short payload cost one system call; the
+// rest of a long payload goes straight into the caller's memory.
+#pragma once
+
+#include <tutti/comm/transport/tcp/handshaking_socket.h>
+#include <tutti/comm/transport/transport.h>
+
+#include <array>
+#include <asio/ip/tcp.hpp>
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+namespace tutti::comm {
+
+class TcpLink final : public Link {
+ public:
+  /// `connect` opens the connection (initiating side; empty on the other); `describe` names the peer in errors.
+  TcpLink(int peer, std::function<std::unique_ptr<HandshakingSocket>()> connect, std::function<std::string()> describe);
+
+  int peer() const override { return peer_; }
+  void post(Outgoing& frame) override;
+  bool flush() override;
+  const FrameHeader* peek() override;
+  std::size_t read(void* into, std::size_t nbytes) override;
+
+  /// Called by the listener's thread with an authenticated connection.
+  void adopt(asio::ip::tcp::socket socket);
+
+  /// Ends the connection; any thread.
+  void shutdown();
+
+  struct Interest {
+    int fd = -1;
+    short events = 0;
+  };
+  /// What wait() should poll for; fd -1 while there is no socket. Any thread.
+  Interest interest() const {
+    const std::int64_t packed = interest_.load(std::memory_order_relaxed);
+    return {static_cast<int>(packed >> 16), static_cast<short>(packed & 0xffff)};
+  }
+
+ private:
+  bool open();  // true if connected; otherwise does what can be done without blocking
+  void fill();  // reads what has come into the buffer
+  void end_stream(const std::string& reason);
+  void update_interest();
+  [[noreturn]] void lost(const std::string& why);
+  std::size_t buffered() const { return end_ - begin_; }
+
+  const int peer_;
+  const std::function<std::unique_ptr<HandshakingSocket>()> connect_;
+  const std::function<std::string()> describe_;
+
+  std::unique_ptr<HandshakingSocket> handshaking_;
+  std::optional<asio::ip::tcp::socket> socket_;
+  std::deque<Outgoing*> queue_;
+
+  std::array<std::byte, 32 * 1024> buffer_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  std::optional<FrameHeader> current_;
+  std::uint64_t payload_left_ = 0;
+  bool end_of_stream_ = false;
+  std::string end_reason_;
+
+  std::mutex handover_mutex_;  // guards handed_over_ and fd_, which other threads touch
+  std::optional<asio::ip::tcp::socket> handed_over_;
+  int fd_ = -1;
+  std::atomic<bool> has_handed_over_{false};
+  std::atomic<bool> shut_down_{false};
+  std::atomic<std::int64_t> interest_{-0x10000};  // Interest, packed: fd in the upper bits, events in the lower 16
+};
+
+}  // namespace tutti::comm

@@ -1,0 +1,76 @@
+#include <fcntl.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/base/log.h>
+#include <tutti/comm/transport/tcp/socket_util.h>
+#include <tutti/comm/transport/tcp/tcp_listener.h>
+
+namespace tutti::comm {
+namespace {
+
+constexpr std::chrono::seconds kHandshakeLimit(10);
+
+}  // namespace
+
+TcpListener::TcpListener(asio::io_context& context, const std::string& address, const PeerIdentity& self,
+                         std::string job_secret, Adopt adopt)
+    : acceptor_(context), self_(self), job_secret_(std::move(job_secret)), adopt_(std::move(adopt)) {
+  asio::error_code error;
+  const auto ip = asio::ip::make_address(address, error);
+  if (error) throw Error(ErrorCode::InvalidArgument, "bind address '" + address + "' is not a numeric IP address");
+  const asio::ip::tcp::endpoint endpoint(ip, 0);
+  acceptor_.open(endpoint.protocol(), error);
+  if (!error) acceptor_.bind(endpoint, error);
+  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  if (!error) acceptor_.non_blocking(true, error);
+  if (error) throw Error(ErrorCode::System, "cannot listen on " + address + ": " + error.message());
+  ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
+}
+
+std::string TcpListener::endpoint() const {
+  asio::error_code ignored;
+  return to_string(acceptor_.local_endpoint(ignored));
+}
+
+void TcpListener::service() {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;
+  accept_all();
+  inbound_.remove_if([&](HandshakingSocket& inbound) { return finished(inbound); });
+}
+
+void TcpListener::accept_all() {
+  for (;;) {
+    asio::error_code error;
+    asio::ip::tcp::socket socket = acceptor_.accept(error);
+    if (error == asio::error::would_block) return;
+    if (error == asio::error::connection_aborted) continue;
+    if (error) {
+      log(LogLevel::Error, "cannot accept a connection: " + error.message());
+      return;
+    }
+    inbound_.emplace_back(std::move(socket), self_, job_secret_);
+  }
+}
+
+bool TcpListener::finished(HandshakingSocket& inbound) {
+  try {
+    if (inbound.advance()) {
+      adopt_(inbound.peer(), inbound.take());
+      return true;
+    }
+    if (std::chrono::steady_clock::now() - inbound.started() < kHandshakeLimit) return false;
+    log(LogLevel::Warn, "dropped a connection from " + inbound.remote() + ": no complete handshake within 10 s");
+  } catch (const Error& error) {
+    log(LogLevel::Warn, "refused a connection from " + inbound.remote() + ": " + error.what());
+  }
+  return true;
+}
+
+std::vector<int> TcpListener::descriptors() {
+  std::lock_guard lock(mutex_);
+  std::vector<int> descriptors{acceptor_.native_handle()};
+  for (HandshakingSocket& inbound : inbound_) descriptors.push_back(inbound.native_handle());
+  return descriptors;
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,47 @@
+// TcpListener: the one listening socket of a transport, and the connections that are still proving who they are.
+//
+// A stranger, a half-open connection or a burst of them delays nobody: nothing here blocks, a connection that has not
+// finished its handshake within ten seconds is dropped, and every refusal is logged with its address and reason.
+// Thread-safety: service() may be called by any thread; a second caller returns at once.
+#pragma once
+
+#include <tutti/comm/transport/tcp/handshaking_socket.h>
+
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace tutti::comm {
+
+class TcpListener {
+ public:
+  using Adopt = std::function<void(const PeerIdentity& peer, asio::ip::tcp::socket socket)>;
+
+  /// Binds `address` (numeric) on a port of the kernel's choice and listens. Throws System naming the address.
+  TcpListener(asio::io_context& context, const std::string& address, const PeerIdentity& self, std::string job_secret,
+              Adopt adopt);
+
+  std::string endpoint() const;  // "10.0.0.2:40913"
+
+  void service();
+
+  /// Descriptors to poll for reading: the listener and the unfinished connections.
+  std::vector<int> descriptors();
+
+ private:
+  void accept_all();
+  bool finished(HandshakingSocket& inbound);  // handed over, refused or given up
+
+  asio::ip::tcp::acceptor acceptor_;
+  const PeerIdentity self_;
+  const std::string job_secret_;
+  const Adopt adopt_;
+  std::mutex mutex_;  // guards acceptor_'s use and inbound_
+  std::list<HandshakingSocket> inbound_;
+};
+
+}  // namespace tutti::comm

@@ -1,0 +1,101 @@
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/base/log.h>
+#include <tutti/comm/transport/tcp/socket_util.h>
+#include <tutti/comm/transport/tcp/tcp_transport.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace tutti::comm {
+
+TcpTransport::TcpTransport(const TcpTransportOptions& options)
+    : options_(options),
+      listener_(context_, options.bind_address, identity(ConnectionKind::Collective), options.job_secret,
+                [this](const PeerIdentity& peer, asio::ip::tcp::socket socket) { adopt(peer, std::move(socket)); }),
+      wake_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  if (wake_fd_ < 0) throw_errno("cannot create an eventfd", errno);
+  for (int peer = 0; peer < options_.world_size; ++peer) {
+    const auto named = [this, peer] { return describe(peer); };
+    const bool connect = options_.rank > peer;
+    collective_.emplace_back(peer, connect ? connector(peer, ConnectionKind::Collective) : nullptr, named);
+    outgoing_.emplace_back(peer, connector(peer, ConnectionKind::PointToPoint), named);
+    incoming_.emplace_back(peer, nullptr, named);
+  }
+}
+
+TcpTransport::~TcpTransport() {
+  close();
+  ::close(wake_fd_);
+}
+
+void TcpTransport::set_peers(std::vector<PeerAddress> peers) { peers_ = std::move(peers); }
+
+PeerIdentity TcpTransport::identity(ConnectionKind kind) const {
+  return {.kind = kind,
+          .rank = options_.rank,
+          .world_size = options_.world_size,
+          .pid = static_cast<std::uint32_t>(::getpid()),
+          .job = identity_hash(options_.job_id),
+          .group = identity_hash(options_.group)};
+}
+
+std::function<std::unique_ptr<HandshakingSocket>()> TcpTransport::connector(int peer, ConnectionKind kind) {
+  return [this, peer, kind] {
+    const auto endpoint = parse_endpoint(peers_.at(static_cast<std::size_t>(peer)).endpoint);
+    return std::make_unique<HandshakingSocket>(context_, endpoint, identity(kind), options_.job_secret);
+  };
+}
+
+void TcpTransport::adopt(const PeerIdentity& peer, asio::ip::tcp::socket socket) {
+  const bool expected = peer.rank >= 0 && peer.rank < options_.world_size && peer.rank != options_.rank &&
+                        (peer.kind == ConnectionKind::PointToPoint || peer.rank > options_.rank);
+  if (!expected) {
+    log(LogLevel::Warn, "closed a connection that claims to be rank " + std::to_string(peer.rank) + " of " +
+                            std::to_string(options_.world_size) + ": rank " + std::to_string(options_.rank) +
+                            " expects none from it");
+    return;
+  }
+  auto& links = peer.kind == ConnectionKind::Collective ? collective_ : incoming_;
+  links[static_cast<std::size_t>(peer.rank)].adopt(std::move(socket));
+}
+
+void TcpTransport::wait(std::span<Link* const> links, std::chrono::milliseconds timeout) {
+  std::vector<pollfd> polled{{wake_fd_, POLLIN, 0}};
+  for (int fd : listener_.descriptors()) polled.push_back({fd, POLLIN, 0});
+  const std::size_t first_link = polled.size();
+  for (Link* link : links) {
+    const auto interest = static_cast<TcpLink*>(link)->interest();
+    if (interest.fd >= 0) polled.push_back({interest.fd, interest.events, 0});
+  }
+  const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(timeout.count()));
+  if (ready < 0 && errno != EINTR) throw_errno("poll", errno);
+  if (ready <= 0) return;
+  if (polled[0].revents != 0) {
+    std::uint64_t wakes = 0;
+    [[maybe_unused]] const auto drained = ::read(wake_fd_, &wakes, sizeof wakes);
+  }
+  for (std::size_t i = 1; i < first_link; ++i)
+    if (polled[i].revents != 0) return service();
+}
+
+void TcpTransport::wake() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(wake_fd_, &one, sizeof one);
+}
+
+void TcpTransport::close() {
+  for (auto* links : {&collective_, &outgoing_, &incoming_})
+    for (TcpLink& link : *links) link.shutdown();
+  wake();
+}
+
+std::string TcpTransport::describe(int peer) const {
+  const std::string text = "rank " + std::to_string(peer);
+  if (static_cast<std::size_t>(peer) >= peers_.size()) return text;
+  const PeerAddress& address = peers_[static_cast<std::size_t>(peer)];
+  return text + " (" + address.host + ", pid " + address.pid + ", " + address.endpoint + ")";
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,72 @@
+// TcpTransport: one listener per group and process, one connection per pair of ranks and lane, opened on first use.
+//
+// Collective lane: the higher rank connects to the lower one (both know that they will talk). Point-to-point lane: the
+// sender connects. Every connection is authenticated (bootstrap/handshake.h) before a frame is read. Contract and
+// thread-safety: transport.h.
+#pragma once
+
+#include <tutti/comm/transport/tcp/tcp_link.h>
+#include <tutti/comm/transport/tcp/tcp_listener.h>
+
+#include <asio/io_context.hpp>
+#include <deque>
+#include <string>
+#include <vector>
+
+namespace tutti::comm {
+
+struct TcpTransportOptions {
+  int rank = 0;
+  int world_size = 1;
+  std::string group = "world";
+  std::string job_id = "default";
+  std::string job_secret;
+  std::string bind_address = "127.0.0.1";
+  bool oversubscribed = false;  // more ranks on this host than processors
+};
+
+/// How a rank is reached and named.
+struct PeerAddress {
+  std::string endpoint;  // "10.0.0.2:40913"
+  std::string host;
+  std::string pid;
+};
+
+class TcpTransport final : public Transport {
+ public:
+  /// Listens; connects to nobody yet. Throws System, InvalidArgument.
+  explicit TcpTransport(const TcpTransportOptions& options);
+  ~TcpTransport() override;
+
+  /// What others connect to; publish it, then give everybody's to set_peers before the first operation.
+  std::string endpoint() const { return listener_.endpoint(); }
+  void set_peers(std::vector<PeerAddress> peers);
+
+  int rank() const override { return options_.rank; }
+  int world_size() const override { return options_.world_size; }
+  Link& collective(int peer) override { return collective_[static_cast<std::size_t>(peer)]; }
+  Link& outgoing(int peer) override { return outgoing_[static_cast<std::size_t>(peer)]; }
+  Link& incoming(int peer) override { return incoming_[static_cast<std::size_t>(peer)]; }
+  void service() override { listener_.service(); }
+  void wait(std::span<Link* const> links, std::chrono::milliseconds timeout) override;
+  void wake() override;
+  void close() override;
+  std::string describe(int peer) const override;
+  bool oversubscribed() const override { return options_.oversubscribed; }
+
+ private:
+  PeerIdentity identity(ConnectionKind kind) const;
+  std::function<std::unique_ptr<HandshakingSocket>()> connector(int peer, ConnectionKind kind);
+  void adopt(const PeerIdentity& peer, asio::ip::tcp::socket socket);
+
+  const TcpTransportOptions options_;
+  asio::io_context context_;
+  TcpListener listener_;
+  std::vector<PeerAddress> peers_;
+  std::deque<TcpLink> collective_;
+  std::deque<TcpLink> outgoing_;
+  std::deque<TcpLink> incoming_;
+  int wake_fd_ = -1;
+};
+
+}  // namespace tutti::comm

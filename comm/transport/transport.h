@@ -1,0 +1,90 @@
+// Transport: moves frames between the ranks of one group. Link: the ordered frames exchanged with one peer on one lane.
+//
+// Nothing here blocks except Transport::wait. Whoever waits for an operation drives it: post what is to be sent, peek
+// at what has come, and call wait() when there is nothing to do. There is no I/O thread.
+//
+// Lanes: collectives have one link per pair of ranks. Point-to-point messages have one link per direction, opened by
+// the sender, so that neither side needs to know the other's plans and collectives are never behind a user's message.
+//
+// Thread-safety: a link is used by one thread at a time, and collective and point-to-point links by different threads
+// at once if need be. service(), wait(), wake() and close() may be called by any thread at any time.
+//
+// Errors: a link whose connection has ended throws PeerLost from peek() and read() (after everything that had arrived
+// was read) and from flush(); undecodable bytes throw Protocol; a refused handshake throws Unauthorized. Texts name the
+// peer.
+#pragma once
+
+#include <tutti/comm/transport/frame.h>
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tutti::comm {
+
+/// One frame on its way out. Owned by the poster; it and its payload must stay in place until done().
+struct Outgoing {
+  FrameHeader header;
+  const void* payload = nullptr;  // header.nbytes bytes
+
+  bool done() const { return written_ == kFrameHeaderBytes + header.nbytes; }
+
+  FrameBytes encoded_{};       // for the link
+  std::uint64_t written_ = 0;  // for the link: bytes of header and payload that have left
+};
+
+class Link {
+ public:
+  virtual ~Link() = default;
+
+  virtual int peer() const = 0;
+
+  /// Queues a frame behind those posted before, and sends what can be sent at once. Opens the connection if needed.
+  virtual void post(Outgoing& frame) = 0;
+
+  /// Sends what can be sent now. True when nothing is queued.
+  virtual bool flush() = 0;
+
+  /// The header of the frame at the head of the stream once it has arrived, else null. The same frame is returned until
+  /// its payload has been read completely.
+  virtual const FrameHeader* peek() = 0;
+
+  /// Copies up to `nbytes` of the current frame's payload; returns how many came without blocking. When the payload is
+  /// complete the next peek() looks for the next frame. A frame without payload is consumed by read(nullptr, 0).
+  virtual std::size_t read(void* into, std::size_t nbytes) = 0;
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual int rank() const = 0;
+  virtual int world_size() const = 0;
+
+  virtual Link& collective(int peer) = 0;
+  virtual Link& outgoing(int peer) = 0;  // point-to-point, frames to `peer` and its answers
+  virtual Link& incoming(int peer) = 0;  // point-to-point, frames from `peer` and our answers
+
+  /// Accepts and completes connections that peers have opened. Never blocks.
+  virtual void service() = 0;
+
+  /// Blocks until one of `links` may have something to read or room to write, a peer connects, wake() is called, or
+  /// `timeout` passes. May return early.
+  virtual void wait(std::span<Link* const> links, std::chrono::milliseconds timeout) = 0;
+
+  /// Makes every wait() that is running return.
+  virtual void wake() = 0;
+
+  /// Ends all connections: peers see the end of the stream at once, and our own links throw PeerLost.
+  virtual void close() = 0;
+
+  /// "rank 1 (host a, pid 71, 10.0.0.2:40913)".
+  virtual std::string describe(int peer) const = 0;
+
+  /// True if polling without end would keep another rank of this host from running.
+  virtual bool oversubscribed() const = 0;
+};
+
+}  // namespace tutti::comm

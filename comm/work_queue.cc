@@ -1,0 +1,137 @@
+#include <tutti/comm/work_queue.h>
+
+#include <chrono>
+
+namespace tutti::comm {
+namespace {
+
+constexpr std::chrono::milliseconds kHelperIdles(200);  // then its thread ends
+
+}  // namespace
+
+/// One queued task; also the state behind its Work, which may outlive the queue.
+struct WorkQueue::Entry final : WorkState, std::enable_shared_from_this<WorkQueue::Entry> {
+  Task task;
+  WorkQueue* queue = nullptr;
+  mutable std::mutex mutex;  // guards done and error, which outlive the queue
+  std::condition_variable finished;
+  bool done = false;
+  std::exception_ptr error;
+
+  bool is_completed() const override {
+    std::lock_guard lock(mutex);
+    return done;
+  }
+
+  std::exception_ptr exception() const override {
+    std::lock_guard lock(mutex);
+    return error;
+  }
+
+  void finish(std::exception_ptr outcome) {
+    std::lock_guard lock(mutex);
+    error = std::move(outcome);
+    done = true;
+    finished.notify_all();
+  }
+
+  void wait() override {
+    if (is_completed()) return;
+    // Not done, so the queue still exists: its destructor finishes every entry before it returns.
+    {
+      std::unique_lock lock(queue->mutex_);
+      while (!is_completed() && queue->run_next(lock)) {
+      }
+    }
+    std::unique_lock lock(mutex);
+    finished.wait(lock, [&] { return done; });
+  }
+
+  bool wait_for(std::chrono::milliseconds timeout) override {
+    std::unique_lock lock(mutex);
+    return finished.wait_for(lock, timeout, [&] { return done; });
+  }
+};
+
+WorkQueue::~WorkQueue() {
+  std::unique_lock lock(mutex_);
+  stopping_ = true;
+  while (run_next(lock)) {
+  }
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return !running_ && queue_.empty(); });
+  lock.unlock();
+  if (helper_.joinable()) helper_.join();
+}
+
+void WorkQueue::run(const Task& task) {
+  {
+    std::unique_lock lock(mutex_);
+    if (!running_ && queue_.empty()) {
+      running_ = true;
+      lock.unlock();
+      std::exception_ptr error;
+      try {
+        task();
+      } catch (...) {
+        error = std::current_exception();
+      }
+      lock.lock();
+      running_ = false;
+      if (!queue_.empty() || stopping_) changed_.notify_all();
+      lock.unlock();
+      if (error) std::rethrow_exception(error);
+      return;
+    }
+  }
+  submit(task).wait();
+}
+
+Work WorkQueue::submit(Task task) {
+  auto entry = std::make_shared<Entry>();
+  entry->task = std::move(task);
+  entry->queue = this;
+  std::lock_guard lock(mutex_);
+  queue_.push_back(entry);
+  if (helper_alive_) {
+    changed_.notify_all();
+  } else {
+    if (helper_.joinable()) helper_.join();
+    helper_alive_ = true;
+    helper_ = std::thread([this] { help(); });
+  }
+  return Work(std::move(entry));
+}
+
+bool WorkQueue::run_next(std::unique_lock<std::mutex>& lock) {
+  if (running_ || queue_.empty()) return false;
+  const std::shared_ptr<Entry> entry = std::move(queue_.front());
+  queue_.pop_front();
+  running_ = true;
+  lock.unlock();
+  std::exception_ptr error;
+  try {
+    entry->task();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  entry->task = nullptr;
+  lock.lock();
+  running_ = false;
+  changed_.notify_all();
+  entry->finish(std::move(error));
+  return true;
+}
+
+void WorkQueue::help() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    if (run_next(lock)) continue;
+    const auto has_work = [&] { return stopping_ || (!running_ && !queue_.empty()); };
+    const bool woken = changed_.wait_for(lock, kHelperIdles, has_work);
+    if ((!woken && queue_.empty()) || (stopping_ && queue_.empty())) break;
+  }
+  helper_alive_ = false;
+}
+
+}  // namespace tutti::comm

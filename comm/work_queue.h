@@ -1,0 +1,49 @@
+// WorkQueue: collectives of one group, run one after the other in the order they were submitted.
+//
+// There is no thread while everything is synchronous: run() on an empty queue calls the task on the caller's thread.
+// The first submit() starts a helper thread; whoever waits for a queued task runs what stands before it if the helper
+// has not taken it yet. The helper ends when the queue has been empty for a while and is started again when needed.
+// Thread-safety: all methods may be called from any thread.
+#pragma once
+
+#include <tutti/comm/work.h>
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace tutti::comm {
+
+class WorkQueue {
+ public:
+  using Task = std::function<void()>;
+
+  WorkQueue() = default;
+  ~WorkQueue();  // runs what is queued (a poisoned group's tasks fail at once), then joins the helper
+  WorkQueue(const WorkQueue&) = delete;
+  WorkQueue& operator=(const WorkQueue&) = delete;
+
+  /// Runs `task` after everything queued so far, and returns when it is done. Throws what it throws.
+  void run(const Task& task);
+
+  Work submit(Task task);
+
+ private:
+  struct Entry;
+
+  bool run_next(std::unique_lock<std::mutex>& lock);  // false if somebody else is running or nothing is queued
+  void help();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Entry>> queue_;  // front = next
+  bool running_ = false;                      // a task is running, on whichever thread
+  bool stopping_ = false;
+  bool helper_alive_ = false;
+  std::thread helper_;
+};
+
+}  // namespace tutti::comm

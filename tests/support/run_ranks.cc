@@ -1,0 +1,66 @@
+#include <tutti/comm/store/hash_store.h>
+#include <tutti/comm/transport/inproc/inproc_transport.h>
+#include <tutti/comm/transport/tcp/tcp_transport.h>
+#include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/support/watchdog.h>
+
+#include <stdexcept>
+#include <thread>
+
+namespace tutti::test {
+
+std::vector<std::unique_ptr<comm::Transport>> make_tcp_transports(int world_size, const std::string& group) {
+  std::vector<std::unique_ptr<comm::TcpTransport>> transports;
+  std::vector<comm::PeerAddress> addresses;
+  for (int rank = 0; rank < world_size; ++rank) {
+    transports.push_back(std::make_unique<comm::TcpTransport>(comm::TcpTransportOptions{
+        .rank = rank,
+        .world_size = world_size,
+        .group = group,
+        .job_secret = "a secret of tests",
+        .oversubscribed = world_size > static_cast<int>(std::thread::hardware_concurrency())}));
+    addresses.push_back({transports.back()->endpoint(), "localhost", "thread " + std::to_string(rank)});
+  }
+  std::vector<std::unique_ptr<comm::Transport>> result;
+  for (auto& transport : transports) {
+    transport->set_peers(addresses);
+    result.push_back(std::move(transport));
+  }
+  return result;
+}
+
+std::vector<std::optional<comm::Error>> run_ranks_to_failure(int world_size, const RankBody& body,
+                                                             const RunRanksOptions& options) {
+  Watchdog watchdog(options.watchdog);
+  auto transports = options.net == Net::Tcp ? make_tcp_transports(world_size, options.group.name)
+                                            : comm::make_inproc_transports(world_size);
+  auto store = std::make_shared<comm::HashStore>();
+  std::vector<std::optional<comm::Error>> outcomes(static_cast<std::size_t>(world_size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < world_size; ++rank)
+    threads.emplace_back([&, rank] {
+      const auto index = static_cast<std::size_t>(rank);
+      watchdog.doing(rank, "running");
+      try {
+        comm::ProcessGroup group(store, std::move(transports[index]), options.group);
+        body(group);
+      } catch (const comm::Error& error) {
+        outcomes[index] = error;
+      } catch (const std::exception& error) {
+        outcomes[index] = comm::Error(comm::ErrorCode::System, error.what());
+      }
+      watchdog.doing(rank, "done");
+    });
+  for (std::thread& thread : threads) thread.join();
+  return outcomes;
+}
+
+void run_ranks(int world_size, const RankBody& body, const RunRanksOptions& options) {
+  std::string texts;
+  const auto outcomes = run_ranks_to_failure(world_size, body, options);
+  for (std::size_t rank = 0; rank < outcomes.size(); ++rank)
+    if (outcomes[rank]) texts += "\n  rank " + std::to_string(rank) + ": " + outcomes[rank]->what();
+  if (!texts.empty()) throw std::runtime_error("run_ranks: some ranks failed:" + texts);
+}
+
+}  // namespace tutti::test

@@ -1,0 +1,36 @@
+// run_ranks: N ranks as N threads of the test, over in-process or loopback-TCP transports, under a watchdog.
+#pragma once
+
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/process_group.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tutti::test {
+
+enum class Net { Inproc, Tcp };
+
+struct RunRanksOptions {
+  Net net = Net::Inproc;
+  comm::ProcessGroupOptions group{.timeout = std::chrono::seconds(20)};
+  std::chrono::seconds watchdog{60};
+};
+
+using RankBody = std::function<void(comm::ProcessGroup& group)>;
+
+/// Runs `body` on every rank. Throws std::runtime_error with the texts of all ranks that failed.
+void run_ranks(int world_size, const RankBody& body, const RunRanksOptions& options = {});
+
+/// The same, for tests of failures: what each rank ended with; empty for success.
+std::vector<std::optional<comm::Error>> run_ranks_to_failure(int world_size, const RankBody& body,
+                                                             const RunRanksOptions& options = {});
+
+/// Transports of one loopback-TCP world, connected with each other.
+std::vector<std::unique_ptr<comm::Transport>> make_tcp_transports(int world_size, const std::string& group = "world");
+
+}  // namespace tutti::test
