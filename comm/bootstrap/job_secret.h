@@ -1,9 +1,9 @@
 // Where the secret that every connection proves comes from.
 #pragma once
 
-#include <string>
-
 #include <tutti/comm/bootstrap/world.h>
+
+#include <string>
 
 namespace tutti::comm {
 
@@ -11,8 +11,8 @@ namespace tutti::comm {
 std::string new_job_secret();
 
 /// TUTTI_JOB_SECRET if set; else the content of <home>/.config/tutti/job_secret, made on first use (mode 0600, created
-/// atomically so that several ranks agree). Throws InvalidArgument if that file is readable by others or empty, with the
-/// command that mends it.
+/// atomically so that several ranks agree). Throws InvalidArgument if that file is readable by others or empty, with
+/// the command that mends it.
 std::string job_secret(const Environment& environment = process_environment());
 
 }  // namespace tutti::comm

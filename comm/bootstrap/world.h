@@ -1,6 +1,7 @@
 // World: who am I in this job, and where do the ranks meet?
 //
-// Values; detect() reads the environment it is given and nothing else.
+// Values; detect() reads the environment it is given and, for a world of several ranks without TUTTI_JOB_SECRET, the
+// file that job_secret.h describes. Nothing else.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,10 @@ Environment process_environment();
 /// What the caller knows already; each value that is set wins over the environment. Setting an option to another value
 /// than the environment's is an error that prints both.
 struct WorldOptions {
-  std::optional<int> rank;
-  std::optional<int> world_size;
-  std::optional<std::string> master_addr;
-  std::optional<int> master_port;
+  std::optional<int> rank = std::nullopt;
+  std::optional<int> world_size = std::nullopt;
+  std::optional<std::string> master_addr = std::nullopt;
+  std::optional<int> master_port = std::nullopt;
 };
 
 struct World {
@@ -28,15 +29,18 @@ struct World {
   int world_size = 1;
   int local_rank = 0;
   int local_world_size = 1;
-  std::string master_addr;        // where the store server is; empty in a world of one
+  std::string master_addr;  // where the store server is; empty in a world of one
   std::uint16_t master_port = 0;
-  std::string job_id;             // TUTTI_JOB_ID, else "default"
-  std::string job_secret;         // TUTTI_JOB_SECRET; see job_secret.h for where it comes from otherwise
+  std::string job_id;                // TUTTI_JOB_ID, else "default"
+  std::string job_secret;            // TUTTI_JOB_SECRET; see job_secret.h for where it comes from otherwise
   bool launcher_owns_store = false;  // TUTTI_STORE_OWNER=launcher: rank 0 must not start a server
-  std::string detected_from;      // "explicit options", "RANK, WORLD_SIZE, ... in the environment", "nothing: one rank"
+  std::string detected_from;  // "explicit options", "RANK, WORLD_SIZE, ... in the environment", "nothing: one rank"
 
   /// Order: explicit options; RANK/WORLD_SIZE/LOCAL_RANK/LOCAL_WORLD_SIZE/MASTER_ADDR/MASTER_PORT; a world of one.
-  /// Throws InvalidArgument for a half-set, contradictory or unparsable environment; the text lists what was found.
+  /// A place in the world is RANK and WORLD_SIZE, and with more than one rank MASTER_ADDR and MASTER_PORT too.
+  /// LOCAL_RANK and LOCAL_WORLD_SIZE may be missing: they equal RANK and WORLD_SIZE if the master's address is a
+  /// loopback one; else the local rank counts as 0, and the local world as just large enough for it. Throws
+  /// InvalidArgument for a half-set, contradictory or unparsable environment; the text lists what was found.
   static World detect(const WorldOptions& options = {}, const Environment& environment = process_environment());
 };
 

@@ -12,10 +12,10 @@
 namespace tutti::comm {
 
 struct TcpStoreOptions {
-  std::string host;
+  std::string host = "";
   std::uint16_t port = 0;
   std::string job_id = "default";
-  std::string job_secret;
+  std::string job_secret = "";
   int rank = -1;  // -1: not a rank
   int world_size = -1;
 };

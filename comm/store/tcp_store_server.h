@@ -27,7 +27,7 @@ struct TcpStoreServerOptions {
   std::string bind_address = "127.0.0.1";  // exactly this address is bound, nothing wider; "" or "::" = all interfaces
   std::uint16_t port = 0;                  // 0: the kernel picks one; read it back with port()
   std::string job_id = "default";
-  std::string job_secret;
+  std::string job_secret = "";
   int world_size = -1;                                  // -1: clients of any world size
   std::chrono::milliseconds handshake_timeout{10'000};  // a connection that has not proved the secret by then is closed
 };

@@ -1,0 +1,124 @@
+#include <fcntl.h>
+#include <openssl/rand.h>
+#include <sys/stat.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/bootstrap/job_secret.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+
+namespace tutti::comm {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kVariable[] = "TUTTI_JOB_SECRET";
+
+/// Owns a descriptor for the length of a function.
+struct Descriptor {
+  explicit Descriptor(int number) : fd(number) {}
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  const int fd;
+};
+
+fs::path secret_file(const Environment& environment) {
+  const auto home = environment("HOME");
+  if (!home || home->empty()) {
+    throw Error(ErrorCode::InvalidArgument, std::string(kVariable) +
+                                                " is not set, and neither is HOME, where the secret's file would be: "
+                                                "set TUTTI_JOB_SECRET to the same text on all ranks");
+  }
+  return fs::path(*home) / ".config" / "tutti" / "job_secret";
+}
+
+[[noreturn]] void cannot(const std::string& verb, const fs::path& file, int error_number) {
+  throw Error(ErrorCode::System, "cannot " + verb + " the job secret's file " + file.string() + ": " +
+                                     errno_text(error_number) + "; or set " + kVariable + " on all ranks");
+}
+
+/// Writes the secret under a name of its own and links it into place, so that the file is complete or absent, and the
+/// first of several ranks wins.
+void create(const fs::path& file) {
+  std::error_code failed;
+  fs::create_directories(file.parent_path(), failed);
+  if (failed) cannot("make the folder of", file, failed.value());
+  std::string draft = file.string() + ".XXXXXX";
+  const Descriptor output(::mkostemp(draft.data(), O_CLOEXEC));  // mode 0600
+  if (output.fd < 0) cannot("create", file, errno);
+  const std::string line = new_job_secret() + "\n";
+  const bool written =
+      ::write(output.fd, line.data(), line.size()) == static_cast<ssize_t>(line.size()) && ::fsync(output.fd) == 0;
+  const int write_error = errno;
+  const bool linked = written && (::link(draft.c_str(), file.c_str()) == 0 || errno == EEXIST);
+  const int link_error = errno;
+  ::unlink(draft.c_str());
+  if (!written) cannot("write", file, write_error);
+  if (!linked) cannot("create", file, link_error);
+}
+
+void check_owner_and_mode(const fs::path& file, int fd) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) cannot("look at", file, errno);
+  if (!S_ISREG(info.st_mode)) {
+    throw Error(ErrorCode::InvalidArgument,
+                "the job secret's file " + file.string() + " is no regular file; remove it");
+  }
+  if ((info.st_mode & (S_IRWXG | S_IRWXO)) == 0) return;
+  throw Error(ErrorCode::InvalidArgument, "the job secret's file " + file.string() +
+                                              " can be read or written by others; mend it with: chmod 600 '" +
+                                              file.string() + "'");
+}
+
+std::string read_line(const fs::path& file, int fd) {
+  std::array<char, 4096> buffer;
+  const ssize_t count = ::read(fd, buffer.data(), buffer.size());
+  if (count < 0) cannot("read", file, errno);
+  std::string text(buffer.data(), static_cast<std::size_t>(count));
+  text.erase(text.find_last_not_of(" \t\r\n") + 1);
+  if (text.empty()) {
+    throw Error(ErrorCode::InvalidArgument, "the job secret's file " + file.string() +
+                                                " is empty; have it made anew with: rm '" + file.string() + "'");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string new_job_secret() {
+  std::array<unsigned char, 32> bytes;
+  if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) {
+    throw Error(ErrorCode::System, "OpenSSL's random generator gave no bytes for a job secret");
+  }
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+std::string job_secret(const Environment& environment) {
+  if (const auto given = environment(kVariable)) {
+    if (!given->empty()) return *given;
+    throw Error(ErrorCode::InvalidArgument, std::string(kVariable) + " is set but empty; unset it or give it a value");
+  }
+  const fs::path file = secret_file(environment);
+  int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT) {
+    create(file);
+    fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  }
+  if (fd < 0) cannot("open", file, errno);
+  const Descriptor input(fd);
+  check_owner_and_mode(file, input.fd);
+  return read_line(file, input.fd);
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,172 @@
+#include <gtest/gtest.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/bootstrap/world.h>
+
+#include <map>
+
+namespace tutti::comm {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+Environment of(Variables variables) {
+  return [variables = std::move(variables)](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    if (found == variables.end()) return std::nullopt;
+    return found->second;
+  };
+}
+
+Variables torchrun() {
+  return {{"RANK", "3"},
+          {"WORLD_SIZE", "4"},
+          {"LOCAL_RANK", "1"},
+          {"LOCAL_WORLD_SIZE", "2"},
+          {"MASTER_ADDR", "10.0.0.1"},
+          {"MASTER_PORT", "29500"},
+          {"TUTTI_JOB_SECRET", "hush"}};
+}
+
+Variables with(Variables variables, const std::string& name, const std::string& value) {
+  variables[name] = value;
+  return variables;
+}
+
+Variables without(Variables variables, const std::string& name) {
+  variables.erase(name);
+  return variables;
+}
+
+/// The text of the error that detect() must throw; it must never show the secret.
+std::string refusal(const Variables& variables, const WorldOptions& options = {}) {
+  try {
+    World::detect(options, of(variables));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
+    EXPECT_EQ(std::string(error.what()).find("hush"), std::string::npos) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "detect() accepted it";
+  return {};
+}
+
+void expect_contains(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << "\"" << part << "\" is not in: " << text;
+}
+
+TEST(World, NothingSetIsAWorldOfOneWithoutASecret) {
+  const World world = World::detect({}, of({}));
+  EXPECT_EQ(world.rank, 0);
+  EXPECT_EQ(world.world_size, 1);
+  EXPECT_EQ(world.local_rank, 0);
+  EXPECT_EQ(world.local_world_size, 1);
+  EXPECT_EQ(world.master_addr, "");
+  EXPECT_EQ(world.job_id, "default");
+  EXPECT_EQ(world.job_secret, "");
+  EXPECT_FALSE(world.launcher_owns_store);
+  EXPECT_EQ(world.detected_from, "nothing: one rank");
+}
+
+TEST(World, TorchrunsVariables) {
+  Variables variables = with(torchrun(), "TUTTI_JOB_ID", "run 7");
+  const World world = World::detect({}, of(with(variables, "TUTTI_STORE_OWNER", "launcher")));
+  EXPECT_EQ(world.rank, 3);
+  EXPECT_EQ(world.world_size, 4);
+  EXPECT_EQ(world.local_rank, 1);
+  EXPECT_EQ(world.local_world_size, 2);
+  EXPECT_EQ(world.master_addr, "10.0.0.1");
+  EXPECT_EQ(world.master_port, 29500);
+  EXPECT_EQ(world.job_id, "run 7");
+  EXPECT_EQ(world.job_secret, "hush");
+  EXPECT_TRUE(world.launcher_owns_store);
+  EXPECT_EQ(world.detected_from,
+            "RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT in the environment");
+}
+
+TEST(World, OptionsAloneAreEnough) {
+  WorldOptions options{.rank = 1, .world_size = 2, .master_addr = "localhost", .master_port = 4000};
+  const World world = World::detect(options, of({{"TUTTI_JOB_SECRET", "hush"}}));
+  EXPECT_EQ(world.rank, 1);
+  EXPECT_EQ(world.world_size, 2);
+  EXPECT_EQ(world.master_port, 4000);
+  EXPECT_EQ(world.detected_from, "explicit options");
+}
+
+TEST(World, OptionsFillWhatTheEnvironmentLacks) {
+  const World world = World::detect({.master_port = 4001}, of(without(torchrun(), "MASTER_PORT")));
+  EXPECT_EQ(world.rank, 3);
+  EXPECT_EQ(world.master_port, 4001);
+  expect_contains(world.detected_from, "explicit options, and RANK, WORLD_SIZE");
+}
+
+TEST(World, OptionAgainstEnvironmentShowsBoth) {
+  const std::string text = refusal(torchrun(), {.rank = 2});
+  expect_contains(text, "option for RANK is 2");
+  expect_contains(text, "RANK=3");
+  EXPECT_EQ(World::detect({.rank = 3}, of(torchrun())).rank, 3);
+  expect_contains(refusal(torchrun(), {.master_addr = "elsewhere"}), "\"elsewhere\"");
+}
+
+TEST(World, HalfSetEnvironmentListsFoundAndMissing) {
+  const std::string no_size = refusal(without(torchrun(), "WORLD_SIZE"));
+  expect_contains(no_size, "missing: WORLD_SIZE");
+  expect_contains(no_size, "RANK=\"3\"");
+  expect_contains(no_size, "MASTER_ADDR=\"10.0.0.1\"");
+  expect_contains(no_size, "TUTTI_JOB_SECRET=(set)");
+
+  expect_contains(refusal({{"MASTER_PORT", "29500"}}), "missing: RANK, WORLD_SIZE");
+  expect_contains(refusal({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"TUTTI_JOB_SECRET", "hush"}}),
+                  "missing: MASTER_ADDR, MASTER_PORT");
+  expect_contains(refusal({}, {.rank = 0}), "option rank=0");
+}
+
+TEST(World, WorldOfOneNeedsNoAddress) {
+  const World world = World::detect({}, of({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
+  EXPECT_EQ(world.world_size, 1);
+  EXPECT_EQ(world.job_secret, "");
+}
+
+TEST(World, NumbersAreReadStrictly) {
+  expect_contains(refusal(with(torchrun(), "WORLD_SIZE", "2x")), "WORLD_SIZE=\"2x\" is no whole number");
+  expect_contains(refusal(with(torchrun(), "RANK", " 1")), "RANK=\" 1\" is no whole number");
+  expect_contains(refusal(with(torchrun(), "RANK", "")), "RANK=\"\" is no whole number");
+  expect_contains(refusal(with(torchrun(), "RANK", "99999999999999")), "RANK=\"99999999999999\" is no whole number");
+  expect_contains(refusal(with(torchrun(), "RANK", "-1")), "RANK=-1 must lie in 0..");
+  expect_contains(refusal(with(torchrun(), "WORLD_SIZE", "0")), "WORLD_SIZE=0 must lie in 1..");
+  expect_contains(refusal(with(torchrun(), "MASTER_PORT", "70000")), "MASTER_PORT=70000 must lie in 1..65535");
+  expect_contains(refusal(with(torchrun(), "MASTER_PORT", "0")), "MASTER_PORT=0 must lie in 1..65535");
+  expect_contains(refusal(without(torchrun(), "RANK"), {.rank = -4}), "option for RANK is -4");
+}
+
+TEST(World, ContradictionsAreNamed) {
+  const std::string text = refusal(with(torchrun(), "WORLD_SIZE", "2"));
+  expect_contains(text, "RANK 3 does not exist in a world of WORLD_SIZE 2");
+  expect_contains(refusal(with(torchrun(), "LOCAL_RANK", "2")), "LOCAL_RANK 2 does not exist among 2 local ranks");
+  expect_contains(refusal(with(torchrun(), "LOCAL_WORLD_SIZE", "8")), "LOCAL_WORLD_SIZE 8 is more than WORLD_SIZE 4");
+  expect_contains(refusal(with(torchrun(), "MASTER_ADDR", "")), "MASTER_ADDR is set but empty");
+  expect_contains(refusal(with(torchrun(), "TUTTI_STORE_OWNER", "me")), "TUTTI_STORE_OWNER=\"me\"");
+  expect_contains(refusal(with(torchrun(), "TUTTI_JOB_SECRET", "")), "TUTTI_JOB_SECRET is set but empty");
+}
+
+TEST(World, LocalPlaceFollowsFromALoopbackMaster) {
+  Variables variables = without(without(torchrun(), "LOCAL_RANK"), "LOCAL_WORLD_SIZE");
+  const World far = World::detect({}, of(variables));
+  EXPECT_EQ(far.local_rank, 0);
+  EXPECT_EQ(far.local_world_size, 1);
+  const World near = World::detect({}, of(with(variables, "MASTER_ADDR", "127.0.0.1")));
+  EXPECT_EQ(near.local_rank, 3);
+  EXPECT_EQ(near.local_world_size, 4);
+}
+
+TEST(World, SeveralRanksNeedASecret) {
+  const Variables variables = without(torchrun(), "TUTTI_JOB_SECRET");  // and no HOME to keep one in
+  expect_contains(refusal(variables), "TUTTI_JOB_SECRET is not set");
+}
+
+TEST(World, ControlCharactersInAVariableAreNotPrintedRaw) {
+  const std::string text = refusal(with(torchrun(), "RANK", "\x1b[31m1"));
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tutti::comm
