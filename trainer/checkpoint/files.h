@@ -1,0 +1,28 @@
+// Files that are complete or absent: the few system calls behind checkpoints and reports.
+//
+// All functions throw std::runtime_error with the path and errno's words. None is atomic by itself; the order of calls
+// in checkpoint.cc is what makes a checkpoint so.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace tutti::trainer {
+
+std::string read_whole_file(const std::filesystem::path& file);
+
+/// Creates or replaces `file`; its bytes are on the disk (fsync) when this returns.
+void write_durably(const std::filesystem::path& file, std::string_view bytes);
+
+/// Makes renames and new names in `folder` survive a power failure.
+void sync_folder(const std::filesystem::path& folder);
+
+/// Writes to a temporary name beside `file`, then renames: a reader sees the old contents or the new, never a mixture.
+void replace_file(const std::filesystem::path& file, std::string_view bytes);
+
+/// Throws unless a file of this name could be written: the folder exists and lets us create names in it. Creates
+/// nothing that stays.
+void check_writable(const std::filesystem::path& file);
+
+}  // namespace tutti::trainer

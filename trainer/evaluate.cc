@@ -1,0 +1,42 @@
+#include <tutti/trainer/evaluate.h>
+
+#include <array>
+
+namespace tutti::trainer {
+namespace {
+
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(nn::Module& model) : model_(model), was_training_(model.is_training()) {
+    model_.train(false);
+  }
+  ~EvaluationMode() { model_.train(was_training_); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  nn::Module& model_;
+  bool was_training_;
+  tensor::NoGrad no_grad_;
+};
+
+}  // namespace
+
+Evaluation evaluate(comm::ProcessGroup& group, nn::Module& model, Objective objective, Loader& loader) {
+  const EvaluationMode mode(model);
+  Evaluation result{.loss = 0, .confusion = ConfusionMatrix(loader.dataset().classes)};
+  std::array<double, 2> sums{};  // loss, samples
+  loader.begin_epoch(0);
+  for (Batch batch; loader.next(batch);) {
+    const tensor::Variable output = model.forward(tensor::Variable(batch.x));
+    sums[0] += loss_of(objective, output, batch).data().item() * static_cast<double>(batch.count);
+    sums[1] += static_cast<double>(batch.count);
+    if (objective == Objective::Classify) result.confusion.add_batch(output.data(), batch.y);
+  }
+  group.all_reduce(std::span<double>(sums));
+  group.all_reduce(result.confusion.counts());
+  result.loss = sums[1] > 0 ? sums[0] / sums[1] : 0.0;
+  return result;
+}
+
+}  // namespace tutti::trainer

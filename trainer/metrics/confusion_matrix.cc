@@ -1,0 +1,117 @@
+#include <tutti/trainer/metrics/confusion_matrix.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+#include <stdexcept>
+
+namespace tutti::trainer {
+namespace {
+
+template <typename T>
+std::vector<int> row_argmax(const T* scores, std::size_t rows, std::size_t columns) {
+  std::vector<int> best(rows);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const T* first = scores + row * columns;
+    best[row] = static_cast<int>(std::max_element(first, first + columns) - first);
+  }
+  return best;
+}
+
+std::string padded(std::int64_t value, std::size_t width) {
+  std::string digits = std::to_string(value);
+  return digits.size() < width ? digits.insert(0, width - digits.size(), ' ') : digits;
+}
+
+}  // namespace
+
+ConfusionMatrix::ConfusionMatrix(int classes) : classes_(classes) {
+  if (classes < 1) throw std::invalid_argument("a confusion matrix of " + std::to_string(classes) + " classes");
+  counts_.resize(static_cast<std::size_t>(classes) * static_cast<std::size_t>(classes));
+}
+
+std::int64_t ConfusionMatrix::count(int actual, int predicted) const {
+  return counts_.at(static_cast<std::size_t>(actual) * static_cast<std::size_t>(classes_) +
+                    static_cast<std::size_t>(predicted));
+}
+
+std::int64_t ConfusionMatrix::total() const { return std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0}); }
+
+std::int64_t ConfusionMatrix::correct() const {
+  std::int64_t sum = 0;
+  for (int i = 0; i < classes_; ++i) sum += count(i, i);
+  return sum;
+}
+
+double ConfusionMatrix::accuracy() const {
+  const std::int64_t all = total();
+  return all == 0 ? 0.0 : static_cast<double>(correct()) / static_cast<double>(all);
+}
+
+void ConfusionMatrix::add(int actual, int predicted) {
+  for (const int label : {actual, predicted}) {
+    if (label < 0 || label >= classes_) {
+      throw std::out_of_range("class " + std::to_string(label) + " in a confusion matrix of " +
+                              std::to_string(classes_) + " classes");
+    }
+  }
+  ++counts_[static_cast<std::size_t>(actual) * static_cast<std::size_t>(classes_) +
+            static_cast<std::size_t>(predicted)];
+}
+
+void ConfusionMatrix::add_batch(const tensor::Tensor& scores, const tensor::Tensor& targets) {
+  if (scores.rank() != 2 || scores.shape()[1] != classes_ || targets.rank() != 1 ||
+      targets.shape()[0] != scores.shape()[0]) {
+    throw std::invalid_argument("a confusion matrix of " + std::to_string(classes_) + " classes takes scores (N, " +
+                                std::to_string(classes_) + ") and targets (N); got " + scores.shape().to_string() +
+                                " and " + targets.shape().to_string());
+  }
+  const tensor::Tensor packed = scores.contiguous();
+  const tensor::Tensor labels = targets.contiguous();
+  const auto rows = static_cast<std::size_t>(scores.shape()[0]);
+  const auto columns = static_cast<std::size_t>(classes_);
+  const std::vector<int> predicted = packed.dtype() == tensor::DType::Float64
+                                         ? row_argmax(packed.data<double>(), rows, columns)
+                                         : row_argmax(packed.data<float>(), rows, columns);
+  const std::int64_t* actual = labels.data<std::int64_t>();
+  for (std::size_t row = 0; row < rows; ++row) {
+    if (actual[row] < 0 || actual[row] >= classes_) {
+      throw std::out_of_range("target " + std::to_string(actual[row]) + " in row " + std::to_string(row) +
+                              " is not one of the " + std::to_string(classes_) + " classes");
+    }
+  }
+  for (std::size_t row = 0; row < rows; ++row) add(static_cast<int>(actual[row]), predicted[row]);
+}
+
+std::vector<std::vector<std::int64_t>> ConfusionMatrix::rows() const {
+  std::vector<std::vector<std::int64_t>> rows;
+  for (int i = 0; i < classes_; ++i) {
+    std::vector<std::int64_t>& row = rows.emplace_back();
+    for (int j = 0; j < classes_; ++j) row.push_back(count(i, j));
+  }
+  return rows;
+}
+
+std::string ConfusionMatrix::to_table() const {
+  constexpr std::size_t kLabelWidth = 8;
+  const std::int64_t largest = *std::max_element(counts_.begin(), counts_.end());
+  const std::size_t width = 2 + std::max(std::to_string(largest).size(), std::to_string(classes_).size());
+  std::string table = "actual \\ predicted\n" + std::string(kLabelWidth, ' ');
+  for (int j = 0; j < classes_; ++j) table += padded(j, width);
+  table += "    right\n";
+  for (int i = 0; i < classes_; ++i) {
+    std::int64_t row_total = 0;
+    table += padded(i, kLabelWidth);
+    for (int j = 0; j < classes_; ++j) {
+      table += padded(count(i, j), width);
+      row_total += count(i, j);
+    }
+    char share[32];
+    std::snprintf(share, sizeof share, "%7.1f %%\n",
+                  row_total == 0 ? 0.0 : 100.0 * static_cast<double>(count(i, i)) / static_cast<double>(row_total));
+    table += share;
+  }
+  return table;
+}
+
+}  // namespace tutti::trainer

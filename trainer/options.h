@@ -1,0 +1,61 @@
+// TrainOptions: what a training run is asked to do, and whether that makes sense.
+//
+// Values with defaults; tools/train.cc fills them from the command line, tests and embedders by hand.
+#pragma once
+
+#include <tutti/trainer/data_parallel/bucket_plan.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tutti::trainer {
+
+/// A request that cannot be meant: exit status 2. what() is one sentence naming the option, its value and what fits.
+class UsageError : public std::invalid_argument {
+ public:
+  using std::invalid_argument::invalid_argument;
+};
+
+struct TrainOptions {
+  std::string task = "mnist";
+  std::string model = "mlp";
+  std::filesystem::path data;    // empty: look in the usual places, else draw digits
+  int epochs = 5;                // in total, those before a resume included
+  std::int64_t batch_size = 64;  // per rank
+  std::string optimizer = "adam";
+  std::optional<double> learning_rate;  // not set: 1e-3 for adam, 1e-2 for sgd
+  double momentum = 0;                  // sgd only
+  double weight_decay = 0;
+  std::uint64_t seed = 0;
+  std::string device = "cpu";
+  int threads = 0;  // of compute per rank; 0: this host's CPUs divided by its ranks
+  int workers = 0;  // threads that prepare batches; 0: the training thread, which for MNIST is the fastest
+  std::filesystem::path checkpoint_dir;
+  bool resume = false;
+  std::filesystem::path json;
+  std::filesystem::path run_dir;  // if set: default place of the JSON (report.json) and the checkpoints (checkpoints/)
+  std::chrono::milliseconds timeout{std::chrono::minutes(5)};
+  BucketLimits buckets;
+
+  double effective_learning_rate() const;
+};
+
+/// Fills what follows from other options (run_dir) and checks the rest. Throws UsageError.
+TrainOptions checked(TrainOptions options);
+
+/// Checks what lies outside of the options, before hours are spent: data there or not needed, JSON and checkpoint
+/// folder writable, no checkpoint of another run in the way. Throws std::runtime_error naming the path. Rank 0's
+/// business.
+void check_surroundings(const TrainOptions& options);
+
+/// What a continuation must share with the run that wrote a checkpoint.
+std::map<std::string, std::string> options_that_must_agree(const TrainOptions& options, int world_size,
+                                                           const std::string& data_name);
+
+}  // namespace tutti::trainer

@@ -1,0 +1,45 @@
+// RunReport: what a training run has to tell, and its JSON (`tutti train --json FILE`).
+//
+// Keys and their order are a promise to scripts; a key that does not apply to a run is null. Values; pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tutti::trainer {
+
+struct EpochReport {
+  int epoch = 0;          // from 1
+  double train_loss = 0;  // mean over the epoch's samples, of all ranks
+  std::optional<double> test_loss;
+  std::optional<double> test_accuracy;
+  double seconds = 0;  // training alone, between two barriers
+};
+
+struct RunReport {
+  std::string task;
+  std::string model;
+  std::string device;
+  int world_size = 1;
+  int threads = 1;
+  std::int64_t batch_size = 0;  // per rank
+  std::int64_t global_batch = 0;
+  bool generated_data = false;
+  std::vector<EpochReport> epochs;
+  double seconds_training = 0;
+  double samples_per_second = 0;
+  std::optional<double> final_test_accuracy;
+  std::vector<std::vector<std::int64_t>> confusion_matrix;  // actual x predicted; empty = null
+  std::string parameter_sha256;
+  bool has_classes = true;  // false: the run has no accuracy, and "test_loss" is added at the end
+};
+
+std::string to_json(const RunReport& report);
+
+/// The epochs alone, for a checkpoint's history. from_json throws std::runtime_error for any other text.
+std::string epochs_to_json(const std::vector<EpochReport>& epochs);
+std::vector<EpochReport> epochs_from_json(const std::string& text);
+
+}  // namespace tutti::trainer

@@ -1,0 +1,67 @@
+#include <tutti/trainer/report/summary.h>
+
+#include <cstdio>
+#include <sstream>
+
+namespace tutti::trainer {
+namespace {
+
+std::string with_commas(std::int64_t value) {
+  std::string digits = std::to_string(value);
+  for (auto place = static_cast<std::ptrdiff_t>(digits.size()) - 3; place > 0; place -= 3) {
+    digits.insert(static_cast<std::size_t>(place), ",");
+  }
+  return digits;
+}
+
+template <typename... Values>
+std::string format(const char* pattern, Values... values) {
+  char text[200];
+  std::snprintf(text, sizeof text, pattern, values...);
+  return text;
+}
+
+}  // namespace
+
+std::string data_note(const RunReport& report) { return report.generated_data ? "  [generated digits]" : ""; }
+
+std::string opening_line(const RunReport& report, const TrainOptions& options, std::int64_t parameter_count,
+                         const ImageDataset& train, const ImageDataset& test) {
+  std::string text = "training " + report.model + " (" + with_commas(parameter_count) + " parameters) on " +
+                     with_commas(train.count()) + " samples of " + train.name + ", " + with_commas(test.count()) +
+                     " to test; ";
+  text += format("%d rank%s x batch %lld = %lld, ", report.world_size, report.world_size == 1 ? "" : "s",
+                 static_cast<long long>(report.batch_size), static_cast<long long>(report.global_batch));
+  text += options.optimizer + format(" lr %g, seed ", options.effective_learning_rate()) +
+          std::to_string(options.seed) + format(", %d thread%s a rank", report.threads, report.threads == 1 ? "" : "s");
+  if (report.generated_data) {
+    text += "\nno MNIST files were found (--data, $TUTTI_DATA, ./data/mnist, the cache): these are generated digits";
+  }
+  return text;
+}
+
+std::string summary(const RunReport& report, const Evaluation& last) {
+  std::string text;
+  if (report.has_classes) text = "\n" + last.confusion.to_table() + "\n";
+  const int epochs = report.epochs.empty() ? 0 : report.epochs.back().epoch;
+  text += report.has_classes ? format("final test accuracy %.4f", last.confusion.accuracy())
+                             : format("final test loss %.6f", last.loss);
+  text += format(" after %d epoch%s, %.2f s of training", epochs, epochs == 1 ? "" : "s", report.seconds_training);
+  if (report.samples_per_second > 0) {
+    text += " (" + with_commas(static_cast<std::int64_t>(report.samples_per_second)) + " samples/s)";
+  }
+  text += data_note(report) + "\nparameters sha256 " + report.parameter_sha256;
+  if (report.world_size > 1) text += format(", the same on all %d ranks", report.world_size);
+  return text;
+}
+
+std::string first_differing_lines(const std::string& rank0, const std::string& other) {
+  std::istringstream lines0(rank0), lines1(other);
+  std::string line0, line1;
+  while (std::getline(lines0, line0) && std::getline(lines1, line1)) {
+    if (line0 != line1) return "\"" + line1 + "\", rank 0 has \"" + line0 + "\"";
+  }
+  return "it lists other options";
+}
+
+}  // namespace tutti::trainer

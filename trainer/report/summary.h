@@ -1,0 +1,27 @@
+// The sentences around a run: what starts, and what came of it. Pure functions.
+#pragma once
+
+#include <tutti/trainer/data/dataset.h>
+#include <tutti/trainer/evaluate.h>
+#include <tutti/trainer/options.h>
+#include <tutti/trainer/report/run_report.h>
+
+#include <cstdint>
+#include <string>
+
+namespace tutti::trainer {
+
+/// Put at the end of every line that shows a result: "" for real data, "  [generated digits]" for generated.
+std::string data_note(const RunReport& report);
+
+/// "training mlp (39,760 parameters) on mnist: 60,000 train and 10,000 test samples; 2 ranks x batch 64 = 128; ..."
+std::string opening_line(const RunReport& report, const TrainOptions& options, std::int64_t parameter_count,
+                         const ImageDataset& train, const ImageDataset& test);
+
+/// Several lines without a newline at the end: confusion matrix, accuracy or loss, time, checksum.
+std::string summary(const RunReport& report, const Evaluation& last);
+
+/// Of two texts of "key value" lines the first that differ: "lr 0.2", rank 0 has "lr 0.1".
+std::string first_differing_lines(const std::string& rank0, const std::string& other);
+
+}  // namespace tutti::trainer

@@ -1,0 +1,59 @@
+#include <sched.h>
+#include <tutti/comm/bootstrap/world.h>
+#include <tutti/comm/process_group.h>
+#include <tutti/tensor/thread_pool.h>
+#include <tutti/trainer/run_training.h>
+#include <tutti/trainer/train_loop.h>
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+
+namespace tutti::trainer {
+namespace {
+
+/// CPUs this process may use: a container or `taskset` may leave fewer than the machine has.
+int available_cpus() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  if (sched_getaffinity(0, sizeof mask, &mask) == 0) return std::max(1, CPU_COUNT(&mask));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+/// Trains within a group. An error is given to the other ranks before it leaves.
+void train_in_group(const TrainOptions& options, const comm::World& world, const ProcessStreams& streams) {
+  comm::ProcessGroupOptions group_options;
+  group_options.timeout = options.timeout;
+  const auto group = comm::ProcessGroup::connect(world, group_options);
+  try {
+    if (world.rank == 0) check_surroundings(options);
+    const int threads = options.threads > 0 ? options.threads : std::max(1, available_cpus() / world.local_world_size);
+    tensor::set_num_threads(threads);
+    train(options, *group, threads, {.stream = streams.out, .live = streams.live});
+    group->shutdown();
+  } catch (const std::exception& error) {
+    group->abort(error.what());
+    throw;
+  }
+}
+
+}  // namespace
+
+int run_training(const TrainOptions& options, const ProcessStreams& streams) noexcept {
+  std::string who = "tutti train: ";
+  try {
+    const TrainOptions complete = checked(options);
+    const comm::World world = comm::World::detect();
+    if (world.world_size > 1) who = "rank " + std::to_string(world.rank) + ": ";
+    train_in_group(complete, world, streams);
+    return 0;
+  } catch (const UsageError& error) {
+    streams.err << who << error.what() << std::endl;
+    return 2;
+  } catch (const std::exception& error) {
+    streams.err << who << error.what() << std::endl;
+    return 1;
+  }
+}
+
+}  // namespace tutti::trainer

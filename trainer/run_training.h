@@ -1,0 +1,21 @@
+// run_training: one rank's process, from its environment to its exit status.
+#pragma once
+
+#include <tutti/trainer/options.h>
+
+#include <ostream>
+
+namespace tutti::trainer {
+
+struct ProcessStreams {
+  std::ostream& out;
+  std::ostream& err;
+  bool live = false;  // `out` is a terminal
+};
+
+/// Detects the world, forms the group, trains, and closes the group. Returns 0, 2 for a UsageError, 1 for every other
+/// failure; a failure is told once on `err` as "rank R: <one sentence, then details>" and to the other ranks through
+/// the group, so that none of them waits. Throws nothing.
+int run_training(const TrainOptions& options, const ProcessStreams& streams) noexcept;
+
+}  // namespace tutti::trainer

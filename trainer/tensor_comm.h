@@ -1,0 +1,30 @@
+// The bridge between tensor and comm: types, buffers, and collectives on whole tensors and texts.
+//
+// Thread-safety and ordering: those of comm::ProcessGroup. Errors: comm::Error; std::invalid_argument for a tensor that
+// a collective cannot take (undefined, not contiguous, not on the CPU).
+#pragma once
+
+#include <tutti/comm/process_group.h>
+#include <tutti/tensor/tensor.h>
+
+#include <string>
+#include <vector>
+
+namespace tutti::trainer {
+
+comm::DType to_comm(tensor::DType dtype);
+
+/// The tensor's memory as comm sees it; the tensor must outlive its use.
+comm::Buffer as_buffer(tensor::Tensor& tensor);
+
+/// Root's elements overwrite everybody else's.
+void broadcast(comm::ProcessGroup& group, tensor::Tensor& tensor, int root);
+void all_reduce(comm::ProcessGroup& group, tensor::Tensor& tensor, comm::ReduceOp op = comm::ReduceOp::Sum);
+
+/// Root's text on every rank; the other ranks' argument is ignored.
+std::string broadcast_text(comm::ProcessGroup& group, const std::string& text, int root);
+
+/// Every rank's text, by rank, on every rank.
+std::vector<std::string> all_gather_texts(comm::ProcessGroup& group, const std::string& text);
+
+}  // namespace tutti::trainer

@@ -1,0 +1,218 @@
+#include <tutti/nn/models/models.h>
+#include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/checkpoint/shared_checkpoint.h>
+#include <tutti/trainer/data/digits.h>
+#include <tutti/trainer/data/mnist.h>
+#include <tutti/trainer/data_parallel/model_check.h>
+#include <tutti/trainer/evaluate.h>
+#include <tutti/trainer/report/summary.h>
+#include <tutti/trainer/tensor_comm.h>
+#include <tutti/trainer/train_loop.h>
+#include <tutti/trainer/train_step.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+namespace tutti::trainer {
+namespace {
+
+constexpr std::int64_t kEvaluationBatch = 512;
+
+struct Data {
+  ImageDataset train;
+  ImageDataset test;
+};
+
+Data load_data(const TrainOptions& options) {
+  const auto folder = find_mnist(MnistSearch::from_environment(options.data));
+  if (folder) return {.train = load_mnist(*folder, Split::Train), .test = load_mnist(*folder, Split::Test)};
+  return {.train = generate_digits(Split::Train), .test = generate_digits(Split::Test)};
+}
+
+std::unique_ptr<nn::Optimizer> make_optimizer(const TrainOptions& options, const nn::Module& model) {
+  std::vector<tensor::Variable> parameters;
+  for (const auto& [name, parameter] : model.named_parameters()) parameters.push_back(parameter);
+  const double lr = options.effective_learning_rate();
+  if (options.optimizer == "sgd") {
+    return nn::make_sgd(parameters,
+                        {.learning_rate = lr, .momentum = options.momentum, .weight_decay = options.weight_decay});
+  }
+  nn::AdamOptions adam;
+  adam.learning_rate = lr;
+  adam.weight_decay = options.weight_decay;
+  return nn::make_adam(parameters, adam);
+}
+
+std::unique_ptr<Loader> make_loader(const TrainOptions& options, const ImageDataset& data,
+                                    std::shared_ptr<const Sampler> sampler, std::int64_t batch_size) {
+  LoaderOptions loading;
+  loading.batch_size = batch_size;
+  loading.threads = options.workers;
+  return std::make_unique<Loader>(data, std::move(sampler), loading);
+}
+
+/// The folder of a run's data may lie elsewhere on each host; name and size tell whether it is the same set.
+std::string identity(const ImageDataset& data) { return data.name + " (" + std::to_string(data.count()) + " samples)"; }
+
+/// Every rank was started with the same options and found the same data; else all throw the same sentence.
+void check_same_options(comm::ProcessGroup& group, const std::map<std::string, std::string>& options) {
+  std::string mine;
+  for (const auto& [key, value] : options) mine += key + " " + value + "\n";
+  const auto all = all_gather_texts(group, mine);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw std::runtime_error("rank " + std::to_string(rank) + " was started with other options or data than rank 0: " +
+                             first_differing_lines(all[0], all[rank]));
+  }
+}
+
+class Run {
+ public:
+  Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output);
+  RunReport execute();
+
+ private:
+  int resume();
+  void train_epoch(int epoch);
+  Evaluation evaluate_epoch();
+  void save(int epoch);
+  void finish(const Evaluation& last);
+
+  const TrainOptions& options_;
+  comm::ProcessGroup& group_;
+  Data data_;
+  Objective objective_;
+  std::map<std::string, std::string> agreed_;
+  std::shared_ptr<nn::Module> model_;
+  std::unique_ptr<nn::Optimizer> optimizer_;
+  std::unique_ptr<Loader> train_loader_;
+  std::unique_ptr<Loader> test_loader_;
+  std::unique_ptr<DataParallel> parallel_;
+  Progress progress_;
+  RunReport report_;
+  double seconds_of_this_run_ = 0;
+  double samples_of_this_run_ = 0;
+};
+
+Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output)
+    : options_(options), group_(group), data_(load_data(options)), objective_(objective_of(options.model)) {
+  const int ranks = group.world_size();
+  agreed_ = options_that_must_agree(options, ranks, identity(data_.train));
+  check_same_options(group, agreed_);
+  model_ = nn::make_model(options.model, options.seed);
+  optimizer_ = make_optimizer(options, *model_);
+  SamplerOptions sampling{.count = data_.train.count(), .replicas = ranks, .rank = group.rank()};
+  sampling.seed = options.seed;
+  train_loader_ = make_loader(options, data_.train, std::make_shared<DistributedSampler>(sampling), options.batch_size);
+  test_loader_ =
+      make_loader(options, data_.test, std::make_shared<EvaluationSampler>(data_.test.count(), ranks, group.rank()),
+                  kEvaluationBatch);
+  report_.task = options.task;
+  report_.model = options.model;
+  report_.device = options.device;
+  report_.world_size = ranks;
+  report_.threads = threads;
+  report_.batch_size = options.batch_size;
+  report_.global_batch = options.batch_size * ranks;
+  report_.generated_data = data_.train.generated;
+  report_.has_classes = objective_ == Objective::Classify;
+  if (group.rank() == 0) {
+    progress_ = Progress(output.stream, output.live, options.epochs, data_note(report_));
+    progress_.line(opening_line(report_, options, model_->parameter_count(), data_.train, data_.test));
+  }
+}
+
+/// Returns how many epochs are done already.
+int Run::resume() {
+  if (!options_.resume) return 0;
+  const auto state = resume_checkpoint(group_, options_.checkpoint_dir, agreed_, *model_, *optimizer_);
+  if (!state) {
+    progress_.line("no checkpoint in " + options_.checkpoint_dir.string() + " yet: starting from the beginning");
+    return 0;
+  }
+  report_.epochs = epochs_from_json(state->history);
+  std::string text = "resumed after epoch " + std::to_string(state->epoch) + " from " +
+                     (options_.checkpoint_dir / checkpoint_folder_name(state->epoch)).string();
+  if (state->world_size != group_.world_size()) {
+    text += "; that run had " + std::to_string(state->world_size) + " ranks, this one has " +
+            std::to_string(group_.world_size()) + ", the global batch is the same";
+  }
+  progress_.line(text);
+  return state->epoch;
+}
+
+void Run::train_epoch(int epoch) {
+  using Clock = std::chrono::steady_clock;
+  group_.barrier();
+  const auto start = Clock::now();
+  train_loader_->begin_epoch(epoch - 1);
+  progress_.start_epoch(epoch, train_loader_->batches_per_epoch());
+  const LossSum mine =
+      train_batches(*parallel_, *optimizer_, objective_, *train_loader_, group_.world_size(), progress_);
+  std::array<double, 2> sums{mine.loss, static_cast<double>(mine.samples)};
+  group_.all_reduce(std::span<double>(sums));  // ends when all ranks have come here, as a barrier does
+  const std::chrono::duration<double> seconds = Clock::now() - start;
+
+  EpochReport done;
+  done.epoch = epoch;
+  done.train_loss = sums[0] / sums[1];
+  done.seconds = seconds.count();
+  report_.epochs.push_back(done);
+  seconds_of_this_run_ += seconds.count();
+  samples_of_this_run_ += sums[1];
+}
+
+Evaluation Run::evaluate_epoch() {
+  Evaluation result = evaluate(group_, *model_, objective_, *test_loader_);
+  EpochReport& epoch = report_.epochs.back();
+  epoch.test_loss = result.loss;
+  if (objective_ == Objective::Classify) epoch.test_accuracy = result.confusion.accuracy();
+  return result;
+}
+
+void Run::save(int epoch) {
+  if (options_.checkpoint_dir.empty()) return;
+  const CheckpointState state{
+      .epoch = epoch, .world_size = group_.world_size(), .options = agreed_, .history = epochs_to_json(report_.epochs)};
+  save_checkpoint(group_, options_.checkpoint_dir, state, *model_, *optimizer_);
+}
+
+void Run::finish(const Evaluation& last) {
+  for (const EpochReport& epoch : report_.epochs) report_.seconds_training += epoch.seconds;
+  if (seconds_of_this_run_ > 0) report_.samples_per_second = samples_of_this_run_ / seconds_of_this_run_;
+  report_.parameter_sha256 = agreed_parameter_sha256(group_, *model_);
+  if (objective_ == Objective::Classify) {
+    report_.final_test_accuracy = last.confusion.accuracy();
+    report_.confusion_matrix = last.confusion.rows();
+  }
+  progress_.line(summary(report_, last));
+  if (group_.rank() == 0 && !options_.json.empty()) replace_file(options_.json, to_json(report_));
+}
+
+RunReport Run::execute() {
+  const int done = resume();
+  if (done > options_.epochs) {
+    throw std::runtime_error("the checkpoint is of epoch " + std::to_string(done) + ", --epochs " +
+                             std::to_string(options_.epochs) + " lies before it; ask for more epochs");
+  }
+  parallel_ = std::make_unique<DataParallel>(model_, group_, options_.buckets);
+  std::optional<Evaluation> last;
+  for (int epoch = done + 1; epoch <= options_.epochs; ++epoch) {
+    train_epoch(epoch);
+    last = evaluate_epoch();
+    save(epoch);
+    progress_.end_epoch(report_.epochs.back());
+  }
+  finish(last ? *last : evaluate_epoch());
+  return report_;
+}
+
+}  // namespace
+
+RunReport train(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output) {
+  return Run(options, group, threads, output).execute();
+}
+
+}  // namespace tutti::trainer

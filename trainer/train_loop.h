@@ -1,0 +1,25 @@
+// train: a whole run, from data to report, for a group that exists already.
+//
+// Reads the data, builds model and optimizer, resumes if asked, then per epoch: train_batches, evaluate, checkpoint,
+// one line of progress. What the group holds in common (options, model, final parameters) is compared, never assumed.
+#pragma once
+
+#include <tutti/comm/process_group.h>
+#include <tutti/trainer/options.h>
+#include <tutti/trainer/report/run_report.h>
+
+#include <ostream>
+
+namespace tutti::trainer {
+
+struct TrainOutput {
+  std::ostream& stream;
+  bool live = false;  // a terminal: show a line that changes
+};
+
+/// Collective. `options` went through checked(). `threads` is how many compute threads this rank uses. Only rank 0
+/// writes to `output`, to options.json and to the checkpoint folder. Returns the same report on every rank. Throws
+/// std::runtime_error (comm::Error and DataError among them).
+RunReport train(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output);
+
+}  // namespace tutti::trainer

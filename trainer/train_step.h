@@ -1,0 +1,29 @@
+// One training step, and an epoch of them. This is the inner loop; everything else in trainer/ prepares or reports.
+#pragma once
+
+#include <tutti/nn/optim/optimizer.h>
+#include <tutti/trainer/data_parallel/data_parallel.h>
+#include <tutti/trainer/objective.h>
+#include <tutti/trainer/report/progress.h>
+
+#include <cstdint>
+
+namespace tutti::trainer {
+
+/// Sums over samples, so that they can be added over ranks and do not depend on how batches were cut.
+struct LossSum {
+  double loss = 0;
+  std::int64_t samples = 0;
+};
+
+/// Forward, backward, exchange, update. `share` = this rank's part of the step's samples over all ranks. Collective.
+/// Returns the batch's mean loss before the update.
+double train_step(DataParallel& parallel, nn::Optimizer& optimizer, Objective objective, const Batch& batch,
+                  double share);
+
+/// All batches of the loader's current epoch. Collective: every rank has equally many batches of equal size, which the
+/// sampler guarantees. Returns this rank's sums.
+LossSum train_batches(DataParallel& parallel, nn::Optimizer& optimizer, Objective objective, Loader& loader,
+                      int world_size, Progress& progress);
+
+}  // namespace tutti::trainer
