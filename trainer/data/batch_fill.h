@@ -12,8 +12,8 @@ namespace tutti::trainer {
 /// What happens to a byte x of channel c: ((x / 255) - mean[c]) / deviation[c], each step rounded as PyTorch's
 /// ToTensor and Normalize round it. Both empty: x / 255 only.
 struct Normalisation {
-  std::vector<float> mean;
-  std::vector<float> deviation;
+  std::vector<float> mean{};
+  std::vector<float> deviation{};
 };
 
 class BatchFill {

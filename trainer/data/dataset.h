@@ -8,10 +8,10 @@
 namespace tutti::trainer {
 
 struct ImageDataset {
-  tensor::Tensor images;   // uint8 (N, C, H, W)
-  tensor::Tensor labels;   // int64 (N), each in [0, classes)
-  std::string name;        // "mnist train", "generated digits test": for outputs and errors
-  bool generated = false;  // drawn by code, not real data; every output says so
+  tensor::Tensor images{};  // uint8 (N, C, H, W)
+  tensor::Tensor labels{};  // int64 (N), each in [0, classes)
+  std::string name{};       // "mnist train", "generated digits test": for outputs and errors
+  bool generated = false;   // drawn by code, not real data; every output says so
   int classes = 0;
 
   std::int64_t count() const { return labels.defined() ? labels.numel() : 0; }

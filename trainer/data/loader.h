@@ -28,7 +28,7 @@ struct LoaderOptions {
   int threads = 0;
   int prefetch = 4;        // batches ready ahead of the caller; with threads > 0
   bool drop_last = false;  // leave out a last batch that is not full
-  Normalisation normalisation;
+  Normalisation normalisation{};
 };
 
 struct Batch {

@@ -16,10 +16,10 @@ namespace tutti::trainer {
 
 /// Where to look; an empty path is skipped.
 struct MnistSearch {
-  std::filesystem::path explicit_path;      // --data
-  std::filesystem::path tutti_data;         // $TUTTI_DATA
-  std::filesystem::path working_directory;  // ./data/mnist
-  std::filesystem::path cache_home;         // $XDG_CACHE_HOME or ~/.cache
+  std::filesystem::path explicit_path{};      // --data
+  std::filesystem::path tutti_data{};         // $TUTTI_DATA
+  std::filesystem::path working_directory{};  // ./data/mnist
+  std::filesystem::path cache_home{};         // $XDG_CACHE_HOME or ~/.cache
 
   static MnistSearch from_environment(std::filesystem::path explicit_path);
 };
