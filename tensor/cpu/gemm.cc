@@ -1,38 +1,72 @@
-// Matrix products by Eigen.
+// Matrix products: which kernel, on how many threads.
 #include <tutti/tensor/cpu/cpu_kernels.h>
+#include <tutti/tensor/cpu/gemm.h>
 #include <tutti/tensor/thread_pool.h>
 
-#include <Eigen/Core>
 #include <algorithm>
 
 namespace tutti::tensor::cpu {
 namespace {
 
-template <typename T>
-using RowMajor = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+// From this k on, adding up the lanes at the end of a dot product costs less than turning b around. Chosen by k alone,
+// so that a row of the result does not depend on how many rows there are.
+constexpr std::int64_t kLongDots = 512;
+// Multiply-adds below which a second thread costs more than it brings: some 20 us of work.
+constexpr std::int64_t kThreadGrain = std::int64_t{1} << 21;
+// A cut through c falls on a multiple of this, so that every thread has whole tiles and cache lines.
+constexpr std::int64_t kCut = 48;
 
 template <typename T>
-void product(Tensor& c, const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, bool accumulate) {
-  Eigen::Map<RowMajor<T>> out(c.data<T>(), c.shape()[0], c.shape()[1]);
-  Eigen::Map<const RowMajor<T>> left(a.data<T>(), a.shape()[0], a.shape()[1]);
-  Eigen::Map<const RowMajor<T>> right(b.data<T>(), b.shape()[0], b.shape()[1]);
-  if (!accumulate) out.setZero();
-  if (transpose_a && transpose_b) {
-    out.noalias() += left.transpose() * right.transpose();
-  } else if (transpose_a) {
-    out.noalias() += left.transpose() * right;
-  } else if (transpose_b) {
-    out.noalias() += left * right.transpose();
+void run(const Product<T>& part) {
+  if (part.a_col == 1 && part.b_row == 1 && part.k >= kLongDots) {
+    gemm_dots(part);
   } else {
-    out.noalias() += left * right;
+    gemm_panels(part);
   }
+}
+
+// Cuts the longer side of c. What an element is does not depend on the cut.
+template <typename T>
+void run_on_threads(const Product<T>& whole) {
+  const bool cut_rows = whole.m >= whole.n;
+  const std::int64_t length = cut_rows ? whole.m : whole.n;
+  const std::int64_t work_per_unit = std::max<std::int64_t>(1, (cut_rows ? whole.n : whole.m) * whole.k);
+  const std::int64_t grain = (kThreadGrain / work_per_unit / kCut + 1) * kCut;
+  parallel_for(length, grain, [&](std::int64_t begin, std::int64_t end) {
+    Product<T> part = whole;
+    if (cut_rows) {
+      part.m = end - begin;
+      part.a += begin * whole.a_row;
+      part.c += begin * whole.c_row;
+    } else {
+      part.n = end - begin;
+      part.b += begin * whole.b_col;
+      part.c += begin;
+    }
+    run(part);
+  });
 }
 
 }  // namespace
 
 void gemm(Tensor& c, const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, bool accumulate) {
   if (c.numel() == 0) return;
-  with_float_type(c.dtype(), [&]<typename T>() { product<T>(c, a, transpose_a, b, transpose_b, accumulate); });
+  with_float_type(c.dtype(), [&]<typename T>() {
+    const std::int64_t a_row = a.shape()[1];
+    const std::int64_t b_row = b.shape()[1];
+    run_on_threads<T>({.m = c.shape()[0],
+                       .n = c.shape()[1],
+                       .k = a.shape()[transpose_a ? 0 : 1],
+                       .a = a.data<T>(),
+                       .a_row = transpose_a ? 1 : a_row,
+                       .a_col = transpose_a ? a_row : 1,
+                       .b = b.data<T>(),
+                       .b_row = transpose_b ? 1 : b_row,
+                       .b_col = transpose_b ? b_row : 1,
+                       .c = c.data<T>(),
+                       .c_row = c.shape()[1],
+                       .accumulate = accumulate});
+  });
 }
 
 }  // namespace tutti::tensor::cpu

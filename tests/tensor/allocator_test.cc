@@ -1,0 +1,104 @@
+#include <gtest/gtest.h>
+#include <tutti/tensor/allocator.h>
+#include <tutti/tensor/autograd/functions.h>
+
+#include <cstring>
+#include <limits>
+#include <new>
+#include <thread>
+#include <vector>
+
+namespace tutti::tensor {
+namespace {
+
+TEST(Allocator, ReusesAFreedBlockOfTheSameClass) {
+  CachingAllocator allocator;
+  void* first = allocator.allocate(1000);
+  allocator.deallocate(first, 1000);
+  EXPECT_GT(allocator.cached_bytes(), 0u);
+  void* second = allocator.allocate(1010);
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(allocator.system_allocations(), 1u);
+  allocator.deallocate(second, 1010);
+}
+
+TEST(Allocator, BlocksFitAndWasteLittle) {
+  for (std::size_t bytes = 0; bytes < 5000; ++bytes) {
+    const std::size_t block = CachingAllocator::block_size(bytes);
+    ASSERT_GE(block, bytes);
+    ASSERT_EQ(block % CachingAllocator::kAlignment, 0u);
+    ASSERT_LE(block, bytes + bytes / 4 + CachingAllocator::kAlignment);
+  }
+  for (int log2 = 13; log2 < 40; ++log2) {
+    for (const std::size_t bytes :
+         {(std::size_t{1} << log2) - 1, std::size_t{1} << log2, (std::size_t{1} << log2) + 1}) {
+      ASSERT_GE(CachingAllocator::block_size(bytes), bytes);
+      ASSERT_LE(CachingAllocator::block_size(bytes), bytes + bytes / 4 + CachingAllocator::kAlignment);
+    }
+  }
+}
+
+TEST(Allocator, CountsLiveBytesAndTrims) {
+  CachingAllocator allocator;
+  std::vector<std::pair<void*, std::size_t>> blocks;
+  std::size_t expected = 0;
+  for (std::size_t bytes = 1; bytes < 2'000'000; bytes = bytes * 3 + 1) {
+    blocks.emplace_back(allocator.allocate(bytes), bytes);
+    std::memset(blocks.back().first, 0x5a, bytes);
+    expected += CachingAllocator::block_size(bytes);
+  }
+  EXPECT_EQ(allocator.live_bytes(), expected);
+  for (const auto& [block, bytes] : blocks) allocator.deallocate(block, bytes);
+  EXPECT_EQ(allocator.live_bytes(), 0u);
+  EXPECT_EQ(allocator.cached_bytes(), expected);
+  allocator.trim();
+  EXPECT_EQ(allocator.cached_bytes(), 0u);
+}
+
+TEST(Allocator, RefusesWhatNoMachineHas) {
+  CachingAllocator allocator;
+  EXPECT_THROW(allocator.allocate(std::numeric_limits<std::size_t>::max()), std::bad_alloc);
+  EXPECT_EQ(allocator.live_bytes(), 0u);
+  allocator.deallocate(nullptr, 100);
+}
+
+TEST(Allocator, ThreadsShareIt) {
+  CachingAllocator allocator;
+  std::vector<std::thread> threads;
+  for (int id = 0; id < 4; ++id) {
+    threads.emplace_back([&allocator, id] {
+      for (int i = 0; i < 2000; ++i) {
+        const std::size_t bytes = 64 + static_cast<std::size_t>(i % 7) * 100;
+        void* block = allocator.allocate(bytes);
+        std::memset(block, id, bytes);
+        allocator.deallocate(block, bytes);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(allocator.live_bytes(), 0u);
+}
+
+TEST(Allocator, ATrainingStepGivesEverythingBack) {
+  Variable w(Tensor::full({20, 30}, 0.01), true);
+  Variable b(Tensor::full({20}, 0.01), true);
+  const Variable x(Tensor::full({8, 30}, 1.0));
+  const Tensor targets = Tensor::zeros({8}, DType::Int64);
+  w.set_grad_memory(Tensor::zeros(w.shape()));
+  b.set_grad_memory(Tensor::zeros(b.shape()));
+  const auto step = [&] {
+    w.zero_grad();
+    b.zero_grad();
+    Variable loss = cross_entropy(linear(x, w, b, Activation::Relu), targets);
+    loss.backward();
+  };
+  step();
+  const std::size_t live = cpu_allocator().live_bytes();
+  const std::size_t system = cpu_allocator().system_allocations();
+  for (int i = 0; i < 5; ++i) step();
+  EXPECT_EQ(cpu_allocator().live_bytes(), live);
+  EXPECT_EQ(cpu_allocator().system_allocations(), system);
+}
+
+}  // namespace
+}  // namespace tutti::tensor

@@ -1,0 +1,184 @@
+// gradcheck for every recorded operation, and what each refuses.
+#include <gtest/gtest.h>
+#include <tutti/tensor/autograd/functions.h>
+
+#include <random>
+#include <stdexcept>
+
+#include "support.h"
+
+namespace tutti::tensor::test {
+namespace {
+
+using Inputs = std::vector<Variable>;
+
+class Gradcheck : public ::testing::TestWithParam<int> {
+ protected:
+  // Random extents from the case's number; the first cases are the smallest ones.
+  std::int64_t extent(std::int64_t most) {
+    if (GetParam() == 0) return 1;
+    return std::uniform_int_distribution<std::int64_t>(1, most)(random_);
+  }
+  Tensor draw(const Shape& shape, double gap = 0) { return random_tensor(shape, random_(), DType::Float64, gap); }
+
+  std::mt19937 random_{static_cast<std::uint32_t>(GetParam())};
+};
+
+TEST_P(Gradcheck, Add) {
+  const Shape shape{extent(4), extent(5)};
+  gradcheck([](const Inputs& in) { return add(in[0], in[1]); }, {draw(shape), draw(shape)});
+}
+
+TEST_P(Gradcheck, Mul) {
+  const Shape shape{extent(4), extent(5), extent(3)};
+  gradcheck([](const Inputs& in) { return mul(in[0], in[1]); }, {draw(shape), draw(shape)});
+}
+
+TEST_P(Gradcheck, ScaleSumMean) {
+  const Shape shape{extent(6), extent(7)};
+  gradcheck([](const Inputs& in) { return scale(in[0], -2.5); }, {draw(shape)});
+  gradcheck([](const Inputs& in) { return sum(in[0]); }, {draw(shape)});
+  gradcheck([](const Inputs& in) { return mean(in[0]); }, {draw(shape)});
+}
+
+TEST_P(Gradcheck, Relu) {
+  gradcheck([](const Inputs& in) { return relu(in[0]); }, {draw({extent(6), extent(20)}, 0.01)});
+}
+
+TEST_P(Gradcheck, ReshapeAndFlatten) {
+  const Shape shape{extent(3), extent(4), extent(5)};
+  gradcheck([&](const Inputs& in) { return reshape(in[0], {-1}); }, {draw(shape)});
+  gradcheck([&](const Inputs& in) { return flatten(in[0]); }, {draw(shape)});
+}
+
+TEST_P(Gradcheck, Matmul) {
+  const std::int64_t n = extent(9);
+  const std::int64_t inner = extent(20);
+  const std::int64_t o = extent(18);
+  gradcheck([](const Inputs& in) { return matmul(in[0], in[1]); }, {draw({n, inner}), draw({inner, o})});
+}
+
+TEST_P(Gradcheck, Linear) {
+  const std::int64_t n = extent(9);
+  const std::int64_t inner = extent(20);
+  const std::int64_t o = extent(18);
+  const Tensor x = draw({n, inner});
+  const Tensor w = draw({o, inner});
+  const Tensor b = draw({o}, 0.05);
+  gradcheck([](const Inputs& in) { return linear(in[0], in[1], in[2]); }, {x, w, b});
+  gradcheck([](const Inputs& in) { return linear(in[0], in[1], {}); }, {x, w});
+  gradcheck([](const Inputs& in) { return linear(in[0], in[1], in[2], Activation::Relu); }, {x, w, b});
+  gradcheck([](const Inputs& in) { return linear(in[0], in[1], {}, Activation::Relu); }, {x, w});
+}
+
+TEST_P(Gradcheck, Losses) {
+  const std::int64_t n = extent(7);
+  const std::int64_t classes = extent(20);
+  const Tensor logits = draw({n, classes});
+  const Tensor target = draw({n, classes});
+  Tensor labels = Tensor::empty({n}, DType::Int64);
+  for (std::int64_t i = 0; i < n; ++i) labels.data<std::int64_t>()[i] = (3 * i + 1) % classes;
+  gradcheck([](const Inputs& in) { return log_softmax(in[0]); }, {logits});
+  for (const Reduction reduction : {Reduction::Mean, Reduction::Sum}) {
+    gradcheck([&](const Inputs& in) { return cross_entropy(in[0], labels, reduction); }, {logits});
+    gradcheck([&](const Inputs& in) { return mse_loss(in[0], target.to(in[0].data().dtype()), reduction); }, {logits});
+  }
+}
+
+TEST_P(Gradcheck, TheSameVariableTwice) {
+  const std::int64_t n = extent(6);
+  gradcheck([](const Inputs& in) { return add(in[0], in[0]); }, {draw({n, n})});
+  gradcheck([](const Inputs& in) { return mul(in[0], in[0]); }, {draw({n, n})});
+  gradcheck([](const Inputs& in) { return matmul(in[0], in[0]); }, {draw({n, n})});
+  gradcheck([](const Inputs& in) { return linear(in[0], in[0], {}); }, {draw({n, n})});
+  // A first gradient that is passed on unchanged (add, reshape) must not change when a second one is added to it.
+  gradcheck(
+      [](const Inputs& in) {
+        const Variable y = scale(in[0], 3);
+        return add(add(y, y), mul(reshape(y, y.shape()), y));
+      },
+      {draw({n, n})});
+}
+
+TEST_P(Gradcheck, NonContiguousInputs) {
+  const Tensor left = draw({extent(5), extent(7)});
+  const Tensor right = draw({left.shape()[0], extent(4)});
+  gradcheck(
+      [&](const Inputs& in) {
+        const Variable turned(left.to(in[0].data().dtype()).transpose(0, 1));
+        return matmul(turned, in[0]);
+      },
+      {right});
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Gradcheck, ::testing::Range(0, 6));
+
+template <typename F>
+std::string refusal(F&& f) {
+  try {
+    f();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "(nothing was thrown)";
+}
+
+Variable zeros(const Shape& shape, DType dtype = DType::Float32) { return Variable(Tensor::zeros(shape, dtype)); }
+
+TEST(FunctionErrors, NameBothSides) {
+  EXPECT_EQ(refusal([] {
+              add(zeros({2, 3}), zeros({3, 2}));
+            }),
+            "add: float32 (2, 3) and float32 (3, 2) differ in shape");
+  EXPECT_EQ(refusal([] { mul(zeros({2}), zeros({2}, DType::Float64)); }),
+            "mul: float32 (2) and float64 (2) differ in type; convert one with to()");
+  EXPECT_EQ(refusal([] {
+              matmul(zeros({2, 3}), zeros({2, 3}));
+            }),
+            "matmul: float32 (2, 3) and float32 (2, 3) do not fit: (N, I) x (I, O)");
+  EXPECT_EQ(refusal([] {
+              linear(zeros({2, 3}), zeros({4, 5}), {});
+            }),
+            "linear: float32 (2, 3) and float32 (4, 5) do not fit: x is (N, I), w is (O, I)");
+  EXPECT_EQ(refusal([] {
+              linear(zeros({2, 3}), zeros({4, 3}), zeros({3}));
+            }),
+            "linear: float32 (4, 3) and float32 (3) do not fit: w is (O, I), b is (O)");
+  EXPECT_EQ(refusal([] {
+              linear(zeros({2, 3, 4}), zeros({4, 3}), {});
+            }),
+            "linear (x): needs 2 dimensions, got float32 (2, 3, 4)");
+  EXPECT_EQ(refusal([] { relu(zeros({2}, DType::Int64)); }),
+            "relu: needs float32 or float64, got int64 (2); convert with to()");
+  EXPECT_EQ(refusal([] { mse_loss(zeros({2}), Tensor::zeros({3})); }),
+            "mse_loss: float32 (2) and float32 (3) differ in shape");
+  EXPECT_EQ(refusal([] {
+              cross_entropy(zeros({2, 3}), Tensor::zeros({2}));
+            }),
+            "cross_entropy: float32 (2, 3) and float32 (2) do not fit: logits are (N, C), targets int64 (N)");
+}
+
+TEST(FunctionErrors, CrossEntropyNamesTheRow) {
+  for (const std::int64_t wrong : {std::int64_t{-1}, std::int64_t{3}, std::int64_t{1} << 40}) {
+    const Tensor targets = Tensor::from<std::int64_t>({3}, {0, 2, wrong});
+    EXPECT_EQ(
+        refusal([&] {
+          cross_entropy(zeros({3, 3}), targets);
+        }),
+        "cross_entropy: target " + std::to_string(wrong) + " in row 2 is outside [0, 3), the classes of the logits");
+  }
+}
+
+TEST(FunctionErrors, EmptyBatchesDoNotCrash) {
+  Variable w(Tensor::full({4, 3}, 1), true);
+  const Variable y = linear(zeros({0, 3}), w, {}, Activation::Relu);
+  EXPECT_EQ(y.shape(), (Shape{0, 4}));
+  Variable total = sum(y);
+  total.backward();
+  EXPECT_EQ(values(w.grad()), std::vector<double>(12, 0.0));
+  EXPECT_EQ(cross_entropy(y, Tensor::zeros({0}, DType::Int64), Reduction::Sum).data().item(), 0);
+  EXPECT_EQ(log_softmax(y).shape(), (Shape{0, 4}));
+}
+
+}  // namespace
+}  // namespace tutti::tensor::test

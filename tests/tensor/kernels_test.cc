@@ -1,0 +1,113 @@
+// The kernels whose speed tricks could go wrong at edges, against the plainest loops in float64.
+#include <gtest/gtest.h>
+#include <tutti/tensor/ops.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <tuple>
+
+#include "support.h"
+
+namespace tutti::tensor::test {
+namespace {
+
+Tensor naive_product(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b) {
+  const Tensor left = (transpose_a ? a.transpose(0, 1) : a).to(DType::Float64).contiguous();
+  const Tensor right = (transpose_b ? b.transpose(0, 1) : b).to(DType::Float64).contiguous();
+  const std::int64_t rows = left.shape()[0];
+  const std::int64_t inner = left.shape()[1];
+  const std::int64_t columns = right.shape()[1];
+  Tensor c = Tensor::zeros({rows, columns}, DType::Float64);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      double total = 0;
+      for (std::int64_t k = 0; k < inner; ++k) {
+        total += left.data<double>()[i * inner + k] * right.data<double>()[k * columns + j];
+      }
+      c.data<double>()[i * columns + j] = total;
+    }
+  }
+  return c;
+}
+
+struct Extents {
+  std::int64_t m, n, k;
+};
+
+void check_gemm(const Extents& e, bool ta, bool tb, DType dtype) {
+  SCOPED_TRACE(::testing::Message() << e.m << "x" << e.n << "x" << e.k << " ta " << ta << " tb " << tb << " "
+                                    << name(dtype));
+  const Tensor a = random_tensor(ta ? Shape{e.k, e.m} : Shape{e.m, e.k}, 11, dtype);
+  const Tensor b = random_tensor(tb ? Shape{e.n, e.k} : Shape{e.k, e.n}, 12, dtype);
+  const Tensor expected = naive_product(a, ta, b, tb);
+  const double tolerance = (dtype == DType::Float32 ? 1e-6 : 1e-14) * (10 + static_cast<double>(e.k));
+  const KernelTable& k = kernels({});
+  Tensor c = Tensor::full({e.m, e.n}, std::numeric_limits<double>::quiet_NaN(), dtype);
+  k.gemm(c, a, ta, b, tb, false);
+  expect_close(c, expected, 0, tolerance);
+  k.gemm(c, a, ta, b, tb, true);
+  Tensor twice = Tensor::empty(expected.shape(), DType::Float64);
+  k.scale(twice, expected, 2, false);
+  expect_close(c, twice, 0, 2 * tolerance);
+}
+
+TEST(Kernels, GemmAtEveryEdge) {
+  const std::vector<Extents> all = {{1, 1, 1},     {1, 17, 3},    {5, 1, 33},   {2, 3, 0},    {64, 50, 784},
+                                    {50, 784, 64}, {64, 10, 50},  {10, 50, 64}, {64, 50, 10}, {128, 128, 128},
+                                    {33, 47, 65},  {9, 100, 15},  {7, 7, 16},   {16, 16, 17}, {31, 49, 511},
+                                    {3, 97, 1030}, {200, 33, 300}};
+  for (const Extents& e : all) {
+    for (const auto& [ta, tb] : {std::pair{false, false}, {false, true}, {true, false}, {true, true}}) {
+      check_gemm(e, ta, tb, DType::Float32);
+      check_gemm(e, ta, tb, DType::Float64);
+    }
+  }
+}
+
+TEST(Kernels, GemmAtRandomSizes) {
+  std::mt19937 random(5);
+  std::uniform_int_distribution<std::int64_t> extent(1, 90);
+  for (int round = 0; round < 60; ++round) {
+    const Extents e{extent(random), extent(random), extent(random)};
+    check_gemm(e, round % 2 == 1, round % 4 >= 2, round % 3 == 0 ? DType::Float64 : DType::Float32);
+  }
+}
+
+TEST(Kernels, ARowOfAProductDoesNotDependOnTheOtherRows) {
+  const Tensor x = random_tensor({37, 203}, 1, DType::Float32);
+  const Tensor w = random_tensor({50, 203}, 2, DType::Float32);
+  const KernelTable& k = kernels({});
+  Tensor all = Tensor::empty({37, 50});
+  k.gemm(all, x, false, w, true, false);
+  for (const std::int64_t row : {0, 5, 31, 36}) {
+    Tensor one = Tensor::empty({1, 50});
+    k.gemm(one, x.narrow(0, row, 1), false, w, true, false);
+    EXPECT_EQ(values(one), values(all.narrow(0, row, 1))) << "row " << row;
+  }
+}
+
+TEST(Kernels, LongSumsKeepTheirDigits) {
+  const Tensor many = Tensor::full({3'000'001}, 0.1);
+  Tensor total = Tensor::empty({});
+  kernels({}).sum(total, many, 1);
+  EXPECT_NEAR(total.item(), 300000.1, 0.3);  // one naive float32 chain is off by thousands
+}
+
+TEST(Kernels, SoftmaxOfHugeLogitsStaysFinite) {
+  const Variable logits(Tensor::from<float>({2, 3}, {1e4F, 0, -1e4F, 5e30F, 5e30F, 0}));
+  const Tensor targets = Tensor::from<std::int64_t>({2}, {0, 1});
+  EXPECT_NEAR(cross_entropy(logits, targets).data().item(), std::log(2.0) / 2, 1e-6);
+  for (const double value : values(log_softmax(logits).data())) EXPECT_FALSE(std::isnan(value));
+}
+
+TEST(Kernels, ReluLetsNanThrough) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<double> y = values(relu(Variable(Tensor::from<float>({3}, {nan, -1, 2}))).data());
+  EXPECT_TRUE(std::isnan(y[0]));
+  EXPECT_EQ(y[1], 0);
+  EXPECT_EQ(y[2], 2);
+}
+
+}  // namespace
+}  // namespace tutti::tensor::test

@@ -1,0 +1,61 @@
+#include <gtest/gtest.h>
+#include <tutti/tensor/device.h>
+#include <tutti/tensor/dtype.h>
+#include <tutti/tensor/shape.h>
+
+#include <stdexcept>
+
+namespace tutti::tensor {
+namespace {
+
+TEST(Shape, CountsAndPrints) {
+  EXPECT_EQ(Shape{}.numel(), 1);
+  EXPECT_EQ(Shape{}.to_string(), "()");
+  EXPECT_EQ((Shape{64, 784}).numel(), 64 * 784);
+  EXPECT_EQ((Shape{64, 784}).to_string(), "(64, 784)");
+  EXPECT_EQ((Shape{3, 0, 5}).numel(), 0);
+  EXPECT_EQ((Shape{2, 3, 4})[-1], 4);
+  EXPECT_EQ((Shape{2, 3, 4})[0], 2);
+  EXPECT_NE((Shape{2, 3}), (Shape{3, 2}));
+  EXPECT_NE((Shape{2}), (Shape{2, 1}));
+}
+
+TEST(Shape, RefusesWhatCannotBe) {
+  EXPECT_THROW((Shape{2, -2}), std::invalid_argument);
+  EXPECT_THROW((Shape{1, 1, 1, 1, 1, 1, 1}), std::invalid_argument);
+  EXPECT_THROW((Shape{std::int64_t{1} << 40, std::int64_t{1} << 40}), std::invalid_argument);
+  EXPECT_EQ((Shape{std::int64_t{1} << 40, std::int64_t{1} << 40, 0}).numel(), 0);
+  try {
+    (void)(Shape{2, 3})[2];
+    FAIL() << "axis 2 of two was accepted";
+  } catch (const std::out_of_range& error) {
+    EXPECT_STREQ(error.what(), "axis 2 of shape (2, 3), which has 2 dimensions");
+  }
+}
+
+TEST(DType, SizesAndNames) {
+  EXPECT_EQ(size_of(DType::Float32), 4u);
+  EXPECT_EQ(size_of(DType::Float64), 8u);
+  EXPECT_EQ(size_of(DType::Int64), 8u);
+  EXPECT_EQ(size_of(DType::UInt8), 1u);
+  EXPECT_EQ(name(DType::Float32), "float32");
+  EXPECT_EQ(name(DType::UInt8), "uint8");
+}
+
+TEST(Device, ParsesItsOwnNames) {
+  EXPECT_EQ(parse_device("cpu"), (Device{Device::Kind::Cpu, 0}));
+  EXPECT_EQ(parse_device("cuda"), (Device{Device::Kind::Cuda, 0}));
+  EXPECT_EQ(parse_device("cuda:3"), (Device{Device::Kind::Cuda, 3}));
+  EXPECT_EQ(name(parse_device("cuda:3")), "cuda:3");
+  for (const char* wrong : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "CPU", "cuda:99999999999"}) {
+    EXPECT_THROW(parse_device(wrong), std::invalid_argument) << wrong;
+  }
+}
+
+TEST(Device, CudaAnswersAgree) {
+  EXPECT_EQ(cuda_available(), cuda_device_count() > 0);
+  EXPECT_FALSE(cuda_status().empty());
+}
+
+}  // namespace
+}  // namespace tutti::tensor

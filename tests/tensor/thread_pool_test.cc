@@ -1,0 +1,111 @@
+#include <gtest/gtest.h>
+#include <tutti/tensor/thread_pool.h>
+
+#include <atomic>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support.h"
+
+namespace tutti::tensor::test {
+namespace {
+
+// Restores one thread, so that no test depends on another.
+class ThreadPool : public ::testing::Test {
+ protected:
+  void TearDown() override { set_num_threads(1); }
+};
+
+int threads_of_this_process() {
+  std::ifstream status("/proc/self/status");
+  std::string line;
+  while (std::getline(status, line)) {
+    if (line.starts_with("Threads:")) return std::stoi(line.substr(8));
+  }
+  return -1;
+}
+
+void expect_covered_once(std::int64_t count, std::int64_t grain) {
+  std::vector<std::atomic<int>> hits(static_cast<std::size_t>(count));
+  parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) ++hits[static_cast<std::size_t>(i)];
+  });
+  for (const std::atomic<int>& hit : hits) ASSERT_EQ(hit.load(), 1) << count << " by " << grain;
+}
+
+TEST_F(ThreadPool, CoversEveryIndexOnce) {
+  for (const int threads : {1, 2, 3, 8}) {
+    set_num_threads(threads);
+    EXPECT_EQ(num_threads(), threads);
+    for (const std::int64_t count : {0, 1, 7, 64, 1000}) {
+      for (const std::int64_t grain : {1, 3, 64, 5000}) expect_covered_once(count, grain);
+    }
+  }
+}
+
+TEST_F(ThreadPool, OneThreadMeansNoExtraThread) {
+  set_num_threads(1);
+  const int alone = threads_of_this_process();
+  set_num_threads(3);
+  EXPECT_EQ(threads_of_this_process(), alone + 2);
+  set_num_threads(1);
+  EXPECT_EQ(threads_of_this_process(), alone);
+}
+
+TEST_F(ThreadPool, RethrowsAndStaysUsable) {
+  set_num_threads(3);
+  EXPECT_THROW(parallel_for(100, 1, [](std::int64_t, std::int64_t) { throw std::runtime_error("part failed"); }),
+               std::runtime_error);
+  expect_covered_once(100, 1);
+}
+
+TEST_F(ThreadPool, NestedAndConcurrentLoopsRun) {
+  set_num_threads(2);
+  std::atomic<int> total{0};
+  parallel_for(4, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      parallel_for(10, 1, [&](std::int64_t b, std::int64_t e) { total += static_cast<int>(e - b); });
+    }
+  });
+  EXPECT_EQ(total.load(), 40);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.emplace_back([] {
+      for (int i = 0; i < 200; ++i) expect_covered_once(50, 1);
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+}
+
+TEST_F(ThreadPool, SizeChangesWhileLoopsRun) {
+  std::thread looper([] {
+    for (int i = 0; i < 300; ++i) expect_covered_once(50, 1);
+  });
+  for (int i = 0; i < 30; ++i) set_num_threads(1 + i % 4);
+  looper.join();
+  EXPECT_THROW(set_num_threads(0), std::invalid_argument);
+  EXPECT_THROW(set_num_threads(100000), std::invalid_argument);
+}
+
+TEST_F(ThreadPool, ResultsDoNotDependOnTheThreads) {
+  const Variable a(random_tensor({300, 700}, 1, DType::Float32));
+  const Variable b(random_tensor({700, 210}, 2, DType::Float32));
+  const Variable w(random_tensor({210, 700}, 3, DType::Float32));
+  const Variable big(random_tensor({1, 400'000}, 4, DType::Float32));
+  const auto compute = [&] {
+    return std::vector<std::vector<double>>{values(matmul(a, b).data()), values(linear(a, w, {}).data()),
+                                            values(sum(big).data()), values(scale(big, 0.3).data())};
+  };
+  set_num_threads(1);
+  const auto alone = compute();
+  for (const int threads : {2, 3}) {
+    set_num_threads(threads);
+    EXPECT_EQ(compute(), alone) << threads << " threads";
+  }
+}
+
+}  // namespace
+}  // namespace tutti::tensor::test
