@@ -1,0 +1,255 @@
+// What strangers and broken clients do to the server, and what the others notice of it: nothing.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <tutti/comm/bootstrap/handshake.h>
+#include <tutti/comm/store/listen.h>
+#include <tutti/comm/store/store_protocol.h>
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <thread>
+
+#include "store_test_support.h"
+
+namespace tutti::comm {
+namespace {
+
+using namespace test;
+
+template <std::size_t N>
+std::string text(const std::array<std::byte, N>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), N};
+}
+
+template <std::size_t N>
+std::array<std::byte, N> bytes(const std::string& text) {
+  std::array<std::byte, N> result;
+  for (std::size_t i = 0; i < N; ++i) result[i] = static_cast<std::byte>(text[i]);
+  return result;
+}
+
+PeerIdentity test_identity() {
+  PeerIdentity identity;
+  identity.job = identity_hash("test job");
+  return identity;
+}
+
+class HostileStore : public testing::Test {
+ protected:
+  /// Another client is served all the while.
+  void expect_served() {
+    bystander_.add("served", 1, soon());
+    EXPECT_TRUE(bystander_.check(keys({"served"}), soon()));
+  }
+  RawConnection authenticated() { return RawConnection(connect_to_store(client_options(server_.port()), soon())); }
+
+  static std::string request(StoreOp op, std::uint32_t id, const StoreBody& body, std::uint32_t timeout_ms = 0) {
+    std::string message;
+    append_store_message(message, static_cast<std::uint8_t>(op), id, timeout_ms, body);
+    return message;
+  }
+  static StoreHeader receive_header(RawConnection& connection) {
+    return decode_store_header(bytes<kStoreHeaderBytes>(connection.receive(kStoreHeaderBytes)));
+  }
+  static StoreStatus receive_status(RawConnection& connection, std::uint32_t id) {
+    const StoreHeader header = receive_header(connection);
+    EXPECT_EQ(header.id, id);
+    connection.receive(header.body_bytes);
+    return static_cast<StoreStatus>(header.code);
+  }
+
+  CapturedLog log_;
+  TcpStoreServer server_{server_options()};
+  TcpStore bystander_{client_options(server_.port()), soon()};
+};
+
+TEST_F(HostileStore, StrangersAreLoggedWithTheirFirstBytesAndClosed) {
+  RawConnection browser(server_.port());
+  browser.send("GET / HTTP/1.1\r\n\r\n");
+  EXPECT_TRUE(browser.closed_by_peer());
+  const std::string lines = log_.wait_for("47 45 54 20");
+  expect_contains(lines, "127.0.0.1:");
+  expect_contains(lines, "GET / HTTP");
+  RawConnection prober(server_.port());
+  prober.send("\x16");  // how TLS begins
+  EXPECT_TRUE(prober.closed_by_peer());
+  expect_served();
+}
+
+TEST_F(HostileStore, RandomGarbageNeverGetsIn) {
+  std::mt19937 random(3);
+  for (int i = 0; i < 50; ++i) {
+    RawConnection connection(server_.port());
+    std::string noise(random() % 400 + 1, '\0');
+    for (char& c : noise) c = static_cast<char>(random() & 0x7f);  // never the magic's first byte
+    try {
+      connection.send(noise);
+    } catch (const Error&) {
+      // Closed already: that is what is wanted.
+    }
+    EXPECT_TRUE(connection.closed_by_peer());
+  }
+  expect_served();
+}
+
+TEST_F(HostileStore, ReplayedHandshakeIsRefused) {
+  const ClientHandshake recorded(test_identity(), "test secret");
+  std::string proof;
+  {
+    RawConnection first(server_.port());
+    first.send(text(recorded.hello()));
+    proof = text(recorded.answer(bytes<kChallengeBytes>(first.receive(kChallengeBytes))));
+    first.send(proof);
+    recorded.finish(bytes<kVerdictBytes>(first.receive(kVerdictBytes)));
+  }
+  RawConnection replay(server_.port());
+  replay.send(text(recorded.hello()) + proof);
+  replay.receive(kChallengeBytes);
+  const auto verdict = bytes<kVerdictBytes>(replay.receive(kVerdictBytes));
+  expect_contains(text_of(ErrorCode::Unauthorized, [&] { recorded.finish(verdict); }), "TUTTI_JOB_SECRET");
+  EXPECT_TRUE(replay.closed_by_peer());
+  log_.wait_for("refused 127.0.0.1:");
+  expect_served();
+}
+
+TEST_F(HostileStore, RequestsBeforeTheProofAreNotCarriedOut) {
+  const ClientHandshake handshake(test_identity(), "wrong secret");
+  RawConnection connection(server_.port());
+  connection.send(text(handshake.hello()));
+  connection.receive(kChallengeBytes);
+  connection.send(std::string(kProofBytes, 'p') + request(StoreOp::Set, 1, {0, {"stolen", "1"}}));
+  connection.receive(kVerdictBytes);
+  EXPECT_TRUE(connection.closed_by_peer());
+  EXPECT_FALSE(bystander_.check(keys({"stolen"}), soon()));
+}
+
+TEST_F(HostileStore, BytesThatTrickleInAreAWholeRequestInTheEnd) {
+  RawConnection connection = authenticated();
+  const std::string message = request(StoreOp::Set, 5, {0, {"slow", "but sure"}});
+  for (const char c : message) connection.send({&c, 1});
+  EXPECT_EQ(receive_status(connection, 5), StoreStatus::Ok);
+  EXPECT_EQ(bystander_.get("slow", soon()), "but sure");
+}
+
+TEST_F(HostileStore, ManyRequestsAtOnceAreAnsweredInOrder) {
+  RawConnection connection = authenticated();
+  std::string messages;
+  for (std::uint32_t id = 0; id < 1000; ++id) messages += request(StoreOp::Add, id, {1, {"n"}});
+  connection.send(messages);
+  for (std::uint32_t id = 0; id < 1000; ++id) EXPECT_EQ(receive_status(connection, id), StoreStatus::Ok);
+  EXPECT_EQ(bystander_.get("n", soon()), "1000");
+}
+
+TEST_F(HostileStore, HalfARequestThenSilenceDisturbsNobody) {
+  RawConnection connection = authenticated();
+  const std::string message = request(StoreOp::Set, 1, {0, {"half", std::string(100'000, 'v')}});
+  connection.send(message.substr(0, 50'000));
+  expect_served();
+  EXPECT_FALSE(bystander_.check(keys({"half"}), soon()));
+  connection.send(message.substr(50'000));
+  EXPECT_EQ(receive_status(connection, 1), StoreStatus::Ok);
+}
+
+TEST_F(HostileStore, OversizedLengthIsAnErrorReplyAndTheConnectionStaysInStep) {
+  RawConnection connection = authenticated();
+  const std::size_t oversized = kMaxStoreBodyBytes + 1;
+  std::string header(kStoreHeaderBytes, '\0');
+  for (std::size_t i = 0; i < 4; ++i) header[i] = static_cast<char>((oversized >> (8 * i)) & 0xff);
+  header[4] = 1;
+  header[8] = 42;
+  connection.send(header);
+  EXPECT_EQ(receive_status(connection, 42), StoreStatus::InvalidArgument);
+  const std::string chunk(1 << 20, 'x');
+  for (std::size_t sent = 0; sent < oversized;) {
+    const std::size_t count = std::min(chunk.size(), oversized - sent);
+    connection.send(std::string_view(chunk).substr(0, count));
+    sent += count;
+  }
+  connection.send(request(StoreOp::NumKeys, 43, {}));
+  EXPECT_EQ(receive_status(connection, 43), StoreStatus::Ok);
+  expect_served();
+}
+
+TEST_F(HostileStore, MalformedRequestIsAnErrorReplyAndTheConnectionStaysInStep) {
+  RawConnection connection = authenticated();
+  std::string broken = request(StoreOp::Set, 1, {0, {"key", "value"}});
+  broken[kStoreHeaderBytes + 12] = '\x7f';  // the first string's length
+  connection.send(broken + request(static_cast<StoreOp>(200), 2, {}) + request(StoreOp::NumKeys, 3, {}));
+  EXPECT_EQ(receive_status(connection, 1), StoreStatus::Protocol);
+  EXPECT_EQ(receive_status(connection, 2), StoreStatus::Protocol);
+  EXPECT_EQ(receive_status(connection, 3), StoreStatus::Ok);
+}
+
+TEST_F(HostileStore, ClientThatNeverReadsStallsOnlyItself) {
+  bystander_.set("big", std::string(4'000'000, 'b'), soon());
+  RawConnection connection = authenticated();
+  std::string messages;
+  for (std::uint32_t id = 0; id < 200; ++id) messages += request(StoreOp::Get, id, {0, {"big"}});
+  connection.send(messages);
+  expect_served();
+  for (std::uint32_t id = 0; id < 200; ++id) EXPECT_EQ(receive_status(connection, id), StoreStatus::Ok);
+  expect_served();
+}
+
+TEST(HostileHandshake, HalfAHandshakeIsClosedWhenItsTimeIsUp) {
+  CapturedLog log;
+  TcpStoreServerOptions options = server_options();
+  options.handshake_timeout = std::chrono::milliseconds(50);
+  TcpStoreServer server(options);
+  RawConnection silent(server.port());
+  RawConnection half(server.port());
+  half.send(text(ClientHandshake(test_identity(), "test secret").hello()).substr(0, 40));
+  RawConnection unproven(server.port());
+  unproven.send(text(ClientHandshake(test_identity(), "test secret").hello()));
+  EXPECT_TRUE(silent.closed_by_peer());
+  EXPECT_TRUE(half.closed_by_peer());
+  EXPECT_TRUE(unproven.closed_by_peer());
+  expect_contains(log.wait_for("89 54 55 54 54 48"), "did not finish the handshake in time");
+  TcpStore(client_options(server.port()), soon()).set("k", "v", soon());
+}
+
+/// A program that listens where the store should be, answers the first bytes that come with `answer`, and hangs up.
+class Impostor {
+ public:
+  explicit Impostor(std::string answer) : listener_(listen_on("127.0.0.1", 0)) {
+    port_ = local_endpoint(listener_.get()).port();
+    thread_ = std::thread([this, answer = std::move(answer)] { serve(answer); });
+  }
+  ~Impostor() {
+    ::shutdown(listener_.get(), SHUT_RDWR);
+    thread_.join();
+  }
+  std::uint16_t port() const { return port_; }
+
+ private:
+  void serve(const std::string& answer) {
+    while (poll_until(listener_.get(), POLLIN, soon())) {
+      Socket peer(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (peer.get() < 0) return;
+      RawConnection connection(std::move(peer));
+      connection.receive(kHelloBytes);
+      connection.send(answer);
+    }
+  }
+  Socket listener_;
+  std::uint16_t port_ = 0;
+  std::thread thread_;
+};
+
+TEST(HostileServer, ServerOfAnotherProtocolIsNamedByItsFirstBytes) {
+  Impostor web("HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n....");
+  const std::string said = text_of(ErrorCode::Protocol, [&] { TcpStore(client_options(web.port()), soon()); });
+  expect_contains(said, "HTTP/1.1 400");
+  expect_contains(said, "127.0.0.1:" + std::to_string(web.port()));
+}
+
+TEST(HostileServer, ServerThatHangsUpEveryTimeIsNotRetriedForEver) {
+  Impostor mute("");
+  const std::string said = text_of(ErrorCode::Protocol, [&] { TcpStore(client_options(mute.port()), soon()); });
+  expect_contains(said, "closed the connection during the handshake");
+}
+
+}  // namespace
+}  // namespace tutti::comm

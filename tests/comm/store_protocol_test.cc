@@ -1,0 +1,219 @@
+#include <gtest/gtest.h>
+#include <tutti/comm/store/store_protocol.h>
+#include <tutti/comm/store/store_service.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "store_test_support.h"
+
+namespace tutti::comm {
+namespace {
+
+using namespace test;
+
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+std::string encoded(StoreOp op, std::uint32_t id, std::uint32_t timeout_ms, const StoreBody& body) {
+  std::string message;
+  append_store_message(message, static_cast<std::uint8_t>(op), id, timeout_ms, body);
+  return message;
+}
+
+StoreHeader header_of(std::string_view message) {
+  return decode_store_header(bytes_of(message).first<kStoreHeaderBytes>());
+}
+
+std::string protocol_error(std::string_view body) {
+  return text_of(ErrorCode::Protocol, [&] { decode_store_body(bytes_of(body)); });
+}
+
+TEST(StoreProtocol, MessageHasTheDocumentedBytes) {
+  // The example of wire_format.md, section "Store protocol".
+  const unsigned char golden[] = {0x19, 0x00, 0x00, 0x00, 0x04, 0x00, 0x00, 0x00, 0x07, 0x00, 0x00, 0x00, 0x00, 0x00,
+                                  0x00, 0x00, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x00, 0x00, 0x00,
+                                  0x09, 0x00, 0x00, 0x00, 0x61, 0x72, 0x72, 0x69, 0x76, 0x65, 0x64, 0x2f, 0x30};
+  const std::string message = encoded(StoreOp::Add, 7, 0, {-2, {"arrived/0"}});
+  ASSERT_EQ(message.size(), sizeof golden);
+  EXPECT_EQ(std::memcmp(message.data(), golden, sizeof golden), 0);
+}
+
+TEST(StoreProtocol, DecodingUndoesEncoding) {
+  const std::string binary("\0\n\xff", 3);
+  const std::string message = encoded(StoreOp::Wait, 0xfffffffe, 1234, {-5, {"a", "", binary}});
+  const StoreHeader header = header_of(message);
+  EXPECT_EQ(header.code, static_cast<std::uint8_t>(StoreOp::Wait));
+  EXPECT_EQ(header.id, 0xfffffffe);
+  EXPECT_EQ(header.timeout_ms, 1234u);
+  EXPECT_EQ(header.body_bytes, message.size() - kStoreHeaderBytes);
+  const StoreBody body = decode_store_body(bytes_of(message).subspan(kStoreHeaderBytes));
+  EXPECT_EQ(body.number, -5);
+  EXPECT_EQ(body.strings, (std::vector<std::string_view>{"a", "", binary}));
+}
+
+TEST(StoreProtocol, MalformedBodiesAreNamed) {
+  const std::string body = encoded(StoreOp::Set, 1, 0, {0, {"key", "value"}}).substr(kStoreHeaderBytes);
+  expect_contains(protocol_error(""), "shorter than its fixed part");
+  expect_contains(protocol_error(body.substr(0, 11)), "shorter than its fixed part");
+  expect_contains(protocol_error(body.substr(0, body.size() - 1)), "announces 5 bytes; 4 are left");
+  expect_contains(protocol_error(body.substr(0, 12 + 4 + 3 + 2)), "ends before string 1");
+  expect_contains(protocol_error(body + "x"), "1 bytes are left over");
+  std::string many = body;
+  many[8] = many[9] = many[10] = many[11] = '\xff';
+  expect_contains(protocol_error(many), "announces 4294967295 strings");
+  std::string longer = body;
+  longer[12] = longer[13] = longer[14] = longer[15] = '\xff';
+  expect_contains(protocol_error(longer), "announces 4294967295 bytes");
+}
+
+TEST(StoreProtocol, OversizedMessageIsRefusedBeforeItIsBuilt) {
+  const std::string value(64 * 1024 * 1024, 'v');
+  std::string out = "kept";
+  expect_contains(text_of(ErrorCode::InvalidArgument,
+                          [&] {
+                            append_store_message(out, 1, 1, 0, {0, {"a", value, "b", value, "c", value, "d", value}});
+                          }),
+                  "split the call");
+  EXPECT_EQ(out, "kept");
+}
+
+/// A service with one client, whose replies are kept.
+class StoreServiceTest : public testing::Test {
+ protected:
+  StoreServiceTest() : service_([this](std::uint64_t, std::string message) { replies_.push_back(message); }) {
+    service_.client_joined(1, {}, "test");
+  }
+
+  void request(StoreOp op, const StoreBody& body, std::uint32_t timeout_ms = 0, std::uint64_t client = 1) {
+    const std::string message = encoded(op, ++id_, timeout_ms, body);
+    service_.handle(client, header_of(message), bytes_of(message).subspan(kStoreHeaderBytes), now_);
+  }
+
+  StoreStatus last_status() const { return static_cast<StoreStatus>(header_of(replies_.back()).code); }
+  StoreBody last_body() const { return decode_store_body(bytes_of(replies_.back()).subspan(kStoreHeaderBytes)); }
+
+  StoreService::Clock::time_point now_ = StoreService::Clock::now();
+  std::vector<std::string> replies_;
+  std::uint32_t id_ = 0;
+  StoreService service_;
+};
+
+TEST_F(StoreServiceTest, WaitIsAnEntryThatASetEnds) {
+  request(StoreOp::Wait, {0, {"a", "b"}}, 1000);
+  EXPECT_EQ(service_.waiter_count(), 1u);
+  request(StoreOp::Set, {0, {"b", "1"}});
+  EXPECT_EQ(replies_.size(), 1u) << "only the set is answered";
+  request(StoreOp::Set, {0, {"a", "1"}});
+  EXPECT_EQ(replies_.size(), 3u);
+  EXPECT_EQ(service_.waiter_count(), 0u);
+  EXPECT_FALSE(service_.next_deadline());
+}
+
+TEST_F(StoreServiceTest, KeyDeletedMeanwhileIsWaitedForAgain) {
+  request(StoreOp::Get, {0, {"a", "b"}}, 1000);
+  request(StoreOp::Set, {0, {"a", "1"}});
+  request(StoreOp::Delete, {0, {"a"}});
+  request(StoreOp::Set, {0, {"b", "2"}});
+  EXPECT_EQ(service_.waiter_count(), 1u);
+  request(StoreOp::Set, {0, {"a", "3"}});
+  EXPECT_EQ(service_.waiter_count(), 0u);
+  const auto by_id = [](const std::string& reply) { return header_of(reply).id == 1; };
+  const auto answer = std::find_if(replies_.begin(), replies_.end(), by_id);
+  ASSERT_NE(answer, replies_.end());
+  EXPECT_EQ(decode_store_body(bytes_of(*answer).subspan(kStoreHeaderBytes)).strings,
+            (std::vector<std::string_view>{"3", "2"}));
+}
+
+TEST_F(StoreServiceTest, ExpiredWaitLeavesNothingBehind) {
+  request(StoreOp::Wait, {0, {"a", "b"}}, 100);
+  request(StoreOp::Wait, {0, {"c"}}, 50);
+  ASSERT_TRUE(service_.next_deadline());
+  EXPECT_EQ(*service_.next_deadline(), now_ + std::chrono::milliseconds(50));
+  service_.expire(now_ + std::chrono::milliseconds(99));
+  EXPECT_EQ(service_.waiter_count(), 1u);
+  EXPECT_EQ(last_status(), StoreStatus::Timeout);
+  EXPECT_EQ(last_body().strings, (std::vector<std::string_view>{"c"}));
+  request(StoreOp::Set, {0, {"a", "1"}});
+  service_.expire(now_ + std::chrono::milliseconds(100));
+  EXPECT_EQ(last_status(), StoreStatus::Timeout);
+  EXPECT_EQ(last_body().strings, (std::vector<std::string_view>{"b"}));
+  EXPECT_EQ(last_body().number, 1);
+  EXPECT_EQ(service_.waiter_count(), 0u);
+  const std::size_t answered = replies_.size();
+  request(StoreOp::Set, {0, {"b", "1"}});
+  EXPECT_EQ(replies_.size(), answered + 1) << "the expired wait was answered twice";
+}
+
+TEST_F(StoreServiceTest, ClientThatLeavesTakesItsWaitsAlong) {
+  service_.client_joined(2, {}, "other");
+  request(StoreOp::Wait, {0, {"a"}}, 1000, 2);
+  request(StoreOp::Wait, {0, {"a"}}, 1000, 1);
+  service_.client_left(2);
+  EXPECT_EQ(service_.waiter_count(), 1u);
+  request(StoreOp::Set, {0, {"a", "1"}});
+  EXPECT_EQ(replies_.size(), 2u);
+}
+
+TEST_F(StoreServiceTest, WaitsOfOneClientAreBounded) {
+  for (int i = 0; i < 1024; ++i) request(StoreOp::Wait, {0, {"a"}}, 1000);
+  EXPECT_TRUE(replies_.empty());
+  request(StoreOp::Wait, {0, {"a"}}, 1000);
+  EXPECT_EQ(last_status(), StoreStatus::InvalidArgument);
+}
+
+TEST_F(StoreServiceTest, MultiSetWithOneBadKeySetsNone) {
+  const std::string long_key(9000, 'k');
+  request(StoreOp::Set, {0, {"good", "1", long_key, "2"}});
+  EXPECT_EQ(last_status(), StoreStatus::InvalidArgument);
+  request(StoreOp::Check, {0, {"good"}});
+  EXPECT_EQ(last_body().number, 0);
+}
+
+TEST_F(StoreServiceTest, NonsenseIsAnsweredWithAnErrorReply) {
+  request(static_cast<StoreOp>(99), {});
+  EXPECT_EQ(last_status(), StoreStatus::Protocol);
+  expect_contains(std::string(last_body().strings.at(0)), "no store operation 99");
+  request(StoreOp::Set, {0, {"key without value"}});
+  EXPECT_EQ(last_status(), StoreStatus::Protocol);
+  request(StoreOp::Add, {1, {}});
+  EXPECT_EQ(last_status(), StoreStatus::Protocol);
+  request(StoreOp::CompareSet, {0, {"a", "b"}});
+  EXPECT_EQ(last_status(), StoreStatus::Protocol);
+}
+
+TEST_F(StoreServiceTest, MutatedRequestsNeverBreakIt) {
+  const std::vector<std::string> seeds = {encoded(StoreOp::Set, 1, 0, {0, {"key", "value", "k2", "v2"}}),
+                                          encoded(StoreOp::Get, 2, 5, {0, {"key"}}),
+                                          encoded(StoreOp::Wait, 3, 7, {0, {"a", "b"}}),
+                                          encoded(StoreOp::Add, 4, 0, {9, {"n"}}),
+                                          encoded(StoreOp::CompareSet, 5, 0, {0, {"key", "x", "y"}}),
+                                          encoded(StoreOp::Check, 6, 0, {0, {"key"}}),
+                                          encoded(StoreOp::Delete, 7, 0, {0, {"key"}}),
+                                          encoded(StoreOp::NumKeys, 8, 0, {}),
+                                          encoded(StoreOp::Append, 9, 0, {0, {"key", "more"}})};
+  std::mt19937 random(20261120);
+  std::size_t answered = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    std::string message = seeds[random() % seeds.size()];
+    for (std::uint32_t change = random() % 4 + 1; change > 0; --change) {
+      message[random() % message.size()] = static_cast<char>(random() & 0xff);
+    }
+    if (random() % 4 == 0) message.resize(kStoreHeaderBytes + random() % (message.size() - kStoreHeaderBytes + 1));
+    replies_.clear();
+    service_.handle(1, header_of(message), bytes_of(message).subspan(kStoreHeaderBytes), now_);
+    answered += replies_.size();
+    now_ += std::chrono::milliseconds(1);
+    service_.expire(now_);
+  }
+  EXPECT_GT(answered, 10'000u);
+  // It still works, and forgets all waits when their client leaves.
+  request(StoreOp::Set, {0, {"after", "all"}});
+  EXPECT_EQ(last_status(), StoreStatus::Ok);
+  service_.client_left(1);
+  EXPECT_EQ(service_.waiter_count(), 0u);
+  EXPECT_FALSE(service_.next_deadline());
+}
+
+}  // namespace
+}  // namespace tutti::comm

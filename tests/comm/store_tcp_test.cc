@@ -1,0 +1,302 @@
+// TcpStore with its server: connecting, threads, timeouts, lost servers and lost ranks.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "store_test_support.h"
+
+namespace tutti::comm {
+namespace {
+
+using namespace test;
+using Seconds = std::chrono::duration<double>;
+
+std::string address_of(const TcpStoreServer& server) { return "127.0.0.1:" + std::to_string(server.port()); }
+
+/// A port that was free a moment ago.
+std::uint16_t free_port() { return TcpStoreServer(server_options()).port(); }
+
+TEST(TcpStore, SixteenClientThreadsHammerOneServer) {
+  TcpStoreServer server(server_options());
+  constexpr int kThreads = 16, kRounds = 200;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      TcpStore store(client_options(server.port(), i, kThreads), soon());
+      const std::string mine = "rank" + std::to_string(i);
+      const std::string next = "rank" + std::to_string((i + 1) % kThreads);
+      for (int round = 0; round < kRounds; ++round) {
+        store.add("sum", 1, soon());
+        store.set(mine + "/" + std::to_string(round), mine, soon());
+        EXPECT_EQ(store.get(next + "/" + std::to_string(round), soon()), next);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  TcpStore store(client_options(server.port()), soon());
+  EXPECT_EQ(store.get("sum", soon()), std::to_string(kThreads * kRounds));
+}
+
+TEST(TcpStore, ThreadsOfOneClientShareIt) {
+  TcpStoreServer server(server_options());
+  TcpStore store(client_options(server.port(), 0, 1), soon());
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&, i] {
+      for (int round = 0; round < 100; ++round) store.add("n" + std::to_string(i % 2), 1, soon());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(store.multi_get(keys({"n0", "n1"}), soon()), keys({"400", "400"}));
+}
+
+TEST(TcpStore, TimeoutNamesTheServerAndLeavesTheConnectionInStep) {
+  TcpStoreServer server(server_options());
+  TcpStore store(client_options(server.port()), soon());
+  for (int round = 0; round < 20; ++round) {
+    const std::string key = "absent" + std::to_string(round);
+    const std::string text = text_of(ErrorCode::Timeout, [&] { store.get(key, in_ms(2)); });
+    expect_contains(text, "\"" + key + "\"");
+    expect_contains(text, address_of(server));
+    store.set(key, key, soon());
+    EXPECT_EQ(store.get(key, soon()), key);
+  }
+}
+
+TEST(TcpStore, PassedDeadlineOfASetIsATimeoutThatSetsNothing) {
+  TcpStoreServer server(server_options());
+  TcpStore store(client_options(server.port()), soon());
+  expect_contains(text_of(ErrorCode::Timeout, [&] { store.set("k", "v", in_ms(-1)); }), "set \"k\"");
+  EXPECT_EQ(store.num_keys(soon()), 0);
+}
+
+TEST(TcpStore, ServerThatEndsIsKnownAtOnce) {
+  auto server = std::make_unique<TcpStoreServer>(server_options());
+  const std::string address = address_of(*server);
+  TcpStore store(client_options(server->port(), 0, 1), soon());
+  std::string text;
+  const auto start = std::chrono::steady_clock::now();
+  std::thread waiter([&] { text = text_of(ErrorCode::PeerLost, [&] { store.get("never", soon()); }); });
+  store.add("busy", 1, soon());
+  server.reset();
+  waiter.join();
+  EXPECT_LT(Seconds(std::chrono::steady_clock::now() - start).count(), 10.0);
+  expect_contains(text, address);
+  expect_contains(text, "\"never\"");
+  // Every later call says the same, without waiting.
+  expect_contains(text_of(ErrorCode::PeerLost, [&] { store.set("k", "v", soon()); }), address);
+  expect_contains(text_of(ErrorCode::PeerLost, [&] { store.wait(keys({"k"}), soon()); }), address);
+}
+
+TEST(TcpStore, WrongSecretJobOrWorldIsUnauthorizedAtOnce) {
+  CapturedLog log;
+  TcpStoreServerOptions served = server_options();
+  served.world_size = 4;
+  TcpStoreServer server(served);
+  const auto refusal = [&](const TcpStoreOptions& options) {
+    return text_of(ErrorCode::Unauthorized, [&] { TcpStore(options, soon()); });
+  };
+  TcpStoreOptions wrong = client_options(server.port(), 1, 4);
+  wrong.job_secret = "guess";
+  expect_contains(refusal(wrong), "compare TUTTI_JOB_SECRET");
+  expect_contains(refusal(wrong), address_of(server));
+  expect_contains(log.wait_for("left when it saw our challenge"), "secret");
+
+  wrong = client_options(server.port(), 1, 4);
+  wrong.job_id = "another job";
+  expect_contains(refusal(wrong), "TUTTI_JOB_ID");
+  expect_contains(refusal(client_options(server.port(), 1, 2)), "world size 4 here, 2 at rank 1");
+  log.wait_for("refused 127.0.0.1:");
+  TcpStore fine(client_options(server.port(), 1, 4), soon());
+  fine.set("k", "v", soon());
+}
+
+TEST(TcpStore, NobodyThereIsATimeoutThatListsTheAttempts) {
+  const std::uint16_t port = free_port();
+  const std::string text = text_of(ErrorCode::Timeout, [&] { TcpStore(client_options(port), in_ms(100)); });
+  expect_contains(text, "127.0.0.1:" + std::to_string(port) + ": Connection refused");
+  expect_contains(text, "times)");
+  expect_contains(text, "within 0.1");
+  TcpStoreOptions nowhere = client_options(port);
+  nowhere.host = "no-such-host.invalid";
+  expect_contains(text_of(ErrorCode::Timeout, [&] { TcpStore(nowhere, in_ms(50)); }), "no-such-host.invalid");
+}
+
+TEST(TcpStore, ServerThatStartsLateIsFound) {
+  const std::uint16_t port = free_port();
+  std::string got;
+  std::thread client([&] { got = TcpStore(client_options(port), soon()).get("k", soon()); });
+  TcpStoreServerOptions options = server_options();
+  options.port = port;
+  TcpStoreServer server(options);
+  TcpStore(client_options(port), soon()).set("k", "late", soon());
+  client.join();
+  EXPECT_EQ(got, "late");
+}
+
+TEST(TcpStore, FailedConnectsLeakNoDescriptors) {
+  CapturedLog log;
+  TcpStoreServer server(server_options());
+  const std::uint16_t dead = free_port();
+  TcpStoreOptions stranger = client_options(server.port());
+  stranger.job_secret = "guess";
+  text_of(ErrorCode::Timeout, [&] { TcpStore(client_options(dead), in_ms(1)); });
+  ASSERT_TRUE(server.wait_until_unused(soon()));
+  const std::size_t before = open_descriptors();
+  for (int i = 0; i < 100; ++i) {
+    text_of(ErrorCode::Timeout, [&] { TcpStore(client_options(dead), in_ms(0)); });
+    text_of(ErrorCode::Unauthorized, [&] { TcpStore(stranger, soon()); });
+  }
+  // The server's ends of the refused connections close a moment later.
+  const Deadline patience = soon();
+  while (open_descriptors() > before && !patience.expired()) std::this_thread::yield();
+  EXPECT_LE(open_descriptors(), before);
+}
+
+TEST(TcpStore, LocalhostReachesAServerOnIpv4LoopbackOnly) {
+  TcpStoreServer server(server_options());
+  TcpStoreOptions options = client_options(server.port());
+  options.host = "localhost";
+  TcpStore store(options, soon());
+  store.set("k", "v", soon());
+  EXPECT_EQ(store.local_address(), "127.0.0.1");
+}
+
+TEST(TcpStore, AllInterfacesTakeIpv4AndIpv6) {
+  TcpStoreServerOptions options = server_options();
+  options.bind_address = "";
+  TcpStoreServer server(options);
+  TcpStore v4(client_options(server.port()), soon());
+  EXPECT_EQ(v4.local_address(), "127.0.0.1");
+  TcpStoreOptions v6_options = client_options(server.port());
+  v6_options.host = "::1";
+  std::string error;
+  try {
+    TcpStoreServerOptions only_v6 = server_options();
+    only_v6.bind_address = "::1";
+    TcpStoreServer probe(only_v6);
+  } catch (const Error&) {
+    GTEST_SKIP() << "this host has no IPv6 loopback";
+  }
+  TcpStore v6(v6_options, soon());
+  EXPECT_EQ(v6.local_address(), "::1");
+  v6.set("k", "v", soon());
+  EXPECT_EQ(v4.get("k", soon()), "v");
+}
+
+TEST(TcpStore, ForkedChildIsToldToMakeItsOwn) {
+  TcpStoreServer server(server_options());
+  TcpStore store(client_options(server.port()), soon());
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    int status = 1;
+    try {
+      store.set("k", "child", in_ms(1000));
+    } catch (const Error& error) {
+      const bool clear = std::string(error.what()).find("was forked from it") != std::string::npos;
+      status = error.code() == ErrorCode::InvalidArgument && clear ? 0 : 2;
+    }
+    ::_exit(status);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "wait status " << status;
+  store.set("k", "parent", soon());
+  EXPECT_EQ(store.get("k", soon()), "parent");
+}
+
+TEST(TcpStore, DestroyedInAForkedChildItLeavesTheParentsAlone) {
+  auto server = std::make_unique<TcpStoreServer>(server_options());
+  auto store = std::make_unique<TcpStore>(client_options(server->port(), 0, 1), soon());
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    store.reset();
+    server.reset();
+    ::_exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "wait status " << status;
+  store->set("k", "v", soon());
+  EXPECT_EQ(store->get("k", soon()), "v");
+  TcpStore late(client_options(server->port()), soon());
+  EXPECT_EQ(late.get("k", soon()), "v");
+}
+
+TEST(TcpStoreServer, LostRankIsAnnounced) {
+  TcpStoreServer server(server_options());
+  TcpStore watcher(client_options(server.port(), 0, 2), soon());
+  const TcpStoreOptions options = client_options(server.port(), 1, 2);
+  { RawConnection dies(connect_to_store(options, soon())); }
+  const std::string text = watcher.get("tutti/lost/1", soon());
+  expect_contains(text, "rank 1");
+  expect_contains(text, "pid " + std::to_string(::getpid()));
+  expect_contains(text, "127.0.0.1:");
+  expect_contains(text, "its connection to the store broke without a goodbye");
+}
+
+TEST(TcpStoreServer, RankWithAnotherConnectionIsNotLost) {
+  TcpStoreServer server(server_options());
+  TcpStore watcher(client_options(server.port(), 0, 2), soon());
+  const TcpStoreOptions options = client_options(server.port(), 1, 2);
+  auto stays = std::make_unique<TcpStore>(options, soon());
+  { RawConnection one_of_two(connect_to_store(options, soon())); }
+  { RawConnection other_rank(connect_to_store(client_options(server.port(), -1, 2), soon())); }
+  stays.reset();  // says goodbye
+  // The server sees the ends in some order; this client's own round trip to an empty world comes after them all.
+  const Deadline patience = soon();
+  { RawConnection marker(connect_to_store(client_options(server.port(), 7, -1), soon())); }
+  watcher.get("tutti/lost/7", patience);
+  EXPECT_FALSE(watcher.check(keys({"tutti/lost/1"}), soon()));
+}
+
+TEST(TcpStoreServer, GoodbyeLeavesNoLostKey) {
+  TcpStoreServer server(server_options());
+  for (int rank = 0; rank < 4; ++rank) {
+    TcpStore store(client_options(server.port(), rank, 4), soon());
+    std::thread waiter([&] { store.wait(keys({"go"}), soon()); });
+    store.set("go", "", soon());
+    waiter.join();
+  }
+  ASSERT_TRUE(server.wait_until_unused(soon()));
+  TcpStore watcher(client_options(server.port()), soon());
+  EXPECT_EQ(watcher.num_keys(soon()), 1);
+}
+
+TEST(TcpStoreServer, WaitUntilUnusedTellsWhetherClientsRemain) {
+  TcpStoreServer server(server_options());
+  EXPECT_TRUE(server.wait_until_unused(in_ms(0)));
+  auto store = std::make_unique<TcpStore>(client_options(server.port()), soon());
+  EXPECT_FALSE(server.wait_until_unused(in_ms(5)));
+  store.reset();
+  EXPECT_TRUE(server.wait_until_unused(soon()));
+}
+
+TEST(TcpStoreServer, TakenPortNamesItsHolder) {
+  TcpStoreServer first(server_options());
+  TcpStoreServerOptions options = server_options();
+  options.port = first.port();
+  const std::string text = text_of(ErrorCode::System, [&] { TcpStoreServer second(options); });
+  expect_contains(text, "127.0.0.1:" + std::to_string(first.port()));
+  expect_contains(text, "Address already in use");
+  expect_contains(text, "held by pid " + std::to_string(::getpid()));
+  expect_contains(text, "choose another port, or 0");
+}
+
+TEST(TcpStoreServer, AddressOfAnotherHostIsRefused) {
+  TcpStoreServerOptions options = server_options();
+  options.bind_address = "192.0.2.1";  // reserved for documentation
+  expect_contains(text_of(ErrorCode::System, [&] { TcpStoreServer server(options); }), "no interface of this host");
+  options.bind_address = "no-such-host.invalid";
+  expect_contains(text_of(ErrorCode::InvalidArgument, [&] { TcpStoreServer server(options); }), "no-such-host.invalid");
+}
+
+}  // namespace
+}  // namespace tutti::comm
