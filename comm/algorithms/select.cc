@@ -30,8 +30,8 @@ constexpr std::array kAlgorithms = {
 
 // Ring moves the fewest bytes but in the most messages: it wins once the time of a hop's bytes outweighs the latency of
 // a message. Bytes in one hop from which on it is taken:
-constexpr std::size_t kRingAllReduceMinHopBytes = 32 * 1024;
-constexpr std::size_t kRingAllGatherMinHopBytes = 32 * 1024;
+constexpr std::size_t kRingAllReduceMinHopBytes = 32'768;
+constexpr std::size_t kRingAllGatherMinHopBytes = 32'768;
 
 std::string_view name_by_size(const Problem& problem, std::size_t element_bytes) {
   const std::size_t bytes = problem.count * element_bytes;
