@@ -20,8 +20,8 @@ namespace tutti::test {
 struct ProcessesOptions {
   std::vector<std::string> command;  // argv; looked up in PATH
   int count = 1;
-  bool ranks = true;                     // false: this process's environment, no store
-  std::vector<std::string> environment;  // "NAME=value", on top
+  bool ranks = true;                       // false: this process's environment, no store
+  std::vector<std::string> environment{};  // "NAME=value", on top
 };
 
 struct ExitStatus {

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Each rule of tools/check_layers.py must find what breaks it, and nothing else."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+CHECK = pathlib.Path(__file__).resolve().parents[2] / "tools" / "check_layers.py"
+
+
+def check(files):
+    """Runs the check over a tree made of {path: text}; returns (status, lines)."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text in files.items():
+            path = pathlib.Path(folder, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        done = subprocess.run([sys.executable, str(CHECK), folder], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout.splitlines()
+
+
+class Layers(unittest.TestCase):
+    def expect(self, name, text, *findings):
+        status, lines = check({name: text})
+        self.assertEqual(status, 1 if findings else 0, lines)
+        if findings:
+            self.assertEqual(len(lines), len(findings), lines)
+            for line, start in zip(lines, findings):
+                self.assertTrue(line.startswith(start), f"{line!r} does not start with {start!r}")
+
+    def test_directions(self):
+        self.expect("comm/a.cc", "\n#include <tutti/tensor/tensor.h>\n", "comm/a.cc:2: comm includes tutti/tensor/tensor.h")
+        self.expect("tensor/a.cc", "#include <tutti/comm/work.h>\n", "tensor/a.cc:1: tensor includes tutti/comm")
+        self.expect("nn/a.cc", "#include <tutti/trainer/loop.h>\n", "nn/a.cc:1: nn includes tutti/trainer")
+        self.expect("nn/a.cc", "#include <tutti/tensor/tensor.h>\n")
+        self.expect("trainer/a.cc", "#include <tutti/comm/work.h>\n#include <tutti/nn/module.h>\n")
+        self.expect("trainer/a.cc", "#include <tutti/tools/commands.h>\n", "trainer/a.cc:1: trainer includes tutti/tools")
+        self.expect("tools/a.cc", "#include <tutti/trainer/loop.h>\n#include <tutti/comm/work.h>\n")
+        self.expect("tests/support/a.cc", "#include <tutti/tools/run/launcher.h>\n")
+
+    def test_quoted_includes_only_in_tests(self):
+        self.expect("comm/a.cc", '#include "comm/b.h"\n', 'comm/a.cc:1: "comm/b.h" is not written <tutti/...>')
+        self.expect("tests/tools/helper.cc", '#include "b.h"\n')
+
+    def test_libraries_stay_in_sources(self):
+        self.expect("comm/transport/a.h", "#pragma once\n#include <asio/ip/tcp.hpp>\n", "comm/transport/a.h:2: asio")
+        self.expect("tensor/a.h", "#pragma once\n#include <Eigen/Core>\n", "tensor/a.h:2: Eigen/Core in a header")
+        self.expect("tensor/a.h", "#pragma once\n#include <cuda_runtime.h>\n", "tensor/a.h:2: cuda_runtime.h in a header")
+        self.expect("tensor/a.cc", "#include <Eigen/Core>\n")
+        self.expect("tensor/cuda/a.h", "#pragma once\n#include <cuda_runtime.h>\n")
+
+    def test_public_comm_headers(self):
+        self.expect("comm/work.h", "#pragma once\n#include <sys/socket.h>\n", "comm/work.h:2: sys/socket.h in a public")
+        self.expect("comm/work.h", "#pragma once\n#include <memory>\n#include <tutti/comm/base/types.h>\n")
+        self.expect("comm/store/socket.h", "#pragma once\n#include <sys/socket.h>\n")
+
+    def test_headers_have_pragma_once(self):
+        self.expect("nn/a.h", "struct A;\n", "nn/a.h:1: no #pragma once")
+
+    def test_long_files(self):
+        self.expect("nn/a.cc", "\n" * 501, "nn/a.cc:501: 501 lines")
+
+    def test_test_files_are_listed(self):
+        test = {"tests/comm/a_test.cc": "", "tests/comm/CMakeLists.txt": "tutti_test(x SOURCES a_test.cc)\n"}
+        self.assertEqual(check(test)[0], 0)
+        test["tests/comm/CMakeLists.txt"] = "tutti_test(x SOURCES other_a_test.cc) # a_test.cc\n"
+        status, lines = check(test)
+        self.assertEqual(status, 1)
+        self.assertTrue(lines[0].startswith("tests/comm/a_test.cc:1: in no CMakeLists.txt"), lines)
+
+    def test_glob(self):
+        self.expect("nn/CMakeLists.txt", "\nfile(GLOB sources *.cc)\n", "nn/CMakeLists.txt:2: file(GLOB)")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,152 @@
+// What ranks get from `tutti run`, and what their output becomes.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "tutti_program.h"
+
+namespace tutti::test {
+namespace {
+
+using testing::TempDir;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> result;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) result.push_back(line);
+  return result;
+}
+
+std::vector<std::string> sorted(std::vector<std::string> lines) {
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+TEST(Launcher, GivesEachRankTorchrunsVariables) {
+  const Finished run =
+      tutti_run({"-n", "2"},
+                "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE "
+                "$MASTER_ADDR $TORCHELASTIC_RESTART_COUNT/$TORCHELASTIC_MAX_RESTARTS "
+                "$TUTTI_STORE_OWNER ${#TUTTI_JOB_SECRET}; test \"$MASTER_PORT\" -gt 1023 && "
+                "test \"$OMP_NUM_THREADS\" -ge 1 && test \"$TUTTI_JOB_ID\" = \"$TORCHELASTIC_RUN_ID\"");
+  EXPECT_EQ(run.status, exited(0)) << run.err;
+  EXPECT_EQ(sorted(lines_of(run.out)), (std::vector<std::string>{"[rank 0] 0/2 0/2 0/1 127.0.0.1 0/0 launcher 64",
+                                                                 "[rank 1] 1/2 1/2 0/1 127.0.0.1 0/0 launcher 64"}));
+  EXPECT_EQ(run.err, "");
+}
+
+TEST(Launcher, KeepsTheUsersOmpNumThreads) {
+  const Finished run = run_program(run_command({"-n", "1"}, "echo $OMP_NUM_THREADS"), {"OMP_NUM_THREADS=7"});
+  EXPECT_EQ(run.out, "7\n");
+}
+
+TEST(Launcher, StandardErrorGoesToStandardErrorAndIsLabelledToo) {
+  const Finished run = tutti_run({"-n", "2"}, "echo out; echo err >&2");
+  EXPECT_EQ(sorted(lines_of(run.out)), (std::vector<std::string>{"[rank 0] out", "[rank 1] out"}));
+  EXPECT_EQ(sorted(lines_of(run.err)), (std::vector<std::string>{"[rank 0] err", "[rank 1] err"}));
+}
+
+TEST(Launcher, OneRankHasNoLabelAndItsBytesAreUntouched) {
+  const Finished run = tutti_run({"-n", "1"}, "printf 'a\\r\\nb\\rc'");
+  EXPECT_EQ(run.out, "a\r\nb\rc");
+}
+
+TEST(Launcher, LabelsCanBeSwitchedOff) { EXPECT_EQ(tutti_run({"-n", "2", "--no-label"}, "echo x").out, "x\nx\n"); }
+
+TEST(Launcher, TheLastLineIsShownEvenIfItDoesNotEnd) {
+  const Finished run = tutti_run({"-n", "2"}, "printf 'no end'");
+  EXPECT_EQ(sorted(lines_of(run.out)), (std::vector<std::string>{"[rank 0] no end", "[rank 1] no end"}));
+  EXPECT_TRUE(run.out.ends_with("\n"));
+}
+
+TEST(Launcher, AThousandLinesOfFourRanksStayWholeAndInOrder) {
+  const Finished run =
+      tutti_run({"-n", "4"}, "i=0; while [ $i -lt 1000 ]; do printf \"line $i \"; echo of $RANK; i=$((i+1)); done");
+  ASSERT_EQ(run.status, exited(0));
+  std::map<char, int> next;
+  for (const std::string& line : lines_of(run.out)) {
+    const char rank = line.at(6);
+    ASSERT_EQ(line, std::string("[rank ") + rank + "] line " + std::to_string(next[rank]) + " of " + rank);
+    ++next[rank];
+  }
+  EXPECT_EQ(next, (std::map<char, int>{{'0', 1000}, {'1', 1000}, {'2', 1000}, {'3', 1000}}));
+}
+
+// Reads `fd` to its end in small bites, pausing until the writer has had a chance to fill the pipe.
+std::size_t read_slowly(int fd) {
+  std::size_t total = 0;
+  char bytes[4096];
+  for (ssize_t count = 1; count > 0;) {
+    pollfd none{-1, 0, 0};
+    if (total < 100 * sizeof(bytes)) ::poll(&none, 1, 1);
+    count = ::read(fd, bytes, sizeof(bytes));
+    if (count > 0) total += static_cast<std::size_t>(count);
+  }
+  return total;
+}
+
+// The launcher's standard output is a full pipe in non-blocking mode: EAGAIN must not end it, nor cost a byte.
+TEST(Launcher, ASlowReaderOnANonBlockingPipeGetsEverything) {
+  const std::string fifo = TempDir() + "/tutti_slow_" + std::to_string(::getpid());
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  const int reader = ::open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  // Python opens the pipe non-blocking and becomes the launcher, whose standard output it then is.
+  const std::string script =
+      "import os,sys\n"
+      "fd=os.open(sys.argv[1],os.O_WRONLY|os.O_NONBLOCK)\n"
+      "os.dup2(fd,1)\n"
+      "os.execv(sys.argv[2],sys.argv[2:])\n";
+  std::vector<std::string> command{"python3", "-c", script, fifo};
+  for (const std::string& word : run_command({"-n", "2", "--no-label"}, "head -c 3000000 /dev/zero | tr '\\0' x")) {
+    command.push_back(word);
+  }
+  Processes launcher({.command = command, .count = 1, .ranks = false});
+  pollfd ready{reader, POLLIN, 0};
+  ASSERT_EQ(::poll(&ready, 1, 30'000), 1);
+  ::fcntl(reader, F_SETFL, 0);
+  // Lines are cut at 64 KiB; each of the 2 x 46 pieces ends with a newline of its own.
+  const std::size_t expected = 2 * (3'000'000 + (3'000'000 + 65'535) / 65'536);
+  EXPECT_EQ(read_slowly(reader), expected);
+  EXPECT_EQ(launcher.wait(0), exited(0)) << launcher.err(0);
+  ::close(reader);
+  std::filesystem::remove(fifo);
+}
+
+TEST(Launcher, AClosedOutputEndsARankThatWritesOn) {
+  // As without a launcher: `yes | head -1` ends, because yes gets SIGPIPE.
+  const Finished run = run_program(
+      {"bash", "-c", "set -o pipefail; \"$0\" run -n 2 -- yes 2>/dev/null | head -1 >/dev/null", TUTTI_PROGRAM});
+  EXPECT_EQ(run.status, exited(128 + SIGPIPE));
+}
+
+TEST(Launcher, LogFilesHoldEachRanksOutputWithoutLabels) {
+  const std::string folder = TempDir() + "/tutti_logs_" + std::to_string(::getpid());
+  const Finished quiet = tutti_run({"-n", "2", "--log-dir", folder}, "echo out $RANK; echo err $RANK >&2");
+  EXPECT_EQ(quiet.out + quiet.err, "");
+  const Finished shown = tutti_run({"-n", "2", "--log-dir", folder, "--tee"}, "echo out $RANK");
+  EXPECT_EQ(sorted(lines_of(shown.out)), (std::vector<std::string>{"[rank 0] out 0", "[rank 1] out 1"}));
+  std::ifstream file(folder + "/rank_1.log");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "out 1\n");
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Launcher, UsersOpenDescriptorsReachTheRanksAndNoOthersDo) {
+  const Finished direct = run_program({"bash", "-c", "exec 7</dev/null; ls /proc/self/fd"});
+  const Finished run =
+      run_program({"bash", "-c", "exec 7</dev/null; \"$0\" run -n 1 -- ls /proc/self/fd", TUTTI_PROGRAM});
+  EXPECT_EQ(run.out, direct.out) << run.err;
+  EXPECT_NE(run.out.find("7\n"), std::string::npos) << run.out;
+}
+
+}  // namespace
+}  // namespace tutti::test

@@ -1,0 +1,56 @@
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <tutti/tests/support/run_processes.h>
+#include <tutti/tools/run/rank_environment.h>
+#include <tutti/tools/run/spawn.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace tutti::tools {
+namespace {
+
+TEST(FindProgram, LooksInPathAndTakesPathsAsTheyAre) {
+  EXPECT_EQ(find_program("sh").substr(0, 1), "/");
+  EXPECT_EQ(find_program("/bin/sh"), "/bin/sh");
+  EXPECT_THROW(find_program(""), CannotExecute);
+}
+
+TEST(FindProgram, TellsNotFoundFromNotRunnable) {
+  try {
+    find_program("/etc/passwd");
+    FAIL() << "a text file was taken for a program";
+  } catch (const CannotExecute& error) {
+    EXPECT_EQ(error.status(), 126);
+  }
+  try {
+    find_program("no-such-program");
+    FAIL() << "a missing program was found";
+  } catch (const CannotExecute& error) {
+    EXPECT_EQ(error.status(), 127);
+  }
+}
+
+TEST(Spawn, AScriptWithoutInterpreterLineRunsInAShell) {
+  const std::string script = testing::TempDir() + "/tutti_script_" + std::to_string(::getpid());
+  std::ofstream(script) << "echo from a script with $1\n";
+  ::chmod(script.c_str(), 0755);
+  const test::Finished run = test::run_program({TUTTI_PROGRAM, "run", "-n", "1", "--", script, "words"});
+  EXPECT_EQ(run.out, "from a script with words\n");
+  std::filesystem::remove(script);
+}
+
+TEST(RankEnvironment, ExtraWinsAndStaleStoreOwnerIsRemoved) {
+  JobEnvironment job;
+  job.launcher_owns_store = false;
+  const auto environment = rank_environment(job, 0, {"RANK=5", "MINE=a=b"});
+  EXPECT_EQ(std::count(environment.begin(), environment.end(), "RANK=5"), 1);
+  EXPECT_EQ(std::count(environment.begin(), environment.end(), "MINE=a=b"), 1);
+  for (const std::string& entry : environment) EXPECT_FALSE(entry.starts_with("TUTTI_STORE_OWNER"));
+}
+
+TEST(RankEnvironment, JobIdsDiffer) { EXPECT_NE(new_job_id(), new_job_id()); }
+
+}  // namespace
+}  // namespace tutti::tools

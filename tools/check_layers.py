@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Checks what the compiler does not: which layer includes which, and that no test file is left out of the build.
+
+    tools/check_layers.py [ROOT]
+
+Prints "file:line: what is wrong (the rule)" for each finding and ends with status 1 if there is one. ctest runs it as
+`layers`. The rules stand in README.md ("Architecture") and CONTRIBUTING.md.
+"""
+
+import pathlib
+import re
+import sys
+
+# A layer's folder -> the layers whose headers it may include.
+ALLOWED = {
+    "comm": {"comm"},
+    "tensor": {"tensor"},
+    "nn": {"nn", "tensor"},
+    "trainer": {"trainer", "nn", "tensor", "comm"},
+    "tools": {"tools", "trainer", "nn", "tensor", "comm"},
+}
+OUTSIDE_LAYERS = {"tests", "bench"}  # may include all layers, and each its own helpers
+
+# What users of the comm layer include: nothing but the standard library and comm itself.
+PUBLIC_COMM = re.compile(
+    r"comm/((process_group|work|trace)|base/[^/]+|bootstrap/(world|job_secret)|"
+    r"store/(store|hash_store|prefix_store|tcp_store|tcp_store_server))\.h$"
+)
+
+# Libraries that stay in source files, so that no user of a header needs them. (tensor/cuda/ is CUDA's own corner.)
+HIDDEN_LIBRARIES = re.compile(
+    r"^((asio|Eigen|unsupported|openssl|CLI|spdlog|fmt|nlohmann)(/|\.|$)|zlib\.h|(cuda|cublas|cudnn|nccl)[\w.]*$)"
+)
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+SOURCES = {".h", ".cc", ".cu", ".cuh"}
+MAX_LINES = 500
+
+
+def is_header(path):
+    return path.suffix in {".h", ".cuh"}
+
+
+def check_include(name, layer, header, form, target):
+    """The rule that one include line of file `name` breaks, or None."""
+    if form == '"':
+        if layer in OUTSIDE_LAYERS:
+            return None
+        return f'"{target}" is not written <tutti/...> (includes read the same in the tree and when installed)'
+    if target.startswith("tutti/"):
+        other = target.split("/")[1]
+        if layer in ALLOWED and other not in ALLOWED[layer]:
+            allowed = ", ".join(sorted(ALLOWED[layer]))
+            return f"{layer} includes {target} ({layer} may include only {allowed})"
+        if PUBLIC_COMM.match(name) and other != "comm":
+            return f"{target} in a public header of comm (only the standard library and comm)"
+        return None
+    if header and HIDDEN_LIBRARIES.match(target) and not name.startswith("tensor/cuda/"):
+        return f"{target} in a header (this library stays in source files)"
+    if PUBLIC_COMM.match(name) and ("/" in target or target.endswith(".h")):
+        return f"{target} in a public header of comm (only the standard library and comm)"
+    return None
+
+
+def check_source(root, path):
+    name = path.relative_to(root).as_posix()
+    layer = name.split("/")[0]
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, 1):
+        include = INCLUDE.match(line)
+        finding = include and check_include(name, layer, is_header(path), *include.groups())
+        if finding:
+            yield f"{name}:{number}: {finding}"
+    if is_header(path) and "#pragma once" not in lines:
+        yield f"{name}:1: no #pragma once (every header has it)"
+    if len(lines) > MAX_LINES:
+        yield f"{name}:{len(lines)}: {len(lines)} lines (a file has at most {MAX_LINES}; split it by responsibility)"
+
+
+def check_listed(root, test):
+    """A test file must stand in the CMakeLists.txt of its folder or of one above it."""
+    for folder in test.relative_to(root).parents:
+        lists = root / folder / "CMakeLists.txt"
+        if folder.parts and lists.exists():
+            listed = re.sub(r"#.*", "", lists.read_text(encoding="utf-8")).split()
+            if test.relative_to(root / folder).as_posix() in (word.strip('()"') for word in listed):
+                return
+    name = test.relative_to(root).as_posix()
+    yield f"{name}:1: in no CMakeLists.txt (a test that is not built is a lie)"
+
+
+def check_lists(root, path):
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if re.match(r"\s*file\s*\(\s*GLOB", line, re.IGNORECASE):
+            yield f"{path.relative_to(root).as_posix()}:{number}: file(GLOB) (sources are listed by name)"
+
+
+def findings(root):
+    for layer in [*ALLOWED, *sorted(OUTSIDE_LAYERS)]:
+        for path in sorted((root / layer).rglob("*")):
+            if path.suffix in SOURCES:
+                yield from check_source(root, path)
+            if path.name.endswith(("_test.cc", "_test.cu")) and layer == "tests":
+                yield from check_listed(root, path)
+            if path.name == "CMakeLists.txt":
+                yield from check_lists(root, path)
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
+    found = list(findings(root))
+    print("\n".join(found) if found else f"layers: {root} keeps the rules")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
