@@ -1,5 +1,4 @@
 #include <tutti/comm/base/deadline.h>
-#include <tutti/comm/failure/waiter.h>
 #include <tutti/comm/point_to_point.h>
 
 #include <algorithm>
@@ -31,7 +30,7 @@ struct PointToPoint::Request final : WorkState {
   int source_rank() const override { return is_completed() ? source : -1; }
 
   void wait() override {
-    if (!is_completed()) engine->drive(*this, /*helping=*/false);
+    if (!is_completed()) engine->drive(*this);
   }
 
   bool wait_for(std::chrono::milliseconds timeout) override {
@@ -75,12 +74,16 @@ Work PointToPoint::irecv(Buffer data, int source, int tag) {
   return Work(std::move(request));
 }
 
-void PointToPoint::send(ConstBuffer data, int destination, int tag) { Work(start_send(data, destination, tag)).wait(); }
+void PointToPoint::send(ConstBuffer data, int destination, int tag) {
+  const RequestPtr request = start_send(data, destination, tag);
+  if (request->is_completed()) return ensure_helper();  // for what could not leave at once
+  Work(request).wait();
+}
 
 int PointToPoint::recv(Buffer data, int source, int tag) {
-  Work work(start_recv(data, source, tag));
-  work.wait();
-  return work.source_rank();
+  const RequestPtr request = start_recv(data, source, tag);
+  Work(request).wait();
+  return request->source_rank();
 }
 
 PointToPoint::RequestPtr PointToPoint::start_send(ConstBuffer data, int destination, int tag) {
@@ -168,33 +171,57 @@ void PointToPoint::fail(std::exception_ptr error) {
 // --- Waiting
 // -----------------------------------------------------------------------------------------------------------
 
-void PointToPoint::drive(Request& request, bool helping) {
-  Waiter waiter(transport_, monitor_, request.fingerprint, request.deadline, options_.report_after);
+void PointToPoint::drive_until(const Predicate& done, Waiter& waiter, const std::vector<int>& awaited) {
   std::unique_lock lock(mutex_);
-  if (!helping) ++drivers_;
-  try {
-    while (!request.is_completed() && !(helping && (driven_by_user() || stopping_))) {
-      if (progress()) {
-        waiter.progressed();
-        continue;
-      }
-      const auto links = links_of_interest();
-      const auto awaited = awaited_by(request);
-      lock.unlock();
-      if (helping || waiter.should_block()) waiter.block(links, awaited);
-      lock.lock();
+  while (!done()) {
+    if (progress()) {
+      waiter.progressed();
+      continue;
     }
-  } catch (const Error& error) {
-    if (lock) lock.unlock();
-    options_.on_failure(error, request.fingerprint);
+    if (done()) return;
+    const auto links = links_of_interest();
+    lock.unlock();
+    if (waiter.should_block()) waiter.block(links, awaited);
     lock.lock();
   }
-  if (!helping && --drivers_ == 0) changed_.notify_all();
+}
+
+void PointToPoint::drive(Request& request) {
+  drivers_.fetch_add(1);
+  try {
+    Waiter waiter(transport_, monitor_, request.fingerprint, request.deadline, options_.report_after);
+    drive_until([&] { return request.is_completed(); }, waiter, awaited_by(request));
+  } catch (const Error& error) {
+    options_.on_failure(error, request.fingerprint);
+  }
+  leave_driving();
+}
+
+void PointToPoint::drain(const Fingerprint& operation) {
+  drivers_.fetch_add(1);
+  std::vector<int> receivers;
+  {
+    std::lock_guard lock(mutex_);
+    for (const Posted& posted : outbox_) receivers.push_back(posted.link->peer());
+  }
+  try {
+    Waiter waiter(transport_, monitor_, operation, Deadline::after(options_.timeout), options_.report_after);
+    drive_until([&] { return outbox_.empty(); }, waiter, receivers);
+  } catch (const Error& error) {
+    options_.on_failure(error, operation);
+  }
+  leave_driving();
+}
+
+void PointToPoint::leave_driving() {
+  if (drivers_.fetch_sub(1) != 1) return;
+  std::lock_guard lock(mutex_);
+  changed_.notify_all();
 }
 
 void PointToPoint::ensure_helper() {
   std::lock_guard lock(mutex_);
-  if (pending_.empty()) return;
+  if (!has_work()) return;
   if (helper_alive_) return changed_.notify_all();
   if (helper_.joinable()) helper_.join();
   helper_alive_ = true;
@@ -204,18 +231,32 @@ void PointToPoint::ensure_helper() {
 void PointToPoint::help() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    const auto has_work = [&] { return stopping_ || (!pending_.empty() && !driven_by_user()); };
-    if (!changed_.wait_for(lock, kHelperIdles, has_work)) {
-      if (pending_.empty()) break;
+    const auto needed = [&] { return stopping_ || (has_work() && drivers_ == 0); };
+    if (!changed_.wait_for(lock, kHelperIdles, needed)) {
+      if (!has_work()) break;
       continue;
     }
-    if (stopping_ || pending_.empty()) continue;
-    const RequestPtr oldest = pending_.front();
-    lock.unlock();
-    drive(*oldest, /*helping=*/true);
-    lock.lock();
+    if (stopping_) break;
+    help_oldest(lock);
   }
   helper_alive_ = false;
+}
+
+/// Drives on behalf of the oldest unfinished message, and with it all others, until a user's thread takes over.
+void PointToPoint::help_oldest(std::unique_lock<std::mutex>& lock) {
+  const RequestPtr oldest = pending_.empty() ? nullptr : pending_.front();
+  const Fingerprint operation = oldest ? oldest->fingerprint : outbox_.front().frame.header.fingerprint;
+  const Deadline deadline = oldest ? oldest->deadline : Deadline::after(options_.timeout);
+  const std::vector<int> awaited = oldest ? awaited_by(*oldest) : std::vector<int>{outbox_.front().link->peer()};
+  const auto over = [&] { return stopping_ || drivers_ > 0 || !has_work() || (oldest && oldest->is_completed()); };
+  lock.unlock();
+  try {
+    Waiter waiter(transport_, monitor_, operation, deadline, options_.report_after);
+    drive_until(over, waiter, awaited);
+  } catch (const Error& error) {
+    options_.on_failure(error, operation);
+  }
+  lock.lock();
 }
 
 std::vector<Link*> PointToPoint::links_of_interest() {

@@ -9,9 +9,11 @@
 
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/failure/failure_monitor.h>
+#include <tutti/comm/failure/waiter.h>
 #include <tutti/comm/transport/transport.h>
 #include <tutti/comm/work.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -50,6 +52,9 @@ class PointToPoint {
   void send(ConstBuffer data, int destination, int tag);
   int recv(Buffer data, int source, int tag);
 
+  /// Blocks until all buffered messages have left; `operation` is what the caller is doing meanwhile.
+  void drain(const Fingerprint& operation);
+
   /// All unfinished and future messages fail with `error`.
   void fail(std::exception_ptr error);
 
@@ -85,8 +90,12 @@ class PointToPoint {
 
   RequestPtr start_send(ConstBuffer data, int destination, int tag);
   RequestPtr start_recv(Buffer data, int source, int tag);
-  void drive(Request& request, bool helping);
-  bool driven_by_user() const { return drivers_ > 0; }
+  using Predicate = std::function<bool()>;  // called with mutex_ held
+  void drive_until(const Predicate& done, Waiter& waiter, const std::vector<int>& awaited);
+  void drive(Request& request);
+  void leave_driving();
+  void help_oldest(std::unique_lock<std::mutex>& lock);
+  bool has_work() const { return !pending_.empty() || !outbox_.empty(); }  // mutex_ held
   void ensure_helper();
   void help();
 
@@ -124,7 +133,7 @@ class PointToPoint {
   std::map<std::pair<int, std::uint64_t>, RequestPtr> announced_;  // sends waiting for ClearToSend
   std::map<std::pair<int, std::uint64_t>, RequestPtr> expected_;   // receives waiting for a Rendezvous frame
   std::exception_ptr failure_;
-  int drivers_ = 0;  // user threads that wait
+  std::atomic<int> drivers_{0};  // user threads that wait
   bool stopping_ = false;
   bool helper_alive_ = false;
   std::thread helper_;

@@ -136,7 +136,9 @@ Fingerprint ProcessGroup::Impl::message(OpKind op, const ConstBuffer& data, int 
 }
 
 void ProcessGroup::Impl::shutdown() {
-  run(prepare(OpKind::Shutdown, {}, {}, 0, ReduceOp::Sum, 0));
+  const Call goodbye = prepare(OpKind::Shutdown, {}, {}, 0, ReduceOp::Sum, 0);
+  point_to_point_.drain(goodbye.fingerprint);
+  run(goodbye);
   closed_ = true;
   transport_->close();
 }

@@ -37,21 +37,23 @@ Waiter::Waiter(Transport& transport, FailureMonitor& monitor, const Fingerprint&
       operation_(operation),
       deadline_(deadline),
       report_after_(report_after),
-      poll_for_(transport.oversubscribed() ? kPollOversubscribed : kPollFor) {}
+      poll_for_(transport.oversubscribed() ? kPollOversubscribed : kPollFor),
+      start_(Clock::now()),
+      last_consulted_(start_) {}
 
 bool Waiter::should_block() {
   if (polls_++ == 0) {
     start_ = last_consulted_ = Clock::now();
     return false;
   }
-  if (polls_ % 16 == 0) transport_.service();
+  if (polls_ % 16 == 0 && transport_.service()) return false;
   const auto waited = Clock::now() - start_;
   if (waited > poll_for_ / 2) ::sched_yield();
   return waited > poll_for_;
 }
 
 void Waiter::block(std::span<Link* const> links, std::span<const int> awaited) {
-  transport_.service();
+  if (transport_.service()) return;  // a link is new: look at it before sleeping
   transport_.wait(links, std::min(kSlice, deadline_.remaining()));
   transport_.service();
   const auto now = Clock::now();

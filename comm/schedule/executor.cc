@@ -17,6 +17,7 @@ void Executor::run(const Plan& plan, const Operation& operation) {
   plan_ = &plan;
   operation_ = &operation;
   element_bytes_ = size_of(operation.fingerprint.dtype);
+  history_[operation.fingerprint.seq % history_.size()] = operation.fingerprint;
   completed_ = 0;
   const std::size_t count = plan.steps.size();
   waits_for_.resize(count);
@@ -183,15 +184,22 @@ void Executor::compare(const FrameHeader& header, const PlanStep& planned) const
   const std::string peer = monitor_.describe(planned.step.peer);
   if (header.kind != FrameKind::Collective || theirs.group != ours.group)
     throw Error(ErrorCode::Protocol, "received a frame from " + peer + " that belongs to no collective of this group");
-  if (theirs != ours)
-    throw Error(ErrorCode::Mismatch, "rank " + std::to_string(transport_.rank()) + " called " + ours.to_string() +
-                                         ", but " + peer + " called " + theirs.to_string());
+  if (theirs != ours) disagree(theirs, peer);
   if (header.nbytes != nbytes(planned.step.target) || header.id != planned.ordinal)
     throw Error(ErrorCode::Mismatch,
                 "rank " + std::to_string(transport_.rank()) + " expected message " + std::to_string(planned.ordinal) +
                     " of " + std::to_string(nbytes(planned.step.target)) + " bytes from " + peer +
                     ", which sent message " + std::to_string(header.id) + " of " + std::to_string(header.nbytes) +
                     " bytes: do all ranks use the same algorithm (this one: " + plan_->algorithm + ")?");
+}
+
+void Executor::disagree(const Fingerprint& theirs, const std::string& peer) const {
+  const Fingerprint& ours = operation_->fingerprint;
+  const Fingerprint& then = history_[theirs.seq % history_.size()];
+  const bool earlier = theirs.seq < ours.seq && then.seq == theirs.seq && then != theirs;
+  throw Error(ErrorCode::Mismatch, "rank " + std::to_string(transport_.rank()) + " called " +
+                                       (earlier ? then : ours).to_string() + ", but " + peer + " called " +
+                                       theirs.to_string());
 }
 
 void Executor::block(Waiter& waiter) {

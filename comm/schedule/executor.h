@@ -50,6 +50,7 @@ class Executor {
   bool advance(ActiveReceive& receive);  // true if anything came
   void read_reduce(ActiveReceive& receive, Link& link, std::size_t total);
   void compare(const FrameHeader& header, const PlanStep& step) const;
+  [[noreturn]] void disagree(const Fingerprint& theirs, const std::string& peer) const;
   void block(Waiter& waiter);
   [[noreturn]] void explain_loss(const Error& error, int peer);
 
@@ -71,6 +72,8 @@ class Executor {
   std::vector<ActiveReceive> active_receives_;
   std::vector<std::byte> scratch_;
   std::vector<std::byte> bounce_;
+
+  std::array<Fingerprint, 64> history_{};  // the latest operations, by seq, to tell what a straggler's frame belongs to
 };
 
 }  // namespace tutti::comm

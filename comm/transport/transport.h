@@ -67,8 +67,8 @@ class Transport {
   virtual Link& outgoing(int peer) = 0;  // point-to-point, frames to `peer` and its answers
   virtual Link& incoming(int peer) = 0;  // point-to-point, frames from `peer` and our answers
 
-  /// Accepts and completes connections that peers have opened. Never blocks.
-  virtual void service() = 0;
+  /// Accepts and completes connections that peers have opened. Never blocks. True if a link has become usable by it.
+  virtual bool service() = 0;
 
   /// Blocks until one of `links` may have something to read or room to write, a peer connects, wake() is called, or
   /// `timeout` passes. May return early.

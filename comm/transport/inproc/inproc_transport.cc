@@ -121,7 +121,7 @@ class InprocTransport final : public Transport {
   Link& collective(int peer) override { return collective_[static_cast<std::size_t>(peer)]; }
   Link& outgoing(int peer) override { return outgoing_[static_cast<std::size_t>(peer)]; }
   Link& incoming(int peer) override { return incoming_[static_cast<std::size_t>(peer)]; }
-  void service() override {}
+  bool service() override { return false; }
 
   void wait(std::span<Link* const> links, std::chrono::milliseconds timeout) override {
     std::unique_lock lock(network_->mutex);

@@ -31,11 +31,17 @@ std::string TcpListener::endpoint() const {
   return to_string(acceptor_.local_endpoint(ignored));
 }
 
-void TcpListener::service() {
+bool TcpListener::service() {
   std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return;
+  if (!lock) return false;
   accept_all();
-  inbound_.remove_if([&](HandshakingSocket& inbound) { return finished(inbound); });
+  bool handed_over = false;
+  inbound_.remove_if([&](HandshakingSocket& inbound) {
+    const Outcome outcome = advance(inbound);
+    handed_over |= outcome == Outcome::HandedOver;
+    return outcome != Outcome::Pending;
+  });
+  return handed_over;
 }
 
 void TcpListener::accept_all() {
@@ -52,18 +58,18 @@ void TcpListener::accept_all() {
   }
 }
 
-bool TcpListener::finished(HandshakingSocket& inbound) {
+TcpListener::Outcome TcpListener::advance(HandshakingSocket& inbound) {
   try {
     if (inbound.advance()) {
       adopt_(inbound.peer(), inbound.take());
-      return true;
+      return Outcome::HandedOver;
     }
-    if (std::chrono::steady_clock::now() - inbound.started() < kHandshakeLimit) return false;
+    if (std::chrono::steady_clock::now() - inbound.started() < kHandshakeLimit) return Outcome::Pending;
     log(LogLevel::Warn, "dropped a connection from " + inbound.remote() + ": no complete handshake within 10 s");
   } catch (const Error& error) {
     log(LogLevel::Warn, "refused a connection from " + inbound.remote() + ": " + error.what());
   }
-  return true;
+  return Outcome::Dropped;
 }
 
 std::vector<int> TcpListener::descriptors() {

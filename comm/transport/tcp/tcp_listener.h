@@ -27,14 +27,16 @@ class TcpListener {
 
   std::string endpoint() const;  // "10.0.0.2:40913"
 
-  void service();
+  /// True if a connection was handed over.
+  bool service();
 
   /// Descriptors to poll for reading: the listener and the unfinished connections.
   std::vector<int> descriptors();
 
  private:
   void accept_all();
-  bool finished(HandshakingSocket& inbound);  // handed over, refused or given up
+  enum class Outcome { Pending, HandedOver, Dropped };
+  Outcome advance(HandshakingSocket& inbound);
 
   asio::ip::tcp::acceptor acceptor_;
   const PeerIdentity self_;

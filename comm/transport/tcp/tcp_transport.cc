@@ -59,6 +59,7 @@ void TcpTransport::adopt(const PeerIdentity& peer, asio::ip::tcp::socket socket)
   }
   auto& links = peer.kind == ConnectionKind::Collective ? collective_ : incoming_;
   links[static_cast<std::size_t>(peer.rank)].adopt(std::move(socket));
+  wake();  // the link may belong to another thread, which sleeps
 }
 
 void TcpTransport::wait(std::span<Link* const> links, std::chrono::milliseconds timeout) {
@@ -77,7 +78,10 @@ void TcpTransport::wait(std::span<Link* const> links, std::chrono::milliseconds 
     [[maybe_unused]] const auto drained = ::read(wake_fd_, &wakes, sizeof wakes);
   }
   for (std::size_t i = 1; i < first_link; ++i)
-    if (polled[i].revents != 0) return service();
+    if (polled[i].revents != 0) {
+      service();
+      return;
+    }
 }
 
 void TcpTransport::wake() {

@@ -47,7 +47,7 @@ class TcpTransport final : public Transport {
   Link& collective(int peer) override { return collective_[static_cast<std::size_t>(peer)]; }
   Link& outgoing(int peer) override { return outgoing_[static_cast<std::size_t>(peer)]; }
   Link& incoming(int peer) override { return incoming_[static_cast<std::size_t>(peer)]; }
-  void service() override { listener_.service(); }
+  bool service() override { return listener_.service(); }
   void wait(std::span<Link* const> links, std::chrono::milliseconds timeout) override;
   void wake() override;
   void close() override;

@@ -1,0 +1,256 @@
+// What happens when ranks do not agree, do not come or leave: the right rank is named, on every rank, in time.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <tutti/comm/process_group.h>
+#include <tutti/tests/support/run_ranks.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <vector>
+
+namespace tutti::comm {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using test::Net;
+using test::run_ranks;
+using test::run_ranks_to_failure;
+using test::RunRanksOptions;
+
+class Failures : public testing::TestWithParam<Net> {
+ protected:
+  RunRanksOptions options(milliseconds timeout = std::chrono::seconds(20)) const {
+    RunRanksOptions options{.net = GetParam()};
+    options.group.timeout = timeout;
+    return options;
+  }
+};
+
+bool contains(const std::optional<Error>& outcome, const std::string& text) {
+  return outcome && std::string(outcome->what()).find(text) != std::string::npos;
+}
+
+/// The cause is what follows "first cause: " where a rank repeats another's.
+std::string cause_of(const Error& error) {
+  const std::string text = error.what();
+  const auto at = text.find("first cause: ");
+  return at == std::string::npos ? text : text.substr(at + 13);
+}
+
+void expect_same_cause(const std::vector<std::optional<Error>>& outcomes) {
+  for (const auto& outcome : outcomes) {
+    ASSERT_TRUE(outcome.has_value());
+    EXPECT_EQ(cause_of(*outcome), cause_of(*outcomes[0]));
+  }
+}
+
+struct Disagreement {
+  const char* what;
+  test::RankBody body;
+  const char* ours;  // both must stand in every rank's text
+  const char* theirs;
+};
+
+std::vector<Disagreement> disagreements() {
+  const auto fresh = [] { return std::vector<float>(5000, 1.0f); };
+  return {
+      {"operation",
+       [=](ProcessGroup& g) {
+         auto v = fresh();
+         if (g.rank() == 0) g.all_reduce(std::span<float>(v));
+         if (g.rank() != 0) g.broadcast(std::span<float>(v), 1);
+         g.barrier();
+       },
+       "all_reduce seq 1 (sum float32 x 5000)", "broadcast seq 1 (float32 x 5000, root 1)"},
+      {"count",
+       [=](ProcessGroup& g) {
+         auto v = fresh();
+         if (g.rank() == 0) v.pop_back();
+         g.all_reduce(std::span<float>(v));
+       },
+       "sum float32 x 4999", "sum float32 x 5000"},
+      {"dtype",
+       [=](ProcessGroup& g) {
+         std::vector<std::int32_t> integers(5000);
+         auto v = fresh();
+         if (g.rank() == 0) g.all_reduce(std::span<std::int32_t>(integers));
+         if (g.rank() != 0) g.all_reduce(std::span<float>(v));
+       },
+       "sum int32 x 5000", "sum float32 x 5000"},
+      {"reduce op",
+       [=](ProcessGroup& g) {
+         auto v = fresh();
+         g.all_reduce(std::span<float>(v), g.rank() == 0 ? ReduceOp::Max : ReduceOp::Sum);
+       },
+       "max float32 x 5000", "sum float32 x 5000"},
+      {"root, both receive",
+       [=](ProcessGroup& g) {
+         auto v = fresh();
+         g.broadcast(std::span<float>(v), 1 - g.rank());
+         g.barrier();
+       },
+       "root 1", "root 0"},
+      {"root, both send",
+       [=](ProcessGroup& g) {
+         auto v = fresh();
+         g.broadcast(std::span<float>(v), g.rank());
+         g.barrier();
+       },
+       "broadcast seq 1 (float32 x 5000, root 0)", "broadcast seq 1 (float32 x 5000, root 1)"},
+      {"one rank has left",
+       [=](ProcessGroup& g) {
+         auto v = fresh();
+         if (g.rank() == 0) g.all_reduce(std::span<float>(v));
+       },
+       "all_reduce seq 1", "shutdown seq 1"},
+      {"order",
+       [=](ProcessGroup& g) {
+         auto v = fresh();
+         if (g.rank() == 0) g.barrier();
+         g.all_reduce(std::span<float>(v));
+         if (g.rank() != 0) g.barrier();
+       },
+       "barrier seq 1", "all_reduce seq 1"},
+  };
+}
+
+TEST_P(Failures, EveryDisagreementIsNamedWithBothSidesValues) {
+  for (const Disagreement& disagreement : disagreements()) {
+    SCOPED_TRACE(disagreement.what);
+    const auto start = steady_clock::now();
+    const auto outcomes = run_ranks_to_failure(2, disagreement.body, options());
+    EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(3));
+    int failed = 0;
+    for (const auto& outcome : outcomes) {
+      if (!outcome) continue;  // a rank that had only to leave may have left before the failure
+      ++failed;
+      EXPECT_TRUE(contains(outcome, disagreement.ours)) << outcome->what();
+      EXPECT_TRUE(contains(outcome, disagreement.theirs)) << outcome->what();
+    }
+    EXPECT_GE(failed, 1);
+    EXPECT_TRUE(outcomes[0].has_value());
+  }
+}
+
+TEST_P(Failures, ARankThatDoesNotComeIsNamedAtTheDeadline) {
+  // Rank 2 never joins the collective; it looks dead to the others, though its thread waits for their failure.
+  const auto start = steady_clock::now();
+  const auto outcomes = run_ranks_to_failure(
+      4,
+      [](ProcessGroup& group) {
+        std::vector<float> data(100'000);
+        if (group.rank() == 2) {
+          group.store()->get("world/failure", Deadline::after(std::chrono::seconds(15)));
+          group.barrier();
+        } else {
+          group.all_reduce(std::span<float>(data));
+        }
+      },
+      options(milliseconds(1500)));
+  const auto took = steady_clock::now() - start;
+  EXPECT_GE(took, milliseconds(1400));
+  EXPECT_LT(took, milliseconds(4500));
+  expect_same_cause(outcomes);
+  EXPECT_TRUE(contains(outcomes[0], "timed out after")) << outcomes[0]->what();
+  const std::string cause = cause_of(*outcomes[0]);
+  EXPECT_NE(cause.find("has not arrived"), std::string::npos) << cause;
+  EXPECT_NE(cause.substr(0, cause.find(" has not arrived")).rfind("rank 2"), std::string::npos) << cause;
+}
+
+TEST_P(Failures, AnAbortReachesRanksThatWaitAndRanksThatCompute) {
+  const auto outcomes = run_ranks_to_failure(
+      3,
+      [](ProcessGroup& group) {
+        std::vector<float> data(10);
+        group.barrier();
+        if (group.rank() == 1) group.abort("disk full on this rank");
+        for (;;) group.all_reduce(std::span<float>(data));
+      },
+      options());
+  expect_same_cause(outcomes);
+  EXPECT_TRUE(contains(outcomes[0], "rank 1/3: abort: disk full on this rank")) << outcomes[0]->what();
+}
+
+TEST_P(Failures, AnExceptionOnOneRankTellsTheOthersThatItsProgramFailed) {
+  const auto outcomes = run_ranks_to_failure(
+      3,
+      [](ProcessGroup& group) {
+        std::vector<float> data(10);
+        group.barrier();
+        if (group.rank() == 1) throw std::runtime_error("bad sample");
+        for (;;) group.all_reduce(std::span<float>(data));
+      },
+      options());
+  EXPECT_TRUE(contains(outcomes[1], "bad sample"));
+  for (const int other : {0, 2})
+    EXPECT_TRUE(contains(outcomes[static_cast<std::size_t>(other)], "rank 1/3: abort: its program failed"));
+}
+
+TEST_P(Failures, AllWorksOfAPoisonedGroupCarryTheFirstCause) {
+  const auto outcomes = run_ranks_to_failure(
+      2,
+      [](ProcessGroup& group) {
+        std::vector<float> data(10);
+        std::vector<float> other(10);
+        std::vector<Work> works;
+        for (int i = 0; i < 3; ++i) works.push_back(group.irecv(buffer(std::span(other)), 1 - group.rank(), i));
+        for (int i = 0; i < 3; ++i) works.push_back(group.all_reduce_async(buffer(std::span(data))));
+        if (group.rank() == 0) group.abort("enough");
+        for (Work& work : works) {
+          try {
+            work.wait();
+            ADD_FAILURE() << "a work of a failed group succeeded";
+          } catch (const Error& error) {
+            EXPECT_NE(std::string(error.what()).find("rank 0/2: abort: enough"), std::string::npos) << error.what();
+          }
+        }
+        EXPECT_THROW(group.barrier(), Error);
+        EXPECT_THROW(group.send(std::span<float>(data), 1 - group.rank()), Error);
+      },
+      options());
+  EXPECT_FALSE(outcomes[0]) << outcomes[0]->what();
+  EXPECT_FALSE(outcomes[1]) << outcomes[1]->what();
+}
+
+TEST_P(Failures, AReceiveThatNobodyAnswersTimesOutNamingTheSender) {
+  const auto outcomes = run_ranks_to_failure(
+      2,
+      [](ProcessGroup& group) {
+        std::vector<float> data(1);
+        if (group.rank() == 0) {
+          group.recv(std::span<float>(data), 1, 77);
+        } else {
+          group.store()->get("world/failure", Deadline::after(std::chrono::seconds(15)));
+          group.barrier();
+        }
+      },
+      options(milliseconds(600)));
+  EXPECT_TRUE(contains(outcomes[0], "recv (float32 x 1, tag 77): timed out after")) << outcomes[0]->what();
+  EXPECT_TRUE(contains(outcomes[0], "rank 1")) << outcomes[0]->what();
+}
+
+std::string net_name(const testing::TestParamInfo<Net>& info) { return info.param == Net::Tcp ? "Tcp" : "Inproc"; }
+
+INSTANTIATE_TEST_SUITE_P(Nets, Failures, testing::Values(Net::Inproc, Net::Tcp), net_name);
+
+TEST(ForkedChild, GetsAClearErrorAndLeavesTheGroupAlone) {
+  run_ranks(1, [](ProcessGroup& group) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      try {
+        group.barrier();
+      } catch (const Error& error) {
+        ::_exit(std::string(error.what()).find("was forked from process") != std::string::npos ? 7 : 8);
+      }
+      ::_exit(9);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(WEXITSTATUS(status), 7);
+    group.barrier();
+  });
+}
+
+}  // namespace
+}  // namespace tutti::comm

@@ -1,0 +1,245 @@
+// send, recv, isend, irecv: tags, any source, both orders, large messages, beside collectives.
+#include <gtest/gtest.h>
+#include <tutti/comm/point_to_point.h>
+#include <tutti/comm/process_group.h>
+#include <tutti/tests/support/run_ranks.h>
+
+#include <atomic>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+namespace tutti::comm {
+namespace {
+
+using test::Net;
+using test::run_ranks;
+using test::run_ranks_to_failure;
+
+constexpr std::size_t kLarge = 3 << 20;  // elements; far above the eager limit and the sockets' buffers
+
+class PointToPointTest : public testing::TestWithParam<Net> {
+ protected:
+  test::RunRanksOptions options() const { return {.net = GetParam()}; }
+};
+
+std::vector<float> ramp(std::size_t count, float first) {
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
+
+TEST_P(PointToPointTest, PingPongOfAllSizes) {
+  run_ranks(
+      2,
+      [](ProcessGroup& group) {
+        for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{100}, kEagerBytes / 4,
+                                        kEagerBytes / 4 + 1, std::size_t{200'000}}) {
+          const auto expected = ramp(count, 3);
+          std::vector<float> data(count);
+          if (group.rank() == 0) {
+            data = expected;
+            group.send(std::span<float>(data), 1, 7);
+            std::fill(data.begin(), data.end(), 0.0f);
+            EXPECT_EQ(group.recv(std::span<float>(data), 1, 8), 1);
+          } else {
+            EXPECT_EQ(group.recv(std::span<float>(data), 0, 7), 0);
+            group.send(std::span<float>(data), 0, 8);
+          }
+          ASSERT_EQ(data, expected) << count;
+        }
+      },
+      options());
+}
+
+TEST_P(PointToPointTest, BothSendFirstWithLargeMessages) {
+  run_ranks(
+      2,
+      [](ProcessGroup& group) {
+        const auto mine = ramp(kLarge, static_cast<float>(group.rank()));
+        std::vector<float> theirs(kLarge);
+        Work sent = group.isend(const_buffer(std::span(mine)), 1 - group.rank());
+        group.recv(std::span<float>(theirs), 1 - group.rank());
+        sent.wait();
+        EXPECT_EQ(theirs, ramp(kLarge, static_cast<float>(1 - group.rank())));
+      },
+      options());
+}
+
+TEST_P(PointToPointTest, TagsMayBeReceivedInAnyOrder) {
+  run_ranks(
+      2,
+      [](ProcessGroup& group) {
+        std::vector<float> large = ramp(kLarge, 1);
+        std::vector<float> small{42};
+        if (group.rank() == 0) {
+          Work first = group.isend(buffer(std::span(large)), 1, 1);
+          group.send(std::span<float>(small), 1, 2);
+          first.wait();
+        } else {
+          std::vector<float> received(1);
+          group.recv(std::span<float>(received), 0, 2);  // overtakes the large one
+          EXPECT_EQ(received, small);
+          std::vector<float> rest(kLarge);
+          group.recv(std::span<float>(rest), 0, 1);
+          EXPECT_EQ(rest, large);
+        }
+      },
+      options());
+}
+
+TEST_P(PointToPointTest, EqualTagsArriveInOrder) {
+  run_ranks(
+      2,
+      [](ProcessGroup& group) {
+        for (int i = 0; i < 200; ++i) {
+          // Eager and announced messages alternate.
+          std::vector<std::int32_t> data(i % 3 == 0 ? 40'000 : 10, i);
+          if (group.rank() == 0) {
+            group.send(std::span<std::int32_t>(data), 1);
+          } else {
+            std::vector<std::int32_t> received(data.size());
+            group.recv(std::span<std::int32_t>(received), 0);
+            ASSERT_EQ(received, data) << i;
+          }
+        }
+      },
+      options());
+}
+
+TEST_P(PointToPointTest, AnySourceTellsWhoSent) {
+  run_ranks(
+      4,
+      [](ProcessGroup& group) {
+        if (group.rank() != 0) {
+          std::vector<std::int64_t> data{group.rank() * 100};
+          group.send(std::span<std::int64_t>(data), 0, 5);
+          return;
+        }
+        std::vector<bool> seen(4);
+        for (int i = 1; i < 4; ++i) {
+          std::vector<std::int64_t> data(1);
+          const int source = group.recv(std::span<std::int64_t>(data), kAnySource, 5);
+          EXPECT_EQ(data[0], source * 100);
+          EXPECT_FALSE(seen[static_cast<std::size_t>(source)]);
+          seen[static_cast<std::size_t>(source)] = true;
+        }
+      },
+      options());
+}
+
+TEST_P(PointToPointTest, NonBlockingOnesCompleteWithoutAnybodyWaiting) {
+  run_ranks(
+      2,
+      [](ProcessGroup& group) {
+        auto mine = ramp(kLarge, 5);
+        std::vector<float> theirs(kLarge);
+        Work received = group.irecv(buffer(std::span(theirs)), 1 - group.rank(), 3);
+        Work sent = group.isend(buffer(std::span(mine)), 1 - group.rank(), 3);
+        while (!received.is_completed() || !sent.is_completed()) std::this_thread::yield();
+        EXPECT_EQ(received.source_rank(), 1 - group.rank());
+        EXPECT_EQ(received.exception(), nullptr);
+        EXPECT_EQ(theirs, mine);
+      },
+      options());
+}
+
+TEST_P(PointToPointTest, WaitForComesBackWhileTheMessageIsStillMissing) {
+  run_ranks(
+      2,
+      [](ProcessGroup& group) {
+        std::vector<float> data{1};
+        if (group.rank() == 0) {
+          Work received = group.irecv(buffer(std::span(data)), 1);
+          EXPECT_FALSE(received.wait_for(std::chrono::milliseconds(1)));
+          group.barrier();  // only now does rank 1 send
+          received.wait();
+          EXPECT_TRUE(received.wait_for(std::chrono::milliseconds(0)));
+          EXPECT_EQ(data[0], 9);
+        } else {
+          group.barrier();
+          data[0] = 9;
+          group.send(std::span<float>(data), 0);
+        }
+      },
+      options());
+}
+
+TEST_P(PointToPointTest, MixesFreelyWithCollectives) {
+  run_ranks(
+      3,
+      [](ProcessGroup& group) {
+        const int right = (group.rank() + 1) % 3;
+        const int left = (group.rank() + 2) % 3;
+        std::vector<float> sum(50'000, 1);
+        std::vector<float> out = ramp(kLarge, static_cast<float>(group.rank()));
+        std::vector<float> in(kLarge);
+        Work received = group.irecv(buffer(std::span(in)), left);
+        Work reduced = group.all_reduce_async(buffer(std::span(sum)));
+        Work sent = group.isend(buffer(std::span(out)), right);
+        group.barrier();
+        reduced.wait();
+        received.wait();
+        sent.wait();
+        EXPECT_EQ(sum.back(), 3.0f);
+        EXPECT_EQ(in[1], static_cast<float>(left) + 1);
+      },
+      options());
+}
+
+TEST_P(PointToPointTest, MessagesToOneself) {
+  run_ranks(
+      1,
+      [](ProcessGroup& group) {
+        std::vector<float> data{1, 2, 3};
+        std::vector<float> first(3);
+        std::vector<float> second(3);
+        Work early = group.irecv(buffer(std::span(first)), 0, 1);
+        group.send(std::span<float>(data), 0, 1);
+        group.send(std::span<float>(data), 0, 2);
+        group.recv(std::span<float>(second), kAnySource, 2);
+        early.wait();
+        EXPECT_EQ(first, data);
+        EXPECT_EQ(second, data);
+      },
+      options());
+}
+
+TEST_P(PointToPointTest, WrongTypeOrCountNamesBothSides) {
+  for (const bool receive_first : {true, false}) {
+    const auto outcomes = run_ranks_to_failure(
+        2,
+        [&](ProcessGroup& group) {
+          std::vector<float> data(10);
+          std::vector<double> other(11);
+          if (group.rank() == 0) {
+            if (receive_first) group.store()->get("posted", Deadline::after(std::chrono::seconds(10)));
+            group.send(std::span<float>(data), 1, 4);
+            group.store()->set("sent", "", Deadline::after(std::chrono::seconds(10)));
+            group.barrier();
+          } else if (receive_first) {
+            Work work = group.irecv(buffer(std::span(other)), 0, 4);
+            group.store()->set("posted", "", Deadline::after(std::chrono::seconds(10)));
+            work.wait();
+          } else {
+            group.store()->get("sent", Deadline::after(std::chrono::seconds(10)));
+            group.recv(std::span<double>(other), 0, 4);
+          }
+        },
+        options());
+    ASSERT_TRUE(outcomes[0] && outcomes[1]);
+    EXPECT_EQ(outcomes[1]->code(), ErrorCode::Mismatch) << outcomes[1]->what();
+    for (const auto& outcome : outcomes) {
+      const std::string text = outcome->what();
+      EXPECT_NE(text.find("float64 x 11, tag 4"), std::string::npos) << text;
+      EXPECT_NE(text.find("float32 x 10, tag 4"), std::string::npos) << text;
+    }
+  }
+}
+
+std::string net_name(const testing::TestParamInfo<Net>& info) { return info.param == Net::Tcp ? "Tcp" : "Inproc"; }
+
+INSTANTIATE_TEST_SUITE_P(Nets, PointToPointTest, testing::Values(Net::Inproc, Net::Tcp), net_name);
+
+}  // namespace
+}  // namespace tutti::comm
