@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <cstdlib>
-#include <limits>
 #include <new>
 #include <thread>
 
@@ -17,6 +16,10 @@ constexpr std::size_t kSmallest = 64;
 constexpr int kSmallestLog2 = 6;
 constexpr std::size_t kLargest = std::size_t{1} << 45;
 
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + CachingAllocator::kAlignment - 1) / CachingAllocator::kAlignment * CachingAllocator::kAlignment;
+}
+
 struct ClassOf {
   int index;
   std::size_t block_bytes;
@@ -29,11 +32,16 @@ ClassOf class_of(std::size_t bytes) {
   const int log2 = static_cast<int>(std::bit_width(last)) - 1;
   const std::size_t step = std::size_t{1} << (log2 - 2);
   const std::size_t quarter = (last >> (log2 - 2)) & 3;
-  return {1 + (log2 - kSmallestLog2) * 4 + static_cast<int>(quarter), (std::size_t{1} << log2) + (quarter + 1) * step};
+  return {1 + (log2 - kSmallestLog2) * 4 + static_cast<int>(quarter),
+          aligned((std::size_t{1} << log2) + (quarter + 1) * step)};
 }
 
-std::size_t aligned_size(std::size_t bytes) {
-  return (bytes + CachingAllocator::kAlignment - 1) / CachingAllocator::kAlignment * CachingAllocator::kAlignment;
+// The block size of a class; inverse of class_of.
+std::size_t bytes_of(int index) {
+  if (index == 0) return kSmallest;
+  const int log2 = kSmallestLog2 + (index - 1) / 4;
+  const auto quarter = static_cast<std::size_t>((index - 1) % 4);
+  return aligned((std::size_t{1} << log2) + (quarter + 1) * (std::size_t{1} << (log2 - 2)));
 }
 
 class SpinGuard {
@@ -67,66 +75,87 @@ void permit([[maybe_unused]] void* block, [[maybe_unused]] std::size_t bytes) {
 
 CachingAllocator::~CachingAllocator() { trim(); }
 
-std::size_t CachingAllocator::block_size(std::size_t bytes) { return aligned_size(class_of(bytes).block_bytes); }
+std::size_t CachingAllocator::block_size(std::size_t bytes) { return class_of(bytes).block_bytes; }
 
 void* CachingAllocator::take(SizeClass& size_class) {
-  const SpinGuard guard(size_class.lock);
   FreeBlock* block = size_class.head;
   if (block == nullptr) return nullptr;
   permit(block, sizeof(FreeBlock));
   size_class.head = block->next;
+  --size_class.cached_blocks;
   return block;
 }
 
 void* CachingAllocator::allocate(std::size_t bytes) {
   if (bytes > kLargest) throw std::bad_alloc();
-  const auto [index, block_bytes] = class_of(bytes);
-  const std::size_t size = aligned_size(block_bytes);
-  void* block = take(classes_[static_cast<std::size_t>(index)]);
-  if (block != nullptr) {
-    cached_bytes_.fetch_sub(size, std::memory_order_relaxed);
-    permit(block, size);
-  } else {
-    block = std::aligned_alloc(kAlignment, size);
-    if (block == nullptr) {
-      trim();
-      block = std::aligned_alloc(kAlignment, size);
-    }
-    if (block == nullptr) throw std::bad_alloc();
-    system_allocations_.fetch_add(1, std::memory_order_relaxed);
+  const auto [index, size] = class_of(bytes);
+  SizeClass& size_class = classes_[static_cast<std::size_t>(index)];
+  void* block = nullptr;
+  {
+    const SpinGuard guard(size_class.lock);
+    block = take(size_class);
+    ++size_class.live_blocks;
   }
-  live_bytes_.fetch_add(size, std::memory_order_relaxed);
+  if (block != nullptr) {
+    permit(block, size);
+    return block;
+  }
+  block = std::aligned_alloc(kAlignment, size);
+  if (block == nullptr) {
+    trim();
+    block = std::aligned_alloc(kAlignment, size);
+  }
+  if (block == nullptr) {
+    const SpinGuard guard(size_class.lock);
+    --size_class.live_blocks;
+    throw std::bad_alloc();
+  }
+  system_allocations_.fetch_add(1, std::memory_order_relaxed);
   return block;
 }
 
 void CachingAllocator::deallocate(void* block, std::size_t bytes) noexcept {
   if (block == nullptr) return;
-  const auto [index, block_bytes] = class_of(bytes);
-  const std::size_t size = aligned_size(block_bytes);
-  live_bytes_.fetch_sub(size, std::memory_order_relaxed);
-  cached_bytes_.fetch_add(size, std::memory_order_relaxed);
+  const auto [index, size] = class_of(bytes);
   auto* free_block = new (block) FreeBlock{nullptr};
   SizeClass& size_class = classes_[static_cast<std::size_t>(index)];
   const SpinGuard guard(size_class.lock);
   free_block->next = size_class.head;
   size_class.head = free_block;
+  --size_class.live_blocks;
+  ++size_class.cached_blocks;
   forbid(block, size);
 }
 
 void CachingAllocator::trim() noexcept {
   for (int index = 0; index < kClasses; ++index) {
     SizeClass& size_class = classes_[static_cast<std::size_t>(index)];
-    // Inverse of class_of: index 0 holds the smallest blocks.
-    const int doubling = kSmallestLog2 + (index - 1) / 4;
-    const std::size_t quarter = static_cast<std::size_t>((index - 1) % 4 + 1);
-    const std::size_t bytes =
-        index == 0 ? kSmallest : (std::size_t{1} << doubling) + quarter * (std::size_t{1} << (doubling - 2));
+    const SpinGuard guard(size_class.lock);
     while (void* block = take(size_class)) {
-      permit(block, aligned_size(bytes));
+      permit(block, bytes_of(index));
       std::free(block);
-      cached_bytes_.fetch_sub(aligned_size(bytes), std::memory_order_relaxed);
     }
   }
+}
+
+std::size_t CachingAllocator::live_bytes() const {
+  std::size_t total = 0;
+  for (int index = 0; index < kClasses; ++index) {
+    const SizeClass& size_class = classes_[static_cast<std::size_t>(index)];
+    const SpinGuard guard(size_class.lock);
+    total += size_class.live_blocks * bytes_of(index);
+  }
+  return total;
+}
+
+std::size_t CachingAllocator::cached_bytes() const {
+  std::size_t total = 0;
+  for (int index = 0; index < kClasses; ++index) {
+    const SizeClass& size_class = classes_[static_cast<std::size_t>(index)];
+    const SpinGuard guard(size_class.lock);
+    total += size_class.cached_blocks * bytes_of(index);
+  }
+  return total;
 }
 
 CachingAllocator& cpu_allocator() {

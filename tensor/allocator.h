@@ -29,9 +29,9 @@ class CachingAllocator {
   void trim() noexcept;
 
   /// Bytes in blocks handed out and not yet returned, counted by size class.
-  std::size_t live_bytes() const { return live_bytes_.load(std::memory_order_relaxed); }
+  std::size_t live_bytes() const;
   /// Bytes waiting in free lists.
-  std::size_t cached_bytes() const { return cached_bytes_.load(std::memory_order_relaxed); }
+  std::size_t cached_bytes() const;
   /// How many blocks were asked of the system since construction; constant while the cache serves everything.
   std::size_t system_allocations() const { return system_allocations_.load(std::memory_order_relaxed); }
 
@@ -43,16 +43,16 @@ class CachingAllocator {
     FreeBlock* next;
   };
   struct alignas(kAlignment) SizeClass {
-    std::atomic_flag lock;
+    mutable std::atomic_flag lock;
     FreeBlock* head = nullptr;
+    std::size_t live_blocks = 0;
+    std::size_t cached_blocks = 0;
   };
   static constexpr int kClasses = 160;
 
-  void* take(SizeClass& size_class);
+  static void* take(SizeClass& size_class);
 
   std::array<SizeClass, kClasses> classes_;
-  std::atomic<std::size_t> live_bytes_{0};
-  std::atomic<std::size_t> cached_bytes_{0};
   std::atomic<std::size_t> system_allocations_{0};
 };
 

@@ -24,14 +24,12 @@ Shape::Shape(std::span<const std::int64_t> extents) {
   }
   std::int64_t product = 1;
   bool overflow = false;
-  bool any_zero = false;
   for (const std::int64_t extent : extents) {
     if (extent < -1)
       throw std::invalid_argument("shape " + list(extents) + " has the negative extent " + std::to_string(extent));
-    if (extent == 0) any_zero = true;
     if (extent > 0) overflow |= __builtin_mul_overflow(product, extent, &product);
   }
-  if (overflow && !any_zero) throw std::invalid_argument("shape " + list(extents) + " has more than 2^63 elements");
+  if (overflow) throw std::invalid_argument("shape " + list(extents) + " has more than 2^63 elements");
   rank_ = static_cast<int>(extents.size());
   std::copy(extents.begin(), extents.end(), extents_.begin());
 }

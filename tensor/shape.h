@@ -15,7 +15,8 @@ class Shape {
  public:
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> extents) : Shape(std::span(extents.begin(), extents.size())) {}
-  /// Throws std::invalid_argument for an extent below -1 or more than kMaxRank of them. -1 means "the rest" and is
+  /// Throws std::invalid_argument for an extent below -1, more than kMaxRank of them, or extents (other than 0)
+  /// whose product exceeds 2^63. -1 means "the rest" and is
   /// understood by Tensor::reshape only.
   explicit Shape(std::span<const std::int64_t> extents);
 

@@ -5,14 +5,14 @@
 // loads of b and one broadcast of a(i, p) per row. The panel of b under a column of tiles is packed first, so that its
 // rows are neighbours: a stride that is a power of two would put them all into the same few cache sets. Packing turns b
 // around when b lies along p.
+#include <tutti/tensor/allocator.h>
+#include <tutti/tensor/cpu/gemm.h>
+#include <tutti/tensor/cpu/simd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <utility>
-
-#include <tutti/tensor/allocator.h>
-#include <tutti/tensor/cpu/gemm.h>
-#include <tutti/tensor/cpu/simd.h>
 
 namespace tutti::tensor::cpu {
 namespace {
@@ -77,7 +77,7 @@ class Panel {
   T* memory_;
 };
 
-// product.b is the packed panel, product.n its columns without the filling.
+// product.b is a panel, packed or in place; product.n its columns without the filling.
 template <typename T, int kRows, int kVectors>
 void tile(const Product<T>& product) {
   using S = Simd<T>;
@@ -93,7 +93,7 @@ void tile(const Product<T>& product) {
       for (int v = 0; v < kVectors; ++v) sums[i][v] += factor * line[v];
     }
     a += product.a_col;
-    b += kVectors * S::kLanes;
+    b += product.b_row;
   }
   const std::int64_t last = product.n - (kVectors - 1) * S::kLanes;
   for (int i = 0; i < kRows; ++i) {
@@ -117,7 +117,15 @@ constexpr std::array<Tile<T>, sizeof...(kIndex)> make_tiles(std::index_sequence<
   return {tile<T, static_cast<int>(kIndex) / kMostVectors + 1, static_cast<int>(kIndex) % kMostVectors + 1>...};
 }
 
-// All rows of a against one packed panel.
+// Few rows, whole vectors and a stride that spreads over the cache sets: packing would cost more than it saves.
+template <typename T>
+bool usable_in_place(const Product<T>& part, std::int64_t vectors) {
+  constexpr std::int64_t kFewRows = 96;  // each on its own page, and the first-level TLB holds 96
+  return part.b_col == 1 && part.k <= kFewRows && part.n == vectors * Simd<T>::kLanes &&
+         part.b_row * static_cast<std::int64_t>(sizeof(T)) % 512 != 0;
+}
+
+// All rows of a against one panel.
 template <typename T>
 void column_of_tiles(Product<T> part, std::int64_t vectors) {
   static constexpr auto kTiles =
@@ -146,7 +154,10 @@ void gemm_panels(const Product<T>& product) {
       part.k = std::min(kPiece, product.k - p);
       part.a = product.a + p * product.a_col;
       part.b = product.b + p * product.b_row + j * product.b_col;
-      part.b = panel.pack(part, vectors);
+      if (!usable_in_place(part, vectors)) {
+        part.b = panel.pack(part, vectors);
+        part.b_row = vectors * kLanes;
+      }
       part.c = product.c + j;
       part.accumulate = product.accumulate || p > 0;
       column_of_tiles(part, vectors);
