@@ -25,6 +25,7 @@ using trainer::UsageError;
 struct TrainArguments {
   trainer::TrainOptions train;
   std::optional<std::string> data;
+  std::int64_t seed = 0;  // signed, so that -1 is refused and not taken for 2^64 - 1
   std::optional<std::int64_t> nproc;
   std::optional<std::int64_t> bucket_cap;
   std::optional<double> timeout_seconds;
@@ -42,7 +43,7 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--lr", train.learning_rate, "learning rate [adam 0.001, sgd 0.01]");
   app.add_option("--momentum", train.momentum, "for sgd")->capture_default_str();
   app.add_option("--weight-decay", train.weight_decay, "L2 penalty, as PyTorch's")->capture_default_str();
-  app.add_option("--seed", train.seed, "of the first weights and of the sample order")->capture_default_str();
+  app.add_option("--seed", arguments.seed, "of the first weights and of the sample order")->capture_default_str();
   app.add_option("--nproc", arguments.nproc, "ranks to start on this host, when no launcher has done so");
   app.add_option("--device", train.device, "cpu")->capture_default_str();
   app.add_option("--threads", train.threads, "compute threads a rank [CPUs / ranks of this host]");
@@ -70,6 +71,8 @@ trainer::TrainOptions interpreted(const TrainArguments& arguments) {
     if (arguments.data->empty()) throw UsageError("--data is empty; name a folder, or leave it out");
     options.data = *arguments.data;
   }
+  if (arguments.seed < 0) throw UsageError("--seed " + std::to_string(arguments.seed) + ": must be at least 0");
+  options.seed = static_cast<std::uint64_t>(arguments.seed);
   if (arguments.nproc) {
     if (*arguments.nproc < 1 || *arguments.nproc > 4096) {
       throw UsageError("--nproc " + std::to_string(*arguments.nproc) + ": must be between 1 and 4096");

@@ -1,0 +1,256 @@
+#include <gtest/gtest.h>
+#include <tutti/nn/linear.h>
+#include <tutti/nn/models/models.h>
+#include <tutti/nn/optim/optimizer.h>
+#include <tutti/nn/sequential.h>
+#include <tutti/tensor/autograd/functions.h>
+#include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/trainer/data_parallel/data_parallel.h>
+#include <tutti/trainer/data_parallel/model_check.h>
+
+#include <cmath>
+#include <cstring>
+#include <mutex>
+
+namespace tutti::trainer {
+namespace {
+
+using tensor::Shape;
+using tensor::Tensor;
+using tensor::Variable;
+using test::run_ranks;
+using test::run_ranks_to_failure;
+
+using Parameters = std::vector<std::vector<float>>;
+
+Parameters values_of(const nn::Module& model) {
+  Parameters values;
+  for (const auto& [name, parameter] : model.named_parameters()) {
+    const Tensor& data = parameter.data();
+    values.emplace_back(data.data<float>(), data.data<float>() + data.numel());
+  }
+  return values;
+}
+
+bool same_bits(const Parameters& a, const Parameters& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].size() != b[i].size() || std::memcmp(a[i].data(), b[i].data(), a[i].size() * sizeof(float)) != 0)
+      return false;
+  }
+  return a.size() == b.size();
+}
+
+float largest_difference(const Parameters& a, const Parameters& b) {
+  float largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    for (std::size_t j = 0; j < a[i].size(); ++j) largest = std::max(largest, std::abs(a[i][j] - b[i][j]));
+  }
+  return largest;
+}
+
+struct Samples {
+  Tensor x;
+  Tensor y;
+};
+
+/// Rows [begin, end) of an endless made-up data set; row i does not depend on the range.
+Samples samples(std::int64_t begin, std::int64_t end) {
+  Samples result{Tensor::empty(Shape{end - begin, 784}), Tensor::empty(Shape{end - begin}, tensor::DType::Int64)};
+  for (std::int64_t row = begin; row < end; ++row) {
+    for (std::int64_t i = 0; i < 784; ++i) {
+      result.x.data<float>()[(row - begin) * 784 + i] = static_cast<float>((row * 31 + i * 7) % 23) / 23.0F;
+    }
+    result.y.data<std::int64_t>()[row - begin] = row * 3 % 10;
+  }
+  return result;
+}
+
+constexpr int kSteps = 5;
+
+/// Trains on every rank; rank r takes the rows [bounds[r], bounds[r + 1]) of each step's batch. Returns rank 0's
+/// parameters, after having checked that all ranks hold the same bits.
+Parameters train(const std::vector<std::int64_t>& bounds, const BucketLimits& limits = {},
+                 test::Net net = test::Net::Inproc) {
+  const int ranks = static_cast<int>(bounds.size()) - 1;
+  std::vector<Parameters> results(static_cast<std::size_t>(ranks));
+  run_ranks(ranks,
+            [&](comm::ProcessGroup& group) {
+              const auto rank = static_cast<std::size_t>(group.rank());
+              const auto model = nn::make_model("mlp", 3 + rank);  // other weights on each rank: rank 0's must win
+              DataParallel parallel(model, group, limits);
+              std::vector<Variable> parameters;
+              for (const auto& [name, parameter] : model->named_parameters()) parameters.push_back(parameter);
+              const auto optimizer = nn::make_sgd(parameters, {.learning_rate = 0.1, .momentum = 0.9});
+              for (std::int64_t step = 0; step < kSteps; ++step) {
+                const Samples part =
+                    samples(step * bounds.back() + bounds[rank], step * bounds.back() + bounds[rank + 1]);
+                optimizer->zero_grad();
+                const Variable loss = cross_entropy(parallel.forward(Variable(part.x)), part.y);
+                parallel.backward(loss, static_cast<double>(part.x.shape()[0]) / static_cast<double>(bounds.back()));
+                parallel.finish();
+                optimizer->step();
+              }
+              results[rank] = values_of(*model);
+              EXPECT_EQ(agreed_parameter_sha256(group, *model).size(), 64u);
+            },
+            {.net = net});
+  for (const Parameters& result : results) EXPECT_TRUE(same_bits(result, results[0]));
+  return results[0];
+}
+
+TEST(DataParallel, AnyNumberOfRanksEqualsOneRankOnTheJoinedBatch) {
+  const Parameters one = train({0, 24});
+  EXPECT_LT(largest_difference(train({0, 12, 24}), one), 1e-5F);
+  EXPECT_LT(largest_difference(train({0, 8, 16, 24}), one), 1e-5F);
+  EXPECT_LT(largest_difference(train({0, 6, 12, 18, 24}), one), 1e-5F);
+  EXPECT_LT(largest_difference(train({0, 12, 24}, {}, test::Net::Tcp), one), 1e-5F);
+}
+
+TEST(DataParallel, UnevenShareOfTheBatchIsWeightedByItsSamples) {
+  EXPECT_LT(largest_difference(train({0, 5, 24}), train({0, 24})), 1e-5F);
+  EXPECT_LT(largest_difference(train({0, 1, 2, 24}), train({0, 24})), 1e-5F);
+}
+
+TEST(DataParallel, SeveralBucketsGiveTheResultOfOne) {
+  const BucketLimits small{.first_bucket_bytes = 64, .bucket_cap_bytes = 4096};
+  const BucketLimits huge{.first_bucket_bytes = 1 << 24, .bucket_cap_bytes = 1 << 24};
+  EXPECT_LT(largest_difference(train({0, 12, 24}, small), train({0, 12, 24}, huge)), 1e-6F);
+  EXPECT_LT(largest_difference(train({0, 8, 16, 24}, small, test::Net::Tcp), train({0, 8, 16, 24}, huge)), 1e-6F);
+}
+
+// Averaging the ranks' first weights would shrink their variance; flashlight did that once.
+TEST(DataParallel, EveryRankStartsFromRank0sOwnWeights) {
+  const Parameters original = values_of(*nn::make_model("mlp", 3));
+  std::vector<Parameters> after(3);
+  run_ranks(3, [&](comm::ProcessGroup& group) {
+    const auto rank = static_cast<std::size_t>(group.rank());
+    const auto model = nn::make_model("mlp", 3 + rank);
+    const DataParallel parallel(model, group);
+    after[rank] = values_of(*model);
+  });
+  for (const Parameters& values : after) EXPECT_TRUE(same_bits(values, original));
+}
+
+TEST(DataParallel, OneRankTakesNoBuckets) {
+  run_ranks(1, [&](comm::ProcessGroup& group) {
+    const auto model = nn::make_model("mlp", 0);
+    DataParallel parallel(model, group);
+    EXPECT_TRUE(parallel.buckets().empty());
+    const Samples batch = samples(0, 4);
+    parallel.backward(cross_entropy(parallel.forward(Variable(batch.x)), batch.y), 1.0);
+    parallel.finish();
+    EXPECT_TRUE(model->named_parameters()[0].second.has_grad());
+  });
+}
+
+TEST(DataParallel, GradientsLieInBucketMemory) {
+  run_ranks(2, [&](comm::ProcessGroup& group) {
+    const auto model = nn::make_model("mlp", 0);
+    DataParallel parallel(model, group);
+    ASSERT_EQ(parallel.buckets().size(), 1u);
+    const Samples batch = samples(0, 4);
+    parallel.backward(cross_entropy(parallel.forward(Variable(batch.x)), batch.y), 0.5);
+    parallel.finish();
+    const auto parameters = model->named_parameters();
+    for (const auto& [name, parameter] : parameters) {
+      EXPECT_TRUE(parameter.grad().shares_storage(parameters[0].second.grad())) << name;
+    }
+  });
+}
+
+/// What each rank's `body` throws.
+std::vector<std::string> errors_of(int ranks, const std::function<void(comm::ProcessGroup&)>& body) {
+  std::vector<std::string> texts(static_cast<std::size_t>(ranks));
+  run_ranks_to_failure(ranks, [&](comm::ProcessGroup& group) {
+    texts[static_cast<std::size_t>(group.rank())] = error_of([&] { body(group); });
+  });
+  return texts;
+}
+
+TEST(DataParallel, DifferentModelsAreNamedOnEveryRank) {
+  const auto texts = errors_of(3, [](comm::ProcessGroup& group) {
+    const auto hidden = group.rank() == 2 ? 21 : 20;
+    tensor::Mt19937 generator(0);
+    const auto model = std::make_shared<nn::Sequential>(std::vector<std::shared_ptr<nn::Module>>{
+        std::make_shared<nn::Linear>(784, hidden, generator), std::make_shared<nn::Linear>(hidden, 10, generator)});
+    const DataParallel parallel(model, group);
+  });
+  EXPECT_EQ(texts[0], texts[1]);
+  EXPECT_EQ(texts[0], texts[2]);
+  EXPECT_NE(texts[0].find("rank 2 built another model than rank 0"), std::string::npos) << texts[0];
+  EXPECT_NE(texts[0].find("rank 0 has parameter \"0.weight\" float32 (20, 784), rank 2 has parameter \"0.weight\" "
+                          "float32 (21, 784)"),
+            std::string::npos)
+      << texts[0];
+}
+
+/// Two layers, of which forward uses one.
+class HalfUsed : public nn::Module {
+ public:
+  HalfUsed() {
+    tensor::Mt19937 generator(0);
+    used_ = register_module("used", std::make_shared<nn::Linear>(784, 10, generator));
+    idle_ = register_module("idle", std::make_shared<nn::Linear>(4, 4, generator));
+  }
+  Variable forward(const Variable& input) override { return used_->forward(input); }
+  std::string describe() const override { return "HalfUsed"; }
+
+ private:
+  std::shared_ptr<nn::Linear> used_;
+  std::shared_ptr<nn::Linear> idle_;
+};
+
+TEST(DataParallel, UnusedParametersAreNamed) {
+  for (const std::size_t cap : {std::size_t{1} << 20, std::size_t{64}}) {
+    const auto texts = errors_of(2, [cap](comm::ProcessGroup& group) {
+      DataParallel parallel(std::make_shared<HalfUsed>(), group, {.first_bucket_bytes = cap, .bucket_cap_bytes = cap});
+      const Samples batch = samples(0, 4);
+      parallel.backward(cross_entropy(parallel.forward(Variable(batch.x)), batch.y), 0.5);
+      parallel.finish();
+    });
+    for (const std::string& text : texts) {
+      EXPECT_NE(text.find("backward did not reach \"idle.weight\", \"idle.bias\""), std::string::npos) << text;
+    }
+  }
+}
+
+TEST(DataParallel, SecondBackwardBeforeFinishIsAnError) {
+  const auto texts = errors_of(2, [](comm::ProcessGroup& group) {
+    DataParallel parallel(nn::make_model("mlp", 0), group);
+    const Samples batch = samples(0, 4);
+    for (int i = 0; i < 2; ++i) {
+      parallel.backward(cross_entropy(parallel.forward(Variable(batch.x)), batch.y), 0.5);
+    }
+  });
+  for (const std::string& text : texts)
+    EXPECT_NE(text.find("a second backward before finish()"), std::string::npos) << text;
+}
+
+// An exception between backward and finish, with buckets on their way: nobody hangs, nothing is written after free.
+TEST(DataParallel, AStepGivenUpOnOneRankEndsOnAll) {
+  const auto texts = errors_of(2, [](comm::ProcessGroup& group) {
+    DataParallel parallel(nn::make_model("mlp", 0), group, {.first_bucket_bytes = 64, .bucket_cap_bytes = 64});
+    const Samples batch = samples(0, 4);
+    parallel.backward(cross_entropy(parallel.forward(Variable(batch.x)), batch.y), 0.5);
+    if (group.rank() == 1) throw std::runtime_error("the reader of rank 1 broke");
+    parallel.finish();
+  });
+  EXPECT_NE(texts[0].find("given up"), std::string::npos) << texts[0];
+  EXPECT_EQ(texts[1], "the reader of rank 1 broke");
+}
+
+TEST(ModelCheck, RanksWithOtherBitsAreNamed) {
+  const auto texts = errors_of(4, [](comm::ProcessGroup& group) {
+    const auto model = nn::make_model("mlp", 0);
+    auto parameters = model->named_parameters();
+    if (group.rank() % 2 == 1) parameters[1].second.data().data<float>()[7] += 1e-6F;
+    agreed_parameter_sha256(group, *model);
+  });
+  for (const std::string& text : texts) {
+    EXPECT_NE(text.find("those of rank(s) 1, 3 differ from rank 0's"), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace tutti::trainer

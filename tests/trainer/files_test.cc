@@ -1,0 +1,71 @@
+#include <gtest/gtest.h>
+#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/checkpoint/sha256.h>
+
+namespace tutti::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::size_t entries_in(const fs::path& folder) {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+TEST(Files, ReadsWhatWasWritten) {
+  const TemporaryFolder folder;
+  const std::string bytes("a\0b", 3);
+  write_durably(folder / "file", bytes);
+  EXPECT_EQ(read_whole_file(folder / "file"), bytes);
+  write_durably(folder / "file", "");
+  EXPECT_EQ(read_whole_file(folder / "file"), "");
+}
+
+TEST(Files, ReplaceLeavesOneFile) {
+  const TemporaryFolder folder;
+  replace_file(folder / "file", "first, and longer");
+  replace_file(folder / "file", "second");
+  EXPECT_EQ(read_whole_file(folder / "file"), "second");
+  EXPECT_EQ(entries_in(folder.path()), 1u);
+}
+
+TEST(Files, ErrorsNameTheFileAndTheCause) {
+  const TemporaryFolder folder;
+  const std::string missing = (folder / "no" / "file").string();
+  for (const std::string& text :
+       {error_of([&] { read_whole_file(missing); }), error_of([&] { check_writable(missing); }),
+        error_of([&] { replace_file(missing, "x"); })}) {
+    EXPECT_NE(text.find("no/"), std::string::npos) << text;
+    EXPECT_NE(text.find("No such file or directory"), std::string::npos) << text;
+  }
+  EXPECT_NE(error_of([&] { check_writable(folder.path()); }).find("Is a directory"), std::string::npos);
+}
+
+TEST(Files, CheckWritableLeavesNothingBehind) {
+  const TemporaryFolder folder;
+  check_writable(folder / "file");
+  EXPECT_EQ(entries_in(folder.path()), 0u);
+}
+
+TEST(Files, DevicesAreWrittenNotReplaced) {
+  check_writable("/dev/null");
+  replace_file("/dev/null", "gone");
+  EXPECT_EQ(fs::status("/dev/null").type(), fs::file_type::character);
+}
+
+// FIPS 180-4 examples.
+TEST(Sha256, KnownSums) {
+  EXPECT_EQ(hex(Sha256().digest()), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(hex(Sha256().add("abc").digest()), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(hex(Sha256().add("a").add("bc").digest()), hex(Sha256().add("abc").digest()));
+}
+
+TEST(Sha256, CannotGoOnAfterDigest) {
+  Sha256 sum;
+  sum.digest();
+  EXPECT_THROW(sum.add("x"), std::logic_error);
+  EXPECT_THROW(sum.digest(), std::logic_error);
+}
+
+}  // namespace
+}  // namespace tutti::trainer

@@ -1,0 +1,107 @@
+#include <gtest/gtest.h>
+#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/trainer/checkpoint/checkpoint.h>
+#include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/options.h>
+
+#include <functional>
+#include <limits>
+
+namespace tutti::trainer {
+namespace {
+
+TEST(TrainOptions, DefaultsAreFine) {
+  const TrainOptions options = checked({});
+  EXPECT_EQ(options.model, "mlp");
+  EXPECT_EQ(options.effective_learning_rate(), 1e-3);
+  TrainOptions sgd;
+  sgd.optimizer = "sgd";
+  EXPECT_EQ(checked(sgd).effective_learning_rate(), 1e-2);
+}
+
+TEST(TrainOptions, RunDirFillsWhatIsNotSet) {
+  TrainOptions options;
+  options.run_dir = "runs/a";
+  EXPECT_EQ(checked(options).json, "runs/a/report.json");
+  EXPECT_EQ(checked(options).checkpoint_dir, "runs/a/checkpoints");
+  options.json = "x.json";
+  EXPECT_EQ(checked(options).json, "x.json");
+}
+
+TEST(TrainOptions, EachMistakeIsOneSentenceThatNamesTheOption) {
+  struct Case {
+    std::function<void(TrainOptions&)> spoil;
+    const char* expected;
+  };
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Case cases[] = {
+      {[](auto& o) { o.task = "cats"; }, "the task cats is not known"},
+      {[](auto& o) { o.model = "mpl"; }, "--model mpl is not known; the models for MNIST are mlp, autoencoder"},
+      {[](auto& o) { o.model = "simple_net"; },
+       "does not take MNIST's 28 x 28 pictures; the models that fit are mlp, "},
+      {[](auto& o) { o.epochs = 0; }, "--epochs 0: must be at least 1"},
+      {[](auto& o) { o.epochs = -3; }, "--epochs -3: must be at least 1"},
+      {[](auto& o) { o.batch_size = 0; }, "--batch-size 0: must be at least 1"},
+      {[](auto& o) { o.batch_size = -1; }, "--batch-size -1: must be at least 1"},
+      {[](auto& o) { o.threads = -1; }, "--threads -1"},
+      {[](auto& o) { o.threads = 5000; }, "--threads 5000: at most 1024"},
+      {[](auto& o) { o.workers = -1; }, "--workers -1"},
+      {[](auto& o) { o.optimizer = "adamw"; }, "--optimizer adamw is not known; there are adam and sgd"},
+      {[](auto& o) { o.learning_rate = 0; }, "--lr 0: must be above 0"},
+      {[nan](auto& o) { o.learning_rate = nan; }, "--lr nan: must be above 0"},
+      {[](auto& o) { o.momentum = 0.9; }, "--momentum belongs to --optimizer sgd"},
+      {[](auto& o) { o.optimizer = "sgd", o.momentum = 1; }, "--momentum 1: must be at least 0 and below 1"},
+      {[](auto& o) { o.weight_decay = -1; }, "--weight-decay -1"},
+      {[](auto& o) { o.timeout = std::chrono::milliseconds(0); }, "--timeout"},
+      {[](auto& o) { o.buckets.bucket_cap_bytes = 0; }, "--bucket-cap 0"},
+      {[](auto& o) { o.device = "gpu"; }, "--device gpu"},
+      {[](auto& o) { o.device = "cuda"; }, "--device cuda: this version trains on the CPU"},
+      {[](auto& o) { o.resume = true; }, "--resume needs --checkpoint-dir"},
+  };
+  for (const Case& c : cases) {
+    TrainOptions options;
+    c.spoil(options);
+    EXPECT_THROW(checked(options), UsageError) << c.expected;
+    const std::string text = error_of([&] { checked(options); });
+    EXPECT_NE(text.find(c.expected), std::string::npos) << text;
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+  }
+}
+
+TEST(Surroundings, MissingDataAndUnwritablePathsAreNamed) {
+  const TemporaryFolder folder;
+  TrainOptions options;
+  options.data = folder / "nowhere";
+  EXPECT_NE(error_of([&] { check_surroundings(options); }).find("nowhere"), std::string::npos);
+  options.data.clear();
+  options.json = folder / "no" / "report.json";
+  EXPECT_NE(error_of([&] { check_surroundings(options); }).find("report.json"), std::string::npos);
+  options.json.clear();
+  write_durably(folder / "file", "");
+  options.checkpoint_dir = folder / "file" / "checkpoints";
+  EXPECT_NE(error_of([&] { check_surroundings(options); }).find("cannot create the folder"), std::string::npos);
+}
+
+TEST(Surroundings, AnotherRunsCheckpointsAreNotMixedWithNewOnes) {
+  const TemporaryFolder folder;
+  TrainOptions options;
+  options.checkpoint_dir = folder / "checkpoints";
+  check_surroundings(options);
+  Checkpoint checkpoint;
+  checkpoint.state.epoch = 3;
+  write_checkpoint(options.checkpoint_dir, checkpoint);
+  EXPECT_NE(error_of([&] { check_surroundings(options); }).find("epoch-0003 from an earlier run; add --resume"),
+            std::string::npos);
+  options.resume = true;
+  EXPECT_EQ(error_of([&] { check_surroundings(options); }), "");
+}
+
+TEST(Agreement, SameGlobalBatchOnAnotherNumberOfRanksAgrees) {
+  TrainOptions two, one;
+  one.batch_size = 128;
+  EXPECT_EQ(options_that_must_agree(two, 2, "d"), options_that_must_agree(one, 1, "d"));
+  EXPECT_NE(options_that_must_agree(two, 2, "d"), options_that_must_agree(two, 1, "d"));
+}
+
+}  // namespace
+}  // namespace tutti::trainer

@@ -1,0 +1,114 @@
+#include <gtest/gtest.h>
+#include <tutti/trainer/report/progress.h>
+#include <tutti/trainer/report/run_report.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace tutti::trainer {
+namespace {
+
+RunReport example() {
+  RunReport report;
+  report.task = "mnist";
+  report.model = "mlp";
+  report.device = "cpu";
+  report.world_size = 2;
+  report.batch_size = 64;
+  report.global_batch = 128;
+  EpochReport epoch;
+  epoch.epoch = 1;
+  epoch.train_loss = 0.5;
+  epoch.test_loss = 0.25;
+  epoch.test_accuracy = 0.75;
+  epoch.seconds = 2;
+  report.epochs = {epoch};
+  report.final_test_accuracy = 0.75;
+  report.confusion_matrix = {{3, 1}, {0, 4}};
+  report.parameter_sha256 = "ab";
+  return report;
+}
+
+TEST(RunReport, KeysAreThePromisedOnesInOrder) {
+  const auto json = nlohmann::ordered_json::parse(to_json(example()));
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json.items()) keys.push_back(key);
+  EXPECT_EQ(keys,
+            (std::vector<std::string>{"task", "model", "device", "world_size", "threads", "batch_size", "global_batch",
+                                      "generated_data", "epochs", "seconds_training", "samples_per_second",
+                                      "final_test_accuracy", "confusion_matrix", "parameter_sha256"}));
+  keys.clear();
+  for (const auto& [key, value] : json["epochs"][0].items()) keys.push_back(key);
+  EXPECT_EQ(keys, (std::vector<std::string>{"epoch", "train_loss", "test_loss", "test_accuracy", "seconds"}));
+  EXPECT_EQ(json["confusion_matrix"][0][1], 1);
+  EXPECT_EQ(json["generated_data"], false);
+}
+
+TEST(RunReport, WhatDoesNotApplyIsNull) {
+  RunReport report = example();
+  report.has_classes = false;
+  report.final_test_accuracy.reset();
+  report.confusion_matrix.clear();
+  report.epochs[0].test_accuracy.reset();
+  const auto json = nlohmann::json::parse(to_json(report));
+  EXPECT_TRUE(json["final_test_accuracy"].is_null());
+  EXPECT_TRUE(json["confusion_matrix"].is_null());
+  EXPECT_TRUE(json["epochs"][0]["test_accuracy"].is_null());
+  EXPECT_EQ(json["test_loss"], 0.25);
+}
+
+TEST(RunReport, EpochsComeBackBitForBit) {
+  auto epochs = example().epochs;
+  epochs[0].train_loss = 0.1 + 0.2;
+  epochs.push_back(epochs[0]);
+  epochs[1].test_accuracy.reset();
+  epochs[1].train_loss = std::numeric_limits<double>::quiet_NaN();
+  const auto back = epochs_from_json(epochs_to_json(epochs));
+  ASSERT_EQ(back.size(), 2u);
+  EXPECT_EQ(back[0].train_loss, 0.1 + 0.2);
+  EXPECT_EQ(back[0].test_accuracy, 0.75);
+  EXPECT_FALSE(back[1].test_accuracy.has_value());
+  EXPECT_TRUE(std::isnan(back[1].train_loss));
+  EXPECT_THROW(epochs_from_json("{"), std::runtime_error);
+  EXPECT_THROW(epochs_from_json("[1]"), std::runtime_error);
+}
+
+TEST(Progress, OnePlainLinePerEpochInAPipe) {
+  std::ostringstream out;
+  Progress progress(out, false, 5, "  [generated digits]");
+  progress.start_epoch(1, 1000);
+  for (int i = 0; i < 1000; ++i) progress.step(i, 0.5);
+  progress.end_epoch(example().epochs[0]);
+  EXPECT_EQ(out.str(),
+            "epoch 1/5  train loss 0.5000  test loss 0.2500  test accuracy 0.7500  2.00 s  [generated digits]\n");
+}
+
+TEST(Progress, LiveLineIsShownAboutAHundredTimesAndClearedAtTheEnd) {
+  std::ostringstream out;
+  Progress progress(out, true, 5, "");
+  progress.start_epoch(2, 1000);
+  for (int i = 0; i < 1000; ++i) progress.step(i, 0.5);
+  std::string text = out.str();
+  const auto shown = std::count(text.begin(), text.end(), '\r');
+  EXPECT_EQ(shown, 100);
+  EXPECT_NE(text.find("epoch 2/5   50 %  loss 0.5000"), std::string::npos);
+  progress.end_epoch(example().epochs[0]);
+  text = out.str();
+  EXPECT_EQ(text.back(), '\n');
+  EXPECT_NE(text.find("\r\x1b[Kepoch 1/5  train"), std::string::npos);
+}
+
+TEST(Progress, OtherRanksAreSilent) {
+  testing::internal::CaptureStdout();
+  Progress progress;
+  progress.start_epoch(1, 10);
+  progress.step(0, 1);
+  progress.end_epoch({});
+  progress.line("nothing");
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+}
+
+}  // namespace
+}  // namespace tutti::trainer

@@ -1,0 +1,177 @@
+#include <gtest/gtest.h>
+#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/checkpoint/safetensors.h>
+
+#include <cstring>
+#include <random>
+
+namespace tutti::trainer {
+namespace {
+
+using tensor::DType;
+using tensor::Shape;
+using tensor::Tensor;
+
+std::string file_of(const std::string& header, const std::string& data) {
+  const std::uint64_t length = header.size();
+  std::string bytes(8, '\0');
+  std::memcpy(bytes.data(), &length, 8);
+  return bytes + header + data;
+}
+
+std::string error_for(const std::string& header, std::size_t data_bytes) {
+  return error_of([&] { decode_safetensors(file_of(header, std::string(data_bytes, '\0')), "F"); });
+}
+
+// The byte layout that the format's description prints, with a type we have (its example is int32).
+TEST(Safetensors, GoldenFile) {
+  const std::string header = R"({"test":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}})";
+  ASSERT_EQ(header.size(), 0x3cu);
+  const std::string golden = file_of(header + "    ", std::string(16, '\0'));  // padded to 64
+  EXPECT_EQ(encode_safetensors({{"test", Tensor::zeros(Shape{2, 2})}}), golden);
+  // The reference file itself is not padded; readers take both.
+  const auto read = decode_safetensors(file_of(header, std::string(16, '\0')), "F");
+  ASSERT_EQ(read.tensors.size(), 1u);
+  EXPECT_EQ(read.tensors[0].first, "test");
+  EXPECT_EQ(read.tensors[0].second.shape(), (Shape{2, 2}));
+}
+
+TEST(Safetensors, RoundTripOfEveryType) {
+  const NamedTensors tensors{{"u8", Tensor::from<std::uint8_t>(Shape{3}, {1, 2, 255})},
+                             {"f32", Tensor::from<float>(Shape{2, 1}, {1.5F, -0.0F})},
+                             {"i64", Tensor::from<std::int64_t>(Shape{2}, {-1, std::int64_t{1} << 62})},
+                             {"f64", Tensor::from<double>(Shape{}, {3.25})},
+                             {"empty", Tensor::empty(Shape{0, 5})}};
+  const auto read = decode_safetensors(encode_safetensors(tensors, {{"format", "pt"}, {"\"odd\" \n", "ä"}}), "F");
+  EXPECT_EQ(read.metadata.at("format"), "pt");
+  EXPECT_EQ(read.metadata.at("\"odd\" \n"), "ä");
+  ASSERT_EQ(read.tensors.size(), tensors.size());
+  for (const auto& [name, tensor] : tensors) {
+    const auto found =
+        std::find_if(read.tensors.begin(), read.tensors.end(), [&](const auto& t) { return t.first == name; });
+    ASSERT_NE(found, read.tensors.end()) << name;
+    EXPECT_EQ(found->second.dtype(), tensor.dtype());
+    EXPECT_EQ(found->second.shape(), tensor.shape());
+    EXPECT_TRUE(tensor.nbytes() == 0 || std::memcmp(found->second.raw(), tensor.raw(), tensor.nbytes()) == 0) << name;
+  }
+}
+
+TEST(Safetensors, ViewsArePackedAndOrderOfArgumentsDoesNotMatter) {
+  const Tensor matrix = Tensor::from<float>(Shape{2, 2}, {1, 2, 3, 4});
+  const auto read = decode_safetensors(encode_safetensors({{"t", matrix.transpose(0, 1)}}), "F");
+  const Tensor& t = read.tensors[0].second;
+  EXPECT_EQ(std::vector<float>(t.data<float>(), t.data<float>() + 4), (std::vector<float>{1, 3, 2, 4}));
+  const Tensor bytes = Tensor::zeros(Shape{3}, DType::UInt8);
+  EXPECT_EQ(encode_safetensors({{"a", bytes}, {"b", matrix}}), encode_safetensors({{"b", matrix}, {"a", bytes}}));
+}
+
+TEST(Safetensors, WriterRefusesBadNames) {
+  const Tensor t = Tensor::zeros(Shape{1});
+  EXPECT_THROW(encode_safetensors({{"a", t}, {"a", t}}), std::invalid_argument);
+  EXPECT_THROW(encode_safetensors({{"__metadata__", t}}), std::invalid_argument);
+}
+
+TEST(Safetensors, FileOnDisk) {
+  const TemporaryFolder folder;
+  write_durably(folder / "a.safetensors", encode_safetensors({{"x", Tensor::full(Shape{4}, 2.0)}}));
+  EXPECT_EQ(read_safetensors(folder / "a.safetensors").tensors.at(0).second.data<float>()[3], 2.0F);
+  write_durably(folder / "a.safetensors", "short");
+  const std::string text = error_of([&] { read_safetensors(folder / "a.safetensors"); });
+  EXPECT_NE(text.find("a.safetensors"), std::string::npos) << text;
+}
+
+TEST(Safetensors, EveryDefectIsNamed) {
+  struct Case {
+    const char* header;
+    std::size_t data_bytes;
+    const char* expected;
+  };
+  const Case cases[] = {
+      {R"([])", 0, "does not start with '{'"},
+      {R"( {})", 0, "does not start with '{'"},
+      {R"({"a":)", 0, "not valid JSON"},
+      {R"({"a":1})", 0, "\"a\" is not described by an object"},
+      {R"({"a":{"dtype":"F32","shape":[1]}})", 4, "lacks \"data_offsets\""},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":0}})", 4, "unknown key \"x\""},
+      {R"({"a":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}})", 4, "has type BF16"},
+      {R"({"a":{"dtype":7,"shape":[2],"data_offsets":[0,4]}})", 4, "\"dtype\" is not a text"},
+      {R"({"a":{"dtype":"F32","shape":2,"data_offsets":[0,4]}})", 4, "\"shape\" is not a list"},
+      {R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4, "whole number"},
+      {R"({"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}})", 4, "whole number"},
+      {R"({"a":{"dtype":"F32","shape":[1,1,1,1,1,1,1],"data_offsets":[0,4]}})", 4, "7 dimensions"},
+      {R"({"a":{"dtype":"F32","shape":[9223372036854775808],"data_offsets":[0,4]}})", 4, "too large"},
+      {R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", 0, "tensor \"a\": "},
+      {R"({"a":{"dtype":"F32","shape":[0,4611686018427387904,4],"data_offsets":[0,0]}})", 0, "tensor \"a\": "},
+      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4, "do not span"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4, "do not span"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}})", 4, "not a pair"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8, "starts at byte 4 of the data, expected 0"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+       4, "starts at byte 0 of the data, expected 4"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 8, "describes 4 bytes of data, the file holds 8"},
+      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4, "describes 8 bytes of data, the file holds 4"},
+      {R"({"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[],"data_offsets":[4,8]}})",
+       8, "\"a\" appears twice"},
+      {R"({"__metadata__":{"a":1}})", 0, "is not a text"},
+      {R"({"__metadata__":[]})", 0, "\"__metadata__\" is not an object"},
+      {R"({"a":{"dtype":"F32","shape":[[[[[[1]]]]]],"data_offsets":[0,4]}})", 4, "nested too deeply"},
+  };
+  for (const Case& c : cases) {
+    const std::string text = error_for(c.header, c.data_bytes);
+    EXPECT_NE(text.find(c.expected), std::string::npos) << c.header << "\n  gave: " << text;
+    EXPECT_EQ(text.rfind("F: ", 0), 0u) << text;
+  }
+}
+
+TEST(Safetensors, LengthsAreCheckedBeforeMemoryIsTaken) {
+  std::string bytes(8, '\xff');
+  EXPECT_NE(error_of([&] { decode_safetensors(bytes, "F"); }).find("announces a header"), std::string::npos);
+  EXPECT_NE(error_of([&] { decode_safetensors("abc", "F"); }).find("3 bytes long"), std::string::npos);
+  EXPECT_NE(error_for(R"({"a":{"dtype":"F64","shape":[1000000000000],"data_offsets":[0,8000000000000]}})", 8)
+                .find("the file holds 8"),
+            std::string::npos);
+}
+
+// Damaged files are refused or read, never a crash: 30,000 mutations of a valid one.
+TEST(Safetensors, MutatedFilesNeverCrash) {
+  const std::string valid = encode_safetensors(
+      {{"1.weight", Tensor::zeros(Shape{3, 4})}, {"step", Tensor::zeros(Shape{}, DType::Int64)}}, {{"format", "pt"}});
+  std::mt19937 random(7);
+  int refused = 0;
+  for (int round = 0; round < 30000; ++round) {
+    std::string bytes = valid;
+    for (unsigned i = 0; i < 1 + random() % 4; ++i) {
+      const std::size_t place = random() % bytes.size();
+      switch (random() % 4) {
+        case 0:
+          bytes[place] = static_cast<char>(random());
+          break;
+        case 1:
+          bytes[place] = "{}[]\",:0919-e."[random() % 14];
+          break;
+        case 2:
+          bytes.erase(place, 1 + random() % 8);
+          break;
+        default:
+          bytes.insert(place, valid.substr(random() % valid.size(), random() % 16));
+          break;
+      }
+      if (bytes.empty()) bytes = "x";
+    }
+    try {
+      decode_safetensors(bytes, "F");
+    } catch (const std::runtime_error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 20000);
+}
+
+TEST(Safetensors, DeepNestingIsRefusedQuickly) {
+  const std::string text = error_for("{\"a\":" + std::string(1000000, '['), 0);
+  EXPECT_FALSE(text.empty());
+}
+
+}  // namespace
+}  // namespace tutti::trainer

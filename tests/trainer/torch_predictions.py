@@ -1,0 +1,66 @@
+"""Weights written by tutti, loaded into the same PyTorch networks, must give the same predictions.
+
+usage: torch_predictions.py WRITE_PREDICTIONS_PROGRAM      exit status 77: PyTorch is not installed
+"""
+import json
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy
+    import torch
+    from torch import nn
+except ImportError as error:
+    print("skipped:", error)
+    sys.exit(77)
+
+TYPES = {"F32": numpy.float32, "F64": numpy.float64, "I64": numpy.int64, "U8": numpy.uint8}
+
+
+def read_safetensors(path):
+    """The whole format: u64 header length, JSON header, data."""
+    content = pathlib.Path(path).read_bytes()
+    (length,) = struct.unpack_from("<Q", content)
+    header = json.loads(content[8 : 8 + length])
+    header.pop("__metadata__", None)
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = (8 + length + offset for offset in entry["data_offsets"])
+        array = numpy.frombuffer(content[begin:end], TYPES[entry["dtype"]]).reshape(entry["shape"])
+        tensors[name] = torch.from_numpy(array.copy())
+    return tensors
+
+
+def dense(widths, relu_at_end):
+    layers = [nn.Flatten()]
+    for inputs, outputs in zip(widths, widths[1:]):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return nn.Sequential(*(layers if relu_at_end else layers[:-1]))
+
+
+MODELS = {
+    "mlp": dense([784, 50, 10], False),
+    "autoencoder": dense([784, 128, 128, 128, 784], True),
+    "simple_net": dense([12288, 512, 128, 64, 32, 21], False),
+}
+
+
+def main(program):
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([program, folder], check=True)
+        written = {path.name for path in pathlib.Path(folder).iterdir()}
+        expected = {name + end for name in MODELS for end in (".safetensors", ".io.safetensors")}
+        assert written == expected, f"models differ: {sorted(written ^ expected)}"
+        for name, model in MODELS.items():
+            model.load_state_dict(read_safetensors(f"{folder}/{name}.safetensors"), strict=True)
+            pair = read_safetensors(f"{folder}/{name}.io.safetensors")
+            with torch.no_grad():
+                difference = (model(pair["x"]) - pair["y"]).abs().max().item()
+            print(f"{name}: largest difference {difference:.2e}")
+            assert difference < 1e-5, name
+
+
+main(sys.argv[1])

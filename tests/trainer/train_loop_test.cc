@@ -1,0 +1,166 @@
+#include <gtest/gtest.h>
+#include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/trainer/small_mnist.h>
+#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/trainer/train_loop.h>
+
+#include <algorithm>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <sstream>
+
+namespace tutti::trainer {
+namespace {
+
+constexpr std::int64_t kTest = 101;  // a prime: no number of ranks divides it
+
+struct Result {
+  std::vector<RunReport> reports;
+  std::string printed;  // by rank 0
+};
+
+Result train_on(int ranks, const TrainOptions& options) {
+  Result result;
+  result.reports.resize(static_cast<std::size_t>(ranks));
+  test::run_ranks(ranks, [&](comm::ProcessGroup& group) {
+    std::ostringstream out;
+    result.reports[static_cast<std::size_t>(group.rank())] = train(options, group, 1, {.stream = out});
+    if (group.rank() == 0) {
+      result.printed = out.str();
+    } else {
+      EXPECT_EQ(out.str(), "");
+    }
+  });
+  return result;
+}
+
+class TrainLoop : public testing::Test {
+ protected:
+  TrainLoop() {
+    write_small_mnist(folder_ / "data", 480, kTest);
+    options_.data = folder_ / "data";
+    options_.epochs = 3;
+    options_.batch_size = 16;
+  }
+
+  TemporaryFolder folder_;
+  TrainOptions options_;
+};
+
+TEST_F(TrainLoop, CurveAndTestResultDoNotDependOnTheNumberOfRanks) {
+  TrainOptions options = options_;
+  options.batch_size = 48;
+  const RunReport one = train_on(1, options).reports[0];
+  ASSERT_EQ(one.epochs.size(), 3u);
+  EXPECT_LT(one.epochs[2].train_loss, one.epochs[0].train_loss);
+  for (const int ranks : {2, 3, 4}) {
+    options.batch_size = 48 / ranks;
+    const auto reports = train_on(ranks, options).reports;
+    for (const RunReport& report : reports) {
+      EXPECT_EQ(report.parameter_sha256, reports[0].parameter_sha256);
+      EXPECT_EQ(report.global_batch, 48);
+      for (std::size_t e = 0; e < 3; ++e) {
+        EXPECT_NEAR(report.epochs[e].train_loss / one.epochs[e].train_loss, 1.0, 1e-4) << ranks << " ranks";
+        EXPECT_NEAR(*report.epochs[e].test_loss / *one.epochs[e].test_loss, 1.0, 1e-4) << ranks << " ranks";
+      }
+      EXPECT_EQ(report.confusion_matrix, reports[0].confusion_matrix);
+    }
+  }
+}
+
+TEST_F(TrainLoop, EveryTestSampleCountsOnceOnAnyNumberOfRanks) {
+  options_.epochs = 1;
+  for (const int ranks : {1, 2, 4}) {
+    const RunReport report = train_on(ranks, options_).reports[0];
+    std::int64_t total = 0;
+    for (const auto& row : report.confusion_matrix) total = std::accumulate(row.begin(), row.end(), total);
+    EXPECT_EQ(total, kTest) << ranks;
+  }
+}
+
+TEST_F(TrainLoop, ResumedRunEqualsTheUninterruptedOneBitForBit) {
+  const RunReport whole = train_on(2, options_).reports[0];
+  options_.checkpoint_dir = folder_ / "checkpoints";
+  options_.epochs = 1;
+  train_on(2, options_);
+  options_.resume = true;
+  options_.epochs = 3;
+  const Result resumed = train_on(2, options_);
+  EXPECT_EQ(resumed.reports[0].parameter_sha256, whole.parameter_sha256);
+  EXPECT_EQ(resumed.reports[0].confusion_matrix, whole.confusion_matrix);
+  ASSERT_EQ(resumed.reports[0].epochs.size(), 3u);
+  for (std::size_t e = 0; e < 3; ++e) {
+    EXPECT_EQ(resumed.reports[1].epochs[e].train_loss, whole.epochs[e].train_loss);
+  }
+  EXPECT_NE(resumed.printed.find("resumed after epoch 1 from "), std::string::npos) << resumed.printed;
+
+  const Result nothing_left = train_on(2, options_);
+  EXPECT_EQ(nothing_left.reports[0].parameter_sha256, whole.parameter_sha256);
+  EXPECT_EQ(nothing_left.reports[0].confusion_matrix, whole.confusion_matrix);
+}
+
+TEST_F(TrainLoop, ResumeOnAnotherNumberOfRanksKeepsTheGlobalBatch) {
+  options_.checkpoint_dir = folder_ / "checkpoints";
+  options_.epochs = 1;
+  train_on(2, options_);
+  options_.resume = true;
+  options_.epochs = 2;
+  const std::string text = error_of([&] { train_on(1, options_); });
+  EXPECT_NE(text.find("global batch was 32, now 16"), std::string::npos) << text;
+  options_.batch_size = 32;
+  const Result result = train_on(1, options_);
+  EXPECT_NE(result.printed.find("that run had 2 ranks, this one has 1, the global batch is the same"),
+            std::string::npos)
+      << result.printed;
+}
+
+TEST_F(TrainLoop, AutoencoderHasNoAccuracy) {
+  options_.model = "autoencoder";
+  options_.json = folder_ / "report.json";
+  const RunReport report = train_on(2, options_).reports[1];
+  EXPECT_FALSE(report.final_test_accuracy.has_value());
+  EXPECT_TRUE(report.confusion_matrix.empty());
+  EXPECT_LT(*report.epochs[2].test_loss, *report.epochs[0].test_loss);
+  const auto json = nlohmann::json::parse(read_whole_file(options_.json));
+  EXPECT_TRUE(json["final_test_accuracy"].is_null());
+  EXPECT_TRUE(json["epochs"][0]["test_accuracy"].is_null());
+  EXPECT_DOUBLE_EQ(json["test_loss"].get<double>(), *report.epochs[2].test_loss);
+}
+
+TEST_F(TrainLoop, SgdWorkersAndSmallBucketsTrainToo) {
+  options_.optimizer = "sgd";
+  options_.momentum = 0.9;
+  const RunReport plain = train_on(2, options_).reports[0];
+  options_.workers = 2;
+  options_.buckets = {.first_bucket_bytes = 1024, .bucket_cap_bytes = 4096};
+  const RunReport other = train_on(2, options_).reports[0];
+  EXPECT_LT(plain.epochs[2].train_loss, plain.epochs[0].train_loss);
+  EXPECT_NEAR(other.epochs[2].train_loss / plain.epochs[2].train_loss, 1.0, 1e-5);
+}
+
+TEST_F(TrainLoop, RanksWithOtherOptionsAreNamed) {
+  std::vector<std::string> texts(2);
+  test::run_ranks(2, [&](comm::ProcessGroup& group) {
+    TrainOptions options = options_;
+    options.seed = static_cast<std::uint64_t>(group.rank());
+    std::ostringstream out;
+    texts[static_cast<std::size_t>(group.rank())] = error_of([&] { train(options, group, 1, {.stream = out}); });
+  });
+  EXPECT_EQ(texts[0], texts[1]);
+  EXPECT_NE(
+      texts[0].find("rank 1 was started with other options or data than rank 0: \"seed 1\", rank 0 has \"seed 0\""),
+      std::string::npos)
+      << texts[0];
+}
+
+TEST_F(TrainLoop, ReportNamesWhatWasPrinted) {
+  const Result result = train_on(2, options_);
+  for (const char* part : {"training mlp (39,760 parameters)", "2 ranks x batch 16 = 32", "epoch 3/3  train loss",
+                           "actual \\ predicted", "final test accuracy", "the same on all 2 ranks"}) {
+    EXPECT_NE(result.printed.find(part), std::string::npos) << part << " in\n" << result.printed;
+  }
+}
+
+}  // namespace
+}  // namespace tutti::trainer

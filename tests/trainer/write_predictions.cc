@@ -1,0 +1,50 @@
+// Writes, for each built-in model, its weights as `tutti train` would and what it predicts for some inputs:
+//   OUT/<model>.safetensors    weights        OUT/<model>.io.safetensors    tensors "x" and "y"
+// torch_predictions.py compares them with PyTorch's own.
+#include <tutti/nn/models/models.h>
+#include <tutti/tensor/random.h>
+#include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/checkpoint/safetensors.h>
+#include <tutti/trainer/checkpoint/shared_checkpoint.h>
+
+#include <exception>
+#include <filesystem>
+#include <iostream>
+
+namespace {
+
+using tutti::tensor::Shape;
+using tutti::tensor::Tensor;
+
+Tensor inputs(std::int64_t rows, std::int64_t width) {
+  Tensor x = Tensor::empty(Shape{rows, width});
+  tutti::tensor::Mt19937 generator(99);
+  for (std::int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = generator.uniform(0.0F, 1.0F);
+  return x;
+}
+
+void write_model(const std::string& name, const std::filesystem::path& folder) {
+  const auto model = tutti::nn::make_model(name, 5);
+  const Tensor x = inputs(7, model->named_parameters().at(0).second.shape()[1]);
+  const tutti::tensor::NoGrad no_grad;
+  const Tensor y = model->forward(tutti::tensor::Variable(x)).data();
+  tutti::trainer::write_durably(folder / (name + ".safetensors"),
+                                tutti::trainer::encode_safetensors(tutti::trainer::model_tensors(*model)));
+  tutti::trainer::write_durably(folder / (name + ".io.safetensors"),
+                                tutti::trainer::encode_safetensors({{"x", x}, {"y", y}}));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: write_predictions FOLDER\n";
+    return 2;
+  }
+  try {
+    for (const std::string& name : tutti::nn::model_names()) write_model(name, argv[1]);
+  } catch (const std::exception& error) {
+    std::cerr << "write_predictions: " << error.what() << "\n";
+    return 1;
+  }
+}
