@@ -17,7 +17,7 @@ Bytes gzip(const Bytes& content) {
   stream.next_out = packed.data();
   stream.avail_out = static_cast<uInt>(packed.size());
   const int status = deflate(&stream, Z_FINISH);
-  packed.resize(packed.size() - stream.avail_out);
+  packed.erase(packed.begin() + static_cast<std::ptrdiff_t>(stream.total_out), packed.end());
   deflateEnd(&stream);
   if (status != Z_STREAM_END) {
     throw std::runtime_error("deflate failed");
