@@ -3,7 +3,7 @@
 
 tutti_build_packages=(
   cmake ninja-build g++ ccache
-  libasio-dev libssl-dev libeigen3-dev libcli11-dev nlohmann-json3-dev zlib1g-dev libspdlog-dev
+  libasio-dev libssl-dev libeigen3-dev libcli11-dev nlohmann-json3-dev zlib1g-dev
   libgtest-dev libbenchmark-dev python3
 )
 

@@ -148,5 +148,18 @@ TEST(Launcher, UsersOpenDescriptorsReachTheRanksAndNoOthersDo) {
   EXPECT_NE(run.out.find("7\n"), std::string::npos) << run.out;
 }
 
+TEST(Launcher, WithoutAStoreTheMasterPortIsFreeForRankZero) {
+  // What PyTorch's env:// does: rank 0 listens on MASTER_PORT, on all addresses.
+  const std::string script =
+      "import os,socket\n"
+      "s=socket.socket()\n"
+      "s.setsockopt(socket.SOL_SOCKET,socket.SO_REUSEADDR,1)\n"
+      "s.bind(('',int(os.environ['MASTER_PORT'])))\n"
+      "s.listen()\n"
+      "print('listening', os.environ.get('TUTTI_STORE_OWNER'))\n";
+  const Finished run = run_program({TUTTI_PROGRAM, "run", "-n", "1", "--no-store", "--", "python3", "-c", script});
+  EXPECT_EQ(run.out, "listening None\n") << run.err;
+}
+
 }  // namespace
 }  // namespace tutti::test

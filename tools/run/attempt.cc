@@ -147,6 +147,7 @@ void Attempt::advance(Clock::time_point now) {
     enter(State::Lingering, clean ? options_.grace : kLingerTime);
   }
   if (state_ == State::Lingering && all_output_finished()) state_ = State::Done;
+  if (state_ == State::Settling && only_frozen_ranks_run()) terminate();  // they will not end by themselves
   if (!deadline_ || now < *deadline_) return;
   switch (state_) {
     case State::Settling:
@@ -199,6 +200,10 @@ void Attempt::finish() {
 
 bool Attempt::all_ended() const {
   return std::none_of(ends_.begin(), ends_.end(), [](const RankEnd& rank) { return rank.running; });
+}
+
+bool Attempt::only_frozen_ranks_run() const {
+  return std::none_of(ends_.begin(), ends_.end(), [](const RankEnd& rank) { return rank.running && !rank.frozen; });
 }
 
 bool Attempt::all_output_finished() const {

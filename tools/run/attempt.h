@@ -63,6 +63,7 @@ class Attempt {
   void finish();
   bool all_ended() const;
   bool all_output_finished() const;
+  bool only_frozen_ranks_run() const;
 
   const LaunchOptions& options_;
   const JobEnvironment& job_;

@@ -4,6 +4,7 @@
 #include <tutti/comm/store/tcp_store_server.h>
 #include <tutti/tools/run/attempt.h>
 #include <tutti/tools/run/launcher.h>
+#include <tutti/tools/run/reserved_port.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,6 +30,7 @@ class Launch {
     for (int restart = 0;; ++restart) {
       JobEnvironment job = job_environment(restart);
       const std::unique_ptr<comm::TcpStoreServer> server = start_store(job);
+      const std::unique_ptr<ReservedPort> reserved = reserve_port(job);
       if (options_.verbose) describe_job(job);
       Attempt attempt(options_, job, signals_, keeper_, console_, keep_open_);
       attempt.start(program);
@@ -83,6 +85,13 @@ class Launch {
     return server;
   }
 
+  std::unique_ptr<ReservedPort> reserve_port(JobEnvironment& job) const {
+    if (options_.store || options_.master_port != 0) return nullptr;
+    auto reserved = std::make_unique<ReservedPort>(options_.master_addr);
+    job.master_port = reserved->port();
+    return reserved;
+  }
+
   void describe_job(const JobEnvironment& job) {
     const bool users = std::getenv("OMP_NUM_THREADS") != nullptr;
     say(std::to_string(options_.nproc) + " ranks of '" + options_.command.front() + "', job " + job.job_id + ", " +
@@ -135,7 +144,6 @@ std::optional<std::string> objection(const LaunchOptions& options) {
   if (options.command.empty()) return "no program given";
   if (options.max_restarts < 0) return "--max-restarts is negative";
   if (options.grace.count() < 0) return "--grace is negative";
-  if (!options.store && options.master_port == 0) return "without a store --master-port must be given";
   if (options.tee && options.log_dir.empty()) return "--tee needs --log-dir";
   return std::nullopt;
 }
