@@ -31,14 +31,13 @@ std::vector<Bucket> plan_buckets(std::span<const ParameterSize> parameters, cons
     const auto [count, dtype] = parameters[i];
     Bucket& bucket = open[dtype];
     bucket.dtype = dtype;
-    const std::size_t end = next_offset(bucket.count, dtype) + count;
-    if (!bucket.slots.empty() && end * tensor::size_of(dtype) > limit()) {
-      finished.push_back(std::move(bucket));
-      bucket = Bucket{.dtype = dtype, .count = 0, .slots = {}};
-    }
     const std::size_t offset = next_offset(bucket.count, dtype);
     bucket.slots.push_back({.parameter = i, .offset = offset, .count = count});
     bucket.count = offset + count;
+    if (bucket.nbytes() >= limit()) {
+      finished.push_back(std::move(bucket));
+      open.erase(dtype);
+    }
   }
   // What is still open is complete when its last slot (the earliest parameter) is: later slots come first.
   std::vector<Bucket> rest;

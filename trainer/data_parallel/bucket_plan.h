@@ -16,7 +16,7 @@
 namespace tutti::trainer {
 
 struct BucketLimits {
-  std::size_t first_bucket_bytes = std::size_t{256} * 1024;  // small, so that communication starts early
+  std::size_t first_bucket_bytes = std::size_t{256} * 1024;  // smaller, so that communication starts early
   std::size_t bucket_cap_bytes = std::size_t{4} * 1024 * 1024;
 };
 
@@ -40,9 +40,10 @@ struct Bucket {
   std::size_t nbytes() const { return count * tensor::size_of(dtype); }
 };
 
-/// Every parameter lies in exactly one bucket. A bucket holds one type and at most its limit in bytes, unless a single
-/// parameter alone is larger; slots start at multiples of 64 bytes, so that kernels find the gradients aligned. Buckets
-/// are ordered by the moment they are expected to be complete. Throws std::invalid_argument for a limit of 0.
+/// Every parameter lies in exactly one bucket, and a bucket holds one type. A bucket is closed by the parameter with
+/// which it reaches its limit: a big weight travels with the biases before it, and no bucket is a crumb but the last.
+/// Slots start at multiples of 64 bytes, so that kernels find the gradients aligned. Buckets are ordered by the moment
+/// they are expected to be complete. Throws std::invalid_argument for a limit of 0.
 std::vector<Bucket> plan_buckets(std::span<const ParameterSize> parameters, const BucketLimits& limits = {});
 
 }  // namespace tutti::trainer
