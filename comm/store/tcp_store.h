@@ -1,8 +1,12 @@
 // TcpStore: client of a TcpStoreServer on another process or host.
 //
-// One connection, opened and authenticated (bootstrap/handshake.h) by the constructor; a second one is opened on demand
-// for a thread that would otherwise stand behind another thread's wait. The destructor says goodbye, so that the server
-// can tell an orderly end from a lost rank. Thread-safety and deadlines: as Store.
+// One connection, opened and authenticated (bootstrap/handshake.h) by the constructor; another is opened on demand for
+// a thread that would otherwise stand behind other threads' waits. The destructor says goodbye, so that the server can
+// tell an orderly end from a lost rank. A server that goes away ends every call at once with PeerLost, and so all later
+// ones: its keys are gone with it. A forked child gets InvalidArgument and must make its own.
+//
+// Thread-safety and deadlines: as Store. The server ends a wait and says which keys are missing; its word is given one
+// second beyond the deadline to arrive. A call other than a wait that throws Timeout may still be carried out later.
 #pragma once
 
 #include <tutti/comm/store/store.h>
@@ -22,8 +26,8 @@ struct TcpStoreOptions {
 
 class TcpStore final : public Store {
  public:
-  /// Retries a refused or unreachable address with back-off until `deadline`. Throws Timeout listing the attempts, or
-  /// Unauthorized at once.
+  /// Retries a refused or unreachable address with back-off until `deadline`. Throws Timeout listing the attempts; at
+  /// once Unauthorized (wrong secret, job or world size) and Protocol (something else listens there).
   TcpStore(const TcpStoreOptions& options, Deadline deadline);
   ~TcpStore() override;
 
