@@ -1,4 +1,5 @@
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/transport/frame.h>
 
 #include <bit>
@@ -24,14 +25,21 @@ T take(std::span<const std::byte, kFrameHeaderBytes> bytes, std::size_t offset) 
   return value;
 }
 
-std::string hex(std::span<const std::byte> bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (std::byte b : bytes) {
-    text += kDigits[std::to_integer<unsigned>(b) >> 4];
-    text += kDigits[std::to_integer<unsigned>(b) & 15];
-  }
-  return text;
+/// Which field makes these bytes no header; empty if they are one.
+std::string fault_in(std::span<const std::byte, kFrameHeaderBytes> bytes) {
+  const auto small = [&](std::size_t offset) { return std::to_string(take<std::uint8_t>(bytes, offset)); };
+  if (take<std::uint16_t>(bytes, 0) != kMagic) return "wrong magic";
+  if (take<std::uint8_t>(bytes, 2) != kVersion)
+    return "version " + small(2) + " instead of " + std::to_string(kVersion) + "; build both sides from one release";
+  const auto kind = take<std::uint8_t>(bytes, 3);
+  if (kind < 1 || kind > static_cast<std::uint8_t>(FrameKind::Rendezvous)) return "unknown kind " + small(3);
+  if (take<std::uint8_t>(bytes, 4) > static_cast<std::uint8_t>(OpKind::Recv)) return "unknown operation " + small(4);
+  if (take<std::uint8_t>(bytes, 5) > static_cast<std::uint8_t>(DType::UInt8)) return "unknown dtype " + small(5);
+  if (take<std::uint8_t>(bytes, 6) > static_cast<std::uint8_t>(ReduceOp::Max)) return "unknown operator " + small(6);
+  if (take<std::uint8_t>(bytes, 7) != 0 || take<std::uint32_t>(bytes, 12) != 0) return "reserved bytes are not zero";
+  const auto nbytes = take<std::uint64_t>(bytes, 40);
+  if (nbytes > kMaxFrameBytes) return "payload of " + std::to_string(nbytes) + " bytes is over the limit";
+  return {};
 }
 
 }  // namespace
@@ -68,27 +76,19 @@ FrameBytes encode(const FrameHeader& header) {
 }
 
 FrameHeader decode_frame(std::span<const std::byte, kFrameHeaderBytes> bytes) {
+  if (const std::string fault = fault_in(bytes); !fault.empty())
+    throw Error(ErrorCode::Protocol,
+                "received bytes that are no frame header (" + fault + "): " + quote_bytes(bytes, bytes.size()));
   FrameHeader header;
-  const auto kind = take<std::uint8_t>(bytes, 3);
-  const auto op = take<std::uint8_t>(bytes, 4);
-  const auto dtype = take<std::uint8_t>(bytes, 5);
-  const auto reduce_op = take<std::uint8_t>(bytes, 6);
-  header.nbytes = take<std::uint64_t>(bytes, 40);
-  const bool good = take<std::uint16_t>(bytes, 0) == kMagic && take<std::uint8_t>(bytes, 2) == kVersion && kind >= 1 &&
-                    kind <= static_cast<std::uint8_t>(FrameKind::Rendezvous) &&
-                    op <= static_cast<std::uint8_t>(OpKind::Recv) && dtype <= static_cast<std::uint8_t>(DType::UInt8) &&
-                    reduce_op <= static_cast<std::uint8_t>(ReduceOp::Max) && header.nbytes <= kMaxFrameBytes;
-  if (!good)
-    throw Error(ErrorCode::Protocol, "received bytes that are no frame header of version " + std::to_string(kVersion) +
-                                         ": " + hex(bytes.first(16)) + "...");
-  header.kind = static_cast<FrameKind>(kind);
-  header.fingerprint.op = static_cast<OpKind>(op);
-  header.fingerprint.dtype = static_cast<DType>(dtype);
-  header.fingerprint.reduce_op = static_cast<ReduceOp>(reduce_op);
+  header.kind = take<FrameKind>(bytes, 3);
+  header.fingerprint.op = take<OpKind>(bytes, 4);
+  header.fingerprint.dtype = take<DType>(bytes, 5);
+  header.fingerprint.reduce_op = take<ReduceOp>(bytes, 6);
   header.fingerprint.root = take<std::int32_t>(bytes, 8);
   header.fingerprint.group = take<std::uint64_t>(bytes, 16);
   header.fingerprint.seq = take<std::uint64_t>(bytes, 24);
   header.fingerprint.count = take<std::uint64_t>(bytes, 32);
+  header.nbytes = take<std::uint64_t>(bytes, 40);
   header.id = take<std::uint64_t>(bytes, 48);
   return header;
 }

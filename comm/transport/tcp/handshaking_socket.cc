@@ -1,5 +1,6 @@
 #include <poll.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/transport/tcp/handshaking_socket.h>
 #include <tutti/comm/transport/tcp/socket_util.h>
 
@@ -52,7 +53,11 @@ bool HandshakingSocket::step() {
       return true;
     }
     case State::AwaitHello:
-      if (!receive(kHelloBytes)) return false;
+      if (!receive(kHelloBytes)) {
+        if (!may_be_hello(received()))
+          throw Error(ErrorCode::Protocol, "not a Tutti peer: its first bytes are " + quote_bytes(received()));
+        return false;
+      }
       send(server_->challenge(received().first<kHelloBytes>()));
       state_ = State::AwaitProof;
       break;
@@ -101,7 +106,9 @@ bool HandshakingSocket::receive(std::size_t nbytes) {
     received_size_ +=
         socket_.read_some(asio::buffer(received_.data() + received_size_, nbytes - received_size_), error);
     if (error == asio::error::would_block) return false;
-    if (error) throw Error(ErrorCode::PeerLost, "lost " + remote_ + " during the handshake: " + error.message());
+    if (error)
+      throw Error(ErrorCode::PeerLost, "lost " + remote_ + " during the handshake: " + error.message() + "; it sent " +
+                                           quote_bytes(received()));
   }
   return true;
 }

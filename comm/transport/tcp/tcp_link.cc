@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <asio/buffer.hpp>
 #include <cstring>
+#include <utility>
 
 namespace tutti::comm {
 namespace {
@@ -27,10 +28,13 @@ void TcpLink::lost(const std::string& why) {
   throw Error(ErrorCode::PeerLost, "lost " + describe_() + ": " + end_reason_);
 }
 
-void TcpLink::adopt(asio::ip::tcp::socket socket) {
+bool TcpLink::adopt(asio::ip::tcp::socket socket) {
   std::lock_guard lock(handover_mutex_);
+  if (std::exchange(adopted_, true)) return false;
+  if (shut_down_.load(std::memory_order_acquire)) return true;  // the socket ends here, and the peer sees it
   handed_over_ = std::move(socket);
   has_handed_over_.store(true, std::memory_order_release);
+  return true;
 }
 
 void TcpLink::shutdown() {
@@ -42,27 +46,44 @@ void TcpLink::shutdown() {
 
 bool TcpLink::open() {
   if (socket_) return true;
-  if (shut_down_.load(std::memory_order_acquire)) lost("this rank has closed its connections");
+  if (shut_down_.load(std::memory_order_acquire)) lost("");
   if (end_of_stream_) lost(end_reason_);
-  std::optional<asio::ip::tcp::socket> ready;
-  if (connect_) {
-    if (!handshaking_) handshaking_ = connect_();
-    const bool done = handshaking_->advance();
-    update_interest();
-    if (!done) return false;
-    ready = handshaking_->take();
-    handshaking_.reset();
-  } else if (!has_handed_over_.load(std::memory_order_acquire)) {
-    return false;
-  }
+  if (connect_ ? !advance_connect() : !has_handed_over_.load(std::memory_order_acquire)) return false;
   std::lock_guard lock(handover_mutex_);
-  if (!connect_) ready = std::exchange(handed_over_, std::nullopt);
-  if (!ready) return false;
-  socket_ = std::move(ready);
+  if (connect_) {
+    socket_ = handshaking_->take();
+    handshaking_.reset();
+  } else {
+    socket_ = std::exchange(handed_over_, std::nullopt);
+    if (!socket_) return false;
+  }
   fd_ = socket_->native_handle();
   if (shut_down_.load(std::memory_order_acquire)) ::shutdown(fd_, SHUT_RDWR);
   update_interest();
   return true;
+}
+
+bool TcpLink::advance_connect() {
+  try {
+    if (!handshaking_) {
+      auto connecting = connect_();
+      std::lock_guard lock(handover_mutex_);
+      handshaking_ = std::move(connecting);
+      fd_ = handshaking_->native_handle();
+    }
+    const bool done = handshaking_->advance();
+    update_interest();
+    return done;
+  } catch (const Error& error) {
+    {
+      std::lock_guard lock(handover_mutex_);
+      fd_ = -1;
+      handshaking_.reset();
+    }
+    end_stream(error.what());
+    if (error.code() == ErrorCode::PeerLost) lost(end_reason_);
+    throw Error(error.code(), describe_() + ": " + error.what());
+  }
 }
 
 void TcpLink::post(Outgoing& frame) {
@@ -88,7 +109,8 @@ bool TcpLink::flush() {
       update_interest();
       return false;
     }
-    if (error) lost(error.message());
+    if (error)  // what has come from the peer can still be read, so this is not the end of the stream
+      throw Error(ErrorCode::PeerLost, "lost " + describe_() + ": " + error.message());
     if (frame.done()) queue_.pop_front();
   }
   update_interest();
@@ -158,7 +180,7 @@ std::size_t TcpLink::read(void* into, std::size_t nbytes) {
 
 void TcpLink::end_stream(const std::string& reason) {
   end_of_stream_ = true;
-  end_reason_ = reason;
+  end_reason_ = shut_down_.load(std::memory_order_acquire) ? "this rank has closed its connections" : reason;
   update_interest();
 }
 

@@ -30,8 +30,8 @@ class TcpLink final : public Link {
   const FrameHeader* peek() override;
   std::size_t read(void* into, std::size_t nbytes) override;
 
-  /// Called by the listener's thread with an authenticated connection.
-  void adopt(asio::ip::tcp::socket socket);
+  /// Takes an authenticated connection from the thread that accepted it; false if the link has had one already.
+  bool adopt(asio::ip::tcp::socket socket);
 
   /// Ends the connection; any thread.
   void shutdown();
@@ -48,6 +48,7 @@ class TcpLink final : public Link {
 
  private:
   bool open();  // true if connected; otherwise does what can be done without blocking
+  bool advance_connect();
   void fill();  // reads what has come into the buffer
   void end_stream(const std::string& reason);
   void update_interest();
@@ -70,9 +71,10 @@ class TcpLink final : public Link {
   bool end_of_stream_ = false;
   std::string end_reason_;
 
-  std::mutex handover_mutex_;  // guards handed_over_ and fd_, which other threads touch
+  std::mutex handover_mutex_;  // guards the next three, which other threads touch
   std::optional<asio::ip::tcp::socket> handed_over_;
-  int fd_ = -1;
+  bool adopted_ = false;
+  int fd_ = -1;  // of socket_ or, until that is there, of handshaking_
   std::atomic<bool> has_handed_over_{false};
   std::atomic<bool> shut_down_{false};
   std::atomic<std::int64_t> interest_{-0x10000};  // Interest, packed: fd in the upper bits, events in the lower 16

@@ -1,5 +1,4 @@
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/transport/tcp/socket_util.h>
@@ -13,9 +12,8 @@ namespace tutti::comm {
 TcpTransport::TcpTransport(const TcpTransportOptions& options)
     : options_(options),
       listener_(context_, options.bind_address, identity(ConnectionKind::Collective), options.job_secret,
-                [this](const PeerIdentity& peer, asio::ip::tcp::socket socket) { adopt(peer, std::move(socket)); }),
-      wake_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  if (wake_fd_ < 0) throw_errno("cannot create an eventfd", errno);
+                options.handshake_limit,
+                [this](const PeerIdentity& peer, asio::ip::tcp::socket socket) { adopt(peer, std::move(socket)); }) {
   for (int peer = 0; peer < options_.world_size; ++peer) {
     const auto named = [this, peer] { return describe(peer); };
     const bool connect = options_.rank > peer;
@@ -25,10 +23,7 @@ TcpTransport::TcpTransport(const TcpTransportOptions& options)
   }
 }
 
-TcpTransport::~TcpTransport() {
-  close();
-  ::close(wake_fd_);
-}
+TcpTransport::~TcpTransport() { close(); }
 
 void TcpTransport::set_peers(std::vector<PeerAddress> peers) { peers_ = std::move(peers); }
 
@@ -58,12 +53,16 @@ void TcpTransport::adopt(const PeerIdentity& peer, asio::ip::tcp::socket socket)
     return;
   }
   auto& links = peer.kind == ConnectionKind::Collective ? collective_ : incoming_;
-  links[static_cast<std::size_t>(peer.rank)].adopt(std::move(socket));
+  if (!links[static_cast<std::size_t>(peer.rank)].adopt(std::move(socket))) {
+    log(LogLevel::Warn, "closed a second connection that claims to be rank " + std::to_string(peer.rank));
+    return;
+  }
   wake();  // the link may belong to another thread, which sleeps
 }
 
 void TcpTransport::wait(std::span<Link* const> links, std::chrono::milliseconds timeout) {
-  std::vector<pollfd> polled{{wake_fd_, POLLIN, 0}};
+  const Wakeups::Sleeper sleeper(wakeups_);
+  std::vector<pollfd> polled{{sleeper.descriptor(), POLLIN, 0}};
   for (int fd : listener_.descriptors()) polled.push_back({fd, POLLIN, 0});
   const std::size_t first_link = polled.size();
   for (Link* link : links) {
@@ -73,10 +72,6 @@ void TcpTransport::wait(std::span<Link* const> links, std::chrono::milliseconds 
   const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(timeout.count()));
   if (ready < 0 && errno != EINTR) throw_errno("poll", errno);
   if (ready <= 0) return;
-  if (polled[0].revents != 0) {
-    std::uint64_t wakes = 0;
-    [[maybe_unused]] const auto drained = ::read(wake_fd_, &wakes, sizeof wakes);
-  }
   for (std::size_t i = 1; i < first_link; ++i)
     if (polled[i].revents != 0) {
       service();
@@ -84,12 +79,8 @@ void TcpTransport::wait(std::span<Link* const> links, std::chrono::milliseconds 
     }
 }
 
-void TcpTransport::wake() {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(wake_fd_, &one, sizeof one);
-}
-
 void TcpTransport::close() {
+  listener_.close();
   for (auto* links : {&collective_, &outgoing_, &incoming_})
     for (TcpLink& link : *links) link.shutdown();
   wake();

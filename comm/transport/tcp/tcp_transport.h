@@ -7,6 +7,7 @@
 
 #include <tutti/comm/transport/tcp/tcp_link.h>
 #include <tutti/comm/transport/tcp/tcp_listener.h>
+#include <tutti/comm/transport/tcp/wakeups.h>
 
 #include <asio/io_context.hpp>
 #include <deque>
@@ -22,7 +23,8 @@ struct TcpTransportOptions {
   std::string job_id = "default";
   std::string job_secret;
   std::string bind_address = "127.0.0.1";
-  bool oversubscribed = false;  // more ranks on this host than processors
+  bool oversubscribed = false;                        // more ranks on this host than processors
+  std::chrono::milliseconds handshake_limit{10'000};  // an accepted connection that needs longer is dropped
 };
 
 /// How a rank is reached and named.
@@ -49,7 +51,7 @@ class TcpTransport final : public Transport {
   Link& incoming(int peer) override { return incoming_[static_cast<std::size_t>(peer)]; }
   bool service() override { return listener_.service(); }
   void wait(std::span<Link* const> links, std::chrono::milliseconds timeout) override;
-  void wake() override;
+  void wake() override { wakeups_.ring(); }
   void close() override;
   std::string describe(int peer) const override;
   bool oversubscribed() const override { return options_.oversubscribed; }
@@ -61,12 +63,12 @@ class TcpTransport final : public Transport {
 
   const TcpTransportOptions options_;
   asio::io_context context_;
+  Wakeups wakeups_;
   TcpListener listener_;
   std::vector<PeerAddress> peers_;
   std::deque<TcpLink> collective_;
   std::deque<TcpLink> outgoing_;
   std::deque<TcpLink> incoming_;
-  int wake_fd_ = -1;
 };
 
 }  // namespace tutti::comm

@@ -1,0 +1,139 @@
+// FrameHeader on the wire: pinned bytes, the way there and back, and what is refused.
+#include <gtest/gtest.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/bootstrap/little_endian.h>
+#include <tutti/comm/bootstrap/printable.h>
+#include <tutti/comm/transport/frame.h>
+
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace tutti::comm {
+namespace {
+
+/// The example of wire_format.md.
+FrameHeader example() {
+  return {.kind = FrameKind::Collective,
+          .fingerprint = {.group = 0x1122334455667788,
+                          .seq = 17,
+                          .count = 1048576,
+                          .root = -2,
+                          .op = OpKind::AllReduce,
+                          .dtype = DType::Int64,
+                          .reduce_op = ReduceOp::Max},
+          .nbytes = 65536,
+          .id = 3};
+}
+
+constexpr char kExampleHex[] =
+    "75 54 01 01 02 03 04 00 "
+    "fe ff ff ff 00 00 00 00 "
+    "88 77 66 55 44 33 22 11 "
+    "11 00 00 00 00 00 00 00 "
+    "00 00 10 00 00 00 00 00 "
+    "00 00 01 00 00 00 00 00 "
+    "03 00 00 00 00 00 00 00";
+
+std::string hex_of(const FrameBytes& bytes) {
+  const std::string quoted = quote_bytes(bytes, bytes.size());
+  return quoted.substr(0, quoted.find(" (\""));
+}
+
+void expect_equal(const FrameHeader& a, const FrameHeader& b) {
+  EXPECT_EQ(a.kind, b.kind);
+  EXPECT_EQ(a.fingerprint, b.fingerprint);
+  EXPECT_EQ(a.nbytes, b.nbytes);
+  EXPECT_EQ(a.id, b.id);
+}
+
+/// The text of the Protocol error that these bytes cause; "" if there is none.
+std::string refusal_of(const FrameBytes& bytes) {
+  try {
+    decode_frame(bytes);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::Protocol);
+    return error.what();
+  }
+  return {};
+}
+
+TEST(Frame, BytesOnTheWireArePinned) { EXPECT_EQ(hex_of(encode(example())), kExampleHex); }
+
+TEST(Frame, EveryKindOperationTypeAndOperatorMakesTheRoundTrip) {
+  FrameHeader header = example();
+  for (int kind = 1; kind <= 5; ++kind)
+    for (int op = 0; op <= static_cast<int>(OpKind::Recv); ++op)
+      for (int dtype = 0; dtype <= static_cast<int>(DType::UInt8); ++dtype)
+        for (int reduce_op = 0; reduce_op <= static_cast<int>(ReduceOp::Max); ++reduce_op) {
+          header.kind = static_cast<FrameKind>(kind);
+          header.fingerprint.op = static_cast<OpKind>(op);
+          header.fingerprint.dtype = static_cast<DType>(dtype);
+          header.fingerprint.reduce_op = static_cast<ReduceOp>(reduce_op);
+          expect_equal(decode_frame(encode(header)), header);
+        }
+}
+
+TEST(Frame, ExtremeNumbersMakeTheRoundTrip) {
+  FrameHeader header = example();
+  header.fingerprint.group = header.fingerprint.seq = header.fingerprint.count = header.id = ~std::uint64_t{0};
+  header.fingerprint.root = std::numeric_limits<std::int32_t>::min();
+  header.nbytes = kMaxFrameBytes;
+  expect_equal(decode_frame(encode(header)), header);
+}
+
+struct BadByte {
+  const char* field;  // must stand in the text
+  std::size_t offset;
+  int value;
+};
+
+TEST(Frame, EveryFieldOutOfRangeIsNamedAndTheBytesAreQuoted) {
+  const std::vector<BadByte> bad_bytes = {{"magic", 0, 0x74},      {"magic", 1, 0x55},        {"version 0", 2, 0},
+                                          {"version 2", 2, 2},     {"kind 0", 3, 0},          {"kind 6", 3, 6},
+                                          {"operation 10", 4, 10}, {"operation 255", 4, 255}, {"dtype 5", 5, 5},
+                                          {"operator 5", 6, 5},    {"reserved", 7, 1},        {"reserved", 12, 1},
+                                          {"reserved", 15, 128},   {"payload of", 45, 2},     {"payload of", 47, 0x80}};
+  for (const BadByte& bad : bad_bytes) {
+    SCOPED_TRACE(std::string(bad.field) + " at " + std::to_string(bad.offset));
+    FrameBytes bytes = encode(example());
+    bytes[bad.offset] = static_cast<std::byte>(bad.value);
+    const std::string text = refusal_of(bytes);
+    EXPECT_NE(text.find(bad.field), std::string::npos) << text;
+    EXPECT_NE(text.find(hex_of(bytes)), std::string::npos) << text;
+  }
+}
+
+TEST(Frame, OneByteMoreThanTheLargestPayloadIsRefused) {
+  FrameBytes bytes = encode(example());
+  put_little_endian<std::uint64_t>(&bytes[40], kMaxFrameBytes + 1);
+  EXPECT_NE(refusal_of(bytes).find("payload of 1099511627777 bytes"), std::string::npos) << refusal_of(bytes);
+}
+
+TEST(Frame, RandomMutationsAreRefusedOrMeanExactlyTheirBytes) {
+  std::mt19937 random(20261120);
+  int accepted = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    FrameBytes bytes = encode(example());
+    for (unsigned changes = random() % 4 + 1; changes-- > 0;)
+      bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+    FrameHeader header;
+    try {
+      header = decode_frame(bytes);
+    } catch (const Error& error) {
+      ASSERT_EQ(error.code(), ErrorCode::Protocol) << error.what();
+      continue;
+    }
+    ++accepted;
+    ASSERT_NE(name(header.fingerprint.op), "unknown operation");
+    ASSERT_NE(name(header.fingerprint.dtype), "unknown dtype");
+    ASSERT_NE(name(header.fingerprint.reduce_op), "unknown reduce op");
+    ASSERT_LE(header.nbytes, kMaxFrameBytes);
+    ASSERT_EQ(encode(header), bytes);
+  }
+  EXPECT_GT(accepted, 1000);
+  EXPECT_LT(accepted, 19'000);
+}
+
+}  // namespace
+}  // namespace tutti::comm

@@ -1,0 +1,353 @@
+// What comes to a rank's port, and what a rank finds at another's: strangers get nowhere, are logged once, and disturb
+// nobody; a failed connection names the peer.
+#include <gtest/gtest.h>
+#include <tutti/comm/bootstrap/handshake.h>
+#include <tutti/comm/transport/tcp/tcp_transport.h>
+#include <tutti/tests/support/watchdog.h>
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "store_test_support.h"
+
+namespace tutti::comm {
+namespace {
+
+using namespace test;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using tutti::test::Watchdog;
+
+constexpr char kSecret[] = "the right secret";
+constexpr int kWorld = 3;
+
+TcpTransportOptions options_of(int rank, milliseconds handshake_limit = seconds(30)) {
+  return {.rank = rank,
+          .world_size = kWorld,
+          .group = "a group",
+          .job_id = "a job",
+          .job_secret = kSecret,
+          .handshake_limit = handshake_limit};
+}
+
+std::uint16_t port_of(const TcpTransport& transport) {
+  const std::string endpoint = transport.endpoint();
+  return static_cast<std::uint16_t>(std::stoi(endpoint.substr(endpoint.rfind(':') + 1)));
+}
+
+/// A transport that a thread of its own serves, as a waiting rank would.
+class Served {
+ public:
+  explicit Served(const TcpTransportOptions& options)
+      : transport_(options), server_([this] {
+          while (!stopping_) {
+            transport_.wait({}, milliseconds(50));
+            transport_.service();
+          }
+        }) {}
+  ~Served() {
+    stopping_ = true;
+    transport_.wake();
+    server_.join();
+  }
+
+  TcpTransport& operator*() { return transport_; }
+  TcpTransport* operator->() { return &transport_; }
+
+ private:
+  TcpTransport transport_;
+  std::atomic<bool> stopping_{false};
+  std::thread server_;
+};
+
+template <std::size_t N>
+std::string text(const std::array<std::byte, N>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), N};
+}
+
+template <std::size_t N>
+std::array<std::byte, N> bytes(const std::string& text) {
+  std::array<std::byte, N> result;
+  for (std::size_t i = 0; i < N; ++i) result[i] = static_cast<std::byte>(text[i]);
+  return result;
+}
+
+PeerIdentity identity_of(int rank, ConnectionKind kind = ConnectionKind::Collective) {
+  return {.kind = kind,
+          .rank = rank,
+          .world_size = kWorld,
+          .pid = 4711,
+          .job = identity_hash("a job"),
+          .group = identity_hash("a group")};
+}
+
+/// Sends the hello and, whatever the challenge holds, the proof for it; returns what the verdict says.
+std::string shake_hands(RawConnection& connection, const PeerIdentity& self) {
+  const ClientHandshake handshake(self, kSecret);
+  connection.send(text(handshake.hello()));
+  connection.send(text(handshake.answer(bytes<kChallengeBytes>(connection.receive(kChallengeBytes)))));
+  try {
+    handshake.finish(bytes<kVerdictBytes>(connection.receive(kVerdictBytes)));
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+int occurrences(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+struct Stranger {
+  const char* name;
+  std::function<void(RawConnection& connection)> act;
+  const char* logged;
+};
+
+class Port : public testing::Test {
+ protected:
+  /// Rank 2 connects to rank 1, and a frame goes there and comes back.
+  void expect_that_ranks_still_meet() {
+    TcpTransport other(options_of(2));
+    other.set_peers({{}, {victim_->endpoint(), "host", "1"}, {}});
+    Outgoing frame{.header = {.fingerprint = {.seq = 3}}};
+    other.collective(1).post(frame);
+    const Deadline deadline = soon();
+    while (!frame.done() && !deadline.expired()) {
+      other.wait(std::vector<Link*>{&other.collective(1)}, milliseconds(10));
+      other.collective(1).flush();
+    }
+    ASSERT_TRUE(frame.done());
+    const FrameHeader* header = nullptr;
+    while (!(header = victim_->collective(2).peek()) && !deadline.expired()) std::this_thread::yield();
+    ASSERT_NE(header, nullptr);
+    EXPECT_EQ(header->fingerprint.seq, 3u);
+  }
+
+  Watchdog watchdog_{seconds(60)};
+  CapturedLog log_;
+  Served victim_{options_of(1)};
+};
+
+class Strangers : public Port, public testing::WithParamInterface<Stranger> {};
+
+TEST_P(Strangers, AreClosedAndLoggedOnceAndDisturbNobody) {
+  RawConnection half_open(port_of(*victim_));
+  half_open.send("\x89TUT");  // and not a byte more
+  RawConnection connection(port_of(*victim_));
+  GetParam().act(connection);
+  EXPECT_TRUE(connection.closed_by_peer());
+  log_.wait_for(GetParam().logged);
+  expect_that_ranks_still_meet();
+  const std::string lines = log_.wait_for(GetParam().logged);
+  EXPECT_EQ(occurrences(lines, "\n"), 1) << lines;
+}
+
+void expect_verdict(RawConnection& connection, const PeerIdentity& self, const std::string& verdict) {
+  expect_contains(shake_hands(connection, self), verdict);
+}
+
+std::vector<Stranger> strangers() {
+  const auto claim = [](PeerIdentity self, const char* verdict) {
+    return [self, verdict](RawConnection& connection) { expect_verdict(connection, self, verdict); };
+  };
+  PeerIdentity other_job = identity_of(2), other_world = identity_of(2), other_group = identity_of(2);
+  other_job.job = identity_hash("another job");
+  other_world.world_size = kWorld + 1;
+  other_group.group = identity_hash("another group");
+  return {
+      {"Browser", [](RawConnection& c) { c.send("GET / HTTP/1.1\r\n\r\n"); }, "47 45 54 20"},
+      {"OneByte", [](RawConnection& c) { c.send("x"); }, "not a Tutti peer: its first bytes are 78"},
+      {"ManyBytes", [](RawConnection& c) { c.send(std::string(300, 'z')); }, "not a Tutti peer"},
+      {"HelloOfAnotherVersion",
+       [](RawConnection& c) {
+         std::string hello = text(ClientHandshake(identity_of(2), kSecret).hello());
+         hello[8] = 2;
+         c.send(hello);
+       },
+       "handshake version 2"},
+      {"WrongSecret",
+       [](RawConnection& c) {
+         const ClientHandshake handshake(identity_of(2), "another secret");
+         c.send(text(handshake.hello()));
+         const auto challenge = bytes<kChallengeBytes>(c.receive(kChallengeBytes));
+         EXPECT_THROW(handshake.answer(challenge), Error);
+         c.send(std::string(kProofBytes, 'p'));
+         c.receive(kVerdictBytes);
+       },
+       "rank 2 has another job secret"},
+      {"WrongJob", claim(other_job, "another job's process"), "another job's process"},
+      {"WrongWorldSize", claim(other_world, "world size 3 here, 4 at rank 2"), "world size 3 here, 4 at rank 2"},
+      {"WrongGroup", claim(other_group, "hashes of the group names"), "hashes of the group names"},
+      {"StoreClient", claim(identity_of(2, ConnectionKind::Store), "connection kind"), "connection kind"},
+      {"RankOutOfRange", claim(identity_of(3), "rank 3 does not exist"), "rank 3 does not exist"},
+      {"LowerRankOnTheCollectiveLane", claim(identity_of(0), "accepted"), "claims to be rank 0 of 3"},
+      {"OurOwnRank", claim(identity_of(1), "accepted"), "claims to be rank 1 of 3"},
+      {"OurOwnRankWithAMessage", claim(identity_of(1, ConnectionKind::PointToPoint), "accepted"),
+       "claims to be rank 1 of 3"},
+      {"NoRank", claim(identity_of(-1), "accepted"), "claims to be rank -1 of 3"},
+  };
+}
+
+std::string stranger_name(const testing::TestParamInfo<Stranger>& stranger) { return stranger.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Ports, Strangers, testing::ValuesIn(strangers()), stranger_name);
+
+TEST_F(Port, ASecondConnectionOfARankIsClosedAndTheFirstGoesOn) {
+  RawConnection first(port_of(*victim_));
+  EXPECT_EQ(shake_hands(first, identity_of(2)), "accepted");
+  Link& link = victim_->collective(2);
+  const FrameHeader sent{.fingerprint = {.seq = 5}};
+  first.send(text(encode(sent)));
+  const Deadline deadline = soon();
+  while (!link.peek() && !deadline.expired()) std::this_thread::yield();
+  RawConnection second(port_of(*victim_));
+  EXPECT_EQ(shake_hands(second, identity_of(2)), "accepted");
+  EXPECT_TRUE(second.closed_by_peer());
+  expect_contains(log_.wait_for("second connection"), "claims to be rank 2");
+  ASSERT_NE(link.peek(), nullptr);
+  link.read(nullptr, 0);
+  first.send(text(encode({.fingerprint = {.seq = 6}})));
+  while (!link.peek() && !deadline.expired()) std::this_thread::yield();
+  ASSERT_NE(link.peek(), nullptr);
+  EXPECT_EQ(link.peek()->fingerprint.seq, 6u);
+}
+
+TEST_F(Port, BytesThatAreNoFrameNameThePeerAndAreQuoted) {
+  victim_->set_peers({{}, {}, {"127.0.0.1:9", "somewhere", "4711"}});
+  RawConnection peer(port_of(*victim_));
+  EXPECT_EQ(shake_hands(peer, identity_of(2)), "accepted");
+  peer.send(std::string(kFrameHeaderBytes, 'Q'));
+  const std::string refusal = text_of(ErrorCode::Protocol, [&] {
+    const Deadline deadline = soon();
+    while (!victim_->collective(2).peek() && !deadline.expired()) std::this_thread::yield();
+  });
+  expect_contains(refusal, "rank 2 (somewhere, pid 4711, 127.0.0.1:9)");
+  expect_contains(refusal, "51 51 51");
+}
+
+TEST(TcpPort, AHalfHandshakeIsDroppedInTimeAndLoggedOnce) {
+  Watchdog watchdog;
+  CapturedLog log;
+  Served victim(options_of(1, milliseconds(300)));
+  RawConnection silent(port_of(*victim));
+  RawConnection half(port_of(*victim));
+  half.send(text(ClientHandshake(identity_of(2), kSecret).hello()).substr(0, 20));
+  EXPECT_TRUE(half.closed_by_peer());
+  EXPECT_TRUE(silent.closed_by_peer());
+  const std::string lines = log.wait_for("no complete handshake within 300 ms");
+  EXPECT_EQ(occurrences(lines, "no complete handshake"), 2) << lines;
+}
+
+TEST(TcpPort, CloseEndsUnfinishedConnectionsAndThePort) {
+  Watchdog watchdog;
+  CapturedLog log;
+  Served victim(options_of(1));
+  const std::uint16_t port = port_of(*victim);
+  RawConnection half(port);
+  const ClientHandshake handshake(identity_of(2), kSecret);
+  half.send(text(handshake.hello()));
+  half.receive(kChallengeBytes);
+  victim->close();
+  EXPECT_TRUE(half.closed_by_peer());
+  EXPECT_THROW(RawConnection{port}, Error);
+}
+
+TEST(TcpPort, FailedConnectionsLeaveNoDescriptors) {
+  Watchdog watchdog;
+  CapturedLog log;
+  Served victim(options_of(1));
+  const auto fail_once = [&](int i) {
+    RawConnection connection(port_of(*victim));
+    if (i % 4 == 0) connection.send("garbage");
+    if (i % 4 == 1) expect_verdict(connection, identity_of(7), "rank 7 does not exist");
+    if (i % 4 == 2) expect_verdict(connection, identity_of(0), "accepted");
+    if (i % 4 == 3) {
+      connection.send("\x89TUT");
+      return connection.close();
+    }
+    EXPECT_TRUE(connection.closed_by_peer());
+  };
+  const auto wait_for_descriptors = [](std::size_t count) {
+    const Deadline deadline = soon();
+    while (open_descriptors() > count && !deadline.expired()) std::this_thread::yield();
+    return open_descriptors();
+  };
+  for (int i = 0; i < 4; ++i) fail_once(i);  // so that what is made on first use is there
+  const std::size_t before = open_descriptors();
+  for (int i = 0; i < 200; ++i) fail_once(i);
+  EXPECT_LE(wait_for_descriptors(before), before);
+}
+
+/// The error of a link of rank 2 to a rank 1 that is reached at `endpoint`.
+Error connect_error(const std::string& endpoint, const TcpTransportOptions& options = options_of(2)) {
+  TcpTransport transport(options);
+  transport.set_peers({{}, {endpoint, "somewhere", "71"}, {}});
+  Link& link = transport.collective(1);
+  const Deadline deadline = soon();
+  try {
+    while (!deadline.expired()) {
+      link.peek();
+      transport.wait(std::vector<Link*>{&link}, milliseconds(10));
+    }
+  } catch (const Error& error) {
+    EXPECT_EQ(text_of(ErrorCode::PeerLost, [&] { link.peek(); }).find("Bad file"), std::string::npos);
+    return error;
+  }
+  return Error(ErrorCode::Timeout, "no error came");
+}
+
+TEST(TcpConnect, ARefusedConnectionNamesThePeer) {
+  CapturedLog log;
+  std::string endpoint;
+  {
+    TcpTransport gone(options_of(1));
+    endpoint = gone.endpoint();
+  }
+  const std::size_t before = open_descriptors();
+  for (int i = 0; i < 20; ++i) {
+    const Error error = connect_error(endpoint);
+    EXPECT_EQ(error.code(), ErrorCode::PeerLost);
+    expect_contains(error.what(), "rank 1 (somewhere, pid 71, " + endpoint + ")");
+    expect_contains(error.what(), "Connection refused");
+  }
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST(TcpConnect, AnotherSecretNamesThePeer) {
+  CapturedLog log;
+  Served other(options_of(1));
+  TcpTransportOptions options = options_of(2);
+  options.job_secret = "another secret";
+  const Error error = connect_error(other->endpoint(), options);
+  EXPECT_EQ(error.code(), ErrorCode::Unauthorized);
+  expect_contains(error.what(), "rank 1 (somewhere, pid 71");
+  expect_contains(error.what(), "another job secret");
+}
+
+TEST(TcpConnect, APortThatIsNotTuttiNamesThePeer) {
+  // The store's port is a Tutti port, but not a rank's.
+  CapturedLog log;
+  TcpStoreServerOptions server_options;
+  server_options.job_secret = kSecret;
+  server_options.job_id = "a job";
+  const TcpStoreServer store(server_options);
+  const Error error = connect_error("127.0.0.1:" + std::to_string(store.port()));
+  EXPECT_EQ(error.code(), ErrorCode::Unauthorized);
+  expect_contains(error.what(), "rank 1 (somewhere, pid 71");
+  expect_contains(error.what(), "connection kind store here, collective at rank 2");
+}
+
+TEST(TcpConnect, ABadBindAddressIsNamed) {
+  TcpTransportOptions options = options_of(0);
+  options.bind_address = "not-an-address";
+  expect_contains(text_of(ErrorCode::InvalidArgument, [&] { TcpTransport transport(options); }), "not-an-address");
+  options.bind_address = "192.0.2.1";  // reserved for documentation: nobody's
+  expect_contains(text_of(ErrorCode::System, [&] { TcpTransport transport(options); }), "192.0.2.1");
+}
+
+}  // namespace
+}  // namespace tutti::comm
