@@ -10,6 +10,12 @@ namespace {
 
 constexpr std::chrono::milliseconds kHelperIdles(200);  // then its thread ends
 
+/// By division: the count comes from the wire, and its product could overflow to anything.
+bool length_is_that_of_the_elements(const FrameHeader& header) {
+  const std::size_t element_bytes = size_of(header.fingerprint.dtype);
+  return header.nbytes % element_bytes == 0 && header.nbytes / element_bytes == header.fingerprint.count;
+}
+
 }  // namespace
 
 /// One isend or irecv; also the state behind its Work, which may outlive the engine.
@@ -321,10 +327,7 @@ bool PointToPoint::progress_incoming(int peer) {
     const bool missed = std::any_of(pending_.begin(), pending_.end(), [&](const RequestPtr& request) {
       return !request->is_send && request->peer == peer;
     });
-    if (missed) {
-      monitor_.await_cause(std::span(&peer, 1));
-      throw;
-    }
+    if (missed) monitor_.explain_loss(error, std::span(&peer, 1));
     return moved;
   }
 }
@@ -350,7 +353,7 @@ bool PointToPoint::progress_outgoing(int peer) {
     post(link, {FrameKind::Rendezvous, request->fingerprint, nbytes, id}, request->source_data, request);
     return true;
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::PeerLost) monitor_.await_cause(std::span(&peer, 1));
+    if (error.code() == ErrorCode::PeerLost) monitor_.explain_loss(error, std::span(&peer, 1));
     throw;
   }
 }
@@ -360,7 +363,8 @@ bool PointToPoint::begin_arrival(int peer, const FrameHeader& header) {
   auto& kept = unexpected_bytes_[static_cast<std::size_t>(peer)];
   arrival = {};
   arrival.nbytes = header.nbytes;
-  const bool eager = header.kind == FrameKind::Eager && header.nbytes <= kEagerBytes;
+  const bool eager =
+      header.kind == FrameKind::Eager && header.nbytes <= kEagerBytes && length_is_that_of_the_elements(header);
   const bool announcement = header.kind == FrameKind::RequestToSend && header.nbytes == 0;
   if (header.kind == FrameKind::Rendezvous) {
     const auto expected = expected_.find({peer, header.id});
@@ -369,7 +373,10 @@ bool PointToPoint::begin_arrival(int peer, const FrameHeader& header) {
     arrival.request = expected->second;
     expected_.erase(expected);
   } else if (!eager && !announcement) {
-    throw Error(ErrorCode::Protocol, "unexpected frame from " + monitor_.describe(peer));
+    throw Error(ErrorCode::Protocol, "unexpected frame from " + monitor_.describe(peer) + ": " +
+                                         header.fingerprint.to_string() + ", kind " +
+                                         std::to_string(static_cast<int>(header.kind)) + ", with " +
+                                         std::to_string(header.nbytes) + " bytes");
   } else if (RequestPtr receive = take_posted(peer, header.fingerprint)) {
     if (announcement) clear_to_send(peer, header, receive);
     if (eager) arrival.request = receive;

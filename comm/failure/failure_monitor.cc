@@ -43,19 +43,28 @@ std::string FailureMonitor::report(const std::string& cause) noexcept {
   }
 }
 
-void FailureMonitor::check(std::span<const int> awaited) {
-  if (const auto cause = read(key("failure"))) throw Error(ErrorCode::Aborted, *cause);
+std::optional<Error> FailureMonitor::find_cause(std::span<const int> awaited) {
+  if (const auto cause = read(key("failure"))) return Error(ErrorCode::Aborted, *cause);
   for (int rank : awaited)
     if (const auto lost = read(kLostKeyPrefix + std::to_string(rank)))
-      throw Error(ErrorCode::PeerLost, "lost " + describe_(rank) + ": " + *lost);
+      return Error(ErrorCode::PeerLost, "lost " + describe_(rank) + ": " + *lost);
+  return std::nullopt;
 }
 
-void FailureMonitor::await_cause(std::span<const int> suspects) {
+void FailureMonitor::check(std::span<const int> awaited) {
+  if (const auto cause = find_cause(awaited)) throw Error(*cause);
+}
+
+void FailureMonitor::explain_loss(const Error& error, std::span<const int> suspects) {
   const Deadline deadline = Deadline::after(kCauseLimit);
-  do {
-    check(suspects);
-    std::this_thread::sleep_for(kPollEvery);
-  } while (!deadline.expired());
+  std::optional<Error> cause;
+  try {
+    while (!(cause = find_cause(suspects)) && !deadline.expired()) std::this_thread::sleep_for(kPollEvery);
+  } catch (const Error& unreachable) {
+    throw Error(error.code(),
+                std::string(error.what()) + "; whether it was the first to fail is not known: " + unreachable.what());
+  }
+  throw Error(cause ? *cause : error);
 }
 
 void FailureMonitor::write_waiting(const Fingerprint& operation, std::span<const int> awaited) {
@@ -75,6 +84,7 @@ std::optional<FailureMonitor::Waiting> FailureMonitor::read_waiting(int rank) {
   in >> waiting.stamp >> waiting.seq >> count;
   waiting.awaited.resize(std::min(count, static_cast<std::size_t>(world_size_)));
   for (int& awaited : waiting.awaited) in >> awaited;
+  std::erase_if(waiting.awaited, [this](int awaited) { return awaited < 0 || awaited >= world_size_; });
   in.ignore(1);
   std::getline(in, waiting.operation);
   return waiting;
@@ -99,10 +109,15 @@ std::string FailureMonitor::diagnose(const Fingerprint& operation, std::span<con
     check({});
     std::this_thread::sleep_for(kPollEvery * 5);
   }
-  int suspect = awaited.empty() ? rank_ : awaited.front();
-  std::set<int> visited{rank_};
-  std::string chain;
-  while (visited.insert(suspect).second) {
+  // Breadth first along who waits for whom: the nearest rank that does not report is the one to name.
+  std::vector<int> suspects(awaited.begin(), awaited.end());
+  std::vector<std::string> chains(suspects.size());
+  std::set<int> known{rank_};
+  known.insert(awaited.begin(), awaited.end());
+  std::string all_waits;
+  for (std::size_t i = 0; i < suspects.size(); ++i) {
+    const int suspect = suspects[i];
+    const std::string chain = chains[i];
     const auto now = read_waiting(suspect);
     const auto& earlier = before[static_cast<std::size_t>(suspect)];
     const bool reports = now && (!earlier || now->stamp != earlier->stamp);
@@ -110,11 +125,16 @@ std::string FailureMonitor::diagnose(const Fingerprint& operation, std::span<con
       return chain + describe_(suspect) + " has not arrived" +
              (now ? "; it last reported waiting in " + now->operation
                   : "; it is in no operation of this group (frozen, or busy elsewhere)");
-    chain += "rank " + std::to_string(suspect) + " itself waits for rank " + std::to_string(now->awaited.front()) +
-             " in " + now->operation + "; ";
-    suspect = now->awaited.front();
+    for (const int next : now->awaited) {
+      const std::string wait = "rank " + std::to_string(suspect) + " itself waits for rank " + std::to_string(next) +
+                               " in " + now->operation + "; ";
+      all_waits += wait;
+      if (!known.insert(next).second) continue;
+      suspects.push_back(next);
+      chains.push_back(chain + wait);
+    }
   }
-  return chain + "the ranks wait for each other";
+  return all_waits + "the ranks wait for each other";
 }
 
 }  // namespace tutti::comm

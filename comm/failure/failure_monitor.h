@@ -39,8 +39,9 @@ class FailureMonitor {
   /// store itself is gone.
   void check(std::span<const int> awaited);
 
-  /// A connection broke: gives the first cause up to 0.3 s to appear and throws as check(); returns if none does.
-  void await_cause(std::span<const int> suspects);
+  /// A connection to one of `suspects` broke, which `error` says. Gives the first cause up to 0.3 s to appear and
+  /// throws as check(); throws `error` if none does, with a remark if the store is gone, too.
+  [[noreturn]] void explain_loss(const Error& error, std::span<const int> suspects);
 
   /// Says that this rank waits for `awaited` in `operation`; then throws Mismatch if one of them is known to wait in a
   /// different operation with the same sequence number.
@@ -59,6 +60,7 @@ class FailureMonitor {
   };
 
   std::string key(const std::string& name) const { return group_ + "/" + name; }
+  std::optional<Error> find_cause(std::span<const int> awaited);
   std::optional<std::string> read(const std::string& key);
   std::optional<Waiting> read_waiting(int rank);
   void write_waiting(const Fingerprint& operation, std::span<const int> awaited);

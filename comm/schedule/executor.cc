@@ -217,8 +217,7 @@ void Executor::block(Waiter& waiter) {
 }
 
 void Executor::explain_loss(const Error& error, int peer) {
-  monitor_.await_cause(std::span(&peer, 1));
-  throw error;
+  monitor_.explain_loss(error, std::span(&peer, 1));
 }
 
 std::byte* Executor::address(const Slice& slice) {

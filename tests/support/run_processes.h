@@ -42,6 +42,9 @@ class Processes {
   /// The port of the store server; 0 without ranks.
   std::uint16_t store_port() const;
 
+  /// Ends the store server, as if its process had died.
+  void stop_store();
+
   /// Sends the signal to the process itself (not to its group).
   void kill(int rank, int signal);
 

@@ -1,0 +1,177 @@
+// Frames that no rank of this version sends, from a peer that has proved the secret: an error that names the peer, and
+// not a byte outside the buffers (the sanitizers watch).
+#include <gtest/gtest.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/bootstrap/handshake.h>
+#include <tutti/comm/process_group.h>
+#include <tutti/comm/store/hash_store.h>
+#include <tutti/comm/transport/inproc/inproc_transport.h>
+#include <tutti/tests/support/watchdog.h>
+
+#include <functional>
+#include <list>
+
+namespace tutti::comm {
+namespace {
+
+using std::chrono::seconds;
+
+/// Rank 0 is a group; rank 1 is this test, which posts what it likes.
+class BadFrames : public testing::Test {
+ protected:
+  BadFrames() {
+    auto transports = make_inproc_transports(2);
+    peer_ = std::move(transports[1]);
+    group_ = std::make_unique<ProcessGroup>(std::make_shared<HashStore>(), std::move(transports[0]),
+                                            ProcessGroupOptions{.timeout = seconds(20)});
+  }
+
+  /// A message of four floats with tag 7, as it should be.
+  FrameHeader message(FrameKind kind) const {
+    return {.kind = kind,
+            .fingerprint =
+                {.group = identity_hash("world"), .count = 4, .root = 7, .op = OpKind::Send, .dtype = DType::Float32},
+            .nbytes = std::uint64_t{kind == FrameKind::Eager ? 16u : 0u},
+            .id = 1};
+  }
+
+  FrameHeader barrier_frame() const {
+    return {.fingerprint = {.group = identity_hash("world"), .seq = 1, .op = OpKind::Barrier, .dtype = DType::Float32}};
+  }
+
+  void post(Link& link, const FrameHeader& header) {
+    Outgoing& frame = posted_.emplace_back();
+    frame.header = header;
+    frame.payload = payload_.data();
+    link.post(frame);
+  }
+
+  void expect_error(ErrorCode code, const std::string& part, const std::function<void()>& action) {
+    try {
+      action();
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code) << error.what();
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("rank 1 ("), std::string::npos) << error.what();
+    }
+  }
+  void expect_recv_error(ErrorCode code, const std::string& part) {
+    expect_error(code, part, [&] { group_->recv(std::span<float>(four_), 1, 7); });
+  }
+
+  test::Watchdog watchdog_;
+  std::vector<std::byte> payload_ = std::vector<std::byte>(1 << 20);
+  std::vector<float> four_ = std::vector<float>(4);
+  std::list<Outgoing> posted_;
+  std::unique_ptr<Transport> peer_;
+  std::unique_ptr<ProcessGroup> group_;
+};
+
+TEST_F(BadFrames, AGoodMessageIsTaken) {
+  post(peer_->outgoing(0), message(FrameKind::Eager));
+  EXPECT_EQ(group_->recv(std::span<float>(four_), 1, 7), 1);
+  group_->abort("rank 1 says no goodbye");
+}
+
+TEST_F(BadFrames, AnEagerPayloadLongerThanItsCountSays) {
+  FrameHeader header = message(FrameKind::Eager);
+  header.nbytes = 4096;
+  post(peer_->outgoing(0), header);
+  expect_recv_error(ErrorCode::Protocol, "4096 bytes");
+}
+
+TEST_F(BadFrames, AnEagerPayloadShorterThanItsCountSays) {
+  FrameHeader header = message(FrameKind::Eager);
+  header.nbytes = 12;
+  post(peer_->outgoing(0), header);
+  expect_recv_error(ErrorCode::Protocol, "12 bytes");
+}
+
+TEST_F(BadFrames, AnEagerPayloadOfTheWrongLengthThatNobodyAskedForYet) {
+  FrameHeader header = message(FrameKind::Eager);
+  header.nbytes = 4096;
+  post(peer_->outgoing(0), header);
+  // Another tag: the message is looked at before anybody asks for it.
+  expect_error(ErrorCode::Protocol, "4096 bytes", [&] { group_->recv(std::span<float>(four_), 1, 8); });
+}
+
+TEST_F(BadFrames, ACountWhoseBytesOverflow) {
+  FrameHeader header = message(FrameKind::Eager);
+  header.fingerprint.count = (std::uint64_t{1} << 62) + 4;  // times 4 bytes is 16 again
+  post(peer_->outgoing(0), header);
+  expect_recv_error(ErrorCode::Protocol, "16 bytes");
+}
+
+TEST_F(BadFrames, AnEagerPayloadOverTheLimit) {
+  FrameHeader header = message(FrameKind::Eager);
+  header.fingerprint.count = (1 << 20) / 4;
+  header.nbytes = 1 << 20;
+  post(peer_->outgoing(0), header);
+  std::vector<float> data(header.fingerprint.count);
+  expect_error(ErrorCode::Protocol, "1048576 bytes", [&] { group_->recv(std::span<float>(data), 1, 7); });
+}
+
+TEST_F(BadFrames, AnAnnouncementWithAPayload) {
+  FrameHeader header = message(FrameKind::RequestToSend);
+  header.nbytes = 16;
+  post(peer_->outgoing(0), header);
+  expect_recv_error(ErrorCode::Protocol, "16 bytes");
+}
+
+TEST_F(BadFrames, APayloadThatNobodyHasAskedFor) {
+  FrameHeader header = message(FrameKind::Rendezvous);
+  header.nbytes = 16;
+  post(peer_->outgoing(0), header);
+  expect_recv_error(ErrorCode::Protocol, "nobody has asked for");
+}
+
+TEST_F(BadFrames, APayloadOfAnotherLengthThanAnnounced) {
+  post(peer_->outgoing(0), message(FrameKind::RequestToSend));
+  FrameHeader header = message(FrameKind::Rendezvous);
+  header.nbytes = 4096;
+  post(peer_->outgoing(0), header);
+  expect_recv_error(ErrorCode::Protocol, "nobody has asked for");
+}
+
+TEST_F(BadFrames, AnAnswerToNoQuestion) {
+  FrameHeader header = message(FrameKind::ClearToSend);
+  header.id = 99;
+  post(peer_->incoming(0), header);
+  std::vector<float> data(100'000);
+  expect_error(ErrorCode::Protocol, "unexpected answer", [&] { group_->send(std::span<float>(data), 1, 7); });
+}
+
+TEST_F(BadFrames, ACollectiveFrameAmongMessages) {
+  post(peer_->outgoing(0), barrier_frame());
+  expect_recv_error(ErrorCode::Protocol, "unexpected frame");
+}
+
+TEST_F(BadFrames, AMessageAmongCollectives) {
+  post(peer_->collective(0), message(FrameKind::Eager));
+  expect_error(ErrorCode::Protocol, "belongs to no collective", [&] { group_->barrier(); });
+}
+
+TEST_F(BadFrames, ACollectiveFrameOfAnotherGroup) {
+  FrameHeader header = barrier_frame();
+  header.fingerprint.group = 1;
+  post(peer_->collective(0), header);
+  expect_error(ErrorCode::Protocol, "belongs to no collective of this group", [&] { group_->barrier(); });
+}
+
+TEST_F(BadFrames, ACollectiveFrameOfAnotherLength) {
+  FrameHeader header = barrier_frame();
+  header.nbytes = 4096;
+  post(peer_->collective(0), header);
+  expect_error(ErrorCode::Mismatch, "sent message 0 of 4096 bytes", [&] { group_->barrier(); });
+}
+
+TEST_F(BadFrames, ACollectiveFrameOutOfOrder) {
+  FrameHeader header = barrier_frame();
+  header.id = 5;
+  post(peer_->collective(0), header);
+  expect_error(ErrorCode::Mismatch, "sent message 5", [&] { group_->barrier(); });
+}
+
+}  // namespace
+}  // namespace tutti::comm
