@@ -28,12 +28,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   int status = 0;
   tutti::tools::add_run_command(app, status);
-#ifdef TUTTI_HAS_TRAIN
   tutti::tools::add_train_command(app, status);
-#endif
-#ifdef TUTTI_HAS_DATA
   tutti::tools::add_data_command(app, status);
-#endif
   try {
     std::vector<std::string> arguments(argv + 1, argv + argc);
     const auto mark = std::find(arguments.begin(), arguments.end(), "--");
