@@ -15,6 +15,8 @@
 namespace tutti::comm {
 namespace {
 
+constexpr std::chrono::milliseconds kLookAfterTheLost(250);
+
 /// The store client, with the server behind it where this rank hosts it. Members die in reverse: the client first.
 struct StoreAndServer {
   std::unique_ptr<TcpStoreServer> server;
@@ -67,21 +69,37 @@ std::shared_ptr<StoreAndServer> meet_at_store(const World& world, Deadline deadl
   throw Error(ErrorCode::Timeout, text.str());
 }
 
+/// Waits for the keys of all ranks, but not for a rank whose process the store knows to be gone.
+void await_ranks(Store& store, const World& world, const std::string& group, const std::vector<std::string>& keys,
+                 std::chrono::milliseconds timeout, Deadline deadline) {
+  for (;;) {
+    try {
+      return store.wait(keys, deadline.earlier_of(Deadline::after(kLookAfterTheLost)));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::Timeout) throw;
+    }
+    if (deadline.expired()) name_the_missing(store, world, group, timeout);
+    for (int rank = 0; rank < world.world_size; ++rank) {
+      const std::vector<std::string> lost{kLostKeyPrefix + std::to_string(rank)};
+      if (!store.check(lost, deadline)) continue;
+      throw Error(ErrorCode::PeerLost, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) +
+                                           ": group '" + group + "' cannot form: lost rank " + std::to_string(rank) +
+                                           ": " + store.get(lost[0], deadline));
+    }
+  }
+}
+
 std::vector<PeerAddress> exchange_addresses(Store& store, const World& world, const std::string& group,
                                             const std::string& endpoint, std::chrono::milliseconds timeout,
                                             Deadline deadline) {
   store.set(address_key(group, world.rank), endpoint + " " + host_name() + " " + std::to_string(::getpid()), deadline);
   std::vector<std::string> keys;
   for (int rank = 0; rank < world.world_size; ++rank) keys.push_back(address_key(group, rank));
+  await_ranks(store, world, group, keys, timeout, deadline);
   std::vector<PeerAddress> peers;
-  try {
-    for (const std::string& text : store.multi_get(keys, deadline)) {
-      std::istringstream in(text);
-      in >> peers.emplace_back().endpoint >> peers.back().host >> peers.back().pid;
-    }
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::Timeout) name_the_missing(store, world, group, timeout);
-    throw;
+  for (const std::string& text : store.multi_get(keys, deadline)) {
+    std::istringstream in(text);
+    in >> peers.emplace_back().endpoint >> peers.back().host >> peers.back().pid;
   }
   return peers;
 }

@@ -20,7 +20,8 @@ struct Meeting {
 
 /// Blocks until all ranks have published their addresses. A world of one meets nobody: in-process store, no sockets.
 /// `bind_address` "": the local address of the connection to the store, which is one that other ranks can reach.
-/// Throws Timeout naming the ranks that did not come and where they were expected, Unauthorized, System.
+/// Throws Timeout naming the ranks that did not come and where they were expected, PeerLost naming one that came and
+/// died, Unauthorized, System.
 Meeting rendezvous(const World& world, const std::string& group, const std::string& bind_address,
                    std::chrono::milliseconds timeout);
 

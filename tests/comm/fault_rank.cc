@@ -154,9 +154,22 @@ std::unique_ptr<TcpStoreServer> serve_own_store(World& world) {
   return server;
 }
 
+/// Is known to the store, and gone before the group has formed.
+[[noreturn]] void exit_while_forming(const World& world) {
+  TcpStoreOptions options{.host = world.master_addr, .port = world.master_port};
+  options.job_id = world.job_id;
+  options.job_secret = world.job_secret;
+  options.rank = world.rank;
+  options.world_size = world.world_size;
+  TcpStore store(options, Deadline::after(std::chrono::seconds(20)));
+  store.set("seen", "", Deadline::after(std::chrono::seconds(20)));
+  std::exit(0);
+}
+
 void run(Scenario& scenario, std::chrono::milliseconds timeout) {
   World world = World::detect();
   if (scenario.name == "exit-before-connect" && scenario.names(world)) std::exit(0);
+  if (scenario.name == "exit-while-forming" && scenario.names(world)) exit_while_forming(world);
   if (scenario.name == "wrong-secret" && scenario.names(world)) world.job_secret = "guessed";
   std::unique_ptr<TcpStoreServer> server;
   if (scenario.name == "own-store") server = serve_own_store(world);

@@ -153,6 +153,17 @@ TEST(Fault, ARankThatNeverConnectsIsNamedWhenTheGroupDoesNotForm) {
   }
 }
 
+TEST(Fault, ARankThatExitsWhileTheGroupFormsIsNamedAtOnce) {
+  Job job(3, kLong, {"exit-while-forming", "1"});
+  EXPECT_TRUE(job.processes().wait(1).has_value());
+  const auto start = steady_clock::now();
+  for (const int rank : {0, 2}) {
+    const std::string text = job.failure_of(rank, start, kNoticed);
+    expect_contains(text, "group 'world' cannot form: lost rank 1: ");
+    expect_contains(text, std::to_string(job.processes().pid(1)));
+  }
+}
+
 TEST(Fault, ARankWithAnotherSecretSaysSoAtOnce) {
   const auto start = steady_clock::now();
   Job job(3, kLong, {"wrong-secret", "2"});

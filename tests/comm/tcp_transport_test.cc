@@ -242,6 +242,28 @@ TEST(TcpPort, AHalfHandshakeIsDroppedInTimeAndLoggedOnce) {
   EXPECT_EQ(occurrences(lines, "no complete handshake"), 2) << lines;
 }
 
+TEST(TcpPort, WhoeverLeavesWithoutAWordIsNotWorthAWarning) {
+  Watchdog watchdog;
+  CapturedLog log;
+  Served victim(options_of(1));
+  RawConnection(port_of(*victim)).close();
+  RawConnection stranger(port_of(*victim));
+  stranger.send("x");
+  EXPECT_TRUE(stranger.closed_by_peer());
+  EXPECT_EQ(occurrences(log.wait_for("first bytes are 78"), "\n"), 1);
+}
+
+TEST(TcpPort, WhoeverLeavesAtOurChallengeProbablyHasAnotherSecret) {
+  Watchdog watchdog;
+  CapturedLog log;
+  Served victim(options_of(1));
+  RawConnection stranger(port_of(*victim));
+  stranger.send(text(ClientHandshake(identity_of(2), "another secret").hello()));
+  stranger.receive(kChallengeBytes);
+  stranger.close();
+  expect_contains(log.wait_for("during the handshake"), "compare TUTTI_JOB_SECRET");
+}
+
 TEST(TcpPort, CloseEndsUnfinishedConnectionsAndThePort) {
   Watchdog watchdog;
   CapturedLog log;

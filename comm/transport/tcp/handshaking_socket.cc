@@ -90,12 +90,20 @@ void HandshakingSocket::send(std::span<const std::byte> bytes) {
   sent_ = 0;
 }
 
+void HandshakingSocket::lost(const std::string& why) const {
+  std::string text = "lost " + remote_ + " during the handshake: " + why;
+  if (state_ == State::AwaitHello) text += "; it sent " + quote_bytes(received());
+  if (state_ == State::AwaitProof)
+    text += "; it left when it saw our challenge: its job secret is probably another (compare TUTTI_JOB_SECRET)";
+  throw Error(ErrorCode::PeerLost, text);
+}
+
 bool HandshakingSocket::flush() {
   while (sent_ < to_send_.size()) {
     asio::error_code error;
     sent_ += socket_.write_some(asio::buffer(to_send_.data() + sent_, to_send_.size() - sent_), error);
     if (error == asio::error::would_block) return false;
-    if (error) throw Error(ErrorCode::PeerLost, "lost " + remote_ + " during the handshake: " + error.message());
+    if (error) lost(error.message());
   }
   return true;
 }
@@ -106,9 +114,7 @@ bool HandshakingSocket::receive(std::size_t nbytes) {
     received_size_ +=
         socket_.read_some(asio::buffer(received_.data() + received_size_, nbytes - received_size_), error);
     if (error == asio::error::would_block) return false;
-    if (error)
-      throw Error(ErrorCode::PeerLost, "lost " + remote_ + " during the handshake: " + error.message() + "; it sent " +
-                                           quote_bytes(received()));
+    if (error) lost(error.message());
   }
   return true;
 }

@@ -31,6 +31,8 @@ class HandshakingSocket {
   bool wants_to_write() const { return state_ == State::Connecting || sent_ < to_send_.size(); }
   std::chrono::steady_clock::time_point started() const { return started_; }
   std::string remote() const { return remote_; }
+  /// Accepting side: whether anything has come at all.
+  bool heard_of() const { return state_ != State::AwaitHello || received_size_ > 0; }
 
  private:
   enum class State { Connecting, AwaitHello, AwaitChallenge, AwaitProof, AwaitVerdict, Refusing, Done };
@@ -39,6 +41,7 @@ class HandshakingSocket {
   void send(std::span<const std::byte> bytes);
   bool flush();                      // true when everything queued has left
   bool receive(std::size_t nbytes);  // true when received_ holds nbytes
+  [[noreturn]] void lost(const std::string& why) const;
   std::span<const std::byte> received() const { return {received_.data(), received_size_}; }
 
   asio::ip::tcp::socket socket_;

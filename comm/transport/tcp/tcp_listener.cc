@@ -80,7 +80,10 @@ TcpListener::Outcome TcpListener::advance(HandshakingSocket& inbound) {
     log(LogLevel::Warn, "dropped a connection from " + inbound.remote() + ": no complete handshake within " +
                             std::to_string(handshake_limit_.count()) + " ms");
   } catch (const Error& error) {
-    log(LogLevel::Warn, "refused a connection from " + inbound.remote() + ": " + error.what());
+    // Whoever leaves without a word is a prober, or a rank of ours that has ended meanwhile.
+    const bool silent = error.code() == ErrorCode::PeerLost && !inbound.heard_of();
+    log(silent ? LogLevel::Info : LogLevel::Warn,
+        "refused a connection from " + inbound.remote() + ": " + error.what());
   }
   return Outcome::Dropped;
 }
