@@ -10,7 +10,8 @@
 namespace tutti::comm {
 namespace {
 
-constexpr std::chrono::milliseconds kStoreLimit(2000);
+constexpr std::chrono::milliseconds kStoreLimit(1000);
+constexpr std::chrono::milliseconds kReportLimit(2000);
 constexpr std::chrono::milliseconds kCauseLimit(300);
 constexpr std::chrono::milliseconds kPollEvery(20);
 constexpr std::chrono::milliseconds kStillReporting(600);  // a waiting rank renews its report every 250 ms
@@ -36,7 +37,7 @@ std::optional<std::string> FailureMonitor::read(const std::string& key) {
 
 std::string FailureMonitor::report(const std::string& cause) noexcept {
   try {
-    return store_->compare_set(key("failure"), "", cause, store_deadline());
+    return store_->compare_set(key("failure"), "", cause, Deadline::after(kReportLimit));
   } catch (const std::exception& error) {
     log(LogLevel::Debug, prefix_ + "could not record the failure: " + error.what());
     return cause;
@@ -101,6 +102,17 @@ void FailureMonitor::publish_wait(const Fingerprint& operation, std::span<const 
 }
 
 std::string FailureMonitor::diagnose(const Fingerprint& operation, std::span<const int> awaited) {
+  try {
+    return follow_waits(operation, awaited);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::Aborted) throw;
+    std::string text;
+    for (const int rank : awaited) text += (text.empty() ? "" : ", ") + describe_(rank);
+    return text + ": not arrived, and the store cannot be asked why: " + error.what();
+  }
+}
+
+std::string FailureMonitor::follow_waits(const Fingerprint& operation, std::span<const int> awaited) {
   std::vector<std::optional<Waiting>> before(static_cast<std::size_t>(world_size_));
   for (int rank = 0; rank < world_size_; ++rank) before[static_cast<std::size_t>(rank)] = read_waiting(rank);
   const Deadline deadline = Deadline::after(kStillReporting);

@@ -36,7 +36,7 @@ class FailureMonitor {
   std::string report(const std::string& cause) noexcept;
 
   /// Throws Aborted with the first cause if one is recorded, PeerLost if one of `awaited` is known to be dead or the
-  /// store itself is gone.
+  /// store itself is gone, Timeout if the store does not answer (its process may be frozen).
   void check(std::span<const int> awaited);
 
   /// A connection to one of `suspects` broke, which `error` says. Gives the first cause up to 0.3 s to appear and
@@ -48,7 +48,8 @@ class FailureMonitor {
   void publish_wait(const Fingerprint& operation, std::span<const int> awaited);
 
   /// One sentence on why `awaited` have not come, for a timeout: follows who waits for whom to the rank that waits for
-  /// nobody. Takes about half a second, to tell ranks that still report from those that have stopped.
+  /// nobody. Takes about half a second, to tell ranks that still report from those that have stopped. Throws Aborted if
+  /// another rank has recorded the cause meanwhile.
   std::string diagnose(const Fingerprint& operation, std::span<const int> awaited);
 
  private:
@@ -63,6 +64,7 @@ class FailureMonitor {
   std::optional<Error> find_cause(std::span<const int> awaited);
   std::optional<std::string> read(const std::string& key);
   std::optional<Waiting> read_waiting(int rank);
+  std::string follow_waits(const Fingerprint& operation, std::span<const int> awaited);
   void write_waiting(const Fingerprint& operation, std::span<const int> awaited);
 
   const std::shared_ptr<Store> store_;

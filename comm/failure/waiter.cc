@@ -65,8 +65,12 @@ void Waiter::block(std::span<Link* const> links, std::span<const int> awaited) {
 }
 
 void Waiter::consult(Clock::duration waited, std::span<const int> awaited) {
-  monitor_.check(awaited);
-  monitor_.publish_wait(operation_, awaited);
+  try {
+    monitor_.check(awaited);
+    monitor_.publish_wait(operation_, awaited);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::Timeout) throw;  // a store that is silent for a while is no failure
+  }
   if (waited < report_after_ || reported_) return;
   reported_ = true;
   log(LogLevel::Warn, monitor_.prefix() + operation_.to_string() + " has been waiting for " + rank_list(awaited) +

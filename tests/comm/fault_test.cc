@@ -221,6 +221,32 @@ TEST(Fault, AStoreThatDiesDuringALongWaitIsNamed) {
     expect_contains(job.failure_of(rank, start, kNoticed), "the store server at 127.0.0.1:" + port + " is gone");
 }
 
+TEST(Fault, AFrozenRankThatServesTheStoreMayGoOn) {
+  Job job(3, kLong, {"own-store", "all_reduce"});
+  job.wait_for_all("beat 1");
+  job.processes().kill(0, SIGSTOP);
+  EXPECT_FALSE(job.processes().wait(1, milliseconds(3500)).has_value()) << job.processes().out(1);
+  EXPECT_FALSE(job.processes().wait(2, milliseconds(0)).has_value()) << job.processes().out(2);
+  const std::string out = job.processes().out(0);
+  const int beats = std::stoi(out.substr(out.rfind("beat ") + 5));
+  job.processes().kill(0, SIGCONT);
+  for (int rank = 0; rank < 3; ++rank) job.wait_for(rank, "beat " + std::to_string(beats + 2) + "\n");
+}
+
+TEST(Fault, AFrozenRankThatServesTheStoreIsNamedAtTheDeadline) {
+  const milliseconds timeout(2000);
+  Job job(2, timeout, {"own-store", "all_reduce"});
+  job.wait_for_all("beat 1");
+  const auto start = steady_clock::now();
+  job.processes().kill(0, SIGSTOP);
+  // The store's silence costs two more waits: for the diagnosis, and for the report of the failure.
+  const std::string text = job.failure_of(1, start, timeout + kDiagnosed + milliseconds(3000));
+  EXPECT_GE(steady_clock::now() - start, timeout - milliseconds(200));
+  expect_contains(text, "timed out after");
+  job.expect_named(text, 0);
+  expect_contains(text, "the store cannot be asked why");
+}
+
 TEST(Fault, ADeadRankThatServedTheStoreIsStillNamed) {
   Job job(3, kLong, {"own-store", "all_reduce"});
   job.wait_for_all("beat 1");
