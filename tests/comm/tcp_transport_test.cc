@@ -1,9 +1,11 @@
 // What comes to a rank's port, and what a rank finds at another's: strangers get nowhere, are logged once, and disturb
 // nobody; a failed connection names the peer.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/transport/tcp/tcp_transport.h>
 #include <tutti/tests/support/watchdog.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <functional>
@@ -302,6 +304,28 @@ TEST(TcpPort, FailedConnectionsLeaveNoDescriptors) {
   const std::size_t before = open_descriptors();
   for (int i = 0; i < 200; ++i) fail_once(i);
   EXPECT_LE(wait_for_descriptors(before), before);
+}
+
+TEST(TcpPort, OutOfDescriptorsItSaysSoOnceASecondAndRecovers) {
+  Watchdog watchdog;
+  CapturedLog log;
+  Served victim(options_of(1));
+  RawConnection first(port_of(*victim));
+  first.send("x");
+  EXPECT_TRUE(first.closed_by_peer());  // so that the serving thread has all that it needs
+  first.close();
+  const int lowest_free = ::dup(0);
+  ::close(lowest_free);
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit one_more{static_cast<rlim_t>(lowest_free) + 1, before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &one_more);
+  RawConnection stranger(port_of(*victim));  // takes the last descriptor; there is none to accept it
+  const std::string lines = log.wait_for("cannot accept a connection just now: Too many open files");
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  stranger.send("y");
+  EXPECT_TRUE(stranger.closed_by_peer());
+  EXPECT_EQ(occurrences(log.wait_for("first bytes are 79"), "cannot accept"), 1) << lines;
 }
 
 /// The error of a link of rank 2 to a rank 1 that is reached at `endpoint`.

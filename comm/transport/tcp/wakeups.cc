@@ -25,6 +25,7 @@ void Wakeups::ring() {
   const std::lock_guard lock(mutex_);
   missed_ = true;
   for (const int fd : asleep_) make_readable(fd);
+  asleep_.clear();
 }
 
 Wakeups::Sleeper::Sleeper(Wakeups& wakeups) : wakeups_(wakeups) {
@@ -36,15 +37,19 @@ Wakeups::Sleeper::Sleeper(Wakeups& wakeups) : wakeups_(wakeups) {
     fd_ = wakeups_.spare_.back();
     wakeups_.spare_.pop_back();
   }
-  wakeups_.asleep_.push_back(fd_);
-  if (std::exchange(wakeups_.missed_, false)) make_readable(fd_);
+  if (std::exchange(wakeups_.missed_, false)) {
+    make_readable(fd_);
+  } else {
+    wakeups_.asleep_.push_back(fd_);
+  }
 }
 
 Wakeups::Sleeper::~Sleeper() {
   const std::lock_guard lock(wakeups_.mutex_);
-  std::erase(wakeups_.asleep_, fd_);
-  std::uint64_t rings = 0;
-  [[maybe_unused]] const auto drained = ::read(fd_, &rings, sizeof rings);
+  if (std::erase(wakeups_.asleep_, fd_) == 0) {  // it was rung
+    std::uint64_t rings = 0;
+    [[maybe_unused]] const auto drained = ::read(fd_, &rings, sizeof rings);
+  }
   wakeups_.spare_.push_back(fd_);
 }
 

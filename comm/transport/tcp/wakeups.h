@@ -36,7 +36,7 @@ class Wakeups {
 
  private:
   std::mutex mutex_;
-  std::vector<int> asleep_;
+  std::vector<int> asleep_;  // and not rung yet
   std::vector<int> spare_;
   bool missed_ = false;
 };
