@@ -3,6 +3,7 @@
 //   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
 //   p = p - learning_rate / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon)
 // One pass over memory per parameter. The bias corrections are computed in double, once per step.
+#include <tutti/nn/optim/flush_denormals.h>
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/nn/optim/parameter_view.h>
 
@@ -81,6 +82,7 @@ class Adam : public Optimizer {
   }
 
   void step() override {
+    const FlushDenormals flush;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       if (parameters_[i].has_grad()) {
         const ParameterView view = view_of(name(), i, parameters_[i]);

@@ -1,6 +1,7 @@
 // Stochastic gradient descent, PyTorch's torch.optim.SGD (dampening 0, no Nesterov):
 //   g' = g + weight_decay p;  b = momentum b + g';  p = p - learning_rate b     (b = g' without momentum)
 // The momentum buffer begins as zeros, which after the first step is the same as PyTorch's beginning as a copy of g'.
+#include <tutti/nn/optim/flush_denormals.h>
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/nn/optim/parameter_view.h>
 
@@ -43,6 +44,7 @@ class Sgd : public Optimizer {
   }
 
   void step() override {
+    const FlushDenormals flush;
     const auto learning_rate = static_cast<float>(learning_rate_);
     const auto weight_decay = static_cast<float>(options_.weight_decay);
     for (std::size_t i = 0; i < parameters_.size(); ++i) {

@@ -196,7 +196,12 @@ TEST_P(Failures, AllWorksOfAPoisonedGroupCarryTheFirstCause) {
         std::vector<Work> works;
         for (int i = 0; i < 3; ++i) works.push_back(group.irecv(buffer(std::span(other)), 1 - group.rank(), i));
         for (int i = 0; i < 3; ++i) works.push_back(group.all_reduce_async(buffer(std::span(data))));
-        if (group.rank() == 0) group.abort("enough");
+        const Deadline soon = Deadline::after(std::chrono::seconds(10));
+        if (group.rank() == 1) group.store()->set("issued", "", soon);
+        if (group.rank() == 0) {
+          group.store()->get("issued", soon);
+          group.abort("enough");
+        }
         for (Work& work : works) {
           try {
             work.wait();

@@ -228,5 +228,25 @@ TEST(Optimizer, ErrorsNameTheOptionOrTheParameter) {
             "sgd: parameter 0 is undefined, expected contiguous float32 on the CPU");
 }
 
+// A gradient that has become zero for good: running means must end at zero, not among the slow denormals.
+TEST(Optimizer, RunningMeansOfADeadGradientDoNotBecomeDenormal) {
+  for (const bool adam : {true, false}) {
+    Variable parameter(Tensor::full({64}, 1.0), true);
+    const auto optimizer =
+        adam ? make_adam({parameter}, {}) : make_sgd({parameter}, {.learning_rate = 0.1, .momentum = 0.9});
+    parameter.backward(Tensor::full({64}, 1e-3));
+    optimizer->step();
+    parameter.zero_grad();
+    parameter.backward(Tensor::zeros({64}));
+    for (int step = 0; step < 2000; ++step) optimizer->step();
+    for (auto& [name, state] : optimizer->state()) {
+      if (state.dtype() != DType::Float32) continue;
+      for (const double value : to_vector(state)) {
+        EXPECT_TRUE(value == 0 || std::abs(value) >= std::numeric_limits<float>::min()) << name << " " << value;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tutti::nn
