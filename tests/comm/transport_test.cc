@@ -155,7 +155,7 @@ TEST_P(Transports, FramesArriveWholeAndInOrder) {
 }
 
 TEST_P(Transports, TheHeaderIsThereBeforeThePayloadAndStaysUntilItIsRead) {
-  const Bytes payload = pattern(64 * 1024 * 1024, 2);  // more than fits into socket buffers
+  const Bytes payload = pattern(24 * 1024 * 1024, 2);  // more than fits into socket buffers
   const Outgoing& frame = post(payload, 7);
   const FrameHeader* header = &next_header();
   EXPECT_EQ(frame.done(), !tcp());
@@ -307,7 +307,7 @@ TEST_P(Transports, WhatArrivedCanBeReadAfterAFailedSend) {
 }
 
 TEST_P(Transports, APeerThatClosesInMidFrameIsLost) {
-  const Bytes payload = pattern(64 * 1024 * 1024, 9);
+  const Bytes payload = pattern(24 * 1024 * 1024, 9);
   post(payload, 1);
   next_header();
   sender_->close();
