@@ -42,7 +42,10 @@ struct PointToPoint::Request final : WorkState {
   bool wait_for(std::chrono::milliseconds timeout) override {
     if (is_completed()) return true;
     std::unique_lock lock(engine->mutex_);
-    return engine->changed_.wait_for(lock, timeout, [&] { return is_completed(); });
+    ++engine->sleepers_;
+    const bool completed = engine->changed_.wait_for(lock, timeout, [&] { return is_completed(); });
+    --engine->sleepers_;
+    return completed;
   }
 };
 
@@ -62,7 +65,7 @@ PointToPoint::~PointToPoint() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
-    changed_.notify_all();
+    helper_needed_.notify_one();
   }
   transport_.wake();
   if (helper_.joinable()) helper_.join();
@@ -156,7 +159,7 @@ void PointToPoint::finish(Request& request, int source) {
   request.source = source;
   request.done.store(true, std::memory_order_release);
   std::erase_if(pending_, [&](const RequestPtr& other) { return other.get() == &request; });
-  changed_.notify_all();
+  if (sleepers_ > 0) changed_.notify_all();
 }
 
 void PointToPoint::fail(std::exception_ptr error) {
@@ -185,9 +188,13 @@ void PointToPoint::drive_until(const Predicate& done, Waiter& waiter, const std:
       continue;
     }
     if (done()) return;
+    lock.unlock();
+    const bool block = waiter.should_block();
+    lock.lock();
+    if (!block) continue;
     const auto links = links_of_interest();
     lock.unlock();
-    if (waiter.should_block()) waiter.block(links, awaited);
+    waiter.block(links, awaited);
     lock.lock();
   }
 }
@@ -220,15 +227,13 @@ void PointToPoint::drain(const Fingerprint& operation) {
 }
 
 void PointToPoint::leave_driving() {
-  if (drivers_.fetch_sub(1) != 1) return;
-  std::lock_guard lock(mutex_);
-  changed_.notify_all();
+  if (drivers_.fetch_sub(1) == 1) ensure_helper();
 }
 
 void PointToPoint::ensure_helper() {
   std::lock_guard lock(mutex_);
-  if (!has_work()) return;
-  if (helper_alive_) return changed_.notify_all();
+  if (!has_work() || drivers_ > 0 || stopping_) return;
+  if (helper_alive_) return helper_needed_.notify_one();
   if (helper_.joinable()) helper_.join();
   helper_alive_ = true;
   helper_ = std::thread([this] { help(); });
@@ -236,15 +241,8 @@ void PointToPoint::ensure_helper() {
 
 void PointToPoint::help() {
   std::unique_lock lock(mutex_);
-  while (!stopping_) {
-    const auto needed = [&] { return stopping_ || (has_work() && drivers_ == 0); };
-    if (!changed_.wait_for(lock, kHelperIdles, needed)) {
-      if (!has_work()) break;
-      continue;
-    }
-    if (stopping_) break;
-    help_oldest(lock);
-  }
+  const auto needed = [&] { return stopping_ || (has_work() && drivers_ == 0); };
+  while (helper_needed_.wait_for(lock, kHelperIdles, needed) && !stopping_) help_oldest(lock);
   helper_alive_ = false;
 }
 

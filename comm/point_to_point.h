@@ -121,7 +121,9 @@ class PointToPoint {
   const int world_size_;
 
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_;  // for wait_for(): something was finished
+  int sleepers_ = 0;                 // threads in wait_for()
+  std::condition_variable helper_needed_;
   std::list<RequestPtr> pending_;              // unfinished, oldest first
   std::list<RequestPtr> posted_;               // receives without a message yet, oldest first
   std::list<Unexpected> unexpected_;           // messages without a receive yet, oldest first

@@ -12,6 +12,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 constexpr microseconds kPollFor(100);           // a CPU each: the answer is usually microseconds away
+constexpr microseconds kPollAlone(4);           // after that, give way between polls: the peer may share this CPU
 constexpr microseconds kPollOversubscribed(4);  // a shared CPU: get out of the way
 constexpr milliseconds kSlice(100);             // the longest sleep without a look at the deadline
 constexpr milliseconds kConsultEvery(250);
@@ -48,7 +49,7 @@ bool Waiter::should_block() {
   }
   if (polls_ % 16 == 0 && transport_.service()) return false;
   const auto waited = Clock::now() - start_;
-  if (waited > poll_for_ / 2) ::sched_yield();
+  if (waited > kPollAlone) ::sched_yield();
   return waited > poll_for_;
 }
 
