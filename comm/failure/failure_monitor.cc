@@ -101,9 +101,18 @@ void FailureMonitor::publish_wait(const Fingerprint& operation, std::span<const 
   }
 }
 
-std::string FailureMonitor::diagnose(const Fingerprint& operation, std::span<const int> awaited) {
+FailureMonitor::Reports FailureMonitor::reports() {
+  Reports all{{}, std::chrono::steady_clock::now()};
+  for (int rank = 0; rank < world_size_; ++rank) all.by_rank.push_back(read_waiting(rank));
+  return all;
+}
+
+std::string FailureMonitor::diagnose(const Fingerprint& operation, std::span<const int> awaited,
+                                     std::optional<Reports> earlier) {
   try {
-    return follow_waits(operation, awaited);
+    if (!earlier) earlier = reports();
+    let_age(*earlier, operation, awaited);
+    return follow_waits(awaited, *earlier);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::Aborted) throw;
     std::string text;
@@ -112,15 +121,17 @@ std::string FailureMonitor::diagnose(const Fingerprint& operation, std::span<con
   }
 }
 
-std::string FailureMonitor::follow_waits(const Fingerprint& operation, std::span<const int> awaited) {
-  std::vector<std::optional<Waiting>> before(static_cast<std::size_t>(world_size_));
-  for (int rank = 0; rank < world_size_; ++rank) before[static_cast<std::size_t>(rank)] = read_waiting(rank);
-  const Deadline deadline = Deadline::after(kStillReporting);
-  while (!deadline.expired()) {
+/// Waits until a rank that still waits must have renewed its report since `earlier`.
+void FailureMonitor::let_age(const Reports& earlier, const Fingerprint& operation, std::span<const int> awaited) {
+  const Deadline old_enough(earlier.at + kStillReporting);
+  while (!old_enough.expired()) {
     write_waiting(operation, awaited);  // others may be diagnosing, too: this rank still reports
     check({});
     std::this_thread::sleep_for(kPollEvery * 5);
   }
+}
+
+std::string FailureMonitor::follow_waits(std::span<const int> awaited, const Reports& earlier) {
   // Breadth first along who waits for whom: the nearest rank that does not report is the one to name.
   std::vector<int> suspects(awaited.begin(), awaited.end());
   std::vector<std::string> chains(suspects.size());
@@ -131,9 +142,9 @@ std::string FailureMonitor::follow_waits(const Fingerprint& operation, std::span
     const int suspect = suspects[i];
     const std::string chain = chains[i];
     const auto now = read_waiting(suspect);
-    const auto& earlier = before[static_cast<std::size_t>(suspect)];
-    const bool reports = now && (!earlier || now->stamp != earlier->stamp);
-    if (!reports || now->awaited.empty())
+    const auto& then = earlier.by_rank[static_cast<std::size_t>(suspect)];
+    const bool still_reports = now && (!then || now->stamp != then->stamp);
+    if (!still_reports || now->awaited.empty())
       return chain + describe_(suspect) + " has not arrived" +
              (now ? "; it last reported waiting in " + now->operation
                   : "; it is in no operation of this group (frozen, or busy elsewhere)");

@@ -12,6 +12,7 @@
 #include <tutti/comm/transport/frame.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -47,24 +48,32 @@ class FailureMonitor {
   /// different operation with the same sequence number.
   void publish_wait(const Fingerprint& operation, std::span<const int> awaited);
 
-  /// One sentence on why `awaited` have not come, for a timeout: follows who waits for whom to the rank that waits for
-  /// nobody. Takes about half a second, to tell ranks that still report from those that have stopped. Throws Aborted if
-  /// another rank has recorded the cause meanwhile.
-  std::string diagnose(const Fingerprint& operation, std::span<const int> awaited);
-
- private:
+  /// What one rank has published.
   struct Waiting {
     std::string stamp;  // changes whenever the rank renews its report
     std::uint64_t seq = 0;
     std::vector<int> awaited;
     std::string operation;
   };
+  /// What all ranks have published by a moment; nothing for those that never did.
+  struct Reports {
+    std::vector<std::optional<Waiting>> by_rank;
+    std::chrono::steady_clock::time_point at;
+  };
+  Reports reports();
 
+  /// One sentence on why `awaited` have not come, for a timeout: follows who waits for whom to the rank that waits for
+  /// nobody. Ranks whose report is the same as in `earlier` have stopped reporting; where `earlier` is missing or only
+  /// just taken this takes half a second to find out. Throws Aborted if another rank has recorded the cause meanwhile.
+  std::string diagnose(const Fingerprint& operation, std::span<const int> awaited, std::optional<Reports> earlier);
+
+ private:
   std::string key(const std::string& name) const { return group_ + "/" + name; }
   std::optional<Error> find_cause(std::span<const int> awaited);
   std::optional<std::string> read(const std::string& key);
   std::optional<Waiting> read_waiting(int rank);
-  std::string follow_waits(const Fingerprint& operation, std::span<const int> awaited);
+  std::string follow_waits(std::span<const int> awaited, const Reports& earlier);
+  void let_age(const Reports& earlier, const Fingerprint& operation, std::span<const int> awaited);
   void write_waiting(const Fingerprint& operation, std::span<const int> awaited);
 
   const std::shared_ptr<Store> store_;

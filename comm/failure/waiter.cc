@@ -16,6 +16,7 @@ constexpr microseconds kPollAlone(4);           // after that, give way between 
 constexpr microseconds kPollOversubscribed(4);  // a shared CPU: get out of the way
 constexpr milliseconds kSlice(100);             // the longest sleep without a look at the deadline
 constexpr milliseconds kConsultEvery(250);
+constexpr milliseconds kReportsAge(1000);  // this long before the deadline it is noted who reports, to see who stops
 
 std::string seconds_text(std::chrono::steady_clock::duration duration) {
   char text[32];
@@ -45,6 +46,7 @@ Waiter::Waiter(Transport& transport, FailureMonitor& monitor, const Fingerprint&
 bool Waiter::should_block() {
   if (polls_++ == 0) {
     start_ = last_consulted_ = Clock::now();
+    reports_.reset();
     return false;
   }
   if (polls_ % 16 == 0 && transport_.service()) return false;
@@ -69,6 +71,7 @@ void Waiter::consult(Clock::duration waited, std::span<const int> awaited) {
   try {
     monitor_.check(awaited);
     monitor_.publish_wait(operation_, awaited);
+    if (!reports_ && deadline_.remaining() < kReportsAge) reports_ = monitor_.reports();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::Timeout) throw;  // a store that is silent for a while is no failure
   }
@@ -81,7 +84,7 @@ void Waiter::consult(Clock::duration waited, std::span<const int> awaited) {
 void Waiter::time_out(std::span<const int> awaited) {
   const auto waited = Clock::now() - start_;
   throw Error(ErrorCode::Timeout, "timed out after " + seconds_text(waited) + " of waiting for " + rank_list(awaited) +
-                                      ": " + monitor_.diagnose(operation_, awaited));
+                                      ": " + monitor_.diagnose(operation_, awaited, std::move(reports_)));
 }
 
 }  // namespace tutti::comm

@@ -10,6 +10,7 @@
 #include <tutti/comm/transport/transport.h>
 
 #include <chrono>
+#include <optional>
 #include <span>
 
 namespace tutti::comm {
@@ -45,6 +46,7 @@ class Waiter {
   Clock::time_point start_;  // of this wait
   Clock::time_point last_consulted_;
   bool reported_ = false;
+  std::optional<FailureMonitor::Reports> reports_;  // taken shortly before the deadline
 };
 
 }  // namespace tutti::comm

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstring>
 #include <numeric>
+#include <ostream>
 #include <vector>
 
 namespace tutti::comm {
@@ -21,6 +22,8 @@ struct Case {
   int world_size;
   std::string algorithm;
 };
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.world_size << " ranks " << c.algorithm; }
 
 std::string case_name(const testing::TestParamInfo<Case>& info) {
   return std::string(info.param.net == Net::Tcp ? "Tcp" : "Inproc") + std::to_string(info.param.world_size) +
