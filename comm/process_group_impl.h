@@ -7,7 +7,7 @@
 #include <sys/types.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/failure/failure_monitor.h>
-#include <tutti/comm/point_to_point.h>
+#include <tutti/comm/point_to_point/point_to_point.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/schedule/executor.h>
 #include <tutti/comm/transport/transport.h>

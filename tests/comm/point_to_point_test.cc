@@ -1,6 +1,6 @@
 // send, recv, isend, irecv: tags, any source, both orders, large messages, beside collectives.
 #include <gtest/gtest.h>
-#include <tutti/comm/point_to_point.h>
+#include <tutti/comm/point_to_point/point_to_point.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/tests/support/run_ranks.h>
 

@@ -1,0 +1,192 @@
+// What the frames of both directions mean: matching them with receives, and answering announcements.
+#include <tutti/comm/point_to_point/point_to_point.h>
+#include <tutti/comm/point_to_point/request.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace tutti::comm {
+namespace {
+
+/// By division: the count comes from the wire, and its product could overflow to anything.
+bool length_is_that_of_the_elements(const FrameHeader& header) {
+  const std::size_t element_bytes = size_of(header.fingerprint.dtype);
+  return header.nbytes % element_bytes == 0 && header.nbytes / element_bytes == header.fingerprint.count;
+}
+
+}  // namespace
+
+bool PointToPoint::progress() {
+  if (failure_) std::rethrow_exception(failure_);
+  bool moved = false;
+  for (int peer = 0; peer < world_size_; ++peer) {
+    if (peer == rank_) continue;
+    if (!finished_peers_[static_cast<std::size_t>(peer)]) moved |= progress_incoming(peer);
+    moved |= progress_outgoing(peer);
+  }
+  const auto left = std::erase_if(outbox_, [&](const Posted& posted) {
+    if (!posted.frame.done()) return false;
+    if (posted.request) finish(*posted.request, -1);
+    return true;
+  });
+  return moved || left > 0;
+}
+
+bool PointToPoint::progress_incoming(int peer) {
+  Link& link = transport_.incoming(peer);
+  Arrival& arrival = arrivals_[static_cast<std::size_t>(peer)];
+  bool moved = false;
+  try {
+    link.flush();
+    for (;;) {
+      if (!arrival.active) {
+        const FrameHeader* header = link.peek();
+        if (!header || !begin_arrival(peer, *header)) return moved;
+      }
+      const std::size_t came = link.read(arrival.target + arrival.arrived, arrival.nbytes - arrival.arrived);
+      arrival.arrived += came;
+      if (arrival.arrived < arrival.nbytes && came == 0) return moved;
+      moved = true;
+      if (arrival.arrived == arrival.nbytes) finish_arrival(peer);
+    }
+  } catch (const Error& error) {
+    // A peer that has ended in good order is missed only by those who wait for it; the waiter finds out who that is.
+    if (error.code() != ErrorCode::PeerLost || arrival.active) throw;
+    finished_peers_[static_cast<std::size_t>(peer)] = true;
+    const bool missed = std::any_of(pending_.begin(), pending_.end(), [&](const RequestPtr& request) {
+      return !request->is_send && request->peer == peer;
+    });
+    if (missed) monitor_.explain_loss(error, std::span(&peer, 1));
+    return moved;
+  }
+}
+
+bool PointToPoint::progress_outgoing(int peer) {
+  const auto first = announced_.lower_bound({peer, 0});
+  const bool waits_for_answer = first != announced_.end() && first->first.first == peer;
+  Link& link = transport_.outgoing(peer);
+  try {
+    if (outbox_.empty() && !waits_for_answer) return false;
+    link.flush();
+    if (!waits_for_answer) return false;
+    const FrameHeader* header = link.peek();
+    if (!header) return false;
+    const auto announced = announced_.find({peer, header->id});
+    if (header->kind != FrameKind::ClearToSend || announced == announced_.end())
+      throw Error(ErrorCode::Protocol, "unexpected answer from " + monitor_.describe(peer));
+    link.read(nullptr, 0);
+    const RequestPtr request = announced->second;
+    const std::uint64_t id = announced->first.second;
+    announced_.erase(announced);
+    const std::size_t nbytes = request->fingerprint.count * size_of(request->fingerprint.dtype);
+    post(link, {FrameKind::Rendezvous, request->fingerprint, nbytes, id}, request->source_data, request);
+    return true;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::PeerLost) monitor_.explain_loss(error, std::span(&peer, 1));
+    throw;
+  }
+}
+
+bool PointToPoint::begin_arrival(int peer, const FrameHeader& header) {
+  Arrival& arrival = arrivals_[static_cast<std::size_t>(peer)];
+  auto& kept = unexpected_bytes_[static_cast<std::size_t>(peer)];
+  arrival = {};
+  arrival.nbytes = header.nbytes;
+  const bool eager =
+      header.kind == FrameKind::Eager && header.nbytes <= kEagerBytes && length_is_that_of_the_elements(header);
+  const bool announcement = header.kind == FrameKind::RequestToSend && header.nbytes == 0;
+  if (header.kind == FrameKind::Rendezvous) {
+    const auto expected = expected_.find({peer, header.id});
+    if (expected == expected_.end() || expected->second->data.nbytes() != header.nbytes)
+      throw Error(ErrorCode::Protocol, monitor_.describe(peer) + " sent a message that nobody has asked for");
+    arrival.request = expected->second;
+    expected_.erase(expected);
+  } else if (!eager && !announcement) {
+    throw Error(ErrorCode::Protocol, "unexpected frame from " + monitor_.describe(peer) + ": " +
+                                         header.fingerprint.to_string() + ", kind " +
+                                         std::to_string(static_cast<int>(header.kind)) + ", with " +
+                                         std::to_string(header.nbytes) + " bytes");
+  } else if (RequestPtr receive = take_posted(peer, header.fingerprint)) {
+    if (announcement) clear_to_send(peer, header, receive);
+    if (eager) arrival.request = receive;
+  } else {
+    if (kept + header.nbytes > kUnexpectedBytes) return false;
+    kept += header.nbytes;
+    unexpected_.push_back({peer, header, std::vector<std::byte>(header.nbytes), announcement, nullptr});
+    if (eager) arrival.unexpected = &unexpected_.back();
+  }
+  arrival.active = true;
+  if (arrival.request) arrival.target = static_cast<std::byte*>(arrival.request->data.data);
+  if (arrival.unexpected) arrival.target = arrival.unexpected->payload.data();
+  return true;
+}
+
+void PointToPoint::finish_arrival(int peer) {
+  Arrival& arrival = arrivals_[static_cast<std::size_t>(peer)];
+  if (arrival.request) finish(*arrival.request, peer);
+  if (arrival.unexpected) {
+    arrival.unexpected->complete = true;
+    if (const RequestPtr receive = std::exchange(arrival.unexpected->claimed_by, nullptr)) {
+      claim(*arrival.unexpected, receive);
+      unexpected_.remove_if([&](const Unexpected& message) { return &message == arrival.unexpected; });
+    }
+  }
+  arrival = {};
+}
+
+PointToPoint::RequestPtr PointToPoint::take_posted(int peer, const Fingerprint& sent) {
+  const auto found = std::find_if(posted_.begin(), posted_.end(), [&](const RequestPtr& receive) {
+    return (receive->peer < 0 || receive->peer == peer) && receive->fingerprint.root == sent.root;
+  });
+  if (found == posted_.end()) return nullptr;
+  const RequestPtr receive = *found;
+  posted_.erase(found);
+  check_same(*receive, peer, sent);
+  return receive;
+}
+
+void PointToPoint::check_same(const Request& receive, int peer, const Fingerprint& sent) const {
+  const Fingerprint& ours = receive.fingerprint;
+  if (ours.dtype == sent.dtype && ours.count == sent.count && ours.group == sent.group) return;
+  throw Error(ErrorCode::Mismatch, "rank " + std::to_string(rank_) + " called " + ours.to_string() + ", but " +
+                                       monitor_.describe(peer) + " called " + sent.to_string());
+}
+
+/// Gives an unexpected message to `receive`, or reserves it while its payload is still arriving.
+void PointToPoint::claim(Unexpected& message, const RequestPtr& receive) {
+  check_same(*receive, message.peer, message.header.fingerprint);
+  if (!message.complete) {
+    message.claimed_by = receive;
+    return;
+  }
+  if (message.header.kind == FrameKind::RequestToSend) return clear_to_send(message.peer, message.header, receive);
+  if (!message.payload.empty()) std::memcpy(receive->data.data, message.payload.data(), message.payload.size());
+  unexpected_bytes_[static_cast<std::size_t>(message.peer)] -= message.peer == rank_ ? 0 : message.payload.size();
+  finish(*receive, message.peer);
+}
+
+void PointToPoint::clear_to_send(int peer, const FrameHeader& announced, const RequestPtr& receive) {
+  expected_[{peer, announced.id}] = receive;
+  post(transport_.incoming(peer), {FrameKind::ClearToSend, announced.fingerprint, 0, announced.id}, nullptr, nullptr);
+}
+
+/// The payload of a frame with a request belongs to the caller until that request is finished; that of one without is
+/// copied if it cannot leave at once.
+void PointToPoint::post(Link& link, const FrameHeader& header, const void* payload, RequestPtr request) {
+  Posted& posted = outbox_.emplace_back();
+  posted.link = &link;
+  posted.frame.header = header;
+  posted.frame.payload = payload;
+  posted.request = std::move(request);
+  link.post(posted.frame);
+  if (posted.frame.done()) {
+    if (posted.request) finish(*posted.request, -1);
+    outbox_.pop_back();
+  } else if (!posted.request && header.nbytes > 0) {
+    const auto* bytes = static_cast<const std::byte*>(payload);
+    posted.owned.assign(bytes, bytes + header.nbytes);
+    posted.frame.payload = posted.owned.data();
+  }
+}
+
+}  // namespace tutti::comm

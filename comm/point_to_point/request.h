@@ -1,0 +1,41 @@
+// One isend or irecv of PointToPoint; also the state behind its Work, which may outlive the engine. Internal.
+#pragma once
+
+#include <tutti/comm/base/deadline.h>
+#include <tutti/comm/point_to_point/point_to_point.h>
+
+#include <atomic>
+
+namespace tutti::comm {
+
+struct PointToPoint::Request final : WorkState {
+  PointToPoint* engine = nullptr;
+  bool is_send = false;
+  Buffer data;                        // of a receive
+  const void* source_data = nullptr;  // of a send
+  int peer = -1;                      // -1: any
+  Fingerprint fingerprint;
+  Deadline deadline{Deadline::Clock::time_point{}};
+  int source = -1;
+  std::exception_ptr error;  // written before done
+  std::atomic<bool> done{false};
+
+  bool is_completed() const override { return done.load(std::memory_order_acquire); }
+  std::exception_ptr exception() const override { return is_completed() ? error : nullptr; }
+  int source_rank() const override { return is_completed() ? source : -1; }
+
+  void wait() override {
+    if (!is_completed()) engine->drive(*this);
+  }
+
+  bool wait_for(std::chrono::milliseconds timeout) override {
+    if (is_completed()) return true;
+    std::unique_lock lock(engine->mutex_);
+    ++engine->sleepers_;
+    const bool completed = engine->changed_.wait_for(lock, timeout, [&] { return is_completed(); });
+    --engine->sleepers_;
+    return completed;
+  }
+};
+
+}  // namespace tutti::comm

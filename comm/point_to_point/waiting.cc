@@ -1,0 +1,114 @@
+// Who drives the messages: the threads that wait for them, and the helper while nobody does.
+#include <tutti/comm/point_to_point/point_to_point.h>
+#include <tutti/comm/point_to_point/request.h>
+
+namespace tutti::comm {
+namespace {
+
+constexpr std::chrono::milliseconds kHelperIdles(200);  // then its thread ends
+
+}  // namespace
+
+void PointToPoint::drive_until(const Predicate& done, Waiter& waiter, const std::vector<int>& awaited) {
+  std::unique_lock lock(mutex_);
+  while (!done()) {
+    if (progress()) {
+      waiter.progressed();
+      continue;
+    }
+    if (done()) return;
+    lock.unlock();
+    const bool block = waiter.should_block();
+    lock.lock();
+    if (!block) continue;
+    const auto links = links_of_interest();
+    lock.unlock();
+    waiter.block(links, awaited);
+    lock.lock();
+  }
+}
+
+void PointToPoint::drive(Request& request) {
+  drivers_.fetch_add(1);
+  try {
+    Waiter waiter(transport_, monitor_, request.fingerprint, request.deadline, options_.report_after);
+    drive_until([&] { return request.is_completed(); }, waiter, awaited_by(request));
+  } catch (const Error& error) {
+    options_.on_failure(error, request.fingerprint);
+  }
+  leave_driving();
+}
+
+void PointToPoint::drain(const Fingerprint& operation) {
+  drivers_.fetch_add(1);
+  std::vector<int> receivers;
+  {
+    std::lock_guard lock(mutex_);
+    for (const Posted& posted : outbox_) receivers.push_back(posted.link->peer());
+  }
+  try {
+    Waiter waiter(transport_, monitor_, operation, Deadline::after(options_.timeout), options_.report_after);
+    drive_until([&] { return outbox_.empty(); }, waiter, receivers);
+  } catch (const Error& error) {
+    options_.on_failure(error, operation);
+  }
+  leave_driving();
+}
+
+void PointToPoint::leave_driving() {
+  if (drivers_.fetch_sub(1) == 1) ensure_helper();
+}
+
+void PointToPoint::ensure_helper() {
+  std::lock_guard lock(mutex_);
+  if (!has_work() || drivers_ > 0 || stopping_) return;
+  if (helper_alive_) return helper_needed_.notify_one();
+  if (helper_.joinable()) helper_.join();
+  helper_alive_ = true;
+  helper_ = std::thread([this] { help(); });
+}
+
+void PointToPoint::help() {
+  std::unique_lock lock(mutex_);
+  const auto needed = [&] { return stopping_ || (has_work() && drivers_ == 0); };
+  while (helper_needed_.wait_for(lock, kHelperIdles, needed) && !stopping_) help_oldest(lock);
+  helper_alive_ = false;
+}
+
+/// Drives on behalf of the oldest unfinished message, and with it all others, until a user's thread takes over.
+void PointToPoint::help_oldest(std::unique_lock<std::mutex>& lock) {
+  const RequestPtr oldest = pending_.empty() ? nullptr : pending_.front();
+  const Fingerprint operation = oldest ? oldest->fingerprint : outbox_.front().frame.header.fingerprint;
+  const Deadline deadline = oldest ? oldest->deadline : Deadline::after(options_.timeout);
+  const std::vector<int> awaited = oldest ? awaited_by(*oldest) : std::vector<int>{outbox_.front().link->peer()};
+  const auto over = [&] { return stopping_ || drivers_ > 0 || !has_work() || (oldest && oldest->is_completed()); };
+  lock.unlock();
+  try {
+    Waiter waiter(transport_, monitor_, operation, deadline, options_.report_after);
+    drive_until(over, waiter, awaited);
+  } catch (const Error& error) {
+    options_.on_failure(error, operation);
+  }
+  lock.lock();
+}
+
+std::vector<Link*> PointToPoint::links_of_interest() {
+  std::vector<Link*> links;
+  for (int peer = 0; peer < world_size_; ++peer) {
+    if (peer == rank_) continue;
+    if (!finished_peers_[static_cast<std::size_t>(peer)]) links.push_back(&transport_.incoming(peer));
+  }
+  for (const Posted& posted : outbox_) links.push_back(posted.link);
+  for (const auto& [peer_and_id, request] : announced_) links.push_back(&transport_.outgoing(peer_and_id.first));
+  return links;
+}
+
+std::vector<int> PointToPoint::awaited_by(const Request& request) const {
+  if (request.peer >= 0) return {request.peer};
+  std::vector<int> everybody;
+  for (int peer = 0; peer < world_size_; ++peer)
+    if (peer != rank_) everybody.push_back(peer);
+  return everybody;
+}
+
+}  // namespace tutti::comm
