@@ -4,7 +4,7 @@
 #   tutti_program(name SOURCES ... DEPENDS ...)                            -> executable in bin/
 #   tutti_test(name SOURCES ... DEPENDS ... LABELS ...)                    -> one GoogleTest program, one ctest entry a case
 
-if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
@@ -19,9 +19,23 @@ endif()
 file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/include")
 file(CREATE_LINK "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/include/tutti" SYMBOLIC)
 
+# What users of a library need, too: language level, include root, threads, and the same sanitizer.
+find_package(Threads REQUIRED)
+add_library(tutti_usage INTERFACE)
+target_compile_features(tutti_usage INTERFACE cxx_std_20)
+target_include_directories(tutti_usage INTERFACE "${PROJECT_BINARY_DIR}/include")
+target_link_libraries(tutti_usage INTERFACE Threads::Threads)
+if(TUTTI_SANITIZE)
+  if(TUTTI_SANITIZE MATCHES "thread" AND TUTTI_SANITIZE MATCHES "address")
+    message(FATAL_ERROR "TUTTI_SANITIZE=${TUTTI_SANITIZE}: address and thread cannot be combined; use two build folders")
+  endif()
+  target_compile_options(tutti_usage INTERFACE "-fsanitize=${TUTTI_SANITIZE}" -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(tutti_usage INTERFACE "-fsanitize=${TUTTI_SANITIZE}")
+endif()
+
+# How our own code is compiled; no user of a library inherits it.
 add_library(tutti_options INTERFACE)
-target_compile_features(tutti_options INTERFACE cxx_std_20)
-target_include_directories(tutti_options INTERFACE "${PROJECT_BINARY_DIR}/include")
+target_link_libraries(tutti_options INTERFACE tutti_usage)
 target_compile_options(tutti_options INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 warns of overlapping copies in every std::string assigned from a literal (GCC bug 105651).
@@ -30,21 +44,12 @@ endif()
 if(TUTTI_MARCH)
   target_compile_options(tutti_options INTERFACE "-march=${TUTTI_MARCH}")
 endif()
-if(TUTTI_SANITIZE)
-  if(TUTTI_SANITIZE MATCHES "thread" AND TUTTI_SANITIZE MATCHES "address")
-    message(FATAL_ERROR "TUTTI_SANITIZE=${TUTTI_SANITIZE}: address and thread cannot be combined; use two build folders")
-  endif()
-  target_compile_options(tutti_options INTERFACE "-fsanitize=${TUTTI_SANITIZE}" -fno-omit-frame-pointer -fno-sanitize-recover=all)
-  target_link_options(tutti_options INTERFACE "-fsanitize=${TUTTI_SANITIZE}")
-endif()
-find_package(Threads REQUIRED)
-target_link_libraries(tutti_options INTERFACE Threads::Threads)
 
 function(tutti_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PUBLIC_DEPENDS" ${ARGN})
   add_library(tutti_${name} ${ARG_SOURCES})
   add_library(tutti::${name} ALIAS tutti_${name})
-  target_link_libraries(tutti_${name} PUBLIC tutti_options ${ARG_PUBLIC_DEPENDS} PRIVATE ${ARG_DEPENDS})
+  target_link_libraries(tutti_${name} PUBLIC tutti_usage ${ARG_PUBLIC_DEPENDS} PRIVATE tutti_options ${ARG_DEPENDS})
 endfunction()
 
 function(tutti_program name)
