@@ -41,6 +41,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # GCC 12 warns of overlapping copies in every std::string assigned from a literal (GCC bug 105651).
   target_compile_options(tutti_options INTERFACE -Wno-restrict)
 endif()
+if(TUTTI_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC's sanitizers hide initialisations from this warning, in the standard library's headers too.
+  target_compile_options(tutti_options INTERFACE -Wno-maybe-uninitialized)
+endif()
 if(TUTTI_MARCH)
   target_compile_options(tutti_options INTERFACE "-march=${TUTTI_MARCH}")
 endif()
