@@ -73,7 +73,9 @@ class ProcessGroup {
   void reduce(ConstBuffer input, Buffer output, ReduceOp op, int root);
   Work reduce_async(ConstBuffer input, Buffer output, ReduceOp op, int root);
 
-  /// In place. Afterwards all ranks hold the same bits. Avg of integers is refused (InvalidArgument).
+  /// In place. Afterwards all ranks hold the same bits. InvalidArgument: Avg of integers or bool; BAnd, BOr or BXor of
+  /// floating point. reduce/reduce.h says what each operator does to each type; Float16 and BFloat16 are added in float
+  /// and rounded at every step of the algorithm. Wider sums need a wider type.
   void all_reduce(Buffer data, ReduceOp op = ReduceOp::Sum);
   Work all_reduce_async(Buffer data, ReduceOp op = ReduceOp::Sum);
 

@@ -34,8 +34,8 @@ std::string fault_in(std::span<const std::byte, kFrameHeaderBytes> bytes) {
   const auto kind = take<std::uint8_t>(bytes, 3);
   if (kind < 1 || kind > static_cast<std::uint8_t>(FrameKind::Rendezvous)) return "unknown kind " + small(3);
   if (take<std::uint8_t>(bytes, 4) > static_cast<std::uint8_t>(OpKind::Recv)) return "unknown operation " + small(4);
-  if (take<std::uint8_t>(bytes, 5) > static_cast<std::uint8_t>(DType::UInt8)) return "unknown dtype " + small(5);
-  if (take<std::uint8_t>(bytes, 6) > static_cast<std::uint8_t>(ReduceOp::Max)) return "unknown operator " + small(6);
+  if (take<std::uint8_t>(bytes, 5) > static_cast<std::uint8_t>(kLastDType)) return "unknown dtype " + small(5);
+  if (take<std::uint8_t>(bytes, 6) > static_cast<std::uint8_t>(kLastReduceOp)) return "unknown operator " + small(6);
   if (take<std::uint8_t>(bytes, 7) != 0 || take<std::uint32_t>(bytes, 12) != 0) return "reserved bytes are not zero";
   const auto nbytes = take<std::uint64_t>(bytes, 40);
   if (nbytes > kMaxFrameBytes) return "payload of " + std::to_string(nbytes) + " bytes is over the limit";

@@ -74,6 +74,15 @@ T reduced(ReduceOp op, int world, std::size_t i) {
       return *std::min_element(column.begin(), column.end());
     case ReduceOp::Max:
       return *std::max_element(column.begin(), column.end());
+    case ReduceOp::BAnd:
+    case ReduceOp::BOr:
+    case ReduceOp::BXor:
+      break;
+  }
+  if constexpr (std::is_integral_v<T>) {
+    return std::accumulate(column.begin() + 1, column.end(), column[0], [op](T a, T b) {
+      return static_cast<T>(op == ReduceOp::BAnd ? a & b : op == ReduceOp::BOr ? a | b : a ^ b);
+    });
   }
   return T();
 }
@@ -114,6 +123,61 @@ TEST_P(Collectives, AllReduceOfEveryTypeAndOperator) {
           }
           expect_all_reduce<double>(group, ReduceOp::Avg, count);
         }
+      },
+      options());
+}
+
+/// Half and BFloat16 hold these small integers exactly, so they must give what float gives.
+template <typename T>
+void expect_all_reduce_like_float(ProcessGroup& group, ReduceOp op, std::size_t count) {
+  const auto floats = input_of<float>(group.rank(), count);
+  std::vector<T> data;
+  for (const float value : floats) data.push_back(T(value));
+  group.all_reduce(std::span<T>(data), op);
+  for (std::size_t i = 0; i < count; ++i)
+    ASSERT_EQ(static_cast<float>(data[i]), static_cast<float>(T(reduced<float>(op, group.world_size(), i))))
+        << name(op) << " " << name(DTypeOf<T>::value) << " element " << i;
+}
+
+TEST_P(Collectives, AllReduceOfNarrowAndUnsignedTypes) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        for (const std::size_t count : {1u, 3001u}) {
+          for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Avg, ReduceOp::Min, ReduceOp::Max}) {
+            expect_all_reduce_like_float<Half>(group, op, count);
+            expect_all_reduce_like_float<BFloat16>(group, op, count);
+          }
+          for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max, ReduceOp::BAnd,
+                                    ReduceOp::BOr, ReduceOp::BXor}) {
+            expect_all_reduce<std::int8_t>(group, op, count);
+            expect_all_reduce<std::uint16_t>(group, op, count);
+            expect_all_reduce<std::uint64_t>(group, op, count);
+          }
+        }
+      },
+      options());
+}
+
+TEST_P(Collectives, AllReduceOfBools) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        // Element 0: nobody; 1: everybody; 2: the last rank; 3: all but the last.
+        const bool last = group.rank() == world() - 1;
+        for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Max, ReduceOp::BOr}) {
+          bool flags[] = {false, true, last, !last};
+          group.all_reduce(std::span<bool>(flags), op);
+          EXPECT_TRUE(!flags[0] && flags[1] && flags[2] && flags[3] == (world() > 1)) << name(op);
+        }
+        for (const ReduceOp op : {ReduceOp::Prod, ReduceOp::Min, ReduceOp::BAnd}) {
+          bool flags[] = {false, true, last, !last};
+          group.all_reduce(std::span<bool>(flags), op);
+          EXPECT_TRUE(!flags[0] && flags[1] && flags[2] == (world() == 1) && !flags[3]) << name(op);
+        }
+        bool flags[] = {false, true, last, !last};
+        group.all_reduce(std::span<bool>(flags), ReduceOp::BXor);
+        EXPECT_TRUE(!flags[0] && flags[1] == (world() % 2 == 1) && flags[2] && flags[3] == (world() % 2 == 0));
       },
       options());
 }
@@ -271,6 +335,11 @@ TEST(ProcessGroup, RefusesWrongArgumentsBeforeSendingAnything) {
     EXPECT_NE(code_of([&] { group.broadcast(std::span<float>(data), 2); }).find("root 2 is no rank of a world of 2"),
               std::string::npos);
     EXPECT_NE(code_of([&] { group.all_reduce(std::span<std::int32_t>(integers), ReduceOp::Avg); }).find("avg of int32"),
+              std::string::npos);
+    EXPECT_NE(code_of([&] { group.all_reduce(std::span<float>(data), ReduceOp::BXor); }).find("bxor of float32"),
+              std::string::npos);
+    bool flags[3] = {};
+    EXPECT_NE(code_of([&] { group.all_reduce(std::span<bool>(flags), ReduceOp::Avg); }).find("avg of bool"),
               std::string::npos);
     EXPECT_NE(code_of([&] {
                 group.all_reduce(Buffer{nullptr, 3, DType::Float32});
