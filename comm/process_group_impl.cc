@@ -53,7 +53,7 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, ConstBuffer inpu
   call.input = input.data;
   call.output = output.data;
   call.plan = plan_for(op, dtype, count, root);
-  const bool has_result = op == OpKind::AllReduce || (op == OpKind::Reduce && rank() == root);
+  const bool has_result = is_reduction(op) && (op != OpKind::Reduce || rank() == root);
   if (reduce_op == ReduceOp::Avg && has_result) call.scale_count = count;
   ++seq_;
   return call;

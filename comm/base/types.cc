@@ -86,6 +86,8 @@ std::string refusal(ReduceOp op, DType dtype) {
   return what + " has no exact result; use sum and divide as suits you";
 }
 
+bool is_reduction(OpKind op) { return op == OpKind::Reduce || op == OpKind::AllReduce || op == OpKind::ReduceScatter; }
+
 std::string_view name(OpKind op) {
   switch (op) {
     case OpKind::Broadcast:
@@ -108,6 +110,10 @@ std::string_view name(OpKind op) {
       return "send";
     case OpKind::Recv:
       return "recv";
+    case OpKind::ReduceScatter:
+      return "reduce_scatter";
+    case OpKind::AllToAll:
+      return "all_to_all";
   }
   return "unknown operation";
 }

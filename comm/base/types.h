@@ -46,7 +46,8 @@ std::string_view name(ReduceOp op);  // "sum", "band", ...
 /// point, BAnd, BOr and BXor need integers or bool; everything else is defined for all types.
 std::string refusal(ReduceOp op, DType dtype);
 
-/// The operations a group performs, as they appear in messages, traces and error texts.
+/// The operations a group performs, as they appear in messages, traces and error texts. As for DType, new values are
+/// appended.
 enum class OpKind : std::uint8_t {
   Broadcast,
   Reduce,
@@ -57,10 +58,16 @@ enum class OpKind : std::uint8_t {
   Barrier,
   Shutdown,
   Send,
-  Recv
+  Recv,
+  ReduceScatter,
+  AllToAll,
 };
+inline constexpr OpKind kLastOpKind = OpKind::AllToAll;
 
 std::string_view name(OpKind op);  // "all_reduce", ...
+
+/// Whether a reduction operator belongs to it: reduce, all_reduce, reduce_scatter.
+bool is_reduction(OpKind op);
 
 /// A non-owning view of `count` elements. The memory belongs to the caller and must live until the operation is done.
 struct Buffer {

@@ -246,6 +246,102 @@ TEST_P(Collectives, GatherScatterAllGather) {
       options());
 }
 
+template <typename T>
+void expect_reduce_scatter(ProcessGroup& group, ReduceOp op, std::size_t count) {
+  const auto p = static_cast<std::size_t>(group.world_size());
+  const auto input = input_of<T>(group.rank(), p * count);
+  const auto before = input;
+  std::vector<T> output(count);
+  group.reduce_scatter(const_buffer(std::span(input)), buffer(std::span(output)), op);
+  ASSERT_EQ(input, before);
+  const std::size_t first = static_cast<std::size_t>(group.rank()) * count;
+  for (std::size_t i = 0; i < count; ++i)
+    ASSERT_EQ(output[i], reduced<T>(op, group.world_size(), first + i))
+        << name(op) << " " << name(DTypeOf<T>::value) << " count " << count << " element " << i;
+}
+
+TEST_P(Collectives, ReduceScatterLeavesInputsAlone) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        for (const std::size_t count : counts()) expect_reduce_scatter<float>(group, ReduceOp::Sum, count);
+        for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max}) {
+          expect_reduce_scatter<double>(group, op, 1025);
+          expect_reduce_scatter<std::uint8_t>(group, op, 1025);
+          expect_reduce_scatter<std::int64_t>(group, op, 1025);
+        }
+        expect_reduce_scatter<std::uint16_t>(group, ReduceOp::BXor, 1025);
+        expect_reduce_scatter<double>(group, ReduceOp::Avg, 1025);
+      },
+      options());
+}
+
+/// What rank `from` sends to rank `to`.
+std::vector<std::int32_t> block_between(int from, int to, std::size_t count) {
+  return input_of<std::int32_t>(100 * from + to, count);
+}
+
+TEST_P(Collectives, AllToAllTransposesBlocks) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        for (const std::size_t count : counts()) {
+          std::vector<std::int32_t> input, expected;
+          for (int peer = 0; peer < world(); ++peer) {
+            const auto sent = block_between(group.rank(), peer, count);
+            const auto received = block_between(peer, group.rank(), count);
+            input.insert(input.end(), sent.begin(), sent.end());
+            expected.insert(expected.end(), received.begin(), received.end());
+          }
+          const auto before = input;
+          std::vector<std::int32_t> output(input.size());
+          group.all_to_all(const_buffer(std::span(input)), buffer(std::span(output)));
+          ASSERT_EQ(output, expected) << "count " << count;
+          ASSERT_EQ(input, before);
+        }
+      },
+      options());
+}
+
+TEST_P(Collectives, ReduceScatterAndAllToAllAsynchronously) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        const auto p = static_cast<std::size_t>(world());
+        const auto input = input_of<float>(group.rank(), 501 * p);
+        std::vector<float> sums(501), there(input.size()), back(input.size());
+        Work first = group.reduce_scatter_async(const_buffer(std::span(input)), buffer(std::span(sums)));
+        Work second = group.all_to_all_async(const_buffer(std::span(input)), buffer(std::span(there)));
+        Work third = group.all_to_all_async(const_buffer(std::span(there)), buffer(std::span(back)));
+        for (Work* work : {&third, &second, &first}) work->wait();
+        EXPECT_EQ(back, input);
+        const std::size_t own = static_cast<std::size_t>(group.rank()) * 501;
+        for (std::size_t i = 0; i < sums.size(); ++i)
+          ASSERT_EQ(sums[i], reduced<float>(ReduceOp::Sum, world(), own + i));
+      },
+      options());
+}
+
+TEST_P(Collectives, SendrecvAroundARingBothWays) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        const int right = (group.rank() + 1) % world(), left = (group.rank() + world() - 1) % world();
+        for (const std::size_t count : {0, 1, 1000, 20'000, 300'000}) {  // eager and announced
+          const auto mine = input_of<float>(group.rank(), count);
+          std::vector<float> theirs(count);
+          const int from = group.sendrecv(const_buffer(std::span(mine)), right, buffer(std::span(theirs)), left, 3, 3);
+          ASSERT_EQ(from, left);
+          ASSERT_EQ(theirs, input_of<float>(left, count)) << count;
+          const int any = group.sendrecv(const_buffer(std::span(mine)), left, buffer(std::span(theirs)), kAnySource,
+                                         static_cast<int>(count), static_cast<int>(count));
+          ASSERT_EQ(any, right);
+          ASSERT_EQ(theirs, input_of<float>(right, count)) << count;
+        }
+      },
+      options());
+}
+
 TEST_P(Collectives, BarrierLetsNobodyThroughEarly) {
   std::atomic<int> arrived{0};
   run_ranks(
@@ -299,7 +395,10 @@ TEST_P(Collectives, RealNumbersGiveTheSameBitsOnAllRanks) {
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const Net net : {Net::Inproc, Net::Tcp})
-    for (const int world : {1, 2, 3, 4, 5, 8}) all.push_back({net, world, ""});
+    for (const int world : {1, 2, 3, 4, 5, 7, 8}) all.push_back({net, world, ""});
+  for (const Net net : {Net::Inproc, Net::Tcp})
+    for (const char* algorithm : {"direct", "bruck"})
+      for (const int world : {3, 6}) all.push_back({net, world, algorithm});
   for (const char* algorithm : {"ring", "recursive_doubling"})
     for (const int world : {2, 3, 7}) all.push_back({Net::Tcp, world, algorithm});
   return all;
@@ -349,6 +448,23 @@ TEST(ProcessGroup, RefusesWrongArgumentsBeforeSendingAnything) {
     EXPECT_NE(code_of([&] {
                 group.all_gather(const_buffer(std::span<float>(data)), buffer(std::span<float>(data)));
               }).find("needed"),
+              std::string::npos);
+    EXPECT_NE(code_of([&] {
+                group.all_to_all(const_buffer(std::span<float>(data)), buffer(std::span<float>(data)));
+              }).find("all_to_all: input holds 3 elements, which cannot be cut into 2 equal blocks"),
+              std::string::npos);
+    EXPECT_NE(code_of([&] {
+                group.reduce_scatter(const_buffer(std::span<float>(data)), buffer(std::span<float>(data)));
+              }).find("reduce_scatter: input holds 3 elements, but 6 are needed"),
+              std::string::npos);
+    EXPECT_NE(code_of([&] {
+                const Buffer empty{nullptr, 0, DType::Float16};
+                group.reduce_scatter(empty, empty, ReduceOp::BAnd);
+              }).find("band of float16"),
+              std::string::npos);
+    EXPECT_NE(code_of([&] {
+                group.sendrecv(const_buffer(std::span<float>(data)), 2, buffer(std::span<float>(data)));
+              }).find("there is no rank 2"),
               std::string::npos);
     group.barrier();  // the group is unharmed
   });
