@@ -1,3 +1,4 @@
+#include <tutti/comm/base/counts.h>
 #include <tutti/comm/bootstrap/rendezvous.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/process_group_impl.h>
@@ -82,6 +83,31 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::all_to_all(ConstBuffer input, Buffe
   return prepare(OpKind::AllToAll, input, output, input.count / blocks, ReduceOp::Sum, 0);
 }
 
+// The buffer of which there may be nothing gets the other one's type: an empty buffer has none that the caller meant.
+ProcessGroup::Impl::Call ProcessGroup::Impl::gather_v(ConstBuffer block, Buffer whole, Counts counts, int root) {
+  const std::size_t total = require_counts(OpKind::GatherV, counts);
+  require(OpKind::GatherV, "block", block, counts[static_cast<std::size_t>(rank())], block.dtype);
+  require(OpKind::GatherV, "whole", whole, rank() == root ? total : 0, block.dtype);
+  whole.dtype = block.dtype;
+  return prepare(OpKind::GatherV, block, whole, summary_of(counts), ReduceOp::Sum, root, counts);
+}
+
+ProcessGroup::Impl::Call ProcessGroup::Impl::scatter_v(ConstBuffer whole, Buffer block, Counts counts, int root) {
+  const std::size_t total = require_counts(OpKind::ScatterV, counts);
+  require(OpKind::ScatterV, "block", block, counts[static_cast<std::size_t>(rank())], block.dtype);
+  require(OpKind::ScatterV, "whole", whole, rank() == root ? total : 0, block.dtype);
+  whole.dtype = block.dtype;
+  return prepare(OpKind::ScatterV, whole, block, summary_of(counts), ReduceOp::Sum, root, counts);
+}
+
+ProcessGroup::Impl::Call ProcessGroup::Impl::all_gather_v(ConstBuffer block, Buffer whole, Counts counts) {
+  const std::size_t total = require_counts(OpKind::AllGatherV, counts);
+  require(OpKind::AllGatherV, "whole", whole, total, whole.dtype);
+  require(OpKind::AllGatherV, "block", block, counts[static_cast<std::size_t>(rank())], whole.dtype);
+  block.dtype = whole.dtype;
+  return prepare(OpKind::AllGatherV, block, whole, summary_of(counts), ReduceOp::Sum, 0, counts);
+}
+
 ProcessGroup::Impl::Call ProcessGroup::Impl::barrier() { return prepare(OpKind::Barrier, {}, {}, 0, ReduceOp::Sum, 0); }
 
 void ProcessGroup::broadcast(Buffer data, int root) { impl_->run(impl_->broadcast(data, root)); }
@@ -126,6 +152,27 @@ Work ProcessGroup::reduce_scatter_async(ConstBuffer input, Buffer output, Reduce
 void ProcessGroup::all_to_all(ConstBuffer input, Buffer output) { impl_->run(impl_->all_to_all(input, output)); }
 Work ProcessGroup::all_to_all_async(ConstBuffer input, Buffer output) {
   return impl_->run_async(impl_->all_to_all(input, output));
+}
+
+void ProcessGroup::gather_v(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts, int root) {
+  impl_->run(impl_->gather_v(block, whole, counts, root));
+}
+Work ProcessGroup::gather_v_async(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts, int root) {
+  return impl_->run_async(impl_->gather_v(block, whole, counts, root));
+}
+
+void ProcessGroup::scatter_v(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts, int root) {
+  impl_->run(impl_->scatter_v(whole, block, counts, root));
+}
+Work ProcessGroup::scatter_v_async(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts, int root) {
+  return impl_->run_async(impl_->scatter_v(whole, block, counts, root));
+}
+
+void ProcessGroup::all_gather_v(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts) {
+  impl_->run(impl_->all_gather_v(block, whole, counts));
+}
+Work ProcessGroup::all_gather_v_async(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts) {
+  return impl_->run_async(impl_->all_gather_v(block, whole, counts));
 }
 
 void ProcessGroup::barrier() { impl_->run(impl_->barrier()); }

@@ -102,6 +102,23 @@ class ProcessGroup {
   void all_to_all(ConstBuffer input, Buffer output);
   Work all_to_all_async(ConstBuffer input, Buffer output);
 
+  // The v-forms: rank r has counts[r] elements, which may be 0. `counts` has world_size entries (InvalidArgument if
+  // not, or if they add up to 2^40 or more), is the same on all ranks (Mismatch if not, unless a 24-bit checksum of
+  // lists with equal totals collides), and is copied. `whole` stands for the blocks of all ranks, one behind the other
+  // in rank order. The buffers must not overlap.
+
+  /// Root's `whole` receives rank r's `block` of counts[r] elements; others pass an empty whole.
+  void gather_v(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts, int root);
+  Work gather_v_async(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts, int root);
+
+  /// Rank r's `block` of counts[r] elements comes from root's `whole`; others pass an empty whole.
+  void scatter_v(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts, int root);
+  Work scatter_v_async(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts, int root);
+
+  /// Everybody's `whole` receives everybody's `block`.
+  void all_gather_v(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts);
+  Work all_gather_v_async(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts);
+
   /// Returns when all ranks have called it.
   void barrier();
   Work barrier_async();
@@ -134,6 +151,30 @@ class ProcessGroup {
   template <typename T>
   void all_reduce(std::span<T> data, ReduceOp op = ReduceOp::Sum) {
     all_reduce(buffer(data), op);
+  }
+  template <typename In, typename T>
+  void reduce(std::span<In> input, std::span<T> output, ReduceOp op, int root) {
+    reduce(const_buffer(input), buffer(output), op, root);
+  }
+  template <typename In, typename T>
+  void gather(std::span<In> input, std::span<T> output, int root) {
+    gather(const_buffer(input), buffer(output), root);
+  }
+  template <typename In, typename T>
+  void all_gather(std::span<In> input, std::span<T> output) {
+    all_gather(const_buffer(input), buffer(output));
+  }
+  template <typename In, typename T>
+  void scatter(std::span<In> input, std::span<T> output, int root) {
+    scatter(const_buffer(input), buffer(output), root);
+  }
+  template <typename In, typename T>
+  void reduce_scatter(std::span<In> input, std::span<T> output, ReduceOp op = ReduceOp::Sum) {
+    reduce_scatter(const_buffer(input), buffer(output), op);
+  }
+  template <typename In, typename T>
+  void all_to_all(std::span<In> input, std::span<T> output) {
+    all_to_all(const_buffer(input), buffer(output));
   }
   template <typename T>
   void send(std::span<T> data, int destination, int tag = 0) {

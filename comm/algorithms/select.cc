@@ -2,6 +2,7 @@
 #include <tutti/comm/base/error.h>
 
 #include <array>
+#include <numeric>
 #include <string>
 
 namespace tutti::comm::algorithms {
@@ -19,6 +20,7 @@ constexpr std::array kAlgorithms = {
     Entry{"ring", OpKind::AllReduce, ring_all_reduce},
     Entry{"ring", OpKind::AllGather, ring_all_gather},
     Entry{"ring", OpKind::ReduceScatter, ring_reduce_scatter},
+    Entry{"ring", OpKind::AllGatherV, ring_all_gather_v},
     Entry{"recursive_doubling", OpKind::AllReduce, recursive_doubling_all_reduce},
     Entry{"recursive_doubling", OpKind::AllGather, recursive_doubling_all_gather},
     Entry{"recursive_halving", OpKind::ReduceScatter, recursive_halving_reduce_scatter},
@@ -30,6 +32,8 @@ constexpr std::array kAlgorithms = {
     Entry{"binomial", OpKind::Reduce, binomial_reduce},
     Entry{"binomial", OpKind::Gather, binomial_gather},
     Entry{"binomial", OpKind::Scatter, binomial_scatter},
+    Entry{"linear", OpKind::GatherV, linear_gather_v},
+    Entry{"linear", OpKind::ScatterV, linear_scatter_v},
     Entry{"dissemination", OpKind::Barrier, dissemination_barrier},
 };
 
@@ -61,6 +65,11 @@ std::string_view name_by_size(const Problem& problem, std::size_t element_bytes)
     case OpKind::Gather:
     case OpKind::Scatter:
       return "binomial";
+    case OpKind::GatherV:
+    case OpKind::ScatterV:
+      return "linear";
+    case OpKind::AllGatherV:
+      return "ring";
     case OpKind::Barrier:
     case OpKind::Shutdown:
       return "dissemination";
@@ -94,6 +103,10 @@ void require_known(std::string_view name) {
 }
 
 }  // namespace
+
+std::size_t block_offset(const Problem& problem, int rank) {
+  return std::accumulate(problem.counts.begin(), problem.counts.begin() + rank, std::size_t{0});
+}
 
 Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name) {
   Algorithm build = nullptr;

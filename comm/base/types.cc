@@ -88,6 +88,8 @@ std::string refusal(ReduceOp op, DType dtype) {
 
 bool is_reduction(OpKind op) { return op == OpKind::Reduce || op == OpKind::AllReduce || op == OpKind::ReduceScatter; }
 
+bool has_counts(OpKind op) { return op == OpKind::GatherV || op == OpKind::ScatterV || op == OpKind::AllGatherV; }
+
 std::string_view name(OpKind op) {
   switch (op) {
     case OpKind::Broadcast:
@@ -114,6 +116,12 @@ std::string_view name(OpKind op) {
       return "reduce_scatter";
     case OpKind::AllToAll:
       return "all_to_all";
+    case OpKind::GatherV:
+      return "gather_v";
+    case OpKind::ScatterV:
+      return "scatter_v";
+    case OpKind::AllGatherV:
+      return "all_gather_v";
   }
   return "unknown operation";
 }

@@ -61,13 +61,19 @@ enum class OpKind : std::uint8_t {
   Recv,
   ReduceScatter,
   AllToAll,
+  GatherV,
+  ScatterV,
+  AllGatherV,
 };
-inline constexpr OpKind kLastOpKind = OpKind::AllToAll;
+inline constexpr OpKind kLastOpKind = OpKind::AllGatherV;
 
 std::string_view name(OpKind op);  // "all_reduce", ...
 
 /// Whether a reduction operator belongs to it: reduce, all_reduce, reduce_scatter.
 bool is_reduction(OpKind op);
+
+/// Whether each rank has a count of its own: gather_v, scatter_v, all_gather_v.
+bool has_counts(OpKind op);
 
 /// A non-owning view of `count` elements. The memory belongs to the caller and must live until the operation is done.
 struct Buffer {

@@ -168,6 +168,15 @@ class Run {
       case OpKind::AllToAll:
         return {static_cast<std::uint32_t>(static_cast<std::size_t>(rank) * problem_.count + i % problem_.count),
                 Expressions::of_rank(static_cast<int>(i / problem_.count))};
+      case OpKind::GatherV:
+      case OpKind::AllGatherV: {
+        int owner = 0;
+        while (algorithms::block_offset(problem_, owner + 1) <= i) ++owner;
+        return {static_cast<std::uint32_t>(i - algorithms::block_offset(problem_, owner)), Expressions::of_rank(owner)};
+      }
+      case OpKind::ScatterV:
+        return {static_cast<std::uint32_t>(algorithms::block_offset(problem_, rank) + i),
+                Expressions::of_rank(problem_.root)};
       case OpKind::Scatter:
         return {static_cast<std::uint32_t>(static_cast<std::size_t>(rank) * problem_.count + i),
                 Expressions::of_rank(problem_.root)};

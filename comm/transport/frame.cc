@@ -1,3 +1,4 @@
+#include <tutti/comm/base/counts.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/transport/frame.h>
@@ -51,9 +52,15 @@ std::string Fingerprint::to_string() const {
   if (op == OpKind::Barrier || op == OpKind::Shutdown) return text;
   text += " (";
   if (is_reduction(op)) text += std::string(name(reduce_op)) + " ";
-  text += std::string(name(dtype)) + " x " + std::to_string(count);
+  if (has_counts(op)) {
+    text += std::string(name(dtype)) + " x " + std::to_string(total_of(count)) + ", checksum of counts " +
+            std::to_string(checksum_of(count));
+  } else {
+    text += std::string(name(dtype)) + " x " + std::to_string(count);
+  }
   if (point_to_point) text += ", tag " + std::to_string(root);
-  if (op == OpKind::Broadcast || op == OpKind::Reduce || op == OpKind::Gather || op == OpKind::Scatter)
+  if (op == OpKind::Broadcast || op == OpKind::Reduce || op == OpKind::Gather || op == OpKind::Scatter ||
+      op == OpKind::GatherV || op == OpKind::ScatterV)
     text += ", root " + std::to_string(root);
   return text + ")";
 }

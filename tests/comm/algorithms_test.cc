@@ -349,6 +349,56 @@ INSTANTIATE_TEST_SUITE_P(
                     Proof{"dissemination_barrier", OpKind::Barrier, dissemination_barrier}),
     [](const auto& test) { return test.param.name; });
 
+// --- Proofs of the v-forms
+// -----------------------------------------------------------------------------------------------
+
+/// Nothing at all, some with nothing, all with one rank, all different.
+std::vector<std::vector<std::size_t>> count_lists(int world_size) {
+  const auto p = static_cast<std::size_t>(world_size);
+  std::vector<std::vector<std::size_t>> lists(4, std::vector<std::size_t>(p));
+  for (std::size_t rank = 0; rank < p; ++rank) {
+    lists[1][rank] = rank % 3;
+    lists[3][rank] = (rank * 5 + 1) % 7;
+  }
+  lists[2][p / 2] = 9;
+  return lists;
+}
+
+class VProofs : public testing::TestWithParam<Proof> {};
+
+TEST_P(VProofs, HoldForAllWorldsRootsAndLists) {
+  const auto& [name, op, build] = GetParam();
+  for (const int p : worlds()) {
+    for (const int root : {0, p / 2, p - 1}) {
+      for (const auto& list : count_lists(p)) {
+        for (const std::size_t segment_count : {0, 2}) {
+          const Problem problem{op, 0, p, 0, root, segment_count, list};
+          const auto schedules = schedules_of(problem, build);
+          ASSERT_EQ(check(problem, schedules), "") << "world " << p << " root " << root << " segment " << segment_count;
+          for (const Schedule& schedule : schedules) {
+            for (const Step& step : schedule.steps) {
+              const std::size_t moved = step.kind == Step::Kind::Send ? step.source.count : step.target.count;
+              ASSERT_GT(moved, 0u);
+              ASSERT_TRUE(segment_count == 0 || moved <= segment_count);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, VProofs,
+                         testing::Values(Proof{"linear_gather_v", OpKind::GatherV, linear_gather_v},
+                                         Proof{"linear_scatter_v", OpKind::ScatterV, linear_scatter_v},
+                                         Proof{"ring_all_gather_v", OpKind::AllGatherV, ring_all_gather_v}),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(VProofs, NeedOneCountForEachRank) {
+  const Problem problem{OpKind::GatherV, 0, 3, 0, 0, 0, {1, 2}};
+  EXPECT_EQ(check(problem, std::vector<Schedule>(3)), "world size 3 needs as many counts, found 2");
+}
+
 TEST(Select, TakesTheNameWhereItAppliesAndTheSizeOtherwise) {
   const Problem small{OpKind::AllReduce, 0, 4, 16};
   const Problem large{OpKind::AllReduce, 0, 4, 1 << 20};
@@ -368,6 +418,9 @@ TEST(Select, TakesTheNameWhereItAppliesAndTheSizeOtherwise) {
   EXPECT_EQ(select({OpKind::AllToAll, 0, 4, 1}, 4).algorithm, "pairwise");
   EXPECT_EQ(select({OpKind::AllToAll, 0, 16, 1}, 4).algorithm, "bruck");
   EXPECT_EQ(select({OpKind::AllToAll, 0, 16, 1 << 10}, 4).algorithm, "pairwise");
+  EXPECT_EQ(select({OpKind::GatherV, 0, 2, 0, 0, 0, {1, 2}}, 4).algorithm, "linear");
+  EXPECT_EQ(select({OpKind::ScatterV, 0, 2, 0, 0, 0, {1, 2}}, 4).algorithm, "linear");
+  EXPECT_EQ(select({OpKind::AllGatherV, 0, 2, 0, 0, 0, {1, 2}}, 4).algorithm, "ring");
   for (const OpKind op : {OpKind::Broadcast, OpKind::Reduce, OpKind::Gather, OpKind::Scatter}) {
     EXPECT_EQ(select({op, 0, 3, 8}, 4).algorithm, "binomial") << name(op);
   }
@@ -381,7 +434,7 @@ TEST(Select, RefusesUnknownNamesListingTheKnownOnes) {
     EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
     EXPECT_STREQ(error.what(),
                  "unknown algorithm \"rign\"; known are ring, recursive_doubling, recursive_halving, direct, bruck, "
-                 "pairwise, binomial, "
+                 "pairwise, binomial, linear, "
                  "dissemination, or \"\" to choose by size");
   }
 }

@@ -135,6 +135,14 @@ std::vector<Disagreement> disagreements() {
          g.barrier();
        },
        "recv (int32 x 3, tag 0)", "send (float32 x 3, tag 0)"},
+      {"counts of all_gather_v",
+       [=](ProcessGroup& g) {
+         const std::vector<std::size_t> counts = {g.rank() == 0 ? 5000u : 4000u, g.rank() == 0 ? 5000u : 6000u};
+         std::vector<float> block(counts[static_cast<std::size_t>(g.rank())]), whole(10'000);
+         g.all_gather_v(const_buffer(std::span(block)), buffer(std::span(whole)), counts);
+         g.barrier();
+       },
+       "all_gather_v seq 1 (float32 x 10000, checksum of counts", "all_gather_v seq 1 (float32 x 10000, checksum of"},
       {"one rank has left",
        [=](ProcessGroup& g) {
          auto v = fresh();

@@ -322,6 +322,78 @@ TEST_P(Collectives, ReduceScatterAndAllToAllAsynchronously) {
       options());
 }
 
+/// Rank r's part of a whole whose element i is element<T>(0, i).
+template <typename T>
+std::vector<T> part_of(const std::vector<T>& whole, const std::vector<std::size_t>& counts, int rank) {
+  const auto first = std::accumulate(counts.begin(), counts.begin() + rank, std::ptrdiff_t{0});
+  const auto count = static_cast<std::ptrdiff_t>(counts[static_cast<std::size_t>(rank)]);
+  return {whole.begin() + first, whole.begin() + first + count};
+}
+
+void expect_v_forms(ProcessGroup& group, const std::vector<std::size_t>& counts) {
+  const auto whole = input_of<std::uint16_t>(0, std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+  const auto block = part_of(whole, counts, group.rank());
+  std::vector<std::uint16_t> all(whole.size());
+  group.all_gather_v(const_buffer(std::span(block)), buffer(std::span(all)), counts);
+  ASSERT_EQ(all, whole);
+  for (int root = 0; root < group.world_size(); ++root) {
+    const bool is_root = group.rank() == root;
+    std::vector<std::uint16_t> gathered(is_root ? whole.size() : 0), mine(block.size());
+    group.gather_v(const_buffer(std::span(block)), buffer(std::span(gathered)), counts, root);
+    if (is_root) {
+      ASSERT_EQ(gathered, whole) << "root " << root;
+    }
+    const std::span<const std::uint16_t> source(whole.data(), is_root ? whole.size() : 0);
+    Work work = group.scatter_v_async(const_buffer(source), buffer(std::span(mine)), counts, root);
+    work.wait();
+    ASSERT_EQ(mine, block) << "root " << root;
+  }
+}
+
+TEST_P(Collectives, VFormsWithAllKindsOfCounts) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        const auto p = static_cast<std::size_t>(world());
+        std::vector<std::size_t> counts(p, 0);
+        expect_v_forms(group, counts);
+        for (std::size_t rank = 0; rank < p; ++rank) counts[rank] = rank * 700 % 3001;  // rank 0 has nothing
+        expect_v_forms(group, counts);
+        std::reverse(counts.begin(), counts.end());  // the same total
+        expect_v_forms(group, counts);
+        counts.assign(p, 0);
+        counts[p / 2] = 20'011;
+        expect_v_forms(group, counts);
+      },
+      options());
+}
+
+TEST_P(Collectives, TypedShorthandsCallTheSame) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        const auto p = static_cast<std::size_t>(world());
+        const auto input = input_of<float>(group.rank(), 3);
+        const auto blocks = input_of<float>(group.rank(), 3 * p);
+        const bool is_root = group.rank() == 0;
+        std::vector<float> sums(is_root ? 3 : 0), gathered(is_root ? 3 * p : 0), all(3 * p), mine(3), there(3 * p);
+        group.reduce(std::span(input), std::span(sums), ReduceOp::Max, 0);
+        group.gather(std::span(input), std::span(gathered), 0);
+        group.all_gather(std::span(input), std::span(all));
+        group.scatter(std::span(gathered), std::span(mine), 0);
+        EXPECT_EQ(mine, input);
+        for (std::size_t i = 0; i < 3 * p; ++i) EXPECT_EQ(all[i], element<float>(static_cast<int>(i / 3), i % 3));
+        for (std::size_t i = 0; i < sums.size(); ++i) EXPECT_EQ(sums[i], reduced<float>(ReduceOp::Max, world(), i));
+        group.reduce_scatter(std::span(blocks), std::span(mine));
+        const std::size_t first = 3 * static_cast<std::size_t>(group.rank());
+        for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(mine[i], reduced<float>(ReduceOp::Sum, world(), first + i));
+        group.all_to_all(std::span(blocks), std::span(there));
+        for (std::size_t i = 0; i < 3 * p; ++i)
+          EXPECT_EQ(there[i], element<float>(static_cast<int>(i / 3), first + i % 3));
+      },
+      options());
+}
+
 TEST_P(Collectives, SendrecvAroundARingBothWays) {
   run_ranks(
       world(),
@@ -465,6 +537,15 @@ TEST(ProcessGroup, RefusesWrongArgumentsBeforeSendingAnything) {
     EXPECT_NE(code_of([&] {
                 group.sendrecv(const_buffer(std::span<float>(data)), 2, buffer(std::span<float>(data)));
               }).find("there is no rank 2"),
+              std::string::npos);
+    const std::vector<std::size_t> three = {1, 1, 1}, huge = {3, std::size_t{1} << 40};
+    EXPECT_NE(code_of([&] {
+                group.all_gather_v(const_buffer(std::span<float>(data)), buffer(std::span<float>(data)), three);
+              }).find("all_gather_v: there are 3 counts, but 2 are needed"),
+              std::string::npos);
+    EXPECT_NE(code_of([&] {
+                group.gather_v(const_buffer(std::span<float>(data)), buffer(std::span<float>(data)), huge, 0);
+              }).find("gather_v: the counts add up to 2^40 elements or more"),
               std::string::npos);
     group.barrier();  // the group is unharmed
   });
