@@ -36,8 +36,8 @@ struct ProcessGroupOptions {
   std::string name = "world";                                  // ranks of one group give the same name
   std::chrono::milliseconds timeout{std::chrono::minutes(5)};  // deadline of each operation, and of forming the group
   std::chrono::milliseconds report_after{5000};                // a longer wait logs one line "waiting for ..."
-  std::string algorithm{};     // "", "ring", "recursive_doubling", "binomial"; "" = TUTTI_ALGO, else chosen by size
-  std::string bind_address{};  // "" = the address of the route that reached the store
+  std::string algorithm{};                 // a name of algorithms.md; "" = TUTTI_ALGO, else chosen by size
+  std::string bind_address{};              // "" = the address of the route that reached the store
   std::size_t segment_bytes = 256 * 1024;  // unit of overlap inside one message
 };
 
@@ -73,7 +73,9 @@ class ProcessGroup {
   void reduce(ConstBuffer input, Buffer output, ReduceOp op, int root);
   Work reduce_async(ConstBuffer input, Buffer output, ReduceOp op, int root);
 
-  /// In place. Afterwards all ranks hold the same bits. Avg of integers is refused (InvalidArgument).
+  /// In place. Afterwards all ranks hold the same bits. InvalidArgument: Avg of integers or bool; BAnd, BOr or BXor of
+  /// floating point. reduce/reduce.h says what each operator does to each type; Float16 and BFloat16 are added in float
+  /// and rounded at every step of the algorithm. Wider sums need a wider type.
   void all_reduce(Buffer data, ReduceOp op = ReduceOp::Sum);
   Work all_reduce_async(Buffer data, ReduceOp op = ReduceOp::Sum);
 
@@ -89,6 +91,33 @@ class ProcessGroup {
   /// input.
   void scatter(ConstBuffer input, Buffer output, int root);
   Work scatter_async(ConstBuffer input, Buffer output, int root);
+
+  /// `input` holds world_size blocks of output.count elements; rank r's `output` becomes the reduction of all ranks'
+  /// block r. The buffers must not overlap. Types and operators as for all_reduce.
+  void reduce_scatter(ConstBuffer input, Buffer output, ReduceOp op = ReduceOp::Sum);
+  Work reduce_scatter_async(ConstBuffer input, Buffer output, ReduceOp op = ReduceOp::Sum);
+
+  /// Both hold world_size blocks of equal length; block j of rank i's `input` becomes block i of rank j's `output`. The
+  /// buffers must not overlap. InvalidArgument if input.count is no multiple of world_size.
+  void all_to_all(ConstBuffer input, Buffer output);
+  Work all_to_all_async(ConstBuffer input, Buffer output);
+
+  // The v-forms: rank r has counts[r] elements, which may be 0. `counts` has world_size entries (InvalidArgument if
+  // not, or if they add up to 2^40 or more), is the same on all ranks (Mismatch if not, unless a 24-bit checksum of
+  // lists with equal totals collides), and is copied. `whole` stands for the blocks of all ranks, one behind the other
+  // in rank order. The buffers must not overlap.
+
+  /// Root's `whole` receives rank r's `block` of counts[r] elements; others pass an empty whole.
+  void gather_v(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts, int root);
+  Work gather_v_async(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts, int root);
+
+  /// Rank r's `block` of counts[r] elements comes from root's `whole`; others pass an empty whole.
+  void scatter_v(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts, int root);
+  Work scatter_v_async(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts, int root);
+
+  /// Everybody's `whole` receives everybody's `block`.
+  void all_gather_v(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts);
+  Work all_gather_v_async(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts);
 
   /// Returns when all ranks have called it.
   void barrier();
@@ -106,6 +135,12 @@ class ProcessGroup {
   int recv(Buffer data, int source = kAnySource, int tag = 0);
   Work irecv(Buffer data, int source = kAnySource, int tag = 0);
 
+  /// send() and recv() at the same time: no order among the ranks can make them wait for each other, whatever the
+  /// length of the messages. destination and source may be the same rank, or this one. The buffers must not overlap.
+  /// Returns the rank the message came from, when both are complete.
+  int sendrecv(ConstBuffer outgoing, int destination, Buffer incoming, int source = kAnySource, int send_tag = 0,
+               int recv_tag = 0);
+
   // --- Typed shorthands
   // -------------------------------------------------------------------------------------------------
 
@@ -116,6 +151,30 @@ class ProcessGroup {
   template <typename T>
   void all_reduce(std::span<T> data, ReduceOp op = ReduceOp::Sum) {
     all_reduce(buffer(data), op);
+  }
+  template <typename In, typename T>
+  void reduce(std::span<In> input, std::span<T> output, ReduceOp op, int root) {
+    reduce(const_buffer(input), buffer(output), op, root);
+  }
+  template <typename In, typename T>
+  void gather(std::span<In> input, std::span<T> output, int root) {
+    gather(const_buffer(input), buffer(output), root);
+  }
+  template <typename In, typename T>
+  void all_gather(std::span<In> input, std::span<T> output) {
+    all_gather(const_buffer(input), buffer(output));
+  }
+  template <typename In, typename T>
+  void scatter(std::span<In> input, std::span<T> output, int root) {
+    scatter(const_buffer(input), buffer(output), root);
+  }
+  template <typename In, typename T>
+  void reduce_scatter(std::span<In> input, std::span<T> output, ReduceOp op = ReduceOp::Sum) {
+    reduce_scatter(const_buffer(input), buffer(output), op);
+  }
+  template <typename In, typename T>
+  void all_to_all(std::span<In> input, std::span<T> output) {
+    all_to_all(const_buffer(input), buffer(output));
   }
   template <typename T>
   void send(std::span<T> data, int destination, int tag = 0) {

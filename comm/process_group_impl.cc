@@ -1,4 +1,5 @@
 #include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/comm/base/counts.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/process_group_impl.h>
@@ -18,8 +19,6 @@ std::string algorithm_or_environment(const std::string& algorithm) {
   const char* value = std::getenv("TUTTI_ALGO");
   return algorithm.empty() && value ? value : algorithm;
 }
-
-bool is_integer(DType dtype) { return dtype != DType::Float32 && dtype != DType::Float64; }
 
 }  // namespace
 
@@ -44,26 +43,26 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
 bool ProcessGroup::Impl::forked() const { return ::getpid() != pid_; }
 
 ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, ConstBuffer input, Buffer output, std::size_t count,
-                                                     ReduceOp reduce_op, int root) {
+                                                     ReduceOp reduce_op, int root, Counts counts) {
   check_usable();
   if (root < 0 || root >= world_size())
     invalid(op, "root " + std::to_string(root) + " is no rank of a world of " + std::to_string(world_size()));
   const DType dtype = output.data || output.count > 0 ? output.dtype : input.dtype;
-  if (reduce_op == ReduceOp::Avg && is_integer(dtype))
-    invalid(op, "avg of " + std::string(name(dtype)) + " has no exact result; use sum and divide as suits you");
+  if (const std::string why = refusal(reduce_op, dtype); !why.empty()) invalid(op, why);
   Call call;
   call.fingerprint = {group_hash_, seq_ + 1, count, root, op, dtype, reduce_op};
   call.input = input.data;
   call.output = output.data;
-  call.plan = plan_for(op, dtype, count, root);
-  const bool has_result = op == OpKind::AllReduce || (op == OpKind::Reduce && rank() == root);
+  call.plan = plan_for(op, dtype, count, root, counts);
+  const bool has_result = is_reduction(op) && (op != OpKind::Reduce || rank() == root);
   if (reduce_op == ReduceOp::Avg && has_result) call.scale_count = count;
   ++seq_;
   return call;
 }
 
-std::shared_ptr<const Plan> ProcessGroup::Impl::plan_for(OpKind op, DType dtype, std::size_t count, int root) {
-  const auto key = std::make_tuple(op, size_of(dtype), count, root);
+std::shared_ptr<const Plan> ProcessGroup::Impl::plan_for(OpKind op, DType dtype, std::size_t count, int root,
+                                                         Counts counts) {
+  const PlanKey key(op, size_of(dtype), count, root, {counts.begin(), counts.end()});
   if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
   if (plans_.size() >= kPlansKept) plans_.clear();
   const algorithms::Problem problem{.op = op == OpKind::Shutdown ? OpKind::Barrier : op,
@@ -71,7 +70,8 @@ std::shared_ptr<const Plan> ProcessGroup::Impl::plan_for(OpKind op, DType dtype,
                                     .world_size = world_size(),
                                     .count = count,
                                     .root = root,
-                                    .segment_count = options_.segment_bytes / size_of(dtype)};
+                                    .segment_count = options_.segment_bytes / size_of(dtype),
+                                    .counts = {counts.begin(), counts.end()}};
   auto plan = std::make_shared<const Plan>(algorithms::select(problem, size_of(dtype), algorithm_));
   plans_[key] = plan;
   return plan;
@@ -110,6 +110,18 @@ void ProcessGroup::Impl::require(OpKind op, const char* what, ConstBuffer buffer
     invalid(op, std::string(what) + " is " + std::string(name(buffer.dtype)) + ", but the other buffer is " +
                     std::string(name(dtype)));
   if (!buffer.data && count > 0) invalid(op, std::string(what) + " is a null pointer");
+}
+
+std::size_t ProcessGroup::Impl::require_counts(OpKind op, Counts counts) const {
+  if (counts.size() != static_cast<std::size_t>(world_size()))
+    invalid(op, "there are " + std::to_string(counts.size()) + " counts, but " + std::to_string(world_size()) +
+                    " are needed, one for each rank");
+  std::uint64_t total = 0;
+  for (const std::size_t count : counts) {
+    if (count >= kMaxTotalCount - total) invalid(op, "the counts add up to 2^40 elements or more; split the operation");
+    total += count;
+  }
+  return total;
 }
 
 void ProcessGroup::Impl::check_peer(OpKind op, int peer, bool any_allowed) const {

@@ -18,8 +18,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <tuple>
+#include <vector>
 
 namespace tutti::comm {
 
@@ -50,14 +52,23 @@ class ProcessGroup::Impl {
   Call gather(ConstBuffer input, Buffer output, int root);
   Call all_gather(ConstBuffer input, Buffer output);
   Call scatter(ConstBuffer input, Buffer output, int root);
+  Call reduce_scatter(ConstBuffer input, Buffer output, ReduceOp op);
+  Call all_to_all(ConstBuffer input, Buffer output);
+  using Counts = std::span<const std::size_t>;
+  Call gather_v(ConstBuffer block, Buffer whole, Counts counts, int root);
+  Call scatter_v(ConstBuffer whole, Buffer block, Counts counts, int root);
+  Call all_gather_v(ConstBuffer block, Buffer whole, Counts counts);
   Call barrier();
 
-  Call prepare(OpKind op, ConstBuffer input, Buffer output, std::size_t count, ReduceOp reduce_op, int root);
+  Call prepare(OpKind op, ConstBuffer input, Buffer output, std::size_t count, ReduceOp reduce_op, int root,
+               Counts counts = {});
   void run(const Call& call);
   Work run_async(Call call);
 
   /// Throws InvalidArgument unless `buffer` holds `count` elements of `dtype`.
   void require(OpKind op, const char* what, ConstBuffer buffer, std::size_t count, DType dtype) const;
+  /// Throws InvalidArgument unless there is one count for each rank; returns their sum.
+  std::size_t require_counts(OpKind op, Counts counts) const;
   void check_peer(OpKind op, int peer, bool any_allowed) const;
   /// Throws in a forked child, after a failure and after shutdown().
   void check_usable() const;
@@ -82,7 +93,7 @@ class ProcessGroup::Impl {
 
  private:
   void execute(const Call& call);
-  std::shared_ptr<const Plan> plan_for(OpKind op, DType dtype, std::size_t count, int root);
+  std::shared_ptr<const Plan> plan_for(OpKind op, DType dtype, std::size_t count, int root, Counts counts);
   [[noreturn]] void invalid(OpKind op, const std::string& why) const;
   /// The first error makes the group unusable, here and, through the store and the closed connections, everywhere.
   void record_failure(const Error& error, const std::string& operation);
@@ -98,7 +109,8 @@ class ProcessGroup::Impl {
 
   // Used by the thread that issues operations.
   std::uint64_t seq_ = 0;
-  std::map<std::tuple<OpKind, std::size_t, std::size_t, int>, std::shared_ptr<const Plan>> plans_;
+  using PlanKey = std::tuple<OpKind, std::size_t, std::size_t, int, std::vector<std::size_t>>;
+  std::map<PlanKey, std::shared_ptr<const Plan>> plans_;
   std::atomic<bool> closed_{false};
 
   mutable std::mutex failure_mutex_;

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <string_view>
+#include <vector>
 
 namespace tutti::comm::algorithms {
 
@@ -23,8 +24,12 @@ struct Problem {
   int world_size = 1;
   std::size_t count = 0;
   int root = 0;
-  std::size_t segment_count = 0;  // largest number of elements a step should move at once; 0 = no limit
+  std::size_t segment_count = 0;      // largest number of elements a step should move at once; 0 = no limit
+  std::vector<std::size_t> counts{};  // gather_v, scatter_v, all_gather_v: elements of each rank; `count` is not used
 };
+
+/// Elements of a v-form's whole before block `rank`; rank = world_size gives the total.
+std::size_t block_offset(const Problem& problem, int rank);  // select.cc
 
 Schedule ring_all_reduce(const Problem& problem);  // ring.cc
 Schedule ring_all_gather(const Problem& problem);
@@ -35,12 +40,21 @@ Schedule binomial_broadcast(const Problem& problem);             // binomial.cc,
 Schedule binomial_reduce(const Problem& problem);
 Schedule binomial_gather(const Problem& problem);
 Schedule binomial_scatter(const Problem& problem);
+Schedule ring_reduce_scatter(const Problem& problem);               // ring_reduce_scatter.cc
+Schedule recursive_halving_reduce_scatter(const Problem& problem);  // recursive_halving.cc, any world size
+Schedule direct_reduce_scatter(const Problem& problem);             // direct.cc
+Schedule pairwise_all_to_all(const Problem& problem);               // pairwise.cc
+Schedule bruck_all_to_all(const Problem& problem);                  // bruck_all_to_all.cc
+Schedule linear_gather_v(const Problem& problem);                   // linear.cc, any root
+Schedule linear_scatter_v(const Problem& problem);
+Schedule ring_all_gather_v(const Problem& problem);      // ring_all_gather_v.cc
 Schedule dissemination_barrier(const Problem& problem);  // dissemination.cc
 
 /// Picks the algorithm for `problem` (element size `element_bytes`) and builds the schedule. `name` is "" (by size) or
-/// one of "ring", "recursive_doubling", "bruck", "binomial", "dissemination". A name that exists but does not implement
-/// this operation falls back to the choice by size; a name that does not exist throws InvalidArgument listing the known
-/// ones, and so do OpKind::Send and OpKind::Recv, which have no schedule.
+/// one of "ring", "recursive_doubling", "recursive_halving", "direct", "bruck", "pairwise", "binomial", "linear",
+/// "dissemination". A name that exists but does not implement this operation falls back to the choice by size; a name
+/// that does not exist throws InvalidArgument listing the known ones, and so do OpKind::Send and OpKind::Recv, which
+/// have no schedule.
 Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name = "");
 
 }  // namespace tutti::comm::algorithms

@@ -174,6 +174,9 @@ std::string check_problem(const Problem& problem, std::span<const Schedule> sche
   if (problem.world_size < 1 || schedules.size() != static_cast<std::size_t>(problem.world_size)) {
     return text("world size ", problem.world_size, " needs as many schedules, found ", schedules.size());
   }
+  if (has_counts(problem.op) && problem.counts.size() != schedules.size()) {
+    return text("world size ", problem.world_size, " needs as many counts, found ", problem.counts.size());
+  }
   if (problem.root < 0 || problem.root >= problem.world_size) {
     return text("root ", problem.root, " is outside of 0 .. ", problem.world_size - 1);
   }

@@ -29,6 +29,8 @@ std::size_t extent(const algorithms::Problem& problem, int rank, BufferId buffer
   const bool is_root = rank == problem.root;
   const std::size_t one = problem.count;
   const std::size_t all = one * static_cast<std::size_t>(problem.world_size);
+  const auto own = [&] { return problem.counts[static_cast<std::size_t>(rank)]; };
+  const auto total = [&] { return algorithms::block_offset(problem, problem.world_size); };
   switch (problem.op) {
     case OpKind::Broadcast:
     case OpKind::AllReduce:
@@ -41,6 +43,16 @@ std::size_t extent(const algorithms::Problem& problem, int rank, BufferId buffer
       return is_input ? one : all;
     case OpKind::Scatter:
       return is_input ? (is_root ? all : 0) : one;
+    case OpKind::ReduceScatter:
+      return is_input ? all : one;
+    case OpKind::AllToAll:
+      return all;
+    case OpKind::GatherV:
+      return is_input ? own() : (is_root ? total() : 0);
+    case OpKind::AllGatherV:
+      return is_input ? own() : total();
+    case OpKind::ScatterV:
+      return is_input ? (is_root ? total() : 0) : own();
     case OpKind::Barrier:
     case OpKind::Shutdown:
     case OpKind::Send:

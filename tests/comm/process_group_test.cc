@@ -74,6 +74,15 @@ T reduced(ReduceOp op, int world, std::size_t i) {
       return *std::min_element(column.begin(), column.end());
     case ReduceOp::Max:
       return *std::max_element(column.begin(), column.end());
+    case ReduceOp::BAnd:
+    case ReduceOp::BOr:
+    case ReduceOp::BXor:
+      break;
+  }
+  if constexpr (std::is_integral_v<T>) {
+    return std::accumulate(column.begin() + 1, column.end(), column[0], [op](T a, T b) {
+      return static_cast<T>(op == ReduceOp::BAnd ? a & b : op == ReduceOp::BOr ? a | b : a ^ b);
+    });
   }
   return T();
 }
@@ -114,6 +123,61 @@ TEST_P(Collectives, AllReduceOfEveryTypeAndOperator) {
           }
           expect_all_reduce<double>(group, ReduceOp::Avg, count);
         }
+      },
+      options());
+}
+
+/// Half and BFloat16 hold these small integers exactly, so they must give what float gives.
+template <typename T>
+void expect_all_reduce_like_float(ProcessGroup& group, ReduceOp op, std::size_t count) {
+  const auto floats = input_of<float>(group.rank(), count);
+  std::vector<T> data;
+  for (const float value : floats) data.push_back(T(value));
+  group.all_reduce(std::span<T>(data), op);
+  for (std::size_t i = 0; i < count; ++i)
+    ASSERT_EQ(static_cast<float>(data[i]), static_cast<float>(T(reduced<float>(op, group.world_size(), i))))
+        << name(op) << " " << name(DTypeOf<T>::value) << " element " << i;
+}
+
+TEST_P(Collectives, AllReduceOfNarrowAndUnsignedTypes) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        for (const std::size_t count : {1u, 3001u}) {
+          for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Avg, ReduceOp::Min, ReduceOp::Max}) {
+            expect_all_reduce_like_float<Half>(group, op, count);
+            expect_all_reduce_like_float<BFloat16>(group, op, count);
+          }
+          for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max, ReduceOp::BAnd,
+                                    ReduceOp::BOr, ReduceOp::BXor}) {
+            expect_all_reduce<std::int8_t>(group, op, count);
+            expect_all_reduce<std::uint16_t>(group, op, count);
+            expect_all_reduce<std::uint64_t>(group, op, count);
+          }
+        }
+      },
+      options());
+}
+
+TEST_P(Collectives, AllReduceOfBools) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        // Element 0: nobody; 1: everybody; 2: the last rank; 3: all but the last.
+        const bool last = group.rank() == world() - 1;
+        for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Max, ReduceOp::BOr}) {
+          bool flags[] = {false, true, last, !last};
+          group.all_reduce(std::span<bool>(flags), op);
+          EXPECT_TRUE(!flags[0] && flags[1] && flags[2] && flags[3] == (world() > 1)) << name(op);
+        }
+        for (const ReduceOp op : {ReduceOp::Prod, ReduceOp::Min, ReduceOp::BAnd}) {
+          bool flags[] = {false, true, last, !last};
+          group.all_reduce(std::span<bool>(flags), op);
+          EXPECT_TRUE(!flags[0] && flags[1] && flags[2] == (world() == 1) && !flags[3]) << name(op);
+        }
+        bool flags[] = {false, true, last, !last};
+        group.all_reduce(std::span<bool>(flags), ReduceOp::BXor);
+        EXPECT_TRUE(!flags[0] && flags[1] == (world() % 2 == 1) && flags[2] && flags[3] == (world() % 2 == 0));
       },
       options());
 }
@@ -182,6 +246,174 @@ TEST_P(Collectives, GatherScatterAllGather) {
       options());
 }
 
+template <typename T>
+void expect_reduce_scatter(ProcessGroup& group, ReduceOp op, std::size_t count) {
+  const auto p = static_cast<std::size_t>(group.world_size());
+  const auto input = input_of<T>(group.rank(), p * count);
+  const auto before = input;
+  std::vector<T> output(count);
+  group.reduce_scatter(const_buffer(std::span(input)), buffer(std::span(output)), op);
+  ASSERT_EQ(input, before);
+  const std::size_t first = static_cast<std::size_t>(group.rank()) * count;
+  for (std::size_t i = 0; i < count; ++i)
+    ASSERT_EQ(output[i], reduced<T>(op, group.world_size(), first + i))
+        << name(op) << " " << name(DTypeOf<T>::value) << " count " << count << " element " << i;
+}
+
+TEST_P(Collectives, ReduceScatterLeavesInputsAlone) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        for (const std::size_t count : counts()) expect_reduce_scatter<float>(group, ReduceOp::Sum, count);
+        for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max}) {
+          expect_reduce_scatter<double>(group, op, 1025);
+          expect_reduce_scatter<std::uint8_t>(group, op, 1025);
+          expect_reduce_scatter<std::int64_t>(group, op, 1025);
+        }
+        expect_reduce_scatter<std::uint16_t>(group, ReduceOp::BXor, 1025);
+        expect_reduce_scatter<double>(group, ReduceOp::Avg, 1025);
+      },
+      options());
+}
+
+/// What rank `from` sends to rank `to`.
+std::vector<std::int32_t> block_between(int from, int to, std::size_t count) {
+  return input_of<std::int32_t>(100 * from + to, count);
+}
+
+TEST_P(Collectives, AllToAllTransposesBlocks) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        for (const std::size_t count : counts()) {
+          std::vector<std::int32_t> input, expected;
+          for (int peer = 0; peer < world(); ++peer) {
+            const auto sent = block_between(group.rank(), peer, count);
+            const auto received = block_between(peer, group.rank(), count);
+            input.insert(input.end(), sent.begin(), sent.end());
+            expected.insert(expected.end(), received.begin(), received.end());
+          }
+          const auto before = input;
+          std::vector<std::int32_t> output(input.size());
+          group.all_to_all(const_buffer(std::span(input)), buffer(std::span(output)));
+          ASSERT_EQ(output, expected) << "count " << count;
+          ASSERT_EQ(input, before);
+        }
+      },
+      options());
+}
+
+TEST_P(Collectives, ReduceScatterAndAllToAllAsynchronously) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        const auto p = static_cast<std::size_t>(world());
+        const auto input = input_of<float>(group.rank(), 501 * p);
+        std::vector<float> sums(501), there(input.size()), back(input.size());
+        Work first = group.reduce_scatter_async(const_buffer(std::span(input)), buffer(std::span(sums)));
+        Work second = group.all_to_all_async(const_buffer(std::span(input)), buffer(std::span(there)));
+        Work third = group.all_to_all_async(const_buffer(std::span(there)), buffer(std::span(back)));
+        for (Work* work : {&third, &second, &first}) work->wait();
+        EXPECT_EQ(back, input);
+        const std::size_t own = static_cast<std::size_t>(group.rank()) * 501;
+        for (std::size_t i = 0; i < sums.size(); ++i)
+          ASSERT_EQ(sums[i], reduced<float>(ReduceOp::Sum, world(), own + i));
+      },
+      options());
+}
+
+/// Rank r's part of a whole whose element i is element<T>(0, i).
+template <typename T>
+std::vector<T> part_of(const std::vector<T>& whole, const std::vector<std::size_t>& counts, int rank) {
+  const auto first = std::accumulate(counts.begin(), counts.begin() + rank, std::ptrdiff_t{0});
+  const auto count = static_cast<std::ptrdiff_t>(counts[static_cast<std::size_t>(rank)]);
+  return {whole.begin() + first, whole.begin() + first + count};
+}
+
+void expect_v_forms(ProcessGroup& group, const std::vector<std::size_t>& counts) {
+  const auto whole = input_of<std::uint16_t>(0, std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+  const auto block = part_of(whole, counts, group.rank());
+  std::vector<std::uint16_t> all(whole.size());
+  group.all_gather_v(const_buffer(std::span(block)), buffer(std::span(all)), counts);
+  ASSERT_EQ(all, whole);
+  for (int root = 0; root < group.world_size(); ++root) {
+    const bool is_root = group.rank() == root;
+    std::vector<std::uint16_t> gathered(is_root ? whole.size() : 0), mine(block.size());
+    group.gather_v(const_buffer(std::span(block)), buffer(std::span(gathered)), counts, root);
+    if (is_root) {
+      ASSERT_EQ(gathered, whole) << "root " << root;
+    }
+    const std::span<const std::uint16_t> source(whole.data(), is_root ? whole.size() : 0);
+    Work work = group.scatter_v_async(const_buffer(source), buffer(std::span(mine)), counts, root);
+    work.wait();
+    ASSERT_EQ(mine, block) << "root " << root;
+  }
+}
+
+TEST_P(Collectives, VFormsWithAllKindsOfCounts) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        const auto p = static_cast<std::size_t>(world());
+        std::vector<std::size_t> counts(p, 0);
+        expect_v_forms(group, counts);
+        for (std::size_t rank = 0; rank < p; ++rank) counts[rank] = rank * 700 % 3001;  // rank 0 has nothing
+        expect_v_forms(group, counts);
+        std::reverse(counts.begin(), counts.end());  // the same total
+        expect_v_forms(group, counts);
+        counts.assign(p, 0);
+        counts[p / 2] = 20'011;
+        expect_v_forms(group, counts);
+      },
+      options());
+}
+
+TEST_P(Collectives, TypedShorthandsCallTheSame) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        const auto p = static_cast<std::size_t>(world());
+        const auto input = input_of<float>(group.rank(), 3);
+        const auto blocks = input_of<float>(group.rank(), 3 * p);
+        const bool is_root = group.rank() == 0;
+        std::vector<float> sums(is_root ? 3 : 0), gathered(is_root ? 3 * p : 0), all(3 * p), mine(3), there(3 * p);
+        group.reduce(std::span(input), std::span(sums), ReduceOp::Max, 0);
+        group.gather(std::span(input), std::span(gathered), 0);
+        group.all_gather(std::span(input), std::span(all));
+        group.scatter(std::span(gathered), std::span(mine), 0);
+        EXPECT_EQ(mine, input);
+        for (std::size_t i = 0; i < 3 * p; ++i) EXPECT_EQ(all[i], element<float>(static_cast<int>(i / 3), i % 3));
+        for (std::size_t i = 0; i < sums.size(); ++i) EXPECT_EQ(sums[i], reduced<float>(ReduceOp::Max, world(), i));
+        group.reduce_scatter(std::span(blocks), std::span(mine));
+        const std::size_t first = 3 * static_cast<std::size_t>(group.rank());
+        for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(mine[i], reduced<float>(ReduceOp::Sum, world(), first + i));
+        group.all_to_all(std::span(blocks), std::span(there));
+        for (std::size_t i = 0; i < 3 * p; ++i)
+          EXPECT_EQ(there[i], element<float>(static_cast<int>(i / 3), first + i % 3));
+      },
+      options());
+}
+
+TEST_P(Collectives, SendrecvAroundARingBothWays) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        const int right = (group.rank() + 1) % world(), left = (group.rank() + world() - 1) % world();
+        for (const std::size_t count : {0, 1, 1000, 20'000, 300'000}) {  // eager and announced
+          const auto mine = input_of<float>(group.rank(), count);
+          std::vector<float> theirs(count);
+          const int from = group.sendrecv(const_buffer(std::span(mine)), right, buffer(std::span(theirs)), left, 3, 3);
+          ASSERT_EQ(from, left);
+          ASSERT_EQ(theirs, input_of<float>(left, count)) << count;
+          const int any = group.sendrecv(const_buffer(std::span(mine)), left, buffer(std::span(theirs)), kAnySource,
+                                         static_cast<int>(count), static_cast<int>(count));
+          ASSERT_EQ(any, right);
+          ASSERT_EQ(theirs, input_of<float>(right, count)) << count;
+        }
+      },
+      options());
+}
+
 TEST_P(Collectives, BarrierLetsNobodyThroughEarly) {
   std::atomic<int> arrived{0};
   run_ranks(
@@ -235,7 +467,10 @@ TEST_P(Collectives, RealNumbersGiveTheSameBitsOnAllRanks) {
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const Net net : {Net::Inproc, Net::Tcp})
-    for (const int world : {1, 2, 3, 4, 5, 8}) all.push_back({net, world, ""});
+    for (const int world : {1, 2, 3, 4, 5, 7, 8}) all.push_back({net, world, ""});
+  for (const Net net : {Net::Inproc, Net::Tcp})
+    for (const char* algorithm : {"direct", "bruck"})
+      for (const int world : {3, 6}) all.push_back({net, world, algorithm});
   for (const char* algorithm : {"ring", "recursive_doubling"})
     for (const int world : {2, 3, 7}) all.push_back({Net::Tcp, world, algorithm});
   return all;
@@ -272,6 +507,11 @@ TEST(ProcessGroup, RefusesWrongArgumentsBeforeSendingAnything) {
               std::string::npos);
     EXPECT_NE(code_of([&] { group.all_reduce(std::span<std::int32_t>(integers), ReduceOp::Avg); }).find("avg of int32"),
               std::string::npos);
+    EXPECT_NE(code_of([&] { group.all_reduce(std::span<float>(data), ReduceOp::BXor); }).find("bxor of float32"),
+              std::string::npos);
+    bool flags[3] = {};
+    EXPECT_NE(code_of([&] { group.all_reduce(std::span<bool>(flags), ReduceOp::Avg); }).find("avg of bool"),
+              std::string::npos);
     EXPECT_NE(code_of([&] {
                 group.all_reduce(Buffer{nullptr, 3, DType::Float32});
               }).find("null pointer"),
@@ -280,6 +520,32 @@ TEST(ProcessGroup, RefusesWrongArgumentsBeforeSendingAnything) {
     EXPECT_NE(code_of([&] {
                 group.all_gather(const_buffer(std::span<float>(data)), buffer(std::span<float>(data)));
               }).find("needed"),
+              std::string::npos);
+    EXPECT_NE(code_of([&] {
+                group.all_to_all(const_buffer(std::span<float>(data)), buffer(std::span<float>(data)));
+              }).find("all_to_all: input holds 3 elements, which cannot be cut into 2 equal blocks"),
+              std::string::npos);
+    EXPECT_NE(code_of([&] {
+                group.reduce_scatter(const_buffer(std::span<float>(data)), buffer(std::span<float>(data)));
+              }).find("reduce_scatter: input holds 3 elements, but 6 are needed"),
+              std::string::npos);
+    EXPECT_NE(code_of([&] {
+                const Buffer empty{nullptr, 0, DType::Float16};
+                group.reduce_scatter(empty, empty, ReduceOp::BAnd);
+              }).find("band of float16"),
+              std::string::npos);
+    EXPECT_NE(code_of([&] {
+                group.sendrecv(const_buffer(std::span<float>(data)), 2, buffer(std::span<float>(data)));
+              }).find("there is no rank 2"),
+              std::string::npos);
+    const std::vector<std::size_t> three = {1, 1, 1}, huge = {3, std::size_t{1} << 40};
+    EXPECT_NE(code_of([&] {
+                group.all_gather_v(const_buffer(std::span<float>(data)), buffer(std::span<float>(data)), three);
+              }).find("all_gather_v: there are 3 counts, but 2 are needed"),
+              std::string::npos);
+    EXPECT_NE(code_of([&] {
+                group.gather_v(const_buffer(std::span<float>(data)), buffer(std::span<float>(data)), huge, 0);
+              }).find("gather_v: the counts add up to 2^40 elements or more"),
               std::string::npos);
     group.barrier();  // the group is unharmed
   });
