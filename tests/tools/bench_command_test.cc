@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -69,6 +70,22 @@ TEST(BenchCommand, TakesTheWorldThatALauncherMade) {
                                     "all_reduce", "--max-bytes", "4", "--iterations", "2", "--dtype", "int64"});
   EXPECT_EQ(run.status, exited(0)) << run.err;
   EXPECT_NE(run.out.find("# ranks 3, "), std::string::npos) << run.out;
+}
+
+TEST(BenchCommand, TheAlgorithmIsWhatWasAskedForWhereItImplementsTheOperation) {
+  const Folder folder;
+  const std::string file = folder.file("results.json");
+  const Finished run =
+      tutti_bench({"all", "-n", "2", "--max-bytes", "4", "--algo", "ring", "--iterations", "1", "--json", file});
+  ASSERT_EQ(run.status, exited(0)) << run.err;
+  std::map<std::string, nlohmann::json> used;
+  for (const auto& row : nlohmann::json::parse(std::ifstream(file)).at("results")) {
+    used[row.at("op")] = row.at("algorithm");
+  }
+  EXPECT_EQ(used["all_reduce"], "ring");
+  EXPECT_EQ(used["all_gather"], "ring");
+  EXPECT_EQ(used["broadcast"], "binomial");
+  EXPECT_TRUE(used["ping_pong"].is_null());
 }
 
 TEST(BenchCommand, TheIterationsFillATimeThatAllRanksAgreeOn) {

@@ -2,10 +2,9 @@
 //
 // The time of one call is the longest that any rank was inside it. Before each timed call the buffers are set up anew,
 // outside the timed part, and after it the result is compared. Calls of up to kBarrierEachBytes follow each other
-// directly, as in a program that does many of them (so a root that only sends runs ahead, and what is seen of a small
-// broadcast is its rate, not its latency); before larger ones all ranks meet in a barrier, because setting up
-// and comparing takes ranks that share processors differently long. The number of calls is rank 0's, which broadcasts
-// it.
+// directly, as in a program that does many of them: a root that only sends runs ahead, and what is seen of a small
+// broadcast is its rate, not its latency. Before larger calls all ranks meet in a barrier, because setting up and
+// comparing takes ranks that share processors differently long. The number of calls is rank 0's, which broadcasts it.
 //
 // Thread-safety: measure() is collective; one thread a group, as ProcessGroup says.
 #pragma once

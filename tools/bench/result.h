@@ -1,6 +1,6 @@
 // One row of a bench run, as the table prints it and the JSON file holds it.
 //
-// A value. GB is 1e9 bytes; bandwidths are those of the median time.
+// A value; dtype and redop are names that comm owns. GB is 1e9 bytes; bandwidths are those of the median time.
 #pragma once
 
 #include <tutti/tools/bench/measure.h>
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace tutti::tools::bench {
 
@@ -18,9 +19,9 @@ struct Result {
   std::string transport;                 // "tcp"; "none" for one rank
   std::optional<std::string> algorithm;  // empty for messages and for one rank
   bool registered = false;
-  std::optional<std::string> dtype;  // empty for barrier
-  std::optional<std::string> redop;  // empty where nothing is reduced
-  std::optional<int> root;           // empty where there is none
+  std::optional<std::string_view> dtype;  // empty for barrier
+  std::optional<std::string_view> redop;  // empty where nothing is reduced
+  std::optional<int> root;                // empty where there is none
   std::size_t bytes = 0;
   std::size_t count = 0;
   Measurement measured;

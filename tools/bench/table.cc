@@ -71,10 +71,11 @@ void print_titles(std::ostream& out, const std::string& operation) {
 void print_row(std::ostream& out, const Result& result) {
   const TimesUs& time = result.measured.time;
   const std::string wrong = result.measured.wrong ? std::to_string(*result.measured.wrong) : "N/A";
-  out << formatted(kRowFormat, result.bytes, result.count, result.dtype.value_or("none").c_str(),
-                   result.redop.value_or("none").c_str(), result.root.value_or(-1), number(time.min).c_str(),
-                   number(time.median).c_str(), number(time.p99).c_str(), number(time.max).c_str(),
-                   number(result.algbw_gbps).c_str(), number(result.busbw_gbps).c_str(), wrong.c_str())
+  out << formatted(kRowFormat, result.bytes, result.count, std::string(result.dtype.value_or("none")).c_str(),
+                   std::string(result.redop.value_or("none")).c_str(), result.root.value_or(-1),
+                   number(time.min).c_str(), number(time.median).c_str(), number(time.p99).c_str(),
+                   number(time.max).c_str(), number(result.algbw_gbps).c_str(), number(result.busbw_gbps).c_str(),
+                   wrong.c_str())
       << std::flush;
 }
 
