@@ -79,7 +79,8 @@ TEST(BenchCommand, TheAlgorithmIsWhatWasAskedForWhereItImplementsTheOperation) {
       tutti_bench({"all", "-n", "2", "--max-bytes", "4", "--algo", "ring", "--iterations", "1", "--json", file});
   ASSERT_EQ(run.status, exited(0)) << run.err;
   std::map<std::string, nlohmann::json> used;
-  for (const auto& row : nlohmann::json::parse(std::ifstream(file)).at("results")) {
+  const auto json = nlohmann::json::parse(std::ifstream(file));
+  for (const auto& row : json.at("results")) {
     used[row.at("op")] = row.at("algorithm");
   }
   EXPECT_EQ(used["all_reduce"], "ring");
