@@ -55,6 +55,11 @@ BENCHMARK_CAPTURE(reduce, float32_sum_incoming_first, DType::Float32, ReduceOp::
 BENCHMARK_CAPTURE(reduce, float32_max, DType::Float32, ReduceOp::Max, false)->Apply(sizes);
 BENCHMARK_CAPTURE(reduce, float64_sum, DType::Float64, ReduceOp::Sum, false)->Apply(sizes);
 BENCHMARK_CAPTURE(reduce, float64_prod, DType::Float64, ReduceOp::Prod, false)->Apply(sizes);
+BENCHMARK_CAPTURE(reduce, float16_sum, DType::Float16, ReduceOp::Sum, false)->Apply(sizes);
+BENCHMARK_CAPTURE(reduce, float16_max, DType::Float16, ReduceOp::Max, false)->Apply(sizes);
+BENCHMARK_CAPTURE(reduce, bfloat16_sum, DType::BFloat16, ReduceOp::Sum, false)->Apply(sizes);
+BENCHMARK_CAPTURE(reduce, bool_sum, DType::Bool, ReduceOp::Sum, false)->Apply(sizes);
+BENCHMARK_CAPTURE(reduce, uint16_prod, DType::UInt16, ReduceOp::Prod, false)->Apply(sizes);
 BENCHMARK_CAPTURE(reduce, int32_min, DType::Int32, ReduceOp::Min, false)->Apply(sizes);
 BENCHMARK_CAPTURE(reduce, int64_prod, DType::Int64, ReduceOp::Prod, false)->Apply(sizes);
 BENCHMARK_CAPTURE(reduce, uint8_sum, DType::UInt8, ReduceOp::Sum, false)->Apply(sizes);

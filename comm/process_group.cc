@@ -66,6 +66,22 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::scatter(ConstBuffer input, Buffer o
   return prepare(OpKind::Scatter, input, output, output.count, ReduceOp::Sum, root);
 }
 
+ProcessGroup::Impl::Call ProcessGroup::Impl::reduce_scatter(ConstBuffer input, Buffer output, ReduceOp op) {
+  require(OpKind::ReduceScatter, "output", output, output.count, output.dtype);
+  require(OpKind::ReduceScatter, "input", input, static_cast<std::size_t>(world_size()) * output.count, output.dtype);
+  return prepare(OpKind::ReduceScatter, input, output, output.count, op, 0);
+}
+
+ProcessGroup::Impl::Call ProcessGroup::Impl::all_to_all(ConstBuffer input, Buffer output) {
+  const auto blocks = static_cast<std::size_t>(world_size());
+  if (input.count % blocks != 0)
+    invalid(OpKind::AllToAll, "input holds " + std::to_string(input.count) + " elements, which cannot be cut into " +
+                                  std::to_string(blocks) + " equal blocks, one for each rank");
+  require(OpKind::AllToAll, "input", input, input.count, input.dtype);
+  require(OpKind::AllToAll, "output", output, input.count, input.dtype);
+  return prepare(OpKind::AllToAll, input, output, input.count / blocks, ReduceOp::Sum, 0);
+}
+
 ProcessGroup::Impl::Call ProcessGroup::Impl::barrier() { return prepare(OpKind::Barrier, {}, {}, 0, ReduceOp::Sum, 0); }
 
 void ProcessGroup::broadcast(Buffer data, int root) { impl_->run(impl_->broadcast(data, root)); }
@@ -100,6 +116,18 @@ Work ProcessGroup::scatter_async(ConstBuffer input, Buffer output, int root) {
   return impl_->run_async(impl_->scatter(input, output, root));
 }
 
+void ProcessGroup::reduce_scatter(ConstBuffer input, Buffer output, ReduceOp op) {
+  impl_->run(impl_->reduce_scatter(input, output, op));
+}
+Work ProcessGroup::reduce_scatter_async(ConstBuffer input, Buffer output, ReduceOp op) {
+  return impl_->run_async(impl_->reduce_scatter(input, output, op));
+}
+
+void ProcessGroup::all_to_all(ConstBuffer input, Buffer output) { impl_->run(impl_->all_to_all(input, output)); }
+Work ProcessGroup::all_to_all_async(ConstBuffer input, Buffer output) {
+  return impl_->run_async(impl_->all_to_all(input, output));
+}
+
 void ProcessGroup::barrier() { impl_->run(impl_->barrier()); }
 Work ProcessGroup::barrier_async() { return impl_->run_async(impl_->barrier()); }
 
@@ -132,6 +160,17 @@ Work ProcessGroup::irecv(Buffer data, int source, int tag) {
   impl_->require(OpKind::Recv, "data", data, data.count, data.dtype);
   return impl_->guarded(impl_->message(OpKind::Recv, data, tag),
                         [&] { return impl_->point_to_point().irecv(data, source, tag); });
+}
+
+int ProcessGroup::sendrecv(ConstBuffer outgoing, int destination, Buffer incoming, int source, int send_tag,
+                           int recv_tag) {
+  impl_->check_peer(OpKind::Send, destination, /*any_allowed=*/false);
+  impl_->check_peer(OpKind::Recv, source, /*any_allowed=*/true);
+  impl_->require(OpKind::Send, "outgoing", outgoing, outgoing.count, outgoing.dtype);
+  impl_->require(OpKind::Recv, "incoming", incoming, incoming.count, incoming.dtype);
+  return impl_->guarded(impl_->message(OpKind::Recv, incoming, recv_tag), [&] {
+    return impl_->point_to_point().sendrecv(outgoing, destination, send_tag, incoming, source, recv_tag);
+  });
 }
 
 void ProcessGroup::shutdown() { impl_->shutdown(); }

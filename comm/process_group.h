@@ -36,8 +36,8 @@ struct ProcessGroupOptions {
   std::string name = "world";                                  // ranks of one group give the same name
   std::chrono::milliseconds timeout{std::chrono::minutes(5)};  // deadline of each operation, and of forming the group
   std::chrono::milliseconds report_after{5000};                // a longer wait logs one line "waiting for ..."
-  std::string algorithm{};     // "", "ring", "recursive_doubling", "binomial"; "" = TUTTI_ALGO, else chosen by size
-  std::string bind_address{};  // "" = the address of the route that reached the store
+  std::string algorithm{};                 // a name of algorithms.md; "" = TUTTI_ALGO, else chosen by size
+  std::string bind_address{};              // "" = the address of the route that reached the store
   std::size_t segment_bytes = 256 * 1024;  // unit of overlap inside one message
 };
 
@@ -73,7 +73,9 @@ class ProcessGroup {
   void reduce(ConstBuffer input, Buffer output, ReduceOp op, int root);
   Work reduce_async(ConstBuffer input, Buffer output, ReduceOp op, int root);
 
-  /// In place. Afterwards all ranks hold the same bits. Avg of integers is refused (InvalidArgument).
+  /// In place. Afterwards all ranks hold the same bits. InvalidArgument: Avg of integers or bool; BAnd, BOr or BXor of
+  /// floating point. reduce/reduce.h says what each operator does to each type; Float16 and BFloat16 are added in float
+  /// and rounded at every step of the algorithm. Wider sums need a wider type.
   void all_reduce(Buffer data, ReduceOp op = ReduceOp::Sum);
   Work all_reduce_async(Buffer data, ReduceOp op = ReduceOp::Sum);
 
@@ -90,6 +92,16 @@ class ProcessGroup {
   void scatter(ConstBuffer input, Buffer output, int root);
   Work scatter_async(ConstBuffer input, Buffer output, int root);
 
+  /// `input` holds world_size blocks of output.count elements; rank r's `output` becomes the reduction of all ranks'
+  /// block r. The buffers must not overlap. Types and operators as for all_reduce.
+  void reduce_scatter(ConstBuffer input, Buffer output, ReduceOp op = ReduceOp::Sum);
+  Work reduce_scatter_async(ConstBuffer input, Buffer output, ReduceOp op = ReduceOp::Sum);
+
+  /// Both hold world_size blocks of equal length; block j of rank i's `input` becomes block i of rank j's `output`. The
+  /// buffers must not overlap. InvalidArgument if input.count is no multiple of world_size.
+  void all_to_all(ConstBuffer input, Buffer output);
+  Work all_to_all_async(ConstBuffer input, Buffer output);
+
   /// Returns when all ranks have called it.
   void barrier();
   Work barrier_async();
@@ -105,6 +117,12 @@ class ProcessGroup {
   /// (Mismatch otherwise). Returns the sender's rank.
   int recv(Buffer data, int source = kAnySource, int tag = 0);
   Work irecv(Buffer data, int source = kAnySource, int tag = 0);
+
+  /// send() and recv() at the same time: no order among the ranks can make them wait for each other, whatever the
+  /// length of the messages. destination and source may be the same rank, or this one. The buffers must not overlap.
+  /// Returns the rank the message came from, when both are complete.
+  int sendrecv(ConstBuffer outgoing, int destination, Buffer incoming, int source = kAnySource, int send_tag = 0,
+               int recv_tag = 0);
 
   // --- Typed shorthands
   // -------------------------------------------------------------------------------------------------

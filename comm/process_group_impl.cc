@@ -19,8 +19,6 @@ std::string algorithm_or_environment(const std::string& algorithm) {
   return algorithm.empty() && value ? value : algorithm;
 }
 
-bool is_integer(DType dtype) { return dtype != DType::Float32 && dtype != DType::Float64; }
-
 }  // namespace
 
 ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport,
@@ -49,14 +47,13 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, ConstBuffer inpu
   if (root < 0 || root >= world_size())
     invalid(op, "root " + std::to_string(root) + " is no rank of a world of " + std::to_string(world_size()));
   const DType dtype = output.data || output.count > 0 ? output.dtype : input.dtype;
-  if (reduce_op == ReduceOp::Avg && is_integer(dtype))
-    invalid(op, "avg of " + std::string(name(dtype)) + " has no exact result; use sum and divide as suits you");
+  if (const std::string why = refusal(reduce_op, dtype); !why.empty()) invalid(op, why);
   Call call;
   call.fingerprint = {group_hash_, seq_ + 1, count, root, op, dtype, reduce_op};
   call.input = input.data;
   call.output = output.data;
   call.plan = plan_for(op, dtype, count, root);
-  const bool has_result = op == OpKind::AllReduce || (op == OpKind::Reduce && rank() == root);
+  const bool has_result = is_reduction(op) && (op != OpKind::Reduce || rank() == root);
   if (reduce_op == ReduceOp::Avg && has_result) call.scale_count = count;
   ++seq_;
   return call;

@@ -50,6 +50,8 @@ class ProcessGroup::Impl {
   Call gather(ConstBuffer input, Buffer output, int root);
   Call all_gather(ConstBuffer input, Buffer output);
   Call scatter(ConstBuffer input, Buffer output, int root);
+  Call reduce_scatter(ConstBuffer input, Buffer output, ReduceOp op);
+  Call all_to_all(ConstBuffer input, Buffer output);
   Call barrier();
 
   Call prepare(OpKind op, ConstBuffer input, Buffer output, std::size_t count, ReduceOp reduce_op, int root);

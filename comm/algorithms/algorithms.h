@@ -35,12 +35,18 @@ Schedule binomial_broadcast(const Problem& problem);             // binomial.cc,
 Schedule binomial_reduce(const Problem& problem);
 Schedule binomial_gather(const Problem& problem);
 Schedule binomial_scatter(const Problem& problem);
-Schedule dissemination_barrier(const Problem& problem);  // dissemination.cc
+Schedule ring_reduce_scatter(const Problem& problem);               // ring_reduce_scatter.cc
+Schedule recursive_halving_reduce_scatter(const Problem& problem);  // recursive_halving.cc, any world size
+Schedule direct_reduce_scatter(const Problem& problem);             // direct.cc
+Schedule pairwise_all_to_all(const Problem& problem);               // pairwise.cc
+Schedule bruck_all_to_all(const Problem& problem);                  // bruck_all_to_all.cc
+Schedule dissemination_barrier(const Problem& problem);             // dissemination.cc
 
 /// Picks the algorithm for `problem` (element size `element_bytes`) and builds the schedule. `name` is "" (by size) or
-/// one of "ring", "recursive_doubling", "bruck", "binomial", "dissemination". A name that exists but does not implement
-/// this operation falls back to the choice by size; a name that does not exist throws InvalidArgument listing the known
-/// ones, and so do OpKind::Send and OpKind::Recv, which have no schedule.
+/// one of "ring", "recursive_doubling", "recursive_halving", "direct", "bruck", "pairwise", "binomial",
+/// "dissemination". A name that exists but does not implement this operation falls back to the choice by size; a name
+/// that does not exist throws InvalidArgument listing the known ones, and so do OpKind::Send and OpKind::Recv, which
+/// have no schedule.
 Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name = "");
 
 }  // namespace tutti::comm::algorithms

@@ -18,9 +18,14 @@ struct Entry {
 constexpr std::array kAlgorithms = {
     Entry{"ring", OpKind::AllReduce, ring_all_reduce},
     Entry{"ring", OpKind::AllGather, ring_all_gather},
+    Entry{"ring", OpKind::ReduceScatter, ring_reduce_scatter},
     Entry{"recursive_doubling", OpKind::AllReduce, recursive_doubling_all_reduce},
     Entry{"recursive_doubling", OpKind::AllGather, recursive_doubling_all_gather},
+    Entry{"recursive_halving", OpKind::ReduceScatter, recursive_halving_reduce_scatter},
+    Entry{"direct", OpKind::ReduceScatter, direct_reduce_scatter},
     Entry{"bruck", OpKind::AllGather, bruck_all_gather},
+    Entry{"bruck", OpKind::AllToAll, bruck_all_to_all},
+    Entry{"pairwise", OpKind::AllToAll, pairwise_all_to_all},
     Entry{"binomial", OpKind::Broadcast, binomial_broadcast},
     Entry{"binomial", OpKind::Reduce, binomial_reduce},
     Entry{"binomial", OpKind::Gather, binomial_gather},
@@ -32,6 +37,12 @@ constexpr std::array kAlgorithms = {
 // a message. Bytes in one hop from which on it is taken:
 constexpr std::size_t kRingAllReduceMinHopBytes = 32'768;
 constexpr std::size_t kRingAllGatherMinHopBytes = 32'768;
+constexpr std::size_t kRingReduceScatterMinHopBytes = 32'768;
+
+// Bruck's all_to_all sends lg p messages instead of p - 1, but each block travels several times and is copied each
+// time. It is taken from so many ranks on, for blocks of up to so many bytes:
+constexpr int kBruckAllToAllMinRanks = 8;
+constexpr std::size_t kBruckAllToAllMaxBytes = 256;
 
 std::string_view name_by_size(const Problem& problem, std::size_t element_bytes) {
   const std::size_t bytes = problem.count * element_bytes;
@@ -41,6 +52,10 @@ std::string_view name_by_size(const Problem& problem, std::size_t element_bytes)
                                                                                                : "recursive_doubling";
     case OpKind::AllGather:
       return bytes >= kRingAllGatherMinHopBytes ? "ring" : "recursive_doubling";
+    case OpKind::ReduceScatter:
+      return bytes >= kRingReduceScatterMinHopBytes ? "ring" : "recursive_halving";
+    case OpKind::AllToAll:
+      return problem.world_size >= kBruckAllToAllMinRanks && bytes <= kBruckAllToAllMaxBytes ? "bruck" : "pairwise";
     case OpKind::Broadcast:
     case OpKind::Reduce:
     case OpKind::Gather:

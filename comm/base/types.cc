@@ -4,18 +4,27 @@ namespace tutti::comm {
 
 std::size_t size_of(DType dtype) {
   switch (dtype) {
+    case DType::UInt8:
+    case DType::Int8:
+    case DType::Bool:
+      return 1;
+    case DType::Float16:
+    case DType::BFloat16:
+    case DType::UInt16:
+      return 2;
     case DType::Float32:
-      return 4;
-    case DType::Float64:
-      return 8;
     case DType::Int32:
       return 4;
+    case DType::Float64:
     case DType::Int64:
+    case DType::UInt64:
       return 8;
-    case DType::UInt8:
-      return 1;
   }
   return 0;
+}
+
+bool is_floating_point(DType dtype) {
+  return dtype == DType::Float32 || dtype == DType::Float64 || dtype == DType::Float16 || dtype == DType::BFloat16;
 }
 
 std::string_view name(DType dtype) {
@@ -30,6 +39,18 @@ std::string_view name(DType dtype) {
       return "int64";
     case DType::UInt8:
       return "uint8";
+    case DType::Float16:
+      return "float16";
+    case DType::BFloat16:
+      return "bfloat16";
+    case DType::Int8:
+      return "int8";
+    case DType::UInt16:
+      return "uint16";
+    case DType::UInt64:
+      return "uint64";
+    case DType::Bool:
+      return "bool";
   }
   return "unknown dtype";
 }
@@ -46,9 +67,26 @@ std::string_view name(ReduceOp op) {
       return "min";
     case ReduceOp::Max:
       return "max";
+    case ReduceOp::BAnd:
+      return "band";
+    case ReduceOp::BOr:
+      return "bor";
+    case ReduceOp::BXor:
+      return "bxor";
   }
   return "unknown reduce op";
 }
+
+std::string refusal(ReduceOp op, DType dtype) {
+  const std::string what = std::string(name(op)) + " of " + std::string(name(dtype));
+  const bool bitwise = op == ReduceOp::BAnd || op == ReduceOp::BOr || op == ReduceOp::BXor;
+  if (bitwise && is_floating_point(dtype)) return what + " is not defined; it needs integers or bool";
+  if (op != ReduceOp::Avg || is_floating_point(dtype)) return {};
+  if (dtype == DType::Bool) return what + " is not defined; use sum (or) or prod (and)";
+  return what + " has no exact result; use sum and divide as suits you";
+}
+
+bool is_reduction(OpKind op) { return op == OpKind::Reduce || op == OpKind::AllReduce || op == OpKind::ReduceScatter; }
 
 std::string_view name(OpKind op) {
   switch (op) {
@@ -72,6 +110,10 @@ std::string_view name(OpKind op) {
       return "send";
     case OpKind::Recv:
       return "recv";
+    case OpKind::ReduceScatter:
+      return "reduce_scatter";
+    case OpKind::AllToAll:
+      return "all_to_all";
   }
   return "unknown operation";
 }

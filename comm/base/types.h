@@ -3,23 +3,51 @@
 // Everything here is a value; the functions are pure.
 #pragma once
 
+#include <tutti/comm/base/half.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace tutti::comm {
 
-enum class DType : std::uint8_t { Float32, Float64, Int32, Int64, UInt8 };
+/// The values travel in messages (wire_format.md): new ones are appended. A bool is one byte, 0 or 1.
+enum class DType : std::uint8_t {
+  Float32,
+  Float64,
+  Int32,
+  Int64,
+  UInt8,
+  Float16,
+  BFloat16,
+  Int8,
+  UInt16,
+  UInt64,
+  Bool,
+};
+inline constexpr DType kLastDType = DType::Bool;
 
 std::size_t size_of(DType dtype);
 std::string_view name(DType dtype);  // "float32", ...
 
-enum class ReduceOp : std::uint8_t { Sum, Avg, Prod, Min, Max };
+/// Whether its elements are floating point numbers (of any width), for which bitwise operators make no sense.
+bool is_floating_point(DType dtype);
 
-std::string_view name(ReduceOp op);  // "sum", ...
+/// As for DType, new values are appended.
+enum class ReduceOp : std::uint8_t { Sum, Avg, Prod, Min, Max, BAnd, BOr, BXor };
+inline constexpr ReduceOp kLastReduceOp = ReduceOp::BXor;
 
-/// The operations a group performs, as they appear in messages, traces and error texts.
+std::string_view name(ReduceOp op);  // "sum", "band", ...
+
+/// Why `op` cannot be applied to `dtype`, as half a sentence that names both; empty if it can. Avg needs floating
+/// point, BAnd, BOr and BXor need integers or bool; everything else is defined for all types.
+std::string refusal(ReduceOp op, DType dtype);
+
+/// The operations a group performs, as they appear in messages, traces and error texts. As for DType, new values are
+/// appended.
 enum class OpKind : std::uint8_t {
   Broadcast,
   Reduce,
@@ -30,10 +58,16 @@ enum class OpKind : std::uint8_t {
   Barrier,
   Shutdown,
   Send,
-  Recv
+  Recv,
+  ReduceScatter,
+  AllToAll,
 };
+inline constexpr OpKind kLastOpKind = OpKind::AllToAll;
 
 std::string_view name(OpKind op);  // "all_reduce", ...
+
+/// Whether a reduction operator belongs to it: reduce, all_reduce, reduce_scatter.
+bool is_reduction(OpKind op);
 
 /// A non-owning view of `count` elements. The memory belongs to the caller and must live until the operation is done.
 struct Buffer {
@@ -80,6 +114,32 @@ template <>
 struct DTypeOf<std::uint8_t> {
   static constexpr DType value = DType::UInt8;
 };
+template <>
+struct DTypeOf<std::int8_t> {
+  static constexpr DType value = DType::Int8;
+};
+template <>
+struct DTypeOf<std::uint16_t> {
+  static constexpr DType value = DType::UInt16;
+};
+template <>
+struct DTypeOf<std::uint64_t> {
+  static constexpr DType value = DType::UInt64;
+};
+template <>
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::Bool;
+};
+template <>
+struct DTypeOf<Half> {
+  static constexpr DType value = DType::Float16;
+};
+template <>
+struct DTypeOf<BFloat16> {
+  static constexpr DType value = DType::BFloat16;
+};
+
+static_assert(sizeof(bool) == 1);
 
 template <typename T>
 Buffer buffer(std::span<T> values) {

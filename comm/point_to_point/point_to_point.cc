@@ -51,6 +51,17 @@ int PointToPoint::recv(Buffer data, int source, int tag) {
   return request->source_rank();
 }
 
+int PointToPoint::sendrecv(ConstBuffer outgoing, int destination, int send_tag, Buffer incoming, int source,
+                           int recv_tag) {
+  // The receive first: a message to this rank itself then goes straight to where it is wanted.
+  const RequestPtr receive = start_recv(incoming, source, recv_tag);
+  const RequestPtr sent = start_send(outgoing, destination, send_tag);
+  Work(receive).wait();
+  Work(sent).wait();
+  ensure_helper();  // for what could not leave at once, if nothing had to be waited for
+  return receive->source_rank();
+}
+
 PointToPoint::RequestPtr PointToPoint::start_send(ConstBuffer data, int destination, int tag) {
   auto request = std::make_shared<Request>();
   request->engine = this;

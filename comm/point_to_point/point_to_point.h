@@ -52,6 +52,9 @@ class PointToPoint {
   void send(ConstBuffer data, int destination, int tag);
   int recv(Buffer data, int source, int tag);
 
+  /// Both at once, driven by the caller; returns the sender's rank when both are complete.
+  int sendrecv(ConstBuffer outgoing, int destination, int send_tag, Buffer incoming, int source, int recv_tag);
+
   /// Blocks until all buffered messages have left; `operation` is what the caller is doing meanwhile.
   void drain(const Fingerprint& operation);
 

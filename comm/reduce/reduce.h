@@ -11,12 +11,17 @@
 namespace tutti::comm {
 
 /// target[i] = target[i] (op) incoming[i], or incoming[i] (op) target[i] if `incoming_first`. Avg adds; scale_down()
-/// divides. Integer sums and products wrap. min and max give NaN if either operand is NaN; of -0 and +0 they give the
-/// second operand. Two ranks that hold each other's operands, one with incoming_first and one without, get equal bits.
+/// divides. Two ranks that hold each other's operands, one with incoming_first and one without, get equal bits.
+///  - Integers: sums and products wrap.
+///  - Floating point: min and max give NaN if either operand is NaN; of -0 and +0 they give the second operand.
+///  - Float16 and BFloat16: each pair is computed in float and rounded once, to nearest even; a chain of reductions
+///    therefore rounds at each of its steps, and a Float16 sum beyond 65504 is infinite (so is an Avg of it).
+///  - Bool: Sum, Max and BOr are "or"; Prod, Min and BAnd are "and"; BXor is "unequal". Bytes other than 0 count as 1.
+/// What refusal() in types.h refuses leaves the target as it is: the caller has said no.
 void reduce_into(void* target, const void* incoming, std::size_t count, DType dtype, ReduceOp op, bool incoming_first);
 
-/// data[i] /= divisor, correctly rounded; divisor > 0. Float32 and Float64 only: other types are left as they are, the
-/// caller has refused them.
+/// data[i] /= divisor, correctly rounded (Float16, BFloat16: divided in float, then rounded once); divisor > 0.
+/// Floating point only: other types are left as they are, the caller has refused them.
 void scale_down(void* data, std::size_t count, DType dtype, int divisor);
 
 }  // namespace tutti::comm

@@ -41,6 +41,10 @@ std::size_t extent(const algorithms::Problem& problem, int rank, BufferId buffer
       return is_input ? one : all;
     case OpKind::Scatter:
       return is_input ? (is_root ? all : 0) : one;
+    case OpKind::ReduceScatter:
+      return is_input ? all : one;
+    case OpKind::AllToAll:
+      return all;
     case OpKind::Barrier:
     case OpKind::Shutdown:
     case OpKind::Send:

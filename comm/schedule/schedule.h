@@ -48,6 +48,7 @@ struct Step {
 ///   broadcast   Output[n]: in at the root                 all_reduce  Output[n]: in, in place
 ///   reduce      Input[n]; Output[n] at the root           gather      Input[n]; Output[p*n] at the root
 ///   all_gather  Input[n]; Output[p*n]                     scatter     Input[p*n] at the root; Output[n]
+///   reduce_scatter, all_to_all  Input[p*n]; Output[n], Output[p*n]
 ///   barrier     no memory; messages of count 0
 /// Input and Output may be the same memory where the public API says so; copies onto themselves are skipped.
 struct Schedule {

@@ -158,14 +158,15 @@ class Run {
     return false;
   }
 
-  bool is_reduction() const { return problem_.op == OpKind::AllReduce || problem_.op == OpKind::Reduce; }
-
   /// What output element i at `rank` must hold, for the operations that only move data.
   Symbol expected(int rank, std::size_t i) const {
     switch (problem_.op) {
       case OpKind::Gather:
       case OpKind::AllGather:
         return {static_cast<std::uint32_t>(i % problem_.count),
+                Expressions::of_rank(static_cast<int>(i / problem_.count))};
+      case OpKind::AllToAll:
+        return {static_cast<std::uint32_t>(static_cast<std::size_t>(rank) * problem_.count + i % problem_.count),
                 Expressions::of_rank(static_cast<int>(i / problem_.count))};
       case OpKind::Scatter:
         return {static_cast<std::uint32_t>(static_cast<std::size_t>(rank) * problem_.count + i),
@@ -179,16 +180,19 @@ class Run {
     for (int rank = 0; rank < problem_.world_size; ++rank) {
       const auto& output = memories_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(BufferId::Output)];
       for (std::size_t i = 0; i < output.size(); ++i) {
-        if (!(is_reduction() ? check_reduced(rank, i, output[i]) : check_moved(rank, i, output[i]))) return fault_;
+        if (!(is_reduction(problem_.op) ? check_reduced(rank, i, output[i]) : check_moved(rank, i, output[i])))
+          return fault_;
       }
     }
     return {};
   }
 
   bool check_reduced(int rank, std::size_t i, const Symbol& found) {
-    if (found.element != i || !expressions_.is_everybody_once(found.expression)) {
-      return fault("rank ", rank, " output element ", i, ": expected input element ", i, " of every rank once, found ",
-                   text(found));
+    const bool scatters = problem_.op == OpKind::ReduceScatter;
+    const std::size_t element = scatters ? static_cast<std::size_t>(rank) * problem_.count + i : i;
+    if (found.element != element || !expressions_.is_everybody_once(found.expression)) {
+      return fault("rank ", rank, " output element ", i, ": expected input element ", element,
+                   " of every rank once, found ", text(found));
     }
     const auto& first = memories_[0][static_cast<std::size_t>(BufferId::Output)];
     if (problem_.op == OpKind::AllReduce && found.expression != first[i].expression) {

@@ -33,9 +33,9 @@ std::string fault_in(std::span<const std::byte, kFrameHeaderBytes> bytes) {
     return "version " + small(2) + " instead of " + std::to_string(kVersion) + "; build both sides from one release";
   const auto kind = take<std::uint8_t>(bytes, 3);
   if (kind < 1 || kind > static_cast<std::uint8_t>(FrameKind::Rendezvous)) return "unknown kind " + small(3);
-  if (take<std::uint8_t>(bytes, 4) > static_cast<std::uint8_t>(OpKind::Recv)) return "unknown operation " + small(4);
-  if (take<std::uint8_t>(bytes, 5) > static_cast<std::uint8_t>(DType::UInt8)) return "unknown dtype " + small(5);
-  if (take<std::uint8_t>(bytes, 6) > static_cast<std::uint8_t>(ReduceOp::Max)) return "unknown operator " + small(6);
+  if (take<std::uint8_t>(bytes, 4) > static_cast<std::uint8_t>(kLastOpKind)) return "unknown operation " + small(4);
+  if (take<std::uint8_t>(bytes, 5) > static_cast<std::uint8_t>(kLastDType)) return "unknown dtype " + small(5);
+  if (take<std::uint8_t>(bytes, 6) > static_cast<std::uint8_t>(kLastReduceOp)) return "unknown operator " + small(6);
   if (take<std::uint8_t>(bytes, 7) != 0 || take<std::uint32_t>(bytes, 12) != 0) return "reserved bytes are not zero";
   const auto nbytes = take<std::uint64_t>(bytes, 40);
   if (nbytes > kMaxFrameBytes) return "payload of " + std::to_string(nbytes) + " bytes is over the limit";
@@ -50,7 +50,7 @@ std::string Fingerprint::to_string() const {
   if (!point_to_point) text += " seq " + std::to_string(seq);
   if (op == OpKind::Barrier || op == OpKind::Shutdown) return text;
   text += " (";
-  if (op == OpKind::Reduce || op == OpKind::AllReduce) text += std::string(name(reduce_op)) + " ";
+  if (is_reduction(op)) text += std::string(name(reduce_op)) + " ";
   text += std::string(name(dtype)) + " x " + std::to_string(count);
   if (point_to_point) text += ", tag " + std::to_string(root);
   if (op == OpKind::Broadcast || op == OpKind::Reduce || op == OpKind::Gather || op == OpKind::Scatter)

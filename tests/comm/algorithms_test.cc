@@ -27,9 +27,11 @@ class Interpreter {
       const bool is_root = rank == problem.root;
       const std::size_t n = problem.count;
       const std::size_t all = n * static_cast<std::size_t>(problem.world_size);
-      const bool gathers = problem.op == OpKind::AllGather || (problem.op == OpKind::Gather && is_root);
+      const bool gathers = problem.op == OpKind::AllGather || problem.op == OpKind::AllToAll ||
+                           (problem.op == OpKind::Gather && is_root);
+      const bool cuts = problem.op == OpKind::ReduceScatter || problem.op == OpKind::AllToAll;
       Memory memory;
-      fill(memory[BufferId::Input], rank, problem.op == OpKind::Scatter ? (is_root ? all : 0) : n);
+      fill(memory[BufferId::Input], rank, cuts ? all : problem.op == OpKind::Scatter ? (is_root ? all : 0) : n);
       fill(memory[BufferId::Output], rank, gathers ? all : n);
       memory[BufferId::Scratch].resize(schedules[static_cast<std::size_t>(rank)].scratch_count);
       memories_.push_back(std::move(memory));
@@ -188,6 +190,49 @@ TEST(AllGather, LaysBlocksInRankOrder) {
   }
 }
 
+TEST(ReduceScatter, EndsEachBlockAtItsRankInTheOrderThatTheAlgorithmSays) {
+  for (const int p : kWorlds) {
+    const auto ring = run({OpKind::ReduceScatter, 0, p, 3, 0, 2}, ring_reduce_scatter);
+    const auto direct = run({OpKind::ReduceScatter, 0, p, 3, 0, 2}, direct_reduce_scatter);
+    for (int rank = 0; rank < p; ++rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(flat(ring[r][i]), ranks_in_order(rank + 1, p, 3 * r + i)) << "world " << p;
+        EXPECT_EQ(flat(direct[r][i]), ranks_in_order(0, p, 3 * r + i)) << "world " << p;
+      }
+    }
+  }
+}
+
+TEST(ReduceScatter, RecursiveHalvingAddsNearSumsToFarOnes) {
+  const auto outputs = run({OpKind::ReduceScatter, 0, 4, 1, 0, 0}, recursive_halving_reduce_scatter);
+  EXPECT_EQ(outputs[0][0], "((0.0+2.0)+(1.0+3.0))");
+  EXPECT_EQ(outputs[3][0], "((0.3+2.3)+(1.3+3.3))");
+  EXPECT_EQ(recursive_halving_reduce_scatter({OpKind::ReduceScatter, 0, 6, 1}).algorithm, "direct");
+}
+
+TEST(AllToAll, TransposesBlocks) {
+  for (const auto build : {pairwise_all_to_all, bruck_all_to_all}) {
+    for (const int p : kWorlds) {
+      const auto outputs = run({OpKind::AllToAll, 0, p, 3, 0, 2}, build);
+      for (int rank = 0; rank < p; ++rank) {
+        std::vector<std::string> expected;
+        for (int from = 0; from < p; ++from) {
+          for (std::size_t i = 0; i < 3; ++i) expected.push_back(symbol(from, 3 * static_cast<std::size_t>(rank) + i));
+        }
+        EXPECT_EQ(outputs[static_cast<std::size_t>(rank)], expected) << "world " << p << " rank " << rank;
+      }
+    }
+  }
+}
+
+TEST(AllToAll, BruckSendsOneMessageARound) {
+  const auto schedule = bruck_all_to_all({OpKind::AllToAll, 0, 13, 3});
+  const auto sends = std::count_if(schedule.steps.begin(), schedule.steps.end(),
+                                   [](const Step& step) { return step.kind == Step::Kind::Send; });
+  EXPECT_EQ(sends, 4);
+}
+
 TEST(Binomial, GatherScatterAndBroadcastForEveryRoot) {
   for (const int p : kWorlds) {
     for (int root = 0; root < p; ++root) {
@@ -232,7 +277,8 @@ std::vector<int> worlds() {
 }
 
 std::vector<int> roots(OpKind op, int p) {
-  if (op == OpKind::AllReduce || op == OpKind::AllGather || op == OpKind::Barrier) return {0};
+  const bool rooted = op == OpKind::Broadcast || op == OpKind::Reduce || op == OpKind::Gather || op == OpKind::Scatter;
+  if (!rooted) return {0};
   if (p > kLargestWorldWithAllRoots) return {0, 1, p / 2, p - 1};
   std::vector<int> result;
   for (int root = 0; root < p; ++root) result.push_back(root);
@@ -241,6 +287,8 @@ std::vector<int> roots(OpKind op, int p) {
 
 std::vector<std::size_t> counts(OpKind op, int world_size) {
   if (op == OpKind::Barrier) return {0};
+  // Their buffers hold p blocks of this at each rank, and their algorithms do not look at how p divides it.
+  if (op == OpKind::ReduceScatter || op == OpKind::AllToAll) return {0, 1, 2, 7};
   const auto p = static_cast<std::size_t>(world_size);
   return {0, 1, p - 1, p, p + 1, 13, 3 * p + 2};
 }
@@ -293,6 +341,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Proof{"binomial_reduce", OpKind::Reduce, binomial_reduce},
                     Proof{"binomial_gather", OpKind::Gather, binomial_gather},
                     Proof{"binomial_scatter", OpKind::Scatter, binomial_scatter},
+                    Proof{"ring_reduce_scatter", OpKind::ReduceScatter, ring_reduce_scatter},
+                    Proof{"recursive_halving_reduce_scatter", OpKind::ReduceScatter, recursive_halving_reduce_scatter},
+                    Proof{"direct_reduce_scatter", OpKind::ReduceScatter, direct_reduce_scatter},
+                    Proof{"pairwise_all_to_all", OpKind::AllToAll, pairwise_all_to_all},
+                    Proof{"bruck_all_to_all", OpKind::AllToAll, bruck_all_to_all},
                     Proof{"dissemination_barrier", OpKind::Barrier, dissemination_barrier}),
     [](const auto& test) { return test.param.name; });
 
@@ -308,6 +361,13 @@ TEST(Select, TakesTheNameWhereItAppliesAndTheSizeOtherwise) {
   EXPECT_EQ(select({OpKind::AllGather, 0, 4, 16}, 4).algorithm, "recursive_doubling");
   EXPECT_EQ(select({OpKind::AllGather, 0, 4, 1 << 20}, 4).algorithm, "ring");
   EXPECT_EQ(select({OpKind::Barrier, 0, 3}, 1, "ring").algorithm, "dissemination");
+  EXPECT_EQ(select({OpKind::ReduceScatter, 0, 4, 16}, 4).algorithm, "recursive_halving");
+  EXPECT_EQ(select({OpKind::ReduceScatter, 0, 3, 16}, 4).algorithm, "direct");
+  EXPECT_EQ(select({OpKind::ReduceScatter, 0, 3, 1 << 20}, 4).algorithm, "ring");
+  EXPECT_EQ(select({OpKind::ReduceScatter, 0, 4, 16}, 4, "direct").algorithm, "direct");
+  EXPECT_EQ(select({OpKind::AllToAll, 0, 4, 1}, 4).algorithm, "pairwise");
+  EXPECT_EQ(select({OpKind::AllToAll, 0, 16, 1}, 4).algorithm, "bruck");
+  EXPECT_EQ(select({OpKind::AllToAll, 0, 16, 1 << 10}, 4).algorithm, "pairwise");
   for (const OpKind op : {OpKind::Broadcast, OpKind::Reduce, OpKind::Gather, OpKind::Scatter}) {
     EXPECT_EQ(select({op, 0, 3, 8}, 4).algorithm, "binomial") << name(op);
   }
@@ -320,8 +380,9 @@ TEST(Select, RefusesUnknownNamesListingTheKnownOnes) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
     EXPECT_STREQ(error.what(),
-                 "unknown algorithm \"rign\"; known are ring, recursive_doubling, bruck, binomial, dissemination, "
-                 "or \"\" to choose by size");
+                 "unknown algorithm \"rign\"; known are ring, recursive_doubling, recursive_halving, direct, bruck, "
+                 "pairwise, binomial, "
+                 "dissemination, or \"\" to choose by size");
   }
 }
 

@@ -78,6 +78,37 @@ TEST(Checker, WrongPlaceOfMovedData) {
             "rank 0 output element 0: expected input element 0 of ranks 0, found input element 0 of ranks 1");
 }
 
+TEST(Checker, ReduceScatterNeedsTheOwnBlockOfEverybody) {
+  const Problem problem{OpKind::ReduceScatter, 0, 2, 1};
+  const auto rank = [](int peer, std::size_t kept, std::size_t sent) {
+    const Slice result{kOut, 0, 1};
+    return Schedule{"test",
+                    {send(peer, {kIn, sent, 1}), recv(peer, result), reduce(result, {kIn, kept, 1}, false, {1})}};
+  };
+  const std::vector<Schedule> right{rank(1, 0, 1), rank(0, 1, 0)};
+  const std::vector<Schedule> swapped{rank(1, 1, 0), rank(0, 0, 1)};
+  EXPECT_EQ(check(problem, right), "");
+  EXPECT_EQ(
+      check(problem, swapped),
+      "rank 0 output element 0: expected input element 0 of every rank once, found input element 1 of ranks 0, 1");
+  const std::vector<Schedule> alone(2, Schedule{"test", {copy({kOut, 0, 1}, {kIn, 0, 1})}});
+  EXPECT_EQ(check(problem, alone),
+            "rank 0 output element 0: expected input element 0 of every rank once, found input element 0 of ranks 0");
+}
+
+TEST(Checker, AllToAllNeedsTheBlockThatWasMeantForTheRank) {
+  const Problem problem{OpKind::AllToAll, 0, 2, 1};
+  const auto rank = [](std::size_t self, int peer, std::size_t sent) {
+    return Schedule{
+        "test", {send(peer, {kIn, sent, 1}), recv(peer, {kOut, 1 - self, 1}), copy({kOut, self, 1}, {kIn, self, 1})}};
+  };
+  const std::vector<Schedule> right{rank(0, 1, 1), rank(1, 0, 0)};
+  const std::vector<Schedule> wrong{rank(0, 1, 0), rank(1, 0, 0)};
+  EXPECT_EQ(check(problem, right), "");
+  EXPECT_EQ(check(problem, wrong),
+            "rank 1 output element 0: expected input element 1 of ranks 0, found input element 0 of ranks 0");
+}
+
 TEST(Checker, MissingStep) {
   auto schedules = all_reduce_of_two();
   schedules[1].steps.pop_back();

@@ -98,6 +98,43 @@ std::vector<Disagreement> disagreements() {
          g.barrier();
        },
        "broadcast seq 1 (float32 x 5000, root 0)", "broadcast seq 1 (float32 x 5000, root 1)"},
+      {"reduce_scatter against all_to_all",
+       [=](ProcessGroup& g) {
+         const auto input = fresh();
+         std::vector<float> output(2500), blocks(5000);
+         if (g.rank() == 0) g.reduce_scatter(const_buffer(std::span(input)), buffer(std::span(output)));
+         if (g.rank() != 0) g.all_to_all(const_buffer(std::span(input)), buffer(std::span(blocks)));
+         g.barrier();
+       },
+       "reduce_scatter seq 1 (sum float32 x 2500)", "all_to_all seq 1 (float32 x 2500)"},
+      {"reduce op of reduce_scatter",
+       [=](ProcessGroup& g) {
+         const auto input = fresh();
+         std::vector<float> output(2500);
+         g.reduce_scatter(const_buffer(std::span(input)), buffer(std::span(output)),
+                          g.rank() == 0 ? ReduceOp::Min : ReduceOp::Sum);
+         g.barrier();
+       },
+       "reduce_scatter seq 1 (min float32 x 2500)", "reduce_scatter seq 1 (sum float32 x 2500)"},
+      {"count of all_to_all",
+       [=](ProcessGroup& g) {
+         auto input = fresh();
+         if (g.rank() == 0) input.resize(4998);
+         std::vector<float> output(input.size());
+         g.all_to_all(const_buffer(std::span(input)), buffer(std::span(output)));
+         g.barrier();
+       },
+       "all_to_all seq 1 (float32 x 2499)", "all_to_all seq 1 (float32 x 2500)"},
+      {"type of sendrecv",
+       [=](ProcessGroup& g) {
+         std::vector<float> floats(3);
+         std::vector<std::int32_t> integers(3);
+         const int peer = 1 - g.rank();
+         const ConstBuffer outgoing = const_buffer(std::span(floats));
+         g.sendrecv(outgoing, peer, g.rank() == 0 ? buffer(std::span(integers)) : buffer(std::span(floats)), peer);
+         g.barrier();
+       },
+       "recv (int32 x 3, tag 0)", "send (float32 x 3, tag 0)"},
       {"one rank has left",
        [=](ProcessGroup& g) {
          auto v = fresh();

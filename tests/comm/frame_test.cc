@@ -63,15 +63,34 @@ TEST(Frame, BytesOnTheWireArePinned) { EXPECT_EQ(hex_of(encode(example())), kExa
 TEST(Frame, EveryKindOperationTypeAndOperatorMakesTheRoundTrip) {
   FrameHeader header = example();
   for (int kind = 1; kind <= 5; ++kind)
-    for (int op = 0; op <= static_cast<int>(OpKind::Recv); ++op)
-      for (int dtype = 0; dtype <= static_cast<int>(DType::UInt8); ++dtype)
-        for (int reduce_op = 0; reduce_op <= static_cast<int>(ReduceOp::Max); ++reduce_op) {
+    for (int op = 0; op <= static_cast<int>(kLastOpKind); ++op)
+      for (int dtype = 0; dtype <= static_cast<int>(kLastDType); ++dtype)
+        for (int reduce_op = 0; reduce_op <= static_cast<int>(kLastReduceOp); ++reduce_op) {
           header.kind = static_cast<FrameKind>(kind);
           header.fingerprint.op = static_cast<OpKind>(op);
           header.fingerprint.dtype = static_cast<DType>(dtype);
           header.fingerprint.reduce_op = static_cast<ReduceOp>(reduce_op);
           expect_equal(decode_frame(encode(header)), header);
         }
+}
+
+TEST(Frame, NumbersOfTypesAndOperatorsArePinned) {
+  const DType dtypes[] = {DType::Float32,  DType::Float64, DType::Int32,  DType::Int64,  DType::UInt8, DType::Float16,
+                          DType::BFloat16, DType::Int8,    DType::UInt16, DType::UInt64, DType::Bool};
+  for (std::size_t i = 0; i < std::size(dtypes); ++i) EXPECT_EQ(static_cast<std::size_t>(dtypes[i]), i);
+  EXPECT_EQ(static_cast<std::size_t>(kLastDType) + 1, std::size(dtypes));
+  const ReduceOp ops[] = {ReduceOp::Sum, ReduceOp::Avg,  ReduceOp::Prod, ReduceOp::Min,
+                          ReduceOp::Max, ReduceOp::BAnd, ReduceOp::BOr,  ReduceOp::BXor};
+  for (std::size_t i = 0; i < std::size(ops); ++i) EXPECT_EQ(static_cast<std::size_t>(ops[i]), i);
+  EXPECT_EQ(static_cast<std::size_t>(kLastReduceOp) + 1, std::size(ops));
+}
+
+TEST(Frame, NumbersOfOperationsArePinned) {
+  const OpKind ops[] = {OpKind::Broadcast, OpKind::Reduce,  OpKind::AllReduce,     OpKind::Gather,
+                        OpKind::AllGather, OpKind::Scatter, OpKind::Barrier,       OpKind::Shutdown,
+                        OpKind::Send,      OpKind::Recv,    OpKind::ReduceScatter, OpKind::AllToAll};
+  for (std::size_t i = 0; i < std::size(ops); ++i) EXPECT_EQ(static_cast<std::size_t>(ops[i]), i);
+  EXPECT_EQ(static_cast<std::size_t>(kLastOpKind) + 1, std::size(ops));
 }
 
 TEST(Frame, ExtremeNumbersMakeTheRoundTrip) {
@@ -91,8 +110,8 @@ struct BadByte {
 TEST(Frame, EveryFieldOutOfRangeIsNamedAndTheBytesAreQuoted) {
   const std::vector<BadByte> bad_bytes = {{"magic", 0, 0x74},      {"magic", 1, 0x55},        {"version 0", 2, 0},
                                           {"version 2", 2, 2},     {"kind 0", 3, 0},          {"kind 6", 3, 6},
-                                          {"operation 10", 4, 10}, {"operation 255", 4, 255}, {"dtype 5", 5, 5},
-                                          {"operator 5", 6, 5},    {"reserved", 7, 1},        {"reserved", 12, 1},
+                                          {"operation 12", 4, 12}, {"operation 255", 4, 255}, {"dtype 11", 5, 11},
+                                          {"operator 8", 6, 8},    {"reserved", 7, 1},        {"reserved", 12, 1},
                                           {"reserved", 15, 128},   {"payload of", 45, 2},     {"payload of", 47, 0x80}};
   for (const BadByte& bad : bad_bytes) {
     SCOPED_TRACE(std::string(bad.field) + " at " + std::to_string(bad.offset));

@@ -74,6 +74,15 @@ T reduced(ReduceOp op, int world, std::size_t i) {
       return *std::min_element(column.begin(), column.end());
     case ReduceOp::Max:
       return *std::max_element(column.begin(), column.end());
+    case ReduceOp::BAnd:
+    case ReduceOp::BOr:
+    case ReduceOp::BXor:
+      break;
+  }
+  if constexpr (std::is_integral_v<T>) {
+    return std::accumulate(column.begin() + 1, column.end(), column[0], [op](T a, T b) {
+      return static_cast<T>(op == ReduceOp::BAnd ? a & b : op == ReduceOp::BOr ? a | b : a ^ b);
+    });
   }
   return T();
 }
@@ -114,6 +123,61 @@ TEST_P(Collectives, AllReduceOfEveryTypeAndOperator) {
           }
           expect_all_reduce<double>(group, ReduceOp::Avg, count);
         }
+      },
+      options());
+}
+
+/// Half and BFloat16 hold these small integers exactly, so they must give what float gives.
+template <typename T>
+void expect_all_reduce_like_float(ProcessGroup& group, ReduceOp op, std::size_t count) {
+  const auto floats = input_of<float>(group.rank(), count);
+  std::vector<T> data;
+  for (const float value : floats) data.push_back(T(value));
+  group.all_reduce(std::span<T>(data), op);
+  for (std::size_t i = 0; i < count; ++i)
+    ASSERT_EQ(static_cast<float>(data[i]), static_cast<float>(T(reduced<float>(op, group.world_size(), i))))
+        << name(op) << " " << name(DTypeOf<T>::value) << " element " << i;
+}
+
+TEST_P(Collectives, AllReduceOfNarrowAndUnsignedTypes) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        for (const std::size_t count : {1u, 3001u}) {
+          for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Avg, ReduceOp::Min, ReduceOp::Max}) {
+            expect_all_reduce_like_float<Half>(group, op, count);
+            expect_all_reduce_like_float<BFloat16>(group, op, count);
+          }
+          for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max, ReduceOp::BAnd,
+                                    ReduceOp::BOr, ReduceOp::BXor}) {
+            expect_all_reduce<std::int8_t>(group, op, count);
+            expect_all_reduce<std::uint16_t>(group, op, count);
+            expect_all_reduce<std::uint64_t>(group, op, count);
+          }
+        }
+      },
+      options());
+}
+
+TEST_P(Collectives, AllReduceOfBools) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        // Element 0: nobody; 1: everybody; 2: the last rank; 3: all but the last.
+        const bool last = group.rank() == world() - 1;
+        for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Max, ReduceOp::BOr}) {
+          bool flags[] = {false, true, last, !last};
+          group.all_reduce(std::span<bool>(flags), op);
+          EXPECT_TRUE(!flags[0] && flags[1] && flags[2] && flags[3] == (world() > 1)) << name(op);
+        }
+        for (const ReduceOp op : {ReduceOp::Prod, ReduceOp::Min, ReduceOp::BAnd}) {
+          bool flags[] = {false, true, last, !last};
+          group.all_reduce(std::span<bool>(flags), op);
+          EXPECT_TRUE(!flags[0] && flags[1] && flags[2] == (world() == 1) && !flags[3]) << name(op);
+        }
+        bool flags[] = {false, true, last, !last};
+        group.all_reduce(std::span<bool>(flags), ReduceOp::BXor);
+        EXPECT_TRUE(!flags[0] && flags[1] == (world() % 2 == 1) && flags[2] && flags[3] == (world() % 2 == 0));
       },
       options());
 }
@@ -182,6 +246,102 @@ TEST_P(Collectives, GatherScatterAllGather) {
       options());
 }
 
+template <typename T>
+void expect_reduce_scatter(ProcessGroup& group, ReduceOp op, std::size_t count) {
+  const auto p = static_cast<std::size_t>(group.world_size());
+  const auto input = input_of<T>(group.rank(), p * count);
+  const auto before = input;
+  std::vector<T> output(count);
+  group.reduce_scatter(const_buffer(std::span(input)), buffer(std::span(output)), op);
+  ASSERT_EQ(input, before);
+  const std::size_t first = static_cast<std::size_t>(group.rank()) * count;
+  for (std::size_t i = 0; i < count; ++i)
+    ASSERT_EQ(output[i], reduced<T>(op, group.world_size(), first + i))
+        << name(op) << " " << name(DTypeOf<T>::value) << " count " << count << " element " << i;
+}
+
+TEST_P(Collectives, ReduceScatterLeavesInputsAlone) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        for (const std::size_t count : counts()) expect_reduce_scatter<float>(group, ReduceOp::Sum, count);
+        for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max}) {
+          expect_reduce_scatter<double>(group, op, 1025);
+          expect_reduce_scatter<std::uint8_t>(group, op, 1025);
+          expect_reduce_scatter<std::int64_t>(group, op, 1025);
+        }
+        expect_reduce_scatter<std::uint16_t>(group, ReduceOp::BXor, 1025);
+        expect_reduce_scatter<double>(group, ReduceOp::Avg, 1025);
+      },
+      options());
+}
+
+/// What rank `from` sends to rank `to`.
+std::vector<std::int32_t> block_between(int from, int to, std::size_t count) {
+  return input_of<std::int32_t>(100 * from + to, count);
+}
+
+TEST_P(Collectives, AllToAllTransposesBlocks) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        for (const std::size_t count : counts()) {
+          std::vector<std::int32_t> input, expected;
+          for (int peer = 0; peer < world(); ++peer) {
+            const auto sent = block_between(group.rank(), peer, count);
+            const auto received = block_between(peer, group.rank(), count);
+            input.insert(input.end(), sent.begin(), sent.end());
+            expected.insert(expected.end(), received.begin(), received.end());
+          }
+          const auto before = input;
+          std::vector<std::int32_t> output(input.size());
+          group.all_to_all(const_buffer(std::span(input)), buffer(std::span(output)));
+          ASSERT_EQ(output, expected) << "count " << count;
+          ASSERT_EQ(input, before);
+        }
+      },
+      options());
+}
+
+TEST_P(Collectives, ReduceScatterAndAllToAllAsynchronously) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        const auto p = static_cast<std::size_t>(world());
+        const auto input = input_of<float>(group.rank(), 501 * p);
+        std::vector<float> sums(501), there(input.size()), back(input.size());
+        Work first = group.reduce_scatter_async(const_buffer(std::span(input)), buffer(std::span(sums)));
+        Work second = group.all_to_all_async(const_buffer(std::span(input)), buffer(std::span(there)));
+        Work third = group.all_to_all_async(const_buffer(std::span(there)), buffer(std::span(back)));
+        for (Work* work : {&third, &second, &first}) work->wait();
+        EXPECT_EQ(back, input);
+        const std::size_t own = static_cast<std::size_t>(group.rank()) * 501;
+        for (std::size_t i = 0; i < sums.size(); ++i)
+          ASSERT_EQ(sums[i], reduced<float>(ReduceOp::Sum, world(), own + i));
+      },
+      options());
+}
+
+TEST_P(Collectives, SendrecvAroundARingBothWays) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        const int right = (group.rank() + 1) % world(), left = (group.rank() + world() - 1) % world();
+        for (const std::size_t count : {0, 1, 1000, 20'000, 300'000}) {  // eager and announced
+          const auto mine = input_of<float>(group.rank(), count);
+          std::vector<float> theirs(count);
+          const int from = group.sendrecv(const_buffer(std::span(mine)), right, buffer(std::span(theirs)), left, 3, 3);
+          ASSERT_EQ(from, left);
+          ASSERT_EQ(theirs, input_of<float>(left, count)) << count;
+          const int any = group.sendrecv(const_buffer(std::span(mine)), left, buffer(std::span(theirs)), kAnySource,
+                                         static_cast<int>(count), static_cast<int>(count));
+          ASSERT_EQ(any, right);
+          ASSERT_EQ(theirs, input_of<float>(right, count)) << count;
+        }
+      },
+      options());
+}
+
 TEST_P(Collectives, BarrierLetsNobodyThroughEarly) {
   std::atomic<int> arrived{0};
   run_ranks(
@@ -235,7 +395,10 @@ TEST_P(Collectives, RealNumbersGiveTheSameBitsOnAllRanks) {
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const Net net : {Net::Inproc, Net::Tcp})
-    for (const int world : {1, 2, 3, 4, 5, 8}) all.push_back({net, world, ""});
+    for (const int world : {1, 2, 3, 4, 5, 7, 8}) all.push_back({net, world, ""});
+  for (const Net net : {Net::Inproc, Net::Tcp})
+    for (const char* algorithm : {"direct", "bruck"})
+      for (const int world : {3, 6}) all.push_back({net, world, algorithm});
   for (const char* algorithm : {"ring", "recursive_doubling"})
     for (const int world : {2, 3, 7}) all.push_back({Net::Tcp, world, algorithm});
   return all;
@@ -272,6 +435,11 @@ TEST(ProcessGroup, RefusesWrongArgumentsBeforeSendingAnything) {
               std::string::npos);
     EXPECT_NE(code_of([&] { group.all_reduce(std::span<std::int32_t>(integers), ReduceOp::Avg); }).find("avg of int32"),
               std::string::npos);
+    EXPECT_NE(code_of([&] { group.all_reduce(std::span<float>(data), ReduceOp::BXor); }).find("bxor of float32"),
+              std::string::npos);
+    bool flags[3] = {};
+    EXPECT_NE(code_of([&] { group.all_reduce(std::span<bool>(flags), ReduceOp::Avg); }).find("avg of bool"),
+              std::string::npos);
     EXPECT_NE(code_of([&] {
                 group.all_reduce(Buffer{nullptr, 3, DType::Float32});
               }).find("null pointer"),
@@ -280,6 +448,23 @@ TEST(ProcessGroup, RefusesWrongArgumentsBeforeSendingAnything) {
     EXPECT_NE(code_of([&] {
                 group.all_gather(const_buffer(std::span<float>(data)), buffer(std::span<float>(data)));
               }).find("needed"),
+              std::string::npos);
+    EXPECT_NE(code_of([&] {
+                group.all_to_all(const_buffer(std::span<float>(data)), buffer(std::span<float>(data)));
+              }).find("all_to_all: input holds 3 elements, which cannot be cut into 2 equal blocks"),
+              std::string::npos);
+    EXPECT_NE(code_of([&] {
+                group.reduce_scatter(const_buffer(std::span<float>(data)), buffer(std::span<float>(data)));
+              }).find("reduce_scatter: input holds 3 elements, but 6 are needed"),
+              std::string::npos);
+    EXPECT_NE(code_of([&] {
+                const Buffer empty{nullptr, 0, DType::Float16};
+                group.reduce_scatter(empty, empty, ReduceOp::BAnd);
+              }).find("band of float16"),
+              std::string::npos);
+    EXPECT_NE(code_of([&] {
+                group.sendrecv(const_buffer(std::span<float>(data)), 2, buffer(std::span<float>(data)));
+              }).find("there is no rank 2"),
               std::string::npos);
     group.barrier();  // the group is unharmed
   });

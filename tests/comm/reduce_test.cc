@@ -12,10 +12,27 @@ namespace {
 
 constexpr ReduceOp kOps[] = {ReduceOp::Sum, ReduceOp::Avg, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max};
 
+template <typename T>
+constexpr bool kIsSmallFloat = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+
+template <typename T>
+std::vector<ReduceOp> ops_of() {
+  std::vector<ReduceOp> ops;
+  for (int op = 0; op <= static_cast<int>(kLastReduceOp); ++op) {
+    if (op <= static_cast<int>(ReduceOp::Max) || std::is_integral_v<T>) ops.push_back(static_cast<ReduceOp>(op));
+  }
+  return ops;
+}
+
 /// first (op) second as the header says, one value at a time.
 template <typename T>
 T reference(T first, T second, ReduceOp op) {
-  if constexpr (std::is_integral_v<T>) {
+  if constexpr (kIsSmallFloat<T>) {
+    return T(reference(static_cast<float>(first), static_cast<float>(second), op));
+  } else if constexpr (std::is_integral_v<T>) {
+    if (op == ReduceOp::BAnd) return static_cast<T>(first & second);
+    if (op == ReduceOp::BOr) return static_cast<T>(first | second);
+    if (op == ReduceOp::BXor) return static_cast<T>(first ^ second);
     using U = std::make_unsigned_t<T>;
     const auto a = static_cast<std::uint64_t>(static_cast<U>(first));
     const auto b = static_cast<std::uint64_t>(static_cast<U>(second));
@@ -27,8 +44,10 @@ T reference(T first, T second, ReduceOp op) {
     if (std::isnan(first)) return first;
     if (std::isnan(second)) return second;
   }
-  if (op == ReduceOp::Min) return first < second ? first : second;
-  return first > second ? first : second;
+  if constexpr (!kIsSmallFloat<T>) {
+    if (op == ReduceOp::Min) return first < second ? first : second;
+    return first > second ? first : second;
+  }
 }
 
 /// Random bits: full integer range, so that sums and products wrap; floats of both signs.
@@ -38,6 +57,8 @@ std::vector<T> random_values(std::size_t count, std::mt19937_64& random) {
   for (T& value : values) {
     if constexpr (std::is_integral_v<T>) {
       value = static_cast<T>(random());
+    } else if constexpr (kIsSmallFloat<T>) {
+      value = T(std::uniform_real_distribution<float>(-8, 8)(random));
     } else {
       value = std::uniform_real_distribution<T>(-8, 8)(random);
     }
@@ -47,13 +68,14 @@ std::vector<T> random_values(std::size_t count, std::mt19937_64& random) {
 
 template <typename T>
 class Reduce : public testing::Test {};
-using AllTypes = testing::Types<float, double, std::int32_t, std::int64_t, std::uint8_t>;
+using AllTypes = testing::Types<float, double, Half, BFloat16, std::int8_t, std::int32_t, std::int64_t, std::uint8_t,
+                                std::uint16_t, std::uint64_t>;
 TYPED_TEST_SUITE(Reduce, AllTypes);
 
 TYPED_TEST(Reduce, EqualsTheReferenceForAllOperatorsCountsAndSides) {
   using T = TypeParam;
   std::mt19937_64 random(7);
-  for (const ReduceOp op : kOps) {
+  for (const ReduceOp op : ops_of<T>()) {
     for (const std::size_t count : {0, 1, 2, 15, 16, 17, 31, 63, 64, 65, 127, 255, 256, 257, 1031}) {
       const auto mine = random_values<T>(count, random);
       const auto theirs = random_values<T>(count, random);
@@ -153,6 +175,102 @@ TYPED_TEST(ReduceFloat, ScaleDownDivides) {
   }
 }
 
+/// All bits of the type, paired with special values and with random ones.
+template <typename T>
+class ReduceSmallFloat : public testing::Test {
+ protected:
+  ReduceSmallFloat() {
+    std::mt19937 random(9);
+    std::vector<T> others = {T(0.0f), T(-0.0f), T(1.0f), T(-INFINITY), T(INFINITY), T(NAN), T(65504.0f), T(0x1p-24f)};
+    for (int i = 0; i < 4; ++i) others.push_back(T::from_bits(static_cast<std::uint16_t>(random())));
+    for (const T other : others) {
+      for (unsigned bits = 0; bits < 0x10000; ++bits) {
+        lower.push_back(T::from_bits(static_cast<std::uint16_t>(bits)));
+        higher.push_back(other);
+      }
+    }
+  }
+
+  static bool is_nan(T value) { return std::isnan(static_cast<float>(value)); }
+
+  std::vector<T> lower, higher;
+};
+using SmallFloats = testing::Types<Half, BFloat16>;
+TYPED_TEST_SUITE(ReduceSmallFloat, SmallFloats);
+
+TYPED_TEST(ReduceSmallFloat, RoundsTheFloatResultOnceForAllBits) {
+  using T = TypeParam;
+  for (const ReduceOp op : kOps) {
+    auto target = this->lower;
+    reduce_into(target.data(), this->higher.data(), target.size(), DTypeOf<T>::value, op, false);
+    for (std::size_t i = 0; i < target.size(); ++i) {
+      const T expected = reference(this->lower[i], this->higher[i], op);
+      if (this->is_nan(expected) && this->is_nan(target[i])) continue;  // which NaN is a matter of the processor
+      ASSERT_EQ(target[i].bits(), expected.bits())
+          << name(op) << " of bits " << this->lower[i].bits() << " and " << this->higher[i].bits();
+    }
+  }
+}
+
+TYPED_TEST(ReduceSmallFloat, BothPartnersOfAnExchangeGetTheSameBits) {
+  using T = TypeParam;
+  for (const ReduceOp op : kOps) {
+    auto at_lower = this->lower;
+    auto at_higher = this->higher;
+    reduce_into(at_lower.data(), this->higher.data(), at_lower.size(), DTypeOf<T>::value, op, false);
+    reduce_into(at_higher.data(), this->lower.data(), at_lower.size(), DTypeOf<T>::value, op, true);
+    EXPECT_EQ(at_lower, at_higher) << name(op);
+  }
+}
+
+TYPED_TEST(ReduceSmallFloat, ScaleDownDividesInFloatAndRoundsOnce) {
+  using T = TypeParam;
+  for (const int divisor : {1, 2, 3, 7, 1000}) {
+    for (const std::size_t count : {std::size_t{3}, std::size_t{65536}}) {
+      auto values = this->lower;
+      scale_down(values.data(), count, DTypeOf<T>::value, divisor);
+      for (std::size_t i = 0; i < count; ++i) {
+        const T expected(static_cast<float>(this->lower[i]) / static_cast<float>(divisor));
+        ASSERT_EQ(values[i].bits(), expected.bits()) << this->lower[i].bits() << " / " << divisor;
+      }
+      EXPECT_EQ(values[count], this->lower[count]) << "one past the end";
+    }
+  }
+}
+
+TYPED_TEST(ReduceSmallFloat, BitwiseOperatorsLeaveTheTargetAlone) {
+  using T = TypeParam;
+  for (const ReduceOp op : {ReduceOp::BAnd, ReduceOp::BOr, ReduceOp::BXor}) {
+    auto target = this->lower;
+    reduce_into(target.data(), this->higher.data(), target.size(), DTypeOf<T>::value, op, false);
+    EXPECT_EQ(target, this->lower);
+  }
+}
+
+TEST(ReduceBool, IsOrAndOrUnequalAndAlwaysZeroOrOne) {
+  const auto expected = [](unsigned a, unsigned b, ReduceOp op) -> unsigned {
+    if (op == ReduceOp::BXor) return (a != 0) != (b != 0);
+    if (op == ReduceOp::Sum || op == ReduceOp::Max || op == ReduceOp::BOr) return a != 0 || b != 0;
+    return a != 0 && b != 0;
+  };
+  std::vector<std::uint8_t> mine, theirs;
+  for (unsigned a = 0; a < 256; ++a) {
+    for (unsigned b = 0; b < 256; ++b) {
+      mine.push_back(static_cast<std::uint8_t>(a));
+      theirs.push_back(static_cast<std::uint8_t>(b));
+    }
+  }
+  for (int rest = 0; rest < 17; ++rest) mine.push_back(1), theirs.push_back(static_cast<std::uint8_t>(rest % 2));
+  for (const ReduceOp op :
+       {ReduceOp::Sum, ReduceOp::Max, ReduceOp::BOr, ReduceOp::Prod, ReduceOp::Min, ReduceOp::BAnd, ReduceOp::BXor}) {
+    auto target = mine;
+    reduce_into(target.data(), theirs.data(), target.size(), DType::Bool, op, false);
+    for (std::size_t i = 0; i < target.size(); ++i)
+      ASSERT_EQ(unsigned{target[i]}, expected(mine[i], theirs[i], op))
+          << name(op) << " of " << unsigned{mine[i]} << " and " << unsigned{theirs[i]};
+  }
+}
+
 TEST(ReduceInteger, SumsAndProductsWrap) {
   std::int32_t sum = std::numeric_limits<std::int32_t>::max();
   const std::int32_t one = 1;
@@ -162,6 +280,10 @@ TEST(ReduceInteger, SumsAndProductsWrap) {
   const std::uint8_t twenty = 20;
   reduce_into(&product, &twenty, 1, DType::UInt8, ReduceOp::Prod, false);
   EXPECT_EQ(product, 400 % 256);
+  std::uint16_t square = 65535;  // as int it would overflow
+  const std::uint16_t largest = 65535;
+  reduce_into(&square, &largest, 1, DType::UInt16, ReduceOp::Prod, false);
+  EXPECT_EQ(square, 1);
 }
 
 TEST(ReduceInteger, MinAndMaxAreSigned) {
