@@ -47,8 +47,8 @@ void add_options(CLI::App& app, BenchArguments& arguments) {
   app.add_option("--min-bytes", arguments.min_bytes, "smallest size; 4, 1K, 16M, 64MiB")->capture_default_str();
   app.add_option("--max-bytes", arguments.max_bytes, "largest size")->capture_default_str();
   app.add_option("--step-factor", arguments.step_factor, "from one size to the next")->capture_default_str();
-  app.add_option("--dtype", arguments.dtype, "float32, float64, int32, int64 or uint8")->capture_default_str();
-  app.add_option("--redop", arguments.redop, "sum, avg, prod, min or max")->capture_default_str();
+  app.add_option("--dtype", arguments.dtype, "float32, bfloat16, int64, ...: the types of comm")->capture_default_str();
+  app.add_option("--redop", arguments.redop, "sum, avg, prod, min, max, band, bor or bxor")->capture_default_str();
   app.add_option("--transport", arguments.transport, "auto or tcp")->capture_default_str();
   app.add_option("--algo", arguments.algorithm, "algorithm, where it implements the operation [chosen by size]");
   app.add_flag("--registered", arguments.registered, "registered buffers; not in this version");

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <tutti/tests/support/run_ranks.h>
+#include <tutti/tools/bench/data.h>
 #include <tutti/tools/bench/measure.h>
 
 #include <cstring>
@@ -53,9 +54,10 @@ TEST(BenchMeasure, EveryOperationIsRightInEveryType) {
   for (const int ranks : {2, 3}) {
     run_ranks(ranks, [](comm::ProcessGroup& group) {
       for (const Operation& operation : operations()) {
-        for (const auto dtype :
-             {comm::DType::Float32, comm::DType::Float64, comm::DType::Int32, comm::DType::Int64, comm::DType::UInt8}) {
-          for (const auto op : {comm::ReduceOp::Sum, comm::ReduceOp::Prod, comm::ReduceOp::Min}) {
+        for (const comm::DType dtype : verifiable_types()) {
+          for (const auto op : {comm::ReduceOp::Sum, comm::ReduceOp::Avg, comm::ReduceOp::Prod, comm::ReduceOp::Min,
+                                comm::ReduceOp::Max, comm::ReduceOp::BXor, comm::ReduceOp::BAnd, comm::ReduceOp::BOr}) {
+            if (!comm::refusal(op, dtype).empty()) continue;
             const std::size_t count = operation.moves_data ? 33 : 0;
             const Measurement measured =
                 measure(group, operation, case_of(group, count, dtype, op), {.warmup = 1, .iterations = 2});

@@ -16,7 +16,7 @@ using namespace tools::bench;
 constexpr std::size_t kFloatBytes = 4;
 
 TEST(BenchOperations, TheSizeOfAWholeArrayIsSharedAmongRanks) {
-  for (const char* name : {"all_gather", "gather", "scatter"}) {
+  for (const char* name : {"all_gather", "reduce_scatter", "gather", "scatter", "all_to_all"}) {
     const Operation& operation = bench_operation(name);
     EXPECT_EQ(count_for(operation, 1024, kFloatBytes, 4), 64U) << name;
     EXPECT_EQ(bytes_for(operation, 64, kFloatBytes, 4), 1024U) << name;
@@ -44,8 +44,9 @@ TEST(BenchOperations, BusFactorsAreThoseOfNcclTests) {
   const struct {
     const char* name;
     double of_2_ranks, of_4_ranks;
-  } cases[] = {{"all_reduce", 1, 1.5}, {"all_gather", 0.5, 0.75}, {"gather", 0.5, 0.75}, {"scatter", 0.5, 0.75},
-               {"broadcast", 1, 1},    {"reduce", 1, 1},          {"ping_pong", 1, 1},   {"barrier", 1, 1}};
+  } cases[] = {{"all_reduce", 1, 1.5},        {"all_gather", 0.5, 0.75}, {"gather", 0.5, 0.75}, {"scatter", 0.5, 0.75},
+               {"broadcast", 1, 1},           {"reduce", 1, 1},          {"ping_pong", 1, 1},   {"barrier", 1, 1},
+               {"reduce_scatter", 0.5, 0.75}, {"all_to_all", 0.5, 0.75}};
   for (const auto& c : cases) {
     EXPECT_DOUBLE_EQ(bench_operation(c.name).bus_factor(2), c.of_2_ranks) << c.name;
     EXPECT_DOUBLE_EQ(bench_operation(c.name).bus_factor(4), c.of_4_ranks) << c.name;
@@ -67,6 +68,8 @@ TEST(BenchOperations, OnlyRootsHoldWholeArraysOfRootedOperations) {
   expect("scatter", at_root, 15, 5);
   expect("scatter", elsewhere, 0, 5);
   expect("all_gather", elsewhere, 5, 15);
+  expect("reduce_scatter", elsewhere, 15, 5);
+  expect("all_to_all", elsewhere, 15, 15);
   expect("ping_pong", elsewhere, 0, 0);
 }
 

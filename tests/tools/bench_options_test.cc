@@ -69,7 +69,7 @@ TEST(BenchOptions, TypesAndOperatorsHaveTheNamesOfComm) {
   EXPECT_EQ(refusal([] { (void)parse_dtype("float"); }).find("--dtype 'float' is unknown; known are float32, float64"),
             0U);
   EXPECT_EQ(refusal([] { (void)parse_redop("mean"); }),
-            "--redop 'mean' is unknown; known are sum, avg, prod, min, max");
+            "--redop 'mean' is unknown; known are sum, avg, prod, min, max, band, bor, bxor");
 }
 
 TEST(BenchOptions, WhatCannotBeDoneIsRefusedWithASentence) {

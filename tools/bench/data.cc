@@ -1,3 +1,4 @@
+#include <tutti/comm/base/half.h>
 #include <tutti/tools/bench/data.h>
 
 #include <algorithm>
@@ -27,15 +28,32 @@ std::uint64_t random_bits(std::uint64_t seed, int rank, std::size_t index) {
 }
 
 template <typename T>
+constexpr bool kIsHalf = std::is_same_v<T, comm::Half> || std::is_same_v<T, comm::BFloat16>;
+
+/// What elements of T are computed in: 16-bit floats in float, exactly, since all values here fit both.
+template <typename T>
+using Work = std::conditional_t<kIsHalf<T>, float, T>;
+
+template <typename T>
 T element(std::uint64_t seed, int rank, std::size_t index, ReduceOp op) {
   const std::uint64_t bits = random_bits(seed, rank, index);
-  if (op != ReduceOp::Prod) return static_cast<T>(static_cast<int>(bits & 0xff) - 128);
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(bits & 0x7f) | T{1};
+  if constexpr (std::is_same_v<T, bool>) {
+    return (bits & 1) != 0;
+  } else if constexpr (std::is_integral_v<T>) {
+    if (op == ReduceOp::Prod) return static_cast<T>((bits & 0x7f) | 1);
+    return static_cast<T>(static_cast<int>(bits & 0xff) - 128);
   } else {
-    constexpr std::array kPowers{T{-1}, T{1}, T{2}, T{0.5}};
-    return kPowers[bits & 3];
+    constexpr std::array kPowers{-1.0F, 1.0F, 2.0F, 0.5F};
+    constexpr std::uint64_t kValues = kIsHalf<T> ? 16 : 256;
+    if (op == ReduceOp::Prod) return static_cast<T>(kPowers[bits & 3]);
+    return static_cast<T>(static_cast<float>(static_cast<int>(bits % kValues) - static_cast<int>(kValues / 2)));
   }
+}
+
+bool combined(bool a, bool b, ReduceOp op) {
+  if (op == ReduceOp::BXor) return a != b;
+  const bool both = op == ReduceOp::Prod || op == ReduceOp::Min || op == ReduceOp::BAnd;
+  return both ? a && b : a || b;
 }
 
 template <typename T>
@@ -45,6 +63,9 @@ T combined(T a, T b, ReduceOp op) {
   if constexpr (std::is_integral_v<T>) {  // unsigned arithmetic, which wraps
     const auto x = static_cast<std::uint64_t>(a);
     const auto y = static_cast<std::uint64_t>(b);
+    if (op == ReduceOp::BAnd) return static_cast<T>(x & y);
+    if (op == ReduceOp::BOr) return static_cast<T>(x | y);
+    if (op == ReduceOp::BXor) return static_cast<T>(x ^ y);
     return static_cast<T>(op == ReduceOp::Prod ? x * y : x + y);
   } else {
     return op == ReduceOp::Prod ? a * b : a + b;
@@ -53,12 +74,13 @@ T combined(T a, T b, ReduceOp op) {
 
 template <typename T>
 T reduced(std::uint64_t seed, int world_size, std::size_t index, ReduceOp op) {
-  T result = element<T>(seed, 0, index, op);
-  for (int rank = 1; rank < world_size; ++rank) result = combined(result, element<T>(seed, rank, index, op), op);
-  if constexpr (std::is_floating_point_v<T>) {  // comm refuses averages of integers
-    if (op == ReduceOp::Avg) result /= static_cast<T>(world_size);
+  const auto of_rank = [&](int rank) { return static_cast<Work<T>>(element<T>(seed, rank, index, op)); };
+  Work<T> result = of_rank(0);
+  for (int rank = 1; rank < world_size; ++rank) result = combined(result, of_rank(rank), op);
+  if constexpr (std::is_floating_point_v<Work<T>>) {  // comm refuses averages of integers
+    if (op == ReduceOp::Avg) result /= static_cast<Work<T>>(world_size);
   }
-  return result;
+  return static_cast<T>(result);
 }
 
 template <typename T>
@@ -88,8 +110,10 @@ constexpr TypeEntry entry() {
   return {comm::DTypeOf<T>::value, fill_data_as<T>, fill_expected_as<T>};
 }
 
-constexpr std::array kTypes{entry<float>(), entry<double>(), entry<std::int32_t>(), entry<std::int64_t>(),
-                            entry<std::uint8_t>()};
+constexpr std::array kTypes{entry<float>(),          entry<double>(),       entry<comm::Half>(),
+                            entry<comm::BFloat16>(), entry<std::int8_t>(),  entry<std::uint8_t>(),
+                            entry<std::uint16_t>(),  entry<std::int32_t>(), entry<std::int64_t>(),
+                            entry<std::uint64_t>(),  entry<bool>()};
 
 const TypeEntry& find_type(DType dtype) {
   for (const TypeEntry& type : kTypes) {

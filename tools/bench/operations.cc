@@ -26,6 +26,10 @@ Origin same_place_in_all(const Case&, std::size_t i) { return {kAllRanks, i}; }
 Origin same_place_at_root(const Case& c, std::size_t i) { return {c.root, i}; }
 Origin block_of_each_rank(const Case& c, std::size_t i) { return {static_cast<int>(i / c.count), i % c.count}; }
 Origin own_block_at_root(const Case& c, std::size_t i) { return {c.root, own_block(c) + i}; }
+Origin own_block_in_all(const Case& c, std::size_t i) { return {kAllRanks, own_block(c) + i}; }
+Origin own_block_of_each_rank(const Case& c, std::size_t i) {
+  return {static_cast<int>(i / c.count), own_block(c) + i % c.count};
+}
 Origin the_partner(const Case& c, std::size_t i) { return {1 - c.rank, i}; }
 
 Extents nothing(const Case&) { return {}; }
@@ -80,6 +84,17 @@ const std::array kOperations = {
                   },
               .origin = block_of_each_rank,
               .run = [](ProcessGroup& g, const Case&, Buffer in, Buffer out) { g.all_gather(in, out); }},
+    Operation{.name = "reduce_scatter",
+              .kind = OpKind::ReduceScatter,
+              .whole_array = true,
+              .reduces = true,
+              .bus_factor = all_but_own,
+              .extents =
+                  [](const Case& c) {
+                    return Extents{c.whole(), c.count};
+                  },
+              .origin = own_block_in_all,
+              .run = [](ProcessGroup& g, const Case& c, Buffer in, Buffer out) { g.reduce_scatter(in, out, c.redop); }},
     Operation{.name = "gather",
               .kind = OpKind::Gather,
               .whole_array = true,
@@ -102,6 +117,16 @@ const std::array kOperations = {
                   },
               .origin = own_block_at_root,
               .run = [](ProcessGroup& g, const Case& c, Buffer in, Buffer out) { g.scatter(in, out, c.root); }},
+    Operation{.name = "all_to_all",
+              .kind = OpKind::AllToAll,
+              .whole_array = true,
+              .bus_factor = all_but_own,
+              .extents =
+                  [](const Case& c) {
+                    return Extents{c.whole(), c.whole()};
+                  },
+              .origin = own_block_of_each_rank,
+              .run = [](ProcessGroup& g, const Case&, Buffer in, Buffer out) { g.all_to_all(in, out); }},
     Operation{.name = "barrier",
               .kind = OpKind::Barrier,
               .moves_data = false,

@@ -12,8 +12,8 @@
 namespace tutti::tools::bench {
 namespace {
 
-constexpr std::array kReduceOps{comm::ReduceOp::Sum, comm::ReduceOp::Avg, comm::ReduceOp::Prod, comm::ReduceOp::Min,
-                                comm::ReduceOp::Max};
+constexpr std::array kReduceOps{comm::ReduceOp::Sum, comm::ReduceOp::Avg,  comm::ReduceOp::Prod, comm::ReduceOp::Min,
+                                comm::ReduceOp::Max, comm::ReduceOp::BAnd, comm::ReduceOp::BOr,  comm::ReduceOp::BXor};
 
 std::string in_quotes(std::string_view text) { return "'" + std::string(text) + "'"; }
 
@@ -82,10 +82,9 @@ void check_options(const BenchOptions& options) {
   if (options.transport != "auto" && options.transport != "tcp") {
     throw UsageError("--transport " + in_quotes(options.transport) + " is unknown; known are auto and tcp");
   }
-  const bool integer = options.dtype != comm::DType::Float32 && options.dtype != comm::DType::Float64;
-  if (integer && options.redop == comm::ReduceOp::Avg) {
-    throw UsageError("--redop avg with --dtype " + std::string(comm::name(options.dtype)) +
-                     ": averages of integers are not defined; use sum, or a floating-point type");
+  if (const std::string why = comm::refusal(options.redop, options.dtype); !why.empty()) {
+    throw UsageError("--redop " + std::string(comm::name(options.redop)) + " with --dtype " +
+                     std::string(comm::name(options.dtype)) + ": " + why);
   }
   check_algorithm(options.algorithm);
 }
