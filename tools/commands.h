@@ -15,6 +15,7 @@ inline constexpr char kProgramFollows[] = "\x1e--";
 
 void add_run_command(CLI::App& app, int& status);
 void add_train_command(CLI::App& app, int& status);
+void add_bench_command(CLI::App& app, int& status);
 void add_data_command(CLI::App& app, int& status);
 
 }  // namespace tutti::tools

@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
   int status = 0;
   tutti::tools::add_run_command(app, status);
   tutti::tools::add_train_command(app, status);
+  tutti::tools::add_bench_command(app, status);
   tutti::tools::add_data_command(app, status);
   try {
     std::vector<std::string> arguments(argv + 1, argv + argc);

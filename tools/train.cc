@@ -3,14 +3,12 @@
 
 #include <tutti/tools/commands.h>
 #include <tutti/tools/run/launcher.h>
-#include <tutti/trainer/checkpoint/files.h>
+#include <tutti/tools/run/own_command.h>
 #include <tutti/trainer/run_training.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -57,13 +55,6 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--bucket-cap", arguments.bucket_cap, "largest gradient bucket in bytes");
 }
 
-/// The number of ranks that a launcher has set; nothing without one.
-std::optional<std::string> world_size_from_launcher() {
-  const char* world_size = std::getenv("WORLD_SIZE");
-  if (std::getenv("RANK") == nullptr || world_size == nullptr) return std::nullopt;
-  return world_size;
-}
-
 /// What the command line says, in the trainer's terms. Throws UsageError.
 trainer::TrainOptions interpreted(const TrainArguments& arguments) {
   trainer::TrainOptions options = arguments.train;
@@ -96,19 +87,6 @@ trainer::TrainOptions interpreted(const TrainArguments& arguments) {
     options.timeout = std::chrono::milliseconds(std::llround(seconds * 1000));
   }
   return trainer::checked(std::move(options));
-}
-
-/// This process's own command; the ranks get the same one, and find RANK in their environment.
-std::vector<std::string> own_command() {
-  const std::string words = trainer::read_whole_file("/proc/self/cmdline");
-  std::vector<std::string> command;
-  for (std::size_t begin = 0; begin < words.size();) {
-    const std::size_t end = std::min(words.find('\0', begin), words.size());
-    command.push_back(words.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  command.at(0) = this_program();
-  return command;
 }
 
 int launch_ranks(const TrainArguments& arguments, const trainer::TrainOptions& options) {

@@ -1,0 +1,111 @@
+// The measuring loop: how often, what of it is reported, and that wrong results are found.
+
+#include <gtest/gtest.h>
+#include <tutti/tests/support/run_ranks.h>
+#include <tutti/tools/bench/data.h>
+#include <tutti/tools/bench/measure.h>
+
+#include <cstring>
+#include <vector>
+
+#include "bench_support.h"
+
+namespace tutti::test {
+namespace {
+
+using namespace tools::bench;
+using namespace std::chrono_literals;
+
+TEST(BenchMeasure, AFixedNumberOfIterationsIsOneBatch) {
+  const MeasureOptions options{.iterations = 37};
+  EXPECT_EQ(next_batch(0, 0ns, options), 37U);
+  EXPECT_EQ(next_batch(37, 1ns, options), 0U);
+}
+
+TEST(BenchMeasure, IterationsGrowUntilTheTimeHasPassed) {
+  const MeasureOptions options{.min_time = 100ms};
+  EXPECT_GT(next_batch(0, 0ns, options), 0U);
+  EXPECT_EQ(next_batch(10, 20ms, options), 40U);       // 2 ms each: 40 more make 100 ms
+  EXPECT_EQ(next_batch(10, 1us, options), 90U);        // at most ten times as many
+  EXPECT_EQ(next_batch(10, 100ms, options), 0U);       // enough
+  EXPECT_EQ(next_batch(4, 1s, options), 1U);           // long, but too few for a median
+  EXPECT_EQ(next_batch(100'000, 1us, options), 0U);    // for a clock that does not move
+  EXPECT_EQ(next_batch(1000, 99'999us, options), 1U);  // at least one, or it would never end
+}
+
+TEST(BenchMeasure, PercentilesAreNearestRank) {
+  std::vector<double> times(200);
+  for (std::size_t i = 0; i < times.size(); ++i) times[i] = static_cast<double>(200 - i);
+  const TimesUs summary = summarize(times);
+  EXPECT_EQ(summary.min, 1);
+  EXPECT_EQ(summary.median, 100);
+  EXPECT_EQ(summary.p99, 198);
+  EXPECT_EQ(summary.max, 200);
+  EXPECT_EQ(summarize({5}).median, 5);
+  EXPECT_EQ(summarize({5}).p99, 5);
+}
+
+Case case_of(const comm::ProcessGroup& group, std::size_t count, comm::DType dtype, comm::ReduceOp op) {
+  return {
+      .rank = group.rank(), .world_size = group.world_size(), .root = 0, .count = count, .dtype = dtype, .redop = op};
+}
+
+TEST(BenchMeasure, EveryOperationIsRightInEveryType) {
+  for (const int ranks : {2, 3}) {
+    run_ranks(ranks, [](comm::ProcessGroup& group) {
+      for (const Operation& operation : operations()) {
+        for (const comm::DType dtype : verifiable_types()) {
+          for (const auto op : {comm::ReduceOp::Sum, comm::ReduceOp::Avg, comm::ReduceOp::Prod, comm::ReduceOp::Min,
+                                comm::ReduceOp::Max, comm::ReduceOp::BXor, comm::ReduceOp::BAnd, comm::ReduceOp::BOr}) {
+            if (!comm::refusal(op, dtype).empty()) continue;
+            const std::size_t count = operation.moves_data ? 33 : 0;
+            const Measurement measured =
+                measure(group, operation, case_of(group, count, dtype, op), {.warmup = 1, .iterations = 2});
+            EXPECT_EQ(measured.wrong, 0U) << operation.name << " " << comm::name(dtype) << " " << comm::name(op);
+            EXPECT_EQ(measured.iterations, 2U);
+            EXPECT_LE(measured.time.min, measured.time.median);
+            EXPECT_LE(measured.time.p99, measured.time.max);
+          }
+        }
+      }
+    });
+  }
+}
+
+TEST(BenchMeasure, AveragesAreRight) {
+  run_ranks(3, [](comm::ProcessGroup& group) {
+    const Case c = case_of(group, 1000, comm::DType::Float32, comm::ReduceOp::Avg);
+    EXPECT_EQ(measure(group, bench_operation("all_reduce"), c, {.iterations = 1}).wrong, 0U);
+  });
+}
+
+TEST(BenchMeasure, WrongElementsAreSummedOverRanksAndCalls) {
+  Operation broken = bench_operation("all_reduce");
+  broken.run = [](comm::ProcessGroup& group, const Case& c, comm::Buffer, comm::Buffer output) {
+    group.all_reduce(output, c.redop);
+    if (c.rank == 1) static_cast<float*>(output.data)[2] += 1;
+  };
+  run_ranks(2, [&broken](comm::ProcessGroup& group) {
+    const Case c = case_of(group, 16, comm::DType::Float32, comm::ReduceOp::Sum);
+    EXPECT_EQ(measure(group, broken, c, {.iterations = 3}).wrong, 3U);
+  });
+}
+
+TEST(BenchMeasure, AnElementThatIsNeverWrittenIsWrong) {
+  Operation idle = bench_operation("all_gather");
+  idle.run = [](comm::ProcessGroup&, const Case&, comm::Buffer, comm::Buffer) {};
+  run_ranks(2, [&idle](comm::ProcessGroup& group) {
+    const Case c = case_of(group, 8, comm::DType::Float32, comm::ReduceOp::Sum);
+    EXPECT_EQ(measure(group, idle, c, {.iterations = 1}).wrong, 32U);
+  });
+}
+
+TEST(BenchMeasure, WithoutCheckNothingIsSaidAboutResults) {
+  run_ranks(2, [](comm::ProcessGroup& group) {
+    const Case c = case_of(group, 8, comm::DType::Float32, comm::ReduceOp::Sum);
+    EXPECT_EQ(measure(group, bench_operation("all_reduce"), c, {.iterations = 1, .check = false}).wrong, std::nullopt);
+  });
+}
+
+}  // namespace
+}  // namespace tutti::test

@@ -1,0 +1,97 @@
+// The table's layout.
+
+#include <gtest/gtest.h>
+#include <tutti/tools/bench/table.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace tutti::test {
+namespace {
+
+using namespace tools::bench;
+
+Result example() {
+  Result result{.op = "reduce",
+                .ranks = 4,
+                .transport = "tcp",
+                .algorithm = "binomial",
+                .registered = false,
+                .dtype = "float32",
+                .redop = "sum",
+                .root = 0,
+                .bytes = 1048576,
+                .count = 262144,
+                .measured = {}};
+  result.measured = {.iterations = 20, .time = {80.5, 100.25, 2000.4, 123456.7}, .wrong = 3};
+  result.algbw_gbps = 10.4597;
+  result.busbw_gbps = 7.8448;
+  return result;
+}
+
+std::string row_of(const Result& result) {
+  std::ostringstream out;
+  print_row(out, result);
+  return out.str();
+}
+
+TEST(BenchTable, ARowHoldsItsNumbersInColumns) {
+  EXPECT_EQ(row_of(example()),
+            "      1048576       262144  float32    sum     0      80.50      100.2       2000     123457"
+            "    10.46    7.845        3\n");
+}
+
+TEST(BenchTable, WhatDoesNotApplyIsNoneAndMinusOne) {
+  Result result = example();
+  result.dtype = result.redop = std::nullopt;
+  result.root = std::nullopt;
+  result.measured.wrong = std::nullopt;
+  std::istringstream words(row_of(result));
+  std::vector<std::string> columns;
+  for (std::string word; words >> word;) columns.push_back(word);
+  ASSERT_EQ(columns.size(), 12U);
+  EXPECT_EQ(columns[2], "none");
+  EXPECT_EQ(columns[3], "none");
+  EXPECT_EQ(columns[4], "-1");
+  EXPECT_EQ(columns[11], "N/A");
+}
+
+TEST(BenchTable, TitlesStandAboveTheirColumns) {
+  std::ostringstream out;
+  print_titles(out, "reduce");
+  std::istringstream lines(out.str());
+  std::vector<std::string> titles;
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_EQ(line.front(), '#');
+    titles.push_back(line);
+  }
+  ASSERT_EQ(titles.size(), 5U);
+  EXPECT_EQ(titles[1], "# reduce");
+  EXPECT_EQ(titles[3].size() + 1, row_of(example()).size());  // right-aligned alike; the row has a newline
+  EXPECT_EQ(titles[3].find("busbw") + 5, titles[4].rfind("(GB/s)") + 6);
+}
+
+TEST(BenchTable, TheHeaderSaysWhatWasMeasured) {
+  std::ostringstream out;
+  print_header(out, {.iterations = 7, .warmup = 2}, 4, "tcp");
+  EXPECT_EQ(out.str().find("# tutti bench "), 0U);
+  EXPECT_NE(out.str().find("build type "), std::string::npos);
+  EXPECT_NE(out.str().find("# ranks 4, transport tcp, algorithm chosen by size\n"), std::string::npos);
+  EXPECT_NE(out.str().find("# warmup 2, iterations 7, results checked\n"), std::string::npos);
+}
+
+TEST(BenchTable, TheFooterSumsWrongAndAveragesBandwidthOfRowsWithData) {
+  Result barrier = example();
+  barrier.bytes = 0;
+  barrier.busbw_gbps = 0;
+  Result other = example();
+  other.busbw_gbps = 2.1552;
+  other.measured.wrong = 4;
+  std::ostringstream out;
+  print_footer(out, std::vector<Result>{example(), other, barrier});
+  EXPECT_EQ(out.str(), "#\n# Total wrong: 10\n# Average bus bandwidth: 5.000 GB/s\n");
+}
+
+}  // namespace
+}  // namespace tutti::test

@@ -1,0 +1,145 @@
+// `tutti bench OP`: the command line. Measuring, checking and printing are in bench/; with -n N this very command is
+// started N times.
+
+#include <tutti/tools/bench/run_bench.h>
+#include <tutti/tools/commands.h>
+#include <tutti/tools/run/launcher.h>
+#include <tutti/tools/run/own_command.h>
+#include <tutti/trainer/checkpoint/files.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tutti::tools {
+namespace {
+
+using bench::BenchOptions;
+using bench::UsageError;
+
+struct BenchArguments {
+  std::string operation;
+  std::optional<std::int64_t> nproc;
+  std::string min_bytes = "4";
+  std::string max_bytes = "64M";
+  std::int64_t step_factor = 4;
+  std::string dtype = "float32";
+  std::string redop = "sum";
+  std::string transport = "auto";
+  std::string algorithm;
+  bool registered = false;
+  bool check = true;
+  std::int64_t iterations = 0;
+  std::int64_t warmup = 5;
+  std::string json;
+  double timeout_seconds = 300;
+};
+
+void add_options(CLI::App& app, BenchArguments& arguments) {
+  std::string names;
+  for (const auto& operation : bench::operations()) names += std::string(operation.name) + ", ";
+  app.add_option("OP", arguments.operation, names + "or all")->required();
+  app.add_option("-n,--nproc", arguments.nproc, "ranks to start on this host, when no launcher has done so");
+  app.add_option("--min-bytes", arguments.min_bytes, "smallest size; 4, 1K, 16M, 64MiB")->capture_default_str();
+  app.add_option("--max-bytes", arguments.max_bytes, "largest size")->capture_default_str();
+  app.add_option("--step-factor", arguments.step_factor, "from one size to the next")->capture_default_str();
+  app.add_option("--dtype", arguments.dtype, "float32, bfloat16, int64, ...: the types of comm")->capture_default_str();
+  app.add_option("--redop", arguments.redop, "sum, avg, prod, min, max, band, bor or bxor")->capture_default_str();
+  app.add_option("--transport", arguments.transport, "auto or tcp")->capture_default_str();
+  app.add_option("--algo", arguments.algorithm, "algorithm, where it implements the operation [chosen by size]");
+  app.add_flag("--registered", arguments.registered, "registered buffers; not in this version");
+  app.add_flag("--check,!--no-check", arguments.check, "compare every result [on]");
+  app.add_option("--iterations", arguments.iterations, "timed calls a row; 0: 0.3 s of them")->capture_default_str();
+  app.add_option("--warmup", arguments.warmup, "calls before the timed ones")->capture_default_str();
+  app.add_option("--json", arguments.json, "write the results to this file");
+  app.add_option("--timeout", arguments.timeout_seconds, "seconds until a rank that does not answer is an error")
+      ->capture_default_str();
+}
+
+std::size_t in_range(std::int64_t value, std::int64_t least, std::int64_t most, const std::string& option) {
+  if (value >= least && value <= most) return static_cast<std::size_t>(value);
+  throw UsageError(option + " " + std::to_string(value) + ": must be between " + std::to_string(least) + " and " +
+                   std::to_string(most));
+}
+
+void check_nproc(std::int64_t nproc) {
+  (void)in_range(nproc, 1, 4096, "--nproc");
+  const auto launched = world_size_from_launcher();
+  if (launched && *launched != std::to_string(nproc)) {
+    throw UsageError("--nproc " + std::to_string(nproc) + ", but a launcher has started WORLD_SIZE=" + *launched +
+                     " ranks; leave --nproc out");
+  }
+}
+
+/// What the command line says, checked. Throws UsageError.
+BenchOptions interpreted(const BenchArguments& arguments) {
+  BenchOptions options;
+  options.operation = arguments.operation;
+  if (arguments.nproc) check_nproc(*arguments.nproc);
+  options.min_bytes = bench::parse_bytes(arguments.min_bytes, "--min-bytes");
+  options.max_bytes = bench::parse_bytes(arguments.max_bytes, "--max-bytes");
+  options.step_factor = in_range(arguments.step_factor, 1, 1 << 20, "--step-factor");
+  options.dtype = bench::parse_dtype(arguments.dtype);
+  options.redop = bench::parse_redop(arguments.redop);
+  options.transport = arguments.transport;
+  options.algorithm = arguments.algorithm;
+  if (arguments.registered) {
+    throw UsageError("--registered: this version has no registered buffers; leave it out to measure plain ones");
+  }
+  options.check = arguments.check;
+  options.iterations = in_range(arguments.iterations, 0, 10'000'000, "--iterations");
+  options.warmup = in_range(arguments.warmup, 0, 10'000'000, "--warmup");
+  options.json = arguments.json;
+  const double seconds = arguments.timeout_seconds;
+  if (!(seconds >= 0.001 && seconds <= 1e9)) throw UsageError("--timeout: must be between 0.001 and 1e9 seconds");
+  options.timeout = std::chrono::milliseconds(std::llround(seconds * 1000));
+  bench::check_options(options);
+  return options;
+}
+
+int launch_ranks(const BenchOptions& options, int nproc) {
+  bench::check_memory(options, nproc);  // once, before N ranks say the same
+  if (!options.json.empty()) trainer::check_writable(options.json);
+  LaunchOptions launching;
+  launching.nproc = nproc;
+  launching.command = own_command();
+  launching.label = false;  // rank 0 alone prints, and errors name their rank
+  launching.name = "tutti bench";
+  return launch(launching);
+}
+
+int bench_command(const BenchArguments& arguments) {
+  try {
+    const BenchOptions options = interpreted(arguments);
+    const auto table = bench::find_operations(bench::operations(), options.operation);
+    const auto launched = world_size_from_launcher();
+    const int nproc = static_cast<int>(arguments.nproc.value_or(1));
+    if (!launched && nproc < table.front().min_ranks) {
+      throw UsageError(options.operation + " needs " + std::to_string(table.front().min_ranks) + " ranks; give -n " +
+                       std::to_string(table.front().min_ranks));
+    }
+    if (nproc > 1 && !launched) return launch_ranks(options, nproc);
+    return bench::run_bench(table, options, std::cout, std::cerr);
+  } catch (const UsageError& error) {
+    std::cerr << "tutti bench: " << error.what() << "\nRun 'tutti bench --help' for the options.\n";
+    return 2;
+  } catch (const std::exception& error) {
+    std::cerr << "tutti bench: " << error.what() << "\n";
+    return 1;
+  }
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, int& status) {
+  CLI::App* command = app.add_subcommand("bench", "measure and check the collectives, as nccl-tests does");
+  const auto arguments = std::make_shared<BenchArguments>();
+  add_options(*command, *arguments);
+  command->callback([arguments, &status] { status = bench_command(*arguments); });
+}
+
+}  // namespace tutti::tools

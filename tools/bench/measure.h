@@ -1,0 +1,56 @@
+// Measuring one row: how long an operation takes, and whether its results are right.
+//
+// The time of one call is the longest that any rank was inside it. Before each timed call the buffers are set up anew,
+// outside the timed part, and after it the result is compared. Calls of up to kBarrierEachBytes follow each other
+// directly, as in a program that does many of them: a root that only sends runs ahead, and what is seen of a small
+// broadcast is its rate, not its latency. Before larger calls all ranks meet in a barrier, because setting up and
+// comparing takes ranks that share processors differently long. The number of calls is rank 0's, which broadcasts it.
+//
+// Thread-safety: measure() is collective; one thread a group, as ProcessGroup says.
+#pragma once
+
+#include <tutti/comm/process_group.h>
+#include <tutti/tools/bench/operations.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace tutti::tools::bench {
+
+inline constexpr std::size_t kBarrierEachBytes = 32 * 1024;
+
+struct MeasureOptions {
+  std::size_t warmup = 5;
+  std::size_t iterations = 0;  // 0: as many as fill min_time
+  std::chrono::nanoseconds min_time{std::chrono::milliseconds(300)};
+  bool check = true;
+  std::uint64_t seed = 1;
+};
+
+struct TimesUs {
+  double min = 0;
+  double median = 0;
+  double p99 = 0;
+  double max = 0;
+};
+
+struct Measurement {
+  std::size_t iterations = 0;
+  TimesUs time;
+  std::optional<std::uint64_t> wrong;  // elements, over all ranks and timed calls; empty when nothing was compared
+};
+
+/// Equal on all ranks. Throws what the operation throws, and std::runtime_error when memory does not suffice.
+Measurement measure(comm::ProcessGroup& group, const Operation& operation, const Case& c,
+                    const MeasureOptions& options);
+
+/// How many calls to time next, when `done` took `elapsed`; 0: enough. Never 0 before the first.
+std::size_t next_batch(std::size_t done, std::chrono::nanoseconds elapsed, const MeasureOptions& options);
+
+/// Nearest-rank percentiles; `times` is not empty.
+TimesUs summarize(std::vector<double> times);
+
+}  // namespace tutti::tools::bench

@@ -1,0 +1,174 @@
+#include <tutti/tools/bench/operations.h>
+#include <tutti/tools/bench/options.h>
+
+#include <algorithm>
+#include <array>
+
+namespace tutti::tools::bench {
+namespace {
+
+using comm::Buffer;
+using comm::OpKind;
+using comm::ProcessGroup;
+
+double once(int) { return 1; }
+
+// Each rank has its own share already; the links carry the other n - 1.
+double all_but_own(int n) { return (n - 1.0) / n; }
+
+// A reduce_scatter followed by an all_gather.
+double there_and_back(int n) { return 2 * (n - 1.0) / n; }
+
+bool at_root(const Case& c) { return c.rank == c.root; }
+std::size_t own_block(const Case& c) { return static_cast<std::size_t>(c.rank) * c.count; }
+
+Origin same_place_in_all(const Case&, std::size_t i) { return {kAllRanks, i}; }
+Origin same_place_at_root(const Case& c, std::size_t i) { return {c.root, i}; }
+Origin block_of_each_rank(const Case& c, std::size_t i) { return {static_cast<int>(i / c.count), i % c.count}; }
+Origin own_block_at_root(const Case& c, std::size_t i) { return {c.root, own_block(c) + i}; }
+Origin own_block_in_all(const Case& c, std::size_t i) { return {kAllRanks, own_block(c) + i}; }
+Origin own_block_of_each_rank(const Case& c, std::size_t i) {
+  return {static_cast<int>(i / c.count), own_block(c) + i % c.count};
+}
+Origin the_partner(const Case& c, std::size_t i) { return {1 - c.rank, i}; }
+
+Extents nothing(const Case&) { return {}; }
+Extents share_in_place(const Case& c) { return {0, c.count}; }
+
+// Ranks 0 and 1 play, the others look on.
+void ping_pong(ProcessGroup& group, const Case& c, Buffer input, Buffer output) {
+  if (c.rank == 0) {
+    group.send(input, 1);
+    group.recv(output, 1);
+  } else if (c.rank == 1) {
+    group.recv(output, 0);
+    group.send(input, 0);
+  }
+}
+
+const std::array kOperations = {
+    Operation{.name = "all_reduce",
+              .kind = OpKind::AllReduce,
+              .reduces = true,
+              .in_place = true,
+              .bus_factor = there_and_back,
+              .extents = share_in_place,
+              .origin = same_place_in_all,
+              .run = [](ProcessGroup& g, const Case& c, Buffer, Buffer out) { g.all_reduce(out, c.redop); }},
+    Operation{.name = "broadcast",
+              .kind = OpKind::Broadcast,
+              .rooted = true,
+              .in_place = true,
+              .bus_factor = once,
+              .extents = share_in_place,
+              .origin = same_place_at_root,
+              .run = [](ProcessGroup& g, const Case& c, Buffer, Buffer out) { g.broadcast(out, c.root); }},
+    Operation{.name = "reduce",
+              .kind = OpKind::Reduce,
+              .reduces = true,
+              .rooted = true,
+              .bus_factor = once,
+              .extents =
+                  [](const Case& c) {
+                    return Extents{c.count, at_root(c) ? c.count : 0};
+                  },
+              .origin = same_place_in_all,
+              .run = [](ProcessGroup& g, const Case& c, Buffer in, Buffer out) { g.reduce(in, out, c.redop, c.root); }},
+    Operation{.name = "all_gather",
+              .kind = OpKind::AllGather,
+              .whole_array = true,
+              .bus_factor = all_but_own,
+              .extents =
+                  [](const Case& c) {
+                    return Extents{c.count, c.whole()};
+                  },
+              .origin = block_of_each_rank,
+              .run = [](ProcessGroup& g, const Case&, Buffer in, Buffer out) { g.all_gather(in, out); }},
+    Operation{.name = "reduce_scatter",
+              .kind = OpKind::ReduceScatter,
+              .whole_array = true,
+              .reduces = true,
+              .bus_factor = all_but_own,
+              .extents =
+                  [](const Case& c) {
+                    return Extents{c.whole(), c.count};
+                  },
+              .origin = own_block_in_all,
+              .run = [](ProcessGroup& g, const Case& c, Buffer in, Buffer out) { g.reduce_scatter(in, out, c.redop); }},
+    Operation{.name = "gather",
+              .kind = OpKind::Gather,
+              .whole_array = true,
+              .rooted = true,
+              .bus_factor = all_but_own,
+              .extents =
+                  [](const Case& c) {
+                    return Extents{c.count, at_root(c) ? c.whole() : 0};
+                  },
+              .origin = block_of_each_rank,
+              .run = [](ProcessGroup& g, const Case& c, Buffer in, Buffer out) { g.gather(in, out, c.root); }},
+    Operation{.name = "scatter",
+              .kind = OpKind::Scatter,
+              .whole_array = true,
+              .rooted = true,
+              .bus_factor = all_but_own,
+              .extents =
+                  [](const Case& c) {
+                    return Extents{at_root(c) ? c.whole() : 0, c.count};
+                  },
+              .origin = own_block_at_root,
+              .run = [](ProcessGroup& g, const Case& c, Buffer in, Buffer out) { g.scatter(in, out, c.root); }},
+    Operation{.name = "all_to_all",
+              .kind = OpKind::AllToAll,
+              .whole_array = true,
+              .bus_factor = all_but_own,
+              .extents =
+                  [](const Case& c) {
+                    return Extents{c.whole(), c.whole()};
+                  },
+              .origin = own_block_of_each_rank,
+              .run = [](ProcessGroup& g, const Case&, Buffer in, Buffer out) { g.all_to_all(in, out); }},
+    Operation{.name = "barrier",
+              .kind = OpKind::Barrier,
+              .moves_data = false,
+              .bus_factor = once,
+              .extents = nothing,
+              .origin = same_place_at_root,
+              .run = [](ProcessGroup& g, const Case&, Buffer, Buffer) { g.barrier(); }},
+    Operation{.name = "ping_pong",
+              .kind = OpKind::Send,
+              .min_ranks = 2,
+              .time_share = 0.5,
+              .bus_factor = once,
+              .extents =
+                  [](const Case& c) {
+                    return c.rank < 2 ? Extents{c.count, c.count} : Extents{};
+                  },
+              .origin = the_partner,
+              .run = ping_pong},
+};
+
+}  // namespace
+
+std::span<const Operation> operations() { return kOperations; }
+
+std::vector<Operation> find_operations(std::span<const Operation> table, std::string_view name) {
+  if (name == "all") return {table.begin(), table.end()};
+  std::string known;
+  for (const Operation& operation : table) {
+    if (operation.name == name) return {operation};
+    known += std::string(operation.name) + ", ";
+  }
+  throw UsageError("unknown operation '" + std::string(name) + "'; known are " + known + "and all");
+}
+
+std::size_t count_for(const Operation& operation, std::size_t bytes, std::size_t element_bytes, int world_size) {
+  if (!operation.moves_data) return 0;
+  const std::size_t shares = operation.whole_array ? static_cast<std::size_t>(world_size) : 1;
+  return std::max<std::size_t>(1, bytes / element_bytes / shares);
+}
+
+std::size_t bytes_for(const Operation& operation, std::size_t count, std::size_t element_bytes, int world_size) {
+  return count * element_bytes * (operation.whole_array ? static_cast<std::size_t>(world_size) : 1);
+}
+
+}  // namespace tutti::tools::bench

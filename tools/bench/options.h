@@ -1,0 +1,61 @@
+// The options of `tutti bench`, from the words of the command line to values that have been checked.
+//
+// Thread-safety: values and pure functions.
+#pragma once
+
+#include <tutti/comm/base/types.h>
+#include <tutti/tools/bench/operations.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tutti::tools::bench {
+
+/// The command line asks for something that does not exist; the text names the option and the value found.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct BenchOptions {
+  std::string operation = "all";
+  std::size_t min_bytes = 4;
+  std::size_t max_bytes = std::size_t{64} << 20;
+  std::size_t step_factor = 4;
+  comm::DType dtype = comm::DType::Float32;
+  comm::ReduceOp redop = comm::ReduceOp::Sum;
+  std::string transport = "auto";
+  std::string algorithm{};  // "": chosen by comm
+  bool check = true;
+  std::size_t iterations = 0;  // timed calls a row; 0: as many as fill min_time
+  std::size_t warmup = 5;
+  std::chrono::milliseconds min_time{300};
+  std::chrono::milliseconds timeout{std::chrono::minutes(5)};
+  std::filesystem::path json{};  // empty: none
+  std::uint64_t seed = 1;
+};
+
+/// "4", "1K", "16M", "64MiB", "2G": K, M, G and T are powers of 1024, with or without "B" or "iB", in any case.
+/// `option` stands in the text of the UsageError for anything else.
+std::size_t parse_bytes(std::string_view text, std::string_view option);
+
+/// "float32", ... and "sum", ...; UsageError lists the names.
+comm::DType parse_dtype(std::string_view text);
+comm::ReduceOp parse_redop(std::string_view text);
+
+/// Throws UsageError for values that contradict each other or that this version cannot do.
+void check_options(const BenchOptions& options);
+
+/// Throws UsageError if the largest row for `local_ranks` ranks needs more memory than this machine has.
+void check_memory(const BenchOptions& options, int local_ranks);
+
+/// min_bytes, min_bytes * step_factor, ... up to max_bytes; min_bytes alone for a step factor of 1.
+std::vector<std::size_t> sizes(const BenchOptions& options);
+
+}  // namespace tutti::tools::bench

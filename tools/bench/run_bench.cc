@@ -1,0 +1,139 @@
+#include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/comm/bootstrap/world.h>
+#include <tutti/tools/bench/results_json.h>
+#include <tutti/tools/bench/run_bench.h>
+#include <tutti/tools/bench/table.h>
+#include <tutti/trainer/checkpoint/files.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+namespace tutti::tools::bench {
+namespace {
+
+std::string transport_name(int ranks) { return ranks > 1 ? "tcp" : "none"; }
+
+/// The algorithm that comm takes for this call, which a name that does not implement the operation leaves to its
+/// choice.
+std::optional<std::string> algorithm_of(const Operation& operation, const Case& c, const BenchOptions& options) {
+  if (operation.kind == comm::OpKind::Send || c.world_size == 1) return std::nullopt;
+  const char* variable = std::getenv("TUTTI_ALGO");
+  const std::string forced = options.algorithm.empty() && variable != nullptr ? variable : options.algorithm;
+  const comm::algorithms::Problem problem{.op = operation.kind,
+                                          .rank = c.rank,
+                                          .world_size = c.world_size,
+                                          .count = c.count,
+                                          .root = c.root,
+                                          .segment_count = 0};
+  return comm::algorithms::select(problem, comm::size_of(c.dtype), forced).algorithm;
+}
+
+Result as_result(const Operation& operation, const Case& c, const BenchOptions& options, Measurement measured) {
+  Result result{.op = std::string(operation.name),
+                .ranks = c.world_size,
+                .transport = transport_name(c.world_size),
+                .algorithm = algorithm_of(operation, c, options),
+                .registered = false,
+                .dtype = {},
+                .redop = {},
+                .root = {},
+                .bytes = bytes_for(operation, c.count, comm::size_of(c.dtype), c.world_size),
+                .count = c.count,
+                .measured = measured};
+  if (operation.moves_data) result.dtype = comm::name(c.dtype);
+  if (operation.reduces) result.redop = comm::name(c.redop);
+  if (operation.rooted) result.root = c.root;
+  // Bytes a microsecond are MB/s. A clock too coarse to see the call leaves 0.
+  if (measured.time.median > 0) result.algbw_gbps = static_cast<double>(result.bytes) / measured.time.median / 1e3;
+  result.busbw_gbps = result.algbw_gbps * operation.bus_factor(c.world_size);
+  return result;
+}
+
+/// The counts of one operation's rows: each once, also where several sizes round to the same.
+std::vector<std::size_t> counts_of(const Operation& operation, const BenchOptions& options, int world_size) {
+  std::vector<std::size_t> counts;
+  for (const std::size_t bytes : sizes(options)) {
+    counts.push_back(count_for(operation, bytes, comm::size_of(options.dtype), world_size));
+  }
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+  return counts;
+}
+
+void write_results(const BenchOptions& options, std::span<const Result> results) {
+  if (!options.json.empty()) trainer::replace_file(options.json, results_json(results));
+}
+
+int bench_in_world(std::span<const Operation> table, const BenchOptions& options, const comm::World& world,
+                   std::ostream& out) {
+  check_options(options);
+  check_memory(options, world.local_world_size);
+  comm::ProcessGroupOptions group_options;
+  group_options.timeout = options.timeout;
+  group_options.algorithm = options.algorithm;
+  const auto group = comm::ProcessGroup::connect(world, group_options);
+  try {
+    if (world.rank == 0 && !options.json.empty()) trainer::check_writable(options.json);
+    const std::vector<Result> results = run_in_group(*group, table, options, out);
+    if (world.rank == 0) write_results(options, results);
+    group->shutdown();
+    return exit_status(results);
+  } catch (const std::exception& error) {
+    group->abort(error.what());
+    throw;
+  }
+}
+
+}  // namespace
+
+std::vector<Result> run_in_group(comm::ProcessGroup& group, std::span<const Operation> table,
+                                 const BenchOptions& options, std::ostream& out) {
+  const bool prints = group.rank() == 0;
+  const int ranks = group.world_size();
+  const MeasureOptions measuring{options.warmup, options.iterations, options.min_time, options.check, options.seed};
+  std::vector<Result> results;
+  if (prints) print_header(out, options, ranks, transport_name(ranks));
+  for (const Operation& operation : table) {
+    if (ranks < operation.min_ranks) {
+      if (prints) out << "#\n# " << operation.name << ": left out, needs " << operation.min_ranks << " ranks (-n)\n";
+      continue;
+    }
+    if (prints) print_titles(out, std::string(operation.name));
+    for (const std::size_t count : counts_of(operation, options, ranks)) {
+      const Case c{.rank = group.rank(),
+                   .world_size = ranks,
+                   .root = 0,
+                   .count = count,
+                   .dtype = options.dtype,
+                   .redop = options.redop};
+      results.push_back(as_result(operation, c, options, measure(group, operation, c, measuring)));
+      if (prints) print_row(out, results.back());
+    }
+  }
+  if (prints) print_footer(out, results);
+  return results;
+}
+
+int exit_status(std::span<const Result> results) {
+  const auto wrong = [](const Result& result) { return result.measured.wrong.value_or(0) > 0; };
+  return std::any_of(results.begin(), results.end(), wrong) ? 1 : 0;
+}
+
+int run_bench(std::span<const Operation> table, const BenchOptions& options, std::ostream& out,
+              std::ostream& err) noexcept {
+  std::string who = "tutti bench: ";
+  try {
+    const comm::World world = comm::World::detect();
+    if (world.world_size > 1) who = "rank " + std::to_string(world.rank) + ": ";
+    return bench_in_world(table, options, world, out);
+  } catch (const UsageError& error) {
+    err << who << error.what() << std::endl;
+    return 2;
+  } catch (const std::exception& error) {
+    err << who << error.what() << std::endl;
+    return 1;
+  }
+}
+
+}  // namespace tutti::tools::bench
