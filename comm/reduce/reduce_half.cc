@@ -1,9 +1,14 @@
-// The conversions of base/half.h over whole vectors, with integer instructions that every processor has, and around
-// them the operators on floats. A rest shorter than a vector is padded, so block and rest are computed alike.
+// The conversions of base/half.h over whole vectors, and around them the operators on floats. Where the processor
+// converts halves itself it does (with the same results), elsewhere integer instructions do. A rest shorter than a
+// vector is padded, so block and rest are computed alike.
 #include <tutti/comm/reduce/elementwise.h>
 #include <tutti/comm/reduce/reduce_half.h>
 
 #include <cstdint>
+
+#if defined(__F16C__) || defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 namespace tutti::comm {
 namespace {
@@ -20,9 +25,33 @@ typedef std::uint16_t Halves __attribute__((vector_size(kHalfBytes)));
 Words bits_of(Floats values) { return load<Words>(reinterpret_cast<const std::byte*>(&values)); }
 Floats floats_of(Words bits) { return load<Floats>(reinterpret_cast<const std::byte*>(&bits)); }
 
+// Each half in a word of its own, and back. The compiler's own conversion goes lane by lane.
+#if defined(__AVX512F__)
+Words spread(Halves halves) {
+  return reinterpret_cast<Words>(_mm512_maskz_cvtepu16_epi32(0xFFFF, reinterpret_cast<__m256i>(halves)));
+}
+Halves pack(Words words) {
+  return reinterpret_cast<Halves>(_mm512_maskz_cvtepi32_epi16(0xFFFF, reinterpret_cast<__m512i>(words)));
+}
+#else
+Words spread(Halves halves) { return __builtin_convertvector(halves, Words); }
+Halves pack(Words words) { return __builtin_convertvector(words, Halves); }
+#endif
+
 struct Float16 {
+#if defined(__AVX512F__)
+  static Floats widen(Halves halves) { return _mm512_maskz_cvtph_ps(0xFFFF, reinterpret_cast<__m256i>(halves)); }
+  static Halves narrow(Floats floats) {
+    return reinterpret_cast<Halves>(_mm512_maskz_cvtps_ph(0xFFFF, floats, _MM_FROUND_TO_NEAREST_INT));
+  }
+#elif defined(__F16C__)
+  static Floats widen(Halves halves) { return _mm256_cvtph_ps(reinterpret_cast<__m128i>(halves)); }
+  static Halves narrow(Floats floats) {
+    return reinterpret_cast<Halves>(_mm256_cvtps_ph(floats, _MM_FROUND_TO_NEAREST_INT));
+  }
+#else
   static Floats widen(Halves halves) {
-    const Words bits = __builtin_convertvector(halves, Words);
+    const Words bits = spread(halves);
     const Words exponent = bits & 0x7C00u;
     Words magnitude = ((bits & 0x7FFFu) << 13) + (112u << 23);
     magnitude += (exponent == 0x7C00u) ? (Words{} + (112u << 23)) : Words{};
@@ -39,17 +68,18 @@ struct Float16 {
     Words result = (magnitude < (143u << 23)) ? normal : (Words{} + 0x7C00u);
     result = (magnitude < (113u << 23)) ? subnormal : result;
     result = (magnitude > 0x7F800000u) ? nan : result;
-    return __builtin_convertvector(((bits >> 16) & 0x8000u) | result, Halves);
+    return pack(((bits >> 16) & 0x8000u) | result);
   }
+#endif
 };
 
 struct Brain16 {
-  static Floats widen(Halves halves) { return floats_of(__builtin_convertvector(halves, Words) << 16); }
+  static Floats widen(Halves halves) { return floats_of(spread(halves) << 16); }
   static Halves narrow(Floats floats) {
     const Words bits = bits_of(floats);
     const Words rounded = bits + 0x7FFFu + ((bits >> 16) & 1u);
     const Words nan = bits | 0x400000u;
-    return __builtin_convertvector((((bits & 0x7FFFFFFFu) > 0x7F800000u) ? nan : rounded) >> 16, Halves);
+    return pack((((bits & 0x7FFFFFFFu) > 0x7F800000u) ? nan : rounded) >> 16);
   }
 };
 

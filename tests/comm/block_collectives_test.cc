@@ -1,0 +1,186 @@
+// reduce_scatter, all_to_all, the v-forms, sendrecv and the typed shorthands, over the grid of process_group_test.cc.
+#include <gtest/gtest.h>
+#include <tutti/comm/process_group.h>
+#include <tutti/tests/comm/collectives_fixture.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace tutti::comm {
+namespace {
+
+class BlockCollectives : public Collectives {};
+
+template <typename T>
+void expect_reduce_scatter(ProcessGroup& group, ReduceOp op, std::size_t count) {
+  const auto p = static_cast<std::size_t>(group.world_size());
+  const auto input = input_of<T>(group.rank(), p * count);
+  const auto before = input;
+  std::vector<T> output(count);
+  group.reduce_scatter(const_buffer(std::span(input)), buffer(std::span(output)), op);
+  ASSERT_EQ(input, before);
+  const std::size_t first = static_cast<std::size_t>(group.rank()) * count;
+  for (std::size_t i = 0; i < count; ++i)
+    ASSERT_EQ(output[i], reduced<T>(op, group.world_size(), first + i))
+        << name(op) << " " << name(DTypeOf<T>::value) << " count " << count << " element " << i;
+}
+
+TEST_P(BlockCollectives, ReduceScatterLeavesInputsAlone) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        for (const std::size_t count : counts()) expect_reduce_scatter<float>(group, ReduceOp::Sum, count);
+        for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max}) {
+          expect_reduce_scatter<double>(group, op, 1025);
+          expect_reduce_scatter<std::uint8_t>(group, op, 1025);
+          expect_reduce_scatter<std::int64_t>(group, op, 1025);
+        }
+        expect_reduce_scatter<std::uint16_t>(group, ReduceOp::BXor, 1025);
+        expect_reduce_scatter<double>(group, ReduceOp::Avg, 1025);
+      },
+      options());
+}
+
+/// What rank `from` sends to rank `to`.
+std::vector<std::int32_t> block_between(int from, int to, std::size_t count) {
+  return input_of<std::int32_t>(100 * from + to, count);
+}
+
+TEST_P(BlockCollectives, AllToAllTransposesBlocks) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        for (const std::size_t count : counts()) {
+          std::vector<std::int32_t> input, expected;
+          for (int peer = 0; peer < world(); ++peer) {
+            const auto sent = block_between(group.rank(), peer, count);
+            const auto received = block_between(peer, group.rank(), count);
+            input.insert(input.end(), sent.begin(), sent.end());
+            expected.insert(expected.end(), received.begin(), received.end());
+          }
+          const auto before = input;
+          std::vector<std::int32_t> output(input.size());
+          group.all_to_all(const_buffer(std::span(input)), buffer(std::span(output)));
+          ASSERT_EQ(output, expected) << "count " << count;
+          ASSERT_EQ(input, before);
+        }
+      },
+      options());
+}
+
+TEST_P(BlockCollectives, ReduceScatterAndAllToAllAsynchronously) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        const auto p = static_cast<std::size_t>(world());
+        const auto input = input_of<float>(group.rank(), 501 * p);
+        std::vector<float> sums(501), there(input.size()), back(input.size());
+        Work first = group.reduce_scatter_async(const_buffer(std::span(input)), buffer(std::span(sums)));
+        Work second = group.all_to_all_async(const_buffer(std::span(input)), buffer(std::span(there)));
+        Work third = group.all_to_all_async(const_buffer(std::span(there)), buffer(std::span(back)));
+        for (Work* work : {&third, &second, &first}) work->wait();
+        EXPECT_EQ(back, input);
+        const std::size_t own = static_cast<std::size_t>(group.rank()) * 501;
+        for (std::size_t i = 0; i < sums.size(); ++i)
+          ASSERT_EQ(sums[i], reduced<float>(ReduceOp::Sum, world(), own + i));
+      },
+      options());
+}
+
+/// Rank r's part of a whole whose element i is element<T>(0, i).
+template <typename T>
+std::vector<T> part_of(const std::vector<T>& whole, const std::vector<std::size_t>& counts, int rank) {
+  const auto first = std::accumulate(counts.begin(), counts.begin() + rank, std::ptrdiff_t{0});
+  const auto count = static_cast<std::ptrdiff_t>(counts[static_cast<std::size_t>(rank)]);
+  return {whole.begin() + first, whole.begin() + first + count};
+}
+
+void expect_v_forms(ProcessGroup& group, const std::vector<std::size_t>& counts) {
+  const auto whole = input_of<std::uint16_t>(0, std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+  const auto block = part_of(whole, counts, group.rank());
+  std::vector<std::uint16_t> all(whole.size());
+  group.all_gather_v(const_buffer(std::span(block)), buffer(std::span(all)), counts);
+  ASSERT_EQ(all, whole);
+  for (int root = 0; root < group.world_size(); ++root) {
+    const bool is_root = group.rank() == root;
+    std::vector<std::uint16_t> gathered(is_root ? whole.size() : 0), mine(block.size());
+    group.gather_v(const_buffer(std::span(block)), buffer(std::span(gathered)), counts, root);
+    if (is_root) {
+      ASSERT_EQ(gathered, whole) << "root " << root;
+    }
+    const std::span<const std::uint16_t> source(whole.data(), is_root ? whole.size() : 0);
+    Work work = group.scatter_v_async(const_buffer(source), buffer(std::span(mine)), counts, root);
+    work.wait();
+    ASSERT_EQ(mine, block) << "root " << root;
+  }
+}
+
+TEST_P(BlockCollectives, VFormsWithAllKindsOfCounts) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        const auto p = static_cast<std::size_t>(world());
+        std::vector<std::size_t> counts(p, 0);
+        expect_v_forms(group, counts);
+        for (std::size_t rank = 0; rank < p; ++rank) counts[rank] = rank * 700 % 3001;  // rank 0 has nothing
+        expect_v_forms(group, counts);
+        std::reverse(counts.begin(), counts.end());  // the same total
+        expect_v_forms(group, counts);
+        counts.assign(p, 0);
+        counts[p / 2] = 20'011;
+        expect_v_forms(group, counts);
+      },
+      options());
+}
+
+TEST_P(BlockCollectives, TypedShorthandsCallTheSame) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        const auto p = static_cast<std::size_t>(world());
+        const auto input = input_of<float>(group.rank(), 3);
+        const auto blocks = input_of<float>(group.rank(), 3 * p);
+        const bool is_root = group.rank() == 0;
+        std::vector<float> sums(is_root ? 3 : 0), gathered(is_root ? 3 * p : 0), all(3 * p), mine(3), there(3 * p);
+        group.reduce(std::span(input), std::span(sums), ReduceOp::Max, 0);
+        group.gather(std::span(input), std::span(gathered), 0);
+        group.all_gather(std::span(input), std::span(all));
+        group.scatter(std::span(gathered), std::span(mine), 0);
+        EXPECT_EQ(mine, input);
+        for (std::size_t i = 0; i < 3 * p; ++i) EXPECT_EQ(all[i], element<float>(static_cast<int>(i / 3), i % 3));
+        for (std::size_t i = 0; i < sums.size(); ++i) EXPECT_EQ(sums[i], reduced<float>(ReduceOp::Max, world(), i));
+        group.reduce_scatter(std::span(blocks), std::span(mine));
+        const std::size_t first = 3 * static_cast<std::size_t>(group.rank());
+        for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(mine[i], reduced<float>(ReduceOp::Sum, world(), first + i));
+        group.all_to_all(std::span(blocks), std::span(there));
+        for (std::size_t i = 0; i < 3 * p; ++i)
+          EXPECT_EQ(there[i], element<float>(static_cast<int>(i / 3), first + i % 3));
+      },
+      options());
+}
+
+TEST_P(BlockCollectives, SendrecvAroundARingBothWays) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        const int right = (group.rank() + 1) % world(), left = (group.rank() + world() - 1) % world();
+        for (const std::size_t count : {0, 1, 1000, 20'000, 300'000}) {  // eager and announced
+          const auto mine = input_of<float>(group.rank(), count);
+          std::vector<float> theirs(count);
+          const int from = group.sendrecv(const_buffer(std::span(mine)), right, buffer(std::span(theirs)), left, 3, 3);
+          ASSERT_EQ(from, left);
+          ASSERT_EQ(theirs, input_of<float>(left, count)) << count;
+          const int any = group.sendrecv(const_buffer(std::span(mine)), left, buffer(std::span(theirs)), kAnySource,
+                                         static_cast<int>(count), static_cast<int>(count));
+          ASSERT_EQ(any, right);
+          ASSERT_EQ(theirs, input_of<float>(right, count)) << count;
+        }
+      },
+      options());
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BlockCollectives, testing::ValuesIn(cases()), case_name);
+
+}  // namespace
+}  // namespace tutti::comm
