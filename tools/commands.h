@@ -17,5 +17,6 @@ void add_run_command(CLI::App& app, int& status);
 void add_train_command(CLI::App& app, int& status);
 void add_bench_command(CLI::App& app, int& status);
 void add_data_command(CLI::App& app, int& status);
+void add_plan_command(CLI::App& app, int& status);
 
 }  // namespace tutti::tools

@@ -42,19 +42,34 @@ Schedule binomial_gather(const Problem& problem);
 Schedule binomial_scatter(const Problem& problem);
 Schedule ring_reduce_scatter(const Problem& problem);               // ring_reduce_scatter.cc
 Schedule recursive_halving_reduce_scatter(const Problem& problem);  // recursive_halving.cc, any world size
-Schedule direct_reduce_scatter(const Problem& problem);             // direct.cc
+Schedule direct_reduce_scatter(const Problem& problem);             // direct_reduce_scatter.cc
 Schedule pairwise_all_to_all(const Problem& problem);               // pairwise.cc
 Schedule bruck_all_to_all(const Problem& problem);                  // bruck_all_to_all.cc
 Schedule linear_gather_v(const Problem& problem);                   // linear.cc, any root
 Schedule linear_scatter_v(const Problem& problem);
-Schedule ring_all_gather_v(const Problem& problem);      // ring_all_gather_v.cc
+Schedule ring_all_gather_v(const Problem& problem);        // ring_all_gather_v.cc
+Schedule rabenseifner_all_reduce(const Problem& problem);  // rabenseifner.cc, any world size
+Schedule chain_broadcast(const Problem& problem);          // chain.cc, any root, as those below
+Schedule van_de_geijn_broadcast(const Problem& problem);   // van_de_geijn.cc
+Schedule direct_broadcast(const Problem& problem);         // direct.cc
+Schedule direct_reduce(const Problem& problem);
+Schedule direct_gather(const Problem& problem);
+Schedule direct_scatter(const Problem& problem);
 Schedule dissemination_barrier(const Problem& problem);  // dissemination.cc
 
 /// Picks the algorithm for `problem` (element size `element_bytes`) and builds the schedule. `name` is "" (by size) or
-/// one of "ring", "recursive_doubling", "recursive_halving", "direct", "bruck", "pairwise", "binomial", "linear",
-/// "dissemination". A name that exists but does not implement this operation falls back to the choice by size; a name
-/// that does not exist throws InvalidArgument listing the known ones, and so do OpKind::Send and OpKind::Recv, which
-/// have no schedule.
+/// one of "ring", "recursive_doubling", "recursive_halving", "rabenseifner", "bruck", "pairwise", "binomial", "chain",
+/// "van_de_geijn", "direct", "linear", "dissemination". A name that exists but does not implement this operation falls
+/// back to the choice by size; a name that does not exist throws InvalidArgument listing the known ones, and so do
+/// OpKind::Send and OpKind::Recv, which have no schedule.
 Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name = "");
+
+/// The names that implement `op`, in the order of the table in select.cc; empty for OpKind::Send and OpKind::Recv.
+std::vector<std::string_view> names_for(OpKind op);
+
+/// Whether algorithm `name` is the same on all ranks but for where they stand: rank r's schedule is rank 0's with r
+/// added (mod world_size) to every peer, and with other offsets; kinds, counts and `after` are equal. So one rank's
+/// schedule tells everything about a large world. False for names and operations that do not go together.
+bool rotates(const Problem& problem, std::string_view name);
 
 }  // namespace tutti::comm::algorithms

@@ -1,45 +1,96 @@
-// Direct: reduce_scatter in one step. Every rank sends each other rank its block, straight from Input.
+// Direct (flat): broadcast, reduce, gather and scatter in which the root talks to every other rank itself.
 //
-// Idea: no message waits for another; a rank adds what comes in the order of the ranks, itself in its turn. Best for
-// few ranks and small blocks, where the number of steps counts, not that of messages.
+// Idea: no rank passes on what is not its own. One message latency from end to end instead of lg p, and no memory, but
+// p - 1 messages go through the root one after the other: for two or three ranks, and for gather and scatter of long
+// blocks, where a tree would move most of them more than once.
 //
-// Nomenclature: p ranks, n elements per rank (Input holds p blocks of n).
+// Nomenclature: p ranks, n elements per rank. The root takes the ranks in the order root + 1, root + 2, ... (mod p);
+// reduce takes those below the root in falling order, then those above it in rising order.
 //
-// Steps:          1
-// Bytes sent:     n(p - 1) elements a rank, in p - 1 messages to as many peers
-// Memory:         none
-// Determinism:    every block is ((0 + 1) + 2) + ... + (p - 1): the operator need be associative only. The bits of a
-//                 floating point sum depend on p.
-// Source:         folklore; "spread-out" in Thakur, Rabenseifner, Gropp: Optimization of collective communication
-//                 operations in MPICH. IJHPCA 19 (2005). https://doi.org/10.1177/1094342005051521
+// Steps:          p - 1 messages at the root, 1 elsewhere
+// Bytes sent:     broadcast, scatter n(p - 1) elements at the root; reduce, gather n elsewhere, n(p - 1) received there
+// Memory:         none beyond the caller's buffers
+// Determinism:    reduce extends an unbroken range of ranks at its lower or its upper end: the operator need be
+//                 associative only. The bits of a floating point sum depend on p and the root.
+// Source:         Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and
+//                 experience. CCPE 19 (2007). https://doi.org/10.1002/cpe.1206
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/builder.h>
 
 namespace tutti::comm::algorithms {
+namespace {
 
-Schedule direct_reduce_scatter(const Problem& problem) {
+std::vector<Range> own_parts(const Problem& problem) { return segments({0, problem.count}, problem.segment_count); }
+
+std::vector<Range> block_parts(const Problem& problem, int rank) {
+  return segments({static_cast<std::size_t>(rank) * problem.count, problem.count}, problem.segment_count);
+}
+
+/// root + 1, root + 2, ... (mod p)
+std::vector<int> others(const Problem& problem) {
+  std::vector<int> result;
+  for (int i = 1; i < problem.world_size; ++i) result.push_back((problem.root + i) % problem.world_size);
+  return result;
+}
+
+}  // namespace
+
+Schedule direct_broadcast(const Problem& problem) {
   Builder b("direct");
-  const int p = problem.world_size;
-  const std::size_t n = problem.count;
-  const auto parts = segments({0, n}, problem.segment_count);
-  const auto mine = [&](int block, const Range& part) {
-    return in({static_cast<std::size_t>(block) * n + part.offset, part.count});
-  };
-  for (int distance = 1; distance < p; ++distance) {  // not all to rank 0 first
-    const int peer = (problem.rank + distance) % p;
-    for (const Range& part : parts) b.send(peer, mine(peer, part));
+  for (const Range& part : own_parts(problem)) {
+    if (problem.rank != problem.root) {
+      b.recv(problem.root, out(part));
+      continue;
+    }
+    for (const int peer : others(problem)) b.send(peer, out(part));
   }
-  for (const Range& part : parts) {
-    Builder::After done;
-    for (int rank = 0; rank < p; ++rank) {
-      if (rank == problem.rank) {
-        const Slice own = mine(rank, part);
-        done = {rank == 0 ? b.copy(out(part), own) : b.reduce(out(part), own, false, done)};
-      } else {
-        done = {rank == 0 ? b.recv(rank, out(part)) : b.recv_reduce(rank, out(part), false, done)};
-      }
+  return b.finish();
+}
+
+Schedule direct_reduce(const Problem& problem) {
+  Builder b("direct");
+  for (const Range& part : own_parts(problem)) {
+    if (problem.rank != problem.root) {
+      b.send(problem.root, in(part));
+      continue;
+    }
+    // Copied first, never added last: Input and Output may be the same memory.
+    Builder::After done = {b.copy(out(part), in(part))};
+    for (int peer = problem.root - 1; peer >= 0; --peer) done = {b.recv_reduce(peer, out(part), true, done)};
+    for (int peer = problem.root + 1; peer < problem.world_size; ++peer) {
+      done = {b.recv_reduce(peer, out(part), false, done)};
     }
   }
+  return b.finish();
+}
+
+Schedule direct_gather(const Problem& problem) {
+  Builder b("direct");
+  const auto own = own_parts(problem);
+  if (problem.rank != problem.root) {
+    for (const Range& part : own) b.send(problem.root, in(part));
+    return b.finish();
+  }
+  for (const int peer : others(problem)) {
+    for (const Range& part : block_parts(problem, peer)) b.recv(peer, out(part));
+  }
+  const auto home = block_parts(problem, problem.rank);
+  for (std::size_t s = 0; s < own.size(); ++s) b.copy(out(home[s]), in(own[s]));
+  return b.finish();
+}
+
+Schedule direct_scatter(const Problem& problem) {
+  Builder b("direct");
+  const auto own = own_parts(problem);
+  if (problem.rank != problem.root) {
+    for (const Range& part : own) b.recv(problem.root, out(part));
+    return b.finish();
+  }
+  for (const int peer : others(problem)) {
+    for (const Range& part : block_parts(problem, peer)) b.send(peer, in(part));
+  }
+  const auto home = block_parts(problem, problem.rank);
+  for (std::size_t s = 0; s < own.size(); ++s) b.copy(out(own[s]), in(home[s]));
   return b.finish();
 }
 

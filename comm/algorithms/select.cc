@@ -14,27 +14,35 @@ struct Entry {
   std::string_view name;
   OpKind op;
   Algorithm build;
+  bool rotates = false;  // whenever all chunks have the same length
 };
 
 constexpr std::array kAlgorithms = {
-    Entry{"ring", OpKind::AllReduce, ring_all_reduce},
-    Entry{"ring", OpKind::AllGather, ring_all_gather},
+    Entry{"ring", OpKind::AllReduce, ring_all_reduce, true},
+    Entry{"ring", OpKind::AllGather, ring_all_gather, true},
     Entry{"ring", OpKind::ReduceScatter, ring_reduce_scatter},
     Entry{"ring", OpKind::AllGatherV, ring_all_gather_v},
     Entry{"recursive_doubling", OpKind::AllReduce, recursive_doubling_all_reduce},
     Entry{"recursive_doubling", OpKind::AllGather, recursive_doubling_all_gather},
     Entry{"recursive_halving", OpKind::ReduceScatter, recursive_halving_reduce_scatter},
-    Entry{"direct", OpKind::ReduceScatter, direct_reduce_scatter},
-    Entry{"bruck", OpKind::AllGather, bruck_all_gather},
+    Entry{"rabenseifner", OpKind::AllReduce, rabenseifner_all_reduce},
+    Entry{"bruck", OpKind::AllGather, bruck_all_gather, true},
     Entry{"bruck", OpKind::AllToAll, bruck_all_to_all},
     Entry{"pairwise", OpKind::AllToAll, pairwise_all_to_all},
     Entry{"binomial", OpKind::Broadcast, binomial_broadcast},
     Entry{"binomial", OpKind::Reduce, binomial_reduce},
     Entry{"binomial", OpKind::Gather, binomial_gather},
     Entry{"binomial", OpKind::Scatter, binomial_scatter},
+    Entry{"chain", OpKind::Broadcast, chain_broadcast},
+    Entry{"van_de_geijn", OpKind::Broadcast, van_de_geijn_broadcast},
+    Entry{"direct", OpKind::Broadcast, direct_broadcast},
+    Entry{"direct", OpKind::Reduce, direct_reduce},
+    Entry{"direct", OpKind::Gather, direct_gather},
+    Entry{"direct", OpKind::Scatter, direct_scatter},
+    Entry{"direct", OpKind::ReduceScatter, direct_reduce_scatter},
     Entry{"linear", OpKind::GatherV, linear_gather_v},
     Entry{"linear", OpKind::ScatterV, linear_scatter_v},
-    Entry{"dissemination", OpKind::Barrier, dissemination_barrier},
+    Entry{"dissemination", OpKind::Barrier, dissemination_barrier, true},
 };
 
 // Ring moves the fewest bytes but in the most messages: it wins once the time of a hop's bytes outweighs the latency of
@@ -81,12 +89,18 @@ std::string_view name_by_size(const Problem& problem, std::size_t element_bytes)
               "algorithm for " + std::string(name(problem.op)) + ": a point-to-point message has no schedule");
 }
 
-Algorithm find(OpKind op, std::string_view name) {
-  if (op == OpKind::Shutdown) op = OpKind::Barrier;  // the last barrier of a group
+OpKind with_schedule(OpKind op) { return op == OpKind::Shutdown ? OpKind::Barrier : op; }  // a group's last barrier
+
+const Entry* find_entry(OpKind op, std::string_view name) {
   for (const Entry& entry : kAlgorithms) {
-    if (entry.op == op && entry.name == name) return entry.build;
+    if (entry.op == with_schedule(op) && entry.name == name) return &entry;
   }
   return nullptr;
+}
+
+Algorithm find(OpKind op, std::string_view name) {
+  const Entry* entry = find_entry(op, name);
+  return entry == nullptr ? nullptr : entry->build;
 }
 
 void require_known(std::string_view name) {
@@ -116,6 +130,21 @@ Schedule select(const Problem& problem, std::size_t element_bytes, std::string_v
   }
   if (build == nullptr) build = find(problem.op, name_by_size(problem, element_bytes));
   return build(problem);
+}
+
+std::vector<std::string_view> names_for(OpKind op) {
+  std::vector<std::string_view> names;
+  for (const Entry& entry : kAlgorithms) {
+    if (entry.op == with_schedule(op)) names.push_back(entry.name);
+  }
+  return names;
+}
+
+bool rotates(const Problem& problem, std::string_view name) {
+  const Entry* entry = find_entry(problem.op, name);
+  if (entry == nullptr || !entry->rotates) return false;
+  // All-reduce alone cuts `count` into chunks; everything else moves blocks of `count`.
+  return problem.op != OpKind::AllReduce || problem.count % static_cast<std::size_t>(problem.world_size) == 0;
 }
 
 }  // namespace tutti::comm::algorithms

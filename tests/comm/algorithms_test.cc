@@ -177,6 +177,43 @@ TEST(Binomial, ReduceAddsInRankOrderForEveryRoot) {
   }
 }
 
+TEST(Rabenseifner, AllReduceAddsInRankOrderAndAlikeOnAllRanks) {
+  for (const int p : kWorlds) {
+    const auto outputs = run({OpKind::AllReduce, 0, p, 21, 0, 2}, rabenseifner_all_reduce);
+    for (std::size_t i = 0; i < 21; ++i) EXPECT_EQ(flat(outputs[0][i]), ranks_in_order(0, p, i));
+    for (const auto& output : outputs) EXPECT_EQ(output, outputs[0]) << "world " << p;
+  }
+}
+
+TEST(Rabenseifner, HasTheBitsOfRecursiveDoubling) {
+  for (const int p : kWorlds) {
+    const Problem problem{OpKind::AllReduce, 0, p, 21, 0, 2};
+    EXPECT_EQ(run(problem, rabenseifner_all_reduce), run(problem, recursive_doubling_all_reduce)) << "world " << p;
+  }
+}
+
+TEST(Direct, ReduceAddsInRankOrderForEveryRoot) {
+  for (const int p : kWorlds) {
+    for (int root = 0; root < p; ++root) {
+      const auto outputs = run({OpKind::Reduce, 0, p, 3, root, 2}, direct_reduce);
+      for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(flat(outputs[static_cast<std::size_t>(root)][i]), ranks_in_order(0, p, i));
+      }
+    }
+  }
+}
+
+TEST(VanDeGeijn, NoRankSendsTheVectorMoreThanTwice) {
+  for (const int p : kWorlds) {
+    const auto n = static_cast<std::size_t>(12 * p);
+    for (const Schedule& schedule : schedules_of({OpKind::Broadcast, 0, p, n, p / 2}, van_de_geijn_broadcast)) {
+      std::size_t sent = 0;
+      for (const Step& step : schedule.steps) sent += step.source.count;
+      EXPECT_LE(sent, 2 * n / static_cast<std::size_t>(p) * static_cast<std::size_t>(p - 1)) << "world " << p;
+    }
+  }
+}
+
 TEST(AllGather, LaysBlocksInRankOrder) {
   for (const auto build : {ring_all_gather, recursive_doubling_all_gather, bruck_all_gather}) {
     for (const int p : kWorlds) {
@@ -336,11 +373,18 @@ INSTANTIATE_TEST_SUITE_P(
                     Proof{"ring_all_gather", OpKind::AllGather, ring_all_gather},
                     Proof{"recursive_doubling_all_reduce", OpKind::AllReduce, recursive_doubling_all_reduce},
                     Proof{"recursive_doubling_all_gather", OpKind::AllGather, recursive_doubling_all_gather},
+                    Proof{"rabenseifner_all_reduce", OpKind::AllReduce, rabenseifner_all_reduce},
                     Proof{"bruck_all_gather", OpKind::AllGather, bruck_all_gather},
                     Proof{"binomial_broadcast", OpKind::Broadcast, binomial_broadcast},
                     Proof{"binomial_reduce", OpKind::Reduce, binomial_reduce},
                     Proof{"binomial_gather", OpKind::Gather, binomial_gather},
                     Proof{"binomial_scatter", OpKind::Scatter, binomial_scatter},
+                    Proof{"chain_broadcast", OpKind::Broadcast, chain_broadcast},
+                    Proof{"van_de_geijn_broadcast", OpKind::Broadcast, van_de_geijn_broadcast},
+                    Proof{"direct_broadcast", OpKind::Broadcast, direct_broadcast},
+                    Proof{"direct_reduce", OpKind::Reduce, direct_reduce},
+                    Proof{"direct_gather", OpKind::Gather, direct_gather},
+                    Proof{"direct_scatter", OpKind::Scatter, direct_scatter},
                     Proof{"ring_reduce_scatter", OpKind::ReduceScatter, ring_reduce_scatter},
                     Proof{"recursive_halving_reduce_scatter", OpKind::ReduceScatter, recursive_halving_reduce_scatter},
                     Proof{"direct_reduce_scatter", OpKind::ReduceScatter, direct_reduce_scatter},
@@ -397,55 +441,6 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, VProofs,
 TEST(VProofs, NeedOneCountForEachRank) {
   const Problem problem{OpKind::GatherV, 0, 3, 0, 0, 0, {1, 2}};
   EXPECT_EQ(check(problem, std::vector<Schedule>(3)), "world size 3 needs as many counts, found 2");
-}
-
-TEST(Select, TakesTheNameWhereItAppliesAndTheSizeOtherwise) {
-  const Problem small{OpKind::AllReduce, 0, 4, 16};
-  const Problem large{OpKind::AllReduce, 0, 4, 1 << 20};
-  EXPECT_EQ(select(small, 4).algorithm, "recursive_doubling");
-  EXPECT_EQ(select(large, 4).algorithm, "ring");
-  EXPECT_EQ(select(small, 4, "ring").algorithm, "ring");
-  EXPECT_EQ(select(large, 4, "recursive_doubling").algorithm, "recursive_doubling");
-  EXPECT_EQ(select(small, 4, "binomial").algorithm, "recursive_doubling") << "binomial has no all_reduce";
-  EXPECT_EQ(select({OpKind::AllGather, 0, 3, 16}, 4).algorithm, "bruck");
-  EXPECT_EQ(select({OpKind::AllGather, 0, 4, 16}, 4).algorithm, "recursive_doubling");
-  EXPECT_EQ(select({OpKind::AllGather, 0, 4, 1 << 20}, 4).algorithm, "ring");
-  EXPECT_EQ(select({OpKind::Barrier, 0, 3}, 1, "ring").algorithm, "dissemination");
-  EXPECT_EQ(select({OpKind::ReduceScatter, 0, 4, 16}, 4).algorithm, "recursive_halving");
-  EXPECT_EQ(select({OpKind::ReduceScatter, 0, 3, 16}, 4).algorithm, "direct");
-  EXPECT_EQ(select({OpKind::ReduceScatter, 0, 3, 1 << 20}, 4).algorithm, "ring");
-  EXPECT_EQ(select({OpKind::ReduceScatter, 0, 4, 16}, 4, "direct").algorithm, "direct");
-  EXPECT_EQ(select({OpKind::AllToAll, 0, 4, 1}, 4).algorithm, "pairwise");
-  EXPECT_EQ(select({OpKind::AllToAll, 0, 16, 1}, 4).algorithm, "bruck");
-  EXPECT_EQ(select({OpKind::AllToAll, 0, 16, 1 << 10}, 4).algorithm, "pairwise");
-  EXPECT_EQ(select({OpKind::GatherV, 0, 2, 0, 0, 0, {1, 2}}, 4).algorithm, "linear");
-  EXPECT_EQ(select({OpKind::ScatterV, 0, 2, 0, 0, 0, {1, 2}}, 4).algorithm, "linear");
-  EXPECT_EQ(select({OpKind::AllGatherV, 0, 2, 0, 0, 0, {1, 2}}, 4).algorithm, "ring");
-  for (const OpKind op : {OpKind::Broadcast, OpKind::Reduce, OpKind::Gather, OpKind::Scatter}) {
-    EXPECT_EQ(select({op, 0, 3, 8}, 4).algorithm, "binomial") << name(op);
-  }
-}
-
-TEST(Select, RefusesUnknownNamesListingTheKnownOnes) {
-  try {
-    select({OpKind::AllReduce, 0, 2, 1}, 4, "rign");
-    FAIL() << "an unknown name was accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
-    EXPECT_STREQ(error.what(),
-                 "unknown algorithm \"rign\"; known are ring, recursive_doubling, recursive_halving, direct, bruck, "
-                 "pairwise, binomial, linear, "
-                 "dissemination, or \"\" to choose by size");
-  }
-}
-
-TEST(Select, RefusesPointToPoint) {
-  try {
-    select({OpKind::Send, 0, 2, 1}, 4);
-    FAIL() << "a schedule was built for a message";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
-  }
 }
 
 }  // namespace

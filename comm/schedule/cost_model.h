@@ -1,0 +1,46 @@
+// Cost model: what a collective takes on an alpha-beta-gamma network, by the closed formulas of the literature.
+//
+// A message of m bytes takes alpha + m beta; reducing m bytes takes m gamma; a rank sends one message and receives one
+// message at a time; copying within a rank costs nothing. simulator.h runs the schedules on the same network.
+// Source: Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH. IJHPCA 19 (2005);
+// Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and experience. CCPE 19
+// (2007).
+//
+// Thread-safety: values and pure functions.
+#pragma once
+
+#include <tutti/comm/algorithms/algorithms.h>
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace tutti::comm {
+
+/// The default values are those of a 25 Gbit/s Ethernet between current processors, in round numbers.
+struct NetworkModel {
+  double alpha = 10e-6;     // seconds per message
+  double beta = 1 / 3e9;    // seconds per byte on the wire
+  double gamma = 1 / 1e10;  // seconds per byte reduced
+  /// Per rank: how many times as long its messages (at the slower of their two ends) and its arithmetic take; ranks
+  /// beyond the end of the list take 1. The formulas know nothing of it, the simulator does.
+  std::vector<double> slowdown;
+};
+
+/// Seconds until the last rank is done, or nothing if there is no formula for this algorithm and operation.
+///
+/// Exact (equal to the simulation) where all chunks have the same length and every message is one segment, and
+///  - for ring, bruck, dissemination, direct and recursive_doubling (all_reduce: any world size) always;
+///  - for chain with segments of equal length;
+///  - for binomial and rabenseifner in worlds of a power of two.
+/// Else it is an estimate; segments of anything but chain are not priced. van_de_geijn's is an upper bound in worlds of
+/// a power of two, and near the simulation in others.
+std::optional<double> predicted_seconds(const algorithms::Problem& problem, std::size_t element_bytes,
+                                        std::string_view algorithm, const NetworkModel& network);
+
+/// What no algorithm can beat, whatever overlaps: the greatest of the bounds on latency (lg p alpha), on the bytes that
+/// must pass the port of some rank, and on arithmetic. Each of these alone is reached by some algorithm.
+double lower_bound_seconds(const algorithms::Problem& problem, std::size_t element_bytes, const NetworkModel& network);
+
+}  // namespace tutti::comm

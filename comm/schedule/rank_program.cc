@@ -1,0 +1,57 @@
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/schedule/layout.h>
+#include <tutti/comm/schedule/rank_program.h>
+
+#include <numeric>
+#include <string>
+
+namespace tutti::comm {
+
+RankProgram::RankProgram(const Schedule& schedule, int rank, int world_size, std::size_t element_bytes) {
+  const std::size_t size = schedule.steps.size();
+  steps.reserve(size);
+  first_dependent_.assign(size + 1, 0);
+  for (std::size_t i = 0; i < size; ++i) {
+    const Step& step = schedule.steps[i];
+    CompactStep compact;
+    compact.kind = step.kind;
+    compact.bytes = (sends(step) ? step.source.count : step.target.count) * element_bytes;
+    compact.waits_for = static_cast<std::uint32_t>(step.after.size());
+    for (const std::uint32_t earlier : step.after) {
+      if (earlier >= i) {
+        throw Error(ErrorCode::InvalidArgument,
+                    describe(rank, i, step) + " waits for step " + std::to_string(earlier) + ", which is not earlier");
+      }
+      ++first_dependent_[earlier + 1];
+    }
+    steps.push_back(compact);
+    if (!sends(step) && !receives(step)) continue;
+    if (step.peer < 0 || step.peer >= world_size || step.peer == rank) {
+      throw Error(ErrorCode::InvalidArgument,
+                  describe(rank, i, step) + ": the peer is not another rank of 0 .. " + std::to_string(world_size - 1));
+    }
+    add_message(step, steps.back(), (step.peer - rank + world_size) % world_size);
+  }
+  std::partial_sum(first_dependent_.begin(), first_dependent_.end(), first_dependent_.begin());
+  dependents_.resize(first_dependent_.back());
+  std::vector<std::uint32_t> next(first_dependent_.begin(), first_dependent_.end() - 1);
+  for (std::uint32_t i = 0; i < size; ++i) {
+    for (const std::uint32_t earlier : schedule.steps[i].after) dependents_[next[earlier]++] = i;
+  }
+}
+
+void RankProgram::add_message(const Step& step, CompactStep& compact, int distance) {
+  const auto [entry, is_new] = lane_of_.try_emplace({sends(step), distance}, static_cast<std::uint32_t>(lanes.size()));
+  if (is_new) lanes.push_back({sends(step), distance, {}});
+  Lane& lane = lanes[entry->second];
+  compact.lane = entry->second;
+  compact.ordinal = static_cast<std::uint32_t>(lane.steps.size());
+  lane.steps.push_back(static_cast<std::uint32_t>(steps.size() - 1));
+}
+
+const RankProgram::Lane* RankProgram::find_lane(bool is_send, int distance) const {
+  const auto entry = lane_of_.find({is_send, distance});
+  return entry == lane_of_.end() ? nullptr : &lanes[entry->second];
+}
+
+}  // namespace tutti::comm

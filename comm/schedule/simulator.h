@@ -1,0 +1,63 @@
+// Simulator: when each rank of a collective is done on an alpha-beta-gamma network (cost_model.h), by running the
+// schedules of all ranks from event to event. It moves no data; checker.h says whether the schedules are right.
+//
+// The network: a message passes when both its ends are ready (as in the checker, nothing is buffered), the sender sends
+// no other message and the receiver receives no other; it takes (alpha + bytes beta) times the slowdown of its slower
+// end. Of several messages that a rank could pass, the one that has been ready longest goes first; of equals, the one
+// whose step comes first. A rank reduces what it received after the message has passed, one thing at a time, while its
+// ports are free for others. Messages from one rank to another keep their order. Copies take no time.
+//
+// Thread-safety: pure functions; the same arguments give the same result, bit for bit.
+#pragma once
+
+#include <tutti/comm/schedule/cost_model.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace tutti::comm {
+
+/// One message on its way.
+struct Transfer {
+  int from = 0;
+  int to = 0;
+  std::size_t bytes = 0;
+  double start = 0;  // seconds
+  double end = 0;
+};
+
+struct RankTimes {
+  double finish = 0;  // seconds until the rank's last step is complete
+  std::uint64_t messages_sent = 0;
+  std::uint64_t messages_received = 0;
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t bytes_received = 0;
+};
+
+struct Simulation {
+  std::vector<RankTimes> ranks;
+
+  /// The last rank's.
+  double finish() const;
+};
+
+/// Called for each message when it has passed, in the order of their ends.
+using TransferObserver = std::function<void(const Transfer&)>;
+
+/// schedules[r] is rank r's. Throws InvalidArgument if a message finds no counterpart of its length, a peer is outside
+/// the world, or the schedules wait for each other (rank and step are named). Memory: some 50 bytes a step.
+Simulation simulate(std::span<const Schedule> schedules, std::size_t element_bytes, const NetworkModel& network,
+                    const TransferObserver& observer = {});
+
+/// The schedules that select() gives for `algorithm` and `problem` (its rank is ignored), each built when it is needed
+/// and kept in a compact form. Where the algorithm rotates (algorithms.h) one is built for all; if no rank is slowed
+/// down either, all ranks do the same at the same time, and one is run for all.
+/// `observer` needs every message and so runs every rank. Throws as select() and the function above.
+Simulation simulate(const algorithms::Problem& problem, std::size_t element_bytes, std::string_view algorithm,
+                    const NetworkModel& network, const TransferObserver& observer = {});
+
+}  // namespace tutti::comm

@@ -1,0 +1,133 @@
+// The formulas against the simulation of the very schedules that they describe, and against numbers worked out by hand.
+
+#include <gtest/gtest.h>
+#include <tutti/comm/schedule/simulator.h>
+
+#include <string>
+#include <vector>
+
+namespace tutti::comm {
+namespace {
+
+using algorithms::Problem;
+
+constexpr std::size_t kElementBytes = 4;
+const NetworkModel kNetwork{12e-6, 0.7e-9, 0.13e-9, {}};
+
+constexpr OpKind kOps[] = {OpKind::Broadcast, OpKind::Reduce,  OpKind::AllReduce, OpKind::Gather,
+                           OpKind::AllGather, OpKind::Scatter, OpKind::Barrier};
+
+struct Exact {
+  OpKind op;
+  const char* algorithm;
+  bool any_world;  // else powers of two
+};
+
+const std::vector<Exact> kExact = {
+    {OpKind::AllReduce, "ring", true},
+    {OpKind::AllReduce, "recursive_doubling", true},
+    {OpKind::AllReduce, "rabenseifner", false},
+    {OpKind::AllGather, "ring", true},
+    {OpKind::AllGather, "recursive_doubling", false},
+    {OpKind::AllGather, "bruck", true},
+    {OpKind::Broadcast, "binomial", false},
+    {OpKind::Reduce, "binomial", false},
+    {OpKind::Gather, "binomial", false},
+    {OpKind::Scatter, "binomial", false},
+    {OpKind::Broadcast, "chain", true},
+    {OpKind::Broadcast, "direct", true},
+    {OpKind::Reduce, "direct", true},
+    {OpKind::Gather, "direct", true},
+    {OpKind::Scatter, "direct", true},
+    {OpKind::Barrier, "dissemination", true},
+};
+
+class Formulas : public testing::TestWithParam<Exact> {};
+
+TEST_P(Formulas, EqualTheSimulation) {
+  const auto& [op, algorithm, any_world] = GetParam();
+  for (const int p : {1, 2, 3, 4, 5, 7, 8, 12, 16, 31, 32, 64, 100, 128}) {
+    if (!any_world && (p & (p - 1)) != 0) continue;
+    for (const std::size_t chunk : {0, 1, 1000, 70'001}) {
+      const Problem problem{op, 0, p, op == OpKind::Barrier ? 0 : chunk * static_cast<std::size_t>(p), p / 3};
+      const double simulated = simulate(problem, kElementBytes, algorithm, kNetwork).finish();
+      const auto predicted = predicted_seconds(problem, kElementBytes, algorithm, kNetwork);
+      ASSERT_TRUE(predicted.has_value());
+      EXPECT_NEAR(simulated, *predicted, 1e-9 * *predicted) << "world " << p << " count " << problem.count;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, Formulas, testing::ValuesIn(kExact), [](const auto& test) {
+  return std::string(name(test.param.op)) + "_" + test.param.algorithm;
+});
+
+TEST(CostModel, ByHand) {
+  const NetworkModel unit{1, 2, 3, {}};
+  const auto seconds = [&](OpKind op, int p, const char* algorithm, std::size_t segment_count = 0) {
+    return *predicted_seconds({op, 0, p, 8, 0, segment_count}, 1, algorithm, unit);
+  };
+  EXPECT_EQ(seconds(OpKind::AllReduce, 4, "ring"), 6 + 6 * 2 * 2 + 3 * 2 * 3);  // hops of 2 bytes
+  EXPECT_EQ(seconds(OpKind::AllReduce, 4, "recursive_doubling"), 2 * (1 + 16 + 24));
+  EXPECT_EQ(seconds(OpKind::AllReduce, 4, "rabenseifner"), 4 + 2 * (8 + 4) + 3 * (4 + 2));  // of 4 and 2 bytes
+  EXPECT_EQ(seconds(OpKind::AllReduce, 5, "rabenseifner"), 46 + 2 * (1 + 16) + 24);
+  EXPECT_EQ(seconds(OpKind::Broadcast, 5, "binomial"), 3 * 17);
+  EXPECT_EQ(seconds(OpKind::Broadcast, 5, "chain", 2), (3 + 4) * 5);
+  EXPECT_EQ(seconds(OpKind::Barrier, 5, "dissemination"), 3);
+}
+
+TEST(CostModel, ChainWithSegmentsEqualsTheSimulation) {
+  for (const int p : {2, 3, 9}) {
+    for (const std::size_t segment_count : {100, 300, 2500}) {
+      const Problem problem{OpKind::Broadcast, 0, p, 7500, 1, segment_count};
+      const double simulated = simulate(problem, kElementBytes, "chain", kNetwork).finish();
+      EXPECT_NEAR(simulated / *predicted_seconds(problem, kElementBytes, "chain", kNetwork), 1, 1e-9);
+    }
+  }
+}
+
+TEST(CostModel, VanDeGeijnIsAnUpperBoundInWorldsOfAPowerOfTwo) {
+  for (const int p : {2, 3, 4, 5, 8, 13, 16, 64}) {
+    const Problem problem{OpKind::Broadcast, 0, p, static_cast<std::size_t>(1000 * p), p / 2};
+    const double simulated = simulate(problem, kElementBytes, "van_de_geijn", kNetwork).finish();
+    const double predicted = *predicted_seconds(problem, kElementBytes, "van_de_geijn", kNetwork);
+    const bool is_power_of_two = (p & (p - 1)) == 0;
+    EXPECT_LE(simulated, predicted * (is_power_of_two ? 1 + 1e-9 : 1.05)) << p;
+    EXPECT_GE(simulated, predicted * 0.75) << p;
+  }
+}
+
+TEST(CostModel, NothingBeatsTheLowerBound) {
+  for (const OpKind op : kOps) {
+    for (const std::string_view algorithm : algorithms::names_for(op)) {
+      for (const int p : {1, 2, 3, 5, 8, 21}) {
+        for (const std::size_t count : {0, 1, 64, 100'000}) {
+          for (const std::size_t segment_count : {std::size_t{0}, count / 7 + 1}) {
+            const Problem problem{op, 0, p, op == OpKind::Barrier ? 0 : count, p / 2, segment_count};
+            EXPECT_GE(simulate(problem, kElementBytes, algorithm, kNetwork).finish() * (1 + 1e-9),
+                      lower_bound_seconds(problem, kElementBytes, kNetwork))
+                << name(op) << ' ' << algorithm << " world " << p << " count " << count;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(CostModel, HasNoFormulaForWhatDoesNotGoTogether) {
+  EXPECT_FALSE(predicted_seconds({OpKind::AllReduce, 0, 4, 8}, 4, "bruck", kNetwork).has_value());
+  EXPECT_FALSE(predicted_seconds({OpKind::Send, 0, 4, 8}, 4, "ring", kNetwork).has_value());
+  EXPECT_EQ(predicted_seconds({OpKind::AllReduce, 0, 1, 8}, 4, "ring", kNetwork), 0.0);
+  EXPECT_EQ(predicted_seconds({OpKind::AllReduce, 0, 4, 0}, 4, "ring", kNetwork), 0.0);
+}
+
+TEST(CostModel, EveryAlgorithmHasAFormula) {
+  for (const OpKind op : kOps) {
+    for (const std::string_view algorithm : algorithms::names_for(op)) {
+      EXPECT_TRUE(predicted_seconds({op, 0, 4, 8}, 4, algorithm, kNetwork).has_value()) << name(op) << ' ' << algorithm;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tutti::comm

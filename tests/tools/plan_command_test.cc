@@ -1,0 +1,166 @@
+// `tutti plan`.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tutti_program.h"
+
+namespace tutti::test {
+namespace {
+
+Finished plan(std::vector<std::string> words) {
+  words.insert(words.begin(), {TUTTI_PROGRAM, "plan"});
+  return run_program(words, {});
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// The words of the first line that begins with `word`.
+std::vector<std::string> row(const std::string& text, const std::string& word) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind(word, 0) != 0) continue;
+    std::istringstream words(line);
+    return {std::istream_iterator<std::string>(words), {}};
+  }
+  return {};
+}
+
+TEST(PlanCommand, ListsEveryAlgorithmWithItsPrice) {
+  const Finished run = plan({"--op", "all_reduce", "--bytes", "64", "--world", "4", "--alpha", "10", "--bandwidth", "1",
+                             "--gamma", "0", "--simulate"});
+  ASSERT_EQ(run.status, exited(0)) << run.err;
+  EXPECT_TRUE(has(run.out, "all_reduce of 64 bytes per rank, 4 ranks")) << run.out;
+  using Words = std::vector<std::string>;
+  EXPECT_EQ(row(run.out, "ring"), (Words{"ring", "12", "6", "96", "60.10", "60.10"}));
+  EXPECT_EQ(row(run.out, "recursive_doubling"), (Words{"recursive_doubling", "6", "2", "128", "20.13", "20.13"}));
+  EXPECT_EQ(row(run.out, "rabenseifner"), (Words{"rabenseifner", "8", "4", "96", "40.10", "40.10"}));
+  EXPECT_EQ(row(run.out, "lower bound"), (Words{"lower", "bound", "20.00"}));
+}
+
+TEST(PlanCommand, ListsOnlyWhatFitsTheWorld) {
+  const Finished five = plan({"--op", "all_gather", "--bytes", "64", "--world", "5"});
+  EXPECT_TRUE(row(five.out, "recursive_doubling").empty()) << five.out;
+  EXPECT_FALSE(row(five.out, "bruck").empty()) << five.out;
+  const Finished four = plan({"--op", "all_gather", "--bytes", "64", "--world", "4"});
+  EXPECT_FALSE(row(four.out, "recursive_doubling").empty()) << four.out;
+  EXPECT_EQ(row(four.out, "ring").back(), "-") << "not simulated unless asked";
+}
+
+TEST(PlanCommand, SimulatesAWorldOf4096) {
+  const Finished run = plan({"--op", "all_reduce", "--bytes", "67108864", "--world", "4096", "--simulate"});
+  ASSERT_EQ(run.status, exited(0)) << run.err;
+  for (const char* algorithm : {"ring", "recursive_doubling", "rabenseifner"}) {
+    const auto words = row(run.out, algorithm);
+    ASSERT_EQ(words.size(), 6u) << run.out;
+    EXPECT_EQ(words[4], words[5]) << "formula and simulation";
+  }
+}
+
+TEST(PlanCommand, SaysWhatItSimulatedInstead) {
+  const Finished run =
+      plan({"--op", "all_reduce", "--bytes", "67108860", "--world", "4096", "--simulate", "--algo", "ring"});
+  ASSERT_EQ(run.status, exited(0)) << run.err;
+  EXPECT_TRUE(has(run.out, "ring was simulated with 67108864 bytes, which make chunks of one length.")) << run.out;
+}
+
+TEST(PlanCommand, DrawsTheMessages) {
+  const Finished run = plan({"--op", "all_reduce", "--bytes", "12", "--world", "3", "--algo", "ring", "--draw",
+                             "--alpha", "10", "--bandwidth", "1", "--gamma", "0"});
+  ASSERT_EQ(run.status, exited(0)) << run.err;
+  EXPECT_TRUE(has(run.out,
+                  "              0     1     2\n"
+                  "      0.0 us  o----->     |   4 B\n"
+                  "              |     o----->   4 B\n"
+                  "              <-----------o   4 B\n"
+                  "     10.0 us  o----->     |   4 B\n"))
+      << run.out;
+  const Finished pairs =
+      plan({"--op", "all_reduce", "--bytes", "8", "--world", "4", "--algo", "recursive_doubling", "--draw"});
+  EXPECT_TRUE(has(pairs.out, "      0.0 us  <----->     <----->   8 B\n")) << pairs.out;
+}
+
+TEST(PlanCommand, PrintsTheScheduleOfARank) {
+  const Finished run =
+      plan({"--op", "broadcast", "--bytes", "8", "--world", "3", "--root", "1", "--algo", "chain", "--rank", "2"});
+  ASSERT_EQ(run.status, exited(0)) << run.err;
+  EXPECT_TRUE(has(run.out,
+                  "step 0 at rank 2 (recv from rank 1 into output[0, 2))\n"
+                  "  step 1 at rank 2 (send of output[0, 2) to rank 0) after 0\n"))
+      << run.out;
+}
+
+TEST(PlanCommand, AStragglerIsSimulated) {
+  const Finished run = plan({"--op", "barrier", "--world", "2", "--alpha", "10", "--simulate", "--straggler", "1:2.5"});
+  ASSERT_EQ(run.status, exited(0)) << run.err;
+  const auto words = row(run.out, "dissemination");
+  ASSERT_EQ(words.size(), 6u) << run.out;
+  EXPECT_EQ(words[4], "10.00");
+  EXPECT_EQ(words[5], "25.00");
+}
+
+TEST(PlanCommand, WritesJson) {
+  const auto path = std::filesystem::path(testing::TempDir()) / ("tutti_plan_" + std::to_string(::getpid()) + ".json");
+  const Finished run = plan({"--op", "broadcast", "--bytes", "4096", "--world", "8", "--simulate", "--json", path});
+  ASSERT_EQ(run.status, exited(0)) << run.err;
+  std::ifstream file(path);
+  const auto report = nlohmann::json::parse(file);
+  std::filesystem::remove(path);
+  EXPECT_EQ(report["op"], "broadcast");
+  EXPECT_EQ(report["bytes"], 4096);
+  EXPECT_EQ(report["world_size"], 8);
+  ASSERT_EQ(report["algorithms"].size(), 4u);
+  EXPECT_EQ(report["algorithms"][0]["algorithm"], "binomial");
+  EXPECT_EQ(report["algorithms"][0]["messages"], 3);
+  EXPECT_DOUBLE_EQ(report["algorithms"][0]["predicted_us"], report["algorithms"][0]["simulated_us"]);
+  EXPECT_GT(report["lower_bound_us"], 0);
+}
+
+TEST(PlanCommand, AFileThatCannotBeWrittenIsAFailure) {
+  const Finished run = plan({"--op", "barrier", "--world", "2", "--json", "/nonexistent/plan.json"});
+  EXPECT_EQ(run.status, exited(1));
+  EXPECT_EQ(run.err, "tutti plan: cannot write /nonexistent/plan.json\n");
+}
+
+TEST(PlanCommand, WrongUsageIsOneSentence) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--op", "all_redcue", "--bytes", "8", "--world", "4"},
+       "--op all_redcue: no such operation; known are all_reduce, broadcast, reduce, all_gather, gather, scatter, "
+       "barrier"},
+      {{"--op", "all_reduce", "--bytes", "8", "--world", "4", "--algo", "bruck"},
+       "--algo bruck: no algorithm of that name for all_reduce of 4 ranks; there are ring, recursive_doubling, "
+       "rabenseifner"},
+      {{"--op", "all_reduce", "--world", "4"}, "--bytes is required"},
+      {{"--op", "barrier", "--world", "0"}, "--world 0: expected 1 .. 65536"},
+      {{"--op", "barrier", "--world", "70000"}, "--world 70000: expected 1 .. 65536"},
+      {{"--op", "barrier", "--world", "4", "--rank", "4"}, "--rank 4: the ranks are 0 .. 3"},
+      {{"--op", "broadcast", "--bytes", "8", "--world", "4", "--root", "7"}, "--root 7: the ranks are 0 .. 3"},
+      {{"--op", "barrier", "--world", "17", "--draw"}, "--draw: a world of 17 is too wide, at most 16 ranks are drawn"},
+      {{"--op", "broadcast", "--bytes", "1000000000", "--world", "4", "--segment", "1"},
+       "--segment 1: makes more than 5000000 segments of all ranks together"},
+      {{"--op", "broadcast", "--bytes", "99999999999999999", "--world", "4"},
+       "--bytes 99999999999999999: more than 64 TiB"},
+      {{"--op", "barrier", "--world", "4", "--bandwidth", "0"}, "--bandwidth must be above 0 GB/s"},
+      {{"--op", "barrier", "--world", "4", "--alpha", "nan"}, "--alpha must be 0 or more microseconds"},
+      {{"--op", "barrier", "--world", "4", "--straggler", "4:2"},
+       "--straggler 4:2: expected RANK:FACTOR with a rank of 0 .. 3 and a factor above 0"},
+      {{"--op", "barrier", "--world", "4", "--straggler", "1:2x"},
+       "--straggler 1:2x: expected RANK:FACTOR with a rank of 0 .. 3 and a factor above 0"},
+  };
+  for (const auto& [words, sentence] : cases) {
+    const Finished run = plan(words);
+    EXPECT_EQ(run.status, exited(2)) << sentence;
+    EXPECT_EQ(run.err, "tutti plan: " + sentence + "\n");
+    EXPECT_EQ(run.out, "");
+  }
+  EXPECT_EQ(plan({"--world", "4"}).status, exited(2)) << "without an operation";
+}
+
+}  // namespace
+}  // namespace tutti::test

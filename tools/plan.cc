@@ -1,0 +1,272 @@
+// `tutti plan`: what a collective takes, by formula and by simulation, for each algorithm that does it.
+
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/schedule/layout.h>
+#include <tutti/tools/commands.h>
+#include <tutti/tools/plan/diagram.h>
+#include <tutti/tools/plan/price.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+
+namespace tutti::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kLargestDrawnWorld = 16;
+constexpr int kLargestWorld = 65'536;
+constexpr std::size_t kMostDrawnMessages = 10'000;
+constexpr std::size_t kMostBytes = std::size_t{1} << 46;
+constexpr std::size_t kMostSegments = 5'000'000;  // of all ranks: a schedule has a step for each
+
+struct PlanOptions {
+  std::string op;
+  std::optional<std::size_t> bytes;
+  int world = 0;
+  int root = 0;
+  std::string algorithm;
+  std::size_t segment = 0;
+  int rank = -1;
+  double alpha_us = 10;
+  double bandwidth = 3;
+  double gamma_ns = 0.1;
+  std::vector<std::string> stragglers;
+  bool simulate = false;
+  bool draw = false;
+  std::string json;
+};
+
+/// A wrong command line; what() is one sentence.
+struct WrongUsage : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+void require(bool condition, const std::string& sentence) {
+  if (!condition) throw WrongUsage(sentence);
+}
+
+template <typename Names>
+std::string joined(const Names& names) {
+  std::string result;
+  for (const auto& name : names) result += (result.empty() ? "" : ", ") + std::string(name);
+  return result;
+}
+
+comm::OpKind parse_op(const std::string& text) {
+  using enum comm::OpKind;
+  std::vector<std::string_view> known;
+  for (const comm::OpKind op : {AllReduce, Broadcast, Reduce, AllGather, Gather, Scatter, Barrier}) {
+    if (comm::name(op) == text) return op;
+    known.push_back(comm::name(op));
+  }
+  throw WrongUsage("--op " + text + ": no such operation; known are " + joined(known));
+}
+
+/// "3:2.5": rank 3 takes 2.5 times as long.
+void parse_straggler(const std::string& text, int world, std::vector<double>& slowdown) {
+  int rank = -1;
+  double factor = 0;
+  int used = 0;
+  const int found = std::sscanf(text.c_str(), "%d:%lf%n", &rank, &factor, &used);
+  require(found == 2 && static_cast<std::size_t>(used) == text.size() && rank >= 0 && rank < world && factor > 0 &&
+              std::isfinite(factor),
+          "--straggler " + text + ": expected RANK:FACTOR with a rank of 0 .. " + std::to_string(world - 1) +
+              " and a factor above 0");
+  slowdown.resize(static_cast<std::size_t>(world), 1);
+  slowdown[static_cast<std::size_t>(rank)] = factor;
+}
+
+void check_numbers(const PlanOptions& options) {
+  const std::string last_rank = std::to_string(options.world - 1);
+  require(options.world >= 1 && options.world <= kLargestWorld,
+          "--world " + std::to_string(options.world) + ": expected 1 .. " + std::to_string(kLargestWorld));
+  require(options.bytes || options.op == "barrier", "--bytes is required");
+  const std::size_t bytes = options.bytes.value_or(0);
+  require(bytes <= kMostBytes, "--bytes " + std::to_string(bytes) + ": more than 64 TiB");
+  require(options.segment <= kMostBytes, "--segment " + std::to_string(options.segment) + ": more than 64 TiB");
+  const std::size_t segments = options.segment == 0 ? 1 : bytes / options.segment;
+  require(segments * static_cast<std::size_t>(options.world) <= kMostSegments,
+          "--segment " + std::to_string(options.segment) + ": makes more than " + std::to_string(kMostSegments) +
+              " segments of all ranks together");
+  require(options.root >= 0 && options.root < options.world,
+          "--root " + std::to_string(options.root) + ": the ranks are 0 .. " + last_rank);
+  require(options.rank >= -1 && options.rank < options.world,
+          "--rank " + std::to_string(options.rank) + ": the ranks are 0 .. " + last_rank);
+  require(!options.draw || options.world <= kLargestDrawnWorld,
+          "--draw: a world of " + std::to_string(options.world) + " is too wide, at most " +
+              std::to_string(kLargestDrawnWorld) + " ranks are drawn");
+  require(std::isfinite(options.alpha_us) && options.alpha_us >= 0, "--alpha must be 0 or more microseconds");
+  require(std::isfinite(options.bandwidth) && options.bandwidth > 0, "--bandwidth must be above 0 GB/s");
+  require(std::isfinite(options.gamma_ns) && options.gamma_ns >= 0, "--gamma must be 0 or more nanoseconds per byte");
+}
+
+Question question_of(const PlanOptions& options) {
+  Question question;
+  question.problem.op = parse_op(options.op);
+  check_numbers(options);
+  // Chunks are cut between elements; of 4 bytes, as most data's, where the length allows it.
+  const std::size_t bytes = options.bytes.value_or(0);
+  question.element_bytes = bytes % 4 == 0 && options.segment % 4 == 0 ? 4 : 1;
+  question.problem.world_size = options.world;
+  question.problem.root = options.root;
+  question.problem.segment_count = options.segment / question.element_bytes;
+  if (question.problem.op != comm::OpKind::Barrier) question.problem.count = bytes / question.element_bytes;
+  question.network = {options.alpha_us * 1e-6, 1e-9 / options.bandwidth, options.gamma_ns * 1e-9, {}};
+  for (const std::string& text : options.stragglers) parse_straggler(text, options.world, question.network.slowdown);
+  question.simulate = options.simulate;
+  return question;
+}
+
+std::vector<std::string_view> algorithms_of(const PlanOptions& options, const Question& question) {
+  const std::vector<std::string_view> fitting = fitting_algorithms(question);
+  if (options.algorithm.empty()) return fitting;
+  for (const std::string_view name : fitting) {
+    if (name == options.algorithm) return {name};
+  }
+  throw WrongUsage("--algo " + options.algorithm + ": no algorithm of that name for " + options.op + " of " +
+                   std::to_string(options.world) + " ranks; there are " + joined(fitting));
+}
+
+std::string microseconds(std::optional<double> seconds) {
+  char text[32] = "-";
+  if (seconds) std::snprintf(text, sizeof text, "%.2f", *seconds * 1e6);
+  return text;
+}
+
+void print_table(const PlanOptions& options, const Question& question, const std::vector<Price>& prices,
+                 double lower_bound) {
+  std::printf("%s of %zu bytes per rank, %d ranks; alpha %g us, bandwidth %g GB/s, gamma %g ns/byte\n",
+              options.op.c_str(), question.problem.count * question.element_bytes, options.world, options.alpha_us,
+              options.bandwidth, options.gamma_ns);
+  std::printf("%-20s %29s   %s\n", "", "busiest rank", "time in us");
+  std::printf("%-20s %7s %8s %12s %14s %14s\n", "algorithm", "steps", "messages", "bytes", "predicted", "simulated");
+  for (const Price& price : prices) {
+    std::printf("%-20s %7zu %8llu %12llu %14s %14s\n", price.algorithm.c_str(), price.steps,
+                static_cast<unsigned long long>(price.messages), static_cast<unsigned long long>(price.bytes),
+                microseconds(price.predicted_seconds).c_str(), microseconds(price.simulated_seconds).c_str());
+  }
+  std::printf("%-20s %44s\n", "lower bound", microseconds(lower_bound).c_str());
+  for (const Price& price : prices) {
+    for (const std::string& note : price.notes) std::printf("%s.\n", note.c_str());
+  }
+}
+
+void print_schedule(const Question& question, std::string_view algorithm, int rank) {
+  comm::algorithms::Problem problem = question.problem;
+  problem.rank = rank;
+  const comm::Schedule schedule = select(problem, question.element_bytes, algorithm);
+  std::cout << "\n" << algorithm << ", rank " << rank << ", elements of " << question.element_bytes << " bytes:\n";
+  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+    std::cout << "  " << comm::describe(rank, i, schedule.steps[i]);
+    const char* separator = " after ";
+    for (const std::uint32_t earlier : schedule.steps[i].after) {
+      std::cout << separator << earlier;
+      separator = ", ";
+    }
+    std::cout << "\n";
+  }
+}
+
+void print_diagram(const Question& question, std::string_view algorithm) {
+  std::vector<comm::Transfer> transfers;
+  comm::simulate(question.problem, question.element_bytes, algorithm, question.network,
+                 [&](const comm::Transfer& transfer) { transfers.push_back(transfer); });
+  require(transfers.size() <= kMostDrawnMessages, "--draw: " + std::string(algorithm) + " has " +
+                                                      std::to_string(transfers.size()) + " messages, at most " +
+                                                      std::to_string(kMostDrawnMessages) + " are drawn");
+  std::cout << "\n" << algorithm << ":\n" << diagram(std::move(transfers), question.problem.world_size);
+}
+
+Json micros(std::optional<double> seconds) { return seconds ? Json(*seconds * 1e6) : Json(nullptr); }
+
+void write_json(const PlanOptions& options, const Question& question, const std::vector<Price>& prices,
+                double lower_bound) {
+  Json rows = Json::array();
+  for (const Price& price : prices) {
+    rows.push_back({{"algorithm", price.algorithm},
+                    {"steps", price.steps},
+                    {"messages", price.messages},
+                    {"bytes", price.bytes},
+                    {"predicted_us", micros(price.predicted_seconds)},
+                    {"simulated_us", micros(price.simulated_seconds)},
+                    {"notes", price.notes}});
+  }
+  const Json report = {{"op", options.op},
+                       {"bytes", question.problem.count * question.element_bytes},
+                       {"world_size", options.world},
+                       {"root", options.root},
+                       {"segment_bytes", options.segment},
+                       {"alpha_us", options.alpha_us},
+                       {"bandwidth_gbps", options.bandwidth},
+                       {"gamma_ns", options.gamma_ns},
+                       {"lower_bound_us", lower_bound * 1e6},
+                       {"algorithms", rows}};
+  std::ofstream file(options.json);
+  file << report.dump(2) << "\n";
+  file.close();
+  if (!file) throw std::runtime_error("cannot write " + options.json);
+}
+
+void run_plan(const PlanOptions& options) {
+  const Question question = question_of(options);
+  const std::vector<std::string_view> names = algorithms_of(options, question);
+  std::vector<Price> prices;
+  for (const std::string_view name : names) prices.push_back(price(question, name));
+  const double lower_bound = lower_bound_seconds(question.problem, question.element_bytes, question.network);
+  print_table(options, question, prices, lower_bound);
+  std::fflush(stdout);
+  for (const std::string_view name : names) {
+    if (options.rank >= 0) print_schedule(question, name, options.rank);
+    if (options.draw) print_diagram(question, name);
+  }
+  std::cout << std::flush;
+  if (!options.json.empty()) write_json(options, question, prices, lower_bound);
+}
+
+int guarded(const PlanOptions& options) {
+  try {
+    run_plan(options);
+    return 0;
+  } catch (const WrongUsage& error) {
+    std::cerr << "tutti plan: " << error.what() << "\n";
+    return 2;
+  } catch (const std::exception& error) {
+    std::cerr << "tutti plan: " << error.what() << "\n";
+    return 1;
+  }
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, int& status) {
+  auto options = std::make_shared<PlanOptions>();
+  CLI::App* plan = app.add_subcommand("plan", "Say what a collective takes, by each algorithm that does it");
+  plan->add_option("--op", options->op, "all_reduce, broadcast, reduce, all_gather, gather, scatter or barrier")
+      ->required();
+  plan->add_option("--world", options->world, "number of ranks")->required();
+  plan->add_option("--bytes", options->bytes, "bytes per rank (of one block in gather, scatter, all_gather)");
+  plan->add_option("--algo", options->algorithm, "only this algorithm");
+  plan->add_option("--root", options->root, "root, where the operation has one")->capture_default_str();
+  plan->add_option("--segment", options->segment, "cut messages into segments of so many bytes; 0: do not");
+  plan->add_option("--alpha", options->alpha_us, "microseconds per message")->capture_default_str();
+  plan->add_option("--bandwidth", options->bandwidth, "GB/s (1e9 bytes) of each rank, each way")->capture_default_str();
+  plan->add_option("--gamma", options->gamma_ns, "nanoseconds per byte reduced")->capture_default_str();
+  plan->add_option("--straggler", options->stragglers,
+                   "RANK:FACTOR, a rank that takes FACTOR times as long to "
+                   "simulate; may be repeated");
+  plan->add_flag("--simulate", options->simulate, "run the schedules of all ranks on this network");
+  plan->add_option("--rank", options->rank, "print this rank's schedule");
+  plan->add_flag("--draw", options->draw, "draw the messages; up to 16 ranks");
+  plan->add_option("--json", options->json, "write the figures to this file too");
+  plan->callback([options, &status] { status = guarded(*options); });
+}
+
+}  // namespace tutti::tools
