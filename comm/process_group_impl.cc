@@ -32,13 +32,16 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
       pid_(::getpid()),
       monitor_(store_, options_.name, rank(), world_size(), [this](int peer) { return transport_->describe(peer); }),
       executor_(*transport_, monitor_),
+      heap_(transport_->shared_memory()),
       point_to_point_(*transport_, monitor_,
                       {.group = group_hash_,
                        .timeout = options_.timeout,
                        .report_after = options_.report_after,
                        .on_failure = [this](const Error& error, const Fingerprint& operation) {
                          record_failure(error, operation.to_string());
-                       }}) {}
+                       }}) {
+  if (Neighbours* neighbours = transport_->shared_memory()) shared_.emplace(*neighbours, *transport_, monitor_, heap_);
+}
 
 bool ProcessGroup::Impl::forked() const { return ::getpid() != pid_; }
 
@@ -53,10 +56,11 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, ConstBuffer inpu
   call.fingerprint = {group_hash_, seq_ + 1, count, root, op, dtype, reduce_op};
   call.input = input.data;
   call.output = output.data;
+  ++seq_;
+  if (shared_ && algorithm_.empty() && SharedCollectives::takes(op)) return call;
   call.plan = plan_for(op, dtype, count, root, counts);
   const bool has_result = is_reduction(op) && (op != OpKind::Reduce || rank() == root);
   if (reduce_op == ReduceOp::Avg && has_result) call.scale_count = count;
-  ++seq_;
   return call;
 }
 
@@ -93,7 +97,11 @@ void ProcessGroup::Impl::execute(const Call& call) {
                             .deadline = Deadline::after(options_.timeout),
                             .report_after = options_.report_after};
   try {
-    executor_.run(*call.plan, operation);
+    if (call.plan) {
+      executor_.run(*call.plan, operation);
+    } else {
+      shared_->run(operation);
+    }
   } catch (const Error& error) {
     record_failure(error, call.fingerprint.to_string());
     rethrow_failure();

@@ -11,10 +11,8 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr microseconds kPollFor(100);           // a CPU each: the answer is usually microseconds away
-constexpr microseconds kPollAlone(4);           // after that, give way between polls: the peer may share this CPU
-constexpr microseconds kPollOversubscribed(4);  // a shared CPU: get out of the way
-constexpr milliseconds kSlice(100);             // the longest sleep without a look at the deadline
+constexpr microseconds kPollAlone(4);  // after that, give way between polls: the peer may share this CPU
+constexpr milliseconds kSlice(100);    // the longest sleep without a look at the deadline
 constexpr milliseconds kConsultEvery(250);
 constexpr milliseconds kReportsAge(1000);  // this long before the deadline it is noted who reports, to see who stops
 
@@ -39,7 +37,8 @@ Waiter::Waiter(Transport& transport, FailureMonitor& monitor, const Fingerprint&
       operation_(operation),
       deadline_(deadline),
       report_after_(report_after),
-      poll_for_(transport.oversubscribed() ? kPollOversubscribed : kPollFor),
+      poll_alone_(transport.oversubscribed() ? microseconds(0) : kPollAlone),
+      poll_for_(transport.patience()),
       start_(Clock::now()),
       last_consulted_(start_) {}
 
@@ -51,13 +50,17 @@ bool Waiter::should_block() {
   }
   if (polls_ % 16 == 0 && transport_.service()) return false;
   const auto waited = Clock::now() - start_;
-  if (waited > kPollAlone) ::sched_yield();
+  if (waited > poll_alone_) ::sched_yield();
   return waited > poll_for_;
 }
 
 void Waiter::block(std::span<Link* const> links, std::span<const int> awaited) {
+  block([&](milliseconds timeout) { transport_.wait(links, timeout); }, awaited);
+}
+
+void Waiter::block(const std::function<void(milliseconds)>& sleep, std::span<const int> awaited) {
   if (transport_.service()) return;  // a link is new: look at it before sleeping
-  transport_.wait(links, std::min(kSlice, deadline_.remaining()));
+  sleep(std::min(kSlice, deadline_.remaining()));
   transport_.service();
   const auto now = Clock::now();
   if (now - last_consulted_ >= kConsultEvery) {
