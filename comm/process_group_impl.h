@@ -110,6 +110,7 @@ class ProcessGroup::Impl {
   const std::string algorithm_;
   const std::uint64_t group_hash_;
   const pid_t pid_;
+  const int forks_;  // of this process and its ancestors, when the group was formed
 
   // Used by the thread that issues operations.
   std::uint64_t seq_ = 0;

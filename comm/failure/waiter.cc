@@ -11,8 +11,10 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr microseconds kPollAlone(4);  // after that, give way between polls: the peer may share this CPU
-constexpr milliseconds kSlice(100);    // the longest sleep without a look at the deadline
+constexpr microseconds kPollAlone(4);      // after that, give way between polls: the peer may share this CPU
+constexpr unsigned kFreePolls = 32;        // before the clock is asked, which takes as long as a poll
+constexpr microseconds kServiceEvery(20);  // connections of peers are looked for: a system call
+constexpr milliseconds kSlice(100);        // the longest sleep without a look at the deadline
 constexpr milliseconds kConsultEvery(250);
 constexpr milliseconds kReportsAge(1000);  // this long before the deadline it is noted who reports, to see who stops
 
@@ -39,17 +41,24 @@ Waiter::Waiter(Transport& transport, FailureMonitor& monitor, const Fingerprint&
       report_after_(report_after),
       poll_alone_(transport.oversubscribed() ? microseconds(0) : kPollAlone),
       poll_for_(transport.patience()),
-      start_(Clock::now()),
-      last_consulted_(start_) {}
+      free_polls_(transport.oversubscribed() ? 0 : kFreePolls) {}
 
 bool Waiter::should_block() {
-  if (polls_++ == 0) {
-    start_ = last_consulted_ = Clock::now();
-    reports_.reset();
+  if (polls_ < free_polls_) {
+    ++polls_;
     return false;
   }
-  if (polls_ % 16 == 0 && transport_.service()) return false;
+  if (polls_++ == free_polls_) {
+    start_ = last_consulted_ = Clock::now();
+    reports_.reset();
+    next_service_ = kServiceEvery;
+    return false;
+  }
   const auto waited = Clock::now() - start_;
+  if (waited > next_service_) {
+    next_service_ = waited + kServiceEvery;
+    if (transport_.service()) return false;
+  }
   if (waited > poll_alone_) ::sched_yield();
   return waited > poll_for_;
 }

@@ -47,8 +47,10 @@ class Waiter {
   const std::chrono::milliseconds report_after_;
   const Clock::duration poll_alone_;
   const Clock::duration poll_for_;
-  unsigned polls_ = 0;
-  Clock::time_point start_;  // of this wait
+  const unsigned free_polls_;
+  unsigned polls_ = 0;              // since the last progress
+  Clock::time_point start_;         // of this wait
+  Clock::duration next_service_{};  // since start_
   Clock::time_point last_consulted_;
   bool reported_ = false;
   std::optional<FailureMonitor::Reports> reports_;  // taken shortly before the deadline

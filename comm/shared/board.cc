@@ -3,6 +3,7 @@
 #include <tutti/comm/shared/board.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 namespace tutti::comm {
@@ -58,7 +59,7 @@ void Board::free_slot() {
 
 void Board::announce() {
   const Fingerprint& f = operation_->fingerprint;
-  Turn& turn = own();
+  Turn& turn = own_;
   turn.seq = f.seq;
   turn.count = f.count;
   turn.root = f.root;
@@ -70,15 +71,19 @@ void Board::announce() {
   history_ = mixed(mixed(mixed(history_, f.seq), f.count), kinds);
   turn.history = history_;
   past_[f.seq % past_.size()] = f;
-  turn.number.store(number_, std::memory_order_release);
+  turn.number.store(number_, std::memory_order_relaxed);
+  Turn& shown = segment_.turn(self_, number_);
+  std::memcpy(reinterpret_cast<std::byte*>(&shown) + sizeof turn.number,
+              reinterpret_cast<const std::byte*>(&turn) + sizeof turn.number, sizeof turn - sizeof turn.number);
+  shown.number.store(number_, std::memory_order_release);
   neighbours_.nudge_all();
 }
 
 const Turn& Board::await(int index) {
+  if (index == self_) return own_;
   const Turn& turn = segment_.turn(index, number_);
   await_ready([&] { return turn.number.load(std::memory_order_acquire) == number_; }, index);
-  const Turn& ours = own();
-  if (turn.history != ours.history) compare(turn, index);
+  if (turn.history != own_.history) compare(turn, index);
   return turn;
 }
 

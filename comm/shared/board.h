@@ -32,8 +32,8 @@ class Board {
   /// Begins the next turn: afterwards this rank's slot may be written. `operation` must live until finish().
   void begin(const Operation& operation);
 
-  /// This rank's line, for payload or memory; then announce() shows it, with the slot, to everybody.
-  Turn& own() { return segment_.turn(self_, number_); }
+  /// What will be this rank's line: room for payload or memory. announce() shows it, with the slot, to everybody.
+  Turn& own() { return own_; }
   void announce();
 
   /// Waits for the announcement of a rank and compares it with this one's. Throws Mismatch.
@@ -80,6 +80,7 @@ class Board {
   const int spins_;
 
   const Operation* operation_ = nullptr;
+  Turn own_{};  // built here and shown at once: while it is built, its line is not torn between processors
   std::uint64_t number_ = 0;        // of the turn
   std::uint64_t all_finished_ = 0;  // a turn that everybody is known to have finished
   std::uint64_t history_ = 0;

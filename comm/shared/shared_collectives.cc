@@ -12,7 +12,7 @@ constexpr std::size_t kInlineBytes = sizeof Turn::payload;
 constexpr std::size_t kBlock = 16 * 1024;  // what is reduced and copied on while it is in the first cache
 
 // Up to this many bytes it is quicker that every rank reduces everything than to share the work.
-constexpr std::size_t kSlotReduceBytes = 16 * 1024;
+constexpr std::size_t kSlotReduceBytes = 32 * 1024;
 
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
