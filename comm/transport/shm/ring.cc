@@ -9,7 +9,7 @@ namespace tutti::comm {
 namespace {
 
 // A long payload is handed over in pieces of this size, so that both sides copy at the same time.
-constexpr std::size_t kPiece = 32 * 1024;
+constexpr std::size_t kPiece = 16 * 1024;
 
 std::size_t whole_lines(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 

@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t kMagic = 0x31303069'74747574;  // changes with the layout
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kLanes = 3;
-constexpr std::size_t kMostRingBytes = 256 * 1024;
+constexpr std::size_t kMostRingBytes = 1024 * 1024;
 constexpr std::size_t kLeastRingBytes = 16 * 1024;
 constexpr std::size_t kAllRingsBytes = std::size_t{4} << 30;  // of address space, in large worlds
 

@@ -19,7 +19,7 @@
 namespace tutti::comm {
 
 inline constexpr std::size_t kLine = 64;              // what processors exchange
-inline constexpr std::size_t kTurns = 64; // operations whose announcements are kept
+inline constexpr std::size_t kTurns = 64;             // operations whose announcements are kept
 inline constexpr std::size_t kSlotBytes = 32 * 1024;  // the most that travels in one piece, without a stage
 inline constexpr std::size_t kStageBytes = 512 * 1024;
 inline constexpr std::size_t kStages = 2;
