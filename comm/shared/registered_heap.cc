@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <utility>
 
 namespace tutti::comm {
 namespace {
@@ -30,6 +31,7 @@ struct RegisteredHeap::Registry {
   std::vector<SharedFile> files = std::vector<SharedFile>(kAllocations);
   RankState* state = nullptr;  // null once the group has ended
   std::uint64_t next_id = 1;
+  bool warned = false;
 
   void release(std::size_t entry) {
     std::lock_guard lock(mutex);
@@ -56,8 +58,10 @@ std::shared_ptr<std::byte> RegisteredHeap::allocate(std::size_t bytes) {
   auto& files = registry_->files;
   const auto free = std::ranges::find_if(files, [](const SharedFile& file) { return !file.data(); });
   if (free == files.end()) {
-    log(LogLevel::Warn, "all " + std::to_string(kAllocations) +
-                            " registered buffers are in use: this one is ordinary memory, which is copied");
+    if (!std::exchange(registry_->warned, true))
+      log(LogLevel::Warn,
+          "all " + std::to_string(kAllocations) +
+              " registered buffers of a group are in use: further ones are ordinary memory, which is copied");
     return ordinary(bytes);
   }
   *free = SharedFile::create("tutti-buffer", bytes, /*populate=*/true);

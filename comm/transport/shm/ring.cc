@@ -143,7 +143,7 @@ void RingReader::consume(std::size_t nbytes) {
   left_ -= nbytes;
   if (!inlined_) advance(nbytes);
   if (left_ == 0) finish();
-  if (left_ == 0 || position_ - released_ >= kPiece) {
+  if (left_ == 0 || position_ - released_ >= std::min(kPiece, ring_.capacity / 4)) {
     released_ = position_ / kLine * kLine;
     ring_.control->taken.store(released_, std::memory_order_release);
   }
@@ -157,7 +157,7 @@ void RingReader::finish() {
 std::size_t RingReader::read(void* into, std::size_t nbytes) {
   auto* target = static_cast<std::byte*>(into);
   std::size_t got = 0;
-  if (left_ == 0) consume(0);  // a frame without payload
+  if (current_ && left_ == 0) consume(0);  // a frame without payload
   while (got < nbytes && current_) {
     const auto part = readable();
     const std::size_t n = std::min(part.size(), nbytes - got);
