@@ -30,7 +30,9 @@ StoreStatus status_of(ErrorCode code) {
 
 void StoreService::client_joined(ClientId client, const PeerIdentity& who, const std::string& address) {
   clients_[client] = Client{who, address, false, {}};
-  if (who.rank >= 0) ++connections_of_rank_[who.rank];
+  if (who.rank < 0) return;
+  ++connections_of_rank_[who.rank];
+  map_.erase(kLostKeyPrefix + std::to_string(who.rank));  // it is here again, as a new process perhaps
 }
 
 void StoreService::client_left(ClientId client) {

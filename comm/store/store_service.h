@@ -32,7 +32,8 @@ class StoreService {
 
   explicit StoreService(SendReply send_reply) : send_reply_(std::move(send_reply)) {}
 
-  /// A connection has authenticated itself; `address` is for texts.
+  /// A connection has authenticated itself; `address` is for texts. If it is a rank's, the key "tutti/lost/<rank>"
+  /// goes.
   void client_joined(ClientId client, const PeerIdentity& who, const std::string& address);
 
   /// Its connection has ended. Its waits are forgotten. If it was a rank's last connection and it ended without a
