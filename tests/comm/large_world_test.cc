@@ -1,0 +1,109 @@
+// Worlds of many processes on one machine: they form in time, and open no more connections than their algorithms use.
+#include <gtest/gtest.h>
+#include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/comm/store/descriptor_limit.h>
+#include <tutti/tests/support/run_processes.h>
+#include <tutti/tests/support/watchdog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <sstream>
+#include <string>
+
+namespace tutti::comm {
+namespace {
+
+using tutti::test::ExitStatus;
+using tutti::test::Processes;
+using tutti::test::Watchdog;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kManyRanks = 32;
+constexpr int kRanks = 16;
+#else
+constexpr int kManyRanks = 256;
+constexpr int kRanks = 64;
+#endif
+constexpr std::chrono::seconds kLimit(60);
+
+/// A world of tutti_world_rank, run to its end.
+class World {
+ public:
+  World(int ranks, std::size_t count) : ranks_(ranks), processes_(options(ranks, count)) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto status = processes_.wait(rank, kLimit);
+      EXPECT_TRUE(status == (ExitStatus{false, 0}))
+          << "rank " << rank << (status ? "" : " still runs") << ": " << processes_.out(rank) << processes_.err(rank);
+      if (status != (ExitStatus{false, 0})) return;
+    }
+    seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+
+  double seconds() const { return seconds_; }
+
+  /// The number that a rank said after `word`; -1 if it did not.
+  int said(int rank, const std::string& word) const {
+    std::istringstream lines(processes_.out(rank));
+    int number = -1;
+    for (std::string first; lines >> first;) {
+      if (first == word) lines >> number;
+    }
+    return number;
+  }
+  int most(const std::string& word) const {
+    int most = 0;
+    for (int rank = 0; rank < ranks_; ++rank) most = std::max(most, said(rank, word));
+    return most;
+  }
+
+ private:
+  static tutti::test::ProcessesOptions options(int ranks, std::size_t count) {
+    raise_descriptor_limit(static_cast<std::size_t>(ranks) * 5 + 64, "this test");  // 2 pipes and up to 2 connections
+    return {.command = {TUTTI_WORLD_RANK, std::to_string(count)}, .count = ranks};
+  }
+
+  int ranks_;
+  Processes processes_;
+  double seconds_ = 1e9;
+};
+
+TEST(LargeWorld, FormsAndReducesInTime) {
+  Watchdog watchdog(kLimit);
+  const World world(kManyRanks, 1);
+  EXPECT_LT(world.seconds(), 20.0);
+  RecordProperty("seconds", std::to_string(world.seconds()));
+  RecordProperty("slowest_to_form_ms", world.most("formed"));
+}
+
+/// Whom `rank` exchanges messages with when all call a barrier and all_reduces of 1 and of `count` int64.
+std::set<int> peers_of(int rank, int ranks, std::size_t count) {
+  std::set<int> peers;
+  const auto add = [&](OpKind op, std::size_t elements) {
+    const algorithms::Problem problem{.op = op, .rank = rank, .world_size = ranks, .count = elements};
+    for (const Step& step : algorithms::select(problem, sizeof(std::int64_t)).steps) {
+      if (step.peer >= 0) peers.insert(step.peer);
+    }
+  };
+  add(OpKind::Barrier, 0);
+  add(OpKind::AllReduce, 1);
+  add(OpKind::AllReduce, count);
+  return peers;
+}
+
+TEST(LargeWorld, OpensOnlyTheConnectionsThatItsAlgorithmsUse) {
+  Watchdog watchdog(kLimit);
+  const std::size_t count = std::size_t{kRanks} * 8192;  // long enough for the ring
+  const World world(kRanks, count);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const int connections = world.said(rank, "connections");
+    const auto peers = static_cast<int>(peers_of(rank, kRanks, count).size());
+    EXPECT_GT(connections, 0) << "rank " << rank;
+    EXPECT_LE(connections, peers) << "rank " << rank;
+    EXPECT_LT(2 * peers, kRanks) << "rank " << rank << ": the algorithms themselves use too many";
+  }
+}
+
+}  // namespace
+}  // namespace tutti::comm
