@@ -2,6 +2,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/rendezvous.h>
+#include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/comm/store/hash_store.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/comm/store/tcp_store_server.h>
@@ -9,6 +10,9 @@
 #include <tutti/comm/transport/tcp/tcp_transport.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <optional>
+#include <span>
 #include <sstream>
 #include <vector>
 
@@ -16,6 +20,7 @@ namespace tutti::comm {
 namespace {
 
 constexpr std::chrono::milliseconds kLookAfterTheLost(250);
+constexpr std::size_t kMissingRanksShown = 16;
 
 /// The store client, with the server behind it where this rank hosts it. Members die in reverse: the client first.
 struct StoreAndServer {
@@ -54,53 +59,83 @@ std::shared_ptr<StoreAndServer> meet_at_store(const World& world, Deadline deadl
   return both;
 }
 
+/// Ranks of [first, last) whose address is not in the store; halves that are complete are not looked into.
+void collect_missing(Store& store, std::span<const std::string> keys, int first, int last, std::vector<int>& missing) {
+  if (missing.size() > kMissingRanksShown) return;
+  const auto part = keys.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
+  if (store.check(part, Deadline::after(std::chrono::seconds(2)))) return;
+  if (last - first == 1) return missing.push_back(first);
+  const int middle = first + (last - first) / 2;
+  collect_missing(store, keys, first, middle, missing);
+  collect_missing(store, keys, middle, last, missing);
+}
+
 [[noreturn]] void name_the_missing(Store& store, const World& world, const std::string& group,
-                                   std::chrono::milliseconds timeout) {
-  std::string missing;
-  for (int rank = 0; rank < world.world_size; ++rank) {
-    const std::vector<std::string> key{address_key(group, rank)};
-    if (!store.check(key, Deadline::after(std::chrono::seconds(2))))
-      missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
-  }
+                                   std::span<const std::string> keys, std::chrono::milliseconds timeout) {
+  std::vector<int> missing;
+  collect_missing(store, keys, 0, world.world_size, missing);
+  std::string names;
+  for (std::size_t i = 0; i < std::min(missing.size(), kMissingRanksShown); ++i)
+    names += (names.empty() ? "" : ", ") + std::to_string(missing[i]);
+  if (missing.size() > kMissingRanksShown) names += ", ...";
   std::ostringstream text;
   text << "rank " << world.rank << "/" << world.world_size << ": group '" << group << "' did not form within "
-       << std::chrono::duration<double>(timeout).count() << " s: no sign of rank(s) " << missing << " at the store "
+       << std::chrono::duration<double>(timeout).count() << " s: no sign of rank(s) " << names << " at the store "
        << world.master_addr << ":" << world.master_port << "; were they started, with this address and job secret?";
   throw Error(ErrorCode::Timeout, text.str());
 }
 
-/// Waits for the keys of all ranks, but not for a rank whose process the store knows to be gone.
-void await_ranks(Store& store, const World& world, const std::string& group, const std::vector<std::string>& keys,
-                 std::chrono::milliseconds timeout, Deadline deadline) {
-  for (;;) {
-    try {
-      return store.wait(keys, deadline.earlier_of(Deadline::after(kLookAfterTheLost)));
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::Timeout) throw;
-    }
-    if (deadline.expired()) name_the_missing(store, world, group, timeout);
-    for (int rank = 0; rank < world.world_size; ++rank) {
-      const std::vector<std::string> lost{kLostKeyPrefix + std::to_string(rank)};
-      if (!store.check(lost, deadline)) continue;
-      throw Error(ErrorCode::PeerLost, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) +
-                                           ": group '" + group + "' cannot form: lost rank " + std::to_string(rank) +
-                                           ": " + store.get(lost[0], deadline));
-    }
+/// The text of a rank that the store knows to be gone; nothing if there is none, or it has just come back.
+std::optional<std::string> find_lost(Store& store, Deadline deadline) {
+  const std::vector<std::string> any{kLostRanksKey};
+  if (!store.check(any, deadline)) return std::nullopt;
+  const Deadline soon = deadline.earlier_of(Deadline::after(kLookAfterTheLost));
+  try {
+    const std::string ranks = store.get(kLostRanksKey, soon);
+    const std::string first = ranks.substr(0, ranks.find(' '));
+    return "lost rank " + first + ": " + store.get(kLostKeyPrefix + first, soon);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::Timeout) throw;
+    return std::nullopt;
   }
 }
 
+/// Waits for the table of all addresses, but not for a rank whose process the store knows to be gone.
+std::string await_table(Store& store, const World& world, const std::string& group, const std::string& table_key,
+                        std::span<const std::string> keys, std::chrono::milliseconds timeout, Deadline deadline) {
+  for (;;) {
+    try {
+      return store.get(table_key, deadline.earlier_of(Deadline::after(kLookAfterTheLost)));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::Timeout) throw;
+    }
+    if (deadline.expired()) name_the_missing(store, world, group, keys, timeout);
+    if (const auto lost = find_lost(store, deadline))
+      throw Error(ErrorCode::PeerLost, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) +
+                                           ": group '" + group + "' cannot form: " + *lost);
+  }
+}
+
+/// Every rank publishes its address and counts itself; the last one joins all addresses to one table, which the others
+/// wait for: a few round trips and one key each, however many ranks there are. When the ranks form a group of this name
+/// once more, the count tells that it is another one, with a table of its own.
 std::vector<PeerAddress> exchange_addresses(Store& store, const World& world, const std::string& group,
                                             const std::string& endpoint, std::chrono::milliseconds timeout,
                                             Deadline deadline) {
-  store.set(address_key(group, world.rank), endpoint + " " + host_name() + " " + std::to_string(::getpid()), deadline);
   std::vector<std::string> keys;
   for (int rank = 0; rank < world.world_size; ++rank) keys.push_back(address_key(group, rank));
-  await_ranks(store, world, group, keys, timeout, deadline);
-  std::vector<PeerAddress> peers;
-  for (const std::string& text : store.multi_get(keys, deadline)) {
-    std::istringstream in(text);
-    in >> peers.emplace_back().endpoint >> peers.back().host >> peers.back().pid;
+  store.set(keys[static_cast<std::size_t>(world.rank)], endpoint + " " + host_name() + " " + std::to_string(::getpid()),
+            deadline);
+  const std::int64_t arrived = store.add(group + "/arrived", 1, deadline);
+  const std::string table_key = group + "/addresses/" + std::to_string((arrived - 1) / world.world_size);
+  if (arrived % world.world_size == 0) {
+    std::string table;
+    for (const std::string& line : store.multi_get(keys, deadline)) table += line + "\n";
+    store.set(table_key, table, deadline);
   }
+  std::istringstream table(await_table(store, world, group, table_key, keys, timeout, deadline));
+  std::vector<PeerAddress> peers(keys.size());
+  for (PeerAddress& peer : peers) table >> peer.endpoint >> peer.host >> peer.pid;
   return peers;
 }
 
@@ -110,6 +145,9 @@ Meeting rendezvous(const World& world, const std::string& group, const std::stri
                    std::chrono::milliseconds timeout) {
   if (world.world_size == 1) return {std::make_shared<HashStore>(), std::move(make_inproc_transports(1).front())};
   const Deadline deadline = Deadline::after(timeout);
+  // A connection with every rank on each lane, if it comes to that; a limit below is met where it hurts, and named
+  // there.
+  try_raise_descriptor_limit(3 * static_cast<std::size_t>(world.world_size));
   const auto meeting_place = meet_at_store(world, deadline);
   std::shared_ptr<Store> store(meeting_place, meeting_place->client.get());
   auto transport = std::make_unique<TcpTransport>(

@@ -266,9 +266,14 @@ TEST(TcpStoreServer, RankThatComesBackIsNoLongerLost) {
   TcpStore watcher(client_options(server.port(), 0, 2), soon());
   const TcpStoreOptions options = client_options(server.port(), 1, 2);
   { RawConnection dies(connect_to_store(options, soon())); }
-  watcher.get("tutti/lost/1", soon());
+  { RawConnection other(connect_to_store(client_options(server.port(), 12, -1), soon())); }
+  watcher.multi_get(keys({"tutti/lost/1", "tutti/lost/12"}), soon());
+  EXPECT_EQ(watcher.get("tutti/lost", soon()), "1 12");
   auto again = std::make_unique<TcpStore>(options, soon());
   EXPECT_FALSE(watcher.check(keys({"tutti/lost/1"}), soon()));
+  EXPECT_EQ(watcher.get("tutti/lost", soon()), "12");
+  TcpStore other_again(client_options(server.port(), 12, -1), soon());
+  EXPECT_FALSE(watcher.check(keys({"tutti/lost"}), soon()));
   { RawConnection another(connect_to_store(options, soon())); }
   again.reset();  // says goodbye
   { RawConnection dies_again(connect_to_store(client_options(server.port(), 1, 2), soon())); }

@@ -1,6 +1,6 @@
-// One rank of the worlds of large_world_test.cc: forms the group, says "formed <ms>", passes a barrier and three
-// all_reduces (one number; COUNT numbers; a whole one in between), and says "connections <n>": its TCP connections with
-// other ranks.
+// One rank of the worlds of large_world_test.cc: forms the group, says "formed <ms>", passes a barrier and all_reduces
+// of one and of COUNT numbers, and says "connections <n>": its TCP connections with other ranks. With COUNT above one
+// it then leaves, and forms the same group again.
 //
 //   tutti_world_rank COUNT
 //
@@ -73,12 +73,21 @@ void run(std::size_t count) {
   group->shutdown();
 }
 
+/// The same ranks may form a group of the same name once more: the first one's addresses are not taken for theirs.
+void form_again() {
+  const auto group = ProcessGroup::connect(World::detect(), {.timeout = std::chrono::seconds(60)});
+  check_all_reduce(*group, 1);
+  group->shutdown();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   try {
-    run(static_cast<std::size_t>(std::atoll(argv[1])));
+    const auto count = static_cast<std::size_t>(std::atoll(argv[1]));
+    run(count);
+    if (count > 1) form_again();
   } catch (const Error& error) {
     say(std::string("failed: ") + error.what());
     return 1;
