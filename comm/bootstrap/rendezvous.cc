@@ -1,8 +1,10 @@
 #include <sched.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
+#include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/comm/bootstrap/rendezvous.h>
 #include <tutti/comm/store/descriptor_limit.h>
+#include <tutti/comm/store/file_store.h>
 #include <tutti/comm/store/hash_store.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/comm/store/tcp_store_server.h>
@@ -22,10 +24,12 @@ namespace {
 constexpr std::chrono::milliseconds kLookAfterTheLost(250);
 constexpr std::size_t kMissingRanksShown = 16;
 
-/// The store client, with the server behind it where this rank hosts it. Members die in reverse: the client first.
-struct StoreAndServer {
+/// A store, with the server behind it where this rank hosts it. Members die in reverse: the client first.
+struct MeetingPlace {
   std::unique_ptr<TcpStoreServer> server;
-  std::unique_ptr<TcpStore> client;
+  std::unique_ptr<Store> client;
+  std::string where;          // for texts
+  std::string local_address;  // that other ranks can reach this one by
 };
 
 std::string host_name() {
@@ -41,22 +45,52 @@ bool outnumber_cpus(int ranks) {
 
 std::string address_key(const std::string& group, int rank) { return group + "/address/" + std::to_string(rank); }
 
-std::shared_ptr<StoreAndServer> meet_at_store(const World& world, Deadline deadline) {
-  auto both = std::make_shared<StoreAndServer>();
+std::shared_ptr<MeetingPlace> meet_at_server(const World& world, Deadline deadline) {
+  auto place = std::make_shared<MeetingPlace>();
   if (world.rank == 0 && !world.launcher_owns_store)
-    both->server = std::make_unique<TcpStoreServer>(TcpStoreServerOptions{.bind_address = world.master_addr,
-                                                                          .port = world.master_port,
-                                                                          .job_id = world.job_id,
-                                                                          .job_secret = world.job_secret,
-                                                                          .world_size = world.world_size});
-  both->client = std::make_unique<TcpStore>(TcpStoreOptions{.host = world.master_addr,
-                                                            .port = world.master_port,
-                                                            .job_id = world.job_id,
-                                                            .job_secret = world.job_secret,
-                                                            .rank = world.rank,
-                                                            .world_size = world.world_size},
-                                            deadline);
-  return both;
+    place->server = std::make_unique<TcpStoreServer>(TcpStoreServerOptions{.bind_address = world.master_addr,
+                                                                           .port = world.master_port,
+                                                                           .job_id = world.job_id,
+                                                                           .job_secret = world.job_secret,
+                                                                           .world_size = world.world_size});
+  auto client = std::make_unique<TcpStore>(TcpStoreOptions{.host = world.master_addr,
+                                                           .port = world.master_port,
+                                                           .job_id = world.job_id,
+                                                           .job_secret = world.job_secret,
+                                                           .rank = world.rank,
+                                                           .world_size = world.world_size},
+                                           deadline);
+  place->local_address = client->local_address();
+  place->client = std::move(client);
+  place->where = "the store " + world.master_addr + ":" + std::to_string(world.master_port);
+  return place;
+}
+
+std::shared_ptr<MeetingPlace> meet_in_file(const World& world, Deadline deadline) {
+  auto place = std::make_shared<MeetingPlace>();
+  auto client = std::make_unique<FileStore>(
+      FileStoreOptions{
+          .path = world.store_file, .job_id = world.job_id, .rank = world.rank, .world_size = world.world_size},
+      deadline);
+  // No connection shows the way to the others. refuse_loopback_across_hosts() looks whether this one will do.
+  if (world.local_world_size < world.world_size) place->local_address = default_route_address();
+  if (place->local_address.empty()) place->local_address = "127.0.0.1";
+  place->where = "the store file " + client->path();
+  place->client = std::move(client);
+  return place;
+}
+
+/// An address that only this host can reach is of no use to ranks of others.
+void refuse_loopback_across_hosts(const World& world, const std::vector<PeerAddress>& peers) {
+  const PeerAddress& self = peers[static_cast<std::size_t>(world.rank)];
+  if (!is_loopback_endpoint(self.endpoint)) return;
+  for (std::size_t rank = 0; rank < peers.size(); ++rank) {
+    if (peers[rank].host == self.host) continue;
+    throw Error(ErrorCode::System, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) +
+                                       ": host " + self.host + " has no route to others, so it listens on " +
+                                       self.endpoint + ", which rank " + std::to_string(rank) + " on host " +
+                                       peers[rank].host + " cannot reach; set ProcessGroupOptions::bind_address");
+  }
 }
 
 /// Ranks of [first, last) whose address is not in the store; halves that are complete are not looked into.
@@ -70,18 +104,19 @@ void collect_missing(Store& store, std::span<const std::string> keys, int first,
   collect_missing(store, keys, middle, last, missing);
 }
 
-[[noreturn]] void name_the_missing(Store& store, const World& world, const std::string& group,
+[[noreturn]] void name_the_missing(const MeetingPlace& place, const World& world, const std::string& group,
                                    std::span<const std::string> keys, std::chrono::milliseconds timeout) {
   std::vector<int> missing;
-  collect_missing(store, keys, 0, world.world_size, missing);
+  collect_missing(*place.client, keys, 0, world.world_size, missing);
   std::string names;
   for (std::size_t i = 0; i < std::min(missing.size(), kMissingRanksShown); ++i)
     names += (names.empty() ? "" : ", ") + std::to_string(missing[i]);
   if (missing.size() > kMissingRanksShown) names += ", ...";
   std::ostringstream text;
   text << "rank " << world.rank << "/" << world.world_size << ": group '" << group << "' did not form within "
-       << std::chrono::duration<double>(timeout).count() << " s: no sign of rank(s) " << names << " at the store "
-       << world.master_addr << ":" << world.master_port << "; were they started, with this address and job secret?";
+       << std::chrono::duration<double>(timeout).count() << " s: no sign of rank(s) " << names << " at " << place.where
+       << "; were they started, with this "
+       << (world.store_file.empty() ? "address and job secret?" : "file and job id?");
   throw Error(ErrorCode::Timeout, text.str());
 }
 
@@ -101,15 +136,17 @@ std::optional<std::string> find_lost(Store& store, Deadline deadline) {
 }
 
 /// Waits for the table of all addresses, but not for a rank whose process the store knows to be gone.
-std::string await_table(Store& store, const World& world, const std::string& group, const std::string& table_key,
-                        std::span<const std::string> keys, std::chrono::milliseconds timeout, Deadline deadline) {
+std::string await_table(const MeetingPlace& place, const World& world, const std::string& group,
+                        const std::string& table_key, std::span<const std::string> keys,
+                        std::chrono::milliseconds timeout, Deadline deadline) {
+  Store& store = *place.client;
   for (;;) {
     try {
       return store.get(table_key, deadline.earlier_of(Deadline::after(kLookAfterTheLost)));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::Timeout) throw;
     }
-    if (deadline.expired()) name_the_missing(store, world, group, keys, timeout);
+    if (deadline.expired()) name_the_missing(place, world, group, keys, timeout);
     if (const auto lost = find_lost(store, deadline))
       throw Error(ErrorCode::PeerLost, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) +
                                            ": group '" + group + "' cannot form: " + *lost);
@@ -119,9 +156,10 @@ std::string await_table(Store& store, const World& world, const std::string& gro
 /// Every rank publishes its address and counts itself; the last one joins all addresses to one table, which the others
 /// wait for: a few round trips and one key each, however many ranks there are. When the ranks form a group of this name
 /// once more, the count tells that it is another one, with a table of its own.
-std::vector<PeerAddress> exchange_addresses(Store& store, const World& world, const std::string& group,
+std::vector<PeerAddress> exchange_addresses(const MeetingPlace& place, const World& world, const std::string& group,
                                             const std::string& endpoint, std::chrono::milliseconds timeout,
                                             Deadline deadline) {
+  Store& store = *place.client;
   std::vector<std::string> keys;
   for (int rank = 0; rank < world.world_size; ++rank) keys.push_back(address_key(group, rank));
   store.set(keys[static_cast<std::size_t>(world.rank)], endpoint + " " + host_name() + " " + std::to_string(::getpid()),
@@ -133,9 +171,10 @@ std::vector<PeerAddress> exchange_addresses(Store& store, const World& world, co
     for (const std::string& line : store.multi_get(keys, deadline)) table += line + "\n";
     store.set(table_key, table, deadline);
   }
-  std::istringstream table(await_table(store, world, group, table_key, keys, timeout, deadline));
+  std::istringstream table(await_table(place, world, group, table_key, keys, timeout, deadline));
   std::vector<PeerAddress> peers(keys.size());
   for (PeerAddress& peer : peers) table >> peer.endpoint >> peer.host >> peer.pid;
+  if (!world.store_file.empty()) refuse_loopback_across_hosts(world, peers);
   return peers;
 }
 
@@ -148,17 +187,17 @@ Meeting rendezvous(const World& world, const std::string& group, const std::stri
   // A connection with every rank on each lane, if it comes to that; a limit below is met where it hurts, and named
   // there.
   try_raise_descriptor_limit(3 * static_cast<std::size_t>(world.world_size));
-  const auto meeting_place = meet_at_store(world, deadline);
-  std::shared_ptr<Store> store(meeting_place, meeting_place->client.get());
+  const auto place = world.store_file.empty() ? meet_at_server(world, deadline) : meet_in_file(world, deadline);
+  std::shared_ptr<Store> store(place, place->client.get());
   auto transport = std::make_unique<TcpTransport>(
       TcpTransportOptions{.rank = world.rank,
                           .world_size = world.world_size,
                           .group = group,
                           .job_id = world.job_id,
                           .job_secret = world.job_secret,
-                          .bind_address = bind_address.empty() ? meeting_place->client->local_address() : bind_address,
+                          .bind_address = bind_address.empty() ? place->local_address : bind_address,
                           .oversubscribed = outnumber_cpus(world.local_world_size)});
-  transport->set_peers(exchange_addresses(*store, world, group, transport->endpoint(), timeout, deadline));
+  transport->set_peers(exchange_addresses(*place, world, group, transport->endpoint(), timeout, deadline));
   log(LogLevel::Info, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + " (" +
                           world.detected_from + ") joined group '" + group + "', listening on " +
                           transport->endpoint());

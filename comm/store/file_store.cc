@@ -39,7 +39,7 @@ class FileStore::Impl {
  public:
   Impl(const FileStoreOptions& options, Deadline deadline)
       : options_(options), owner_pid_(::getpid()), file_(options, deadline) {
-    if (options_.rank >= 0) join(deadline);
+    while (options_.rank >= 0 && !join(deadline)) file_.open_again(options_, deadline);
   }
 
   ~Impl() {
@@ -170,14 +170,17 @@ class FileStore::Impl {
                 missing_keys_text(missing, count, keys.size(), waited.count()) + " in the store file " + file_.path());
   }
 
-  void join(Deadline deadline) {
+  /// False if the last rank of those who were here has just removed the file.
+  bool join(Deadline deadline) {
     const std::string key = joined_key(options_.rank);
-    write("join", key, deadline, [&](KeyMap& map, std::string& records) {
+    return write("join", key, deadline, [&](KeyMap& map, std::string& records) {
+      if (file_.removed()) return false;
       const std::string self = own_identity();
       if (const std::string* other = map.find(key); other != nullptr && *other != self) throw_stale(*other);
       map.set(key, self);
       append_store_record(records, {StoreRecordKind::Set, key, self});
-      return add_to(map, records, kHereKey, 1);
+      add_to(map, records, kHereKey, 1);
+      return true;
     });
   }
 

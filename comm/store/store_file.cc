@@ -80,6 +80,11 @@ std::string process_text(std::uint64_t pid, const std::string& host) {
 
 StoreFile::StoreFile(const FileStoreOptions& options, Deadline deadline) : path_(file_path(options)) {
   if (path_.empty()) throw Error(ErrorCode::InvalidArgument, "a FileStore was given no path");
+  open_again(options, deadline);
+}
+
+void StoreFile::open_again(const FileStoreOptions& options, Deadline deadline) {
+  loaded_ = false;
   do {
     while (!open_existing()) make(options);
   } while (!read_identity(options, deadline));
@@ -130,7 +135,7 @@ bool StoreFile::read_identity(const FileStoreOptions& options, Deadline deadline
   if (::fstat(file_.get(), &info) != 0) cannot("look at", errno);
   check_kind_and_owner(path_, info);
   lock(Access::Read, deadline);
-  const bool there = ::fstat(file_.get(), &info) == 0 && info.st_nlink > 0;
+  const bool there = !removed();
   if (there) read_header();  // a throw ends the constructor, and closing the file ends the lock
   unlock();
   if (!there) return false;
@@ -147,6 +152,11 @@ bool StoreFile::read_identity(const FileStoreOptions& options, Deadline deadline
                     "; this rank belongs to a world of " + std::to_string(options.world_size) +
                     ". If an earlier run has left it (stale), remove it");
   return true;
+}
+
+bool StoreFile::removed() const {
+  struct stat info {};
+  return ::fstat(file_.get(), &info) == 0 && info.st_nlink == 0;
 }
 
 void StoreFile::lock(Access access, Deadline deadline) {

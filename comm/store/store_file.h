@@ -42,6 +42,10 @@ class StoreFile {
   /// catch_up() builds the map anew.
   void commit(const std::string& records, const KeyMap& map);
 
+  /// True if the file has no name any more: its last rank has left, and whoever comes now needs another. Locked.
+  bool removed() const;
+  void open_again(const FileStoreOptions& options, Deadline deadline);
+
   /// Takes the file's name away; those who have it open keep it. Locked for writing. Never throws.
   void remove() noexcept;
 
@@ -49,7 +53,6 @@ class StoreFile {
   const StoreFileHeader& header() const { return header_; }
 
  private:
-  void open_or_make(const FileStoreOptions& options, Deadline deadline);
   bool open_existing();
   void make(const FileStoreOptions& options);
   bool read_identity(const FileStoreOptions& options, Deadline deadline);

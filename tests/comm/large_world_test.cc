@@ -2,18 +2,25 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/store/descriptor_limit.h>
+#include <tutti/comm/store/file_store.h>
 #include <tutti/tests/support/run_processes.h>
 #include <tutti/tests/support/watchdog.h>
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "store_test_support.h"
 
 namespace tutti::comm {
 namespace {
 
+using namespace test;
 using tutti::test::ExitStatus;
 using tutti::test::Processes;
 using tutti::test::Watchdog;
@@ -30,7 +37,8 @@ constexpr std::chrono::seconds kLimit(60);
 /// A world of tutti_world_rank, run to its end.
 class World {
  public:
-  World(int ranks, std::size_t count) : ranks_(ranks), processes_(options(ranks, count)) {
+  World(int ranks, std::size_t count, std::vector<std::string> environment = {})
+      : ranks_(ranks), processes_(options(ranks, count, std::move(environment))) {
     const auto start = std::chrono::steady_clock::now();
     for (int rank = 0; rank < ranks; ++rank) {
       const auto status = processes_.wait(rank, kLimit);
@@ -59,9 +67,10 @@ class World {
   }
 
  private:
-  static tutti::test::ProcessesOptions options(int ranks, std::size_t count) {
+  static tutti::test::ProcessesOptions options(int ranks, std::size_t count, std::vector<std::string> environment) {
     raise_descriptor_limit(static_cast<std::size_t>(ranks) * 5 + 64, "this test");  // 2 pipes and up to 2 connections
-    return {.command = {TUTTI_WORLD_RANK, std::to_string(count)}, .count = ranks};
+    return {
+        .command = {TUTTI_WORLD_RANK, std::to_string(count)}, .count = ranks, .environment = std::move(environment)};
   }
 
   int ranks_;
@@ -75,6 +84,30 @@ TEST(LargeWorld, FormsAndReducesInTime) {
   EXPECT_LT(world.seconds(), 20.0);
   RecordProperty("seconds", std::to_string(world.seconds()));
   RecordProperty("slowest_to_form_ms", world.most("formed"));
+}
+
+TEST(WorldInAFile, FormsAgainAndAgainAndLeavesNothing) {
+  Watchdog watchdog(kLimit);
+  const TemporaryFolder folder;
+  const std::string store = "TUTTI_STORE=file://" + folder.file("meet");
+  for (int run = 0; run < 2; ++run) {
+    const World world(8, 8 * 8192, {store});
+    EXPECT_LT(world.seconds(), 30.0);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(WorldInAFile, FileOfAnEarlierRunIsToldAtOnce) {
+  Watchdog watchdog(kLimit);
+  const TemporaryFolder folder;
+  const FileStore earlier({.path = folder.file("meet"), .job_id = "last week", .rank = 0, .world_size = 2}, soon());
+  Processes ranks(
+      {.command = {TUTTI_WORLD_RANK, "1"}, .count = 2, .environment = {"TUTTI_STORE=file://" + folder.file("meet")}});
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_TRUE(ranks.wait(rank, kLimit) == (ExitStatus{false, 1}));
+    expect_contains(ranks.out(rank), "failed: the store file " + folder.file("meet") + " is stale");
+    expect_contains(ranks.out(rank), "it is of job \"last week\"");
+  }
 }
 
 /// Whom `rank` exchanges messages with when all call a barrier and all_reduces of 1 and of `count` int64.

@@ -121,6 +121,23 @@ TEST_F(FileStoreTest, FileStaysUntilTheLastRankHasLeft) {
   EXPECT_FALSE(fresh.check(keys({"still"}), soon()));
 }
 
+TEST_F(FileStoreTest, WhoComesWhileTheLastOnesLeaveIsNotLeftAlone) {
+  constexpr int kRanks = 3, kRounds = 100;
+  std::vector<std::unique_ptr<Child>> children;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    children.push_back(std::make_unique<Child>([&, rank] {
+      for (int round = 0; round < kRounds; ++round) {
+        FileStore store(options(rank, kRanks), soon());
+        const std::string name = "round" + std::to_string(round);
+        if (store.add(name, 1, soon()) == kRanks) store.set(name + "/done", "", soon());
+        store.wait(std::vector<std::string>{name + "/done"}, soon());
+      }
+    }));
+  }
+  for (const auto& child : children) EXPECT_EQ(child->end(), 0);
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
+}
+
 TEST_F(FileStoreTest, StoresOfOneProcessSeeEachOther) {
   FileStore left(options(), soon());
   FileStore right(options(), soon());
