@@ -2,9 +2,11 @@
 #include <tutti/comm/bootstrap/job_secret.h>
 #include <tutti/comm/store/file_store.h>
 #include <tutti/comm/store/store_file.h>
+#include <tutti/comm/store/tcp_store_server.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <condition_variable>
 #include <mutex>
 #include <sstream>
@@ -19,11 +21,23 @@ constexpr milliseconds kFirstPause{1};
 constexpr milliseconds kLongestPause{10};
 constexpr milliseconds kGoodbyeLimit{2000};
 
-// Who is here: "tutti/file/joined/<rank>" = "host pid token", "tutti/file/here" = how many stores of ranks are open.
-constexpr char kJoinedPrefix[] = "tutti/file/joined/";
-constexpr char kHereKey[] = "tutti/file/here";
+// Who is here: "tutti/file/joined/<rank>" = "host pid token", "tutti/file/here/<rank>" = how many stores it has open.
+std::string joined_key(int rank) { return "tutti/file/joined/" + std::to_string(rank); }
+std::string here_key(int rank) { return "tutti/file/here/" + std::to_string(rank); }
 
-std::string joined_key(int rank) { return kJoinedPrefix + std::to_string(rank); }
+/// The ranks whose loss a key tells of: one for "tutti/lost/<rank>", all for "tutti/lost", none for others.
+std::vector<int> ranks_of_lost_key(std::string_view key, int world_size) {
+  constexpr std::string_view kPrefix = kLostKeyPrefix;
+  std::vector<int> ranks;
+  if (key == kLostRanksKey) {
+    for (int rank = 0; rank < world_size; ++rank) ranks.push_back(rank);
+  } else if (key.starts_with(kPrefix)) {
+    int rank = 0;
+    const auto [end, status] = std::from_chars(key.data() + kPrefix.size(), key.data() + key.size(), rank);
+    if (status == std::errc() && end == key.data() + key.size() && rank >= 0) ranks.push_back(rank);
+  }
+  return ranks;
+}
 
 /// Tells this process from all others: hosts and pids come again, in containers even together.
 const std::string& process_token() {
@@ -78,6 +92,7 @@ class FileStore::Impl {
     milliseconds pause = kFirstPause;
     for (;;) {
       std::uint64_t seen = 0;
+      mark_lost(keys, deadline);
       {
         const Use use(*this, StoreFile::Access::Read, verb, first, deadline);
         if (all_present(keys)) return look(std::as_const(map_));
@@ -87,6 +102,23 @@ class FileStore::Impl {
       sleep_until_changed(seen, deadline.earlier_of(Deadline::after(pause)));
       pause = std::min(2 * pause, kLongestPause);
     }
+  }
+
+  /// If the keys tell of lost ranks: sets those of ranks whose process has died without a goodbye.
+  void mark_lost(std::span<const std::string> keys, Deadline deadline) {
+    std::vector<int> asked;
+    for (const std::string& key : keys) {
+      const auto ranks = ranks_of_lost_key(key, options_.world_size);
+      asked.insert(asked.end(), ranks.begin(), ranks.end());
+    }
+    if (asked.empty() || read("look for", keys[0], deadline, [&](const KeyMap&) { return newly_lost(asked).empty(); }))
+      return;
+    write("mark", keys[0], deadline, [&](KeyMap& map, std::string& records) {
+      const std::vector<int> lost = newly_lost(asked);
+      for (const int rank : lost) set_and_record(map, records, kLostKeyPrefix + std::to_string(rank), lost_text(rank));
+      if (!lost.empty()) set_and_record(map, records, kLostRanksKey, lost_ranks());
+      return 0;
+    });
   }
 
   bool all_present(std::span<const std::string> keys) const {
@@ -158,6 +190,44 @@ class FileStore::Impl {
     changed_.wait_until(lock, deadline.time_point(), [&] { return writes_ != seen; });
   }
 
+  static void set_and_record(KeyMap& map, std::string& records, std::string_view key, std::string_view value) {
+    map.set(key, value);
+    append_store_record(records, {StoreRecordKind::Set, key, value});
+  }
+
+  std::vector<int> newly_lost(const std::vector<int>& asked) const {
+    std::vector<int> lost;
+    for (const int rank : asked) {
+      const std::string* here = map_.find(here_key(rank));
+      const bool may_be_lost = rank != options_.rank && here != nullptr && *here != "0";
+      if (!may_be_lost || map_.find(kLostKeyPrefix + std::to_string(rank)) != nullptr) continue;
+      if (!file_.present(rank)) lost.push_back(rank);
+    }
+    return lost;
+  }
+
+  std::string lost_text(int rank) const {
+    const auto [host, pid] = joined_as(*map_.find(joined_key(rank)));
+    return "rank " + std::to_string(rank) + " (pid " + std::to_string(pid) + ", host " + host +
+           ") is gone: its process has ended without a goodbye";
+  }
+
+  std::string lost_ranks() const {
+    std::string ranks;
+    for (int rank = 0; rank < options_.world_size; ++rank) {
+      if (map_.find(kLostKeyPrefix + std::to_string(rank)) == nullptr) continue;
+      ranks += (ranks.empty() ? "" : " ") + std::to_string(rank);
+    }
+    return ranks;
+  }
+
+  static std::pair<std::string, std::uint64_t> joined_as(const std::string& identity) {
+    std::istringstream in(identity);
+    std::pair<std::string, std::uint64_t> process;
+    in >> process.first >> process.second;
+    return process;
+  }
+
   [[noreturn]] void throw_missing(std::span<const std::string> keys, Deadline::Clock::time_point start) const {
     std::vector<std::string_view> missing;
     std::size_t count = 0;
@@ -177,21 +247,19 @@ class FileStore::Impl {
       if (file_.removed()) return false;
       const std::string self = own_identity();
       if (const std::string* other = map.find(key); other != nullptr && *other != self) throw_stale(*other);
-      map.set(key, self);
-      append_store_record(records, {StoreRecordKind::Set, key, self});
-      add_to(map, records, kHereKey, 1);
+      file_.hold_presence(options_.rank);  // before anybody can see that we are here
+      set_and_record(map, records, key, self);
+      add_to(map, records, here_key(options_.rank), 1);
       return true;
     });
   }
 
   [[noreturn]] void throw_stale(const std::string& other) const {
-    std::istringstream in(other);
-    std::string host;
-    std::uint64_t pid = 0;
-    in >> host >> pid;
+    const auto [host, pid] = joined_as(other);
     throw Error(ErrorCode::Unauthorized,
                 "the store file " + file_.path() + " is stale: rank " + std::to_string(options_.rank) +
-                    " has joined it already, as " + process_text(pid, host) + "; this is " +
+                    " has joined it already, as " + process_text(pid, host) +
+                    (file_.present(options_.rank) ? " (it still has the file open)" : "") + "; this is " +
                     process_text(static_cast<std::uint64_t>(::getpid()), this_host()) + ". An earlier run of job \"" +
                     options_.job_id +
                     "\" has left it: remove it. (TUTTI_JOB_ID, another for every run, tells runs apart)");
@@ -200,15 +268,16 @@ class FileStore::Impl {
   /// The last rank to leave in good order takes the file with it.
   void leave(Deadline deadline) {
     write("leave", joined_key(options_.rank), deadline, [&](KeyMap& map, std::string& records) {
-      const std::int64_t here = add_to(map, records, kHereKey, -1);
-      if (here == 0 && everybody_came()) file_.remove();
+      const std::int64_t here = add_to(map, records, here_key(options_.rank), -1);
+      if (everybody_has_left()) file_.remove();
       return here;
     });
   }
 
-  bool everybody_came() const {
+  bool everybody_has_left() const {
     for (int rank = 0; rank < options_.world_size; ++rank) {
-      if (map_.find(joined_key(rank)) == nullptr) return false;
+      const std::string* here = map_.find(here_key(rank));
+      if (here == nullptr || *here != "0") return false;
     }
     return options_.world_size > 0;
   }
@@ -278,6 +347,7 @@ std::string FileStore::compare_set(std::string_view key, std::string_view expect
 bool FileStore::check(std::span<const std::string> keys, Deadline deadline) {
   check_key_count(keys.size());
   const std::string_view first = keys.empty() ? std::string_view() : std::string_view(keys[0]);
+  impl_->mark_lost(keys, deadline);
   return impl_->read("check of", first, deadline, [&](const KeyMap&) { return impl_->all_present(keys); });
 }
 

@@ -2,8 +2,8 @@
 //
 // All operations of Store, by locking the file (store_file.h says how, and why it is safe against processes that are
 // killed at any point). Every process keeps a copy of all values and catches up with the file when it looks. Waiting is
-// looking, every 1 to 10 ms: prefer TcpStore for many ranks. There is nobody to notice that a rank has died: the keys
-// "tutti/lost..." of tcp_store_server.h are never set.
+// looking, every 1 to 10 ms: prefer TcpStore for many ranks. A rank that has died without a goodbye is noticed by who
+// asks for the keys "tutti/lost" and "tutti/lost/<rank>" (tcp_store_server.h), from the locks that its process held.
 //
 // The file belongs to one run of one job. The first process makes it, complete or not at all, with the job's id and
 // world size in it; the last rank to leave in good order removes it. A file that is something else is never written to:

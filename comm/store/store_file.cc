@@ -29,6 +29,19 @@ constexpr milliseconds kLockGrace{200};  // a deadline that is passing while oth
 constexpr std::uint64_t kSmallLog = std::uint64_t{1} << 20;
 constexpr std::uint64_t kHistoryFactor = 4;
 
+// What is locked: one byte for all records, and one for each rank, where no record comes.
+constexpr off_t kRecordsByte = 0;
+constexpr off_t kPresenceBytes = off_t{1} << 48;
+
+struct flock one_byte(int type, off_t at) {
+  struct flock request {};
+  request.l_type = static_cast<short>(type);
+  request.l_whence = SEEK_SET;
+  request.l_start = at;
+  request.l_len = 1;
+  return request;
+}
+
 std::string time_text(std::uint64_t seconds) {
   const auto time = static_cast<std::time_t>(seconds);
   std::tm parts{};
@@ -164,9 +177,7 @@ void StoreFile::lock(Access access, Deadline deadline) {
   const Deadline until(std::max(deadline.time_point(), start) + kLockGrace);
   microseconds pause = kFirstLockPause;
   for (;;) {
-    struct flock request {};
-    request.l_type = access == Access::Write ? F_WRLCK : F_RDLCK;
-    request.l_whence = SEEK_SET;
+    struct flock request = one_byte(access == Access::Write ? F_WRLCK : F_RDLCK, kRecordsByte);
     if (::fcntl(file_.get(), F_OFD_SETLK, &request) == 0) return;
     if (errno == ENOLCK || errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL)
       cannot("lock (is its file system mounted without locks?)", errno);
@@ -183,10 +194,19 @@ void StoreFile::lock(Access access, Deadline deadline) {
 }
 
 void StoreFile::unlock() noexcept {
-  struct flock request {};
-  request.l_type = F_UNLCK;
-  request.l_whence = SEEK_SET;
+  struct flock request = one_byte(F_UNLCK, kRecordsByte);
   ::fcntl(file_.get(), F_OFD_SETLK, &request);
+}
+
+void StoreFile::hold_presence(int rank) {
+  // Shared, because several stores of one process may be of the same rank.
+  struct flock request = one_byte(F_RDLCK, kPresenceBytes + rank);
+  if (::fcntl(file_.get(), F_OFD_SETLK, &request) != 0) cannot("lock this rank's byte of", errno);
+}
+
+bool StoreFile::present(int rank) const {
+  struct flock request = one_byte(F_WRLCK, kPresenceBytes + rank);
+  return ::fcntl(file_.get(), F_OFD_GETLK, &request) != 0 || request.l_type != F_UNLCK;
 }
 
 std::string StoreFile::read_at(std::uint64_t offset, std::uint64_t count) {

@@ -9,7 +9,9 @@
 // The locks are fcntl(2) locks that belong to the open file (F_OFD_SETLK): the kernel drops them when their process
 // dies; they work between threads and objects of one process, too, which traditional record locks do not; and a client
 // of NFS looks at the server's data afresh when it takes one, which no amount of reading or stat(2) makes it do.
-// The file appears by link(2), complete or not at all, also over NFS, where O_EXCL once was not reliable.
+// A process that is a rank also holds, as long as it lives, a shared lock of one byte far behind the end: others can
+// tell that it has died, as the kernel tells them, also across hosts where the file system passes locks on. The file
+// appears by link(2), complete or not at all, also over NFS, where O_EXCL once was not reliable.
 //
 // Thread-safety: none; the owner serialises.
 #pragma once
@@ -20,6 +22,7 @@
 #include <tutti/comm/store/socket.h>
 #include <tutti/comm/store/store_file_format.h>
 
+#include <cstdint>
 #include <string>
 
 namespace tutti::comm {
@@ -42,6 +45,11 @@ class StoreFile {
   /// catch_up() builds the map anew.
   void commit(const std::string& records, const KeyMap& map);
 
+  /// Holds this rank's byte until the file is closed. Throws System.
+  void hold_presence(int rank);
+  /// Whether a process holds that rank's byte; true if that cannot be told. This object's own hold does not count.
+  bool present(int rank) const;
+
   /// True if the file has no name any more: its last rank has left, and whoever comes now needs another. Locked.
   bool removed() const;
   void open_again(const FileStoreOptions& options, Deadline deadline);
@@ -50,7 +58,6 @@ class StoreFile {
   void remove() noexcept;
 
   const std::string& path() const { return path_; }
-  const StoreFileHeader& header() const { return header_; }
 
  private:
   bool open_existing();

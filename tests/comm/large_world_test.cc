@@ -1,5 +1,6 @@
 // Worlds of many processes on one machine: they form in time, and open no more connections than their algorithms use.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/comm/store/file_store.h>
@@ -107,6 +108,23 @@ TEST(WorldInAFile, FileOfAnEarlierRunIsToldAtOnce) {
     EXPECT_TRUE(ranks.wait(rank, kLimit) == (ExitStatus{false, 1}));
     expect_contains(ranks.out(rank), "failed: the store file " + folder.file("meet") + " is stale");
     expect_contains(ranks.out(rank), "it is of job \"last week\"");
+  }
+}
+
+TEST(WorldInAFile, KilledRankIsNamedByAllOthers) {
+  Watchdog watchdog(kLimit);
+  const TemporaryFolder folder;
+  constexpr int kCount = 4, kVictim = 2;
+  Processes ranks({.command = {TUTTI_FAULT_RANK, "60000", "loop", "all_reduce"},
+                   .count = kCount,
+                   .environment = {"TUTTI_STORE=file://" + folder.path()}});
+  for (int rank = 0; rank < kCount; ++rank) ASSERT_TRUE(ranks.wait_for_output(rank, "beat 1")) << ranks.out(rank);
+  ranks.kill(kVictim, SIGKILL);
+  for (int rank = 0; rank < kCount; ++rank) {
+    if (rank == kVictim) continue;
+    EXPECT_TRUE(ranks.wait(rank, std::chrono::seconds(15)) == (ExitStatus{false, 1})) << ranks.out(rank);
+    expect_contains(ranks.out(rank), "lost rank 2 (");
+    expect_contains(ranks.out(rank), ", pid " + std::to_string(ranks.pid(kVictim)) + ", ");
   }
 }
 

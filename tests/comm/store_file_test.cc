@@ -218,6 +218,38 @@ TEST_F(FileStoreTest, ForkedChildIsToldToMakeItsOwn) {
   EXPECT_EQ(store.get("k", soon()), "parent");
 }
 
+TEST_F(FileStoreTest, RankThatDiesIsLostAndOneThatLeavesIsNot) {
+  FileStore watcher(options(0, 3), soon());
+  Child dies([&] {
+    FileStore store(options(1, 3), soon());
+    store.set("here", "", soon());
+    for (;;) ::pause();
+  });
+  watcher.get("here", soon());
+  { FileStore leaves(options(2, 3), soon()); }
+  EXPECT_FALSE(watcher.check(keys({"tutti/lost"}), soon()));
+  EXPECT_FALSE(watcher.check(keys({"tutti/lost/1"}), soon()));
+  const std::string pid = std::to_string(dies.pid());
+  dies.end(SIGKILL);
+  const std::string text = watcher.get("tutti/lost/1", soon());
+  expect_contains(text, "rank 1 (pid " + pid + ", host ");
+  expect_contains(text, "is gone: its process has ended without a goodbye");
+  EXPECT_EQ(watcher.get("tutti/lost", soon()), "1");
+  EXPECT_FALSE(watcher.check(keys({"tutti/lost/0"}), soon()));
+  EXPECT_FALSE(watcher.check(keys({"tutti/lost/2"}), soon()));
+}
+
+TEST_F(FileStoreTest, OneKeyTellsOfAnyLostRank) {
+  FileStore watcher(options(0, 2), soon());
+  Child dies([&] {
+    FileStore store(options(1, 2), soon());
+    ::_exit(0);
+  });
+  ASSERT_EQ(dies.end(), 0);
+  EXPECT_TRUE(watcher.check(keys({"tutti/lost"}), soon()));
+  EXPECT_EQ(watcher.get("tutti/lost", soon()), "1");
+}
+
 // --- Files that are not ours to use ---------------------------------------------------------------------------------
 
 TEST_F(FileStoreTest, FileThatAnEarlierRunLeftIsStale) {
@@ -230,7 +262,7 @@ TEST_F(FileStoreTest, FileThatAnEarlierRunLeftIsStale) {
   const std::string before = contents();
   const std::string text = refusal(ErrorCode::Unauthorized, options(1, 2));
   expect_contains(text, "is stale: rank 1 has joined it already, as pid " + std::to_string(pid));
-  expect_contains(text, "which has ended");
+  expect_contains(text, "which has ended; this is pid");
   expect_contains(text, "remove it");
   EXPECT_EQ(contents(), before);
 }
