@@ -93,7 +93,7 @@ inline std::vector<Case> cases() {
   for (const Net net : {Net::Inproc, Net::Tcp})
     for (const int world : {1, 2, 3, 4, 5, 7, 8}) all.push_back({net, world, ""});
   for (const Net net : {Net::Inproc, Net::Tcp})
-    for (const char* algorithm : {"direct", "bruck"})
+    for (const char* algorithm : {"direct", "bruck", "rabenseifner", "chain", "van_de_geijn"})
       for (const int world : {3, 6}) all.push_back({net, world, algorithm});
   for (const char* algorithm : {"ring", "recursive_doubling"})
     for (const int world : {2, 3, 7}) all.push_back({Net::Tcp, world, algorithm});
