@@ -71,7 +71,8 @@ std::shared_ptr<const Plan> ProcessGroup::Impl::plan_for(OpKind op, DType dtype,
                                     .count = count,
                                     .root = root,
                                     .segment_count = options_.segment_bytes / size_of(dtype),
-                                    .counts = {counts.begin(), counts.end()}};
+                                    .counts = {counts.begin(), counts.end()},
+                                    .hosts = transport_->hosts()};
   auto plan = std::make_shared<const Plan>(algorithms::select(problem, size_of(dtype), algorithm_));
   plans_[key] = plan;
   return plan;

@@ -34,7 +34,11 @@ constexpr std::array kAlgorithms = {
     Entry{"binomial", OpKind::Gather, binomial_gather},
     Entry{"binomial", OpKind::Scatter, binomial_scatter},
     Entry{"chain", OpKind::Broadcast, chain_broadcast},
+    Entry{"chain", OpKind::Reduce, chain_reduce},
     Entry{"van_de_geijn", OpKind::Broadcast, van_de_geijn_broadcast},
+    Entry{"double_tree", OpKind::AllReduce, double_tree_all_reduce},
+    Entry{"double_tree", OpKind::Broadcast, double_tree_broadcast},
+    Entry{"double_tree", OpKind::Reduce, double_tree_reduce},
     Entry{"direct", OpKind::Broadcast, direct_broadcast},
     Entry{"direct", OpKind::Reduce, direct_reduce},
     Entry{"direct", OpKind::Gather, direct_gather},
@@ -43,6 +47,12 @@ constexpr std::array kAlgorithms = {
     Entry{"linear", OpKind::GatherV, linear_gather_v},
     Entry{"linear", OpKind::ScatterV, linear_scatter_v},
     Entry{"dissemination", OpKind::Barrier, dissemination_barrier, true},
+    Entry{"hierarchical", OpKind::AllReduce, hierarchical_all_reduce},
+    Entry{"hierarchical", OpKind::AllGather, hierarchical_all_gather},
+    Entry{"hierarchical", OpKind::Broadcast, hierarchical_broadcast},
+    Entry{"hierarchical", OpKind::Reduce, hierarchical_reduce},
+    Entry{"hierarchical", OpKind::Barrier, hierarchical_barrier},
+    Entry{"hierarchical_split", OpKind::AllReduce, hierarchical_split_all_reduce},
 };
 
 // Ring moves the fewest bytes but in the most messages: it wins once the time of a hop's bytes outweighs the latency of

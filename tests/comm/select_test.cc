@@ -86,7 +86,8 @@ TEST(Select, RefusesUnknownNamesListingTheKnownOnes) {
     EXPECT_STREQ(
         error.what(),
         "unknown algorithm \"rign\"; known are ring, recursive_doubling, recursive_halving, rabenseifner, bruck, "
-        "pairwise, binomial, chain, van_de_geijn, direct, linear, dissemination, or \"\" to choose by size");
+        "pairwise, binomial, chain, van_de_geijn, double_tree, direct, linear, dissemination, hierarchical, "
+        "hierarchical_split, or \"\" to choose by size");
   }
 }
 

@@ -9,7 +9,8 @@
 
 namespace tutti::test {
 
-std::vector<std::unique_ptr<comm::Transport>> make_tcp_transports(int world_size, const std::string& group) {
+std::vector<std::unique_ptr<comm::Transport>> make_tcp_transports(int world_size, const std::string& group,
+                                                                  const std::vector<int>& hosts) {
   std::vector<std::unique_ptr<comm::TcpTransport>> transports;
   std::vector<comm::PeerAddress> addresses;
   for (int rank = 0; rank < world_size; ++rank) {
@@ -19,7 +20,9 @@ std::vector<std::unique_ptr<comm::Transport>> make_tcp_transports(int world_size
         .group = group,
         .job_secret = "a secret of tests",
         .oversubscribed = world_size > static_cast<int>(std::thread::hardware_concurrency())}));
-    addresses.push_back({transports.back()->endpoint(), "localhost", "thread " + std::to_string(rank)});
+    const std::string host =
+        hosts.empty() ? "localhost" : "host" + std::to_string(hosts.at(static_cast<std::size_t>(rank)));
+    addresses.push_back({transports.back()->endpoint(), host, "thread " + std::to_string(rank)});
   }
   std::vector<std::unique_ptr<comm::Transport>> result;
   for (auto& transport : transports) {
@@ -32,7 +35,7 @@ std::vector<std::unique_ptr<comm::Transport>> make_tcp_transports(int world_size
 std::vector<std::optional<comm::Error>> run_ranks_to_failure(int world_size, const RankBody& body,
                                                              const RunRanksOptions& options) {
   Watchdog watchdog(options.watchdog);
-  auto transports = options.net == Net::Tcp ? make_tcp_transports(world_size, options.group.name)
+  auto transports = options.net == Net::Tcp ? make_tcp_transports(world_size, options.group.name, options.hosts)
                                             : comm::make_inproc_transports(world_size);
   auto store = std::make_shared<comm::HashStore>();
   std::vector<std::optional<comm::Error>> outcomes(static_cast<std::size_t>(world_size));

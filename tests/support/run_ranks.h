@@ -17,6 +17,7 @@ enum class Net { Inproc, Tcp };
 
 struct RunRanksOptions {
   Net net = Net::Inproc;
+  std::vector<int> hosts{};  // TCP: rank -> host that it claims to be on; empty: all on one
   comm::ProcessGroupOptions group{.timeout = std::chrono::seconds(20)};
   std::chrono::seconds watchdog{60};
 };
@@ -31,6 +32,7 @@ std::vector<std::optional<comm::Error>> run_ranks_to_failure(int world_size, con
                                                              const RunRanksOptions& options = {});
 
 /// Transports of one loopback-TCP world, connected with each other.
-std::vector<std::unique_ptr<comm::Transport>> make_tcp_transports(int world_size, const std::string& group = "world");
+std::vector<std::unique_ptr<comm::Transport>> make_tcp_transports(int world_size, const std::string& group = "world",
+                                                                  const std::vector<int>& hosts = {});
 
 }  // namespace tutti::test

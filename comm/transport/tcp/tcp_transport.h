@@ -54,6 +54,8 @@ class TcpTransport final : public Transport {
   void wake() override { wakeups_.ring(); }
   void close() override;
   std::string describe(int peer) const override;
+  std::vector<int> hosts() const override;  // by the names of the hosts
+  std::string_view name() const override { return "tcp"; }
   bool oversubscribed() const override { return options_.oversubscribed; }
 
  private:
