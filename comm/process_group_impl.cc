@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 namespace tutti::comm {
 namespace {
@@ -18,6 +19,12 @@ constexpr std::size_t kPlansKept = 256;
 std::string algorithm_or_environment(const std::string& algorithm) {
   const char* value = std::getenv("TUTTI_ALGO");
   return algorithm.empty() && value ? value : algorithm;
+}
+
+TuningPlace place_of(const Transport& transport) {
+  const std::vector<int> hosts = transport.hosts();
+  const auto number = std::set<int>(hosts.begin(), hosts.end()).size();
+  return {std::string(transport.name()), transport.world_size(), std::max(1, static_cast<int>(number))};
 }
 
 }  // namespace
@@ -38,7 +45,11 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
                        .report_after = options_.report_after,
                        .on_failure = [this](const Error& error, const Fingerprint& operation) {
                          record_failure(error, operation.to_string());
-                       }}) {}
+                       }}) {
+  if (rank() == 0 && world_size() > 1) {
+    publish_tuning(*store_, options_.name, place_of(*transport_), Deadline::after(options_.timeout));
+  }
+}
 
 bool ProcessGroup::Impl::forked() const { return ::getpid() != pid_; }
 
@@ -60,22 +71,50 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, ConstBuffer inpu
   return call;
 }
 
+algorithms::Problem ProcessGroup::Impl::problem_of(OpKind op, DType dtype, std::size_t count, int root,
+                                                   Counts counts) const {
+  return {.op = op == OpKind::Shutdown ? OpKind::Barrier : op,
+          .rank = rank(),
+          .world_size = world_size(),
+          .count = count,
+          .root = root,
+          .segment_count = options_.segment_bytes / size_of(dtype),
+          .counts = {counts.begin(), counts.end()},
+          .hosts = transport_->hosts()};
+}
+
 std::shared_ptr<const Plan> ProcessGroup::Impl::plan_for(OpKind op, DType dtype, std::size_t count, int root,
                                                          Counts counts) {
   const PlanKey key(op, size_of(dtype), count, root, {counts.begin(), counts.end()});
   if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
   if (plans_.size() >= kPlansKept) plans_.clear();
-  const algorithms::Problem problem{.op = op == OpKind::Shutdown ? OpKind::Barrier : op,
-                                    .rank = rank(),
-                                    .world_size = world_size(),
-                                    .count = count,
-                                    .root = root,
-                                    .segment_count = options_.segment_bytes / size_of(dtype),
-                                    .counts = {counts.begin(), counts.end()},
-                                    .hosts = transport_->hosts()};
-  auto plan = std::make_shared<const Plan>(algorithms::select(problem, size_of(dtype), algorithm_));
+  const algorithms::Problem problem = problem_of(op, dtype, count, root, counts);
+  auto plan = std::make_shared<const Plan>(algorithms::select(problem, size_of(dtype), algorithm_, tuning()));
   plans_[key] = plan;
   return plan;
+}
+
+const Tuning* ProcessGroup::Impl::tuning() {
+  if (knows_tuning_ || world_size() == 1) return tuning_.get();
+  try {
+    tuning_ = published_tuning(*store_, options_.name, Deadline::after(options_.timeout));
+  } catch (const Error& error) {
+    record_failure(error, "tuning");
+    rethrow_failure();
+  }
+  knows_tuning_ = true;
+  return tuning_.get();
+}
+
+std::string ProcessGroup::Impl::algorithm_for(OpKind op, std::size_t count, DType dtype, int root) {
+  const std::vector<std::size_t> counts(has_counts(op) ? static_cast<std::size_t>(world_size()) : 0, count);
+  const algorithms::Problem problem = problem_of(op, dtype, count, root, counts);
+  return algorithms::select(problem, size_of(dtype), algorithm_, tuning()).algorithm;
+}
+
+void ProcessGroup::Impl::use_algorithm(const std::string& name) {
+  algorithm_ = name;
+  plans_.clear();
 }
 
 void ProcessGroup::Impl::run(const Call& call) {

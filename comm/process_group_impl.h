@@ -10,6 +10,7 @@
 #include <tutti/comm/point_to_point/point_to_point.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/schedule/executor.h>
+#include <tutti/comm/schedule/tuning.h>
 #include <tutti/comm/transport/transport.h>
 #include <tutti/comm/work_queue.h>
 
@@ -86,6 +87,9 @@ class ProcessGroup::Impl {
   }
   Fingerprint message(OpKind op, const ConstBuffer& data, int tag) const;
 
+  std::string algorithm_for(OpKind op, std::size_t count, DType dtype, int root);
+  void use_algorithm(const std::string& name);
+
   void shutdown();
   void abort(const std::string& reason);
   /// End of life without shutdown(): goodbye in good order if that is possible, else an abort that says why.
@@ -94,6 +98,9 @@ class ProcessGroup::Impl {
  private:
   void execute(const Call& call);
   std::shared_ptr<const Plan> plan_for(OpKind op, DType dtype, std::size_t count, int root, Counts counts);
+  algorithms::Problem problem_of(OpKind op, DType dtype, std::size_t count, int root, Counts counts) const;
+  /// Rank 0's, asked for once.
+  const Tuning* tuning();
   [[noreturn]] void invalid(OpKind op, const std::string& why) const;
   /// The first error makes the group unusable, here and, through the store and the closed connections, everywhere.
   void record_failure(const Error& error, const std::string& operation);
@@ -103,7 +110,7 @@ class ProcessGroup::Impl {
   const std::shared_ptr<Store> store_;
   const std::unique_ptr<Transport> transport_;
   ProcessGroupOptions options_;
-  const std::string algorithm_;
+  std::string algorithm_;  // "": choose
   const std::uint64_t group_hash_;
   const pid_t pid_;
 
@@ -112,6 +119,8 @@ class ProcessGroup::Impl {
   using PlanKey = std::tuple<OpKind, std::size_t, std::size_t, int, std::vector<std::size_t>>;
   std::map<PlanKey, std::shared_ptr<const Plan>> plans_;
   std::atomic<bool> closed_{false};
+  bool knows_tuning_ = false;
+  std::shared_ptr<const Tuning> tuning_;
 
   mutable std::mutex failure_mutex_;
   std::exception_ptr failure_;  // guarded by failure_mutex_

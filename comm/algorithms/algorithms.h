@@ -15,6 +15,10 @@
 #include <string_view>
 #include <vector>
 
+namespace tutti::comm {
+struct Tuning;  // schedule/tuning.h
+}
+
 namespace tutti::comm::algorithms {
 
 /// One collective as one rank sees it. `count` is per rank (schedule.h); `root` matters where the operation has one.
@@ -68,12 +72,18 @@ Schedule hierarchical_split_all_reduce(const Problem& problem);
 Schedule hierarchical_all_gather(const Problem& problem);
 Schedule hierarchical_barrier(const Problem& problem);
 
-/// Picks the algorithm for `problem` (element size `element_bytes`) and builds the schedule. `name` is "" (by size) or
-/// one of "ring", "recursive_doubling", "recursive_halving", "rabenseifner", "bruck", "pairwise", "binomial", "chain",
-/// "van_de_geijn", "double_tree", "direct", "linear", "dissemination", "hierarchical", "hierarchical_split". A name
-/// that exists but does not implement this operation falls back to the choice by size; a name that does not exist
-/// throws InvalidArgument listing the known ones, and so do OpKind::Send and OpKind::Recv, which have no schedule.
-Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name = "");
+/// The name of the algorithm that promises to be fastest for `problem` (element size `element_bytes`): by the times in
+/// `tuning` where it has some for this operation, else by the formulas of schedule/cost_model.h with tuning's network
+/// model, or the default one. Throws InvalidArgument for OpKind::Send and OpKind::Recv, which have no schedule.
+std::string_view choose(const Problem& problem, std::size_t element_bytes, const Tuning* tuning = nullptr);
+
+/// Builds the schedule of `problem` by the algorithm `name`: "" (by choose()) or one of "ring", "recursive_doubling",
+/// "recursive_halving", "rabenseifner", "bruck", "pairwise", "binomial", "chain", "van_de_geijn", "double_tree",
+/// "direct", "linear", "dissemination", "hierarchical", "hierarchical_split". A name that exists but does not implement
+/// this operation falls back to choose(); a name that does not exist throws InvalidArgument listing the known ones, and
+/// so do OpKind::Send and OpKind::Recv.
+Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name = "",
+                const Tuning* tuning = nullptr);
 
 /// The names that implement `op`, in the order of the table in select.cc; empty for OpKind::Send and OpKind::Recv.
 std::vector<std::string_view> names_for(OpKind op);

@@ -198,7 +198,8 @@ Seconds rooted_blocks_seconds(const Terms& t, std::string_view algorithm) {
 
 Seconds reduce_scatter_seconds(const Terms& t, std::string_view algorithm) {
   if (algorithm == "ring") return (t.p - 1) * (t.message(t.n) + t.reduction(t.n));
-  if (algorithm == "direct") return (t.p - 1) * (t.message(t.n) + t.reduction(t.n));
+  const bool hands_on = algorithm == "recursive_halving" && t.q < t.p;
+  if (algorithm == "direct" || hands_on) return (t.p - 1) * (t.message(t.n) + t.reduction(t.n));
   if (algorithm == "recursive_halving") {
     double sum = 0;
     for (double blocks = 1; blocks < t.p; blocks *= 2) sum += t.message(blocks * t.n) + t.reduction(blocks * t.n);
