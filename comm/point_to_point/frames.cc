@@ -27,6 +27,7 @@ bool PointToPoint::progress() {
   const auto left = std::erase_if(outbox_, [&](const Posted& posted) {
     if (!posted.frame.done()) return false;
     if (posted.request) finish(*posted.request, -1);
+    unsent_bytes_[static_cast<std::size_t>(posted.link->peer())] -= posted.unsent_bytes;
     return true;
   });
   return moved || left > 0;
@@ -110,8 +111,8 @@ bool PointToPoint::begin_arrival(int peer, const FrameHeader& header) {
     if (announcement) clear_to_send(peer, header, receive);
     if (eager) arrival.request = receive;
   } else {
-    if (kept + header.nbytes > kUnexpectedBytes) return false;
-    kept += header.nbytes;
+    if (kept + kMessageBytes + header.nbytes > kUnexpectedBytes) return false;
+    kept += kMessageBytes + header.nbytes;
     unexpected_.push_back({peer, header, std::vector<std::byte>(header.nbytes), announcement, nullptr});
     if (eager) arrival.unexpected = &unexpected_.back();
   }
@@ -159,15 +160,27 @@ void PointToPoint::claim(Unexpected& message, const RequestPtr& receive) {
     message.claimed_by = receive;
     return;
   }
+  unexpected_bytes_[static_cast<std::size_t>(message.peer)] -= kMessageBytes + message.payload.size();
   if (message.header.kind == FrameKind::RequestToSend) return clear_to_send(message.peer, message.header, receive);
   if (!message.payload.empty()) std::memcpy(receive->data.data, message.payload.data(), message.payload.size());
-  unexpected_bytes_[static_cast<std::size_t>(message.peer)] -= message.peer == rank_ ? 0 : message.payload.size();
   finish(*receive, message.peer);
 }
 
 void PointToPoint::clear_to_send(int peer, const FrameHeader& announced, const RequestPtr& receive) {
   expected_[{peer, announced.id}] = receive;
   post(transport_.incoming(peer), {FrameKind::ClearToSend, announced.fingerprint, 0, announced.id}, nullptr, nullptr);
+}
+
+/// Finishes the request at once while what is kept for the receiver stays below kUnsentBytes, else when the frame has
+/// left: until then the payload is the caller's.
+void PointToPoint::post_eager(Link& link, const FrameHeader& header, const void* payload, const RequestPtr& request) {
+  auto& unsent = unsent_bytes_[static_cast<std::size_t>(link.peer())];
+  const std::size_t bytes = kMessageBytes + header.nbytes;
+  if (unsent + bytes > kUnsentBytes) return post(link, header, payload, request);
+  const std::size_t before = outbox_.size();
+  post(link, header, payload, nullptr);
+  if (outbox_.size() > before) unsent += outbox_.back().unsent_bytes = bytes;
+  finish(*request, -1);
 }
 
 /// The payload of a frame with a request belongs to the caller until that request is finished; that of one without is

@@ -71,7 +71,8 @@ class Transport {
   virtual bool service() = 0;
 
   /// Blocks until one of `links` may have something to read or room to write, a peer connects, wake() is called, or
-  /// `timeout` passes. May return early.
+  /// `timeout` passes. May return early, but not again and again: a link that has something to read, which nobody has
+  /// tried to read since a few returns, is then awaited for writing only.
   virtual void wait(std::span<Link* const> links, std::chrono::milliseconds timeout) = 0;
 
   /// Makes every wait() that is running return.
