@@ -21,7 +21,8 @@ bool PointToPoint::progress() {
   bool moved = false;
   for (int peer = 0; peer < world_size_; ++peer) {
     if (peer == rank_) continue;
-    if (!finished_peers_[static_cast<std::size_t>(peer)]) moved |= progress_incoming(peer);
+    if (!losses_[static_cast<std::size_t>(peer)]) moved |= progress_incoming(peer);
+    if (losses_[static_cast<std::size_t>(peer)]) notice_loss(peer);
     moved |= progress_outgoing(peer);
   }
   const auto left = std::erase_if(outbox_, [&](const Posted& posted) {
@@ -51,15 +52,19 @@ bool PointToPoint::progress_incoming(int peer) {
       if (arrival.arrived == arrival.nbytes) finish_arrival(peer);
     }
   } catch (const Error& error) {
-    // A peer that has ended in good order is missed only by those who wait for it; the waiter finds out who that is.
     if (error.code() != ErrorCode::PeerLost || arrival.active) throw;
-    finished_peers_[static_cast<std::size_t>(peer)] = true;
-    const bool missed = std::any_of(pending_.begin(), pending_.end(), [&](const RequestPtr& request) {
-      return !request->is_send && request->peer == peer;
-    });
-    if (missed) monitor_.explain_loss(error, std::span(&peer, 1));
+    losses_[static_cast<std::size_t>(peer)] = error;
     return moved;
   }
+}
+
+/// A peer that is gone is missed only by receives, now or later. While this rank leaves, too, the others may be gone in
+/// good order, and a receive from anybody need not mean them.
+void PointToPoint::notice_loss(int peer) {
+  const bool missed = std::any_of(pending_.begin(), pending_.end(), [&](const RequestPtr& request) {
+    return !request->is_send && (request->peer == peer || (request->peer < 0 && !leaving_));
+  });
+  if (missed) monitor_.explain_loss(*losses_[static_cast<std::size_t>(peer)], std::span(&peer, 1));
 }
 
 bool PointToPoint::progress_outgoing(int peer) {

@@ -14,7 +14,7 @@ PointToPoint::PointToPoint(Transport& transport, FailureMonitor& monitor, PointT
       arrivals_(static_cast<std::size_t>(world_size_)),
       unexpected_bytes_(static_cast<std::size_t>(world_size_)),
       unsent_bytes_(static_cast<std::size_t>(world_size_)),
-      finished_peers_(static_cast<std::size_t>(world_size_)),
+      losses_(static_cast<std::size_t>(world_size_)),
       next_id_(static_cast<std::size_t>(world_size_)) {}
 
 PointToPoint::~PointToPoint() {

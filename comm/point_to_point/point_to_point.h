@@ -26,6 +26,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -62,7 +63,8 @@ class PointToPoint {
   /// Both at once, driven by the caller; returns the sender's rank when both are complete.
   int sendrecv(ConstBuffer outgoing, int destination, int send_tag, Buffer incoming, int source, int recv_tag);
 
-  /// Blocks until all buffered messages have left; `operation` is what the caller is doing meanwhile.
+  /// Before the group is left: blocks until all buffered messages have left; `operation` is what the caller is doing
+  /// meanwhile.
   void drain(const Fingerprint& operation);
 
   /// All unfinished and future messages fail with `error`.
@@ -114,6 +116,7 @@ class PointToPoint {
   bool progress();
   bool progress_incoming(int peer);
   bool progress_outgoing(int peer);
+  void notice_loss(int peer);
   bool begin_arrival(int peer, const FrameHeader& header);  // false: no room for it now
   void finish_arrival(int peer);
   void post(Link& link, const FrameHeader& header, const void* payload, RequestPtr request);
@@ -142,7 +145,7 @@ class PointToPoint {
   std::vector<Arrival> arrivals_;              // per peer
   std::vector<std::size_t> unexpected_bytes_;  // per peer, kMessageBytes for each message included
   std::vector<std::size_t> unsent_bytes_;      // per peer, of messages whose sender has gone on; the same
-  std::vector<bool> finished_peers_;           // incoming link has ended
+  std::vector<std::optional<Error>> losses_;   // per peer: how its incoming link ended
   std::list<Posted> outbox_;
   std::vector<std::uint64_t> next_id_;                             // per destination
   std::map<std::pair<int, std::uint64_t>, RequestPtr> announced_;  // sends waiting for ClearToSend
@@ -150,6 +153,7 @@ class PointToPoint {
   std::exception_ptr failure_;
   std::atomic<int> drivers_{0};  // user threads that wait
   bool stopping_ = false;
+  bool leaving_ = false;  // drain() has been called
   bool helper_alive_ = false;
   std::thread helper_;
 };

@@ -44,6 +44,7 @@ void PointToPoint::drain(const Fingerprint& operation) {
   std::vector<int> receivers;
   {
     std::lock_guard lock(mutex_);
+    leaving_ = true;
     for (const Posted& posted : outbox_) receivers.push_back(posted.link->peer());
   }
   try {
@@ -103,7 +104,7 @@ std::vector<Link*> PointToPoint::links_of_interest() {
   std::vector<Link*> links;  // each once: there may be any number of messages
   for (int peer = 0; peer < world_size_; ++peer) {
     if (peer == rank_) continue;
-    if (incoming[index(peer)] || !finished_peers_[index(peer)]) links.push_back(&transport_.incoming(peer));
+    if (incoming[index(peer)] || !losses_[index(peer)]) links.push_back(&transport_.incoming(peer));
     if (outgoing[index(peer)]) links.push_back(&transport_.outgoing(peer));
   }
   return links;

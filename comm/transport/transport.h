@@ -24,7 +24,8 @@
 
 namespace tutti::comm {
 
-/// One frame on its way out. Owned by the poster; it and its payload must stay in place until done().
+/// One frame on its way out. Owned by the poster; it must stay in place until done(), and its payload, too, or be
+/// replaced by a copy: a link looks at `payload` anew in each call.
 struct Outgoing {
   FrameHeader header;
   const void* payload = nullptr;  // header.nbytes bytes
