@@ -172,7 +172,9 @@ void PointToPoint::claim(Unexpected& message, const RequestPtr& receive) {
 }
 
 void PointToPoint::clear_to_send(int peer, const FrameHeader& announced, const RequestPtr& receive) {
-  expected_[{peer, announced.id}] = receive;
+  if (!expected_.emplace(std::pair(peer, announced.id), receive).second)
+    throw Error(ErrorCode::Protocol, monitor_.describe(peer) + " announced message " + std::to_string(announced.id) +
+                                         " a second time while its payload was awaited");
   post(transport_.incoming(peer), {FrameKind::ClearToSend, announced.fingerprint, 0, announced.id}, nullptr, nullptr);
 }
 
