@@ -24,7 +24,6 @@
 #include <tutti/comm/algorithms/binomial_tree.h>
 #include <tutti/comm/algorithms/builder.h>
 
-
 namespace tutti::comm::algorithms {
 namespace {
 
