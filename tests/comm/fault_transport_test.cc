@@ -2,15 +2,17 @@
 // or the same first cause on all ranks, in time.
 #include <gtest/gtest.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/store/hash_store.h>
 #include <tutti/comm/transport/faulty/faulty_transport.h>
 #include <tutti/comm/transport/inproc/inproc_transport.h>
-#include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/support/watchdog.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -22,9 +24,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using test::run_mixed_operations;
-using tutti::test::run_ranks;
-using tutti::test::run_ranks_to_failure;
-using tutti::test::RunRanksOptions;
 using Lane = ConnectionReset::Lane;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -54,14 +53,29 @@ struct Scene {
     return reset;
   }
 
-  RunRanksOptions options() {
-    RunRanksOptions options{.group = group};
-    options.transports = [this](int ranks) {
-      FaultyTransports transports = make_faulty_transports(make_inproc_transports(ranks), faults);
-      world = transports.world;
-      return std::move(transports.ranks);
-    };
-    return options;
+  /// Runs `body` on every rank; what each ended with.
+  std::vector<std::optional<Error>> run(const std::function<void(ProcessGroup& group)>& body) {
+    tutti::test::Watchdog watchdog;
+    FaultyTransports transports = make_faulty_transports(make_inproc_transports(world_size), faults);
+    world = transports.world;
+    const auto store = std::make_shared<HashStore>();
+    std::vector<std::optional<Error>> outcomes(transports.ranks.size());
+    std::vector<std::thread> threads;
+    for (std::size_t rank = 0; rank < outcomes.size(); ++rank)
+      threads.emplace_back([&, rank] {
+        watchdog.doing(static_cast<int>(rank), "running seed " + std::to_string(seed));
+        try {
+          ProcessGroup ranks_group(store, std::move(transports.ranks[rank]), group);
+          body(ranks_group);
+        } catch (const Error& error) {
+          outcomes[rank] = error;
+        } catch (const std::exception& error) {
+          outcomes[rank] = Error(ErrorCode::System, error.what());
+        }
+        watchdog.doing(static_cast<int>(rank), "done");
+      });
+    for (std::thread& thread : threads) thread.join();
+    return outcomes;
   }
 
   const std::uint64_t seed;
@@ -169,10 +183,9 @@ class FaultyWorlds : public testing::TestWithParam<int> {};
 TEST_P(FaultyWorlds, LateAndFragmentaryDeliveryChangesNoResult) {
   for_each_seed(GetParam(), 100, 2, [](std::uint64_t seed) {
     Scene scene(seed);
-    EXPECT_NO_THROW(run_ranks(
-        scene.world_size, [&](ProcessGroup& group) { run_mixed_operations(group, seed, test::mixed_kinds() + 4); },
-        scene.options()))
-        << "seed " << seed;
+    const auto outcomes =
+        scene.run([&](ProcessGroup& group) { run_mixed_operations(group, seed, test::mixed_kinds() + 4); });
+    for (const auto& outcome : outcomes) EXPECT_FALSE(outcome) << "seed " << seed << ": " << outcome->what();
   });
 }
 
@@ -191,18 +204,15 @@ void expect_the_reset_is_named(Scene& scene, std::atomic<int>& happened) {
   const ConnectionReset reset = scene.any_reset();
   scene.faults.reset = reset;
   std::vector<steady_clock::time_point> ended(static_cast<std::size_t>(scene.world_size));
-  const auto outcomes = run_ranks_to_failure(
-      scene.world_size,
-      [&](ProcessGroup& group) {
-        try {
-          run_mixed_operations(group, scene.seed, test::mixed_kinds() + 4);
-          group.shutdown();
-        } catch (const Error&) {
-          ended[static_cast<std::size_t>(group.rank())] = steady_clock::now();
-          throw;
-        }
-      },
-      scene.options());
+  const auto outcomes = scene.run([&](ProcessGroup& group) {
+    try {
+      run_mixed_operations(group, scene.seed, test::mixed_kinds() + 4);
+      group.shutdown();
+    } catch (const Error&) {
+      ended[static_cast<std::size_t>(group.rank())] = steady_clock::now();
+      throw;
+    }
+  });
   const auto broke_at = scene.world->reset_at();
   std::string cause;
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {

@@ -32,9 +32,8 @@ std::vector<std::unique_ptr<comm::Transport>> make_tcp_transports(int world_size
 std::vector<std::optional<comm::Error>> run_ranks_to_failure(int world_size, const RankBody& body,
                                                              const RunRanksOptions& options) {
   Watchdog watchdog(options.watchdog);
-  auto transports = options.transports        ? options.transports(world_size)
-                    : options.net == Net::Tcp ? make_tcp_transports(world_size, options.group.name)
-                                              : comm::make_inproc_transports(world_size);
+  auto transports = options.net == Net::Tcp ? make_tcp_transports(world_size, options.group.name)
+                                            : comm::make_inproc_transports(world_size);
   auto store = std::make_shared<comm::HashStore>();
   std::vector<std::optional<comm::Error>> outcomes(static_cast<std::size_t>(world_size));
   std::vector<std::thread> threads;

@@ -17,7 +17,6 @@ enum class Net { Inproc, Tcp };
 
 struct RunRanksOptions {
   Net net = Net::Inproc;
-  std::function<std::vector<std::unique_ptr<comm::Transport>>(int world_size)> transports{};  // instead of net's
   comm::ProcessGroupOptions group{.timeout = std::chrono::seconds(20)};
   std::chrono::seconds watchdog{60};
 };
