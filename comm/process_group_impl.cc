@@ -1,3 +1,4 @@
+#include <pthread.h>
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/base/counts.h>
 #include <tutti/comm/base/log.h>
@@ -15,6 +16,16 @@ namespace {
 constexpr std::chrono::milliseconds kGoodbyeLimit(5000);
 constexpr std::size_t kPlansKept = 256;
 
+/// How many forks lie between the first process that asked and this one. To count costs nothing; to ask for the pid
+/// would be a system call in each operation.
+std::atomic<int> forks_so_far{0};
+
+int forks() {
+  static const int registered = ::pthread_atfork(nullptr, nullptr, [] { ++forks_so_far; });
+  if (registered != 0) throw Error(ErrorCode::System, "pthread_atfork: no memory to notice forks");
+  return forks_so_far.load(std::memory_order_relaxed);
+}
+
 std::string algorithm_or_environment(const std::string& algorithm) {
   const char* value = std::getenv("TUTTI_ALGO");
   return algorithm.empty() && value ? value : algorithm;
@@ -30,17 +41,21 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
       algorithm_(algorithm_or_environment(options_.algorithm)),
       group_hash_(identity_hash(options_.name)),
       pid_(::getpid()),
+      forks_(forks()),
       monitor_(store_, options_.name, rank(), world_size(), [this](int peer) { return transport_->describe(peer); }),
       executor_(*transport_, monitor_),
+      heap_(transport_->shared_memory()),
       point_to_point_(*transport_, monitor_,
                       {.group = group_hash_,
                        .timeout = options_.timeout,
                        .report_after = options_.report_after,
                        .on_failure = [this](const Error& error, const Fingerprint& operation) {
                          record_failure(error, operation.to_string());
-                       }}) {}
+                       }}) {
+  if (Neighbours* neighbours = transport_->shared_memory()) shared_.emplace(*neighbours, *transport_, monitor_, heap_);
+}
 
-bool ProcessGroup::Impl::forked() const { return ::getpid() != pid_; }
+bool ProcessGroup::Impl::forked() const { return forks_so_far.load(std::memory_order_relaxed) != forks_; }
 
 ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, ConstBuffer input, Buffer output, std::size_t count,
                                                      ReduceOp reduce_op, int root, Counts counts) {
@@ -53,10 +68,11 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, ConstBuffer inpu
   call.fingerprint = {group_hash_, seq_ + 1, count, root, op, dtype, reduce_op};
   call.input = input.data;
   call.output = output.data;
+  ++seq_;
+  if (shared_ && algorithm_.empty() && SharedCollectives::takes(op)) return call;
   call.plan = plan_for(op, dtype, count, root, counts);
   const bool has_result = is_reduction(op) && (op != OpKind::Reduce || rank() == root);
   if (reduce_op == ReduceOp::Avg && has_result) call.scale_count = count;
-  ++seq_;
   return call;
 }
 
@@ -93,7 +109,11 @@ void ProcessGroup::Impl::execute(const Call& call) {
                             .deadline = Deadline::after(options_.timeout),
                             .report_after = options_.report_after};
   try {
-    executor_.run(*call.plan, operation);
+    if (call.plan) {
+      executor_.run(*call.plan, operation);
+    } else {
+      shared_->run(operation);
+    }
   } catch (const Error& error) {
     record_failure(error, call.fingerprint.to_string());
     rethrow_failure();

@@ -10,6 +10,7 @@
 #include <tutti/comm/point_to_point/point_to_point.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/schedule/executor.h>
+#include <tutti/comm/shared/shared_collectives.h>
 #include <tutti/comm/transport/transport.h>
 #include <tutti/comm/work_queue.h>
 
@@ -18,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -33,6 +35,8 @@ class ProcessGroup::Impl {
   int world_size() const { return transport_->world_size(); }
   std::chrono::milliseconds timeout() const { return options_.timeout; }
   const std::shared_ptr<Store>& store() const { return store_; }
+  std::string transport_name() const { return transport_->name(); }
+  RegisteredBuffer allocate(std::size_t nbytes) { return {heap_.allocate(nbytes), nbytes}; }
   PointToPoint& point_to_point() { return point_to_point_; }
   bool forked() const;
 
@@ -41,8 +45,8 @@ class ProcessGroup::Impl {
     Fingerprint fingerprint;
     const void* input = nullptr;
     void* output = nullptr;
-    std::shared_ptr<const Plan> plan;
-    std::size_t scale_count = 0;  // Avg: elements of output to divide afterwards
+    std::shared_ptr<const Plan> plan;  // null: by shared memory
+    std::size_t scale_count = 0;       // Avg: elements of output to divide afterwards
   };
 
   // One per collective of process_group.h: checks the buffers. These stand in process_group.cc.
@@ -106,6 +110,7 @@ class ProcessGroup::Impl {
   const std::string algorithm_;
   const std::uint64_t group_hash_;
   const pid_t pid_;
+  const int forks_;  // of this process and its ancestors, when the group was formed
 
   // Used by the thread that issues operations.
   std::uint64_t seq_ = 0;
@@ -119,6 +124,8 @@ class ProcessGroup::Impl {
 
   FailureMonitor monitor_;
   Executor executor_;  // used by one task of queue_ at a time
+  RegisteredHeap heap_;
+  std::optional<SharedCollectives> shared_;  // as executor_; only where all ranks share memory
   PointToPoint point_to_point_;
   WorkQueue queue_;  // destroyed first: its tasks use everything above
 };

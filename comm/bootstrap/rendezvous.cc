@@ -6,9 +6,12 @@
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/comm/store/tcp_store_server.h>
 #include <tutti/comm/transport/inproc/inproc_transport.h>
+#include <tutti/comm/transport/shm/join.h>
+#include <tutti/comm/transport/shm/shm_transport.h>
 #include <tutti/comm/transport/tcp/tcp_transport.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <sstream>
 #include <vector>
 
@@ -89,42 +92,76 @@ void await_ranks(Store& store, const World& world, const std::string& group, con
   }
 }
 
-std::vector<PeerAddress> exchange_addresses(Store& store, const World& world, const std::string& group,
-                                            const std::string& endpoint, std::chrono::milliseconds timeout,
-                                            Deadline deadline) {
-  store.set(address_key(group, world.rank), endpoint + " " + host_name() + " " + std::to_string(::getpid()), deadline);
+struct Addresses {
+  std::vector<PeerAddress> peers;
+  std::vector<std::string> hosts;  // host_identity() of each rank
+};
+
+Addresses exchange_addresses(Store& store, const World& world, const std::string& group, const std::string& endpoint,
+                             std::chrono::milliseconds timeout, Deadline deadline) {
+  store.set(address_key(group, world.rank),
+            endpoint + " " + host_name() + " " + std::to_string(::getpid()) + " " + host_identity(), deadline);
   std::vector<std::string> keys;
   for (int rank = 0; rank < world.world_size; ++rank) keys.push_back(address_key(group, rank));
   await_ranks(store, world, group, keys, timeout, deadline);
-  std::vector<PeerAddress> peers;
+  Addresses addresses;
   for (const std::string& text : store.multi_get(keys, deadline)) {
     std::istringstream in(text);
-    in >> peers.emplace_back().endpoint >> peers.back().host >> peers.back().pid;
+    PeerAddress& peer = addresses.peers.emplace_back();
+    in >> peer.endpoint >> peer.host >> peer.pid >> addresses.hosts.emplace_back();
   }
-  return peers;
+  return addresses;
+}
+
+/// Shared memory among the ranks of this host, if that is wanted and possible; else `tcp` itself.
+std::unique_ptr<Transport> choose_transport(std::unique_ptr<TcpTransport> tcp, Store& store, const World& world,
+                                            const std::string& group, const RendezvousOptions& options,
+                                            const std::vector<std::string>& hosts, Deadline deadline) {
+  if (options.transport == TransportChoice::Tcp) return tcp;
+  const auto await = [&](const std::string& key) {
+    await_ranks(store, world, group, {key}, options.timeout, deadline);
+  };
+  auto neighbours = join_neighbours(store, group, world.rank, hosts, deadline, await);
+  if (neighbours) return std::make_unique<ShmTransport>(std::move(tcp), std::move(neighbours), identity_hash(group));
+  if (options.transport == TransportChoice::Shm)
+    throw Error(ErrorCode::InvalidArgument,
+                "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + ": group '" + group +
+                    "' was to use shared memory, but this rank shares none with another: use \"auto\" or \"tcp\"");
+  return tcp;
 }
 
 }  // namespace
 
-Meeting rendezvous(const World& world, const std::string& group, const std::string& bind_address,
-                   std::chrono::milliseconds timeout) {
+TransportChoice transport_choice(const std::string& name) {
+  const char* environment = std::getenv("TUTTI_TRANSPORT");
+  const std::string chosen = name.empty() && environment ? environment : name;
+  if (chosen.empty() || chosen == "auto") return TransportChoice::Auto;
+  if (chosen == "tcp") return TransportChoice::Tcp;
+  if (chosen == "shm") return TransportChoice::Shm;
+  throw Error(ErrorCode::InvalidArgument, "transport \"" + chosen + "\"" + (name.empty() ? " (TUTTI_TRANSPORT)" : "") +
+                                              " is unknown; known are auto, tcp, shm");
+}
+
+Meeting rendezvous(const World& world, const std::string& group, const RendezvousOptions& options) {
   if (world.world_size == 1) return {std::make_shared<HashStore>(), std::move(make_inproc_transports(1).front())};
-  const Deadline deadline = Deadline::after(timeout);
+  const Deadline deadline = Deadline::after(options.timeout);
   const auto meeting_place = meet_at_store(world, deadline);
   std::shared_ptr<Store> store(meeting_place, meeting_place->client.get());
-  auto transport = std::make_unique<TcpTransport>(
-      TcpTransportOptions{.rank = world.rank,
-                          .world_size = world.world_size,
-                          .group = group,
-                          .job_id = world.job_id,
-                          .job_secret = world.job_secret,
-                          .bind_address = bind_address.empty() ? meeting_place->client->local_address() : bind_address,
-                          .oversubscribed = outnumber_cpus(world.local_world_size)});
-  transport->set_peers(exchange_addresses(*store, world, group, transport->endpoint(), timeout, deadline));
+  auto transport = std::make_unique<TcpTransport>(TcpTransportOptions{
+      .rank = world.rank,
+      .world_size = world.world_size,
+      .group = group,
+      .job_id = world.job_id,
+      .job_secret = world.job_secret,
+      .bind_address = options.bind_address.empty() ? meeting_place->client->local_address() : options.bind_address,
+      .oversubscribed = outnumber_cpus(world.local_world_size)});
+  Addresses addresses = exchange_addresses(*store, world, group, transport->endpoint(), options.timeout, deadline);
+  transport->set_peers(std::move(addresses.peers));
   log(LogLevel::Info, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + " (" +
                           world.detected_from + ") joined group '" + group + "', listening on " +
                           transport->endpoint());
-  return {std::move(store), std::move(transport)};
+  auto chosen = choose_transport(std::move(transport), *store, world, group, options, addresses.hosts, deadline);
+  return {std::move(store), std::move(chosen)};
 }
 
 }  // namespace tutti::comm

@@ -24,6 +24,8 @@
 
 namespace tutti::comm {
 
+class Neighbours;
+
 /// One frame on its way out. Owned by the poster; it must stay in place until done(), and its payload, too, or be
 /// replaced by a copy: a link looks at `payload` anew in each call.
 struct Outgoing {
@@ -55,6 +57,11 @@ class Link {
   /// Copies up to `nbytes` of the current frame's payload; returns how many came without blocking. When the payload is
   /// complete the next peek() looks for the next frame. A frame without payload is consumed by read(nullptr, 0).
   virtual std::size_t read(void* into, std::size_t nbytes) = 0;
+
+  /// What of the current frame's payload can be looked at where it lies, whole elements of it; empty where read() must
+  /// be used. consume(n) then stands for a read of its first n bytes, also whole elements.
+  virtual std::span<const std::byte> readable() { return {}; }
+  virtual void consume(std::size_t /*nbytes*/) {}
 };
 
 class Transport {
@@ -87,6 +94,17 @@ class Transport {
 
   /// True if polling without end would keep another rank of this host from running.
   virtual bool oversubscribed() const = 0;
+
+  /// How long a waiting thread should look for news (giving way to others between looks) before it sleeps in wait().
+  virtual std::chrono::microseconds patience() const {
+    return std::chrono::microseconds(oversubscribed() ? 4 : 100);  // a shared processor: get out of the way
+  }
+
+  /// "tcp", "shm", "shm+tcp" (shared memory within a host), "inproc".
+  virtual std::string name() const = 0;
+
+  /// The ranks of the whole group, if all of them share memory with this one, else null.
+  virtual Neighbours* shared_memory() { return nullptr; }
 };
 
 }  // namespace tutti::comm

@@ -27,7 +27,7 @@ struct Case {
 inline void PrintTo(const Case& c, std::ostream* out) { *out << c.world_size << " ranks " << c.algorithm; }
 
 inline std::string case_name(const testing::TestParamInfo<Case>& info) {
-  return std::string(info.param.net == Net::Tcp ? "Tcp" : "Inproc") + std::to_string(info.param.world_size) +
+  return name(info.param.net) + std::to_string(info.param.world_size) +
          (info.param.algorithm.empty() ? "" : "_" + info.param.algorithm);
 }
 
@@ -90,13 +90,14 @@ T reduced(ReduceOp op, int world, std::size_t i) {
 
 inline std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const Net net : {Net::Inproc, Net::Tcp})
+  for (const Net net : {Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed})
     for (const int world : {1, 2, 3, 4, 5, 7, 8}) all.push_back({net, world, ""});
   for (const Net net : {Net::Inproc, Net::Tcp})
     for (const char* algorithm : {"direct", "bruck"})
       for (const int world : {3, 6}) all.push_back({net, world, algorithm});
-  for (const char* algorithm : {"ring", "recursive_doubling"})
-    for (const int world : {2, 3, 7}) all.push_back({Net::Tcp, world, algorithm});
+  for (const Net net : {Net::Tcp, Net::Shm})
+    for (const char* algorithm : {"ring", "recursive_doubling"})
+      for (const int world : {2, 3, 7}) all.push_back({net, world, algorithm});
   return all;
 }
 

@@ -5,6 +5,7 @@
 #include <tutti/comm/transport/tcp/tcp_transport.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace tutti::comm {
@@ -61,6 +62,10 @@ void TcpTransport::adopt(const PeerIdentity& peer, asio::ip::tcp::socket socket)
 }
 
 void TcpTransport::wait(std::span<Link* const> links, std::chrono::milliseconds timeout) {
+  wait_also(links, {}, timeout);
+}
+
+void TcpTransport::wait_also(std::span<Link* const> links, std::span<pollfd> more, std::chrono::milliseconds timeout) {
   const Wakeups::Sleeper sleeper(wakeups_);
   std::vector<pollfd> polled{{sleeper.descriptor(), POLLIN, 0}};
   for (int fd : listener_.descriptors()) polled.push_back({fd, POLLIN, 0});
@@ -69,11 +74,13 @@ void TcpTransport::wait(std::span<Link* const> links, std::chrono::milliseconds 
     const auto interest = static_cast<TcpLink*>(link)->interest();
     polled.push_back({interest.fd, interest.events, 0});  // -1 is passed over
   }
+  polled.insert(polled.end(), more.begin(), more.end());
   const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(timeout.count()));
   if (ready < 0 && errno != EINTR) throw_errno("poll", errno);
   if (ready <= 0) return;
   for (std::size_t i = 0; i < links.size(); ++i)
     if ((polled[first_link + i].revents & POLLIN) != 0) static_cast<TcpLink*>(links[i])->reported_readable();
+  std::copy(polled.end() - static_cast<std::ptrdiff_t>(more.size()), polled.end(), more.begin());
   for (std::size_t i = 1; i < first_link; ++i)
     if (polled[i].revents != 0) {
       service();
