@@ -1,9 +1,12 @@
-// Round trips to a store server on this host. Run: build/release/bin/store_bench
+// Round trips to a store server on this host, and in a file. Run: build/release/bin/store_bench
 #include <benchmark/benchmark.h>
+#include <tutti/comm/store/file_store.h>
 #include <tutti/comm/store/hash_store.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/comm/store/tcp_store_server.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -54,6 +57,16 @@ void hash_add(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(store.add("n", 1, soon()));
 }
 BENCHMARK(hash_add);
+
+/// A file in the system's temporary folder, removed at the end.
+void file_add(benchmark::State& state) {
+  const auto folder = std::filesystem::temp_directory_path();
+  const std::string path = (folder / ("tutti_store_bench_" + std::to_string(::getpid()))).string();
+  FileStore store({.path = path}, soon());
+  for (auto _ : state) benchmark::DoNotOptimize(store.add("n", 1, soon()));
+  std::filesystem::remove(path);
+}
+BENCHMARK(file_add)->UseRealTime()->Unit(benchmark::kMicrosecond);
 
 void tcp_connect(benchmark::State& state) {
   const Setup setup;

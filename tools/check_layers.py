@@ -24,7 +24,7 @@ OUTSIDE_LAYERS = {"tests", "bench"}  # may include all layers, and each its own 
 # What users of the comm layer include: nothing but the standard library and comm itself.
 PUBLIC_COMM = re.compile(
     r"comm/((process_group|work|trace)|base/[^/]+|bootstrap/(world|job_secret)|"
-    r"store/(store|hash_store|prefix_store|tcp_store|tcp_store_server))\.h$"
+    r"store/(store|file_store|hash_store|prefix_store|tcp_store|tcp_store_server))\.h$"
 )
 
 # Libraries that stay in source files, so that no user of a header needs them. The folders below

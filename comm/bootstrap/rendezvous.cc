@@ -1,7 +1,10 @@
 #include <sched.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
+#include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/comm/bootstrap/rendezvous.h>
+#include <tutti/comm/store/descriptor_limit.h>
+#include <tutti/comm/store/file_store.h>
 #include <tutti/comm/store/hash_store.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/comm/store/tcp_store_server.h>
@@ -11,7 +14,10 @@
 #include <tutti/comm/transport/tcp/tcp_transport.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <optional>
+#include <span>
 #include <sstream>
 #include <vector>
 
@@ -19,11 +25,14 @@ namespace tutti::comm {
 namespace {
 
 constexpr std::chrono::milliseconds kLookAfterTheLost(250);
+constexpr std::size_t kMissingRanksShown = 16;
 
-/// The store client, with the server behind it where this rank hosts it. Members die in reverse: the client first.
-struct StoreAndServer {
+/// A store, with the server behind it where this rank hosts it. Members die in reverse: the client first.
+struct MeetingPlace {
   std::unique_ptr<TcpStoreServer> server;
-  std::unique_ptr<TcpStore> client;
+  std::unique_ptr<Store> client;
+  std::string where;          // for texts
+  std::string local_address;  // that other ranks can reach this one by
 };
 
 std::string host_name() {
@@ -39,89 +48,172 @@ bool outnumber_cpus(int ranks) {
 
 std::string address_key(const std::string& group, int rank) { return group + "/address/" + std::to_string(rank); }
 
-std::shared_ptr<StoreAndServer> meet_at_store(const World& world, Deadline deadline) {
-  auto both = std::make_shared<StoreAndServer>();
+std::shared_ptr<MeetingPlace> meet_at_server(const World& world, Deadline deadline) {
+  auto place = std::make_shared<MeetingPlace>();
   if (world.rank == 0 && !world.launcher_owns_store)
-    both->server = std::make_unique<TcpStoreServer>(TcpStoreServerOptions{.bind_address = world.master_addr,
-                                                                          .port = world.master_port,
-                                                                          .job_id = world.job_id,
-                                                                          .job_secret = world.job_secret,
-                                                                          .world_size = world.world_size});
-  both->client = std::make_unique<TcpStore>(TcpStoreOptions{.host = world.master_addr,
-                                                            .port = world.master_port,
-                                                            .job_id = world.job_id,
-                                                            .job_secret = world.job_secret,
-                                                            .rank = world.rank,
-                                                            .world_size = world.world_size},
-                                            deadline);
-  return both;
+    place->server = std::make_unique<TcpStoreServer>(TcpStoreServerOptions{.bind_address = world.master_addr,
+                                                                           .port = world.master_port,
+                                                                           .job_id = world.job_id,
+                                                                           .job_secret = world.job_secret,
+                                                                           .world_size = world.world_size});
+  auto client = std::make_unique<TcpStore>(TcpStoreOptions{.host = world.master_addr,
+                                                           .port = world.master_port,
+                                                           .job_id = world.job_id,
+                                                           .job_secret = world.job_secret,
+                                                           .rank = world.rank,
+                                                           .world_size = world.world_size},
+                                           deadline);
+  place->local_address = client->local_address();
+  place->client = std::move(client);
+  place->where = "the store " + world.master_addr + ":" + std::to_string(world.master_port);
+  return place;
 }
 
-[[noreturn]] void name_the_missing(Store& store, const World& world, const std::string& group,
-                                   std::chrono::milliseconds timeout) {
-  std::string missing;
-  for (int rank = 0; rank < world.world_size; ++rank) {
-    const std::vector<std::string> key{address_key(group, rank)};
-    if (!store.check(key, Deadline::after(std::chrono::seconds(2))))
-      missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
+std::shared_ptr<MeetingPlace> meet_in_file(const World& world, Deadline deadline) {
+  auto place = std::make_shared<MeetingPlace>();
+  auto client = std::make_unique<FileStore>(
+      FileStoreOptions{
+          .path = world.store_file, .job_id = world.job_id, .rank = world.rank, .world_size = world.world_size},
+      deadline);
+  // No connection shows the way to the others. refuse_loopback_across_hosts() looks whether this one will do.
+  if (world.local_world_size < world.world_size) place->local_address = default_route_address();
+  if (place->local_address.empty()) place->local_address = "127.0.0.1";
+  place->where = "the store file " + client->path();
+  place->client = std::move(client);
+  return place;
+}
+
+/// An address that only this host can reach is of no use to ranks of others.
+void refuse_loopback_across_hosts(const World& world, const std::vector<PeerAddress>& peers) {
+  const PeerAddress& self = peers[static_cast<std::size_t>(world.rank)];
+  if (!is_loopback_endpoint(self.endpoint)) return;
+  for (std::size_t rank = 0; rank < peers.size(); ++rank) {
+    if (peers[rank].host == self.host) continue;
+    throw Error(ErrorCode::System, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) +
+                                       ": host " + self.host + " has no route to others, so it listens on " +
+                                       self.endpoint + ", which rank " + std::to_string(rank) + " on host " +
+                                       peers[rank].host + " cannot reach; set ProcessGroupOptions::bind_address");
   }
+}
+
+/// Ranks of [first, last) whose address is not in the store; halves that are complete are not looked into.
+void collect_missing(Store& store, std::span<const std::string> keys, int first, int last, std::vector<int>& missing) {
+  if (missing.size() > kMissingRanksShown) return;
+  const auto part = keys.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
+  if (store.check(part, Deadline::after(std::chrono::seconds(2)))) return;
+  if (last - first == 1) return missing.push_back(first);
+  const int middle = first + (last - first) / 2;
+  collect_missing(store, keys, first, middle, missing);
+  collect_missing(store, keys, middle, last, missing);
+}
+
+[[noreturn]] void name_the_missing(const MeetingPlace& place, const World& world, const std::string& group,
+                                   std::span<const std::string> keys, std::chrono::milliseconds timeout) {
+  std::vector<int> missing;
+  collect_missing(*place.client, keys, 0, world.world_size, missing);
+  std::string names;
+  for (std::size_t i = 0; i < std::min(missing.size(), kMissingRanksShown); ++i)
+    names += (names.empty() ? "" : ", ") + std::to_string(missing[i]);
+  if (missing.size() > kMissingRanksShown) names += ", ...";
   std::ostringstream text;
   text << "rank " << world.rank << "/" << world.world_size << ": group '" << group << "' did not form within "
-       << std::chrono::duration<double>(timeout).count() << " s: no sign of rank(s) " << missing << " at the store "
-       << world.master_addr << ":" << world.master_port << "; were they started, with this address and job secret?";
+       << std::chrono::duration<double>(timeout).count() << " s: no sign of rank(s) " << names << " at " << place.where
+       << "; were they started, with this "
+       << (world.store_file.empty() ? "address and job secret?" : "file and job id?");
   throw Error(ErrorCode::Timeout, text.str());
 }
 
-/// Waits for the keys of all ranks, but not for a rank whose process the store knows to be gone.
-void await_ranks(Store& store, const World& world, const std::string& group, const std::vector<std::string>& keys,
-                 std::chrono::milliseconds timeout, Deadline deadline) {
+/// The text of a rank that the store knows to be gone; nothing if there is none, or it has just come back.
+std::optional<std::string> find_lost(Store& store, Deadline deadline) {
+  const std::vector<std::string> any{kLostRanksKey};
+  if (!store.check(any, deadline)) return std::nullopt;
+  const Deadline soon = deadline.earlier_of(Deadline::after(kLookAfterTheLost));
+  try {
+    const std::string ranks = store.get(kLostRanksKey, soon);
+    const std::string first = ranks.substr(0, ranks.find(' '));
+    return "lost rank " + first + ": " + store.get(kLostKeyPrefix + first, soon);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::Timeout) throw;
+    return std::nullopt;
+  }
+}
+
+/// Waits for the table of all addresses, but not for a rank whose process the store knows to be gone.
+std::string await_table(const MeetingPlace& place, const World& world, const std::string& group,
+                        const std::string& table_key, std::span<const std::string> keys,
+                        std::chrono::milliseconds timeout, Deadline deadline) {
+  Store& store = *place.client;
+  for (;;) {
+    try {
+      return store.get(table_key, deadline.earlier_of(Deadline::after(kLookAfterTheLost)));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::Timeout) throw;
+    }
+    if (deadline.expired()) name_the_missing(place, world, group, keys, timeout);
+    if (const auto lost = find_lost(store, deadline))
+      throw Error(ErrorCode::PeerLost, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) +
+                                           ": group '" + group + "' cannot form: " + *lost);
+  }
+}
+
+/// Waits for a key that a rank of this host sets, but not for one whose process the store knows to be gone.
+void await_key(Store& store, const World& world, const std::string& group, const std::string& key, Deadline deadline) {
+  const std::vector<std::string> keys{key};
   for (;;) {
     try {
       return store.wait(keys, deadline.earlier_of(Deadline::after(kLookAfterTheLost)));
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::Timeout) throw;
+      if (error.code() != ErrorCode::Timeout || deadline.expired()) throw;
     }
-    if (deadline.expired()) name_the_missing(store, world, group, timeout);
-    for (int rank = 0; rank < world.world_size; ++rank) {
-      const std::vector<std::string> lost{kLostKeyPrefix + std::to_string(rank)};
-      if (!store.check(lost, deadline)) continue;
+    if (const auto lost = find_lost(store, deadline))
       throw Error(ErrorCode::PeerLost, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) +
-                                           ": group '" + group + "' cannot form: lost rank " + std::to_string(rank) +
-                                           ": " + store.get(lost[0], deadline));
-    }
+                                           ": group '" + group + "' cannot form: " + *lost);
   }
 }
 
 struct Addresses {
   std::vector<PeerAddress> peers;
   std::vector<std::string> hosts;  // host_identity() of each rank
+  std::int64_t formation = 0;      // how many groups of this name there were before
 };
 
-Addresses exchange_addresses(Store& store, const World& world, const std::string& group, const std::string& endpoint,
-                             std::chrono::milliseconds timeout, Deadline deadline) {
-  store.set(address_key(group, world.rank),
-            endpoint + " " + host_name() + " " + std::to_string(::getpid()) + " " + host_identity(), deadline);
+/// Every rank publishes its address and counts itself; the last one joins all addresses to one table, which the others
+/// wait for: a few round trips and one key each, however many ranks there are. When the ranks form a group of this name
+/// once more, the count tells that it is another one, with a table of its own.
+Addresses exchange_addresses(const MeetingPlace& place, const World& world, const std::string& group,
+                             const std::string& endpoint, std::chrono::milliseconds timeout, Deadline deadline) {
+  Store& store = *place.client;
   std::vector<std::string> keys;
   for (int rank = 0; rank < world.world_size; ++rank) keys.push_back(address_key(group, rank));
-  await_ranks(store, world, group, keys, timeout, deadline);
-  Addresses addresses;
-  for (const std::string& text : store.multi_get(keys, deadline)) {
-    std::istringstream in(text);
-    PeerAddress& peer = addresses.peers.emplace_back();
-    in >> peer.endpoint >> peer.host >> peer.pid >> addresses.hosts.emplace_back();
+  store.set(keys[static_cast<std::size_t>(world.rank)],
+            endpoint + " " + host_name() + " " + std::to_string(::getpid()) + " " + host_identity(), deadline);
+  const std::int64_t arrived = store.add(group + "/arrived", 1, deadline);
+  Addresses addresses{.peers = std::vector<PeerAddress>(keys.size()),
+                      .hosts = std::vector<std::string>(keys.size()),
+                      .formation = (arrived - 1) / world.world_size};
+  const std::string table_key = group + "/addresses/" + std::to_string(addresses.formation);
+  if (arrived % world.world_size == 0) {
+    std::string table;
+    for (const std::string& line : store.multi_get(keys, deadline)) table += line + "\n";
+    store.set(table_key, table, deadline);
   }
+  std::istringstream table(await_table(place, world, group, table_key, keys, timeout, deadline));
+  for (std::size_t rank = 0; rank < keys.size(); ++rank) {
+    PeerAddress& peer = addresses.peers[rank];
+    table >> peer.endpoint >> peer.host >> peer.pid >> addresses.hosts[rank];
+  }
+  if (!world.store_file.empty()) refuse_loopback_across_hosts(world, addresses.peers);
   return addresses;
 }
 
 /// Shared memory among the ranks of this host, if that is wanted and possible; else `tcp` itself.
 std::unique_ptr<Transport> choose_transport(std::unique_ptr<TcpTransport> tcp, Store& store, const World& world,
-                                            const std::string& group, const RendezvousOptions& options,
-                                            const std::vector<std::string>& hosts, Deadline deadline) {
+                                            const std::string& group, const std::string& formation,
+                                            const RendezvousOptions& options, const std::vector<std::string>& hosts,
+                                            Deadline deadline) {
   if (options.transport == TransportChoice::Tcp) return tcp;
-  const auto await = [&](const std::string& key) {
-    await_ranks(store, world, group, {key}, options.timeout, deadline);
-  };
-  auto neighbours = join_neighbours(store, group, world.rank, hosts, deadline, await);
+  const auto await = [&](const std::string& key) { await_key(store, world, group, key, deadline); };
+  auto neighbours = join_neighbours(store, formation, world.rank, hosts, deadline, await);
   if (neighbours) return std::make_unique<ShmTransport>(std::move(tcp), std::move(neighbours), identity_hash(group));
   if (options.transport == TransportChoice::Shm)
     throw Error(ErrorCode::InvalidArgument,
@@ -145,22 +237,27 @@ TransportChoice transport_choice(const std::string& name) {
 Meeting rendezvous(const World& world, const std::string& group, const RendezvousOptions& options) {
   if (world.world_size == 1) return {std::make_shared<HashStore>(), std::move(make_inproc_transports(1).front())};
   const Deadline deadline = Deadline::after(options.timeout);
-  const auto meeting_place = meet_at_store(world, deadline);
-  std::shared_ptr<Store> store(meeting_place, meeting_place->client.get());
-  auto transport = std::make_unique<TcpTransport>(TcpTransportOptions{
-      .rank = world.rank,
-      .world_size = world.world_size,
-      .group = group,
-      .job_id = world.job_id,
-      .job_secret = world.job_secret,
-      .bind_address = options.bind_address.empty() ? meeting_place->client->local_address() : options.bind_address,
-      .oversubscribed = outnumber_cpus(world.local_world_size)});
-  Addresses addresses = exchange_addresses(*store, world, group, transport->endpoint(), options.timeout, deadline);
+  // A connection with every rank on each lane, if it comes to that; a limit below is met where it hurts, and named
+  // there.
+  try_raise_descriptor_limit(3 * static_cast<std::size_t>(world.world_size));
+  const auto place = world.store_file.empty() ? meet_at_server(world, deadline) : meet_in_file(world, deadline);
+  std::shared_ptr<Store> store(place, place->client.get());
+  auto transport = std::make_unique<TcpTransport>(
+      TcpTransportOptions{.rank = world.rank,
+                          .world_size = world.world_size,
+                          .group = group,
+                          .job_id = world.job_id,
+                          .job_secret = world.job_secret,
+                          .bind_address = options.bind_address.empty() ? place->local_address : options.bind_address,
+                          .oversubscribed = outnumber_cpus(world.local_world_size)});
+  Addresses addresses = exchange_addresses(*place, world, group, transport->endpoint(), options.timeout, deadline);
   transport->set_peers(std::move(addresses.peers));
   log(LogLevel::Info, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + " (" +
                           world.detected_from + ") joined group '" + group + "', listening on " +
                           transport->endpoint());
-  auto chosen = choose_transport(std::move(transport), *store, world, group, options, addresses.hosts, deadline);
+  const std::string formation = group + "/" + std::to_string(addresses.formation);
+  auto chosen =
+      choose_transport(std::move(transport), *store, world, group, formation, options, addresses.hosts, deadline);
   return {std::move(store), std::move(chosen)};
 }
 

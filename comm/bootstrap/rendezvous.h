@@ -24,7 +24,10 @@ enum class TransportChoice { Auto, Tcp, Shm };
 TransportChoice transport_choice(const std::string& name);
 
 struct RendezvousOptions {
-  std::string bind_address;  // "": the local address of the connection to the store, which other ranks can reach
+  /// "": the local address of the connection to the store, which is one that other ranks can reach. Where the ranks
+  /// meet in a file: 127.0.0.1 if all of them are on this host (LOCAL_WORLD_SIZE), else the address of the default
+  /// route; System if that leaves a loopback address in a world of several hosts.
+  std::string bind_address;
   TransportChoice transport = TransportChoice::Auto;  // Auto: shared memory within a host, TCP between hosts
   std::chrono::milliseconds timeout{};
 };

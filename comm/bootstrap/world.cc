@@ -51,7 +51,7 @@ class Finder {
 
   bool found_any() const { return !found_.empty(); }
   bool any_option() const {
-    return options_.rank || options_.world_size || options_.master_addr || options_.master_port;
+    return options_.rank || options_.world_size || options_.master_addr || options_.master_port || options_.store;
   }
 
   /// Everything that was found, for the text of an error.
@@ -64,6 +64,8 @@ class Finder {
     add("world_size", options_.world_size);
     add("master_addr", options_.master_addr);
     add("master_port", options_.master_port);
+    add("store", options_.store);
+    if (const auto store = environment_("TUTTI_STORE")) text += ", TUTTI_STORE=" + shown(*store);
     if (environment_("TUTTI_JOB_SECRET")) text += ", TUTTI_JOB_SECRET=(set)";
     if (const auto id = environment_("TUTTI_JOB_ID")) text += ", TUTTI_JOB_ID=" + shown(*id);
     return text;
@@ -135,6 +137,19 @@ void fill_local_place(World& world, const Finder& finder) {
   }
 }
 
+/// The path of TUTTI_STORE=file:///PATH, or "" without TUTTI_STORE.
+std::string store_file_of(const Finder& finder, const WorldOptions& options) {
+  constexpr std::string_view kScheme = "file://";
+  const auto store = finder.text("TUTTI_STORE", options.store);
+  if (!store) return {};
+  const std::string path = store->starts_with(kScheme) ? store->substr(kScheme.size()) : std::string();
+  if (path.size() < 2 || path[0] != '/')
+    refuse("TUTTI_STORE=" + shown(*store) +
+           " names no place for the ranks to meet: write file:///PATH, a file that all ranks can reach, or a folder "
+           "(without TUTTI_STORE they meet at MASTER_ADDR)");
+  return path;
+}
+
 void fill_place(World& world, const WorldOptions& options, const Finder& finder) {
   constexpr int kMost = kMaxWorldSize;
   const auto rank = finder.number("RANK", 0, kMost - 1, options.rank);
@@ -147,16 +162,18 @@ void fill_place(World& world, const WorldOptions& options, const Finder& finder)
     refuse("RANK " + shown(*rank) + " does not exist in a world of WORLD_SIZE " + shown(*world_size) +
            " (ranks count from 0); " + finder.listing());
   }
-  if (*world_size > 1) {
+  const std::string store_file = *world_size > 1 ? store_file_of(finder, options) : std::string();
+  if (*world_size > 1 && store_file.empty()) {
     demand(finder, {{"MASTER_ADDR", master_addr.has_value()}, {"MASTER_PORT", master_port.has_value()}},
            "the address where " + shown(*world_size) + " ranks are to meet is only half known");
   }
   world.rank = *rank;
   world.world_size = *world_size;
-  if (*world_size > 1) {
+  if (*world_size > 1 && store_file.empty()) {
     world.master_addr = *master_addr;
     world.master_port = static_cast<std::uint16_t>(*master_port);
   }
+  world.store_file = store_file;
   fill_local_place(world, finder);
 }
 

@@ -22,6 +22,7 @@ struct WorldOptions {
   std::optional<int> world_size = std::nullopt;
   std::optional<std::string> master_addr = std::nullopt;
   std::optional<int> master_port = std::nullopt;
+  std::optional<std::string> store = std::nullopt;  // "file:///PATH"
 };
 
 struct World {
@@ -31,13 +32,15 @@ struct World {
   int local_world_size = 1;
   std::string master_addr;  // where the store server is; empty in a world of one
   std::uint16_t master_port = 0;
-  std::string job_id;                // TUTTI_JOB_ID, else "default"
-  std::string job_secret;            // TUTTI_JOB_SECRET; see job_secret.h for where it comes from otherwise
+  std::string store_file;  // TUTTI_STORE=file:///PATH: the ranks meet there (file_store.h), not at master_addr
+  std::string job_id;      // TUTTI_JOB_ID, else "default"
+  std::string job_secret;  // TUTTI_JOB_SECRET; see job_secret.h for where it comes from otherwise
   bool launcher_owns_store = false;  // TUTTI_STORE_OWNER=launcher: rank 0 must not start a server
   std::string detected_from;  // "explicit options", "RANK, WORLD_SIZE, ... in the environment", "nothing: one rank"
 
   /// Order: explicit options; RANK/WORLD_SIZE/LOCAL_RANK/LOCAL_WORLD_SIZE/MASTER_ADDR/MASTER_PORT; a world of one.
-  /// A place in the world is RANK and WORLD_SIZE, and with more than one rank MASTER_ADDR and MASTER_PORT too.
+  /// A place in the world is RANK and WORLD_SIZE, and with more than one rank MASTER_ADDR and MASTER_PORT too, or
+  /// TUTTI_STORE=file:///PATH in place of these.
   /// LOCAL_RANK and LOCAL_WORLD_SIZE may be missing: they equal RANK and WORLD_SIZE if the master's address is a
   /// loopback one; else the local rank counts as 0, and the local world as just large enough for it. Throws
   /// InvalidArgument for a half-set, contradictory or unparsable environment; the text lists what was found.

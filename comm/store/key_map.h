@@ -39,6 +39,11 @@ class KeyMap {
   bool erase(std::string_view key);
   std::size_t size() const { return values_.size(); }
 
+  /// Every key with its value, in no order.
+  void visit(const std::function<void(std::string_view key, std::string_view value)>& see) const {
+    for (const auto& [key, value] : values_) see(key, value);
+  }
+
  private:
   struct Hash {
     using is_transparent = void;

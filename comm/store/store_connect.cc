@@ -2,6 +2,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/bootstrap/printable.h>
+#include <tutti/comm/store/resolve_within.h>
 #include <tutti/comm/store/store_connect.h>
 #include <unistd.h>
 
@@ -157,7 +158,7 @@ class Round {
 
   std::optional<Socket> run(Deadline deadline) {
     std::string error;
-    const auto endpoints = resolve(options_.host, options_.port, ResolveFor::Connecting, error);
+    const auto endpoints = resolve_within(options_.host, options_.port, deadline, error);
     if (endpoints.empty()) attempts_.add(options_.host, error);
     for (const Endpoint& endpoint : endpoints) {
       try {

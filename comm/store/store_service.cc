@@ -30,7 +30,11 @@ StoreStatus status_of(ErrorCode code) {
 
 void StoreService::client_joined(ClientId client, const PeerIdentity& who, const std::string& address) {
   clients_[client] = Client{who, address, false, {}};
-  if (who.rank >= 0) ++connections_of_rank_[who.rank];
+  if (who.rank < 0) return;
+  ++connections_of_rank_[who.rank];
+  if (lost_ranks_.erase(who.rank) == 0) return;
+  map_.erase(kLostKeyPrefix + std::to_string(who.rank));  // it is here again, as a new process perhaps
+  publish_lost_ranks();
 }
 
 void StoreService::client_left(ClientId client) {
@@ -45,6 +49,19 @@ void StoreService::client_left(ClientId client) {
   map_.set(key, "rank " + rank + " (pid " + std::to_string(gone.who.pid) + ", " + gone.address +
                     ") is gone: its connection to the store broke without a goodbye");
   wake(key);
+  lost_ranks_.insert(gone.who.rank);
+  publish_lost_ranks();
+}
+
+void StoreService::publish_lost_ranks() {
+  std::string ranks;
+  for (const std::int32_t rank : lost_ranks_) ranks += (ranks.empty() ? "" : " ") + std::to_string(rank);
+  if (ranks.empty()) {
+    map_.erase(kLostRanksKey);
+  } else {
+    map_.set(kLostRanksKey, ranks);
+    wake(kLostRanksKey);
+  }
 }
 
 bool StoreService::said_goodbye(ClientId client) const {

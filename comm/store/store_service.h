@@ -32,11 +32,12 @@ class StoreService {
 
   explicit StoreService(SendReply send_reply) : send_reply_(std::move(send_reply)) {}
 
-  /// A connection has authenticated itself; `address` is for texts.
+  /// A connection has authenticated itself; `address` is for texts. If it is a rank's, the key "tutti/lost/<rank>"
+  /// goes.
   void client_joined(ClientId client, const PeerIdentity& who, const std::string& address);
 
   /// Its connection has ended. Its waits are forgotten. If it was a rank's last connection and it ended without a
-  /// goodbye, the key "tutti/lost/<rank>" is set.
+  /// goodbye, it counts as lost: the keys "tutti/lost/<rank>" and "tutti/lost" are set.
   void client_left(ClientId client);
 
   /// Carries out one request and answers it, now or when its wait ends. Never throws for what a client sent: that is
@@ -72,6 +73,7 @@ class StoreService {
   using WaiterId = std::uint64_t;
 
   void dispatch(ClientId client, const StoreHeader& header, const StoreBody& body, Clock::time_point now);
+  void publish_lost_ranks();
   void set_pairs(const StoreBody& body);
   void wait_for(ClientId client, const StoreHeader& header, const StoreBody& body, Clock::time_point now);
   void answer_wait(ClientId client, const StoreHeader& header, std::span<const std::string> keys);
@@ -85,6 +87,7 @@ class StoreService {
   KeyMap map_;
   std::unordered_map<ClientId, Client> clients_;
   std::map<std::int32_t, int> connections_of_rank_;
+  std::set<std::int32_t> lost_ranks_;
   WaiterId next_waiter_ = 0;
   std::unordered_map<WaiterId, Waiter> waiters_;
   std::unordered_map<std::string, std::set<WaiterId>> queues_;  // by missing key

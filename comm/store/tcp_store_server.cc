@@ -6,7 +6,9 @@
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/bootstrap/printable.h>
+#include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/comm/store/listen.h>
+#include <tutti/comm/store/send_buffer.h>
 #include <tutti/comm/store/store_service.h>
 #include <tutti/comm/store/tcp_store_server.h>
 #include <unistd.h>
@@ -17,13 +19,13 @@
 #include <asio/ip/tcp.hpp>
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
-#include <asio/write.hpp>
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
-#include <deque>
 #include <mutex>
+#include <set>
 #include <thread>
+#include <utility>
 
 namespace tutti::comm {
 namespace {
@@ -36,6 +38,11 @@ constexpr std::size_t kSmallBuffer = 4096;
 constexpr std::size_t kUnreadRepliesLimit = 64 * 1024;
 constexpr int kAcceptsPerTurn = 64;
 constexpr std::chrono::milliseconds kAcceptRetry{100};
+// How long a connection may take for its handshake once there are no descriptors left for others.
+constexpr std::chrono::milliseconds kPatienceWithoutRoom{1000};
+constexpr std::size_t kMoreDescriptors = 4096;
+// Descriptors of a server besides its clients': listener, event loop, and what its process opens meanwhile.
+constexpr std::size_t kOwnDescriptors = 16;
 
 class Connection;
 
@@ -70,6 +77,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const std::string& address() const { return address_; }
   const PeerIdentity& peer() const { return handshake_.peer(); }
   bool authenticated() const { return state_ == State::Requests; }
+  Clock::time_point since() const { return since_; }
 
   void start() {
     timer_.expires_after(host_.handshake_timeout());
@@ -79,11 +87,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
     read();
   }
 
+  /// Queues a reply; those to requests that came together leave together.
   void send(std::string message) {
     if (closed_) return;
-    out_bytes_ += message.size();
-    out_.push_back(std::move(message));
-    if (out_.size() == 1) write();
+    out_.append(std::move(message));
+    if (!taking_requests_) flush();
   }
 
   void close() {
@@ -101,7 +109,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::span<const std::byte> unread() const { return std::span(in_).subspan(begin_, end_ - begin_); }
 
   void read() {
-    if (closed_ || reading_ || out_bytes_ > kUnreadRepliesLimit) return;
+    if (closed_ || reading_ || out_.unsent() > kUnreadRepliesLimit) return;
     reading_ = true;
     const auto free_space = asio::buffer(in_.data() + end_, in_.size() - end_);
     socket_.async_read_some(free_space, [self = shared_from_this()](const asio::error_code& error, std::size_t count) {
@@ -125,6 +133,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     } catch (const std::exception& failed) {  // a stranger, or no memory for this client's request
       return show_out(failed.what());
     }
+    if (closed_) return;
     make_room();
     read();
   }
@@ -171,7 +180,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void take_requests() {
-    while (out_bytes_ <= kUnreadRepliesLimit) {
+    taking_requests_ = true;
+    while (true) {
+      if (out_.unsent() > kUnreadRepliesLimit) flush();
+      if (out_.unsent() > kUnreadRepliesLimit) break;
       const std::size_t skipped = std::min<std::size_t>(skip_, unread().size());
       begin_ += skipped;
       skip_ -= static_cast<std::uint32_t>(skipped);
@@ -188,7 +200,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
       begin_ += kStoreHeaderBytes + header.body_bytes;
       host_.service().handle(id_, header, body, Clock::now());
     }
+    taking_requests_ = false;
     host_.handled_requests();
+    flush();
   }
 
   /// Memory follows the bytes that have come, not the length that a header announces.
@@ -204,25 +218,38 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
   }
 
-  void write() {
-    asio::async_write(socket_, asio::buffer(out_.front()),
-                      [self = shared_from_this()](const asio::error_code& error, std::size_t) {
-                        if (!self->closed_) self->on_written(error);
-                      });
+  /// Sends what the connection takes now, and the rest when it takes more.
+  void flush() {
+    if (closed_ || awaiting_room_) return;
+    const int result = out_.flush(socket_.native_handle());
+    if (result == EAGAIN) return flush_when_there_is_room();
+    if (result != 0) return end_soon(asio::error_code(result, asio::system_category()));
+    if (state_ == State::Refused) close();
   }
 
-  void on_written(const asio::error_code& error) {
-    // A broken connection is noticed and told of by the read; but a full one was not being read.
-    if (error) return on_end(error);
-    out_bytes_ -= out_.front().size();
-    out_.pop_front();
-    if (!out_.empty()) return write();
-    if (state_ == State::Refused) return close();
-    if (!reading_) proceed();
+  /// Not at once: the service may be in the midst of answering several clients.
+  void end_soon(const asio::error_code& error) {
+    awaiting_room_ = true;
+    asio::post(socket_.get_executor(), [self = shared_from_this(), error] {
+      if (!self->closed_) self->on_end(error);
+    });
+  }
+
+  void flush_when_there_is_room() {
+    awaiting_room_ = true;
+    socket_.async_wait(tcp::socket::wait_write, [self = shared_from_this()](const asio::error_code& error) {
+      self->awaiting_room_ = false;
+      if (self->closed_) return;
+      // A broken connection is noticed and told of by the read; but a full one was not being read.
+      if (error) return self->on_end(error);
+      self->flush();
+      if (!self->closed_ && !self->reading_) self->proceed();
+    });
   }
 
   tcp::socket socket_;
   asio::steady_timer timer_;
+  const Clock::time_point since_ = Clock::now();
   std::uint64_t id_;
   std::string address_;
   Host& host_;
@@ -230,13 +257,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   State state_ = State::Hello;
   bool closed_ = false;
   bool reading_ = false;
+  bool taking_requests_ = false;
+  bool awaiting_room_ = false;
 
   std::vector<std::byte> in_;  // bytes [begin_, end_) have come and are not yet consumed
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::uint32_t skip_ = 0;  // of an oversized body, still to come
-  std::deque<std::string> out_;
-  std::size_t out_bytes_ = 0;
+  SendBuffer out_;          // replies
 };
 
 PeerIdentity server_identity(const TcpStoreServerOptions& options) {
@@ -259,6 +287,10 @@ class TcpStoreServer::Impl final : public Host {
         accept_retry_(loop_),
         wait_timer_(loop_),
         service_([this](std::uint64_t client, std::string message) { send(client, std::move(message)); }) {
+    if (options.world_size > 0) {
+      raise_descriptor_limit(static_cast<std::size_t>(options.world_size) + kOwnDescriptors,
+                             "a store server for " + std::to_string(options.world_size) + " ranks");
+    }
     Socket listener = listen_on(options.bind_address, options.port);
     const Endpoint bound = local_endpoint(listener.get());
     port_ = bound.port();
@@ -324,16 +356,41 @@ class TcpStoreServer::Impl final : public Host {
     accept_when_ready();
   }
 
-  /// Out of descriptors or memory: those who are in go on being served, the others wait in the backlog.
+  /// Out of descriptors or memory: those who are in go on being served, the others wait in the backlog, unless there
+  /// are strangers to make room for them.
   void accept_later(int error_number) {
-    log(LogLevel::Warn, "store: cannot accept a connection just now: " + errno_text(error_number));
+    const bool no_descriptor = error_number == EMFILE;
+    if (no_descriptor && (try_raise_descriptor_limit(kMoreDescriptors) || show_out_the_silent())) return accept_all();
+    // Once; it may have to be tried many times.
+    log(std::exchange(told_of_refusal_, true) ? LogLevel::Debug : LogLevel::Warn,
+        "store: cannot accept a connection just now: " + errno_text(error_number) + "; " +
+            std::to_string(service_.client_count()) + " clients are connected" +
+            (no_descriptor ? "; raise RLIMIT_NOFILE (ulimit -Hn) where the store is served" : ""));
     accept_retry_.expires_after(kAcceptRetry);
     accept_retry_.async_wait([this](const asio::error_code& error) {
       if (!error) accept_all();
     });
   }
 
+  /// Closes who has been here for a while without proving the secret. True if there was anybody.
+  bool show_out_the_silent() {
+    const auto before = Clock::now() - kPatienceWithoutRoom;
+    std::vector<std::shared_ptr<Connection>> silent;
+    for (const std::uint64_t id : newcomers_) {
+      const auto& connection = connections_.at(id);
+      if (connection->since() > before) break;
+      silent.push_back(connection);
+    }
+    if (silent.empty()) return false;
+    log(LogLevel::Warn, "store: out of descriptors; closed " + std::to_string(silent.size()) +
+                            " connections that had not finished the handshake, the oldest from " +
+                            silent.front()->address());
+    for (const auto& connection : silent) connection->close();
+    return true;
+  }
+
   void welcome(Socket accepted, const Endpoint& peer) {
+    told_of_refusal_ = false;
     tune_connection(accepted.get());
     tcp::socket socket(loop_);
     asio::error_code error;
@@ -343,6 +400,7 @@ class TcpStoreServer::Impl final : public Host {
     const std::uint64_t id = next_id_++;
     const auto connection = std::make_shared<Connection>(std::move(socket), id, peer.text(), *this);
     connections_.emplace(id, connection);
+    newcomers_.insert(id);
     connection->start();
   }
 
@@ -356,6 +414,7 @@ class TcpStoreServer::Impl final : public Host {
   StoreService& service() override { return service_; }
 
   void joined(Connection& connection) override {
+    newcomers_.erase(connection.id());
     service_.client_joined(connection.id(), connection.peer(), connection.address());
     count_clients();
   }
@@ -365,6 +424,7 @@ class TcpStoreServer::Impl final : public Host {
   void left(Connection& connection) override {
     service_.client_left(connection.id());
     connections_.erase(connection.id());
+    newcomers_.erase(connection.id());
     count_clients();
   }
 
@@ -398,8 +458,10 @@ class TcpStoreServer::Impl final : public Host {
   asio::steady_timer wait_timer_;
   std::optional<Clock::time_point> armed_for_;
   StoreService service_;
+  bool told_of_refusal_ = false;  // since a connection was last accepted
   std::uint64_t next_id_ = 0;
   std::unordered_map<std::uint64_t, std::shared_ptr<Connection>> connections_;
+  std::set<std::uint64_t> newcomers_;  // connections that have not proved the secret yet, the oldest first
 
   mutable std::mutex mutex_;
   mutable std::condition_variable unused_;

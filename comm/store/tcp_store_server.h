@@ -5,7 +5,12 @@
 // before memory is taken (key 8 KiB, value 64 MiB, 128 Ki keys a call).
 //
 // When a client that is a rank goes away without saying goodbye, the server sets the key "tutti/lost/<rank>" to a text
-// with its pid and address: that is how others learn at once that a process has died.
+// with its pid and address, and adds it to the numbers in "tutti/lost": that is how others learn at once that a process
+// has died. When the rank connects again both are taken back.
+//
+// Descriptors: one for each client. With a world size given the constructor makes room for one connection of each rank,
+// up to the hard limit of RLIMIT_NOFILE. Where they run out all the same, the limit is raised; then connections that
+// have not finished the handshake within a second are closed; else newcomers wait in the backlog.
 //
 // Requests that make no sense are answered with an error reply; the connection stays in step and open. Strangers are
 // logged (level Warn) with address and first bytes, and closed.
@@ -35,7 +40,8 @@ struct TcpStoreServerOptions {
 class TcpStoreServer {
  public:
   /// Binds, listens and starts serving. Throws InvalidArgument if the address cannot be resolved, System if the address
-  /// is taken; the text names the address and, where the system tells, the process that holds it.
+  /// is taken; the text names the address and, where the system tells, the process that holds it. System, too, if this
+  /// process may not open as many descriptors as the world has ranks.
   explicit TcpStoreServer(const TcpStoreServerOptions& options);
   ~TcpStoreServer();
   TcpStoreServer(const TcpStoreServer&) = delete;
@@ -54,5 +60,6 @@ class TcpStoreServer {
 };
 
 inline constexpr char kLostKeyPrefix[] = "tutti/lost/";
+inline constexpr char kLostRanksKey[] = "tutti/lost";  // "3 17": the ranks that are lost; missing while none is
 
 }  // namespace tutti::comm

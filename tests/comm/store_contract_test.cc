@@ -1,5 +1,6 @@
-// One suite for every store: what Store promises, HashStore, PrefixStore and TcpStore keep.
+// One suite for every store: what Store promises, HashStore, PrefixStore, TcpStore and FileStore keep.
 #include <gtest/gtest.h>
+#include <tutti/comm/store/file_store.h>
 #include <tutti/comm/store/hash_store.h>
 #include <tutti/comm/store/prefix_store.h>
 
@@ -17,17 +18,26 @@ using namespace test;
 
 struct Subject {
   std::unique_ptr<TcpStoreServer> server;
+  std::unique_ptr<TemporaryFolder> folder;
   std::shared_ptr<Store> store;
 };
 
-Subject hash_subject() { return {nullptr, std::make_shared<HashStore>()}; }
+Subject hash_subject() { return {nullptr, nullptr, std::make_shared<HashStore>()}; }
 
-Subject prefix_subject() { return {nullptr, std::make_shared<PrefixStore>("group", std::make_shared<HashStore>())}; }
+Subject prefix_subject() {
+  return {nullptr, nullptr, std::make_shared<PrefixStore>("group", std::make_shared<HashStore>())};
+}
+
+Subject file_subject() {
+  auto folder = std::make_unique<TemporaryFolder>();
+  auto store = std::make_shared<FileStore>(FileStoreOptions{.path = folder->file("store")}, soon());
+  return {nullptr, std::move(folder), std::move(store)};
+}
 
 Subject tcp_subject() {
   auto server = std::make_unique<TcpStoreServer>(server_options());
   auto store = std::make_shared<TcpStore>(client_options(server->port()), soon());
-  return {std::move(server), std::move(store)};
+  return {std::move(server), nullptr, std::move(store)};
 }
 
 Subject prefix_over_tcp_subject() {
@@ -244,7 +254,8 @@ TEST_P(StoreContract, ValueLimitHoldsForSetAndForAppend) {
 
 INSTANTIATE_TEST_SUITE_P(Stores, StoreContract,
                          testing::Values(Kind{"Hash", hash_subject}, Kind{"Prefix", prefix_subject},
-                                         Kind{"Tcp", tcp_subject}, Kind{"PrefixOverTcp", prefix_over_tcp_subject}),
+                                         Kind{"Tcp", tcp_subject}, Kind{"PrefixOverTcp", prefix_over_tcp_subject},
+                                         Kind{"File", file_subject}),
                          [](const auto& suite) { return suite.param.name; });
 
 TEST(PrefixStore, JoinsWithASlashAndSharesTheStoreBelow) {

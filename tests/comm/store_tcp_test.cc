@@ -1,10 +1,12 @@
 // TcpStore with its server: connecting, threads, timeouts, lost servers and lost ranks.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <tutti/comm/store/resolve_within.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <thread>
 
@@ -127,6 +129,23 @@ TEST(TcpStore, NobodyThereIsATimeoutThatListsTheAttempts) {
   expect_contains(text_of(ErrorCode::Timeout, [&] { TcpStore(nowhere, in_ms(50)); }), "no-such-host.invalid");
 }
 
+TEST(TcpStore, NameServiceThatDoesNotAnswerEndsAtTheDeadline) {
+  const auto answer = std::make_shared<std::promise<void>>();
+  const auto ended = std::make_shared<std::promise<void>>();
+  const auto stuck = [answer, ended] {
+    answer->get_future().wait();
+    ended->set_value();
+    return LookUpResult{{}, "came too late"};
+  };
+  const LookUpResult result = look_up_within(stuck, in_ms(20));
+  EXPECT_TRUE(result.endpoints.empty());
+  expect_contains(result.error, "has not answered in time");
+  answer->set_value();
+  ended->get_future().wait();
+  const LookUpResult found = look_up_within([] { return LookUpResult{{Endpoint{}}, ""}; }, soon());
+  EXPECT_EQ(found.endpoints.size(), 1u);
+}
+
 TEST(TcpStore, ServerThatStartsLateIsFound) {
   const std::uint16_t port = free_port();
   std::string got;
@@ -240,6 +259,25 @@ TEST(TcpStoreServer, LostRankIsAnnounced) {
   expect_contains(text, "pid " + std::to_string(::getpid()));
   expect_contains(text, "127.0.0.1:");
   expect_contains(text, "its connection to the store broke without a goodbye");
+}
+
+TEST(TcpStoreServer, RankThatComesBackIsNoLongerLost) {
+  TcpStoreServer server(server_options());
+  TcpStore watcher(client_options(server.port(), 0, 2), soon());
+  const TcpStoreOptions options = client_options(server.port(), 1, 2);
+  { RawConnection dies(connect_to_store(options, soon())); }
+  { RawConnection other(connect_to_store(client_options(server.port(), 12, -1), soon())); }
+  watcher.multi_get(keys({"tutti/lost/1", "tutti/lost/12"}), soon());
+  EXPECT_EQ(watcher.get("tutti/lost", soon()), "1 12");
+  auto again = std::make_unique<TcpStore>(options, soon());
+  EXPECT_FALSE(watcher.check(keys({"tutti/lost/1"}), soon()));
+  EXPECT_EQ(watcher.get("tutti/lost", soon()), "12");
+  TcpStore other_again(client_options(server.port(), 12, -1), soon());
+  EXPECT_FALSE(watcher.check(keys({"tutti/lost"}), soon()));
+  { RawConnection another(connect_to_store(options, soon())); }
+  again.reset();  // says goodbye
+  { RawConnection dies_again(connect_to_store(client_options(server.port(), 1, 2), soon())); }
+  watcher.get("tutti/lost/1", soon());
 }
 
 TEST(TcpStoreServer, RankWithAnotherConnectionIsNotLost) {

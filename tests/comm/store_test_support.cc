@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 
 namespace tutti::comm::test {
@@ -50,6 +51,15 @@ std::size_t open_descriptors() {
   std::size_t count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
   return count;
+}
+
+TemporaryFolder::TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "tutti_store_XXXXXX").string()) {
+  if (::mkdtemp(path_.data()) == nullptr) throw_errno("create " + path_, errno);
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
 }
 
 }  // namespace tutti::comm::test

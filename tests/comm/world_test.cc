@@ -120,6 +120,24 @@ TEST(World, HalfSetEnvironmentListsFoundAndMissing) {
   expect_contains(refusal({}, {.rank = 0}), "option rank=0");
 }
 
+TEST(World, RanksMayMeetInAFile) {
+  const Variables variables = {
+      {"RANK", "1"}, {"WORLD_SIZE", "2"}, {"TUTTI_JOB_SECRET", "hush"}, {"TUTTI_STORE", "file:///shared/run 7"}};
+  const World world = World::detect({}, of(variables));
+  EXPECT_EQ(world.store_file, "/shared/run 7");
+  EXPECT_EQ(world.master_addr, "");
+  EXPECT_EQ(World::detect({}, of(with(torchrun(), "TUTTI_STORE", "file:///f"))).store_file, "/f");
+  EXPECT_EQ(World::detect({.store = "file:///f"}, of(torchrun())).store_file, "/f");
+  EXPECT_EQ(World::detect({}, of(torchrun())).store_file, "");
+  expect_contains(refusal(variables, {.store = "file:///other"}), "TUTTI_STORE=\"file:///shared/run 7\"");
+  for (const char* place : {"file://", "file:///", "file://relative", "/shared/run", "tcp://host:1"}) {
+    const std::string text = refusal(with(variables, "TUTTI_STORE", place));
+    expect_contains(text, "TUTTI_STORE=\"" + std::string(place) + "\" names no place");
+    expect_contains(text, "write file:///PATH");
+  }
+  expect_contains(refusal({}, {.store = "file:///f"}), "missing: RANK, WORLD_SIZE");
+}
+
 TEST(World, WorldOfOneNeedsNoAddress) {
   const World world = World::detect({}, of({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
   EXPECT_EQ(world.world_size, 1);

@@ -1,0 +1,87 @@
+// StoreFile: the file under a FileStore, as one process sees it: opening, locking, catching up, committing.
+// Internal to comm/store.
+//
+// The records are a log. A writer holds the exclusive lock, writes its records behind the committed end, and then moves
+// that end in one small write of the header: a process that is killed in between has written nothing. Readers hold the
+// shared lock. When most of the log is history, the present values are written anew, to free space of the file, and the
+// header's start is moved to them by the same one write.
+//
+// The locks are fcntl(2) locks that belong to the open file (F_OFD_SETLK): the kernel drops them when their process
+// dies; they work between threads and objects of one process, too, which traditional record locks do not; and a client
+// of NFS looks at the server's data afresh when it takes one, which no amount of reading or stat(2) makes it do.
+// A process that is a rank also holds, as long as it lives, a shared lock of one byte far behind the end: others can
+// tell that it has died, as the kernel tells them, also across hosts where the file system passes locks on. The file
+// appears by link(2), complete or not at all, also over NFS, where O_EXCL once was not reliable.
+//
+// Thread-safety: none; the owner serialises.
+#pragma once
+
+#include <tutti/comm/base/deadline.h>
+#include <tutti/comm/store/file_store.h>
+#include <tutti/comm/store/key_map.h>
+#include <tutti/comm/store/socket.h>
+#include <tutti/comm/store/store_file_format.h>
+
+#include <cstdint>
+#include <string>
+
+namespace tutti::comm {
+
+class StoreFile {
+ public:
+  /// Opens the file, or makes it, and checks whose it is. Throws as FileStore's constructor.
+  StoreFile(const FileStoreOptions& options, Deadline deadline);
+
+  enum class Access { Read, Write };
+
+  /// Waits until the file is locked; throws Timeout. unlock() never fails.
+  void lock(Access access, Deadline deadline);
+  void unlock() noexcept;
+
+  /// Applies to `map` what others have written since the last time. Locked.
+  void catch_up(KeyMap& map);
+
+  /// Writes `records`, which `map` shows already. Locked for writing. If it throws, nothing was written, and the next
+  /// catch_up() builds the map anew.
+  void commit(const std::string& records, const KeyMap& map);
+
+  /// Holds this rank's byte until the file is closed. Throws System.
+  void hold_presence(int rank);
+  /// Whether a process holds that rank's byte; true if that cannot be told. This object's own hold does not count.
+  bool present(int rank) const;
+
+  /// True if the file has no name any more: its last rank has left, and whoever comes now needs another. Locked.
+  bool removed() const;
+  void open_again(const FileStoreOptions& options, Deadline deadline);
+
+  /// Takes the file's name away; those who have it open keep it. Locked for writing. Never throws.
+  void remove() noexcept;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  bool open_existing();
+  void make(const FileStoreOptions& options);
+  bool read_identity(const FileStoreOptions& options, Deadline deadline);
+  void read_header();
+  void write_header(const StoreFileHeader& header);
+  void write_at(const std::string& bytes, std::uint64_t offset);
+  std::string read_at(std::uint64_t offset, std::uint64_t count);
+  void write_anew(const KeyMap& map);
+  [[noreturn]] void cannot(const std::string& verb, int error_number) const;
+
+  std::string path_;
+  Socket file_;  // an owned descriptor
+  StoreFileHeader header_;
+  bool loaded_ = false;  // a map shows the records of `loaded_generation_` up to `applied_`
+  std::uint64_t loaded_generation_ = 0;
+  std::uint64_t applied_ = 0;
+  std::uint64_t look_again_at_ = 0;  // log bytes from which on writing anew may pay
+};
+
+/// "pid 71 on host a": of a process, with a word on whether it still runs where that can be seen.
+std::string process_text(std::uint64_t pid, const std::string& host);
+
+std::string this_host();
+
+}  // namespace tutti::comm
