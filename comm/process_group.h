@@ -148,7 +148,8 @@ class ProcessGroup {
   // --- Point-to-point. Messages between two ranks with equal tags arrive in the order they were sent.
   // ------------------
 
-  /// Small messages (up to 64 KiB) are buffered and return at once; larger ones wait for the matching receive.
+  /// Small messages (up to 64 KiB) are buffered, up to 4 MiB for each receiver, and return at once; beyond that they
+  /// wait for room, and larger ones for the matching receive.
   void send(ConstBuffer data, int destination, int tag = 0);
   Work isend(ConstBuffer data, int destination, int tag = 0);
 

@@ -27,7 +27,8 @@ namespace tutti::comm {
 
 class Neighbours;
 
-/// One frame on its way out. Owned by the poster; it and its payload must stay in place until done().
+/// One frame on its way out. Owned by the poster; it must stay in place until done(), and its payload, too, or be
+/// replaced by a copy: a link looks at `payload` anew in each call.
 struct Outgoing {
   FrameHeader header;
   const void* payload = nullptr;  // header.nbytes bytes
@@ -79,7 +80,8 @@ class Transport {
   virtual bool service() = 0;
 
   /// Blocks until one of `links` may have something to read or room to write, a peer connects, wake() is called, or
-  /// `timeout` passes. May return early.
+  /// `timeout` passes. May return early, but not again and again: a link that has something to read, which nobody has
+  /// tried to read since a few returns, is then awaited for writing only.
   virtual void wait(std::span<Link* const> links, std::chrono::milliseconds timeout) = 0;
 
   /// Makes every wait() that is running return.

@@ -23,9 +23,10 @@ std::size_t RingWriter::room() {
   return left();
 }
 
-bool RingWriter::has_room() {
-  taken_ = ring_.control->taken.load(std::memory_order_acquire);
-  return room() >= 2 * kLine;
+bool RingWriter::can_go_on() const {
+  const std::uint64_t waits_at = waits_at_.load(std::memory_order_relaxed);
+  if (waits_at == 0) return false;
+  return ring_.capacity - (waits_at - 1 - ring_.control->taken.load(std::memory_order_acquire)) >= 2 * kLine;
 }
 
 void RingWriter::advance(std::size_t bytes) {
@@ -123,7 +124,27 @@ const FrameHeader* RingReader::peek() {
     advance(kLine);
     if (complete) written_ = position_ + whole_lines(left_);
   }
+  watch();
   return &*current_;
+}
+
+void RingReader::watch() {
+  const State state = !current_ ? kBetweenFrames : inlined_ || written_ >= position_ + left_ ? kAllThere : kStillComing;
+  watched_.store(position_ << 2 | state, std::memory_order_relaxed);
+}
+
+bool RingReader::has_news() const {
+  const std::uint64_t watched = watched_.load(std::memory_order_relaxed);
+  const std::uint64_t position = watched >> 2;
+  switch (watched & 3) {
+    case kBetweenFrames:
+      return reinterpret_cast<const FrameLine*>(ring_.lines + position % ring_.capacity)
+                 ->stamp.load(std::memory_order_acquire) == position + 1;
+    case kStillComing:
+      return ring_.control->written.load(std::memory_order_acquire) > position;
+    default:
+      return true;
+  }
 }
 
 std::size_t RingReader::available() {
@@ -147,6 +168,7 @@ void RingReader::consume(std::size_t nbytes) {
     released_ = position_ / kLine * kLine;
     ring_.control->taken.store(released_, std::memory_order_release);
   }
+  watch();
 }
 
 void RingReader::finish() {

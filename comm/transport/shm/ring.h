@@ -62,8 +62,11 @@ class RingWriter {
   /// there; until then the same frame is given again.
   bool write(Outgoing& frame);
 
-  /// Whether write() could go on.
-  bool has_room();
+  /// What is to be written waits for room, or does not: for can_go_on().
+  void wait_for_room(bool waits) { waits_at_.store(waits ? position_ + 1 : 0, std::memory_order_relaxed); }
+
+  /// Whether write() could go on with what waits for room. Any thread.
+  bool can_go_on() const;
 
  private:
   std::size_t room();
@@ -73,9 +76,10 @@ class RingWriter {
   void clear_next_stamp();
 
   RingMemory ring_;
-  std::uint64_t position_ = 0;  // of the next byte
-  std::size_t offset_ = 0;      // position_ modulo the capacity
-  std::uint64_t taken_ = 0;     // as last seen
+  std::uint64_t position_ = 0;              // of the next byte
+  std::size_t offset_ = 0;                  // position_ modulo the capacity
+  std::uint64_t taken_ = 0;                 // as last seen
+  std::atomic<std::uint64_t> waits_at_{0};  // position + 1; 0: nothing waits
 };
 
 class RingReader {
@@ -84,6 +88,9 @@ class RingReader {
 
   /// The header of the frame at the head of the stream, or null. Throws Protocol if it holds impossible values.
   const FrameHeader* peek();
+
+  /// Whether there is something that has not been read. Any thread.
+  bool has_news() const;
 
   /// As Link::read.
   std::size_t read(void* into, std::size_t nbytes);
@@ -95,6 +102,8 @@ class RingReader {
  private:
   const FrameLine& line() const { return *reinterpret_cast<const FrameLine*>(ring_.lines + offset_); }
   std::size_t available();
+  enum State : std::uint64_t { kBetweenFrames = 0, kAllThere = 1, kStillComing = 2 };
+  void watch();
   void advance(std::size_t bytes);
   void finish();
 
@@ -107,6 +116,7 @@ class RingReader {
   std::optional<FrameHeader> current_;
   std::uint64_t left_ = 0;  // payload bytes not yet read
   bool inlined_ = false;
+  std::atomic<std::uint64_t> watched_{0};  // for has_news(): the position, and in the lowest bits a State
 };
 
 }  // namespace tutti::comm

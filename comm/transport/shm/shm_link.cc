@@ -4,6 +4,11 @@
 #include <utility>
 
 namespace tutti::comm {
+namespace {
+
+constexpr unsigned kIgnored = 3;  // several threads may wait, and one of them may be about to look
+
+}  // namespace
 
 ShmLink::ShmLink(Neighbours& neighbours, int peer, Rings rings, std::uint64_t group,
                  std::function<std::string()> describe)
@@ -35,10 +40,12 @@ bool ShmLink::flush() {
     neighbours_.nudge(index_);
   }
   if (!wrote && !queue_.empty()) check_peer();
+  writer_.wait_for_room(!queue_.empty());
   return queue_.empty();
 }
 
 const FrameHeader* ShmLink::peek() {
+  looked();
   const FrameHeader* header = reader_.peek();
   if (header || !(neighbours_.gone(index_) || neighbours_.gone(neighbours_.self()))) return header;
   header = reader_.peek();  // what it wrote before it went is there by now
@@ -47,6 +54,7 @@ const FrameHeader* ShmLink::peek() {
 }
 
 std::size_t ShmLink::read(void* into, std::size_t nbytes) {
+  looked();
   const std::size_t got = reader_.read(into, nbytes);
   if (got > 0) neighbours_.nudge(index_);  // there is room now
   if (got == 0 && nbytes > 0 && reader_.readable().empty()) check_peer();
@@ -59,8 +67,11 @@ void ShmLink::consume(std::size_t nbytes) {
 }
 
 bool ShmLink::ready() {
-  return reader_.peek() != nullptr || (!queue_.empty() && writer_.has_room()) || neighbours_.gone(index_) ||
-         neighbours_.gone(neighbours_.self());
+  if (writer_.can_go_on()) return true;
+  if (ignored_.load(std::memory_order_relaxed) >= kIgnored) return false;
+  const bool news = reader_.has_news() || neighbours_.gone(index_) || neighbours_.gone(neighbours_.self());
+  if (news) ignored_.fetch_add(1, std::memory_order_relaxed);
+  return news;
 }
 
 }  // namespace tutti::comm

@@ -7,6 +7,7 @@
 #include <tutti/comm/transport/shm/ring.h>
 #include <tutti/comm/transport/transport.h>
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <string>
@@ -33,11 +34,15 @@ class ShmLink final : public Link {
   /// Index of the peer among the neighbours.
   int index() const { return index_; }
 
-  /// Whether there is something to do: a frame to read, room for what is queued, or a peer that has gone.
+  /// Whether there is something to do: a frame to read, room for what is queued, or a peer that has gone. What is to be
+  /// read counts a few times and then not again before somebody has looked (see Transport::wait). Any thread.
   bool ready();
 
  private:
   void check_peer();
+  void looked() {
+    if (ignored_.load(std::memory_order_relaxed) > 0) ignored_.store(0, std::memory_order_relaxed);
+  }
 
   Neighbours& neighbours_;
   const int peer_;
@@ -45,6 +50,7 @@ class ShmLink final : public Link {
   RingWriter writer_;
   RingReader reader_;
   std::deque<Outgoing*> queue_;
+  std::atomic<unsigned> ignored_{0};  // how often ready() was true for what nobody has read
   const std::function<std::string()> describe_;
 };
 

@@ -82,12 +82,14 @@ void TcpTransport::wait_also(std::span<Link* const> links, std::span<pollfd> mor
   const std::size_t first_link = polled.size();
   for (Link* link : links) {
     const auto interest = static_cast<TcpLink*>(link)->interest();
-    if (interest.fd >= 0) polled.push_back({interest.fd, interest.events, 0});
+    polled.push_back({interest.fd, interest.events, 0});  // -1 is passed over
   }
   polled.insert(polled.end(), more.begin(), more.end());
   const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(timeout.count()));
   if (ready < 0 && errno != EINTR) throw_errno("poll", errno);
   if (ready <= 0) return;
+  for (std::size_t i = 0; i < links.size(); ++i)
+    if ((polled[first_link + i].revents & POLLIN) != 0) static_cast<TcpLink*>(links[i])->reported_readable();
   std::copy(polled.end() - static_cast<std::ptrdiff_t>(more.size()), polled.end(), more.begin());
   for (std::size_t i = 1; i < first_link; ++i)
     if (polled[i].revents != 0) {
