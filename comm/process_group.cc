@@ -7,12 +7,15 @@ namespace tutti::comm {
 
 std::unique_ptr<ProcessGroup> ProcessGroup::connect(const World& world, ProcessGroupOptions options) {
   Meeting meeting = rendezvous(world, options.name, options.bind_address, options.timeout);
-  return std::make_unique<ProcessGroup>(std::move(meeting.store), std::move(meeting.transport), std::move(options));
+  return std::make_unique<ProcessGroup>(std::move(meeting.store), std::move(meeting.transport), std::move(options),
+                                        std::move(meeting.factory));
 }
 
 ProcessGroup::ProcessGroup(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport,
-                           ProcessGroupOptions options)
-    : impl_(std::make_unique<Impl>(std::move(store), std::move(transport), std::move(options))) {}
+                           ProcessGroupOptions options, std::shared_ptr<TransportFactory> factory)
+    : impl_(std::make_unique<Impl>(std::move(store), std::move(transport), std::move(options), std::move(factory))) {}
+
+ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 ProcessGroup::~ProcessGroup() {
   // In a forked child the threads do not exist and the sockets are the parent's: leave everything as it is.
@@ -26,7 +29,18 @@ ProcessGroup::~ProcessGroup() {
 int ProcessGroup::rank() const { return impl_->rank(); }
 int ProcessGroup::world_size() const { return impl_->world_size(); }
 std::chrono::milliseconds ProcessGroup::timeout() const { return impl_->timeout(); }
+const std::string& ProcessGroup::name() const { return impl_->group_name(); }
+std::span<const int> ProcessGroup::world_ranks() const { return impl_->world_ranks(); }
 const std::shared_ptr<Store>& ProcessGroup::store() const { return impl_->store(); }
+
+std::unique_ptr<ProcessGroup> ProcessGroup::split(int color, int key) {
+  auto impl = impl_->split(color, key);
+  return impl ? std::unique_ptr<ProcessGroup>(new ProcessGroup(std::move(impl))) : nullptr;
+}
+
+std::unique_ptr<ProcessGroup> ProcessGroup::subgroup(std::span<const int> ranks) {
+  return std::unique_ptr<ProcessGroup>(new ProcessGroup(impl_->subgroup(ranks)));
+}
 
 // --- Collectives: each call is described once, for the synchronous and the asynchronous form.
 // -------------------------

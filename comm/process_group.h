@@ -1,4 +1,4 @@
-// ProcessGroup: the ranks of a job, and everything they can do together.
+// ProcessGroup: the ranks of a job, or some of them, and everything they can do together.
 //
 // Ordering contract: every rank calls the same collectives in the same order with the same counts, types, operators and
 // roots; that is the only way calls can be matched. A call that differs is reported as Error{Mismatch} with both sides'
@@ -10,6 +10,11 @@
 //
 // Failure: every operation ends by its deadline. The first error poisons the group: this and every later call, on every
 // rank, throws with the same first cause. Recovery is a new group. A forked child that touches a group gets an error.
+//
+// Sub-groups (split, subgroup) are groups of their own: they number and compare their operations by themselves, have
+// connections of their own, and fail by themselves. A failure of a sub-group leaves its parent and its siblings usable,
+// and a failure of the parent leaves its sub-groups usable; a process that is gone takes with it all groups it was in.
+// They outlive their parent if need be. Their error texts give each rank's number in the group and in the world.
 //
 // Ownership: buffers belong to the caller and must live until the call returns or the Work is complete. On failure the
 // contents of output buffers are unspecified; inputs are never written.
@@ -28,7 +33,7 @@
 namespace tutti::comm {
 
 class Transport;
-class InprocNetwork;
+class TransportFactory;
 
 inline constexpr int kAnySource = -1;
 
@@ -48,8 +53,10 @@ class ProcessGroup {
   /// Throws Timeout naming the ranks that did not come, Unauthorized, System (address in use, ...).
   static std::unique_ptr<ProcessGroup> connect(const World& world, ProcessGroupOptions options = {});
 
-  /// A group over an existing transport; `store` carries failure notices and may be shared.
-  ProcessGroup(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport, ProcessGroupOptions options);
+  /// A group over an existing transport, of all ranks of the world; `store` carries failure notices and may be shared.
+  /// Without `factory` it cannot have sub-groups.
+  ProcessGroup(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport, ProcessGroupOptions options,
+               std::shared_ptr<TransportFactory> factory = nullptr);
   ~ProcessGroup();  // without shutdown(): abort; bounded, never throws
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
@@ -58,8 +65,30 @@ class ProcessGroup {
   int world_size() const;
   std::chrono::milliseconds timeout() const;
 
-  /// The store the group was formed with, for the caller's own keys; never null.
+  /// Unique in the job and equal on all ranks of the group: ProcessGroupOptions::name, "world/split3/0",
+  /// "world/ranks-0.2#1".
+  const std::string& name() const;
+
+  /// The rank in the world of each rank of this group.
+  std::span<const int> world_ranks() const;
+
+  /// The store the group was formed with, for the caller's own keys; never null. A sub-group's keys are its own: they
+  /// stand in the store under its name.
   const std::shared_ptr<Store>& store() const;
+
+  // --- Sub-groups. They take over this group's options, share its listening port and its store, and open connections
+  // when these are used. Any number of groups may exist, and be used by as many threads, at once.
+  // -------------------
+
+  /// Collective: all ranks of this group call it. Ranks that give the same `color` become a group, in the order of
+  /// their keys, and of their ranks here where keys are equal. A rank with a negative color gets none: nullptr.
+  std::unique_ptr<ProcessGroup> split(int color, int key = 0);
+
+  /// The group of `ranks` (of this group), rank i of which is ranks[i]. Only these ranks call it, with the same list;
+  /// it returns without waiting for the others, and the group's first operation meets them. A member that forms several
+  /// groups of the same ranks forms them in the same order as the others. InvalidArgument if a rank does not exist or
+  /// is twice there, or this one is not.
+  std::unique_ptr<ProcessGroup> subgroup(std::span<const int> ranks);
 
   // --- Collectives. `count` is in elements and equal on all ranks. Count 0 and a world of one work.
   // -------------------
@@ -193,6 +222,7 @@ class ProcessGroup {
 
  private:
   class Impl;
+  explicit ProcessGroup(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -4,10 +4,12 @@
 #include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/process_group_impl.h>
 #include <tutti/comm/reduce/reduce.h>
+#include <tutti/comm/store/prefix_store.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 
 namespace tutti::comm {
 namespace {
@@ -20,17 +22,29 @@ std::string algorithm_or_environment(const std::string& algorithm) {
   return algorithm.empty() && value ? value : algorithm;
 }
 
+std::vector<int> all_ranks(int world_size) {
+  std::vector<int> ranks(static_cast<std::size_t>(world_size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
 }  // namespace
 
 ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport,
-                         ProcessGroupOptions options)
+                         ProcessGroupOptions options, std::shared_ptr<TransportFactory> factory,
+                         std::vector<int> world_ranks)
     : store_(std::move(store)),
+      user_store_(world_ranks.empty() ? store_ : std::make_shared<PrefixStore>(options.name + "/user", store_)),
+      factory_(std::move(factory)),
       transport_(std::move(transport)),
       options_(std::move(options)),
+      world_ranks_(world_ranks.empty() ? all_ranks(transport_->world_size()) : world_ranks),
       algorithm_(algorithm_or_environment(options_.algorithm)),
       group_hash_(identity_hash(options_.name)),
       pid_(::getpid()),
-      monitor_(store_, options_.name, rank(), world_size(), [this](int peer) { return transport_->describe(peer); }),
+      monitor_(
+          store_, options_.name, rank(), world_size(), [this](int peer) { return transport_->describe(peer); },
+          std::move(world_ranks)),
       executor_(*transport_, monitor_),
       point_to_point_(*transport_, monitor_,
                       {.group = group_hash_,
@@ -107,8 +121,8 @@ void ProcessGroup::Impl::require(OpKind op, const char* what, ConstBuffer buffer
     invalid(op, std::string(what) + " holds " + std::to_string(buffer.count) + " elements, but " +
                     std::to_string(count) + " are needed");
   if (count > 0 && buffer.dtype != dtype)
-    invalid(op, std::string(what) + " is " + std::string(name(buffer.dtype)) + ", but the other buffer is " +
-                    std::string(name(dtype)));
+    invalid(op, std::string(what) + " is " + std::string(comm::name(buffer.dtype)) + ", but the other buffer is " +
+                    std::string(comm::name(dtype)));
   if (!buffer.data && count > 0) invalid(op, std::string(what) + " is a null pointer");
 }
 
@@ -131,7 +145,7 @@ void ProcessGroup::Impl::check_peer(OpKind op, int peer, bool any_allowed) const
 }
 
 void ProcessGroup::Impl::invalid(OpKind op, const std::string& why) const {
-  throw Error(ErrorCode::InvalidArgument, monitor_.prefix() + std::string(name(op)) + ": " + why);
+  throw Error(ErrorCode::InvalidArgument, monitor_.prefix() + std::string(comm::name(op)) + ": " + why);
 }
 
 void ProcessGroup::Impl::check_usable() const {

@@ -11,6 +11,7 @@
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/schedule/executor.h>
 #include <tutti/comm/transport/transport.h>
+#include <tutti/comm/transport/transport_factory.h>
 #include <tutti/comm/work_queue.h>
 
 #include <atomic>
@@ -27,12 +28,16 @@ namespace tutti::comm {
 
 class ProcessGroup::Impl {
  public:
-  Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport, ProcessGroupOptions options);
+  /// `world_ranks` is given for a sub-group; its transport has been made for them.
+  Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport, ProcessGroupOptions options,
+       std::shared_ptr<TransportFactory> factory, std::vector<int> world_ranks = {});
 
   int rank() const { return transport_->rank(); }
   int world_size() const { return transport_->world_size(); }
   std::chrono::milliseconds timeout() const { return options_.timeout; }
-  const std::shared_ptr<Store>& store() const { return store_; }
+  const std::string& group_name() const { return options_.name; }
+  std::span<const int> world_ranks() const { return world_ranks_; }
+  const std::shared_ptr<Store>& store() const { return user_store_; }
   PointToPoint& point_to_point() { return point_to_point_; }
   bool forked() const;
 
@@ -59,6 +64,10 @@ class ProcessGroup::Impl {
   Call scatter_v(ConstBuffer whole, Buffer block, Counts counts, int root);
   Call all_gather_v(ConstBuffer block, Buffer whole, Counts counts);
   Call barrier();
+
+  // Sub-groups: subgroups.cc.
+  std::unique_ptr<Impl> split(int color, int key);
+  std::unique_ptr<Impl> subgroup(std::span<const int> ranks);
 
   Call prepare(OpKind op, ConstBuffer input, Buffer output, std::size_t count, ReduceOp reduce_op, int root,
                Counts counts = {});
@@ -92,6 +101,7 @@ class ProcessGroup::Impl {
   void leave() noexcept;
 
  private:
+  std::unique_ptr<Impl> form(const std::string& name, const std::vector<int>& ranks);
   void execute(const Call& call);
   std::shared_ptr<const Plan> plan_for(OpKind op, DType dtype, std::size_t count, int root, Counts counts);
   [[noreturn]] void invalid(OpKind op, const std::string& why) const;
@@ -101,14 +111,19 @@ class ProcessGroup::Impl {
 
   // Constant after construction, but for the timeout of the last goodbye.
   const std::shared_ptr<Store> store_;
+  const std::shared_ptr<Store> user_store_;
+  const std::shared_ptr<TransportFactory> factory_;  // may be null: no sub-groups
   const std::unique_ptr<Transport> transport_;
   ProcessGroupOptions options_;
+  const std::vector<int> world_ranks_;
   const std::string algorithm_;
   const std::uint64_t group_hash_;
   const pid_t pid_;
 
   // Used by the thread that issues operations.
   std::uint64_t seq_ = 0;
+  int splits_ = 0;
+  std::map<std::vector<int>, int> subgroups_;  // how many there have been of each list of ranks
   using PlanKey = std::tuple<OpKind, std::size_t, std::size_t, int, std::vector<std::size_t>>;
   std::map<PlanKey, std::shared_ptr<const Plan>> plans_;
   std::atomic<bool> closed_{false};

@@ -63,6 +63,7 @@ std::string_view name_by_size(const Problem& problem, std::size_t element_bytes)
       return bytes / static_cast<std::size_t>(problem.world_size) >= kRingAllReduceMinHopBytes ? "ring"
                                                                                                : "recursive_doubling";
     case OpKind::AllGather:
+    case OpKind::Split:
       return bytes >= kRingAllGatherMinHopBytes ? "ring" : "recursive_doubling";
     case OpKind::ReduceScatter:
       return bytes >= kRingReduceScatterMinHopBytes ? "ring" : "recursive_halving";
@@ -89,7 +90,11 @@ std::string_view name_by_size(const Problem& problem, std::size_t element_bytes)
               "algorithm for " + std::string(name(problem.op)) + ": a point-to-point message has no schedule");
 }
 
-OpKind with_schedule(OpKind op) { return op == OpKind::Shutdown ? OpKind::Barrier : op; }  // a group's last barrier
+/// A group's last barrier is a barrier, and a split an all_gather of colors and keys.
+OpKind with_schedule(OpKind op) {
+  if (op == OpKind::Shutdown) return OpKind::Barrier;
+  return op == OpKind::Split ? OpKind::AllGather : op;
+}
 
 const Entry* find_entry(OpKind op, std::string_view name) {
   for (const Entry& entry : kAlgorithms) {

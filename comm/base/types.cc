@@ -122,6 +122,8 @@ std::string_view name(OpKind op) {
       return "scatter_v";
     case OpKind::AllGatherV:
       return "all_gather_v";
+    case OpKind::Split:
+      return "split";
   }
   return "unknown operation";
 }

@@ -64,8 +64,9 @@ enum class OpKind : std::uint8_t {
   GatherV,
   ScatterV,
   AllGatherV,
+  Split,
 };
-inline constexpr OpKind kLastOpKind = OpKind::AllGatherV;
+inline constexpr OpKind kLastOpKind = OpKind::Split;
 
 std::string_view name(OpKind op);  // "all_reduce", ...
 

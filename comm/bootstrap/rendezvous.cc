@@ -9,6 +9,7 @@
 #include <tutti/comm/transport/tcp/tcp_transport.h>
 #include <unistd.h>
 
+#include <numeric>
 #include <sstream>
 #include <vector>
 
@@ -104,27 +105,68 @@ std::vector<PeerAddress> exchange_addresses(Store& store, const World& world, co
   return peers;
 }
 
+/// What a process needs to make transports, for the group of all ranks and for those split from it.
+class NetworkFactory final : public TransportFactory {
+ public:
+  /// `addresses` and `listener` are empty in a world of one.
+  NetworkFactory(World world, std::shared_ptr<TcpListener> listener, std::vector<PeerAddress> addresses)
+      : world_(std::move(world)), listener_(std::move(listener)), addresses_(std::move(addresses)) {}
+
+  std::unique_ptr<Transport> make(const GroupMembers& members, Deadline) override {
+    const std::size_t p = members.world_ranks.size();
+    if (p == 1) return std::move(make_inproc_transports(1).front());
+    std::vector<PeerAddress> peers;
+    for (const int rank : members.world_ranks) {
+      peers.push_back(addresses_.at(static_cast<std::size_t>(rank)));
+      if (!members.is_whole_world(world_.world_size)) peers.back().world_rank = rank;
+    }
+    auto transport =
+        std::make_unique<TcpTransport>(TcpTransportOptions{.rank = members.rank,
+                                                           .world_size = static_cast<int>(p),
+                                                           .group = members.name,
+                                                           .job_id = world_.job_id,
+                                                           .job_secret = world_.job_secret,
+                                                           .oversubscribed = outnumber_cpus(world_.local_world_size)},
+                                       listener_);
+    transport->set_peers(std::move(peers));
+    return transport;
+  }
+
+ private:
+  const World world_;
+  const std::shared_ptr<TcpListener> listener_;
+  const std::vector<PeerAddress> addresses_;  // by rank of the world
+};
+
+GroupMembers everybody(const World& world, const std::string& group) {
+  GroupMembers members{.name = group, .rank = world.rank, .world_ranks = {}};
+  members.world_ranks.resize(static_cast<std::size_t>(world.world_size));
+  std::iota(members.world_ranks.begin(), members.world_ranks.end(), 0);
+  return members;
+}
+
 }  // namespace
 
 Meeting rendezvous(const World& world, const std::string& group, const std::string& bind_address,
                    std::chrono::milliseconds timeout) {
-  if (world.world_size == 1) return {std::make_shared<HashStore>(), std::move(make_inproc_transports(1).front())};
   const Deadline deadline = Deadline::after(timeout);
+  const GroupMembers members = everybody(world, group);
+  if (world.world_size == 1) {
+    const auto factory = std::make_shared<NetworkFactory>(world, nullptr, std::vector<PeerAddress>());
+    return {std::make_shared<HashStore>(), factory->make(members, deadline), factory};
+  }
   const auto meeting_place = meet_at_store(world, deadline);
   std::shared_ptr<Store> store(meeting_place, meeting_place->client.get());
-  auto transport = std::make_unique<TcpTransport>(
-      TcpTransportOptions{.rank = world.rank,
-                          .world_size = world.world_size,
-                          .group = group,
-                          .job_id = world.job_id,
-                          .job_secret = world.job_secret,
-                          .bind_address = bind_address.empty() ? meeting_place->client->local_address() : bind_address,
-                          .oversubscribed = outnumber_cpus(world.local_world_size)});
-  transport->set_peers(exchange_addresses(*store, world, group, transport->endpoint(), timeout, deadline));
+  const auto listener = std::make_shared<TcpListener>(
+      TcpListenerOptions{.address = bind_address.empty() ? meeting_place->client->local_address() : bind_address,
+                         .job_id = world.job_id,
+                         .job_secret = world.job_secret});
+  const auto factory = std::make_shared<NetworkFactory>(
+      world, listener, exchange_addresses(*store, world, group, listener->endpoint(), timeout, deadline));
+  auto transport = factory->make(members, deadline);
   log(LogLevel::Info, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + " (" +
-                          world.detected_from + ") joined group '" + group + "', listening on " +
-                          transport->endpoint());
-  return {std::move(store), std::move(transport)};
+                          world.detected_from + ") joined group '" + group + "', listening on " + listener->endpoint());
+  return {std::move(store), std::move(transport), factory};
 }
 
 }  // namespace tutti::comm

@@ -187,7 +187,7 @@ void Executor::compare(const FrameHeader& header, const PlanStep& planned) const
   if (theirs != ours) disagree(theirs, peer);
   if (header.nbytes != nbytes(planned.step.target) || header.id != planned.ordinal)
     throw Error(ErrorCode::Mismatch,
-                "rank " + std::to_string(transport_.rank()) + " expected message " + std::to_string(planned.ordinal) +
+                monitor_.short_name(transport_.rank()) + " expected message " + std::to_string(planned.ordinal) +
                     " of " + std::to_string(nbytes(planned.step.target)) + " bytes from " + peer +
                     ", which sent message " + std::to_string(header.id) + " of " + std::to_string(header.nbytes) +
                     " bytes: do all ranks use the same algorithm (this one: " + plan_->algorithm + ")?");
@@ -197,7 +197,7 @@ void Executor::disagree(const Fingerprint& theirs, const std::string& peer) cons
   const Fingerprint& ours = operation_->fingerprint;
   const Fingerprint& then = history_[theirs.seq % history_.size()];
   const bool earlier = theirs.seq < ours.seq && then.seq == theirs.seq && then != theirs;
-  throw Error(ErrorCode::Mismatch, "rank " + std::to_string(transport_.rank()) + " called " +
+  throw Error(ErrorCode::Mismatch, monitor_.short_name(transport_.rank()) + " called " +
                                        (earlier ? then : ours).to_string() + ", but " + peer + " called " +
                                        theirs.to_string());
 }
@@ -216,9 +216,7 @@ void Executor::block(Waiter& waiter) {
   waiter.block(links, peers);
 }
 
-void Executor::explain_loss(const Error& error, int peer) {
-  monitor_.explain_loss(error, std::span(&peer, 1));
-}
+void Executor::explain_loss(const Error& error, int peer) { monitor_.explain_loss(error, std::span(&peer, 1)); }
 
 std::byte* Executor::address(const Slice& slice) {
   const std::size_t offset = slice.offset * element_bytes_;

@@ -40,6 +40,7 @@ std::size_t extent(const algorithms::Problem& problem, int rank, BufferId buffer
     case OpKind::Gather:
       return is_input ? one : (is_root ? all : 0);
     case OpKind::AllGather:
+    case OpKind::Split:
       return is_input ? one : all;
     case OpKind::Scatter:
       return is_input ? (is_root ? all : 0) : one;

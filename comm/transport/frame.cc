@@ -49,7 +49,7 @@ std::string Fingerprint::to_string() const {
   std::string text(name(op));
   const bool point_to_point = op == OpKind::Send || op == OpKind::Recv;
   if (!point_to_point) text += " seq " + std::to_string(seq);
-  if (op == OpKind::Barrier || op == OpKind::Shutdown) return text;
+  if (op == OpKind::Barrier || op == OpKind::Shutdown || op == OpKind::Split) return text;
   text += " (";
   if (is_reduction(op)) text += std::string(name(reduce_op)) + " ";
   if (has_counts(op)) {

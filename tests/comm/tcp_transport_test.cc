@@ -30,7 +30,8 @@ TcpTransportOptions options_of(int rank, milliseconds handshake_limit = seconds(
           .group = "a group",
           .job_id = "a job",
           .job_secret = kSecret,
-          .handshake_limit = handshake_limit};
+          .handshake_limit = handshake_limit,
+          .group_limit = milliseconds(100)};
 }
 
 std::uint16_t port_of(const TcpTransport& transport) {
@@ -183,7 +184,7 @@ std::vector<Stranger> strangers() {
        "rank 2 has another job secret"},
       {"WrongJob", claim(other_job, "another job's process"), "another job's process"},
       {"WrongWorldSize", claim(other_world, "world size 3 here, 4 at rank 2"), "world size 3 here, 4 at rank 2"},
-      {"WrongGroup", claim(other_group, "hashes of the group names"), "hashes of the group names"},
+      {"WrongGroup", claim(other_group, "was not formed here within 100 ms"), "was not formed here within 100 ms"},
       {"StoreClient", claim(identity_of(2, ConnectionKind::Store), "connection kind"), "connection kind"},
       {"RankOutOfRange", claim(identity_of(3), "rank 3 does not exist"), "rank 3 does not exist"},
       {"LowerRankOnTheCollectiveLane", claim(identity_of(0), "accepted"), "claims to be rank 0 of 3"},
