@@ -122,6 +122,27 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::all_gather_v(ConstBuffer block, Buf
   return prepare(OpKind::AllGatherV, block, whole, summary_of(counts), ReduceOp::Sum, 0, counts);
 }
 
+ProcessGroup::Impl::Call ProcessGroup::Impl::reduce_scatter_v(ConstBuffer whole, Buffer block, Counts counts,
+                                                              ReduceOp op) {
+  const std::size_t total = require_counts(OpKind::ReduceScatterV, counts);
+  require(OpKind::ReduceScatterV, "whole", whole, total, whole.dtype);
+  require(OpKind::ReduceScatterV, "block", block, counts[static_cast<std::size_t>(rank())], whole.dtype);
+  block.dtype = whole.dtype;
+  return prepare(OpKind::ReduceScatterV, whole, block, summary_of(counts), op, 0, counts);
+}
+
+ProcessGroup::Impl::Call ProcessGroup::Impl::all_to_all_v(ConstBuffer input, Counts send_counts, Buffer output,
+                                                          Counts recv_counts) {
+  const OpKind op = OpKind::AllToAllV;
+  require(op, "input", input, require_counts(op, send_counts), input.count > 0 ? input.dtype : output.dtype);
+  require(op, "output", output, require_counts(op, recv_counts), input.count > 0 ? input.dtype : output.dtype);
+  const auto self = static_cast<std::size_t>(rank());
+  if (send_counts[self] != recv_counts[self])
+    invalid(op, "this rank would send " + std::to_string(send_counts[self]) + " elements to itself, but receive " +
+                    std::to_string(recv_counts[self]));
+  return prepare(op, input, output, 0, ReduceOp::Sum, 0, send_counts, recv_counts);
+}
+
 ProcessGroup::Impl::Call ProcessGroup::Impl::barrier() { return prepare(OpKind::Barrier, {}, {}, 0, ReduceOp::Sum, 0); }
 
 void ProcessGroup::broadcast(Buffer data, int root) { impl_->run(impl_->broadcast(data, root)); }
@@ -187,6 +208,23 @@ void ProcessGroup::all_gather_v(ConstBuffer block, Buffer whole, std::span<const
 }
 Work ProcessGroup::all_gather_v_async(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts) {
   return impl_->run_async(impl_->all_gather_v(block, whole, counts));
+}
+
+void ProcessGroup::reduce_scatter_v(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts, ReduceOp op) {
+  impl_->run(impl_->reduce_scatter_v(whole, block, counts, op));
+}
+Work ProcessGroup::reduce_scatter_v_async(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts,
+                                          ReduceOp op) {
+  return impl_->run_async(impl_->reduce_scatter_v(whole, block, counts, op));
+}
+
+void ProcessGroup::all_to_all_v(ConstBuffer input, std::span<const std::size_t> send_counts, Buffer output,
+                                std::span<const std::size_t> recv_counts) {
+  impl_->run(impl_->all_to_all_v(input, send_counts, output, recv_counts));
+}
+Work ProcessGroup::all_to_all_v_async(ConstBuffer input, std::span<const std::size_t> send_counts, Buffer output,
+                                      std::span<const std::size_t> recv_counts) {
+  return impl_->run_async(impl_->all_to_all_v(input, send_counts, output, recv_counts));
 }
 
 void ProcessGroup::barrier() { impl_->run(impl_->barrier()); }

@@ -148,6 +148,21 @@ class ProcessGroup {
   void all_gather_v(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts);
   Work all_gather_v_async(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts);
 
+  /// Rank r's `block` of counts[r] elements becomes the reduction of all ranks' block r of `whole`. Types and operators
+  /// as for all_reduce.
+  void reduce_scatter_v(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts,
+                        ReduceOp op = ReduceOp::Sum);
+  Work reduce_scatter_v_async(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts,
+                              ReduceOp op = ReduceOp::Sum);
+
+  /// `input` holds what this rank sends to each rank, send_counts[j] elements to rank j, in rank order; `output`
+  /// becomes what each has sent to it, recv_counts[i] elements from rank i. Unlike those above, these counts are this
+  /// rank's own; a sender and a receiver whose counts differ are told so (Mismatch) by the length of the message.
+  void all_to_all_v(ConstBuffer input, std::span<const std::size_t> send_counts, Buffer output,
+                    std::span<const std::size_t> recv_counts);
+  Work all_to_all_v_async(ConstBuffer input, std::span<const std::size_t> send_counts, Buffer output,
+                          std::span<const std::size_t> recv_counts);
+
   /// Returns when all ranks have called it.
   void barrier();
   Work barrier_async();

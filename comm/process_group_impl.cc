@@ -57,7 +57,7 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
 bool ProcessGroup::Impl::forked() const { return ::getpid() != pid_; }
 
 ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, ConstBuffer input, Buffer output, std::size_t count,
-                                                     ReduceOp reduce_op, int root, Counts counts) {
+                                                     ReduceOp reduce_op, int root, Counts counts, Counts recv_counts) {
   check_usable();
   if (root < 0 || root >= world_size())
     invalid(op, "root " + std::to_string(root) + " is no rank of a world of " + std::to_string(world_size()));
@@ -67,16 +67,18 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, ConstBuffer inpu
   call.fingerprint = {group_hash_, seq_ + 1, count, root, op, dtype, reduce_op};
   call.input = input.data;
   call.output = output.data;
-  call.plan = plan_for(op, dtype, count, root, counts);
+  call.plan = plan_for(op, dtype, count, root, counts, recv_counts);
   const bool has_result = is_reduction(op) && (op != OpKind::Reduce || rank() == root);
-  if (reduce_op == ReduceOp::Avg && has_result) call.scale_count = count;
+  if (reduce_op == ReduceOp::Avg && has_result) call.scale_count = output.count;
   ++seq_;
   return call;
 }
 
 std::shared_ptr<const Plan> ProcessGroup::Impl::plan_for(OpKind op, DType dtype, std::size_t count, int root,
-                                                         Counts counts) {
-  const PlanKey key(op, size_of(dtype), count, root, {counts.begin(), counts.end()});
+                                                         Counts counts, Counts recv_counts) {
+  std::vector<std::size_t> all_counts(counts.begin(), counts.end());
+  all_counts.insert(all_counts.end(), recv_counts.begin(), recv_counts.end());
+  const PlanKey key(op, size_of(dtype), count, root, std::move(all_counts));
   if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
   if (plans_.size() >= kPlansKept) plans_.clear();
   const algorithms::Problem problem{.op = op == OpKind::Shutdown ? OpKind::Barrier : op,
@@ -85,7 +87,8 @@ std::shared_ptr<const Plan> ProcessGroup::Impl::plan_for(OpKind op, DType dtype,
                                     .count = count,
                                     .root = root,
                                     .segment_count = options_.segment_bytes / size_of(dtype),
-                                    .counts = {counts.begin(), counts.end()}};
+                                    .counts = {counts.begin(), counts.end()},
+                                    .recv_counts = {recv_counts.begin(), recv_counts.end()}};
   auto plan = std::make_shared<const Plan>(algorithms::select(problem, size_of(dtype), algorithm_));
   plans_[key] = plan;
   return plan;

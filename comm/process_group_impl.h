@@ -63,6 +63,8 @@ class ProcessGroup::Impl {
   Call gather_v(ConstBuffer block, Buffer whole, Counts counts, int root);
   Call scatter_v(ConstBuffer whole, Buffer block, Counts counts, int root);
   Call all_gather_v(ConstBuffer block, Buffer whole, Counts counts);
+  Call reduce_scatter_v(ConstBuffer whole, Buffer block, Counts counts, ReduceOp op);
+  Call all_to_all_v(ConstBuffer input, Counts send_counts, Buffer output, Counts recv_counts);
   Call barrier();
 
   // Sub-groups: subgroups.cc.
@@ -70,7 +72,7 @@ class ProcessGroup::Impl {
   std::unique_ptr<Impl> subgroup(std::span<const int> ranks);
 
   Call prepare(OpKind op, ConstBuffer input, Buffer output, std::size_t count, ReduceOp reduce_op, int root,
-               Counts counts = {});
+               Counts counts = {}, Counts recv_counts = {});
   void run(const Call& call);
   Work run_async(Call call);
 
@@ -103,7 +105,8 @@ class ProcessGroup::Impl {
  private:
   std::unique_ptr<Impl> form(const std::string& name, const std::vector<int>& ranks);
   void execute(const Call& call);
-  std::shared_ptr<const Plan> plan_for(OpKind op, DType dtype, std::size_t count, int root, Counts counts);
+  std::shared_ptr<const Plan> plan_for(OpKind op, DType dtype, std::size_t count, int root, Counts counts,
+                                       Counts recv_counts);
   [[noreturn]] void invalid(OpKind op, const std::string& why) const;
   /// The first error makes the group unusable, here and, through the store and the closed connections, everywhere.
   void record_failure(const Error& error, const std::string& operation);

@@ -1,9 +1,10 @@
 // The collective algorithms, each a pure function from (rank, world size, count, ...) to that rank's Schedule, and the
 // rule that picks one.
 //
-// A schedule has no messages of count 0 (but a barrier's), none to the rank itself, and no step that moves more than
-// segment_count elements. A collective of count 0 is therefore an empty schedule: no rank hears of another. A caller
-// that wants the ranks to meet, or to compare what they called, runs a barrier.
+// A schedule has no messages of count 0 (but a barrier's and all_to_all_v's), none to the rank itself, and no step that
+// moves more than segment_count elements (but all_to_all_v's, whose messages tell by their length what was sent). A
+// collective of count 0 is therefore an empty schedule: no rank hears of another. A caller that wants the ranks to
+// meet, or to compare what they called, runs a barrier.
 //
 // Thread-safety: pure functions. Nothing here throws but select(), as stated there.
 #pragma once
@@ -24,12 +25,24 @@ struct Problem {
   int world_size = 1;
   std::size_t count = 0;
   int root = 0;
-  std::size_t segment_count = 0;      // largest number of elements a step should move at once; 0 = no limit
-  std::vector<std::size_t> counts{};  // gather_v, scatter_v, all_gather_v: elements of each rank; `count` is not used
+  std::size_t segment_count = 0;  // largest number of elements a step should move at once; 0 = no limit
+  /// The v-forms, which do not use `count`: elements of each rank. all_to_all_v: what this rank sends to each, together
+  /// with recv_counts; or, if recv_counts is empty, the table of all ranks, row by row: counts[i * world_size + j]
+  /// elements go from i to j.
+  std::vector<std::size_t> counts{};
+  std::vector<std::size_t> recv_counts{};  // all_to_all_v: what this rank receives from each
 };
 
-/// Elements of a v-form's whole before block `rank`; rank = world_size gives the total.
+/// Elements of a v-form's whole before block `rank`; rank = world_size gives the total. Not for all_to_all_v.
 std::size_t block_offset(const Problem& problem, int rank);  // select.cc
+
+/// all_to_all_v, from problem.rank's point of view: its block for or from `peer` in Input or Output.
+struct Block {
+  std::size_t offset = 0;
+  std::size_t count = 0;
+};
+Block sent_block(const Problem& problem, int peer);  // pairwise_v.cc; peer = world_size: {total, 0}
+Block received_block(const Problem& problem, int peer);
 
 Schedule ring_all_reduce(const Problem& problem);  // ring.cc
 Schedule ring_all_gather(const Problem& problem);
@@ -48,6 +61,9 @@ Schedule bruck_all_to_all(const Problem& problem);                  // bruck_all
 Schedule linear_gather_v(const Problem& problem);                   // linear.cc, any root
 Schedule linear_scatter_v(const Problem& problem);
 Schedule ring_all_gather_v(const Problem& problem);        // ring_all_gather_v.cc
+Schedule ring_reduce_scatter_v(const Problem& problem);    // ring_reduce_scatter_v.cc
+Schedule direct_reduce_scatter_v(const Problem& problem);  // direct_reduce_scatter.cc
+Schedule pairwise_all_to_all_v(const Problem& problem);    // pairwise_v.cc
 Schedule rabenseifner_all_reduce(const Problem& problem);  // rabenseifner.cc, any world size
 Schedule chain_broadcast(const Problem& problem);          // chain.cc, any root, as those below
 Schedule van_de_geijn_broadcast(const Problem& problem);   // van_de_geijn.cc

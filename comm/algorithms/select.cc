@@ -22,6 +22,7 @@ constexpr std::array kAlgorithms = {
     Entry{"ring", OpKind::AllGather, ring_all_gather, true},
     Entry{"ring", OpKind::ReduceScatter, ring_reduce_scatter},
     Entry{"ring", OpKind::AllGatherV, ring_all_gather_v},
+    Entry{"ring", OpKind::ReduceScatterV, ring_reduce_scatter_v},
     Entry{"recursive_doubling", OpKind::AllReduce, recursive_doubling_all_reduce},
     Entry{"recursive_doubling", OpKind::AllGather, recursive_doubling_all_gather},
     Entry{"recursive_halving", OpKind::ReduceScatter, recursive_halving_reduce_scatter},
@@ -29,6 +30,7 @@ constexpr std::array kAlgorithms = {
     Entry{"bruck", OpKind::AllGather, bruck_all_gather, true},
     Entry{"bruck", OpKind::AllToAll, bruck_all_to_all},
     Entry{"pairwise", OpKind::AllToAll, pairwise_all_to_all},
+    Entry{"pairwise", OpKind::AllToAllV, pairwise_all_to_all_v},
     Entry{"binomial", OpKind::Broadcast, binomial_broadcast},
     Entry{"binomial", OpKind::Reduce, binomial_reduce},
     Entry{"binomial", OpKind::Gather, binomial_gather},
@@ -40,6 +42,7 @@ constexpr std::array kAlgorithms = {
     Entry{"direct", OpKind::Gather, direct_gather},
     Entry{"direct", OpKind::Scatter, direct_scatter},
     Entry{"direct", OpKind::ReduceScatter, direct_reduce_scatter},
+    Entry{"direct", OpKind::ReduceScatterV, direct_reduce_scatter_v},
     Entry{"linear", OpKind::GatherV, linear_gather_v},
     Entry{"linear", OpKind::ScatterV, linear_scatter_v},
     Entry{"dissemination", OpKind::Barrier, dissemination_barrier, true},
@@ -79,6 +82,12 @@ std::string_view name_by_size(const Problem& problem, std::size_t element_bytes)
       return "linear";
     case OpKind::AllGatherV:
       return "ring";
+    case OpKind::ReduceScatterV: {
+      const std::size_t mean = block_offset(problem, problem.world_size) / static_cast<std::size_t>(problem.world_size);
+      return mean * element_bytes >= kRingReduceScatterMinHopBytes ? "ring" : "direct";
+    }
+    case OpKind::AllToAllV:
+      return "pairwise";
     case OpKind::Barrier:
     case OpKind::Shutdown:
       return "dissemination";

@@ -86,9 +86,13 @@ std::string refusal(ReduceOp op, DType dtype) {
   return what + " has no exact result; use sum and divide as suits you";
 }
 
-bool is_reduction(OpKind op) { return op == OpKind::Reduce || op == OpKind::AllReduce || op == OpKind::ReduceScatter; }
+bool is_reduction(OpKind op) {
+  return op == OpKind::Reduce || op == OpKind::AllReduce || op == OpKind::ReduceScatter || op == OpKind::ReduceScatterV;
+}
 
-bool has_counts(OpKind op) { return op == OpKind::GatherV || op == OpKind::ScatterV || op == OpKind::AllGatherV; }
+bool has_counts(OpKind op) {
+  return op == OpKind::GatherV || op == OpKind::ScatterV || op == OpKind::AllGatherV || op == OpKind::ReduceScatterV;
+}
 
 std::string_view name(OpKind op) {
   switch (op) {
@@ -124,6 +128,10 @@ std::string_view name(OpKind op) {
       return "all_gather_v";
     case OpKind::Split:
       return "split";
+    case OpKind::ReduceScatterV:
+      return "reduce_scatter_v";
+    case OpKind::AllToAllV:
+      return "all_to_all_v";
   }
   return "unknown operation";
 }

@@ -65,15 +65,18 @@ enum class OpKind : std::uint8_t {
   ScatterV,
   AllGatherV,
   Split,
+  ReduceScatterV,
+  AllToAllV,
 };
-inline constexpr OpKind kLastOpKind = OpKind::Split;
+inline constexpr OpKind kLastOpKind = OpKind::AllToAllV;
 
 std::string_view name(OpKind op);  // "all_reduce", ...
 
-/// Whether a reduction operator belongs to it: reduce, all_reduce, reduce_scatter.
+/// Whether a reduction operator belongs to it: reduce, all_reduce, reduce_scatter, reduce_scatter_v.
 bool is_reduction(OpKind op);
 
-/// Whether each rank has a count of its own: gather_v, scatter_v, all_gather_v.
+/// Whether each rank has a count of its own, known to all ranks: gather_v, scatter_v, all_gather_v, reduce_scatter_v.
+/// (all_to_all_v has one for each pair of ranks, known to these two.)
 bool has_counts(OpKind op);
 
 /// A non-owning view of `count` elements. The memory belongs to the caller and must live until the operation is done.

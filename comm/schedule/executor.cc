@@ -185,6 +185,12 @@ void Executor::compare(const FrameHeader& header, const PlanStep& planned) const
   if (header.kind != FrameKind::Collective || theirs.group != ours.group)
     throw Error(ErrorCode::Protocol, "received a frame from " + peer + " that belongs to no collective of this group");
   if (theirs != ours) disagree(theirs, peer);
+  if (ours.op == OpKind::AllToAllV && header.nbytes != nbytes(planned.step.target))
+    throw Error(ErrorCode::Mismatch, monitor_.short_name(transport_.rank()) + " expects " +
+                                         std::to_string(planned.step.target.count) + " elements from " + peer +
+                                         ", which sends " + std::to_string(header.nbytes / element_bytes_) +
+                                         ": compare its send_counts[" + std::to_string(transport_.rank()) +
+                                         "] with recv_counts[" + std::to_string(planned.step.peer) + "] here");
   if (header.nbytes != nbytes(planned.step.target) || header.id != planned.ordinal)
     throw Error(ErrorCode::Mismatch,
                 monitor_.short_name(transport_.rank()) + " expected message " + std::to_string(planned.ordinal) +

@@ -54,6 +54,14 @@ std::size_t extent(const algorithms::Problem& problem, int rank, BufferId buffer
       return is_input ? own() : total();
     case OpKind::ScatterV:
       return is_input ? (is_root ? total() : 0) : own();
+    case OpKind::ReduceScatterV:
+      return is_input ? total() : own();
+    case OpKind::AllToAllV: {
+      algorithms::Problem own_view = problem;
+      own_view.rank = rank;
+      return (is_input ? sent_block(own_view, problem.world_size) : received_block(own_view, problem.world_size))
+          .offset;
+    }
     case OpKind::Barrier:
     case OpKind::Shutdown:
     case OpKind::Send:

@@ -174,6 +174,16 @@ class Run {
         while (algorithms::block_offset(problem_, owner + 1) <= i) ++owner;
         return {static_cast<std::uint32_t>(i - algorithms::block_offset(problem_, owner)), Expressions::of_rank(owner)};
       }
+      case OpKind::AllToAllV: {
+        algorithms::Problem view = problem_;  // of the receiver, then of the sender
+        view.rank = rank;
+        int owner = 0;
+        while (algorithms::received_block(view, owner + 1).offset <= i) ++owner;
+        const std::size_t within = i - algorithms::received_block(view, owner).offset;
+        view.rank = owner;
+        return {static_cast<std::uint32_t>(algorithms::sent_block(view, rank).offset + within),
+                Expressions::of_rank(owner)};
+      }
       case OpKind::ScatterV:
         return {static_cast<std::uint32_t>(algorithms::block_offset(problem_, rank) + i),
                 Expressions::of_rank(problem_.root)};
@@ -197,8 +207,9 @@ class Run {
   }
 
   bool check_reduced(int rank, std::size_t i, const Symbol& found) {
-    const bool scatters = problem_.op == OpKind::ReduceScatter;
-    const std::size_t element = scatters ? static_cast<std::size_t>(rank) * problem_.count + i : i;
+    std::size_t element = i;
+    if (problem_.op == OpKind::ReduceScatter) element += static_cast<std::size_t>(rank) * problem_.count;
+    if (problem_.op == OpKind::ReduceScatterV) element += algorithms::block_offset(problem_, rank);
     if (found.element != element || !expressions_.is_everybody_once(found.expression)) {
       return fault("rank ", rank, " output element ", i, ": expected input element ", element,
                    " of every rank once, found ", text(found));

@@ -55,6 +55,8 @@ std::string Fingerprint::to_string() const {
   if (has_counts(op)) {
     text += std::string(name(dtype)) + " x " + std::to_string(total_of(count)) + ", checksum of counts " +
             std::to_string(checksum_of(count));
+  } else if (op == OpKind::AllToAllV) {
+    text += name(dtype);
   } else {
     text += std::string(name(dtype)) + " x " + std::to_string(count);
   }

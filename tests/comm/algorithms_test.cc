@@ -2,6 +2,7 @@
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/schedule/checker.h>
+#include <tutti/comm/schedule/layout.h>
 
 #include <algorithm>
 #include <deque>
@@ -435,8 +436,47 @@ TEST_P(VProofs, HoldForAllWorldsRootsAndLists) {
 INSTANTIATE_TEST_SUITE_P(Algorithms, VProofs,
                          testing::Values(Proof{"linear_gather_v", OpKind::GatherV, linear_gather_v},
                                          Proof{"linear_scatter_v", OpKind::ScatterV, linear_scatter_v},
-                                         Proof{"ring_all_gather_v", OpKind::AllGatherV, ring_all_gather_v}),
+                                         Proof{"ring_all_gather_v", OpKind::AllGatherV, ring_all_gather_v},
+                                         Proof{"ring_reduce_scatter_v", OpKind::ReduceScatterV, ring_reduce_scatter_v},
+                                         Proof{"direct_reduce_scatter_v", OpKind::ReduceScatterV,
+                                               direct_reduce_scatter_v}),
                          [](const auto& test) { return test.param.name; });
+
+TEST(VProofs, AllToAllVForAllKindsOfTables) {
+  const auto entries = {
+      +[](std::size_t, std::size_t) { return std::size_t{0}; },
+      +[](std::size_t from, std::size_t to) { return (from * 3 + to * 5) % 4; },
+      +[](std::size_t from, std::size_t to) { return std::size_t{from == to ? 3u : 0u}; },
+      +[](std::size_t from, std::size_t to) { return std::size_t{to == 0 ? from + 1 : 0}; },
+  };
+  for (const int p : worlds()) {
+    for (const auto entry : entries) {
+      Problem problem{.op = OpKind::AllToAllV, .world_size = p};
+      for (std::size_t i = 0; i < static_cast<std::size_t>(p * p); ++i)
+        problem.counts.push_back(entry(i / static_cast<std::size_t>(p), i % static_cast<std::size_t>(p)));
+      const auto schedules = schedules_of(problem, pairwise_all_to_all_v);
+      ASSERT_EQ(check(problem, schedules), "") << "world " << p;
+
+      // A rank that knows only its own row and column does the same.
+      Problem own{.op = OpKind::AllToAllV, .rank = p / 2, .world_size = p};
+      for (int peer = 0; peer < p; ++peer) {
+        own.counts.push_back(entry(static_cast<std::size_t>(own.rank), static_cast<std::size_t>(peer)));
+        own.recv_counts.push_back(entry(static_cast<std::size_t>(peer), static_cast<std::size_t>(own.rank)));
+      }
+      const Schedule alone = pairwise_all_to_all_v(own);
+      const Schedule& together = schedules[static_cast<std::size_t>(own.rank)];
+      ASSERT_EQ(alone.steps.size(), together.steps.size());
+      for (std::size_t i = 0; i < alone.steps.size(); ++i)
+        ASSERT_EQ(describe(0, i, alone.steps[i]), describe(0, i, together.steps[i]));
+    }
+  }
+}
+
+TEST(VProofs, AllToAllVNeedsATable) {
+  const Problem problem{.op = OpKind::AllToAllV, .world_size = 3, .counts = {1, 2, 3}};
+  EXPECT_EQ(check(problem, std::vector<Schedule>(3)),
+            "world size 3 needs a table of as many rows and columns, found 3 counts");
+}
 
 TEST(VProofs, NeedOneCountForEachRank) {
   const Problem problem{OpKind::GatherV, 0, 3, 0, 0, 0, {1, 2}};
