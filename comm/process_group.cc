@@ -50,13 +50,13 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::broadcast(Buffer data, int root) {
   return prepare(OpKind::Broadcast, {}, data, data.count, ReduceOp::Sum, root);
 }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::reduce(ConstBuffer input, Buffer output, ReduceOp op, int root) {
+ProcessGroup::Impl::Call ProcessGroup::Impl::reduce(ConstBuffer input, Buffer output, const Reduction& op, int root) {
   require(OpKind::Reduce, "input", input, input.count, input.dtype);
   require(OpKind::Reduce, "output", output, rank() == root ? input.count : 0, input.dtype);
   return prepare(OpKind::Reduce, input, output, input.count, op, root);
 }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::all_reduce(Buffer data, ReduceOp op) {
+ProcessGroup::Impl::Call ProcessGroup::Impl::all_reduce(Buffer data, const Reduction& op) {
   require(OpKind::AllReduce, "data", data, data.count, data.dtype);
   return prepare(OpKind::AllReduce, {}, data, data.count, op, 0);
 }
@@ -81,7 +81,7 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::scatter(ConstBuffer input, Buffer o
   return prepare(OpKind::Scatter, input, output, output.count, ReduceOp::Sum, root);
 }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::reduce_scatter(ConstBuffer input, Buffer output, ReduceOp op) {
+ProcessGroup::Impl::Call ProcessGroup::Impl::reduce_scatter(ConstBuffer input, Buffer output, const Reduction& op) {
   require(OpKind::ReduceScatter, "output", output, output.count, output.dtype);
   require(OpKind::ReduceScatter, "input", input, static_cast<std::size_t>(world_size()) * output.count, output.dtype);
   return prepare(OpKind::ReduceScatter, input, output, output.count, op, 0);
@@ -123,7 +123,7 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::all_gather_v(ConstBuffer block, Buf
 }
 
 ProcessGroup::Impl::Call ProcessGroup::Impl::reduce_scatter_v(ConstBuffer whole, Buffer block, Counts counts,
-                                                              ReduceOp op) {
+                                                              const Reduction& op) {
   const std::size_t total = require_counts(OpKind::ReduceScatterV, counts);
   require(OpKind::ReduceScatterV, "whole", whole, total, whole.dtype);
   require(OpKind::ReduceScatterV, "block", block, counts[static_cast<std::size_t>(rank())], whole.dtype);
@@ -148,15 +148,17 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::barrier() { return prepare(OpKind::
 void ProcessGroup::broadcast(Buffer data, int root) { impl_->run(impl_->broadcast(data, root)); }
 Work ProcessGroup::broadcast_async(Buffer data, int root) { return impl_->run_async(impl_->broadcast(data, root)); }
 
-void ProcessGroup::reduce(ConstBuffer input, Buffer output, ReduceOp op, int root) {
+void ProcessGroup::reduce(ConstBuffer input, Buffer output, const Reduction& op, int root) {
   impl_->run(impl_->reduce(input, output, op, root));
 }
-Work ProcessGroup::reduce_async(ConstBuffer input, Buffer output, ReduceOp op, int root) {
+Work ProcessGroup::reduce_async(ConstBuffer input, Buffer output, const Reduction& op, int root) {
   return impl_->run_async(impl_->reduce(input, output, op, root));
 }
 
-void ProcessGroup::all_reduce(Buffer data, ReduceOp op) { impl_->run(impl_->all_reduce(data, op)); }
-Work ProcessGroup::all_reduce_async(Buffer data, ReduceOp op) { return impl_->run_async(impl_->all_reduce(data, op)); }
+void ProcessGroup::all_reduce(Buffer data, const Reduction& op) { impl_->run(impl_->all_reduce(data, op)); }
+Work ProcessGroup::all_reduce_async(Buffer data, const Reduction& op) {
+  return impl_->run_async(impl_->all_reduce(data, op));
+}
 
 void ProcessGroup::gather(ConstBuffer input, Buffer output, int root) {
   impl_->run(impl_->gather(input, output, root));
@@ -177,10 +179,10 @@ Work ProcessGroup::scatter_async(ConstBuffer input, Buffer output, int root) {
   return impl_->run_async(impl_->scatter(input, output, root));
 }
 
-void ProcessGroup::reduce_scatter(ConstBuffer input, Buffer output, ReduceOp op) {
+void ProcessGroup::reduce_scatter(ConstBuffer input, Buffer output, const Reduction& op) {
   impl_->run(impl_->reduce_scatter(input, output, op));
 }
-Work ProcessGroup::reduce_scatter_async(ConstBuffer input, Buffer output, ReduceOp op) {
+Work ProcessGroup::reduce_scatter_async(ConstBuffer input, Buffer output, const Reduction& op) {
   return impl_->run_async(impl_->reduce_scatter(input, output, op));
 }
 
@@ -210,11 +212,12 @@ Work ProcessGroup::all_gather_v_async(ConstBuffer block, Buffer whole, std::span
   return impl_->run_async(impl_->all_gather_v(block, whole, counts));
 }
 
-void ProcessGroup::reduce_scatter_v(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts, ReduceOp op) {
+void ProcessGroup::reduce_scatter_v(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts,
+                                    const Reduction& op) {
   impl_->run(impl_->reduce_scatter_v(whole, block, counts, op));
 }
 Work ProcessGroup::reduce_scatter_v_async(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts,
-                                          ReduceOp op) {
+                                          const Reduction& op) {
   return impl_->run_async(impl_->reduce_scatter_v(whole, block, counts, op));
 }
 

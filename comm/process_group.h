@@ -20,6 +20,7 @@
 // contents of output buffers are unspecified; inputs are never written.
 #pragma once
 
+#include <tutti/comm/base/reduction.h>
 #include <tutti/comm/base/types.h>
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/comm/store/store.h>
@@ -90,7 +91,8 @@ class ProcessGroup {
   /// is twice there, or this one is not.
   std::unique_ptr<ProcessGroup> subgroup(std::span<const int> ranks);
 
-  // --- Collectives. `count` is in elements and equal on all ranks. Count 0 and a world of one work.
+  // --- Collectives. `count` is in elements and equal on all ranks. Count 0 and a world of one work. Reductions take an
+  // operator of types.h or one of the caller's (UserOp in reduction.h).
   // -------------------
 
   /// Root's `data` overwrites everybody else's.
@@ -99,14 +101,14 @@ class ProcessGroup {
 
   /// Root's `output` becomes the reduction of all inputs; other ranks pass an empty output, and their inputs are only
   /// read. input and output may be the same memory at the root.
-  void reduce(ConstBuffer input, Buffer output, ReduceOp op, int root);
-  Work reduce_async(ConstBuffer input, Buffer output, ReduceOp op, int root);
+  void reduce(ConstBuffer input, Buffer output, const Reduction& op, int root);
+  Work reduce_async(ConstBuffer input, Buffer output, const Reduction& op, int root);
 
   /// In place. Afterwards all ranks hold the same bits. InvalidArgument: Avg of integers or bool; BAnd, BOr or BXor of
   /// floating point. reduce/reduce.h says what each operator does to each type; Float16 and BFloat16 are added in float
   /// and rounded at every step of the algorithm. Wider sums need a wider type.
-  void all_reduce(Buffer data, ReduceOp op = ReduceOp::Sum);
-  Work all_reduce_async(Buffer data, ReduceOp op = ReduceOp::Sum);
+  void all_reduce(Buffer data, const Reduction& op = ReduceOp::Sum);
+  Work all_reduce_async(Buffer data, const Reduction& op = ReduceOp::Sum);
 
   /// Root's `output` holds world_size blocks of input.count elements, in rank order; others pass an empty output.
   void gather(ConstBuffer input, Buffer output, int root);
@@ -123,8 +125,8 @@ class ProcessGroup {
 
   /// `input` holds world_size blocks of output.count elements; rank r's `output` becomes the reduction of all ranks'
   /// block r. The buffers must not overlap. Types and operators as for all_reduce.
-  void reduce_scatter(ConstBuffer input, Buffer output, ReduceOp op = ReduceOp::Sum);
-  Work reduce_scatter_async(ConstBuffer input, Buffer output, ReduceOp op = ReduceOp::Sum);
+  void reduce_scatter(ConstBuffer input, Buffer output, const Reduction& op = ReduceOp::Sum);
+  Work reduce_scatter_async(ConstBuffer input, Buffer output, const Reduction& op = ReduceOp::Sum);
 
   /// Both hold world_size blocks of equal length; block j of rank i's `input` becomes block i of rank j's `output`. The
   /// buffers must not overlap. InvalidArgument if input.count is no multiple of world_size.
@@ -151,9 +153,9 @@ class ProcessGroup {
   /// Rank r's `block` of counts[r] elements becomes the reduction of all ranks' block r of `whole`. Types and operators
   /// as for all_reduce.
   void reduce_scatter_v(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts,
-                        ReduceOp op = ReduceOp::Sum);
+                        const Reduction& op = ReduceOp::Sum);
   Work reduce_scatter_v_async(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts,
-                              ReduceOp op = ReduceOp::Sum);
+                              const Reduction& op = ReduceOp::Sum);
 
   /// `input` holds what this rank sends to each rank, send_counts[j] elements to rank j, in rank order; `output`
   /// becomes what each has sent to it, recv_counts[i] elements from rank i. Unlike those above, these counts are this
@@ -193,11 +195,11 @@ class ProcessGroup {
     broadcast(buffer(data), root);
   }
   template <typename T>
-  void all_reduce(std::span<T> data, ReduceOp op = ReduceOp::Sum) {
+  void all_reduce(std::span<T> data, const Reduction& op = ReduceOp::Sum) {
     all_reduce(buffer(data), op);
   }
   template <typename In, typename T>
-  void reduce(std::span<In> input, std::span<T> output, ReduceOp op, int root) {
+  void reduce(std::span<In> input, std::span<T> output, const Reduction& op, int root) {
     reduce(const_buffer(input), buffer(output), op, root);
   }
   template <typename In, typename T>
@@ -213,7 +215,7 @@ class ProcessGroup {
     scatter(const_buffer(input), buffer(output), root);
   }
   template <typename In, typename T>
-  void reduce_scatter(std::span<In> input, std::span<T> output, ReduceOp op = ReduceOp::Sum) {
+  void reduce_scatter(std::span<In> input, std::span<T> output, const Reduction& op = ReduceOp::Sum) {
     reduce_scatter(const_buffer(input), buffer(output), op);
   }
   template <typename In, typename T>

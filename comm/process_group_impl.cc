@@ -57,28 +57,30 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
 bool ProcessGroup::Impl::forked() const { return ::getpid() != pid_; }
 
 ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, ConstBuffer input, Buffer output, std::size_t count,
-                                                     ReduceOp reduce_op, int root, Counts counts, Counts recv_counts) {
+                                                     const Reduction& reduction, int root, Counts counts,
+                                                     Counts recv_counts) {
   check_usable();
   if (root < 0 || root >= world_size())
     invalid(op, "root " + std::to_string(root) + " is no rank of a world of " + std::to_string(world_size()));
   const DType dtype = output.data || output.count > 0 ? output.dtype : input.dtype;
-  if (const std::string why = refusal(reduce_op, dtype); !why.empty()) invalid(op, why);
+  if (const std::string why = reduction.user() ? "" : refusal(reduction.op(), dtype); !why.empty()) invalid(op, why);
   Call call;
-  call.fingerprint = {group_hash_, seq_ + 1, count, root, op, dtype, reduce_op};
+  call.fingerprint = {group_hash_, seq_ + 1, count, root, op, dtype, reduction.op(), reduction.hash()};
+  call.reduction = reduction;
   call.input = input.data;
   call.output = output.data;
-  call.plan = plan_for(op, dtype, count, root, counts, recv_counts);
+  call.plan = plan_for(op, dtype, count, root, counts, recv_counts, reduction.keeps_order());
   const bool has_result = is_reduction(op) && (op != OpKind::Reduce || rank() == root);
-  if (reduce_op == ReduceOp::Avg && has_result) call.scale_count = output.count;
+  if (reduction.op() == ReduceOp::Avg && has_result) call.scale_count = output.count;
   ++seq_;
   return call;
 }
 
 std::shared_ptr<const Plan> ProcessGroup::Impl::plan_for(OpKind op, DType dtype, std::size_t count, int root,
-                                                         Counts counts, Counts recv_counts) {
+                                                         Counts counts, Counts recv_counts, bool in_order) {
   std::vector<std::size_t> all_counts(counts.begin(), counts.end());
   all_counts.insert(all_counts.end(), recv_counts.begin(), recv_counts.end());
-  const PlanKey key(op, size_of(dtype), count, root, std::move(all_counts));
+  const PlanKey key(op, size_of(dtype), count, root, in_order, std::move(all_counts));
   if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
   if (plans_.size() >= kPlansKept) plans_.clear();
   const algorithms::Problem problem{.op = op == OpKind::Shutdown ? OpKind::Barrier : op,
@@ -88,7 +90,8 @@ std::shared_ptr<const Plan> ProcessGroup::Impl::plan_for(OpKind op, DType dtype,
                                     .root = root,
                                     .segment_count = options_.segment_bytes / size_of(dtype),
                                     .counts = {counts.begin(), counts.end()},
-                                    .recv_counts = {recv_counts.begin(), recv_counts.end()}};
+                                    .recv_counts = {recv_counts.begin(), recv_counts.end()},
+                                    .in_order = in_order};
   auto plan = std::make_shared<const Plan>(algorithms::select(problem, size_of(dtype), algorithm_));
   plans_[key] = plan;
   return plan;
@@ -108,11 +111,12 @@ void ProcessGroup::Impl::execute(const Call& call) {
                             .input = call.input,
                             .output = call.output,
                             .deadline = Deadline::after(options_.timeout),
-                            .report_after = options_.report_after};
+                            .report_after = options_.report_after,
+                            .user_op = call.reduction.user()};
   try {
     executor_.run(*call.plan, operation);
   } catch (const Error& error) {
-    record_failure(error, call.fingerprint.to_string());
+    record_failure(error, call.fingerprint.to_string() + call.reduction.text());
     rethrow_failure();
   }
   if (call.scale_count > 0) scale_down(call.output, call.scale_count, call.fingerprint.dtype, world_size());

@@ -47,23 +47,24 @@ class ProcessGroup::Impl {
     const void* input = nullptr;
     void* output = nullptr;
     std::shared_ptr<const Plan> plan;
+    Reduction reduction = ReduceOp::Sum;
     std::size_t scale_count = 0;  // Avg: elements of output to divide afterwards
   };
 
   // One per collective of process_group.h: checks the buffers. These stand in process_group.cc.
   Call broadcast(Buffer data, int root);
-  Call reduce(ConstBuffer input, Buffer output, ReduceOp op, int root);
-  Call all_reduce(Buffer data, ReduceOp op);
+  Call reduce(ConstBuffer input, Buffer output, const Reduction& op, int root);
+  Call all_reduce(Buffer data, const Reduction& op);
   Call gather(ConstBuffer input, Buffer output, int root);
   Call all_gather(ConstBuffer input, Buffer output);
   Call scatter(ConstBuffer input, Buffer output, int root);
-  Call reduce_scatter(ConstBuffer input, Buffer output, ReduceOp op);
+  Call reduce_scatter(ConstBuffer input, Buffer output, const Reduction& op);
   Call all_to_all(ConstBuffer input, Buffer output);
   using Counts = std::span<const std::size_t>;
   Call gather_v(ConstBuffer block, Buffer whole, Counts counts, int root);
   Call scatter_v(ConstBuffer whole, Buffer block, Counts counts, int root);
   Call all_gather_v(ConstBuffer block, Buffer whole, Counts counts);
-  Call reduce_scatter_v(ConstBuffer whole, Buffer block, Counts counts, ReduceOp op);
+  Call reduce_scatter_v(ConstBuffer whole, Buffer block, Counts counts, const Reduction& op);
   Call all_to_all_v(ConstBuffer input, Counts send_counts, Buffer output, Counts recv_counts);
   Call barrier();
 
@@ -71,7 +72,7 @@ class ProcessGroup::Impl {
   std::unique_ptr<Impl> split(int color, int key);
   std::unique_ptr<Impl> subgroup(std::span<const int> ranks);
 
-  Call prepare(OpKind op, ConstBuffer input, Buffer output, std::size_t count, ReduceOp reduce_op, int root,
+  Call prepare(OpKind op, ConstBuffer input, Buffer output, std::size_t count, const Reduction& reduction, int root,
                Counts counts = {}, Counts recv_counts = {});
   void run(const Call& call);
   Work run_async(Call call);
@@ -106,7 +107,7 @@ class ProcessGroup::Impl {
   std::unique_ptr<Impl> form(const std::string& name, const std::vector<int>& ranks);
   void execute(const Call& call);
   std::shared_ptr<const Plan> plan_for(OpKind op, DType dtype, std::size_t count, int root, Counts counts,
-                                       Counts recv_counts);
+                                       Counts recv_counts, bool in_order);
   [[noreturn]] void invalid(OpKind op, const std::string& why) const;
   /// The first error makes the group unusable, here and, through the store and the closed connections, everywhere.
   void record_failure(const Error& error, const std::string& operation);
@@ -127,7 +128,7 @@ class ProcessGroup::Impl {
   std::uint64_t seq_ = 0;
   int splits_ = 0;
   std::map<std::vector<int>, int> subgroups_;  // how many there have been of each list of ranks
-  using PlanKey = std::tuple<OpKind, std::size_t, std::size_t, int, std::vector<std::size_t>>;
+  using PlanKey = std::tuple<OpKind, std::size_t, std::size_t, int, bool, std::vector<std::size_t>>;
   std::map<PlanKey, std::shared_ptr<const Plan>> plans_;
   std::atomic<bool> closed_{false};
 

@@ -31,6 +31,7 @@ struct Problem {
   /// elements go from i to j.
   std::vector<std::size_t> counts{};
   std::vector<std::size_t> recv_counts{};  // all_to_all_v: what this rank receives from each
+  bool in_order = false;                   // reductions: operands must be combined in the order of their ranks
 };
 
 /// Elements of a v-form's whole before block `rank`; rank = world_size gives the total. Not for all_to_all_v.
@@ -76,8 +77,9 @@ Schedule dissemination_barrier(const Problem& problem);  // dissemination.cc
 /// Picks the algorithm for `problem` (element size `element_bytes`) and builds the schedule. `name` is "" (by size) or
 /// one of "ring", "recursive_doubling", "recursive_halving", "rabenseifner", "bruck", "pairwise", "binomial", "chain",
 /// "van_de_geijn", "direct", "linear", "dissemination". A name that exists but does not implement this operation falls
-/// back to the choice by size; a name that does not exist throws InvalidArgument listing the known ones, and so do
-/// OpKind::Send and OpKind::Recv, which have no schedule.
+/// back to the choice by size, and so does one that does not keep the order that the problem asks for; a name that does
+/// not exist throws InvalidArgument listing the known ones, and so do OpKind::Send and OpKind::Recv, which have no
+/// schedule.
 Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name = "");
 
 /// The names that implement `op`, in the order of the table in select.cc; empty for OpKind::Send and OpKind::Recv.

@@ -14,7 +14,8 @@ struct Entry {
   std::string_view name;
   OpKind op;
   Algorithm build;
-  bool rotates = false;  // whenever all chunks have the same length
+  bool rotates = false;      // whenever all chunks have the same length
+  bool keeps_order = false;  // combines operands in the order of their ranks
 };
 
 constexpr std::array kAlgorithms = {
@@ -23,26 +24,26 @@ constexpr std::array kAlgorithms = {
     Entry{"ring", OpKind::ReduceScatter, ring_reduce_scatter},
     Entry{"ring", OpKind::AllGatherV, ring_all_gather_v},
     Entry{"ring", OpKind::ReduceScatterV, ring_reduce_scatter_v},
-    Entry{"recursive_doubling", OpKind::AllReduce, recursive_doubling_all_reduce},
+    Entry{"recursive_doubling", OpKind::AllReduce, recursive_doubling_all_reduce, false, true},
     Entry{"recursive_doubling", OpKind::AllGather, recursive_doubling_all_gather},
     Entry{"recursive_halving", OpKind::ReduceScatter, recursive_halving_reduce_scatter},
-    Entry{"rabenseifner", OpKind::AllReduce, rabenseifner_all_reduce},
+    Entry{"rabenseifner", OpKind::AllReduce, rabenseifner_all_reduce, false, true},
     Entry{"bruck", OpKind::AllGather, bruck_all_gather, true},
     Entry{"bruck", OpKind::AllToAll, bruck_all_to_all},
     Entry{"pairwise", OpKind::AllToAll, pairwise_all_to_all},
     Entry{"pairwise", OpKind::AllToAllV, pairwise_all_to_all_v},
     Entry{"binomial", OpKind::Broadcast, binomial_broadcast},
-    Entry{"binomial", OpKind::Reduce, binomial_reduce},
+    Entry{"binomial", OpKind::Reduce, binomial_reduce, false, true},
     Entry{"binomial", OpKind::Gather, binomial_gather},
     Entry{"binomial", OpKind::Scatter, binomial_scatter},
     Entry{"chain", OpKind::Broadcast, chain_broadcast},
     Entry{"van_de_geijn", OpKind::Broadcast, van_de_geijn_broadcast},
     Entry{"direct", OpKind::Broadcast, direct_broadcast},
-    Entry{"direct", OpKind::Reduce, direct_reduce},
+    Entry{"direct", OpKind::Reduce, direct_reduce, false, true},
     Entry{"direct", OpKind::Gather, direct_gather},
     Entry{"direct", OpKind::Scatter, direct_scatter},
-    Entry{"direct", OpKind::ReduceScatter, direct_reduce_scatter},
-    Entry{"direct", OpKind::ReduceScatterV, direct_reduce_scatter_v},
+    Entry{"direct", OpKind::ReduceScatter, direct_reduce_scatter, false, true},
+    Entry{"direct", OpKind::ReduceScatterV, direct_reduce_scatter_v, false, true},
     Entry{"linear", OpKind::GatherV, linear_gather_v},
     Entry{"linear", OpKind::ScatterV, linear_scatter_v},
     Entry{"dissemination", OpKind::Barrier, dissemination_barrier, true},
@@ -61,14 +62,16 @@ constexpr std::size_t kBruckAllToAllMaxBytes = 256;
 
 std::string_view name_by_size(const Problem& problem, std::size_t element_bytes) {
   const std::size_t bytes = problem.count * element_bytes;
+  const std::string_view long_all_reduce = problem.in_order ? "rabenseifner" : "ring";
   switch (problem.op) {
     case OpKind::AllReduce:
-      return bytes / static_cast<std::size_t>(problem.world_size) >= kRingAllReduceMinHopBytes ? "ring"
+      return bytes / static_cast<std::size_t>(problem.world_size) >= kRingAllReduceMinHopBytes ? long_all_reduce
                                                                                                : "recursive_doubling";
     case OpKind::AllGather:
     case OpKind::Split:
       return bytes >= kRingAllGatherMinHopBytes ? "ring" : "recursive_doubling";
     case OpKind::ReduceScatter:
+      if (problem.in_order) return "direct";
       return bytes >= kRingReduceScatterMinHopBytes ? "ring" : "recursive_halving";
     case OpKind::AllToAll:
       return problem.world_size >= kBruckAllToAllMinRanks && bytes <= kBruckAllToAllMaxBytes ? "bruck" : "pairwise";
@@ -83,6 +86,7 @@ std::string_view name_by_size(const Problem& problem, std::size_t element_bytes)
     case OpKind::AllGatherV:
       return "ring";
     case OpKind::ReduceScatterV: {
+      if (problem.in_order) return "direct";
       const std::size_t mean = block_offset(problem, problem.world_size) / static_cast<std::size_t>(problem.world_size);
       return mean * element_bytes >= kRingReduceScatterMinHopBytes ? "ring" : "direct";
     }
@@ -140,7 +144,8 @@ Schedule select(const Problem& problem, std::size_t element_bytes, std::string_v
   Algorithm build = nullptr;
   if (!name.empty()) {
     require_known(name);
-    build = find(problem.op, name);
+    const Entry* entry = find_entry(problem.op, name);
+    if (entry != nullptr && (entry->keeps_order || !problem.in_order)) build = entry->build;
   }
   if (build == nullptr) build = find(problem.op, name_by_size(problem, element_bytes));
   return build(problem);

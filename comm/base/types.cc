@@ -73,6 +73,8 @@ std::string_view name(ReduceOp op) {
       return "bor";
     case ReduceOp::BXor:
       return "bxor";
+    case ReduceOp::User:
+      return "user";
   }
   return "unknown reduce op";
 }
@@ -80,6 +82,7 @@ std::string_view name(ReduceOp op) {
 std::string refusal(ReduceOp op, DType dtype) {
   const std::string what = std::string(name(op)) + " of " + std::string(name(dtype));
   const bool bitwise = op == ReduceOp::BAnd || op == ReduceOp::BOr || op == ReduceOp::BXor;
+  if (op == ReduceOp::User) return what + " has no function; pass a UserOp (reduction.h)";
   if (bitwise && is_floating_point(dtype)) return what + " is not defined; it needs integers or bool";
   if (op != ReduceOp::Avg || is_floating_point(dtype)) return {};
   if (dtype == DType::Bool) return what + " is not defined; use sum (or) or prod (and)";

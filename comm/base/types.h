@@ -37,13 +37,24 @@ std::string_view name(DType dtype);  // "float32", ...
 bool is_floating_point(DType dtype);
 
 /// As for DType, new values are appended.
-enum class ReduceOp : std::uint8_t { Sum, Avg, Prod, Min, Max, BAnd, BOr, BXor };
-inline constexpr ReduceOp kLastReduceOp = ReduceOp::BXor;
+enum class ReduceOp : std::uint8_t {
+  Sum,
+  Avg,
+  Prod,
+  Min,
+  Max,
+  BAnd,
+  BOr,
+  BXor,
+  User,  // an operator of the caller's: reduction.h
+};
+inline constexpr ReduceOp kLastReduceOp = ReduceOp::User;
 
 std::string_view name(ReduceOp op);  // "sum", "band", ...
 
 /// Why `op` cannot be applied to `dtype`, as half a sentence that names both; empty if it can. Avg needs floating
-/// point, BAnd, BOr and BXor need integers or bool; everything else is defined for all types.
+/// point, BAnd, BOr and BXor need integers or bool, User by itself means nothing; everything else is defined for all
+/// types.
 std::string refusal(ReduceOp op, DType dtype);
 
 /// The operations a group performs, as they appear in messages, traces and error texts. As for DType, new values are

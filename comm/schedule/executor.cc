@@ -1,4 +1,5 @@
 #include <tutti/comm/reduce/reduce.h>
+#include <tutti/comm/reduce/user_reduce.h>
 #include <tutti/comm/schedule/executor.h>
 
 #include <algorithm>
@@ -75,8 +76,7 @@ void Executor::start(std::uint32_t index) {
         std::memcpy(address(step.target), address(step.source), nbytes(step.source));
       return complete(index);
     case Step::Kind::Reduce:
-      reduce_into(address(step.target), address(step.source), step.source.count, f.dtype, f.reduce_op,
-                  step.incoming_first);
+      combine(address(step.target), address(step.source), step.source.count, step.incoming_first);
       return complete(index);
   }
 }
@@ -163,6 +163,15 @@ bool Executor::advance(ActiveReceive& receive) {
   return moved || total == 0;
 }
 
+void Executor::combine(std::byte* target, const std::byte* incoming, std::size_t count, bool incoming_first) {
+  const Fingerprint& f = operation_->fingerprint;
+  if (operation_->user_op) {
+    reduce_into(target, incoming, count, f.dtype, *operation_->user_op, incoming_first, turned_);
+  } else {
+    reduce_into(target, incoming, count, f.dtype, f.reduce_op, incoming_first);
+  }
+}
+
 void Executor::read_reduce(ActiveReceive& receive, Link& link, std::size_t total) {
   const Step& step = plan_->steps[receive.index].step;
   if (bounce_.empty()) bounce_.resize(kBounceBytes);
@@ -172,8 +181,7 @@ void Executor::read_reduce(ActiveReceive& receive, Link& link, std::size_t total
   receive.arrived += came;
   const std::size_t whole = (kept + came) / element_bytes_ * element_bytes_;
   if (whole > 0)
-    reduce_into(address(step.target) + receive.reduced, bounce_.data(), whole / element_bytes_,
-                operation_->fingerprint.dtype, operation_->fingerprint.reduce_op, step.incoming_first);
+    combine(address(step.target) + receive.reduced, bounce_.data(), whole / element_bytes_, step.incoming_first);
   receive.reduced += whole;
   std::memcpy(receive.partial.data(), bounce_.data() + whole, kept + came - whole);
 }

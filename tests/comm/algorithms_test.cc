@@ -2,13 +2,14 @@
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/schedule/checker.h>
-#include <tutti/comm/schedule/layout.h>
 
 #include <algorithm>
 #include <deque>
 #include <map>
 #include <string>
 #include <vector>
+
+#include "algorithm_proofs.h"
 
 namespace tutti::comm::algorithms {
 namespace {
@@ -121,12 +122,6 @@ class Interpreter {
   std::vector<Memory> memories_;
   std::map<std::pair<int, int>, std::deque<Cells>> wires_;
 };
-
-std::vector<Schedule> schedules_of(Problem problem, Schedule (*build)(const Problem&)) {
-  std::vector<Schedule> schedules;
-  for (problem.rank = 0; problem.rank < problem.world_size; ++problem.rank) schedules.push_back(build(problem));
-  return schedules;
-}
 
 std::vector<std::vector<std::string>> run(const Problem& problem, Schedule (*build)(const Problem&)) {
   const auto schedules = schedules_of(problem, build);
@@ -292,37 +287,6 @@ TEST(Binomial, GatherScatterAndBroadcastForEveryRoot) {
 // --- Proofs: the checker over a grid of worlds, roots, counts and segments
 // ---------------------------------------------
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kLargestWorld = 13;  // sanitizers make the checker some 20 times slower
-constexpr int kOneMoreWorld = 24;
-#else
-constexpr int kLargestWorld = 33;
-constexpr int kOneMoreWorld = 64;
-#endif
-constexpr int kLargestWorldWithAllRoots = 17;
-
-struct Proof {
-  std::string name;
-  OpKind op;
-  Schedule (*build)(const Problem&);
-};
-
-std::vector<int> worlds() {
-  std::vector<int> result;
-  for (int p = 1; p <= kLargestWorld; ++p) result.push_back(p);
-  result.push_back(kOneMoreWorld);
-  return result;
-}
-
-std::vector<int> roots(OpKind op, int p) {
-  const bool rooted = op == OpKind::Broadcast || op == OpKind::Reduce || op == OpKind::Gather || op == OpKind::Scatter;
-  if (!rooted) return {0};
-  if (p > kLargestWorldWithAllRoots) return {0, 1, p / 2, p - 1};
-  std::vector<int> result;
-  for (int root = 0; root < p; ++root) result.push_back(root);
-  return result;
-}
-
 std::vector<std::size_t> counts(OpKind op, int world_size) {
   if (op == OpKind::Barrier) return {0};
   // Their buffers hold p blocks of this at each rank, and their algorithms do not look at how p divides it.
@@ -393,95 +357,6 @@ INSTANTIATE_TEST_SUITE_P(
                     Proof{"bruck_all_to_all", OpKind::AllToAll, bruck_all_to_all},
                     Proof{"dissemination_barrier", OpKind::Barrier, dissemination_barrier}),
     [](const auto& test) { return test.param.name; });
-
-// --- Proofs of the v-forms
-// -----------------------------------------------------------------------------------------------
-
-/// Nothing at all, some with nothing, all with one rank, all different.
-std::vector<std::vector<std::size_t>> count_lists(int world_size) {
-  const auto p = static_cast<std::size_t>(world_size);
-  std::vector<std::vector<std::size_t>> lists(4, std::vector<std::size_t>(p));
-  for (std::size_t rank = 0; rank < p; ++rank) {
-    lists[1][rank] = rank % 3;
-    lists[3][rank] = (rank * 5 + 1) % 7;
-  }
-  lists[2][p / 2] = 9;
-  return lists;
-}
-
-class VProofs : public testing::TestWithParam<Proof> {};
-
-TEST_P(VProofs, HoldForAllWorldsRootsAndLists) {
-  const auto& [name, op, build] = GetParam();
-  for (const int p : worlds()) {
-    for (const int root : {0, p / 2, p - 1}) {
-      for (const auto& list : count_lists(p)) {
-        for (const std::size_t segment_count : {0, 2}) {
-          const Problem problem{op, 0, p, 0, root, segment_count, list};
-          const auto schedules = schedules_of(problem, build);
-          ASSERT_EQ(check(problem, schedules), "") << "world " << p << " root " << root << " segment " << segment_count;
-          for (const Schedule& schedule : schedules) {
-            for (const Step& step : schedule.steps) {
-              const std::size_t moved = step.kind == Step::Kind::Send ? step.source.count : step.target.count;
-              ASSERT_GT(moved, 0u);
-              ASSERT_TRUE(segment_count == 0 || moved <= segment_count);
-            }
-          }
-        }
-      }
-    }
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Algorithms, VProofs,
-                         testing::Values(Proof{"linear_gather_v", OpKind::GatherV, linear_gather_v},
-                                         Proof{"linear_scatter_v", OpKind::ScatterV, linear_scatter_v},
-                                         Proof{"ring_all_gather_v", OpKind::AllGatherV, ring_all_gather_v},
-                                         Proof{"ring_reduce_scatter_v", OpKind::ReduceScatterV, ring_reduce_scatter_v},
-                                         Proof{"direct_reduce_scatter_v", OpKind::ReduceScatterV,
-                                               direct_reduce_scatter_v}),
-                         [](const auto& test) { return test.param.name; });
-
-TEST(VProofs, AllToAllVForAllKindsOfTables) {
-  const auto entries = {
-      +[](std::size_t, std::size_t) { return std::size_t{0}; },
-      +[](std::size_t from, std::size_t to) { return (from * 3 + to * 5) % 4; },
-      +[](std::size_t from, std::size_t to) { return std::size_t{from == to ? 3u : 0u}; },
-      +[](std::size_t from, std::size_t to) { return std::size_t{to == 0 ? from + 1 : 0}; },
-  };
-  for (const int p : worlds()) {
-    for (const auto entry : entries) {
-      Problem problem{.op = OpKind::AllToAllV, .world_size = p};
-      for (std::size_t i = 0; i < static_cast<std::size_t>(p * p); ++i)
-        problem.counts.push_back(entry(i / static_cast<std::size_t>(p), i % static_cast<std::size_t>(p)));
-      const auto schedules = schedules_of(problem, pairwise_all_to_all_v);
-      ASSERT_EQ(check(problem, schedules), "") << "world " << p;
-
-      // A rank that knows only its own row and column does the same.
-      Problem own{.op = OpKind::AllToAllV, .rank = p / 2, .world_size = p};
-      for (int peer = 0; peer < p; ++peer) {
-        own.counts.push_back(entry(static_cast<std::size_t>(own.rank), static_cast<std::size_t>(peer)));
-        own.recv_counts.push_back(entry(static_cast<std::size_t>(peer), static_cast<std::size_t>(own.rank)));
-      }
-      const Schedule alone = pairwise_all_to_all_v(own);
-      const Schedule& together = schedules[static_cast<std::size_t>(own.rank)];
-      ASSERT_EQ(alone.steps.size(), together.steps.size());
-      for (std::size_t i = 0; i < alone.steps.size(); ++i)
-        ASSERT_EQ(describe(0, i, alone.steps[i]), describe(0, i, together.steps[i]));
-    }
-  }
-}
-
-TEST(VProofs, AllToAllVNeedsATable) {
-  const Problem problem{.op = OpKind::AllToAllV, .world_size = 3, .counts = {1, 2, 3}};
-  EXPECT_EQ(check(problem, std::vector<Schedule>(3)),
-            "world size 3 needs a table of as many rows and columns, found 3 counts");
-}
-
-TEST(VProofs, NeedOneCountForEachRank) {
-  const Problem problem{OpKind::GatherV, 0, 3, 0, 0, 0, {1, 2}};
-  EXPECT_EQ(check(problem, std::vector<Schedule>(3)), "world size 3 needs as many counts, found 2");
-}
 
 }  // namespace
 }  // namespace tutti::comm::algorithms
