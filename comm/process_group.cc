@@ -13,7 +13,8 @@ std::unique_ptr<ProcessGroup> ProcessGroup::connect(const World& world, ProcessG
 
 ProcessGroup::ProcessGroup(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport,
                            ProcessGroupOptions options, std::shared_ptr<TransportFactory> factory)
-    : impl_(std::make_unique<Impl>(std::move(store), std::move(transport), std::move(options), std::move(factory))) {}
+    : impl_(std::make_unique<Impl>(std::move(store), std::move(transport), std::move(options), std::move(factory),
+                                   nullptr)) {}
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
@@ -275,6 +276,7 @@ int ProcessGroup::sendrecv(ConstBuffer outgoing, int destination, Buffer incomin
   });
 }
 
+std::string ProcessGroup::recent_operations() const { return impl_->recent_operations(); }
 void ProcessGroup::shutdown() { impl_->shutdown(); }
 void ProcessGroup::abort(const std::string& reason) { impl_->abort(reason); }
 

@@ -14,7 +14,8 @@
 // Sub-groups (split, subgroup) are groups of their own: they number and compare their operations by themselves, have
 // connections of their own, and fail by themselves. A failure of a sub-group leaves its parent and its siblings usable,
 // and a failure of the parent leaves its sub-groups usable; a process that is gone takes with it all groups it was in.
-// They outlive their parent if need be. Their error texts give each rank's number in the group and in the world.
+// They outlive their parent if need be; only the process with the store's server (the launcher's, else rank 0's) must
+// be the last to go. Their error texts give each rank's number in the group and in the world.
 //
 // Ownership: buffers belong to the caller and must live until the call returns or the Work is complete. On failure the
 // contents of output buffers are unspecified; inputs are never written.
@@ -45,6 +46,10 @@ struct ProcessGroupOptions {
   std::string algorithm{};                 // a name of algorithms.md; "" = TUTTI_ALGO, else chosen by size
   std::string bind_address{};              // "" = the address of the route that reached the store
   std::size_t segment_bytes = 256 * 1024;  // unit of overlap inside one message
+  /// "" = TUTTI_TRACE, else none; set on all ranks or on none. At its end the group, together with its sub-groups,
+  /// writes what all ranks have done to this file (trace_file.h). After a failure each rank leaves its own part beside
+  /// it, as <file>.rank<r>. A later group's file replaces an earlier one's.
+  std::string trace_file{};
 };
 
 class ProcessGroup {
@@ -159,7 +164,8 @@ class ProcessGroup {
 
   /// `input` holds what this rank sends to each rank, send_counts[j] elements to rank j, in rank order; `output`
   /// becomes what each has sent to it, recv_counts[i] elements from rank i. Unlike those above, these counts are this
-  /// rank's own; a sender and a receiver whose counts differ are told so (Mismatch) by the length of the message.
+  /// rank's own; a sender and a receiver whose counts differ are told so (Mismatch) by the length of the message. A
+  /// rank that has nothing to send or to receive still gives both buffers their type.
   void all_to_all_v(ConstBuffer input, std::span<const std::size_t> send_counts, Buffer output,
                     std::span<const std::size_t> recv_counts);
   Work all_to_all_v_async(ConstBuffer input, std::span<const std::size_t> send_counts, Buffer output,
@@ -233,6 +239,10 @@ class ProcessGroup {
 
   /// Collective: waits until all ranks have finished their operations, then closes. Later calls throw Aborted.
   void shutdown();
+
+  /// The latest operations of this rank in this group, oldest first, one a line: what they were, by which algorithm,
+  /// and how long they took. Any thread, at any time, also after a failure.
+  std::string recent_operations() const;
 
   /// Poisons the group on all ranks with `reason`, naming this rank; pending operations end within a second.
   void abort(const std::string& reason);

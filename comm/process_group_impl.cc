@@ -17,9 +17,15 @@ namespace {
 constexpr std::chrono::milliseconds kGoodbyeLimit(5000);
 constexpr std::size_t kPlansKept = 256;
 
-std::string algorithm_or_environment(const std::string& algorithm) {
-  const char* value = std::getenv("TUTTI_ALGO");
-  return algorithm.empty() && value ? value : algorithm;
+std::string or_environment(const std::string& option, const char* variable) {
+  const char* value = std::getenv(variable);
+  return option.empty() && value ? value : option;
+}
+
+ProcessGroupOptions complete(ProcessGroupOptions options, bool is_sub_group) {
+  options.algorithm = or_environment(options.algorithm, "TUTTI_ALGO");
+  if (!is_sub_group) options.trace_file = or_environment(options.trace_file, "TUTTI_TRACE");
+  return options;
 }
 
 std::vector<int> all_ranks(int world_size) {
@@ -32,16 +38,18 @@ std::vector<int> all_ranks(int world_size) {
 
 ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport,
                          ProcessGroupOptions options, std::shared_ptr<TransportFactory> factory,
-                         std::vector<int> world_ranks)
+                         std::shared_ptr<TraceLog> trace, std::vector<int> world_ranks)
     : store_(std::move(store)),
       user_store_(world_ranks.empty() ? store_ : std::make_shared<PrefixStore>(options.name + "/user", store_)),
       factory_(std::move(factory)),
       transport_(std::move(transport)),
-      options_(std::move(options)),
+      options_(complete(std::move(options), !world_ranks.empty())),
       world_ranks_(world_ranks.empty() ? all_ranks(transport_->world_size()) : world_ranks),
-      algorithm_(algorithm_or_environment(options_.algorithm)),
       group_hash_(identity_hash(options_.name)),
       pid_(::getpid()),
+      trace_log_(trace || options_.trace_file.empty() ? std::move(trace) : std::make_shared<TraceLog>()),
+      writes_trace_(trace_log_ && world_ranks.empty()),
+      recorder_(options_.name, trace_log_),
       monitor_(
           store_, options_.name, rank(), world_size(), [this](int peer) { return transport_->describe(peer); },
           std::move(world_ranks)),
@@ -52,7 +60,9 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
                        .report_after = options_.report_after,
                        .on_failure = [this](const Error& error, const Fingerprint& operation) {
                          record_failure(error, operation.to_string());
-                       }}) {}
+                       }}) {
+  if (writes_trace_ && rank() == 0) check_trace_file(options_.trace_file);
+}
 
 bool ProcessGroup::Impl::forked() const { return ::getpid() != pid_; }
 
@@ -67,6 +77,7 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, ConstBuffer inpu
   Call call;
   call.fingerprint = {group_hash_, seq_ + 1, count, root, op, dtype, reduction.op(), reduction.hash()};
   call.reduction = reduction;
+  call.bytes = std::max(input.nbytes(), output.nbytes());
   call.input = input.data;
   call.output = output.data;
   call.plan = plan_for(op, dtype, count, root, counts, recv_counts, reduction.keeps_order());
@@ -92,7 +103,7 @@ std::shared_ptr<const Plan> ProcessGroup::Impl::plan_for(OpKind op, DType dtype,
                                     .counts = {counts.begin(), counts.end()},
                                     .recv_counts = {recv_counts.begin(), recv_counts.end()},
                                     .in_order = in_order};
-  auto plan = std::make_shared<const Plan>(algorithms::select(problem, size_of(dtype), algorithm_));
+  auto plan = std::make_shared<const Plan>(algorithms::select(problem, size_of(dtype), options_.algorithm));
   plans_[key] = plan;
   return plan;
 }
@@ -107,15 +118,17 @@ Work ProcessGroup::Impl::run_async(Call call) {
 
 void ProcessGroup::Impl::execute(const Call& call) {
   check_usable();
+  Recorded recorded(recorder_, call.fingerprint, call.bytes, call.plan->algorithm);
   const Operation operation{.fingerprint = call.fingerprint,
                             .input = call.input,
                             .output = call.output,
-                            .deadline = Deadline::after(options_.timeout),
+                            .deadline = Deadline(recorded.start() + options_.timeout),
                             .report_after = options_.report_after,
                             .user_op = call.reduction.user()};
   try {
     executor_.run(*call.plan, operation);
   } catch (const Error& error) {
+    recorded.failed();
     record_failure(error, call.fingerprint.to_string() + call.reduction.text());
     rethrow_failure();
   }
@@ -169,6 +182,7 @@ Fingerprint ProcessGroup::Impl::message(OpKind op, const ConstBuffer& data, int 
 }
 
 void ProcessGroup::Impl::shutdown() {
+  if (writes_trace_ && !closed_) collect_trace();
   const Call goodbye = prepare(OpKind::Shutdown, {}, {}, 0, ReduceOp::Sum, 0);
   point_to_point_.drain(goodbye.fingerprint);
   run(goodbye);
@@ -181,7 +195,8 @@ void ProcessGroup::Impl::abort(const std::string& reason) {
 }
 
 void ProcessGroup::Impl::leave() noexcept {
-  if (closed_ || failed_.load(std::memory_order_acquire) || world_size() == 1) return;
+  if (failed_.load(std::memory_order_acquire) && writes_trace_) leave_own_trace();
+  if (closed_ || failed_.load(std::memory_order_acquire) || (world_size() == 1 && !writes_trace_)) return;
   try {
     if (std::uncaught_exceptions() > 0) return abort("its program failed and left the group");
     options_.timeout = std::min(options_.timeout, kGoodbyeLimit);
@@ -194,7 +209,8 @@ void ProcessGroup::Impl::leave() noexcept {
 void ProcessGroup::Impl::record_failure(const Error& error, const std::string& operation) {
   std::unique_lock lock(failure_mutex_);
   if (!failure_) {
-    const std::string local = monitor_.prefix() + operation + ": " + error.what();
+    const std::string local = monitor_.prefix() + operation + ": " + error.what() + operations_before(operation);
+    log_recent_operations();
     const bool second_hand = error.code() == ErrorCode::Aborted;
     const std::string cause = second_hand ? error.what() : monitor_.report(local);
     failure_ = cause == local

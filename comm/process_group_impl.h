@@ -10,6 +10,8 @@
 #include <tutti/comm/point_to_point/point_to_point.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/schedule/executor.h>
+#include <tutti/comm/trace.h>
+#include <tutti/comm/trace_file.h>
 #include <tutti/comm/transport/transport.h>
 #include <tutti/comm/transport/transport_factory.h>
 #include <tutti/comm/work_queue.h>
@@ -28,9 +30,10 @@ namespace tutti::comm {
 
 class ProcessGroup::Impl {
  public:
-  /// `world_ranks` is given for a sub-group; its transport has been made for them.
+  /// `world_ranks` is given for a sub-group; its transport has been made for them, and it adds to its parent's `trace`,
+  /// which may be null. Throws System if this is rank 0 and the trace file cannot be written.
   Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport, ProcessGroupOptions options,
-       std::shared_ptr<TransportFactory> factory, std::vector<int> world_ranks = {});
+       std::shared_ptr<TransportFactory> factory, std::shared_ptr<TraceLog> trace, std::vector<int> world_ranks = {});
 
   int rank() const { return transport_->rank(); }
   int world_size() const { return transport_->world_size(); }
@@ -48,6 +51,7 @@ class ProcessGroup::Impl {
     void* output = nullptr;
     std::shared_ptr<const Plan> plan;
     Reduction reduction = ReduceOp::Sum;
+    std::uint64_t bytes = 0;      // of the larger buffer, for the trace
     std::size_t scale_count = 0;  // Avg: elements of output to divide afterwards
   };
 
@@ -89,14 +93,18 @@ class ProcessGroup::Impl {
   template <typename F>
   auto guarded(const Fingerprint& operation, F&& call) {
     check_usable();
+    Recorded recorded(recorder_, operation, operation.count * size_of(operation.dtype));
     try {
       return call();
     } catch (const Error& error) {
+      recorded.failed();
       record_failure(error, operation.to_string());
       rethrow_failure();
     }
   }
   Fingerprint message(OpKind op, const ConstBuffer& data, int tag) const;
+
+  std::string recent_operations() const;
 
   void shutdown();
   void abort(const std::string& reason);
@@ -104,6 +112,33 @@ class ProcessGroup::Impl {
   void leave() noexcept;
 
  private:
+  /// Notes one operation in the recorder: from construction on it runs, and with the end of its life it is over.
+  class Recorded {
+   public:
+    Recorded(FlightRecorder& recorder, const Fingerprint& operation, std::uint64_t bytes,
+             const std::string& algorithm = {});
+    ~Recorded();
+    Recorded(const Recorded&) = delete;
+    Recorded& operator=(const Recorded&) = delete;
+
+    void failed() { end(TraceEvent::State::Failed); }  // and over, before anybody looks
+    TraceClock::time_point start() const { return event_.start; }
+
+   private:
+    void end(TraceEvent::State state);
+
+    FlightRecorder& recorder_;
+    TraceEvent event_;
+    std::uint64_t ticket_;
+  };
+
+  // The trace file: trace_collect.cc.
+  ClockOffset measure_clock();
+  void collect_trace();
+  void leave_own_trace() noexcept;
+  void log_recent_operations() const;
+  std::string operations_before(const std::string& failed) const;
+
   std::unique_ptr<Impl> form(const std::string& name, const std::vector<int>& ranks);
   void execute(const Call& call);
   std::shared_ptr<const Plan> plan_for(OpKind op, DType dtype, std::size_t count, int root, Counts counts,
@@ -120,9 +155,11 @@ class ProcessGroup::Impl {
   const std::unique_ptr<Transport> transport_;
   ProcessGroupOptions options_;
   const std::vector<int> world_ranks_;
-  const std::string algorithm_;
   const std::uint64_t group_hash_;
   const pid_t pid_;
+  const std::shared_ptr<TraceLog> trace_log_;  // null: no trace file
+  const bool writes_trace_;                    // the group that the others descend from does
+  FlightRecorder recorder_;
 
   // Used by the thread that issues operations.
   std::uint64_t seq_ = 0;

@@ -68,7 +68,7 @@ std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::form(const std::string& 
   ProcessGroupOptions options = options_;
   options.name = name;
   return std::make_unique<Impl>(store_, factory_->make(members, Deadline::after(options_.timeout)), std::move(options),
-                                factory_, members.world_ranks);
+                                factory_, trace_log_, members.world_ranks);
 }
 
 }  // namespace tutti::comm

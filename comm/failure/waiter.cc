@@ -42,9 +42,7 @@ Waiter::Waiter(Transport& transport, FailureMonitor& monitor, const Fingerprint&
       operation_(operation),
       deadline_(deadline),
       report_after_(report_after),
-      poll_for_(transport.oversubscribed() ? kPollOversubscribed : kPollFor),
-      start_(Clock::now()),
-      last_consulted_(start_) {}
+      poll_for_(transport.oversubscribed() ? kPollOversubscribed : kPollFor) {}
 
 bool Waiter::should_block() {
   if (polls_++ == 0) {

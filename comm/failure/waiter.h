@@ -43,8 +43,8 @@ class Waiter {
   const std::chrono::milliseconds report_after_;
   const Clock::duration poll_for_;
   unsigned polls_ = 0;
-  Clock::time_point start_;  // of this wait
-  Clock::time_point last_consulted_;
+  Clock::time_point start_{};  // of this wait: set when it begins, since reading the clock is not free
+  Clock::time_point last_consulted_{};
   bool reported_ = false;
   std::optional<FailureMonitor::Reports> reports_;  // taken shortly before the deadline
 };

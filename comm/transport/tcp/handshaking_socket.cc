@@ -8,6 +8,11 @@
 #include <asio/buffer.hpp>
 
 namespace tutti::comm {
+namespace {
+
+constexpr std::chrono::milliseconds kLookForTheEnd(50);  // so often, at connections that wait for a group
+
+}  // namespace
 
 HandshakingSocket::HandshakingSocket(asio::io_context& context, const asio::ip::tcp::endpoint& address,
                                      const PeerIdentity& self, std::string_view job_secret)
@@ -98,7 +103,10 @@ bool HandshakingSocket::find_group() {
     decide("");
     return true;
   }
-  // The peer waits for the verdict: it has nothing to say, and may give up.
+  // The peer waits for the verdict: it has nothing to say, and may give up, which need not be known at once.
+  const auto now = std::chrono::steady_clock::now();
+  if (now - looked_ < kLookForTheEnd) return false;
+  looked_ = now;
   if (receive(1)) throw Error(ErrorCode::Protocol, "the peer sent bytes before it was let in");
   return false;
 }

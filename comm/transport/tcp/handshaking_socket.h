@@ -61,8 +61,9 @@ class HandshakingSocket {
   State state_;
   std::optional<ClientHandshake> client_;
   std::optional<ServerHandshake> server_;
-  Expectation expect_;                        // accepting side
-  std::array<std::byte, kProofBytes> proof_;  // AwaitGroup: what the verdict answers
+  Expectation expect_;                              // accepting side
+  std::array<std::byte, kProofBytes> proof_;        // AwaitGroup: what the verdict answers
+  std::chrono::steady_clock::time_point looked_{};  // AwaitGroup: whether the peer is still there
   std::vector<std::byte> to_send_;
   std::size_t sent_ = 0;
   std::array<std::byte, kVerdictBytes> received_{};

@@ -152,7 +152,8 @@ std::vector<int> TcpListener::descriptors() {
   std::lock_guard lock(mutex_);
   std::vector<int> descriptors;
   if (can_accept()) descriptors.push_back(acceptor_.native_handle());
-  for (HandshakingSocket& inbound : inbound_) descriptors.push_back(inbound.native_handle());
+  for (HandshakingSocket& inbound : inbound_)
+    if (!inbound.awaits_group()) descriptors.push_back(inbound.native_handle());
   return descriptors;
 }
 

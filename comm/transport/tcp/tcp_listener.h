@@ -58,7 +58,8 @@ class TcpListener {
   /// True if a connection was handed over.
   bool service();
 
-  /// Descriptors to poll for reading: the listener, while it can accept, and the unfinished connections.
+  /// Descriptors to poll for reading: the listener, while it can accept, and the unfinished connections, but for those
+  /// that wait for a group: nothing is due from them.
   std::vector<int> descriptors();
 
  private:
