@@ -46,6 +46,9 @@ struct ProcessGroupOptions {
   std::string algorithm{};                 // a name of algorithms.md; "" = TUTTI_ALGO, else chosen by size
   std::string bind_address{};              // "" = the address of the route that reached the store
   std::size_t segment_bytes = 256 * 1024;  // unit of overlap inside one message
+  /// Reductions give bits that depend on the ranks' inputs only: every element is ((0 + 1) + 2) + ... in the order of
+  /// the ranks, whatever `algorithm`, segment_bytes, the root, the operation or the transport. Equal on all ranks.
+  bool reproducible = false;
   /// "" = TUTTI_TRACE, else none; set on all ranks or on none. At its end the group, together with its sub-groups,
   /// writes what all ranks have done to this file (trace_file.h). After a failure each rank leaves its own part beside
   /// it, as <file>.rank<r>. A later group's file replaces an earlier one's.

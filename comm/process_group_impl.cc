@@ -102,7 +102,8 @@ std::shared_ptr<const Plan> ProcessGroup::Impl::plan_for(OpKind op, DType dtype,
                                     .segment_count = options_.segment_bytes / size_of(dtype),
                                     .counts = {counts.begin(), counts.end()},
                                     .recv_counts = {recv_counts.begin(), recv_counts.end()},
-                                    .in_order = in_order};
+                                    .in_order = in_order,
+                                    .left_fold = options_.reproducible};
   auto plan = std::make_shared<const Plan>(algorithms::select(problem, size_of(dtype), options_.algorithm));
   plans_[key] = plan;
   return plan;

@@ -32,6 +32,7 @@ struct Problem {
   std::vector<std::size_t> counts{};
   std::vector<std::size_t> recv_counts{};  // all_to_all_v: what this rank receives from each
   bool in_order = false;                   // reductions: operands must be combined in the order of their ranks
+  bool left_fold = false;                  // reductions: and bracketed as ((0 + 1) + 2) + ..., so that bits are fixed
 };
 
 /// Elements of a v-form's whole before block `rank`; rank = world_size gives the total. Not for all_to_all_v.
@@ -68,7 +69,9 @@ Schedule pairwise_all_to_all_v(const Problem& problem);    // pairwise_v.cc
 Schedule rabenseifner_all_reduce(const Problem& problem);  // rabenseifner.cc, any world size
 Schedule chain_broadcast(const Problem& problem);          // chain.cc, any root, as those below
 Schedule van_de_geijn_broadcast(const Problem& problem);   // van_de_geijn.cc
-Schedule direct_broadcast(const Problem& problem);         // direct.cc
+Schedule fixed_all_reduce(const Problem& problem);         // fixed_order.cc
+Schedule fixed_reduce(const Problem& problem);
+Schedule direct_broadcast(const Problem& problem);  // direct.cc
 Schedule direct_reduce(const Problem& problem);
 Schedule direct_gather(const Problem& problem);
 Schedule direct_scatter(const Problem& problem);
@@ -79,7 +82,7 @@ Schedule dissemination_barrier(const Problem& problem);  // dissemination.cc
 /// "van_de_geijn", "direct", "linear", "dissemination". A name that exists but does not implement this operation falls
 /// back to the choice by size, and so does one that does not keep the order that the problem asks for; a name that does
 /// not exist throws InvalidArgument listing the known ones, and so do OpKind::Send and OpKind::Recv, which have no
-/// schedule.
+/// schedule. For left_fold there is one algorithm an operation, and names are passed over.
 Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name = "");
 
 /// The names that implement `op`, in the order of the table in select.cc; empty for OpKind::Send and OpKind::Recv.

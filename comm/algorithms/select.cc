@@ -134,6 +134,22 @@ void require_known(std::string_view name) {
               "unknown algorithm \"" + std::string(name) + "\"; known are " + known + ", or \"\" to choose by size");
 }
 
+/// What brackets from the left; not in the table, because nobody takes these for their speed.
+Algorithm left_fold(OpKind op) {
+  switch (op) {
+    case OpKind::AllReduce:
+      return fixed_all_reduce;
+    case OpKind::Reduce:
+      return fixed_reduce;
+    case OpKind::ReduceScatter:
+      return direct_reduce_scatter;
+    case OpKind::ReduceScatterV:
+      return direct_reduce_scatter_v;
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
 
 std::size_t block_offset(const Problem& problem, int rank) {
@@ -147,6 +163,7 @@ Schedule select(const Problem& problem, std::size_t element_bytes, std::string_v
     const Entry* entry = find_entry(problem.op, name);
     if (entry != nullptr && (entry->keeps_order || !problem.in_order)) build = entry->build;
   }
+  if (problem.left_fold && is_reduction(problem.op)) build = left_fold(problem.op);
   if (build == nullptr) build = find(problem.op, name_by_size(problem, element_bytes));
   return build(problem);
 }

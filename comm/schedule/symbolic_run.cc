@@ -229,12 +229,20 @@ class Run {
     }
     if (problem_.in_order && !expressions_.is_in_order(found.expression))
       return fault("rank ", rank, " output element ", i, ": the operands do not stand in the order of their ranks");
+    if (problem_.left_fold && found.expression != left_fold())
+      return fault("rank ", rank, " output element ", i, ": the operands are not bracketed from the left");
     const auto& first = memories_[0][static_cast<std::size_t>(BufferId::Output)];
     if (problem_.op == OpKind::AllReduce && found.expression != first[i].expression) {
       return fault("rank ", rank, " output element ", i,
                    ": expected the same order of operands as at rank 0, found another one; bits may differ");
     }
     return true;
+  }
+
+  Expressions::Id left_fold() {
+    Expressions::Id all = Expressions::of_rank(0);
+    for (int rank = 1; rank < problem_.world_size; ++rank) all = expressions_.sum(all, Expressions::of_rank(rank));
+    return all;
   }
 
   bool check_moved(int rank, std::size_t i, const Symbol& found) {

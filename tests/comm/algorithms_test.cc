@@ -346,6 +346,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Proof{"binomial_scatter", OpKind::Scatter, binomial_scatter},
                     Proof{"chain_broadcast", OpKind::Broadcast, chain_broadcast},
                     Proof{"van_de_geijn_broadcast", OpKind::Broadcast, van_de_geijn_broadcast},
+                    Proof{"fixed_all_reduce", OpKind::AllReduce, fixed_all_reduce},
+                    Proof{"fixed_reduce", OpKind::Reduce, fixed_reduce},
                     Proof{"direct_broadcast", OpKind::Broadcast, direct_broadcast},
                     Proof{"direct_reduce", OpKind::Reduce, direct_reduce},
                     Proof{"direct_gather", OpKind::Gather, direct_gather},

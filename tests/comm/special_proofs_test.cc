@@ -34,6 +34,44 @@ INSTANTIATE_TEST_SUITE_P(
                     Proof{"direct_reduce_scatter_v", OpKind::ReduceScatterV, direct_reduce_scatter_v}),
     [](const auto& test) { return test.param.name; });
 
+TEST(OrderProofs, FixedOrderBracketsFromTheLeftAndOthersDoNot) {
+  const std::vector<Proof> fixed = {{"", OpKind::AllReduce, fixed_all_reduce},
+                                    {"", OpKind::Reduce, fixed_reduce},
+                                    {"", OpKind::ReduceScatter, direct_reduce_scatter},
+                                    {"", OpKind::ReduceScatterV, direct_reduce_scatter_v}};
+  for (const auto& [name, op, build] : fixed) {
+    for (const int p : worlds()) {
+      for (const int root : roots(op, p)) {
+        for (const std::size_t segment_count : {0, 2}) {
+          Problem problem{op, 0, p, static_cast<std::size_t>(p) + 3, root, segment_count};
+          if (op == OpKind::ReduceScatterV) problem.counts.assign(static_cast<std::size_t>(p), 2);
+          problem.in_order = problem.left_fold = true;
+          ASSERT_EQ(check(problem, schedules_of(problem, build)), "") << comm::name(op) << " " << p << " " << root;
+        }
+      }
+    }
+  }
+  Problem problem{OpKind::AllReduce, 0, 4, 6};
+  problem.left_fold = true;
+  EXPECT_EQ(check(problem, schedules_of(problem, recursive_doubling_all_reduce)),
+            "rank 0 output element 0: the operands are not bracketed from the left");
+}
+
+TEST(OrderProofs, SelectTakesOnlyFixedBitsWhereTheyAreAskedFor) {
+  for (const std::string name : {"", "ring", "rabenseifner", "binomial", "direct", "recursive_halving"}) {
+    const auto chosen = [&](OpKind op) {
+      return select({.op = op, .world_size = 4, .count = 9, .counts = {9, 9, 9, 9}, .left_fold = true}, 8, name)
+          .algorithm;
+    };
+    EXPECT_EQ(chosen(OpKind::AllReduce), "fixed");
+    EXPECT_EQ(chosen(OpKind::Reduce), "fixed");
+    EXPECT_EQ(chosen(OpKind::ReduceScatter), "direct");
+    EXPECT_EQ(chosen(OpKind::ReduceScatterV), "direct");
+  }
+  EXPECT_EQ(select({.op = OpKind::AllGather, .world_size = 4, .count = 9, .left_fold = true}, 8, "ring").algorithm,
+            "ring");
+}
+
 TEST(OrderProofs, TheRingDoesNotKeepTheOrder) {
   Problem problem{OpKind::AllReduce, 0, 3, 6};
   EXPECT_EQ(check(problem, schedules_of(problem, ring_all_reduce)), "");
