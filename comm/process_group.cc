@@ -10,12 +10,16 @@ std::unique_ptr<ProcessGroup> ProcessGroup::connect(const World& world, ProcessG
                                {.bind_address = options.bind_address,
                                 .transport = transport_choice(options.transport),
                                 .timeout = options.timeout});
-  return std::make_unique<ProcessGroup>(std::move(meeting.store), std::move(meeting.transport), std::move(options));
+  return std::make_unique<ProcessGroup>(std::move(meeting.store), std::move(meeting.transport), std::move(options),
+                                        std::move(meeting.factory));
 }
 
 ProcessGroup::ProcessGroup(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport,
-                           ProcessGroupOptions options)
-    : impl_(std::make_unique<Impl>(std::move(store), std::move(transport), std::move(options))) {}
+                           ProcessGroupOptions options, std::shared_ptr<TransportFactory> factory)
+    : impl_(std::make_unique<Impl>(std::move(store), std::move(transport), std::move(options), std::move(factory),
+                                   nullptr)) {}
+
+ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 ProcessGroup::~ProcessGroup() {
   // In a forked child the threads do not exist and the sockets are the parent's: leave everything as it is.
@@ -31,6 +35,8 @@ int ProcessGroup::world_size() const { return impl_->world_size(); }
 std::string ProcessGroup::transport_name() const { return impl_->transport_name(); }
 RegisteredBuffer ProcessGroup::allocate(std::size_t nbytes) { return impl_->allocate(nbytes); }
 std::chrono::milliseconds ProcessGroup::timeout() const { return impl_->timeout(); }
+const std::string& ProcessGroup::name() const { return impl_->group_name(); }
+std::span<const int> ProcessGroup::world_ranks() const { return impl_->world_ranks(); }
 const std::shared_ptr<Store>& ProcessGroup::store() const { return impl_->store(); }
 
 std::string ProcessGroup::algorithm_for(OpKind op, std::size_t count, DType dtype, int root) {
@@ -38,6 +44,15 @@ std::string ProcessGroup::algorithm_for(OpKind op, std::size_t count, DType dtyp
 }
 
 void ProcessGroup::use_algorithm(const std::string& name) { impl_->use_algorithm(name); }
+
+std::unique_ptr<ProcessGroup> ProcessGroup::split(int color, int key) {
+  auto impl = impl_->split(color, key);
+  return impl ? std::unique_ptr<ProcessGroup>(new ProcessGroup(std::move(impl))) : nullptr;
+}
+
+std::unique_ptr<ProcessGroup> ProcessGroup::subgroup(std::span<const int> ranks) {
+  return std::unique_ptr<ProcessGroup>(new ProcessGroup(impl_->subgroup(ranks)));
+}
 
 // --- Collectives: each call is described once, for the synchronous and the asynchronous form.
 // -------------------------
@@ -47,13 +62,13 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::broadcast(Buffer data, int root) {
   return prepare(OpKind::Broadcast, {}, data, data.count, ReduceOp::Sum, root);
 }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::reduce(ConstBuffer input, Buffer output, ReduceOp op, int root) {
+ProcessGroup::Impl::Call ProcessGroup::Impl::reduce(ConstBuffer input, Buffer output, const Reduction& op, int root) {
   require(OpKind::Reduce, "input", input, input.count, input.dtype);
   require(OpKind::Reduce, "output", output, rank() == root ? input.count : 0, input.dtype);
   return prepare(OpKind::Reduce, input, output, input.count, op, root);
 }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::all_reduce(Buffer data, ReduceOp op) {
+ProcessGroup::Impl::Call ProcessGroup::Impl::all_reduce(Buffer data, const Reduction& op) {
   require(OpKind::AllReduce, "data", data, data.count, data.dtype);
   return prepare(OpKind::AllReduce, {}, data, data.count, op, 0);
 }
@@ -78,7 +93,7 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::scatter(ConstBuffer input, Buffer o
   return prepare(OpKind::Scatter, input, output, output.count, ReduceOp::Sum, root);
 }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::reduce_scatter(ConstBuffer input, Buffer output, ReduceOp op) {
+ProcessGroup::Impl::Call ProcessGroup::Impl::reduce_scatter(ConstBuffer input, Buffer output, const Reduction& op) {
   require(OpKind::ReduceScatter, "output", output, output.count, output.dtype);
   require(OpKind::ReduceScatter, "input", input, static_cast<std::size_t>(world_size()) * output.count, output.dtype);
   return prepare(OpKind::ReduceScatter, input, output, output.count, op, 0);
@@ -119,20 +134,43 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::all_gather_v(ConstBuffer block, Buf
   return prepare(OpKind::AllGatherV, block, whole, summary_of(counts), ReduceOp::Sum, 0, counts);
 }
 
+ProcessGroup::Impl::Call ProcessGroup::Impl::reduce_scatter_v(ConstBuffer whole, Buffer block, Counts counts,
+                                                              const Reduction& op) {
+  const std::size_t total = require_counts(OpKind::ReduceScatterV, counts);
+  require(OpKind::ReduceScatterV, "whole", whole, total, whole.dtype);
+  require(OpKind::ReduceScatterV, "block", block, counts[static_cast<std::size_t>(rank())], whole.dtype);
+  block.dtype = whole.dtype;
+  return prepare(OpKind::ReduceScatterV, whole, block, summary_of(counts), op, 0, counts);
+}
+
+ProcessGroup::Impl::Call ProcessGroup::Impl::all_to_all_v(ConstBuffer input, Counts send_counts, Buffer output,
+                                                          Counts recv_counts) {
+  const OpKind op = OpKind::AllToAllV;
+  require(op, "input", input, require_counts(op, send_counts), input.count > 0 ? input.dtype : output.dtype);
+  require(op, "output", output, require_counts(op, recv_counts), input.count > 0 ? input.dtype : output.dtype);
+  const auto self = static_cast<std::size_t>(rank());
+  if (send_counts[self] != recv_counts[self])
+    invalid(op, "this rank would send " + std::to_string(send_counts[self]) + " elements to itself, but receive " +
+                    std::to_string(recv_counts[self]));
+  return prepare(op, input, output, 0, ReduceOp::Sum, 0, send_counts, recv_counts);
+}
+
 ProcessGroup::Impl::Call ProcessGroup::Impl::barrier() { return prepare(OpKind::Barrier, {}, {}, 0, ReduceOp::Sum, 0); }
 
 void ProcessGroup::broadcast(Buffer data, int root) { impl_->run(impl_->broadcast(data, root)); }
 Work ProcessGroup::broadcast_async(Buffer data, int root) { return impl_->run_async(impl_->broadcast(data, root)); }
 
-void ProcessGroup::reduce(ConstBuffer input, Buffer output, ReduceOp op, int root) {
+void ProcessGroup::reduce(ConstBuffer input, Buffer output, const Reduction& op, int root) {
   impl_->run(impl_->reduce(input, output, op, root));
 }
-Work ProcessGroup::reduce_async(ConstBuffer input, Buffer output, ReduceOp op, int root) {
+Work ProcessGroup::reduce_async(ConstBuffer input, Buffer output, const Reduction& op, int root) {
   return impl_->run_async(impl_->reduce(input, output, op, root));
 }
 
-void ProcessGroup::all_reduce(Buffer data, ReduceOp op) { impl_->run(impl_->all_reduce(data, op)); }
-Work ProcessGroup::all_reduce_async(Buffer data, ReduceOp op) { return impl_->run_async(impl_->all_reduce(data, op)); }
+void ProcessGroup::all_reduce(Buffer data, const Reduction& op) { impl_->run(impl_->all_reduce(data, op)); }
+Work ProcessGroup::all_reduce_async(Buffer data, const Reduction& op) {
+  return impl_->run_async(impl_->all_reduce(data, op));
+}
 
 void ProcessGroup::gather(ConstBuffer input, Buffer output, int root) {
   impl_->run(impl_->gather(input, output, root));
@@ -153,10 +191,10 @@ Work ProcessGroup::scatter_async(ConstBuffer input, Buffer output, int root) {
   return impl_->run_async(impl_->scatter(input, output, root));
 }
 
-void ProcessGroup::reduce_scatter(ConstBuffer input, Buffer output, ReduceOp op) {
+void ProcessGroup::reduce_scatter(ConstBuffer input, Buffer output, const Reduction& op) {
   impl_->run(impl_->reduce_scatter(input, output, op));
 }
-Work ProcessGroup::reduce_scatter_async(ConstBuffer input, Buffer output, ReduceOp op) {
+Work ProcessGroup::reduce_scatter_async(ConstBuffer input, Buffer output, const Reduction& op) {
   return impl_->run_async(impl_->reduce_scatter(input, output, op));
 }
 
@@ -184,6 +222,24 @@ void ProcessGroup::all_gather_v(ConstBuffer block, Buffer whole, std::span<const
 }
 Work ProcessGroup::all_gather_v_async(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts) {
   return impl_->run_async(impl_->all_gather_v(block, whole, counts));
+}
+
+void ProcessGroup::reduce_scatter_v(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts,
+                                    const Reduction& op) {
+  impl_->run(impl_->reduce_scatter_v(whole, block, counts, op));
+}
+Work ProcessGroup::reduce_scatter_v_async(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts,
+                                          const Reduction& op) {
+  return impl_->run_async(impl_->reduce_scatter_v(whole, block, counts, op));
+}
+
+void ProcessGroup::all_to_all_v(ConstBuffer input, std::span<const std::size_t> send_counts, Buffer output,
+                                std::span<const std::size_t> recv_counts) {
+  impl_->run(impl_->all_to_all_v(input, send_counts, output, recv_counts));
+}
+Work ProcessGroup::all_to_all_v_async(ConstBuffer input, std::span<const std::size_t> send_counts, Buffer output,
+                                      std::span<const std::size_t> recv_counts) {
+  return impl_->run_async(impl_->all_to_all_v(input, send_counts, output, recv_counts));
 }
 
 void ProcessGroup::barrier() { impl_->run(impl_->barrier()); }
@@ -231,6 +287,7 @@ int ProcessGroup::sendrecv(ConstBuffer outgoing, int destination, Buffer incomin
   });
 }
 
+std::string ProcessGroup::recent_operations() const { return impl_->recent_operations(); }
 void ProcessGroup::shutdown() { impl_->shutdown(); }
 void ProcessGroup::abort(const std::string& reason) { impl_->abort(reason); }
 

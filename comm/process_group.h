@@ -1,4 +1,4 @@
-// ProcessGroup: the ranks of a job, and everything they can do together.
+// ProcessGroup: the ranks of a job, or some of them, and everything they can do together.
 //
 // Ordering contract: every rank calls the same collectives in the same order with the same counts, types, operators and
 // roots; that is the only way calls can be matched. A call that differs is reported as Error{Mismatch} with both sides'
@@ -11,10 +11,17 @@
 // Failure: every operation ends by its deadline. The first error poisons the group: this and every later call, on every
 // rank, throws with the same first cause. Recovery is a new group. A forked child that touches a group gets an error.
 //
+// Sub-groups (split, subgroup) are groups of their own: they number and compare their operations by themselves, have
+// connections of their own, and fail by themselves. A failure of a sub-group leaves its parent and its siblings usable,
+// and a failure of the parent leaves its sub-groups usable; a process that is gone takes with it all groups it was in.
+// They outlive their parent if need be; only the process with the store's server (the launcher's, else rank 0's) must
+// be the last to go. Their error texts give each rank's number in the group and in the world.
+//
 // Ownership: buffers belong to the caller and must live until the call returns or the Work is complete. On failure the
 // contents of output buffers are unspecified; inputs are never written.
 #pragma once
 
+#include <tutti/comm/base/reduction.h>
 #include <tutti/comm/base/types.h>
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/comm/store/store.h>
@@ -28,7 +35,7 @@
 namespace tutti::comm {
 
 class Transport;
-class InprocNetwork;
+class TransportFactory;
 
 inline constexpr int kAnySource = -1;
 
@@ -40,6 +47,13 @@ struct ProcessGroupOptions {
   std::string transport{};                 // "auto", "tcp", "shm"; "" = TUTTI_TRANSPORT, else auto: shm within a host
   std::string bind_address{};              // "" = the address of the route that reached the store
   std::size_t segment_bytes = 256 * 1024;  // unit of overlap inside one message
+  /// Reductions give bits that depend on the ranks' inputs only: every element is ((0 + 1) + 2) + ... in the order of
+  /// the ranks, whatever `algorithm`, segment_bytes, the root, the operation or the transport. Equal on all ranks.
+  bool reproducible = false;
+  /// "" = TUTTI_TRACE, else none; set on all ranks or on none. At its end the group, together with its sub-groups,
+  /// writes what all ranks have done to this file (trace_file.h). After a failure each rank leaves its own part beside
+  /// it, as <file>.rank<r>. A later group's file replaces an earlier one's.
+  std::string trace_file{};
 };
 
 /// Memory that the other ranks of this host can reach in place: collectives on it copy nothing where all ranks of the
@@ -63,8 +77,10 @@ class ProcessGroup {
   /// Throws Timeout naming the ranks that did not come, Unauthorized, System (address in use, ...).
   static std::unique_ptr<ProcessGroup> connect(const World& world, ProcessGroupOptions options = {});
 
-  /// A group over an existing transport; `store` carries failure notices and may be shared.
-  ProcessGroup(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport, ProcessGroupOptions options);
+  /// A group over an existing transport, of all ranks of the world; `store` carries failure notices and may be shared.
+  /// Without `factory` it cannot have sub-groups.
+  ProcessGroup(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport, ProcessGroupOptions options,
+               std::shared_ptr<TransportFactory> factory = nullptr);
   ~ProcessGroup();  // without shutdown(): abort; bounded, never throws
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
@@ -73,7 +89,15 @@ class ProcessGroup {
   int world_size() const;
   std::chrono::milliseconds timeout() const;
 
-  /// The store the group was formed with, for the caller's own keys; never null.
+  /// Unique in the job and equal on all ranks of the group: ProcessGroupOptions::name, "world/split3/0",
+  /// "world/ranks-0.2#1".
+  const std::string& name() const;
+
+  /// The rank in the world of each rank of this group.
+  std::span<const int> world_ranks() const;
+
+  /// The store the group was formed with, for the caller's own keys; never null. A sub-group's keys are its own: they
+  /// stand in the store under its name.
   const std::shared_ptr<Store>& store() const;
 
   /// "tcp", "shm", "shm+tcp" (shared memory within each host), "inproc" (threads of a test, and a world of one).
@@ -83,7 +107,22 @@ class ProcessGroup {
   /// registered by a group; further ones are ordinary memory. Throws System if there is no memory.
   RegisteredBuffer allocate(std::size_t nbytes);
 
-  // --- Collectives. `count` is in elements and equal on all ranks. Count 0 and a world of one work.
+  // --- Sub-groups. They take over this group's options, share its listening port and its store, and open connections
+  // when these are used. Any number of groups may exist, and be used by as many threads, at once.
+  // -------------------
+
+  /// Collective: all ranks of this group call it. Ranks that give the same `color` become a group, in the order of
+  /// their keys, and of their ranks here where keys are equal. A rank with a negative color gets none: nullptr.
+  std::unique_ptr<ProcessGroup> split(int color, int key = 0);
+
+  /// The group of `ranks` (of this group), rank i of which is ranks[i]. Only these ranks call it, with the same list;
+  /// it returns without waiting for the others, and the group's first operation meets them. A member that forms several
+  /// groups of the same ranks forms them in the same order as the others. InvalidArgument if a rank does not exist or
+  /// is twice there, or this one is not.
+  std::unique_ptr<ProcessGroup> subgroup(std::span<const int> ranks);
+
+  // --- Collectives. `count` is in elements and equal on all ranks. Count 0 and a world of one work. Reductions take an
+  // operator of types.h or one of the caller's (UserOp in reduction.h).
   // -------------------
 
   /// Root's `data` overwrites everybody else's.
@@ -92,14 +131,14 @@ class ProcessGroup {
 
   /// Root's `output` becomes the reduction of all inputs; other ranks pass an empty output, and their inputs are only
   /// read. input and output may be the same memory at the root.
-  void reduce(ConstBuffer input, Buffer output, ReduceOp op, int root);
-  Work reduce_async(ConstBuffer input, Buffer output, ReduceOp op, int root);
+  void reduce(ConstBuffer input, Buffer output, const Reduction& op, int root);
+  Work reduce_async(ConstBuffer input, Buffer output, const Reduction& op, int root);
 
   /// In place. Afterwards all ranks hold the same bits. InvalidArgument: Avg of integers or bool; BAnd, BOr or BXor of
   /// floating point. reduce/reduce.h says what each operator does to each type; Float16 and BFloat16 are added in float
   /// and rounded at every step of the algorithm. Wider sums need a wider type.
-  void all_reduce(Buffer data, ReduceOp op = ReduceOp::Sum);
-  Work all_reduce_async(Buffer data, ReduceOp op = ReduceOp::Sum);
+  void all_reduce(Buffer data, const Reduction& op = ReduceOp::Sum);
+  Work all_reduce_async(Buffer data, const Reduction& op = ReduceOp::Sum);
 
   /// Root's `output` holds world_size blocks of input.count elements, in rank order; others pass an empty output.
   void gather(ConstBuffer input, Buffer output, int root);
@@ -116,8 +155,8 @@ class ProcessGroup {
 
   /// `input` holds world_size blocks of output.count elements; rank r's `output` becomes the reduction of all ranks'
   /// block r. The buffers must not overlap. Types and operators as for all_reduce.
-  void reduce_scatter(ConstBuffer input, Buffer output, ReduceOp op = ReduceOp::Sum);
-  Work reduce_scatter_async(ConstBuffer input, Buffer output, ReduceOp op = ReduceOp::Sum);
+  void reduce_scatter(ConstBuffer input, Buffer output, const Reduction& op = ReduceOp::Sum);
+  Work reduce_scatter_async(ConstBuffer input, Buffer output, const Reduction& op = ReduceOp::Sum);
 
   /// Both hold world_size blocks of equal length; block j of rank i's `input` becomes block i of rank j's `output`. The
   /// buffers must not overlap. InvalidArgument if input.count is no multiple of world_size.
@@ -140,6 +179,22 @@ class ProcessGroup {
   /// Everybody's `whole` receives everybody's `block`.
   void all_gather_v(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts);
   Work all_gather_v_async(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts);
+
+  /// Rank r's `block` of counts[r] elements becomes the reduction of all ranks' block r of `whole`. Types and operators
+  /// as for all_reduce.
+  void reduce_scatter_v(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts,
+                        const Reduction& op = ReduceOp::Sum);
+  Work reduce_scatter_v_async(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts,
+                              const Reduction& op = ReduceOp::Sum);
+
+  /// `input` holds what this rank sends to each rank, send_counts[j] elements to rank j, in rank order; `output`
+  /// becomes what each has sent to it, recv_counts[i] elements from rank i. Unlike those above, these counts are this
+  /// rank's own; a sender and a receiver whose counts differ are told so (Mismatch) by the length of the message. A
+  /// rank that has nothing to send or to receive still gives both buffers their type.
+  void all_to_all_v(ConstBuffer input, std::span<const std::size_t> send_counts, Buffer output,
+                    std::span<const std::size_t> recv_counts);
+  Work all_to_all_v_async(ConstBuffer input, std::span<const std::size_t> send_counts, Buffer output,
+                          std::span<const std::size_t> recv_counts);
 
   /// Returns when all ranks have called it.
   void barrier();
@@ -172,11 +227,11 @@ class ProcessGroup {
     broadcast(buffer(data), root);
   }
   template <typename T>
-  void all_reduce(std::span<T> data, ReduceOp op = ReduceOp::Sum) {
+  void all_reduce(std::span<T> data, const Reduction& op = ReduceOp::Sum) {
     all_reduce(buffer(data), op);
   }
   template <typename In, typename T>
-  void reduce(std::span<In> input, std::span<T> output, ReduceOp op, int root) {
+  void reduce(std::span<In> input, std::span<T> output, const Reduction& op, int root) {
     reduce(const_buffer(input), buffer(output), op, root);
   }
   template <typename In, typename T>
@@ -192,7 +247,7 @@ class ProcessGroup {
     scatter(const_buffer(input), buffer(output), root);
   }
   template <typename In, typename T>
-  void reduce_scatter(std::span<In> input, std::span<T> output, ReduceOp op = ReduceOp::Sum) {
+  void reduce_scatter(std::span<In> input, std::span<T> output, const Reduction& op = ReduceOp::Sum) {
     reduce_scatter(const_buffer(input), buffer(output), op);
   }
   template <typename In, typename T>
@@ -220,11 +275,16 @@ class ProcessGroup {
   /// Collective: waits until all ranks have finished their operations, then closes. Later calls throw Aborted.
   void shutdown();
 
+  /// The latest operations of this rank in this group, oldest first, one a line: what they were, by which algorithm,
+  /// and how long they took. Any thread, at any time, also after a failure.
+  std::string recent_operations() const;
+
   /// Poisons the group on all ranks with `reason`, naming this rank; pending operations end within a second.
   void abort(const std::string& reason);
 
  private:
   class Impl;
+  explicit ProcessGroup(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -5,10 +5,12 @@
 #include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/process_group_impl.h>
 #include <tutti/comm/reduce/reduce.h>
+#include <tutti/comm/store/prefix_store.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <set>
 
 namespace tutti::comm {
@@ -16,6 +18,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kGoodbyeLimit(5000);
 constexpr std::size_t kPlansKept = 256;
+const std::string kSharedMemory = "shared";  // what stands for the name of an algorithm
 
 /// How many forks lie between the first process that asked and this one. To count costs nothing; to ask for the pid
 /// would be a system call in each operation.
@@ -27,9 +30,21 @@ int forks() {
   return forks_so_far.load(std::memory_order_relaxed);
 }
 
-std::string algorithm_or_environment(const std::string& algorithm) {
-  const char* value = std::getenv("TUTTI_ALGO");
-  return algorithm.empty() && value ? value : algorithm;
+std::string or_environment(const std::string& option, const char* variable) {
+  const char* value = std::getenv(variable);
+  return option.empty() && value ? value : option;
+}
+
+ProcessGroupOptions complete(ProcessGroupOptions options, bool is_sub_group) {
+  options.algorithm = or_environment(options.algorithm, "TUTTI_ALGO");
+  if (!is_sub_group) options.trace_file = or_environment(options.trace_file, "TUTTI_TRACE");
+  return options;
+}
+
+std::vector<int> all_ranks(int world_size) {
+  std::vector<int> ranks(static_cast<std::size_t>(world_size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
 }
 
 TuningPlace place_of(const Transport& transport) {
@@ -41,15 +56,23 @@ TuningPlace place_of(const Transport& transport) {
 }  // namespace
 
 ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport,
-                         ProcessGroupOptions options)
+                         ProcessGroupOptions options, std::shared_ptr<TransportFactory> factory,
+                         std::shared_ptr<TraceLog> trace, std::vector<int> world_ranks)
     : store_(std::move(store)),
+      user_store_(world_ranks.empty() ? store_ : std::make_shared<PrefixStore>(options.name + "/user", store_)),
+      factory_(std::move(factory)),
       transport_(std::move(transport)),
-      options_(std::move(options)),
-      algorithm_(algorithm_or_environment(options_.algorithm)),
+      options_(complete(std::move(options), !world_ranks.empty())),
+      world_ranks_(world_ranks.empty() ? all_ranks(transport_->world_size()) : world_ranks),
       group_hash_(identity_hash(options_.name)),
       pid_(::getpid()),
       forks_(forks()),
-      monitor_(store_, options_.name, rank(), world_size(), [this](int peer) { return transport_->describe(peer); }),
+      trace_log_(trace || options_.trace_file.empty() ? std::move(trace) : std::make_shared<TraceLog>()),
+      writes_trace_(trace_log_ && world_ranks.empty()),
+      recorder_(options_.name, trace_log_),
+      monitor_(
+          store_, options_.name, rank(), world_size(), [this](int peer) { return transport_->describe(peer); },
+          std::move(world_ranks)),
       executor_(*transport_, monitor_),
       heap_(transport_->shared_memory()),
       point_to_point_(*transport_, monitor_,
@@ -60,6 +83,7 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
                          record_failure(error, operation.to_string());
                        }}) {
   if (Neighbours* neighbours = transport_->shared_memory()) shared_.emplace(*neighbours, *transport_, monitor_, heap_);
+  if (writes_trace_ && rank() == 0) check_trace_file(options_.trace_file);
   if (rank() == 0 && world_size() > 1) {
     publish_tuning(*store_, options_.name, place_of(*transport_), Deadline::after(options_.timeout));
   }
@@ -68,26 +92,29 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
 bool ProcessGroup::Impl::forked() const { return forks_so_far.load(std::memory_order_relaxed) != forks_; }
 
 ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, ConstBuffer input, Buffer output, std::size_t count,
-                                                     ReduceOp reduce_op, int root, Counts counts) {
+                                                     const Reduction& reduction, int root, Counts counts,
+                                                     Counts recv_counts) {
   check_usable();
   if (root < 0 || root >= world_size())
     invalid(op, "root " + std::to_string(root) + " is no rank of a world of " + std::to_string(world_size()));
   const DType dtype = output.data || output.count > 0 ? output.dtype : input.dtype;
-  if (const std::string why = refusal(reduce_op, dtype); !why.empty()) invalid(op, why);
+  if (const std::string why = reduction.user() ? "" : refusal(reduction.op(), dtype); !why.empty()) invalid(op, why);
   Call call;
-  call.fingerprint = {group_hash_, seq_ + 1, count, root, op, dtype, reduce_op};
+  call.fingerprint = {group_hash_, seq_ + 1, count, root, op, dtype, reduction.op(), reduction.hash()};
+  call.reduction = reduction;
+  call.bytes = std::max(input.nbytes(), output.nbytes());
   call.input = input.data;
   call.output = output.data;
   ++seq_;
-  if (by_shared_memory(op)) return call;
-  call.plan = plan_for(op, dtype, count, root, counts);
+  if (by_shared_memory(op, reduction)) return call;
+  call.plan = plan_for(op, dtype, count, root, counts, recv_counts, reduction.keeps_order());
   const bool has_result = is_reduction(op) && (op != OpKind::Reduce || rank() == root);
-  if (reduce_op == ReduceOp::Avg && has_result) call.scale_count = count;
+  if (reduction.op() == ReduceOp::Avg && has_result) call.scale_count = output.count;
   return call;
 }
 
-bool ProcessGroup::Impl::by_shared_memory(OpKind op) const {
-  return shared_ && algorithm_.empty() && SharedCollectives::takes(op);
+bool ProcessGroup::Impl::by_shared_memory(OpKind op, const Reduction& reduction) const {
+  return shared_ && options_.algorithm.empty() && !reduction.user() && SharedCollectives::takes(op);
 }
 
 algorithms::Problem ProcessGroup::Impl::problem_of(OpKind op, DType dtype, std::size_t count, int root,
@@ -99,16 +126,21 @@ algorithms::Problem ProcessGroup::Impl::problem_of(OpKind op, DType dtype, std::
           .root = root,
           .segment_count = options_.segment_bytes / size_of(dtype),
           .counts = {counts.begin(), counts.end()},
-          .hosts = transport_->hosts()};
+          .hosts = transport_->hosts(),
+          .left_fold = options_.reproducible};
 }
 
 std::shared_ptr<const Plan> ProcessGroup::Impl::plan_for(OpKind op, DType dtype, std::size_t count, int root,
-                                                         Counts counts) {
-  const PlanKey key(op, size_of(dtype), count, root, {counts.begin(), counts.end()});
+                                                         Counts counts, Counts recv_counts, bool in_order) {
+  std::vector<std::size_t> all_counts(counts.begin(), counts.end());
+  all_counts.insert(all_counts.end(), recv_counts.begin(), recv_counts.end());
+  const PlanKey key(op, size_of(dtype), count, root, in_order, std::move(all_counts));
   if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
   if (plans_.size() >= kPlansKept) plans_.clear();
-  const algorithms::Problem problem = problem_of(op, dtype, count, root, counts);
-  auto plan = std::make_shared<const Plan>(algorithms::select(problem, size_of(dtype), algorithm_, tuning()));
+  algorithms::Problem problem = problem_of(op, dtype, count, root, counts);
+  problem.recv_counts = {recv_counts.begin(), recv_counts.end()};
+  problem.in_order = in_order;
+  auto plan = std::make_shared<const Plan>(algorithms::select(problem, size_of(dtype), options_.algorithm, tuning()));
   plans_[key] = plan;
   return plan;
 }
@@ -126,14 +158,14 @@ const Tuning* ProcessGroup::Impl::tuning() {
 }
 
 std::string ProcessGroup::Impl::algorithm_for(OpKind op, std::size_t count, DType dtype, int root) {
-  if (by_shared_memory(op)) return "shared";
+  if (by_shared_memory(op, ReduceOp::Sum)) return kSharedMemory;
   const std::vector<std::size_t> counts(has_counts(op) ? static_cast<std::size_t>(world_size()) : 0, count);
   const algorithms::Problem problem = problem_of(op, dtype, count, root, counts);
-  return algorithms::select(problem, size_of(dtype), algorithm_, tuning()).algorithm;
+  return algorithms::select(problem, size_of(dtype), options_.algorithm, tuning()).algorithm;
 }
 
 void ProcessGroup::Impl::use_algorithm(const std::string& name) {
-  algorithm_ = name;
+  options_.algorithm = name;
   plans_.clear();
 }
 
@@ -147,11 +179,13 @@ Work ProcessGroup::Impl::run_async(Call call) {
 
 void ProcessGroup::Impl::execute(const Call& call) {
   check_usable();
+  Recorded recorded(recorder_, call.fingerprint, call.bytes, call.plan ? call.plan->algorithm : kSharedMemory);
   const Operation operation{.fingerprint = call.fingerprint,
                             .input = call.input,
                             .output = call.output,
-                            .deadline = Deadline::after(options_.timeout),
-                            .report_after = options_.report_after};
+                            .deadline = Deadline(recorded.start() + options_.timeout),
+                            .report_after = options_.report_after,
+                            .user_op = call.reduction.user()};
   try {
     if (call.plan) {
       executor_.run(*call.plan, operation);
@@ -159,7 +193,8 @@ void ProcessGroup::Impl::execute(const Call& call) {
       shared_->run(operation);
     }
   } catch (const Error& error) {
-    record_failure(error, call.fingerprint.to_string());
+    recorded.failed();
+    record_failure(error, call.fingerprint.to_string() + call.reduction.text());
     rethrow_failure();
   }
   if (call.scale_count > 0) scale_down(call.output, call.scale_count, call.fingerprint.dtype, world_size());
@@ -171,8 +206,8 @@ void ProcessGroup::Impl::require(OpKind op, const char* what, ConstBuffer buffer
     invalid(op, std::string(what) + " holds " + std::to_string(buffer.count) + " elements, but " +
                     std::to_string(count) + " are needed");
   if (count > 0 && buffer.dtype != dtype)
-    invalid(op, std::string(what) + " is " + std::string(name(buffer.dtype)) + ", but the other buffer is " +
-                    std::string(name(dtype)));
+    invalid(op, std::string(what) + " is " + std::string(comm::name(buffer.dtype)) + ", but the other buffer is " +
+                    std::string(comm::name(dtype)));
   if (!buffer.data && count > 0) invalid(op, std::string(what) + " is a null pointer");
 }
 
@@ -195,7 +230,7 @@ void ProcessGroup::Impl::check_peer(OpKind op, int peer, bool any_allowed) const
 }
 
 void ProcessGroup::Impl::invalid(OpKind op, const std::string& why) const {
-  throw Error(ErrorCode::InvalidArgument, monitor_.prefix() + std::string(name(op)) + ": " + why);
+  throw Error(ErrorCode::InvalidArgument, monitor_.prefix() + std::string(comm::name(op)) + ": " + why);
 }
 
 void ProcessGroup::Impl::check_usable() const {
@@ -212,6 +247,7 @@ Fingerprint ProcessGroup::Impl::message(OpKind op, const ConstBuffer& data, int 
 }
 
 void ProcessGroup::Impl::shutdown() {
+  if (writes_trace_ && !closed_) collect_trace();
   const Call goodbye = prepare(OpKind::Shutdown, {}, {}, 0, ReduceOp::Sum, 0);
   point_to_point_.drain(goodbye.fingerprint);
   run(goodbye);
@@ -224,7 +260,8 @@ void ProcessGroup::Impl::abort(const std::string& reason) {
 }
 
 void ProcessGroup::Impl::leave() noexcept {
-  if (closed_ || failed_.load(std::memory_order_acquire) || world_size() == 1) return;
+  if (failed_.load(std::memory_order_acquire) && writes_trace_) leave_own_trace();
+  if (closed_ || failed_.load(std::memory_order_acquire) || (world_size() == 1 && !writes_trace_)) return;
   try {
     if (std::uncaught_exceptions() > 0) return abort("its program failed and left the group");
     options_.timeout = std::min(options_.timeout, kGoodbyeLimit);
@@ -237,7 +274,8 @@ void ProcessGroup::Impl::leave() noexcept {
 void ProcessGroup::Impl::record_failure(const Error& error, const std::string& operation) {
   std::unique_lock lock(failure_mutex_);
   if (!failure_) {
-    const std::string local = monitor_.prefix() + operation + ": " + error.what();
+    const std::string local = monitor_.prefix() + operation + ": " + error.what() + operations_before(operation);
+    log_recent_operations();
     const bool second_hand = error.code() == ErrorCode::Aborted;
     const std::string cause = second_hand ? error.what() : monitor_.report(local);
     failure_ = cause == local

@@ -12,7 +12,10 @@
 #include <tutti/comm/schedule/executor.h>
 #include <tutti/comm/schedule/tuning.h>
 #include <tutti/comm/shared/shared_collectives.h>
+#include <tutti/comm/trace.h>
+#include <tutti/comm/trace_file.h>
 #include <tutti/comm/transport/transport.h>
+#include <tutti/comm/transport/transport_factory.h>
 #include <tutti/comm/work_queue.h>
 
 #include <atomic>
@@ -30,12 +33,17 @@ namespace tutti::comm {
 
 class ProcessGroup::Impl {
  public:
-  Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport, ProcessGroupOptions options);
+  /// `world_ranks` is given for a sub-group; its transport has been made for them, and it adds to its parent's `trace`,
+  /// which may be null. Throws System if this is rank 0 and the trace file cannot be written.
+  Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport, ProcessGroupOptions options,
+       std::shared_ptr<TransportFactory> factory, std::shared_ptr<TraceLog> trace, std::vector<int> world_ranks = {});
 
   int rank() const { return transport_->rank(); }
   int world_size() const { return transport_->world_size(); }
   std::chrono::milliseconds timeout() const { return options_.timeout; }
-  const std::shared_ptr<Store>& store() const { return store_; }
+  const std::string& group_name() const { return options_.name; }
+  std::span<const int> world_ranks() const { return world_ranks_; }
+  const std::shared_ptr<Store>& store() const { return user_store_; }
   std::string transport_name() const { return std::string(transport_->name()); }
   RegisteredBuffer allocate(std::size_t nbytes) { return {heap_.allocate(nbytes), nbytes}; }
   PointToPoint& point_to_point() { return point_to_point_; }
@@ -47,26 +55,34 @@ class ProcessGroup::Impl {
     const void* input = nullptr;
     void* output = nullptr;
     std::shared_ptr<const Plan> plan;  // null: by shared memory
-    std::size_t scale_count = 0;       // Avg: elements of output to divide afterwards
+    Reduction reduction = ReduceOp::Sum;
+    std::uint64_t bytes = 0;      // of the larger buffer, for the trace
+    std::size_t scale_count = 0;  // Avg: elements of output to divide afterwards
   };
 
   // One per collective of process_group.h: checks the buffers. These stand in process_group.cc.
   Call broadcast(Buffer data, int root);
-  Call reduce(ConstBuffer input, Buffer output, ReduceOp op, int root);
-  Call all_reduce(Buffer data, ReduceOp op);
+  Call reduce(ConstBuffer input, Buffer output, const Reduction& op, int root);
+  Call all_reduce(Buffer data, const Reduction& op);
   Call gather(ConstBuffer input, Buffer output, int root);
   Call all_gather(ConstBuffer input, Buffer output);
   Call scatter(ConstBuffer input, Buffer output, int root);
-  Call reduce_scatter(ConstBuffer input, Buffer output, ReduceOp op);
+  Call reduce_scatter(ConstBuffer input, Buffer output, const Reduction& op);
   Call all_to_all(ConstBuffer input, Buffer output);
   using Counts = std::span<const std::size_t>;
   Call gather_v(ConstBuffer block, Buffer whole, Counts counts, int root);
   Call scatter_v(ConstBuffer whole, Buffer block, Counts counts, int root);
   Call all_gather_v(ConstBuffer block, Buffer whole, Counts counts);
+  Call reduce_scatter_v(ConstBuffer whole, Buffer block, Counts counts, const Reduction& op);
+  Call all_to_all_v(ConstBuffer input, Counts send_counts, Buffer output, Counts recv_counts);
   Call barrier();
 
-  Call prepare(OpKind op, ConstBuffer input, Buffer output, std::size_t count, ReduceOp reduce_op, int root,
-               Counts counts = {});
+  // Sub-groups: subgroups.cc.
+  std::unique_ptr<Impl> split(int color, int key);
+  std::unique_ptr<Impl> subgroup(std::span<const int> ranks);
+
+  Call prepare(OpKind op, ConstBuffer input, Buffer output, std::size_t count, const Reduction& reduction, int root,
+               Counts counts = {}, Counts recv_counts = {});
   void run(const Call& call);
   Work run_async(Call call);
 
@@ -82,9 +98,11 @@ class ProcessGroup::Impl {
   template <typename F>
   auto guarded(const Fingerprint& operation, F&& call) {
     check_usable();
+    Recorded recorded(recorder_, operation, operation.count * size_of(operation.dtype));
     try {
       return call();
     } catch (const Error& error) {
+      recorded.failed();
       record_failure(error, operation.to_string());
       rethrow_failure();
     }
@@ -93,6 +111,7 @@ class ProcessGroup::Impl {
 
   std::string algorithm_for(OpKind op, std::size_t count, DType dtype, int root);
   void use_algorithm(const std::string& name);
+  std::string recent_operations() const;
 
   void shutdown();
   void abort(const std::string& reason);
@@ -100,10 +119,39 @@ class ProcessGroup::Impl {
   void leave() noexcept;
 
  private:
+  /// Notes one operation in the recorder: from construction on it runs, and with the end of its life it is over.
+  class Recorded {
+   public:
+    Recorded(FlightRecorder& recorder, const Fingerprint& operation, std::uint64_t bytes,
+             const std::string& algorithm = {});
+    ~Recorded();
+    Recorded(const Recorded&) = delete;
+    Recorded& operator=(const Recorded&) = delete;
+
+    void failed() { end(TraceEvent::State::Failed); }  // and over, before anybody looks
+    TraceClock::time_point start() const { return event_.start; }
+
+   private:
+    void end(TraceEvent::State state);
+
+    FlightRecorder& recorder_;
+    TraceEvent event_;
+    std::uint64_t ticket_;
+  };
+
+  // The trace file: trace_collect.cc.
+  ClockOffset measure_clock();
+  void collect_trace();
+  void leave_own_trace() noexcept;
+  void log_recent_operations() const;
+  std::string operations_before(const std::string& failed) const;
+
+  std::unique_ptr<Impl> form(const std::string& name, const std::vector<int>& ranks);
   void execute(const Call& call);
-  std::shared_ptr<const Plan> plan_for(OpKind op, DType dtype, std::size_t count, int root, Counts counts);
+  std::shared_ptr<const Plan> plan_for(OpKind op, DType dtype, std::size_t count, int root, Counts counts,
+                                       Counts recv_counts, bool in_order);
   /// Whether the operation needs no plan: shared_ does it, as no algorithm was asked for.
-  bool by_shared_memory(OpKind op) const;
+  bool by_shared_memory(OpKind op, const Reduction& reduction) const;
   algorithms::Problem problem_of(OpKind op, DType dtype, std::size_t count, int root, Counts counts) const;
   /// Rank 0's, asked for once.
   const Tuning* tuning();
@@ -114,16 +162,23 @@ class ProcessGroup::Impl {
 
   // Constant after construction, but for the timeout of the last goodbye.
   const std::shared_ptr<Store> store_;
+  const std::shared_ptr<Store> user_store_;
+  const std::shared_ptr<TransportFactory> factory_;  // may be null: no sub-groups
   const std::unique_ptr<Transport> transport_;
   ProcessGroupOptions options_;
-  std::string algorithm_;  // "": choose
+  const std::vector<int> world_ranks_;
   const std::uint64_t group_hash_;
   const pid_t pid_;
-  const int forks_;  // of this process and its ancestors, when the group was formed
+  const int forks_;                            // of this process and its ancestors, when the group was formed
+  const std::shared_ptr<TraceLog> trace_log_;  // null: no trace file
+  const bool writes_trace_;                    // the group that the others descend from does
+  FlightRecorder recorder_;
 
   // Used by the thread that issues operations.
   std::uint64_t seq_ = 0;
-  using PlanKey = std::tuple<OpKind, std::size_t, std::size_t, int, std::vector<std::size_t>>;
+  int splits_ = 0;
+  std::map<std::vector<int>, int> subgroups_;  // how many there have been of each list of ranks
+  using PlanKey = std::tuple<OpKind, std::size_t, std::size_t, int, bool, std::vector<std::size_t>>;
   std::map<PlanKey, std::shared_ptr<const Plan>> plans_;
   std::atomic<bool> closed_{false};
   bool knows_tuning_ = false;

@@ -36,6 +36,7 @@ struct BenchArguments {
   std::int64_t iterations = 0;
   std::int64_t warmup = 5;
   std::string json;
+  std::string trace;
   double timeout_seconds = 300;
 };
 
@@ -56,6 +57,7 @@ void add_options(CLI::App& app, BenchArguments& arguments) {
   app.add_option("--iterations", arguments.iterations, "timed calls a row; 0: 0.3 s of them")->capture_default_str();
   app.add_option("--warmup", arguments.warmup, "calls before the timed ones")->capture_default_str();
   app.add_option("--json", arguments.json, "write the results to this file");
+  app.add_option("--trace", arguments.trace, "write what all ranks communicated to this file, for ui.perfetto.dev");
   app.add_option("--timeout", arguments.timeout_seconds, "seconds until a rank that does not answer is an error")
       ->capture_default_str();
 }
@@ -92,6 +94,7 @@ BenchOptions interpreted(const BenchArguments& arguments) {
   options.iterations = in_range(arguments.iterations, 0, 10'000'000, "--iterations");
   options.warmup = in_range(arguments.warmup, 0, 10'000'000, "--warmup");
   options.json = arguments.json;
+  options.trace = arguments.trace;
   const double seconds = arguments.timeout_seconds;
   if (!(seconds >= 0.001 && seconds <= 1e9)) throw UsageError("--timeout: must be between 0.001 and 1e9 seconds");
   options.timeout = std::chrono::milliseconds(std::llround(seconds * 1000));

@@ -1,9 +1,10 @@
 // The collective algorithms, each a pure function from (rank, world size, count, ...) to that rank's Schedule, and the
 // rule that picks one.
 //
-// A schedule has no messages of count 0 (but a barrier's), none to the rank itself, and no step that moves more than
-// segment_count elements. A collective of count 0 is therefore an empty schedule: no rank hears of another. A caller
-// that wants the ranks to meet, or to compare what they called, runs a barrier.
+// A schedule has no messages of count 0 (but a barrier's and all_to_all_v's), none to the rank itself, and no step that
+// moves more than segment_count elements (but all_to_all_v's, whose messages tell by their length what was sent). A
+// collective of count 0 is therefore an empty schedule: no rank hears of another. A caller that wants the ranks to
+// meet, or to compare what they called, runs a barrier.
 //
 // Thread-safety: pure functions. Nothing here throws but select(), as stated there.
 #pragma once
@@ -28,13 +29,27 @@ struct Problem {
   int world_size = 1;
   std::size_t count = 0;
   int root = 0;
-  std::size_t segment_count = 0;      // largest number of elements a step should move at once; 0 = no limit
-  std::vector<std::size_t> counts{};  // gather_v, scatter_v, all_gather_v: elements of each rank; `count` is not used
-  std::vector<int> hosts{};           // rank -> number of its host, any numbers; empty: one host, or nobody knows
+  std::size_t segment_count = 0;  // largest number of elements a step should move at once; 0 = no limit
+  /// The v-forms, which do not use `count`: elements of each rank. all_to_all_v: what this rank sends to each, together
+  /// with recv_counts; or, if recv_counts is empty, the table of all ranks, row by row: counts[i * world_size + j]
+  /// elements go from i to j.
+  std::vector<std::size_t> counts{};
+  std::vector<int> hosts{};                // rank -> number of its host, any numbers; empty: one host, or nobody knows
+  std::vector<std::size_t> recv_counts{};  // all_to_all_v: what this rank receives from each
+  bool in_order = false;                   // reductions: operands must be combined in the order of their ranks
+  bool left_fold = false;                  // reductions: and bracketed as ((0 + 1) + 2) + ..., so that bits are fixed
 };
 
-/// Elements of a v-form's whole before block `rank`; rank = world_size gives the total.
+/// Elements of a v-form's whole before block `rank`; rank = world_size gives the total. Not for all_to_all_v.
 std::size_t block_offset(const Problem& problem, int rank);  // select.cc
+
+/// all_to_all_v, from problem.rank's point of view: its block for or from `peer` in Input or Output.
+struct Block {
+  std::size_t offset = 0;
+  std::size_t count = 0;
+};
+Block sent_block(const Problem& problem, int peer);  // pairwise_v.cc; peer = world_size: {total, 0}
+Block received_block(const Problem& problem, int peer);
 
 Schedule ring_all_reduce(const Problem& problem);  // ring.cc
 Schedule ring_all_gather(const Problem& problem);
@@ -53,11 +68,16 @@ Schedule bruck_all_to_all(const Problem& problem);                  // bruck_all
 Schedule linear_gather_v(const Problem& problem);                   // linear.cc, any root
 Schedule linear_scatter_v(const Problem& problem);
 Schedule ring_all_gather_v(const Problem& problem);        // ring_all_gather_v.cc
+Schedule ring_reduce_scatter_v(const Problem& problem);    // ring_reduce_scatter_v.cc
+Schedule direct_reduce_scatter_v(const Problem& problem);  // direct_reduce_scatter.cc
+Schedule pairwise_all_to_all_v(const Problem& problem);    // pairwise_v.cc
 Schedule rabenseifner_all_reduce(const Problem& problem);  // rabenseifner.cc, any world size
 Schedule chain_broadcast(const Problem& problem);          // chain.cc, any root, as those below
 Schedule chain_reduce(const Problem& problem);
 Schedule van_de_geijn_broadcast(const Problem& problem);  // van_de_geijn.cc
-Schedule direct_broadcast(const Problem& problem);        // direct.cc
+Schedule fixed_all_reduce(const Problem& problem);        // fixed_order.cc
+Schedule fixed_reduce(const Problem& problem);
+Schedule direct_broadcast(const Problem& problem);  // direct.cc
 Schedule direct_reduce(const Problem& problem);
 Schedule direct_gather(const Problem& problem);
 Schedule direct_scatter(const Problem& problem);
@@ -80,8 +100,9 @@ std::string_view choose(const Problem& problem, std::size_t element_bytes, const
 /// Builds the schedule of `problem` by the algorithm `name`: "" (by choose()) or one of "ring", "recursive_doubling",
 /// "recursive_halving", "rabenseifner", "bruck", "pairwise", "binomial", "chain", "van_de_geijn", "double_tree",
 /// "direct", "linear", "dissemination", "hierarchical", "hierarchical_split". A name that exists but does not implement
-/// this operation falls back to choose(); a name that does not exist throws InvalidArgument listing the known ones, and
-/// so do OpKind::Send and OpKind::Recv.
+/// this operation falls back to choose(), and so does one that does not keep the order that the problem asks for; a
+/// name that does not exist throws InvalidArgument listing the known ones, and so do OpKind::Send and OpKind::Recv. For
+/// left_fold there is one algorithm an operation, and names are passed over.
 Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name = "",
                 const Tuning* tuning = nullptr);
 

@@ -1,9 +1,10 @@
-// Direct: reduce_scatter in one step. Every rank sends each other rank its block, straight from Input.
+// Direct: reduce_scatter and reduce_scatter_v in one step. Every rank sends each other rank its block, straight from
+// Input.
 //
 // Idea: no message waits for another; a rank adds what comes in the order of the ranks, itself in its turn. Best for
 // few ranks and small blocks, where the number of steps counts, not that of messages.
 //
-// Nomenclature: p ranks, n elements per rank (Input holds p blocks of n).
+// Nomenclature: p ranks, n elements per rank (Input holds p blocks of n; of c(rank) in the v-form).
 //
 // Steps:          1
 // Bytes sent:     n(p - 1) elements a rank, in p - 1 messages to as many peers
@@ -16,31 +17,44 @@
 #include <tutti/comm/algorithms/builder.h>
 
 namespace tutti::comm::algorithms {
+namespace {
 
-Schedule direct_reduce_scatter(const Problem& problem) {
+/// `block(rank)` is the range of that rank's block in Input.
+template <typename BlockOf>
+Schedule exchange_and_add(const Problem& problem, const BlockOf& block) {
   Builder b("direct");
   const int p = problem.world_size;
-  const std::size_t n = problem.count;
-  const auto parts = segments({0, n}, problem.segment_count);
-  const auto mine = [&](int block, const Range& part) {
-    return in({static_cast<std::size_t>(block) * n + part.offset, part.count});
-  };
   for (int distance = 1; distance < p; ++distance) {  // not all to rank 0 first
     const int peer = (problem.rank + distance) % p;
-    for (const Range& part : parts) b.send(peer, mine(peer, part));
+    for (const Range& part : segments(block(peer), problem.segment_count)) b.send(peer, in(part));
   }
-  for (const Range& part : parts) {
+  const Range own = block(problem.rank);
+  for (const Range& part : segments(own, problem.segment_count)) {
+    const Slice mine = in(part), sum = out({part.offset - own.offset, part.count});
     Builder::After done;
     for (int rank = 0; rank < p; ++rank) {
       if (rank == problem.rank) {
-        const Slice own = mine(rank, part);
-        done = {rank == 0 ? b.copy(out(part), own) : b.reduce(out(part), own, false, done)};
+        done = {rank == 0 ? b.copy(sum, mine) : b.reduce(sum, mine, false, done)};
       } else {
-        done = {rank == 0 ? b.recv(rank, out(part)) : b.recv_reduce(rank, out(part), false, done)};
+        done = {rank == 0 ? b.recv(rank, sum) : b.recv_reduce(rank, sum, false, done)};
       }
     }
   }
   return b.finish();
+}
+
+}  // namespace
+
+Schedule direct_reduce_scatter(const Problem& problem) {
+  return exchange_and_add(problem, [&](int rank) -> Range {
+    return {static_cast<std::size_t>(rank) * problem.count, problem.count};
+  });
+}
+
+Schedule direct_reduce_scatter_v(const Problem& problem) {
+  return exchange_and_add(problem, [&](int rank) -> Range {
+    return {block_offset(problem, rank), problem.counts[static_cast<std::size_t>(rank)]};
+  });
 }
 
 }  // namespace tutti::comm::algorithms

@@ -20,6 +20,7 @@ struct Entry {
   bool rotates = false;             // whenever all chunks have the same length
   bool needs_power_of_two = false;  // hands other worlds on to another algorithm
   bool needs_hosts = false;         // does nothing for ranks that share none
+  bool keeps_order = false;         // combines operands in the order of their ranks
 };
 
 constexpr std::array kAlgorithms = {
@@ -27,15 +28,20 @@ constexpr std::array kAlgorithms = {
     Entry{"ring", OpKind::AllGather, ring_all_gather, true},
     Entry{"ring", OpKind::ReduceScatter, ring_reduce_scatter, true},
     Entry{"ring", OpKind::AllGatherV, ring_all_gather_v},
-    Entry{"recursive_doubling", OpKind::AllReduce, recursive_doubling_all_reduce},
+    Entry{"ring", OpKind::ReduceScatterV, ring_reduce_scatter_v},
+    Entry{.name = "recursive_doubling",
+          .op = OpKind::AllReduce,
+          .build = recursive_doubling_all_reduce,
+          .keeps_order = true},
     Entry{"recursive_doubling", OpKind::AllGather, recursive_doubling_all_gather, false, true},
     Entry{"recursive_halving", OpKind::ReduceScatter, recursive_halving_reduce_scatter, false, true},
-    Entry{"rabenseifner", OpKind::AllReduce, rabenseifner_all_reduce},
+    Entry{.name = "rabenseifner", .op = OpKind::AllReduce, .build = rabenseifner_all_reduce, .keeps_order = true},
     Entry{"bruck", OpKind::AllGather, bruck_all_gather, true},
     Entry{"bruck", OpKind::AllToAll, bruck_all_to_all, true},
     Entry{"pairwise", OpKind::AllToAll, pairwise_all_to_all, true},
+    Entry{"pairwise", OpKind::AllToAllV, pairwise_all_to_all_v},
     Entry{"binomial", OpKind::Broadcast, binomial_broadcast},
-    Entry{"binomial", OpKind::Reduce, binomial_reduce},
+    Entry{.name = "binomial", .op = OpKind::Reduce, .build = binomial_reduce, .keeps_order = true},
     Entry{"binomial", OpKind::Gather, binomial_gather},
     Entry{"binomial", OpKind::Scatter, binomial_scatter},
     Entry{"chain", OpKind::Broadcast, chain_broadcast},
@@ -45,10 +51,11 @@ constexpr std::array kAlgorithms = {
     Entry{"double_tree", OpKind::Broadcast, double_tree_broadcast},
     Entry{"double_tree", OpKind::Reduce, double_tree_reduce},
     Entry{"direct", OpKind::Broadcast, direct_broadcast},
-    Entry{"direct", OpKind::Reduce, direct_reduce},
+    Entry{.name = "direct", .op = OpKind::Reduce, .build = direct_reduce, .keeps_order = true},
     Entry{"direct", OpKind::Gather, direct_gather},
     Entry{"direct", OpKind::Scatter, direct_scatter},
-    Entry{"direct", OpKind::ReduceScatter, direct_reduce_scatter},
+    Entry{.name = "direct", .op = OpKind::ReduceScatter, .build = direct_reduce_scatter, .keeps_order = true},
+    Entry{.name = "direct", .op = OpKind::ReduceScatterV, .build = direct_reduce_scatter_v, .keeps_order = true},
     Entry{"linear", OpKind::GatherV, linear_gather_v},
     Entry{"linear", OpKind::ScatterV, linear_scatter_v},
     Entry{"dissemination", OpKind::Barrier, dissemination_barrier, true},
@@ -60,7 +67,11 @@ constexpr std::array kAlgorithms = {
     Entry{"hierarchical_split", OpKind::AllReduce, hierarchical_split_all_reduce, false, false, true},
 };
 
-OpKind with_schedule(OpKind op) { return op == OpKind::Shutdown ? OpKind::Barrier : op; }  // a group's last barrier
+/// A group's last barrier is a barrier, and a split an all_gather of colors and keys.
+OpKind with_schedule(OpKind op) {
+  if (op == OpKind::Shutdown) return OpKind::Barrier;
+  return op == OpKind::Split ? OpKind::AllGather : op;
+}
 
 const Entry* find_entry(OpKind op, std::string_view name) {
   for (const Entry& entry : kAlgorithms) {
@@ -79,6 +90,7 @@ bool has_hosts(const Problem& problem) {
 
 bool fits(const Entry& entry, const Problem& problem) {
   if (entry.needs_hosts && !has_hosts(problem)) return false;
+  if (problem.in_order && is_reduction(problem.op) && !entry.keeps_order) return false;
   return !entry.needs_power_of_two || std::has_single_bit(static_cast<unsigned>(problem.world_size));
 }
 
@@ -119,6 +131,22 @@ void require_known(std::string_view name) {
               "unknown algorithm \"" + std::string(name) + "\"; known are " + known + ", or \"\" to choose by size");
 }
 
+/// What brackets from the left; not in the table, because nobody takes these for their speed.
+Algorithm left_fold(OpKind op) {
+  switch (op) {
+    case OpKind::AllReduce:
+      return fixed_all_reduce;
+    case OpKind::Reduce:
+      return fixed_reduce;
+    case OpKind::ReduceScatter:
+      return direct_reduce_scatter;
+    case OpKind::ReduceScatterV:
+      return direct_reduce_scatter_v;
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
 
 std::size_t block_offset(const Problem& problem, int rank) {
@@ -152,7 +180,9 @@ Schedule select(const Problem& problem, std::size_t element_bytes, std::string_v
                                                 std::to_string(problem.hosts.size()));
   }
   if (!name.empty()) require_known(name);
+  if (problem.left_fold && is_reduction(problem.op)) return left_fold(problem.op)(problem);
   const Entry* entry = name.empty() ? nullptr : find_entry(problem.op, name);
+  if (entry != nullptr && problem.in_order && !entry->keeps_order) entry = nullptr;
   if (entry == nullptr) entry = find_entry(problem.op, choose(problem, element_bytes, tuning));
   return entry->build(problem);
 }

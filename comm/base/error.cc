@@ -22,6 +22,8 @@ std::string_view name(ErrorCode code) {
       return "aborted";
     case ErrorCode::System:
       return "system error";
+    case ErrorCode::Operator:
+      return "operator failed";
   }
   return "unknown error code";
 }

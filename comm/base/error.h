@@ -20,6 +20,7 @@ enum class ErrorCode {
   Unauthorized,     // wrong job secret, job id or world size
   Aborted,          // the group had failed before; the text repeats the first cause
   System,           // the operating system refused; the text holds errno's words
+  Operator,         // the caller's: a UserOp threw; the text repeats what it said
 };
 
 std::string_view name(ErrorCode code);

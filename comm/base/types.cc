@@ -73,6 +73,8 @@ std::string_view name(ReduceOp op) {
       return "bor";
     case ReduceOp::BXor:
       return "bxor";
+    case ReduceOp::User:
+      return "user";
   }
   return "unknown reduce op";
 }
@@ -80,15 +82,20 @@ std::string_view name(ReduceOp op) {
 std::string refusal(ReduceOp op, DType dtype) {
   const std::string what = std::string(name(op)) + " of " + std::string(name(dtype));
   const bool bitwise = op == ReduceOp::BAnd || op == ReduceOp::BOr || op == ReduceOp::BXor;
+  if (op == ReduceOp::User) return what + " has no function; pass a UserOp (reduction.h)";
   if (bitwise && is_floating_point(dtype)) return what + " is not defined; it needs integers or bool";
   if (op != ReduceOp::Avg || is_floating_point(dtype)) return {};
   if (dtype == DType::Bool) return what + " is not defined; use sum (or) or prod (and)";
   return what + " has no exact result; use sum and divide as suits you";
 }
 
-bool is_reduction(OpKind op) { return op == OpKind::Reduce || op == OpKind::AllReduce || op == OpKind::ReduceScatter; }
+bool is_reduction(OpKind op) {
+  return op == OpKind::Reduce || op == OpKind::AllReduce || op == OpKind::ReduceScatter || op == OpKind::ReduceScatterV;
+}
 
-bool has_counts(OpKind op) { return op == OpKind::GatherV || op == OpKind::ScatterV || op == OpKind::AllGatherV; }
+bool has_counts(OpKind op) {
+  return op == OpKind::GatherV || op == OpKind::ScatterV || op == OpKind::AllGatherV || op == OpKind::ReduceScatterV;
+}
 
 std::string_view name(OpKind op) {
   switch (op) {
@@ -122,6 +129,12 @@ std::string_view name(OpKind op) {
       return "scatter_v";
     case OpKind::AllGatherV:
       return "all_gather_v";
+    case OpKind::Split:
+      return "split";
+    case OpKind::ReduceScatterV:
+      return "reduce_scatter_v";
+    case OpKind::AllToAllV:
+      return "all_to_all_v";
   }
   return "unknown operation";
 }

@@ -37,13 +37,24 @@ std::string_view name(DType dtype);  // "float32", ...
 bool is_floating_point(DType dtype);
 
 /// As for DType, new values are appended.
-enum class ReduceOp : std::uint8_t { Sum, Avg, Prod, Min, Max, BAnd, BOr, BXor };
-inline constexpr ReduceOp kLastReduceOp = ReduceOp::BXor;
+enum class ReduceOp : std::uint8_t {
+  Sum,
+  Avg,
+  Prod,
+  Min,
+  Max,
+  BAnd,
+  BOr,
+  BXor,
+  User,  // an operator of the caller's: reduction.h
+};
+inline constexpr ReduceOp kLastReduceOp = ReduceOp::User;
 
 std::string_view name(ReduceOp op);  // "sum", "band", ...
 
 /// Why `op` cannot be applied to `dtype`, as half a sentence that names both; empty if it can. Avg needs floating
-/// point, BAnd, BOr and BXor need integers or bool; everything else is defined for all types.
+/// point, BAnd, BOr and BXor need integers or bool, User by itself means nothing; everything else is defined for all
+/// types.
 std::string refusal(ReduceOp op, DType dtype);
 
 /// The operations a group performs, as they appear in messages, traces and error texts. As for DType, new values are
@@ -64,15 +75,19 @@ enum class OpKind : std::uint8_t {
   GatherV,
   ScatterV,
   AllGatherV,
+  Split,
+  ReduceScatterV,
+  AllToAllV,
 };
-inline constexpr OpKind kLastOpKind = OpKind::AllGatherV;
+inline constexpr OpKind kLastOpKind = OpKind::AllToAllV;
 
 std::string_view name(OpKind op);  // "all_reduce", ...
 
-/// Whether a reduction operator belongs to it: reduce, all_reduce, reduce_scatter.
+/// Whether a reduction operator belongs to it: reduce, all_reduce, reduce_scatter, reduce_scatter_v.
 bool is_reduction(OpKind op);
 
-/// Whether each rank has a count of its own: gather_v, scatter_v, all_gather_v.
+/// Whether each rank has a count of its own, known to all ranks: gather_v, scatter_v, all_gather_v, reduce_scatter_v.
+/// (all_to_all_v has one for each pair of ranks, known to these two.)
 bool has_counts(OpKind op);
 
 /// A non-owning view of `count` elements. The memory belongs to the caller and must live until the operation is done.

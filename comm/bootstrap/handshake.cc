@@ -218,12 +218,18 @@ std::array<std::byte, kChallengeBytes> ServerHandshake::challenge(std::span<cons
   return message;
 }
 
-std::array<std::byte, kVerdictBytes> ServerHandshake::verdict(std::span<const std::byte, kProofBytes> proof) {
+bool ServerHandshake::proves(std::span<const std::byte, kProofBytes> proof) const {
   const auto expected = proof_of(secret_, "client", hello_, nonce_);
+  return challenged_ && CRYPTO_memcmp(expected.data(), proof.data(), kMacBytes) == 0;
+}
+
+std::array<std::byte, kVerdictBytes> ServerHandshake::verdict(std::span<const std::byte, kProofBytes> proof,
+                                                              const std::string& objection) {
   // A nonce is good for one proof; without a challenge there is none.
-  const bool proven = challenged_ && CRYPTO_memcmp(expected.data(), proof.data(), kMacBytes) == 0;
+  const bool proven = proves(proof);
   challenged_ = false;
   refusal_ = proven ? disagreement(self_, peer_) : who(peer_) + " " + kWrongSecret;
+  if (proven && refusal_.empty()) refusal_ = objection;
   accepted_ = refusal_.empty();
 
   std::array<std::byte, kVerdictBytes> message{};

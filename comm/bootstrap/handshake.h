@@ -74,9 +74,19 @@ class ServerHandshake {
   /// Throws Protocol, quoting the first bytes in hex, if these are not the bytes of a Tutti hello of this version.
   std::array<std::byte, kChallengeBytes> challenge(std::span<const std::byte, kHelloBytes> hello);
 
+  /// Whether `proof` is right, for a server that must know whom it talks to before it can say what it expects. The
+  /// challenge stays good for verdict().
+  bool proves(std::span<const std::byte, kProofBytes> proof) const;
+
+  /// What the peer must agree with, now that its hello has told which group it comes for. Between challenge() and
+  /// verdict().
+  void expect(const PeerIdentity& self) { self_ = self; }
+
   /// Answers any proof with a verdict to send; close the connection after one that refused. A challenge is good for one
-  /// proof. Nothing about job, group or sizes is told to a peer that has not proved the secret.
-  std::array<std::byte, kVerdictBytes> verdict(std::span<const std::byte, kProofBytes> proof);
+  /// proof. Nothing about job, group or sizes is told to a peer that has not proved the secret. A right proof is
+  /// refused with `objection` if that is not empty and there is nothing else to object to.
+  std::array<std::byte, kVerdictBytes> verdict(std::span<const std::byte, kProofBytes> proof,
+                                               const std::string& objection = {});
 
   bool accepted() const { return accepted_; }
   const PeerIdentity& peer() const { return peer_; }       // meaningful after challenge()

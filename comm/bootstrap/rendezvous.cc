@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <sstream>
@@ -206,20 +207,68 @@ Addresses exchange_addresses(const MeetingPlace& place, const World& world, cons
   return addresses;
 }
 
-/// Shared memory among the ranks of this host, if that is wanted and possible; else `tcp` itself.
-std::unique_ptr<Transport> choose_transport(std::unique_ptr<TcpTransport> tcp, Store& store, const World& world,
-                                            const std::string& group, const std::string& formation,
-                                            const RendezvousOptions& options, const std::vector<std::string>& hosts,
-                                            Deadline deadline) {
-  if (options.transport == TransportChoice::Tcp) return tcp;
-  const auto await = [&](const std::string& key) { await_key(store, world, group, key, deadline); };
-  auto neighbours = join_neighbours(store, formation, world.rank, hosts, deadline, await);
-  if (neighbours) return std::make_unique<ShmTransport>(std::move(tcp), std::move(neighbours), identity_hash(group));
-  if (options.transport == TransportChoice::Shm)
-    throw Error(ErrorCode::InvalidArgument,
-                "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + ": group '" + group +
-                    "' was to use shared memory, but this rank shares none with another: use \"auto\" or \"tcp\"");
-  return tcp;
+/// What a process needs to make transports, for the group of all ranks and for those split from it.
+class NetworkFactory final : public TransportFactory {
+ public:
+  /// `listener`, `store` and `addresses` are empty in a world of one.
+  NetworkFactory(World world, TransportChoice choice, std::shared_ptr<Store> store,
+                 std::shared_ptr<TcpListener> listener, Addresses addresses)
+      : world_(std::move(world)),
+        choice_(choice),
+        store_(std::move(store)),
+        listener_(std::move(listener)),
+        addresses_(std::move(addresses)) {}
+
+  std::unique_ptr<Transport> make(const GroupMembers& members, Deadline deadline) override {
+    if (members.world_ranks.size() == 1) return std::move(make_inproc_transports(1).front());
+    auto tcp = make_tcp(members);
+    if (choice_ == TransportChoice::Tcp) return tcp;
+    std::vector<std::string> hosts;
+    for (const int rank : members.world_ranks) hosts.push_back(addresses_.hosts.at(static_cast<std::size_t>(rank)));
+    const auto await = [&](const std::string& key) { await_key(*store_, world_, members.name, key, deadline); };
+    const std::string formation = members.name + "/" + std::to_string(addresses_.formation);
+    auto neighbours = join_neighbours(*store_, formation, members.rank, hosts, deadline, await);
+    if (neighbours)
+      return std::make_unique<ShmTransport>(std::move(tcp), std::move(neighbours), identity_hash(members.name));
+    if (choice_ == TransportChoice::Shm)
+      throw Error(ErrorCode::InvalidArgument,
+                  "rank " + std::to_string(members.rank) + "/" + std::to_string(hosts.size()) + ": group '" +
+                      members.name +
+                      "' was to use shared memory, but this rank shares none with another: use \"auto\" or \"tcp\"");
+    return tcp;
+  }
+
+ private:
+  std::unique_ptr<TcpTransport> make_tcp(const GroupMembers& members) {
+    std::vector<PeerAddress> peers;
+    for (const int rank : members.world_ranks) {
+      peers.push_back(addresses_.peers.at(static_cast<std::size_t>(rank)));
+      if (!members.is_whole_world(world_.world_size)) peers.back().world_rank = rank;
+    }
+    auto transport =
+        std::make_unique<TcpTransport>(TcpTransportOptions{.rank = members.rank,
+                                                           .world_size = static_cast<int>(members.world_ranks.size()),
+                                                           .group = members.name,
+                                                           .job_id = world_.job_id,
+                                                           .job_secret = world_.job_secret,
+                                                           .oversubscribed = outnumber_cpus(world_.local_world_size)},
+                                       listener_);
+    transport->set_peers(std::move(peers));
+    return transport;
+  }
+
+  const World world_;
+  const TransportChoice choice_;
+  const std::shared_ptr<Store> store_;
+  const std::shared_ptr<TcpListener> listener_;
+  const Addresses addresses_;  // by rank of the world
+};
+
+GroupMembers everybody(const World& world, const std::string& group) {
+  GroupMembers members{.name = group, .rank = world.rank, .world_ranks = {}};
+  members.world_ranks.resize(static_cast<std::size_t>(world.world_size));
+  std::iota(members.world_ranks.begin(), members.world_ranks.end(), 0);
+  return members;
 }
 
 }  // namespace
@@ -235,30 +284,29 @@ TransportChoice transport_choice(const std::string& name) {
 }
 
 Meeting rendezvous(const World& world, const std::string& group, const RendezvousOptions& options) {
-  if (world.world_size == 1) return {std::make_shared<HashStore>(), std::move(make_inproc_transports(1).front())};
   const Deadline deadline = Deadline::after(options.timeout);
+  const GroupMembers members = everybody(world, group);
+  if (world.world_size == 1) {
+    const auto factory = std::make_shared<NetworkFactory>(world, options.transport, nullptr, nullptr, Addresses{});
+    return {std::make_shared<HashStore>(), factory->make(members, deadline), factory};
+  }
   // A connection with every rank on each lane, if it comes to that; a limit below is met where it hurts, and named
   // there.
   try_raise_descriptor_limit(3 * static_cast<std::size_t>(world.world_size));
   const auto place = world.store_file.empty() ? meet_at_server(world, deadline) : meet_in_file(world, deadline);
   std::shared_ptr<Store> store(place, place->client.get());
-  auto transport = std::make_unique<TcpTransport>(
-      TcpTransportOptions{.rank = world.rank,
-                          .world_size = world.world_size,
-                          .group = group,
-                          .job_id = world.job_id,
-                          .job_secret = world.job_secret,
-                          .bind_address = options.bind_address.empty() ? place->local_address : options.bind_address,
-                          .oversubscribed = outnumber_cpus(world.local_world_size)});
-  Addresses addresses = exchange_addresses(*place, world, group, transport->endpoint(), options.timeout, deadline);
-  transport->set_peers(std::move(addresses.peers));
+  const auto listener = std::make_shared<TcpListener>(
+      TcpListenerOptions{.address = options.bind_address.empty() ? place->local_address : options.bind_address,
+                         .job_id = world.job_id,
+                         .job_secret = world.job_secret});
+  const auto factory = std::make_shared<NetworkFactory>(
+      world, options.transport, store, listener,
+      exchange_addresses(*place, world, group, listener->endpoint(), options.timeout, deadline));
+  auto transport = factory->make(members, deadline);
   log(LogLevel::Info, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + " (" +
-                          world.detected_from + ") joined group '" + group + "', listening on " +
-                          transport->endpoint());
-  const std::string formation = group + "/" + std::to_string(addresses.formation);
-  auto chosen =
-      choose_transport(std::move(transport), *store, world, group, formation, options, addresses.hosts, deadline);
-  return {std::move(store), std::move(chosen)};
+                          world.detected_from + ") joined group '" + group + "', listening on " + listener->endpoint() +
+                          ", transport " + std::string(transport->name()));
+  return {std::move(store), std::move(transport), factory};
 }
 
 }  // namespace tutti::comm

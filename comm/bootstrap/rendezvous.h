@@ -1,4 +1,4 @@
-// Rendezvous: from "I am rank r of n" to a store and a transport that reaches every rank.
+// Rendezvous: from "I am rank r of n" to a store, a transport that reaches every rank, and what sub-groups need.
 //
 // Called by ProcessGroup::connect. Nothing here outlives the call but what it returns.
 #pragma once
@@ -6,6 +6,7 @@
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/comm/store/store.h>
 #include <tutti/comm/transport/transport.h>
+#include <tutti/comm/transport/transport_factory.h>
 
 #include <chrono>
 #include <memory>
@@ -16,6 +17,7 @@ namespace tutti::comm {
 struct Meeting {
   std::shared_ptr<Store> store;  // keeps the server alive, too, where this rank started it
   std::unique_ptr<Transport> transport;
+  std::shared_ptr<TransportFactory> factory;  // made `transport`, and makes those of sub-groups: no store traffic
 };
 
 enum class TransportChoice { Auto, Tcp, Shm };

@@ -21,13 +21,27 @@ Deadline store_deadline() { return Deadline::after(kStoreLimit); }
 }  // namespace
 
 FailureMonitor::FailureMonitor(std::shared_ptr<Store> store, std::string group, int rank, int world_size,
-                               std::function<std::string(int)> describe)
+                               std::function<std::string(int)> describe, std::vector<int> world_ranks)
     : store_(std::move(store)),
       group_(std::move(group)),
       rank_(rank),
       world_size_(world_size),
       describe_(std::move(describe)),
-      prefix_("rank " + std::to_string(rank) + "/" + std::to_string(world_size) + ": ") {}
+      world_ranks_(std::move(world_ranks)),
+      prefix_("rank " + std::to_string(rank) + "/" + std::to_string(world_size) +
+              (world_ranks_.empty()
+                   ? ""
+                   : " of group '" + group_ + "' (rank " + std::to_string(world_rank(rank)) + " of the world)") +
+              ": ") {}
+
+int FailureMonitor::world_rank(int rank) const {
+  return world_ranks_.empty() ? rank : world_ranks_[static_cast<std::size_t>(rank)];
+}
+
+std::string FailureMonitor::short_name(int rank) const {
+  const std::string text = "rank " + std::to_string(rank);
+  return world_ranks_.empty() ? text : text + " (rank " + std::to_string(world_rank(rank)) + " of the world)";
+}
 
 std::optional<std::string> FailureMonitor::read(const std::string& key) {
   const std::vector<std::string> keys{key};
@@ -47,7 +61,7 @@ std::string FailureMonitor::report(const std::string& cause) noexcept {
 std::optional<Error> FailureMonitor::find_cause(std::span<const int> awaited) {
   if (const auto cause = read(key("failure"))) return Error(ErrorCode::Aborted, *cause);
   for (int rank : awaited)
-    if (const auto lost = read(kLostKeyPrefix + std::to_string(rank)))
+    if (const auto lost = read(kLostKeyPrefix + std::to_string(world_rank(rank))))
       return Error(ErrorCode::PeerLost, "lost " + describe_(rank) + ": " + *lost);
   return std::nullopt;
 }
@@ -96,7 +110,7 @@ void FailureMonitor::publish_wait(const Fingerprint& operation, std::span<const 
   for (int rank : awaited) {
     const auto other = read_waiting(rank);
     if (other && operation.seq != 0 && other->seq == operation.seq && other->operation != operation.to_string())
-      throw Error(ErrorCode::Mismatch, "rank " + std::to_string(rank_) + " called " + operation.to_string() + ", but " +
+      throw Error(ErrorCode::Mismatch, short_name(rank_) + " called " + operation.to_string() + ", but " +
                                            describe_(rank) + " called " + other->operation);
   }
 }
@@ -149,8 +163,8 @@ std::string FailureMonitor::follow_waits(std::span<const int> awaited, const Rep
              (now ? "; it last reported waiting in " + now->operation
                   : "; it is in no operation of this group (frozen, or busy elsewhere)");
     for (const int next : now->awaited) {
-      const std::string wait = "rank " + std::to_string(suspect) + " itself waits for rank " + std::to_string(next) +
-                               " in " + now->operation + "; ";
+      const std::string wait =
+          short_name(suspect) + " itself waits for " + short_name(next) + " in " + now->operation + "; ";
       all_waits += wait;
       if (!known.insert(next).second) continue;
       suspects.push_back(next);

@@ -24,13 +24,16 @@ namespace tutti::comm {
 
 class FailureMonitor {
  public:
-  /// `describe` names a rank with host and pid.
+  /// `describe` names a rank with host and pid. `world_ranks` is given for a sub-group: each rank's in the world.
   FailureMonitor(std::shared_ptr<Store> store, std::string group, int rank, int world_size,
-                 std::function<std::string(int)> describe);
+                 std::function<std::string(int)> describe, std::vector<int> world_ranks = {});
 
-  /// "rank 2/4: ", the beginning of every error text of this rank.
+  /// "rank 2/4: ", the beginning of every error text of this rank; in a sub-group "rank 0/2 of group
+  /// 'world/split1/7' (rank 3 of the world): ".
   const std::string& prefix() const { return prefix_; }
   std::string describe(int rank) const { return describe_(rank); }
+  /// "rank 2"; in a sub-group "rank 0 (rank 3 of the world)".
+  std::string short_name(int rank) const;
 
   /// Records `cause` unless another rank was first. Returns the first cause. Never throws: a store that cannot be
   /// reached leaves the local cause as the first one.
@@ -69,6 +72,7 @@ class FailureMonitor {
 
  private:
   std::string key(const std::string& name) const { return group_ + "/" + name; }
+  int world_rank(int rank) const;
   std::optional<Error> find_cause(std::span<const int> awaited);
   std::optional<std::string> read(const std::string& key);
   std::optional<Waiting> read_waiting(int rank);
@@ -81,6 +85,7 @@ class FailureMonitor {
   const int rank_;
   const int world_size_;
   const std::function<std::string(int)> describe_;
+  const std::vector<int> world_ranks_;
   const std::string prefix_;
   std::atomic<std::uint64_t> stamp_{0};
 };

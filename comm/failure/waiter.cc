@@ -24,9 +24,12 @@ std::string seconds_text(std::chrono::steady_clock::duration duration) {
   return text;
 }
 
-std::string rank_list(std::span<const int> ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) text += (i ? ", " : "") + std::to_string(ranks[i]);
+std::string rank_list(const FailureMonitor& monitor, std::span<const int> ranks) {
+  std::string text;
+  for (const int rank : ranks) {
+    const std::string rank_text = monitor.short_name(rank);
+    text += text.empty() ? (ranks.size() == 1 ? rank_text : "ranks" + rank_text.substr(4)) : ", " + rank_text.substr(5);
+  }
   return text;
 }
 
@@ -89,14 +92,15 @@ void Waiter::consult(Clock::duration waited, std::span<const int> awaited) {
   }
   if (waited < report_after_ || reported_) return;
   reported_ = true;
-  log(LogLevel::Warn, monitor_.prefix() + operation_.to_string() + " has been waiting for " + rank_list(awaited) +
-                          " for " + seconds_text(waited));
+  log(LogLevel::Warn, monitor_.prefix() + operation_.to_string() + " has been waiting for " +
+                          rank_list(monitor_, awaited) + " for " + seconds_text(waited));
 }
 
 void Waiter::time_out(std::span<const int> awaited) {
   const auto waited = Clock::now() - start_;
-  throw Error(ErrorCode::Timeout, "timed out after " + seconds_text(waited) + " of waiting for " + rank_list(awaited) +
-                                      ": " + monitor_.diagnose(operation_, awaited, std::move(reports_)));
+  throw Error(ErrorCode::Timeout, "timed out after " + seconds_text(waited) + " of waiting for " +
+                                      rank_list(monitor_, awaited) + ": " +
+                                      monitor_.diagnose(operation_, awaited, std::move(reports_)));
 }
 
 }  // namespace tutti::comm

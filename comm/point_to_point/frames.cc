@@ -154,7 +154,7 @@ PointToPoint::RequestPtr PointToPoint::take_posted(int peer, const Fingerprint& 
 void PointToPoint::check_same(const Request& receive, int peer, const Fingerprint& sent) const {
   const Fingerprint& ours = receive.fingerprint;
   if (ours.dtype == sent.dtype && ours.count == sent.count && ours.group == sent.group) return;
-  throw Error(ErrorCode::Mismatch, "rank " + std::to_string(rank_) + " called " + ours.to_string() + ", but " +
+  throw Error(ErrorCode::Mismatch, monitor_.short_name(rank_) + " called " + ours.to_string() + ", but " +
                                        monitor_.describe(peer) + " called " + sent.to_string());
 }
 

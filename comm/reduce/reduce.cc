@@ -45,6 +45,8 @@ void combine_by(std::byte* result, const std::byte* first, const std::byte* seco
     case ReduceOp::BXor:
       if constexpr (std::is_integral_v<T>) combine<T, BitXor>(result, first, second, count);
       return;
+    case ReduceOp::User:
+      return;
   }
 }
 
@@ -81,6 +83,7 @@ void combine_bools(std::byte* result, const std::byte* first, const std::byte* s
     case ReduceOp::BXor:
       return combine<std::uint8_t, Xor>(result, first, second, count);
     case ReduceOp::Avg:
+    case ReduceOp::User:
       return;
   }
 }

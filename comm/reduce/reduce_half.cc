@@ -130,6 +130,7 @@ void combine_by(std::byte* result, const std::byte* first, const std::byte* seco
     case ReduceOp::BAnd:
     case ReduceOp::BOr:
     case ReduceOp::BXor:
+    case ReduceOp::User:
       return;
   }
 }

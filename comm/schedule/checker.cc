@@ -177,6 +177,10 @@ std::string check_problem(const Problem& problem, std::span<const Schedule> sche
   if (has_counts(problem.op) && problem.counts.size() != schedules.size()) {
     return text("world size ", problem.world_size, " needs as many counts, found ", problem.counts.size());
   }
+  if (problem.op == OpKind::AllToAllV && problem.counts.size() != schedules.size() * schedules.size()) {
+    return text("world size ", problem.world_size, " needs a table of as many rows and columns, found ",
+                problem.counts.size(), " counts");
+  }
   if (problem.root < 0 || problem.root >= problem.world_size) {
     return text("root ", problem.root, " is outside of 0 .. ", problem.world_size - 1);
   }

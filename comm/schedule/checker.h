@@ -24,6 +24,8 @@ namespace tutti::comm {
 ///  - accesses to the same elements are ordered by `after`, and nothing is read that nothing has written;
 ///  - in the end each output element holds each input exactly once (reductions) or exactly the right one (the rest);
 ///  - after all_reduce, operands were combined in the same order on all ranks, so that bits are equal;
+///  - where problem.in_order asks for it, operands were combined in the order of their ranks,
+///    and where problem.left_fold does, as ((0 + 1) + 2) + ...;
 ///  - reduce is right also when the root's Input and Output are one memory;
 ///  - no rank leaves a barrier before it has heard of all others.
 std::string check(const algorithms::Problem& problem, std::span<const Schedule> schedules);

@@ -238,6 +238,23 @@ Seconds all_gather_v_seconds(const Problem& problem, const Terms& t, double elem
   return (t.p - 1) * t.message(static_cast<double>(longest) * element_bytes);
 }
 
+/// The longest block holds up all others, in a ring and at the rank that collects it.
+Seconds reduce_scatter_v_seconds(const Problem& problem, const Terms& t, double element_bytes) {
+  const std::size_t longest = *std::max_element(problem.counts.begin(), problem.counts.end());
+  const double bytes = static_cast<double>(longest) * element_bytes;
+  return (t.p - 1) * (t.message(bytes) + t.reduction(bytes));
+}
+
+/// all_to_all_v, from this rank's point of view: a message to each rank that gets something.
+Seconds all_to_all_v_seconds(const Problem& problem, const Terms& t, double element_bytes) {
+  double sum = 0;
+  for (int peer = 0; peer < problem.world_size; ++peer) {
+    const std::size_t count = algorithms::sent_block(problem, peer).count;
+    if (peer != problem.rank && count > 0) sum += t.message(static_cast<double>(count) * element_bytes);
+  }
+  return sum;
+}
+
 Seconds barrier_seconds(const Problem& problem, const Terms& t, std::string_view algorithm) {
   if (algorithm == "dissemination") return t.lg_p * t.message(0);
   if (algorithm == "hierarchical") {
@@ -318,6 +335,7 @@ std::optional<double> predicted_seconds(const Problem& problem, std::size_t elem
     case OpKind::Reduce:
       return reduce_seconds(problem, t, algorithm);
     case OpKind::AllGather:
+    case OpKind::Split:
       return all_gather_seconds(problem, t, algorithm);
     case OpKind::Gather:
     case OpKind::Scatter:
@@ -331,6 +349,10 @@ std::optional<double> predicted_seconds(const Problem& problem, std::size_t elem
       return linear_seconds(problem, t, static_cast<double>(element_bytes));
     case OpKind::AllGatherV:
       return all_gather_v_seconds(problem, t, static_cast<double>(element_bytes));
+    case OpKind::ReduceScatterV:
+      return reduce_scatter_v_seconds(problem, t, static_cast<double>(element_bytes));
+    case OpKind::AllToAllV:
+      return all_to_all_v_seconds(problem, t, static_cast<double>(element_bytes));
     case OpKind::Barrier:
     case OpKind::Shutdown:
       return barrier_seconds(problem, t, algorithm);
@@ -360,6 +382,7 @@ double lower_bound_seconds(const Problem& problem, std::size_t element_bytes, co
       return std::max(latency, wire);
     case OpKind::Gather:
     case OpKind::AllGather:
+    case OpKind::Split:
     case OpKind::Scatter:
     case OpKind::AllToAll:
       return std::max(latency, (t.p - 1) * wire);
@@ -372,6 +395,17 @@ double lower_bound_seconds(const Problem& problem, std::size_t element_bytes, co
     }
     case OpKind::AllGatherV:
       return std::max(latency, longest_way_in(problem, element) * beta);
+    case OpKind::ReduceScatterV: {
+      // Each rank gives away all blocks but its own; the one with the shortest most.
+      const double away = longest_way_in(problem, element);
+      return std::max({latency, away * beta, away / t.p * network.gamma});
+    }
+    case OpKind::AllToAllV: {
+      double away = 0;
+      for (int peer = 0; peer < problem.world_size; ++peer)
+        if (peer != problem.rank) away += static_cast<double>(algorithms::sent_block(problem, peer).count) * element;
+      return away > 0 ? alpha + away * beta : 0;
+    }
     case OpKind::Barrier:
     case OpKind::Shutdown:
       return latency;

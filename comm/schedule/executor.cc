@@ -1,4 +1,5 @@
 #include <tutti/comm/reduce/reduce.h>
+#include <tutti/comm/reduce/user_reduce.h>
 #include <tutti/comm/schedule/executor.h>
 
 #include <algorithm>
@@ -75,8 +76,7 @@ void Executor::start(std::uint32_t index) {
         std::memcpy(address(step.target), address(step.source), nbytes(step.source));
       return complete(index);
     case Step::Kind::Reduce:
-      reduce_into(address(step.target), address(step.source), step.source.count, f.dtype, f.reduce_op,
-                  step.incoming_first);
+      combine(address(step.target), address(step.source), step.source.count, step.incoming_first);
       return complete(index);
   }
 }
@@ -163,6 +163,15 @@ bool Executor::advance(ActiveReceive& receive) {
   return moved || total == 0;
 }
 
+void Executor::combine(std::byte* target, const std::byte* incoming, std::size_t count, bool incoming_first) {
+  const Fingerprint& f = operation_->fingerprint;
+  if (operation_->user_op) {
+    reduce_into(target, incoming, count, f.dtype, *operation_->user_op, incoming_first, turned_);
+  } else {
+    reduce_into(target, incoming, count, f.dtype, f.reduce_op, incoming_first);
+  }
+}
+
 void Executor::read_reduce(ActiveReceive& receive, Link& link, std::size_t total) {
   const Step& step = plan_->steps[receive.index].step;
   if (const auto there = link.readable(); !there.empty()) {  // reduced where it lies
@@ -180,8 +189,7 @@ void Executor::read_reduce(ActiveReceive& receive, Link& link, std::size_t total
   receive.arrived += came;
   const std::size_t whole = (kept + came) / element_bytes_ * element_bytes_;
   if (whole > 0)
-    reduce_into(address(step.target) + receive.reduced, bounce_.data(), whole / element_bytes_,
-                operation_->fingerprint.dtype, operation_->fingerprint.reduce_op, step.incoming_first);
+    combine(address(step.target) + receive.reduced, bounce_.data(), whole / element_bytes_, step.incoming_first);
   receive.reduced += whole;
   std::memcpy(receive.partial.data(), bounce_.data() + whole, kept + came - whole);
 }
@@ -196,10 +204,16 @@ void Executor::compare(const FrameHeader& header, const PlanStep& planned) const
   if (header.kind != FrameKind::Collective || theirs.group != ours.group)
     throw Error(ErrorCode::Protocol, "received a frame from " + peer + " that belongs to no collective of this group");
   if (theirs != ours) disagree(theirs, peer);
+  if (ours.op == OpKind::AllToAllV && header.nbytes != nbytes(planned.step.target))
+    throw Error(ErrorCode::Mismatch, monitor_.short_name(transport_.rank()) + " expects " +
+                                         std::to_string(planned.step.target.count) + " elements from " + peer +
+                                         ", which sends " + std::to_string(header.nbytes / element_bytes_) +
+                                         ": compare its send_counts[" + std::to_string(transport_.rank()) +
+                                         "] with recv_counts[" + std::to_string(planned.step.peer) + "] here");
   throw Error(ErrorCode::Mismatch,
-              "rank " + std::to_string(transport_.rank()) + " expected message " + std::to_string(planned.ordinal) +
-                  " of " + std::to_string(nbytes(planned.step.target)) + " bytes from " + peer +
-                  ", which sent message " + std::to_string(header.id) + " of " + std::to_string(header.nbytes) +
+              monitor_.short_name(transport_.rank()) + " expected message " + std::to_string(planned.ordinal) + " of " +
+                  std::to_string(nbytes(planned.step.target)) + " bytes from " + peer + ", which sent message " +
+                  std::to_string(header.id) + " of " + std::to_string(header.nbytes) +
                   " bytes: do all ranks use the same algorithm (this one: " + plan_->algorithm + ")?");
 }
 
@@ -207,7 +221,7 @@ void Executor::disagree(const Fingerprint& theirs, const std::string& peer) cons
   const Fingerprint& ours = operation_->fingerprint;
   const Fingerprint& then = history_[theirs.seq % history_.size()];
   const bool earlier = theirs.seq < ours.seq && then.seq == theirs.seq && then != theirs;
-  throw Error(ErrorCode::Mismatch, "rank " + std::to_string(transport_.rank()) + " called " +
+  throw Error(ErrorCode::Mismatch, monitor_.short_name(transport_.rank()) + " called " +
                                        (earlier ? then : ours).to_string() + ", but " + peer + " called " +
                                        theirs.to_string());
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <tutti/comm/base/deadline.h>
+#include <tutti/comm/base/reduction.h>
 #include <tutti/comm/failure/failure_monitor.h>
 #include <tutti/comm/failure/waiter.h>
 #include <tutti/comm/schedule/plan.h>
@@ -24,13 +25,15 @@ struct Operation {
   void* output = nullptr;
   Deadline deadline;
   std::chrono::milliseconds report_after{5000};
+  const UserOp* user_op = nullptr;  // of a reduction by ReduceOp::User
 };
 
 class Executor {
  public:
   Executor(Transport& transport, FailureMonitor& monitor);
 
-  /// Throws Mismatch, PeerLost, Timeout, Protocol, Aborted; the transport is then unusable for further collectives.
+  /// Throws Mismatch, PeerLost, Timeout, Protocol, Aborted, Operator; the transport is then unusable for further
+  /// collectives.
   void run(const Plan& plan, const Operation& operation);
 
  private:
@@ -48,6 +51,7 @@ class Executor {
   bool advance_sends();
   bool advance_receives();
   bool advance(ActiveReceive& receive);  // true if anything came
+  void combine(std::byte* target, const std::byte* incoming, std::size_t count, bool incoming_first);
   void read_reduce(ActiveReceive& receive, Link& link, std::size_t total);
   void compare(const FrameHeader& header, const PlanStep& step) const;
   [[noreturn]] void disagree(const Fingerprint& theirs, const std::string& peer) const;
@@ -72,6 +76,7 @@ class Executor {
   std::vector<ActiveReceive> active_receives_;
   std::vector<std::byte> scratch_;
   std::vector<std::byte> bounce_;
+  std::vector<std::byte> turned_;  // for user operators
 
   std::array<Fingerprint, 64> history_{};  // the latest operations, by seq, to tell what a straggler's frame belongs to
 };

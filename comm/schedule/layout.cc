@@ -40,6 +40,7 @@ std::size_t extent(const algorithms::Problem& problem, int rank, BufferId buffer
     case OpKind::Gather:
       return is_input ? one : (is_root ? all : 0);
     case OpKind::AllGather:
+    case OpKind::Split:
       return is_input ? one : all;
     case OpKind::Scatter:
       return is_input ? (is_root ? all : 0) : one;
@@ -53,6 +54,14 @@ std::size_t extent(const algorithms::Problem& problem, int rank, BufferId buffer
       return is_input ? own() : total();
     case OpKind::ScatterV:
       return is_input ? (is_root ? total() : 0) : own();
+    case OpKind::ReduceScatterV:
+      return is_input ? total() : own();
+    case OpKind::AllToAllV: {
+      algorithms::Problem own_view = problem;
+      own_view.rank = rank;
+      return (is_input ? sent_block(own_view, problem.world_size) : received_block(own_view, problem.world_size))
+          .offset;
+    }
     case OpKind::Barrier:
     case OpKind::Shutdown:
     case OpKind::Send:

@@ -49,7 +49,8 @@ struct Step {
 ///   reduce      Input[n]; Output[n] at the root           gather      Input[n]; Output[p*n] at the root
 ///   all_gather  Input[n]; Output[p*n]                     scatter     Input[p*n] at the root; Output[n]
 ///   reduce_scatter, all_to_all  Input[p*n]; Output[n], Output[p*n]
-///   gather_v, scatter_v, all_gather_v  as without v, with c(rank) for n and the sum of all c for p*n
+///   gather_v, scatter_v, all_gather_v, reduce_scatter_v  as without v, with c(rank) for n, the sum of all c for p*n
+///   all_to_all_v  Input[what this rank sends to each]; Output[what it receives from each], in rank order
 ///   barrier     no memory; messages of count 0
 /// Input and Output may be the same memory where the public API says so; copies onto themselves are skipped.
 struct Schedule {

@@ -19,6 +19,7 @@ class Expressions {
     for (std::size_t id = 0; id < times_.size(); ++id) {
       times_[id].resize(static_cast<std::size_t>(world_size));
       if (id > 0) times_[id][id - 1] = 1;
+      runs_.push_back({static_cast<int>(id) - 1, static_cast<int>(id)});
     }
   }
 
@@ -31,6 +32,10 @@ class Expressions {
       std::vector<std::uint32_t> total = times_[first];
       for (std::size_t rank = 0; rank < total.size(); ++rank) total[rank] += times_[second][rank];
       times_.push_back(std::move(total));
+      const Run left = runs_[first], right = runs_[second];
+      runs_.push_back(left.end == right.first && left.end > left.first && right.end > right.first
+                          ? Run{left.first, right.end}
+                          : Run{});
     }
     return entry->second;
   }
@@ -41,6 +46,9 @@ class Expressions {
     }
     return true;
   }
+
+  /// For what is_everybody_once(): whether the operands stand in the order of their ranks, however they are bracketed.
+  bool is_in_order(Id id) const { return runs_[id].end > runs_[id].first; }
 
   /// "ranks 0, 2 (3 times)"
   std::string text(Id id) const {
@@ -57,6 +65,11 @@ class Expressions {
   }
 
  private:
+  struct Run {  // operands are the ranks first .. end - 1 in this order; empty if they are in another
+    int first = 0;
+    int end = 0;
+  };
+  std::vector<Run> runs_;
   std::vector<std::vector<std::uint32_t>> times_;  // [expression][rank]: how often the rank's contribution is in it
   std::unordered_map<std::uint64_t, Id> sums_;
 };
@@ -174,6 +187,16 @@ class Run {
         while (algorithms::block_offset(problem_, owner + 1) <= i) ++owner;
         return {static_cast<std::uint32_t>(i - algorithms::block_offset(problem_, owner)), Expressions::of_rank(owner)};
       }
+      case OpKind::AllToAllV: {
+        algorithms::Problem view = problem_;  // of the receiver, then of the sender
+        view.rank = rank;
+        int owner = 0;
+        while (algorithms::received_block(view, owner + 1).offset <= i) ++owner;
+        const std::size_t within = i - algorithms::received_block(view, owner).offset;
+        view.rank = owner;
+        return {static_cast<std::uint32_t>(algorithms::sent_block(view, rank).offset + within),
+                Expressions::of_rank(owner)};
+      }
       case OpKind::ScatterV:
         return {static_cast<std::uint32_t>(algorithms::block_offset(problem_, rank) + i),
                 Expressions::of_rank(problem_.root)};
@@ -197,18 +220,29 @@ class Run {
   }
 
   bool check_reduced(int rank, std::size_t i, const Symbol& found) {
-    const bool scatters = problem_.op == OpKind::ReduceScatter;
-    const std::size_t element = scatters ? static_cast<std::size_t>(rank) * problem_.count + i : i;
+    std::size_t element = i;
+    if (problem_.op == OpKind::ReduceScatter) element += static_cast<std::size_t>(rank) * problem_.count;
+    if (problem_.op == OpKind::ReduceScatterV) element += algorithms::block_offset(problem_, rank);
     if (found.element != element || !expressions_.is_everybody_once(found.expression)) {
       return fault("rank ", rank, " output element ", i, ": expected input element ", element,
                    " of every rank once, found ", text(found));
     }
+    if (problem_.in_order && !expressions_.is_in_order(found.expression))
+      return fault("rank ", rank, " output element ", i, ": the operands do not stand in the order of their ranks");
+    if (problem_.left_fold && found.expression != left_fold())
+      return fault("rank ", rank, " output element ", i, ": the operands are not bracketed from the left");
     const auto& first = memories_[0][static_cast<std::size_t>(BufferId::Output)];
     if (problem_.op == OpKind::AllReduce && found.expression != first[i].expression) {
       return fault("rank ", rank, " output element ", i,
                    ": expected the same order of operands as at rank 0, found another one; bits may differ");
     }
     return true;
+  }
+
+  Expressions::Id left_fold() {
+    Expressions::Id all = Expressions::of_rank(0);
+    for (int rank = 1; rank < problem_.world_size; ++rank) all = expressions_.sum(all, Expressions::of_rank(rank));
+    return all;
   }
 
   bool check_moved(int rank, std::size_t i, const Symbol& found) {

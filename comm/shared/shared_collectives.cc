@@ -31,6 +31,7 @@ bool SharedCollectives::takes(OpKind op) {
     case OpKind::Reduce:
     case OpKind::AllReduce:
     case OpKind::AllGather:
+    case OpKind::Split:
     case OpKind::ReduceScatter:
     case OpKind::Barrier:
     case OpKind::Shutdown:
@@ -41,6 +42,8 @@ bool SharedCollectives::takes(OpKind op) {
     case OpKind::GatherV:
     case OpKind::ScatterV:
     case OpKind::AllGatherV:
+    case OpKind::ReduceScatterV:
+    case OpKind::AllToAllV:
     case OpKind::Send:
     case OpKind::Recv:
       return false;
@@ -62,6 +65,7 @@ void SharedCollectives::run(const Operation& operation) {
     case OpKind::Reduce:
       return reduce_to(input, operation.fingerprint.root == board_.self() ? output : nullptr);
     case OpKind::AllGather:
+    case OpKind::Split:
       return all_gather();
     case OpKind::ReduceScatter:
       return reduce_scatter();
@@ -305,6 +309,22 @@ void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result)
   board_.finish();
 }
 
+/// The block of `data`, this rank's among buffers_, becomes the reduction of all in the order of ranks.
+void SharedCollectives::reduce_block_in_place(std::byte* data, std::size_t begin, std::size_t length) {
+  const auto self = static_cast<std::size_t>(board_.self());
+  if (self >= 2) {  // the ranks before this one are brought together first
+    if (block_.empty()) block_.resize(kBlock);
+    copy_bytes(block_.data(), buffers_[0] + begin, length);
+    for (std::size_t rank = 1; rank < self; ++rank) reduce(block_.data(), buffers_[rank] + begin, length);
+    reduce(data + begin, block_.data(), length, /*incoming_first=*/true);
+  } else if (self == 1) {
+    reduce(data + begin, buffers_[0] + begin, length, /*incoming_first=*/true);
+  }
+  for (std::size_t rank = self + 1; rank < buffers_.size(); ++rank)
+    reduce(data + begin, buffers_[rank] + begin, length);
+  average(data + begin, length);
+}
+
 /// False, after announcing, if somebody's buffer is not registered.
 bool SharedCollectives::reduce_in_place(std::byte* data) {
   const auto described = heap_.describe(data, bytes_);
@@ -325,9 +345,7 @@ bool SharedCollectives::reduce_in_place(std::byte* data) {
   const std::size_t end = share(bytes_ / element_, self + 1, ranks) * element_;
   for (std::size_t begin = share(bytes_ / element_, self, ranks) * element_; begin < end; begin += kBlock) {
     const std::size_t length = std::min(kBlock, end - begin);
-    for (std::byte* other : buffers_)
-      if (other != data) reduce(data + begin, other + begin, length);
-    average(data + begin, length);
+    reduce_block_in_place(data, begin, length);
     for (std::byte* other : buffers_)
       if (other != data) copy_bytes(other + begin, data + begin, length);
   }

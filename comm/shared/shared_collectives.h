@@ -6,10 +6,11 @@
 // ranks are registered (registered_heap.h), nothing is copied: each rank reduces its share of all buffers in place and
 // writes it into all of them.
 //
-// Every element is reduced by one rank, or by all in the order of ranks: all ranks hold the same bits.
-// Sources: Jain et al., "Framework for Scalable Intra-Node Collective Operations using Shared Memory" (SC 2018);
-// Parsons and Pai, "Accelerating MPI Collective Communications through Hierarchical Algorithms Without Sacrificing
-// Inter-Node Communication Flexibility" (IPDPS 2014).
+// Every element is reduced from the left in the order of ranks, by one rank or by all alike: all ranks hold the same
+// bits, whatever the length of the vector and the size of a chunk. Sources: Jain et al., "Framework for Scalable
+// Intra-Node Collective Operations using Shared Memory" (SC 2018); Parsons and Pai, "Accelerating MPI Collective
+// Communications through Hierarchical Algorithms Without Sacrificing Inter-Node Communication Flexibility" (IPDPS
+// 2014).
 //
 // Errors: as Executor::run. Thread-safety: one thread at a time.
 #pragma once
@@ -47,6 +48,7 @@ class SharedCollectives {
   void slot_reduce(const std::byte* input, std::byte* result);
   void staged_reduce(const std::byte* input, std::byte* result);
   bool reduce_in_place(std::byte* data);
+  void reduce_block_in_place(std::byte* data, std::size_t begin, std::size_t length);
 
   void begin();
   void announce() { board_.announce(); }
@@ -61,9 +63,10 @@ class SharedCollectives {
   Board board_;
   RegisteredHeap& heap_;
   const Operation* operation_ = nullptr;
-  std::size_t element_ = 0;  // bytes
-  std::size_t bytes_ = 0;    // count * element_
-  std::vector<std::byte*> buffers_;
+  std::size_t element_ = 0;          // bytes
+  std::size_t bytes_ = 0;            // count * element_
+  std::vector<std::byte*> buffers_;  // of all ranks, by reduce_in_place
+  std::vector<std::byte> block_;
 };
 
 }  // namespace tutti::comm

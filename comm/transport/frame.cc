@@ -37,7 +37,9 @@ std::string fault_in(std::span<const std::byte, kFrameHeaderBytes> bytes) {
   if (take<std::uint8_t>(bytes, 4) > static_cast<std::uint8_t>(kLastOpKind)) return "unknown operation " + small(4);
   if (take<std::uint8_t>(bytes, 5) > static_cast<std::uint8_t>(kLastDType)) return "unknown dtype " + small(5);
   if (take<std::uint8_t>(bytes, 6) > static_cast<std::uint8_t>(kLastReduceOp)) return "unknown operator " + small(6);
-  if (take<std::uint8_t>(bytes, 7) != 0 || take<std::uint32_t>(bytes, 12) != 0) return "reserved bytes are not zero";
+  const bool user_op = take<ReduceOp>(bytes, 6) == ReduceOp::User;
+  if (take<std::uint8_t>(bytes, 7) != 0 || (!user_op && take<std::uint32_t>(bytes, 12) != 0))
+    return "reserved bytes are not zero";
   const auto nbytes = take<std::uint64_t>(bytes, 40);
   if (nbytes > kMaxFrameBytes) return "payload of " + std::to_string(nbytes) + " bytes is over the limit";
   return {};
@@ -49,12 +51,15 @@ std::string Fingerprint::to_string() const {
   std::string text(name(op));
   const bool point_to_point = op == OpKind::Send || op == OpKind::Recv;
   if (!point_to_point) text += " seq " + std::to_string(seq);
-  if (op == OpKind::Barrier || op == OpKind::Shutdown) return text;
+  if (op == OpKind::Barrier || op == OpKind::Shutdown || op == OpKind::Split) return text;
   text += " (";
   if (is_reduction(op)) text += std::string(name(reduce_op)) + " ";
+  if (is_reduction(op) && reduce_op == ReduceOp::User) text += "operator " + hex(user_op).substr(10) + " ";
   if (has_counts(op)) {
     text += std::string(name(dtype)) + " x " + std::to_string(total_of(count)) + ", checksum of counts " +
             std::to_string(checksum_of(count));
+  } else if (op == OpKind::AllToAllV) {
+    text += name(dtype);
   } else {
     text += std::string(name(dtype)) + " x " + std::to_string(count);
   }
@@ -74,6 +79,7 @@ FrameBytes encode(const FrameHeader& header) {
   put(bytes, 5, header.fingerprint.dtype);
   put(bytes, 6, header.fingerprint.reduce_op);
   put(bytes, 8, header.fingerprint.root);
+  put(bytes, 12, header.fingerprint.user_op);
   put(bytes, 16, header.fingerprint.group);
   put(bytes, 24, header.fingerprint.seq);
   put(bytes, 32, header.fingerprint.count);
@@ -92,6 +98,7 @@ FrameHeader decode_frame(std::span<const std::byte, kFrameHeaderBytes> bytes) {
   header.fingerprint.dtype = take<DType>(bytes, 5);
   header.fingerprint.reduce_op = take<ReduceOp>(bytes, 6);
   header.fingerprint.root = take<std::int32_t>(bytes, 8);
+  header.fingerprint.user_op = take<std::uint32_t>(bytes, 12);
   header.fingerprint.group = take<std::uint64_t>(bytes, 16);
   header.fingerprint.seq = take<std::uint64_t>(bytes, 24);
   header.fingerprint.count = take<std::uint64_t>(bytes, 32);

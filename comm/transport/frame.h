@@ -30,6 +30,7 @@ struct Fingerprint {
   OpKind op = OpKind::Barrier;
   DType dtype = DType::UInt8;
   ReduceOp reduce_op = ReduceOp::Sum;
+  std::uint32_t user_op = 0;  // ReduceOp::User: Reduction::hash()
 
   bool operator==(const Fingerprint&) const = default;
 

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "algorithm_proofs.h"
+
 namespace tutti::comm::algorithms {
 namespace {
 
@@ -120,12 +122,6 @@ class Interpreter {
   std::vector<Memory> memories_;
   std::map<std::pair<int, int>, std::deque<Cells>> wires_;
 };
-
-std::vector<Schedule> schedules_of(Problem problem, Schedule (*build)(const Problem&)) {
-  std::vector<Schedule> schedules;
-  for (problem.rank = 0; problem.rank < problem.world_size; ++problem.rank) schedules.push_back(build(problem));
-  return schedules;
-}
 
 std::vector<std::vector<std::string>> run(const Problem& problem, Schedule (*build)(const Problem&)) {
   const auto schedules = schedules_of(problem, build);
@@ -328,37 +324,6 @@ TEST(Binomial, GatherScatterAndBroadcastForEveryRoot) {
 // --- Proofs: the checker over a grid of worlds, roots, counts and segments
 // ---------------------------------------------
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kLargestWorld = 13;  // sanitizers make the checker some 20 times slower
-constexpr int kOneMoreWorld = 24;
-#else
-constexpr int kLargestWorld = 33;
-constexpr int kOneMoreWorld = 64;
-#endif
-constexpr int kLargestWorldWithAllRoots = 17;
-
-struct Proof {
-  std::string name;
-  OpKind op;
-  Schedule (*build)(const Problem&);
-};
-
-std::vector<int> worlds() {
-  std::vector<int> result;
-  for (int p = 1; p <= kLargestWorld; ++p) result.push_back(p);
-  result.push_back(kOneMoreWorld);
-  return result;
-}
-
-std::vector<int> roots(OpKind op, int p) {
-  const bool rooted = op == OpKind::Broadcast || op == OpKind::Reduce || op == OpKind::Gather || op == OpKind::Scatter;
-  if (!rooted) return {0};
-  if (p > kLargestWorldWithAllRoots) return {0, 1, p / 2, p - 1};
-  std::vector<int> result;
-  for (int root = 0; root < p; ++root) result.push_back(root);
-  return result;
-}
-
 std::vector<std::size_t> counts(OpKind op, int world_size) {
   if (op == OpKind::Barrier) return {0};
   // Their buffers hold p blocks of this at each rank, and their algorithms do not look at how p divides it.
@@ -441,6 +406,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Proof{"double_tree_reduce", OpKind::Reduce, double_tree_reduce},
                     Proof{"double_tree_all_reduce", OpKind::AllReduce, double_tree_all_reduce},
                     Proof{"van_de_geijn_broadcast", OpKind::Broadcast, van_de_geijn_broadcast},
+                    Proof{"fixed_all_reduce", OpKind::AllReduce, fixed_all_reduce},
+                    Proof{"fixed_reduce", OpKind::Reduce, fixed_reduce},
                     Proof{"direct_broadcast", OpKind::Broadcast, direct_broadcast},
                     Proof{"direct_reduce", OpKind::Reduce, direct_reduce},
                     Proof{"direct_gather", OpKind::Gather, direct_gather},
@@ -452,56 +419,6 @@ INSTANTIATE_TEST_SUITE_P(
                     Proof{"bruck_all_to_all", OpKind::AllToAll, bruck_all_to_all},
                     Proof{"dissemination_barrier", OpKind::Barrier, dissemination_barrier}),
     [](const auto& test) { return test.param.name; });
-
-// --- Proofs of the v-forms
-// -----------------------------------------------------------------------------------------------
-
-/// Nothing at all, some with nothing, all with one rank, all different.
-std::vector<std::vector<std::size_t>> count_lists(int world_size) {
-  const auto p = static_cast<std::size_t>(world_size);
-  std::vector<std::vector<std::size_t>> lists(4, std::vector<std::size_t>(p));
-  for (std::size_t rank = 0; rank < p; ++rank) {
-    lists[1][rank] = rank % 3;
-    lists[3][rank] = (rank * 5 + 1) % 7;
-  }
-  lists[2][p / 2] = 9;
-  return lists;
-}
-
-class VProofs : public testing::TestWithParam<Proof> {};
-
-TEST_P(VProofs, HoldForAllWorldsRootsAndLists) {
-  const auto& [name, op, build] = GetParam();
-  for (const int p : worlds()) {
-    for (const int root : {0, p / 2, p - 1}) {
-      for (const auto& list : count_lists(p)) {
-        for (const std::size_t segment_count : {0, 2}) {
-          const Problem problem{op, 0, p, 0, root, segment_count, list};
-          const auto schedules = schedules_of(problem, build);
-          ASSERT_EQ(check(problem, schedules), "") << "world " << p << " root " << root << " segment " << segment_count;
-          for (const Schedule& schedule : schedules) {
-            for (const Step& step : schedule.steps) {
-              const std::size_t moved = step.kind == Step::Kind::Send ? step.source.count : step.target.count;
-              ASSERT_GT(moved, 0u);
-              ASSERT_TRUE(segment_count == 0 || moved <= segment_count);
-            }
-          }
-        }
-      }
-    }
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Algorithms, VProofs,
-                         testing::Values(Proof{"linear_gather_v", OpKind::GatherV, linear_gather_v},
-                                         Proof{"linear_scatter_v", OpKind::ScatterV, linear_scatter_v},
-                                         Proof{"ring_all_gather_v", OpKind::AllGatherV, ring_all_gather_v}),
-                         [](const auto& test) { return test.param.name; });
-
-TEST(VProofs, NeedOneCountForEachRank) {
-  const Problem problem{OpKind::GatherV, 0, 3, 0, 0, 0, {1, 2}};
-  EXPECT_EQ(check(problem, std::vector<Schedule>(3)), "world size 3 needs as many counts, found 2");
-}
 
 }  // namespace
 }  // namespace tutti::comm::algorithms

@@ -134,6 +134,99 @@ TEST_P(BlockCollectives, VFormsWithAllKindsOfCounts) {
       options());
 }
 
+template <typename T>
+void expect_reduce_scatter_v(ProcessGroup& group, ReduceOp op, const std::vector<std::size_t>& counts) {
+  const auto whole = input_of<T>(group.rank(), std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+  const auto before = whole;
+  std::vector<T> expected(whole.size()), block(counts[static_cast<std::size_t>(group.rank())]), again(block.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) expected[i] = reduced<T>(op, group.world_size(), i);
+  group.reduce_scatter_v(const_buffer(std::span(whole)), buffer(std::span(block)), counts, op);
+  ASSERT_EQ(block, part_of(expected, counts, group.rank())) << name(op) << " " << name(DTypeOf<T>::value);
+  Work work = group.reduce_scatter_v_async(const_buffer(std::span(whole)), buffer(std::span(again)), counts, op);
+  work.wait();
+  ASSERT_EQ(again, block);
+  ASSERT_EQ(whole, before);
+}
+
+TEST_P(BlockCollectives, ReduceScatterVWithAllKindsOfCounts) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        const auto p = static_cast<std::size_t>(world());
+        std::vector<std::size_t> counts(p, 0);
+        expect_reduce_scatter_v<float>(group, ReduceOp::Sum, counts);
+        for (std::size_t rank = 0; rank < p; ++rank) counts[rank] = rank * 700 % 3001;
+        expect_reduce_scatter_v<float>(group, ReduceOp::Sum, counts);
+        expect_reduce_scatter_v<std::uint16_t>(group, ReduceOp::Max, counts);
+        expect_reduce_scatter_v<double>(group, ReduceOp::Avg, counts);
+        counts.assign(p, 0);
+        counts[p / 2] = 20'011;
+        expect_reduce_scatter_v<std::int64_t>(group, ReduceOp::Prod, counts);
+        counts.assign(p, 40'000);  // long enough for the ring
+        counts[0] = 39'999;
+        expect_reduce_scatter_v<float>(group, ReduceOp::Sum, counts);
+      },
+      options());
+}
+
+/// Elements from rank `from` to rank `to`: none, some, many.
+std::size_t count_between(int from, int to, int salt) {
+  const auto mixed = static_cast<std::size_t>(7 * from + 3 * to + salt);
+  return mixed % 4 == 0 ? 0 : mixed % 4 == 1 ? 3001 : mixed % 11;
+}
+
+TEST_P(BlockCollectives, AllToAllVWithAllKindsOfCounts) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        for (const int salt : {0, 1, 2, 3}) {
+          std::vector<std::int32_t> input, expected;
+          std::vector<std::size_t> send_counts, recv_counts;
+          for (int peer = 0; peer < world(); ++peer) {
+            send_counts.push_back(count_between(group.rank(), peer, salt));
+            recv_counts.push_back(count_between(peer, group.rank(), salt));
+            const auto sent = block_between(group.rank(), peer, send_counts.back());
+            const auto received = block_between(peer, group.rank(), recv_counts.back());
+            input.insert(input.end(), sent.begin(), sent.end());
+            expected.insert(expected.end(), received.begin(), received.end());
+          }
+          std::vector<std::int32_t> output(expected.size()), again(expected.size());
+          group.all_to_all_v(const_buffer(std::span(input)), send_counts, buffer(std::span(output)), recv_counts);
+          ASSERT_EQ(output, expected) << "salt " << salt;
+          Work work = group.all_to_all_v_async(const_buffer(std::span(input)), send_counts, buffer(std::span(again)),
+                                               recv_counts);
+          work.wait();
+          ASSERT_EQ(again, expected) << "salt " << salt;
+        }
+      },
+      options());
+}
+
+TEST(AllToAllV, RefusesCountsThatCannotBeRight) {
+  run_ranks(2, [](ProcessGroup& group) {
+    const auto refusal = [&](std::size_t elements, std::vector<std::size_t> send, std::vector<std::size_t> recv) {
+      std::vector<float> input(elements), output(elements);
+      try {
+        group.all_to_all_v(const_buffer(std::span(input)), send, buffer(std::span(output)), recv);
+      } catch (const Error& error) {
+        return std::string(error.code() == ErrorCode::InvalidArgument ? "" : "another code: ") + error.what();
+      }
+      return std::string("no error");
+    };
+    const auto self = static_cast<std::size_t>(group.rank());
+    const std::string prefix = "rank " + std::to_string(group.rank()) + "/2: all_to_all_v: ";
+    EXPECT_EQ(refusal(3, {3}, {1, 2}), prefix + "there are 1 counts, but 2 are needed, one for each rank");
+    EXPECT_EQ(refusal(3, {1, 2}, {3}), prefix + "there are 1 counts, but 2 are needed, one for each rank");
+    EXPECT_EQ(refusal(3, {1, 1}, {1, 2}), prefix + "input holds 3 elements, but 2 are needed");
+    EXPECT_EQ(refusal(3, {1, 2}, {1, 1}), prefix + "output holds 3 elements, but 2 are needed");
+    std::vector<std::size_t> send{1, 1}, recv{1, 1};
+    ++send[self];
+    ++recv[1 - self];
+    EXPECT_EQ(refusal(3, send, recv), prefix + "this rank would send 2 elements to itself, but receive 1");
+    group.barrier();
+  });
+}
+
 TEST_P(BlockCollectives, TypedShorthandsCallTheSame) {
   run_ranks(
       world(),

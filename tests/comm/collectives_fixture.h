@@ -79,6 +79,7 @@ T reduced(ReduceOp op, int world, std::size_t i) {
     case ReduceOp::BAnd:
     case ReduceOp::BOr:
     case ReduceOp::BXor:
+    case ReduceOp::User:
       break;
   }
   if constexpr (std::is_integral_v<T>) {

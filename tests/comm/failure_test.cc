@@ -143,6 +143,32 @@ std::vector<Disagreement> disagreements() {
          g.barrier();
        },
        "all_gather_v seq 1 (float32 x 10000, checksum of counts", "all_gather_v seq 1 (float32 x 10000, checksum of"},
+      {"counts of reduce_scatter_v",
+       [=](ProcessGroup& g) {
+         const std::vector<std::size_t> counts = {g.rank() == 0 ? 5000u : 4000u, g.rank() == 0 ? 5000u : 6000u};
+         std::vector<float> block(counts[static_cast<std::size_t>(g.rank())]), whole(10'000);
+         g.reduce_scatter_v(const_buffer(std::span(whole)), buffer(std::span(block)), counts);
+         g.barrier();
+       },
+       "reduce_scatter_v seq 1 (sum float32 x 10000, checksum of", "reduce_scatter_v seq 1 (sum float32 x 10000, "},
+      {"counts of all_to_all_v",
+       [=](ProcessGroup& g) {
+         const bool first = g.rank() == 0;  // which sends 70'000, of which rank 1 expects 69'999
+         const std::vector<std::size_t> sent = {1, first ? 70'000u : 1u}, received = {first ? 1u : 69'999u, 1};
+         std::vector<float> input(sent[0] + sent[1]), output(received[0] + received[1]);
+         g.all_to_all_v(const_buffer(std::span(input)), sent, buffer(std::span(output)), received);
+         g.barrier();
+       },
+       "expects 69999 elements from rank 0", "which sends 70000: compare its send_counts[1] with recv_counts[0] here"},
+      {"something against nothing in all_to_all_v",
+       [=](ProcessGroup& g) {
+         const bool first = g.rank() == 0;
+         const std::vector<std::size_t> sent = {0, 0}, received = {0, first ? 1u : 0u};
+         std::vector<float> output(received[1]);
+         g.all_to_all_v({}, sent, buffer(std::span(output)), received);
+         g.barrier();
+       },
+       "expects 1 elements from rank 1", "which sends 0"},
       {"one rank has left",
        [=](ProcessGroup& g) {
          auto v = fresh();

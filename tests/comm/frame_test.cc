@@ -80,17 +80,18 @@ TEST(Frame, NumbersOfTypesAndOperatorsArePinned) {
                           DType::BFloat16, DType::Int8,    DType::UInt16, DType::UInt64, DType::Bool};
   for (std::size_t i = 0; i < std::size(dtypes); ++i) EXPECT_EQ(static_cast<std::size_t>(dtypes[i]), i);
   EXPECT_EQ(static_cast<std::size_t>(kLastDType) + 1, std::size(dtypes));
-  const ReduceOp ops[] = {ReduceOp::Sum, ReduceOp::Avg,  ReduceOp::Prod, ReduceOp::Min,
-                          ReduceOp::Max, ReduceOp::BAnd, ReduceOp::BOr,  ReduceOp::BXor};
+  const ReduceOp ops[] = {ReduceOp::Sum,  ReduceOp::Avg, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max,
+                          ReduceOp::BAnd, ReduceOp::BOr, ReduceOp::BXor, ReduceOp::User};
   for (std::size_t i = 0; i < std::size(ops); ++i) EXPECT_EQ(static_cast<std::size_t>(ops[i]), i);
   EXPECT_EQ(static_cast<std::size_t>(kLastReduceOp) + 1, std::size(ops));
 }
 
 TEST(Frame, NumbersOfOperationsArePinned) {
-  const OpKind ops[] = {OpKind::Broadcast, OpKind::Reduce,   OpKind::AllReduce,     OpKind::Gather,
-                        OpKind::AllGather, OpKind::Scatter,  OpKind::Barrier,       OpKind::Shutdown,
-                        OpKind::Send,      OpKind::Recv,     OpKind::ReduceScatter, OpKind::AllToAll,
-                        OpKind::GatherV,   OpKind::ScatterV, OpKind::AllGatherV};
+  const OpKind ops[] = {OpKind::Broadcast,      OpKind::Reduce,   OpKind::AllReduce,     OpKind::Gather,
+                        OpKind::AllGather,      OpKind::Scatter,  OpKind::Barrier,       OpKind::Shutdown,
+                        OpKind::Send,           OpKind::Recv,     OpKind::ReduceScatter, OpKind::AllToAll,
+                        OpKind::GatherV,        OpKind::ScatterV, OpKind::AllGatherV,    OpKind::Split,
+                        OpKind::ReduceScatterV, OpKind::AllToAllV};
   for (std::size_t i = 0; i < std::size(ops); ++i) EXPECT_EQ(static_cast<std::size_t>(ops[i]), i);
   EXPECT_EQ(static_cast<std::size_t>(kLastOpKind) + 1, std::size(ops));
 }
@@ -124,8 +125,8 @@ struct BadByte {
 TEST(Frame, EveryFieldOutOfRangeIsNamedAndTheBytesAreQuoted) {
   const std::vector<BadByte> bad_bytes = {{"magic", 0, 0x74},      {"magic", 1, 0x55},        {"version 0", 2, 0},
                                           {"version 2", 2, 2},     {"kind 0", 3, 0},          {"kind 6", 3, 6},
-                                          {"operation 15", 4, 15}, {"operation 255", 4, 255}, {"dtype 11", 5, 11},
-                                          {"operator 8", 6, 8},    {"reserved", 7, 1},        {"reserved", 12, 1},
+                                          {"operation 18", 4, 18}, {"operation 255", 4, 255}, {"dtype 11", 5, 11},
+                                          {"operator 9", 6, 9},    {"reserved", 7, 1},        {"reserved", 12, 1},
                                           {"reserved", 15, 128},   {"payload of", 45, 2},     {"payload of", 47, 0x80}};
   for (const BadByte& bad : bad_bytes) {
     SCOPED_TRACE(std::string(bad.field) + " at " + std::to_string(bad.offset));

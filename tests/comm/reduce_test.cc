@@ -18,7 +18,7 @@ constexpr bool kIsSmallFloat = std::is_same_v<T, Half> || std::is_same_v<T, BFlo
 template <typename T>
 std::vector<ReduceOp> ops_of() {
   std::vector<ReduceOp> ops;
-  for (int op = 0; op <= static_cast<int>(kLastReduceOp); ++op) {
+  for (int op = 0; op <= static_cast<int>(ReduceOp::BXor); ++op) {
     if (op <= static_cast<int>(ReduceOp::Max) || std::is_integral_v<T>) ops.push_back(static_cast<ReduceOp>(op));
   }
   return ops;

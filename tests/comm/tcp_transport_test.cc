@@ -30,7 +30,8 @@ TcpTransportOptions options_of(int rank, milliseconds handshake_limit = seconds(
           .group = "a group",
           .job_id = "a job",
           .job_secret = kSecret,
-          .handshake_limit = handshake_limit};
+          .handshake_limit = handshake_limit,
+          .group_limit = milliseconds(100)};
 }
 
 std::uint16_t port_of(const TcpTransport& transport) {
@@ -41,8 +42,8 @@ std::uint16_t port_of(const TcpTransport& transport) {
 /// A transport that a thread of its own serves, as a waiting rank would.
 class Served {
  public:
-  explicit Served(const TcpTransportOptions& options)
-      : transport_(options), server_([this] {
+  explicit Served(const TcpTransportOptions& options, std::shared_ptr<TcpListener> listener = nullptr)
+      : transport_(options, std::move(listener)), server_([this] {
           while (!stopping_) {
             transport_.wait({}, milliseconds(50));
             transport_.service();
@@ -183,7 +184,7 @@ std::vector<Stranger> strangers() {
        "rank 2 has another job secret"},
       {"WrongJob", claim(other_job, "another job's process"), "another job's process"},
       {"WrongWorldSize", claim(other_world, "world size 3 here, 4 at rank 2"), "world size 3 here, 4 at rank 2"},
-      {"WrongGroup", claim(other_group, "hashes of the group names"), "hashes of the group names"},
+      {"WrongGroup", claim(other_group, "was not formed here within 100 ms"), "was not formed here within 100 ms"},
       {"StoreClient", claim(identity_of(2, ConnectionKind::Store), "connection kind"), "connection kind"},
       {"RankOutOfRange", claim(identity_of(3), "rank 3 does not exist"), "rank 3 does not exist"},
       {"LowerRankOnTheCollectiveLane", claim(identity_of(0), "accepted"), "claims to be rank 0 of 3"},
@@ -278,6 +279,81 @@ TEST(TcpPort, CloseEndsUnfinishedConnectionsAndThePort) {
   victim->close();
   EXPECT_TRUE(half.closed_by_peer());
   EXPECT_THROW(RawConnection{port}, Error);
+}
+
+/// One port for several groups, of which "a group" is there and served from the beginning.
+class SharedPort : public testing::Test {
+ protected:
+  static TcpTransportOptions options_of_group(const std::string& group) {
+    TcpTransportOptions options = options_of(1);
+    options.group = group;
+    options.group_limit = std::chrono::hours(1);
+    return options;
+  }
+  static PeerIdentity comes_for(const std::string& group) {
+    PeerIdentity self = identity_of(2);
+    self.group = identity_hash(group);
+    return self;
+  }
+  /// Sends all that a client has to send, and makes sure that the listener has seen it.
+  ClientHandshake prove(RawConnection& connection, const std::string& group) {
+    ClientHandshake handshake(comes_for(group), kSecret);
+    connection.send(text(handshake.hello()));
+    connection.send(text(handshake.answer(bytes<kChallengeBytes>(connection.receive(kChallengeBytes)))));
+    RawConnection later(port_of(*first_));
+    EXPECT_EQ(shake_hands(later, identity_of(0, ConnectionKind::PointToPoint)), "accepted");
+    return handshake;
+  }
+
+  Watchdog watchdog_;
+  CapturedLog log_;
+  const std::shared_ptr<TcpListener> listener_ =
+      std::make_shared<TcpListener>(listener_options(options_of_group("a group")));
+  Served first_{options_of_group("a group"), listener_};
+};
+
+TEST_F(SharedPort, AConnectionForALaterGroupWaitsForIt) {
+  RawConnection connection(port_of(*first_));
+  const ClientHandshake handshake = prove(connection, "a later group");
+  TcpTransport later(options_of_group("a later group"), listener_);
+  EXPECT_EQ(later.endpoint(), first_->endpoint());
+  handshake.finish(bytes<kVerdictBytes>(connection.receive(kVerdictBytes)));  // throws if refused
+  connection.send(text(encode({.fingerprint = {.seq = 9}})));
+  const Deadline deadline = soon();
+  while (!later.collective(2).peek() && !deadline.expired()) std::this_thread::yield();
+  ASSERT_NE(later.collective(2).peek(), nullptr);
+  EXPECT_EQ(later.collective(2).peek()->fingerprint.seq, 9u);
+  EXPECT_EQ(first_->collective(2).peek(), nullptr);
+}
+
+TEST_F(SharedPort, AConnectionForAGroupThatIsOverIsClosed) {
+  { TcpTransport over(options_of_group("over"), listener_); }
+  RawConnection connection(port_of(*first_));
+  const ClientHandshake handshake(comes_for("over"), kSecret);
+  connection.send(text(handshake.hello()));
+  connection.send(text(handshake.answer(bytes<kChallengeBytes>(connection.receive(kChallengeBytes)))));
+  EXPECT_TRUE(connection.closed_by_peer());
+  TcpTransport again(options_of_group("over"), listener_);  // the same name once more
+  RawConnection next(port_of(*first_));
+  EXPECT_EQ(shake_hands(next, comes_for("over")), "accepted");
+}
+
+TEST_F(SharedPort, WhoeverGivesUpWaitingLeavesNoDescriptor) {
+  RawConnection connection(port_of(*first_));
+  prove(connection, "never");
+  const std::size_t with_both_ends = open_descriptors();
+  connection.close();
+  const Deadline deadline = soon();
+  while (open_descriptors() + 2 > with_both_ends && !deadline.expired()) std::this_thread::yield();
+  EXPECT_LE(open_descriptors() + 2, with_both_ends);
+}
+
+TEST_F(SharedPort, TwoGroupsOfOneNameAreRefused) {
+  expect_contains(
+      text_of(ErrorCode::InvalidArgument, [&] { TcpTransport twin(options_of_group("a group"), listener_); }),
+      "two groups with the hash");
+  RawConnection connection(port_of(*first_));
+  EXPECT_EQ(shake_hands(connection, identity_of(2)), "accepted");
 }
 
 TEST(TcpPort, FailedConnectionsLeaveNoDescriptors) {

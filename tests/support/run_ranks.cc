@@ -1,6 +1,7 @@
 #include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/store/hash_store.h>
 #include <tutti/comm/transport/inproc/inproc_transport.h>
+#include <tutti/comm/transport/shm/join.h>
 #include <tutti/comm/transport/shm/shm_transport.h>
 #include <tutti/comm/transport/tcp/tcp_transport.h>
 #include <tutti/tests/support/run_ranks.h>
@@ -16,23 +17,92 @@ namespace tutti::test {
 
 namespace {
 
-std::vector<std::unique_ptr<comm::TcpTransport>> connected_tcp(int world_size, const std::string& group,
-                                                               const std::vector<int>& hosts) {
-  std::vector<std::unique_ptr<comm::TcpTransport>> transports;
+/// How the ranks of a test's world are spread over what they take for hosts, which is where they share memory.
+struct Hosts {
+  std::vector<int> of_rank;  // empty: all on one
+  bool share_memory = false;
+
+  std::string name(int rank) const {
+    return of_rank.empty() ? "localhost" : "host" + std::to_string(of_rank.at(static_cast<std::size_t>(rank)));
+  }
+};
+
+Hosts hosts_of(Net net, int world_size, const std::vector<int>& hosts) {
+  if (net == Net::Tcp) return {hosts, false};
+  Hosts shared{{}, true};
+  for (int rank = 0; rank < world_size && net == Net::Mixed; ++rank) shared.of_rank.push_back(rank / 2);
+  return shared;
+}
+
+/// Makes the transports of one rank's groups in a loopback world, as the rendezvous does between processes.
+class LoopbackFactory final : public comm::TransportFactory {
+ public:
+  LoopbackFactory(int world_size, Hosts hosts, std::shared_ptr<comm::Store> store)
+      : world_size_(world_size),
+        hosts_(std::move(hosts)),
+        store_(std::move(store)),
+        listener_(std::make_shared<comm::TcpListener>(comm::listener_options(options()))) {}
+
+  std::string endpoint() const { return listener_->endpoint(); }
+  void set_addresses(std::vector<comm::PeerAddress> addresses) { addresses_ = std::move(addresses); }
+
+  std::unique_ptr<comm::Transport> make(const comm::GroupMembers& members, comm::Deadline deadline) override {
+    auto tcp = make_tcp(members);
+    if (!hosts_.share_memory) return tcp;
+    std::vector<std::string> identities;
+    for (const int rank : members.world_ranks) identities.push_back(hosts_.name(rank));
+    const auto await = [&](const std::string& key) { store_->wait(std::vector<std::string>{key}, deadline); };
+    auto neighbours = comm::join_neighbours(*store_, members.name, members.rank, identities, deadline, await);
+    if (!neighbours) return tcp;
+    return std::make_unique<comm::ShmTransport>(std::move(tcp), std::move(neighbours),
+                                                comm::identity_hash(members.name));
+  }
+
+  std::unique_ptr<comm::TcpTransport> make_tcp(const comm::GroupMembers& members) {
+    comm::TcpTransportOptions own = options();
+    own.rank = members.rank;
+    own.world_size = static_cast<int>(members.world_ranks.size());
+    own.group = members.name;
+    auto transport = std::make_unique<comm::TcpTransport>(own, listener_);
+    std::vector<comm::PeerAddress> peers;
+    for (const int rank : members.world_ranks) {
+      peers.push_back(addresses_.at(static_cast<std::size_t>(rank)));
+      if (!members.is_whole_world(world_size_)) peers.back().world_rank = rank;
+    }
+    transport->set_peers(std::move(peers));
+    return transport;
+  }
+
+ private:
+  comm::TcpTransportOptions options() const {
+    return {.job_secret = "a secret of tests",
+            .oversubscribed = world_size_ > static_cast<int>(std::thread::hardware_concurrency())};
+  }
+
+  const int world_size_;
+  const Hosts hosts_;
+  const std::shared_ptr<comm::Store> store_;
+  const std::shared_ptr<comm::TcpListener> listener_;
+  std::vector<comm::PeerAddress> addresses_;
+};
+
+std::vector<std::shared_ptr<comm::TransportFactory>> make_loopback_factories(int world_size, const Hosts& hosts) {
+  const auto store = std::make_shared<comm::HashStore>();
+  std::vector<std::shared_ptr<LoopbackFactory>> factories;
   std::vector<comm::PeerAddress> addresses;
   for (int rank = 0; rank < world_size; ++rank) {
-    transports.push_back(std::make_unique<comm::TcpTransport>(comm::TcpTransportOptions{
-        .rank = rank,
-        .world_size = world_size,
-        .group = group,
-        .job_secret = "a secret of tests",
-        .oversubscribed = world_size > static_cast<int>(std::thread::hardware_concurrency())}));
-    const std::string host =
-        hosts.empty() ? "localhost" : "host" + std::to_string(hosts.at(static_cast<std::size_t>(rank)));
-    addresses.push_back({transports.back()->endpoint(), host, "thread " + std::to_string(rank)});
+    factories.push_back(std::make_shared<LoopbackFactory>(world_size, hosts, store));
+    addresses.push_back({factories.back()->endpoint(), hosts.name(rank), "thread " + std::to_string(rank)});
   }
-  for (auto& transport : transports) transport->set_peers(addresses);
-  return transports;
+  for (auto& factory : factories) factory->set_addresses(addresses);
+  return {factories.begin(), factories.end()};
+}
+
+std::unique_ptr<comm::Transport> world_transport(comm::TransportFactory& factory, const std::string& group, int rank,
+                                                 int world_size) {
+  comm::GroupMembers members{.name = group, .rank = rank, .world_ranks = {}};
+  for (int i = 0; i < world_size; ++i) members.world_ranks.push_back(i);
+  return factory.make(members, comm::Deadline::after(std::chrono::seconds(10)));
 }
 
 }  // namespace
@@ -42,53 +112,35 @@ std::string name(Net net) {
   return kNames[static_cast<int>(net)];
 }
 
-std::vector<std::unique_ptr<comm::Transport>> make_tcp_transports(int world_size, const std::string& group,
-                                                                  const std::vector<int>& hosts) {
-  auto transports = connected_tcp(world_size, group, hosts);
-  return {std::make_move_iterator(transports.begin()), std::make_move_iterator(transports.end())};
-}
-
-std::vector<std::unique_ptr<comm::Transport>> make_shm_transports(int world_size, int ranks_per_host,
-                                                                  const std::string& group) {
-  std::vector<std::unique_ptr<comm::Transport>> result;
-  std::vector<int> hosts;
-  for (int rank = 0; rank < world_size; ++rank) hosts.push_back(rank / ranks_per_host);
-  auto tcp = connected_tcp(world_size, group, hosts);
-  for (int first = 0; first < world_size; first += ranks_per_host) {
-    std::vector<int> ranks(static_cast<std::size_t>(std::min(ranks_per_host, world_size - first)));
-    std::iota(ranks.begin(), ranks.end(), first);
-    const int size = static_cast<int>(ranks.size());
-    comm::HostSegment segment = comm::HostSegment::create(size);
-    const auto address = segment.address();
-    for (int rank : ranks) {
-      auto mapped = rank == first ? std::move(segment) : comm::HostSegment::open(address, size);
-      result.push_back(std::make_unique<comm::ShmTransport>(
-          std::move(tcp[static_cast<std::size_t>(rank)]),
-          std::make_unique<comm::Neighbours>(std::move(mapped), ranks, rank), comm::identity_hash(group)));
-    }
-  }
-  return result;
+std::vector<std::shared_ptr<comm::TransportFactory>> make_factories(Net net, int world_size,
+                                                                    const std::vector<int>& hosts) {
+  if (net == Net::Inproc) return comm::make_inproc_factories(world_size);
+  return make_loopback_factories(world_size, hosts_of(net, world_size, hosts));
 }
 
 std::vector<std::unique_ptr<comm::Transport>> make_transports(Net net, int world_size, const std::string& group,
                                                               const std::vector<int>& hosts) {
-  switch (net) {
-    case Net::Tcp:
-      return make_tcp_transports(world_size, group, hosts);
-    case Net::Shm:
-      return make_shm_transports(world_size, world_size, group);
-    case Net::Mixed:
-      return make_shm_transports(world_size, 2, group);
-    case Net::Inproc:
-      break;
-  }
-  return comm::make_inproc_transports(world_size);
+  const auto factories = make_factories(net, world_size, hosts);
+  std::vector<std::unique_ptr<comm::Transport>> transports(static_cast<std::size_t>(world_size));
+  std::vector<std::thread> threads;  // those who share memory wait for each other
+  for (int rank = 0; rank < world_size; ++rank)
+    threads.emplace_back([&, rank] {
+      const auto index = static_cast<std::size_t>(rank);
+      transports[index] = world_transport(*factories[index], group, rank, world_size);
+    });
+  for (std::thread& thread : threads) thread.join();
+  return transports;
+}
+
+std::vector<std::unique_ptr<comm::Transport>> make_tcp_transports(int world_size, const std::string& group,
+                                                                  const std::vector<int>& hosts) {
+  return make_transports(Net::Tcp, world_size, group, hosts);
 }
 
 std::vector<std::optional<comm::Error>> run_ranks_to_failure(int world_size, const RankBody& body,
                                                              const RunRanksOptions& options) {
   Watchdog watchdog(options.watchdog);
-  auto transports = make_transports(options.net, world_size, options.group.name, options.hosts);
+  const auto factories = make_factories(options.net, world_size, options.hosts);
   auto store = std::make_shared<comm::HashStore>();
   std::vector<std::optional<comm::Error>> outcomes(static_cast<std::size_t>(world_size));
   std::vector<std::thread> threads;
@@ -97,7 +149,8 @@ std::vector<std::optional<comm::Error>> run_ranks_to_failure(int world_size, con
       const auto index = static_cast<std::size_t>(rank);
       watchdog.doing(rank, "running");
       try {
-        comm::ProcessGroup group(store, std::move(transports[index]), options.group);
+        auto transport = world_transport(*factories[index], options.group.name, rank, world_size);
+        comm::ProcessGroup group(store, std::move(transport), options.group, factories[index]);
         body(group);
       } catch (const comm::Error& error) {
         outcomes[index] = error;

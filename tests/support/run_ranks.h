@@ -20,7 +20,7 @@ std::string name(Net net);
 
 struct RunRanksOptions {
   Net net = Net::Inproc;
-  std::vector<int> hosts{};  // TCP: rank -> host that it claims to be on; empty: all on one
+  std::vector<int> hosts{};  // Tcp: rank -> host that it claims to be on; empty: all on one
   comm::ProcessGroupOptions group{.timeout = std::chrono::seconds(20)};
   std::chrono::seconds watchdog{60};
 };
@@ -37,10 +37,6 @@ std::vector<std::optional<comm::Error>> run_ranks_to_failure(int world_size, con
 /// Transports of one loopback-TCP world, connected with each other.
 std::vector<std::unique_ptr<comm::Transport>> make_tcp_transports(int world_size, const std::string& group = "world",
                                                                   const std::vector<int>& hosts = {});
-
-/// The same, with shared memory among each `ranks_per_host` consecutive ranks.
-std::vector<std::unique_ptr<comm::Transport>> make_shm_transports(int world_size, int ranks_per_host,
-                                                                  const std::string& group = "world");
 
 /// Transports of one world over `net`.
 std::vector<std::unique_ptr<comm::Transport>> make_transports(Net net, int world_size,

@@ -65,6 +65,20 @@ TEST(BenchCommand, AllOperationsOnTwoRanksWithAJsonFile) {
   for (const auto& operation : tools::bench::operations()) EXPECT_EQ(seen.count(std::string(operation.name)), 1U);
 }
 
+TEST(BenchCommand, WritesATraceOfAllRanks) {
+  const Folder folder;
+  const std::string file = folder.file("trace.json");
+  const Finished run = tutti_bench({"all_reduce", "-n", "2", "--max-bytes", "4", "--iterations", "3", "--trace", file});
+  ASSERT_EQ(run.status, exited(0)) << run.err;
+  std::map<int, std::vector<std::string>> operations;
+  const auto trace = nlohmann::json::parse(std::ifstream(file));
+  for (const auto& event : trace.at("traceEvents"))
+    if (event.at("ph") == "X") operations[event.at("pid")].push_back(event.at("args").at("operation"));
+  ASSERT_EQ(operations.size(), 2U);
+  EXPECT_EQ(operations[0], operations[1]);
+  EXPECT_GT(operations[0].size(), 3U);
+}
+
 TEST(BenchCommand, TakesTheWorldThatALauncherMade) {
   const Finished run = run_program({TUTTI_PROGRAM, "run", "-n", "3", "--no-label", "--", TUTTI_PROGRAM, "bench",
                                     "all_reduce", "--max-bytes", "4", "--iterations", "2", "--dtype", "int64"});

@@ -39,6 +39,7 @@ struct BenchOptions {
   std::chrono::milliseconds min_time{300};
   std::chrono::milliseconds timeout{std::chrono::minutes(5)};
   std::filesystem::path json{};  // empty: none
+  std::string trace{};           // empty: none
   std::uint64_t seed = 1;
 };
 

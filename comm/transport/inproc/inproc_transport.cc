@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -20,8 +21,10 @@ struct Message {
 /// All mailboxes of all ranks. Rank r waits on bells_[r]; one mutex is enough for the sizes of tests.
 class Network {
  public:
-  explicit Network(int world_size)
+  /// `world_ranks` is empty if the ranks have no other numbers.
+  explicit Network(int world_size, std::vector<int> world_ranks = {})
       : world_size_(world_size),
+        world_ranks_(std::move(world_ranks)),
         boxes_(static_cast<std::size_t>(world_size * world_size) * kLanes),
         bells_(static_cast<std::size_t>(world_size)) {}
 
@@ -43,6 +46,7 @@ class Network {
 
   std::mutex mutex;
   const int world_size_;
+  const std::vector<int> world_ranks_;
 
  private:
   std::vector<std::deque<Message>> boxes_;
@@ -146,7 +150,10 @@ class InprocTransport final : public Transport {
   }
 
   std::string describe(int peer) const override {
-    return "rank " + std::to_string(peer) + " (a thread of this process)";
+    const auto& ranks = network_->world_ranks_;
+    return "rank " + std::to_string(peer) + " (" +
+           (ranks.empty() ? "" : "rank " + std::to_string(ranks[static_cast<std::size_t>(peer)]) + " of the world; ") +
+           "a thread of this process)";
   }
   std::string_view name() const override { return "inproc"; }
   bool oversubscribed() const override {
@@ -161,7 +168,53 @@ class InprocTransport final : public Transport {
   std::deque<InprocLink> incoming_;
 };
 
+/// The groups that are being formed: each is kept until all its members have come for it.
+class Networks {
+ public:
+  std::shared_ptr<Network> join(const GroupMembers& members, int world_size) {
+    std::lock_guard lock(mutex_);
+    Forming& forming = forming_[members.name];
+    const auto p = members.world_ranks.size();
+    if (!forming.network)
+      forming.network = std::make_shared<Network>(
+          static_cast<int>(p), members.is_whole_world(world_size) ? std::vector<int>() : members.world_ranks);
+    std::shared_ptr<Network> network = forming.network;
+    if (++forming.joined == p) forming_.erase(members.name);
+    return network;
+  }
+
+ private:
+  struct Forming {
+    std::shared_ptr<Network> network;
+    std::size_t joined = 0;
+  };
+  std::mutex mutex_;
+  std::map<std::string, Forming> forming_;
+};
+
+class InprocFactory final : public TransportFactory {
+ public:
+  InprocFactory(std::shared_ptr<Networks> networks, int world_size)
+      : networks_(std::move(networks)), world_size_(world_size) {}
+
+  std::unique_ptr<Transport> make(const GroupMembers& members, Deadline) override {
+    return std::make_unique<InprocTransport>(networks_->join(members, world_size_), members.rank);
+  }
+
+ private:
+  const std::shared_ptr<Networks> networks_;
+  const int world_size_;
+};
+
 }  // namespace
+
+std::vector<std::shared_ptr<TransportFactory>> make_inproc_factories(int world_size) {
+  const auto networks = std::make_shared<Networks>();
+  std::vector<std::shared_ptr<TransportFactory>> factories;
+  for (int rank = 0; rank < world_size; ++rank)
+    factories.push_back(std::make_shared<InprocFactory>(networks, world_size));
+  return factories;
+}
 
 std::vector<std::unique_ptr<Transport>> make_inproc_transports(int world_size) {
   auto network = std::make_shared<Network>(world_size);

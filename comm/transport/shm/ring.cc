@@ -60,6 +60,7 @@ bool RingWriter::start(Outgoing& frame) {
   line->nbytes = header.nbytes;
   line->id = header.id;
   line->seq = header.fingerprint.seq;
+  line->user_op = header.fingerprint.user_op;
   advance(kLine);
   frame.written_ = kFrameHeaderBytes;
   if (fits_inline(header.nbytes)) {
@@ -114,7 +115,7 @@ const FrameHeader* RingReader::peek() {
     throw Error(ErrorCode::Protocol, "the shared memory holds no frame where one should begin: was it overwritten?");
   current_ = {static_cast<FrameKind>(line.kind),
               {group_, line.seq, line.count, line.root, static_cast<OpKind>(line.op), static_cast<DType>(line.dtype),
-               static_cast<ReduceOp>(line.reduce_op)},
+               static_cast<ReduceOp>(line.reduce_op), line.user_op},
               line.nbytes,
               line.id};
   left_ = line.nbytes;

@@ -1,6 +1,6 @@
 // RingWriter, RingReader: a stream of frames from one rank to another in shared memory.
 //
-// One writer, one reader. A frame starts with a line of its own (FrameLine) that carries up to 16 bytes of payload;
+// One writer, one reader. A frame starts with a line of its own (FrameLine) that carries up to 12 bytes of payload;
 // more follows in the next lines. The reader watches the line where the next frame will start, so a short message costs
 // one transfer of a line from processor to processor. A long payload is read while it is still being written.
 //
@@ -38,7 +38,8 @@ struct alignas(kLine) FrameLine {
   std::uint64_t nbytes;
   std::uint64_t id;
   std::uint64_t seq;
-  std::array<std::byte, 16> inlined;
+  std::uint32_t user_op;
+  std::array<std::byte, 12> inlined;
 };
 static_assert(sizeof(FrameLine) == kLine);
 

@@ -4,9 +4,15 @@
 #include <tutti/comm/transport/tcp/handshaking_socket.h>
 #include <tutti/comm/transport/tcp/socket_util.h>
 
+#include <algorithm>
 #include <asio/buffer.hpp>
 
 namespace tutti::comm {
+namespace {
+
+constexpr std::chrono::milliseconds kLookForTheEnd(50);  // so often, at connections that wait for a group
+
+}  // namespace
 
 HandshakingSocket::HandshakingSocket(asio::io_context& context, const asio::ip::tcp::endpoint& address,
                                      const PeerIdentity& self, std::string_view job_secret)
@@ -23,9 +29,11 @@ HandshakingSocket::HandshakingSocket(asio::io_context& context, const asio::ip::
     throw Error(ErrorCode::PeerLost, "cannot connect to " + remote_ + ": " + error.message());
 }
 
-HandshakingSocket::HandshakingSocket(asio::ip::tcp::socket accepted, const PeerIdentity& self,
-                                     std::string_view job_secret)
-    : socket_(std::move(accepted)), state_(State::AwaitHello), server_(ServerHandshake(self, job_secret)) {
+HandshakingSocket::HandshakingSocket(asio::ip::tcp::socket accepted, Expectation expect, std::string_view job_secret)
+    : socket_(std::move(accepted)),
+      state_(State::AwaitHello),
+      server_(ServerHandshake({}, job_secret)),
+      expect_(std::move(expect)) {
   asio::error_code error;
   remote_ = to_string(socket_.remote_endpoint(error));
   prepare(socket_);
@@ -68,8 +76,12 @@ bool HandshakingSocket::step() {
       break;
     case State::AwaitProof:
       if (!receive(kProofBytes)) return false;
-      send(server_->verdict(received().first<kProofBytes>()));
-      state_ = server_->accepted() ? State::Done : State::Refusing;
+      std::copy_n(received_.begin(), kProofBytes, proof_.begin());
+      state_ = State::AwaitGroup;
+      if (!server_->proves(proof_)) decide("");
+      break;
+    case State::AwaitGroup:
+      if (!find_group()) return false;
       break;
     case State::AwaitVerdict:
       if (!receive(kVerdictBytes)) return false;
@@ -83,6 +95,31 @@ bool HandshakingSocket::step() {
   }
   received_size_ = 0;
   return true;
+}
+
+bool HandshakingSocket::find_group() {
+  if (const auto expected = expect_(server_->peer())) {
+    server_->expect(*expected);
+    decide("");
+    return true;
+  }
+  // The peer waits for the verdict: it has nothing to say, and may give up, which need not be known at once.
+  const auto now = std::chrono::steady_clock::now();
+  if (now - looked_ < kLookForTheEnd) return false;
+  looked_ = now;
+  if (receive(1)) throw Error(ErrorCode::Protocol, "the peer sent bytes before it was let in");
+  return false;
+}
+
+void HandshakingSocket::decide(const std::string& objection) {
+  send(server_->verdict(proof_, objection));
+  state_ = server_->accepted() ? State::Done : State::Refusing;
+}
+
+void HandshakingSocket::refuse(const std::string& objection) {
+  server_->expect(server_->peer());
+  decide(objection);
+  flush();
 }
 
 void HandshakingSocket::send(std::span<const std::byte> bytes) {

@@ -8,6 +8,7 @@
 
 #include <asio/ip/tcp.hpp>
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -19,11 +20,20 @@ class HandshakingSocket {
   HandshakingSocket(asio::io_context& context, const asio::ip::tcp::endpoint& address, const PeerIdentity& self,
                     std::string_view job_secret);
 
-  /// The accepting side.
-  HandshakingSocket(asio::ip::tcp::socket accepted, const PeerIdentity& self, std::string_view job_secret);
+  /// What a peer that has proved the secret must agree with: nothing yet if it comes for a group that this process has
+  /// not formed so far. Throws PeerLost if that group is over.
+  using Expectation = std::function<std::optional<PeerIdentity>(const PeerIdentity& peer)>;
+
+  /// The accepting side. `expect` is asked again at each advance() until it knows.
+  HandshakingSocket(asio::ip::tcp::socket accepted, Expectation expect, std::string_view job_secret);
 
   /// True once both sides have proved the secret; then take() the socket. Throws PeerLost, Protocol, Unauthorized.
   bool advance();
+
+  /// Accepting side: the peer has proved the secret, and its group is not there yet.
+  bool awaits_group() const { return state_ == State::AwaitGroup; }
+  /// Sends a verdict that refuses the peer with `objection`; the next advance() throws Unauthorized with it.
+  void refuse(const std::string& objection);
 
   asio::ip::tcp::socket take() { return std::move(socket_); }
   const PeerIdentity& peer() const { return server_->peer(); }  // accepting side, after advance() returned true
@@ -35,9 +45,11 @@ class HandshakingSocket {
   bool heard_of() const { return state_ != State::AwaitHello || received_size_ > 0; }
 
  private:
-  enum class State { Connecting, AwaitHello, AwaitChallenge, AwaitProof, AwaitVerdict, Refusing, Done };
+  enum class State { Connecting, AwaitHello, AwaitChallenge, AwaitProof, AwaitGroup, AwaitVerdict, Refusing, Done };
 
-  bool step();  // true if the state changed
+  bool step();        // true if the state changed
+  bool find_group();  // AwaitGroup: true if the verdict has been given
+  void decide(const std::string& objection);
   void send(std::span<const std::byte> bytes);
   bool flush();                      // true when everything queued has left
   bool receive(std::size_t nbytes);  // true when received_ holds nbytes
@@ -49,6 +61,9 @@ class HandshakingSocket {
   State state_;
   std::optional<ClientHandshake> client_;
   std::optional<ServerHandshake> server_;
+  Expectation expect_;                              // accepting side
+  std::array<std::byte, kProofBytes> proof_;        // AwaitGroup: what the verdict answers
+  std::chrono::steady_clock::time_point looked_{};  // AwaitGroup: whether the peer is still there
   std::vector<std::byte> to_send_;
   std::size_t sent_ = 0;
   std::array<std::byte, kVerdictBytes> received_{};

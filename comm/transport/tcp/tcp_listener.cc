@@ -2,56 +2,89 @@
 #include <sys/socket.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
+#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/transport/tcp/socket_util.h>
 #include <tutti/comm/transport/tcp/tcp_listener.h>
+
+#include <algorithm>
 
 namespace tutti::comm {
 namespace {
 
 constexpr std::size_t kUnfinishedLimit = 256;  // more wait in the kernel's queue
+constexpr std::size_t kWaitingLimit = 4096;    // connections with the secret whose group is not there yet
+constexpr std::size_t kLeftKept = 4096;
 constexpr std::chrono::milliseconds kAcceptRetry(1000);
 
-}  // namespace
-
-TcpListener::TcpListener(asio::io_context& context, const std::string& address, const PeerIdentity& self,
-                         std::string job_secret, std::chrono::milliseconds handshake_limit, Adopt adopt)
-    : acceptor_(context),
-      self_(self),
-      job_secret_(std::move(job_secret)),
-      handshake_limit_(handshake_limit),
-      adopt_(std::move(adopt)) {
+asio::ip::tcp::acceptor listen(asio::io_context& context, const std::string& address) {
   asio::error_code error;
   const auto ip = asio::ip::make_address(address, error);
   if (error) throw Error(ErrorCode::InvalidArgument, "bind address '" + address + "' is not a numeric IP address");
   const asio::ip::tcp::endpoint endpoint(ip, 0);
-  acceptor_.open(endpoint.protocol(), error);
-  if (!error) acceptor_.bind(endpoint, error);
-  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
-  if (!error) acceptor_.non_blocking(true, error);
+  asio::ip::tcp::acceptor acceptor(context);
+  acceptor.open(endpoint.protocol(), error);
+  if (!error) acceptor.bind(endpoint, error);
+  if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (!error) acceptor.non_blocking(true, error);
   if (error) throw Error(ErrorCode::System, "cannot listen on " + address + ": " + error.message());
-  ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
+  ::fcntl(acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
+  return acceptor;
 }
 
-std::string TcpListener::endpoint() const {
+std::string local_endpoint(const asio::ip::tcp::acceptor& acceptor) {
   asio::error_code ignored;
-  return to_string(acceptor_.local_endpoint(ignored));
+  return to_string(acceptor.local_endpoint(ignored));
+}
+
+}  // namespace
+
+TcpListener::TcpListener(TcpListenerOptions options)
+    : options_(std::move(options)),
+      job_(identity_hash(options_.job_id)),
+      acceptor_(listen(context_, options_.address)),
+      endpoint_(local_endpoint(acceptor_)) {}
+
+std::string TcpListener::endpoint() const { return endpoint_; }
+
+void TcpListener::join(Member member) {
+  const std::uint64_t group = member.self.group;
+  std::lock_guard lock(mutex_);
+  std::erase(left_, group);
+  if (!members_.try_emplace(group, std::move(member)).second)
+    throw Error(ErrorCode::InvalidArgument, "this process has two groups with the hash " + hex(group) +
+                                                " at one port: give each group a name of its own");
+}
+
+void TcpListener::leave(std::uint64_t group) {
+  std::lock_guard lock(mutex_);
+  if (members_.erase(group) == 0) return;
+  left_.push_back(group);
+  if (left_.size() > kLeftKept) left_.pop_front();
+  if (members_.empty()) close();
 }
 
 bool TcpListener::service() {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return false;
+  const std::size_t before = inbound_.size();
   accept_all();
+  const bool has_new = inbound_.size() > before;
   bool handed_over = false;
   inbound_.remove_if([&](HandshakingSocket& inbound) {
     const Outcome outcome = advance(inbound);
     handed_over |= outcome == Outcome::HandedOver;
     return outcome != Outcome::Pending;
   });
+  // Who sleeps in another group's wait() does not poll the new ones, and this thread may not come back.
+  if (has_new && members_.size() > 1)
+    for (const auto& [group, member] : members_) member.wake();
   return handed_over;
 }
 
 bool TcpListener::can_accept() const {
-  return acceptor_.is_open() && inbound_.size() < kUnfinishedLimit && std::chrono::steady_clock::now() >= accept_again_;
+  const auto waiting = static_cast<std::size_t>(std::ranges::count_if(inbound_, &HandshakingSocket::awaits_group));
+  return acceptor_.is_open() && inbound_.size() - waiting < kUnfinishedLimit && waiting < kWaitingLimit &&
+         std::chrono::steady_clock::now() >= accept_again_;
 }
 
 void TcpListener::accept_all() {
@@ -66,38 +99,65 @@ void TcpListener::accept_all() {
       accept_again_ = std::chrono::steady_clock::now() + kAcceptRetry;
       return;
     }
-    inbound_.emplace_back(std::move(socket), self_, job_secret_);
+    inbound_.emplace_back(
+        std::move(socket), [this](const PeerIdentity& peer) { return expectation(peer); }, options_.job_secret);
   }
+}
+
+std::optional<PeerIdentity> TcpListener::expectation(const PeerIdentity& peer) const {
+  if (const auto member = members_.find(peer.group); member != members_.end()) return member->second.self;
+  // Whatever group it names, a store's client or another job's process is in the wrong place.
+  if (peer.kind == ConnectionKind::Store || peer.job != job_)
+    return PeerIdentity{.kind = ConnectionKind::Collective, .job = job_};
+  if (std::ranges::find(left_, peer.group) != left_.end())
+    throw Error(ErrorCode::PeerLost, "its group " + hex(peer.group) + " is over here");
+  return std::nullopt;
 }
 
 TcpListener::Outcome TcpListener::advance(HandshakingSocket& inbound) {
   try {
     if (inbound.advance()) {
-      adopt_(inbound.peer(), inbound.take());
+      const auto member = members_.find(inbound.peer().group);
+      if (member == members_.end()) return Outcome::Dropped;  // it has left while the verdict was on its way
+      member->second.adopt(inbound.peer(), inbound.take());
       return Outcome::HandedOver;
     }
-    if (std::chrono::steady_clock::now() - inbound.started() < handshake_limit_) return Outcome::Pending;
+    if (!is_late(inbound)) return Outcome::Pending;
     log(LogLevel::Warn, "dropped a connection from " + inbound.remote() + ": no complete handshake within " +
-                            std::to_string(handshake_limit_.count()) + " ms");
+                            std::to_string(options_.handshake_limit.count()) + " ms");
   } catch (const Error& error) {
-    // Whoever leaves without a word is a prober, or a rank of ours that has ended meanwhile.
-    const bool silent = error.code() == ErrorCode::PeerLost && !inbound.heard_of();
+    // Whoever leaves without a word is a prober, or a rank of ours that has ended meanwhile; so is who left when it
+    // waited for a group, and who comes too late.
+    const bool silent = error.code() == ErrorCode::PeerLost && (!inbound.heard_of() || inbound.awaits_group());
     log(silent ? LogLevel::Info : LogLevel::Warn,
         "refused a connection from " + inbound.remote() + ": " + error.what());
   }
   return Outcome::Dropped;
 }
 
+bool TcpListener::is_late(HandshakingSocket& inbound) {
+  const auto age = std::chrono::steady_clock::now() - inbound.started();
+  if (!inbound.awaits_group()) return age >= options_.handshake_limit;
+  if (age >= options_.group_limit) {
+    const std::string who = "rank " + std::to_string(inbound.peer().rank);
+    inbound.refuse("group " + hex(inbound.peer().group) + " of " + who + " was not formed here within " +
+                   std::to_string(options_.group_limit.count()) +
+                   " ms (hashes of the group names): do all its ranks form it?");
+    inbound.advance();  // throws the refusal
+  }
+  return false;
+}
+
 std::vector<int> TcpListener::descriptors() {
   std::lock_guard lock(mutex_);
   std::vector<int> descriptors;
   if (can_accept()) descriptors.push_back(acceptor_.native_handle());
-  for (HandshakingSocket& inbound : inbound_) descriptors.push_back(inbound.native_handle());
+  for (HandshakingSocket& inbound : inbound_)
+    if (!inbound.awaits_group()) descriptors.push_back(inbound.native_handle());
   return descriptors;
 }
 
 void TcpListener::close() {
-  std::lock_guard lock(mutex_);
   if (!acceptor_.is_open()) return;
   ::shutdown(acceptor_.native_handle(), SHUT_RDWR);  // at once, even while a thread polls this descriptor
   asio::error_code ignored;

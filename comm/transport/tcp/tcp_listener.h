@@ -1,8 +1,13 @@
-// TcpListener: the one listening socket of a transport, and the connections that are still proving who they are.
+// TcpListener: the one listening socket of a process, and the connections that are still proving who they are.
+//
+// All groups that descend from one ProcessGroup::connect share it: a connection says in its hello which group it is
+// for, and goes to the transport that has joined under that group's hash. A connection for a group that nobody has
+// joined yet waits for its verdict, since ranks form a group at different times; one for a group that has left is
+// closed.
 //
 // A stranger, a half-open connection or a burst of them delays nobody: nothing here blocks, a connection that has not
 // finished its handshake in time is dropped, and every refusal is logged with its address and reason.
-// Thread-safety: service() may be called by any thread; a second caller returns at once.
+// Thread-safety: all methods may be called by any thread; a second caller of service() returns at once.
 #pragma once
 
 #include <tutti/comm/transport/tcp/handshaking_socket.h>
@@ -10,45 +15,70 @@
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <list>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
 
 namespace tutti::comm {
 
+struct TcpListenerOptions {
+  std::string address = "127.0.0.1";  // numeric
+  std::string job_id = "default";
+  std::string job_secret;
+  std::chrono::milliseconds handshake_limit{10'000};             // an accepted connection that needs longer is dropped
+  std::chrono::milliseconds group_limit{std::chrono::hours(1)};  // so long one with the secret waits for its group
+};
+
 class TcpListener {
  public:
-  using Adopt = std::function<void(const PeerIdentity& peer, asio::ip::tcp::socket socket)>;
+  /// One group of this process. Both functions are called with the listener's lock held and must not call it.
+  struct Member {
+    PeerIdentity self;  // what peers must agree with
+    std::function<void(const PeerIdentity& peer, asio::ip::tcp::socket socket)> adopt;
+    std::function<void()> wake;  // ends the group's wait(), because descriptors() has changed
+  };
 
-  /// Binds `address` (numeric) on a port of the kernel's choice and listens. Throws System naming the address.
-  TcpListener(asio::io_context& context, const std::string& address, const PeerIdentity& self, std::string job_secret,
-              std::chrono::milliseconds handshake_limit, Adopt adopt);
+  /// Binds `address` on a port of the kernel's choice and listens. Throws System naming the address, InvalidArgument.
+  explicit TcpListener(TcpListenerOptions options);
 
   std::string endpoint() const;  // "10.0.0.2:40913"
+  asio::io_context& context() { return context_; }
+
+  /// From now on connections for member.self.group go to `member`. Throws InvalidArgument if another member has it.
+  void join(Member member);
+
+  /// When this returns `member`'s functions are not being called and never will be. Connections for the group are
+  /// closed from now on; when the last member leaves, so are the port and the unfinished connections.
+  void leave(std::uint64_t group);
 
   /// True if a connection was handed over.
   bool service();
 
-  /// Descriptors to poll for reading: the listener, while it can accept, and the unfinished connections.
+  /// Descriptors to poll for reading: the listener, while it can accept, and the unfinished connections, but for those
+  /// that wait for a group: nothing is due from them.
   std::vector<int> descriptors();
-
-  /// Closes the port and the unfinished connections.
-  void close();
 
  private:
   bool can_accept() const;
   void accept_all();
+  void close();
   enum class Outcome { Pending, HandedOver, Dropped };
   Outcome advance(HandshakingSocket& inbound);
+  bool is_late(HandshakingSocket& inbound);
+  std::optional<PeerIdentity> expectation(const PeerIdentity& peer) const;
 
+  const TcpListenerOptions options_;
+  const std::uint64_t job_;
+  asio::io_context context_;
   asio::ip::tcp::acceptor acceptor_;
-  const PeerIdentity self_;
-  const std::string job_secret_;
-  const std::chrono::milliseconds handshake_limit_;
-  const Adopt adopt_;
+  const std::string endpoint_;
   std::mutex mutex_;  // guards all below, and acceptor_'s use
+  std::map<std::uint64_t, Member> members_;
+  std::deque<std::uint64_t> left_;  // the latest groups that have left
   std::list<HandshakingSocket> inbound_;
   std::chrono::steady_clock::time_point accept_again_{};  // not before this
 };

@@ -11,11 +11,17 @@
 
 namespace tutti::comm {
 
-TcpTransport::TcpTransport(const TcpTransportOptions& options)
+TcpListenerOptions listener_options(const TcpTransportOptions& options) {
+  return {.address = options.bind_address,
+          .job_id = options.job_id,
+          .job_secret = options.job_secret,
+          .handshake_limit = options.handshake_limit,
+          .group_limit = options.group_limit};
+}
+
+TcpTransport::TcpTransport(const TcpTransportOptions& options, std::shared_ptr<TcpListener> listener)
     : options_(options),
-      listener_(context_, options.bind_address, identity(ConnectionKind::Collective), options.job_secret,
-                options.handshake_limit,
-                [this](const PeerIdentity& peer, asio::ip::tcp::socket socket) { adopt(peer, std::move(socket)); }) {
+      listener_(listener ? std::move(listener) : std::make_shared<TcpListener>(listener_options(options))) {
   for (int peer = 0; peer < options_.world_size; ++peer) {
     const auto named = [this, peer] { return describe(peer); };
     const bool connect = options_.rank > peer;
@@ -23,6 +29,10 @@ TcpTransport::TcpTransport(const TcpTransportOptions& options)
     outgoing_.emplace_back(peer, connector(peer, ConnectionKind::PointToPoint), named);
     incoming_.emplace_back(peer, nullptr, named);
   }
+  listener_->join(
+      {.self = identity(ConnectionKind::Collective),
+       .adopt = [this](const PeerIdentity& peer, asio::ip::tcp::socket socket) { adopt(peer, std::move(socket)); },
+       .wake = [this] { wake(); }});
 }
 
 TcpTransport::~TcpTransport() { close(); }
@@ -50,7 +60,7 @@ PeerIdentity TcpTransport::identity(ConnectionKind kind) const {
 std::function<std::unique_ptr<HandshakingSocket>()> TcpTransport::connector(int peer, ConnectionKind kind) {
   return [this, peer, kind] {
     const auto endpoint = parse_endpoint(peers_.at(static_cast<std::size_t>(peer)).endpoint);
-    return std::make_unique<HandshakingSocket>(context_, endpoint, identity(kind), options_.job_secret);
+    return std::make_unique<HandshakingSocket>(listener_->context(), endpoint, identity(kind), options_.job_secret);
   };
 }
 
@@ -78,7 +88,7 @@ void TcpTransport::wait(std::span<Link* const> links, std::chrono::milliseconds 
 void TcpTransport::wait_also(std::span<Link* const> links, std::span<pollfd> more, std::chrono::milliseconds timeout) {
   const Wakeups::Sleeper sleeper(wakeups_);
   std::vector<pollfd> polled{{sleeper.descriptor(), POLLIN, 0}};
-  for (int fd : listener_.descriptors()) polled.push_back({fd, POLLIN, 0});
+  for (int fd : listener_->descriptors()) polled.push_back({fd, POLLIN, 0});
   const std::size_t first_link = polled.size();
   for (Link* link : links) {
     const auto interest = static_cast<TcpLink*>(link)->interest();
@@ -99,7 +109,7 @@ void TcpTransport::wait_also(std::span<Link* const> links, std::span<pollfd> mor
 }
 
 void TcpTransport::close() {
-  listener_.close();
+  if (!left_.exchange(true)) listener_->leave(identity_hash(options_.group));
   for (auto* links : {&collective_, &outgoing_, &incoming_})
     for (TcpLink& link : *links) link.shutdown();
   wake();
@@ -109,7 +119,9 @@ std::string TcpTransport::describe(int peer) const {
   const std::string text = "rank " + std::to_string(peer);
   if (static_cast<std::size_t>(peer) >= peers_.size()) return text;
   const PeerAddress& address = peers_[static_cast<std::size_t>(peer)];
-  return text + " (" + address.host + ", pid " + address.pid + ", " + address.endpoint + ")";
+  const std::string in_world =
+      address.world_rank < 0 ? "" : "rank " + std::to_string(address.world_rank) + " of the world; ";
+  return text + " (" + in_world + address.host + ", pid " + address.pid + ", " + address.endpoint + ")";
 }
 
 }  // namespace tutti::comm

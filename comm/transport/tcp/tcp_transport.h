@@ -1,4 +1,5 @@
-// TcpTransport: one listener per group and process, one connection per pair of ranks and lane, opened on first use.
+// TcpTransport: one connection per pair of ranks and lane, opened on first use; one listener for all groups of a
+// process.
 //
 // Collective lane: the higher rank connects to the lower one (both know that they will talk). Point-to-point lane: the
 // sender connects. Every connection is authenticated (bootstrap/handshake.h) before a frame is read. Contract and
@@ -10,8 +11,9 @@
 #include <tutti/comm/transport/tcp/tcp_listener.h>
 #include <tutti/comm/transport/tcp/wakeups.h>
 
-#include <asio/io_context.hpp>
+#include <atomic>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,25 +26,30 @@ struct TcpTransportOptions {
   std::string job_id = "default";
   std::string job_secret;
   std::string bind_address = "127.0.0.1";
-  bool oversubscribed = false;                        // more ranks on this host than processors
-  std::chrono::milliseconds handshake_limit{10'000};  // an accepted connection that needs longer is dropped
+  bool oversubscribed = false;                                   // more ranks on this host than processors
+  std::chrono::milliseconds handshake_limit{10'000};             // tcp_listener.h
+  std::chrono::milliseconds group_limit{std::chrono::hours(1)};  // tcp_listener.h
 };
+
+TcpListenerOptions listener_options(const TcpTransportOptions& options);
 
 /// How a rank is reached and named.
 struct PeerAddress {
   std::string endpoint;  // "10.0.0.2:40913"
   std::string host;
   std::string pid;
+  int world_rank = -1;  // of a rank of a sub-group: its rank in the world
 };
 
 class TcpTransport final : public Transport {
  public:
-  /// Listens; connects to nobody yet. Throws System, InvalidArgument.
-  explicit TcpTransport(const TcpTransportOptions& options);
+  /// Joins `listener`, or listens by itself if there is none (bind_address, job_id, job_secret and the limits are the
+  /// listener's). Connects to nobody yet. Throws System, InvalidArgument.
+  explicit TcpTransport(const TcpTransportOptions& options, std::shared_ptr<TcpListener> listener = nullptr);
   ~TcpTransport() override;
 
   /// What others connect to; publish it, then give everybody's to set_peers before the first operation.
-  std::string endpoint() const { return listener_.endpoint(); }
+  std::string endpoint() const { return listener_->endpoint(); }
   void set_peers(std::vector<PeerAddress> peers);
 
   int rank() const override { return options_.rank; }
@@ -50,7 +57,7 @@ class TcpTransport final : public Transport {
   Link& collective(int peer) override { return collective_[static_cast<std::size_t>(peer)]; }
   Link& outgoing(int peer) override { return outgoing_[static_cast<std::size_t>(peer)]; }
   Link& incoming(int peer) override { return incoming_[static_cast<std::size_t>(peer)]; }
-  bool service() override { return listener_.service(); }
+  bool service() override { return listener_->service(); }
   void wait(std::span<Link* const> links, std::chrono::milliseconds timeout) override;
   /// The same, and until something happens on one of `more`, whose revents are filled in.
   void wait_also(std::span<Link* const> links, std::span<pollfd> more, std::chrono::milliseconds timeout);
@@ -67,13 +74,13 @@ class TcpTransport final : public Transport {
   void adopt(const PeerIdentity& peer, asio::ip::tcp::socket socket);
 
   const TcpTransportOptions options_;
-  asio::io_context context_;
   Wakeups wakeups_;
-  TcpListener listener_;
+  const std::shared_ptr<TcpListener> listener_;  // outlives the links: their sockets belong to its context
   std::vector<PeerAddress> peers_;
   std::deque<TcpLink> collective_;
   std::deque<TcpLink> outgoing_;
   std::deque<TcpLink> incoming_;
+  std::atomic<bool> left_{false};
 };
 
 }  // namespace tutti::comm

@@ -1,0 +1,97 @@
+// Trace: what a group has done lately, for the moment when it fails; and, if asked for, everything a rank has done.
+//
+// FlightRecorder is always on: a ring of the latest operations of one group. It costs two short locks and two copies of
+// an event, some 40 ns together; the clock is read where a collective reads it anyway, and once more. TraceLog collects
+// all operations of all groups of a rank for the trace file (ProcessGroupOptions::trace_file); trace_file.h says what
+// that looks like.
+//
+// Times are of the rank's steady clock. Thread-safety: all methods may be called from any thread.
+#pragma once
+
+#include <tutti/comm/transport/frame.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tutti::comm {
+
+using TraceClock = std::chrono::steady_clock;
+
+struct TraceEvent {
+  enum class State : std::uint8_t { Running, Done, Failed };
+
+  Fingerprint operation;           // root holds the tag of a message
+  std::uint64_t bytes = 0;         // of the larger of the caller's buffers
+  TraceClock::time_point start{};  // when the operation's turn came
+  TraceClock::time_point end{};    // meaningless while it runs
+  State state = State::Running;
+  std::array<char, 23> algorithm{};  // zero-terminated; "" for messages
+
+  void set_algorithm(std::string_view name);
+  bool is_message() const { return operation.op == OpKind::Send || operation.op == OpKind::Recv; }
+
+  /// "all_reduce seq 17 (sum float32 x 100) by ring: 1.250 ms", "...: failed after 3.1 s", "...: running for 3.1 s".
+  std::string to_string(TraceClock::time_point now) const;
+};
+
+/// Everything that one rank has done, in all groups that descend from one.
+class TraceLog {
+ public:
+  static constexpr std::size_t kMaxEvents = 500'000;  // some 60 MB; later ones are counted, not kept
+
+  struct Entry {
+    TraceEvent event;
+    std::uint32_t group = 0;  // index into Snapshot::groups
+  };
+
+  struct Snapshot {
+    std::vector<Entry> entries;
+    std::vector<std::string> groups;
+    std::size_t dropped = 0;  // operations that were not kept
+  };
+
+  /// A number for the events of the group `name`.
+  std::uint32_t add_group(const std::string& name);
+  void add(std::uint32_t group, const TraceEvent& event);
+
+  Snapshot snapshot() const;
+
+ private:
+  mutable std::mutex mutex_;
+  Snapshot all_;  // guarded by mutex_
+};
+
+/// The latest operations of one group.
+class FlightRecorder {
+ public:
+  static constexpr std::size_t kEvents = 64;
+
+  /// `log` may be null; else it gets every operation that ends.
+  FlightRecorder(const std::string& group, std::shared_ptr<TraceLog> log);
+
+  /// Notes that `event` has started; returns what end() wants.
+  std::uint64_t begin(const TraceEvent& event);
+  void end(std::uint64_t ticket, const TraceEvent& event);
+
+  /// Up to `count` of the latest operations, oldest first.
+  std::vector<TraceEvent> latest(std::size_t count = kEvents) const;
+
+ private:
+  class Lock;
+
+  const std::shared_ptr<TraceLog> log_;
+  const std::uint32_t group_in_log_;
+  mutable std::atomic_flag busy_;  // held for the copy of one event, or of all when somebody looks
+  std::uint64_t begun_ = 0;
+  std::array<TraceEvent, kEvents> events_;
+};
+
+}  // namespace tutti::comm

@@ -1,0 +1,39 @@
+// TransportFactory: where the groups of a process get their transports from, the first one and those split from it.
+//
+// One factory belongs to one rank of one world. Thread-safety: make() may be called by any thread.
+#pragma once
+
+#include <tutti/comm/base/deadline.h>
+#include <tutti/comm/transport/transport.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tutti::comm {
+
+/// One group as one of its ranks sees it. Equal on all ranks but for `rank`.
+struct GroupMembers {
+  std::string name;
+  int rank = 0;                  // this process's, in the group
+  std::vector<int> world_ranks;  // of all ranks of the group, in the group's order
+
+  /// Whether it has all ranks of the world in their order, so that each rank has one number only.
+  bool is_whole_world(int world_size) const {
+    if (static_cast<int>(world_ranks.size()) != world_size) return false;
+    for (int i = 0; i < world_size; ++i)
+      if (world_ranks[static_cast<std::size_t>(i)] != i) return false;
+    return true;
+  }
+};
+
+class TransportFactory {
+ public:
+  virtual ~TransportFactory() = default;
+
+  /// The other members may make theirs later, or never: that shows when something is sent to them. Throws Timeout,
+  /// System.
+  virtual std::unique_ptr<Transport> make(const GroupMembers& members, Deadline deadline) = 0;
+};
+
+}  // namespace tutti::comm

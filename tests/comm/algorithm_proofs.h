@@ -1,0 +1,48 @@
+// What the proofs of the algorithms share: the schedules of all ranks, and the grid of worlds and roots.
+#pragma once
+
+#include <tutti/comm/algorithms/algorithms.h>
+
+#include <string>
+#include <vector>
+
+namespace tutti::comm::algorithms {
+
+inline std::vector<Schedule> schedules_of(Problem problem, Schedule (*build)(const Problem&)) {
+  std::vector<Schedule> schedules;
+  for (problem.rank = 0; problem.rank < problem.world_size; ++problem.rank) schedules.push_back(build(problem));
+  return schedules;
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kLargestWorld = 13;  // sanitizers make the checker some 20 times slower
+constexpr int kOneMoreWorld = 24;
+#else
+constexpr int kLargestWorld = 33;
+constexpr int kOneMoreWorld = 64;
+#endif
+constexpr int kLargestWorldWithAllRoots = 17;
+
+struct Proof {
+  std::string name;
+  OpKind op;
+  Schedule (*build)(const Problem&);
+};
+
+inline std::vector<int> worlds() {
+  std::vector<int> result;
+  for (int p = 1; p <= kLargestWorld; ++p) result.push_back(p);
+  result.push_back(kOneMoreWorld);
+  return result;
+}
+
+inline std::vector<int> roots(OpKind op, int p) {
+  const bool rooted = op == OpKind::Broadcast || op == OpKind::Reduce || op == OpKind::Gather || op == OpKind::Scatter;
+  if (!rooted) return {0};
+  if (p > kLargestWorldWithAllRoots) return {0, 1, p / 2, p - 1};
+  std::vector<int> result;
+  for (int root = 0; root < p; ++root) result.push_back(root);
+  return result;
+}
+
+}  // namespace tutti::comm::algorithms

@@ -1,0 +1,281 @@
+// The flight recorder, what a failure says of it, and the trace file of several ranks.
+#include <gtest/gtest.h>
+#include <tutti/comm/process_group.h>
+#include <tutti/comm/trace_file.h>
+#include <tutti/tests/comm/collectives_fixture.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "store_test_support.h"
+
+namespace tutti::comm {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using tutti::test::run_ranks_to_failure;
+
+TraceEvent event_of(std::uint64_t seq) {
+  TraceEvent event{.operation = {.seq = seq, .count = 10, .op = OpKind::AllReduce, .dtype = DType::Float32},
+                   .bytes = 40,
+                   .start = TraceClock::time_point(milliseconds(seq))};
+  event.set_algorithm("ring");
+  return event;
+}
+
+TEST(FlightRecorder, KeepsTheLatestOldestFirst) {
+  FlightRecorder recorder("world", nullptr);
+  EXPECT_TRUE(recorder.latest().empty());
+  for (std::uint64_t seq = 1; seq <= 200; ++seq) {
+    TraceEvent event = event_of(seq);
+    const auto ticket = recorder.begin(event);
+    event.state = TraceEvent::State::Done;
+    if (seq % 2 == 0) recorder.end(ticket, event);
+  }
+  const auto latest = recorder.latest();
+  ASSERT_EQ(latest.size(), FlightRecorder::kEvents);
+  for (std::size_t i = 0; i < latest.size(); ++i) {
+    const std::uint64_t seq = 200 - FlightRecorder::kEvents + 1 + i;
+    EXPECT_EQ(latest[i].operation.seq, seq);
+    EXPECT_EQ(latest[i].state, seq % 2 == 0 ? TraceEvent::State::Done : TraceEvent::State::Running);
+  }
+  ASSERT_EQ(recorder.latest(2).size(), 2u);
+  EXPECT_EQ(recorder.latest(2)[1].operation.seq, 200u);
+}
+
+TEST(FlightRecorder, SaysWhatAnOperationWasAndHowLongItTook) {
+  const auto at = [](int ms) { return TraceClock::time_point(milliseconds(ms)); };
+  TraceEvent event = event_of(17);
+  EXPECT_EQ(event.to_string(at(20)), "all_reduce seq 17 (sum float32 x 10) by ring: running for 3.000 ms");
+  event.end = at(18);
+  event.state = TraceEvent::State::Done;
+  EXPECT_EQ(event.to_string(at(0)), "all_reduce seq 17 (sum float32 x 10) by ring: 1.000 ms");
+  event.end = at(3117);
+  event.state = TraceEvent::State::Failed;
+  EXPECT_EQ(event.to_string(at(0)), "all_reduce seq 17 (sum float32 x 10) by ring: failed after 3.1 s");
+}
+
+TEST(FlightRecorder, AnOperationThatOutlastsTheRingIsNotMistakenForAnother) {
+  const auto log = std::make_shared<TraceLog>();
+  FlightRecorder recorder("world", log);
+  const auto slow = recorder.begin(event_of(1));
+  for (std::uint64_t seq = 2; seq <= 1 + FlightRecorder::kEvents; ++seq) recorder.begin(event_of(seq));
+  TraceEvent ended = event_of(1);
+  ended.state = TraceEvent::State::Failed;
+  recorder.end(slow, ended);
+  for (const TraceEvent& event : recorder.latest()) EXPECT_EQ(event.state, TraceEvent::State::Running);
+  ASSERT_EQ(log->snapshot().entries.size(), 1u);
+  EXPECT_EQ(log->snapshot().entries[0].event.state, TraceEvent::State::Failed);
+}
+
+TEST(FlightRecorder, SeveralThreadsAtOnce) {
+  const auto log = std::make_shared<TraceLog>();
+  FlightRecorder recorder("world", log);
+  const auto work = [&] {
+    for (std::uint64_t seq = 0; seq < 5000; ++seq) recorder.end(recorder.begin(event_of(seq)), event_of(seq));
+  };
+  std::thread first(work), second(work);
+  for (int i = 0; i < 100; ++i) recorder.latest();
+  first.join();
+  second.join();
+  EXPECT_EQ(log->snapshot().entries.size(), 10'000u);
+}
+
+/// A folder that goes away with the test.
+class TraceFile : public testing::Test {
+ protected:
+  TraceFile() {
+    std::string folder = (std::filesystem::temp_directory_path() / "tutti-trace-XXXXXX").string();
+    if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    folder_ = folder;
+  }
+  ~TraceFile() override { std::filesystem::remove_all(folder_); }
+
+  std::string path() const { return (folder_ / "trace.json").string(); }
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_))
+      names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  RunRanksOptions options(Net net) const {
+    RunRanksOptions options{.net = net};
+    options.group.trace_file = path();
+    return options;
+  }
+
+  std::filesystem::path folder_;
+};
+
+json read_json(const std::string& path) {
+  std::ifstream in(path);
+  return json::parse(in);
+}
+
+class TraceFiles : public TraceFile, public testing::WithParamInterface<Net> {};
+
+TEST_P(TraceFiles, HoldAllRanksWithTheSameOperationsInTheSameOrder) {
+  constexpr int kWorld = 3;
+  run_ranks(
+      kWorld,
+      [](ProcessGroup& world) {
+        std::vector<float> data(1000);
+        world.barrier();
+        for (int i = 0; i < 5; ++i) world.all_reduce(std::span<float>(data));
+        world.broadcast_async(buffer(std::span(data)), 1).wait();
+        const auto pair = world.split(world.rank() == 2 ? -1 : 0);
+        if (pair) pair->all_reduce(std::span<float>(data), ReduceOp::Max);
+        if (world.rank() == 0) world.send(std::span<float>(data), 2, 77);
+        if (world.rank() == 2) world.recv(std::span<float>(data), 0, 77);
+      },
+      options(GetParam()));
+  ASSERT_EQ(files(), std::vector<std::string>{"trace.json"});
+  const json trace = read_json(path());
+  EXPECT_EQ(trace["otherData"]["ranks"], kWorld);
+
+  std::map<int, std::vector<json>> operations;                                  // of the world, by rank
+  std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> lanes;  // begin and end, by rank and tid
+  std::set<int> named;
+  int messages = 0, of_the_pair = 0;
+  for (const json& event : trace["traceEvents"]) {
+    if (event["name"] == "process_name") named.insert(event["pid"].get<int>());
+    if (event["name"] == "clock") {
+      EXPECT_LT(event["args"]["uncertainty_us"].get<double>(), 1e6);
+    }
+    if (event["ph"] != "X") continue;
+    const int rank = event["pid"];
+    const double begin = event["ts"], end = begin + event["dur"].get<double>();
+    EXPECT_GE(begin, -0.001);
+    EXPECT_GE(end, begin);
+    EXPECT_EQ(event["args"]["state"], "done");
+    lanes[{rank, event["tid"].get<int>()}].push_back({begin, end});
+    if (event["cat"] == "message") {
+      ++messages;
+      EXPECT_EQ(event["args"]["tag"], 77);
+      EXPECT_EQ(event["args"]["bytes"], 4000);
+    } else if (event["args"]["group"] == "world") {
+      operations[rank].push_back(event);
+    } else {
+      ++of_the_pair;
+      EXPECT_EQ(event["args"]["group"], "world/split1/0");
+    }
+  }
+  EXPECT_EQ(named, (std::set<int>{0, 1, 2}));
+  EXPECT_EQ(messages, 2);
+  EXPECT_EQ(of_the_pair, 4);  // the all_reduce and the goodbye of two ranks
+
+  const std::vector<std::string> expected = {"barrier",    "all_reduce", "all_reduce", "all_reduce",
+                                             "all_reduce", "all_reduce", "broadcast",  "split"};
+  for (int rank = 0; rank < kWorld; ++rank) {
+    ASSERT_EQ(operations[rank].size(), expected.size()) << "rank " << rank;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const json& event = operations[rank][i];
+      EXPECT_EQ(event["name"], expected[i]);
+      EXPECT_EQ(event["args"]["seq"], i + 1);
+      EXPECT_NE(event["args"]["algorithm"], "");
+      EXPECT_EQ(event["args"]["operation"], operations[0][i]["args"]["operation"]);
+    }
+  }
+  for (auto& [lane, times] : lanes)
+    for (std::size_t i = 1; i < times.size(); ++i) EXPECT_GE(times[i].first, times[i - 1].second - 0.001);
+  // Nobody leaves a barrier before everybody has come, so on aligned clocks all ranks overlap in it (threads share one
+  // clock; how far it is measured wrong, the uncertainty says).
+  double last_begin = 0, first_end = 1e18, uncertainty = 0;
+  for (const json& event : trace["traceEvents"])
+    if (event["name"] == "clock") uncertainty = std::max(uncertainty, event["args"]["uncertainty_us"].get<double>());
+  for (int rank = 0; rank < kWorld; ++rank) {
+    const json& barrier = operations[rank][0];
+    last_begin = std::max(last_begin, barrier["ts"].get<double>());
+    first_end = std::min(first_end, barrier["ts"].get<double>() + barrier["dur"].get<double>());
+  }
+  EXPECT_LE(last_begin, first_end + 2 * uncertainty + 1);
+}
+
+TEST_P(TraceFiles, OfAFailedGroupAreLeftByEachRankForItself) {
+  test::CapturedLog log;
+  run_ranks_to_failure(
+      2,
+      [](ProcessGroup& group) {
+        group.barrier();
+        if (group.rank() == 1) group.abort("enough");
+        for (;;) group.barrier();
+      },
+      options(GetParam()));
+  ASSERT_EQ(files(), (std::vector<std::string>{"trace.json.rank0", "trace.json.rank1"}));
+  for (const int rank : {0, 1}) {
+    const json trace = read_json(path() + ".rank" + std::to_string(rank));
+    std::vector<std::string> names;
+    for (const json& event : trace["traceEvents"])
+      if (event["ph"] == "X") names.push_back(event["name"]);
+    EXPECT_FALSE(names.empty());
+  }
+}
+
+std::string net_name(const testing::TestParamInfo<Net>& info) { return info.param == Net::Tcp ? "Tcp" : "Inproc"; }
+INSTANTIATE_TEST_SUITE_P(Nets, TraceFiles, testing::Values(Net::Inproc, Net::Tcp), net_name);
+
+TEST_F(TraceFile, OfAWorldOfOneIsWrittenWithoutShutdownToo) {
+  {
+    const auto group = ProcessGroup::connect(World{}, {.trace_file = path()});
+    group->barrier();
+  }
+  EXPECT_EQ(files(), std::vector<std::string>{"trace.json"});
+  EXPECT_NO_THROW(read_json(path()));
+}
+
+TEST_F(TraceFile, TheEnvironmentAsksForOneToo) {
+  ::setenv("TUTTI_TRACE", path().c_str(), 1);
+  {
+    const auto group = ProcessGroup::connect(World{});
+    ::unsetenv("TUTTI_TRACE");
+    group->barrier();
+    group->shutdown();
+  }
+  EXPECT_EQ(files(), std::vector<std::string>{"trace.json"});
+}
+
+TEST_F(TraceFile, ThatCannotBeWrittenIsRefusedAtOnce) {
+  const std::string nowhere = (folder_ / "missing" / "trace.json").string();
+  try {
+    ProcessGroup::connect(World{}, {.trace_file = nowhere});
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::System);
+    EXPECT_NE(std::string(error.what()).find("cannot write the trace file '" + nowhere + "': No such file"),
+              std::string::npos)
+        << error.what();
+  }
+  EXPECT_TRUE(files().empty());
+}
+
+TEST(FailureText, NamesTheOperationsBeforeTheFailure) {
+  test::CapturedLog log;
+  const auto outcomes = run_ranks_to_failure(2, [](ProcessGroup& group) {
+    std::vector<float> data(7);
+    group.barrier();
+    group.all_reduce(std::span<float>(data));
+    if (group.rank() == 1) data.pop_back();
+    group.all_reduce(std::span<float>(data));
+  });
+  for (const auto& outcome : outcomes) {
+    ASSERT_TRUE(outcome.has_value());
+    const std::string text = outcome->what();
+    EXPECT_NE(text.find("(before: barrier seq 1, all_reduce seq 2 (sum float32 x 7))"), std::string::npos) << text;
+  }
+  const std::string lines = log.wait_for("latest operations");
+  EXPECT_NE(lines.find("all_reduce seq 3 (sum float32 x "), std::string::npos) << lines;
+  EXPECT_NE(lines.find(": failed after "), std::string::npos) << lines;
+  EXPECT_NE(lines.find("all_reduce seq 2 (sum float32 x 7) by recursive_doubling: "), std::string::npos) << lines;
+}
+
+}  // namespace
+}  // namespace tutti::comm
