@@ -14,7 +14,7 @@ namespace {
 constexpr int kTraceTag = std::numeric_limits<int>::min();  // no message of the caller's is likely to have it
 constexpr int kRounds = 16;
 constexpr std::size_t kOperationsInText = 2;  // of an error
-constexpr std::size_t kOperationsInLog = 5;   // at level Warn; all of them at level Debug
+constexpr std::size_t kOperationsInLog = 5;   // at level Info; all of them at level Debug
 
 std::int64_t nanoseconds(TraceClock::time_point time) { return time.time_since_epoch() / std::chrono::nanoseconds(1); }
 
@@ -50,7 +50,7 @@ void ProcessGroup::Impl::log_recent_operations() const {
   std::string text;
   for (std::size_t i = latest.size() - std::min(latest.size(), kOperationsInLog); i < latest.size(); ++i)
     text += (text.empty() ? "" : "; ") + latest[i].to_string(now);
-  if (!text.empty()) log(LogLevel::Warn, monitor_.prefix() + "latest operations, oldest first: " + text);
+  if (!text.empty()) log(LogLevel::Info, monitor_.prefix() + "latest operations, oldest first: " + text);
 }
 
 /// " (before: barrier seq 16, all_reduce seq 17 (...))", or nothing if `failed` was the first.

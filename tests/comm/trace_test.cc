@@ -1,5 +1,6 @@
 // The flight recorder, what a failure says of it, and the trace file of several ranks.
 #include <gtest/gtest.h>
+#include <tutti/comm/base/log.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/trace_file.h>
 #include <tutti/tests/comm/collectives_fixture.h>
@@ -9,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
@@ -258,7 +260,12 @@ TEST_F(TraceFile, ThatCannotBeWrittenIsRefusedAtOnce) {
 }
 
 TEST(FailureText, NamesTheOperationsBeforeTheFailure) {
-  test::CapturedLog log;
+  std::mutex mutex;
+  std::string lines;
+  set_log_sink([&](LogLevel level, std::string_view line) {
+    const std::lock_guard lock(mutex);
+    if (level == LogLevel::Info) lines += std::string(line) + "\n";
+  });
   const auto outcomes = run_ranks_to_failure(2, [](ProcessGroup& group) {
     std::vector<float> data(7);
     group.barrier();
@@ -271,7 +278,8 @@ TEST(FailureText, NamesTheOperationsBeforeTheFailure) {
     const std::string text = outcome->what();
     EXPECT_NE(text.find("(before: barrier seq 1, all_reduce seq 2 (sum float32 x 7))"), std::string::npos) << text;
   }
-  const std::string lines = log.wait_for("latest operations");
+  set_log_sink({});
+  EXPECT_NE(lines.find("latest operations, oldest first: barrier seq 1"), std::string::npos) << lines;
   EXPECT_NE(lines.find("all_reduce seq 3 (sum float32 x "), std::string::npos) << lines;
   EXPECT_NE(lines.find(": failed after "), std::string::npos) << lines;
   EXPECT_NE(lines.find("all_reduce seq 2 (sum float32 x 7) by recursive_doubling: "), std::string::npos) << lines;
