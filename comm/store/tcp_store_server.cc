@@ -479,6 +479,8 @@ TcpStoreServer::~TcpStoreServer() {
 
 std::uint16_t TcpStoreServer::port() const { return impl_->port(); }
 
-bool TcpStoreServer::wait_until_unused(Deadline deadline) const { return impl_->wait_until_unused(deadline); }
+bool TcpStoreServer::wait_until_unused(Deadline deadline) const {
+  return ::getpid() != owner_pid_ || impl_->wait_until_unused(deadline);
+}
 
 }  // namespace tutti::comm

@@ -50,7 +50,7 @@ class TcpStoreServer {
   std::uint16_t port() const;
 
   /// Waits until no authenticated client is connected; false if some still are at `deadline`. Lets the owner of the
-  /// server be the last to go.
+  /// server be the last to go. In a forked child, which serves nobody, true at once.
   bool wait_until_unused(Deadline deadline) const;
 
  private:
