@@ -6,7 +6,10 @@
 namespace tutti::comm {
 
 std::unique_ptr<ProcessGroup> ProcessGroup::connect(const World& world, ProcessGroupOptions options) {
-  Meeting meeting = rendezvous(world, options.name, options.bind_address, options.timeout);
+  Meeting meeting = rendezvous(world, options.name,
+                               {.bind_address = options.bind_address,
+                                .transport = transport_choice(options.transport),
+                                .timeout = options.timeout});
   return std::make_unique<ProcessGroup>(std::move(meeting.store), std::move(meeting.transport), std::move(options));
 }
 
@@ -25,8 +28,16 @@ ProcessGroup::~ProcessGroup() {
 
 int ProcessGroup::rank() const { return impl_->rank(); }
 int ProcessGroup::world_size() const { return impl_->world_size(); }
+std::string ProcessGroup::transport_name() const { return impl_->transport_name(); }
+RegisteredBuffer ProcessGroup::allocate(std::size_t nbytes) { return impl_->allocate(nbytes); }
 std::chrono::milliseconds ProcessGroup::timeout() const { return impl_->timeout(); }
 const std::shared_ptr<Store>& ProcessGroup::store() const { return impl_->store(); }
+
+std::string ProcessGroup::algorithm_for(OpKind op, std::size_t count, DType dtype, int root) {
+  return impl_->algorithm_for(op, count, dtype, root);
+}
+
+void ProcessGroup::use_algorithm(const std::string& name) { impl_->use_algorithm(name); }
 
 // --- Collectives: each call is described once, for the synchronous and the asynchronous form.
 // -------------------------

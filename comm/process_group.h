@@ -37,8 +37,23 @@ struct ProcessGroupOptions {
   std::chrono::milliseconds timeout{std::chrono::minutes(5)};  // deadline of each operation, and of forming the group
   std::chrono::milliseconds report_after{5000};                // a longer wait logs one line "waiting for ..."
   std::string algorithm{};                 // a name of algorithms.md; "" = TUTTI_ALGO, else chosen by size
+  std::string transport{};                 // "auto", "tcp", "shm"; "" = TUTTI_TRANSPORT, else auto: shm within a host
   std::string bind_address{};              // "" = the address of the route that reached the store
   std::size_t segment_bytes = 256 * 1024;  // unit of overlap inside one message
+};
+
+/// Memory that the other ranks of this host can reach in place: collectives on it copy nothing where all ranks of the
+/// group run on one host and all give such memory. Anywhere else it is memory like any other. Freed with the last copy
+/// of the handle, which may outlive the group; not while an operation uses it.
+struct RegisteredBuffer {
+  std::shared_ptr<std::byte> memory;
+  std::size_t nbytes = 0;
+
+  std::byte* data() const { return memory.get(); }
+  template <typename T>
+  std::span<T> as() const {
+    return {reinterpret_cast<T*>(data()), nbytes / sizeof(T)};
+  }
 };
 
 class ProcessGroup {
@@ -60,6 +75,13 @@ class ProcessGroup {
 
   /// The store the group was formed with, for the caller's own keys; never null.
   const std::shared_ptr<Store>& store() const;
+
+  /// "tcp", "shm", "shm+tcp" (shared memory within each host), "inproc" (threads of a test, and a world of one).
+  std::string transport_name() const;
+
+  /// Zeroed memory at a cache line's alignment. Local: ranks may allocate differently. 64 buffers at a time can be
+  /// registered by a group; further ones are ordinary memory. Throws System if there is no memory.
+  RegisteredBuffer allocate(std::size_t nbytes);
 
   // --- Collectives. `count` is in elements and equal on all ranks. Count 0 and a world of one work.
   // -------------------
@@ -126,7 +148,8 @@ class ProcessGroup {
   // --- Point-to-point. Messages between two ranks with equal tags arrive in the order they were sent.
   // ------------------
 
-  /// Small messages (up to 64 KiB) are buffered and return at once; larger ones wait for the matching receive.
+  /// Small messages (up to 64 KiB) are buffered, up to 4 MiB for each receiver, and return at once; beyond that they
+  /// wait for room, and larger ones for the matching receive.
   void send(ConstBuffer data, int destination, int tag = 0);
   Work isend(ConstBuffer data, int destination, int tag = 0);
 
@@ -184,6 +207,15 @@ class ProcessGroup {
   int recv(std::span<T> data, int source = kAnySource, int tag = 0) {
     return recv(buffer(data), source, tag);
   }
+
+  /// The algorithm (algorithms.md) that a collective with these arguments takes here: by
+  /// ProcessGroupOptions::algorithm, else as rank 0's tuning file or the cost model says; equal on all ranks. Blocks
+  /// until rank 0 has formed its group.
+  std::string algorithm_for(OpKind op, std::size_t count, DType dtype, int root = 0);
+
+  /// From the next collective on, as if ProcessGroupOptions::algorithm had been `name`; "" to choose. All ranks call it
+  /// alike, with nothing in flight. For measuring.
+  void use_algorithm(const std::string& name);
 
   /// Collective: waits until all ranks have finished their operations, then closes. Later calls throw Aborted.
   void shutdown();

@@ -24,8 +24,6 @@
 #include <tutti/comm/algorithms/binomial_tree.h>
 #include <tutti/comm/algorithms/builder.h>
 
-#include <ranges>
-
 namespace tutti::comm::algorithms {
 namespace {
 
@@ -66,8 +64,8 @@ Schedule binomial_reduce(const Problem& problem) {
     const Slice sum = is_root ? out(part) : scratch(part);
     // Copied first, never added last: at the root Input and Output may be the same memory.
     Builder::After done = {b.copy(sum, in(part))};
-    for (const Subtree& child : tree.children | std::views::reverse) {
-      done = {b.recv_reduce(child.head, sum, child.first < problem.rank, done)};
+    for (auto child = tree.children.rbegin(); child != tree.children.rend(); ++child) {
+      done = {b.recv_reduce(child->head, sum, child->first < problem.rank, done)};
     }
     if (!is_root) b.send(tree.parent, sum, done);
   }
@@ -89,8 +87,8 @@ Schedule binomial_gather(const Problem& problem) {
   Fills fills;
   const auto home = blocks(problem, only(problem.rank), origin);
   for (std::size_t s = 0; s < own.size(); ++s) fills.add(home[s], b.copy(place(home[s]), in(own[s])));
-  for (const Subtree& child : tree.children | std::views::reverse) {
-    for (const Range& part : blocks(problem, child, origin)) fills.add(part, b.recv(child.head, place(part)));
+  for (auto child = tree.children.rbegin(); child != tree.children.rend(); ++child) {
+    for (const Range& part : blocks(problem, *child, origin)) fills.add(part, b.recv(child->head, place(part)));
   }
   if (is_root) return b.finish();
   for (const Range& part : blocks(problem, tree.own, origin)) {

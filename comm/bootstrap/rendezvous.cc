@@ -9,10 +9,13 @@
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/comm/store/tcp_store_server.h>
 #include <tutti/comm/transport/inproc/inproc_transport.h>
+#include <tutti/comm/transport/shm/join.h>
+#include <tutti/comm/transport/shm/shm_transport.h>
 #include <tutti/comm/transport/tcp/tcp_transport.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <span>
 #include <sstream>
@@ -164,37 +167,87 @@ std::string await_table(const MeetingPlace& place, const World& world, const std
   }
 }
 
+/// Waits for a key that a rank of this host sets, but not for one whose process the store knows to be gone.
+void await_key(Store& store, const World& world, const std::string& group, const std::string& key, Deadline deadline) {
+  const std::vector<std::string> keys{key};
+  for (;;) {
+    try {
+      return store.wait(keys, deadline.earlier_of(Deadline::after(kLookAfterTheLost)));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::Timeout || deadline.expired()) throw;
+    }
+    if (const auto lost = find_lost(store, deadline))
+      throw Error(ErrorCode::PeerLost, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) +
+                                           ": group '" + group + "' cannot form: " + *lost);
+  }
+}
+
+struct Addresses {
+  std::vector<PeerAddress> peers;
+  std::vector<std::string> hosts;  // host_identity() of each rank
+  std::int64_t formation = 0;      // how many groups of this name there were before
+};
+
 /// Every rank publishes its address and counts itself; the last one joins all addresses to one table, which the others
 /// wait for: a few round trips and one key each, however many ranks there are. When the ranks form a group of this name
 /// once more, the count tells that it is another one, with a table of its own.
-std::vector<PeerAddress> exchange_addresses(const MeetingPlace& place, const World& world, const std::string& group,
-                                            const std::string& endpoint, std::chrono::milliseconds timeout,
-                                            Deadline deadline) {
+Addresses exchange_addresses(const MeetingPlace& place, const World& world, const std::string& group,
+                             const std::string& endpoint, std::chrono::milliseconds timeout, Deadline deadline) {
   Store& store = *place.client;
   std::vector<std::string> keys;
   for (int rank = 0; rank < world.world_size; ++rank) keys.push_back(address_key(group, rank));
-  store.set(keys[static_cast<std::size_t>(world.rank)], endpoint + " " + host_name() + " " + std::to_string(::getpid()),
-            deadline);
+  store.set(keys[static_cast<std::size_t>(world.rank)],
+            endpoint + " " + host_name() + " " + std::to_string(::getpid()) + " " + host_identity(), deadline);
   const std::int64_t arrived = store.add(group + "/arrived", 1, deadline);
-  const std::string table_key = group + "/addresses/" + std::to_string((arrived - 1) / world.world_size);
+  Addresses addresses{.peers = std::vector<PeerAddress>(keys.size()),
+                      .hosts = std::vector<std::string>(keys.size()),
+                      .formation = (arrived - 1) / world.world_size};
+  const std::string table_key = group + "/addresses/" + std::to_string(addresses.formation);
   if (arrived % world.world_size == 0) {
     std::string table;
     for (const std::string& line : store.multi_get(keys, deadline)) table += line + "\n";
     store.set(table_key, table, deadline);
   }
   std::istringstream table(await_table(place, world, group, table_key, keys, timeout, deadline));
-  std::vector<PeerAddress> peers(keys.size());
-  for (PeerAddress& peer : peers) table >> peer.endpoint >> peer.host >> peer.pid;
-  if (!world.store_file.empty()) refuse_loopback_across_hosts(world, peers);
-  return peers;
+  for (std::size_t rank = 0; rank < keys.size(); ++rank) {
+    PeerAddress& peer = addresses.peers[rank];
+    table >> peer.endpoint >> peer.host >> peer.pid >> addresses.hosts[rank];
+  }
+  if (!world.store_file.empty()) refuse_loopback_across_hosts(world, addresses.peers);
+  return addresses;
+}
+
+/// Shared memory among the ranks of this host, if that is wanted and possible; else `tcp` itself.
+std::unique_ptr<Transport> choose_transport(std::unique_ptr<TcpTransport> tcp, Store& store, const World& world,
+                                            const std::string& group, const std::string& formation,
+                                            const RendezvousOptions& options, const std::vector<std::string>& hosts,
+                                            Deadline deadline) {
+  if (options.transport == TransportChoice::Tcp) return tcp;
+  const auto await = [&](const std::string& key) { await_key(store, world, group, key, deadline); };
+  auto neighbours = join_neighbours(store, formation, world.rank, hosts, deadline, await);
+  if (neighbours) return std::make_unique<ShmTransport>(std::move(tcp), std::move(neighbours), identity_hash(group));
+  if (options.transport == TransportChoice::Shm)
+    throw Error(ErrorCode::InvalidArgument,
+                "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + ": group '" + group +
+                    "' was to use shared memory, but this rank shares none with another: use \"auto\" or \"tcp\"");
+  return tcp;
 }
 
 }  // namespace
 
-Meeting rendezvous(const World& world, const std::string& group, const std::string& bind_address,
-                   std::chrono::milliseconds timeout) {
+TransportChoice transport_choice(const std::string& name) {
+  const char* environment = std::getenv("TUTTI_TRANSPORT");
+  const std::string chosen = name.empty() && environment ? environment : name;
+  if (chosen.empty() || chosen == "auto") return TransportChoice::Auto;
+  if (chosen == "tcp") return TransportChoice::Tcp;
+  if (chosen == "shm") return TransportChoice::Shm;
+  throw Error(ErrorCode::InvalidArgument, "transport \"" + chosen + "\"" + (name.empty() ? " (TUTTI_TRANSPORT)" : "") +
+                                              " is unknown; known are auto, tcp, shm");
+}
+
+Meeting rendezvous(const World& world, const std::string& group, const RendezvousOptions& options) {
   if (world.world_size == 1) return {std::make_shared<HashStore>(), std::move(make_inproc_transports(1).front())};
-  const Deadline deadline = Deadline::after(timeout);
+  const Deadline deadline = Deadline::after(options.timeout);
   // A connection with every rank on each lane, if it comes to that; a limit below is met where it hurts, and named
   // there.
   try_raise_descriptor_limit(3 * static_cast<std::size_t>(world.world_size));
@@ -206,13 +259,17 @@ Meeting rendezvous(const World& world, const std::string& group, const std::stri
                           .group = group,
                           .job_id = world.job_id,
                           .job_secret = world.job_secret,
-                          .bind_address = bind_address.empty() ? place->local_address : bind_address,
+                          .bind_address = options.bind_address.empty() ? place->local_address : options.bind_address,
                           .oversubscribed = outnumber_cpus(world.local_world_size)});
-  transport->set_peers(exchange_addresses(*place, world, group, transport->endpoint(), timeout, deadline));
+  Addresses addresses = exchange_addresses(*place, world, group, transport->endpoint(), options.timeout, deadline);
+  transport->set_peers(std::move(addresses.peers));
   log(LogLevel::Info, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + " (" +
                           world.detected_from + ") joined group '" + group + "', listening on " +
                           transport->endpoint());
-  return {std::move(store), std::move(transport)};
+  const std::string formation = group + "/" + std::to_string(addresses.formation);
+  auto chosen =
+      choose_transport(std::move(transport), *store, world, group, formation, options, addresses.hosts, deadline);
+  return {std::move(store), std::move(chosen)};
 }
 
 }  // namespace tutti::comm

@@ -11,10 +11,10 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr microseconds kPollFor(100);           // a CPU each: the answer is usually microseconds away
-constexpr microseconds kPollAlone(4);           // after that, give way between polls: the peer may share this CPU
-constexpr microseconds kPollOversubscribed(4);  // a shared CPU: get out of the way
-constexpr milliseconds kSlice(100);             // the longest sleep without a look at the deadline
+constexpr microseconds kPollAlone(4);      // after that, give way between polls: the peer may share this CPU
+constexpr unsigned kFreePolls = 32;        // before the clock is asked, which takes as long as a poll
+constexpr microseconds kServiceEvery(20);  // connections of peers are looked for: a system call
+constexpr milliseconds kSlice(100);        // the longest sleep without a look at the deadline
 constexpr milliseconds kConsultEvery(250);
 constexpr milliseconds kReportsAge(1000);  // this long before the deadline it is noted who reports, to see who stops
 
@@ -39,25 +39,37 @@ Waiter::Waiter(Transport& transport, FailureMonitor& monitor, const Fingerprint&
       operation_(operation),
       deadline_(deadline),
       report_after_(report_after),
-      poll_for_(transport.oversubscribed() ? kPollOversubscribed : kPollFor),
-      start_(Clock::now()),
-      last_consulted_(start_) {}
+      poll_alone_(transport.oversubscribed() ? microseconds(0) : kPollAlone),
+      poll_for_(transport.patience()),
+      free_polls_(transport.oversubscribed() ? 0 : kFreePolls) {}
 
 bool Waiter::should_block() {
-  if (polls_++ == 0) {
-    start_ = last_consulted_ = Clock::now();
-    reports_.reset();
+  if (polls_ < free_polls_) {
+    ++polls_;
     return false;
   }
-  if (polls_ % 16 == 0 && transport_.service()) return false;
+  if (polls_++ == free_polls_) {
+    start_ = last_consulted_ = Clock::now();
+    reports_.reset();
+    next_service_ = kServiceEvery;
+    return false;
+  }
   const auto waited = Clock::now() - start_;
-  if (waited > kPollAlone) ::sched_yield();
+  if (waited > next_service_) {
+    next_service_ = waited + kServiceEvery;
+    if (transport_.service()) return false;
+  }
+  if (waited > poll_alone_) ::sched_yield();
   return waited > poll_for_;
 }
 
 void Waiter::block(std::span<Link* const> links, std::span<const int> awaited) {
+  block([&](milliseconds timeout) { transport_.wait(links, timeout); }, awaited);
+}
+
+void Waiter::block(const std::function<void(milliseconds)>& sleep, std::span<const int> awaited) {
   if (transport_.service()) return;  // a link is new: look at it before sleeping
-  transport_.wait(links, std::min(kSlice, deadline_.remaining()));
+  sleep(std::min(kSlice, deadline_.remaining()));
   transport_.service();
   const auto now = Clock::now();
   if (now - last_consulted_ >= kConsultEvery) {

@@ -10,6 +10,7 @@
 #include <tutti/comm/transport/transport.h>
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -30,6 +31,9 @@ class Waiter {
   /// Timeout when the deadline has passed, and what FailureMonitor finds.
   void block(std::span<Link* const> links, std::span<const int> awaited);
 
+  /// The same for what is no link: `sleep` blocks for at most the time it is given.
+  void block(const std::function<void(std::chrono::milliseconds)>& sleep, std::span<const int> awaited);
+
  private:
   using Clock = std::chrono::steady_clock;
 
@@ -41,9 +45,12 @@ class Waiter {
   const Fingerprint& operation_;
   const Deadline deadline_;
   const std::chrono::milliseconds report_after_;
+  const Clock::duration poll_alone_;
   const Clock::duration poll_for_;
-  unsigned polls_ = 0;
-  Clock::time_point start_;  // of this wait
+  const unsigned free_polls_;
+  unsigned polls_ = 0;              // since the last progress
+  Clock::time_point start_;         // of this wait
+  Clock::duration next_service_{};  // since start_
   Clock::time_point last_consulted_;
   bool reported_ = false;
   std::optional<FailureMonitor::Reports> reports_;  // taken shortly before the deadline

@@ -21,12 +21,14 @@ bool PointToPoint::progress() {
   bool moved = false;
   for (int peer = 0; peer < world_size_; ++peer) {
     if (peer == rank_) continue;
-    if (!finished_peers_[static_cast<std::size_t>(peer)]) moved |= progress_incoming(peer);
+    if (!losses_[static_cast<std::size_t>(peer)]) moved |= progress_incoming(peer);
+    if (losses_[static_cast<std::size_t>(peer)]) notice_loss(peer);
     moved |= progress_outgoing(peer);
   }
   const auto left = std::erase_if(outbox_, [&](const Posted& posted) {
     if (!posted.frame.done()) return false;
     if (posted.request) finish(*posted.request, -1);
+    unsent_bytes_[static_cast<std::size_t>(posted.link->peer())] -= posted.unsent_bytes;
     return true;
   });
   return moved || left > 0;
@@ -50,15 +52,19 @@ bool PointToPoint::progress_incoming(int peer) {
       if (arrival.arrived == arrival.nbytes) finish_arrival(peer);
     }
   } catch (const Error& error) {
-    // A peer that has ended in good order is missed only by those who wait for it; the waiter finds out who that is.
     if (error.code() != ErrorCode::PeerLost || arrival.active) throw;
-    finished_peers_[static_cast<std::size_t>(peer)] = true;
-    const bool missed = std::any_of(pending_.begin(), pending_.end(), [&](const RequestPtr& request) {
-      return !request->is_send && request->peer == peer;
-    });
-    if (missed) monitor_.explain_loss(error, std::span(&peer, 1));
+    losses_[static_cast<std::size_t>(peer)] = error;
     return moved;
   }
+}
+
+/// A peer that is gone is missed only by receives, now or later. While this rank leaves, too, the others may be gone in
+/// good order, and a receive from anybody need not mean them.
+void PointToPoint::notice_loss(int peer) {
+  const bool missed = std::any_of(pending_.begin(), pending_.end(), [&](const RequestPtr& request) {
+    return !request->is_send && (request->peer == peer || (request->peer < 0 && !leaving_));
+  });
+  if (missed) monitor_.explain_loss(*losses_[static_cast<std::size_t>(peer)], std::span(&peer, 1));
 }
 
 bool PointToPoint::progress_outgoing(int peer) {
@@ -110,8 +116,8 @@ bool PointToPoint::begin_arrival(int peer, const FrameHeader& header) {
     if (announcement) clear_to_send(peer, header, receive);
     if (eager) arrival.request = receive;
   } else {
-    if (kept + header.nbytes > kUnexpectedBytes) return false;
-    kept += header.nbytes;
+    if (kept + kMessageBytes + header.nbytes > kUnexpectedBytes) return false;
+    kept += kMessageBytes + header.nbytes;
     unexpected_.push_back({peer, header, std::vector<std::byte>(header.nbytes), announcement, nullptr});
     if (eager) arrival.unexpected = &unexpected_.back();
   }
@@ -159,15 +165,29 @@ void PointToPoint::claim(Unexpected& message, const RequestPtr& receive) {
     message.claimed_by = receive;
     return;
   }
+  unexpected_bytes_[static_cast<std::size_t>(message.peer)] -= kMessageBytes + message.payload.size();
   if (message.header.kind == FrameKind::RequestToSend) return clear_to_send(message.peer, message.header, receive);
   if (!message.payload.empty()) std::memcpy(receive->data.data, message.payload.data(), message.payload.size());
-  unexpected_bytes_[static_cast<std::size_t>(message.peer)] -= message.peer == rank_ ? 0 : message.payload.size();
   finish(*receive, message.peer);
 }
 
 void PointToPoint::clear_to_send(int peer, const FrameHeader& announced, const RequestPtr& receive) {
-  expected_[{peer, announced.id}] = receive;
+  if (!expected_.emplace(std::pair(peer, announced.id), receive).second)
+    throw Error(ErrorCode::Protocol, monitor_.describe(peer) + " announced message " + std::to_string(announced.id) +
+                                         " a second time while its payload was awaited");
   post(transport_.incoming(peer), {FrameKind::ClearToSend, announced.fingerprint, 0, announced.id}, nullptr, nullptr);
+}
+
+/// Finishes the request at once while what is kept for the receiver stays below kUnsentBytes, else when the frame has
+/// left: until then the payload is the caller's.
+void PointToPoint::post_eager(Link& link, const FrameHeader& header, const void* payload, const RequestPtr& request) {
+  auto& unsent = unsent_bytes_[static_cast<std::size_t>(link.peer())];
+  const std::size_t bytes = kMessageBytes + header.nbytes;
+  if (unsent + bytes > kUnsentBytes) return post(link, header, payload, request);
+  const std::size_t before = outbox_.size();
+  post(link, header, payload, nullptr);
+  if (outbox_.size() > before) unsent += outbox_.back().unsent_bytes = bytes;
+  finish(*request, -1);
 }
 
 /// The payload of a frame with a request belongs to the caller until that request is finished; that of one without is

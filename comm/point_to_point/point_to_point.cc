@@ -13,7 +13,8 @@ PointToPoint::PointToPoint(Transport& transport, FailureMonitor& monitor, PointT
       world_size_(transport.world_size()),
       arrivals_(static_cast<std::size_t>(world_size_)),
       unexpected_bytes_(static_cast<std::size_t>(world_size_)),
-      finished_peers_(static_cast<std::size_t>(world_size_)),
+      unsent_bytes_(static_cast<std::size_t>(world_size_)),
+      losses_(static_cast<std::size_t>(world_size_)),
       next_id_(static_cast<std::size_t>(world_size_)) {}
 
 PointToPoint::~PointToPoint() {
@@ -79,6 +80,7 @@ PointToPoint::RequestPtr PointToPoint::start_send(ConstBuffer data, int destinat
     const auto* bytes = static_cast<const std::byte*>(data.data);
     const RequestPtr receive = take_posted(rank_, request->fingerprint);
     unexpected_.push_back({rank_, header, {bytes, bytes + data.nbytes()}, true, nullptr});
+    unexpected_bytes_[static_cast<std::size_t>(rank_)] += kMessageBytes + data.nbytes();
     if (receive) claim(unexpected_.back(), receive);
     if (receive) unexpected_.pop_back();
     finish(*request, -1);
@@ -93,8 +95,7 @@ PointToPoint::RequestPtr PointToPoint::start_send(ConstBuffer data, int destinat
     post(link, header, nullptr, nullptr);
     return request;
   }
-  post(link, header, data.data, nullptr);
-  finish(*request, -1);
+  post_eager(link, header, data.data, request);
   return request;
 }
 

@@ -1,7 +1,12 @@
 // PointToPoint: tagged messages between two ranks, on lanes of their own.
 //
 // Up to kEagerBytes a message travels with its header and is kept by the receiver until somebody asks for it; a longer
-// one is announced, and sent when the receiver has a buffer for it, so it is never copied and memory stays bounded.
+// one is announced, and sent when the receiver has a buffer for it, so it is never copied.
+//
+// Memory: a short message that cannot leave at once is copied, and its send is complete; up to kUnsentBytes of them per
+// receiver. Beyond that send() waits, with its deadline, and an isend stays incomplete, its payload the caller's, until
+// the message has left. The receiver keeps up to kUnexpectedBytes per sender and then reads no more from it; a receive
+// of a message behind these waits until some of them are received. Messages to this rank itself are always copied.
 //
 // Progress: whoever waits drives all messages of this rank. While unfinished isend/irecv exist and nobody waits, a
 // helper thread, asleep in the kernel, does. Thread-safety: all methods may be called from any thread.
@@ -21,6 +26,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -29,6 +35,8 @@ namespace tutti::comm {
 
 inline constexpr std::size_t kEagerBytes = 64 * 1024;
 inline constexpr std::size_t kUnexpectedBytes = 64 * 1024 * 1024;  // per sender; beyond it that sender has to wait
+inline constexpr std::size_t kUnsentBytes = 4 * 1024 * 1024;       // per receiver; beyond it sends wait
+inline constexpr std::size_t kMessageBytes = 256;                  // what a message counts beside its payload
 
 struct PointToPointOptions {
   std::uint64_t group = 0;  // identity_hash(group name)
@@ -55,7 +63,8 @@ class PointToPoint {
   /// Both at once, driven by the caller; returns the sender's rank when both are complete.
   int sendrecv(ConstBuffer outgoing, int destination, int send_tag, Buffer incoming, int source, int recv_tag);
 
-  /// Blocks until all buffered messages have left; `operation` is what the caller is doing meanwhile.
+  /// Before the group is left: blocks until all buffered messages have left; `operation` is what the caller is doing
+  /// meanwhile.
   void drain(const Fingerprint& operation);
 
   /// All unfinished and future messages fail with `error`.
@@ -89,6 +98,7 @@ class PointToPoint {
     Link* link = nullptr;
     std::vector<std::byte> owned;  // the payload, if the sender has gone on already
     RequestPtr request;            // to finish when the frame has left; may be null
+    std::size_t unsent_bytes = 0;  // what it counts in unsent_bytes_
   };
 
   RequestPtr start_send(ConstBuffer data, int destination, int tag);
@@ -106,9 +116,11 @@ class PointToPoint {
   bool progress();
   bool progress_incoming(int peer);
   bool progress_outgoing(int peer);
+  void notice_loss(int peer);
   bool begin_arrival(int peer, const FrameHeader& header);  // false: no room for it now
   void finish_arrival(int peer);
   void post(Link& link, const FrameHeader& header, const void* payload, RequestPtr request);
+  void post_eager(Link& link, const FrameHeader& header, const void* payload, const RequestPtr& request);
   RequestPtr take_posted(int peer, const Fingerprint& sent);
   void check_same(const Request& receive, int peer, const Fingerprint& sent) const;
   void claim(Unexpected& message, const RequestPtr& receive);
@@ -131,8 +143,9 @@ class PointToPoint {
   std::list<RequestPtr> posted_;               // receives without a message yet, oldest first
   std::list<Unexpected> unexpected_;           // messages without a receive yet, oldest first
   std::vector<Arrival> arrivals_;              // per peer
-  std::vector<std::size_t> unexpected_bytes_;  // per peer
-  std::vector<bool> finished_peers_;           // incoming link has ended
+  std::vector<std::size_t> unexpected_bytes_;  // per peer, kMessageBytes for each message included
+  std::vector<std::size_t> unsent_bytes_;      // per peer, of messages whose sender has gone on; the same
+  std::vector<std::optional<Error>> losses_;   // per peer: how its incoming link ended
   std::list<Posted> outbox_;
   std::vector<std::uint64_t> next_id_;                             // per destination
   std::map<std::pair<int, std::uint64_t>, RequestPtr> announced_;  // sends waiting for ClearToSend
@@ -140,6 +153,7 @@ class PointToPoint {
   std::exception_ptr failure_;
   std::atomic<int> drivers_{0};  // user threads that wait
   bool stopping_ = false;
+  bool leaving_ = false;  // drain() has been called
   bool helper_alive_ = false;
   std::thread helper_;
 };

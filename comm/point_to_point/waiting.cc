@@ -44,6 +44,7 @@ void PointToPoint::drain(const Fingerprint& operation) {
   std::vector<int> receivers;
   {
     std::lock_guard lock(mutex_);
+    leaving_ = true;
     for (const Posted& posted : outbox_) receivers.push_back(posted.link->peer());
   }
   try {
@@ -93,13 +94,19 @@ void PointToPoint::help_oldest(std::unique_lock<std::mutex>& lock) {
 }
 
 std::vector<Link*> PointToPoint::links_of_interest() {
-  std::vector<Link*> links;
+  const auto index = [](int peer) { return static_cast<std::size_t>(peer); };
+  std::vector<bool> outgoing(index(world_size_)), incoming(index(world_size_));
+  for (const Posted& posted : outbox_) {
+    const int peer = posted.link->peer();
+    (posted.link == &transport_.outgoing(peer) ? outgoing : incoming)[index(peer)] = true;
+  }
+  for (const auto& [peer_and_id, request] : announced_) outgoing[index(peer_and_id.first)] = true;
+  std::vector<Link*> links;  // each once: there may be any number of messages
   for (int peer = 0; peer < world_size_; ++peer) {
     if (peer == rank_) continue;
-    if (!finished_peers_[static_cast<std::size_t>(peer)]) links.push_back(&transport_.incoming(peer));
+    if (incoming[index(peer)] || !losses_[index(peer)]) links.push_back(&transport_.incoming(peer));
+    if (outgoing[index(peer)]) links.push_back(&transport_.outgoing(peer));
   }
-  for (const Posted& posted : outbox_) links.push_back(posted.link);
-  for (const auto& [peer_and_id, request] : announced_) links.push_back(&transport_.outgoing(peer_and_id.first));
   return links;
 }
 

@@ -165,6 +165,14 @@ bool Executor::advance(ActiveReceive& receive) {
 
 void Executor::read_reduce(ActiveReceive& receive, Link& link, std::size_t total) {
   const Step& step = plan_->steps[receive.index].step;
+  if (const auto there = link.readable(); !there.empty()) {  // reduced where it lies
+    const std::size_t whole = there.size() / element_bytes_ * element_bytes_;
+    reduce_into(address(step.target) + receive.reduced, there.data(), whole / element_bytes_,
+                operation_->fingerprint.dtype, operation_->fingerprint.reduce_op, step.incoming_first);
+    link.consume(whole);
+    receive.arrived = receive.reduced += whole;
+    return;
+  }
   if (bounce_.empty()) bounce_.resize(kBounceBytes);
   const std::size_t kept = receive.arrived - receive.reduced;  // the beginning of an element that came in two parts
   std::memcpy(bounce_.data(), receive.partial.data(), kept);
@@ -181,16 +189,18 @@ void Executor::read_reduce(ActiveReceive& receive, Link& link, std::size_t total
 void Executor::compare(const FrameHeader& header, const PlanStep& planned) const {
   const Fingerprint& ours = operation_->fingerprint;
   const Fingerprint& theirs = header.fingerprint;
+  if (header.kind == FrameKind::Collective && theirs == ours && header.nbytes == nbytes(planned.step.target) &&
+      header.id == planned.ordinal)
+    return;
   const std::string peer = monitor_.describe(planned.step.peer);
   if (header.kind != FrameKind::Collective || theirs.group != ours.group)
     throw Error(ErrorCode::Protocol, "received a frame from " + peer + " that belongs to no collective of this group");
   if (theirs != ours) disagree(theirs, peer);
-  if (header.nbytes != nbytes(planned.step.target) || header.id != planned.ordinal)
-    throw Error(ErrorCode::Mismatch,
-                "rank " + std::to_string(transport_.rank()) + " expected message " + std::to_string(planned.ordinal) +
-                    " of " + std::to_string(nbytes(planned.step.target)) + " bytes from " + peer +
-                    ", which sent message " + std::to_string(header.id) + " of " + std::to_string(header.nbytes) +
-                    " bytes: do all ranks use the same algorithm (this one: " + plan_->algorithm + ")?");
+  throw Error(ErrorCode::Mismatch,
+              "rank " + std::to_string(transport_.rank()) + " expected message " + std::to_string(planned.ordinal) +
+                  " of " + std::to_string(nbytes(planned.step.target)) + " bytes from " + peer +
+                  ", which sent message " + std::to_string(header.id) + " of " + std::to_string(header.nbytes) +
+                  " bytes: do all ranks use the same algorithm (this one: " + plan_->algorithm + ")?");
 }
 
 void Executor::disagree(const Fingerprint& theirs, const std::string& peer) const {
@@ -216,9 +226,7 @@ void Executor::block(Waiter& waiter) {
   waiter.block(links, peers);
 }
 
-void Executor::explain_loss(const Error& error, int peer) {
-  monitor_.explain_loss(error, std::span(&peer, 1));
-}
+void Executor::explain_loss(const Error& error, int peer) { monitor_.explain_loss(error, std::span(&peer, 1)); }
 
 std::byte* Executor::address(const Slice& slice) {
   const std::size_t offset = slice.offset * element_bytes_;

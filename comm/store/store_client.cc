@@ -21,9 +21,10 @@ std::uint32_t to_wire(std::chrono::milliseconds timeout) {
 }  // namespace
 
 StoreClient::StoreClient(const TcpStoreOptions& options, Deadline deadline)
-    : server_(host_and_port(options.host, options.port)),
-      socket_(connect_to_store(options, deadline)),
-      in_(kSmallBuffer) {}
+    : StoreClient(host_and_port(options.host, options.port), connect_to_store(options, deadline)) {}
+
+StoreClient::StoreClient(std::string server, Socket connected)
+    : server_(std::move(server)), socket_(std::move(connected)), in_(kSmallBuffer) {}
 
 void StoreClient::lost(const std::string& why) const {
   throw Error(ErrorCode::PeerLost, "the store server at " + server_ + " is gone (" + why + ")");

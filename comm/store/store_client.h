@@ -27,6 +27,9 @@ class StoreClient {
   /// Throws as connect_to_store.
   StoreClient(const TcpStoreOptions& options, Deadline deadline);
 
+  /// Over a connection that has been opened and authenticated, and does not block; `server` names it in texts.
+  StoreClient(std::string server, Socket connected);
+
   /// Sends one request and waits for its reply; nothing if none has come by `until`. `server_timeout` is how long the
   /// server may wait for keys. Throws PeerLost if the connection breaks, Protocol if the reply makes no sense; the
   /// client is of no use after either.

@@ -20,11 +20,15 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tutti::comm {
 
-/// One frame on its way out. Owned by the poster; it and its payload must stay in place until done().
+class Neighbours;
+
+/// One frame on its way out. Owned by the poster; it must stay in place until done(), and its payload, too, or be
+/// replaced by a copy: a link looks at `payload` anew in each call.
 struct Outgoing {
   FrameHeader header;
   const void* payload = nullptr;  // header.nbytes bytes
@@ -54,6 +58,11 @@ class Link {
   /// Copies up to `nbytes` of the current frame's payload; returns how many came without blocking. When the payload is
   /// complete the next peek() looks for the next frame. A frame without payload is consumed by read(nullptr, 0).
   virtual std::size_t read(void* into, std::size_t nbytes) = 0;
+
+  /// What of the current frame's payload can be looked at where it lies, whole elements of it; empty where read() must
+  /// be used. consume(n) then stands for a read of its first n bytes, also whole elements.
+  virtual std::span<const std::byte> readable() { return {}; }
+  virtual void consume(std::size_t /*nbytes*/) {}
 };
 
 class Transport {
@@ -71,7 +80,8 @@ class Transport {
   virtual bool service() = 0;
 
   /// Blocks until one of `links` may have something to read or room to write, a peer connects, wake() is called, or
-  /// `timeout` passes. May return early.
+  /// `timeout` passes. May return early, but not again and again: a link that has something to read, which nobody has
+  /// tried to read since a few returns, is then awaited for writing only.
   virtual void wait(std::span<Link* const> links, std::chrono::milliseconds timeout) = 0;
 
   /// Makes every wait() that is running return.
@@ -83,8 +93,22 @@ class Transport {
   /// "rank 1 (host a, pid 71, 10.0.0.2:40913)".
   virtual std::string describe(int peer) const = 0;
 
+  /// Rank -> number of its host; empty if nobody knows. Equal on all ranks: algorithms are chosen and built by it.
+  virtual std::vector<int> hosts() const { return {}; }
+
+  /// "tcp", "shm", "shm+tcp" (shared memory within a host), "inproc": what a tuning file must have been measured on.
+  virtual std::string_view name() const { return "custom"; }
+
   /// True if polling without end would keep another rank of this host from running.
   virtual bool oversubscribed() const = 0;
+
+  /// How long a waiting thread should look for news (giving way to others between looks) before it sleeps in wait().
+  virtual std::chrono::microseconds patience() const {
+    return std::chrono::microseconds(oversubscribed() ? 4 : 100);  // a shared processor: get out of the way
+  }
+
+  /// The ranks of the whole group, if all of them share memory with this one, else null.
+  virtual Neighbours* shared_memory() { return nullptr; }
 };
 
 }  // namespace tutti::comm

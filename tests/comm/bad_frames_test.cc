@@ -134,6 +134,16 @@ TEST_F(BadFrames, APayloadOfAnotherLengthThanAnnounced) {
   expect_recv_error(ErrorCode::Protocol, "nobody has asked for");
 }
 
+TEST_F(BadFrames, AnAnnouncementThatComesTwice) {
+  post(peer_->outgoing(0), message(FrameKind::RequestToSend));
+  post(peer_->outgoing(0), message(FrameKind::RequestToSend));
+  Work first = group_->irecv(buffer(std::span<float>(four_)), 1, 7);
+  std::vector<float> more(4);
+  expect_error(ErrorCode::Protocol, "announced message 1 a second time",
+               [&] { group_->recv(std::span<float>(more), 1, 7); });
+  EXPECT_THROW(first.wait(), Error);
+}
+
 TEST_F(BadFrames, AnAnswerToNoQuestion) {
   FrameHeader header = message(FrameKind::ClearToSend);
   header.id = 99;

@@ -281,9 +281,9 @@ TEST_P(Failures, AReceiveThatNobodyAnswersTimesOutNamingTheSender) {
   EXPECT_TRUE(contains(outcomes[0], "rank 1")) << outcomes[0]->what();
 }
 
-std::string net_name(const testing::TestParamInfo<Net>& info) { return info.param == Net::Tcp ? "Tcp" : "Inproc"; }
+std::string net_name(const testing::TestParamInfo<Net>& info) { return name(info.param); }
 
-INSTANTIATE_TEST_SUITE_P(Nets, Failures, testing::Values(Net::Inproc, Net::Tcp), net_name);
+INSTANTIATE_TEST_SUITE_P(Nets, Failures, testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed), net_name);
 
 TEST(ForkedChild, GetsAClearErrorAndLeavesTheGroupAlone) {
   run_ranks(1, [](ProcessGroup& group) {

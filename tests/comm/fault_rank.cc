@@ -1,8 +1,9 @@
 // One rank of the jobs of fault_test.cc: forms the group, says "ready <its address>", and plays its part of a scenario.
 //
-//   tutti_fault_rank TIMEOUT_MS SCENARIO [ARGUMENT]
+//   tutti_fault_rank TIMEOUT_MS SCENARIO [ARGUMENT]...
 //
-// Ends with status 0 when the scenario lets it, else with "failed after <ms> ms: <error>" and status 1.
+// Ends with status 0 when the scenario lets it, else with "failed after <ms> ms: <error>" and status 1; with status 3
+// if descriptors are open that were not when it began.
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/store/tcp_store.h>
@@ -12,95 +13,35 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
-#include <map>
+#include <filesystem>
 #include <string>
 #include <vector>
+
+#include "fault_operations.h"
 
 namespace {
 
 using namespace tutti::comm;
 using Clock = std::chrono::steady_clock;
-using Floats = std::vector<float>;
+using test::Buffers;
+using test::fault_operations;
 
 void say(const std::string& line) {
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
 }
 
-std::span<float> all(Floats& values) { return values; }
-
-struct Buffers {
-  explicit Buffers(const ProcessGroup& group) : gathered(one.size() * static_cast<std::size_t>(group.world_size())) {}
-  Floats few = Floats(16);
-  Floats one = Floats(10'000);
-  Floats many = Floats(1'000'000);
-  Floats gathered;
-};
-
-/// Messages in a circle, short and long ones, with asynchronous receives.
-void pass_around(ProcessGroup& group, Buffers& b) {
-  const int next = (group.rank() + 1) % group.world_size();
-  const int previous = (group.rank() + group.world_size() - 1) % group.world_size();
-  Work receive = group.irecv(buffer(all(b.gathered).first(b.one.size())), previous, 1);
-  group.send(all(b.one), next, 1);
-  receive.wait();
-  Work send = group.isend(const_buffer(all(b.many)), next, 2);
-  group.recv(all(b.many), kAnySource, 2);
-  send.wait();
-}
-
-using Body = std::function<void(ProcessGroup& group, Buffers& b)>;
-
-const std::map<std::string, Body>& operations() {
-  static const std::map<std::string, Body> operations = {
-      {"all_reduce", [](ProcessGroup& g, Buffers& b) { g.all_reduce(all(b.few)); }},
-      {"all_reduce_large", [](ProcessGroup& g, Buffers& b) { g.all_reduce(all(b.many)); }},
-      {"broadcast", [](ProcessGroup& g, Buffers& b) { g.broadcast(all(b.one), 1); }},
-      {"reduce",
-       [](ProcessGroup& g, Buffers& b) {
-         const Buffer output = g.rank() == 1 ? buffer(all(b.one)) : Buffer{};
-         g.reduce(const_buffer(all(b.one)), output, ReduceOp::Max, 1);
-       }},
-      {"gather",
-       [](ProcessGroup& g, Buffers& b) {
-         g.gather(const_buffer(all(b.one)), g.rank() == 1 ? buffer(all(b.gathered)) : Buffer{}, 1);
-       }},
-      {"all_gather",
-       [](ProcessGroup& g, Buffers& b) { g.all_gather(const_buffer(all(b.one)), buffer(all(b.gathered))); }},
-      {"scatter",
-       [](ProcessGroup& g, Buffers& b) {
-         const ConstBuffer input = g.rank() == 1 ? const_buffer(all(b.gathered)) : ConstBuffer{};
-         g.scatter(input, buffer(all(b.one)), 1);
-       }},
-      {"barrier", [](ProcessGroup& g, Buffers&) { g.barrier(); }},
-      {"async",
-       [](ProcessGroup& g, Buffers& b) {
-         Work first = g.all_reduce_async(buffer(all(b.many)));
-         Work second = g.all_reduce_async(buffer(all(b.few)));
-         first.wait();
-         second.wait();
-       }},
-      {"p2p", pass_around},
-  };
-  return operations;
-}
-
-/// What rank 1 calls while the others call all_reduce of 10,000 floats, or broadcast from rank 0 for "root".
-void disagree(const std::string& what, ProcessGroup& group, Buffers& b) {
-  std::vector<std::int32_t> integers(b.one.size());
-  const bool odd = group.rank() == 1;
-  if (what == "root") return group.broadcast(all(b.one), odd ? 1 : 0);
-  if (!odd) return group.all_reduce(all(b.one));
-  if (what == "operation") return group.broadcast(all(b.one), 1);
-  if (what == "count") return group.all_reduce(all(b.one).first(9'999));
-  if (what == "dtype") return group.all_reduce(std::span(integers));
-  group.all_reduce(all(b.one), ReduceOp::Max);
+std::size_t open_descriptors() {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  return count;
 }
 
 struct Scenario {
   std::string name;
   std::string argument;
+  std::vector<std::string> rounds;         // "freeze <operation>" or "differ <what>" each; for "rounds"
+  std::string prefix;                      // of what the loop says
   Clock::time_point since = Clock::now();  // when the operation in progress began
 
   bool names(const World& world) const { return argument == std::to_string(world.rank); }
@@ -113,25 +54,25 @@ struct Scenario {
       for (;;) ::pause();
     }
     since = Clock::now();
-    if (name == "mismatch") {
-      disagree(argument, group, buffers);
-      group.barrier();
-    } else if (name == "loop" || name == "own-store") {
-      loop(group, buffers);
+    if (name == "loop" || name == "own-store") {
+      loop(group, fault_operations().at(argument), buffers);
+    } else if (name == "exit-in-the-middle") {
+      for (int i = 0; i < 10; ++i) fault_operations().at("all_reduce_large")(group, buffers);
+      if (argument == std::to_string(group.rank())) std::exit(0);
+      loop(group, fault_operations().at("all_reduce_large"), buffers);
     } else {
       group.barrier();
     }
   }
 
   /// Says "beat 1", "beat 2", ... five times a second.
-  void loop(ProcessGroup& group, Buffers& buffers) {
-    const Body& operation = operations().at(argument);
+  [[noreturn]] void loop(ProcessGroup& group, const test::Operation& operation, Buffers& buffers) {
     Clock::time_point next_beat = Clock::now();
     for (int beat = 1;;) {
       since = Clock::now();
       operation(group, buffers);
       if (Clock::now() < next_beat) continue;
-      say("beat " + std::to_string(beat++));
+      say(prefix + "beat " + std::to_string(beat++));
       next_beat = Clock::now() + std::chrono::milliseconds(200);
     }
   }
@@ -166,8 +107,39 @@ std::unique_ptr<TcpStoreServer> serve_own_store(World& world) {
   std::exit(0);
 }
 
+std::string published_address(ProcessGroup& group, const std::string& name) {
+  const std::string key = name + "/address/" + std::to_string(group.rank());
+  return group.store()->get(key, Deadline::after(std::chrono::seconds(20)));
+}
+
+/// A group for each round, which fails; says how. All ranks survive, and meet in an outer group before the next one.
+void play_rounds(Scenario& scenario, const World& world, std::chrono::milliseconds timeout) {
+  const auto outer = ProcessGroup::connect(world, {.name = "rounds"});
+  for (std::size_t number = 1; number <= scenario.rounds.size(); ++number) {
+    const std::string& round = scenario.rounds[number - 1];
+    const std::string what = round.substr(round.find(' ') + 1), name = "round " + std::to_string(number);
+    outer->barrier();
+    const std::size_t before = open_descriptors();
+    std::string end = "succeeded";
+    try {
+      const auto group = ProcessGroup::connect(world, {.name = name, .timeout = timeout});
+      say(name + " ready " + published_address(*group, name));
+      Buffers buffers(*group);
+      scenario.prefix = name + " ";
+      if (round.rfind("freeze ", 0) == 0) scenario.loop(*group, fault_operations().at(what), buffers);
+      test::disagree(what, *group, buffers);
+      group->barrier();
+    } catch (const Error& error) {
+      end = error.what();
+    }
+    say(name + " left " + std::to_string(open_descriptors() - before) + " descriptors open and ended: " + end + "\n");
+  }
+  outer->shutdown();
+}
+
 void run(Scenario& scenario, std::chrono::milliseconds timeout) {
   World world = World::detect();
+  if (scenario.name == "rounds") return play_rounds(scenario, world, timeout);
   if (scenario.name == "exit-before-connect" && scenario.names(world)) std::exit(0);
   if (scenario.name == "exit-while-forming" && scenario.names(world)) exit_while_forming(world);
   if (scenario.name == "wrong-secret" && scenario.names(world)) world.job_secret = "guessed";
@@ -175,8 +147,7 @@ void run(Scenario& scenario, std::chrono::milliseconds timeout) {
   if (scenario.name == "own-store") server = serve_own_store(world);
   scenario.since = Clock::now();
   const auto group = ProcessGroup::connect(world, {.timeout = timeout});
-  const std::string key = "world/address/" + std::to_string(world.rank);
-  say("ready " + group->store()->get(key, Deadline::after(timeout)));
+  say("ready " + published_address(*group, "world"));
   scenario.play(*group);
   group->shutdown();
 }
@@ -185,13 +156,15 @@ void run(Scenario& scenario, std::chrono::milliseconds timeout) {
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
-  Scenario scenario{.name = argv[2], .argument = argc > 3 ? argv[3] : ""};
+  Scenario scenario{
+      .name = argv[2], .argument = argc > 3 ? argv[3] : "", .rounds = {argv + 3, argv + argc}, .prefix = ""};
+  const std::size_t before = open_descriptors();
   try {
     run(scenario, std::chrono::milliseconds(std::stoi(argv[1])));
   } catch (const Error& error) {
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - scenario.since);
     say("failed after " + std::to_string(took.count()) + " ms: " + error.what());
-    return 1;
+    return open_descriptors() == before ? 1 : 3;
   }
-  return 0;
+  return open_descriptors() == before ? 0 : 3;
 }

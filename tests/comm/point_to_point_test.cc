@@ -237,9 +237,10 @@ TEST_P(PointToPointTest, WrongTypeOrCountNamesBothSides) {
   }
 }
 
-std::string net_name(const testing::TestParamInfo<Net>& info) { return info.param == Net::Tcp ? "Tcp" : "Inproc"; }
+std::string net_name(const testing::TestParamInfo<Net>& info) { return name(info.param); }
 
-INSTANTIATE_TEST_SUITE_P(Nets, PointToPointTest, testing::Values(Net::Inproc, Net::Tcp), net_name);
+INSTANTIATE_TEST_SUITE_P(Nets, PointToPointTest, testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed),
+                         net_name);
 
 }  // namespace
 }  // namespace tutti::comm

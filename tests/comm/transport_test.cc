@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/base/deadline.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/transport/inproc/inproc_transport.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/support/watchdog.h>
@@ -38,7 +39,7 @@ Bytes pattern(std::size_t count, unsigned seed) {
 
 FrameHeader header_of(const Bytes& payload, std::uint64_t id) {
   return {.kind = FrameKind::Collective,
-          .fingerprint = {.group = 5, .seq = 9, .count = payload.size(), .op = OpKind::AllReduce},
+          .fingerprint = {.group = identity_hash("world"), .seq = 9, .count = payload.size(), .op = OpKind::AllReduce},
           .nbytes = payload.size(),
           .id = id};
 }
@@ -46,7 +47,7 @@ FrameHeader header_of(const Bytes& payload, std::uint64_t id) {
 class Transports : public testing::TestWithParam<std::tuple<Net, Lane>> {
  protected:
   Transports() {
-    ranks_ = tcp() ? test::make_tcp_transports(2) : make_inproc_transports(2);
+    ranks_ = test::make_transports(std::get<Net>(GetParam()), 2);
     const Lane lane = std::get<Lane>(GetParam());
     const bool up = lane == Lane::CollectiveUp || lane == Lane::Message;
     sender_ = ranks_[up ? 0 : 1].get();
@@ -61,7 +62,7 @@ class Transports : public testing::TestWithParam<std::tuple<Net, Lane>> {
     return (lane == Lane::Message) == sends ? transport.outgoing(peer) : transport.incoming(peer);
   }
 
-  bool tcp() const { return std::get<Net>(GetParam()) == Net::Tcp; }
+  bool whole_frames() const { return std::get<Net>(GetParam()) == Net::Inproc; }
 
   Outgoing& post(const Bytes& payload, std::uint64_t id) {
     Outgoing& frame = posted_.emplace_back();
@@ -158,7 +159,7 @@ TEST_P(Transports, TheHeaderIsThereBeforeThePayloadAndStaysUntilItIsRead) {
   const Bytes payload = pattern(24 * 1024 * 1024, 2);  // more than fits into socket buffers
   const Outgoing& frame = post(payload, 7);
   const FrameHeader* header = &next_header();
-  EXPECT_EQ(frame.done(), !tcp());
+  EXPECT_EQ(frame.done(), whole_frames());
   EXPECT_EQ(header->nbytes, payload.size());
   Bytes beginning(100);
   std::size_t have = 0;
@@ -316,7 +317,7 @@ TEST_P(Transports, APeerThatClosesInMidFrameIsLost) {
   lost_text([&] {
     if (in_->peek()) have += in_->read(came.data() + have, came.size() - have);
   });
-  EXPECT_EQ(have < payload.size(), tcp());  // in-process frames arrive whole
+  EXPECT_EQ(have < payload.size(), !whole_frames());
   EXPECT_TRUE(std::equal(came.begin(), came.begin() + static_cast<std::ptrdiff_t>(have), payload.begin()));
 }
 
@@ -395,12 +396,11 @@ TEST_P(Transports, WakeEndsEveryWait) {
 
 std::string case_name(const testing::TestParamInfo<std::tuple<Net, Lane>>& info) {
   static const char* const kLanes[] = {"CollectiveUp", "CollectiveDown", "Message", "Answer"};
-  return std::string(std::get<Net>(info.param) == Net::Tcp ? "Tcp" : "Inproc") +
-         kLanes[static_cast<int>(std::get<Lane>(info.param))];
+  return test::name(std::get<Net>(info.param)) + kLanes[static_cast<int>(std::get<Lane>(info.param))];
 }
 
 INSTANTIATE_TEST_SUITE_P(Lanes, Transports,
-                         testing::Combine(testing::Values(Net::Inproc, Net::Tcp),
+                         testing::Combine(testing::Values(Net::Inproc, Net::Tcp, Net::Shm),
                                           testing::Values(Lane::CollectiveUp, Lane::CollectiveDown, Lane::Message,
                                                           Lane::Answer)),
                          case_name);

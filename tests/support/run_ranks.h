@@ -1,4 +1,4 @@
-// run_ranks: N ranks as N threads of the test, over in-process or loopback-TCP transports, under a watchdog.
+// run_ranks: N ranks as N threads of the test, over each of the transports, under a watchdog.
 #pragma once
 
 #include <tutti/comm/base/error.h>
@@ -13,10 +13,14 @@
 
 namespace tutti::test {
 
-enum class Net { Inproc, Tcp };
+enum class Net { Inproc, Tcp, Shm, Mixed };  // Mixed: shared memory within pairs of ranks, TCP between them
+
+/// "Inproc", "Tcp", "Shm", "Mixed".
+std::string name(Net net);
 
 struct RunRanksOptions {
   Net net = Net::Inproc;
+  std::vector<int> hosts{};  // TCP: rank -> host that it claims to be on; empty: all on one
   comm::ProcessGroupOptions group{.timeout = std::chrono::seconds(20)};
   std::chrono::seconds watchdog{60};
 };
@@ -31,6 +35,16 @@ std::vector<std::optional<comm::Error>> run_ranks_to_failure(int world_size, con
                                                              const RunRanksOptions& options = {});
 
 /// Transports of one loopback-TCP world, connected with each other.
-std::vector<std::unique_ptr<comm::Transport>> make_tcp_transports(int world_size, const std::string& group = "world");
+std::vector<std::unique_ptr<comm::Transport>> make_tcp_transports(int world_size, const std::string& group = "world",
+                                                                  const std::vector<int>& hosts = {});
+
+/// The same, with shared memory among each `ranks_per_host` consecutive ranks.
+std::vector<std::unique_ptr<comm::Transport>> make_shm_transports(int world_size, int ranks_per_host,
+                                                                  const std::string& group = "world");
+
+/// Transports of one world over `net`.
+std::vector<std::unique_ptr<comm::Transport>> make_transports(Net net, int world_size,
+                                                              const std::string& group = "world",
+                                                              const std::vector<int>& hosts = {});
 
 }  // namespace tutti::test

@@ -49,7 +49,7 @@ TEST(BenchCommand, AllOperationsOnTwoRanksWithAJsonFile) {
       tutti_bench({"all", "-n", "2", "--max-bytes", "4K", "--step-factor", "32", "--iterations", "20", "--json", file});
   ASSERT_EQ(run.status, exited(0)) << run.err;
   EXPECT_EQ(run.err, "");
-  EXPECT_NE(run.out.find("# ranks 2, transport tcp"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("# ranks 2, transport shm"), std::string::npos) << run.out;
   EXPECT_NE(run.out.find("# Total wrong: 0\n"), std::string::npos) << run.out;
 
   const auto json = nlohmann::json::parse(std::ifstream(file));
@@ -57,7 +57,7 @@ TEST(BenchCommand, AllOperationsOnTwoRanksWithAJsonFile) {
   for (const auto& row : json.at("results")) {
     seen.insert(row.at("op"));
     EXPECT_EQ(row.at("ranks"), 2);
-    EXPECT_EQ(row.at("transport"), "tcp");
+    EXPECT_EQ(row.at("transport"), "shm");
     EXPECT_EQ(row.at("iterations"), 20);
     EXPECT_EQ(row.at("wrong"), 0);
     EXPECT_GT(row.at("time_us").at("median"), 0.0);
@@ -101,10 +101,8 @@ TEST(BenchCommand, WrongUsageIsStatus2WithOneSentenceFirst) {
     std::vector<std::string> words;
     std::string sentence;
   } cases[] = {
-      {{"all_reduce", "--registered"},
-       "tutti bench: --registered: this version has no registered buffers; leave it out to measure plain ones"},
-      {{"all_reduce", "--transport", "shm"},
-       "tutti bench: --transport shm: this version has no shared-memory transport; use auto or tcp"},
+      {{"all_reduce", "--transport", "rdma"},
+       "tutti bench: --transport 'rdma' is unknown; known are auto, tcp and shm"},
       {{"all_reduce", "--max-bytes", "x"},
        "tutti bench: --max-bytes 'x' is no size; write bytes as 4, 1K, 16M or 64MiB (K = 1024)"},
       {{"all_reduce", "-n", "0"}, "tutti bench: --nproc 0: must be between 1 and 4096"},

@@ -23,20 +23,43 @@ constexpr std::size_t kMaxGrowth = 10;
 // A pattern that no result holds by chance, so that an element that was never written is found.
 constexpr int kUnwritten = 0xa5;
 
+/// Zeroed, plain or registered.
+class Memory {
+ public:
+  Memory() = default;
+  Memory(comm::ProcessGroup* registrar, std::size_t bytes) : size_(bytes) {
+    if (registrar) {
+      registered_ = registrar->allocate(bytes);
+    } else {
+      plain_.resize(bytes);
+    }
+  }
+  std::byte* data() { return registered_.memory ? registered_.data() : plain_.data(); }
+  const std::byte* data() const { return registered_.memory ? registered_.data() : plain_.data(); }
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+
+ private:
+  std::size_t size_ = 0;
+  Bytes plain_;
+  comm::RegisteredBuffer registered_;
+};
+
 /// One rank's memory for one row.
 class Buffers {
  public:
-  Buffers(const Operation& operation, const Case& c, const MeasureOptions& options)
+  Buffers(comm::ProcessGroup& group, const Operation& operation, const Case& c, const MeasureOptions& options)
       : dtype_(c.dtype), in_place_(operation.in_place), check_(options.check), extents_(operation.extents(c)) {
     const std::size_t element_bytes = comm::size_of(c.dtype);
-    input_.resize(extents_.input * element_bytes);
-    output_.resize(extents_.output * element_bytes);
+    const auto memory = [&](std::size_t count) {
+      return Memory(options.registered ? &group : nullptr, count * element_bytes);
+    };
+    input_ = memory(extents_.input);
+    output_ = memory(extents_.output);
     fill_data(c, options.seed, input());
-    if (in_place_) {
-      initial_.resize(output_.size());
-      fill_data(c, options.seed, {initial_.data(), extents_.output, dtype_});
-    }
+    if (in_place_) fill_data(c, options.seed, output());
     if (!check_) return;
+    if (in_place_) initial_.assign(output_.data(), output_.data() + output_.size());
     expected_.resize(output_.size());
     fill_expected(operation, c, options.seed, {expected_.data(), extents_.output, dtype_});
   }
@@ -45,10 +68,10 @@ class Buffers {
   comm::Buffer output() { return {output_.data(), extents_.output, dtype_}; }
 
   void set_up() {
-    if (output_.empty()) return;
+    if (output_.empty() || !check_) return;  // unchecked, as others do it: the buffers stay as the last call left them
     if (in_place_) {
       std::memcpy(output_.data(), initial_.data(), output_.size());
-    } else if (check_) {
+    } else {
       std::memset(output_.data(), kUnwritten, output_.size());
     }
   }
@@ -63,14 +86,15 @@ class Buffers {
   bool in_place_;
   bool check_;
   Extents extents_;
-  Bytes input_, output_;
+  Memory input_, output_;
   Bytes initial_;   // what output_ holds before each call, where the operation works in place
   Bytes expected_;  // what it must hold afterwards
 };
 
-Buffers make_buffers(const Operation& operation, const Case& c, const MeasureOptions& options) {
+Buffers make_buffers(comm::ProcessGroup& group, const Operation& operation, const Case& c,
+                     const MeasureOptions& options) {
   try {
-    return Buffers(operation, c, options);
+    return Buffers(group, operation, c, options);
   } catch (const std::bad_alloc&) {
     throw std::runtime_error("rank " + std::to_string(c.rank) + ": no memory for the buffers of " +
                              std::string(operation.name) + " with " + std::to_string(c.count) +
@@ -88,7 +112,7 @@ std::size_t agreed(comm::ProcessGroup& group, std::size_t rank_zeros_value) {
 class Row {
  public:
   Row(comm::ProcessGroup& group, const Operation& operation, const Case& c, const MeasureOptions& options)
-      : group_(group), operation_(operation), case_(c), buffers_(make_buffers(operation, c, options)) {
+      : group_(group), operation_(operation), case_(c), buffers_(make_buffers(group, operation, c, options)) {
     barrier_each_ = bytes_for(operation, c.count, comm::size_of(c.dtype), c.world_size) > kBarrierEachBytes;
   }
 

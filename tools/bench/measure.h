@@ -28,6 +28,7 @@ struct MeasureOptions {
   std::chrono::nanoseconds min_time{std::chrono::milliseconds(300)};
   bool check = true;
   std::uint64_t seed = 1;
+  bool registered = false;  // buffers by ProcessGroup::allocate
 };
 
 struct TimesUs {

@@ -76,11 +76,8 @@ void check_options(const BenchOptions& options) {
     throw UsageError("--step-factor 1 never reaches --max-bytes " + number(options.max_bytes) +
                      "; give 2 or more, or the same --min-bytes and --max-bytes");
   }
-  if (options.transport == "shm") {
-    throw UsageError("--transport shm: this version has no shared-memory transport; use auto or tcp");
-  }
-  if (options.transport != "auto" && options.transport != "tcp") {
-    throw UsageError("--transport " + in_quotes(options.transport) + " is unknown; known are auto and tcp");
+  if (options.transport != "auto" && options.transport != "tcp" && options.transport != "shm") {
+    throw UsageError("--transport " + in_quotes(options.transport) + " is unknown; known are auto, tcp and shm");
   }
   if (const std::string why = comm::refusal(options.redop, options.dtype); !why.empty()) {
     throw UsageError("--redop " + std::string(comm::name(options.redop)) + " with --dtype " +

@@ -1,4 +1,3 @@
-#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/tools/bench/results_json.h>
 #include <tutti/tools/bench/run_bench.h>
@@ -13,29 +12,22 @@
 namespace tutti::tools::bench {
 namespace {
 
-std::string transport_name(int ranks) { return ranks > 1 ? "tcp" : "none"; }
-
-/// The algorithm that comm takes for this call, which a name that does not implement the operation leaves to its
-/// choice.
-std::optional<std::string> algorithm_of(const Operation& operation, const Case& c, const BenchOptions& options) {
-  if (operation.kind == comm::OpKind::Send || c.world_size == 1) return std::nullopt;
-  const char* variable = std::getenv("TUTTI_ALGO");
-  const std::string forced = options.algorithm.empty() && variable != nullptr ? variable : options.algorithm;
-  const comm::algorithms::Problem problem{.op = operation.kind,
-                                          .rank = c.rank,
-                                          .world_size = c.world_size,
-                                          .count = c.count,
-                                          .root = c.root,
-                                          .segment_count = 0};
-  return comm::algorithms::select(problem, comm::size_of(c.dtype), forced).algorithm;
+std::string transport_name(const comm::ProcessGroup& group) {
+  return group.world_size() > 1 ? group.transport_name() : "none";
 }
 
-Result as_result(const Operation& operation, const Case& c, const BenchOptions& options, Measurement measured) {
+std::optional<std::string> algorithm_of(comm::ProcessGroup& group, const Operation& operation, const Case& c) {
+  if (operation.kind == comm::OpKind::Send || c.world_size == 1) return std::nullopt;
+  return group.algorithm_for(operation.kind, c.count, c.dtype, c.root);
+}
+
+Result as_result(comm::ProcessGroup& group, const Operation& operation, const Case& c, const BenchOptions& options,
+                 Measurement measured) {
   Result result{.op = std::string(operation.name),
                 .ranks = c.world_size,
-                .transport = transport_name(c.world_size),
-                .algorithm = algorithm_of(operation, c, options),
-                .registered = false,
+                .transport = transport_name(group),
+                .algorithm = algorithm_of(group, operation, c),
+                .registered = options.registered,
                 .dtype = {},
                 .redop = {},
                 .root = {},
@@ -72,6 +64,7 @@ int bench_in_world(std::span<const Operation> table, const BenchOptions& options
   comm::ProcessGroupOptions group_options;
   group_options.timeout = options.timeout;
   group_options.algorithm = options.algorithm;
+  group_options.transport = options.transport == "auto" ? "" : options.transport;
   const auto group = comm::ProcessGroup::connect(world, group_options);
   try {
     if (world.rank == 0 && !options.json.empty()) trainer::check_writable(options.json);
@@ -91,9 +84,10 @@ std::vector<Result> run_in_group(comm::ProcessGroup& group, std::span<const Oper
                                  const BenchOptions& options, std::ostream& out) {
   const bool prints = group.rank() == 0;
   const int ranks = group.world_size();
-  const MeasureOptions measuring{options.warmup, options.iterations, options.min_time, options.check, options.seed};
+  const MeasureOptions measuring{options.warmup, options.iterations, options.min_time,
+                                 options.check,  options.seed,       options.registered};
   std::vector<Result> results;
-  if (prints) print_header(out, options, ranks, transport_name(ranks));
+  if (prints) print_header(out, options, ranks, transport_name(group));
   for (const Operation& operation : table) {
     if (ranks < operation.min_ranks) {
       if (prints) out << "#\n# " << operation.name << ": left out, needs " << operation.min_ranks << " ranks (-n)\n";
@@ -107,7 +101,7 @@ std::vector<Result> run_in_group(comm::ProcessGroup& group, std::span<const Oper
                    .count = count,
                    .dtype = options.dtype,
                    .redop = options.redop};
-      results.push_back(as_result(operation, c, options, measure(group, operation, c, measuring)));
+      results.push_back(as_result(group, operation, c, options, measure(group, operation, c, measuring)));
       if (prints) print_row(out, results.back());
     }
   }

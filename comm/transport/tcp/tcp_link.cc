@@ -12,6 +12,7 @@ namespace tutti::comm {
 namespace {
 
 constexpr std::size_t kDirectReadBytes = 4096;  // shorter remainders go through the buffer
+constexpr unsigned kIgnoredReports = 3;         // several threads may wait, and one of them may be about to look
 
 std::string reason_of(const asio::error_code& error) {
   return error == asio::error::eof ? "its process closed the connection" : error.message();
@@ -48,6 +49,7 @@ bool TcpLink::open() {
   if (socket_) return true;
   if (shut_down_.load(std::memory_order_acquire)) lost("");
   if (end_of_stream_) lost(end_reason_);
+  looked();
   if (connect_ ? !advance_connect() : !has_handed_over_.load(std::memory_order_acquire)) return false;
   std::lock_guard lock(handover_mutex_);
   if (connect_) {
@@ -119,6 +121,7 @@ bool TcpLink::flush() {
 
 void TcpLink::fill() {
   if (end_of_stream_) return;
+  looked();
   if (begin_ == end_) begin_ = end_ = 0;
   if (begin_ > 0 && buffer_.size() - end_ < kFrameHeaderBytes) {
     std::memmove(buffer_.data(), buffer_.data() + begin_, buffered());
@@ -157,6 +160,7 @@ std::size_t TcpLink::read(void* into, std::size_t nbytes) {
   wanted -= got;
   if (wanted > 0 && !end_of_stream_) {
     if (wanted >= kDirectReadBytes) {
+      looked();
       begin_ = end_ = 0;  // the buffer is empty here: all of it was wanted
       const std::array<asio::mutable_buffer, 2> parts{asio::buffer(target + got, wanted), asio::buffer(buffer_)};
       asio::error_code error;
@@ -182,6 +186,15 @@ void TcpLink::end_stream(const std::string& reason) {
   end_of_stream_ = true;
   end_reason_ = shut_down_.load(std::memory_order_acquire) ? "this rank has closed its connections" : reason;
   update_interest();
+}
+
+TcpLink::Interest TcpLink::interest() const {
+  const std::int64_t packed = interest_.load(std::memory_order_relaxed);
+  Interest interest{static_cast<int>(packed >> 16), static_cast<short>(packed & 0xffff)};
+  if (ignored_reports_.load(std::memory_order_relaxed) >= kIgnoredReports)
+    interest.events = static_cast<short>(interest.events & ~POLLIN);
+  if (interest.events == 0) interest.fd = -1;  // poll() would still report a connection that has broken
+  return interest;
 }
 
 void TcpLink::update_interest() {

@@ -40,11 +40,12 @@ class TcpLink final : public Link {
     int fd = -1;
     short events = 0;
   };
-  /// What wait() should poll for; fd -1 while there is no socket. Any thread.
-  Interest interest() const {
-    const std::int64_t packed = interest_.load(std::memory_order_relaxed);
-    return {static_cast<int>(packed >> 16), static_cast<short>(packed & 0xffff)};
-  }
+  /// What wait() should poll for; fd -1 while there is nothing. Any thread.
+  Interest interest() const;
+
+  /// wait() has returned because there is something to read. When that has happened a few times and nobody has looked,
+  /// nobody wants to: then interest() leaves reading out, lest wait() return for ever. Any thread.
+  void reported_readable() { ignored_reports_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
   bool open();  // true if connected; otherwise does what can be done without blocking
@@ -52,6 +53,9 @@ class TcpLink final : public Link {
   void fill();  // reads what has come into the buffer
   void end_stream(const std::string& reason);
   void update_interest();
+  void looked() {
+    if (ignored_reports_.load(std::memory_order_relaxed) > 0) ignored_reports_.store(0, std::memory_order_relaxed);
+  }
   [[noreturn]] void lost(const std::string& why);
   std::size_t buffered() const { return end_ - begin_; }
 
@@ -78,6 +82,7 @@ class TcpLink final : public Link {
   std::atomic<bool> has_handed_over_{false};
   std::atomic<bool> shut_down_{false};
   std::atomic<std::int64_t> interest_{-0x10000};  // Interest, packed: fd in the upper bits, events in the lower 16
+  std::atomic<unsigned> ignored_reports_{0};
 };
 
 }  // namespace tutti::comm

@@ -5,7 +5,9 @@
 #include <tutti/comm/transport/tcp/tcp_transport.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <map>
 
 namespace tutti::comm {
 
@@ -26,6 +28,15 @@ TcpTransport::TcpTransport(const TcpTransportOptions& options)
 TcpTransport::~TcpTransport() { close(); }
 
 void TcpTransport::set_peers(std::vector<PeerAddress> peers) { peers_ = std::move(peers); }
+
+std::vector<int> TcpTransport::hosts() const {
+  std::map<std::string, int> number_of;
+  std::vector<int> result;
+  for (const PeerAddress& peer : peers_) {
+    result.push_back(number_of.try_emplace(peer.host, static_cast<int>(number_of.size())).first->second);
+  }
+  return result;
+}
 
 PeerIdentity TcpTransport::identity(ConnectionKind kind) const {
   return {.kind = kind,
@@ -61,17 +72,25 @@ void TcpTransport::adopt(const PeerIdentity& peer, asio::ip::tcp::socket socket)
 }
 
 void TcpTransport::wait(std::span<Link* const> links, std::chrono::milliseconds timeout) {
+  wait_also(links, {}, timeout);
+}
+
+void TcpTransport::wait_also(std::span<Link* const> links, std::span<pollfd> more, std::chrono::milliseconds timeout) {
   const Wakeups::Sleeper sleeper(wakeups_);
   std::vector<pollfd> polled{{sleeper.descriptor(), POLLIN, 0}};
   for (int fd : listener_.descriptors()) polled.push_back({fd, POLLIN, 0});
   const std::size_t first_link = polled.size();
   for (Link* link : links) {
     const auto interest = static_cast<TcpLink*>(link)->interest();
-    if (interest.fd >= 0) polled.push_back({interest.fd, interest.events, 0});
+    polled.push_back({interest.fd, interest.events, 0});  // -1 is passed over
   }
+  polled.insert(polled.end(), more.begin(), more.end());
   const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(timeout.count()));
   if (ready < 0 && errno != EINTR) throw_errno("poll", errno);
   if (ready <= 0) return;
+  for (std::size_t i = 0; i < links.size(); ++i)
+    if ((polled[first_link + i].revents & POLLIN) != 0) static_cast<TcpLink*>(links[i])->reported_readable();
+  std::copy(polled.end() - static_cast<std::ptrdiff_t>(more.size()), polled.end(), more.begin());
   for (std::size_t i = 1; i < first_link; ++i)
     if (polled[i].revents != 0) {
       service();

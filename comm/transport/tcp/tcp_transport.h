@@ -5,6 +5,7 @@
 // thread-safety: transport.h.
 #pragma once
 
+#include <poll.h>
 #include <tutti/comm/transport/tcp/tcp_link.h>
 #include <tutti/comm/transport/tcp/tcp_listener.h>
 #include <tutti/comm/transport/tcp/wakeups.h>
@@ -51,9 +52,13 @@ class TcpTransport final : public Transport {
   Link& incoming(int peer) override { return incoming_[static_cast<std::size_t>(peer)]; }
   bool service() override { return listener_.service(); }
   void wait(std::span<Link* const> links, std::chrono::milliseconds timeout) override;
+  /// The same, and until something happens on one of `more`, whose revents are filled in.
+  void wait_also(std::span<Link* const> links, std::span<pollfd> more, std::chrono::milliseconds timeout);
   void wake() override { wakeups_.ring(); }
   void close() override;
   std::string describe(int peer) const override;
+  std::vector<int> hosts() const override;  // by the names of the hosts
+  std::string_view name() const override { return "tcp"; }
   bool oversubscribed() const override { return options_.oversubscribed; }
 
  private:

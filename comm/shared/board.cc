@@ -1,0 +1,150 @@
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/failure/waiter.h>
+#include <tutti/comm/shared/board.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+namespace tutti::comm {
+namespace {
+
+constexpr int kSpins = 400;  // looks before the clock is asked: a few microseconds
+
+std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0x9e37'79b9'7f4a'7c15;  // multiplication by the golden ratio, and its high half folded in
+  return hash ^ (hash >> 32);
+}
+
+Fingerprint fingerprint_of(const Turn& turn, std::uint64_t group) {
+  return {group,
+          turn.seq,
+          turn.count,
+          turn.root,
+          static_cast<OpKind>(turn.op),
+          static_cast<DType>(turn.dtype),
+          static_cast<ReduceOp>(turn.reduce_op)};
+}
+
+}  // namespace
+
+Board::Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monitor)
+    : neighbours_(neighbours),
+      segment_(neighbours.segment()),
+      transport_(transport),
+      monitor_(monitor),
+      ranks_(neighbours.size()),
+      self_(neighbours.self()),
+      spins_(transport.oversubscribed() ? 2 : kSpins) {}
+
+void Board::begin(const Operation& operation) {
+  operation_ = &operation;
+  ++number_;
+  free_slot();
+  own().has_memory = 0;
+}
+
+void Board::free_slot() {
+  if (number_ <= kTurns + all_finished_) return;
+  const std::uint64_t needed = number_ - kTurns;
+  std::uint64_t all = number_;
+  for (int index = 0; index < ranks_; ++index) {
+    if (index == self_) continue;
+    const auto& finished = segment_.state(index).finished;
+    await_ready([&] { return finished.load(std::memory_order_acquire) >= needed; }, index);
+    all = std::min(all, finished.load(std::memory_order_acquire));
+  }
+  all_finished_ = all;
+}
+
+void Board::announce() {
+  const Fingerprint& f = operation_->fingerprint;
+  Turn& turn = own_;
+  turn.seq = f.seq;
+  turn.count = f.count;
+  turn.root = f.root;
+  turn.op = static_cast<std::uint8_t>(f.op);
+  turn.dtype = static_cast<std::uint8_t>(f.dtype);
+  turn.reduce_op = static_cast<std::uint8_t>(f.reduce_op);
+  const std::uint64_t kinds = static_cast<std::uint64_t>(f.root) << 32 | std::uint64_t{turn.op} << 16 |
+                              std::uint64_t{turn.dtype} << 8 | turn.reduce_op;
+  history_ = mixed(mixed(mixed(history_, f.seq), f.count), kinds);
+  turn.history = history_;
+  past_[f.seq % past_.size()] = f;
+  turn.number.store(number_, std::memory_order_relaxed);
+  Turn& shown = segment_.turn(self_, number_);
+  std::memcpy(reinterpret_cast<std::byte*>(&shown) + sizeof turn.number,
+              reinterpret_cast<const std::byte*>(&turn) + sizeof turn.number, sizeof turn - sizeof turn.number);
+  shown.number.store(number_, std::memory_order_release);
+  neighbours_.nudge_all();
+}
+
+const Turn& Board::await(int index) {
+  if (index == self_) return own_;
+  const Turn& turn = segment_.turn(index, number_);
+  await_ready([&] { return turn.number.load(std::memory_order_acquire) == number_; }, index);
+  if (turn.history != own_.history) compare(turn, index);
+  return turn;
+}
+
+void Board::await_all() {
+  for (int index = 0; index < ranks_; ++index)
+    if (index != self_) await(index);
+  all_finished_ = number_ - 1;  // who has announced this turn has finished the one before
+}
+
+/// The digests differ: somewhere the two ranks have called different things. The oldest difference is told.
+void Board::compare(const Turn& theirs, int index) const {
+  const std::uint64_t group = operation_->fingerprint.group;
+  Fingerprint their_call = fingerprint_of(theirs, group);
+  Fingerprint our_call = operation_->fingerprint;
+  for (std::uint64_t number = number_ > kTurns ? number_ - kTurns + 1 : 1; number < number_; ++number) {
+    const Turn& then = segment_.turn(index, number);
+    const Turn& ours = segment_.turn(self_, number);
+    if (then.number.load(std::memory_order_acquire) != number || then.history == ours.history) continue;
+    their_call = fingerprint_of(then, group);
+    our_call = fingerprint_of(ours, group);
+    break;
+  }
+  if (their_call.seq < our_call.seq && past_[their_call.seq % past_.size()].seq == their_call.seq)
+    our_call = past_[their_call.seq % past_.size()];
+  throw Error(ErrorCode::Mismatch, "rank " + std::to_string(transport_.rank()) + " called " + our_call.to_string() +
+                                       ", but " + monitor_.describe(neighbours_.rank_of(index)) + " called " +
+                                       their_call.to_string());
+}
+
+void Board::finish() { segment_.state(self_).finished.store(number_, std::memory_order_release); }
+
+void Board::advance(Progress progress, std::uint64_t to) {
+  (segment_.state(self_).*progress).store(to, std::memory_order_release);
+  neighbours_.nudge_all();
+}
+
+void Board::await(Progress progress, int index, std::uint64_t at_least) {
+  const auto& theirs = segment_.state(index).*progress;
+  await_ready([&] { return theirs.load(std::memory_order_acquire) >= at_least; }, index);
+}
+
+void Board::finish_stages(std::uint64_t stages) {
+  stages_done_ += stages;
+  for (const Progress progress : {&RankState::staged, &RankState::reduced, &RankState::taken})
+    advance(progress, stages_done_);
+}
+
+void Board::wait_until(const std::function<bool()>& ready, int index) {
+  const int peer = neighbours_.rank_of(index);
+  const std::span<const int> awaited(&peer, 1);
+  Waiter waiter(transport_, monitor_, operation_->fingerprint, operation_->deadline, operation_->report_after);
+  while (!ready()) {
+    if (neighbours_.gone(index) || neighbours_.gone(self_)) {
+      if (ready()) return;  // what it did before it went counts
+      const std::string why =
+          neighbours_.gone(self_) ? "this rank has closed its connections" : neighbours_.reason(index);
+      monitor_.explain_loss(Error(ErrorCode::PeerLost, "lost " + transport_.describe(peer) + ": " + why), awaited);
+    }
+    if (waiter.should_block())
+      waiter.block([&](std::chrono::milliseconds timeout) { neighbours_.sleep(ready, {index}, timeout); }, awaited);
+  }
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,91 @@
+// Board: how ranks that share memory announce their operations to each other, and wait for one another.
+//
+// Each operation is a turn. A rank announces it in a line of its own (transport/shm/segment.h): the fingerprint, so
+// that mismatches are errors here as everywhere, and a little payload or the place of a registered buffer. A turn's
+// lines and slots are used again kTurns later, when everybody has finished with them.
+//
+// A digest of all announcements so far is part of each: operations in which ranks do not read each other (a broadcast
+// with two roots) differ in the next one in which they do.
+//
+// Errors of the waits: as Executor::run. Thread-safety: one thread at a time.
+#pragma once
+
+#include <tutti/comm/failure/failure_monitor.h>
+#include <tutti/comm/schedule/executor.h>
+#include <tutti/comm/transport/shm/neighbours.h>
+#include <tutti/comm/transport/transport.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+
+namespace tutti::comm {
+
+class Board {
+ public:
+  Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monitor);
+
+  int ranks() const { return ranks_; }
+  int self() const { return self_; }
+
+  /// Begins the next turn: afterwards this rank's slot may be written. `operation` must live until finish().
+  void begin(const Operation& operation);
+
+  /// What will be this rank's line: room for payload or memory. announce() shows it, with the slot, to everybody.
+  Turn& own() { return own_; }
+  void announce();
+
+  /// Waits for the announcement of a rank and compares it with this one's. Throws Mismatch.
+  const Turn& await(int index);
+  void await_all();
+
+  std::byte* slot(int index) const { return segment_.slot(index, number_); }
+
+  /// This rank has read what it wanted of this turn's announcements and slots.
+  void finish();
+
+  // --- Stages: counted since the group was formed, and equal on all ranks between operations.
+  std::uint64_t stages_done() const { return stages_done_; }
+  std::byte* stage(int index, std::uint64_t number) const { return segment_.stage(index, number); }
+
+  using Progress = std::atomic<std::uint64_t> RankState::*;
+  /// Sets this rank's progress and shows it to everybody.
+  void advance(Progress progress, std::uint64_t to);
+  /// Waits until a rank's progress has come to `at_least`.
+  void await(Progress progress, int index, std::uint64_t at_least);
+  /// The operation used `stages` of them: sets all of this rank's progress to the end.
+  void finish_stages(std::uint64_t stages);
+
+ private:
+  void free_slot();
+  void wait_until(const std::function<bool()>& ready, int index);
+  void compare(const Turn& theirs, int index) const;
+
+  template <typename Ready>
+  void await_ready(Ready ready, int index) {
+    for (int spins = spins_; spins > 0; --spins) {
+      if (ready()) return;
+      __builtin_ia32_pause();
+    }
+    wait_until(ready, index);
+  }
+
+  Neighbours& neighbours_;
+  const HostSegment& segment_;
+  Transport& transport_;
+  FailureMonitor& monitor_;
+  const int ranks_;
+  const int self_;
+  const int spins_;
+
+  const Operation* operation_ = nullptr;
+  Turn own_{};  // built here and shown at once: while it is built, its line is not torn between processors
+  std::uint64_t number_ = 0;        // of the turn
+  std::uint64_t all_finished_ = 0;  // a turn that everybody is known to have finished
+  std::uint64_t history_ = 0;
+  std::uint64_t stages_done_ = 0;
+  std::array<Fingerprint, 64> past_{};  // the latest operations, by seq
+};
+
+}  // namespace tutti::comm

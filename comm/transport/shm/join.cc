@@ -1,0 +1,76 @@
+#include <sys/stat.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/base/log.h>
+#include <tutti/comm/transport/shm/join.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace tutti::comm {
+namespace {
+
+std::string inode_of(const char* path) {
+  struct stat status {};
+  return ::stat(path, &status) == 0 ? std::to_string(status.st_ino) : "?";
+}
+
+/// Words of the segment's address: pid, descriptor, nonce.
+std::string to_text(const HostSegment::Address& address) {
+  return std::to_string(address.pid) + " " + std::to_string(address.descriptor) + " " + std::to_string(address.nonce);
+}
+
+HostSegment::Address parse(const std::string& text) {
+  HostSegment::Address address;
+  std::istringstream in(text);
+  if (!(in >> address.pid >> address.descriptor >> address.nonce))
+    throw Error(ErrorCode::Protocol, "\"" + text + "\" does not say where the shared memory of this host is");
+  return address;
+}
+
+}  // namespace
+
+std::string host_identity() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  return boot + ":" + std::to_string(::geteuid()) + ":" + inode_of("/proc/self/ns/pid") + ":" +
+         inode_of("/proc/self/ns/net");
+}
+
+std::unique_ptr<Neighbours> join_neighbours(Store& store, const std::string& group, int rank,
+                                            const std::vector<std::string>& identities, Deadline deadline,
+                                            const std::function<void(const std::string& key)>& await) {
+  std::vector<int> ranks;
+  for (std::size_t other = 0; other < identities.size(); ++other)
+    if (identities[other] == identities[static_cast<std::size_t>(rank)]) ranks.push_back(static_cast<int>(other));
+  const int size = static_cast<int>(ranks.size());
+  if (size < 2) return nullptr;
+  const std::string prefix = group + "/shm/" + std::to_string(ranks.front()) + "/";
+  std::unique_ptr<Neighbours> neighbours;
+  std::string failure;
+  try {
+    if (rank != ranks.front()) await(prefix + "segment");
+    HostSegment segment = rank == ranks.front()
+                              ? HostSegment::create(size)
+                              : HostSegment::open(parse(store.get(prefix + "segment", deadline)), size);
+    const std::string where = to_text(segment.address());
+    neighbours = std::make_unique<Neighbours>(std::move(segment), ranks, rank);
+    if (rank == ranks.front()) store.set(prefix + "segment", where, deadline);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::System && error.code() != ErrorCode::Protocol) throw;
+    failure = error.what();
+    if (rank == ranks.front()) store.set(prefix + "segment", "none", deadline);
+  }
+  // A failure counts more than all successes together.
+  const std::int64_t mapped = store.add(prefix + "mapped", failure.empty() ? 1 : std::int64_t{size} + 1, deadline);
+  const std::int64_t failures = mapped / (size + 1);
+  if (failures * (size + 1) + size - failures == mapped)
+    store.set(prefix + "verdict", failures == 0 ? "shm" : "tcp", deadline);
+  await(prefix + "verdict");
+  if (store.get(prefix + "verdict", deadline) == "shm") return neighbours;
+  log(LogLevel::Warn, "rank " + std::to_string(rank) + ": the ranks of this host use TCP among themselves: " +
+                          (failure.empty() ? "one of them could not map the shared memory" : failure));
+  return nullptr;
+}
+
+}  // namespace tutti::comm

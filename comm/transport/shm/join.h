@@ -1,0 +1,29 @@
+// join: the ranks of one group that run on one host agree to share memory.
+//
+// Ranks are on one host if they have the same host_identity(). The lowest of them makes the segment and publishes where
+// it is; the others map it; if one of them cannot, all of that host use TCP, and a log line says why. Keys, under
+// "<group>/shm/<lowest rank>/": "segment", "mapped" (a count), "verdict".
+#pragma once
+
+#include <tutti/comm/base/deadline.h>
+#include <tutti/comm/store/store.h>
+#include <tutti/comm/transport/shm/neighbours.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tutti::comm {
+
+/// Equal for processes that can open each other's memory: same boot of the same machine, same user, same namespaces of
+/// processes and of network. One word.
+std::string host_identity();
+
+/// `identities` holds that of each rank of the group. Null if this rank has no neighbours, or if not all of them could
+/// map the segment. `await` waits for a key, and throws when a rank is lost or the time is over. Throws as the store.
+std::unique_ptr<Neighbours> join_neighbours(Store& store, const std::string& group, int rank,
+                                            const std::vector<std::string>& identities, Deadline deadline,
+                                            const std::function<void(const std::string& key)>& await);
+
+}  // namespace tutti::comm

@@ -1,0 +1,86 @@
+// Neighbours: the ranks of a group that share this host's segment; who they are, whether they live, how to wake them.
+//
+// Thread-safety: any thread may call anything; sleep() from several threads at once too.
+#pragma once
+
+#include <poll.h>
+#include <tutti/comm/transport/shm/doorbell.h>
+#include <tutti/comm/transport/shm/segment.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace tutti::comm {
+
+class Neighbours {
+ public:
+  /// `ranks` are the group's ranks in the segment, ascending; `self` is one of them. Throws System.
+  Neighbours(HostSegment segment, std::vector<int> ranks, int self);
+  ~Neighbours();
+
+  const HostSegment& segment() const { return segment_; }
+  int size() const { return static_cast<int>(ranks_.size()); }
+  int self() const { return self_; }  // index
+  int rank_of(int index) const { return ranks_[static_cast<std::size_t>(index)]; }
+  int index_of(int rank) const;  // -1: on another host
+
+  /// This rank has made something visible that the other may be waiting for.
+  void nudge(int index) {
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // visible before the sleepers are looked at; see Doorbell
+    if (segment_.state(index).sleepers.load(std::memory_order_relaxed) > 0) wake(index);
+  }
+  void nudge_all();
+
+  /// Whether it has left the group or died, as far as is known: death is noticed by who sleeps.
+  bool gone(int index) const {
+    return dead_[static_cast<std::size_t>(index)].load(std::memory_order_relaxed) ||
+           segment_.state(index).closed.load(std::memory_order_acquire) != 0;
+  }
+  /// Why gone() is true, for an error text.
+  std::string reason(int index) const;
+
+  /// Tells the others that this rank leaves, and wakes them.
+  void close();
+
+  /// Sleeps until a neighbour or wake() rings, one of `awaited` (indices) dies, or `timeout` passes; not at all if
+  /// `ready()` is true. May return early.
+  void sleep(const std::function<bool()>& ready, const std::vector<int>& awaited, std::chrono::milliseconds timeout);
+
+  /// Makes every sleep() of this rank return.
+  void wake_self() { doorbell_.ring(self_); }
+
+  /// A thread that is about to sleep: from construction on it is rung.
+  class Sleeper {
+   public:
+    explicit Sleeper(Neighbours& neighbours);
+    ~Sleeper();
+    Sleeper(const Sleeper&) = delete;
+    Sleeper& operator=(const Sleeper&) = delete;
+
+   private:
+    Neighbours& neighbours_;
+  };
+
+  /// What to poll for the bell, and for the deaths of `awaited` (indices).
+  void add_to(std::vector<pollfd>& polled, const std::vector<int>& awaited);
+  /// Looks at what poll has answered to add_to(polled, awaited), which began at `first`. True if the bell was rung.
+  bool after_poll(const std::vector<pollfd>& polled, std::size_t first, const std::vector<int>& awaited);
+
+ private:
+  void wake(int index);
+  int watch(int index);
+
+  HostSegment segment_;
+  const std::vector<int> ranks_;
+  const int self_;
+  Doorbell doorbell_;
+  std::vector<std::atomic<bool>> dead_;
+  std::mutex watches_mutex_;
+  std::vector<int> watches_;  // a pidfd for each index, -1 until needed; guarded by watches_mutex_
+};
+
+}  // namespace tutti::comm

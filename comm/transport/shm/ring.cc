@@ -1,0 +1,200 @@
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/transport/shm/ring.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+namespace tutti::comm {
+namespace {
+
+// A long payload is handed over in pieces of this size, so that both sides copy at the same time.
+constexpr std::size_t kPiece = 16 * 1024;
+
+std::size_t whole_lines(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+bool fits_inline(std::uint64_t nbytes) { return nbytes <= sizeof FrameLine::inlined; }
+
+}  // namespace
+
+std::size_t RingWriter::room() {
+  const auto left = [&] { return ring_.capacity - static_cast<std::size_t>(position_ - taken_); };
+  if (left() < kPiece + 2 * kLine) taken_ = ring_.control->taken.load(std::memory_order_acquire);
+  return left();
+}
+
+bool RingWriter::can_go_on() const {
+  const std::uint64_t waits_at = waits_at_.load(std::memory_order_relaxed);
+  if (waits_at == 0) return false;
+  return ring_.capacity - (waits_at - 1 - ring_.control->taken.load(std::memory_order_acquire)) >= 2 * kLine;
+}
+
+void RingWriter::advance(std::size_t bytes) {
+  position_ += bytes;
+  offset_ += bytes;
+  if (offset_ >= ring_.capacity) offset_ -= ring_.capacity;
+}
+
+void RingWriter::copy_in(const std::byte* from, std::size_t bytes) {
+  const std::size_t first = std::min(bytes, ring_.capacity - offset_);
+  if (first > 0) std::memcpy(ring_.lines + offset_, from, first);
+  if (bytes > first) std::memcpy(ring_.lines, from + first, bytes - first);
+}
+
+void RingWriter::clear_next_stamp() {
+  reinterpret_cast<FrameLine*>(ring_.lines + offset_)->stamp.store(0, std::memory_order_relaxed);
+}
+
+bool RingWriter::start(Outgoing& frame) {
+  const std::size_t space = room();
+  if (space < 2 * kLine) return false;
+  const FrameHeader& header = frame.header;
+  auto* line = reinterpret_cast<FrameLine*>(ring_.lines + offset_);
+  const std::uint64_t stamp = position_ + 1;
+  line->kind = static_cast<std::uint8_t>(header.kind);
+  line->op = static_cast<std::uint8_t>(header.fingerprint.op);
+  line->dtype = static_cast<std::uint8_t>(header.fingerprint.dtype);
+  line->reduce_op = static_cast<std::uint8_t>(header.fingerprint.reduce_op) & 0x7f;
+  line->root = header.fingerprint.root;
+  line->count = header.fingerprint.count;
+  line->nbytes = header.nbytes;
+  line->id = header.id;
+  line->seq = header.fingerprint.seq;
+  advance(kLine);
+  frame.written_ = kFrameHeaderBytes;
+  if (fits_inline(header.nbytes)) {
+    if (header.nbytes > 0) std::memcpy(line->inlined.data(), frame.payload, header.nbytes);
+    line->complete = 1;
+  } else if (header.nbytes <= kPiece && whole_lines(header.nbytes) + 2 * kLine <= space) {
+    copy_in(static_cast<const std::byte*>(frame.payload), header.nbytes);
+    advance(whole_lines(header.nbytes));
+    line->complete = 1;
+  } else {
+    line->complete = 0;
+  }
+  if (line->complete) {
+    frame.written_ += header.nbytes;
+    clear_next_stamp();
+  }
+  line->stamp.store(stamp, std::memory_order_release);
+  return true;
+}
+
+bool RingWriter::write(Outgoing& frame) {
+  bool wrote = false;
+  if (frame.written_ == 0) {
+    if (!start(frame)) return false;
+    wrote = true;
+  }
+  while (!frame.done()) {
+    const std::uint64_t done = frame.written_ - kFrameHeaderBytes;
+    const std::uint64_t left = frame.header.nbytes - done;
+    const std::size_t free = room();
+    const std::size_t space = free > kLine ? free - kLine : 0;  // the line behind it stays free for the next stamp
+    const std::size_t piece = std::min<std::uint64_t>({left, kPiece, space});
+    if (piece == 0 || (piece < left && piece % kLine != 0)) return wrote;
+    copy_in(static_cast<const std::byte*>(frame.payload) + done, piece);
+    advance(whole_lines(piece));
+    frame.written_ += piece;
+    if (frame.done()) clear_next_stamp();
+    ring_.control->written.store(position_, std::memory_order_release);
+    wrote = true;
+  }
+  return wrote;
+}
+
+const FrameHeader* RingReader::peek() {
+  if (current_) return &*current_;
+  const FrameLine& line = this->line();
+  if (line.stamp.load(std::memory_order_acquire) != position_ + 1) return nullptr;
+  if (line.kind < static_cast<std::uint8_t>(FrameKind::Collective) ||
+      line.kind > static_cast<std::uint8_t>(FrameKind::Rendezvous) ||
+      line.op > static_cast<std::uint8_t>(kLastOpKind) || line.dtype > static_cast<std::uint8_t>(kLastDType) ||
+      line.reduce_op > static_cast<std::uint8_t>(kLastReduceOp) || line.nbytes > kMaxFrameBytes)
+    throw Error(ErrorCode::Protocol, "the shared memory holds no frame where one should begin: was it overwritten?");
+  current_ = {static_cast<FrameKind>(line.kind),
+              {group_, line.seq, line.count, line.root, static_cast<OpKind>(line.op), static_cast<DType>(line.dtype),
+               static_cast<ReduceOp>(line.reduce_op)},
+              line.nbytes,
+              line.id};
+  left_ = line.nbytes;
+  inlined_ = fits_inline(left_);
+  if (!inlined_) {
+    const bool complete = line.complete;
+    advance(kLine);
+    if (complete) written_ = position_ + whole_lines(left_);
+  }
+  watch();
+  return &*current_;
+}
+
+void RingReader::watch() {
+  const State state = !current_ ? kBetweenFrames : inlined_ || written_ >= position_ + left_ ? kAllThere : kStillComing;
+  watched_.store(position_ << 2 | state, std::memory_order_relaxed);
+}
+
+bool RingReader::has_news() const {
+  const std::uint64_t watched = watched_.load(std::memory_order_relaxed);
+  const std::uint64_t position = watched >> 2;
+  switch (watched & 3) {
+    case kBetweenFrames:
+      return reinterpret_cast<const FrameLine*>(ring_.lines + position % ring_.capacity)
+                 ->stamp.load(std::memory_order_acquire) == position + 1;
+    case kStillComing:
+      return ring_.control->written.load(std::memory_order_acquire) > position;
+    default:
+      return true;
+  }
+}
+
+std::size_t RingReader::available() {
+  if (inlined_) return left_;
+  if (written_ < position_ + left_)
+    written_ = std::max(written_, ring_.control->written.load(std::memory_order_acquire));
+  return written_ <= position_ ? 0 : std::min<std::uint64_t>(left_, written_ - position_);
+}
+
+std::span<const std::byte> RingReader::readable() {
+  const std::size_t bytes = available();
+  if (inlined_) return {line().inlined.data() + current_->nbytes - left_, bytes};
+  return {ring_.lines + offset_, std::min(bytes, ring_.capacity - offset_)};
+}
+
+void RingReader::consume(std::size_t nbytes) {
+  left_ -= nbytes;
+  if (!inlined_) advance(nbytes);
+  if (left_ == 0) finish();
+  if (left_ == 0 || position_ - released_ >= std::min(kPiece, ring_.capacity / 4)) {
+    released_ = position_ / kLine * kLine;
+    ring_.control->taken.store(released_, std::memory_order_release);
+  }
+  watch();
+}
+
+void RingReader::finish() {
+  advance(inlined_ ? kLine : static_cast<std::size_t>(whole_lines(position_) - position_));
+  current_.reset();
+}
+
+std::size_t RingReader::read(void* into, std::size_t nbytes) {
+  auto* target = static_cast<std::byte*>(into);
+  std::size_t got = 0;
+  if (current_ && left_ == 0) consume(0);  // a frame without payload
+  while (got < nbytes && current_) {
+    const auto part = readable();
+    const std::size_t n = std::min(part.size(), nbytes - got);
+    if (n == 0) break;
+    std::memcpy(target + got, part.data(), n);
+    got += n;
+    consume(n);
+  }
+  return got;
+}
+
+void RingReader::advance(std::size_t bytes) {
+  position_ += bytes;
+  offset_ += bytes;
+  if (offset_ >= ring_.capacity) offset_ -= ring_.capacity;
+}
+
+}  // namespace tutti::comm

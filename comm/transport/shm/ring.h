@@ -1,0 +1,122 @@
+// RingWriter, RingReader: a stream of frames from one rank to another in shared memory.
+//
+// One writer, one reader. A frame starts with a line of its own (FrameLine) that carries up to 16 bytes of payload;
+// more follows in the next lines. The reader watches the line where the next frame will start, so a short message costs
+// one transfer of a line from processor to processor. A long payload is read while it is still being written.
+//
+// The stamp of a line says which position of the stream it holds. Before a frame becomes visible, the stamp of the line
+// behind it is cleared: what an earlier lap has left there, payload included, is never taken for a frame.
+//
+// Thread-safety: one thread at a time on each side. Idea: the ring of D. Lamport, "Proving the Correctness of
+// Multiprocess Programs" (1977), with the flag in the slot.
+#pragma once
+
+#include <tutti/comm/transport/shm/segment.h>
+#include <tutti/comm/transport/transport.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace tutti::comm {
+
+struct RingControl {
+  alignas(2 * kLine) std::atomic<std::uint64_t> written;  // payload bytes up to this position are there
+  alignas(2 * kLine) std::atomic<std::uint64_t> taken;    // everything before this position may be overwritten
+};
+
+struct alignas(kLine) FrameLine {
+  std::atomic<std::uint64_t> stamp;  // position in the stream + 1; written last
+  std::uint8_t kind;
+  std::uint8_t op;
+  std::uint8_t dtype;
+  std::uint8_t reduce_op : 7;
+  std::uint8_t complete : 1;  // the whole payload was there when the frame became visible
+  std::int32_t root;
+  std::uint64_t count;
+  std::uint64_t nbytes;
+  std::uint64_t id;
+  std::uint64_t seq;
+  std::array<std::byte, 16> inlined;
+};
+static_assert(sizeof(FrameLine) == kLine);
+
+/// Where a ring lies. `memory` is `bytes` long and zeroed when the ring is new.
+struct RingMemory {
+  RingMemory(std::byte* memory, std::size_t bytes)
+      : control(reinterpret_cast<RingControl*>(memory)),
+        lines(memory + sizeof(RingControl)),
+        capacity((bytes - sizeof(RingControl)) / kLine * kLine) {}
+
+  RingControl* control;
+  std::byte* lines;
+  std::size_t capacity;
+};
+
+class RingWriter {
+ public:
+  explicit RingWriter(RingMemory memory) : ring_(memory) {}
+
+  /// Writes as much of the frame as there is room for; true if anything was written. frame.done() says when it is all
+  /// there; until then the same frame is given again.
+  bool write(Outgoing& frame);
+
+  /// What is to be written waits for room, or does not: for can_go_on().
+  void wait_for_room(bool waits) { waits_at_.store(waits ? position_ + 1 : 0, std::memory_order_relaxed); }
+
+  /// Whether write() could go on with what waits for room. Any thread.
+  bool can_go_on() const;
+
+ private:
+  std::size_t room();
+  bool start(Outgoing& frame);
+  void advance(std::size_t bytes);
+  void copy_in(const std::byte* from, std::size_t bytes);
+  void clear_next_stamp();
+
+  RingMemory ring_;
+  std::uint64_t position_ = 0;              // of the next byte
+  std::size_t offset_ = 0;                  // position_ modulo the capacity
+  std::uint64_t taken_ = 0;                 // as last seen
+  std::atomic<std::uint64_t> waits_at_{0};  // position + 1; 0: nothing waits
+};
+
+class RingReader {
+ public:
+  RingReader(RingMemory memory, std::uint64_t group) : ring_(memory), group_(group) {}
+
+  /// The header of the frame at the head of the stream, or null. Throws Protocol if it holds impossible values.
+  const FrameHeader* peek();
+
+  /// Whether there is something that has not been read. Any thread.
+  bool has_news() const;
+
+  /// As Link::read.
+  std::size_t read(void* into, std::size_t nbytes);
+
+  /// What of the current payload lies there in one piece; consume(n) says that n bytes of it are not needed any more.
+  std::span<const std::byte> readable();
+  void consume(std::size_t nbytes);
+
+ private:
+  const FrameLine& line() const { return *reinterpret_cast<const FrameLine*>(ring_.lines + offset_); }
+  std::size_t available();
+  enum State : std::uint64_t { kBetweenFrames = 0, kAllThere = 1, kStillComing = 2 };
+  void watch();
+  void advance(std::size_t bytes);
+  void finish();
+
+  RingMemory ring_;
+  std::uint64_t group_;
+  std::uint64_t position_ = 0;  // of the next unread byte; of the frame's line while its payload is inlined
+  std::size_t offset_ = 0;
+  std::uint64_t released_ = 0;  // what the writer has been told
+  std::uint64_t written_ = 0;   // as last seen
+  std::optional<FrameHeader> current_;
+  std::uint64_t left_ = 0;  // payload bytes not yet read
+  bool inlined_ = false;
+  std::atomic<std::uint64_t> watched_{0};  // for has_news(): the position, and in the lowest bits a State
+};
+
+}  // namespace tutti::comm

@@ -1,0 +1,197 @@
+// What a rank that does not receive costs the others: bounded memory, a deadline, and no processor time.
+#include <gtest/gtest.h>
+#include <time.h>
+#include <tutti/comm/point_to_point/point_to_point.h>
+#include <tutti/comm/process_group.h>
+#include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/support/watchdog.h>
+
+#include <chrono>
+#include <vector>
+
+namespace tutti::comm {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using test::Net;
+using test::run_ranks;
+using test::run_ranks_to_failure;
+
+constexpr std::size_t kSocketBuffers = 40u << 20;  // more than both sockets of a loopback connection hold
+
+test::RunRanksOptions tcp(milliseconds timeout) {
+  test::RunRanksOptions options{.net = Net::Tcp};
+  options.group.timeout = timeout;
+  return options;
+}
+
+std::size_t elements(std::size_t nbytes) { return nbytes / sizeof(float); }
+
+milliseconds processor_time_of_this_thread() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::duration_cast<milliseconds>(std::chrono::seconds(now.tv_sec) +
+                                                  std::chrono::nanoseconds(now.tv_nsec));
+}
+
+Deadline soon() { return Deadline::after(std::chrono::seconds(30)); }
+
+/// Waits for the failure of the group without driving any message.
+void stay_in_user_code(ProcessGroup& group) { group.store()->get("world/failure", soon()); }
+
+/// How many messages of `nbytes` rank 0 can send to rank 1, which does `meanwhile`, before send() ends with an error.
+std::size_t messages_taken(std::size_t nbytes, std::size_t at_most, const test::RankBody& meanwhile) {
+  std::size_t taken = 0;
+  const auto outcomes = run_ranks_to_failure(
+      2,
+      [&](ProcessGroup& group) {
+        if (group.rank() == 1) return meanwhile(group);
+        std::vector<float> data(elements(nbytes));
+        for (; taken < at_most; ++taken) group.send(std::span<float>(data), 1);
+        group.abort("all messages were taken");
+      },
+      tcp(milliseconds(800)));
+  EXPECT_TRUE(outcomes[0].has_value()) << taken << " messages were taken";
+  if (outcomes[0]) {
+    const std::string text = outcomes[0]->what();
+    EXPECT_NE(text.find("timed out after"), std::string::npos) << text;
+    EXPECT_NE(text.find("rank 1"), std::string::npos) << text;
+  }
+  return taken;
+}
+
+TEST(FaultBounds, MessagesToARankThatNeverReceivesAreKeptUpToALimitThenSendWaitsAndTimesOut) {
+  const std::size_t nbytes = 32 * 1024;
+  const std::size_t taken = messages_taken(nbytes, 8192, stay_in_user_code);
+  EXPECT_GE(taken * nbytes, kUnsentBytes - nbytes - kMessageBytes);
+  EXPECT_LE(taken * nbytes, kUnsentBytes + kSocketBuffers);
+}
+
+TEST(FaultBounds, EmptyMessagesCountToo) {
+  EXPECT_LE(messages_taken(0, 2'000'000, stay_in_user_code),
+            kUnsentBytes / kMessageBytes + kSocketBuffers / kFrameHeaderBytes);
+}
+
+TEST(FaultBounds, AReceiverOfOtherTagsKeepsEmptyMessagesUpToItsLimit) {
+  const std::size_t taken = messages_taken(0, 2'000'000, [](ProcessGroup& group) {
+    std::vector<float> data(1);
+    EXPECT_THROW(group.recv(std::span<float>(data), 0, 99), Error);
+  });
+  EXPECT_LE(taken,
+            kUnexpectedBytes / kMessageBytes + kUnsentBytes / kMessageBytes + kSocketBuffers / kFrameHeaderBytes);
+}
+
+TEST(FaultBounds, AnIsendOverTheLimitStaysIncompleteUntilTheReceiverTakesIt) {
+  constexpr std::size_t kMessages = (kUnsentBytes + kSocketBuffers) / kEagerBytes + 100;
+  run_ranks(
+      2,
+      [](ProcessGroup& group) {
+        const auto value = [](std::size_t i) { return static_cast<float>(i); };
+        if (group.rank() == 0) {
+          std::vector<std::vector<float>> data;
+          std::vector<Work> works;
+          for (std::size_t i = 0; i < kMessages; ++i) {
+            data.emplace_back(elements(kEagerBytes), value(i));
+            works.push_back(group.isend(buffer(std::span(data.back())), 1));
+            // The payload of a completed one is the caller's again.
+            if (works.back().is_completed()) data.back().assign(elements(kEagerBytes), -1.0f);
+          }
+          EXPECT_TRUE(works.front().is_completed());
+          EXPECT_FALSE(works.back().is_completed());
+          group.store()->set("sent", "", soon());
+          for (Work& work : works) work.wait();
+        } else {
+          group.store()->get("sent", soon());
+          std::vector<float> data(elements(kEagerBytes));
+          for (std::size_t i = 0; i < kMessages; ++i) {
+            group.recv(std::span<float>(data), 0);
+            ASSERT_EQ(data, std::vector<float>(data.size(), value(i))) << "message " << i;
+          }
+        }
+      },
+      tcp(std::chrono::seconds(30)));
+}
+
+TEST(FaultBounds, AReceiverThatMayNotReadOnSleeps) {
+  milliseconds used(0), waited(0);
+  const auto outcomes = run_ranks_to_failure(
+      2,
+      [&](ProcessGroup& group) {
+        std::vector<float> data(elements(kEagerBytes));
+        if (group.rank() == 0) {
+          std::vector<Work> works;
+          for (std::size_t sent = 0; sent < kUnexpectedBytes + 2 * kEagerBytes; sent += kEagerBytes)
+            works.push_back(group.isend(buffer(std::span(data)), 1));
+          group.store()->set("sent", "", soon());
+          works.back().wait();
+          return stay_in_user_code(group);
+        }
+        // The first wait fills the unexpected messages up to their limit; what it costs is not measured.
+        group.store()->get("sent", soon());
+        Work work = group.irecv(buffer(std::span(data)), 0, 99);
+        const auto start = steady_clock::now();
+        while (steady_clock::now() - start < milliseconds(1000)) work.wait_for(milliseconds(100));
+        const auto begin = steady_clock::now();
+        const auto processor = processor_time_of_this_thread();
+        EXPECT_THROW(work.wait(), Error);
+        used = processor_time_of_this_thread() - processor;
+        waited = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
+      },
+      tcp(milliseconds(2500)));
+  EXPECT_GE(waited, milliseconds(500));
+  EXPECT_LE(used, waited / 10) << "of " << waited.count() << " ms";
+}
+
+/// How often wait() returns within 300 ms although nothing that `link` could do has changed.
+int returns_of_wait(Transport& transport, Link* link) {
+  int returns = 0;
+  const auto end = steady_clock::now() + milliseconds(300);
+  for (; steady_clock::now() < end && returns < 10'000; ++returns) {
+    link->flush();
+    transport.wait(std::span(&link, 1), milliseconds(100));
+  }
+  return returns;
+}
+
+TEST(FaultBounds, AWaitForRoomToSendSleepsAlthoughSomethingLiesUnread) {
+  test::Watchdog watchdog;
+  const auto ranks = test::make_tcp_transports(2);
+  Link& near = ranks[0]->collective(1);
+  Link& far = ranks[1]->collective(0);
+  const std::vector<std::byte> payload(64u << 20);
+  Outgoing there, back;
+  for (Outgoing* frame : {&there, &back}) {
+    frame->header.nbytes = payload.size();
+    frame->payload = payload.data();
+  }
+  near.post(there);
+  far.post(back);
+  for (std::uint64_t before = 1; before != there.written_ || back.written_ == 0;) {
+    before = there.written_;
+    for (const auto& rank : ranks) rank->wait({}, milliseconds(10));  // long enough for what is under way to arrive
+    for (const auto& rank : ranks) rank->service();
+    near.flush();
+    far.flush();
+  }
+  EXPECT_LE(returns_of_wait(*ranks[0], &near), 50);
+
+  // Whoever reads after all is woken again by what comes.
+  std::vector<std::byte> came(payload.size());
+  const Deadline deadline = soon();
+  for (std::size_t have = 0; have < came.size();) {
+    ASSERT_FALSE(deadline.expired()) << have << " bytes came";
+    far.flush();
+    const std::size_t some = near.peek() ? near.read(came.data() + have, came.size() - have) : 0;
+    have += some;
+    if (some > 0 || have == came.size()) continue;
+    Link* awaited = &near;
+    const auto start = steady_clock::now();
+    far.flush();
+    ranks[0]->wait(std::span(&awaited, 1), std::chrono::seconds(20));
+    EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(10));
+  }
+}
+
+}  // namespace
+}  // namespace tutti::comm

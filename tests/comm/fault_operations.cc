@@ -1,0 +1,116 @@
+#include "fault_operations.h"
+
+namespace tutti::comm::test {
+namespace {
+
+std::span<float> all(Floats& values) { return values; }
+
+bool is_root(const ProcessGroup& group) { return group.rank() == 1; }
+
+/// The rank's block of a v-form.
+std::span<float> block(const ProcessGroup& g, Buffers& b) {
+  return all(b.many).first(b.counts[static_cast<std::size_t>(g.rank())]);
+}
+
+/// Messages in a circle, short and long ones, with asynchronous receives.
+void pass_around(ProcessGroup& group, Buffers& b) {
+  const int next = (group.rank() + 1) % group.world_size();
+  const int previous = (group.rank() + group.world_size() - 1) % group.world_size();
+  Work receive = group.irecv(buffer(all(b.gathered).first(b.one.size())), previous, 1);
+  group.send(all(b.one), next, 1);
+  receive.wait();
+  Work send = group.isend(const_buffer(all(b.many)), next, 2);
+  group.recv(all(b.many), kAnySource, 2);
+  send.wait();
+}
+
+void exchange(ProcessGroup& group, Buffers& b) {
+  const int next = (group.rank() + 1) % group.world_size();
+  const int previous = (group.rank() + group.world_size() - 1) % group.world_size();
+  group.sendrecv(const_buffer(all(b.gathered)), next, buffer(all(b.received)), previous);
+}
+
+}  // namespace
+
+Buffers::Buffers(const ProcessGroup& group) {
+  const auto ranks = static_cast<std::size_t>(group.world_size());
+  gathered.resize(one.size() * ranks);
+  received.resize(gathered.size());
+  counts.assign(ranks, one.size());
+  counts.front() += 100;
+  counts.back() -= 100;
+}
+
+const std::map<std::string, Operation>& fault_operations() {
+  static const std::map<std::string, Operation> operations = {
+      {"all_reduce", [](ProcessGroup& g, Buffers& b) { g.all_reduce(all(b.few)); }},
+      {"all_reduce_large", [](ProcessGroup& g, Buffers& b) { g.all_reduce(all(b.many)); }},
+      {"broadcast", [](ProcessGroup& g, Buffers& b) { g.broadcast(all(b.one), 1); }},
+      {"reduce",
+       [](ProcessGroup& g, Buffers& b) {
+         g.reduce(const_buffer(all(b.one)), is_root(g) ? buffer(all(b.one)) : Buffer{}, ReduceOp::Max, 1);
+       }},
+      {"gather",
+       [](ProcessGroup& g, Buffers& b) {
+         g.gather(const_buffer(all(b.one)), is_root(g) ? buffer(all(b.gathered)) : Buffer{}, 1);
+       }},
+      {"all_gather",
+       [](ProcessGroup& g, Buffers& b) { g.all_gather(const_buffer(all(b.one)), buffer(all(b.gathered))); }},
+      {"scatter",
+       [](ProcessGroup& g, Buffers& b) {
+         g.scatter(is_root(g) ? const_buffer(all(b.gathered)) : ConstBuffer{}, buffer(all(b.one)), 1);
+       }},
+      {"reduce_scatter",
+       [](ProcessGroup& g, Buffers& b) {
+         g.reduce_scatter(const_buffer(all(b.gathered)), buffer(all(b.one)), ReduceOp::Max);
+       }},
+      {"all_to_all",
+       [](ProcessGroup& g, Buffers& b) { g.all_to_all(const_buffer(all(b.gathered)), buffer(all(b.received))); }},
+      {"gather_v",
+       [](ProcessGroup& g, Buffers& b) {
+         g.gather_v(const_buffer(block(g, b)), is_root(g) ? buffer(all(b.gathered)) : Buffer{}, b.counts, 1);
+       }},
+      {"scatter_v",
+       [](ProcessGroup& g, Buffers& b) {
+         g.scatter_v(is_root(g) ? const_buffer(all(b.gathered)) : ConstBuffer{}, buffer(block(g, b)), b.counts, 1);
+       }},
+      {"all_gather_v",
+       [](ProcessGroup& g, Buffers& b) {
+         g.all_gather_v(const_buffer(block(g, b)), buffer(all(b.gathered)), b.counts);
+       }},
+      {"barrier", [](ProcessGroup& g, Buffers&) { g.barrier(); }},
+      {"async",
+       [](ProcessGroup& g, Buffers& b) {
+         Work first = g.all_reduce_async(buffer(all(b.many)));
+         Work second = g.all_reduce_async(buffer(all(b.few)));
+         first.wait();
+         second.wait();
+       }},
+      {"sendrecv", exchange},
+      {"p2p", pass_around},
+  };
+  return operations;
+}
+
+/// The others: all_reduce of 10,000 floats, or the same collective with other arguments.
+void disagree(const std::string& what, ProcessGroup& group, Buffers& b) {
+  std::vector<std::int32_t> integers(b.one.size());
+  const bool odd = group.rank() == 1;
+  if (what == "root") return group.broadcast(all(b.one), odd ? 1 : 0);
+  if (what == "counts") {
+    if (odd) std::swap(b.counts.front(), b.counts.back());
+    return fault_operations().at("all_gather_v")(group, b);
+  }
+  if (what == "block") {
+    const auto input = all(b.gathered).first(b.gathered.size() / (odd ? 2 : 1));
+    return group.all_to_all(const_buffer(input), buffer(all(b.received).first(input.size())));
+  }
+  if (what == "order" && odd) group.barrier();
+  if (!odd || what == "order") return group.all_reduce(all(b.one));
+  if (what == "operation") return group.broadcast(all(b.one), 1);
+  if (what == "count") return group.all_reduce(all(b.one).first(9'999));
+  if (what == "dtype") return group.all_reduce(std::span(integers));
+  group.all_reduce(all(b.one), ReduceOp::Max);
+}
+
+}  // namespace tutti::comm::test

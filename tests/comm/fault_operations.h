@@ -1,0 +1,35 @@
+// What the ranks of the fault tests do together, by name.
+#pragma once
+
+#include <tutti/comm/process_group.h>
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tutti::comm::test {
+
+using Floats = std::vector<float>;
+
+struct Buffers {
+  explicit Buffers(const ProcessGroup& group);
+
+  Floats few = Floats(16);
+  Floats one = Floats(10'000);
+  Floats many = Floats(1'000'000);
+  Floats gathered;                  // as many for each rank
+  Floats received;                  // the same
+  std::vector<std::size_t> counts;  // of the v-forms; their sum is gathered's
+};
+
+using Operation = std::function<void(ProcessGroup& group, Buffers& buffers)>;
+
+/// One operation of each kind, rank 1 being the root: "all_reduce", "p2p", ...
+const std::map<std::string, Operation>& fault_operations();
+
+/// What rank 1 calls while the others call something else: `what` differs ("operation", "order", "dtype", ...).
+void disagree(const std::string& what, ProcessGroup& group, Buffers& buffers);
+
+}  // namespace tutti::comm::test

@@ -1,0 +1,166 @@
+// Ranks that freeze or disagree and live on: every rank ends with the same first cause, in time, leaves nothing open,
+// and the same processes then form the next group. One job plays many rounds.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fault_job.h"
+
+namespace tutti::comm {
+namespace {
+
+using namespace test;
+
+/// What lies in /dev/shm and is Tutti's.
+std::set<std::string> shared_memory_files() {
+  std::set<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", ignored))
+    if (entry.path().filename().string().find("tutti") != std::string::npos) names.insert(entry.path().filename());
+  return names;
+}
+
+class Rounds {
+ public:
+  Rounds(int count, milliseconds timeout, std::vector<std::string> rounds)
+      : count_(count), job_(count, timeout, scenario(std::move(rounds))) {}
+
+  Job& job() { return job_; }
+
+  /// What follows `text` in the rank's output, up to the end of the line; waits until `until`.
+  std::string line_after(int rank, const std::string& text, steady_clock::time_point until) {
+    const auto left = std::chrono::duration_cast<milliseconds>(until - steady_clock::now());
+    EXPECT_TRUE(job_.processes().wait_for_output(rank, text, std::max(left, milliseconds(0))))
+        << "rank " << rank << " has not said '" << text << "', but:\n"
+        << job_.processes().out(rank) << job_.processes().err(rank);
+    const std::string out = job_.processes().out(rank);
+    const auto at = out.find(text);
+    if (at == std::string::npos) return {};
+    const auto begin = at + text.size();
+    return out.substr(begin, out.find('\n', begin) - begin);
+  }
+
+  /// How the rank's round ended, by `until`; it must have left nothing open.
+  std::string end_of(int rank, int round, steady_clock::time_point until) {
+    const std::string left = line_after(rank, "round " + std::to_string(round) + " left ", until);
+    const std::string nothing = "0 descriptors open and ended: ";
+    EXPECT_EQ(left.rfind(nothing, 0), 0u) << "rank " << rank << ": " << left;
+    return left.size() > nothing.size() ? left.substr(nothing.size()) : "";
+  }
+
+  /// The first cause on which all ranks but `except` agree.
+  std::string common_cause(int except, int round, steady_clock::time_point until) {
+    std::string cause;
+    for (int rank = 0; rank < count_; ++rank) {
+      if (rank == except) continue;
+      const std::string text = end_of(rank, round, until);
+      const auto at = text.find("first cause: ");
+      const std::string own = at == std::string::npos ? text : text.substr(at + 13);
+      if (cause.empty()) cause = own;
+      EXPECT_EQ(own, cause) << "rank " << rank;
+    }
+    return cause;
+  }
+
+  /// "rank 2 (host, pid 71, address" of the round's group, without the host.
+  void expect_named(const std::string& text, int rank, int round) {
+    const std::string ready = "round " + std::to_string(round) + " ready ";
+    const std::string published = line_after(rank, ready, steady_clock::now());
+    expect_contains(text, "rank " + std::to_string(rank) + " (");
+    expect_contains(text, ", pid " + std::to_string(job_.processes().pid(rank)) + ", " +
+                              published.substr(0, published.find(' ')) + ")");
+  }
+
+  void expect_good_end() {
+    for (int rank = 0; rank < count_; ++rank) {
+      const auto status = job_.processes().wait(rank);
+      EXPECT_TRUE(status && *status == (ExitStatus{false, 0})) << job_.processes().out(rank);
+    }
+    EXPECT_EQ(shared_memory_files(), files_before_);
+  }
+
+ private:
+  static std::vector<std::string> scenario(std::vector<std::string> rounds) {
+    rounds.insert(rounds.begin(), "rounds");
+    return rounds;
+  }
+
+  const int count_;
+  const std::set<std::string> files_before_ = shared_memory_files();
+  Job job_;
+};
+
+class FrozenRank : public testing::TestWithParam<std::vector<const char*>> {};
+
+TEST_P(FrozenRank, IsNamedByAllOthersAtTheDeadlineAndMayGoOnInANewGroup) {
+  const milliseconds timeout(1000);
+  std::vector<std::string> rounds;
+  for (const char* operation : GetParam()) rounds.push_back(std::string("freeze ") + operation);
+  Rounds frozen(4, timeout, rounds);
+  for (int round = 1; round <= static_cast<int>(rounds.size()); ++round) {
+    SCOPED_TRACE(rounds[static_cast<std::size_t>(round) - 1]);
+    const int victim = round % 4;
+    for (int rank = 0; rank < 4; ++rank)  // it is under way
+      frozen.line_after(rank, "round " + std::to_string(round) + " beat 1", steady_clock::now() + milliseconds(20'000));
+    const auto start = steady_clock::now();
+    frozen.job().processes().kill(victim, SIGSTOP);
+    const std::string cause = frozen.common_cause(victim, round, start + timeout + kDiagnosed);
+    EXPECT_GE(steady_clock::now() - start, timeout - milliseconds(200));
+    expect_contains(cause, "timed out after");
+    frozen.expect_named(cause, victim, round);
+    frozen.job().processes().kill(victim, SIGCONT);
+    // What it finds out by itself is as good: it had no part in naming the cause.
+    EXPECT_FALSE(frozen.end_of(victim, round, steady_clock::now() + kNoticed).empty());
+  }
+  frozen.expect_good_end();
+}
+
+using Names = std::vector<const char*>;
+
+INSTANTIATE_TEST_SUITE_P(Operations, FrozenRank,
+                         testing::Values(Names{"all_reduce", "broadcast", "p2p", "gather"},
+                                         Names{"reduce_scatter", "all_to_all", "sendrecv", "scatter_v"},
+                                         Names{"all_gather", "reduce", "barrier", "gather_v"},
+                                         Names{"all_reduce_large", "scatter", "all_gather_v", "async"}),
+                         [](const auto& names) { return std::string(names.param.front()) + "_and_others"; });
+
+struct Disagreement {
+  const char* what;
+  const char* most;  // what ranks 0 and 2 called
+  const char* odd;   // what rank 1 called
+};
+
+TEST(FaultRounds, DisagreementsNameBothSidesValuesOnEveryRank) {
+  const std::vector<Disagreement> disagreements = {
+      {"operation", "all_reduce seq 1 (sum float32 x 10000)", "broadcast seq 1 (float32 x 10000, root 1)"},
+      {"order", "all_reduce seq 1 (sum float32 x 10000)", "barrier seq 1"},
+      {"count", "all_reduce seq 1 (sum float32 x 10000)", "all_reduce seq 1 (sum float32 x 9999)"},
+      {"dtype", "all_reduce seq 1 (sum float32 x 10000)", "all_reduce seq 1 (sum int32 x 10000)"},
+      {"operator", "all_reduce seq 1 (sum float32 x 10000)", "all_reduce seq 1 (max float32 x 10000)"},
+      {"root", "broadcast seq 1 (float32 x 10000, root 0)", "broadcast seq 1 (float32 x 10000, root 1)"},
+      {"counts", "all_gather_v seq 1 (float32 x 30000, checksum of counts ",
+       "all_gather_v seq 1 (float32 x 30000, checksum of counts "},
+      {"block", "all_to_all seq 1 (float32 x 10000)", "all_to_all seq 1 (float32 x 5000)"}};
+  std::vector<std::string> rounds;
+  for (const Disagreement& disagreement : disagreements) rounds.push_back(std::string("differ ") + disagreement.what);
+  Rounds differing(3, kLong, rounds);
+  for (std::size_t i = 0; i < disagreements.size(); ++i) {
+    SCOPED_TRACE(disagreements[i].what);
+    const int round = static_cast<int>(i) + 1;
+    for (int rank = 0; rank < 3; ++rank)
+      differing.line_after(rank, "round " + std::to_string(round) + " ready ",
+                           steady_clock::now() + milliseconds(20'000));
+    const std::string cause = differing.common_cause(-1, round, steady_clock::now() + kNoticed);
+    expect_contains(cause, disagreements[i].most);
+    expect_contains(cause, disagreements[i].odd);
+    expect_contains(cause, "rank 1");
+  }
+  differing.expect_good_end();
+}
+
+}  // namespace
+}  // namespace tutti::comm

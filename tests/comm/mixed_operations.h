@@ -1,0 +1,17 @@
+// A program of operations of all kinds, the same on all ranks, whose results are known exactly.
+#pragma once
+
+#include <tutti/comm/process_group.h>
+
+#include <cstdint>
+
+namespace tutti::comm::test {
+
+/// How many operations one round has: one of each kind.
+int mixed_kinds();
+
+/// Runs `steps` operations in an order, with types, counts and roots, that `seed` decides. Throws std::runtime_error
+/// naming step, operation and element when a result is wrong, and what the group throws.
+void run_mixed_operations(ProcessGroup& group, std::uint64_t seed, int steps);
+
+}  // namespace tutti::comm::test

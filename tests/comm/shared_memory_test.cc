@@ -1,0 +1,286 @@
+// Memory that ranks of one host share: files, rings, the agreement to use them, and registered buffers.
+#include <gtest/gtest.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/process_group.h>
+#include <tutti/comm/store/hash_store.h>
+#include <tutti/comm/transport/shm/join.h>
+#include <tutti/comm/transport/shm/ring.h>
+#include <tutti/comm/transport/shm/shared_file.h>
+#include <tutti/tests/support/run_ranks.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <ctime>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace tutti::comm {
+namespace {
+
+using test::Net;
+using test::run_ranks;
+using test::run_ranks_to_failure;
+
+std::string text_of(ErrorCode code, const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no error";
+  return {};
+}
+
+TEST(SharedFile, IsZeroedAndSeenByWhoOpensIt) {
+  const SharedFile made = SharedFile::create("test", 10'000);
+  const SharedFile opened = SharedFile::open(::getpid(), made.descriptor(), 10'000);
+  EXPECT_NE(made.data(), opened.data());
+  EXPECT_EQ(opened.data()[9'999], std::byte{0});
+  made.data()[9'999] = std::byte{7};
+  EXPECT_EQ(opened.data()[9'999], std::byte{7});
+}
+
+TEST(SharedFile, OutlivesItsMaker) {
+  SharedFile opened;
+  {
+    const SharedFile made = SharedFile::create("test", 4096);
+    made.data()[0] = std::byte{1};
+    opened = SharedFile::open(::getpid(), made.descriptor(), 4096);
+  }
+  EXPECT_EQ(opened.data()[0], std::byte{1});
+}
+
+TEST(SharedFile, WhatIsNotThereOrTooShortIsNamed) {
+  const SharedFile made = SharedFile::create("test", 4096);
+  const std::string path = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(made.descriptor());
+  const std::string shorter =
+      text_of(ErrorCode::System, [&] { SharedFile::open(::getpid(), made.descriptor(), 100'000); });
+  EXPECT_NE(shorter.find(path), std::string::npos) << shorter;
+  EXPECT_NE(shorter.find("100000 bytes"), std::string::npos) << shorter;
+  const std::string missing = text_of(ErrorCode::System, [&] { SharedFile::open(::getpid(), 987'654, 1); });
+  EXPECT_NE(missing.find("/fd/987654"), std::string::npos) << missing;
+}
+
+/// A ring of 16 KiB and both of its ends.
+struct Ring {
+  std::vector<std::byte> bytes = std::vector<std::byte>(16 * 1024 + kLine);
+  RingMemory memory{aligned(bytes.data()), 16 * 1024};
+  RingWriter writer{memory};
+  RingReader reader{memory, 5};
+
+  static std::byte* aligned(std::byte* data) {
+    return data + (2 * kLine - reinterpret_cast<std::uintptr_t>(data) % (2 * kLine)) % kLine;
+  }
+};
+
+Outgoing frame_of(const std::vector<std::byte>& payload, std::uint64_t id) {
+  Outgoing frame;
+  frame.header = {FrameKind::Eager, {.group = 5, .count = payload.size(), .op = OpKind::Send}, payload.size(), id};
+  frame.payload = payload.data();
+  return frame;
+}
+
+TEST(Ring, FramesOfAllLengthsGoRoundAndRound) {
+  Ring ring;
+  std::mt19937 random(1);
+  std::vector<std::byte> got;
+  for (std::uint64_t id = 0; id < 3'000; ++id) {
+    std::vector<std::byte> payload(id % 3 == 0 ? random() % 40 : random() % 40'000);
+    for (std::byte& byte : payload) byte = static_cast<std::byte>(random());
+    Outgoing frame = frame_of(payload, id);
+    got.assign(payload.size(), std::byte{0});
+    std::size_t have = 0;
+    const FrameHeader* header = nullptr;
+    bool read = false;
+    for (int turns = 0; !read; ++turns) {
+      ASSERT_LT(turns, 100'000) << "frame " << id << " is stuck";
+      if (!frame.done()) ring.writer.write(frame);
+      if (!header && !(header = ring.reader.peek())) continue;
+      if (have == 0) {
+        ASSERT_EQ(header->id, id);
+        ASSERT_EQ(header->nbytes, payload.size());
+      }
+      if (payload.empty()) ring.reader.read(nullptr, 0);
+      have += ring.reader.read(got.data() + have, std::min<std::size_t>(random() % 9'000, payload.size() - have));
+      read = frame.done() && have == payload.size();
+    }
+    ASSERT_EQ(got, payload) << "frame " << id;
+  }
+}
+
+TEST(Ring, APayloadThatLooksLikeAFrameIsNone) {
+  Ring ring;
+  std::uint64_t position = 0;
+  std::vector<std::byte> got(4'000);
+  for (std::uint64_t id = 0; id < 200; ++id) {
+    // Each line of the payload carries the stamp that the same place will have one lap later.
+    std::vector<std::byte> payload(4'000);
+    for (std::size_t at = 0; at + kLine <= payload.size(); at += kLine) {
+      const std::uint64_t stamp = position + kLine + at + ring.memory.capacity + 1;
+      std::memcpy(payload.data() + at, &stamp, sizeof stamp);
+    }
+    Outgoing frame = frame_of(payload, id);
+    ASSERT_TRUE(ring.writer.write(frame));
+    ASSERT_TRUE(frame.done());
+    ASSERT_EQ(ring.reader.peek()->id, id);
+    ASSERT_EQ(ring.reader.read(got.data(), got.size()), got.size());
+    ASSERT_EQ(ring.reader.peek(), nullptr) << "after frame " << id;
+    position += kLine + (payload.size() + kLine - 1) / kLine * kLine;
+  }
+}
+
+TEST(Ring, WhatIsNoFrameIsAProtocolError) {
+  Ring ring;
+  const std::vector<std::byte> payload(8);
+  Outgoing frame = frame_of(payload, 1);
+  ring.writer.write(frame);
+  reinterpret_cast<FrameLine*>(ring.memory.lines)->dtype = 200;
+  text_of(ErrorCode::Protocol, [&] { ring.reader.peek(); });
+}
+
+TEST(Join, ARankThatCannotMapSendsAllToTcp) {
+  HashStore store;
+  const Deadline deadline = Deadline::after(std::chrono::seconds(20));
+  const std::vector<std::string> hosts{"here", "here"};
+  store.set("g/shm/0/segment", "1 99999 5", deadline);  // a descriptor that process 1 does not have
+  store.set("g/shm/0/mapped", "1", deadline);           // rank 0 has mapped its own
+  EXPECT_EQ(join_neighbours(store, "g", 1, hosts, deadline, [](const std::string&) {}), nullptr);
+  EXPECT_EQ(store.get("g/shm/0/verdict", deadline), "tcp");
+}
+
+TEST(Join, RanksOfOtherHostsAreNoNeighbours) {
+  HashStore store;
+  const Deadline deadline = Deadline::after(std::chrono::seconds(20));
+  EXPECT_EQ(join_neighbours(store, "g", 1, {"here", "there", "here"}, deadline, [](const std::string&) {}), nullptr);
+}
+
+/// All ranks reduce `count` floats, on registered memory where `registers(rank)`; expects the sum.
+void reduce_registered(ProcessGroup& group, std::size_t count, const std::function<bool(int)>& registers) {
+  RegisteredBuffer memory;
+  std::vector<float> plain(count);
+  std::span<float> data(plain);
+  if (registers(group.rank())) {
+    memory = group.allocate(count * sizeof(float));
+    data = memory.as<float>();
+  }
+  for (std::size_t i = 0; i < count; ++i) data[i] = static_cast<float>(i % 13) + static_cast<float>(group.rank());
+  group.all_reduce(data);
+  const auto ranks = static_cast<float>(group.world_size());
+  for (std::size_t i = 0; i < count; ++i)
+    ASSERT_EQ(data[i], ranks * static_cast<float>(i % 13) + ranks * (ranks - 1) / 2) << "element " << i;
+}
+
+class Registered : public testing::TestWithParam<Net> {};
+
+TEST_P(Registered, BuffersAreReducedLikeOthers) {
+  for (const int world : {1, 2, 3, 5})
+    run_ranks(world,
+              [](ProcessGroup& group) {
+                for (const std::size_t count : {1, 1000, 8192, 8193, 100'003, 400'000}) {
+                  reduce_registered(group, count, [](int) { return true; });
+                  reduce_registered(group, count, [](int rank) { return rank != 1; });
+                  reduce_registered(group, count, [](int rank) { return rank == 1; });
+                }
+              },
+              {.net = GetParam()});
+}
+
+TEST_P(Registered, AnAverageInPlaceIsDividedOnce) {
+  run_ranks(3,
+            [](ProcessGroup& group) {
+              const auto memory = group.allocate(400'000);
+              for (float& value : memory.as<float>()) value = static_cast<float>(3 * group.rank());
+              group.all_reduce(memory.as<float>(), ReduceOp::Avg);
+              for (const float value : memory.as<float>()) ASSERT_EQ(value, 3.0F);
+            },
+            {.net = GetParam()});
+}
+
+TEST_P(Registered, PartsOfBuffersAndBuffersThatComeAndGo) {
+  run_ranks(2,
+            [](ProcessGroup& group) {
+              for (int round = 0; round < 200; ++round) {  // more than a group can register at a time
+                const auto memory = group.allocate(64 * 1024 + static_cast<std::size_t>(round) * 4);
+                const auto data = memory.as<std::int32_t>().subspan(static_cast<std::size_t>(round % 7), 16'000);
+                std::iota(data.begin(), data.end(), round);
+                group.all_reduce(data);
+                for (std::size_t i = 0; i < data.size(); ++i)
+                  ASSERT_EQ(data[i], 2 * (round + static_cast<std::int32_t>(i))) << "round " << round;
+              }
+            },
+            {.net = GetParam()});
+}
+
+TEST_P(Registered, MoreBuffersThanEntriesAreOrdinaryMemory) {
+  run_ranks(2,
+            [](ProcessGroup& group) {
+              std::vector<RegisteredBuffer> all;
+              for (int i = 0; i < 70; ++i) all.push_back(group.allocate(64 * 1024));
+              for (const RegisteredBuffer& buffer : all) {
+                buffer.as<float>()[16'000] = 1;
+                group.all_reduce(buffer.as<float>());
+                ASSERT_EQ(buffer.as<float>()[16'000], 2);
+              }
+            },
+            {.net = GetParam()});
+}
+
+TEST_P(Registered, ABufferOutlivesItsGroup) {
+  std::vector<RegisteredBuffer> kept(2);
+  run_ranks(2,
+            [&](ProcessGroup& group) {
+              auto& mine = kept[static_cast<std::size_t>(group.rank())];
+              mine = group.allocate(1 << 20);
+              mine.as<float>()[5] = 2;
+              group.all_reduce(mine.as<float>());
+            },
+            {.net = GetParam()});
+  for (const RegisteredBuffer& buffer : kept) EXPECT_EQ(buffer.as<float>()[5], 4);
+}
+
+std::string net_name(const testing::TestParamInfo<Net>& param) { return test::name(param.param); }
+
+INSTANTIATE_TEST_SUITE_P(Nets, Registered, testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed), net_name);
+
+TEST(Board, BroadcastsWithTwoRootsAreFoundAtTheNextMeeting) {
+  const auto outcomes = run_ranks_to_failure(2,
+                                             [](ProcessGroup& group) {
+                                               float value = 1;
+                                               group.broadcast(std::span<float>(&value, 1), group.rank());
+                                               group.all_reduce(std::span<float>(&value, 1));
+                                             },
+                                             {.net = Net::Shm});
+  for (const auto& outcome : outcomes) {
+    ASSERT_TRUE(outcome);
+    const std::string text = outcome->what();
+    EXPECT_NE(text.find("broadcast seq 1 (float32 x 1, root 0)"), std::string::npos) << text;
+    EXPECT_NE(text.find("broadcast seq 1 (float32 x 1, root 1)"), std::string::npos) << text;
+  }
+}
+
+double thread_cpu_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+/// A rank that waits for another, which comes a second late, uses next to no processor time.
+TEST(Board, WaitingForALateRankCostsNoProcessor) {
+  run_ranks(3,
+            [](ProcessGroup& group) {
+              group.barrier();
+              if (group.rank() == 0) std::this_thread::sleep_for(std::chrono::seconds(1));  // the lateness itself
+              const double before = thread_cpu_seconds();
+              group.barrier();
+              EXPECT_LT(thread_cpu_seconds() - before, 0.05);
+            },
+            {.net = Net::Shm});
+}
+
+}  // namespace
+}  // namespace tutti::comm
