@@ -26,10 +26,21 @@ namespace tutti::comm {
 namespace {
 
 constexpr std::chrono::milliseconds kLookAfterTheLost(250);
+constexpr std::chrono::milliseconds kLastToGo(5000);
 constexpr std::size_t kMissingRanksShown = 16;
 
-/// A store, with the server behind it where this rank hosts it. Members die in reverse: the client first.
+/// A store, with the server behind it where this rank hosts it. Who hosts it is the last to go, up to a limit: others
+/// may still be asking it whether all is well.
 struct MeetingPlace {
+  MeetingPlace() = default;
+  ~MeetingPlace() {
+    client.reset();
+    if (server && !server->wait_until_unused(Deadline::after(kLastToGo)))
+      log(LogLevel::Warn, where + " ends, though some ranks are still connected to it");
+  }
+  MeetingPlace(const MeetingPlace&) = delete;
+  MeetingPlace& operator=(const MeetingPlace&) = delete;
+
   std::unique_ptr<TcpStoreServer> server;
   std::unique_ptr<Store> client;
   std::string where;          // for texts

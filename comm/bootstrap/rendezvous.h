@@ -15,7 +15,9 @@
 namespace tutti::comm {
 
 struct Meeting {
-  std::shared_ptr<Store> store;  // keeps the server alive, too, where this rank started it
+  // Keeps the server alive, too, where this rank started it; the last reference then waits up to 5 s for the others'
+  // stores to be closed.
+  std::shared_ptr<Store> store;
   std::unique_ptr<Transport> transport;
   std::shared_ptr<TransportFactory> factory;  // made `transport`, and makes those of sub-groups: no store traffic
 };

@@ -10,6 +10,7 @@
 #include <tutti/comm/store/listen.h>
 #include <tutti/comm/store/send_buffer.h>
 #include <tutti/comm/store/store_service.h>
+#include <tutti/comm/store/stranger_log.h>
 #include <tutti/comm/store/tcp_store_server.h>
 #include <unistd.h>
 
@@ -55,6 +56,7 @@ class Host {
   virtual void joined(Connection& connection) = 0;
   virtual void handled_requests() = 0;
   virtual void left(Connection& connection) = 0;
+  virtual void tell_of_stranger(const std::string& line) = 0;
 
  protected:
   ~Host() = default;
@@ -140,10 +142,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void on_end(const asio::error_code& error) {
     if (state_ == State::Hello) {
-      log(unread().empty() ? LogLevel::Info : LogLevel::Warn,
-          "store: " + address_ + " left before it had said hello; it sent " + quote_bytes(unread()));
+      const std::string line =
+          "store: " + address_ + " left before it had said hello; it sent " + quote_bytes(unread());
+      if (unread().empty()) {
+        log(LogLevel::Info, line);
+      } else {
+        host_.tell_of_stranger(line);
+      }
     } else if (state_ == State::Proof) {
-      log(LogLevel::Warn, "store: " + address_ + " left when it saw our challenge: its job secret is probably another");
+      host_.tell_of_stranger("store: " + address_ +
+                             " left when it saw our challenge: its job secret is probably another");
     } else if (state_ == State::Requests && !host_.service().said_goodbye(id_)) {
       log(LogLevel::Info, "store: lost " + address_ + " (rank " + std::to_string(peer().rank) + ", pid " +
                               std::to_string(peer().pid) + "): " + error.message());
@@ -152,7 +160,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void show_out(const std::string& why) {
-    log(LogLevel::Warn, "store: closed " + address_ + ": " + why + "; it sent " + quote_bytes(unread()));
+    host_.tell_of_stranger("store: closed " + address_ + ": " + why + "; it sent " + quote_bytes(unread()));
     close();
   }
 
@@ -174,7 +182,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       timer_.cancel();
       host_.joined(*this);
     } else {
-      log(LogLevel::Warn, "store: refused " + address_ + ": " + handshake_.refusal());
+      host_.tell_of_stranger("store: refused " + address_ + ": " + handshake_.refusal());
     }
     send(std::string(reinterpret_cast<const char*>(verdict.data()), verdict.size()));
   }
@@ -428,6 +436,8 @@ class TcpStoreServer::Impl final : public Host {
     count_clients();
   }
 
+  void tell_of_stranger(const std::string& line) override { strangers_.tell(line, Clock::now()); }
+
   void count_clients() {
     const std::lock_guard lock(mutex_);
     client_count_ = service_.client_count();
@@ -458,6 +468,7 @@ class TcpStoreServer::Impl final : public Host {
   asio::steady_timer wait_timer_;
   std::optional<Clock::time_point> armed_for_;
   StoreService service_;
+  StrangerLog strangers_;
   bool told_of_refusal_ = false;  // since a connection was last accepted
   std::uint64_t next_id_ = 0;
   std::unordered_map<std::uint64_t, std::shared_ptr<Connection>> connections_;
@@ -479,6 +490,8 @@ TcpStoreServer::~TcpStoreServer() {
 
 std::uint16_t TcpStoreServer::port() const { return impl_->port(); }
 
-bool TcpStoreServer::wait_until_unused(Deadline deadline) const { return impl_->wait_until_unused(deadline); }
+bool TcpStoreServer::wait_until_unused(Deadline deadline) const {
+  return ::getpid() != owner_pid_ || impl_->wait_until_unused(deadline);
+}
 
 }  // namespace tutti::comm

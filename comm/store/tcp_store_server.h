@@ -13,7 +13,7 @@
 // have not finished the handshake within a second are closed; else newcomers wait in the backlog.
 //
 // Requests that make no sense are answered with an error reply; the connection stays in step and open. Strangers are
-// logged (level Warn) with address and first bytes, and closed.
+// logged (level Warn, 100 of them in 10 s, more are counted) with address and first bytes, and closed.
 //
 // Thread-safety: methods may be called from any thread. The destructor stops the loop and closes all connections; in a
 // forked child it does nothing, since the loop lives in the parent.
@@ -50,7 +50,7 @@ class TcpStoreServer {
   std::uint16_t port() const;
 
   /// Waits until no authenticated client is connected; false if some still are at `deadline`. Lets the owner of the
-  /// server be the last to go.
+  /// server be the last to go. In a forked child, which serves nobody, true at once.
   bool wait_until_unused(Deadline deadline) const;
 
  private:

@@ -2,17 +2,21 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/comm/process_group.h>
 #include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/comm/store/file_store.h>
 #include <tutti/tests/support/run_processes.h>
 #include <tutti/tests/support/watchdog.h>
+#include <tutti/tools/run/reserved_port.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <set>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -79,12 +83,48 @@ class World {
   double seconds_ = 1e9;
 };
 
-TEST(LargeWorld, FormsAndReducesInTime) {
+void expect_in_time(const std::string& transport) {
   Watchdog watchdog(kLimit);
-  const World world(kManyRanks, 1);
+  const World world(kManyRanks, 1, {"TUTTI_TRANSPORT=" + transport});
   EXPECT_LT(world.seconds(), 20.0);
-  RecordProperty("seconds", std::to_string(world.seconds()));
-  RecordProperty("slowest_to_form_ms", world.most("formed"));
+  testing::Test::RecordProperty("seconds", std::to_string(world.seconds()));
+  testing::Test::RecordProperty("slowest_to_form_ms", world.most("formed"));
+}
+
+TEST(LargeWorld, FormsAndReducesInTime) { expect_in_time("auto"); }
+TEST(LargeWorld, FormsAndReducesInTimeOverTcp) { expect_in_time("tcp"); }
+
+TEST(LargeWorld, RankZeroMayServeTheStore) {
+  Watchdog watchdog(kLimit);
+  const tools::ReservedPort port("127.0.0.1");
+  const World world(kRanks, 1, {"TUTTI_STORE_OWNER=rank0", "MASTER_PORT=" + std::to_string(port.port())});
+  EXPECT_LT(world.seconds(), 30.0);
+}
+
+TEST(RankZero, LeavesLastWhereItServesTheStore) {
+  Watchdog watchdog(kLimit);
+  const tools::ReservedPort port("127.0.0.1");
+  const auto connect = [&](int rank) {
+    comm::World world;
+    world.rank = world.local_rank = rank;
+    world.world_size = world.local_world_size = 2;
+    world.master_addr = "127.0.0.1";
+    world.master_port = port.port();
+    world.job_secret = "a secret of tests";
+    return ProcessGroup::connect(world, {.timeout = std::chrono::seconds(30)});
+  };
+  std::atomic<bool> zero_has_left = false;
+  std::thread zero([&] {
+    connect(0)->shutdown();
+    zero_has_left = true;
+  });
+  {
+    const auto one = connect(1);
+    one->shutdown();
+    for (int i = 0; i < 2000; ++i) one->store()->add("still here", 1, soon());
+    EXPECT_FALSE(zero_has_left);
+  }
+  zero.join();
 }
 
 TEST(WorldInAFile, FormsAgainAndAgainAndLeavesNothing) {
@@ -146,7 +186,7 @@ std::set<int> peers_of(int rank, int ranks, std::size_t count) {
 TEST(LargeWorld, OpensOnlyTheConnectionsThatItsAlgorithmsUse) {
   Watchdog watchdog(kLimit);
   const std::size_t count = std::size_t{kRanks} * 8192;  // long enough for the ring
-  const World world(kRanks, count);
+  const World world(kRanks, count, {"TUTTI_TRANSPORT=tcp"});
   for (int rank = 0; rank < kRanks; ++rank) {
     const int connections = world.said(rank, "connections");
     const auto peers = static_cast<int>(peers_of(rank, kRanks, count).size());

@@ -177,21 +177,34 @@ TEST_F(FileStoreTest, WriterThatIsKilledHasWrittenNothing) {
   EXPECT_EQ(FileStore(options(), soon()).get("k", soon()), "vw");
 }
 
-TEST_F(FileStoreTest, LocksOfAKilledProcessAreGone) {
+TEST_F(FileStoreTest, ProcessesMayBeKilledAtAnyMoment) {
   FileStore store(options(), soon());
-  store.set("n", "0", soon());
-  for (int i = 0; i < 20; ++i) {
+  std::int64_t n = 0;
+  for (int round = 0; round < 20; ++round) {
     Child hammer([&] {
       FileStore own(options(), soon());
       own.set("child", std::to_string(::getpid()), soon());
-      for (;;) own.add("n", 1, soon());
+      // Long values, so that the file is often written anew.
+      for (int i = 0;; ++i) {
+        const std::int64_t next = own.add("n", 1, soon());
+        const std::vector<std::string> values = {std::string(20'000, static_cast<char>('a' + i % 26)),
+                                                 std::to_string(next)};
+        own.multi_set(keys({"long", "copy of n"}), values, soon());
+      }
     });
     const std::string pid = std::to_string(hammer.pid());
     while (!store.check(keys({"child"}), soon()) || store.get("child", soon()) != pid) std::this_thread::yield();
+    while (store.add("n", 0, soon()) < n + 50 + 10 * round) std::this_thread::yield();
     hammer.end(SIGKILL);
-    EXPECT_GE(store.add("n", 1, soon()), i + 1);
+    FileStore fresh(options(), soon());  // reads all of it
+    n = fresh.add("n", 0, soon());
+    const std::string text = fresh.get("long", soon());
+    EXPECT_EQ(text, std::string(20'000, text.at(0)));
+    const std::int64_t copy = std::stoll(fresh.get("copy of n", soon()));
+    EXPECT_TRUE(copy == n || copy == n - 1) << copy << " and " << n;
+    EXPECT_EQ(store.get("long", soon()), text);
   }
-  FileStore(options(), soon()).get("n", soon());  // reads all of it
+  EXPECT_LT(fs::file_size(path_), 8u << 20);
 }
 
 TEST_F(FileStoreTest, FrozenHolderOfTheLockIsATimeoutThatNamesTheFile) {

@@ -5,6 +5,7 @@
 #include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/store/listen.h>
 #include <tutti/comm/store/store_protocol.h>
+#include <tutti/comm/store/stranger_log.h>
 
 #include <algorithm>
 #include <array>
@@ -191,6 +192,19 @@ TEST_F(HostileStore, ClientThatNeverReadsStallsOnlyItself) {
   expect_served();
   for (std::uint32_t id = 0; id < 200; ++id) EXPECT_EQ(receive_status(connection, id), StoreStatus::Ok);
   expect_served();
+}
+
+TEST(HostileHandshake, FloodOfStrangersIsCountedRatherThanLogged) {
+  CapturedLog log;
+  StrangerLog strangers;
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 1000; ++i)
+    strangers.tell("stranger " + std::to_string(i) + ".", start + std::chrono::milliseconds(i));
+  const std::string lines = log.wait_for("stranger 99.; the next ones are only counted");
+  expect_contains(lines, "stranger 0.");
+  EXPECT_EQ(lines.find("stranger 100."), std::string::npos);
+  strangers.tell("stranger later", start + StrangerLog::kPeriod);
+  expect_contains(log.wait_for("stranger later"), "900 more connections were shown out");
 }
 
 TEST(HostileHandshake, HalfAHandshakeIsClosedWhenItsTimeIsUp) {

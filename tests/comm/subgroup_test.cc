@@ -370,9 +370,9 @@ TEST(SubGroup, OfProcessesThatMetAtAStore) {
                       .local_world_size = 4,
                       .master_addr = "127.0.0.1",
                       .master_port = server.port(),
+                      .store_file = {},
                       .job_id = "default",
                       .job_secret = "a secret of tests",
-                      .store_file = {},
                       .launcher_owns_store = true,
                       .detected_from = "a test"};
     const auto world = ProcessGroup::connect(place, {.name = "job", .timeout = seconds(20)});

@@ -1,0 +1,26 @@
+#include <tutti/comm/base/log.h>
+#include <tutti/comm/store/stranger_log.h>
+
+#include <utility>
+
+namespace tutti::comm {
+
+void StrangerLog::tell(const std::string& line, Clock::time_point now) {
+  const bool first = period_began_ == Clock::time_point{};
+  if (first || now - period_began_ >= kPeriod) {
+    period_began_ = now;
+    lines_ = 0;
+    if (untold_ > 0)
+      log(LogLevel::Warn, "store: " + std::to_string(std::exchange(untold_, 0)) +
+                              " more connections were shown out that no line tells of");
+  }
+  if (lines_ == kLinesPerPeriod) {
+    ++untold_;
+    return;
+  }
+  ++lines_;
+  const bool last = lines_ == kLinesPerPeriod;
+  log(LogLevel::Warn, line + (last ? "; the next ones are only counted for a while" : ""));
+}
+
+}  // namespace tutti::comm

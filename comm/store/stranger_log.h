@@ -1,0 +1,28 @@
+// StrangerLog: tells of connections that were shown out, but of no more than the reader of a log can want.
+//
+// A port scan or a broken client must not fill a disk: the first lines of each period are logged (level Warn), the rest
+// are counted, and the count is told when the period is over and something happens again. Internal to comm/store.
+// Thread-safety: none; the owner serialises.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace tutti::comm {
+
+class StrangerLog {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr int kLinesPerPeriod = 100;
+  static constexpr std::chrono::seconds kPeriod{10};
+
+  void tell(const std::string& line, Clock::time_point now);
+
+ private:
+  Clock::time_point period_began_{};
+  int lines_ = 0;  // of this period
+  std::uint64_t untold_ = 0;
+};
+
+}  // namespace tutti::comm
