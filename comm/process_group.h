@@ -28,6 +28,7 @@
 namespace tutti::comm {
 
 class Transport;
+struct TuningPlace;  // schedule/tuning.h
 class InprocNetwork;
 
 inline constexpr int kAnySource = -1;
@@ -189,6 +190,9 @@ class ProcessGroup {
   /// ProcessGroupOptions::algorithm, else as rank 0's tuning file or the cost model says; equal on all ranks. Blocks
   /// until rank 0 has formed its group.
   std::string algorithm_for(OpKind op, std::size_t count, DType dtype, int root = 0);
+
+  /// What a tuning file for this group must have been measured on.
+  TuningPlace place() const;
 
   /// From the next collective on, as if ProcessGroupOptions::algorithm had been `name`; "" to choose. All ranks call it
   /// alike, with nothing in flight. For measuring.

@@ -89,6 +89,7 @@ class ProcessGroup::Impl {
 
   std::string algorithm_for(OpKind op, std::size_t count, DType dtype, int root);
   void use_algorithm(const std::string& name);
+  TuningPlace place() const;
 
   void shutdown();
   void abort(const std::string& reason);

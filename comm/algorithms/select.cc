@@ -127,6 +127,8 @@ std::size_t block_offset(const Problem& problem, int rank) {
 
 std::string_view choose(const Problem& problem, std::size_t element_bytes, const Tuning* tuning) {
   const bool by_measurement = is_measured(problem, tuning);
+  // Of equals the first in the table: sums of other rounding, or the noise of a measurement, must not decide.
+  const double clearly = by_measurement ? 0.97 : 1 - 1e-9;
   const Entry* best = nullptr;
   double best_seconds = 0;
   for (const Entry& entry : kAlgorithms) {
@@ -134,8 +136,7 @@ std::string_view choose(const Problem& problem, std::size_t element_bytes, const
     const auto seconds = by_measurement ? tuning->seconds(entry.op, entry.name, bytes_of(problem, element_bytes))
                                         : predicted_seconds(problem, element_bytes, entry.name,
                                                             tuning ? tuning->model : default_model());
-    // Of equals the first in the table: sums of other rounding must not decide.
-    if (!seconds || (best != nullptr && *seconds >= best_seconds * (1 - 1e-9))) continue;
+    if (!seconds || (best != nullptr && *seconds >= best_seconds * clearly)) continue;
     best = &entry;
     best_seconds = *seconds;
   }

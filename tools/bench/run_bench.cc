@@ -1,4 +1,3 @@
-#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/tools/bench/results_json.h>
 #include <tutti/tools/bench/run_bench.h>
@@ -6,7 +5,6 @@
 #include <tutti/trainer/checkpoint/files.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -15,26 +13,16 @@ namespace {
 
 std::string transport_name(int ranks) { return ranks > 1 ? "tcp" : "none"; }
 
-/// The algorithm that comm takes for this call, which a name that does not implement the operation leaves to its
-/// choice.
-std::optional<std::string> algorithm_of(const Operation& operation, const Case& c, const BenchOptions& options) {
+std::optional<std::string> algorithm_of(comm::ProcessGroup& group, const Operation& operation, const Case& c) {
   if (operation.kind == comm::OpKind::Send || c.world_size == 1) return std::nullopt;
-  const char* variable = std::getenv("TUTTI_ALGO");
-  const std::string forced = options.algorithm.empty() && variable != nullptr ? variable : options.algorithm;
-  const comm::algorithms::Problem problem{.op = operation.kind,
-                                          .rank = c.rank,
-                                          .world_size = c.world_size,
-                                          .count = c.count,
-                                          .root = c.root,
-                                          .segment_count = 0};
-  return comm::algorithms::select(problem, comm::size_of(c.dtype), forced).algorithm;
+  return group.algorithm_for(operation.kind, c.count, c.dtype, c.root);
 }
 
-Result as_result(const Operation& operation, const Case& c, const BenchOptions& options, Measurement measured) {
+Result as_result(comm::ProcessGroup& group, const Operation& operation, const Case& c, Measurement measured) {
   Result result{.op = std::string(operation.name),
                 .ranks = c.world_size,
                 .transport = transport_name(c.world_size),
-                .algorithm = algorithm_of(operation, c, options),
+                .algorithm = algorithm_of(group, operation, c),
                 .registered = false,
                 .dtype = {},
                 .redop = {},
@@ -107,7 +95,7 @@ std::vector<Result> run_in_group(comm::ProcessGroup& group, std::span<const Oper
                    .count = count,
                    .dtype = options.dtype,
                    .redop = options.redop};
-      results.push_back(as_result(operation, c, options, measure(group, operation, c, measuring)));
+      results.push_back(as_result(group, operation, c, measure(group, operation, c, measuring)));
       if (prints) print_row(out, results.back());
     }
   }
