@@ -37,7 +37,7 @@ struct ProcessGroupOptions {
   std::string name = "world";                                  // ranks of one group give the same name
   std::chrono::milliseconds timeout{std::chrono::minutes(5)};  // deadline of each operation, and of forming the group
   std::chrono::milliseconds report_after{5000};                // a longer wait logs one line "waiting for ..."
-  std::string algorithm{};                 // a name of algorithms.md; "" = TUTTI_ALGO, else chosen by size
+  std::string algorithm{};                 // a name of algorithms.md; "" = TUTTI_ALGO, else chosen (there)
   std::string bind_address{};              // "" = the address of the route that reached the store
   std::size_t segment_bytes = 256 * 1024;  // unit of overlap inside one message
 };
