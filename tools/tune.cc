@@ -20,7 +20,7 @@ namespace {
 struct TuneArguments {
   std::string file;
   int nproc = 1;
-  double seconds = 4;
+  double seconds = 3.5;
   bool compare = false;
   std::size_t max_bytes = std::size_t{16} << 20;
 };

@@ -143,6 +143,7 @@ struct Cell {
   OpKind op;
   std::string algorithm;
   std::size_t count;
+  std::size_t size;  // of kSizes
 };
 
 /// Small sizes first; nothing where there is no choice.
@@ -153,7 +154,7 @@ std::vector<Cell> cells(ProcessGroup& group) {
       const auto names = candidates(group, op);
       if (names.size() < 2) continue;
       const std::size_t count = bench::count_for(operation_of(op), bytes, kElementBytes, group.world_size());
-      for (const std::string& name : names) result.push_back({op, name, count});
+      for (const std::string& name : names) result.push_back({op, name, count, bytes});
     }
   }
   return result;
@@ -219,8 +220,10 @@ comm::Tuning tune(ProcessGroup& group, const TuneOptions& options) {
   const std::vector<Cell> all = cells(group);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Cell& cell = all[i];
-    const double left = options.seconds - seconds_since(begin);
-    const double budget = agreed(group, std::max(0.0, left) / static_cast<double>(all.size() - i) / 2);
+    const double left = agreed(group, options.seconds - seconds_since(begin));
+    // Not in the midst of a size: what was measured for one algorithm must have been for its rivals, too.
+    if (left <= 0 && i > 0 && cell.size != all[i - 1].size) break;
+    const double budget = std::max(0.0, left) / static_cast<double>(all.size() - i) / 2;
     const double seconds = time_of(group, operation_of(cell.op), cell.count, cell.algorithm, budget);
     tuning.rows.push_back({cell.op, cell.algorithm, cell.count * kElementBytes, seconds});
   }
