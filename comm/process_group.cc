@@ -43,6 +43,8 @@ std::string ProcessGroup::algorithm_for(OpKind op, std::size_t count, DType dtyp
   return impl_->algorithm_for(op, count, dtype, root);
 }
 
+TuningPlace ProcessGroup::place() const { return impl_->place(); }
+
 void ProcessGroup::use_algorithm(const std::string& name) { impl_->use_algorithm(name); }
 
 std::unique_ptr<ProcessGroup> ProcessGroup::split(int color, int key) {

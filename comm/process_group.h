@@ -36,6 +36,7 @@ namespace tutti::comm {
 
 class Transport;
 class TransportFactory;
+struct TuningPlace;  // schedule/tuning.h
 
 inline constexpr int kAnySource = -1;
 
@@ -43,7 +44,7 @@ struct ProcessGroupOptions {
   std::string name = "world";                                  // ranks of one group give the same name
   std::chrono::milliseconds timeout{std::chrono::minutes(5)};  // deadline of each operation, and of forming the group
   std::chrono::milliseconds report_after{5000};                // a longer wait logs one line "waiting for ..."
-  std::string algorithm{};                 // a name of algorithms.md; "" = TUTTI_ALGO, else chosen by size
+  std::string algorithm{};                 // a name of algorithms.md; "" = TUTTI_ALGO, else chosen (there)
   std::string transport{};                 // "auto", "tcp", "shm"; "" = TUTTI_TRANSPORT, else auto: shm within a host
   std::string bind_address{};              // "" = the address of the route that reached the store
   std::size_t segment_bytes = 256 * 1024;  // unit of overlap inside one message
@@ -267,6 +268,9 @@ class ProcessGroup {
   /// ProcessGroupOptions::algorithm, else as rank 0's tuning file or the cost model says; equal on all ranks. Blocks
   /// until rank 0 has formed its group.
   std::string algorithm_for(OpKind op, std::size_t count, DType dtype, int root = 0);
+
+  /// What a tuning file for this group must have been measured on.
+  TuningPlace place() const;
 
   /// From the next collective on, as if ProcessGroupOptions::algorithm had been `name`; "" to choose. All ranks call it
   /// alike, with nothing in flight. For measuring.

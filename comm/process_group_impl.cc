@@ -47,12 +47,6 @@ std::vector<int> all_ranks(int world_size) {
   return ranks;
 }
 
-TuningPlace place_of(const Transport& transport) {
-  const std::vector<int> hosts = transport.hosts();
-  const auto number = std::set<int>(hosts.begin(), hosts.end()).size();
-  return {std::string(transport.name()), transport.world_size(), std::max(1, static_cast<int>(number))};
-}
-
 }  // namespace
 
 ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport,
@@ -85,7 +79,7 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
   if (Neighbours* neighbours = transport_->shared_memory()) shared_.emplace(*neighbours, *transport_, monitor_, heap_);
   if (writes_trace_ && rank() == 0) check_trace_file(options_.trace_file);
   if (rank() == 0 && world_size() > 1) {
-    publish_tuning(*store_, options_.name, place_of(*transport_), Deadline::after(options_.timeout));
+    publish_tuning(*store_, options_.name, place(), Deadline::after(options_.timeout));
   }
 }
 
@@ -162,6 +156,12 @@ std::string ProcessGroup::Impl::algorithm_for(OpKind op, std::size_t count, DTyp
   const std::vector<std::size_t> counts(has_counts(op) ? static_cast<std::size_t>(world_size()) : 0, count);
   const algorithms::Problem problem = problem_of(op, dtype, count, root, counts);
   return algorithms::select(problem, size_of(dtype), options_.algorithm, tuning()).algorithm;
+}
+
+TuningPlace ProcessGroup::Impl::place() const {
+  const std::vector<int> hosts = transport_->hosts();
+  const std::size_t number = std::set<int>(hosts.begin(), hosts.end()).size();
+  return {std::string(transport_->name()), world_size(), std::max(1, static_cast<int>(number))};
 }
 
 void ProcessGroup::Impl::use_algorithm(const std::string& name) {

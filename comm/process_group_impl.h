@@ -112,6 +112,7 @@ class ProcessGroup::Impl {
   std::string algorithm_for(OpKind op, std::size_t count, DType dtype, int root);
   void use_algorithm(const std::string& name);
   std::string recent_operations() const;
+  TuningPlace place() const;
 
   void shutdown();
   void abort(const std::string& reason);

@@ -39,6 +39,10 @@ struct PlanOptions {
   double bandwidth = 3;
   double gamma_ns = 0.1;
   std::vector<std::string> stragglers;
+  int ranks_per_host = 0;  // 0: nobody knows of hosts
+  std::optional<double> local_alpha_us;
+  std::optional<double> local_bandwidth;
+  bool shared_port = false;
   bool simulate = false;
   bool draw = false;
   std::string json;
@@ -63,7 +67,8 @@ std::string joined(const Names& names) {
 comm::OpKind parse_op(const std::string& text) {
   using enum comm::OpKind;
   std::vector<std::string_view> known;
-  for (const comm::OpKind op : {AllReduce, Broadcast, Reduce, AllGather, Gather, Scatter, Barrier}) {
+  for (const comm::OpKind op : {AllReduce, Broadcast, Reduce, AllGather, Gather, Scatter, ReduceScatter, AllToAll,
+                                GatherV, ScatterV, AllGatherV, Barrier}) {
     if (comm::name(op) == text) return op;
     known.push_back(comm::name(op));
   }
@@ -105,7 +110,24 @@ void check_numbers(const PlanOptions& options) {
               std::to_string(kLargestDrawnWorld) + " ranks are drawn");
   require(std::isfinite(options.alpha_us) && options.alpha_us >= 0, "--alpha must be 0 or more microseconds");
   require(std::isfinite(options.bandwidth) && options.bandwidth > 0, "--bandwidth must be above 0 GB/s");
+  require(options.ranks_per_host >= 0 && options.ranks_per_host <= options.world,
+          "--ranks-per-host " + std::to_string(options.ranks_per_host) + ": expected 1 .. " +
+              std::to_string(options.world));
+  require(options.ranks_per_host > 0 || !(options.local_alpha_us || options.local_bandwidth || options.shared_port),
+          "--local-alpha, --local-bandwidth and --shared-port need --ranks-per-host");
+  require(options.local_alpha_us.value_or(0) >= 0 && std::isfinite(options.local_alpha_us.value_or(0)),
+          "--local-alpha must be 0 or more microseconds");
+  require(options.local_bandwidth.value_or(1) > 0 && std::isfinite(options.local_bandwidth.value_or(1)),
+          "--local-bandwidth must be above 0 GB/s");
   require(std::isfinite(options.gamma_ns) && options.gamma_ns >= 0, "--gamma must be 0 or more nanoseconds per byte");
+}
+
+comm::NetworkModel network_of(const PlanOptions& options) {
+  comm::NetworkModel network{options.alpha_us * 1e-6, 1e-9 / options.bandwidth, options.gamma_ns * 1e-9, {}};
+  if (options.local_alpha_us) network.local_alpha = *options.local_alpha_us * 1e-6;
+  if (options.local_bandwidth) network.local_beta = 1e-9 / *options.local_bandwidth;
+  network.hosts_share_a_port = options.shared_port;
+  return network;
 }
 
 Question question_of(const PlanOptions& options) {
@@ -118,8 +140,16 @@ Question question_of(const PlanOptions& options) {
   question.problem.world_size = options.world;
   question.problem.root = options.root;
   question.problem.segment_count = options.segment / question.element_bytes;
-  if (question.problem.op != comm::OpKind::Barrier) question.problem.count = bytes / question.element_bytes;
-  question.network = {options.alpha_us * 1e-6, 1e-9 / options.bandwidth, options.gamma_ns * 1e-9, {}};
+  const std::size_t count = bytes / question.element_bytes;
+  if (has_counts(question.problem.op)) {
+    question.problem.counts.assign(static_cast<std::size_t>(options.world), count);
+  } else if (question.problem.op != comm::OpKind::Barrier) {
+    question.problem.count = count;
+  }
+  question.network = network_of(options);
+  for (int rank = 0; options.ranks_per_host > 0 && rank < options.world; ++rank) {
+    question.problem.hosts.push_back(rank / options.ranks_per_host);
+  }
   for (const std::string& text : options.stragglers) parse_straggler(text, options.world, question.network.slowdown);
   question.simulate = options.simulate;
   return question;
@@ -141,11 +171,22 @@ std::string microseconds(std::optional<double> seconds) {
   return text;
 }
 
+/// Of one rank.
+std::size_t planned_bytes(const Question& question) {
+  const auto& [op, rank, world_size, count, root, segment_count, counts, hosts] = question.problem;
+  return (has_counts(op) ? counts.front() : count) * question.element_bytes;
+}
+
 void print_table(const PlanOptions& options, const Question& question, const std::vector<Price>& prices,
                  double lower_bound) {
   std::printf("%s of %zu bytes per rank, %d ranks; alpha %g us, bandwidth %g GB/s, gamma %g ns/byte\n",
-              options.op.c_str(), question.problem.count * question.element_bytes, options.world, options.alpha_us,
-              options.bandwidth, options.gamma_ns);
+              options.op.c_str(), planned_bytes(question), options.world, options.alpha_us, options.bandwidth,
+              options.gamma_ns);
+  if (options.ranks_per_host > 0) {
+    std::printf("%d ranks a host; alpha %g us, bandwidth %g GB/s within a host%s\n", options.ranks_per_host,
+                question.network.local_alpha * 1e6, 1e-9 / question.network.local_beta,
+                options.shared_port ? "; the ranks of a host share its port" : "");
+  }
   std::printf("%-20s %29s   %s\n", "", "busiest rank", "time in us");
   std::printf("%-20s %7s %8s %12s %14s %14s\n", "algorithm", "steps", "messages", "bytes", "predicted", "simulated");
   for (const Price& price : prices) {
@@ -200,10 +241,11 @@ void write_json(const PlanOptions& options, const Question& question, const std:
                     {"notes", price.notes}});
   }
   const Json report = {{"op", options.op},
-                       {"bytes", question.problem.count * question.element_bytes},
+                       {"bytes", planned_bytes(question)},
                        {"world_size", options.world},
                        {"root", options.root},
                        {"segment_bytes", options.segment},
+                       {"ranks_per_host", options.ranks_per_host == 0 ? Json(nullptr) : Json(options.ranks_per_host)},
                        {"alpha_us", options.alpha_us},
                        {"bandwidth_gbps", options.bandwidth},
                        {"gamma_ns", options.gamma_ns},
@@ -249,10 +291,14 @@ int guarded(const PlanOptions& options) {
 void add_plan_command(CLI::App& app, int& status) {
   auto options = std::make_shared<PlanOptions>();
   CLI::App* plan = app.add_subcommand("plan", "Say what a collective takes, by each algorithm that does it");
-  plan->add_option("--op", options->op, "all_reduce, broadcast, reduce, all_gather, gather, scatter or barrier")
+  plan->add_option("--op", options->op,
+                   "all_reduce, broadcast, reduce, all_gather, reduce_scatter, gather, scatter, all_to_all, gather_v, "
+                   "scatter_v, "
+                   "all_gather_v or barrier")
       ->required();
   plan->add_option("--world", options->world, "number of ranks")->required();
-  plan->add_option("--bytes", options->bytes, "bytes per rank (of one block in gather, scatter, all_gather)");
+  plan->add_option("--bytes", options->bytes,
+                   "bytes per rank (of one block in gather, scatter, all_to_all and their kind)");
   plan->add_option("--algo", options->algorithm, "only this algorithm");
   plan->add_option("--root", options->root, "root, where the operation has one")->capture_default_str();
   plan->add_option("--segment", options->segment, "cut messages into segments of so many bytes; 0: do not");
@@ -262,6 +308,12 @@ void add_plan_command(CLI::App& app, int& status) {
   plan->add_option("--straggler", options->stragglers,
                    "RANK:FACTOR, a rank that takes FACTOR times as long to "
                    "simulate; may be repeated");
+  plan->add_option("--ranks-per-host", options->ranks_per_host,
+                   "ranks that share a host, one behind the other; adds the hierarchical algorithms");
+  plan->add_option("--local-alpha", options->local_alpha_us, "microseconds per message within a host [as --alpha]");
+  plan->add_option("--local-bandwidth", options->local_bandwidth, "GB/s within a host [as --bandwidth]");
+  plan->add_flag("--shared-port", options->shared_port,
+                 "contention: messages of a host to others leave and arrive one at a time, to simulate");
   plan->add_flag("--simulate", options->simulate, "run the schedules of all ranks on this network");
   plan->add_option("--rank", options->rank, "print this rank's schedule");
   plan->add_flag("--draw", options->draw, "draw the messages; up to 16 ranks");

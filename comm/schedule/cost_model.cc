@@ -33,11 +33,17 @@ struct Terms {
   double p;              // world size
   double n;              // bytes of a rank's `count` elements
   double segment_bytes;  // 0: no limit
+  double share = 0;      // bytes of the p-th part of a rank's longest buffer
   double lg_p;           // rounded up
   double q;              // largest power of two <= p
   double lg_q;           // exact
 
-  double message(double bytes) const { return network->message_seconds(bytes, is_local); }
+  double message(double bytes) const {
+    const double seconds = network->message_seconds(bytes, is_local);
+    if (network->measured.empty() || share == 0) return seconds;
+    const double of_share = network->message_seconds(share, is_local) - network->message_seconds(0, is_local);
+    return std::max(seconds, of_share * bytes / share);
+  }
   double reduction(double bytes) const { return network->gamma * bytes; }
   double segments_of(double bytes) const {
     return segment_bytes == 0 || bytes == 0 ? 1 : std::max(1.0, std::ceil(bytes / segment_bytes));
@@ -101,8 +107,9 @@ TreePace tree_pace(OpKind op, const Terms& t) {
   const bool both_ways = op == OpKind::AllReduce;
   if (t.p == 2) return {both_ways ? 3.0 : 2.0, 2};
   if (t.p == 3) return {both_ways ? 5.0 : 3.0, both_ways ? 3.0 : 2.0};
-  if (both_ways) return {4 * t.lg_p - 1, 5.5};
-  return {2 * t.lg_p, op == OpKind::Broadcast ? 2.5 : 3};
+  const double first = both_ways ? 4 * t.lg_p - 1 : 2 * t.lg_p;
+  if (!t.network->measured.empty()) return {first, both_ways ? 4.0 : 2.0};  // real networks buffer: nobody is in turn
+  return {first, both_ways ? 5.5 : op == OpKind::Broadcast ? 2.5 : 3.0};
 }
 
 double double_tree(OpKind op, const Terms& t) {
@@ -110,7 +117,10 @@ double double_tree(OpKind op, const Terms& t) {
   const double message = t.message(t.n / 2 / k);
   const double reduction = op == OpKind::Broadcast ? 0 : t.reduction(t.n / 2 / k);
   const TreePace pace = tree_pace(op, t);
-  return pace.first * message + pace.further * (k - 1) * std::max(message, reduction) + t.lg_p * reduction;
+  // On a real network the latencies of messages with both children pass at the same time; in the model they do not.
+  const double overlapping = t.network->measured.empty() ? 0 : pace.first / 2 * t.message(0);
+  return pace.first * message - overlapping + pace.further * (k - 1) * std::max(message, reduction) +
+         t.lg_p * reduction;
 }
 
 struct HostTerms {
@@ -282,8 +292,49 @@ bool is_on_one_host(const Problem& problem) {
 
 Terms terms_of(const Problem& problem, std::size_t element_bytes, const NetworkModel& network) {
   const auto element = static_cast<double>(element_bytes);
-  return Terms(network, is_on_one_host(problem), problem.world_size, static_cast<double>(problem.count) * element,
-               static_cast<double>(problem.segment_count) * element);
+  Terms terms(network, is_on_one_host(problem), problem.world_size, static_cast<double>(problem.count) * element,
+              static_cast<double>(problem.segment_count) * element);
+  const bool is_one_vector =
+      problem.op == OpKind::AllReduce || problem.op == OpKind::Broadcast || problem.op == OpKind::Reduce;
+  terms.share = is_one_vector ? terms.n / terms.p : terms.n;
+  return terms;
+}
+
+Seconds formula(const Problem& problem, std::size_t element_bytes, std::string_view algorithm, const Terms& t) {
+  switch (problem.op) {
+    case OpKind::AllReduce:
+      return all_reduce_seconds(problem, t, algorithm);
+    case OpKind::Broadcast:
+      return broadcast_seconds(problem, t, algorithm);
+    case OpKind::Reduce:
+      return reduce_seconds(problem, t, algorithm);
+    case OpKind::AllGather:
+    case OpKind::Split:
+      return all_gather_seconds(problem, t, algorithm);
+    case OpKind::Gather:
+    case OpKind::Scatter:
+      return rooted_blocks_seconds(t, algorithm);
+    case OpKind::ReduceScatter:
+      return reduce_scatter_seconds(t, algorithm);
+    case OpKind::AllToAll:
+      return all_to_all_seconds(t, algorithm);
+    case OpKind::GatherV:
+    case OpKind::ScatterV:
+      return linear_seconds(problem, t, static_cast<double>(element_bytes));
+    case OpKind::AllGatherV:
+      return all_gather_v_seconds(problem, t, static_cast<double>(element_bytes));
+    case OpKind::ReduceScatterV:
+      return reduce_scatter_v_seconds(problem, t, static_cast<double>(element_bytes));
+    case OpKind::AllToAllV:
+      return all_to_all_v_seconds(problem, t, static_cast<double>(element_bytes));
+    case OpKind::Barrier:
+    case OpKind::Shutdown:
+      return barrier_seconds(problem, t, algorithm);
+    case OpKind::Send:
+    case OpKind::Recv:
+      return std::nullopt;
+  }
+  return std::nullopt;
 }
 
 /// Bytes of the v-forms that must pass one port, and between how many ranks.
@@ -326,41 +377,8 @@ std::optional<double> predicted_seconds(const Problem& problem, std::size_t elem
   const auto names = algorithms::names_for(problem.op);
   if (std::find(names.begin(), names.end(), algorithm) == names.end()) return std::nullopt;
   if (is_idle(problem)) return 0.0;
-  const Terms t = terms_of(problem, element_bytes, network);
-  switch (problem.op) {
-    case OpKind::AllReduce:
-      return all_reduce_seconds(problem, t, algorithm);
-    case OpKind::Broadcast:
-      return broadcast_seconds(problem, t, algorithm);
-    case OpKind::Reduce:
-      return reduce_seconds(problem, t, algorithm);
-    case OpKind::AllGather:
-    case OpKind::Split:
-      return all_gather_seconds(problem, t, algorithm);
-    case OpKind::Gather:
-    case OpKind::Scatter:
-      return rooted_blocks_seconds(t, algorithm);
-    case OpKind::ReduceScatter:
-      return reduce_scatter_seconds(t, algorithm);
-    case OpKind::AllToAll:
-      return all_to_all_seconds(t, algorithm);
-    case OpKind::GatherV:
-    case OpKind::ScatterV:
-      return linear_seconds(problem, t, static_cast<double>(element_bytes));
-    case OpKind::AllGatherV:
-      return all_gather_v_seconds(problem, t, static_cast<double>(element_bytes));
-    case OpKind::ReduceScatterV:
-      return reduce_scatter_v_seconds(problem, t, static_cast<double>(element_bytes));
-    case OpKind::AllToAllV:
-      return all_to_all_v_seconds(problem, t, static_cast<double>(element_bytes));
-    case OpKind::Barrier:
-    case OpKind::Shutdown:
-      return barrier_seconds(problem, t, algorithm);
-    case OpKind::Send:
-    case OpKind::Recv:
-      return std::nullopt;
-  }
-  return std::nullopt;
+  const Seconds seconds = formula(problem, element_bytes, algorithm, terms_of(problem, element_bytes, network));
+  return seconds ? Seconds(network.startup + *seconds) : std::nullopt;
 }
 
 double lower_bound_seconds(const Problem& problem, std::size_t element_bytes, const NetworkModel& network) {

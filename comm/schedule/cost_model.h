@@ -40,6 +40,8 @@ struct NetworkModel {
   /// What messages took that were measured, rising in bytes: takes the place of alpha and beta, local or not, if not
   /// empty. Straight lines in between; beyond the last one the time grows with the bytes.
   std::vector<MeasuredMessage> measured{};
+  /// Seconds that every collective takes once, whatever it does: until all ranks are awake. For the formulas only.
+  double startup = 0;
 
   double message_seconds(double bytes, bool is_local = false) const;
 };
@@ -47,7 +49,10 @@ struct NetworkModel {
 /// Seconds until the last rank is done, or nothing if there is no formula for this algorithm and operation (messages
 /// have none).
 ///
-/// Exact (equal to the simulation) on a network without slowdown, ports that hosts share or measured messages, where
+/// Where messages were measured, those that are pieces of a long vector pay what a byte costs in messages of the p-th
+/// part of it, if that is more: long vectors do not fit into caches.
+///
+/// Exact (equal to the simulation) on a network without slowdown, shared ports, measured messages or startup, where
 /// all chunks have the same length and every message is one segment:
 ///  - for ring, bruck, dissemination, direct, pairwise, linear and recursive_doubling (all_reduce: any world size)
 ///    always, but for reduce_scatter by direct;

@@ -71,6 +71,7 @@ NetworkModel parse_model(const Json& object) {
   model.alpha = model.local_alpha = number(object, "alpha_us", 0) * 1e-6;
   model.beta = model.local_beta = number(object, "beta_ns", 0) * 1e-9;
   model.gamma = number(object, "gamma_ns", 0) * 1e-9;
+  model.startup = number(object, "startup_us", 0) * 1e-6;
   double previous = -1;
   for (const Json& message : list(object, "messages")) {
     const MeasuredMessage point{number(message, "bytes", 0), number(message, "us", 0) * 1e-6};
@@ -155,6 +156,7 @@ std::string tuning_text(const Tuning& tuning) {
                         {{"alpha_us", in_units(tuning.model.alpha, 1e-6)},
                          {"beta_ns", in_units(tuning.model.beta, 1e-9)},
                          {"gamma_ns", in_units(tuning.model.gamma, 1e-9)},
+                         {"startup_us", in_units(tuning.model.startup, 1e-6)},
                          {"messages", messages}}},
                        {"measured", rows}};
   return object.dump(1) + "\n";

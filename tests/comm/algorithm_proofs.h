@@ -3,6 +3,7 @@
 
 #include <tutti/comm/algorithms/algorithms.h>
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct Proof {
   OpKind op;
   Schedule (*build)(const Problem&);
 };
+
+inline void PrintTo(const Proof& proof, std::ostream* out) { *out << proof.name; }
 
 inline std::vector<int> worlds() {
   std::vector<int> result;

@@ -163,6 +163,21 @@ TEST(CostModel, HierarchicalAlgorithmsArePricedByTheirLinks) {
   }
 }
 
+TEST(CostModel, StartupIsPaidOnce) {
+  NetworkModel network{1, 2, 3, {}};
+  const double without = *predicted_seconds({OpKind::AllReduce, 0, 4, 8}, 1, "ring", network);
+  network.startup = 100;
+  EXPECT_EQ(predicted_seconds({OpKind::AllReduce, 0, 4, 8}, 1, "ring", network), without + 100);
+  EXPECT_EQ(predicted_seconds({OpKind::AllReduce, 0, 1, 8}, 1, "ring", network), 0.0);
+}
+
+TEST(CostModel, PiecesOfALongVectorPayWhatItsBytesCost) {
+  NetworkModel network{1, 1, 0, {}};
+  network.measured = {{0, 1}, {10, 2}, {100, 101}};  // up to 10 bytes 0.1 a byte, beyond about 1
+  const Problem problem{OpKind::Broadcast, 0, 2, 200, 0, 10};
+  EXPECT_EQ(predicted_seconds(problem, 1, "chain", network), 20 * 10) << "20 pieces at the rate of 100 bytes";
+}
+
 TEST(CostModel, MeasuredMessagesTakeThePlaceOfAlphaAndBeta) {
   NetworkModel network{1, 1, 0, {}};
   network.measured = {{0, 4}, {100, 6}, {200, 16}};

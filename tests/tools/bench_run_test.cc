@@ -35,7 +35,7 @@ TEST(BenchRun, RowsAreEqualOnAllRanksAndRankZeroPrintsThem) {
   EXPECT_EQ(results[0][0].bytes, 8U);
   EXPECT_EQ(results[0][0].count, 1U);
   EXPECT_EQ(results[0][2].bytes, 64U);
-  EXPECT_EQ(results[0][2].algorithm, "recursive_doubling");
+  EXPECT_EQ(results[0][2].algorithm, "ring");
   EXPECT_EQ(results[0][2].measured.time.median, results[1][2].measured.time.median);
   EXPECT_DOUBLE_EQ(results[0][2].busbw_gbps, results[0][2].algbw_gbps / 2);
   EXPECT_EQ(exit_status(results[0]), 0);

@@ -44,6 +44,38 @@ TEST(PlanCommand, ListsEveryAlgorithmWithItsPrice) {
   EXPECT_EQ(row(run.out, "lower bound"), (Words{"lower", "bound", "20.00"}));
 }
 
+TEST(PlanCommand, KnowsEveryOperation) {
+  for (const char* op : {"all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter", "gather", "scatter",
+                         "all_to_all", "gather_v", "scatter_v", "all_gather_v", "barrier"}) {
+    const Finished run = plan({"--op", op, "--bytes", "4096", "--world", "6", "--simulate", "--ranks-per-host", "2"});
+    ASSERT_EQ(run.status, exited(0)) << run.err;
+    EXPECT_FALSE(has(run.out, " -")) << "neither predicted nor simulated:\n" << run.out;
+    EXPECT_FALSE(row(run.out, "lower bound").empty());
+  }
+  EXPECT_EQ(plan({"--op", "send", "--bytes", "1", "--world", "2"}).status, exited(2));
+}
+
+TEST(PlanCommand, HostsHaveLinksOfTheirOwnAndMayShareAPort) {
+  const std::vector<std::string> question = {"--op",        "all_reduce", "--bytes",   "4",       "--world",
+                                             "4",           "--alpha",    "10",        "--gamma", "0",
+                                             "--bandwidth", "1e9",        "--simulate"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), question.begin(), question.end());
+    return plan(more);
+  };
+  EXPECT_TRUE(row(with({}).out, "hierarchical").empty());
+  const Finished hosts = with({"--ranks-per-host", "2", "--local-alpha", "1", "--local-bandwidth", "1e9"});
+  ASSERT_EQ(hosts.status, exited(0)) << hosts.err;
+  EXPECT_EQ(row(hosts.out, "hierarchical").back(), "12.00") << "up, across, down";
+  EXPECT_EQ(row(hosts.out, "recursive_doubling").back(), "11.00") << "two pairs cross at once";
+  const Finished shared =
+      with({"--ranks-per-host", "2", "--local-alpha", "1", "--local-bandwidth", "1e9", "--shared-port"});
+  EXPECT_EQ(row(shared.out, "recursive_doubling").back(), "21.00") << "two pairs cross one after the other";
+  EXPECT_EQ(row(shared.out, "hierarchical").back(), "12.00");
+  EXPECT_EQ(with({"--shared-port"}).status, exited(2));
+  EXPECT_EQ(with({"--ranks-per-host", "5"}).status, exited(2));
+}
+
 TEST(PlanCommand, ListsOnlyWhatFitsTheWorld) {
   const Finished five = plan({"--op", "all_gather", "--bytes", "64", "--world", "5"});
   EXPECT_TRUE(row(five.out, "recursive_doubling").empty()) << five.out;
@@ -115,7 +147,7 @@ TEST(PlanCommand, WritesJson) {
   EXPECT_EQ(report["op"], "broadcast");
   EXPECT_EQ(report["bytes"], 4096);
   EXPECT_EQ(report["world_size"], 8);
-  ASSERT_EQ(report["algorithms"].size(), 4u);
+  ASSERT_EQ(report["algorithms"].size(), 5u);
   EXPECT_EQ(report["algorithms"][0]["algorithm"], "binomial");
   EXPECT_EQ(report["algorithms"][0]["messages"], 3);
   EXPECT_DOUBLE_EQ(report["algorithms"][0]["predicted_us"], report["algorithms"][0]["simulated_us"]);
@@ -132,10 +164,10 @@ TEST(PlanCommand, WrongUsageIsOneSentence) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--op", "all_redcue", "--bytes", "8", "--world", "4"},
        "--op all_redcue: no such operation; known are all_reduce, broadcast, reduce, all_gather, gather, scatter, "
-       "barrier"},
+       "reduce_scatter, all_to_all, gather_v, scatter_v, all_gather_v, barrier"},
       {{"--op", "all_reduce", "--bytes", "8", "--world", "4", "--algo", "bruck"},
        "--algo bruck: no algorithm of that name for all_reduce of 4 ranks; there are ring, recursive_doubling, "
-       "rabenseifner"},
+       "rabenseifner, double_tree"},
       {{"--op", "all_reduce", "--world", "4"}, "--bytes is required"},
       {{"--op", "barrier", "--world", "0"}, "--world 0: expected 1 .. 65536"},
       {{"--op", "barrier", "--world", "70000"}, "--world 70000: expected 1 .. 65536"},

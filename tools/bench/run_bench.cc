@@ -5,7 +5,6 @@
 #include <tutti/trainer/checkpoint/files.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <string>
 

@@ -64,7 +64,10 @@ void simulate(const Question& question, std::size_t all_steps, Price& price) {
 
 std::vector<std::string_view> fitting_algorithms(const Question& question) {
   std::vector<std::string_view> result = comm::algorithms::names_for(question.problem.op);
-  std::erase_if(result, [&](std::string_view name) { return schedule_of(question, name, 0).algorithm != name; });
+  std::erase_if(result, [&](std::string_view name) {
+    const bool is_hierarchical = name.rfind("hierarchical", 0) == 0;
+    return (is_hierarchical && question.problem.hosts.empty()) || schedule_of(question, name, 0).algorithm != name;
+  });
   return result;
 }
 

@@ -33,7 +33,8 @@ struct Price {
   std::vector<std::string> notes;  // what is not quite as asked, in sentences
 };
 
-/// The algorithms that do the operation in a world of this size, without those that hand it on to another one.
+/// The algorithms that do the operation in a world of this size, without those that hand it on to another one, and
+/// without the hierarchical ones if there are no hosts.
 std::vector<std::string_view> fitting_algorithms(const Question& question);
 
 /// Schedules of very large worlds are not all looked at, nor simulated, where that would take gigabytes; notes say so.

@@ -1,0 +1,163 @@
+// The algorithms, proved by the checker over a grid of worlds, roots, counts and segments. hierarchical_test.cc does
+// the same for those that know of hosts.
+
+#include <gtest/gtest.h>
+#include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/comm/schedule/checker.h>
+#include <tutti/tests/comm/algorithm_proofs.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace tutti::comm::algorithms {
+namespace {
+
+std::vector<std::size_t> counts(OpKind op, int world_size) {
+  if (op == OpKind::Barrier) return {0};
+  // Their buffers hold p blocks of this at each rank, and their algorithms do not look at how p divides it.
+  if (op == OpKind::ReduceScatter || op == OpKind::AllToAll) return {0, 1, 2, 7};
+  const auto p = static_cast<std::size_t>(world_size);
+  return {0, 1, p - 1, p, p + 1, 13, 3 * p + 2};
+}
+
+std::vector<std::size_t> segment_counts(std::size_t count) {
+  if (count < 2) return {0};
+  return {0, count / 2 + 1, std::max<std::size_t>(count / 5, 2)};
+}
+
+/// What the header promises and the checker does not ask for.
+void expect_no_empty_and_no_oversized_steps(const Problem& problem, const Schedule& schedule) {
+  if (problem.op == OpKind::Barrier) return;
+  if (problem.count == 0) {
+    EXPECT_TRUE(schedule.steps.empty());
+  }
+  for (const Step& step : schedule.steps) {
+    const std::size_t moved = step.kind == Step::Kind::Send ? step.source.count : step.target.count;
+    EXPECT_GT(moved, 0u);
+    EXPECT_TRUE(problem.segment_count == 0 || moved <= problem.segment_count) << moved;
+  }
+}
+
+class Proofs : public testing::TestWithParam<Proof> {};
+
+/// The rest of the worlds up to 64, and some large ones, with few elements.
+TEST_P(Proofs, HoldForFewElementsInWorldsUpTo1024) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  std::vector<int> some = {47, 97};
+#else
+  std::vector<int> some = {65, 96, 127, 128, 255, 513, 1000, 1024};
+  for (int p = kLargestWorld + 1; p < kOneMoreWorld; ++p) some.push_back(p);
+#endif
+  const auto& [name, op, build] = GetParam();
+  const bool has_blocks = op != OpKind::Broadcast && op != OpKind::Reduce && op != OpKind::AllReduce;
+  for (const int p : some) {
+    if (has_blocks && p > 128) continue;  // buffers of p blocks at p ranks: the checker's memory grows with the square
+    for (const int root : {0, 2 * p / 3}) {
+      const Problem problem{op, 0, p, op == OpKind::Barrier ? 0u : has_blocks ? 1u : 5u, root, 2};
+      ASSERT_EQ(check(problem, schedules_of(problem, build)), "") << "world " << p << " root " << root;
+    }
+  }
+}
+
+TEST_P(Proofs, HoldForAllWorldsRootsCountsAndSegments) {
+  const auto& [name, op, build] = GetParam();
+  for (const int p : worlds()) {
+    for (const int root : roots(op, p)) {
+      for (const std::size_t count : counts(op, p)) {
+        for (const std::size_t segment_count : segment_counts(count)) {
+          const Problem problem{op, 0, p, count, root, segment_count};
+          const auto schedules = schedules_of(problem, build);
+          ASSERT_EQ(check(problem, schedules), "")
+              << "world " << p << " root " << root << " count " << count << " segment_count " << segment_count;
+          for (const Schedule& schedule : schedules) expect_no_empty_and_no_oversized_steps(problem, schedule);
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Algorithms, Proofs,
+    testing::Values(Proof{"ring_all_reduce", OpKind::AllReduce, ring_all_reduce},
+                    Proof{"ring_all_gather", OpKind::AllGather, ring_all_gather},
+                    Proof{"recursive_doubling_all_reduce", OpKind::AllReduce, recursive_doubling_all_reduce},
+                    Proof{"recursive_doubling_all_gather", OpKind::AllGather, recursive_doubling_all_gather},
+                    Proof{"rabenseifner_all_reduce", OpKind::AllReduce, rabenseifner_all_reduce},
+                    Proof{"bruck_all_gather", OpKind::AllGather, bruck_all_gather},
+                    Proof{"binomial_broadcast", OpKind::Broadcast, binomial_broadcast},
+                    Proof{"binomial_reduce", OpKind::Reduce, binomial_reduce},
+                    Proof{"binomial_gather", OpKind::Gather, binomial_gather},
+                    Proof{"binomial_scatter", OpKind::Scatter, binomial_scatter},
+                    Proof{"chain_broadcast", OpKind::Broadcast, chain_broadcast},
+                    Proof{"chain_reduce", OpKind::Reduce, chain_reduce},
+                    Proof{"double_tree_broadcast", OpKind::Broadcast, double_tree_broadcast},
+                    Proof{"double_tree_reduce", OpKind::Reduce, double_tree_reduce},
+                    Proof{"double_tree_all_reduce", OpKind::AllReduce, double_tree_all_reduce},
+                    Proof{"van_de_geijn_broadcast", OpKind::Broadcast, van_de_geijn_broadcast},
+                    Proof{"fixed_all_reduce", OpKind::AllReduce, fixed_all_reduce},
+                    Proof{"fixed_reduce", OpKind::Reduce, fixed_reduce},
+                    Proof{"direct_broadcast", OpKind::Broadcast, direct_broadcast},
+                    Proof{"direct_reduce", OpKind::Reduce, direct_reduce},
+                    Proof{"direct_gather", OpKind::Gather, direct_gather},
+                    Proof{"direct_scatter", OpKind::Scatter, direct_scatter},
+                    Proof{"ring_reduce_scatter", OpKind::ReduceScatter, ring_reduce_scatter},
+                    Proof{"recursive_halving_reduce_scatter", OpKind::ReduceScatter, recursive_halving_reduce_scatter},
+                    Proof{"direct_reduce_scatter", OpKind::ReduceScatter, direct_reduce_scatter},
+                    Proof{"pairwise_all_to_all", OpKind::AllToAll, pairwise_all_to_all},
+                    Proof{"bruck_all_to_all", OpKind::AllToAll, bruck_all_to_all},
+                    Proof{"dissemination_barrier", OpKind::Barrier, dissemination_barrier}),
+    [](const auto& test) { return test.param.name; });
+
+// --- Proofs of the v-forms
+// -----------------------------------------------------------------------------------------------
+
+/// Nothing at all, some with nothing, all with one rank, all different.
+std::vector<std::vector<std::size_t>> count_lists(int world_size) {
+  const auto p = static_cast<std::size_t>(world_size);
+  std::vector<std::vector<std::size_t>> lists(4, std::vector<std::size_t>(p));
+  for (std::size_t rank = 0; rank < p; ++rank) {
+    lists[1][rank] = rank % 3;
+    lists[3][rank] = (rank * 5 + 1) % 7;
+  }
+  lists[2][p / 2] = 9;
+  return lists;
+}
+
+class VProofs : public testing::TestWithParam<Proof> {};
+
+TEST_P(VProofs, HoldForAllWorldsRootsAndLists) {
+  const auto& [name, op, build] = GetParam();
+  for (const int p : worlds()) {
+    for (const int root : {0, p / 2, p - 1}) {
+      for (const auto& list : count_lists(p)) {
+        for (const std::size_t segment_count : {0, 2}) {
+          const Problem problem{op, 0, p, 0, root, segment_count, list};
+          const auto schedules = schedules_of(problem, build);
+          ASSERT_EQ(check(problem, schedules), "") << "world " << p << " root " << root << " segment " << segment_count;
+          for (const Schedule& schedule : schedules) {
+            for (const Step& step : schedule.steps) {
+              const std::size_t moved = step.kind == Step::Kind::Send ? step.source.count : step.target.count;
+              ASSERT_GT(moved, 0u);
+              ASSERT_TRUE(segment_count == 0 || moved <= segment_count);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, VProofs,
+                         testing::Values(Proof{"linear_gather_v", OpKind::GatherV, linear_gather_v},
+                                         Proof{"linear_scatter_v", OpKind::ScatterV, linear_scatter_v},
+                                         Proof{"ring_all_gather_v", OpKind::AllGatherV, ring_all_gather_v}),
+                         [](const auto& test) { return test.param.name; });
+
+TEST(VProofs, NeedOneCountForEachRank) {
+  const Problem problem{OpKind::GatherV, 0, 3, 0, 0, 0, {1, 2}};
+  EXPECT_EQ(check(problem, std::vector<Schedule>(3)), "world size 3 needs as many counts, found 2");
+}
+
+}  // namespace
+}  // namespace tutti::comm::algorithms

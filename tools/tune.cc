@@ -1,0 +1,113 @@
+// `tutti tune FILE`: measures the algorithms on this machine, and writes the file that TUTTI_TUNING names. With -n N
+// this very command is started N times.
+
+#include <tutti/comm/bootstrap/world.h>
+#include <tutti/tools/commands.h>
+#include <tutti/tools/run/launcher.h>
+#include <tutti/tools/run/own_command.h>
+#include <tutti/tools/tune/compare.h>
+#include <tutti/trainer/checkpoint/files.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+namespace tutti::tools {
+namespace {
+
+struct TuneArguments {
+  std::string file;
+  int nproc = 1;
+  double seconds = 3.5;
+  bool compare = false;
+  std::size_t max_bytes = std::size_t{16} << 20;
+};
+
+/// A wrong command line; what() is one sentence.
+struct WrongUsage : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+void check(const TuneArguments& arguments, bool is_launched) {
+  if (arguments.file.empty() && !arguments.compare) throw WrongUsage("give the FILE to write, or --compare");
+  if (!is_launched && arguments.nproc < 2) throw WrongUsage("a single rank has nothing to tune; give -n 2 or more");
+  if (arguments.nproc > 4096) throw WrongUsage("-n " + std::to_string(arguments.nproc) + ": at most 4096");
+  if (!(arguments.seconds > 0 && arguments.seconds <= 3600))
+    throw WrongUsage("--seconds: must be above 0, at most 3600");
+  if (arguments.max_bytes < 1024 || arguments.max_bytes > std::size_t{1} << 30) {
+    throw WrongUsage("--max-bytes " + std::to_string(arguments.max_bytes) + ": must be between 1024 and 2^30");
+  }
+}
+
+void tune_in_group(comm::ProcessGroup& group, const TuneArguments& arguments) {
+  const bool speaks = group.rank() == 0;
+  if (speaks && !arguments.file.empty()) trainer::check_writable(arguments.file);
+  const comm::Tuning tuning = tune(group, {.seconds = arguments.seconds, .algorithms = !arguments.file.empty()});
+  if (speaks) {
+    print_tuning(std::cout, tuning);
+    if (!arguments.file.empty()) {
+      trainer::replace_file(arguments.file, comm::tuning_text(tuning));
+      std::cout << "# written to " << arguments.file << "; use it with TUTTI_TUNING=" << arguments.file << std::endl;
+    }
+  }
+  if (!arguments.compare) return;
+  const auto rows = compare(group, tuning, arguments.max_bytes, arguments.seconds);
+  if (speaks) print_comparison(std::cout, rows);
+  std::cout << std::flush;
+}
+
+int tune_as_rank(const TuneArguments& arguments) {
+  const comm::World world = comm::World::detect();
+  const auto group = comm::ProcessGroup::connect(world);
+  try {
+    tune_in_group(*group, arguments);
+  } catch (const std::exception& error) {
+    group->abort(error.what());
+    throw;
+  }
+  group->shutdown();
+  return 0;
+}
+
+int launch_ranks(const TuneArguments& arguments) {
+  if (!arguments.file.empty()) trainer::check_writable(arguments.file);
+  LaunchOptions launching;
+  launching.nproc = arguments.nproc;
+  launching.command = own_command();
+  launching.label = false;  // rank 0 alone prints, and errors name their rank
+  launching.name = "tutti tune";
+  return launch(launching);
+}
+
+int tune_command(const TuneArguments& arguments) {
+  try {
+    const bool is_launched = world_size_from_launcher().has_value();
+    check(arguments, is_launched);
+    return is_launched ? tune_as_rank(arguments) : launch_ranks(arguments);
+  } catch (const WrongUsage& error) {
+    std::cerr << "tutti tune: " << error.what() << "\nRun 'tutti tune --help' for the options.\n";
+    return 2;
+  } catch (const std::exception& error) {
+    std::cerr << "tutti tune: " << error.what() << "\n";
+    return 1;
+  }
+}
+
+}  // namespace
+
+void add_tune_command(CLI::App& app, int& status) {
+  CLI::App* command = app.add_subcommand("tune", "measure the algorithms on this machine for TUTTI_TUNING");
+  const auto arguments = std::make_shared<TuneArguments>();
+  command->add_option("FILE", arguments->file, "where to write what was measured");
+  command->add_option("-n,--nproc", arguments->nproc, "ranks to start on this host, when no launcher has done so");
+  command->add_option("--seconds", arguments->seconds, "about how long to measure")->capture_default_str();
+  command->add_flag(
+      "--compare", arguments->compare,
+      "print predicted and measured times of all_reduce; without FILE measure only what predictions need");
+  command->add_option("--max-bytes", arguments->max_bytes, "largest size for --compare")->capture_default_str();
+  command->callback([arguments, &status] { status = tune_command(*arguments); });
+}
+
+}  // namespace tutti::tools
