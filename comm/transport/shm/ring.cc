@@ -11,6 +11,12 @@ namespace {
 // A long payload is handed over in pieces of this size, so that both sides copy at the same time.
 constexpr std::size_t kPiece = 16 * 1024;
 
+// The lowest digit of a cursor; the rest is the position.
+constexpr std::uint64_t kBetweenFrames = 0;
+constexpr std::uint64_t kAwaitsPayload = 1;
+constexpr std::uint64_t kHasPayload = 2;
+constexpr std::uint64_t kCursorStates = 4;
+
 std::size_t whole_lines(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 bool fits_inline(std::uint64_t nbytes) { return nbytes <= sizeof FrameLine::inlined; }
@@ -23,9 +29,28 @@ std::size_t RingWriter::room() {
   return left();
 }
 
-bool RingWriter::has_room() {
-  taken_ = ring_.control->taken.load(std::memory_order_acquire);
-  return room() >= 2 * kLine;
+bool has_room(const RingMemory& ring, std::uint64_t position) {
+  const std::uint64_t used = position - ring.control->taken.load(std::memory_order_acquire);
+  return ring.capacity - static_cast<std::size_t>(used) >= 2 * kLine;
+}
+
+bool has_news(const RingMemory& ring, std::uint64_t cursor) {
+  const std::uint64_t position = cursor / kCursorStates;
+  switch (cursor % kCursorStates) {
+    case kBetweenFrames: {
+      const auto* line = reinterpret_cast<const FrameLine*>(ring.lines + position % ring.capacity);
+      return line->stamp.load(std::memory_order_acquire) == position + 1;
+    }
+    case kAwaitsPayload:
+      return ring.control->written.load(std::memory_order_acquire) > position;
+    default:
+      return true;
+  }
+}
+
+std::uint64_t RingReader::cursor() {
+  const std::uint64_t state = !current_ ? kBetweenFrames : left_ > 0 && available() == 0 ? kAwaitsPayload : kHasPayload;
+  return position_ * kCursorStates + state;
 }
 
 void RingWriter::advance(std::size_t bytes) {

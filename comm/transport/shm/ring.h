@@ -7,8 +7,8 @@
 // The stamp of a line says which position of the stream it holds. Before a frame becomes visible, the stamp of the line
 // behind it is cleared: what an earlier lap has left there, payload included, is never taken for a frame.
 //
-// Thread-safety: one thread at a time on each side. Idea: the ring of D. Lamport, "Proving the Correctness of
-// Multiprocess Programs" (1977), with the flag in the slot.
+// Thread-safety: one thread at a time on each side; has_room() and has_news() may be called by any thread. Idea: the
+// ring of D. Lamport, "Proving the Correctness of Multiprocess Programs" (1977), with the flag in the slot.
 #pragma once
 
 #include <tutti/comm/transport/shm/segment.h>
@@ -54,6 +54,12 @@ struct RingMemory {
   std::size_t capacity;
 };
 
+/// Whether a writer at `position` could go on.
+bool has_room(const RingMemory& ring, std::uint64_t position);
+
+/// Whether there is something for a reader at `cursor` (RingReader::cursor).
+bool has_news(const RingMemory& ring, std::uint64_t cursor);
+
 class RingWriter {
  public:
   explicit RingWriter(RingMemory memory) : ring_(memory) {}
@@ -62,8 +68,7 @@ class RingWriter {
   /// there; until then the same frame is given again.
   bool write(Outgoing& frame);
 
-  /// Whether write() could go on.
-  bool has_room();
+  std::uint64_t position() const { return position_; }
 
  private:
   std::size_t room();
@@ -91,6 +96,9 @@ class RingReader {
   /// What of the current payload lies there in one piece; consume(n) says that n bytes of it are not needed any more.
   std::span<const std::byte> readable();
   void consume(std::size_t nbytes);
+
+  /// Where it stands, for has_news().
+  std::uint64_t cursor();
 
  private:
   const FrameLine& line() const { return *reinterpret_cast<const FrameLine*>(ring_.lines + offset_); }
