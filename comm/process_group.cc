@@ -33,6 +33,12 @@ RegisteredBuffer ProcessGroup::allocate(std::size_t nbytes) { return impl_->allo
 std::chrono::milliseconds ProcessGroup::timeout() const { return impl_->timeout(); }
 const std::shared_ptr<Store>& ProcessGroup::store() const { return impl_->store(); }
 
+std::string ProcessGroup::algorithm_for(OpKind op, std::size_t count, DType dtype, int root) {
+  return impl_->algorithm_for(op, count, dtype, root);
+}
+
+void ProcessGroup::use_algorithm(const std::string& name) { impl_->use_algorithm(name); }
+
 // --- Collectives: each call is described once, for the synchronous and the asynchronous form.
 // -------------------------
 

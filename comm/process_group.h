@@ -208,6 +208,15 @@ class ProcessGroup {
     return recv(buffer(data), source, tag);
   }
 
+  /// The algorithm (algorithms.md) that a collective with these arguments takes here: by
+  /// ProcessGroupOptions::algorithm, else as rank 0's tuning file or the cost model says; equal on all ranks. Blocks
+  /// until rank 0 has formed its group.
+  std::string algorithm_for(OpKind op, std::size_t count, DType dtype, int root = 0);
+
+  /// From the next collective on, as if ProcessGroupOptions::algorithm had been `name`; "" to choose. All ranks call it
+  /// alike, with nothing in flight. For measuring.
+  void use_algorithm(const std::string& name);
+
   /// Collective: waits until all ranks have finished their operations, then closes. Later calls throw Aborted.
   void shutdown();
 

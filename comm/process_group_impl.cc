@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 namespace tutti::comm {
 namespace {
@@ -29,6 +30,12 @@ int forks() {
 std::string algorithm_or_environment(const std::string& algorithm) {
   const char* value = std::getenv("TUTTI_ALGO");
   return algorithm.empty() && value ? value : algorithm;
+}
+
+TuningPlace place_of(const Transport& transport) {
+  const std::vector<int> hosts = transport.hosts();
+  const auto number = std::set<int>(hosts.begin(), hosts.end()).size();
+  return {std::string(transport.name()), transport.world_size(), std::max(1, static_cast<int>(number))};
 }
 
 }  // namespace
@@ -53,6 +60,9 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
                          record_failure(error, operation.to_string());
                        }}) {
   if (Neighbours* neighbours = transport_->shared_memory()) shared_.emplace(*neighbours, *transport_, monitor_, heap_);
+  if (rank() == 0 && world_size() > 1) {
+    publish_tuning(*store_, options_.name, place_of(*transport_), Deadline::after(options_.timeout));
+  }
 }
 
 bool ProcessGroup::Impl::forked() const { return forks_so_far.load(std::memory_order_relaxed) != forks_; }
@@ -69,11 +79,27 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, ConstBuffer inpu
   call.input = input.data;
   call.output = output.data;
   ++seq_;
-  if (shared_ && algorithm_.empty() && SharedCollectives::takes(op)) return call;
+  if (by_shared_memory(op)) return call;
   call.plan = plan_for(op, dtype, count, root, counts);
   const bool has_result = is_reduction(op) && (op != OpKind::Reduce || rank() == root);
   if (reduce_op == ReduceOp::Avg && has_result) call.scale_count = count;
   return call;
+}
+
+bool ProcessGroup::Impl::by_shared_memory(OpKind op) const {
+  return shared_ && algorithm_.empty() && SharedCollectives::takes(op);
+}
+
+algorithms::Problem ProcessGroup::Impl::problem_of(OpKind op, DType dtype, std::size_t count, int root,
+                                                   Counts counts) const {
+  return {.op = op == OpKind::Shutdown ? OpKind::Barrier : op,
+          .rank = rank(),
+          .world_size = world_size(),
+          .count = count,
+          .root = root,
+          .segment_count = options_.segment_bytes / size_of(dtype),
+          .counts = {counts.begin(), counts.end()},
+          .hosts = transport_->hosts()};
 }
 
 std::shared_ptr<const Plan> ProcessGroup::Impl::plan_for(OpKind op, DType dtype, std::size_t count, int root,
@@ -81,16 +107,34 @@ std::shared_ptr<const Plan> ProcessGroup::Impl::plan_for(OpKind op, DType dtype,
   const PlanKey key(op, size_of(dtype), count, root, {counts.begin(), counts.end()});
   if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
   if (plans_.size() >= kPlansKept) plans_.clear();
-  const algorithms::Problem problem{.op = op == OpKind::Shutdown ? OpKind::Barrier : op,
-                                    .rank = rank(),
-                                    .world_size = world_size(),
-                                    .count = count,
-                                    .root = root,
-                                    .segment_count = options_.segment_bytes / size_of(dtype),
-                                    .counts = {counts.begin(), counts.end()}};
-  auto plan = std::make_shared<const Plan>(algorithms::select(problem, size_of(dtype), algorithm_));
+  const algorithms::Problem problem = problem_of(op, dtype, count, root, counts);
+  auto plan = std::make_shared<const Plan>(algorithms::select(problem, size_of(dtype), algorithm_, tuning()));
   plans_[key] = plan;
   return plan;
+}
+
+const Tuning* ProcessGroup::Impl::tuning() {
+  if (knows_tuning_ || world_size() == 1) return tuning_.get();
+  try {
+    tuning_ = published_tuning(*store_, options_.name, Deadline::after(options_.timeout));
+  } catch (const Error& error) {
+    record_failure(error, "tuning");
+    rethrow_failure();
+  }
+  knows_tuning_ = true;
+  return tuning_.get();
+}
+
+std::string ProcessGroup::Impl::algorithm_for(OpKind op, std::size_t count, DType dtype, int root) {
+  if (by_shared_memory(op)) return "shared";
+  const std::vector<std::size_t> counts(has_counts(op) ? static_cast<std::size_t>(world_size()) : 0, count);
+  const algorithms::Problem problem = problem_of(op, dtype, count, root, counts);
+  return algorithms::select(problem, size_of(dtype), algorithm_, tuning()).algorithm;
+}
+
+void ProcessGroup::Impl::use_algorithm(const std::string& name) {
+  algorithm_ = name;
+  plans_.clear();
 }
 
 void ProcessGroup::Impl::run(const Call& call) {

@@ -10,6 +10,7 @@
 #include <tutti/comm/point_to_point/point_to_point.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/schedule/executor.h>
+#include <tutti/comm/schedule/tuning.h>
 #include <tutti/comm/shared/shared_collectives.h>
 #include <tutti/comm/transport/transport.h>
 #include <tutti/comm/work_queue.h>
@@ -35,7 +36,7 @@ class ProcessGroup::Impl {
   int world_size() const { return transport_->world_size(); }
   std::chrono::milliseconds timeout() const { return options_.timeout; }
   const std::shared_ptr<Store>& store() const { return store_; }
-  std::string transport_name() const { return transport_->name(); }
+  std::string transport_name() const { return std::string(transport_->name()); }
   RegisteredBuffer allocate(std::size_t nbytes) { return {heap_.allocate(nbytes), nbytes}; }
   PointToPoint& point_to_point() { return point_to_point_; }
   bool forked() const;
@@ -90,6 +91,9 @@ class ProcessGroup::Impl {
   }
   Fingerprint message(OpKind op, const ConstBuffer& data, int tag) const;
 
+  std::string algorithm_for(OpKind op, std::size_t count, DType dtype, int root);
+  void use_algorithm(const std::string& name);
+
   void shutdown();
   void abort(const std::string& reason);
   /// End of life without shutdown(): goodbye in good order if that is possible, else an abort that says why.
@@ -98,6 +102,11 @@ class ProcessGroup::Impl {
  private:
   void execute(const Call& call);
   std::shared_ptr<const Plan> plan_for(OpKind op, DType dtype, std::size_t count, int root, Counts counts);
+  /// Whether the operation needs no plan: shared_ does it, as no algorithm was asked for.
+  bool by_shared_memory(OpKind op) const;
+  algorithms::Problem problem_of(OpKind op, DType dtype, std::size_t count, int root, Counts counts) const;
+  /// Rank 0's, asked for once.
+  const Tuning* tuning();
   [[noreturn]] void invalid(OpKind op, const std::string& why) const;
   /// The first error makes the group unusable, here and, through the store and the closed connections, everywhere.
   void record_failure(const Error& error, const std::string& operation);
@@ -107,7 +116,7 @@ class ProcessGroup::Impl {
   const std::shared_ptr<Store> store_;
   const std::unique_ptr<Transport> transport_;
   ProcessGroupOptions options_;
-  const std::string algorithm_;
+  std::string algorithm_;  // "": choose
   const std::uint64_t group_hash_;
   const pid_t pid_;
   const int forks_;  // of this process and its ancestors, when the group was formed
@@ -117,6 +126,8 @@ class ProcessGroup::Impl {
   using PlanKey = std::tuple<OpKind, std::size_t, std::size_t, int, std::vector<std::size_t>>;
   std::map<PlanKey, std::shared_ptr<const Plan>> plans_;
   std::atomic<bool> closed_{false};
+  bool knows_tuning_ = false;
+  std::shared_ptr<const Tuning> tuning_;
 
   mutable std::mutex failure_mutex_;
   std::exception_ptr failure_;  // guarded by failure_mutex_

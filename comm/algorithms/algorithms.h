@@ -15,6 +15,10 @@
 #include <string_view>
 #include <vector>
 
+namespace tutti::comm {
+struct Tuning;  // schedule/tuning.h
+}
+
 namespace tutti::comm::algorithms {
 
 /// One collective as one rank sees it. `count` is per rank (schedule.h); `root` matters where the operation has one.
@@ -26,6 +30,7 @@ struct Problem {
   int root = 0;
   std::size_t segment_count = 0;      // largest number of elements a step should move at once; 0 = no limit
   std::vector<std::size_t> counts{};  // gather_v, scatter_v, all_gather_v: elements of each rank; `count` is not used
+  std::vector<int> hosts{};           // rank -> number of its host, any numbers; empty: one host, or nobody knows
 };
 
 /// Elements of a v-form's whole before block `rank`; rank = world_size gives the total.
@@ -50,19 +55,35 @@ Schedule linear_scatter_v(const Problem& problem);
 Schedule ring_all_gather_v(const Problem& problem);        // ring_all_gather_v.cc
 Schedule rabenseifner_all_reduce(const Problem& problem);  // rabenseifner.cc, any world size
 Schedule chain_broadcast(const Problem& problem);          // chain.cc, any root, as those below
-Schedule van_de_geijn_broadcast(const Problem& problem);   // van_de_geijn.cc
-Schedule direct_broadcast(const Problem& problem);         // direct.cc
+Schedule chain_reduce(const Problem& problem);
+Schedule van_de_geijn_broadcast(const Problem& problem);  // van_de_geijn.cc
+Schedule direct_broadcast(const Problem& problem);        // direct.cc
 Schedule direct_reduce(const Problem& problem);
 Schedule direct_gather(const Problem& problem);
 Schedule direct_scatter(const Problem& problem);
-Schedule dissemination_barrier(const Problem& problem);  // dissemination.cc
+Schedule double_tree_broadcast(const Problem& problem);  // double_tree.cc
+Schedule double_tree_reduce(const Problem& problem);
+Schedule double_tree_all_reduce(const Problem& problem);
+Schedule dissemination_barrier(const Problem& problem);   // dissemination.cc
+Schedule hierarchical_broadcast(const Problem& problem);  // hierarchical.cc, any hosts
+Schedule hierarchical_reduce(const Problem& problem);
+Schedule hierarchical_all_reduce(const Problem& problem);
+Schedule hierarchical_split_all_reduce(const Problem& problem);
+Schedule hierarchical_all_gather(const Problem& problem);
+Schedule hierarchical_barrier(const Problem& problem);
 
-/// Picks the algorithm for `problem` (element size `element_bytes`) and builds the schedule. `name` is "" (by size) or
-/// one of "ring", "recursive_doubling", "recursive_halving", "rabenseifner", "bruck", "pairwise", "binomial", "chain",
-/// "van_de_geijn", "direct", "linear", "dissemination". A name that exists but does not implement this operation falls
-/// back to the choice by size; a name that does not exist throws InvalidArgument listing the known ones, and so do
-/// OpKind::Send and OpKind::Recv, which have no schedule.
-Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name = "");
+/// The name of the algorithm that promises to be fastest for `problem` (element size `element_bytes`): by the times in
+/// `tuning` where it has some for this operation, else by the formulas of schedule/cost_model.h with tuning's network
+/// model, or the default one. Throws InvalidArgument for OpKind::Send and OpKind::Recv, which have no schedule.
+std::string_view choose(const Problem& problem, std::size_t element_bytes, const Tuning* tuning = nullptr);
+
+/// Builds the schedule of `problem` by the algorithm `name`: "" (by choose()) or one of "ring", "recursive_doubling",
+/// "recursive_halving", "rabenseifner", "bruck", "pairwise", "binomial", "chain", "van_de_geijn", "double_tree",
+/// "direct", "linear", "dissemination", "hierarchical", "hierarchical_split". A name that exists but does not implement
+/// this operation falls back to choose(); a name that does not exist throws InvalidArgument listing the known ones, and
+/// so do OpKind::Send and OpKind::Recv.
+Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name = "",
+                const Tuning* tuning = nullptr);
 
 /// The names that implement `op`, in the order of the table in select.cc; empty for OpKind::Send and OpKind::Recv.
 std::vector<std::string_view> names_for(OpKind op);

@@ -70,17 +70,18 @@ class Builder {
     return add({Step::Kind::Reduce, -1, source, target, source_first, std::move(after)});
   }
 
+  /// Any step, as it is.
+  Index add(Step step) {
+    schedule_.steps.push_back(std::move(step));
+    return static_cast<Index>(schedule_.steps.size() - 1);
+  }
+
   Schedule finish(std::size_t scratch_count = 0) {
     schedule_.scratch_count = scratch_count;
     return std::move(schedule_);
   }
 
  private:
-  Index add(Step step) {
-    schedule_.steps.push_back(std::move(step));
-    return static_cast<Index>(schedule_.steps.size() - 1);
-  }
-
   Schedule schedule_;
 };
 

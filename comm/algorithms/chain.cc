@@ -1,35 +1,69 @@
-// Chain: broadcast of a long vector in segments that follow one another from rank to rank.
+// Chain: broadcast and reduce of a long vector in segments that follow one another from rank to rank.
 //
-// Idea: the ranks stand in a row, root first, then root + 1, root + 2, ... (mod p). Each passes a segment on as soon as
-// it is there, while the next one arrives: once the row is full every link carries data all the time. With k segments
-// the last rank has everything after p - 2 + k hops of n/k elements; without segments (segment_count 0, k = 1) nothing
-// overlaps.
+// Idea: the ranks stand in a row, root first, then root + 1, root + 2, ... (mod p). Broadcast: each passes a segment on
+// as soon as it is there, while the next one arrives. Reduce: the segments come the other way, and each rank adds its
+// own before it passes them on. Once the row is full every link carries data all the time. With k segments the last
+// rank is done after p - 2 + k hops of n/k elements; without segments (segment_count 0, k = 1) nothing overlaps.
 //
-// Nomenclature: p ranks, n elements, k segments.
+// Nomenclature: p ranks, n elements, k segments; place = (rank - root) mod p.
 //
 // Steps:          p - 2 + k hops
 // Bytes sent:     n elements a rank, none at the end of the row: the least possible for a rank that is not the root
-// Memory:         none beyond the caller's buffers
-// Determinism:    nothing is computed.
+// Memory:         broadcast none; reduce Scratch[n] at ranks that are at neither end of the row
+// Determinism:    reduce computes own (+) what comes from behind, so the operands stand in the order root, root + 1,
+//                 ..., root - 1 (mod p): the operator need be associative and commutative, as for the ring. The bits of
+//                 a floating point sum depend on p and the root.
 // Source:         Pjesivac-Grbovic, Angskun, Bosilca, Fagg, Gabriel, Dongarra: Performance analysis of MPI collective
 //                 operations. Cluster Computing 10 (2007), "pipeline". https://doi.org/10.1007/s10586-007-0012-0
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/builder.h>
 
 namespace tutti::comm::algorithms {
+namespace {
+
+/// Where a rank stands in the row.
+struct Stand {
+  int place;
+  int before;  // the neighbour nearer to the root
+  int behind;
+  bool is_last;
+};
+
+Stand stand_of(const Problem& problem) {
+  const int p = problem.world_size;
+  const int place = (problem.rank - problem.root + p) % p;
+  return {place, (problem.rank - 1 + p) % p, (problem.rank + 1) % p, place == p - 1};
+}
+
+}  // namespace
 
 Schedule chain_broadcast(const Problem& problem) {
   Builder b("chain");
-  const int p = problem.world_size;
-  const int place = (problem.rank - problem.root + p) % p;
-  const int before = (problem.rank - 1 + p) % p;
-  const int behind = (problem.rank + 1) % p;
+  const Stand stand = stand_of(problem);
   for (const Range& part : segments({0, problem.count}, problem.segment_count)) {
     Builder::After arrived;
-    if (place > 0) arrived = {b.recv(before, out(part))};
-    if (place < p - 1) b.send(behind, out(part), arrived);
+    if (stand.place > 0) arrived = {b.recv(stand.before, out(part))};
+    if (!stand.is_last) b.send(stand.behind, out(part), arrived);
   }
   return b.finish();
+}
+
+Schedule chain_reduce(const Problem& problem) {
+  Builder b("chain");
+  const Stand stand = stand_of(problem);
+  const bool is_root = stand.place == 0;
+  for (const Range& part : segments({0, problem.count}, problem.segment_count)) {
+    if (stand.is_last && !is_root) {
+      b.send(stand.before, in(part));
+      continue;
+    }
+    const Slice sum = is_root ? out(part) : scratch(part);
+    // Copied first, never added last: at the root Input and Output may be the same memory.
+    Builder::After done = {b.copy(sum, in(part))};
+    if (!stand.is_last) done = {b.recv_reduce(stand.behind, sum, false, done)};
+    if (!is_root) b.send(stand.before, sum, done);
+  }
+  return b.finish(is_root || stand.is_last ? 0 : problem.count);
 }
 
 }  // namespace tutti::comm::algorithms

@@ -1,10 +1,10 @@
 // Cost model: what a collective takes on an alpha-beta-gamma network, by the closed formulas of the literature.
 //
-// A message of m bytes takes alpha + m beta; reducing m bytes takes m gamma; a rank sends one message and receives one
-// message at a time; copying within a rank costs nothing. simulator.h runs the schedules on the same network.
-// Source: Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH. IJHPCA 19 (2005);
-// Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and experience. CCPE 19
-// (2007).
+// A message of m bytes takes alpha + m beta, or what a measured curve says; reducing m bytes takes m gamma; a rank
+// sends one message and receives one message at a time; copying within a rank costs nothing. simulator.h runs the
+// schedules on the same network. Source: Thakur, Rabenseifner, Gropp: Optimization of collective communication
+// operations in MPICH. IJHPCA 19 (2005); Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory,
+// practice, and experience. CCPE 19 (2007).
 //
 // Thread-safety: values and pure functions.
 #pragma once
@@ -18,6 +18,11 @@
 
 namespace tutti::comm {
 
+struct MeasuredMessage {
+  double bytes = 0;
+  double seconds = 0;
+};
+
 /// The default values are those of a 25 Gbit/s Ethernet between current processors, in round numbers.
 struct NetworkModel {
   double alpha = 10e-6;     // seconds per message
@@ -25,17 +30,32 @@ struct NetworkModel {
   double gamma = 1 / 1e10;  // seconds per byte reduced
   /// Per rank: how many times as long its messages (at the slower of their two ends) and its arithmetic take; ranks
   /// beyond the end of the list take 1. The formulas know nothing of it, the simulator does.
-  std::vector<double> slowdown;
+  std::vector<double> slowdown{};
+  /// Messages between ranks of one host (Problem::hosts) take these instead.
+  double local_alpha = alpha;
+  double local_beta = beta;
+  /// Messages of one host to others leave one at a time, and arrive one at a time, whichever ranks they are of. As
+  /// slowdown, for the simulator only.
+  bool hosts_share_a_port = false;
+  /// What messages took that were measured, rising in bytes: takes the place of alpha and beta, local or not, if not
+  /// empty. Straight lines in between; beyond the last one the time grows with the bytes.
+  std::vector<MeasuredMessage> measured{};
+
+  double message_seconds(double bytes, bool is_local = false) const;
 };
 
-/// Seconds until the last rank is done, or nothing if there is no formula for this algorithm and operation.
+/// Seconds until the last rank is done, or nothing if there is no formula for this algorithm and operation (messages
+/// have none).
 ///
-/// Exact (equal to the simulation) where all chunks have the same length and every message is one segment, and
-///  - for ring, bruck, dissemination, direct and recursive_doubling (all_reduce: any world size) always;
+/// Exact (equal to the simulation) on a network without slowdown, ports that hosts share or measured messages, where
+/// all chunks have the same length and every message is one segment:
+///  - for ring, bruck, dissemination, direct, pairwise, linear and recursive_doubling (all_reduce: any world size)
+///    always, but for reduce_scatter by direct;
 ///  - for chain with segments of equal length;
-///  - for binomial and rabenseifner in worlds of a power of two.
-/// Else it is an estimate; segments of anything but chain are not priced. van_de_geijn's is an upper bound in worlds of
-/// a power of two, and near the simulation in others.
+///  - for binomial, rabenseifner and recursive_halving in worlds of a power of two.
+/// Else it is an estimate; segments of anything but chain and double_tree are not priced. van_de_geijn's is an upper
+/// bound in worlds of a power of two, and near the simulation in others; hierarchical ones are near it where hosts are
+/// even; double_tree's and direct's for reduce_scatter are within a factor of two.
 std::optional<double> predicted_seconds(const algorithms::Problem& problem, std::size_t element_bytes,
                                         std::string_view algorithm, const NetworkModel& network);
 

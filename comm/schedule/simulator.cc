@@ -4,6 +4,7 @@
 #include <tutti/comm/schedule/simulator.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 namespace tutti::comm {
@@ -15,8 +16,10 @@ using Programs = std::vector<const RankProgram*>;
 /// rank `distance` further on are the ones that it receives from as far behind.
 class Engine {
  public:
-  Engine(Programs programs, int world_size, const NetworkModel& network, const TransferObserver& observer)
+  Engine(Programs programs, int world_size, const NetworkModel& network, const std::vector<int>& host_of,
+         const TransferObserver& observer)
       : programs_(std::move(programs)), world_size_(world_size), network_(network), observer_(observer) {
+    settle(host_of);
     for (const RankProgram* program : programs_) {
       first_step_.push_back(waits_.size());
       first_lane_.push_back(lanes_.size());
@@ -78,6 +81,11 @@ class Engine {
     std::vector<Waiting> outgoing;  // sorted by is_before, as is
     std::vector<Waiting> incoming;
   };
+  struct Host {
+    std::vector<std::size_t> members;  // rising
+    bool is_sending = false;           // to another host, where they share a port
+    bool is_receiving = false;
+  };
   struct Event {
     std::size_t rank;
     std::uint32_t index;  // sending lane, or reducing step
@@ -91,6 +99,44 @@ class Engine {
       done_.push_back({event.rank, event.index});
     }
     complete_local();
+  }
+
+  /// Numbers the hosts from 0 on.
+  void settle(const std::vector<int>& host_of) {
+    std::map<int, std::size_t> number_of;
+    for (std::size_t rank = 0; rank < host_of.size(); ++rank) {
+      const auto [it, is_new] = number_of.try_emplace(host_of[rank], hosts_.size());
+      if (is_new) hosts_.emplace_back();
+      host_of_.push_back(it->second);
+      hosts_[it->second].members.push_back(rank);
+    }
+  }
+
+  bool is_local(std::size_t a, std::size_t b) const { return !host_of_.empty() && host_of_[a] == host_of_[b]; }
+
+  /// Whether a message from `from` to `to` passes ports that belong to whole hosts.
+  bool takes_host_ports(std::size_t from, std::size_t to) const {
+    return network_.hosts_share_a_port && !host_of_.empty() && !is_local(from, to);
+  }
+
+  bool host_ports_are_busy(std::size_t from, std::size_t to) const {
+    return takes_host_ports(from, to) && (hosts_[host_of_[from]].is_sending || hosts_[host_of_[to]].is_receiving);
+  }
+
+  void free_host_ports(std::size_t from, std::size_t to) {
+    if (!takes_host_ports(from, to)) return;
+    hosts_[host_of_[from]].is_sending = false;
+    hosts_[host_of_[to]].is_receiving = false;
+    wake_neighbours(from, senders_);
+    wake_neighbours(to, receivers_);
+  }
+
+  /// All ranks of the host of `rank`, itself last: whoever has just had the port lets the others go first.
+  void wake_neighbours(std::size_t rank, std::vector<std::size_t>& list) const {
+    const std::vector<std::size_t>& members = hosts_[host_of_[rank]].members;
+    const auto self = std::lower_bound(members.begin(), members.end(), rank);
+    list.insert(list.end(), self + 1, members.end());
+    list.insert(list.end(), members.begin(), self + 1);
   }
 
   /// Finds the other end of each lane of `rank`, and compares the messages.
@@ -198,7 +244,7 @@ class Engine {
     for (const Waiting& message : messages) {
       const LaneId from = message.from;
       const std::size_t to = state(from).peer.rank;
-      if (ports_[from.rank].is_sending || ports_[to].is_receiving) continue;
+      if (ports_[from.rank].is_sending || ports_[to].is_receiving || host_ports_are_busy(from.rank, to)) continue;
       const auto is_it = [&](const Waiting& other) { return other.from == from; };
       std::erase_if(ports_[to].incoming, is_it);
       std::erase_if(ports_[from.rank].outgoing, is_it);
@@ -211,12 +257,15 @@ class Engine {
     const std::uint64_t bytes = step(head(from)).bytes;
     ports_[from.rank].is_sending = ports_[to].is_receiving = true;
     ports_[from.rank].sending_since = now_;
+    if (takes_host_ports(from.rank, to)) {
+      hosts_[host_of_[from.rank]].is_sending = hosts_[host_of_[to]].is_receiving = true;
+    }
     result_.ranks[from.rank].messages_sent += 1;
     result_.ranks[from.rank].bytes_sent += bytes;
     result_.ranks[to].messages_received += 1;
     result_.ranks[to].bytes_received += bytes;
-    const double seconds =
-        (network_.alpha + static_cast<double>(bytes) * network_.beta) * std::max(slowdown(from.rank), slowdown(to));
+    const double seconds = network_.message_seconds(static_cast<double>(bytes), is_local(from.rank, to)) *
+                           std::max(slowdown(from.rank), slowdown(to));
     events_.push(now_ + seconds, {from.rank, from.lane, true});
   }
 
@@ -230,6 +279,7 @@ class Engine {
     }
     ports_[from.rank].is_sending = false;
     ports_[to.rank].is_receiving = false;
+    free_host_ports(from.rank, to.rank);
     senders_.push_back(from.rank);
     receivers_.push_back(to.rank);
     done_.push_back(sent);
@@ -267,6 +317,8 @@ class Engine {
   int world_size_;
   const NetworkModel& network_;
   const TransferObserver& observer_;
+  std::vector<Host> hosts_;
+  std::vector<std::size_t> host_of_;  // per rank; empty: every message is remote
 
   std::vector<std::size_t> first_step_;  // per rank: where its part of waits_ begins
   std::vector<std::size_t> first_lane_;
@@ -282,8 +334,9 @@ class Engine {
   Simulation result_;
 };
 
-bool all_alike(const NetworkModel& network) {
-  return std::all_of(network.slowdown.begin(), network.slowdown.end(), [](double factor) { return factor == 1; });
+bool all_alike(const NetworkModel& network, const std::vector<int>& host_of) {
+  return std::all_of(network.slowdown.begin(), network.slowdown.end(), [](double factor) { return factor == 1; }) &&
+         std::all_of(host_of.begin(), host_of.end(), [&](int host) { return host == host_of.front(); });
 }
 
 Programs pointers(const std::vector<RankProgram>& programs) {
@@ -307,7 +360,7 @@ Simulation simulate(std::span<const Schedule> schedules, std::size_t element_byt
   for (int rank = 0; rank < world_size; ++rank) {
     programs.emplace_back(schedules[static_cast<std::size_t>(rank)], rank, world_size, element_bytes);
   }
-  return Engine(pointers(programs), world_size, network, observer).run();
+  return Engine(pointers(programs), world_size, network, {}, observer).run();
 }
 
 Simulation simulate(const algorithms::Problem& problem, std::size_t element_bytes, std::string_view algorithm,
@@ -320,10 +373,11 @@ Simulation simulate(const algorithms::Problem& problem, std::size_t element_byte
   for (one.rank = 0; one.rank < (rotates ? 1 : world_size); ++one.rank) {
     programs.emplace_back(algorithms::select(one, element_bytes, algorithm), one.rank, world_size, element_bytes);
   }
-  if (!rotates) return Engine(pointers(programs), world_size, network, observer).run();
+  if (!rotates) return Engine(pointers(programs), world_size, network, problem.hosts, observer).run();
 
-  const bool one_for_all = all_alike(network) && !observer;
-  Simulation result = Engine(Programs(one_for_all ? 1 : size, &programs.front()), world_size, network, observer).run();
+  const bool one_for_all = all_alike(network, problem.hosts) && !observer;
+  const Programs all(one_for_all ? 1 : size, &programs.front());
+  Simulation result = Engine(all, world_size, network, problem.hosts, observer).run();
   result.ranks.resize(size, result.ranks.front());
   return result;
 }

@@ -3,9 +3,11 @@
 //
 // The network: a message passes when both its ends are ready (as in the checker, nothing is buffered), the sender sends
 // no other message and the receiver receives no other; it takes (alpha + bytes beta) times the slowdown of its slower
-// end. Of several messages that a rank could pass, the one that has been ready longest goes first; of equals, the one
-// whose step comes first. A rank reduces what it received after the message has passed, one thing at a time, while its
-// ports are free for others. Messages from one rank to another keep their order. Copies take no time.
+// end. Between ranks of one host (Problem::hosts) alpha and beta are the local ones; where hosts share a port, the
+// messages between two hosts pass one at a time, the ranks of a host taking turns. Of several messages that a rank
+// could pass, the one that has been ready longest goes first; of equals, the one whose step comes first. A rank reduces
+// what it received after the message has passed, one thing at a time, while its ports are free for others. Messages
+// from one rank to another keep their order. Copies take no time.
 //
 // Thread-safety: pure functions; the same arguments give the same result, bit for bit.
 #pragma once
@@ -48,8 +50,9 @@ struct Simulation {
 /// Called for each message when it has passed, in the order of their ends.
 using TransferObserver = std::function<void(const Transfer&)>;
 
-/// schedules[r] is rank r's. Throws InvalidArgument if a message finds no counterpart of its length, a peer is outside
-/// the world, or the schedules wait for each other (rank and step are named). Memory: some 50 bytes a step.
+/// schedules[r] is rank r's, on a host of its own. Throws InvalidArgument if a message finds no counterpart of its
+/// length, a peer is outside the world, or the schedules wait for each other (rank and step are named). Memory: some 50
+/// bytes a step.
 Simulation simulate(std::span<const Schedule> schedules, std::size_t element_bytes, const NetworkModel& network,
                     const TransferObserver& observer = {});
 

@@ -20,6 +20,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tutti::comm {
@@ -92,6 +93,12 @@ class Transport {
   /// "rank 1 (host a, pid 71, 10.0.0.2:40913)".
   virtual std::string describe(int peer) const = 0;
 
+  /// Rank -> number of its host; empty if nobody knows. Equal on all ranks: algorithms are chosen and built by it.
+  virtual std::vector<int> hosts() const { return {}; }
+
+  /// "tcp", "shm", "shm+tcp" (shared memory within a host), "inproc": what a tuning file must have been measured on.
+  virtual std::string_view name() const { return "custom"; }
+
   /// True if polling without end would keep another rank of this host from running.
   virtual bool oversubscribed() const = 0;
 
@@ -99,9 +106,6 @@ class Transport {
   virtual std::chrono::microseconds patience() const {
     return std::chrono::microseconds(oversubscribed() ? 4 : 100);  // a shared processor: get out of the way
   }
-
-  /// "tcp", "shm", "shm+tcp" (shared memory within a host), "inproc".
-  virtual std::string name() const = 0;
 
   /// The ranks of the whole group, if all of them share memory with this one, else null.
   virtual Neighbours* shared_memory() { return nullptr; }

@@ -203,6 +203,43 @@ TEST(Direct, ReduceAddsInRankOrderForEveryRoot) {
   }
 }
 
+TEST(Chain, ReduceAddsInTheOrderOfTheRowForEveryRoot) {
+  for (const int p : kWorlds) {
+    for (int root = 0; root < p; ++root) {
+      const auto outputs = run({OpKind::Reduce, 0, p, 3, root, 2}, chain_reduce);
+      for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(flat(outputs[static_cast<std::size_t>(root)][i]), ranks_in_order(root, p, i));
+      }
+    }
+  }
+}
+
+TEST(DoubleTree, NoRankSendsMoreThanTheVectorOncePerDirection) {
+  for (const int p : kWorlds) {
+    const std::size_t n = 240;
+    const struct {
+      OpKind op;
+      Schedule (*build)(const Problem&);
+      std::size_t times;
+    } cases[] = {{OpKind::Broadcast, double_tree_broadcast, 1},
+                 {OpKind::Reduce, double_tree_reduce, 1},
+                 {OpKind::AllReduce, double_tree_all_reduce, 2}};
+    for (const auto& [op, build, times] : cases) {
+      for (const Schedule& schedule : schedules_of({op, 0, p, n, p / 2, 7}, build)) {
+        std::size_t sent = 0;
+        std::size_t received = 0;
+        for (const Step& step : schedule.steps) {
+          if (step.kind == Step::Kind::Send) sent += step.source.count;
+          if (step.kind == Step::Kind::Recv || step.kind == Step::Kind::RecvReduce) received += step.target.count;
+        }
+        EXPECT_LE(sent, times * n) << name(op) << " world " << p;
+        EXPECT_LE(received, times * n) << name(op) << " world " << p;
+        EXPECT_LE(schedule.scratch_count, n / 2);
+      }
+    }
+  }
+}
+
 TEST(VanDeGeijn, NoRankSendsTheVectorMoreThanTwice) {
   for (const int p : kWorlds) {
     const auto n = static_cast<std::size_t>(12 * p);
@@ -350,6 +387,25 @@ void expect_no_empty_and_no_oversized_steps(const Problem& problem, const Schedu
 
 class Proofs : public testing::TestWithParam<Proof> {};
 
+/// The rest of the worlds up to 64, and some large ones, with few elements.
+TEST_P(Proofs, HoldForFewElementsInWorldsUpTo1024) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  std::vector<int> some = {47, 97};
+#else
+  std::vector<int> some = {65, 96, 127, 128, 255, 513, 1000, 1024};
+  for (int p = kLargestWorld + 1; p < kOneMoreWorld; ++p) some.push_back(p);
+#endif
+  const auto& [name, op, build] = GetParam();
+  const bool has_blocks = op != OpKind::Broadcast && op != OpKind::Reduce && op != OpKind::AllReduce;
+  for (const int p : some) {
+    if (has_blocks && p > 128) continue;  // buffers of p blocks at p ranks: the checker's memory grows with the square
+    for (const int root : {0, 2 * p / 3}) {
+      const Problem problem{op, 0, p, op == OpKind::Barrier ? 0u : has_blocks ? 1u : 5u, root, 2};
+      ASSERT_EQ(check(problem, schedules_of(problem, build)), "") << "world " << p << " root " << root;
+    }
+  }
+}
+
 TEST_P(Proofs, HoldForAllWorldsRootsCountsAndSegments) {
   const auto& [name, op, build] = GetParam();
   for (const int p : worlds()) {
@@ -380,6 +436,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Proof{"binomial_gather", OpKind::Gather, binomial_gather},
                     Proof{"binomial_scatter", OpKind::Scatter, binomial_scatter},
                     Proof{"chain_broadcast", OpKind::Broadcast, chain_broadcast},
+                    Proof{"chain_reduce", OpKind::Reduce, chain_reduce},
+                    Proof{"double_tree_broadcast", OpKind::Broadcast, double_tree_broadcast},
+                    Proof{"double_tree_reduce", OpKind::Reduce, double_tree_reduce},
+                    Proof{"double_tree_all_reduce", OpKind::AllReduce, double_tree_all_reduce},
                     Proof{"van_de_geijn_broadcast", OpKind::Broadcast, van_de_geijn_broadcast},
                     Proof{"direct_broadcast", OpKind::Broadcast, direct_broadcast},
                     Proof{"direct_reduce", OpKind::Reduce, direct_reduce},

@@ -22,19 +22,20 @@ struct Case {
   Net net;
   int world_size;
   std::string algorithm;
+  std::vector<int> hosts{};
 };
 
 inline void PrintTo(const Case& c, std::ostream* out) { *out << c.world_size << " ranks " << c.algorithm; }
 
 inline std::string case_name(const testing::TestParamInfo<Case>& info) {
   return name(info.param.net) + std::to_string(info.param.world_size) +
-         (info.param.algorithm.empty() ? "" : "_" + info.param.algorithm);
+         (info.param.algorithm.empty() ? "" : "_" + info.param.algorithm) + (info.param.hosts.empty() ? "" : "_hosts");
 }
 
 class Collectives : public testing::TestWithParam<Case> {
  protected:
   RunRanksOptions options() const {
-    RunRanksOptions options{.net = GetParam().net};
+    RunRanksOptions options{.net = GetParam().net, .hosts = GetParam().hosts};
     options.group.algorithm = GetParam().algorithm;
     options.group.segment_bytes = 4096;  // several segments at small sizes
     return options;
@@ -93,11 +94,17 @@ inline std::vector<Case> cases() {
   for (const Net net : {Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed})
     for (const int world : {1, 2, 3, 4, 5, 7, 8}) all.push_back({net, world, ""});
   for (const Net net : {Net::Inproc, Net::Tcp})
-    for (const char* algorithm : {"direct", "bruck"})
+    for (const char* algorithm : {"direct", "bruck", "rabenseifner", "chain", "van_de_geijn", "double_tree"})
       for (const int world : {3, 6}) all.push_back({net, world, algorithm});
   for (const Net net : {Net::Tcp, Net::Shm})
     for (const char* algorithm : {"ring", "recursive_doubling"})
       for (const int world : {2, 3, 7}) all.push_back({net, world, algorithm});
+  for (const char* algorithm : {"hierarchical", "hierarchical_split"}) {
+    all.push_back({Net::Inproc, 5, algorithm});
+    all.push_back({Net::Tcp, 6, algorithm, {0, 1, 0, 1, 1, 2}});
+    all.push_back({Net::Tcp, 8, algorithm, {0, 0, 0, 0, 1, 1, 1, 1}});
+  }
+  for (const char* algorithm : {"hierarchical", "hierarchical_split"}) all.push_back({Net::Mixed, 7, algorithm});
   return all;
 }
 

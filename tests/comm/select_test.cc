@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/schedule/cost_model.h>
 
 #include <algorithm>
 #include <string>
@@ -9,30 +10,72 @@
 namespace tutti::comm::algorithms {
 namespace {
 
-TEST(Select, TakesTheNameWhereItAppliesAndTheSizeOtherwise) {
+TEST(Select, TakesTheNameWhereItAppliesAndTheCheapestOtherwise) {
   const Problem small{OpKind::AllReduce, 0, 4, 16};
   const Problem large{OpKind::AllReduce, 0, 4, 1 << 20};
   EXPECT_EQ(select(small, 4).algorithm, "recursive_doubling");
-  EXPECT_EQ(select(large, 4).algorithm, "ring");
+  EXPECT_EQ(select(large, 4).algorithm, "rabenseifner");
+  EXPECT_EQ(select({OpKind::AllReduce, 0, 5, 1 << 20}, 4).algorithm, "ring");
   EXPECT_EQ(select(small, 4, "ring").algorithm, "ring");
   EXPECT_EQ(select(large, 4, "recursive_doubling").algorithm, "recursive_doubling");
   EXPECT_EQ(select(small, 4, "binomial").algorithm, "recursive_doubling") << "binomial has no all_reduce";
-  EXPECT_EQ(select({OpKind::AllGather, 0, 3, 16}, 4).algorithm, "bruck");
+  EXPECT_EQ(select({OpKind::AllGather, 0, 5, 16}, 4).algorithm, "bruck");
   EXPECT_EQ(select({OpKind::AllGather, 0, 4, 16}, 4).algorithm, "recursive_doubling");
-  EXPECT_EQ(select({OpKind::AllGather, 0, 4, 1 << 20}, 4).algorithm, "ring");
   EXPECT_EQ(select({OpKind::Barrier, 0, 3}, 1, "ring").algorithm, "dissemination");
   EXPECT_EQ(select({OpKind::ReduceScatter, 0, 4, 16}, 4).algorithm, "recursive_halving");
-  EXPECT_EQ(select({OpKind::ReduceScatter, 0, 3, 16}, 4).algorithm, "direct");
   EXPECT_EQ(select({OpKind::ReduceScatter, 0, 3, 1 << 20}, 4).algorithm, "ring");
   EXPECT_EQ(select({OpKind::ReduceScatter, 0, 4, 16}, 4, "direct").algorithm, "direct");
-  EXPECT_EQ(select({OpKind::AllToAll, 0, 4, 1}, 4).algorithm, "pairwise");
   EXPECT_EQ(select({OpKind::AllToAll, 0, 16, 1}, 4).algorithm, "bruck");
-  EXPECT_EQ(select({OpKind::AllToAll, 0, 16, 1 << 10}, 4).algorithm, "pairwise");
+  EXPECT_EQ(select({OpKind::AllToAll, 0, 16, 1 << 18}, 4).algorithm, "pairwise");
   EXPECT_EQ(select({OpKind::GatherV, 0, 2, 0, 0, 0, {1, 2}}, 4).algorithm, "linear");
   EXPECT_EQ(select({OpKind::ScatterV, 0, 2, 0, 0, 0, {1, 2}}, 4).algorithm, "linear");
   EXPECT_EQ(select({OpKind::AllGatherV, 0, 2, 0, 0, 0, {1, 2}}, 4).algorithm, "ring");
   for (const OpKind op : {OpKind::Broadcast, OpKind::Reduce, OpKind::Gather, OpKind::Scatter}) {
     EXPECT_EQ(select({op, 0, 3, 8}, 4).algorithm, "binomial") << name(op);
+  }
+  const Problem long_broadcast{OpKind::Broadcast, 0, 8, 1 << 22, 0, 1 << 16};
+  EXPECT_EQ(select(long_broadcast, 4).algorithm, "chain");
+}
+
+TEST(Select, TakesWhatTheModelSaysIsCheapest) {
+  const NetworkModel network;  // the one that choices are made by, without hosts
+  for (const OpKind op : {OpKind::Broadcast, OpKind::Reduce, OpKind::AllReduce, OpKind::Gather, OpKind::AllGather,
+                          OpKind::Scatter, OpKind::ReduceScatter, OpKind::AllToAll}) {
+    for (const int p : {2, 3, 4, 7, 16, 100}) {
+      for (const std::size_t count : {1, 1000, 100'000, 10'000'000}) {
+        const Problem problem{op, 0, p, count, 0, 1 << 16};
+        const double chosen = *predicted_seconds(problem, 4, choose(problem, 4), network);
+        for (const std::string_view algorithm : names_for(op)) {
+          if (algorithm.rfind("hierarchical", 0) == 0) continue;
+          EXPECT_LE(chosen, *predicted_seconds(problem, 4, algorithm, network) * (1 + 1e-6))
+              << name(op) << " world " << p << " count " << count << ": " << algorithm << " is cheaper";
+        }
+      }
+    }
+  }
+}
+
+TEST(Select, TakesHierarchicalOnesWhereRanksShareHosts) {
+  const auto with_hosts = [](OpKind op, std::size_t count, int ranks_of_a_host) {
+    Problem problem{op, 0, 16, count};
+    for (int rank = 0; rank < 16; ++rank) problem.hosts.push_back(rank / ranks_of_a_host);
+    return choose(problem, 4);
+  };
+  EXPECT_EQ(with_hosts(OpKind::AllReduce, 10'000'000, 4), "hierarchical_split");
+  EXPECT_EQ(with_hosts(OpKind::Broadcast, 16, 4), "hierarchical");
+  for (const int ranks_of_a_host : {1, 16}) {  // none share one, or all do
+    for (const std::size_t count : {16, 10'000'000}) {
+      EXPECT_EQ(with_hosts(OpKind::AllReduce, count, ranks_of_a_host).find("hierarchical"), std::string_view::npos);
+    }
+  }
+}
+
+TEST(Select, RefusesAWrongNumberOfHosts) {
+  try {
+    select({OpKind::AllReduce, 0, 3, 8, 0, 0, {}, {0, 1}}, 4);
+    FAIL() << "two hosts for three ranks were accepted";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "a world of 3 ranks needs as many hosts, found 2");
   }
 }
 
@@ -49,7 +92,8 @@ TEST(Select, TakesEveryNameForItsOperation) {
 
 TEST(Select, WhatRotatesIsTheSameOnAllRanks) {
   int rotating = 0;
-  for (const OpKind op : {OpKind::AllReduce, OpKind::AllGather, OpKind::Barrier, OpKind::Broadcast}) {
+  for (const OpKind op : {OpKind::AllReduce, OpKind::AllGather, OpKind::Barrier, OpKind::Broadcast,
+                          OpKind::ReduceScatter, OpKind::AllToAll}) {
     for (const std::string_view algorithm : names_for(op)) {
       for (const int p : {1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 16}) {
         Problem problem{op, 0, p, static_cast<std::size_t>(5 * p), 0, 2};
@@ -72,7 +116,7 @@ TEST(Select, WhatRotatesIsTheSameOnAllRanks) {
       }
     }
   }
-  EXPECT_EQ(rotating, 4 * 11);
+  EXPECT_EQ(rotating, 7 * 11);
   EXPECT_FALSE(rotates({OpKind::AllReduce, 0, 4, 10}, "ring")) << "chunks of 3 and of 2";
   EXPECT_FALSE(rotates({OpKind::AllReduce, 0, 4, 8}, "bruck")) << "no such all_reduce";
 }
@@ -86,7 +130,8 @@ TEST(Select, RefusesUnknownNamesListingTheKnownOnes) {
     EXPECT_STREQ(
         error.what(),
         "unknown algorithm \"rign\"; known are ring, recursive_doubling, recursive_halving, rabenseifner, bruck, "
-        "pairwise, binomial, chain, van_de_geijn, direct, linear, dissemination, or \"\" to choose by size");
+        "pairwise, binomial, chain, van_de_geijn, double_tree, direct, linear, dissemination, hierarchical, "
+        "hierarchical_split, or \"\" to choose by size");
   }
 }
 

@@ -177,6 +177,27 @@ TEST(Simulator, AStragglerHoldsUpARing) {
   EXPECT_LE(held_up, 5 * alone * (1 + 1e-12));
 }
 
+TEST(Simulator, MessagesWithinAHostTakeTheLocalTimes) {
+  NetworkModel network = kUnit;
+  network.local_alpha = 0.5;
+  network.local_beta = 0.25;
+  const Problem problem{OpKind::Broadcast, 0, 4, 2, 0, 0, {}, {7, 7, 1, 1}};
+  // Rank 0 to 2 in 5 s, then both to their neighbours in 1 s.
+  EXPECT_EQ(finishes(simulate(problem, 1, "hierarchical", network)), (std::vector<double>{6, 6, 6, 6}));
+}
+
+TEST(Simulator, HostsThatShareAPortSendOneMessageAtATime) {
+  // Ranks 0, 1 on one host and 2, 3 on another: in the second round of recursive doubling both pairs cross.
+  Problem problem{OpKind::AllReduce, 0, 4, 1, 0, 0, {}, {0, 0, 1, 1}};
+  NetworkModel network{1, 2, 0, {}};
+  EXPECT_EQ(simulate(problem, 1, "recursive_doubling", network).finish(), 6);
+  network.hosts_share_a_port = true;
+  EXPECT_EQ(simulate(problem, 1, "recursive_doubling", network).finish(), 9);
+  EXPECT_EQ(simulate(problem, 1, "hierarchical", network).finish(), 9) << "one message crosses each way";
+  problem.hosts = {};
+  EXPECT_EQ(simulate(problem, 1, "recursive_doubling", network).finish(), 6) << "all ports are their ranks' own";
+}
+
 TEST(Simulator, IsDeterministic) {
   const Problem problem{OpKind::AllReduce, 0, 11, 1003, 0, 17};
   const NetworkModel network{1e-5, 1e-9, 1e-10, {1, 1.25, 2, 1, 3}};

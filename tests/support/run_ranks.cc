@@ -16,7 +16,8 @@ namespace tutti::test {
 
 namespace {
 
-std::vector<std::unique_ptr<comm::TcpTransport>> connected_tcp(int world_size, const std::string& group) {
+std::vector<std::unique_ptr<comm::TcpTransport>> connected_tcp(int world_size, const std::string& group,
+                                                               const std::vector<int>& hosts) {
   std::vector<std::unique_ptr<comm::TcpTransport>> transports;
   std::vector<comm::PeerAddress> addresses;
   for (int rank = 0; rank < world_size; ++rank) {
@@ -26,7 +27,9 @@ std::vector<std::unique_ptr<comm::TcpTransport>> connected_tcp(int world_size, c
         .group = group,
         .job_secret = "a secret of tests",
         .oversubscribed = world_size > static_cast<int>(std::thread::hardware_concurrency())}));
-    addresses.push_back({transports.back()->endpoint(), "localhost", "thread " + std::to_string(rank)});
+    const std::string host =
+        hosts.empty() ? "localhost" : "host" + std::to_string(hosts.at(static_cast<std::size_t>(rank)));
+    addresses.push_back({transports.back()->endpoint(), host, "thread " + std::to_string(rank)});
   }
   for (auto& transport : transports) transport->set_peers(addresses);
   return transports;
@@ -39,15 +42,18 @@ std::string name(Net net) {
   return kNames[static_cast<int>(net)];
 }
 
-std::vector<std::unique_ptr<comm::Transport>> make_tcp_transports(int world_size, const std::string& group) {
-  auto transports = connected_tcp(world_size, group);
+std::vector<std::unique_ptr<comm::Transport>> make_tcp_transports(int world_size, const std::string& group,
+                                                                  const std::vector<int>& hosts) {
+  auto transports = connected_tcp(world_size, group, hosts);
   return {std::make_move_iterator(transports.begin()), std::make_move_iterator(transports.end())};
 }
 
 std::vector<std::unique_ptr<comm::Transport>> make_shm_transports(int world_size, int ranks_per_host,
                                                                   const std::string& group) {
   std::vector<std::unique_ptr<comm::Transport>> result;
-  auto tcp = connected_tcp(world_size, group);
+  std::vector<int> hosts;
+  for (int rank = 0; rank < world_size; ++rank) hosts.push_back(rank / ranks_per_host);
+  auto tcp = connected_tcp(world_size, group, hosts);
   for (int first = 0; first < world_size; first += ranks_per_host) {
     std::vector<int> ranks(static_cast<std::size_t>(std::min(ranks_per_host, world_size - first)));
     std::iota(ranks.begin(), ranks.end(), first);
@@ -64,10 +70,11 @@ std::vector<std::unique_ptr<comm::Transport>> make_shm_transports(int world_size
   return result;
 }
 
-std::vector<std::unique_ptr<comm::Transport>> make_transports(Net net, int world_size, const std::string& group) {
+std::vector<std::unique_ptr<comm::Transport>> make_transports(Net net, int world_size, const std::string& group,
+                                                              const std::vector<int>& hosts) {
   switch (net) {
     case Net::Tcp:
-      return make_tcp_transports(world_size, group);
+      return make_tcp_transports(world_size, group, hosts);
     case Net::Shm:
       return make_shm_transports(world_size, world_size, group);
     case Net::Mixed:
@@ -81,7 +88,7 @@ std::vector<std::unique_ptr<comm::Transport>> make_transports(Net net, int world
 std::vector<std::optional<comm::Error>> run_ranks_to_failure(int world_size, const RankBody& body,
                                                              const RunRanksOptions& options) {
   Watchdog watchdog(options.watchdog);
-  auto transports = make_transports(options.net, world_size, options.group.name);
+  auto transports = make_transports(options.net, world_size, options.group.name, options.hosts);
   auto store = std::make_shared<comm::HashStore>();
   std::vector<std::optional<comm::Error>> outcomes(static_cast<std::size_t>(world_size));
   std::vector<std::thread> threads;

@@ -20,6 +20,7 @@ std::string name(Net net);
 
 struct RunRanksOptions {
   Net net = Net::Inproc;
+  std::vector<int> hosts{};  // TCP: rank -> host that it claims to be on; empty: all on one
   comm::ProcessGroupOptions group{.timeout = std::chrono::seconds(20)};
   std::chrono::seconds watchdog{60};
 };
@@ -34,7 +35,8 @@ std::vector<std::optional<comm::Error>> run_ranks_to_failure(int world_size, con
                                                              const RunRanksOptions& options = {});
 
 /// Transports of one loopback-TCP world, connected with each other.
-std::vector<std::unique_ptr<comm::Transport>> make_tcp_transports(int world_size, const std::string& group = "world");
+std::vector<std::unique_ptr<comm::Transport>> make_tcp_transports(int world_size, const std::string& group = "world",
+                                                                  const std::vector<int>& hosts = {});
 
 /// The same, with shared memory among each `ranks_per_host` consecutive ranks.
 std::vector<std::unique_ptr<comm::Transport>> make_shm_transports(int world_size, int ranks_per_host,
@@ -42,6 +44,7 @@ std::vector<std::unique_ptr<comm::Transport>> make_shm_transports(int world_size
 
 /// Transports of one world over `net`.
 std::vector<std::unique_ptr<comm::Transport>> make_transports(Net net, int world_size,
-                                                              const std::string& group = "world");
+                                                              const std::string& group = "world",
+                                                              const std::vector<int>& hosts = {});
 
 }  // namespace tutti::test

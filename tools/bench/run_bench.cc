@@ -1,6 +1,4 @@
-#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/bootstrap/world.h>
-#include <tutti/comm/shared/shared_collectives.h>
 #include <tutti/tools/bench/results_json.h>
 #include <tutti/tools/bench/run_bench.h>
 #include <tutti/tools/bench/table.h>
@@ -18,30 +16,17 @@ std::string transport_name(const comm::ProcessGroup& group) {
   return group.world_size() > 1 ? group.transport_name() : "none";
 }
 
-/// The algorithm that comm takes for this call, which a name that does not implement the operation leaves to its
-/// choice.
-std::optional<std::string> algorithm_of(const comm::ProcessGroup& group, const Operation& operation, const Case& c,
-                                        const BenchOptions& options) {
+std::optional<std::string> algorithm_of(comm::ProcessGroup& group, const Operation& operation, const Case& c) {
   if (operation.kind == comm::OpKind::Send || c.world_size == 1) return std::nullopt;
-  const char* variable = std::getenv("TUTTI_ALGO");
-  const std::string forced = options.algorithm.empty() && variable != nullptr ? variable : options.algorithm;
-  if (forced.empty() && group.transport_name() == "shm" && comm::SharedCollectives::takes(operation.kind))
-    return "shared";
-  const comm::algorithms::Problem problem{.op = operation.kind,
-                                          .rank = c.rank,
-                                          .world_size = c.world_size,
-                                          .count = c.count,
-                                          .root = c.root,
-                                          .segment_count = 0};
-  return comm::algorithms::select(problem, comm::size_of(c.dtype), forced).algorithm;
+  return group.algorithm_for(operation.kind, c.count, c.dtype, c.root);
 }
 
-Result as_result(const comm::ProcessGroup& group, const Operation& operation, const Case& c,
-                 const BenchOptions& options, Measurement measured) {
+Result as_result(comm::ProcessGroup& group, const Operation& operation, const Case& c, const BenchOptions& options,
+                 Measurement measured) {
   Result result{.op = std::string(operation.name),
                 .ranks = c.world_size,
                 .transport = transport_name(group),
-                .algorithm = algorithm_of(group, operation, c, options),
+                .algorithm = algorithm_of(group, operation, c),
                 .registered = options.registered,
                 .dtype = {},
                 .redop = {},

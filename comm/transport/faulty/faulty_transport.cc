@@ -229,7 +229,8 @@ class FaultyTransport final : public Transport {
   void close() override { inner_->close(); }
   std::string describe(int peer) const override { return inner_->describe(peer); }
   bool oversubscribed() const override { return inner_->oversubscribed(); }
-  std::string name() const override { return "faulty " + inner_->name(); }
+  std::string_view name() const override { return inner_->name(); }
+  std::vector<int> hosts() const override { return inner_->hosts(); }
 
  private:
   const std::shared_ptr<Transport> inner_;

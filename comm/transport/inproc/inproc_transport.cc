@@ -148,7 +148,7 @@ class InprocTransport final : public Transport {
   std::string describe(int peer) const override {
     return "rank " + std::to_string(peer) + " (a thread of this process)";
   }
-  std::string name() const override { return "inproc"; }
+  std::string_view name() const override { return "inproc"; }
   bool oversubscribed() const override {
     return network_->world_size_ > static_cast<int>(std::thread::hardware_concurrency());
   }

@@ -11,12 +11,6 @@ namespace {
 // A long payload is handed over in pieces of this size, so that both sides copy at the same time.
 constexpr std::size_t kPiece = 16 * 1024;
 
-// The lowest digit of a cursor; the rest is the position.
-constexpr std::uint64_t kBetweenFrames = 0;
-constexpr std::uint64_t kAwaitsPayload = 1;
-constexpr std::uint64_t kHasPayload = 2;
-constexpr std::uint64_t kCursorStates = 4;
-
 std::size_t whole_lines(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 bool fits_inline(std::uint64_t nbytes) { return nbytes <= sizeof FrameLine::inlined; }
@@ -29,28 +23,10 @@ std::size_t RingWriter::room() {
   return left();
 }
 
-bool has_room(const RingMemory& ring, std::uint64_t position) {
-  const std::uint64_t used = position - ring.control->taken.load(std::memory_order_acquire);
-  return ring.capacity - static_cast<std::size_t>(used) >= 2 * kLine;
-}
-
-bool has_news(const RingMemory& ring, std::uint64_t cursor) {
-  const std::uint64_t position = cursor / kCursorStates;
-  switch (cursor % kCursorStates) {
-    case kBetweenFrames: {
-      const auto* line = reinterpret_cast<const FrameLine*>(ring.lines + position % ring.capacity);
-      return line->stamp.load(std::memory_order_acquire) == position + 1;
-    }
-    case kAwaitsPayload:
-      return ring.control->written.load(std::memory_order_acquire) > position;
-    default:
-      return true;
-  }
-}
-
-std::uint64_t RingReader::cursor() {
-  const std::uint64_t state = !current_ ? kBetweenFrames : left_ > 0 && available() == 0 ? kAwaitsPayload : kHasPayload;
-  return position_ * kCursorStates + state;
+bool RingWriter::can_go_on() const {
+  const std::uint64_t waits_at = waits_at_.load(std::memory_order_relaxed);
+  if (waits_at == 0) return false;
+  return ring_.capacity - (waits_at - 1 - ring_.control->taken.load(std::memory_order_acquire)) >= 2 * kLine;
 }
 
 void RingWriter::advance(std::size_t bytes) {
@@ -148,7 +124,27 @@ const FrameHeader* RingReader::peek() {
     advance(kLine);
     if (complete) written_ = position_ + whole_lines(left_);
   }
+  watch();
   return &*current_;
+}
+
+void RingReader::watch() {
+  const State state = !current_ ? kBetweenFrames : inlined_ || written_ >= position_ + left_ ? kAllThere : kStillComing;
+  watched_.store(position_ << 2 | state, std::memory_order_relaxed);
+}
+
+bool RingReader::has_news() const {
+  const std::uint64_t watched = watched_.load(std::memory_order_relaxed);
+  const std::uint64_t position = watched >> 2;
+  switch (watched & 3) {
+    case kBetweenFrames:
+      return reinterpret_cast<const FrameLine*>(ring_.lines + position % ring_.capacity)
+                 ->stamp.load(std::memory_order_acquire) == position + 1;
+    case kStillComing:
+      return ring_.control->written.load(std::memory_order_acquire) > position;
+    default:
+      return true;
+  }
 }
 
 std::size_t RingReader::available() {
@@ -172,6 +168,7 @@ void RingReader::consume(std::size_t nbytes) {
     released_ = position_ / kLine * kLine;
     ring_.control->taken.store(released_, std::memory_order_release);
   }
+  watch();
 }
 
 void RingReader::finish() {

@@ -7,8 +7,8 @@
 // The stamp of a line says which position of the stream it holds. Before a frame becomes visible, the stamp of the line
 // behind it is cleared: what an earlier lap has left there, payload included, is never taken for a frame.
 //
-// Thread-safety: one thread at a time on each side; has_room() and has_news() may be called by any thread. Idea: the
-// ring of D. Lamport, "Proving the Correctness of Multiprocess Programs" (1977), with the flag in the slot.
+// Thread-safety: one thread at a time on each side. Idea: the ring of D. Lamport, "Proving the Correctness of
+// Multiprocess Programs" (1977), with the flag in the slot.
 #pragma once
 
 #include <tutti/comm/transport/shm/segment.h>
@@ -54,12 +54,6 @@ struct RingMemory {
   std::size_t capacity;
 };
 
-/// Whether a writer at `position` could go on.
-bool has_room(const RingMemory& ring, std::uint64_t position);
-
-/// Whether there is something for a reader at `cursor` (RingReader::cursor).
-bool has_news(const RingMemory& ring, std::uint64_t cursor);
-
 class RingWriter {
  public:
   explicit RingWriter(RingMemory memory) : ring_(memory) {}
@@ -68,7 +62,11 @@ class RingWriter {
   /// there; until then the same frame is given again.
   bool write(Outgoing& frame);
 
-  std::uint64_t position() const { return position_; }
+  /// What is to be written waits for room, or does not: for can_go_on().
+  void wait_for_room(bool waits) { waits_at_.store(waits ? position_ + 1 : 0, std::memory_order_relaxed); }
+
+  /// Whether write() could go on with what waits for room. Any thread.
+  bool can_go_on() const;
 
  private:
   std::size_t room();
@@ -78,9 +76,10 @@ class RingWriter {
   void clear_next_stamp();
 
   RingMemory ring_;
-  std::uint64_t position_ = 0;  // of the next byte
-  std::size_t offset_ = 0;      // position_ modulo the capacity
-  std::uint64_t taken_ = 0;     // as last seen
+  std::uint64_t position_ = 0;              // of the next byte
+  std::size_t offset_ = 0;                  // position_ modulo the capacity
+  std::uint64_t taken_ = 0;                 // as last seen
+  std::atomic<std::uint64_t> waits_at_{0};  // position + 1; 0: nothing waits
 };
 
 class RingReader {
@@ -90,6 +89,9 @@ class RingReader {
   /// The header of the frame at the head of the stream, or null. Throws Protocol if it holds impossible values.
   const FrameHeader* peek();
 
+  /// Whether there is something that has not been read. Any thread.
+  bool has_news() const;
+
   /// As Link::read.
   std::size_t read(void* into, std::size_t nbytes);
 
@@ -97,12 +99,11 @@ class RingReader {
   std::span<const std::byte> readable();
   void consume(std::size_t nbytes);
 
-  /// Where it stands, for has_news().
-  std::uint64_t cursor();
-
  private:
   const FrameLine& line() const { return *reinterpret_cast<const FrameLine*>(ring_.lines + offset_); }
   std::size_t available();
+  enum State : std::uint64_t { kBetweenFrames = 0, kAllThere = 1, kStillComing = 2 };
+  void watch();
   void advance(std::size_t bytes);
   void finish();
 
@@ -115,6 +116,7 @@ class RingReader {
   std::optional<FrameHeader> current_;
   std::uint64_t left_ = 0;  // payload bytes not yet read
   bool inlined_ = false;
+  std::atomic<std::uint64_t> watched_{0};  // for has_news(): the position, and in the lowest bits a State
 };
 
 }  // namespace tutti::comm

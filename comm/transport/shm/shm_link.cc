@@ -15,7 +15,6 @@ ShmLink::ShmLink(Neighbours& neighbours, int peer, Rings rings, std::uint64_t gr
     : neighbours_(neighbours),
       peer_(peer),
       index_(neighbours.index_of(peer)),
-      rings_(rings),
       writer_(rings.out),
       reader_(rings.in, group),
       describe_(std::move(describe)) {}
@@ -40,52 +39,40 @@ bool ShmLink::flush() {
     if (queue_.front()->done()) queue_.pop_front();
     neighbours_.nudge(index_);
   }
-  note_writer();
   if (!wrote && !queue_.empty()) check_peer();
+  writer_.wait_for_room(!queue_.empty());
   return queue_.empty();
-}
-
-void ShmLink::note_reader() { cursor_.store(reader_.cursor(), std::memory_order_relaxed); }
-
-void ShmLink::note_writer() {
-  write_position_.store(writer_.position(), std::memory_order_relaxed);
-  has_queue_.store(!queue_.empty(), std::memory_order_relaxed);
 }
 
 const FrameHeader* ShmLink::peek() {
   const FrameHeader* header = reader_.peek();
-  note_reader();
-  if (!header) looked();
+  if (!header) looked();  // a frame that is shown again and again, and never read, does not count
   if (header || !(neighbours_.gone(index_) || neighbours_.gone(neighbours_.self()))) return header;
   header = reader_.peek();  // what it wrote before it went is there by now
-  note_reader();
   if (!header) check_peer();
   return header;
 }
 
 std::size_t ShmLink::read(void* into, std::size_t nbytes) {
-  const std::size_t got = reader_.read(into, nbytes);
-  note_reader();
   looked();
+  const std::size_t got = reader_.read(into, nbytes);
   if (got > 0) neighbours_.nudge(index_);  // there is room now
   if (got == 0 && nbytes > 0 && reader_.readable().empty()) check_peer();
   return got;
 }
 
 void ShmLink::consume(std::size_t nbytes) {
-  reader_.consume(nbytes);
-  note_reader();
   looked();
+  reader_.consume(nbytes);
   neighbours_.nudge(index_);
 }
 
 bool ShmLink::ready() {
-  if (has_queue_.load(std::memory_order_relaxed) &&
-      has_room(rings_.out, write_position_.load(std::memory_order_relaxed)))
-    return true;
-  const bool news = has_news(rings_.in, cursor_.load(std::memory_order_relaxed)) || neighbours_.gone(index_) ||
-                    neighbours_.gone(neighbours_.self());
-  return news && ignored_.fetch_add(1, std::memory_order_relaxed) < kIgnored;
+  if (writer_.can_go_on()) return true;
+  if (ignored_.load(std::memory_order_relaxed) >= kIgnored) return false;
+  const bool news = reader_.has_news() || neighbours_.gone(index_) || neighbours_.gone(neighbours_.self());
+  if (news) ignored_.fetch_add(1, std::memory_order_relaxed);
+  return news;
 }
 
 }  // namespace tutti::comm

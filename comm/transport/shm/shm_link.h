@@ -1,7 +1,6 @@
 // ShmLink: the frames exchanged with one rank of this host on one lane, through a ring in each direction.
 //
-// Contract: transport.h. Opening needs nothing: the rings are there from the start. ready() may be called by any
-// thread, while another uses the link: it looks only at the rings, and at what the link has noted for it.
+// Contract: transport.h. Opening needs nothing: the rings are there from the start.
 #pragma once
 
 #include <tutti/comm/transport/shm/neighbours.h>
@@ -35,15 +34,12 @@ class ShmLink final : public Link {
   /// Index of the peer among the neighbours.
   int index() const { return index_; }
 
-  /// Whether there is something to do: a frame to read, room for what is queued, or a peer that has gone. When it has
-  /// said so a few times for other reasons than room, and nobody has looked, nobody wants to know: then it says so no
-  /// more.
+  /// Whether there is something to do: a frame to read, room for what is queued, or a peer that has gone. What is to be
+  /// read counts a few times and then not again before somebody has looked (see Transport::wait). Any thread.
   bool ready();
 
  private:
   void check_peer();
-  void note_reader();  // after each use of reader_
-  void note_writer();  // after each use of writer_ and queue_
   void looked() {
     if (ignored_.load(std::memory_order_relaxed) > 0) ignored_.store(0, std::memory_order_relaxed);
   }
@@ -51,16 +47,11 @@ class ShmLink final : public Link {
   Neighbours& neighbours_;
   const int peer_;
   const int index_;
-  const Rings rings_;
   RingWriter writer_;
   RingReader reader_;
   std::deque<Outgoing*> queue_;
+  std::atomic<unsigned> ignored_{0};  // how often ready() was true for what nobody has read
   const std::function<std::string()> describe_;
-
-  std::atomic<std::uint64_t> cursor_{0};          // of reader_
-  std::atomic<std::uint64_t> write_position_{0};  // of writer_
-  std::atomic<bool> has_queue_{false};
-  std::atomic<unsigned> ignored_{0};
 };
 
 }  // namespace tutti::comm

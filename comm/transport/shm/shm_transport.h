@@ -30,9 +30,10 @@ class ShmTransport final : public Transport {
   void wake() override;
   void close() override;
   std::string describe(int peer) const override { return tcp_->describe(peer); }
+  std::vector<int> hosts() const override { return tcp_->hosts(); }
   bool oversubscribed() const override { return tcp_->oversubscribed(); }
   std::chrono::microseconds patience() const override;
-  std::string name() const override { return all_are_neighbours() ? "shm" : "shm+tcp"; }
+  std::string_view name() const override { return all_are_neighbours() ? "shm" : "shm+tcp"; }
   Neighbours* shared_memory() override { return all_are_neighbours() ? neighbours_.get() : nullptr; }
 
  private:

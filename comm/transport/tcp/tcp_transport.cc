@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
 
 namespace tutti::comm {
 
@@ -27,6 +28,15 @@ TcpTransport::TcpTransport(const TcpTransportOptions& options)
 TcpTransport::~TcpTransport() { close(); }
 
 void TcpTransport::set_peers(std::vector<PeerAddress> peers) { peers_ = std::move(peers); }
+
+std::vector<int> TcpTransport::hosts() const {
+  std::map<std::string, int> number_of;
+  std::vector<int> result;
+  for (const PeerAddress& peer : peers_) {
+    result.push_back(number_of.try_emplace(peer.host, static_cast<int>(number_of.size())).first->second);
+  }
+  return result;
+}
 
 PeerIdentity TcpTransport::identity(ConnectionKind kind) const {
   return {.kind = kind,

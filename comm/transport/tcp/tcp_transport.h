@@ -57,8 +57,9 @@ class TcpTransport final : public Transport {
   void wake() override { wakeups_.ring(); }
   void close() override;
   std::string describe(int peer) const override;
+  std::vector<int> hosts() const override;  // by the names of the hosts
+  std::string_view name() const override { return "tcp"; }
   bool oversubscribed() const override { return options_.oversubscribed; }
-  std::string name() const override { return "tcp"; }
 
  private:
   PeerIdentity identity(ConnectionKind kind) const;

@@ -1,0 +1,162 @@
+// Double tree: broadcast, reduce and all_reduce over two binary trees at once, half the vector over each.
+//
+// Idea: in a binary tree half of the ranks are leaves, which never send on: a pipeline over one tree uses half of the
+// network. The second tree makes the leaves of the first its inner ranks. Each carries half of the vector, so every
+// rank receives and sends n elements in all, and the latency is that of a tree, not that of a chain.
+//
+// Nomenclature: p ranks, n elements, k segments in each half. The ranks stand in a row, root first, then root + 1, ...
+// (mod p), with roles 0, 1, ..., m = p - 1. Role 0 has one child. The parent of role i, whose lowest set bit is b, is
+// i - b if that bit is unset or too far above (i + b > m), else i + b, as in the Fenwick tree: odd roles are leaves,
+// the lower child covers the roles just below i, the higher child those just above. In the second tree role i takes the
+// place of m + 1 - i if m is even, and of i - 1 (1 of m) if m is odd; so only role 0 has children in both.
+//
+// all_reduce is a reduce to rank 0 and a broadcast from there. The sum of a segment comes back some 2 lg p segments
+// after it went up; the steps stand in that order, because messages of one pair of ranks keep theirs.
+//
+// Steps:          about lg p + 2k hops of n/2k elements (all_reduce: twice the latency)
+// Bytes sent:     broadcast, reduce: n elements a rank at most; all_reduce: 2n at most
+// Memory:         reduce: Scratch[n/2] at inner ranks; else none
+// Determinism:    a subtree is an unbroken range of roles and lower (+) own (+) higher is computed; the two halves of a
+//                 vector are summed in different orders of the ranks: the operator need be commutative. all_reduce
+//                 computes each element once and copies it: equal bits on all ranks.
+// Source:         Sanders, Speck, Traeff: Two-tree algorithms for full bandwidth broadcast, reduction and scan.
+// Parallel
+//                 Computing 35 (2009). https://doi.org/10.1016/j.parco.2009.09.001
+#include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/comm/algorithms/builder.h>
+
+#include <bit>
+
+namespace tutti::comm::algorithms {
+namespace {
+
+/// One rank's neighbours in one of the trees; -1 where there is none.
+struct TreePlace {
+  int parent = -1;
+  int lower = -1;
+  int higher = -1;
+
+  bool is_leaf() const { return lower < 0 && higher < 0; }
+};
+
+int lowest_bit(int role) { return role & -role; }
+
+/// In roles; `last` is m.
+TreePlace place_of_role(int role, int last) {
+  if (role == 0) return {-1, -1, last > 0 ? static_cast<int>(std::bit_floor(static_cast<unsigned>(last))) : -1};
+  const int bit = lowest_bit(role);
+  const int above = (role ^ bit) | (bit << 1);
+  TreePlace place{above > last ? role ^ bit : above, bit > 1 ? role - bit / 2 : -1, -1};
+  for (int reach = bit / 2; reach > 0 && place.higher < 0; reach /= 2) {
+    if (role + reach <= last) place.higher = role + reach;
+  }
+  return place;
+}
+
+/// The place in the first tree that `role` takes in the second one, and back.
+int to_second(int role, int last) {
+  if (role == 0) return 0;
+  if (last % 2 == 0) return last + 1 - role;
+  return role == 1 ? last : role - 1;
+}
+int from_second(int place, int last) {
+  if (place <= 0) return place;
+  if (last % 2 == 0) return last + 1 - place;
+  return place == last ? 1 : place + 1;
+}
+
+/// In ranks.
+TreePlace place_of(const Problem& problem, int root, int tree) {
+  const int p = problem.world_size;
+  const int last = p - 1;
+  const int role = (problem.rank - root + p) % p;
+  const TreePlace place = place_of_role(tree == 0 ? role : to_second(role, last), last);
+  const auto rank_of = [&](int other) {
+    return other < 0 ? -1 : (root + (tree == 0 ? other : from_second(other, last))) % p;
+  };
+  return {rank_of(place.parent), rank_of(place.lower), rank_of(place.higher)};
+}
+
+/// Both trees, and the segments of the half that each carries.
+struct Trees {
+  Trees(const Problem& problem, int root) {
+    for (int tree = 0; tree < 2; ++tree) {
+      places[tree] = place_of(problem, root, tree);
+      parts[tree] = segments(chunk_of(problem.count, 2, tree), problem.segment_count);
+    }
+  }
+  std::size_t most_parts() const { return std::max(parts[0].size(), parts[1].size()); }
+
+  TreePlace places[2];
+  std::vector<Range> parts[2];
+};
+
+/// Adds the children's sums to `sum` once `ready` is done, then passes it to the parent. Returns the last step.
+Builder::After up(Builder& b, const TreePlace& place, Slice sum, Builder::After ready) {
+  if (place.lower >= 0) ready = {b.recv_reduce(place.lower, sum, true, ready)};
+  if (place.higher >= 0) ready = {b.recv_reduce(place.higher, sum, false, ready)};
+  if (place.parent >= 0) ready = {b.send(place.parent, sum, ready)};
+  return ready;
+}
+
+/// Takes the part from the parent once `ready` is done, and passes it to the children.
+void down(Builder& b, const TreePlace& place, Slice part, Builder::After ready) {
+  if (place.parent >= 0) ready = {b.recv(place.parent, part, ready)};
+  if (place.lower >= 0) b.send(place.lower, part, ready);
+  if (place.higher >= 0) b.send(place.higher, part, ready);
+}
+
+}  // namespace
+
+Schedule double_tree_broadcast(const Problem& problem) {
+  Builder b("double_tree");
+  const Trees trees(problem, problem.root);
+  for (std::size_t s = 0; s < trees.most_parts(); ++s) {
+    for (int tree = 0; tree < 2; ++tree) {
+      if (s < trees.parts[tree].size()) down(b, trees.places[tree], out(trees.parts[tree][s]), {});
+    }
+  }
+  return b.finish();
+}
+
+Schedule double_tree_reduce(const Problem& problem) {
+  Builder b("double_tree");
+  const Trees trees(problem, problem.root);
+  const bool is_root = problem.rank == problem.root;
+  std::size_t scratch_count = 0;
+  for (std::size_t s = 0; s < trees.most_parts(); ++s) {
+    for (int tree = 0; tree < 2; ++tree) {
+      if (s >= trees.parts[tree].size()) continue;
+      const Range part = trees.parts[tree][s];
+      const TreePlace& place = trees.places[tree];
+      if (!is_root && place.is_leaf()) {
+        b.send(place.parent, in(part));
+        continue;
+      }
+      // Only the root has children in both trees, so one half of a vector is all that Scratch has to hold.
+      const Range own{part.offset - trees.parts[tree][0].offset, part.count};
+      const Slice sum = is_root ? out(part) : scratch(own);
+      if (!is_root) scratch_count = own.offset + own.count;
+      up(b, place, sum, {b.copy(sum, in(part))});
+    }
+  }
+  return b.finish(scratch_count);
+}
+
+Schedule double_tree_all_reduce(const Problem& problem) {
+  Builder b("double_tree");
+  const Trees trees(problem, 0);
+  const std::size_t lag = 2 * static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(problem.world_size - 1)));
+  std::vector<Builder::After> summed[2];
+  for (std::size_t s = 0; s < trees.most_parts() + lag; ++s) {
+    for (int tree = 0; tree < 2; ++tree) {
+      const auto& parts = trees.parts[tree];
+      if (s < parts.size()) summed[tree].push_back(up(b, trees.places[tree], out(parts[s]), {}));
+      if (s < lag || s - lag >= parts.size()) continue;
+      down(b, trees.places[tree], out(parts[s - lag]), summed[tree][s - lag]);
+    }
+  }
+  return b.finish();
+}
+
+}  // namespace tutti::comm::algorithms

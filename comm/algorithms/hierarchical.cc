@@ -1,0 +1,199 @@
+// Hierarchical: all_reduce, broadcast, reduce, all_gather and barrier that cross between hosts as seldom as they can.
+//
+// Idea: messages within a host are cheap, those between hosts are not. Each host has a leader (the root on its own
+// host, elsewhere its lowest rank). What a host has to say is put together within the host, the leaders alone exchange
+// it, and what comes of it is spread within each host. Every phase is one of the flat algorithms over some of the
+// ranks.
+//
+// hierarchical_split_all_reduce keeps every rank busy in all phases: the vector is cut into l parts, as many as the
+// smallest host has ranks. Part c is summed within each host to its rank number c, all-reduced among the ranks number c
+// of all hosts, and spread within each host from there. Within a host these are l chains at once, which is the ring's
+// reduce-scatter and all-gather where all hosts have l ranks.
+//
+// Nomenclature: p ranks, n elements per rank; h hosts (Problem::hosts; ranks may lie in any order, hosts differ in
+// size), m = ranks of the largest host, l = of the smallest.
+//   all_reduce  binomial reduce, recursive doubling among leaders, binomial broadcast
+//   split       chain reduces, Rabenseifner among equals, chain broadcasts
+//   broadcast   binomial among leaders, then within hosts; reduce is the reverse
+//   all_gather  direct gather, ring all_gather_v among leaders, binomial broadcast of the whole
+//   barrier     binomial tree up, dissemination among leaders, binomial tree down
+//
+// Steps:          lg m + lg h + lg m rounds (broadcast, reduce: lg h + lg m; all_gather: h - 1 for lg h; split: m - 1
+// for
+//                 lg m, 2 lg h for lg h)
+// Bytes sent:     between hosts: all_reduce n lg h a leader; split 2n/l a rank; broadcast, reduce n lg h at the root's
+//                 host, n elsewhere; all_gather n(p - m) a leader. Within a host split moves 2n a rank.
+// Memory:         all_reduce Scratch[n] at leaders; reduce Scratch[n] at inner ranks and leaders; all_gather
+// Scratch[pn]
+//                 at leaders, only if ranks of a host do not stand side by side; else none
+// Determinism:    the order of operands follows the hosts, not the ranks: the operator need be commutative. all_reduce
+//                 gives equal bits on all ranks, which depend on the layout.
+// Source:         Karonis, de Supinski, Foster, Gropp, Lusk, Bresnahan: Exploiting hierarchy in parallel computer
+// networks
+//                 to optimize collective operation performance. IPDPS (2000).
+//                 https://doi.org/10.1109/IPDPS.2000.846009; split: Jia et al.: Highly scalable deep learning training
+//                 system. (2018). arXiv:1807.11205
+#include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/comm/algorithms/binomial_tree.h>
+#include <tutti/comm/algorithms/hosts.h>
+#include <tutti/comm/algorithms/splicer.h>
+
+namespace tutti::comm::algorithms {
+namespace {
+
+/// The problem of some of the ranks, as the one at `self` of their list sees it; `root` is a place in it, too.
+Problem part_of(const Problem& whole, OpKind op, std::size_t ranks, int self, std::size_t count, int root) {
+  return {.op = op,
+          .rank = self,
+          .world_size = static_cast<int>(ranks),
+          .count = count,
+          .root = root,
+          .segment_count = whole.segment_count};
+}
+
+/// All three buffers in one place: for sums that may be made where the data are.
+Mapping all_in(BufferId buffer, std::size_t offset = 0) {
+  return {{buffer, offset}, {buffer, offset}, {buffer, offset}};
+}
+
+/// Output for Output, Scratch for Scratch, and nothing for Input.
+Mapping in_place(std::size_t offset = 0) { return {{BufferId::Output, offset}, {BufferId::Output, offset}}; }
+
+}  // namespace
+
+Schedule hierarchical_broadcast(const Problem& problem) {
+  Splicer whole("hierarchical");
+  const Hosts hosts(problem, problem.root);
+  const std::size_t n = problem.count;
+  if (hosts.is_leader()) {
+    const Problem among =
+        part_of(problem, OpKind::Broadcast, hosts.leaders.size(), hosts.mine, n, hosts.host_of(problem.root));
+    whole.add(binomial_broadcast(among), hosts.leaders, in_place());
+  }
+  const auto& local = hosts.local();
+  const Problem within = part_of(problem, OpKind::Broadcast, local.size(), hosts.place, n, hosts.leader_place());
+  whole.add(binomial_broadcast(within), local, in_place());
+  return whole.finish();
+}
+
+Schedule hierarchical_reduce(const Problem& problem) {
+  Splicer whole("hierarchical");
+  const Hosts hosts(problem, problem.root);
+  const std::size_t n = problem.count;
+  const bool is_root = problem.rank == problem.root;
+  const BufferId sum = is_root ? BufferId::Output : BufferId::Scratch;
+  const auto& local = hosts.local();
+  const Problem within = part_of(problem, OpKind::Reduce, local.size(), hosts.place, n, hosts.leader_place());
+  whole.add(binomial_reduce(within), local, {{BufferId::Input}, {sum}, {BufferId::Scratch}});
+  if (hosts.is_leader()) {
+    const Problem among =
+        part_of(problem, OpKind::Reduce, hosts.leaders.size(), hosts.mine, n, hosts.host_of(problem.root));
+    whole.add(binomial_reduce(among), hosts.leaders, all_in(sum));
+  }
+  return whole.finish();
+}
+
+Schedule hierarchical_all_reduce(const Problem& problem) {
+  Splicer whole("hierarchical");
+  const Hosts hosts(problem, 0);
+  const std::size_t n = problem.count;
+  const auto& local = hosts.local();
+  const int leader = hosts.leader_place();
+  whole.add(binomial_reduce(part_of(problem, OpKind::Reduce, local.size(), hosts.place, n, leader)), local,
+            all_in(BufferId::Output));
+  if (hosts.is_leader()) {
+    const Problem among = part_of(problem, OpKind::AllReduce, hosts.leaders.size(), hosts.mine, n, 0);
+    whole.add(recursive_doubling_all_reduce(among), hosts.leaders, in_place());
+  }
+  whole.add(binomial_broadcast(part_of(problem, OpKind::Broadcast, local.size(), hosts.place, n, leader)), local,
+            in_place());
+  return whole.finish();
+}
+
+Schedule hierarchical_split_all_reduce(const Problem& problem) {
+  Splicer whole("hierarchical_split");
+  const Hosts hosts(problem, 0);
+  const auto& local = hosts.local();
+  const int m = static_cast<int>(local.size());
+  const int parts = hosts.smallest();
+  const auto part = [&](int c) { return chunk_of(problem.count, parts, c); };
+  // Messages to one neighbour keep their order, so each rank begins with the parts that are ready first: those whose
+  // chain starts here, then those that started one rank further up, ...
+  for (int i = 1; i <= m; ++i) {
+    const int c = (hosts.place + i) % m;
+    if (c >= parts) continue;
+    const Problem within = part_of(problem, OpKind::Reduce, local.size(), hosts.place, part(c).count, c);
+    whole.add(chain_reduce(within), local, all_in(BufferId::Output, part(c).offset));
+  }
+  if (hosts.place < parts) {
+    const Range mine = part(hosts.place);
+    const Problem among = part_of(problem, OpKind::AllReduce, hosts.members.size(), hosts.mine, mine.count, 0);
+    whole.add(rabenseifner_all_reduce(among), hosts.equals(), in_place(mine.offset));
+  }
+  for (int i = 0; i < m; ++i) {
+    const int c = (hosts.place + m - i) % m;
+    if (c >= parts) continue;
+    const Problem within = part_of(problem, OpKind::Broadcast, local.size(), hosts.place, part(c).count, c);
+    whole.add(chain_broadcast(within), local, in_place(part(c).offset));
+  }
+  return whole.finish();
+}
+
+Schedule hierarchical_all_gather(const Problem& problem) {
+  Splicer whole("hierarchical");
+  const Hosts hosts(problem, 0);
+  const std::size_t n = problem.count;
+  const auto& local = hosts.local();
+  // The leaders collect the blocks host by host, and then put them in the order of the ranks.
+  const BufferId by_host = hosts.in_rank_order() ? BufferId::Output : BufferId::Scratch;
+  const std::size_t own = hosts.blocks_before(hosts.mine) * n;
+  const int leader = hosts.leader_place();
+  whole.add(direct_gather(part_of(problem, OpKind::Gather, local.size(), hosts.place, n, leader)), local,
+            {{BufferId::Input}, {by_host, own}, {}});
+  if (hosts.is_leader()) {
+    Problem among = part_of(problem, OpKind::AllGatherV, hosts.leaders.size(), hosts.mine, 0, 0);
+    for (const auto& members : hosts.members) among.counts.push_back(members.size() * n);
+    whole.add(ring_all_gather_v(among), hosts.leaders, {{by_host, own}, {by_host}, {}});
+    Builder sorted("");
+    std::size_t from = 0;
+    for (const auto& members : hosts.members) {
+      for (const int rank : members) {
+        for (const Range& piece : segments({0, n}, problem.segment_count)) {
+          const std::size_t to = static_cast<std::size_t>(rank) * n;
+          sorted.copy(out({to + piece.offset, piece.count}), in({from + piece.offset, piece.count}));
+        }
+        from += n;
+      }
+    }
+    whole.add(sorted.finish(), {}, {{by_host}, {BufferId::Output}, {}});
+  }
+  const std::size_t all = n * static_cast<std::size_t>(problem.world_size);
+  whole.add(binomial_broadcast(part_of(problem, OpKind::Broadcast, local.size(), hosts.place, all, leader)), local,
+            in_place());
+  return whole.finish();
+}
+
+Schedule hierarchical_barrier(const Problem& problem) {
+  Builder b("hierarchical");
+  const Hosts hosts(problem, 0);
+  const auto& local = hosts.local();
+  const BinomialTree tree = binomial_tree(hosts.place, static_cast<int>(local.size()), hosts.leader_place());
+  const auto rank_at = [&](int place) { return local[static_cast<std::size_t>(place)]; };
+  Builder::After heard;
+  for (const Subtree& child : tree.children) heard.push_back(b.recv(rank_at(child.head), out({})));
+  if (tree.parent >= 0) {
+    b.send(rank_at(tree.parent), out({}), heard);
+    heard = {b.recv(rank_at(tree.parent), out({}))};
+  } else {
+    const int h = static_cast<int>(hosts.leaders.size());
+    const auto leader_at = [&](int host) { return hosts.leaders[static_cast<std::size_t>(host % h)]; };
+    for (int distance = 1; distance < h; distance *= 2) {
+      b.send(leader_at(hosts.mine + distance), out({}), heard);
+      heard.push_back(b.recv(leader_at(hosts.mine - distance + h), out({}), heard));
+    }
+  }
+  for (const Subtree& child : tree.children) b.send(rank_at(child.head), out({}), heard);
+  return b.finish();
+}
+
+}  // namespace tutti::comm::algorithms

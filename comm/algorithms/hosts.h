@@ -1,0 +1,33 @@
+// Hosts: who shares a host with whom, from Problem::hosts. Internal to comm/algorithms; hierarchical.cc explains its
+// use.
+#pragma once
+
+#include <tutti/comm/algorithms/algorithms.h>
+
+#include <cstddef>
+#include <vector>
+
+namespace tutti::comm::algorithms {
+
+/// Hosts are numbered in the order of their lowest ranks; the ranks of a host stand in rising order. No hosts in the
+/// problem means one host for all ranks.
+struct Hosts {
+  /// `root` is the leader of its host; elsewhere the lowest rank is.
+  Hosts(const Problem& problem, int root);
+
+  std::vector<std::vector<int>> members;  // [host]: ranks
+  std::vector<int> leaders;               // [host]: rank
+  int mine = 0;                           // this rank's host
+  int place = 0;                          // where this rank stands in members[mine]
+
+  const std::vector<int>& local() const { return members[static_cast<std::size_t>(mine)]; }
+  bool is_leader() const { return leader_place() == place; }
+  int leader_place() const;         // of this host, in local()
+  int host_of(int rank) const;      // its number here
+  int smallest() const;             // ranks of the host that has fewest
+  std::vector<int> equals() const;  // [host]: the rank that stands at `place`; needs place < smallest()
+  std::size_t blocks_before(int host) const;
+  bool in_rank_order() const;  // host by host, the ranks are 0, 1, 2, ...
+};
+
+}  // namespace tutti::comm::algorithms

@@ -1,0 +1,203 @@
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/base/log.h>
+#include <tutti/comm/schedule/tuning.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+namespace tutti::comm {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMostFileBytes = 1 << 20;  // far above any real one; it has to fit into a store's value
+
+constexpr double kLargestNumber = 1e15;
+
+std::string key_of(const std::string& group) { return group + "/tuning"; }
+
+[[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::InvalidArgument, why); }
+
+/// Units of a millionth of a second (or a billionth), to a thousandth of the unit: what is read back is what was
+/// written.
+double in_units(double value, double unit) { return std::round(value / unit * 1e3) / 1e3; }
+
+const Json& member(const Json& object, const char* key) {
+  if (!object.is_object() || !object.contains(key)) refuse(std::string("key \"") + key + "\" is missing");
+  return object.at(key);
+}
+
+double number(const Json& object, const char* key, double least) {
+  const Json& value = member(object, key);
+  if (!value.is_number()) refuse(std::string("\"") + key + "\" is no number but " + value.dump());
+  const double result = value.get<double>();
+  if (!std::isfinite(result) || result < least || result > kLargestNumber)
+    refuse(std::string("\"") + key + "\" is " + value.dump());
+  return result;
+}
+
+int whole_number(const Json& object, const char* key) {
+  const double value = number(object, key, 1);
+  if (value != std::floor(value) || value > 1e9)
+    refuse(std::string("\"") + key + "\" is " + member(object, key).dump());
+  return static_cast<int>(value);
+}
+
+std::string text(const Json& object, const char* key) {
+  const Json& value = member(object, key);
+  if (!value.is_string()) refuse(std::string("\"") + key + "\" is no text but " + value.dump());
+  return value.get<std::string>();
+}
+
+const Json& list(const Json& object, const char* key) {
+  const Json& value = member(object, key);
+  if (!value.is_array()) refuse(std::string("\"") + key + "\" is no list");
+  return value;
+}
+
+OpKind op_named(const std::string& text) {
+  for (int i = 0; i <= static_cast<int>(kLastOpKind); ++i) {
+    if (name(static_cast<OpKind>(i)) == text) return static_cast<OpKind>(i);
+  }
+  refuse("there is no operation \"" + text + "\"");
+}
+
+NetworkModel parse_model(const Json& object) {
+  NetworkModel model;
+  model.alpha = model.local_alpha = number(object, "alpha_us", 0) * 1e-6;
+  model.beta = model.local_beta = number(object, "beta_ns", 0) * 1e-9;
+  model.gamma = number(object, "gamma_ns", 0) * 1e-9;
+  double previous = -1;
+  for (const Json& message : list(object, "messages")) {
+    const MeasuredMessage point{number(message, "bytes", 0), number(message, "us", 0) * 1e-6};
+    if (point.bytes <= previous) refuse("the bytes of \"messages\" do not rise");
+    previous = point.bytes;
+    model.measured.push_back(point);
+  }
+  if (!model.measured.empty() && previous == 0) refuse("\"messages\" has no message with bytes");
+  return model;
+}
+
+Tuning::Row parse_row(const Json& object) {
+  Tuning::Row row{op_named(text(object, "op")), text(object, "algorithm"),
+                  static_cast<std::size_t>(number(object, "bytes", 1)), number(object, "us", 0) * 1e-6};
+  const auto names = algorithms::names_for(row.op);
+  if (std::find(names.begin(), names.end(), row.algorithm) == names.end()) {
+    refuse("there is no algorithm \"" + row.algorithm + "\" for " + std::string(name(row.op)));
+  }
+  return row;
+}
+
+std::string describe(const TuningPlace& place) {
+  return std::to_string(place.world_size) + " ranks on " + std::to_string(place.hosts) + " host(s) over " +
+         place.transport;
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) refuse("it cannot be read");
+  std::string content(std::istreambuf_iterator<char>(file), {});
+  if (content.size() > kMostFileBytes) refuse("it is longer than 1 MiB");
+  return content;
+}
+
+/// The file's text if it fits this place, else "" and a warning.
+std::string usable_text(const std::string& path, const TuningPlace& here) {
+  try {
+    const std::string content = read_text(path);
+    const Tuning tuning = parse_tuning(content);
+    if (tuning.place != here) {
+      refuse("it was measured with " + describe(tuning.place) + ", but this group has " + describe(here) +
+             "; measure again with `tutti tune`");
+    }
+    return content;
+  } catch (const Error& error) {
+    log(LogLevel::Warn, "tuning file " + path + " is not used: " + error.what());
+    return {};
+  }
+}
+
+}  // namespace
+
+std::optional<double> Tuning::seconds(OpKind op, std::string_view algorithm, double bytes) const {
+  NetworkModel curve;  // interpolates as messages do
+  for (const Row& row : rows) {
+    if (row.op == op && row.algorithm == algorithm) {
+      curve.measured.push_back({static_cast<double>(row.bytes), row.seconds});
+    }
+  }
+  if (curve.measured.empty()) return std::nullopt;
+  return curve.message_seconds(bytes);
+}
+
+std::string tuning_text(const Tuning& tuning) {
+  Json messages = Json::array();
+  for (const auto& [bytes, seconds] : tuning.model.measured)
+    messages.push_back({{"bytes", bytes}, {"us", in_units(seconds, 1e-6)}});
+  Json rows = Json::array();
+  for (const Tuning::Row& row : tuning.rows) {
+    rows.push_back({{"op", name(row.op)},
+                    {"algorithm", row.algorithm},
+                    {"bytes", row.bytes},
+                    {"us", in_units(row.seconds, 1e-6)}});
+  }
+  const Json object = {{"tutti_tuning", kTuningVersion},
+                       {"host", tuning.host},
+                       {"date", tuning.date},
+                       {"transport", tuning.place.transport},
+                       {"world_size", tuning.place.world_size},
+                       {"hosts", tuning.place.hosts},
+                       {"model",
+                        {{"alpha_us", in_units(tuning.model.alpha, 1e-6)},
+                         {"beta_ns", in_units(tuning.model.beta, 1e-9)},
+                         {"gamma_ns", in_units(tuning.model.gamma, 1e-9)},
+                         {"messages", messages}}},
+                       {"measured", rows}};
+  return object.dump(1) + "\n";
+}
+
+Tuning parse_tuning(const std::string& text_of_file) {
+  const Json object = Json::parse(text_of_file, nullptr, false);
+  if (object.is_discarded()) refuse("it is not JSON");
+  const int version = whole_number(object, "tutti_tuning");
+  if (version != kTuningVersion) {
+    refuse("it has version " + std::to_string(version) + ", this program reads version " +
+           std::to_string(kTuningVersion) + "; measure again with `tutti tune`");
+  }
+  Tuning tuning;
+  tuning.host = text(object, "host");
+  tuning.date = text(object, "date");
+  tuning.place = {text(object, "transport"), whole_number(object, "world_size"), whole_number(object, "hosts")};
+  tuning.model = parse_model(member(object, "model"));
+  for (const Json& row : list(object, "measured")) tuning.rows.push_back(parse_row(row));
+  std::stable_sort(tuning.rows.begin(), tuning.rows.end(),
+                   [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+  return tuning;
+}
+
+std::string tuning_path() {
+  const char* value = std::getenv("TUTTI_TUNING");
+  return value == nullptr ? "" : value;
+}
+
+void publish_tuning(Store& store, const std::string& group, const TuningPlace& here, Deadline deadline) {
+  const std::string path = tuning_path();
+  store.set(key_of(group), path.empty() ? "" : usable_text(path, here), deadline);
+}
+
+std::shared_ptr<const Tuning> published_tuning(Store& store, const std::string& group, Deadline deadline) {
+  std::string content;
+  try {
+    content = store.get(key_of(group), deadline);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::Timeout) throw;
+    throw Error(ErrorCode::Timeout, "rank 0 has not said which tuning file it uses: " + std::string(error.what()));
+  }
+  return content.empty() ? nullptr : std::make_shared<const Tuning>(parse_tuning(content));
+}
+
+}  // namespace tutti::comm

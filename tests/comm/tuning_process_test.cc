@@ -1,0 +1,73 @@
+// Ranks whose tuning files differ take the same algorithms: those of rank 0's file.
+
+#include <gtest/gtest.h>
+#include <tutti/comm/schedule/tuning.h>
+#include <tutti/tests/support/run_processes.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace tutti::comm {
+namespace {
+
+using tutti::test::ExitStatus;
+using tutti::test::Processes;
+
+class TuningFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string folder = (std::filesystem::temp_directory_path() / "tutti-tuning-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+    folder_ = folder;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  void write(int rank, const std::string& text) {
+    std::ofstream(folder_ / ("rank" + std::to_string(rank) + ".json")) << text;
+  }
+
+  /// A file by which `algorithm` is always the fastest all_reduce.
+  static std::string preferring(const std::string& algorithm) {
+    Tuning tuning{.host = "a", .date = "today", .place = {"tcp", 3, 1}, .model = {}, .rows = {}};
+    tuning.rows = {{OpKind::AllReduce, algorithm, 4, 1e-6}};
+    return tuning_text(tuning);
+  }
+
+  /// What the ranks say; all end well.
+  std::vector<std::string> run() {
+    Processes processes({.command = {TUTTI_TUNING_RANK, folder_.string()}, .count = 3});
+    std::vector<std::string> said;
+    for (int rank = 0; rank < 3; ++rank) {
+      const auto status = processes.wait(rank);
+      EXPECT_TRUE(status && *status == (ExitStatus{false, 0})) << "rank " << rank << ": " << processes.err(rank);
+      said.push_back(processes.out(rank));
+      errors_.push_back(processes.err(rank));
+    }
+    return said;
+  }
+
+  std::filesystem::path folder_;
+  std::vector<std::string> errors_;
+};
+
+TEST_F(TuningFiles, OfRankZeroIsTheOneThatCounts) {
+  write(0, preferring("double_tree"));
+  write(1, preferring("ring"));
+  write(2, "broken");
+  EXPECT_EQ(run(), std::vector<std::string>(3, "took double_tree double_tree double_tree\n"));
+  EXPECT_EQ(errors_[2].find("is not used"), std::string::npos) << "nobody reads rank 2's file";
+}
+
+TEST_F(TuningFiles, ThatRankZeroCannotUseIsUsedByNobody) {
+  write(0, "broken");
+  write(1, preferring("double_tree"));
+  write(2, preferring("double_tree"));
+  const auto said = run();
+  EXPECT_EQ(said[0].find("double_tree"), std::string::npos) << said[0];
+  EXPECT_EQ(said, std::vector<std::string>(3, said[0]));
+  EXPECT_NE(errors_[0].find("rank0.json is not used: it is not JSON"), std::string::npos) << errors_[0];
+}
+
+}  // namespace
+}  // namespace tutti::comm
