@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/schedule/checker.h>
-#include <tutti/tests/comm/algorithm_proofs.h>
+#include "algorithm_proofs.h"
 
 #include <algorithm>
 #include <string>

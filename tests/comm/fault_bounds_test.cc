@@ -18,13 +18,7 @@ using test::Net;
 using test::run_ranks;
 using test::run_ranks_to_failure;
 
-constexpr std::size_t kSocketBuffers = 40u << 20;  // more than both sockets of a loopback connection hold
-
-test::RunRanksOptions tcp(milliseconds timeout) {
-  test::RunRanksOptions options{.net = Net::Tcp};
-  options.group.timeout = timeout;
-  return options;
-}
+constexpr std::size_t kSocketBuffers = 40u << 20;  // more than a connection or a ring holds
 
 std::size_t elements(std::size_t nbytes) { return nbytes / sizeof(float); }
 
@@ -41,7 +35,8 @@ Deadline soon() { return Deadline::after(std::chrono::seconds(30)); }
 void stay_in_user_code(ProcessGroup& group) { group.store()->get("world/failure", soon()); }
 
 /// How many messages of `nbytes` rank 0 can send to rank 1, which does `meanwhile`, before send() ends with an error.
-std::size_t messages_taken(std::size_t nbytes, std::size_t at_most, const test::RankBody& meanwhile) {
+std::size_t messages_taken(const test::RunRanksOptions& options, std::size_t nbytes, std::size_t at_most,
+                           const test::RankBody& meanwhile) {
   std::size_t taken = 0;
   const auto outcomes = run_ranks_to_failure(
       2,
@@ -51,7 +46,7 @@ std::size_t messages_taken(std::size_t nbytes, std::size_t at_most, const test::
         for (; taken < at_most; ++taken) group.send(std::span<float>(data), 1);
         group.abort("all messages were taken");
       },
-      tcp(milliseconds(800)));
+      options);
   EXPECT_TRUE(outcomes[0].has_value()) << taken << " messages were taken";
   if (outcomes[0]) {
     const std::string text = outcomes[0]->what();
@@ -61,20 +56,31 @@ std::size_t messages_taken(std::size_t nbytes, std::size_t at_most, const test::
   return taken;
 }
 
-TEST(FaultBounds, MessagesToARankThatNeverReceivesAreKeptUpToALimitThenSendWaitsAndTimesOut) {
+/// Over the transports that hold a bounded number of messages: in-process they are always copied.
+class FaultBounds : public testing::TestWithParam<Net> {
+ protected:
+  test::RunRanksOptions options(milliseconds timeout) const {
+    test::RunRanksOptions options{.net = GetParam()};
+    options.group.timeout = timeout;
+    return options;
+  }
+  test::RunRanksOptions short_of_time() const { return options(milliseconds(800)); }
+};
+
+TEST_P(FaultBounds, MessagesToARankThatNeverReceivesAreKeptUpToALimitThenSendWaitsAndTimesOut) {
   const std::size_t nbytes = 32 * 1024;
-  const std::size_t taken = messages_taken(nbytes, 8192, stay_in_user_code);
+  const std::size_t taken = messages_taken(short_of_time(), nbytes, 8192, stay_in_user_code);
   EXPECT_GE(taken * nbytes, kUnsentBytes - nbytes - kMessageBytes);
   EXPECT_LE(taken * nbytes, kUnsentBytes + kSocketBuffers);
 }
 
-TEST(FaultBounds, EmptyMessagesCountToo) {
-  EXPECT_LE(messages_taken(0, 2'000'000, stay_in_user_code),
+TEST_P(FaultBounds, EmptyMessagesCountToo) {
+  EXPECT_LE(messages_taken(short_of_time(), 0, 2'000'000, stay_in_user_code),
             kUnsentBytes / kMessageBytes + kSocketBuffers / kFrameHeaderBytes);
 }
 
-TEST(FaultBounds, AReceiverOfOtherTagsKeepsEmptyMessagesUpToItsLimit) {
-  const std::size_t taken = messages_taken(0, 2'000'000, [](ProcessGroup& group) {
+TEST_P(FaultBounds, AReceiverOfOtherTagsKeepsEmptyMessagesUpToItsLimit) {
+  const std::size_t taken = messages_taken(short_of_time(), 0, 2'000'000, [](ProcessGroup& group) {
     std::vector<float> data(1);
     EXPECT_THROW(group.recv(std::span<float>(data), 0, 99), Error);
   });
@@ -82,7 +88,7 @@ TEST(FaultBounds, AReceiverOfOtherTagsKeepsEmptyMessagesUpToItsLimit) {
             kUnexpectedBytes / kMessageBytes + kUnsentBytes / kMessageBytes + kSocketBuffers / kFrameHeaderBytes);
 }
 
-TEST(FaultBounds, AnIsendOverTheLimitStaysIncompleteUntilTheReceiverTakesIt) {
+TEST_P(FaultBounds, AnIsendOverTheLimitStaysIncompleteUntilTheReceiverTakesIt) {
   constexpr std::size_t kMessages = (kUnsentBytes + kSocketBuffers) / kEagerBytes + 100;
   run_ranks(
       2,
@@ -110,10 +116,10 @@ TEST(FaultBounds, AnIsendOverTheLimitStaysIncompleteUntilTheReceiverTakesIt) {
           }
         }
       },
-      tcp(std::chrono::seconds(30)));
+      options(std::chrono::seconds(30)));
 }
 
-TEST(FaultBounds, AReceiverThatMayNotReadOnSleeps) {
+TEST_P(FaultBounds, AReceiverThatMayNotReadOnSleeps) {
   milliseconds used(0), waited(0);
   const auto outcomes = run_ranks_to_failure(
       2,
@@ -138,7 +144,7 @@ TEST(FaultBounds, AReceiverThatMayNotReadOnSleeps) {
         used = processor_time_of_this_thread() - processor;
         waited = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
       },
-      tcp(milliseconds(2500)));
+      options(milliseconds(2500)));
   EXPECT_GE(waited, milliseconds(500));
   EXPECT_LE(used, waited / 10) << "of " << waited.count() << " ms";
 }
@@ -154,9 +160,9 @@ int returns_of_wait(Transport& transport, Link* link) {
   return returns;
 }
 
-TEST(FaultBounds, AWaitForRoomToSendSleepsAlthoughSomethingLiesUnread) {
+TEST_P(FaultBounds, AWaitForRoomToSendSleepsAlthoughSomethingLiesUnread) {
   test::Watchdog watchdog;
-  const auto ranks = test::make_tcp_transports(2);
+  const auto ranks = test::make_transports(GetParam(), 2);
   Link& near = ranks[0]->collective(1);
   Link& far = ranks[1]->collective(0);
   const std::vector<std::byte> payload(64u << 20);
@@ -192,6 +198,9 @@ TEST(FaultBounds, AWaitForRoomToSendSleepsAlthoughSomethingLiesUnread) {
     EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(10));
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Nets, FaultBounds, testing::Values(Net::Tcp, Net::Shm),
+                         [](const auto& net) { return test::name(net.param); });
 
 }  // namespace
 }  // namespace tutti::comm

@@ -30,8 +30,12 @@ inline constexpr milliseconds kLong(60'000);
 
 class Job {
  public:
-  Job(int count, milliseconds timeout, std::vector<std::string> scenario)
-      : count_(count), processes_({.command = command(timeout, std::move(scenario)), .count = count}) {}
+  /// `transport`: "tcp" or "shm", by which the ranks shall talk; "": as they like.
+  Job(int count, milliseconds timeout, std::vector<std::string> scenario, const std::string& transport = "")
+      : count_(count),
+        processes_({.command = command(timeout, std::move(scenario)),
+                    .count = count,
+                    .environment = {"TUTTI_TRANSPORT=" + (transport.empty() ? "auto" : transport)}}) {}
 
   Processes& processes() { return processes_; }
 

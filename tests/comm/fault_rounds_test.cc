@@ -26,8 +26,8 @@ std::set<std::string> shared_memory_files() {
 
 class Rounds {
  public:
-  Rounds(int count, milliseconds timeout, std::vector<std::string> rounds)
-      : count_(count), job_(count, timeout, scenario(std::move(rounds))) {}
+  Rounds(int count, milliseconds timeout, std::vector<std::string> rounds, const std::string& transport = "")
+      : count_(count), job_(count, timeout, scenario(std::move(rounds)), transport) {}
 
   Job& job() { return job_; }
 
@@ -98,25 +98,32 @@ class FrozenRank : public testing::TestWithParam<std::vector<const char*>> {};
 
 TEST_P(FrozenRank, IsNamedByAllOthersAtTheDeadlineAndMayGoOnInANewGroup) {
   const milliseconds timeout(1000);
+  const auto soon_enough = [] { return steady_clock::now() + milliseconds(20'000); };
   std::vector<std::string> rounds;
   for (const char* operation : GetParam()) rounds.push_back(std::string("freeze ") + operation);
-  Rounds frozen(4, timeout, rounds);
+  // Two jobs at once, since most of the time is waiting.
+  Rounds tcp(4, timeout, rounds, "tcp"), shm(4, timeout, rounds, "shm");
   for (int round = 1; round <= static_cast<int>(rounds.size()); ++round) {
     SCOPED_TRACE(rounds[static_cast<std::size_t>(round) - 1]);
     const int victim = round % 4;
-    for (int rank = 0; rank < 4; ++rank)  // it is under way
-      frozen.line_after(rank, "round " + std::to_string(round) + " beat 1", steady_clock::now() + milliseconds(20'000));
+    for (Rounds* job : {&tcp, &shm})
+      for (int rank = 0; rank < 4; ++rank)  // it is under way
+        job->line_after(rank, "round " + std::to_string(round) + " beat 1", soon_enough());
     const auto start = steady_clock::now();
-    frozen.job().processes().kill(victim, SIGSTOP);
-    const std::string cause = frozen.common_cause(victim, round, start + timeout + kDiagnosed);
-    EXPECT_GE(steady_clock::now() - start, timeout - milliseconds(200));
-    expect_contains(cause, "timed out after");
-    frozen.expect_named(cause, victim, round);
-    frozen.job().processes().kill(victim, SIGCONT);
-    // What it finds out by itself is as good: it had no part in naming the cause.
-    EXPECT_FALSE(frozen.end_of(victim, round, steady_clock::now() + kNoticed).empty());
+    for (Rounds* job : {&tcp, &shm}) job->job().processes().kill(victim, SIGSTOP);
+    for (Rounds* job : {&tcp, &shm}) {
+      SCOPED_TRACE(job == &tcp ? "tcp" : "shm");
+      const std::string cause = job->common_cause(victim, round, start + timeout + kDiagnosed);
+      EXPECT_GE(steady_clock::now() - start, timeout - milliseconds(200));
+      expect_contains(cause, "timed out after");
+      job->expect_named(cause, victim, round);
+    }
+    for (Rounds* job : {&tcp, &shm}) job->job().processes().kill(victim, SIGCONT);
+    // What the victim finds out by itself is as good: it had no part in naming the cause.
+    for (Rounds* job : {&tcp, &shm}) EXPECT_FALSE(job->end_of(victim, round, steady_clock::now() + kNoticed).empty());
   }
-  frozen.expect_good_end();
+  tcp.expect_good_end();
+  shm.expect_good_end();
 }
 
 using Names = std::vector<const char*>;

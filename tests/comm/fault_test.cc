@@ -16,15 +16,17 @@ using namespace test;
 class Loops : public testing::TestWithParam<const char*> {};
 
 TEST_P(Loops, AKilledRankIsNamedByAllOthersAtOnce) {
-  for (const int victim : {0, 1, 2, 3}) {
-    SCOPED_TRACE("victim " + std::to_string(victim));
-    Job job(4, kLong, {"loop", GetParam()});
-    job.wait_for_all("beat 1");
-    const auto start = steady_clock::now();
-    job.processes().kill(victim, SIGKILL);
-    const std::string cause = job.common_cause(victim, start, kNoticed);
-    expect_contains(cause, "lost ");
-    job.expect_named(cause, victim);
+  for (const char* transport : {"tcp", "shm"}) {
+    for (const int victim : {0, 1, 2, 3}) {
+      SCOPED_TRACE(std::string(transport) + ", victim " + std::to_string(victim));
+      Job job(4, kLong, {"loop", GetParam()}, transport);
+      job.wait_for_all("beat 1");
+      const auto start = steady_clock::now();
+      job.processes().kill(victim, SIGKILL);
+      const std::string cause = job.common_cause(victim, start, kNoticed);
+      expect_contains(cause, "lost ");
+      job.expect_named(cause, victim);
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 #include <tutti/comm/store/hash_store.h>
 #include <tutti/comm/transport/faulty/faulty_transport.h>
 #include <tutti/comm/transport/inproc/inproc_transport.h>
+#include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/support/watchdog.h>
 
 #include <algorithm>
@@ -24,6 +25,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using test::run_mixed_operations;
+using tutti::test::make_transports;
+using tutti::test::Net;
 using Lane = ConnectionReset::Lane;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -56,7 +59,7 @@ struct Scene {
   /// Runs `body` on every rank; what each ended with.
   std::vector<std::optional<Error>> run(const std::function<void(ProcessGroup& group)>& body) {
     tutti::test::Watchdog watchdog;
-    FaultyTransports transports = make_faulty_transports(make_inproc_transports(world_size), faults);
+    FaultyTransports transports = make_faulty_transports(make_transports(net, world_size), faults);
     world = transports.world;
     const auto store = std::make_shared<HashStore>();
     std::vector<std::optional<Error>> outcomes(transports.ranks.size());
@@ -80,6 +83,7 @@ struct Scene {
 
   const std::uint64_t seed;
   const int world_size;
+  Net net = Net::Inproc;
   std::mt19937_64 random{seed};
   ProcessGroupOptions group;
   FaultyOptions faults{.seed = seed};
@@ -178,16 +182,23 @@ TEST(FaultyTransport, ABrokenConnectionIsLostOnBothSidesAndTheOthersGoOn) {
   }
 }
 
-class FaultyWorlds : public testing::TestWithParam<int> {};
-
-TEST_P(FaultyWorlds, LateAndFragmentaryDeliveryChangesNoResult) {
-  for_each_seed(GetParam(), 100, 2, [](std::uint64_t seed) {
+void expect_exact_results(Net net, int shard, int seeds) {
+  for_each_seed(shard, seeds, 2, [&](std::uint64_t seed) {
     Scene scene(seed);
+    scene.net = net;
     const auto outcomes =
         scene.run([&](ProcessGroup& group) { run_mixed_operations(group, seed, test::mixed_kinds() + 4); });
     for (const auto& outcome : outcomes) EXPECT_FALSE(outcome) << "seed " << seed << ": " << outcome->what();
   });
 }
+
+class FaultyWorlds : public testing::TestWithParam<int> {};
+
+TEST_P(FaultyWorlds, LateAndFragmentaryDeliveryChangesNoResult) { expect_exact_results(Net::Inproc, GetParam(), 100); }
+
+class FaultyNets : public testing::TestWithParam<Net> {};
+
+TEST_P(FaultyNets, LateAndFragmentaryDeliveryChangesNoResult) { expect_exact_results(GetParam(), 7, 50); }
 
 class BreakingWorlds : public testing::TestWithParam<int> {};
 
@@ -241,6 +252,8 @@ TEST_P(BreakingWorlds, AResetIsNamedByAllRanksWithTheSameCause) {
 std::string shard_name(const testing::TestParamInfo<int>& info) { return std::to_string(info.param); }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, FaultyWorlds, testing::Range(0, 6), shard_name);
+INSTANTIATE_TEST_SUITE_P(Nets, FaultyNets, testing::Values(Net::Tcp, Net::Shm, Net::Mixed),
+                         [](const auto& net) { return tutti::test::name(net.param); });
 INSTANTIATE_TEST_SUITE_P(Seeds, BreakingWorlds, testing::Range(0, 8), shard_name);
 
 }  // namespace

@@ -187,6 +187,36 @@ TEST_P(PointToPointTest, MixesFreelyWithCollectives) {
       options());
 }
 
+TEST_P(PointToPointTest, OneThreadSendsWhileAnotherWaits) {
+  // The helper sleeps on behalf of the early receive while the sends use the same connections.
+  static constexpr int kMessages = 3000;
+  run_ranks(
+      2,
+      [](ProcessGroup& group) {
+        const int peer = 1 - group.rank();
+        std::vector<std::int32_t> last(1);
+        Work early = group.irecv(buffer(std::span(last)), peer, 9);
+        std::vector<std::int32_t> numbers(kMessages + 1);
+        std::iota(numbers.begin(), numbers.end(), 0);
+        std::vector<Work> works;
+        for (int i = 0; i < kMessages; ++i) {
+          works.push_back(group.isend(const_buffer(std::span(numbers).subspan(static_cast<std::size_t>(i), 1)), peer));
+          // Now and then for so long that the helper goes to sleep.
+          const auto pause = std::chrono::steady_clock::now() + std::chrono::milliseconds(i % 50 == 0 ? 2 : 0);
+          while (std::chrono::steady_clock::now() < pause) std::this_thread::yield();
+        }
+        for (int i = 0; i < kMessages; ++i) {
+          std::int32_t number = -1;
+          group.recv(std::span(&number, 1), peer);
+          ASSERT_EQ(number, i);
+        }
+        group.send(std::span(numbers).last(1), peer, 9);
+        early.wait();
+        EXPECT_EQ(last[0], kMessages);
+      },
+      options());
+}
+
 TEST_P(PointToPointTest, MessagesToOneself) {
   run_ranks(
       1,

@@ -45,8 +45,8 @@ bool ShmLink::flush() {
 }
 
 const FrameHeader* ShmLink::peek() {
-  looked();
   const FrameHeader* header = reader_.peek();
+  if (!header) looked();  // a frame that is shown again and again, and never read, does not count
   if (header || !(neighbours_.gone(index_) || neighbours_.gone(neighbours_.self()))) return header;
   header = reader_.peek();  // what it wrote before it went is there by now
   if (!header) check_peer();
@@ -62,6 +62,7 @@ std::size_t ShmLink::read(void* into, std::size_t nbytes) {
 }
 
 void ShmLink::consume(std::size_t nbytes) {
+  looked();
   reader_.consume(nbytes);
   neighbours_.nudge(index_);
 }

@@ -68,6 +68,7 @@ void ShmTransport::wait(std::span<Link* const> links, std::chrono::milliseconds 
     }
     auto* shared = static_cast<ShmLink*>(link);
     if (shared->ready()) return;
+    if (neighbours_->gone(shared->index())) continue;  // its death would end every sleep
     if (std::ranges::find(neighbours, shared->index()) == neighbours.end()) neighbours.push_back(shared->index());
   }
   sleep(others, neighbours, timeout);
