@@ -57,6 +57,7 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
       factory_(std::move(factory)),
       transport_(std::move(transport)),
       options_(complete(std::move(options), !world_ranks.empty())),
+      is_sub_group_(!world_ranks.empty()),
       world_ranks_(world_ranks.empty() ? all_ranks(transport_->world_size()) : world_ranks),
       group_hash_(identity_hash(options_.name)),
       pid_(::getpid()),
@@ -78,7 +79,7 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
                        }}) {
   if (Neighbours* neighbours = transport_->shared_memory()) shared_.emplace(*neighbours, *transport_, monitor_, heap_);
   if (writes_trace_ && rank() == 0) check_trace_file(options_.trace_file);
-  if (rank() == 0 && world_size() > 1) {
+  if (rank() == 0 && world_size() > 1 && !is_sub_group_) {
     publish_tuning(*store_, options_.name, place(), Deadline::after(options_.timeout));
   }
 }
@@ -140,7 +141,7 @@ std::shared_ptr<const Plan> ProcessGroup::Impl::plan_for(OpKind op, DType dtype,
 }
 
 const Tuning* ProcessGroup::Impl::tuning() {
-  if (knows_tuning_ || world_size() == 1) return tuning_.get();
+  if (knows_tuning_ || world_size() == 1 || is_sub_group_) return tuning_.get();
   try {
     tuning_ = published_tuning(*store_, options_.name, Deadline::after(options_.timeout));
   } catch (const Error& error) {

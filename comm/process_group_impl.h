@@ -154,7 +154,7 @@ class ProcessGroup::Impl {
   /// Whether the operation needs no plan: shared_ does it, as no algorithm was asked for.
   bool by_shared_memory(OpKind op, const Reduction& reduction) const;
   algorithms::Problem problem_of(OpKind op, DType dtype, std::size_t count, int root, Counts counts) const;
-  /// Rank 0's, asked for once.
+  /// Rank 0's, asked for once; null if there is none, and in a sub-group, which waits for nobody.
   const Tuning* tuning();
   [[noreturn]] void invalid(OpKind op, const std::string& why) const;
   /// The first error makes the group unusable, here and, through the store and the closed connections, everywhere.
@@ -167,6 +167,7 @@ class ProcessGroup::Impl {
   const std::shared_ptr<TransportFactory> factory_;  // may be null: no sub-groups
   const std::unique_ptr<Transport> transport_;
   ProcessGroupOptions options_;
+  const bool is_sub_group_;
   const std::vector<int> world_ranks_;
   const std::uint64_t group_hash_;
   const pid_t pid_;

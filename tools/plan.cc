@@ -68,7 +68,7 @@ comm::OpKind parse_op(const std::string& text) {
   using enum comm::OpKind;
   std::vector<std::string_view> known;
   for (const comm::OpKind op : {AllReduce, Broadcast, Reduce, AllGather, Gather, Scatter, ReduceScatter, AllToAll,
-                                GatherV, ScatterV, AllGatherV, Barrier}) {
+                                GatherV, ScatterV, AllGatherV, ReduceScatterV, Barrier}) {
     if (comm::name(op) == text) return op;
     known.push_back(comm::name(op));
   }
@@ -173,8 +173,8 @@ std::string microseconds(std::optional<double> seconds) {
 
 /// Of one rank.
 std::size_t planned_bytes(const Question& question) {
-  const auto& [op, rank, world_size, count, root, segment_count, counts, hosts] = question.problem;
-  return (has_counts(op) ? counts.front() : count) * question.element_bytes;
+  const comm::algorithms::Problem& problem = question.problem;
+  return (comm::has_counts(problem.op) ? problem.counts.front() : problem.count) * question.element_bytes;
 }
 
 void print_table(const PlanOptions& options, const Question& question, const std::vector<Price>& prices,

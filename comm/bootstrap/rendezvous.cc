@@ -234,22 +234,38 @@ class NetworkFactory final : public TransportFactory {
     if (members.world_ranks.size() == 1) return std::move(make_inproc_transports(1).front());
     auto tcp = make_tcp(members);
     if (choice_ == TransportChoice::Tcp) return tcp;
-    std::vector<std::string> hosts;
-    for (const int rank : members.world_ranks) hosts.push_back(addresses_.hosts.at(static_cast<std::size_t>(rank)));
-    const auto await = [&](const std::string& key) { await_key(*store_, world_, members.name, key, deadline); };
     const std::string formation = members.name + "/" + std::to_string(addresses_.formation);
-    auto neighbours = join_neighbours(*store_, formation, members.rank, hosts, deadline, await);
-    if (neighbours)
-      return std::make_unique<ShmTransport>(std::move(tcp), std::move(neighbours), identity_hash(members.name));
-    if (choice_ == TransportChoice::Shm)
-      throw Error(ErrorCode::InvalidArgument,
-                  "rank " + std::to_string(members.rank) + "/" + std::to_string(hosts.size()) + ": group '" +
-                      members.name +
-                      "' was to use shared memory, but this rank shares none with another: use \"auto\" or \"tcp\"");
-    return tcp;
+    auto neighbours = members.is_whole_world(world_.world_size) ? meet_neighbours(members, formation, deadline)
+                                                                : known_neighbours(members, formation, deadline);
+    if (!neighbours) return tcp;
+    return std::make_unique<ShmTransport>(std::move(tcp), std::move(neighbours), identity_hash(members.name));
   }
 
  private:
+  /// Of the whole world: the ranks of this host wait for each other.
+  std::unique_ptr<Neighbours> meet_neighbours(const GroupMembers& members, const std::string& formation,
+                                              Deadline deadline) {
+    const auto await = [&](const std::string& key) { await_key(*store_, world_, members.name, key, deadline); };
+    auto neighbours = join_neighbours(*store_, formation, members.rank, addresses_.hosts, deadline, await);
+    for (int index = 0; neighbours && index < neighbours->size(); ++index)
+      shares_memory_[static_cast<std::size_t>(neighbours->rank_of(index))] = true;
+    if (!neighbours && choice_ == TransportChoice::Shm)
+      throw Error(ErrorCode::InvalidArgument,
+                  "rank " + std::to_string(world_.rank) + "/" + std::to_string(world_.world_size) + ": group '" +
+                      members.name +
+                      "' was to use shared memory, but this rank shares none with another: use \"auto\" or \"tcp\"");
+    return neighbours;
+  }
+
+  /// Of a sub-group, which waits for nobody.
+  std::unique_ptr<Neighbours> known_neighbours(const GroupMembers& members, const std::string& formation,
+                                               Deadline deadline) {
+    std::vector<int> ranks;
+    for (std::size_t rank = 0; rank < members.world_ranks.size(); ++rank)
+      if (shares_memory_[static_cast<std::size_t>(members.world_ranks[rank])]) ranks.push_back(static_cast<int>(rank));
+    return join_known_neighbours(*store_, formation, members.rank, ranks, deadline);
+  }
+
   std::unique_ptr<TcpTransport> make_tcp(const GroupMembers& members) {
     std::vector<PeerAddress> peers;
     for (const int rank : members.world_ranks) {
@@ -272,7 +288,8 @@ class NetworkFactory final : public TransportFactory {
   const TransportChoice choice_;
   const std::shared_ptr<Store> store_;
   const std::shared_ptr<TcpListener> listener_;
-  const Addresses addresses_;  // by rank of the world
+  const Addresses addresses_;  // by rank of the world, as the next
+  std::vector<bool> shares_memory_ = std::vector<bool>(static_cast<std::size_t>(world_.world_size));  // with this rank
 };
 
 GroupMembers everybody(const World& world, const std::string& group) {

@@ -176,8 +176,7 @@ void Executor::read_reduce(ActiveReceive& receive, Link& link, std::size_t total
   const Step& step = plan_->steps[receive.index].step;
   if (const auto there = link.readable(); !there.empty()) {  // reduced where it lies
     const std::size_t whole = there.size() / element_bytes_ * element_bytes_;
-    reduce_into(address(step.target) + receive.reduced, there.data(), whole / element_bytes_,
-                operation_->fingerprint.dtype, operation_->fingerprint.reduce_op, step.incoming_first);
+    combine(address(step.target) + receive.reduced, there.data(), whole / element_bytes_, step.incoming_first);
     link.consume(whole);
     receive.arrived = receive.reduced += whole;
     return;

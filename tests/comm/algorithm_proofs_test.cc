@@ -1,10 +1,11 @@
 // The algorithms, proved by the checker over a grid of worlds, roots, counts and segments. hierarchical_test.cc does
-// the same for those that know of hosts.
+// the same for those that know of hosts, special_proofs_test.cc for the v-forms and those that keep the order of ranks.
+
+#include "algorithm_proofs.h"
 
 #include <gtest/gtest.h>
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/schedule/checker.h>
-#include "algorithm_proofs.h"
 
 #include <algorithm>
 #include <string>
@@ -108,56 +109,6 @@ INSTANTIATE_TEST_SUITE_P(
                     Proof{"bruck_all_to_all", OpKind::AllToAll, bruck_all_to_all},
                     Proof{"dissemination_barrier", OpKind::Barrier, dissemination_barrier}),
     [](const auto& test) { return test.param.name; });
-
-// --- Proofs of the v-forms
-// -----------------------------------------------------------------------------------------------
-
-/// Nothing at all, some with nothing, all with one rank, all different.
-std::vector<std::vector<std::size_t>> count_lists(int world_size) {
-  const auto p = static_cast<std::size_t>(world_size);
-  std::vector<std::vector<std::size_t>> lists(4, std::vector<std::size_t>(p));
-  for (std::size_t rank = 0; rank < p; ++rank) {
-    lists[1][rank] = rank % 3;
-    lists[3][rank] = (rank * 5 + 1) % 7;
-  }
-  lists[2][p / 2] = 9;
-  return lists;
-}
-
-class VProofs : public testing::TestWithParam<Proof> {};
-
-TEST_P(VProofs, HoldForAllWorldsRootsAndLists) {
-  const auto& [name, op, build] = GetParam();
-  for (const int p : worlds()) {
-    for (const int root : {0, p / 2, p - 1}) {
-      for (const auto& list : count_lists(p)) {
-        for (const std::size_t segment_count : {0, 2}) {
-          const Problem problem{op, 0, p, 0, root, segment_count, list};
-          const auto schedules = schedules_of(problem, build);
-          ASSERT_EQ(check(problem, schedules), "") << "world " << p << " root " << root << " segment " << segment_count;
-          for (const Schedule& schedule : schedules) {
-            for (const Step& step : schedule.steps) {
-              const std::size_t moved = step.kind == Step::Kind::Send ? step.source.count : step.target.count;
-              ASSERT_GT(moved, 0u);
-              ASSERT_TRUE(segment_count == 0 || moved <= segment_count);
-            }
-          }
-        }
-      }
-    }
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Algorithms, VProofs,
-                         testing::Values(Proof{"linear_gather_v", OpKind::GatherV, linear_gather_v},
-                                         Proof{"linear_scatter_v", OpKind::ScatterV, linear_scatter_v},
-                                         Proof{"ring_all_gather_v", OpKind::AllGatherV, ring_all_gather_v}),
-                         [](const auto& test) { return test.param.name; });
-
-TEST(VProofs, NeedOneCountForEachRank) {
-  const Problem problem{OpKind::GatherV, 0, 3, 0, 0, 0, {1, 2}};
-  EXPECT_EQ(check(problem, std::vector<Schedule>(3)), "world size 3 needs as many counts, found 2");
-}
 
 }  // namespace
 }  // namespace tutti::comm::algorithms

@@ -222,8 +222,8 @@ TEST_P(TraceFiles, OfAFailedGroupAreLeftByEachRankForItself) {
   }
 }
 
-std::string net_name(const testing::TestParamInfo<Net>& info) { return info.param == Net::Tcp ? "Tcp" : "Inproc"; }
-INSTANTIATE_TEST_SUITE_P(Nets, TraceFiles, testing::Values(Net::Inproc, Net::Tcp), net_name);
+std::string net_name(const testing::TestParamInfo<Net>& info) { return tutti::test::name(info.param); }
+INSTANTIATE_TEST_SUITE_P(Nets, TraceFiles, testing::Values(Net::Inproc, Net::Tcp, Net::Shm), net_name);
 
 TEST_F(TraceFile, OfAWorldOfOneIsWrittenWithoutShutdownToo) {
   {

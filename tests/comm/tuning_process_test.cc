@@ -36,7 +36,8 @@ class TuningFiles : public testing::Test {
 
   /// What the ranks say; all end well.
   std::vector<std::string> run() {
-    Processes processes({.command = {TUTTI_TUNING_RANK, folder_.string()}, .count = 3});
+    Processes processes(
+        {.command = {TUTTI_TUNING_RANK, folder_.string()}, .count = 3, .environment = {"TUTTI_TRANSPORT=tcp"}});
     std::vector<std::string> said;
     for (int rank = 0; rank < 3; ++rank) {
       const auto status = processes.wait(rank);

@@ -49,13 +49,26 @@ class LoopbackFactory final : public comm::TransportFactory {
   std::unique_ptr<comm::Transport> make(const comm::GroupMembers& members, comm::Deadline deadline) override {
     auto tcp = make_tcp(members);
     if (!hosts_.share_memory) return tcp;
-    std::vector<std::string> identities;
-    for (const int rank : members.world_ranks) identities.push_back(hosts_.name(rank));
-    const auto await = [&](const std::string& key) { store_->wait(std::vector<std::string>{key}, deadline); };
-    auto neighbours = comm::join_neighbours(*store_, members.name, members.rank, identities, deadline, await);
+    auto neighbours =
+        members.is_whole_world(world_size_) ? meet_neighbours(members, deadline) : known_neighbours(members, deadline);
     if (!neighbours) return tcp;
     return std::make_unique<comm::ShmTransport>(std::move(tcp), std::move(neighbours),
                                                 comm::identity_hash(members.name));
+  }
+
+  std::unique_ptr<comm::Neighbours> meet_neighbours(const comm::GroupMembers& members, comm::Deadline deadline) {
+    std::vector<std::string> identities;
+    for (const int rank : members.world_ranks) identities.push_back(hosts_.name(rank));
+    const auto await = [&](const std::string& key) { store_->wait(std::vector<std::string>{key}, deadline); };
+    return comm::join_neighbours(*store_, members.name, members.rank, identities, deadline, await);
+  }
+
+  std::unique_ptr<comm::Neighbours> known_neighbours(const comm::GroupMembers& members, comm::Deadline deadline) {
+    std::vector<int> ranks;
+    const std::string here = hosts_.name(members.world_ranks[static_cast<std::size_t>(members.rank)]);
+    for (std::size_t rank = 0; rank < members.world_ranks.size(); ++rank)
+      if (hosts_.name(members.world_ranks[rank]) == here) ranks.push_back(static_cast<int>(rank));
+    return comm::join_known_neighbours(*store_, members.name, members.rank, ranks, deadline);
   }
 
   std::unique_ptr<comm::TcpTransport> make_tcp(const comm::GroupMembers& members) {

@@ -73,4 +73,22 @@ std::unique_ptr<Neighbours> join_neighbours(Store& store, const std::string& gro
   return nullptr;
 }
 
+std::unique_ptr<Neighbours> join_known_neighbours(Store& store, const std::string& group, int rank,
+                                                  const std::vector<int>& ranks, Deadline deadline) {
+  const int size = static_cast<int>(ranks.size());
+  if (size < 2) return nullptr;
+  const std::string key = group + "/shm/" + std::to_string(ranks.front()) + "/first";
+  HostSegment made = HostSegment::create(size);
+  const std::string ours = to_text(made.address());
+  const std::string first = store.compare_set(key, "", ours, deadline);
+  if (first == ours) return std::make_unique<Neighbours>(std::move(made), ranks, rank);
+  try {
+    return std::make_unique<Neighbours>(HostSegment::open(parse(first), size), ranks, rank);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::System) throw;
+    throw Error(ErrorCode::PeerLost, "rank " + std::to_string(rank) + ": the rank that came first to group '" + group +
+                                         "' has left it again: " + error.what());
+  }
+}
+
 }  // namespace tutti::comm
