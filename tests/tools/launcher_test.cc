@@ -157,8 +157,8 @@ TEST(Launcher, WithoutAStoreTheMasterPortIsFreeForRankZero) {
       "s.bind(('',int(os.environ['MASTER_PORT'])))\n"
       "s.listen()\n"
       "print('listening', os.environ.get('TUTTI_STORE_OWNER'))\n";
-  // The kernel may give a reserved port to another socket that has SO_REUSEADDR and asks for any port; with thousands of
-  // sockets a second on this host that happens, so that one lost port proves nothing.
+  // The kernel may give a reserved port to another socket that has SO_REUSEADDR and asks for any port; with thousands
+  // of sockets a second on this host that happens, so that one lost port proves nothing.
   Finished run;
   for (int attempt = 0; attempt < 3 && run.out.empty(); ++attempt)
     run = run_program({TUTTI_PROGRAM, "run", "-n", "1", "--no-store", "--", "python3", "-c", script});

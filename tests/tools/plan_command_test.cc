@@ -164,7 +164,7 @@ TEST(PlanCommand, WrongUsageIsOneSentence) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--op", "all_redcue", "--bytes", "8", "--world", "4"},
        "--op all_redcue: no such operation; known are all_reduce, broadcast, reduce, all_gather, gather, scatter, "
-       "reduce_scatter, all_to_all, gather_v, scatter_v, all_gather_v, barrier"},
+       "reduce_scatter, all_to_all, gather_v, scatter_v, all_gather_v, reduce_scatter_v, barrier"},
       {{"--op", "all_reduce", "--bytes", "8", "--world", "4", "--algo", "bruck"},
        "--algo bruck: no algorithm of that name for all_reduce of 4 ranks; there are ring, recursive_doubling, "
        "rabenseifner, double_tree"},

@@ -34,8 +34,8 @@ class TuneCommand : public testing::Test {
 
   /// The algorithm by which `tutti bench` all-reduces 4 bytes on two ranks.
   std::string algorithm_of_bench(const std::vector<std::string>& environment) {
-    const Finished run = run_program({TUTTI_PROGRAM, "bench", "all_reduce", "-n", "2", "--max-bytes", "4",
-                                      "--iterations", "1", "--json", file("bench.json")},
+    const Finished run = run_program({TUTTI_PROGRAM, "bench", "all_reduce", "-n", "2", "--transport", "tcp",
+                                      "--max-bytes", "4", "--iterations", "1", "--json", file("bench.json")},
                                      environment);
     EXPECT_EQ(run.status, exited(0)) << run.err;
     errors_ = run.err;
@@ -47,7 +47,8 @@ class TuneCommand : public testing::Test {
 };
 
 TEST_F(TuneCommand, WritesAFileThatHoldsEveryChoice) {
-  const Finished run = run_program({TUTTI_PROGRAM, "tune", file("t.json"), "-n", "2", "--seconds", "0.5"});
+  const Finished run =
+      run_program({TUTTI_PROGRAM, "tune", file("t.json"), "-n", "2", "--transport", "tcp", "--seconds", "0.5"});
   ASSERT_EQ(run.status, exited(0)) << run.err;
   EXPECT_EQ(run.err, "");
   EXPECT_NE(run.out.find("# 2 ranks on 1 host(s) over tcp; "), std::string::npos) << run.out;
