@@ -46,7 +46,9 @@ void DataParallel::build_buckets(const BucketLimits& limits) {
   ready_.resize(parameters_.size());
   for (const Bucket& bucket : plan_) {
     BucketState state;
-    state.memory = tensor::Tensor::zeros({static_cast<std::int64_t>(bucket.count)}, bucket.dtype);
+    const auto memory = group_.allocate(bucket.count * tensor::size_of(bucket.dtype));  // ranks of a host reduce in it
+    state.memory =
+        tensor::Tensor::over(memory.data(), memory.memory, {static_cast<std::int64_t>(bucket.count)}, bucket.dtype);
     state.missing = bucket.slots.size();
     for (const BucketSlot& slot : bucket.slots) {
       tensor::Variable& parameter = parameters_[slot.parameter].second;
