@@ -32,7 +32,8 @@ TEST(Select, TakesTheNameWhereItAppliesAndTheCheapestOtherwise) {
   EXPECT_EQ(select({OpKind::AllGatherV, 0, 2, 0, 0, 0, {1, 2}}, 4).algorithm, "ring");
   EXPECT_EQ(select({OpKind::ReduceScatterV, 0, 2, 0, 0, 0, {1, 2}}, 4).algorithm, "ring");
   EXPECT_EQ(select({OpKind::ReduceScatterV, 0, 2, 0, 0, 0, {10, 16'384}}, 8).algorithm, "ring");
-  EXPECT_EQ(select({OpKind::AllToAllV, 0, 2, 0, 0, 0, {1, 2}, {1, 5}}, 4).algorithm, "pairwise");
+  EXPECT_EQ(select({.op = OpKind::AllToAllV, .world_size = 2, .counts = {1, 2}, .recv_counts = {1, 5}}, 4).algorithm,
+            "pairwise");
   EXPECT_EQ(select({OpKind::Split, 0, 4, 2}, 8).algorithm, "recursive_doubling");
   for (const OpKind op : {OpKind::Broadcast, OpKind::Reduce, OpKind::Gather, OpKind::Scatter}) {
     EXPECT_EQ(select({op, 0, 3, 8}, 4).algorithm, "binomial") << name(op);
