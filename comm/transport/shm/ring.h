@@ -38,8 +38,8 @@ struct alignas(kLine) FrameLine {
   std::uint64_t nbytes;
   std::uint64_t id;
   std::uint64_t seq;
+  alignas(8) std::array<std::byte, 12> inlined;  // aligned for every element type
   std::uint32_t user_op;
-  std::array<std::byte, 12> inlined;
 };
 static_assert(sizeof(FrameLine) == kLine);
 
