@@ -100,11 +100,12 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, ConstBuffer inpu
   call.bytes = std::max(input.nbytes(), output.nbytes());
   call.input = input.data;
   call.output = output.data;
-  ++seq_;
-  if (by_shared_memory(op, reduction)) return call;
-  call.plan = plan_for(op, dtype, count, root, counts, recv_counts, reduction.keeps_order());
-  const bool has_result = is_reduction(op) && (op != OpKind::Reduce || rank() == root);
-  if (reduction.op() == ReduceOp::Avg && has_result) call.scale_count = output.count;
+  if (!by_shared_memory(op, reduction)) {
+    call.plan = plan_for(op, dtype, count, root, counts, recv_counts, reduction.keeps_order());
+    const bool has_result = is_reduction(op) && (op != OpKind::Reduce || rank() == root);
+    if (reduction.op() == ReduceOp::Avg && has_result) call.scale_count = output.count;
+  }
+  ++seq_;  // last: a call that is refused takes no number
   return call;
 }
 

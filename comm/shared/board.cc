@@ -128,7 +128,8 @@ void Board::await(Progress progress, int index, std::uint64_t at_least) {
 void Board::finish_stages(std::uint64_t stages) {
   stages_done_ += stages;
   for (const Progress progress : {&RankState::staged, &RankState::reduced, &RankState::taken})
-    advance(progress, stages_done_);
+    (segment_.state(self_).*progress).store(stages_done_, std::memory_order_release);
+  neighbours_.nudge_all();
 }
 
 void Board::wait_until(const std::function<bool()>& ready, int index) {

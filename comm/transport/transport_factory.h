@@ -31,8 +31,8 @@ class TransportFactory {
  public:
   virtual ~TransportFactory() = default;
 
-  /// The other members may make theirs later, or never: that shows when something is sent to them. Throws Timeout,
-  /// System.
+  /// Of the whole world: ranks of one host may wait for each other. Of a sub-group: the other members may make theirs
+  /// later, or never, which shows when something is sent to them. Throws Timeout, PeerLost, InvalidArgument, System.
   virtual std::unique_ptr<Transport> make(const GroupMembers& members, Deadline deadline) = 0;
 };
 

@@ -311,5 +311,16 @@ TEST(ProcessGroup, CallsAfterShutdownSaySo) {
             {.net = Net::Tcp});
 }
 
+TEST(ProcessGroup, ACallThatIsRefusedTakesNoNumber) {
+  run_ranks(2, [](ProcessGroup& group) {
+    if (group.rank() == 0) {
+      group.use_algorithm("no such algorithm");
+      EXPECT_THROW(group.barrier(), Error);
+      group.use_algorithm("");
+    }
+    group.barrier();  // with the same number on both ranks
+  });
+}
+
 }  // namespace
 }  // namespace tutti::comm
