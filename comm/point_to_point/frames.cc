@@ -151,11 +151,18 @@ PointToPoint::RequestPtr PointToPoint::take_posted(int peer, const Fingerprint& 
   return receive;
 }
 
+Fingerprint PointToPoint::fingerprint(OpKind op, ConstBuffer data, int tag) const {
+  return {.group = options_.group, .count = data.count, .root = tag, .op = op, .dtype = data.dtype};
+}
+
+bool PointToPoint::same_message(const Fingerprint& ours, const Fingerprint& sent) {
+  return ours.root == sent.root && ours.dtype == sent.dtype && ours.count == sent.count && ours.group == sent.group;
+}
+
 void PointToPoint::check_same(const Request& receive, int peer, const Fingerprint& sent) const {
-  const Fingerprint& ours = receive.fingerprint;
-  if (ours.dtype == sent.dtype && ours.count == sent.count && ours.group == sent.group) return;
-  throw Error(ErrorCode::Mismatch, monitor_.short_name(rank_) + " called " + ours.to_string() + ", but " +
-                                       monitor_.describe(peer) + " called " + sent.to_string());
+  if (same_message(receive.fingerprint, sent)) return;
+  throw Error(ErrorCode::Mismatch, monitor_.short_name(rank_) + " called " + receive.fingerprint.to_string() +
+                                       ", but " + monitor_.describe(peer) + " called " + sent.to_string());
 }
 
 /// Gives an unexpected message to `receive`, or reserves it while its payload is still arriving.
@@ -178,30 +185,20 @@ void PointToPoint::clear_to_send(int peer, const FrameHeader& announced, const R
   post(transport_.incoming(peer), {FrameKind::ClearToSend, announced.fingerprint, 0, announced.id}, nullptr, nullptr);
 }
 
-/// Finishes the request at once while what is kept for the receiver stays below kUnsentBytes, else when the frame has
-/// left: until then the payload is the caller's.
-void PointToPoint::post_eager(Link& link, const FrameHeader& header, const void* payload, const RequestPtr& request) {
-  auto& unsent = unsent_bytes_[static_cast<std::size_t>(link.peer())];
-  const std::size_t bytes = kMessageBytes + header.nbytes;
-  if (unsent + bytes > kUnsentBytes) return post(link, header, payload, request);
-  const std::size_t before = outbox_.size();
-  post(link, header, payload, nullptr);
-  if (outbox_.size() > before) unsent += outbox_.back().unsent_bytes = bytes;
-  finish(*request, -1);
-}
-
 /// The payload of a frame with a request belongs to the caller until that request is finished; that of one without is
 /// copied if it cannot leave at once.
 void PointToPoint::post(Link& link, const FrameHeader& header, const void* payload, RequestPtr request) {
-  Posted& posted = outbox_.emplace_back();
+  if (spare_.empty()) spare_.emplace_back();
+  outbox_.splice(outbox_.end(), spare_, spare_.begin());
+  Posted& posted = outbox_.back();
   posted.link = &link;
   posted.frame.header = header;
   posted.frame.payload = payload;
   posted.request = std::move(request);
   link.post(posted.frame);
   if (posted.frame.done()) {
-    if (posted.request) finish(*posted.request, -1);
-    outbox_.pop_back();
+    if (const RequestPtr sent = std::exchange(posted.request, nullptr)) finish(*sent, -1);
+    spare_.splice(spare_.end(), outbox_, std::prev(outbox_.end()));
   } else if (!posted.request && header.nbytes > 0) {
     const auto* bytes = static_cast<const std::byte*>(payload);
     posted.owned.assign(bytes, bytes + header.nbytes);

@@ -11,6 +11,7 @@ PointToPoint::PointToPoint(Transport& transport, FailureMonitor& monitor, PointT
       options_(std::move(options)),
       rank_(transport.rank()),
       world_size_(transport.world_size()),
+      patient_(!transport.oversubscribed()),
       arrivals_(static_cast<std::size_t>(world_size_)),
       unexpected_bytes_(static_cast<std::size_t>(world_size_)),
       unsent_bytes_(static_cast<std::size_t>(world_size_)),
@@ -29,6 +30,7 @@ PointToPoint::~PointToPoint() {
 }
 
 Work PointToPoint::isend(ConstBuffer data, int destination, int tag) {
+  if (send_at_once(data, destination, tag)) return Work();
   auto request = start_send(data, destination, tag);
   ensure_helper();
   return Work(std::move(request));
@@ -41,12 +43,11 @@ Work PointToPoint::irecv(Buffer data, int source, int tag) {
 }
 
 void PointToPoint::send(ConstBuffer data, int destination, int tag) {
-  const RequestPtr request = start_send(data, destination, tag);
-  if (request->is_completed()) return ensure_helper();  // for what could not leave at once
-  Work(request).wait();
+  if (!send_at_once(data, destination, tag)) Work(start_send(data, destination, tag)).wait();
 }
 
 int PointToPoint::recv(Buffer data, int source, int tag) {
+  if (recv_at_once(data, source, tag)) return source;
   const RequestPtr request = start_recv(data, source, tag);
   Work(request).wait();
   return request->source_rank();
@@ -56,10 +57,10 @@ int PointToPoint::sendrecv(ConstBuffer outgoing, int destination, int send_tag, 
                            int recv_tag) {
   // The receive first: a message to this rank itself then goes straight to where it is wanted.
   const RequestPtr receive = start_recv(incoming, source, recv_tag);
-  const RequestPtr sent = start_send(outgoing, destination, send_tag);
+  Work sent;
+  if (!send_at_once(outgoing, destination, send_tag)) sent = Work(start_send(outgoing, destination, send_tag));
   Work(receive).wait();
-  Work(sent).wait();
-  ensure_helper();  // for what could not leave at once, if nothing had to be waited for
+  sent.wait();
   return receive->source_rank();
 }
 
@@ -69,8 +70,7 @@ PointToPoint::RequestPtr PointToPoint::start_send(ConstBuffer data, int destinat
   request->is_send = true;
   request->source_data = data.data;
   request->peer = destination;
-  request->fingerprint = {
-      .group = options_.group, .count = data.count, .root = tag, .op = OpKind::Send, .dtype = data.dtype};
+  request->fingerprint = fingerprint(OpKind::Send, data, tag);
   request->deadline = Deadline::after(options_.timeout);
   std::lock_guard lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
@@ -95,7 +95,7 @@ PointToPoint::RequestPtr PointToPoint::start_send(ConstBuffer data, int destinat
     post(link, header, nullptr, nullptr);
     return request;
   }
-  post_eager(link, header, data.data, request);
+  post(link, header, data.data, request);
   return request;
 }
 
@@ -104,8 +104,7 @@ PointToPoint::RequestPtr PointToPoint::start_recv(Buffer data, int source, int t
   request->engine = this;
   request->data = data;
   request->peer = source;
-  request->fingerprint = {
-      .group = options_.group, .count = data.count, .root = tag, .op = OpKind::Recv, .dtype = data.dtype};
+  request->fingerprint = fingerprint(OpKind::Recv, data, tag);
   request->deadline = Deadline::after(options_.timeout);
   std::lock_guard lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);

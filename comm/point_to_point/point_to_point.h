@@ -101,6 +101,10 @@ class PointToPoint {
     std::size_t unsent_bytes = 0;  // what it counts in unsent_bytes_
   };
 
+  // Messages that need no request: at_once.cc. False: nothing has been done.
+  bool send_at_once(ConstBuffer data, int destination, int tag);
+  bool recv_at_once(Buffer data, int source, int tag);
+
   RequestPtr start_send(ConstBuffer data, int destination, int tag);
   RequestPtr start_recv(Buffer data, int source, int tag);
   using Predicate = std::function<bool()>;  // called with mutex_ held
@@ -120,8 +124,10 @@ class PointToPoint {
   bool begin_arrival(int peer, const FrameHeader& header);  // false: no room for it now
   void finish_arrival(int peer);
   void post(Link& link, const FrameHeader& header, const void* payload, RequestPtr request);
-  void post_eager(Link& link, const FrameHeader& header, const void* payload, const RequestPtr& request);
   RequestPtr take_posted(int peer, const Fingerprint& sent);
+  Fingerprint fingerprint(OpKind op, ConstBuffer data, int tag) const;
+  /// Whether a receive and a send are two sides of one message.
+  static bool same_message(const Fingerprint& ours, const Fingerprint& sent);
   void check_same(const Request& receive, int peer, const Fingerprint& sent) const;
   void claim(Unexpected& message, const RequestPtr& receive);
   void clear_to_send(int peer, const FrameHeader& announced, const RequestPtr& receive);
@@ -134,6 +140,7 @@ class PointToPoint {
   const PointToPointOptions options_;
   const int rank_;
   const int world_size_;
+  const bool patient_;  // a processor of its own: worth looking more than once
 
   std::mutex mutex_;
   std::condition_variable changed_;  // for wait_for(): something was finished
@@ -147,6 +154,7 @@ class PointToPoint {
   std::vector<std::size_t> unsent_bytes_;      // per peer, of messages whose sender has gone on; the same
   std::vector<std::optional<Error>> losses_;   // per peer: how its incoming link ended
   std::list<Posted> outbox_;
+  std::list<Posted> spare_;                                        // an entry of outbox_ that is used again
   std::vector<std::uint64_t> next_id_;                             // per destination
   std::map<std::pair<int, std::uint64_t>, RequestPtr> announced_;  // sends waiting for ClearToSend
   std::map<std::pair<int, std::uint64_t>, RequestPtr> expected_;   // receives waiting for a Rendezvous frame

@@ -59,6 +59,9 @@ class Link {
   /// complete the next peek() looks for the next frame. A frame without payload is consumed by read(nullptr, 0).
   virtual std::size_t read(void* into, std::size_t nbytes) = 0;
 
+  /// Whether read() would get all that is left of the current frame's payload. May be false for no reason.
+  virtual bool payload_is_here() { return false; }
+
   /// What of the current frame's payload can be looked at where it lies, whole elements of it; empty where read() must
   /// be used. consume(n) then stands for a read of its first n bytes, also whole elements.
   virtual std::span<const std::byte> readable() { return {}; }

@@ -92,6 +92,8 @@ class InprocLink final : public Link {
     return n;
   }
 
+  bool payload_is_here() override { return true; }
+
   /// The network's mutex is held.
   bool ready() const { return !network_->box(peer_, self_, lane_in_).empty() || network_->bell(peer_).closed; }
 

@@ -96,6 +96,9 @@ class RingReader {
   /// As Link::read.
   std::size_t read(void* into, std::size_t nbytes);
 
+  /// Whether all that is left of the current payload is there.
+  bool payload_is_here() { return available() == left_; }
+
   /// What of the current payload lies there in one piece; consume(n) says that n bytes of it are not needed any more.
   std::span<const std::byte> readable();
   void consume(std::size_t nbytes);

@@ -28,6 +28,7 @@ class ShmLink final : public Link {
   bool flush() override;
   const FrameHeader* peek() override;
   std::size_t read(void* into, std::size_t nbytes) override;
+  bool payload_is_here() override { return reader_.payload_is_here(); }
   std::span<const std::byte> readable() override { return reader_.readable(); }
   void consume(std::size_t nbytes) override;
 

@@ -29,6 +29,7 @@ class TcpLink final : public Link {
   bool flush() override;
   const FrameHeader* peek() override;
   std::size_t read(void* into, std::size_t nbytes) override;
+  bool payload_is_here() override { return buffered() >= payload_left_; }
 
   /// Takes an authenticated connection from the thread that accepted it; false if the link has had one already.
   bool adopt(asio::ip::tcp::socket socket);
