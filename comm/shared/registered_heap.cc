@@ -29,6 +29,7 @@ std::shared_ptr<std::byte> ordinary(std::size_t bytes) {
 struct RegisteredHeap::Registry {
   std::mutex mutex;
   std::vector<SharedFile> files = std::vector<SharedFile>(kAllocations);
+  std::size_t used = 0;        // entries from this one on have never been in use
   RankState* state = nullptr;  // null once the group has ended
   std::uint64_t next_id = 1;
   bool warned = false;
@@ -66,6 +67,7 @@ std::shared_ptr<std::byte> RegisteredHeap::allocate(std::size_t bytes) {
   }
   *free = SharedFile::create("tutti-buffer", bytes, /*populate=*/true);
   const auto entry = static_cast<std::size_t>(free - files.begin());
+  registry_->used = std::max(registry_->used, entry + 1);
   AllocationEntry& listed = registry_->state->allocations[entry];
   listed.bytes = bytes;
   listed.descriptor = free->descriptor();
@@ -77,7 +79,7 @@ std::optional<std::uint64_t> RegisteredHeap::describe(const void* data, std::siz
   if (!neighbours_) return std::nullopt;
   std::lock_guard lock(registry_->mutex);
   const auto address = reinterpret_cast<std::uintptr_t>(data);
-  for (std::size_t entry = 0; entry < kAllocations; ++entry) {
+  for (std::size_t entry = 0; entry < registry_->used; ++entry) {
     const SharedFile& file = registry_->files[entry];
     const auto begin = reinterpret_cast<std::uintptr_t>(file.data());
     if (begin == 0 || address < begin || address - begin > file.size() || file.size() - (address - begin) < bytes)
@@ -91,13 +93,14 @@ std::byte* RegisteredHeap::resolve(int index, std::uint64_t description, std::si
   const auto entry = static_cast<std::size_t>(description >> kOffsetBits);
   const std::uint64_t offset = description & kOffsetMask;
   const RankState& owner = neighbours_->segment().state(index);
-  const std::string whose =
-      "registered buffer " + std::to_string(entry) + " of rank " + std::to_string(neighbours_->rank_of(index));
-  if (entry >= kAllocations) throw Error(ErrorCode::Protocol, whose + ": there is no such entry");
+  const auto whose = [&] {
+    return "registered buffer " + std::to_string(entry) + " of rank " + std::to_string(neighbours_->rank_of(index));
+  };
+  if (entry >= kAllocations) throw Error(ErrorCode::Protocol, whose() + ": there is no such entry");
   const AllocationEntry& listed = owner.allocations[entry];
   const std::uint64_t id = listed.id.load(std::memory_order_acquire);
   if (id == 0 || offset > listed.bytes || listed.bytes - offset < bytes)
-    throw Error(ErrorCode::Protocol, whose +
+    throw Error(ErrorCode::Protocol, whose() +
                                          " was announced, but is not there or too short: was it freed during an "
                                          "operation?");
   auto& mappings = mappings_[static_cast<std::size_t>(index)];

@@ -9,10 +9,13 @@ namespace tutti::comm {
 namespace {
 
 constexpr std::size_t kInlineBytes = sizeof Turn::payload;
-constexpr std::size_t kBlock = 16 * 1024;  // what is reduced and copied on while it is in the first cache
+constexpr std::size_t kBlock = 4 * 1024;  // what is reduced and copied on while it is in the first cache
 
 // Up to this many bytes it is quicker that every rank reduces everything than to share the work.
 constexpr std::size_t kSlotReduceBytes = 32 * 1024;
+
+// Up to this many bytes even a registered buffer is copied: one exchange of announcements is quicker than two.
+constexpr std::size_t kCopiedBytes = 4 * 1024;
 
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
@@ -230,13 +233,43 @@ void SharedCollectives::reduce_to(const std::byte* input, std::byte* result) {
   begin();
   const bool for_all = operation_->fingerprint.op == OpKind::AllReduce;
   if (for_all && bytes_ <= kInlineBytes) return inline_all_reduce(result);
-  if (bytes_ <= kSlotReduceBytes) return slot_reduce(input, result);
-  if (for_all) {
-    if (reduce_in_place(result)) return;
+  const bool is_short = bytes_ <= kSlotReduceBytes;
+  const bool registered = for_all && bytes_ > kCopiedBytes && announces_memory(result);
+  if (is_short && !registered) copy_bytes(board_.slot(board_.self()), input, bytes_);
+  announce();
+  // Who has no registered buffer and stages anyway need not know what the others have.
+  const std::size_t in_place = for_all && (is_short || registered) ? await_memory(result) : 0;
+  if (in_place == buffers_.size() && in_place > 0) {
+    reduce_in_place(result);
+  } else if (is_short && in_place == 0) {
+    slot_reduce(input, result);
   } else {
-    announce();
+    staged_reduce(input, result);
   }
-  staged_reduce(input, result);
+  board_.finish();
+}
+
+/// Puts the place of a registered buffer into the announcement; false if `data` is none.
+bool SharedCollectives::announces_memory(const std::byte* data) {
+  const auto described = heap_.describe(data, bytes_);
+  board_.own().has_memory = described.has_value();
+  board_.own().memory = described.value_or(0);
+  return described.has_value();
+}
+
+/// Waits for all announcements; how many ranks have a registered buffer. Fills buffers_.
+std::size_t SharedCollectives::await_memory(std::byte* own) {
+  board_.await_all();
+  buffers_.assign(static_cast<std::size_t>(board_.ranks()), nullptr);
+  std::size_t registered = 0;
+  for (int index = 0; index < board_.ranks(); ++index) {
+    const Turn& turn = board_.await(index);
+    if (!turn.has_memory) continue;
+    ++registered;
+    buffers_[static_cast<std::size_t>(index)] =
+        index == board_.self() ? own : heap_.resolve(index, turn.memory, bytes_);
+  }
+  return registered;
 }
 
 void SharedCollectives::inline_all_reduce(std::byte* data) {
@@ -253,19 +286,15 @@ void SharedCollectives::inline_all_reduce(std::byte* data) {
 }
 
 void SharedCollectives::slot_reduce(const std::byte* input, std::byte* result) {
+  if (!result) return;
   const int self = board_.self();
-  copy_bytes(board_.slot(self), input, bytes_);
-  announce();
-  if (result) {
-    board_.await_all();
-    if (board_.ranks() == 2 && result == input) {  // the other's contribution is read once, and nothing copied
-      reduce(result, board_.slot(1 - self), bytes_, /*incoming_first=*/self == 1);
-      average(result, bytes_);
-    } else {
-      reduce_all(result, bytes_, [&](int index) { return board_.slot(index); });
-    }
+  board_.await_all();
+  if (board_.ranks() == 2 && result == input) {  // the other's contribution is read once, and nothing copied
+    reduce(result, board_.slot(1 - self), bytes_, /*incoming_first=*/self == 1);
+    average(result, bytes_);
+  } else {
+    reduce_all(result, bytes_, [&](int index) { return board_.slot(index); });
   }
-  board_.finish();
 }
 
 /// Each rank's stage holds its contribution to the shares of the others and, where its own would be, its share of the
@@ -306,7 +335,6 @@ void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result)
                         begin_of(k, index + 1) - from);
            }
          });
-  board_.finish();
 }
 
 /// The block of `data`, this rank's among buffers_, becomes the reduction of all in the order of ranks.
@@ -325,23 +353,10 @@ void SharedCollectives::reduce_block_in_place(std::byte* data, std::size_t begin
   average(data + begin, length);
 }
 
-/// False, after announcing, if somebody's buffer is not registered.
-bool SharedCollectives::reduce_in_place(std::byte* data) {
-  const auto described = heap_.describe(data, bytes_);
-  Turn& own = board_.own();
-  own.has_memory = described.has_value();
-  own.memory = described.value_or(0);
-  announce();
-  if (!described) return false;
-  board_.await_all();
+/// All buffers lie where everybody reaches them: buffers_.
+void SharedCollectives::reduce_in_place(std::byte* data) {
   const int self = board_.self();
   const int ranks = board_.ranks();
-  buffers_.resize(static_cast<std::size_t>(ranks));
-  for (int index = 0; index < ranks; ++index) {
-    const Turn& turn = board_.await(index);
-    if (!turn.has_memory) return false;
-    buffers_[static_cast<std::size_t>(index)] = index == self ? data : heap_.resolve(index, turn.memory, bytes_);
-  }
   const std::size_t end = share(bytes_ / element_, self + 1, ranks) * element_;
   for (std::size_t begin = share(bytes_ / element_, self, ranks) * element_; begin < end; begin += kBlock) {
     const std::size_t length = std::min(kBlock, end - begin);
@@ -354,8 +369,6 @@ bool SharedCollectives::reduce_in_place(std::byte* data) {
   for (int index = 0; index < ranks; ++index)
     if (index != self) board_.await(&RankState::reduced, index, done);
   board_.finish_stages(1);
-  board_.finish();
-  return true;
 }
 
 }  // namespace tutti::comm
