@@ -1,6 +1,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/reduce/reduce.h>
 #include <tutti/comm/shared/shared_collectives.h>
+#include <tutti/comm/shared/stream_copy.h>
 
 #include <algorithm>
 #include <cstring>
@@ -14,11 +15,21 @@ constexpr std::size_t kBlock = 4 * 1024;  // what is reduced and copied on while
 // Up to this many bytes it is quicker that every rank reduces everything than to share the work.
 constexpr std::size_t kSlotReduceBytes = 32 * 1024;
 
+// A result of so many bytes is written past the caches: it would not stay there. What is broadcast is often where the
+// last one was, and is missed there; and a buffer that is reduced in place has just been read, and is there anyway.
+constexpr std::size_t kStreamGathered = 8 * 1024 * 1024;
+constexpr std::size_t kStreamBroadcast = 32 * 1024 * 1024;
+
 // Up to this many bytes even a registered buffer is copied: one exchange of announcements is quicker than two.
 constexpr std::size_t kCopiedBytes = 4 * 1024;
 
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
+}
+
+void copy_out(std::byte* to, const std::byte* from, std::size_t bytes, bool streams) {
+  if (streams) return stream_copy(to, from, bytes);
+  copy_bytes(to, from, bytes);
 }
 
 /// Elements of the vector of `count` at which share `index` of `ranks` begins.
@@ -144,6 +155,7 @@ void SharedCollectives::broadcast() {
     return board_.finish();
   }
   announce();
+  const bool streams = bytes_ >= kStreamBroadcast;
   const auto length = [&](std::size_t k) { return std::min(kStageBytes, bytes_ - k * kStageBytes); };
   if (!sends) board_.await(root);
   staged((bytes_ + kStageBytes - 1) / kStageBytes, sends,
@@ -153,7 +165,7 @@ void SharedCollectives::broadcast() {
          [&](std::size_t k, std::uint64_t number) {
            if (sends) return;
            board_.await(&RankState::staged, root, number + 1);
-           copy_bytes(data + k * kStageBytes, board_.stage(root, number), length(k));
+           copy_out(data + k * kStageBytes, board_.stage(root, number), length(k), streams);
          });
   board_.finish();
 }
@@ -176,18 +188,19 @@ void SharedCollectives::all_gather() {
     return board_.finish();
   }
   announce();
+  const bool streams = bytes_ * static_cast<std::size_t>(board_.ranks()) >= kStreamGathered;
   const auto length = [&](std::size_t k) { return std::min(kStageBytes, bytes_ - k * kStageBytes); };
   staged((bytes_ + kStageBytes - 1) / kStageBytes, true,
          [&](std::size_t k, std::uint64_t number) {
            copy_bytes(board_.stage(self, number), input + k * kStageBytes, length(k));
          },
          [&](std::size_t k, std::uint64_t number) {
-           copy_bytes(block(self) + k * kStageBytes, input + k * kStageBytes, length(k));
+           copy_out(block(self) + k * kStageBytes, input + k * kStageBytes, length(k), streams);
            for (int step = 1; step < board_.ranks(); ++step) {
              const int index = (self + step) % board_.ranks();  // not everybody at the same one
              if (k == 0) board_.await(index);
              board_.await(&RankState::staged, index, number + 1);
-             copy_bytes(block(index) + k * kStageBytes, board_.stage(index, number), length(k));
+             copy_out(block(index) + k * kStageBytes, board_.stage(index, number), length(k), streams);
            }
          });
   board_.finish();
