@@ -55,6 +55,7 @@ bool Waiter::should_block() {
     start_ = last_consulted_ = Clock::now();
     reports_.reset();
     next_service_ = kServiceEvery;
+    if (poll_alone_ == Clock::duration::zero()) ::sched_yield();
     return false;
   }
   const auto waited = Clock::now() - start_;
@@ -62,18 +63,23 @@ bool Waiter::should_block() {
     next_service_ = waited + kServiceEvery;
     if (transport_.service()) return false;
   }
+  if (waited > poll_for_) return true;  // and the last look came after giving way
   if (waited > poll_alone_) ::sched_yield();
-  return waited > poll_for_;
+  return false;
 }
 
 void Waiter::block(std::span<Link* const> links, std::span<const int> awaited) {
-  block([&](milliseconds timeout) { transport_.wait(links, timeout); }, awaited);
+  transport_.wait(links, std::min(kSlice, deadline_.remaining()));
+  look_around(awaited);
 }
 
 void Waiter::block(const std::function<void(milliseconds)>& sleep, std::span<const int> awaited) {
-  if (transport_.service()) return;  // a link is new: look at it before sleeping
+  transport_.service();  // as transport_.wait() does on its own: peers may connect for messages meanwhile
   sleep(std::min(kSlice, deadline_.remaining()));
-  transport_.service();
+  look_around(awaited);
+}
+
+void Waiter::look_around(std::span<const int> awaited) {
   const auto now = Clock::now();
   if (now - last_consulted_ >= kConsultEvery) {
     last_consulted_ = now;

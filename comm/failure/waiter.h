@@ -37,6 +37,7 @@ class Waiter {
  private:
   using Clock = std::chrono::steady_clock;
 
+  void look_around(std::span<const int> awaited);  // after each sleep
   void consult(Clock::duration waited, std::span<const int> awaited);
   [[noreturn]] void time_out(std::span<const int> awaited);
 

@@ -82,9 +82,9 @@ class Transport {
   /// Accepts and completes connections that peers have opened. Never blocks. True if a link has become usable by it.
   virtual bool service() = 0;
 
-  /// Blocks until one of `links` may have something to read or room to write, a peer connects, wake() is called, or
-  /// `timeout` passes. May return early, but not again and again: a link that has something to read, which nobody has
-  /// tried to read since a few returns, is then awaited for writing only.
+  /// Blocks until one of `links` may have something to read or room to write, a peer connects (which it deals with as
+  /// service() does), wake() is called, or `timeout` passes. May return early, but not again and again: a link that has
+  /// something to read, which nobody has tried to read since a few returns, is then awaited for writing only.
   virtual void wait(std::span<Link* const> links, std::chrono::milliseconds timeout) = 0;
 
   /// Makes every wait() that is running return.

@@ -97,7 +97,10 @@ void TcpTransport::wait_also(std::span<Link* const> links, std::span<pollfd> mor
   polled.insert(polled.end(), more.begin(), more.end());
   const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(timeout.count()));
   if (ready < 0 && errno != EINTR) throw_errno("poll", errno);
-  if (ready <= 0) return;
+  if (ready <= 0) {
+    service();  // what has a time limit of its own
+    return;
+  }
   for (std::size_t i = 0; i < links.size(); ++i)
     if ((polled[first_link + i].revents & POLLIN) != 0) static_cast<TcpLink*>(links[i])->reported_readable();
   std::copy(polled.end() - static_cast<std::ptrdiff_t>(more.size()), polled.end(), more.begin());
