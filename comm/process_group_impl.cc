@@ -155,8 +155,10 @@ const Tuning* ProcessGroup::Impl::tuning() {
 
 std::string ProcessGroup::Impl::algorithm_for(OpKind op, std::size_t count, DType dtype, int root) {
   if (by_shared_memory(op, ReduceOp::Sum)) return kSharedMemory;
-  const std::vector<std::size_t> counts(has_counts(op) ? static_cast<std::size_t>(world_size()) : 0, count);
-  const algorithms::Problem problem = problem_of(op, dtype, count, root, counts);
+  const bool for_each_rank = has_counts(op) || op == OpKind::AllToAllV;
+  const std::vector<std::size_t> counts(for_each_rank ? static_cast<std::size_t>(world_size()) : 0, count);
+  algorithms::Problem problem = problem_of(op, dtype, count, root, counts);
+  if (op == OpKind::AllToAllV) problem.recv_counts = counts;
   return algorithms::select(problem, size_of(dtype), options_.algorithm, tuning()).algorithm;
 }
 
