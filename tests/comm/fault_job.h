@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <tutti/tests/support/run_processes.h>
+#include <tutti/tests/support/stolen_time.h>
 
-#include <algorithm>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -24,9 +24,9 @@ inline constexpr milliseconds kSlower(3000);  // what sanitizers add to everythi
 #else
 inline constexpr milliseconds kSlower(0);
 #endif
-inline constexpr milliseconds kNoticed = milliseconds(2000) + kSlower;    // a death; 1 s where nothing else runs
-inline constexpr milliseconds kDiagnosed = milliseconds(1500) + kSlower;  // after a deadline
+inline constexpr milliseconds kNoticed = milliseconds(1000) + kSlower;  // after a death, and after a deadline
 inline constexpr milliseconds kLong(60'000);
+inline constexpr milliseconds kPatience(30'000);  // of the test, which hangs in no case
 
 class Job {
  public:
@@ -38,6 +38,7 @@ class Job {
                     .environment = {"TUTTI_TRANSPORT=" + (transport.empty() ? "auto" : transport)}}) {}
 
   Processes& processes() { return processes_; }
+  const tutti::test::StolenTime& stolen() const { return stolen_; }
 
   void wait_for_all(const std::string& text) {
     for (int rank = 0; rank < count_; ++rank) wait_for(rank, text);
@@ -53,10 +54,22 @@ class Job {
     return out.substr(begin, out.find(' ', begin) - begin);
   }
 
-  /// Waits until `since` + `limit` for the rank to end by itself, with an error; returns its text.
+  /// When the rank said that it did `what` ("leaving", "failure").
+  steady_clock::time_point time_of(int rank, const std::string& what) {
+    const std::string text = what + " at ";
+    wait_for(rank, text);
+    const std::string out = processes_.out(rank);
+    const auto at = out.find(text);
+    if (at == std::string::npos) return {};
+    return steady_clock::time_point(steady_clock::duration(std::stoll(out.substr(at + text.size()))));
+  }
+
+  /// The rank ends by itself, with an error that it knows by `since` + `limit`, but for the time that nobody had;
+  /// returns its text.
   std::string failure_of(int rank, steady_clock::time_point since, milliseconds limit) {
-    const auto left = std::chrono::duration_cast<milliseconds>(since + limit - steady_clock::now());
-    const auto status = processes_.wait(rank, std::max(left, milliseconds(0)));
+    const auto status = processes_.wait(rank, kPatience);
+    const auto known = time_of(rank, "failure");
+    EXPECT_LT(known - since - stolen_.between(since, known), limit) << "rank " << rank;
     const std::string out = processes_.out(rank);
     if (!status) {
       ADD_FAILURE() << "rank " << rank << " still runs; it said:\n" << out << processes_.err(rank);
@@ -94,6 +107,7 @@ class Job {
   }
 
   const int count_;
+  const tutti::test::StolenTime stolen_;
   Processes processes_;
 };
 

@@ -3,7 +3,8 @@
 //   tutti_fault_rank TIMEOUT_MS SCENARIO [ARGUMENT]...
 //
 // Ends with status 0 when the scenario lets it, else with "failed after <ms> ms: <error>" and status 1; with status 3
-// if descriptors are open that were not when it began.
+// if descriptors are open that were not when it began. Before that it says "failure at <ns>", and before it leaves the
+// others "leaving at <ns>", by the clock that all processes of a host share (CLOCK_MONOTONIC).
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/store/tcp_store.h>
@@ -37,6 +38,13 @@ std::size_t open_descriptors() {
   return count;
 }
 
+std::string now() { return std::to_string(Clock::now().time_since_epoch().count()); }
+
+[[noreturn]] void leave() {
+  say("leaving at " + now());
+  std::exit(0);
+}
+
 struct Scenario {
   std::string name;
   std::string argument;
@@ -48,7 +56,7 @@ struct Scenario {
 
   void play(ProcessGroup& group) {
     Buffers buffers(group);
-    if (name == "exit-before-first" && argument == std::to_string(group.rank())) std::exit(0);
+    if (name == "exit-before-first" && argument == std::to_string(group.rank())) leave();
     if (name == "sleep-in-user-code" && argument == std::to_string(group.rank())) {
       say("sleeping");
       for (;;) ::pause();
@@ -58,7 +66,7 @@ struct Scenario {
       loop(group, fault_operations().at(argument), buffers);
     } else if (name == "exit-in-the-middle") {
       for (int i = 0; i < 10; ++i) fault_operations().at("all_reduce_large")(group, buffers);
-      if (argument == std::to_string(group.rank())) std::exit(0);
+      if (argument == std::to_string(group.rank())) leave();
       loop(group, fault_operations().at("all_reduce_large"), buffers);
     } else {
       group.barrier();
@@ -104,7 +112,7 @@ std::unique_ptr<TcpStoreServer> serve_own_store(World& world) {
   options.world_size = world.world_size;
   TcpStore store(options, Deadline::after(std::chrono::seconds(20)));
   store.set("seen", "", Deadline::after(std::chrono::seconds(20)));
-  std::exit(0);
+  leave();
 }
 
 std::string published_address(ProcessGroup& group, const std::string& name) {
@@ -127,9 +135,11 @@ void play_rounds(Scenario& scenario, const World& world, std::chrono::millisecon
       Buffers buffers(*group);
       scenario.prefix = name + " ";
       if (round.rfind("freeze ", 0) == 0) scenario.loop(*group, fault_operations().at(what), buffers);
+      say(name + " calling at " + now());
       test::disagree(what, *group, buffers);
       group->barrier();
     } catch (const Error& error) {
+      say(name + " failure at " + now());
       end = error.what();
     }
     say(name + " left " + std::to_string(open_descriptors() - before) + " descriptors open and ended: " + end + "\n");
@@ -162,6 +172,7 @@ int main(int argc, char** argv) {
   try {
     run(scenario, std::chrono::milliseconds(std::stoi(argv[1])));
   } catch (const Error& error) {
+    say("failure at " + now());
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - scenario.since);
     say("failed after " + std::to_string(took.count()) + " ms: " + error.what());
     return open_descriptors() == before ? 1 : 3;

@@ -43,7 +43,7 @@ TEST(Fault, ARankThatExitsBeforeTheFirstCollectiveIsNamedAtOnce) {
     job.wait_for_all("ready");
     const auto status = job.processes().wait(victim);
     EXPECT_TRUE(status && *status == (ExitStatus{false, 0}));
-    job.expect_named(job.common_cause(victim, steady_clock::now(), kNoticed), victim);
+    job.expect_named(job.common_cause(victim, job.time_of(victim, "leaving"), kNoticed), victim);
   }
 }
 
@@ -53,7 +53,7 @@ TEST(Fault, ARankThatExitsInTheMiddleIsNamedAtOnce) {
     Job job(3, kLong, {"exit-in-the-middle", std::to_string(victim)});
     const auto status = job.processes().wait(victim);
     EXPECT_TRUE(status && *status == (ExitStatus{false, 0}));
-    job.expect_named(job.common_cause(victim, steady_clock::now(), kNoticed), victim);
+    job.expect_named(job.common_cause(victim, job.time_of(victim, "leaving"), kNoticed), victim);
   }
 }
 
@@ -62,7 +62,7 @@ TEST(Fault, ARankThatNeverConnectsIsNamedWhenTheGroupDoesNotForm) {
   const auto start = steady_clock::now();
   Job job(3, timeout, {"exit-before-connect", "1"});
   for (const int rank : {0, 2}) {
-    const std::string text = job.failure_of(rank, start, timeout + kDiagnosed + milliseconds(500));
+    const std::string text = job.failure_of(rank, start, timeout + kNoticed + milliseconds(500));
     expect_contains(text, "group 'world' did not form within 1.5 s: no sign of rank(s) 1 at the store");
   }
 }
@@ -70,7 +70,7 @@ TEST(Fault, ARankThatNeverConnectsIsNamedWhenTheGroupDoesNotForm) {
 TEST(Fault, ARankThatExitsWhileTheGroupFormsIsNamedAtOnce) {
   Job job(3, kLong, {"exit-while-forming", "1"});
   EXPECT_TRUE(job.processes().wait(1).has_value());
-  const auto start = steady_clock::now();
+  const auto start = job.time_of(1, "leaving");
   for (const int rank : {0, 2}) {
     const std::string text = job.failure_of(rank, start, kNoticed);
     expect_contains(text, "group 'world' cannot form: lost rank 1: ");
@@ -116,7 +116,7 @@ TEST(Fault, AFrozenRankThatServesTheStoreIsNamedAtTheDeadline) {
   const auto start = steady_clock::now();
   job.processes().kill(0, SIGSTOP);
   // The store's silence costs two more waits: for the diagnosis, and for the report of the failure.
-  const std::string text = job.failure_of(1, start, timeout + kDiagnosed + milliseconds(3000));
+  const std::string text = job.failure_of(1, start, timeout + kNoticed + milliseconds(3000));
   EXPECT_GE(steady_clock::now() - start, timeout - milliseconds(200));
   expect_contains(text, "timed out after");
   job.expect_named(text, 0);
