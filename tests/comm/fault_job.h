@@ -7,6 +7,10 @@
 #include <tutti/tests/support/stolen_time.h>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -28,14 +32,29 @@ inline constexpr milliseconds kNoticed = milliseconds(1000) + kSlower;  // after
 inline constexpr milliseconds kLong(60'000);
 inline constexpr milliseconds kPatience(30'000);  // of the test, which hangs in no case
 
+/// The names of local sockets, "@tutti-...": of all processes, or of those whose inodes are given.
+inline std::set<std::string> local_socket_names(const std::set<std::string>* inodes = nullptr) {
+  std::set<std::string> names;
+  std::ifstream table("/proc/net/unix");
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream fields(line);
+    std::string skipped, inode, name;
+    for (int i = 0; i < 6; ++i) fields >> skipped;
+    fields >> inode >> name;
+    if (name.starts_with("@tutti-") && (!inodes || inodes->contains(inode))) names.insert(name);
+  }
+  return names;
+}
+
 class Job {
  public:
-  /// `transport`: "tcp" or "shm", by which the ranks shall talk; "": as they like.
+  /// `transport`: "tcp" or "shm", by which the ranks shall talk; "mixed": shm between ranks 0 and 1, tcp to the others;
+  /// "": as they like.
   Job(int count, milliseconds timeout, std::vector<std::string> scenario, const std::string& transport = "")
       : count_(count),
-        processes_({.command = command(timeout, std::move(scenario)),
-                    .count = count,
-                    .environment = {"TUTTI_TRANSPORT=" + (transport.empty() ? "auto" : transport)}}) {}
+        processes_(
+            {.command = command(timeout, std::move(scenario)), .count = count, .environment = environment(transport)}) {
+  }
 
   Processes& processes() { return processes_; }
   const tutti::test::StolenTime& stolen() const { return stolen_; }
@@ -46,6 +65,26 @@ class Job {
   void wait_for(int rank, const std::string& text) {
     ASSERT_TRUE(processes_.wait_for_output(rank, text)) << "rank " << rank << " never said '" << text << "', but:\n"
                                                         << processes_.out(rank) << processes_.err(rank);
+  }
+
+  void wait_for_more_beats(int rank) {
+    const std::string out = processes_.out(rank);
+    const int beats = std::stoi(out.substr(out.rfind("beat ") + 5));
+    wait_for(rank, "beat " + std::to_string(beats + 2) + "\n");
+  }
+
+  /// By which ranks that share memory wake each other.
+  std::set<std::string> local_sockets() const {
+    std::set<std::string> inodes;
+    for (int rank = 0; rank < count_; ++rank) {
+      std::error_code ignored;
+      const std::string folder = "/proc/" + std::to_string(processes_.pid(rank)) + "/fd";
+      for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+        const std::string target = std::filesystem::read_symlink(entry.path(), ignored);  // "socket:[4711]"
+        if (target.starts_with("socket:[")) inodes.insert(target.substr(8, target.size() - 9));
+      }
+    }
+    return local_socket_names(&inodes);
   }
 
   std::string address(int rank) const {
@@ -101,6 +140,10 @@ class Job {
   }
 
  private:
+  static std::vector<std::string> environment(const std::string& transport) {
+    if (transport == "mixed") return {"TUTTI_TRANSPORT=auto", "TUTTI_FAULT_HOSTS=2"};
+    return {"TUTTI_TRANSPORT=" + (transport.empty() ? "auto" : transport)};
+  }
   static std::vector<std::string> command(milliseconds timeout, std::vector<std::string> scenario) {
     scenario.insert(scenario.begin(), {TUTTI_FAULT_RANK, std::to_string(timeout.count())});
     return scenario;
