@@ -18,7 +18,8 @@
 // be the last to go. Their error texts give each rank's number in the group and in the world.
 //
 // Ownership: buffers belong to the caller and must live until the call returns or the Work is complete. On failure the
-// contents of output buffers are unspecified; inputs are never written.
+// contents of output buffers are unspecified; inputs are never written. When a call throws the group's failure, none of
+// this rank's operations touches them any more: unfinished ones have failed, too.
 #pragma once
 
 #include <tutti/comm/base/reduction.h>

@@ -75,7 +75,7 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
                        .timeout = options_.timeout,
                        .report_after = options_.report_after,
                        .on_failure = [this](const Error& error, const Fingerprint& operation) {
-                         record_failure(error, operation.to_string());
+                         fail_from_outside(error, operation.to_string());
                        }}) {
   if (Neighbours* neighbours = transport_->shared_memory()) shared_.emplace(*neighbours, *transport_, monitor_, heap_);
   if (writes_trace_ && rank() == 0) check_trace_file(options_.trace_file);
@@ -146,7 +146,7 @@ const Tuning* ProcessGroup::Impl::tuning() {
   try {
     tuning_ = published_tuning(*store_, options_.name, Deadline::after(options_.timeout));
   } catch (const Error& error) {
-    record_failure(error, "tuning");
+    fail_from_outside(error, "tuning");
     rethrow_failure();
   }
   knows_tuning_ = true;
@@ -155,8 +155,10 @@ const Tuning* ProcessGroup::Impl::tuning() {
 
 std::string ProcessGroup::Impl::algorithm_for(OpKind op, std::size_t count, DType dtype, int root) {
   if (by_shared_memory(op, ReduceOp::Sum)) return kSharedMemory;
-  const std::vector<std::size_t> counts(has_counts(op) ? static_cast<std::size_t>(world_size()) : 0, count);
-  const algorithms::Problem problem = problem_of(op, dtype, count, root, counts);
+  const bool for_each_rank = has_counts(op) || op == OpKind::AllToAllV;
+  const std::vector<std::size_t> counts(for_each_rank ? static_cast<std::size_t>(world_size()) : 0, count);
+  algorithms::Problem problem = problem_of(op, dtype, count, root, counts);
+  if (op == OpKind::AllToAllV) problem.recv_counts = counts;
   return algorithms::select(problem, size_of(dtype), options_.algorithm, tuning()).algorithm;
 }
 
@@ -180,7 +182,8 @@ Work ProcessGroup::Impl::run_async(Call call) {
 }
 
 void ProcessGroup::Impl::execute(const Call& call) {
-  check_usable();
+  check_process();
+  if (failed_.load(std::memory_order_acquire)) rethrow_failure();
   Recorded recorded(recorder_, call.fingerprint, call.bytes, call.plan ? call.plan->algorithm : kSharedMemory);
   const Operation operation{.fingerprint = call.fingerprint,
                             .input = call.input,
@@ -197,6 +200,7 @@ void ProcessGroup::Impl::execute(const Call& call) {
   } catch (const Error& error) {
     recorded.failed();
     record_failure(error, call.fingerprint.to_string() + call.reduction.text());
+    point_to_point_.fail(failure());
     rethrow_failure();
   }
   if (call.scale_count > 0) scale_down(call.output, call.scale_count, call.fingerprint.dtype, world_size());
@@ -235,12 +239,19 @@ void ProcessGroup::Impl::invalid(OpKind op, const std::string& why) const {
   throw Error(ErrorCode::InvalidArgument, monitor_.prefix() + std::string(comm::name(op)) + ": " + why);
 }
 
-void ProcessGroup::Impl::check_usable() const {
+void ProcessGroup::Impl::check_process() const {
   if (forked())
     throw Error(ErrorCode::InvalidArgument,
                 "process " + std::to_string(::getpid()) + " was forked from process " + std::to_string(pid_) +
                     ", to which this group belongs: form a new group after the fork, or use threads");
-  if (failed_.load(std::memory_order_acquire)) rethrow_failure();
+}
+
+void ProcessGroup::Impl::check_usable() {
+  check_process();
+  if (failed_.load(std::memory_order_acquire)) {
+    queue_.let_running_end();  // the caller may free its memory when it learns of the failure
+    rethrow_failure();
+  }
   if (closed_) throw Error(ErrorCode::Aborted, monitor_.prefix() + "the group has been shut down");
 }
 
@@ -258,7 +269,7 @@ void ProcessGroup::Impl::shutdown() {
 }
 
 void ProcessGroup::Impl::abort(const std::string& reason) {
-  if (!closed_) record_failure(Error(ErrorCode::PeerLost, reason), "abort");
+  if (!closed_) fail_from_outside(Error(ErrorCode::PeerLost, reason), "abort");
 }
 
 void ProcessGroup::Impl::leave() noexcept {
@@ -274,27 +285,31 @@ void ProcessGroup::Impl::leave() noexcept {
 }
 
 void ProcessGroup::Impl::record_failure(const Error& error, const std::string& operation) {
-  std::unique_lock lock(failure_mutex_);
-  if (!failure_) {
-    const std::string local = monitor_.prefix() + operation + ": " + error.what() + operations_before(operation);
-    log_recent_operations();
-    const bool second_hand = error.code() == ErrorCode::Aborted;
-    const std::string cause = second_hand ? error.what() : monitor_.report(local);
-    failure_ = cause == local
-                   ? std::make_exception_ptr(Error(error.code(), local))
-                   : std::make_exception_ptr(Error(
-                         ErrorCode::Aborted, monitor_.prefix() + operation + " was aborted; first cause: " + cause));
-    failed_.store(true, std::memory_order_release);
-    transport_->close();
-  }
-  const std::exception_ptr failure = failure_;
-  lock.unlock();
-  point_to_point_.fail(failure);
+  const std::lock_guard lock(failure_mutex_);
+  if (failure_) return;
+  const std::string local = monitor_.prefix() + operation + ": " + error.what() + operations_before(operation);
+  log_recent_operations();
+  const bool second_hand = error.code() == ErrorCode::Aborted;
+  const std::string cause = second_hand ? error.what() : monitor_.report(local);
+  failure_ = cause == local
+                 ? std::make_exception_ptr(Error(error.code(), local))
+                 : std::make_exception_ptr(Error(
+                       ErrorCode::Aborted, monitor_.prefix() + operation + " was aborted; first cause: " + cause));
+  failed_.store(true, std::memory_order_release);
+  transport_->close();
 }
 
-void ProcessGroup::Impl::rethrow_failure() const {
-  std::lock_guard lock(failure_mutex_);
-  std::rethrow_exception(failure_);
+void ProcessGroup::Impl::fail_from_outside(const Error& error, const std::string& operation) {
+  record_failure(error, operation);
+  queue_.let_running_end();
+  point_to_point_.fail(failure());
 }
+
+std::exception_ptr ProcessGroup::Impl::failure() const {
+  const std::lock_guard lock(failure_mutex_);
+  return failure_;
+}
+
+void ProcessGroup::Impl::rethrow_failure() const { std::rethrow_exception(failure()); }
 
 }  // namespace tutti::comm

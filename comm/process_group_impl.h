@@ -91,8 +91,8 @@ class ProcessGroup::Impl {
   /// Throws InvalidArgument unless there is one count for each rank; returns their sum.
   std::size_t require_counts(OpKind op, Counts counts) const;
   void check_peer(OpKind op, int peer, bool any_allowed) const;
-  /// Throws in a forked child, after a failure and after shutdown().
-  void check_usable() const;
+  /// Throws in a forked child, after a failure (when no collective is at work any more) and after shutdown().
+  void check_usable();
 
   /// Runs a point-to-point call; its errors become the group's failure.
   template <typename F>
@@ -103,7 +103,7 @@ class ProcessGroup::Impl {
       return call();
     } catch (const Error& error) {
       recorded.failed();
-      record_failure(error, operation.to_string());
+      fail_from_outside(error, operation.to_string());
       rethrow_failure();
     }
   }
@@ -148,6 +148,7 @@ class ProcessGroup::Impl {
   std::string operations_before(const std::string& failed) const;
 
   std::unique_ptr<Impl> form(const std::string& name, const std::vector<int>& ranks);
+  void check_process() const;
   void execute(const Call& call);
   std::shared_ptr<const Plan> plan_for(OpKind op, DType dtype, std::size_t count, int root, Counts counts,
                                        Counts recv_counts, bool in_order);
@@ -159,6 +160,9 @@ class ProcessGroup::Impl {
   [[noreturn]] void invalid(OpKind op, const std::string& why) const;
   /// The first error makes the group unusable, here and, through the store and the closed connections, everywhere.
   void record_failure(const Error& error, const std::string& operation);
+  /// The same for what is no collective; when it returns, none is at work on the caller's memory any more.
+  void fail_from_outside(const Error& error, const std::string& operation);
+  std::exception_ptr failure() const;
   [[noreturn]] void rethrow_failure() const;
 
   // Constant after construction, but for the timeout of the last goodbye.

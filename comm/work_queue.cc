@@ -78,7 +78,7 @@ void WorkQueue::run(const Task& task) {
       }
       lock.lock();
       running_ = false;
-      if (!queue_.empty() || stopping_) changed_.notify_all();
+      if (!queue_.empty() || stopping_ || awaiting_end_ > 0) changed_.notify_all();
       lock.unlock();
       if (error) std::rethrow_exception(error);
       return;
@@ -101,6 +101,13 @@ Work WorkQueue::submit(Task task) {
     helper_ = std::thread([this] { help(); });
   }
   return Work(std::move(entry));
+}
+
+void WorkQueue::let_running_end() {
+  std::unique_lock lock(mutex_);
+  ++awaiting_end_;
+  changed_.wait(lock, [&] { return !running_; });
+  --awaiting_end_;
 }
 
 bool WorkQueue::run_next(std::unique_lock<std::mutex>& lock) {

@@ -31,6 +31,9 @@ class WorkQueue {
 
   Work submit(Task task);
 
+  /// Returns when no task is running. What is queued may start meanwhile; not from within a task.
+  void let_running_end();
+
  private:
   struct Entry;
 
@@ -42,6 +45,7 @@ class WorkQueue {
   std::deque<std::shared_ptr<Entry>> queue_;  // front = next
   bool running_ = false;                      // a task is running, on whichever thread
   bool stopping_ = false;
+  int awaiting_end_ = 0;  // threads in let_running_end()
   bool helper_alive_ = false;
   std::thread helper_;
 };

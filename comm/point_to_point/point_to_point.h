@@ -112,7 +112,7 @@ class PointToPoint {
   void drive(Request& request);
   void leave_driving();
   void help_oldest(std::unique_lock<std::mutex>& lock);
-  bool has_work() const { return !pending_.empty() || !outbox_.empty(); }  // mutex_ held
+  bool has_work() const { return !failure_ && (!pending_.empty() || !outbox_.empty()); }  // mutex_ held
   void ensure_helper();
   void help();
 

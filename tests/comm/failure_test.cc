@@ -5,7 +5,9 @@
 #include <tutti/tests/support/run_ranks.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
+#include <thread>
 #include <vector>
 
 namespace tutti::comm {
@@ -305,6 +307,37 @@ TEST_P(Failures, AReceiveThatNobodyAnswersTimesOutNamingTheSender) {
       options(milliseconds(600)));
   EXPECT_TRUE(contains(outcomes[0], "recv (float32 x 1, tag 77): timed out after")) << outcomes[0]->what();
   EXPECT_TRUE(contains(outcomes[0], "rank 1")) << outcomes[0]->what();
+}
+
+/// Whoever is told by a message that the group has failed may free what a queued collective worked on.
+TEST_P(Failures, AMessageThatFailsLeavesNoCollectiveAtWork) {
+  std::atomic<bool> working{false};
+  const UserOp slow{.name = "slow", .combine = [&](void*, const void*, std::size_t, DType) {
+                      working = true;
+                      std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the slowness itself
+                      working = false;
+                    }};
+  const auto outcomes = run_ranks_to_failure(
+      2,
+      [&](ProcessGroup& group) {
+        std::vector<double> data(3), message(1), other(2);
+        std::vector<double> result(group.rank() == 1 ? 3 : 0);
+        Work reduced = group.reduce_async(const_buffer(std::span(data)), buffer(std::span(result)), slow, 1);
+        if (group.rank() == 0) {
+          group.send(std::span(message), 1);
+          reduced.wait();
+          group.barrier();
+        }
+        while (!working) std::this_thread::yield();
+        try {
+          group.recv(std::span(other), 0);  // another count
+        } catch (const Error&) {
+          EXPECT_FALSE(working);
+          throw;
+        }
+      },
+      options());
+  for (const auto& outcome : outcomes) EXPECT_TRUE(contains(outcome, "float64 x 2, tag 0"));
 }
 
 std::string net_name(const testing::TestParamInfo<Net>& info) { return name(info.param); }

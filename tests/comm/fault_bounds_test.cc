@@ -7,6 +7,7 @@
 #include <tutti/tests/support/watchdog.h>
 
 #include <chrono>
+#include <thread>
 #include <vector>
 
 namespace tutti::comm {
@@ -22,9 +23,9 @@ constexpr std::size_t kSocketBuffers = 40u << 20;  // more than a connection or 
 
 std::size_t elements(std::size_t nbytes) { return nbytes / sizeof(float); }
 
-milliseconds processor_time_of_this_thread() {
+milliseconds processor_time(clockid_t clock) {
   timespec now{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  ::clock_gettime(clock, &now);
   return std::chrono::duration_cast<milliseconds>(std::chrono::seconds(now.tv_sec) +
                                                   std::chrono::nanoseconds(now.tv_nsec));
 }
@@ -139,9 +140,9 @@ TEST_P(FaultBounds, AReceiverThatMayNotReadOnSleeps) {
         const auto start = steady_clock::now();
         while (steady_clock::now() - start < milliseconds(1000)) work.wait_for(milliseconds(100));
         const auto begin = steady_clock::now();
-        const auto processor = processor_time_of_this_thread();
+        const auto processor = processor_time(CLOCK_THREAD_CPUTIME_ID);
         EXPECT_THROW(work.wait(), Error);
-        used = processor_time_of_this_thread() - processor;
+        used = processor_time(CLOCK_THREAD_CPUTIME_ID) - processor;
         waited = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
       },
       options(milliseconds(2500)));
@@ -197,6 +198,25 @@ TEST_P(FaultBounds, AWaitForRoomToSendSleepsAlthoughSomethingLiesUnread) {
     ranks[0]->wait(std::span(&awaited, 1), std::chrono::seconds(20));
     EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(10));
   }
+}
+
+TEST_P(FaultBounds, AFailedGroupWithUnsentMessagesSleeps) {
+  const auto outcomes = run_ranks_to_failure(
+      2,
+      [](ProcessGroup& group) {
+        if (group.rank() == 1) return stay_in_user_code(group);
+        const std::vector<float> data(elements(60 * 1024));
+        std::vector<Work> works;
+        for (std::size_t sent = 0; sent < kUnsentBytes + kSocketBuffers; sent += 60 * 1024)
+          works.push_back(group.isend(const_buffer(std::span(data)), 1));
+        group.abort("enough");
+        const milliseconds before = processor_time(CLOCK_PROCESS_CPUTIME_ID);
+        std::this_thread::sleep_for(milliseconds(500));  // a program that cleans up
+        EXPECT_LT(processor_time(CLOCK_PROCESS_CPUTIME_ID) - before, milliseconds(150));
+        group.barrier();
+      },
+      options(std::chrono::seconds(20)));
+  EXPECT_TRUE(outcomes[0].has_value());
 }
 
 INSTANTIATE_TEST_SUITE_P(Nets, FaultBounds, testing::Values(Net::Tcp, Net::Shm),

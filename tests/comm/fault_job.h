@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <tutti/tests/support/run_processes.h>
+#include <tutti/tests/support/stolen_time.h>
 
-#include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -24,20 +28,36 @@ inline constexpr milliseconds kSlower(3000);  // what sanitizers add to everythi
 #else
 inline constexpr milliseconds kSlower(0);
 #endif
-inline constexpr milliseconds kNoticed = milliseconds(2000) + kSlower;    // a death; 1 s where nothing else runs
-inline constexpr milliseconds kDiagnosed = milliseconds(1500) + kSlower;  // after a deadline
+inline constexpr milliseconds kNoticed = milliseconds(1000) + kSlower;  // after a death, and after a deadline
 inline constexpr milliseconds kLong(60'000);
+inline constexpr milliseconds kPatience(30'000);  // of the test, which hangs in no case
+
+/// The names of local sockets, "@tutti-...": of all processes, or of those whose inodes are given.
+inline std::set<std::string> local_socket_names(const std::set<std::string>* inodes = nullptr) {
+  std::set<std::string> names;
+  std::ifstream table("/proc/net/unix");
+  for (std::string line; std::getline(table, line);) {
+    std::istringstream fields(line);
+    std::string skipped, inode, name;
+    for (int i = 0; i < 6; ++i) fields >> skipped;
+    fields >> inode >> name;
+    if (name.starts_with("@tutti-") && (!inodes || inodes->contains(inode))) names.insert(name);
+  }
+  return names;
+}
 
 class Job {
  public:
-  /// `transport`: "tcp" or "shm", by which the ranks shall talk; "": as they like.
+  /// `transport`: "tcp" or "shm", by which the ranks shall talk; "mixed": shm between ranks 0 and 1, tcp to the others;
+  /// "": as they like.
   Job(int count, milliseconds timeout, std::vector<std::string> scenario, const std::string& transport = "")
       : count_(count),
-        processes_({.command = command(timeout, std::move(scenario)),
-                    .count = count,
-                    .environment = {"TUTTI_TRANSPORT=" + (transport.empty() ? "auto" : transport)}}) {}
+        processes_(
+            {.command = command(timeout, std::move(scenario)), .count = count, .environment = environment(transport)}) {
+  }
 
   Processes& processes() { return processes_; }
+  const tutti::test::StolenTime& stolen() const { return stolen_; }
 
   void wait_for_all(const std::string& text) {
     for (int rank = 0; rank < count_; ++rank) wait_for(rank, text);
@@ -47,16 +67,48 @@ class Job {
                                                         << processes_.out(rank) << processes_.err(rank);
   }
 
+  void wait_for_more_beats(int rank) {
+    const std::string out = processes_.out(rank);
+    const int beats = std::stoi(out.substr(out.rfind("beat ") + 5));
+    wait_for(rank, "beat " + std::to_string(beats + 2) + "\n");
+  }
+
+  /// By which ranks that share memory wake each other.
+  std::set<std::string> local_sockets() const {
+    std::set<std::string> inodes;
+    for (int rank = 0; rank < count_; ++rank) {
+      std::error_code ignored;
+      const std::string folder = "/proc/" + std::to_string(processes_.pid(rank)) + "/fd";
+      for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+        const std::string target = std::filesystem::read_symlink(entry.path(), ignored);  // "socket:[4711]"
+        if (target.starts_with("socket:[")) inodes.insert(target.substr(8, target.size() - 9));
+      }
+    }
+    return local_socket_names(&inodes);
+  }
+
   std::string address(int rank) const {
     const std::string out = processes_.out(rank);
     const auto begin = out.find("ready ") + 6;
     return out.substr(begin, out.find(' ', begin) - begin);
   }
 
-  /// Waits until `since` + `limit` for the rank to end by itself, with an error; returns its text.
+  /// When the rank said that it did `what` ("leaving", "failure").
+  steady_clock::time_point time_of(int rank, const std::string& what) {
+    const std::string text = what + " at ";
+    wait_for(rank, text);
+    const std::string out = processes_.out(rank);
+    const auto at = out.find(text);
+    if (at == std::string::npos) return {};
+    return steady_clock::time_point(steady_clock::duration(std::stoll(out.substr(at + text.size()))));
+  }
+
+  /// The rank ends by itself, with an error that it knows by `since` + `limit`, but for the time that nobody had;
+  /// returns its text.
   std::string failure_of(int rank, steady_clock::time_point since, milliseconds limit) {
-    const auto left = std::chrono::duration_cast<milliseconds>(since + limit - steady_clock::now());
-    const auto status = processes_.wait(rank, std::max(left, milliseconds(0)));
+    const auto status = processes_.wait(rank, kPatience);
+    const auto known = time_of(rank, "failure");
+    EXPECT_LT(known - since - stolen_.between(since, known), limit) << "rank " << rank;
     const std::string out = processes_.out(rank);
     if (!status) {
       ADD_FAILURE() << "rank " << rank << " still runs; it said:\n" << out << processes_.err(rank);
@@ -88,12 +140,17 @@ class Job {
   }
 
  private:
+  static std::vector<std::string> environment(const std::string& transport) {
+    if (transport == "mixed") return {"TUTTI_TRANSPORT=auto", "TUTTI_FAULT_HOSTS=2"};
+    return {"TUTTI_TRANSPORT=" + (transport.empty() ? "auto" : transport)};
+  }
   static std::vector<std::string> command(milliseconds timeout, std::vector<std::string> scenario) {
     scenario.insert(scenario.begin(), {TUTTI_FAULT_RANK, std::to_string(timeout.count())});
     return scenario;
   }
 
   const int count_;
+  const tutti::test::StolenTime stolen_;
   Processes processes_;
 };
 

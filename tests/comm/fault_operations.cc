@@ -32,7 +32,7 @@ void exchange(ProcessGroup& group, Buffers& b) {
 
 }  // namespace
 
-Buffers::Buffers(const ProcessGroup& group) {
+Buffers::Buffers(ProcessGroup& group) : registered(group.allocate(4'000'000)) {
   const auto ranks = static_cast<std::size_t>(group.world_size());
   gathered.resize(one.size() * ranks);
   received.resize(gathered.size());
@@ -78,6 +78,16 @@ const std::map<std::string, Operation>& fault_operations() {
        [](ProcessGroup& g, Buffers& b) {
          g.all_gather_v(const_buffer(block(g, b)), buffer(all(b.gathered)), b.counts);
        }},
+      {"reduce_scatter_v",
+       [](ProcessGroup& g, Buffers& b) {
+         g.reduce_scatter_v(const_buffer(all(b.gathered)), buffer(block(g, b)), b.counts, ReduceOp::Max);
+       }},
+      {"all_to_all_v",
+       [](ProcessGroup& g, Buffers& b) {
+         const std::vector<std::size_t> equal(b.counts.size(), b.one.size());
+         g.all_to_all_v(const_buffer(all(b.gathered)), equal, buffer(all(b.received)), equal);
+       }},
+      {"registered", [](ProcessGroup& g, Buffers& b) { g.all_reduce(b.registered.as<float>(), ReduceOp::Max); }},
       {"barrier", [](ProcessGroup& g, Buffers&) { g.barrier(); }},
       {"async",
        [](ProcessGroup& g, Buffers& b) {

@@ -14,7 +14,7 @@ namespace tutti::comm::test {
 using Floats = std::vector<float>;
 
 struct Buffers {
-  explicit Buffers(const ProcessGroup& group);
+  explicit Buffers(ProcessGroup& group);
 
   Floats few = Floats(16);
   Floats one = Floats(10'000);
@@ -22,6 +22,7 @@ struct Buffers {
   Floats gathered;                  // as many for each rank
   Floats received;                  // the same
   std::vector<std::size_t> counts;  // of the v-forms; their sum is gathered's
+  RegisteredBuffer registered;
 };
 
 using Operation = std::function<void(ProcessGroup& group, Buffers& buffers)>;

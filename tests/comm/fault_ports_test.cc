@@ -9,23 +9,12 @@
 #include <vector>
 
 #include "fault_job.h"
+#include "raw_handshake.h"
 
 namespace tutti::comm {
 namespace {
 
 using namespace test;
-
-template <std::size_t N>
-std::string text(const std::array<std::byte, N>& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), N};
-}
-
-template <std::size_t N>
-std::array<std::byte, N> bytes(const std::string& text) {
-  std::array<std::byte, N> result;
-  for (std::size_t i = 0; i < N; ++i) result[i] = static_cast<std::byte>(text[i]);
-  return result;
-}
 
 /// A port of the job, and who may come to it.
 struct Port {
@@ -69,24 +58,13 @@ class Ports : public testing::Test {
   /// Shakes hands with the job's secret; what the verdict says.
   std::string verdict_on(const Port& port, const PeerIdentity& who) {
     RawConnection connection(port.number);
-    const ClientHandshake handshake(who, secret());
-    connection.send(text(handshake.hello()));
-    connection.send(text(handshake.answer(bytes<kChallengeBytes>(connection.receive(kChallengeBytes)))));
-    try {
-      handshake.finish(bytes<kVerdictBytes>(connection.receive(kVerdictBytes)));
-    } catch (const Error& error) {
-      EXPECT_TRUE(connection.closed_by_peer());
-      return error.what();
-    }
-    return "accepted";
+    const std::string verdict = shake_hands(connection, who, secret());
+    EXPECT_TRUE(connection.closed_by_peer());
+    return verdict;
   }
 
   void expect_the_loop_goes_on() {
-    for (int rank = 0; rank < 3; ++rank) {
-      const std::string out = job_.processes().out(rank);
-      const int beats = std::stoi(out.substr(out.rfind("beat ") + 5));
-      job_.wait_for(rank, "beat " + std::to_string(beats + 2) + "\n");
-    }
+    for (int rank = 0; rank < 3; ++rank) job_.wait_for_more_beats(rank);
   }
 
   CapturedLog store_log_;  // the store server runs in this process
@@ -136,21 +114,7 @@ TEST_F(Ports, WrongSecretJobAndWorldSizeAreRefusedAndNamed) {
 TEST_F(Ports, ARecordedHandshakeCannotBeReplayed) {
   for (const Port& port : ports()) {
     SCOPED_TRACE(port.name);
-    const ClientHandshake recorded(port.welcome, secret());
-    std::string proof;
-    {
-      RawConnection first(port.number);
-      first.send(text(recorded.hello()));
-      proof = text(recorded.answer(bytes<kChallengeBytes>(first.receive(kChallengeBytes))));
-      first.send(proof);
-      EXPECT_NO_THROW(recorded.finish(bytes<kVerdictBytes>(first.receive(kVerdictBytes))));
-    }
-    RawConnection replay(port.number);
-    replay.send(text(recorded.hello()) + proof);
-    replay.receive(kChallengeBytes);
-    const auto verdict = bytes<kVerdictBytes>(replay.receive(kVerdictBytes));
-    expect_contains(text_of(ErrorCode::Unauthorized, [&] { recorded.finish(verdict); }), "another job secret");
-    EXPECT_TRUE(replay.closed_by_peer());
+    expect_contains(replay_handshake(port.number, port.welcome, secret()), "another job secret");
   }
   expect_the_loop_goes_on();
 }

@@ -3,7 +3,9 @@
 //   tutti_fault_rank TIMEOUT_MS SCENARIO [ARGUMENT]...
 //
 // Ends with status 0 when the scenario lets it, else with "failed after <ms> ms: <error>" and status 1; with status 3
-// if descriptors are open that were not when it began.
+// if descriptors are open that were not when it began. Before that it says "failure at <ns>", and before it leaves the
+// others "leaving at <ns>", by the clock that all processes of a host share (CLOCK_MONOTONIC).
+#include <sched.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/store/tcp_store.h>
@@ -37,6 +39,13 @@ std::size_t open_descriptors() {
   return count;
 }
 
+std::string now() { return std::to_string(Clock::now().time_since_epoch().count()); }
+
+[[noreturn]] void leave() {
+  say("leaving at " + now());
+  std::exit(0);
+}
+
 struct Scenario {
   std::string name;
   std::string argument;
@@ -48,17 +57,21 @@ struct Scenario {
 
   void play(ProcessGroup& group) {
     Buffers buffers(group);
-    if (name == "exit-before-first" && argument == std::to_string(group.rank())) std::exit(0);
+    if (name == "exit-before-first" && argument == std::to_string(group.rank())) leave();
     if (name == "sleep-in-user-code" && argument == std::to_string(group.rank())) {
       say("sleeping");
       for (;;) ::pause();
     }
     since = Clock::now();
-    if (name == "loop" || name == "own-store") {
+    if (name == "halves") {
+      const auto half = group.split(group.rank() % 2);
+      Buffers of_half(*half);
+      loop(*half, fault_operations().at(argument), of_half);
+    } else if (name == "loop" || name == "own-store") {
       loop(group, fault_operations().at(argument), buffers);
     } else if (name == "exit-in-the-middle") {
       for (int i = 0; i < 10; ++i) fault_operations().at("all_reduce_large")(group, buffers);
-      if (argument == std::to_string(group.rank())) std::exit(0);
+      if (argument == std::to_string(group.rank())) leave();
       loop(group, fault_operations().at("all_reduce_large"), buffers);
     } else {
       group.barrier();
@@ -104,7 +117,14 @@ std::unique_ptr<TcpStoreServer> serve_own_store(World& world) {
   options.world_size = world.world_size;
   TcpStore store(options, Deadline::after(std::chrono::seconds(20)));
   store.set("seen", "", Deadline::after(std::chrono::seconds(20)));
-  std::exit(0);
+  leave();
+}
+
+/// With TUTTI_FAULT_HOSTS set, ranks 2 and above become another user's, who shares no memory with the rest, as if they
+/// ran on another host. Status 4 if this is not allowed here. Before there is a second thread.
+void move_to_another_host() {
+  if (!std::getenv("TUTTI_FAULT_HOSTS") || std::atoi(std::getenv("RANK")) < 2) return;
+  if (::unshare(CLONE_NEWUSER) != 0) std::exit(4);
 }
 
 std::string published_address(ProcessGroup& group, const std::string& name) {
@@ -127,9 +147,11 @@ void play_rounds(Scenario& scenario, const World& world, std::chrono::millisecon
       Buffers buffers(*group);
       scenario.prefix = name + " ";
       if (round.rfind("freeze ", 0) == 0) scenario.loop(*group, fault_operations().at(what), buffers);
+      say(name + " calling at " + now());
       test::disagree(what, *group, buffers);
       group->barrier();
     } catch (const Error& error) {
+      say(name + " failure at " + now());
       end = error.what();
     }
     say(name + " left " + std::to_string(open_descriptors() - before) + " descriptors open and ended: " + end + "\n");
@@ -147,7 +169,7 @@ void run(Scenario& scenario, std::chrono::milliseconds timeout) {
   if (scenario.name == "own-store") server = serve_own_store(world);
   scenario.since = Clock::now();
   const auto group = ProcessGroup::connect(world, {.timeout = timeout});
-  say("ready " + published_address(*group, "world"));
+  say("ready " + published_address(*group, "world") + " via " + group->transport_name());
   scenario.play(*group);
   group->shutdown();
 }
@@ -156,12 +178,14 @@ void run(Scenario& scenario, std::chrono::milliseconds timeout) {
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
+  move_to_another_host();
   Scenario scenario{
       .name = argv[2], .argument = argc > 3 ? argv[3] : "", .rounds = {argv + 3, argv + argc}, .prefix = ""};
   const std::size_t before = open_descriptors();
   try {
     run(scenario, std::chrono::milliseconds(std::stoi(argv[1])));
   } catch (const Error& error) {
+    say("failure at " + now());
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - scenario.since);
     say("failed after " + std::to_string(took.count()) + " ms: " + error.what());
     return open_descriptors() == before ? 1 : 3;

@@ -2,6 +2,7 @@
 // and the same processes then form the next group. One job plays many rounds.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <set>
@@ -50,6 +51,13 @@ class Rounds {
     const std::string nothing = "0 descriptors open and ended: ";
     EXPECT_EQ(left.rfind(nothing, 0), 0u) << "rank " << rank << ": " << left;
     return left.size() > nothing.size() ? left.substr(nothing.size()) : "";
+  }
+
+  /// When the rank said that it did `what` ("calling", "failure") in the round.
+  steady_clock::time_point time_of(int rank, int round, const std::string& what) {
+    const std::string at =
+        line_after(rank, "round " + std::to_string(round) + " " + what + " at ", steady_clock::now() + kPatience);
+    return steady_clock::time_point(steady_clock::duration(at.empty() ? 0 : std::stoll(at)));
   }
 
   /// The first cause on which all ranks but `except` agree.
@@ -113,14 +121,20 @@ TEST_P(FrozenRank, IsNamedByAllOthersAtTheDeadlineAndMayGoOnInANewGroup) {
     for (Rounds* job : {&tcp, &shm}) job->job().processes().kill(victim, SIGSTOP);
     for (Rounds* job : {&tcp, &shm}) {
       SCOPED_TRACE(job == &tcp ? "tcp" : "shm");
-      const std::string cause = job->common_cause(victim, round, start + timeout + kDiagnosed);
-      EXPECT_GE(steady_clock::now() - start, timeout - milliseconds(200));
+      const std::string cause = job->common_cause(victim, round, start + kPatience);
+      for (int rank = 0; rank < 4; ++rank) {
+        if (rank == victim) continue;
+        const auto known = job->time_of(rank, round, "failure");
+        const auto took = known - start - job->job().stolen().between(start, known);
+        EXPECT_GE(known - start, timeout - milliseconds(200)) << "rank " << rank;
+        EXPECT_LT(took, timeout + kNoticed) << "rank " << rank;
+      }
       expect_contains(cause, "timed out after");
       job->expect_named(cause, victim, round);
     }
     for (Rounds* job : {&tcp, &shm}) job->job().processes().kill(victim, SIGCONT);
     // What the victim finds out by itself is as good: it had no part in naming the cause.
-    for (Rounds* job : {&tcp, &shm}) EXPECT_FALSE(job->end_of(victim, round, steady_clock::now() + kNoticed).empty());
+    for (Rounds* job : {&tcp, &shm}) EXPECT_FALSE(job->end_of(victim, round, steady_clock::now() + kPatience).empty());
   }
   tcp.expect_good_end();
   shm.expect_good_end();
@@ -132,7 +146,8 @@ INSTANTIATE_TEST_SUITE_P(Operations, FrozenRank,
                          testing::Values(Names{"all_reduce", "broadcast", "p2p", "gather"},
                                          Names{"reduce_scatter", "all_to_all", "sendrecv", "scatter_v"},
                                          Names{"all_gather", "reduce", "barrier", "gather_v"},
-                                         Names{"all_reduce_large", "scatter", "all_gather_v", "async"}),
+                                         Names{"all_reduce_large", "scatter", "all_gather_v", "async"},
+                                         Names{"registered", "reduce_scatter_v", "all_to_all_v"}),
                          [](const auto& names) { return std::string(names.param.front()) + "_and_others"; });
 
 struct Disagreement {
@@ -158,10 +173,14 @@ TEST(FaultRounds, DisagreementsNameBothSidesValuesOnEveryRank) {
   for (std::size_t i = 0; i < disagreements.size(); ++i) {
     SCOPED_TRACE(disagreements[i].what);
     const int round = static_cast<int>(i) + 1;
-    for (int rank = 0; rank < 3; ++rank)
-      differing.line_after(rank, "round " + std::to_string(round) + " ready ",
-                           steady_clock::now() + milliseconds(20'000));
-    const std::string cause = differing.common_cause(-1, round, steady_clock::now() + kNoticed);
+    const std::string cause = differing.common_cause(-1, round, steady_clock::now() + kPatience);
+    // All have called what they call within a moment of being ready; the last one's call is the fault.
+    steady_clock::time_point called{};
+    for (int rank = 0; rank < 3; ++rank) called = std::max(called, differing.time_of(rank, round, "calling"));
+    for (int rank = 0; rank < 3; ++rank) {
+      const auto known = differing.time_of(rank, round, "failure");
+      EXPECT_LT(known - called - differing.job().stolen().between(called, known), kNoticed) << "rank " << rank;
+    }
     expect_contains(cause, disagreements[i].most);
     expect_contains(cause, disagreements[i].odd);
     expect_contains(cause, "rank 1");

@@ -6,6 +6,7 @@
 #include <tutti/comm/transport/faulty/faulty_transport.h>
 #include <tutti/comm/transport/inproc/inproc_transport.h>
 #include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/support/stolen_time.h>
 #include <tutti/tests/support/watchdog.h>
 
 #include <algorithm>
@@ -211,7 +212,7 @@ bool names_the_ends(const std::string& cause, const ConnectionReset& reset) {
   return says(reset.one, reset.other) || says(reset.other, reset.one);
 }
 
-void expect_the_reset_is_named(Scene& scene, std::atomic<int>& happened) {
+void expect_the_reset_is_named(Scene& scene, std::atomic<int>& happened, const tutti::test::StolenTime& stolen) {
   const ConnectionReset reset = scene.any_reset();
   scene.faults.reset = reset;
   std::vector<steady_clock::time_point> ended(static_cast<std::size_t>(scene.world_size));
@@ -229,7 +230,8 @@ void expect_the_reset_is_named(Scene& scene, std::atomic<int>& happened) {
   for (std::size_t rank = 0; rank < outcomes.size(); ++rank) {
     if (!outcomes[rank]) continue;  // it may have had nothing more to wait for
     ASSERT_TRUE(broke_at.has_value()) << outcomes[rank]->what();
-    EXPECT_LT(ended[rank] - *broke_at, kNoticed) << "rank " << rank << ": " << outcomes[rank]->what();
+    const auto took = ended[rank] - *broke_at - stolen.between(*broke_at, ended[rank]);
+    EXPECT_LT(took, kNoticed) << "rank " << rank << ": " << outcomes[rank]->what();
     if (cause.empty()) cause = cause_of(*outcomes[rank]);
     EXPECT_EQ(cause_of(*outcomes[rank]), cause) << "rank " << rank;
     EXPECT_TRUE(names_the_ends(cause, reset)) << outcomes[rank]->what();
@@ -241,10 +243,11 @@ void expect_the_reset_is_named(Scene& scene, std::atomic<int>& happened) {
 
 TEST_P(BreakingWorlds, AResetIsNamedByAllRanksWithTheSameCause) {
   std::atomic<int> happened{0};
+  const tutti::test::StolenTime stolen;
   for_each_seed(GetParam(), 50, 8, [&](std::uint64_t seed) {
     Scene scene(seed);
     SCOPED_TRACE("seed " + std::to_string(seed));
-    expect_the_reset_is_named(scene, happened);
+    expect_the_reset_is_named(scene, happened, stolen);
   });
   EXPECT_GE(happened, 25) << "of 50 worlds";
 }

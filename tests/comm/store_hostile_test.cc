@@ -12,24 +12,13 @@
 #include <random>
 #include <thread>
 
+#include "raw_handshake.h"
 #include "store_test_support.h"
 
 namespace tutti::comm {
 namespace {
 
 using namespace test;
-
-template <std::size_t N>
-std::string text(const std::array<std::byte, N>& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), N};
-}
-
-template <std::size_t N>
-std::array<std::byte, N> bytes(const std::string& text) {
-  std::array<std::byte, N> result;
-  for (std::size_t i = 0; i < N; ++i) result[i] = static_cast<std::byte>(text[i]);
-  return result;
-}
 
 PeerIdentity test_identity() {
   PeerIdentity identity;
@@ -96,21 +85,7 @@ TEST_F(HostileStore, RandomGarbageNeverGetsIn) {
 }
 
 TEST_F(HostileStore, ReplayedHandshakeIsRefused) {
-  const ClientHandshake recorded(test_identity(), "test secret");
-  std::string proof;
-  {
-    RawConnection first(server_.port());
-    first.send(text(recorded.hello()));
-    proof = text(recorded.answer(bytes<kChallengeBytes>(first.receive(kChallengeBytes))));
-    first.send(proof);
-    recorded.finish(bytes<kVerdictBytes>(first.receive(kVerdictBytes)));
-  }
-  RawConnection replay(server_.port());
-  replay.send(text(recorded.hello()) + proof);
-  replay.receive(kChallengeBytes);
-  const auto verdict = bytes<kVerdictBytes>(replay.receive(kVerdictBytes));
-  expect_contains(text_of(ErrorCode::Unauthorized, [&] { recorded.finish(verdict); }), "TUTTI_JOB_SECRET");
-  EXPECT_TRUE(replay.closed_by_peer());
+  expect_contains(replay_handshake(server_.port(), test_identity(), "test secret"), "TUTTI_JOB_SECRET");
   log_.wait_for("refused 127.0.0.1:");
   expect_served();
 }

@@ -11,6 +11,7 @@
 #include <functional>
 #include <thread>
 
+#include "raw_handshake.h"
 #include "store_test_support.h"
 
 namespace tutti::comm {
@@ -64,18 +65,6 @@ class Served {
   std::thread server_;
 };
 
-template <std::size_t N>
-std::string text(const std::array<std::byte, N>& bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), N};
-}
-
-template <std::size_t N>
-std::array<std::byte, N> bytes(const std::string& text) {
-  std::array<std::byte, N> result;
-  for (std::size_t i = 0; i < N; ++i) result[i] = static_cast<std::byte>(text[i]);
-  return result;
-}
-
 PeerIdentity identity_of(int rank, ConnectionKind kind = ConnectionKind::Collective) {
   return {.kind = kind,
           .rank = rank,
@@ -85,17 +74,8 @@ PeerIdentity identity_of(int rank, ConnectionKind kind = ConnectionKind::Collect
           .group = identity_hash("a group")};
 }
 
-/// Sends the hello and, whatever the challenge holds, the proof for it; returns what the verdict says.
 std::string shake_hands(RawConnection& connection, const PeerIdentity& self) {
-  const ClientHandshake handshake(self, kSecret);
-  connection.send(text(handshake.hello()));
-  connection.send(text(handshake.answer(bytes<kChallengeBytes>(connection.receive(kChallengeBytes)))));
-  try {
-    handshake.finish(bytes<kVerdictBytes>(connection.receive(kVerdictBytes)));
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::shake_hands(connection, self, kSecret);
 }
 
 int occurrences(const std::string& text, const std::string& part) {

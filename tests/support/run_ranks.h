@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ enum class Net { Inproc, Tcp, Shm, Mixed };  // Mixed: shared memory within pair
 
 /// "Inproc", "Tcp", "Shm", "Mixed".
 std::string name(Net net);
+
+/// For GoogleTest, which would print the bytes.
+inline void PrintTo(Net net, std::ostream* out) { *out << name(net); }
 
 struct RunRanksOptions {
   Net net = Net::Inproc;

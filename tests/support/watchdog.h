@@ -3,6 +3,7 @@
 //   Watchdog watchdog(std::chrono::seconds(60));
 //   watchdog.doing(rank, "all_reduce of 1 MiB");   // from any thread
 //
+// Only time counts in which the process could run: one that was stopped for a minute does not hang.
 // When the time has passed before the destructor runs, the last word of each rank is printed to stderr and the process
 // aborts, so that ctest shows the place and a core can be taken. Thread-safety: doing() may be called from any thread.
 #pragma once
@@ -43,8 +44,10 @@ class Watchdog {
 
  private:
   void watch() {
+    constexpr std::chrono::milliseconds kSlice(100);
     std::unique_lock lock(mutex_);
-    if (wake_.wait_for(lock, limit_, [this] { return done_; })) return;
+    for (auto left = limit_ / kSlice; left > 0; --left)
+      if (wake_.wait_for(lock, kSlice, [this] { return done_; })) return;
     std::fprintf(stderr, "watchdog: the test still runs after %lld s\n", static_cast<long long>(limit_.count()));
     for (const auto& [rank, what] : last_) std::fprintf(stderr, "  rank %d: %s\n", rank, what.c_str());
     std::abort();
