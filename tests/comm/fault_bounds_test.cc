@@ -199,7 +199,7 @@ TEST_P(FaultBounds, AWaitForRoomToSendSleepsAlthoughSomethingLiesUnread) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Nets, FaultBounds, testing::Values(Net::Tcp, Net::Shm),
+INSTANTIATE_TEST_SUITE_P(Nets, FaultBounds, testing::Values(Net::Tcp, Net::Shm, Net::Tls),
                          [](const auto& net) { return test::name(net.param); });
 
 }  // namespace
