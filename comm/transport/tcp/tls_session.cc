@@ -114,6 +114,8 @@ TlsSession::TlsSession(const TlsContext& context, int socket, std::uint64_t grou
       identity_(tls_identity(context.job(), group)) {
   create();
   SSL_set_connect_state(ssl_.get());
+  // A server might answer with a certificate instead of the key. None is trusted, so that this ends there.
+  SSL_set_verify(ssl_.get(), SSL_VERIFY_PEER, nullptr);
 }
 
 TlsSession::TlsSession(const TlsContext& context, int socket) : context_(context), socket_(socket), connects_(false) {
