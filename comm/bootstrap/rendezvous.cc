@@ -109,6 +109,13 @@ void refuse_loopback_across_hosts(const World& world, const std::vector<PeerAddr
   }
 }
 
+[[noreturn]] void refuse_without_secret(const World& world, const std::string& group) {
+  throw Error(ErrorCode::InvalidArgument,
+              "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + ": group '" + group +
+                  "' was to be encrypted, but there is no job secret to make a key of: set TUTTI_JOB_SECRET to the "
+                  "same random text on all ranks, or start them by `tutti run`, which makes one");
+}
+
 /// Where some ranks encrypt and others do not, all say so, and no connection is tried.
 void refuse_mixed_encryption(const World& world, const std::string& group, const std::vector<PeerAddress>& peers,
                              const std::vector<bool>& encrypts) {
@@ -349,6 +356,7 @@ Meeting rendezvous(const World& world, const std::string& group, const Rendezvou
     const auto factory = std::make_shared<NetworkFactory>(world, options.transport, nullptr, nullptr, Addresses{});
     return {std::make_shared<HashStore>(), factory->make(members, deadline), factory};
   }
+  if (options.encrypt && world.job_secret.empty()) refuse_without_secret(world, group);
   // A connection with every rank on each lane, if it comes to that; a limit below is met where it hurts, and named
   // there.
   try_raise_descriptor_limit(3 * static_cast<std::size_t>(world.world_size));
