@@ -15,7 +15,7 @@ namespace tutti::comm {
 namespace {
 
 constexpr std::size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
-constexpr std::size_t kBatchBytes = 8 * kRecordBytes;  // that are encrypted before they are sent together
+constexpr std::size_t kBatchBytes = 4 * kRecordBytes;  // that are encrypted before they are sent together
 constexpr int kAlertBase = 1000;                       // OpenSSL's reason for an alert is this and its number
 constexpr char kBindingLabel[] = "EXPORTER-tutti-handshake";
 constexpr std::size_t kBindingBytes = 32;
