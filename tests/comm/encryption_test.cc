@@ -270,6 +270,24 @@ TEST(Encryption, StrangersAreShownOutAndTheRanksStillMeet) {
   EXPECT_EQ(listening.collective(1).peek()->fingerprint.seq, 3u);
 }
 
+TEST(Encryption, AConnectionThatIsLedToAnotherRankIsRefused) {
+  CapturedLog log;
+  TcpTransportOptions listening = options_of(0), connecting = options_of(1);
+  listening.world_size = connecting.world_size = 3;
+  connecting.rank = 2;
+  TcpTransport rank0(listening), rank2(connecting);
+  rank2.set_peers({{"127.0.0.1:1", "a host", "10"}, {rank0.endpoint(), "another host", "11"}, {}});
+  const Deadline deadline = soon();
+  const std::string text = text_of(ErrorCode::Unauthorized, [&] {
+    while (!deadline.expired()) {
+      rank2.outgoing(1).peek();
+      rank0.service();
+    }
+  });
+  expect_contains(text, "rank 1 (another host, pid 11, ");
+  expect_contains(text, "rank 2 wants to reach rank 1, but this is rank 0");
+}
+
 /// A member that has the key of one group comes with a hello for another.
 TEST(Encryption, TheKeyOfOneGroupOpensNoOther) {
   Watchdog watchdog(seconds(60));

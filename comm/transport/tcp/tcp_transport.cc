@@ -60,7 +60,9 @@ PeerIdentity TcpTransport::identity(ConnectionKind kind) const {
 std::function<std::unique_ptr<HandshakingSocket>()> TcpTransport::connector(int peer, ConnectionKind kind) {
   return [this, peer, kind] {
     const auto endpoint = parse_endpoint(peers_.at(static_cast<std::size_t>(peer)).endpoint);
-    return std::make_unique<HandshakingSocket>(listener_->context(), endpoint, identity(kind), options_.job_secret,
+    PeerIdentity self = identity(kind);
+    self.wants = peer;
+    return std::make_unique<HandshakingSocket>(listener_->context(), endpoint, self, options_.job_secret,
                                                listener_->tls());
   };
 }
