@@ -9,6 +9,7 @@ std::unique_ptr<ProcessGroup> ProcessGroup::connect(const World& world, ProcessG
   Meeting meeting = rendezvous(world, options.name,
                                {.bind_address = options.bind_address,
                                 .transport = transport_choice(options.transport),
+                                .encrypt = encryption_choice(options.encrypt),
                                 .timeout = options.timeout});
   return std::make_unique<ProcessGroup>(std::move(meeting.store), std::move(meeting.transport), std::move(options),
                                         std::move(meeting.factory));

@@ -52,6 +52,10 @@ struct ProcessGroupOptions {
   /// Reductions give bits that depend on the ranks' inputs only: every element is ((0 + 1) + 2) + ... in the order of
   /// the ranks, whatever `algorithm`, segment_bytes, the root, the operation or the transport. Equal on all ranks.
   bool reproducible = false;
+  /// Also by TUTTI_ENCRYPT=1. TLS 1.3 on all TCP connections between ranks, with a key from the job secret; equal on
+  /// all ranks, else forming the group fails. Shared memory and the store's connections are as ever: what the store
+  /// holds (addresses, causes of failures, the caller's own keys) can be read on the way. wire_format.md.
+  bool encrypt = false;
   /// "" = TUTTI_TRACE, else none; set on all ranks or on none. At its end the group, together with its sub-groups,
   /// writes what all ranks have done to this file (trace_file.h). After a failure each rank leaves its own part beside
   /// it, as <file>.rank<r>. A later group's file replaces an earlier one's.
@@ -102,7 +106,8 @@ class ProcessGroup {
   /// stand in the store under its name.
   const std::shared_ptr<Store>& store() const;
 
-  /// "tcp", "shm", "shm+tcp" (shared memory within each host), "inproc" (threads of a test, and a world of one).
+  /// "tcp", "shm", "shm+tcp" (shared memory within each host), "tcp+tls" and "shm+tcp+tls" (encrypted), "inproc"
+  /// (threads of a test, and a world of one).
   std::string transport_name() const;
 
   /// Zeroed memory at a cache line's alignment. Local: ranks may allocate differently. 64 buffers at a time can be

@@ -31,6 +31,7 @@ struct BenchArguments {
   std::string redop = "sum";
   std::string transport = "auto";
   std::string algorithm;
+  bool encrypt = false;
   bool registered = false;
   bool check = true;
   std::int64_t iterations = 0;
@@ -51,6 +52,7 @@ void add_options(CLI::App& app, BenchArguments& arguments) {
   app.add_option("--dtype", arguments.dtype, "float32, bfloat16, int64, ...: the types of comm")->capture_default_str();
   app.add_option("--redop", arguments.redop, "sum, avg, prod, min, max, band, bor or bxor")->capture_default_str();
   app.add_option("--transport", arguments.transport, "auto, tcp or shm")->capture_default_str();
+  app.add_flag("--encrypt", arguments.encrypt, "TLS on TCP connections between ranks, as TUTTI_ENCRYPT=1");
   app.add_option("--algo", arguments.algorithm, "algorithm, where it implements the operation [chosen by size]");
   app.add_flag("--registered", arguments.registered, "buffers that other ranks of the host reach in place");
   app.add_flag("--check,!--no-check", arguments.check, "compare every result [on]");
@@ -89,6 +91,7 @@ BenchOptions interpreted(const BenchArguments& arguments) {
   options.redop = bench::parse_redop(arguments.redop);
   options.transport = arguments.transport;
   options.algorithm = arguments.algorithm;
+  options.encrypt = arguments.encrypt;
   options.registered = arguments.registered;
   options.check = arguments.check;
   options.iterations = in_range(arguments.iterations, 0, 10'000'000, "--iterations");

@@ -20,6 +20,7 @@ struct RunArguments {
   bool standalone = false;
   bool no_store = false;
   bool no_label = false;
+  bool encrypt = false;
   double grace_seconds = 2;
   LaunchOptions launch;
 };
@@ -62,6 +63,8 @@ int run(RunArguments& arguments, const std::vector<std::string>& words) {
   arguments.launch.grace = std::chrono::milliseconds(static_cast<std::int64_t>(arguments.grace_seconds * 1000));
   arguments.launch.store = !arguments.no_store;
   arguments.launch.label = !arguments.no_label;
+  if (arguments.encrypt)
+    arguments.launch.extra_environment = [](int) { return std::vector<std::string>{"TUTTI_ENCRYPT=1"}; };
   if (arguments.standalone) {
     arguments.launch.master_addr = "127.0.0.1";
     arguments.launch.master_port = 0;
@@ -96,6 +99,7 @@ void add_run_command(CLI::App& app, int& status) {
       ->check(CLI::Range(0.0, 86400.0))
       ->capture_default_str();
   command->add_flag("--no-label", arguments->no_label, "Do not begin lines with the rank that printed them");
+  command->add_flag("--encrypt", arguments->encrypt, "TUTTI_ENCRYPT=1: Tutti's TCP connections between ranks use TLS");
   command->add_flag("--verbose", options.verbose, "Say what is started, and with what settings");
   command->callback([arguments, command, &status] { status = run(*arguments, command->remaining()); });
 }

@@ -52,6 +52,7 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--run-dir", train.run_dir, "folder for report.json and checkpoints/, where not named otherwise");
   app.add_option("--json", train.json, "write the results to this file");
   app.add_option("--trace", train.trace, "write what all ranks communicated to this file, for ui.perfetto.dev");
+  app.add_flag("--encrypt", train.encrypt, "TLS on TCP connections between ranks, as TUTTI_ENCRYPT=1");
   app.add_option("--timeout", arguments.timeout_seconds, "seconds until a rank that does not answer is an error [300]");
   app.add_option("--bucket-cap", arguments.bucket_cap, "largest gradient bucket in bytes");
 }

@@ -21,6 +21,7 @@ struct TuneArguments {
   std::string file;
   int nproc = 1;
   std::string transport;
+  bool encrypt = false;
   double seconds = 3.5;
   bool compare = false;
   std::size_t max_bytes = std::size_t{16} << 20;
@@ -61,7 +62,8 @@ void tune_in_group(comm::ProcessGroup& group, const TuneArguments& arguments) {
 
 int tune_as_rank(const TuneArguments& arguments) {
   const comm::World world = comm::World::detect();
-  const auto group = comm::ProcessGroup::connect(world, {.transport = arguments.transport});
+  const auto group =
+      comm::ProcessGroup::connect(world, {.transport = arguments.transport, .encrypt = arguments.encrypt});
   try {
     tune_in_group(*group, arguments);
   } catch (const std::exception& error) {
@@ -104,6 +106,7 @@ void add_tune_command(CLI::App& app, int& status) {
   command->add_option("FILE", arguments->file, "where to write what was measured");
   command->add_option("-n,--nproc", arguments->nproc, "ranks to start on this host, when no launcher has done so");
   command->add_option("--transport", arguments->transport, "auto, tcp or shm; the file holds for this one [auto]");
+  command->add_flag("--encrypt", arguments->encrypt, "TLS on TCP connections between ranks; the file holds for these");
   command->add_option("--seconds", arguments->seconds, "about how long to measure")->capture_default_str();
   command->add_flag(
       "--compare", arguments->compare,

@@ -42,6 +42,7 @@ struct TrainOptions {
   std::filesystem::path run_dir;  // if set: default place of the JSON (report.json) and the checkpoints (checkpoints/)
   std::chrono::milliseconds timeout{std::chrono::minutes(5)};
   std::filesystem::path trace;  // if set: where all ranks' communication is written, for ui.perfetto.dev
+  bool encrypt = false;         // TLS on TCP connections between ranks
   BucketLimits buckets;
 
   double effective_learning_rate() const;

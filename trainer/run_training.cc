@@ -24,6 +24,7 @@ int available_cpus() {
 void train_in_group(const TrainOptions& options, const comm::World& world, const ProcessStreams& streams) {
   comm::ProcessGroupOptions group_options;
   group_options.timeout = options.timeout;
+  group_options.encrypt = options.encrypt;
   group_options.trace_file = options.trace.string();
   const auto group = comm::ProcessGroup::connect(world, group_options);
   try {

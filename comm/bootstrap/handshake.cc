@@ -27,7 +27,7 @@ constexpr Magic kVerdictMagic = {0x89, 'T', 'U', 'T', 'T', 'V', '\r', '\n'};
 
 namespace hello_at {
 constexpr std::size_t kVersionField = 8, kKind = 10, kRank = 12, kWorldSize = 16, kPid = 20, kJob = 24, kGroup = 32;
-constexpr std::size_t kReserved = 40, kNonce = 48;
+constexpr std::size_t kWants = 40, kReserved = 44, kNonce = 48;
 static_assert(kNonce + kNonceBytes == kHelloBytes);
 }  // namespace hello_at
 
@@ -115,6 +115,10 @@ std::string disagreement(const PeerIdentity& self, const PeerIdentity& peer) {
   if (peer.group != self.group) {
     return differing("group", hex(self.group), hex(peer.group), peer) + " (hashes of the group names)";
   }
+  if (peer.wants != -1 && self.rank != -1 && peer.wants != self.rank) {
+    return who(peer) + " wants to reach rank " + std::to_string(peer.wants) + ", but this is rank " +
+           std::to_string(self.rank) + ": its connection was led astray, or its table of addresses is wrong";
+  }
   const std::int32_t world_size = peer.world_size != -1 ? peer.world_size : self.world_size;
   if (peer.rank < -1 || (world_size != -1 && peer.rank >= world_size)) {
     return "rank " + std::to_string(peer.rank) + " does not exist in a world of size " + std::to_string(world_size);
@@ -134,7 +138,7 @@ PeerIdentity decode_hello(std::span<const std::byte, kHelloBytes> hello) {
   }
   const auto kind = std::to_integer<std::uint8_t>(hello[hello_at::kKind]);
   const bool reserved_clear =
-      hello[hello_at::kKind + 1] == std::byte{0} && get_little_endian<std::uint64_t>(&hello[hello_at::kReserved]) == 0;
+      hello[hello_at::kKind + 1] == std::byte{0} && get_little_endian<std::uint32_t>(&hello[hello_at::kReserved]) == 0;
   PeerIdentity peer;
   peer.kind = static_cast<ConnectionKind>(kind);
   peer.rank = static_cast<std::int32_t>(get_little_endian<std::uint32_t>(&hello[hello_at::kRank]));
@@ -142,7 +146,9 @@ PeerIdentity decode_hello(std::span<const std::byte, kHelloBytes> hello) {
   peer.pid = get_little_endian<std::uint32_t>(&hello[hello_at::kPid]);
   peer.job = get_little_endian<std::uint64_t>(&hello[hello_at::kJob]);
   peer.group = get_little_endian<std::uint64_t>(&hello[hello_at::kGroup]);
-  if (kind < 1 || kind > 3 || !reserved_clear || peer.world_size < -1 || peer.world_size == 0 || peer.rank < -1) {
+  peer.wants = static_cast<std::int32_t>(get_little_endian<std::uint32_t>(&hello[hello_at::kWants]) - 1);
+  if (kind < 1 || kind > 3 || !reserved_clear || peer.world_size < -1 || peer.world_size == 0 || peer.rank < -1 ||
+      peer.wants < -1) {
     throw Error(ErrorCode::Protocol, "a malformed Tutti hello (connection kind " + std::to_string(kind) + ", rank " +
                                          std::to_string(peer.rank) + ", world size " + std::to_string(peer.world_size) +
                                          "; first bytes " + quote_bytes(hello) + ")");
@@ -173,6 +179,7 @@ ClientHandshake::ClientHandshake(const PeerIdentity& self, std::string_view job_
   put_little_endian(&hello_[hello_at::kPid], self.pid);
   put_little_endian(&hello_[hello_at::kJob], self.job);
   put_little_endian(&hello_[hello_at::kGroup], self.group);
+  put_little_endian(&hello_[hello_at::kWants], static_cast<std::uint32_t>(self.wants) + 1);
   fill_random(std::span(hello_).last<kNonceBytes>());
 }
 

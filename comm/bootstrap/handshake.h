@@ -31,6 +31,7 @@ struct PeerIdentity {
   std::uint32_t pid = 0;
   std::uint64_t job = 0;    // identity_hash(job id)
   std::uint64_t group = 0;  // identity_hash(group name); 0 for the store
+  std::int32_t wants = -1;  // the rank that it means to reach; -1: whoever is there
 };
 
 /// First 8 bytes of SHA-256, little endian.
@@ -66,9 +67,8 @@ class ClientHandshake {
 /// The accepting side. Feed the hello, send the challenge; feed the proof, send the verdict; then ask accepted().
 class ServerHandshake {
  public:
-  /// `self` is what the peer must agree with: store or data kind (the two data lanes share a listener), job, group and
-  /// world_size (a peer or a self with world_size -1
-  /// agrees with any).
+  /// `self` is what the peer must agree with: store or data kind (the two data lanes share a listener), job, group,
+  /// world_size (a peer or a self with world_size -1 agrees with any), and that this is the rank that the peer wants.
   ServerHandshake(const PeerIdentity& self, std::string_view job_secret);
 
   /// Throws Protocol, quoting the first bytes in hex, if these are not the bytes of a Tutti hello of this version.

@@ -2,6 +2,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/local_address.h>
+#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/bootstrap/rendezvous.h>
 #include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/comm/store/file_store.h>
@@ -108,6 +109,27 @@ void refuse_loopback_across_hosts(const World& world, const std::vector<PeerAddr
   }
 }
 
+[[noreturn]] void refuse_without_secret(const World& world, const std::string& group) {
+  throw Error(ErrorCode::InvalidArgument,
+              "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + ": group '" + group +
+                  "' was to be encrypted, but there is no job secret to make a key of: set TUTTI_JOB_SECRET to the "
+                  "same random text on all ranks, or start them by `tutti run`, which makes one");
+}
+
+/// Where some ranks encrypt and others do not, all say so, and no connection is tried.
+void refuse_mixed_encryption(const World& world, const std::string& group, const std::vector<PeerAddress>& peers,
+                             const std::vector<bool>& encrypts) {
+  const bool here = encrypts[static_cast<std::size_t>(world.rank)];
+  const auto other = std::find(encrypts.begin(), encrypts.end(), !here);
+  if (other == encrypts.end()) return;
+  const auto rank = static_cast<std::size_t>(other - encrypts.begin());
+  throw Error(ErrorCode::Unauthorized,
+              "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + ": group '" + group +
+                  "' cannot form: rank " + std::to_string(rank) + " (" + peers[rank].host + ", pid " + peers[rank].pid +
+                  ") was started " + (here ? "without" : "with") + " encryption, this rank " +
+                  (here ? "with" : "without") + " it: start all ranks with --encrypt (TUTTI_ENCRYPT=1), or none");
+}
+
 /// Ranks of [first, last) whose address is not in the store; halves that are complete are not looked into.
 void collect_missing(Store& store, std::span<const std::string> keys, int first, int last, std::vector<int>& missing) {
   if (missing.size() > kMissingRanksShown) return;
@@ -193,12 +215,15 @@ struct Addresses {
 /// wait for: a few round trips and one key each, however many ranks there are. When the ranks form a group of this name
 /// once more, the count tells that it is another one, with a table of its own.
 Addresses exchange_addresses(const MeetingPlace& place, const World& world, const std::string& group,
-                             const std::string& endpoint, std::chrono::milliseconds timeout, Deadline deadline) {
+                             const std::string& endpoint, bool encrypt, std::chrono::milliseconds timeout,
+                             Deadline deadline) {
   Store& store = *place.client;
   std::vector<std::string> keys;
   for (int rank = 0; rank < world.world_size; ++rank) keys.push_back(address_key(group, rank));
   store.set(keys[static_cast<std::size_t>(world.rank)],
-            endpoint + " " + host_name() + " " + std::to_string(::getpid()) + " " + host_identity(), deadline);
+            endpoint + " " + host_name() + " " + std::to_string(::getpid()) + " " + host_identity() +
+                (encrypt ? " tls" : " plain"),
+            deadline);
   const std::int64_t arrived = store.add(group + "/arrived", 1, deadline);
   Addresses addresses{.peers = std::vector<PeerAddress>(keys.size()),
                       .hosts = std::vector<std::string>(keys.size()),
@@ -209,11 +234,15 @@ Addresses exchange_addresses(const MeetingPlace& place, const World& world, cons
     for (const std::string& line : store.multi_get(keys, deadline)) table += line + "\n";
     store.set(table_key, table, deadline);
   }
+  std::vector<bool> encrypts(keys.size());
   std::istringstream table(await_table(place, world, group, table_key, keys, timeout, deadline));
   for (std::size_t rank = 0; rank < keys.size(); ++rank) {
     PeerAddress& peer = addresses.peers[rank];
-    table >> peer.endpoint >> peer.host >> peer.pid >> addresses.hosts[rank];
+    std::string encryption;
+    table >> peer.endpoint >> peer.host >> peer.pid >> addresses.hosts[rank] >> encryption;
+    encrypts[rank] = encryption == "tls";
   }
+  refuse_mixed_encryption(world, group, addresses.peers, encrypts);
   if (!world.store_file.empty()) refuse_loopback_across_hosts(world, addresses.peers);
   return addresses;
 }
@@ -311,6 +340,15 @@ TransportChoice transport_choice(const std::string& name) {
                                               " is unknown; known are auto, tcp, shm");
 }
 
+bool encryption_choice(bool option) {
+  const char* environment = std::getenv("TUTTI_ENCRYPT");
+  const std::string chosen = environment ? environment : "";
+  if (!chosen.empty() && chosen != "0" && chosen != "1")
+    throw Error(ErrorCode::InvalidArgument,
+                "TUTTI_ENCRYPT=\"" + printable(chosen, 64) + "\" is neither 1 (encrypt) nor 0");
+  return option || chosen == "1";
+}
+
 Meeting rendezvous(const World& world, const std::string& group, const RendezvousOptions& options) {
   const Deadline deadline = Deadline::after(options.timeout);
   const GroupMembers members = everybody(world, group);
@@ -318,6 +356,7 @@ Meeting rendezvous(const World& world, const std::string& group, const Rendezvou
     const auto factory = std::make_shared<NetworkFactory>(world, options.transport, nullptr, nullptr, Addresses{});
     return {std::make_shared<HashStore>(), factory->make(members, deadline), factory};
   }
+  if (options.encrypt && world.job_secret.empty()) refuse_without_secret(world, group);
   // A connection with every rank on each lane, if it comes to that; a limit below is met where it hurts, and named
   // there.
   try_raise_descriptor_limit(3 * static_cast<std::size_t>(world.world_size));
@@ -326,10 +365,11 @@ Meeting rendezvous(const World& world, const std::string& group, const Rendezvou
   const auto listener = std::make_shared<TcpListener>(
       TcpListenerOptions{.address = options.bind_address.empty() ? place->local_address : options.bind_address,
                          .job_id = world.job_id,
-                         .job_secret = world.job_secret});
+                         .job_secret = world.job_secret,
+                         .encrypt = options.encrypt});
   const auto factory = std::make_shared<NetworkFactory>(
       world, options.transport, store, listener,
-      exchange_addresses(*place, world, group, listener->endpoint(), options.timeout, deadline));
+      exchange_addresses(*place, world, group, listener->endpoint(), options.encrypt, options.timeout, deadline));
   auto transport = factory->make(members, deadline);
   log(LogLevel::Info, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + " (" +
                           world.detected_from + ") joined group '" + group + "', listening on " + listener->endpoint() +

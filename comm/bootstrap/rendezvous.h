@@ -27,18 +27,23 @@ enum class TransportChoice { Auto, Tcp, Shm };
 /// "auto", "tcp" or "shm"; "" stands for TUTTI_TRANSPORT, else auto. Throws InvalidArgument.
 TransportChoice transport_choice(const std::string& name);
 
+/// `option`, or TUTTI_ENCRYPT, which may be 1 or 0. Throws InvalidArgument.
+bool encryption_choice(bool option);
+
 struct RendezvousOptions {
   /// "": the local address of the connection to the store, which is one that other ranks can reach. Where the ranks
   /// meet in a file: 127.0.0.1 if all of them are on this host (LOCAL_WORLD_SIZE), else the address of the default
   /// route; System if that leaves a loopback address in a world of several hosts.
   std::string bind_address;
   TransportChoice transport = TransportChoice::Auto;  // Auto: shared memory within a host, TCP between hosts
+  bool encrypt = false;                               // TLS on all TCP connections between ranks
   std::chrono::milliseconds timeout{};
 };
 
 /// Blocks until all ranks have published their addresses. A world of one meets nobody: in-process store, no sockets.
 /// Throws Timeout naming the ranks that did not come and where they were expected, PeerLost naming one that came and
-/// died, Unauthorized, System.
+/// died, Unauthorized (also where some ranks encrypt and others do not), InvalidArgument (encryption without a secret),
+/// System.
 Meeting rendezvous(const World& world, const std::string& group, const RendezvousOptions& options);
 
 }  // namespace tutti::comm

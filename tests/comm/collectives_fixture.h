@@ -92,7 +92,7 @@ T reduced(ReduceOp op, int world, std::size_t i) {
 
 inline std::vector<Case> cases() {
   std::vector<Case> all;
-  for (const Net net : {Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed})
+  for (const Net net : {Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed, Net::Tls})
     for (const int world : {1, 2, 3, 4, 5, 7, 8}) all.push_back({net, world, ""});
   for (const Net net : {Net::Inproc, Net::Tcp})
     for (const char* algorithm : {"direct", "bruck", "rabenseifner", "chain", "van_de_geijn", "double_tree"})
@@ -106,6 +106,7 @@ inline std::vector<Case> cases() {
     all.push_back({Net::Tcp, 8, algorithm, {0, 0, 0, 0, 1, 1, 1, 1}});
   }
   for (const char* algorithm : {"hierarchical", "hierarchical_split"}) all.push_back({Net::Mixed, 7, algorithm});
+  all.push_back({Net::MixedTls, 7, ""});
   return all;
 }
 

@@ -342,7 +342,8 @@ TEST_P(Failures, AMessageThatFailsLeavesNoCollectiveAtWork) {
 
 std::string net_name(const testing::TestParamInfo<Net>& info) { return name(info.param); }
 
-INSTANTIATE_TEST_SUITE_P(Nets, Failures, testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed), net_name);
+INSTANTIATE_TEST_SUITE_P(Nets, Failures, testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed, Net::Tls),
+                         net_name);
 
 TEST(ForkedChild, GetsAClearErrorAndLeavesTheGroupAlone) {
   run_ranks(1, [](ProcessGroup& group) {

@@ -219,7 +219,7 @@ TEST_P(FaultBounds, AFailedGroupWithUnsentMessagesSleeps) {
   EXPECT_TRUE(outcomes[0].has_value());
 }
 
-INSTANTIATE_TEST_SUITE_P(Nets, FaultBounds, testing::Values(Net::Tcp, Net::Shm),
+INSTANTIATE_TEST_SUITE_P(Nets, FaultBounds, testing::Values(Net::Tcp, Net::Shm, Net::Tls),
                          [](const auto& net) { return test::name(net.param); });
 
 }  // namespace

@@ -400,7 +400,7 @@ std::string case_name(const testing::TestParamInfo<std::tuple<Net, Lane>>& info)
 }
 
 INSTANTIATE_TEST_SUITE_P(Lanes, Transports,
-                         testing::Combine(testing::Values(Net::Inproc, Net::Tcp, Net::Shm),
+                         testing::Combine(testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Tls),
                                           testing::Values(Lane::CollectiveUp, Lane::CollectiveDown, Lane::Message,
                                                           Lane::Answer)),
                          case_name);

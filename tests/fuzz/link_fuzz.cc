@@ -56,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   comm::TcpLink link(1, nullptr, [] { return std::string("rank 1"); });
   asio::ip::tcp::socket own(context, asio::ip::tcp::v4(), ends[0]);
   own.non_blocking(true);
-  link.adopt(std::move(own));
+  link.adopt(comm::ByteStream(std::move(own)));
   if (!stream.empty())
     fuzz::require(::send(ends[1], stream.data(), stream.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(stream.size()),
                   "room");

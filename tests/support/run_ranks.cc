@@ -21,6 +21,7 @@ namespace {
 struct Hosts {
   std::vector<int> of_rank;  // empty: all on one
   bool share_memory = false;
+  bool encrypt = false;
 
   std::string name(int rank) const {
     return of_rank.empty() ? "localhost" : "host" + std::to_string(of_rank.at(static_cast<std::size_t>(rank)));
@@ -28,9 +29,10 @@ struct Hosts {
 };
 
 Hosts hosts_of(Net net, int world_size, const std::vector<int>& hosts) {
-  if (net == Net::Tcp) return {hosts, false};
-  Hosts shared{{}, true};
-  for (int rank = 0; rank < world_size && net == Net::Mixed; ++rank) shared.of_rank.push_back(rank / 2);
+  if (net == Net::Tcp || net == Net::Tls) return {hosts, false, net == Net::Tls};
+  const bool mixed = net == Net::Mixed || net == Net::MixedTls;
+  Hosts shared{{}, true, net == Net::MixedTls};
+  for (int rank = 0; rank < world_size && mixed; ++rank) shared.of_rank.push_back(rank / 2);
   return shared;
 }
 
@@ -89,6 +91,7 @@ class LoopbackFactory final : public comm::TransportFactory {
  private:
   comm::TcpTransportOptions options() const {
     return {.job_secret = "a secret of tests",
+            .encrypt = hosts_.encrypt,
             .oversubscribed = world_size_ > static_cast<int>(std::thread::hardware_concurrency())};
   }
 
@@ -121,7 +124,7 @@ std::unique_ptr<comm::Transport> world_transport(comm::TransportFactory& factory
 }  // namespace
 
 std::string name(Net net) {
-  constexpr const char* kNames[] = {"Inproc", "Tcp", "Shm", "Mixed"};
+  constexpr const char* kNames[] = {"Inproc", "Tcp", "Shm", "Mixed", "Tls", "MixedTls"};
   return kNames[static_cast<int>(net)];
 }
 

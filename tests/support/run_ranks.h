@@ -14,9 +14,11 @@
 
 namespace tutti::test {
 
-enum class Net { Inproc, Tcp, Shm, Mixed };  // Mixed: shared memory within pairs of ranks, TCP between them
+/// Mixed: shared memory within pairs of ranks, TCP between them. Tls and MixedTls: the same as Tcp and Mixed,
+/// encrypted.
+enum class Net { Inproc, Tcp, Shm, Mixed, Tls, MixedTls };
 
-/// "Inproc", "Tcp", "Shm", "Mixed".
+/// "Inproc", "Tcp", "Shm", "Mixed", "Tls", "MixedTls".
 std::string name(Net net);
 
 /// For GoogleTest, which would print the bytes.
@@ -24,7 +26,7 @@ inline void PrintTo(Net net, std::ostream* out) { *out << name(net); }
 
 struct RunRanksOptions {
   Net net = Net::Inproc;
-  std::vector<int> hosts{};  // Tcp: rank -> host that it claims to be on; empty: all on one
+  std::vector<int> hosts{};  // Tcp, Tls: rank -> host that it claims to be on; empty: all on one
   comm::ProcessGroupOptions group{.timeout = std::chrono::seconds(20)};
   std::chrono::seconds watchdog{60};
 };

@@ -86,6 +86,25 @@ TEST(BenchCommand, TakesTheWorldThatALauncherMade) {
   EXPECT_NE(run.out.find("# ranks 3, "), std::string::npos) << run.out;
 }
 
+TEST(BenchCommand, EncryptIsPassedOnToTheRanksAndShown) {
+  const std::vector<std::string> words{"all_reduce", "-n",           "2", "--transport", "tcp", "--max-bytes",
+                                       "4",          "--iterations", "2"};
+  std::vector<std::string> encrypted = words;
+  encrypted.push_back("--encrypt");
+  const Finished run = tutti_bench(encrypted);
+  EXPECT_EQ(run.status, exited(0)) << run.err;
+  EXPECT_NE(run.out.find("transport tcp+tls"), std::string::npos) << run.out;
+  EXPECT_EQ(tutti_bench(words).out.find("tls"), std::string::npos);
+}
+
+TEST(BenchCommand, TheLauncherEncryptsForProgramsThatDoNotKnow) {
+  const Finished run =
+      run_program({TUTTI_PROGRAM, "run", "-n", "2", "--encrypt", "--no-label", "--", TUTTI_PROGRAM, "bench",
+                   "all_reduce", "--transport", "tcp", "--max-bytes", "4", "--iterations", "2"});
+  EXPECT_EQ(run.status, exited(0)) << run.err;
+  EXPECT_NE(run.out.find("transport tcp+tls"), std::string::npos) << run.out;
+}
+
 TEST(BenchCommand, TheAlgorithmIsWhatWasAskedForWhereItImplementsTheOperation) {
   const Folder folder;
   const std::string file = folder.file("results.json");

@@ -83,6 +83,21 @@ TEST_F(TuneCommand, ItsFileDecidesUnlessAnAlgorithmIsNamed) {
       << errors_;
 }
 
+TEST_F(TuneCommand, WhatWasMeasuredWithoutEncryptionIsNotUsedWithIt) {
+  comm::Tuning tuning{.host = "a", .date = "today", .place = {"tcp", 2, 1}, .model = {}, .rows = {}};
+  tuning.rows = {{comm::OpKind::AllReduce, "double_tree", 4, 1e-6}};
+  std::ofstream(file("t.json")) << comm::tuning_text(tuning);
+  const std::vector<std::string> environment{"TUTTI_TUNING=" + file("t.json"), "TUTTI_ENCRYPT=1"};
+  EXPECT_EQ(algorithm_of_bench(environment), "recursive_doubling");
+  EXPECT_NE(errors_.find("measured with 2 ranks on 1 host(s) over tcp, but this group has 2 ranks on 1 host(s) over "
+                         "tcp+tls; measure again"),
+            std::string::npos)
+      << errors_;
+  tuning.place.transport = "tcp+tls";
+  std::ofstream(file("t.json")) << comm::tuning_text(tuning);
+  EXPECT_EQ(algorithm_of_bench(environment), "double_tree");
+}
+
 TEST_F(TuneCommand, ComparesPredictionsWithMeasurements) {
   const Finished run =
       run_program({TUTTI_PROGRAM, "tune", "--compare", "-n", "2", "--seconds", "0.3", "--max-bytes", "4096"});

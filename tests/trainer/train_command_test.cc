@@ -80,6 +80,25 @@ TEST_F(TrainCommand, SameGlobalBatchSameCurve) {
   }
 }
 
+TEST_F(TrainCommand, EncryptGivesTheSameModelAndMustBeSaidToAllRanks) {
+  const auto train = [&](const std::vector<std::string>& more, const char* file) {
+    auto words = command_with_data({"--nproc", "2", "--epochs", "1", "--json", path(file)});
+    words.insert(words.end(), more.begin(), more.end());
+    auto variables = environment();
+    variables.push_back("TUTTI_TRANSPORT=tcp");
+    return test::run_program(words, variables);
+  };
+  ASSERT_EQ(train({}, "plain.json").status, kDone);
+  ASSERT_EQ(train({"--encrypt"}, "encrypted.json").status, kDone);
+  EXPECT_EQ(json("encrypted.json")["parameter_sha256"], json("plain.json")["parameter_sha256"]);
+  EXPECT_TRUE(json("plain.json")["parameter_sha256"].is_string());
+  const Finished mixed =
+      run({TUTTI_PROGRAM, "run", "-n", "2", "--", "sh", "-c",
+           "test $RANK = 1 && more=--encrypt; exec \"$0\" train mnist --epochs 1 --threads 1 $more", TUTTI_PROGRAM});
+  EXPECT_EQ(mixed.status, kFailed);
+  EXPECT_NE(mixed.err.find("was started with encryption, this rank without it"), std::string::npos) << mixed.err;
+}
+
 TEST_F(TrainCommand, KilledAndResumedEqualsUninterrupted) {
   const std::vector<std::string> common{"--nproc", "2", "--epochs", "40", "--batch-size", "8"};
   auto whole = command_with_data(common);

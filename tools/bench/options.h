@@ -32,6 +32,7 @@ struct BenchOptions {
   comm::ReduceOp redop = comm::ReduceOp::Sum;
   std::string transport = "auto";
   std::string algorithm{};  // "": chosen by comm
+  bool encrypt = false;
   bool registered = false;  // buffers by ProcessGroup::allocate
   bool check = true;
   std::size_t iterations = 0;  // timed calls a row; 0: as many as fill min_time

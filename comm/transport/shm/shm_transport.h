@@ -33,7 +33,9 @@ class ShmTransport final : public Transport {
   std::vector<int> hosts() const override { return tcp_->hosts(); }
   bool oversubscribed() const override { return tcp_->oversubscribed(); }
   std::chrono::microseconds patience() const override;
-  std::string_view name() const override { return all_are_neighbours() ? "shm" : "shm+tcp"; }
+  std::string_view name() const override {
+    return all_are_neighbours() ? "shm" : tcp_->is_encrypted() ? "shm+tcp+tls" : "shm+tcp";
+  }
   Neighbours* shared_memory() override { return all_are_neighbours() ? neighbours_.get() : nullptr; }
 
  private:

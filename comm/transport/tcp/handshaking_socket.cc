@@ -12,31 +12,42 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookForTheEnd(50);  // so often, at connections that wait for a group
 
+constexpr int kMostReads = 64;
+constexpr std::byte kTlsFirst{0x16};  // of a record that holds part of a TLS handshake
+// What a rank without encryption answers to a TLS hello, so that its sender can say what is wrong: a fatal alert,
+// insufficient_security.
+constexpr std::array<unsigned char, 7> kNoEncryptionHere = {0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 71};
+
 }  // namespace
 
 HandshakingSocket::HandshakingSocket(asio::io_context& context, const asio::ip::tcp::endpoint& address,
-                                     const PeerIdentity& self, std::string_view job_secret)
-    : socket_(context),
+                                     const PeerIdentity& self, std::string_view job_secret, const TlsContext* tls)
+    : stream_(asio::ip::tcp::socket(context)),
       remote_(to_string(address)),
       state_(State::Connecting),
-      client_(ClientHandshake(self, job_secret)) {
+      tls_(tls),
+      proof_key_(job_secret),
+      self_(self) {
+  asio::ip::tcp::socket& socket = stream_.socket();
   asio::error_code error;
-  socket_.open(address.protocol(), error);
+  socket.open(address.protocol(), error);
   if (error) throw Error(ErrorCode::System, "cannot open a socket to " + remote_ + ": " + error.message());
-  prepare(socket_);
-  socket_.connect(address, error);
+  prepare(socket);
+  socket.connect(address, error);
   if (error && error != asio::error::in_progress && error != asio::error::would_block)
     throw Error(ErrorCode::PeerLost, "cannot connect to " + remote_ + ": " + error.message());
 }
 
-HandshakingSocket::HandshakingSocket(asio::ip::tcp::socket accepted, Expectation expect, std::string_view job_secret)
-    : socket_(std::move(accepted)),
-      state_(State::AwaitHello),
-      server_(ServerHandshake({}, job_secret)),
+HandshakingSocket::HandshakingSocket(asio::ip::tcp::socket accepted, Expectation expect, std::string_view job_secret,
+                                     const TlsContext* tls)
+    : stream_(std::move(accepted)),
+      state_(State::AwaitFirst),
+      tls_(tls),
+      proof_key_(job_secret),
       expect_(std::move(expect)) {
   asio::error_code error;
-  remote_ = to_string(socket_.remote_endpoint(error));
-  prepare(socket_);
+  remote_ = to_string(stream_.socket().remote_endpoint(error));
+  prepare(stream_.socket());
 }
 
 bool HandshakingSocket::advance() {
@@ -49,25 +60,22 @@ bool HandshakingSocket::step() {
   if (state_ != State::Connecting && !flush()) return false;
   switch (state_) {
     case State::Connecting: {
-      pollfd ready{socket_.native_handle(), POLLOUT, 0};
+      pollfd ready{native_handle(), POLLOUT, 0};
       if (::poll(&ready, 1, 0) == 0) return false;
-      int error_number = 0;
-      socklen_t size = sizeof error_number;
-      ::getsockopt(socket_.native_handle(), SOL_SOCKET, SO_ERROR, &error_number, &size);
-      if (error_number != 0)
-        throw Error(ErrorCode::PeerLost, "cannot connect to " + remote_ + ": " + errno_text(error_number));
-      send(client_->hello());
-      state_ = State::AwaitChallenge;
+      connected();
       return true;
     }
+    case State::AwaitFirst:
+      return sort_out();
+    case State::Tls:
+      return advance_tls();
     case State::AwaitHello:
       if (!receive(kHelloBytes)) {
         if (!may_be_hello(received()))
           throw Error(ErrorCode::Protocol, "not a Tutti peer: its first bytes are " + quote_bytes(received()));
         return false;
       }
-      send(server_->challenge(received().first<kHelloBytes>()));
-      state_ = State::AwaitProof;
+      answer_hello();
       break;
     case State::AwaitChallenge:
       if (!receive(kChallengeBytes)) return false;
@@ -97,8 +105,80 @@ bool HandshakingSocket::step() {
   return true;
 }
 
+void HandshakingSocket::connected() {
+  int error_number = 0;
+  socklen_t size = sizeof error_number;
+  ::getsockopt(native_handle(), SOL_SOCKET, SO_ERROR, &error_number, &size);
+  if (error_number != 0)
+    throw Error(ErrorCode::PeerLost, "cannot connect to " + remote_ + ": " + errno_text(error_number));
+  if (tls_) return begin_tls();
+  client_.emplace(*self_, proof_key_);
+  send(client_->hello());
+  state_ = State::AwaitChallenge;
+}
+
+bool HandshakingSocket::sort_out() {
+  std::byte first{};
+  asio::error_code error;
+  const std::size_t seen = stream_.socket().receive(asio::buffer(&first, 1), asio::socket_base::message_peek, error);
+  if (error == asio::error::would_block) return false;
+  if (error) lost(error.message());
+  if (seen == 1 && first == kTlsFirst) {
+    if (tls_) {
+      begin_tls();
+      return true;
+    }
+    // What it sent is read, lest the answer be lost with it when the connection closes.
+    for (int reads = 0; reads < kMostReads && !error; ++reads) stream_.read_some(asio::buffer(received_), error);
+    stream_.write_some(asio::buffer(kNoEncryptionHere), error);
+    throw Error(ErrorCode::Unauthorized,
+                "it speaks TLS, and this rank does not: a rank that was started with --encrypt (TUTTI_ENCRYPT=1) met "
+                "one that was started without; start all alike");
+  }
+  server_.emplace(PeerIdentity{}, proof_key_);  // with tls_ set it will be refused, but by name
+  state_ = State::AwaitHello;
+  return true;
+}
+
+void HandshakingSocket::begin_tls() {
+  tls_session_ = self_ ? std::make_unique<TlsSession>(*tls_, native_handle(), self_->group)
+                       : std::make_unique<TlsSession>(*tls_, native_handle());
+  state_ = State::Tls;
+}
+
+bool HandshakingSocket::advance_tls() {
+  if (!tls_session_->handshake()) return false;
+  proof_key_ += tls_session_->binding();
+  if (self_) {
+    client_.emplace(*self_, proof_key_);
+    send(client_->hello());
+    state_ = State::AwaitChallenge;
+  } else {
+    tls_group_ = tls_session_->group();
+    server_.emplace(PeerIdentity{}, proof_key_);
+    state_ = State::AwaitHello;
+  }
+  stream_.encrypt(std::move(tls_session_));
+  return true;
+}
+
+void HandshakingSocket::answer_hello() {
+  send(server_->challenge(received().first<kHelloBytes>()));
+  if (tls_group_ && server_->peer().group != *tls_group_)
+    throw Error(ErrorCode::Protocol, "its hello is for group " + hex(server_->peer().group) +
+                                         ", but it encrypts with the key of group " + hex(*tls_group_));
+  state_ = State::AwaitProof;
+}
+
 bool HandshakingSocket::find_group() {
-  if (const auto expected = expect_(server_->peer())) {
+  const auto expected = expect_(server_->peer());
+  if (tls_ && !stream_.is_encrypted()) {
+    server_->expect(expected.value_or(server_->peer()));
+    decide("rank " + std::to_string(server_->peer().rank) +
+           " has no encryption, but this rank has: start all ranks with --encrypt (TUTTI_ENCRYPT=1), or none");
+    return true;
+  }
+  if (expected) {
     server_->expect(*expected);
     decide("");
     return true;
@@ -129,7 +209,7 @@ void HandshakingSocket::send(std::span<const std::byte> bytes) {
 
 void HandshakingSocket::lost(const std::string& why) const {
   std::string text = "lost " + remote_ + " during the handshake: " + why;
-  if (state_ == State::AwaitHello) text += "; it sent " + quote_bytes(received());
+  if (state_ == State::AwaitFirst || state_ == State::AwaitHello) text += "; it sent " + quote_bytes(received());
   if (state_ == State::AwaitProof)
     text += "; it left when it saw our challenge: its job secret is probably another (compare TUTTI_JOB_SECRET)";
   throw Error(ErrorCode::PeerLost, text);
@@ -138,7 +218,7 @@ void HandshakingSocket::lost(const std::string& why) const {
 bool HandshakingSocket::flush() {
   while (sent_ < to_send_.size()) {
     asio::error_code error;
-    sent_ += socket_.write_some(asio::buffer(to_send_.data() + sent_, to_send_.size() - sent_), error);
+    sent_ += stream_.write_some(asio::const_buffer(to_send_.data() + sent_, to_send_.size() - sent_), error);
     if (error == asio::error::would_block) return false;
     if (error) lost(error.message());
   }
@@ -149,7 +229,7 @@ bool HandshakingSocket::receive(std::size_t nbytes) {
   while (received_size_ < nbytes) {
     asio::error_code error;
     received_size_ +=
-        socket_.read_some(asio::buffer(received_.data() + received_size_, nbytes - received_size_), error);
+        stream_.read_some(asio::buffer(received_.data() + received_size_, nbytes - received_size_), error);
     if (error == asio::error::would_block) return false;
     if (error) lost(error.message());
   }

@@ -1,10 +1,13 @@
 // HandshakingSocket: one TCP connection on its way from connect or accept to authenticated.
 //
-// A state machine without threads: advance() does what can be done without blocking. Built on bootstrap/handshake.h.
+// A state machine without threads: advance() does what can be done without blocking. Built on bootstrap/handshake.h,
+// which with encryption runs inside of TLS (tls_session.h) and is bound to that connection. A rank with encryption and
+// one without refuse each other; neither ever gives in.
 // Thread-safety: none; the owner serialises.
 #pragma once
 
 #include <tutti/comm/bootstrap/handshake.h>
+#include <tutti/comm/transport/tcp/byte_stream.h>
 
 #include <asio/ip/tcp.hpp>
 #include <chrono>
@@ -16,18 +19,19 @@ namespace tutti::comm {
 
 class HandshakingSocket {
  public:
-  /// The connecting side: starts connecting to `address`.
+  /// The connecting side: starts connecting to `address`. `tls` is null without encryption, else outlives this.
   HandshakingSocket(asio::io_context& context, const asio::ip::tcp::endpoint& address, const PeerIdentity& self,
-                    std::string_view job_secret);
+                    std::string_view job_secret, const TlsContext* tls = nullptr);
 
   /// What a peer that has proved the secret must agree with: nothing yet if it comes for a group that this process has
   /// not formed so far. Throws PeerLost if that group is over.
   using Expectation = std::function<std::optional<PeerIdentity>(const PeerIdentity& peer)>;
 
   /// The accepting side. `expect` is asked again at each advance() until it knows.
-  HandshakingSocket(asio::ip::tcp::socket accepted, Expectation expect, std::string_view job_secret);
+  HandshakingSocket(asio::ip::tcp::socket accepted, Expectation expect, std::string_view job_secret,
+                    const TlsContext* tls = nullptr);
 
-  /// True once both sides have proved the secret; then take() the socket. Throws PeerLost, Protocol, Unauthorized.
+  /// True once both sides have proved the secret; then take() the connection. Throws PeerLost, Protocol, Unauthorized.
   bool advance();
 
   /// Accepting side: the peer has proved the secret, and its group is not there yet.
@@ -35,19 +39,37 @@ class HandshakingSocket {
   /// Sends a verdict that refuses the peer with `objection`; the next advance() throws Unauthorized with it.
   void refuse(const std::string& objection);
 
-  asio::ip::tcp::socket take() { return std::move(socket_); }
+  ByteStream take() { return std::move(stream_); }
   const PeerIdentity& peer() const { return server_->peer(); }  // accepting side, after advance() returned true
-  int native_handle() { return socket_.native_handle(); }
-  bool wants_to_write() const { return state_ == State::Connecting || sent_ < to_send_.size(); }
+  int native_handle() { return stream_.native_handle(); }
+  bool wants_to_write() const {
+    return state_ == State::Connecting || sent_ < to_send_.size() || (tls_session_ && tls_session_->has_unsent());
+  }
   std::chrono::steady_clock::time_point started() const { return started_; }
   std::string remote() const { return remote_; }
   /// Accepting side: whether anything has come at all.
-  bool heard_of() const { return state_ != State::AwaitHello || received_size_ > 0; }
+  bool heard_of() const { return (state_ != State::AwaitFirst && state_ != State::AwaitHello) || received_size_ > 0; }
 
  private:
-  enum class State { Connecting, AwaitHello, AwaitChallenge, AwaitProof, AwaitGroup, AwaitVerdict, Refusing, Done };
+  enum class State {
+    Connecting,
+    AwaitFirst,  // accepting side: does the client begin with TLS?
+    Tls,
+    AwaitHello,
+    AwaitChallenge,
+    AwaitProof,
+    AwaitGroup,
+    AwaitVerdict,
+    Refusing,
+    Done
+  };
 
-  bool step();        // true if the state changed
+  bool step();  // true if the state changed
+  void connected();
+  bool sort_out();
+  void begin_tls();
+  bool advance_tls();
+  void answer_hello();
   bool find_group();  // AwaitGroup: true if the verdict has been given
   void decide(const std::string& objection);
   void send(std::span<const std::byte> bytes);
@@ -56,9 +78,14 @@ class HandshakingSocket {
   [[noreturn]] void lost(const std::string& why) const;
   std::span<const std::byte> received() const { return {received_.data(), received_size_}; }
 
-  asio::ip::tcp::socket socket_;
+  ByteStream stream_;
   std::string remote_;
   State state_;
+  const TlsContext* tls_;
+  std::unique_ptr<TlsSession> tls_session_;  // State::Tls
+  std::string proof_key_;                    // the job secret; inside of TLS, together with what only its ends know
+  std::optional<PeerIdentity> self_;         // connecting side
+  std::optional<std::uint64_t> tls_group_;   // accepting side: whose key the client has used
   std::optional<ClientHandshake> client_;
   std::optional<ServerHandshake> server_;
   Expectation expect_;                              // accepting side

@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::size_t kDirectReadBytes = 4096;  // shorter remainders go through the buffer
 constexpr unsigned kIgnoredReports = 3;         // several threads may wait, and one of them may be about to look
+constexpr int kHidden = 0x4000;                 // in packed interest, beside the events of poll(2)
+static_assert((kHidden & (POLLIN | POLLOUT)) == 0);
 
 std::string reason_of(const asio::error_code& error) {
   return error == asio::error::eof ? "its process closed the connection" : error.message();
@@ -26,10 +28,10 @@ TcpLink::TcpLink(int peer, std::function<std::unique_ptr<HandshakingSocket>()> c
 
 void TcpLink::lost(const std::string& why) {
   if (!end_of_stream_) end_stream(why);
-  throw Error(ErrorCode::PeerLost, "lost " + describe_() + ": " + end_reason_);
+  throw Error(end_code_, "lost " + describe_() + ": " + end_reason_);
 }
 
-bool TcpLink::adopt(asio::ip::tcp::socket socket) {
+bool TcpLink::adopt(ByteStream socket) {
   std::lock_guard lock(handover_mutex_);
   if (std::exchange(adopted_, true)) return false;
   if (shut_down_.load(std::memory_order_acquire)) return true;  // the socket ends here, and the peer sees it
@@ -112,7 +114,7 @@ bool TcpLink::flush() {
       return false;
     }
     if (error)  // what has come from the peer can still be read, so this is not the end of the stream
-      throw Error(ErrorCode::PeerLost, "lost " + describe_() + ": " + error.message());
+      throw Error(ErrorCode::PeerLost, "lost " + describe_() + ": " + reason_of(error));
     if (frame.done()) queue_.pop_front();
   }
   update_interest();
@@ -130,7 +132,8 @@ void TcpLink::fill() {
   }
   asio::error_code error;
   end_ += socket_->read_some(asio::buffer(buffer_.data() + end_, buffer_.size() - end_), error);
-  if (error && error != asio::error::would_block) end_stream(reason_of(error));
+  if (error && error != asio::error::would_block) end_stream(error);
+  if (socket_->is_encrypted()) update_interest();
 }
 
 const FrameHeader* TcpLink::peek() {
@@ -165,7 +168,8 @@ std::size_t TcpLink::read(void* into, std::size_t nbytes) {
       const std::array<asio::mutable_buffer, 2> parts{asio::buffer(target + got, wanted), asio::buffer(buffer_)};
       asio::error_code error;
       const std::size_t came = socket_->read_some(parts, error);
-      if (error && error != asio::error::would_block) end_stream(reason_of(error));
+      if (error && error != asio::error::would_block) end_stream(error);
+      if (socket_->is_encrypted()) update_interest();
       end_ = came > wanted ? came - wanted : 0;
       got += std::min(came, wanted);
     } else {
@@ -188,11 +192,19 @@ void TcpLink::end_stream(const std::string& reason) {
   update_interest();
 }
 
+void TcpLink::end_stream(const asio::error_code& error) {
+  if (error.category() == tls_category()) end_code_ = ErrorCode::Protocol;
+  end_stream(reason_of(error));
+}
+
 TcpLink::Interest TcpLink::interest() const {
   const std::int64_t packed = interest_.load(std::memory_order_relaxed);
-  Interest interest{static_cast<int>(packed >> 16), static_cast<short>(packed & 0xffff)};
-  if (ignored_reports_.load(std::memory_order_relaxed) >= kIgnoredReports)
+  Interest interest{static_cast<int>(packed >> 16), static_cast<short>(packed & 0xffff & ~kHidden),
+                    (packed & kHidden) != 0};
+  if (ignored_reports_.load(std::memory_order_relaxed) >= kIgnoredReports) {
     interest.events = static_cast<short>(interest.events & ~POLLIN);
+    interest.hidden = false;
+  }
   if (interest.events == 0) interest.fd = -1;  // poll() would still report a connection that has broken
   return interest;
 }
@@ -203,6 +215,7 @@ void TcpLink::update_interest() {
   if (socket_) {
     if (!end_of_stream_) fd = fd_;
     if (!queue_.empty()) events |= POLLOUT;
+    if (socket_->has_hidden() && !end_of_stream_) events |= kHidden;
   } else if (handshaking_) {
     fd = handshaking_->native_handle();
     if (handshaking_->wants_to_write()) events = POLLOUT;

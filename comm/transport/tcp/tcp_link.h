@@ -5,6 +5,7 @@
 // rest of a long payload goes straight into the caller's memory.
 #pragma once
 
+#include <tutti/comm/base/error.h>
 #include <tutti/comm/transport/tcp/handshaking_socket.h>
 #include <tutti/comm/transport/transport.h>
 
@@ -32,7 +33,7 @@ class TcpLink final : public Link {
   bool payload_is_here() override { return buffered() >= payload_left_; }
 
   /// Takes an authenticated connection from the thread that accepted it; false if the link has had one already.
-  bool adopt(asio::ip::tcp::socket socket);
+  bool adopt(ByteStream socket);
 
   /// Ends the connection; any thread.
   void shutdown();
@@ -40,6 +41,7 @@ class TcpLink final : public Link {
   struct Interest {
     int fd = -1;
     short events = 0;
+    bool hidden = false;  // there may be something to read that has left the socket already: do not sleep
   };
   /// What wait() should poll for; fd -1 while there is nothing. Any thread.
   Interest interest() const;
@@ -53,6 +55,7 @@ class TcpLink final : public Link {
   bool advance_connect();
   void fill();  // reads what has come into the buffer
   void end_stream(const std::string& reason);
+  void end_stream(const asio::error_code& error);
   void update_interest();
   void looked() {
     if (ignored_reports_.load(std::memory_order_relaxed) > 0) ignored_reports_.store(0, std::memory_order_relaxed);
@@ -65,7 +68,7 @@ class TcpLink final : public Link {
   const std::function<std::string()> describe_;
 
   std::unique_ptr<HandshakingSocket> handshaking_;
-  std::optional<asio::ip::tcp::socket> socket_;
+  std::optional<ByteStream> socket_;
   std::deque<Outgoing*> queue_;
 
   std::array<std::byte, 32 * 1024> buffer_;
@@ -75,14 +78,15 @@ class TcpLink final : public Link {
   std::uint64_t payload_left_ = 0;
   bool end_of_stream_ = false;
   std::string end_reason_;
+  ErrorCode end_code_ = ErrorCode::PeerLost;
 
   std::mutex handover_mutex_;  // guards the next three, which other threads touch
-  std::optional<asio::ip::tcp::socket> handed_over_;
+  std::optional<ByteStream> handed_over_;
   bool adopted_ = false;
   int fd_ = -1;  // of socket_ or, until that is there, of handshaking_
   std::atomic<bool> has_handed_over_{false};
   std::atomic<bool> shut_down_{false};
-  std::atomic<std::int64_t> interest_{-0x10000};  // Interest, packed: fd in the upper bits, events in the lower 16
+  std::atomic<std::int64_t> interest_{-0x10000};  // Interest, packed: fd in the upper bits, the rest in the lower 16
   std::atomic<unsigned> ignored_reports_{0};
 };
 

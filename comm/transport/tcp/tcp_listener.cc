@@ -42,7 +42,9 @@ TcpListener::TcpListener(TcpListenerOptions options)
     : options_(std::move(options)),
       job_(identity_hash(options_.job_id)),
       acceptor_(listen(context_, options_.address)),
-      endpoint_(local_endpoint(acceptor_)) {}
+      endpoint_(local_endpoint(acceptor_)) {
+  if (options_.encrypt) tls_.emplace(options_.job_secret, options_.job_id);
+}
 
 std::string TcpListener::endpoint() const { return endpoint_; }
 
@@ -100,7 +102,7 @@ void TcpListener::accept_all() {
       return;
     }
     inbound_.emplace_back(
-        std::move(socket), [this](const PeerIdentity& peer) { return expectation(peer); }, options_.job_secret);
+        std::move(socket), [this](const PeerIdentity& peer) { return expectation(peer); }, options_.job_secret, tls());
   }
 }
 

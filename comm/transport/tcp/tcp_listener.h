@@ -20,6 +20,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct TcpListenerOptions {
   std::string address = "127.0.0.1";  // numeric
   std::string job_id = "default";
   std::string job_secret;
+  bool encrypt = false;                                          // TLS, on what is accepted and on what tls() opens
   std::chrono::milliseconds handshake_limit{10'000};             // an accepted connection that needs longer is dropped
   std::chrono::milliseconds group_limit{std::chrono::hours(1)};  // so long one with the secret waits for its group
 };
@@ -38,15 +40,17 @@ class TcpListener {
   /// One group of this process. Both functions are called with the listener's lock held and must not call it.
   struct Member {
     PeerIdentity self;  // what peers must agree with
-    std::function<void(const PeerIdentity& peer, asio::ip::tcp::socket socket)> adopt;
+    std::function<void(const PeerIdentity& peer, ByteStream socket)> adopt;
     std::function<void()> wake;  // ends the group's wait(), because descriptors() has changed
   };
 
-  /// Binds `address` on a port of the kernel's choice and listens. Throws System naming the address, InvalidArgument.
+  /// Binds `address` on a port of the kernel's choice and listens. Throws System naming the address, InvalidArgument
+  /// (also for encryption without a secret).
   explicit TcpListener(TcpListenerOptions options);
 
   std::string endpoint() const;  // "10.0.0.2:40913"
   asio::io_context& context() { return context_; }
+  const TlsContext* tls() const { return tls_ ? &*tls_ : nullptr; }  // null without encryption
 
   /// From now on connections for member.self.group go to `member`. Throws InvalidArgument if another member has it.
   void join(Member member);
@@ -73,6 +77,7 @@ class TcpListener {
 
   const TcpListenerOptions options_;
   const std::uint64_t job_;
+  std::optional<TlsContext> tls_;
   asio::io_context context_;
   asio::ip::tcp::acceptor acceptor_;
   const std::string endpoint_;

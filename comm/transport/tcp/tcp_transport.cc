@@ -15,6 +15,7 @@ TcpListenerOptions listener_options(const TcpTransportOptions& options) {
   return {.address = options.bind_address,
           .job_id = options.job_id,
           .job_secret = options.job_secret,
+          .encrypt = options.encrypt,
           .handshake_limit = options.handshake_limit,
           .group_limit = options.group_limit};
 }
@@ -29,10 +30,9 @@ TcpTransport::TcpTransport(const TcpTransportOptions& options, std::shared_ptr<T
     outgoing_.emplace_back(peer, connector(peer, ConnectionKind::PointToPoint), named);
     incoming_.emplace_back(peer, nullptr, named);
   }
-  listener_->join(
-      {.self = identity(ConnectionKind::Collective),
-       .adopt = [this](const PeerIdentity& peer, asio::ip::tcp::socket socket) { adopt(peer, std::move(socket)); },
-       .wake = [this] { wake(); }});
+  listener_->join({.self = identity(ConnectionKind::Collective),
+                   .adopt = [this](const PeerIdentity& peer, ByteStream socket) { adopt(peer, std::move(socket)); },
+                   .wake = [this] { wake(); }});
 }
 
 TcpTransport::~TcpTransport() { close(); }
@@ -60,11 +60,14 @@ PeerIdentity TcpTransport::identity(ConnectionKind kind) const {
 std::function<std::unique_ptr<HandshakingSocket>()> TcpTransport::connector(int peer, ConnectionKind kind) {
   return [this, peer, kind] {
     const auto endpoint = parse_endpoint(peers_.at(static_cast<std::size_t>(peer)).endpoint);
-    return std::make_unique<HandshakingSocket>(listener_->context(), endpoint, identity(kind), options_.job_secret);
+    PeerIdentity self = identity(kind);
+    self.wants = peer;
+    return std::make_unique<HandshakingSocket>(listener_->context(), endpoint, self, options_.job_secret,
+                                               listener_->tls());
   };
 }
 
-void TcpTransport::adopt(const PeerIdentity& peer, asio::ip::tcp::socket socket) {
+void TcpTransport::adopt(const PeerIdentity& peer, ByteStream socket) {
   const bool expected = peer.rank >= 0 && peer.rank < options_.world_size && peer.rank != options_.rank &&
                         (peer.kind == ConnectionKind::PointToPoint || peer.rank > options_.rank);
   if (!expected) {
@@ -93,6 +96,10 @@ void TcpTransport::wait_also(std::span<Link* const> links, std::span<pollfd> mor
   for (Link* link : links) {
     const auto interest = static_cast<TcpLink*>(link)->interest();
     polled.push_back({interest.fd, interest.events, 0});  // -1 is passed over
+    if (interest.hidden) {
+      static_cast<TcpLink*>(link)->reported_readable();
+      timeout = std::chrono::milliseconds(0);
+    }
   }
   polled.insert(polled.end(), more.begin(), more.end());
   const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(timeout.count()));

@@ -2,8 +2,8 @@
 // process.
 //
 // Collective lane: the higher rank connects to the lower one (both know that they will talk). Point-to-point lane: the
-// sender connects. Every connection is authenticated (bootstrap/handshake.h) before a frame is read. Contract and
-// thread-safety: transport.h.
+// sender connects. Every connection is authenticated (bootstrap/handshake.h) before a frame is read, and with
+// `encrypt` all of its bytes are TLS (tls_session.h). Contract and thread-safety: transport.h.
 #pragma once
 
 #include <poll.h>
@@ -26,6 +26,7 @@ struct TcpTransportOptions {
   std::string job_id = "default";
   std::string job_secret;
   std::string bind_address = "127.0.0.1";
+  bool encrypt = false;                                          // TLS on every connection
   bool oversubscribed = false;                                   // more ranks on this host than processors
   std::chrono::milliseconds handshake_limit{10'000};             // tcp_listener.h
   std::chrono::milliseconds group_limit{std::chrono::hours(1)};  // tcp_listener.h
@@ -43,8 +44,8 @@ struct PeerAddress {
 
 class TcpTransport final : public Transport {
  public:
-  /// Joins `listener`, or listens by itself if there is none (bind_address, job_id, job_secret and the limits are the
-  /// listener's). Connects to nobody yet. Throws System, InvalidArgument.
+  /// Joins `listener`, or listens by itself if there is none (bind_address, job_id, job_secret, encrypt and the limits
+  /// are the listener's). Connects to nobody yet. Throws System, InvalidArgument.
   explicit TcpTransport(const TcpTransportOptions& options, std::shared_ptr<TcpListener> listener = nullptr);
   ~TcpTransport() override;
 
@@ -65,13 +66,14 @@ class TcpTransport final : public Transport {
   void close() override;
   std::string describe(int peer) const override;
   std::vector<int> hosts() const override;  // by the names of the hosts
-  std::string_view name() const override { return "tcp"; }
+  std::string_view name() const override { return is_encrypted() ? "tcp+tls" : "tcp"; }
+  bool is_encrypted() const { return listener_->tls() != nullptr; }
   bool oversubscribed() const override { return options_.oversubscribed; }
 
  private:
   PeerIdentity identity(ConnectionKind kind) const;
   std::function<std::unique_ptr<HandshakingSocket>()> connector(int peer, ConnectionKind kind);
-  void adopt(const PeerIdentity& peer, asio::ip::tcp::socket socket);
+  void adopt(const PeerIdentity& peer, ByteStream socket);
 
   const TcpTransportOptions options_;
   Wakeups wakeups_;

@@ -1,0 +1,393 @@
+// What --encrypt promises of the connections between ranks: nothing readable on the wire, nothing altered unnoticed,
+// and no way from encryption to none, whoever asks for it.
+#include <gtest/gtest.h>
+#include <tutti/comm/process_group.h>
+#include <tutti/comm/transport/tcp/tcp_transport.h>
+#include <tutti/comm/transport/tcp/tls_session.h>
+#include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/support/watchdog.h>
+
+#include <asio/error.hpp>
+#include <atomic>
+#include <cstring>
+#include <numeric>
+#include <optional>
+#include <thread>
+
+#include "recording_proxy.h"
+#include "store_test_support.h"
+
+namespace tutti::comm {
+namespace {
+
+using namespace test;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using tutti::test::Net;
+using tutti::test::run_ranks;
+using tutti::test::Watchdog;
+
+constexpr char kSecret[] = "the right secret";
+const std::string kPlaintext = "a text that nobody else may read, of more than one word";
+
+TcpTransportOptions options_of(int rank, bool encrypt = true) {
+  return {.rank = rank,
+          .world_size = 2,
+          .group = "a group",
+          .job_id = "a job",
+          .job_secret = kSecret,
+          .encrypt = encrypt,
+          .handshake_limit = seconds(30)};
+}
+
+std::uint16_t port_of(const TcpTransport& transport) {
+  const std::string endpoint = transport.endpoint();
+  return static_cast<std::uint16_t>(std::stoi(endpoint.substr(endpoint.rfind(':') + 1)));
+}
+
+/// Rank 0 listens, rank 1 connects to it by way of a proxy, all on one thread.
+class Wire : public testing::Test {
+ protected:
+  void meet(const TcpTransportOptions& server, const TcpTransportOptions& client) {
+    server_.emplace(server);
+    proxy_.emplace(port_of(*server_));
+    client_.emplace(client);
+    server_->set_peers({{}, {"127.0.0.1:1", "client's host", "11"}});
+    client_->set_peers({{proxy_->endpoint(), "server's host", "10"}, {}});
+    up_ = &client_->collective(0);
+    down_ = &server_->collective(1);
+  }
+
+  static FrameHeader header_of(const std::string& payload) {
+    return {.fingerprint = {.seq = 3, .count = payload.size()}, .nbytes = payload.size()};
+  }
+
+  /// Sends a frame with `payload`, and returns what comes out at the other end.
+  std::string pass(Link& from, Link& to, const std::string& payload) {
+    Outgoing frame{.header = header_of(payload), .payload = payload.data()};
+    from.post(frame);
+    std::string came(payload.size(), '\0');
+    std::size_t have = 0;
+    const Deadline deadline = soon();
+    while (!(frame.done() && have == came.size()) && !deadline.expired()) {
+      server_->service();
+      from.flush();
+      from.peek();
+      if (to.peek()) have += to.read(came.data() + have, came.size() - have);
+    }
+    EXPECT_TRUE(frame.done());
+    return came;
+  }
+
+  /// The error that a link ends with when a frame is sent from rank 0 to rank 1.
+  static Error end_of(Link& link, Transport& transport) {
+    const Deadline deadline = soon();
+    try {
+      while (!deadline.expired()) {
+        transport.service();
+        link.flush();
+        std::vector<std::byte> bytes(1 << 16);
+        if (const FrameHeader* header = link.peek()) {
+          const std::uint64_t nbytes = header->nbytes;
+          for (std::uint64_t have = 0; have < nbytes && !deadline.expired();)
+            have += link.read(bytes.data(), std::min<std::size_t>(bytes.size(), nbytes - have));
+        }
+      }
+    } catch (const Error& error) {
+      return error;
+    }
+    return Error(ErrorCode::Timeout, "no error came");
+  }
+
+  Watchdog watchdog_{seconds(60)};
+  CapturedLog log_;
+  std::optional<TcpTransport> server_;
+  std::optional<RecordingProxy> proxy_;
+  std::optional<TcpTransport> client_;
+  Link* up_ = nullptr;
+  Link* down_ = nullptr;
+};
+
+bool contains(const std::string& bytes, const std::string& part) { return bytes.find(part) != std::string::npos; }
+
+TEST_F(Wire, NobodyReadsThePayloadOrWhoIsWho) {
+  meet(options_of(0), options_of(1));
+  EXPECT_EQ(pass(*up_, *down_, kPlaintext), kPlaintext);
+  EXPECT_EQ(pass(*down_, *up_, kPlaintext), kPlaintext);
+  for (const std::string& wire : {proxy_->from_clients(), proxy_->from_servers()}) {
+    EXPECT_GT(wire.size(), kPlaintext.size());
+    EXPECT_FALSE(contains(wire, kPlaintext.substr(0, 8)));
+    EXPECT_FALSE(contains(wire, "TUTT"));                        // the handshake's magic
+    EXPECT_FALSE(contains(wire, std::string("uT\x01\x01", 4)));  // a frame's
+    EXPECT_FALSE(contains(wire, kSecret));
+  }
+  EXPECT_TRUE(contains(proxy_->from_clients(), tls_identity(identity_hash("a job"), identity_hash("a group"))))
+      << "the documented exception";
+}
+
+TEST_F(Wire, WithoutEncryptionTheSameLookFindsIt) {
+  meet(options_of(0, false), options_of(1, false));
+  EXPECT_EQ(pass(*up_, *down_, kPlaintext), kPlaintext);
+  EXPECT_TRUE(contains(proxy_->from_clients(), kPlaintext));
+  EXPECT_TRUE(contains(proxy_->from_clients(), "TUTT"));
+}
+
+TEST_F(Wire, ABitThatFlipsIsAnErrorThatNamesTheRank) {
+  meet(options_of(0), options_of(1));
+  EXPECT_EQ(pass(*up_, *down_, "hello"), "hello");
+  proxy_->flip_a_bit_of_the_server();
+  Outgoing frame{.header = header_of(kPlaintext), .payload = kPlaintext.data()};
+  down_->post(frame);
+  ASSERT_TRUE(down_->flush());
+  const Error error = end_of(*up_, *client_);
+  EXPECT_EQ(error.code(), ErrorCode::Protocol) << error.what();
+  expect_contains(error.what(), "rank 0 (server's host, pid 10, ");
+  expect_contains(error.what(), "altered on the way");
+  const Error sender = end_of(*down_, *server_);
+  EXPECT_EQ(sender.code(), ErrorCode::Protocol) << sender.what();
+  expect_contains(sender.what(), "rank 1 (client's host, pid 11, ");
+}
+
+TEST_F(Wire, AStreamThatIsCutInGoodOrderIsALostPeer) {
+  meet(options_of(0), options_of(1));
+  EXPECT_EQ(pass(*up_, *down_, "hello"), "hello");
+  proxy_->cut_what_the_server_sends();
+  const std::string payload(1000, 'x');
+  Outgoing frame{.header = header_of(payload), .payload = payload.data()};
+  down_->post(frame);
+  ASSERT_TRUE(frame.done());
+  const Error error = end_of(*up_, *client_);
+  EXPECT_EQ(error.code(), ErrorCode::PeerLost) << error.what();
+  expect_contains(error.what(), "lost rank 0 (server's host, pid 10, ");
+}
+
+TEST_F(Wire, ARecordedConnectionCannotBeReplayed) {
+  meet(options_of(0), options_of(1));
+  EXPECT_EQ(pass(*up_, *down_, kPlaintext), kPlaintext);
+  const std::string recorded = proxy_->from_clients();
+  TcpTransport again(options_of(0));
+  again.set_peers({{}, {"127.0.0.1:1", "client's host", "11"}});
+  RawConnection attacker(port_of(again));
+  attacker.send(recorded);
+  const Deadline deadline = soon();
+  std::string lines;
+  std::thread service([&] {
+    while (lines.empty() && !deadline.expired()) {
+      again.wait({}, milliseconds(10));
+      again.service();
+      EXPECT_EQ(again.collective(1).peek(), nullptr);
+    }
+  });
+  EXPECT_TRUE(attacker.closed_by_peer());
+  const std::string found = log_.wait_for("refused a connection from");
+  again.wake();
+  lines = found;
+  service.join();
+  EXPECT_TRUE(contains(found, "altered on the way")) << found;
+}
+
+/// The error that rank 1 ends with when it connects to rank 0.
+Error connect_error(const TcpTransportOptions& server, const TcpTransportOptions& client) {
+  TcpTransport listening(server), connecting(client);
+  connecting.set_peers({{listening.endpoint(), "server's host", "10"}, {}});
+  const Deadline deadline = soon();
+  try {
+    while (!deadline.expired()) {
+      connecting.collective(0).peek();
+      listening.service();
+    }
+  } catch (const Error& error) {
+    listening.service();
+    EXPECT_EQ(listening.collective(1).peek(), nullptr);
+    return error;
+  }
+  return Error(ErrorCode::Timeout, "no error came");
+}
+
+TEST(Encryption, AnotherSecretNamesThePeerAndTheVariable) {
+  CapturedLog log;
+  TcpTransportOptions client = options_of(1);
+  client.job_secret = "another secret";
+  const Error error = connect_error(options_of(0), client);
+  EXPECT_EQ(error.code(), ErrorCode::Unauthorized);
+  expect_contains(error.what(), "rank 0 (server's host, pid 10, ");
+  expect_contains(error.what(), "another job secret; compare TUTTI_JOB_SECRET");
+  log.wait_for("the client has another job secret");
+}
+
+TEST(Encryption, APlainClientIsRefusedByName) {
+  CapturedLog log;
+  const Error error = connect_error(options_of(0, true), options_of(1, false));
+  EXPECT_EQ(error.code(), ErrorCode::Unauthorized);
+  expect_contains(error.what(), "rank 0 (server's host, pid 10, ");
+  expect_contains(error.what(), "rank 1 has no encryption, but this rank has: start all ranks with --encrypt");
+  log.wait_for("rank 1 has no encryption");
+}
+
+TEST(Encryption, APlainServerIsRefusedByName) {
+  CapturedLog log;
+  const Error error = connect_error(options_of(0, false), options_of(1, true));
+  EXPECT_EQ(error.code(), ErrorCode::Unauthorized);
+  expect_contains(error.what(), "rank 0 (server's host, pid 10, ");
+  expect_contains(error.what(), "it has no encryption, but this rank has: start all ranks with --encrypt");
+  log.wait_for("it speaks TLS, and this rank does not");
+}
+
+TEST(Encryption, APlainClientWithAnotherSecretLearnsNothing) {
+  CapturedLog log;
+  TcpTransportOptions client = options_of(1, false);
+  client.job_secret = "another secret";
+  expect_contains(connect_error(options_of(0, true), client).what(), "the server has another job secret");
+}
+
+TEST(Encryption, ATransportWithoutASecretIsRefused) {
+  TcpTransportOptions options = options_of(0);
+  options.job_secret = "";
+  expect_contains(text_of(ErrorCode::InvalidArgument, [&] { TcpTransport transport(options); }), "TUTTI_JOB_SECRET");
+}
+
+TEST(Encryption, StrangersAreShownOutAndTheRanksStillMeet) {
+  Watchdog watchdog(seconds(60));
+  CapturedLog log;
+  TcpTransport listening(options_of(0)), connecting(options_of(1));
+  connecting.set_peers({{listening.endpoint(), "server's host", "10"}, {}});
+  for (const std::string& bytes :
+       {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("\x16\x03\x01\x00\x05hello", 10), std::string("\x16"),
+        std::string("\x16\xff\xff\xff\xff\xff\xff", 7), std::string()}) {
+    RawConnection stranger(port_of(listening));
+    stranger.send(bytes);
+    stranger.close();
+    listening.service();
+  }
+  Outgoing frame{.header = {.fingerprint = {.seq = 3}}};
+  connecting.collective(0).post(frame);
+  const Deadline deadline = soon();
+  while (!listening.collective(1).peek() && !deadline.expired()) {
+    listening.service();
+    connecting.collective(0).flush();
+  }
+  ASSERT_NE(listening.collective(1).peek(), nullptr);
+  EXPECT_EQ(listening.collective(1).peek()->fingerprint.seq, 3u);
+}
+
+TEST(Encryption, AConnectionThatIsLedToAnotherRankIsRefused) {
+  CapturedLog log;
+  TcpTransportOptions listening = options_of(0), connecting = options_of(1);
+  listening.world_size = connecting.world_size = 3;
+  connecting.rank = 2;
+  TcpTransport rank0(listening), rank2(connecting);
+  rank2.set_peers({{"127.0.0.1:1", "a host", "10"}, {rank0.endpoint(), "another host", "11"}, {}});
+  const Deadline deadline = soon();
+  const std::string text = text_of(ErrorCode::Unauthorized, [&] {
+    while (!deadline.expired()) {
+      rank2.outgoing(1).peek();
+      rank0.service();
+    }
+  });
+  expect_contains(text, "rank 1 (another host, pid 11, ");
+  expect_contains(text, "rank 2 wants to reach rank 1, but this is rank 0");
+}
+
+/// A member that has the key of one group comes with a hello for another.
+TEST(Encryption, TheKeyOfOneGroupOpensNoOther) {
+  Watchdog watchdog(seconds(60));
+  CapturedLog log;
+  TcpTransport listening(options_of(0));
+  std::string error;
+  const auto endpoint = resolve("127.0.0.1", port_of(listening), ResolveFor::Connecting, error).front();
+  const Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::connect(socket.get(), endpoint.address(), endpoint.length), 0);
+  const TlsContext context(kSecret, "a job");
+  TlsSession session(context, socket.get(), identity_hash("another group"));
+  const Deadline deadline = soon();
+  while (!session.handshake() && !deadline.expired()) listening.service();
+  const ClientHandshake handshake({.kind = ConnectionKind::Collective,
+                                   .rank = 1,
+                                   .world_size = 2,
+                                   .job = identity_hash("a job"),
+                                   .group = identity_hash("a group")},
+                                  kSecret + session.binding());
+  const auto hello = handshake.hello();
+  asio::error_code failed;
+  const std::array<asio::const_buffer, 1> parts{asio::buffer(hello)};
+  ASSERT_EQ(session.write_some(parts, failed), hello.size());
+  std::array<char, 100> bytes;
+  const std::array<asio::mutable_buffer, 1> into{asio::buffer(bytes)};
+  while ((!failed || failed == asio::error::would_block) && !deadline.expired()) {
+    listening.service();
+    EXPECT_EQ(session.read_some(into, failed), 0u);
+  }
+  EXPECT_EQ(failed, asio::error::eof);
+  log.wait_for("but it encrypts with the key of group");
+}
+
+TEST(Encryption, AWaitSeesWhatTlsHasReadAlreadyButNotForEver) {
+  Watchdog watchdog(seconds(60));
+  const auto ranks = tutti::test::make_transports(Net::Tls, 2);
+  Link& out = ranks[0]->collective(1);
+  Link& in = ranks[1]->collective(0);
+  const std::string payload(60'000, 'x');  // more than a link's own buffer, less than TLS takes at once
+  Outgoing frame{.header = {.fingerprint = {.seq = 3}, .nbytes = payload.size()}, .payload = payload.data()};
+  out.post(frame);
+  const Deadline deadline = soon();
+  while (!frame.done() && !deadline.expired()) {
+    ranks[0]->service();
+    ranks[1]->service();
+    in.peek();
+    out.flush();
+  }
+  ASSERT_TRUE(frame.done());
+  while (!in.peek() && !deadline.expired()) std::this_thread::yield();
+  Link* const links[] = {&in};
+  const auto start = std::chrono::steady_clock::now();
+  ranks[1]->wait(links, seconds(20));  // the socket has nothing more to give
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(10));
+  const auto ignoring = std::chrono::steady_clock::now();
+  for (int i = 0; i < 10; ++i) ranks[1]->wait(links, milliseconds(20));
+  EXPECT_GE(std::chrono::steady_clock::now() - ignoring, milliseconds(40)) << "it never slept";
+  std::string came(payload.size(), '\0');
+  std::size_t have = 0;
+  while (have < came.size() && !deadline.expired()) have += in.read(came.data() + have, came.size() - have);
+  EXPECT_EQ(came, payload);
+}
+
+constexpr int kRanks = 4;
+
+class EncryptedGroups : public testing::TestWithParam<Net> {};
+
+TEST_P(EncryptedGroups, SeveralGroupsAndThreadsWorkAtOnce) {
+  run_ranks(kRanks,
+            [](ProcessGroup& group) {
+              EXPECT_TRUE(contains(group.transport_name(), "tcp+tls")) << group.transport_name();
+              const auto half = group.split(group.rank() % 2);
+              std::thread other([&] {
+                for (int round = 0; round < 20; ++round) {
+                  std::vector<std::int64_t> values(5000, half->rank() + round);
+                  half->all_reduce(std::span(values));
+                  EXPECT_EQ(values.back(), 1 + 2 * round);
+                }
+              });
+              for (int round = 0; round < 20; ++round) {
+                std::vector<std::int32_t> small(3, group.rank()), large(50'000, 1), sent(20'000, group.rank()),
+                    came(20'000);
+                Work first = group.all_reduce_async(buffer(std::span(small)));
+                Work second = group.all_reduce_async(buffer(std::span(large)));
+                const int next = (group.rank() + 1) % kRanks, previous = (group.rank() + kRanks - 1) % kRanks;
+                group.sendrecv(const_buffer(std::span(sent)), next, buffer(std::span(came)), previous);
+                EXPECT_EQ(came.back(), previous);
+                second.wait();
+                first.wait();
+                EXPECT_EQ(small[0], 6);
+                EXPECT_EQ(large.back(), kRanks);
+              }
+              other.join();
+              half->shutdown();
+            },
+            {.net = GetParam()});
+}
+
+INSTANTIATE_TEST_SUITE_P(Nets, EncryptedGroups, testing::Values(Net::Tls, Net::MixedTls),
+                         [](const auto& net) { return tutti::test::name(net.param); });
+
+}  // namespace
+}  // namespace tutti::comm
