@@ -50,7 +50,7 @@ struct ProcessGroupOptions {
   std::size_t segment_bytes = 256 * 1024;  // unit of overlap inside one message
   /// Reductions give bits that depend on the ranks' inputs only: every element is ((0 + 1) + 2) + ... in the order of
   /// the ranks, whatever `algorithm`, segment_bytes, the root, the operation or the transport. Equal on all ranks.
-  /// Costs latency over TCP, up to twice the time for short vectors of 4 ranks, and next to nothing for long ones or in
+  /// Costs latency over TCP, up to 1.8 times the time for short vectors, and next to nothing for long ones or in
   /// shared memory (algorithms.md).
   bool reproducible = false;
   /// "" = TUTTI_TRACE, else none; set on all ranks or on none. At its end the group, together with its sub-groups,
