@@ -33,6 +33,7 @@ struct BenchArguments {
   std::string algorithm;
   bool encrypt = false;
   bool registered = false;
+  bool reproducible = false;
   bool check = true;
   std::int64_t iterations = 0;
   std::int64_t warmup = 5;
@@ -55,6 +56,7 @@ void add_options(CLI::App& app, BenchArguments& arguments) {
   app.add_flag("--encrypt", arguments.encrypt, "TLS on TCP connections between ranks, as TUTTI_ENCRYPT=1");
   app.add_option("--algo", arguments.algorithm, "algorithm, where it implements the operation [chosen by size]");
   app.add_flag("--registered", arguments.registered, "buffers that other ranks of the host reach in place");
+  app.add_flag("--reproducible", arguments.reproducible, "reductions in the order of the ranks, whatever else differs");
   app.add_flag("--check,!--no-check", arguments.check, "compare every result [on]");
   app.add_option("--iterations", arguments.iterations, "timed calls a row; 0: 0.3 s of them")->capture_default_str();
   app.add_option("--warmup", arguments.warmup, "calls before the timed ones")->capture_default_str();
@@ -93,6 +95,7 @@ BenchOptions interpreted(const BenchArguments& arguments) {
   options.algorithm = arguments.algorithm;
   options.encrypt = arguments.encrypt;
   options.registered = arguments.registered;
+  options.reproducible = arguments.reproducible;
   options.check = arguments.check;
   options.iterations = in_range(arguments.iterations, 0, 10'000'000, "--iterations");
   options.warmup = in_range(arguments.warmup, 0, 10'000'000, "--warmup");

@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -46,17 +47,19 @@ void check(const TuneArguments& arguments, bool is_launched) {
 void tune_in_group(comm::ProcessGroup& group, const TuneArguments& arguments) {
   const bool speaks = group.rank() == 0;
   if (speaks && !arguments.file.empty()) trainer::check_writable(arguments.file);
-  const comm::Tuning tuning = tune(group, {.seconds = arguments.seconds, .algorithms = !arguments.file.empty()});
-  if (speaks) {
-    print_tuning(std::cout, tuning);
-    if (!arguments.file.empty()) {
-      trainer::replace_file(arguments.file, comm::tuning_text(tuning));
-      std::cout << "# written to " << arguments.file << "; use it with TUTTI_TUNING=" << arguments.file << std::endl;
-    }
+  std::optional<comm::Tuning> tuning;
+  if (!arguments.file.empty()) tuning = tune(group, {.seconds = arguments.seconds});
+  if (speaks && tuning) {
+    print_tuning(std::cout, *tuning);
+    trainer::replace_file(arguments.file, comm::tuning_text(*tuning));
+    std::cout << "# written to " << arguments.file << "; use it with TUTTI_TUNING=" << arguments.file << std::endl;
   }
   if (!arguments.compare) return;
-  const auto rows = compare(group, tuning, arguments.max_bytes, arguments.seconds);
-  if (speaks) print_comparison(std::cout, rows);
+  // Half of the time goes into the rows that are compared.
+  const Comparison compared = compare(group, tuning ? &*tuning : nullptr, arguments.max_bytes, 2 * arguments.seconds);
+  if (!speaks) return;
+  if (!tuning) print_model(std::cout, group.place(), compared.model);
+  print_comparison(std::cout, compared.rows);
   std::cout << std::flush;
 }
 
@@ -108,9 +111,8 @@ void add_tune_command(CLI::App& app, int& status) {
   command->add_option("--transport", arguments->transport, "auto, tcp or shm; the file holds for this one [auto]");
   command->add_flag("--encrypt", arguments->encrypt, "TLS on TCP connections between ranks; the file holds for these");
   command->add_option("--seconds", arguments->seconds, "about how long to measure")->capture_default_str();
-  command->add_flag(
-      "--compare", arguments->compare,
-      "print predicted and measured times of all_reduce; without FILE measure only what predictions need");
+  command->add_flag("--compare", arguments->compare,
+                    "print predicted and measured times of all_reduce; takes twice --seconds more");
   command->add_option("--max-bytes", arguments->max_bytes, "largest size for --compare")->capture_default_str();
   command->callback([arguments, &status] { status = tune_command(*arguments); });
 }

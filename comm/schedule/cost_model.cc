@@ -34,6 +34,7 @@ struct Terms {
   double n;              // bytes of a rank's `count` elements
   double segment_bytes;  // 0: no limit
   double share = 0;      // bytes of the p-th part of a rank's longest buffer
+  double whole = 0;      // bytes of that buffer
   double lg_p;           // rounded up
   double q;              // largest power of two <= p
   double lg_q;           // exact
@@ -44,12 +45,25 @@ struct Terms {
     const double of_share = network->message_seconds(share, is_local) - network->message_seconds(0, is_local);
     return std::max(seconds, of_share * bytes / share);
   }
-  double reduction(double bytes) const { return network->gamma * bytes; }
+  /// Two ranks send each other so much.
+  double exchange(double bytes) const {
+    return network->exchanges.empty() ? message(bytes) : seconds_on(network->exchanges, bytes);
+  }
+  /// The same two ranks, once more.
+  double repeat(double bytes) const {
+    return network->repeats.empty() ? exchange(bytes) : seconds_on(network->repeats, bytes);
+  }
+  /// One rank sends, the other waits for it.
+  double hop(double bytes) const { return network->hops.empty() ? message(bytes) : seconds_on(network->hops, bytes); }
+  double reduction(double bytes) const {
+    if (network->sums.empty() || whole == 0) return network->gamma * bytes;
+    return seconds_on(network->sums, whole) * bytes / whole;
+  }
   double segments_of(double bytes) const {
     return segment_bytes == 0 || bytes == 0 ? 1 : std::max(1.0, std::ceil(bytes / segment_bytes));
   }
   /// Handing the vector of a rank beyond q to a neighbour, who adds it, and handing the result back.
-  double fold() const { return q < p ? 2 * message(n) + reduction(n) : 0; }
+  double fold() const { return q < p ? 2 * hop(n) + reduction(n) : 0; }
 
   /// The messages of a root that hands the upper half of p blocks on, then the upper half of what it has kept, ...
   double halving_messages(double block) const {
@@ -66,11 +80,12 @@ struct Terms {
   }
 };
 
-double recursive_doubling(const Terms& t) { return t.lg_q * (t.message(t.n) + t.reduction(t.n)) + t.fold(); }
+double recursive_doubling(const Terms& t) { return t.lg_q * (t.exchange(t.n) + t.reduction(t.n)) + t.fold(); }
 
 double rabenseifner(const Terms& t) {
   double sum = t.fold();
-  for (double part = 2; part <= t.q; part *= 2) sum += 2 * t.message(t.n / part) + t.reduction(t.n / part);
+  for (double part = 2; part <= t.q; part *= 2) sum += 2 * t.exchange(t.n / part) + t.reduction(t.n / part);
+  sum += t.repeat(t.n / t.q) - t.exchange(t.n / t.q);  // the last halving and the first doubling: the same partners
   return sum;
 }
 
@@ -92,12 +107,12 @@ double chain_reduce(const Terms& t) {
   return pipeline(t, k, message + reduction, std::max(message, reduction));
 }
 
-double binomial_broadcast(const Terms& t) { return t.lg_p * t.message(t.n); }
-double binomial_reduce(const Terms& t) { return t.lg_p * (t.message(t.n) + t.reduction(t.n)); }
+double binomial_broadcast(const Terms& t) { return t.lg_p * t.hop(t.n); }
+double binomial_reduce(const Terms& t) { return t.lg_p * (t.hop(t.n) + t.reduction(t.n)); }
 
-/// Messages of a double tree that follow one another until the first pieces are through, and those that each further
-/// pair of pieces adds. Read off simulations of 2 to 100 ranks: a rank must pass 2 messages each way for a pair (4 in
-/// all_reduce), and its partners are not always ready in turn.
+/// On a network by alpha and beta: messages of a double tree that follow one another until the first pieces are
+/// through, and those that each further pair of pieces adds. Read off simulations of 2 to 100 ranks: a rank must pass 2
+/// messages each way for a pair (4 in all_reduce), and its partners are not always ready in turn.
 struct TreePace {
   double first;
   double further;
@@ -108,19 +123,28 @@ TreePace tree_pace(OpKind op, const Terms& t) {
   if (t.p == 2) return {both_ways ? 3.0 : 2.0, 2};
   if (t.p == 3) return {both_ways ? 5.0 : 3.0, both_ways ? 3.0 : 2.0};
   const double first = both_ways ? 4 * t.lg_p - 1 : 2 * t.lg_p;
-  if (!t.network->measured.empty()) return {first, both_ways ? 4.0 : 2.0};  // real networks buffer: nobody is in turn
   return {first, both_ways ? 5.5 : op == OpKind::Broadcast ? 2.5 : 3.0};
 }
 
+/// Where messages were measured, processors are the narrow place: the first piece goes up and down the tree in hops,
+/// and meanwhile the ranks, which are awake, pass all others; each sends and receives (p - 1)/p of them on average.
+double measured_double_tree(OpKind op, const Terms& t) {
+  const double ways = op == OpKind::AllReduce ? 2 : 1;
+  const double k = t.segments_of(t.n / 2);
+  const double bytes = t.n / 2 / k;
+  const double piece = std::max(t.repeat(bytes), t.repeat(t.n) * bytes / t.n);
+  const double pieces = std::max(0.0, ways * 2 * k * (t.p - 1) / t.p - 1);
+  const double sums = op == OpKind::Broadcast ? 0 : t.reduction(t.n);
+  return ways * t.lg_p * t.hop(bytes) + pieces * piece + sums;
+}
+
 double double_tree(OpKind op, const Terms& t) {
+  if (!t.network->measured.empty()) return measured_double_tree(op, t);
   const double k = t.segments_of(t.n / 2);
   const double message = t.message(t.n / 2 / k);
   const double reduction = op == OpKind::Broadcast ? 0 : t.reduction(t.n / 2 / k);
   const TreePace pace = tree_pace(op, t);
-  // On a real network the latencies of messages with both children pass at the same time; in the model they do not.
-  const double overlapping = t.network->measured.empty() ? 0 : pace.first / 2 * t.message(0);
-  return pace.first * message - overlapping + pace.further * (k - 1) * std::max(message, reduction) +
-         t.lg_p * reduction;
+  return pace.first * message + pace.further * (k - 1) * std::max(message, reduction) + t.lg_p * reduction;
 }
 
 struct HostTerms {
@@ -189,7 +213,12 @@ Seconds reduce_seconds(const Problem& problem, const Terms& t, std::string_view 
 
 Seconds all_gather_seconds(const Problem& problem, const Terms& t, std::string_view algorithm) {
   if (algorithm == "ring") return (t.p - 1) * t.message(t.n);
-  if (algorithm == "bruck" || algorithm == "recursive_doubling") return t.doubling_messages(t.n);
+  if (algorithm == "bruck") return t.doubling_messages(t.n);
+  if (algorithm == "recursive_doubling") {
+    double sum = 0;
+    for (double blocks = 1; blocks < t.p; blocks *= 2) sum += t.exchange(std::min(blocks, t.p - blocks) * t.n);
+    return sum;
+  }
   if (algorithm == "hierarchical") {
     const HostTerms hosts = host_terms(problem, t);
     const Terms& within = hosts.within;
@@ -212,7 +241,7 @@ Seconds reduce_scatter_seconds(const Terms& t, std::string_view algorithm) {
   if (algorithm == "direct" || hands_on) return (t.p - 1) * (t.message(t.n) + t.reduction(t.n));
   if (algorithm == "recursive_halving") {
     double sum = 0;
-    for (double blocks = 1; blocks < t.p; blocks *= 2) sum += t.message(blocks * t.n) + t.reduction(blocks * t.n);
+    for (double blocks = 1; blocks < t.p; blocks *= 2) sum += t.exchange(blocks * t.n) + t.reduction(blocks * t.n);
     return sum;
   }
   return std::nullopt;
@@ -297,6 +326,7 @@ Terms terms_of(const Problem& problem, std::size_t element_bytes, const NetworkM
   const bool is_one_vector =
       problem.op == OpKind::AllReduce || problem.op == OpKind::Broadcast || problem.op == OpKind::Reduce;
   terms.share = is_one_vector ? terms.n / terms.p : terms.n;
+  terms.whole = terms.share * terms.p;
   return terms;
 }
 
@@ -363,13 +393,18 @@ double longest_way_in(const Problem& problem, double element_bytes) {
 
 }  // namespace
 
-double NetworkModel::message_seconds(double bytes, bool is_local) const {
-  if (measured.empty()) return is_local ? local_alpha + bytes * local_beta : alpha + bytes * beta;
-  const auto above = std::find_if(measured.begin(), measured.end(), [&](const auto& m) { return m.bytes >= bytes; });
-  if (above == measured.begin()) return above->seconds;
-  if (above == measured.end()) return measured.back().seconds * bytes / measured.back().bytes;
+double seconds_on(const MeasuredCurve& curve, double bytes) {
+  if (curve.empty()) return 0;
+  const auto above = std::find_if(curve.begin(), curve.end(), [&](const auto& point) { return point.bytes >= bytes; });
+  if (above == curve.begin()) return above->seconds;
+  if (above == curve.end()) return curve.back().seconds * bytes / curve.back().bytes;
   const MeasuredMessage& below = *(above - 1);
   return below.seconds + (above->seconds - below.seconds) * (bytes - below.bytes) / (above->bytes - below.bytes);
+}
+
+double NetworkModel::message_seconds(double bytes, bool is_local) const {
+  if (measured.empty()) return is_local ? local_alpha + bytes * local_beta : alpha + bytes * beta;
+  return seconds_on(measured, bytes);
 }
 
 std::optional<double> predicted_seconds(const Problem& problem, std::size_t element_bytes, std::string_view algorithm,

@@ -23,6 +23,11 @@ struct MeasuredMessage {
   double seconds = 0;
 };
 
+/// What was measured at some sizes, rising in bytes. Straight lines in between; before the first one its time, beyond
+/// the last one the time grows with the bytes. 0 if there is none.
+using MeasuredCurve = std::vector<MeasuredMessage>;
+double seconds_on(const MeasuredCurve& curve, double bytes);
+
 /// The default values are those of a 25 Gbit/s Ethernet between current processors, in round numbers.
 struct NetworkModel {
   double alpha = 10e-6;     // seconds per message
@@ -37,9 +42,18 @@ struct NetworkModel {
   /// Messages of one host to others leave one at a time, and arrive one at a time, whichever ranks they are of. As
   /// slowdown, for the simulator only.
   bool hosts_share_a_port = false;
-  /// What messages took that were measured, rising in bytes: takes the place of alpha and beta, local or not, if not
-  /// empty. Straight lines in between; beyond the last one the time grows with the bytes.
-  std::vector<MeasuredMessage> measured{};
+  /// What messages took that were measured, all ranks at it: takes the place of alpha and beta, local or not, if not
+  /// empty. Each rank sends to the next one and receives from the one before.
+  MeasuredCurve measured{};
+  /// The same where ranks exchange messages in pairs, and where one rank sends and the other waits for it: what wakes
+  /// whom, and which ranks share a processor meanwhile, decides more than bytes do where ranks outnumber processors.
+  /// Empty: like `measured`.
+  MeasuredCurve exchanges{};
+  /// Exchanges with the partner of the exchange before, which is still awake. Empty: like `exchanges`.
+  MeasuredCurve repeats{};
+  MeasuredCurve hops{};
+  /// Reducing whole vectors of so many bytes, all ranks at it; takes the place of gamma. Long ones leave the caches.
+  MeasuredCurve sums{};
   /// Seconds that every collective takes once, whatever it does: until all ranks are awake. For the formulas only.
   double startup = 0;
 
@@ -50,7 +64,7 @@ struct NetworkModel {
 /// have none).
 ///
 /// Where messages were measured, those that are pieces of a long vector pay what a byte costs in messages of the p-th
-/// part of it, if that is more: long vectors do not fit into caches.
+/// part of it, if that is more, and sums what they cost in the whole vector: long vectors do not fit into caches.
 ///
 /// Exact (equal to the simulation) on a network without slowdown, shared ports, measured messages or startup, where
 /// all chunks have the same length and every message is one segment:

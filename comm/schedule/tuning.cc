@@ -66,20 +66,30 @@ OpKind op_named(const std::string& text) {
   refuse("there is no operation \"" + text + "\"");
 }
 
+MeasuredCurve parse_curve(const Json& object, const char* key) {
+  const std::string quoted = "\"" + std::string(key) + "\"";
+  MeasuredCurve curve;
+  double previous = -1;
+  for (const Json& point : list(object, key)) {
+    curve.push_back({number(point, "bytes", 0), number(point, "us", 0) * 1e-6});
+    if (curve.back().bytes <= previous) refuse("the bytes of " + quoted + " do not rise");
+    previous = curve.back().bytes;
+  }
+  if (!curve.empty() && previous == 0) refuse(quoted + " has nothing with bytes");
+  return curve;
+}
+
 NetworkModel parse_model(const Json& object) {
   NetworkModel model;
   model.alpha = model.local_alpha = number(object, "alpha_us", 0) * 1e-6;
   model.beta = model.local_beta = number(object, "beta_ns", 0) * 1e-9;
   model.gamma = number(object, "gamma_ns", 0) * 1e-9;
   model.startup = number(object, "startup_us", 0) * 1e-6;
-  double previous = -1;
-  for (const Json& message : list(object, "messages")) {
-    const MeasuredMessage point{number(message, "bytes", 0), number(message, "us", 0) * 1e-6};
-    if (point.bytes <= previous) refuse("the bytes of \"messages\" do not rise");
-    previous = point.bytes;
-    model.measured.push_back(point);
-  }
-  if (!model.measured.empty() && previous == 0) refuse("\"messages\" has no message with bytes");
+  model.measured = parse_curve(object, "messages");
+  model.exchanges = parse_curve(object, "exchanges");
+  model.repeats = parse_curve(object, "repeats");
+  model.hops = parse_curve(object, "hops");
+  model.sums = parse_curve(object, "sums");
   return model;
 }
 
@@ -91,6 +101,12 @@ Tuning::Row parse_row(const Json& object) {
     refuse("there is no algorithm \"" + row.algorithm + "\" for " + std::string(name(row.op)));
   }
   return row;
+}
+
+Json json_of(const MeasuredCurve& curve) {
+  Json points = Json::array();
+  for (const auto& [bytes, seconds] : curve) points.push_back({{"bytes", bytes}, {"us", in_units(seconds, 1e-6)}});
+  return points;
 }
 
 std::string describe(const TuningPlace& place) {
@@ -125,20 +141,17 @@ std::string usable_text(const std::string& path, const TuningPlace& here) {
 }  // namespace
 
 std::optional<double> Tuning::seconds(OpKind op, std::string_view algorithm, double bytes) const {
-  NetworkModel curve;  // interpolates as messages do
+  MeasuredCurve curve;
   for (const Row& row : rows) {
     if (row.op == op && row.algorithm == algorithm) {
-      curve.measured.push_back({static_cast<double>(row.bytes), row.seconds});
+      curve.push_back({static_cast<double>(row.bytes), row.seconds});
     }
   }
-  if (curve.measured.empty()) return std::nullopt;
-  return curve.message_seconds(bytes);
+  if (curve.empty()) return std::nullopt;
+  return seconds_on(curve, bytes);
 }
 
 std::string tuning_text(const Tuning& tuning) {
-  Json messages = Json::array();
-  for (const auto& [bytes, seconds] : tuning.model.measured)
-    messages.push_back({{"bytes", bytes}, {"us", in_units(seconds, 1e-6)}});
   Json rows = Json::array();
   for (const Tuning::Row& row : tuning.rows) {
     rows.push_back({{"op", name(row.op)},
@@ -157,7 +170,11 @@ std::string tuning_text(const Tuning& tuning) {
                          {"beta_ns", in_units(tuning.model.beta, 1e-9)},
                          {"gamma_ns", in_units(tuning.model.gamma, 1e-9)},
                          {"startup_us", in_units(tuning.model.startup, 1e-6)},
-                         {"messages", messages}}},
+                         {"messages", json_of(tuning.model.measured)},
+                         {"exchanges", json_of(tuning.model.exchanges)},
+                         {"repeats", json_of(tuning.model.repeats)},
+                         {"hops", json_of(tuning.model.hops)},
+                         {"sums", json_of(tuning.model.sums)}}},
                        {"measured", rows}};
   return object.dump(1) + "\n";
 }

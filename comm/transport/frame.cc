@@ -72,6 +72,10 @@ std::string Fingerprint::to_string() const {
 
 FrameBytes encode(const FrameHeader& header) {
   FrameBytes bytes{};
+  if constexpr (kBareFrames) {
+    put(bytes, 0, header.nbytes);
+    return bytes;
+  }
   put(bytes, 0, kMagic);
   put(bytes, 2, kVersion);
   put(bytes, 3, header.kind);
@@ -89,6 +93,7 @@ FrameBytes encode(const FrameHeader& header) {
 }
 
 FrameHeader decode_frame(std::span<const std::byte, kFrameHeaderBytes> bytes) {
+  if constexpr (kBareFrames) return {FrameKind::Collective, {}, take<std::uint64_t>(bytes, 0), 0};
   if (const std::string fault = fault_in(bytes); !fault.empty())
     throw Error(ErrorCode::Protocol,
                 "received bytes that are no frame header (" + fault + "): " + quote_bytes(bytes, bytes.size()));

@@ -189,6 +189,25 @@ TEST(CostModel, MeasuredMessagesTakeThePlaceOfAlphaAndBeta) {
   EXPECT_EQ(simulate({OpKind::AllGather, 0, 3, 100}, 1, "ring", network).finish(), 12);
 }
 
+TEST(CostModel, ExchangesHopsAndSumsHaveCurvesOfTheirOwn) {
+  NetworkModel network{1, 1, 1, {}};
+  network.measured = {{0, 1000}, {100, 1000}};
+  network.exchanges = {{0, 4}, {100, 6}};
+  network.hops = {{0, 7}, {100, 9}};
+  network.sums = {{100, 1}, {200, 8}};
+  const Problem two{OpKind::AllReduce, 0, 2, 100};
+  EXPECT_EQ(predicted_seconds(two, 1, "recursive_doubling", network), 6 + 1);
+  EXPECT_EQ(predicted_seconds(two, 1, "rabenseifner", network), 2 * 5 + 0.5) << "sums at the rate of 100 bytes";
+  EXPECT_EQ(predicted_seconds(two, 1, "ring", network), 2 * 1000 + 0.5);
+  EXPECT_EQ(predicted_seconds(two, 1, "double_tree", network), 2 * 8 + 5 + 1) << "there and back, and the other half";
+  EXPECT_EQ(predicted_seconds({OpKind::Broadcast, 0, 4, 100}, 1, "binomial", network), 2 * 9);
+  network.repeats = {{0, 2}, {100, 2}};
+  EXPECT_EQ(predicted_seconds(two, 1, "rabenseifner", network), 5 + 2 + 0.5) << "the same partners twice";
+  EXPECT_EQ(predicted_seconds(two, 1, "double_tree", network), 2 * 8 + 2 + 1);
+  network.repeats = {};
+  EXPECT_EQ(predicted_seconds({OpKind::ReduceScatter, 0, 2, 100}, 1, "recursive_halving", network), 6 + 4);
+}
+
 TEST(CostModel, VanDeGeijnIsAnUpperBoundInWorldsOfAPowerOfTwo) {
   for (const int p : {2, 3, 4, 5, 8, 13, 16, 64}) {
     const Problem problem{OpKind::Broadcast, 0, p, static_cast<std::size_t>(1000 * p), p / 2};

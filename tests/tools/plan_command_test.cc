@@ -1,8 +1,10 @@
 // `tutti plan`.
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -86,8 +88,13 @@ TEST(PlanCommand, ListsOnlyWhatFitsTheWorld) {
 }
 
 TEST(PlanCommand, SimulatesAWorldOf4096) {
+  const auto begin = std::chrono::steady_clock::now();
   const Finished run = plan({"--op", "all_reduce", "--bytes", "67108864", "--world", "4096", "--simulate"});
   ASSERT_EQ(run.status, exited(0)) << run.err;
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << "takes less than 1 s as a rule";
+  rusage children{};
+  ASSERT_EQ(getrusage(RUSAGE_CHILDREN, &children), 0);
+  EXPECT_LT(children.ru_maxrss, 2L << 20) << "KiB; takes 33 MiB as a rule";
   for (const char* algorithm : {"ring", "recursive_doubling", "rabenseifner"}) {
     const auto words = row(run.out, algorithm);
     ASSERT_EQ(words.size(), 6u) << run.out;

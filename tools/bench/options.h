@@ -31,9 +31,10 @@ struct BenchOptions {
   comm::DType dtype = comm::DType::Float32;
   comm::ReduceOp redop = comm::ReduceOp::Sum;
   std::string transport = "auto";
-  std::string algorithm{};  // "": chosen by comm
-  bool encrypt = false;
-  bool registered = false;  // buffers by ProcessGroup::allocate
+  std::string algorithm{};    // "": chosen by comm
+  bool encrypt = false;       // ProcessGroupOptions::encrypt
+  bool registered = false;    // buffers by ProcessGroup::allocate
+  bool reproducible = false;  // ProcessGroupOptions::reproducible
   bool check = true;
   std::size_t iterations = 0;  // timed calls a row; 0: as many as fill min_time
   std::size_t warmup = 5;

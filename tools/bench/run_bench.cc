@@ -65,6 +65,7 @@ int bench_in_world(std::span<const Operation> table, const BenchOptions& options
   group_options.algorithm = options.algorithm;
   group_options.transport = options.transport == "auto" ? "" : options.transport;
   group_options.encrypt = options.encrypt;
+  group_options.reproducible = options.reproducible;
   group_options.trace_file = options.trace;
   const auto group = comm::ProcessGroup::connect(world, group_options);
   try {

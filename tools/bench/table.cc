@@ -44,7 +44,8 @@ std::string host_name() {
 void print_header(std::ostream& out, const BenchOptions& options, int ranks, const std::string& transport) {
   out << "# tutti bench " TUTTI_VERSION ", build type " TUTTI_BUILD_TYPE ", on " << host_name() << "\n";
   out << "# ranks " << ranks << ", transport " << transport << ", algorithm "
-      << (options.algorithm.empty() ? "chosen by size" : options.algorithm) << "\n";
+      << (options.algorithm.empty() ? "chosen by size" : options.algorithm)
+      << (options.reproducible ? ", reductions reproducible" : "") << "\n";
   out << "# warmup " << options.warmup << ", iterations ";
   if (options.iterations > 0) {
     out << options.iterations;

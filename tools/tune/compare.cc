@@ -1,7 +1,11 @@
 #include <tutti/tools/tune/compare.h>
+#include <tutti/tools/tune/network_meter.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <memory>
+#include <span>
 
 namespace tutti::tools {
 namespace {
@@ -10,12 +14,31 @@ constexpr std::size_t kElementBytes = sizeof(float);
 constexpr std::size_t kSegmentBytes = comm::ProcessGroupOptions{}.segment_bytes;
 constexpr double kNear = 1.3;
 
+using Clock = std::chrono::steady_clock;
+
 comm::algorithms::Problem problem_of(const comm::ProcessGroup& group, std::size_t bytes) {
   return {.op = comm::OpKind::AllReduce,
           .rank = 0,
           .world_size = group.world_size(),
           .count = bytes / kElementBytes,
           .segment_count = kSegmentBytes / kElementBytes};
+}
+
+/// A row to be.
+struct Line {
+  std::size_t bytes;
+  std::string algorithm;
+  std::unique_ptr<OperationMeter> meter;
+};
+
+std::vector<Line> lines_of(comm::ProcessGroup& group, std::size_t max_bytes) {
+  constexpr comm::OpKind kOp = comm::OpKind::AllReduce;
+  std::vector<Line> lines;
+  for (std::size_t bytes = 1024; bytes <= max_bytes; bytes *= 4) {
+    for (const std::string& name : candidates(group, kOp))
+      lines.push_back({bytes, name, std::make_unique<OperationMeter>(group, kOp, bytes / kElementBytes, name)});
+  }
+  return lines;
 }
 
 template <typename... Values>
@@ -27,23 +50,28 @@ void print(std::ostream& out, const char* format, Values... values) {
 
 }  // namespace
 
-std::vector<Compared> compare(comm::ProcessGroup& group, const comm::Tuning& tuning, std::size_t max_bytes,
-                              double seconds) {
-  const auto names = candidates(group, comm::OpKind::AllReduce);
-  std::vector<std::size_t> sizes;
-  for (std::size_t bytes = 1024; bytes <= max_bytes; bytes *= 4) sizes.push_back(bytes);
-  const double each = seconds / static_cast<double>(std::max<std::size_t>(1, sizes.size() * names.size()));
-  std::vector<Compared> rows;
-  for (const std::size_t bytes : sizes) {
-    const auto problem = problem_of(group, bytes);
-    const auto chosen = comm::algorithms::choose(problem, kElementBytes, &tuning);
-    for (const std::string& name : names) {
-      const double measured = time_of(group, operation_of(comm::OpKind::AllReduce), problem.count, name, each);
-      const double predicted = comm::predicted_seconds(problem, kElementBytes, name, tuning.model).value_or(0);
-      rows.push_back({name, bytes, predicted, measured, name == chosen});
-    }
+Comparison compare(comm::ProcessGroup& group, const comm::Tuning* tuning, std::size_t max_bytes, double seconds) {
+  std::vector<Line> lines = lines_of(group, max_bytes);
+  NetworkMeter network(group);
+  const auto begin = Clock::now();
+  double left = 0;
+  do {
+    network.measure();
+    for (Line& line : lines) line.meter->measure(group);
+    left = seconds - std::chrono::duration<double>(Clock::now() - begin).count();
+    group.broadcast(std::span<double>(&left, 1), 0);
+  } while (left > 0);
+
+  Comparison result{.model = network.model(), .rows = {}};
+  const comm::Tuning by_model{.host = {}, .date = {}, .place = group.place(), .model = result.model, .rows = {}};
+  for (const Line& line : lines) {
+    const auto problem = problem_of(group, line.bytes);
+    const auto chosen = comm::algorithms::choose(problem, kElementBytes, tuning ? tuning : &by_model);
+    const auto predicted = comm::predicted_seconds(problem, kElementBytes, line.algorithm, result.model);
+    result.rows.push_back({line.algorithm, line.bytes, predicted.value_or(0), line.meter->seconds(),  //
+                           line.algorithm == chosen});
   }
-  return rows;
+  return result;
 }
 
 void print_comparison(std::ostream& out, const std::vector<Compared>& rows) {
@@ -57,10 +85,14 @@ void print_comparison(std::ostream& out, const std::vector<Compared>& rows) {
   print(out, "# %zu of %zu predictions within 30 %%\n", near, rows.size());
 }
 
-void print_tuning(std::ostream& out, const comm::Tuning& tuning) {
+void print_model(std::ostream& out, const comm::TuningPlace& place, const comm::NetworkModel& model) {
   print(out, "# %d ranks on %d host(s) over %s; startup %.1f us, alpha %.1f us, %.2f GB/s, gamma %.3f ns/byte\n",
-        tuning.place.world_size, tuning.place.hosts, tuning.place.transport.c_str(), tuning.model.startup * 1e6,
-        tuning.model.alpha * 1e6, 1e-9 / tuning.model.beta, tuning.model.gamma * 1e9);
+        place.world_size, place.hosts, place.transport.c_str(), model.startup * 1e6, model.alpha * 1e6,
+        1e-9 / model.beta, model.gamma * 1e9);
+}
+
+void print_tuning(std::ostream& out, const comm::Tuning& tuning) {
+  print_model(out, tuning.place, tuning.model);
   print(out, "%-16s %12s  %s\n", "operation", "bytes a rank", "us by algorithm, fastest first");
   for (auto row = tuning.rows.begin(); row != tuning.rows.end();) {
     const auto end = std::find_if(row, tuning.rows.end(),

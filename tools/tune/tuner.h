@@ -1,10 +1,7 @@
 // The tuner: measures what messages, reductions and algorithms take between the ranks of a group.
 //
-// What is measured, in this order: reductions by all ranks at once; ring all_reduces and ring all_gathers, of which one
-// makes twice as many rounds as the other, so that their difference gives the time of one message with all ranks busy,
-// and the rest the time until all are awake; then each algorithm of each operation at a few sizes. The longest time of
-// any rank counts, and of several calls the median. Calls that some ranks leave early end with a barrier, which is part
-// of their time.
+// First the network model (network_meter.h), then each algorithm of each operation at a few sizes (meter.h says how).
+// Calls that some ranks leave early end with a barrier, which is part of their time.
 //
 // Thread-safety: collective; one thread a group.
 #pragma once
@@ -12,6 +9,7 @@
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/schedule/tuning.h>
 #include <tutti/tools/bench/operations.h>
+#include <tutti/tools/tune/meter.h>
 
 #include <cstddef>
 #include <string>
@@ -21,16 +19,29 @@
 namespace tutti::tools {
 
 struct TuneOptions {
-  double seconds = 3.5;    // about so long in all: sizes that have not been begun by then are left out
-  bool algorithms = true;  // false: only the model
+  double seconds = 3.5;  // about so long in all: sizes that have not been begun by then are left out
 };
 
 /// Equal on all ranks. The group chooses its algorithms as before afterwards. Needs two ranks or more.
 comm::Tuning tune(comm::ProcessGroup& group, const TuneOptions& options);
 
-/// Seconds of one call by `algorithm`; equal on all ranks. `budget` is the time for all calls.
-double time_of(comm::ProcessGroup& group, const bench::Operation& operation, std::size_t count,
-               std::string_view algorithm, double budget);
+/// Times one operation by one algorithm.
+class OperationMeter {
+ public:
+  OperationMeter(comm::ProcessGroup& group, comm::OpKind op, std::size_t count, std::string_view algorithm);
+  OperationMeter(const OperationMeter&) = delete;
+  OperationMeter& operator=(const OperationMeter&) = delete;
+
+  void measure(comm::ProcessGroup& group) { meter_.measure(group); }
+  double seconds() const { return meter_.seconds(); }
+
+ private:
+  const bench::Operation& operation_;
+  bench::Case case_;
+  std::vector<float> input_;
+  std::vector<float> output_;
+  Meter meter_;
+};
 
 /// The algorithms of `op` that comm would consider for this group.
 std::vector<std::string> candidates(comm::ProcessGroup& group, comm::OpKind op);
