@@ -119,7 +119,7 @@ TEST_P(Messages, AllPairsAtOnceInBothOrders) {
             {.net = GetParam()});
 }
 
-INSTANTIATE_TEST_SUITE_P(Nets, Messages, testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed),
+INSTANTIATE_TEST_SUITE_P(Nets, Messages, testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed, Net::Tls),
                          [](const auto& net) { return test::name(net.param); });
 
 }  // namespace

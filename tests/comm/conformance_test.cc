@@ -206,7 +206,7 @@ TEST_P(Conformance, AsynchronousOnesOfSeveralGroupsOverlap) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Conformance,
-                         testing::Combine(testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed),
+                         testing::Combine(testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed, Net::Tls),
                                           testing::Values(1, 2, 3, 4, 5, 7, 8)),
                          [](const auto& world) {
                            return name(std::get<Net>(world.param)) + std::to_string(std::get<int>(world.param));
