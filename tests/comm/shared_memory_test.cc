@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/process_group.h>
+#include <tutti/comm/shared/stream_copy.h>
 #include <tutti/comm/store/hash_store.h>
 #include <tutti/comm/transport/shm/join.h>
 #include <tutti/comm/transport/shm/ring.h>
@@ -9,6 +10,7 @@
 #include <tutti/tests/support/run_ranks.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <ctime>
 #include <functional>
@@ -159,6 +161,43 @@ TEST(Join, RanksOfOtherHostsAreNoNeighbours) {
   EXPECT_EQ(join_neighbours(store, "g", 1, {"here", "there", "here"}, deadline, [](const std::string&) {}), nullptr);
 }
 
+TEST(StreamCopy, CopiesEveryByteAndNoOther) {
+  constexpr std::byte kGuard{0x7e};
+  std::vector<std::byte> from(512);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i % 251);
+  for (std::size_t offset = 0; offset < 65; ++offset)
+    for (const std::size_t bytes : {0, 1, 63, 64, 65, 127, 128, 129, 300}) {
+      std::vector<std::byte> to(offset + bytes + 1, kGuard);
+      stream_copy(to.data() + offset, from.data() + offset % 3, bytes);
+      EXPECT_EQ(std::count(to.begin(), to.begin() + static_cast<std::ptrdiff_t>(offset), kGuard),
+                static_cast<std::ptrdiff_t>(offset));
+      EXPECT_TRUE(std::equal(to.begin() + static_cast<std::ptrdiff_t>(offset), to.end() - 1,
+                             from.begin() + static_cast<std::ptrdiff_t>(offset % 3)))
+          << bytes << " bytes at " << offset;
+      EXPECT_EQ(to.back(), kGuard);
+    }
+}
+
+/// Long enough to be written past the caches, and of lengths that are no multiple of a line.
+TEST(SharedCollectives, LargeResultsAreWhole) {
+  const auto value = [](std::size_t i, int rank) { return static_cast<float>(i % 1009) + static_cast<float>(rank); };
+  run_ranks(2,
+            [&](ProcessGroup& group) {
+              const std::size_t block = 1'100'003;
+              std::vector<float> own(block), all(2 * block);
+              for (std::size_t i = 0; i < block; ++i) own[i] = value(i, group.rank());
+              group.all_gather(std::span<const float>(own), std::span<float>(all));
+              for (std::size_t i = 0; i < all.size(); ++i)
+                ASSERT_EQ(all[i], value(i % block, i < block ? 0 : 1)) << "element " << i << " of all_gather";
+              std::vector<float> data(8'500'001);
+              for (std::size_t i = 0; i < data.size(); ++i) data[i] = value(i, group.rank());
+              group.broadcast(std::span<float>(data), 1);
+              for (std::size_t i = 0; i < data.size(); ++i)
+                ASSERT_EQ(data[i], value(i, 1)) << "element " << i << " of broadcast";
+            },
+            {.net = Net::Shm});
+}
+
 /// All ranks reduce `count` floats, on registered memory where `registers(rank)`; expects the sum.
 void reduce_registered(ProcessGroup& group, std::size_t count, const std::function<bool(int)>& registers) {
   RegisteredBuffer memory;
@@ -181,7 +220,7 @@ TEST_P(Registered, BuffersAreReducedLikeOthers) {
   for (const int world : {1, 2, 3, 5})
     run_ranks(world,
               [](ProcessGroup& group) {
-                for (const std::size_t count : {1, 1000, 8192, 8193, 100'003, 400'000}) {
+                for (const std::size_t count : {1, 1000, 1025, 8192, 8193, 100'003, 400'000}) {
                   reduce_registered(group, count, [](int) { return true; });
                   reduce_registered(group, count, [](int rank) { return rank != 1; });
                   reduce_registered(group, count, [](int rank) { return rank == 1; });
