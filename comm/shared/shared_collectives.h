@@ -36,6 +36,8 @@ class SharedCollectives {
   void run(const Operation& operation);
 
  private:
+  static constexpr std::size_t kInlineBytes = sizeof Turn::payload;  // that travel in the announcement
+
   // Everything in bytes, for `operation_`.
   void barrier();
   void broadcast();
@@ -59,8 +61,6 @@ class SharedCollectives {
   void reduce_all(std::byte* target, std::size_t length, Source source);
   void reduce(std::byte* target, const std::byte* incoming, std::size_t length, bool incoming_first = false);
   void average(std::byte* target, std::size_t length);
-  template <typename Stage, typename Use>
-  void staged(std::size_t chunks, bool stages, Stage stage, Use use);
 
   Board board_;
   RegisteredHeap& heap_;

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/process_group.h>
-#include <tutti/comm/shared/stream_copy.h>
+#include <tutti/comm/shared/copy.h>
 #include <tutti/comm/store/hash_store.h>
 #include <tutti/comm/transport/shm/join.h>
 #include <tutti/comm/transport/shm/ring.h>

@@ -1,7 +1,4 @@
-// stream_copy: memcpy to memory that will not be read soon: it goes past the caches.
-//
-// An ordinary store first fetches the line that it is about to overwrite, and drives another one out of the cache; for
-// results larger than the caches that is a third of the traffic. Pure function; no overlap between the two.
+// Copies between a caller's memory and that which ranks share. Pure functions; the two places do not overlap.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +11,14 @@
 
 namespace tutti::comm {
 
+/// memcpy that may be given nothing at all, or what is in its place already.
+inline void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
+}
+
+/// memcpy past the caches, to memory that will not be read soon. An ordinary store first fetches the line that it is
+/// about to overwrite, and drives another one out of the cache: for results larger than the caches a third of the
+/// traffic.
 inline void stream_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
 #if defined(__AVX__)
   constexpr std::size_t kChunk = 64;  // a line

@@ -1,0 +1,227 @@
+// The reductions of SharedCollectives.
+#include <tutti/comm/reduce/reduce.h>
+#include <tutti/comm/shared/copy.h>
+#include <tutti/comm/shared/shared_collectives.h>
+#include <tutti/comm/shared/staged_pipeline.h>
+
+#include <algorithm>
+
+namespace tutti::comm {
+namespace {
+
+constexpr std::size_t kBlock = 4 * 1024;  // what is reduced and copied on while it is in the first cache
+
+// Up to this many bytes it is quicker that every rank reduces everything than to share the work.
+constexpr std::size_t kSlotReduceBytes = 32 * 1024;
+
+// Up to this many bytes even a registered buffer is copied: one exchange of announcements is quicker than two.
+constexpr std::size_t kCopiedBytes = 4 * 1024;
+
+/// Elements of the vector of `count` at which share `index` of `ranks` begins.
+std::size_t share(std::size_t count, int index, int ranks) {
+  return count * static_cast<std::size_t>(index) / static_cast<std::size_t>(ranks);
+}
+
+}  // namespace
+
+void SharedCollectives::reduce(std::byte* target, const std::byte* incoming, std::size_t length, bool incoming_first) {
+  reduce_into(target, incoming, length / element_, operation_->fingerprint.dtype, operation_->fingerprint.reduce_op,
+              incoming_first);
+}
+
+void SharedCollectives::average(std::byte* target, std::size_t length) {
+  if (operation_->fingerprint.reduce_op == ReduceOp::Avg)
+    scale_down(target, length / element_, operation_->fingerprint.dtype, board_.ranks());
+}
+
+template <typename Source>
+void SharedCollectives::reduce_all(std::byte* target, std::size_t length, Source source) {
+  for (std::size_t begin = 0; begin < length; begin += kBlock) {
+    const std::size_t part = std::min(kBlock, length - begin);
+    copy_bytes(target + begin, source(0) + begin, part);
+    for (int index = 1; index < board_.ranks(); ++index) reduce(target + begin, source(index) + begin, part);
+    average(target + begin, part);
+  }
+}
+
+void SharedCollectives::reduce_scatter() {
+  const auto* input = static_cast<const std::byte*>(operation_->input);
+  auto* output = static_cast<std::byte*>(operation_->output);
+  const int self = board_.self();
+  const auto ranks = static_cast<std::size_t>(board_.ranks());
+  const auto own = static_cast<std::size_t>(self);
+  begin();
+  if (bytes_ * ranks <= kSlotBytes) {
+    copy_bytes(board_.slot(self), input, bytes_ * ranks);
+    announce();
+    board_.await_all();
+    reduce_all(output, bytes_, [&](int index) { return board_.slot(index) + own * bytes_; });
+    return board_.finish();
+  }
+  announce();
+  const std::size_t part = kStageBytes / ranks / kLine * kLine;  // of each block, in one chunk
+  const auto length = [&](std::size_t k) { return std::min(part, bytes_ - k * part); };
+  run_staged(
+      board_, (bytes_ + part - 1) / part, true,
+      [&](std::size_t k, std::uint64_t number) {
+        for (std::size_t block = 0; block < ranks; ++block)
+          if (block != own)
+            copy_bytes(board_.stage(self, number) + block * part, input + block * bytes_ + k * part, length(k));
+      },
+      [&](std::size_t k, std::uint64_t number) {
+        for (int index = 0; index < board_.ranks(); ++index) {
+          if (index == self) continue;
+          if (k == 0) board_.await(index);
+          board_.await(&RankState::staged, index, number + 1);
+        }
+        reduce_all(output + k * part, length(k), [&](int index) {
+          return index == self ? input + own * bytes_ + k * part : board_.stage(index, number) + own * part;
+        });
+      });
+  board_.finish();
+}
+
+void SharedCollectives::reduce_to(const std::byte* input, std::byte* result) {
+  begin();
+  const bool for_all = operation_->fingerprint.op == OpKind::AllReduce;
+  if (for_all && bytes_ <= kInlineBytes) return inline_all_reduce(result);
+  const bool is_short = bytes_ <= kSlotReduceBytes;
+  const bool registered = for_all && bytes_ > kCopiedBytes && announces_memory(result);
+  if (is_short && !registered) copy_bytes(board_.slot(board_.self()), input, bytes_);
+  announce();
+  // Who has no registered buffer and stages anyway need not know what the others have.
+  const std::size_t in_place = for_all && (is_short || registered) ? await_memory(result) : 0;
+  if (in_place == buffers_.size() && in_place > 0) {
+    reduce_in_place(result);
+  } else if (is_short && in_place == 0) {
+    slot_reduce(input, result);
+  } else {
+    staged_reduce(input, result);
+  }
+  board_.finish();
+}
+
+/// Puts the place of a registered buffer into the announcement; false if `data` is none.
+bool SharedCollectives::announces_memory(const std::byte* data) {
+  const auto described = heap_.describe(data, bytes_);
+  board_.own().has_memory = described.has_value();
+  board_.own().memory = described.value_or(0);
+  return described.has_value();
+}
+
+/// Waits for all announcements; how many ranks have a registered buffer. Fills buffers_.
+std::size_t SharedCollectives::await_memory(std::byte* own) {
+  board_.await_all();
+  buffers_.assign(static_cast<std::size_t>(board_.ranks()), nullptr);
+  std::size_t registered = 0;
+  for (int index = 0; index < board_.ranks(); ++index) {
+    const Turn& turn = board_.await(index);
+    if (!turn.has_memory) continue;
+    ++registered;
+    buffers_[static_cast<std::size_t>(index)] =
+        index == board_.self() ? own : heap_.resolve(index, turn.memory, bytes_);
+  }
+  return registered;
+}
+
+void SharedCollectives::inline_all_reduce(std::byte* data) {
+  copy_bytes(board_.own().payload.data(), data, bytes_);
+  announce();
+  board_.await_all();
+  Turn sum;
+  const auto payload = [&](int index) -> const std::byte* { return board_.await(index).payload.data(); };
+  copy_bytes(sum.payload.data(), payload(0), bytes_);
+  for (int index = 1; index < board_.ranks(); ++index) reduce(sum.payload.data(), payload(index), bytes_);
+  copy_bytes(data, sum.payload.data(), bytes_);
+  average(data, bytes_);
+  board_.finish();
+}
+
+void SharedCollectives::slot_reduce(const std::byte* input, std::byte* result) {
+  if (!result) return;
+  const int self = board_.self();
+  board_.await_all();
+  if (board_.ranks() == 2 && result == input) {  // the other's contribution is read once, and nothing copied
+    reduce(result, board_.slot(1 - self), bytes_, /*incoming_first=*/self == 1);
+    average(result, bytes_);
+  } else {
+    reduce_all(result, bytes_, [&](int index) { return board_.slot(index); });
+  }
+}
+
+/// Each rank's stage holds its contribution to the shares of the others and, where its own would be, its share of the
+/// result.
+void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result) {
+  const int self = board_.self();
+  const int ranks = board_.ranks();
+  const std::size_t chunk = kStageBytes / element_;
+  const std::size_t count = bytes_ / element_;
+  const auto begin_of = [&](std::size_t k, int index) {
+    return share(std::min(chunk, count - k * chunk), index, ranks) * element_;
+  };
+  const auto at = [&](const std::byte* data, std::size_t k) { return data + k * chunk * element_; };
+  run_staged(
+      board_, (count + chunk - 1) / chunk, true,
+      [&](std::size_t k, std::uint64_t number) {
+        std::byte* stage = board_.stage(self, number);
+        const std::size_t mine = begin_of(k, self);
+        const std::size_t behind = begin_of(k, self + 1);
+        copy_bytes(stage, at(input, k), mine);
+        copy_bytes(stage + behind, at(input, k) + behind, begin_of(k, ranks) - behind);
+      },
+      [&](std::size_t k, std::uint64_t number) {
+        for (int index = 0; index < ranks; ++index) {
+          if (index == self) continue;
+          if (k == 0) board_.await(index);
+          board_.await(&RankState::staged, index, number + 1);
+        }
+        const std::size_t mine = begin_of(k, self);
+        reduce_all(board_.stage(self, number) + mine, begin_of(k, self + 1) - mine,
+                   [&](int index) { return (index == self ? at(input, k) : board_.stage(index, number)) + mine; });
+        board_.advance(&RankState::reduced, number + 1);
+        if (!result) return;
+        for (int step = 0; step < ranks; ++step) {
+          const int index = (self + step) % ranks;
+          if (index != self) board_.await(&RankState::reduced, index, number + 1);
+          const std::size_t from = begin_of(k, index);
+          copy_bytes(result + k * chunk * element_ + from, board_.stage(index, number) + from,
+                     begin_of(k, index + 1) - from);
+        }
+      });
+}
+
+/// The block of `data`, this rank's among buffers_, becomes the reduction of all in the order of ranks.
+void SharedCollectives::reduce_block_in_place(std::byte* data, std::size_t begin, std::size_t length) {
+  const auto self = static_cast<std::size_t>(board_.self());
+  if (self >= 2) {  // the ranks before this one are brought together first
+    if (block_.empty()) block_.resize(kBlock);
+    copy_bytes(block_.data(), buffers_[0] + begin, length);
+    for (std::size_t rank = 1; rank < self; ++rank) reduce(block_.data(), buffers_[rank] + begin, length);
+    reduce(data + begin, block_.data(), length, /*incoming_first=*/true);
+  } else if (self == 1) {
+    reduce(data + begin, buffers_[0] + begin, length, /*incoming_first=*/true);
+  }
+  for (std::size_t rank = self + 1; rank < buffers_.size(); ++rank)
+    reduce(data + begin, buffers_[rank] + begin, length);
+  average(data + begin, length);
+}
+
+/// All buffers lie where everybody reaches them: buffers_.
+void SharedCollectives::reduce_in_place(std::byte* data) {
+  const int self = board_.self();
+  const int ranks = board_.ranks();
+  const std::size_t end = share(bytes_ / element_, self + 1, ranks) * element_;
+  for (std::size_t begin = share(bytes_ / element_, self, ranks) * element_; begin < end; begin += kBlock) {
+    const std::size_t length = std::min(kBlock, end - begin);
+    reduce_block_in_place(data, begin, length);
+    for (std::byte* other : buffers_)
+      if (other != data) copy_bytes(other + begin, data + begin, length);
+  }
+  const std::uint64_t done = board_.stages_done() + 1;
+  board_.advance(&RankState::reduced, done);
+  for (int index = 0; index < ranks; ++index)
+    if (index != self) board_.await(&RankState::reduced, index, done);
+  board_.finish_stages(1);
+}
+
+}  // namespace tutti::comm
