@@ -59,6 +59,7 @@ class Conformance : public testing::TestWithParam<std::tuple<Net, int>> {
  protected:
   void run(const test::RankBody& body) const {
     test::RunRanksOptions options{.net = std::get<Net>(GetParam())};
+    options.watchdog = std::chrono::seconds(240);  // a minute's work for 8 ranks on 2 processors under a sanitizer
     options.group.segment_bytes = kSegmentBytes;
     run_ranks(world(), body, options);
   }
