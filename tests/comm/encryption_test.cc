@@ -170,9 +170,9 @@ TEST_F(Wire, ARecordedConnectionCannotBeReplayed) {
   RawConnection attacker(port_of(again));
   attacker.send(recorded);
   const Deadline deadline = soon();
-  std::string lines;
+  std::atomic<bool> done{false};
   std::thread service([&] {
-    while (lines.empty() && !deadline.expired()) {
+    while (!done && !deadline.expired()) {
       again.wait({}, milliseconds(10));
       again.service();
       EXPECT_EQ(again.collective(1).peek(), nullptr);
@@ -180,8 +180,8 @@ TEST_F(Wire, ARecordedConnectionCannotBeReplayed) {
   });
   EXPECT_TRUE(attacker.closed_by_peer());
   const std::string found = log_.wait_for("refused a connection from");
+  done = true;
   again.wake();
-  lines = found;
   service.join();
   EXPECT_TRUE(contains(found, "altered on the way")) << found;
 }
