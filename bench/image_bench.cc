@@ -113,6 +113,10 @@ void avg_pool_step(benchmark::State& state) {
 void global_pool_step(benchmark::State& state) {
   step(state, 2, [](const Variable& x) { return adaptive_avg_pool2d(x, 1); });
 }
+// To PyTorch's order of an image and back.
+void permute_step(benchmark::State& state) {
+  step(state, 4, [](const Variable& x) { return flatten(permute(x, {0, 3, 1, 2})); });
+}
 void silu_step(benchmark::State& state) {
   step(state, 5, [](const Variable& x) { return silu(x); });
 }
@@ -123,6 +127,7 @@ void dropout_step(benchmark::State& state) {
 BENCHMARK(max_pool_step)->ArgNames({"side", "channels"})->Args({32, 64});
 BENCHMARK(avg_pool_step)->ArgNames({"side", "channels"})->Args({32, 64});
 BENCHMARK(global_pool_step)->ArgNames({"side", "channels"})->Args({2, 512})->Args({8, 128});
+BENCHMARK(permute_step)->ArgNames({"side", "channels"})->Args({12, 64})->Args({64, 3});
 BENCHMARK(silu_step)->ArgNames({"side", "channels"})->Args({16, 64});
 BENCHMARK(dropout_step)->ArgNames({"side", "channels"})->Args({16, 64});
 

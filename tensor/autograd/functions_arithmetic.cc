@@ -95,6 +95,11 @@ struct ReluNode final : Node {
   void release() override { y = {}; }
   void backward(Tensor grad, InputGradients& inputs) override {
     const KernelTable& k = kernels(grad.device());
+    if (grad.use_count() == 1) {
+      k.relu_backward(grad, grad, y, false);
+      inputs.pass(0, grad);
+      return;
+    }
     inputs.write(0, [&](Tensor& da, bool accumulate) { k.relu_backward(da, grad, y, accumulate); });
   }
 };

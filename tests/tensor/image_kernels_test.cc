@@ -5,6 +5,7 @@
 #include <tutti/tensor/ops.h>
 #include <tutti/tensor/thread_pool.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -213,6 +214,38 @@ TEST(Pooling, Refusals) {
               max_pool2d(Variable(Tensor::zeros({2, 4, 5})), {.kernel = 2});
             }),
             "max_pool2d: needs 4 dimensions, got float32 (2, 4, 5)");
+}
+
+// Every order of the axes, at extents around the vector's length, of views too, against reading element by element.
+TEST(Copy, AnyOrderOfAxes) {
+  const std::vector<Shape> shapes = {{3, 17, 5, 16}, {2, 1, 33, 7}, {1, 64, 1, 3}, {2, 3, 2, 40}, {16, 1, 1, 16}};
+  for (const Shape& shape : shapes) {
+    std::vector<int> axes{0, 1, 2, 3};
+    do {
+      for (const DType type : {DType::Float32, DType::Float64, DType::Int64}) {
+        const Tensor whole = random_tensor({shape[0], shape[1], shape[2], shape[3] + 2}, 3, DType::Float64);
+        Tensor scaled = Tensor::empty(whole.shape(), DType::Float64);
+        kernels({}).scale(scaled, whole, 1e6, false);
+        const Tensor part = scaled.to(type).narrow(3, 1, shape[3]);
+        const NoGrad no_grad;
+        const Tensor turned = permute(Variable(part), axes).data();
+        const Tensor packed = turned.contiguous().to(DType::Float64);
+        const std::vector<double> all = values(part);
+        std::vector<std::int64_t> steps{shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1};
+        std::int64_t next = 0;
+        for (std::int64_t i = 0; i < turned.numel(); ++i) {
+          std::int64_t rest = i;
+          std::int64_t at = 0;
+          for (int axis = 3; axis >= 0; --axis) {
+            at += rest % turned.shape()[axis] * steps[static_cast<std::size_t>(axes[static_cast<std::size_t>(axis)])];
+            rest /= turned.shape()[axis];
+          }
+          ASSERT_EQ(packed.data<double>()[next++], all[static_cast<std::size_t>(at)])
+              << shape.to_string() << " element " << i;
+        }
+      }
+    } while (std::ranges::next_permutation(axes).found);
+  }
 }
 
 // Row i depends on keys[i] and the layer only: not on the batch, nor on the shape behind the first axis.
