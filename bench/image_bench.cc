@@ -30,7 +30,14 @@ void report_bytes(benchmark::State& state, double bytes) {
 Shape image_shape(const benchmark::State& state) { return {32, state.range(0), state.range(0), state.range(1)}; }
 
 void image_sizes(benchmark::internal::Benchmark* bench) {
-  bench->ArgNames({"side", "channels"})->Args({32, 64})->Args({16, 64})->Args({8, 128})->Args({4, 256})->Args({2, 512});
+  bench->ArgNames({"side", "channels"})
+      ->Args({32, 64})
+      ->Args({16, 64})
+      ->Args({8, 128})
+      ->Args({4, 256})
+      ->Args({2, 512})
+      ->Args({32, 16})
+      ->Args({16, 24});
 }
 
 void copy(benchmark::State& state) {

@@ -4,7 +4,6 @@
 
 #include <Eigen/Core>
 #include <algorithm>
-#include <cmath>
 
 namespace tutti::tensor::cpu {
 namespace {
@@ -12,8 +11,8 @@ namespace {
 constexpr std::int64_t kPiece = 512;
 constexpr std::int64_t kCurveGrain = kElementGrain / 4;  // an exponential costs more than an addition
 
-// out = 1 / (1 + exp(-x)), at most kPiece elements. Eigen's exp neither overflows nor keeps NaN: x is cut to where exp
-// is finite, and what lies beyond is put right afterwards.
+// out = 1 / (1 + exp(-x)), at most kPiece elements. Eigen's exp saturates and does not promise to keep NaN: x is cut
+// to where exp is finite, and what lies beyond is put right afterwards.
 template <typename T>
 void logistic(T* out, const T* x, std::int64_t count) {
   Eigen::Array<T, kPiece, 1> work;
@@ -61,7 +60,8 @@ void curve_piece(T* y, const T* x, Curve curve, std::int64_t count) {
       logistic(y, x, count);
       return;
     case Curve::Tanh:
-      for (std::int64_t i = 0; i < count; ++i) y[i] = std::tanh(x[i]);
+      Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>(y, count) =
+          Eigen::Map<const Eigen::Array<T, Eigen::Dynamic, 1>>(x, count).tanh();
       return;
   }
 }

@@ -299,6 +299,14 @@ TEST(Curves, FarOutAndNan) {
 TEST(Softmax, LargeLogitsAndRowsOfOne) {
   const Variable x(Tensor::from<float>({2, 3}, {1e30F, 0, -1e30F, -500, -500, -500}));
   expect_close(softmax(x).data(), Tensor::from<double>({2, 3}, {1, 0, 0, 1.0 / 3, 1.0 / 3, 1.0 / 3}), 1e-6, 0);
+  for (std::int64_t i = 0; i < 6; ++i) {
+    Tensor holed = Tensor::zeros({2, 3});
+    holed.data<float>()[i] = static_cast<float>(kNan);
+    const Tensor targets = Tensor::zeros({2}, DType::Int64);
+    EXPECT_TRUE(std::isnan(cross_entropy(Variable(holed), targets).data().item())) << i;
+    EXPECT_TRUE(std::isnan(sum(softmax(Variable(holed))).data().item())) << i;
+    EXPECT_TRUE(std::isnan(sum(log_softmax(Variable(holed))).data().item())) << i;
+  }
   EXPECT_EQ(values(softmax(Variable(Tensor::zeros({2, 1}))).data()), (std::vector<double>{1, 1}));
   EXPECT_EQ(softmax(Variable(Tensor::zeros({0, 4}))).shape(), (Shape{0, 4}));
 }
