@@ -1,4 +1,5 @@
-// Batch norm over x (M, C): the passes that write a row for a row. The sums are in batch_norm_sums.cc.
+// Batch norm over x (M, C): the passes that write a row for a row. The sums are in batch_norm_statistics.cc and
+// batch_norm_sums.cc.
 #include <tutti/tensor/cpu/batch_norm.h>
 #include <tutti/tensor/cpu/cpu_kernels.h>
 #include <tutti/tensor/thread_pool.h>

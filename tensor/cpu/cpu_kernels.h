@@ -63,7 +63,7 @@ void channel_dots(Tensor& out, const Tensor& a, const Tensor& b, bool accumulate
 void curve(Tensor& y, const Tensor& x, Curve curve);
 void curve_backward(Tensor& dx, const Tensor& grad, const Tensor& saved, Curve curve, bool accumulate);
 
-// batch_norm.cc, batch_norm_sums.cc
+// batch_norm.cc, batch_norm_statistics.cc, batch_norm_sums.cc
 void inverse_root(Tensor& out, const Tensor& a, double epsilon);
 void batch_norm_statistics(Tensor& mean, Tensor& variance, const Tensor& x);
 void batch_norm(Tensor& y, const BatchNormPass& pass, const Tensor& residual);
