@@ -11,17 +11,6 @@
 namespace tutti::tensor::cpu {
 namespace {
 
-// sums[c] += x over kRows rows
-template <std::int64_t kRows, typename T>
-void add_rows(T* sums, const T* x, std::int64_t columns) {
-#pragma GCC ivdep
-  for (std::int64_t c = 0; c < columns; ++c) {
-    T terms[kRows];
-    for (std::int64_t r = 0; r < kRows; ++r) terms[r] = x[r * columns + c];
-    sums[c] += add_up(terms);
-  }
-}
-
 // sums[c] += x - centre, squares[c] += (x - centre)^2 over kRows rows
 template <std::int64_t kRows, typename T>
 void add_deviations(T* sums, T* squares, const T* x, const T* centre, std::int64_t columns) {

@@ -1,6 +1,7 @@
 // Sums. A long sum is cut into blocks of fixed length whose partial sums are added in order, in double: the result
 // depends neither on the number of threads nor, to float32 rounding, on the length.
 #include <tutti/tensor/cpu/cpu_kernels.h>
+#include <tutti/tensor/cpu/row_sums.h>
 #include <tutti/tensor/thread_pool.h>
 
 #include <algorithm>
@@ -117,15 +118,34 @@ void squared_error(Tensor& loss, const Tensor& a, const Tensor& b, double factor
 
 void column_sum(Tensor& out, const Tensor& a, bool accumulate) {
   with_float_type(a.dtype(), [&]<typename T>() {
-    const std::int64_t rows = a.shape()[0];
     const std::int64_t columns = a.shape()[1];
+    const Cuts cuts(a.shape()[0], columns, sizeof(T));
     const T* from = a.data<T>();
     T* to = out.data<T>();
     if (!accumulate) std::fill(to, to + columns, T{0});
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const T* line = from + row * columns;
-#pragma GCC ivdep
-      for (std::int64_t i = 0; i < columns; ++i) to[i] += line[i];
+    const auto add_block = [&](T* sums, std::int64_t first, std::int64_t rows) {
+      const T* block = from + first * columns;
+      for_row_groups(rows, columns,
+                     [&]<std::int64_t kRows>(std::int64_t at) { add_rows<kRows>(sums, block + at, columns); });
+    };
+    if (cuts.rows <= cuts.block_rows) return add_block(to, 0, cuts.rows);
+    Tensor scratch = Tensor::empty({cuts.chunks, columns}, DType::Float64);
+    double* all = scratch.data<double>();
+    cuts.for_chunks([&](std::int64_t chunk) {
+      double* totals = all + chunk * columns;
+      std::fill(totals, totals + columns, 0.0);
+      Tensor line = scratch_rows<T>(1, columns);
+      T* sums = line.data<T>();
+      cuts.for_blocks(chunk, [&](std::int64_t first, std::int64_t rows) {
+        std::fill(sums, sums + columns, T{0});
+        add_block(sums, first, rows);
+        for (std::int64_t c = 0; c < columns; ++c) totals[c] += static_cast<double>(sums[c]);
+      });
+    });
+    for (std::int64_t c = 0; c < columns; ++c) {
+      double total = 0;
+      for (std::int64_t chunk = 0; chunk < cuts.chunks; ++chunk) total += all[chunk * columns + c];
+      to[c] += static_cast<T>(total);
     }
   });
 }

@@ -1,4 +1,5 @@
-// How batch norm takes sums over the M rows of a matrix (M, C), for each column. Private to tensor/cpu.
+// How sums over the M rows of a matrix (M, C) are taken for each column: in batch norm and for biases. Private to
+// tensor/cpu.
 //
 // Rows are cut into blocks that stay in the first-level cache. Within a block sums are taken in T; the blocks of a
 // chunk are combined in double, and then the chunks, in order. The cuts depend on M and C alone, so results do not
@@ -73,6 +74,17 @@ T add_up(const T (&terms)[kRows]) {
   } else {
     static_assert(kRows == 1);
     return terms[0];
+  }
+}
+
+/// sums[c] += x over kRows rows
+template <std::int64_t kRows, typename T>
+void add_rows(T* sums, const T* x, std::int64_t columns) {
+#pragma GCC ivdep
+  for (std::int64_t c = 0; c < columns; ++c) {
+    T terms[kRows];
+    for (std::int64_t r = 0; r < kRows; ++r) terms[r] = x[r * columns + c];
+    sums[c] += add_up(terms);
   }
 }
 

@@ -84,6 +84,24 @@ TEST(ImageKernels, ThreadsDoNotChangeABit) {
   expect_same_bits_on_threads([&](const auto& in) { return dropout(in[0], 0.5, keys, 1); }, {x});
 }
 
+TEST(ImageKernels, ColumnSumsOfManyRows) {
+  for (const Shape& shape :
+       {Shape{0, 3}, Shape{1, 1}, Shape{7, 50}, Shape{5000, 10}, Shape{40000, 3}, Shape{67, 2048}}) {
+    SCOPED_TRACE(shape.to_string());
+    const Tensor x = random_tensor(shape, 1, DType::Float32);
+    std::vector<double> expected(static_cast<std::size_t>(shape[1]), 2.0);
+    const std::vector<double> all = values(x);
+    for (std::size_t i = 0; i < all.size(); ++i) expected[i % expected.size()] += all[i];
+    Tensor sums = Tensor::full({shape[1]}, 2);
+    kernels({}).column_sum(sums, x, true);
+    expect_close(sums, Tensor::from({shape[1]}, expected), 1e-6, 1e-5);
+    Tensor again = Tensor::full({shape[1]}, kNan);
+    kernels({}).column_sum(again, x, false);
+    for (double& value : expected) value -= 2;
+    expect_close(again, Tensor::from({shape[1]}, expected), 1e-6, 1e-5);
+  }
+}
+
 // The plainest two-pass formula in float64.
 TEST(BatchNorm, StatisticsOfEveryShapeAndOfLargeMeans) {
   for (const Shape& shape : {Shape{2, 1}, Shape{3, 5}, Shape{17, 3}, Shape{16, 64}, Shape{65, 300}, Shape{10007, 3},
