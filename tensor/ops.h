@@ -8,9 +8,17 @@
 // comments: M, N, K matrix extents; C classes.
 #pragma once
 
+#include <tutti/tensor/pair.h>
 #include <tutti/tensor/tensor.h>
 
 namespace tutti::tensor {
+
+struct ConvWindow {
+  Pair stride = 1;
+  Pair padding = 0;
+  Pair dilation = 1;
+  std::int64_t groups = 1;
+};
 
 struct KernelTable {
   // Any type, any strides.
@@ -34,6 +42,14 @@ struct KernelTable {
   void (*gemm)(Tensor& c, const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, bool accumulate);
   /// y (M, N) = relu?(y + bias (N)); bias may be undefined.
   void (*bias_activation)(Tensor& y, const Tensor& bias, bool relu);
+
+  // Convolution, images (N, H, W, C): x with C = G times the second extent of w (O, C/G, KH, KW), y with O channels.
+  /// y = relu?(conv(x, w) + bias (O)); bias may be undefined.
+  void (*conv2d)(Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, const ConvWindow& window, bool relu);
+  void (*conv2d_input_gradient)(Tensor& dx, const Tensor& dy, const Tensor& w, const ConvWindow& window,
+                                bool accumulate);
+  void (*conv2d_weight_gradient)(Tensor& dw, const Tensor& dy, const Tensor& x, const ConvWindow& window,
+                                 bool accumulate);
 
   // Over the last axis of (M, C).
   void (*log_softmax)(Tensor& y, const Tensor& x);

@@ -33,6 +33,11 @@ void squared_error(Tensor& loss, const Tensor& a, const Tensor& b, double factor
 // gemm.cc
 void gemm(Tensor& c, const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, bool accumulate);
 
+// conv.cc, conv_weight_gradient.cc
+void conv2d(Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, const ConvWindow& window, bool relu);
+void conv2d_input_gradient(Tensor& dx, const Tensor& dy, const Tensor& w, const ConvWindow& window, bool accumulate);
+void conv2d_weight_gradient(Tensor& dw, const Tensor& dy, const Tensor& x, const ConvWindow& window, bool accumulate);
+
 // softmax.cc
 void log_softmax(Tensor& y, const Tensor& x);
 void log_softmax_backward(Tensor& dx, const Tensor& grad, const Tensor& y, bool accumulate);
