@@ -1,6 +1,7 @@
 #include <tutti/trainer/data/batch_fill.h>
 
 #include <algorithm>
+#include <bit>
 #include <stdexcept>
 #include <string>
 
@@ -26,14 +27,11 @@ void check_dataset(const ImageDataset& dataset) {
     };
     throw std::invalid_argument("data set '" + dataset.name + "': images are " + describe(dataset.images) +
                                 " and labels " + describe(dataset.labels) +
-                                ", expected contiguous uint8 (N, C, H, W) and int64 (N)");
+                                ", expected contiguous uint8 (N, H, W, C) and int64 (N)");
   }
 }
 
 std::vector<float> make_table(const Normalisation& normalisation, std::int64_t channels) {
-  if (normalisation.mean.empty() && normalisation.deviation.empty()) {
-    return {};
-  }
   const auto wanted = static_cast<std::size_t>(channels);
   if (normalisation.mean.size() != wanted || normalisation.deviation.size() != wanted) {
     throw std::invalid_argument("normalisation: " + std::to_string(normalisation.mean.size()) + " means and " +
@@ -55,9 +53,26 @@ std::vector<float> make_table(const Normalisation& normalisation, std::int64_t c
   return table;
 }
 
-void look_up(const std::uint8_t* bytes, const float* table, float* values, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    values[i] = table[bytes[i]];
+// bytes (pixels, C) -> values (pixels, C); kChannels = 0: as many as `channels` says, known at run time only.
+template <int kChannels>
+void look_up(const std::uint8_t* bytes, const float* table, float* values, std::int64_t pixels, std::int64_t channels) {
+  const std::int64_t count = kChannels > 0 ? kChannels : channels;
+  for (std::int64_t i = 0; i < pixels; ++i) {
+    for (std::int64_t c = 0; c < count; ++c) {
+      *values++ = table[c * kByteValues + *bytes++];
+    }
+  }
+}
+
+void look_up(const std::uint8_t* bytes, const PictureSize& size, const float* table, float* values) {
+  const std::int64_t pixels = size.height * size.width;
+  switch (size.channels) {
+    case 1:
+      return look_up<1>(bytes, table, values, pixels, 1);
+    case 3:
+      return look_up<3>(bytes, table, values, pixels, 3);
+    default:
+      return look_up<0>(bytes, table, values, pixels, size.channels);
   }
 }
 
@@ -87,30 +102,53 @@ void bytes_to_unit(const std::uint8_t* bytes, float* values, std::int64_t count)
   }
 }
 
-BatchFill::BatchFill(ImageDataset dataset, const Normalisation& normalisation) : dataset_(std::move(dataset)) {
+BatchFill::BatchFill(ImageDataset dataset, const Normalisation& normalisation, const Augmentation& augmentation)
+    : dataset_(std::move(dataset)), augmentation_(augmentation) {
   check_dataset(dataset_);
   const tensor::Shape& shape = dataset_.images.shape();
-  channels_ = shape[1];
-  plane_ = shape[2] * shape[3];
+  size_ = {.height = shape[1], .width = shape[2], .channels = shape[3]};
   images_ = dataset_.images.data<std::uint8_t>();
   labels_ = dataset_.labels.data<std::int64_t>();
-  table_ = make_table(normalisation, channels_);
+  if (augmentation.rotate && size_.height != size_.width) {
+    throw std::invalid_argument("data set '" + dataset_.name + "': its pictures are " + std::to_string(size_.height) +
+                                " high and " + std::to_string(size_.width) +
+                                " wide, but quarter turns need square ones");
+  }
+  if (augmentation.crop_padding < 0) {
+    throw std::invalid_argument("augmentation: crop_padding is " + std::to_string(augmentation.crop_padding) +
+                                ", expected 0 or more");
+  }
+  const bool normalised = !normalisation.mean.empty() || !normalisation.deviation.empty();
+  if (normalised) {
+    table_ = make_table(normalisation, size_.channels);
+  } else if (augmentation.any()) {
+    const auto channels = static_cast<std::size_t>(size_.channels);
+    table_ = make_table({.mean = std::vector<float>(channels, 0), .deviation = std::vector<float>(channels, 1)},
+                        size_.channels);
+  }
 }
 
-void BatchFill::operator()(std::span<const std::int64_t> indices, float* x, std::int64_t* y) const {
+void BatchFill::operator()(std::span<const std::int64_t> indices, float* x, std::int64_t* y,
+                           std::span<const std::int64_t> keys) const {
   check_indices(indices, dataset_);
-  const std::int64_t row = channels_ * plane_;
+  const bool augmented = augmentation_.any();
+  if (augmented && keys.size() != indices.size()) {
+    throw std::invalid_argument("augmentation of " + std::to_string(indices.size()) + " samples with " +
+                                std::to_string(keys.size()) + " keys, expected one for each");
+  }
+  const std::int64_t row = size_.bytes();
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const std::uint8_t* const bytes = images_ + indices[i] * row;
     if (i + 1 < indices.size()) {
       fetch_ahead(images_ + indices[i + 1] * row, row);
     }
-    if (table_.empty()) {
+    if (augmented) {
+      const Placement placement = draw_placement(augmentation_, std::bit_cast<std::uint64_t>(keys[i]));
+      place_picture(bytes, size_, placement, table_.data(), x);
+    } else if (table_.empty()) {
       bytes_to_unit(bytes, x, row);
     } else {
-      for (std::int64_t c = 0; c < channels_; ++c) {
-        look_up(bytes + c * plane_, table_.data() + c * kByteValues, x + c * plane_, plane_);
-      }
+      look_up(bytes, size_, table_.data(), x);
     }
     *y++ = labels_[indices[i]];
     x += row;

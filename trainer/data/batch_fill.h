@@ -1,6 +1,7 @@
-// Turns rows of a byte image set into one batch of floats.
+// Turns rows of a byte image set into one batch of floats, changing each picture on the way if that is asked for.
 #pragma once
 
+#include <tutti/trainer/data/augmentation.h>
 #include <tutti/trainer/data/dataset.h>
 
 #include <cstdint>
@@ -19,12 +20,14 @@ struct Normalisation {
 class BatchFill {
  public:
   /// Throws std::invalid_argument for a data set whose tensors do not fit together (dataset.h) or a normalisation whose
-  /// lengths are not the number of channels or with a zero deviation.
-  BatchFill(ImageDataset dataset, const Normalisation& normalisation);
+  /// lengths are not the number of channels or with a zero deviation, or quarter turns of pictures that are not square.
+  BatchFill(ImageDataset dataset, const Normalisation& normalisation, const Augmentation& augmentation = {});
 
-  /// Rows `indices` -> x, float32 (indices.size(), C, H, W), and y. Both must be contiguous with room for that many
-  /// rows. Throws std::out_of_range naming an index that the data set does not have. Any number of threads may call it.
-  void operator()(std::span<const std::int64_t> indices, float* x, std::int64_t* y) const;
+  /// Rows `indices` -> x, float32 (indices.size(), H, W, C), and y. Both must be contiguous with room for that many
+  /// rows. `keys`: the key of each row, from which its augmentation is drawn; not needed without. Throws
+  /// std::out_of_range naming an index that the data set does not have. Any number of threads may call it.
+  void operator()(std::span<const std::int64_t> indices, float* x, std::int64_t* y,
+                  std::span<const std::int64_t> keys = {}) const;
 
   const ImageDataset& dataset() const { return dataset_; }
 
@@ -32,9 +35,9 @@ class BatchFill {
   ImageDataset dataset_;
   const std::uint8_t* images_ = nullptr;  // inside dataset_
   const std::int64_t* labels_ = nullptr;
-  std::int64_t channels_ = 0;
-  std::int64_t plane_ = 0;    // elements of one channel
-  std::vector<float> table_;  // (C, 256), empty without normalisation
+  PictureSize size_;
+  Augmentation augmentation_;
+  std::vector<float> table_;  // (C, 256); empty when x / 255 is all there is to do
 };
 
 /// x / 255 for `count` bytes, bit-equal to float division.

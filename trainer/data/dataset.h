@@ -3,16 +3,19 @@
 
 #include <tutti/tensor/tensor.h>
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace tutti::trainer {
 
 struct ImageDataset {
-  tensor::Tensor images{};  // uint8 (N, C, H, W)
+  tensor::Tensor images{};  // uint8 (N, H, W, C)
   tensor::Tensor labels{};  // int64 (N), each in [0, classes)
   std::string name{};       // "mnist train", "generated digits test": for outputs and errors
   bool generated = false;   // drawn by code, not real data; every output says so
   int classes = 0;
+  std::vector<std::string> class_names{};  // by label; empty: the labels speak for themselves
 
   std::int64_t count() const { return labels.defined() ? labels.numel() : 0; }
 };

@@ -170,7 +170,7 @@ ImageDataset generate_digits(Split split, std::uint64_t seed, std::int64_t count
     throw std::invalid_argument("generated digits: count is " + std::to_string(count) + ", expected 0 or more");
   }
   ImageDataset dataset;
-  dataset.images = Tensor::empty(Shape{count, 1, kSide, kSide}, DType::UInt8);
+  dataset.images = Tensor::empty(Shape{count, kSide, kSide, 1}, DType::UInt8);
   dataset.labels = Tensor::empty(Shape{count}, DType::Int64);
   auto* const pixels = dataset.images.data<std::uint8_t>();
   auto* const labels = dataset.labels.data<std::int64_t>();

@@ -86,7 +86,7 @@ Tensor read_idx_images(const std::filesystem::path& path, std::int64_t height, s
                      std::to_string(width));
   }
   check_fits(source, extents[0], height * width, "images");
-  Tensor images = Tensor::empty(Shape{extents[0], 1, height, width}, DType::UInt8);
+  Tensor images = Tensor::empty(Shape{extents[0], height, width, 1}, DType::UInt8);
   read_elements(source, images.raw(), extents[0] * height * width);
   return images;
 }

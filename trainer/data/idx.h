@@ -13,7 +13,7 @@
 
 namespace tutti::trainer {
 
-/// Rank 3, `height` x `width` -> uint8 (N, 1, height, width).
+/// Rank 3, `height` x `width` -> uint8 (N, height, width, 1).
 tensor::Tensor read_idx_images(const std::filesystem::path& path, std::int64_t height, std::int64_t width);
 
 /// Rank 1, as many labels as `expected_count`, each in [0, classes) -> int64 (N).

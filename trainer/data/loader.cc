@@ -1,6 +1,8 @@
+#include <tutti/tensor/keyed_stream.h>
 #include <tutti/trainer/data/loader.h>
 
 #include <algorithm>
+#include <bit>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -28,6 +30,7 @@ void check(const char* option, std::int64_t value, std::int64_t least) {
 struct Slot {
   Tensor x;
   Tensor y;
+  Tensor keys;
   bool ready = false;
   std::exception_ptr error;
 };
@@ -45,6 +48,7 @@ struct Loader::Impl {
 
   // Written by the caller's thread while no worker is busy.
   std::vector<std::int64_t> indices;
+  std::uint64_t epoch = 0;
 
   // The caller's thread only.
   std::int64_t delivered = 0;  // batches given out in this epoch
@@ -79,7 +83,9 @@ struct Loader::Impl {
 };
 
 Loader::Impl::Impl(ImageDataset dataset, std::shared_ptr<const Sampler> sampler_in, const LoaderOptions& options_in)
-    : fill(std::move(dataset), options_in.normalisation), sampler(std::move(sampler_in)), options(options_in) {
+    : fill(std::move(dataset), options_in.normalisation, options_in.augmentation),
+      sampler(std::move(sampler_in)),
+      options(options_in) {
   check("batch_size", options.batch_size, 1);
   check("threads", options.threads, 0);
   check("prefetch", options.prefetch, 1);
@@ -123,7 +129,13 @@ std::span<const std::int64_t> Loader::Impl::indices_of(std::int64_t number) cons
 
 void Loader::Impl::make(std::int64_t number) {
   Slot& slot = slot_of(number);
-  fill(indices_of(number), slot.x.data<float>(), slot.y.data<std::int64_t>());
+  const auto rows = indices_of(number);
+  auto* const keys = slot.keys.data<std::int64_t>();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto sample = static_cast<std::uint64_t>(rows[i]);
+    keys[i] = std::bit_cast<std::int64_t>(tensor::sample_key(options.seed, epoch, sample));
+  }
+  fill(rows, slot.x.data<float>(), slot.y.data<std::int64_t>(), std::span(keys, rows.size()));
 }
 
 // Makes sure that writing into the slot surprises nobody who kept a batch.
@@ -134,6 +146,9 @@ void Loader::Impl::renew(Slot& slot) const {
   }
   if (!slot.y.defined() || slot.y.use_count() > 1) {
     slot.y = Tensor::empty(Shape{batch_rows()}, DType::Int64);
+  }
+  if (!slot.keys.defined() || slot.keys.use_count() > 1) {
+    slot.keys = Tensor::empty(Shape{batch_rows()}, DType::Int64);
   }
 }
 
@@ -205,6 +220,7 @@ void Loader::begin_epoch(std::int64_t epoch) {
   impl_->delivered = 0;
   impl_->failure = nullptr;
   impl_->indices = impl_->sampler->indices(epoch);
+  impl_->epoch = static_cast<std::uint64_t>(epoch);
   for (Slot& slot : impl_->slots) {
     impl_->renew(slot);
   }
@@ -243,6 +259,7 @@ bool Loader::next(Batch& batch) {
   const bool full = count == impl_->batch_rows();
   batch.x = full ? slot.x : slot.x.narrow(0, 0, count);
   batch.y = full ? slot.y : slot.y.narrow(0, 0, count);
+  batch.keys = full ? slot.keys : slot.keys.narrow(0, 0, count);
   batch.count = count;
   batch.number = number;
   ++impl_->delivered;

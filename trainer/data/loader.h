@@ -8,9 +8,10 @@
 //
 // With `threads` = 0 the caller's thread converts each batch when asked, which for MNIST costs less (about 5 us) than
 // waking a thread; with more, worker threads prepare up to `prefetch` batches ahead. The batches are the same either
-// way. Ownership: batches share the loader's memory. Memory is used again once the caller has let go of a batch (its
-// tensors' last handle is gone); a batch that the caller keeps stays as it is and costs the loader a new allocation.
-// Thread-safety: one thread drives the loader.
+// way. What is random about a sample is drawn from its key, so that it depends neither on the rank nor on the thread
+// that prepares it. Ownership: batches share the loader's memory. Memory is used again once the caller has let go of a
+// batch (its tensors' last handle is gone); a batch that the caller keeps stays as it is and costs the loader a new
+// allocation. Thread-safety: one thread drives the loader.
 #pragma once
 
 #include <tutti/trainer/data/batch_fill.h>
@@ -29,11 +30,14 @@ struct LoaderOptions {
   int prefetch = 4;        // batches ready ahead of the caller; with threads > 0
   bool drop_last = false;  // leave out a last batch that is not full
   Normalisation normalisation{};
+  Augmentation augmentation{};  // none: pictures as they are
+  std::uint64_t seed = 0;       // of the keys, and so of the augmentation
 };
 
 struct Batch {
-  tensor::Tensor x;         // float32 (count, C, H, W)
+  tensor::Tensor x;         // float32 (count, H, W, C)
   tensor::Tensor y;         // int64 (count)
+  tensor::Tensor keys;      // int64 (count): the bits of each row's sample_key(seed, epoch, index in the data set)
   std::int64_t count = 0;   // samples; below batch_size in a last batch only
   std::int64_t number = 0;  // 0, 1, ... within the epoch
 };

@@ -10,9 +10,9 @@ namespace {
 using tensor::DType;
 using tensor::Tensor;
 
-// Two channels of 2 x 3; element e of sample i is 40 i + e.
+// 2 x 3 pixels of two channels; element e of sample i is 40 i + e.
 ImageDataset small_set() {
-  ImageDataset dataset{.images = Tensor::empty({4, 2, 2, 3}, DType::UInt8),
+  ImageDataset dataset{.images = Tensor::empty({4, 2, 3, 2}, DType::UInt8),
                        .labels = Tensor::from<std::int64_t>({4}, {3, 1, 0, 2}),
                        .name = "small",
                        .classes = 4};
@@ -56,7 +56,7 @@ TEST(BatchFill, NormalisesEachChannel) {
   fill(std::vector<std::int64_t>{1}, x.data(), &y);
   for (std::size_t e = 0; e < 12; ++e) {
     const float unit = static_cast<float>(40 + e) / 255.0F;
-    EXPECT_EQ(x[e], e < 6 ? (unit - 0.5F) / 0.3F : (unit - 0.25F) / 2.0F);
+    EXPECT_EQ(x[e], e % 2 == 0 ? (unit - 0.5F) / 0.3F : (unit - 0.25F) / 2.0F);
   }
 }
 
@@ -77,7 +77,7 @@ TEST(BatchFill, RefusesTensorsThatDoNotFit) {
   dataset.labels = Tensor::zeros({3}, DType::Int64);
   EXPECT_EQ(
       error_of([&] { BatchFill(dataset, {}); }),
-      "data set 'small': images are uint8 (4, 2, 2, 3) and labels int64 (3), expected contiguous uint8 (N, C, H, W) "
+      "data set 'small': images are uint8 (4, 2, 3, 2) and labels int64 (3), expected contiguous uint8 (N, H, W, C) "
       "and int64 (N)");
   dataset.labels = Tensor();
   EXPECT_THROW(BatchFill(dataset, {}), std::invalid_argument);
@@ -95,6 +95,39 @@ TEST(BatchFill, RefusesANormalisationThatDoesNotFit) {
               BatchFill(small_set(), {.mean = {0, 0}, .deviation = {1, 0}});
             }),
             "normalisation: the deviation of channel 1 is 0, expected another number");
+}
+
+TEST(BatchFill, AugmentsByTheKeyOfTheRow) {
+  const Augmentation all{.flip_horizontal = true, .flip_vertical = true, .rotate = false, .crop_padding = 1};
+  for (const Normalisation& normalisation : {Normalisation{}, {.mean = {0.5F, 0.25F}, .deviation = {0.3F, 2.0F}}}) {
+    const BatchFill plain(small_set(), normalisation);
+    const BatchFill fill(small_set(), normalisation, all);
+    const std::vector<std::int64_t> indices{2, 0, 2};
+    const std::vector<std::int64_t> keys{-5, 17, 123456789012345};
+    std::vector<float> x(3 * 12);
+    std::vector<std::int64_t> y(3);
+    fill(indices, x.data(), y.data(), keys);
+    EXPECT_EQ(y, (std::vector<std::int64_t>{0, 3, 0}));
+    for (std::size_t i = 0; i < 3; ++i) {  // each row alone is what it is in the batch
+      std::vector<float> alone(12);
+      std::int64_t label = 0;
+      fill(std::span(indices).subspan(i, 1), alone.data(), &label, std::span(keys).subspan(i, 1));
+      EXPECT_EQ(alone, std::vector<float>(x.begin() + static_cast<std::ptrdiff_t>(12 * i),
+                                          x.begin() + static_cast<std::ptrdiff_t>(12 * i + 12)));
+    }
+  }
+}
+
+TEST(BatchFill, RefusesAnAugmentationThatDoesNotFit) {
+  EXPECT_EQ(error_of([] { BatchFill(small_set(), {}, {.rotate = true}); }),
+            "data set 'small': its pictures are 2 high and 3 wide, but quarter turns need square ones");
+  EXPECT_EQ(error_of([] { BatchFill(small_set(), {}, {.crop_padding = -1}); }),
+            "augmentation: crop_padding is -1, expected 0 or more");
+  const BatchFill fill(small_set(), {}, {.flip_vertical = true});
+  std::vector<float> x(12);
+  std::int64_t y = 0;
+  EXPECT_EQ(error_of([&] { fill(std::vector<std::int64_t>{1}, x.data(), &y); }),
+            "augmentation of 1 samples with 0 keys, expected one for each");
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ TEST(Digits, SayThatTheyAreGenerated) {
   EXPECT_EQ(train.name, "generated digits train");
   EXPECT_EQ(generate_digits(Split::Test, 0, 1).name, "generated digits test");
   EXPECT_EQ(train.classes, 10);
-  EXPECT_EQ(train.images.shape(), (tensor::Shape{50, 1, 28, 28}));
+  EXPECT_EQ(train.images.shape(), (tensor::Shape{50, 28, 28, 1}));
   EXPECT_EQ(train.images.dtype(), tensor::DType::UInt8);
   EXPECT_EQ(train.labels.shape(), (tensor::Shape{50}));
 }

@@ -27,7 +27,7 @@ TEST_F(Idx, ReadsImagesPlainAndPacked) {
   const Bytes bytes = image_bytes(3);
   for (const auto& path : {write_file(folder_ / "images", bytes), write_file(folder_ / "images.gz", gzip(bytes))}) {
     const tensor::Tensor images = read_idx_images(path, 28, 28);
-    ASSERT_EQ(images.shape(), (tensor::Shape{3, 1, 28, 28})) << path;
+    ASSERT_EQ(images.shape(), (tensor::Shape{3, 28, 28, 1})) << path;
     ASSERT_EQ(images.dtype(), tensor::DType::UInt8);
     EXPECT_TRUE(std::equal(bytes.begin() + 16, bytes.end(), images.data<std::uint8_t>())) << path;
   }

@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
+#include <tutti/tensor/keyed_stream.h>
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/data/digits.h>
 #include <tutti/trainer/data/loader.h>
 
+#include <bit>
+#include <map>
 #include <set>
 
 namespace tutti::trainer {
@@ -37,7 +40,7 @@ void expect_row(const Batch& batch, std::int64_t row, const ImageDataset& data, 
 class LoaderThreads : public ::testing::TestWithParam<int> {
  protected:
   LoaderOptions options(std::int64_t batch_size) const {
-    return {.batch_size = batch_size, .threads = GetParam(), .prefetch = 3, .drop_last = false, .normalisation = {}};
+    return {.batch_size = batch_size, .threads = GetParam(), .prefetch = 3, .drop_last = false, .seed = 9};
   }
 };
 
@@ -54,7 +57,7 @@ TEST_P(LoaderThreads, GivesTheSamplersOrderInEveryEpoch) {
     for (Batch batch; loader.next(batch); ++number) {
       EXPECT_EQ(batch.number, number);
       EXPECT_EQ(batch.count, number < 12 ? 8 : 7);
-      ASSERT_EQ(batch.x.shape(), (tensor::Shape{batch.count, 1, 28, 28}));
+      ASSERT_EQ(batch.x.shape(), (tensor::Shape{batch.count, 28, 28, 1}));
       ASSERT_EQ(batch.y.shape(), (tensor::Shape{batch.count}));
       EXPECT_TRUE(batch.x.is_contiguous());
       for (std::int64_t row = 0; row < batch.count; ++row, ++seen) {
@@ -151,8 +154,62 @@ TEST_P(LoaderThreads, ABatchLargerThanTheSetIsThatSet) {
   Batch batch;
   ASSERT_TRUE(loader.next(batch));
   EXPECT_EQ(batch.count, 10);
-  EXPECT_EQ(batch.x.shape(), (tensor::Shape{10, 1, 28, 28}));
+  EXPECT_EQ(batch.x.shape(), (tensor::Shape{10, 28, 28, 1}));
   EXPECT_FALSE(loader.next(batch));
+}
+
+TEST_P(LoaderThreads, EachRowHasTheKeyOfItsSample) {
+  const auto sampler = shuffled(103);
+  Loader loader(generate_digits(Split::Train, 0, 103), sampler, options(8));
+  for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
+    const auto order = sampler->indices(epoch);
+    loader.begin_epoch(epoch);
+    std::size_t seen = 0;
+    for (Batch batch; loader.next(batch);) {
+      ASSERT_EQ(batch.keys.shape(), (tensor::Shape{batch.count}));
+      for (std::int64_t row = 0; row < batch.count; ++row, ++seen) {
+        const auto sample = static_cast<std::uint64_t>(order[seen]);
+        ASSERT_EQ(std::bit_cast<std::uint64_t>(batch.keys.data<std::int64_t>()[row]),
+                  tensor::sample_key(9, static_cast<std::uint64_t>(epoch), sample));
+      }
+    }
+    EXPECT_EQ(seen, 103u);
+  }
+}
+
+// What one epoch makes of each sample, on any number of ranks.
+std::map<std::int64_t, std::vector<float>> augmented_samples(const LoaderOptions& options, int ranks) {
+  std::map<std::int64_t, std::vector<float>> samples;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto sampler =
+        std::make_shared<DistributedSampler>(SamplerOptions{.count = 40, .replicas = ranks, .rank = rank, .seed = 5});
+    Loader loader(generate_digits(Split::Train, 0, 40), sampler, options);
+    loader.begin_epoch(2);
+    const auto order = sampler->indices(2);
+    std::size_t seen = 0;
+    for (Batch batch; loader.next(batch);) {
+      for (std::int64_t row = 0; row < batch.count; ++row) {
+        const float* const values = batch.x.data<float>() + row * kPixels;
+        samples[order[seen++]].assign(values, values + kPixels);
+      }
+    }
+  }
+  return samples;
+}
+
+TEST_P(LoaderThreads, AugmentationIsTheSameOnAnyNumberOfRanks) {
+  LoaderOptions augmenting = options(8);
+  const auto plain = augmented_samples(augmenting, 1);
+  augmenting.augmentation = {.flip_horizontal = true, .flip_vertical = true, .rotate = true, .crop_padding = 2};
+  const auto one = augmented_samples(augmenting, 1);
+  EXPECT_EQ(one.size(), 40u);
+  int changed = 0;
+  for (const auto& [sample, values] : one) changed += values != plain.at(sample) ? 1 : 0;
+  EXPECT_GT(changed, 30);
+  augmenting.batch_size = 2;
+  EXPECT_EQ(augmented_samples(augmenting, 4), one);
+  augmenting.seed = 10;
+  EXPECT_NE(augmented_samples(augmenting, 4), one);
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, LoaderThreads, ::testing::Values(0, 1, 3),

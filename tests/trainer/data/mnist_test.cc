@@ -28,7 +28,7 @@ TEST(Mnist, LoadsBothSplitsPlainAndPacked) {
     write_small_mnist(folder.path(), packed);
     const ImageDataset train = load_mnist(folder.path(), Split::Train);
     const ImageDataset test = load_mnist(folder.path(), Split::Test);
-    EXPECT_EQ(train.images.shape(), (tensor::Shape{3, 1, 28, 28}));
+    EXPECT_EQ(train.images.shape(), (tensor::Shape{3, 28, 28, 1}));
     EXPECT_EQ(train.labels.data<std::int64_t>()[2], 9);
     EXPECT_EQ(train.name, "mnist train");
     EXPECT_EQ(train.count(), 3);

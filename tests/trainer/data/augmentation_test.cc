@@ -1,0 +1,105 @@
+#include <gtest/gtest.h>
+#include <tutti/trainer/data/augmentation.h>
+
+#include <set>
+#include <tuple>
+#include <vector>
+
+namespace tutti::trainer {
+namespace {
+
+using Picture = std::vector<std::uint8_t>;
+
+// The identity on bytes, with different numbers for each channel.
+std::vector<float> number_table(std::int64_t channels) {
+  std::vector<float> table;
+  for (std::int64_t c = 0; c < channels; ++c) {
+    for (int byte = 0; byte < 256; ++byte) table.push_back(static_cast<float>(1000 * c + byte));
+  }
+  return table;
+}
+
+std::vector<int> placed(const Picture& picture, const PictureSize& size, const Placement& placement) {
+  std::vector<float> values(picture.size());
+  place_picture(picture.data(), size, placement, number_table(size.channels).data(), values.data());
+  return {values.begin(), values.end()};
+}
+
+constexpr PictureSize kSmall{.height = 2, .width = 3, .channels = 1};
+const Picture kNumbers{1, 2, 3,  //
+                       4, 5, 6};
+
+TEST(Augmentation, Flips) {
+  EXPECT_EQ(placed(kNumbers, kSmall, {}), (std::vector<int>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(placed(kNumbers, kSmall, {.flip_horizontal = true}), (std::vector<int>{3, 2, 1, 6, 5, 4}));
+  EXPECT_EQ(placed(kNumbers, kSmall, {.flip_vertical = true}), (std::vector<int>{4, 5, 6, 1, 2, 3}));
+  EXPECT_EQ(placed(kNumbers, kSmall, {.flip_horizontal = true, .flip_vertical = true}),
+            (std::vector<int>{6, 5, 4, 3, 2, 1}));
+}
+
+TEST(Augmentation, TurnsCounterclockwise) {
+  const Picture square{1, 2, 3,  //
+                       4, 5, 6,  //
+                       7, 8, 9};
+  const PictureSize size{.height = 3, .width = 3, .channels = 1};
+  EXPECT_EQ(placed(square, size, {.quarter_turns = 1}), (std::vector<int>{3, 6, 9, 2, 5, 8, 1, 4, 7}));
+  EXPECT_EQ(placed(square, size, {.quarter_turns = 2}), (std::vector<int>{9, 8, 7, 6, 5, 4, 3, 2, 1}));
+  EXPECT_EQ(placed(square, size, {.quarter_turns = 3}), (std::vector<int>{7, 4, 1, 8, 5, 2, 9, 6, 3}));
+  EXPECT_EQ(placed(square, size, {.flip_horizontal = true, .quarter_turns = 1}),
+            (std::vector<int>{9, 6, 3, 8, 5, 2, 7, 4, 1}));  // turned, then flipped
+}
+
+TEST(Augmentation, TheWindowMayLeaveThePicture) {
+  EXPECT_EQ(placed(kNumbers, kSmall, {.down = 1, .right = 0}), (std::vector<int>{4, 5, 6, 0, 0, 0}));
+  EXPECT_EQ(placed(kNumbers, kSmall, {.down = -1, .right = 1}), (std::vector<int>{0, 0, 0, 2, 3, 0}));
+  EXPECT_EQ(placed(kNumbers, kSmall, {.flip_horizontal = true, .down = -1, .right = 1}),
+            (std::vector<int>{0, 0, 0, 0, 3, 2}));  // cropped, then flipped
+}
+
+TEST(Augmentation, ChannelsStayTogether) {
+  for (const std::int64_t channels : {2, 3}) {
+    const PictureSize size{.height = 1, .width = 2, .channels = channels};
+    Picture picture;
+    std::vector<int> expected;
+    for (std::uint8_t i = 0; i < 2 * channels; ++i) picture.push_back(i);
+    for (const std::int64_t pixel : {1, 0}) {
+      for (std::int64_t c = 0; c < channels; ++c) expected.push_back(static_cast<int>(1000 * c + pixel * channels + c));
+    }
+    EXPECT_EQ(placed(picture, size, {.flip_horizontal = true}), expected);
+  }
+}
+
+TEST(Augmentation, DrawsEveryPlacementAboutEquallyOften) {
+  const Augmentation all{.flip_horizontal = true, .flip_vertical = true, .rotate = true, .crop_padding = 1};
+  std::set<std::tuple<bool, bool, int, std::int64_t, std::int64_t>> seen;
+  int horizontal = 0, quarter = 0, left = 0;
+  constexpr int kDraws = 4000;
+  for (std::uint64_t key = 0; key < kDraws; ++key) {
+    const Placement p = draw_placement(all, key);
+    seen.insert({p.flip_horizontal, p.flip_vertical, p.quarter_turns, p.down, p.right});
+    horizontal += p.flip_horizontal ? 1 : 0;
+    quarter += p.quarter_turns == 1 ? 1 : 0;
+    left += p.right == -1 ? 1 : 0;
+  }
+  EXPECT_EQ(seen.size(), 2u * 2 * 4 * 3 * 3);
+  EXPECT_NEAR(horizontal, kDraws / 2, 200);
+  EXPECT_NEAR(quarter, kDraws / 4, 200);
+  EXPECT_NEAR(left, kDraws / 3, 200);
+}
+
+TEST(Augmentation, OnePartDoesNotChangeTheDrawsOfAnother) {
+  const Augmentation all{.flip_horizontal = true, .flip_vertical = true, .rotate = true, .crop_padding = 4};
+  for (std::uint64_t key = 0; key < 100; ++key) {
+    const Placement whole = draw_placement(all, key);
+    const Placement crop = draw_placement({.crop_padding = 4}, key);
+    EXPECT_EQ(crop.down, whole.down);
+    EXPECT_EQ(crop.right, whole.right);
+    EXPECT_EQ(crop.quarter_turns, 0);
+    EXPECT_EQ(draw_placement({.rotate = true}, key).quarter_turns, whole.quarter_turns);
+    EXPECT_EQ(draw_placement({.flip_vertical = true}, key).flip_vertical, whole.flip_vertical);
+    EXPECT_FALSE(draw_placement({}, key).flip_horizontal);
+  }
+}
+
+}  // namespace
+}  // namespace tutti::trainer
