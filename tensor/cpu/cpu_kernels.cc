@@ -12,6 +12,8 @@ const KernelTable& kernel_table() {
       .relu = relu,
       .relu_backward = relu_backward,
       .broadcast = broadcast,
+      .scale_channels = scale_channels,
+      .channel_products = channel_products,
       .sum = sum,
       .column_sum = column_sum,
       .gemm = gemm,
@@ -25,6 +27,19 @@ const KernelTable& kernel_table() {
       .cross_entropy_backward = cross_entropy_backward,
       .squared_error = squared_error,
       .squared_error_backward = squared_error_backward,
+      .curve = curve,
+      .curve_backward = curve_backward,
+      .inverse_root = inverse_root,
+      .batch_norm_statistics = batch_norm_statistics,
+      .batch_norm = batch_norm,
+      .batch_norm_sums = batch_norm_sums,
+      .batch_norm_input = batch_norm_input,
+      .max_pool = max_pool,
+      .max_pool_backward = max_pool_backward,
+      .mean_pool = mean_pool,
+      .mean_pool_backward = mean_pool_backward,
+      .dropout_mask = dropout_mask,
+      .apply_mask = apply_mask,
   };
   return kTable;
 }
