@@ -11,8 +11,9 @@ namespace tutti::nn {
 
 class BatchNorm2d : public Module, public TakesActivation {
  public:
-  /// Parameters "weight" (ones) and "bias" (zeros); buffers "running_mean" (zeros), "running_var" (ones), all (channels),
-  /// and "num_batches_tracked" () int64, as PyTorch's. `momentum` is the new batch's part in the running statistics.
+  /// Parameters "weight" (ones) and "bias" (zeros); buffers "running_mean" (zeros), "running_var" (ones), all
+  /// (channels), and "num_batches_tracked" () int64, as PyTorch's. `momentum` is the new batch's part in the running
+  /// statistics.
   explicit BatchNorm2d(std::int64_t channels, double momentum = 0.1, double epsilon = 1e-5);
 
   /// (N, H, W, channels) -> the same shape. In training it changes the buffers, and one pixel in all is too few. Throws

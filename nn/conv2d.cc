@@ -56,8 +56,8 @@ Variable Conv2d::forward(const Variable& input, tensor::Activation activation) {
 }
 
 std::string Conv2d::describe() const {
-  std::string text = "Conv2d(" + std::to_string(inputs_) + ", " + std::to_string(outputs_) + ", kernel " +
-                     to_string(options_.kernel);
+  std::string text =
+      "Conv2d(" + std::to_string(inputs_) + ", " + std::to_string(outputs_) + ", kernel " + to_string(options_.kernel);
   if (options_.stride != tensor::Pair(1)) text += ", stride " + to_string(options_.stride);
   if (options_.padding != tensor::Pair(0)) text += ", padding " + to_string(options_.padding);
   if (options_.dilation != tensor::Pair(1)) text += ", dilation " + to_string(options_.dilation);

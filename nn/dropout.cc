@@ -1,9 +1,8 @@
 #include <tutti/nn/dropout.h>
 #include <tutti/nn/sample_keys.h>
-#include <tutti/tensor/autograd/image_functions.h>
+#include <tutti/tensor/autograd/functions.h>
 #include <tutti/tensor/keyed_stream.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <stdexcept>
 
@@ -38,17 +37,14 @@ StochasticDepth::StochasticDepth(double p, std::uint64_t layer) : p_(p), layer_(
 
 Variable StochasticDepth::forward(const Variable& input) {
   if (!is_training() || p_ == 0) return input;
-  const tensor::Shape& shape = input.shape();
-  const std::int64_t rows = shape[0];
-  const std::int64_t channels = shape[shape.rank() - 1];
+  const std::int64_t rows = input.shape()[0];
   const auto* keys = SampleKeys::current(describe(), rows).data<std::int64_t>();
-  Tensor factors = Tensor::empty({rows, channels});
-  float* const out = factors.data<float>();
+  Tensor factors = Tensor::empty({rows});
   for (std::int64_t i = 0; i < rows; ++i) {
     const bool keep = tensor::KeyedStream(static_cast<std::uint64_t>(keys[i]), layer_).uniform() >= p_;
-    std::fill_n(out + i * channels, channels, keep ? static_cast<float>(1 / (1 - p_)) : 0.0F);
+    factors.data<float>()[i] = keep ? static_cast<float>(1 / (1 - p_)) : 0.0F;
   }
-  return tensor::scale_channels(input, Variable(factors));
+  return tensor::scale_rows(input, factors);
 }
 
 std::string StochasticDepth::describe() const { return with_probability("StochasticDepth", p_); }

@@ -24,8 +24,7 @@ Sequential::Sequential(const std::vector<std::shared_ptr<Module>>& modules) : mo
 Variable Sequential::forward(const Variable& input) {
   Variable value = input;
   for (const Step& step : steps_) {
-    value =
-        step.fused != nullptr ? step.fused->forward(value, tensor::Activation::Relu) : step.module->forward(value);
+    value = step.fused != nullptr ? step.fused->forward(value, tensor::Activation::Relu) : step.module->forward(value);
   }
   return value;
 }

@@ -55,11 +55,6 @@ struct KernelTable {
   /// out (any shape) (+)= factor * the one element of `scalar`.
   void (*broadcast)(Tensor& out, const Tensor& scalar, double factor, bool accumulate);
 
-  // Images (N, ..., C) by channel; factors (N, C).
-  void (*scale_channels)(Tensor& out, const Tensor& a, const Tensor& factors, bool accumulate);
-  /// out (N, C) (+)= the sums of a b over the pixels of each sample
-  void (*channel_products)(Tensor& out, const Tensor& a, const Tensor& b, bool accumulate);
-
   // Reductions.
   void (*sum)(Tensor& out, const Tensor& a, double factor);           // out () = factor * sum(a)
   void (*column_sum)(Tensor& out, const Tensor& a, bool accumulate);  // a (M, N) -> out (N)

@@ -38,10 +38,6 @@ Variable avg_pool2d(const Variable& x, const Pool2dOptions& options);
 /// (N, H, W, C) -> (N, output.height, output.width, C), each the mean of its share of the image, as PyTorch cuts it.
 Variable adaptive_avg_pool2d(const Variable& x, Pair output);
 
-/// y = x factors, each channel of each sample by a factor of its own. x (N, ..., C), factors (N, C) -> x's shape. For
-/// squeeze-and-excitation (https://arxiv.org/abs/1709.01507) and for dropping whole samples.
-Variable scale_channels(const Variable& x, const Variable& factors);
-
 struct BatchNormOptions {
   bool training = true;   // false: normalise by the running statistics
   double momentum = 0.1;  // of the running statistics

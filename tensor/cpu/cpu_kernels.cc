@@ -12,8 +12,6 @@ const KernelTable& kernel_table() {
       .relu = relu,
       .relu_backward = relu_backward,
       .broadcast = broadcast,
-      .scale_channels = scale_channels,
-      .channel_products = channel_products,
       .sum = sum,
       .column_sum = column_sum,
       .gemm = gemm,

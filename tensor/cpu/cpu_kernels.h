@@ -25,10 +25,6 @@ void bias_activation(Tensor& y, const Tensor& bias, bool relu);
 void squared_error_backward(Tensor& da, const Tensor& a, const Tensor& b, const Tensor& grad, double factor,
                             bool accumulate);
 
-// channels.cc
-void scale_channels(Tensor& out, const Tensor& a, const Tensor& factors, bool accumulate);
-void channel_products(Tensor& out, const Tensor& a, const Tensor& b, bool accumulate);
-
 // reduce.cc
 void sum(Tensor& out, const Tensor& a, double factor);
 void column_sum(Tensor& out, const Tensor& a, bool accumulate);
