@@ -25,25 +25,50 @@ struct Panels {
   std::int64_t columns;
   EvenParts cut;
 
-  explicit Panels(std::int64_t of) : columns(of), cut((of + Simd<T>::kLanes - 1) / Simd<T>::kLanes, kPanelVectors) {}
+  explicit Panels(std::int64_t of, std::int64_t most = kPanelVectors)
+      : columns(of), cut((of + Simd<T>::kLanes - 1) / Simd<T>::kLanes, most) {}
   std::int64_t count() const { return cut.parts; }
   std::int64_t vectors(std::int64_t panel) const { return cut.size(panel); }
   std::int64_t first(std::int64_t panel) const {
     return (panel * cut.base + std::min(panel, cut.longer)) * Simd<T>::kLanes;
   }
-  std::int64_t width() const { return first(count()); }  // of all, with the filling
 };
 
-/// Columns are outputs [first, first + vectors * kLanes), rows (tap, channel): what the forward pass multiplies by.
+/// How `depth` channels are cut into blocks, so that a panel of (taps, block) rows stays in the second-level cache.
 template <typename T>
-void pack_outputs(T* panel, const T* weights, const WeightExtents& extents, std::int64_t first, std::int64_t vectors);
+struct DepthBlocks {
+  std::int64_t depth;
+  EvenParts cut;
 
-/// Columns are channels, rows (tap, output): what the gradient of the input is multiplied by.
-template <typename T>
-void pack_channels(T* panel, const T* weights, const WeightExtents& extents, std::int64_t first, std::int64_t vectors);
+  DepthBlocks(std::int64_t of, std::int64_t taps)
+      : depth(of),
+        cut((of + Simd<T>::kLanes - 1) / Simd<T>::kLanes, std::max<std::int64_t>(1, 1024 / (taps * Simd<T>::kLanes))) {}
+  std::int64_t count() const { return cut.parts; }
+  std::int64_t first(std::int64_t block) const {
+    return std::min(depth, (block * cut.base + std::min(block, cut.longer)) * Simd<T>::kLanes);
+  }
+  std::int64_t size(std::int64_t block) const { return first(block + 1) - first(block); }
+  std::int64_t longest() const { return count() == 1 ? depth : cut.size(0) * Simd<T>::kLanes; }
+};
 
-/// weights (O, C, taps) (+)= the transpose of rows (tap, channel) by columns (output), `row_length` elements apart.
+/// A panel: columns from `column`, rows (tap, place) for `depth` places from `deep`.
+struct WeightPart {
+  std::int64_t column;
+  std::int64_t vectors;
+  std::int64_t deep;
+  std::int64_t depth;
+};
+
+/// Columns are outputs, places channels: what the forward pass multiplies by.
 template <typename T>
-void unpack_outputs(T* weights, const T* rows, std::int64_t row_length, const WeightExtents& extents, bool accumulate);
+void pack_outputs(T* panel, const T* weights, const WeightExtents& extents, const WeightPart& part);
+
+/// Columns are channels, places outputs: what the gradient of the input is multiplied by.
+template <typename T>
+void pack_channels(T* panel, const T* weights, const WeightExtents& extents, const WeightPart& part);
+
+/// The reverse of pack_outputs: weights (+)= panel.
+template <typename T>
+void unpack_outputs(T* weights, const T* panel, const WeightExtents& extents, const WeightPart& part, bool accumulate);
 
 }  // namespace tutti::tensor::cpu

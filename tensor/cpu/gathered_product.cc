@@ -1,14 +1,11 @@
 #include <tutti/tensor/cpu/gathered_product.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <utility>
 
 namespace tutti::tensor::cpu {
 namespace {
-
-constexpr std::int64_t kBlockLength = 1024;
 
 template <typename T>
 typename Simd<T>::Vec load_columns(const T* from, std::int64_t columns) {
@@ -65,29 +62,11 @@ constexpr std::array<Block<T>, sizeof...(kIndex)> make_table(std::index_sequence
 
 }  // namespace
 
-SegmentBlocks blocks_of(const std::vector<Segment>& segments) {
-  SegmentBlocks blocks(1);
-  std::int64_t room = kBlockLength;
-  for (Segment rest : segments) {
-    while (rest.length > 0) {
-      if (room == 0) {
-        blocks.emplace_back();
-        room = kBlockLength;
-      }
-      const std::int64_t length = std::min(rest.length, room);
-      blocks.back().push_back({rest.offset, rest.panel_row, length});
-      rest = {rest.offset + length, rest.panel_row + length, rest.length - length};
-      room -= length;
-    }
-  }
-  return blocks;
-}
-
 template <typename T>
-void run_tile(const GatheredTile<T>& tile, const std::vector<Segment>& block) {
+void run_tile(const GatheredTile<T>& tile, const std::vector<Segment>& segments) {
   static constexpr auto kTable =
       make_table<T>(std::make_index_sequence<static_cast<std::size_t>(kTileRows * kPanelVectors)>());
-  kTable[static_cast<std::size_t>((tile.rows - 1) * kPanelVectors + tile.vectors - 1)](tile, block);
+  kTable[static_cast<std::size_t>((tile.rows - 1) * kPanelVectors + tile.vectors - 1)](tile, segments);
 }
 
 template void run_tile<float>(const GatheredTile<float>&, const std::vector<Segment>&);

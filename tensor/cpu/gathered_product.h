@@ -2,9 +2,9 @@
 //
 // Row i of a is cut into segments that lie at the same distances from the row's own start in every row, as the pixels
 // under a convolution's window do; so nothing is copied together first (no im2col). b is a packed panel: kPanelVectors
-// vectors wide at most, row after row. The sum over p runs in the order of the segments in blocks of fixed length, so a
-// row of c does not depend on which other rows there are. Idea: Dukhan, "The Indirect Convolution Algorithm", 2019,
-// https://arxiv.org/abs/1907.02129
+// vectors wide at most, row after row; of some hundred rows, so that it stays in the second-level cache while tile
+// after tile reads it. The sum over p runs in the order of the segments, so a row of c does not depend on which other
+// rows there are. Idea: Dukhan, "The Indirect Convolution Algorithm", 2019, https://arxiv.org/abs/1907.02129
 #pragma once
 
 #include <tutti/tensor/cpu/simd.h>
@@ -23,11 +23,6 @@ struct Segment {
   std::int64_t length;     // consecutive in both
 };
 
-/// Segments in blocks: within a block the sums stay in registers and the rows of b in the second-level cache. At least
-/// one block, which is empty when there are no segments: the sum over nothing is 0.
-using SegmentBlocks = std::vector<std::vector<Segment>>;
-SegmentBlocks blocks_of(const std::vector<Segment>& segments);
-
 template <typename T>
 struct GatheredTile {
   int rows;                 // 1 to kTileRows
@@ -42,8 +37,8 @@ struct GatheredTile {
   bool relu = false;        // applied to the result
 };
 
-/// Computes one tile over one block.
+/// Computes one tile. No segments: the sum over nothing is 0.
 template <typename T>
-void run_tile(const GatheredTile<T>& tile, const std::vector<Segment>& block);
+void run_tile(const GatheredTile<T>& tile, const std::vector<Segment>& segments);
 
 }  // namespace tutti::tensor::cpu

@@ -1,0 +1,143 @@
+#include <cstddef>
+#include <cstdio>
+// jpeglib.h uses FILE and size_t without including them.
+#include <jerror.h>
+#include <jpeglib.h>
+#include <tutti/trainer/data/data_error.h>
+#include <tutti/trainer/data/image/decoders.h>
+
+#include <csetjmp>
+
+namespace tutti::trainer {
+namespace {
+
+constexpr int kMaxScans = 500;               // of a progressive picture; real ones have about ten
+constexpr long kMaxLibraryBytes = 1L << 30;  // what libjpeg may take for itself
+
+struct Job {
+  jpeg_decompress_struct jpeg{};
+  jpeg_error_mgr errors{};
+  jpeg_source_mgr source{};
+  jpeg_progress_mgr progress{};
+  std::jmp_buf escape{};
+  char text[JMSG_LENGTH_MAX] = "";
+
+  ~Job() { jpeg_destroy_decompress(&jpeg); }
+};
+
+Job& job_of(j_common_ptr jpeg) { return *static_cast<Job*>(jpeg->client_data); }
+
+// What libjpeg calls.
+[[noreturn]] void on_error(j_common_ptr jpeg) {
+  Job& job = job_of(jpeg);
+  jpeg->err->format_message(jpeg, job.text);
+  std::longjmp(job.escape, 1);
+}
+
+// Warnings of damage are errors: libjpeg would go on with grey or wrong pixels. The pixels are right all the same when
+// a file breaks rules of form only, as some cameras' do.
+void on_message(j_common_ptr jpeg, int level) {
+  if (level >= 0) return;
+  switch (jpeg->err->msg_code) {
+    case JWRN_ADOBE_XFORM:
+    case JWRN_EXTRANEOUS_DATA:
+    case JWRN_JFIF_MAJOR:
+    case JWRN_NOT_SEQUENTIAL:
+      return;
+    default:
+      on_error(jpeg);
+  }
+}
+void on_output(j_common_ptr) {}
+void on_progress(j_common_ptr jpeg) {
+  if (reinterpret_cast<j_decompress_ptr>(jpeg)->input_scan_number > kMaxScans) ERREXIT(jpeg, JERR_BAD_PROGRESSION);
+}
+
+void init_source(j_decompress_ptr) {}
+boolean fill_source(j_decompress_ptr jpeg) {
+  ERREXIT(jpeg, JERR_INPUT_EOF);
+  return FALSE;
+}
+void skip_source(j_decompress_ptr jpeg, long nbytes) {
+  if (nbytes <= 0) return;
+  const auto count = static_cast<std::size_t>(nbytes);
+  if (count > jpeg->src->bytes_in_buffer) ERREXIT(jpeg, JERR_INPUT_EOF);
+  jpeg->src->next_input_byte += count;
+  jpeg->src->bytes_in_buffer -= count;
+}
+void end_source(j_decompress_ptr) {}
+
+// Below are frames that longjmp leaves: no destructors, nothing that must be undone. False: job.text says why.
+
+bool read_header(Job& job) {
+  if (setjmp(job.escape) != 0) return false;
+  jpeg_create_decompress(&job.jpeg);
+  job.jpeg.src = &job.source;
+  job.jpeg.progress = &job.progress;
+  job.jpeg.mem->max_memory_to_use = kMaxLibraryBytes;
+  jpeg_read_header(&job.jpeg, TRUE);
+  return true;
+}
+
+void widen_row(const Job& job, const std::uint8_t* row, std::uint8_t* rgb) {
+  for (JDIMENSION x = 0; x < job.jpeg.output_width; ++x, rgb += 3) {
+    if (job.jpeg.out_color_space == JCS_GRAYSCALE) {
+      rgb[0] = rgb[1] = rgb[2] = row[x];
+      continue;
+    }
+    std::uint8_t cmyk[4];  // as Adobe writes it, and so everybody: 255 is no ink
+    for (int c = 0; c < 4; ++c) cmyk[c] = static_cast<std::uint8_t>(255 - row[4 * x + static_cast<JDIMENSION>(c)]);
+    cmyk_to_rgb(cmyk, rgb);
+  }
+}
+
+// `row` has room for one row as libjpeg delivers it; RGB goes to its place at once.
+bool read_rows(Job& job, std::uint8_t* row, std::uint8_t* pixels) {
+  if (setjmp(job.escape) != 0) return false;
+  jpeg_start_decompress(&job.jpeg);
+  while (job.jpeg.output_scanline < job.jpeg.output_height) {
+    const std::size_t width_bytes = std::size_t{3} * job.jpeg.output_width;
+    std::uint8_t* const rgb = pixels + job.jpeg.output_scanline * width_bytes;
+    JSAMPROW target = job.jpeg.out_color_space == JCS_RGB ? rgb : row;
+    jpeg_read_scanlines(&job.jpeg, &target, 1);
+    if (target != rgb) widen_row(job, row, rgb);
+  }
+  jpeg_finish_decompress(&job.jpeg);
+  return true;
+}
+
+void require(bool done, const Job& job) {
+  if (!done) throw DataError(std::string("is not a whole JPEG picture: ") + job.text);
+}
+
+J_COLOR_SPACE wanted_colours(const jpeg_decompress_struct& jpeg) {
+  if (jpeg.num_components == 1) return JCS_GRAYSCALE;
+  return jpeg.num_components == 4 ? JCS_CMYK : JCS_RGB;
+}
+
+}  // namespace
+
+Image decode_jpeg(std::span<const std::uint8_t> file) {
+  Job job;
+  job.jpeg.err = jpeg_std_error(&job.errors);
+  job.jpeg.client_data = &job;
+  job.errors.error_exit = on_error;
+  job.errors.emit_message = on_message;
+  job.errors.output_message = on_output;
+  job.progress.progress_monitor = on_progress;
+  job.source = {.next_input_byte = file.data(),
+                .bytes_in_buffer = file.size(),
+                .init_source = init_source,
+                .fill_input_buffer = fill_source,
+                .skip_input_data = skip_source,
+                .resync_to_restart = jpeg_resync_to_restart,
+                .term_source = end_source};
+  require(read_header(job), job);
+  Image image = Image::of_size(job.jpeg.image_width, job.jpeg.image_height);
+  job.jpeg.out_color_space = wanted_colours(job.jpeg);
+  std::vector<std::uint8_t> row(static_cast<std::size_t>(image.width * 4));
+  require(read_rows(job, row.data(), image.pixels.data()), job);
+  return image;
+}
+
+}  // namespace tutti::trainer

@@ -1,0 +1,98 @@
+#include <png.h>
+#include <tutti/trainer/data/data_error.h>
+#include <tutti/trainer/data/image/decoders.h>
+
+#include <csetjmp>
+#include <cstdio>
+#include <cstring>
+
+namespace tutti::trainer {
+namespace {
+
+constexpr png_alloc_size_t kMaxChunkBytes = 1 << 20;  // of what is not picture data, such as profiles and texts
+
+struct Job {
+  const std::uint8_t* next = nullptr;
+  std::size_t left = 0;
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+  int passes = 1;
+  char text[160] = "";
+
+  ~Job() { png_destroy_read_struct(&png, &info, nullptr); }
+};
+
+// The three functions that libpng calls.
+[[noreturn]] void on_error(png_structp png, png_const_charp message) {
+  auto* const job = static_cast<Job*>(png_get_error_ptr(png));
+  std::snprintf(job->text, sizeof job->text, "%s", message);
+  png_longjmp(png, 1);
+}
+void on_warning(png_structp, png_const_charp) {}
+void read_bytes(png_structp png, png_bytep target, std::size_t nbytes) {
+  auto* const job = static_cast<Job*>(png_get_io_ptr(png));
+  if (nbytes > job->left) png_error(png, "the file ends too early");
+  std::memcpy(target, job->next, nbytes);
+  job->next += nbytes;
+  job->left -= nbytes;
+}
+
+// Below are frames that longjmp leaves: no destructors, nothing that must be undone. False: job.text says why.
+
+bool read_header(Job& job) {
+  if (setjmp(png_jmpbuf(job.png)) != 0) return false;
+  png_read_info(job.png, job.info);
+  return true;
+}
+
+// Everything becomes 8-bit RGB.
+bool set_up_conversion(Job& job) {
+  if (setjmp(png_jmpbuf(job.png)) != 0) return false;
+  png_set_strip_16(job.png);
+  png_set_palette_to_rgb(job.png);
+  png_set_expand_gray_1_2_4_to_8(job.png);
+  png_set_strip_alpha(job.png);
+  png_set_gray_to_rgb(job.png);
+  job.passes = png_set_interlace_handling(job.png);
+  png_read_update_info(job.png, job.info);
+  return true;
+}
+
+bool read_rows(Job& job, std::uint8_t* pixels, std::size_t row_bytes, std::uint32_t height) {
+  if (setjmp(png_jmpbuf(job.png)) != 0) return false;
+  for (int pass = 0; pass < job.passes; ++pass) {
+    for (std::uint32_t row = 0; row < height; ++row) png_read_row(job.png, pixels + row * row_bytes, nullptr);
+  }
+  png_read_end(job.png, nullptr);
+  return true;
+}
+
+void require(bool done, const Job& job) {
+  if (!done) throw DataError(std::string("is not a whole PNG picture: ") + job.text);
+}
+
+}  // namespace
+
+Image decode_png(std::span<const std::uint8_t> file) {
+  Job job;
+  job.next = file.data();
+  job.left = file.size();
+  job.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &job, on_error, on_warning);
+  if (job.png != nullptr) job.info = png_create_info_struct(job.png);
+  if (job.info == nullptr) throw DataError("libpng could not be started (no memory, or another version)");
+  png_set_read_fn(job.png, &job, read_bytes);
+  png_set_chunk_malloc_max(job.png, kMaxChunkBytes);
+  png_set_user_limits(job.png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);             // Image::of_size has the say
+  png_set_keep_unknown_chunks(job.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);  // only what the pixels need
+  require(read_header(job), job);
+  Image image = Image::of_size(png_get_image_width(job.png, job.info), png_get_image_height(job.png, job.info));
+  require(set_up_conversion(job), job);
+  const auto row_bytes = static_cast<std::size_t>(image.width * 3);
+  if (png_get_rowbytes(job.png, job.info) != row_bytes) {
+    throw DataError("is a PNG picture of a kind that libpng does not turn into RGB");
+  }
+  require(read_rows(job, image.pixels.data(), row_bytes, static_cast<std::uint32_t>(image.height)), job);
+  return image;
+}
+
+}  // namespace tutti::trainer
