@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 namespace tutti::tensor {
 
@@ -23,6 +24,8 @@ class KeyedStream {
   KeyedStream(std::uint64_t key, std::uint64_t purpose);
 
   std::uint32_t next();
+  /// out[i] = next() for each i in turn, several times as fast.
+  void fill(std::span<std::uint32_t> out);
   /// In [0, 1), a multiple of 2^-24.
   float uniform();
   /// In [0, below); below > 0. Without bias that could be measured: 32 bits are scaled down.

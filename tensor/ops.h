@@ -8,9 +8,38 @@
 // comments: M, N, K matrix extents; C classes.
 #pragma once
 
+#include <tutti/tensor/pair.h>
 #include <tutti/tensor/tensor.h>
 
+#include <span>
+
 namespace tutti::tensor {
+
+struct ConvWindow {
+  Pair stride = 1;
+  Pair padding = 0;
+  Pair dilation = 1;
+  std::int64_t groups = 1;
+};
+
+/// One output row or column of a pooling: the input positions [begin, end), cut to the image. Begins and ends never
+/// decrease from one window to the next. `divisor` is what the window counts for in a mean.
+struct PoolWindow {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t divisor = 1;
+};
+
+enum class Curve { Relu6, Silu, Sigmoid, Tanh };
+
+/// What the passes of a batch norm share. x (M, C), the rest (C): y = relu?((x - mean) factor + bias + residual).
+struct BatchNormPass {
+  Tensor x;
+  Tensor mean;
+  Tensor factor;  // weight / sqrt(variance + epsilon)
+  Tensor bias;
+  bool relu = false;
+};
 
 struct KernelTable {
   // Any type, any strides.
@@ -35,6 +64,14 @@ struct KernelTable {
   /// y (M, N) = relu?(y + bias (N)); bias may be undefined.
   void (*bias_activation)(Tensor& y, const Tensor& bias, bool relu);
 
+  // Convolution, images (N, H, W, C): x with C = G times the second extent of w (O, C/G, KH, KW), y with O channels.
+  /// y = relu?(conv(x, w) + bias (O)); bias may be undefined.
+  void (*conv2d)(Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, const ConvWindow& window, bool relu);
+  void (*conv2d_input_gradient)(Tensor& dx, const Tensor& dy, const Tensor& w, const ConvWindow& window,
+                                bool accumulate);
+  void (*conv2d_weight_gradient)(Tensor& dw, const Tensor& dy, const Tensor& x, const ConvWindow& window,
+                                 bool accumulate);
+
   // Over the last axis of (M, C).
   void (*log_softmax)(Tensor& y, const Tensor& x);
   void (*log_softmax_backward)(Tensor& dx, const Tensor& grad, const Tensor& y, bool accumulate);
@@ -51,6 +88,42 @@ struct KernelTable {
   /// da (+)= grad * factor * 2 (a - b)
   void (*squared_error_backward)(Tensor& da, const Tensor& a, const Tensor& b, const Tensor& grad, double factor,
                                  bool accumulate);
+
+  // Activations other than relu, element-wise. `saved` is y for relu6, sigmoid and tanh, and x for silu.
+  void (*curve)(Tensor& y, const Tensor& x, Curve curve);
+  void (*curve_backward)(Tensor& dx, const Tensor& grad, const Tensor& saved, Curve curve, bool accumulate);
+
+  // Batch norm. residual of x's shape or undefined.
+  void (*inverse_root)(Tensor& out, const Tensor& a, double epsilon);  // 1 / sqrt(a + epsilon)
+  /// variance is the biased one.
+  void (*batch_norm_statistics)(Tensor& mean, Tensor& variance, const Tensor& x);
+  void (*batch_norm)(Tensor& y, const BatchNormPass& pass, const Tensor& residual);
+  /// With dz = grad where relu let it pass: sum_dz (C) = sum of dz, sum_dzx (C) = sum of dz (x - mean). Where relu let
+  /// it pass is read from y; for an undefined y, which is possible without a residual, it is computed again. A defined
+  /// dz is written too; it may be grad itself.
+  void (*batch_norm_sums)(Tensor& sum_dz, Tensor& sum_dzx, Tensor& dz, const BatchNormPass& pass, const Tensor& grad,
+                          const Tensor& y);
+  /// dx (+)= dz factor + (x - mean) slope + offset, with dz from grad as above.
+  void (*batch_norm_input)(Tensor& dx, const BatchNormPass& pass, const Tensor& grad, const Tensor& y,
+                           const Tensor& slope, const Tensor& offset, bool accumulate);
+
+  // Pooling over (N, H, W, C). A window is one of `rows` by one of `columns`.
+  /// choice (of y's shape, uint8 or int64) is where the maximum was, numbered along the window's rows; its type must
+  /// hold the largest window's numbers.
+  void (*max_pool)(Tensor& y, Tensor& choice, const Tensor& x, std::span<const PoolWindow> rows,
+                   std::span<const PoolWindow> columns);
+  void (*max_pool_backward)(Tensor& dx, const Tensor& grad, const Tensor& choice, std::span<const PoolWindow> rows,
+                            std::span<const PoolWindow> columns, bool accumulate);
+  /// y = sum of the window / (product of its two divisors)
+  void (*mean_pool)(Tensor& y, const Tensor& x, std::span<const PoolWindow> rows, std::span<const PoolWindow> columns);
+  void (*mean_pool_backward)(Tensor& dx, const Tensor& grad, std::span<const PoolWindow> rows,
+                             std::span<const PoolWindow> columns, bool accumulate);
+
+  // Dropout.
+  /// mask uint8 (N, rest): 1 with probability 1 - p. Row i comes from KeyedStream(keys[i], layer); keys int64 (N).
+  void (*dropout_mask)(Tensor& mask, const Tensor& keys, std::uint64_t layer, double p);
+  /// out (+)= a * mask * factor; mask uint8 with as many elements.
+  void (*apply_mask)(Tensor& out, const Tensor& a, const Tensor& mask, double factor, bool accumulate);
 };
 
 /// The kernels of a device. Throws as Tensor::empty does for a device that cannot compute.

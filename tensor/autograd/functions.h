@@ -4,6 +4,9 @@
 
 #include <tutti/tensor/autograd/variable.h>
 
+#include <cstdint>
+#include <vector>
+
 namespace tutti::tensor {
 
 enum class Activation { None, Relu };
@@ -18,6 +21,20 @@ Variable matmul(const Variable& a, const Variable& b);  // (N, I) x (I, O) -> (N
 Variable relu(const Variable& a);
 Variable reshape(const Variable& a, const Shape& shape);
 Variable flatten(const Variable& a);  // (N, ...) -> (N, rest)
+/// Axis i of the result is axis axes[i] of a (negative: from the end). A view; operations pack it when they read it.
+Variable permute(const Variable& a, const std::vector<int>& axes);
+
+// Activations, element-wise. NaN stays NaN.
+Variable relu6(const Variable& a);  // min(max(a, 0), 6)
+Variable silu(const Variable& a);   // a sigmoid(a)
+Variable sigmoid(const Variable& a);
+Variable tanh(const Variable& a);
+
+/// Zeroes each element of x (N, ...) with probability p and multiplies the rest by 1 / (1 - p). Element j of row i is
+/// kept when number j of KeyedStream(keys[i], layer) (keyed_stream.h) is at least p 2^32: the mask of a sample depends
+/// on nothing but its key and the layer's number. keys int64 (N). p = 0 returns x itself. For training; in evaluation
+/// it is not called. Source: Srivastava et al., JMLR 15 (2014), https://jmlr.org/papers/v15/srivastava14a.html
+Variable dropout(const Variable& x, double p, const Tensor& keys, std::uint64_t layer);
 
 /// y = activation(x w^T + b), fused. x (N, I), w (O, I), b (O) or undefined -> (N, O).
 Variable linear(const Variable& x, const Variable& w, const Variable& b, Activation activation = Activation::None);

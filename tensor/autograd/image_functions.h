@@ -7,19 +7,9 @@
 #pragma once
 
 #include <tutti/tensor/autograd/functions.h>
+#include <tutti/tensor/pair.h>
 
 namespace tutti::tensor {
-
-/// One number for each direction; a single number means both.
-struct Pair {
-  std::int64_t height = 0;
-  std::int64_t width = 0;
-
-  // Implicit on purpose: options read {.kernel = 3, .padding = 1}.
-  constexpr Pair(std::int64_t both) : height(both), width(both) {}
-  constexpr Pair(std::int64_t h, std::int64_t w) : height(h), width(w) {}
-  bool operator==(const Pair&) const = default;
-};
 
 struct Conv2dOptions {
   Pair stride = 1;

@@ -33,12 +33,43 @@ void squared_error(Tensor& loss, const Tensor& a, const Tensor& b, double factor
 // gemm.cc
 void gemm(Tensor& c, const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, bool accumulate);
 
+// conv.cc, conv_weight_gradient.cc
+void conv2d(Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, const ConvWindow& window, bool relu);
+void conv2d_input_gradient(Tensor& dx, const Tensor& dy, const Tensor& w, const ConvWindow& window, bool accumulate);
+void conv2d_weight_gradient(Tensor& dw, const Tensor& dy, const Tensor& x, const ConvWindow& window, bool accumulate);
+
 // softmax.cc
 void log_softmax(Tensor& y, const Tensor& x);
 void log_softmax_backward(Tensor& dx, const Tensor& grad, const Tensor& y, bool accumulate);
 void cross_entropy(Tensor& loss, Tensor& probabilities, const Tensor& logits, const Tensor& targets, double factor);
 void cross_entropy_backward(Tensor& dlogits, const Tensor& probabilities, const Tensor& targets, const Tensor& grad,
                             double factor, bool accumulate);
+
+// activation.cc
+void curve(Tensor& y, const Tensor& x, Curve curve);
+void curve_backward(Tensor& dx, const Tensor& grad, const Tensor& saved, Curve curve, bool accumulate);
+
+// batch_norm.cc, batch_norm_sums.cc
+void inverse_root(Tensor& out, const Tensor& a, double epsilon);
+void batch_norm_statistics(Tensor& mean, Tensor& variance, const Tensor& x);
+void batch_norm(Tensor& y, const BatchNormPass& pass, const Tensor& residual);
+void batch_norm_sums(Tensor& sum_dz, Tensor& sum_dzx, Tensor& dz, const BatchNormPass& pass, const Tensor& grad,
+                     const Tensor& y);
+void batch_norm_input(Tensor& dx, const BatchNormPass& pass, const Tensor& grad, const Tensor& y, const Tensor& slope,
+                      const Tensor& offset, bool accumulate);
+
+// pooling.cc
+void max_pool(Tensor& y, Tensor& choice, const Tensor& x, std::span<const PoolWindow> rows,
+              std::span<const PoolWindow> columns);
+void max_pool_backward(Tensor& dx, const Tensor& grad, const Tensor& choice, std::span<const PoolWindow> rows,
+                       std::span<const PoolWindow> columns, bool accumulate);
+void mean_pool(Tensor& y, const Tensor& x, std::span<const PoolWindow> rows, std::span<const PoolWindow> columns);
+void mean_pool_backward(Tensor& dx, const Tensor& grad, std::span<const PoolWindow> rows,
+                        std::span<const PoolWindow> columns, bool accumulate);
+
+// dropout.cc
+void dropout_mask(Tensor& mask, const Tensor& keys, std::uint64_t layer, double p);
+void apply_mask(Tensor& out, const Tensor& a, const Tensor& mask, double factor, bool accumulate);
 
 /// Element-wise passes shorter than this stay on one thread: waking another costs more.
 inline constexpr std::int64_t kElementGrain = 1 << 17;

@@ -1,0 +1,157 @@
+// batch_norm. Over the matrix x (M, C), with s = 1 / sqrt(variance + epsilon), f = s weight and dz = dy where the
+// activation let it pass:
+//   dbias = sum dz,  dweight = s sum dz (x - mean),
+//   dx = f dz - f / M sum dz - (x - mean) f s^2 / M sum dz (x - mean)
+// in training; the two sums fall away for fixed statistics.
+#include <tutti/tensor/autograd/checks.h>
+#include <tutti/tensor/autograd/image_functions.h>
+#include <tutti/tensor/autograd/node.h>
+#include <tutti/tensor/ops.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+namespace tutti::tensor {
+namespace {
+
+Tensor empty_like(const Tensor& a) { return Tensor::empty(a.shape(), a.dtype(), a.device()); }
+
+struct BatchNormNode final : Node {
+  enum Input { kX, kWeight, kBias, kResidual };
+
+  BatchNormPass pass;
+  Tensor inverse_deviation;
+  Tensor y;  // saved when relu saw a residual, which is not saved
+  bool training = true;
+
+  const char* name() const override { return "batch_norm"; }
+  void release() override {
+    pass = {};
+    inverse_deviation = y = {};
+  }
+
+  void backward(Tensor grad, InputGradients& inputs) override {
+    const KernelTable& k = kernels(grad.device());
+    const Shape image = grad.shape();
+    bool own = grad.use_count() == 1;  // then it may be written to
+    grad = grad.reshape(pass.x.shape());
+    Tensor sum_dz = empty_like(pass.mean);
+    Tensor sum_dzx = empty_like(pass.mean);
+    Tensor dz;
+    const bool write_dz = pass.relu && inputs.needed(kResidual);
+    if (write_dz) dz = own ? grad : empty_like(grad);
+    k.batch_norm_sums(sum_dz, sum_dzx, dz, pass, grad, y);
+    if (write_dz) {
+      own = true;
+      grad = std::move(dz);
+      pass.relu = false;  // dz holds what it let pass
+    }
+    inputs.write(kWeight, [&](Tensor& dw, bool add) { k.mul(dw, sum_dzx, inverse_deviation, add); });
+    inputs.write(kBias, [&](Tensor& db, bool add) { k.scale(db, sum_dz, 1, add); });
+    deliver_input(grad, image, own && !inputs.needed(kResidual), sum_dz, sum_dzx, inputs);
+    inputs.pass(kResidual, grad.reshape(image));
+  }
+
+  // The sums become the coefficients of dx.
+  void deliver_input(Tensor& grad, const Shape& image, bool in_place, Tensor& offset, Tensor& slope,
+                     InputGradients& inputs) {
+    if (!inputs.needed(kX)) return;
+    const KernelTable& k = kernels(grad.device());
+    const double share = training && pass.x.numel() > 0 ? -1.0 / static_cast<double>(pass.x.shape()[0]) : 0.0;
+    k.mul(offset, offset, pass.factor, false);
+    k.scale(offset, offset, share, false);
+    k.mul(slope, slope, pass.factor, false);
+    k.mul(slope, slope, inverse_deviation, false);
+    k.mul(slope, slope, inverse_deviation, false);
+    k.scale(slope, slope, share, false);
+    if (in_place) {
+      k.batch_norm_input(grad, pass, grad, y, slope, offset, false);
+      inputs.pass(kX, grad.reshape(image));
+      return;
+    }
+    inputs.write(kX, [&](Tensor& dx, bool add) {
+      Tensor matrix = dx.reshape(pass.x.shape());
+      k.batch_norm_input(matrix, pass, grad, y, slope, offset, add);
+    });
+  }
+};
+
+void check_channels(const char* what, const Tensor& x, const Tensor& channels) {
+  if (!channels.defined()) {
+    throw std::invalid_argument("batch_norm: " + std::string(what) + " is undefined; x is " + describe(x));
+  }
+  check_same_type("batch_norm", x, channels);
+  if (channels.rank() != 1 || channels.shape()[0] != x.shape()[-1]) {
+    throw std::invalid_argument("batch_norm: " + std::string(what) + " is " + describe(channels) + ", but x is " +
+                                describe(x) + ": one number for each of the " + std::to_string(x.shape()[-1]) +
+                                " channels is needed");
+  }
+}
+
+void check_batch_norm(const Tensor& x, const Variable& weight, const Variable& bias, const Tensor& running_mean,
+                      const Tensor& running_variance, const BatchNormOptions& options, const Variable& residual) {
+  check_floating("batch_norm", x);
+  if (x.rank() == 0) throw std::invalid_argument("batch_norm: shape () has no channels");
+  check_channels("the weight", x, weight.defined() ? weight.data() : Tensor{});
+  check_channels("the bias", x, bias.defined() ? bias.data() : Tensor{});
+  check_channels("the running mean", x, running_mean);
+  check_channels("the running variance", x, running_variance);
+  if (!running_mean.is_contiguous() || !running_variance.is_contiguous()) {
+    throw std::invalid_argument("batch_norm: the running statistics must be contiguous");
+  }
+  if (residual.defined()) check_same("batch_norm (residual)", x, residual.data());
+  if (options.training && x.shape()[-1] > 0 && x.numel() == x.shape()[-1]) {
+    throw std::invalid_argument("batch_norm: " + describe(x) + " has one value for each channel, which has no " +
+                                "variance to train with; use a larger batch or evaluation mode");
+  }
+}
+
+// running = (1 - momentum) running + momentum now
+void update_running(Tensor& running, const Tensor& now, double momentum, double factor) {
+  const KernelTable& k = kernels(running.device());
+  k.scale(running, running, 1 - momentum, false);
+  k.scale(running, now, momentum * factor, true);
+}
+
+}  // namespace
+
+Variable batch_norm(const Variable& x, const Variable& weight, const Variable& bias, Tensor running_mean,
+                    Tensor running_variance, const BatchNormOptions& options, const Variable& residual) {
+  check_batch_norm(x.data(), weight, bias, running_mean, running_variance, options, residual);
+  const KernelTable& k = kernels(x.data().device());
+  BatchNormPass pass;
+  const std::int64_t channels = x.shape()[-1];
+  const std::int64_t rows = channels > 0 ? x.data().numel() / channels : 0;
+  pass.x = x.data().reshape({rows, channels});
+  pass.relu = options.activation == Activation::Relu;
+  Tensor variance = running_variance;
+  if (options.training && rows > 0) {
+    pass.mean = empty_like(running_mean);
+    variance = empty_like(running_mean);
+    k.batch_norm_statistics(pass.mean, variance, pass.x);
+    update_running(running_mean, pass.mean, options.momentum, 1);
+    update_running(running_variance, variance, options.momentum,
+                   static_cast<double>(rows) / static_cast<double>(rows - 1));
+  } else {
+    pass.mean = running_mean.clone();  // they may change before backward
+  }
+  Tensor inverse_deviation = empty_like(variance);
+  k.inverse_root(inverse_deviation, variance, options.epsilon);
+  pass.factor = empty_like(variance);
+  k.mul(pass.factor, inverse_deviation, weight.data().contiguous(), false);
+  pass.bias = bias.data().contiguous();
+
+  Tensor y = Tensor::empty(pass.x.shape(), pass.x.dtype(), pass.x.device());
+  k.batch_norm(y, pass, residual.defined() ? residual.data().reshape(pass.x.shape()) : Tensor{});
+  Tensor image = y.reshape(x.shape());
+  if (!must_record({&x, &weight, &bias, &residual})) return Variable(std::move(image));
+  auto node = std::make_shared<BatchNormNode>();
+  if (pass.relu && residual.defined()) node->y = y;
+  node->pass = std::move(pass);
+  node->inverse_deviation = std::move(inverse_deviation);
+  node->training = options.training;
+  return recorded(std::move(image), std::move(node), {&x, &weight, &bias, &residual});
+}
+
+}  // namespace tutti::tensor

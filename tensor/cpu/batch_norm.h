@@ -1,0 +1,57 @@
+// What the passes of batch norm share: the channels' numbers, and what relu let pass. Private to tensor/cpu.
+#pragma once
+
+#include <tutti/tensor/ops.h>
+
+namespace tutti::tensor::cpu {
+
+template <typename T>
+struct Channels {
+  const T* mean;
+  const T* factor;
+  const T* bias;
+
+  explicit Channels(const BatchNormPass& pass)
+      : mean(pass.mean.data<T>()), factor(pass.factor.data<T>()), bias(pass.bias.data<T>()) {}
+};
+
+/// Where the backward pass learns what relu let pass: nothing was stopped, y tells, or it is computed once more.
+enum class Mask { None, FromY, Again };
+
+inline Mask mask_of(const BatchNormPass& pass, const Tensor& y) {
+  if (!pass.relu) return Mask::None;
+  return y.defined() ? Mask::FromY : Mask::Again;
+}
+
+/// Calls body.operator()<mask>().
+template <typename F>
+void with_mask(Mask mask, F&& body) {
+  switch (mask) {
+    case Mask::None:
+      return body.template operator()<Mask::None>();
+    case Mask::FromY:
+      return body.template operator()<Mask::FromY>();
+    case Mask::Again:
+      return body.template operator()<Mask::Again>();
+  }
+}
+
+/// The expression of the forward pass, for it and for Mask::Again.
+template <typename T>
+T normalised(T centred, T factor, T bias) {
+  return centred * factor + bias;
+}
+
+/// The gradient where relu let it pass. y is read for Mask::FromY only.
+template <Mask kMask, typename T>
+T masked(T grad, T centred, const T* y, T factor, T bias) {
+  if constexpr (kMask == Mask::None) {
+    return grad;
+  } else if constexpr (kMask == Mask::FromY) {
+    return *y <= T{0} ? T{0} : grad;
+  } else {
+    return normalised(centred, factor, bias) <= T{0} ? T{0} : grad;
+  }
+}
+
+}  // namespace tutti::tensor::cpu

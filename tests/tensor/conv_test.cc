@@ -1,0 +1,216 @@
+// conv2d against the sum that defines it, its gradients against central differences and against the defining sums.
+#include <gtest/gtest.h>
+#include <tutti/tensor/autograd/image_functions.h>
+#include <tutti/tensor/ops.h>
+#include <tutti/tensor/thread_pool.h>
+
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "support.h"
+
+namespace tutti::tensor {
+namespace {
+
+using test::expect_close;
+using test::random_tensor;
+
+struct Case {
+  Shape x;  // (N, H, W, C)
+  Shape w;  // (O, C / groups, KH, KW)
+  Conv2dOptions options{};
+};
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> kCases = {
+      {{1, 1, 1, 1}, {1, 1, 1, 1}},
+      {{2, 5, 4, 3}, {2, 3, 3, 3}},
+      {{2, 5, 4, 3}, {5, 3, 3, 3}, {.padding = 1}},
+      {{3, 6, 7, 2}, {4, 2, 3, 2}, {.stride = {2, 1}, .padding = {1, 0}}},
+      {{2, 9, 8, 3}, {7, 3, 3, 3}, {.stride = 2, .padding = 1}},
+      {{1, 9, 9, 2}, {3, 2, 3, 3}, {.stride = 3, .padding = 2, .dilation = 2}},
+      {{2, 8, 8, 2}, {3, 2, 1, 1}, {.stride = 2}},   // some inputs are never read
+      {{2, 3, 3, 2}, {3, 2, 2, 2}, {.stride = 3}},   // nor are the last row and column
+      {{2, 2, 2, 5}, {6, 5, 3, 3}, {.padding = 1}},  // more padding than image
+      {{2, 3, 2, 4}, {6, 2, 3, 3}, {.padding = 1, .groups = 2}},
+      {{2, 5, 5, 6}, {6, 1, 3, 3}, {.padding = 1, .groups = 6}},  // depthwise
+      {{2, 6, 5, 3}, {3, 1, 5, 3}, {.stride = 2, .padding = {2, 1}, .groups = 3}},
+      {{2, 4, 4, 3}, {6, 1, 3, 3}, {.padding = 1, .groups = 3}},  // depthwise with two filters a channel
+      {{2, 4, 4, 19}, {21, 19, 3, 3}, {.padding = 1}},            // no extent a whole number of vectors
+      {{1, 3, 3, 2}, {2, 2, 7, 7}, {.padding = 3}},
+  };
+  return kCases;
+}
+
+std::string to_string(const Case& c) {
+  return "x " + c.x.to_string() + " w " + c.w.to_string() + " stride " + std::to_string(c.options.stride.height) +
+         " groups " + std::to_string(c.options.groups);
+}
+
+// Calls visit(y index, x index, w index) for every product that the definition sums up.
+template <typename Visit>
+void for_each_product(const Case& c, const Shape& y, Visit visit) {
+  const Conv2dOptions& o = c.options;
+  const std::int64_t outputs = c.w[0] / o.groups;
+  for (std::int64_t n = 0; n < y[0]; ++n)
+    for (std::int64_t oh = 0; oh < y[1]; ++oh)
+      for (std::int64_t ow = 0; ow < y[2]; ++ow)
+        for (std::int64_t out = 0; out < y[3]; ++out)
+          for (std::int64_t in = 0; in < c.w[1]; ++in)
+            for (std::int64_t kh = 0; kh < c.w[2]; ++kh)
+              for (std::int64_t kw = 0; kw < c.w[3]; ++kw) {
+                const std::int64_t ih = oh * o.stride.height - o.padding.height + kh * o.dilation.height;
+                const std::int64_t iw = ow * o.stride.width - o.padding.width + kw * o.dilation.width;
+                if (ih < 0 || ih >= c.x[1] || iw < 0 || iw >= c.x[2]) continue;
+                const std::int64_t channel = out / outputs * c.w[1] + in;
+                visit(((n * y[1] + oh) * y[2] + ow) * y[3] + out, ((n * c.x[1] + ih) * c.x[2] + iw) * c.x[3] + channel,
+                      ((out * c.w[1] + in) * c.w[2] + kh) * c.w[3] + kw);
+              }
+}
+
+TEST(Conv2d, IsTheSumThatDefinesIt) {
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = random_tensor(c.x, 1);
+    const Tensor w = random_tensor(c.w, 2);
+    const Tensor b = random_tensor({c.w[0]}, 3);
+    const Tensor y = conv2d(Variable(x), Variable(w), Variable(b), c.options).data();
+    Tensor expected = Tensor::zeros(y.shape(), DType::Float64);
+    for (std::int64_t i = 0; i < y.numel(); ++i) expected.data<double>()[i] = b.data<double>()[i % y.shape()[3]];
+    for_each_product(c, y.shape(), [&](std::int64_t to, std::int64_t from, std::int64_t weight) {
+      expected.data<double>()[to] += x.data<double>()[from] * w.data<double>()[weight];
+    });
+    expect_close(y, expected, 1e-12, 1e-12);
+  }
+}
+
+TEST(Conv2d, GradientsAgreeWithCentralDifferences) {
+  for (const Case& c : cases()) {
+    if (c.x.numel() + c.w.numel() > 1500) continue;
+    SCOPED_TRACE(to_string(c));
+    test::gradcheck([&](const std::vector<Variable>& in) { return conv2d(in[0], in[1], in[2], c.options); },
+                    {random_tensor(c.x, 4), random_tensor(c.w, 5), random_tensor({c.w[0]}, 6)});
+  }
+}
+
+TEST(Conv2d, GradientsAreTheSumsThatDefineThem) {
+  std::vector<Case> all = cases();
+  all.push_back({{3, 11, 10, 35}, {70, 35, 3, 3}, {.stride = 2, .padding = 1}});  // several panels, a piece not full
+  all.push_back({{2, 30, 31, 3}, {33, 3, 7, 7}, {.stride = 2, .padding = 3}});    // few channels, several pieces
+  for (const Case& c : all) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = random_tensor(c.x, 7);
+    const Tensor w = random_tensor(c.w, 8);
+    Variable input(x, true);
+    Variable weight(w, true);
+    const Variable y = conv2d(input, weight, {}, c.options);
+    const Tensor dy = random_tensor(y.shape(), 9);
+    sum(mul(y, Variable(dy))).backward();
+    Tensor dx = Tensor::zeros(x.shape(), DType::Float64);
+    Tensor dw = Tensor::zeros(w.shape(), DType::Float64);
+    for_each_product(c, y.shape(), [&](std::int64_t to, std::int64_t from, std::int64_t at) {
+      dx.data<double>()[from] += dy.data<double>()[to] * w.data<double>()[at];
+      dw.data<double>()[at] += dy.data<double>()[to] * x.data<double>()[from];
+    });
+    expect_close(input.grad(), dx, 1e-11, 1e-11);
+    expect_close(weight.grad(), dw, 1e-11, 1e-11);
+  }
+}
+
+TEST(Conv2d, OneInputUsedTwiceGetsBothGradients) {
+  test::gradcheck(
+      [](const std::vector<Variable>& in) {
+        return add(conv2d(in[0], in[1], {}, {.padding = 1}), conv2d(in[0], in[1], {}, {.padding = 1}));
+      },
+      {random_tensor({2, 3, 4, 2}, 10), random_tensor({2, 2, 3, 3}, 11)});
+}
+
+TEST(Conv2d, ReluInTheSamePassIsReluAfterwards) {
+  for (const std::int64_t groups : {1, 4}) {
+    const Tensor x = random_tensor({2, 5, 5, 4}, 12);
+    const Tensor w = random_tensor({4, 4 / groups, 3, 3}, 13);
+    const Tensor b = random_tensor({4}, 14);
+    const auto gradients = [&](bool fused) {
+      std::vector<Variable> in{Variable(x.clone(), true), Variable(w.clone(), true), Variable(b.clone(), true)};
+      Conv2dOptions options{.padding = 1, .groups = groups};
+      if (fused) options.activation = Activation::Relu;
+      Variable y = conv2d(in[0], in[1], in[2], options);
+      if (!fused) y = relu(y);
+      sum(mul(y, y)).backward();
+      return std::vector<Tensor>{y.data(), in[0].grad(), in[1].grad(), in[2].grad()};
+    };
+    const std::vector<Tensor> fused = gradients(true);
+    const std::vector<Tensor> apart = gradients(false);
+    for (std::size_t i = 0; i < fused.size(); ++i) expect_close(fused[i], apart[i], 0, 0);
+  }
+}
+
+TEST(Conv2d, DoesNotDependOnTheNumberOfThreadsNorOnTheRestOfTheBatch) {
+  for (const std::int64_t groups : {1, 2, 36}) {
+    const Tensor x = random_tensor({7, 9, 9, 36}, 15, DType::Float32);
+    const Tensor w = random_tensor({72 / (groups == 36 ? 2 : 1), 36 / groups, 3, 3}, 16, DType::Float32);
+    const Conv2dOptions options{.padding = 1, .groups = groups};
+    const auto results = [&](int threads, std::int64_t images) {
+      set_num_threads(threads);
+      Variable input(x.narrow(0, 0, images).clone(), true);
+      Variable weight(w.clone(), true);
+      const Variable y = conv2d(input, weight, {}, options);
+      sum(mul(y, y)).backward();
+      set_num_threads(1);
+      return std::vector<Tensor>{y.data(), input.grad(), weight.grad()};
+    };
+    const std::vector<Tensor> one = results(1, 7);
+    const std::vector<Tensor> three = results(3, 7);
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      EXPECT_EQ(std::memcmp(one[i].raw(), three[i].raw(), one[i].nbytes()), 0) << "result " << i;
+    }
+    const std::vector<Tensor> fewer = results(2, 3);
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(std::memcmp(one[i].raw(), fewer[i].raw(), fewer[i].nbytes()), 0) << "result " << i;
+    }
+  }
+}
+
+TEST(Conv2d, NotANumberAndEmptyBatches) {
+  Tensor x = Tensor::full({1, 3, 3, 1}, 1);
+  x.data<float>()[4] = std::nanf("");
+  const Tensor w = Tensor::full({1, 1, 2, 2}, 1);
+  const Tensor y = conv2d(Variable(x), Variable(w), {}, {.activation = Activation::Relu}).data();
+  for (const double value : test::values(y)) EXPECT_TRUE(std::isnan(value));
+
+  Variable none(Tensor::empty({0, 3, 3, 1}), true);
+  Variable weight(w, true);
+  const Variable nothing = conv2d(none, weight, {});
+  EXPECT_EQ(nothing.shape(), (Shape{0, 2, 2, 1}));
+  sum(nothing).backward();
+  expect_close(weight.grad(), Tensor::zeros({1, 1, 2, 2}), 0, 0);
+}
+
+void expect_refused(const Case& c, const std::string& part) {
+  try {
+    conv2d(Variable(Tensor::zeros(c.x)), Variable(Tensor::zeros(c.w)), {}, c.options);
+    FAIL() << "not refused: " << to_string(c);
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+}
+
+TEST(Conv2d, RefusesWhatDoesNotFitAndSaysWhy) {
+  expect_refused({{2, 5, 5}, {1, 5, 3, 3}}, "(2, 5, 5)");
+  expect_refused({{1, 5, 5, 3}, {4, 2, 3, 3}}, "(4, 2, 3, 3)");
+  expect_refused({{1, 5, 5, 3}, {4, 1, 3, 3}, {.groups = 3}}, "groups = 3");
+  expect_refused({{1, 5, 5, 3}, {3, 3, 3, 3}, {.groups = 0}}, "groups = 0");
+  expect_refused({{1, 2, 5, 3}, {4, 3, 3, 3}}, "larger than the image");
+  expect_refused({{1, 5, 5, 3}, {4, 3, 3, 3}, {.stride = {1, 0}}}, "stride is 1 x 0");
+  expect_refused({{1, 5, 5, 3}, {4, 3, 3, 3}, {.padding = -1}}, "padding is -1 x -1");
+  expect_refused({{1, 5, 5, 3}, {4, 3, 3, 3}, {.dilation = 0}}, "dilation is 0 x 0");
+  EXPECT_THROW(conv2d(Variable(Tensor::zeros({1, 2, 2, 1})), Variable(Tensor::zeros({1, 1, 1, 1})),
+                      Variable(Tensor::zeros({2}))),
+               std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace tutti::tensor
