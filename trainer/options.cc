@@ -77,7 +77,7 @@ TrainOptions checked(TrainOptions options) {
 
 void check_surroundings(const TrainOptions& options) {
   namespace fs = std::filesystem;
-  (void)find_mnist(MnistSearch::from_environment(options.data));
+  (void)find_mnist(DataSearch::from_environment(options.data));
   try {
     if (!options.run_dir.empty()) fs::create_directories(options.run_dir);
     if (!options.checkpoint_dir.empty()) fs::create_directories(options.checkpoint_dir);

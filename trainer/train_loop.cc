@@ -27,7 +27,7 @@ struct Data {
 };
 
 Data load_data(const TrainOptions& options) {
-  const auto folder = find_mnist(MnistSearch::from_environment(options.data));
+  const auto folder = find_mnist(DataSearch::from_environment(options.data));
   if (folder) return {.train = load_mnist(*folder, Split::Train), .test = load_mnist(*folder, Split::Test)};
   return {.train = generate_digits(Split::Train), .test = generate_digits(Split::Test)};
 }
