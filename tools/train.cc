@@ -29,6 +29,20 @@ struct TrainArguments {
   std::optional<double> timeout_seconds;
 };
 
+void add_update_options(CLI::App& app, trainer::TrainOptions& train) {
+  app.add_option("--optimizer", train.optimizer, "adam, adamw, sgd or adadelta")->capture_default_str();
+  app.add_option("--lr", train.learning_rate, "learning rate [adam, adamw 0.001; sgd 0.01; adadelta 1]");
+  app.add_option("--momentum", train.momentum, "for sgd")->capture_default_str();
+  app.add_flag("--nesterov", train.nesterov, "look ahead, for sgd with momentum");
+  app.add_option("--weight-decay", train.weight_decay, "as PyTorch's [adamw 0.01, else 0]");
+  app.add_option("--schedule", train.schedule, "of the learning rate: none, step, cosine or one-cycle")
+      ->capture_default_str();
+  app.add_option("--schedule-every", train.schedule_every, "step: epochs from drop to drop [a third of --epochs]");
+  app.add_option("--schedule-factor", train.schedule_factor, "step: what a drop multiplies by")->capture_default_str();
+  app.add_option("--warm-up", train.warm_up_epochs, "epochs in which the learning rate climbs")->capture_default_str();
+  app.add_option("--clip-norm", train.clip_norm, "longest gradient; longer ones are shortened to it");
+}
+
 void add_options(CLI::App& app, TrainArguments& arguments) {
   trainer::TrainOptions& train = arguments.train;
   app.add_option("--model", train.model, "mlp or autoencoder")->capture_default_str();
@@ -37,10 +51,7 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--epochs", train.epochs, "passes over the data, those before a resume included")
       ->capture_default_str();
   app.add_option("--batch-size", train.batch_size, "samples a step on each rank")->capture_default_str();
-  app.add_option("--optimizer", train.optimizer, "adam or sgd")->capture_default_str();
-  app.add_option("--lr", train.learning_rate, "learning rate [adam 0.001, sgd 0.01]");
-  app.add_option("--momentum", train.momentum, "for sgd")->capture_default_str();
-  app.add_option("--weight-decay", train.weight_decay, "L2 penalty, as PyTorch's")->capture_default_str();
+  add_update_options(app, train);
   app.add_option("--seed", arguments.seed, "of the first weights and of the sample order")->capture_default_str();
   app.add_option("--nproc", arguments.nproc, "ranks to start on this host, when no launcher has done so");
   app.add_option("--device", train.device, "cpu")->capture_default_str();

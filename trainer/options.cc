@@ -4,10 +4,9 @@
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/data/mnist.h>
 #include <tutti/trainer/options.h>
+#include <tutti/trainer/update_rule.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 
 namespace tutti::trainer {
 namespace {
@@ -21,15 +20,6 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-std::string text_of(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  double shorter = 0;
-  char short_text[40];
-  std::snprintf(short_text, sizeof short_text, "%g", value);
-  return std::sscanf(short_text, "%lf", &shorter) == 1 && shorter == value ? short_text : text;
-}
-
 void check_model(const TrainOptions& options) {
   if (std::find(std::begin(kMnistModels), std::end(kMnistModels), options.model) != std::end(kMnistModels)) return;
   const auto known = nn::model_names();
@@ -39,23 +29,6 @@ void check_model(const TrainOptions& options) {
                      fitting);
   }
   throw UsageError("--model " + options.model + " is not known; the models for MNIST are " + fitting);
-}
-
-void check_optimizer(const TrainOptions& options) {
-  if (options.optimizer != "adam" && options.optimizer != "sgd") {
-    throw UsageError("--optimizer " + options.optimizer + " is not known; there are adam and sgd");
-  }
-  const double lr = options.effective_learning_rate();
-  if (!(lr > 0) || !std::isfinite(lr)) throw UsageError("--lr " + text_of(lr) + ": must be above 0");
-  if (!(options.momentum >= 0 && options.momentum < 1)) {
-    throw UsageError("--momentum " + text_of(options.momentum) + ": must be at least 0 and below 1");
-  }
-  if (options.momentum != 0 && options.optimizer == "adam") {
-    throw UsageError("--momentum belongs to --optimizer sgd; adam has its own");
-  }
-  if (!(options.weight_decay >= 0) || !std::isfinite(options.weight_decay)) {
-    throw UsageError("--weight-decay " + text_of(options.weight_decay) + ": must be at least 0");
-  }
 }
 
 void check_device(const TrainOptions& options) {
@@ -76,10 +49,6 @@ void check_at_least(const char* option, std::int64_t value, std::int64_t least) 
 
 }  // namespace
 
-double TrainOptions::effective_learning_rate() const {
-  return learning_rate.value_or(optimizer == "sgd" ? 1e-2 : 1e-3);
-}
-
 TrainOptions checked(TrainOptions options) {
   if (options.task != "mnist") throw UsageError("the task " + options.task + " is not known; there is mnist");
   check_model(options);
@@ -94,7 +63,7 @@ TrainOptions checked(TrainOptions options) {
   if (options.buckets.bucket_cap_bytes == 0 || options.buckets.first_bucket_bytes == 0) {
     throw UsageError("--bucket-cap 0: must be at least 1 byte");
   }
-  check_optimizer(options);
+  check_update_rule(options);
   check_device(options);
   if (!options.run_dir.empty()) {
     if (options.json.empty()) options.json = options.run_dir / "report.json";
@@ -108,7 +77,7 @@ TrainOptions checked(TrainOptions options) {
 
 void check_surroundings(const TrainOptions& options) {
   namespace fs = std::filesystem;
-  (void)find_mnist(MnistSearch::from_environment(options.data));
+  (void)find_mnist(DataSearch::from_environment(options.data));
   try {
     if (!options.run_dir.empty()) fs::create_directories(options.run_dir);
     if (!options.checkpoint_dir.empty()) fs::create_directories(options.checkpoint_dir);
@@ -127,15 +96,13 @@ void check_surroundings(const TrainOptions& options) {
 
 std::map<std::string, std::string> options_that_must_agree(const TrainOptions& options, int world_size,
                                                            const std::string& data_name) {
-  return {{"task", options.task},
-          {"model", options.model},
-          {"data", data_name},
-          {"global batch", std::to_string(options.batch_size * world_size)},
-          {"optimizer", options.optimizer},
-          {"lr", text_of(options.effective_learning_rate())},
-          {"momentum", text_of(options.momentum)},
-          {"weight-decay", text_of(options.weight_decay)},
-          {"seed", std::to_string(options.seed)}};
+  std::map<std::string, std::string> texts = update_rule_texts(options);
+  texts.insert({{"task", options.task},
+                {"model", options.model},
+                {"data", data_name},
+                {"global batch", std::to_string(options.batch_size * world_size)},
+                {"seed", std::to_string(options.seed)}});
+  return texts;
 }
 
 }  // namespace tutti::trainer

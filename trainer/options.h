@@ -29,9 +29,15 @@ struct TrainOptions {
   int epochs = 5;                // in total, those before a resume included
   std::int64_t batch_size = 64;  // per rank
   std::string optimizer = "adam";
-  std::optional<double> learning_rate;  // not set: 1e-3 for adam, 1e-2 for sgd
+  std::optional<double> learning_rate;  // not set: 1e-3 for adam and adamw, 1e-2 for sgd, 1 for adadelta
   double momentum = 0;                  // sgd only
-  double weight_decay = 0;
+  bool nesterov = false;                // sgd with momentum only
+  std::optional<double> weight_decay;   // not set: 1e-2 for adamw, else 0
+  std::string schedule = "none";        // of the learning rate: none, step, cosine, one-cycle
+  int schedule_every = 0;               // step: epochs between two drops; 0: a third of all
+  double schedule_factor = 0.1;         // step: what each drop multiplies by
+  int warm_up_epochs = 0;               // in which the rate climbs from 0
+  std::optional<double> clip_norm;      // the longest gradient
   std::uint64_t seed = 0;
   std::string device = "cpu";
   int threads = 0;  // of compute per rank; 0: this host's CPUs divided by its ranks
@@ -46,6 +52,8 @@ struct TrainOptions {
   BucketLimits buckets;
 
   double effective_learning_rate() const;
+  double effective_weight_decay() const;
+  int effective_schedule_every() const;
 };
 
 /// Fills what follows from other options (run_dir) and checks the rest. Throws UsageError.

@@ -9,6 +9,7 @@
 #include <tutti/trainer/tensor_comm.h>
 #include <tutti/trainer/train_loop.h>
 #include <tutti/trainer/train_step.h>
+#include <tutti/trainer/update_rule.h>
 
 #include <array>
 #include <chrono>
@@ -26,23 +27,9 @@ struct Data {
 };
 
 Data load_data(const TrainOptions& options) {
-  const auto folder = find_mnist(MnistSearch::from_environment(options.data));
+  const auto folder = find_mnist(DataSearch::from_environment(options.data));
   if (folder) return {.train = load_mnist(*folder, Split::Train), .test = load_mnist(*folder, Split::Test)};
   return {.train = generate_digits(Split::Train), .test = generate_digits(Split::Test)};
-}
-
-std::unique_ptr<nn::Optimizer> make_optimizer(const TrainOptions& options, const nn::Module& model) {
-  std::vector<tensor::Variable> parameters;
-  for (const auto& [name, parameter] : model.named_parameters()) parameters.push_back(parameter);
-  const double lr = options.effective_learning_rate();
-  if (options.optimizer == "sgd") {
-    return nn::make_sgd(parameters,
-                        {.learning_rate = lr, .momentum = options.momentum, .weight_decay = options.weight_decay});
-  }
-  nn::AdamOptions adam;
-  adam.learning_rate = lr;
-  adam.weight_decay = options.weight_decay;
-  return nn::make_adam(parameters, adam);
 }
 
 std::unique_ptr<Loader> make_loader(const TrainOptions& options, const ImageDataset& data,
@@ -102,10 +89,10 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
   agreed_ = options_that_must_agree(options, ranks, identity(data_.train));
   check_same_options(group, agreed_);
   model_ = nn::make_model(options.model, options.seed);
-  optimizer_ = make_optimizer(options, *model_);
   SamplerOptions sampling{.count = data_.train.count(), .replicas = ranks, .rank = group.rank()};
   sampling.seed = options.seed;
   train_loader_ = make_loader(options, data_.train, std::make_shared<DistributedSampler>(sampling), options.batch_size);
+  optimizer_ = make_update_rule(options, *model_, train_loader_->batches_per_epoch());
   test_loader_ =
       make_loader(options, data_.test, std::make_shared<EvaluationSampler>(data_.test.count(), ranks, group.rank()),
                   kEvaluationBatch);

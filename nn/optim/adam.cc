@@ -1,5 +1,7 @@
-// Adam (Kingma & Ba, https://arxiv.org/abs/1412.6980), PyTorch's torch.optim.Adam. Step t of a parameter p:
-//   g = g + weight_decay p
+// Adam (Kingma & Ba, https://arxiv.org/abs/1412.6980) and AdamW (Loshchilov & Hutter,
+// https://arxiv.org/abs/1711.05101), PyTorch's torch.optim.Adam and AdamW. Step t of a parameter p:
+//   g = g + weight_decay p                              (Adam)
+//   p = p (1 - learning_rate weight_decay)              (AdamW: decoupled_weight_decay)
 //   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
 //   p = p - learning_rate / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon)
 // One pass over memory per parameter. The bias corrections are computed in double, once per step.
@@ -25,8 +27,9 @@ struct Coefficients {
   float beta2, one_minus_beta2;
   float root_scale;  // 1 / sqrt(1 - beta2^t)
   float epsilon;
-  float step_size;  // learning_rate / (1 - beta1^t)
-  float weight_decay;
+  float step_size;     // learning_rate / (1 - beta1^t)
+  float weight_decay;  // added to the gradient
+  float keep;          // what the decoupled weight decay leaves of a parameter
 };
 
 // 1 / x for x > 0, to the last bit or two. A division costs as much as all the rest of the update; this is a guess from
@@ -52,13 +55,13 @@ void update(const ParameterView& p, float* __restrict m, float* __restrict v, co
     m[i] = c.beta1 * m[i] + c.one_minus_beta1 * gradient;
     v[i] = c.beta2 * v[i] + c.one_minus_beta2 * gradient * gradient;
     const float denominator = std::min(std::sqrt(v[i]) * c.root_scale + c.epsilon, kLargest);
-    values[i] -= c.step_size * m[i] * reciprocal(denominator);
+    values[i] = c.keep * values[i] - c.step_size * m[i] * reciprocal(denominator);
   }
 }
 
-void check_beta(const char* option, double value) {
+void check_beta(std::string_view optimizer, const char* option, double value) {
   if (!(value >= 0 && value < 1)) {
-    throw std::invalid_argument(std::string("adam: ") + option + " is " + std::to_string(value) +
+    throw std::invalid_argument(std::string(optimizer) + ": " + option + " is " + std::to_string(value) +
                                 ", expected at least 0 and below 1");
   }
 }
@@ -71,8 +74,8 @@ class Adam : public Optimizer {
     check_not_negative(name(), "learning_rate", options.learning_rate);
     check_not_negative(name(), "epsilon", options.epsilon);
     check_not_negative(name(), "weight_decay", options.weight_decay);
-    check_beta("beta1", options.beta1);
-    check_beta("beta2", options.beta2);
+    check_beta(name(), "beta1", options.beta1);
+    check_beta(name(), "beta2", options.beta2);
     learning_rate_ = options.learning_rate;
     first_moments_ = zeros_like(parameters_);
     second_moments_ = zeros_like(parameters_);
@@ -92,7 +95,7 @@ class Adam : public Optimizer {
     }
   }
 
-  std::string_view name() const override { return "adam"; }
+  std::string_view name() const override { return options_.decoupled_weight_decay ? "adamw" : "adam"; }
 
   std::vector<std::pair<std::string, Tensor>> state() override {
     std::vector<std::pair<std::string, Tensor>> all;
@@ -108,6 +111,7 @@ class Adam : public Optimizer {
  private:
   Coefficients coefficients(std::int64_t t) const {
     const auto exponent = static_cast<double>(t);
+    const bool decoupled = options_.decoupled_weight_decay;
     const double correction1 = 1 - std::pow(options_.beta1, exponent);
     const double correction2 = 1 - std::pow(options_.beta2, exponent);
     return {.beta1 = static_cast<float>(options_.beta1),
@@ -117,7 +121,8 @@ class Adam : public Optimizer {
             .root_scale = static_cast<float>(1 / std::sqrt(correction2)),
             .epsilon = static_cast<float>(options_.epsilon),
             .step_size = static_cast<float>(learning_rate_ / correction1),
-            .weight_decay = static_cast<float>(options_.weight_decay)};
+            .weight_decay = decoupled ? 0.0F : static_cast<float>(options_.weight_decay),
+            .keep = decoupled ? static_cast<float>(1 - learning_rate_ * options_.weight_decay) : 1.0F};
   }
 
   AdamOptions options_;

@@ -1,4 +1,5 @@
-// FlushDenormals: while one exists, this thread's arithmetic takes denormal numbers for zero and rounds to zero instead.
+// FlushDenormals: while one exists, this thread's arithmetic takes denormal numbers for zero and rounds to zero
+// instead.
 //
 // An optimizer's running means of a gradient that is always zero (a pixel that is never inked) shrink by a factor each
 // step until they are denormal and stay there; x86 computes with those a hundred times slower. Nothing is lost: values

@@ -23,7 +23,7 @@ class Optimizer {
   virtual void step() = 0;
   void zero_grad();
 
-  virtual std::string_view name() const = 0;                                // "sgd", "adam"
+  virtual std::string_view name() const = 0;                                // "sgd", "adamw"
   virtual std::vector<std::pair<std::string, tensor::Tensor>> state() = 0;  // tensors share the optimizer's memory
   double learning_rate() const { return learning_rate_; }
   void set_learning_rate(double value) { learning_rate_ = value; }
@@ -36,7 +36,9 @@ class Optimizer {
 struct SgdOptions {
   double learning_rate = 1e-2;
   double momentum = 0;
+  double dampening = 0;
   double weight_decay = 0;
+  bool nesterov = false;  // needs momentum and no dampening
 };
 std::unique_ptr<Optimizer> make_sgd(std::vector<tensor::Variable> parameters, const SgdOptions& options);
 
@@ -46,7 +48,16 @@ struct AdamOptions {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0;
+  bool decoupled_weight_decay = false;  // AdamW: parameters shrink by it, gradients do not see it
 };
 std::unique_ptr<Optimizer> make_adam(std::vector<tensor::Variable> parameters, const AdamOptions& options);
+
+struct AdadeltaOptions {
+  double learning_rate = 1;
+  double rho = 0.9;  // of both running means
+  double epsilon = 1e-6;
+  double weight_decay = 0;
+};
+std::unique_ptr<Optimizer> make_adadelta(std::vector<tensor::Variable> parameters, const AdadeltaOptions& options);
 
 }  // namespace tutti::nn

@@ -1,31 +1,55 @@
-// Stochastic gradient descent, PyTorch's torch.optim.SGD (dampening 0, no Nesterov):
-//   g' = g + weight_decay p;  b = momentum b + g';  p = p - learning_rate b     (b = g' without momentum)
-// The momentum buffer begins as zeros, which after the first step is the same as PyTorch's beginning as a copy of g'.
+// Stochastic gradient descent, PyTorch's torch.optim.SGD. One step of a parameter p:
+//   g' = g + weight_decay p
+//   b  = momentum b + (1 - dampening) g'      (the first step: b = g')
+//   p  = p - learning_rate d,  where d = g' without momentum, b with it, g' + momentum b with Nesterov's
+// The momentum buffer begins as zeros; without dampening that needs no case for the first step.
+// Source: https://pytorch.org/docs/stable/generated/torch.optim.SGD.html; Nesterov's form: Sutskever et al., "On the
+// importance of initialization and momentum in deep learning", ICML 2013.
 #include <tutti/nn/optim/flush_denormals.h>
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/nn/optim/parameter_view.h>
 
+#include <stdexcept>
 #include <string>
 
 namespace tutti::nn {
 namespace {
 
+using tensor::DType;
 using tensor::Tensor;
 using tensor::Variable;
 
-void update(const ParameterView& p, float learning_rate, float weight_decay) {
+struct Coefficients {
+  float learning_rate;
+  float weight_decay;
+  float momentum;
+  float gain;  // 1 - dampening; 1 in the first step
+};
+
+void update(const ParameterView& p, const Coefficients& c) {
   for (std::int64_t i = 0; i < p.count; ++i) {
-    const float gradient = p.gradient[i] + weight_decay * p.values[i];
-    p.values[i] -= learning_rate * gradient;
+    const float gradient = p.gradient[i] + c.weight_decay * p.values[i];
+    p.values[i] -= c.learning_rate * gradient;
   }
 }
 
-void update_with_momentum(const ParameterView& p, float* __restrict buffer, float learning_rate, float weight_decay,
-                          float momentum) {
+template <bool kNesterov>
+void update_with_momentum(const ParameterView& p, float* __restrict buffer, const Coefficients& c) {
   for (std::int64_t i = 0; i < p.count; ++i) {
-    const float gradient = p.gradient[i] + weight_decay * p.values[i];
-    buffer[i] = momentum * buffer[i] + gradient;
-    p.values[i] -= learning_rate * buffer[i];
+    const float gradient = p.gradient[i] + c.weight_decay * p.values[i];
+    buffer[i] = c.momentum * buffer[i] + c.gain * gradient;
+    p.values[i] -= c.learning_rate * (kNesterov ? gradient + c.momentum * buffer[i] : buffer[i]);
+  }
+}
+
+void check(const SgdOptions& options) {
+  check_not_negative("sgd", "learning_rate", options.learning_rate);
+  check_not_negative("sgd", "momentum", options.momentum);
+  check_not_negative("sgd", "dampening", options.dampening);
+  check_not_negative("sgd", "weight_decay", options.weight_decay);
+  if (options.nesterov && (options.momentum == 0 || options.dampening != 0)) {
+    throw std::invalid_argument("sgd: nesterov with momentum " + std::to_string(options.momentum) + " and dampening " +
+                                std::to_string(options.dampening) + ", expected momentum above 0 and no dampening");
   }
 }
 
@@ -34,29 +58,26 @@ class Sgd : public Optimizer {
   Sgd(std::vector<Variable> parameters, const SgdOptions& options)
       : Optimizer(std::move(parameters)), options_(options) {
     check_parameters(name(), parameters_);
-    check_not_negative(name(), "learning_rate", options.learning_rate);
-    check_not_negative(name(), "momentum", options.momentum);
-    check_not_negative(name(), "weight_decay", options.weight_decay);
+    check(options);
     learning_rate_ = options.learning_rate;
-    if (options.momentum != 0) {
-      momentum_buffers_ = zeros_like(parameters_);
+    if (options.momentum != 0) momentum_buffers_ = zeros_like(parameters_);
+    for (std::size_t i = 0; i < momentum_buffers_.size() && options.dampening != 0; ++i) {
+      steps_.push_back(Tensor::zeros({1}, DType::Int64));
     }
   }
 
   void step() override {
     const FlushDenormals flush;
-    const auto learning_rate = static_cast<float>(learning_rate_);
-    const auto weight_decay = static_cast<float>(options_.weight_decay);
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      if (!parameters_[i].has_grad()) {
-        continue;
-      }
+      if (!parameters_[i].has_grad()) continue;
       const ParameterView view = view_of(name(), i, parameters_[i]);
+      const Coefficients c = next_coefficients(i);
       if (momentum_buffers_.empty()) {
-        update(view, learning_rate, weight_decay);
+        update(view, c);
+      } else if (options_.nesterov) {
+        update_with_momentum<true>(view, momentum_buffers_[i].data<float>(), c);
       } else {
-        update_with_momentum(view, momentum_buffers_[i].data<float>(), learning_rate, weight_decay,
-                             static_cast<float>(options_.momentum));
+        update_with_momentum<false>(view, momentum_buffers_[i].data<float>(), c);
       }
     }
   }
@@ -66,14 +87,24 @@ class Sgd : public Optimizer {
   std::vector<std::pair<std::string, Tensor>> state() override {
     std::vector<std::pair<std::string, Tensor>> all;
     for (std::size_t i = 0; i < momentum_buffers_.size(); ++i) {
+      if (!steps_.empty()) all.emplace_back(std::to_string(i) + ".step", steps_[i]);
       all.emplace_back(std::to_string(i) + ".momentum_buffer", momentum_buffers_[i]);
     }
     return all;
   }
 
  private:
+  Coefficients next_coefficients(std::size_t parameter) {
+    const bool dampened = !steps_.empty() && (*steps_[parameter].data<std::int64_t>())++ > 0;
+    return {.learning_rate = static_cast<float>(learning_rate_),
+            .weight_decay = static_cast<float>(options_.weight_decay),
+            .momentum = static_cast<float>(options_.momentum),
+            .gain = dampened ? static_cast<float>(1 - options_.dampening) : 1.0F};
+  }
+
   SgdOptions options_;
   std::vector<Tensor> momentum_buffers_;  // empty without momentum
+  std::vector<Tensor> steps_;             // one int64 each; empty unless momentum is dampened
 };
 
 }  // namespace

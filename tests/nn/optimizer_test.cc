@@ -30,13 +30,27 @@ std::vector<Rule> rules() {
   const auto adam = [](const AdamOptions& options) {
     return [=](Parameters p) { return make_adam(std::move(p), options); };
   };
-  return {{"sgd", sgd(0, 0)},
-          {"sgd_weight_decay", sgd(0, 0.1)},
-          {"sgd_momentum", sgd(0.9, 0)},
-          {"sgd_momentum_weight_decay", sgd(0.9, 0.1)},
-          {"adam", adam({.learning_rate = 0.02})},
-          {"adam_weight_decay", adam({.learning_rate = 0.02, .weight_decay = 0.1})},
-          {"adam_options", adam({.learning_rate = 0.02, .beta1 = 0.8, .beta2 = 0.99, .epsilon = 1e-3})}};
+  return {
+      {"sgd", sgd(0, 0)},
+      {"sgd_weight_decay", sgd(0, 0.1)},
+      {"sgd_momentum", sgd(0.9, 0)},
+      {"sgd_momentum_weight_decay", sgd(0.9, 0.1)},
+      {"sgd_dampening",
+       [](Parameters p) {
+         return make_sgd(std::move(p), {.learning_rate = 0.05, .momentum = 0.9, .dampening = 0.4, .weight_decay = 0.1});
+       }},
+      {"sgd_nesterov",
+       [](Parameters p) {
+         return make_sgd(std::move(p), {.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true});
+       }},
+      {"adam", adam({.learning_rate = 0.02})},
+      {"adam_weight_decay", adam({.learning_rate = 0.02, .weight_decay = 0.1})},
+      {"adam_options", adam({.learning_rate = 0.02, .beta1 = 0.8, .beta2 = 0.99, .epsilon = 1e-3})},
+      {"adamw", adam({.learning_rate = 0.02, .weight_decay = 0.1, .decoupled_weight_decay = true})},
+      {"adadelta", [](Parameters p) { return make_adadelta(std::move(p), {}); }},
+      {"adadelta_options", [](Parameters p) {
+         return make_adadelta(std::move(p), {.learning_rate = 0.5, .rho = 0.8, .epsilon = 1e-4, .weight_decay = 0.1});
+       }}};
 }
 
 Parameters make_parameters() { return {Variable(grid(5, 7, 0.1), true), Variable(grid(1, 3, 0.2).reshape({3}), true)}; }
@@ -216,6 +230,14 @@ TEST(Optimizer, ErrorsNameTheOptionOrTheParameter) {
             "sgd: learning_rate is -1.000000, expected 0 or more");
   EXPECT_EQ(error_of([] { make_adam(make_parameters(), {.beta1 = 1}); }),
             "adam: beta1 is 1.000000, expected at least 0 and below 1");
+  EXPECT_EQ(error_of([] { make_adam(make_parameters(), {.beta2 = 1, .decoupled_weight_decay = true}); }),
+            "adamw: beta2 is 1.000000, expected at least 0 and below 1");
+  EXPECT_EQ(error_of([] { make_sgd(make_parameters(), {.nesterov = true}); }),
+            "sgd: nesterov with momentum 0.000000 and dampening 0.000000, expected momentum above 0 and no dampening");
+  EXPECT_EQ(error_of([] { make_sgd(make_parameters(), {.momentum = 0.9, .dampening = 0.1, .nesterov = true}); }),
+            "sgd: nesterov with momentum 0.900000 and dampening 0.100000, expected momentum above 0 and no dampening");
+  EXPECT_EQ(error_of([] { make_adadelta(make_parameters(), {.rho = 1.5}); }),
+            "adadelta: rho is 1.500000, expected 0 to 1");
   EXPECT_EQ(error_of([] { make_adam(make_parameters(), {.weight_decay = std::nan("")}); }),
             "adam: weight_decay is nan, expected 0 or more");
   EXPECT_EQ(error_of([] { make_adam({Variable(Tensor::zeros({2}, DType::Float64), true)}, {}); }),

@@ -17,6 +17,11 @@ TEST(TrainOptions, DefaultsAreFine) {
   TrainOptions sgd;
   sgd.optimizer = "sgd";
   EXPECT_EQ(checked(sgd).effective_learning_rate(), 1e-2);
+  TrainOptions adamw;
+  adamw.optimizer = "adamw";
+  EXPECT_EQ(checked(adamw).effective_learning_rate(), 1e-3);
+  EXPECT_EQ(checked(adamw).effective_weight_decay(), 1e-2);
+  EXPECT_EQ(options.effective_weight_decay(), 0);
 }
 
 TEST(TrainOptions, RunDirFillsWhatIsNotSet) {
@@ -46,10 +51,20 @@ TEST(TrainOptions, EachMistakeIsOneSentenceThatNamesTheOption) {
       {[](auto& o) { o.threads = -1; }, "--threads -1"},
       {[](auto& o) { o.threads = 5000; }, "--threads 5000: at most 1024"},
       {[](auto& o) { o.workers = -1; }, "--workers -1"},
-      {[](auto& o) { o.optimizer = "adamw"; }, "--optimizer adamw is not known; there are adam and sgd"},
+      {[](auto& o) { o.optimizer = "rmsprop"; },
+       "--optimizer rmsprop is not known; there are adam, adamw, sgd and adadelta"},
+      {[](auto& o) { o.nesterov = true; }, "--nesterov needs --optimizer sgd and --momentum above 0"},
+      {[](auto& o) { o.schedule = "linear"; },
+       "--schedule linear is not known; there are none, step, cosine and one-cycle"},
+      {[](auto& o) { o.schedule = "step", o.schedule_every = -1; }, "--schedule-every -1: must be at least 1 epoch"},
+      {[](auto& o) { o.schedule_every = 3; }, "--schedule-every belongs to --schedule step; this is none"},
+      {[](auto& o) { o.schedule_factor = 0; }, "--schedule-factor 0: must be above 0"},
+      {[](auto& o) { o.warm_up_epochs = -1; }, "--warm-up -1: must be at least 0 epochs"},
+      {[](auto& o) { o.schedule = "one-cycle", o.warm_up_epochs = 1; }, "--warm-up does not go with"},
+      {[](auto& o) { o.clip_norm = 0; }, "--clip-norm 0: must be above 0"},
       {[](auto& o) { o.learning_rate = 0; }, "--lr 0: must be above 0"},
       {[nan](auto& o) { o.learning_rate = nan; }, "--lr nan: must be above 0"},
-      {[](auto& o) { o.momentum = 0.9; }, "--momentum belongs to --optimizer sgd"},
+      {[](auto& o) { o.momentum = 0.9; }, "--momentum belongs to --optimizer sgd; adam has its own"},
       {[](auto& o) { o.optimizer = "sgd", o.momentum = 1; }, "--momentum 1: must be at least 0 and below 1"},
       {[](auto& o) { o.weight_decay = -1; }, "--weight-decay -1"},
       {[](auto& o) { o.timeout = std::chrono::milliseconds(0); }, "--timeout"},
@@ -101,6 +116,38 @@ TEST(Agreement, SameGlobalBatchOnAnotherNumberOfRanksAgrees) {
   one.batch_size = 128;
   EXPECT_EQ(options_that_must_agree(two, 2, "d"), options_that_must_agree(one, 1, "d"));
   EXPECT_NE(options_that_must_agree(two, 2, "d"), options_that_must_agree(two, 1, "d"));
+}
+
+TEST(Agreement, AScheduleThatEndsWithTheRunBringsTheEpochsIn) {
+  TrainOptions five, ten;
+  ten.epochs = 10;
+  EXPECT_EQ(options_that_must_agree(five, 1, "d"), options_that_must_agree(ten, 1, "d"));
+  for (const char* schedule : {"cosine", "one-cycle", "step"}) {
+    five.schedule = ten.schedule = schedule;
+    EXPECT_NE(options_that_must_agree(five, 1, "d"), options_that_must_agree(ten, 1, "d")) << schedule;
+  }
+  five.schedule_every = ten.schedule_every = 4;
+  EXPECT_EQ(options_that_must_agree(five, 1, "d"), options_that_must_agree(ten, 1, "d"));
+}
+
+TEST(Agreement, EveryOptionOfTheUpdateRuleCounts) {
+  const TrainOptions plain = [] {
+    TrainOptions options;
+    options.optimizer = "sgd";
+    options.momentum = 0.9;
+    return options;
+  }();
+  const std::function<void(TrainOptions&)> changes[] = {
+      [](auto& o) { o.optimizer = "adamw"; }, [](auto& o) { o.learning_rate = 0.3; },
+      [](auto& o) { o.momentum = 0.8; },      [](auto& o) { o.nesterov = true; },
+      [](auto& o) { o.weight_decay = 0.1; },  [](auto& o) { o.schedule = "cosine"; },
+      [](auto& o) { o.warm_up_epochs = 2; },  [](auto& o) { o.clip_norm = 3; },
+  };
+  for (const auto& change : changes) {
+    TrainOptions other = plain;
+    change(other);
+    EXPECT_NE(options_that_must_agree(plain, 1, "d"), options_that_must_agree(other, 1, "d"));
+  }
 }
 
 }  // namespace

@@ -100,6 +100,54 @@ TEST_F(TrainLoop, ResumedRunEqualsTheUninterruptedOneBitForBit) {
   EXPECT_EQ(nothing_left.reports[0].confusion_matrix, whole.confusion_matrix);
 }
 
+TEST_F(TrainLoop, ResumedRunContinuesScheduleAndClippingBitForBit) {
+  options_.checkpoint_dir = folder_ / "checkpoints";
+  options_.optimizer = "sgd";
+  options_.momentum = 0.9;
+  options_.nesterov = true;
+  options_.learning_rate = 0.1;
+  options_.clip_norm = 0.5;
+  options_.resume = true;
+  for (const std::string schedule : {"step", "cosine", "one-cycle"}) {
+    options_.schedule = schedule;
+    options_.warm_up_epochs = schedule == "one-cycle" ? 0 : 1;
+    const RunReport whole = train_on(2, options_).reports[0];
+    for (const char* epoch : {"epoch-0002", "epoch-0003"}) {  // as if the run had been killed in its second epoch
+      ASSERT_GT(std::filesystem::remove_all(options_.checkpoint_dir / epoch), 0u);
+    }
+    EXPECT_EQ(train_on(2, options_).reports[0].parameter_sha256, whole.parameter_sha256) << schedule;
+
+    TrainOptions longer = options_;
+    longer.epochs = 4;
+    const std::string text = error_of([&] { train_on(2, longer); });
+    EXPECT_NE(text.find(schedule == "step" ? "schedule-every was 1, now 2" : "epochs of the schedule was 3, now 4"),
+              std::string::npos)
+        << text;
+    std::filesystem::remove_all(options_.checkpoint_dir);
+  }
+}
+
+TEST_F(TrainLoop, EveryOptimizerLearns) {
+  for (const char* optimizer : {"adam", "adamw", "sgd", "adadelta"}) {
+    options_.optimizer = optimizer;
+    const RunReport report = train_on(1, options_).reports[0];
+    EXPECT_LT(report.epochs[2].train_loss, report.epochs[0].train_loss) << optimizer;
+  }
+}
+
+TEST_F(TrainLoop, ClippingDoesNotDependOnTheNumberOfRanks) {
+  options_.optimizer = "sgd";
+  options_.learning_rate = 0.1;
+  options_.clip_norm = 0.3;
+  options_.batch_size = 48;
+  const RunReport one = train_on(1, options_).reports[0];
+  options_.batch_size = 16;
+  const RunReport three = train_on(3, options_).reports[0];
+  for (std::size_t e = 0; e < 3; ++e) {
+    EXPECT_NEAR(three.epochs[e].train_loss / one.epochs[e].train_loss, 1.0, 1e-4);
+  }
+}
+
 TEST_F(TrainLoop, ResumeOnAnotherNumberOfRanksKeepsTheGlobalBatch) {
   options_.checkpoint_dir = folder_ / "checkpoints";
   options_.epochs = 1;

@@ -32,8 +32,10 @@ std::string opening_line(const RunReport& report, const TrainOptions& options, s
                      " to test; ";
   text += format("%d rank%s x batch %lld = %lld, ", report.world_size, report.world_size == 1 ? "" : "s",
                  static_cast<long long>(report.batch_size), static_cast<long long>(report.global_batch));
-  text += options.optimizer + format(" lr %g, seed ", options.effective_learning_rate()) +
-          std::to_string(options.seed) + format(", %d thread%s a rank", report.threads, report.threads == 1 ? "" : "s");
+  text += options.optimizer + format(" lr %g, ", options.effective_learning_rate());
+  if (options.schedule != "none") text += options.schedule + " schedule, ";
+  text += "seed " + std::to_string(options.seed) +
+          format(", %d thread%s a rank", report.threads, report.threads == 1 ? "" : "s");
   if (report.generated_data) {
     text += "\nno MNIST files were found (--data, $TUTTI_DATA, ./data/mnist, the cache): these are generated digits";
   }

@@ -88,9 +88,14 @@ def trajectories():
         "sgd_weight_decay": lambda p: torch.optim.SGD(p, lr=0.05, weight_decay=0.1),
         "sgd_momentum": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9),
         "sgd_momentum_weight_decay": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=0.1),
+        "sgd_dampening": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, dampening=0.4, weight_decay=0.1),
+        "sgd_nesterov": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=0.1, nesterov=True),
         "adam": lambda p: torch.optim.Adam(p, lr=0.02),
         "adam_weight_decay": lambda p: torch.optim.Adam(p, lr=0.02, weight_decay=0.1),
         "adam_options": lambda p: torch.optim.Adam(p, lr=0.02, betas=(0.8, 0.99), eps=1e-3),
+        "adamw": lambda p: torch.optim.AdamW(p, lr=0.02, weight_decay=0.1),
+        "adadelta": lambda p: torch.optim.Adadelta(p, lr=1.0),
+        "adadelta_options": lambda p: torch.optim.Adadelta(p, lr=0.5, rho=0.8, eps=1e-4, weight_decay=0.1),
     }
     entries = []
     for name, make in rules.items():
@@ -105,10 +110,67 @@ def trajectories():
                 for index, parameter in enumerate(parameters):
                     entries.append((f"{name}:{step}:{index}", parameter.detach().clone().reshape(-1)))
         state = optimizer.state[parameters[0]]
-        for key in ("momentum_buffer", "exp_avg", "exp_avg_sq"):
+        for key in ("momentum_buffer", "exp_avg", "exp_avg_sq", "square_avg", "acc_delta"):
             if state.get(key) is not None:
                 entries.append((f"{name}:{key}", state[key].clone().reshape(-1)))
     write("trajectories.txt", entries)
+
+
+def schedules():
+    """The learning rate before each of 25 steps, as the optimizer saw it."""
+    scheduler = torch.optim.lr_scheduler
+    rules = {
+        "step": lambda o: scheduler.StepLR(o, 7, gamma=0.3),
+        "cosine": lambda o: scheduler.CosineAnnealingLR(o, 25, eta_min=0.001),
+        "one_cycle": lambda o: scheduler.OneCycleLR(o, 0.4, total_steps=25, cycle_momentum=False),
+        "one_cycle_options": lambda o: scheduler.OneCycleLR(
+            o, 0.4, total_steps=25, pct_start=0.02, div_factor=10, final_div_factor=50, cycle_momentum=False),
+    }
+    entries = []
+    for name, make in rules.items():
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.05)
+        schedule = make(optimizer)
+        rates = []
+        for step in range(25):
+            rates.append(optimizer.param_groups[0]["lr"])
+            optimizer.step()
+            if step < 24:
+                schedule.step()
+        entries.append((name, rates))
+    write("schedules.txt", entries)
+
+
+def clipping():
+    """Norms before, and gradients after clip_grad_norm_ to 0.5, of a gradient that is longer and one that is shorter."""
+    entries = []
+    for name, scale in (("long", 0.1), ("short", 0.002)):
+        parameters = [torch.zeros(5, 7, requires_grad=True), torch.zeros(3, requires_grad=True)]
+        parameters[0].grad = grid(5, 7, scale)
+        parameters[1].grad = grid(1, 3, scale).reshape(3)
+        norm = torch.nn.utils.clip_grad_norm_(parameters, 0.5)
+        entries += [(f"{name}:norm", [norm]), (f"{name}:0", parameters[0].grad.reshape(-1)), (f"{name}:1", parameters[1].grad)]
+    write("clipping.txt", entries)
+
+
+def init():
+    """One generator through all the rules; 32 and 45 elements, a whole number of torch's blocks of 16 and not."""
+    rule = torch.nn.init
+    rules = {
+        "normal_": lambda w: rule.normal_(w, 0.5, 0.8),
+        "kaiming_normal_fan_out": lambda w: rule.kaiming_normal_(w, mode="fan_out", nonlinearity="relu"),
+        "kaiming_normal_fan_in": lambda w: rule.kaiming_normal_(w, mode="fan_in", nonlinearity="relu"),
+        "kaiming_uniform_fan_out": lambda w: rule.kaiming_uniform_(w, mode="fan_out", nonlinearity="relu"),
+        "kaiming_uniform_fan_in": lambda w: rule.kaiming_uniform_(w, mode="fan_in", nonlinearity="relu"),
+        "xavier_normal_": rule.xavier_normal_,
+        "xavier_uniform_": lambda w: rule.xavier_uniform_(w, gain=1.5),
+    }
+    torch.manual_seed(7)
+    entries = []
+    for name, fill in rules.items():
+        for shape in ((4, 2, 2, 2), (5, 3, 3)):
+            weight = fill(torch.empty(shape))
+            entries.append((f"{name}:{weight.numel()}", weight.reshape(-1)))
+    write("init.txt", entries)
 
 
 def training():
@@ -132,4 +194,7 @@ if __name__ == "__main__":
     initial_weights()
     losses()
     trajectories()
+    schedules()
+    clipping()
+    init()
     training()

@@ -1,0 +1,31 @@
+// The update rule of a run: the optimizer that its options ask for, with the learning-rate schedule and the clipping
+// around it. Schedules count optimizer steps; options count epochs, which are translated here. Pure functions.
+#pragma once
+
+#include <tutti/nn/module.h>
+#include <tutti/nn/optim/optimizer.h>
+#include <tutti/nn/optim/schedule.h>
+#include <tutti/trainer/options.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace tutti::trainer {
+
+/// Throws UsageError naming the option that cannot be meant.
+void check_update_rule(const TrainOptions& options);
+
+/// What of it a continuation must share with the run that wrote a checkpoint. A schedule that ends with the run brings
+/// the number of epochs in.
+std::map<std::string, std::string> update_rule_texts(const TrainOptions& options);
+
+/// The learning rate of every step. A warm-up scales what the schedule says, which begins at step 0 all the same.
+nn::Schedule make_schedule(const TrainOptions& options, std::int64_t steps_per_epoch);
+
+/// For all parameters of `model`. `options` went through checked().
+std::unique_ptr<nn::Optimizer> make_update_rule(const TrainOptions& options, const nn::Module& model,
+                                                std::int64_t steps_per_epoch);
+
+}  // namespace tutti::trainer
