@@ -103,8 +103,29 @@ void for_windows(const Tensor& x, Windows rows, Windows columns, F&& window) {
   });
 }
 
-// cover(dx line, offset of the window's line in y, row window, column window, h, w) for every pixel and every window
-// that covers it. Lines hold zeros before their first window unless they accumulate.
+// to[c] (+)= f(c) for the channels of a pixel
+template <typename T, typename F>
+void write_line(T* to, std::int64_t channels, bool add, F f) {
+  if (add) {
+#pragma GCC ivdep
+    for (std::int64_t c = 0; c < channels; ++c) to[c] += f(c);
+  } else {
+#pragma GCC ivdep
+    for (std::int64_t c = 0; c < channels; ++c) to[c] = f(c);
+  }
+}
+
+// What a window that covers a pixel gives it.
+struct Cover {
+  std::int64_t out;  // offset of the window's channels in y
+  const PoolWindow& row;
+  const PoolWindow& column;
+  std::int64_t h;  // the pixel
+  std::int64_t w;
+  bool add;  // false: the first to write there
+};
+
+// cover(channels of a pixel in dx, Cover) for every pixel and every window that covers it.
 template <typename T, typename F>
 void for_covered_pixels(Tensor& dx, Windows rows, Windows columns, bool accumulate, F&& cover) {
   const std::int64_t height = dx.shape()[1];
@@ -112,18 +133,21 @@ void for_covered_pixels(Tensor& dx, Windows rows, Windows columns, bool accumula
   const std::int64_t channels = dx.shape()[3];
   T* to = dx.data<T>();
   for_image_rows(dx.shape()[0], height, width * channels, [&](std::int64_t n, std::int64_t h) {
-    T* line = to + (n * height + h) * width * channels;
-    if (!accumulate) std::fill(line, line + width * channels, T{0});
+    T* pixel = to + (n * height + h) * width * channels;
     const auto above = std::ranges::partition_point(rows, [&](const PoolWindow& row) { return row.end <= h; });
     const std::int64_t first_row = above - rows.begin();
     std::int64_t first_column = 0;
-    for (std::int64_t w = 0; w < width; ++w, line += channels) {
+    for (std::int64_t w = 0; w < width; ++w, pixel += channels) {
       while (first_column < size(columns) && at(columns, first_column).end <= w) ++first_column;
+      bool add = accumulate;
       for (std::int64_t i = first_row; i < size(rows) && at(rows, i).begin <= h; ++i) {
         for (std::int64_t j = first_column; j < size(columns) && at(columns, j).begin <= w; ++j) {
-          cover(line, ((n * size(rows) + i) * size(columns) + j) * channels, at(rows, i), at(columns, j), h, w);
+          cover(pixel,
+                Cover{((n * size(rows) + i) * size(columns) + j) * channels, at(rows, i), at(columns, j), h, w, add});
+          add = true;
         }
       }
+      if (!add) std::fill(pixel, pixel + channels, T{0});  // no window looked at it
     }
   });
 }
@@ -156,19 +180,16 @@ void max_pool_backward(Tensor& dx, const Tensor& grad, const Tensor& choice, Win
       const std::int64_t channels = dx.shape()[3];
       const T* all = grad.data<T>();
       const Choice* chosen = choice.data<Choice>();
-      for_covered_pixels<T>(dx, rows, columns, accumulate,
-                            [=](T* line, std::int64_t out, const PoolWindow& row, const PoolWindow& column,
-                                std::int64_t h, std::int64_t w) {
-                              const std::int64_t width = column.end - column.begin;
-                              const auto here = static_cast<Choice>((h - row.begin) * width + w - column.begin);
-                              const T* g = all + out;
-                              const Choice* where = chosen + out;
-#pragma GCC ivdep
-                              for (std::int64_t c = 0; c < channels; ++c) {
-                                const T value = g[c];  // read in any case, so that there is no branch
-                                line[c] += where[c] == here ? value : T{0};
-                              }
-                            });
+      for_covered_pixels<T>(dx, rows, columns, accumulate, [=](T* pixel, const Cover& cover) {
+        const std::int64_t width = cover.column.end - cover.column.begin;
+        const auto here = static_cast<Choice>((cover.h - cover.row.begin) * width + cover.w - cover.column.begin);
+        const T* g = all + cover.out;
+        const Choice* where = chosen + cover.out;
+        write_line(pixel, channels, cover.add, [=](std::int64_t c) {
+          const T value = g[c];  // read in any case, so that there is no branch
+          return where[c] == here ? value : T{0};
+        });
+      });
     });
   });
 }
@@ -191,14 +212,11 @@ void mean_pool_backward(Tensor& dx, const Tensor& grad, Windows rows, Windows co
   with_float_type(dx.dtype(), [&]<typename T>() {
     const std::int64_t channels = dx.shape()[3];
     const T* all = grad.data<T>();
-    for_covered_pixels<T>(
-        dx, rows, columns, accumulate,
-        [=](T* line, std::int64_t out, const PoolWindow& row, const PoolWindow& column, std::int64_t, std::int64_t) {
-          const T factor = T{1} / static_cast<T>(row.divisor * column.divisor);
-          const T* g = all + out;
-#pragma GCC ivdep
-          for (std::int64_t c = 0; c < channels; ++c) line[c] += factor * g[c];
-        });
+    for_covered_pixels<T>(dx, rows, columns, accumulate, [=](T* pixel, const Cover& cover) {
+      const T factor = T{1} / static_cast<T>(cover.row.divisor * cover.column.divisor);
+      const T* g = all + cover.out;
+      write_line(pixel, channels, cover.add, [=](std::int64_t c) { return factor * g[c]; });
+    });
   });
 }
 

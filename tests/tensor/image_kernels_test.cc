@@ -212,6 +212,20 @@ TEST(Pooling, OutputExtentsAndDivisors) {
   EXPECT_EQ(max_pool2d(Variable(Tensor::zeros({0, 4, 4, 3})), {.kernel = 2}).shape(), (Shape{0, 2, 2, 3}));
 }
 
+// A stride longer than the kernel leaves pixels that no window sees; their gradient is 0, whatever was in memory.
+TEST(Pooling, PixelsBetweenWindows) {
+  for (const bool largest : {true, false}) {
+    Variable x(Tensor::full({1, 5, 5, 1}, 1), true);
+    x.set_grad_memory(Tensor::full({1, 5, 5, 1}, kNan));
+    const Pool2dOptions options{.kernel = 1, .stride = 3};
+    Variable y = sum(largest ? max_pool2d(x, options) : avg_pool2d(x, options));
+    y.backward();
+    std::vector<double> expected(25, 0);
+    for (const std::size_t pixel : {0, 3, 15, 18}) expected[pixel] = 1;
+    EXPECT_EQ(values(x.grad()), expected);
+  }
+}
+
 TEST(Pooling, Refusals) {
   const Variable x(Tensor::zeros({2, 4, 5, 3}));
   EXPECT_EQ(refusal([&] {
