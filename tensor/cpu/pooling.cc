@@ -58,8 +58,7 @@ void max_of(T* y, Choice* choice, const Window<T>& window, std::int64_t c, std::
   using Vec = typename Simd<T>::Vec;
   using Number = std::conditional_t<sizeof(T) == sizeof(std::int32_t), std::int32_t, std::int64_t>;
   Vec best = load(window.pixel + c, count);
-  auto chosen = best != best;  // lanes of integers as wide as T's
-  chosen ^= chosen;
+  decltype(best != best) chosen{};  // lanes of integers as wide as T's
   std::int64_t number = 0;
   for (std::int64_t i = 0; i < window.height; ++i) {
     for (std::int64_t j = 0; j < window.width; ++j, ++number) {

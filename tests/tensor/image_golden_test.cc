@@ -32,16 +32,16 @@ TEST(ImageGolden, Pooling) {
       {"max_k3_s2_p1", {.kernel = 3, .stride = 2, .padding = 1}},
       {"max_k2_s3_p1_ceil", {.kernel = 2, .stride = 3, .padding = 1, .ceil_mode = true}},
       {"max_k23_s11", {.kernel = {2, 3}, .stride = 1}}};
-  for (const auto& [name, options] : largest) {
-    expect_golden(golden, name, [&](const Variable& x) { return max_pool2d(x, options); });
+  for (const auto& test : largest) {
+    expect_golden(golden, test.first, [&](const Variable& x) { return max_pool2d(x, test.second); });
   }
   const std::vector<std::pair<std::string, Pool2dOptions>> means = {
       {"avg_k3_s2_p1", {.kernel = 3, .stride = 2, .padding = 1}},
       {"avg_k3_s2_p1_inside", {.kernel = 3, .stride = 2, .padding = 1, .count_include_pad = false}},
       {"avg_k2_s3_p1_ceil", {.kernel = 2, .stride = 3, .padding = 1, .ceil_mode = true}},
       {"avg_k4_s3_p2_ceil", {.kernel = 4, .stride = 3, .padding = 2, .ceil_mode = true}}};
-  for (const auto& [name, options] : means) {
-    expect_golden(golden, name, [&](const Variable& x) { return avg_pool2d(x, options); });
+  for (const auto& test : means) {
+    expect_golden(golden, test.first, [&](const Variable& x) { return avg_pool2d(x, test.second); });
   }
   expect_golden(golden, "adaptive_1_1", [](const Variable& x) { return adaptive_avg_pool2d(x, 1); });
   expect_golden(golden, "adaptive_3_4", [](const Variable& x) { return adaptive_avg_pool2d(x, {3, 4}); });

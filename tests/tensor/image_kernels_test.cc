@@ -221,7 +221,7 @@ TEST(Pooling, PixelsBetweenWindows) {
     Variable y = sum(largest ? max_pool2d(x, options) : avg_pool2d(x, options));
     y.backward();
     std::vector<double> expected(25, 0);
-    for (const std::size_t pixel : {0, 3, 15, 18}) expected[pixel] = 1;
+    for (const std::size_t pixel : {0u, 3u, 15u, 18u}) expected[pixel] = 1;
     EXPECT_EQ(values(x.grad()), expected);
   }
 }
