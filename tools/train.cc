@@ -41,6 +41,8 @@ void add_update_options(CLI::App& app, trainer::TrainOptions& train) {
   app.add_option("--schedule-factor", train.schedule_factor, "step: what a drop multiplies by")->capture_default_str();
   app.add_option("--warm-up", train.warm_up_epochs, "epochs in which the learning rate climbs")->capture_default_str();
   app.add_option("--clip-norm", train.clip_norm, "longest gradient; longer ones are shortened to it");
+  app.add_option("--label-smoothing", train.label_smoothing, "part of each label that all classes share, in training")
+      ->capture_default_str();
 }
 
 void add_options(CLI::App& app, TrainArguments& arguments) {

@@ -38,6 +38,7 @@ struct TrainOptions {
   double schedule_factor = 0.1;         // step: what each drop multiplies by
   int warm_up_epochs = 0;               // in which the rate climbs from 0
   std::optional<double> clip_norm;      // the longest gradient
+  double label_smoothing = 0;           // in training; tests count the plain cross entropy
   std::uint64_t seed = 0;
   std::string device = "cpu";
   int threads = 0;  // of compute per rank; 0: this host's CPUs divided by its ranks

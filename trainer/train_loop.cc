@@ -136,8 +136,9 @@ void Run::train_epoch(int epoch) {
   const auto start = Clock::now();
   train_loader_->begin_epoch(epoch - 1);
   progress_.start_epoch(epoch, train_loader_->batches_per_epoch());
-  const LossSum mine =
-      train_batches(*parallel_, *optimizer_, objective_, *train_loader_, group_.world_size(), progress_);
+  const LossSum mine = train_batches(*parallel_, *optimizer_, objective_, *train_loader_, group_.world_size(),
+                                     progress_, options_.label_smoothing);
+  parallel_->share_buffers();
   std::array<double, 2> sums{mine.loss, static_cast<double>(mine.samples)};
   group_.all_reduce(std::span<double>(sums));  // ends when all ranks have come here, as a barrier does
   const std::chrono::duration<double> seconds = Clock::now() - start;
