@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <openssl/evp.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <tutti/trainer/data/data_error.h>
 #include <tutti/trainer/data/image/image_cache.h>
@@ -12,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <random>
 
 namespace tutti::trainer {
 namespace {
@@ -91,13 +91,21 @@ class SummedReader {
   Sha256Sum sum_;
 };
 
+// No other process, on any host, takes the same.
+std::string unique_suffix() {
+  std::random_device random;
+  return std::to_string(::getpid()) + "-" + std::to_string(random()) + std::to_string(random());
+}
+
 // A descriptor under a temporary name, removed unless it is renamed.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const fs::path& target)
-      : target_(target), name_(target.string() + std::string(kTemporaryMark) + "XXXXXX") {
-    descriptor_ = ::mkostemp(name_.data(), O_CLOEXEC);
-    if (descriptor_ < 0) fail("cannot be created");
+      : target_(target), name_(target.string() + std::string(kTemporaryMark) + unique_suffix()) {
+    descriptor_ = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ >= 0) return;
+    name_.clear();
+    fail("cannot be created");
   }
   ~TemporaryFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
