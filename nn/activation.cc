@@ -1,8 +1,11 @@
 #include <tutti/nn/activation.h>
-#include <tutti/tensor/autograd/functions.h>
 
 namespace tutti::nn {
 
 Variable Relu::forward(const Variable& input) { return tensor::relu(input); }
+Variable Relu6::forward(const Variable& input) { return tensor::relu6(input); }
+Variable Silu::forward(const Variable& input) { return tensor::silu(input); }
+Variable Sigmoid::forward(const Variable& input) { return tensor::sigmoid(input); }
+Variable Tanh::forward(const Variable& input) { return tensor::tanh(input); }
 
 }  // namespace tutti::nn

@@ -1,6 +1,7 @@
 // Linear: y = x w^T + b.
 #pragma once
 
+#include <tutti/nn/activation.h>
 #include <tutti/nn/module.h>
 #include <tutti/tensor/autograd/functions.h>
 #include <tutti/tensor/random.h>
@@ -9,7 +10,7 @@
 
 namespace tutti::nn {
 
-class Linear : public Module {
+class Linear : public Module, public TakesActivation {
  public:
   /// Parameters "weight" (outputs, inputs) and "bias" (outputs), float32, drawn in this order from `generator` by
   /// PyTorch's default rule (init.h). Throws std::invalid_argument unless both numbers are positive.
@@ -18,8 +19,11 @@ class Linear : public Module {
   /// input (N, inputs) -> (N, outputs). Throws std::invalid_argument naming this layer and the shape found.
   Variable forward(const Variable& input) override;
   /// The same with an activation applied in the same pass over memory.
-  Variable forward(const Variable& input, tensor::Activation activation);
+  Variable forward(const Variable& input, tensor::Activation activation) override;
   std::string describe() const override;
+
+  Variable& weight() { return weight_; }
+  Variable& bias() { return bias_; }
 
  private:
   std::int64_t inputs_;

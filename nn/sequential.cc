@@ -1,5 +1,4 @@
 #include <tutti/nn/activation.h>
-#include <tutti/nn/linear.h>
 #include <tutti/nn/sequential.h>
 
 #include <stdexcept>
@@ -14,10 +13,10 @@ Sequential::Sequential(const std::vector<std::shared_ptr<Module>>& modules) : mo
     register_module(std::to_string(i), modules_[i]);
   }
   for (std::size_t i = 0; i < modules_.size(); ++i) {
-    auto linear = std::dynamic_pointer_cast<Linear>(modules_[i]);
+    auto layer = std::dynamic_pointer_cast<TakesActivation>(modules_[i]);
     const bool fuse =
-        linear != nullptr && i + 1 < modules_.size() && dynamic_cast<const Relu*>(modules_[i + 1].get()) != nullptr;
-    steps_.push_back(fuse ? Step{nullptr, std::move(linear)} : Step{modules_[i], nullptr});
+        layer != nullptr && i + 1 < modules_.size() && dynamic_cast<const Relu*>(modules_[i + 1].get()) != nullptr;
+    steps_.push_back(fuse ? Step{nullptr, std::move(layer)} : Step{modules_[i], nullptr});
     i += fuse ? 1 : 0;
   }
 }
@@ -25,8 +24,7 @@ Sequential::Sequential(const std::vector<std::shared_ptr<Module>>& modules) : mo
 Variable Sequential::forward(const Variable& input) {
   Variable value = input;
   for (const Step& step : steps_) {
-    value =
-        step.linear != nullptr ? step.linear->forward(value, tensor::Activation::Relu) : step.module->forward(value);
+    value = step.fused != nullptr ? step.fused->forward(value, tensor::Activation::Relu) : step.module->forward(value);
   }
   return value;
 }

@@ -8,10 +8,10 @@
 
 namespace tutti::nn {
 
-class Linear;
+class TakesActivation;
 
-/// A Linear directly followed by a Relu runs as one operation (the ReLU while the sums are still in registers). Names,
-/// results and gradients are those of the two.
+/// A Linear, Conv2d or BatchNorm2d directly followed by a Relu runs as one operation (the ReLU while the sums are still
+/// in registers). Names, results and gradients are those of the two.
 class Sequential : public Module {
  public:
   /// Throws std::invalid_argument, with the position, for a null module.
@@ -21,10 +21,10 @@ class Sequential : public Module {
   std::string describe() const override;  // "Sequential(Flatten(), Linear(784, 50), ReLU())"
 
  private:
-  // One call: either `module`, or `linear` with the Relu after it.
+  // One call: either `module`, or `fused` with the Relu after it.
   struct Step {
     std::shared_ptr<Module> module;
-    std::shared_ptr<Linear> linear;
+    std::shared_ptr<TakesActivation> fused;
   };
 
   std::vector<std::shared_ptr<Module>> modules_;

@@ -79,15 +79,35 @@ struct KernelTable {
   // Losses. grad () is the gradient of the loss.
   /// loss () = factor * sum over rows of -log softmax(logits)[target]; fills probabilities (M, C). targets int64 (M).
   /// Throws std::invalid_argument naming the row of a target outside [0, C).
-  void (*cross_entropy)(Tensor& loss, Tensor& probabilities, const Tensor& logits, const Tensor& targets,
-                        double factor);
+  /// `smoothing` of each target is shared by all classes.
+  void (*cross_entropy)(Tensor& loss, Tensor& probabilities, const Tensor& logits, const Tensor& targets, double factor,
+                        double smoothing);
   void (*cross_entropy_backward)(Tensor& dlogits, const Tensor& probabilities, const Tensor& targets,
-                                 const Tensor& grad, double factor, bool accumulate);
+                                 const Tensor& grad, double factor, double smoothing, bool accumulate);
   /// loss () = factor * sum (a - b)^2
   void (*squared_error)(Tensor& loss, const Tensor& a, const Tensor& b, double factor);
   /// da (+)= grad * factor * 2 (a - b)
   void (*squared_error_backward)(Tensor& da, const Tensor& a, const Tensor& b, const Tensor& grad, double factor,
                                  bool accumulate);
+
+  // Element-wise and reductions, continued.
+  void (*sub)(Tensor& out, const Tensor& a, const Tensor& b);
+  void (*div)(Tensor& out, const Tensor& a, const Tensor& b);
+  void (*sum_middle)(Tensor& out, const Tensor& a, double factor);  // out (A, C) = factor * sum of a (A, B, C) over B
+  /// out (A, B, C) (+)= factor * a (A, C)
+  void (*spread_middle)(Tensor& out, const Tensor& a, double factor, bool accumulate);
+  void (*scale_rows)(Tensor& out, const Tensor& a, const Tensor& factors, bool accumulate);  // a (M, N), factors (M)
+  /// out (A, B, C) (+)= a (A, B, C) * s (A, C)
+  void (*mul_channels)(Tensor& out, const Tensor& a, const Tensor& s, bool accumulate);
+  /// out (A, C) (+)= sum over B of a b, both (A, B, C)
+  void (*channel_dots)(Tensor& out, const Tensor& a, const Tensor& b, bool accumulate);
+
+  // Softmax over the last axis of (M, C), and the likelihood of targets int64 (M) under log probabilities (M, C).
+  void (*softmax)(Tensor& y, const Tensor& x);
+  void (*softmax_backward)(Tensor& dx, const Tensor& grad, const Tensor& y, bool accumulate);
+  /// loss () = factor * sum over rows of -log_probabilities[target]. Throws as cross_entropy does.
+  void (*nll_loss)(Tensor& loss, const Tensor& log_probabilities, const Tensor& targets, double factor);
+  void (*nll_loss_backward)(Tensor& dx, const Tensor& targets, const Tensor& grad, double factor, bool accumulate);
 
   // Activations other than relu, element-wise. `saved` is y for relu6, sigmoid and tanh, and x for silu.
   void (*curve)(Tensor& y, const Tensor& x, Curve curve);

@@ -13,16 +13,33 @@ enum class Activation { None, Relu };
 enum class Reduction { Mean, Sum };
 
 Variable add(const Variable& a, const Variable& b);  // same shape
+Variable sub(const Variable& a, const Variable& b);  // same shape
 Variable mul(const Variable& a, const Variable& b);  // same shape, element-wise
+Variable div(const Variable& a, const Variable& b);  // same shape, element-wise
 Variable scale(const Variable& a, double factor);
-Variable sum(const Variable& a);                        // -> ()
-Variable mean(const Variable& a);                       // -> ()
+Variable sum(const Variable& a);   // -> ()
+Variable mean(const Variable& a);  // -> ()
+/// Over the given axes (negative: from the end), which stay with extent 1 if keepdim is true. No axes: over all.
+Variable sum(const Variable& a, const std::vector<int>& axes, bool keepdim = false);
+Variable mean(const Variable& a, const std::vector<int>& axes, bool keepdim = false);
 Variable matmul(const Variable& a, const Variable& b);  // (N, I) x (I, O) -> (N, O)
 Variable relu(const Variable& a);
 Variable reshape(const Variable& a, const Shape& shape);
 Variable flatten(const Variable& a);  // (N, ...) -> (N, rest)
 /// Axis i of the result is axis axes[i] of a (negative: from the end). A view; operations pack it when they read it.
 Variable permute(const Variable& a, const std::vector<int>& axes);
+/// One behind the other along `axis`; the other extents are equal. At most 64 inputs.
+Variable concat(const std::vector<Variable>& inputs, int axis);
+
+struct Margin {
+  std::int64_t before = 0;
+  std::int64_t after = 0;
+};
+/// margins[i] elements of `value` around axis i; one margin for each axis.
+Variable pad(const Variable& a, const std::vector<Margin>& margins, double value = 0);
+
+/// x (N, ...) with row i times factors (N)[i], which get no gradient.
+Variable scale_rows(const Variable& x, const Tensor& factors);
 
 // Activations, element-wise. NaN stays NaN.
 Variable relu6(const Variable& a);  // min(max(a, 0), 6)
@@ -39,11 +56,18 @@ Variable dropout(const Variable& x, double p, const Tensor& keys, std::uint64_t 
 /// y = activation(x w^T + b), fused. x (N, I), w (O, I), b (O) or undefined -> (N, O).
 Variable linear(const Variable& x, const Variable& w, const Variable& b, Activation activation = Activation::None);
 
+Variable softmax(const Variable& logits);      // over the last axis, any rank but 0
 Variable log_softmax(const Variable& logits);  // (N, C) -> (N, C), over C
 
-/// Cross entropy of softmax(logits). logits (N, C), targets int64 (N) -> (). Throws naming the row for a target outside
-/// [0, C). Source: https://pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
-Variable cross_entropy(const Variable& logits, const Tensor& targets, Reduction reduction = Reduction::Mean);
+/// Cross entropy of softmax(logits). logits (N, C), targets int64 (N) -> (). label_smoothing in [0, 1] is shared by all
+/// classes, the rest is the target's. Throws naming the row for a target outside [0, C).
+/// Source: https://pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html
+Variable cross_entropy(const Variable& logits, const Tensor& targets, Reduction reduction = Reduction::Mean,
+                       double label_smoothing = 0);
+
+/// -log_probabilities (N, C) at targets int64 (N) -> (), so that nll_loss(log_softmax(x), t) is cross_entropy(x, t).
+/// Throws as cross_entropy does.
+Variable nll_loss(const Variable& log_probabilities, const Tensor& targets, Reduction reduction = Reduction::Mean);
 
 /// Squared error. prediction and target of one shape -> ().
 Variable mse_loss(const Variable& prediction, const Tensor& target, Reduction reduction = Reduction::Mean);

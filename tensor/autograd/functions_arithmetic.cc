@@ -1,4 +1,4 @@
-// add, mul, scale, sum, mean, relu: element-wise operations and full reductions.
+// add, sub, mul, div, scale, sum, mean, relu: element-wise operations and full reductions.
 #include <tutti/tensor/autograd/checks.h>
 #include <tutti/tensor/autograd/functions.h>
 #include <tutti/tensor/autograd/node.h>
@@ -17,6 +17,36 @@ struct AddNode final : Node {
   void backward(Tensor grad, InputGradients& inputs) override {
     inputs.pass(0, grad);
     inputs.pass(1, grad);
+  }
+};
+
+struct SubNode final : Node {
+  const char* name() const override { return "sub"; }
+  void release() override {}
+  void backward(Tensor grad, InputGradients& inputs) override {
+    const KernelTable& k = kernels(grad.device());
+    inputs.write(1, [&](Tensor& db, bool accumulate) { k.scale(db, grad, -1, accumulate); });
+    inputs.pass(0, grad);
+  }
+};
+
+// d(a / b) = da / b - y / b db, with y = a / b
+struct DivNode final : Node {
+  Tensor b;
+  Tensor y;  // saved when b needs a gradient
+
+  const char* name() const override { return "div"; }
+  void release() override { b = y = {}; }
+  void backward(Tensor grad, InputGradients& inputs) override {
+    const KernelTable& k = kernels(grad.device());
+    Tensor quotient = grad.use_count() == 1 ? grad : empty_like(grad);
+    k.div(quotient, grad, b);
+    inputs.write(1, [&](Tensor& db, bool accumulate) {
+      Tensor product = empty_like(y);
+      k.mul(product, quotient, y, false);
+      k.scale(db, product, -1, accumulate);
+    });
+    inputs.pass(0, quotient);
   }
 };
 
@@ -65,6 +95,11 @@ struct ReluNode final : Node {
   void release() override { y = {}; }
   void backward(Tensor grad, InputGradients& inputs) override {
     const KernelTable& k = kernels(grad.device());
+    if (grad.use_count() == 1) {
+      k.relu_backward(grad, grad, y, false);
+      inputs.pass(0, grad);
+      return;
+    }
     inputs.write(0, [&](Tensor& da, bool accumulate) { k.relu_backward(da, grad, y, accumulate); });
   }
 };
@@ -100,6 +135,26 @@ Variable mul(const Variable& a, const Variable& b) {
   auto node = std::make_shared<MulNode>();
   if (b.requires_grad()) node->a = left;
   if (a.requires_grad()) node->b = right;
+  return recorded(std::move(y), std::move(node), {&a, &b});
+}
+
+Variable sub(const Variable& a, const Variable& b) {
+  check_same("sub", a.data(), b.data());
+  Tensor y = empty_like(a.data());
+  kernels(y.device()).sub(y, a.data().contiguous(), b.data().contiguous());
+  if (!must_record({&a, &b})) return Variable(std::move(y));
+  return recorded(std::move(y), std::make_shared<SubNode>(), {&a, &b});
+}
+
+Variable div(const Variable& a, const Variable& b) {
+  check_same("div", a.data(), b.data());
+  const Tensor divisor = b.data().contiguous();
+  Tensor y = empty_like(divisor);
+  kernels(y.device()).div(y, a.data().contiguous(), divisor);
+  if (!must_record({&a, &b})) return Variable(std::move(y));
+  auto node = std::make_shared<DivNode>();
+  node->b = divisor;
+  if (b.requires_grad()) node->y = y;
   return recorded(std::move(y), std::move(node), {&a, &b});
 }
 

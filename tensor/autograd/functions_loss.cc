@@ -1,4 +1,4 @@
-// log_softmax, cross_entropy, mse_loss.
+// softmax, log_softmax, cross_entropy, nll_loss, mse_loss.
 #include <tutti/tensor/autograd/checks.h>
 #include <tutti/tensor/autograd/functions.h>
 #include <tutti/tensor/autograd/node.h>
@@ -22,17 +22,44 @@ struct LogSoftmaxNode final : Node {
   }
 };
 
+struct SoftmaxNode final : Node {
+  Tensor y;  // (M, C)
+
+  const char* name() const override { return "softmax"; }
+  void release() override { y = {}; }
+  void backward(Tensor grad, InputGradients& inputs) override {
+    const KernelTable& k = kernels(grad.device());
+    inputs.write(0, [&](Tensor& dx, bool accumulate) {
+      Tensor rows = dx.reshape(y.shape());
+      k.softmax_backward(rows, grad.reshape(y.shape()), y, accumulate);
+    });
+  }
+};
+
+struct NllNode final : Node {
+  Tensor targets;
+  double factor = 1;
+
+  const char* name() const override { return "nll_loss"; }
+  void release() override { targets = {}; }
+  void backward(Tensor grad, InputGradients& inputs) override {
+    const KernelTable& k = kernels(grad.device());
+    inputs.write(0, [&](Tensor& dx, bool accumulate) { k.nll_loss_backward(dx, targets, grad, factor, accumulate); });
+  }
+};
+
 struct CrossEntropyNode final : Node {
   Tensor probabilities;
   Tensor targets;
   double factor = 1;
+  double smoothing = 0;
 
   const char* name() const override { return "cross_entropy"; }
   void release() override { probabilities = targets = {}; }
   void backward(Tensor grad, InputGradients& inputs) override {
     const KernelTable& k = kernels(grad.device());
     inputs.write(0, [&](Tensor& dlogits, bool accumulate) {
-      k.cross_entropy_backward(dlogits, probabilities, targets, grad, factor, accumulate);
+      k.cross_entropy_backward(dlogits, probabilities, targets, grad, factor, smoothing, accumulate);
     });
   }
 };
@@ -56,12 +83,12 @@ double reduction_factor(Reduction reduction, std::int64_t count) {
   return reduction == Reduction::Mean ? 1.0 / static_cast<double>(count) : 1.0;
 }
 
-void check_cross_entropy(const Tensor& logits, const Tensor& targets) {
-  check_rank("cross_entropy", logits, 2);
-  check_floating("cross_entropy", logits);
+void check_classes(const char* operation, const Tensor& logits, const Tensor& targets) {
+  check_rank(operation, logits, 2);
+  check_floating(operation, logits);
   if (!targets.defined() || targets.dtype() != DType::Int64 || targets.rank() != 1 ||
       targets.shape()[0] != logits.shape()[0]) {
-    refuse("cross_entropy", logits, targets, "do not fit: logits are (N, C), targets int64 (N)");
+    refuse(operation, logits, targets, "do not fit: logits are (N, C), targets int64 (N)");
   }
 }
 
@@ -79,19 +106,52 @@ Variable log_softmax(const Variable& logits) {
   return recorded(std::move(y), std::move(node), {&logits});
 }
 
-Variable cross_entropy(const Variable& logits, const Tensor& targets, Reduction reduction) {
-  check_cross_entropy(logits.data(), targets);
+Variable softmax(const Variable& logits) {
+  check_floating("softmax", logits.data());
+  if (logits.data().rank() == 0) throw std::invalid_argument("softmax: shape () has no axis to go over");
+  const std::int64_t columns = logits.shape()[-1];
+  const Tensor x = logits.data().reshape({columns > 0 ? logits.data().numel() / columns : 0, columns});
+  Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  kernels(x.device()).softmax(y, x);
+  Tensor shaped = y.reshape(logits.shape());
+  if (!must_record({&logits})) return Variable(std::move(shaped));
+  auto node = std::make_shared<SoftmaxNode>();
+  node->y = std::move(y);
+  return recorded(std::move(shaped), std::move(node), {&logits});
+}
+
+Variable nll_loss(const Variable& log_probabilities, const Tensor& targets, Reduction reduction) {
+  check_classes("nll_loss", log_probabilities.data(), targets);
+  const Tensor x = log_probabilities.data().contiguous();
+  const Tensor labels = targets.contiguous();
+  const double factor = reduction_factor(reduction, x.shape()[0]);
+  Tensor loss = Tensor::empty({}, x.dtype(), x.device());
+  kernels(x.device()).nll_loss(loss, x, labels, factor);
+  if (!must_record({&log_probabilities})) return Variable(std::move(loss));
+  auto node = std::make_shared<NllNode>();
+  node->targets = labels;
+  node->factor = factor;
+  return recorded(std::move(loss), std::move(node), {&log_probabilities});
+}
+
+Variable cross_entropy(const Variable& logits, const Tensor& targets, Reduction reduction, double label_smoothing) {
+  check_classes("cross_entropy", logits.data(), targets);
+  if (!(label_smoothing >= 0 && label_smoothing <= 1)) {
+    throw std::invalid_argument("cross_entropy: label_smoothing must be from 0 to 1, got " +
+                                std::to_string(label_smoothing));
+  }
   const Tensor x = logits.data().contiguous();
   const Tensor labels = targets.contiguous();
   const double factor = reduction_factor(reduction, x.shape()[0]);
   Tensor loss = Tensor::empty({}, x.dtype(), x.device());
   Tensor probabilities = Tensor::empty(x.shape(), x.dtype(), x.device());
-  kernels(x.device()).cross_entropy(loss, probabilities, x, labels, factor);
+  kernels(x.device()).cross_entropy(loss, probabilities, x, labels, factor, label_smoothing);
   if (!must_record({&logits})) return Variable(std::move(loss));
   auto node = std::make_shared<CrossEntropyNode>();
   node->probabilities = std::move(probabilities);
   node->targets = labels;
   node->factor = factor;
+  node->smoothing = label_smoothing;
   return recorded(std::move(loss), std::move(node), {&logits});
 }
 

@@ -38,6 +38,9 @@ Variable avg_pool2d(const Variable& x, const Pool2dOptions& options);
 /// (N, H, W, C) -> (N, output.height, output.width, C), each the mean of its share of the image, as PyTorch cuts it.
 Variable adaptive_avg_pool2d(const Variable& x, Pair output);
 
+/// x (N, H, W, C) with channel c of image n times s (N, C).
+Variable mul_channels(const Variable& x, const Variable& s);
+
 struct BatchNormOptions {
   bool training = true;   // false: normalise by the running statistics
   double momentum = 0.1;  // of the running statistics

@@ -34,7 +34,7 @@ void Node::move_inputs_to(std::vector<std::shared_ptr<Node>>& nodes) {
   edges_.clear();
 }
 
-bool must_record(std::initializer_list<const Variable*> inputs) {
+bool must_record(std::span<const Variable* const> inputs) {
   if (!grad_enabled()) return false;
   for (const Variable* input : inputs) {
     if (input->defined() && input->requires_grad()) return true;
@@ -42,7 +42,7 @@ bool must_record(std::initializer_list<const Variable*> inputs) {
   return false;
 }
 
-Variable recorded(Tensor output, std::shared_ptr<Node> node, std::initializer_list<const Variable*> inputs) {
+Variable recorded(Tensor output, std::shared_ptr<Node> node, std::span<const Variable* const> inputs) {
   if (inputs.size() > static_cast<std::size_t>(Node::kMaxInputs)) {
     throw std::logic_error(std::string(node->name()) + ": more than 64 inputs cannot be recorded");
   }

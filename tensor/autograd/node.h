@@ -21,6 +21,8 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace tutti::tensor {
@@ -96,7 +98,7 @@ class Node {
  private:
   friend class BackwardPass;
   friend class InputGradients;
-  friend Variable recorded(Tensor output, std::shared_ptr<Node> node, std::initializer_list<const Variable*> inputs);
+  friend Variable recorded(Tensor output, std::shared_ptr<Node> node, std::span<const Variable* const> inputs);
 
   void move_inputs_to(std::vector<std::shared_ptr<Node>>& nodes);
 
@@ -110,9 +112,15 @@ class Node {
 
 /// True when an operation over these inputs must be recorded: gradients are enabled and one of them requires one.
 /// Undefined Variables count as absent.
-bool must_record(std::initializer_list<const Variable*> inputs);
+bool must_record(std::span<const Variable* const> inputs);
+inline bool must_record(std::initializer_list<const Variable*> inputs) {
+  return must_record(std::span(inputs.begin(), inputs.size()));
+}
 
 /// The Variable for `output`, made by `node` from `inputs` in the order that node's backward numbers them.
-Variable recorded(Tensor output, std::shared_ptr<Node> node, std::initializer_list<const Variable*> inputs);
+Variable recorded(Tensor output, std::shared_ptr<Node> node, std::span<const Variable* const> inputs);
+inline Variable recorded(Tensor output, std::shared_ptr<Node> node, std::initializer_list<const Variable*> inputs) {
+  return recorded(std::move(output), std::move(node), std::span(inputs.begin(), inputs.size()));
+}
 
 }  // namespace tutti::tensor

@@ -12,17 +12,22 @@ namespace {
 constexpr std::int64_t kPiece = 512;
 constexpr std::int64_t kCurveGrain = kElementGrain / 4;  // an exponential costs more than an addition
 
-// out = 1 / (1 + exp(-x)), at most kPiece elements. Beyond +-88 (+-708) Eigen's exp does not go on to infinity and 0,
-// which the quotient does not show; it loses NaN, which `x - x` brings back (and infinity is cut off before).
+// out = 1 / (1 + exp(-x)), at most kPiece elements. Eigen's exp neither overflows nor keeps NaN: x is cut to where exp
+// is finite, and what lies beyond is put right afterwards.
 template <typename T>
 void logistic(T* out, const T* x, std::int64_t count) {
   Eigen::Array<T, kPiece, 1> work;
   const T most = sizeof(T) == sizeof(float) ? T{88} : T{708};
   for (std::int64_t i = 0; i < count; ++i) {
-    work[i] = -x[i] > most ? most : (-x[i] < -most ? -most : -x[i]);
+    const T low = x[i] < -most ? -most : x[i];
+    work[i] = -(low > most ? most : low);
   }
   work.head(count) = work.head(count).exp();
-  for (std::int64_t i = 0; i < count; ++i) out[i] = x[i] != x[i] ? x[i] : T{1} / (T{1} + work[i]);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T value = T{1} / (T{1} + work[i]);
+    const T whole = x[i] < -most ? T{0} : value;
+    out[i] = x[i] != x[i] ? x[i] : whole;
+  }
 }
 
 // piece(from, count) over [0, total), on all threads.

@@ -2,9 +2,9 @@
 //
 // Rows are cut into blocks that stay in the first-level cache. Within a block sums are taken in T; the blocks of a
 // chunk are combined in double, and then the chunks, in order. The cuts depend on M and C alone, so results do not
-// depend on the number of threads. Mean and variance of a block are taken in two passes over the cached block and
-// combined by the formula of Chan, Golub and LeVeque ("Updating formulae and a pairwise algorithm for computing sample
-// variances", 1979), so that a large mean costs no digits.
+// depend on the number of threads. A block's mean and variance come from its deviations from the mean of the rows
+// before it (of its own rows, for the first one) and are combined by the formula of Chan, Golub and LeVeque ("Updating
+// formulae and a pairwise algorithm for computing sample variances", 1979), so that a large mean costs no digits.
 #include <tutti/tensor/cpu/batch_norm.h>
 #include <tutti/tensor/cpu/cpu_kernels.h>
 #include <tutti/tensor/thread_pool.h>
@@ -76,20 +76,36 @@ T add_up(const T (&terms)[kRows]) {
   }
 }
 
-// sums[c] += term(x[r, c], c) over kRows rows
-template <std::int64_t kRows, typename T, typename F>
-void add_rows(T* sums, const T* x, std::int64_t columns, F term) {
+// sums[c] += x over kRows rows
+template <std::int64_t kRows, typename T>
+void add_rows(T* sums, const T* x, std::int64_t columns) {
 #pragma GCC ivdep
   for (std::int64_t c = 0; c < columns; ++c) {
     T terms[kRows];
-    for (std::int64_t r = 0; r < kRows; ++r) terms[r] = term(x[r * columns + c], c);
+    for (std::int64_t r = 0; r < kRows; ++r) terms[r] = x[r * columns + c];
     sums[c] += add_up(terms);
   }
 }
 
+// sums[c] += x - centre, squares[c] += (x - centre)^2 over kRows rows
+template <std::int64_t kRows, typename T>
+void add_deviations(T* sums, T* squares, const T* x, const T* centre, std::int64_t columns) {
+#pragma GCC ivdep
+  for (std::int64_t c = 0; c < columns; ++c) {
+    T terms[kRows];
+    T squared[kRows];
+    for (std::int64_t r = 0; r < kRows; ++r) {
+      terms[r] = x[r * columns + c] - centre[c];
+      squared[r] = terms[r] * terms[r];
+    }
+    sums[c] += add_up(terms);
+    squares[c] += add_up(squared);
+  }
+}
+
 template <typename T>
-Tensor scratch_row(std::int64_t columns) {
-  return Tensor::empty({2, columns}, sizeof(T) == sizeof(float) ? DType::Float32 : DType::Float64);
+Tensor scratch_rows(std::int64_t rows, std::int64_t columns) {
+  return Tensor::empty({rows, columns}, sizeof(T) == sizeof(float) ? DType::Float32 : DType::Float64);
 }
 
 // Mean and sum of squared deviations, for each column.
@@ -103,46 +119,63 @@ struct Moments {
     std::fill(squares, squares + columns, 0.0);
   }
 
-  // Those of `count` rows become those of `count` + `more`.
+  // Those of `count` rows become those of `count` + `more`. The others are seen from `centre`: their sum and sum of
+  // squares of deviations from it, which moves to the new mean.
   template <typename T>
-  void join(std::int64_t count, std::int64_t more, const T* other_mean, const T* other_squares) const {
+  void join(std::int64_t count, std::int64_t more, const T* sums, const T* sums_of_squares, T* centre) const {
     const double share = static_cast<double>(more) / static_cast<double>(count + more);
     const double weight = share * static_cast<double>(count);
+    const double inverse = 1.0 / static_cast<double>(more);
     double* const to_mean = mean;
     double* const to_squares = squares;
 #pragma GCC ivdep
     for (std::int64_t c = 0; c < columns; ++c) {
-      const double delta = static_cast<double>(other_mean[c]) - to_mean[c];
+      const double off = static_cast<double>(sums[c]) * inverse;
+      const double delta = static_cast<double>(centre[c]) + off - to_mean[c];
+      const double own = static_cast<double>(sums_of_squares[c]) - static_cast<double>(sums[c]) * off;
       to_mean[c] += delta * share;
-      to_squares[c] += static_cast<double>(other_squares[c]) + delta * delta * weight;
+      to_squares[c] += own + delta * delta * weight;
+      centre[c] = static_cast<T>(to_mean[c]);
+    }
+  }
+
+  void join(std::int64_t count, std::int64_t more, const Moments& other) const {
+    const double share = static_cast<double>(more) / static_cast<double>(count + more);
+    const double weight = share * static_cast<double>(count);
+    for (std::int64_t c = 0; c < columns; ++c) {
+      const double delta = other.mean[c] - mean[c];
+      mean[c] += delta * share;
+      squares[c] += other.squares[c] + delta * delta * weight;
     }
   }
 };
 
 template <typename T>
+void mean_of_block(T* mean, const T* block, std::int64_t rows, std::int64_t columns) {
+  std::fill(mean, mean + columns, T{0});
+  for_row_groups(rows, columns,
+                 [&]<std::int64_t kRows>(std::int64_t at) { add_rows<kRows>(mean, block + at, columns); });
+  const T share = T{1} / static_cast<T>(rows);
+  for (std::int64_t c = 0; c < columns; ++c) mean[c] *= share;
+}
+
+template <typename T>
 void chunk_moments(const Moments& to, const T* x, const Cuts& cuts, std::int64_t chunk) {
   const std::int64_t columns = to.columns;
   to.clear();
-  Tensor scratch = scratch_row<T>(columns);
-  T* mean = scratch.data<T>();
-  T* squares = mean + columns;
+  Tensor scratch = scratch_rows<T>(3, columns);
+  T* sums = scratch.data<T>();
+  T* squares = sums + columns;
+  T* centre = squares + columns;
   std::int64_t seen = 0;
   cuts.for_blocks(chunk, [&](std::int64_t first, std::int64_t rows) {
     const T* block = x + first * columns;
-    std::fill(mean, mean + 2 * columns, T{0});
+    if (seen == 0) mean_of_block(centre, block, rows, columns);
+    std::fill(sums, sums + 2 * columns, T{0});
     for_row_groups(rows, columns, [&]<std::int64_t kRows>(std::int64_t at) {
-      add_rows<kRows>(mean, block + at, columns, [](T value, std::int64_t) { return value; });
+      add_deviations<kRows>(sums, squares, block + at, centre, columns);
     });
-    const T share = T{1} / static_cast<T>(rows);
-    for (std::int64_t c = 0; c < columns; ++c) mean[c] *= share;
-    for_row_groups(rows, columns, [&]<std::int64_t kRows>(std::int64_t at) {
-      const T* centre = mean;
-      add_rows<kRows>(squares, block + at, columns, [centre](T value, std::int64_t c) {
-        const T deviation = value - centre[c];
-        return deviation * deviation;
-      });
-    });
-    to.join(seen, rows, mean, squares);
+    to.join(seen, rows, sums, squares, centre);
     seen += rows;
   });
 }
@@ -184,7 +217,7 @@ template <Mask kMask, typename T>
 void chunk_sums(double* totals, const GradientRows<T>& all, const Channels<T>& channels, const Cuts& cuts,
                 std::int64_t chunk, std::int64_t columns) {
   std::fill(totals, totals + 2 * columns, 0.0);
-  Tensor scratch = scratch_row<T>(columns);
+  Tensor scratch = scratch_rows<T>(2, columns);
   T* sums = scratch.data<T>();
   cuts.for_blocks(chunk, [&](std::int64_t first, std::int64_t count) {
     std::fill(sums, sums + 2 * columns, T{0});
@@ -217,8 +250,7 @@ void batch_norm_statistics(Tensor& mean, Tensor& variance, const Tensor& x) {
     const Moments total = moments(cuts.chunks);
     total.clear();
     for (std::int64_t c = 0; c < cuts.chunks; ++c) {
-      const Moments part = moments(c);
-      total.join(cuts.first_row(c), cuts.end_row(c) - cuts.first_row(c), part.mean, part.squares);
+      total.join(cuts.first_row(c), cuts.end_row(c) - cuts.first_row(c), moments(c));
     }
     T* to_mean = mean.data<T>();
     T* to_variance = variance.data<T>();

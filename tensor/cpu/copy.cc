@@ -1,5 +1,6 @@
 // fill and copy for every type and any strides.
 #include <tutti/tensor/cpu/cpu_kernels.h>
+#include <tutti/tensor/cpu/transposed_copy.h>
 #include <tutti/tensor/thread_pool.h>
 
 #include <algorithm>
@@ -94,6 +95,7 @@ void copy(Tensor& out, const Tensor& in) {
     });
     return;
   }
+  if (transposed_copy(out, in)) return;
   with_type(out.dtype(), [&]<typename To>() {
     with_type(in.dtype(), [&]<typename From>() { copy_strided<To, From>(out.data<To>(), in.data<From>(), out, in); });
   });

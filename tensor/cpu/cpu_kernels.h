@@ -18,6 +18,8 @@ void copy(Tensor& out, const Tensor& in);
 void add(Tensor& out, const Tensor& a, const Tensor& b);
 void mul(Tensor& out, const Tensor& a, const Tensor& b, bool accumulate);
 void scale(Tensor& out, const Tensor& a, double factor, bool accumulate);
+void sub(Tensor& out, const Tensor& a, const Tensor& b);
+void div(Tensor& out, const Tensor& a, const Tensor& b);
 void relu(Tensor& out, const Tensor& a);
 void relu_backward(Tensor& out, const Tensor& grad, const Tensor& y, bool accumulate);
 void broadcast(Tensor& out, const Tensor& scalar, double factor, bool accumulate);
@@ -28,6 +30,7 @@ void squared_error_backward(Tensor& da, const Tensor& a, const Tensor& b, const 
 // reduce.cc
 void sum(Tensor& out, const Tensor& a, double factor);
 void column_sum(Tensor& out, const Tensor& a, bool accumulate);
+void sum_middle(Tensor& out, const Tensor& a, double factor);
 void squared_error(Tensor& loss, const Tensor& a, const Tensor& b, double factor);
 
 // gemm.cc
@@ -41,9 +44,20 @@ void conv2d_weight_gradient(Tensor& dw, const Tensor& dy, const Tensor& x, const
 // softmax.cc
 void log_softmax(Tensor& y, const Tensor& x);
 void log_softmax_backward(Tensor& dx, const Tensor& grad, const Tensor& y, bool accumulate);
-void cross_entropy(Tensor& loss, Tensor& probabilities, const Tensor& logits, const Tensor& targets, double factor);
+void softmax(Tensor& y, const Tensor& x);
+void softmax_backward(Tensor& dx, const Tensor& grad, const Tensor& y, bool accumulate);
+void cross_entropy(Tensor& loss, Tensor& probabilities, const Tensor& logits, const Tensor& targets, double factor,
+                   double smoothing);
 void cross_entropy_backward(Tensor& dlogits, const Tensor& probabilities, const Tensor& targets, const Tensor& grad,
-                            double factor, bool accumulate);
+                            double factor, double smoothing, bool accumulate);
+void nll_loss(Tensor& loss, const Tensor& log_probabilities, const Tensor& targets, double factor);
+void nll_loss_backward(Tensor& dx, const Tensor& targets, const Tensor& grad, double factor, bool accumulate);
+
+// broadcast.cc
+void spread_middle(Tensor& out, const Tensor& a, double factor, bool accumulate);
+void scale_rows(Tensor& out, const Tensor& a, const Tensor& factors, bool accumulate);
+void mul_channels(Tensor& out, const Tensor& a, const Tensor& s, bool accumulate);
+void channel_dots(Tensor& out, const Tensor& a, const Tensor& b, bool accumulate);
 
 // activation.cc
 void curve(Tensor& y, const Tensor& x, Curve curve);

@@ -40,6 +40,22 @@ void mul(Tensor& out, const Tensor& a, const Tensor& b, bool accumulate) {
   });
 }
 
+void sub(Tensor& out, const Tensor& a, const Tensor& b) {
+  with_float_type(out.dtype(), [&]<typename T>() {
+    const T* x = a.data<T>();
+    const T* y = b.data<T>();
+    map<T>(out, false, [=](std::int64_t i) { return x[i] - y[i]; });
+  });
+}
+
+void div(Tensor& out, const Tensor& a, const Tensor& b) {
+  with_float_type(out.dtype(), [&]<typename T>() {
+    const T* x = a.data<T>();
+    const T* y = b.data<T>();
+    map<T>(out, false, [=](std::int64_t i) { return x[i] / y[i]; });
+  });
+}
+
 void scale(Tensor& out, const Tensor& a, double factor, bool accumulate) {
   with_float_type(out.dtype(), [&]<typename T>() {
     const T* x = a.data<T>();

@@ -43,7 +43,58 @@ double blocked_sum(std::int64_t count, F&& term) {
   return total;
 }
 
+constexpr std::int64_t kRowsInT = 64;
+
+// out[c] = factor * sum over `rows` rows of x, `step` apart: short runs in T, their sums in double.
+template <typename T>
+void sum_columns(T* out, const T* x, std::int64_t rows, std::int64_t step, std::int64_t columns, double factor) {
+  constexpr std::int64_t kStrip = 128;
+  for (std::int64_t start = 0; start < columns; start += kStrip) {
+    const std::int64_t width = std::min(kStrip, columns - start);
+    double totals[kStrip] = {};
+    for (std::int64_t row = 0; row < rows; row += kRowsInT) {
+      T part[kStrip] = {};
+      for (std::int64_t r = row; r < std::min(rows, row + kRowsInT); ++r) {
+        const T* line = x + r * step + start;
+        for (std::int64_t c = 0; c < width; ++c) part[c] += line[c];
+      }
+      for (std::int64_t c = 0; c < width; ++c) totals[c] += static_cast<double>(part[c]);
+    }
+    for (std::int64_t c = 0; c < width; ++c) out[start + c] = static_cast<T>(factor * totals[c]);
+  }
+}
+
 }  // namespace
+
+void sum_middle(Tensor& out, const Tensor& a, double factor) {
+  with_float_type(a.dtype(), [&]<typename T>() {
+    const std::int64_t outer = a.shape()[0];
+    const std::int64_t rows = a.shape()[1];
+    const std::int64_t columns = a.shape()[2];
+    const T* x = a.data<T>();
+    T* to = out.data<T>();
+    if (columns == 1 && outer == 1) {
+      *to = static_cast<T>(factor * blocked_sum<T>(rows, [=](std::int64_t i) { return x[i]; }));
+      return;
+    }
+    const std::int64_t grain = kElementGrain / std::max<std::int64_t>(1, rows * columns) + 1;
+    parallel_for(outer, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t o = begin; o < end; ++o) {
+        const T* slab = x + o * rows * columns;
+        if (columns > 1) {
+          sum_columns(to + o * columns, slab, rows, columns, columns, factor);
+          continue;
+        }
+        double total = 0;
+        for (std::int64_t start = 0; start < rows; start += kBlock) {
+          const std::int64_t stop = std::min(rows, start + kBlock);
+          total += static_cast<double>(block_sum<T>(start, stop, [=](std::int64_t i) { return slab[i]; }));
+        }
+        to[o] = static_cast<T>(factor * total);
+      }
+    });
+  });
+}
 
 void sum(Tensor& out, const Tensor& a, double factor) {
   with_float_type(a.dtype(), [&]<typename T>() {

@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 #include <tutti/nn/activation.h>
 #include <tutti/nn/flatten.h>
-#include <tutti/nn/init.h>
 #include <tutti/nn/linear.h>
 #include <tutti/nn/sequential.h>
 #include <tutti/tests/nn/golden.h>
@@ -22,32 +21,6 @@ std::string error_of(const std::function<void()>& action) {
     return error.what();
   }
   return "nothing was thrown";
-}
-
-TEST(Init, StaysWithinItsBounds) {
-  tensor::Mt19937 generator(3);
-  Tensor values = Tensor::empty({1000});
-  uniform(values, -0.25, 0.75, generator);
-  double sum = 0;
-  for (const double value : to_vector(values)) {
-    EXPECT_GE(value, -0.25);
-    EXPECT_LT(value, 0.75);
-    sum += value;
-  }
-  EXPECT_NEAR(sum / 1000, 0.25, 0.05);
-}
-
-TEST(Init, DefaultBoundIsTheInverseRootOfFanIn) {
-  EXPECT_NEAR(default_bound(784), 1 / std::sqrt(784.0), 1e-15);
-  EXPECT_NEAR(default_bound(3), 1 / std::sqrt(3.0), 1e-15);
-}
-
-TEST(Init, RefusesWhatItCannotFill) {
-  tensor::Mt19937 generator(0);
-  Tensor doubles = Tensor::zeros({3}, tensor::DType::Float64);
-  Tensor strided = Tensor::zeros({3, 4}).transpose(0, 1);
-  EXPECT_THROW(uniform(doubles, 0, 1, generator), std::invalid_argument);
-  EXPECT_THROW(uniform(strided, 0, 1, generator), std::invalid_argument);
 }
 
 TEST(Linear, ComputesWeightTimesInputPlusBias) {
@@ -84,7 +57,19 @@ TEST(Linear, ErrorsNameTheLayerAndTheShape) {
 
 TEST(Flatten, KeepsTheBatch) {
   Flatten flatten;
-  EXPECT_EQ(flatten.forward(Variable(Tensor::zeros({4, 1, 28, 28}))).shape(), (tensor::Shape{4, 784}));
+  EXPECT_EQ(flatten.forward(Variable(Tensor::zeros({4, 28, 28, 1}))).shape(), (tensor::Shape{4, 784}));
+  EXPECT_EQ(flatten.forward(Variable(Tensor::zeros({4, 6}))).shape(), (tensor::Shape{4, 6}));
+}
+
+TEST(Flatten, GivesImagesChannelByChannel) {
+  Flatten flatten;
+  const Variable x(Tensor::from<float>({1, 1, 3, 2}, {1, 10, 2, 20, 3, 30}), true);
+  Variable y = flatten.forward(x);
+  EXPECT_EQ(to_vector(y.data()), (std::vector<double>{1, 2, 3, 10, 20, 30}));
+  y.backward(Tensor::from<float>({1, 6}, {1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(to_vector(x.grad()), (std::vector<double>{1, 4, 2, 5, 3, 6}));
+  const Variable single(Tensor::zeros({2, 1, 1, 5}));
+  EXPECT_TRUE(flatten.forward(single).data().shares_storage(single.data()));
 }
 
 // The same layers run one by one and as a Sequential, which fuses: same values, same gradients.

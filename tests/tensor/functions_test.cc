@@ -1,6 +1,7 @@
 // gradcheck for every recorded operation, and what each refuses.
 #include <gtest/gtest.h>
 #include <tutti/tensor/autograd/functions.h>
+#include <tutti/tensor/autograd/image_functions.h>
 
 #include <random>
 #include <stdexcept>
@@ -32,6 +33,14 @@ TEST_P(Gradcheck, Add) {
 TEST_P(Gradcheck, Mul) {
   const Shape shape{extent(4), extent(5), extent(3)};
   gradcheck([](const Inputs& in) { return mul(in[0], in[1]); }, {draw(shape), draw(shape)});
+}
+
+TEST_P(Gradcheck, SubAndDiv) {
+  const Shape shape{extent(4), extent(5)};
+  gradcheck([](const Inputs& in) { return sub(in[0], in[1]); }, {draw(shape), draw(shape)});
+  gradcheck([](const Inputs& in) { return div(in[0], in[1]); }, {draw(shape), draw(shape, 0.5)});
+  gradcheck([](const Inputs& in) { return div(sub(in[1], in[0]), in[1]); }, {draw(shape), draw(shape, 0.5)});
+  gradcheck([](const Inputs& in) { return add(sub(in[0], in[0]), div(in[0], in[0])); }, {draw(shape, 0.5)});
 }
 
 TEST_P(Gradcheck, ScaleSumMean) {
@@ -81,8 +90,66 @@ TEST_P(Gradcheck, Losses) {
   gradcheck([](const Inputs& in) { return log_softmax(in[0]); }, {logits});
   for (const Reduction reduction : {Reduction::Mean, Reduction::Sum}) {
     gradcheck([&](const Inputs& in) { return cross_entropy(in[0], labels, reduction); }, {logits});
+    gradcheck([&](const Inputs& in) { return cross_entropy(in[0], labels, reduction, 0.3); }, {logits});
+    gradcheck([&](const Inputs& in) { return nll_loss(in[0], labels, reduction); }, {logits});
+    gradcheck([&](const Inputs& in) { return add(nll_loss(in[0], labels), nll_loss(log_softmax(in[0]), labels)); },
+              {logits});
     gradcheck([&](const Inputs& in) { return mse_loss(in[0], target.to(in[0].data().dtype()), reduction); }, {logits});
   }
+}
+
+TEST_P(Gradcheck, Softmax) {
+  const Shape shape{extent(3), extent(4), extent(20)};
+  gradcheck([](const Inputs& in) { return softmax(in[0]); }, {draw(shape)});
+  gradcheck([](const Inputs& in) { return mul(softmax(in[0]), add(in[0], softmax(in[0]))); }, {draw(shape)});
+}
+
+TEST_P(Gradcheck, ReductionsOverAxes) {
+  const Shape shape{extent(3), extent(4), extent(3), extent(5)};
+  const std::vector<std::vector<int>> choices = {{}, {0}, {-1}, {1, 2}, {0, 1, 2}, {3, 0}, {0, 2}, {0, 1, 2, 3}};
+  for (const std::vector<int>& axes : choices) {
+    for (const bool keepdim : {false, true}) {
+      gradcheck([&](const Inputs& in) { return sum(in[0], axes, keepdim); }, {draw(shape)});
+      gradcheck([&](const Inputs& in) { return mean(in[0], axes, keepdim); }, {draw(shape)});
+    }
+    gradcheck([&](const Inputs& in) { return mul(sum(in[0], axes), mean(mul(in[0], in[0]), axes)); }, {draw(shape)});
+  }
+}
+
+TEST_P(Gradcheck, ConcatAndPad) {
+  const std::int64_t rows = extent(3);
+  const std::int64_t columns = extent(4);
+  const std::int64_t depth = extent(5);
+  for (int axis = -3; axis < 3; ++axis) {
+    gradcheck(
+        [&](const Inputs& in) {
+          return concat({in[0], in[1], in[0]}, axis);
+        },
+        {draw({rows, columns, depth}), draw({rows, columns, depth})});
+  }
+  gradcheck(
+      [](const Inputs& in) {
+        return concat({scale(in[0], 2), mul(in[1], in[1]), in[2]}, 1);
+      },
+      {draw({rows, 2, depth}), draw({rows, columns, depth}), draw({rows, 0, depth})});
+  const std::vector<Margin> margins = {{0, extent(3)}, {extent(2), 0}, {1, 1}};
+  gradcheck([&](const Inputs& in) { return pad(in[0], margins, 0.5); }, {draw({rows, columns, depth})});
+  gradcheck([&](const Inputs& in) { return mul(pad(relu(in[0]), margins), pad(in[0], margins)); },
+            {draw({rows, columns, depth}, 0.01)});
+}
+
+TEST_P(Gradcheck, RowsAndChannels) {
+  const std::int64_t samples = extent(4);
+  const Shape image{samples, extent(3), extent(4), extent(20)};
+  const Tensor factors = draw({samples});
+  gradcheck([&](const Inputs& in) { return scale_rows(in[0], factors.to(in[0].data().dtype())); }, {draw(image)});
+  const Shape channels{samples, image[3]};
+  gradcheck([](const Inputs& in) { return mul_channels(in[0], in[1]); }, {draw(image), draw(channels)});
+  gradcheck(
+      [](const Inputs& in) {
+        return add(mul_channels(in[0], mean(in[0], {1, 2})), mul_channels(mul_channels(in[0], in[1]), in[1]));
+      },
+      {draw(image), draw(channels)});
 }
 
 TEST_P(Gradcheck, TheSameVariableTwice) {
@@ -156,6 +223,56 @@ TEST(FunctionErrors, NameBothSides) {
               cross_entropy(zeros({2, 3}), Tensor::zeros({2}));
             }),
             "cross_entropy: float32 (2, 3) and float32 (2) do not fit: logits are (N, C), targets int64 (N)");
+}
+
+TEST(FunctionErrors, NameWhatIsWrong) {
+  EXPECT_EQ(refusal([] {
+              sum(zeros({2, 3}), {0, -2});
+            }),
+            "sum: axis -2 is given twice or is not one of float32 (2, 3)");
+  EXPECT_EQ(refusal([] { mean(zeros({2, 3}), {2}); }), "mean: axis 2 is given twice or is not one of float32 (2, 3)");
+  EXPECT_EQ(refusal([] {
+              concat({zeros({2, 3}), zeros({3, 2})}, 0);
+            }),
+            "concat: float32 (2, 3) and float32 (3, 2) differ in more than axis 0");
+  EXPECT_EQ(refusal([] { concat({}, 0); }), "concat: needs 1 to 64 inputs, got 0; join in several steps");
+  EXPECT_EQ(refusal([] { concat({zeros({2, 3})}, 2); }), "concat: axis 2 is not one of float32 (2, 3)");
+  EXPECT_EQ(refusal([] {
+              pad(zeros({2, 3}), {{1, 1}});
+            }),
+            "pad: 1 margins for float32 (2, 3), which needs one for each axis");
+  EXPECT_EQ(refusal([] {
+              pad(zeros({2, 3}), {{0, 0}, {0, -1}});
+            }),
+            "pad: the margins of axis 1 of float32 (2, 3) must not be negative, got 0 and -1");
+  EXPECT_EQ(refusal([] {
+              permute(zeros({2, 3}), {0, 0});
+            }),
+            "permute: the axes (0, 0) do not name each axis of (2, 3) once");
+  EXPECT_EQ(refusal([] {
+              scale_rows(zeros({2, 3}), Tensor::zeros({3}));
+            }),
+            "scale_rows: float32 (2, 3) and float32 (3) do not fit: x is (N, ...), factors are (N)");
+  EXPECT_EQ(refusal([] {
+              mul_channels(zeros({2, 3, 3, 4}), zeros({2, 3}));
+            }),
+            "mul_channels: float32 (2, 3, 3, 4) and float32 (2, 3) do not fit: x is (N, H, W, C), s is (N, C)");
+  EXPECT_EQ(refusal([] {
+              dropout(zeros({2, 3}), 1.5, Tensor::zeros({2}, DType::Int64), 0);
+            }),
+            "dropout: the probability must be from 0 to 1, got 1.500000");
+  EXPECT_EQ(refusal([] {
+              dropout(zeros({2, 3}), 0.5, Tensor::zeros({3}, DType::Int64), 0);
+            }),
+            "dropout: float32 (2, 3) and int64 (3) do not fit: x is (N, ...), keys are int64 (N), one for each sample");
+  EXPECT_EQ(refusal([] {
+              cross_entropy(zeros({2, 3}), Tensor::zeros({2}, DType::Int64), Reduction::Mean, -0.1);
+            }),
+            "cross_entropy: label_smoothing must be from 0 to 1, got -0.100000");
+  EXPECT_EQ(refusal([] {
+              nll_loss(zeros({1, 3}), Tensor::full({1}, 3, DType::Int64));
+            }),
+            "nll_loss: target 3 in row 0 is outside [0, 3), the classes of the logits");
 }
 
 TEST(FunctionErrors, CrossEntropyNamesTheRow) {

@@ -152,6 +152,27 @@ def clipping():
     write("clipping.txt", entries)
 
 
+def init():
+    """One generator through all the rules; 32 and 45 elements, a whole number of torch's blocks of 16 and not."""
+    rule = torch.nn.init
+    rules = {
+        "normal_": lambda w: rule.normal_(w, 0.5, 0.8),
+        "kaiming_normal_fan_out": lambda w: rule.kaiming_normal_(w, mode="fan_out", nonlinearity="relu"),
+        "kaiming_normal_fan_in": lambda w: rule.kaiming_normal_(w, mode="fan_in", nonlinearity="relu"),
+        "kaiming_uniform_fan_out": lambda w: rule.kaiming_uniform_(w, mode="fan_out", nonlinearity="relu"),
+        "kaiming_uniform_fan_in": lambda w: rule.kaiming_uniform_(w, mode="fan_in", nonlinearity="relu"),
+        "xavier_normal_": rule.xavier_normal_,
+        "xavier_uniform_": lambda w: rule.xavier_uniform_(w, gain=1.5),
+    }
+    torch.manual_seed(7)
+    entries = []
+    for name, fill in rules.items():
+        for shape in ((4, 2, 2, 2), (5, 3, 3)):
+            weight = fill(torch.empty(shape))
+            entries.append((f"{name}:{weight.numel()}", weight.reshape(-1)))
+    write("init.txt", entries)
+
+
 def training():
     """The mlp on a made-up batch: 20 steps of Adam; the loss before each step."""
     torch.manual_seed(0)
@@ -175,4 +196,5 @@ if __name__ == "__main__":
     trajectories()
     schedules()
     clipping()
+    init()
     training()
