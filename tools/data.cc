@@ -17,20 +17,20 @@ namespace tutti::tools {
 namespace {
 
 using trainer::MnistFinding;
-using trainer::MnistSearch;
+using trainer::DataSearch;
 
 int fail(const std::string& command, const std::string& sentence) {
   std::cerr << "tutti data " << command << ": " << sentence << "\n";
   return 1;
 }
 
-void print_searched(const MnistSearch& search) {
+void print_searched(const DataSearch& search) {
   std::cout << "  looked in:\n";
   for (const auto& folder : trainer::mnist_folders(search)) std::cout << "    " << folder.string() << "\n";
 }
 
 int list(const std::string& data) {
-  const MnistSearch search = MnistSearch::from_environment(data);
+  const DataSearch search = DataSearch::from_environment(data);
   const std::optional<std::filesystem::path> folder = trainer::find_mnist(search);
   if (folder) {
     std::cout << "mnist     " << folder->string() << "\n";
@@ -57,7 +57,7 @@ std::string verdict(const MnistFinding& finding) {
 }
 
 int verify(const std::string& data) {
-  const MnistSearch search = MnistSearch::from_environment(data);
+  const DataSearch search = DataSearch::from_environment(data);
   const std::optional<std::filesystem::path> folder = trainer::find_mnist(search);
   if (!folder) {
     const int status = fail("verify", "no MNIST files found; name their folder with --data");

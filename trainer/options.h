@@ -52,6 +52,14 @@ struct TrainOptions {
   bool encrypt = false;         // TLS on TCP connections between ranks
   BucketLimits buckets;
 
+  // For pictures in folders (task mercer).
+  std::int64_t image_size = 64;     // they are resized to squares of this side
+  bool augment = false;             // flips and quarter turns while training
+  std::filesystem::path test_list;  // the pictures to test on, one relative path a line; empty: by their numbers
+  bool skip_bad_images = false;     // leave out what cannot be decoded; else it is an error
+  std::filesystem::path cache_dir;  // of decoded pictures; empty: the user's cache
+  bool use_cache = true;
+
   double effective_learning_rate() const;
   double effective_weight_decay() const;
   int effective_schedule_every() const;

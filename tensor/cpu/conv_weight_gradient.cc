@@ -1,30 +1,26 @@
 // The gradient of a convolution's weights: for each tap (tap, channel) x (output) = sum over pixels of what the tap
 // read, transposed, times the result's gradient.
 //
-// Work is cut into blocks of channels times panels of outputs; for each tap, kPiece pixels are laid out at a time: the
-// channels that the tap read, pixel after pixel, and the panel of the gradient beside them. With few channels (a first
-// layer's three) a whole row of taps is taken at once, with zeros for what lies outside of the image. The sum runs over
-// the pixels in their order, in pieces of fixed length: the result does not depend on the threads.
+// Work is cut into blocks of channels times panels of outputs, and the pixels into chunks that stay in the cache for
+// all taps. A chunk's gradients are packed into a panel, one pixel a row; a tap then reads its input in place, in
+// segments that run along the width; where images are narrow, its segments are short and are joined by copying. With
+// few channels (a first layer's three) the input is copied with its padding around it: then every tap reads everywhere,
+// and all taps make one product. The sum runs over chunks of fixed size in their order: the result does not depend on
+// the threads.
 #include <tutti/tensor/cpu/conv.h>
 #include <tutti/tensor/cpu/cpu_kernels.h>
 #include <tutti/tensor/thread_pool.h>
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 namespace tutti::tensor::cpu {
 namespace {
 
-constexpr std::int64_t kPiece = 256;
-constexpr std::int64_t kPixels = 1024;  // of images taken together
+constexpr std::int64_t kPixels = 1024;  // of a chunk
 constexpr std::int64_t kFewChannels = 16;
-
-// Consecutive columns of the kernel in one of its rows.
-struct TapRun {
-  std::int64_t row;
-  std::int64_t first;
-  std::int64_t count;
-};
+constexpr std::int64_t kShortSegment = 16;
 
 // Output positions.
 struct Reach {
@@ -41,6 +37,49 @@ Reach reach_of(const ConvAxis& axis, std::int64_t tap) {
   return {std::min(begin, end), end};
 }
 
+// Some images, or some rows of one.
+struct Chunk {
+  Reach images;
+  Reach rows;
+};
+
+// Where the taps read.
+template <typename T>
+struct Source {
+  const T* data;  // image 0 of the chunk
+  ConvAxis vertical;
+  ConvAxis horizontal;
+  std::int64_t channels;  // the distance between pixels
+
+  std::int64_t image() const { return vertical.input * horizontal.input * channels; }
+  std::int64_t offset(std::int64_t row, std::int64_t column) const {
+    return (row * horizontal.input + column) * channels;
+  }
+};
+
+// Copies of whole images (N, H, W, C) with their padding, C being a group's channels.
+template <typename T>
+Source<T> with_padding(T* memory, const Source<T>& source, std::int64_t images, std::int64_t channels) {
+  Source<T> padded = source;
+  padded.data = memory;
+  padded.channels = channels;
+  for (ConvAxis* axis : {&padded.vertical, &padded.horizontal}) {
+    axis->input += 2 * axis->padding;
+    axis->padding = 0;
+  }
+  std::fill_n(memory, images * padded.image(), T{0});
+  for (std::int64_t n = 0; n < images; ++n) {
+    for (std::int64_t row = 0; row < source.vertical.input; ++row) {
+      const T* from = source.data + n * source.image() + source.offset(row, 0);
+      T* to = memory + n * padded.image() + padded.offset(row + source.vertical.padding, source.horizontal.padding);
+      for (std::int64_t column = 0; column < source.horizontal.input; ++column) {
+        for (std::int64_t c = 0; c < channels; ++c) to[column * channels + c] = from[column * source.channels + c];
+      }
+    }
+  }
+  return padded;
+}
+
 template <typename T>
 class WeightGradient {
  public:
@@ -51,16 +90,18 @@ class WeightGradient {
         dy_(dy.data<T>() + group * w_.outputs),
         blocks_(w_.channels, w_.taps),
         panels_(w_.outputs, panel_width(w_.outputs, blocks_.count())),
-        run_(w_.channels < kFewChannels ? extents.horizontal.kernel : 1) {}
+        few_channels_(w_.channels < kFewChannels),
+        chunks_(cut(extents)) {}
 
   void compute(T* dw, bool accumulate) const {
     parallel_for(blocks_.count() * panels_.count(), 1, [&](std::int64_t begin, std::int64_t end) {
-      Memory memory(blocks_.longest(), run_, w_.taps);
+      Memory memory(*this);
       for (std::int64_t unit = begin; unit < end; ++unit) {
         const std::int64_t block = unit / panels_.count();
         const std::int64_t panel = unit % panels_.count();
         const WeightPart part{panels_.first(panel), panels_.vectors(panel), blocks_.first(block), blocks_.size(block)};
-        compute_part(part, memory);
+        if (chunks_.empty()) std::fill_n(memory.sums, w_.taps * part.depth * width(part), T{0});
+        for (std::size_t chunk = 0; chunk < chunks_.size(); ++chunk) add_chunk(chunks_[chunk], part, memory, chunk > 0);
         unpack_outputs(dw, memory.sums, w_, part, accumulate);
       }
     });
@@ -69,22 +110,42 @@ class WeightGradient {
  private:
   using S = Simd<T>;
 
-  // One thread's: the pixels laid out, and the sums.
+  // One thread's.
   struct Memory {
-    Memory(std::int64_t depth, std::int64_t run, std::int64_t taps)
-        : line((run * depth + S::kLanes - 1) / S::kLanes * S::kLanes + S::kLanes),
-          block(Tensor::empty({kPiece * line + (kPiece + taps * depth) * kPanelVectors * S::kLanes},
-                              sizeof(T) == 4 ? DType::Float32 : DType::Float64)),
-          lines(block.template data<T>()),
-          panel(lines + kPiece * line),
-          sums(panel + kPiece * kPanelVectors * S::kLanes) {}
-    std::int64_t line;  // distance between pixels: not a power of two, which would fill few sets of the cache
+    explicit Memory(const WeightGradient& of) {
+      const std::int64_t rows = std::max(kPixels, of.e_.horizontal.output);
+      const std::int64_t of_panel = rows * kPanelVectors * S::kLanes;
+      const std::int64_t of_sums = of.w_.taps * of.blocks_.longest() * kPanelVectors * S::kLanes;
+      const std::int64_t of_input = of.few_channels_ ? of.padded_size() : rows * of.line();
+      block = Tensor::empty({2 * of_panel + of_sums + of_input}, sizeof(T) == 4 ? DType::Float32 : DType::Float64);
+      panel = block.data<T>();
+      joined_panel = panel + of_panel;
+      sums = joined_panel + of_panel;
+      input = sums + of_sums;
+    }
     Tensor block;
-    T* lines;
-    T* panel;
-    T* sums;                  // (tap, channel) x (output), as unpack_outputs reads them
-    std::int64_t filled = 0;  // pixels
+    T* panel;         // a chunk's gradients, one pixel a row
+    T* joined_panel;  // those that a tap of short segments meets
+    T* sums;          // (tap, channel) x (output), as unpack_outputs reads them
+    T* input;         // a chunk's input with its padding, or what a tap of short segments reads
+    std::vector<Segment> segments;
   };
+
+  // What the tiles of one product read.
+  struct Operands {
+    const T* input;  // of the first line
+    std::int64_t step;
+    const T* panel;
+  };
+
+  // Between joined pixels: not a power of two, which would fill few sets of the cache.
+  std::int64_t line() const { return (blocks_.longest() / S::kLanes + 2) * S::kLanes; }
+
+  std::int64_t padded_size() const {
+    const std::int64_t height = e_.vertical.input + 2 * e_.vertical.padding;
+    const std::int64_t breadth = e_.horizontal.input + 2 * e_.horizontal.padding;
+    return chunk_images(e_) * height * breadth * w_.channels;
+  }
 
   // Narrower panels where there would be too few parts for the threads. What a column is does not depend on it.
   static std::int64_t panel_width(std::int64_t outputs, std::int64_t blocks) {
@@ -93,86 +154,78 @@ class WeightGradient {
     return std::clamp<std::int64_t>((vectors + panels - 1) / panels, 1, kPanelVectors);
   }
 
-  // Some images at a time, which then stay in the cache for all taps.
-  void compute_part(const WeightPart& part, Memory& memory) const {
-    const std::int64_t plane = e_.vertical.output * e_.horizontal.output;
-    const std::int64_t images = std::max<std::int64_t>(1, kPixels / plane);
-    for (std::int64_t n = 0; n < e_.batch || n == 0; n += images) {
-      for (std::int64_t row = 0; row < e_.vertical.kernel; ++row) {
-        for (std::int64_t first = 0; first < e_.horizontal.kernel; first += run_) {
-          compute_taps({row, first, run_}, n, std::min(e_.batch, n + images), part, memory);
-        }
+  static std::int64_t chunk_images(const ConvExtents& extents) {
+    const std::int64_t plane = extents.vertical.output * extents.horizontal.output;
+    return std::min(extents.batch, std::max<std::int64_t>(1, kPixels / plane));
+  }
+
+  static std::vector<Chunk> cut(const ConvExtents& extents) {
+    const std::int64_t rows = extents.vertical.output;
+    const std::int64_t step = std::clamp<std::int64_t>(kPixels / extents.horizontal.output, 1, rows);
+    std::vector<Chunk> chunks;
+    for (std::int64_t n = 0; n < extents.batch; n += chunk_images(extents)) {
+      for (std::int64_t row = 0; row < rows; row += step) {
+        chunks.push_back({{n, std::min(extents.batch, n + chunk_images(extents))}, {row, std::min(rows, row + step)}});
       }
+    }
+    return chunks;
+  }
+
+  static std::int64_t width(const WeightPart& part) { return part.vectors * S::kLanes; }
+
+  // The row of the panel that holds a pixel of the chunk, n counted from its first image.
+  std::int64_t panel_row(const Chunk& chunk, std::int64_t n, std::int64_t row, std::int64_t column) const {
+    const std::int64_t rows = chunk.rows.end - chunk.rows.begin;
+    return (n * rows + row - chunk.rows.begin) * e_.horizontal.output + column;
+  }
+
+  void add_chunk(const Chunk& chunk, const WeightPart& part, Memory& memory, bool accumulate) const {
+    pack_gradient(chunk, part, memory.panel);
+    Source<T> source{x_, e_.vertical, e_.horizontal, e_.channels};
+    source.data += chunk.images.begin * source.image() + part.deep;
+    if (few_channels_) {
+      source = with_padding(memory.input, source, chunk.images.end - chunk.images.begin, w_.channels);
+      find_segments(source, chunk, 0, 0, memory.segments);
+      multiply({source.data, step(source), memory.panel}, tap_lines(source), part, memory, memory.sums, accumulate);
+      return;
+    }
+    std::vector<std::int64_t> lines(static_cast<std::size_t>(part.depth));
+    std::iota(lines.begin(), lines.end(), std::int64_t{0});
+    for (std::int64_t tap = 0; tap < w_.taps; ++tap) {
+      const std::int64_t pixels =
+          find_segments(source, chunk, tap / e_.horizontal.kernel, tap % e_.horizontal.kernel, memory.segments);
+      Operands operands{source.data, step(source), memory.panel};
+      if (pixels < static_cast<std::int64_t>(memory.segments.size()) * kShortSegment) {
+        operands = join_segments(operands, part, memory);
+      }
+      multiply(operands, lines, part, memory, memory.sums + tap * part.depth * width(part), accumulate);
     }
   }
 
-  // Images [begin, end). The first ones (0) start the sums, the others add to them.
-  void compute_taps(const TapRun& taps, std::int64_t begin, std::int64_t end, const WeightPart& part,
-                    Memory& memory) const {
-    const Reach down = reach_of(e_.vertical, taps.row);
-    const Reach along = taps.count == 1 ? reach_of(e_.horizontal, taps.first) : Reach{0, e_.horizontal.output};
-    bool accumulate = begin > 0;
-    memory.filled = 0;
-    for (std::int64_t n = begin; n < end; ++n) {
-      for (std::int64_t oh = down.begin; oh < down.end; ++oh) {
-        for (std::int64_t ow = along.begin; ow < along.end;) {
-          const std::int64_t stop = std::min(along.end, ow + kPiece - memory.filled);
-          lay_out_input(n, oh, {ow, stop}, taps, part, memory);
-          lay_out_gradient(n, oh, {ow, stop}, part, memory);
-          memory.filled += stop - ow;
-          ow = stop;
-          if (memory.filled < kPiece) continue;
-          multiply(taps, part, memory, accumulate);
-          accumulate = true;
-        }
+  // Where each (tap, channel) begins, from where the first does.
+  std::vector<std::int64_t> tap_lines(const Source<T>& source) const {
+    std::vector<std::int64_t> lines;
+    for (std::int64_t row = 0; row < e_.vertical.kernel; ++row) {
+      for (std::int64_t column = 0; column < e_.horizontal.kernel; ++column) {
+        const std::int64_t tap = source.offset(row * e_.vertical.dilation, column * e_.horizontal.dilation);
+        for (std::int64_t c = 0; c < w_.channels; ++c) lines.push_back(tap + c);
       }
     }
-    if (memory.filled > 0 || !accumulate) multiply(taps, part, memory, accumulate);
+    return lines;
   }
 
-  // What the taps read for the output positions `along` of one row.
-  void lay_out_input(std::int64_t n, std::int64_t oh, Reach along, const TapRun& taps, const WeightPart& part,
-                     Memory& memory) const {
-    const ConvAxis& v = e_.vertical;
-    const ConvAxis& h = e_.horizontal;
-    const std::int64_t ih = oh * v.stride - v.padding + taps.row * v.dilation;
-    const T* const row = x_ + (n * v.input + ih) * h.input * e_.channels + part.deep;
-    T* to = memory.lines + memory.filled * memory.line;
-    for (std::int64_t ow = along.begin; ow < along.end; ++ow, to += memory.line) {
-      const std::int64_t iw = ow * h.stride - h.padding + taps.first * h.dilation;
-      if (taps.count == 1) {
-        copy_line(to, row + iw * e_.channels, part.depth);
-        continue;
+  // Copies what the segments read, and the rows of the panel that it meets, into one segment.
+  Operands join_segments(const Operands& apart, const WeightPart& part, Memory& memory) const {
+    std::int64_t pixels = 0;
+    for (const Segment& segment : memory.segments) {
+      for (std::int64_t i = 0; i < segment.length; ++i, ++pixels) {
+        copy_line(memory.input + pixels * line(), apart.input + segment.offset + i * apart.step, part.depth);
+        copy_line(memory.joined_panel + pixels * width(part), apart.panel + (segment.panel_row + i) * width(part),
+                  width(part));
       }
-      // The taps [inside, outside) are in the image.
-      const std::int64_t inside = first_at_least(0 - iw, h.dilation, taps.count);
-      const std::int64_t outside = std::max(inside, first_at_least(h.input - iw, h.dilation, taps.count));
-      std::fill_n(to, inside * part.depth, T{0});
-      if (h.dilation == 1 && part.depth == e_.channels) {
-        copy_line(to + inside * part.depth, row + (iw + inside) * part.depth, (outside - inside) * part.depth);
-      } else {
-        for (std::int64_t tap = inside; tap < outside; ++tap) {
-          std::copy_n(row + (iw + tap * h.dilation) * e_.channels, part.depth, to + tap * part.depth);
-        }
-      }
-      std::fill_n(to + outside * part.depth, (taps.count - outside) * part.depth, T{0});
     }
-  }
-
-  // The first tap of 0 to count that lies `distance` positions or more away from tap 0.
-  static std::int64_t first_at_least(std::int64_t distance, std::int64_t dilation, std::int64_t count) {
-    return std::clamp<std::int64_t>((distance + dilation - 1) / dilation, 0, count);
-  }
-
-  void lay_out_gradient(std::int64_t n, std::int64_t oh, Reach along, const WeightPart& part, Memory& memory) const {
-    const std::int64_t width = part.vectors * S::kLanes;
-    const std::int64_t columns = std::min(width, w_.outputs - part.column);
-    const T* from =
-        dy_ + ((n * e_.vertical.output + oh) * e_.horizontal.output + along.begin) * e_.outputs + part.column;
-    T* to = memory.panel + memory.filled * width;
-    for (std::int64_t ow = along.begin; ow < along.end; ++ow, from += e_.outputs, to += width) {
-      copy_line(to, from, columns);
-    }
+    memory.segments.assign(1, {0, 0, pixels});
+    return {memory.input, line(), memory.joined_panel};
   }
 
   // To memory that has room for whole vectors; what fills the last one is zero.
@@ -182,27 +235,73 @@ class WeightGradient {
     if (i < count) S::store(to + i, S::load_partial(from + i, count - i));
   }
 
-  void multiply(const TapRun& taps, const WeightPart& part, Memory& memory, bool accumulate) const {
-    const std::int64_t tap = taps.row * e_.horizontal.kernel + taps.first;
-    T* const sums = memory.sums + tap * part.depth * part.vectors * S::kLanes;
-    const std::vector<Segment> all{{0, 0, memory.filled}};
+  void pack_gradient(const Chunk& chunk, const WeightPart& part, T* panel) const {
+    const std::int64_t columns = std::min(width(part), w_.outputs - part.column);
+    for (std::int64_t n = chunk.images.begin; n < chunk.images.end; ++n) {
+      for (std::int64_t row = chunk.rows.begin; row < chunk.rows.end; ++row) {
+        const std::int64_t pixel = (n * e_.vertical.output + row) * e_.horizontal.output;
+        for (std::int64_t column = 0; column < e_.horizontal.output; ++column) {
+          const T* from = dy_ + (pixel + column) * e_.outputs + part.column;
+          T* to = panel + panel_row(chunk, n - chunk.images.begin, row, column) * width(part);
+          copy_line(to, from, columns);
+        }
+      }
+    }
+  }
+
+  // Between neighbours of a segment.
+  static std::int64_t step(const Source<T>& source) { return source.horizontal.stride * source.channels; }
+
+  // What one tap reads, and the panel's rows that it meets. Returns the number of pixels.
+  std::int64_t find_segments(const Source<T>& source, const Chunk& chunk, std::int64_t kernel_row,
+                             std::int64_t kernel_column, std::vector<Segment>& segments) const {
+    segments.clear();
+    const ConvAxis& v = source.vertical;
+    const ConvAxis& h = source.horizontal;
+    const Reach down = reach_of(v, kernel_row);
+    const Reach along = reach_of(h, kernel_column);
+    const std::int64_t length = along.end - along.begin;
+    if (length == 0) return 0;
+    std::int64_t pixels = 0;
+    const std::int64_t column = along.begin * h.stride - h.padding + kernel_column * h.dilation;
+    const std::int64_t end = std::min(down.end, chunk.rows.end);
+    for (std::int64_t n = 0; n < chunk.images.end - chunk.images.begin; ++n) {
+      for (std::int64_t row = std::max(down.begin, chunk.rows.begin); row < end; ++row) {
+        const std::int64_t from = row * v.stride - v.padding + kernel_row * v.dilation;
+        const Segment next{n * source.image() + source.offset(from, column), panel_row(chunk, n, row, along.begin),
+                           length};
+        Segment* last = segments.empty() ? nullptr : &segments.back();
+        if (last != nullptr && last->offset + last->length * step(source) == next.offset &&
+            last->panel_row + last->length == next.panel_row) {
+          last->length += length;
+        } else {
+          segments.push_back(next);
+        }
+        pixels += length;
+      }
+    }
+    return pixels;
+  }
+
+  // sums, one row a line, (+)= what the lines read times the panel.
+  void multiply(const Operands& operands, const std::vector<std::int64_t>& lines, const WeightPart& part,
+                const Memory& memory, T* sums, bool accumulate) const {
     GatheredTile<T> tile;
-    tile.step = memory.line;
-    tile.panel = memory.panel;
+    tile.step = operands.step;
+    tile.panel = operands.panel;
     tile.vectors = part.vectors;
-    tile.columns = part.vectors * S::kLanes;
+    tile.columns = width(part);
     tile.accumulate = accumulate;
-    const EvenParts tiles(taps.count * part.depth, kTileRows);
-    std::int64_t next = 0;
+    const EvenParts tiles(static_cast<std::int64_t>(lines.size()), kTileRows);
+    std::size_t next = 0;
     for (std::int64_t t = 0; t < tiles.parts; ++t) {
       tile.rows = static_cast<int>(tiles.size(t));
-      for (int i = 0; i < tile.rows; ++i, ++next) {
-        tile.a[i] = memory.lines + next;
-        tile.c[i] = sums + next * part.vectors * S::kLanes;
+      for (int i = 0; i < tile.rows; ++i, ++next, sums += width(part)) {
+        tile.a[i] = operands.input + lines[next];
+        tile.c[i] = sums;
       }
-      run_tile(tile, all);
+      run_tile(tile, memory.segments);
     }
-    memory.filled = 0;
   }
 
   const ConvExtents& e_;
@@ -211,7 +310,8 @@ class WeightGradient {
   const T* dy_;
   DepthBlocks<T> blocks_;
   Panels<T> panels_;
-  std::int64_t run_;  // taps taken at once
+  bool few_channels_;
+  std::vector<Chunk> chunks_;
 };
 
 }  // namespace

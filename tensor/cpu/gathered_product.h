@@ -27,7 +27,7 @@ template <typename T>
 struct GatheredTile {
   int rows;                 // 1 to kTileRows
   const T* a[kTileRows];    // where each row begins
-  std::int64_t step = 1;    // between neighbours of a row; other than 1 with one segment only
+  std::int64_t step = 1;    // between neighbours of a segment in a
   T* c[kTileRows];          // where its result goes
   const T* panel;           // panel row 0
   std::int64_t vectors;     // 1 to kPanelVectors: width of the panel

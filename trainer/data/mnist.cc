@@ -4,7 +4,6 @@
 #include <tutti/trainer/data/mnist.h>
 
 #include <array>
-#include <cstdlib>
 #include <string_view>
 
 namespace tutti::trainer {
@@ -68,11 +67,6 @@ void add_folder(std::vector<fs::path>& folders, const fs::path& folder) {
   folders.push_back(folder / "MNIST" / "raw");
 }
 
-fs::path environment_path(const char* variable) {
-  const char* value = std::getenv(variable);
-  return value != nullptr ? fs::path(value) : fs::path();
-}
-
 [[noreturn]] void fail_explicit(const fs::path& path) {
   std::string text = path.string();
   std::error_code status;
@@ -128,20 +122,7 @@ MnistFinding verify_file(const fs::path& folder, const KnownFile& file) {
 
 }  // namespace
 
-MnistSearch MnistSearch::from_environment(fs::path explicit_path) {
-  MnistSearch search;
-  search.explicit_path = std::move(explicit_path);
-  search.tutti_data = environment_path("TUTTI_DATA");
-  search.working_directory = ".";
-  search.cache_home = environment_path("XDG_CACHE_HOME");
-  const fs::path home = environment_path("HOME");
-  if (search.cache_home.empty() && !home.empty()) {
-    search.cache_home = home / ".cache";
-  }
-  return search;
-}
-
-std::vector<fs::path> mnist_folders(const MnistSearch& search) {
+std::vector<fs::path> mnist_folders(const DataSearch& search) {
   std::vector<fs::path> folders;
   for (const fs::path& root : {search.explicit_path, search.explicit_path.empty() ? search.tutti_data : fs::path()}) {
     if (!root.empty()) {
@@ -161,7 +142,7 @@ std::vector<fs::path> mnist_folders(const MnistSearch& search) {
   return folders;
 }
 
-std::optional<fs::path> find_mnist(const MnistSearch& search) {
+std::optional<fs::path> find_mnist(const DataSearch& search) {
   for (const fs::path& folder : mnist_folders(search)) {
     if (holds_any(folder)) {
       return folder;

@@ -4,6 +4,7 @@
 // Fashion-MNIST and other sets of the same form load as well.
 #pragma once
 
+#include <tutti/trainer/data/data_search.h>
 #include <tutti/trainer/data/dataset.h>
 
 #include <cstdint>
@@ -14,25 +15,15 @@
 
 namespace tutti::trainer {
 
-/// Where to look; an empty path is skipped.
-struct MnistSearch {
-  std::filesystem::path explicit_path{};      // --data
-  std::filesystem::path tutti_data{};         // $TUTTI_DATA
-  std::filesystem::path working_directory{};  // ./data/mnist
-  std::filesystem::path cache_home{};         // $XDG_CACHE_HOME or ~/.cache
-
-  static MnistSearch from_environment(std::filesystem::path explicit_path);
-};
-
 /// The folders to look in, in order. An explicit path is the only one: --data means that folder or its mnist/, and no
 /// other. Else $TUTTI_DATA, $TUTTI_DATA/mnist, ./data/mnist, <cache>/tutti/mnist; each is followed by its MNIST/raw.
-std::vector<std::filesystem::path> mnist_folders(const MnistSearch& search);
+std::vector<std::filesystem::path> mnist_folders(const DataSearch& search);
 
 /// The first of those folders that holds any of the four files; a folder with only some of them is returned too, so
 /// that loading names what is missing instead of passing over it. Empty when there is none: the caller falls back to
 /// generated digits. Throws DataError, naming the path and the files looked for, when there is none below an explicit
 /// path.
-std::optional<std::filesystem::path> find_mnist(const MnistSearch& search);
+std::optional<std::filesystem::path> find_mnist(const DataSearch& search);
 
 /// Reads one split from a folder that find_mnist returned. Throws DataError (idx.h) for any damage.
 ImageDataset load_mnist(const std::filesystem::path& folder, Split split);

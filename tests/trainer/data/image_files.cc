@@ -82,6 +82,10 @@ void set_tiff_fields(TIFF* tiff, const Image& image, const TiffForm& form) {
     const std::string xmp = "<x:xmpmeta/>";
     TIFFSetField(tiff, TIFFTAG_XMLPACKET, static_cast<std::uint32_t>(xmp.size()), xmp.data());
     TIFFSetField(tiff, TIFFTAG_PHOTOSHOP, static_cast<std::uint32_t>(xmp.size()), xmp.data());
+    static std::string field_name = "Nobody'sTag";
+    static const TIFFFieldInfo unknown{65000, -1, -1, TIFF_ASCII, FIELD_CUSTOM, 1, 0, field_name.data()};
+    TIFFMergeFieldInfo(tiff, &unknown, 1);
+    TIFFSetField(tiff, 65000, xmp.c_str());
   }
 }
 

@@ -21,7 +21,7 @@ struct TiffForm {
   std::uint16_t compression = 1;  // none
   std::uint32_t rows_per_strip = 3;
   bool big_endian = false;
-  bool private_tags = false;  // 700 (XMP), 34377, 34665, and 65000 that nobody knows
+  bool private_tags = false;  // XMP, Photoshop's, and 65000 that nobody knows
   int extra_alpha = 0;        // 1: premultiplied, 2: plain; alpha is 128 everywhere
 };
 Bytes tiff_file(const Image& image, const TiffForm& form);

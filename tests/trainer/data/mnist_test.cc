@@ -40,21 +40,21 @@ TEST(Mnist, LoadsBothSplitsPlainAndPacked) {
 }
 
 TEST(Mnist, SearchOrder) {
-  const MnistSearch everywhere{.explicit_path = {}, .tutti_data = "/t", .working_directory = "/w", .cache_home = "/c"};
+  const DataSearch everywhere{.explicit_path = {}, .tutti_data = "/t", .working_directory = "/w", .cache_home = "/c"};
   EXPECT_EQ(mnist_folders(everywhere),
             (std::vector<fs::path>{"/t", "/t/MNIST/raw", "/t/mnist", "/t/mnist/MNIST/raw", "/w/data/mnist",
                                    "/w/data/mnist/MNIST/raw", "/c/tutti/mnist", "/c/tutti/mnist/MNIST/raw"}));
-  const MnistSearch given{.explicit_path = "/e", .tutti_data = "/t", .working_directory = "/w", .cache_home = "/c"};
+  const DataSearch given{.explicit_path = "/e", .tutti_data = "/t", .working_directory = "/w", .cache_home = "/c"};
   EXPECT_EQ(mnist_folders(given), (std::vector<fs::path>{"/e", "/e/MNIST/raw", "/e/mnist", "/e/mnist/MNIST/raw"}));
   EXPECT_TRUE(mnist_folders({}).empty());
 }
 
 TEST(Mnist, FindsTheFirstFolderThatHoldsIt) {
   const TemporaryFolder folder;
-  const MnistSearch search{.explicit_path = {},
-                           .tutti_data = folder / "set",
-                           .working_directory = folder / "work",
-                           .cache_home = folder / "cache"};
+  const DataSearch search{.explicit_path = {},
+                          .tutti_data = folder / "set",
+                          .working_directory = folder / "work",
+                          .cache_home = folder / "cache"};
   EXPECT_EQ(find_mnist(search), std::nullopt);
   write_small_mnist(folder / "cache/tutti/mnist", true);
   EXPECT_EQ(find_mnist(search), folder / "cache/tutti/mnist");
@@ -67,7 +67,7 @@ TEST(Mnist, FindsTheFirstFolderThatHoldsIt) {
 TEST(Mnist, AnExplicitPathWithoutDataIsAnError) {
   const TemporaryFolder folder;
   write_small_mnist(folder / "cache/tutti/mnist", true);
-  MnistSearch search{
+  DataSearch search{
       .explicit_path = folder / "nowhere", .tutti_data = {}, .working_directory = {}, .cache_home = folder / "cache"};
   const std::string files =
       " train-images-idx3-ubyte[.gz] train-labels-idx1-ubyte[.gz] t10k-images-idx3-ubyte[.gz] "
@@ -107,7 +107,7 @@ TEST(Mnist, TheEnvironmentNamesThePlaces) {
   const TemporaryFolder folder;
   ::setenv("TUTTI_DATA", "/some/data", 1);
   ::setenv("XDG_CACHE_HOME", "/some/cache", 1);
-  MnistSearch search = MnistSearch::from_environment("/given");
+  DataSearch search = DataSearch::from_environment("/given");
   EXPECT_EQ(search.explicit_path, "/given");
   EXPECT_EQ(search.tutti_data, "/some/data");
   EXPECT_EQ(search.working_directory, ".");
@@ -115,7 +115,7 @@ TEST(Mnist, TheEnvironmentNamesThePlaces) {
   ::unsetenv("TUTTI_DATA");
   ::unsetenv("XDG_CACHE_HOME");
   ::setenv("HOME", "/home/somebody", 1);
-  search = MnistSearch::from_environment({});
+  search = DataSearch::from_environment({});
   EXPECT_TRUE(search.explicit_path.empty());
   EXPECT_TRUE(search.tutti_data.empty());
   EXPECT_EQ(search.cache_home, "/home/somebody/.cache");
