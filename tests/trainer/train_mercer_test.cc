@@ -77,6 +77,32 @@ TEST_F(TrainMercer, TheConfusionMatrixHasTheClassesNames) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "tutti/images"));
 }
 
+// Running statistics, dropout, stochastic depth, schedule and momentum, all of them.
+TEST_F(TrainMercer, ResumedEfficientNetEqualsTheUninterruptedRunBitForBit) {
+  const auto run = [&](const std::string& report, const std::vector<std::string>& more) {
+    std::vector<std::string> words{"--model",          "efficientnet_b0",
+                                   "--image-size",     "32",
+                                   "--nproc",          "2",
+                                   "--epochs",         "2",
+                                   "--batch-size",     "28",
+                                   "--json",           path(report),
+                                   "--clip-norm",      "5",
+                                   "--checkpoint-dir", path("checkpoints")};
+    words.insert(words.end(), more.begin(), more.end());
+    const Finished done = train_on(set(), words);
+    ASSERT_EQ(done.status, kDone) << done.err;
+  };
+  run("whole.json", {});
+  ASSERT_GT(std::filesystem::remove_all(folder_ / "checkpoints/epoch-0002"), 0u);
+  run("resumed.json", {"--resume"});
+  const auto whole = json("whole.json");
+  const auto resumed = json("resumed.json");
+  EXPECT_EQ(whole["parameter_sha256"], resumed["parameter_sha256"]);
+  EXPECT_EQ(whole["confusion_matrix"], resumed["confusion_matrix"]);
+  EXPECT_EQ(whole["epochs"][1]["train_loss"], resumed["epochs"][1]["train_loss"]);
+  EXPECT_EQ(whole["epochs"][1]["test_loss"], resumed["epochs"][1]["test_loss"]);
+}
+
 TEST_F(TrainMercer, WithoutDataEveryOutputSaysGenerated) {
   const Finished done = train({"--epochs", "1", "--batch-size", "105", "--json", path("r.json")});
   ASSERT_EQ(done.status, kDone) << done.err;
