@@ -5,6 +5,7 @@
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/checkpoint/files.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -26,7 +27,10 @@ class TrainMercer : public testing::Test {
   static void TearDownTestSuite() { delete set_; }
 
   Finished train(const std::vector<std::string>& arguments) const {
-    std::vector<std::string> words{TUTTI_PROGRAM, "train", "mercer", "--model", "simple_net", "--threads", "1"};
+    std::vector<std::string> words{TUTTI_PROGRAM, "train", "mercer", "--threads", "1"};
+    if (std::find(arguments.begin(), arguments.end(), "--model") == arguments.end()) {
+      words.insert(words.end(), {"--model", "simple_net"});
+    }
     words.insert(words.end(), arguments.begin(), arguments.end());
     return test::run_program(words, environment());
   }
