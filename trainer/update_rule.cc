@@ -1,4 +1,5 @@
 #include <tutti/nn/optim/scheduled.h>
+#include <tutti/trainer/objective.h>
 #include <tutti/trainer/update_rule.h>
 
 #include <algorithm>
@@ -53,6 +54,9 @@ void check_optimizer(const TrainOptions& options) {
   if (options.clip_norm) check_above_zero("--clip-norm", *options.clip_norm);
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
     throw UsageError("--label-smoothing " + text_of(options.label_smoothing) + ": must be from 0 to 1");
+  }
+  if (options.label_smoothing > 0 && objective_of(options.model) != Objective::Classify) {
+    throw UsageError("--label-smoothing is for models that classify; " + options.model + " has no labels");
   }
 }
 

@@ -62,6 +62,8 @@ TEST(TrainOptions, EachMistakeIsOneSentenceThatNamesTheOption) {
       {[](auto& o) { o.warm_up_epochs = -1; }, "--warm-up -1: must be at least 0 epochs"},
       {[](auto& o) { o.schedule = "one-cycle", o.warm_up_epochs = 1; }, "--warm-up does not go with"},
       {[](auto& o) { o.label_smoothing = 1.5; }, "--label-smoothing 1.5: must be from 0 to 1"},
+      {[](auto& o) { o.label_smoothing = 0.1, o.model = "autoencoder"; },
+       "--label-smoothing is for models that classify; autoencoder has no labels"},
       {[](auto& o) { o.clip_norm = 0; }, "--clip-norm 0: must be above 0"},
       {[](auto& o) { o.learning_rate = 0; }, "--lr 0: must be above 0"},
       {[nan](auto& o) { o.learning_rate = nan; }, "--lr nan: must be above 0"},
