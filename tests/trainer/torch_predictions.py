@@ -1,4 +1,4 @@
-"""Weights written by tutti, loaded into the same PyTorch networks, must give the same predictions.
+"""Weights written by tutti, loaded into the same PyTorch networks, must give the same predictions; and the other way round.
 
 usage: torch_predictions.py WRITE_PREDICTIONS_PROGRAM      exit status 77: PyTorch is not installed
 """
@@ -38,6 +38,17 @@ def read_safetensors(path):
     return tensors
 
 
+def write_safetensors(path, tensors):
+    names = {numpy.dtype(array): name for name, array in TYPES.items()}
+    arrays = {name: tensor.detach().numpy() for name, tensor in tensors.items()}
+    header, end = {}, 0
+    for name, array in arrays.items():
+        offsets = [end, end := end + array.nbytes]
+        header[name] = {"dtype": names[array.dtype], "shape": list(array.shape), "data_offsets": offsets}
+    text = json.dumps(header).encode()
+    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + b"".join(a.tobytes() for a in arrays.values()))
+
+
 def dense(widths, relu_at_end):
     layers = [nn.Flatten()]
     for inputs, outputs in zip(widths, widths[1:]):
@@ -54,7 +65,17 @@ MODELS = {
 }
 
 
-def main(program):
+def compare(name, model, path):
+    pair = read_safetensors(path)
+    x = pair["x"].permute(0, 3, 1, 2) if pair["x"].dim() == 4 else pair["x"]
+    with torch.no_grad():
+        expected = model.eval()(x)
+    difference = ((expected - pair["y"]).abs().max() / expected.abs().max()).item()
+    print(f"{name}: largest difference {difference:.2e}")
+    assert difference < 1e-5, name
+
+
+def load_ours(program):
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([program, folder], check=True)
         written = {path.name for path in pathlib.Path(folder).iterdir()}
@@ -62,13 +83,23 @@ def main(program):
         assert written == expected, f"models differ: {sorted(written ^ expected)}"
         for name, model in MODELS.items():
             model.load_state_dict(read_safetensors(f"{folder}/{name}.safetensors"), strict=True)
-            pair = read_safetensors(f"{folder}/{name}.io.safetensors")
-            x = pair["x"].permute(0, 3, 1, 2) if pair["x"].dim() == 4 else pair["x"]
-            with torch.no_grad():
-                expected = model.eval()(x)
-            difference = ((expected - pair["y"]).abs().max() / expected.abs().max()).item()
-            print(f"{name}: largest difference {difference:.2e}")
-            assert difference < 1e-5, name
+            compare(name, model, f"{folder}/{name}.io.safetensors")
 
 
-main(sys.argv[1])
+def load_theirs(program):
+    """A file as torchvision publishes it: 1000 classes, trained statistics."""
+    for name in ("resnet18", "efficientnet_b0"):
+        model = reference_models.MODELS[name](1000)
+        for key, buffer in model.named_buffers():
+            if key.endswith("running_mean"):
+                buffer.normal_(0, 0.1)
+            elif key.endswith("running_var"):
+                buffer.uniform_(0.5, 1.5)
+        with tempfile.TemporaryDirectory() as folder:
+            write_safetensors(f"{folder}/weights.safetensors", model.state_dict())
+            subprocess.run([program, folder, name, f"{folder}/weights.safetensors"], check=True)
+            compare(f"{name}, weights of PyTorch's", model, f"{folder}/{name}.io.safetensors")
+
+
+load_ours(sys.argv[1])
+load_theirs(sys.argv[1])
