@@ -1,10 +1,11 @@
-// `tutti train mnist`: the command line of the trainer. The work is in trainer/; here options are read, and with
+// `tutti train TASK`: the command line of the trainer. The work is in trainer/; here options are read, and with
 // --nproc N this very command is started N times.
 
 #include <tutti/tools/commands.h>
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/own_command.h>
 #include <tutti/trainer/run_training.h>
+#include <tutti/trainer/task.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -23,6 +24,9 @@ using trainer::UsageError;
 struct TrainArguments {
   trainer::TrainOptions train;
   std::optional<std::string> data;
+  std::optional<std::string> cache_dir;
+  std::optional<std::string> test_list;
+  bool no_cache = false;
   std::int64_t seed = 0;  // signed, so that -1 is refused and not taken for 2^64 - 1
   std::optional<std::int64_t> nproc;
   std::optional<std::int64_t> bucket_cap;
@@ -30,7 +34,8 @@ struct TrainArguments {
 };
 
 void add_update_options(CLI::App& app, trainer::TrainOptions& train) {
-  app.add_option("--optimizer", train.optimizer, "adam, adamw, sgd or adadelta")->capture_default_str();
+  app.add_option("--optimizer", train.optimizer, "adam, adamw, sgd or adadelta; naming one takes its own defaults")
+      ->capture_default_str();
   app.add_option("--lr", train.learning_rate, "learning rate [adam, adamw 0.001; sgd 0.01; adadelta 1]");
   app.add_option("--momentum", train.momentum, "for sgd")->capture_default_str();
   app.add_flag("--nesterov", train.nesterov, "look ahead, for sgd with momentum");
@@ -41,13 +46,35 @@ void add_update_options(CLI::App& app, trainer::TrainOptions& train) {
   app.add_option("--schedule-factor", train.schedule_factor, "step: what a drop multiplies by")->capture_default_str();
   app.add_option("--warm-up", train.warm_up_epochs, "epochs in which the learning rate climbs")->capture_default_str();
   app.add_option("--clip-norm", train.clip_norm, "longest gradient; longer ones are shortened to it");
+  app.add_option("--label-smoothing", train.label_smoothing, "part of each label that all classes share, in training")
+      ->capture_default_str();
+}
+
+void add_mnist_options(CLI::App& app, TrainArguments& arguments) {
+  app.add_option("--model", arguments.train.model, "mlp, autoencoder, cnn or lenet5")->capture_default_str();
+  app.add_option("--data", arguments.data,
+                 "folder of the MNIST files; else $TUTTI_DATA, ./data/mnist, the user's cache");
+}
+
+void add_mercer_options(CLI::App& app, TrainArguments& arguments) {
+  trainer::TrainOptions& train = arguments.train;
+  app.add_option("--model", train.model, "simple_net, resnet18, resnet34, resnet50, resnet101 or efficientnet_b0")
+      ->capture_default_str();
+  app.add_option("--data", arguments.data,
+                 "folder with a folder of PNG, JPEG or TIFF files for each class; else $TUTTI_DATA/mercer, "
+                 "./data/mercer, the user's cache");
+  app.add_option("--image-size", train.image_size, "pictures are resized to this many pixels a side")
+      ->capture_default_str();
+  app.add_flag("--augment,!--no-augment", train.augment, "flips and quarter turns while training [on]");
+  app.add_option("--test-list", arguments.test_list,
+                 "file with the pictures to test on, one relative path a line [those whose number ends in 4 or 9]");
+  app.add_flag("--skip-bad-images", train.skip_bad_images, "leave out pictures that cannot be decoded, and list them");
+  app.add_option("--cache-dir", arguments.cache_dir, "where decoded pictures are kept [the user's cache]");
+  app.add_flag("--no-cache", arguments.no_cache, "decode all pictures in every run");
 }
 
 void add_options(CLI::App& app, TrainArguments& arguments) {
   trainer::TrainOptions& train = arguments.train;
-  app.add_option("--model", train.model, "mlp or autoencoder")->capture_default_str();
-  app.add_option("--data", arguments.data,
-                 "folder of the MNIST files; else $TUTTI_DATA, ./data/mnist, the user's cache");
   app.add_option("--epochs", train.epochs, "passes over the data, those before a resume included")
       ->capture_default_str();
   app.add_option("--batch-size", train.batch_size, "samples a step on each rank")->capture_default_str();
@@ -68,13 +95,18 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--bucket-cap", arguments.bucket_cap, "largest gradient bucket in bytes");
 }
 
+std::filesystem::path path_of(const char* option, const std::optional<std::string>& value) {
+  if (value && value->empty()) throw UsageError(std::string(option) + " is empty; name a folder, or leave it out");
+  return value.value_or("");
+}
+
 /// What the command line says, in the trainer's terms. Throws UsageError.
 trainer::TrainOptions interpreted(const TrainArguments& arguments) {
   trainer::TrainOptions options = arguments.train;
-  if (arguments.data) {
-    if (arguments.data->empty()) throw UsageError("--data is empty; name a folder, or leave it out");
-    options.data = *arguments.data;
-  }
+  options.data = path_of("--data", arguments.data);
+  options.cache_dir = path_of("--cache-dir", arguments.cache_dir);
+  options.test_list = path_of("--test-list", arguments.test_list);
+  options.use_cache = !arguments.no_cache;
   if (arguments.seed < 0) throw UsageError("--seed " + std::to_string(arguments.seed) + ": must be at least 0");
   options.seed = static_cast<std::uint64_t>(arguments.seed);
   if (arguments.nproc) {
@@ -100,6 +132,15 @@ trainer::TrainOptions interpreted(const TrainArguments& arguments) {
     options.timeout = std::chrono::milliseconds(std::llround(seconds * 1000));
   }
   return trainer::checked(std::move(options));
+}
+
+/// A task's update rule belongs together: who names another optimizer gets that one's own defaults for the rest.
+void forget_task_rule(const CLI::App& app, trainer::TrainOptions& options) {
+  const trainer::TrainOptions plain;
+  if (app.count("--lr") == 0) options.learning_rate = plain.learning_rate;
+  if (app.count("--momentum") == 0) options.momentum = plain.momentum;
+  if (app.count("--weight-decay") == 0) options.weight_decay = plain.weight_decay;
+  if (app.count("--schedule") == 0) options.schedule = plain.schedule;
 }
 
 int launch_ranks(const TrainArguments& arguments, const trainer::TrainOptions& options) {
@@ -132,10 +173,21 @@ int train(const TrainArguments& arguments) {
 void add_train_command(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("train", "train a model on several ranks");
   command->require_subcommand(1);
-  CLI::App* mnist = command->add_subcommand("mnist", "handwritten digits, 28 x 28 pictures");
-  const auto arguments = std::make_shared<TrainArguments>();
-  add_options(*mnist, *arguments);
-  mnist->callback([arguments, &status] { status = train(*arguments); });
+  const auto add = [&](const char* task, const char* description, void (*add_own_options)(CLI::App&, TrainArguments&)) {
+    CLI::App* sub = command->add_subcommand(task, description);
+    const auto arguments = std::make_shared<TrainArguments>();
+    arguments->train = trainer::default_options(task);
+    add_own_options(*sub, *arguments);
+    add_options(*sub, *arguments);
+    sub->callback([arguments, sub, &status] {
+      if (sub->count("--optimizer") > 0) forget_task_rule(*sub, arguments->train);
+      status = train(*arguments);
+    });
+  };
+  add("mnist", "handwritten digits, 28 x 28 pictures", add_mnist_options);
+  add("mercer",
+      "land use from the air, colour pictures in folders; sgd with lr 0.05 and weight decay 5e-4 unless said otherwise",
+      add_mercer_options);
 }
 
 }  // namespace tutti::tools

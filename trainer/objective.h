@@ -14,7 +14,8 @@ enum class Objective { Classify, Reconstruct };
 /// What the model of that name is for.
 Objective objective_of(std::string_view model);
 
-/// Mean over the batch's samples (of MSE: over their elements too) -> ().
-tensor::Variable loss_of(Objective objective, const tensor::Variable& output, const Batch& batch);
+/// Mean over the batch's samples (of MSE: over their elements too) -> (). label_smoothing is for cross entropy.
+tensor::Variable loss_of(Objective objective, const tensor::Variable& output, const Batch& batch,
+                         double label_smoothing = 0);
 
 }  // namespace tutti::trainer

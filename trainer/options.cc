@@ -1,35 +1,16 @@
-#include <tutti/nn/models/models.h>
 #include <tutti/tensor/device.h>
 #include <tutti/trainer/checkpoint/checkpoint.h>
 #include <tutti/trainer/checkpoint/files.h>
-#include <tutti/trainer/data/mnist.h>
 #include <tutti/trainer/options.h>
+#include <tutti/trainer/task.h>
 #include <tutti/trainer/update_rule.h>
 
-#include <algorithm>
+#include <utility>
 
 namespace tutti::trainer {
 namespace {
 
-constexpr const char* kMnistModels[] = {"mlp", "autoencoder"};
 constexpr int kMaxThreads = 1024;
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
-void check_model(const TrainOptions& options) {
-  if (std::find(std::begin(kMnistModels), std::end(kMnistModels), options.model) != std::end(kMnistModels)) return;
-  const auto known = nn::model_names();
-  const std::string fitting = joined({std::begin(kMnistModels), std::end(kMnistModels)});
-  if (std::find(known.begin(), known.end(), options.model) != known.end()) {
-    throw UsageError("--model " + options.model + " does not take MNIST's 28 x 28 pictures; the models that fit are " +
-                     fitting);
-  }
-  throw UsageError("--model " + options.model + " is not known; the models for MNIST are " + fitting);
-}
 
 void check_device(const TrainOptions& options) {
   tensor::Device device;
@@ -50,8 +31,7 @@ void check_at_least(const char* option, std::int64_t value, std::int64_t least) 
 }  // namespace
 
 TrainOptions checked(TrainOptions options) {
-  if (options.task != "mnist") throw UsageError("the task " + options.task + " is not known; there is mnist");
-  check_model(options);
+  check_task(options);
   check_at_least("--epochs", options.epochs, 1);
   check_at_least("--batch-size", options.batch_size, 1);
   check_at_least("--threads", options.threads, 0);
@@ -77,14 +57,16 @@ TrainOptions checked(TrainOptions options) {
 
 void check_surroundings(const TrainOptions& options) {
   namespace fs = std::filesystem;
-  (void)find_mnist(DataSearch::from_environment(options.data));
+  check_task_data(options);
   try {
     if (!options.run_dir.empty()) fs::create_directories(options.run_dir);
     if (!options.checkpoint_dir.empty()) fs::create_directories(options.checkpoint_dir);
+    if (!options.cache_dir.empty()) fs::create_directories(options.cache_dir);
   } catch (const fs::filesystem_error& error) {
     throw std::runtime_error("cannot create the folder " + error.path1().string() + ": " + error.code().message());
   }
   if (!options.json.empty()) check_writable(options.json);
+  if (!options.cache_dir.empty()) check_writable(options.cache_dir / "pictures");
   if (options.checkpoint_dir.empty()) return;
   check_writable(options.checkpoint_dir / "state.json");
   const auto newest = newest_checkpoint(options.checkpoint_dir);
@@ -97,6 +79,7 @@ void check_surroundings(const TrainOptions& options) {
 std::map<std::string, std::string> options_that_must_agree(const TrainOptions& options, int world_size,
                                                            const std::string& data_name) {
   std::map<std::string, std::string> texts = update_rule_texts(options);
+  texts.merge(task_texts(options));
   texts.insert({{"task", options.task},
                 {"model", options.model},
                 {"data", data_name},

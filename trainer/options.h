@@ -38,6 +38,7 @@ struct TrainOptions {
   double schedule_factor = 0.1;         // step: what each drop multiplies by
   int warm_up_epochs = 0;               // in which the rate climbs from 0
   std::optional<double> clip_norm;      // the longest gradient
+  double label_smoothing = 0;           // in training; tests count the plain cross entropy
   std::uint64_t seed = 0;
   std::string device = "cpu";
   int threads = 0;  // of compute per rank; 0: this host's CPUs divided by its ranks
@@ -50,6 +51,14 @@ struct TrainOptions {
   std::filesystem::path trace;  // if set: where all ranks' communication is written, for ui.perfetto.dev
   bool encrypt = false;         // TLS on TCP connections between ranks
   BucketLimits buckets;
+
+  // For pictures in folders (task mercer).
+  std::int64_t image_size = 64;     // they are resized to squares of this side
+  bool augment = false;             // flips and quarter turns while training
+  std::filesystem::path test_list;  // the pictures to test on, one relative path a line; empty: by their numbers
+  bool skip_bad_images = false;     // leave out what cannot be decoded; else it is an error
+  std::filesystem::path cache_dir;  // of decoded pictures; empty: the user's cache
+  bool use_cache = true;
 
   double effective_learning_rate() const;
   double effective_weight_decay() const;

@@ -1,11 +1,9 @@
-#include <tutti/nn/models/models.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
-#include <tutti/trainer/data/digits.h>
-#include <tutti/trainer/data/mnist.h>
 #include <tutti/trainer/data_parallel/model_check.h>
 #include <tutti/trainer/evaluate.h>
 #include <tutti/trainer/report/summary.h>
+#include <tutti/trainer/task.h>
 #include <tutti/trainer/tensor_comm.h>
 #include <tutti/trainer/train_loop.h>
 #include <tutti/trainer/train_step.h>
@@ -19,29 +17,22 @@
 namespace tutti::trainer {
 namespace {
 
-constexpr std::int64_t kEvaluationBatch = 512;
-
-struct Data {
-  ImageDataset train;
-  ImageDataset test;
-};
-
-Data load_data(const TrainOptions& options) {
-  const auto folder = find_mnist(DataSearch::from_environment(options.data));
-  if (folder) return {.train = load_mnist(*folder, Split::Train), .test = load_mnist(*folder, Split::Test)};
-  return {.train = generate_digits(Split::Train), .test = generate_digits(Split::Test)};
-}
-
 std::unique_ptr<Loader> make_loader(const TrainOptions& options, const ImageDataset& data,
-                                    std::shared_ptr<const Sampler> sampler, std::int64_t batch_size) {
+                                    std::shared_ptr<const Sampler> sampler, Split split) {
   LoaderOptions loading;
-  loading.batch_size = batch_size;
+  loading.batch_size = split == Split::Train ? options.batch_size : evaluation_batch_of(options);
   loading.threads = options.workers;
+  loading.normalisation = normalisation_of(options);
+  if (split == Split::Train) loading.augmentation = augmentation_of(options);
+  loading.seed = options.seed;
   return std::make_unique<Loader>(data, std::move(sampler), loading);
 }
 
-/// The folder of a run's data may lie elsewhere on each host; name and size tell whether it is the same set.
-std::string identity(const ImageDataset& data) { return data.name + " (" + std::to_string(data.count()) + " samples)"; }
+/// The folder of a run's data may lie elsewhere on each host; name, size and checksum tell whether it is the same set.
+std::string identity(const ImageDataset& data) {
+  return data.name + " (" + std::to_string(data.count()) + " samples" +
+         (data.checksum.empty() ? "" : ", checksum " + data.checksum) + ")";
+}
 
 /// Every rank was started with the same options and found the same data; else all throw the same sentence.
 void check_same_options(comm::ProcessGroup& group, const std::map<std::string, std::string>& options) {
@@ -69,7 +60,7 @@ class Run {
 
   const TrainOptions& options_;
   comm::ProcessGroup& group_;
-  Data data_;
+  TaskData data_;
   Objective objective_;
   std::map<std::string, std::string> agreed_;
   std::shared_ptr<nn::Module> model_;
@@ -84,18 +75,20 @@ class Run {
 };
 
 Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output)
-    : options_(options), group_(group), data_(load_data(options)), objective_(objective_of(options.model)) {
+    : options_(options),
+      group_(group),
+      data_(load_task_data(options, threads)),
+      objective_(objective_of(options.model)) {
   const int ranks = group.world_size();
   agreed_ = options_that_must_agree(options, ranks, identity(data_.train));
   check_same_options(group, agreed_);
-  model_ = nn::make_model(options.model, options.seed);
+  model_ = make_task_model(options, data_.train);
   SamplerOptions sampling{.count = data_.train.count(), .replicas = ranks, .rank = group.rank()};
   sampling.seed = options.seed;
-  train_loader_ = make_loader(options, data_.train, std::make_shared<DistributedSampler>(sampling), options.batch_size);
+  train_loader_ = make_loader(options, data_.train, std::make_shared<DistributedSampler>(sampling), Split::Train);
   optimizer_ = make_update_rule(options, *model_, train_loader_->batches_per_epoch());
-  test_loader_ =
-      make_loader(options, data_.test, std::make_shared<EvaluationSampler>(data_.test.count(), ranks, group.rank()),
-                  kEvaluationBatch);
+  test_loader_ = make_loader(options, data_.test,
+                             std::make_shared<EvaluationSampler>(data_.test.count(), ranks, group.rank()), Split::Test);
   report_.task = options.task;
   report_.model = options.model;
   report_.device = options.device;
@@ -105,9 +98,15 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
   report_.global_batch = options.batch_size * ranks;
   report_.generated_data = data_.train.generated;
   report_.has_classes = objective_ == Objective::Classify;
+  report_.class_names = data_.train.class_names;
+  const auto cache_notes = all_gather_texts(group, data_.cache_note);
   if (group.rank() == 0) {
     progress_ = Progress(output.stream, output.live, options.epochs, data_note(report_));
     progress_.line(opening_line(report_, options, model_->parameter_count(), data_.train, data_.test));
+    for (const std::string& note : data_.notes) progress_.line(note);
+    for (std::size_t rank = 0; rank < cache_notes.size(); ++rank) {
+      if (!cache_notes[rank].empty()) progress_.line("rank " + std::to_string(rank) + ": " + cache_notes[rank]);
+    }
   }
 }
 
@@ -136,8 +135,9 @@ void Run::train_epoch(int epoch) {
   const auto start = Clock::now();
   train_loader_->begin_epoch(epoch - 1);
   progress_.start_epoch(epoch, train_loader_->batches_per_epoch());
-  const LossSum mine =
-      train_batches(*parallel_, *optimizer_, objective_, *train_loader_, group_.world_size(), progress_);
+  const LossSum mine = train_batches(*parallel_, *optimizer_, objective_, *train_loader_, group_.world_size(),
+                                     progress_, options_.label_smoothing);
+  parallel_->share_buffers();
   std::array<double, 2> sums{mine.loss, static_cast<double>(mine.samples)};
   group_.all_reduce(std::span<double>(sums));  // ends when all ranks have come here, as a barrier does
   const std::chrono::duration<double> seconds = Clock::now() - start;

@@ -1,4 +1,5 @@
 #include <tutti/nn/optim/scheduled.h>
+#include <tutti/trainer/objective.h>
 #include <tutti/trainer/update_rule.h>
 
 #include <algorithm>
@@ -51,6 +52,12 @@ void check_optimizer(const TrainOptions& options) {
   }
   check_not_negative("--weight-decay", options.effective_weight_decay());
   if (options.clip_norm) check_above_zero("--clip-norm", *options.clip_norm);
+  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
+    throw UsageError("--label-smoothing " + text_of(options.label_smoothing) + ": must be from 0 to 1");
+  }
+  if (options.label_smoothing > 0 && objective_of(options.model) != Objective::Classify) {
+    throw UsageError("--label-smoothing is for models that classify; " + options.model + " has no labels");
+  }
 }
 
 void check_schedule(const TrainOptions& options) {
@@ -114,6 +121,7 @@ std::map<std::string, std::string> update_rule_texts(const TrainOptions& options
   // What is not used has no line, so that checkpoints stay good when options are added.
   if (options.nesterov) texts["nesterov"] = "yes";
   if (options.clip_norm) texts["clip-norm"] = text_of(*options.clip_norm);
+  if (options.label_smoothing > 0) texts["label-smoothing"] = text_of(options.label_smoothing);
   if (options.warm_up_epochs > 0) texts["warm-up"] = std::to_string(options.warm_up_epochs);
   if (options.schedule == "none") return texts;
   texts["schedule"] = options.schedule;

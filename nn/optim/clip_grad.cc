@@ -1,13 +1,19 @@
 #include <tutti/nn/optim/clip_grad.h>
+#include <tutti/nn/optim/in_parts.h>
 #include <tutti/nn/optim/parameter_view.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace tutti::nn {
 namespace {
+
+constexpr std::int64_t kBlock = 1 << 15;
 
 // Eight sums side by side, which the compiler keeps in a register: one chain of additions would be eight times slower.
 double sum_of_squares(const float* values, std::int64_t count) {
@@ -26,6 +32,19 @@ double sum_of_squares(const float* values, std::int64_t count) {
   return total;
 }
 
+// Block by block on all threads; the blocks' sums are added in their order, so that threads change no bit.
+double sum_of_squares_in_blocks(const float* values, std::int64_t count, std::vector<double>& sums) {
+  const std::int64_t blocks = (count + kBlock - 1) / kBlock;
+  sums.resize(static_cast<std::size_t>(blocks));
+  tensor::parallel_for(blocks, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t block = begin; block < end; ++block) {
+      const std::int64_t first = block * kBlock;
+      sums[static_cast<std::size_t>(block)] = sum_of_squares(values + first, std::min(kBlock, count - first));
+    }
+  });
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
 }  // namespace
 
 double clip_grad_norm(std::span<tensor::Variable> parameters, double max_norm) {
@@ -34,19 +53,22 @@ double clip_grad_norm(std::span<tensor::Variable> parameters, double max_norm) {
   }
   check_parameters("clip_grad_norm", parameters);
   double total = 0;
+  std::vector<double> sums;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!parameters[i].has_grad()) continue;
     const ParameterView view = view_of("clip_grad_norm", i, parameters[i]);
-    total += sum_of_squares(view.gradient, view.count);
+    total += sum_of_squares_in_blocks(view.gradient, view.count, sums);
   }
   const double norm = std::sqrt(total);
   const double factor = max_norm / (norm + 1e-6);
   if (factor >= 1) return norm;
+  const auto scale = static_cast<float>(factor);
   for (tensor::Variable& parameter : parameters) {
     if (!parameter.has_grad()) continue;
     float* const gradient = parameter.grad().data<float>();
-    const auto scale = static_cast<float>(factor);
-    for (std::int64_t i = 0; i < parameter.grad().numel(); ++i) gradient[i] *= scale;
+    in_parts(parameter.grad().numel(), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) gradient[i] *= scale;
+    });
   }
   return norm;
 }

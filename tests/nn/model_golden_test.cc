@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace tutti::nn {
 namespace {
@@ -51,9 +52,24 @@ class ModelGolden : public ::testing::TestWithParam<const char*> {
   const test::Golden golden_ = test::read_golden("model_" + name_ + ".txt");
 };
 
-TEST_P(ModelGolden, FirstWeightsAreTorchvisionsForTheSameSeed) {
+// What https://pytorch.org/vision/stable/models.html lists, with 1000 classes.
+const std::map<std::string, std::int64_t> kPublishedCounts = {{"resnet18", 11689512},
+                                                              {"resnet34", 21797672},
+                                                              {"resnet50", 25557032},
+                                                              {"resnet101", 44549160},
+                                                              {"efficientnet_b0", 5288548}};
+
+TEST_P(ModelGolden, FirstWeightsAndTheirNumberAreTorchvisions) {
+  const auto model = make_model(name_, 0);
+  const auto parameters = model->named_parameters();
+  if (!takes_digits(name_)) {
+    const tensor::Shape last = parameters.back().second.shape();
+    const std::int64_t inputs = parameters[parameters.size() - 2].second.shape()[1];
+    ASSERT_EQ(last, (tensor::Shape{21}));
+    EXPECT_EQ(model->parameter_count() + (1000 - 21) * (inputs + 1), kPublishedCounts.at(name_));
+  }
   std::size_t compared = 0;
-  for (const auto& [name, parameter] : make_model(name_, 0)->named_parameters()) {
+  for (const auto& [name, parameter] : parameters) {
     const auto values = to_vector(parameter.data());
     if (parameter.shape().rank() == 1) continue;
     const auto& expected = golden_.at("initial:" + name);

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <tutti/nn/optim/clip_grad.h>
 #include <tutti/nn/optim/scheduled.h>
+#include <tutti/tensor/thread_pool.h>
 #include <tutti/tests/nn/golden.h>
 
 #include <cmath>
@@ -92,6 +93,21 @@ TEST(ClipGradNorm, EqualsPyTorch) {
     }
     EXPECT_FALSE(parameters[2].has_grad());
   }
+}
+
+TEST(ClipGradNorm, ThreadsChangeNoBit) {
+  const auto clipped = [](int threads) {
+    tensor::set_num_threads(threads);
+    std::vector<Variable> parameters{Variable(Tensor::zeros({1, 300'007}), true)};
+    parameters[0].backward(grid(1, 300'007, 0.1));
+    const double norm = clip_grad_norm(parameters, 2);
+    tensor::set_num_threads(1);
+    EXPECT_NEAR(clip_grad_norm(parameters, 100), 2, 1e-5);
+    auto result = to_vector(parameters[0].grad());
+    result.push_back(norm);
+    return result;
+  };
+  EXPECT_EQ(clipped(1), clipped(3));
 }
 
 TEST(ClipGradNorm, RefusesANormOfZero) {

@@ -58,6 +58,11 @@ TEST(ConfusionMatrix, TableHasARowPerClass) {
             "           0   1    right\n"
             "       0   0   1    0.0 %\n"
             "       1   0  12  100.0 %\n");
+  EXPECT_EQ(matrix.to_table({"sea", "beach"}),
+            "actual \\ predicted\n"
+            "                 0   1    right\n"
+            "       0 sea     0   1    0.0 %\n"
+            "       1 beach   0  12  100.0 %\n");
 }
 
 }  // namespace

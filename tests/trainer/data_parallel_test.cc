@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <tutti/nn/batch_norm.h>
 #include <tutti/nn/linear.h>
 #include <tutti/nn/models/models.h>
 #include <tutti/nn/optim/optimizer.h>
@@ -130,6 +131,20 @@ TEST(DataParallel, EveryRankStartsFromRank0sOwnWeights) {
     after[rank] = values_of(*model);
   });
   for (const Parameters& values : after) EXPECT_TRUE(same_bits(values, original));
+}
+
+// Running statistics follow each rank's own samples; rank 0's are everybody's afterwards, and are not averaged.
+TEST(DataParallel, BuffersBecomeThoseOfRank0) {
+  run_ranks(3, [&](comm::ProcessGroup& group) {
+    const auto model = std::make_shared<nn::BatchNorm2d>(2);
+    DataParallel parallel(model, group);
+    Tensor x = Tensor::full({1, 1, 2, 2}, 10.0 * (group.rank() + 1));
+    (void)parallel.forward(Variable(x));
+    EXPECT_FLOAT_EQ(model->named_buffers()[0].second.data<float>()[0], static_cast<float>(group.rank() + 1));
+    parallel.share_buffers();
+    EXPECT_FLOAT_EQ(model->named_buffers()[0].second.data<float>()[1], 1);
+    EXPECT_EQ(model->named_buffers()[2].second.item(), 1);
+  });
 }
 
 TEST(DataParallel, OneRankTakesNoBuckets) {

@@ -61,6 +61,9 @@ TEST(TrainOptions, EachMistakeIsOneSentenceThatNamesTheOption) {
       {[](auto& o) { o.schedule_factor = 0; }, "--schedule-factor 0: must be above 0"},
       {[](auto& o) { o.warm_up_epochs = -1; }, "--warm-up -1: must be at least 0 epochs"},
       {[](auto& o) { o.schedule = "one-cycle", o.warm_up_epochs = 1; }, "--warm-up does not go with"},
+      {[](auto& o) { o.label_smoothing = 1.5; }, "--label-smoothing 1.5: must be from 0 to 1"},
+      {[](auto& o) { o.label_smoothing = 0.1, o.model = "autoencoder"; },
+       "--label-smoothing is for models that classify; autoencoder has no labels"},
       {[](auto& o) { o.clip_norm = 0; }, "--clip-norm 0: must be above 0"},
       {[](auto& o) { o.learning_rate = 0; }, "--lr 0: must be above 0"},
       {[nan](auto& o) { o.learning_rate = nan; }, "--lr nan: must be above 0"},
@@ -138,10 +141,11 @@ TEST(Agreement, EveryOptionOfTheUpdateRuleCounts) {
     return options;
   }();
   const std::function<void(TrainOptions&)> changes[] = {
-      [](auto& o) { o.optimizer = "adamw"; }, [](auto& o) { o.learning_rate = 0.3; },
-      [](auto& o) { o.momentum = 0.8; },      [](auto& o) { o.nesterov = true; },
-      [](auto& o) { o.weight_decay = 0.1; },  [](auto& o) { o.schedule = "cosine"; },
-      [](auto& o) { o.warm_up_epochs = 2; },  [](auto& o) { o.clip_norm = 3; },
+      [](auto& o) { o.optimizer = "adamw"; },   [](auto& o) { o.learning_rate = 0.3; },
+      [](auto& o) { o.momentum = 0.8; },        [](auto& o) { o.nesterov = true; },
+      [](auto& o) { o.weight_decay = 0.1; },    [](auto& o) { o.schedule = "cosine"; },
+      [](auto& o) { o.warm_up_epochs = 2; },    [](auto& o) { o.clip_norm = 3; },
+      [](auto& o) { o.label_smoothing = 0.1; },
   };
   for (const auto& change : changes) {
     TrainOptions other = plain;

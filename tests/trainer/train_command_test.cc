@@ -163,7 +163,7 @@ TEST_F(TrainCommand, BadInputIsOneClearSentence) {
       {{"--bucket-cap", "0"}, 2, "--bucket-cap 0: must be at least 1 byte"},
       {{"--model", "gpt"}, 2, "--model gpt is not known"},
       {{"--model", "simple_net"}, 2, "the models that fit are mlp, autoencoder"},
-      {{"--optimizer", "adagrad"}, 2, "there are adam and sgd"},
+      {{"--optimizer", "adagrad"}, 2, "there are adam, adamw, sgd and adadelta"},
       {{"--device", "cuda"}, 2, "--device cuda: this version trains on the CPU"},
       {{"--resume"}, 2, "--resume needs --checkpoint-dir"},
       {{"--no-such-option"}, 2, "--no-such-option"},

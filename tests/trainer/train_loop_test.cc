@@ -5,6 +5,7 @@
 #include <tutti/trainer/train_loop.h>
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -133,6 +134,16 @@ TEST_F(TrainLoop, EveryOptimizerLearns) {
     const RunReport report = train_on(1, options_).reports[0];
     EXPECT_LT(report.epochs[2].train_loss, report.epochs[0].train_loss) << optimizer;
   }
+}
+
+TEST_F(TrainLoop, LabelSmoothingIsForTrainingOnly) {
+  options_.epochs = 1;
+  options_.learning_rate = 1e-6;  // both runs stay where they begin
+  const RunReport plain = train_on(2, options_).reports[0];
+  options_.label_smoothing = 0.5;
+  const RunReport smooth = train_on(2, options_).reports[0];
+  EXPECT_NEAR(*smooth.epochs[0].test_loss / *plain.epochs[0].test_loss, 1, 1e-3);
+  EXPECT_GT(std::abs(smooth.epochs[0].train_loss / plain.epochs[0].train_loss - 1), 1e-3);
 }
 
 TEST_F(TrainLoop, ClippingDoesNotDependOnTheNumberOfRanks) {

@@ -18,7 +18,8 @@ DataParallel::DataParallel(std::shared_ptr<nn::Module> model, comm::ProcessGroup
     : model_(std::move(model)), group_(group), parameters_(model_->named_parameters()) {
   if (group_.world_size() == 1) return;
   check_same_model(group_, *model_);
-  share_rank0_state();
+  share_rank0_parameters();
+  share_buffers();
   build_buckets(limits);
 }
 
@@ -28,8 +29,12 @@ DataParallel::~DataParallel() {
   for (auto& [name, parameter] : parameters_) parameter.on_grad_ready(nullptr);  // the model may outlive us
 }
 
-void DataParallel::share_rank0_state() {
+void DataParallel::share_rank0_parameters() {
   for (auto& [name, parameter] : parameters_) broadcast(group_, parameter.data(), 0);
+}
+
+void DataParallel::share_buffers() {
+  if (group_.world_size() == 1) return;
   for (auto& [name, buffer] : model_->named_buffers()) {
     tensor::Tensor shared = buffer;  // same memory as the module's
     broadcast(group_, shared, 0);

@@ -54,13 +54,17 @@ class DataParallel {
   /// wait.
   void finish();
 
+  /// Collective. Gives all ranks rank 0's buffers: running statistics follow each rank's own samples during an epoch,
+  /// and evaluation, checkpoints and the ranks' equality need one version of them.
+  void share_buffers();
+
   /// Empty in a world of one.
   const std::vector<Bucket>& buckets() const { return plan_; }
 
  private:
   struct BucketState;
 
-  void share_rank0_state();
+  void share_rank0_parameters();
   void build_buckets(const BucketLimits& limits);
   void on_gradient_ready(std::size_t parameter);
   void start_ready_buckets();

@@ -92,16 +92,21 @@ std::vector<std::vector<std::int64_t>> ConfusionMatrix::rows() const {
   return rows;
 }
 
-std::string ConfusionMatrix::to_table() const {
-  constexpr std::size_t kLabelWidth = 8;
+std::string ConfusionMatrix::to_table(const std::vector<std::string>& names) const {
+  constexpr std::size_t kNumberWidth = 8;
+  std::size_t longest = 0;
+  for (const std::string& name : names) longest = std::max(longest, name.size());
+  const std::size_t label_width = kNumberWidth + (names.empty() ? 0 : longest + 1);
   const std::int64_t largest = *std::max_element(counts_.begin(), counts_.end());
   const std::size_t width = 2 + std::max(std::to_string(largest).size(), std::to_string(classes_).size());
-  std::string table = "actual \\ predicted\n" + std::string(kLabelWidth, ' ');
+  std::string table = "actual \\ predicted\n" + std::string(label_width, ' ');
   for (int j = 0; j < classes_; ++j) table += padded(j, width);
   table += "    right\n";
   for (int i = 0; i < classes_; ++i) {
     std::int64_t row_total = 0;
-    table += padded(i, kLabelWidth);
+    std::string label = padded(i, kNumberWidth);
+    if (static_cast<std::size_t>(i) < names.size()) label += " " + names[static_cast<std::size_t>(i)];
+    table += label + std::string(label_width - std::min(label_width, label.size()), ' ');
     for (int j = 0; j < classes_; ++j) {
       table += padded(count(i, j), width);
       row_total += count(i, j);

@@ -37,8 +37,9 @@ class ConfusionMatrix {
   /// The same as nested lists: rows()[actual][predicted].
   std::vector<std::vector<std::int64_t>> rows() const;
 
-  /// A table with one row per actual class, and each class's share of right predictions.
-  std::string to_table() const;
+  /// A table with one row per actual class, and each class's share of right predictions. `names`, if any, stand beside
+  /// the rows' numbers; the columns have the numbers alone.
+  std::string to_table(const std::vector<std::string>& names = {}) const;
 
  private:
   int classes_;

@@ -48,6 +48,7 @@ std::string to_json(const RunReport& report) {
   if (!report.has_classes) {
     json["test_loss"] = report.epochs.empty() ? Json(nullptr) : or_null(report.epochs.back().test_loss);
   }
+  if (!report.class_names.empty()) json["class_names"] = report.class_names;
   return json.dump(2) + "\n";
 }
 

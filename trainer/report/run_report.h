@@ -33,6 +33,7 @@ struct RunReport {
   std::optional<double> final_test_accuracy;
   std::vector<std::vector<std::int64_t>> confusion_matrix;  // actual x predicted; empty = null
   std::string parameter_sha256;
+  std::vector<std::string> class_names;  // by label; if there are any, "class_names" is added at the end
   bool has_classes = true;  // false: the run has no accuracy, and "test_loss" is added at the end
 };
 

@@ -1,4 +1,5 @@
 #include <tutti/trainer/report/summary.h>
+#include <tutti/trainer/task.h>
 
 #include <cstdio>
 #include <sstream>
@@ -23,7 +24,9 @@ std::string format(const char* pattern, Values... values) {
 
 }  // namespace
 
-std::string data_note(const RunReport& report) { return report.generated_data ? "  [generated digits]" : ""; }
+std::string data_note(const RunReport& report) {
+  return report.generated_data ? "  [generated " + generated_name(report.task) + "]" : "";
+}
 
 std::string opening_line(const RunReport& report, const TrainOptions& options, std::int64_t parameter_count,
                          const ImageDataset& train, const ImageDataset& test) {
@@ -37,14 +40,14 @@ std::string opening_line(const RunReport& report, const TrainOptions& options, s
   text += "seed " + std::to_string(options.seed) +
           format(", %d thread%s a rank", report.threads, report.threads == 1 ? "" : "s");
   if (report.generated_data) {
-    text += "\nno MNIST files were found (--data, $TUTTI_DATA, ./data/mnist, the cache): these are generated digits";
+    text += "\n" + generated_sentence(report.task);
   }
   return text;
 }
 
 std::string summary(const RunReport& report, const Evaluation& last) {
   std::string text;
-  if (report.has_classes) text = "\n" + last.confusion.to_table() + "\n";
+  if (report.has_classes) text = "\n" + last.confusion.to_table(report.class_names) + "\n";
   const int epochs = report.epochs.empty() ? 0 : report.epochs.back().epoch;
   text += report.has_classes ? format("final test accuracy %.4f", last.confusion.accuracy())
                              : format("final test loss %.6f", last.loss);

@@ -11,7 +11,7 @@
 
 namespace tutti::trainer {
 
-/// Put at the end of every line that shows a result: "" for real data, "  [generated digits]" for generated.
+/// Put at the end of every line that shows a result: "" for real data, else "  [generated digits]" or the like.
 std::string data_note(const RunReport& report);
 
 /// "training mlp (39,760 parameters) on mnist: 60,000 train and 10,000 test samples; 2 ranks x batch 64 = 128; ..."

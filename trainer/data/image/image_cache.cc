@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <openssl/evp.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <tutti/trainer/data/data_error.h>
 #include <tutti/trainer/data/image/image_cache.h>
@@ -12,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <random>
 
 namespace tutti::trainer {
 namespace {
@@ -77,8 +77,14 @@ std::string header_of(const ImageFolder& folder, std::int64_t size) {
 
 class SummedReader {
  public:
-  explicit SummedReader(const fs::path& file) : in_(file, std::ios::binary) {}
+  explicit SummedReader(const fs::path& file) : in_(file, std::ios::binary | std::ios::ate) {
+    if (!in_) return;
+    size_ = static_cast<std::uint64_t>(in_.tellg());
+    in_.seekg(0);
+  }
   bool open() const { return in_.is_open(); }
+  /// Of the file that is open; by now the path may name another.
+  std::uint64_t size() const { return size_; }
   bool read(void* target, std::size_t nbytes) {
     in_.read(static_cast<char*>(target), static_cast<std::streamsize>(nbytes));
     sum_.add(target, static_cast<std::size_t>(in_.gcount()));
@@ -88,16 +94,25 @@ class SummedReader {
 
  private:
   std::ifstream in_;
+  std::uint64_t size_ = 0;
   Sha256Sum sum_;
 };
+
+// No other process, on any host, takes the same.
+std::string unique_suffix() {
+  std::random_device random;
+  return std::to_string(::getpid()) + "-" + std::to_string(random()) + std::to_string(random());
+}
 
 // A descriptor under a temporary name, removed unless it is renamed.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const fs::path& target)
-      : target_(target), name_(target.string() + std::string(kTemporaryMark) + "XXXXXX") {
-    descriptor_ = ::mkostemp(name_.data(), O_CLOEXEC);
-    if (descriptor_ < 0) fail("cannot be created");
+      : target_(target), name_(target.string() + std::string(kTemporaryMark) + unique_suffix()) {
+    descriptor_ = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ >= 0) return;
+    name_.clear();
+    fail("cannot be created");
   }
   ~TemporaryFile() {
     if (descriptor_ >= 0) ::close(descriptor_);
@@ -171,11 +186,9 @@ std::optional<DecodedFolder> read_image_cache(const fs::path& file, const ImageF
   if (!whole || header != expected) return std::nullopt;
   const std::size_t count = folder.files.size();
   const auto side = static_cast<std::uint64_t>(size);
-  std::error_code status;
   const std::uint64_t wanted = header.size() + count + count * side * side * 3 + sizeof(Digest);
-  const std::uint64_t found = fs::file_size(file, status);
-  if (status || found != wanted) {
-    damaged(file, "it has " + std::to_string(found) + " bytes instead of " + std::to_string(wanted));
+  if (reader.size() != wanted) {
+    damaged(file, "it has " + std::to_string(reader.size()) + " bytes instead of " + std::to_string(wanted));
   }
   DecodedFolder result;
   std::string flags(count, '\0');

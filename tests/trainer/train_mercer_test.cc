@@ -1,0 +1,206 @@
+// `tutti train mercer` as its users see it.
+#include <gtest/gtest.h>
+#include <tutti/tests/support/run_processes.h>
+#include <tutti/tests/trainer/scene_folder.h>
+#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/trainer/checkpoint/files.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace tutti::trainer {
+namespace {
+
+using test::ExitStatus;
+using test::Finished;
+
+constexpr ExitStatus kDone{.by_signal = false, .code = 0};
+constexpr ExitStatus kFailed{.by_signal = false, .code = 1};
+
+class TrainMercer : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    set_ = new TemporaryFolder();
+    write_scene_folder(set_->path() / "set", 10);
+  }
+  static void TearDownTestSuite() { delete set_; }
+
+  Finished train(const std::vector<std::string>& arguments) const {
+    std::vector<std::string> words{TUTTI_PROGRAM, "train", "mercer", "--threads", "1"};
+    if (std::find(arguments.begin(), arguments.end(), "--model") == arguments.end()) {
+      words.insert(words.end(), {"--model", "simple_net"});
+    }
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    return test::run_program(words, environment());
+  }
+  Finished train_on(const std::string& data, const std::vector<std::string>& arguments) const {
+    std::vector<std::string> words{"--data", data};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    return train(words);
+  }
+  std::vector<std::string> environment() const {
+    return {"TUTTI_DATA=", "HOME=" + folder_.path().string(), "XDG_CACHE_HOME=" + folder_.path().string()};
+  }
+  nlohmann::json json(const std::string& name) const { return nlohmann::json::parse(read_whole_file(folder_ / name)); }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  static std::string set() { return (set_->path() / "set").string(); }
+
+  TemporaryFolder folder_;
+  inline static TemporaryFolder* set_ = nullptr;
+};
+
+TEST_F(TrainMercer, SameGlobalBatchSameCurveWithAugmentation) {
+  const auto run = [&](const char* ranks, const char* batch, const char* file) {
+    const Finished done =
+        train_on(set(), {"--nproc", ranks, "--batch-size", batch, "--epochs", "1", "--json", path(file)});
+    ASSERT_EQ(done.status, kDone) << done.err;
+    EXPECT_EQ(done.err, "");
+  };
+  run("1", "28", "1.json");
+  run("2", "14", "2.json");
+  const auto one = json("1.json");
+  const auto two = json("2.json");
+  EXPECT_EQ(two["global_batch"], 28);
+  EXPECT_NEAR(two["epochs"][0]["train_loss"].get<double>() / one["epochs"][0]["train_loss"].get<double>(), 1.0, 1e-4);
+  const Finished plain =
+      train_on(set(), {"--batch-size", "28", "--epochs", "1", "--no-augment", "--json", path("plain.json")});
+  ASSERT_EQ(plain.status, kDone) << plain.err;
+  EXPECT_NE(json("plain.json")["epochs"][0]["train_loss"], one["epochs"][0]["train_loss"]);
+}
+
+TEST_F(TrainMercer, TheConfusionMatrixHasTheClassesNames) {
+  const Finished done = train_on(set(), {"--nproc", "2", "--epochs", "1", "--json", path("r.json")});
+  ASSERT_EQ(done.status, kDone) << done.err;
+  EXPECT_NE(done.out.find("168 samples of set train, 42 to test"), std::string::npos) << done.out;
+  EXPECT_NE(done.out.find("\n       0 agricultural "), std::string::npos) << done.out;
+  EXPECT_NE(done.out.find("\n      20 tenniscourt "), std::string::npos) << done.out;
+  EXPECT_EQ(json("r.json")["generated_data"], false);
+  EXPECT_EQ(json("r.json")["class_names"].size(), 21u);
+  EXPECT_EQ(json("r.json")["confusion_matrix"].size(), 21u);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "tutti/images"));
+}
+
+// Running statistics, dropout, stochastic depth, schedule and momentum, all of them.
+TEST_F(TrainMercer, ResumedEfficientNetEqualsTheUninterruptedRunBitForBit) {
+  const auto run = [&](const std::string& report, const std::vector<std::string>& more) {
+    std::vector<std::string> words{"--model",          "efficientnet_b0",
+                                   "--image-size",     "32",
+                                   "--nproc",          "2",
+                                   "--epochs",         "2",
+                                   "--batch-size",     "28",
+                                   "--json",           path(report),
+                                   "--clip-norm",      "5",
+                                   "--checkpoint-dir", path("checkpoints")};
+    words.insert(words.end(), more.begin(), more.end());
+    const Finished done = train_on(set(), words);
+    ASSERT_EQ(done.status, kDone) << done.err;
+  };
+  run("whole.json", {});
+  ASSERT_GT(std::filesystem::remove_all(folder_ / "checkpoints/epoch-0002"), 0u);
+  run("resumed.json", {"--resume"});
+  const auto whole = json("whole.json");
+  const auto resumed = json("resumed.json");
+  EXPECT_EQ(whole["parameter_sha256"], resumed["parameter_sha256"]);
+  EXPECT_EQ(whole["confusion_matrix"], resumed["confusion_matrix"]);
+  EXPECT_EQ(whole["epochs"][1]["train_loss"], resumed["epochs"][1]["train_loss"]);
+  EXPECT_EQ(whole["epochs"][1]["test_loss"], resumed["epochs"][1]["test_loss"]);
+}
+
+TEST_F(TrainMercer, WithoutDataEveryOutputSaysGenerated) {
+  const Finished done = train({"--epochs", "1", "--batch-size", "105", "--json", path("r.json")});
+  ASSERT_EQ(done.status, kDone) << done.err;
+  EXPECT_EQ(json("r.json")["generated_data"], true);
+  EXPECT_NE(done.out.find("these are generated scenes"), std::string::npos) << done.out;
+  std::istringstream lines(done.out);
+  int results = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("train loss") == std::string::npos && line.find("final test") == std::string::npos) continue;
+    ++results;
+    EXPECT_NE(line.find("[generated scenes]"), std::string::npos) << line;
+  }
+  EXPECT_EQ(results, 2);
+}
+
+TEST_F(TrainMercer, BadPicturesAreNamedOrLeftOutOnAllRanks) {
+  std::filesystem::copy(set(), folder_ / "bad", std::filesystem::copy_options::recursive);
+  const std::string png = read_whole_file(folder_ / "bad/beach/beach00.png");
+  write_durably(folder_ / "bad/beach/beach00.png", png.substr(0, png.size() / 2));
+  write_durably(folder_ / "bad/river/river03.png", "");
+  write_durably(folder_ / "bad/river/river05.png", "a text\n");
+  const std::vector<std::string> arguments{"--nproc", "2", "--epochs", "1", "--json", path("r.json")};
+  const Finished refused = train_on(path("bad"), arguments);
+  EXPECT_EQ(refused.status, kFailed);
+  for (const char* expected :
+       {"3 of 210 pictures cannot be used", "bad/beach/beach00.png is not a whole PNG picture: the file ends too early",
+        "bad/river/river03.png is empty (0 bytes)", "bad/river/river05.png is not a PNG, JPEG or TIFF picture"}) {
+    EXPECT_NE(refused.err.find(expected), std::string::npos) << refused.err;
+  }
+  std::vector<std::string> skipping = arguments;
+  skipping.push_back("--skip-bad-images");
+  const Finished skipped = train_on(path("bad"), skipping);
+  ASSERT_EQ(skipped.status, kDone) << skipped.err;
+  EXPECT_NE(skipped.out.find("165 samples of bad train, 42 to test"), std::string::npos) << skipped.out;
+  EXPECT_NE(skipped.out.find("3 pictures cannot be used and are left out:\n  " + path("bad/beach/beach00.png")),
+            std::string::npos)
+      << skipped.out;
+}
+
+TEST_F(TrainMercer, FoldersThatCannotBeUsedAreNamedBeforeAnyRankStarts) {
+  std::filesystem::create_directories(folder_ / "hollow/beach");
+  std::filesystem::create_directories(folder_ / "flat");
+  for (const auto& [name, expected] : {std::pair{"hollow", "hollow/beach: this class has no pictures"},
+                                       {"flat", "flat: holds no folders"},
+                                       {"nowhere", "nowhere: no such folder"}}) {
+    for (const char* ranks : {"1", "2"}) {
+      const Finished done = train_on(path(name), {"--nproc", ranks});
+      EXPECT_EQ(done.status, kFailed);
+      EXPECT_NE(done.err.find(expected), std::string::npos) << done.err;
+      EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
+    }
+  }
+}
+
+TEST_F(TrainMercer, ADamagedCacheIsNamedAndMended) {
+  const std::vector<std::string> arguments{"--epochs", "1", "--cache-dir", path("cache"), "--json", path("r.json")};
+  ASSERT_EQ(train_on(set(), arguments).status, kDone);
+  const auto hash = json("r.json")["parameter_sha256"];
+  const std::filesystem::path file = std::filesystem::directory_iterator(folder_ / "cache")->path();
+  std::string bytes = read_whole_file(file);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  write_durably(file, bytes);
+  const Finished mended = train_on(set(), arguments);
+  ASSERT_EQ(mended.status, kDone) << mended.err;
+  EXPECT_NE(mended.out.find("rank 0: " + file.string() + ": this cache of decoded pictures is damaged"),
+            std::string::npos)
+      << mended.out;
+  EXPECT_EQ(json("r.json")["parameter_sha256"], hash);
+  const Finished again = train_on(set(), arguments);
+  EXPECT_EQ(again.out.find("damaged"), std::string::npos);
+  EXPECT_EQ(json("r.json")["parameter_sha256"], hash);
+}
+
+TEST_F(TrainMercer, RanksWithOtherPicturesAreRefused) {
+  std::filesystem::copy(set(), folder_ / "set", std::filesystem::copy_options::recursive);
+  std::filesystem::copy(set() + "/beach/beach01.png", folder_ / "set/river/river01.png",
+                        std::filesystem::copy_options::overwrite_existing);
+  const Finished done = test::run_program(
+      {TUTTI_PROGRAM, "run", "-n", "2", "--", "sh", "-c",
+       "data=$1; test $RANK = 1 && data=$2; exec \"$0\" train mercer --model simple_net --epochs 1 --data $data",
+       TUTTI_PROGRAM, set(), path("set")},
+      environment());
+  EXPECT_EQ(done.status, kFailed);
+  EXPECT_NE(done.err.find("rank 1 was started with other options or data than rank 0"), std::string::npos) << done.err;
+  EXPECT_NE(done.err.find("checksum"), std::string::npos) << done.err;
+}
+
+TEST_F(TrainMercer, NamingAnOptimizerTakesItsOwnDefaults) {
+  const Finished own = train_on(set(), {"--epochs", "1", "--optimizer", "adam"});
+  ASSERT_EQ(own.status, kDone) << own.err;
+  EXPECT_NE(own.out.find("adam lr 0.001, seed 0"), std::string::npos) << own.out;
+  const Finished usual = train_on(set(), {"--epochs", "1"});
+  EXPECT_NE(usual.out.find("sgd lr 0.05, cosine schedule"), std::string::npos) << usual.out;
+}
+
+}  // namespace
+}  // namespace tutti::trainer
