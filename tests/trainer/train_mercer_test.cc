@@ -5,6 +5,7 @@
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/checkpoint/files.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -26,7 +27,10 @@ class TrainMercer : public testing::Test {
   static void TearDownTestSuite() { delete set_; }
 
   Finished train(const std::vector<std::string>& arguments) const {
-    std::vector<std::string> words{TUTTI_PROGRAM, "train", "mercer", "--model", "simple_net", "--threads", "1"};
+    std::vector<std::string> words{TUTTI_PROGRAM, "train", "mercer", "--threads", "1"};
+    if (std::find(arguments.begin(), arguments.end(), "--model") == arguments.end()) {
+      words.insert(words.end(), {"--model", "simple_net"});
+    }
     words.insert(words.end(), arguments.begin(), arguments.end());
     return test::run_program(words, environment());
   }
@@ -162,6 +166,13 @@ TEST_F(TrainMercer, RanksWithOtherPicturesAreRefused) {
   EXPECT_EQ(done.status, kFailed);
   EXPECT_NE(done.err.find("rank 1 was started with other options or data than rank 0"), std::string::npos) << done.err;
   EXPECT_NE(done.err.find("checksum"), std::string::npos) << done.err;
+}
+
+TEST_F(TrainMercer, OtherModelsAndSizes) {
+  const Finished done = train_on(
+      set(), {"--model", "resnet18", "--image-size", "16", "--batch-size", "56", "--epochs", "1", "--nproc", "2"});
+  ASSERT_EQ(done.status, kDone) << done.err;
+  EXPECT_NE(done.out.find("training resnet18 (11,187,285 parameters)"), std::string::npos) << done.out;
 }
 
 TEST_F(TrainMercer, NamingAnOptimizerTakesItsOwnDefaults) {
