@@ -5,7 +5,7 @@
 //   a = rho a + (1 - rho) d^2
 //   p = p - learning_rate d
 // One pass over memory per parameter.
-#include <tutti/nn/optim/flush_denormals.h>
+#include <tutti/nn/optim/in_parts.h>
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/nn/optim/parameter_view.h>
 
@@ -55,7 +55,6 @@ class Adadelta : public Optimizer {
   }
 
   void step() override {
-    const FlushDenormals flush;
     const Coefficients coefficients{.learning_rate = static_cast<float>(learning_rate_),
                                     .rho = static_cast<float>(options_.rho),
                                     .one_minus_rho = static_cast<float>(1 - options_.rho),
@@ -64,7 +63,11 @@ class Adadelta : public Optimizer {
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       if (!parameters_[i].has_grad()) continue;
       const ParameterView view = view_of(name(), i, parameters_[i]);
-      update(view, squares_[i].data<float>(), deltas_[i].data<float>(), coefficients);
+      float* const square = squares_[i].data<float>();
+      float* const delta = deltas_[i].data<float>();
+      in_parts(view.count, [&](std::int64_t begin, std::int64_t end) {
+        update(view.part(begin, end), square + begin, delta + begin, coefficients);
+      });
     }
   }
 

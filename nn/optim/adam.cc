@@ -5,7 +5,7 @@
 //   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
 //   p = p - learning_rate / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon)
 // One pass over memory per parameter. The bias corrections are computed in double, once per step.
-#include <tutti/nn/optim/flush_denormals.h>
+#include <tutti/nn/optim/in_parts.h>
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/nn/optim/parameter_view.h>
 
@@ -85,13 +85,14 @@ class Adam : public Optimizer {
   }
 
   void step() override {
-    const FlushDenormals flush;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      if (parameters_[i].has_grad()) {
-        const ParameterView view = view_of(name(), i, parameters_[i]);
-        const std::int64_t t = ++*steps_[i].data<std::int64_t>();
-        update(view, first_moments_[i].data<float>(), second_moments_[i].data<float>(), coefficients(t));
-      }
+      if (!parameters_[i].has_grad()) continue;
+      const ParameterView view = view_of(name(), i, parameters_[i]);
+      const Coefficients c = coefficients(++*steps_[i].data<std::int64_t>());
+      float* const m = first_moments_[i].data<float>();
+      float* const v = second_moments_[i].data<float>();
+      in_parts(view.count,
+               [&](std::int64_t begin, std::int64_t end) { update(view.part(begin, end), m + begin, v + begin, c); });
     }
   }
 

@@ -14,6 +14,10 @@ struct ParameterView {
   float* values;
   const float* gradient;
   std::int64_t count;
+
+  ParameterView part(std::int64_t begin, std::int64_t end) const {
+    return {values + begin, gradient + begin, end - begin};
+  }
 };
 
 /// Throws std::invalid_argument naming `optimizer`, the parameter's index and what it is, unless every parameter is a

@@ -5,7 +5,7 @@
 // The momentum buffer begins as zeros; without dampening that needs no case for the first step.
 // Source: https://pytorch.org/docs/stable/generated/torch.optim.SGD.html; Nesterov's form: Sutskever et al., "On the
 // importance of initialization and momentum in deep learning", ICML 2013.
-#include <tutti/nn/optim/flush_denormals.h>
+#include <tutti/nn/optim/in_parts.h>
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/nn/optim/parameter_view.h>
 
@@ -67,18 +67,21 @@ class Sgd : public Optimizer {
   }
 
   void step() override {
-    const FlushDenormals flush;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       if (!parameters_[i].has_grad()) continue;
       const ParameterView view = view_of(name(), i, parameters_[i]);
       const Coefficients c = next_coefficients(i);
-      if (momentum_buffers_.empty()) {
-        update(view, c);
-      } else if (options_.nesterov) {
-        update_with_momentum<true>(view, momentum_buffers_[i].data<float>(), c);
-      } else {
-        update_with_momentum<false>(view, momentum_buffers_[i].data<float>(), c);
-      }
+      float* const buffer = momentum_buffers_.empty() ? nullptr : momentum_buffers_[i].data<float>();
+      in_parts(view.count, [&](std::int64_t begin, std::int64_t end) {
+        const ParameterView part = view.part(begin, end);
+        if (buffer == nullptr) {
+          update(part, c);
+        } else if (options_.nesterov) {
+          update_with_momentum<true>(part, buffer + begin, c);
+        } else {
+          update_with_momentum<false>(part, buffer + begin, c);
+        }
+      });
     }
   }
 

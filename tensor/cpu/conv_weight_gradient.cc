@@ -8,6 +8,7 @@
 // and all taps make one product. The sum runs over chunks of fixed size in their order: the result does not depend on
 // the threads.
 #include <tutti/tensor/cpu/conv.h>
+#include <tutti/tensor/cpu/conv_source.h>
 #include <tutti/tensor/cpu/cpu_kernels.h>
 #include <tutti/tensor/thread_pool.h>
 
@@ -18,67 +19,8 @@
 namespace tutti::tensor::cpu {
 namespace {
 
-constexpr std::int64_t kPixels = 1024;  // of a chunk
 constexpr std::int64_t kFewChannels = 16;
 constexpr std::int64_t kShortSegment = 16;
-
-// Output positions.
-struct Reach {
-  std::int64_t begin;
-  std::int64_t end;
-};
-
-// Those whose tap lies in the image.
-Reach reach_of(const ConvAxis& axis, std::int64_t tap) {
-  const std::int64_t shift = axis.padding - tap * axis.dilation;  // input = output * stride - shift
-  const std::int64_t begin = shift > 0 ? (shift + axis.stride - 1) / axis.stride : 0;
-  const std::int64_t last = axis.input - 1 + shift;
-  const std::int64_t end = last < 0 ? 0 : std::min(axis.output, last / axis.stride + 1);
-  return {std::min(begin, end), end};
-}
-
-// Some images, or some rows of one.
-struct Chunk {
-  Reach images;
-  Reach rows;
-};
-
-// Where the taps read.
-template <typename T>
-struct Source {
-  const T* data;  // image 0 of the chunk
-  ConvAxis vertical;
-  ConvAxis horizontal;
-  std::int64_t channels;  // the distance between pixels
-
-  std::int64_t image() const { return vertical.input * horizontal.input * channels; }
-  std::int64_t offset(std::int64_t row, std::int64_t column) const {
-    return (row * horizontal.input + column) * channels;
-  }
-};
-
-// Copies of whole images (N, H, W, C) with their padding, C being a group's channels.
-template <typename T>
-Source<T> with_padding(T* memory, const Source<T>& source, std::int64_t images, std::int64_t channels) {
-  Source<T> padded = source;
-  padded.data = memory;
-  padded.channels = channels;
-  for (ConvAxis* axis : {&padded.vertical, &padded.horizontal}) {
-    axis->input += 2 * axis->padding;
-    axis->padding = 0;
-  }
-  std::fill_n(memory, images * padded.image(), T{0});
-  for (std::int64_t n = 0; n < images; ++n) {
-    for (std::int64_t row = 0; row < source.vertical.input; ++row) {
-      const T* from = source.data + n * source.image() + source.offset(row, 0);
-      T* to = memory + n * padded.image() + padded.offset(row + source.vertical.padding, source.horizontal.padding);
-      for (std::int64_t column = 0; column < source.horizontal.input; ++column) {
-        for (std::int64_t c = 0; c < channels; ++c) to[column * channels + c] = from[column * source.channels + c];
-      }
-    }
-  }
-  return padded;
-}
 
 template <typename T>
 class WeightGradient {
@@ -91,7 +33,7 @@ class WeightGradient {
         blocks_(w_.channels, w_.taps),
         panels_(w_.outputs, panel_width(w_.outputs, blocks_.count())),
         few_channels_(w_.channels < kFewChannels),
-        chunks_(cut(extents)) {}
+        chunks_(chunks_of(extents)) {}
 
   void compute(T* dw, bool accumulate) const {
     parallel_for(blocks_.count() * panels_.count(), 1, [&](std::int64_t begin, std::int64_t end) {
@@ -113,7 +55,7 @@ class WeightGradient {
   // One thread's.
   struct Memory {
     explicit Memory(const WeightGradient& of) {
-      const std::int64_t rows = std::max(kPixels, of.e_.horizontal.output);
+      const std::int64_t rows = std::max(kChunkPixels, of.e_.horizontal.output);
       const std::int64_t of_panel = rows * kPanelVectors * S::kLanes;
       const std::int64_t of_sums = of.w_.taps * of.blocks_.longest() * kPanelVectors * S::kLanes;
       const std::int64_t of_input = of.few_channels_ ? of.padded_size() : rows * of.line();
@@ -144,7 +86,7 @@ class WeightGradient {
   std::int64_t padded_size() const {
     const std::int64_t height = e_.vertical.input + 2 * e_.vertical.padding;
     const std::int64_t breadth = e_.horizontal.input + 2 * e_.horizontal.padding;
-    return chunk_images(e_) * height * breadth * w_.channels;
+    return images_of_chunk(e_) * height * breadth * w_.channels;
   }
 
   // Narrower panels where there would be too few parts for the threads. What a column is does not depend on it.
@@ -154,47 +96,24 @@ class WeightGradient {
     return std::clamp<std::int64_t>((vectors + panels - 1) / panels, 1, kPanelVectors);
   }
 
-  static std::int64_t chunk_images(const ConvExtents& extents) {
-    const std::int64_t plane = extents.vertical.output * extents.horizontal.output;
-    return std::min(extents.batch, std::max<std::int64_t>(1, kPixels / plane));
-  }
-
-  static std::vector<Chunk> cut(const ConvExtents& extents) {
-    const std::int64_t rows = extents.vertical.output;
-    const std::int64_t step = std::clamp<std::int64_t>(kPixels / extents.horizontal.output, 1, rows);
-    std::vector<Chunk> chunks;
-    for (std::int64_t n = 0; n < extents.batch; n += chunk_images(extents)) {
-      for (std::int64_t row = 0; row < rows; row += step) {
-        chunks.push_back({{n, std::min(extents.batch, n + chunk_images(extents))}, {row, std::min(rows, row + step)}});
-      }
-    }
-    return chunks;
-  }
-
   static std::int64_t width(const WeightPart& part) { return part.vectors * S::kLanes; }
-
-  // The row of the panel that holds a pixel of the chunk, n counted from its first image.
-  std::int64_t panel_row(const Chunk& chunk, std::int64_t n, std::int64_t row, std::int64_t column) const {
-    const std::int64_t rows = chunk.rows.end - chunk.rows.begin;
-    return (n * rows + row - chunk.rows.begin) * e_.horizontal.output + column;
-  }
 
   void add_chunk(const Chunk& chunk, const WeightPart& part, Memory& memory, bool accumulate) const {
     pack_gradient(chunk, part, memory.panel);
-    Source<T> source{x_, e_.vertical, e_.horizontal, e_.channels};
+    ConvSource<T> source{x_, e_.vertical, e_.horizontal, e_.channels};
     source.data += chunk.images.begin * source.image() + part.deep;
     if (few_channels_) {
-      source = with_padding(memory.input, source, chunk.images.end - chunk.images.begin, w_.channels);
-      find_segments(source, chunk, 0, 0, memory.segments);
-      multiply({source.data, step(source), memory.panel}, tap_lines(source), part, memory, memory.sums, accumulate);
+      source = with_padding(memory.input, source, chunk.images.count(), w_.channels);
+      source.find_segments(chunk, 0, 0, memory.segments);
+      multiply({source.data, source.step(), memory.panel}, tap_lines(source), part, memory, memory.sums, accumulate);
       return;
     }
     std::vector<std::int64_t> lines(static_cast<std::size_t>(part.depth));
     std::iota(lines.begin(), lines.end(), std::int64_t{0});
     for (std::int64_t tap = 0; tap < w_.taps; ++tap) {
       const std::int64_t pixels =
-          find_segments(source, chunk, tap / e_.horizontal.kernel, tap % e_.horizontal.kernel, memory.segments);
-      Operands operands{source.data, step(source), memory.panel};
+          source.find_segments(chunk, tap / e_.horizontal.kernel, tap % e_.horizontal.kernel, memory.segments);
+      Operands operands{source.data, source.step(), memory.panel};
       if (pixels < static_cast<std::int64_t>(memory.segments.size()) * kShortSegment) {
         operands = join_segments(operands, part, memory);
       }
@@ -203,7 +122,7 @@ class WeightGradient {
   }
 
   // Where each (tap, channel) begins, from where the first does.
-  std::vector<std::int64_t> tap_lines(const Source<T>& source) const {
+  std::vector<std::int64_t> tap_lines(const ConvSource<T>& source) const {
     std::vector<std::int64_t> lines;
     for (std::int64_t row = 0; row < e_.vertical.kernel; ++row) {
       for (std::int64_t column = 0; column < e_.horizontal.kernel; ++column) {
@@ -242,45 +161,11 @@ class WeightGradient {
         const std::int64_t pixel = (n * e_.vertical.output + row) * e_.horizontal.output;
         for (std::int64_t column = 0; column < e_.horizontal.output; ++column) {
           const T* from = dy_ + (pixel + column) * e_.outputs + part.column;
-          T* to = panel + panel_row(chunk, n - chunk.images.begin, row, column) * width(part);
+          T* to = panel + chunk.pixel(n - chunk.images.begin, row, column, e_.horizontal.output) * width(part);
           copy_line(to, from, columns);
         }
       }
     }
-  }
-
-  // Between neighbours of a segment.
-  static std::int64_t step(const Source<T>& source) { return source.horizontal.stride * source.channels; }
-
-  // What one tap reads, and the panel's rows that it meets. Returns the number of pixels.
-  std::int64_t find_segments(const Source<T>& source, const Chunk& chunk, std::int64_t kernel_row,
-                             std::int64_t kernel_column, std::vector<Segment>& segments) const {
-    segments.clear();
-    const ConvAxis& v = source.vertical;
-    const ConvAxis& h = source.horizontal;
-    const Reach down = reach_of(v, kernel_row);
-    const Reach along = reach_of(h, kernel_column);
-    const std::int64_t length = along.end - along.begin;
-    if (length == 0) return 0;
-    std::int64_t pixels = 0;
-    const std::int64_t column = along.begin * h.stride - h.padding + kernel_column * h.dilation;
-    const std::int64_t end = std::min(down.end, chunk.rows.end);
-    for (std::int64_t n = 0; n < chunk.images.end - chunk.images.begin; ++n) {
-      for (std::int64_t row = std::max(down.begin, chunk.rows.begin); row < end; ++row) {
-        const std::int64_t from = row * v.stride - v.padding + kernel_row * v.dilation;
-        const Segment next{n * source.image() + source.offset(from, column), panel_row(chunk, n, row, along.begin),
-                           length};
-        Segment* last = segments.empty() ? nullptr : &segments.back();
-        if (last != nullptr && last->offset + last->length * step(source) == next.offset &&
-            last->panel_row + last->length == next.panel_row) {
-          last->length += length;
-        } else {
-          segments.push_back(next);
-        }
-        pixels += length;
-      }
-    }
-    return pixels;
   }
 
   // sums, one row a line, (+)= what the lines read times the panel.

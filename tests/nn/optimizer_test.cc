@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <tutti/nn/optim/optimizer.h>
+#include <tutti/tensor/thread_pool.h>
 #include <tutti/tests/nn/golden.h>
 
 #include <cmath>
@@ -148,6 +149,23 @@ TEST(Optimizer, LeavesAParameterWithoutAGradientAlone) {
   }
 }
 
+// Long enough for every thread to get a part; the last part is not a whole number of vectors.
+TEST_P(Trajectory, ThreadsChangeNoBit) {
+  const auto after_steps = [&](int threads) {
+    tensor::set_num_threads(threads);
+    Variable parameter(grid(1, 300'007, 0.1), true);
+    const auto optimizer = GetParam().make({parameter});
+    for (int step = 0; step < 3; ++step) {
+      parameter.zero_grad();
+      parameter.backward(grid(1, 300'007, 0.02 * (step + 1)));
+      optimizer->step();
+    }
+    tensor::set_num_threads(1);
+    return to_vector(parameter.data());
+  };
+  EXPECT_EQ(after_steps(1), after_steps(3));
+}
+
 TEST(Optimizer, StateNamesAndTypes) {
   const auto adam = make_adam(make_parameters(), {});
   std::vector<std::string> names;
@@ -253,14 +271,17 @@ TEST(Optimizer, ErrorsNameTheOptionOrTheParameter) {
 // A gradient that has become zero for good: running means must end at zero, not among the slow denormals.
 TEST(Optimizer, RunningMeansOfADeadGradientDoNotBecomeDenormal) {
   for (const bool adam : {true, false}) {
-    Variable parameter(Tensor::full({64}, 1.0), true);
+    constexpr std::int64_t kCount = 100'000;  // parts for two threads
+    Variable parameter(Tensor::full({kCount}, 1.0), true);
     const auto optimizer =
         adam ? make_adam({parameter}, {}) : make_sgd({parameter}, {.learning_rate = 0.1, .momentum = 0.9});
-    parameter.backward(Tensor::full({64}, 1e-3));
+    parameter.backward(Tensor::full({kCount}, 1e-3));
     optimizer->step();
     parameter.zero_grad();
-    parameter.backward(Tensor::zeros({64}));
+    parameter.backward(Tensor::zeros({kCount}));
+    tensor::set_num_threads(2);
     for (int step = 0; step < 2000; ++step) optimizer->step();
+    tensor::set_num_threads(1);
     for (auto& [name, state] : optimizer->state()) {
       if (state.dtype() != DType::Float32) continue;
       for (const double value : to_vector(state)) {
