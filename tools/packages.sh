@@ -4,7 +4,7 @@
 tutti_build_packages=(
   cmake ninja-build g++ ccache
   libasio-dev libssl-dev libeigen3-dev libcli11-dev nlohmann-json3-dev zlib1g-dev
-  libpng-dev libjpeg62-turbo-dev libtiff-dev
+  libpng-dev libjpeg-dev libtiff-dev
   libgtest-dev libbenchmark-dev python3
 )
 

@@ -16,7 +16,6 @@ constexpr std::array<std::string_view, 4> kMnistModels = {"mlp", "autoencoder", 
 constexpr std::array<std::string_view, 6> kMercerModels = {"simple_net", "resnet18",  "resnet34",
                                                            "resnet50",   "resnet101", "efficientnet_b0"};
 constexpr std::int64_t kSimpleNetSide = 64;
-constexpr int kMercerClasses = 21;
 constexpr std::int64_t kMaxImageSize = 1024;
 // Of the 1680 training pictures of UC Merced at 64 x 64, by channel, in units of 255.
 constexpr std::array<float, 3> kMercerMean = {0.4837F, 0.4894F, 0.4500F};
@@ -161,11 +160,12 @@ TaskData load_task_data(const TrainOptions& options, int threads) {
 }
 
 std::shared_ptr<nn::Module> make_task_model(const TrainOptions& options, const ImageDataset& train) {
-  if (is_mercer(options.task) && train.classes != kMercerClasses) {
-    throw std::runtime_error("the model " + options.model + " tells " + std::to_string(kMercerClasses) +
-                             " classes apart, but " + train.name + " has " + std::to_string(train.classes));
+  if (!is_mercer(options.task)) return nn::make_model(options.model, options.seed);
+  if (train.classes < 2) {
+    throw std::runtime_error(train.name + " has one class only (" + train.class_names.front() +
+                             "): nothing to tell apart; expected a folder for each of several classes");
   }
-  return nn::make_model(options.model, options.seed);
+  return nn::make_model(options.model, options.seed, {.classes = train.classes});
 }
 
 Normalisation normalisation_of(const TrainOptions& options) {

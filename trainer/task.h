@@ -37,7 +37,8 @@ struct TaskData {
 /// The files where they are found, else generated pictures. `threads` decode. Throws DataError.
 TaskData load_task_data(const TrainOptions& options, int threads);
 
-/// The model, with as many outputs as the pictures have classes. Throws std::runtime_error when it cannot have them.
+/// The model, with as many outputs as the pictures have classes. Throws std::runtime_error for a
+/// single class.
 std::shared_ptr<nn::Module> make_task_model(const TrainOptions& options, const ImageDataset& train);
 
 /// How the task's pictures become floats; the augmentation is for training only.

@@ -91,12 +91,16 @@ TEST(Task, WhatIsLeftOutIsToldOnce) {
                                " are no pictures and are ignored, the first is harbor/notes.txt");
 }
 
-TEST(Task, AnotherNumberOfClassesIsRefused) {
-  ImageDataset two;
-  two.name = "set train";
-  two.classes = 2;
-  EXPECT_EQ(error_of([&] { make_task_model(mercer(), two); }),
-            "the model simple_net tells 21 classes apart, but set train has 2");
+TEST(Task, TheModelHasAnOutputForEachClass) {
+  ImageDataset set;
+  set.name = "set train";
+  set.classes = 5;
+  EXPECT_EQ(make_task_model(mercer(), set)->named_parameters().back().second.data().shape(), (tensor::Shape{5}));
+  set.classes = 1;
+  set.class_names = {"Images"};
+  EXPECT_EQ(error_of([&] { make_task_model(mercer(), set); }),
+            "set train has one class only (Images): nothing to tell apart; expected a folder for each of several "
+            "classes");
 }
 
 TEST(Task, PicturesAreNormalisedAndAugmentedForMercerOnly) {

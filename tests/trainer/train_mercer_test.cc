@@ -194,6 +194,13 @@ TEST_F(TrainMercer, RanksWithOtherPicturesAreRefused) {
   EXPECT_NE(done.err.find("checksum"), std::string::npos) << done.err;
 }
 
+TEST_F(TrainMercer, OtherModelsAndSizes) {
+  const Finished done = train_on(
+      set(), {"--model", "resnet18", "--image-size", "16", "--batch-size", "56", "--epochs", "1", "--nproc", "2"});
+  ASSERT_EQ(done.status, kDone) << done.err;
+  EXPECT_NE(done.out.find("training resnet18 (11,187,285 parameters)"), std::string::npos) << done.out;
+}
+
 TEST_F(TrainMercer, NamingAnOptimizerTakesItsOwnDefaults) {
   const Finished own = train_on(set(), {"--epochs", "1", "--optimizer", "adam"});
   ASSERT_EQ(own.status, kDone) << own.err;

@@ -43,6 +43,7 @@ TEST(BadImages, TwentyThousandPixelsAreTooMany) {
 
 TEST(BadImages, AHeaderWithoutItsPixels) {
   expect_refusal(png_header(300, 200), "is not a whole PNG picture");
+  expect_refusal(png_header(8000, 8000), "claims 8000 x 8000 pixels, more than its 65 bytes can hold");
   expect_refusal(jpeg_header(300, 200), "is not a whole JPEG picture");
   expect_refusal(tiff_header(300, 200), "is not a whole TIFF picture");
 }

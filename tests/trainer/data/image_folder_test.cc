@@ -70,6 +70,17 @@ TEST(ImageFolder, WhatCannotBeOneIsNamed) {
                 ": this class has no pictures (.png, .jpg, .jpeg, .tif, .tiff); add some or remove the folder");
 }
 
+TEST(ImageFolder, NamesBecomeText) {
+  EXPECT_EQ(printable("Fl\xc3\xbc"
+                      "sse \xe2\x82\xac \xf0\x9f\x8c\x8d"),
+            "Fl\xc3\xbc"
+            "sse \xe2\x82\xac \xf0\x9f\x8c\x8d");
+  EXPECT_EQ(printable("a\xff"
+                      "b\n\x1b[1mc\x7f"),
+            "a?b??[1mc?");
+  EXPECT_EQ(printable("\xc0\x80|\xed\xa0\x80|\xf4\x90\x80\x80|\xc3"), "??|???|????|?");
+}
+
 TEST(ImageFolder, IsFoundWhereItIsLookedFor) {
   const TemporaryFolder folder;
   const DataSearch search{.explicit_path = {},
@@ -168,6 +179,11 @@ TEST(FolderData, BadPicturesAreNamedOrSkipped) {
   const auto bad = find_bad_images(list_image_folder(folder.path()), 2);
   ASSERT_EQ(bad.size(), 2u);
   EXPECT_EQ(bad[1].path, "river/r-5.tiff");
+  fs::create_symlink("nowhere.png", folder / "river/r-7.PNG");
+  const auto skipped = load_image_folder(options).skipped;
+  ASSERT_EQ(skipped.size(), 3u);
+  EXPECT_EQ(skipped[2].path, "river/r-7.PNG");
+  EXPECT_EQ(skipped[2].reason, "cannot be read: No such file or directory");
 }
 
 TEST(FolderData, ManyBadPicturesAreCounted) {

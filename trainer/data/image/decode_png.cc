@@ -9,6 +9,7 @@
 namespace tutti::trainer {
 namespace {
 
+constexpr std::uint64_t kMostPacked = 1032;
 constexpr png_alloc_size_t kMaxChunkBytes = 1 << 20;  // of what is not picture data, such as profiles and texts
 
 struct Job {
@@ -71,6 +72,18 @@ void require(bool done, const Job& job) {
   if (!done) throw DataError(std::string("is not a whole PNG picture: ") + job.text);
 }
 
+// deflate packs at most 1032 bytes into one: a header that claims more pixels than the file can hold costs no memory.
+void check_claim(const Job& job, std::size_t file_bytes) {
+  const std::uint64_t width = png_get_image_width(job.png, job.info);
+  const std::uint64_t height = png_get_image_height(job.png, job.info);
+  const std::uint64_t bits = std::uint64_t{png_get_bit_depth(job.png, job.info)} * png_get_channels(job.png, job.info);
+  const std::uint64_t row_bytes = (width * bits + 7) / 8;
+  if (width * height > static_cast<std::uint64_t>(kMaxImagePixels)) return;  // Image::of_size has the word
+  if (row_bytes * height / kMostPacked <= file_bytes) return;
+  throw DataError("is not a whole PNG picture: its header claims " + std::to_string(width) + " x " +
+                  std::to_string(height) + " pixels, more than its " + std::to_string(file_bytes) + " bytes can hold");
+}
+
 }  // namespace
 
 Image decode_png(std::span<const std::uint8_t> file) {
@@ -85,6 +98,7 @@ Image decode_png(std::span<const std::uint8_t> file) {
   png_set_user_limits(job.png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);             // Image::of_size has the say
   png_set_keep_unknown_chunks(job.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);  // only what the pixels need
   require(read_header(job), job);
+  check_claim(job, file.size());
   Image image = Image::of_size(png_get_image_width(job.png, job.info), png_get_image_height(job.png, job.info));
   require(set_up_conversion(job), job);
   const auto row_bytes = static_cast<std::size_t>(image.width * 3);
