@@ -19,7 +19,6 @@ namespace tutti::tools {
 namespace {
 
 using bench::BenchOptions;
-using bench::UsageError;
 
 struct BenchArguments {
   std::string operation;
@@ -68,20 +67,20 @@ void add_options(CLI::App& app, BenchArguments& arguments) {
 
 std::size_t in_range(std::int64_t value, std::int64_t least, std::int64_t most, const std::string& option) {
   if (value >= least && value <= most) return static_cast<std::size_t>(value);
-  throw UsageError(option + " " + std::to_string(value) + ": must be between " + std::to_string(least) + " and " +
-                   std::to_string(most));
+  throw bench::UsageError(option + " " + std::to_string(value) + ": must be between " + std::to_string(least) +
+                          " and " + std::to_string(most));
 }
 
 void check_nproc(std::int64_t nproc) {
   (void)in_range(nproc, 1, 4096, "--nproc");
   const auto launched = world_size_from_launcher();
   if (launched && *launched != std::to_string(nproc)) {
-    throw UsageError("--nproc " + std::to_string(nproc) + ", but a launcher has started WORLD_SIZE=" + *launched +
-                     " ranks; leave --nproc out");
+    throw bench::UsageError("--nproc " + std::to_string(nproc) +
+                            ", but a launcher has started WORLD_SIZE=" + *launched + " ranks; leave --nproc out");
   }
 }
 
-/// What the command line says, checked. Throws UsageError.
+/// What the command line says, checked. Throws bench::UsageError.
 BenchOptions interpreted(const BenchArguments& arguments) {
   BenchOptions options;
   options.operation = arguments.operation;
@@ -102,7 +101,8 @@ BenchOptions interpreted(const BenchArguments& arguments) {
   options.json = arguments.json;
   options.trace = arguments.trace;
   const double seconds = arguments.timeout_seconds;
-  if (!(seconds >= 0.001 && seconds <= 1e9)) throw UsageError("--timeout: must be between 0.001 and 1e9 seconds");
+  if (!(seconds >= 0.001 && seconds <= 1e9))
+    throw bench::UsageError("--timeout: must be between 0.001 and 1e9 seconds");
   options.timeout = std::chrono::milliseconds(std::llround(seconds * 1000));
   bench::check_options(options);
   return options;
@@ -126,12 +126,12 @@ int bench_command(const BenchArguments& arguments) {
     const auto launched = world_size_from_launcher();
     const int nproc = static_cast<int>(arguments.nproc.value_or(1));
     if (!launched && nproc < table.front().min_ranks) {
-      throw UsageError(options.operation + " needs " + std::to_string(table.front().min_ranks) + " ranks; give -n " +
-                       std::to_string(table.front().min_ranks));
+      throw bench::UsageError(options.operation + " needs " + std::to_string(table.front().min_ranks) +
+                              " ranks; give -n " + std::to_string(table.front().min_ranks));
     }
     if (nproc > 1 && !launched) return launch_ranks(options, nproc);
     return bench::run_bench(table, options, std::cout, std::cerr);
-  } catch (const UsageError& error) {
+  } catch (const bench::UsageError& error) {
     std::cerr << "tutti bench: " << error.what() << "\nRun 'tutti bench --help' for the options.\n";
     return 2;
   } catch (const std::exception& error) {

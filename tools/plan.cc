@@ -5,6 +5,7 @@
 #include <tutti/tools/commands.h>
 #include <tutti/tools/plan/diagram.h>
 #include <tutti/tools/plan/price.h>
+#include <tutti/tools/wrong_usage.h>
 
 #include <CLI/CLI.hpp>
 #include <cmath>
@@ -46,11 +47,6 @@ struct PlanOptions {
   bool simulate = false;
   bool draw = false;
   std::string json;
-};
-
-/// A wrong command line; what() is one sentence.
-struct WrongUsage : std::runtime_error {
-  using std::runtime_error::runtime_error;
 };
 
 void require(bool condition, const std::string& sentence) {

@@ -6,6 +6,7 @@
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/own_command.h>
 #include <tutti/tools/tune/compare.h>
+#include <tutti/tools/wrong_usage.h>
 #include <tutti/trainer/checkpoint/files.h>
 
 #include <CLI/CLI.hpp>
@@ -26,11 +27,6 @@ struct TuneArguments {
   double seconds = 3.5;
   bool compare = false;
   std::size_t max_bytes = std::size_t{16} << 20;
-};
-
-/// A wrong command line; what() is one sentence.
-struct WrongUsage : std::runtime_error {
-  using std::runtime_error::runtime_error;
 };
 
 void check(const TuneArguments& arguments, bool is_launched) {

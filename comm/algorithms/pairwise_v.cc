@@ -17,7 +17,7 @@
 namespace tutti::comm::algorithms {
 namespace {
 
-constexpr std::size_t kInFlight = 4;
+constexpr std::size_t kSendsAtOnce = 4;
 
 /// Block `peer` of blocks whose lengths are `count_of(0)`, `count_of(1)`, ...
 template <typename CountOf>
@@ -54,7 +54,7 @@ Schedule pairwise_all_to_all_v(const Problem& problem) {
     const int to = (problem.rank + turn) % p;
     const int from = (problem.rank - turn + p) % p;
     Builder::After window;
-    if (sends.size() >= kInFlight) window = {sends[sends.size() - kInFlight]};
+    if (sends.size() >= kSendsAtOnce) window = {sends[sends.size() - kSendsAtOnce]};
     sends.push_back(b.send(to, in(range_of(sent_block(problem, to))), window));
     b.recv(from, out(range_of(received_block(problem, from))));
   }
