@@ -18,7 +18,7 @@ struct Case {
 };
 
 std::vector<Case> golden_cases() {
-  std::ifstream in(std::string(TUTTI_DATA_GOLDEN) + "/samplers.txt");
+  std::ifstream in(TUTTI_DATA_GOLDEN "/samplers.txt");
   std::vector<Case> cases;
   std::size_t length = 0;
   for (Case c; in >> c.options.count >> c.options.replicas >> c.options.rank >> c.options.shuffle >> c.options.seed >>
