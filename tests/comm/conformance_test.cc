@@ -9,8 +9,10 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <numeric>
 #include <thread>
 #include <tuple>
+#include <vector>
 
 namespace tutti::comm {
 namespace {
@@ -25,6 +27,22 @@ constexpr std::array kOfAll = {OpKind::AllReduce,      OpKind::AllGather, OpKind
 constexpr std::size_t kSegmentBytes = 4096;
 constexpr std::size_t kPrime = 97;
 constexpr std::size_t kLarge = 20'011;  // 20 segments of floats; a prime, too
+
+// The thread sanitizer looks for races, and those depend on transport, algorithm, size and overlap, not on the
+// type and arithmetic of the elements nor on which of the middle ranks is the root. Under it worlds of more than four
+// ranks, which take it a minute a test otherwise, run a sample of those; worlds of up to four, and every other build,
+// run all.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kSamples = true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+constexpr bool kSamples = true;
+#else
+constexpr bool kSamples = false;
+#endif
+#else
+constexpr bool kSamples = false;
+#endif
 
 std::vector<DType> all_types() {
   std::vector<DType> types;
@@ -64,6 +82,27 @@ class Conformance : public testing::TestWithParam<std::tuple<Net, int>> {
     run_ranks(world(), body, options);
   }
   int world() const { return std::get<int>(GetParam()); }
+  bool samples() const { return kSamples && world() > 4; }
+
+  /// All ranks, or the first and the last.
+  std::vector<int> roots() const {
+    if (samples()) return {0, world() - 1};
+    std::vector<int> all(static_cast<std::size_t>(world()));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+  /// All types, or every fourth.
+  std::vector<DType> types() const {
+    std::vector<DType> some = all_types();
+    if (samples()) std::erase_if(some, [](DType type) { return static_cast<int>(type) % 4 != 0; });
+    return some;
+  }
+  /// All that `dtype` has, or one: another for each type.
+  std::vector<ReduceOp> operators(DType dtype) const {
+    const auto all = operators_of(dtype);
+    if (samples()) return {all[static_cast<std::size_t>(dtype) % all.size()]};
+    return all;
+  }
 };
 
 TEST_P(Conformance, EveryCountFromEveryRoot) {
@@ -75,7 +114,7 @@ TEST_P(Conformance, EveryCountFromEveryRoot) {
     for (const std::size_t count : counts) {
       for (const OpKind kind : kOfAll) turns.call(group, kind, count, 0);
       for (const OpKind kind : kRooted)
-        for (int root = 0; root < world(); ++root) turns.call(group, kind, count, root);
+        for (const int root : roots()) turns.call(group, kind, count, root);
     }
   });
 }
@@ -87,13 +126,13 @@ TEST_P(Conformance, EveryTypeWithEveryOperator) {
       Collective(group, kind, {dtype, count, root % world(), op, root % 2 == 0}).run();
       ++root;
     };
-    for (const DType dtype : all_types())
+    for (const DType dtype : types())
       for (const std::size_t count : {kPrime, kLarge}) {
         for (const OpKind kind : kRooted)
           if (!is_reduction(kind)) call(kind, dtype, count, ReduceOp::Sum);
         for (const OpKind kind : kOfAll)
           if (!is_reduction(kind)) call(kind, dtype, count, ReduceOp::Sum);
-        for (const ReduceOp op : operators_of(dtype))
+        for (const ReduceOp op : operators(dtype))
           for (const OpKind kind : {OpKind::Reduce, OpKind::AllReduce, OpKind::ReduceScatter, OpKind::ReduceScatterV})
             call(kind, dtype, count, op);
       }
@@ -153,6 +192,7 @@ TEST_P(Conformance, AllRanksHoldTheSameBits) {
     for (const std::string_view algorithm : algorithms) {
       group.use_algorithm(std::string(algorithm));
       append_results<float>(group, mine);
+      if (samples()) continue;
       append_results<double>(group, mine);
       append_results<Half>(group, mine);
       append_results<BFloat16>(group, mine);

@@ -101,8 +101,8 @@ if(TUTTI_FAST_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(tutti_test_options INTERFACE -fpch-preprocess)  # lets ccache see the precompiled header
   if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
     # From a precompiled header GCC 12 reports the false alarms of std::string that it keeps to itself otherwise (GCC bug
-    # 105651, as above). The asan preset has no precompiled header and keeps the warning for the same sources.
-    target_compile_options(tutti_test_options INTERFACE -Wno-array-bounds)
+    # 105651, as above). The asan preset has no precompiled header and keeps these warnings for the same sources.
+    target_compile_options(tutti_test_options INTERFACE -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
   endif()
 endif()
 
