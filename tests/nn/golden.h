@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <stdexcept>
@@ -16,7 +17,7 @@ namespace tutti::nn::test {
 using Golden = std::map<std::string, std::vector<double>>;
 
 inline Golden read_golden(const std::string& file) {
-  const std::string path = std::string(TUTTI_NN_GOLDEN) + "/" + file;
+  const std::string path = std::filesystem::path(TUTTI_NN_GOLDEN) / file;
   std::ifstream in(path);
   Golden golden;
   std::string name;
