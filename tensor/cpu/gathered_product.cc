@@ -29,7 +29,12 @@ void finish_vector(const GatheredTile<T>& tile, int row, std::int64_t at, typena
 template <typename T, int kRows, int kVectors>
 void block(const GatheredTile<T>& tile, const std::vector<Segment>& segments) {
   using S = Simd<T>;
-  typename S::Vec sums[kRows][kVectors] = {};
+  typename S::Vec sums[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+    for (int j = 0; j < kVectors; ++j) sums[i][j] = typename S::Vec{};
+  }
   const std::int64_t step = tile.step;
   for (const Segment& segment : segments) {
     const T* b = tile.panel + segment.panel_row * kVectors * S::kLanes;

@@ -23,6 +23,8 @@ struct Product {
   T* c;
   std::int64_t c_row;
   bool accumulate;
+  const T* ahead = nullptr;  // gemm_dots: the part of b that comes next, to be fetched meanwhile
+  bool stream = false;       // c is too large for the caches to hold it until it is read
 };
 
 /// Reads both operands along p: a_col and b_row must be 1. No packing; the better one when k is long.

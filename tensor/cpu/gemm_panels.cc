@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 namespace tutti::tensor::cpu {
@@ -82,7 +83,12 @@ template <typename T, int kRows, int kVectors>
 void tile(const Product<T>& product) {
   using S = Simd<T>;
   using Vec = typename S::Vec;
-  Vec sums[kRows][kVectors] = {};
+  Vec sums[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+    for (int j = 0; j < kVectors; ++j) sums[i][j] = Vec{};
+  }
   const T* a = product.a;
   const T* b = product.b;
   for (std::int64_t p = 0; p < product.k; ++p) {
@@ -99,7 +105,9 @@ void tile(const Product<T>& product) {
   for (int i = 0; i < kRows; ++i) {
     T* c = product.c + i * product.c_row;
     for (int v = 0; v < kVectors; ++v, c += S::kLanes) {
-      if (v < kVectors - 1 || last == S::kLanes) {
+      if (product.stream) {
+        S::stream(c, sums[i][v]);
+      } else if (v < kVectors - 1 || last == S::kLanes) {
         S::store(c, product.accumulate ? S::load(c) + sums[i][v] : sums[i][v]);
       } else {
         S::store_partial(c, product.accumulate ? S::load_partial(c, last) + sums[i][v] : sums[i][v], last);
@@ -138,11 +146,24 @@ void column_of_tiles(Product<T> part, std::int64_t vectors) {
   }
 }
 
+// Rows of whole, aligned vectors, written once, and too many for the last cache: reading a line of c before it is
+// overwritten, and keeping it afterwards, would cost more than the products when k is short.
+template <typename T>
+bool should_stream(const Product<T>& product) {
+  constexpr std::int64_t kLargeBytes = std::int64_t{8} << 20;
+  const auto aligned = [](std::uintptr_t bytes) { return bytes % kVectorBytes == 0; };
+  return !product.accumulate && product.k <= kPiece && product.n % Simd<T>::kLanes == 0 &&
+         product.m * product.n * static_cast<std::int64_t>(sizeof(T)) >= kLargeBytes &&
+         aligned(reinterpret_cast<std::uintptr_t>(product.c)) &&
+         aligned(static_cast<std::uintptr_t>(product.c_row) * sizeof(T));
+}
+
 }  // namespace
 
 template <typename T>
 void gemm_panels(const Product<T>& product) {
   constexpr std::int64_t kLanes = Simd<T>::kLanes;
+  const bool stream = should_stream(product);
   Panel<T> panel;
   const EvenParts panels((product.n + kLanes - 1) / kLanes, kMostVectors);
   for (std::int64_t p = 0; p < product.k || p == 0; p += kPiece) {
@@ -160,10 +181,12 @@ void gemm_panels(const Product<T>& product) {
       }
       part.c = product.c + j;
       part.accumulate = product.accumulate || p > 0;
+      part.stream = stream;
       column_of_tiles(part, vectors);
       j += vectors * kLanes;
     }
   }
+  if (stream) Simd<T>::finish_streams();
 }
 
 template void gemm_panels<float>(const Product<float>&);

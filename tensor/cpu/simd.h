@@ -37,6 +37,10 @@ struct Simd {
     return v;
   }
   static void store(T* to, Vec v) { std::memcpy(to, &v, sizeof(v)); }
+  /// Past the caches, where the processor can; `to` must be aligned to the vector. Other threads see it after
+  /// finish_streams() only.
+  static void stream(T* to, Vec v) { store(to, v); }
+  static void finish_streams() {}
 
   /// The first `count` (0 to kLanes) elements, the rest 0. Touches no memory beyond them.
   static Vec load_partial(const T* from, std::int64_t count) {
@@ -62,6 +66,16 @@ struct Simd {
 };
 
 #if defined(__AVX512F__)
+
+template <>
+inline void Simd<float>::stream(float* to, Vec v) {
+  _mm512_stream_ps(to, v);
+}
+
+template <>
+inline void Simd<float>::finish_streams() {
+  _mm_sfence();
+}
 
 template <>
 inline Simd<float>::Vec Simd<float>::load_partial(const float* from, std::int64_t count) {

@@ -1,6 +1,7 @@
 // The kernels whose speed tricks could go wrong at edges, against the plainest loops in float64.
 #include <gtest/gtest.h>
 #include <tutti/tensor/ops.h>
+#include <tutti/tensor/thread_pool.h>
 
 #include <cmath>
 #include <limits>
@@ -62,6 +63,18 @@ TEST(Kernels, GemmAtEveryEdge) {
       check_gemm(e, ta, tb, DType::Float32);
       check_gemm(e, ta, tb, DType::Float64);
     }
+  }
+}
+
+// A result that is written past the caches, whole and in parts; rows that lie a multiple of 512 bytes apart.
+TEST(Kernels, GemmOfLargeResultsAndOfRowsThatShareSetsOfTheCache) {
+  for (const int threads : {1, 3}) {
+    set_num_threads(threads);
+    check_gemm({520, 4128, 3}, true, false, DType::Float32);
+    check_gemm({519, 2064, 3}, false, true, DType::Float64);
+    check_gemm({7, 70, 2048}, false, true, DType::Float32);
+    check_gemm({13, 65, 1088}, false, true, DType::Float64);
+    set_num_threads(1);
   }
 }
 
