@@ -7,6 +7,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace tutti::tensor {
 namespace {
@@ -23,11 +24,7 @@ struct Conv2dNode final : Node {
   void release() override { x = w = y = {}; }
   void backward(Tensor grad, InputGradients& inputs) override {
     const KernelTable& k = kernels(grad.device());
-    if (y.defined()) {
-      Tensor masked = grad.use_count() == 1 ? grad : Tensor::empty(grad.shape(), grad.dtype(), grad.device());
-      k.relu_backward(masked, grad, y, false);
-      grad = masked;
-    }
+    if (y.defined()) grad = through_relu(std::move(grad), y);
     inputs.write(1, [&](Tensor& dw, bool accumulate) { k.conv2d_weight_gradient(dw, grad, x, window, accumulate); });
     inputs.write(2, [&](Tensor& db, bool accumulate) {
       const std::int64_t outputs = grad.shape()[3];

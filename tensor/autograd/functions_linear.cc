@@ -7,6 +7,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace tutti::tensor {
 namespace {
@@ -36,11 +37,7 @@ struct LinearNode final : Node {
   void release() override { x = w = y = {}; }
   void backward(Tensor grad, InputGradients& inputs) override {
     const KernelTable& k = kernels(grad.device());
-    if (y.defined()) {
-      Tensor masked = grad.use_count() == 1 ? grad : Tensor::empty(grad.shape(), grad.dtype(), grad.device());
-      k.relu_backward(masked, grad, y, false);
-      grad = masked;
-    }
+    if (y.defined()) grad = through_relu(std::move(grad), y);
     // Parameters first: whoever waits for them may start while dx is computed.
     inputs.write(1, [&](Tensor& dw, bool accumulate) { k.gemm(dw, grad, true, x, false, accumulate); });
     inputs.write(2, [&](Tensor& db, bool accumulate) { k.column_sum(db, grad, accumulate); });

@@ -1,4 +1,5 @@
 #include <tutti/tensor/autograd/node.h>
+#include <tutti/tensor/ops.h>
 
 #include <atomic>
 #include <stdexcept>
@@ -65,6 +66,12 @@ Variable recorded(Tensor output, std::shared_ptr<Node> node, std::span<const Var
   result.impl()->requires_grad = true;
   result.impl()->producer = std::move(node);
   return result;
+}
+
+Tensor through_relu(Tensor grad, const Tensor& y) {
+  Tensor passed = grad.use_count() == 1 ? grad : Tensor::empty(grad.shape(), grad.dtype(), grad.device());
+  kernels(grad.device()).relu_backward(passed, grad, y, false);
+  return passed;
 }
 
 }  // namespace tutti::tensor

@@ -123,4 +123,8 @@ inline Variable recorded(Tensor output, std::shared_ptr<Node> node, std::initial
   return recorded(std::move(output), std::move(node), std::span(inputs.begin(), inputs.size()));
 }
 
+/// For the backward of an operation that ends in relu: `grad` where y = relu(...) is positive, else 0. In place when
+/// the caller gave away the only handle.
+Tensor through_relu(Tensor grad, const Tensor& y);
+
 }  // namespace tutti::tensor
