@@ -24,7 +24,7 @@ struct BatchNormNode final : Node {
 
   BatchNormPass pass;
   Tensor inverse_deviation;
-  Tensor y;  // saved when relu saw a residual, which is not saved
+  Tensor y;               // saved when relu saw a residual, which is not saved
   std::int64_t rows = 0;  // that the statistics were taken over; 0: none, they were fixed
   std::shared_ptr<BatchHolders> holders;
 

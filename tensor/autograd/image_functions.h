@@ -66,8 +66,8 @@ struct BatchNormOptions {
 
 /// y = activation((x - mean) / sqrt(variance + epsilon) * weight + bias + residual). x (..., C), statistics over all
 /// axes but the last; weight, bias, running_mean and running_variance (C); residual of x's shape or undefined. Training
-/// updates the running statistics in place (unbiased variance, as PyTorch) and throws for a single row (of all holders).
-/// Source: Ioffe and Szegedy, "Batch Normalization", ICML 2015, https://arxiv.org/abs/1502.03167
+/// updates the running statistics in place (unbiased variance, as PyTorch) and throws for a single row (of all
+/// holders). Source: Ioffe and Szegedy, "Batch Normalization", ICML 2015, https://arxiv.org/abs/1502.03167
 Variable batch_norm(const Variable& x, const Variable& weight, const Variable& bias, Tensor running_mean,
                     Tensor running_variance, const BatchNormOptions& options, const Variable& residual = {});
 

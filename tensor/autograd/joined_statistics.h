@@ -10,9 +10,9 @@
 
 namespace tutti::tensor {
 
-/// `mean` and `variance` (C), over `rows` rows of this holder, become those over all rows, by the formula of Chan, Golub
-/// and LeVeque ("Updating formulae and a pairwise algorithm for computing sample variances", 1979). With 0 rows their
-/// contents do not matter. Returns how many rows there are in all.
+/// `mean` and `variance` (C), over `rows` rows of this holder, become those over all rows, by the formula of Chan,
+/// Golub and LeVeque ("Updating formulae and a pairwise algorithm for computing sample variances", 1979). With 0 rows
+/// their contents do not matter. Returns how many rows there are in all.
 std::int64_t join_statistics(BatchHolders& holders, std::int64_t rows, Tensor& mean, Tensor& variance);
 
 /// `a` and `b` (C) become their sums over all holders.

@@ -87,7 +87,8 @@ void expect_close(const std::vector<float>& found, const std::vector<float>& exp
   ASSERT_EQ(found.size(), expected.size()) << what;
   float largest = 1;
   for (const float value : expected) largest = std::max(largest, std::abs(value));
-  for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-5F * largest) << what << " " << i;
+  for (std::size_t i = 0; i < found.size(); ++i)
+    ASSERT_NEAR(found[i], expected[i], 1e-5F * largest) << what << " " << i;
 }
 
 void expect_equal_to_one_rank(const std::vector<std::int64_t>& bounds, const MakeModel& make_model, std::int64_t side,
