@@ -20,6 +20,9 @@ struct Training {
   Objective objective = Objective::Classify;
   double label_smoothing = 0;
   int passes = 1;  // backward passes a step, as DataParallelOptions::passes
+  /// An input of no samples, for a model whose forward and backward are collective (sync_batch_norm.h): a rank without
+  /// samples runs them over it. Undefined for other models.
+  tensor::Tensor empty_input{};
 };
 
 /// Sums over samples, so that they can be added over ranks and do not depend on how batches were cut.
