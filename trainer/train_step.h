@@ -3,18 +3,11 @@
 
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
+#include <tutti/trainer/loss_sum.h>
 #include <tutti/trainer/objective.h>
 #include <tutti/trainer/report/progress.h>
 
-#include <cstdint>
-
 namespace tutti::trainer {
-
-/// Sums over samples, so that they can be added over ranks and do not depend on how batches were cut.
-struct LossSum {
-  double loss = 0;
-  std::int64_t samples = 0;
-};
 
 /// Forward, backward, exchange, update. `share` = this rank's part of the step's samples over all ranks. What layers
 /// draw at random (nn/sample_keys.h) is keyed by the batch's samples. Collective. Returns the batch's mean loss before
