@@ -34,10 +34,10 @@ struct CheckpointState {
   std::int64_t steps_per_epoch = 0;  // 0: not known (a checkpoint of an older version)
   int world_size = 1;                // of the run that wrote it; a continuation may have another one
   /// What must be equal when training goes on: option name without dashes -> value.
-  std::map<std::string, std::string> options;
-  std::string history;        // the writer's own JSON text; kept as it is
-  std::vector<LossSum> sums;  // of the `step` steps, by rank; empty at the end of an epoch
-  double seconds = 0;         // that these steps took
+  std::map<std::string, std::string> options{};
+  std::string history{};        // the writer's own JSON text; kept as it is
+  std::vector<LossSum> sums{};  // of the `step` steps, by pass, then rank; empty at epoch ends
+  double seconds = 0;           // that these steps took
 
   CheckpointPosition position() const { return {.epoch = epoch, .step = step}; }
 };
@@ -58,8 +58,8 @@ struct EncodedCheckpoint {
 /// Copies the tensors. Memory that `encoded` holds already is used again.
 void encode_checkpoint(const NamedTensors& model, const NamedTensors& optimizer, EncodedCheckpoint& encoded);
 
-/// Returns the new folder. Creates `dir` when it is missing. Throws when a checkpoint of that position is there already,
-/// and after a failure leaves nothing behind that takes room.
+/// Returns the new folder. Creates `dir` when it is missing. Throws when a checkpoint of that position is there
+/// already, and after a failure leaves nothing behind that takes room.
 std::filesystem::path write_checkpoint(const std::filesystem::path& dir, const EncodedCheckpoint& encoded);
 std::filesystem::path write_checkpoint(const std::filesystem::path& dir, const Checkpoint& checkpoint);
 

@@ -36,8 +36,14 @@ void Checkpointer::start() {
   if (!options_.dir.empty() && requests_ != nullptr) requests_->listen();
 }
 
-bool Checkpointer::after_step(const StepInfo& info, DataParallel& parallel,
-                              const std::function<EpochSoFar()>& so_far) {
+void Checkpointer::before_exchange(DataParallel& parallel) const {
+  if (options_.dir.empty()) return;
+  const bool failed = writer_ && writer_->failure();
+  if (failed || (requests_ != nullptr && requests_->checkpoint_asked())) parallel.ask(Request::Checkpoint);
+  if (requests_ != nullptr && requests_->stop_asked()) parallel.ask(Request::Stop);
+}
+
+bool Checkpointer::after_step(const StepInfo& info, const std::function<EpochSoFar()>& so_far) {
   if (options_.dir.empty()) return true;
   const bool last = info.step + 1 == info.steps_per_epoch;  // the epoch's own checkpoint follows
   const bool due = options_.every > 0 && (info.global_step + 1) % options_.every == 0;
@@ -52,9 +58,6 @@ bool Checkpointer::after_step(const StepInfo& info, DataParallel& parallel,
     if (info.checkpoint_asked && writer_) asked_for_ = folder;
   }
   if (info.checkpoint_asked && requests_ != nullptr) requests_->checkpoint_taken();
-  const bool failed = writer_ && writer_->failure();
-  if (failed || (requests_ != nullptr && requests_->checkpoint_asked())) parallel.ask(Request::Checkpoint);
-  if (requests_ != nullptr && requests_->stop_asked()) parallel.ask(Request::Stop);
   announce();
   return !info.stop_asked;
 }

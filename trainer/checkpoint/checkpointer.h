@@ -2,21 +2,22 @@
 //
 //   Checkpointer checkpointer(group, options, agreed, *model, *optimizer, progress, requests);
 //   if (const auto state = checkpointer.resume()) ...
-//   after each step:   if (!checkpointer.after_step(info, parallel, so_far)) leave the epoch and the run;
+//   in each step, before gradients leave:  checkpointer.before_exchange(parallel);
+//   after each step:   if (!checkpointer.after_step(info, so_far)) leave the epoch and the run;
 //   after each epoch:  checkpointer.end_epoch(epoch, history);
 //   at the end:        checkpointer.finish();
 //
 // When: at the end of each epoch, every `every` steps of the whole run, and when a rank is asked (requests.h). That a
-// rank was asked travels with the gradients of its next step, so that all ranks act after the same step, and no
+// rank was asked travels with the gradients of the step it is in, so that all ranks act after the same step, and no
 // collective is added to a step. The step of a checkpoint itself costs one all_gather of the loss sums.
 //
 // How: rank 0 copies model and optimizer in memory; its writer thread (writer.h) does the rest while training goes on.
 // Layers' running statistics are rank 0's: those of other ranks end with the epoch, and nothing depends on them.
 // If a write fails, rank 0 asks for a checkpoint, whose first act is to tell all ranks why: every rank throws the same
-// std::runtime_error within two steps of the failure, or in end_epoch or finish.
+// std::runtime_error within a step of the failure, or in end_epoch or finish.
 //
-// Without a folder every call does nothing. Thread-safety: the training thread's. Ownership: what is passed by reference
-// must outlive it. The destructor waits for a write that is under way.
+// Without a folder every call does nothing. Thread-safety: the training thread's. Ownership: what is passed by
+// reference must outlive it. The destructor waits for a write that is under way.
 #pragma once
 
 #include <tutti/comm/process_group.h>
@@ -56,8 +57,8 @@ struct EpochSoFar {
 
 class Checkpointer {
  public:
-  /// Collective. Rank 0 takes the folder for this run and clears away what a killed run has left there. `agreed`: what a
-  /// continuation must share. `requests` may be null.
+  /// Collective. Rank 0 takes the folder for this run and clears away what a killed run has left there. `agreed`: what
+  /// a continuation must share. `requests` may be null.
   Checkpointer(comm::ProcessGroup& group, CheckpointerOptions options, std::map<std::string, std::string> agreed,
                nn::Module& model, nn::Optimizer& optimizer, Progress& progress, TrainRequests* requests);
 
@@ -67,8 +68,11 @@ class Checkpointer {
   /// From here on requests are heard.
   void start();
 
+  /// Asks the other ranks what this one was asked, or has to tell.
+  void before_exchange(DataParallel& parallel) const;
+
   /// Collective. `so_far` is called only when a checkpoint is written. Returns false when the run is to end here.
-  bool after_step(const StepInfo& info, DataParallel& parallel, const std::function<EpochSoFar()>& so_far);
+  bool after_step(const StepInfo& info, const std::function<EpochSoFar()>& so_far);
 
   /// Collective. `epoch` from 1; it was evaluated, and `history` holds it.
   void end_epoch(int epoch, std::int64_t steps_per_epoch, const std::string& history);
@@ -92,8 +96,8 @@ class Checkpointer {
   nn::Optimizer& optimizer_;
   Progress& progress_;
   TrainRequests* requests_;
-  std::unique_ptr<FolderLock> lock_;          // rank 0
-  std::unique_ptr<CheckpointWriter> writer_;  // rank 0
+  std::unique_ptr<FolderLock> lock_;                // rank 0
+  std::unique_ptr<CheckpointWriter> writer_;        // rank 0
   std::optional<std::filesystem::path> asked_for_;  // rank 0: a checkpoint to tell of once it is complete
   std::optional<std::filesystem::path> stopped_at_;
 };

@@ -36,9 +36,9 @@ std::optional<WholeCheckpoint> newest_whole_checkpoint(const fs::path& dir) {
     }
   }
   if (found.damaged.empty()) return std::nullopt;
-  throw std::runtime_error("cannot resume: no checkpoint in " + dir.string() + " is whole. " +
-                           found.damaged.front().second + ". To begin anew, name another folder or leave out --resume " +
-                           "after moving this one away");
+  throw std::runtime_error(
+      "cannot resume: no checkpoint in " + dir.string() + " is whole. " + found.damaged.front().second +
+      ". To begin anew, name another folder or leave out --resume " + "after moving this one away");
 }
 
 /// Loads, and gives everything about it that the other ranks need.
@@ -61,10 +61,14 @@ Json resume_here(const fs::path& dir, const std::map<std::string, std::string>& 
   // Sums travel as bits: JSON knows neither NaN nor infinity.
   Json sums = Json::array();
   for (const LossSum& sum : state.sums) sums.push_back({std::bit_cast<std::uint64_t>(sum.loss), sum.samples});
-  return {{"epoch", state.epoch},          {"step", state.step},
-          {"steps", state.steps_per_epoch}, {"world_size", state.world_size},
-          {"history", state.history},      {"seconds", state.seconds},
-          {"sums", sums},                  {"folder", found->folder.string()},
+  return {{"epoch", state.epoch},
+          {"step", state.step},
+          {"steps", state.steps_per_epoch},
+          {"world_size", state.world_size},
+          {"history", state.history},
+          {"seconds", state.seconds},
+          {"sums", sums},
+          {"folder", found->folder.string()},
           {"warnings", warnings}};
 }
 
@@ -121,8 +125,8 @@ std::optional<ResumedCheckpoint> resume_checkpoint(comm::ProcessGroup& group, co
   resumed.history = json["history"].get<std::string>();
   resumed.seconds = json["seconds"].get<double>();
   for (const Json& sum : json["sums"]) {
-    resumed.sums.push_back({.loss = std::bit_cast<double>(sum[0].get<std::uint64_t>()),
-                            .samples = sum[1].get<std::int64_t>()});
+    resumed.sums.push_back(
+        {.loss = std::bit_cast<double>(sum[0].get<std::uint64_t>()), .samples = sum[1].get<std::int64_t>()});
   }
   resumed.folder = json["folder"].get<std::string>();
   resumed.warnings = json["warnings"].get<std::vector<std::string>>();

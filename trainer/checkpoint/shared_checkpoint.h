@@ -1,7 +1,7 @@
 // Checkpoints of a group: rank 0 alone touches the folder, and every rank learns how it went.
 //
-// All functions with a group are collective. A failure on rank 0 (disk full, damaged file, other options) is thrown on every rank
-// as std::runtime_error with rank 0's text; nobody is left waiting. Only rank 0 needs to see the folder.
+// All functions with a group are collective. A failure on rank 0 (disk full, damaged file, other options) is thrown on
+// every rank as std::runtime_error with rank 0's text; nobody is left waiting. Only rank 0 needs to see the folder.
 #pragma once
 
 #include <tutti/comm/process_group.h>
@@ -34,9 +34,9 @@ struct ResumedCheckpoint : CheckpointState {
 };
 
 /// Loads the newest checkpoint that is whole into model and optimizer on every rank; nothing, and nothing changed, when
-/// there is none at all. Newer ones that are damaged are set aside (checkpoint_folder.h) and told of in `warnings`: what
-/// they held is computed again, bit for bit. Throws when all are damaged (nothing is renamed then), and when the options
-/// differ from `wanted`, saying which. For the run that writes to `dir`.
+/// there is none at all. Newer ones that are damaged are set aside (checkpoint_folder.h) and told of in `warnings`:
+/// what they held is computed again, bit for bit. Throws when all are damaged (nothing is renamed then), and when the
+/// options differ from `wanted`, saying which. For the run that writes to `dir`.
 std::optional<ResumedCheckpoint> resume_checkpoint(comm::ProcessGroup& group, const std::filesystem::path& dir,
                                                    const std::map<std::string, std::string>& wanted,
                                                    const nn::Module& model, nn::Optimizer& optimizer);
