@@ -141,6 +141,11 @@ void Run::resume() {
     return;
   }
   start_ = state->position();
+  if (start_.step > 0 && state->steps_per_epoch != steps_per_epoch()) {
+    throw std::runtime_error("cannot resume from " + state->folder.string() + ": it counts " +
+                             std::to_string(state->steps_per_epoch) + " steps an epoch, this run " +
+                             std::to_string(steps_per_epoch()));
+  }
   seconds_before_ = state->seconds;
   for (const LossSum& sum : state->sums) samples_before_ += sum.samples;
   if (start_.step > 0) epoch_sums_ = sums_of_rank(state->sums, group_.rank(), group_.world_size(), kPasses);

@@ -2,20 +2,19 @@
 // never ended.
 #include <gtest/gtest.h>
 #include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/trainer/scene_folder.h>
 #include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/checkpoint/checkpointer.h>
+#include <tutti/trainer/task.h>
 #include <tutti/trainer/train_loop.h>
 
-#include <mutex>
 #include <sstream>
 
 namespace tutti::trainer {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::int64_t kStepsPerEpoch = 15;
 
 struct Outcome {
   std::vector<RunReport> reports;
@@ -105,22 +104,26 @@ TEST_F(CheckpointerTest, ARunResumedAtAnyStepEqualsTheUninterruptedOneBitForBit)
   }
 }
 
-TEST_F(CheckpointerTest, DropoutScheduleAndClippingContinueWithinAnEpoch) {
-  options_.model = "lenet5";
+// Everything that is random or remembers: augmentation, dropout, stochastic depth, batch norm's statistics, momentum, a
+// schedule.
+TEST_F(CheckpointerTest, ARunWithAllThatIsRandomContinuesWithinAnEpoch) {
+  write_scene_folder(folder_ / "scenes", 5);
+  options_ = default_options("mercer");
+  options_.data = folder_ / "scenes";
+  options_.use_cache = false;
+  options_.model = "efficientnet_b0";
+  options_.image_size = 16;
+  options_.batch_size = 16;
+  options_.epochs = 1;
+  options_.augment = true;
   options_.optimizer = "sgd";
   options_.momentum = 0.9;
   options_.schedule = "cosine";
-  options_.warm_up_epochs = 1;
   options_.clip_norm = 0.5;
-  for (const char* model : {"lenet5", "cnn"}) {
-    options_.model = model;
-    options_.epochs = 1;
-    const RunReport whole = uninterrupted(2);
-    train_keeping_all(model, 8);
-    const Outcome resumed = resume_from(model, "epoch-0000-step-000008", 2);
-    expect_equal(resumed.reports[0], whole);
-    fs::remove_all(folder_ / "from-epoch-0000-step-000008-on-2");
-  }
+  options_.resume = true;
+  const RunReport whole = uninterrupted(2);
+  train_keeping_all("all", 1);
+  expect_equal(resume_from("all", "epoch-0000-step-000001", 2).reports[0], whole);
 }
 
 TEST_F(CheckpointerTest, AnotherNumberOfRanksGoesOnAtTheSameSamples) {
@@ -172,14 +175,13 @@ TEST_F(CheckpointerTest, OneRankThatIsAskedToStopStopsAllAfterTheSameStep) {
 }
 
 TEST_F(CheckpointerTest, AStopAfterTheLastStepOfAnEpochComesBackBeforeItsEvaluation) {
-  const RunReport whole = uninterrupted(2);
   options_.batch_size = 240;  // one step an epoch
-  const RunReport whole_steps = uninterrupted(2);
+  const RunReport whole = uninterrupted(2);
   train_on(2, options_, [](int rank, TrainRequests& requests) {
     if (rank == 0) requests.ask_stop();
   });
   EXPECT_EQ(newest_checkpoint(options_.checkpoint_dir), options_.checkpoint_dir / "epoch-0000-step-000001");
-  expect_equal(train_on(2, options_).reports[1], whole_steps);
+  expect_equal(train_on(2, options_).reports[1], whole);
 }
 
 TEST_F(CheckpointerTest, OneRankThatIsAskedForACheckpointGetsOneAndTrainingGoesOn) {

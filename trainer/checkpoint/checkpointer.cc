@@ -1,10 +1,17 @@
 #include <tutti/trainer/checkpoint/checkpointer.h>
 #include <tutti/trainer/tensor_comm.h>
 
+#include <chrono>
+#include <cstdio>
 #include <stdexcept>
 #include <utility>
 
 namespace tutti::trainer {
+namespace {
+
+constexpr double kLongWait = 1;  // seconds
+
+}  // namespace
 
 Checkpointer::Checkpointer(comm::ProcessGroup& group, CheckpointerOptions options,
                            std::map<std::string, std::string> agreed, nn::Module& model, nn::Optimizer& optimizer,
@@ -88,7 +95,7 @@ void Checkpointer::save(CheckpointState state, const std::vector<LossSum>& sums)
   EncodedCheckpoint* space = nullptr;
   if (writer_) {
     try {
-      space = &writer_->space();
+      space = &wait_for_space();
     } catch (const std::runtime_error& error) {
       failure = told(error.what());
     }
@@ -122,10 +129,32 @@ std::vector<LossSum> Checkpointer::exchange_sums(const std::vector<LossSum>& min
 
 /// A failure in the words that all ranks throw.
 std::string Checkpointer::told(const std::string& failure) const {
-  const auto newest = newest_checkpoint(options_.dir);
+  std::optional<std::filesystem::path> newest;
+  try {
+    newest = newest_checkpoint(options_.dir);
+  } catch (const std::runtime_error&) {  // the failure may be that the folder cannot be read any more
+  }
   return failure + (newest ? "; the newest complete checkpoint is " + newest->string() +
                                  ": repair the cause (room, permissions) and continue with --resume"
                            : "; there is no complete checkpoint yet");
+}
+
+/// Memory for the next checkpoint, once the one before is written.
+EncodedCheckpoint& Checkpointer::wait_for_space() {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  EncodedCheckpoint& space = writer_->space();
+  const std::chrono::duration<double> waited = Clock::now() - start;
+  if (waited.count() > kLongWait && !told_of_waiting_) {
+    told_of_waiting_ = true;
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "training waited %.1f s until the checkpoint before was written; a larger --checkpoint-every or a "
+                  "faster disk avoids that",
+                  waited.count());
+    progress_.line(text);
+  }
+  return space;
 }
 
 void Checkpointer::announce() {

@@ -87,6 +87,7 @@ class Checkpointer {
   void save(CheckpointState state, const std::vector<LossSum>& sums);
   std::vector<LossSum> exchange_sums(const std::vector<LossSum>& mine, const std::string& failure);
   std::string told(const std::string& failure) const;
+  EncodedCheckpoint& wait_for_space();
   void announce();
 
   comm::ProcessGroup& group_;
@@ -100,6 +101,7 @@ class Checkpointer {
   std::unique_ptr<CheckpointWriter> writer_;        // rank 0
   std::optional<std::filesystem::path> asked_for_;  // rank 0: a checkpoint to tell of once it is complete
   std::optional<std::filesystem::path> stopped_at_;
+  bool told_of_waiting_ = false;
 };
 
 /// This rank's sums, by pass, out of those that a checkpoint holds of all ranks. Where ranks x passes have changed, the

@@ -17,7 +17,7 @@ class FolderLock {
  public:
   /// Creates `dir` if need be. Waits up to `patience` for a holder that is just ending, then throws std::runtime_error
   /// saying who holds it and what to do.
-  explicit FolderLock(const std::filesystem::path& dir, std::chrono::milliseconds patience = std::chrono::seconds(5));
+  explicit FolderLock(const std::filesystem::path& dir, std::chrono::milliseconds patience = std::chrono::seconds(2));
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
