@@ -1,6 +1,7 @@
 #include <tutti/trainer/checkpoint/checkpointer.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/data_parallel/model_check.h>
+#include <tutti/trainer/data_parallel/reproducible_exchange.h>
 #include <tutti/trainer/evaluate.h>
 #include <tutti/trainer/report/summary.h>
 #include <tutti/trainer/task.h>
@@ -15,8 +16,6 @@
 
 namespace tutti::trainer {
 namespace {
-
-constexpr int kPasses = 1;  // backward passes a step
 
 std::unique_ptr<Loader> make_loader(const TrainOptions& options, const ImageDataset& data,
                                     std::shared_ptr<const Sampler> sampler, Split split) {
@@ -53,7 +52,19 @@ std::shared_ptr<const DistributedSampler> make_train_sampler(const TrainOptions&
   sampling.seed = options.seed;
   sampling.drop_last = options.drop_last;
   sampling.padding = options.padding;
+  if (options.reproducible && (options.padding || options.drop_last)) sampling.multiple = kReproducibleShards;
   return std::make_shared<DistributedSampler>(sampling);
+}
+
+void check_reproducible(const nn::Module& model, const std::string& name, int ranks) {
+  if (kReproducibleShards % ranks != 0) {
+    throw UsageError("--reproducible works with 1, 2, 3, 4, 6 or 12 ranks, not with " + std::to_string(ranks));
+  }
+  if (!model.named_buffers().empty()) {
+    throw UsageError("--reproducible: " + name +
+                     " has batch norm, whose running statistics depend on how samples are dealt to ranks; use a model "
+                     "without it (mlp, autoencoder, cnn, lenet5, simple_net)");
+  }
 }
 
 class Run {
@@ -64,6 +75,8 @@ class Run {
  private:
   void resume();
   std::int64_t steps_per_epoch() const;
+  int passes_of_a_step() const { return options_.reproducible ? kReproducibleShards / group_.world_size() : 1; }
+  void make_parallel();
   bool train_one_epoch(int epoch);
   bool after_step(const StepInfo& info);
   EpochSoFar epoch_so_far() const;
@@ -148,7 +161,7 @@ void Run::resume() {
   }
   seconds_before_ = state->seconds;
   for (const LossSum& sum : state->sums) samples_before_ += sum.samples;
-  if (start_.step > 0) epoch_sums_ = sums_of_rank(state->sums, group_.rank(), group_.world_size(), kPasses);
+  if (start_.step > 0) epoch_sums_ = sums_of_rank(state->sums, group_.rank(), group_.world_size(), passes_of_a_step());
   report_.epochs = epochs_from_json(state->history);
   std::string text = "resumed after epoch " + std::to_string(start_.epoch);
   if (start_.step > 0) {
@@ -173,16 +186,15 @@ bool Run::train_one_epoch(int epoch) {
   const bool resumed = epoch == start_.epoch + 1 && start_.step > 0;
   const std::int64_t first_step = resumed ? start_.step : 0;
   if (!resumed) {
-    epoch_sums_.assign(kPasses, LossSum{});
+    epoch_sums_.assign(static_cast<std::size_t>(passes_of_a_step()), LossSum{});
     seconds_before_ = 0;
     samples_before_ = 0;
   }
   group_.barrier();
   epoch_start_ = Clock::now();
   train_loader_->begin_epoch(epoch - 1, first_step);
-  const Training training{*parallel_, *optimizer_,
-                          objective_, options_.label_smoothing,
-                          kPasses,    [this] { checkpointer_->before_exchange(*parallel_); }};
+  Training training{*parallel_, *optimizer_, objective_, options_.label_smoothing, passes_of_a_step()};
+  training.before_exchange = [this] { checkpointer_->before_exchange(*parallel_); };
   EpochSteps steps{.loader = *train_loader_, .epoch = epoch, .first = first_step, .count = steps_per_epoch()};
   steps.global_samples = [this](std::int64_t step) { return sampler_->samples_of_step(step, options_.batch_size); };
   progress_.start_epoch(epoch, steps.count);
@@ -242,13 +254,24 @@ void Run::stop(int epoch) {
   report_.stopped = true;
 }
 
+void Run::make_parallel() {
+  DataParallelOptions options;
+  options.buckets = options_.buckets;
+  if (options_.reproducible) {
+    check_reproducible(*model_, options_.model, group_.world_size());
+    options.exchange = make_reproducible_exchange;
+    options.passes = passes_of_a_step();
+  }
+  parallel_ = std::make_unique<DataParallel>(model_, group_, options);
+}
+
 RunReport Run::execute() {
   resume();
   if (start_ > CheckpointPosition{.epoch = options_.epochs}) {
     throw std::runtime_error("the checkpoint is of epoch " + std::to_string(start_.epoch + (start_.step > 0 ? 1 : 0)) +
                              ", --epochs " + std::to_string(options_.epochs) + " lies before it; ask for more epochs");
   }
-  parallel_ = std::make_unique<DataParallel>(model_, group_, DataParallelOptions{.buckets = options_.buckets});
+  make_parallel();
   checkpointer_->start();
   std::optional<Evaluation> last;
   for (int epoch = start_.epoch + 1; epoch <= options_.epochs; ++epoch) {

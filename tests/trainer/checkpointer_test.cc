@@ -67,10 +67,10 @@ class CheckpointerTest : public testing::Test {
     train_on(2, options);
   }
   /// Goes on from the checkpoint `name` of `origin`, alone in a folder of its own.
-  Outcome resume_from(const std::string& origin, const std::string& name, int ranks) {
+  Outcome resume_from(const std::string& origin, const std::string& name, int ranks, std::int64_t global_batch = 32) {
     TrainOptions options = options_;
     options.checkpoint_dir = folder_ / ("from-" + name + "-on-" + std::to_string(ranks));
-    options.batch_size = 32 / ranks;
+    options.batch_size = global_batch / ranks;
     fs::create_directories(options.checkpoint_dir);
     fs::copy(folder_ / origin / name, options.checkpoint_dir / name);
     return train_on(ranks, options);
@@ -136,6 +136,19 @@ TEST_F(CheckpointerTest, AnotherNumberOfRanksGoesOnAtTheSameSamples) {
     EXPECT_EQ(resumed.reports[0].epochs[0].train_loss, whole.epochs[0].train_loss);
     EXPECT_NEAR(resumed.reports[0].epochs[1].train_loss / whole.epochs[1].train_loss, 1, 1e-5) << ranks;
     EXPECT_NEAR(*resumed.reports[0].epochs[1].test_loss / *whole.epochs[1].test_loss, 1, 1e-4) << ranks;
+  }
+}
+
+TEST_F(CheckpointerTest, AReproducibleRunGoesOnOnAnotherNumberOfRanksBitForBit) {
+  options_.reproducible = true;
+  options_.batch_size = 24;
+  const RunReport whole = uninterrupted(2);
+  train_keeping_all("all", 3);
+  for (const int ranks : {1, 3, 4}) {
+    const RunReport run = resume_from("all", "epoch-0001-step-000002", ranks, 48).reports[0];
+    EXPECT_EQ(run.parameter_sha256, whole.parameter_sha256) << ranks;
+    ASSERT_EQ(run.epochs.size(), 2u);
+    EXPECT_EQ(run.epochs[1].train_loss, whole.epochs[1].train_loss) << ranks;
   }
 }
 

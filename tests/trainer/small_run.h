@@ -34,6 +34,17 @@ class SmallRun : public testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
+  /// Shell words that continue the run in dir() to the end of the epoch that it is in.
+  std::string resuming_in_shell(const std::string& report) const {
+    return "exec " + in_one_line(saving({"--nproc", "2", "--resume", "--json", path(report)})) +
+           "--epochs $((1 + $(ls " + dir().string() +
+           " | grep '^epoch-[-0-9step]*$' | tail -1 | sed 's/epoch-0*\\([0-9][0-9]*\\).*/\\1/')))";
+  }
+  static std::string in_one_line(const std::vector<std::string>& words) {
+    std::string line;
+    for (const std::string& word : words) line += word + " ";
+    return line;
+  }
   test::Finished run(const std::vector<std::string>& words) const { return test::run_program(words, environment()); }
   std::vector<std::string> environment() const {
     return {"TUTTI_DATA=", "HOME=" + folder_.path().string(), "XDG_CACHE_HOME=" + folder_.path().string()};
