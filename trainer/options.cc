@@ -2,6 +2,7 @@
 #include <tutti/trainer/checkpoint/checkpoint.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/options.h>
+#include <tutti/trainer/parallel_options.h>
 #include <tutti/trainer/task.h>
 #include <tutti/trainer/update_rule.h>
 
@@ -49,6 +50,7 @@ TrainOptions checked(TrainOptions options) {
     throw UsageError("--drop-last and --no-padding are two ways with samples that do not go round; choose one");
   }
   check_update_rule(options);
+  check_parallel_options(options);
   check_device(options);
   if (!options.run_dir.empty()) {
     if (options.json.empty()) options.json = options.run_dir / "report.json";
@@ -88,6 +90,7 @@ std::map<std::string, std::string> options_that_must_agree(const TrainOptions& o
                                                            const std::string& data_name) {
   std::map<std::string, std::string> texts = update_rule_texts(options);
   texts.merge(task_texts(options));
+  texts.merge(parallel_texts(options));
   texts.insert({{"task", options.task},
                 {"model", options.model},
                 {"data", data_name},

@@ -40,9 +40,14 @@ struct TrainOptions {
   std::optional<double> clip_norm;      // the longest gradient
   double label_smoothing = 0;           // in training; tests count the plain cross entropy
   std::uint64_t seed = 0;
-  bool reproducible = false;  // the same bits of parameters on 1, 2, 3, 4, 6 or 12 ranks with one global batch
-  bool drop_last = false;     // leave out samples that would give some ranks one more than others
-  bool padding = true;        // repeat some instead; false: neither, ranks may differ by a sample
+  bool reproducible = false;           // the same bits of parameters on 1, 2, 3, 4, 6 or 12 ranks with one global batch
+  bool drop_last = false;              // leave out samples that would give some ranks one more than others
+  bool padding = true;                 // repeat some instead; false: neither, ranks may differ by a sample
+  std::string comm_hook = "none";      // how gradients travel: none, bf16, fp16, topk, powersgd
+  std::optional<double> topk_density;  // topk: part of the numbers that is sent; not set: 0.01
+  std::optional<std::int64_t> powersgd_rank;  // powersgd: columns of the thin matrices; not set: 4
+  bool shard_optimizer = false;               // each rank keeps and updates its share of the optimizer's state
+  bool sync_batch_norm = false;               // batch norm over the batch of all ranks
   std::string device = "cpu";
   int threads = 0;  // of compute per rank; 0: this host's CPUs divided by its ranks
   int workers = 0;  // threads that prepare batches; 0: the training thread, which for MNIST is the fastest

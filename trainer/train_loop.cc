@@ -3,6 +3,7 @@
 #include <tutti/trainer/data_parallel/model_check.h>
 #include <tutti/trainer/data_parallel/reproducible_exchange.h>
 #include <tutti/trainer/evaluate.h>
+#include <tutti/trainer/parallel_options.h>
 #include <tutti/trainer/report/summary.h>
 #include <tutti/trainer/task.h>
 #include <tutti/trainer/tensor_comm.h>
@@ -118,7 +119,8 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
   model_ = make_task_model(options, data_.train);
   sampler_ = make_train_sampler(options, data_.train.count(), group);
   train_loader_ = make_loader(options, data_.train, sampler_, Split::Train);
-  optimizer_ = make_update_rule(options, *model_, steps_per_epoch());
+  prepare_model(options, *model_, group);
+  optimizer_ = make_update_rule(options, *model_, steps_per_epoch(), group);
   test_loader_ = make_loader(options, data_.test,
                              std::make_shared<EvaluationSampler>(data_.test.count(), ranks, group.rank()), Split::Test);
   report_.task = options.task;
@@ -136,6 +138,7 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
     progress_ = Progress(output.stream, output.live, options.epochs, data_note(report_));
     progress_.line(opening_line(report_, options, model_->parameter_count(), data_.train, data_.test));
     for (const std::string& note : data_.notes) progress_.line(note);
+    for (const std::string& note : parallel_notes(options, *optimizer_, *model_, ranks)) progress_.line(note);
     for (std::size_t rank = 0; rank < cache_notes.size(); ++rank) {
       if (!cache_notes[rank].empty()) progress_.line("rank " + std::to_string(rank) + ": " + cache_notes[rank]);
     }
@@ -194,6 +197,7 @@ bool Run::train_one_epoch(int epoch) {
   epoch_start_ = Clock::now();
   train_loader_->begin_epoch(epoch - 1, first_step);
   Training training{*parallel_, *optimizer_, objective_, options_.label_smoothing, passes_of_a_step()};
+  training.empty_input = empty_input(options_, data_.train);
   training.before_exchange = [this] { checkpointer_->before_exchange(*parallel_); };
   EpochSteps steps{.loader = *train_loader_, .epoch = epoch, .first = first_step, .count = steps_per_epoch()};
   steps.global_samples = [this](std::int64_t step) { return sampler_->samples_of_step(step, options_.batch_size); };
@@ -257,6 +261,7 @@ void Run::stop(int epoch) {
 void Run::make_parallel() {
   DataParallelOptions options;
   options.buckets = options_.buckets;
+  options.exchange = make_exchange(options_, group_.world_size());
   if (options_.reproducible) {
     check_reproducible(*model_, options_.model, group_.world_size());
     options.exchange = make_reproducible_exchange;

@@ -1,4 +1,5 @@
 #include <tutti/nn/sample_keys.h>
+#include <tutti/tensor/autograd/functions.h>
 #include <tutti/trainer/train_step.h>
 
 #include <chrono>
@@ -35,10 +36,16 @@ Batch part_of(const Batch& batch, int pass, int passes) {
   return part;
 }
 
+void run_without_samples(const Training& training) {
+  if (!training.empty_input.defined()) return training.parallel.backward_nothing();
+  const nn::SampleKeys keys(tensor::Tensor::empty({0}, tensor::DType::Int64));
+  training.parallel.backward(sum(training.parallel.forward(tensor::Variable(training.empty_input))), 0);
+}
+
 /// Returns the mean loss over the part.
 double run_pass(const Training& training, const Batch& part, std::int64_t global_samples) {
   if (part.count == 0) {
-    training.parallel.backward_nothing();
+    run_without_samples(training);
     return 0;
   }
   const nn::SampleKeys keys(part.keys);  // dropout draws for the sample, on whichever rank it is

@@ -23,6 +23,9 @@ struct Training {
   int passes = 1;  // backward passes a step, as DataParallelOptions::passes
   /// Called in each step before the gradients leave: the last moment to ask the other ranks for something.
   std::function<void()> before_exchange{};
+  /// An input of no samples, for a model whose forward and backward are collective (sync_batch_norm.h): a rank without
+  /// samples runs them over it. Undefined for other models.
+  tensor::Tensor empty_input{};
 };
 
 /// Forward, backward, exchange, update. `batch` is this rank's part of the step's `global_samples`, and may be empty.
