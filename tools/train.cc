@@ -97,6 +97,10 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--workers", train.workers, "threads that prepare batches; 0: the training thread")
       ->capture_default_str();
   app.add_option("--checkpoint-dir", train.checkpoint_dir, "write a checkpoint after every epoch");
+  app.add_option("--checkpoint-every", train.checkpoint_every, "and after so many steps; 0: after epochs only")
+      ->capture_default_str();
+  app.add_option("--keep-checkpoints", train.keep_checkpoints, "how many of the newest stay; 0: all")
+      ->capture_default_str();
   app.add_flag("--resume", train.resume, "continue from the newest checkpoint there");
   app.add_option("--run-dir", train.run_dir, "folder for report.json and checkpoints/, where not named otherwise");
   app.add_option("--json", train.json, "write the results to this file");

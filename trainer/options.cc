@@ -40,6 +40,8 @@ TrainOptions checked(TrainOptions options) {
   for (const auto& [option, value] : {std::pair("--threads", options.threads), {"--workers", options.workers}}) {
     if (value > kMaxThreads) throw UsageError(std::string(option) + " " + std::to_string(value) + ": at most 1024");
   }
+  check_at_least("--checkpoint-every", options.checkpoint_every, 0);
+  check_at_least("--keep-checkpoints", options.keep_checkpoints, 0);
   if (options.timeout.count() <= 0) throw UsageError("--timeout: must be above 0 seconds");
   if (options.buckets.bucket_cap_bytes == 0 || options.buckets.first_bucket_bytes == 0) {
     throw UsageError("--bucket-cap 0: must be at least 1 byte");
@@ -56,6 +58,9 @@ TrainOptions checked(TrainOptions options) {
   }
   if (options.resume && options.checkpoint_dir.empty()) {
     throw UsageError("--resume needs --checkpoint-dir (or --run-dir): where should it continue from?");
+  }
+  if (options.checkpoint_every > 0 && options.checkpoint_dir.empty()) {
+    throw UsageError("--checkpoint-every needs --checkpoint-dir (or --run-dir): where should they go?");
   }
   return options;
 }

@@ -52,6 +52,8 @@ struct TrainOptions {
   int threads = 0;  // of compute per rank; 0: this host's CPUs divided by its ranks
   int workers = 0;  // threads that prepare batches; 0: the training thread, which for MNIST is the fastest
   std::filesystem::path checkpoint_dir;
+  std::int64_t checkpoint_every = 0;  // steps of the run from one to the next; 0: at the ends of epochs only
+  int keep_checkpoints = 3;           // the newest ones; 0: all
   bool resume = false;
   std::filesystem::path json;
   std::filesystem::path run_dir;  // if set: default place of the JSON (report.json) and the checkpoints (checkpoints/)

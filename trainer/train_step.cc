@@ -69,15 +69,15 @@ double train_step(const Training& training, const Batch& batch, std::int64_t glo
     sum.samples += part.count;
     total += loss;
   }
+  if (training.before_exchange) training.before_exchange();
   training.parallel.finish();
   training.optimizer.step();
   return batch.count > 0 ? total / static_cast<double>(batch.count) : 0;
 }
 
-std::vector<LossSum> train_epoch(const Training& training, const EpochSteps& steps, Progress& progress,
-                                 const AfterStep& after_step) {
+void train_epoch(const Training& training, const EpochSteps& steps, Progress& progress, const AfterStep& after_step,
+                 std::vector<LossSum>& sums) {
   using Clock = std::chrono::steady_clock;
-  std::vector<LossSum> sums(static_cast<std::size_t>(training.passes));
   StepInfo info{.epoch = steps.epoch, .steps_per_epoch = steps.count};
   Batch batch;
   auto start = Clock::now();
@@ -96,7 +96,6 @@ std::vector<LossSum> train_epoch(const Training& training, const EpochSteps& ste
     info.stop_asked = training.parallel.asked(Request::Stop) > 0;
     if (!after_step(info)) break;
   }
-  return sums;
 }
 
 LossSum sum_over_ranks(comm::ProcessGroup& group, const std::vector<LossSum>& mine) {
