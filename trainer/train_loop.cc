@@ -271,12 +271,13 @@ void Run::make_parallel() {
 }
 
 RunReport Run::execute() {
+  make_parallel();
+  checkpointer_->remember(parallel_->exchange());
   resume();
   if (start_ > CheckpointPosition{.epoch = options_.epochs}) {
     throw std::runtime_error("the checkpoint is of epoch " + std::to_string(start_.epoch + (start_.step > 0 ? 1 : 0)) +
                              ", --epochs " + std::to_string(options_.epochs) + " lies before it; ask for more epochs");
   }
-  make_parallel();
   checkpointer_->start();
   std::optional<Evaluation> last;
   for (int epoch = start_.epoch + 1; epoch <= options_.epochs; ++epoch) {

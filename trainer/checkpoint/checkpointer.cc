@@ -33,7 +33,7 @@ Checkpointer::Checkpointer(comm::ProcessGroup& group, CheckpointerOptions option
 }
 
 std::optional<ResumedCheckpoint> Checkpointer::resume() {
-  auto resumed = resume_checkpoint(group_, options_.dir, agreed_, model_, optimizer_);
+  auto resumed = resume_checkpoint(group_, options_.dir, agreed_, model_, optimizer_, exchange_);
   if (!resumed) return resumed;
   for (const std::string& warning : resumed->warnings) progress_.line("WARNING: " + warning);
   return resumed;
@@ -101,11 +101,12 @@ void Checkpointer::save(CheckpointState state, const std::vector<LossSum>& sums)
     }
   }
   state.sums = exchange_sums(sums, failure);
+  const NamedTensors of_optimizer = whole_training_state(group_, optimizer_, exchange_);
   if (space == nullptr) return;
   state.world_size = group_.world_size();
   state.options = agreed_;
   space->state = std::move(state);
-  encode_checkpoint(model_tensors(model_), optimizer_.state(), *space);
+  encode_checkpoint(model_tensors(model_), of_optimizer, *space);
   writer_->start();
 }
 

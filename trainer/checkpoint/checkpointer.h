@@ -62,6 +62,9 @@ class Checkpointer {
   Checkpointer(comm::ProcessGroup& group, CheckpointerOptions options, std::map<std::string, std::string> agreed,
                nn::Module& model, nn::Optimizer& optimizer, Progress& progress, TrainRequests* requests);
 
+  /// What it remembers is part of all checkpoints from here on; null: nothing. It must outlive this.
+  void remember(GradientExchange* exchange) { exchange_ = exchange; }
+
   /// Collective. resume_checkpoint in the run's folder; warnings are printed.
   std::optional<ResumedCheckpoint> resume();
 
@@ -95,6 +98,7 @@ class Checkpointer {
   const std::map<std::string, std::string> agreed_;
   nn::Module& model_;
   nn::Optimizer& optimizer_;
+  GradientExchange* exchange_ = nullptr;
   Progress& progress_;
   TrainRequests* requests_;
   std::unique_ptr<FolderLock> lock_;                // rank 0

@@ -52,7 +52,7 @@ Json resume_here(const fs::path& dir, const std::map<std::string, std::string>& 
     throw std::runtime_error("cannot resume from " + found->folder.string() + ": " + differences);
   }
   assign_tensors(model, found->contents.model, (found->folder / "model.safetensors").string());
-  assign_tensors(optimizer, found->contents.optimizer, (found->folder / "optimizer.safetensors").string());
+  assign_training_state(optimizer, found->contents.optimizer, (found->folder / "optimizer.safetensors").string());
   Json warnings = Json::array();
   for (const auto& [folder, damage] : found->damaged) {
     warnings.push_back(damage + "; set aside as " + set_aside(folder).filename().string() +
@@ -98,24 +98,25 @@ NamedTensors model_tensors(const nn::Module& model) {
 }
 
 void save_checkpoint(comm::ProcessGroup& group, const std::filesystem::path& dir, const CheckpointState& state,
-                     const nn::Module& model, nn::Optimizer& optimizer) {
+                     const nn::Module& model, nn::Optimizer& optimizer, GradientExchange* exchange) {
+  const NamedTensors of_optimizer = whole_training_state(group, optimizer, exchange);
   on_rank0(group, [&] {
-    return write_checkpoint(dir, {.state = state, .model = model_tensors(model), .optimizer = optimizer.state()})
-        .string();
+    return write_checkpoint(dir, {.state = state, .model = model_tensors(model), .optimizer = of_optimizer}).string();
   });
 }
 
 std::optional<ResumedCheckpoint> resume_checkpoint(comm::ProcessGroup& group, const std::filesystem::path& dir,
                                                    const std::map<std::string, std::string>& wanted,
-                                                   const nn::Module& model, nn::Optimizer& optimizer) {
+                                                   const nn::Module& model, nn::Optimizer& optimizer,
+                                                   GradientExchange* exchange) {
   const NamedTensors of_model = model_tensors(model);
-  const NamedTensors of_optimizer = optimizer.state();
+  const NamedTensors of_optimizer = whole_training_state(group, optimizer, exchange);
   const Json json = Json::parse(on_rank0(group, [&] {
     return resume_here(dir, wanted, of_model, of_optimizer).dump(-1, ' ', false, Json::error_handler_t::replace);
   }));
   if (json.is_null()) return std::nullopt;
   broadcast_tensors(group, of_model);
-  broadcast_tensors(group, of_optimizer);
+  share_training_state(group, optimizer, exchange, of_optimizer);
   ResumedCheckpoint resumed;
   resumed.epoch = json["epoch"].get<int>();
   resumed.step = json["step"].get<std::int64_t>();

@@ -8,6 +8,7 @@
 #include <tutti/nn/module.h>
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/trainer/checkpoint/checkpoint.h>
+#include <tutti/trainer/checkpoint/training_state.h>
 
 #include <filesystem>
 #include <functional>
@@ -26,7 +27,7 @@ std::string on_rank0(comm::ProcessGroup& group, const std::function<std::string(
 
 /// Returns when the checkpoint is durable. `state` needs to be filled on rank 0 only.
 void save_checkpoint(comm::ProcessGroup& group, const std::filesystem::path& dir, const CheckpointState& state,
-                     const nn::Module& model, nn::Optimizer& optimizer);
+                     const nn::Module& model, nn::Optimizer& optimizer, GradientExchange* exchange = nullptr);
 
 struct ResumedCheckpoint : CheckpointState {
   std::filesystem::path folder;
@@ -39,6 +40,7 @@ struct ResumedCheckpoint : CheckpointState {
 /// options differ from `wanted`, saying which. For the run that writes to `dir`.
 std::optional<ResumedCheckpoint> resume_checkpoint(comm::ProcessGroup& group, const std::filesystem::path& dir,
                                                    const std::map<std::string, std::string>& wanted,
-                                                   const nn::Module& model, nn::Optimizer& optimizer);
+                                                   const nn::Module& model, nn::Optimizer& optimizer,
+                                                   GradientExchange* exchange = nullptr);
 
 }  // namespace tutti::trainer
