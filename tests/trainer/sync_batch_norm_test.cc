@@ -189,6 +189,23 @@ TEST(SyncBatchNorm, EvaluationAsksNobody) {
   });
 }
 
+// Nobody waits for the deadline: a rank that is gone takes its layers' group with it.
+TEST(SyncBatchNorm, ARankThatFailsEndsTheOthersWait) {
+  std::vector<std::string> texts(3);
+  test::run_ranks_to_failure(3, [&](comm::ProcessGroup& group) {
+    texts[static_cast<std::size_t>(group.rank())] = error_of([&] {
+      const auto layer = std::make_shared<nn::BatchNorm2d>(2);
+      EXPECT_EQ(synchronise_batch_norm(*layer, group), 1);
+      if (group.rank() == 1) throw std::runtime_error("the reader of rank 1 broke");
+      (void)layer->forward(Variable(pictures(0, 2, 2, 2)));
+    });
+  });
+  EXPECT_EQ(texts[1], "the reader of rank 1 broke");
+  for (const std::size_t other : {std::size_t{0}, std::size_t{2}}) {
+    EXPECT_NE(texts[other].find("its program failed and left the group"), std::string::npos) << texts[other];
+  }
+}
+
 TEST(SyncBatchNorm, OneRowInAllIsRefusedOnEveryRank) {
   test::run_ranks(2, [](comm::ProcessGroup& group) {
     const auto layer = std::make_shared<nn::BatchNorm2d>(2);
