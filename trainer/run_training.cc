@@ -1,13 +1,18 @@
 #include <sched.h>
+#include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/tensor/thread_pool.h>
+#include <tutti/trainer/report/run_log.h>
 #include <tutti/trainer/run_training.h>
 #include <tutti/trainer/train_loop.h>
 
 #include <algorithm>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 namespace tutti::trainer {
 namespace {
@@ -19,6 +24,21 @@ int available_cpus() {
   if (sched_getaffinity(0, sizeof mask, &mask) == 0) return std::max(1, CPU_COUNT(&mask));
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
+
+/// While it lives, comm's warnings and errors go to the run's log, too.
+class WarningsToLog {
+ public:
+  explicit WarningsToLog(std::shared_ptr<RunLog> log) {
+    comm::set_log_sink([log = std::move(log)](comm::LogLevel level, std::string_view line) {
+      comm::log_to_stderr(level, line);
+      if (level == comm::LogLevel::Error) log->line("error: " + std::string(line));
+      if (level == comm::LogLevel::Warn) log->line("warning: " + std::string(line));
+    });
+  }
+  ~WarningsToLog() { comm::set_log_sink({}); }
+  WarningsToLog(const WarningsToLog&) = delete;
+  WarningsToLog& operator=(const WarningsToLog&) = delete;
+};
 
 /// Trains within a group. An error is given to the other ranks before it leaves.
 void train_in_group(const TrainOptions& options, const comm::World& world, const ProcessStreams& streams) {
@@ -43,10 +63,13 @@ void train_in_group(const TrainOptions& options, const comm::World& world, const
 
 int run_training(const TrainOptions& options, const ProcessStreams& streams) noexcept {
   std::string who = "tutti train: ";
+  auto log = std::make_shared<RunLog>();
   try {
     const TrainOptions complete = checked(options);
     const comm::World world = comm::World::detect();
     if (world.world_size > 1) who = "rank " + std::to_string(world.rank) + ": ";
+    log = std::make_shared<RunLog>(complete.run_dir, world.rank);
+    const WarningsToLog warnings(log);
     train_in_group(complete, world, streams);
     return 0;
   } catch (const UsageError& error) {
@@ -54,6 +77,7 @@ int run_training(const TrainOptions& options, const ProcessStreams& streams) noe
     return 2;
   } catch (const std::exception& error) {
     streams.err << who << error.what() << std::endl;
+    log->line("error: " + std::string(error.what()));
     return 1;
   }
 }

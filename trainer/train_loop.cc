@@ -2,6 +2,7 @@
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
 #include <tutti/trainer/data_parallel/model_check.h>
 #include <tutti/trainer/evaluate.h>
+#include <tutti/trainer/report/run_recorder.h>
 #include <tutti/trainer/report/summary.h>
 #include <tutti/trainer/task.h>
 #include <tutti/trainer/tensor_comm.h>
@@ -79,6 +80,7 @@ class Run {
   std::unique_ptr<Loader> train_loader_;
   std::unique_ptr<Loader> test_loader_;
   std::unique_ptr<DataParallel> parallel_;
+  std::unique_ptr<RunRecorder> recorder_;
   Progress progress_;
   RunReport report_;
   double seconds_of_this_run_ = 0;
@@ -93,6 +95,11 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
   const int ranks = group.world_size();
   agreed_ = options_that_must_agree(options, ranks, identity(data_.train));
   check_same_options(group, agreed_);
+  recorder_ =
+      std::make_unique<RunRecorder>(RecorderOptions{.run_dir = options.run_dir,
+                                                    .rank = group.rank(),
+                                                    .world_size = ranks,
+                                                    .options = run_option_texts(options, agreed_, ranks, threads)});
   model_ = make_task_model(options, data_.train);
   sampler_ = make_train_sampler(options, data_.train.count(), group);
   train_loader_ = make_loader(options, data_.train, sampler_, Split::Train);
@@ -112,6 +119,7 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
   const auto cache_notes = all_gather_texts(group, data_.cache_note);
   if (group.rank() == 0) {
     progress_ = Progress(output.stream, output.live, options.epochs, data_note(report_));
+    progress_.also_to(recorder_->log());
     progress_.line(opening_line(report_, options, model_->parameter_count(), data_.train, data_.test));
     for (const std::string& note : data_.notes) progress_.line(note);
     for (std::size_t rank = 0; rank < cache_notes.size(); ++rank) {
@@ -168,7 +176,7 @@ void Run::train_one_epoch(int epoch) {
 }
 
 bool Run::after_step(const StepInfo& info) {
-  (void)info;
+  recorder_->step(info);
   return true;
 }
 
@@ -206,11 +214,13 @@ RunReport Run::execute() {
                              std::to_string(options_.epochs) + " lies before it; ask for more epochs");
   }
   parallel_ = std::make_unique<DataParallel>(model_, group_, DataParallelOptions{.buckets = options_.buckets});
+  recorder_->start(done * steps_per_epoch());
   std::optional<Evaluation> last;
   for (int epoch = done + 1; epoch <= options_.epochs; ++epoch) {
     train_one_epoch(epoch);
     last = evaluate_epoch();
     save(epoch);
+    recorder_->epoch(report_.epochs.back(), parallel_->bucket_timings());
     progress_.end_epoch(report_.epochs.back());
   }
   finish(last ? *last : evaluate_epoch());

@@ -1,3 +1,4 @@
+#include <tutti/comm/base/log.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/report/run_recorder.h>
 #include <tutti/trainer/report/step_records.h>
@@ -5,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <string>
 #include <utility>
 
 namespace tutti::trainer {
@@ -17,13 +20,26 @@ constexpr std::int64_t kPointsPerEpoch = 100;
 /// Means over the steps since the last point of the curve.
 struct Point {
   std::int64_t steps = 0;
-  double loss = 0;
+  std::int64_t samples = 0;
+  double loss = 0;  // over the samples
   double seconds = 0;
   double wait_seconds = 0;
 };
 
 fs::path events_folder(const RecorderOptions& options) {
   return options.run_dir / "tensorboard" / ("rank-" + std::to_string(options.rank));
+}
+
+/// Rank 0's, on average over the steps of this run. Shortest texts that come back as they were.
+std::string buckets_to_json(std::span<const BucketTiming> buckets) {
+  std::string json = "[";
+  char line[160];
+  for (const BucketTiming& bucket : buckets) {
+    std::snprintf(line, sizeof line, R"(%s{"bytes":%zu,"start_seconds":%.9g,"wait_seconds":%.9g})",
+                  json.size() > 1 ? ",\n " : "", bucket.nbytes, bucket.start_seconds, bucket.wait_seconds);
+    json += line;
+  }
+  return json + "]\n";
 }
 
 /// What an earlier run left: the ranks that this one does not have keep what still holds.
@@ -60,16 +76,18 @@ struct RunRecorder::Files {
 
 void RunRecorder::Files::add_point(const StepInfo& info) {
   ++point.steps;
-  point.loss += info.loss;
+  point.samples += info.samples;
+  point.loss += info.loss * static_cast<double>(info.samples);
   point.seconds += info.seconds;
   point.wait_seconds += info.wait_seconds;
   const std::int64_t stride = std::max<std::int64_t>(1, info.steps_per_epoch / kPointsPerEpoch);
   if (info.step % stride != 0 && info.step + 1 != info.steps_per_epoch) return;
   const double steps_of_point = static_cast<double>(point.steps);
-  const std::array<Scalar, 4> scalars{{{"loss/step", point.loss / steps_of_point},
-                                       {"learning_rate", info.learning_rate},
-                                       {"seconds/step", point.seconds / steps_of_point},
-                                       {"seconds/wait", point.wait_seconds / steps_of_point}}};
+  const std::array<Scalar, 4> scalars{
+      {{"loss/step", point.samples > 0 ? point.loss / static_cast<double>(point.samples) : 0},
+       {"learning_rate", info.learning_rate},
+       {"seconds/step", point.seconds / steps_of_point},
+       {"seconds/wait", point.wait_seconds / steps_of_point}}};
   events.scalars(info.global_step, scalars);
   point = {};
 }
@@ -99,7 +117,7 @@ void RunRecorder::record(const StepInfo& info) {
   }
 }
 
-void RunRecorder::epoch(const EpochReport& report) {
+void RunRecorder::epoch(const EpochReport& report, std::span<const BucketTiming> buckets) {
   if (!files_) return;
   try {
     if (options_.rank == 0) {
@@ -108,6 +126,7 @@ void RunRecorder::epoch(const EpochReport& report) {
       if (report.test_loss) scalars[count++] = {"loss/test", *report.test_loss};
       if (report.test_accuracy) scalars[count++] = {"accuracy/test", *report.test_accuracy};
       files_->events.scalars(std::max<std::int64_t>(0, files_->next_step - 1), std::span(scalars).first(count));
+      if (!buckets.empty()) replace_file(options_.run_dir / "buckets.json", buckets_to_json(buckets));
     }
     files_->steps.flush();
     files_->events.flush();
@@ -120,8 +139,7 @@ void RunRecorder::give_up(const std::string& reason) {
   files_.reset();
   const std::string sentence =
       "rank " + std::to_string(options_.rank) + " stops recording its steps, the training goes on: " + reason;
-  log_.line("warning: " + sentence);
-  if (options_.warn) options_.warn(sentence);
+  options_.warn ? options_.warn(sentence) : comm::log(comm::LogLevel::Warn, sentence);
 }
 
 }  // namespace tutti::trainer

@@ -1,20 +1,21 @@
 // RunRecorder: what a run leaves in RUN_DIR while it trains, on each rank.
 //
-//   options.json                what was asked (rank 0)
-//   steps.jsonl                 rank 0's steps; the others' are steps-rank-1.jsonl, ... (step_records.h)
-//   tensorboard/rank-0/events*  a point for at most a hundredth of an epoch, means over its steps; `tensorboard
-//   --logdir RUN_DIR` log.txt                     the lines that rank 0 prints, and warnings and errors of any rank
-//   (run_log.h)
+//   options.json         what was asked (rank 0)
+//   steps.jsonl          the steps of rank 0; those of the others are steps-rank-1.jsonl, ... (step_records.h)
+//   buckets.json         what the exchange of each bucket of gradients cost on rank 0 (bucket_timing.h)
+//   tensorboard/rank-0/  event files: about 100 points an epoch, each the mean over its steps
+//   log.txt              the lines that rank 0 prints, and warnings and errors of any rank (run_log.h)
 //
 // A resumed run continues the files: records of steps that it repeats are dropped, TensorBoard is told to forget them.
 // A run that starts from the beginning replaces records and events of an earlier one, and appends to the log.
 //
 // A step costs about half a microsecond and allocates nothing. Records are flushed after every second of steps, at the
-// end of each epoch, and by the destructor. A disk that is full does not end the training: the rank says so once in the
-// log and to `warn`, and records no further.
+// end of each epoch, and by the destructor. A disk that is full does not end the training: the rank warns once, and
+// records no further.
 // Thread-safety: none; the training thread. Nothing here is collective.
 #pragma once
 
+#include <tutti/trainer/data_parallel/bucket_timing.h>
 #include <tutti/trainer/options.h>
 #include <tutti/trainer/report/run_log.h>
 #include <tutti/trainer/report/run_options.h>
@@ -25,6 +26,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 namespace tutti::trainer {
@@ -34,7 +36,7 @@ struct RecorderOptions {
   int rank = 0;
   int world_size = 1;
   OptionTexts options{};
-  std::function<void(const std::string& sentence)> warn{};  // empty: the log alone
+  std::function<void(const std::string& sentence)> warn{};  // empty: comm::log
 };
 
 class RunRecorder {
@@ -53,7 +55,7 @@ class RunRecorder {
   }
 
   /// After an epoch and its evaluation: the same report on every rank.
-  void epoch(const EpochReport& report);
+  void epoch(const EpochReport& report, std::span<const BucketTiming> buckets = {});
 
   RunLog& log() { return log_; }
 
