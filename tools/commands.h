@@ -19,5 +19,6 @@ void add_bench_command(CLI::App& app, int& status);
 void add_data_command(CLI::App& app, int& status);
 void add_plan_command(CLI::App& app, int& status);
 void add_tune_command(CLI::App& app, int& status);
+void add_report_command(CLI::App& app, int& status);
 
 }  // namespace tutti::tools

@@ -4,6 +4,7 @@
 // over files that throw std::runtime_error only where the folder itself cannot be read.
 #pragma once
 
+#include <tutti/trainer/data_parallel/bucket_timing.h>
 #include <tutti/trainer/report/run_options.h>
 #include <tutti/trainer/report/run_report.h>
 #include <tutti/trainer/report/step_records.h>
@@ -31,21 +32,13 @@ struct TraceSpan {
   double duration_us = 0;
 };
 
-/// One bucket of gradients, as a mean over steps. Times in microseconds.
-struct BucketFigures {
-  std::uint64_t bytes = 0;
-  double start_us = 0;  // when its exchange began, since backward began
-  double wait_us = 0;   // what the training thread waited for it, once backward was done
-};
-
 struct RunData {
   std::filesystem::path folder;
-  RunReport report;              // as far as `finished`, else its epochs alone
-  bool finished = false;         // report.json is there: the run came to its end
-  OptionTexts options;           // empty without options.json
-  std::vector<RankSteps> steps;  // by rank; without those of other hosts
-  std::vector<BucketFigures> buckets;
-  double backward_us = 0;  // of a step, beside `buckets`; 0: not known
+  RunReport report;                   // as far as `finished`, else its epochs alone
+  bool finished = false;              // report.json is there: the run came to its end
+  OptionTexts options;                // empty without options.json
+  std::vector<RankSteps> steps;       // by rank; without those of other hosts
+  std::vector<BucketTiming> buckets;  // rank 0's
   std::vector<TraceSpan> trace;
   std::vector<std::string> log;      // its last lines
   std::vector<std::string> remarks;  // sentences: what is not there, and why
@@ -55,7 +48,7 @@ struct RunData {
 /// that a run has written.
 RunData read_run(const std::filesystem::path& folder, const std::filesystem::path& trace = {});
 
-/// Spans of at most `max_spans` operations for each of all ranks, evenly over the whole file. Throws naming the file.
+/// Throws std::runtime_error naming the file when it cannot be read or is no trace.
 std::vector<TraceSpan> read_trace(const std::filesystem::path& file);
 
 }  // namespace tutti::trainer
