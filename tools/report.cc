@@ -21,7 +21,8 @@ struct ReportArguments {
 int report(const ReportArguments& arguments) {
   try {
     const auto output = arguments.output.empty() ? arguments.run_dir / "report.html" : arguments.output;
-    const trainer::RunData run = trainer::read_run(arguments.run_dir, arguments.trace);
+    trainer::RunData run = trainer::read_run(arguments.run_dir);
+    trainer::add_trace(run, arguments.trace);
     trainer::replace_file(output, trainer::report_page(run));
     for (const std::string& remark : run.remarks) std::cout << "note: " << remark << "\n";
     std::cout << "written to " << output.string() << std::endl;

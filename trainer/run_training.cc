@@ -49,7 +49,7 @@ void train_in_group(const TrainOptions& options, const comm::World& world, const
   const auto group = comm::ProcessGroup::connect(world, group_options);
   try {
     if (world.rank == 0) check_surroundings(options);
-    const int threads = options.threads > 0 ? options.threads : std::max(1, available_cpus() / world.local_world_size);
+    const int threads = options.threads > 0 ? options.threads : default_threads(world);
     tensor::set_num_threads(threads);
     train(options, *group, threads, {.stream = streams.out, .live = streams.live});
     group->shutdown();
@@ -60,6 +60,8 @@ void train_in_group(const TrainOptions& options, const comm::World& world, const
 }
 
 }  // namespace
+
+int default_threads(const comm::World& world) { return std::max(1, available_cpus() / world.local_world_size); }
 
 int run_training(const TrainOptions& options, const ProcessStreams& streams) noexcept {
   std::string who = "tutti train: ";

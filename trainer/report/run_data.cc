@@ -192,7 +192,7 @@ std::vector<TraceSpan> read_trace(const fs::path& file) {
   return spans;
 }
 
-RunData read_run(const fs::path& folder, const fs::path& trace) {
+RunData read_run(const fs::path& folder) {
   if (!fs::is_directory(folder)) {
     throw std::runtime_error(folder.string() + " is no folder; give the one that tutti train had as --run-dir");
   }
@@ -207,13 +207,16 @@ RunData read_run(const fs::path& folder, const fs::path& trace) {
     throw std::runtime_error("no run has written into " + folder.string() +
                              ": there are neither report.json nor options.json nor steps.jsonl");
   }
-  const fs::path trace_file = trace_of(run, trace);
+  return run;
+}
+
+void add_trace(RunData& run, const fs::path& named) {
+  const fs::path trace_file = trace_of(run, named);
   if (trace_file.empty()) {
     run.remarks.push_back("there is no message timeline: the run was not asked for a trace (--trace FILE)");
   } else {
     remarking(run, "there is no message timeline", [&] { run.trace = read_trace(trace_file); });
   }
-  return run;
 }
 
 }  // namespace tutti::trainer

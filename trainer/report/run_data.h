@@ -44,9 +44,11 @@ struct RunData {
   std::vector<std::string> remarks;  // sentences: what is not there, and why
 };
 
-/// `trace` may be empty: then the file that the options name is read, if it is there. Throws when `folder` is no folder
-/// that a run has written.
-RunData read_run(const std::filesystem::path& folder, const std::filesystem::path& trace = {});
+/// All but the trace. Throws when `folder` is no folder that a run has written.
+RunData read_run(const std::filesystem::path& folder);
+
+/// Adds the trace: from `named`, or from the file that the options name if `named` is empty. A remark if there is none.
+void add_trace(RunData& run, const std::filesystem::path& named);
 
 /// Throws std::runtime_error naming the file when it cannot be read or is no trace.
 std::vector<TraceSpan> read_trace(const std::filesystem::path& file);
