@@ -12,13 +12,17 @@ constexpr double kWidth = 480, kHeight = 260;
 constexpr double kLeft = 58, kRight = 14, kTop = 14, kBottom = 40;
 constexpr double kLogarithmicFrom = 12;
 
+/// Not infinity, and far enough from it that differences are none either.
+bool is_drawn(double value) { return std::abs(value) < 1e150; }
+
 struct Axis {
   double low = 0, high = 1;
   bool is_logarithmic = false;
   double from = 0, to = 1;  // where low and high lie in the picture
 
   double place(double value) const {
-    const double share = is_logarithmic ? std::log(value / low) / std::log(high / low) : (value - low) / (high - low);
+    const double share = is_logarithmic ? (std::log(value) - std::log(low)) / (std::log(high) - std::log(low))
+                                        : (value - low) / (high - low);
     return from + share * (to - from);
   }
 };
@@ -33,19 +37,25 @@ double round_step(double range, int most) {
   return 10 * power;
 }
 
-std::vector<double> marks_of(const Axis& axis, int most) {
+/// Powers of ten, with 2 and 5 times them where there are few.
+std::vector<double> logarithmic_marks(const Axis& axis) {
+  const int first = static_cast<int>(std::floor(std::log10(axis.low)));
+  const int last = static_cast<int>(std::floor(std::log10(axis.high)));
+  const int stride = 1 + (last - first) / 8;
   std::vector<double> marks;
-  if (axis.is_logarithmic) {
-    const bool is_long = std::log10(axis.high / axis.low) > 3;
-    for (double power = std::pow(10, std::floor(std::log10(axis.low))); power <= axis.high; power *= 10) {
-      for (const double factor : {1.0, 2.0, 5.0}) {
-        const double mark = factor * power;
-        if (is_long && factor > 1) continue;
-        if (mark >= axis.low * 0.999 && mark <= axis.high * 1.001) marks.push_back(mark);
-      }
+  for (int power = first; power <= last; power += stride) {
+    for (const double factor : {1.0, 2.0, 5.0}) {
+      const double mark = factor * std::pow(10, power);
+      if (factor > 1 && last - first > 3) continue;
+      if (mark >= axis.low * 0.999 && mark <= axis.high * 1.001) marks.push_back(mark);
     }
-    return marks;
   }
+  return marks;
+}
+
+std::vector<double> marks_of(const Axis& axis, int most) {
+  if (axis.is_logarithmic) return logarithmic_marks(axis);
+  std::vector<double> marks;
   const double step = round_step(axis.high - axis.low, most);
   for (double mark = std::ceil(axis.low / step - 1e-9) * step; mark <= axis.high + step * 1e-6; mark += step) {
     marks.push_back(std::abs(mark) < step * 1e-9 ? 0 : mark);
@@ -57,7 +67,7 @@ struct Range {
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
   void add(double value) {
-    if (!std::isfinite(value)) return;
+    if (!is_drawn(value)) return;
     low = std::min(low, value);
     high = std::max(high, value);
   }
@@ -111,7 +121,7 @@ std::string line_of(const Series& one, const Axis& x, const Axis& y) {
   std::string path;
   bool is_open = false;
   for (const auto& [at, value] : one.points) {
-    if (!std::isfinite(value)) {
+    if (!is_drawn(value)) {
       is_open = false;
       continue;
     }
@@ -125,7 +135,7 @@ std::string line_of(const Series& one, const Axis& x, const Axis& y) {
 std::string markers_of(const Series& one, const Axis& x, const Axis& y, const ChartText& text) {
   std::string svg;
   for (const auto& [at, value] : one.points) {
-    if (!std::isfinite(value)) continue;
+    if (!is_drawn(value)) continue;
     svg += "<circle class=\"dot s" + std::to_string(one.colour) + "\" cx=\"" + coordinate(x.place(at)) + "\" cy=\"" +
            coordinate(y.place(value)) + "\" r=\"3.5\"><title>" + escaped(one.name) + " " + label_of(value, text) +
            " (" + escaped(text.x_name) + " " + number(at, 6) + ")</title></circle>";

@@ -13,17 +13,17 @@ namespace tutti::trainer::page {
 using Points = std::vector<std::pair<double, double>>;  // x ascending; a y that is no number leaves a gap
 
 struct Series {
-  std::string name;
+  std::string name{};
   int colour = 0;  // 0 ... 7
-  Points points;
+  Points points{};
   bool is_faint = false;     // a thin line behind the others
   bool has_markers = false;  // a dot at each point
 };
 
 struct ChartText {
-  std::string title;  // read aloud
-  std::string x_name;
-  std::string y_name;
+  std::string title{};  // read aloud
+  std::string x_name{};
+  std::string y_name{};
   bool from_zero = false;  // the y axis begins at 0
   bool as_percent = false;
 };
