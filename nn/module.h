@@ -7,6 +7,7 @@
 
 #include <tutti/tensor/autograd/variable.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -30,6 +31,9 @@ class Module {
   std::vector<std::pair<std::string, Tensor>> named_buffers() const;
   std::int64_t parameter_count() const;
   void zero_grad();
+
+  /// Calls `action` for every module below this one, children before their parent, and for this one at last.
+  void apply(const std::function<void(Module&)>& action);
 
   void train(bool on = true);  // recursively
   bool is_training() const { return training_; }

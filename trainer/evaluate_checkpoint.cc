@@ -102,6 +102,7 @@ CheckpointEvaluation evaluate_checkpoint(const EvaluationRequest& request, comm:
   return {.folder = folder,
           .options = options,
           .epoch = checkpoint.state.epoch,
+          .step = checkpoint.state.step,
           .data = data.test.name,
           .samples = data.test.count(),
           .generated = data.test.generated,
@@ -116,6 +117,7 @@ std::string evaluation_to_json(const CheckpointEvaluation& evaluation, int world
   const ConfusionMatrix& confusion = evaluation.result.confusion;
   const Json json = {{"checkpoint", evaluation.folder.string()},
                      {"epoch", evaluation.epoch},
+                     {"step", evaluation.step},
                      {"task", evaluation.options.task},
                      {"model", evaluation.options.model},
                      {"data", evaluation.data},

@@ -23,7 +23,8 @@ struct EvaluationRequest {
 struct CheckpointEvaluation {
   std::filesystem::path folder;  // of the checkpoint
   TrainOptions options;          // what its state tells: task, model, data and form of the pictures
-  int epoch = 0;                 // finished epochs
+  int epoch = 0;                 // whole epochs that it had done
+  std::int64_t step = 0;         // and steps of the next
   std::string data;              // the test set's name
   std::int64_t samples = 0;
   bool generated = false;
@@ -43,7 +44,7 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& path);
 /// was named, a model that does not fit.
 CheckpointEvaluation evaluate_checkpoint(const EvaluationRequest& request, comm::ProcessGroup& group, int threads);
 
-/// One JSON object: checkpoint, epoch, task, model, data, generated_data, world_size, samples, test_loss,
+/// One JSON object: checkpoint, epoch, step, task, model, data, generated_data, world_size, samples, test_loss,
 /// test_accuracy, confusion_matrix, class_names; null where a model does not classify.
 std::string evaluation_to_json(const CheckpointEvaluation& evaluation, int world_size);
 

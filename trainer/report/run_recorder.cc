@@ -128,6 +128,15 @@ void RunRecorder::epoch(const EpochReport& report, std::span<const BucketTiming>
       files_->events.scalars(std::max<std::int64_t>(0, files_->next_step - 1), std::span(scalars).first(count));
       if (!buckets.empty()) replace_file(options_.run_dir / "buckets.json", buckets_to_json(buckets));
     }
+  } catch (const std::exception& error) {
+    give_up(error.what());
+  }
+  flush();
+}
+
+void RunRecorder::flush() {
+  if (!files_) return;
+  try {
     files_->steps.flush();
     files_->events.flush();
   } catch (const std::exception& error) {

@@ -9,10 +9,9 @@
 // A resumed run continues the files: records of steps that it repeats are dropped, TensorBoard is told to forget them.
 // A run that starts from the beginning replaces records and events of an earlier one, and appends to the log.
 //
-// A step costs about half a microsecond and allocates nothing. Records are flushed after every second of steps, at the
-// end of each epoch, and by the destructor. A disk that is full does not end the training: the rank warns once, and
-// records no further.
-// Thread-safety: none; the training thread. Nothing here is collective.
+// A step costs about half a microsecond and allocates nothing. Records are flushed after every second of steps, before
+// each checkpoint, at the end of each epoch, and by the destructor. A disk that is full does not end the training: the
+// rank warns once, and records no further. Thread-safety: none; the training thread. Nothing here is collective.
 #pragma once
 
 #include <tutti/trainer/data_parallel/bucket_timing.h>
@@ -56,6 +55,9 @@ class RunRecorder {
 
   /// After an epoch and its evaluation: the same report on every rank.
   void epoch(const EpochReport& report, std::span<const BucketTiming> buckets = {});
+
+  /// Hands all records to the kernel: what was recorded until now survives the death of this process.
+  void flush();
 
   RunLog& log() { return log_; }
 
