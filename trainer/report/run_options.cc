@@ -41,6 +41,9 @@ OptionTexts run_option_texts(const TrainOptions& options, const OptionTexts& agr
   add("first bucket", std::to_string(options.buckets.first_bucket_bytes) + " bytes");
   add("bucket-cap", std::to_string(options.buckets.bucket_cap_bytes) + " bytes");
   add("timeout", std::to_string(options.timeout.count()) + " ms");
+  if (options.checkpoint_every > 0) add("checkpoint-every", std::to_string(options.checkpoint_every));
+  add("keep-checkpoints", std::to_string(options.keep_checkpoints));
+  if (options.shard_optimizer) add("shard-optimizer", "yes");
   if (options.encrypt) add("encrypt", "yes");
   if (options.resume) add("resume", "yes");
   add_path("data folder", options.data);
