@@ -47,6 +47,9 @@ TrainOptions checked(TrainOptions options) {
   if (options.buckets.bucket_cap_bytes == 0 || options.buckets.first_bucket_bytes == 0) {
     throw UsageError("--bucket-cap 0: must be at least 1 byte");
   }
+  if (options.drop_last && !options.padding) {
+    throw UsageError("--drop-last and --no-padding are two ways with samples that do not go round; choose one");
+  }
   check_update_rule(options);
   check_device(options);
   if (!options.run_dir.empty()) {
@@ -89,6 +92,8 @@ std::map<std::string, std::string> options_that_must_agree(const TrainOptions& o
                 {"data", data_name},
                 {"global batch", std::to_string(options.batch_size * world_size)},
                 {"seed", std::to_string(options.seed)}});
+  if (options.drop_last) texts["drop-last"] = "yes";
+  if (!options.padding) texts["padding"] = "no";
   return texts;
 }
 

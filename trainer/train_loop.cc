@@ -9,7 +9,6 @@
 #include <tutti/trainer/train_step.h>
 #include <tutti/trainer/update_rule.h>
 
-#include <array>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -46,6 +45,15 @@ void check_same_options(comm::ProcessGroup& group, const std::map<std::string, s
   }
 }
 
+std::shared_ptr<const DistributedSampler> make_train_sampler(const TrainOptions& options, std::int64_t samples,
+                                                             const comm::ProcessGroup& group) {
+  SamplerOptions sampling{.count = samples, .replicas = group.world_size(), .rank = group.rank()};
+  sampling.seed = options.seed;
+  sampling.drop_last = options.drop_last;
+  sampling.padding = options.padding;
+  return std::make_shared<DistributedSampler>(sampling);
+}
+
 class Run {
  public:
   Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output);
@@ -53,7 +61,9 @@ class Run {
 
  private:
   int resume();
-  void train_epoch(int epoch);
+  std::int64_t steps_per_epoch() const;
+  void train_one_epoch(int epoch);
+  bool after_step(const StepInfo& info);
   Evaluation evaluate_epoch();
   void save(int epoch);
   void finish(const Evaluation& last);
@@ -65,6 +75,7 @@ class Run {
   std::map<std::string, std::string> agreed_;
   std::shared_ptr<nn::Module> model_;
   std::unique_ptr<nn::Optimizer> optimizer_;
+  std::shared_ptr<const DistributedSampler> sampler_;
   std::unique_ptr<Loader> train_loader_;
   std::unique_ptr<Loader> test_loader_;
   std::unique_ptr<DataParallel> parallel_;
@@ -83,10 +94,9 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
   agreed_ = options_that_must_agree(options, ranks, identity(data_.train));
   check_same_options(group, agreed_);
   model_ = make_task_model(options, data_.train);
-  SamplerOptions sampling{.count = data_.train.count(), .replicas = ranks, .rank = group.rank()};
-  sampling.seed = options.seed;
-  train_loader_ = make_loader(options, data_.train, std::make_shared<DistributedSampler>(sampling), Split::Train);
-  optimizer_ = make_update_rule(options, *model_, train_loader_->batches_per_epoch());
+  sampler_ = make_train_sampler(options, data_.train.count(), group);
+  train_loader_ = make_loader(options, data_.train, sampler_, Split::Train);
+  optimizer_ = make_update_rule(options, *model_, steps_per_epoch());
   test_loader_ = make_loader(options, data_.test,
                              std::make_shared<EvaluationSampler>(data_.test.count(), ranks, group.rank()), Split::Test);
   report_.task = options.task;
@@ -129,26 +139,37 @@ int Run::resume() {
   return state->epoch;
 }
 
-void Run::train_epoch(int epoch) {
+/// Of the rank that has the most, which is rank 0.
+std::int64_t Run::steps_per_epoch() const {
+  return (sampler_->size_of(0) + options_.batch_size - 1) / options_.batch_size;
+}
+
+void Run::train_one_epoch(int epoch) {
   using Clock = std::chrono::steady_clock;
   group_.barrier();
   const auto start = Clock::now();
   train_loader_->begin_epoch(epoch - 1);
-  progress_.start_epoch(epoch, train_loader_->batches_per_epoch());
-  const LossSum mine = train_batches(*parallel_, *optimizer_, objective_, *train_loader_, group_.world_size(),
-                                     progress_, options_.label_smoothing);
+  const Training training{*parallel_, *optimizer_, objective_, options_.label_smoothing};
+  EpochSteps steps{.loader = *train_loader_, .epoch = epoch, .count = steps_per_epoch()};
+  steps.global_samples = [this](std::int64_t step) { return sampler_->samples_of_step(step, options_.batch_size); };
+  progress_.start_epoch(epoch, steps.count);
+  const auto mine = train_epoch(training, steps, progress_, [this](const StepInfo& info) { return after_step(info); });
   parallel_->share_buffers();
-  std::array<double, 2> sums{mine.loss, static_cast<double>(mine.samples)};
-  group_.all_reduce(std::span<double>(sums));  // ends when all ranks have come here, as a barrier does
+  const LossSum sum = sum_over_ranks(group_, mine);  // ends when all ranks have come here, as a barrier does
   const std::chrono::duration<double> seconds = Clock::now() - start;
 
   EpochReport done;
   done.epoch = epoch;
-  done.train_loss = sums[0] / sums[1];
+  done.train_loss = sum.loss / static_cast<double>(sum.samples);
   done.seconds = seconds.count();
   report_.epochs.push_back(done);
   seconds_of_this_run_ += seconds.count();
-  samples_of_this_run_ += sums[1];
+  samples_of_this_run_ += static_cast<double>(sum.samples);
+}
+
+bool Run::after_step(const StepInfo& info) {
+  (void)info;
+  return true;
 }
 
 Evaluation Run::evaluate_epoch() {
@@ -184,10 +205,10 @@ RunReport Run::execute() {
     throw std::runtime_error("the checkpoint is of epoch " + std::to_string(done) + ", --epochs " +
                              std::to_string(options_.epochs) + " lies before it; ask for more epochs");
   }
-  parallel_ = std::make_unique<DataParallel>(model_, group_, options_.buckets);
+  parallel_ = std::make_unique<DataParallel>(model_, group_, DataParallelOptions{.buckets = options_.buckets});
   std::optional<Evaluation> last;
   for (int epoch = done + 1; epoch <= options_.epochs; ++epoch) {
-    train_epoch(epoch);
+    train_one_epoch(epoch);
     last = evaluate_epoch();
     save(epoch);
     progress_.end_epoch(report_.epochs.back());

@@ -1,6 +1,6 @@
 // train: a whole run, from data to report, for a group that exists already.
 //
-// Reads the data, builds model and optimizer, resumes if asked, then per epoch: train_batches, evaluate, checkpoint,
+// Reads the data, builds model and optimizer, resumes if asked, then per epoch: train_epoch, evaluate, checkpoint,
 // one line of progress. What the group holds in common (options, model, final parameters) is compared, never assumed.
 #pragma once
 

@@ -5,10 +5,22 @@
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/objective.h>
 #include <tutti/trainer/report/progress.h>
+#include <tutti/trainer/step_info.h>
 
 #include <cstdint>
+#include <functional>
+#include <vector>
 
 namespace tutti::trainer {
+
+/// What a model is trained with, besides its batches.
+struct Training {
+  DataParallel& parallel;
+  nn::Optimizer& optimizer;
+  Objective objective = Objective::Classify;
+  double label_smoothing = 0;
+  int passes = 1;  // backward passes a step, as DataParallelOptions::passes
+};
 
 /// Sums over samples, so that they can be added over ranks and do not depend on how batches were cut.
 struct LossSum {
@@ -16,15 +28,33 @@ struct LossSum {
   std::int64_t samples = 0;
 };
 
-/// Forward, backward, exchange, update. `share` = this rank's part of the step's samples over all ranks. What layers
-/// draw at random (nn/sample_keys.h) is keyed by the batch's samples. Collective. Returns the batch's mean loss before
-/// the update.
-double train_step(DataParallel& parallel, nn::Optimizer& optimizer, Objective objective, const Batch& batch,
-                  double share, double label_smoothing = 0);
+/// Forward, backward, exchange, update. `batch` is this rank's part of the step's `global_samples`, and may be empty.
+/// With several passes, pass i takes the rows i, i + passes, ... What layers draw at random (nn/sample_keys.h) is keyed
+/// by the batch's samples. Collective. Adds the loss before the update to sums[pass], and returns its mean over the
+/// batch; 0 for an empty one.
+double train_step(const Training& training, const Batch& batch, std::int64_t global_samples,
+                  std::vector<LossSum>& sums);
 
-/// All batches of the loader's current epoch. Collective: every rank has equally many batches of equal size, which the
-/// sampler guarantees. Returns this rank's sums.
-LossSum train_batches(DataParallel& parallel, nn::Optimizer& optimizer, Objective objective, Loader& loader,
-                      int world_size, Progress& progress, double label_smoothing = 0);
+/// Where an epoch's steps are taken from, and where they begin.
+struct EpochSteps {
+  Loader& loader;          // of this rank
+  int epoch = 1;           // from 1
+  std::int64_t first = 0;  // step to begin with
+  std::int64_t count = 0;  // steps of the whole epoch, the same on all ranks
+  /// Samples of step k over all ranks; the same on all ranks.
+  std::function<std::int64_t(std::int64_t)> global_samples{};
+};
+
+/// Called after each step on every rank; false ends the epoch there, and has to be so on every rank at the same step.
+using AfterStep = std::function<bool(const StepInfo&)>;
+
+/// The epoch's steps from the first one asked for. Collective: a rank whose loader is empty goes on without samples.
+/// Returns this rank's sums, by pass.
+std::vector<LossSum> train_epoch(const Training& training, const EpochSteps& steps, Progress& progress,
+                                 const AfterStep& after_step);
+
+/// Collective. The sum of all ranks' passes, in the order of the samples that they took: pass i of rank r comes before
+/// pass i of rank r + 1, and that before pass i + 1 of rank r.
+LossSum sum_over_ranks(comm::ProcessGroup& group, const std::vector<LossSum>& mine);
 
 }  // namespace tutti::trainer

@@ -79,7 +79,7 @@ Parameters train(const std::vector<std::int64_t>& bounds, const BucketLimits& li
             [&](comm::ProcessGroup& group) {
               const auto rank = static_cast<std::size_t>(group.rank());
               const auto model = nn::make_model("mlp", 3 + rank);  // other weights on each rank: rank 0's must win
-              DataParallel parallel(model, group, limits);
+              DataParallel parallel(model, group, {.buckets = limits});
               std::vector<Variable> parameters;
               for (const auto& [name, parameter] : model->named_parameters()) parameters.push_back(parameter);
               const auto optimizer = nn::make_sgd(parameters, {.learning_rate = 0.1, .momentum = 0.9});
@@ -219,7 +219,8 @@ class HalfUsed : public nn::Module {
 TEST(DataParallel, UnusedParametersAreNamed) {
   for (const std::size_t cap : {std::size_t{1} << 20, std::size_t{64}}) {
     const auto texts = errors_of(2, [cap](comm::ProcessGroup& group) {
-      DataParallel parallel(std::make_shared<HalfUsed>(), group, {.first_bucket_bytes = cap, .bucket_cap_bytes = cap});
+      DataParallel parallel(std::make_shared<HalfUsed>(), group,
+                            {.buckets = {.first_bucket_bytes = cap, .bucket_cap_bytes = cap}});
       const Samples batch = samples(0, 4);
       parallel.backward(cross_entropy(parallel.forward(Variable(batch.x)), batch.y), 0.5);
       parallel.finish();
@@ -245,7 +246,8 @@ TEST(DataParallel, SecondBackwardBeforeFinishIsAnError) {
 // An exception between backward and finish, with buckets on their way: nobody hangs, nothing is written after free.
 TEST(DataParallel, AStepGivenUpOnOneRankEndsOnAll) {
   const auto texts = errors_of(2, [](comm::ProcessGroup& group) {
-    DataParallel parallel(nn::make_model("mlp", 0), group, {.first_bucket_bytes = 64, .bucket_cap_bytes = 64});
+    DataParallel parallel(nn::make_model("mlp", 0), group,
+                          {.buckets = {.first_bucket_bytes = 64, .bucket_cap_bytes = 64}});
     const Samples batch = samples(0, 4);
     parallel.backward(cross_entropy(parallel.forward(Variable(batch.x)), batch.y), 0.5);
     if (group.rank() == 1) throw std::runtime_error("the reader of rank 1 broke");

@@ -51,7 +51,8 @@ struct Loader::Impl {
   std::uint64_t epoch = 0;
 
   // The caller's thread only.
-  std::int64_t delivered = 0;  // batches given out in this epoch
+  std::int64_t first_batch = 0;  // of this epoch's batches to be given out
+  std::int64_t delivered = 0;    // batches given out in this epoch, those before the first counted
   std::exception_ptr failure;
 
   std::mutex mutex;  // guards what follows, and Slot::ready and Slot::error
@@ -215,9 +216,10 @@ Loader::Loader(ImageDataset dataset, std::shared_ptr<const Sampler> sampler, con
 
 Loader::~Loader() = default;
 
-void Loader::begin_epoch(std::int64_t epoch) {
+void Loader::begin_epoch(std::int64_t epoch, std::int64_t first_batch) {
+  check("first_batch", first_batch, 0);
   impl_->pause();
-  impl_->delivered = 0;
+  impl_->delivered = impl_->first_batch = first_batch;
   impl_->failure = nullptr;
   impl_->indices = impl_->sampler->indices(epoch);
   impl_->epoch = static_cast<std::uint64_t>(epoch);
@@ -230,8 +232,8 @@ void Loader::begin_epoch(std::int64_t epoch) {
       slot.ready = false;
       slot.error = nullptr;
     }
-    impl_->next_made = 0;
-    impl_->may_make = impl_->slot_count();
+    impl_->next_made = first_batch;
+    impl_->may_make = first_batch + impl_->slot_count();
     impl_->batches = impl_->batches_of(static_cast<std::int64_t>(impl_->indices.size()));
   }
   impl_->work_appeared.notify_all();
@@ -247,7 +249,7 @@ bool Loader::next(Batch& batch) {
     return false;
   }
   const bool threaded = impl_->options.threads > 0;
-  if (threaded && number > 0) {
+  if (threaded && number > impl_->first_batch) {
     impl_->let_go(number - 1);
   }
   threaded ? impl_->wait_for(number) : impl_->make_in_place(number);

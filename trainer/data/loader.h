@@ -51,8 +51,9 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  /// Starts `epoch`, leaving what is left of the one before.
-  void begin_epoch(std::int64_t epoch);
+  /// Starts `epoch` at its batch number `first_batch` (a run that goes on in mid-epoch), leaving what is left of the
+  /// one before. std::invalid_argument for a negative number; beyond the last batch there is none.
+  void begin_epoch(std::int64_t epoch, std::int64_t first_batch = 0);
 
   /// The next batch; false at the end of the epoch (and before the first begin_epoch), with `batch` emptied. Lets go of
   /// what `batch` held first. Throws what went wrong while the batch was made, on this thread whoever made it, and

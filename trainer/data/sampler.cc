@@ -1,6 +1,7 @@
 #include <tutti/tensor/random.h>
 #include <tutti/trainer/data/sampler.h>
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -37,8 +38,21 @@ std::vector<std::int64_t> in_order(std::int64_t count) {
 
 DistributedSampler::DistributedSampler(const SamplerOptions& options) : options_(options) {
   check(options.count, options.replicas, options.rank);
-  const std::int64_t replicas = options.replicas;
-  samples_per_rank_ = options.drop_last ? options.count / replicas : (options.count + replicas - 1) / replicas;
+  if (options.multiple < 1) {
+    throw std::invalid_argument("sampler: multiple is " + std::to_string(options.multiple) + ", expected 1 or more");
+  }
+  const std::int64_t unit = std::lcm(options.drop_last || options.padding ? options.replicas : 1, options.multiple);
+  total_ = (options.drop_last ? options.count : options.count + unit - 1) / unit * unit;
+}
+
+std::int64_t DistributedSampler::size_of(int rank) const {
+  return total_ > rank ? (total_ - rank + options_.replicas - 1) / options_.replicas : 0;
+}
+
+std::int64_t DistributedSampler::samples_of_step(std::int64_t step, std::int64_t batch_size) const {
+  // Dealt like cards, so a step of all ranks is a run of the list.
+  const std::int64_t cards = batch_size * options_.replicas;
+  return std::clamp<std::int64_t>(total_ - step * cards, 0, cards);
 }
 
 std::vector<std::int64_t> DistributedSampler::indices(std::int64_t epoch) const {
@@ -46,9 +60,9 @@ std::vector<std::int64_t> DistributedSampler::indices(std::int64_t epoch) const 
   const auto seed = options_.seed + static_cast<std::uint64_t>(epoch);
   const auto order = options_.shuffle ? tensor::randperm(options_.count, seed) : in_order(options_.count);
   std::vector<std::int64_t> mine;
-  mine.reserve(static_cast<std::size_t>(samples_per_rank_));
+  mine.reserve(static_cast<std::size_t>(size()));
   // Position p of the padded list is order[p mod N]: padding repeats the list from its beginning, as often as needed.
-  for (std::int64_t k = 0; k < samples_per_rank_; ++k) {
+  for (std::int64_t k = 0; k < size(); ++k) {
     const std::int64_t position = options_.rank + k * options_.replicas;
     mine.push_back(order[static_cast<std::size_t>(position % options_.count)]);
   }

@@ -24,25 +24,32 @@ struct SamplerOptions {
   bool shuffle = true;
   std::uint64_t seed = 0;
   bool drop_last = false;  // false: repeat samples so that all ranks get equally many; true: leave out the surplus
+  bool padding = true;     // false, and not drop_last: no sample twice, none left out; ranks may differ by one sample
+  int multiple = 1;        // of the samples of an epoch: padded or cut to it, so that it does not depend on replicas
 };
 
 /// Training. Exactly the order of PyTorch's torch.utils.data.DistributedSampler with the same arguments and
 /// set_epoch(epoch): one permutation from seed + epoch for all ranks, padded or cut to a multiple of `replicas`, dealt
-/// out like cards. Every rank gets equally many samples, and step k of all ranks together takes the same samples
-/// whatever the number of ranks. Algorithm:
+/// out like cards. Every rank gets equally many samples (but without padding), and step k of all ranks together takes
+/// the same samples whatever the number of ranks. Algorithm:
 /// https://github.com/pytorch/pytorch/blob/main/torch/utils/data/distributed.py
 class DistributedSampler : public Sampler {
  public:
-  /// Throws std::invalid_argument naming the field for a negative count, fewer than one replica, or a rank outside
-  /// [0, replicas).
+  /// Throws std::invalid_argument naming the field for a negative count, fewer than one replica, a rank outside
+  /// [0, replicas), or a multiple below 1.
   explicit DistributedSampler(const SamplerOptions& options);
 
   std::vector<std::int64_t> indices(std::int64_t epoch) const override;
-  std::int64_t size() const override { return samples_per_rank_; }
+  std::int64_t size() const override { return size_of(options_.rank); }
+  std::int64_t size_of(int rank) const;
+  /// Samples of all ranks together.
+  std::int64_t total() const { return total_; }
+  /// Of all ranks together in step `step`, when each takes batches of `batch_size`.
+  std::int64_t samples_of_step(std::int64_t step, std::int64_t batch_size) const;
 
  private:
   SamplerOptions options_;
-  std::int64_t samples_per_rank_ = 0;
+  std::int64_t total_ = 0;
 };
 
 /// Evaluation. Rank r sees samples [r N / R, (r + 1) N / R) in order: every sample exactly once over all ranks, none

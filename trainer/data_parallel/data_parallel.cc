@@ -8,19 +8,23 @@
 
 namespace tutti::trainer {
 
-struct DataParallel::BucketState {
-  tensor::Tensor memory;
-  std::size_t missing = 0;  // gradients that are not final yet in this step
-  comm::Work work;          // of this step, once started asynchronously
-};
-
-DataParallel::DataParallel(std::shared_ptr<nn::Module> model, comm::ProcessGroup& group, const BucketLimits& limits)
-    : model_(std::move(model)), group_(group), parameters_(model_->named_parameters()) {
-  if (group_.world_size() == 1) return;
-  check_same_model(group_, *model_);
-  share_rank0_parameters();
-  share_buffers();
-  build_buckets(limits);
+DataParallel::DataParallel(std::shared_ptr<nn::Module> model, comm::ProcessGroup& group,
+                           const DataParallelOptions& options)
+    : model_(std::move(model)),
+      group_(group),
+      parameters_(model_->named_parameters()),
+      passes_(options.passes),
+      find_unused_(options.find_unused) {
+  if (passes_ < 1 || (passes_ > 1 && find_unused_)) {
+    throw std::invalid_argument("DataParallel: passes is " + std::to_string(passes_) +
+                                ", expected at least 1, and exactly 1 together with find_unused");
+  }
+  if (group_.world_size() > 1) {
+    check_same_model(group_, *model_);
+    share_rank0_parameters();
+    share_buffers();
+  }
+  if (group_.world_size() > 1 || options.exchange) build_buckets(options);
 }
 
 DataParallel::~DataParallel() {
@@ -41,97 +45,188 @@ void DataParallel::share_buffers() {
   }
 }
 
-void DataParallel::build_buckets(const BucketLimits& limits) {
+void DataParallel::build_buckets(const DataParallelOptions& options) {
   std::vector<ParameterSize> sizes;
   for (const auto& [name, parameter] : parameters_) {
     sizes.push_back({static_cast<std::size_t>(parameter.data().numel()), parameter.data().dtype()});
+    plan_.shapes.push_back(parameter.shape());
   }
-  plan_ = plan_buckets(sizes, limits);
-  bucket_of_.resize(parameters_.size());
-  ready_.resize(parameters_.size());
-  for (const Bucket& bucket : plan_) {
+  plan_.buckets = plan_buckets(sizes, options.buckets);
+  exchange_ = options.exchange ? options.exchange(group_, plan_) : make_all_reduce_exchange(group_, plan_);
+  const std::size_t riders = Riders::count(parameters_.size(), find_unused_);
+  std::vector<std::size_t> nbytes;
+  for (const Bucket& bucket : plan_.buckets) {
+    const bool carries = exchange_->sums_elementwise() && &bucket == &plan_.buckets.back();
+    const std::size_t count = bucket.count + (carries ? riders : 0);
+    const auto memory = group_.allocate(count * tensor::size_of(bucket.dtype));  // ranks of a host reduce in it
     BucketState state;
-    const auto memory = group_.allocate(bucket.count * tensor::size_of(bucket.dtype));  // ranks of a host reduce in it
-    state.memory =
-        tensor::Tensor::over(memory.data(), memory.memory, {static_cast<std::int64_t>(bucket.count)}, bucket.dtype);
+    state.memory = tensor::Tensor::over(memory.data(), memory.memory, {static_cast<std::int64_t>(count)}, bucket.dtype);
     state.missing = bucket.slots.size();
-    for (const BucketSlot& slot : bucket.slots) {
-      tensor::Variable& parameter = parameters_[slot.parameter].second;
-      bucket_of_[slot.parameter] = buckets_.size();
-      const auto view =
-          state.memory.narrow(0, static_cast<std::int64_t>(slot.offset), static_cast<std::int64_t>(slot.count));
-      parameter.set_grad_memory(view.reshape(parameter.shape()));
-      parameter.on_grad_ready([this, index = slot.parameter] { on_gradient_ready(index); });
+    if (carries) {
+      const auto begin = static_cast<std::int64_t>(bucket.count);
+      riders_ = Riders(state.memory.narrow(0, begin, static_cast<std::int64_t>(riders)), false);
     }
     buckets_.push_back(std::move(state));
+    nbytes.push_back(bucket.nbytes());
+  }
+  if (!exchange_->sums_elementwise()) {
+    riders_ = Riders(tensor::Tensor::zeros({static_cast<std::int64_t>(riders)}), true);
+  }
+  timer_.reset(nbytes);
+  give_gradients_their_places();
+}
+
+void DataParallel::give_gradients_their_places() {
+  bucket_of_.resize(parameters_.size());
+  ready_.resize(parameters_.size());
+  places_.resize(parameters_.size());
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    for (const BucketSlot& slot : plan_.buckets[b].slots) {
+      tensor::Variable& parameter = parameters_[slot.parameter].second;
+      bucket_of_[slot.parameter] = b;
+      const auto flat =
+          buckets_[b].memory.narrow(0, static_cast<std::int64_t>(slot.offset), static_cast<std::int64_t>(slot.count));
+      places_[slot.parameter] = flat.reshape(parameter.shape());
+      parameter.set_grad_memory(places_[slot.parameter]);
+      parameter.on_grad_ready([this, index = slot.parameter] { on_gradient_ready(index); });
+    }
   }
 }
 
 void DataParallel::backward(tensor::Variable loss, double share) {
-  if (share == 1.0) return loss.backward();
-  if (!seed_.defined() || seed_.shape() != loss.shape()) {
-    seed_ = tensor::Tensor::empty(loss.shape(), loss.data().dtype());
+  if (sync_ && !buckets_.empty()) next_pass();
+  if (share == 1.0) {
+    loss.backward();
+  } else {
+    if (!seed_.defined() || seed_.shape() != loss.shape()) {
+      seed_ = tensor::Tensor::empty(loss.shape(), loss.data().dtype());
+    }
+    seed_.fill(share);
+    loss.backward(seed_);
   }
-  seed_.fill(share);
-  loss.backward(seed_);
+  if (sync_ && !buckets_.empty()) timer_.backward_ended();
+}
+
+void DataParallel::backward_nothing() {
+  if (buckets_.empty()) return;
+  next_pass();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    tensor::Variable& parameter = parameters_[i].second;
+    if (!parameter.has_grad()) {  // what a no_sync() pass left there stays
+      places_[i].fill(0);
+      parameter.grad() = places_[i];
+    }
+    on_gradient_ready(i);
+  }
+  timer_.backward_ended();
+}
+
+/// A step's first pass begins, or the one before it is completed.
+void DataParallel::next_pass() {
+  const bool first = std::find(ready_.begin(), ready_.end(), true) == ready_.end();
+  if (!first) {
+    if (pass_ + 1 >= passes_) {
+      throw std::logic_error("a second backward before finish(): gradients of this step are being exchanged already");
+    }
+    complete_pass();
+    std::fill(ready_.begin(), ready_.end(), false);
+    for (auto& [name, parameter] : parameters_) parameter.zero_grad();
+    ++pass_;
+  }
+  timer_.backward_begins();
 }
 
 void DataParallel::on_gradient_ready(std::size_t parameter) {
+  if (!sync_) return;
   if (ready_[parameter]) {
     throw std::logic_error("a second backward before finish(): the gradient of \"" + parameters_[parameter].first +
                            "\" is being exchanged already");
   }
   ready_[parameter] = true;
-  if (--buckets_[bucket_of_[parameter]].missing == 0) start_ready_buckets();
+  if (--buckets_[bucket_of_[parameter]].missing == 0) begin_ready_buckets(buckets_.size() - 1);
 }
 
-void DataParallel::start_ready_buckets() {
-  while (next_to_start_ + 1 < buckets_.size() && buckets_[next_to_start_].missing == 0) {
-    BucketState& bucket = buckets_[next_to_start_];
-    bucket.work = group_.all_reduce_async(as_buffer(bucket.memory));
-    ++next_to_start_;
+/// Begins what is complete, in order, below bucket number `end`.
+void DataParallel::begin_ready_buckets(std::size_t end) {
+  while (next_to_begin_ < end && buckets_[next_to_begin_].missing == 0) {
+    timer_.bucket_begins(next_to_begin_);
+    exchange_->begin(next_to_begin_, buckets_[next_to_begin_].memory);
+    ++next_to_begin_;
   }
+}
+
+/// All gradients of this pass are there, or this throws; all buckets have begun.
+void DataParallel::complete_pass() {
+  settle_unreached();
+  riders_.board(pass_ + 1 == passes_);
+  for (std::size_t i = 0; find_unused_ && i < parameters_.size(); ++i) {
+    riders_.board_parameter(i, parameters_[i].second.has_grad());
+  }
+  begin_ready_buckets(buckets_.size());
+  for (std::size_t b = 0; b < buckets_.size(); ++b) buckets_[b].missing = plan_.buckets[b].slots.size();
+  next_to_begin_ = 0;
 }
 
 void DataParallel::finish() {
-  if (buckets_.empty()) return;
-  check_all_ready();
-  group_.all_reduce(as_buffer(buckets_.back().memory));
-  for (std::size_t i = 0; i < next_to_start_; ++i) buckets_[i].work.wait();
-  for (std::size_t i = 0; i < buckets_.size(); ++i) {
-    buckets_[i].missing = plan_[i].slots.size();
-    buckets_[i].work = {};
+  if (buckets_.empty()) return riders_.arrive(group_);
+  if (pass_ + 1 < passes_) {
+    throw std::logic_error("finish() after " + std::to_string(pass_ + 1) + " of " + std::to_string(passes_) +
+                           " backward passes");
   }
+  complete_pass();
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    exchange_->finish(b, buckets_[b].memory);
+    timer_.bucket_finished(b);
+  }
+  riders_.arrive(group_);
+  if (find_unused_) forget_what_nobody_used();
+  timer_.step_ended();
   std::fill(ready_.begin(), ready_.end(), false);
-  next_to_start_ = 0;
+  pass_ = 0;
 }
 
-void DataParallel::check_all_ready() {
+/// What backward did not reach: zero if that is welcome, else an error.
+void DataParallel::settle_unreached() {
   if (std::find(ready_.begin(), ready_.end(), false) == ready_.end()) return;
+  if (!find_unused_) fail_unreached();
+  for (std::size_t i = 0; i < ready_.size(); ++i) {
+    if (ready_[i]) continue;
+    if (!parameters_[i].second.has_grad()) places_[i].fill(0);
+    --buckets_[bucket_of_[i]].missing;
+  }
+}
+
+void DataParallel::fail_unreached() {
   std::string names;
   for (std::size_t i = 0; i < ready_.size(); ++i) {
     if (!ready_[i]) names += (names.empty() ? "\"" : ", \"") + parameters_[i].first + "\"";
   }
   const std::string text = "rank " + std::to_string(group_.rank()) + ": backward did not reach " + names +
-                           "; every parameter must take part in the loss on every rank (remove it from the model, or "
-                           "use its output in forward)";
+                           "; every parameter must take part in the loss on every rank (remove it from the model, use "
+                           "its output in forward, or set DataParallelOptions::find_unused)";
   abandon_step(text);
   throw std::logic_error(text);
 }
 
-void DataParallel::abandon_step(const std::string& reason) noexcept {
-  const auto ignoring_errors = [](const auto& action) {
-    try {
-      action();
-    } catch (...) {  // pending operations end with the abort, and its text is the reason we were given
+void DataParallel::forget_what_nobody_used() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    tensor::Variable& parameter = parameters_[i].second;
+    if (riders_.ranks_that_reached(i) == 0) {
+      parameter.zero_grad();
+    } else if (!parameter.has_grad()) {
+      parameter.grad() = places_[i];
     }
-  };
-  ignoring_errors([&] { group_.abort(reason); });
-  for (std::size_t i = 0; i < next_to_start_; ++i) {
-    // Bucket memory must not go away under a running operation.
-    ignoring_errors([&] { (void)buckets_[i].work.wait_for(group_.timeout()); });
   }
-  next_to_start_ = 0;
+}
+
+void DataParallel::abandon_step(const std::string& reason) noexcept {
+  try {
+    group_.abort(reason);
+  } catch (...) {  // the group is of no use then either
+  }
+  exchange_->abandon();  // bucket memory must not go away under a running operation
+  next_to_begin_ = 0;
+  pass_ = 0;
   std::fill(ready_.begin(), ready_.end(), false);
 }
 

@@ -1,0 +1,61 @@
+// GradientExchange: how one bucket's gradients become their sum over all ranks. Plain all_reduce is one way; others
+// compress, or fix the order of the sum.
+//
+// DataParallel drives it, in every step: begin(0), begin(1), ... as backward completes the buckets, then finish(0),
+// finish(1), ... Both orders are the same on every rank, which is all that collectives ask for. Between begin and
+// finish the bucket's memory belongs to the exchange.
+//
+// Ownership: DataParallel owns it and keeps the group and the buckets' memory alive longer. Thread-safety: none; the
+// training thread alone calls it.
+#pragma once
+
+#include <tutti/comm/process_group.h>
+#include <tutti/tensor/tensor.h>
+#include <tutti/trainer/data_parallel/bucket_plan.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tutti::trainer {
+
+/// What an exchange may want to know before the first step; the same on every rank.
+struct ExchangePlan {
+  std::vector<Bucket> buckets;
+  std::vector<tensor::Shape> shapes;  // of the parameters, in registration order
+};
+
+class GradientExchange {
+ public:
+  virtual ~GradientExchange() = default;
+
+  /// Starts on bucket number `bucket`: `gradients` (flat) is this rank's part of the sum. May work asynchronously. The
+  /// last bucket's begin has no computing left to hide behind, and may as well do all of the work.
+  virtual void begin(std::size_t bucket, tensor::Tensor& gradients) = 0;
+
+  /// Blocks until `gradients` is the sum over all ranks, bit for bit the same on every rank. Rethrows communication
+  /// errors.
+  virtual void finish(std::size_t bucket, tensor::Tensor& gradients) = 0;
+
+  /// The step is given up after an error: blocks (no longer than the group's deadline) until nothing that was begun
+  /// touches a bucket any more.
+  virtual void abandon() noexcept = 0;
+
+  /// True: every element becomes the sum of that element alone, exactly for small whole numbers. DataParallel then lets
+  /// a few such numbers of its own travel at the end of the last bucket.
+  virtual bool sums_elementwise() const = 0;
+
+  virtual std::string name() const = 0;
+
+  /// What it remembers from step to step on this rank, by name; shares its memory. Empty when it has no memory.
+  virtual std::vector<std::pair<std::string, tensor::Tensor>> state() { return {}; }
+};
+
+using ExchangeFactory = std::function<std::unique_ptr<GradientExchange>(comm::ProcessGroup&, const ExchangePlan&)>;
+
+/// all_reduce in place, asynchronous for all buckets but the last.
+std::unique_ptr<GradientExchange> make_all_reduce_exchange(comm::ProcessGroup& group, const ExchangePlan& plan);
+
+}  // namespace tutti::trainer

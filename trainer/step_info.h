@@ -1,0 +1,22 @@
+// StepInfo: what one training step of one rank was, for whoever watches a run (checkpoints, records). A value.
+#pragma once
+
+#include <cstdint>
+
+namespace tutti::trainer {
+
+struct StepInfo {
+  int epoch = 1;                     // from 1
+  std::int64_t step = 0;             // from 0, within the epoch
+  std::int64_t steps_per_epoch = 0;  // the same on all ranks
+  std::int64_t global_step = 0;      // from 0, over the whole run; what a resumed run did before counts
+  double loss = 0;                   // mean over this rank's samples; 0 when it had none
+  std::int64_t samples = 0;          // this rank's
+  double learning_rate = 0;          // that the update used
+  double seconds = 0;                // this rank's time for the step
+  double wait_seconds = 0;           // of that, after its own backward: waiting for gradients of others
+  bool checkpoint_asked = false;     // by any rank; equal on all ranks
+  bool stop_asked = false;           // by any rank; equal on all ranks
+};
+
+}  // namespace tutti::trainer
