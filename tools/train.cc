@@ -80,6 +80,8 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--batch-size", train.batch_size, "samples a step on each rank")->capture_default_str();
   add_update_options(app, train);
   app.add_option("--seed", arguments.seed, "of the first weights and of the sample order")->capture_default_str();
+  app.add_flag("--reproducible", train.reproducible,
+               "the same parameters, bit for bit, on 1, 2, 3, 4, 6 or 12 ranks with the same global batch; slower");
   app.add_flag("--drop-last", train.drop_last, "leave out the samples that do not go round, else some are repeated");
   app.add_flag("--padding,!--no-padding", train.padding, "--no-padding: take each sample once, on some ranks one more");
   app.add_option("--nproc", arguments.nproc, "ranks to start on this host, when no launcher has done so");

@@ -92,6 +92,7 @@ std::map<std::string, std::string> options_that_must_agree(const TrainOptions& o
                 {"data", data_name},
                 {"global batch", std::to_string(options.batch_size * world_size)},
                 {"seed", std::to_string(options.seed)}});
+  if (options.reproducible) texts["reproducible"] = "yes";
   if (options.drop_last) texts["drop-last"] = "yes";
   if (!options.padding) texts["padding"] = "no";
   return texts;

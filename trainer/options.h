@@ -40,8 +40,9 @@ struct TrainOptions {
   std::optional<double> clip_norm;      // the longest gradient
   double label_smoothing = 0;           // in training; tests count the plain cross entropy
   std::uint64_t seed = 0;
-  bool drop_last = false;  // leave out samples that would give some ranks one more than others
-  bool padding = true;     // repeat some instead; false: neither, ranks may differ by a sample
+  bool reproducible = false;  // the same bits of parameters on 1, 2, 3, 4, 6 or 12 ranks with one global batch
+  bool drop_last = false;     // leave out samples that would give some ranks one more than others
+  bool padding = true;        // repeat some instead; false: neither, ranks may differ by a sample
   std::string device = "cpu";
   int threads = 0;  // of compute per rank; 0: this host's CPUs divided by its ranks
   int workers = 0;  // threads that prepare batches; 0: the training thread, which for MNIST is the fastest

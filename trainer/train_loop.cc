@@ -1,6 +1,7 @@
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
 #include <tutti/trainer/data_parallel/model_check.h>
+#include <tutti/trainer/data_parallel/reproducible_exchange.h>
 #include <tutti/trainer/evaluate.h>
 #include <tutti/trainer/report/summary.h>
 #include <tutti/trainer/task.h>
@@ -51,7 +52,19 @@ std::shared_ptr<const DistributedSampler> make_train_sampler(const TrainOptions&
   sampling.seed = options.seed;
   sampling.drop_last = options.drop_last;
   sampling.padding = options.padding;
+  if (options.reproducible && (options.padding || options.drop_last)) sampling.multiple = kReproducibleShards;
   return std::make_shared<DistributedSampler>(sampling);
+}
+
+void check_reproducible(const nn::Module& model, const std::string& name, int ranks) {
+  if (kReproducibleShards % ranks != 0) {
+    throw UsageError("--reproducible works with 1, 2, 3, 4, 6 or 12 ranks, not with " + std::to_string(ranks));
+  }
+  if (!model.named_buffers().empty()) {
+    throw UsageError("--reproducible: " + name +
+                     " has batch norm, whose running statistics depend on how samples are dealt to ranks; use a model "
+                     "without it (mlp, autoencoder, cnn, lenet5, simple_net)");
+  }
 }
 
 class Run {
@@ -62,6 +75,8 @@ class Run {
  private:
   int resume();
   std::int64_t steps_per_epoch() const;
+  int passes_of_a_step() const { return options_.reproducible ? kReproducibleShards / group_.world_size() : 1; }
+  void make_parallel();
   void train_one_epoch(int epoch);
   bool after_step(const StepInfo& info);
   Evaluation evaluate_epoch();
@@ -149,7 +164,7 @@ void Run::train_one_epoch(int epoch) {
   group_.barrier();
   const auto start = Clock::now();
   train_loader_->begin_epoch(epoch - 1);
-  const Training training{*parallel_, *optimizer_, objective_, options_.label_smoothing};
+  const Training training{*parallel_, *optimizer_, objective_, options_.label_smoothing, passes_of_a_step()};
   EpochSteps steps{.loader = *train_loader_, .epoch = epoch, .count = steps_per_epoch()};
   steps.global_samples = [this](std::int64_t step) { return sampler_->samples_of_step(step, options_.batch_size); };
   progress_.start_epoch(epoch, steps.count);
@@ -199,13 +214,24 @@ void Run::finish(const Evaluation& last) {
   if (group_.rank() == 0 && !options_.json.empty()) replace_file(options_.json, to_json(report_));
 }
 
+void Run::make_parallel() {
+  DataParallelOptions options;
+  options.buckets = options_.buckets;
+  if (options_.reproducible) {
+    check_reproducible(*model_, options_.model, group_.world_size());
+    options.exchange = make_reproducible_exchange;
+    options.passes = passes_of_a_step();
+  }
+  parallel_ = std::make_unique<DataParallel>(model_, group_, options);
+}
+
 RunReport Run::execute() {
   const int done = resume();
   if (done > options_.epochs) {
     throw std::runtime_error("the checkpoint is of epoch " + std::to_string(done) + ", --epochs " +
                              std::to_string(options_.epochs) + " lies before it; ask for more epochs");
   }
-  parallel_ = std::make_unique<DataParallel>(model_, group_, DataParallelOptions{.buckets = options_.buckets});
+  make_parallel();
   std::optional<Evaluation> last;
   for (int epoch = done + 1; epoch <= options_.epochs; ++epoch) {
     train_one_epoch(epoch);

@@ -1,0 +1,116 @@
+// Reproducible training: the same bits of parameters for any number of ranks, buckets, transports and threads.
+
+#include <gtest/gtest.h>
+#include <tutti/nn/models/models.h>
+#include <tutti/tensor/thread_pool.h>
+#include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/trainer/small_mnist.h>
+#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/trainer/data_parallel/reproducible_exchange.h>
+#include <tutti/trainer/train_loop.h>
+
+#include <sstream>
+
+namespace tutti::trainer {
+namespace {
+
+using test::run_ranks;
+
+test::RunRanksOptions over(test::Net net) {
+  test::RunRanksOptions options;
+  options.net = net;
+  return options;
+}
+
+/// Runs in threads; each rank computes with one thread of its own.
+std::string sha256_of(const TrainOptions& options, int ranks, test::Net net = test::Net::Inproc, int threads = 1) {
+  std::string sha256;
+  run_ranks(
+      ranks,
+      [&](comm::ProcessGroup& group) {
+        std::ostringstream silent;
+        TrainOptions mine = options;
+        mine.batch_size = options.batch_size / ranks;
+        const RunReport report = train(mine, group, threads, {.stream = silent});
+        if (group.rank() == 0) sha256 = report.parameter_sha256;
+      },
+      over(net));
+  return sha256;
+}
+
+class Reproducible : public ::testing::Test {
+ protected:
+  Reproducible() { write_small_mnist(folder_ / "data", 250, 40); }
+
+  TrainOptions options(const std::string& model) const {
+    TrainOptions options;
+    options.data = folder_ / "data";
+    options.model = model;
+    options.epochs = 2;
+    options.batch_size = 24;  // of all ranks
+    options.reproducible = true;
+    return options;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Reproducible, MlpHasTheSameBitsOnOneToTwelveRanks) {
+  const std::string one = sha256_of(options("mlp"), 1);
+  ASSERT_EQ(one.size(), 64u);
+  for (const int ranks : {2, 3, 4, 6, 12}) EXPECT_EQ(sha256_of(options("mlp"), ranks), one) << ranks << " ranks";
+}
+
+TEST_F(Reproducible, CnnWithDropoutHasTheSameBitsOnOneToFourRanks) {
+  TrainOptions cnn = options("cnn");
+  cnn.epochs = 1;
+  const std::string one = sha256_of(cnn, 1);
+  for (const int ranks : {2, 3, 4}) EXPECT_EQ(sha256_of(cnn, ranks), one) << ranks << " ranks";
+}
+
+TEST_F(Reproducible, SizesOfBucketsChangeNothing) {
+  TrainOptions small = options("mlp");
+  const std::string whole = sha256_of(small, 3);
+  small.buckets = {.first_bucket_bytes = 64, .bucket_cap_bytes = 16384};
+  EXPECT_EQ(sha256_of(small, 3), whole);
+  EXPECT_EQ(sha256_of(small, 1), whole);
+}
+
+TEST_F(Reproducible, TransportsChangeNothing) {
+  const std::string inproc = sha256_of(options("mlp"), 2);
+  EXPECT_EQ(sha256_of(options("mlp"), 4, test::Net::Tcp), inproc);
+  EXPECT_EQ(sha256_of(options("mlp"), 4, test::Net::Shm), inproc);
+  EXPECT_EQ(sha256_of(options("mlp"), 4, test::Net::Mixed), inproc);
+}
+
+TEST_F(Reproducible, ThreadsChangeNothing) {
+  const std::string one = sha256_of(options("cnn"), 1);
+  tensor::set_num_threads(3);
+  const std::string three = sha256_of(options("cnn"), 1);
+  tensor::set_num_threads(1);
+  EXPECT_EQ(three, one);
+}
+
+TEST_F(Reproducible, SamplesThatDoNotGoRoundChangeNothing) {
+  for (const bool drop_last : {false, true}) {
+    TrainOptions uneven = options("mlp");
+    uneven.drop_last = drop_last;
+    uneven.padding = false;
+    if (drop_last) uneven.padding = true;
+    const std::string one = sha256_of(uneven, 1);
+    for (const int ranks : {3, 4}) EXPECT_EQ(sha256_of(uneven, ranks), one) << ranks << " ranks";
+  }
+}
+
+TEST_F(Reproducible, OtherWorldsAreRefused) {
+  try {
+    sha256_of(options("mlp"), 5);
+    ADD_FAILURE() << "5 ranks were accepted";
+  } catch (const std::exception& error) {
+    EXPECT_NE(std::string(error.what()).find("1, 2, 3, 4, 6 or 12 ranks, not with 5"), std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace tutti::trainer
