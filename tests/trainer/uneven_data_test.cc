@@ -1,0 +1,121 @@
+// Samples that do not go round: every run ends, counts what it should, and does not depend on the number of ranks.
+
+#include <gtest/gtest.h>
+#include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/trainer/small_mnist.h>
+#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/trainer/data/sampler.h>
+#include <tutti/trainer/train_loop.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <sstream>
+
+namespace tutti::trainer {
+namespace {
+
+constexpr std::int64_t kTest = 101;
+
+RunReport train_on(int ranks, const TrainOptions& options) {
+  RunReport first;
+  test::run_ranks(ranks, [&](comm::ProcessGroup& group) {
+    std::ostringstream silent;
+    const RunReport report = train(options, group, 1, {.stream = silent});
+    if (group.rank() == 0) first = report;
+  });
+  return first;
+}
+
+std::int64_t sum_of(const std::vector<std::vector<std::int64_t>>& matrix) {
+  std::int64_t total = 0;
+  for (const auto& row : matrix) total = std::accumulate(row.begin(), row.end(), total);
+  return total;
+}
+
+class UnevenData : public testing::Test {
+ protected:
+  /// 86 samples: 7 ranks have 13, 13, 12, ... of them; with batches of 12 only two ranks have a second one.
+  UnevenData() {
+    write_small_mnist(folder_ / "data", 86, kTest);
+    options_.data = folder_ / "data";
+    options_.epochs = 2;
+    options_.batch_size = 12;
+  }
+
+  TemporaryFolder folder_;
+  TrainOptions options_;
+};
+
+TEST_F(UnevenData, PaddedCutOrAsItIsEveryRunEndsAndCountsTheTestSetOnce) {
+  for (const auto& [drop_last, padding] : {std::pair(false, true), {true, true}, {false, false}}) {
+    options_.drop_last = drop_last;
+    options_.padding = padding;
+    const RunReport report = train_on(7, options_);
+    EXPECT_EQ(report.epochs.size(), 2u);
+    EXPECT_EQ(sum_of(report.confusion_matrix), kTest);
+    EXPECT_LT(report.epochs[1].train_loss, report.epochs[0].train_loss);
+  }
+}
+
+TEST_F(UnevenData, WithoutPaddingTheMeanIsOverTheTrueSamples) {
+  options_.padding = false;
+  options_.epochs = 1;
+  options_.batch_size = 84;
+  const RunReport one = train_on(1, options_);
+  options_.batch_size = 12;  // the second step: one sample on each of two ranks, none on five
+  const RunReport seven = train_on(7, options_);
+  EXPECT_NEAR(seven.epochs[0].train_loss / one.epochs[0].train_loss, 1.0, 1e-6);
+  EXPECT_NEAR(*seven.epochs[0].test_loss / *one.epochs[0].test_loss, 1.0, 1e-5);
+  EXPECT_EQ(seven.confusion_matrix, one.confusion_matrix);
+}
+
+TEST_F(UnevenData, BothWaysAtOnceIsWrongUsage) {
+  options_.drop_last = true;
+  options_.padding = false;
+  EXPECT_THROW(checked(options_), UsageError);
+}
+
+TEST(UnevenSampler, WithoutPaddingEachSampleComesOnce) {
+  for (const int ranks : {1, 2, 7, 12}) {
+    std::multiset<std::int64_t> seen;
+    std::int64_t total = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const DistributedSampler sampler({.count = 61, .replicas = ranks, .rank = rank, .padding = false});
+      const auto mine = sampler.indices(3);
+      EXPECT_EQ(sampler.size(), static_cast<std::int64_t>(mine.size()));
+      EXPECT_EQ(sampler.total(), 61);
+      total += sampler.size();
+      seen.insert(mine.begin(), mine.end());
+    }
+    EXPECT_EQ(total, 61);
+    for (std::int64_t i = 0; i < 61; ++i) EXPECT_EQ(seen.count(i), 1u) << ranks << " ranks, sample " << i;
+  }
+}
+
+TEST(UnevenSampler, StepsOfAllRanksAddUp) {
+  for (const bool padding : {true, false}) {
+    const int ranks = 7;
+    const std::int64_t batch = 4;
+    const DistributedSampler first({.count = 61, .replicas = ranks, .padding = padding});
+    for (std::int64_t step = 0; step < 4; ++step) {
+      std::int64_t sum = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        sum += std::clamp<std::int64_t>(first.size_of(rank) - step * batch, 0, batch);
+      }
+      EXPECT_EQ(first.samples_of_step(step, batch), sum) << "step " << step << ", padding " << padding;
+    }
+  }
+}
+
+TEST(UnevenSampler, AMultipleMakesTheEpochTheSameForAllItsDivisors) {
+  for (const bool drop_last : {false, true}) {
+    for (const int ranks : {1, 2, 3, 4, 6, 12}) {
+      const DistributedSampler sampler({.count = 61, .replicas = ranks, .drop_last = drop_last, .multiple = 12});
+      EXPECT_EQ(sampler.total(), drop_last ? 60 : 72) << ranks << " ranks";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tutti::trainer
