@@ -193,6 +193,31 @@ TEST(Pipeline, DropoutDrawsForTheSampleWhereverItsLayerIs) {
   for (const int stages : {1, 2, 4}) expect_one_ranks_result({.stages = stages, .dropout = 0.5});
 }
 
+TEST(Pipeline, EvaluationIsTheForwardAlone) {
+  std::vector<std::int64_t> seen;
+  run_ranks(3, [&](comm::ProcessGroup& group) {
+    const int stage = group.rank();
+    const auto model = blocks(first_block(stage, 3), first_block(stage + 1, 3), 16, 0.5);
+    model->train(false);
+    Pipeline pipeline(model, group, {.micro_batches = 3});
+    PipelineBatch batch = batch_of(0, 10);
+    batch.keys = {};  // dropout draws nothing
+    const auto loss = batch.loss;
+    batch.loss = [&](const Variable& output, std::int64_t first, std::int64_t count) {
+      EXPECT_FALSE(output.requires_grad());
+      seen.push_back(count);  // on the last stage only
+      return loss(output, first, count);
+    };
+    const auto mean = pipeline.evaluate(batch);
+    EXPECT_EQ(mean.has_value(), pipeline.is_last());
+    if (mean) {
+      EXPECT_NEAR(*mean, on_one_rank({.dropout = 0}, 1).loss, 1e-6);
+    }
+    EXPECT_FALSE(model->named_parameters()[0].second.has_grad());
+  });
+  EXPECT_EQ(seen, (std::vector<std::int64_t>{3, 3, 4}));
+}
+
 TEST(Pipeline, NoSamplesAtAllIsAStepWithoutGradients) {
   run_ranks(2, [](comm::ProcessGroup& group) {
     const auto model = blocks(2 * group.rank(), 2 * group.rank() + 2, 8);

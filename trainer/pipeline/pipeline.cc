@@ -63,19 +63,15 @@ void Pipeline::check_options() {
   }
 }
 
-std::optional<double> Pipeline::run(const PipelineBatch& batch) {
+/// A step, whose failure on this rank becomes all ranks'.
+std::optional<double> Pipeline::guarded(const PipelineBatch& batch, const std::function<void(Step&)>& body) {
   try {
     const auto micro_batches =
         static_cast<int>(std::min<std::int64_t>(options_.micro_batches, std::max<std::int64_t>(batch.samples, 0)));
     Step step{batch, micro_batches};
     step.ends.resize(static_cast<std::size_t>(micro_batches));
     step.owes_gradient.resize(static_cast<std::size_t>(micro_batches));
-    if (micro_batches == 0 && parallel_ != nullptr) parallel_->backward_nothing();
-    for (const PipelineAction& action :
-         plan_pipeline(options_.schedule, group_.rank(), group_.world_size(), micro_batches)) {
-      action.kind == PipelineAction::Kind::Forward ? forward(step, action.micro_batch)
-                                                   : backward(step, action.micro_batch);
-    }
+    body(step);
     courier_.flush();
     if (!is_last()) return std::nullopt;
     return step.loss;
@@ -83,6 +79,27 @@ std::optional<double> Pipeline::run(const PipelineBatch& batch) {
     group_.abort("stage " + std::to_string(group_.rank()) + " of the pipeline: " + error.what());
     throw;
   }
+}
+
+std::optional<double> Pipeline::run(const PipelineBatch& batch) {
+  return guarded(batch, [this](Step& step) {
+    if (step.micro_batches == 0 && parallel_ != nullptr) parallel_->backward_nothing();
+    for (const PipelineAction& action :
+         plan_pipeline(options_.schedule, group_.rank(), group_.world_size(), step.micro_batches)) {
+      action.kind == PipelineAction::Kind::Forward ? forward(step, action.micro_batch)
+                                                   : backward(step, action.micro_batch);
+    }
+  });
+}
+
+std::optional<double> Pipeline::evaluate(const PipelineBatch& batch) {
+  const tensor::NoGrad off;
+  return guarded(batch, [this](Step& step) {
+    for (int i = 0; i < step.micro_batches; ++i) {
+      forward(step, i);
+      step.ends[static_cast<std::size_t>(i)] = {};
+    }
+  });
 }
 
 Variable Pipeline::receive_activation(const Step& step, int micro_batch) {

@@ -68,6 +68,10 @@ class Pipeline {
   /// std::runtime_error when another number of them arrives than this stage expects.
   std::optional<double> run(const PipelineBatch& batch);
 
+  /// Collective. The forward alone, recording nothing; for layers in evaluation mode, as the caller has set them.
+  /// `loss` may look at the outputs as it likes. Returns as run() does.
+  std::optional<double> evaluate(const PipelineBatch& batch);
+
   bool is_first() const { return group_.rank() == 0; }
   bool is_last() const { return group_.rank() == group_.world_size() - 1; }
 
@@ -77,6 +81,7 @@ class Pipeline {
   Pipeline(std::shared_ptr<nn::Module> owned, nn::Module& stage, DataParallel* parallel, comm::ProcessGroup& group,
            const PipelineOptions& options);
   void check_options();
+  std::optional<double> guarded(const PipelineBatch& batch, const std::function<void(Step&)>& body);
   void forward(Step& step, int micro_batch);
   void backward(Step& step, int micro_batch);
   tensor::Variable receive_activation(const Step& step, int micro_batch);
