@@ -30,8 +30,11 @@ Variable BatchNorm2d::forward(const Variable& input, tensor::Activation activati
     throw std::invalid_argument(describe() + ": the input has shape " + shape.to_string() + ", expected (N, H, W, " +
                                 std::to_string(channels_) + ")");
   }
-  const tensor::BatchNormOptions options{
-      .training = is_training(), .momentum = momentum_, .epsilon = epsilon_, .activation = activation};
+  const tensor::BatchNormOptions options{.training = is_training(),
+                                         .momentum = momentum_,
+                                         .epsilon = epsilon_,
+                                         .activation = activation,
+                                         .holders = holders_};
   Variable y = tensor::batch_norm(input, weight_, bias_, running_mean_, running_variance_, options, residual);
   if (is_training()) ++*batches_.data<std::int64_t>();
   return y;

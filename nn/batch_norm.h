@@ -6,6 +6,8 @@
 #include <tutti/tensor/autograd/image_functions.h>
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 namespace tutti::nn {
 
@@ -27,6 +29,10 @@ class BatchNorm2d : public Module, public TakesActivation {
   Variable& weight() { return weight_; }
   Variable& bias() { return bias_; }
 
+  /// From now on training takes the statistics over the batch of all `holders`; null: over this one's alone. Then
+  /// forward and backward block until the others have come there, too.
+  void share_batch_with(std::shared_ptr<tensor::BatchHolders> holders) { holders_ = std::move(holders); }
+
  private:
   std::int64_t channels_;
   double momentum_;
@@ -36,6 +42,7 @@ class BatchNorm2d : public Module, public TakesActivation {
   Tensor running_mean_;
   Tensor running_variance_;
   Tensor batches_;
+  std::shared_ptr<tensor::BatchHolders> holders_;
 };
 
 }  // namespace tutti::nn

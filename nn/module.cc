@@ -79,6 +79,11 @@ void Module::zero_grad() {
   }
 }
 
+void Module::apply(const std::function<void(Module&)>& action) {
+  for (const auto& [name, child] : children_) child->apply(action);
+  action(*this);
+}
+
 void Module::train(bool on) {
   training_ = on;
   for (const auto& [name, child] : children_) {

@@ -7,6 +7,7 @@
 
 #include <tutti/tensor/autograd/variable.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -40,6 +41,9 @@ class Module {
   /// different devices moves what passes between them with tensor::to. Before an optimizer is made for it and before
   /// DataParallel takes it: std::logic_error once gradients live in buckets.
   void to(tensor::Device device);
+
+  /// Calls `action` for every module below this one, children before their parent, and for this one at last.
+  void apply(const std::function<void(Module&)>& action);
 
   void train(bool on = true);  // recursively
   bool is_training() const { return training_; }

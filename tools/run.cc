@@ -21,7 +21,7 @@ struct RunArguments {
   bool no_store = false;
   bool no_label = false;
   bool encrypt = false;
-  double grace_seconds = 2;
+  std::optional<double> grace_seconds;
   LaunchOptions launch;
 };
 
@@ -60,7 +60,11 @@ int run(RunArguments& arguments, const std::vector<std::string>& words) {
   if (!nproc) return refuse("--nproc-per-node is '" + arguments.nproc + "', but must be a number from 1 up, or auto");
   arguments.launch.nproc = *nproc;
   arguments.launch.command = command;
-  arguments.launch.grace = std::chrono::milliseconds(static_cast<std::int64_t>(arguments.grace_seconds * 1000));
+  if (arguments.grace_seconds) {
+    const std::chrono::milliseconds grace(static_cast<std::int64_t>(*arguments.grace_seconds * 1000));
+    arguments.launch.grace = grace;
+    arguments.launch.term_grace = grace;
+  }
   arguments.launch.store = !arguments.no_store;
   arguments.launch.label = !arguments.no_label;
   if (arguments.encrypt)
@@ -95,9 +99,10 @@ void add_run_command(CLI::App& app, int& status) {
   command->add_option("--log-dir", options.log_dir,
                       "Folder for one file of output for each rank (instead of the terminal)");
   command->add_flag("--tee", options.tee, "With --log-dir: show the output too");
-  command->add_option("--grace", arguments->grace_seconds, "Seconds between SIGTERM and SIGKILL when ranks are stopped")
-      ->check(CLI::Range(0.0, 86400.0))
-      ->capture_default_str();
+  command
+      ->add_option("--grace", arguments->grace_seconds,
+                   "Seconds until ranks that are stopped get SIGKILL [30 after a SIGTERM to the launcher, else 2]")
+      ->check(CLI::Range(0.0, 86400.0));
   command->add_flag("--no-label", arguments->no_label, "Do not begin lines with the rank that printed them");
   command->add_flag("--encrypt", arguments->encrypt, "TUTTI_ENCRYPT=1: Tutti's TCP connections between ranks use TLS");
   command->add_flag("--verbose", options.verbose, "Say what is started, and with what settings");

@@ -68,6 +68,7 @@ void add_mercer_options(CLI::App& app, TrainArguments& arguments) {
   app.add_flag("--augment,!--no-augment", train.augment, "flips and quarter turns while training [on]");
   app.add_option("--test-list", arguments.test_list,
                  "file with the pictures to test on, one relative path a line [those whose number ends in 4 or 9]");
+  app.add_flag("--sync-batch-norm", train.sync_batch_norm, "batch norm over the samples of all ranks, not of each");
   app.add_flag("--skip-bad-images", train.skip_bad_images, "leave out pictures that cannot be decoded, and list them");
   app.add_option("--cache-dir", arguments.cache_dir, "where decoded pictures are kept [the user's cache]");
   app.add_flag("--no-cache", arguments.no_cache, "decode all pictures in every run");
@@ -82,6 +83,12 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--seed", arguments.seed, "of the first weights and of the sample order")->capture_default_str();
   app.add_flag("--reproducible", train.reproducible,
                "the same parameters, bit for bit, on 1, 2, 3, 4, 6 or 12 ranks with the same global batch; slower");
+  app.add_option("--comm-hook", train.comm_hook, "how gradients travel: none, bf16, fp16, topk or powersgd")
+      ->capture_default_str();
+  app.add_option("--topk-density", train.topk_density, "topk: part of each parameter's numbers that is sent [0.01]");
+  app.add_option("--powersgd-rank", train.powersgd_rank, "powersgd: columns of the thin matrices [4]");
+  app.add_flag("--shard-optimizer", train.shard_optimizer,
+               "each rank keeps its share of the optimizer's state (ZeRO-1)");
   app.add_flag("--drop-last", train.drop_last, "leave out the samples that do not go round, else some are repeated");
   app.add_flag("--padding,!--no-padding", train.padding, "--no-padding: take each sample once, on some ranks one more");
   app.add_option("--nproc", arguments.nproc, "ranks to start on this host, when no launcher has done so");
@@ -90,6 +97,10 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--workers", train.workers, "threads that prepare batches; 0: the training thread")
       ->capture_default_str();
   app.add_option("--checkpoint-dir", train.checkpoint_dir, "write a checkpoint after every epoch");
+  app.add_option("--checkpoint-every", train.checkpoint_every, "and after so many steps; 0: after epochs only")
+      ->capture_default_str();
+  app.add_option("--keep-checkpoints", train.keep_checkpoints, "how many of the newest stay; 0: all")
+      ->capture_default_str();
   app.add_flag("--resume", train.resume, "continue from the newest checkpoint there");
   app.add_option("--run-dir", train.run_dir, "folder for report.json and checkpoints/, where not named otherwise");
   app.add_option("--json", train.json, "write the results to this file");

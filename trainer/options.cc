@@ -2,6 +2,7 @@
 #include <tutti/trainer/checkpoint/checkpoint.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/options.h>
+#include <tutti/trainer/parallel_options.h>
 #include <tutti/trainer/task.h>
 #include <tutti/trainer/update_rule.h>
 
@@ -43,6 +44,8 @@ TrainOptions checked(TrainOptions options) {
   for (const auto& [option, value] : {std::pair("--threads", options.threads), {"--workers", options.workers}}) {
     if (value > kMaxThreads) throw UsageError(std::string(option) + " " + std::to_string(value) + ": at most 1024");
   }
+  check_at_least("--checkpoint-every", options.checkpoint_every, 0);
+  check_at_least("--keep-checkpoints", options.keep_checkpoints, 0);
   if (options.timeout.count() <= 0) throw UsageError("--timeout: must be above 0 seconds");
   if (options.buckets.bucket_cap_bytes == 0 || options.buckets.first_bucket_bytes == 0) {
     throw UsageError("--bucket-cap 0: must be at least 1 byte");
@@ -51,6 +54,7 @@ TrainOptions checked(TrainOptions options) {
     throw UsageError("--drop-last and --no-padding are two ways with samples that do not go round; choose one");
   }
   check_update_rule(options);
+  check_parallel_options(options);
   check_device(options);
   if (!options.run_dir.empty()) {
     if (options.json.empty()) options.json = options.run_dir / "report.json";
@@ -58,6 +62,9 @@ TrainOptions checked(TrainOptions options) {
   }
   if (options.resume && options.checkpoint_dir.empty()) {
     throw UsageError("--resume needs --checkpoint-dir (or --run-dir): where should it continue from?");
+  }
+  if (options.checkpoint_every > 0 && options.checkpoint_dir.empty()) {
+    throw UsageError("--checkpoint-every needs --checkpoint-dir (or --run-dir): where should they go?");
   }
   return options;
 }
@@ -87,6 +94,7 @@ std::map<std::string, std::string> options_that_must_agree(const TrainOptions& o
                                                            const std::string& data_name) {
   std::map<std::string, std::string> texts = update_rule_texts(options);
   texts.merge(task_texts(options));
+  texts.merge(parallel_texts(options));
   texts.insert({{"task", options.task},
                 {"model", options.model},
                 {"data", data_name},

@@ -40,13 +40,20 @@ struct TrainOptions {
   std::optional<double> clip_norm;      // the longest gradient
   double label_smoothing = 0;           // in training; tests count the plain cross entropy
   std::uint64_t seed = 0;
-  bool reproducible = false;  // the same bits of parameters on 1, 2, 3, 4, 6 or 12 ranks with one global batch
-  bool drop_last = false;     // leave out samples that would give some ranks one more than others
-  bool padding = true;        // repeat some instead; false: neither, ranks may differ by a sample
+  bool reproducible = false;           // the same bits of parameters on 1, 2, 3, 4, 6 or 12 ranks with one global batch
+  bool drop_last = false;              // leave out samples that would give some ranks one more than others
+  bool padding = true;                 // repeat some instead; false: neither, ranks may differ by a sample
+  std::string comm_hook = "none";      // how gradients travel: none, bf16, fp16, topk, powersgd
+  std::optional<double> topk_density;  // topk: part of the numbers that is sent; not set: 0.01
+  std::optional<std::int64_t> powersgd_rank;  // powersgd: columns of the thin matrices; not set: 4
+  bool shard_optimizer = false;               // each rank keeps and updates its share of the optimizer's state
+  bool sync_batch_norm = false;               // batch norm over the batch of all ranks
   std::string device = "cpu";
   int threads = 0;  // of compute per rank; 0: this host's CPUs divided by its ranks
   int workers = 0;  // threads that prepare batches; 0: the training thread, which for MNIST is the fastest
   std::filesystem::path checkpoint_dir;
+  std::int64_t checkpoint_every = 0;  // steps of the run from one to the next; 0: at the ends of epochs only
+  int keep_checkpoints = 3;           // the newest ones; 0: all
   bool resume = false;
   std::filesystem::path json;
   std::filesystem::path run_dir;  // if set: default place of the JSON (report.json) and the checkpoints (checkpoints/)

@@ -2,10 +2,12 @@
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/tensor/thread_pool.h>
+#include <tutti/trainer/checkpoint/requests.h>
 #include <tutti/trainer/run_training.h>
 #include <tutti/trainer/train_loop.h>
 
 #include <algorithm>
+#include <csignal>
 #include <memory>
 #include <thread>
 
@@ -20,19 +22,24 @@ int available_cpus() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-/// Trains within a group. An error is given to the other ranks before it leaves.
-void train_in_group(const TrainOptions& options, const comm::World& world, const ProcessStreams& streams) {
+constexpr int kStopped = 128 + SIGTERM;
+
+/// Trains within a group; returns the exit status. An error is given to the other ranks before it leaves.
+int train_in_group(const TrainOptions& options, const comm::World& world, const ProcessStreams& streams) {
   comm::ProcessGroupOptions group_options;
   group_options.timeout = options.timeout;
   group_options.encrypt = options.encrypt;
   group_options.trace_file = options.trace.string();
   const auto group = comm::ProcessGroup::connect(world, group_options);
+  SignalRequests requests;
   try {
     if (world.rank == 0) check_surroundings(options);
     const int threads = options.threads > 0 ? options.threads : std::max(1, available_cpus() / world.local_world_size);
     tensor::set_num_threads(threads);
-    train(options, *group, threads, {.stream = streams.out, .live = streams.live});
+    const TrainOutput output{.stream = streams.out, .live = streams.live, .requests = &requests};
+    const bool stopped = train(options, *group, threads, output).stopped;
     group->shutdown();
+    return stopped ? kStopped : 0;
   } catch (const std::exception& error) {
     group->abort(error.what());
     throw;
@@ -47,8 +54,8 @@ int run_training(const TrainOptions& options, const ProcessStreams& streams) noe
     const TrainOptions complete = checked(options);
     const comm::World world = comm::World::detect();
     if (world.world_size > 1) who = "rank " + std::to_string(world.rank) + ": ";
-    train_in_group(complete, world, streams);
-    return 0;
+    std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is an error of the write, which names the file
+    return train_in_group(complete, world, streams);
   } catch (const UsageError& error) {
     streams.err << who << error.what() << std::endl;
     return 2;

@@ -13,7 +13,9 @@ struct ProcessStreams {
   bool live = false;  // `out` is a terminal
 };
 
-/// Detects the world, forms the group, trains, and closes the group. Returns 0, 2 for a UsageError, 1 for every other
+/// Detects the world, forms the group, trains, and closes the group. Returns 0 when the training is done; 143 (128 +
+/// SIGTERM) when it was asked to end (requests.h) and a checkpoint holds how far it came, so that no script takes half
+/// a training for a whole one and launchers that restart failed jobs do so; 2 for a UsageError, 1 for every other
 /// failure; a failure is told once on `err` as "rank R: <one sentence, then details>" and to the other ranks through
 /// the group, so that none of them waits. Throws nothing.
 int run_training(const TrainOptions& options, const ProcessStreams& streams) noexcept;

@@ -1,8 +1,9 @@
+#include <tutti/trainer/checkpoint/checkpointer.h>
 #include <tutti/trainer/checkpoint/files.h>
-#include <tutti/trainer/checkpoint/shared_checkpoint.h>
 #include <tutti/trainer/data_parallel/model_check.h>
 #include <tutti/trainer/data_parallel/reproducible_exchange.h>
 #include <tutti/trainer/evaluate.h>
+#include <tutti/trainer/parallel_options.h>
 #include <tutti/trainer/report/summary.h>
 #include <tutti/trainer/task.h>
 #include <tutti/trainer/tensor_comm.h>
@@ -73,15 +74,16 @@ class Run {
   RunReport execute();
 
  private:
-  int resume();
+  void resume();
   std::int64_t steps_per_epoch() const;
   int passes_of_a_step() const { return options_.reproducible ? kReproducibleShards / group_.world_size() : 1; }
   void make_parallel();
-  void train_one_epoch(int epoch);
+  bool train_one_epoch(int epoch);
   bool after_step(const StepInfo& info);
+  EpochSoFar epoch_so_far() const;
   Evaluation evaluate_epoch();
-  void save(int epoch);
   void finish(const Evaluation& last);
+  void stop(int epoch);
 
   const TrainOptions& options_;
   comm::ProcessGroup& group_;
@@ -95,7 +97,13 @@ class Run {
   std::unique_ptr<Loader> test_loader_;
   std::unique_ptr<DataParallel> parallel_;
   Progress progress_;
+  std::unique_ptr<Checkpointer> checkpointer_;
   RunReport report_;
+  CheckpointPosition start_;         // where this run begins
+  std::vector<LossSum> epoch_sums_;  // of the epoch under way, by pass
+  double seconds_before_ = 0;        // that the epoch under way took before this run
+  std::int64_t samples_before_ = 0;  // of all ranks, likewise
+  std::chrono::steady_clock::time_point epoch_start_;
   double seconds_of_this_run_ = 0;
   double samples_of_this_run_ = 0;
 };
@@ -111,7 +119,8 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
   model_ = make_task_model(options, data_.train);
   sampler_ = make_train_sampler(options, data_.train.count(), group);
   train_loader_ = make_loader(options, data_.train, sampler_, Split::Train);
-  optimizer_ = make_update_rule(options, *model_, steps_per_epoch());
+  prepare_model(options, *model_, group);
+  optimizer_ = make_update_rule(options, *model_, steps_per_epoch(), group);
   test_loader_ = make_loader(options, data_.test,
                              std::make_shared<EvaluationSampler>(data_.test.count(), ranks, group.rank()), Split::Test);
   report_.task = options.task;
@@ -129,29 +138,44 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
     progress_ = Progress(output.stream, output.live, options.epochs, data_note(report_));
     progress_.line(opening_line(report_, options, model_->parameter_count(), data_.train, data_.test));
     for (const std::string& note : data_.notes) progress_.line(note);
+    for (const std::string& note : parallel_notes(options, *optimizer_, *model_, ranks)) progress_.line(note);
     for (std::size_t rank = 0; rank < cache_notes.size(); ++rank) {
       if (!cache_notes[rank].empty()) progress_.line("rank " + std::to_string(rank) + ": " + cache_notes[rank]);
     }
   }
+  const CheckpointerOptions saving{
+      .dir = options.checkpoint_dir, .every = options.checkpoint_every, .keep = options.keep_checkpoints};
+  checkpointer_ =
+      std::make_unique<Checkpointer>(group, saving, agreed_, *model_, *optimizer_, progress_, output.requests);
 }
 
-/// Returns how many epochs are done already.
-int Run::resume() {
-  if (!options_.resume) return 0;
-  const auto state = resume_checkpoint(group_, options_.checkpoint_dir, agreed_, *model_, *optimizer_);
+void Run::resume() {
+  if (!options_.resume) return;
+  const auto state = checkpointer_->resume();
   if (!state) {
     progress_.line("no checkpoint in " + options_.checkpoint_dir.string() + " yet: starting from the beginning");
-    return 0;
+    return;
   }
+  start_ = state->position();
+  if (start_.step > 0 && state->steps_per_epoch != steps_per_epoch()) {
+    throw std::runtime_error("cannot resume from " + state->folder.string() + ": it counts " +
+                             std::to_string(state->steps_per_epoch) + " steps an epoch, this run " +
+                             std::to_string(steps_per_epoch()));
+  }
+  seconds_before_ = state->seconds;
+  for (const LossSum& sum : state->sums) samples_before_ += sum.samples;
+  if (start_.step > 0) epoch_sums_ = sums_of_rank(state->sums, group_.rank(), group_.world_size(), passes_of_a_step());
   report_.epochs = epochs_from_json(state->history);
-  std::string text = "resumed after epoch " + std::to_string(state->epoch) + " from " +
-                     (options_.checkpoint_dir / checkpoint_folder_name(state->epoch)).string();
+  std::string text = "resumed after epoch " + std::to_string(start_.epoch);
+  if (start_.step > 0) {
+    text += " and step " + std::to_string(start_.step) + " of " + std::to_string(state->steps_per_epoch);
+  }
+  text += " from " + state->folder.string();
   if (state->world_size != group_.world_size()) {
     text += "; that run had " + std::to_string(state->world_size) + " ranks, this one has " +
             std::to_string(group_.world_size()) + ", the global batch is the same";
   }
   progress_.line(text);
-  return state->epoch;
 }
 
 /// Of the rank that has the most, which is rank 0.
@@ -159,32 +183,49 @@ std::int64_t Run::steps_per_epoch() const {
   return (sampler_->size_of(0) + options_.batch_size - 1) / options_.batch_size;
 }
 
-void Run::train_one_epoch(int epoch) {
+/// Returns false when the run was asked to end, and has.
+bool Run::train_one_epoch(int epoch) {
   using Clock = std::chrono::steady_clock;
+  const bool resumed = epoch == start_.epoch + 1 && start_.step > 0;
+  const std::int64_t first_step = resumed ? start_.step : 0;
+  if (!resumed) {
+    epoch_sums_.assign(static_cast<std::size_t>(passes_of_a_step()), LossSum{});
+    seconds_before_ = 0;
+    samples_before_ = 0;
+  }
   group_.barrier();
-  const auto start = Clock::now();
-  train_loader_->begin_epoch(epoch - 1);
-  const Training training{*parallel_, *optimizer_, objective_, options_.label_smoothing, passes_of_a_step()};
-  EpochSteps steps{.loader = *train_loader_, .epoch = epoch, .count = steps_per_epoch()};
+  epoch_start_ = Clock::now();
+  train_loader_->begin_epoch(epoch - 1, first_step);
+  Training training{*parallel_, *optimizer_, objective_, options_.label_smoothing, passes_of_a_step()};
+  training.empty_input = empty_input(options_, data_.train);
+  training.before_exchange = [this] { checkpointer_->before_exchange(*parallel_); };
+  EpochSteps steps{.loader = *train_loader_, .epoch = epoch, .first = first_step, .count = steps_per_epoch()};
   steps.global_samples = [this](std::int64_t step) { return sampler_->samples_of_step(step, options_.batch_size); };
   progress_.start_epoch(epoch, steps.count);
-  const auto mine = train_epoch(training, steps, progress_, [this](const StepInfo& info) { return after_step(info); });
+  train_epoch(
+      training, steps, progress_, [this](const StepInfo& info) { return after_step(info); }, epoch_sums_);
+  if (checkpointer_->stopped_at()) return false;
   parallel_->share_buffers();
-  const LossSum sum = sum_over_ranks(group_, mine);  // ends when all ranks have come here, as a barrier does
-  const std::chrono::duration<double> seconds = Clock::now() - start;
+  const LossSum sum = sum_over_ranks(group_, epoch_sums_);  // ends when all ranks have come here, as a barrier does
+  const std::chrono::duration<double> seconds = Clock::now() - epoch_start_;
 
   EpochReport done;
   done.epoch = epoch;
   done.train_loss = sum.loss / static_cast<double>(sum.samples);
-  done.seconds = seconds.count();
+  done.seconds = seconds_before_ + seconds.count();
   report_.epochs.push_back(done);
   seconds_of_this_run_ += seconds.count();
-  samples_of_this_run_ += static_cast<double>(sum.samples);
+  samples_of_this_run_ += static_cast<double>(sum.samples - samples_before_);
+  return true;
 }
 
 bool Run::after_step(const StepInfo& info) {
-  (void)info;
-  return true;
+  return checkpointer_->after_step(info, [this] { return epoch_so_far(); });
+}
+
+EpochSoFar Run::epoch_so_far() const {
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - epoch_start_;
+  return {.history = epochs_to_json(report_.epochs), .sums = epoch_sums_, .seconds = seconds_before_ + seconds.count()};
 }
 
 Evaluation Run::evaluate_epoch() {
@@ -193,13 +234,6 @@ Evaluation Run::evaluate_epoch() {
   epoch.test_loss = result.loss;
   if (objective_ == Objective::Classify) epoch.test_accuracy = result.confusion.accuracy();
   return result;
-}
-
-void Run::save(int epoch) {
-  if (options_.checkpoint_dir.empty()) return;
-  const CheckpointState state{
-      .epoch = epoch, .world_size = group_.world_size(), .options = agreed_, .history = epochs_to_json(report_.epochs)};
-  save_checkpoint(group_, options_.checkpoint_dir, state, *model_, *optimizer_);
 }
 
 void Run::finish(const Evaluation& last) {
@@ -214,9 +248,20 @@ void Run::finish(const Evaluation& last) {
   if (group_.rank() == 0 && !options_.json.empty()) replace_file(options_.json, to_json(report_));
 }
 
+void Run::stop(int epoch) {
+  checkpointer_->finish();
+  const std::filesystem::path folder = *checkpointer_->stopped_at();
+  const auto position = checkpoint_position(folder.filename().string());
+  progress_.line("stopped as asked, in epoch " + std::to_string(epoch) + " after step " +
+                 std::to_string(position->step) + " of " + std::to_string(steps_per_epoch()) + "; " + folder.string() +
+                 " is complete: go on from there with --resume");
+  report_.stopped = true;
+}
+
 void Run::make_parallel() {
   DataParallelOptions options;
   options.buckets = options_.buckets;
+  options.exchange = make_exchange(options_, group_.world_size());
   if (options_.reproducible) {
     check_reproducible(*model_, options_.model, group_.world_size());
     options.exchange = make_reproducible_exchange;
@@ -226,19 +271,24 @@ void Run::make_parallel() {
 }
 
 RunReport Run::execute() {
-  const int done = resume();
-  if (done > options_.epochs) {
-    throw std::runtime_error("the checkpoint is of epoch " + std::to_string(done) + ", --epochs " +
-                             std::to_string(options_.epochs) + " lies before it; ask for more epochs");
+  resume();
+  if (start_ > CheckpointPosition{.epoch = options_.epochs}) {
+    throw std::runtime_error("the checkpoint is of epoch " + std::to_string(start_.epoch + (start_.step > 0 ? 1 : 0)) +
+                             ", --epochs " + std::to_string(options_.epochs) + " lies before it; ask for more epochs");
   }
   make_parallel();
+  checkpointer_->start();
   std::optional<Evaluation> last;
-  for (int epoch = done + 1; epoch <= options_.epochs; ++epoch) {
-    train_one_epoch(epoch);
+  for (int epoch = start_.epoch + 1; epoch <= options_.epochs; ++epoch) {
+    if (!train_one_epoch(epoch)) {
+      stop(epoch);
+      return report_;
+    }
     last = evaluate_epoch();
-    save(epoch);
+    checkpointer_->end_epoch(epoch, steps_per_epoch(), epochs_to_json(report_.epochs));
     progress_.end_epoch(report_.epochs.back());
   }
+  checkpointer_->finish();
   finish(last ? *last : evaluate_epoch());
   return report_;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <tutti/comm/process_group.h>
+#include <tutti/trainer/checkpoint/requests.h>
 #include <tutti/trainer/options.h>
 #include <tutti/trainer/report/run_report.h>
 
@@ -15,11 +16,14 @@ namespace tutti::trainer {
 struct TrainOutput {
   std::ostream& stream;
   bool live = false;  // a terminal: show a line that changes
+  /// What this rank is asked from outside; heard only with a checkpoint folder. May be null.
+  TrainRequests* requests = nullptr;
 };
 
 /// Collective. `options` went through checked(). `threads` is how many compute threads this rank uses. Only rank 0
-/// writes to `output`, to options.json and to the checkpoint folder. Returns the same report on every rank. Throws
-/// std::runtime_error (comm::Error and DataError among them).
+/// writes to `output`, to options.json and to the checkpoint folder. Returns the same report on every rank; one with
+/// `stopped` set when a rank was asked to end, after a checkpoint. Throws std::runtime_error (comm::Error and DataError
+/// among them).
 RunReport train(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output);
 
 }  // namespace tutti::trainer

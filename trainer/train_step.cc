@@ -1,4 +1,5 @@
 #include <tutti/nn/sample_keys.h>
+#include <tutti/tensor/autograd/functions.h>
 #include <tutti/trainer/train_step.h>
 
 #include <chrono>
@@ -35,10 +36,16 @@ Batch part_of(const Batch& batch, int pass, int passes) {
   return part;
 }
 
+void run_without_samples(const Training& training) {
+  if (!training.empty_input.defined()) return training.parallel.backward_nothing();
+  const nn::SampleKeys keys(tensor::Tensor::empty({0}, tensor::DType::Int64));
+  training.parallel.backward(sum(training.parallel.forward(tensor::Variable(training.empty_input))), 0);
+}
+
 /// Returns the mean loss over the part.
 double run_pass(const Training& training, const Batch& part, std::int64_t global_samples) {
   if (part.count == 0) {
-    training.parallel.backward_nothing();
+    run_without_samples(training);
     return 0;
   }
   const nn::SampleKeys keys(part.keys);  // dropout draws for the sample, on whichever rank it is
@@ -62,15 +69,15 @@ double train_step(const Training& training, const Batch& batch, std::int64_t glo
     sum.samples += part.count;
     total += loss;
   }
+  if (training.before_exchange) training.before_exchange();
   training.parallel.finish();
   training.optimizer.step();
   return batch.count > 0 ? total / static_cast<double>(batch.count) : 0;
 }
 
-std::vector<LossSum> train_epoch(const Training& training, const EpochSteps& steps, Progress& progress,
-                                 const AfterStep& after_step) {
+void train_epoch(const Training& training, const EpochSteps& steps, Progress& progress, const AfterStep& after_step,
+                 std::vector<LossSum>& sums) {
   using Clock = std::chrono::steady_clock;
-  std::vector<LossSum> sums(static_cast<std::size_t>(training.passes));
   StepInfo info{.epoch = steps.epoch, .steps_per_epoch = steps.count};
   Batch batch;
   auto start = Clock::now();
@@ -89,7 +96,6 @@ std::vector<LossSum> train_epoch(const Training& training, const EpochSteps& ste
     info.stop_asked = training.parallel.asked(Request::Stop) > 0;
     if (!after_step(info)) break;
   }
-  return sums;
 }
 
 LossSum sum_over_ranks(comm::ProcessGroup& group, const std::vector<LossSum>& mine) {

@@ -3,6 +3,7 @@
 
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
+#include <tutti/trainer/loss_sum.h>
 #include <tutti/trainer/objective.h>
 #include <tutti/trainer/report/progress.h>
 #include <tutti/trainer/step_info.h>
@@ -20,12 +21,11 @@ struct Training {
   Objective objective = Objective::Classify;
   double label_smoothing = 0;
   int passes = 1;  // backward passes a step, as DataParallelOptions::passes
-};
-
-/// Sums over samples, so that they can be added over ranks and do not depend on how batches were cut.
-struct LossSum {
-  double loss = 0;
-  std::int64_t samples = 0;
+  /// Called in each step before the gradients leave: the last moment to ask the other ranks for something.
+  std::function<void()> before_exchange{};
+  /// An input of no samples, for a model whose forward and backward are collective (sync_batch_norm.h): a rank without
+  /// samples runs them over it. Undefined for other models.
+  tensor::Tensor empty_input{};
 };
 
 /// Forward, backward, exchange, update. `batch` is this rank's part of the step's `global_samples`, and may be empty.
@@ -49,9 +49,9 @@ struct EpochSteps {
 using AfterStep = std::function<bool(const StepInfo&)>;
 
 /// The epoch's steps from the first one asked for. Collective: a rank whose loader is empty goes on without samples.
-/// Returns this rank's sums, by pass.
-std::vector<LossSum> train_epoch(const Training& training, const EpochSteps& steps, Progress& progress,
-                                 const AfterStep& after_step);
+/// Adds to `sums`, this rank's by pass, which after_step may look at.
+void train_epoch(const Training& training, const EpochSteps& steps, Progress& progress, const AfterStep& after_step,
+                 std::vector<LossSum>& sums);
 
 /// Collective. The sum of all ranks' passes, in the order of the samples that they took: pass i of rank r comes before
 /// pass i of rank r + 1, and that before pass i + 1 of rank r.

@@ -149,14 +149,19 @@ nn::Schedule make_schedule(const TrainOptions& options, std::int64_t steps_per_e
   return nn::with_warm_up(std::move(schedule), steps_per_epoch * options.warm_up_epochs);
 }
 
+std::unique_ptr<nn::Optimizer> make_update_rule(const TrainOptions& options, std::vector<tensor::Variable> parameters,
+                                                std::int64_t steps_per_epoch, std::optional<double> clip_norm) {
+  auto optimizer = make_optimizer(options, parameters);
+  if (options.schedule == "none" && options.warm_up_epochs == 0 && !clip_norm) return optimizer;
+  return nn::make_scheduled(std::move(parameters), std::move(optimizer), make_schedule(options, steps_per_epoch),
+                            clip_norm);
+}
+
 std::unique_ptr<nn::Optimizer> make_update_rule(const TrainOptions& options, const nn::Module& model,
                                                 std::int64_t steps_per_epoch) {
   std::vector<tensor::Variable> parameters;
   for (const auto& [name, parameter] : model.named_parameters()) parameters.push_back(parameter);
-  auto optimizer = make_optimizer(options, parameters);
-  if (options.schedule == "none" && options.warm_up_epochs == 0 && !options.clip_norm) return optimizer;
-  return nn::make_scheduled(std::move(parameters), std::move(optimizer), make_schedule(options, steps_per_epoch),
-                            options.clip_norm);
+  return make_update_rule(options, std::move(parameters), steps_per_epoch, options.clip_norm);
 }
 
 }  // namespace tutti::trainer

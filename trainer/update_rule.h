@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace tutti::trainer {
 
@@ -27,5 +29,9 @@ nn::Schedule make_schedule(const TrainOptions& options, std::int64_t steps_per_e
 /// For all parameters of `model`. `options` went through checked().
 std::unique_ptr<nn::Optimizer> make_update_rule(const TrainOptions& options, const nn::Module& model,
                                                 std::int64_t steps_per_epoch);
+
+/// For `parameters`, clipping to `clip_norm`, which need not be the options'.
+std::unique_ptr<nn::Optimizer> make_update_rule(const TrainOptions& options, std::vector<tensor::Variable> parameters,
+                                                std::int64_t steps_per_epoch, std::optional<double> clip_norm);
 
 }  // namespace tutti::trainer

@@ -47,10 +47,7 @@ double sum_of_squares_in_blocks(const float* values, std::int64_t count, std::ve
 
 }  // namespace
 
-double clip_grad_norm(std::span<tensor::Variable> parameters, double max_norm) {
-  if (!(max_norm > 0)) {
-    throw std::invalid_argument("clip_grad_norm: max_norm is " + std::to_string(max_norm) + ", expected more than 0");
-  }
+double sum_of_squared_gradients(std::span<tensor::Variable> parameters) {
   check_parameters("clip_grad_norm", parameters);
   double total = 0;
   std::vector<double> sums;
@@ -59,9 +56,15 @@ double clip_grad_norm(std::span<tensor::Variable> parameters, double max_norm) {
     const ParameterView view = view_of("clip_grad_norm", i, parameters[i]);
     total += sum_of_squares_in_blocks(view.gradient, view.count, sums);
   }
-  const double norm = std::sqrt(total);
+  return total;
+}
+
+void clip_gradients_of_norm(std::span<tensor::Variable> parameters, double norm, double max_norm) {
+  if (!(max_norm > 0)) {
+    throw std::invalid_argument("clip_grad_norm: max_norm is " + std::to_string(max_norm) + ", expected more than 0");
+  }
   const double factor = max_norm / (norm + 1e-6);
-  if (factor >= 1) return norm;
+  if (factor >= 1) return;
   const auto scale = static_cast<float>(factor);
   for (tensor::Variable& parameter : parameters) {
     if (!parameter.has_grad()) continue;
@@ -70,6 +73,11 @@ double clip_grad_norm(std::span<tensor::Variable> parameters, double max_norm) {
       for (std::int64_t i = begin; i < end; ++i) gradient[i] *= scale;
     });
   }
+}
+
+double clip_grad_norm(std::span<tensor::Variable> parameters, double max_norm) {
+  const double norm = std::sqrt(sum_of_squared_gradients(parameters));
+  clip_gradients_of_norm(parameters, norm, max_norm);
   return norm;
 }
 

@@ -16,4 +16,8 @@ namespace tutti::nn {
 /// https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html
 double clip_grad_norm(std::span<tensor::Variable> parameters, double max_norm);
 
+/// The two halves of it, for gradients of which each process has a part: sums of squares are added up in between.
+double sum_of_squared_gradients(std::span<tensor::Variable> parameters);
+void clip_gradients_of_norm(std::span<tensor::Variable> parameters, double norm, double max_norm);
+
 }  // namespace tutti::nn

@@ -2,9 +2,11 @@
 // activation let it pass:
 //   dbias = sum dz,  dweight = s sum dz (x - mean),
 //   dx = f dz - f / M sum dz - (x - mean) f s^2 / M sum dz (x - mean)
-// in training; the two sums fall away for fixed statistics.
+// in training; the two sums fall away for fixed statistics. Where several hold parts of the batch, M and the sums in dx
+// are over all parts (joined_statistics.h).
 #include <tutti/tensor/autograd/checks.h>
 #include <tutti/tensor/autograd/image_functions.h>
+#include <tutti/tensor/autograd/joined_statistics.h>
 #include <tutti/tensor/autograd/node.h>
 #include <tutti/tensor/ops.h>
 
@@ -22,13 +24,15 @@ struct BatchNormNode final : Node {
 
   BatchNormPass pass;
   Tensor inverse_deviation;
-  Tensor y;  // saved when relu saw a residual, which is not saved
-  bool training = true;
+  Tensor y;               // saved when relu saw a residual, which is not saved
+  std::int64_t rows = 0;  // that the statistics were taken over; 0: none, they were fixed
+  std::shared_ptr<BatchHolders> holders;
 
   const char* name() const override { return "batch_norm"; }
   void release() override {
     pass = {};
     inverse_deviation = y = {};
+    holders = nullptr;
   }
 
   void backward(Tensor grad, InputGradients& inputs) override {
@@ -58,7 +62,8 @@ struct BatchNormNode final : Node {
                      InputGradients& inputs) {
     if (!inputs.needed(kX)) return;
     const KernelTable& k = kernels(grad.device());
-    const double share = training && pass.x.numel() > 0 ? -1.0 / static_cast<double>(pass.x.shape()[0]) : 0.0;
+    const double share = rows > 0 ? -1.0 / static_cast<double>(rows) : 0.0;
+    if (rows > 0 && holders) join_sums(*holders, offset, slope);
     k.mul(offset, offset, pass.factor, false);
     k.scale(offset, offset, share, false);
     k.mul(slope, slope, pass.factor, false);
@@ -90,7 +95,7 @@ void check_channels(const char* what, const Tensor& x, const Tensor& channels) {
 }
 
 void check_batch_norm(const Tensor& x, const Variable& weight, const Variable& bias, const Tensor& running_mean,
-                      const Tensor& running_variance, const BatchNormOptions& options, const Variable& residual) {
+                      const Tensor& running_variance, const Variable& residual) {
   check_floating("batch_norm", x);
   if (x.rank() == 0) throw std::invalid_argument("batch_norm: shape () has no channels");
   check_channels("the weight", x, weight.defined() ? weight.data() : Tensor{});
@@ -101,10 +106,19 @@ void check_batch_norm(const Tensor& x, const Variable& weight, const Variable& b
     throw std::invalid_argument("batch_norm: the running statistics must be contiguous");
   }
   if (residual.defined()) check_same("batch_norm (residual)", x, residual.data());
-  if (options.training && x.shape()[-1] > 0 && x.numel() == x.shape()[-1]) {
-    throw std::invalid_argument("batch_norm: " + describe(x) + " has one value for each channel, which has no " +
+}
+
+// Mean and variance of x for training, over all holders if there are any. Returns how many rows they are over.
+std::int64_t take_statistics(Tensor& mean, Tensor& variance, const Tensor& x, const Tensor& image,
+                             const BatchNormOptions& options) {
+  std::int64_t rows = x.shape()[0];
+  if (rows > 0) kernels(x.device()).batch_norm_statistics(mean, variance, x);
+  if (options.holders) rows = join_statistics(*options.holders, rows, mean, variance);
+  if (rows == 1 && x.shape()[1] > 0) {
+    throw std::invalid_argument("batch_norm: " + describe(image) + " has one value for each channel, which has no " +
                                 "variance to train with; use a larger batch or evaluation mode");
   }
+  return rows;
 }
 
 // running = (1 - momentum) running + momentum now
@@ -118,22 +132,22 @@ void update_running(Tensor& running, const Tensor& now, double momentum, double 
 
 Variable batch_norm(const Variable& x, const Variable& weight, const Variable& bias, Tensor running_mean,
                     Tensor running_variance, const BatchNormOptions& options, const Variable& residual) {
-  check_batch_norm(x.data(), weight, bias, running_mean, running_variance, options, residual);
+  check_batch_norm(x.data(), weight, bias, running_mean, running_variance, residual);
   const KernelTable& k = kernels(x.data().device());
   BatchNormPass pass;
   const std::int64_t channels = x.shape()[-1];
   const std::int64_t rows = channels > 0 ? x.data().numel() / channels : 0;
   pass.x = x.data().reshape({rows, channels});
   pass.relu = options.activation == Activation::Relu;
-  Tensor variance = running_variance;
-  if (options.training && rows > 0) {
-    pass.mean = empty_like(running_mean);
-    variance = empty_like(running_mean);
-    k.batch_norm_statistics(pass.mean, variance, pass.x);
+  Tensor variance = empty_like(running_mean);
+  pass.mean = empty_like(running_mean);
+  const std::int64_t counted = options.training ? take_statistics(pass.mean, variance, pass.x, x.data(), options) : 0;
+  if (counted > 0) {
     update_running(running_mean, pass.mean, options.momentum, 1);
     update_running(running_variance, variance, options.momentum,
-                   static_cast<double>(rows) / static_cast<double>(rows - 1));
+                   static_cast<double>(counted) / static_cast<double>(counted - 1));
   } else {
+    variance = running_variance;
     pass.mean = running_mean.clone();  // they may change before backward
   }
   Tensor inverse_deviation = empty_like(variance);
@@ -150,7 +164,8 @@ Variable batch_norm(const Variable& x, const Variable& weight, const Variable& b
   if (pass.relu && residual.defined()) node->y = y;
   node->pass = std::move(pass);
   node->inverse_deviation = std::move(inverse_deviation);
-  node->training = options.training;
+  node->rows = counted;
+  node->holders = options.holders;
   return recorded(std::move(image), std::move(node), {&x, &weight, &bias, &residual});
 }
 

@@ -9,6 +9,8 @@
 #include <tutti/tensor/autograd/functions.h>
 #include <tutti/tensor/pair.h>
 
+#include <memory>
+
 namespace tutti::tensor {
 
 struct Conv2dOptions {
@@ -41,17 +43,31 @@ Variable adaptive_avg_pool2d(const Variable& x, Pair output);
 /// x (N, H, W, C) with channel c of image n times s (N, C).
 Variable mul_channels(const Variable& x, const Variable& s);
 
+/// The holders of a batch that lies in parts with several of them (processes, say), this one included. Each runs the
+/// same operations in the same order over its own part, which may be empty.
+class BatchHolders {
+ public:
+  virtual ~BatchHolders() = default;
+  /// `mine` float64 (n) -> (holders, n): everybody's, in the same order with all of them. Blocks until all have called
+  /// it.
+  virtual Tensor gather(const Tensor& mine) = 0;
+};
+
 struct BatchNormOptions {
   bool training = true;   // false: normalise by the running statistics
   double momentum = 0.1;  // of the running statistics
   double epsilon = 1e-5;
   Activation activation = Activation::None;  // applied in the same pass
+  /// If set: training takes the statistics over the parts of all holders, with as many rows as each has; once in
+  /// forward, and once in backward if x requires a gradient. Weight and bias get the gradient of this part alone. On
+  /// the CPU only.
+  std::shared_ptr<BatchHolders> holders{};
 };
 
 /// y = activation((x - mean) / sqrt(variance + epsilon) * weight + bias + residual). x (..., C), statistics over all
 /// axes but the last; weight, bias, running_mean and running_variance (C); residual of x's shape or undefined. Training
-/// updates the running statistics in place (unbiased variance, as PyTorch) and throws for a single row.
-/// Source: Ioffe and Szegedy, "Batch Normalization", ICML 2015, https://arxiv.org/abs/1502.03167
+/// updates the running statistics in place (unbiased variance, as PyTorch) and throws for a single row (of all
+/// holders). Source: Ioffe and Szegedy, "Batch Normalization", ICML 2015, https://arxiv.org/abs/1502.03167
 Variable batch_norm(const Variable& x, const Variable& weight, const Variable& bias, Tensor running_mean,
                     Tensor running_variance, const BatchNormOptions& options, const Variable& residual = {});
 

@@ -141,6 +141,21 @@ TEST(LauncherEnd, RanksThatHandleSigtermEndTheJobWell) {
   EXPECT_NE(launcher.out(0).find("[rank 1] saved\n"), std::string::npos);
 }
 
+TEST(LauncherEnd, RanksHaveTimeToWriteACheckpointAfterSigterm) {
+  // More than the 2 s that ranks get after a failure or Ctrl-C.
+  Processes launcher({.command = run_command({"-n", "2"},
+                                             "trap 'sleep 2.3; echo saved; exit 143' TERM; echo ready; while :; do "
+                                             "sleep 0.05; done"),
+                      .count = 1,
+                      .ranks = false});
+  for (const char* line : {"[rank 0] ready", "[rank 1] ready"}) ASSERT_TRUE(launcher.wait_for_output(0, line));
+  launcher.kill(0, SIGTERM);
+  EXPECT_EQ(launcher.wait(0), exited(143)) << launcher.err(0);
+  for (const char* line : {"[rank 0] saved\n", "[rank 1] saved\n"}) {
+    EXPECT_NE(launcher.out(0).find(line), std::string::npos) << launcher.out(0);
+  }
+}
+
 TEST(LauncherEnd, UserSignalsAreForwardedAndTheJobGoesOn) {
   Processes launcher(
       {.command = run_command({"-n", "2"}, "trap 'echo got it; exit 0' USR1; echo ready; while :; do sleep 0.05; done"),

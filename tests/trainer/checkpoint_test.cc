@@ -1,7 +1,14 @@
 #include <gtest/gtest.h>
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/checkpoint/checkpoint.h>
+#include <tutti/trainer/checkpoint/file_record.h>
 #include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/checkpoint/folder_lock.h>
+#include <tutti/trainer/checkpoint/sha256.h>
+
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
 
 namespace tutti::trainer {
 namespace {
@@ -10,9 +17,14 @@ namespace fs = std::filesystem;
 using tensor::Shape;
 using tensor::Tensor;
 
-Checkpoint example(int epoch) {
+Checkpoint example(int epoch, std::int64_t step = 0) {
   Checkpoint checkpoint;
-  checkpoint.state = {.epoch = epoch, .world_size = 2, .options = {{"lr", "0.1"}, {"seed", "0"}}, .history = "[1]"};
+  checkpoint.state.epoch = epoch;
+  checkpoint.state.step = step;
+  checkpoint.state.steps_per_epoch = 30;
+  checkpoint.state.world_size = 2;
+  checkpoint.state.options = {{"lr", "0.1"}, {"seed", "0"}};
+  checkpoint.state.history = "[1]";
   checkpoint.model = {{"w", Tensor::from<float>(Shape{2}, {1, static_cast<float>(epoch)})}};
   checkpoint.optimizer = {{"0.step", Tensor::full(Shape{1}, epoch)}};
   return checkpoint;
@@ -31,16 +43,87 @@ TEST(Checkpoint, ComesBackAsItWas) {
   EXPECT_EQ(read.optimizer.at(0).second.item(), 2.0);
 }
 
-TEST(Checkpoint, NewestIsTheHighestEpochAndIncompleteOnesDoNotCount) {
+TEST(Checkpoint, WhatAnEpochHasSummedUpComesBackBitForBit) {
+  const TemporaryFolder dir;
+  Checkpoint checkpoint = example(2, 20);
+  const double infinity = std::numeric_limits<double>::infinity();
+  checkpoint.state.sums = {{.loss = 0.1 + 0.2, .samples = 640}, {.loss = infinity, .samples = 7}};
+  checkpoint.state.seconds = 1.0 / 3;
+  const fs::path folder = write_checkpoint(dir.path(), checkpoint);
+  EXPECT_EQ(folder.filename(), "epoch-0002-step-000020");
+  const CheckpointState read = read_checkpoint(folder).state;
+  EXPECT_EQ(read.position(), (CheckpointPosition{.epoch = 2, .step = 20}));
+  EXPECT_EQ(read.steps_per_epoch, 30);
+  ASSERT_EQ(read.sums.size(), 2u);
+  EXPECT_EQ(read.sums[0].loss, 0.1 + 0.2);
+  EXPECT_EQ(read.sums[0].samples, 640);
+  EXPECT_EQ(read.sums[1].loss, infinity);
+  EXPECT_EQ(read.seconds, 1.0 / 3);
+}
+
+TEST(Checkpoint, NamesAreUnderstoodOnlyWhole) {
+  EXPECT_EQ(checkpoint_folder_name(12), "epoch-0012");
+  EXPECT_EQ(checkpoint_folder_name(12345, 1234567), "epoch-12345-step-1234567");
+  for (const CheckpointPosition position : {CheckpointPosition{}, {.epoch = 3}, {.epoch = 0, .step = 20}}) {
+    EXPECT_EQ(checkpoint_position(checkpoint_folder_name(position.epoch, position.step)), position);
+  }
+  for (const char* name :
+       {"epoch-", "epoch-1x", "epoch--1", "epoch-0001-step-", "epoch-0001-step-000000", "epoch-1-step-",
+        "epoch-0001.damaged", ".epoch-0001.incomplete", "epoch-0001-step-000020.damaged"}) {
+    EXPECT_FALSE(checkpoint_position(name)) << name;
+  }
+}
+
+TEST(Checkpoint, NewestIsTheFurthestAndIncompleteOnesDoNotCount) {
   const TemporaryFolder dir;
   EXPECT_FALSE(newest_checkpoint(dir / "missing"));
   EXPECT_FALSE(newest_checkpoint(dir.path()));
   write_checkpoint(dir.path(), example(9));
+  write_checkpoint(dir.path(), example(9, 20));
+  EXPECT_EQ(newest_checkpoint(dir.path()), dir / "epoch-0009-step-000020");
   write_checkpoint(dir.path(), example(10));
+  write_checkpoint(dir.path(), example(9, 100));         // a later clock does not make it newer
   fs::create_directory(dir / ".epoch-0011.incomplete");  // what a killed run leaves
   fs::create_directory(dir / "epoch-12.old");
   write_durably(dir / "epoch-0013", "a file, no folder");
   EXPECT_EQ(newest_checkpoint(dir.path()), dir / "epoch-0010");
+  const std::vector<fs::path> all{dir / "epoch-0010", dir / "epoch-0009-step-000100", dir / "epoch-0009-step-000020",
+                                  dir / "epoch-0009"};
+  EXPECT_EQ(checkpoints_in(dir.path()), all);
+}
+
+TEST(Checkpoint, OldOnesGoAndLeftOversToo) {
+  const TemporaryFolder dir;
+  for (int epoch = 1; epoch <= 5; ++epoch) write_checkpoint(dir.path(), example(epoch));
+  fs::create_directories(dir / "epoch-0001.damaged");
+  fs::create_directories(dir / ".epoch-0006.incomplete/half");
+  fs::create_directories(dir / ".epoch-0000.deleted/half");
+  remove_old_checkpoints(dir.path(), 0);
+  EXPECT_EQ(checkpoints_in(dir.path()).size(), 5u);
+  remove_old_checkpoints(dir.path(), 2);
+  EXPECT_EQ(checkpoints_in(dir.path()), (std::vector<fs::path>{dir / "epoch-0005", dir / "epoch-0004"}));
+  EXPECT_TRUE(fs::exists(dir / ".epoch-0006.incomplete"));
+  clear_left_overs(dir.path());
+  EXPECT_EQ(std::distance(fs::directory_iterator(dir.path()), fs::directory_iterator()), 3);  // and the damaged one
+}
+
+TEST(Checkpoint, DamagedOnesAreSetAsideUnderNewNames) {
+  const TemporaryFolder dir;
+  for (const char* name : {"epoch-0001.damaged", "epoch-0001.damaged-2", "epoch-0001.damaged-3"}) {
+    EXPECT_EQ(set_aside(write_checkpoint(dir.path(), example(1))), dir / name);
+  }
+  EXPECT_FALSE(newest_checkpoint(dir.path()));
+}
+
+TEST(Checkpoint, OneRunAtATimeHoldsAFolder) {
+  const TemporaryFolder dir;
+  {
+    const FolderLock lock(dir / "c");
+    const std::string text = error_of([&] { FolderLock(dir / "c", std::chrono::milliseconds(0)); });
+    EXPECT_NE(text.find("is in use by another run (process " + std::to_string(::getpid())), std::string::npos) << text;
+    EXPECT_NE(text.find("--checkpoint-dir"), std::string::npos) << text;
+  }
+  const FolderLock again(dir / "c", std::chrono::milliseconds(0));
 }
 
 TEST(Checkpoint, LeftOversOfAKilledRunAreClearedByTheNextSave) {
@@ -55,8 +138,7 @@ TEST(Checkpoint, LeftOversOfAKilledRunAreClearedByTheNextSave) {
 TEST(Checkpoint, AnEpochIsNeverOverwritten) {
   const TemporaryFolder dir;
   write_checkpoint(dir.path(), example(1));
-  EXPECT_NE(error_of([&] { write_checkpoint(dir.path(), example(1)); }).find("that epoch is there already"),
-            std::string::npos);
+  EXPECT_NE(error_of([&] { write_checkpoint(dir.path(), example(1)); }).find("it is there already"), std::string::npos);
 }
 
 TEST(Checkpoint, EveryDamagedFileIsNamed) {
@@ -80,6 +162,76 @@ TEST(Checkpoint, EveryDamagedFileIsNamed) {
   }
 }
 
+/// Flips the lowest bit of a byte of a file. Without fsync, which would take most of the tests' time.
+void flip(const fs::path& file, std::size_t at) {
+  std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+  stream.seekg(static_cast<std::streamoff>(at));
+  const int byte = stream.get();
+  stream.seekp(static_cast<std::streamoff>(at));
+  stream.put(static_cast<char>(byte ^ 1));
+  ASSERT_TRUE(stream.good()) << file;
+}
+
+TEST(Checkpoint, TheDamagedTensorIsNamed) {
+  const TemporaryFolder dir;
+  Checkpoint checkpoint = example(1);
+  for (const char* name : {"a", "b", "c"}) checkpoint.model.emplace_back(name, Tensor::full(Shape{1000}, 0.5));
+  const fs::path file = write_checkpoint(dir.path(), checkpoint) / "model.safetensors";
+  flip(file, fs::file_size(file) - 8 - 1500 * 4);  // data: a, b, c, then the two values of w
+  const std::string text = error_of([&] { read_checkpoint(file.parent_path()); });
+  EXPECT_NE(text.find(file.string() + " is damaged: the tensor \"b\" has crc32 "), std::string::npos) << text;
+  EXPECT_EQ(text.find("\"a\""), std::string::npos) << text;
+  EXPECT_EQ(text.find("\"c\""), std::string::npos) << text;
+  EXPECT_THROW(read_checkpoint(file.parent_path()), DamagedCheckpoint);
+}
+
+TEST(Checkpoint, EveryFlippedByteIsSeen) {
+  const TemporaryFolder dir;
+  const fs::path folder = write_checkpoint(dir.path(), example(1, 3));
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "state.json"}) {
+    const std::size_t length = fs::file_size(folder / name);
+    for (std::size_t at = 0; at < length; ++at) {
+      flip(folder / name, at);
+      const std::string text = error_of([&] { read_checkpoint(folder); });
+      EXPECT_NE(text.find(name), std::string::npos) << name << " byte " << at << ": " << text;
+      flip(folder / name, at);
+    }
+  }
+  EXPECT_EQ(read_checkpoint(folder).state.step, 3);
+}
+
+TEST(Checkpoint, AShortFileIsToldByItsLength) {
+  const TemporaryFolder dir;
+  const fs::path folder = write_checkpoint(dir.path(), example(1));
+  const std::string bytes = read_whole_file(folder / "optimizer.safetensors");
+  write_durably(folder / "optimizer.safetensors", bytes.substr(0, 70));
+  const std::string text = error_of([&] { read_checkpoint(folder); });
+  EXPECT_NE(text.find("it is 70 bytes long, state.json says " + std::to_string(bytes.size())), std::string::npos)
+      << text;
+}
+
+TEST(Checkpoint, AFolderOfTheFormerFormatIsRead) {
+  const TemporaryFolder dir;
+  const fs::path folder = write_checkpoint(dir.path(), example(4));
+  const auto sum = [&](const char* name) { return sha256_of_file(folder / name); };
+  const nlohmann::json old = {
+      {"format", 1},
+      {"epoch", 4},
+      {"world_size", 2},
+      {"options", {{"lr", "0.1"}}},
+      {"history", "[1]"},
+      {"sha256",
+       {{"model.safetensors", sum("model.safetensors")}, {"optimizer.safetensors", sum("optimizer.safetensors")}}}};
+  write_durably(folder / "state.json", old.dump(2) + "\n");
+  const Checkpoint read = read_checkpoint(folder);
+  EXPECT_EQ(read.state.position(), CheckpointPosition{.epoch = 4});
+  EXPECT_EQ(read.state.options.at("lr"), "0.1");
+  EXPECT_EQ(read.model.at(0).second.data<float>()[1], 4.0F);
+  flip(folder / "model.safetensors", fs::file_size(folder / "model.safetensors") - 1);
+  EXPECT_NE(error_of([&] { read_checkpoint(folder); }).find("model.safetensors is damaged: its sha256"),
+            std::string::npos);
+}
+
 TEST(Checkpoint, StateThatContradictsItsFolderIsRefused) {
   const TemporaryFolder dir;
   const fs::path folder = write_checkpoint(dir.path(), example(1));
@@ -91,8 +243,8 @@ TEST(Checkpoint, StateThatContradictsItsFolderIsRefused) {
 TEST(Checkpoint, StateWithAnotherFormatOrMissingKeysIsRefused) {
   const TemporaryFolder dir;
   const fs::path folder = write_checkpoint(dir.path(), example(1));
-  write_durably(folder / "state.json", R"({"format": 2})");
-  EXPECT_NE(error_of([&] { read_checkpoint(folder); }).find("reads format 1"), std::string::npos);
+  write_durably(folder / "state.json", R"({"format": 3})");
+  EXPECT_NE(error_of([&] { read_checkpoint(folder); }).find("reads formats 1 and 2"), std::string::npos);
   write_durably(folder / "state.json", R"({"format": 1, "epoch": "one"})");
   EXPECT_NE(error_of([&] { read_checkpoint(folder); }).find("state.json is damaged"), std::string::npos);
 }

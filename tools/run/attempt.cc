@@ -104,7 +104,8 @@ void Attempt::take_signals() {
       if (!again) interrupted_by_ = *signal;
       signal_all(again ? SIGKILL : *signal);
       signal_all(SIGCONT);
-      enter(again ? State::Killing : State::Terminating, again ? kKillTime : options_.grace);
+      const milliseconds grace = *signal == SIGTERM ? options_.term_grace : options_.grace;
+      enter(again ? State::Killing : State::Terminating, again ? kKillTime : grace);
     }
   }
 }

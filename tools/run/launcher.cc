@@ -143,7 +143,7 @@ std::optional<std::string> objection(const LaunchOptions& options) {
   if (options.nproc < 1) return "the number of ranks is " + std::to_string(options.nproc) + ", but must be at least 1";
   if (options.command.empty()) return "no program given";
   if (options.max_restarts < 0) return "--max-restarts is negative";
-  if (options.grace.count() < 0) return "--grace is negative";
+  if (options.grace.count() < 0 || options.term_grace.count() < 0) return "--grace is negative";
   if (options.tee && options.log_dir.empty()) return "--tee needs --log-dir";
   return std::nullopt;
 }

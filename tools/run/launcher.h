@@ -17,15 +17,16 @@ namespace tutti::tools {
 
 struct LaunchOptions {
   int nproc = 1;
-  std::vector<std::string> command;       // argv; looked up in PATH
-  std::chrono::milliseconds grace{2000};  // between SIGTERM and SIGKILL
-  std::string master_addr = "127.0.0.1";  // the store server binds exactly this address
-  std::uint16_t master_port = 0;          // 0: the kernel picks one
-  bool store = true;                      // false: no server; the program's rank 0 brings its own (PyTorch's env://)
-  std::string log_dir;                    // "": none; else each rank's output goes to a file there ...
-  bool tee = false;                       // ... and with this to the terminal too
-  int max_restarts = 0;                   // after a failure all ranks are started again, this many times
-  bool label = true;                      // "[rank 1] " before each line; a job of one rank has no label
+  std::vector<std::string> command;             // argv; looked up in PATH
+  std::chrono::milliseconds grace{2000};        // between the signal that ends ranks and SIGKILL
+  std::chrono::milliseconds term_grace{30000};  // that after a SIGTERM to the launcher: ranks may write checkpoints
+  std::string master_addr = "127.0.0.1";        // the store server binds exactly this address
+  std::uint16_t master_port = 0;                // 0: the kernel picks one
+  bool store = true;     // false: no server; the program's rank 0 brings its own (PyTorch's env://)
+  std::string log_dir;   // "": none; else each rank's output goes to a file there ...
+  bool tee = false;      // ... and with this to the terminal too
+  int max_restarts = 0;  // after a failure all ranks are started again, this many times
+  bool label = true;     // "[rank 1] " before each line; a job of one rank has no label
   bool verbose = false;
   std::string name = "tutti run";                                       // begins every message
   std::function<std::vector<std::string>(int rank)> extra_environment;  // "NAME=value", on top of the launcher's

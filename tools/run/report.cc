@@ -64,7 +64,10 @@ std::string hint(const RankEnd& culprit) {
   if (culprit.by_signal && culprit.core_dumped) return "  It left a core dump.\n";
   if (!culprit.by_signal && culprit.code > 128 && culprit.code <= 128 + SIGRTMAX) {
     return "  A shell gives status " + std::to_string(culprit.code) + " when a program it started was killed by " +
-           signal_name(culprit.code - 128) + ".\n";
+           signal_name(culprit.code - 128) + "." +
+           (culprit.code - 128 == SIGTERM ? " 'tutti train' ends so when it was asked to end and wrote a checkpoint."
+                                          : "") +
+           "\n";
   }
   return "";
 }

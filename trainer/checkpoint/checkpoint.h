@@ -1,33 +1,45 @@
-// A checkpoint: one folder per finished epoch, complete or absent.
+// A checkpoint: one folder, complete or absent.
 //
 //   DIR/epoch-0002/model.safetensors      parameters and buffers, with PyTorch's names
-//   DIR/epoch-0002/optimizer.safetensors  the optimizer's named state
-//   DIR/epoch-0002/state.json             epoch, the options a continuation must share, history, sha256 of the two
-//   files
+//   DIR/epoch-0002/optimizer.safetensors  the optimizer's named state, the schedule's position among it
+//   DIR/epoch-0002/state.json             how far the run was, the options a continuation must share, history, sums
+//
+// A run's random streams are keyed by seed, epoch and sample, so that the position in the run is all there is to know
+// of them. The formats are those of safetensors.h and state_json.h, the folders' names those of checkpoint_folder.h.
 //
 // Written to DIR/.epoch-0002.incomplete, each file synced, then the folder renamed and DIR synced: whoever kills the
-// process leaves either the whole folder or one that nobody reads (and the next save of that epoch clears away).
+// process leaves either the whole folder or one that nobody reads (and the next run that writes there clears away).
 //
-// The functions here are local: one process, one folder. shared_checkpoint.h is what a group of ranks calls.
-// Errors: std::runtime_error naming the file. Thread-safety: pure functions over files.
+// The functions here are local: one process, one folder. shared_checkpoint.h is what a group of ranks calls, and
+// checkpointer.h what a training run does.
+// Errors: std::runtime_error naming the file; DamagedCheckpoint (file_record.h). Thread-safety: pure functions over
+// files.
 #pragma once
 
+#include <tutti/trainer/checkpoint/checkpoint_folder.h>
 #include <tutti/trainer/checkpoint/safetensors.h>
+#include <tutti/trainer/loss_sum.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 namespace tutti::trainer {
 
 struct CheckpointState {
-  int epoch = 0;       // finished epochs
-  int world_size = 1;  // of the run that wrote it; a continuation may have another one
+  int epoch = 0;                     // whole epochs done
+  std::int64_t step = 0;             // steps of the next epoch done
+  std::int64_t steps_per_epoch = 0;  // 0: not known (a checkpoint of an older version)
+  int world_size = 1;                // of the run that wrote it; a continuation may have another one
   /// What must be equal when training goes on: option name without dashes -> value.
-  std::map<std::string, std::string> options;
-  std::string history;  // the writer's own JSON text; kept as it is
+  std::map<std::string, std::string> options{};
+  std::string history{};        // the writer's own JSON text; kept as it is
+  std::vector<LossSum> sums{};  // of the `step` steps, by pass, then rank; empty at epoch ends
+  double seconds = 0;           // that these steps took
+
+  CheckpointPosition position() const { return {.epoch = epoch, .step = step}; }
 };
 
 struct Checkpoint {
@@ -36,16 +48,22 @@ struct Checkpoint {
   NamedTensors optimizer;
 };
 
-/// "epoch-0002".
-std::string checkpoint_folder_name(int epoch);
+/// A checkpoint as bytes of files: a copy that does not change while training goes on.
+struct EncodedCheckpoint {
+  CheckpointState state;
+  std::string model;
+  std::string optimizer;
+};
 
-/// Returns the new folder. Creates `dir` when it is missing. Throws when that epoch is there already.
+/// Copies the tensors. Memory that `encoded` holds already is used again.
+void encode_checkpoint(const NamedTensors& model, const NamedTensors& optimizer, EncodedCheckpoint& encoded);
+
+/// Returns the new folder. Creates `dir` when it is missing. Throws when a checkpoint of that position is there
+/// already, and after a failure leaves nothing behind that takes room.
+std::filesystem::path write_checkpoint(const std::filesystem::path& dir, const EncodedCheckpoint& encoded);
 std::filesystem::path write_checkpoint(const std::filesystem::path& dir, const Checkpoint& checkpoint);
 
-/// The complete checkpoint of the highest epoch; nothing when there is none or `dir` does not exist.
-std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& dir);
-
-/// Checks every checksum before anything is used.
+/// Checks every checksum before anything is used. Throws DamagedCheckpoint.
 Checkpoint read_checkpoint(const std::filesystem::path& folder);
 
 /// One sentence that lists each option that differs with both values, or an empty text.

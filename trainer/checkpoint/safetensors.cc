@@ -63,17 +63,26 @@ std::string header_text(const NamedTensors& ordered, const std::map<std::string,
 
 }  // namespace
 
-std::string encode_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata) {
+void encode_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata,
+                        std::string& bytes) {
   const NamedTensors ordered = in_file_order(tensors);
   const std::string header = header_text(ordered, metadata);
   const std::uint64_t header_bytes = header.size();
-  std::string bytes(sizeof header_bytes, '\0');
-  std::memcpy(bytes.data(), &header_bytes, sizeof header_bytes);
+  std::size_t total = sizeof header_bytes + header.size();
+  for (const auto& [name, tensor] : ordered) total += tensor.nbytes();
+  bytes.clear();
+  bytes.reserve(total);
+  bytes.append(reinterpret_cast<const char*>(&header_bytes), sizeof header_bytes);
   bytes += header;
   for (const auto& [name, tensor] : ordered) {
     const tensor::Tensor packed = tensor.contiguous();
     if (packed.nbytes() > 0) bytes.append(static_cast<const char*>(packed.raw()), packed.nbytes());
   }
+}
+
+std::string encode_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata) {
+  std::string bytes;
+  encode_safetensors(tensors, metadata, bytes);
   return bytes;
 }
 

@@ -38,6 +38,10 @@ struct Safetensors {
 /// and for the reserved name "__metadata__".
 std::string encode_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata = {});
 
+/// The same into `bytes`, whose memory is used again.
+void encode_safetensors(const NamedTensors& tensors, const std::map<std::string, std::string>& metadata,
+                        std::string& bytes);
+
 /// `origin` is put in front of error texts (a file name). Throws std::runtime_error.
 Safetensors decode_safetensors(std::string_view bytes, const std::string& origin);
 

@@ -1,16 +1,79 @@
+#include <tutti/trainer/checkpoint/file_record.h>
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
 #include <tutti/trainer/tensor_comm.h>
 
-#include <functional>
+#include <bit>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <utility>
 
 namespace tutti::trainer {
 namespace {
 
+namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// Runs `action` on rank 0 and hands its text to every rank; its error, too.
+void broadcast_tensors(comm::ProcessGroup& group, NamedTensors tensors) {
+  for (auto& [name, tensor] : tensors) broadcast(group, tensor, 0);
+}
+
+struct WholeCheckpoint {
+  fs::path folder;
+  Checkpoint contents;
+  std::vector<std::pair<fs::path, std::string>> damaged;  // newer ones, and what is wrong with them
+};
+
+/// The newest that is whole; nothing if there is no checkpoint at all.
+std::optional<WholeCheckpoint> newest_whole_checkpoint(const fs::path& dir) {
+  WholeCheckpoint found;
+  for (const fs::path& folder : checkpoints_in(dir)) {
+    try {
+      found.contents = read_checkpoint(folder);
+      found.folder = folder;
+      return found;
+    } catch (const DamagedCheckpoint& error) {
+      found.damaged.emplace_back(folder, error.what());
+    }
+  }
+  if (found.damaged.empty()) return std::nullopt;
+  throw std::runtime_error(
+      "cannot resume: no checkpoint in " + dir.string() + " is whole. " + found.damaged.front().second +
+      ". To begin anew, name another folder or leave out --resume " + "after moving this one away");
+}
+
+/// Loads, and gives everything about it that the other ranks need.
+Json resume_here(const fs::path& dir, const std::map<std::string, std::string>& wanted, const NamedTensors& model,
+                 const NamedTensors& optimizer) {
+  const auto found = newest_whole_checkpoint(dir);
+  if (!found) return {};
+  const CheckpointState& state = found->contents.state;
+  const std::string differences = option_differences(state, wanted);
+  if (!differences.empty()) {
+    throw std::runtime_error("cannot resume from " + found->folder.string() + ": " + differences);
+  }
+  assign_tensors(model, found->contents.model, (found->folder / "model.safetensors").string());
+  assign_tensors(optimizer, found->contents.optimizer, (found->folder / "optimizer.safetensors").string());
+  Json warnings = Json::array();
+  for (const auto& [folder, damage] : found->damaged) {
+    warnings.push_back(damage + "; set aside as " + set_aside(folder).filename().string() +
+                       ", going on from the one before");
+  }
+  // Sums travel as bits: JSON knows neither NaN nor infinity.
+  Json sums = Json::array();
+  for (const LossSum& sum : state.sums) sums.push_back({std::bit_cast<std::uint64_t>(sum.loss), sum.samples});
+  return {{"epoch", state.epoch},
+          {"step", state.step},
+          {"steps", state.steps_per_epoch},
+          {"world_size", state.world_size},
+          {"history", state.history},
+          {"seconds", state.seconds},
+          {"sums", sums},
+          {"folder", found->folder.string()},
+          {"warnings", warnings}};
+}
+
+}  // namespace
+
 std::string on_rank0(comm::ProcessGroup& group, const std::function<std::string()>& action) {
   Json outcome;
   if (group.rank() == 0) {
@@ -27,19 +90,6 @@ std::string on_rank0(comm::ProcessGroup& group, const std::function<std::string(
   return shared["result"].get<std::string>();
 }
 
-void broadcast_tensors(comm::ProcessGroup& group, NamedTensors tensors) {
-  for (auto& [name, tensor] : tensors) broadcast(group, tensor, 0);
-}
-
-Checkpoint read_matching(const std::filesystem::path& folder, const std::map<std::string, std::string>& wanted) {
-  Checkpoint checkpoint = read_checkpoint(folder);
-  const std::string differences = option_differences(checkpoint.state, wanted);
-  if (!differences.empty()) throw std::runtime_error("cannot resume from " + folder.string() + ": " + differences);
-  return checkpoint;
-}
-
-}  // namespace
-
 NamedTensors model_tensors(const nn::Module& model) {
   NamedTensors tensors;
   for (const auto& [name, parameter] : model.named_parameters()) tensors.emplace_back(name, parameter.data());
@@ -55,26 +105,32 @@ void save_checkpoint(comm::ProcessGroup& group, const std::filesystem::path& dir
   });
 }
 
-std::optional<CheckpointState> resume_checkpoint(comm::ProcessGroup& group, const std::filesystem::path& dir,
-                                                 const std::map<std::string, std::string>& wanted,
-                                                 const nn::Module& model, nn::Optimizer& optimizer) {
-  const std::string text = on_rank0(group, [&]() -> std::string {
-    const auto folder = newest_checkpoint(dir);
-    if (!folder) return "";
-    const Checkpoint found = read_matching(*folder, wanted);
-    assign_tensors(model_tensors(model), found.model, (*folder / "model.safetensors").string());
-    assign_tensors(optimizer.state(), found.optimizer, (*folder / "optimizer.safetensors").string());
-    const CheckpointState& state = found.state;
-    return Json{{"epoch", state.epoch}, {"world_size", state.world_size}, {"history", state.history}}.dump();
-  });
-  if (text.empty()) return std::nullopt;
-  broadcast_tensors(group, model_tensors(model));
-  broadcast_tensors(group, optimizer.state());
-  const Json json = Json::parse(text);
-  return CheckpointState{.epoch = json["epoch"].get<int>(),
-                         .world_size = json["world_size"].get<int>(),
-                         .options = wanted,
-                         .history = json["history"].get<std::string>()};
+std::optional<ResumedCheckpoint> resume_checkpoint(comm::ProcessGroup& group, const std::filesystem::path& dir,
+                                                   const std::map<std::string, std::string>& wanted,
+                                                   const nn::Module& model, nn::Optimizer& optimizer) {
+  const NamedTensors of_model = model_tensors(model);
+  const NamedTensors of_optimizer = optimizer.state();
+  const Json json = Json::parse(on_rank0(group, [&] {
+    return resume_here(dir, wanted, of_model, of_optimizer).dump(-1, ' ', false, Json::error_handler_t::replace);
+  }));
+  if (json.is_null()) return std::nullopt;
+  broadcast_tensors(group, of_model);
+  broadcast_tensors(group, of_optimizer);
+  ResumedCheckpoint resumed;
+  resumed.epoch = json["epoch"].get<int>();
+  resumed.step = json["step"].get<std::int64_t>();
+  resumed.steps_per_epoch = json["steps"].get<std::int64_t>();
+  resumed.world_size = json["world_size"].get<int>();
+  resumed.options = wanted;
+  resumed.history = json["history"].get<std::string>();
+  resumed.seconds = json["seconds"].get<double>();
+  for (const Json& sum : json["sums"]) {
+    resumed.sums.push_back(
+        {.loss = std::bit_cast<double>(sum[0].get<std::uint64_t>()), .samples = sum[1].get<std::int64_t>()});
+  }
+  resumed.folder = json["folder"].get<std::string>();
+  resumed.warnings = json["warnings"].get<std::vector<std::string>>();
+  return resumed;
 }
 
 }  // namespace tutti::trainer

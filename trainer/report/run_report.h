@@ -34,6 +34,7 @@ struct RunReport {
   std::vector<std::vector<std::int64_t>> confusion_matrix;  // actual x predicted; empty = null
   std::string parameter_sha256;
   std::vector<std::string> class_names;  // by label; if there are any, "class_names" is added at the end
+  bool stopped = false;     // it was asked to end early, and a checkpoint holds how far it came; not in the JSON
   bool has_classes = true;  // false: the run has no accuracy, and "test_loss" is added at the end
 };
 

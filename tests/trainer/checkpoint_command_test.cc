@@ -1,0 +1,167 @@
+// Signals to a training run: a checkpoint of the same step on all ranks, and a clean end.
+#include <signal.h>
+#include <tutti/tests/support/stolen_time.h>
+#include <tutti/tests/trainer/small_run.h>
+#include <tutti/trainer/checkpoint/checkpoint.h>
+
+#include <chrono>
+
+namespace tutti::trainer {
+namespace {
+
+using test::ExitStatus;
+using test::Finished;
+using test::Processes;
+using namespace std::chrono_literals;
+
+constexpr ExitStatus kTerminated{.by_signal = true, .code = SIGTERM};
+constexpr auto kLimit = 3s;  // for checkpoint and end
+
+class CheckpointSignals : public SmallRun {
+ protected:
+  using Clock = std::chrono::steady_clock;
+
+  void expect_soon_after(Clock::time_point asked) const {
+    const auto now = Clock::now();
+    EXPECT_LT(now - asked - stolen_.between(asked, now), kLimit);
+  }
+  /// Continues the stopped run to the end of its epoch and compares with one that was never stopped.
+  void expect_good_continuation() {
+    const auto newest = newest_checkpoint(dir());
+    ASSERT_TRUE(newest.has_value());
+    const CheckpointState state = read_checkpoint(*newest).state;
+    const int epochs = state.epoch + 1;
+    const Finished resumed =
+        run(saving({"--nproc", "2", "--epochs", std::to_string(epochs), "--resume", "--json", path("resumed.json")}));
+    ASSERT_EQ(resumed.status, kDone) << resumed.err;
+    EXPECT_NE(resumed.out.find("from " + newest->string()), std::string::npos) << resumed.out;
+    expect_equal(json("resumed.json"), uninterrupted(epochs));
+  }
+  /// The folder that the run says it stopped at.
+  static std::string stopped_at(const std::string& out) {
+    const std::size_t end = out.find(" is complete: go on from there with --resume");
+    const std::size_t begin = out.rfind("; ", end);
+    return end == std::string::npos ? out : out.substr(begin + 2, end - begin - 2);
+  }
+
+  const test::StolenTime stolen_;
+};
+
+TEST_F(CheckpointSignals, SigtermToTheLauncherEndsAllRanksCleanly) {
+  Processes job({.command = saving({"--nproc", "2", "--epochs", "1000000"}),
+                 .count = 1,
+                 .ranks = false,
+                 .environment = environment()});
+  ASSERT_TRUE(job.wait_for_output(0, "epoch 2/")) << job.err(0);
+  const auto asked = Clock::now();
+  job.kill(0, SIGTERM);
+  EXPECT_EQ(job.wait(0), kStoppedWell) << job.err(0);
+  expect_soon_after(asked);
+  EXPECT_EQ(stopped_at(job.out(0)), newest_checkpoint(dir())->string());
+  EXPECT_NE(job.err(0).find("stopped by SIGTERM"), std::string::npos) << job.err(0);
+  EXPECT_EQ(job.err(0).find("SIGKILL"), std::string::npos) << job.err(0);
+  expect_good_continuation();
+}
+
+TEST_F(CheckpointSignals, SigtermToOneRankEndsAllRanksCleanly) {
+  for (const int asked_rank : {0, 1}) {
+    Processes ranks({.command = saving({"--epochs", "1000000", "--resume"}), .count = 2, .environment = environment()});
+    ASSERT_TRUE(ranks.wait_for_output(0, "\nepoch ")) << ranks.err(0);
+    const auto asked = Clock::now();
+    ranks.kill(asked_rank, SIGTERM);
+    for (const int rank : {0, 1}) {
+      EXPECT_EQ(ranks.wait(rank), kStoppedWell) << ranks.err(rank);
+      EXPECT_EQ(ranks.err(rank), "");
+    }
+    expect_soon_after(asked);
+    EXPECT_EQ(stopped_at(ranks.out(0)), newest_checkpoint(dir())->string());
+  }
+  expect_good_continuation();
+}
+
+// What a scheduler does that signals every process of a job, while the launcher passes its own signal on.
+TEST_F(CheckpointSignals, TheSameSigtermByTwoWaysIsOneRequest) {
+  Processes ranks({.command = saving({"--epochs", "1000000"}), .count = 2, .environment = environment()});
+  ASSERT_TRUE(ranks.wait_for_output(0, "epoch 2/")) << ranks.err(0);
+  for (const int rank : {0, 1, 1, 0}) ranks.kill(rank, SIGTERM);
+  for (const int rank : {0, 1}) EXPECT_EQ(ranks.wait(rank), kStoppedWell) << ranks.err(rank);
+  EXPECT_EQ(stopped_at(ranks.out(0)), newest_checkpoint(dir())->string());
+}
+
+TEST_F(CheckpointSignals, SigusrWritesACheckpointAndTrainingGoesOn) {
+  Processes job({.command = command({"--nproc", "2", "--epochs", "1000000", "--checkpoint-dir", dir().string()}),
+                 .count = 1,
+                 .ranks = false,
+                 .environment = environment()});
+  ASSERT_TRUE(job.wait_for_output(0, "epoch 1/")) << job.err(0);
+  // A request that falls between the last step of an epoch and its checkpoint is served by that; so ask again.
+  for (int i = 0; i < 100 && job.out(0).find("is complete, as asked for") == std::string::npos; ++i) {
+    job.kill(0, SIGUSR1);
+    (void)job.wait_for_output(0, "is complete, as asked for", 100ms);
+  }
+  ASSERT_NE(job.out(0).find("is complete, as asked for"), std::string::npos) << job.out(0);
+  const std::string before = job.out(0);
+  const auto epochs = std::count(before.begin(), before.end(), '\n');
+  ASSERT_TRUE(job.wait_for_output(0, "epoch " + std::to_string(epochs + 3) + "/")) << job.err(0);
+  job.kill(0, SIGTERM);
+  EXPECT_EQ(job.wait(0), kStoppedWell) << job.err(0);
+}
+
+TEST_F(CheckpointSignals, ASecondSigtermEndsTheRankAtOnce) {
+  Processes ranks({.command = saving({"--epochs", "1000000"}), .count = 2, .environment = environment()});
+  ASSERT_TRUE(ranks.wait_for_output(0, "epoch 2/")) << ranks.err(0);
+  ranks.kill(1, SIGSTOP);  // rank 0 can agree with nobody
+  std::optional<ExitStatus> end;
+  for (int i = 0; i < 300 && !end; ++i) {
+    ranks.kill(0, SIGTERM);
+    end = ranks.wait(0, 100ms);
+  }
+  EXPECT_EQ(end, kTerminated) << ranks.err(0);
+  ranks.kill(1, SIGKILL);
+}
+
+TEST_F(CheckpointSignals, WithoutAFolderSigtermEndsTheRankAtOnce) {
+  Processes rank({.command = command({"--epochs", "1000000"}), .count = 1, .environment = environment()});
+  ASSERT_TRUE(rank.wait_for_output(0, "epoch 1/")) << rank.err(0);
+  rank.kill(0, SIGTERM);
+  EXPECT_EQ(rank.wait(0), kTerminated);
+}
+
+TEST_F(CheckpointSignals, ALauncherThatRestartsGoesOnFromTheCheckpoint) {
+  // The first life would never end; the second one ends with the epoch that it begins in.
+  const std::string first = "exec " + in_one_line(saving({"--epochs", "1000000", "--resume"}));
+  std::string second = resuming_in_shell("resumed.json");
+  second.erase(second.find("--nproc 2"), 9);
+  const std::string line = "test $RANK = 1 && echo rank 1 is $$.; if test $TORCHELASTIC_RESTART_COUNT = 0; then " +
+                           first + "; else " + second + "; fi";
+  Processes job(
+      {.command = {TUTTI_PROGRAM, "run", "-n", "2", "--max-restarts", "1", "--no-label", "--", "sh", "-c", line},
+       .count = 1,
+       .ranks = false,
+       .environment = environment()});
+  ASSERT_TRUE(job.wait_for_output(0, "epoch 2/")) << job.err(0);
+  const std::string out = job.out(0);
+  const std::string mark = "rank 1 is ";
+  ::kill(std::stoi(out.substr(out.find(mark) + mark.size())), SIGTERM);
+  EXPECT_EQ(job.wait(0), kDone) << job.err(0);
+  EXPECT_NE(job.err(0).find("exited with status 143"), std::string::npos) << job.err(0);
+  EXPECT_NE(job.out(0).find("resumed after epoch "), std::string::npos) << job.out(0);
+  const nlohmann::json resumed = json("resumed.json");
+  expect_equal(resumed, uninterrupted(static_cast<int>(resumed["epochs"].size())));
+}
+
+TEST_F(CheckpointSignals, TwoRunsDoNotShareAFolder) {
+  Processes first({.command = saving({"--epochs", "1000000"}), .count = 1, .environment = environment()});
+  ASSERT_TRUE(first.wait_for_output(0, "epoch 2/")) << first.err(0);
+  const Finished second = run(saving({"--epochs", "1", "--nproc", "2", "--resume"}));
+  EXPECT_EQ(second.status, kFailed);
+  EXPECT_NE(second.err.find("the checkpoint folder " + dir().string() + " is in use by another run (process " +
+                            std::to_string(first.pid(0))),
+            std::string::npos)
+      << second.err;
+  first.kill(0, SIGTERM);
+  EXPECT_EQ(first.wait(0), kStoppedWell) << first.err(0);
+}
+
+}  // namespace
+}  // namespace tutti::trainer

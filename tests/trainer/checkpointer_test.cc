@@ -1,0 +1,309 @@
+// Checkpoints of whole runs, ranks as threads: what is written when, and that a run which goes on ends as if it had
+// never ended.
+#include <gtest/gtest.h>
+#include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/trainer/scene_folder.h>
+#include <tutti/tests/trainer/small_mnist.h>
+#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/trainer/checkpoint/checkpointer.h>
+#include <tutti/trainer/task.h>
+#include <tutti/trainer/train_loop.h>
+
+#include <sstream>
+
+namespace tutti::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Outcome {
+  std::vector<RunReport> reports;
+  std::vector<std::string> errors;  // by rank; "" for none
+  std::string printed;              // by rank 0
+};
+
+/// `prepare` is called with each rank's requests before it trains.
+Outcome train_on(
+    int ranks, const TrainOptions& options,
+    const std::function<void(int, TrainRequests&)>& prepare = [](int, TrainRequests&) {}) {
+  Outcome outcome;
+  outcome.reports.resize(static_cast<std::size_t>(ranks));
+  outcome.errors.resize(static_cast<std::size_t>(ranks));
+  test::run_ranks(ranks, [&](comm::ProcessGroup& group) {
+    const auto rank = static_cast<std::size_t>(group.rank());
+    std::ostringstream out;
+    TrainRequests requests;
+    prepare(group.rank(), requests);
+    outcome.errors[rank] = error_of([&] {
+      outcome.reports[rank] = train(options, group, 1, {.stream = out, .live = false, .requests = &requests});
+    });
+    if (group.rank() == 0) outcome.printed = out.str();
+  });
+  return outcome;
+}
+
+class CheckpointerTest : public testing::Test {
+ protected:
+  CheckpointerTest() {
+    write_small_mnist(folder_ / "data", 480, 50);
+    options_.data = folder_ / "data";
+    options_.epochs = 2;
+    options_.batch_size = 16;  // x 2 ranks: 15 steps
+    options_.checkpoint_dir = folder_ / "checkpoints";
+    options_.resume = true;
+  }
+  RunReport uninterrupted(int ranks) const {
+    TrainOptions plain = options_;
+    plain.checkpoint_dir.clear();
+    plain.resume = false;
+    return train_on(ranks, plain).reports[0];
+  }
+  /// A run that left all checkpoints from step `every` on in `name`.
+  void train_keeping_all(const std::string& name, std::int64_t every) {
+    TrainOptions options = options_;
+    options.checkpoint_dir = folder_ / name;
+    options.checkpoint_every = every;
+    options.keep_checkpoints = 0;
+    train_on(2, options);
+  }
+  /// Goes on from the checkpoint `name` of `origin`, alone in a folder of its own.
+  Outcome resume_from(const std::string& origin, const std::string& name, int ranks, std::int64_t global_batch = 32) {
+    TrainOptions options = options_;
+    options.checkpoint_dir = folder_ / ("from-" + name + "-on-" + std::to_string(ranks));
+    options.batch_size = global_batch / ranks;
+    fs::create_directories(options.checkpoint_dir);
+    fs::copy(folder_ / origin / name, options.checkpoint_dir / name);
+    return train_on(ranks, options);
+  }
+  void expect_equal(const RunReport& run, const RunReport& whole) const {
+    EXPECT_EQ(run.parameter_sha256, whole.parameter_sha256);
+    EXPECT_EQ(run.confusion_matrix, whole.confusion_matrix);
+    ASSERT_EQ(run.epochs.size(), whole.epochs.size());
+    for (std::size_t e = 0; e < whole.epochs.size(); ++e) {
+      EXPECT_EQ(run.epochs[e].train_loss, whole.epochs[e].train_loss) << e;
+      EXPECT_EQ(run.epochs[e].test_loss, whole.epochs[e].test_loss) << e;
+    }
+  }
+
+  TemporaryFolder folder_;
+  TrainOptions options_;
+};
+
+TEST_F(CheckpointerTest, ARunResumedAtAnyStepEqualsTheUninterruptedOneBitForBit) {
+  const RunReport whole = uninterrupted(2);
+  train_keeping_all("all", 1);
+  EXPECT_EQ(checkpoints_in(folder_ / "all").size(), 30u);  // 14 within each epoch, and its end
+  for (const auto& [name, text] : {std::pair("epoch-0000-step-000001", "after epoch 0 and step 1 of 15 from "),
+                                   {"epoch-0000-step-000014", "after epoch 0 and step 14 of 15 from "},
+                                   {"epoch-0001", "after epoch 1 from "},
+                                   {"epoch-0001-step-000007", "after epoch 1 and step 7 of 15 from "}}) {
+    const Outcome resumed = resume_from("all", name, 2);
+    EXPECT_NE(resumed.printed.find(text), std::string::npos) << resumed.printed;
+    expect_equal(resumed.reports[0], whole);
+    expect_equal(resumed.reports[1], whole);
+  }
+}
+
+// Everything that is random or remembers: augmentation, dropout, stochastic depth, batch norm's statistics, momentum, a
+// schedule.
+TEST_F(CheckpointerTest, ARunWithAllThatIsRandomContinuesWithinAnEpoch) {
+  write_scene_folder(folder_ / "scenes", 5);
+  options_ = default_options("mercer");
+  options_.data = folder_ / "scenes";
+  options_.use_cache = false;
+  options_.model = "efficientnet_b0";
+  options_.image_size = 16;
+  options_.batch_size = 16;
+  options_.epochs = 1;
+  options_.augment = true;
+  options_.optimizer = "sgd";
+  options_.momentum = 0.9;
+  options_.schedule = "cosine";
+  options_.clip_norm = 0.5;
+  options_.resume = true;
+  const RunReport whole = uninterrupted(2);
+  train_keeping_all("all", 1);
+  expect_equal(resume_from("all", "epoch-0000-step-000001", 2).reports[0], whole);
+}
+
+TEST_F(CheckpointerTest, AnotherNumberOfRanksGoesOnAtTheSameSamples) {
+  const RunReport whole = uninterrupted(2);
+  train_keeping_all("all", 5);
+  for (const int ranks : {1, 4}) {
+    const Outcome resumed = resume_from("all", "epoch-0001-step-000005", ranks);
+    EXPECT_NE(resumed.printed.find("that run had 2 ranks"), std::string::npos) << resumed.printed;
+    ASSERT_EQ(resumed.reports[0].epochs.size(), 2u);
+    EXPECT_EQ(resumed.reports[0].epochs[0].train_loss, whole.epochs[0].train_loss);
+    EXPECT_NEAR(resumed.reports[0].epochs[1].train_loss / whole.epochs[1].train_loss, 1, 1e-5) << ranks;
+    EXPECT_NEAR(*resumed.reports[0].epochs[1].test_loss / *whole.epochs[1].test_loss, 1, 1e-4) << ranks;
+  }
+}
+
+TEST_F(CheckpointerTest, AReproducibleRunGoesOnOnAnotherNumberOfRanksBitForBit) {
+  options_.reproducible = true;
+  options_.batch_size = 24;
+  const RunReport whole = uninterrupted(2);
+  train_keeping_all("all", 3);
+  for (const int ranks : {1, 3, 4}) {
+    const RunReport run = resume_from("all", "epoch-0001-step-000002", ranks, 48).reports[0];
+    EXPECT_EQ(run.parameter_sha256, whole.parameter_sha256) << ranks;
+    ASSERT_EQ(run.epochs.size(), 2u);
+    EXPECT_EQ(run.epochs[1].train_loss, whole.epochs[1].train_loss) << ranks;
+  }
+}
+
+TEST_F(CheckpointerTest, EveryCountsTheStepsOfTheWholeRun) {
+  train_keeping_all("all", 10);
+  const fs::path dir = folder_ / "all";
+  EXPECT_EQ(checkpoints_in(dir), (std::vector<fs::path>{dir / "epoch-0002", dir / "epoch-0001-step-000005",
+                                                        dir / "epoch-0001", dir / "epoch-0000-step-000010"}));
+}
+
+TEST_F(CheckpointerTest, TheNewestStay) {
+  options_.checkpoint_every = 1;
+  train_on(2, options_);
+  const fs::path dir = options_.checkpoint_dir;
+  EXPECT_EQ(checkpoints_in(dir), (std::vector<fs::path>{dir / "epoch-0002", dir / "epoch-0001-step-000014",
+                                                        dir / "epoch-0001-step-000013"}));
+}
+
+TEST_F(CheckpointerTest, OneRankThatIsAskedToStopStopsAllAfterTheSameStep) {
+  const RunReport whole = uninterrupted(2);
+  for (const int asked : {0, 1}) {
+    const Outcome stopped = train_on(2, options_, [&](int rank, TrainRequests& requests) {
+      if (rank == asked) requests.ask_stop();
+    });
+    const std::string expected = "epoch-0000-step-00000" + std::to_string(asked + 1);
+    EXPECT_TRUE(stopped.reports[0].stopped);
+    EXPECT_TRUE(stopped.reports[1].stopped);
+    EXPECT_EQ(newest_checkpoint(options_.checkpoint_dir), options_.checkpoint_dir / expected);
+    EXPECT_NE(stopped.printed.find("stopped as asked, in epoch 1 after step " + std::to_string(asked + 1) + " of 15; " +
+                                   (options_.checkpoint_dir / expected).string() + " is complete: go on"),
+              std::string::npos)
+        << stopped.printed;
+  }
+  const Outcome resumed = train_on(2, options_);
+  EXPECT_FALSE(resumed.reports[0].stopped);
+  expect_equal(resumed.reports[0], whole);
+}
+
+TEST_F(CheckpointerTest, AStopAfterTheLastStepOfAnEpochComesBackBeforeItsEvaluation) {
+  options_.batch_size = 240;  // one step an epoch
+  const RunReport whole = uninterrupted(2);
+  train_on(2, options_, [](int rank, TrainRequests& requests) {
+    if (rank == 0) requests.ask_stop();
+  });
+  EXPECT_EQ(newest_checkpoint(options_.checkpoint_dir), options_.checkpoint_dir / "epoch-0000-step-000001");
+  expect_equal(train_on(2, options_).reports[1], whole);
+}
+
+TEST_F(CheckpointerTest, OneRankThatIsAskedForACheckpointGetsOneAndTrainingGoesOn) {
+  const RunReport whole = uninterrupted(2);
+  const Outcome run = train_on(2, options_, [](int rank, TrainRequests& requests) {
+    if (rank == 1) requests.ask_checkpoint();
+  });
+  const fs::path dir = options_.checkpoint_dir;
+  EXPECT_EQ(checkpoints_in(dir),
+            (std::vector<fs::path>{dir / "epoch-0002", dir / "epoch-0001", dir / "epoch-0000-step-000001"}));
+  EXPECT_NE(run.printed.find("epoch-0000-step-000001 is complete, as asked for"), std::string::npos) << run.printed;
+  expect_equal(run.reports[0], whole);
+}
+
+TEST_F(CheckpointerTest, WithoutAFolderNobodyListens) {
+  options_.checkpoint_dir.clear();
+  options_.resume = false;
+  const Outcome run = train_on(2, options_, [](int, TrainRequests& requests) { requests.ask_stop(); });
+  EXPECT_FALSE(run.reports[0].stopped);
+  EXPECT_EQ(run.reports[0].epochs.size(), 2u);
+}
+
+TEST_F(CheckpointerTest, AFailedWriteReachesEveryRankWithPathAndReason) {
+  fs::create_directories(options_.checkpoint_dir);
+  for (const char* name : {"epoch-0000-step-000004", "epoch-0001", "epoch-0002"}) {
+    write_durably(options_.checkpoint_dir / name, "in the way");
+    options_.checkpoint_every = name[9] == '0' ? 2 : 0;
+    const Outcome run = train_on(2, options_);
+    const std::string where = (options_.checkpoint_dir / name).string();
+    EXPECT_NE(run.errors[0].find("cannot write the checkpoint " + where + ": Not a directory"), std::string::npos)
+        << run.errors[0];
+    const std::string newest = std::string(name) == "epoch-0002" ? "epoch-0001" : "epoch-0000-step-000002";
+    EXPECT_NE(run.errors[0].find("the newest complete checkpoint is " + (options_.checkpoint_dir / newest).string()),
+              std::string::npos)
+        << run.errors[0];
+    EXPECT_EQ(run.errors[0], run.errors[1]);
+    fs::remove(options_.checkpoint_dir / name);
+  }
+}
+
+class DamagedRun : public CheckpointerTest {
+ protected:
+  DamagedRun() {
+    whole_ = uninterrupted(2);
+    options_.checkpoint_every = 10;
+    train_on(2, options_);
+    fs::remove_all(options_.checkpoint_dir / "epoch-0002");  // as if killed before
+    newest_ = options_.checkpoint_dir / "epoch-0001-step-000005";
+  }
+  void flip_last_byte(const fs::path& file) {
+    std::string bytes = read_whole_file(file);
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    write_durably(file, bytes);
+  }
+  RunReport whole_;
+  fs::path newest_;
+};
+
+TEST_F(DamagedRun, TheCheckpointBeforeIsUsedLoudlyAndTheEndIsTheSame) {
+  using Damage = std::function<void()>;
+  const std::pair<std::string, Damage> damages[] = {
+      {"model.safetensors is damaged: the tensor \"3.weight\" has crc32",
+       [&] { flip_last_byte(newest_ / "model.safetensors"); }},
+      {"optimizer.safetensors is damaged: it is 10 bytes long",
+       [&] { write_durably(newest_ / "optimizer.safetensors", "0123456789"); }},
+      {"its file state.json is missing", [&] { fs::remove(newest_ / "state.json"); }},
+      {"state.json is damaged: it is not a JSON object", [&] { write_durably(newest_ / "state.json", ""); }},
+  };
+  for (const auto& [expected, damage] : damages) {
+    damage();
+    const Outcome resumed = train_on(2, options_);
+    EXPECT_NE(resumed.printed.find("WARNING: the checkpoint"), std::string::npos) << resumed.printed;
+    EXPECT_NE(resumed.printed.find(expected), std::string::npos) << resumed.printed;
+    EXPECT_NE(resumed.printed.find("set aside as epoch-0001-step-000005.damaged"), std::string::npos);
+    EXPECT_NE(resumed.printed.find("resumed after epoch 1 from "), std::string::npos) << resumed.printed;
+    expect_equal(resumed.reports[0], whole_);
+    EXPECT_TRUE(fs::exists(newest_ / "state.json"));  // written again
+    fs::remove_all(options_.checkpoint_dir / "epoch-0002");
+    fs::remove_all(newest_.string() + ".damaged");
+  }
+}
+
+TEST_F(DamagedRun, WhenAllAreDamagedTheRunSaysSoAndTouchesNothing) {
+  const auto all = checkpoints_in(options_.checkpoint_dir);
+  for (const fs::path& folder : all) flip_last_byte(folder / "model.safetensors");
+  const Outcome resumed = train_on(2, options_);
+  EXPECT_NE(resumed.errors[0].find("cannot resume: no checkpoint in " + options_.checkpoint_dir.string() + " is whole"),
+            std::string::npos)
+      << resumed.errors[0];
+  EXPECT_NE(resumed.errors[0].find("\"3.weight\""), std::string::npos) << resumed.errors[0];
+  EXPECT_EQ(resumed.errors[0], resumed.errors[1]);
+  EXPECT_EQ(checkpoints_in(options_.checkpoint_dir), all);
+}
+
+TEST_F(DamagedRun, OtherOptionsAreNoDamage) {
+  options_.learning_rate = 0.5;
+  const Outcome resumed = train_on(2, options_);
+  EXPECT_NE(resumed.errors[1].find("lr was 0.001, now 0.5"), std::string::npos) << resumed.errors[1];
+  EXPECT_TRUE(fs::exists(newest_));
+}
+
+TEST(SumsOfRank, AreDealtOutByPassAndRankOrContinuedAsOne) {
+  const std::vector<LossSum> saved{
+      {.loss = 1, .samples = 10}, {.loss = 2, .samples = 20}, {.loss = 4, .samples = 40}, {.loss = 8, .samples = 80}};
+  EXPECT_EQ(sums_of_rank(saved, 1, 4, 1).at(0).loss, 2);
+  EXPECT_EQ(sums_of_rank(saved, 1, 2, 2).at(1).loss, 8);  // pass 1 of rank 1
+  EXPECT_EQ(sums_of_rank(saved, 0, 3, 1).at(0).samples, 150);
+  EXPECT_EQ(sums_of_rank(saved, 2, 3, 1).at(0).samples, 0);
+}
+
+}  // namespace
+}  // namespace tutti::trainer

@@ -1,0 +1,161 @@
+// The judge is one rank that has the whole batch.
+#include <gtest/gtest.h>
+#include <tutti/nn/batch_norm.h>
+#include <tutti/nn/loss.h>
+#include <tutti/nn/models/models.h>
+#include <tutti/nn/sequential.h>
+#include <tutti/tensor/autograd/functions.h>
+#include <tutti/tests/support/run_ranks.h>
+#include <tutti/trainer/data_parallel/data_parallel.h>
+#include <tutti/trainer/data_parallel/sync_batch_norm.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <map>
+
+namespace tutti::trainer {
+namespace {
+
+using tensor::Tensor;
+using tensor::Variable;
+
+/// Values between -1 and 1 that depend on the sample alone.
+Tensor pictures(std::int64_t begin, std::int64_t end, std::int64_t side, std::int64_t channels) {
+  Tensor x = Tensor::empty({end - begin, side, side, channels});
+  const std::int64_t size = side * side * channels;
+  for (std::int64_t i = 0; i < x.numel(); ++i) {
+    const auto at = static_cast<double>(begin * size + i);
+    x.data<float>()[i] = static_cast<float>(std::sin(at * 0.37) + 0.3 * std::cos(at * 0.011));
+  }
+  return x;
+}
+
+Tensor labels(std::int64_t begin, std::int64_t end) {
+  Tensor y = Tensor::empty({end - begin}, tensor::DType::Int64);
+  for (std::int64_t i = begin; i < end; ++i) y.data<std::int64_t>()[i - begin] = i * 5 % 7;
+  return y;
+}
+
+struct Outcome {
+  std::vector<float> output;                            // of all ranks, one behind the other
+  std::map<std::string, std::vector<float>> gradients;  // of rank 0
+  std::vector<std::map<std::string, std::vector<float>>> buffers;
+};
+
+std::vector<float> values(const Tensor& tensor) {
+  const Tensor flat = tensor.to(tensor::DType::Float32).contiguous();
+  return {flat.data<float>(), flat.data<float>() + flat.numel()};
+}
+
+using MakeModel = std::function<std::shared_ptr<nn::Module>()>;
+
+/// One step; rank r has the samples [bounds[r], bounds[r + 1]).
+Outcome run(const std::vector<std::int64_t>& bounds, const MakeModel& make_model, std::int64_t side,
+            std::int64_t channels, const BucketLimits& limits = {}) {
+  const auto ranks = bounds.size() - 1;
+  std::vector<std::vector<float>> outputs(ranks);
+  Outcome outcome;
+  outcome.buffers.resize(ranks);
+  test::run_ranks(static_cast<int>(ranks), [&](comm::ProcessGroup& group) {
+    const auto rank = static_cast<std::size_t>(group.rank());
+    const auto model = make_model();
+    EXPECT_GT(synchronise_batch_norm(*model, group), 0);
+    DataParallel parallel(model, group, {.buckets = limits});
+    const std::int64_t begin = bounds[rank];
+    const std::int64_t end = bounds[rank + 1];
+    const Variable output = parallel.forward(Variable(pictures(begin, end, side, channels)));
+    outputs[rank] = values(output.data());
+    if (end > begin) {
+      const Variable flat = reshape(output, {end - begin, output.data().numel() / (end - begin)});
+      const Variable loss = cross_entropy(flat, labels(begin, end));
+      parallel.backward(loss, static_cast<double>(end - begin) / static_cast<double>(bounds.back()));
+    } else {
+      parallel.backward(sum(output), 0);
+    }
+    parallel.finish();
+    for (const auto& [name, buffer] : model->named_buffers()) outcome.buffers[rank][name] = values(buffer);
+    if (rank > 0) return;
+    for (auto& [name, parameter] : model->named_parameters()) outcome.gradients[name] = values(parameter.grad());
+  });
+  for (const auto& output : outputs) outcome.output.insert(outcome.output.end(), output.begin(), output.end());
+  return outcome;
+}
+
+/// Absolute for small numbers, relative to the largest for large ones.
+void expect_close(const std::vector<float>& found, const std::vector<float>& expected, const std::string& what) {
+  ASSERT_EQ(found.size(), expected.size()) << what;
+  float largest = 1;
+  for (const float value : expected) largest = std::max(largest, std::abs(value));
+  for (std::size_t i = 0; i < found.size(); ++i)
+    ASSERT_NEAR(found[i], expected[i], 1e-5F * largest) << what << " " << i;
+}
+
+void expect_equal_to_one_rank(const std::vector<std::int64_t>& bounds, const MakeModel& make_model, std::int64_t side,
+                              std::int64_t channels, const BucketLimits& limits = {}) {
+  const Outcome one = run({0, bounds.back()}, make_model, side, channels);
+  const Outcome several = run(bounds, make_model, side, channels, limits);
+  expect_close(several.output, one.output, "output");
+  for (const auto& [name, gradient] : one.gradients) expect_close(several.gradients.at(name), gradient, name);
+  for (const auto& buffers : several.buffers) {
+    for (const auto& [name, buffer] : one.buffers[0]) expect_close(buffers.at(name), buffer, name);
+    EXPECT_EQ(buffers, several.buffers[0]) << "running statistics must be the same bits on all ranks";
+  }
+}
+
+std::shared_ptr<nn::Module> one_layer() { return std::make_shared<nn::BatchNorm2d>(7); }
+
+TEST(SyncBatchNorm, FourRanksOfFourEqualOneRankOfSixteen) {
+  expect_equal_to_one_rank({0, 4, 8, 12, 16}, one_layer, 3, 7);
+}
+
+TEST(SyncBatchNorm, EveryRowOfEveryRankCountsOnce) {
+  expect_equal_to_one_rank({0, 1, 7, 16}, one_layer, 1, 7);
+  expect_equal_to_one_rank({0, 1, 2}, one_layer, 1, 7);  // a single row alone would be refused
+}
+
+TEST(SyncBatchNorm, ARankWithoutSamplesTakesPart) {
+  expect_equal_to_one_rank({0, 5, 5, 9}, one_layer, 2, 7);
+  expect_equal_to_one_rank({0, 0, 9}, one_layer, 2, 7);
+}
+
+// Residual blocks with fused relu, 1x1 downsampling, gradients in several buckets on their way meanwhile.
+TEST(SyncBatchNorm, WholeResidualModelsEqualOneRank) {
+  const MakeModel resnet = [] { return nn::make_model("resnet18", 1, {.classes = 7}); };
+  expect_equal_to_one_rank({0, 4, 8, 12, 16}, resnet, 32, 3,
+                           {.first_bucket_bytes = 1 << 16, .bucket_cap_bytes = 1 << 20});
+}
+
+TEST(SyncBatchNorm, AModelRunsOverAnEmptyBatch) {
+  const MakeModel resnet = [] { return nn::make_model("resnet18", 1, {.classes = 7}); };
+  expect_equal_to_one_rank({0, 4, 4}, resnet, 32, 3);
+}
+
+TEST(SyncBatchNorm, EvaluationAsksNobody) {
+  test::run_ranks(2, [](comm::ProcessGroup& group) {
+    const auto layer = std::make_shared<nn::BatchNorm2d>(2);
+    EXPECT_EQ(synchronise_batch_norm(*layer, group), 1);
+    layer->train(false);
+    if (group.rank() == 1) return;
+    EXPECT_EQ(layer->forward(Variable(Tensor::full({1, 1, 1, 2}, 3))).data().numel(), 2);
+  });
+}
+
+TEST(SyncBatchNorm, OneRowInAllIsRefusedOnEveryRank) {
+  test::run_ranks(2, [](comm::ProcessGroup& group) {
+    const auto layer = std::make_shared<nn::BatchNorm2d>(2);
+    EXPECT_EQ(synchronise_batch_norm(*layer, group), 1);
+    const Tensor x = pictures(0, group.rank() == 1 ? 1 : 0, 1, 2);
+    EXPECT_THROW((void)layer->forward(Variable(x)), std::invalid_argument);
+  });
+}
+
+TEST(SyncBatchNorm, ModelsWithoutBatchNormAreLeftAlone) {
+  test::run_ranks(2, [](comm::ProcessGroup& group) {
+    const auto model = nn::make_model("mlp", 0);
+    EXPECT_EQ(synchronise_batch_norm(*model, group), 0);
+  });
+}
+
+}  // namespace
+}  // namespace tutti::trainer

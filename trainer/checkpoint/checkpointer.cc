@@ -1,0 +1,181 @@
+#include <tutti/trainer/checkpoint/checkpointer.h>
+#include <tutti/trainer/tensor_comm.h>
+
+#include <chrono>
+#include <cstdio>
+#include <stdexcept>
+#include <utility>
+
+namespace tutti::trainer {
+namespace {
+
+constexpr double kLongWait = 1;  // seconds
+
+}  // namespace
+
+Checkpointer::Checkpointer(comm::ProcessGroup& group, CheckpointerOptions options,
+                           std::map<std::string, std::string> agreed, nn::Module& model, nn::Optimizer& optimizer,
+                           Progress& progress, TrainRequests* requests)
+    : group_(group),
+      options_(std::move(options)),
+      agreed_(std::move(agreed)),
+      model_(model),
+      optimizer_(optimizer),
+      progress_(progress),
+      requests_(requests) {
+  if (options_.dir.empty()) return;
+  on_rank0(group_, [this] {
+    lock_ = std::make_unique<FolderLock>(options_.dir);
+    clear_left_overs(options_.dir);
+    writer_ = std::make_unique<CheckpointWriter>(options_.dir, options_.keep);
+    return std::string();
+  });
+}
+
+std::optional<ResumedCheckpoint> Checkpointer::resume() {
+  auto resumed = resume_checkpoint(group_, options_.dir, agreed_, model_, optimizer_);
+  if (!resumed) return resumed;
+  for (const std::string& warning : resumed->warnings) progress_.line("WARNING: " + warning);
+  return resumed;
+}
+
+void Checkpointer::start() {
+  if (!options_.dir.empty() && requests_ != nullptr) requests_->listen();
+}
+
+void Checkpointer::before_exchange(DataParallel& parallel) const {
+  if (options_.dir.empty()) return;
+  const bool failed = writer_ && writer_->failure();
+  if (failed || (requests_ != nullptr && requests_->checkpoint_asked())) parallel.ask(Request::Checkpoint);
+  if (requests_ != nullptr && requests_->stop_asked()) parallel.ask(Request::Stop);
+}
+
+bool Checkpointer::after_step(const StepInfo& info, const std::function<EpochSoFar()>& so_far) {
+  if (options_.dir.empty()) return true;
+  const bool last = info.step + 1 == info.steps_per_epoch;  // the epoch's own checkpoint follows
+  const bool due = options_.every > 0 && (info.global_step + 1) % options_.every == 0;
+  if (info.stop_asked || ((due || info.checkpoint_asked) && !last)) {
+    EpochSoFar now = so_far();
+    CheckpointState state{.epoch = info.epoch - 1, .step = info.step + 1, .steps_per_epoch = info.steps_per_epoch};
+    state.history = std::move(now.history);
+    state.seconds = now.seconds;
+    const auto folder = options_.dir / checkpoint_folder_name(state.epoch, state.step);
+    save(std::move(state), now.sums);
+    if (info.stop_asked) stopped_at_ = folder;
+    if (info.checkpoint_asked && writer_) asked_for_ = folder;
+  }
+  if (info.checkpoint_asked && requests_ != nullptr) requests_->checkpoint_taken();
+  announce();
+  return !info.stop_asked;
+}
+
+void Checkpointer::end_epoch(int epoch, std::int64_t steps_per_epoch, const std::string& history) {
+  if (options_.dir.empty()) return;
+  CheckpointState state{.epoch = epoch, .steps_per_epoch = steps_per_epoch};
+  state.history = history;
+  save(std::move(state), {});
+  announce();
+}
+
+void Checkpointer::finish() {
+  if (options_.dir.empty()) return;
+  on_rank0(group_, [this] {
+    try {
+      writer_->finish();
+    } catch (const std::runtime_error& error) {
+      throw std::runtime_error(told(error.what()));
+    }
+    return std::string();
+  });
+  announce();
+}
+
+void Checkpointer::save(CheckpointState state, const std::vector<LossSum>& sums) {
+  std::string failure;
+  EncodedCheckpoint* space = nullptr;
+  if (writer_) {
+    try {
+      space = &wait_for_space();
+    } catch (const std::runtime_error& error) {
+      failure = told(error.what());
+    }
+  }
+  state.sums = exchange_sums(sums, failure);
+  if (space == nullptr) return;
+  state.world_size = group_.world_size();
+  state.options = agreed_;
+  space->state = std::move(state);
+  encode_checkpoint(model_tensors(model_), optimizer_.state(), *space);
+  writer_->start();
+}
+
+/// Everybody's sums in the order of passes, then ranks; in which no rank takes part for which rank 0 has bad news.
+std::vector<LossSum> Checkpointer::exchange_sums(const std::vector<LossSum>& mine, const std::string& failure) {
+  std::vector<double> part{failure.empty() ? 0.0 : 1.0};
+  for (const LossSum& sum : mine) part.insert(part.end(), {sum.loss, static_cast<double>(sum.samples)});
+  const auto ranks = static_cast<std::size_t>(group_.world_size());
+  std::vector<double> all(part.size() * ranks);
+  group_.all_gather(std::span<const double>(part), std::span<double>(all));
+  if (all[0] != 0) throw std::runtime_error(broadcast_text(group_, failure, 0));
+  std::vector<LossSum> sums;
+  for (std::size_t pass = 0; pass < mine.size(); ++pass) {
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const double* entry = &all[rank * part.size() + 1 + 2 * pass];
+      sums.push_back({.loss = entry[0], .samples = static_cast<std::int64_t>(entry[1])});
+    }
+  }
+  return sums;
+}
+
+/// A failure in the words that all ranks throw.
+std::string Checkpointer::told(const std::string& failure) const {
+  std::optional<std::filesystem::path> newest;
+  try {
+    newest = newest_checkpoint(options_.dir);
+  } catch (const std::runtime_error&) {  // the failure may be that the folder cannot be read any more
+  }
+  return failure + (newest ? "; the newest complete checkpoint is " + newest->string() +
+                                 ": repair the cause (room, permissions) and continue with --resume"
+                           : "; there is no complete checkpoint yet");
+}
+
+/// Memory for the next checkpoint, once the one before is written.
+EncodedCheckpoint& Checkpointer::wait_for_space() {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  EncodedCheckpoint& space = writer_->space();
+  const std::chrono::duration<double> waited = Clock::now() - start;
+  if (waited.count() > kLongWait && !told_of_waiting_) {
+    told_of_waiting_ = true;
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "training waited %.1f s until the checkpoint before was written; a larger --checkpoint-every or a "
+                  "faster disk avoids that",
+                  waited.count());
+    progress_.line(text);
+  }
+  return space;
+}
+
+void Checkpointer::announce() {
+  if (!asked_for_ || !writer_ || writer_->last_complete() != asked_for_) return;
+  progress_.line("checkpoint " + asked_for_->string() + " is complete, as asked for");
+  asked_for_.reset();
+}
+
+std::vector<LossSum> sums_of_rank(const std::vector<LossSum>& saved, int rank, int world_size, int passes) {
+  std::vector<LossSum> mine(static_cast<std::size_t>(passes));
+  if (saved.size() == static_cast<std::size_t>(world_size) * static_cast<std::size_t>(passes)) {
+    for (std::size_t pass = 0; pass < mine.size(); ++pass) {
+      mine[pass] = saved[pass * static_cast<std::size_t>(world_size) + static_cast<std::size_t>(rank)];
+    }
+  } else if (rank == 0) {
+    for (const LossSum& sum : saved) {
+      mine[0].loss += sum.loss;
+      mine[0].samples += sum.samples;
+    }
+  }
+  return mine;
+}
+
+}  // namespace tutti::trainer

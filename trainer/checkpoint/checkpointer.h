@@ -1,0 +1,111 @@
+// Checkpointer: the checkpoints of a training run, as the loop sees them. All ranks call the same, in the same order.
+//
+//   Checkpointer checkpointer(group, options, agreed, *model, *optimizer, progress, requests);
+//   if (const auto state = checkpointer.resume()) ...
+//   in each step, before gradients leave:  checkpointer.before_exchange(parallel);
+//   after each step:   if (!checkpointer.after_step(info, so_far)) leave the epoch and the run;
+//   after each epoch:  checkpointer.end_epoch(epoch, history);
+//   at the end:        checkpointer.finish();
+//
+// When: at the end of each epoch, every `every` steps of the whole run, and when a rank is asked (requests.h). That a
+// rank was asked travels with the gradients of the step it is in, so that all ranks act after the same step, and no
+// collective is added to a step. The step of a checkpoint itself costs one all_gather of the loss sums.
+//
+// How: rank 0 copies model and optimizer in memory; its writer thread (writer.h) does the rest while training goes on.
+// Layers' running statistics are rank 0's: those of other ranks end with the epoch, and nothing depends on them.
+// If a write fails, rank 0 asks for a checkpoint, whose first act is to tell all ranks why: every rank throws the same
+// std::runtime_error within a step of the failure, or in end_epoch or finish.
+//
+// Without a folder every call does nothing. Thread-safety: the training thread's. Ownership: what is passed by
+// reference must outlive it. The destructor waits for a write that is under way.
+#pragma once
+
+#include <tutti/comm/process_group.h>
+#include <tutti/nn/module.h>
+#include <tutti/nn/optim/optimizer.h>
+#include <tutti/trainer/checkpoint/folder_lock.h>
+#include <tutti/trainer/checkpoint/requests.h>
+#include <tutti/trainer/checkpoint/shared_checkpoint.h>
+#include <tutti/trainer/checkpoint/writer.h>
+#include <tutti/trainer/data_parallel/data_parallel.h>
+#include <tutti/trainer/report/progress.h>
+#include <tutti/trainer/step_info.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tutti::trainer {
+
+struct CheckpointerOptions {
+  std::filesystem::path dir;  // empty: no checkpoints
+  std::int64_t every = 0;     // steps of the whole run between two checkpoints within epochs; 0: none there
+  int keep = 3;               // how many stay; 0: all
+};
+
+/// What a checkpoint within an epoch holds besides model and optimizer.
+struct EpochSoFar {
+  std::string history;        // of the epochs before
+  std::vector<LossSum> sums;  // this rank's, by pass
+  double seconds = 0;
+};
+
+class Checkpointer {
+ public:
+  /// Collective. Rank 0 takes the folder for this run and clears away what a killed run has left there. `agreed`: what
+  /// a continuation must share. `requests` may be null.
+  Checkpointer(comm::ProcessGroup& group, CheckpointerOptions options, std::map<std::string, std::string> agreed,
+               nn::Module& model, nn::Optimizer& optimizer, Progress& progress, TrainRequests* requests);
+
+  /// Collective. resume_checkpoint in the run's folder; warnings are printed.
+  std::optional<ResumedCheckpoint> resume();
+
+  /// From here on requests are heard.
+  void start();
+
+  /// Asks the other ranks what this one was asked, or has to tell.
+  void before_exchange(DataParallel& parallel) const;
+
+  /// Collective. `so_far` is called only when a checkpoint is written. Returns false when the run is to end here.
+  bool after_step(const StepInfo& info, const std::function<EpochSoFar()>& so_far);
+
+  /// Collective. `epoch` from 1; it was evaluated, and `history` holds it.
+  void end_epoch(int epoch, std::int64_t steps_per_epoch, const std::string& history);
+
+  /// Collective. Returns when the last checkpoint is durable.
+  void finish();
+
+  /// The checkpoint with which the run ended because it was asked to, once after_step has returned false.
+  const std::optional<std::filesystem::path>& stopped_at() const { return stopped_at_; }
+
+ private:
+  void save(CheckpointState state, const std::vector<LossSum>& sums);
+  std::vector<LossSum> exchange_sums(const std::vector<LossSum>& mine, const std::string& failure);
+  std::string told(const std::string& failure) const;
+  EncodedCheckpoint& wait_for_space();
+  void announce();
+
+  comm::ProcessGroup& group_;
+  const CheckpointerOptions options_;
+  const std::map<std::string, std::string> agreed_;
+  nn::Module& model_;
+  nn::Optimizer& optimizer_;
+  Progress& progress_;
+  TrainRequests* requests_;
+  std::unique_ptr<FolderLock> lock_;                // rank 0
+  std::unique_ptr<CheckpointWriter> writer_;        // rank 0
+  std::optional<std::filesystem::path> asked_for_;  // rank 0: a checkpoint to tell of once it is complete
+  std::optional<std::filesystem::path> stopped_at_;
+  bool told_of_waiting_ = false;
+};
+
+/// This rank's sums, by pass, out of those that a checkpoint holds of all ranks. Where ranks x passes have changed, the
+/// first pass of rank 0 continues the total.
+std::vector<LossSum> sums_of_rank(const std::vector<LossSum>& saved, int rank, int world_size, int passes);
+
+}  // namespace tutti::trainer

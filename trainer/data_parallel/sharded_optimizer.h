@@ -1,0 +1,93 @@
+// ShardedOptimizer: each rank keeps the optimizer's state of its share of the parameters, and updates that share only.
+//
+// The gradients come from a shard exchange (shard_exchange.h) over the same buckets. step() runs an ordinary optimizer
+// over this rank's pieces, bucket by bucket, and gathers the updated parameters from all ranks meanwhile. Update rules
+// work element by element, so the result is that of the ordinary optimizer, bit for bit where the sums of gradients
+// are; only clipping adds the squares in another order. With N ranks a rank needs 1/N of the state's memory. Source:
+// Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models",
+// https://arxiv.org/abs/1910.02054, stage 1.
+//
+// From its construction on the parameters live in memory that the ranks of a host can reach in place: their Variables
+// stay, their Tensors are others. Ownership: the group must outlive it. Thread-safety: none; the training thread runs
+// it.
+#pragma once
+
+#include <tutti/comm/process_group.h>
+#include <tutti/nn/optim/optimizer.h>
+#include <tutti/trainer/checkpoint/safetensors.h>
+#include <tutti/trainer/data_parallel/bucket_plan.h>
+#include <tutti/trainer/data_parallel/pending_works.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tutti::trainer {
+
+/// Makes the optimizer for some parameters (possibly none); the same rule each time, without clipping.
+using OptimizerFactory = std::function<std::unique_ptr<nn::Optimizer>(std::vector<tensor::Variable>)>;
+
+class ShardedOptimizer : public nn::Optimizer {
+ public:
+  /// `parameters` float32 on the CPU, in registration order, and `buckets` as DataParallel plans them for the same
+  /// model and limits. `clip_norm`: the longest gradient, over all shards.
+  ShardedOptimizer(std::vector<tensor::Variable> parameters, const std::vector<Bucket>& buckets,
+                   comm::ProcessGroup& group, const OptimizerFactory& make,
+                   std::optional<double> clip_norm = std::nullopt);
+  ~ShardedOptimizer() override;
+
+  /// Collective.
+  void step() override;
+  std::string_view name() const override;
+
+  /// This rank's part only: flat pieces, under the names of full_state(); what is not of one parameter comes once for
+  /// each bucket.
+  std::vector<std::pair<std::string, tensor::Tensor>> state() override;
+
+  /// Collective. On rank 0 copies of the whole state, with the names and shapes that the ordinary optimizer gives them,
+  /// so that a checkpoint fits any number of ranks, with sharding or without; elsewhere nothing.
+  NamedTensors full_state();
+  /// Collective. Rank 0's `state`, named and shaped as full_state() gives it, becomes everybody's.
+  void load_full_state(const NamedTensors& state);
+
+  /// Of state(); every rank has its own number.
+  std::size_t state_bytes();
+
+ private:
+  struct BucketPart;
+
+  /// How an entry of the state belongs to parameters.
+  enum class Extent { PerElement, PerParameter, Global };
+  struct Entry {
+    std::string key;  // "exp_avg", "step", "schedule.step"
+    Extent extent;
+    tensor::DType dtype;
+  };
+
+  void find_gradients(BucketPart& part);
+  void clip();
+  void gather_parameters(std::size_t bucket);
+  std::vector<Entry> entries() const;
+  std::vector<tensor::Tensor> gathered(const Entry& entry);
+  std::vector<tensor::Tensor> gathered_elements(const Entry& entry);
+  std::vector<tensor::Tensor> gathered_counts(const Entry& entry);
+  void scatter_elements(const Entry& entry, const NamedTensors& state);
+  void scatter_counts(const Entry& entry, const NamedTensors& state);
+
+  comm::ProcessGroup& group_;
+  OptimizerFactory make_;
+  std::optional<double> clip_norm_;
+  std::vector<BucketPart> parts_;
+  PendingWorks works_;
+};
+
+/// What a checkpoint holds of any optimizer, under plain names. Collective when `optimizer` is a ShardedOptimizer, and
+/// complete on rank 0 only then; else its state().
+NamedTensors full_optimizer_state(nn::Optimizer& optimizer);
+
+/// Collective. Rank 0's tensors, as full_optimizer_state() gave them and maybe written to since, become everybody's.
+void share_optimizer_state(comm::ProcessGroup& group, nn::Optimizer& optimizer, const NamedTensors& state);
+
+}  // namespace tutti::trainer

@@ -1,0 +1,133 @@
+#include <tutti/trainer/data_parallel/comm_hooks.h>
+#include <tutti/trainer/data_parallel/shard_exchange.h>
+#include <tutti/trainer/data_parallel/sharded_optimizer.h>
+#include <tutti/trainer/data_parallel/sync_batch_norm.h>
+#include <tutti/trainer/parallel_options.h>
+#include <tutti/trainer/update_rule.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace tutti::trainer {
+namespace {
+
+std::string short_text(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%g", value);
+  return text;
+}
+
+CommHookOptions hook_of(const TrainOptions& options) {
+  CommHookOptions hook{.hook = options.comm_hook};
+  hook.topk_density = options.topk_density.value_or(hook.topk_density);
+  hook.powersgd_rank = static_cast<int>(options.powersgd_rank.value_or(hook.powersgd_rank));
+  return hook;
+}
+
+void check_hook(const TrainOptions& options) {
+  const auto& names = comm_hook_names();
+  if (std::find(names.begin(), names.end(), options.comm_hook) == names.end()) {
+    throw UsageError("--comm-hook " + options.comm_hook +
+                     " is not known; there are none, bf16, fp16, topk and powersgd");
+  }
+  if (options.topk_density && options.comm_hook != "topk") {
+    throw UsageError("--topk-density belongs to --comm-hook topk; this is " + options.comm_hook);
+  }
+  if (options.powersgd_rank && options.comm_hook != "powersgd") {
+    throw UsageError("--powersgd-rank belongs to --comm-hook powersgd; this is " + options.comm_hook);
+  }
+  if (options.topk_density && !(*options.topk_density > 0 && *options.topk_density <= 1)) {
+    throw UsageError("--topk-density " + short_text(*options.topk_density) + ": must be above 0, and at most 1");
+  }
+  if (options.powersgd_rank && (*options.powersgd_rank < 1 || *options.powersgd_rank > 1024)) {
+    throw UsageError("--powersgd-rank " + std::to_string(*options.powersgd_rank) + ": must be from 1 to 1024");
+  }
+}
+
+std::string bytes_text(std::size_t bytes) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.2f MiB", static_cast<double>(bytes) / (1 << 20));
+  return text;
+}
+
+}  // namespace
+
+void check_parallel_options(const TrainOptions& options) {
+  check_hook(options);
+  const bool hooked = options.comm_hook != "none";
+  if (options.shard_optimizer && hooked) {
+    throw UsageError("--shard-optimizer and --comm-hook " + options.comm_hook +
+                     " each have their own way for gradients; choose one");
+  }
+  if (options.reproducible && (hooked || options.shard_optimizer)) {
+    throw UsageError(
+        "--reproducible fixes how gradients are added up, and does not go with --comm-hook or "
+        "--shard-optimizer");
+  }
+}
+
+std::map<std::string, std::string> parallel_texts(const TrainOptions& options) {
+  std::map<std::string, std::string> texts;
+  const CommHookOptions hook = hook_of(options);
+  if (hook.hook != "none") texts["comm-hook"] = hook.hook;
+  if (hook.hook == "topk") texts["topk-density"] = short_text(hook.topk_density);
+  if (hook.hook == "powersgd") texts["powersgd-rank"] = std::to_string(hook.powersgd_rank);
+  if (options.sync_batch_norm) texts["sync-batch-norm"] = "yes";
+  return texts;
+}
+
+void prepare_model(const TrainOptions& options, nn::Module& model, comm::ProcessGroup& group) {
+  if (!options.sync_batch_norm) return;
+  if (synchronise_batch_norm(model, group) == 0) {
+    throw UsageError("--sync-batch-norm: " + options.model + " has no batch norm; leave the option out");
+  }
+}
+
+tensor::Tensor empty_input(const TrainOptions& options, const ImageDataset& data) {
+  if (!options.sync_batch_norm) return {};
+  const tensor::Shape& images = data.images.shape();
+  return tensor::Tensor::empty({0, images[1], images[2], images[3]});
+}
+
+ExchangeFactory make_exchange(const TrainOptions& options, int ranks) {
+  if (ranks == 1) return {};
+  if (options.shard_optimizer) return make_shard_exchange;
+  return make_comm_hook(hook_of(options));
+}
+
+std::unique_ptr<nn::Optimizer> make_update_rule(const TrainOptions& options, const nn::Module& model,
+                                                std::int64_t steps_per_epoch, comm::ProcessGroup& group) {
+  if (!options.shard_optimizer || group.world_size() == 1) return make_update_rule(options, model, steps_per_epoch);
+  std::vector<tensor::Variable> parameters;
+  std::vector<ParameterSize> sizes;
+  for (const auto& [name, parameter] : model.named_parameters()) {
+    parameters.push_back(parameter);
+    sizes.push_back({static_cast<std::size_t>(parameter.data().numel()), parameter.data().dtype()});
+  }
+  const auto make = [options, steps_per_epoch](std::vector<tensor::Variable> some) {
+    return make_update_rule(options, std::move(some), steps_per_epoch, std::nullopt);
+  };
+  return std::make_unique<ShardedOptimizer>(std::move(parameters), plan_buckets(sizes, options.buckets), group, make,
+                                            options.clip_norm);
+}
+
+std::vector<std::string> parallel_notes(const TrainOptions& options, nn::Optimizer& optimizer, const nn::Module& model,
+                                        int ranks) {
+  std::vector<std::string> notes;
+  if (auto* const sharded = dynamic_cast<ShardedOptimizer*>(&optimizer)) {
+    std::size_t whole = 0;
+    for (const auto& [name, tensor] : make_update_rule(options, model, 1)->state()) whole += tensor.nbytes();
+    notes.push_back("optimizer state: " + bytes_text(sharded->state_bytes()) + " on this rank, " + bytes_text(whole) +
+                    " without --shard-optimizer");
+  }
+  if (ranks > 1 && options.comm_hook != "none") {
+    std::string text = "gradients travel by " + options.comm_hook;
+    for (const auto& [name, value] : parallel_texts(options)) {
+      if (name == "topk-density" || name == "powersgd-rank") text += ", --" + name + " " + value;
+    }
+    notes.push_back(text);
+  }
+  return notes;
+}
+
+}  // namespace tutti::trainer

@@ -1,0 +1,44 @@
+// What the options of a run ask of its ranks together: how gradients travel, who keeps the optimizer's state, over
+// whose samples batch norm goes. Without state.
+#pragma once
+
+#include <tutti/comm/process_group.h>
+#include <tutti/nn/module.h>
+#include <tutti/nn/optim/optimizer.h>
+#include <tutti/trainer/data/dataset.h>
+#include <tutti/trainer/data_parallel/gradient_exchange.h>
+#include <tutti/trainer/options.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tutti::trainer {
+
+/// Throws UsageError naming the option that cannot be meant.
+void check_parallel_options(const TrainOptions& options);
+
+/// What of it a continuation must share with the run that wrote a checkpoint. The sharding of the optimizer is not
+/// among it: a checkpoint fits either way.
+std::map<std::string, std::string> parallel_texts(const TrainOptions& options);
+
+/// Collective. Synchronises batch norm if that was asked for; throws UsageError for a model that has none.
+void prepare_model(const TrainOptions& options, nn::Module& model, comm::ProcessGroup& group);
+
+/// The input of a rank without samples in a step; undefined where such a rank need not run the model.
+tensor::Tensor empty_input(const TrainOptions& options, const ImageDataset& data);
+
+/// Empty for plain all_reduce, and in a world of one, which sends nothing.
+ExchangeFactory make_exchange(const TrainOptions& options, int ranks);
+
+/// As in update_rule.h, sharded over the ranks if that was asked for. Local.
+std::unique_ptr<nn::Optimizer> make_update_rule(const TrainOptions& options, const nn::Module& model,
+                                                std::int64_t steps_per_epoch, comm::ProcessGroup& group);
+
+/// What a user may want to know about it when the run begins, one line each. Local.
+std::vector<std::string> parallel_notes(const TrainOptions& options, nn::Optimizer& optimizer, const nn::Module& model,
+                                        int ranks);
+
+}  // namespace tutti::trainer
