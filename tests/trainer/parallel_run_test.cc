@@ -1,24 +1,19 @@
-// Whole runs with comm hooks and sharding, interrupted and continued; and what a checkpoint holds of them.
+// Whole runs with comm hooks and sharding, interrupted and continued.
 #include <gtest/gtest.h>
-#include <tutti/nn/models/models.h>
-#include <tutti/nn/optim/optimizer.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/support/test_data.h>
 #include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/temporary_folder.h>
-#include <tutti/trainer/checkpoint/checkpoint.h>
-#include <tutti/trainer/checkpoint/training_state.h>
+#include <tutti/trainer/checkpoint/exchange_state.h>
 #include <tutti/trainer/data/mnist.h>
 #include <tutti/trainer/train_loop.h>
 
-#include <map>
 #include <sstream>
 
 namespace tutti::trainer {
 namespace {
 
 using tensor::Tensor;
-using tensor::Variable;
 
 struct Result {
   RunReport report;
@@ -150,56 +145,46 @@ class Remembering : public GradientExchange {
   NamedTensors state_;
 };
 
-/// Rank r has an error of r + 1 and r + 2, and q = 7 + r. Returns what each rank has after going through `saved` of
-/// another world, or through its own if that is empty; and rank 0's whole state.
-std::pair<std::vector<std::vector<float>>, NamedTensors> pass_through(int ranks, const NamedTensors& saved) {
-  std::vector<std::vector<float>> found(static_cast<std::size_t>(ranks));
-  NamedTensors whole_of_rank0;
+using Rows = std::vector<std::vector<float>>;
+
+/// Rank r has an error of r + 1 and r + 2, and q = 7 + r. Returns what each rank has after it was given `saved`, or its
+/// own where that is null; and what was gathered before.
+std::pair<Rows, NamedTensors> pass_through(int ranks, const NamedTensors* saved) {
+  Rows found(static_cast<std::size_t>(ranks));
+  NamedTensors gathered;
   test::run_ranks(ranks, [&](comm::ProcessGroup& group) {
     const auto r = static_cast<float>(group.rank());
     Tensor error = Tensor::from<float>({2}, {r + 1, r + 2});
     Tensor q = Tensor::from<float>({1, 1}, {7 + r});
     Remembering exchange({{"0.error", error}, {"0.q", q}});
-    std::vector<Variable> parameters{Variable(Tensor::zeros({2}), true)};
-    const auto optimizer = nn::make_sgd(parameters, {.momentum = 0.5});
-    const NamedTensors whole = whole_training_state(group, *optimizer, &exchange);
-    if (group.rank() == 0) {
-      for (const auto& [name, tensor] : whole) whole_of_rank0.emplace_back(name, tensor.clone());
-    }
+    const NamedTensors own = gather_exchange_state(group, &exchange);
+    if (group.rank() == 0) gathered = own;
     error.fill(-1);
     q.fill(-1);
-    if (group.rank() == 0 && !saved.empty()) assign_training_state(whole, saved, "a test");
-    share_training_state(group, *optimizer, &exchange, whole);
+    scatter_exchange_state(group, saved != nullptr && group.rank() == 0 ? *saved : own, exchange);
     found[static_cast<std::size_t>(group.rank())] = {error.data<float>()[0], error.data<float>()[1],
                                                      q.data<float>()[0]};
   });
-  return {found, whole_of_rank0};
+  return {found, gathered};
 }
 
-using Rows = std::vector<std::vector<float>>;
-
-TEST(TrainingState, WhatAnExchangeRemembersFitsAnyNumberOfRanks) {
-  const auto [two, saved] = pass_through(2, {});
+TEST(ExchangeState, FitsAnyNumberOfRanks) {
+  const auto [two, saved] = pass_through(2, nullptr);
   EXPECT_EQ(two, (Rows{{1, 2, 7}, {2, 3, 8}}));
-  ASSERT_EQ(saved.size(), 3u);
-  EXPECT_EQ(saved[1].first, "exchange.0.error");
-  EXPECT_EQ(saved[1].second.shape(), (tensor::Shape{2, 2}));
-  EXPECT_EQ(pass_through(2, saved).first, two);
+  ASSERT_EQ(saved.size(), 2u);
+  EXPECT_EQ(pass_through(2, &saved).first, two);
   // The sums are 3 and 5.
-  EXPECT_EQ(pass_through(4, saved).first, Rows(4, {0.75F, 1.25F, 7}));
-  EXPECT_EQ(pass_through(1, saved).first, (Rows{{3, 5, 7}}));
-  // After a world of one, which remembers nothing, everybody keeps what it begins with.
-  EXPECT_EQ(pass_through(2, {saved[0]}).first, two);
+  EXPECT_EQ(pass_through(4, &saved).first, Rows(4, {0.75F, 1.25F, 7}));
+  EXPECT_EQ(pass_through(1, &saved).first, (Rows{{3, 5, 7}}));
 }
 
-TEST(TrainingState, WhatDoesNotFitIsNamed) {
-  const NamedTensors saved = pass_through(2, {}).second;
+TEST(ExchangeState, WhatDoesNotFitIsNamed) {
+  NamedTensors saved = pass_through(2, nullptr).second;
+  saved[0].second = Tensor::zeros({2, 5});
   for (const int ranks : {2, 3}) {
-    NamedTensors other = saved;
-    other[1].second = Tensor::zeros({2, 5});
-    const std::string text = error_of([&] { pass_through(ranks, other); });
-    EXPECT_NE(text.find("a test"), std::string::npos) << text;
-    EXPECT_NE(text.find("exchange.0.error"), std::string::npos) << text;
+    const std::string text = error_of([&] { pass_through(ranks, &saved); });
+    EXPECT_NE(text.find("exchange.safetensors"), std::string::npos) << text;
+    EXPECT_NE(text.find("0.error"), std::string::npos) << text;
   }
 }
 
