@@ -85,7 +85,7 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
                "the same parameters, bit for bit, on 1, 2, 3, 4, 6 or 12 ranks with the same global batch; slower");
   app.add_option("--comm-hook", train.comm_hook, "how gradients travel: none, bf16, fp16, topk or powersgd")
       ->capture_default_str();
-  app.add_option("--topk-density", train.topk_density, "topk: part of each parameter's numbers that is sent [0.01]");
+  app.add_option("--topk-density", train.topk_density, "topk: part of each parameter's numbers that is sent [0.05]");
   app.add_option("--powersgd-rank", train.powersgd_rank, "powersgd: columns of the thin matrices [4]");
   app.add_flag("--shard-optimizer", train.shard_optimizer,
                "each rank keeps its share of the optimizer's state (ZeRO-1)");

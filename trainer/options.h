@@ -44,7 +44,7 @@ struct TrainOptions {
   bool drop_last = false;              // leave out samples that would give some ranks one more than others
   bool padding = true;                 // repeat some instead; false: neither, ranks may differ by a sample
   std::string comm_hook = "none";      // how gradients travel: none, bf16, fp16, topk, powersgd
-  std::optional<double> topk_density;  // topk: part of the numbers that is sent; not set: 0.01
+  std::optional<double> topk_density;  // topk: part of the numbers that is sent; not set: 0.05
   std::optional<std::int64_t> powersgd_rank;  // powersgd: columns of the thin matrices; not set: 4
   bool shard_optimizer = false;               // each rank keeps and updates its share of the optimizer's state
   bool sync_batch_norm = false;               // batch norm over the batch of all ranks

@@ -111,14 +111,11 @@ std::unique_ptr<nn::Optimizer> make_update_rule(const TrainOptions& options, con
                                             options.clip_norm);
 }
 
-std::vector<std::string> parallel_notes(const TrainOptions& options, nn::Optimizer& optimizer, const nn::Module& model,
-                                        int ranks) {
+std::vector<std::string> parallel_notes(const TrainOptions& options, nn::Optimizer& optimizer, int ranks) {
   std::vector<std::string> notes;
   if (auto* const sharded = dynamic_cast<ShardedOptimizer*>(&optimizer)) {
-    std::size_t whole = 0;
-    for (const auto& [name, tensor] : make_update_rule(options, model, 1)->state()) whole += tensor.nbytes();
-    notes.push_back("optimizer state: " + bytes_text(sharded->state_bytes()) + " on this rank, " + bytes_text(whole) +
-                    " without --shard-optimizer");
+    notes.push_back("optimizer state: " + bytes_text(sharded->state_bytes()) + " on this rank, " +
+                    bytes_text(sharded->whole_state_bytes()) + " without --shard-optimizer");
   }
   if (ranks > 1 && options.comm_hook != "none") {
     std::string text = "gradients travel by " + options.comm_hook;

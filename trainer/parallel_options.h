@@ -38,7 +38,6 @@ std::unique_ptr<nn::Optimizer> make_update_rule(const TrainOptions& options, con
                                                 std::int64_t steps_per_epoch, comm::ProcessGroup& group);
 
 /// What a user may want to know about it when the run begins, one line each. Local.
-std::vector<std::string> parallel_notes(const TrainOptions& options, nn::Optimizer& optimizer, const nn::Module& model,
-                                        int ranks);
+std::vector<std::string> parallel_notes(const TrainOptions& options, nn::Optimizer& optimizer, int ranks);
 
 }  // namespace tutti::trainer

@@ -140,7 +140,7 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
     progress_.also_to(recorder_->log());
     progress_.line(opening_line(report_, options, model_->parameter_count(), data_.train, data_.test));
     for (const std::string& note : data_.notes) progress_.line(note);
-    for (const std::string& note : parallel_notes(options, *optimizer_, *model_, ranks)) progress_.line(note);
+    for (const std::string& note : parallel_notes(options, *optimizer_, ranks)) progress_.line(note);
     for (std::size_t rank = 0; rank < cache_notes.size(); ++rank) {
       if (!cache_notes[rank].empty()) progress_.line("rank " + std::to_string(rank) + ": " + cache_notes[rank]);
     }

@@ -17,18 +17,24 @@ inline std::string idx_header(unsigned rank, std::initializer_list<std::int64_t>
   return bytes;
 }
 
+/// Writes the two IDX files of one split, with the first `count` samples of `digits`.
+inline void write_mnist_split(const std::filesystem::path& folder, Split split, const ImageDataset& digits,
+                              std::int64_t count) {
+  const std::string name = split == Split::Train ? "train" : "t10k";
+  const auto* pixels = digits.images.data<std::uint8_t>();
+  std::string images = idx_header(3, {count, 28, 28});
+  images.append(reinterpret_cast<const char*>(pixels), static_cast<std::size_t>(count) * 28 * 28);
+  std::string labels = idx_header(1, {count});
+  for (std::int64_t i = 0; i < count; ++i) labels += static_cast<char>(digits.labels.data<std::int64_t>()[i]);
+  write_durably(folder / (name + "-images-idx3-ubyte"), images);
+  write_durably(folder / (name + "-labels-idx1-ubyte"), labels);
+}
+
 /// Writes the four IDX files of `train` and `test` generated digits into `folder`.
 inline void write_small_mnist(const std::filesystem::path& folder, std::int64_t train, std::int64_t test) {
   std::filesystem::create_directories(folder);
-  for (const auto& [split, count, name] : {std::tuple(Split::Train, train, "train"), {Split::Test, test, "t10k"}}) {
-    const ImageDataset digits = generate_digits(split, 0, count);
-    const auto* pixels = digits.images.data<std::uint8_t>();
-    std::string images = idx_header(3, {count, 28, 28});
-    images.append(reinterpret_cast<const char*>(pixels), digits.images.nbytes());
-    std::string labels = idx_header(1, {count});
-    for (std::int64_t i = 0; i < count; ++i) labels += static_cast<char>(digits.labels.data<std::int64_t>()[i]);
-    write_durably(folder / (std::string(name) + "-images-idx3-ubyte"), images);
-    write_durably(folder / (std::string(name) + "-labels-idx1-ubyte"), labels);
+  for (const auto& [split, count] : {std::pair(Split::Train, train), {Split::Test, test}}) {
+    write_mnist_split(folder, split, generate_digits(split, 0, count), count);
   }
 }
 

@@ -3,16 +3,22 @@
 #include <tutti/nn/batch_norm.h>
 #include <tutti/nn/loss.h>
 #include <tutti/nn/models/models.h>
+#include <tutti/nn/sample_keys.h>
 #include <tutti/nn/sequential.h>
 #include <tutti/tensor/autograd/functions.h>
 #include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/trainer/scene_folder.h>
+#include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/data_parallel/sync_batch_norm.h>
+#include <tutti/trainer/task.h>
+#include <tutti/trainer/train_loop.h>
 
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <map>
+#include <sstream>
 
 namespace tutti::trainer {
 namespace {
@@ -126,9 +132,51 @@ TEST(SyncBatchNorm, WholeResidualModelsEqualOneRank) {
                            {.first_bucket_bytes = 1 << 16, .bucket_cap_bytes = 1 << 20});
 }
 
-TEST(SyncBatchNorm, AModelRunsOverAnEmptyBatch) {
-  const MakeModel resnet = [] { return nn::make_model("resnet18", 1, {.classes = 7}); };
-  expect_equal_to_one_rank({0, 4, 4}, resnet, 32, 3);
+TEST(SyncBatchNorm, EfficientNetRunsOverAnEmptyBatch) {
+  test::run_ranks(2, [](comm::ProcessGroup& group) {
+    const auto model = nn::make_model("efficientnet_b0", 1, {.classes = 3});
+    EXPECT_GT(synchronise_batch_norm(*model, group), 0);
+    DataParallel parallel(model, group);
+    const std::int64_t count = group.rank() == 0 ? 2 : 0;
+    const nn::SampleKeys keys(Tensor::zeros({count}, tensor::DType::Int64));
+    const Variable output = parallel.forward(Variable(pictures(0, count, 32, 3)));
+    parallel.backward(sum(output), group.rank() == 0 ? 1 : 0);
+    parallel.finish();
+    for (auto& [name, parameter] : model->named_parameters()) {
+      for (const float value : values(parameter.grad())) ASSERT_TRUE(std::isfinite(value)) << name;
+    }
+  });
+}
+
+// 84 pictures, not padded: in the last step four ranks have one picture each and the fifth has none.
+TEST(SyncBatchNorm, ARunDoesNotDependOnTheNumberOfRanks) {
+  TemporaryFolder folder;
+  write_scene_folder(folder / "data", 5);
+  TrainOptions options = default_options("mercer");
+  options.data = folder / "data";
+  options.model = "resnet18";
+  options.image_size = 32;
+  options.augment = false;
+  options.use_cache = false;
+  options.padding = false;
+  options.epochs = 1;
+  options.learning_rate = 0.01;
+  const auto train_on = [&](int ranks, bool synchronised) {
+    options.batch_size = 40 / ranks;
+    options.sync_batch_norm = synchronised;
+    RunReport first;
+    test::run_ranks(ranks, [&](comm::ProcessGroup& group) {
+      std::ostringstream silent;
+      const RunReport report = train(options, group, 1, {.stream = silent});
+      if (group.rank() == 0) first = report;
+    });
+    return first.epochs.at(0);
+  };
+  const EpochReport one = train_on(1, true);
+  const EpochReport five = train_on(5, true);
+  EXPECT_NEAR(five.train_loss / one.train_loss, 1, 5e-4);
+  EXPECT_NEAR(*five.test_loss / *one.test_loss, 1, 1e-2);
+  EXPECT_GT(std::abs(train_on(2, false).train_loss / one.train_loss - 1), 2e-3);
 }
 
 TEST(SyncBatchNorm, EvaluationAsksNobody) {
@@ -139,6 +187,23 @@ TEST(SyncBatchNorm, EvaluationAsksNobody) {
     if (group.rank() == 1) return;
     EXPECT_EQ(layer->forward(Variable(Tensor::full({1, 1, 1, 2}, 3))).data().numel(), 2);
   });
+}
+
+// Nobody waits for the deadline: a rank that is gone takes its layers' group with it.
+TEST(SyncBatchNorm, ARankThatFailsEndsTheOthersWait) {
+  std::vector<std::string> texts(3);
+  test::run_ranks_to_failure(3, [&](comm::ProcessGroup& group) {
+    texts[static_cast<std::size_t>(group.rank())] = error_of([&] {
+      const auto layer = std::make_shared<nn::BatchNorm2d>(2);
+      EXPECT_EQ(synchronise_batch_norm(*layer, group), 1);
+      if (group.rank() == 1) throw std::runtime_error("the reader of rank 1 broke");
+      (void)layer->forward(Variable(pictures(0, 2, 2, 2)));
+    });
+  });
+  EXPECT_EQ(texts[1], "the reader of rank 1 broke");
+  for (const std::size_t other : {std::size_t{0}, std::size_t{2}}) {
+    EXPECT_NE(texts[other].find("its program failed and left the group"), std::string::npos) << texts[other];
+  }
 }
 
 TEST(SyncBatchNorm, OneRowInAllIsRefusedOnEveryRank) {

@@ -100,6 +100,28 @@ TEST_F(TrainCommand, EncryptGivesTheSameModelAndMustBeSaidToAllRanks) {
   EXPECT_NE(mixed.err.find("was started with encryption, this rank without it"), std::string::npos) << mixed.err;
 }
 
+TEST_F(TrainCommand, RanksShareTheOptimizerAndCompressGradients) {
+  const auto train = [&](const std::vector<std::string>& more, const char* file) {
+    auto words = command_with_data({"--nproc", "2", "--epochs", "1", "--json", path(file)});
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  ASSERT_EQ(train({}, "plain.json").status, kDone);
+  const Finished sharded = train({"--shard-optimizer"}, "sharded.json");
+  ASSERT_EQ(sharded.status, kDone) << sharded.err;
+  EXPECT_NE(sharded.out.find("0.15 MiB on this rank, 0.30 MiB without --shard-optimizer"), std::string::npos)
+      << sharded.out;
+  EXPECT_EQ(json("sharded.json")["parameter_sha256"], json("plain.json")["parameter_sha256"]);
+  const Finished compressed = train({"--comm-hook", "powersgd", "--powersgd-rank", "2"}, "powersgd.json");
+  ASSERT_EQ(compressed.status, kDone) << compressed.err;
+  EXPECT_NE(compressed.out.find("gradients travel by powersgd, --powersgd-rank 2"), std::string::npos);
+  EXPECT_NE(json("powersgd.json")["parameter_sha256"], json("plain.json")["parameter_sha256"]);
+  const Finished both = train({"--comm-hook", "bf16", "--shard-optimizer"}, "none.json");
+  EXPECT_EQ(both.status, (ExitStatus{.by_signal = false, .code = 2}));
+  EXPECT_NE(both.err.find("--shard-optimizer and --comm-hook bf16 each have their own way"), std::string::npos)
+      << both.err;
+}
+
 TEST_F(TrainCommand, KilledAndResumedEqualsUninterrupted) {
   const std::vector<std::string> common{"--nproc", "2", "--epochs", "40", "--batch-size", "8"};
   auto whole = command_with_data(common);

@@ -47,11 +47,10 @@ void Checkpointer::start(DataParallel& parallel) {
   parallel_ = &parallel;
   if (options_.dir.empty()) return;
   if (GradientExchange* const exchange = parallel.exchange(); exchange != nullptr && exchange_ranks_ > 0) {
-    if (exchange_ranks_ == group_.world_size()) {
-      scatter_exchange_state(group_, resumed_exchange_, *exchange);
-    } else {
-      progress_.line("the error feedback of " + exchange->name() + " begins anew: the checkpoint holds that of " +
-                     std::to_string(exchange_ranks_) + " ranks");
+    scatter_exchange_state(group_, resumed_exchange_, *exchange);
+    if (exchange_ranks_ != group_.world_size()) {
+      progress_.line("the error feedback of " + exchange->name() + " is that of " + std::to_string(exchange_ranks_) +
+                     " ranks: its sum is dealt out evenly");
     }
   }
   resumed_exchange_.clear();

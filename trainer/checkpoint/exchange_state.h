@@ -14,8 +14,10 @@ namespace tutti::trainer {
 /// no memory.
 NamedTensors gather_exchange_state(comm::ProcessGroup& group, GradientExchange* exchange);
 
-/// The inverse: rank 0's `state`, of as many ranks as this group has, into everybody's exchange. Throws
-/// std::runtime_error on every rank when names or shapes differ.
+/// The inverse: rank 0's `state` into everybody's exchange. Of as many ranks as this group has, each gets its own back;
+/// of another number, each gets an equal part of the sum of what is called "<...>.error", so that nothing that was left
+/// out is lost, and the first rank's values of anything else. Throws std::runtime_error on every rank when names or
+/// shapes differ.
 void scatter_exchange_state(comm::ProcessGroup& group, const NamedTensors& state, GradientExchange& exchange);
 
 }  // namespace tutti::trainer

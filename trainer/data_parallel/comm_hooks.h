@@ -24,7 +24,7 @@ namespace tutti::trainer {
 
 struct CommHookOptions {
   std::string hook = "none";   // one of comm_hook_names()
-  double topk_density = 0.01;  // part of each parameter's numbers that is sent; above 0, at most 1
+  double topk_density = 0.05;  // part of each parameter's numbers that is sent; above 0, at most 1
   int powersgd_rank = 4;       // columns of the thin matrices; at least 1
   /// powersgd: a matrix is compressed when that makes it this many times smaller, at least.
   double powersgd_saving = 2;

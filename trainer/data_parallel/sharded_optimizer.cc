@@ -154,6 +154,19 @@ std::size_t ShardedOptimizer::state_bytes() {
   return bytes;
 }
 
+std::size_t ShardedOptimizer::whole_state_bytes() const {
+  std::size_t bytes = 0;
+  for (const Entry& entry : entries()) {
+    const std::size_t size = tensor::size_of(entry.dtype);
+    if (entry.extent == Extent::Global) bytes += size;
+    if (entry.extent == Extent::PerParameter) bytes += size * parameters_.size();
+    for (std::size_t p = 0; p < parameters_.size() && entry.extent == Extent::PerElement; ++p) {
+      bytes += size * static_cast<std::size_t>(parameters_[p].data().numel());
+    }
+  }
+  return bytes;
+}
+
 /// What the rule keeps, in its order: asked of an optimizer for one parameter of two elements.
 std::vector<ShardedOptimizer::Entry> ShardedOptimizer::entries() const {
   constexpr std::int64_t kElements = 2;

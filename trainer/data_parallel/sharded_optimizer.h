@@ -54,6 +54,8 @@ class ShardedOptimizer : public nn::Optimizer {
 
   /// Of state(); every rank has its own number.
   std::size_t state_bytes();
+  /// What the ordinary optimizer would keep on every rank.
+  std::size_t whole_state_bytes() const;
 
  private:
   struct BucketPart;
