@@ -48,7 +48,7 @@ TEST_F(CheckpointDisk, AFullDiskIsNamedAndWithRoomTheRunGoesOn) {
   EXPECT_NE(done.err.find("status 1"), std::string::npos) << done.err;
   EXPECT_EQ(done.out.find(".incomplete"), std::string::npos) << done.out;
   EXPECT_NE(done.out.find("resumed after epoch 0 and step 40 of 60"), std::string::npos) << done.out;
-  expect_equal(json("resumed.json"), uninterrupted(3));
+  expect_equal(outcome("resumed.json"), uninterrupted(3));
 }
 
 TEST_F(CheckpointDisk, AReadOnlyFolderIsNamedBeforeTrainingBegins) {
@@ -79,8 +79,8 @@ TEST_F(CheckpointDisk, AFolderThatBecomesReadOnlyIsNamedAndWhatItHoldsIsUsed) {
   EXPECT_NE(done.err.find("Read-only file system"), std::string::npos) << done.err;
   EXPECT_NE(done.err.find("status 1"), std::string::npos) << done.err;
   EXPECT_NE(done.out.find("resumed after epoch "), std::string::npos) << done.out;
-  const nlohmann::json resumed = json("resumed.json");
-  expect_equal(resumed, uninterrupted(static_cast<int>(resumed["epochs"].size())));
+  const Outcome resumed = outcome("resumed.json");
+  expect_equal(resumed, uninterrupted(static_cast<int>(resumed.epochs.size())));
 }
 
 }  // namespace
