@@ -53,7 +53,7 @@ class PowerCut : public SmallRun {
     Processes ranks({.command = saving({"--epochs", std::to_string(kEpochs), "--resume", "--json", path("run.json")}),
                      .count = 2,
                      .environment = environment()});
-    EXPECT_TRUE(ranks.wait_for_output(0, "training mlp")) << ranks.err(0);
+    EXPECT_TRUE(ranks.wait_for_output(0, "training mlp", 120s)) << ranks.err(0);
     wait_for_the_moment();
     const bool done = ranks.wait(0, 0ms).has_value();
     for (const int rank : {0, 1}) ranks.kill(rank, SIGKILL);
