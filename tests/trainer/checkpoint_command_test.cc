@@ -35,7 +35,7 @@ class CheckpointSignals : public SmallRun {
         run(saving({"--nproc", "2", "--epochs", std::to_string(epochs), "--resume", "--json", path("resumed.json")}));
     ASSERT_EQ(resumed.status, kDone) << resumed.err;
     EXPECT_NE(resumed.out.find("from " + newest->string()), std::string::npos) << resumed.out;
-    expect_equal(json("resumed.json"), uninterrupted(epochs));
+    expect_equal(outcome("resumed.json"), uninterrupted(epochs));
   }
   /// The folder that the run says it stopped at.
   static std::string stopped_at(const std::string& out) {
@@ -146,8 +146,8 @@ TEST_F(CheckpointSignals, ALauncherThatRestartsGoesOnFromTheCheckpoint) {
   EXPECT_EQ(job.wait(0), kDone) << job.err(0);
   EXPECT_NE(job.err(0).find("exited with status 143"), std::string::npos) << job.err(0);
   EXPECT_NE(job.out(0).find("resumed after epoch "), std::string::npos) << job.out(0);
-  const nlohmann::json resumed = json("resumed.json");
-  expect_equal(resumed, uninterrupted(static_cast<int>(resumed["epochs"].size())));
+  const Outcome resumed = outcome("resumed.json");
+  expect_equal(resumed, uninterrupted(static_cast<int>(resumed.epochs.size())));
 }
 
 TEST_F(CheckpointSignals, TwoRunsDoNotShareAFolder) {

@@ -200,6 +200,20 @@ TEST(Checkpoint, EveryFlippedByteIsSeen) {
   EXPECT_EQ(read_checkpoint(folder).state.step, 3);
 }
 
+TEST(Checkpoint, AFileThatCannotBeReadIsDamageOneThatIsForbiddenIsNot) {
+  const TemporaryFolder dir;
+  const fs::path folder = write_checkpoint(dir.path(), example(1));
+  fs::remove(folder / "optimizer.safetensors");
+  EXPECT_THROW(read_checkpoint(folder), DamagedCheckpoint);
+  fs::create_directory(folder / "optimizer.safetensors");
+  EXPECT_THROW(read_checkpoint(folder), DamagedCheckpoint);
+  fs::remove(folder / "optimizer.safetensors");
+  fs::create_symlink("optimizer.safetensors", folder / "optimizer.safetensors");  // too many levels of links
+  const std::string text = error_of([&] { read_checkpoint(folder); });
+  EXPECT_NE(text.find("cannot read " + (folder / "optimizer.safetensors").string()), std::string::npos) << text;
+  EXPECT_EQ(text.find("damaged"), std::string::npos) << text;
+}
+
 TEST(Checkpoint, AShortFileIsToldByItsLength) {
   const TemporaryFolder dir;
   const fs::path folder = write_checkpoint(dir.path(), example(1));

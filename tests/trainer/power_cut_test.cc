@@ -53,7 +53,7 @@ class PowerCut : public SmallRun {
     Processes ranks({.command = saving({"--epochs", std::to_string(kEpochs), "--resume", "--json", path("run.json")}),
                      .count = 2,
                      .environment = environment()});
-    EXPECT_TRUE(ranks.wait_for_output(0, "training mlp")) << ranks.err(0);
+    EXPECT_TRUE(ranks.wait_for_output(0, "training mlp", 120s)) << ranks.err(0);
     wait_for_the_moment();
     const bool done = ranks.wait(0, 0ms).has_value();
     for (const int rank : {0, 1}) ranks.kill(rank, SIGKILL);
@@ -62,19 +62,19 @@ class PowerCut : public SmallRun {
     EXPECT_EQ(ranks.err(0) + ranks.err(1), "");
     return !done;
   }
-  void finish_and_compare(const nlohmann::json& whole) {
+  void finish_and_compare(const Outcome& whole) {
     const Finished done =
         run(saving({"--nproc", "2", "--epochs", std::to_string(kEpochs), "--resume", "--json", path("run.json")}));
     ASSERT_EQ(done.status, kDone) << done.err;
     EXPECT_EQ(done.out.find("WARNING"), std::string::npos) << done.out;
-    expect_equal(json("run.json"), whole);
+    expect_equal(outcome("run.json"), whole);
   }
 
   std::mt19937 random_{static_cast<unsigned>(number_from("TUTTI_POWER_CUT_SEED", 1))};
 };
 
 TEST_F(PowerCut, TheNewestCheckpointAlwaysLoadsAndTheEndIsTheSame) {
-  const nlohmann::json whole = uninterrupted(kEpochs);
+  const Outcome whole = uninterrupted(kEpochs);
   const int cuts = number_from("TUTTI_POWER_CUTS", 6);
   int trainings = 1;
   int while_writing = 0;

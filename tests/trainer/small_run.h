@@ -6,8 +6,8 @@
 #include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/temporary_folder.h>
 
+#include <array>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -19,6 +19,11 @@ inline constexpr test::ExitStatus kStoppedWell{.by_signal = false, .code = 143};
 
 class SmallRun : public testing::Test {
  protected:
+  struct Outcome {
+    std::string parameter_sha256;
+    std::vector<std::array<double, 3>> epochs;  // train loss, test loss, test accuracy
+  };
+
   SmallRun() { write_small_mnist(folder_ / "mnist", 960, 50); }
 
   /// `tutti train mnist` on the small set, 60 steps an epoch on two ranks, and `more`.
@@ -51,25 +56,12 @@ class SmallRun : public testing::Test {
   }
   std::filesystem::path dir() const { return folder_ / "checkpoints"; }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  nlohmann::json json(const std::string& name) const { return nlohmann::json::parse(read_whole_file(folder_ / name)); }
-
-  /// The report of a run that nothing happened to; two ranks unless said otherwise.
-  nlohmann::json uninterrupted(int epochs) const {
-    const test::Finished done =
-        run(command({"--nproc", "2", "--epochs", std::to_string(epochs), "--json", path("whole.json")}));
-    EXPECT_EQ(done.status, kDone) << done.err;
-    return json("whole.json");
-  }
+  /// From the report `name` in folder_.
+  Outcome outcome(const std::string& name) const;
+  /// Of a run on two ranks that nothing happened to.
+  Outcome uninterrupted(int epochs) const;
   /// The same weights, and the same curve bit for bit.
-  static void expect_equal(const nlohmann::json& report, const nlohmann::json& whole) {
-    EXPECT_EQ(report["parameter_sha256"], whole["parameter_sha256"]);
-    ASSERT_EQ(report["epochs"].size(), whole["epochs"].size());
-    for (std::size_t e = 0; e < whole["epochs"].size(); ++e) {
-      for (const char* key : {"train_loss", "test_loss", "test_accuracy"}) {
-        EXPECT_EQ(report["epochs"][e][key], whole["epochs"][e][key]) << "epoch " << e + 1 << " " << key;
-      }
-    }
-  }
+  static void expect_equal(const Outcome& run, const Outcome& whole);
 
   TemporaryFolder folder_;
 };

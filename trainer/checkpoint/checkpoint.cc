@@ -17,14 +17,21 @@ constexpr char kOptimizerFile[] = "optimizer.safetensors";
 constexpr char kExchangeFile[] = "exchange.safetensors";
 constexpr char kStateFile[] = "state.json";
 
-/// A file of a complete checkpoint. That it is missing is damage; that we may not read it is not.
+/// A file of a complete checkpoint. That it is missing or cannot be read is damage; that we may not read it, or have no
+/// memory or descriptors to do so, is not.
 std::string read_part(const fs::path& file) {
-  std::error_code error;
-  if (fs::status(file, error).type() == fs::file_type::not_found) {
-    throw DamagedCheckpoint("the checkpoint " + file.parent_path().string() + " is damaged: its file " +
-                            file.filename().string() + " is missing");
+  try {
+    return read_whole_file(file);
+  } catch (const std::system_error& error) {
+    const std::error_code code = error.code();
+    if (code == std::errc::no_such_file_or_directory) {
+      throw DamagedCheckpoint("the checkpoint " + file.parent_path().string() + " is damaged: its file " +
+                              file.filename().string() + " is missing");
+    }
+    if (code != std::errc::io_error && code != std::errc::is_a_directory) throw;
+    throw DamagedCheckpoint("the checkpoint file " + file.string() +
+                            " is damaged: it cannot be read: " + code.message());
   }
-  return read_whole_file(file);
 }
 
 NamedTensors read_tensors(const fs::path& file, const std::map<std::string, FileRecord>& records) {

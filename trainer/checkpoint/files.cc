@@ -3,15 +3,14 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
-#include <stdexcept>
+#include <system_error>
 #include <utility>
 
 namespace tutti::trainer {
 namespace {
 
 [[noreturn]] void fail(const std::string& what, const std::filesystem::path& path, int error_number) {
-  throw std::runtime_error("cannot " + what + " " + path.string() + ": " + std::strerror(error_number));
+  throw std::system_error(error_number, std::generic_category(), "cannot " + what + " " + path.string());
 }
 
 class Descriptor {

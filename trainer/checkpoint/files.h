@@ -1,6 +1,6 @@
 // Files that are complete or absent: the few system calls behind checkpoints and reports.
 //
-// All functions throw std::runtime_error with the path and errno's words. None is atomic by itself; the order of calls
+// All functions throw std::system_error (a std::runtime_error) with the path and errno's words. None is atomic by itself; the order of calls
 // in checkpoint.cc is what makes a checkpoint so.
 #pragma once
 

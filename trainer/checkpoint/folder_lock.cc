@@ -33,12 +33,27 @@ void write_holder(int descriptor) noexcept {
     const ssize_t written = ::write(descriptor, text.data(), text.size());
 }
 
+/// A folder that was made just now must survive a power failure, too; so must the one around it (a run's folder). Not
+/// every parent may be opened, and then it was there before.
+void sync_parents(const std::filesystem::path& dir) {
+  std::filesystem::path parent = std::filesystem::absolute(dir);
+  for (int level = 0; level < 2; ++level) {
+    parent = parent.parent_path();
+    try {
+      sync_folder(parent);
+    } catch (const std::runtime_error&) {
+      return;
+    }
+  }
+}
+
 }  // namespace
 
 FolderLock::FolderLock(const std::filesystem::path& dir, std::chrono::milliseconds patience) {
   std::error_code error;
   std::filesystem::create_directories(dir, error);
   if (error) throw std::runtime_error("cannot create the folder " + dir.string() + ": " + error.message());
+  sync_parents(dir);
   const std::filesystem::path file = dir / ".lock";
   descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0) throw std::runtime_error("cannot write " + file.string() + ": " + std::strerror(errno));
