@@ -265,6 +265,7 @@ void ProcessGroup::Impl::shutdown() {
   point_to_point_.drain(goodbye.fingerprint);
   run(goodbye);
   closed_ = true;
+  log_recent_operations();
   transport_->close();
 }
 

@@ -1,6 +1,7 @@
 // Sub-groups of a ProcessGroup: who is in them, in which order, and under which name. Nothing but split's own exchange
 // of colors and keys travels: addresses are known, the listener and the store are shared, and names follow from what
 // all members know.
+#include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/process_group_impl.h>
@@ -67,8 +68,11 @@ std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::form(const std::string& 
   }
   ProcessGroupOptions options = options_;
   options.name = name;
-  return std::make_unique<Impl>(store_, factory_->make(members, Deadline::after(options_.timeout)), std::move(options),
-                                factory_, trace_log_, members.world_ranks);
+  auto transport = factory_->make(members, Deadline::after(options_.timeout));
+  log(LogLevel::Info, monitor_.prefix() + "joined group '" + name + "' as rank " + std::to_string(members.rank) + "/" +
+                          std::to_string(ranks.size()) + ", transport " + std::string(transport->name()));
+  return std::make_unique<Impl>(store_, std::move(transport), std::move(options), factory_, trace_log_,
+                                members.world_ranks);
 }
 
 }  // namespace tutti::comm

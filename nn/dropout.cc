@@ -26,7 +26,8 @@ Dropout::Dropout(double p, std::uint64_t layer) : p_(p), layer_(layer) { check_p
 
 Variable Dropout::forward(const Variable& input) {
   if (!is_training() || p_ == 0) return input;
-  return tensor::dropout(input, p_, SampleKeys::current(describe(), input.shape()[0]), layer_);
+  const Tensor& keys = SampleKeys::current(describe(), input.shape()[0]);
+  return tensor::dropout(input, p_, keys.to(input.data().device()), layer_);
 }
 
 std::string Dropout::describe() const { return with_probability("Dropout", p_); }
@@ -39,7 +40,7 @@ Variable StochasticDepth::forward(const Variable& input) {
   if (!is_training() || p_ == 0) return input;
   const std::int64_t rows = input.shape()[0];
   const auto* keys = SampleKeys::current(describe(), rows).data<std::int64_t>();
-  Tensor factors = Tensor::empty({rows});
+  Tensor factors = Tensor::empty({rows}, tensor::DType::Float32, input.data().device());
   for (std::int64_t i = 0; i < rows; ++i) {
     const bool keep = tensor::KeyedStream(static_cast<std::uint64_t>(keys[i]), layer_).uniform() >= p_;
     factors.data<float>()[i] = keep ? static_cast<float>(1 / (1 - p_)) : 0.0F;

@@ -48,6 +48,28 @@ std::int64_t Module::parameter_count() const {
   return count;
 }
 
+std::shared_ptr<Module> Module::child(std::string_view name) const {
+  std::string known;
+  for (const auto& [child_name, module] : children_) {
+    if (child_name == name) return module;
+    known.append(known.empty() ? "" : ", ").append(child_name);
+  }
+  throw std::invalid_argument(describe() + " has no child '" + std::string(name) + "'" +
+                              (known.empty() ? "; it has none at all" : "; it has " + known));
+}
+
+void Module::to(tensor::Device device) {
+  for (auto& [name, parameter] : parameters_) {
+    parameter.move_to(device);
+  }
+  for (auto& [name, buffer] : buffers_) {
+    buffer.move_to(device);
+  }
+  for (const auto& [name, module] : children_) {
+    module->to(device);
+  }
+}
+
 void Module::zero_grad() {
   for (auto& [name, parameter] : parameters_) {
     parameter.zero_grad();

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,7 +31,16 @@ class Module {
   /// State that is saved and broadcast but not trained (running statistics).
   std::vector<std::pair<std::string, Tensor>> named_buffers() const;
   std::int64_t parameter_count() const;
+  /// Direct children by their names, in registration order: the parts that a model can be cut into.
+  const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& named_children() const { return children_; }
+  /// The direct child of that name. Throws std::invalid_argument listing those there are.
+  std::shared_ptr<Module> child(std::string_view name) const;
   void zero_grad();
+
+  /// Places parameters (with their gradients) and buffers on `device`, recursively; a model whose parts are placed on
+  /// different devices moves what passes between them with tensor::to. Before an optimizer is made for it and before
+  /// DataParallel takes it: std::logic_error once gradients live in buckets.
+  void to(tensor::Device device);
 
   /// Calls `action` for every module below this one, children before their parent, and for this one at last.
   void apply(const std::function<void(Module&)>& action);

@@ -23,8 +23,19 @@ std::shared_ptr<Storage> Storage::allocate(std::size_t bytes, Device device) {
   }
 }
 
-std::shared_ptr<Storage> Storage::over(void* memory, std::size_t bytes, std::shared_ptr<void> owner) {
-  return std::make_shared<Storage>(memory, bytes, Device{}, false, std::move(owner));
+std::shared_ptr<Storage> Storage::over(void* memory, std::size_t bytes, std::shared_ptr<void> owner, Device device) {
+  if (device.kind == Device::Kind::Cuda) refuse_cuda_tensor(device);
+  return std::make_shared<Storage>(memory, bytes, device, false, std::move(owner));
+}
+
+void Storage::move_to(Device device) {
+  if (device == device_) return;
+  if (device.kind == Device::Kind::Cuda) refuse_cuda_tensor(device);
+  if (!owned_) {
+    throw std::logic_error("memory on " + name(device_) + " cannot move to " + name(device) +
+                           ": it belongs to somebody else (a gradient bucket, say); place the model first");
+  }
+  device_ = device;  // all that tells one CPU device from another
 }
 
 Storage::Storage(void* data, std::size_t bytes, Device device, bool owned, std::shared_ptr<void> owner)

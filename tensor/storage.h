@@ -14,8 +14,9 @@ class Storage {
   /// Undefined contents, 64-byte aligned. Throws std::runtime_error naming the device when it cannot hold tensors and
   /// the size when memory is exhausted.
   static std::shared_ptr<Storage> allocate(std::size_t bytes, Device device);
-  /// Somebody else's CPU memory; `owner` lives as long as the storage.
-  static std::shared_ptr<Storage> over(void* memory, std::size_t bytes, std::shared_ptr<void> owner);
+  /// Somebody else's memory on `device`; `owner` lives as long as the storage. Throws for a device that cannot hold
+  /// tensors.
+  static std::shared_ptr<Storage> over(void* memory, std::size_t bytes, std::shared_ptr<void> owner, Device device);
 
   Storage(void* data, std::size_t bytes, Device device, bool owned, std::shared_ptr<void> owner);
   ~Storage();
@@ -26,6 +27,9 @@ class Storage {
   const void* data() const { return data_; }
   std::size_t nbytes() const { return bytes_; }
   Device device() const { return device_; }
+  /// The bytes are on `device` afterwards, for every tensor over them. Throws std::logic_error for somebody else's
+  /// memory, and as allocate() does.
+  void move_to(Device device);
 
  private:
   void* data_;

@@ -102,13 +102,13 @@ Tensor Tensor::from(const Shape& shape, const std::vector<T>& values) {
   return tensor;
 }
 
-Tensor Tensor::over(void* memory, std::shared_ptr<void> owner, const Shape& shape, DType dtype) {
+Tensor Tensor::over(void* memory, std::shared_ptr<void> owner, const Shape& shape, DType dtype, Device device) {
   const std::size_t bytes = checked_bytes(shape, dtype);
   if (memory == nullptr && bytes > 0) {
     throw std::invalid_argument("Tensor::over: null memory for shape " + shape.to_string());
   }
   Tensor tensor;
-  tensor.storage_ = Storage::over(memory, bytes, std::move(owner));
+  tensor.storage_ = Storage::over(memory, bytes, std::move(owner), device);
   tensor.shape_ = shape;
   tensor.strides_ = contiguous_strides(shape);
   tensor.dtype_ = dtype;
@@ -206,6 +206,18 @@ Tensor Tensor::to(DType dtype) const {
   Tensor converted = empty(shape_, dtype, device());
   kernels(device()).copy(converted, *this);
   return converted;
+}
+
+Tensor Tensor::to(Device device) const {
+  if (!defined() || device == this->device()) return *this;
+  Tensor moved = empty(shape_, dtype_, device);
+  moved.copy_from(*this);
+  return moved;
+}
+
+void Tensor::move_to(Device device) {
+  if (!defined()) throw std::logic_error("an undefined tensor has no memory to move (default-constructed)");
+  storage_->move_to(device);
 }
 
 void Tensor::fill(double value) { kernels(device()).fill(*this, value); }

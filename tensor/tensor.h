@@ -27,7 +27,7 @@ class Tensor {
   template <typename T>
   static Tensor from(const Shape& shape, const std::vector<T>& values);  // throws unless values.size() == numel
   /// A tensor over memory that somebody else owns, e.g. a gradient bucket; `owner` keeps it alive.
-  static Tensor over(void* memory, std::shared_ptr<void> owner, const Shape& shape, DType dtype);
+  static Tensor over(void* memory, std::shared_ptr<void> owner, const Shape& shape, DType dtype, Device device = {});
 
   bool defined() const { return storage_ != nullptr; }
   const Shape& shape() const { return shape_; }
@@ -57,9 +57,14 @@ class Tensor {
   Tensor contiguous() const;                                               // itself if contiguous already
   Tensor clone() const;                                                    // contiguous copy
   Tensor to(DType dtype) const;
+  Tensor to(Device device) const;  // itself if it is there already, else a packed copy
+  /// Moves the memory itself: every tensor that shares it is on `device` afterwards. For placing a model before it is
+  /// used; what was recorded with it before is not to be run backwards. Throws std::logic_error for memory of another
+  /// owner.
+  void move_to(Device device);
 
   void fill(double value);
-  /// Element-wise copy from a tensor of the same shape and type (any strides).
+  /// Element-wise copy from a tensor of the same shape and type (any strides), which may be on another device.
   void copy_from(const Tensor& source);
   /// The one element as a double. Throws unless numel() == 1.
   double item() const;

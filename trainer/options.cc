@@ -20,7 +20,11 @@ void check_device(const TrainOptions& options) {
   } catch (const std::invalid_argument& error) {
     throw UsageError("--device " + options.device + ": " + error.what());
   }
-  if (device.kind == tensor::Device::Kind::Cpu) return;
+  if (device == tensor::Device{}) return;
+  if (device.kind == tensor::Device::Kind::Cpu) {
+    throw UsageError("--device " + options.device +
+                     ": the trainer uses one device, cpu; programs with several are in tools/examples");
+  }
   throw UsageError("--device " + options.device + ": this version trains on the CPU (" + tensor::cuda_status() + ")");
 }
 

@@ -200,7 +200,7 @@ bool Run::train_one_epoch(int epoch) {
   train_loader_->begin_epoch(epoch - 1, first_step);
   Training training{*parallel_, *optimizer_, objective_, options_.label_smoothing, passes_of_a_step()};
   training.empty_input = empty_input(options_, data_.train);
-  training.before_exchange = [this] { checkpointer_->before_exchange(*parallel_); };
+  training.before_exchange = [this] { checkpointer_->before_exchange(); };
   EpochSteps steps{.loader = *train_loader_, .epoch = epoch, .first = first_step, .count = steps_per_epoch()};
   steps.global_samples = [this](std::int64_t step) { return sampler_->samples_of_step(step, options_.batch_size); };
   progress_.start_epoch(epoch, steps.count);
@@ -284,7 +284,7 @@ RunReport Run::execute() {
   }
   make_parallel();
   recorder_->start(start_.epoch * steps_per_epoch() + start_.step);
-  checkpointer_->start();
+  checkpointer_->start(*parallel_);
   std::optional<Evaluation> last;
   for (int epoch = start_.epoch + 1; epoch <= options_.epochs; ++epoch) {
     if (!train_one_epoch(epoch)) {

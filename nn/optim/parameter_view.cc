@@ -45,7 +45,7 @@ void check_not_negative(std::string_view optimizer, std::string_view option, dou
 
 ParameterView view_of(std::string_view optimizer, std::size_t index, Variable& parameter) {
   const Tensor& gradient = parameter.grad();
-  if (!usable(gradient) || gradient.shape() != parameter.shape()) {
+  if (!usable(gradient) || gradient.shape() != parameter.shape() || gradient.device() != parameter.data().device()) {
     throw std::invalid_argument(std::string(optimizer) + ": the gradient of parameter " + std::to_string(index) +
                                 " is " + describe(gradient) + ", but the parameter is " + describe(parameter.data()));
   }
@@ -56,7 +56,7 @@ std::vector<Tensor> zeros_like(std::span<const Variable> parameters) {
   std::vector<Tensor> zeros;
   zeros.reserve(parameters.size());
   for (const Variable& parameter : parameters) {
-    zeros.push_back(Tensor::zeros(parameter.shape()));
+    zeros.push_back(Tensor::zeros(parameter.shape(), DType::Float32, parameter.data().device()));
   }
   return zeros;
 }

@@ -27,11 +27,11 @@ void check_parameters(std::string_view optimizer, std::span<const tensor::Variab
 /// Throws std::invalid_argument naming the option unless value >= 0 (a NaN is refused as well).
 void check_not_negative(std::string_view optimizer, std::string_view option, double value);
 
-/// The parameter must have a gradient. Throws std::invalid_argument when that gradient is not of the parameter's shape
-/// and type, or not contiguous.
+/// The parameter must have a gradient. Throws std::invalid_argument when that gradient is not of the parameter's shape,
+/// type and device, or not contiguous.
 ParameterView view_of(std::string_view optimizer, std::size_t index, tensor::Variable& parameter);
 
-/// One zeroed tensor of each parameter's shape.
+/// One zeroed tensor of each parameter's shape, on its device.
 std::vector<tensor::Tensor> zeros_like(std::span<const tensor::Variable> parameters);
 
 }  // namespace tutti::nn

@@ -21,10 +21,17 @@ void check_floating(const char* operation, const Tensor& a) {
   }
 }
 
+void check_same_device(const char* operation, const Tensor& a, const Tensor& b) {
+  if (a.device() == b.device()) return;
+  refuse(
+      operation, a, b,
+      ("lie on different devices, " + name(a.device()) + " and " + name(b.device()) + "; move one with to()").c_str());
+}
+
 void check_same_type(const char* operation, const Tensor& a, const Tensor& b) {
   check_floating(operation, a);
   if (a.dtype() != b.dtype()) refuse(operation, a, b, "differ in type; convert one with to()");
-  if (a.device() != b.device()) refuse(operation, a, b, "lie on different devices");
+  check_same_device(operation, a, b);
 }
 
 void check_same(const char* operation, const Tensor& a, const Tensor& b) {

@@ -9,6 +9,8 @@ namespace tutti::tensor {
 std::string describe(const Tensor& tensor);
 /// Throws std::invalid_argument: "<operation>: <a> and <b> <complaint>".
 [[noreturn]] void refuse(const char* operation, const Tensor& a, const Tensor& b, const char* complaint);
+/// Both devices are in the text.
+void check_same_device(const char* operation, const Tensor& a, const Tensor& b);
 /// One floating type and one device.
 void check_same_type(const char* operation, const Tensor& a, const Tensor& b);
 /// The above and one shape.

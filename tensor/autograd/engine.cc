@@ -11,7 +11,9 @@
 namespace tutti::tensor {
 namespace {
 
-std::string describe(const Shape& shape, DType dtype) { return std::string(name(dtype)) + " " + shape.to_string(); }
+std::string describe(const Shape& shape, DType dtype, Device device) {
+  return std::string(name(dtype)) + " " + shape.to_string() + (device == Device{} ? "" : " on " + name(device));
+}
 
 // Opens the leaf's own gradient for writing. Returns true when there is something to add to.
 bool open_leaf(LeafState& leaf, const Shape& shape, DType dtype, Device device) {
@@ -19,9 +21,10 @@ bool open_leaf(LeafState& leaf, const Shape& shape, DType dtype, Device device) 
     leaf.grad = leaf.memory.defined() ? leaf.memory : Tensor::empty(shape, dtype, device);
     return false;
   }
-  if (leaf.grad.shape() != shape || leaf.grad.dtype() != dtype) {
-    throw std::logic_error("the gradient held by a leaf is " + describe(leaf.grad.shape(), leaf.grad.dtype()) +
-                           ", but backward brings " + describe(shape, dtype) +
+  if (leaf.grad.shape() != shape || leaf.grad.dtype() != dtype || leaf.grad.device() != device) {
+    throw std::logic_error("the gradient held by a leaf is " +
+                           describe(leaf.grad.shape(), leaf.grad.dtype(), leaf.grad.device()) +
+                           ", but backward brings " + describe(shape, dtype, device) +
                            "; call zero_grad() after replacing a leaf's data or gradient");
   }
   if (!leaf.grad.is_contiguous()) leaf.grad = leaf.grad.clone();
@@ -160,10 +163,10 @@ void InputGradients::close(int input) {
 void InputGradients::pass(int input, const Tensor& gradient) {
   if (!needed(input)) return;
   Edge& edge = node_.edges_[static_cast<std::size_t>(input)];
-  if (gradient.shape() != edge.shape || gradient.dtype() != edge.dtype) {
+  if (gradient.shape() != edge.shape || gradient.dtype() != edge.dtype || gradient.device() != edge.device) {
     throw std::logic_error(std::string("the backward of ") + node_.name() + " delivered " +
-                           describe(gradient.shape(), gradient.dtype()) + " for input " + std::to_string(input) +
-                           ", which is " + describe(edge.shape, edge.dtype));
+                           describe(gradient.shape(), gradient.dtype(), gradient.device()) + " for input " +
+                           std::to_string(input) + ", which is " + describe(edge.shape, edge.dtype, edge.device));
   }
   if (edge.node && !edge.node->slot_.defined()) {
     edge.node->slot_ = gradient.contiguous();

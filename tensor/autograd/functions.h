@@ -31,6 +31,9 @@ Variable permute(const Variable& a, const std::vector<int>& axes);
 /// One behind the other along `axis`; the other extents are equal. At most 64 inputs.
 Variable concat(const std::vector<Variable>& inputs, int axis);
 
+/// The same values on another device; the gradient moves back. a itself if it is there already.
+Variable to(const Variable& a, Device device);
+
 struct Margin {
   std::int64_t before = 0;
   std::int64_t after = 0;

@@ -37,6 +37,7 @@ void check_dropout(const Tensor& x, double p, const Tensor& keys) {
   if (!keys.defined() || keys.dtype() != DType::Int64 || keys.rank() != 1 || keys.shape()[0] != x.shape()[0]) {
     refuse("dropout", x, keys, "do not fit: x is (N, ...), keys are int64 (N), one for each sample");
   }
+  check_same_device("dropout", x, keys);
 }
 
 }  // namespace

@@ -90,6 +90,7 @@ void check_classes(const char* operation, const Tensor& logits, const Tensor& ta
       targets.shape()[0] != logits.shape()[0]) {
     refuse(operation, logits, targets, "do not fit: logits are (N, C), targets int64 (N)");
   }
+  check_same_device(operation, logits, targets);
 }
 
 }  // namespace

@@ -63,6 +63,10 @@ void Variable::backward(const Tensor& seed) {
         (seed.defined() ? std::string(name(seed.dtype())) + " " + seed.shape().to_string() : "undefined") +
         ", the result " + std::string(name(impl.data.dtype())) + " " + impl.data.shape().to_string());
   }
+  if (seed.device() != impl.data.device()) {
+    throw std::invalid_argument("backward: the seed is on " + name(seed.device()) + ", the result on " +
+                                name(impl.data.device()));
+  }
   run_backward(impl_, seed);
 }
 
@@ -84,7 +88,7 @@ void Variable::set_grad_memory(Tensor memory) {
   LeafState& leaf = checked_leaf(impl_, "set_grad_memory()");
   const Tensor& data = impl_->data;
   if (!memory.defined() || memory.shape() != data.shape() || memory.dtype() != data.dtype() ||
-      !memory.is_contiguous() || memory.device() != data.device()) {
+      !memory.is_contiguous()) {
     throw std::invalid_argument("set_grad_memory: a contiguous " + std::string(name(data.dtype())) +
                                 " tensor of shape " + data.shape().to_string() + " is needed, got " +
                                 (memory.defined() ? std::string(memory.is_contiguous() ? "a " : "a non-contiguous ") +
@@ -92,11 +96,28 @@ void Variable::set_grad_memory(Tensor memory) {
                                                         memory.shape().to_string()
                                                   : "an undefined one"));
   }
+  if (memory.device() != data.device()) {
+    throw std::invalid_argument("set_grad_memory: the memory is on " + name(memory.device()) + ", the leaf on " +
+                                name(data.device()));
+  }
   if (leaf.grad.defined()) {
     memory.copy_from(leaf.grad);
     leaf.grad = memory;
   }
   leaf.memory = std::move(memory);
+}
+
+void Variable::move_to(Device device) {
+  LeafState& leaf = checked_leaf(impl_, "move_to()");
+  if (device == impl_->data.device()) return;
+  if (leaf.memory.defined()) {
+    throw std::logic_error("a parameter of shape " + shape().to_string() + " cannot move from " +
+                           name(impl_->data.device()) + " to " + name(device) +
+                           ": its gradient lives in memory given by set_grad_memory (a bucket of DataParallel, say); "
+                           "place the model first");
+  }
+  impl_->data.move_to(device);
+  if (leaf.grad.defined()) leaf.grad = leaf.grad.to(device);
 }
 
 void Variable::on_grad_ready(std::function<void()> callback) {

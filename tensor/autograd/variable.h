@@ -50,6 +50,9 @@ class Variable {
   /// From now on the leaf's gradient lives in `memory` (same shape and type, contiguous): a view into a bucket, say. A
   /// gradient that exists already moves there. Throws std::invalid_argument for memory that does not fit.
   void set_grad_memory(Tensor memory);
+  /// Moves the leaf's data and gradient to `device`, for all its handles (to() is what moves an intermediate result).
+  /// Throws std::logic_error for a leaf whose gradient memory was given by set_grad_memory.
+  void move_to(Device device);
   /// Called on the thread that runs backward, once per backward pass that reaches this leaf, when its gradient is
   /// final. One callback per leaf: a later call replaces it, an empty function removes it. It must not run or record
   /// this graph.

@@ -90,5 +90,33 @@ TEST(Module, RefusesNamesThatWouldBeAmbiguous) {
   EXPECT_EQ(leaf.named_buffers().size(), 1u);
 }
 
+TEST(Module, ToPlacesParametersGradientsAndBuffersForAllHandles) {
+  constexpr tensor::Device kSecond{tensor::Device::Kind::Cpu, 1};
+  Tree tree;
+  Variable loss = tensor::sum(tree.second->forward(Variable(Tensor::full({2, 3}, 1))));
+  loss.backward();
+  tree.second->to(kSecond);
+  EXPECT_EQ(tree.second->weight.data().device(), kSecond);
+  EXPECT_EQ(tree.second->weight.grad().device(), kSecond);
+  EXPECT_EQ(tree.second->running_mean.device(), kSecond);
+  EXPECT_EQ(tree.named_buffers()[1].second.device(), kSecond);
+  EXPECT_EQ(tree.first->weight.data().device(), tensor::Device{});
+  EXPECT_EQ(tree.first->running_mean.device(), tensor::Device{});
+  EXPECT_THROW(tree.forward(Variable(Tensor::full({2, 3}, 1))), std::invalid_argument);
+}
+
+TEST(Module, ChildrenAreFoundByName) {
+  const Tree tree;
+  EXPECT_EQ(tree.child("layer2"), tree.second);
+  ASSERT_EQ(tree.named_children().size(), 2u);
+  EXPECT_EQ(tree.named_children()[0].first, "layer1");
+  try {
+    (void)tree.child("layer3");
+    FAIL() << "no error";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(), "Tree() has no child 'layer3'; it has layer1, layer2");
+  }
+}
+
 }  // namespace
 }  // namespace tutti::nn

@@ -291,5 +291,23 @@ TEST(Optimizer, RunningMeansOfADeadGradientDoNotBecomeDenormal) {
   }
 }
 
+// Parameters on two devices in one optimizer: each with its gradient and its state.
+TEST(Optimizer, StateLiesOnItsParametersDevice) {
+  constexpr tensor::Device kSecond{tensor::Device::Kind::Cpu, 1};
+  Variable here(Tensor::full({3}, 1.0), true);
+  Variable there(Tensor::full({3}, 1.0, DType::Float32, kSecond), true);
+  const auto optimizer = make_sgd({here, there}, {.learning_rate = 0.5, .momentum = 0.9});
+  EXPECT_EQ(optimizer->state()[0].second.device(), tensor::Device{});
+  EXPECT_EQ(optimizer->state()[1].second.device(), kSecond);
+  here.backward(Tensor::full({3}, 1.0));
+  there.backward(Tensor::full({3}, 1.0, DType::Float32, kSecond));
+  optimizer->step();
+  EXPECT_EQ(to_vector(here.data()), to_vector(there.data()));
+
+  there.grad() = Tensor::full({3}, 1.0);
+  EXPECT_EQ(error_of([&] { optimizer->step(); }),
+            "sgd: the gradient of parameter 1 is float32 (3) on cpu, but the parameter is float32 (3) on cpu:1");
+}
+
 }  // namespace
 }  // namespace tutti::nn

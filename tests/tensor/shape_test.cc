@@ -42,20 +42,5 @@ TEST(DType, SizesAndNames) {
   EXPECT_EQ(name(DType::UInt8), "uint8");
 }
 
-TEST(Device, ParsesItsOwnNames) {
-  EXPECT_EQ(parse_device("cpu"), (Device{Device::Kind::Cpu, 0}));
-  EXPECT_EQ(parse_device("cuda"), (Device{Device::Kind::Cuda, 0}));
-  EXPECT_EQ(parse_device("cuda:3"), (Device{Device::Kind::Cuda, 3}));
-  EXPECT_EQ(name(parse_device("cuda:3")), "cuda:3");
-  for (const char* wrong : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "CPU", "cuda:99999999999"}) {
-    EXPECT_THROW(parse_device(wrong), std::invalid_argument) << wrong;
-  }
-}
-
-TEST(Device, CudaAnswersAgree) {
-  EXPECT_EQ(cuda_available(), cuda_device_count() > 0);
-  EXPECT_FALSE(cuda_status().empty());
-}
-
 }  // namespace
 }  // namespace tutti::tensor

@@ -7,6 +7,16 @@
 #include <utility>
 
 namespace tutti::trainer {
+namespace {
+
+/// A parameter's gradient is on the parameter's device. Buckets are memory of the CPU, which its devices share.
+tensor::Tensor labelled(tensor::Tensor place, tensor::Device device) {
+  if (place.device() == device) return place;
+  return tensor::Tensor::over(place.raw(), std::make_shared<tensor::Tensor>(place), place.shape(), place.dtype(),
+                              device);
+}
+
+}  // namespace
 
 DataParallel::DataParallel(std::shared_ptr<nn::Module> model, comm::ProcessGroup& group,
                            const DataParallelOptions& options)
@@ -86,7 +96,7 @@ void DataParallel::give_gradients_their_places() {
       bucket_of_[slot.parameter] = b;
       const auto flat =
           buckets_[b].memory.narrow(0, static_cast<std::int64_t>(slot.offset), static_cast<std::int64_t>(slot.count));
-      places_[slot.parameter] = flat.reshape(parameter.shape());
+      places_[slot.parameter] = labelled(flat.reshape(parameter.shape()), parameter.data().device());
       parameter.set_grad_memory(places_[slot.parameter]);
       parameter.on_grad_ready([this, index = slot.parameter] { on_gradient_ready(index); });
     }
@@ -98,8 +108,9 @@ void DataParallel::backward(tensor::Variable loss, double share) {
   if (share == 1.0) {
     loss.backward();
   } else {
-    if (!seed_.defined() || seed_.shape() != loss.shape()) {
-      seed_ = tensor::Tensor::empty(loss.shape(), loss.data().dtype());
+    const tensor::Tensor& value = loss.data();
+    if (!seed_.defined() || seed_.shape() != value.shape() || seed_.device() != value.device()) {
+      seed_ = tensor::Tensor::empty(value.shape(), value.dtype(), value.device());
     }
     seed_.fill(share);
     loss.backward(seed_);

@@ -1,0 +1,178 @@
+// Devices: their names, what crosses between them, and what must not.
+#include <gtest/gtest.h>
+#include <tutti/tensor/autograd/functions.h>
+#include <tutti/tensor/autograd/image_functions.h>
+
+#include <functional>
+
+#include "support.h"
+
+namespace tutti::tensor {
+namespace {
+
+constexpr Device kFirst{};
+constexpr Device kSecond{Device::Kind::Cpu, 1};
+
+template <typename E>
+std::string text_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(Device, ParsesItsOwnNames) {
+  EXPECT_EQ(parse_device("cpu"), (Device{Device::Kind::Cpu, 0}));
+  EXPECT_EQ(parse_device("cpu:0"), parse_device("cpu"));
+  EXPECT_EQ(parse_device("cpu:3"), (Device{Device::Kind::Cpu, 3}));
+  EXPECT_EQ(parse_device("cuda"), (Device{Device::Kind::Cuda, 0}));
+  EXPECT_EQ(parse_device("cuda:3"), (Device{Device::Kind::Cuda, 3}));
+  for (const char* text : {"cpu", "cpu:1", "cpu:12", "cuda:0", "cuda:3"}) EXPECT_EQ(name(parse_device(text)), text);
+  for (const char* wrong : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "CPU", "cuda:99999999999",
+                            "cpu:", "cpu1", "cpu:-1", "cpu:1 ", "cpu::1", ":1"}) {
+    EXPECT_THROW(parse_device(wrong), std::invalid_argument) << wrong;
+  }
+}
+
+TEST(Device, CudaAnswersAgree) {
+  EXPECT_EQ(cuda_available(), cuda_device_count() > 0);
+  EXPECT_FALSE(cuda_status().empty());
+}
+
+TEST(Device, AGpuThatCannotComputeIsRefusedByName) {
+  const std::string text = text_of<std::runtime_error>([] { (void)Tensor::zeros({2}).to(parse_device("cuda:1")); });
+  EXPECT_NE(text.find("cuda:1"), std::string::npos) << text;
+  EXPECT_NE(text.find("use device cpu"), std::string::npos) << text;
+  EXPECT_THROW(Tensor::zeros({2}).move_to(parse_device("cuda")), std::runtime_error);
+}
+
+TEST(Device, ToCopiesTheValuesAndLeavesTheOriginal) {
+  Tensor a = Tensor::from<float>({2, 2}, {1, 2, 3, 4});
+  Tensor b = a.transpose(0, 1).to(kSecond);
+  EXPECT_EQ(b.device(), kSecond);
+  EXPECT_EQ(test::values(b), (std::vector<double>{1, 3, 2, 4}));
+  b.fill(0);
+  EXPECT_EQ(test::values(a), (std::vector<double>{1, 2, 3, 4}));
+  EXPECT_TRUE(a.to(kFirst).shares_storage(a));
+  EXPECT_EQ(b.clone().device(), kSecond);
+  EXPECT_EQ(b.narrow(0, 0, 1).device(), kSecond);
+  EXPECT_EQ(b.to(DType::Float64).device(), kSecond);
+}
+
+TEST(Device, MoveToTakesAllThatShareTheMemoryAlong) {
+  Tensor a = Tensor::full({4}, 3);
+  const Tensor view = a.narrow(0, 1, 2);
+  a.move_to(kSecond);
+  EXPECT_EQ(view.device(), kSecond);
+  EXPECT_EQ(view.data<float>()[0], 3);
+
+  std::vector<float> memory(4);
+  Tensor borrowed = Tensor::over(memory.data(), nullptr, {4}, DType::Float32);
+  const std::string text = text_of<std::logic_error>([&] { borrowed.move_to(kSecond); });
+  EXPECT_NE(text.find("cpu cannot move to cpu:1"), std::string::npos) << text;
+  EXPECT_EQ(Tensor::over(memory.data(), nullptr, {4}, DType::Float32, kSecond).device(), kSecond);
+}
+
+TEST(Device, AnOperationAcrossDevicesNamesBothAndItself) {
+  const Variable x(Tensor::full({2, 3}, 1));
+  const Variable w(Tensor::full({4, 3}, 1, DType::Float32, kSecond), true);
+  EXPECT_EQ(text_of<std::invalid_argument>([&] { (void)linear(x, w, {}); }),
+            "linear: float32 (2, 3) and float32 (4, 3) lie on different devices, cpu and cpu:1; move one with to()");
+
+  const Variable a(Tensor::zeros({2, 3}, DType::Float32, kSecond));
+  const Tensor labels = Tensor::zeros({2}, DType::Int64);
+  const std::pair<std::string, std::function<void()>> cases[] = {
+      {"add", [&] { (void)add(x, a); }},
+      {"mul", [&] { (void)mul(a, x); }},
+      {"matmul",
+       [&] {
+         (void)matmul(x, reshape(a, {3, 2}));
+       }},
+      {"concat",
+       [&] {
+         (void)concat({x, a}, 0);
+       }},
+      {"mse_loss", [&] { (void)mse_loss(a, x.data()); }},
+      {"cross_entropy", [&] { (void)cross_entropy(a, labels); }},
+      {"nll_loss", [&] { (void)nll_loss(a, labels); }},
+      {"dropout", [&] { (void)dropout(a, 0.5, labels, 0); }},
+      {"scale_rows", [&] { (void)scale_rows(a, Tensor::zeros({2})); }},
+      {"conv2d",
+       [&] {
+         (void)conv2d(reshape(x, {1, 2, 1, 3}), reshape(w, {4, 3, 1, 1}), {});
+       }},
+      {"batch_norm",
+       [&] { (void)batch_norm(a, Variable(Tensor::zeros({3})), Variable(Tensor::zeros({3})), labels, labels, {}); }},
+  };
+  for (const auto& [operation, body] : cases) {
+    const std::string text = text_of<std::invalid_argument>(body);
+    EXPECT_EQ(text.rfind(operation, 0), 0u) << text;
+    EXPECT_NE(text.find("cpu:1"), std::string::npos) << operation << ": " << text;
+  }
+  const Variable loss = sum(linear(to(x, kSecond), w, {}));
+  EXPECT_THROW(Variable(loss).backward(Tensor::full({}, 1)), std::invalid_argument);
+}
+
+TEST(Device, ToIsRecordedAndItsGradientMovesBack) {
+  Variable x(Tensor::from<double>({2}, {3, 5}), true);
+  // x is used on both devices, so that its gradient gets two contributions, one of which has come from afar.
+  const Variable here = mul(x, x);
+  const Variable there = mul(to(x, kSecond), to(x, kSecond));
+  Variable loss = sum(add(here, to(there, kFirst)));
+  loss.backward();
+  EXPECT_EQ(x.grad().device(), kFirst);
+  EXPECT_EQ(test::values(x.grad()), (std::vector<double>{12, 20}));
+  EXPECT_EQ(to(x, kFirst).impl(), x.impl());
+
+  const NoGrad off;
+  EXPECT_FALSE(to(x, kSecond).requires_grad());
+}
+
+TEST(Device, ToHasTheGradientOfTheIdentity) {
+  test::gradcheck(
+      [](const std::vector<Variable>& in) { return mul(in[0], to(tanh(to(mul(in[0], in[1]), kSecond)), kFirst)); },
+      {test::random_tensor({3, 4}, 1), test::random_tensor({3, 4}, 2)});
+}
+
+TEST(Device, AModelCutInTwoHasTheBitsOfTheWhole) {
+  const auto gradients = [](Device second) {
+    const Variable w1(test::random_tensor({8, 5}, 1, DType::Float32), true);
+    Variable w2(test::random_tensor({3, 8}, 2, DType::Float32), true);
+    w2.move_to(second);
+    const Variable x(test::random_tensor({4, 5}, 3, DType::Float32));
+    const Variable hidden = linear(x, w1, {}, Activation::Relu);
+    const Variable y = linear(to(hidden, second), w2, {});
+    Variable loss = cross_entropy(y, Tensor::from<std::int64_t>({4}, {0, 1, 2, 0}).to(second));
+    loss.backward();
+    EXPECT_EQ(w1.grad().device(), kFirst);
+    EXPECT_EQ(w2.grad().device(), second);
+    std::vector<double> all = test::values(w1.grad());
+    for (const double value : test::values(w2.grad())) all.push_back(value);
+    return all;
+  };
+  EXPECT_EQ(gradients(kFirst), gradients(kSecond));
+}
+
+TEST(Device, ALeafMovesWithItsGradientUnlessThatIsSomebodyElses) {
+  Variable w(Tensor::full({2}, 2), true);
+  Variable loss = sum(mul(w, w));
+  loss.backward();
+  const Variable handle = w;
+  w.move_to(kSecond);
+  EXPECT_EQ(handle.data().device(), kSecond);
+  EXPECT_EQ(handle.grad().device(), kSecond);
+  EXPECT_EQ(test::values(handle.grad()), (std::vector<double>{4, 4}));
+
+  EXPECT_THROW(w.set_grad_memory(Tensor::zeros({2})), std::invalid_argument);
+  w.set_grad_memory(Tensor::zeros({2}, DType::Float32, kSecond));
+  const std::string text = text_of<std::logic_error>([&] { w.move_to(kFirst); });
+  EXPECT_NE(text.find("cannot move from cpu:1 to cpu"), std::string::npos) << text;
+
+  const Variable y = mul(w, w);
+  EXPECT_THROW(Variable(y).move_to(kFirst), std::logic_error);
+}
+
+}  // namespace
+}  // namespace tutti::tensor

@@ -1,0 +1,125 @@
+// The course programs that are `tutti train` commands (tools/examples/README.md), with their model, optimizer and
+// settings, on small data: each ends well and prints the right numbers.
+#include <gtest/gtest.h>
+#include <tutti/tests/support/run_processes.h>
+#include <tutti/tests/trainer/scene_folder.h>
+#include <tutti/tests/trainer/small_mnist.h>
+#include <tutti/tests/trainer/temporary_folder.h>
+
+#include <nlohmann/json.hpp>
+
+namespace tutti::trainer {
+namespace {
+
+using nlohmann::json;
+using test::ExitStatus;
+using test::Finished;
+
+constexpr ExitStatus kDone{.by_signal = false, .code = 0};
+
+class CourseRows : public testing::Test {
+ protected:
+  /// tutti train <task> --data <small set> <arguments> --json ...; returns what it wrote.
+  json train(const std::string& task, std::vector<std::string> arguments) {
+    const std::string report = (folder_ / ("report" + std::to_string(++runs_) + ".json")).string();
+    std::vector<std::string> words{TUTTI_PROGRAM, "train", task,     "--data", (folder_ / task).string(),
+                                   "--threads",   "1",     "--json", report};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    const Finished run = test::run_program(
+        words, {"TUTTI_DATA=", "HOME=" + folder_.path().string(), "XDG_CACHE_HOME=" + folder_.path().string()});
+    EXPECT_EQ(run.status, kDone) << run.err;
+    return run.status == kDone ? json::parse(read_whole_file(report)) : json();
+  }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  /// 21 pictures, one of each class: 5 to test on, 16 to train on, which is whole batches of 4 for two ranks.
+  void write_mercer() {
+    write_scene_folder(folder_ / "mercer", 1);
+    std::string list;
+    for (const char* name : {"beach", "forest", "freeway", "harbor", "river"}) {
+      list += std::string(name) + "/" + name + "00.png\n";
+    }
+    write_durably(folder_ / "test.txt", list);
+  }
+
+  TemporaryFolder folder_;
+  int runs_ = 0;
+};
+
+/// The samples that the confusion matrix counts, and how many of them lie on its diagonal.
+std::pair<int, int> counted(const json& report) {
+  int all = 0;
+  int right = 0;
+  const json& rows = report["confusion_matrix"];
+  for (std::size_t actual = 0; actual < rows.size(); ++actual) {
+    for (std::size_t predicted = 0; predicted < rows[actual].size(); ++predicted) {
+      const int count = rows[actual][predicted].get<int>();
+      all += count;
+      if (actual == predicted) right += count;
+    }
+  }
+  return {all, right};
+}
+
+TEST_F(CourseRows, Row1MnistMlp) {
+  write_small_mnist(folder_ / "mnist", 4096, 500);
+  const json report = train("mnist", {"--model", "mlp", "--epochs", "5", "--batch-size", "64", "--nproc", "2"});
+  ASSERT_EQ(report["epochs"].size(), 5u);
+  EXPECT_EQ(report["global_batch"], 128);
+  EXPECT_LT(report["epochs"][4]["train_loss"], report["epochs"][0]["train_loss"]);
+  EXPECT_GT(report["final_test_accuracy"], 0.6);
+  const auto [all, right] = counted(report);
+  EXPECT_EQ(all, 500);
+  EXPECT_DOUBLE_EQ(report["final_test_accuracy"].get<double>(), right / 500.0);
+}
+
+TEST_F(CourseRows, Rows9And12MercerResnet101WithCheckpointsAndConfusionMatrix) {
+  write_mercer();
+  const json report = train("mercer", {"--model", "resnet101", "--optimizer", "sgd", "--lr", "0.01", "--batch-size",
+                                       "4", "--epochs", "1", "--image-size", "32", "--test-list", path("test.txt"),
+                                       "--checkpoint-dir", path("checkpoints"), "--nproc", "2"});
+  EXPECT_EQ(report["global_batch"], 8);
+  EXPECT_EQ(report["confusion_matrix"].size(), 21u);
+  EXPECT_EQ(counted(report).first, 5);
+  EXPECT_FALSE(std::filesystem::is_empty(folder_ / "checkpoints"));
+}
+
+TEST_F(CourseRows, Row10MercerLinearNet) {
+  write_mercer();
+  const json report = train("mercer", {"--model", "simple_net", "--optimizer", "sgd", "--lr", "0.01", "--batch-size",
+                                       "4", "--epochs", "3", "--test-list", path("test.txt"), "--nproc", "2"});
+  ASSERT_EQ(report["epochs"].size(), 3u);
+  EXPECT_LT(report["epochs"][2]["train_loss"], report["epochs"][0]["train_loss"]);
+  EXPECT_EQ(counted(report).first, 5);
+}
+
+TEST_F(CourseRows, Row20AutoencoderWithTheBatchDividedByTheRanks) {
+  write_small_mnist(folder_ / "mnist", 1024, 100);
+  const auto epochs = [&](const char* ranks, const char* batch) {
+    return train("mnist",
+                 {"--model", "autoencoder", "--batch-size", batch, "--epochs", "2", "--nproc", ranks})["epochs"];
+  };
+  const json one = epochs("1", "128");
+  const json two = epochs("2", "64");
+  EXPECT_LT(one[1]["train_loss"], one[0]["train_loss"]);
+  EXPECT_TRUE(one[1]["test_accuracy"].is_null());
+  for (std::size_t e = 0; e < 2; ++e) {
+    EXPECT_NEAR(two[e]["train_loss"].get<double>(), one[e]["train_loss"].get<double>(), 1e-4);
+  }
+}
+
+TEST_F(CourseRows, Row22ResumedRunEndsAsTheUninterruptedOne) {
+  write_small_mnist(folder_ / "mnist", 1024, 100);
+  const auto run = [&](const char* epochs, const char* folder, bool resume) {
+    std::vector<std::string> words{"--epochs", epochs, "--checkpoint-dir", path(folder), "--nproc", "2"};
+    if (resume) words.push_back("--resume");
+    return train("mnist", words);
+  };
+  const json whole = run("4", "whole", false);
+  run("2", "parts", false);
+  const json resumed = run("4", "parts", true);
+  EXPECT_EQ(resumed["parameter_sha256"], whole["parameter_sha256"]);
+  EXPECT_EQ(resumed["epochs"].size(), 4u);
+}
+
+}  // namespace
+}  // namespace tutti::trainer

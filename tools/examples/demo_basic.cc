@@ -1,0 +1,97 @@
+// One training step of a small model under data parallelism, and what happens in it. (programs.md, row 14)
+//
+//   tutti run -n 4 build/release/bin/examples/demo_basic
+//
+// 1. Process group: the ranks find each other (examples::run).
+// 2. Model sync: each rank has built other weights; DataParallel gives all of them rank 0's.
+// 3. Reducer and buckets: gradients are written into buckets, blocks of memory that travel as one message.
+// 4. Forward: a plain call of the model, on this rank's own samples.
+// 5. Backward: a hook on each parameter counts its bucket's missing gradients down; a full bucket starts its all_reduce
+//    while backward goes on. Afterwards every rank has the gradient of the mean over all ranks' samples.
+// 6. Optimizer: the same update of the same weights on every rank, so that they stay equal without being sent.
+//
+// 4 ranks with 20 samples each do what one rank does with `--samples 80`: compare the last two lines.
+#include <tutti/nn/optim/optimizer.h>
+#include <tutti/tensor/autograd/functions.h>
+#include <tutti/tools/examples/example.h>
+#include <tutti/tools/examples/toy.h>
+#include <tutti/trainer/data_parallel/data_parallel.h>
+#include <tutti/trainer/data_parallel/model_check.h>
+
+#include <cmath>
+#include <cstdio>
+#include <span>
+
+namespace {
+
+using namespace tutti;
+
+/// ToyModel, and a layer that forward leaves out: no gradient ever reaches it.
+class ToyModelWithSpare : public examples::ToyModel {
+ public:
+  explicit ToyModelWithSpare(std::uint64_t seed) : ToyModel(seed) {
+    tensor::Mt19937 generator(seed);
+    register_module("spare", std::make_shared<nn::Linear>(10, 10, generator));
+  }
+};
+
+double gradient_length(const nn::Module& model) {
+  double squares = 0;
+  for (const auto& [name, parameter] : model.named_parameters()) {
+    if (!parameter.has_grad()) continue;
+    const float* gradient = parameter.grad().data<float>();
+    for (std::int64_t i = 0; i < parameter.data().numel(); ++i) squares += gradient[i] * gradient[i];
+  }
+  return std::sqrt(squares);
+}
+
+void demo_basic(comm::ProcessGroup& group, std::int64_t samples, bool spare) {
+  const auto seed = static_cast<std::uint64_t>(group.rank());
+  std::shared_ptr<nn::Module> model;
+  if (spare) {
+    model = std::make_shared<ToyModelWithSpare>(seed);
+  } else {
+    model = std::make_shared<examples::ToyModel>(seed);
+  }
+  // Without find_unused the layer that takes no part would be an error that names its parameters.
+  trainer::DataParallel parallel(model, group, {.find_unused = spare});
+  const auto optimizer = nn::make_sgd(examples::parameters_of(*model), {.learning_rate = 0.001});
+  if (group.rank() == 0) {
+    std::printf("%lld parameters, whose gradients travel in %zu message(s)\n",
+                static_cast<long long>(model->parameter_count()), parallel.buckets().size());
+  }
+
+  const std::int64_t first = group.rank() * samples;  // my part of all the samples there are
+  const tensor::Tensor inputs = examples::randn(first, {samples, 10}, 1);
+  const tensor::Tensor labels = examples::randn(first, {samples, 5}, 2);
+
+  optimizer->zero_grad();
+  const tensor::Variable output = parallel.forward(tensor::Variable(inputs));
+  const tensor::Variable loss = tensor::mse_loss(output, labels);
+  parallel.backward(loss, 1.0 / group.world_size());  // this rank's share of all samples
+  parallel.finish();                                  // the gradients are the mean over all samples now
+  const double length = gradient_length(*model);
+  optimizer->step();
+
+  double mean_loss = loss.data().item();
+  std::printf("rank %d: loss %.4f on samples %lld to %lld\n", group.rank(), mean_loss, static_cast<long long>(first),
+              static_cast<long long>(first + samples - 1));
+  group.all_reduce(std::span<double>(&mean_loss, 1), comm::ReduceOp::Avg);
+  const std::string hash = trainer::agreed_parameter_sha256(group, *model);  // throws if a rank has other bits
+  if (group.rank() != 0) return;
+  std::printf("all ranks: loss %.4f, length of the gradient %.4f\n", mean_loss, length);
+  for (const auto& [name, parameter] : model->named_parameters()) {
+    if (!parameter.has_grad()) std::printf("%s has no gradient on any rank and stays as it was\n", name.c_str());
+  }
+  std::printf("parameters sha256 %s, the same on all %d ranks\n", hash.c_str(), group.world_size());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::int64_t samples = 20;
+  std::int64_t spare = 0;
+  return examples::run(argc, argv,
+                       {{"--samples", samples, "of each rank"}, {"--spare", spare, "1: with a layer that nobody uses"}},
+                       [&](comm::ProcessGroup& group) { demo_basic(group, samples, spare != 0); });
+}
