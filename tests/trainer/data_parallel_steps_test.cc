@@ -9,6 +9,7 @@
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/tensor_comm.h>
 
+#include <chrono>
 #include <cmath>
 #include <string>
 
@@ -199,6 +200,35 @@ TEST(DataParallelSteps, TimingsTellBytesAndOrder) {
     }
     EXPECT_GT(waits, 0);
     EXPECT_GT(parallel.last_wait_seconds(), 0);
+  });
+}
+
+/// Takes its time in the last bucket's begin, as an exchange may.
+class SlowToBegin : public GradientExchange {
+ public:
+  static constexpr std::chrono::milliseconds kTime{3};
+
+  void begin(std::size_t bucket, Tensor& /*gradients*/) override {
+    const auto end = std::chrono::steady_clock::now() + kTime;
+    while (bucket == 2 && std::chrono::steady_clock::now() < end) continue;
+  }
+  void finish(std::size_t /*bucket*/, Tensor& /*gradients*/) override {}
+  void abandon() noexcept override {}
+  bool sums_elementwise() const override { return true; }
+  std::string name() const override { return "slow to begin"; }
+};
+
+TEST(DataParallelSteps, TimeInTheLastBeginIsChargedToTheLastBucket) {
+  run_ranks(1, [](comm::ProcessGroup& group) {
+    DataParallelOptions options;
+    options.buckets = kOneBucketEach;
+    options.exchange = [](comm::ProcessGroup&, const ExchangePlan&) { return std::make_unique<SlowToBegin>(); };
+    DataParallel parallel(std::make_shared<ThreeWays>(), group, options);
+    parallel.backward(loss_of(parallel, 1), 1);
+    parallel.finish();
+    const double least = std::chrono::duration<double>(SlowToBegin::kTime).count();
+    EXPECT_GE(parallel.bucket_timings()[2].wait_seconds, least);
+    EXPECT_GE(parallel.last_wait_seconds(), least);
   });
 }
 

@@ -11,24 +11,43 @@ void BucketTimer::reset(const std::vector<std::size_t>& nbytes) {
   timings_.clear();
   for (const std::size_t bytes : nbytes) timings_.push_back({.nbytes = bytes});
   started_.assign(nbytes.size(), 0);
+  waited_.assign(nbytes.size(), 0);
   steps_ = 0;
 }
 
-void BucketTimer::backward_begins() { begin_ = Clock::now(); }
+void BucketTimer::backward_begins() {
+  begin_ = Clock::now();
+  in_backward_ = true;
+}
+
+void BucketTimer::backward_ended() {
+  last_mark_ = Clock::now();
+  in_backward_ = false;
+}
 
 void BucketTimer::bucket_begins(std::size_t bucket) { started_[bucket] = seconds(Clock::now() - begin_); }
 
-void BucketTimer::backward_ended() { end_of_backward_ = last_mark_ = Clock::now(); }
+void BucketTimer::bucket_begun(std::size_t bucket) {
+  if (!in_backward_) charge(bucket);
+}
 
-void BucketTimer::bucket_finished(std::size_t bucket) {
+void BucketTimer::bucket_finished(std::size_t bucket) { charge(bucket); }
+
+/// The time since the last mark was this bucket's.
+void BucketTimer::charge(std::size_t bucket) {
   const auto now = Clock::now();
-  add(timings_[bucket].start_seconds, started_[bucket]);
-  add(timings_[bucket].wait_seconds, seconds(now - last_mark_));
+  waited_[bucket] += seconds(now - last_mark_);
   last_mark_ = now;
 }
 
 void BucketTimer::step_ended() {
-  last_wait_ = seconds(last_mark_ - end_of_backward_);
+  last_wait_ = 0;
+  for (std::size_t i = 0; i < timings_.size(); ++i) {
+    last_wait_ += waited_[i];
+    add(timings_[i].start_seconds, started_[i]);
+    add(timings_[i].wait_seconds, waited_[i]);
+    waited_[i] = 0;
+  }
   ++steps_;
 }
 

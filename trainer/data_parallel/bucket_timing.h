@@ -1,6 +1,6 @@
 // What the exchange of each bucket cost, and how much of it hid behind backward.
 //
-// Times are this rank's, averaged over the steps. A step reads the clock twice for each bucket and three times besides.
+// Times are this rank's, averaged over the steps. A step reads the clock three times for each bucket and twice besides.
 // Thread-safety: none.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace tutti::trainer {
 struct BucketTiming {
   std::size_t nbytes = 0;
   double start_seconds = 0;  // from the beginning of backward to the moment the bucket was complete and left
-  double wait_seconds = 0;   // what finish() waited for this bucket; 0 if it was there before backward ended
+  double wait_seconds = 0;   // what the training thread spent on it after backward; 0 if it was there by then
 };
 
 class BucketTimer {
@@ -23,6 +23,7 @@ class BucketTimer {
 
   void backward_begins();
   void bucket_begins(std::size_t bucket);
+  void bucket_begun(std::size_t bucket);
   void backward_ended();
   void bucket_finished(std::size_t bucket);
   void step_ended();
@@ -33,13 +34,15 @@ class BucketTimer {
 
  private:
   using Clock = std::chrono::steady_clock;
+  void charge(std::size_t bucket);
   void add(double& mean, double value) const { mean += (value - mean) / static_cast<double>(steps_ + 1); }
 
   std::vector<BucketTiming> timings_;
   std::vector<double> started_;  // of the running step
+  std::vector<double> waited_;   // of the running step
   Clock::time_point begin_{};
-  Clock::time_point end_of_backward_{};
-  Clock::time_point last_mark_{};
+  Clock::time_point last_mark_{};  // what came before it has been charged to a bucket, or was backward
+  bool in_backward_ = false;
   double last_wait_ = 0;
   std::int64_t steps_ = 0;
 };

@@ -162,6 +162,7 @@ void DataParallel::begin_ready_buckets(std::size_t end) {
   while (next_to_begin_ < end && buckets_[next_to_begin_].missing == 0) {
     timer_.bucket_begins(next_to_begin_);
     exchange_->begin(next_to_begin_, buckets_[next_to_begin_].memory);
+    timer_.bucket_begun(next_to_begin_);
     ++next_to_begin_;
   }
 }
