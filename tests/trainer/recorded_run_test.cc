@@ -77,6 +77,31 @@ TEST_F(RecordedRun, ResumedRunLeavesTheRecordsOfTheUninterruptedOne) {
   EXPECT_NE(comparison.text.find("option resume: (not set) in A, yes in B"), std::string::npos) << comparison.text;
 }
 
+TEST_F(RecordedRun, GoesOnFromACheckpointWithinAnEpochWithoutAGapOrARepetition) {
+  options_.epochs = 2;
+  train_on(2, options_of("whole"));
+  options_.checkpoint_every = 5;
+  options_.keep_checkpoints = 0;
+  train_on(2, options_of("killed"));
+  // As if it had been killed after step 23, with the checkpoint after step 20 as its newest.
+  for (const auto& folder : checkpoints_in(folder_ / "killed/checkpoints")) {
+    if (folder.filename() > "epoch-0001-step-000005") std::filesystem::remove_all(folder);
+  }
+  for (const int rank : {0, 1}) cut_steps(steps_file(folder_ / "killed", rank), 23);
+  ASSERT_EQ(find_checkpoint(folder_ / "killed").filename(), "epoch-0001-step-000005");
+  EXPECT_EQ(evaluate_on(1, {.checkpoint = folder_ / "killed"}).step, 5);
+
+  options_.resume = true;
+  train_on(2, options_of("killed"));
+  const RunComparison comparison = compare_runs(folder_ / "whole", folder_ / "killed", 0);
+  EXPECT_TRUE(comparison.equal) << comparison.text;
+  for (const int rank : {0, 1}) {
+    const auto records = read_steps(steps_file(folder_ / "killed", rank)).records;
+    ASSERT_EQ(records.size(), 30u) << rank;
+    for (std::size_t i = 0; i < records.size(); ++i) EXPECT_EQ(records[i].global_step, static_cast<std::int64_t>(i));
+  }
+}
+
 TEST_F(RecordedRun, RunsThatPartAreComparedToTheFirstStepAndTensor) {
   train_on(2, options_of("a"));
   options_.seed = 1;

@@ -41,6 +41,20 @@ TEST(StepTimes, WarmUpIsNotCountedAndSlowStepsAreNamed) {
   EXPECT_DOUBLE_EQ(times.slow_steps[0].usual_seconds, 1.0);
 }
 
+TEST(StepTimes, AHiccupMakesNoStragglerButManyDo) {
+  auto hiccup = rank_with(1, 200, 1.0, 0.1);
+  hiccup.records[100].seconds = 500;
+  auto stutter = rank_with(2, 200, 1.0, 0.1);
+  for (std::size_t i = 0; i < 200; i += 10) stutter.records[i].seconds = 6.1;
+  const StepTimes times = step_times({rank_with(0, 200, 1.0, 0.1), hiccup, stutter});
+  EXPECT_FALSE(times.ranks[0].is_straggler);
+  EXPECT_FALSE(times.ranks[1].is_straggler);
+  EXPECT_TRUE(times.ranks[2].is_straggler);
+  EXPECT_DOUBLE_EQ(times.ranks[2].own_median, 1.0);
+  ASSERT_EQ(times.slow_steps.size(), 5u);
+  EXPECT_EQ(times.slow_steps[0].rank, 1);
+}
+
 TEST(StepTimes, RanksWithOtherStepsAreComparedWhereBothHaveThem) {
   auto late = rank_with(1, 20, 2.0, 0);
   late.records.erase(late.records.begin(), late.records.begin() + 5);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <numeric>
 #include <span>
 
 namespace tutti::trainer {
@@ -18,6 +18,14 @@ double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
+}
+
+/// A single hiccup makes no straggler; one that comes back every few steps does.
+double trimmed_mean(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t kept = values.size() - values.size() / 100 - (values.size() >= 10 ? 1 : 0);
+  return std::accumulate(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(kept), 0.0) /
+         static_cast<double>(kept);
 }
 
 std::span<const StepRecord> without_warm_up(const RankSteps& steps) {
@@ -37,6 +45,7 @@ RankTimes times_of(const RankSteps& steps) {
   if (own.empty()) return times;
   times.seconds /= static_cast<double>(own.size());
   times.wait_seconds /= static_cast<double>(own.size());
+  times.own_usual = trimmed_mean(own);
   times.own_median = median(std::move(own));
   return times;
 }
@@ -69,10 +78,10 @@ void find_stragglers(std::vector<RankTimes>& ranks) {
   for (RankTimes& rank : ranks) {
     std::vector<double> others;
     for (const RankTimes& other : ranks) {
-      if (other.rank != rank.rank && other.steps > 0) others.push_back(other.own_median);
+      if (other.rank != rank.rank && other.steps > 0) others.push_back(other.own_usual);
     }
     const double usual = median(std::move(others));
-    if (usual > 0) rank.slowdown = rank.own_median / usual;
+    if (usual > 0) rank.slowdown = rank.own_usual / usual;
     rank.is_straggler = rank.slowdown >= kStragglerSlowdown;
   }
 }

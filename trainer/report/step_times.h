@@ -17,8 +17,9 @@ struct RankTimes {
   double seconds = 0;       // mean time of a step
   double wait_seconds = 0;  // of that, mean
   double own_median = 0;    // of seconds - wait_seconds
+  double own_usual = 0;     // its mean without the slowest hundredth of the steps
   double last_share = 0;    // of the steps that all ranks have: where it had the longest own time
-  double slowdown = 1;      // own_median / the median of the other ranks'; 1 with a single rank
+  double slowdown = 1;      // own_usual / the median of the other ranks'; 1 with a single rank
   bool is_straggler = false;
 
   double own_seconds() const { return seconds - wait_seconds; }

@@ -24,7 +24,7 @@ std::string cell(const RunReport& report, std::size_t actual, std::size_t predic
                             escaped(class_name(report, predicted)) + ": " + with_commas(count) + " (" + percent(share) +
                             ")";
   std::string classes = is_right ? "right" : "wrong";
-  if (depth > 0.55) classes += " deep";
+  if (depth > 0.7) classes += " deep";
   if (count == 0) classes += " none";
   return "<td class=\"" + classes + "\" style=\"--d:" + coordinate(depth) + "\" title=\"" + title + "\">" +
          std::to_string(count) + "</td>";

@@ -26,8 +26,8 @@ std::string verdict(const StepTimes& times) {
   for (const RankTimes& rank : times.ranks) {
     if (!rank.is_straggler) continue;
     text += "<p class=\"warning\"><b>Rank " + std::to_string(rank.rank) + " is a straggler</b>: of a step it takes " +
-            duration(rank.own_median) + " for itself (median), " + number(rank.slowdown, 3) +
-            " times what the other ranks take, and the others waited for it in " + percent(rank.last_share, 0) +
+            duration(rank.own_usual) + " for itself (mean without the slowest hundredth), " + number(rank.slowdown, 3) +
+            " times what the other ranks take, and it was the slowest in " + percent(rank.last_share, 0) +
             " of the steps.</p>";
   }
   if (text.empty() && times.ranks.size() > 1) {

@@ -41,7 +41,11 @@ std::string tiles(const RunData& run) {
   if (report.final_test_accuracy) html += tile(page::percent(*report.final_test_accuracy, 2), "final test accuracy");
   if (!report.epochs.empty()) {
     const EpochReport& last = report.epochs.back();
-    if (!report.final_test_accuracy && last.test_loss) html += tile(page::number(*last.test_loss, 4), "last test loss");
+    if (!report.final_test_accuracy && last.test_accuracy) {
+      html += tile(page::percent(*last.test_accuracy, 2), "last test accuracy");
+    } else if (last.test_loss) {
+      html += tile(page::number(*last.test_loss, 4), "last test loss");
+    }
     html += tile(page::number(last.train_loss, 4), "last training loss");
     html += tile(std::to_string(last.epoch), last.epoch == 1 ? "epoch" : "epochs");
   }

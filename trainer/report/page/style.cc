@@ -45,7 +45,7 @@ rect.s4{fill:var(--s4)}rect.s5{fill:var(--s5)}rect.s6{fill:var(--s6)}rect.s7{fil
 .plain.options td{white-space:normal;overflow-wrap:anywhere}
 .bars{width:100%}.plain td.wide,.plain th.wide{width:55%;padding-right:0}.bars th[scope=row]{font-weight:600}
 .bar{display:inline-block;height:12px;vertical-align:middle;border-radius:2px}.bar.blank{visibility:hidden}
-.bar.mark{width:3px;height:16px}.straggler th,.straggler td{color:var(--warn)}
+.light{opacity:.45}.straggler th,.straggler td{color:var(--warn)}
 .confusion caption{caption-side:top;text-align:left;color:var(--soft);font-size:13px;padding-bottom:6px}
 .confusion td,.confusion th{padding:5px 8px;text-align:right;font-size:13px;min-width:44px;border:2px solid var(--card)}
 .confusion th{color:var(--soft);font-weight:500;white-space:nowrap}
