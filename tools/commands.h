@@ -19,5 +19,8 @@ void add_bench_command(CLI::App& app, int& status);
 void add_data_command(CLI::App& app, int& status);
 void add_plan_command(CLI::App& app, int& status);
 void add_tune_command(CLI::App& app, int& status);
+void add_report_command(CLI::App& app, int& status);
+void add_evaluate_command(CLI::App& app, int& status);
+void add_compare_command(CLI::App& app, int& status);
 
 }  // namespace tutti::tools

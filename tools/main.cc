@@ -33,6 +33,9 @@ int main(int argc, char** argv) {
   tutti::tools::add_data_command(app, status);
   tutti::tools::add_plan_command(app, status);
   tutti::tools::add_tune_command(app, status);
+  tutti::tools::add_report_command(app, status);
+  tutti::tools::add_evaluate_command(app, status);
+  tutti::tools::add_compare_command(app, status);
   try {
     std::vector<std::string> arguments(argv + 1, argv + argc);
     const auto mark = std::find(arguments.begin(), arguments.end(), "--");

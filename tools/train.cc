@@ -102,7 +102,8 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--keep-checkpoints", train.keep_checkpoints, "how many of the newest stay; 0: all")
       ->capture_default_str();
   app.add_flag("--resume", train.resume, "continue from the newest checkpoint there");
-  app.add_option("--run-dir", train.run_dir, "folder for report.json and checkpoints/, where not named otherwise");
+  app.add_option("--run-dir", train.run_dir, "folder for records of every step, TensorBoard events and a log of all ranks; and for report.json and "
+                 "checkpoints/, where not named otherwise");
   app.add_option("--json", train.json, "write the results to this file");
   app.add_option("--trace", train.trace, "write what all ranks communicated to this file, for ui.perfetto.dev");
   app.add_flag("--encrypt", train.encrypt, "TLS on TCP connections between ranks, as TUTTI_ENCRYPT=1");

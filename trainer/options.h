@@ -56,7 +56,9 @@ struct TrainOptions {
   int keep_checkpoints = 3;           // the newest ones; 0: all
   bool resume = false;
   std::filesystem::path json;
-  std::filesystem::path run_dir;  // if set: default place of the JSON (report.json) and the checkpoints (checkpoints/)
+  /// If set: where the run is recorded (report/run_recorder.h), and the default place of the JSON (report.json) and the
+  /// checkpoints (checkpoints/).
+  std::filesystem::path run_dir;
   std::chrono::milliseconds timeout{std::chrono::minutes(5)};
   std::filesystem::path trace;  // if set: where all ranks' communication is written, for ui.perfetto.dev
   bool encrypt = false;         // TLS on TCP connections between ranks

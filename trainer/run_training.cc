@@ -1,15 +1,20 @@
 #include <sched.h>
+#include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/tensor/thread_pool.h>
 #include <tutti/trainer/checkpoint/requests.h>
+#include <tutti/trainer/report/run_log.h>
 #include <tutti/trainer/run_training.h>
 #include <tutti/trainer/train_loop.h>
 
 #include <algorithm>
 #include <csignal>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 namespace tutti::trainer {
 namespace {
@@ -21,6 +26,21 @@ int available_cpus() {
   if (sched_getaffinity(0, sizeof mask, &mask) == 0) return std::max(1, CPU_COUNT(&mask));
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
+
+/// While it lives, comm's warnings and errors go to the run's log, too.
+class WarningsToLog {
+ public:
+  explicit WarningsToLog(std::shared_ptr<RunLog> log) {
+    comm::set_log_sink([log = std::move(log)](comm::LogLevel level, std::string_view line) {
+      comm::log_to_stderr(level, line);
+      if (level == comm::LogLevel::Error) log->line("error: " + std::string(line));
+      if (level == comm::LogLevel::Warn) log->line("warning: " + std::string(line));
+    });
+  }
+  ~WarningsToLog() { comm::set_log_sink({}); }
+  WarningsToLog(const WarningsToLog&) = delete;
+  WarningsToLog& operator=(const WarningsToLog&) = delete;
+};
 
 constexpr int kStopped = 128 + SIGTERM;
 
@@ -34,7 +54,7 @@ int train_in_group(const TrainOptions& options, const comm::World& world, const 
   SignalRequests requests;
   try {
     if (world.rank == 0) check_surroundings(options);
-    const int threads = options.threads > 0 ? options.threads : std::max(1, available_cpus() / world.local_world_size);
+    const int threads = options.threads > 0 ? options.threads : default_threads(world);
     tensor::set_num_threads(threads);
     const TrainOutput output{.stream = streams.out, .live = streams.live, .requests = &requests};
     const bool stopped = train(options, *group, threads, output).stopped;
@@ -48,12 +68,17 @@ int train_in_group(const TrainOptions& options, const comm::World& world, const 
 
 }  // namespace
 
+int default_threads(const comm::World& world) { return std::max(1, available_cpus() / world.local_world_size); }
+
 int run_training(const TrainOptions& options, const ProcessStreams& streams) noexcept {
   std::string who = "tutti train: ";
+  auto log = std::make_shared<RunLog>();
   try {
     const TrainOptions complete = checked(options);
     const comm::World world = comm::World::detect();
     if (world.world_size > 1) who = "rank " + std::to_string(world.rank) + ": ";
+    log = std::make_shared<RunLog>(complete.run_dir, world.rank);
+    const WarningsToLog warnings(log);
     std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is an error of the write, which names the file
     return train_in_group(complete, world, streams);
   } catch (const UsageError& error) {
@@ -61,6 +86,7 @@ int run_training(const TrainOptions& options, const ProcessStreams& streams) noe
     return 2;
   } catch (const std::exception& error) {
     streams.err << who << error.what() << std::endl;
+    log->line("error: " + std::string(error.what()));
     return 1;
   }
 }

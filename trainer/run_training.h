@@ -1,6 +1,7 @@
 // run_training: one rank's process, from its environment to its exit status.
 #pragma once
 
+#include <tutti/comm/bootstrap/world.h>
 #include <tutti/trainer/options.h>
 
 #include <ostream>
@@ -12,6 +13,9 @@ struct ProcessStreams {
   std::ostream& err;
   bool live = false;  // `out` is a terminal
 };
+
+/// Compute threads of a rank that was not told: the CPUs that this process may use, divided by the ranks of the host.
+int default_threads(const comm::World& world);
 
 /// Detects the world, forms the group, trains, and closes the group. Returns 0 when the training is done; 143 (128 +
 /// SIGTERM) when it was asked to end (requests.h) and a checkpoint holds how far it came, so that no script takes half

@@ -74,11 +74,10 @@ std::filesystem::path cache_folder(const TrainOptions& options) {
   return home.empty() ? home : home / "tutti" / "images";
 }
 
-TaskData load_mnist_data(const TrainOptions& options) {
+TaskData load_mnist_data(const std::filesystem::path& folder) {
   TaskData data;
-  const auto folder = find_mnist(DataSearch::from_environment(options.data));
-  data.train = folder ? load_mnist(*folder, Split::Train) : generate_digits(Split::Train);
-  data.test = folder ? load_mnist(*folder, Split::Test) : generate_digits(Split::Test);
+  data.train = load_mnist(folder, Split::Train);
+  data.test = load_mnist(folder, Split::Test);
   return data;
 }
 
@@ -149,14 +148,24 @@ void check_task_data(const TrainOptions& options) {
 }
 
 TaskData load_task_data(const TrainOptions& options, int threads) {
-  if (!is_mercer(options.task)) return load_mnist_data(options);
-  const auto folder = find_image_folder(DataSearch::from_environment(options.data));
-  if (folder) return load_folder_data(options, *folder, threads);
-  check_scene_options(options);
+  const DataSearch search = DataSearch::from_environment(options.data);
+  const auto folder = is_mercer(options.task) ? find_image_folder(search) : find_mnist(search);
+  if (!folder) return generated_task_data(options);
+  return is_mercer(options.task) ? load_folder_data(options, *folder, threads) : load_mnist_data(*folder);
+}
+
+TaskData generated_task_data(const TrainOptions& options) {
+  const bool mercer = is_mercer(options.task);
+  if (mercer) check_scene_options(options);
   TaskData data;
-  data.train = generate_scenes(Split::Train);
-  data.test = generate_scenes(Split::Test);
+  data.train = mercer ? generate_scenes(Split::Train) : generate_digits(Split::Train);
+  data.test = mercer ? generate_scenes(Split::Test) : generate_digits(Split::Test);
   return data;
+}
+
+std::string data_identity(const ImageDataset& data) {
+  return data.name + " (" + std::to_string(data.count()) + " samples" +
+         (data.checksum.empty() ? "" : ", checksum " + data.checksum) + ")";
 }
 
 std::shared_ptr<nn::Module> make_task_model(const TrainOptions& options, const ImageDataset& train) {

@@ -37,6 +37,12 @@ struct TaskData {
 /// The files where they are found, else generated pictures. `threads` decode. Throws DataError.
 TaskData load_task_data(const TrainOptions& options, int threads);
 
+/// What is drawn by code where no files are found. Throws UsageError for options that only files can satisfy.
+TaskData generated_task_data(const TrainOptions& options);
+
+/// The folder of a run's data may lie elsewhere on each host; name, size and checksum tell whether it is the same set.
+std::string data_identity(const ImageDataset& data);
+
 /// The model, with as many outputs as the pictures have classes. Throws std::runtime_error for a
 /// single class.
 std::shared_ptr<nn::Module> make_task_model(const TrainOptions& options, const ImageDataset& train);

@@ -4,6 +4,7 @@
 #include <tutti/trainer/data_parallel/reproducible_exchange.h>
 #include <tutti/trainer/evaluate.h>
 #include <tutti/trainer/parallel_options.h>
+#include <tutti/trainer/report/run_recorder.h>
 #include <tutti/trainer/report/summary.h>
 #include <tutti/trainer/task.h>
 #include <tutti/trainer/tensor_comm.h>
@@ -27,12 +28,6 @@ std::unique_ptr<Loader> make_loader(const TrainOptions& options, const ImageData
   if (split == Split::Train) loading.augmentation = augmentation_of(options);
   loading.seed = options.seed;
   return std::make_unique<Loader>(data, std::move(sampler), loading);
-}
-
-/// The folder of a run's data may lie elsewhere on each host; name, size and checksum tell whether it is the same set.
-std::string identity(const ImageDataset& data) {
-  return data.name + " (" + std::to_string(data.count()) + " samples" +
-         (data.checksum.empty() ? "" : ", checksum " + data.checksum) + ")";
 }
 
 /// Every rank was started with the same options and found the same data; else all throw the same sentence.
@@ -96,6 +91,7 @@ class Run {
   std::unique_ptr<Loader> train_loader_;
   std::unique_ptr<Loader> test_loader_;
   std::unique_ptr<DataParallel> parallel_;
+  std::unique_ptr<RunRecorder> recorder_;
   Progress progress_;
   std::unique_ptr<Checkpointer> checkpointer_;
   RunReport report_;
@@ -114,8 +110,13 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
       data_(load_task_data(options, threads)),
       objective_(objective_of(options.model)) {
   const int ranks = group.world_size();
-  agreed_ = options_that_must_agree(options, ranks, identity(data_.train));
+  agreed_ = options_that_must_agree(options, ranks, data_identity(data_.train));
   check_same_options(group, agreed_);
+  recorder_ =
+      std::make_unique<RunRecorder>(RecorderOptions{.run_dir = options.run_dir,
+                                                    .rank = group.rank(),
+                                                    .world_size = ranks,
+                                                    .options = run_option_texts(options, agreed_, ranks, threads)});
   model_ = make_task_model(options, data_.train);
   sampler_ = make_train_sampler(options, data_.train.count(), group);
   train_loader_ = make_loader(options, data_.train, sampler_, Split::Train);
@@ -136,6 +137,7 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
   const auto cache_notes = all_gather_texts(group, data_.cache_note);
   if (group.rank() == 0) {
     progress_ = Progress(output.stream, output.live, options.epochs, data_note(report_));
+    progress_.also_to(recorder_->log());
     progress_.line(opening_line(report_, options, model_->parameter_count(), data_.train, data_.test));
     for (const std::string& note : data_.notes) progress_.line(note);
     for (const std::string& note : parallel_notes(options, *optimizer_, *model_, ranks)) progress_.line(note);
@@ -198,7 +200,7 @@ bool Run::train_one_epoch(int epoch) {
   train_loader_->begin_epoch(epoch - 1, first_step);
   Training training{*parallel_, *optimizer_, objective_, options_.label_smoothing, passes_of_a_step()};
   training.empty_input = empty_input(options_, data_.train);
-  training.before_exchange = [this] { checkpointer_->before_exchange(*parallel_); };
+  training.before_exchange = [this] { checkpointer_->before_exchange(); };
   EpochSteps steps{.loader = *train_loader_, .epoch = epoch, .first = first_step, .count = steps_per_epoch()};
   steps.global_samples = [this](std::int64_t step) { return sampler_->samples_of_step(step, options_.batch_size); };
   progress_.start_epoch(epoch, steps.count);
@@ -220,7 +222,11 @@ bool Run::train_one_epoch(int epoch) {
 }
 
 bool Run::after_step(const StepInfo& info) {
-  return checkpointer_->after_step(info, [this] { return epoch_so_far(); });
+  recorder_->step(info);
+  return checkpointer_->after_step(info, [this] {
+    recorder_->flush();  // a run that goes on from this checkpoint misses no record
+    return epoch_so_far();
+  });
 }
 
 EpochSoFar Run::epoch_so_far() const {
@@ -277,7 +283,8 @@ RunReport Run::execute() {
                              ", --epochs " + std::to_string(options_.epochs) + " lies before it; ask for more epochs");
   }
   make_parallel();
-  checkpointer_->start();
+  recorder_->start(start_.epoch * steps_per_epoch() + start_.step);
+  checkpointer_->start(*parallel_);
   std::optional<Evaluation> last;
   for (int epoch = start_.epoch + 1; epoch <= options_.epochs; ++epoch) {
     if (!train_one_epoch(epoch)) {
@@ -285,6 +292,7 @@ RunReport Run::execute() {
       return report_;
     }
     last = evaluate_epoch();
+    recorder_->epoch(report_.epochs.back(), parallel_->bucket_timings());
     checkpointer_->end_epoch(epoch, steps_per_epoch(), epochs_to_json(report_.epochs));
     progress_.end_epoch(report_.epochs.back());
   }

@@ -17,18 +17,9 @@ LogLevel threshold_from_environment() {
   return LogLevel::Warn;
 }
 
-void write_to_stderr(LogLevel level, std::string_view line) {
-  static const auto start = std::chrono::steady_clock::now();
-  static const LogLevel threshold = threshold_from_environment();
-  if (level > threshold) return;
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::fprintf(stderr, "[tutti +%.3fs %c] %.*s\n", seconds, "EWID"[static_cast<int>(level)],
-               static_cast<int>(line.size()), line.data());
-}
-
 struct SinkHolder {
   std::mutex mutex;
-  LogSink sink = write_to_stderr;
+  LogSink sink = log_to_stderr;
 };
 
 SinkHolder& holder() {
@@ -40,7 +31,7 @@ SinkHolder& holder() {
 
 void set_log_sink(LogSink sink) {
   std::lock_guard lock(holder().mutex);
-  holder().sink = sink ? std::move(sink) : LogSink(write_to_stderr);
+  holder().sink = sink ? std::move(sink) : LogSink(log_to_stderr);
 }
 
 void log(LogLevel level, std::string_view line) {
@@ -50,6 +41,15 @@ void log(LogLevel level, std::string_view line) {
     sink = holder().sink;
   }
   sink(level, line);
+}
+
+void log_to_stderr(LogLevel level, std::string_view line) {
+  static const auto start = std::chrono::steady_clock::now();
+  static const LogLevel threshold = threshold_from_environment();
+  if (level > threshold) return;
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  std::fprintf(stderr, "[tutti +%.3fs %c] %.*s\n", seconds, "EWID"[static_cast<int>(level)],
+               static_cast<int>(line.size()), line.data());
 }
 
 }  // namespace tutti::comm

@@ -20,4 +20,7 @@ void set_log_sink(LogSink sink);
 
 void log(LogLevel level, std::string_view line);
 
+/// The default sink, for a sink that adds to it.
+void log_to_stderr(LogLevel level, std::string_view line);
+
 }  // namespace tutti::comm

@@ -13,7 +13,7 @@ using tensor::Tensor;
 void put(CheckpointWriter& writer, int epoch, Tensor& weights) {
   EncodedCheckpoint& space = writer.space();
   space.state.epoch = epoch;
-  encode_checkpoint({{"w", weights}}, {}, space);
+  encode_checkpoint({{"w", weights}}, {}, {}, space);
   writer.start();
 }
 

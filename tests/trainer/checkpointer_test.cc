@@ -152,6 +152,41 @@ TEST_F(CheckpointerTest, AReproducibleRunGoesOnOnAnotherNumberOfRanksBitForBit) 
   }
 }
 
+TEST_F(CheckpointerTest, AShardedOptimizerIsSavedWholeAndResumedWithOrWithoutSharding) {
+  const RunReport whole = uninterrupted(2);
+  options_.shard_optimizer = true;
+  train_keeping_all("sharded", 4);
+  for (const bool sharded : {true, false}) {
+    options_.shard_optimizer = sharded;
+    const Outcome resumed = resume_from("sharded", "epoch-0000-step-000008", 2);
+    EXPECT_EQ(resumed.errors[1], "");
+    expect_equal(resumed.reports[0], whole);
+    fs::remove_all(folder_ / "from-epoch-0000-step-000008-on-2");
+  }
+  options_.shard_optimizer = false;
+  train_keeping_all("plain", 4);
+  options_.shard_optimizer = true;
+  expect_equal(resume_from("plain", "epoch-0001-step-000001", 2).reports[0], whole);
+  const RunReport four = resume_from("plain", "epoch-0001-step-000001", 4).reports[0];
+  EXPECT_NEAR(four.epochs[1].train_loss / whole.epochs[1].train_loss, 1, 1e-5);
+}
+
+TEST_F(CheckpointerTest, WhatAnExchangeRemembersContinuesOnAsManyRanks) {
+  for (const char* hook : {"topk", "powersgd"}) {
+    options_.comm_hook = hook;
+    const RunReport whole = uninterrupted(2);
+    train_keeping_all(hook, 4);
+    expect_equal(resume_from(hook, "epoch-0000-step-000008", 2).reports[0], whole);
+    const Outcome four = resume_from(hook, "epoch-0000-step-000008", 4);
+    EXPECT_NE(four.printed.find("begins anew: the checkpoint holds that of 2 ranks"), std::string::npos)
+        << four.printed;
+    EXPECT_EQ(four.reports[0].epochs.size(), 2u);
+    for (const char* ranks : {"2", "4"}) {
+      fs::remove_all(folder_ / (std::string("from-epoch-0000-step-000008-on-") + ranks));
+    }
+  }
+}
+
 TEST_F(CheckpointerTest, EveryCountsTheStepsOfTheWholeRun) {
   train_keeping_all("all", 10);
   const fs::path dir = folder_ / "all";

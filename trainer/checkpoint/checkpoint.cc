@@ -14,6 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr char kModelFile[] = "model.safetensors";
 constexpr char kOptimizerFile[] = "optimizer.safetensors";
+constexpr char kExchangeFile[] = "exchange.safetensors";
 constexpr char kStateFile[] = "state.json";
 
 /// A file of a complete checkpoint. That it is missing is damage; that we may not read it is not.
@@ -40,11 +41,14 @@ NamedTensors read_tensors(const fs::path& file, const std::map<std::string, File
 
 void write_parts(const fs::path& incomplete, const EncodedCheckpoint& encoded) {
   fs::create_directory(incomplete);
-  const SavedState saved{
-      .state = encoded.state,
-      .files = {{kModelFile, record_of(encoded.model)}, {kOptimizerFile, record_of(encoded.optimizer)}}};
-  write_durably(incomplete / kModelFile, encoded.model);
-  write_durably(incomplete / kOptimizerFile, encoded.optimizer);
+  SavedState saved{.state = encoded.state, .files = {}};
+  const auto write_part = [&](const char* name, const std::string& bytes) {
+    saved.files[name] = record_of(bytes);
+    write_durably(incomplete / name, bytes);
+  };
+  write_part(kModelFile, encoded.model);
+  write_part(kOptimizerFile, encoded.optimizer);
+  if (!encoded.exchange.empty()) write_part(kExchangeFile, encoded.exchange);
   write_durably(incomplete / kStateFile, state_to_json(saved));
   sync_folder(incomplete);
 }
@@ -60,10 +64,13 @@ void make_complete(const fs::path& incomplete, const fs::path& folder) {
 
 }  // namespace
 
-void encode_checkpoint(const NamedTensors& model, const NamedTensors& optimizer, EncodedCheckpoint& encoded) {
+void encode_checkpoint(const NamedTensors& model, const NamedTensors& optimizer, const NamedTensors& exchange,
+                       EncodedCheckpoint& encoded) {
   const std::map<std::string, std::string> metadata{{"format", "pt"}};
   encode_safetensors(model, metadata, encoded.model);
   encode_safetensors(optimizer, metadata, encoded.optimizer);
+  encoded.exchange.clear();
+  if (!exchange.empty()) encode_safetensors(exchange, metadata, encoded.exchange);
 }
 
 fs::path write_checkpoint(const fs::path& dir, const EncodedCheckpoint& encoded) {
@@ -88,7 +95,7 @@ fs::path write_checkpoint(const fs::path& dir, const EncodedCheckpoint& encoded)
 
 fs::path write_checkpoint(const fs::path& dir, const Checkpoint& checkpoint) {
   EncodedCheckpoint encoded{.state = checkpoint.state, .model = {}, .optimizer = {}};
-  encode_checkpoint(checkpoint.model, checkpoint.optimizer, encoded);
+  encode_checkpoint(checkpoint.model, checkpoint.optimizer, checkpoint.exchange, encoded);
   return write_checkpoint(dir, encoded);
 }
 
@@ -105,6 +112,7 @@ Checkpoint read_checkpoint(const fs::path& folder) {
   checkpoint.state = std::move(saved.state);
   checkpoint.model = read_tensors(folder / kModelFile, saved.files);
   checkpoint.optimizer = read_tensors(folder / kOptimizerFile, saved.files);
+  if (saved.files.contains(kExchangeFile)) checkpoint.exchange = read_tensors(folder / kExchangeFile, saved.files);
   return checkpoint;
 }
 

@@ -2,6 +2,7 @@
 //
 //   DIR/epoch-0002/model.safetensors      parameters and buffers, with PyTorch's names
 //   DIR/epoch-0002/optimizer.safetensors  the optimizer's named state, the schedule's position among it
+//   DIR/epoch-0002/exchange.safetensors   what the gradient exchange remembers (exchange_state.h), if it does
 //   DIR/epoch-0002/state.json             how far the run was, the options a continuation must share, history, sums
 //
 // A run's random streams are keyed by seed, epoch and sample, so that the position in the run is all there is to know
@@ -46,6 +47,7 @@ struct Checkpoint {
   CheckpointState state;
   NamedTensors model;
   NamedTensors optimizer;
+  NamedTensors exchange{};
 };
 
 /// A checkpoint as bytes of files: a copy that does not change while training goes on.
@@ -53,10 +55,12 @@ struct EncodedCheckpoint {
   CheckpointState state;
   std::string model;
   std::string optimizer;
+  std::string exchange{};  // empty: none
 };
 
 /// Copies the tensors. Memory that `encoded` holds already is used again.
-void encode_checkpoint(const NamedTensors& model, const NamedTensors& optimizer, EncodedCheckpoint& encoded);
+void encode_checkpoint(const NamedTensors& model, const NamedTensors& optimizer, const NamedTensors& exchange,
+                       EncodedCheckpoint& encoded);
 
 /// Returns the new folder. Creates `dir` when it is missing. Throws when a checkpoint of that position is there
 /// already, and after a failure leaves nothing behind that takes room.

@@ -1,4 +1,6 @@
 #include <tutti/trainer/checkpoint/checkpointer.h>
+#include <tutti/trainer/checkpoint/exchange_state.h>
+#include <tutti/trainer/data_parallel/sharded_optimizer.h>
 #include <tutti/trainer/tensor_comm.h>
 
 #include <chrono>
@@ -36,18 +38,31 @@ std::optional<ResumedCheckpoint> Checkpointer::resume() {
   auto resumed = resume_checkpoint(group_, options_.dir, agreed_, model_, optimizer_);
   if (!resumed) return resumed;
   for (const std::string& warning : resumed->warnings) progress_.line("WARNING: " + warning);
+  if (resumed->has_exchange) exchange_ranks_ = resumed->world_size;
+  resumed_exchange_ = std::move(resumed->exchange);
   return resumed;
 }
 
-void Checkpointer::start() {
-  if (!options_.dir.empty() && requests_ != nullptr) requests_->listen();
+void Checkpointer::start(DataParallel& parallel) {
+  parallel_ = &parallel;
+  if (options_.dir.empty()) return;
+  if (GradientExchange* const exchange = parallel.exchange(); exchange != nullptr && exchange_ranks_ > 0) {
+    if (exchange_ranks_ == group_.world_size()) {
+      scatter_exchange_state(group_, resumed_exchange_, *exchange);
+    } else {
+      progress_.line("the error feedback of " + exchange->name() + " begins anew: the checkpoint holds that of " +
+                     std::to_string(exchange_ranks_) + " ranks");
+    }
+  }
+  resumed_exchange_.clear();
+  if (requests_ != nullptr) requests_->listen();
 }
 
-void Checkpointer::before_exchange(DataParallel& parallel) const {
+void Checkpointer::before_exchange() const {
   if (options_.dir.empty()) return;
   const bool failed = writer_ && writer_->failure();
-  if (failed || (requests_ != nullptr && requests_->checkpoint_asked())) parallel.ask(Request::Checkpoint);
-  if (requests_ != nullptr && requests_->stop_asked()) parallel.ask(Request::Stop);
+  if (failed || (requests_ != nullptr && requests_->checkpoint_asked())) parallel_->ask(Request::Checkpoint);
+  if (requests_ != nullptr && requests_->stop_asked()) parallel_->ask(Request::Stop);
 }
 
 bool Checkpointer::after_step(const StepInfo& info, const std::function<EpochSoFar()>& so_far) {
@@ -101,11 +116,13 @@ void Checkpointer::save(CheckpointState state, const std::vector<LossSum>& sums)
     }
   }
   state.sums = exchange_sums(sums, failure);
+  const NamedTensors of_optimizer = full_optimizer_state(optimizer_);
+  const NamedTensors of_exchange = gather_exchange_state(group_, parallel_->exchange());
   if (space == nullptr) return;
   state.world_size = group_.world_size();
   state.options = agreed_;
   space->state = std::move(state);
-  encode_checkpoint(model_tensors(model_), optimizer_.state(), *space);
+  encode_checkpoint(model_tensors(model_), of_optimizer, of_exchange, *space);
   writer_->start();
 }
 

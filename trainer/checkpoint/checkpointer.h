@@ -2,7 +2,8 @@
 //
 //   Checkpointer checkpointer(group, options, agreed, *model, *optimizer, progress, requests);
 //   if (const auto state = checkpointer.resume()) ...
-//   in each step, before gradients leave:  checkpointer.before_exchange(parallel);
+//   checkpointer.start(parallel);
+//   in each step, before gradients leave:  checkpointer.before_exchange();
 //   after each step:   if (!checkpointer.after_step(info, so_far)) leave the epoch and the run;
 //   after each epoch:  checkpointer.end_epoch(epoch, history);
 //   at the end:        checkpointer.finish();
@@ -65,11 +66,12 @@ class Checkpointer {
   /// Collective. resume_checkpoint in the run's folder; warnings are printed.
   std::optional<ResumedCheckpoint> resume();
 
-  /// From here on requests are heard.
-  void start();
+  /// Collective. Gives the exchange of `parallel`, which must outlive the training, what it remembered in the
+  /// checkpoint. From here on requests are heard.
+  void start(DataParallel& parallel);
 
   /// Asks the other ranks what this one was asked, or has to tell.
-  void before_exchange(DataParallel& parallel) const;
+  void before_exchange() const;
 
   /// Collective. `so_far` is called only when a checkpoint is written. Returns false when the run is to end here.
   bool after_step(const StepInfo& info, const std::function<EpochSoFar()>& so_far);
@@ -97,7 +99,10 @@ class Checkpointer {
   nn::Optimizer& optimizer_;
   Progress& progress_;
   TrainRequests* requests_;
-  std::unique_ptr<FolderLock> lock_;                // rank 0
+  DataParallel* parallel_ = nullptr;
+  int exchange_ranks_ = 0;            // of the checkpoint that the run began with, if it holds an exchange's memory
+  NamedTensors resumed_exchange_;     // on rank 0
+  std::unique_ptr<FolderLock> lock_;  // rank 0
   std::unique_ptr<CheckpointWriter> writer_;        // rank 0
   std::optional<std::filesystem::path> asked_for_;  // rank 0: a checkpoint to tell of once it is complete
   std::optional<std::filesystem::path> stopped_at_;

@@ -1,5 +1,6 @@
 #include <tutti/trainer/checkpoint/file_record.h>
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
+#include <tutti/trainer/data_parallel/sharded_optimizer.h>
 #include <tutti/trainer/tensor_comm.h>
 
 #include <bit>
@@ -43,7 +44,7 @@ std::optional<WholeCheckpoint> newest_whole_checkpoint(const fs::path& dir) {
 
 /// Loads, and gives everything about it that the other ranks need.
 Json resume_here(const fs::path& dir, const std::map<std::string, std::string>& wanted, const NamedTensors& model,
-                 const NamedTensors& optimizer) {
+                 const NamedTensors& optimizer, NamedTensors& exchange) {
   const auto found = newest_whole_checkpoint(dir);
   if (!found) return {};
   const CheckpointState& state = found->contents.state;
@@ -53,6 +54,7 @@ Json resume_here(const fs::path& dir, const std::map<std::string, std::string>& 
   }
   assign_tensors(model, found->contents.model, (found->folder / "model.safetensors").string());
   assign_tensors(optimizer, found->contents.optimizer, (found->folder / "optimizer.safetensors").string());
+  exchange = found->contents.exchange;
   Json warnings = Json::array();
   for (const auto& [folder, damage] : found->damaged) {
     warnings.push_back(damage + "; set aside as " + set_aside(folder).filename().string() +
@@ -69,7 +71,8 @@ Json resume_here(const fs::path& dir, const std::map<std::string, std::string>& 
           {"seconds", state.seconds},
           {"sums", sums},
           {"folder", found->folder.string()},
-          {"warnings", warnings}};
+          {"warnings", warnings},
+          {"exchange", !exchange.empty()}};
 }
 
 }  // namespace
@@ -99,9 +102,9 @@ NamedTensors model_tensors(const nn::Module& model) {
 
 void save_checkpoint(comm::ProcessGroup& group, const std::filesystem::path& dir, const CheckpointState& state,
                      const nn::Module& model, nn::Optimizer& optimizer) {
+  const NamedTensors of_optimizer = full_optimizer_state(optimizer);
   on_rank0(group, [&] {
-    return write_checkpoint(dir, {.state = state, .model = model_tensors(model), .optimizer = optimizer.state()})
-        .string();
+    return write_checkpoint(dir, {.state = state, .model = model_tensors(model), .optimizer = of_optimizer}).string();
   });
 }
 
@@ -109,14 +112,15 @@ std::optional<ResumedCheckpoint> resume_checkpoint(comm::ProcessGroup& group, co
                                                    const std::map<std::string, std::string>& wanted,
                                                    const nn::Module& model, nn::Optimizer& optimizer) {
   const NamedTensors of_model = model_tensors(model);
-  const NamedTensors of_optimizer = optimizer.state();
+  const NamedTensors of_optimizer = full_optimizer_state(optimizer);
+  ResumedCheckpoint resumed;
   const Json json = Json::parse(on_rank0(group, [&] {
-    return resume_here(dir, wanted, of_model, of_optimizer).dump(-1, ' ', false, Json::error_handler_t::replace);
+    return resume_here(dir, wanted, of_model, of_optimizer, resumed.exchange)
+        .dump(-1, ' ', false, Json::error_handler_t::replace);
   }));
   if (json.is_null()) return std::nullopt;
   broadcast_tensors(group, of_model);
-  broadcast_tensors(group, of_optimizer);
-  ResumedCheckpoint resumed;
+  share_optimizer_state(group, optimizer, of_optimizer);
   resumed.epoch = json["epoch"].get<int>();
   resumed.step = json["step"].get<std::int64_t>();
   resumed.steps_per_epoch = json["steps"].get<std::int64_t>();
@@ -128,6 +132,7 @@ std::optional<ResumedCheckpoint> resume_checkpoint(comm::ProcessGroup& group, co
     resumed.sums.push_back(
         {.loss = std::bit_cast<double>(sum[0].get<std::uint64_t>()), .samples = sum[1].get<std::int64_t>()});
   }
+  resumed.has_exchange = json["exchange"].get<bool>();
   resumed.folder = json["folder"].get<std::string>();
   resumed.warnings = json["warnings"].get<std::vector<std::string>>();
   return resumed;

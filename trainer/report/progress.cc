@@ -50,6 +50,7 @@ void Progress::end_epoch(const EpochReport& report) {
 }
 
 void Progress::line(const std::string& text) {
+  if (log_ != nullptr) log_->line(text);
   if (out_ == nullptr) return;
   clear();
   *out_ << text << '\n' << std::flush;

@@ -5,6 +5,7 @@
 // Thread-safety: none. Ownership: the stream must outlive this object.
 #pragma once
 
+#include <tutti/trainer/report/run_log.h>
 #include <tutti/trainer/report/run_report.h>
 
 #include <cstdint>
@@ -26,12 +27,15 @@ class Progress {
   }
   void end_epoch(const EpochReport& report);
   void line(const std::string& text);  // a whole line, above the live one
+  /// Whole lines go to `log`, too, which must outlive this object.
+  void also_to(RunLog& log) { log_ = &log; }
 
  private:
   void show(std::int64_t index, double loss);
   void clear();
 
   std::ostream* out_ = nullptr;
+  RunLog* log_ = nullptr;
   bool live_ = false;
   bool line_open_ = false;
   int total_epochs_ = 0;

@@ -1,0 +1,202 @@
+// Whole runs with --run-dir: what they leave, read back by the report, the comparison and the evaluation.
+#include <gtest/gtest.h>
+#include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/trainer/small_mnist.h>
+#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/trainer/evaluate_checkpoint.h>
+#include <tutti/trainer/report/compare_runs.h>
+#include <tutti/trainer/report/page/report_page.h>
+#include <tutti/trainer/train_loop.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace tutti::trainer {
+namespace {
+
+class RecordedRun : public testing::Test {
+ protected:
+  RecordedRun() {
+    write_small_mnist(folder_ / "data", 480, 101);
+    options_.data = folder_ / "data";
+    options_.epochs = 3;
+    options_.batch_size = 16;
+  }
+
+  TrainOptions options_of(const std::string& run) const {
+    TrainOptions options = options_;
+    options.run_dir = folder_ / run;
+    return checked(options);
+  }
+
+  static RunReport train_on(int ranks, const TrainOptions& options) {
+    RunReport report;
+    test::run_ranks(ranks, [&](comm::ProcessGroup& group) {
+      std::ostringstream out;
+      RunReport mine = train(options, group, 1, {.stream = out});
+      if (group.rank() == 0) report = std::move(mine);
+    });
+    return report;
+  }
+
+  static CheckpointEvaluation evaluate_on(int ranks, const EvaluationRequest& request) {
+    std::optional<CheckpointEvaluation> result;
+    test::run_ranks(ranks, [&](comm::ProcessGroup& group) {
+      CheckpointEvaluation mine = evaluate_checkpoint(request, group, 1);
+      if (group.rank() == 0) result = std::move(mine);
+    });
+    return std::move(result).value();
+  }
+
+  TemporaryFolder folder_;
+  TrainOptions options_;
+};
+
+TEST_F(RecordedRun, ResumedRunLeavesTheRecordsOfTheUninterruptedOne) {
+  train_on(2, options_of("whole"));
+  options_.epochs = 1;
+  train_on(2, options_of("parts"));
+  options_.epochs = 3;
+  options_.resume = true;
+  train_on(2, options_of("parts"));
+  for (const int rank : {0, 1}) {
+    const auto records = read_steps(steps_file(folder_ / "parts", rank)).records;
+    ASSERT_EQ(records.size(), 45u);
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      EXPECT_EQ(records[i].global_step, static_cast<std::int64_t>(i));
+      EXPECT_EQ(records[i].epoch, static_cast<int>(i / 15) + 1);
+      EXPECT_EQ(records[i].step, static_cast<std::int64_t>(i % 15));
+      EXPECT_EQ(records[i].samples, 16);
+      EXPECT_GT(records[i].seconds, 0);
+    }
+  }
+  const RunComparison comparison = compare_runs(folder_ / "whole", folder_ / "parts", 0);
+  EXPECT_TRUE(comparison.equal) << comparison.text;
+  EXPECT_NE(comparison.text.find("losses: equal on each rank in 45 steps"), std::string::npos) << comparison.text;
+  EXPECT_NE(comparison.text.find("model: all 4 tensors are equal"), std::string::npos) << comparison.text;
+  EXPECT_NE(comparison.text.find("option resume: (not set) in A, yes in B"), std::string::npos) << comparison.text;
+}
+
+TEST_F(RecordedRun, RunsThatPartAreComparedToTheFirstStepAndTensor) {
+  train_on(2, options_of("a"));
+  options_.seed = 1;
+  options_.epochs = 2;
+  train_on(2, options_of("b"));
+  const RunComparison comparison = compare_runs(folder_ / "a", folder_ / "b", 0);
+  EXPECT_FALSE(comparison.equal);
+  for (const char* part :
+       {"option seed: 0 in A, 1 in B", "the first that differ are of step 0 (epoch 1, step 0) on rank 0",
+        "steps: 45 in A, 30 in B", "model: the first tensor that differs is ", "4 of 4 tensors differ"}) {
+    EXPECT_NE(comparison.text.find(part), std::string::npos) << part << " in\n" << comparison.text;
+  }
+}
+
+TEST_F(RecordedRun, AnotherNumberOfRanksIsEqualWithinRounding) {
+  options_.batch_size = 48;
+  train_on(1, options_of("one"));
+  options_.batch_size = 16;
+  train_on(3, options_of("three"));
+  const RunComparison comparison = compare_runs(folder_ / "one", folder_ / "three", 1e-3);
+  EXPECT_TRUE(comparison.equal) << comparison.text;
+}
+
+TEST_F(RecordedRun, LogHoldsWhatWasPrintedAndPageShowsIt) {
+  const RunReport report = train_on(2, options_of("run"));
+  const std::string log = read_whole_file(folder_ / "run/log.txt");
+  for (const char* part : {" rank 0: training mlp", " rank 0: epoch 3/3", " rank 0: final test accuracy"}) {
+    EXPECT_NE(log.find(part), std::string::npos) << log;
+  }
+  RunData run = read_run(folder_ / "run");
+  EXPECT_TRUE(run.remarks.empty()) << run.remarks.front();
+  EXPECT_EQ(run.steps.size(), 2u);
+  EXPECT_EQ(run.buckets.size(), 1u);
+  EXPECT_EQ(run.report.confusion_matrix, report.confusion_matrix);
+  const std::string html = report_page(run);
+  EXPECT_NE(html.find("mlp on mnist"), std::string::npos);
+  EXPECT_NE(html.find(report.parameter_sha256), std::string::npos);
+}
+
+TEST_F(RecordedRun, AKilledRunsEpochsAreInItsCheckpoint) {
+  train_on(1, options_of("run"));
+  std::filesystem::remove(folder_ / "run/report.json");
+  const RunData run = read_run(folder_ / "run");
+  EXPECT_FALSE(run.finished);
+  EXPECT_EQ(run.report.epochs.size(), 3u);
+  EXPECT_EQ(run.report.model, "mlp");
+}
+
+TEST_F(RecordedRun, EvaluationGivesWhatTrainingPrinted) {
+  const RunReport report = train_on(2, options_of("run"));
+  const auto newest = find_checkpoint(folder_ / "run");
+  EXPECT_EQ(find_checkpoint(folder_ / "run/checkpoints"), newest);
+  EXPECT_EQ(find_checkpoint(newest), newest);
+  for (const int ranks : {1, 2, 3}) {
+    const auto evaluation = evaluate_on(ranks, {.checkpoint = folder_ / "run"});  // the data is where the run found it
+    EXPECT_EQ(evaluation.result.confusion.rows(), report.confusion_matrix) << ranks;
+    EXPECT_NEAR(evaluation.result.loss, *report.epochs.back().test_loss, 1e-6 * evaluation.result.loss) << ranks;
+    if (ranks == 2) {
+      EXPECT_EQ(evaluation.result.loss, *report.epochs.back().test_loss);
+    }
+    EXPECT_EQ(evaluation.samples, 101);
+    EXPECT_EQ(evaluation.epoch, 3);
+    EXPECT_EQ(evaluation.note, "");
+  }
+}
+
+TEST_F(RecordedRun, EvaluationsAsFiles) {
+  options_.epochs = 1;
+  const RunReport report = train_on(1, options_of("run"));
+  auto evaluation = evaluate_on(1, {.checkpoint = folder_ / "run"});
+  const auto json = nlohmann::json::parse(evaluation_to_json(evaluation, 1));
+  EXPECT_EQ(json["confusion_matrix"], nlohmann::json(report.confusion_matrix));
+  EXPECT_EQ(json["test_accuracy"], *report.final_test_accuracy);
+  EXPECT_EQ(json["samples"], 101);
+  EXPECT_TRUE(json["class_names"].is_null());
+  evaluation.result.confusion = ConfusionMatrix(2);
+  evaluation.result.confusion.add(0, 1);
+  evaluation.class_names = {"a, \"b\"", "c"};
+  EXPECT_EQ(evaluation_to_csv(evaluation), "actual,\"a, \"\"b\"\"\",c\r\n\"a, \"\"b\"\"\",0,1\r\nc,0,0\r\n");
+}
+
+TEST_F(RecordedRun, AutoencodersAreEvaluatedByTheirLoss) {
+  options_.model = "autoencoder";
+  options_.epochs = 1;
+  const RunReport report = train_on(2, options_of("run"));
+  const auto evaluation = evaluate_on(2, {.checkpoint = folder_ / "run"});
+  EXPECT_FALSE(evaluation.has_classes);
+  EXPECT_EQ(evaluation.result.loss, *report.epochs[0].test_loss);
+  EXPECT_EQ(evaluation_to_csv(evaluation).rfind("test_loss\r\n0.", 0), 0u);
+  EXPECT_TRUE(nlohmann::json::parse(evaluation_to_json(evaluation, 2))["test_accuracy"].is_null());
+}
+
+TEST_F(RecordedRun, OtherDataIsSaidOrRefused) {
+  options_.epochs = 1;
+  train_on(1, options_of("run"));
+  write_small_mnist(folder_ / "other", 320, 50);
+  const auto evaluation = evaluate_on(1, {.checkpoint = folder_ / "run", .data = folder_ / "other"});
+  EXPECT_EQ(evaluation.samples, 50);
+  EXPECT_NE(evaluation.note.find("the model was trained on mnist train (480 samples"), std::string::npos);
+
+  std::filesystem::remove_all(folder_ / "data");
+  std::filesystem::rename(folder_ / "other", folder_ / "data");
+  EXPECT_NE(error_of([&] {
+              evaluate_on(1, {.checkpoint = folder_ / "run"});
+            }).find("name the folder of the data with --data"),
+            std::string::npos);
+}
+
+TEST_F(RecordedRun, WhatIsNoCheckpointIsNamed) {
+  options_.epochs = 1;
+  train_on(1, options_of("run"));
+  EXPECT_NE(error_of([&] { find_checkpoint(folder_ / "data"); }).find("there is no checkpoint in"), std::string::npos);
+  EXPECT_NE(error_of([&] { find_checkpoint(folder_ / "nowhere"); }).find("nowhere is no folder"), std::string::npos);
+  const auto model = find_checkpoint(folder_ / "run") / "model.safetensors";
+  std::string bytes = read_whole_file(model);
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  write_durably(model, bytes);
+  EXPECT_NE(error_of([&] { evaluate_on(1, {.checkpoint = folder_ / "run"}); }).find("model.safetensors"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace tutti::trainer

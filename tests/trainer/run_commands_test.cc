@@ -1,0 +1,128 @@
+// `tutti report`, `tutti evaluate` and `tutti compare` as their users see them.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <tutti/tests/support/run_processes.h>
+#include <tutti/tests/trainer/small_mnist.h>
+#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/trainer/report/step_records.h>
+
+#include <nlohmann/json.hpp>
+
+namespace tutti::trainer {
+namespace {
+
+using test::ExitStatus;
+using test::Finished;
+using test::Processes;
+
+constexpr ExitStatus exited(int code) { return {.by_signal = false, .code = code}; }
+
+class RunCommands : public testing::Test {
+ protected:
+  RunCommands() { write_small_mnist(folder_ / "mnist", 480, 100); }
+
+  Finished tutti(std::vector<std::string> words) const {
+    words.insert(words.begin(), TUTTI_PROGRAM);
+    return test::run_program(words, environment());
+  }
+  std::vector<std::string> training(const std::string& run, const std::vector<std::string>& more) const {
+    std::vector<std::string> words{"train", "mnist", "--data", path("mnist"), "--threads", "1", "--run-dir", path(run)};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  std::vector<std::string> environment() const {
+    return {"TUTTI_DATA=", "HOME=" + folder_.path().string(), "XDG_CACHE_HOME=" + folder_.path().string()};
+  }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(RunCommands, ReportEvaluateAndCompareARun) {
+  ASSERT_EQ(tutti(training("a", {"--epochs", "2", "--nproc", "2", "--trace", path("a/trace.json")})).status, exited(0));
+  ASSERT_EQ(tutti(training("b", {"--epochs", "2", "--nproc", "2"})).status, exited(0));
+
+  const Finished report = tutti({"report", path("a")});
+  EXPECT_EQ(report.status, exited(0)) << report.err;
+  EXPECT_EQ(report.out, "written to " + path("a/report.html") + "\n");
+  const std::string html = read_whole_file(path("a/report.html"));
+  EXPECT_NE(html.find("operations were traced"), std::string::npos);
+  EXPECT_NE(html.find("From the middle of the run"), std::string::npos);
+  const Finished elsewhere = tutti({"report", path("b"), "--output", path("page.html")});
+  EXPECT_EQ(elsewhere.status, exited(0)) << elsewhere.err;
+  EXPECT_NE(elsewhere.out.find("note: there is no message timeline"), std::string::npos) << elsewhere.out;
+
+  const auto trained = nlohmann::json::parse(read_whole_file(path("a/report.json")));
+  for (const char* nproc : {"1", "3"}) {
+    const Finished evaluated =
+        tutti({"evaluate", path("a"), "--nproc", nproc, "--csv", path("c.csv"), "--json", path("e.json")});
+    EXPECT_EQ(evaluated.status, exited(0)) << evaluated.err;
+    const auto json = nlohmann::json::parse(read_whole_file(path("e.json")));
+    EXPECT_EQ(json["confusion_matrix"], trained["confusion_matrix"]) << nproc;
+    char accuracy[40];
+    std::snprintf(accuracy, sizeof accuracy, "test accuracy %.4f", trained["final_test_accuracy"].get<double>());
+    EXPECT_NE(evaluated.out.find(accuracy), std::string::npos) << evaluated.out;
+    EXPECT_NE(evaluated.out.find("actual \\ predicted"), std::string::npos) << evaluated.out;
+    EXPECT_EQ(read_whole_file(path("c.csv")).rfind("actual,0,1,2,3,4,5,6,7,8,9\r\n0,", 0), 0u);
+  }
+
+  const Finished same = tutti({"compare", path("a"), path("b")});
+  EXPECT_EQ(same.status, exited(0)) << same.out << same.err;
+  EXPECT_EQ(same.out.substr(same.out.size() - 6), "equal\n");
+  ASSERT_EQ(tutti(training("c", {"--epochs", "2", "--nproc", "2", "--lr", "0.002"})).status, exited(0));
+  const Finished other = tutti({"compare", path("a"), path("c")});
+  EXPECT_EQ(other.status, exited(1)) << other.err;
+  EXPECT_NE(other.out.find("option lr: 0.001 in A, 0.002 in B\n"), std::string::npos) << other.out;
+  EXPECT_NE(other.out.find("are of step 1 (epoch 1, step 1) on rank 0"), std::string::npos) << other.out;
+}
+
+TEST_F(RunCommands, WrongUsageIsOneClearSentence) {
+  struct Case {
+    std::vector<std::string> words;
+    int status;
+    std::string expected;
+  };
+  const Case cases[] = {
+      {{"report"}, 2, "RUN_DIR"},
+      {{"report", path("nowhere")}, 1, "tutti report: " + path("nowhere") + " is no folder"},
+      {{"report", path("mnist")}, 1, "no run has written into " + path("mnist")},
+      {{"evaluate"}, 2, "CHECKPOINT"},
+      {{"evaluate", path("mnist"), "--nproc", "0"}, 2, "--nproc 0: must be between 1 and 4096"},
+      {{"evaluate", path("mnist"), "--threads", "-1"}, 2, "--threads -1"},
+      {{"evaluate", path("mnist")}, 1, "there is no checkpoint in " + path("mnist")},
+      {{"evaluate", path("mnist"), "--nproc", "2"}, 1, "there is no checkpoint in " + path("mnist")},
+      {{"compare", path("mnist")}, 2, "RUN_B"},
+      {{"compare", path("mnist"), path("nowhere")}, 2, "no run has written into " + path("mnist")},
+      {{"compare", path("a"), path("b"), "--tolerance", "-1"}, 2, "--tolerance: must be at least 0"},
+      {{"compare", path("a"), path("b"), "--tolerance", "x"}, 2, "--tolerance"},
+  };
+  for (const Case& c : cases) {
+    const Finished done = tutti(c.words);
+    EXPECT_EQ(done.status, exited(c.status)) << c.expected << "\n" << done.err;
+    EXPECT_NE(done.err.find(c.expected), std::string::npos) << done.err;
+    EXPECT_EQ(done.out, "");
+    EXPECT_LE(std::count(done.err.begin(), done.err.end(), '\n'), 2) << done.err;
+  }
+}
+
+TEST_F(RunCommands, AKilledRunCanBeReadAndReported) {
+  auto words = training("killed", {"--epochs", "1000000"});
+  words.insert(words.begin(), TUTTI_PROGRAM);
+  Processes ranks({.command = words, .count = 2, .environment = environment()});
+  ASSERT_TRUE(ranks.wait_for_output(0, "epoch 3/")) << ranks.err(0);
+  ranks.kill(1, SIGKILL);
+  EXPECT_EQ(ranks.wait(0), exited(1));
+  for (const int rank : {0, 1}) {
+    const StepsRead read = read_steps(steps_file(path("killed"), rank));
+    EXPECT_GE(read.records.size(), 8u) << rank;  // at least two epochs of four steps had ended on both ranks
+    EXPECT_EQ(read.bad_lines, 0u);
+  }
+  const std::string log = read_whole_file(path("killed/log.txt"));
+  EXPECT_NE(log.find(" rank 0: error: "), std::string::npos) << log;
+  const Finished report = tutti({"report", path("killed")});
+  EXPECT_EQ(report.status, exited(0)) << report.err;
+  EXPECT_NE(report.out.find("note: there is no report.json"), std::string::npos) << report.out;
+}
+
+}  // namespace
+}  // namespace tutti::trainer

@@ -1,0 +1,139 @@
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/report/run_recorder.h>
+#include <tutti/trainer/report/step_records.h>
+
+#include <thread>
+
+namespace tutti::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+void run_steps(RunRecorder& recorder, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t step = begin; step < end; ++step) {
+    recorder.step({.epoch = 1, .step = step, .steps_per_epoch = end, .global_step = step, .loss = 0.5, .samples = 8});
+  }
+}
+
+std::size_t files_in(const fs::path& folder) {
+  return fs::exists(folder) ? static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), {})) : 0;
+}
+
+RecorderOptions options_in(const fs::path& run_dir, int rank, int world_size) {
+  return {.run_dir = run_dir, .rank = rank, .world_size = world_size, .options = {{"lr", "0.1"}, {"model", "mlp"}}};
+}
+
+TEST(RunRecorder, WithoutAFolderNothingHappens) {
+  RunRecorder recorder(RecorderOptions{});
+  recorder.start(0);
+  run_steps(recorder, 0, 10);
+  recorder.epoch({});
+  recorder.log().line("nobody reads this");
+}
+
+TEST(RunRecorder, LeavesRecordsEventsOptionsAndLog) {
+  const TemporaryFolder folder;
+  for (const int rank : {0, 1}) {
+    RunRecorder recorder(options_in(folder.path(), rank, 2));
+    recorder.start(0);
+    run_steps(recorder, 0, 250);
+    const BucketTiming bucket{.nbytes = 159040, .start_seconds = 1.5e-5, .wait_seconds = 0};
+    recorder.epoch({.epoch = 1, .train_loss = 0.5, .test_loss = 0.4, .test_accuracy = 0.9, .seconds = 1},
+                   std::span(&bucket, 1));
+    EXPECT_EQ(read_steps(steps_file(folder.path(), rank)).records.size(), 250u);  // flushed by epoch()
+    recorder.log().line("first\n\nsecond");
+  }
+  EXPECT_EQ(read_option_texts(folder / "options.json"), (OptionTexts{{"lr", "0.1"}, {"model", "mlp"}}));
+  EXPECT_EQ(read_whole_file(folder / "buckets.json"),
+            "[{\"bytes\":159040,\"start_seconds\":1.5e-05,\"wait_seconds\":0}]\n");
+  EXPECT_EQ(files_in(folder / "tensorboard/rank-0"), 1u);
+  EXPECT_EQ(files_in(folder / "tensorboard/rank-1"), 1u);
+  const std::string log = read_whole_file(folder / "log.txt");
+  for (const char* part : {" rank 0: first\n", " rank 0: second\n", " rank 1: first\n"}) {
+    EXPECT_NE(log.find(part), std::string::npos) << log;
+  }
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 4);
+}
+
+TEST(RunRecorder, ResumingWithFewerRanksDropsWhatIsRepeatedEverywhere) {
+  const TemporaryFolder folder;
+  for (const int rank : {0, 1, 2}) {
+    RunRecorder recorder(options_in(folder.path(), rank, 3));
+    recorder.start(0);
+    run_steps(recorder, 0, 30);
+  }
+  RunRecorder(options_in(folder.path(), 0, 1)).start(20);
+  for (const int rank : {0, 2}) EXPECT_EQ(read_steps(steps_file(folder.path(), rank)).records.size(), 20u) << rank;
+  EXPECT_EQ(files_in(folder / "tensorboard/rank-0"), 2u);
+  EXPECT_EQ(files_in(folder / "tensorboard/rank-2"), 1u);
+
+  RunRecorder(options_in(folder.path(), 0, 1)).start(0);  // from the beginning: nothing of the earlier runs holds
+  EXPECT_EQ(ranks_with_steps(folder.path()), std::vector<int>{0});
+  EXPECT_EQ(files_in(folder / "tensorboard"), 1u);
+  EXPECT_EQ(files_in(folder / "tensorboard/rank-0"), 1u);
+}
+
+TEST(RunRecorder, TrainingOutlivesAFullDisk) {
+  const TemporaryFolder folder;
+  std::vector<std::string> warnings;
+  RecorderOptions options = options_in(folder.path(), 1, 2);
+  options.warn = [&](const std::string& sentence) { warnings.push_back(sentence); };
+  RunRecorder recorder(std::move(options));
+  recorder.start(0);
+  // Files may not grow past 100 KB: the nearest to a full disk that needs no privileges.
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto former = ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{.rlim_cur = 100'000, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  run_steps(recorder, 0, 5000);
+  recorder.epoch({});
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, former);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("rank 1 stops recording its steps, the training goes on: cannot write " +
+                             (folder / "steps-rank-1.jsonl").string()),
+            std::string::npos)
+      << warnings[0];
+  EXPECT_GT(read_steps(folder / "steps-rank-1.jsonl").records.size(), 500u);
+}
+
+TEST(RunRecorder, AFolderThatCannotBeWrittenIsNamedAtTheStart) {
+  const TemporaryFolder folder;
+  write_durably(folder / "file", "");
+  RunRecorder recorder(options_in(folder / "file", 0, 1));
+  EXPECT_NE(error_of([&] { recorder.start(0); }).find((folder / "file").string()), std::string::npos);
+}
+
+TEST(RunLog, LinesOfManyRanksStayWhole) {
+  const TemporaryFolder folder;
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 4; ++rank) {
+    ranks.emplace_back([&folder, rank] {
+      RunLog log(folder.path(), rank);
+      for (int i = 0; i < 200; ++i) log.line("line " + std::string(100, static_cast<char>('a' + rank)) + " end");
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  std::istringstream lines(read_whole_file(folder / "log.txt"));
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    EXPECT_TRUE(line.ends_with(" end")) << line;
+    EXPECT_EQ(line.size(), std::string("2026-03-01 12:00:00.123 rank 0: line  end").size() + 100) << line;
+  }
+  EXPECT_EQ(count, 800);
+}
+
+TEST(RunOptions, HostileTextsStayInTheirCell) {
+  const std::string table = option_texts_to_markdown({{"data", "<script>alert(1)</script> | `x`\nnext"}});
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 3);
+  EXPECT_EQ(table.find("<script>"), std::string::npos) << table;
+  EXPECT_NE(option_texts_to_json({{"data", "\xff\xfe"}}).find("\"data\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tutti::trainer

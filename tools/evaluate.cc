@@ -1,0 +1,140 @@
+// `tutti evaluate CHECKPOINT`: accuracy and confusion matrix of a checkpoint on its test set. With --nproc N this very
+// command is started N times.
+
+#include <tutti/comm/process_group.h>
+#include <tutti/tensor/thread_pool.h>
+#include <tutti/tools/commands.h>
+#include <tutti/tools/run/launcher.h>
+#include <tutti/tools/run/own_command.h>
+#include <tutti/tools/wrong_usage.h>
+#include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/evaluate_checkpoint.h>
+#include <tutti/trainer/run_training.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+namespace tutti::tools {
+namespace {
+
+struct EvaluateArguments {
+  trainer::EvaluationRequest request;
+  std::filesystem::path csv;
+  std::filesystem::path json;
+  std::optional<std::int64_t> nproc;
+  std::int64_t threads = 0;
+};
+
+void check(const EvaluateArguments& arguments, const std::optional<std::string>& launched) {
+  if (arguments.threads < 0 || arguments.threads > 1024) {
+    throw WrongUsage("--threads " + std::to_string(arguments.threads) + ": must be between 0 and 1024");
+  }
+  if (!arguments.nproc) return;
+  const std::string nproc = std::to_string(*arguments.nproc);
+  if (*arguments.nproc < 1 || *arguments.nproc > 4096)
+    throw WrongUsage("--nproc " + nproc + ": must be between 1 and 4096");
+  if (launched && *launched != nproc) {
+    throw WrongUsage("--nproc " + nproc + ", but a launcher has started WORLD_SIZE=" + *launched +
+                     " ranks; leave --nproc out");
+  }
+}
+
+/// What can be said before anything is computed.
+void check_surroundings(const EvaluateArguments& arguments) {
+  (void)trainer::find_checkpoint(arguments.request.checkpoint);
+  for (const auto& file : {arguments.csv, arguments.json}) {
+    if (!file.empty()) trainer::check_writable(file);
+  }
+}
+
+void print(const trainer::CheckpointEvaluation& evaluation) {
+  std::cout << evaluation.options.model << " of " << evaluation.folder.string() << " on " << evaluation.samples
+            << " samples of " << evaluation.data << "\n";
+  if (!evaluation.note.empty()) std::cout << "note: " << evaluation.note << "\n";
+  char result[96];
+  if (evaluation.has_classes) {
+    std::cout << "\n" << evaluation.result.confusion.to_table(evaluation.class_names) << "\n";
+    std::snprintf(result, sizeof result, "test accuracy %.4f  test loss %.4f", evaluation.result.confusion.accuracy(),
+                  evaluation.result.loss);
+  } else {
+    std::snprintf(result, sizeof result, "test loss %.6f", evaluation.result.loss);
+  }
+  std::cout << result;
+  if (evaluation.generated) std::cout << "  [" << evaluation.data << "]";
+  std::cout << std::endl;
+}
+
+void evaluate_in_group(comm::ProcessGroup& group, const EvaluateArguments& arguments, const comm::World& world) {
+  check_surroundings(arguments);
+  const int threads = arguments.threads > 0 ? static_cast<int>(arguments.threads) : trainer::default_threads(world);
+  tensor::set_num_threads(threads);
+  const auto evaluation = trainer::evaluate_checkpoint(arguments.request, group, threads);
+  if (group.rank() != 0) return;
+  if (!arguments.csv.empty()) trainer::replace_file(arguments.csv, trainer::evaluation_to_csv(evaluation));
+  if (!arguments.json.empty()) {
+    trainer::replace_file(arguments.json, trainer::evaluation_to_json(evaluation, group.world_size()));
+  }
+  print(evaluation);
+}
+
+int evaluate_as_rank(const EvaluateArguments& arguments) {
+  const comm::World world = comm::World::detect();
+  const auto group = comm::ProcessGroup::connect(world);
+  try {
+    evaluate_in_group(*group, arguments, world);
+  } catch (const std::exception& error) {
+    group->abort(error.what());
+    throw;
+  }
+  group->shutdown();
+  return 0;
+}
+
+int launch_evaluation(const EvaluateArguments& arguments) {
+  check_surroundings(arguments);  // once, before N ranks say the same
+  LaunchOptions launching;
+  launching.nproc = static_cast<int>(*arguments.nproc);
+  launching.command = own_command();
+  launching.label = false;  // rank 0 alone prints, and errors name their rank
+  launching.name = "tutti evaluate";
+  return launch(launching);
+}
+
+int evaluate_command(const EvaluateArguments& arguments) {
+  try {
+    const auto launched = world_size_from_launcher();
+    check(arguments, launched);
+    if (arguments.nproc.value_or(1) > 1 && !launched) return launch_evaluation(arguments);
+    return evaluate_as_rank(arguments);
+  } catch (const WrongUsage& error) {
+    std::cerr << "tutti evaluate: " << error.what() << "\nRun 'tutti evaluate --help' for the options.\n";
+    return 2;
+  } catch (const std::exception& error) {
+    std::cerr << "tutti evaluate: " << error.what() << "\n";
+    return 1;
+  }
+}
+
+}  // namespace
+
+void add_evaluate_command(CLI::App& app, int& status) {
+  CLI::App* command = app.add_subcommand("evaluate", "accuracy and confusion matrix of a checkpoint");
+  const auto arguments = std::make_shared<EvaluateArguments>();
+  command
+      ->add_option("CHECKPOINT", arguments->request.checkpoint,
+                   "a checkpoint's folder; or a folder of checkpoints or a run's (--run-dir), for the newest")
+      ->required();
+  command->add_option("--data", arguments->request.data,
+                      "folder of the data [where the run found it, else the usual places]");
+  command->add_option("--test-list", arguments->request.test_list, "for mercer, as in training [as the run had it]");
+  command->add_option("--csv", arguments->csv, "write the confusion matrix to this file");
+  command->add_option("--json", arguments->json, "write the results to this file");
+  command->add_option("--nproc", arguments->nproc, "ranks to start on this host, when no launcher has done so");
+  command->add_option("--threads", arguments->threads, "compute threads a rank [CPUs / ranks of this host]");
+  command->callback([arguments, &status] { status = evaluate_command(*arguments); });
+}
+
+}  // namespace tutti::tools

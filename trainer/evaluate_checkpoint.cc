@@ -1,0 +1,152 @@
+#include <tutti/trainer/checkpoint/shared_checkpoint.h>
+#include <tutti/trainer/evaluate_checkpoint.h>
+#include <tutti/trainer/report/run_options.h>
+#include <tutti/trainer/task.h>
+
+#include <charconv>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace tutti::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_of(const OptionTexts& texts, const std::string& name, const std::string& fallback = "") {
+  const auto found = texts.find(name);
+  return found == texts.end() ? fallback : found->second;
+}
+
+/// What the model and its data depend on; the rest of the options is for training.
+TrainOptions options_from(const CheckpointState& state, const std::string& folder) {
+  try {
+    TrainOptions options = default_options(text_of(state.options, "task"));
+    options.model = text_of(state.options, "model");
+    const std::string size = text_of(state.options, "image-size");
+    if (!size.empty()) std::from_chars(size.data(), size.data() + size.size(), options.image_size);
+    check_task(options);
+    return options;
+  } catch (const UsageError& error) {
+    throw std::runtime_error("the checkpoint " + folder + " cannot be evaluated by this version: " + error.what());
+  }
+}
+
+/// The options that the run left beside its checkpoints (run_recorder.h); empty if there are none.
+OptionTexts run_options_beside(const fs::path& folder) {
+  const fs::path file = fs::absolute(folder).lexically_normal().parent_path().parent_path() / "options.json";
+  return fs::exists(file) ? read_option_texts(file) : OptionTexts{};
+}
+
+fs::path still_there(const std::string& path) { return fs::exists(path) ? fs::path(path) : fs::path(); }
+
+TaskData load_data(const EvaluationRequest& request, TrainOptions& options, const std::string& trained_on,
+                   const fs::path& folder, int threads) {
+  options.data = request.data;
+  options.test_list = request.test_list;
+  if (options.data.empty()) {
+    if (trained_on.starts_with("generated ")) return generated_task_data(options);
+    const OptionTexts run = run_options_beside(folder);
+    options.data = still_there(text_of(run, "data folder"));
+    if (options.test_list.empty()) options.test_list = still_there(text_of(run, "test-list"));
+    options.skip_bad_images = text_of(run, "skip-bad-images") == "yes";
+  }
+  return load_task_data(options, threads);
+}
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::string class_name(const CheckpointEvaluation& evaluation, std::size_t label) {
+  const auto& names = evaluation.class_names;
+  return label < names.size() ? names[label] : std::to_string(label);
+}
+
+}  // namespace
+
+fs::path find_checkpoint(const fs::path& path) {
+  if (!fs::is_directory(path)) {
+    throw std::runtime_error(path.string() +
+                             " is no folder; give a checkpoint, a folder of checkpoints, or a run's "
+                             "folder (--run-dir)");
+  }
+  for (const fs::path& dir : {path, path / "checkpoints"}) {
+    if (const auto newest = newest_checkpoint(dir)) return *newest;
+  }
+  if (fs::exists(path / "model.safetensors")) return path;
+  throw std::runtime_error("there is no checkpoint in " + path.string() + ", nor is it one");
+}
+
+CheckpointEvaluation evaluate_checkpoint(const EvaluationRequest& request, comm::ProcessGroup& group, int threads) {
+  const fs::path folder = find_checkpoint(request.checkpoint);
+  const Checkpoint checkpoint = read_checkpoint(folder);
+  TrainOptions options = options_from(checkpoint.state, folder.string());
+  const std::string trained_on = text_of(checkpoint.state.options, "data");
+  const TaskData data = load_data(request, options, trained_on, folder, threads);
+
+  std::string note;
+  if (const std::string found = data_identity(data.train); found != trained_on) {
+    note = "the model was trained on " + trained_on + ", this is the test set of " + found;
+    if (request.data.empty()) throw std::runtime_error(note + "; name the folder of the data with --data");
+  }
+  const auto model = make_task_model(options, data.train);
+  assign_tensors(model_tensors(*model), checkpoint.model, (folder / "model.safetensors").string());
+  auto sampler = std::make_shared<EvaluationSampler>(data.test.count(), group.world_size(), group.rank());
+  Loader loader(data.test, std::move(sampler),
+                {.batch_size = evaluation_batch_of(options), .normalisation = normalisation_of(options)});
+  const Objective objective = objective_of(options.model);
+  return {.folder = folder,
+          .options = options,
+          .epoch = checkpoint.state.epoch,
+          .step = checkpoint.state.step,
+          .data = data.test.name,
+          .samples = data.test.count(),
+          .generated = data.test.generated,
+          .class_names = data.test.class_names,
+          .has_classes = objective == Objective::Classify,
+          .note = note,
+          .result = evaluate(group, *model, objective, loader)};
+}
+
+std::string evaluation_to_json(const CheckpointEvaluation& evaluation, int world_size) {
+  using Json = nlohmann::ordered_json;
+  const ConfusionMatrix& confusion = evaluation.result.confusion;
+  const Json json = {{"checkpoint", evaluation.folder.string()},
+                     {"epoch", evaluation.epoch},
+                     {"step", evaluation.step},
+                     {"task", evaluation.options.task},
+                     {"model", evaluation.options.model},
+                     {"data", evaluation.data},
+                     {"generated_data", evaluation.generated},
+                     {"world_size", world_size},
+                     {"samples", evaluation.samples},
+                     {"test_loss", evaluation.result.loss},
+                     {"test_accuracy", evaluation.has_classes ? Json(confusion.accuracy()) : Json(nullptr)},
+                     {"confusion_matrix", evaluation.has_classes ? Json(confusion.rows()) : Json(nullptr)},
+                     {"class_names", evaluation.class_names.empty() ? Json(nullptr) : Json(evaluation.class_names)}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string evaluation_to_csv(const CheckpointEvaluation& evaluation) {
+  if (!evaluation.has_classes) {
+    char line[64];
+    std::snprintf(line, sizeof line, "test_loss\r\n%.9g\r\n", evaluation.result.loss);
+    return line;
+  }
+  const auto rows = evaluation.result.confusion.rows();
+  std::string csv = "actual";
+  for (std::size_t i = 0; i < rows.size(); ++i) csv += "," + csv_field(class_name(evaluation, i));
+  csv += "\r\n";
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    csv += csv_field(class_name(evaluation, i));
+    for (const std::int64_t count : rows[i]) csv += "," + std::to_string(count);
+    csv += "\r\n";
+  }
+  return csv;
+}
+
+}  // namespace tutti::trainer

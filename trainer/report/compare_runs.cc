@@ -1,0 +1,299 @@
+#include <tutti/trainer/checkpoint/checkpoint.h>
+#include <tutti/trainer/report/compare_runs.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <map>
+#include <stdexcept>
+
+namespace tutti::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string exact(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.17g", value);
+  return text;
+}
+
+std::string rounded(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
+/// Of each global step the record whose loss is the mean over the ranks that have it.
+std::vector<StepRecord> mean_over_ranks(const std::vector<RankSteps>& ranks) {
+  std::map<std::int64_t, StepRecord> steps;
+  for (const RankSteps& rank : ranks) {
+    for (const StepRecord& record : rank.records) {
+      StepRecord& sum =
+          steps
+              .try_emplace(record.global_step,
+                           StepRecord{.epoch = record.epoch, .step = record.step, .global_step = record.global_step})
+              .first->second;
+      sum.loss += record.loss * static_cast<double>(record.samples);
+      sum.samples += record.samples;
+    }
+  }
+  std::vector<StepRecord> means;
+  for (auto& [step, sum] : steps) {
+    if (sum.samples > 0) sum.loss /= static_cast<double>(sum.samples);
+    means.push_back(sum);
+  }
+  return means;
+}
+
+std::optional<LossDifference> first_between(const std::vector<StepRecord>& a, const std::vector<StepRecord>& b,
+                                            double tolerance) {
+  std::size_t j = 0;
+  for (const StepRecord& left : a) {
+    while (j < b.size() && b[j].global_step < left.global_step) ++j;
+    if (j == b.size()) break;
+    if (b[j].global_step != left.global_step) continue;
+    if (relative_difference(left.loss, b[j].loss) <= tolerance) continue;
+    return LossDifference{.global_step = left.global_step,
+                          .epoch = left.epoch,
+                          .step = left.step,
+                          .rank = std::nullopt,
+                          .a = left.loss,
+                          .b = b[j].loss};
+  }
+  return std::nullopt;
+}
+
+bool same_ranks(const std::vector<RankSteps>& a, const std::vector<RankSteps>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return x.rank == y.rank; });
+}
+
+template <typename T>
+double element(const tensor::Tensor& packed, std::int64_t i) {
+  return static_cast<double>(packed.data<T>()[i]);
+}
+
+double value_at(const tensor::Tensor& packed, std::int64_t i) {
+  switch (packed.dtype()) {
+    case tensor::DType::Float32:
+      return element<float>(packed, i);
+    case tensor::DType::Float64:
+      return element<double>(packed, i);
+    case tensor::DType::Int64:
+      return element<std::int64_t>(packed, i);
+    case tensor::DType::UInt8:
+      return element<std::uint8_t>(packed, i);
+  }
+  throw std::logic_error("unknown type of a tensor");
+}
+
+std::string index_text(const tensor::Shape& shape, std::int64_t flat) {
+  std::vector<std::int64_t> index(static_cast<std::size_t>(shape.rank()));
+  for (std::size_t axis = index.size(); axis-- > 0;) {
+    index[axis] = flat % shape[static_cast<int>(axis)];
+    flat /= shape[static_cast<int>(axis)];
+  }
+  std::string text = "[";
+  for (std::size_t axis = 0; axis < index.size(); ++axis) text += (axis > 0 ? ", " : "") + std::to_string(index[axis]);
+  return text + "]";
+}
+
+std::string form(const tensor::Tensor& tensor) {
+  return std::string(tensor::name(tensor.dtype())) + " " + tensor.shape().to_string();
+}
+
+std::optional<TensorDifference> difference_of(const std::string& name, const tensor::Tensor& a, const tensor::Tensor& b,
+                                              double tolerance) {
+  if (a.shape() != b.shape() || a.dtype() != b.dtype()) {
+    return TensorDifference{.name = name, .what = "is " + form(a) + " in A, " + form(b) + " in B", .index = ""};
+  }
+  const tensor::Tensor left = a.contiguous(), right = b.contiguous();
+  double largest_value = 0;
+  for (std::int64_t i = 0; i < left.numel() && tolerance > 0; ++i) {
+    largest_value = std::max({largest_value, std::abs(value_at(left, i)), std::abs(value_at(right, i))});
+  }
+  TensorDifference difference{.name = name, .what = "", .index = ""};
+  for (std::int64_t i = 0; i < left.numel(); ++i) {
+    const double x = value_at(left, i), y = value_at(right, i);
+    if (x == y || (std::isnan(x) && std::isnan(y))) continue;
+    const double apart = std::abs(x - y);
+    if (apart <= tolerance * largest_value) continue;
+    if (difference.elements++ == 0) {
+      difference.index = index_text(left.shape(), i);
+      difference.a = x;
+      difference.b = y;
+    }
+    if (!(apart <= difference.largest)) difference.largest = apart;
+  }
+  if (difference.elements == 0) return std::nullopt;
+  return difference;
+}
+
+// --- What is told ----------------------------------------------------------------------------------------------------
+
+class Teller {
+ public:
+  explicit Teller(RunComparison& comparison) : comparison_(comparison) {}
+  void say(const std::string& line) { comparison_.text += line + "\n"; }
+  void differs(const std::string& line) {
+    comparison_.equal = false;
+    say(line);
+  }
+
+ private:
+  RunComparison& comparison_;
+};
+
+void tell_options(Teller& tell, const OptionTexts& a, const OptionTexts& b) {
+  OptionTexts all = a;
+  all.insert(b.begin(), b.end());
+  const auto value = [](const OptionTexts& texts, const std::string& name) {
+    const auto found = texts.find(name);
+    return found == texts.end() ? std::string("(not set)") : found->second;
+  };
+  bool any = false;
+  for (const auto& [name, unused] : all) {
+    if (value(a, name) == value(b, name) || name == "checkpoint-dir" || name == "json" || name == "trace") continue;
+    tell.say("option " + name + ": " + value(a, name) + " in A, " + value(b, name) + " in B");
+    any = true;
+  }
+  if (!any && !all.empty()) tell.say("options: equal");
+}
+
+std::int64_t steps_in(const std::vector<RankSteps>& ranks) {
+  std::int64_t last = -1;
+  for (const RankSteps& rank : ranks) {
+    for (const StepRecord& record : rank.records) last = std::max(last, record.global_step);
+  }
+  return last + 1;
+}
+
+void tell_losses(Teller& tell, const RunData& a, const RunData& b, double tolerance) {
+  if (a.steps.empty() || b.steps.empty()) {
+    tell.say(std::string("losses: not compared, ") + (a.steps.empty() ? "A" : "B") + " has no records of steps");
+    return;
+  }
+  const std::int64_t in_a = steps_in(a.steps), in_b = steps_in(b.steps);
+  const std::string each = same_ranks(a.steps, b.steps) ? "on each rank" : "as means over the ranks";
+  if (const auto first = first_loss_difference(a.steps, b.steps, tolerance)) {
+    tell.differs("losses: the first that differ are of step " + std::to_string(first->global_step) + " (epoch " +
+                 std::to_string(first->epoch) + ", step " + std::to_string(first->step) + ")" +
+                 (first->rank ? " on rank " + std::to_string(*first->rank) : ", as means over the ranks") + ": " +
+                 exact(first->a) + " in A, " + exact(first->b) + " in B, relative difference " +
+                 rounded(relative_difference(first->a, first->b)));
+  } else {
+    tell.say("losses: equal " + each + " in " + std::to_string(std::min(in_a, in_b)) + " steps");
+  }
+  if (in_a != in_b) tell.differs("steps: " + std::to_string(in_a) + " in A, " + std::to_string(in_b) + " in B");
+}
+
+fs::path checkpoints_of(const RunData& run) {
+  const auto option = run.options.find("checkpoint-dir");
+  const fs::path beside = run.folder / "checkpoints";
+  return fs::exists(beside) || option == run.options.end() ? beside : fs::path(option->second);
+}
+
+void tell_tensors_of(Teller& tell, const std::string& what, const NamedTensors& a, const NamedTensors& b,
+                     double tolerance) {
+  std::size_t differing = 0;
+  const auto first = first_tensor_difference(a, b, tolerance, differing);
+  if (!first) return tell.say(what + ": all " + std::to_string(a.size()) + " tensors are equal");
+  std::string text = what + ": the first tensor that differs is " + first->name;
+  if (!first->what.empty()) {
+    text += ", which " + first->what;
+  } else {
+    text += " at " + first->index + ": " + exact(first->a) + " in A, " + exact(first->b) + " in B; " +
+            std::to_string(first->elements) + " of its elements differ, by up to " + rounded(first->largest);
+  }
+  tell.differs(text + "; " + std::to_string(differing) + " of " + std::to_string(a.size()) + " tensors differ");
+}
+
+/// False if there was nothing to compare.
+bool tell_tensors(Teller& tell, const RunData& a, const RunData& b, double tolerance) {
+  const auto folder_a = newest_checkpoint(checkpoints_of(a)), folder_b = newest_checkpoint(checkpoints_of(b));
+  if (!folder_a || !folder_b) {
+    tell.say(std::string("tensors: not compared, ") + (folder_a ? "B" : "A") + " has no checkpoint");
+    return false;
+  }
+  const Checkpoint left = read_checkpoint(*folder_a), right = read_checkpoint(*folder_b);
+  if (folder_a->filename() != folder_b->filename()) {
+    tell.differs("checkpoints: the newest is " + folder_a->filename().string() + " in A, " +
+                 folder_b->filename().string() + " in B");
+  }
+  tell_tensors_of(tell, "model", left.model, right.model, tolerance);
+  tell_tensors_of(tell, "optimizer", left.optimizer, right.optimizer, tolerance);
+  return true;
+}
+
+}  // namespace
+
+double relative_difference(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<double>::infinity();
+  return std::abs(a - b) / std::max(std::abs(a), std::abs(b));
+}
+
+std::optional<LossDifference> first_loss_difference(const std::vector<RankSteps>& a, const std::vector<RankSteps>& b,
+                                                    double tolerance) {
+  if (!same_ranks(a, b)) return first_between(mean_over_ranks(a), mean_over_ranks(b), tolerance);
+  std::optional<LossDifference> first;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    auto found = first_between(a[i].records, b[i].records, tolerance);
+    if (!found || (first && first->global_step <= found->global_step)) continue;
+    first = found;
+    first->rank = a[i].rank;
+  }
+  return first;
+}
+
+std::optional<TensorDifference> first_tensor_difference(const NamedTensors& a, const NamedTensors& b, double tolerance,
+                                                        std::size_t& differing) {
+  differing = 0;
+  std::optional<TensorDifference> first;
+  const auto add = [&](std::optional<TensorDifference> found) {
+    if (!found) return;
+    ++differing;
+    if (!first) first = std::move(found);
+  };
+  std::map<std::string, tensor::Tensor> others(b.begin(), b.end());
+  for (const auto& [name, tensor] : a) {
+    const auto other = others.find(name);
+    if (other == others.end()) {
+      add(TensorDifference{.name = name, .what = "is in A only", .index = ""});
+      continue;
+    }
+    add(difference_of(name, tensor, other->second, tolerance));
+    others.erase(other);
+  }
+  for (const auto& [name, tensor] : others) add(TensorDifference{.name = name, .what = "is in B only", .index = ""});
+  return first;
+}
+
+RunComparison compare_runs(const fs::path& a, const fs::path& b, double tolerance) {
+  const RunData left = read_run(a), right = read_run(b);
+  RunComparison comparison;
+  Teller tell(comparison);
+  tell.say("A is " + a.string() + ", B is " + b.string());
+  tell_options(tell, left.options, right.options);
+  tell_losses(tell, left, right, tolerance);
+  const bool has_tensors = tell_tensors(tell, left, right, tolerance);
+  const std::string sha_a = left.report.parameter_sha256, sha_b = right.report.parameter_sha256;
+  if (!has_tensors && !sha_a.empty() && !sha_b.empty()) {
+    if (sha_a == sha_b) {
+      tell.say("final parameters: the same sha256");
+    } else if (tolerance > 0) {
+      tell.say("final parameters: not the same sha256; how far they are apart only checkpoints can tell");
+    } else {
+      tell.differs("final parameters: sha256 " + sha_a + " in A, " + sha_b + " in B");
+    }
+  } else if (!has_tensors && (left.steps.empty() || right.steps.empty())) {
+    throw std::runtime_error(
+        "nothing of these runs can be compared: neither steps nor checkpoints nor final "
+        "parameters are there in both");
+  }
+  return comparison;
+}
+
+}  // namespace tutti::trainer

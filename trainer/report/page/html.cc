@@ -1,0 +1,120 @@
+#include <tutti/trainer/report/page/html.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+namespace tutti::trainer::page {
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
+/// How many bytes of well-formed UTF-8 begin `text` as one character; 0 if none. RFC 3629, section 4.
+std::size_t character_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const auto is_tail = [&](std::size_t i) { return (byte(i) & 0xC0U) == 0x80U; };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first <= 0xDF) return is_tail(1) ? 2 : 0;
+  if (first >= 0xE0 && first <= 0xEF) {
+    if ((first == 0xE0 && byte(1) < 0xA0) || (first == 0xED && byte(1) > 0x9F)) return 0;
+    return is_tail(1) && is_tail(2) ? 3 : 0;
+  }
+  if (first >= 0xF0 && first <= 0xF4) {
+    if ((first == 0xF0 && byte(1) < 0x90) || (first == 0xF4 && byte(1) > 0x8F)) return 0;
+    return is_tail(1) && is_tail(2) && is_tail(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+std::string_view entity(char c) {
+  switch (c) {
+    case '&':
+      return "&amp;";
+    case '<':
+      return "&lt;";
+    case '>':
+      return "&gt;";
+    case '"':
+      return "&quot;";
+    case '\'':
+      return "&#39;";
+    default:
+      return {};
+  }
+}
+
+template <typename... Values>
+std::string format(const char* pattern, Values... values) {
+  char text[64];
+  std::snprintf(text, sizeof text, pattern, values...);
+  return text;
+}
+
+}  // namespace
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    const char c = text.front();
+    std::size_t length = character_length(text);
+    const bool is_control = static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n';
+    if (length == 0 || is_control || c == '\x7F') {
+      result += kReplacement;
+      length = 1;
+    } else if (const std::string_view name = entity(c); !name.empty()) {
+      result += name;
+    } else {
+      result += text.substr(0, length);
+    }
+    text.remove_prefix(length);
+  }
+  return result;
+}
+
+std::string number(double value, int digits) {
+  if (!std::isfinite(value)) return "not a number";
+  return format("%.*g", digits, value);
+}
+
+std::string coordinate(double value) {
+  std::string text = format("%.2f", value);
+  while (text.back() == '0') text.pop_back();
+  if (text.back() == '.') text.pop_back();
+  return text == "-0" ? "0" : text;
+}
+
+std::string with_commas(std::int64_t value) {
+  std::string digits = std::to_string(value);
+  const std::ptrdiff_t sign = value < 0 ? 1 : 0;
+  for (auto place = static_cast<std::ptrdiff_t>(digits.size()) - 3; place > sign; place -= 3) {
+    digits.insert(static_cast<std::size_t>(place), ",");
+  }
+  return digits;
+}
+
+std::string duration(double seconds) {
+  if (!std::isfinite(seconds)) return "not known";
+  if (seconds < 1e-3) return number(seconds * 1e6, 3) + " us";
+  if (seconds < 1) return number(seconds * 1e3, 3) + " ms";
+  if (seconds < 60) return number(seconds, 3) + " s";
+  const auto whole = static_cast<std::int64_t>(std::llround(seconds));
+  if (seconds < 3600) return std::to_string(whole / 60) + " min " + std::to_string(whole % 60) + " s";
+  return with_commas(whole / 3600) + " h " + std::to_string(whole % 3600 / 60) + " min";
+}
+
+std::string bytes(double nbytes) {
+  constexpr std::array<const char*, 4> kUnits = {"B", "KiB", "MiB", "GiB"};
+  std::size_t unit = 0;
+  for (; nbytes >= 1024 && unit + 1 < kUnits.size(); ++unit) nbytes /= 1024;
+  return (nbytes < 1000 ? number(nbytes, 3) : format("%.0f", nbytes)) + " " + kUnits[unit];
+}
+
+std::string percent(double share, int decimals) {
+  if (!std::isfinite(share)) return "not known";
+  return format("%.*f %%", decimals, 100 * share);
+}
+
+}  // namespace tutti::trainer::page

@@ -1,0 +1,222 @@
+#include <tutti/trainer/checkpoint/checkpoint.h>
+#include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/report/run_data.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace tutti::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::size_t kLogLines = 60;
+constexpr std::size_t kMaxClasses = 4096;
+
+/// What `action` throws becomes a remark.
+template <typename Action>
+void remarking(RunData& run, const std::string& what_is_missing, const Action& action) {
+  try {
+    action();
+  } catch (const std::exception& error) {
+    run.remarks.push_back(what_is_missing + ": " + error.what());
+  }
+}
+
+template <typename T>
+T value_or(const Json& json, const char* key, T fallback) {
+  const auto found = json.find(key);
+  return found == json.end() || found->is_null() ? fallback : found->get<T>();
+}
+
+using Counts = std::vector<std::vector<std::int64_t>>;
+
+Counts counts_from(const Json& json) {
+  Counts counts = value_or<Counts>(json, "confusion_matrix", {});
+  if (counts.size() > kMaxClasses) throw std::runtime_error("a confusion matrix of more than 4096 classes");
+  for (const auto& row : counts) {
+    if (row.size() != counts.size()) throw std::runtime_error("the confusion matrix is not square");
+  }
+  return counts;
+}
+
+RunReport report_from(const Json& json) {
+  RunReport report;
+  report.task = value_or<std::string>(json, "task", "");
+  report.model = value_or<std::string>(json, "model", "");
+  report.device = value_or<std::string>(json, "device", "");
+  report.world_size = value_or<int>(json, "world_size", 1);
+  report.threads = value_or<int>(json, "threads", 1);
+  report.batch_size = value_or<std::int64_t>(json, "batch_size", 0);
+  report.global_batch = value_or<std::int64_t>(json, "global_batch", 0);
+  report.generated_data = value_or<bool>(json, "generated_data", false);
+  report.epochs = epochs_from_json(json.at("epochs").dump());
+  report.seconds_training = value_or<double>(json, "seconds_training", 0);
+  report.samples_per_second = value_or<double>(json, "samples_per_second", 0);
+  if (json.contains("final_test_accuracy") && !json["final_test_accuracy"].is_null()) {
+    report.final_test_accuracy = json["final_test_accuracy"].get<double>();
+  }
+  report.confusion_matrix = counts_from(json);
+  report.class_names = value_or<std::vector<std::string>>(json, "class_names", {});
+  report.parameter_sha256 = value_or<std::string>(json, "parameter_sha256", "");
+  return report;
+}
+
+void read_report(RunData& run) {
+  const fs::path file = run.folder / "report.json";
+  if (fs::exists(file)) {
+    remarking(run, "the results of report.json cannot be shown", [&] {
+      run.report = report_from(Json::parse(read_whole_file(file)));
+      run.finished = true;
+    });
+    return;
+  }
+  run.remarks.push_back(
+      "there is no report.json: the run has not come to its end, or was told to write it elsewhere "
+      "(--json); what it recorded until then is shown");
+  remarking(run, "the epochs before the end are not known either", [&] {
+    const auto newest = newest_checkpoint(run.folder / "checkpoints");
+    if (newest) run.report.epochs = epochs_from_json(read_checkpoint(*newest).state.history);
+  });
+}
+
+void read_options(RunData& run) {
+  remarking(run, "the options are not known", [&] { run.options = read_option_texts(run.folder / "options.json"); });
+  const auto text_of = [&](const char* name) {
+    const auto found = run.options.find(name);
+    return found == run.options.end() ? std::string() : found->second;
+  };
+  if (run.report.model.empty()) run.report.model = text_of("model");
+  if (run.report.task.empty()) run.report.task = text_of("task");
+}
+
+void read_all_steps(RunData& run) {
+  for (const int rank : ranks_with_steps(run.folder)) {
+    const fs::path file = steps_file(run.folder, rank);
+    remarking(run, "the steps of rank " + std::to_string(rank) + " are missing", [&] {
+      StepsRead read = read_steps(file);
+      if (read.bad_lines > 0) {
+        run.remarks.push_back(std::to_string(read.bad_lines) + " lines of " + file.filename().string() +
+                              " are no records of steps and are left out");
+      }
+      if (!read.records.empty()) run.steps.push_back({rank, std::move(read.records)});
+    });
+  }
+  if (run.steps.empty()) {
+    run.remarks.push_back("there are no records of steps (steps.jsonl)");
+    return;
+  }
+  const int ranks = run.finished ? run.report.world_size : run.steps.back().rank + 1;
+  const auto found = static_cast<int>(run.steps.size());
+  if (found < ranks) {
+    run.remarks.push_back("steps of " + std::to_string(found) + " of " + std::to_string(ranks) +
+                          " ranks are here; ranks on other hosts leave theirs in the same folder there");
+  }
+}
+
+void read_buckets(RunData& run) {
+  const fs::path file = run.folder / "buckets.json";
+  if (!fs::exists(file)) return;
+  remarking(run, "the buckets cannot be shown", [&] {
+    for (const Json& json : Json::parse(read_whole_file(file))) {
+      run.buckets.push_back({.nbytes = json.at("bytes").get<std::size_t>(),
+                             .start_seconds = json.at("start_seconds").get<double>(),
+                             .wait_seconds = json.at("wait_seconds").get<double>()});
+    }
+  });
+}
+
+void read_log(RunData& run) {
+  std::ifstream in(run.folder / "log.txt");
+  std::deque<std::string> last;
+  for (std::string line; std::getline(in, line);) {
+    last.push_back(line);
+    if (last.size() > kLogLines) last.pop_front();
+  }
+  run.log.assign(last.begin(), last.end());
+}
+
+/// The file that was named, else the run's own if it is still where it was written, or lies in the folder by that name.
+fs::path trace_of(const RunData& run, const fs::path& named) {
+  if (!named.empty()) return named;
+  const auto option = run.options.find("trace");
+  if (option == run.options.end()) return {};
+  const fs::path written = option->second;
+  const fs::path beside = run.folder / written.filename();
+  return fs::exists(beside) ? beside : written;
+}
+
+TraceSpan span_from(const Json& json) {
+  const Json& arguments = json.at("args");
+  TraceSpan span{.rank = json.at("pid").get<int>(),
+                 .is_message = json.at("cat").get<std::string>() == "message",
+                 .name = json.at("name").get<std::string>(),
+                 .detail = {},
+                 .start_us = json.at("ts").get<double>(),
+                 .duration_us = json.at("dur").get<double>()};
+  span.detail = value_or<std::string>(arguments, "operation", span.name);
+  span.detail += ", " + std::to_string(value_or<std::uint64_t>(arguments, "bytes", 0)) + " bytes";
+  const auto algorithm = value_or<std::string>(arguments, "algorithm", "");
+  if (!algorithm.empty()) span.detail += " by " + algorithm;
+  const auto state = value_or<std::string>(arguments, "state", "done");
+  if (state != "done") span.detail += ", " + state;
+  return span;
+}
+
+}  // namespace
+
+std::vector<TraceSpan> read_trace(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw std::runtime_error("cannot read " + file.string() + ": " + std::strerror(errno));
+  // One event a line, as trace_file.cc writes them: so a trace of gigabytes needs no tree of all of it.
+  std::vector<TraceSpan> spans;
+  bool has_begun = false;
+  for (std::string line; std::getline(in, line);) {
+    if (line.find("\"traceEvents\":[") != std::string::npos) has_begun = true;
+    if (line.find("\"ph\":\"X\"") == std::string::npos) continue;
+    if (line.ends_with(',')) line.pop_back();
+    const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) continue;
+    try {
+      spans.push_back(span_from(json));
+    } catch (const Json::exception&) {  // another program's event
+    }
+  }
+  if (!has_begun) throw std::runtime_error(file.string() + " is no trace of tutti train --trace");
+  return spans;
+}
+
+RunData read_run(const fs::path& folder) {
+  if (!fs::is_directory(folder)) {
+    throw std::runtime_error(folder.string() + " is no folder; give the one that tutti train had as --run-dir");
+  }
+  RunData run;
+  run.folder = folder;
+  read_report(run);
+  read_options(run);
+  read_all_steps(run);
+  read_buckets(run);
+  read_log(run);
+  if (run.steps.empty() && run.options.empty() && run.report.epochs.empty()) {
+    throw std::runtime_error("no run has written into " + folder.string() +
+                             ": there are neither report.json nor options.json nor steps.jsonl");
+  }
+  return run;
+}
+
+void add_trace(RunData& run, const fs::path& named) {
+  const fs::path trace_file = trace_of(run, named);
+  if (trace_file.empty()) {
+    run.remarks.push_back("there is no message timeline: the run was not asked for a trace (--trace FILE)");
+  } else {
+    remarking(run, "there is no message timeline", [&] { run.trace = read_trace(trace_file); });
+  }
+}
+
+}  // namespace tutti::trainer

@@ -1,0 +1,58 @@
+// Event files for TensorBoard: a sequence of Event messages (protocol buffers) in TFRecord frames.
+//
+//   u64 length | masked crc32c of these 8 bytes | message | masked crc32c of the message        (little endian)
+//
+// Written by hand: scalars and texts need a dozen fields. Formats:
+// https://www.tensorflow.org/tutorials/load_data/tfrecord (frames), tensorflow/core/util/event.proto,
+// tensorflow/core/framework/summary.proto and tensor.proto (messages), https://protobuf.dev/programming-guides/encoding
+// (their bytes).
+#pragma once
+
+#include <tutti/trainer/report/append_file.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tutti::trainer {
+
+struct Scalar {
+  std::string_view tag;
+  double value = 0;  // TensorBoard keeps a float
+};
+
+/// The messages, without frames. `wall_time` is in seconds since 1970. `out` is replaced; with room in it nothing is
+/// allocated by encode_scalars.
+void encode_file_version(std::string& out, double wall_time);
+/// Tells the reader to forget what earlier files of the folder say of `step` and later ones.
+void encode_session_start(std::string& out, double wall_time, std::int64_t step);
+void encode_scalars(std::string& out, double wall_time, std::int64_t step, std::span<const Scalar> scalars);
+/// `markdown` is shown by the text plugin.
+void encode_text(std::string& out, double wall_time, std::int64_t step, std::string_view tag,
+                 std::string_view markdown);
+
+/// Adds `message` to `out` in its frame.
+void append_tfrecord(std::string& out, std::string_view message);
+
+/// One new file "events.out.tfevents.SECONDS.HOST.PID" in a folder, which TensorBoard calls a run. Thread-safety: none.
+/// All throw std::runtime_error naming the file when it cannot be written.
+class EventWriter {
+ public:
+  /// Creates `folder` if need be.
+  EventWriter(const std::filesystem::path& folder, std::int64_t first_step);
+
+  void scalars(std::int64_t step, std::span<const Scalar> scalars);
+  void text(std::int64_t step, std::string_view tag, std::string_view markdown);
+  void flush() { file_.flush(); }
+
+ private:
+  void write();
+
+  AppendFile file_;
+  std::string message_;
+  std::string frame_;
+};
+
+}  // namespace tutti::trainer
