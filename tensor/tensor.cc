@@ -215,6 +215,18 @@ Tensor Tensor::to(Device device) const {
   return moved;
 }
 
+Tensor Tensor::shared_with(Device device) const {
+  if (!defined() || device == this->device()) return *this;
+  if (device.kind != Device::Kind::Cpu || this->device().kind != Device::Kind::Cpu) {
+    throw std::invalid_argument("memory on " + name(this->device()) + " cannot be shared with " + name(device) +
+                                ": only CPU devices have memory in common; use to()");
+  }
+  Tensor view = *this;
+  void* const memory = storage_->data();
+  view.storage_ = Storage::over(memory, storage_->nbytes(), storage_, device);
+  return view;
+}
+
 void Tensor::move_to(Device device) {
   if (!defined()) throw std::logic_error("an undefined tensor has no memory to move (default-constructed)");
   storage_->move_to(device);

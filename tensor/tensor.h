@@ -58,6 +58,9 @@ class Tensor {
   Tensor clone() const;                                                    // contiguous copy
   Tensor to(DType dtype) const;
   Tensor to(Device device) const;  // itself if it is there already, else a packed copy
+  /// The same elements under the name of another CPU device: for a block of memory that holds what several of them own
+  /// (a gradient bucket). Throws std::invalid_argument unless both are CPU devices.
+  Tensor shared_with(Device device) const;
   /// Moves the memory itself: every tensor that shares it is on `device` afterwards. For placing a model before it is
   /// used; what was recorded with it before is not to be run backwards. Throws std::logic_error for memory of another
   /// owner.

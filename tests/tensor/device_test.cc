@@ -75,6 +75,18 @@ TEST(Device, MoveToTakesAllThatShareTheMemoryAlong) {
   EXPECT_EQ(Tensor::over(memory.data(), nullptr, {4}, DType::Float32, kSecond).device(), kSecond);
 }
 
+TEST(Device, SharedMemoryIsTheSameUnderAnotherName) {
+  Tensor block = Tensor::full({6}, 1);
+  Tensor part = block.narrow(0, 2, 2).shared_with(kSecond);
+  EXPECT_EQ(part.device(), kSecond);
+  EXPECT_EQ(block.device(), kFirst);
+  part.fill(7);
+  EXPECT_EQ(test::values(block), (std::vector<double>{1, 1, 7, 7, 1, 1}));
+  block = {};
+  EXPECT_EQ(test::values(part), (std::vector<double>{7, 7}));  // keeps the memory alive
+  EXPECT_THROW((void)part.shared_with(parse_device("cuda:0")), std::invalid_argument);
+}
+
 TEST(Device, AnOperationAcrossDevicesNamesBothAndItself) {
   const Variable x(Tensor::full({2, 3}, 1));
   const Variable w(Tensor::full({4, 3}, 1, DType::Float32, kSecond), true);

@@ -182,6 +182,16 @@ TEST(Examples, AGpuThatCannotBeUsedIsNamed) {
   EXPECT_NE(run.err.find("rank 1: a tensor was asked for on cuda:2"), std::string::npos) << run.err;
 }
 
+// 4 ranks x 4 samples have one rank's result with 16 samples when they are synchronised, and another one when not.
+TEST(Examples, SyncBatchNorm) {
+  const std::string four = joined(lines_of(4, "sync_batch_norm"));
+  const std::string one = joined(lines_of(1, "sync_batch_norm", {"--samples", "16"}));
+  const std::string numbers = ": (loss [0-9.]+, gradient of the weights -?[0-9.]+ -?[0-9.]+, running mean [-0-9. ]+)";
+  EXPECT_EQ(found(four, "synchronised" + numbers), found(one, "synchronised" + numbers));
+  EXPECT_EQ(found(one, "each rank by itself" + numbers), found(one, "synchronised" + numbers));
+  EXPECT_NE(found(four, "each rank by itself" + numbers), found(four, "synchronised" + numbers));
+}
+
 TEST(Examples, PipelineHasOneRanksLossesForAnyCut) {
   const auto losses = [](int ranks, const std::vector<std::string>& options) {
     std::vector<std::string> words{"--steps", "30"};

@@ -11,6 +11,9 @@
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/data_parallel/model_check.h>
+#include <tutti/trainer/data_parallel/shard_exchange.h>
+#include <tutti/trainer/data_parallel/sharded_optimizer.h>
+#include <tutti/trainer/data_parallel/sync_batch_norm.h>
 
 #include <functional>
 
@@ -101,6 +104,54 @@ TEST(ModelParallel, ACheckpointDoesNotKnowDevices) {
     EXPECT_EQ(here.named_parameters()[2].second.data().device(), cpu(0));
     EXPECT_EQ(group.world_size(), 1);
   });
+}
+
+/// TwoParts with sharded Adam; the parameters of a bucket lie on both devices.
+std::string train_sharded(Device tail) {
+  std::vector<std::string> hashes(2);
+  test::run_ranks(2, [&](comm::ProcessGroup& group) {
+    const auto model = std::make_shared<TwoParts>(cpu(0), tail);
+    DataParallel parallel(model, group, {.exchange = make_shard_exchange});
+    std::vector<Variable> parameters;
+    for (const auto& [name, parameter] : model->named_parameters()) parameters.push_back(parameter);
+    ShardedOptimizer optimizer(parameters, parallel.buckets(), group, [](std::vector<Variable> pieces) {
+      return nn::make_adam(std::move(pieces), {.learning_rate = 0.1});
+    });
+    for (int step = 0; step < 3; ++step) {
+      const Variable x(Tensor::full({4, 6}, 0.1 * (step + 1 + group.rank())));
+      optimizer.zero_grad();
+      parallel.backward(cross_entropy(parallel.forward(x), Tensor::full({4}, 1, tensor::DType::Int64)), 0.5);
+      parallel.finish();
+      optimizer.step();
+    }
+    EXPECT_EQ(parameters[2].data().device(), tail);
+    hashes[static_cast<std::size_t>(group.rank())] = agreed_parameter_sha256(group, *model);
+  });
+  return hashes[0];
+}
+
+TEST(ModelParallel, ShardedOptimizerUpdatesPartsOnSeveralDevices) {
+  EXPECT_EQ(train_sharded(cpu(1)), train_sharded(cpu(0)));
+}
+
+TEST(ModelParallel, SynchronisedBatchNormRunsOnAnyDevice) {
+  const auto gradient = [](Device device) {
+    std::vector<float> values;
+    test::run_ranks(2, [&](comm::ProcessGroup& group) {
+      const auto model = std::make_shared<nn::BatchNorm2d>(2);
+      model->to(device);
+      EXPECT_EQ(synchronise_batch_norm(*model, group), 1);
+      Tensor x = Tensor::from<float>({1, 1, 2, 2}, {1, 2, 3, 5});
+      x.data<float>()[0] += static_cast<float>(group.rank());
+      Variable loss = sum(tensor::tanh(model->forward(Variable(x.to(device)))));
+      loss.backward();
+      if (group.rank() > 0) return;
+      const Tensor dw = model->named_parameters()[0].second.grad();
+      values.assign(dw.data<float>(), dw.data<float>() + 2);
+    });
+    return values;
+  };
+  EXPECT_EQ(gradient(cpu(3)), gradient(cpu(0)));
 }
 
 // Layers that make tensors of their own make them where their input is: dropout's keys, the factors of stochastic

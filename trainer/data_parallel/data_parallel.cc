@@ -7,17 +7,6 @@
 #include <utility>
 
 namespace tutti::trainer {
-namespace {
-
-/// A parameter's gradient is on the parameter's device. Buckets are memory of the CPU, which its devices share.
-tensor::Tensor labelled(tensor::Tensor place, tensor::Device device) {
-  if (place.device() == device) return place;
-  return tensor::Tensor::over(place.raw(), std::make_shared<tensor::Tensor>(place), place.shape(), place.dtype(),
-                              device);
-}
-
-}  // namespace
-
 DataParallel::DataParallel(std::shared_ptr<nn::Module> model, comm::ProcessGroup& group,
                            const DataParallelOptions& options)
     : model_(std::move(model)),
@@ -96,7 +85,8 @@ void DataParallel::give_gradients_their_places() {
       bucket_of_[slot.parameter] = b;
       const auto flat =
           buckets_[b].memory.narrow(0, static_cast<std::int64_t>(slot.offset), static_cast<std::int64_t>(slot.count));
-      places_[slot.parameter] = labelled(flat.reshape(parameter.shape()), parameter.data().device());
+      // A gradient is on its parameter's device. Buckets are memory of the CPU, which its devices share.
+      places_[slot.parameter] = flat.reshape(parameter.shape()).shared_with(parameter.data().device());
       parameter.set_grad_memory(places_[slot.parameter]);
       parameter.on_grad_ready([this, index = slot.parameter] { on_gradient_ready(index); });
     }

@@ -70,7 +70,8 @@ ShardedOptimizer::ShardedOptimizer(std::vector<Variable> parameters, const std::
     part.memory = Tensor::over(memory.data(), memory.memory, {static_cast<std::int64_t>(bucket.count)}, bucket.dtype);
     for (const BucketSlot& slot : bucket.slots) {
       Tensor& data = parameters_[slot.parameter].data();
-      const Tensor place = part_of(part.memory, slot.offset, slot.count).reshape(data.shape());
+      const Tensor place =
+          part_of(part.memory, slot.offset, slot.count).reshape(data.shape()).shared_with(data.device());
       Tensor(place).copy_from(data);
       data = place;
     }
@@ -106,7 +107,8 @@ void ShardedOptimizer::find_gradients(BucketPart& part) {
     const ShardPiece& piece = part.shard.pieces[i];
     Variable& parameter = parameters_[piece.parameter];
     if (parameter.has_grad()) {
-      part.pieces[i].grad() = part_of(flattened(parameter.grad()), piece.begin, piece.count);
+      const Tensor gradient = parameter.grad().shared_with({});  // the pieces are on the CPU's first device
+      part.pieces[i].grad() = part_of(flattened(gradient), piece.begin, piece.count);
     } else {
       part.pieces[i].zero_grad();
     }
