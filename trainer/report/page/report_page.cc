@@ -43,7 +43,7 @@ std::string tiles(const RunData& run) {
     const EpochReport& last = report.epochs.back();
     if (!report.final_test_accuracy && last.test_accuracy) {
       html += tile(page::percent(*last.test_accuracy, 2), "last test accuracy");
-    } else if (last.test_loss) {
+    } else if (!report.final_test_accuracy && last.test_loss) {
       html += tile(page::number(*last.test_loss, 4), "last test loss");
     }
     html += tile(page::number(last.train_loss, 4), "last training loss");
