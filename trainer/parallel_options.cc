@@ -1,6 +1,7 @@
-#include <tutti/trainer/data_parallel/comm_hooks.h>
-#include <tutti/trainer/data_parallel/shard_exchange.h>
-#include <tutti/trainer/data_parallel/sharded_optimizer.h>
+#include <tutti/trainer/data_parallel/hooks/comm_hooks.h>
+#include <tutti/trainer/data_parallel/reproducible_exchange.h>
+#include <tutti/trainer/data_parallel/sharding/shard_exchange.h>
+#include <tutti/trainer/data_parallel/sharding/sharded_optimizer.h>
 #include <tutti/trainer/data_parallel/sync_batch_norm.h>
 #include <tutti/trainer/parallel_options.h>
 #include <tutti/trainer/update_rule.h>
@@ -41,6 +42,17 @@ void check_hook(const TrainOptions& options) {
   }
   if (options.powersgd_rank && (*options.powersgd_rank < 1 || *options.powersgd_rank > 1024)) {
     throw UsageError("--powersgd-rank " + std::to_string(*options.powersgd_rank) + ": must be from 1 to 1024");
+  }
+}
+
+void check_reproducible(const nn::Module& model, const std::string& name, int ranks) {
+  if (kReproducibleShards % ranks != 0) {
+    throw UsageError("--reproducible works with 1, 2, 3, 4, 6 or 12 ranks, not with " + std::to_string(ranks));
+  }
+  if (!model.named_buffers().empty()) {
+    throw UsageError("--reproducible: " + name +
+                     " has batch norm, whose running statistics depend on how samples are dealt to ranks; use a model "
+                     "without it (mlp, autoencoder, cnn, lenet5, simple_net)");
   }
 }
 
@@ -89,10 +101,25 @@ tensor::Tensor empty_input(const TrainOptions& options, const ImageDataset& data
   return tensor::Tensor::empty({0, images[1], images[2], images[3]});
 }
 
-ExchangeFactory make_exchange(const TrainOptions& options, int ranks) {
-  if (ranks == 1) return {};
-  if (options.shard_optimizer) return make_shard_exchange;
-  return make_comm_hook(hook_of(options));
+int passes_of_a_step(const TrainOptions& options, int ranks) {
+  return options.reproducible ? std::max(1, kReproducibleShards / ranks) : 1;
+}
+
+int samples_multiple(const TrainOptions& options) {
+  return options.reproducible && (options.padding || options.drop_last) ? kReproducibleShards : 1;
+}
+
+DataParallelOptions data_parallel_options(const TrainOptions& options, const nn::Module& model, int ranks) {
+  DataParallelOptions parallel;
+  parallel.buckets = options.buckets;
+  parallel.passes = passes_of_a_step(options, ranks);
+  if (options.reproducible) {
+    check_reproducible(model, options.model, ranks);
+    parallel.exchange = make_reproducible_exchange;
+  } else if (ranks > 1) {  // a world of one sends nothing
+    parallel.exchange = options.shard_optimizer ? make_shard_exchange : make_comm_hook(hook_of(options));
+  }
+  return parallel;
 }
 
 std::unique_ptr<nn::Optimizer> make_update_rule(const TrainOptions& options, const nn::Module& model,

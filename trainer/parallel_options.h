@@ -6,7 +6,7 @@
 #include <tutti/nn/module.h>
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/trainer/data/dataset.h>
-#include <tutti/trainer/data_parallel/gradient_exchange.h>
+#include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/options.h>
 
 #include <cstdint>
@@ -30,8 +30,16 @@ void prepare_model(const TrainOptions& options, nn::Module& model, comm::Process
 /// The input of a rank without samples in a step; undefined where such a rank need not run the model.
 tensor::Tensor empty_input(const TrainOptions& options, const ImageDataset& data);
 
-/// Empty for plain all_reduce, and in a world of one, which sends nothing.
-ExchangeFactory make_exchange(const TrainOptions& options, int ranks);
+/// Backward passes a step: one, but for --reproducible.
+int passes_of_a_step(const TrainOptions& options, int ranks);
+
+/// How many samples an epoch must be a multiple of, so that it is the same on every number of ranks that --reproducible
+/// takes; 1 without it.
+int samples_multiple(const TrainOptions& options);
+
+/// What DataParallel is to do for these options. Throws UsageError for a model or a number of ranks that they do not
+/// fit.
+DataParallelOptions data_parallel_options(const TrainOptions& options, const nn::Module& model, int ranks);
 
 /// As in update_rule.h, sharded over the ranks if that was asked for. Local.
 std::unique_ptr<nn::Optimizer> make_update_rule(const TrainOptions& options, const nn::Module& model,

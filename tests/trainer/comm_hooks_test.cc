@@ -5,11 +5,11 @@
 #include <tutti/tensor/autograd/functions.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/trainer/temporary_folder.h>
-#include <tutti/trainer/data_parallel/comm_hooks.h>
+#include <tutti/trainer/data_parallel/hooks/comm_hooks.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
-#include <tutti/trainer/data_parallel/low_rank.h>
+#include <tutti/trainer/data_parallel/hooks/low_rank.h>
 #include <tutti/trainer/data_parallel/model_check.h>
-#include <tutti/trainer/data_parallel/top_k.h>
+#include <tutti/trainer/data_parallel/hooks/top_k.h>
 
 #include <algorithm>
 #include <cmath>

@@ -11,8 +11,8 @@
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/data_parallel/model_check.h>
-#include <tutti/trainer/data_parallel/shard_exchange.h>
-#include <tutti/trainer/data_parallel/sharded_optimizer.h>
+#include <tutti/trainer/data_parallel/sharding/shard_exchange.h>
+#include <tutti/trainer/data_parallel/sharding/sharded_optimizer.h>
 #include <tutti/trainer/data_parallel/sync_batch_norm.h>
 
 #include <functional>

@@ -8,9 +8,9 @@
 #include <tutti/trainer/checkpoint/checkpoint.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/data_parallel/model_check.h>
-#include <tutti/trainer/data_parallel/shard_exchange.h>
-#include <tutti/trainer/data_parallel/shard_plan.h>
-#include <tutti/trainer/data_parallel/sharded_optimizer.h>
+#include <tutti/trainer/data_parallel/sharding/shard_exchange.h>
+#include <tutti/trainer/data_parallel/sharding/shard_plan.h>
+#include <tutti/trainer/data_parallel/sharding/sharded_optimizer.h>
 
 #include <map>
 #include <mutex>

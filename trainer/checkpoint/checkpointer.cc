@@ -1,6 +1,6 @@
 #include <tutti/trainer/checkpoint/checkpointer.h>
 #include <tutti/trainer/checkpoint/exchange_state.h>
-#include <tutti/trainer/data_parallel/sharded_optimizer.h>
+#include <tutti/trainer/data_parallel/sharding/sharded_optimizer.h>
 #include <tutti/trainer/tensor_comm.h>
 
 #include <chrono>

@@ -1,6 +1,6 @@
 #include <tutti/trainer/checkpoint/file_record.h>
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
-#include <tutti/trainer/data_parallel/sharded_optimizer.h>
+#include <tutti/trainer/data_parallel/sharding/sharded_optimizer.h>
 #include <tutti/trainer/tensor_comm.h>
 
 #include <bit>

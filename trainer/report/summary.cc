@@ -45,6 +45,26 @@ std::string opening_line(const RunReport& report, const TrainOptions& options, s
   return text;
 }
 
+std::string resumed_line(const ResumedCheckpoint& checkpoint, int ranks) {
+  std::string text = "resumed after epoch " + std::to_string(checkpoint.epoch);
+  if (checkpoint.step > 0) {
+    text += " and step " + std::to_string(checkpoint.step) + " of " + std::to_string(checkpoint.steps_per_epoch);
+  }
+  text += " from " + checkpoint.folder.string();
+  if (checkpoint.world_size != ranks) {
+    text += "; that run had " + std::to_string(checkpoint.world_size) + " ranks, this one has " +
+            std::to_string(ranks) + ", the global batch is the same";
+  }
+  return text;
+}
+
+std::string stopped_line(const std::filesystem::path& checkpoint, int epoch, std::int64_t steps_per_epoch) {
+  const auto position = checkpoint_position(checkpoint.filename().string());
+  return "stopped as asked, in epoch " + std::to_string(epoch) + " after step " + std::to_string(position->step) +
+         " of " + std::to_string(steps_per_epoch) + "; " + checkpoint.string() +
+         " is complete: go on from there with --resume";
+}
+
 std::string summary(const RunReport& report, const Evaluation& last) {
   std::string text;
   if (report.has_classes) text = "\n" + last.confusion.to_table(report.class_names) + "\n";

@@ -1,5 +1,5 @@
 #include <tutti/tensor/thread_pool.h>
-#include <tutti/trainer/data_parallel/half_exchange.h>
+#include <tutti/trainer/data_parallel/hooks/half_exchange.h>
 #include <tutti/trainer/data_parallel/pending_works.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include <tutti/trainer/data_parallel/pending_works.h>
-#include <tutti/trainer/data_parallel/shard_exchange.h>
-#include <tutti/trainer/data_parallel/shard_plan.h>
+#include <tutti/trainer/data_parallel/sharding/shard_exchange.h>
+#include <tutti/trainer/data_parallel/sharding/shard_plan.h>
 #include <tutti/trainer/tensor_comm.h>
 
 namespace tutti::trainer {

@@ -1,4 +1,4 @@
-#include <tutti/trainer/data_parallel/shard_plan.h>
+#include <tutti/trainer/data_parallel/sharding/shard_plan.h>
 
 #include <algorithm>
 #include <numeric>

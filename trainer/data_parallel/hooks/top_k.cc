@@ -1,4 +1,4 @@
-#include <tutti/trainer/data_parallel/top_k.h>
+#include <tutti/trainer/data_parallel/hooks/top_k.h>
 
 #include <array>
 #include <bit>

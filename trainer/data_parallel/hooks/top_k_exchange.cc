@@ -1,6 +1,6 @@
 #include <tutti/trainer/data_parallel/pending_works.h>
-#include <tutti/trainer/data_parallel/top_k.h>
-#include <tutti/trainer/data_parallel/top_k_exchange.h>
+#include <tutti/trainer/data_parallel/hooks/top_k.h>
+#include <tutti/trainer/data_parallel/hooks/top_k_exchange.h>
 
 #include <algorithm>
 #include <bit>

@@ -1,6 +1,6 @@
 #include <tutti/nn/optim/clip_grad.h>
-#include <tutti/trainer/data_parallel/shard_plan.h>
-#include <tutti/trainer/data_parallel/sharded_optimizer.h>
+#include <tutti/trainer/data_parallel/sharding/shard_plan.h>
+#include <tutti/trainer/data_parallel/sharding/sharded_optimizer.h>
 #include <tutti/trainer/tensor_comm.h>
 
 #include <algorithm>

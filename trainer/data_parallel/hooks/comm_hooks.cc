@@ -1,7 +1,7 @@
-#include <tutti/trainer/data_parallel/comm_hooks.h>
-#include <tutti/trainer/data_parallel/half_exchange.h>
-#include <tutti/trainer/data_parallel/power_sgd_exchange.h>
-#include <tutti/trainer/data_parallel/top_k_exchange.h>
+#include <tutti/trainer/data_parallel/hooks/comm_hooks.h>
+#include <tutti/trainer/data_parallel/hooks/half_exchange.h>
+#include <tutti/trainer/data_parallel/hooks/power_sgd_exchange.h>
+#include <tutti/trainer/data_parallel/hooks/top_k_exchange.h>
 
 #include <algorithm>
 #include <stdexcept>

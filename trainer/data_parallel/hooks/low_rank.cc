@@ -1,5 +1,5 @@
 #include <tutti/tensor/thread_pool.h>
-#include <tutti/trainer/data_parallel/low_rank.h>
+#include <tutti/trainer/data_parallel/hooks/low_rank.h>
 
 #include <algorithm>
 #include <cmath>

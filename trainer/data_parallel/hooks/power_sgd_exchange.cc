@@ -1,8 +1,8 @@
 #include <tutti/tensor/ops.h>
 #include <tutti/tensor/random.h>
-#include <tutti/trainer/data_parallel/low_rank.h>
+#include <tutti/trainer/data_parallel/hooks/low_rank.h>
 #include <tutti/trainer/data_parallel/pending_works.h>
-#include <tutti/trainer/data_parallel/power_sgd_exchange.h>
+#include <tutti/trainer/data_parallel/hooks/power_sgd_exchange.h>
 #include <tutti/trainer/tensor_comm.h>
 
 #include <algorithm>
