@@ -14,6 +14,9 @@ LogLevel threshold_from_environment() {
   if (text == "error") return LogLevel::Error;
   if (text == "info") return LogLevel::Info;
   if (text == "debug") return LogLevel::Debug;
+  if (text != "warn" && !text.empty()) {
+    std::fprintf(stderr, "[tutti] TUTTI_LOG=%s is none of error, warn, info and debug; it counts as warn\n", value);
+  }
   return LogLevel::Warn;
 }
 

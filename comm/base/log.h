@@ -15,7 +15,7 @@ enum class LogLevel { Error, Warn, Info, Debug };
 using LogSink = std::function<void(LogLevel, std::string_view line)>;
 
 /// Replaces the sink; an empty function restores the default, which writes levels up to TUTTI_LOG (error, warn, info,
-/// debug; default warn) to stderr as one line "[tutti +1.234s W] ...".
+/// debug; default warn; another text is named, once, and counts as warn) to stderr as one line "[tutti +1.234s W] ...".
 void set_log_sink(LogSink sink);
 
 void log(LogLevel level, std::string_view line);

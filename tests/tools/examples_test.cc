@@ -233,7 +233,7 @@ TEST(Examples, RanksMeetInAFileWithoutLauncherAndPort) {
   EXPECT_EQ(failing.status, exited(1));
 }
 
-// programs.md, row 24.
+// The course programs, row 24 (tools/examples/README.md).
 TEST(Examples, TuttiLogTellsWhoJoinedWhatAndHowItWent) {
   const Finished run = run_program(command(2, "pipeline", {"--steps", "1"}), {"TUTTI_LOG=info"});
   EXPECT_EQ(run.status, exited(0)) << run.err;
@@ -243,6 +243,8 @@ TEST(Examples, TuttiLogTellsWhoJoinedWhatAndHowItWent) {
     EXPECT_NE(run.err.find(part), std::string::npos) << part << "\n" << run.err;
   }
   EXPECT_EQ(run_program(command(2, "pipeline", {"--steps", "1"}), {"TUTTI_LOG="}).err, "");
+  const std::string unknown = run_program(command(2, "pipeline", {"--steps", "1"}), {"TUTTI_LOG=loud"}).err;
+  EXPECT_NE(unknown.find("TUTTI_LOG=loud is none of error, warn, info and debug"), std::string::npos) << unknown;
 }
 
 TEST(Examples, WrongUsageIsStatus2WithTheOptions) {
