@@ -1,3 +1,4 @@
+#include <tutti/trainer/data_parallel/pending_works.h>
 #include <tutti/trainer/data_parallel/reproducible_exchange.h>
 #include <tutti/trainer/tensor_comm.h>
 
@@ -28,7 +29,6 @@ struct BucketState {
   Tensor sum;              // (slice); in a world of one (everything)
   Tensor whole;            // (ranks * slice)
   int passes = 0;          // of this step, so far
-  comm::Work work;
 };
 
 class ReproducibleExchange : public GradientExchange {
@@ -37,7 +37,8 @@ class ReproducibleExchange : public GradientExchange {
       : group_(group),
         ranks_(group.world_size()),
         passes_(kReproducibleShards / group.world_size()),
-        buckets_(buckets) {
+        buckets_(buckets),
+        works_(group, buckets) {
     if (kReproducibleShards % ranks_ != 0) {
       throw std::invalid_argument("reproducible training needs a number of ranks that divides " +
                                   std::to_string(kReproducibleShards) + " (1, 2, 3, 4, 6 or 12), not " +
@@ -52,7 +53,7 @@ class ReproducibleExchange : public GradientExchange {
     if (ranks_ == 1) return pass == 0 ? state.sum.copy_from(gradients) : add(state.sum, gradients);
     deal_out(state, gradients, pass);
     if (state.passes == passes_) {
-      state.work = group_.all_to_all_async(as_buffer(state.outgoing), as_buffer(state.incoming));
+      works_.add(bucket, group_.all_to_all_async(as_buffer(state.outgoing), as_buffer(state.incoming)));
     }
   }
 
@@ -60,22 +61,15 @@ class ReproducibleExchange : public GradientExchange {
     BucketState& state = buckets_[bucket];
     state.passes = 0;
     if (ranks_ == 1) return gradients.copy_from(state.sum);
-    state.work.wait();
-    state.work = {};
+    works_.wait(bucket);
     add_in_order(state);
     group_.all_gather(as_buffer(state.sum), as_buffer(state.whole));
     gradients.copy_from(state.whole.narrow(0, 0, gradients.numel()));
   }
 
   void abandon() noexcept override {
-    for (BucketState& state : buckets_) {
-      try {
-        (void)state.work.wait_for(group_.timeout());
-      } catch (...) {  // how it ended is told by whoever gave the step up
-      }
-      state.work = {};
-      state.passes = 0;
-    }
+    works_.abandon();
+    for (BucketState& state : buckets_) state.passes = 0;
   }
 
   bool sums_elementwise() const override { return true; }
@@ -114,6 +108,7 @@ class ReproducibleExchange : public GradientExchange {
   int ranks_;
   int passes_;
   std::vector<BucketState> buckets_;
+  PendingWorks works_;
 };
 
 }  // namespace
