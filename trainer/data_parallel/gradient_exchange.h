@@ -3,7 +3,9 @@
 //
 // DataParallel drives it, in every step: begin(0), begin(1), ... as backward completes the buckets, then finish(0),
 // finish(1), ... Both orders are the same on every rank, which is all that collectives ask for. Between begin and
-// finish the bucket's memory belongs to the exchange.
+// finish the bucket's memory belongs to the exchange. With several passes a step (DataParallelOptions::passes) every
+// bucket begins once in each pass and finishes once at the end; the memory then is the next pass's as soon as begin
+// returns.
 //
 // Ownership: DataParallel owns it and keeps the group and the buckets' memory alive longer. Thread-safety: none; the
 // training thread alone calls it.
