@@ -45,9 +45,11 @@ struct ProcessGroupOptions {
   std::string name = "world";                                  // ranks of one group give the same name
   std::chrono::milliseconds timeout{std::chrono::minutes(5)};  // deadline of each operation, and of forming the group
   std::chrono::milliseconds report_after{5000};                // a longer wait logs one line "waiting for ..."
-  std::string algorithm{};                 // a name of algorithms.md; "" = TUTTI_ALGO, else chosen (there)
-  std::string transport{};                 // "auto", "tcp", "shm"; "" = TUTTI_TRANSPORT, else auto: shm within a host
-  std::string bind_address{};              // "" = the address of the route that reached the store
+  std::string algorithm{};     // a name of algorithms.md; "" = TUTTI_ALGO, else chosen (there)
+  std::string transport{};     // "auto", "tcp", "shm"; "" = TUTTI_TRANSPORT, else auto: shm within a host
+  std::string bind_address{};  // "" = the address of the route that reached the store
+  /// "" = TUTTI_IFACE, else none: of which interface the address of this rank is; "eth0", "ib*", "10.1.0.0/16".
+  std::string interface {};
   std::size_t segment_bytes = 256 * 1024;  // unit of overlap inside one message
   /// Reductions give bits that depend on the ranks' inputs only: every element is ((0 + 1) + 2) + ... in the order of
   /// the ranks, whatever `algorithm`, segment_bytes, the root, the operation or the transport. Equal on all ranks.

@@ -23,6 +23,8 @@ struct WorldOptions {
   std::optional<std::string> master_addr = std::nullopt;
   std::optional<int> master_port = std::nullopt;
   std::optional<std::string> store = std::nullopt;  // "file:///PATH"
+  /// Whose variables are read: "auto", "none" (a world of one), or one launcher's name. Also by TUTTI_LAUNCHER.
+  std::optional<std::string> launcher = std::nullopt;
 };
 
 struct World {
@@ -32,9 +34,10 @@ struct World {
   int local_world_size = 1;
   std::string master_addr;  // where the store server is; empty in a world of one
   std::uint16_t master_port = 0;
-  std::string store_file;  // TUTTI_STORE=file:///PATH: the ranks meet there (file_store.h), not at master_addr
-  std::string job_id;      // TUTTI_JOB_ID, else "default"
-  std::string job_secret;  // TUTTI_JOB_SECRET; see job_secret.h for where it comes from otherwise
+  std::string store_file;    // TUTTI_STORE=file:///PATH: the ranks meet there (file_store.h), not at master_addr
+  std::string meeting_file;  // if set: rank 0 publishes its server's address in this file, the others read it there
+  std::string job_id;        // TUTTI_JOB_ID, else "default"
+  std::string job_secret;    // TUTTI_JOB_SECRET; see job_secret.h for where it comes from otherwise
   bool launcher_owns_store = false;  // TUTTI_STORE_OWNER=launcher: rank 0 must not start a server
   std::string detected_from;  // "explicit options", "RANK, WORLD_SIZE, ... in the environment", "nothing: one rank"
 
