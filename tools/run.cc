@@ -2,11 +2,14 @@
 
 #include <tutti/tools/commands.h>
 #include <tutti/tools/run/launcher.h>
+#include <tutti/tools/run/rank_environment.h>
 #include <tutti/tools/run/run_options.h>
 #include <tutti/tools/run/run_settings.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -44,11 +47,27 @@ std::vector<std::string> program_of(std::vector<std::string> words) {
   return words;
 }
 
+// Complaints of users elsewhere: MASTER_PORT is exported, and another port is used without a word.
+void say_unused_port(const LaunchOptions& launch) {
+  const char* exported = std::getenv("MASTER_PORT");
+  if (exported == nullptr || std::getenv("RANK") != nullptr || launch.nodes) return;
+  const std::string port = exported;
+  if (port == std::to_string(launch.master_port)) return;
+  std::cerr << "tutti run: MASTER_PORT=" << port << " of the environment is not used; write --master-port " << port
+            << " to have it\n";
+}
+
 // What a user may want to know before the ranks start: contradictions always, every setting under --verbose.
 void tell(const Settings& settings, const RunArguments& arguments) {
   const auto say = [](const std::string& text) { std::cerr << "tutti run: " << text << "\n"; };
   for (const std::string& sentence : settings.conflicts) say(sentence);
-  if (!arguments.launch.verbose) return;
+  const LaunchOptions& launch = arguments.launch;
+  say_unused_port(launch);
+  const bool watched = isatty(STDERR_FILENO) == 1 && launch.nproc > 1;
+  if (watched || launch.verbose) {
+    say(describe_cpus(launch.local, launch.nproc, available_cpus(), std::getenv("OMP_NUM_THREADS")));
+  }
+  if (!launch.verbose) return;
   for (const std::string& sentence : ignored_options(arguments.local)) say(sentence);
   std::string defaults;
   for (const Setting& setting : settings.all) {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -68,7 +69,11 @@ int train_in_group(const TrainOptions& options, const comm::World& world, const 
 
 }  // namespace
 
-int default_threads(const comm::World& world) { return std::max(1, available_cpus() / world.local_world_size); }
+int default_threads(const comm::World& world) {
+  // A launcher that pins its ranks has divided the CPUs already.
+  if (std::getenv("TUTTI_OWN_CPUS") != nullptr) return available_cpus();
+  return std::max(1, available_cpus() / world.local_world_size);
+}
 
 int run_training(const TrainOptions& options, const ProcessStreams& streams) noexcept {
   std::string who = "tutti train: ";

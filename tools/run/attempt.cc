@@ -12,7 +12,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kKillTime{5000};   // a process that SIGKILL has not ended by then hangs in the kernel
+constexpr milliseconds kKillTime{5000};  // a process that SIGKILL has not ended by then hangs in the kernel
+constexpr char kPassedOn[] =
+    "  This launcher had got it and passed it on to all ranks; a program that does not handle it ends.\n";
 constexpr milliseconds kLingerTime{100};  // after a failure: for output that is still in the pipes
 
 // The state letter of /proc/<pid>/stat: 'T' stopped by a signal, 't' by a debugger.
@@ -36,15 +38,18 @@ Attempt::Attempt(const LaunchOptions& options, const JobEnvironment& job, Signal
       keeper_(keeper),
       console_(console),
       keep_open_(keep_open),
-      printer_(printer_options(options, job), console) {}
+      printer_(printer_options(options, job), console),
+      input_(options.local.stdin_rank && *options.local.stdin_rank >= job.first_rank &&
+             *options.local.stdin_rank < job.first_rank + options.nproc) {}
 
 Attempt::~Attempt() { finish(); }
 
 void Attempt::start(const std::string& program_path) {
   SpawnPlan plan{program_path, options_.command, {}, keep_open_};
   for (int rank = 0; rank < options_.nproc; ++rank) {
-    plan.environment = rank_environment(
-        job_, rank, options_.extra_environment ? options_.extra_environment(rank) : std::vector<std::string>{});
+    plan.environment = rank_environment(job_, rank, extra_environment(rank));
+    if (!options_.local.cpus.empty()) plan.cpus = options_.local.cpus.at(static_cast<std::size_t>(rank));
+    plan.stdin_fd = options_.local.stdin_rank == job_.first_rank + rank ? input_.rank_end() : -1;
     const Clock::time_point now = Clock::now();
     const SpawnedRank spawned = spawn_rank(plan, signals_, keeper_);
     RankEnd end;
@@ -55,6 +60,15 @@ void Attempt::start(const std::string& program_path) {
     outputs_.push_back(std::make_unique<RankOutput>(rank, spawned.out, spawned.err,
                                                     rank_output_options(options_, job_, rank), printer_));
   }
+  input_.handed_over();
+}
+
+std::vector<std::string> Attempt::extra_environment(int local_rank) const {
+  const int rank = job_.first_rank + local_rank;
+  std::vector<std::string> result = local_variables(options_.local, local_rank, rank, job_.world_size);
+  if (!options_.extra_environment) return result;
+  for (std::string& variable : options_.extra_environment(rank)) result.push_back(std::move(variable));
+  return result;
 }
 
 void Attempt::run() {
@@ -69,11 +83,13 @@ void Attempt::poll_once() {
   std::vector<pollfd> entries{{signals_.fd(), POLLIN, 0}};
   console_.add_poll_entries(entries);
   for (const auto& output : outputs_) output->add_poll_entries(entries);
+  input_.add_poll_entries(entries);
   if (::poll(entries.data(), entries.size(), poll_timeout()) < 0) return;
   for (const pollfd& entry : entries) {
     const bool is_rank =
         std::any_of(outputs_.begin(), outputs_.end(), [&](const auto& output) { return output->handle(entry); });
     if (!is_rank && entry.fd != signals_.fd()) console_.handle(entry);
+    input_.handle(entry);
   }
   printer_.release(Clock::now());
   take_signals();
@@ -92,12 +108,12 @@ void Attempt::take_signals() {
   while (const std::optional<int> signal = signals_.next()) {
     if (*signal == SIGTSTP) {
       suspend();
-    } else if (*signal == SIGUSR1 || *signal == SIGUSR2) {
+    } else if (!asks_to_end(*signal)) {
       // To the rank alone: programs that it has started would die of a signal they do not expect.
-      for (RankEnd& rank : ends_) {
-        if (rank.running && ::kill(rank.pid, *signal) == 0) rank.sent.insert(*signal);
+      for (const RankEnd& rank : ends_) {
+        if (*signal != SIGCHLD && rank.running && ::kill(rank.pid, *signal) == 0) passed_on_.insert(*signal);
       }
-    } else if (asks_to_end(*signal)) {
+    } else {
       const bool again = interrupted_by_.has_value();
       if (!again) interrupted_by_ = *signal;
       signal_all(again ? SIGKILL : *signal);
@@ -129,6 +145,8 @@ void Attempt::note_exits() {
     rank.by_signal = info.si_code != CLD_EXITED;
     rank.core_dumped = info.si_code == CLD_DUMPED;
     rank.code = info.si_status;
+    if (rank.failed()) rank.evidence = evidence_.about(rank);
+    if (rank.by_signal && passed_on_.contains(rank.code)) rank.evidence = kPassedOn;
     failed = failed || rank.failed();
   }
   if (failed && state_ == State::Running) note_failure(now);
@@ -191,6 +209,9 @@ void Attempt::finish() {
   signal_all(SIGKILL);
   for (const auto& output : outputs_) output->finish();
   printer_.flush();
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    if (!outputs_[i]->tail().empty()) ends_[i].last_words = outputs_[i]->tail().back();
+  }
   for (RankEnd& rank : ends_) {
     keeper_.forget(rank.pid);
     // run() has given up on a rank that is still running then; waiting for it here could take for ever.

@@ -11,15 +11,18 @@
 #pragma once
 
 #include <poll.h>
+#include <tutti/tools/run/evidence.h>
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/rank_environment.h>
 #include <tutti/tools/run/rank_output.h>
 #include <tutti/tools/run/report.h>
 #include <tutti/tools/run/spawn.h>
+#include <tutti/tools/run/standard_input.h>
 
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace tutti::tools {
@@ -48,6 +51,7 @@ class Attempt {
   using Clock = std::chrono::steady_clock;
   enum class State { Running, Settling, Terminating, Killing, Lingering, Done };
 
+  std::vector<std::string> extra_environment(int local_rank) const;
   void poll_once();
   int poll_timeout() const;
   void take_signals();
@@ -72,11 +76,14 @@ class Attempt {
   const std::vector<int>& keep_open_;
 
   LinePrinter printer_;
+  StandardInput input_;
+  const Evidence evidence_;
   std::vector<RankEnd> ends_;
   std::vector<std::unique_ptr<RankOutput>> outputs_;
   State state_ = State::Running;
   std::optional<Clock::time_point> deadline_;  // of the present state
   std::optional<int> interrupted_by_;
+  std::set<int> passed_on_;  // signals that do not ask to end
   bool finished_ = false;
 };
 

@@ -117,7 +117,7 @@ class Launch {
     say(first_sentence(ends, *culprit) + "\n" + hint(failed));
     show_tail(attempt, *culprit);
     for (const RankEnd& rank : ends) {
-      if (rank.rank != *culprit) console_.err().push("  " + describe(rank) + "\n");
+      if (rank.rank != *culprit) console_.err().push("  " + describe_other(rank) + "\n");
     }
     return failed.exit_status();
   }
