@@ -28,6 +28,8 @@ struct LaunchOptions {
   int max_restarts = 0;  // after a failure all ranks are started again, this many times
   bool label = true;     // "[rank 1] " before each line; a job of one rank has no label
   bool verbose = false;
+  /// The server is one for PyTorch's TCPStore clients, in place of Tutti's own.
+  bool torch_store = false;
   std::string name = "tutti run";                                       // begins every message
   std::function<std::vector<std::string>(int rank)> extra_environment;  // "NAME=value", on top of the launcher's
 };
