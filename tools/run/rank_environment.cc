@@ -31,6 +31,8 @@ void add_rank_variables(Variables& variables, const JobEnvironment& job, int loc
   variables["TUTTI_JOB_ID"] = job.job_id;
   variables["TUTTI_JOB_SECRET"] = job.job_secret;
   variables.erase("TUTTI_STORE_OWNER");
+  variables.erase("TORCHELASTIC_USE_AGENT_STORE");  // of a launcher around this one
+  if (job.torch_store) variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   if (job.launcher_owns_store) variables["TUTTI_STORE_OWNER"] = "launcher";
 }
 
