@@ -154,7 +154,7 @@ INSTANTIATE_TEST_SUITE_P(
                              "SLURM_STEP_NUM_TASKS=3 SLURM_STEP_TASKS_PER_NODE=1(x3) SLURM_NTASKS=3",
                  3, 4, 1, 2, "openmpi-839712769-0c77-5a96", -1, "Open MPI: "},
         Recorded{"hydra", kHydra, 2, 4, 1, 2, "", 14, "MPICH (Hydra): PMI_RANK=2, PMI_SIZE=4, MPI_LOCALRANKID=1"},
-        Recorded{"hydra_by_port", kHydraByPort, 2, 4, 1, 2, "job-mpich-head_4711-0x35ab2b6db25a26da", -1,
+        Recorded{"hydra_by_port", kHydraByPort, 2, 4, 1, 2, "job-mpich-head_4711-0xb168b37947355639", -1,
                  "MPICH (Hydra): "},
         Recorded{
             "hydra_in_a_slurm_job",
@@ -162,7 +162,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "SLURM_JOB_ID=5 SLURM_STEP_ID=2 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 SLURM_GTIDS=0 SLURM_NTASKS=6",
             2, 4, 1, 2, "", 14, "MPICH (Hydra): "},
         Recorded{"hydra_with_a_folder_to_meet_in_elsewhere", kHydraByPort + "TUTTI_JOB_ID=x", 2, 4, 1, 2,
-                 "job-mpich-head_4711-x-0x2b1fa1c7fb28ee2b", -1, "MPICH (Hydra): "},
+                 "job-mpich-head_4711-x-0x48c8bf0b72aae823", -1, "MPICH (Hydra): "},
         Recorded{"intel_mpi", kIntel, 5, 8, 1, 4, "", 9, "Intel MPI: PMI_RANK=5, PMI_SIZE=8"},
         Recorded{"mvapich2", kMvapich, 1, 2, 1, 2, "mvapich2-77-head-4711", -1, "MVAPICH2: MV2_COMM_WORLD_RANK=1"},
         Recorded{"cray_pals_under_pbs", kCray, 5, 8, 1, 4, "cray-1d4c", -1, "Cray PALS: PALS_RANKID=5, PMI_SIZE=8"},

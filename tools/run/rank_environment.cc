@@ -29,6 +29,7 @@ void add_rank_variables(Variables& variables, const JobEnvironment& job, int ran
   variables["TORCHELASTIC_RUN_ID"] = job.job_id;
   variables["TUTTI_JOB_ID"] = job.job_id;
   variables["TUTTI_JOB_SECRET"] = job.job_secret;
+  variables["TUTTI_LAUNCHER"] = "env";  // these variables count, whatever an outer launcher has left or was named
   variables.erase("TUTTI_STORE_OWNER");
   if (job.launcher_owns_store) variables["TUTTI_STORE_OWNER"] = "launcher";
 }
