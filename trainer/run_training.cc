@@ -70,9 +70,11 @@ int train_in_group(const TrainOptions& options, const comm::World& world, const 
 }  // namespace
 
 int default_threads(const comm::World& world) {
+  const int cpus = available_cpus();
   // A launcher that pins its ranks has divided the CPUs already.
-  if (std::getenv("TUTTI_OWN_CPUS") != nullptr) return available_cpus();
-  return std::max(1, available_cpus() / world.local_world_size);
+  const bool own = std::getenv("TUTTI_OWN_CPUS") != nullptr;
+  if (own && world.cpus_per_rank <= 0) return cpus;
+  return std::max(1, world.cpus_per_rank > 0 ? std::min(cpus, world.cpus_per_rank) : cpus / world.local_world_size);
 }
 
 int run_training(const TrainOptions& options, const ProcessStreams& streams) noexcept {

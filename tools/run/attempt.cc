@@ -31,13 +31,14 @@ bool is_stopped(pid_t pid) {
 }  // namespace
 
 Attempt::Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, const Keeper& keeper,
-                 Console& console, const std::vector<int>& keep_open)
+                 Console& console, const std::vector<int>& keep_open, AttemptControl* control)
     : options_(options),
       job_(job),
       signals_(signals),
       keeper_(keeper),
       console_(console),
       keep_open_(keep_open),
+      control_(control),
       printer_(printer_options(options, job), console),
       input_(options.local.stdin_rank && *options.local.stdin_rank >= job.first_rank &&
              *options.local.stdin_rank < job.first_rank + options.nproc) {}
@@ -46,19 +47,21 @@ Attempt::~Attempt() { finish(); }
 
 void Attempt::start(const std::string& program_path) {
   SpawnPlan plan{program_path, options_.command, {}, keep_open_};
-  for (int rank = 0; rank < options_.nproc; ++rank) {
-    plan.environment = rank_environment(job_, rank, extra_environment(rank));
-    if (!options_.local.cpus.empty()) plan.cpus = options_.local.cpus.at(static_cast<std::size_t>(rank));
-    plan.stdin_fd = options_.local.stdin_rank == job_.first_rank + rank ? input_.rank_end() : -1;
+  for (int local_rank = 0; local_rank < options_.nproc; ++local_rank) {
+    const int rank = job_.first_rank + local_rank;
+    plan.environment = rank_environment(job_, local_rank, extra_environment(local_rank));
+    if (!options_.local.cpus.empty()) plan.cpus = options_.local.cpus.at(static_cast<std::size_t>(local_rank));
+    plan.stdin_fd = options_.local.stdin_rank == rank ? input_.rank_end() : -1;
     const Clock::time_point now = Clock::now();
     const SpawnedRank spawned = spawn_rank(plan, signals_, keeper_);
     RankEnd end;
     end.rank = rank;
+    end.host = job_.host;
     end.pid = spawned.pid;
     end.started = now;
     ends_.push_back(end);
-    outputs_.push_back(std::make_unique<RankOutput>(rank, spawned.out, spawned.err,
-                                                    rank_output_options(options_, job_, rank), printer_));
+    outputs_.push_back(std::make_unique<RankOutput>(local_rank, spawned.out, spawned.err,
+                                                    rank_output_options(options_, job_, local_rank), printer_));
   }
   input_.handed_over();
 }
@@ -84,6 +87,7 @@ void Attempt::poll_once() {
   console_.add_poll_entries(entries);
   for (const auto& output : outputs_) output->add_poll_entries(entries);
   input_.add_poll_entries(entries);
+  if (control_ != nullptr) entries.push_back({control_->fd(), POLLIN, 0});
   if (::poll(entries.data(), entries.size(), poll_timeout()) < 0) return;
   for (const pollfd& entry : entries) {
     const bool is_rank =
@@ -93,6 +97,7 @@ void Attempt::poll_once() {
   }
   printer_.release(Clock::now());
   take_signals();
+  take_orders();
   note_exits();
 }
 
@@ -108,19 +113,55 @@ void Attempt::take_signals() {
   while (const std::optional<int> signal = signals_.next()) {
     if (*signal == SIGTSTP) {
       suspend();
-    } else if (!asks_to_end(*signal)) {
-      // To the rank alone: programs that it has started would die of a signal they do not expect.
-      for (const RankEnd& rank : ends_) {
-        if (*signal != SIGCHLD && rank.running && ::kill(rank.pid, *signal) == 0) passed_on_.insert(*signal);
-      }
-    } else {
-      const bool again = interrupted_by_.has_value();
-      if (!again) interrupted_by_ = *signal;
-      signal_all(again ? SIGKILL : *signal);
-      signal_all(SIGCONT);
-      const milliseconds grace = *signal == SIGTERM ? options_.term_grace : options_.grace;
-      enter(again ? State::Killing : State::Terminating, again ? kKillTime : grace);
+    } else if (*signal != SIGCHLD) {
+      const bool again = asks_to_end(*signal) && interrupted_by_.has_value();
+      pass_on(*signal, again);
+      if (control_ != nullptr) control_->signal_came(*signal, again);
     }
+  }
+}
+
+void Attempt::pass_on(int signal, bool again) {
+  if (!asks_to_end(signal)) {
+    // To the rank alone: programs that it has started would die of a signal they do not expect.
+    for (const RankEnd& rank : ends_) {
+      if (rank.running && ::kill(rank.pid, signal) == 0) passed_on_.insert(signal);
+    }
+    return;
+  }
+  if (!again) interrupted_by_ = signal;
+  signal_all(again ? SIGKILL : signal);
+  signal_all(SIGCONT);
+  const milliseconds grace = signal == SIGTERM ? options_.term_grace : options_.grace;
+  enter(again ? State::Killing : State::Terminating, again ? kKillTime : grace);
+}
+
+void Attempt::take_orders() {
+  while (control_ != nullptr) {
+    const std::optional<AttemptOrder> order = control_->next_order();
+    if (!order) return;
+    obey(*order);
+  }
+}
+
+void Attempt::obey(const AttemptOrder& order) {
+  if (state_ == State::Lingering || state_ == State::Done) return;
+  switch (order.kind) {
+    case AttemptOrder::Kind::Settle:
+      if (state_ == State::Running) note_failure(Clock::now());
+      break;
+    case AttemptOrder::Kind::Terminate:
+      if (state_ != State::Running && state_ != State::Settling) break;
+      terminate();
+      enter(State::Terminating, options_.term_grace);
+      break;
+    case AttemptOrder::Kind::Kill:
+      signal_all(SIGKILL);
+      enter(State::Killing, kKillTime);
+      break;
+    case AttemptOrder::Kind::Signal:
+      if (!asks_to_end(order.signal) || !interrupted_by_) pass_on(order.signal, false);
+      break;
   }
 }
 
@@ -148,6 +189,7 @@ void Attempt::note_exits() {
     if (rank.failed()) rank.evidence = evidence_.about(rank);
     if (rank.by_signal && passed_on_.contains(rank.code)) rank.evidence = kPassedOn;
     failed = failed || rank.failed();
+    if (control_ != nullptr && rank.failed()) control_->rank_failed(rank);
   }
   if (failed && state_ == State::Running) note_failure(now);
 }

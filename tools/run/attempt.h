@@ -7,10 +7,12 @@
 //      +-- INT, TERM, HUP, QUIT --+----------------------^
 //   all ranks have ended, in any state --> Lingering: a moment for processes the ranks left behind, then KILL
 //
-// Ranks stay zombies until the end, so that no process id is used twice while signals are still sent.
+// In a job on several nodes the ranks of this one are an Attempt; what happens elsewhere comes in by its
+// AttemptControl. Ranks stay zombies until the end, so that no process id is used twice while signals are still sent.
 #pragma once
 
 #include <poll.h>
+#include <tutti/tools/run/attempt_control.h>
 #include <tutti/tools/run/evidence.h>
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/rank_environment.h>
@@ -30,7 +32,7 @@ namespace tutti::tools {
 class Attempt {
  public:
   Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, const Keeper& keeper,
-          Console& console, const std::vector<int>& keep_open);
+          Console& console, const std::vector<int>& keep_open, AttemptControl* control = nullptr);
   /// Kills and reaps whatever is left.
   ~Attempt();
   Attempt(const Attempt&) = delete;
@@ -43,7 +45,8 @@ class Attempt {
   void run();
 
   const std::vector<RankEnd>& ends() const { return ends_; }
-  const RankOutput& output(int rank) const { return *outputs_[static_cast<std::size_t>(rank)]; }
+  /// By local rank, as ends().
+  const RankOutput& output(int index) const { return *outputs_[static_cast<std::size_t>(index)]; }
   /// The signal that asked the launcher to end the job, if one did.
   std::optional<int> interrupted_by() const { return interrupted_by_; }
 
@@ -55,6 +58,9 @@ class Attempt {
   void poll_once();
   int poll_timeout() const;
   void take_signals();
+  void take_orders();
+  void obey(const AttemptOrder& order);
+  void pass_on(int signal, bool again);
   void suspend();
   void note_exits();
   void note_failure(Clock::time_point now);
@@ -74,6 +80,7 @@ class Attempt {
   const Keeper& keeper_;
   Console& console_;
   const std::vector<int>& keep_open_;
+  AttemptControl* const control_;
 
   LinePrinter printer_;
   StandardInput input_;
