@@ -72,8 +72,7 @@ int train_in_group(const TrainOptions& options, const comm::World& world, const 
 int default_threads(const comm::World& world) {
   const int cpus = available_cpus();
   // A launcher that pins its ranks has divided the CPUs already.
-  const bool own = std::getenv("TUTTI_OWN_CPUS") != nullptr;
-  if (own && world.cpus_per_rank <= 0) return cpus;
+  if (std::getenv("TUTTI_OWN_CPUS") != nullptr) return cpus;
   return std::max(1, world.cpus_per_rank > 0 ? std::min(cpus, world.cpus_per_rank) : cpus / world.local_world_size);
 }
 
