@@ -18,6 +18,7 @@ struct JobEnvironment {
   std::string master_addr;
   std::uint16_t master_port = 0;
   bool launcher_owns_store = true;
+  bool torch_store = false;  // the launcher's server is one for PyTorch's clients
   std::string job_id;
   std::string job_secret;
   int restart_count = 0;
