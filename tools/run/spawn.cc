@@ -61,7 +61,7 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
 // Everything a child needs between fork and exec, prepared beforehand: there it must not allocate.
 struct ChildPlan {
   pid_t launcher;
-  int null_fd, out_fd, err_fd, report_fd;
+  int in_fd, out_fd, err_fd, report_fd;
   const char* path;
   char* const* argv;
   char* const* shell_argv;
@@ -87,7 +87,7 @@ void close_on_exec_all_but(const std::vector<int>& keep_open) noexcept {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != plan.launcher) _exit(127);  // the launcher died before the line above
   plan.keeper.register_self();
-  dup2(plan.null_fd, STDIN_FILENO);
+  dup2(plan.in_fd, STDIN_FILENO);
   dup2(plan.out_fd, STDOUT_FILENO);
   dup2(plan.err_fd, STDERR_FILENO);
   close_on_exec_all_but(plan.keep_open);
@@ -178,7 +178,7 @@ SpawnedRank spawn_rank(const SpawnPlan& plan, const SignalGuard& signals, const 
   const std::vector<char*> shell_argv = pointers(shell_command);
 
   const ChildPlan child{::getpid(),
-                        null_device.get(),
+                        plan.standard_input >= 0 ? plan.standard_input : null_device.get(),
                         out.write_end.get(),
                         err.write_end.get(),
                         report.write_end.get(),

@@ -36,6 +36,7 @@ struct SpawnPlan {
   std::vector<std::string> command;      // argv
   std::vector<std::string> environment;  // all of it, "NAME=value"
   std::vector<int> keep_open;            // from inherited_descriptors
+  int standard_input = -1;               // a descriptor, borrowed; -1: /dev/null
 };
 
 struct SpawnedRank {
@@ -44,9 +45,9 @@ struct SpawnedRank {
   int err = -1;
 };
 
-/// Returns when the program runs. Standard input is /dev/null. Must be called from a thread that lives as long as the
-/// rank does (the kernel's parent-death signal looks at the thread). Throws CannotExecute or comm::Error{System}; then
-/// no child is left.
+/// Returns when the program runs. Standard input is /dev/null unless the plan has another. Must be called from a thread
+/// that lives as long as the rank does (the kernel's parent-death signal looks at the thread). Throws CannotExecute or
+/// comm::Error{System}; then no child is left.
 SpawnedRank spawn_rank(const SpawnPlan& plan, const SignalGuard& signals, const Keeper& keeper);
 
 }  // namespace tutti::tools

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tutti::tools {
 
@@ -23,6 +24,11 @@ struct NodeOptions {
   std::chrono::milliseconds last_call{30'000};      // after MIN nodes have come, for more of them to come
   std::chrono::milliseconds heartbeat{250};         // an agent is heard so often ...
   std::chrono::milliseconds silence{1500};          // ... and lost after so long without (own starvation excluded)
+
+  // Of an agent that a launcher has started on another host (remote_agent.h):
+  bool remote = false;
+  std::vector<std::string> addresses{};  // of the control store; tried in turn
+  std::string node_name{};               // of this node; "": the host's own name
 
   bool is_static() const { return node_rank.has_value(); }
   bool fixed_size() const { return min_nodes == max_nodes; }
@@ -45,5 +51,8 @@ inline constexpr std::uint16_t kDynamicPort = 29400;  // torchrun's port of --rd
 
 /// Nothing for a job on one node. Throws std::invalid_argument with one sentence for options that make no sense.
 std::optional<NodeOptions> parse_node_options(const NodeArguments& arguments);
+
+/// The same for a job whose `nodes` agents one launcher starts (-H, --hostfile).
+NodeOptions launched_node_options(const NodeArguments& arguments, int nodes);
 
 }  // namespace tutti::tools
