@@ -1,5 +1,7 @@
 // `tutti run`: starts N ranks of any program on this host.
 
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/failure/chaos.h>
 #include <tutti/tools/commands.h>
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/rank_environment.h>
@@ -21,6 +23,7 @@ struct RunArguments {
   bool no_store = false;
   bool no_label = false;
   bool encrypt = false;
+  std::string chaos;
   std::optional<double> grace_seconds;
   LaunchOptions launch;
 };
@@ -67,8 +70,15 @@ int run(RunArguments& arguments, const std::vector<std::string>& words) {
   }
   arguments.launch.store = !arguments.no_store;
   arguments.launch.label = !arguments.no_label;
-  if (arguments.encrypt)
-    arguments.launch.extra_environment = [](int) { return std::vector<std::string>{"TUTTI_ENCRYPT=1"}; };
+  std::vector<std::string> extra;
+  if (arguments.encrypt) extra.push_back("TUTTI_ENCRYPT=1");
+  if (!arguments.chaos.empty()) extra.push_back("TUTTI_CHAOS=" + arguments.chaos);
+  try {
+    comm::Chaos{arguments.chaos};
+  } catch (const comm::Error& error) {
+    return refuse("--chaos: " + std::string(error.what()));
+  }
+  if (!extra.empty()) arguments.launch.extra_environment = [extra](int) { return extra; };
   if (arguments.standalone) {
     arguments.launch.master_addr = "127.0.0.1";
     arguments.launch.master_port = 0;
@@ -108,6 +118,9 @@ void add_run_command(CLI::App& app, int& status) {
       ->check(CLI::Range(0.0, 86400.0));
   command->add_flag("--no-label", arguments->no_label, "Do not begin lines with the rank that printed them");
   command->add_flag("--encrypt", arguments->encrypt, "TUTTI_ENCRYPT=1: Tutti's TCP connections between ranks use TLS");
+  command->add_option("--chaos", arguments->chaos,
+                      "TUTTI_CHAOS: what goes wrong on purpose at a collective of Tutti's ranks (from 0), for example "
+                      "kill:rank=1,step=20; also freeze, slow:factor=F, delay:ms=M");
   command->add_flag("--verbose", options.verbose, "Say what is started, and with what settings");
   command->callback([arguments, command, &status] { status = run(*arguments, command->remaining()); });
 }
