@@ -97,8 +97,7 @@ class Launch {
                   : options_.store     ? "store at "
                                        : "no store; MASTER_ADDR and MASTER_PORT say ") +
                  job.master_addr + ":" + std::to_string(job.master_port) + ", OMP_NUM_THREADS " +
-                 (users ? "as in the environment" : "= " + std::to_string(omp_threads(options_.nproc))) + "
-");
+                 (users ? "as in the environment" : "= " + std::to_string(omp_threads(options_.nproc))) + "\n");
   }
 
   // Queues the summary of a failure; returns the exit status.
@@ -118,7 +117,7 @@ class Launch {
     context_.say(first_sentence(ends, *culprit) + "\n" + hint(failed));
     show_tail(attempt, *culprit);
     for (const RankEnd& rank : ends) {
-      if (rank.rank != *culprit) context_.console.err().push("  " + describe(rank) + "\n");
+      if (rank.rank != *culprit) context_.console.err().push("  " + describe_other(rank) + "\n");
     }
     return failed.exit_status();
   }
@@ -146,7 +145,6 @@ std::optional<std::string> objection(const LaunchOptions& options) {
   if (options.torch_store && !options.store) return "--torch-store and --no-store exclude each other";
   if (options.torch_store && options.nodes)
     return "--torch-store serves the ranks of one node; with several, use --no-store, and rank 0 serves them";
-  if (options.tee && options.log_dir.empty()) return "--tee needs --log-dir";
   return std::nullopt;
 }
 
