@@ -228,12 +228,20 @@ TEST(Doctor, AClosedPortANamesakeAndASilentHostAreToldApart) {
   ASSERT_EQ(findings.size(), 2U) << as_text(findings);
   expect(findings[0], Verdict::Fail, "rank 0 (a, 127.0.0.1) to rank 2 (c, 127.0.0.1) port", "more than one host");
   expect(findings[1], Verdict::Fail, "rank 3 (d, 127.0.0.1)", "a firewall on the way drops it");
-  const comm::Socket closed(::socket(AF_INET, SOCK_STREAM, 0));
   cards[3].port = 1;  // nobody listens there
   cards[2] = cards[1];
   findings = check_reach(cards, 0, std::chrono::seconds(5));
   ASSERT_EQ(findings.size(), 1U) << as_text(findings);
   expect(findings[0], Verdict::Fail, "Connection refused", "open the ports");
+}
+
+TEST(Doctor, ManyClosedPortsAreNotWaitedForOneByOne) {
+  std::vector<RankCard> cards = cards_of({"a", "b", "c", "d", "e", "f", "g"});
+  for (RankCard& card : cards) card.port = 1;  // nobody listens there
+  const Findings findings = check_reach(cards, 6, std::chrono::seconds(5));
+  ASSERT_EQ(findings.size(), 5U) << as_text(findings);
+  expect(findings[3], Verdict::Fail, "to rank 3 (d, 127.0.0.1)");
+  expect(findings[4], Verdict::Warn, "rank 6 (g, 127.0.0.1) to 2 more: not tried");
 }
 
 TEST(Doctor, FiguresFarFromTheirClassAreWarnedOf) {

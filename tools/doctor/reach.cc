@@ -15,6 +15,7 @@ namespace tutti::doctor {
 namespace {
 
 constexpr std::size_t kAllCallAll = 16;
+constexpr std::size_t kEnoughFailures = 4;  // each may take all of the caller's patience
 
 /// What the callee said. Throws comm::Error.
 std::string call(const RankCard& callee, comm::Deadline deadline) {
@@ -93,8 +94,14 @@ Findings check_reach(const std::vector<RankCard>& cards, int caller, std::chrono
   const RankCard& self = cards[static_cast<std::size_t>(caller)];
   const std::vector<int> callees = whom_to_call(cards, caller);
   Findings findings;
-  for (const int rank : callees) {
-    const RankCard& callee = cards[static_cast<std::size_t>(rank)];
+  for (std::size_t i = 0; i < callees.size(); ++i) {
+    if (findings.size() == kEnoughFailures) {
+      findings.push_back(
+          {"connection", described(self) + " to " + std::to_string(callees.size() - i) + " more: not tried after these",
+           Verdict::Warn, "mend those first"});
+      break;
+    }
+    const RankCard& callee = cards[static_cast<std::size_t>(callees[i])];
     try {
       const std::string answer = call(callee, comm::Deadline::after(patience));
       if (answer != callee.token)

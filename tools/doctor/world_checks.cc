@@ -16,7 +16,7 @@ namespace {
 
 using comm::Deadline;
 
-constexpr std::chrono::milliseconds kCallPatience{2000};
+constexpr std::chrono::milliseconds kMostPatience{2000};  // with one call; a few may fail, in the time of one step
 constexpr char kBetween[] = "between the ranks";
 constexpr char kVerdictKey[] = "doctor/verdict";
 
@@ -78,7 +78,7 @@ void add_reach(Findings& all, const Findings& told) {
 class Visit {
  public:
   Visit(const comm::World& world, std::chrono::milliseconds timeout)
-      : world_(world), deadline_(Deadline::after(timeout)), begin_(std::chrono::steady_clock::now()) {
+      : world_(world), timeout_(timeout), begin_(std::chrono::steady_clock::now()) {
     comm::ProcessGroupOptions options{.name = "doctor"};
     options.timeout = timeout;
     group_ = comm::ProcessGroup::connect(world, options);
@@ -88,7 +88,7 @@ class Visit {
     card.port = answerer_->port();
     const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - begin_;
     formed_ms_ = taken.count();
-    cards_ = exchange_cards(*group_->store(), world.world_size, card, deadline_);
+    cards_ = exchange_cards(*group_->store(), world.world_size, card, soon());
     leaders_ = host_leaders(cards_);
   }
 
@@ -96,7 +96,7 @@ class Visit {
     comm::Store& store = *group_->store();
     const RankCard& self = cards_[static_cast<std::size_t>(world_.rank)];
     const bool leads = std::find(leaders_.begin(), leaders_.end(), world_.rank) != leaders_.end();
-    Findings told = check_reach(cards_, world_.rank, kCallPatience);
+    Findings told = check_reach(cards_, world_.rank, std::min(kMostPatience, timeout_ / 8));
     if (leads) {
       add(told, check_peer_names(cards_, self));
       put_host(told, kBetween);
@@ -104,14 +104,14 @@ class Visit {
       put_host(host, leaders_.size() > 1 ? self.host + " (rank " + std::to_string(self.rank) + ")" : self.host);
       told.insert(told.end(), host.begin(), host.end());
     }
-    store.set(findings_key(world_.rank), as_json(told), deadline_);
+    store.set(findings_key(world_.rank), as_json(told), soon());
     WorldReport report;
     if (world_.rank == 0) report.findings = collect();
     // Connections that a firewall drops would hang here, too; that has been told, and is enough.
     const bool reached = all_reached(report);
     if (reached) measure(report);
-    if (world_.rank == 0) store.set(kVerdictKey, std::string(name(worst(report.findings))), deadline_);
-    const std::string verdict = store.get(kVerdictKey, deadline_);
+    if (world_.rank == 0) store.set(kVerdictKey, std::string(name(worst(report.findings))), soon());
+    const std::string verdict = store.get(kVerdictKey, soon());
     // The goodbye of a group is a collective as well, and would knock at the closed door for minutes.
     if (!reached) group_->abort("some ranks cannot connect to each other");
     report.verdict = verdict == "fail" ? Verdict::Fail : verdict == "warn" ? Verdict::Warn : Verdict::Ok;
@@ -119,11 +119,13 @@ class Visit {
   }
 
  private:
+  Deadline soon() const { return Deadline::after(timeout_); }
+
   Findings collect() {
     std::vector<std::string> keys;
     for (int rank = 0; rank < world_.world_size; ++rank) keys.push_back(findings_key(rank));
     Findings hosts, between;
-    for (const std::string& text : group_->store()->multi_get(keys, deadline_))
+    for (const std::string& text : group_->store()->multi_get(keys, soon()))
       for (const Finding& finding : from_json(text))
         (finding.host.empty() || finding.host == kBetween ? between : hosts).push_back(finding);
     char value[80];
@@ -142,9 +144,9 @@ class Visit {
       const bool failed = std::any_of(report.findings.begin(), report.findings.end(), [](const Finding& finding) {
         return finding.what == "connection" && finding.verdict == Verdict::Fail;
       });
-      store.set(key, failed ? "no" : "yes", deadline_);
+      store.set(key, failed ? "no" : "yes", soon());
     }
-    return store.get(key, deadline_) == "yes";
+    return store.get(key, soon()) == "yes";
   }
 
   void measure(WorldReport& report) {
@@ -155,7 +157,7 @@ class Visit {
   }
 
   const comm::World& world_;
-  const Deadline deadline_;
+  const std::chrono::milliseconds timeout_;  // of each step, in which the slowest rank is waited for
   const std::chrono::steady_clock::time_point begin_;
   std::unique_ptr<comm::ProcessGroup> group_;
   std::unique_ptr<Answerer> answerer_;
