@@ -110,11 +110,7 @@ int run(RunArguments& arguments, const Settings& settings, const std::vector<std
   if (!arguments.chaos.empty()) extra.push_back("TUTTI_CHAOS=" + arguments.chaos);
   if (!extra.empty()) arguments.launch.extra_environment = [extra](int) { return extra; };
   if (!arguments.standalone) {
-    try {
-      arguments.launch.nodes = parse_node_options(arguments.nodes);
-    } catch (const std::invalid_argument& error) {
-      return refuse(error.what());
-    }
+    arguments.launch.nodes = parse_node_options(arguments.nodes);
     if (!arguments.nodes.master_addr.empty()) arguments.launch.master_addr = arguments.nodes.master_addr;
     arguments.launch.master_port = static_cast<std::uint16_t>(arguments.nodes.master_port.value_or(0));
   }
