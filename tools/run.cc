@@ -1,5 +1,7 @@
 // `tutti run`: starts N ranks of any program on this host, alone or as one node of several.
 
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/failure/chaos.h>
 #include <tutti/tools/commands.h>
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
@@ -32,6 +34,7 @@ struct RunArguments {
   bool no_store = false;
   bool no_label = false;
   bool encrypt = false;
+  std::string chaos;
   std::optional<double> grace_seconds;
   LocalArguments local;
   LaunchOptions launch;
@@ -51,6 +54,16 @@ std::vector<std::string> program_of(std::vector<std::string> words) {
     *mark = "--";  // the program's own
   }
   return words;
+}
+
+/// "" if the text is understood.
+std::string why_no_chaos(const std::string& text) {
+  try {
+    comm::Chaos{text};
+    return {};
+  } catch (const comm::Error& error) {
+    return error.what();
+  }
 }
 
 // Complaints of users elsewhere: MASTER_PORT is exported, and another port is used without a word.
@@ -134,8 +147,11 @@ int run(RunArguments& arguments, const Settings& settings, const std::vector<std
   }
   arguments.launch.store = !arguments.no_store;
   arguments.launch.label = !arguments.no_label;
-  if (arguments.encrypt)
-    arguments.launch.extra_environment = [](int) { return std::vector<std::string>{"TUTTI_ENCRYPT=1"}; };
+  if (const std::string why = why_no_chaos(arguments.chaos); !why.empty()) return refuse("--chaos: " + why);
+  std::vector<std::string> extra;
+  if (arguments.encrypt) extra.push_back("TUTTI_ENCRYPT=1");
+  if (!arguments.chaos.empty()) extra.push_back("TUTTI_CHAOS=" + arguments.chaos);
+  if (!extra.empty()) arguments.launch.extra_environment = [extra](int) { return extra; };
   const std::vector<HostSlots> hosts = settle_nodes(arguments);
   apply_local_options(arguments.local, arguments.launch);
   tell(settings, arguments);
@@ -216,6 +232,9 @@ void add_run_command(CLI::App& app, int& status) {
       ->check(CLI::Range(0.0, 86400.0));
   command->add_flag("--no-label", arguments->no_label, "Do not begin lines with the rank that printed them");
   command->add_flag("--encrypt", arguments->encrypt, "TUTTI_ENCRYPT=1: Tutti's TCP connections between ranks use TLS");
+  command->add_option("--chaos", arguments->chaos,
+                      "TUTTI_CHAOS: what goes wrong on purpose at a collective of Tutti's ranks (from 0), for example "
+                      "kill:rank=1,step=20; also freeze, slow:factor=F, delay:ms=M");
   command->add_flag("--verbose", options.verbose, "Say what is started, and with what settings");
   command->callback([arguments, command, &status] { status = run_command(*command, *arguments); });
 }
