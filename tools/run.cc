@@ -1,7 +1,9 @@
 // `tutti run`: starts N ranks of any program on this host, alone or as one node of several.
 
+#include <tutti/comm/base/error.h>
 #include <tutti/tools/commands.h>
 #include <tutti/tools/run/launcher.h>
+#include <tutti/tools/run/nodes/scheduled_nodes.h>
 #include <tutti/tools/run/rank_environment.h>
 
 #include <CLI/CLI.hpp>
@@ -50,6 +52,18 @@ std::vector<std::string> program_of(std::vector<std::string> words) {
   return words;
 }
 
+// Where nothing is said about how the nodes meet, and a scheduler has started this agent, its variables say it.
+void ask_scheduler(NodeArguments& nodes) {
+  if (nodes.node_rank || !nodes.master_addr.empty() || !nodes.rdzv_endpoint.empty() || !nodes.rdzv_backend.empty())
+    return;
+  int count = 0;
+  if (!CLI::detail::lexical_cast(nodes.nnodes, count) || count < 2) return;
+  const auto node = find_scheduled_node(count, comm::process_environment());
+  if (!node) return;
+  nodes.node_rank = node->node_rank;
+  nodes.meeting_file = node->meeting_file;
+}
+
 int run(RunArguments& arguments, const std::vector<std::string>& words) {
   if (!words.empty() && words.front().starts_with("-")) return refuse("unknown option " + words.front());
   const std::vector<std::string> command = program_of(words);
@@ -69,8 +83,11 @@ int run(RunArguments& arguments, const std::vector<std::string>& words) {
     arguments.launch.extra_environment = [](int) { return std::vector<std::string>{"TUTTI_ENCRYPT=1"}; };
   if (!arguments.standalone) {
     try {
+      ask_scheduler(arguments.nodes);
       arguments.launch.nodes = parse_node_options(arguments.nodes);
     } catch (const std::invalid_argument& error) {
+      return refuse(error.what());
+    } catch (const comm::Error& error) {
       return refuse(error.what());
     }
     if (!arguments.nodes.master_addr.empty()) arguments.launch.master_addr = arguments.nodes.master_addr;
