@@ -5,9 +5,13 @@
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/nodes/scheduled_nodes.h>
 #include <tutti/tools/run/rank_environment.h>
+#include <tutti/tools/run/run_options.h>
+#include <tutti/tools/run/run_settings.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -25,20 +29,13 @@ struct RunArguments {
   bool no_label = false;
   bool encrypt = false;
   std::optional<double> grace_seconds;
+  LocalArguments local;
   LaunchOptions launch;
 };
 
 int refuse(const std::string& sentence) {
   std::cerr << "tutti run: " << sentence << "\nRun 'tutti run --help' for the options.\n";
   return 2;
-}
-
-// Ranks per node from "auto" or a number; nothing if it is neither.
-std::optional<int> parse_nproc(const std::string& text) {
-  if (text == "auto" || text == "cpu") return available_cpus();
-  int value = 0;
-  if (!CLI::detail::lexical_cast(text, value) || value < 1) return std::nullopt;
-  return value;
 }
 
 // The program and its arguments: what follows the first "--", or else the first word that is no option of ours.
@@ -52,26 +49,43 @@ std::vector<std::string> program_of(std::vector<std::string> words) {
   return words;
 }
 
-// Where nothing is said about how the nodes meet, and a scheduler has started this agent, its variables say it.
-void ask_scheduler(NodeArguments& nodes) {
-  if (nodes.node_rank || !nodes.master_addr.empty() || !nodes.rdzv_endpoint.empty() || !nodes.rdzv_backend.empty())
-    return;
-  int count = 0;
-  if (!CLI::detail::lexical_cast(nodes.nnodes, count) || count < 2) return;
-  const auto node = find_scheduled_node(count, comm::process_environment());
-  if (!node) return;
-  nodes.node_rank = node->node_rank;
-  nodes.meeting_file = node->meeting_file;
+// Complaints of users elsewhere: MASTER_PORT is exported, and another port is used without a word.
+void say_unused_port(const LaunchOptions& launch) {
+  const char* exported = std::getenv("MASTER_PORT");
+  if (exported == nullptr || std::getenv("RANK") != nullptr || launch.nodes) return;
+  const std::string port = exported;
+  if (port == std::to_string(launch.master_port)) return;
+  std::cerr << "tutti run: MASTER_PORT=" << port << " of the environment is not used; write --master-port " << port
+            << " to have it\n";
 }
 
-int run(RunArguments& arguments, const std::vector<std::string>& words) {
+// What a user may want to know before the ranks start: contradictions always, every setting under --verbose.
+void tell(const Settings& settings, const RunArguments& arguments) {
+  const auto say = [](const std::string& text) { std::cerr << "tutti run: " << text << "\n"; };
+  for (const std::string& sentence : settings.conflicts) say(sentence);
+  const LaunchOptions& launch = arguments.launch;
+  say_unused_port(launch);
+  const bool watched = isatty(STDERR_FILENO) == 1 && launch.nproc > 1;
+  if (watched || launch.verbose) {
+    say(describe_cpus(launch.local, launch.nproc, available_cpus(), std::getenv("OMP_NUM_THREADS")));
+  }
+  if (!launch.verbose) return;
+  for (const std::string& sentence : ignored_options(arguments.local)) say(sentence);
+  std::string defaults;
+  for (const Setting& setting : settings.all) {
+    const std::string text = setting.name + (setting.value.empty() ? "" : " " + setting.value);
+    if (setting.source != kDefault) say(text + " (" + setting.source + ")");
+    if (setting.source == kDefault && !setting.value.empty()) defaults += (defaults.empty() ? "" : ", ") + text;
+  }
+  if (!defaults.empty()) say("by default: " + defaults);
+}
+
+int run(RunArguments& arguments, const Settings& settings, const std::vector<std::string>& words) {
   if (!words.empty() && words.front().starts_with("-")) return refuse("unknown option " + words.front());
   const std::vector<std::string> command = program_of(words);
   if (command.empty()) return refuse("no program given; write tutti run -n 4 -- PROGRAM ARGUMENTS");
-  const std::optional<int> nproc = parse_nproc(arguments.nproc);
-  if (!nproc) return refuse("--nproc-per-node is '" + arguments.nproc + "', but must be a number from 1 up, or auto");
-  arguments.launch.nproc = *nproc;
-  arguments.launch.command = command;
+  arguments.launch.nproc = parse_nproc(arguments.nproc);
+  arguments.launch.command = program_command(arguments.local, command);
   if (arguments.grace_seconds) {
     const std::chrono::milliseconds grace(static_cast<std::int64_t>(*arguments.grace_seconds * 1000));
     arguments.launch.grace = grace;
@@ -93,7 +107,18 @@ int run(RunArguments& arguments, const std::vector<std::string>& words) {
     if (!arguments.nodes.master_addr.empty()) arguments.launch.master_addr = arguments.nodes.master_addr;
     arguments.launch.master_port = static_cast<std::uint16_t>(arguments.nodes.master_port.value_or(0));
   }
+  apply_local_options(arguments.local, arguments.launch);
+  tell(settings, arguments);
   return launch(arguments.launch);
+}
+
+int run_command(CLI::App& command, RunArguments& arguments) {
+  try {
+    const Settings settings = settle(command);
+    return run(arguments, settings, command.remaining());
+  } catch (const std::invalid_argument& error) {
+    return refuse(error.what());
+  }
 }
 
 }  // namespace
@@ -127,7 +152,9 @@ void add_run_command(CLI::App& app, int& status) {
   command->footer("Example: tutti run -n 4 -- python3 script.py --epochs 3");
   command->prefix_command();
   LaunchOptions& options = arguments->launch;
-  command->add_option("-n,--nproc-per-node", arguments->nproc, "Ranks to start, or auto: one for each CPU")
+  command
+      ->add_option("-n,--nproc-per-node", arguments->nproc,
+                   "Ranks to start; cpu or gpu: one for each; auto: for each GPU, else CPU")
       ->capture_default_str();
   add_node_options(*command, arguments->nodes);
   command->add_flag("--standalone", arguments->standalone,
@@ -135,11 +162,15 @@ void add_run_command(CLI::App& app, int& status) {
   command->add_flag(
       "--no-store", arguments->no_store,
       "Start no store server: for programs whose rank 0 listens on MASTER_PORT itself (PyTorch's env://)");
+  command->add_flag("--torch-store", options.torch_store,
+                    "The launcher's store is one for PyTorch's TCPStore clients (no secret: who reaches the port may "
+                    "write to it) in place of Tutti's own; see also --no-store");
   command->add_option("--max-restarts", options.max_restarts, "After a failure start all ranks again, so many times")
       ->capture_default_str();
   command->add_option("--log-dir", options.log_dir,
-                      "Folder for one file of output for each rank (instead of the terminal)");
-  command->add_flag("--tee", options.tee, "With --log-dir: show the output too");
+                      "Folder for log files of each rank: what --redirects and --tee say; without them all of it, "
+                      "instead of the terminal");
+  add_local_options(*command, arguments->local);
   command
       ->add_option("--grace", arguments->grace_seconds,
                    "Seconds until ranks that are stopped get SIGKILL [30 after a SIGTERM to the launcher, else 2]")
@@ -147,7 +178,7 @@ void add_run_command(CLI::App& app, int& status) {
   command->add_flag("--no-label", arguments->no_label, "Do not begin lines with the rank that printed them");
   command->add_flag("--encrypt", arguments->encrypt, "TUTTI_ENCRYPT=1: Tutti's TCP connections between ranks use TLS");
   command->add_flag("--verbose", options.verbose, "Say what is started, and with what settings");
-  command->callback([arguments, command, &status] { status = run(*arguments, command->remaining()); });
+  command->callback([arguments, command, &status] { status = run_command(*command, *arguments); });
 }
 
 }  // namespace tutti::tools

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -70,6 +71,8 @@ int train_in_group(const TrainOptions& options, const comm::World& world, const 
 
 int default_threads(const comm::World& world) {
   const int cpus = available_cpus();
+  // A launcher that pins its ranks has divided the CPUs already.
+  if (std::getenv("TUTTI_OWN_CPUS") != nullptr) return cpus;
   return std::max(1, world.cpus_per_rank > 0 ? std::min(cpus, world.cpus_per_rank) : cpus / world.local_world_size);
 }
 

@@ -12,7 +12,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kKillTime{5000};   // a process that SIGKILL has not ended by then hangs in the kernel
+constexpr milliseconds kKillTime{5000};  // a process that SIGKILL has not ended by then hangs in the kernel
+constexpr char kPassedOn[] =
+    "  This launcher had got it and passed it on to all ranks; a program that does not handle it ends.\n";
 constexpr milliseconds kLingerTime{100};  // after a failure: for output that is still in the pipes
 
 // The state letter of /proc/<pid>/stat: 'T' stopped by a signal, 't' by a debugger.
@@ -36,28 +38,20 @@ Attempt::Attempt(const LaunchOptions& options, const JobEnvironment& job, Signal
       keeper_(keeper),
       console_(console),
       keep_open_(keep_open),
-      control_(control) {}
+      control_(control),
+      printer_(printer_options(options, job), console),
+      input_(options.local.stdin_rank && *options.local.stdin_rank >= job.first_rank &&
+             *options.local.stdin_rank < job.first_rank + options.nproc) {}
 
 Attempt::~Attempt() { finish(); }
-
-RankOutputOptions Attempt::output_options(int rank) const {
-  RankOutputOptions result;
-  result.split_lines = job_.world_size > 1;
-  result.label = options_.label;
-  result.to_console = options_.log_dir.empty() || options_.tee;
-  if (!options_.log_dir.empty()) {
-    const std::string restart = job_.restart_count > 0 ? ".restart_" + std::to_string(job_.restart_count) : "";
-    result.log_file = options_.log_dir + "/rank_" + std::to_string(rank) + restart + ".log";
-  }
-  return result;
-}
 
 void Attempt::start(const std::string& program_path) {
   SpawnPlan plan{program_path, options_.command, {}, keep_open_};
   for (int local_rank = 0; local_rank < options_.nproc; ++local_rank) {
     const int rank = job_.first_rank + local_rank;
-    plan.environment = rank_environment(
-        job_, local_rank, options_.extra_environment ? options_.extra_environment(rank) : std::vector<std::string>{});
+    plan.environment = rank_environment(job_, local_rank, extra_environment(local_rank));
+    if (!options_.local.cpus.empty()) plan.cpus = options_.local.cpus.at(static_cast<std::size_t>(local_rank));
+    plan.stdin_fd = options_.local.stdin_rank == rank ? input_.rank_end() : -1;
     const Clock::time_point now = Clock::now();
     const SpawnedRank spawned = spawn_rank(plan, signals_, keeper_);
     RankEnd end;
@@ -66,8 +60,18 @@ void Attempt::start(const std::string& program_path) {
     end.pid = spawned.pid;
     end.started = now;
     ends_.push_back(end);
-    outputs_.push_back(std::make_unique<RankOutput>(rank, spawned.out, spawned.err, output_options(rank), console_));
+    outputs_.push_back(std::make_unique<RankOutput>(rank, spawned.out, spawned.err,
+                                                    rank_output_options(options_, job_, local_rank), printer_));
   }
+  input_.handed_over();
+}
+
+std::vector<std::string> Attempt::extra_environment(int local_rank) const {
+  const int rank = job_.first_rank + local_rank;
+  std::vector<std::string> result = local_variables(options_.local, local_rank, rank, job_.world_size);
+  if (!options_.extra_environment) return result;
+  for (std::string& variable : options_.extra_environment(rank)) result.push_back(std::move(variable));
+  return result;
 }
 
 void Attempt::run() {
@@ -82,21 +86,26 @@ void Attempt::poll_once() {
   std::vector<pollfd> entries{{signals_.fd(), POLLIN, 0}};
   console_.add_poll_entries(entries);
   for (const auto& output : outputs_) output->add_poll_entries(entries);
+  input_.add_poll_entries(entries);
   if (control_ != nullptr) entries.push_back({control_->fd(), POLLIN, 0});
   if (::poll(entries.data(), entries.size(), poll_timeout()) < 0) return;
   for (const pollfd& entry : entries) {
     const bool is_rank =
         std::any_of(outputs_.begin(), outputs_.end(), [&](const auto& output) { return output->handle(entry); });
     if (!is_rank && entry.fd != signals_.fd()) console_.handle(entry);
+    input_.handle(entry);
   }
+  printer_.release(Clock::now());
   take_signals();
   take_orders();
   note_exits();
 }
 
 int Attempt::poll_timeout() const {
-  if (!deadline_) return -1;
-  const auto left = std::chrono::ceil<milliseconds>(*deadline_ - Clock::now());
+  std::optional<Clock::time_point> first = deadline_;
+  if (const auto due = printer_.next_due(); due && (!first || *due < *first)) first = due;
+  if (!first) return -1;
+  const auto left = std::chrono::ceil<milliseconds>(*first - Clock::now());
   return static_cast<int>(std::clamp<milliseconds::rep>(left.count(), 0, 3'600'000));
 }
 
@@ -115,8 +124,8 @@ void Attempt::take_signals() {
 void Attempt::pass_on(int signal, bool again) {
   if (!asks_to_end(signal)) {
     // To the rank alone: programs that it has started would die of a signal they do not expect.
-    for (RankEnd& rank : ends_) {
-      if (rank.running && ::kill(rank.pid, signal) == 0) rank.sent.insert(signal);
+    for (const RankEnd& rank : ends_) {
+      if (signal != SIGCHLD && rank.running && ::kill(rank.pid, signal) == 0) passed_on_.insert(signal);
     }
     return;
   }
@@ -177,6 +186,8 @@ void Attempt::note_exits() {
     rank.by_signal = info.si_code != CLD_EXITED;
     rank.core_dumped = info.si_code == CLD_DUMPED;
     rank.code = info.si_status;
+    if (rank.failed()) rank.evidence = evidence_.about(rank);
+    if (rank.by_signal && passed_on_.contains(rank.code)) rank.evidence = kPassedOn;
     failed = failed || rank.failed();
     if (control_ != nullptr && rank.failed()) control_->rank_failed(rank);
   }
@@ -239,6 +250,10 @@ void Attempt::finish() {
   finished_ = true;
   signal_all(SIGKILL);
   for (const auto& output : outputs_) output->finish();
+  printer_.flush();
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    if (!outputs_[i]->tail().empty()) ends_[i].last_words = outputs_[i]->tail().back();
+  }
   for (RankEnd& rank : ends_) {
     keeper_.forget(rank.pid);
     // run() has given up on a rank that is still running then; waiting for it here could take for ever.

@@ -13,15 +13,18 @@
 
 #include <poll.h>
 #include <tutti/tools/run/attempt_control.h>
+#include <tutti/tools/run/evidence.h>
 #include <tutti/tools/run/launcher.h>
-#include <tutti/tools/run/output.h>
 #include <tutti/tools/run/rank_environment.h>
+#include <tutti/tools/run/rank_output.h>
 #include <tutti/tools/run/report.h>
 #include <tutti/tools/run/spawn.h>
+#include <tutti/tools/run/standard_input.h>
 
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace tutti::tools {
@@ -51,7 +54,7 @@ class Attempt {
   using Clock = std::chrono::steady_clock;
   enum class State { Running, Settling, Terminating, Killing, Lingering, Done };
 
-  RankOutputOptions output_options(int rank) const;
+  std::vector<std::string> extra_environment(int local_rank) const;
   void poll_once();
   int poll_timeout() const;
   void take_signals();
@@ -79,11 +82,15 @@ class Attempt {
   const std::vector<int>& keep_open_;
   AttemptControl* const control_;
 
+  LinePrinter printer_;
+  StandardInput input_;
+  const Evidence evidence_;
   std::vector<RankEnd> ends_;
   std::vector<std::unique_ptr<RankOutput>> outputs_;
   State state_ = State::Running;
   std::optional<Clock::time_point> deadline_;  // of the present state
   std::optional<int> interrupted_by_;
+  std::set<int> passed_on_;  // signals that do not ask to end
   bool finished_ = false;
 };
 

@@ -2,6 +2,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/job_secret.h>
 #include <tutti/comm/store/tcp_store_server.h>
+#include <tutti/comm/store/torch/torch_store_server.h>
 #include <tutti/tools/run/attempt.h>
 #include <tutti/tools/run/launch_context.h>
 #include <tutti/tools/run/nodes/agent.h>
@@ -29,6 +30,7 @@ class Launch {
     for (int restart = 0;; ++restart) {
       JobEnvironment job = job_environment(restart);
       const std::unique_ptr<comm::TcpStoreServer> server = start_store(job);
+      const std::unique_ptr<comm::TorchStoreServer> torch_server = start_torch_store(job);
       const std::unique_ptr<ReservedPort> reserved = reserve_port(job);
       if (options_.verbose) describe_job(job);
       Attempt attempt(options_, job, context_.signals, context_.keeper, context_.console, context_.keep_open);
@@ -47,7 +49,8 @@ class Launch {
     job.world_size = job.local_size = options_.nproc;
     job.master_addr = options_.master_addr;
     job.master_port = options_.master_port;
-    job.launcher_owns_store = options_.store;
+    job.launcher_owns_store = options_.store && !options_.torch_store;
+    job.torch_store = options_.torch_store;
     job.job_id = job_id_;
     job.job_secret = secret_;
     job.restart_count = restart;
@@ -57,7 +60,7 @@ class Launch {
 
   // Each start of the ranks gets a server of its own: keys of an earlier one must not be seen.
   std::unique_ptr<comm::TcpStoreServer> start_store(JobEnvironment& job) const {
-    if (!options_.store) return nullptr;
+    if (!options_.store || options_.torch_store) return nullptr;
     comm::TcpStoreServerOptions server_options;
     server_options.bind_address = options_.master_addr;
     server_options.port = options_.master_port;
@@ -65,6 +68,16 @@ class Launch {
     server_options.job_secret = job.job_secret;
     server_options.world_size = options_.nproc;
     auto server = std::make_unique<comm::TcpStoreServer>(server_options);
+    job.master_port = server->port();
+    return server;
+  }
+
+  std::unique_ptr<comm::TorchStoreServer> start_torch_store(JobEnvironment& job) const {
+    if (!options_.torch_store) return nullptr;
+    comm::TorchStoreServerOptions server_options;
+    server_options.bind_address = options_.master_addr;
+    server_options.port = options_.master_port;
+    auto server = std::make_unique<comm::TorchStoreServer>(server_options);
     job.master_port = server->port();
     return server;
   }
@@ -79,7 +92,10 @@ class Launch {
   void describe_job(const JobEnvironment& job) {
     const bool users = std::getenv("OMP_NUM_THREADS") != nullptr;
     context_.say(std::to_string(options_.nproc) + " ranks of '" + options_.command.front() + "', job " + job.job_id +
-                 ", " + (options_.store ? "store at " : "no store; MASTER_ADDR and MASTER_PORT say ") +
+                 ", " +
+                 (options_.torch_store ? "store for PyTorch at "
+                  : options_.store     ? "store at "
+                                       : "no store; MASTER_ADDR and MASTER_PORT say ") +
                  job.master_addr + ":" + std::to_string(job.master_port) + ", OMP_NUM_THREADS " +
                  (users ? "as in the environment" : "= " + std::to_string(omp_threads(options_.nproc))) + "\n");
   }
@@ -101,7 +117,7 @@ class Launch {
     context_.say(first_sentence(ends, *culprit) + "\n" + hint(failed));
     show_tail(attempt, *culprit);
     for (const RankEnd& rank : ends) {
-      if (rank.rank != *culprit) context_.console.err().push("  " + describe(rank) + "\n");
+      if (rank.rank != *culprit) context_.console.err().push("  " + describe_other(rank) + "\n");
     }
     return failed.exit_status();
   }
@@ -126,7 +142,9 @@ std::optional<std::string> objection(const LaunchOptions& options) {
   if (options.command.empty()) return "no program given";
   if (options.max_restarts < 0) return "--max-restarts is negative";
   if (options.grace.count() < 0 || options.term_grace.count() < 0) return "--grace is negative";
-  if (options.tee && options.log_dir.empty()) return "--tee needs --log-dir";
+  if (options.torch_store && !options.store) return "--torch-store and --no-store exclude each other";
+  if (options.torch_store && options.nodes)
+    return "--torch-store serves the ranks of one node; with several, use --no-store, and rank 0 serves them";
   return std::nullopt;
 }
 

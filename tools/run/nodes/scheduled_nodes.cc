@@ -1,13 +1,16 @@
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/launchers/launchers.h>
 #include <tutti/comm/bootstrap/launchers/meeting_name.h>
 #include <tutti/comm/bootstrap/meeting_file.h>
+#include <tutti/comm/bootstrap/pmi1.h>
 #include <tutti/comm/bootstrap/published_server.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/tools/run/nodes/control_keys.h>
 #include <tutti/tools/run/nodes/scheduled_nodes.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <stdexcept>
 #include <thread>
@@ -21,6 +24,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kPause{100};
 constexpr milliseconds kTry{1000};  // to reach what the file says, before looking at it again
 constexpr milliseconds kReportAfter{5000};
+constexpr milliseconds kAnswer{30'000};         // of mpiexec's PMI server
 constexpr char kNonceKey[] = "agents/meeting";  // tells this coordinator from another job's on the same port
 
 comm::TcpStore control_store(const CoordinatorAddress& at, const std::string& secret) {
@@ -83,8 +87,11 @@ std::optional<ScheduledNode> find_scheduled_node(int nodes, const comm::Environm
   if (place->world_size != nodes)
     throw std::invalid_argument("--nnodes is " + std::to_string(nodes) + ", but " + place->source + " has " +
                                 std::to_string(place->world_size) +
-                                " processes: start one agent on each node (srun --ntasks-per-node 1, mpirun -N 1)");
+                                " processes: start one agent on each node (srun --ntasks-per-node 1, mpirun -N 1, "
+                                "mpiexec -ppn 1)");
   std::string job = place->job;
+  if (job.empty() && place->pmi_descriptor >= 0)
+    job = "pmi-" + comm::Pmi1(place->pmi_descriptor, Deadline::after(kAnswer)).job();
   if (const auto id = environment("TUTTI_JOB_ID")) job += "-" + *id;
   if (job.empty())
     throw std::invalid_argument(place->source +
@@ -93,6 +100,21 @@ std::optional<ScheduledNode> find_scheduled_node(int nodes, const comm::Environm
   return ScheduledNode{.node_rank = place->rank,
                        .source = place->source,
                        .meeting_file = comm::meeting_path(job + "-agents", environment)};
+}
+
+void ask_scheduler(NodeArguments& nodes) {
+  if (nodes.node_rank || !nodes.master_addr.empty() || !nodes.rdzv_endpoint.empty() || !nodes.rdzv_backend.empty())
+    return;
+  int count = 0;
+  const char* const end = nodes.nnodes.data() + nodes.nnodes.size();
+  const auto [parsed, status] = std::from_chars(nodes.nnodes.data(), end, count);
+  if (status != std::errc() || parsed != end || count < 2) return;
+  const auto node = find_scheduled_node(count, comm::process_environment());
+  if (!node) return;
+  nodes.node_rank = node->node_rank;
+  nodes.meeting_file = node->meeting_file;
+  comm::log(comm::LogLevel::Info, "node " + std::to_string(node->node_rank) + " of " + nodes.nnodes + " (" +
+                                      node->source + "); the agents meet in " + node->meeting_file);
 }
 
 std::string address_to_coordinate_at() { return comm::reachable_addresses(true).front(); }

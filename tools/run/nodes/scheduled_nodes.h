@@ -7,6 +7,7 @@
 #pragma once
 
 #include <tutti/comm/bootstrap/world.h>
+#include <tutti/tools/run/nodes/node_options.h>
 
 #include <chrono>
 #include <cstdint>
@@ -23,8 +24,13 @@ struct ScheduledNode {
 };
 
 /// Nothing where no scheduler started this process. Throws std::invalid_argument if it started another number of
-/// processes than `nodes`, and comm::Error for variables that contradict each other.
+/// processes than `nodes`, and comm::Error for variables that contradict each other. Under Hydra it asks the PMI server
+/// for the job's name.
 std::optional<ScheduledNode> find_scheduled_node(int nodes, const comm::Environment& environment);
+
+/// Where nothing is said about how the nodes meet, and a scheduler has started this agent, its variables say it: sets
+/// node_rank and meeting_file. Throws as find_scheduled_node does.
+void ask_scheduler(NodeArguments& nodes);
 
 struct CoordinatorAddress {
   std::string host;  // a number
