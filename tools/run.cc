@@ -96,14 +96,8 @@ int run(RunArguments& arguments, const Settings& settings, const std::vector<std
   if (arguments.encrypt)
     arguments.launch.extra_environment = [](int) { return std::vector<std::string>{"TUTTI_ENCRYPT=1"}; };
   if (!arguments.standalone) {
-    try {
-      ask_scheduler(arguments.nodes);
-      arguments.launch.nodes = parse_node_options(arguments.nodes);
-    } catch (const std::invalid_argument& error) {
-      return refuse(error.what());
-    } catch (const comm::Error& error) {
-      return refuse(error.what());
-    }
+    ask_scheduler(arguments.nodes);
+    arguments.launch.nodes = parse_node_options(arguments.nodes);
     if (!arguments.nodes.master_addr.empty()) arguments.launch.master_addr = arguments.nodes.master_addr;
     arguments.launch.master_port = static_cast<std::uint16_t>(arguments.nodes.master_port.value_or(0));
   }
@@ -117,6 +111,8 @@ int run_command(CLI::App& command, RunArguments& arguments) {
     const Settings settings = settle(command);
     return run(arguments, settings, command.remaining());
   } catch (const std::invalid_argument& error) {
+    return refuse(error.what());
+  } catch (const comm::Error& error) {  // of a scheduler's variables
     return refuse(error.what());
   }
 }

@@ -71,6 +71,12 @@ TEST_F(CgroupFiles, AContainerThatDoesNotSeeItsPathLooksAtItsMount) {
   EXPECT_EQ(Cgroups(root_).cpu_quota(), std::nullopt);
 }
 
+TEST_F(CgroupFiles, PressureIsTheShareOfTheLastTenSeconds) {
+  EXPECT_EQ(tools::cpu_pressure(root_), 0);
+  write("proc/pressure/cpu", "some avg10=12.50 avg60=1.00 avg300=0.10 total=9\nfull avg10=0.00\n");
+  EXPECT_EQ(tools::cpu_pressure(root_), 12.5);
+}
+
 TEST_F(CgroupFiles, NothingIsKnownWithoutFiles) {
   EXPECT_EQ(Cgroups(root_).cpu_quota(), std::nullopt);
   EXPECT_EQ(Cgroups(root_).out_of_memory_kills().group, "");
@@ -153,7 +159,7 @@ constexpr char kPrintCpus[] =
 
 TEST(Pinning, RanksArePinnedToTheirShareAndToldSo) {
   if (tools::allowed_cpus().size() < 2) GTEST_SKIP() << "needs two CPUs";
-  const Finished run = tutti_run({"-n", "2", "--ranks-filter", "1", "--no-label"}, kPrintCpus);
+  const Finished run = tutti_run({"-n", "2", "--bind", "--ranks-filter", "1", "--no-label"}, kPrintCpus);
   std::istringstream lines(run.out);
   std::string cpus, own;
   std::getline(lines, cpus);
@@ -166,7 +172,7 @@ TEST(Pinning, RanksArePinnedToTheirShareAndToldSo) {
 
 TEST(Pinning, WhoPlacesThreadsHimselfIsLeftAlone) {
   const Finished run =
-      run_program(run_command({"-n", "2", "--verbose"}, "echo ${TUTTI_OWN_CPUS-no}"), {"OMP_PLACES=cores"});
+      run_program(run_command({"-n", "2", "--bind", "--verbose"}, "echo ${TUTTI_OWN_CPUS-no}"), {"OMP_PLACES=cores"});
   EXPECT_NE(run.err.find("not pinned (OMP_PLACES is set)"), std::string::npos) << run.err;
   EXPECT_NE(run.out.find("[rank 0] no\n"), std::string::npos) << run.out;
 }

@@ -60,7 +60,7 @@ void Attempt::start(const std::string& program_path) {
     end.pid = spawned.pid;
     end.started = now;
     ends_.push_back(end);
-    outputs_.push_back(std::make_unique<RankOutput>(rank, spawned.out, spawned.err,
+    outputs_.push_back(std::make_unique<RankOutput>(local_rank, spawned.out, spawned.err,
                                                     rank_output_options(options_, job_, local_rank), printer_));
   }
   input_.handed_over();
@@ -113,7 +113,7 @@ void Attempt::take_signals() {
   while (const std::optional<int> signal = signals_.next()) {
     if (*signal == SIGTSTP) {
       suspend();
-    } else {
+    } else if (*signal != SIGCHLD) {
       const bool again = asks_to_end(*signal) && interrupted_by_.has_value();
       pass_on(*signal, again);
       if (control_ != nullptr) control_->signal_came(*signal, again);
@@ -125,7 +125,7 @@ void Attempt::pass_on(int signal, bool again) {
   if (!asks_to_end(signal)) {
     // To the rank alone: programs that it has started would die of a signal they do not expect.
     for (const RankEnd& rank : ends_) {
-      if (signal != SIGCHLD && rank.running && ::kill(rank.pid, signal) == 0) passed_on_.insert(signal);
+      if (rank.running && ::kill(rank.pid, signal) == 0) passed_on_.insert(signal);
     }
     return;
   }

@@ -3,6 +3,7 @@
 #include <tutti/tools/run/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -86,6 +87,14 @@ std::vector<std::vector<int>> divide_cpus(std::vector<Cpu> cpus, int ranks) {
     for (std::size_t i = begin; i < end; ++i) result[rank].insert(result[rank].end(), units[i].begin(), units[i].end());
   }
   return result;
+}
+
+double cpu_pressure(const std::filesystem::path& root) {
+  std::ifstream stream(root / "proc/pressure/cpu");  // "some avg10=1.53 avg60=..."
+  std::string kind, average;
+  stream >> kind >> average;
+  const std::string prefix = "avg10=";
+  return kind == "some" && average.starts_with(prefix) ? std::strtod(average.c_str() + prefix.size(), nullptr) : 0;
 }
 
 }  // namespace tutti::tools

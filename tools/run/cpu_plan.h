@@ -22,4 +22,8 @@ std::vector<Cpu> allowed_cpus(const std::filesystem::path& root = "/");
 /// than CPUs: pinned ranks would then wait for each other while a CPU is free.
 std::vector<std::vector<int>> divide_cpus(std::vector<Cpu> cpus, int ranks);
 
+/// In per cent: the part of the last ten seconds in which a program of this host had to wait for a CPU (the kernel's
+/// pressure stall information, `root`/proc/pressure/cpu). 0 if the kernel does not tell.
+double cpu_pressure(const std::filesystem::path& root = "/");
+
 }  // namespace tutti::tools

@@ -32,8 +32,8 @@ struct LaunchOptions {
   int max_restarts = 0;  // after a failure all ranks are started again, this many times
   bool label = true;     // local.label, else "[rank 1] ", before each line; without local.label one rank alone has none
   bool verbose = false;
-  bool torch_store = false;  // the server is one for PyTorch's TCPStore clients, in place of Tutti's own
   LocalOptions local{};
+  bool torch_store = false;  // the server is one for PyTorch's TCPStore clients, in place of Tutti's own
   std::optional<NodeOptions> nodes = std::nullopt;  // a job on several nodes; master_addr and master_port are not used
   std::string name = "tutti run";                   // begins every message
   std::function<std::vector<std::string>(int rank)> extra_environment;  // "NAME=value", on top of the launcher's

@@ -149,8 +149,11 @@ class Agent final : public AttemptControl {
       }
       return status_.has_value();
     };
-    const auto found = find_coordinator(nodes_.meeting_file, secret_, nodes_.join_timeout, stopped,
-                                        [this](const std::string& line) { context_.say(line + "\n"); });
+    const auto found =
+        find_coordinator(nodes_.meeting_file, secret_, nodes_.join_timeout, stopped, [this](const std::string& line) {
+          context_.say(line + "\n");
+          context_.flush();
+        });
     if (!found) return;
     nodes_.host = found->host;
     nodes_.port = found->port;

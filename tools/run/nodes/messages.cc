@@ -86,7 +86,7 @@ class Reader {
 constexpr int kNoNodeRank = -1;
 
 void write_rank(Writer& writer, const RankEnd& rank, RankEnd::Clock::time_point now) {
-  writer.number(rank.rank).number(rank.pid).text(rank.host);
+  writer.number(rank.rank).number(rank.pid).text(rank.host).text(rank.last_words);
   writer.number(duration_cast<microseconds>(now - rank.started).count());
   writer.number(duration_cast<microseconds>(now - rank.ended).count());
   writer.number(rank.running).number(rank.by_signal).number(rank.core_dumped).number(rank.code).number(rank.frozen);
@@ -99,6 +99,7 @@ RankEnd read_rank(Reader& reader, RankEnd::Clock::time_point now) {
   rank.rank = reader.number<int>();
   rank.pid = reader.number<pid_t>();
   rank.host = reader.text();
+  rank.last_words = reader.text();
   rank.started = now - microseconds(reader.number<std::int64_t>());
   rank.ended = now - microseconds(reader.number<std::int64_t>());
   rank.running = reader.flag();
