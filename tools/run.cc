@@ -6,6 +6,7 @@
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
 #include <tutti/tools/run/nodes/remote_launch.h>
+#include <tutti/tools/run/nodes/scheduled_nodes.h>
 #include <tutti/tools/run/own_command.h>
 #include <tutti/tools/run/rank_environment.h>
 #include <tutti/tools/run/run_options.h>
@@ -110,6 +111,7 @@ std::vector<HostSlots> hosts_of(const RunArguments& arguments) {
 std::vector<HostSlots> settle_nodes(RunArguments& arguments) {
   LaunchOptions& options = arguments.launch;
   if (arguments.standalone) return {};
+  if (!is_remote_agent() && arguments.hosts.empty() && arguments.hostfile.empty()) ask_scheduler(arguments.nodes);
   if (!arguments.nodes.master_addr.empty()) options.master_addr = arguments.nodes.master_addr;
   options.master_port = static_cast<std::uint16_t>(arguments.nodes.master_port.value_or(0));
   if (is_remote_agent()) {  // the hosts are the launcher's business; a hostfile may exist on its host alone
@@ -164,6 +166,8 @@ int run_command(CLI::App& command, RunArguments& arguments) {
     const Settings settings = settle(command);
     return run(arguments, settings, command.remaining());
   } catch (const std::invalid_argument& error) {
+    return refuse(error.what());
+  } catch (const comm::Error& error) {  // of a scheduler's variables
     return refuse(error.what());
   }
 }
