@@ -1,16 +1,20 @@
 #include <sched.h>
 #include <tutti/comm/base/log.h>
+#include <tutti/comm/bootstrap/generation.h>
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/tensor/thread_pool.h>
 #include <tutti/trainer/checkpoint/requests.h>
+#include <tutti/trainer/elastic/elastic_training.h>
 #include <tutti/trainer/report/run_log.h>
 #include <tutti/trainer/run_training.h>
 #include <tutti/trainer/train_loop.h>
 
 #include <algorithm>
 #include <csignal>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -66,6 +70,19 @@ int train_in_group(const TrainOptions& options, const comm::World& world, const 
   }
 }
 
+/// The same under an elastic launcher. `placed` hears of this rank's place in each generation.
+int train_through_generations(const TrainOptions& options, comm::GenerationMember& member,
+                              const ProcessStreams& streams, std::function<void(const comm::World&)> placed) {
+  SignalRequests requests;
+  const ElasticTraining training{.options = options,
+                                 .member = member,
+                                 .threads = options.threads,
+                                 .output = {.stream = streams.out, .live = streams.live, .requests = &requests},
+                                 .check = check_surroundings,
+                                 .placed = std::move(placed)};
+  return train_elastically(training).stopped ? kStopped : 0;
+}
+
 }  // namespace
 
 int default_threads(const comm::World& world) { return std::max(1, available_cpus() / world.local_world_size); }
@@ -75,11 +92,17 @@ int run_training(const TrainOptions& options, const ProcessStreams& streams) noe
   auto log = std::make_shared<RunLog>();
   try {
     const TrainOptions complete = checked(options);
-    const comm::World world = comm::World::detect();
-    if (world.world_size > 1) who = "rank " + std::to_string(world.rank) + ": ";
-    log = std::make_shared<RunLog>(complete.run_dir, world.rank);
-    const WarningsToLog warnings(log);
+    std::optional<WarningsToLog> warnings;
+    const auto placed = [&](const comm::World& world) {
+      if (world.world_size > 1) who = "rank " + std::to_string(world.rank) + ": ";
+      log = std::make_shared<RunLog>(complete.run_dir, world.rank);
+      warnings.emplace(log);
+    };
     std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is an error of the write, which names the file
+    const auto member = comm::GenerationMember::from_environment(comm::Deadline::after(complete.timeout));
+    if (member) return train_through_generations(complete, *member, streams, placed);
+    const comm::World world = comm::World::detect();
+    placed(world);
     return train_in_group(complete, world, streams);
   } catch (const UsageError& error) {
     streams.err << who << error.what() << std::endl;

@@ -206,11 +206,15 @@ std::unique_ptr<GenerationMember> GenerationMember::from_environment(Deadline de
 }
 
 World GenerationMember::next(Deadline deadline) {
-  control_->get(generation_key(present_.number + 1), deadline);
-  const int newest = newest_in(*control_, deadline).value();  // published together with its record
-  present_ = generation_from_text(control_->get(generation_key(newest), deadline));
-  const auto world = place_in(present_, worker_, job_secret_);
-  if (world) return *world;
+  for (;;) {
+    control_->get(generation_key(present_.number + 1), deadline);
+    const int newest = newest_in(*control_, deadline).value();  // published together with its record
+    present_ = generation_from_text(control_->get(generation_key(newest), deadline));
+    const auto world = place_in(present_, worker_, job_secret_);
+    had_place_ = had_place_ || world;
+    if (world) return *world;
+    if (had_place_) break;  // else it was started before the generation that it is for
+  }
   throw Error(ErrorCode::Aborted, "worker " + worker_ + " has no place in generation " +
                                       std::to_string(present_.number) +
                                       ": the launcher took it for lost and the job goes on without it");

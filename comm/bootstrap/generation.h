@@ -82,8 +82,8 @@ class GenerationMember {
                                                             const Environment& environment = process_environment());
 
   /// Blocks until there is a generation newer than the last one given, and returns this worker's place in the newest.
-  /// Throws Timeout; PeerLost when the launcher is gone; Aborted when the newest generation does without this worker,
-  /// which has nothing to do any more then.
+  /// A worker that is new may come before its first one. Throws Timeout; PeerLost when the launcher is gone; Aborted
+  /// when the newest generation does without this worker, which had a place before: it has nothing to do any more then.
   World next(Deadline deadline);
 
   /// Tells the launcher that the present generation's group has failed or was left, and why.
@@ -103,6 +103,7 @@ class GenerationMember {
   std::string worker_;
   std::string job_secret_;
   Generation present_;
+  bool had_place_ = false;
 };
 
 }  // namespace tutti::comm

@@ -37,7 +37,7 @@ TEST(Generation, ARecordComesBackFromItsText) {
 
 TEST(Generation, ARecordThatNoLauncherWroteIsRefused) {
   const std::string good = to_text(generation(1, {"0.0.0"}));
-  for (const std::string& line : {"tutti-generation 1", "number 1", "first 4", "host", "port 40001", "workers 0.0.0"}) {
+  for (const std::string line : {"tutti-generation 1", "number 1", "first 4", "host", "port 40001", "workers 0.0.0"}) {
     std::string bad = good;
     bad.replace(bad.find(line), line.size(), "number x");
     EXPECT_FALSE(text_of(ErrorCode::Protocol, [&] { generation_from_text(bad); }).empty()) << line;
@@ -106,8 +106,20 @@ TEST(Generation, WhoLeavesSaysWhy) {
 TEST(Generation, AWorkerThatWasGivenUpIsTold) {
   const auto store = std::make_shared<HashStore>();
   GenerationMember member(store, "0.1.0", "secret", soon());
-  publish_generation(*store, generation(0, {"0.0.0", "0.1.1"}), soon());
+  publish_generation(*store, generation(0, {"0.0.0", "0.1.0"}), soon());
+  member.next(soon());
+  publish_generation(*store, generation(1, {"0.0.0", "0.1.1"}), soon());
   test::expect_contains(text_of(ErrorCode::Aborted, [&] { member.next(soon()); }), "0.1.0 has no place");
+}
+
+TEST(Generation, ANewWorkerMayComeBeforeItsFirstOne) {
+  const auto store = std::make_shared<HashStore>();
+  publish_generation(*store, generation(0, {"0.0.0", "0.1.0"}), soon());
+  GenerationMember member(store, "0.1.1", "secret", soon());
+  std::thread launcher([&] { publish_generation(*store, generation(1, {"0.0.0", "0.1.1"}), soon()); });
+  EXPECT_EQ(member.next(soon()).rank, 1);
+  EXPECT_EQ(member.number(), 1);
+  launcher.join();
 }
 
 TEST(Generation, NumbersOnlyGrow) {
