@@ -2,13 +2,15 @@
 
 #include <tutti/tools/commands.h>
 #include <tutti/tools/run/launcher.h>
-#include <tutti/tools/run/rank_environment.h>
+#include <tutti/tools/run/run_options.h>
+#include <tutti/tools/run/run_settings.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 namespace tutti::tools {
@@ -22,20 +24,13 @@ struct RunArguments {
   bool no_label = false;
   bool encrypt = false;
   std::optional<double> grace_seconds;
+  LocalArguments local;
   LaunchOptions launch;
 };
 
 int refuse(const std::string& sentence) {
   std::cerr << "tutti run: " << sentence << "\nRun 'tutti run --help' for the options.\n";
   return 2;
-}
-
-// Ranks per node from "auto" or a number; nothing if it is neither.
-std::optional<int> parse_nproc(const std::string& text) {
-  if (text == "auto" || text == "cpu") return available_cpus();
-  int value = 0;
-  if (!CLI::detail::lexical_cast(text, value) || value < 1) return std::nullopt;
-  return value;
 }
 
 // The program and its arguments: what follows the first "--", or else the first word that is no option of ours.
@@ -49,17 +44,30 @@ std::vector<std::string> program_of(std::vector<std::string> words) {
   return words;
 }
 
-int run(RunArguments& arguments, const std::vector<std::string>& words) {
+// What a user may want to know before the ranks start: contradictions always, every setting under --verbose.
+void tell(const Settings& settings, const RunArguments& arguments) {
+  const auto say = [](const std::string& text) { std::cerr << "tutti run: " << text << "\n"; };
+  for (const std::string& sentence : settings.conflicts) say(sentence);
+  if (!arguments.launch.verbose) return;
+  for (const std::string& sentence : ignored_options(arguments.local)) say(sentence);
+  std::string defaults;
+  for (const Setting& setting : settings.all) {
+    const std::string text = setting.name + (setting.value.empty() ? "" : " " + setting.value);
+    if (setting.source != kDefault) say(text + " (" + setting.source + ")");
+    if (setting.source == kDefault && !setting.value.empty()) defaults += (defaults.empty() ? "" : ", ") + text;
+  }
+  if (!defaults.empty()) say("by default: " + defaults);
+}
+
+int run(RunArguments& arguments, const Settings& settings, const std::vector<std::string>& words) {
   if (!words.empty() && words.front().starts_with("-")) return refuse("unknown option " + words.front());
   const std::vector<std::string> command = program_of(words);
   if (command.empty()) return refuse("no program given; write tutti run -n 4 -- PROGRAM ARGUMENTS");
   if (arguments.nnodes != "1" && arguments.nnodes != "1:1") {
     return refuse("--nnodes is " + arguments.nnodes + ", but this version starts ranks on one host only (--nnodes 1)");
   }
-  const std::optional<int> nproc = parse_nproc(arguments.nproc);
-  if (!nproc) return refuse("--nproc-per-node is '" + arguments.nproc + "', but must be a number from 1 up, or auto");
-  arguments.launch.nproc = *nproc;
-  arguments.launch.command = command;
+  arguments.launch.nproc = parse_nproc(arguments.nproc);
+  arguments.launch.command = program_command(arguments.local, command);
   if (arguments.grace_seconds) {
     const std::chrono::milliseconds grace(static_cast<std::int64_t>(*arguments.grace_seconds * 1000));
     arguments.launch.grace = grace;
@@ -73,7 +81,18 @@ int run(RunArguments& arguments, const std::vector<std::string>& words) {
     arguments.launch.master_addr = "127.0.0.1";
     arguments.launch.master_port = 0;
   }
+  apply_local_options(arguments.local, arguments.launch);
+  tell(settings, arguments);
   return launch(arguments.launch);
+}
+
+int run_command(CLI::App& command, RunArguments& arguments) {
+  try {
+    const Settings settings = settle(command);
+    return run(arguments, settings, command.remaining());
+  } catch (const std::invalid_argument& error) {
+    return refuse(error.what());
+  }
 }
 
 }  // namespace
@@ -84,7 +103,9 @@ void add_run_command(CLI::App& app, int& status) {
   command->footer("Example: tutti run -n 4 -- python3 script.py --epochs 3");
   command->prefix_command();
   LaunchOptions& options = arguments->launch;
-  command->add_option("-n,--nproc-per-node", arguments->nproc, "Ranks to start, or auto: one for each CPU")
+  command
+      ->add_option("-n,--nproc-per-node", arguments->nproc,
+                   "Ranks to start; cpu or gpu: one for each; auto: for each GPU, else CPU")
       ->capture_default_str();
   command->add_option("--nnodes", arguments->nnodes, "Hosts; this version takes 1 only")->capture_default_str();
   command->add_option("--master-addr", options.master_addr, "Address that the store server binds")
@@ -97,8 +118,9 @@ void add_run_command(CLI::App& app, int& status) {
   command->add_option("--max-restarts", options.max_restarts, "After a failure start all ranks again, so many times")
       ->capture_default_str();
   command->add_option("--log-dir", options.log_dir,
-                      "Folder for one file of output for each rank (instead of the terminal)");
-  command->add_flag("--tee", options.tee, "With --log-dir: show the output too");
+                      "Folder for log files of each rank: what --redirects and --tee say; without them all of it, "
+                      "instead of the terminal");
+  add_local_options(*command, arguments->local);
   command
       ->add_option("--grace", arguments->grace_seconds,
                    "Seconds until ranks that are stopped get SIGKILL [30 after a SIGTERM to the launcher, else 2]")
@@ -106,7 +128,7 @@ void add_run_command(CLI::App& app, int& status) {
   command->add_flag("--no-label", arguments->no_label, "Do not begin lines with the rank that printed them");
   command->add_flag("--encrypt", arguments->encrypt, "TUTTI_ENCRYPT=1: Tutti's TCP connections between ranks use TLS");
   command->add_flag("--verbose", options.verbose, "Say what is started, and with what settings");
-  command->callback([arguments, command, &status] { status = run(*arguments, command->remaining()); });
+  command->callback([arguments, command, &status] { status = run_command(*command, *arguments); });
 }
 
 }  // namespace tutti::tools

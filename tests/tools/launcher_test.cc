@@ -129,17 +129,6 @@ TEST(Launcher, AClosedOutputEndsARankThatWritesOn) {
   EXPECT_EQ(run.status, exited(128 + SIGPIPE));
 }
 
-TEST(Launcher, LogFilesHoldEachRanksOutputWithoutLabels) {
-  const std::string folder = TempDir() + "/tutti_logs_" + std::to_string(::getpid());
-  const Finished quiet = tutti_run({"-n", "2", "--log-dir", folder}, "echo out $RANK; echo err $RANK >&2");
-  EXPECT_EQ(quiet.out + quiet.err, "");
-  const Finished shown = tutti_run({"-n", "2", "--log-dir", folder, "--tee"}, "echo out $RANK");
-  EXPECT_EQ(sorted(lines_of(shown.out)), (std::vector<std::string>{"[rank 0] out 0", "[rank 1] out 1"}));
-  std::ifstream file(folder + "/rank_1.log");
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), "out 1\n");
-  std::filesystem::remove_all(folder);
-}
-
 TEST(Launcher, UsersOpenDescriptorsReachTheRanksAndNoOthersDo) {
   const Finished direct = run_program({"bash", "-c", "exec 7</dev/null; ls /proc/self/fd"});
   const Finished run =

@@ -26,11 +26,20 @@ TEST(Command, WrongUsageIsStatus2WithOneSentenceFirst) {
       {{}, "tutti: A subcommand is required"},
       {{"run"}, "tutti run: no program given; write tutti run -n 4 -- PROGRAM ARGUMENTS"},
       {{"run", "--bogus", "3", "--", "true"}, "tutti run: unknown option --bogus"},
-      {{"run", "-n", "0", "true"}, "tutti run: --nproc-per-node is '0', but must be a number from 1 up, or auto"},
-      {{"run", "-n", "x", "true"}, "tutti run: --nproc-per-node is 'x', but must be a number from 1 up, or auto"},
+      {{"run", "-n", "0", "true"},
+       "tutti run: --nproc-per-node is '0', but must be a number from 1 up, or auto, cpu or gpu"},
+      {{"run", "-n", "x", "true"},
+       "tutti run: --nproc-per-node is 'x', but must be a number from 1 up, or auto, cpu or gpu"},
       {{"run", "--nnodes", "2", "true"},
        "tutti run: --nnodes is 2, but this version starts ranks on one host only (--nnodes 1)"},
-      {{"run", "--tee", "true"}, "tutti run: --tee needs --log-dir"},
+      {{"run", "--tee", "4", "true"},
+       "tutti run: --tee is '4', but must be 0 (none), 1 (standard output), 2 (standard error) or 3 (both), or a map "
+       "from local ranks to these, as 0:1,1:2"},
+      {{"run", "--ranks-filter", "1-", "true"}, "tutti run: --ranks-filter is '1-', but must name ranks, as 0,2-5"},
+      {{"run", "--stdin", "2", "-n", "2", "true"}, "tutti run: --stdin is 2, but the last rank is 1"},
+      {{"run", "--label", "${x} ", "true"},
+       "tutti run: the label has ${x}, but knows ${rank}, ${local_rank}, ${node}, ${host} and ${role_name} only"},
+      {{"run", "-m", "--no-python", "x"}, "tutti run: --module and --no-python exclude each other"},
   };
   for (const auto& c : cases) {
     const Finished run = tutti(c.words);

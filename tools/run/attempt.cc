@@ -30,21 +30,15 @@ bool is_stopped(pid_t pid) {
 
 Attempt::Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, const Keeper& keeper,
                  Console& console, const std::vector<int>& keep_open)
-    : options_(options), job_(job), signals_(signals), keeper_(keeper), console_(console), keep_open_(keep_open) {}
+    : options_(options),
+      job_(job),
+      signals_(signals),
+      keeper_(keeper),
+      console_(console),
+      keep_open_(keep_open),
+      printer_(printer_options(options, job), console) {}
 
 Attempt::~Attempt() { finish(); }
-
-RankOutputOptions Attempt::output_options(int rank) const {
-  RankOutputOptions result;
-  result.split_lines = options_.nproc > 1;
-  result.label = options_.label;
-  result.to_console = options_.log_dir.empty() || options_.tee;
-  if (!options_.log_dir.empty()) {
-    const std::string restart = job_.restart_count > 0 ? ".restart_" + std::to_string(job_.restart_count) : "";
-    result.log_file = options_.log_dir + "/rank_" + std::to_string(rank) + restart + ".log";
-  }
-  return result;
-}
 
 void Attempt::start(const std::string& program_path) {
   SpawnPlan plan{program_path, options_.command, {}, keep_open_};
@@ -58,7 +52,8 @@ void Attempt::start(const std::string& program_path) {
     end.pid = spawned.pid;
     end.started = now;
     ends_.push_back(end);
-    outputs_.push_back(std::make_unique<RankOutput>(rank, spawned.out, spawned.err, output_options(rank), console_));
+    outputs_.push_back(std::make_unique<RankOutput>(rank, spawned.out, spawned.err,
+                                                    rank_output_options(options_, job_, rank), printer_));
   }
 }
 
@@ -80,13 +75,16 @@ void Attempt::poll_once() {
         std::any_of(outputs_.begin(), outputs_.end(), [&](const auto& output) { return output->handle(entry); });
     if (!is_rank && entry.fd != signals_.fd()) console_.handle(entry);
   }
+  printer_.release(Clock::now());
   take_signals();
   note_exits();
 }
 
 int Attempt::poll_timeout() const {
-  if (!deadline_) return -1;
-  const auto left = std::chrono::ceil<milliseconds>(*deadline_ - Clock::now());
+  std::optional<Clock::time_point> first = deadline_;
+  if (const auto due = printer_.next_due(); due && (!first || *due < *first)) first = due;
+  if (!first) return -1;
+  const auto left = std::chrono::ceil<milliseconds>(*first - Clock::now());
   return static_cast<int>(std::clamp<milliseconds::rep>(left.count(), 0, 3'600'000));
 }
 
@@ -192,6 +190,7 @@ void Attempt::finish() {
   finished_ = true;
   signal_all(SIGKILL);
   for (const auto& output : outputs_) output->finish();
+  printer_.flush();
   for (RankEnd& rank : ends_) {
     keeper_.forget(rank.pid);
     // run() has given up on a rank that is still running then; waiting for it here could take for ever.

@@ -12,8 +12,8 @@
 
 #include <poll.h>
 #include <tutti/tools/run/launcher.h>
-#include <tutti/tools/run/output.h>
 #include <tutti/tools/run/rank_environment.h>
+#include <tutti/tools/run/rank_output.h>
 #include <tutti/tools/run/report.h>
 #include <tutti/tools/run/spawn.h>
 
@@ -48,7 +48,6 @@ class Attempt {
   using Clock = std::chrono::steady_clock;
   enum class State { Running, Settling, Terminating, Killing, Lingering, Done };
 
-  RankOutputOptions output_options(int rank) const;
   void poll_once();
   int poll_timeout() const;
   void take_signals();
@@ -72,6 +71,7 @@ class Attempt {
   Console& console_;
   const std::vector<int>& keep_open_;
 
+  LinePrinter printer_;
   std::vector<RankEnd> ends_;
   std::vector<std::unique_ptr<RankOutput>> outputs_;
   State state_ = State::Running;

@@ -60,7 +60,7 @@ class Launch {
  private:
   JobEnvironment job_environment(int restart) const {
     JobEnvironment job;
-    job.world_size = options_.nproc;
+    job.world_size = job.local_size = options_.nproc;
     job.master_addr = options_.master_addr;
     job.master_port = options_.master_port;
     job.launcher_owns_store = options_.store;
@@ -144,7 +144,6 @@ std::optional<std::string> objection(const LaunchOptions& options) {
   if (options.command.empty()) return "no program given";
   if (options.max_restarts < 0) return "--max-restarts is negative";
   if (options.grace.count() < 0 || options.term_grace.count() < 0) return "--grace is negative";
-  if (options.tee && options.log_dir.empty()) return "--tee needs --log-dir";
   return std::nullopt;
 }
 

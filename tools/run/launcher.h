@@ -1,4 +1,5 @@
-// The launcher: starts the ranks of a job on this host, shows what they print, and names the one that fails.
+// The launcher: starts the ranks of a job on this host, shows what they print, and names the one that fails. For a job
+// on several nodes it is the agent of this one (nodes/agent.h).
 //
 // Used by `tutti run` and by `tutti train --nproc N`. See README.md in this folder for how a job ends.
 //
@@ -7,9 +8,13 @@
 // when it is killed itself.
 #pragma once
 
+#include <tutti/tools/run/local_options.h>
+#include <tutti/tools/run/nodes/node_options.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,12 +28,13 @@ struct LaunchOptions {
   std::string master_addr = "127.0.0.1";        // the store server binds exactly this address
   std::uint16_t master_port = 0;                // 0: the kernel picks one
   bool store = true;     // false: no server; the program's rank 0 brings its own (PyTorch's env://)
-  std::string log_dir;   // "": none; else each rank's output goes to a file there ...
-  bool tee = false;      // ... and with this to the terminal too
+  std::string log_dir;   // "": none; else output goes to files there: all of it, or what local.redirects and tees say
   int max_restarts = 0;  // after a failure all ranks are started again, this many times
-  bool label = true;     // "[rank 1] " before each line; a job of one rank has no label
+  bool label = true;     // local.label, else "[rank 1] ", before each line; without local.label one rank alone has none
   bool verbose = false;
-  std::string name = "tutti run";                                       // begins every message
+  LocalOptions local{};
+  std::optional<NodeOptions> nodes = std::nullopt;  // a job on several nodes; master_addr and master_port are not used
+  std::string name = "tutti run";                   // begins every message
   std::function<std::vector<std::string>(int rank)> extra_environment;  // "NAME=value", on top of the launcher's
 };
 
