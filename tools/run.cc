@@ -23,6 +23,8 @@ struct RunArguments {
   bool no_store = false;
   bool no_label = false;
   bool encrypt = false;
+  bool elastic = false;
+  std::optional<int> min_ranks;
   std::optional<double> grace_seconds;
   LocalArguments local;
   LaunchOptions launch;
@@ -81,6 +83,10 @@ int run(RunArguments& arguments, const Settings& settings, const std::vector<std
     arguments.launch.master_addr = "127.0.0.1";
     arguments.launch.master_port = 0;
   }
+  if (arguments.min_ranks && !arguments.elastic) return refuse("--min-ranks belongs to --elastic");
+  if (arguments.elastic) {
+    arguments.launch.elastic = ElasticLimits{.min_ranks = arguments.min_ranks.value_or(arguments.launch.nproc)};
+  }
   apply_local_options(arguments.local, arguments.launch);
   tell(settings, arguments);
   return launch(arguments.launch);
@@ -117,6 +123,11 @@ void add_run_command(CLI::App& app, int& status) {
       "Start no store server: for programs whose rank 0 listens on MASTER_PORT itself (PyTorch's env://)");
   command->add_option("--max-restarts", options.max_restarts, "After a failure start all ranks again, so many times")
       ->capture_default_str();
+  command->add_flag("--elastic", arguments->elastic,
+                    "Replace a rank that is lost and let the others run on (tutti train can); --max-restarts so many "
+                    "times. A program that does not take part is started again as a whole");
+  command->add_option("--min-ranks", arguments->min_ranks,
+                      "--elastic: when restarts are used up, go on with fewer ranks, but not below this [all]");
   command->add_option("--log-dir", options.log_dir,
                       "Folder for log files of each rank: what --redirects and --tee say; without them all of it, "
                       "instead of the terminal");

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <poll.h>
+#include <tutti/tools/run/elastic/rescuer.h>
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/rank_environment.h>
 #include <tutti/tools/run/rank_output.h>
@@ -27,7 +28,7 @@ namespace tutti::tools {
 class Attempt {
  public:
   Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, const Keeper& keeper,
-          Console& console, const std::vector<int>& keep_open);
+          Console& console, const std::vector<int>& keep_open, Rescuer* rescuer = nullptr);
   /// Kills and reaps whatever is left.
   ~Attempt();
   Attempt(const Attempt&) = delete;
@@ -48,11 +49,13 @@ class Attempt {
   using Clock = std::chrono::steady_clock;
   enum class State { Running, Settling, Terminating, Killing, Lingering, Done };
 
+  void start_rank(int local_rank, const JobEnvironment& job, const std::vector<std::string>& of_rescuer);
   void poll_once();
   int poll_timeout() const;
   void take_signals();
   void suspend();
   void note_exits();
+  void rescue(Clock::time_point now);
   void note_failure(Clock::time_point now);
   void advance(Clock::time_point now);
   void enter(State state, std::chrono::milliseconds time);
@@ -70,9 +73,11 @@ class Attempt {
   const Keeper& keeper_;
   Console& console_;
   const std::vector<int>& keep_open_;
+  Rescuer* const rescuer_;  // null: the first failure ends the job
 
   LinePrinter printer_;
-  std::vector<RankEnd> ends_;
+  std::string program_path_;
+  std::vector<RankEnd> ends_;  // of all that were started, replacements at the end
   std::vector<std::unique_ptr<RankOutput>> outputs_;
   State state_ = State::Running;
   std::optional<Clock::time_point> deadline_;  // of the present state

@@ -3,6 +3,7 @@
 #include <tutti/comm/bootstrap/job_secret.h>
 #include <tutti/comm/store/tcp_store_server.h>
 #include <tutti/tools/run/attempt.h>
+#include <tutti/tools/run/elastic/elastic_job.h>
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/reserved_port.h>
 #include <unistd.h>
@@ -22,21 +23,23 @@ namespace {
 class Launch {
  public:
   explicit Launch(const LaunchOptions& options)
-      : options_(options), keep_open_(inherited_descriptors()), keeper_(options.nproc) {}
+      : options_(options), keep_open_(inherited_descriptors()), keeper_(groups_of(options)) {}
 
   int run() {
     const std::string program = find_program(options_.command.front());
     if (!options_.log_dir.empty()) std::filesystem::create_directories(options_.log_dir);
     for (int restart = 0;; ++restart) {
       JobEnvironment job = job_environment(restart);
-      const std::unique_ptr<comm::TcpStoreServer> server = start_store(job);
+      std::unique_ptr<comm::TcpStoreServer> server = start_store(job);
       const std::unique_ptr<ReservedPort> reserved = reserve_port(job);
       if (options_.verbose) describe_job(job);
-      Attempt attempt(options_, job, signals_, keeper_, console_, keep_open_);
+      const std::unique_ptr<ElasticJob> elastic = make_elastic(job, server);
+      Attempt attempt(options_, job, signals_, keeper_, console_, keep_open_, elastic.get());
       attempt.start(program);
       attempt.run();
       const int status = report(attempt);
-      if (status == 0 || restart == options_.max_restarts || attempt.interrupted_by()) return status;
+      const bool tried = elastic && elastic->program_is_elastic();  // its restarts were of single ranks
+      if (status == 0 || restart == options_.max_restarts || attempt.interrupted_by() || tried) return status;
       say("starting all ranks again (restart " + std::to_string(restart + 1) + " of at most " +
           std::to_string(options_.max_restarts) + ")\n");
     }
@@ -58,6 +61,19 @@ class Launch {
   }
 
  private:
+  // Process groups that may be there at one time; an elastic job's dead ones count until the end.
+  static int groups_of(const LaunchOptions& options) {
+    return options.elastic ? options.nproc * (1 + std::min(options.max_restarts, 1000)) : options.nproc;
+  }
+
+  std::unique_ptr<ElasticJob> make_elastic(const JobEnvironment& job, std::unique_ptr<comm::TcpStoreServer>& store) {
+    if (!options_.elastic) return nullptr;
+    ElasticLimits limits = *options_.elastic;
+    limits.max_restarts = options_.max_restarts - job.restart_count;
+    return std::make_unique<ElasticJob>(job, limits, std::move(store),
+                                        [this](const std::string& line) { say(line + "\n"); });
+  }
+
   JobEnvironment job_environment(int restart) const {
     JobEnvironment job;
     job.world_size = job.local_size = options_.nproc;
@@ -104,7 +120,8 @@ class Launch {
   int report(const Attempt& attempt) {
     const std::vector<RankEnd>& ends = attempt.ends();
     const std::optional<int> culprit = find_culprit(ends);
-    const bool all_well = std::all_of(ends.begin(), ends.end(), [](const RankEnd& r) { return !r.running && !r.code; });
+    const bool all_well =
+        std::all_of(ends.begin(), ends.end(), [](const RankEnd& r) { return !r.running && (!r.code || r.replaced); });
     if (all_well) return 0;
     if (!culprit || attempt.interrupted_by()) {
       const std::optional<int> signal = attempt.interrupted_by();
@@ -142,6 +159,11 @@ class Launch {
 std::optional<std::string> objection(const LaunchOptions& options) {
   if (options.nproc < 1) return "the number of ranks is " + std::to_string(options.nproc) + ", but must be at least 1";
   if (options.command.empty()) return "no program given";
+  if (options.elastic && !options.store) return "--elastic needs the launcher's store; leave --no-store out";
+  if (options.elastic && (options.elastic->min_ranks < 1 || options.elastic->min_ranks > options.nproc)) {
+    return "--min-ranks is " + std::to_string(options.elastic->min_ranks) +
+           ", but must be from 1 to the number of ranks";
+  }
   if (options.max_restarts < 0) return "--max-restarts is negative";
   if (options.grace.count() < 0 || options.term_grace.count() < 0) return "--grace is negative";
   return std::nullopt;
