@@ -15,6 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr milliseconds kLookUp{200};
 constexpr milliseconds kAnswerTime{10'000};  // of the control store, which waits for nobody
 
 /// Looks whether the next generation is there, on a thread of its own, since a store's answer may take a while.
@@ -68,7 +69,7 @@ class Generations {
   RunReport run() {
     check_elastic_options(options_);
     for (;;) {
-      const comm::World world = training_.member.next(comm::Deadline::after(training_.patience));
+      const comm::World world = next_place();
       if (training_.placed) training_.placed(world);
       if (training_.member.number() > 0 && !options_.checkpoint_dir.empty()) options_.resume = true;
       std::string reason;
@@ -79,6 +80,21 @@ class Generations {
   }
 
  private:
+  /// Looks up now and then whether this rank was asked to end: nobody else does so while it waits.
+  comm::World next_place() {
+    const auto deadline = comm::Deadline::after(training_.patience);
+    for (;;) {
+      try {
+        return training_.member.next(deadline.earlier_of(comm::Deadline::after(kLookUp)));
+      } catch (const comm::Error& error) {
+        if (error.code() != comm::ErrorCode::Timeout || deadline.expired()) throw;
+      }
+      if (training_.output.requests != nullptr && training_.output.requests->stop_asked()) {
+        throw comm::Error(comm::ErrorCode::Aborted, "asked to end while it waited for the other ranks");
+      }
+    }
+  }
+
   /// Nothing, and why, if the run goes on in another generation.
   std::optional<RunReport> train_in(const comm::World& world, std::string& reason) {
     std::unique_ptr<comm::ProcessGroup> group;
