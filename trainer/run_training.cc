@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -85,7 +86,13 @@ int train_through_generations(const TrainOptions& options, comm::GenerationMembe
 
 }  // namespace
 
-int default_threads(const comm::World& world) { return std::max(1, available_cpus() / world.local_world_size); }
+int default_threads(const comm::World& world) {
+  const int cpus = available_cpus();
+  // A launcher that pins its ranks has divided the CPUs already.
+  const bool own = std::getenv("TUTTI_OWN_CPUS") != nullptr;
+  if (own && world.cpus_per_rank <= 0) return cpus;
+  return std::max(1, world.cpus_per_rank > 0 ? std::min(cpus, world.cpus_per_rank) : cpus / world.local_world_size);
+}
 
 int run_training(const TrainOptions& options, const ProcessStreams& streams) noexcept {
   std::string who = "tutti train: ";

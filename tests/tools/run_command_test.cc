@@ -31,7 +31,23 @@ TEST(Command, WrongUsageIsStatus2WithOneSentenceFirst) {
       {{"run", "-n", "x", "true"},
        "tutti run: --nproc-per-node is 'x', but must be a number from 1 up, or auto, cpu or gpu"},
       {{"run", "--nnodes", "2", "true"},
-       "tutti run: --nnodes is 2, but this version starts ranks on one host only (--nnodes 1)"},
+       "tutti run: --nnodes 2 needs --node-rank, 0 on the node of --master-addr (or --rdzv-endpoint HOST:PORT)"},
+      {{"run", "--nnodes", "2", "--node-rank", "2", "--master-addr", "127.0.0.1", "true"},
+       "tutti run: --node-rank is 2, but with --nnodes 2 it must be 0 to 1"},
+      {{"run", "--nnodes", "2", "--node-rank", "1", "true"},
+       "tutti run: --nnodes 2 needs --master-addr, an address of node 0 that all nodes can reach"},
+      {{"run", "--nnodes", "1:2", "true"},
+       "tutti run: --nnodes 1:2 needs --rdzv-endpoint HOST:PORT, where the nodes that are there meet"},
+      {{"run", "--nnodes", "3:2", "true"},
+       "tutti run: --nnodes is '3:2', but must be a number of nodes, or MIN:MAX with 1 <= MIN <= MAX"},
+      {{"run", "--nnodes", "2", "--rdzv-endpoint", "a:0", "true"},
+       "tutti run: --rdzv-endpoint 'a:0' has port 0: agents on several nodes cannot guess which port the first one "
+       "got"},
+      {{"run", "--nnodes", "2", "--rdzv-backend", "etcd", "true"},
+       "tutti run: --rdzv-backend is 'etcd', but must be c10d or static: agents meet at a store of their own"},
+      {{"run", "--rdzv-conf", "a=1", "true"},
+       "tutti run: --rdzv-conf has 'a=1', but takes join_timeout, last_call_timeout, keep_alive_interval and "
+       "silence_timeout, each =SECONDS"},
       {{"run", "--tee", "4", "true"},
        "tutti run: --tee is '4', but must be 0 (none), 1 (standard output), 2 (standard error) or 3 (both), or a map "
        "from local ranks to these, as 0:1,1:2"},
@@ -39,6 +55,7 @@ TEST(Command, WrongUsageIsStatus2WithOneSentenceFirst) {
       {{"run", "--stdin", "2", "-n", "2", "true"}, "tutti run: --stdin is 2, but the last rank is 1"},
       {{"run", "--label", "${x} ", "true"},
        "tutti run: the label has ${x}, but knows ${rank}, ${local_rank}, ${node}, ${host} and ${role_name} only"},
+      {{"run", "--bind", "--no-bind", "true"}, "tutti run: --no-bind excludes --bind"},
       {{"run", "-m", "--no-python", "x"}, "tutti run: --module and --no-python exclude each other"},
   };
   for (const auto& c : cases) {

@@ -54,6 +54,7 @@ TEST(RunOptions, AnExportedMasterPortThatIsNotUsedIsNamed) {
   EXPECT_EQ(run.status, exited(0));
   EXPECT_NE(run.err.find("MASTER_PORT=1 of the environment is not used; write --master-port 1"), std::string::npos)
       << run.err;
+  EXPECT_EQ(run_program(run_command({"-n", "1"}, ":"), {"MASTER_PORT=1", "RANK=0"}).err, "");  // another launcher's
 }
 
 TEST(RunOptions, UnderscoresAreTorchrunsSpellingButNotThePrograms) {

@@ -12,41 +12,59 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kKillTime{5000};   // a process that SIGKILL has not ended by then hangs in the kernel
+constexpr milliseconds kKillTime{5000};  // a process that SIGKILL has not ended by then hangs in the kernel
+constexpr char kPassedOn[] =
+    "  This launcher had got it and passed it on to all ranks; a program that does not handle it ends.\n";
 constexpr milliseconds kLingerTime{100};  // after a failure: for output that is still in the pipes
 
 }  // namespace
 
 Attempt::Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, const Keeper& keeper,
-                 Console& console, const std::vector<int>& keep_open, Rescuer* rescuer)
+                 Console& console, const std::vector<int>& keep_open, AttemptControl* control, Rescuer* rescuer)
     : options_(options),
       job_(job),
       signals_(signals),
       keeper_(keeper),
       console_(console),
       keep_open_(keep_open),
+      control_(control),
       rescuer_(rescuer),
-      printer_(printer_options(options, job), console) {}
+      printer_(printer_options(options, job), console),
+      input_(options.local.stdin_rank && *options.local.stdin_rank >= job.first_rank &&
+             *options.local.stdin_rank < job.first_rank + options.nproc) {}
 
 Attempt::~Attempt() { finish(); }
 
 void Attempt::start(const std::string& program_path) {
   program_path_ = program_path;
   for (int local_rank = 0; local_rank < options_.nproc; ++local_rank) {
-    start_rank(local_rank, job_, rescuer_ != nullptr ? rescuer_->environment(local_rank) : std::vector<std::string>{});
+    start_rank(local_rank, job_, rescuer_ != nullptr ? rescuer_->environment(local_rank) : std::vector<std::string>{},
+               options_.local.stdin_rank == job_.first_rank + local_rank ? input_.rank_end() : -1);
   }
+  input_.handed_over();
 }
 
-void Attempt::start_rank(int local_rank, const JobEnvironment& job, const std::vector<std::string>& of_rescuer) {
-  std::vector<std::string> extra =
-      options_.extra_environment ? options_.extra_environment(local_rank) : std::vector<std::string>{};
+std::vector<std::string> Attempt::extra_environment(int local_rank) const {
+  const int rank = job_.first_rank + local_rank;
+  std::vector<std::string> result = local_variables(options_.local, local_rank, rank, job_.world_size);
+  if (!options_.extra_environment) return result;
+  for (std::string& variable : options_.extra_environment(rank)) result.push_back(std::move(variable));
+  return result;
+}
+
+void Attempt::start_rank(int local_rank, const JobEnvironment& job, const std::vector<std::string>& of_rescuer,
+                         int stdin_fd) {
+  std::vector<std::string> extra = extra_environment(local_rank);
   extra.insert(extra.end(), of_rescuer.begin(), of_rescuer.end());
   SpawnPlan plan{program_path_, options_.command, {}, keep_open_};
   plan.environment = rank_environment(job, local_rank, extra);
+  if (!options_.local.cpus.empty()) plan.cpus = options_.local.cpus.at(static_cast<std::size_t>(local_rank));
+  plan.stdin_fd = stdin_fd;
   const Clock::time_point now = Clock::now();
   const SpawnedRank spawned = spawn_rank(plan, signals_, keeper_);
   RankEnd end;
-  end.rank = local_rank;
+  end.rank = job_.first_rank + local_rank;
+  end.host = job_.host;
   end.pid = spawned.pid;
   end.started = now;
   ends_.push_back(end);
@@ -66,14 +84,18 @@ void Attempt::poll_once() {
   std::vector<pollfd> entries{{signals_.fd(), POLLIN, 0}};
   console_.add_poll_entries(entries);
   for (const auto& output : outputs_) output->add_poll_entries(entries);
+  input_.add_poll_entries(entries);
+  if (control_ != nullptr) entries.push_back({control_->fd(), POLLIN, 0});
   if (::poll(entries.data(), entries.size(), poll_timeout()) < 0) return;
   for (const pollfd& entry : entries) {
     const bool is_rank =
         std::any_of(outputs_.begin(), outputs_.end(), [&](const auto& output) { return output->handle(entry); });
     if (!is_rank && entry.fd != signals_.fd()) console_.handle(entry);
+    input_.handle(entry);
   }
   printer_.release(Clock::now());
   take_signals();
+  take_orders();
   note_exits();
 }
 
@@ -93,19 +115,55 @@ void Attempt::take_signals() {
   while (const std::optional<int> signal = signals_.next()) {
     if (*signal == SIGTSTP) {
       suspend();
-    } else if (*signal == SIGUSR1 || *signal == SIGUSR2) {
-      // To the rank alone: programs that it has started would die of a signal they do not expect.
-      for (RankEnd& rank : ends_) {
-        if (rank.running && ::kill(rank.pid, *signal) == 0) rank.sent.insert(*signal);
-      }
-    } else if (asks_to_end(*signal)) {
-      const bool again = interrupted_by_.has_value();
-      if (!again) interrupted_by_ = *signal;
-      signal_all(again ? SIGKILL : *signal);
-      signal_all(SIGCONT);
-      const milliseconds grace = *signal == SIGTERM ? options_.term_grace : options_.grace;
-      enter(again ? State::Killing : State::Terminating, again ? kKillTime : grace);
+    } else if (*signal != SIGCHLD) {
+      const bool again = asks_to_end(*signal) && interrupted_by_.has_value();
+      pass_on(*signal, again);
+      if (control_ != nullptr) control_->signal_came(*signal, again);
     }
+  }
+}
+
+void Attempt::pass_on(int signal, bool again) {
+  if (!asks_to_end(signal)) {
+    // To the rank alone: programs that it has started would die of a signal they do not expect.
+    for (const RankEnd& rank : ends_) {
+      if (rank.running && ::kill(rank.pid, signal) == 0) passed_on_.insert(signal);
+    }
+    return;
+  }
+  if (!again) interrupted_by_ = signal;
+  signal_all(again ? SIGKILL : signal);
+  signal_all(SIGCONT);
+  const milliseconds grace = signal == SIGTERM ? options_.term_grace : options_.grace;
+  enter(again ? State::Killing : State::Terminating, again ? kKillTime : grace);
+}
+
+void Attempt::take_orders() {
+  while (control_ != nullptr) {
+    const std::optional<AttemptOrder> order = control_->next_order();
+    if (!order) return;
+    obey(*order);
+  }
+}
+
+void Attempt::obey(const AttemptOrder& order) {
+  if (state_ == State::Lingering || state_ == State::Done) return;
+  switch (order.kind) {
+    case AttemptOrder::Kind::Settle:
+      if (state_ == State::Running) note_failure(Clock::now());
+      break;
+    case AttemptOrder::Kind::Terminate:
+      if (state_ != State::Running && state_ != State::Settling) break;
+      terminate();
+      enter(State::Terminating, options_.term_grace);
+      break;
+    case AttemptOrder::Kind::Kill:
+      signal_all(SIGKILL);
+      enter(State::Killing, kKillTime);
+      break;
+    case AttemptOrder::Kind::Signal:
+      if (!asks_to_end(order.signal) || !interrupted_by_) pass_on(order.signal, false);
+      break;
   }
 }
 
@@ -130,7 +188,10 @@ void Attempt::note_exits() {
     rank.by_signal = info.si_code != CLD_EXITED;
     rank.core_dumped = info.si_code == CLD_DUMPED;
     rank.code = info.si_status;
+    if (rank.failed()) rank.evidence = evidence_.about(rank);
+    if (rank.by_signal && passed_on_.contains(rank.code)) rank.evidence = kPassedOn;
     failed = failed || rank.failed();
+    if (control_ != nullptr && rank.failed()) control_->rank_failed(rank);
   }
   if (state_ != State::Running) return;
   if (rescuer_ != nullptr) {
@@ -150,7 +211,7 @@ void Attempt::rescue(Clock::time_point now) {
   for (const RescuePlan::Start& start : plan.starts) {
     JobEnvironment job = job_;
     job.restart_count = start.restart_count;
-    start_rank(start.local_rank, job, start.environment);
+    start_rank(start.local_rank, job, start.environment, -1);
   }
   if (plan.kind == RescuePlan::Kind::GiveUp) note_failure(now);
 }
@@ -212,6 +273,9 @@ void Attempt::finish() {
   signal_all(SIGKILL);
   for (const auto& output : outputs_) output->finish();
   printer_.flush();
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    if (!outputs_[i]->tail().empty()) ends_[i].last_words = outputs_[i]->tail().back();
+  }
   for (RankEnd& rank : ends_) {
     keeper_.forget(rank.pid);
     // run() has given up on a rank that is still running then; waiting for it here could take for ever.

@@ -7,20 +7,25 @@
 //      +-- INT, TERM, HUP, QUIT --+----------------------^
 //   all ranks have ended, in any state --> Lingering: a moment for processes the ranks left behind, then KILL
 //
-// Ranks stay zombies until the end, so that no process id is used twice while signals are still sent.
+// In a job on several nodes the ranks of this one are an Attempt; what happens elsewhere comes in by its
+// AttemptControl. Ranks stay zombies until the end, so that no process id is used twice while signals are still sent.
 #pragma once
 
 #include <poll.h>
+#include <tutti/tools/run/attempt_control.h>
 #include <tutti/tools/run/elastic/rescuer.h>
+#include <tutti/tools/run/evidence.h>
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/rank_environment.h>
 #include <tutti/tools/run/rank_output.h>
 #include <tutti/tools/run/report.h>
 #include <tutti/tools/run/spawn.h>
+#include <tutti/tools/run/standard_input.h>
 
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace tutti::tools {
@@ -28,7 +33,8 @@ namespace tutti::tools {
 class Attempt {
  public:
   Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, const Keeper& keeper,
-          Console& console, const std::vector<int>& keep_open, Rescuer* rescuer = nullptr);
+          Console& console, const std::vector<int>& keep_open, AttemptControl* control = nullptr,
+          Rescuer* rescuer = nullptr);
   /// Kills and reaps whatever is left.
   ~Attempt();
   Attempt(const Attempt&) = delete;
@@ -41,7 +47,8 @@ class Attempt {
   void run();
 
   const std::vector<RankEnd>& ends() const { return ends_; }
-  const RankOutput& output(int rank) const { return *outputs_[static_cast<std::size_t>(rank)]; }
+  /// By local rank, as ends().
+  const RankOutput& output(int index) const { return *outputs_[static_cast<std::size_t>(index)]; }
   /// The signal that asked the launcher to end the job, if one did.
   std::optional<int> interrupted_by() const { return interrupted_by_; }
 
@@ -49,10 +56,14 @@ class Attempt {
   using Clock = std::chrono::steady_clock;
   enum class State { Running, Settling, Terminating, Killing, Lingering, Done };
 
-  void start_rank(int local_rank, const JobEnvironment& job, const std::vector<std::string>& of_rescuer);
+  std::vector<std::string> extra_environment(int local_rank) const;
+  void start_rank(int local_rank, const JobEnvironment& job, const std::vector<std::string>& of_rescuer, int stdin_fd);
   void poll_once();
   int poll_timeout() const;
   void take_signals();
+  void take_orders();
+  void obey(const AttemptOrder& order);
+  void pass_on(int signal, bool again);
   void suspend();
   void note_exits();
   void rescue(Clock::time_point now);
@@ -73,15 +84,19 @@ class Attempt {
   const Keeper& keeper_;
   Console& console_;
   const std::vector<int>& keep_open_;
+  AttemptControl* const control_;
   Rescuer* const rescuer_;  // null: the first failure ends the job
 
   LinePrinter printer_;
+  StandardInput input_;
+  const Evidence evidence_;
   std::string program_path_;
   std::vector<RankEnd> ends_;  // of all that were started, replacements at the end
   std::vector<std::unique_ptr<RankOutput>> outputs_;
   State state_ = State::Running;
   std::optional<Clock::time_point> deadline_;  // of the present state
   std::optional<int> interrupted_by_;
+  std::set<int> passed_on_;  // signals that do not ask to end
   bool finished_ = false;
 };
 

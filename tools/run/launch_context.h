@@ -7,6 +7,7 @@
 #include <tutti/tools/run/signals.h>
 #include <tutti/tools/run/spawn.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,12 @@ namespace tutti::tools {
 /// there are no other threads).
 struct LaunchContext {
   explicit LaunchContext(const LaunchOptions& launch_options)
-      : options(launch_options), keep_open(inherited_descriptors()), keeper(launch_options.nproc) {}
+      : options(launch_options), keep_open(inherited_descriptors()), keeper(groups_of(launch_options)) {}
+
+  /// Process groups that may be there at one time; an elastic job's dead ones count until the end.
+  static int groups_of(const LaunchOptions& options) {
+    return options.elastic ? options.nproc * (1 + std::min(options.max_restarts, 1000)) : options.nproc;
+  }
 
   /// Queues "tutti run: <text>".
   void say(const std::string& text) { console.err().push(options.name + ": " + text); }

@@ -35,6 +35,7 @@ struct LaunchOptions {
   bool verbose = false;
   LocalOptions local{};
   std::optional<ElasticLimits> elastic = std::nullopt;  // lost ranks are replaced, max_restarts times
+  bool torch_store = false;  // the server is one for PyTorch's TCPStore clients, in place of Tutti's own
   std::optional<NodeOptions> nodes = std::nullopt;  // a job on several nodes; master_addr and master_port are not used
   std::string name = "tutti run";                   // begins every message
   std::function<std::vector<std::string>(int rank)> extra_environment;  // "NAME=value", on top of the launcher's

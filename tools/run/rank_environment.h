@@ -14,9 +14,11 @@ struct JobEnvironment {
   int node_count = 1;
   int first_rank = 0;  // of this node
   int local_size = 1;  // ranks of this node
+  std::string host;    // this node's name for people; "" in a job on one host
   std::string master_addr;
   std::uint16_t master_port = 0;
   bool launcher_owns_store = true;
+  bool torch_store = false;  // the launcher's server is one for PyTorch's clients
   std::string job_id;
   std::string job_secret;
   int restart_count = 0;
@@ -28,7 +30,7 @@ struct JobEnvironment {
 std::vector<std::string> rank_environment(const JobEnvironment& job, int local_rank,
                                           const std::vector<std::string>& extra = {});
 
-/// CPUs this process may run on (its affinity mask).
+/// CPUs this process may use: those of its affinity mask, or fewer if its control group has a quota; at least 1.
 int available_cpus();
 
 /// CPUs for each of `ranks` ranks on this host; at least 1.

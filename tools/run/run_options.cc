@@ -1,5 +1,6 @@
 #include <stdlib.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/tools/run/cpu_plan.h>
 #include <tutti/tools/run/gpus.h>
 #include <tutti/tools/run/label.h>
 #include <tutti/tools/run/ranges.h>
@@ -34,6 +35,32 @@ std::optional<std::string> label_template(const LocalArguments& arguments) {
   return torchruns != nullptr ? std::optional<std::string>(torchruns) : std::nullopt;
 }
 
+// OpenMP run times take CPU numbers from these, and would miss those of other ranks.
+const char* users_own_places() {
+  for (const char* name : {"GOMP_CPU_AFFINITY", "KMP_AFFINITY", "OMP_PLACES"}) {
+    if (std::getenv(name) != nullptr) return name;
+  }
+  return nullptr;
+}
+
+// A rank that is pinned to a CPU that others use, too, cannot move away, and all ranks wait for it: with two busy CPUs
+// a long all_reduce took ten times as long.
+constexpr double kMostPressure = 10;
+
+void divide_among_ranks(const LocalArguments& arguments, LaunchOptions& launch) {
+  LocalOptions& local = launch.local;
+  if (arguments.no_bind) {
+    local.why_not_bound = "--no-bind";
+  } else if (const char* name = users_own_places()) {
+    local.why_not_bound = std::string(name) + " is set";
+  } else if (!arguments.bind && cpu_pressure() > kMostPressure) {
+    local.why_not_bound = "programs are waiting for CPUs on this host; --bind pins all the same";
+  } else if (launch.nproc > 1) {
+    local.cpus = divide_cpus(allowed_cpus(), launch.nproc);
+    if (local.cpus.empty()) local.why_not_bound = "there are more ranks than CPUs";
+  }
+}
+
 void add_output_options(CLI::App& command, LocalArguments& arguments) {
   command.add_option("-r,--redirects", arguments.redirects,
                      "Streams that go to log files instead of the terminal: 0 none, 1 standard output, 2 standard "
@@ -63,7 +90,9 @@ void add_ignored_options(CLI::App& command, LocalArguments& arguments) {
 
 void add_local_options(CLI::App& command, LocalArguments& arguments) {
   add_output_options(command, arguments);
-  command.add_flag("--no-bind,!--bind", arguments.no_bind, "Do not pin each rank to its share of the CPUs");
+  auto* bind = command.add_flag("--bind", arguments.bind,
+                                "Pin each rank to its share of the CPUs [if no other programs wait for them]");
+  command.add_flag("--no-bind", arguments.no_bind, "Let all ranks run on all CPUs")->excludes(bind);
   command.add_option("--stdin", arguments.stdin_rank, "The rank that reads standard input; none: all read /dev/null")
       ->capture_default_str();
   command.add_option("--role", arguments.role, "ROLE_NAME of the ranks")->capture_default_str();
@@ -83,7 +112,7 @@ void apply_local_options(const LocalArguments& arguments, LaunchOptions& launch)
   if (local.label) expand_label(*local.label, {});  // says so if it has no meaning
   local.json = arguments.json;
   local.fold = arguments.fold;
-  local.bind = !arguments.no_bind;
+  divide_among_ranks(arguments, launch);
   local.role = arguments.role;
   if (arguments.stdin_rank != "none") {
     local.stdin_rank = parse_number(arguments.stdin_rank);

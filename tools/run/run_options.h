@@ -20,7 +20,7 @@ struct LocalArguments {
   std::string local_filter, rank_filter;
   std::string label;
   bool json = false, fold = false;
-  bool no_bind = false;
+  bool bind = false, no_bind = false;
   std::string stdin_rank = "none";
   std::string role = "default";
   bool module = false, no_python = false, run_path = false;

@@ -1,5 +1,5 @@
-// ControlLink: an agent's connection to the control store, driven by two threads so that the agent's poll loop never
-// blocks: one listens to the coordinator's log, one sends messages and heartbeats.
+// ControlLink: an agent's connection to the control store, driven by threads so that the agent's poll loop never
+// blocks: one listens to the coordinator's log, one sends messages and heartbeats, one watches that these are answered.
 //
 // Events wait in a queue; fd() (an eventfd) is readable while there are any. The coordinator is lost when its
 // connection breaks, or when it has answered nothing for NodeOptions::silence. Thread-safety: methods belong to one
@@ -39,8 +39,6 @@ class ControlLink {
 
   int fd() const;
   std::optional<LinkEvent> next();
-  /// Puts an event back, to be the next one.
-  void unread(LinkEvent event);
 
   void post(Words message);
   /// Waits until what was posted has been handed over; false if `limit` passes, or the coordinator is lost, first.

@@ -9,6 +9,7 @@
 // methods may be called from any thread. Signals must be blocked before the constructor runs.
 #pragma once
 
+#include <tutti/tools/run/nodes/messages.h>
 #include <tutti/tools/run/nodes/node_options.h>
 
 #include <chrono>
@@ -22,6 +23,7 @@ struct CoordinatorOptions {
   NodeOptions nodes;
   std::string bind_address;  // of the control store and the rounds' stores
   std::string job_secret;    // of both
+  Hello own;                 // settings that all agents must share; host and pid for texts
   std::string job_id;        // of the rounds' stores, and TUTTI_JOB_ID
   int max_restarts = 0;
   bool store = true;           // false: the program's rank 0 listens itself (PyTorch's env://)

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tutti::tools {
@@ -16,7 +17,8 @@ class Formation {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit Formation(const NodeOptions& options) : options_(options) {}
+  /// `own`: settings, host and pid of the coordinator's process, whether it brings ranks or not.
+  Formation(const NodeOptions& options, Hello own) : options_(options), own_(std::move(own)) {}
 
   /// Why this agent cannot take part: settings that differ from the coordinator's own (both values are told), a place
   /// that is taken or does not exist. "" if it can.
@@ -41,6 +43,7 @@ class Formation {
   std::optional<std::vector<int>> static_order() const;
 
   const NodeOptions options_;
+  const Hello own_;
   std::map<int, Hello> agents_;
   Clock::time_point started_{};
   std::optional<Clock::time_point> enough_since_;

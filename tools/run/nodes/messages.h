@@ -56,8 +56,9 @@ struct Ended {
   std::string cannot_start;  // not "": why no rank ran, with `status` to end with
   int status = 0;
   std::vector<RankEnd> ranks;     // times are on the receiver's clock
-  std::string hint;               // what the node knows about the end of its first failed rank
-  std::vector<std::string> tail;  // and the last lines of that rank
+  int first_failed = -1;          // the rank that failed first on this node; -1: none did ...
+  std::string hint;               // ... what the node knows about its end ...
+  std::vector<std::string> tail;  // ... and its last lines
 };
 
 /// A signal that asks to end has come to this agent (again: for the second time).
