@@ -4,6 +4,7 @@
 #include <tutti/tools/commands.h>
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/own_command.h>
+#include <tutti/trainer/elastic/elastic_training.h>
 #include <tutti/trainer/run_training.h>
 #include <tutti/trainer/task.h>
 #include <unistd.h>
@@ -170,6 +171,7 @@ void forget_task_rule(const CLI::App& app, trainer::TrainOptions& options) {
 
 int launch_ranks(const TrainArguments& arguments, const trainer::TrainOptions& options) {
   trainer::check_surroundings(options);  // once, before N ranks say the same
+  if (arguments.elastic) trainer::check_elastic_options(options);
   LaunchOptions launching;
   launching.nproc = static_cast<int>(*arguments.nproc);
   launching.command = own_command();

@@ -106,6 +106,7 @@ int run_training(const TrainOptions& options, const ProcessStreams& streams) noe
       warnings.emplace(log);
     };
     std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is an error of the write, which names the file
+    if (comm::process_environment()("TUTTI_CONTROL")) check_elastic_options(complete);  // before it counts as elastic
     const auto member = comm::GenerationMember::from_environment(comm::Deadline::after(complete.timeout));
     if (member) return train_through_generations(complete, *member, streams, placed);
     const comm::World world = comm::World::detect();

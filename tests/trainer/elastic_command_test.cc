@@ -112,6 +112,26 @@ TEST_F(ElasticCommand, AKilledRankIsReplacedAtAnyMomentAndTheOthersKeepTheirProc
   }
 }
 
+// Before the first step, too: while processes start, read their data and form their group.
+TEST_F(ElasticCommand, ARankIsKilledWhileTheJobStarts) {
+  const Outcome whole = undisturbed(2);
+  std::mt19937 random(static_cast<unsigned>(number_from_environment("TUTTI_ELASTIC_SEED", 1)));
+  for (int moment = 0; moment < 4; ++moment) {
+    std::filesystem::remove_all(folder_ / "run");
+    const std::string victim = "0." + std::to_string(random() % 3) + ".0";
+    const std::chrono::microseconds later(random() % 60'000);
+    SCOPED_TRACE(victim + " killed " + std::to_string(later.count()) + " us after its start");
+    const auto job = start(elastic(2, {}));
+    std::map<std::string, pid_t> workers;
+    while (!workers.contains(victim)) workers = workers_of(job->pid(0));
+    for (const auto at = std::chrono::steady_clock::now() + later; std::chrono::steady_clock::now() < at;) {
+    }
+    ASSERT_EQ(::kill(workers.at(victim), SIGKILL), 0);
+    EXPECT_EQ(job->wait(0), kDone) << job->err(0);
+    EXPECT_EQ(outcome("report.json").parameter_sha256, whole.parameter_sha256) << job->err(0);
+  }
+}
+
 TEST_F(ElasticCommand, AFrozenRankIsNamedKilledAndReplaced) {
   constexpr int kEpochs = 40;
   const Outcome whole = undisturbed(kEpochs);

@@ -109,8 +109,7 @@ class Launch {
                   : options_.store     ? "store at "
                                        : "no store; MASTER_ADDR and MASTER_PORT say ") +
                  job.master_addr + ":" + std::to_string(job.master_port) + ", OMP_NUM_THREADS " +
-                 (users ? "as in the environment" : "= " + std::to_string(omp_threads(options_.nproc))) + "
-");
+                 (users ? "as in the environment" : "= " + std::to_string(omp_threads(options_.nproc))) + "\n");
   }
 
   // Queues the summary of a failure; returns the exit status.
@@ -131,7 +130,7 @@ class Launch {
     context_.say(first_sentence(ends, *culprit) + "\n" + hint(failed));
     show_tail(attempt, *culprit);
     for (const RankEnd& rank : ends) {
-      if (rank.rank != *culprit) context_.console.err().push("  " + describe_other(rank) + "\n");
+      if (&rank != &failed && !rank.replaced) context_.console.err().push("  " + describe_other(rank) + "\n");
     }
     return failed.exit_status();
   }
