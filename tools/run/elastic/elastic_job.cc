@@ -78,11 +78,23 @@ std::vector<std::string> ElasticJob::environment_of(std::size_t rank) const {
           "TORCHELASTIC_RESTART_COUNT=" + std::to_string(job_.restart_count + restarts_used_)};
 }
 
-bool ElasticJob::program_is_elastic() {
+void ElasticJob::look_for_members() {
   for (const Member& member : members_) {
     if (!elastic_) elastic_ = comm::is_member(*control_, member.id.text(), soon());
   }
-  return elastic_;
+}
+
+RescuePlan ElasticJob::before_anybody_registered(std::span<const RankEnd> ranks, Clock::time_point now) {
+  RescuePlan plan;
+  std::optional<Clock::time_point> first_death;
+  bool any_runs = false;
+  for (const Member& member : members_) {
+    const RankEnd& end = ranks[member.process];
+    any_runs = any_runs || end.running;
+    if (!end.running && end.code != 0 && (!first_death || end.ended < *first_death)) first_death = end.ended;
+  }
+  if (first_death && (!any_runs || now >= *first_death + kSettleTime)) plan.kind = RescuePlan::Kind::GiveUp;
+  return plan;
 }
 
 std::vector<WorkerFate> ElasticJob::fates(std::span<const RankEnd> ranks) {
@@ -110,7 +122,8 @@ RescuePlan ElasticJob::look(std::span<const RankEnd> ranks, Clock::time_point no
   });
   if (!died && now < next_look_) return {};
   next_look_ = now + look_every();
-  if (!program_is_elastic()) return {.kind = died ? RescuePlan::Kind::GiveUp : RescuePlan::Kind::Nothing};
+  look_for_members();
+  if (!elastic_) return before_anybody_registered(ranks, now);
   const std::vector<WorkerFate> seen = fates(ranks);
   if (!died && left_.empty()) {
     trouble_since_.reset();

@@ -2,7 +2,8 @@
 //
 // Serves the control store and the store of each generation, watches what workers say there, and decides with
 // next_generation.h. A program whose ranks never register (it is not elastic) is left alone: its first failure is the
-// job's. Thread-safety: one thread. Signals must be blocked before the constructor runs (servers have threads).
+// job's. A rank that dies so early that nobody has registered yet: the others have kSettleTime to do so. Thread-safety:
+// one thread. Signals must be blocked before the constructor runs (servers have threads).
 #pragma once
 
 #include <tutti/comm/bootstrap/generation.h>
@@ -33,8 +34,8 @@ class ElasticJob final : public Rescuer {
   std::vector<std::string> environment(int local_rank) const override;
   RescuePlan look(std::span<const RankEnd> ranks, RankEnd::Clock::time_point now) override;
 
-  /// A rank has registered; its loss is dealt with here.
-  bool program_is_elastic();
+  /// A rank had registered when look() was called last: losses are dealt with here.
+  bool program_is_elastic() const { return elastic_; }
 
  private:
   using Clock = RankEnd::Clock;
@@ -47,6 +48,8 @@ class ElasticJob final : public Rescuer {
     std::optional<Clock::time_point> close_at{};
   };
 
+  void look_for_members();
+  RescuePlan before_anybody_registered(std::span<const RankEnd> ranks, Clock::time_point now);
   std::vector<WorkerFate> fates(std::span<const RankEnd> ranks);
   RescuePlan act(const NextGeneration& next, std::span<const RankEnd> ranks, Clock::time_point now);
   RescuePlan form(const NextGeneration& next, std::span<const RankEnd> ranks, Clock::time_point now);
