@@ -36,6 +36,8 @@ struct RunArguments {
   bool no_label = false;
   bool encrypt = false;
   std::string chaos;
+  bool elastic = false;
+  std::optional<int> min_ranks;
   std::optional<double> grace_seconds;
   LocalArguments local;
   LaunchOptions launch;
@@ -155,6 +157,10 @@ int run(RunArguments& arguments, const Settings& settings, const std::vector<std
   if (!arguments.chaos.empty()) extra.push_back("TUTTI_CHAOS=" + arguments.chaos);
   if (!extra.empty()) arguments.launch.extra_environment = [extra](int) { return extra; };
   const std::vector<HostSlots> hosts = settle_nodes(arguments);
+  if (arguments.min_ranks && !arguments.elastic) return refuse("--min-ranks belongs to --elastic");
+  if (arguments.elastic) {
+    arguments.launch.elastic = ElasticLimits{.min_ranks = arguments.min_ranks.value_or(arguments.launch.nproc)};
+  }
   apply_local_options(arguments.local, arguments.launch);
   tell(settings, arguments);
   if (hosts.empty()) return launch(arguments.launch);
@@ -226,6 +232,11 @@ void add_run_command(CLI::App& app, int& status) {
                     "write to it) in place of Tutti's own; see also --no-store");
   command->add_option("--max-restarts", options.max_restarts, "After a failure start all ranks again, so many times")
       ->capture_default_str();
+  command->add_flag("--elastic", arguments->elastic,
+                    "Replace a rank that is lost and let the others run on (tutti train can); --max-restarts so many "
+                    "times. A program that does not take part is started again as a whole");
+  command->add_option("--min-ranks", arguments->min_ranks,
+                      "--elastic: when restarts are used up, go on with fewer ranks, but not below this [all]");
   command->add_option("--log-dir", options.log_dir,
                       "Folder for log files of each rank: what --redirects and --tee say; without them all of it, "
                       "instead of the terminal");
