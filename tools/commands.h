@@ -22,5 +22,7 @@ void add_tune_command(CLI::App& app, int& status);
 void add_report_command(CLI::App& app, int& status);
 void add_evaluate_command(CLI::App& app, int& status);
 void add_compare_command(CLI::App& app, int& status);
+void add_store_command(CLI::App& app, int& status);
+void add_doctor_command(CLI::App& app, int& status);
 
 }  // namespace tutti::tools

@@ -133,6 +133,7 @@ void add_evaluate_command(CLI::App& app, int& status) {
   command->add_option("--csv", arguments->csv, "write the confusion matrix to this file");
   command->add_option("--json", arguments->json, "write the results to this file");
   command->add_option("--nproc", arguments->nproc, "ranks to start on this host, when no launcher has done so");
+  add_launcher_option(*command);
   command->add_option("--threads", arguments->threads, "compute threads a rank [CPUs / ranks of this host]");
   command->callback([arguments, &status] { status = evaluate_command(*arguments); });
 }

@@ -1,4 +1,4 @@
-// `tutti run`: starts N ranks of any program on this host.
+// `tutti run`: starts N ranks of any program on this host, alone or as one node of several.
 
 #include <tutti/tools/commands.h>
 #include <tutti/tools/run/launcher.h>
@@ -9,6 +9,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 namespace tutti::tools {
@@ -16,7 +17,7 @@ namespace {
 
 struct RunArguments {
   std::string nproc = "1";
-  std::string nnodes = "1";
+  NodeArguments nodes;
   bool standalone = false;
   bool no_store = false;
   bool no_label = false;
@@ -53,9 +54,6 @@ int run(RunArguments& arguments, const std::vector<std::string>& words) {
   if (!words.empty() && words.front().starts_with("-")) return refuse("unknown option " + words.front());
   const std::vector<std::string> command = program_of(words);
   if (command.empty()) return refuse("no program given; write tutti run -n 4 -- PROGRAM ARGUMENTS");
-  if (arguments.nnodes != "1" && arguments.nnodes != "1:1") {
-    return refuse("--nnodes is " + arguments.nnodes + ", but this version starts ranks on one host only (--nnodes 1)");
-  }
   const std::optional<int> nproc = parse_nproc(arguments.nproc);
   if (!nproc) return refuse("--nproc-per-node is '" + arguments.nproc + "', but must be a number from 1 up, or auto");
   arguments.launch.nproc = *nproc;
@@ -69,11 +67,39 @@ int run(RunArguments& arguments, const std::vector<std::string>& words) {
   arguments.launch.label = !arguments.no_label;
   if (arguments.encrypt)
     arguments.launch.extra_environment = [](int) { return std::vector<std::string>{"TUTTI_ENCRYPT=1"}; };
-  if (arguments.standalone) {
-    arguments.launch.master_addr = "127.0.0.1";
-    arguments.launch.master_port = 0;
+  if (!arguments.standalone) {
+    try {
+      arguments.launch.nodes = parse_node_options(arguments.nodes);
+    } catch (const std::invalid_argument& error) {
+      return refuse(error.what());
+    }
+    if (!arguments.nodes.master_addr.empty()) arguments.launch.master_addr = arguments.nodes.master_addr;
+    arguments.launch.master_port = static_cast<std::uint16_t>(arguments.nodes.master_port.value_or(0));
   }
   return launch(arguments.launch);
+}
+
+}  // namespace
+
+namespace {
+
+void add_node_options(CLI::App& command, NodeArguments& nodes) {
+  command.add_option("--nnodes", nodes.nnodes, "Nodes; each starts its own 'tutti run'. Or MIN:MAX")
+      ->capture_default_str();
+  command.add_option("--node-rank", nodes.node_rank, "This node's number, with --master-addr");
+  command.add_option("--master-addr", nodes.master_addr,
+                     "Address of node 0 where the nodes meet; of one node: that the store server binds [127.0.0.1]");
+  command
+      .add_option("--master-port", nodes.master_port, "Its port [29500]; of one node: 0, a free one, is the default")
+      ->check(CLI::Range(0, 65535));
+  command.add_option("--rdzv-backend", nodes.rdzv_backend, "c10d (with --rdzv-endpoint) or static (with --node-rank)");
+  command.add_option(
+      "--rdzv-endpoint", nodes.rdzv_endpoint,
+      "HOST[:PORT] where the nodes meet, the same on all; whichever has that address coordinates [port 29400]");
+  command.add_option("--rdzv-id", nodes.rdzv_id, "Name of the job, the same on all nodes");
+  command.add_option("--rdzv-conf", nodes.rdzv_conf,
+                     "KEY=SECONDS,...: join_timeout [600], last_call_timeout [30] for nodes more than MIN, "
+                     "keep_alive_interval [0.25], silence_timeout [1.5] after which a node counts as lost");
 }
 
 }  // namespace
@@ -86,14 +112,15 @@ void add_run_command(CLI::App& app, int& status) {
   LaunchOptions& options = arguments->launch;
   command->add_option("-n,--nproc-per-node", arguments->nproc, "Ranks to start, or auto: one for each CPU")
       ->capture_default_str();
-  command->add_option("--nnodes", arguments->nnodes, "Hosts; this version takes 1 only")->capture_default_str();
-  command->add_option("--master-addr", options.master_addr, "Address that the store server binds")
-      ->capture_default_str();
-  command->add_option("--master-port", options.master_port, "Its port; 0: a free one")->capture_default_str();
-  command->add_flag("--standalone", arguments->standalone, "127.0.0.1 and a free port, whatever else is said");
+  add_node_options(*command, arguments->nodes);
+  command->add_flag("--standalone", arguments->standalone,
+                    "One node, 127.0.0.1 and a free port, whatever else is said");
   command->add_flag(
       "--no-store", arguments->no_store,
       "Start no store server: for programs whose rank 0 listens on MASTER_PORT itself (PyTorch's env://)");
+  command->add_flag("--torch-store", options.torch_store,
+                    "The launcher's store is one for PyTorch's TCPStore clients (no secret: who reaches the port may "
+                    "write to it) in place of Tutti's own; see also --no-store");
   command->add_option("--max-restarts", options.max_restarts, "After a failure start all ranks again, so many times")
       ->capture_default_str();
   command->add_option("--log-dir", options.log_dir,

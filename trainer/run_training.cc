@@ -68,7 +68,10 @@ int train_in_group(const TrainOptions& options, const comm::World& world, const 
 
 }  // namespace
 
-int default_threads(const comm::World& world) { return std::max(1, available_cpus() / world.local_world_size); }
+int default_threads(const comm::World& world) {
+  const int cpus = available_cpus();
+  return std::max(1, world.cpus_per_rank > 0 ? std::min(cpus, world.cpus_per_rank) : cpus / world.local_world_size);
+}
 
 int run_training(const TrainOptions& options, const ProcessStreams& streams) noexcept {
   std::string who = "tutti train: ";

@@ -14,7 +14,8 @@ struct ProcessStreams {
   bool live = false;  // `out` is a terminal
 };
 
-/// Compute threads of a rank that was not told: the CPUs that this process may use, divided by the ranks of the host.
+/// Compute threads of a rank that was not told: the CPUs that the scheduler was asked for (SLURM_CPUS_PER_TASK), else
+/// those that this process may use, divided by the ranks of the host.
 int default_threads(const comm::World& world);
 
 /// Detects the world, forms the group, trains, and closes the group. Returns 0 when the training is done; 143 (128 +

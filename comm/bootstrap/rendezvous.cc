@@ -2,6 +2,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/printable.h>
+#include <tutti/comm/bootstrap/published_server.h>
 #include <tutti/comm/bootstrap/rank_addresses.h>
 #include <tutti/comm/bootstrap/rendezvous.h>
 #include <tutti/comm/store/descriptor_limit.h>
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -36,6 +38,7 @@ struct MeetingPlace {
   MeetingPlace() = default;
   ~MeetingPlace() {
     client.reset();
+    if (server && withdraw) withdraw();
     if (server && !server->wait_until_unused(Deadline::after(kLastToGo)))
       log(LogLevel::Warn, where + " ends, though some ranks are still connected to it");
   }
@@ -44,8 +47,9 @@ struct MeetingPlace {
 
   std::unique_ptr<TcpStoreServer> server;
   std::unique_ptr<Store> client;
-  std::string where;          // for texts
-  std::string local_address;  // this end of the connection to the store; "" in a file
+  std::function<void()> withdraw;  // if set: to be called as soon as all ranks are there (published_server.h)
+  std::string where;               // for texts
+  std::string local_address;       // this end of the connection to the store; "" in a file
 };
 
 std::string host_name() {
@@ -82,6 +86,19 @@ std::shared_ptr<MeetingPlace> meet_at_server(const World& world, Deadline deadli
   return place;
 }
 
+std::shared_ptr<MeetingPlace> meet_where_published(const World& world, Deadline deadline) {
+  PublishedMeeting meeting = meet_at_published_server(world, deadline);
+  auto place = std::make_shared<MeetingPlace>();
+  place->server = std::move(meeting.server);
+  place->withdraw = std::move(meeting.withdraw);
+  place->where = std::move(meeting.where);
+  place->local_address = meeting.client->local_address();
+  place->client = std::move(meeting.client);
+  log(LogLevel::Info, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + " (" +
+                          world.detected_from + ") has reached " + place->where);
+  return place;
+}
+
 std::shared_ptr<MeetingPlace> meet_in_file(const World& world, Deadline deadline) {
   auto place = std::make_shared<MeetingPlace>();
   auto client = std::make_unique<FileStore>(
@@ -91,6 +108,12 @@ std::shared_ptr<MeetingPlace> meet_in_file(const World& world, Deadline deadline
   place->where = "the store file " + client->path();
   place->client = std::move(client);
   return place;
+}
+
+std::shared_ptr<MeetingPlace> meet(const World& world, Deadline deadline) {
+  if (!world.store_file.empty()) return meet_in_file(world, deadline);
+  if (!world.meeting_file.empty() || world.pmi_descriptor >= 0) return meet_where_published(world, deadline);
+  return meet_at_server(world, deadline);
 }
 
 [[noreturn]] void refuse_without_secret(const World& world, const std::string& group) {
@@ -211,6 +234,7 @@ Addresses exchange_addresses(const MeetingPlace& place, const World& world, cons
   if (arrived % world.world_size == 0) {
     std::string table;
     for (const std::string& line : store.multi_get(keys, deadline)) table += line + "\n";
+    if (place.withdraw) place.withdraw();
     store.set(table_key, table, deadline);
   }
   std::vector<RankAddress> ranks;
@@ -345,7 +369,7 @@ Meeting rendezvous(const World& world, const std::string& group, const Rendezvou
   // A connection with every rank on each lane, if it comes to that; a limit below is met where it hurts, and named
   // there.
   try_raise_descriptor_limit(3 * static_cast<std::size_t>(world.world_size));
-  const auto place = world.store_file.empty() ? meet_at_server(world, deadline) : meet_in_file(world, deadline);
+  const auto place = meet(world, deadline);
   std::shared_ptr<Store> store(place, place->client.get());
   const auto listener = std::make_shared<TcpListener>(
       TcpListenerOptions{.addresses = addresses_to_publish(world, {.bind_address = options.bind_address,

@@ -1,10 +1,13 @@
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/job_secret.h>
+#include <tutti/comm/bootstrap/launchers/launchers.h>
+#include <tutti/comm/bootstrap/launchers/meeting_name.h>
 #include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/bootstrap/world.h>
+#include <tutti/comm/bootstrap/world_settings.h>
 
-#include <array>
-#include <charconv>
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -13,175 +16,145 @@ namespace tutti::comm {
 namespace {
 
 constexpr int kMaxWorldSize = 1 << 20;
-constexpr std::array kPlaceVariables = {"RANK",        "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-                                        "MASTER_ADDR", "MASTER_PORT"};
-
-[[noreturn]] void refuse(const std::string& text) { throw Error(ErrorCode::InvalidArgument, text); }
-
-std::string shown(int value) { return std::to_string(value); }
-std::string shown(const std::string& value) { return '"' + printable(value, 200) + '"'; }
-
-/// Reads and checks; remembers what it found, for texts.
-class Finder {
- public:
-  Finder(const WorldOptions& options, const Environment& environment) : options_(options), environment_(environment) {
-    for (const char* name : kPlaceVariables) {
-      if (const auto value = environment_(name)) {
-        found_ += (found_.empty() ? "" : ", ") + std::string(name) + "=" + shown(*value);
-        names_ += (names_.empty() ? "" : ", ") + std::string(name);
-      }
-    }
-  }
-
-  std::optional<std::string> text(const std::string& name, const std::optional<std::string>& option = {}) const {
-    auto value = environment_(name);
-    if (value && value->empty())
-      refuse(name + " is set but empty (found: " + found_ + "); unset it or give it a value");
-    return merged(name, option, value);
-  }
-
-  std::optional<int> number(const std::string& name, int least, int most, const std::optional<int>& option = {}) const {
-    std::optional<int> value;
-    if (const auto written = environment_(name)) value = parse(name, *written, least, most);
-    if (option && (*option < least || *option > most)) {
-      refuse("the option for " + name + " is " + shown(*option) + "; it must lie in " + range(least, most));
-    }
-    return merged(name, option, value);
-  }
-
-  bool found_any() const { return !found_.empty(); }
-  bool any_option() const {
-    return options_.rank || options_.world_size || options_.master_addr || options_.master_port || options_.store;
-  }
-
-  /// Everything that was found, for the text of an error.
-  std::string listing() const {
-    std::string text = "found: " + (found_.empty() ? std::string("none of these variables") : found_);
-    const auto add = [&](const char* name, const auto& option) {
-      if (option) text += std::string(", option ") + name + "=" + shown(*option);
-    };
-    add("rank", options_.rank);
-    add("world_size", options_.world_size);
-    add("master_addr", options_.master_addr);
-    add("master_port", options_.master_port);
-    add("store", options_.store);
-    if (const auto store = environment_("TUTTI_STORE")) text += ", TUTTI_STORE=" + shown(*store);
-    if (environment_("TUTTI_JOB_SECRET")) text += ", TUTTI_JOB_SECRET=(set)";
-    if (const auto id = environment_("TUTTI_JOB_ID")) text += ", TUTTI_JOB_ID=" + shown(*id);
-    return text;
-  }
-
-  std::string source() const {
-    if (!any_option()) return found_any() ? names_ + " in the environment" : "nothing: one rank";
-    return found_any() ? "explicit options, and " + names_ + " in the environment" : "explicit options";
-  }
-
- private:
-  static std::string range(int least, int most) { return shown(least) + ".." + shown(most); }
-
-  int parse(const std::string& name, const std::string& written, int least, int most) const {
-    int value = 0;
-    const auto [end, status] = std::from_chars(written.data(), written.data() + written.size(), value);
-    if (status != std::errc() || end != written.data() + written.size()) {
-      refuse(name + "=" + shown(written) + " is no whole number in " + range(least, most) + " (found: " + found_ + ")");
-    }
-    if (value < least || value > most) {
-      refuse(name + "=" + written + " must lie in " + range(least, most) + " (found: " + found_ + ")");
-    }
-    return value;
-  }
-
-  template <typename T>
-  std::optional<T> merged(const std::string& name, const std::optional<T>& option,
-                          const std::optional<T>& value) const {
-    if (option && value && *option != *value) {
-      refuse("the option for " + name + " is " + shown(*option) + ", but the environment has " + name + "=" +
-             shown(*value) + "; drop one of the two");
-    }
-    return option ? option : value;
-  }
-
-  const WorldOptions& options_;
-  const Environment& environment_;
-  std::string found_;
-  std::string names_;
-};
-
-void demand(const Finder& finder, const std::vector<std::pair<const char*, bool>>& needed, const std::string& purpose) {
-  std::string missing;
-  for (const auto& [name, present] : needed) {
-    if (!present) missing += (missing.empty() ? "" : ", ") + std::string(name);
-  }
-  if (missing.empty()) return;
-  refuse(purpose + "; missing: " + missing + "; " + finder.listing() +
-         ". Set what is missing, start the ranks by a launcher (tutti run), or unset the others to run one rank");
-}
 
 bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
 
-/// With all ranks on the master's own host, local and global places are the same.
-void fill_local_place(World& world, const Finder& finder) {
-  constexpr int kMost = kMaxWorldSize;
-  const auto local_rank = finder.number("LOCAL_RANK", 0, kMost - 1);
-  const auto local_world_size = finder.number("LOCAL_WORLD_SIZE", 1, kMost);
-  const bool one_host = world.world_size == 1 || is_loopback(world.master_addr);
+/// `one_host`: all ranks are on the master's own host, so local and global places are the same.
+void fill_local_place(World& world, const WorldSettings& settings, std::optional<int> local_rank,
+                      std::optional<int> local_world_size, bool one_host) {
   world.local_rank = local_rank.value_or(one_host ? world.rank : 0);
   world.local_world_size = local_world_size.value_or(one_host ? world.world_size : world.local_rank + 1);
   if (world.local_rank >= world.local_world_size) {
-    refuse("LOCAL_RANK " + shown(world.local_rank) + " does not exist among " + shown(world.local_world_size) +
-           " local ranks (ranks count from 0); " + finder.listing());
+    refuse_world("LOCAL_RANK " + shown_value(world.local_rank) + " does not exist among " +
+                 shown_value(world.local_world_size) + " local ranks (ranks count from 0); " + world.detected_from +
+                 "; " + settings.listing());
   }
   if (world.local_world_size > world.world_size) {
-    refuse("LOCAL_WORLD_SIZE " + shown(world.local_world_size) + " is more than WORLD_SIZE " + shown(world.world_size) +
-           "; " + finder.listing());
+    refuse_world("LOCAL_WORLD_SIZE " + shown_value(world.local_world_size) + " is more than WORLD_SIZE " +
+                 shown_value(world.world_size) + "; " + world.detected_from + "; " + settings.listing());
   }
 }
 
 /// The path of TUTTI_STORE=file:///PATH, or "" without TUTTI_STORE.
-std::string store_file_of(const Finder& finder, const WorldOptions& options) {
+std::string store_file_of(const WorldSettings& settings, const WorldOptions& options) {
   constexpr std::string_view kScheme = "file://";
-  const auto store = finder.text("TUTTI_STORE", options.store);
+  const auto store = settings.text("TUTTI_STORE", options.store);
   if (!store) return {};
   const std::string path = store->starts_with(kScheme) ? store->substr(kScheme.size()) : std::string();
   if (path.size() < 2 || path[0] != '/')
-    refuse("TUTTI_STORE=" + shown(*store) +
-           " names no place for the ranks to meet: write file:///PATH, a file that all ranks can reach, or a folder "
-           "(without TUTTI_STORE they meet at MASTER_ADDR)");
+    refuse_world(
+        "TUTTI_STORE=" + shown_value(*store) +
+        " names no place for the ranks to meet: write file:///PATH, a file that all ranks can reach, or a folder "
+        "(without TUTTI_STORE they meet at MASTER_ADDR)");
   return path;
 }
 
-void fill_place(World& world, const WorldOptions& options, const Finder& finder) {
+/// MASTER_ADDR and MASTER_PORT, both or none of them; false if none.
+bool fill_master(World& world, const WorldOptions& options, const WorldSettings& settings) {
+  const auto addr = settings.text("MASTER_ADDR", options.master_addr);
+  const auto port = settings.number("MASTER_PORT", 1, 65535, options.master_port);
+  if (!addr && !port) return false;
+  demand_settings(settings, {{"MASTER_ADDR", addr.has_value()}, {"MASTER_PORT", port.has_value()}},
+                  "the address where " + shown_value(world.world_size) + " ranks are to meet is only half known");
+  world.master_addr = *addr;
+  world.master_port = static_cast<std::uint16_t>(*port);
+  return true;
+}
+
+/// What a job is called that the ranks were told the places of by hand, with TUTTI_MEET_DIR to meet in.
+std::string job_told_by_hand(const WorldSettings& settings) {
+  for (const char* name : {"TUTTI_JOB_ID", "SLURM_JOB_ID", "PBS_JOBID"})
+    if (const auto id = settings.text(name)) return std::string(name) + "-" + *id;
+  refuse_world(
+      "ranks that are to meet in TUTTI_MEET_DIR need a name of their job, which no other job has, equal on all of "
+      "them: set TUTTI_JOB_ID");
+}
+
+void fill_place(World& world, const WorldOptions& options, const WorldSettings& settings) {
   constexpr int kMost = kMaxWorldSize;
-  const auto rank = finder.number("RANK", 0, kMost - 1, options.rank);
-  const auto world_size = finder.number("WORLD_SIZE", 1, kMost, options.world_size);
-  const auto master_addr = finder.text("MASTER_ADDR", options.master_addr);
-  const auto master_port = finder.number("MASTER_PORT", 1, 65535, options.master_port);
-  demand(finder, {{"RANK", rank.has_value()}, {"WORLD_SIZE", world_size.has_value()}},
-         "this rank's place in its job is only half known");
+  const auto rank = settings.number("RANK", 0, kMost - 1, options.rank);
+  const auto world_size = settings.number("WORLD_SIZE", 1, kMost, options.world_size);
+  demand_settings(settings, {{"RANK", rank.has_value()}, {"WORLD_SIZE", world_size.has_value()}},
+                  "this rank's place in its job is only half known");
   if (*rank >= *world_size) {
-    refuse("RANK " + shown(*rank) + " does not exist in a world of WORLD_SIZE " + shown(*world_size) +
-           " (ranks count from 0); " + finder.listing());
-  }
-  const std::string store_file = *world_size > 1 ? store_file_of(finder, options) : std::string();
-  if (*world_size > 1 && store_file.empty()) {
-    demand(finder, {{"MASTER_ADDR", master_addr.has_value()}, {"MASTER_PORT", master_port.has_value()}},
-           "the address where " + shown(*world_size) + " ranks are to meet is only half known");
+    refuse_world("RANK " + shown_value(*rank) + " does not exist in a world of WORLD_SIZE " + shown_value(*world_size) +
+                 " (ranks count from 0); " + settings.listing());
   }
   world.rank = *rank;
   world.world_size = *world_size;
-  if (*world_size > 1 && store_file.empty()) {
-    world.master_addr = *master_addr;
-    world.master_port = static_cast<std::uint16_t>(*master_port);
+  if (*world_size > 1) {
+    world.store_file = store_file_of(settings, options);
+    if (world.store_file.empty() && !fill_master(world, options, settings)) {
+      if (!settings.environment()("TUTTI_MEET_DIR"))
+        demand_settings(settings, {{"MASTER_ADDR", false}, {"MASTER_PORT", false}},
+                        "the address where " + shown_value(*world_size) + " ranks are to meet is not known");
+      world.meeting_file = meeting_path(job_told_by_hand(settings), settings.environment());
+    }
   }
-  world.store_file = store_file;
-  fill_local_place(world, finder);
+  fill_local_place(world, settings, settings.number("LOCAL_RANK", 0, kMost - 1),
+                   settings.number("LOCAL_WORLD_SIZE", 1, kMost),
+                   world.world_size == 1 || is_loopback(world.master_addr));
 }
 
-bool owned_by_launcher(const Finder& finder) {
-  const auto owner = finder.text("TUTTI_STORE_OWNER");
+/// The place that a launcher gave; where its ranks meet, unless the caller says so.
+void fill_launched(World& world, const LaunchedPlace& place, const WorldOptions& options,
+                   const WorldSettings& settings) {
+  world.detected_from = place.source;
+  world.rank = place.rank;
+  world.world_size = place.world_size;
+  world.cpus_per_rank = place.cpus_per_rank;
+  world.job_id = place.job.empty() ? world.job_id : place.job;
+  fill_local_place(world, settings, place.local_rank, place.local_world_size, world.world_size == 1);
+  if (world.world_size == 1) return;
+  world.store_file = store_file_of(settings, options);
+  if (!world.store_file.empty()) return;
+  if (fill_master(world, options, settings)) {
+    world.detected_from += "; MASTER_ADDR=" + shown_value(world.master_addr) +
+                           ", MASTER_PORT=" + shown_value(world.master_port) + " as they are set";
+    return;
+  }
+  if (place.pmi_descriptor >= 0 && !settings.environment()("TUTTI_MEET_DIR")) {
+    world.pmi_descriptor = place.pmi_descriptor;
+    return;
+  }
+  const std::string id = settings.text("TUTTI_JOB_ID").value_or("");
+  if (place.job.empty() && id.empty())
+    refuse_world(place.source +
+                 ": that does not tell one job from another, and the ranks meet under their job's name; set "
+                 "TUTTI_JOB_ID, equal on all ranks, to what no other job has, or MASTER_ADDR and MASTER_PORT");
+  world.meeting_file =
+      meeting_path(place.job + (place.job.empty() || id.empty() ? "" : "-") + id, settings.environment());
+}
+
+std::string chosen_launcher(const WorldOptions& options, const WorldSettings& settings) {
+  const auto said = settings.environment()("TUTTI_LAUNCHER");
+  const std::string from_environment = said.value_or("");
+  std::string chosen = options.launcher.value_or("");
+  if (!chosen.empty() && !from_environment.empty() && chosen != from_environment)
+    refuse_world("the option for the launcher is " + shown_value(chosen) +
+                 ", but the environment has TUTTI_LAUNCHER=" + shown_value(from_environment) + "; drop one of the two");
+  if (chosen.empty()) chosen = from_environment.empty() ? "auto" : from_environment;
+  std::vector<std::string> known = launcher_names();
+  known.insert(known.begin(), {"auto", "none", "env"});
+  if (std::find(known.begin(), known.end(), chosen) != known.end()) return chosen;
+  std::string names;
+  for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
+  refuse_world("TUTTI_LAUNCHER (or the option for it) is " + shown_value(chosen) +
+               ", which is no launcher; known are " + names);
+}
+
+/// A scheduler's variables are here, but it did not start this process as one of several.
+void fill_lone(World& world, const LauncherSearch& search) {
+  if (search.remark.empty()) return;
+  world.detected_from += " (" + search.remark + ")";
+  log(search.expects_more ? LogLevel::Warn : LogLevel::Info, "one rank: " + search.remark);
+}
+
+bool owned_by_launcher(const WorldSettings& settings) {
+  const auto owner = settings.text("TUTTI_STORE_OWNER");
   if (!owner || *owner == "rank0") return false;
   if (*owner == "launcher") return true;
-  refuse("TUTTI_STORE_OWNER=" + shown(*owner) + " is neither \"launcher\" nor \"rank0\"");
+  refuse_world("TUTTI_STORE_OWNER=" + shown_value(*owner) + " is neither \"launcher\" nor \"rank0\"");
 }
 
 }  // namespace
@@ -195,12 +168,27 @@ Environment process_environment() {
 }
 
 World World::detect(const WorldOptions& options, const Environment& environment) {
-  const Finder finder(options, environment);
+  const WorldSettings settings(options, environment);
   World world;
-  world.detected_from = finder.source();
-  if (finder.any_option() || finder.found_any()) fill_place(world, options, finder);
-  world.job_id = finder.text("TUTTI_JOB_ID").value_or("default");
-  world.launcher_owns_store = owned_by_launcher(finder);
+  world.detected_from = settings.source();
+  world.job_id = "default";
+  const std::string chosen = chosen_launcher(options, settings);
+  if (chosen == "none" && !settings.any_option()) {
+    world.detected_from = "nothing: one rank (the launcher is said to be none)";
+  } else if (chosen == "env" || (chosen == "auto" && settings.place_is_said()) || chosen == "none") {
+    fill_place(world, options, settings);
+  } else {
+    const LauncherSearch search = find_launcher(chosen, environment);
+    if (search.place) {
+      fill_launched(world, *search.place, options, settings);
+    } else if (settings.any_option() || settings.found_any()) {
+      fill_place(world, options, settings);
+    } else {
+      fill_lone(world, search);
+    }
+  }
+  world.job_id = settings.text("TUTTI_JOB_ID").value_or(world.job_id);
+  world.launcher_owns_store = owned_by_launcher(settings);
   if (world.world_size > 1) {
     world.job_secret = tutti::comm::job_secret(environment);
   } else {

@@ -1,7 +1,7 @@
 // World: who am I in this job, and where do the ranks meet?
 //
 // Values; detect() reads the environment it is given and, for a world of several ranks without TUTTI_JOB_SECRET, the
-// file that job_secret.h describes. Nothing else.
+// file that job_secret.h describes. Nothing else. Which launchers' variables are known: launchers/launchers.h.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ struct WorldOptions {
   std::optional<std::string> master_addr = std::nullopt;
   std::optional<int> master_port = std::nullopt;
   std::optional<std::string> store = std::nullopt;  // "file:///PATH"
-  /// Whose variables are read: "auto", "none" (a world of one), or one launcher's name. Also by TUTTI_LAUNCHER.
+  /// Whose variables are read: "auto", "none" (a world of one), "env" (RANK, WORLD_SIZE, ...), or one of
+  /// launcher_names(). "" is "auto". Also by TUTTI_LAUNCHER.
   std::optional<std::string> launcher = std::nullopt;
 };
 
@@ -36,17 +37,24 @@ struct World {
   std::uint16_t master_port = 0;
   std::string store_file;    // TUTTI_STORE=file:///PATH: the ranks meet there (file_store.h), not at master_addr
   std::string meeting_file;  // if set: rank 0 publishes its server's address in this file, the others read it there
-  std::string job_id;        // TUTTI_JOB_ID, else "default"
+  int pmi_descriptor = -1;   // if not: it publishes at the PMI server that this descriptor is connected to
+  std::string job_id;        // TUTTI_JOB_ID, else the scheduler's name for the job step, else "default"
   std::string job_secret;    // TUTTI_JOB_SECRET; see job_secret.h for where it comes from otherwise
+  int cpus_per_rank = 0;     // that the scheduler was asked for (SLURM_CPUS_PER_TASK); 0: it does not say
   bool launcher_owns_store = false;  // TUTTI_STORE_OWNER=launcher: rank 0 must not start a server
-  std::string detected_from;  // "explicit options", "RANK, WORLD_SIZE, ... in the environment", "nothing: one rank"
+  /// "explicit options", "RANK, WORLD_SIZE, ... in the environment", "Slurm step 7.0: SLURM_PROCID=3, ...",
+  /// "nothing: one rank", with the reason where a scheduler's variables are there, but no step of it started this.
+  std::string detected_from;
 
-  /// Order: explicit options; RANK/WORLD_SIZE/LOCAL_RANK/LOCAL_WORLD_SIZE/MASTER_ADDR/MASTER_PORT; a world of one.
-  /// A place in the world is RANK and WORLD_SIZE, and with more than one rank MASTER_ADDR and MASTER_PORT too, or
-  /// TUTTI_STORE=file:///PATH in place of these.
-  /// LOCAL_RANK and LOCAL_WORLD_SIZE may be missing: they equal RANK and WORLD_SIZE if the master's address is a
-  /// loopback one; else the local rank counts as 0, and the local world as just large enough for it. Throws
-  /// InvalidArgument for a half-set, contradictory or unparsable environment; the text lists what was found.
+  /// Order: explicit options; RANK/WORLD_SIZE/LOCAL_RANK/LOCAL_WORLD_SIZE/MASTER_ADDR/MASTER_PORT (torchrun's names,
+  /// which `tutti run` sets); the innermost launcher: Open MPI, MPICH and Intel MPI, MVAPICH2, Cray PALS, jsrun, a
+  /// Slurm step, PMI; a world of one. With these launchers rank 0 publishes where it is, unless MASTER_ADDR and
+  /// MASTER_PORT or TUTTI_STORE say so: nobody guesses it from a list of nodes. A place by RANK and WORLD_SIZE needs,
+  /// with more than one rank, MASTER_ADDR and MASTER_PORT too, or in place of these TUTTI_STORE=file:///PATH, or
+  /// TUTTI_MEET_DIR, a folder in which rank 0 publishes its address. LOCAL_RANK and LOCAL_WORLD_SIZE may be missing:
+  /// they equal RANK and WORLD_SIZE if the master's address is a loopback one; else the local rank counts as 0, and the
+  /// local world as just large enough for it. Throws InvalidArgument for a half-set, contradictory or unparsable
+  /// environment; the text lists what was found.
   static World detect(const WorldOptions& options = {}, const Environment& environment = process_environment());
 };
 

@@ -41,6 +41,7 @@ class StoreClient {
 
   const std::string& server() const { return server_; }  // "host:port", as asked for
   std::string local_host() const { return local_endpoint(socket_.get()).host(); }
+  std::string remote_host() const { return remote_endpoint(socket_.get()).host(); }
 
  private:
   bool flush(Deadline until);

@@ -60,6 +60,7 @@ class TcpStore::Impl {
     idle_.push_back(std::make_unique<StoreClient>(options_, deadline));
     server_ = idle_.front()->server();
     local_address_ = idle_.front()->local_host();
+    server_address_ = idle_.front()->remote_host();
   }
 
   ~Impl() {
@@ -68,6 +69,7 @@ class TcpStore::Impl {
   }
 
   const std::string& local_address() const { return local_address_; }
+  const std::string& server_address() const { return server_address_; }
 
   StoreReply request(const Call& call, Deadline deadline) {
     const auto start = Deadline::Clock::now();
@@ -166,6 +168,7 @@ class TcpStore::Impl {
   const pid_t owner_pid_;
   std::string server_;
   std::string local_address_;
+  std::string server_address_;
 
   std::mutex mutex_;
   std::condition_variable released_;
@@ -190,6 +193,8 @@ TcpStore::TcpStore(const TcpStoreOptions& options, Deadline deadline)
 TcpStore::~TcpStore() = default;
 
 std::string TcpStore::local_address() const { return impl_->local_address(); }
+
+std::string TcpStore::server_address() const { return impl_->server_address(); }
 
 void TcpStore::set(std::string_view key, std::string_view value, Deadline deadline) {
   check_key(key);

@@ -33,6 +33,8 @@ class TcpStore final : public Store {
 
   /// The local address of the connection to the server: the address that other ranks can reach this one by.
   std::string local_address() const;
+  /// The server's end of it, as a number: what other processes of this host can reach the server by.
+  std::string server_address() const;
 
   void set(std::string_view key, std::string_view value, Deadline deadline) override;
   std::string get(std::string_view key, Deadline deadline) override;

@@ -29,7 +29,23 @@ TEST(Command, WrongUsageIsStatus2WithOneSentenceFirst) {
       {{"run", "-n", "0", "true"}, "tutti run: --nproc-per-node is '0', but must be a number from 1 up, or auto"},
       {{"run", "-n", "x", "true"}, "tutti run: --nproc-per-node is 'x', but must be a number from 1 up, or auto"},
       {{"run", "--nnodes", "2", "true"},
-       "tutti run: --nnodes is 2, but this version starts ranks on one host only (--nnodes 1)"},
+       "tutti run: --nnodes 2 needs --node-rank, 0 on the node of --master-addr (or --rdzv-endpoint HOST:PORT)"},
+      {{"run", "--nnodes", "2", "--node-rank", "2", "--master-addr", "127.0.0.1", "true"},
+       "tutti run: --node-rank is 2, but with --nnodes 2 it must be 0 to 1"},
+      {{"run", "--nnodes", "2", "--node-rank", "1", "true"},
+       "tutti run: --nnodes 2 needs --master-addr, an address of node 0 that all nodes can reach"},
+      {{"run", "--nnodes", "1:2", "true"},
+       "tutti run: --nnodes 1:2 needs --rdzv-endpoint HOST:PORT, where the nodes that are there meet"},
+      {{"run", "--nnodes", "3:2", "true"},
+       "tutti run: --nnodes is '3:2', but must be a number of nodes, or MIN:MAX with 1 <= MIN <= MAX"},
+      {{"run", "--nnodes", "2", "--rdzv-endpoint", "a:0", "true"},
+       "tutti run: --rdzv-endpoint 'a:0' has port 0: agents on several nodes cannot guess which port the first one "
+       "got"},
+      {{"run", "--nnodes", "2", "--rdzv-backend", "etcd", "true"},
+       "tutti run: --rdzv-backend is 'etcd', but must be c10d or static: agents meet at a store of their own"},
+      {{"run", "--rdzv-conf", "a=1", "true"},
+       "tutti run: --rdzv-conf has 'a=1', but takes join_timeout, last_call_timeout, keep_alive_interval and "
+       "silence_timeout, each =SECONDS"},
       {{"run", "--tee", "true"}, "tutti run: --tee needs --log-dir"},
   };
   for (const auto& c : cases) {

@@ -29,14 +29,20 @@ bool is_stopped(pid_t pid) {
 }  // namespace
 
 Attempt::Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, const Keeper& keeper,
-                 Console& console, const std::vector<int>& keep_open)
-    : options_(options), job_(job), signals_(signals), keeper_(keeper), console_(console), keep_open_(keep_open) {}
+                 Console& console, const std::vector<int>& keep_open, AttemptControl* control)
+    : options_(options),
+      job_(job),
+      signals_(signals),
+      keeper_(keeper),
+      console_(console),
+      keep_open_(keep_open),
+      control_(control) {}
 
 Attempt::~Attempt() { finish(); }
 
 RankOutputOptions Attempt::output_options(int rank) const {
   RankOutputOptions result;
-  result.split_lines = options_.nproc > 1;
+  result.split_lines = job_.world_size > 1;
   result.label = options_.label;
   result.to_console = options_.log_dir.empty() || options_.tee;
   if (!options_.log_dir.empty()) {
@@ -48,13 +54,15 @@ RankOutputOptions Attempt::output_options(int rank) const {
 
 void Attempt::start(const std::string& program_path) {
   SpawnPlan plan{program_path, options_.command, {}, keep_open_};
-  for (int rank = 0; rank < options_.nproc; ++rank) {
+  for (int local_rank = 0; local_rank < options_.nproc; ++local_rank) {
+    const int rank = job_.first_rank + local_rank;
     plan.environment = rank_environment(
-        job_, rank, options_.extra_environment ? options_.extra_environment(rank) : std::vector<std::string>{});
+        job_, local_rank, options_.extra_environment ? options_.extra_environment(rank) : std::vector<std::string>{});
     const Clock::time_point now = Clock::now();
     const SpawnedRank spawned = spawn_rank(plan, signals_, keeper_);
     RankEnd end;
     end.rank = rank;
+    end.host = job_.host;
     end.pid = spawned.pid;
     end.started = now;
     ends_.push_back(end);
@@ -74,6 +82,7 @@ void Attempt::poll_once() {
   std::vector<pollfd> entries{{signals_.fd(), POLLIN, 0}};
   console_.add_poll_entries(entries);
   for (const auto& output : outputs_) output->add_poll_entries(entries);
+  if (control_ != nullptr) entries.push_back({control_->fd(), POLLIN, 0});
   if (::poll(entries.data(), entries.size(), poll_timeout()) < 0) return;
   for (const pollfd& entry : entries) {
     const bool is_rank =
@@ -81,6 +90,7 @@ void Attempt::poll_once() {
     if (!is_rank && entry.fd != signals_.fd()) console_.handle(entry);
   }
   take_signals();
+  take_orders();
   note_exits();
 }
 
@@ -94,19 +104,55 @@ void Attempt::take_signals() {
   while (const std::optional<int> signal = signals_.next()) {
     if (*signal == SIGTSTP) {
       suspend();
-    } else if (*signal == SIGUSR1 || *signal == SIGUSR2) {
-      // To the rank alone: programs that it has started would die of a signal they do not expect.
-      for (RankEnd& rank : ends_) {
-        if (rank.running && ::kill(rank.pid, *signal) == 0) rank.sent.insert(*signal);
-      }
-    } else if (asks_to_end(*signal)) {
-      const bool again = interrupted_by_.has_value();
-      if (!again) interrupted_by_ = *signal;
-      signal_all(again ? SIGKILL : *signal);
-      signal_all(SIGCONT);
-      const milliseconds grace = *signal == SIGTERM ? options_.term_grace : options_.grace;
-      enter(again ? State::Killing : State::Terminating, again ? kKillTime : grace);
+    } else {
+      const bool again = asks_to_end(*signal) && interrupted_by_.has_value();
+      pass_on(*signal, again);
+      if (control_ != nullptr) control_->signal_came(*signal, again);
     }
+  }
+}
+
+void Attempt::pass_on(int signal, bool again) {
+  if (!asks_to_end(signal)) {
+    // To the rank alone: programs that it has started would die of a signal they do not expect.
+    for (RankEnd& rank : ends_) {
+      if (rank.running && ::kill(rank.pid, signal) == 0) rank.sent.insert(signal);
+    }
+    return;
+  }
+  if (!again) interrupted_by_ = signal;
+  signal_all(again ? SIGKILL : signal);
+  signal_all(SIGCONT);
+  const milliseconds grace = signal == SIGTERM ? options_.term_grace : options_.grace;
+  enter(again ? State::Killing : State::Terminating, again ? kKillTime : grace);
+}
+
+void Attempt::take_orders() {
+  while (control_ != nullptr) {
+    const std::optional<AttemptOrder> order = control_->next_order();
+    if (!order) return;
+    obey(*order);
+  }
+}
+
+void Attempt::obey(const AttemptOrder& order) {
+  if (state_ == State::Lingering || state_ == State::Done) return;
+  switch (order.kind) {
+    case AttemptOrder::Kind::Settle:
+      if (state_ == State::Running) note_failure(Clock::now());
+      break;
+    case AttemptOrder::Kind::Terminate:
+      if (state_ != State::Running && state_ != State::Settling) break;
+      terminate();
+      enter(State::Terminating, options_.term_grace);
+      break;
+    case AttemptOrder::Kind::Kill:
+      signal_all(SIGKILL);
+      enter(State::Killing, kKillTime);
+      break;
+    case AttemptOrder::Kind::Signal:
+      if (!asks_to_end(order.signal) || !interrupted_by_) pass_on(order.signal, false);
+      break;
   }
 }
 
@@ -132,6 +178,7 @@ void Attempt::note_exits() {
     rank.core_dumped = info.si_code == CLD_DUMPED;
     rank.code = info.si_status;
     failed = failed || rank.failed();
+    if (control_ != nullptr && rank.failed()) control_->rank_failed(rank);
   }
   if (failed && state_ == State::Running) note_failure(now);
 }

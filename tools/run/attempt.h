@@ -7,10 +7,12 @@
 //      +-- INT, TERM, HUP, QUIT --+----------------------^
 //   all ranks have ended, in any state --> Lingering: a moment for processes the ranks left behind, then KILL
 //
-// Ranks stay zombies until the end, so that no process id is used twice while signals are still sent.
+// In a job on several nodes the ranks of this one are an Attempt; what happens elsewhere comes in by its
+// AttemptControl. Ranks stay zombies until the end, so that no process id is used twice while signals are still sent.
 #pragma once
 
 #include <poll.h>
+#include <tutti/tools/run/attempt_control.h>
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/output.h>
 #include <tutti/tools/run/rank_environment.h>
@@ -27,7 +29,7 @@ namespace tutti::tools {
 class Attempt {
  public:
   Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, const Keeper& keeper,
-          Console& console, const std::vector<int>& keep_open);
+          Console& console, const std::vector<int>& keep_open, AttemptControl* control = nullptr);
   /// Kills and reaps whatever is left.
   ~Attempt();
   Attempt(const Attempt&) = delete;
@@ -40,7 +42,8 @@ class Attempt {
   void run();
 
   const std::vector<RankEnd>& ends() const { return ends_; }
-  const RankOutput& output(int rank) const { return *outputs_[static_cast<std::size_t>(rank)]; }
+  /// By local rank, as ends().
+  const RankOutput& output(int index) const { return *outputs_[static_cast<std::size_t>(index)]; }
   /// The signal that asked the launcher to end the job, if one did.
   std::optional<int> interrupted_by() const { return interrupted_by_; }
 
@@ -52,6 +55,9 @@ class Attempt {
   void poll_once();
   int poll_timeout() const;
   void take_signals();
+  void take_orders();
+  void obey(const AttemptOrder& order);
+  void pass_on(int signal, bool again);
   void suspend();
   void note_exits();
   void note_failure(Clock::time_point now);
@@ -71,6 +77,7 @@ class Attempt {
   const Keeper& keeper_;
   Console& console_;
   const std::vector<int>& keep_open_;
+  AttemptControl* const control_;
 
   std::vector<RankEnd> ends_;
   std::vector<std::unique_ptr<RankOutput>> outputs_;

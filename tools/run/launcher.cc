@@ -2,8 +2,10 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/job_secret.h>
 #include <tutti/comm/store/tcp_store_server.h>
+#include <tutti/comm/store/torch/torch_store_server.h>
 #include <tutti/tools/run/attempt.h>
-#include <tutti/tools/run/launcher.h>
+#include <tutti/tools/run/launch_context.h>
+#include <tutti/tools/run/nodes/agent.h>
 #include <tutti/tools/run/reserved_port.h>
 #include <unistd.h>
 
@@ -17,12 +19,10 @@
 namespace tutti::tools {
 namespace {
 
-// What lives as long as the launch: signals first (threads made later inherit the mask), then the keeper (forked while
-// there are no other threads).
+// A job on this host alone.
 class Launch {
  public:
-  explicit Launch(const LaunchOptions& options)
-      : options_(options), keep_open_(inherited_descriptors()), keeper_(options.nproc) {}
+  explicit Launch(LaunchContext& context) : context_(context), options_(context.options) {}
 
   int run() {
     const std::string program = find_program(options_.command.front());
@@ -30,40 +30,27 @@ class Launch {
     for (int restart = 0;; ++restart) {
       JobEnvironment job = job_environment(restart);
       const std::unique_ptr<comm::TcpStoreServer> server = start_store(job);
+      const std::unique_ptr<comm::TorchStoreServer> torch_server = start_torch_store(job);
       const std::unique_ptr<ReservedPort> reserved = reserve_port(job);
       if (options_.verbose) describe_job(job);
-      Attempt attempt(options_, job, signals_, keeper_, console_, keep_open_);
+      Attempt attempt(options_, job, context_.signals, context_.keeper, context_.console, context_.keep_open);
       attempt.start(program);
       attempt.run();
       const int status = report(attempt);
       if (status == 0 || restart == options_.max_restarts || attempt.interrupted_by()) return status;
-      say("starting all ranks again (restart " + std::to_string(restart + 1) + " of at most " +
-          std::to_string(options_.max_restarts) + ")\n");
-    }
-  }
-
-  void say(const std::string& text) { console_.err().push(options_.name + ": " + text); }
-
-  /// Writes what is queued. A reader that does not read can be left with Ctrl-C.
-  void flush() {
-    while (console_.has_bytes()) {
-      std::vector<pollfd> entries{{signals_.fd(), POLLIN, 0}};
-      console_.add_poll_entries(entries);
-      if (::poll(entries.data(), entries.size(), -1) < 0) continue;
-      for (std::size_t i = 1; i < entries.size(); ++i) console_.handle(entries[i]);
-      while (const std::optional<int> signal = signals_.next()) {
-        if (asks_to_end(*signal)) return;
-      }
+      context_.say("starting all ranks again (restart " + std::to_string(restart + 1) + " of at most " +
+                   std::to_string(options_.max_restarts) + ")\n");
     }
   }
 
  private:
   JobEnvironment job_environment(int restart) const {
     JobEnvironment job;
-    job.world_size = options_.nproc;
+    job.world_size = job.local_size = options_.nproc;
     job.master_addr = options_.master_addr;
     job.master_port = options_.master_port;
-    job.launcher_owns_store = options_.store;
+    job.launcher_owns_store = options_.store && !options_.torch_store;
+    job.torch_store = options_.torch_store;
     job.job_id = job_id_;
     job.job_secret = secret_;
     job.restart_count = restart;
@@ -73,7 +60,7 @@ class Launch {
 
   // Each start of the ranks gets a server of its own: keys of an earlier one must not be seen.
   std::unique_ptr<comm::TcpStoreServer> start_store(JobEnvironment& job) const {
-    if (!options_.store) return nullptr;
+    if (!options_.store || options_.torch_store) return nullptr;
     comm::TcpStoreServerOptions server_options;
     server_options.bind_address = options_.master_addr;
     server_options.port = options_.master_port;
@@ -81,6 +68,16 @@ class Launch {
     server_options.job_secret = job.job_secret;
     server_options.world_size = options_.nproc;
     auto server = std::make_unique<comm::TcpStoreServer>(server_options);
+    job.master_port = server->port();
+    return server;
+  }
+
+  std::unique_ptr<comm::TorchStoreServer> start_torch_store(JobEnvironment& job) const {
+    if (!options_.torch_store) return nullptr;
+    comm::TorchStoreServerOptions server_options;
+    server_options.bind_address = options_.master_addr;
+    server_options.port = options_.master_port;
+    auto server = std::make_unique<comm::TorchStoreServer>(server_options);
     job.master_port = server->port();
     return server;
   }
@@ -94,10 +91,14 @@ class Launch {
 
   void describe_job(const JobEnvironment& job) {
     const bool users = std::getenv("OMP_NUM_THREADS") != nullptr;
-    say(std::to_string(options_.nproc) + " ranks of '" + options_.command.front() + "', job " + job.job_id + ", " +
-        (options_.store ? "store at " : "no store; MASTER_ADDR and MASTER_PORT say ") + job.master_addr + ":" +
-        std::to_string(job.master_port) + ", OMP_NUM_THREADS " +
-        (users ? "as in the environment" : "= " + std::to_string(omp_threads(options_.nproc))) + "\n");
+    context_.say(std::to_string(options_.nproc) + " ranks of '" + options_.command.front() + "', job " + job.job_id +
+                 ", " +
+                 (options_.torch_store ? "store for PyTorch at "
+                  : options_.store     ? "store at "
+                                       : "no store; MASTER_ADDR and MASTER_PORT say ") +
+                 job.master_addr + ":" + std::to_string(job.master_port) + ", OMP_NUM_THREADS " +
+                 (users ? "as in the environment" : "= " + std::to_string(omp_threads(options_.nproc))) + "
+");
   }
 
   // Queues the summary of a failure; returns the exit status.
@@ -108,16 +109,16 @@ class Launch {
     if (all_well) return 0;
     if (!culprit || attempt.interrupted_by()) {
       const std::optional<int> signal = attempt.interrupted_by();
-      say(signal ? "stopped by " + signal_name(*signal) + "\n" : "a rank could not be stopped\n");
-      for (const RankEnd& rank : ends) console_.err().push("  " + describe(rank) + "\n");
+      context_.say(signal ? "stopped by " + signal_name(*signal) + "\n" : "a rank could not be stopped\n");
+      for (const RankEnd& rank : ends) context_.console.err().push("  " + describe(rank) + "\n");
       if (culprit) return ends[static_cast<std::size_t>(*culprit)].exit_status();
       return signal ? 128 + *signal : 1;
     }
     const RankEnd& failed = ends[static_cast<std::size_t>(*culprit)];
-    say(first_sentence(ends, *culprit) + "\n" + hint(failed));
+    context_.say(first_sentence(ends, *culprit) + "\n" + hint(failed));
     show_tail(attempt, *culprit);
     for (const RankEnd& rank : ends) {
-      if (rank.rank != *culprit) console_.err().push("  " + describe(rank) + "\n");
+      if (rank.rank != *culprit) context_.console.err().push("  " + describe(rank) + "\n");
     }
     return failed.exit_status();
   }
@@ -125,16 +126,14 @@ class Launch {
   void show_tail(const Attempt& attempt, int rank) {
     const auto& lines = attempt.output(rank).tail();
     const std::string name = "rank " + std::to_string(rank);
-    console_.err().push(lines.empty() ? "  " + name + " printed nothing\n" : "  last lines of " + name + ":\n");
-    for (const std::string& line : lines) console_.err().push("    | " + line + "\n");
-    if (!options_.log_dir.empty()) console_.err().push("  the output of all ranks is in " + options_.log_dir + "\n");
+    context_.console.err().push(lines.empty() ? "  " + name + " printed nothing\n" : "  last lines of " + name + ":\n");
+    for (const std::string& line : lines) context_.console.err().push("    | " + line + "\n");
+    if (!options_.log_dir.empty())
+      context_.console.err().push("  the output of all ranks is in " + options_.log_dir + "\n");
   }
 
+  LaunchContext& context_;
   const LaunchOptions& options_;
-  const std::vector<int> keep_open_;
-  SignalGuard signals_;
-  Keeper keeper_;
-  Console console_;
   const std::string job_id_ = new_job_id();
   const std::string secret_ = comm::new_job_secret();
 };
@@ -144,11 +143,26 @@ std::optional<std::string> objection(const LaunchOptions& options) {
   if (options.command.empty()) return "no program given";
   if (options.max_restarts < 0) return "--max-restarts is negative";
   if (options.grace.count() < 0 || options.term_grace.count() < 0) return "--grace is negative";
+  if (options.torch_store && !options.store) return "--torch-store and --no-store exclude each other";
+  if (options.torch_store && options.nodes)
+    return "--torch-store serves the ranks of one node; with several, use --no-store, and rank 0 serves them";
   if (options.tee && options.log_dir.empty()) return "--tee needs --log-dir";
   return std::nullopt;
 }
 
 }  // namespace
+
+void LaunchContext::flush() {
+  while (console.has_bytes()) {
+    std::vector<pollfd> entries{{signals.fd(), POLLIN, 0}};
+    console.add_poll_entries(entries);
+    if (::poll(entries.data(), entries.size(), -1) < 0) continue;
+    for (std::size_t i = 1; i < entries.size(); ++i) console.handle(entries[i]);
+    while (const std::optional<int> signal = signals.next()) {
+      if (asks_to_end(*signal)) return;
+    }
+  }
+}
 
 int launch(const LaunchOptions& options) {
   if (const auto text = objection(options)) {
@@ -157,17 +171,17 @@ int launch(const LaunchOptions& options) {
     return 2;
   }
   ensure_standard_descriptors();
-  Launch job(options);
+  LaunchContext context(options);
   int status = 1;
   try {
-    status = job.run();
+    status = options.nodes ? run_agent(context) : Launch(context).run();
   } catch (const CannotExecute& error) {
-    job.say(std::string(error.what()) + "\n");
+    context.say(std::string(error.what()) + "\n");
     status = error.status();
   } catch (const std::exception& error) {
-    job.say(std::string(error.what()) + "\n");
+    context.say(std::string(error.what()) + "\n");
   }
-  job.flush();
+  context.flush();
   return status;
 }
 

@@ -1,4 +1,5 @@
-// The launcher: starts the ranks of a job on this host, shows what they print, and names the one that fails.
+// The launcher: starts the ranks of a job on this host, shows what they print, and names the one that fails. For a job
+// on several nodes it is the agent of this one (nodes/agent.h).
 //
 // Used by `tutti run` and by `tutti train --nproc N`. See README.md in this folder for how a job ends.
 //
@@ -7,9 +8,12 @@
 // when it is killed itself.
 #pragma once
 
+#include <tutti/tools/run/nodes/node_options.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +32,9 @@ struct LaunchOptions {
   int max_restarts = 0;  // after a failure all ranks are started again, this many times
   bool label = true;     // "[rank 1] " before each line; a job of one rank has no label
   bool verbose = false;
-  std::string name = "tutti run";                                       // begins every message
+  bool torch_store = false;  // the server is one for PyTorch's TCPStore clients, in place of Tutti's own
+  std::optional<NodeOptions> nodes = std::nullopt;  // a job on several nodes; master_addr and master_port are not used
+  std::string name = "tutti run";                   // begins every message
   std::function<std::vector<std::string>(int rank)> extra_environment;  // "NAME=value", on top of the launcher's
 };
 

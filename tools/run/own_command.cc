@@ -1,3 +1,4 @@
+#include <tutti/comm/bootstrap/launchers/launchers.h>
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/own_command.h>
 
@@ -8,9 +9,17 @@
 namespace tutti::tools {
 
 std::optional<std::string> world_size_from_launcher() {
-  const char* world_size = std::getenv("WORLD_SIZE");
-  if (std::getenv("RANK") == nullptr || world_size == nullptr) return std::nullopt;
-  return world_size;
+  const comm::Environment environment = comm::process_environment();
+  const std::string chosen = environment("TUTTI_LAUNCHER").value_or("auto");
+  if (chosen == "none") return std::nullopt;
+  if (chosen == "auto" || chosen == "env") {
+    const auto world_size = environment("WORLD_SIZE");
+    if (environment("RANK") && world_size) return world_size;
+    if (chosen == "env") return std::nullopt;
+  }
+  const auto place = comm::find_launcher(chosen, environment).place;
+  if (!place || place->world_size == 1) return std::nullopt;
+  return std::to_string(place->world_size);
 }
 
 std::vector<std::string> own_command() {

@@ -7,10 +7,20 @@
 #include <string>
 #include <vector>
 
+namespace CLI {
+class App;
+}
+
 namespace tutti::tools {
 
-/// The number of ranks that a launcher has set (WORLD_SIZE, where RANK is set too); nothing without one.
+/// The number of ranks that a launcher has started: WORLD_SIZE, where RANK is set too, or that of a scheduler whose
+/// step has more than one (World::detect says which are known). Nothing without one, and with TUTTI_LAUNCHER=none.
+/// Throws comm::Error for variables that contradict each other.
 std::optional<std::string> world_size_from_launcher();
+
+/// --launcher NAME, the same as TUTTI_LAUNCHER=NAME, which it sets for this process. Ranks that this very command has
+/// started, with --nproc, keep to their launcher.
+void add_launcher_option(CLI::App& app);
 
 /// This process's own command, for launch(): the ranks get the same one, and find RANK in their environment. Throws
 /// std::runtime_error if /proc does not tell.

@@ -16,12 +16,13 @@ void assign(Variables& variables, const std::string& assignment) {
   if (equals != std::string::npos) variables[assignment.substr(0, equals)] = assignment.substr(equals + 1);
 }
 
-void add_rank_variables(Variables& variables, const JobEnvironment& job, int rank) {
-  const std::string size = std::to_string(job.world_size);
-  variables["RANK"] = variables["LOCAL_RANK"] = std::to_string(rank);
-  variables["WORLD_SIZE"] = variables["LOCAL_WORLD_SIZE"] = size;
-  variables["GROUP_RANK"] = "0";
-  variables["GROUP_WORLD_SIZE"] = "1";
+void add_rank_variables(Variables& variables, const JobEnvironment& job, int local_rank) {
+  variables["RANK"] = std::to_string(job.first_rank + local_rank);
+  variables["LOCAL_RANK"] = std::to_string(local_rank);
+  variables["WORLD_SIZE"] = std::to_string(job.world_size);
+  variables["LOCAL_WORLD_SIZE"] = std::to_string(job.local_size);
+  variables["GROUP_RANK"] = std::to_string(job.node);
+  variables["GROUP_WORLD_SIZE"] = std::to_string(job.node_count);
   variables["MASTER_ADDR"] = job.master_addr;
   variables["MASTER_PORT"] = std::to_string(job.master_port);
   variables["TORCHELASTIC_RESTART_COUNT"] = std::to_string(job.restart_count);
@@ -29,17 +30,21 @@ void add_rank_variables(Variables& variables, const JobEnvironment& job, int ran
   variables["TORCHELASTIC_RUN_ID"] = job.job_id;
   variables["TUTTI_JOB_ID"] = job.job_id;
   variables["TUTTI_JOB_SECRET"] = job.job_secret;
+  variables["TUTTI_LAUNCHER"] = "env";  // these variables count, whatever an outer launcher has left or was named
   variables.erase("TUTTI_STORE_OWNER");
+  variables.erase("TORCHELASTIC_USE_AGENT_STORE");  // of a launcher around this one
+  if (job.torch_store) variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   if (job.launcher_owns_store) variables["TUTTI_STORE_OWNER"] = "launcher";
 }
 
 }  // namespace
 
-std::vector<std::string> rank_environment(const JobEnvironment& job, int rank, const std::vector<std::string>& extra) {
+std::vector<std::string> rank_environment(const JobEnvironment& job, int local_rank,
+                                          const std::vector<std::string>& extra) {
   Variables variables;
   for (char** entry = environ; *entry != nullptr; ++entry) assign(variables, *entry);
-  add_rank_variables(variables, job, rank);
-  variables.try_emplace("OMP_NUM_THREADS", std::to_string(omp_threads(job.world_size)));
+  add_rank_variables(variables, job, local_rank);
+  variables.try_emplace("OMP_NUM_THREADS", std::to_string(omp_threads(job.local_size)));
   for (const std::string& assignment : extra) assign(variables, assignment);
 
   std::vector<std::string> result;

@@ -7,12 +7,18 @@
 
 namespace tutti::tools {
 
-/// What all ranks of one start of a job have in common.
+/// What all ranks of one start of a job have in common on one node.
 struct JobEnvironment {
   int world_size = 1;
+  int node = 0;  // GROUP_RANK
+  int node_count = 1;
+  int first_rank = 0;  // of this node
+  int local_size = 1;  // ranks of this node
+  std::string host;    // this node's name for people; "" in a job on one host
   std::string master_addr;
   std::uint16_t master_port = 0;
   bool launcher_owns_store = true;
+  bool torch_store = false;  // the launcher's server is one for PyTorch's clients
   std::string job_id;
   std::string job_secret;
   int restart_count = 0;
@@ -20,8 +26,8 @@ struct JobEnvironment {
 };
 
 /// This process's environment with the rank's variables set ("NAME=value", ready for exec) and then `extra` on top.
-/// OMP_NUM_THREADS is set to omp_threads(world_size) unless the user has set it.
-std::vector<std::string> rank_environment(const JobEnvironment& job, int rank,
+/// OMP_NUM_THREADS is set to omp_threads(local_size) unless the user has set it.
+std::vector<std::string> rank_environment(const JobEnvironment& job, int local_rank,
                                           const std::vector<std::string>& extra = {});
 
 /// CPUs this process may run on (its affinity mask).

@@ -8,7 +8,8 @@ namespace tutti::tools {
 namespace {
 
 std::string who(const RankEnd& rank) {
-  return "rank " + std::to_string(rank.rank) + " (pid " + std::to_string(rank.pid) + ")";
+  return "rank " + std::to_string(rank.rank) + " (pid " + std::to_string(rank.pid) +
+         (rank.host.empty() ? "" : " on " + rank.host) + ")";
 }
 
 std::string after(const RankEnd& rank) {
@@ -32,7 +33,7 @@ std::optional<int> find_culprit(std::span<const RankEnd> ranks) {
     const bool in_time = rank.ended <= first->ended + kSettleTime;
     if (rank.failed() && rank.by_signal && in_time && earlier(rank, killed)) killed = &rank;
   }
-  return (killed != nullptr ? killed : first)->rank;
+  return static_cast<int>((killed != nullptr ? killed : first) - ranks.data());
 }
 
 std::string describe(const RankEnd& rank) {

@@ -13,8 +13,9 @@ namespace tutti::tools {
 
 struct RankEnd {
   using Clock = std::chrono::steady_clock;
-  int rank = 0;
+  int rank = 0;  // in the world
   pid_t pid = -1;
+  std::string host;  // "" in a job on one host
   Clock::time_point started{};
   Clock::time_point ended{};
   bool running = true;
@@ -34,10 +35,10 @@ struct RankEnd {
 /// earlier: within this time after the first failure a death by a foreign signal is the cause, not an exit status.
 inline constexpr std::chrono::milliseconds kSettleTime{1500};
 
-/// The rank that failed first; nothing if none failed of itself.
+/// The index of the rank that failed first; nothing if none failed of itself.
 std::optional<int> find_culprit(std::span<const RankEnd> ranks);
 
-/// "rank 1 (pid 1234) was killed by SIGKILL (signal 9) after 3.2 s", "... exited with status 3 after 3.2 s".
+/// "rank 1 (pid 1234 on node7) was killed by SIGKILL (signal 9) after 3.2 s", "... exited with status 3 after 3.2 s".
 std::string describe(const RankEnd& rank);
 
 /// The first sentence, which names the culprit; a frozen rank that made the others give up comes first.

@@ -1,0 +1,53 @@
+// What rank 0 tells the others about where they meet: the addresses of its store server, and whose they are.
+//
+// Lines of key=value, the last of them an HMAC-SHA256 of the others by the job secret: half a text, and one of another
+// job's, is told from a whole one, and nobody without the secret can send ranks anywhere. The nonce belongs to one
+// meeting, so two jobs that go by the same name cannot be merged (the server's job id contains it).
+//
+// Values and pure functions. Internal to comm.
+#pragma once
+
+#include <tutti/comm/bootstrap/world.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tutti::comm {
+
+struct Announcement {
+  std::string job;
+  int world_size = 0;
+  std::string host;      // for people
+  std::string identity;  // host_identity() of rank 0
+  long pid = 0;
+  std::uint64_t started = 0;  // when that process began, in ticks since the host did; with pid it names one process
+  std::int64_t time = 0;      // of publishing, in seconds since 1970
+  std::string nonce;
+  std::vector<std::string> addresses;  // numbers, best first
+  std::uint16_t port = 0;
+};
+
+/// Of this process, now.
+Announcement own_announcement(const World& world, std::vector<std::string> addresses, std::uint16_t port);
+
+/// `separator` ends each line: '\n' in a file, ';' where a text must be one word. At most a few hundred bytes.
+std::string encode_announcement(const Announcement& announcement, std::string_view job_secret, char separator = '\n');
+
+enum class Reading { Whole, HalfWritten, OtherSecret, Foreign };
+
+/// Whole: `result` is filled. OtherSecret: filled, but not to be trusted. Foreign: these are no lines of ours.
+Reading decode_announcement(std::string_view text, std::string_view job_secret, Announcement& result,
+                            char separator = '\n');
+
+/// "rank 0 of job 'slurm-7.0' (pid 71 on host a, 12 s ago)".
+std::string text_of(const Announcement& announcement);
+
+/// Whether the process that announced is known to run: it must be one of this host.
+bool is_running_here(const Announcement& announcement);
+/// Whether it is known to have ended.
+bool has_ended_here(const Announcement& announcement);
+
+}  // namespace tutti::comm

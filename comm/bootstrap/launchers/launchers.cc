@@ -1,0 +1,236 @@
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/bootstrap/launchers/launchers.h>
+#include <tutti/comm/bootstrap/launchers/slurm.h>
+#include <tutti/comm/bootstrap/printable.h>
+
+#include <array>
+#include <charconv>
+
+namespace tutti::comm {
+namespace {
+
+using Names = std::vector<const char*>;  // the first that is set counts
+
+/// One launcher's variables.
+struct Launcher {
+  const char* name;
+  const char* title;
+  Names signs;  // one of these must be set as well; none: rank and size say enough
+  Names rank;
+  Names size;
+  Names local_rank;
+  Names local_size;
+  Names job;  // all that are set, together, name the job
+  bool pmi1;  // PMI_FD leads to a server that speaks PMI version 1
+  /// Instead of the names above.
+  LauncherSearch (*find)(const Environment&);
+};
+
+/// From the inside out. Open MPI's node rank and universe size are no node number and no world size, and not used.
+const std::vector<Launcher>& launchers() {
+  static const std::vector<Launcher> all = {
+      {.name = "openmpi",
+       .title = "Open MPI",
+       .signs = {},
+       .rank = {"OMPI_COMM_WORLD_RANK"},
+       .size = {"OMPI_COMM_WORLD_SIZE"},
+       .local_rank = {"OMPI_COMM_WORLD_LOCAL_RANK"},
+       .local_size = {"OMPI_COMM_WORLD_LOCAL_SIZE"},
+       .job = {"PMIX_NAMESPACE", "OMPI_MCA_orte_precondition_transports"},
+       .pmi1 = false,
+       .find = nullptr},
+      {.name = "intel",
+       .title = "Intel MPI",
+       .signs = {"I_MPI_HYDRA_HOST_FILE", "I_MPI_HYDRA_UUID", "I_MPI_MPIRUN"},
+       .rank = {"PMI_RANK"},
+       .size = {"PMI_SIZE"},
+       .local_rank = {"MPI_LOCALRANKID"},
+       .local_size = {"MPI_LOCALNRANKS"},
+       .job = {"I_MPI_HYDRA_UUID", "PMI_PORT"},
+       .pmi1 = true,
+       .find = nullptr},
+      {.name = "mpich",
+       .title = "MPICH (Hydra)",
+       .signs = {"MPI_LOCALRANKID", "HYDI_CONTROL_FD"},
+       .rank = {"PMI_RANK"},
+       .size = {"PMI_SIZE"},
+       .local_rank = {"MPI_LOCALRANKID"},
+       .local_size = {"MPI_LOCALNRANKS"},
+       .job = {"PMI_PORT"},
+       .pmi1 = true,
+       .find = nullptr},
+      {.name = "mvapich2",
+       .title = "MVAPICH2",
+       .signs = {},
+       .rank = {"MV2_COMM_WORLD_RANK"},
+       .size = {"MV2_COMM_WORLD_SIZE"},
+       .local_rank = {"MV2_COMM_WORLD_LOCAL_RANK"},
+       .local_size = {"MV2_COMM_WORLD_LOCAL_SIZE"},
+       .job = {"MPIRUN_ID", "MPIRUN_HOST", "MPIRUN_PORT"},
+       .pmi1 = false,
+       .find = nullptr},
+      {.name = "cray",
+       .title = "Cray PALS",
+       .signs = {"PALS_APID"},
+       .rank = {"PALS_RANKID", "PMI_RANK"},
+       .size = {"PMI_SIZE"},
+       .local_rank = {"PALS_LOCAL_RANKID", "PMI_LOCAL_RANK"},
+       .local_size = {"PMI_LOCAL_SIZE"},
+       .job = {"PALS_APID"},
+       .pmi1 = false,
+       .find = nullptr},
+      {.name = "jsrun",
+       .title = "LSF (jsrun)",
+       .signs = {},
+       .rank = {"JSM_NAMESPACE_RANK"},
+       .size = {"JSM_NAMESPACE_SIZE"},
+       .local_rank = {"JSM_NAMESPACE_LOCAL_RANK"},
+       .local_size = {"JSM_NAMESPACE_LOCAL_SIZE"},
+       .job = {"LSB_JOBID", "PMIX_NAMESPACE"},
+       .pmi1 = false,
+       .find = nullptr},
+      {.name = "slurm",
+       .title = "Slurm",
+       .signs = {},
+       .rank = {"SLURM_PROCID"},
+       .size = {"SLURM_STEP_NUM_TASKS"},
+       .local_rank = {},
+       .local_size = {},
+       .job = {},
+       .pmi1 = false,
+       .find = find_slurm_step},
+      {.name = "pmi",
+       .title = "PMI",
+       .signs = {},
+       .rank = {"PMI_RANK"},
+       .size = {"PMI_SIZE"},
+       .local_rank = {"PMI_LOCAL_RANK", "MPI_LOCALRANKID"},
+       .local_size = {"PMI_LOCAL_SIZE", "MPI_LOCALNRANKS"},
+       .job = {"PMI_JOBID", "PMI_PORT"},
+       .pmi1 = false,
+       .find = nullptr},
+  };
+  return all;
+}
+
+const char* first_set(const Names& names, const Environment& environment) {
+  for (const char* name : names)
+    if (environment(name)) return name;
+  return nullptr;
+}
+
+std::optional<int> number_of(const Names& names, int least, const Environment& environment) {
+  const char* name = first_set(names, environment);
+  if (name == nullptr) return std::nullopt;
+  return launcher_number(name, *environment(name), least, kMostLaunchedRanks - (least == 0 ? 1 : 0));
+}
+
+std::string joined(const Names& names) {
+  std::string text;
+  for (const char* name : names) text += (text.empty() ? "" : " or ") + std::string(name);
+  return text;
+}
+
+std::string job_name(const Launcher& launcher, const Environment& environment) {
+  std::string name;
+  for (const char* variable : launcher.job) {
+    const auto value = environment(variable);
+    if (value && !value->empty()) name += "-" + *value;
+  }
+  return name.empty() ? name : launcher.name + name;
+}
+
+LauncherSearch find_by_row(const Launcher& launcher, const Environment& environment) {
+  if (launcher.find != nullptr) return launcher.find(environment);
+  if (!launcher.signs.empty() && first_set(launcher.signs, environment) == nullptr) return {};
+  const char* rank = first_set(launcher.rank, environment);
+  const char* size = first_set(launcher.size, environment);
+  if (rank == nullptr && size == nullptr) return {};
+  const Names all = {rank ? rank : launcher.rank.front(), size ? size : launcher.size.front()};
+  if (rank == nullptr || size == nullptr)
+    throw Error(ErrorCode::InvalidArgument, std::string(launcher.title) +
+                                                "'s variables are half set: " + launcher_listing(all, environment) +
+                                                ", but no " + joined(rank ? launcher.size : launcher.rank) +
+                                                "; set RANK and WORLD_SIZE, or TUTTI_LAUNCHER=none to run one rank");
+  LaunchedPlace place;
+  place.title = launcher.title;
+  place.rank = *number_of(launcher.rank, 0, environment);
+  place.world_size = *number_of(launcher.size, 1, environment);
+  place.local_rank = number_of(launcher.local_rank, 0, environment);
+  place.local_world_size = number_of(launcher.local_size, 1, environment);
+  place.job = job_name(launcher, environment);
+  if (launcher.pmi1) place.pmi_descriptor = number_of({"PMI_FD"}, 0, environment).value_or(-1);
+  Names used = all;
+  if (const char* name = first_set(launcher.local_rank, environment)) used.push_back(name);
+  if (const char* name = first_set(launcher.local_size, environment)) used.push_back(name);
+  place.source = place.title + ": " + launcher_listing(used, environment);
+  return {.place = std::move(place), .remark = {}, .expects_more = false};
+}
+
+void check_place(const LaunchedPlace& place) {
+  if (place.rank >= place.world_size)
+    throw Error(ErrorCode::InvalidArgument, place.source + ": rank " + std::to_string(place.rank) +
+                                                " does not exist in a world of " + std::to_string(place.world_size) +
+                                                " (ranks count from 0); if that launcher did not start this process, "
+                                                "set TUTTI_LAUNCHER=none or unset these variables");
+}
+
+/// A job script of PBS (or of Torque, which took its variables over) is one process, however many slots it has.
+std::string remark_on_pbs(const Environment& environment) {
+  const auto job = environment("PBS_JOBID");
+  if (!job) return {};
+  return "PBS job " + printable(*job, 100) +
+         ": PBS starts one process, and lists the hosts for others in PBS_NODEFILE; start ranks by mpirun or "
+         "by `tutti run`";
+}
+
+}  // namespace
+
+std::vector<std::string> launcher_names() {
+  std::vector<std::string> names;
+  for (const Launcher& launcher : launchers()) names.emplace_back(launcher.name);
+  return names;
+}
+
+LauncherSearch find_launcher(const std::string& chosen, const Environment& environment) {
+  LauncherSearch nothing;
+  for (const Launcher& launcher : launchers()) {
+    if (chosen != "auto" && chosen != launcher.name) continue;
+    LauncherSearch search = find_by_row(launcher, environment);
+    if (search.place) {
+      check_place(*search.place);
+      return search;
+    }
+    if (chosen == launcher.name)
+      throw Error(
+          ErrorCode::InvalidArgument,
+          "the launcher is said to be " + chosen + ", but " +
+              (search.remark.empty()
+                   ? "there is no " + joined(launcher.rank) + " with " + joined(launcher.size) +
+                         (launcher.signs.empty() ? "" : " and " + joined(launcher.signs)) + " in the environment"
+                   : search.remark));
+    if (nothing.remark.empty()) nothing = std::move(search);
+  }
+  if (nothing.remark.empty()) nothing.remark = remark_on_pbs(environment);
+  return nothing;
+}
+
+int launcher_number(const std::string& name, const std::string& written, int least, int most) {
+  int value = 0;
+  const auto [end, status] = std::from_chars(written.data(), written.data() + written.size(), value);
+  if (status == std::errc() && end == written.data() + written.size() && value >= least && value <= most) return value;
+  throw Error(ErrorCode::InvalidArgument, name + "=\"" + printable(written, 200) + "\" is no whole number in " +
+                                              std::to_string(least) + ".." + std::to_string(most) +
+                                              "; if no launcher set it, unset it or set TUTTI_LAUNCHER=none");
+}
+
+std::string launcher_listing(const std::vector<const char*>& names, const Environment& environment) {
+  std::string text;
+  for (const char* name : names) {
+    const auto value = environment(name);
+    if (value) text += (text.empty() ? "" : ", ") + std::string(name) + "=" + printable(*value, 60);
+  }
+  return text;
+}
+
+}  // namespace tutti::comm

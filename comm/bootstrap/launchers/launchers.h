@@ -1,0 +1,56 @@
+// Which launcher started this process, and what place it gave it. Internal to comm; World::detect is the public face.
+//
+// A table of variables, one row for each launcher, and one function where a row does not suffice (slurm.h). Rows are
+// tried from the inside out: mpirun within a Slurm job starts its daemons as a Slurm step of their own, whose
+// SLURM_PROCID the ranks inherit; so Open MPI's and Hydra's variables are asked before Slurm's.
+// Sources: srun(1) "OUTPUT ENVIRONMENT VARIABLES"; https://docs.open-mpi.org (mpirun, "Environmental variables");
+// MPICH's Hydra; and the environments that these launchers were seen to give (tests/comm/launchers_test.cc).
+//
+// Thread-safety: pure functions of the environment they are given.
+#pragma once
+
+#include <tutti/comm/bootstrap/world.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tutti::comm {
+
+inline constexpr int kMostLaunchedRanks = 1 << 20;
+
+struct LaunchedPlace {
+  std::string title;   // "Slurm step 7.0", "Open MPI"
+  std::string source;  // "Slurm step 7.0: SLURM_PROCID=3, SLURM_STEP_NUM_TASKS=6, ..."
+  int rank = 0;
+  int world_size = 1;
+  std::optional<int> local_rank;
+  std::optional<int> local_world_size;
+  std::string job;          // a name that no other job of this user has; "" if the variables do not give one
+  int pmi_descriptor = -1;  // of a connection to a server that speaks PMI version 1
+  int cpus_per_rank = 0;
+};
+
+struct LauncherSearch {
+  std::optional<LaunchedPlace> place;
+  /// Where there is no place: the scheduler whose variables are here all the same, and why they give none. Empty if
+  /// there is no sign of one.
+  std::string remark;
+  bool expects_more = false;  // that scheduler was asked for several tasks: one rank may not be what was meant
+};
+
+/// Names for WorldOptions::launcher beside "auto", "none" and "env".
+std::vector<std::string> launcher_names();
+
+/// `chosen` is "auto", or one of launcher_names(): then this launcher's variables alone are looked at, and must be
+/// there. Throws InvalidArgument, with what was found, where they are half set, contradict each other or are no
+/// numbers.
+LauncherSearch find_launcher(const std::string& chosen, const Environment& environment);
+
+/// A whole number in [least, most]; throws InvalidArgument naming the variable otherwise.
+int launcher_number(const std::string& name, const std::string& written, int least, int most);
+
+/// "SLURM_PROCID=3, SLURM_JOB_ID=7" of those that are set.
+std::string launcher_listing(const std::vector<const char*>& names, const Environment& environment);
+
+}  // namespace tutti::comm

@@ -1,0 +1,48 @@
+// MeetingFile: the file, in a folder that all hosts see, in which rank 0 publishes an Announcement.
+//
+// It appears by rename(2), complete or not at all, also over NFS. Readers open and close the folder before they look
+// for the file: an NFS client remembers for up to a minute that a file was not there, unless the folder's opening makes
+// it ask again (nfs(5), "DATA AND METADATA COHERENCE"). What an earlier run left is replaced; what is not a meeting's
+// is never written to; and of two jobs that go by the same name, the second one's rank 0 refuses where it can see that
+// the first one's still runs.
+//
+// Thread-safety: none. Nothing blocks but the file system.
+#pragma once
+
+#include <tutti/comm/bootstrap/announcement.h>
+
+#include <optional>
+#include <string>
+
+namespace tutti::comm {
+
+class MeetingFile {
+ public:
+  MeetingFile(std::string path, std::string job_secret) : path_(std::move(path)), secret_(std::move(job_secret)) {}
+
+  /// Rank 0. Makes the folder if need be. Throws Protocol (something else is at this path), InvalidArgument (another
+  /// process's meeting of the same name goes on), System.
+  void publish(const Announcement& announcement);
+
+  struct Found {
+    Reading reading = Reading::HalfWritten;
+    Announcement announcement;
+    std::string begins_with;  // of a foreign file, for texts
+  };
+  /// Nothing while the file is not there. Throws System if it cannot be read, for another reason than that.
+  std::optional<Found> look() const;
+
+  /// Removes the file if it is still this meeting's. Any rank may do so. Never throws.
+  void withdraw(const std::string& nonce) noexcept;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  void refuse_what_is_not_ours(const Announcement& announcement) const;
+  void remove_leftovers() const;
+
+  std::string path_;
+  std::string secret_;
+};
+
+}  // namespace tutti::comm

@@ -1,0 +1,48 @@
+// Pmi1: the few words of PMI version 1 that ranks under Hydra (MPICH, Intel MPI) need to tell each other an address.
+//
+// Lines of "cmd=... key=value ..." over the descriptor PMI_FD, each answered by one line; what one process puts the
+// others can get after all have passed a barrier. Source: MPICH's simple PMI client and Hydra's server (src/pmi,
+// src/pm/hydra in https://github.com/pmodels/mpich); P. Balaji et al., "PMI: A Scalable Parallel Process-Management
+// Interface for Extreme-Scale Systems", EuroMPI 2010.
+//
+// "init" and "finalize" are left to an MPI library: a server refuses a second init, serves without one, and takes a
+// process that has said neither for one that uses no PMI. The descriptor belongs to the process, so one object is used
+// at a time, by one thread, and not while MPI_Init runs. The object does not close it.
+#pragma once
+
+#include <tutti/comm/base/deadline.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace tutti::comm {
+
+class Pmi1 {
+ public:
+  /// Asks for the job's key-value space. All methods throw Timeout at the deadline, Protocol if what answers does not
+  /// speak PMI version 1, and System if it has gone.
+  Pmi1(int descriptor, Deadline deadline);
+
+  /// The server's name for the job; no other job has it.
+  const std::string& job() const { return job_; }
+
+  /// `value` is one word without spaces. Throws Protocol if it, or the key, is longer than the server takes.
+  void put(const std::string& key, const std::string& value, Deadline deadline);
+  /// Nothing if nobody has put it.
+  std::optional<std::string> get(const std::string& key, Deadline deadline);
+  /// Waits for all processes of the job.
+  void barrier(Deadline deadline);
+
+ private:
+  std::string ask(const std::string& request, const std::string& expected, Deadline deadline);
+  [[noreturn]] void misunderstood(const std::string& request, const std::string& answer) const;
+
+  const int descriptor_;
+  std::string received_;
+  std::string job_;
+  std::size_t longest_key_ = 0;
+  std::size_t longest_value_ = 0;
+};
+
+}  // namespace tutti::comm

@@ -1,0 +1,258 @@
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/base/log.h>
+#include <tutti/comm/bootstrap/announcement.h>
+#include <tutti/comm/bootstrap/local_address.h>
+#include <tutti/comm/bootstrap/meeting_file.h>
+#include <tutti/comm/bootstrap/pmi1.h>
+#include <tutti/comm/bootstrap/published_server.h>
+#include <tutti/comm/store/socket.h>
+#include <tutti/comm/transport/shm/join.h>
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+
+namespace tutti::comm {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFirstPause{5};
+constexpr milliseconds kLongestPause{200};
+constexpr milliseconds kFirstTry{500};  // to connect, before looking whether the announcement has been replaced
+constexpr milliseconds kReportAfter{5000};
+constexpr milliseconds kBelieved{5000};  // an announcement under another secret: rank 0 may be about to replace it
+constexpr char kPmiKey[] = "tutti-";
+
+std::string who(const World& world) {
+  return "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size);
+}
+
+/// Numeric addresses of this host at which other ranks can reach it, best first.
+std::vector<std::string> reachable_addresses(const World& world) {
+  if (world.local_world_size < world.world_size) {
+    const std::string address = default_route_address();
+    if (!address.empty()) return {address};
+  }
+  return {"127.0.0.1"};
+}
+
+std::string job_of(const World& world, const std::string& nonce) { return world.job_id + "/" + nonce; }
+
+struct Started {
+  std::unique_ptr<TcpStoreServer> server;
+  Announcement announcement;
+};
+
+Started start_server(const World& world) {
+  Announcement announcement = own_announcement(world, reachable_addresses(world), 0);
+  auto server = std::make_unique<TcpStoreServer>(
+      TcpStoreServerOptions{.bind_address = announcement.addresses.size() == 1 ? announcement.addresses.front() : "",
+                            .port = 0,
+                            .job_id = job_of(world, announcement.nonce),
+                            .job_secret = world.job_secret,
+                            .world_size = world.world_size});
+  announcement.port = server->port();
+  return {std::move(server), std::move(announcement)};
+}
+
+/// Throws InvalidArgument if the announcement is of a job of another size, System if no other host can reach it.
+void check_usable(const World& world, const Announcement& announcement) {
+  if (announcement.world_size != world.world_size)
+    throw Error(ErrorCode::InvalidArgument, who(world) + " has found " + text_of(announcement) + ", which has " +
+                                                std::to_string(announcement.world_size) +
+                                                " ranks: not this job; give each job a TUTTI_JOB_ID of its own");
+  const std::string& first = announcement.addresses.front();
+  Announcement here;
+  if (is_loopback_endpoint(host_and_port(first, announcement.port)) &&
+      own_announcement(world, {first}, 0).identity != announcement.identity)
+    throw Error(ErrorCode::System, who(world) + ": " + text_of(announcement) +
+                                       " has no route to other hosts, so it listens on " + first +
+                                       ", which this host cannot reach; set MASTER_ADDR and MASTER_PORT");
+}
+
+/// Tries the announcement's addresses in turn until `deadline`. Throws what the last of them did.
+std::unique_ptr<TcpStore> connect_as_announced(const World& world, const Announcement& announcement,
+                                               Deadline deadline) {
+  const auto& addresses = announcement.addresses;
+  for (std::size_t i = 0;; ++i) {
+    const bool last = i + 1 == addresses.size();
+    const Deadline part =
+        last ? deadline : Deadline::after(deadline.remaining() / static_cast<int>(addresses.size() - i));
+    try {
+      return std::make_unique<TcpStore>(TcpStoreOptions{.host = addresses[i],
+                                                        .port = announcement.port,
+                                                        .job_id = job_of(world, announcement.nonce),
+                                                        .job_secret = world.job_secret,
+                                                        .rank = world.rank,
+                                                        .world_size = world.world_size},
+                                        part);
+    } catch (const Error& error) {
+      if (last || error.code() != ErrorCode::Timeout) throw;
+    }
+  }
+}
+
+std::string where_text(const Announcement& announcement, const std::string& published) {
+  return "the store " + host_and_port(announcement.addresses.front(), announcement.port) + " (published " + published +
+         ")";
+}
+
+/// Another rank's look at the file, again and again.
+class Seeker {
+ public:
+  Seeker(const World& world, MeetingFile& file, Deadline deadline) : world_(world), file_(file), deadline_(deadline) {}
+
+  /// The announcement whose server took this rank.
+  Announcement find(std::unique_ptr<TcpStore>& client) {
+    for (;;) {
+      const auto found = file_.look();
+      note(found);
+      if (found && found->reading == Reading::Foreign)
+        throw Error(ErrorCode::Protocol, who(world_) + ": the ranks are to meet in " + file_.path() + ", but " +
+                                             state_ + "; remove it, or name another folder by TUTTI_MEET_DIR");
+      if (found && found->reading == Reading::Whole) {
+        client = try_connect(found->announcement);
+        if (client) return found->announcement;
+      }
+      report();
+      if (deadline_.expired()) give_up();
+      std::this_thread::sleep_for(std::min(pause_, deadline_.remaining()));
+      pause_ = std::min(pause_ * 2, kLongestPause);
+    }
+  }
+
+ private:
+  void note(const std::optional<MeetingFile::Found>& found) {
+    if (!found) {
+      state_ = "it is not there";
+    } else if (found->reading == Reading::HalfWritten) {
+      state_ = "it is half written";
+    } else if (found->reading == Reading::Foreign) {
+      state_ = "it holds something else: " + found->begins_with;
+    } else if (found->reading == Reading::OtherSecret) {
+      state_ = "it was written with another job secret, by " + text_of(found->announcement);
+      refuse_lasting("the announcement", found->announcement.nonce, ErrorCode::Unauthorized);
+    }
+  }
+
+  /// Nothing where the server does not answer, or is not this meeting's: that of an earlier run, most likely.
+  std::unique_ptr<TcpStore> try_connect(const Announcement& announcement) {
+    try {
+      check_usable(world_, announcement);
+      auto client = connect_as_announced(world_, announcement, deadline_.earlier_of(Deadline::after(try_for_)));
+      state_.clear();
+      return client;
+    } catch (const Error& error) {
+      state_ = text_of(announcement) + ": " + error.what();
+      if (error.code() != ErrorCode::Timeout) refuse_lasting("the announcement", announcement.nonce, error.code());
+      try_for_ = std::min(try_for_ * 2, milliseconds(30'000));
+      return nullptr;
+    }
+  }
+
+  /// An announcement that does not change is no leftover that rank 0 is about to replace.
+  void refuse_lasting(const std::string& what, const std::string& nonce, ErrorCode code) {
+    if (nonce != refused_) {
+      refused_ = nonce;
+      refused_since_ = Clock::now();
+    } else if (Clock::now() - refused_since_ >= kBelieved) {
+      throw Error(code, who(world_) + " cannot meet rank 0 by " + what + " in " + file_.path() + ": " + state_ +
+                            (code == ErrorCode::Unauthorized
+                                 ? "; all ranks need the same TUTTI_JOB_SECRET, or the same ~/.config/tutti/job_secret"
+                                 : ""));
+    }
+  }
+
+  void report() {
+    if (reported_ || Clock::now() - start_ < kReportAfter) return;
+    reported_ = true;
+    log(LogLevel::Warn, who(world_) + " (" + world_.detected_from + ") waits for rank 0 to publish its address in " +
+                            file_.path() + ": " + state_);
+  }
+
+  [[noreturn]] void give_up() const {
+    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+    throw Error(ErrorCode::Timeout, who(world_) + " (" + world_.detected_from +
+                                        "): rank 0's address was not found in " + file_.path() + " within " +
+                                        std::to_string(static_cast<int>(seconds + 0.5)) + " s: " + state_ +
+                                        ". Did rank 0 start, and is this folder the same on all hosts? If not, set "
+                                        "TUTTI_MEET_DIR to one that is, or MASTER_ADDR and MASTER_PORT");
+  }
+
+  using Clock = std::chrono::steady_clock;
+  const World& world_;
+  MeetingFile& file_;
+  const Deadline deadline_;
+  const Clock::time_point start_ = Clock::now();
+  std::string state_;
+  std::string refused_;
+  Clock::time_point refused_since_{};
+  milliseconds pause_ = kFirstPause;
+  milliseconds try_for_ = kFirstTry;
+  bool reported_ = false;
+};
+
+PublishedMeeting meet_by_file(const World& world, Deadline deadline) {
+  const auto file = std::make_shared<MeetingFile>(world.meeting_file, world.job_secret);
+  PublishedMeeting meeting;
+  Announcement announcement;
+  if (world.rank == 0) {
+    auto [server, own] = start_server(world);
+    announcement = std::move(own);
+    meeting.server = std::move(server);
+    file->publish(announcement);
+    meeting.withdraw = [file, nonce = announcement.nonce] { file->withdraw(nonce); };
+    try {
+      meeting.client = connect_as_announced(world, announcement, deadline);
+    } catch (const Error&) {
+      meeting.withdraw();
+      throw;
+    }
+  } else {
+    announcement = Seeker(world, *file, deadline).find(meeting.client);
+    meeting.withdraw = [file, nonce = announcement.nonce] { file->withdraw(nonce); };
+  }
+  meeting.where = where_text(announcement, "in " + file->path());
+  return meeting;
+}
+
+/// Rank 0 takes the first key that is free, the others the last that is not: there is one for each time that these
+/// ranks have met.
+PublishedMeeting meet_by_pmi(const World& world, Deadline deadline) {
+  Pmi1 pmi(world.pmi_descriptor, deadline);
+  PublishedMeeting meeting;
+  meeting.withdraw = [] {};
+  const auto key = [](int number) { return kPmiKey + std::to_string(number); };
+  int free = 0;
+  if (world.rank == 0) {
+    auto [server, announcement] = start_server(world);
+    meeting.server = std::move(server);
+    while (pmi.get(key(free), deadline)) ++free;
+    pmi.put(key(free), encode_announcement(announcement, world.job_secret, ';'), deadline);
+  }
+  pmi.barrier(deadline);
+  std::optional<std::string> text;
+  for (free = 0; const auto next = pmi.get(key(free), deadline); ++free) text = next;
+  Announcement announcement;
+  const Reading reading = decode_announcement(text.value_or(""), world.job_secret, announcement, ';');
+  if (reading == Reading::OtherSecret)
+    throw Error(ErrorCode::Unauthorized, who(world) + ": " + text_of(announcement) +
+                                             " has another job secret; all ranks need the same TUTTI_JOB_SECRET, or "
+                                             "the same ~/.config/tutti/job_secret");
+  if (reading != Reading::Whole)
+    throw Error(ErrorCode::Protocol, who(world) + " finds no address of rank 0 at mpiexec's PMI server, job " +
+                                         pmi.job() + "; set TUTTI_MEET_DIR to a folder that all hosts see");
+  check_usable(world, announcement);
+  meeting.client = connect_as_announced(world, announcement, deadline);
+  meeting.where = where_text(announcement, "by PMI, job " + pmi.job());
+  return meeting;
+}
+
+}  // namespace
+
+PublishedMeeting meet_at_published_server(const World& world, Deadline deadline) {
+  return world.meeting_file.empty() ? meet_by_pmi(world, deadline) : meet_by_file(world, deadline);
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,32 @@
+// Meeting at a server whose address nobody was told: rank 0 starts it on a free port and publishes where it is, in
+// World::meeting_file or at the PMI server of World::pmi_descriptor; the others look there, and connect.
+//
+// What an earlier run left there leads nowhere, or to a server that is another meeting's and says so: then a rank looks
+// again, until its deadline. Internal to comm.
+#pragma once
+
+#include <tutti/comm/base/deadline.h>
+#include <tutti/comm/bootstrap/world.h>
+#include <tutti/comm/store/tcp_store.h>
+#include <tutti/comm/store/tcp_store_server.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace tutti::comm {
+
+struct PublishedMeeting {
+  std::unique_ptr<TcpStoreServer> server;  // on rank 0
+  std::unique_ptr<TcpStore> client;
+  std::string where;  // "the store 10.0.0.1:4711 (published in /home/...)"
+  /// Takes the announcement back. To be called by whichever rank knows first that all are there, before another can go
+  /// on to meet once more; and by rank 0 at the end. Any number of times; never throws.
+  std::function<void()> withdraw;
+};
+
+/// Blocks until this rank is connected to rank 0's server. Throws as MeetingFile, Pmi1, TcpStoreServer and TcpStore do;
+/// Timeout says what was found, Unauthorized who published under another job secret.
+PublishedMeeting meet_at_published_server(const World& world, Deadline deadline);
+
+}  // namespace tutti::comm

@@ -1,0 +1,191 @@
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/bootstrap/printable.h>
+#include <tutti/comm/store/key_map.h>
+#include <tutti/comm/store/torch/torch_request.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <utility>
+
+namespace tutti::comm {
+namespace {
+
+// k: a key, v: a value, n: a 64-bit number, u: a 32-bit one. In a list a count comes first, and the fields so often.
+struct Layout {
+  bool list;
+  std::string_view fields;
+};
+
+constexpr std::array<Layout, 19> kLayouts{{
+    {false, "u"},    // Validate
+    {false, "kv"},   // Set
+    {false, "kvv"},  // CompareSet
+    {false, "k"},    // Get
+    {false, "kn"},   // Add
+    {true, "k"},     // Check
+    {true, "k"},     // Wait
+    {false, ""},     // NumKeys
+    {false, "k"},    // DeleteKey
+    {false, "kv"},   // Append
+    {true, "k"},     // MultiGet
+    {true, "kv"},    // MultiSet
+    {false, ""},     // CancelWait
+    {false, "u"},    // Ping
+    {false, "kv"},   // QueuePush
+    {false, "k"},    // QueuePop
+    {false, "k"},    // QueueLength
+    {false, ""},     // ListKeys
+    {false, "kn"},   // Barrier
+}};
+
+constexpr std::uint8_t kLegacyWatchKey = 7;
+constexpr std::size_t kOpeningBytes = 5;     // 00 and the magic number
+constexpr std::size_t kBytesPerString = 64;  // what an empty string costs us, roughly
+
+[[noreturn]] void refuse(const std::string& text) { throw Error(ErrorCode::Protocol, text); }
+
+std::uint64_t decode(std::string_view bytes) {
+  std::uint64_t value = 0;
+  for (std::size_t i = bytes.size(); i-- > 0;) value = (value << 8) | static_cast<unsigned char>(bytes[i]);
+  return value;
+}
+
+}  // namespace
+
+std::size_t TorchRequestReader::feed(std::string_view bytes) {
+  std::size_t taken = 0;
+  if (generation_ == TorchGeneration::Unknown) taken = open(bytes);
+  if (generation_ == TorchGeneration::Unknown) return taken;
+  while (taken < bytes.size() && step_ != Step::Ready) {
+    if (step_ == Step::Code) {
+      take_code(static_cast<std::uint8_t>(bytes[taken++]));
+    } else if (step_ == Step::Bytes) {
+      const std::size_t count = std::min<std::size_t>(left_, bytes.size() - taken);
+      charge(count);
+      request_.strings.back().append(bytes, taken, count);
+      taken += count;
+      left_ -= count;
+      if (left_ == 0) end_field();
+    } else {
+      const std::size_t count = std::min(number_bytes_ - number_.size(), bytes.size() - taken);
+      number_.append(bytes, taken, count);
+      taken += count;
+      if (number_.size() == number_bytes_) take_number(decode(std::exchange(number_, {})));
+    }
+  }
+  return taken;
+}
+
+// Legacy's SET has the code 0 as well, but a length where VALIDATE has its number, and no key is as long as that.
+std::size_t TorchRequestReader::open(std::string_view bytes) {
+  if (bytes.empty()) return 0;
+  if (opening_.empty() && bytes.front() != '\0') {
+    generation_ = TorchGeneration::Legacy;
+    return 0;
+  }
+  const std::size_t count = std::min(kOpeningBytes - opening_.size(), bytes.size());
+  opening_.append(bytes.substr(0, count));
+  if (opening_.size() < kOpeningBytes) return count;
+  const bool modern = decode(std::string_view(opening_).substr(1)) == kTorchMagic;
+  generation_ = modern ? TorchGeneration::Modern : TorchGeneration::Legacy;
+  // VALIDATE has no answer; of a legacy SET these are the code and half of a length.
+  const std::string opening = std::exchange(opening_, {});
+  if (!modern) feed(opening);
+  return count;
+}
+
+void TorchRequestReader::take_code(std::uint8_t code) {
+  const std::uint8_t sent = code;
+  if (generation_ == TorchGeneration::Legacy) {
+    if (code == kLegacyWatchKey) refuse("WATCH_KEY (code 7 of PyTorch before 2.1) is not offered here");
+    if (code < kLegacyWatchKey) ++code;
+  }
+  if (code >= kLayouts.size()) {
+    const std::byte shown{sent};
+    refuse("no query of PyTorch's TCPStore has the code " + quote_bytes(std::span(&shown, 1)));
+  }
+  request_ = TorchRequest{static_cast<TorchQuery>(code), {}, 0};
+  request_bytes_ = 0;
+  const Layout& layout = kLayouts[code];
+  fields_ = layout.fields;
+  field_ = 0;
+  rounds_ = layout.fields.empty() ? 0 : 1;
+  if (layout.list) {
+    step_ = Step::Count;
+    number_bytes_ = 8;
+  } else {
+    begin_field();
+  }
+}
+
+void TorchRequestReader::take_number(std::uint64_t value) {
+  switch (step_) {
+    case Step::Count:
+      if (value > kMaxKeysPerCall)
+        refuse(std::to_string(value) + " keys in one query; the limit is " + std::to_string(kMaxKeysPerCall));
+      rounds_ = value;
+      return begin_field();
+    case Step::Length: {
+      const bool key = fields_[field_] == 'k';
+      const std::size_t limit = key ? kMaxKeyBytes : kMaxValueBytes;
+      if (value > limit)
+        refuse(std::string(key ? "a key" : "a value") + " of " + std::to_string(value) + " bytes; the limit is " +
+               std::to_string(limit));
+      charge(kBytesPerString);
+      request_.strings.emplace_back();
+      left_ = value;
+      step_ = Step::Bytes;
+      if (left_ == 0) end_field();
+      return;
+    }
+    default:
+      request_.number = static_cast<std::int64_t>(value);
+      if (request_.query == TorchQuery::Validate && value != kTorchMagic)
+        refuse("VALIDATE with the number " + hex(value) + " in place of " + hex(kTorchMagic));
+      return end_field();
+  }
+}
+
+void TorchRequestReader::begin_field() {
+  if (rounds_ == 0) {
+    step_ = Step::Ready;
+    return;
+  }
+  const char field = fields_[field_];
+  const bool text = field == 'k' || field == 'v';
+  step_ = text ? Step::Length : Step::Number;
+  number_bytes_ = field == 'u' ? 4 : 8;
+}
+
+void TorchRequestReader::end_field() {
+  if (++field_ == fields_.size()) {
+    field_ = 0;
+    --rounds_;
+  }
+  begin_field();
+}
+
+void TorchRequestReader::charge(std::size_t bytes) {
+  request_bytes_ += bytes;
+  if (request_bytes_ > kMaxTorchRequestBytes)
+    refuse("a query of more than " + std::to_string(kMaxTorchRequestBytes) + " bytes");
+}
+
+std::optional<TorchRequest> TorchRequestReader::take() {
+  if (step_ != Step::Ready) return std::nullopt;
+  step_ = Step::Code;
+  request_bytes_ = 0;
+  return std::exchange(request_, {});
+}
+
+void append_number(std::string& message, std::uint64_t value, std::size_t nbytes) {
+  for (std::size_t i = 0; i < nbytes; ++i) message.push_back(static_cast<char>((value >> (8 * i)) & 0xFF));
+}
+
+void append_bytes(std::string& message, std::string_view bytes) {
+  append_number(message, bytes.size());
+  message.append(bytes);
+}
+
+}  // namespace tutti::comm

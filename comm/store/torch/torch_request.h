@@ -1,0 +1,95 @@
+// TorchRequestReader: bytes of a PyTorch TCPStore client, cut into requests. Pure: no sockets.
+//
+// The protocol has no frames and no version number: a code of one byte, then numbers (little-endian), strings and byte
+// vectors (a 64-bit length, then the bytes). Two generations are told apart by a connection's first bytes:
+//   Modern   since 2.1: 00 and a magic number first (VALIDATE); codes as below
+//   Legacy   1.8 to 2.0: no VALIDATE; SET to GETNUMKEYS are one less than below, 7 is WATCH_KEY, the rest is equal
+// Every length is compared with a limit before memory is taken, and memory is taken as bytes come, not as they are
+// announced. Thread-safety: one thread at a time. Source: torch/csrc/distributed/c10d/TCPStore.cpp and
+// TCPStoreBackend.hpp of https://github.com/pytorch/pytorch, read for facts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tutti::comm {
+
+inline constexpr std::uint32_t kTorchMagic = 0x3C85F7CE;
+inline constexpr std::size_t kMaxTorchRequestBytes = std::size_t{80} << 20;  // one value at its limit, and then some
+
+/// The modern generation's codes.
+enum class TorchQuery : std::uint8_t {
+  Validate,
+  Set,
+  CompareSet,
+  Get,
+  Add,
+  Check,
+  Wait,
+  NumKeys,
+  DeleteKey,
+  Append,
+  MultiGet,
+  MultiSet,
+  CancelWait,
+  Ping,
+  QueuePush,
+  QueuePop,
+  QueueLength,
+  ListKeys,
+  Barrier,
+};
+
+enum class TorchGeneration { Unknown, Legacy, Modern };
+
+struct TorchRequest {
+  TorchQuery query = TorchQuery::Validate;
+  std::vector<std::string> strings{};  // keys and values in the order in which they come
+  std::int64_t number = 0;             // of Add, Barrier, Ping
+};
+
+class TorchRequestReader {
+ public:
+  /// Takes bytes until a request is complete or they end; returns how many. Takes none while a request is ready.
+  /// Throws Error{Protocol} for what no client sends, and for lengths over their limits; then the stream is of no use.
+  std::size_t feed(std::string_view bytes);
+
+  /// The request that is complete, once.
+  std::optional<TorchRequest> take();
+
+  TorchGeneration generation() const { return generation_; }
+  /// Bytes held of a request that is not complete.
+  std::size_t held_bytes() const { return request_bytes_; }
+
+ private:
+  enum class Step { Code, Count, Number, Length, Bytes, Ready };
+
+  void take_code(std::uint8_t code);
+  void take_number(std::uint64_t value);
+  void begin_field();
+  void end_field();
+  std::size_t open(std::string_view bytes);
+  void charge(std::size_t bytes);
+
+  TorchGeneration generation_ = TorchGeneration::Unknown;
+  Step step_ = Step::Code;
+  std::string opening_;       // bytes looked at before the generation is known
+  std::string_view fields_;   // what follows the code, a letter for each field; see the table in the source
+  std::size_t field_ = 0;     // index into fields_
+  std::uint64_t rounds_ = 0;  // how often all fields are still to come
+  std::string number_;        // bytes of a number that is not complete
+  std::size_t number_bytes_ = 0;
+  std::uint64_t left_ = 0;  // bytes of the present string still to come
+  std::size_t request_bytes_ = 0;
+  TorchRequest request_;
+};
+
+/// Replies are made of these.
+void append_number(std::string& message, std::uint64_t value, std::size_t nbytes = 8);
+void append_bytes(std::string& message, std::string_view bytes);
+
+}  // namespace tutti::comm

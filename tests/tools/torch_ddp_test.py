@@ -1,0 +1,47 @@
+"""An ordinary DistributedDataParallel script under `tutti run`, with the store of its own and with the launcher's.
+
+usage: torch_ddp_test.py TUTTI MNIST_FOLDER      exit status 77: PyTorch is not installed
+"""
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+try:
+    import torch.distributed  # noqa: F401
+except ImportError as error:
+    print("skipped:", error)
+    sys.exit(77)
+
+SCRIPT = pathlib.Path(__file__).with_name("torch_ddp_script.py")
+
+
+class TorchUnderTutti(unittest.TestCase):
+    def run_script(self, option, store, ranks=2):
+        folder = MNIST if (pathlib.Path(MNIST) / "train-images-idx3-ubyte.gz").exists() else ""
+        run = subprocess.run(
+            [TUTTI, "run", "-n", str(ranks), option, "--no-label", "--", sys.executable, str(SCRIPT), folder, "60"],
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        self.assertEqual(run.returncode, 0, run.stderr)
+        lines = sorted(line for line in run.stdout.splitlines() if line.startswith("rank "))
+        self.assertEqual(len(lines), ranks, run.stdout)
+        for rank, line in enumerate(lines):
+            found = re.fullmatch(rf"rank {rank}/{ranks} loss ([\d.]+) -> ([\d.]+) equal {store}", line)
+            self.assertTrue(found, line)
+            self.assertLess(float(found.group(2)), 0.8 * float(found.group(1)), line)
+
+    def test_with_a_store_of_its_own(self):
+        self.run_script("--no-store", "own store")
+
+    def test_with_the_launchers_store(self):
+        self.run_script("--torch-store", "agent store")
+
+
+if __name__ == "__main__":
+    MNIST = sys.argv.pop(2)
+    TUTTI = sys.argv.pop(1)
+    unittest.main()

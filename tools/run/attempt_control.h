@@ -1,0 +1,38 @@
+// AttemptControl: how the rest of a job on several nodes reaches into one node's Attempt, and learns of its failures.
+//
+// A job on one host has none. Called from the Attempt's poll loop only, on the launcher's main thread; nothing here may
+// block.
+#pragma once
+
+#include <tutti/tools/run/report.h>
+
+#include <optional>
+
+namespace tutti::tools {
+
+struct AttemptOrder {
+  enum class Kind {
+    Settle,     // ranks elsewhere have failed: as if one of ours had
+    Terminate,  // SIGTERM now and the time that it has after a SIGTERM to the launcher
+    Kill,       // SIGKILL now
+    Signal,     // give `signal` to the ranks, as if the launcher had got it for the first time
+  };
+  Kind kind = Kind::Settle;
+  int signal = 0;
+};
+
+class AttemptControl {
+ public:
+  virtual ~AttemptControl() = default;
+
+  /// Readable when next_order() has something to give.
+  virtual int fd() const = 0;
+  virtual std::optional<AttemptOrder> next_order() = 0;
+
+  /// A rank has ended otherwise than well, and of itself.
+  virtual void rank_failed(const RankEnd& rank) = 0;
+  /// A forwarded signal has come to this launcher. `again`: the second that asks to end.
+  virtual void signal_came(int signal, bool again) = 0;
+};
+
+}  // namespace tutti::tools

@@ -1,0 +1,34 @@
+// What lives as long as one launch, whether the job has one node or several.
+#pragma once
+
+#include <tutti/tools/run/keeper.h>
+#include <tutti/tools/run/launcher.h>
+#include <tutti/tools/run/output.h>
+#include <tutti/tools/run/signals.h>
+#include <tutti/tools/run/spawn.h>
+
+#include <string>
+#include <vector>
+
+namespace tutti::tools {
+
+/// Members are made in this order: signals first (threads made later inherit the mask), then the keeper (forked while
+/// there are no other threads).
+struct LaunchContext {
+  explicit LaunchContext(const LaunchOptions& launch_options)
+      : options(launch_options), keep_open(inherited_descriptors()), keeper(launch_options.nproc) {}
+
+  /// Queues "tutti run: <text>".
+  void say(const std::string& text) { console.err().push(options.name + ": " + text); }
+
+  /// Writes what is queued. A reader that does not read can be left with Ctrl-C.
+  void flush();
+
+  const LaunchOptions& options;
+  const std::vector<int> keep_open;
+  SignalGuard signals;
+  Keeper keeper;
+  Console console;
+};
+
+}  // namespace tutti::tools

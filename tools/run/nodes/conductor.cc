@@ -1,0 +1,235 @@
+#include <tutti/comm/base/error.h>
+#include <tutti/tools/run/nodes/conductor.h>
+#include <tutti/tools/run/nodes/control_keys.h>
+#include <tutti/tools/run/nodes/round_table.h>
+#include <tutti/tools/run/signals.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti::tools {
+namespace {
+
+constexpr std::chrono::seconds kFirstProgress{5};
+constexpr std::chrono::seconds kLaterProgress{30};
+
+std::string restart_text(int restart, int most) {
+  return "starting all ranks again (restart " + std::to_string(restart) + " of at most " + std::to_string(most) + ")\n";
+}
+
+}  // namespace
+
+Conductor::Conductor(const CoordinatorOptions& options, Outside& outside, Clock::time_point now)
+    : options_(options), outside_(outside), formation_(options.nodes, options.own) {
+  begin_gathering(now);
+}
+
+void Conductor::message(int agent, const Words& words, Clock::time_point now) {
+  const std::string& kind = kind_of(words);
+  if (kind == "hello") {
+    on_hello(agent, to_hello(words));
+  } else if (!formation_.agents().contains(agent)) {
+    return;  // refused, or counted as lost
+  } else if (kind == "started") {
+    on_started(agent, to_started(words));
+  } else if (kind == "failed") {
+    if (round_ && to_failed(words).round == round_->plan.round) stop_round(Order::Kind::Settle);
+  } else if (kind == "ended") {
+    on_ended(agent, to_ended(words, now), now);
+  } else if (kind == "interrupted") {
+    on_interrupted(agent, to_interrupted(words), now);
+  } else if (kind == "forwarded") {
+    if (round_)
+      outside_.post(kToAll, to_words(Order{round_->plan.round, Order::Kind::Signal, to_forwarded(words).signal}));
+  } else {
+    throw comm::Error(comm::ErrorCode::Protocol, "agent " + std::to_string(agent) + " has sent a '" + kind + "'");
+  }
+}
+
+std::string Conductor::name_of(int agent) const {
+  const Hello& hello = formation_.agents().at(agent);
+  const std::optional<int> node = node_of(agent);
+  return (node ? "node " + std::to_string(*node) : "a node") + " (agent pid " + std::to_string(hello.pid) + " on " +
+         hello.host + ")";
+}
+
+void Conductor::tell(const std::string& text) {
+  for (const auto& [agent, hello] : formation_.agents()) {
+    if (hello.is_coordinators) outside_.post(agent, to_words(Notice{text}));
+  }
+}
+
+void Conductor::on_hello(int agent, const Hello& hello) {
+  const std::string objection = formation_.objection(hello);
+  if (!objection.empty()) {
+    outside_.post(agent, to_words(Refusal{objection}));
+    return;
+  }
+  formation_.add(agent, hello);
+  if (phase_ == Phase::Running) admit_newcomer(agent);
+}
+
+// In the middle of a round: room for it is made by a new one, unless the job is about to end anyway.
+void Conductor::admit_newcomer(int agent) {
+  const bool room = static_cast<int>(order_.size()) < options_.nodes.max_nodes;
+  if (!room || !round_->ended.empty()) {
+    outside_.post(agent, to_words(Notice{"the job runs on its " + std::to_string(order_.size()) +
+                                         " nodes; this one waits as a spare"}));
+    return;
+  }
+  tell(name_of(agent) + " has come; all ranks are stopped and started again with it\n");
+  nodes_change_ = true;
+  stop_round(Order::Kind::Terminate);
+}
+
+void Conductor::on_started(int agent, const Started& started) {
+  const std::optional<int> node = node_of(agent);
+  if (!node || started.round != round_->plan.round) return;
+  started_[*node] = started;
+  if (started_.size() == round_->plan.nodes.size()) tell(round_table(round_->plan, started_));
+}
+
+void Conductor::on_ended(int agent, Ended ended, Clock::time_point now) {
+  const std::optional<int> node = node_of(agent);
+  if (!node || ended.round != round_->plan.round) return;
+  const bool well =
+      ended.cannot_start.empty() && std::all_of(ended.ranks.begin(), ended.ranks.end(),
+                                                [](const RankEnd& rank) { return !rank.running && rank.code == 0; });
+  round_->ended[*node] = std::move(ended);
+  if (!well) stop_round(Order::Kind::Settle);
+  end_round_if_over(now);
+}
+
+void Conductor::lost(int agent, const std::string& why, Clock::time_point at, Clock::time_point now) {
+  if (!formation_.agents().contains(agent)) return;
+  const std::string text = name_of(agent) + " was lost: " + why;
+  formation_.remove(agent);
+  const std::optional<int> node = node_of(agent);
+  const bool in_round = node && (phase_ == Phase::Running || phase_ == Phase::Stopping);
+  if (!in_round || round_->ended.contains(*node)) {
+    if (!leaving_.contains(agent)) tell(text + "\n");
+    if (!in_round) return;
+  } else if (leaving_.contains(agent)) {
+    round_->ended[*node] = {};  // it has gone without its last words
+  } else {
+    round_->lost.push_back({*node, text, at});
+    stop_round(Order::Kind::Settle);
+  }
+  end_round_if_over(now);
+}
+
+void Conductor::on_interrupted(int agent, const Interrupted& interrupted, Clock::time_point now) {
+  const bool coordinators = formation_.agents().at(agent).is_coordinators;
+  const std::string text = name_of(agent) + " was stopped by " + signal_name(interrupted.signal);
+  const bool in_round = node_of(agent) && (phase_ == Phase::Running || phase_ == Phase::Stopping);
+  if (!coordinators && (!in_round || !options_.nodes.fixed_size())) {
+    tell(text + " and leaves the job\n");
+    if (!in_round) return formation_.remove(agent);
+    on_leaving(agent);
+    return end_round_if_over(now);
+  }
+  if (!in_round) return finish(128 + interrupted.signal, text + "\n");
+  if (!round_->interrupted_by) {
+    round_->interrupted_by = interrupted.signal;
+    round_->interrupted_text = text;
+  }
+  const Order::Kind kind = interrupted.again ? Order::Kind::Kill : Order::Kind::Signal;
+  outside_.post(kToAll, to_words(Order{round_->plan.round, kind, interrupted.signal}));
+  phase_ = Phase::Stopping;
+}
+
+void Conductor::on_leaving(int agent) {
+  leaving_.insert(agent);
+  if (phase_ != Phase::Running) return;
+  nodes_change_ = true;
+  stop_round(Order::Kind::Terminate);
+}
+
+void Conductor::stop_round(Order::Kind kind) {
+  if (phase_ != Phase::Running) return;
+  phase_ = Phase::Stopping;
+  outside_.post(kToAll, to_words(Order{round_->plan.round, kind, 0}));
+}
+
+void Conductor::end_round_if_over(Clock::time_point now) {
+  if (phase_ != Phase::Running && phase_ != Phase::Stopping) return;
+  if (round_->ended.size() + round_->lost.size() < round_->plan.nodes.size()) return;
+  for (const int agent : leaving_) formation_.remove(agent);
+  leaving_.clear();
+  const Judgement judgement = judge(*round_);
+  if (judgement.all_well && (!nodes_change_ || nobody_was_stopped())) return finish(0, "");
+  if (round_->interrupted_by) return finish(judgement.status, judgement.summary);
+  if (nodes_change_ && round_->lost.empty()) {
+    outside_.post(kToAll, to_words(Verdict{round_->plan.round, false, 0, "the nodes of the job change\n"}));
+    return begin_gathering(now);
+  }
+  if (restarts_ == options_.max_restarts) return finish(judgement.status, judgement.summary);
+  ++restarts_;
+  outside_.post(kToAll, to_words(Verdict{round_->plan.round, false, judgement.status,
+                                         judgement.summary + restart_text(restarts_, options_.max_restarts)}));
+  begin_gathering(now);
+}
+
+// The job has ended of itself, whatever was decided meanwhile.
+bool Conductor::nobody_was_stopped() const {
+  return std::all_of(round_->ended.begin(), round_->ended.end(), [](const auto& node) {
+    const std::vector<RankEnd>& ranks = node.second.ranks;
+    return std::all_of(ranks.begin(), ranks.end(), [](const RankEnd& rank) { return rank.sent.empty(); });
+  });
+}
+
+void Conductor::finish(int status, const std::string& summary) {
+  const int round = round_ ? round_->plan.round : 0;
+  outside_.post(kToAll, to_words(Verdict{round, true, status, summary}));
+  phase_ = Phase::Finished;
+}
+
+void Conductor::give_up(const std::string& why) {
+  if (phase_ == Phase::Running) stop_round(Order::Kind::Kill);
+  if (phase_ != Phase::Finished) finish(1, why + "\n");
+}
+
+void Conductor::begin_gathering(Clock::time_point now) {
+  phase_ = Phase::Gathering;
+  nodes_change_ = false;
+  formation_.begin(now);
+  next_progress_ = now + kFirstProgress;
+}
+
+void Conductor::tick(Clock::time_point now) {
+  if (phase_ == Phase::Gathering) gather(now);
+}
+
+void Conductor::gather(Clock::time_point now) {
+  if (const auto order = formation_.ready(now, order_)) return start_round(*order);
+  if (formation_.timed_out(now)) {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(options_.nodes.join_timeout).count();
+    return finish(
+        1, "not enough nodes have come within " + std::to_string(seconds) + " s: " + formation_.progress() + "\n");
+  }
+  if (now < next_progress_) return;
+  next_progress_ = now + kLaterProgress;
+  tell(formation_.progress() + "\n");
+}
+
+void Conductor::start_round(const std::vector<int>& order) {
+  RoundPlan plan;
+  plan.round = next_round_++;
+  plan.restart_count = restarts_;
+  plan.job_id = options_.job_id;
+  for (const int agent : order) {
+    const Hello& hello = formation_.agents().at(agent);
+    plan.nodes.push_back({agent, hello.host, hello.pid, hello.address, hello.nproc, hello.cores, plan.world_size});
+    plan.world_size += hello.nproc;
+  }
+  const Hello& first = formation_.agents().at(order.front());
+  plan.master_port = options_.store ? outside_.new_job_store(plan.world_size, plan.job_id) : first.reserved_port;
+  if (!options_.store && !first.is_coordinators) plan.master_addr = first.address;
+  order_ = order;
+  started_.clear();
+  round_ = RoundEnd{plan, {}, {}, std::nullopt, ""};
+  phase_ = Phase::Running;
+  outside_.post(kToAll, to_words(plan));
+}
+
+}  // namespace tutti::tools

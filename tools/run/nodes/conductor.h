@@ -1,0 +1,84 @@
+// Conductor: the coordinator's decisions, without its threads and sockets. A state machine; time is given to it.
+//
+//   Gathering --enough nodes--> Running --failure, lost node, signal, change of nodes--> Stopping
+//       ^                          |                                                        |
+//       +-- restart, new nodes ----+------- all nodes of the round ended or lost -----------+--> Finished
+//
+// A failure of a rank or the loss of a node ends the round everywhere and costs one of --max-restarts. Where the number
+// of nodes may change, a node that comes (room permitting) or is asked to leave begins a new round at no cost: the
+// ranks get SIGTERM and time to write a checkpoint. A node more than MAX waits as a spare. Thread-safety: one thread.
+#pragma once
+
+#include <tutti/tools/run/nodes/coordinator.h>
+#include <tutti/tools/run/nodes/formation.h>
+#include <tutti/tools/run/nodes/judge.h>
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace tutti::tools {
+
+class Conductor {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// What the decisions act on.
+  class Outside {
+   public:
+    virtual ~Outside() = default;
+    virtual void post(int agent_or_all, const Words& message) = 0;
+    /// A fresh store server for the ranks of a round, in place of the last one. Returns its port.
+    virtual std::uint16_t new_job_store(int world_size, const std::string& job_id) = 0;
+  };
+
+  Conductor(const CoordinatorOptions& options, Outside& outside, Clock::time_point now);
+
+  /// Throws comm::Error{Protocol} for one that makes no sense, and what new_job_store throws.
+  void message(int agent, const Words& words, Clock::time_point now);
+  /// `at`: the last moment at which it may have been well.
+  void lost(int agent, const std::string& why, Clock::time_point at, Clock::time_point now);
+  void tick(Clock::time_point now);
+  /// Ends the job on all nodes, whatever they do.
+  void give_up(const std::string& why);
+
+  bool finished() const { return phase_ == Phase::Finished; }
+  /// Agents whose heartbeats are to be watched.
+  const std::map<int, Hello>& agents() const { return formation_.agents(); }
+
+ private:
+  enum class Phase { Gathering, Running, Stopping, Finished };
+
+  void on_hello(int agent, const Hello& hello);
+  void on_started(int agent, const Started& started);
+  void on_ended(int agent, Ended ended, Clock::time_point now);
+  void on_interrupted(int agent, const Interrupted& interrupted, Clock::time_point now);
+  void on_leaving(int agent);
+  void admit_newcomer(int agent);
+  void gather(Clock::time_point now);
+  void start_round(const std::vector<int>& order);
+  void stop_round(Order::Kind kind);
+  void end_round_if_over(Clock::time_point now);
+  void begin_gathering(Clock::time_point now);
+  bool nobody_was_stopped() const;
+  void finish(int status, const std::string& summary);
+  void tell(const std::string& text);
+  std::optional<int> node_of(int agent) const { return round_ ? round_->plan.node_of(agent) : std::nullopt; }
+  std::string name_of(int agent) const;
+
+  const CoordinatorOptions options_;
+  Outside& outside_;
+  Formation formation_;
+  Phase phase_ = Phase::Gathering;
+  int next_round_ = 0;
+  int restarts_ = 0;
+  std::optional<RoundEnd> round_;      // the present or the last one
+  std::vector<int> order_;             // its agents
+  std::map<int, Started> started_;     // by node
+  bool nodes_change_ = false;          // the round is stopped for that alone
+  std::set<int> leaving_;              // agents that were asked to end
+  Clock::time_point next_progress_{};  // while gathering
+};
+
+}  // namespace tutti::tools

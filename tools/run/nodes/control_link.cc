@@ -1,0 +1,307 @@
+#include <sys/eventfd.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/store/tcp_store.h>
+#include <tutti/tools/run/nodes/control_keys.h>
+#include <tutti/tools/run/nodes/control_link.h>
+#include <tutti/tools/run/nodes/starvation.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <cstdio>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace tutti::tools {
+namespace {
+
+using comm::Deadline;
+using comm::Error;
+using comm::ErrorCode;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kConnectPiece{2000};  // so long may the end of the program wait for a connect
+constexpr milliseconds kListenPiece{500};
+constexpr milliseconds kFirstCall{30'000};  // the first calls after the connect
+
+}  // namespace
+
+class ControlLink::Impl {
+ public:
+  Impl(const NodeOptions& options, std::string secret, Hello hello, std::vector<std::string> hosts)
+      : options_(options),
+        secret_(std::move(secret)),
+        hello_(std::move(hello)),
+        hosts_(std::move(hosts)),
+        fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (fd_ < 0) comm::throw_errno("cannot make an event descriptor", errno);
+    if (hosts_.empty()) hosts_.push_back(options_.host);
+    listener_ = std::thread([this] { listen(); });
+  }
+
+  ~Impl() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    listener_.join();  // has joined the sender
+    store_.reset();
+    ::close(fd_);
+  }
+
+  int fd() const { return fd_; }
+
+  std::optional<LinkEvent> next() {
+    const std::lock_guard lock(mutex_);
+    if (events_.empty()) {
+      std::uint64_t count = 0;
+      [[maybe_unused]] const ssize_t got = ::read(fd_, &count, sizeof(count));
+      return std::nullopt;
+    }
+    LinkEvent event = std::move(events_.front());
+    events_.pop_front();
+    return event;
+  }
+
+  void post(Words message) {
+    {
+      const std::lock_guard lock(mutex_);
+      outgoing_.push_back(std::move(message));
+    }
+    changed_.notify_all();
+  }
+
+  bool flush(milliseconds limit) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, limit, [this] { return outgoing_.empty() || lost_; });
+    return outgoing_.empty();
+  }
+
+  int agent() const { return agent_; }
+  const std::string& server_address() const { return server_address_; }
+
+ private:
+  bool stopping() {
+    const std::lock_guard lock(mutex_);
+    return stopping_ || lost_;
+  }
+
+  void wake() {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(fd_, &one, sizeof(one));
+  }
+
+  void push(LinkEvent event) {
+    const std::lock_guard lock(mutex_);
+    if (event.kind == LinkEvent::Kind::Lost) {
+      if (lost_) return;  // the first cause
+      lost_ = true;
+      changed_.notify_all();
+    }
+    events_.push_back(std::move(event));
+    wake();
+  }
+
+  void lost(const std::string& text) { push({LinkEvent::Kind::Lost, {}, text}); }
+
+  void listen() {
+    try {
+      if (!connect()) return;
+      heard_ = true;
+      std::thread sender([this] { send(); });
+      std::thread watcher([this] { watch(); });
+      read_log();
+      watcher.join();
+      sender.join();
+    } catch (const std::exception& error) {
+      lost(error.what());
+    }
+  }
+
+  comm::TcpStoreOptions store_options(const std::string& host, int rank) const {
+    comm::TcpStoreOptions options;
+    options.host = host;
+    options.port = options_.port;
+    options.job_id = kControlJob;
+    options.job_secret = secret_;
+    options.rank = rank;
+    return options;
+  }
+
+  // A first connection asks for this agent's number; the one that stays carries it, so that the server can tell whose
+  // process has died.
+  bool try_host(const std::string& host) {
+    int agent = 0;
+    {
+      comm::TcpStore asking(store_options(host, -1), Deadline::after(kConnectPiece));
+      agent = static_cast<int>(asking.add(kAgentCount, 1, Deadline::after(kFirstCall))) - 1;
+    }
+    store_ = std::make_unique<comm::TcpStore>(store_options(host, agent), Deadline::after(kFirstCall));
+    const Deadline deadline = Deadline::after(kFirstCall);
+    next_entry_ = store_->add(kLogCount, 0, deadline);
+    store_->set(beat_key(agent), "0", deadline);
+    agent_ = agent;
+    server_address_ = store_->server_address();
+    hello_.address = store_->local_address();
+    return true;
+  }
+
+  bool connect() {
+    const Deadline deadline = Deadline::after(options_.join_timeout);
+    std::string reason;
+    for (bool told = false;; told = true) {
+      for (const std::string& host : hosts_) {
+        if (stopping()) return false;
+        try {
+          if (!try_host(host)) continue;
+          post_first(to_words(hello_));
+          push({LinkEvent::Kind::Connected, {}, {}});
+          return true;
+        } catch (const Error& error) {
+          if (error.code() != ErrorCode::Timeout && error.code() != ErrorCode::PeerLost) throw;
+          reason = error.what();
+        }
+      }
+      if (!told) push({LinkEvent::Kind::Waiting, {}, reason});
+      if (deadline.expired()) throw Error(ErrorCode::Timeout, reason);
+    }
+  }
+
+  void post_first(Words message) {
+    const std::lock_guard lock(mutex_);
+    outgoing_.push_front(std::move(message));
+  }
+
+  void read_log() {
+    while (!stopping()) {
+      try {
+        const std::string bytes = store_->get(log_key(next_entry_), Deadline::after(kListenPiece));
+        ++next_entry_;
+        Words words = decode_words(bytes);
+        const std::string to = kind_of(words);
+        if (to != std::to_string(kToAll) && to != std::to_string(agent_)) continue;
+        words.erase(words.begin());
+        const bool last = is_last(words);
+        push({LinkEvent::Kind::Message, std::move(words), {}});
+        if (last) return;
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::Timeout) lost(error.what());
+      }
+    }
+  }
+
+  // After these nothing follows that concerns this agent.
+  static bool is_last(const Words& words) {
+    const std::string& kind = kind_of(words);
+    return kind == "refusal" || (kind == "verdict" && to_verdict(words).final);
+  }
+
+  // Messages at once, heartbeats in between.
+  void send() {
+    auto next_beat = std::chrono::steady_clock::now();
+    long beat = 0;
+    for (;;) {
+      std::optional<Words> message;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait_until(lock, next_beat, [this] { return stopping_ || lost_ || !outgoing_.empty(); });
+        if (lost_ || (stopping_ && outgoing_.empty())) return;
+        if (!outgoing_.empty()) message = outgoing_.front();
+      }
+      if (message) {
+        try_post(*message);
+      } else {
+        attempt([&] { store_->set(beat_key(agent_), std::to_string(++beat), patience()); });
+        next_beat = std::chrono::steady_clock::now() + options_.heartbeat;
+      }
+    }
+  }
+
+  // Every answer to the sender is a sign of life of the coordinator.
+  void watch() {
+    const auto between = options_.heartbeat / 2;
+    PatientTimer silence(between, std::chrono::steady_clock::now());
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, between, [this] { return stopping_ || lost_; })) {
+      silence.look(std::chrono::steady_clock::now(), heard_.exchange(false));
+      if (silence.silence() < options_.silence) continue;
+      char text[80];
+      std::snprintf(text, sizeof text, "it has not answered for %.1f s (frozen, or its host is cut off)",
+                    std::chrono::duration<double>(silence.silence()).count());
+      lock.unlock();
+      lost(text);
+      return;
+    }
+  }
+
+  // A call that gets no answer costs its connection, so it is given more time than the watcher gives the coordinator.
+  Deadline patience() const { return Deadline::after(options_.silence + options_.heartbeat); }
+
+  // Into the first free slot of the inbox. A write that seemed to have no answer is found to be done already.
+  void try_post(const Words& message) {
+    attempt([&] {
+      Words numbered{std::to_string(agent_), std::to_string(posted_)};
+      numbered.insert(numbered.end(), message.begin(), message.end());
+      const std::string bytes = encode_words(numbered);
+      const Deadline deadline = patience();
+      next_slot_ = std::max<long>(next_slot_, store_->add(kMailHint, 0, deadline));
+      while (store_->compare_set(mail_key(next_slot_), "", bytes, deadline) != bytes) ++next_slot_;
+      ++posted_;
+      const std::lock_guard lock(mutex_);
+      outgoing_.pop_front();
+      changed_.notify_all();
+    });
+  }
+
+  template <typename Call>
+  void attempt(const Call& call) {
+    try {
+      call();
+      heard_ = true;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::Timeout) lost(error.what());
+    }
+  }
+
+  const NodeOptions options_;
+  const std::string secret_;
+  Hello hello_;
+  std::vector<std::string> hosts_;
+  const int fd_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<LinkEvent> events_;
+  std::deque<Words> outgoing_;
+  bool stopping_ = false;
+  bool lost_ = false;
+
+  std::unique_ptr<comm::TcpStore> store_;
+  std::atomic<int> agent_{-1};
+  std::atomic<bool> heard_{false};  // the coordinator has answered since the watcher's last look
+  std::string server_address_;      // written before Connected is pushed
+  long next_entry_ = 0;             // of the log
+  long next_slot_ = 0;              // of the inbox
+  long posted_ = 0;
+  std::thread listener_;  // the last member: it uses the others
+};
+
+ControlLink::ControlLink(const NodeOptions& options, std::string job_secret, Hello hello,
+                         std::vector<std::string> hosts)
+    : impl_(std::make_unique<Impl>(options, std::move(job_secret), std::move(hello), std::move(hosts))) {}
+
+ControlLink::~ControlLink() = default;
+
+int ControlLink::fd() const { return impl_->fd(); }
+std::optional<LinkEvent> ControlLink::next() { return impl_->next(); }
+void ControlLink::post(Words message) { impl_->post(std::move(message)); }
+bool ControlLink::flush(std::chrono::milliseconds limit) { return impl_->flush(limit); }
+int ControlLink::agent() const { return impl_->agent(); }
+std::string ControlLink::server_address() const { return impl_->server_address(); }
+
+}  // namespace tutti::tools

@@ -1,0 +1,215 @@
+#include <arpa/inet.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/store/socket.h>
+#include <tutti/comm/store/tcp_store.h>
+#include <tutti/comm/store/tcp_store_server.h>
+#include <tutti/tools/run/nodes/conductor.h>
+#include <tutti/tools/run/nodes/control_keys.h>
+#include <tutti/tools/run/nodes/starvation.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <map>
+#include <sstream>
+#include <thread>
+#include <utility>
+
+namespace tutti::tools {
+namespace {
+
+using comm::Deadline;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLook{100};        // between two looks at the heartbeats, at least
+constexpr milliseconds kOwnCall{60'000};  // a call to the server in this very process
+constexpr milliseconds kFarewell{1500};   // for the agents to read the last verdict
+
+comm::TcpStoreServerOptions control_server(const CoordinatorOptions& options) {
+  comm::TcpStoreServerOptions server;
+  server.bind_address = options.bind_address;
+  server.port = options.nodes.port;
+  server.job_id = kControlJob;
+  server.job_secret = options.job_secret;
+  return server;
+}
+
+comm::TcpStoreOptions own_client(const CoordinatorOptions& options, std::uint16_t port) {
+  comm::TcpStoreOptions client;
+  client.host = options.bind_address.empty() ? "127.0.0.1" : options.bind_address;
+  client.port = port;
+  client.job_id = kControlJob;
+  client.job_secret = options.job_secret;
+  return client;
+}
+
+}  // namespace
+
+class Coordinator::Impl final : public Conductor::Outside {
+ public:
+  explicit Impl(const CoordinatorOptions& options)
+      : options_(options), server_(control_server(options)), conductor_(options, *this, Conductor::Clock::now()) {
+    thread_ = std::thread([this] { run(); });
+  }
+
+  ~Impl() override {
+    stopping_ = true;
+    thread_.join();
+    store_.reset();
+    server_.wait_until_unused(Deadline::after(kFarewell));
+  }
+
+  std::uint16_t port() const { return server_.port(); }
+
+  void post(int to, const Words& message) override {
+    Words addressed{std::to_string(to)};
+    addressed.insert(addressed.end(), message.begin(), message.end());
+    store_->set(log_key(next_entry_), encode_words(addressed), own_deadline());
+    next_entry_ = store_->add(kLogCount, 1, own_deadline());
+  }
+
+  std::uint16_t new_job_store(int world_size, const std::string& job_id) override {
+    comm::TcpStoreServerOptions server;
+    server.bind_address = options_.bind_address;
+    server.port = options_.job_port;
+    server.job_id = job_id;
+    server.job_secret = options_.job_secret;
+    server.world_size = world_size;
+    job_store_.reset();
+    job_store_ = std::make_unique<comm::TcpStoreServer>(server);
+    return job_store_->port();
+  }
+
+ private:
+  // What is known of an agent's heart.
+  struct Heart {
+    std::string beat;
+    PatientTimer timer;
+  };
+
+  static Deadline own_deadline() { return Deadline::after(kOwnCall); }
+
+  void run() {
+    try {
+      store_ = std::make_unique<comm::TcpStore>(own_client(options_, server_.port()), own_deadline());
+      while (!stopping_ && !conductor_.finished()) step();
+      while (!stopping_) std::this_thread::sleep_for(kLook);
+    } catch (const std::exception& error) {
+      // Without its own store nothing can be said to anybody; the agents find that they have lost the coordinator.
+      std::fprintf(stderr, "tutti run: the coordinator has failed: %s\n", error.what());
+    }
+  }
+
+  void step() {
+    try {
+      read_mail();
+      watch_hearts();
+      if (!conductor_.finished()) conductor_.tick(Conductor::Clock::now());
+    } catch (const comm::Error& error) {
+      conductor_.give_up(error.what());
+    }
+  }
+
+  // One message, or a little while without one.
+  void read_mail() {
+    std::string bytes;
+    try {
+      bytes = store_->get(mail_key(next_slot_), Deadline::after(kLook));
+    } catch (const comm::Error& error) {
+      if (error.code() == comm::ErrorCode::Timeout) return;
+      throw;
+    }
+    store_->set(mail_key(next_slot_), kMailTaken, own_deadline());
+    store_->add(kMailHint, 1, own_deadline());
+    ++next_slot_;
+    Words words = decode_words(bytes);
+    if (words.size() < 3) return;
+    const int agent = std::atoi(words[0].c_str());
+    const long number = std::atol(words[1].c_str());
+    const auto [last, first_message] = last_number_.try_emplace(agent, number);
+    if (!first_message && std::exchange(last->second, std::max(number, last->second)) >= number) return;  // sent twice
+    words.erase(words.begin(), words.begin() + 2);
+    conductor_.message(agent, words, Conductor::Clock::now());
+  }
+
+  void watch_hearts() {
+    const auto now = Conductor::Clock::now();
+    if (now < next_look_) return;
+    next_look_ = now + kLook;
+    const std::vector<int> agents = watched_agents();
+    if (agents.empty()) return;
+    std::vector<std::string> keys;
+    for (const int agent : agents) keys.push_back(beat_key(agent));
+    const std::vector<std::string> beats = store_->multi_get(keys, own_deadline());
+    const std::string gone = gone_agents();
+    for (std::size_t i = 0; i < agents.size(); ++i) listen_to(agents[i], beats[i], gone, now);
+  }
+
+  std::vector<int> watched_agents() const {
+    std::vector<int> agents;
+    for (const auto& [agent, hello] : conductor_.agents()) agents.push_back(agent);
+    return agents;
+  }
+
+  // "3 17": those whose connection has broken without a goodbye.
+  std::string gone_agents() {
+    const std::vector<std::string> key{comm::kLostRanksKey};
+    try {
+      return store_->check(key, own_deadline()) ? " " + store_->get(key[0], Deadline::after(kLook)) + " " : "";
+    } catch (const comm::Error& error) {
+      if (error.code() == comm::ErrorCode::Timeout) return "";  // they have just come back
+      throw;
+    }
+  }
+
+  void listen_to(int agent, const std::string& beat, const std::string& gone, Conductor::Clock::time_point now) {
+    const auto heart = hearts_.try_emplace(agent, Heart{"", PatientTimer(kLook, now)}).first;
+    heart->second.timer.look(now, std::exchange(heart->second.beat, beat) != beat);
+    if (gone.find(" " + std::to_string(agent) + " ") != std::string::npos) {
+      conductor_.lost(agent, "its agent is gone (killed, or its host is down)", now, now);
+      return;
+    }
+    const auto silence = heart->second.timer.silence();
+    if (silence < options_.nodes.silence) return;
+    std::ostringstream why;
+    why.precision(1);
+    why << std::fixed << "nothing was heard of it for " << std::chrono::duration<double>(silence).count()
+        << " s (frozen, or its host is cut off)";
+    conductor_.lost(agent, why.str(), now - silence, now);
+  }
+
+  const CoordinatorOptions options_;
+  comm::TcpStoreServer server_;
+  std::unique_ptr<comm::TcpStore> store_;
+  std::unique_ptr<comm::TcpStoreServer> job_store_;
+  Conductor conductor_;
+  std::map<int, long> last_number_;  // of each agent's messages
+  std::map<int, Heart> hearts_;
+  Conductor::Clock::time_point next_look_{};
+  long next_slot_ = 0;
+  long next_entry_ = 0;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;  // the last member: it uses the others
+};
+
+Coordinator::Coordinator(const CoordinatorOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+
+Coordinator::~Coordinator() = default;
+
+std::uint16_t Coordinator::port() const { return impl_->port(); }
+
+std::string coordinator_bind_address(const std::string& host) {
+  in6_addr number{};
+  const bool is_number =
+      ::inet_pton(AF_INET, host.c_str(), &number) == 1 || ::inet_pton(AF_INET6, host.c_str(), &number) == 1;
+  if (is_number || host == "localhost") return host;
+  std::string error;
+  const std::vector<comm::Endpoint> found = comm::resolve(host, 0, comm::ResolveFor::Binding, error);
+  const auto is_loopback = [](const comm::Endpoint& endpoint) {
+    return endpoint.host().starts_with("127.") || endpoint.host() == "::1";
+  };
+  const bool only_loopback = !found.empty() && std::all_of(found.begin(), found.end(), is_loopback);
+  return only_loopback ? "" : host;
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,53 @@
+// Coordinator: serves the control store and decides, alone, what the agents of a job do.
+//
+//   Gathering --enough nodes--> Running --failure, lost node, signal, change of nodes--> Stopping
+//       ^                          |                                                        |
+//       +-- restart, new nodes ----+------- all nodes of the round ended or lost -----------+--> Finished
+//
+// One thread reads the inbox, looks after heartbeats and posts to the log. Each round gets a fresh store server for the
+// ranks. What is decided from what stands in formation.h (who takes part) and judge.h (who is to blame). Thread-safety:
+// methods may be called from any thread. Signals must be blocked before the constructor runs.
+#pragma once
+
+#include <tutti/tools/run/nodes/messages.h>
+#include <tutti/tools/run/nodes/node_options.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace tutti::tools {
+
+struct CoordinatorOptions {
+  NodeOptions nodes;
+  std::string bind_address;  // of the control store and the rounds' stores
+  std::string job_secret;    // of both
+  Hello own;                 // settings that all agents must share; host and pid for texts
+  std::string job_id;        // of the rounds' stores, and TUTTI_JOB_ID
+  int max_restarts = 0;
+  bool store = true;           // false: the program's rank 0 listens itself (PyTorch's env://)
+  std::uint16_t job_port = 0;  // of the rounds' stores; 0: a free one
+};
+
+class Coordinator {
+ public:
+  /// Binds nodes.port (0: a free one) and begins. Throws as TcpStoreServer does.
+  explicit Coordinator(const CoordinatorOptions& options);
+  /// Waits a moment for the agents to leave, then stops serving.
+  ~Coordinator();
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+
+  std::uint16_t port() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The address to bind for `host`. A name that stands for this host itself often resolves to a loopback address here
+/// (127.0.1.1 on Debian), where no other host can reach it: then all interfaces, "".
+std::string coordinator_bind_address(const std::string& host);
+
+}  // namespace tutti::tools

@@ -1,0 +1,150 @@
+#include <tutti/tools/run/nodes/node_options.h>
+
+#include <charconv>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string_view>
+
+namespace tutti::tools {
+namespace {
+
+[[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
+
+template <typename T>
+std::optional<T> parse(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+void read_nnodes(NodeOptions& options, const std::string& text) {
+  const std::size_t colon = text.find(':');
+  const auto least = parse<int>(std::string_view(text).substr(0, colon));
+  const auto most = colon == std::string::npos ? least : parse<int>(std::string_view(text).substr(colon + 1));
+  if (!least || !most || *least < 1 || *most < *least)
+    refuse("--nnodes is '" + text + "', but must be a number of nodes, or MIN:MAX with 1 <= MIN <= MAX");
+  options.min_nodes = *least;
+  options.max_nodes = *most;
+}
+
+std::uint16_t read_port(const std::string& text, const std::string& option) {
+  const auto port = parse<int>(text);
+  if (!port || *port < 0 || *port > 65535) refuse(option + " has port '" + text + "', but ports are 0 to 65535");
+  if (*port == 0) refuse(option + " has port 0: agents on several nodes cannot guess which port the first one got");
+  return static_cast<std::uint16_t>(*port);
+}
+
+// "host", "host:port", "[::1]:port"; an IPv6 number without brackets has no port.
+void read_endpoint(NodeOptions& options, const std::string& text) {
+  const std::string option = "--rdzv-endpoint '" + text + "'";
+  options.port = kDynamicPort;
+  if (text.starts_with('[')) {
+    const std::size_t end = text.find(']');
+    if (end == std::string::npos) refuse(option + " has '[' without ']'");
+    options.host = text.substr(1, end - 1);
+    if (end + 1 < text.size()) {
+      if (text[end + 1] != ':') refuse(option + " must read [ADDRESS]:PORT");
+      options.port = read_port(text.substr(end + 2), option);
+    }
+    return;
+  }
+  const std::size_t colon = text.find(':');
+  const bool bare_v6 = colon != std::string::npos && text.find(':', colon + 1) != std::string::npos;
+  options.host = bare_v6 ? text : text.substr(0, colon);
+  if (!bare_v6 && colon != std::string::npos) options.port = read_port(text.substr(colon + 1), option);
+  if (options.host.empty()) refuse(option + " names no host");
+}
+
+std::chrono::milliseconds read_seconds(const std::string& name, const std::string& text) {
+  char* end = nullptr;
+  const double seconds = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !(seconds >= 0.0) || seconds > 1e6)
+    refuse("--rdzv-conf has " + name + "='" + text + "', but a time is a number of seconds");
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+void read_conf(NodeOptions& options, const std::string& text) {
+  using Setter = std::function<void(const std::string& name, const std::string& value)>;
+  const auto time = [](std::chrono::milliseconds& to) {
+    return [&to](const std::string& name, const std::string& value) { to = read_seconds(name, value); };
+  };
+  const Setter nothing = [](const std::string&, const std::string&) {};
+  // torchrun's names; those in the second line mean things that do not exist here.
+  const std::map<std::string, Setter> setters{
+      {"join_timeout", time(options.join_timeout)},
+      {"timeout", time(options.join_timeout)},
+      {"last_call_timeout", time(options.last_call)},
+      {"keep_alive_interval", time(options.heartbeat)},
+      {"silence_timeout", time(options.silence)},
+      {"close_timeout", nothing},
+      {"read_timeout", nothing},
+      {"keep_alive_max_attempt", nothing},
+      {"is_host", nothing},
+      {"store_type", nothing},
+      {"use_libuv", nothing},
+  };
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string entry = text.substr(begin, end - begin);
+    const std::size_t equals = entry.find('=');
+    const auto setter = setters.find(entry.substr(0, equals));
+    if (equals == std::string::npos || setter == setters.end())
+      refuse("--rdzv-conf has '" + entry +
+             "', but takes join_timeout, last_call_timeout, keep_alive_interval and silence_timeout, each =SECONDS");
+    setter->second(entry.substr(0, equals), entry.substr(equals + 1));
+    begin = end + 1;
+  }
+  if (options.heartbeat.count() < 1) refuse("--rdzv-conf: keep_alive_interval must be above 0");
+  if (options.silence < 2 * options.heartbeat)
+    refuse("--rdzv-conf: silence_timeout must be at least twice keep_alive_interval");
+}
+
+bool is_dynamic(const NodeArguments& arguments) {
+  const std::string& backend = arguments.rdzv_backend;
+  if (!backend.empty() && backend != "static" && backend != "c10d")
+    refuse("--rdzv-backend is '" + backend + "', but must be c10d or static: agents meet at a store of their own");
+  return backend == "c10d" || (backend.empty() && !arguments.rdzv_endpoint.empty());
+}
+
+}  // namespace
+
+std::optional<NodeOptions> parse_node_options(const NodeArguments& arguments) {
+  NodeOptions options;
+  read_nnodes(options, arguments.nnodes);
+  read_conf(options, arguments.rdzv_conf);
+  const bool dynamic = is_dynamic(arguments);
+  options.run_id = arguments.rdzv_id;
+  if (options.max_nodes == 1) {
+    if (arguments.node_rank.value_or(0) != 0)
+      refuse("--node-rank is " + std::to_string(*arguments.node_rank) + ", but --nnodes is 1");
+    return std::nullopt;
+  }
+  if (dynamic) {
+    if (arguments.rdzv_endpoint.empty())
+      refuse("--nnodes " + arguments.nnodes + " with --rdzv-backend c10d needs --rdzv-endpoint HOST:PORT");
+    read_endpoint(options, arguments.rdzv_endpoint);
+    return options;
+  }
+  if (!options.fixed_size())
+    refuse("--nnodes " + arguments.nnodes + " needs --rdzv-endpoint HOST:PORT, where the nodes that are there meet");
+  const std::string needs = "--nnodes " + arguments.nnodes + " needs ";
+  if (!arguments.node_rank)
+    refuse(needs + "--node-rank, 0 on the node of --master-addr (or --rdzv-endpoint HOST:PORT)");
+  if (*arguments.node_rank < 0 || *arguments.node_rank >= options.max_nodes)
+    refuse("--node-rank is " + std::to_string(*arguments.node_rank) + ", but with --nnodes " + arguments.nnodes +
+           " it must be 0 to " + std::to_string(options.max_nodes - 1));
+  options.node_rank = arguments.node_rank;
+  if (!arguments.rdzv_endpoint.empty()) {
+    read_endpoint(options, arguments.rdzv_endpoint);
+    return options;
+  }
+  if (arguments.master_addr.empty()) refuse(needs + "--master-addr, an address of node 0 that all nodes can reach");
+  options.host = arguments.master_addr;
+  options.port =
+      arguments.master_port ? read_port(std::to_string(*arguments.master_port), "--master-port") : kStaticPort;
+  return options;
+}
+
+}  // namespace tutti::tools

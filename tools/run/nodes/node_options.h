@@ -1,0 +1,49 @@
+// What the agents of a job on several nodes are told: how many there are, where they meet, how patient they are.
+//
+// An agent is one `tutti run`; it starts the ranks of one node. The agents meet at a control store, which one of them,
+// the coordinator, serves: with static rendezvous (--node-rank, --master-addr) the agent of node 0, with dynamic
+// rendezvous (--rdzv-endpoint) whichever agent can bind the endpoint's address. Values; pure functions.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace tutti::tools {
+
+struct NodeOptions {
+  int min_nodes = 1;
+  int max_nodes = 1;
+  std::optional<int> node_rank;  // static rendezvous: this node's place. Nothing: the coordinator gives places
+  std::string host;              // where the agents meet: an address or a name
+  std::uint16_t port = 0;
+  std::string run_id;                               // --rdzv-id; "": none given
+  std::chrono::milliseconds join_timeout{600'000};  // until so many nodes are there as are needed
+  std::chrono::milliseconds last_call{30'000};      // after MIN nodes have come, for more of them to come
+  std::chrono::milliseconds heartbeat{250};         // an agent is heard so often ...
+  std::chrono::milliseconds silence{1500};          // ... and lost after so long without (own starvation excluded)
+
+  bool is_static() const { return node_rank.has_value(); }
+  bool fixed_size() const { return min_nodes == max_nodes; }
+};
+
+/// The options as they were written on the command line; "" or nothing where they were not.
+struct NodeArguments {
+  std::string nnodes = "1";  // N or MIN:MAX
+  std::optional<int> node_rank;
+  std::string master_addr;  // static rendezvous
+  std::optional<int> master_port;
+  std::string rdzv_backend;   // "", static, c10d (any other name that torchrun takes is refused)
+  std::string rdzv_endpoint;  // host[:port]
+  std::string rdzv_id;
+  std::string rdzv_conf;  // key=value,...: join_timeout, last_call_timeout, keep_alive_interval, silence_timeout
+};
+
+inline constexpr std::uint16_t kStaticPort = 29500;   // torchrun's --master-port
+inline constexpr std::uint16_t kDynamicPort = 29400;  // torchrun's port of --rdzv-endpoint
+
+/// Nothing for a job on one node. Throws std::invalid_argument with one sentence for options that make no sense.
+std::optional<NodeOptions> parse_node_options(const NodeArguments& arguments);
+
+}  // namespace tutti::tools
