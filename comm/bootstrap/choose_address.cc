@@ -15,7 +15,7 @@ namespace {
 
 using Kind = InterfaceAddress::Kind;
 
-constexpr std::size_t kMostAddresses = 4;
+constexpr std::size_t kMostPublished = 4;
 constexpr int kClearlyFaster = 2;  // times
 
 /// "10.1.0.0/16".
@@ -115,7 +115,7 @@ AddressChoice as_wanted(const AddressQuestion& question) {
   bool down = false;
   for (const InterfaceAddress& one : best_first(question)) {
     if (!fits(one, question.wanted) || is_link_local(one.address)) continue;
-    if (one.up && choice.chosen.size() < kMostAddresses) add(one);
+    if (one.up && choice.chosen.size() < kMostPublished) add(one);
     down = down || !one.up;
   }
   if (!choice.chosen.empty()) return choice;
@@ -157,7 +157,7 @@ AddressChoice choose_addresses(const AddressQuestion& question) {
     std::string against = objection(one);
     const bool proven = one.address == question.towards_store && one.kind != Kind::Loopback;
     if (proven) against.clear();
-    if (against.empty() && choice.chosen.size() == kMostAddresses) against = "there are better ones";
+    if (against.empty() && choice.chosen.size() == kMostPublished) against = "there are better ones";
     if (against.empty()) {
       choice.chosen.push_back({one.address, one.interface, reason(one, question)});
     } else if (one.kind != Kind::Loopback && !is_link_local(one.address)) {  // every host has those

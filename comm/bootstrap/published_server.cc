@@ -5,6 +5,7 @@
 #include <tutti/comm/bootstrap/meeting_file.h>
 #include <tutti/comm/bootstrap/pmi1.h>
 #include <tutti/comm/bootstrap/published_server.h>
+#include <tutti/comm/bootstrap/rank_addresses.h>
 #include <tutti/comm/store/socket.h>
 #include <tutti/comm/transport/shm/join.h>
 
@@ -30,11 +31,9 @@ std::string who(const World& world) {
 
 /// Numeric addresses of this host at which other ranks can reach it, best first.
 std::vector<std::string> reachable_addresses(const World& world) {
-  if (world.local_world_size < world.world_size) {
-    const std::string address = default_route_address();
-    if (!address.empty()) return {address};
-  }
-  return {"127.0.0.1"};
+  std::vector<std::string> addresses;
+  for (const ChosenAddress& one : own_addresses(world, {}).chosen) addresses.push_back(one.address);
+  return addresses;
 }
 
 std::string job_of(const World& world, const std::string& nonce) { return world.job_id + "/" + nonce; }

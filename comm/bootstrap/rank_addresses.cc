@@ -61,17 +61,20 @@ std::string network_of(const std::string& identity) {
   return identity.substr(0, identity.find(':')) + identity.substr(std::min(identity.rfind(':'), identity.size()));
 }
 
-std::vector<std::string> addresses_to_publish(const World& world, const PublishOptions& options) {
-  if (!options.bind_address.empty()) return {options.bind_address};
+AddressChoice own_addresses(const World& world, const PublishOptions& options) {
   const char* environment = std::getenv("TUTTI_IFACE");
   const bool from_option = !options.interface.empty();
-  const AddressChoice choice =
-      choose_addresses({.interfaces = interface_addresses(),
-                        .towards_store = options.towards_store,
-                        .default_route = default_route_address(),
-                        .wanted = from_option ? options.interface : environment ? environment : "",
-                        .wanted_by = from_option ? "ProcessGroupOptions::interface" : "TUTTI_IFACE",
-                        .several_hosts = world.local_world_size < world.world_size});
+  return choose_addresses({.interfaces = interface_addresses(),
+                           .towards_store = options.towards_store,
+                           .default_route = default_route_address(),
+                           .wanted = from_option ? options.interface : environment ? environment : "",
+                           .wanted_by = from_option ? "ProcessGroupOptions::interface" : "TUTTI_IFACE",
+                           .several_hosts = world.local_world_size < world.world_size});
+}
+
+std::vector<std::string> addresses_to_publish(const World& world, const PublishOptions& options) {
+  if (!options.bind_address.empty()) return {options.bind_address};
+  const AddressChoice choice = own_addresses(world, options);
   const std::string self = rank_of(world.rank, static_cast<std::size_t>(world.world_size));
   log(LogLevel::Info, self + " listens at " + choice.text());
   if (!choice.slow.empty()) log(LogLevel::Warn, self + ": " + choice.slow);

@@ -3,6 +3,7 @@
 // Thread-safety: values and functions without state.
 #pragma once
 
+#include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/comm/bootstrap/world.h>
 
 #include <string>
@@ -32,8 +33,11 @@ struct PublishOptions {
   std::string towards_store{};  // "" where the ranks meet in a file
 };
 
-/// The addresses that this rank shall listen at, best first, by choose_addresses() (local_address.h); logs them with
-/// the reasons, and warns where a faster interface is passed over. Throws InvalidArgument.
+/// This rank's addresses by choose_addresses() (local_address.h), bind_address apart. Throws InvalidArgument.
+AddressChoice own_addresses(const World& world, const PublishOptions& options);
+
+/// The addresses that this rank shall listen at, best first: bind_address, or own_addresses(). Logs them with the
+/// reasons, and warns where a faster interface is passed over. Throws InvalidArgument.
 std::vector<std::string> addresses_to_publish(const World& world, const PublishOptions& options);
 
 /// Takes out what cannot work: addresses that several hosts have (local_address.h). Throws System if a rank is left

@@ -231,7 +231,9 @@ class Network:
 
     def host(self, name, addresses):
         folder = self.folder / name
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
+        if name in self.hosts:
+            self.hosts[name].power_off()
         host = Host(self, name, folder)
         self.hosts[name] = host
         if addresses:
