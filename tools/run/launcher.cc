@@ -97,8 +97,7 @@ class Launch {
                   : options_.store     ? "store at "
                                        : "no store; MASTER_ADDR and MASTER_PORT say ") +
                  job.master_addr + ":" + std::to_string(job.master_port) + ", OMP_NUM_THREADS " +
-                 (users ? "as in the environment" : "= " + std::to_string(omp_threads(options_.nproc))) + "
-");
+                 (users ? "as in the environment" : "= " + std::to_string(omp_threads(options_.nproc))) + "\n");
   }
 
   // Queues the summary of a failure; returns the exit status.

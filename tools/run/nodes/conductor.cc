@@ -10,7 +10,7 @@
 namespace tutti::tools {
 namespace {
 
-constexpr std::chrono::seconds kFirstProgress{5};
+constexpr std::chrono::seconds kFirstProgress{2};
 constexpr std::chrono::seconds kLaterProgress{30};
 
 std::string restart_text(int restart, int most) {

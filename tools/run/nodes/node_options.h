@@ -31,13 +31,13 @@ struct NodeOptions {
 /// The options as they were written on the command line; "" or nothing where they were not.
 struct NodeArguments {
   std::string nnodes = "1";  // N or MIN:MAX
-  std::optional<int> node_rank;
-  std::string master_addr;  // static rendezvous
-  std::optional<int> master_port;
-  std::string rdzv_backend;   // "", static, c10d (any other name that torchrun takes is refused)
-  std::string rdzv_endpoint;  // host[:port]
-  std::string rdzv_id;
-  std::string rdzv_conf;  // key=value,...: join_timeout, last_call_timeout, keep_alive_interval, silence_timeout
+  std::optional<int> node_rank{};
+  std::string master_addr{};  // static rendezvous
+  std::optional<int> master_port{};
+  std::string rdzv_backend{};   // "", static, c10d (any other name that torchrun takes is refused)
+  std::string rdzv_endpoint{};  // host[:port]
+  std::string rdzv_id{};
+  std::string rdzv_conf{};  // key=value,...: join_timeout, last_call_timeout, keep_alive_interval, silence_timeout
 };
 
 inline constexpr std::uint16_t kStaticPort = 29500;   // torchrun's --master-port
