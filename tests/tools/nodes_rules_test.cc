@@ -125,8 +125,8 @@ TEST(Messages, EveryFieldArrives) {
   EXPECT_EQ(read.ranks[0].sent, rank.sent);
   EXPECT_EQ(describe(read.ranks[0]), describe(rank));
 
-  RoundPlan plan{
-      4, 1, 6, "job", "10.0.0.1", 29500, {{3, "a", 7, "10.0.0.1", 4, 8, 0}, {1, "b", 8, "10.0.0.2", 2, 8, 4}}};
+  RoundPlan plan{4,  1,          6,     "job",
+                 "", "10.0.0.1", 29500, {{3, "a", 7, "10.0.0.1", 4, 8, 0}, {1, "b", 8, "10.0.0.2", 2, 8, 4}}};
   const RoundPlan table = to_round_plan(to_words(plan));
   EXPECT_EQ(table.node_of(1), 1);
   EXPECT_FALSE(table.node_of(0));
@@ -291,7 +291,14 @@ TEST(Conductor, ALostNodeOfARoundIsCountedOnce) {
 }
 
 TEST(RoundTable, ManyRanksGetOneLineForEachNode) {
-  RoundPlan plan{0, 0, 100, "job", "", 1, {{0, "a", 7, "10.0.0.1", 50, 8, 0}, {1, "b", 8, "10.0.0.2", 50, 8, 50}}};
+  RoundPlan plan{0,
+                 0,
+                 100,
+                 "job",
+                 "agents meet at a:1",
+                 "",
+                 1,
+                 {{0, "a", 7, "10.0.0.1", 50, 8, 0}, {1, "b", 8, "10.0.0.2", 50, 8, 50}}};
   const std::string table = round_table(plan, {});
   EXPECT_NE(table.find("50-99  1     b     8          10.0.0.2  8"), std::string::npos) << table;
 }

@@ -99,8 +99,7 @@ class Coordinator::Impl final : public Conductor::Outside {
   void run() {
     try {
       store_ = std::make_unique<comm::TcpStore>(own_client(options_, server_.port()), own_deadline());
-      while (!stopping_ && !conductor_.finished()) step();
-      while (!stopping_) std::this_thread::sleep_for(kLook);
+      while (!stopping_) step();  // also when all is over: agents that come late are told
     } catch (const std::exception& error) {
       // Without its own store nothing can be said to anybody; the agents find that they have lost the coordinator.
       std::fprintf(stderr, "tutti run: the coordinator has failed: %s\n", error.what());
