@@ -1,3 +1,4 @@
+#include <tutti/comm/failure/chaos.h>
 #include <tutti/trainer/checkpoint/checkpointer.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/data_parallel/model_check.h>
@@ -51,6 +52,7 @@ class Run {
 
   const TrainOptions& options_;
   comm::ProcessGroup& group_;
+  comm::Chaos chaos_;
   RunInputs inputs_;
   const std::int64_t steps_per_epoch_;
   const int passes_;  // a step
@@ -74,6 +76,7 @@ class Run {
 Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output)
     : options_(options),
       group_(group),
+      chaos_(options.chaos),
       inputs_(open_inputs(options, group, threads)),
       steps_per_epoch_(inputs_.steps_per_epoch(options.batch_size)),
       passes_(passes_of_a_step(options, group.world_size())),
@@ -142,7 +145,10 @@ bool Run::train_one_epoch(int epoch) {
   inputs_.train_loader->begin_epoch(epoch - 1, first_step);
   Training training{*parallel_, *optimizer_, objective_, options_.label_smoothing, passes_};
   training.empty_input = empty_input(options_, inputs_.data.train);
-  training.before_exchange = [this] { checkpointer_->before_exchange(); };
+  training.before_exchange = [this, run_step = (epoch - 1) * steps_per_epoch_ + first_step]() mutable {
+    chaos_.begin_step(group_.rank(), run_step++);
+    checkpointer_->before_exchange();
+  };
   EpochSteps steps{.loader = *inputs_.train_loader, .epoch = epoch, .first = first_step, .count = steps_per_epoch_};
   steps.global_samples = [this](std::int64_t step) {
     return inputs_.sampler->samples_of_step(step, options_.batch_size);

@@ -46,7 +46,7 @@ Attempt::Attempt(const LaunchOptions& options, const JobEnvironment& job, Signal
 Attempt::~Attempt() { finish(); }
 
 void Attempt::start(const std::string& program_path) {
-  SpawnPlan plan{program_path, options_.command, {}, keep_open_};
+  SpawnPlan plan{program_path, options_.command, {}, keep_open_, -1};
   for (int local_rank = 0; local_rank < options_.nproc; ++local_rank) {
     const int rank = job_.first_rank + local_rank;
     plan.environment = rank_environment(job_, local_rank, extra_environment(local_rank));
@@ -167,6 +167,7 @@ void Attempt::obey(const AttemptOrder& order) {
 
 // Ctrl-Z: the ranks are no members of the terminal's foreground group, so they are stopped and woken from here.
 void Attempt::suspend() {
+  if (control_ != nullptr) return;  // the other nodes would count this one as frozen, and end the job
   signal_all(SIGSTOP);
   ::raise(SIGSTOP);
   signal_all(SIGCONT);

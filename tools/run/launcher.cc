@@ -169,7 +169,7 @@ int launch(const LaunchOptions& options) {
     return 2;
   }
   ensure_standard_descriptors();
-  LaunchContext context(options);
+  LaunchContext context(options, options.nproc);
   int status = 1;
   try {
     status = options.nodes ? run_agent(context) : Launch(context).run();
