@@ -46,7 +46,7 @@ Attempt::Attempt(const LaunchOptions& options, const JobEnvironment& job, Signal
 Attempt::~Attempt() { finish(); }
 
 void Attempt::start(const std::string& program_path) {
-  SpawnPlan plan{program_path, options_.command, {}, keep_open_, -1};
+  SpawnPlan plan{program_path, options_.command, {}, keep_open_};
   for (int local_rank = 0; local_rank < options_.nproc; ++local_rank) {
     const int rank = job_.first_rank + local_rank;
     plan.environment = rank_environment(job_, local_rank, extra_environment(local_rank));
