@@ -6,6 +6,7 @@
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
 #include <tutti/tools/run/nodes/remote_launch.h>
+#include <tutti/tools/run/nodes/scheduled_nodes.h>
 #include <tutti/tools/run/own_command.h>
 #include <tutti/tools/run/rank_environment.h>
 #include <tutti/tools/run/run_options.h>
@@ -35,6 +36,8 @@ struct RunArguments {
   bool no_label = false;
   bool encrypt = false;
   std::string chaos;
+  bool elastic = false;
+  std::optional<int> min_ranks;
   std::optional<double> grace_seconds;
   LocalArguments local;
   LaunchOptions launch;
@@ -110,6 +113,7 @@ std::vector<HostSlots> hosts_of(const RunArguments& arguments) {
 std::vector<HostSlots> settle_nodes(RunArguments& arguments) {
   LaunchOptions& options = arguments.launch;
   if (arguments.standalone) return {};
+  if (!is_remote_agent() && arguments.hosts.empty() && arguments.hostfile.empty()) ask_scheduler(arguments.nodes);
   if (!arguments.nodes.master_addr.empty()) options.master_addr = arguments.nodes.master_addr;
   options.master_port = static_cast<std::uint16_t>(arguments.nodes.master_port.value_or(0));
   if (is_remote_agent()) {  // the hosts are the launcher's business; a hostfile may exist on its host alone
@@ -156,6 +160,10 @@ int run(RunArguments& arguments, const Settings& settings, const std::vector<std
   if (!hosts.empty() && arguments.local.stdin_rank != "none") {
     return refuse("--stdin reaches ranks of this host's own launcher; with -H or --hostfile all read /dev/null");
   }
+  if (arguments.min_ranks && !arguments.elastic) return refuse("--min-ranks belongs to --elastic");
+  if (arguments.elastic) {
+    arguments.launch.elastic = ElasticLimits{.min_ranks = arguments.min_ranks.value_or(arguments.launch.nproc)};
+  }
   if (hosts.empty()) apply_local_options(arguments.local, arguments.launch);
   tell(settings, arguments, hosts.empty());
   if (hosts.empty()) return launch(arguments.launch);
@@ -167,6 +175,8 @@ int run_command(CLI::App& command, RunArguments& arguments) {
     const Settings settings = settle(command);
     return run(arguments, settings, command.remaining());
   } catch (const std::invalid_argument& error) {
+    return refuse(error.what());
+  } catch (const comm::Error& error) {  // of a scheduler's variables
     return refuse(error.what());
   }
 }
@@ -225,6 +235,11 @@ void add_run_command(CLI::App& app, int& status) {
                     "write to it) in place of Tutti's own; see also --no-store");
   command->add_option("--max-restarts", options.max_restarts, "After a failure start all ranks again, so many times")
       ->capture_default_str();
+  command->add_flag("--elastic", arguments->elastic,
+                    "Replace a rank that is lost and let the others run on (tutti train can); --max-restarts so many "
+                    "times. A program that does not take part is started again as a whole");
+  command->add_option("--min-ranks", arguments->min_ranks,
+                      "--elastic: when restarts are used up, go on with fewer ranks, but not below this [all]");
   command->add_option("--log-dir", options.log_dir,
                       "Folder for log files of each rank: what --redirects and --tee say; without them all of it, "
                       "instead of the terminal");

@@ -1,10 +1,10 @@
 #include <sys/wait.h>
 #include <tutti/tools/run/attempt.h>
+#include <tutti/tools/run/process_state.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
 #include <string>
 
 namespace tutti::tools {
@@ -17,21 +17,10 @@ constexpr char kPassedOn[] =
     "  This launcher had got it and passed it on to all ranks; a program that does not handle it ends.\n";
 constexpr milliseconds kLingerTime{100};  // after a failure: for output that is still in the pipes
 
-// The state letter of /proc/<pid>/stat: 'T' stopped by a signal, 't' by a debugger.
-bool is_stopped(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string line;
-  std::getline(file, line);
-  const std::size_t end_of_name = line.rfind(')');
-  if (end_of_name == std::string::npos || end_of_name + 2 >= line.size()) return false;
-  const char state = line[end_of_name + 2];
-  return state == 'T' || state == 't';
-}
-
 }  // namespace
 
 Attempt::Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, const Keeper& keeper,
-                 Console& console, const std::vector<int>& keep_open, AttemptControl* control)
+                 Console& console, const std::vector<int>& keep_open, AttemptControl* control, Rescuer* rescuer)
     : options_(options),
       job_(job),
       signals_(signals),
@@ -39,6 +28,7 @@ Attempt::Attempt(const LaunchOptions& options, const JobEnvironment& job, Signal
       console_(console),
       keep_open_(keep_open),
       control_(control),
+      rescuer_(rescuer),
       printer_(printer_options(options, job), console),
       input_(options.local.stdin_rank && *options.local.stdin_rank >= job.first_rank &&
              *options.local.stdin_rank < job.first_rank + options.nproc) {}
@@ -46,22 +36,10 @@ Attempt::Attempt(const LaunchOptions& options, const JobEnvironment& job, Signal
 Attempt::~Attempt() { finish(); }
 
 void Attempt::start(const std::string& program_path) {
-  SpawnPlan plan{program_path, options_.command, {}, keep_open_};
+  program_path_ = program_path;
   for (int local_rank = 0; local_rank < options_.nproc; ++local_rank) {
-    const int rank = job_.first_rank + local_rank;
-    plan.environment = rank_environment(job_, local_rank, extra_environment(local_rank));
-    if (!options_.local.cpus.empty()) plan.cpus = options_.local.cpus.at(static_cast<std::size_t>(local_rank));
-    plan.stdin_fd = options_.local.stdin_rank == rank ? input_.rank_end() : -1;
-    const Clock::time_point now = Clock::now();
-    const SpawnedRank spawned = spawn_rank(plan, signals_, keeper_);
-    RankEnd end;
-    end.rank = rank;
-    end.host = job_.host;
-    end.pid = spawned.pid;
-    end.started = now;
-    ends_.push_back(end);
-    outputs_.push_back(std::make_unique<RankOutput>(local_rank, spawned.out, spawned.err,
-                                                    rank_output_options(options_, job_, local_rank), printer_));
+    start_rank(local_rank, job_, rescuer_ != nullptr ? rescuer_->environment(local_rank) : std::vector<std::string>{},
+               options_.local.stdin_rank == job_.first_rank + local_rank ? input_.rank_end() : -1);
   }
   input_.handed_over();
 }
@@ -72,6 +50,26 @@ std::vector<std::string> Attempt::extra_environment(int local_rank) const {
   if (!options_.extra_environment) return result;
   for (std::string& variable : options_.extra_environment(rank)) result.push_back(std::move(variable));
   return result;
+}
+
+void Attempt::start_rank(int local_rank, const JobEnvironment& job, const std::vector<std::string>& of_rescuer,
+                         int stdin_fd) {
+  std::vector<std::string> extra = extra_environment(local_rank);
+  extra.insert(extra.end(), of_rescuer.begin(), of_rescuer.end());
+  SpawnPlan plan{program_path_, options_.command, {}, keep_open_};
+  plan.environment = rank_environment(job, local_rank, extra);
+  if (!options_.local.cpus.empty()) plan.cpus = options_.local.cpus.at(static_cast<std::size_t>(local_rank));
+  plan.stdin_fd = stdin_fd;
+  const Clock::time_point now = Clock::now();
+  const SpawnedRank spawned = spawn_rank(plan, signals_, keeper_);
+  RankEnd end;
+  end.rank = job_.first_rank + local_rank;
+  end.host = job_.host;
+  end.pid = spawned.pid;
+  end.started = now;
+  ends_.push_back(end);
+  outputs_.push_back(std::make_unique<RankOutput>(local_rank, spawned.out, spawned.err,
+                                                  rank_output_options(options_, job, local_rank), printer_));
 }
 
 void Attempt::run() {
@@ -104,6 +102,10 @@ void Attempt::poll_once() {
 int Attempt::poll_timeout() const {
   std::optional<Clock::time_point> first = deadline_;
   if (const auto due = printer_.next_due(); due && (!first || *due < *first)) first = due;
+  if (rescuer_ != nullptr && state_ == State::Running) {
+    const Clock::time_point look = Clock::now() + rescuer_->look_every();
+    if (!first || look < *first) first = look;
+  }
   if (!first) return -1;
   const auto left = std::chrono::ceil<milliseconds>(*first - Clock::now());
   return static_cast<int>(std::clamp<milliseconds::rep>(left.count(), 0, 3'600'000));
@@ -192,7 +194,27 @@ void Attempt::note_exits() {
     failed = failed || rank.failed();
     if (control_ != nullptr && rank.failed()) control_->rank_failed(rank);
   }
-  if (failed && state_ == State::Running) note_failure(now);
+  if (state_ != State::Running) return;
+  if (rescuer_ != nullptr) {
+    rescue(now);
+  } else if (failed) {
+    note_failure(now);
+  }
+}
+
+void Attempt::rescue(Clock::time_point now) {
+  const RescuePlan plan = rescuer_->look(ends_, now);
+  for (const std::size_t index : plan.frozen) signal_group(ends_[index], SIGKILL);
+  for (const std::size_t index : plan.lost) {
+    signal_group(ends_[index], SIGKILL);  // what it has left behind
+    ends_[index].replaced = true;
+  }
+  for (const RescuePlan::Start& start : plan.starts) {
+    JobEnvironment job = job_;
+    job.restart_count = start.restart_count;
+    start_rank(start.local_rank, job, start.environment, -1);
+  }
+  if (plan.kind == RescuePlan::Kind::GiveUp) note_failure(now);
 }
 
 void Attempt::note_failure(Clock::time_point now) {

@@ -7,6 +7,7 @@
 #include <tutti/tools/run/signals.h>
 #include <tutti/tools/run/spawn.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 

@@ -8,6 +8,7 @@
 // when it is killed itself.
 #pragma once
 
+#include <tutti/tools/run/elastic/next_generation.h>
 #include <tutti/tools/run/local_options.h>
 #include <tutti/tools/run/nodes/node_options.h>
 
@@ -33,6 +34,7 @@ struct LaunchOptions {
   bool label = true;     // local.label, else "[rank 1] ", before each line; without local.label one rank alone has none
   bool verbose = false;
   LocalOptions local{};
+  std::optional<ElasticLimits> elastic = std::nullopt;  // lost ranks are replaced, max_restarts times
   bool torch_store = false;  // the server is one for PyTorch's TCPStore clients, in place of Tutti's own
   std::optional<NodeOptions> nodes = std::nullopt;  // a job on several nodes; master_addr and master_port are not used
   std::string name = "tutti run";                   // begins every message

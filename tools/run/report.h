@@ -24,11 +24,12 @@ struct RankEnd {
   int code = 0;            // exit status, or the signal
   bool frozen = false;     // stopped (SIGSTOP, a debugger) when the first rank failed
   std::set<int> sent{};    // signals that the launcher has sent it
+  bool replaced = false;   // an elastic job goes on without it, or with another in its place
   std::string evidence;    // what its host knows about its end: whole indented lines (evidence.h)
   std::string last_words;  // the last line that it printed
 
-  /// Ended otherwise than with status 0, and not by a signal of the launcher's.
-  bool failed() const { return !running && code != 0 && !(by_signal && sent.contains(code)); }
+  /// Ended otherwise than with status 0, not by a signal of the launcher's, and to the job's harm.
+  bool failed() const { return !running && !replaced && code != 0 && !(by_signal && sent.contains(code)); }
   /// As a shell gives it.
   int exit_status() const { return by_signal ? 128 + code : code; }
 };

@@ -7,6 +7,7 @@
 #include <tutti/tools/run/nodes/control_link.h>
 #include <tutti/tools/run/nodes/coordinator.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
+#include <tutti/tools/run/nodes/scheduled_nodes.h>
 #include <tutti/tools/run/reserved_port.h>
 #include <unistd.h>
 
@@ -40,6 +41,8 @@ class Agent final : public AttemptControl {
     if (!options_.store) reserved_.emplace("0.0.0.0");
     secret_ = comm::job_secret();
     start_coordinator();
+    if (!nodes_.meeting_file.empty()) meet_as_scheduled();
+    if (status_) return *status_;
     link_ = std::make_unique<ControlLink>(nodes_, secret_, hello(), control_hosts());
     if (nodes_.remote) input_.emplace([this] { link_->lose("the launcher's connection has ended"); });
     while (!status_) {
@@ -51,6 +54,7 @@ class Agent final : public AttemptControl {
     }
     input_.reset();
     link_.reset();  // says goodbye before the coordinator waits for that
+    published_.reset();
     coordinator_.reset();
     return *status_;
   }
@@ -100,6 +104,7 @@ class Agent final : public AttemptControl {
 
   void start_coordinator() {
     if (nodes_.remote || (nodes_.is_static() && *nodes_.node_rank != 0)) return;
+    if (!nodes_.meeting_file.empty()) nodes_.host = address_to_coordinate_at();
     CoordinatorOptions options;
     options.nodes = nodes_;
     options.bind_address = coordinator_bind_address(nodes_.host);
@@ -118,6 +123,31 @@ class Agent final : public AttemptControl {
                           std::string(error.what()) + " (the agent with --node-rank 0 serves --master-addr)");
       not_coordinator_ = error.what();  // another agent is; or whoever holds the port will turn out to be a stranger
     }
+  }
+
+  // The agent of node 0 shows where it coordinates, the others look there.
+  void meet_as_scheduled() {
+    if (coordinator_) {
+      nodes_.port = coordinator_->port();
+      published_.emplace(nodes_.meeting_file, secret_, nodes_.max_nodes, CoordinatorAddress{nodes_.host, nodes_.port});
+      return;
+    }
+    const auto stopped = [this] {
+      while (const std::optional<int> signal = context_.signals.next()) {
+        if (!asks_to_end(*signal)) continue;
+        context_.say("stopped by " + signal_name(*signal) + "\n");
+        status_ = 128 + *signal;
+      }
+      return status_.has_value();
+    };
+    const auto found =
+        find_coordinator(nodes_.meeting_file, secret_, nodes_.join_timeout, stopped, [this](const std::string& line) {
+          context_.say(line + "\n");
+          context_.flush();
+        });
+    if (!found) return;
+    nodes_.host = found->host;
+    nodes_.port = found->port;
   }
 
   // A name of this very host may stand for an address that only this host has.
@@ -287,13 +317,14 @@ class Agent final : public AttemptControl {
 
   LaunchContext& context_;
   const LaunchOptions& options_;
-  const NodeOptions& nodes_;
+  NodeOptions nodes_;
   const std::string host_;
   std::string secret_;
   std::optional<ReservedPort> reserved_;
   std::unique_ptr<Coordinator> coordinator_;
   std::string not_coordinator_;  // why this agent is not, where it has tried
   bool everywhere_ = false;      // the coordinator listens on all interfaces
+  std::optional<PublishedCoordinator> published_;
   std::unique_ptr<ControlLink> link_;
   std::optional<InputWatch> input_;
 

@@ -142,6 +142,10 @@ std::optional<NodeOptions> parse_node_options(const NodeArguments& arguments) {
     read_endpoint(options, arguments.rdzv_endpoint);
     return options;
   }
+  if (!arguments.meeting_file.empty()) {
+    options.meeting_file = arguments.meeting_file;
+    return options;
+  }
   if (arguments.master_addr.empty()) refuse(needs + "--master-addr, an address of node 0 that all nodes can reach");
   options.host = arguments.master_addr;
   options.port =

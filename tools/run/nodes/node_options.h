@@ -19,6 +19,7 @@ struct NodeOptions {
   std::optional<int> node_rank;  // static rendezvous: this node's place. Nothing: the coordinator gives places
   std::string host;              // where the agents meet: an address or a name
   std::uint16_t port = 0;
+  std::string meeting_file;                         // not "": node 0 takes a free port and publishes it there
   std::string run_id;                               // --rdzv-id; "": none given
   std::chrono::milliseconds join_timeout{600'000};  // until so many nodes are there as are needed
   std::chrono::milliseconds last_call{30'000};      // after MIN nodes have come, for more of them to come
@@ -43,7 +44,8 @@ struct NodeArguments {
   std::string rdzv_backend{};   // "", static, c10d (any other name that torchrun takes is refused)
   std::string rdzv_endpoint{};  // host[:port]
   std::string rdzv_id{};
-  std::string rdzv_conf{};  // key=value,...: join_timeout, last_call_timeout, keep_alive_interval, silence_timeout
+  std::string meeting_file{};  // of agents that a scheduler has started (scheduled_nodes.h); with node_rank
+  std::string rdzv_conf{};     // key=value,...: join_timeout, last_call_timeout, keep_alive_interval, silence_timeout
 };
 
 inline constexpr std::uint16_t kStaticPort = 29500;   // torchrun's --master-port
