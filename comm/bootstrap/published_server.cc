@@ -5,6 +5,7 @@
 #include <tutti/comm/bootstrap/meeting_file.h>
 #include <tutti/comm/bootstrap/pmi1.h>
 #include <tutti/comm/bootstrap/published_server.h>
+#include <tutti/comm/bootstrap/rank_addresses.h>
 #include <tutti/comm/store/socket.h>
 #include <tutti/comm/transport/shm/join.h>
 
@@ -244,8 +245,9 @@ PublishedMeeting meet_by_pmi(const World& world, Deadline deadline) {
 }  // namespace
 
 std::vector<std::string> reachable_addresses(bool several_hosts) {
-  const std::string address = several_hosts ? default_route_address() : "";
-  return {address.empty() ? "127.0.0.1" : address};
+  std::vector<std::string> addresses;
+  for (const ChosenAddress& one : own_addresses(several_hosts, {}).chosen) addresses.push_back(one.address);
+  return addresses;
 }
 
 PublishedMeeting meet_at_published_server(const World& world, Deadline deadline) {
