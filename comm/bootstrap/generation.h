@@ -8,6 +8,7 @@
 //   elastic/generation/<g>      the record: a text, written once, before the next field
 //   elastic/newest              the newest generation's number
 //   elastic/member/<worker>     "pid 4711": this worker follows generations (a program that is not elastic never comes)
+//   elastic/begun               the job has done something that a later generation continues
 //   elastic/left/<g>            a line "<worker> <why>" of each worker whose group of generation g is of no use any
 //   more
 //
@@ -91,6 +92,10 @@ class GenerationMember {
 
   /// True once the launcher has published a generation newer than the present one. One question to the store.
   bool newer_exists(Deadline deadline);
+
+  /// For a generation in which nobody is left to ask: has the job begun, so that files of it may be continued?
+  void set_begun(Deadline deadline);
+  bool has_begun(Deadline deadline);
 
   /// The present generation; -1 before the first next().
   int number() const { return present_.number; }
