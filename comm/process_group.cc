@@ -8,6 +8,7 @@ namespace tutti::comm {
 std::unique_ptr<ProcessGroup> ProcessGroup::connect(const World& world, ProcessGroupOptions options) {
   Meeting meeting = rendezvous(world, options.name,
                                {.bind_address = options.bind_address,
+                                .interface = options.interface,
                                 .transport = transport_choice(options.transport),
                                 .encrypt = encryption_choice(options.encrypt),
                                 .timeout = options.timeout});

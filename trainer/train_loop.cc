@@ -1,3 +1,4 @@
+#include <tutti/comm/failure/chaos.h>
 #include <tutti/trainer/checkpoint/checkpointer.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/data_parallel/model_check.h>
@@ -56,6 +57,7 @@ class Run {
 
   const TrainOptions& options_;
   comm::ProcessGroup& group_;
+  comm::Chaos chaos_;
   const ElasticRun* elastic_;
   RunInputs inputs_;
   const std::int64_t steps_per_epoch_;
@@ -86,6 +88,7 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
          const ElasticRun* elastic)
     : options_(options),
       group_(group),
+      chaos_(options.chaos),
       elastic_(elastic),
       inputs_(open_inputs(options, group, threads, elastic_inputs(elastic))),
       steps_per_epoch_(inputs_.steps_per_epoch()),
@@ -207,7 +210,8 @@ bool Run::train_one_epoch(int epoch) {
   inputs_.train_loader->begin_epoch(epoch - 1, first_step);
   Training training{*parallel_, *optimizer_, objective_, options_.label_smoothing, passes_};
   training.empty_input = empty_input(options_, inputs_.data->train);
-  training.before_exchange = [this] {
+  training.before_exchange = [this, run_step = (epoch - 1) * steps_per_epoch_ + first_step]() mutable {
+    chaos_.begin_step(group_.rank(), run_step++);
     checkpointer_->before_exchange();
     if (elastic_ != nullptr && elastic_->next_is_there.load()) parallel_->ask(Request::NextGeneration);
   };

@@ -1,9 +1,9 @@
 #include <sched.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
-#include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/bootstrap/published_server.h>
+#include <tutti/comm/bootstrap/rank_addresses.h>
 #include <tutti/comm/bootstrap/rendezvous.h>
 #include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/comm/store/file_store.h>
@@ -49,7 +49,7 @@ struct MeetingPlace {
   std::unique_ptr<Store> client;
   std::function<void()> withdraw;  // if set: to be called as soon as all ranks are there (published_server.h)
   std::string where;               // for texts
-  std::string local_address;       // that other ranks can reach this one by
+  std::string local_address;       // this end of the connection to the store; "" in a file
 };
 
 std::string host_name() {
@@ -69,7 +69,7 @@ std::string address_key(const std::string& group, int rank) { return group + "/a
 std::shared_ptr<MeetingPlace> meet_at_server(const World& world, Deadline deadline) {
   auto place = std::make_shared<MeetingPlace>();
   if (world.rank == 0 && !world.launcher_owns_store)
-    place->server = std::make_unique<TcpStoreServer>(TcpStoreServerOptions{.bind_address = world.master_addr,
+    place->server = std::make_unique<TcpStoreServer>(TcpStoreServerOptions{.bind_address = store_bind_address(world),
                                                                            .port = world.master_port,
                                                                            .job_id = world.job_id,
                                                                            .job_secret = world.job_secret,
@@ -106,9 +106,6 @@ std::shared_ptr<MeetingPlace> meet_in_file(const World& world, Deadline deadline
       FileStoreOptions{
           .path = world.store_file, .job_id = world.job_id, .rank = world.rank, .world_size = world.world_size},
       deadline);
-  // No connection shows the way to the others. refuse_loopback_across_hosts() looks whether this one will do.
-  if (world.local_world_size < world.world_size) place->local_address = default_route_address();
-  if (place->local_address.empty()) place->local_address = "127.0.0.1";
   place->where = "the store file " + client->path();
   place->client = std::move(client);
   return place;
@@ -120,19 +117,6 @@ std::shared_ptr<MeetingPlace> meet(const World& world, Deadline deadline) {
   return meet_at_server(world, deadline);
 }
 
-/// An address that only this host can reach is of no use to ranks of others.
-void refuse_loopback_across_hosts(const World& world, const std::vector<PeerAddress>& peers) {
-  const PeerAddress& self = peers[static_cast<std::size_t>(world.rank)];
-  if (!is_loopback_endpoint(self.endpoint)) return;
-  for (std::size_t rank = 0; rank < peers.size(); ++rank) {
-    if (peers[rank].host == self.host) continue;
-    throw Error(ErrorCode::System, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) +
-                                       ": host " + self.host + " has no route to others, so it listens on " +
-                                       self.endpoint + ", which rank " + std::to_string(rank) + " on host " +
-                                       peers[rank].host + " cannot reach; set ProcessGroupOptions::bind_address");
-  }
-}
-
 [[noreturn]] void refuse_without_secret(const World& world, const std::string& group) {
   throw Error(ErrorCode::InvalidArgument,
               "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + ": group '" + group +
@@ -141,15 +125,14 @@ void refuse_loopback_across_hosts(const World& world, const std::vector<PeerAddr
 }
 
 /// Where some ranks encrypt and others do not, all say so, and no connection is tried.
-void refuse_mixed_encryption(const World& world, const std::string& group, const std::vector<PeerAddress>& peers,
-                             const std::vector<bool>& encrypts) {
-  const bool here = encrypts[static_cast<std::size_t>(world.rank)];
-  const auto other = std::find(encrypts.begin(), encrypts.end(), !here);
-  if (other == encrypts.end()) return;
-  const auto rank = static_cast<std::size_t>(other - encrypts.begin());
+void refuse_mixed_encryption(const World& world, const std::string& group, const std::vector<RankAddress>& ranks) {
+  const bool here = ranks[static_cast<std::size_t>(world.rank)].encrypts;
+  const auto other = std::ranges::find(ranks, !here, &RankAddress::encrypts);
+  if (other == ranks.end()) return;
+  const auto rank = static_cast<std::size_t>(other - ranks.begin());
   throw Error(ErrorCode::Unauthorized,
               "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + ": group '" + group +
-                  "' cannot form: rank " + std::to_string(rank) + " (" + peers[rank].host + ", pid " + peers[rank].pid +
+                  "' cannot form: rank " + std::to_string(rank) + " (" + other->host + ", pid " + other->pid +
                   ") was started " + (here ? "without" : "with") + " encryption, this rank " +
                   (here ? "with" : "without") + " it: start all ranks with --encrypt (TUTTI_ENCRYPT=1), or none");
 }
@@ -239,19 +222,15 @@ struct Addresses {
 /// wait for: a few round trips and one key each, however many ranks there are. When the ranks form a group of this name
 /// once more, the count tells that it is another one, with a table of its own.
 Addresses exchange_addresses(const MeetingPlace& place, const World& world, const std::string& group,
-                             const std::string& endpoint, bool encrypt, std::chrono::milliseconds timeout,
+                             const std::vector<std::string>& endpoints, bool encrypt, std::chrono::milliseconds timeout,
                              Deadline deadline) {
   Store& store = *place.client;
   std::vector<std::string> keys;
   for (int rank = 0; rank < world.world_size; ++rank) keys.push_back(address_key(group, rank));
   store.set(keys[static_cast<std::size_t>(world.rank)],
-            endpoint + " " + host_name() + " " + std::to_string(::getpid()) + " " + host_identity() +
-                (encrypt ? " tls" : " plain"),
-            deadline);
+            to_line({endpoints, host_name(), std::to_string(::getpid()), host_identity(), encrypt}), deadline);
   const std::int64_t arrived = store.add(group + "/arrived", 1, deadline);
-  Addresses addresses{.peers = std::vector<PeerAddress>(keys.size()),
-                      .hosts = std::vector<std::string>(keys.size()),
-                      .formation = (arrived - 1) / world.world_size};
+  Addresses addresses{.peers = {}, .hosts = {}, .formation = (arrived - 1) / world.world_size};
   const std::string table_key = group + "/addresses/" + std::to_string(addresses.formation);
   if (arrived % world.world_size == 0) {
     std::string table;
@@ -259,16 +238,22 @@ Addresses exchange_addresses(const MeetingPlace& place, const World& world, cons
     if (place.withdraw) place.withdraw();
     store.set(table_key, table, deadline);
   }
-  std::vector<bool> encrypts(keys.size());
+  std::vector<RankAddress> ranks;
   std::istringstream table(await_table(place, world, group, table_key, keys, timeout, deadline));
-  for (std::size_t rank = 0; rank < keys.size(); ++rank) {
-    PeerAddress& peer = addresses.peers[rank];
-    std::string encryption;
-    table >> peer.endpoint >> peer.host >> peer.pid >> addresses.hosts[rank] >> encryption;
-    encrypts[rank] = encryption == "tls";
+  for (std::string line; ranks.size() < keys.size() && std::getline(table, line);) ranks.push_back(from_line(line));
+  if (ranks.size() < keys.size())
+    throw Error(ErrorCode::Protocol, "the table of addresses of group '" + group + "' has " +
+                                         std::to_string(ranks.size()) + " lines for " + std::to_string(keys.size()) +
+                                         " ranks");
+  refuse_mixed_encryption(world, group, ranks);
+  keep_reachable(world.rank, ranks);
+  for (const RankAddress& rank : ranks) {
+    addresses.peers.push_back({.endpoint = rank.endpoints.front(),
+                               .host = rank.host,
+                               .pid = rank.pid,
+                               .others = {rank.endpoints.begin() + 1, rank.endpoints.end()}});
+    addresses.hosts.push_back(rank.identity);
   }
-  refuse_mixed_encryption(world, group, addresses.peers, encrypts);
-  if (!world.store_file.empty()) refuse_loopback_across_hosts(world, addresses.peers);
   return addresses;
 }
 
@@ -388,13 +373,15 @@ Meeting rendezvous(const World& world, const std::string& group, const Rendezvou
   const auto place = meet(world, deadline);
   std::shared_ptr<Store> store(place, place->client.get());
   const auto listener = std::make_shared<TcpListener>(
-      TcpListenerOptions{.address = options.bind_address.empty() ? place->local_address : options.bind_address,
+      TcpListenerOptions{.addresses = addresses_to_publish(world, {.bind_address = options.bind_address,
+                                                                   .interface = options.interface,
+                                                                   .towards_store = place->local_address}),
                          .job_id = world.job_id,
                          .job_secret = world.job_secret,
                          .encrypt = options.encrypt});
   const auto factory = std::make_shared<NetworkFactory>(
       world, options.transport, store, listener,
-      exchange_addresses(*place, world, group, listener->endpoint(), options.encrypt, options.timeout, deadline));
+      exchange_addresses(*place, world, group, listener->endpoints(), options.encrypt, options.timeout, deadline));
   auto transport = factory->make(members, deadline);
   log(LogLevel::Info, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + " (" +
                           world.detected_from + ") joined group '" + group + "', listening on " + listener->endpoint() +

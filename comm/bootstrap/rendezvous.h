@@ -31,10 +31,11 @@ TransportChoice transport_choice(const std::string& name);
 bool encryption_choice(bool option);
 
 struct RendezvousOptions {
-  /// "": the local address of the connection to the store, which is one that other ranks can reach. Where the ranks
-  /// meet in a file: 127.0.0.1 if all of them are on this host (LOCAL_WORLD_SIZE), else the address of the default
-  /// route; System if that leaves a loopback address in a world of several hosts.
+  /// If set, the one address that this rank listens at. Else they are chosen (local_address.h): this end of the
+  /// connection to the store, and between hosts those of other interfaces, too, or those that `interface` names. System
+  /// if that leaves a loopback address in a world of several hosts.
   std::string bind_address;
+  std::string interface {};                           // "" = TUTTI_IFACE, else any
   TransportChoice transport = TransportChoice::Auto;  // Auto: shared memory within a host, TCP between hosts
   bool encrypt = false;                               // TLS on all TCP connections between ranks
   std::chrono::milliseconds timeout{};

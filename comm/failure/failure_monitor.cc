@@ -171,7 +171,9 @@ std::string FailureMonitor::follow_waits(std::span<const int> awaited, const Rep
       chains.push_back(chain + wait);
     }
   }
-  return all_waits + "the ranks wait for each other";
+  std::string from_here;
+  for (const int rank : awaited) from_here += (from_here.empty() ? "; this one for " : ", ") + describe_(rank);
+  return all_waits + "the ranks wait for each other" + from_here;
 }
 
 }  // namespace tutti::comm

@@ -1,6 +1,7 @@
 #include <poll.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/handshake.h>
+#include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/store/resolve_within.h>
 #include <tutti/comm/store/store_connect.h>
@@ -28,6 +29,7 @@ constexpr int kHangUpsBelieved = 5;
 struct Failed {
   std::string reason;
   bool hung_up = false;
+  int error_number = 0;  // of connect(2)
 };
 
 /// Address and reason of every attempt; equal ones are counted.
@@ -43,16 +45,23 @@ class Attempts {
     }
   }
 
+  /// What the connections' errors mean, each once.
+  void explain(std::string_view hint) {
+    if (!hint.empty() && hints_.find(hint) == std::string::npos)
+      hints_ += (hints_.empty() ? " (" : "; ") + std::string(hint);
+  }
+
   std::string text() const {
     std::string result;
     for (const auto& [text, count] : entries_) {
       result += (result.empty() ? "" : "; ") + text;
       if (count > 1) result += " (" + std::to_string(count) + " times)";
     }
-    return result;
+    return hints_.empty() ? result : result + hints_ + ")";
   }
 
  private:
+  std::string hints_;
   std::vector<std::pair<std::string, int>> entries_;
 };
 
@@ -79,16 +88,18 @@ Socket connect_one(const Endpoint& endpoint, Deadline deadline) {
   int error_number = 0;
   if (::connect(socket.get(), endpoint.address(), endpoint.length) != 0) error_number = errno;
   if (error_number == EINPROGRESS || error_number == EINTR) {
-    if (!poll_until(socket.get(), POLLOUT, deadline)) throw Failed{"no answer to the connect in time"};
+    if (!poll_until(socket.get(), POLLOUT, deadline))
+      throw Failed{"no answer to the connect in time", false, ETIMEDOUT};
     socklen_t length = sizeof error_number;
     ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error_number, &length);
   }
   if (error_number != 0) {
     if (!worth_retrying(error_number)) throw_errno("connect to the store at " + endpoint.text(), error_number);
-    throw Failed{errno_text(error_number)};
+    throw Failed{errno_text(error_number), false, error_number};
   }
   // With nobody listening on an ephemeral port of this host, the kernel may connect a socket to itself.
-  if (local_endpoint(socket.get()).text() == endpoint.text()) throw Failed{errno_text(ECONNREFUSED)};
+  if (local_endpoint(socket.get()).text() == endpoint.text())
+    throw Failed{errno_text(ECONNREFUSED), false, ECONNREFUSED};
   tune_connection(socket.get());
   return socket;
 }
@@ -167,6 +178,11 @@ class Round {
         return socket;
       } catch (const Failed& failed) {
         attempts_.add(endpoint.text(), failed.reason);
+        const std::string from = failed.error_number == 0 ? "" : route_source(endpoint.host());
+        if (!from.empty()) attempts_.explain("from " + from);
+        attempts_.explain(connect_hint(failed.error_number));
+        if (failed.error_number != 0 && options_.rank != 0 && is_loopback_address(endpoint.host()))
+          attempts_.explain(endpoint.host() + " is this host itself, so the owner must run here, too");
         hung_up_ = hung_up_ || failed.hung_up;
       } catch (const Error& refused) {
         if (refused.code() == ErrorCode::System) throw;

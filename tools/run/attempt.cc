@@ -169,6 +169,7 @@ void Attempt::obey(const AttemptOrder& order) {
 
 // Ctrl-Z: the ranks are no members of the terminal's foreground group, so they are stopped and woken from here.
 void Attempt::suspend() {
+  if (control_ != nullptr) return;  // the other nodes would count this one as frozen, and end the job
   signal_all(SIGSTOP);
   ::raise(SIGSTOP);
   signal_all(SIGCONT);

@@ -16,13 +16,9 @@ namespace tutti::tools {
 /// Members are made in this order: signals first (threads made later inherit the mask), then the keeper (forked while
 /// there are no other threads).
 struct LaunchContext {
-  explicit LaunchContext(const LaunchOptions& launch_options)
-      : options(launch_options), keep_open(inherited_descriptors()), keeper(groups_of(launch_options)) {}
-
-  /// Process groups that may be there at one time; an elastic job's dead ones count until the end.
-  static int groups_of(const LaunchOptions& options) {
-    return options.elastic ? options.nproc * (1 + std::min(options.max_restarts, 1000)) : options.nproc;
-  }
+  /// `groups`: how many process groups may live at one time.
+  LaunchContext(const LaunchOptions& launch_options, int groups)
+      : options(launch_options), keep_open(inherited_descriptors()), keeper(groups) {}
 
   /// Queues "tutti run: <text>".
   void say(const std::string& text) { console.err().push(options.name + ": " + text); }

@@ -169,6 +169,11 @@ std::optional<std::string> objection(const LaunchOptions& options) {
   return std::nullopt;
 }
 
+// Process groups that may be there at one time; an elastic job's dead ones count until the end.
+int group_limit(const LaunchOptions& options) {
+  return options.elastic ? options.nproc * (1 + std::min(options.max_restarts, 1000)) : options.nproc;
+}
+
 }  // namespace
 
 void LaunchContext::flush() {
@@ -190,7 +195,7 @@ int launch(const LaunchOptions& options) {
     return 2;
   }
   ensure_standard_descriptors();
-  LaunchContext context(options);
+  LaunchContext context(options, group_limit(options));
   int status = 1;
   try {
     status = options.nodes ? run_agent(context) : Launch(context).run();

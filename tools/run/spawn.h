@@ -46,9 +46,8 @@ struct SpawnedRank {
   int err = -1;
 };
 
-/// Returns when the program runs. Must be called from a thread that lives as long as the
-/// rank does (the kernel's parent-death signal looks at the thread). Throws CannotExecute or comm::Error{System}; then
-/// no child is left.
+/// Returns when the program runs. Must be called from a thread that lives as long as the rank does (the kernel's
+/// parent-death signal looks at the thread). Throws CannotExecute or comm::Error{System}; then no child is left.
 SpawnedRank spawn_rank(const SpawnPlan& plan, const SignalGuard& signals, const Keeper& keeper);
 
 }  // namespace tutti::tools

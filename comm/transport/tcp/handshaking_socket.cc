@@ -1,11 +1,14 @@
 #include <poll.h>
+#include <sys/socket.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/transport/tcp/handshaking_socket.h>
 #include <tutti/comm/transport/tcp/socket_util.h>
 
 #include <algorithm>
 #include <asio/buffer.hpp>
+#include <cerrno>
 
 namespace tutti::comm {
 namespace {
@@ -24,6 +27,7 @@ HandshakingSocket::HandshakingSocket(asio::io_context& context, const asio::ip::
                                      const PeerIdentity& self, std::string_view job_secret, const TlsContext* tls)
     : stream_(asio::ip::tcp::socket(context)),
       remote_(to_string(address)),
+      remote_host_(address.address().to_string()),
       state_(State::Connecting),
       tls_(tls),
       proof_key_(job_secret),
@@ -33,9 +37,9 @@ HandshakingSocket::HandshakingSocket(asio::io_context& context, const asio::ip::
   socket.open(address.protocol(), error);
   if (error) throw Error(ErrorCode::System, "cannot open a socket to " + remote_ + ": " + error.message());
   prepare(socket);
-  socket.connect(address, error);
-  if (error && error != asio::error::in_progress && error != asio::error::would_block)
-    throw Error(ErrorCode::PeerLost, "cannot connect to " + remote_ + ": " + error.message());
+  // Not by Asio, whose connect() waits for the end, without a limit, on a socket that does not block, too.
+  if (::connect(native_handle(), address.data(), static_cast<socklen_t>(address.size())) != 0 && errno != EINPROGRESS)
+    cannot_connect(errno);
 }
 
 HandshakingSocket::HandshakingSocket(asio::ip::tcp::socket accepted, Expectation expect, std::string_view job_secret,
@@ -78,7 +82,7 @@ bool HandshakingSocket::step() {
       answer_hello();
       break;
     case State::AwaitChallenge:
-      if (!receive(kChallengeBytes)) return false;
+      if (!receive(kChallengeBytes) || !may_prove_) return false;
       send(client_->answer(received().first<kChallengeBytes>()));
       state_ = State::AwaitVerdict;
       break;
@@ -109,8 +113,7 @@ void HandshakingSocket::connected() {
   int error_number = 0;
   socklen_t size = sizeof error_number;
   ::getsockopt(native_handle(), SOL_SOCKET, SO_ERROR, &error_number, &size);
-  if (error_number != 0)
-    throw Error(ErrorCode::PeerLost, "cannot connect to " + remote_ + ": " + errno_text(error_number));
+  if (error_number != 0) cannot_connect(error_number);
   if (tls_) return begin_tls();
   client_.emplace(*self_, proof_key_);
   send(client_->hello());
@@ -205,6 +208,14 @@ void HandshakingSocket::refuse(const std::string& objection) {
 void HandshakingSocket::send(std::span<const std::byte> bytes) {
   to_send_.assign(bytes.begin(), bytes.end());
   sent_ = 0;
+}
+
+void HandshakingSocket::cannot_connect(int error_number) const {
+  std::string text = "cannot connect to " + remote_;
+  if (const std::string from = route_source(remote_host_); !from.empty()) text += " from " + from;
+  text += ": " + errno_text(error_number);
+  if (const std::string_view hint = connect_hint(error_number); !hint.empty()) text += " (" + std::string(hint) + ")";
+  throw Error(ErrorCode::PeerLost, text);
 }
 
 void HandshakingSocket::lost(const std::string& why) const {

@@ -34,6 +34,15 @@ class HandshakingSocket {
   /// True once both sides have proved the secret; then take() the connection. Throws PeerLost, Protocol, Unauthorized.
   bool advance();
 
+  /// Connecting side: nobody has answered at all.
+  bool is_connecting() const { return state_ == State::Connecting; }
+
+  /// Connecting side: from now on the proof is kept back, which is what commits both ends to this connection. One that
+  /// has been answered() goes on after let_prove().
+  void hold_proof() { may_prove_ = false; }
+  void let_prove() { may_prove_ = true; }
+  bool answered() const { return state_ == State::AwaitChallenge && received_size_ == kChallengeBytes; }
+
   /// Accepting side: the peer has proved the secret, and its group is not there yet.
   bool awaits_group() const { return state_ == State::AwaitGroup; }
   /// Sends a verdict that refuses the peer with `objection`; the next advance() throws Unauthorized with it.
@@ -75,17 +84,20 @@ class HandshakingSocket {
   void send(std::span<const std::byte> bytes);
   bool flush();                      // true when everything queued has left
   bool receive(std::size_t nbytes);  // true when received_ holds nbytes
+  [[noreturn]] void cannot_connect(int error_number) const;
   [[noreturn]] void lost(const std::string& why) const;
   std::span<const std::byte> received() const { return {received_.data(), received_size_}; }
 
   ByteStream stream_;
   std::string remote_;
+  std::string remote_host_;  // connecting side
   State state_;
   const TlsContext* tls_;
   std::unique_ptr<TlsSession> tls_session_;  // State::Tls
   std::string proof_key_;                    // the job secret; inside of TLS, together with what only its ends know
   std::optional<PeerIdentity> self_;         // connecting side
   std::optional<std::uint64_t> tls_group_;   // accepting side: whose key the client has used
+  bool may_prove_ = true;
   std::optional<ClientHandshake> client_;
   std::optional<ServerHandshake> server_;
   Expectation expect_;                              // accepting side

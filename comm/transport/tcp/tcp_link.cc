@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <asio/buffer.hpp>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -12,8 +13,9 @@ namespace tutti::comm {
 namespace {
 
 constexpr std::size_t kDirectReadBytes = 4096;  // shorter remainders go through the buffer
-constexpr unsigned kIgnoredReports = 3;         // several threads may wait, and one of them may be about to look
-constexpr int kHidden = 0x4000;                 // in packed interest, beside the events of poll(2)
+constexpr std::chrono::seconds kTroubleAfter(1);
+constexpr unsigned kIgnoredReports = 3;  // several threads may wait, and one of them may be about to look
+constexpr int kHidden = 0x4000;          // in packed interest, beside the events of poll(2)
 static_assert((kHidden & (POLLIN | POLLOUT)) == 0);
 
 std::string reason_of(const asio::error_code& error) {
@@ -22,8 +24,7 @@ std::string reason_of(const asio::error_code& error) {
 
 }  // namespace
 
-TcpLink::TcpLink(int peer, std::function<std::unique_ptr<HandshakingSocket>()> connect,
-                 std::function<std::string()> describe)
+TcpLink::TcpLink(int peer, std::function<std::unique_ptr<Dialer>()> connect, std::function<std::string()> describe)
     : peer_(peer), connect_(std::move(connect)), describe_(std::move(describe)) {}
 
 void TcpLink::lost(const std::string& why) {
@@ -52,11 +53,12 @@ bool TcpLink::open() {
   if (shut_down_.load(std::memory_order_acquire)) lost("");
   if (end_of_stream_) lost(end_reason_);
   looked();
-  if (connect_ ? !advance_connect() : !has_handed_over_.load(std::memory_order_acquire)) return false;
+  if (connect_ ? !advance_connect() : !has_handed_over()) return false;
   std::lock_guard lock(handover_mutex_);
+  wanted_since_.reset();
   if (connect_) {
-    socket_ = handshaking_->take();
-    handshaking_.reset();
+    socket_ = dialer_->take();
+    dialer_.reset();
   } else {
     socket_ = std::exchange(handed_over_, std::nullopt);
     if (!socket_) return false;
@@ -67,22 +69,47 @@ bool TcpLink::open() {
   return true;
 }
 
+bool TcpLink::has_handed_over() {
+  if (has_handed_over_.load(std::memory_order_acquire)) return true;
+  if (!std::exchange(waits_for_peer_, true)) {
+    std::lock_guard lock(handover_mutex_);
+    wanted_since_ = std::chrono::steady_clock::now();
+  }
+  return false;
+}
+
+std::string TcpLink::trouble() const {
+  std::lock_guard lock(handover_mutex_);
+  if (!wanted_since_) return {};
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - *wanted_since_;
+  if (passed < kTroubleAfter) return {};
+  if (dialer_) return "connecting " + dialer_->status();
+  char text[64];
+  std::snprintf(text, sizeof text, "no connection from it for %.1f s", passed.count());
+  return text;
+}
+
 bool TcpLink::advance_connect() {
   try {
-    if (!handshaking_) {
+    if (!dialer_) {
       auto connecting = connect_();
       std::lock_guard lock(handover_mutex_);
-      handshaking_ = std::move(connecting);
-      fd_ = handshaking_->native_handle();
+      dialer_ = std::move(connecting);
+      wanted_since_ = std::chrono::steady_clock::now();
     }
-    const bool done = handshaking_->advance();
+    const bool done = dialer_->advance();
+    {
+      std::lock_guard lock(handover_mutex_);
+      fd_ = dialer_->native_handle();
+    }
     update_interest();
     return done;
   } catch (const Error& error) {
     {
       std::lock_guard lock(handover_mutex_);
       fd_ = -1;
-      handshaking_.reset();
+      dialer_.reset();
+      wanted_since_.reset();
     }
     end_stream(error.what());
     if (error.code() == ErrorCode::PeerLost) lost(end_reason_);
@@ -216,9 +243,9 @@ void TcpLink::update_interest() {
     if (!end_of_stream_) fd = fd_;
     if (!queue_.empty()) events |= POLLOUT;
     if (socket_->has_hidden() && !end_of_stream_) events |= kHidden;
-  } else if (handshaking_) {
-    fd = handshaking_->native_handle();
-    if (handshaking_->wants_to_write()) events = POLLOUT;
+  } else if (dialer_) {
+    fd = dialer_->native_handle();
+    if (dialer_->wants_to_write()) events = POLLOUT;
   }
   interest_.store(static_cast<std::int64_t>(fd) * 0x10000 + events, std::memory_order_relaxed);
 }

@@ -6,7 +6,7 @@
 #pragma once
 
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/transport/tcp/handshaking_socket.h>
+#include <tutti/comm/transport/tcp/dialer.h>
 #include <tutti/comm/transport/transport.h>
 
 #include <array>
@@ -23,7 +23,7 @@ namespace tutti::comm {
 class TcpLink final : public Link {
  public:
   /// `connect` opens the connection (initiating side; empty on the other); `describe` names the peer in errors.
-  TcpLink(int peer, std::function<std::unique_ptr<HandshakingSocket>()> connect, std::function<std::string()> describe);
+  TcpLink(int peer, std::function<std::unique_ptr<Dialer>()> connect, std::function<std::string()> describe);
 
   int peer() const override { return peer_; }
   void post(Outgoing& frame) override;
@@ -46,12 +46,17 @@ class TcpLink final : public Link {
   /// What wait() should poll for; fd -1 while there is nothing. Any thread.
   Interest interest() const;
 
+  /// How this rank tries to reach the peer, while it does: "connecting for 7.1 s: no answer from 10.0.0.2:4000"; on the
+  /// accepting side "no connection from it for 7.1 s". "" for less than a second, and afterwards. Any thread.
+  std::string trouble() const;
+
   /// wait() has returned because there is something to read. When that has happened a few times and nobody has looked,
   /// nobody wants to: then interest() leaves reading out, lest wait() return for ever. Any thread.
   void reported_readable() { ignored_reports_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
   bool open();  // true if connected; otherwise does what can be done without blocking
+  bool has_handed_over();
   bool advance_connect();
   void fill();  // reads what has come into the buffer
   void end_stream(const std::string& reason);
@@ -64,12 +69,13 @@ class TcpLink final : public Link {
   std::size_t buffered() const { return end_ - begin_; }
 
   const int peer_;
-  const std::function<std::unique_ptr<HandshakingSocket>()> connect_;
+  const std::function<std::unique_ptr<Dialer>()> connect_;
   const std::function<std::string()> describe_;
 
-  std::unique_ptr<HandshakingSocket> handshaking_;
+  std::unique_ptr<Dialer> dialer_;
   std::optional<ByteStream> socket_;
   std::deque<Outgoing*> queue_;
+  bool waits_for_peer_ = false;
 
   std::array<std::byte, 32 * 1024> buffer_;
   std::size_t begin_ = 0;
@@ -80,10 +86,11 @@ class TcpLink final : public Link {
   std::string end_reason_;
   ErrorCode end_code_ = ErrorCode::PeerLost;
 
-  std::mutex handover_mutex_;  // guards the next three, which other threads touch
+  mutable std::mutex handover_mutex_;  // guards the next four and dialer_'s place
   std::optional<ByteStream> handed_over_;
   bool adopted_ = false;
-  int fd_ = -1;  // of socket_ or, until that is there, of handshaking_
+  int fd_ = -1;                                                        // of socket_ or, until that is there, of dialer_
+  std::optional<std::chrono::steady_clock::time_point> wanted_since_;  // the connection, which is not there yet
   std::atomic<bool> has_handed_over_{false};
   std::atomic<bool> shut_down_{false};
   std::atomic<std::int64_t> interest_{-0x10000};  // Interest, packed: fd in the upper bits, the rest in the lower 16

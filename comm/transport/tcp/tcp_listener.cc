@@ -31,9 +31,24 @@ asio::ip::tcp::acceptor listen(asio::io_context& context, const std::string& add
   return acceptor;
 }
 
-std::string local_endpoint(const asio::ip::tcp::acceptor& acceptor) {
+std::vector<asio::ip::tcp::acceptor> listen(asio::io_context& context, const std::vector<std::string>& addresses) {
+  std::vector<asio::ip::tcp::acceptor> acceptors;
+  for (const std::string& address : addresses) {
+    try {
+      acceptors.push_back(listen(context, address));
+    } catch (const Error& error) {
+      if (acceptors.empty()) throw;
+      log(LogLevel::Warn, std::string(error.what()) + "; others reach this rank at its other addresses only");
+    }
+  }
+  return acceptors;
+}
+
+std::vector<std::string> local_endpoints(const std::vector<asio::ip::tcp::acceptor>& acceptors) {
+  std::vector<std::string> endpoints;
   asio::error_code ignored;
-  return to_string(acceptor.local_endpoint(ignored));
+  for (const auto& acceptor : acceptors) endpoints.push_back(to_string(acceptor.local_endpoint(ignored)));
+  return endpoints;
 }
 
 }  // namespace
@@ -41,12 +56,21 @@ std::string local_endpoint(const asio::ip::tcp::acceptor& acceptor) {
 TcpListener::TcpListener(TcpListenerOptions options)
     : options_(std::move(options)),
       job_(identity_hash(options_.job_id)),
-      acceptor_(listen(context_, options_.address)),
-      endpoint_(local_endpoint(acceptor_)) {
+      acceptors_(listen(context_, options_.addresses)),
+      endpoints_(local_endpoints(acceptors_)) {
   if (options_.encrypt) tls_.emplace(options_.job_secret, options_.job_id);
 }
 
-std::string TcpListener::endpoint() const { return endpoint_; }
+void TcpListener::remember(const std::string& first, const std::string& reached) {
+  const std::lock_guard lock(mutex_);
+  reached_[first] = reached;
+}
+
+std::string TcpListener::reached(const std::string& first) {
+  const std::lock_guard lock(mutex_);
+  const auto known = reached_.find(first);
+  return known == reached_.end() ? "" : known->second;
+}
 
 void TcpListener::join(Member member) {
   const std::uint64_t group = member.self.group;
@@ -69,7 +93,7 @@ bool TcpListener::service() {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return false;
   const std::size_t before = inbound_.size();
-  accept_all();
+  for (auto& acceptor : acceptors_) accept_all(acceptor);
   const bool has_new = inbound_.size() > before;
   bool handed_over = false;
   inbound_.remove_if([&](HandshakingSocket& inbound) {
@@ -85,14 +109,14 @@ bool TcpListener::service() {
 
 bool TcpListener::can_accept() const {
   const auto waiting = static_cast<std::size_t>(std::ranges::count_if(inbound_, &HandshakingSocket::awaits_group));
-  return acceptor_.is_open() && inbound_.size() - waiting < kUnfinishedLimit && waiting < kWaitingLimit &&
+  return acceptors_.front().is_open() && inbound_.size() - waiting < kUnfinishedLimit && waiting < kWaitingLimit &&
          std::chrono::steady_clock::now() >= accept_again_;
 }
 
-void TcpListener::accept_all() {
+void TcpListener::accept_all(asio::ip::tcp::acceptor& acceptor) {
   while (can_accept()) {
     asio::error_code error;
-    asio::ip::tcp::socket socket = acceptor_.accept(error);
+    asio::ip::tcp::socket socket = acceptor.accept(error);
     if (error == asio::error::would_block) return;
     if (error == asio::error::connection_aborted) continue;
     if (error) {
@@ -153,17 +177,20 @@ bool TcpListener::is_late(HandshakingSocket& inbound) {
 std::vector<int> TcpListener::descriptors() {
   std::lock_guard lock(mutex_);
   std::vector<int> descriptors;
-  if (can_accept()) descriptors.push_back(acceptor_.native_handle());
+  if (can_accept())
+    for (auto& acceptor : acceptors_) descriptors.push_back(acceptor.native_handle());
   for (HandshakingSocket& inbound : inbound_)
     if (!inbound.awaits_group()) descriptors.push_back(inbound.native_handle());
   return descriptors;
 }
 
 void TcpListener::close() {
-  if (!acceptor_.is_open()) return;
-  ::shutdown(acceptor_.native_handle(), SHUT_RDWR);  // at once, even while a thread polls this descriptor
-  asio::error_code ignored;
-  acceptor_.close(ignored);
+  if (!acceptors_.front().is_open()) return;
+  for (auto& acceptor : acceptors_) {
+    ::shutdown(acceptor.native_handle(), SHUT_RDWR);  // at once, even while a thread polls this descriptor
+    asio::error_code ignored;
+    acceptor.close(ignored);
+  }
   inbound_.clear();
 }
 

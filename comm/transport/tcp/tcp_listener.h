@@ -1,4 +1,5 @@
-// TcpListener: the one listening socket of a process, and the connections that are still proving who they are.
+// TcpListener: where a process listens, at one or more addresses, and the connections that are still proving who they
+// are.
 //
 // All groups that descend from one ProcessGroup::connect share it: a connection says in its hello which group it is
 // for, and goes to the transport that has joined under that group's hash. A connection for a group that nobody has
@@ -27,7 +28,7 @@
 namespace tutti::comm {
 
 struct TcpListenerOptions {
-  std::string address = "127.0.0.1";  // numeric
+  std::vector<std::string> addresses{"127.0.0.1"};  // numeric
   std::string job_id = "default";
   std::string job_secret;
   bool encrypt = false;                                          // TLS, on what is accepted and on what tls() opens
@@ -44,11 +45,17 @@ class TcpListener {
     std::function<void()> wake;  // ends the group's wait(), because descriptors() has changed
   };
 
-  /// Binds `address` on a port of the kernel's choice and listens. Throws System naming the address, InvalidArgument
-  /// (also for encryption without a secret).
+  /// Binds exactly these addresses, each on a port of the kernel's choice, and listens. One that cannot be bound is
+  /// left out, with a warning, unless it is the first. Throws System naming the address, InvalidArgument (also for
+  /// encryption without a secret).
   explicit TcpListener(TcpListenerOptions options);
 
-  std::string endpoint() const;  // "10.0.0.2:40913"
+  std::string endpoint() const { return endpoints_.front(); }  // "10.0.0.2:40913"
+  const std::vector<std::string>& endpoints() const { return endpoints_; }
+
+  /// By which of its endpoints a peer was reached, for all groups of this process; `first` is its first one.
+  void remember(const std::string& first, const std::string& reached);
+  std::string reached(const std::string& first);  // "": not known
   asio::io_context& context() { return context_; }
   const TlsContext* tls() const { return tls_ ? &*tls_ : nullptr; }  // null without encryption
 
@@ -62,13 +69,13 @@ class TcpListener {
   /// True if a connection was handed over.
   bool service();
 
-  /// Descriptors to poll for reading: the listener, while it can accept, and the unfinished connections, but for those
-  /// that wait for a group: nothing is due from them.
+  /// Descriptors to poll for reading: the listening ones, while they can accept, and the unfinished connections, but
+  /// for those that wait for a group: nothing is due from them.
   std::vector<int> descriptors();
 
  private:
   bool can_accept() const;
-  void accept_all();
+  void accept_all(asio::ip::tcp::acceptor& acceptor);
   void close();
   enum class Outcome { Pending, HandedOver, Dropped };
   Outcome advance(HandshakingSocket& inbound);
@@ -79,9 +86,10 @@ class TcpListener {
   const std::uint64_t job_;
   std::optional<TlsContext> tls_;
   asio::io_context context_;
-  asio::ip::tcp::acceptor acceptor_;
-  const std::string endpoint_;
-  std::mutex mutex_;  // guards all below, and acceptor_'s use
+  std::vector<asio::ip::tcp::acceptor> acceptors_;  // never empty; one per address
+  const std::vector<std::string> endpoints_;
+  std::mutex mutex_;  // guards all below, and the use of acceptors_
+  std::map<std::string, std::string> reached_;
   std::map<std::uint64_t, Member> members_;
   std::deque<std::uint64_t> left_;  // the latest groups that have left
   std::list<HandshakingSocket> inbound_;

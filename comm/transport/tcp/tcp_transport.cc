@@ -12,7 +12,7 @@
 namespace tutti::comm {
 
 TcpListenerOptions listener_options(const TcpTransportOptions& options) {
-  return {.address = options.bind_address,
+  return {.addresses = {options.bind_address},
           .job_id = options.job_id,
           .job_secret = options.job_secret,
           .encrypt = options.encrypt,
@@ -57,14 +57,39 @@ PeerIdentity TcpTransport::identity(ConnectionKind kind) const {
           .group = identity_hash(options_.group)};
 }
 
-std::function<std::unique_ptr<HandshakingSocket>()> TcpTransport::connector(int peer, ConnectionKind kind) {
+std::function<std::unique_ptr<Dialer>()> TcpTransport::connector(int peer, ConnectionKind kind) {
   return [this, peer, kind] {
-    const auto endpoint = parse_endpoint(peers_.at(static_cast<std::size_t>(peer)).endpoint);
     PeerIdentity self = identity(kind);
     self.wants = peer;
-    return std::make_unique<HandshakingSocket>(listener_->context(), endpoint, self, options_.job_secret,
-                                               listener_->tls());
+    const auto open = [this, self](const asio::ip::tcp::endpoint& endpoint) {
+      return std::make_unique<HandshakingSocket>(listener_->context(), endpoint, self, options_.job_secret,
+                                                 listener_->tls());
+    };
+    return std::make_unique<Dialer>(
+        Dialer::Options{.endpoints = endpoints_of(peers_.at(static_cast<std::size_t>(peer))),
+                        .open = open,
+                        .reached = [this, peer](const std::string& endpoint) { note_reached(peer, endpoint); },
+                        .from = "rank " + std::to_string(options_.rank),
+                        .to = name_of(peer)});
   };
+}
+
+/// The one that has worked comes first.
+std::vector<std::string> TcpTransport::endpoints_of(const PeerAddress& peer) {
+  std::vector<std::string> endpoints{peer.endpoint};
+  endpoints.insert(endpoints.end(), peer.others.begin(), peer.others.end());
+  const auto known = std::ranges::find(endpoints, peer.others.empty() ? "" : listener_->reached(peer.endpoint));
+  if (known != endpoints.end()) std::rotate(endpoints.begin(), known, known + 1);
+  return endpoints;
+}
+
+void TcpTransport::note_reached(int peer, const std::string& endpoint) {
+  const PeerAddress& address = peers_[static_cast<std::size_t>(peer)];
+  if (address.others.empty() || !listener_->reached(address.endpoint).empty()) return;
+  listener_->remember(address.endpoint, endpoint);
+  if (endpoint != address.endpoint)
+    log(LogLevel::Info, "rank " + std::to_string(options_.rank) + " reached " + name_of(peer) + " at " + endpoint +
+                            " first, and keeps to that");
 }
 
 void TcpTransport::adopt(const PeerIdentity& peer, ByteStream socket) {
@@ -125,7 +150,18 @@ void TcpTransport::close() {
   wake();
 }
 
+std::string TcpTransport::trouble(int peer) const {
+  for (const auto* links : {&collective_, &outgoing_})
+    if (std::string text = (*links)[static_cast<std::size_t>(peer)].trouble(); !text.empty()) return text;
+  return incoming_[static_cast<std::size_t>(peer)].trouble();
+}
+
 std::string TcpTransport::describe(int peer) const {
+  const std::string text = trouble(peer);
+  return name_of(peer) + (text.empty() ? "" : " [" + text + "]");
+}
+
+std::string TcpTransport::name_of(int peer) const {
   const std::string text = "rank " + std::to_string(peer);
   if (static_cast<std::size_t>(peer) >= peers_.size()) return text;
   const PeerAddress& address = peers_[static_cast<std::size_t>(peer)];

@@ -39,7 +39,8 @@ struct PeerAddress {
   std::string endpoint;  // "10.0.0.2:40913"
   std::string host;
   std::string pid;
-  int world_rank = -1;  // of a rank of a sub-group: its rank in the world
+  int world_rank = -1;                // of a rank of a sub-group: its rank in the world
+  std::vector<std::string> others{};  // endpoints, next best first
 };
 
 class TcpTransport final : public Transport {
@@ -72,7 +73,11 @@ class TcpTransport final : public Transport {
 
  private:
   PeerIdentity identity(ConnectionKind kind) const;
-  std::function<std::unique_ptr<HandshakingSocket>()> connector(int peer, ConnectionKind kind);
+  std::function<std::unique_ptr<Dialer>()> connector(int peer, ConnectionKind kind);
+  std::vector<std::string> endpoints_of(const PeerAddress& peer);
+  void note_reached(int peer, const std::string& endpoint);
+  std::string trouble(int peer) const;
+  std::string name_of(int peer) const;
   void adopt(const PeerIdentity& peer, ByteStream socket);
 
   const TcpTransportOptions options_;

@@ -6,7 +6,7 @@ namespace tutti::tools {
 namespace {
 
 // After the first round those who were in it are there at once; others are let in whenever they come.
-constexpr std::chrono::milliseconds kLaterCall{2000};
+constexpr std::chrono::milliseconds kLaterCall{1000};
 
 std::string who(const Hello& hello) { return "pid " + std::to_string(hello.pid) + " on " + hello.host; }
 

@@ -191,7 +191,8 @@ Hello to_hello(const Words& words) {
     const std::string name = reader.text();
     message.settings.emplace_back(name, reader.text());
   }
-  if (message.nproc < 1) make_no_sense("an agent brings " + std::to_string(message.nproc) + " ranks");
+  if (message.nproc < (message.is_coordinators ? 0 : 1))
+    make_no_sense("an agent brings " + std::to_string(message.nproc) + " ranks");
   return message;
 }
 
@@ -245,6 +246,9 @@ Interrupted to_interrupted(const Words& words) {
 
 Words to_words(const Forwarded& message) { return Writer("forwarded").number(message.signal).words(); }
 Forwarded to_forwarded(const Words& words) { return {Reader(words, "forwarded").number<int>()}; }
+
+Words to_words(const GiveUp& message) { return Writer("give up").text(message.text).words(); }
+GiveUp to_give_up(const Words& words) { return {Reader(words, "give up").text()}; }
 
 Words to_words(const RoundPlan& message) {
   Writer writer("plan");

@@ -1,0 +1,52 @@
+// What a rank tells the others about where it can be reached, and what they make of it. Internal to comm.
+//
+// Thread-safety: values and functions without state.
+#pragma once
+
+#include <tutti/comm/bootstrap/local_address.h>
+#include <tutti/comm/bootstrap/world.h>
+
+#include <string>
+#include <vector>
+
+namespace tutti::comm {
+
+struct RankAddress {
+  std::vector<std::string> endpoints;  // "10.0.0.2:40913", best first
+  std::string host;                    // its name, for texts
+  std::string pid;
+  std::string identity;  // host_identity()
+  bool encrypts = false;
+};
+
+/// One line of words, as it goes through the store. from_line() throws Protocol, quoting what it cannot read.
+std::string to_line(const RankAddress& address);
+RankAddress from_line(const std::string& line);
+
+/// The network that a host_identity() belongs to: equal for processes that have the same interfaces, in whatever
+/// containers and under whatever users they run.
+std::string network_of(const std::string& identity);
+
+struct PublishOptions {
+  std::string bind_address{};   // if set, this and nothing else
+  std::string interface {};     // ProcessGroupOptions::interface; "" = TUTTI_IFACE
+  std::string towards_store{};  // "" where the ranks meet in a file
+};
+
+/// This rank's addresses by choose_addresses() (local_address.h), bind_address apart. Throws InvalidArgument.
+AddressChoice own_addresses(bool several_hosts, const PublishOptions& options);
+
+/// The addresses that this rank shall listen at, best first: bind_address, or own_addresses(). Logs them with the
+/// reasons, and warns where a faster interface is passed over. Throws InvalidArgument.
+std::vector<std::string> addresses_to_publish(const World& world, const PublishOptions& options);
+
+/// Takes out what cannot work: addresses that several hosts have (local_address.h). Throws System if a rank is left
+/// with loopback addresses in a world of several hosts, InvalidArgument if it is left with none.
+void keep_reachable(int rank, std::vector<RankAddress>& ranks);
+
+/// Where rank 0 listens as the store's server: at MASTER_ADDR. Where there are other hosts, at all interfaces ("") if
+/// that is a name for a loopback address here (many systems have "127.0.1.1 <own name>" in /etc/hosts), with a warning,
+/// or a name with addresses of both families, of which others may have only the other one.
+std::string store_bind_address(const World& world);
+
+}  // namespace tutti::comm

@@ -1,0 +1,127 @@
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/base/log.h>
+#include <tutti/comm/transport/tcp/dialer.h>
+#include <tutti/comm/transport/tcp/socket_util.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace tutti::comm {
+namespace {
+
+std::string seconds_since(std::chrono::steady_clock::time_point start) {
+  char text[32];
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+  std::snprintf(text, sizeof text, "%.1f s", passed.count());
+  return text;
+}
+
+}  // namespace
+
+Dialer::Dialer(Options options) : options_(std::move(options)) { start_due(); }
+
+/// Whenever none is under way, or the latest has had its head start.
+void Dialer::start_due() {
+  const auto now = Clock::now();
+  while (next_ < options_.endpoints.size() && !chosen_ && (attempts_.empty() || now >= next_start_)) {
+    const std::string& endpoint = options_.endpoints[next_++];
+    next_start_ = now + options_.head_start;
+    try {
+      auto socket = options_.open(parse_endpoint(endpoint));
+      if (options_.endpoints.size() > 1) socket->hold_proof();
+      attempts_.push_back({endpoint, std::move(socket), false});
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::InvalidArgument) throw;
+      add_failure(endpoint, error);
+    }
+    note();
+  }
+}
+
+bool Dialer::advance() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    start_due();
+    if (attempts_.empty() && next_ == options_.endpoints.size()) give_up();
+    for (std::size_t index = 0; index < attempts_.size(); ++index) {
+      if (chosen_ && *chosen_ != index) continue;
+      if (step(index, changed)) return true;
+      if (changed) break;  // the attempts are others now
+    }
+  }
+  warn_of_silence();
+  return false;
+}
+
+bool Dialer::step(std::size_t index, bool& changed) {
+  HandshakingSocket& socket = *attempts_[index].socket;
+  try {
+    if (socket.advance()) {
+      chosen_ = index;
+      if (options_.reached) options_.reached(attempts_[index].endpoint);
+      return true;
+    }
+    if (!attempts_[index].connected && !socket.is_connecting()) {
+      attempts_[index].connected = true;
+      note();
+    }
+    if (!chosen_ && options_.endpoints.size() > 1 && socket.answered()) {
+      chosen_ = index;
+      socket.let_prove();
+      changed = true;
+    }
+  } catch (const Error& error) {
+    add_failure(attempts_[index].endpoint, error);
+    attempts_.erase(attempts_.begin() + static_cast<std::ptrdiff_t>(index));
+    chosen_.reset();
+    changed = true;
+    note();
+  }
+  return false;
+}
+
+void Dialer::add_failure(const std::string& endpoint, const Error& error) {
+  failures_ += failures_.empty() ? "" : "; ";
+  // Errors of connections say it themselves.
+  if (options_.endpoints.size() > 1 && error.code() != ErrorCode::PeerLost) failures_ += "at " + endpoint + ": ";
+  failures_ += error.what();
+  if (!worst_ || *worst_ == ErrorCode::PeerLost) worst_ = error.code();  // what the peer itself said counts more
+}
+
+void Dialer::give_up() { throw Error(worst_.value_or(ErrorCode::PeerLost), failures_); }
+
+int Dialer::native_handle() {
+  if (chosen_) return chosen().native_handle();
+  return attempts_.empty() ? -1 : attempts_.back().socket->native_handle();
+}
+
+bool Dialer::wants_to_write() {
+  if (chosen_) return chosen().wants_to_write();
+  return !attempts_.empty() && attempts_.back().socket->wants_to_write();
+}
+
+void Dialer::note() {
+  std::string text;
+  for (const Attempt& attempt : attempts_)
+    text += (text.empty() ? "" : ", ") +
+            (attempt.connected ? attempt.endpoint + " has not let us in yet" : "no answer from " + attempt.endpoint);
+  if (!failures_.empty()) text += (text.empty() ? "" : "; ") + failures_;
+  const std::lock_guard lock(mutex_);
+  status_ = text;
+}
+
+std::string Dialer::status() const {
+  const std::lock_guard lock(mutex_);
+  return "for " + seconds_since(started_) + ": " + status_;
+}
+
+void Dialer::warn_of_silence() {
+  if (warned_ || Clock::now() - started_ < options_.warn_after) return;
+  // Where somebody answers, whoever waits will be told that the rank does not come.
+  if (std::ranges::any_of(attempts_, &Attempt::connected)) return;
+  warned_ = true;
+  log(LogLevel::Warn, options_.from + " has been connecting to " + options_.to + " " + status() +
+                          ". Is there a firewall between the hosts, or is this the wrong network (TUTTI_IFACE)?");
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,207 @@
+// A peer with several addresses: the first that works is taken, at once where another fails and soon where it is
+// silent; an address that leads to somebody else is left; where none works all attempts are in the error.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <tutti/comm/transport/tcp/tcp_transport.h>
+#include <tutti/tests/support/watchdog.h>
+
+#include <chrono>
+#include <thread>
+
+#include "store_test_support.h"
+
+namespace tutti::comm {
+namespace {
+
+using namespace test;
+using std::chrono::milliseconds;
+
+constexpr char kSecret[] = "the right secret";
+
+TcpTransportOptions options_of(int rank) {
+  return {.rank = rank, .world_size = 3, .group = "a group", .job_id = "a job", .job_secret = kSecret};
+}
+
+std::unique_ptr<TcpTransport> transport_at(int rank, std::vector<std::string> addresses) {
+  TcpListenerOptions listener = listener_options(options_of(rank));
+  listener.addresses = std::move(addresses);
+  return std::make_unique<TcpTransport>(options_of(rank), std::make_shared<TcpListener>(listener));
+}
+
+/// A port where connections are made, by the kernel, and nobody ever says anything.
+class SilentPort {
+ public:
+  SilentPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    std::string error;
+    const Endpoint any = resolve("127.0.0.1", 0, ResolveFor::Binding, error).at(0);
+    if (::bind(socket_.get(), any.address(), any.length) != 0 || ::listen(socket_.get(), 8) != 0) std::abort();
+  }
+  std::string endpoint() const { return local_endpoint(socket_.get()).text(); }
+
+ private:
+  Socket socket_;
+};
+
+std::string closed_endpoint() { return TcpTransport(options_of(0)).endpoint(); }
+
+/// Rank 2's connection to rank 1, which `peer` is (or nobody).
+class Connection {
+ public:
+  Connection(const std::vector<std::string>& endpoints, TcpTransport* peer) : peer_(peer) {
+    PeerAddress address{.endpoint = endpoints.front(), .host = "somewhere", .pid = "71"};
+    address.others.assign(endpoints.begin() + 1, endpoints.end());
+    self_.set_peers({{}, address, {}});
+  }
+
+  /// Until the frame has left, which it does not before the handshake is over.
+  void send() {
+    Outgoing frame;
+    frame.header.kind = FrameKind::Collective;
+    Link& link = self_.collective(1);
+    const Deadline deadline = Deadline::after(std::chrono::seconds(30));
+    link.post(frame);
+    while (!link.flush()) {
+      if (deadline.expired()) throw Error(ErrorCode::Timeout, "not connected; " + self_.describe(1));
+      self_.wait(std::vector<Link*>{&link}, milliseconds(5));
+      if (peer_) peer_->service();
+    }
+  }
+
+  /// Whether the peer gets the frame.
+  bool arrives() {
+    Link& link = peer_->collective(2);
+    const Deadline deadline = Deadline::after(std::chrono::seconds(30));
+    while (!link.peek() && !deadline.expired()) peer_->wait(std::vector<Link*>{&link}, milliseconds(5));
+    return link.peek() != nullptr;
+  }
+
+  TcpTransport& self() { return self_; }
+  TcpListener& listener() { return *listener_; }
+
+ private:
+  std::shared_ptr<TcpListener> listener_ = std::make_shared<TcpListener>(listener_options(options_of(2)));
+  TcpTransport self_{options_of(2), listener_};
+  TcpTransport* peer_;
+};
+
+TEST(Dialer, TakesTheNextAddressWhereOneIsClosed) {
+  CapturedLog log;
+  const auto peer = transport_at(1, {"127.0.0.1"});
+  Connection connection({closed_endpoint(), peer->endpoint()}, peer.get());
+  connection.send();
+  EXPECT_TRUE(connection.arrives());
+}
+
+TEST(Dialer, TriesTheNextAddressBesideOneThatIsSilent) {
+  CapturedLog log;
+  const SilentPort silent;
+  const auto peer = transport_at(1, {"127.0.0.1"});
+  Connection connection({silent.endpoint(), peer->endpoint()}, peer.get());
+  const auto begin = std::chrono::steady_clock::now();
+  connection.send();
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(200));  // its head start
+  EXPECT_TRUE(connection.arrives());
+}
+
+TEST(Dialer, LeavesAnAddressThatLeadsToAnotherRank) {
+  CapturedLog log;
+  const auto peer = transport_at(1, {"127.0.0.1"});
+  const auto other = transport_at(0, {"127.0.0.1"});
+  Connection connection({other->endpoint(), peer->endpoint()}, peer.get());
+  std::atomic<bool> done{false};
+  std::thread serving([&] {
+    while (!done) other->wait({}, milliseconds(5));
+  });
+  connection.send();
+  done = true;
+  serving.join();
+  EXPECT_TRUE(connection.arrives());
+}
+
+TEST(Dialer, KeepsToWhatHasWorked) {
+  CapturedLog log;
+  const SilentPort silent;
+  const auto peer = transport_at(1, {"127.0.0.1"});
+  Connection connection({silent.endpoint(), peer->endpoint()}, peer.get());
+  connection.send();
+  Outgoing frame;
+  frame.header.kind = FrameKind::Eager;
+  Link& link = connection.self().outgoing(1);
+  link.post(frame);  // another lane
+  const auto begin = std::chrono::steady_clock::now();
+  while (!link.flush()) {  // with less than the silent one's head start, if the machine is quick
+    connection.self().wait(std::vector<Link*>{&link}, milliseconds(5));
+    peer->service();
+    ASSERT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  }
+  EXPECT_EQ(connection.listener().reached(silent.endpoint()), peer->endpoint());
+}
+
+TEST(Dialer, NamesAllAttemptsWhereNoneWorks) {
+  CapturedLog log;
+  const std::string first = closed_endpoint(), second = closed_endpoint();
+  Connection connection({first, second}, nullptr);
+  const std::string text = text_of(ErrorCode::PeerLost, [&] { connection.send(); });
+  expect_contains(text, "lost rank 1 (somewhere, pid 71, " + first + ")");
+  expect_contains(text, "cannot connect to " + first + " from 127.0.0.1: Connection refused");
+  expect_contains(text, "; cannot connect to " + second + " from 127.0.0.1: Connection refused");
+  expect_contains(text, "nothing listens there");
+}
+
+TEST(Dialer, SaysWhereItStandsWhileItTries) {
+  CapturedLog log;
+  const SilentPort silent;
+  Connection connection({silent.endpoint()}, nullptr);
+  Link& link = connection.self().collective(1);
+  const auto begin = std::chrono::steady_clock::now();
+  std::string text;
+  while (text.find('[') == std::string::npos && std::chrono::steady_clock::now() - begin < std::chrono::seconds(30)) {
+    link.peek();
+    connection.self().wait(std::vector<Link*>{&link}, milliseconds(20));
+    text = connection.self().describe(1);
+  }
+  expect_contains(text, "rank 1 (somewhere, pid 71, " + silent.endpoint() + ") [connecting for 1.");
+  expect_contains(text, silent.endpoint() + " has not let us in yet]");
+}
+
+TEST(Dialer, TheOtherSideSaysThatNobodyHasCome) {
+  CapturedLog log;
+  TcpTransport waiting(options_of(0));
+  waiting.set_peers({{}, {"127.0.0.1:9", "somewhere", "71"}, {}});
+  Link& link = waiting.collective(1);
+  const auto begin = std::chrono::steady_clock::now();
+  std::string text;
+  while (text.find('[') == std::string::npos && std::chrono::steady_clock::now() - begin < std::chrono::seconds(30)) {
+    link.peek();
+    waiting.wait(std::vector<Link*>{&link}, milliseconds(20));
+    text = waiting.describe(1);
+  }
+  expect_contains(text, "[no connection from it for 1.");
+}
+
+TEST(Listener, ListensAtAllItsAddressesAndReportsThem) {
+  CapturedLog log;
+  const auto peer = transport_at(1, {"127.0.0.1", "127.0.0.2", "192.0.2.1"});  // the last is nobody's
+  expect_contains(log.wait_for("cannot listen on 192.0.2.1"), "at its other addresses only");
+  TcpListenerOptions options = listener_options(options_of(1));
+  options.addresses = {"127.0.0.1", "127.0.0.2"};
+  const TcpListener listener(options);
+  ASSERT_EQ(listener.endpoints().size(), 2u);
+  EXPECT_TRUE(listener.endpoints()[1].starts_with("127.0.0.2:"));
+}
+
+TEST(Listener, LetsInByEachOfItsAddresses) {
+  CapturedLog log;
+  TcpListenerOptions options = listener_options(options_of(1));
+  options.addresses = {"127.0.0.1", "127.0.0.2"};
+  for (const std::size_t which : {0u, 1u}) {
+    const auto listener = std::make_shared<TcpListener>(options);
+    TcpTransport peer(options_of(1), listener);
+    Connection connection({listener->endpoints()[which]}, &peer);
+    connection.send();
+    EXPECT_TRUE(connection.arrives());
+  }
+}
+
+}  // namespace
+}  // namespace tutti::comm

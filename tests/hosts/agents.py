@@ -1,0 +1,104 @@
+"""Training by two agents ('tutti run', one for each host) with two ranks each, on the hosts of private_hosts.py."""
+
+import json
+import os
+import re
+import time
+
+from private_hosts import Network
+
+ADDRESSES = {"alpha": "10.7.0.1", "beta": "10.7.0.2"}  # alpha's agent is the coordinator; the store is there, too
+PORT = "29500"
+
+
+class Training:
+    """The hosts, and on each its agent. One training at a time; checkpoints and results are in `folder`."""
+
+    def __init__(self, tutti, folder, restarts=0, options=()):
+        self.tutti = tutti
+        self.folder = folder
+        self.restarts = restarts
+        self.options = [str(option) for option in options]
+        self.network = Network()
+        self.hosts = {name: self.network.host(name, [f"{address}/24"]) for name, address in ADDRESSES.items()}
+        self.agents = {}
+        self.ended = []  # agents that are no more
+
+    def close(self):
+        self.network.close()
+
+    def start(self, name):
+        """The agent of one host, with the command that one would type there, first time or again."""
+        run = [self.tutti, "run", "--nnodes", "2", "--node-rank", str(list(ADDRESSES).index(name)), "--master-addr",
+               ADDRESSES["alpha"], "--master-port", PORT, "-n", "2", "--max-restarts", str(self.restarts), "--"]
+        train = [self.tutti, "train", "mnist", "--threads", "1", "--timeout", "30", "--json", self.results, *self.options]
+        if self.restarts:
+            train += ["--checkpoint-dir", os.path.join(self.folder, "checkpoints"), "--checkpoint-every", "10", "--resume"]
+        if name in self.agents:
+            self.ended.append(self.agents[name])
+        self.agents[name] = self.hosts[name].start(run + train, {"TUTTI_JOB_SECRET": "a secret of these tests"})
+
+    @property
+    def results(self):
+        return os.path.join(self.folder, "results.json")
+
+    def accuracy_and_sha(self):
+        with open(self.results, encoding="utf-8") as file:
+            results = json.load(file)
+        return results["test_accuracy"], results["parameter_sha256"]
+
+    def wait_for_round(self, number=0, limit=60):
+        """Until all ranks of the round are there, as the table says that the coordinator prints."""
+        return self.agents["alpha"].wait_for(f"round {number}: 4 ranks on 2 nodes", limit)
+
+    def wait(self, limit=120):
+        """Exit statuses of the agents."""
+        end = time.monotonic() + limit
+        return [agent.wait(max(0.1, end - time.monotonic())) for agent in self.agents.values()]
+
+    def processes(self, name):
+        return self.hosts[name].processes()
+
+    def ranks(self, name):
+        """{pid: command line} of the host's training processes."""
+        agent = self.agents[name].pid
+        return {pid: line for pid, line in self.processes(name).items() if " train mnist " in line and pid != agent
+                and " run --nnodes " not in line}
+
+    def power_cycle(self, name):
+        """The host is switched off, and comes again with the same name and address and without any process."""
+        self.hosts[name].unplug()
+        self.hosts[name].power_off()
+        self.hosts[name] = self.network.host(name, [f"{ADDRESSES[name]}/24"])
+
+    def output(self):
+        return "".join(f"\n--- agent on {agent.host.name}\n{agent.output}"
+                       for agent in [*self.ended, *self.agents.values()])
+
+
+def first_line(output, pattern):
+    """The first line that matches; None if none does."""
+    return next((line for line in output.splitlines() if re.search(pattern, line)), None)
+
+
+def wait_until_gone(pids, limit):
+    """Seconds until all of these processes are gone (zombies are), or None; less the time in which this one starved."""
+    begin = last = time.monotonic()
+    starved = 0.0
+    while True:
+        if not any(_lives(pid) for pid in pids):
+            return time.monotonic() - begin - starved
+        if time.monotonic() - begin - starved > limit:
+            return None
+        time.sleep(0.01)
+        now = time.monotonic()
+        starved += max(0.0, now - last - 0.03)
+        last = now
+
+
+def _lives(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False

@@ -1,0 +1,300 @@
+// The rules of jobs on several nodes, without processes: options, messages, who takes part, who is to blame.
+
+#include <gtest/gtest.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/tools/run/nodes/conductor.h>
+#include <tutti/tools/run/nodes/remote_launch.h>
+#include <tutti/tools/run/nodes/round_table.h>
+#include <tutti/tools/run/nodes/starvation.h>
+
+#include <stdexcept>
+
+namespace tutti::tools {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Clock = RankEnd::Clock;
+
+NodeOptions nodes(int least, int most) {
+  NodeOptions options;
+  options.min_nodes = least;
+  options.max_nodes = most;
+  return options;
+}
+
+Hello hello_of(std::optional<int> node_rank = std::nullopt, int nproc = 2) {
+  Hello hello;
+  hello.node_rank = node_rank;
+  hello.host = "b";
+  hello.pid = 77;
+  hello.nproc = nproc;
+  hello.settings = {{"--rdzv-id", "blue"}};
+  return hello;
+}
+
+TEST(NodeOptions, OneNodeIsNoJobOfSeveral) {
+  EXPECT_FALSE(parse_node_options({}));
+  EXPECT_FALSE(parse_node_options({.nnodes = "1:1", .rdzv_backend = "c10d", .rdzv_endpoint = "localhost:0"}));
+}
+
+TEST(NodeOptions, EndpointsAreReadInAllForms) {
+  const struct {
+    const char* text;
+    const char* host;
+    int port;
+  } cases[] = {{"a", "a", 29400},
+               {"a:7", "a", 7},
+               {"10.0.0.1:7", "10.0.0.1", 7},
+               {"[fe80::1]:7", "fe80::1", 7},
+               {"[::1]", "::1", 29400},
+               {"fe80::1", "fe80::1", 29400}};
+  for (const auto& c : cases) {
+    const auto options = parse_node_options({.nnodes = "1:4", .rdzv_endpoint = c.text});
+    ASSERT_TRUE(options);
+    EXPECT_EQ(options->host, c.host);
+    EXPECT_EQ(options->port, c.port);
+    EXPECT_FALSE(options->is_static());
+  }
+  for (const char* wrong : {":7", "a:x", "a:70000", "[::1", "[::1]7", "a:0"})
+    EXPECT_THROW(parse_node_options({.nnodes = "2", .rdzv_endpoint = wrong}), std::invalid_argument) << wrong;
+}
+
+TEST(NodeOptions, TorchrunsConfIsTaken) {
+  const auto options = parse_node_options(
+      {.nnodes = "1:4", .rdzv_endpoint = "a", .rdzv_conf = "timeout=1.5,last_call_timeout=2,read_timeout=60"});
+  EXPECT_EQ(options->join_timeout, milliseconds(1500));
+  EXPECT_EQ(options->last_call, seconds(2));
+}
+
+TEST(HostList, BothWaysOfWritingItAreRead) {
+  const std::vector<HostSlots> hosts = parse_hosts("a:4,user@b,[fe80::1]:2,fe80::2,a");
+  ASSERT_EQ(hosts.size(), 4u);
+  EXPECT_EQ(hosts[0].host, "a");
+  EXPECT_EQ(hosts[0].slots, 5);
+  EXPECT_EQ(hosts[1].host, "user@b");
+  EXPECT_FALSE(hosts[1].slots);
+  EXPECT_EQ(hosts[2].host, "fe80::1");
+  EXPECT_EQ(hosts[2].slots, 2);
+  EXPECT_EQ(hosts[3].host, "fe80::2");
+
+  const std::vector<HostSlots> lines = parse_hostfile("# ours\na slots=2 max_slots=9\n\nb:3 # b\nc\nc\n", "file");
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0].slots, 2);
+  EXPECT_EQ(lines[1].slots, 3);
+  EXPECT_EQ(lines[2].slots, 2);
+  for (const char* wrong : {"", "a:", "a:0", "a:x", ",", "-oProxyCommand=x"})
+    EXPECT_THROW(parse_hosts(wrong), std::invalid_argument) << wrong;
+  EXPECT_THROW(parse_hostfile("a slots=none\n", "file"), std::invalid_argument);
+}
+
+TEST(HostList, RemoteCommandsAreSplitAndQuotedAsAShellDoes) {
+  EXPECT_EQ(split_rsh("ssh -p 22  -o 'A B'\"c\""), (std::vector<std::string>{"ssh", "-p", "22", "-o", "A Bc"}));
+  EXPECT_THROW(split_rsh("ssh '"), std::invalid_argument);
+  EXPECT_EQ(shell_quoted("it's"), "'it'\\''s'");
+}
+
+TEST(Messages, WordsSurviveAnyBytes) {
+  const Words words{"", "a:b,c", std::string("\0\n", 2), std::string(1000, 'x')};
+  EXPECT_EQ(decode_words(encode_words(words)), words);
+  for (const char* wrong : {"3:ab,", "x", "3", "1:ab", "99999999999999999999:", ":", "-1:,", "2:ab;"})
+    EXPECT_THROW(decode_words(wrong), comm::Error) << wrong;
+}
+
+TEST(Messages, EveryFieldArrives) {
+  const auto now = Clock::now();
+  Ended ended{3, "", 7, {}, 5, "a hint\n", {"one", "two"}};
+  RankEnd rank;
+  rank.rank = 5;
+  rank.pid = 42;
+  rank.host = "b";
+  rank.started = now - seconds(9);
+  rank.ended = now - seconds(2);
+  rank.running = false;
+  rank.by_signal = true;
+  rank.code = 9;
+  rank.sent = {15, 18};
+  ended.ranks.push_back(rank);
+  const auto later = now + seconds(100);  // another host's clock
+  const Ended read = to_ended(decode_words(encode_words(to_words(ended, now))), later);
+  EXPECT_EQ(read.round, 3);
+  EXPECT_EQ(read.first_failed, 5);
+  EXPECT_EQ(read.tail, ended.tail);
+  ASSERT_EQ(read.ranks.size(), 1u);
+  EXPECT_EQ(read.ranks[0].ended, later - seconds(2));
+  EXPECT_EQ(read.ranks[0].sent, rank.sent);
+  EXPECT_EQ(describe(read.ranks[0]), describe(rank));
+
+  RoundPlan plan{
+      4, 1, 6, "job", "10.0.0.1", 29500, {{3, "a", 7, "10.0.0.1", 4, 8, 0}, {1, "b", 8, "10.0.0.2", 2, 8, 4}}};
+  const RoundPlan table = to_round_plan(to_words(plan));
+  EXPECT_EQ(table.node_of(1), 1);
+  EXPECT_FALSE(table.node_of(0));
+  EXPECT_EQ(table.nodes[1].first_rank, 4);
+  EXPECT_EQ(table.master_port, 29500);
+  Words cut = to_words(plan);
+  cut.pop_back();
+  EXPECT_THROW(to_round_plan(cut), comm::Error);
+  EXPECT_THROW(to_order(to_words(plan)), comm::Error);
+}
+
+TEST(Formation, WaitsForMoreNodesThanMinOnlySoLong) {
+  NodeOptions options = nodes(1, 3);
+  options.last_call = seconds(30);
+  Formation formation(options, hello_of());
+  const auto start = Formation::Clock::now();
+  formation.begin(start);
+  EXPECT_FALSE(formation.ready(start, {}));
+  formation.add(0, hello_of());
+  EXPECT_FALSE(formation.ready(start, {}));
+  EXPECT_FALSE(formation.ready(start + seconds(29), {}));
+  EXPECT_EQ(formation.ready(start + seconds(30), {}), std::vector<int>{0});
+  formation.add(1, hello_of());
+  formation.add(2, hello_of());
+  EXPECT_EQ(formation.ready(start + seconds(30), {}), (std::vector<int>{0, 1, 2}));
+}
+
+TEST(Formation, TheCoordinatorsNodeIsFirstAndOthersKeepTheirOrder) {
+  Formation formation(nodes(1, 3), hello_of());
+  formation.begin({});
+  Hello coordinator = hello_of();
+  coordinator.is_coordinators = true;
+  formation.add(1, hello_of());
+  formation.add(2, coordinator);
+  formation.add(5, hello_of());
+  EXPECT_EQ(formation.ready({}, {2, 5, 1}), (std::vector<int>{2, 5, 1}));
+  formation.remove(5);
+  formation.add(6, hello_of());
+  EXPECT_EQ(formation.ready({}, {2, 5, 1}), (std::vector<int>{2, 1, 6}));
+}
+
+TEST(Formation, PlacesOfStaticRendezvousAreFixed) {
+  NodeOptions options = nodes(3, 3);
+  options.node_rank = 0;
+  Formation formation(options, hello_of());
+  formation.begin({});
+  formation.add(7, hello_of(2));
+  formation.add(8, hello_of(0));
+  EXPECT_FALSE(formation.ready({}, {}));
+  EXPECT_EQ(formation.progress(), "2 of 3 nodes are here; waiting for --node-rank 1");
+  EXPECT_NE(formation.objection(hello_of(2)).find("--node-rank 2 is taken: pid 77 on b"), std::string::npos);
+  formation.add(9, hello_of(1));
+  EXPECT_EQ(formation.ready({}, {}), (std::vector<int>{8, 9, 7}));
+}
+
+TEST(PatientTimer, CountsNoTimeInWhichItDidNotLook) {
+  PatientTimer::Clock::time_point now{};
+  PatientTimer timer(milliseconds(100), now);
+  timer.look(now += milliseconds(100), false);
+  EXPECT_EQ(timer.silence(), milliseconds(100));
+  timer.look(now += seconds(60), false);  // this process was suspended
+  EXPECT_EQ(timer.silence(), milliseconds(300));
+  timer.look(now += milliseconds(100), true);
+  EXPECT_EQ(timer.silence(), milliseconds(0));
+}
+
+RankEnd ended_rank(int rank, milliseconds at, bool by_signal, int code) {
+  RankEnd end;
+  end.rank = rank;
+  end.pid = 100 + rank;
+  end.host = rank < 2 ? "a" : "b";
+  end.running = false;
+  end.ended = Clock::time_point(at);
+  end.by_signal = by_signal;
+  end.code = code;
+  return end;
+}
+
+RoundEnd two_nodes() {
+  RoundEnd end;
+  end.plan.world_size = 4;
+  end.plan.nodes = {{0, "a", 1, "", 2, 1, 0}, {1, "b", 2, "", 2, 1, 2}};
+  return end;
+}
+
+TEST(Judge, ADeathByASignalOnAnotherNodeIsTheCause) {
+  RoundEnd end = two_nodes();
+  end.ended[0].ranks = {ended_rank(0, milliseconds(10), false, 1), ended_rank(1, milliseconds(20), false, 1)};
+  end.ended[1].ranks = {ended_rank(2, milliseconds(30), true, SIGSEGV), ended_rank(3, milliseconds(40), false, 1)};
+  end.ended[1].first_failed = 2;
+  end.ended[1].tail = {"last line"};
+  const Judgement judgement = judge(end);
+  EXPECT_EQ(judgement.status, 128 + SIGSEGV);
+  EXPECT_TRUE(judgement.summary.starts_with("rank 2 (pid 102 on b) was killed by SIGSEGV")) << judgement.summary;
+  EXPECT_NE(judgement.summary.find("    | last line\n"), std::string::npos);
+  EXPECT_NE(judgement.summary.find("  rank 3 (pid 103 on b) exited with status 1"), std::string::npos);
+}
+
+TEST(Judge, ALostNodeIsTheCauseOfExitsAroundIt) {
+  RoundEnd end = two_nodes();
+  end.ended[0].ranks = {ended_rank(0, milliseconds(10), false, 3), ended_rank(1, milliseconds(20), false, 3)};
+  end.lost.push_back({1, "node 1 was lost", Clock::time_point(milliseconds(100))});
+  EXPECT_EQ(judge(end).status, 1);
+  EXPECT_TRUE(judge(end).summary.starts_with("node 1 was lost\n"));
+  end.lost[0].at = Clock::time_point(seconds(60));
+  EXPECT_EQ(judge(end).status, 3);
+  EXPECT_TRUE(judge(end).summary.starts_with("rank 0 (pid 100 on a) exited with status 3"));
+}
+
+// Keeps what is said.
+struct Listener final : Conductor::Outside {
+  void post(int to, const Words& message) override { said.emplace_back(to, message); }
+  std::uint16_t new_job_store(int world_size, const std::string&) override {
+    worlds.push_back(world_size);
+    return 7;
+  }
+  std::string last() const { return said.empty() ? "" : kind_of(said.back().second); }
+  std::vector<std::pair<int, Words>> said;
+  std::vector<int> worlds;
+};
+
+CoordinatorOptions conductor_options(int least, int most) {
+  CoordinatorOptions options;
+  options.nodes = nodes(least, most);
+  options.nodes.last_call = milliseconds(0);
+  options.own = hello_of();
+  return options;
+}
+
+TEST(Conductor, AJobThatEndsAsANodeComesIsNotRunAgain) {
+  Listener outside;
+  Conductor conductor(conductor_options(1, 2), outside, {});
+  conductor.message(0, to_words(hello_of()), {});
+  conductor.tick({});
+  EXPECT_EQ(outside.last(), "plan");
+  conductor.message(1, to_words(hello_of()), {});
+  EXPECT_EQ(outside.last(), "order");
+  Ended ended;
+  ended.ranks = {ended_rank(0, milliseconds(0), false, 0), ended_rank(1, milliseconds(0), false, 0)};
+  conductor.message(0, to_words(ended, Clock::time_point()), {});
+  EXPECT_TRUE(conductor.finished());
+  EXPECT_EQ(to_verdict(outside.said.back().second).status, 0);
+}
+
+TEST(Conductor, ALostNodeOfARoundIsCountedOnce) {
+  Listener outside;
+  CoordinatorOptions options = conductor_options(1, 2);
+  options.max_restarts = 1;
+  Conductor conductor(options, outside, {});
+  for (int agent = 0; agent < 2; ++agent) conductor.message(agent, to_words(hello_of()), {});
+  conductor.tick({});
+  conductor.lost(1, "killed", {}, {});
+  conductor.lost(1, "killed", {}, {});
+  EXPECT_EQ(outside.last(), "order");
+  Ended ended;
+  ended.ranks = {ended_rank(0, milliseconds(0), false, 1), ended_rank(1, milliseconds(0), false, 1)};
+  conductor.message(0, to_words(ended, Clock::time_point()), {});
+  EXPECT_EQ(outside.last(), "verdict");
+  EXPECT_FALSE(conductor.finished());
+  conductor.tick({});
+  EXPECT_EQ(outside.worlds, (std::vector<int>{4, 2}));
+}
+
+TEST(RoundTable, ManyRanksGetOneLineForEachNode) {
+  RoundPlan plan{0, 0, 100, "job", "", 1, {{0, "a", 7, "10.0.0.1", 50, 8, 0}, {1, "b", 8, "10.0.0.2", 50, 8, 50}}};
+  const std::string table = round_table(plan, {});
+  EXPECT_NE(table.find("50-99  1     b     8          10.0.0.2  8"), std::string::npos) << table;
+}
+
+}  // namespace
+}  // namespace tutti::tools
