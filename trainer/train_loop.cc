@@ -88,7 +88,7 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
          const ElasticRun* elastic)
     : options_(options),
       group_(group),
-      chaos_(options.chaos),
+      chaos_(elastic == nullptr || elastic->generation == 0 ? options.chaos : ""),  // ranks mean others later on
       elastic_(elastic),
       inputs_(open_inputs(options, group, threads, elastic_inputs(elastic))),
       steps_per_epoch_(inputs_.steps_per_epoch()),

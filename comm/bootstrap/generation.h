@@ -71,7 +71,8 @@ std::vector<LeftGeneration> left_generation(Store& control, int number, Deadline
 
 // --- The worker's side.
 
-/// One per process. Thread-safety: none, but newer_exists(), which any thread may call. Ownership: shares the store.
+/// One per process. Thread-safety: one thread; another may call newer_exists() while that one is not in next().
+/// Ownership: shares the store.
 class GenerationMember {
  public:
   /// Registers `worker`. Throws what the store throws.
