@@ -291,6 +291,17 @@ TEST(TrainingState, RollsBackToItsLastCommit) {
   EXPECT_EQ(mean(), second);
 }
 
+TEST(TrainingState, SumsOfAnotherNumberOfPassesAddUp) {
+  TrainingState state;
+  state.sums = {{.loss = 1, .samples = 2}, {.loss = 3, .samples = 4}};
+  EXPECT_EQ(state.sums_by(2)[1].samples, 4);
+  const auto three = state.sums_by(3);
+  ASSERT_EQ(three.size(), 3U);
+  EXPECT_EQ(three[0].loss, 4);
+  EXPECT_EQ(three[0].samples, 6);
+  EXPECT_EQ(three[2].samples, 0);
+}
+
 TEST(TrainingState, ARankThatHasNotBegunStartsAnew) {
   TrainingState state;
   state.model = std::make_shared<nn::BatchNorm2d>(2);

@@ -148,6 +148,11 @@ class Generations {
 
 }  // namespace
 
+ElasticInputs inputs_of(const ElasticRun* run) {
+  if (run == nullptr) return {};
+  return {.first_size = run->first_size, .data = run->state.data};
+}
+
 void check_elastic_options(const TrainOptions& options) {
   const auto refuse = [](const std::string& option, const std::string& why) {
     throw UsageError(option + " does not go with elastic training: " + why);
