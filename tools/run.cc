@@ -2,6 +2,7 @@
 
 #include <tutti/tools/commands.h>
 #include <tutti/tools/run/launcher.h>
+#include <tutti/tools/run/own_command.h>
 #include <tutti/tools/run/rank_environment.h>
 
 #include <CLI/CLI.hpp>
@@ -132,6 +133,7 @@ void add_run_command(CLI::App& app, int& status) {
       ->check(CLI::Range(0.0, 86400.0));
   command->add_flag("--no-label", arguments->no_label, "Do not begin lines with the rank that printed them");
   command->add_flag("--encrypt", arguments->encrypt, "TUTTI_ENCRYPT=1: Tutti's TCP connections between ranks use TLS");
+  add_interface_option(*command);
   command->add_flag("--verbose", options.verbose, "Say what is started, and with what settings");
   command->callback([arguments, command, &status] { status = run(*arguments, command->remaining()); });
 }

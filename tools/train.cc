@@ -93,6 +93,7 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
   app.add_flag("--padding,!--no-padding", train.padding, "--no-padding: take each sample once, on some ranks one more");
   app.add_option("--nproc", arguments.nproc, "ranks to start on this host, when no launcher has done so");
   add_launcher_option(app);
+  add_interface_option(app);
   app.add_option("--device", train.device, "cpu")->capture_default_str();
   app.add_option("--threads", train.threads, "compute threads a rank [CPUs / ranks of this host]");
   app.add_option("--workers", train.workers, "threads that prepare batches; 0: the training thread")

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Two agents with two ranks each train over the right interface; a host that is cut off ends the job everywhere.
+
+    agents_test.py TUTTI [TEST]...
+
+Ends with status 77 without namespaces, or without MNIST.
+"""
+
+import os
+import sys
+import tempfile
+import unittest
+
+from agents import Training, first_line, mnist_folder, wait_until_gone
+from private_hosts import why_not
+
+TUTTI = ""
+OPTIONS = ["--epochs", "1", "--batch-size", "500"]
+
+
+class Agents(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="tutti-agents-")
+        self.addCleanup(folder.cleanup)
+        self.training = Training(TUTTI, folder.name, 0, ["--data", mnist_folder(), *OPTIONS])
+        self.addCleanup(self.training.close)
+
+    def start(self):
+        """Both agents, beside bridges with the same address on both hosts."""
+        for name, host in self.training.hosts.items():
+            host.bridge("docker0", "172.17.0.1/16")
+            self.training.start(name)
+        self.assertIsNotNone(self.training.wait_for_round(0), self.training.output())
+
+    def test_two_agents_train_as_one_host_does(self):
+        self.start()
+        self.assertEqual(self.training.wait(), [0, 0], self.training.output())
+        accuracy, _ = self.training.accuracy_and_sha()
+        self.assertGreater(accuracy, 0.85)
+        table = self.training.agents["alpha"].output
+        for name, address in (("alpha", "10.7.0.1"), ("beta", "10.7.0.2")):
+            self.assertRegex(table, rf"{name} +\d+ +{address.replace('.', '[.]')}")
+
+    def test_a_host_that_is_cut_off_ends_the_job_everywhere(self):
+        self.start()
+        everybody = {name: set(self.training.processes(name)) for name in self.training.hosts}
+        self.training.hosts["beta"].unplug()
+        for name in ("beta", "alpha"):  # the second one's launcher stops its ranks in good order
+            self.assertIsNotNone(wait_until_gone(everybody[name], 20), self.training.output())
+        self.assertNotEqual(self.training.wait(), [0, 0])
+        self.assertIsNotNone(first_line(self.training.agents["alpha"].output, r"node 1 .*was lost"),
+                             self.training.output())
+        self.assertIsNotNone(first_line(self.training.agents["beta"].output, "lost the coordinator at"),
+                             self.training.output())
+
+
+if __name__ == "__main__":
+    why = why_not() or (None if os.path.isdir(mnist_folder()) else f"no MNIST in {mnist_folder()}")
+    if why:
+        print("skipped:", why)
+        sys.exit(77)
+    TUTTI = os.path.abspath(sys.argv[1])
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
