@@ -31,12 +31,19 @@ class Training:
         """The agent of one host, with the command that one would type there, first time or again."""
         run = [self.tutti, "run", "--nnodes", "2", "--node-rank", str(list(ADDRESSES).index(name)), "--master-addr",
                ADDRESSES["alpha"], "--master-port", PORT, "-n", "2", "--max-restarts", str(self.restarts), "--"]
-        train = [self.tutti, "train", "mnist", "--threads", "1", "--timeout", "30", "--json", self.results, *self.options]
+        train = self._train()
         if self.restarts:
             train += ["--checkpoint-dir", os.path.join(self.folder, "checkpoints"), "--checkpoint-every", "10", "--resume"]
         if name in self.agents:
             self.ended.append(self.agents[name])
         self.agents[name] = self.hosts[name].start(run + train, {"TUTTI_JOB_SECRET": "a secret of these tests"})
+
+    def _train(self):
+        return [self.tutti, "train", "mnist", "--threads", "1", "--timeout", "30", "--json", self.results, *self.options]
+
+    def one_host_command(self, ranks):
+        """The same training without agents, by one command on one host."""
+        return [*self._train(), "--nproc", ranks]
 
     @property
     def results(self):

@@ -13,8 +13,8 @@ each moment, something dies while the ranks train:
     store-host  the host of the coordinator and the store is cut off and switched off; then on, and all is started again
 
 After each: are all orphans gone within two seconds (time in which this script itself starved left out)? These are the
-processes that no launcher looks after any more, and the launchers that have nothing left to do. How long do the other
-ranks of that round live (they are being stopped in good order)? Is the cause named? Does the job end, from its checkpoints, with the accuracy of the undisturbed run, and its very
+processes that no launcher looks after any more: all of a launcher that was killed, the ranks of one that is cut off. How
+long do the other ranks of that round live (they are being stopped in good order)? Is the cause named? Does the job end, from its checkpoints, with the accuracy of the undisturbed run, and its very
 parameters? Prints one line for each and ends with status 1 if one is not as it should be, 77 where it cannot run.
 """
 
@@ -94,13 +94,13 @@ class Moment:
             orphans = set(training.processes("beta"))
             training.agents["beta"].kill()
         elif self.kind == "launcher":
-            orphans = set(training.processes("alpha")) | set(training.processes("beta"))
+            orphans = set(training.processes("alpha")) | set(ranks["beta"])
             training.agents["alpha"].kill()
         elif self.kind == "host":
-            orphans = set(training.processes("beta"))
+            orphans = set(ranks["beta"])
             training.hosts["beta"].unplug()
         else:
-            orphans = set(training.processes("beta"))
+            orphans = set(ranks["beta"])
             training.hosts["alpha"].unplug()
             training.hosts["alpha"].power_off()
         self.orphans_gone = wait_until_gone(orphans, RANKS_LIMIT)
