@@ -78,6 +78,7 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
                          fail_from_outside(error, operation.to_string());
                        }}) {
   if (Neighbours* neighbours = transport_->shared_memory()) shared_.emplace(*neighbours, *transport_, monitor_, heap_);
+  if (!is_sub_group_) chaos_ = Chaos(or_environment({}, "TUTTI_CHAOS"));
   if (writes_trace_ && rank() == 0) check_trace_file(options_.trace_file);
   if (rank() == 0 && world_size() > 1 && !is_sub_group_) {
     publish_tuning(*store_, options_.name, place(), Deadline::after(options_.timeout));
@@ -105,6 +106,7 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, ConstBuffer inpu
     const bool has_result = is_reduction(op) && (op != OpKind::Reduce || rank() == root);
     if (reduction.op() == ReduceOp::Avg && has_result) call.scale_count = output.count;
   }
+  if (op != OpKind::Shutdown) chaos_.begin_step(rank(), static_cast<std::int64_t>(seq_));
   ++seq_;  // last: a call that is refused takes no number
   return call;
 }

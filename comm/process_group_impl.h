@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/failure/chaos.h>
 #include <tutti/comm/failure/failure_monitor.h>
 #include <tutti/comm/point_to_point/point_to_point.h>
 #include <tutti/comm/process_group.h>
@@ -182,6 +183,7 @@ class ProcessGroup::Impl {
 
   // Used by the thread that issues operations.
   std::uint64_t seq_ = 0;
+  Chaos chaos_;  // TUTTI_CHAOS; of the group of all ranks only
   int splits_ = 0;
   std::map<std::vector<int>, int> subgroups_;  // how many there have been of each list of ranks
   using PlanKey = std::tuple<OpKind, std::size_t, std::size_t, int, bool, std::vector<std::size_t>>;

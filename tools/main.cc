@@ -1,6 +1,7 @@
 // The `tutti` program: finds the subcommand and ends with its status.
 
 #include <tutti/tools/commands.h>
+#include <tutti/tools/run/run_settings.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -37,10 +38,12 @@ int main(int argc, char** argv) {
   tutti::tools::add_evaluate_command(app, status);
   tutti::tools::add_compare_command(app, status);
   tutti::tools::add_store_command(app, status);
+  tutti::tools::add_doctor_command(app, status);
   try {
     std::vector<std::string> arguments(argv + 1, argv + argc);
     const auto mark = std::find(arguments.begin(), arguments.end(), "--");
     if (mark != arguments.end()) *mark = tutti::tools::kProgramFollows;
+    tutti::tools::accept_underscores(app, arguments);
     std::reverse(arguments.begin(), arguments.end());  // the order CLI11 takes a vector in
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {

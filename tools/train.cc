@@ -4,6 +4,7 @@
 #include <tutti/tools/commands.h>
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/own_command.h>
+#include <tutti/trainer/elastic/elastic_training.h>
 #include <tutti/trainer/run_training.h>
 #include <tutti/trainer/task.h>
 #include <unistd.h>
@@ -29,6 +30,9 @@ struct TrainArguments {
   bool no_cache = false;
   std::int64_t seed = 0;  // signed, so that -1 is refused and not taken for 2^64 - 1
   std::optional<std::int64_t> nproc;
+  bool elastic = false;
+  int max_restarts = 3;
+  std::optional<int> min_ranks;
   std::optional<std::int64_t> bucket_cap;
   std::optional<double> timeout_seconds;
 };
@@ -92,6 +96,10 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
   app.add_flag("--drop-last", train.drop_last, "leave out the samples that do not go round, else some are repeated");
   app.add_flag("--padding,!--no-padding", train.padding, "--no-padding: take each sample once, on some ranks one more");
   app.add_option("--nproc", arguments.nproc, "ranks to start on this host, when no launcher has done so");
+  app.add_flag("--elastic", arguments.elastic,
+               "with --nproc: a rank that is lost is replaced, and the others train on from where they are");
+  app.add_option("--max-restarts", arguments.max_restarts, "--elastic: so many times")->capture_default_str();
+  app.add_option("--min-ranks", arguments.min_ranks, "--elastic: then go on with fewer, but not below this [all]");
   add_launcher_option(app);
   add_interface_option(app);
   app.add_option("--device", train.device, "cpu")->capture_default_str();
@@ -104,11 +112,15 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--keep-checkpoints", train.keep_checkpoints, "how many of the newest stay; 0: all")
       ->capture_default_str();
   app.add_flag("--resume", train.resume, "continue from the newest checkpoint there");
-  app.add_option("--run-dir", train.run_dir, "folder for records of every step, TensorBoard events and a log of all ranks; and for report.json and "
+  app.add_option("--run-dir", train.run_dir,
+                 "folder for records of every step, TensorBoard events and a log of all ranks; and for report.json and "
                  "checkpoints/, where not named otherwise");
   app.add_option("--json", train.json, "write the results to this file");
   app.add_option("--trace", train.trace, "write what all ranks communicated to this file, for ui.perfetto.dev");
   app.add_flag("--encrypt", train.encrypt, "TLS on TCP connections between ranks, as TUTTI_ENCRYPT=1");
+  app.add_option("--chaos", train.chaos,
+                 "what goes wrong on purpose, at a step of the run (from 0): kill:rank=1,step=20, freeze:rank=1,step=20, "
+                 "slow:rank=1,factor=3, delay:rank=1,ms=200; several with ;");
   app.add_option("--timeout", arguments.timeout_seconds, "seconds until a rank that does not answer is an error [300]");
   app.add_option("--bucket-cap", arguments.bucket_cap, "largest gradient bucket in bytes");
 }
@@ -163,9 +175,14 @@ void forget_task_rule(const CLI::App& app, trainer::TrainOptions& options) {
 
 int launch_ranks(const TrainArguments& arguments, const trainer::TrainOptions& options) {
   trainer::check_surroundings(options);  // once, before N ranks say the same
+  if (arguments.elastic) trainer::check_elastic_options(options);
   LaunchOptions launching;
   launching.nproc = static_cast<int>(*arguments.nproc);
   launching.command = own_command();
+  if (arguments.elastic) {
+    launching.elastic = ElasticLimits{.min_ranks = arguments.min_ranks.value_or(launching.nproc)};
+    launching.max_restarts = arguments.max_restarts;
+  }
   launching.label = false;  // rank 0 alone reports, and errors name their rank
   launching.name = "tutti train";
   return launch(launching);

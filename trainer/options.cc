@@ -1,3 +1,5 @@
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/failure/chaos.h>
 #include <tutti/tensor/device.h>
 #include <tutti/trainer/checkpoint/checkpoint.h>
 #include <tutti/trainer/checkpoint/files.h>
@@ -33,6 +35,14 @@ void check_at_least(const char* option, std::int64_t value, std::int64_t least) 
   throw UsageError(std::string(option) + " " + std::to_string(value) + ": must be at least " + std::to_string(least));
 }
 
+void check_chaos(const std::string& text) {
+  try {
+    comm::Chaos{text};
+  } catch (const comm::Error& error) {
+    throw UsageError("--chaos: " + std::string(error.what()));
+  }
+}
+
 }  // namespace
 
 TrainOptions checked(TrainOptions options) {
@@ -44,6 +54,7 @@ TrainOptions checked(TrainOptions options) {
   for (const auto& [option, value] : {std::pair("--threads", options.threads), {"--workers", options.workers}}) {
     if (value > kMaxThreads) throw UsageError(std::string(option) + " " + std::to_string(value) + ": at most 1024");
   }
+  check_chaos(options.chaos);
   check_at_least("--checkpoint-every", options.checkpoint_every, 0);
   check_at_least("--keep-checkpoints", options.keep_checkpoints, 0);
   if (options.timeout.count() <= 0) throw UsageError("--timeout: must be above 0 seconds");

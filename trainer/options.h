@@ -62,6 +62,7 @@ struct TrainOptions {
   std::chrono::milliseconds timeout{std::chrono::minutes(5)};
   std::filesystem::path trace;  // if set: where all ranks' communication is written, for ui.perfetto.dev
   bool encrypt = false;         // TLS on TCP connections between ranks
+  std::string chaos;            // what goes wrong on purpose: comm/failure/chaos.h; counts steps of the run from 0
   BucketLimits buckets;
 
   // For pictures in folders (task mercer).

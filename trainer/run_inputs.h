@@ -16,20 +16,25 @@
 namespace tutti::trainer {
 
 struct RunInputs {
-  TaskData data;
+  std::shared_ptr<const TaskData> data;
+  std::int64_t global_batch = 0;              // samples of a step over all ranks
   std::map<std::string, std::string> agreed;  // options_that_must_agree, compared over all ranks
   std::shared_ptr<const DistributedSampler> sampler;
   std::unique_ptr<Loader> train_loader;
   std::unique_ptr<Loader> test_loader;
 
-  /// Of the rank that has the most samples, which is rank 0.
-  std::int64_t steps_per_epoch(std::int64_t batch_size) const {
-    return (sampler->size_of(0) + batch_size - 1) / batch_size;
-  }
+  std::int64_t steps_per_epoch() const { return (sampler->total() + global_batch - 1) / global_batch; }
+};
+
+/// For a run whose ranks come and go.
+struct ElasticInputs {
+  int first_size = 0;                    // ranks that the global batch is counted by; 0: the group's
+  std::shared_ptr<const TaskData> data;  // read already; may be null
 };
 
 /// Collective. `options` went through checked(). Throws what load_task_data throws, and on every rank the same
 /// std::runtime_error when a rank was started with other options or found other data than rank 0.
-RunInputs open_inputs(const TrainOptions& options, comm::ProcessGroup& group, int threads);
+RunInputs open_inputs(const TrainOptions& options, comm::ProcessGroup& group, int threads,
+                      const ElasticInputs& elastic = {});
 
 }  // namespace tutti::trainer

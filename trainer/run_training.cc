@@ -1,16 +1,21 @@
 #include <sched.h>
 #include <tutti/comm/base/log.h>
+#include <tutti/comm/bootstrap/generation.h>
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/tensor/thread_pool.h>
 #include <tutti/trainer/checkpoint/requests.h>
+#include <tutti/trainer/elastic/elastic_training.h>
 #include <tutti/trainer/report/run_log.h>
 #include <tutti/trainer/run_training.h>
 #include <tutti/trainer/train_loop.h>
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -66,10 +71,26 @@ int train_in_group(const TrainOptions& options, const comm::World& world, const 
   }
 }
 
+/// The same under an elastic launcher. `placed` hears of this rank's place in each generation.
+int train_through_generations(const TrainOptions& options, comm::GenerationMember& member,
+                              const ProcessStreams& streams, std::function<void(const comm::World&)> placed) {
+  SignalRequests requests;
+  const ElasticTraining training{.options = options,
+                                 .member = member,
+                                 .threads = options.threads,
+                                 .output = {.stream = streams.out, .live = streams.live, .requests = &requests},
+                                 .check = check_surroundings,
+                                 .placed = std::move(placed)};
+  return train_elastically(training).stopped ? kStopped : 0;
+}
+
 }  // namespace
 
 int default_threads(const comm::World& world) {
   const int cpus = available_cpus();
+  // A launcher that pins its ranks has divided the CPUs already.
+  const bool own = std::getenv("TUTTI_OWN_CPUS") != nullptr;
+  if (own && world.cpus_per_rank <= 0) return cpus;
   return std::max(1, world.cpus_per_rank > 0 ? std::min(cpus, world.cpus_per_rank) : cpus / world.local_world_size);
 }
 
@@ -78,11 +99,18 @@ int run_training(const TrainOptions& options, const ProcessStreams& streams) noe
   auto log = std::make_shared<RunLog>();
   try {
     const TrainOptions complete = checked(options);
-    const comm::World world = comm::World::detect();
-    if (world.world_size > 1) who = "rank " + std::to_string(world.rank) + ": ";
-    log = std::make_shared<RunLog>(complete.run_dir, world.rank);
-    const WarningsToLog warnings(log);
+    std::optional<WarningsToLog> warnings;
+    const auto placed = [&](const comm::World& world) {
+      if (world.world_size > 1) who = "rank " + std::to_string(world.rank) + ": ";
+      log = std::make_shared<RunLog>(complete.run_dir, world.rank);
+      warnings.emplace(log);
+    };
     std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is an error of the write, which names the file
+    if (comm::process_environment()("TUTTI_CONTROL")) check_elastic_options(complete);  // before it counts as elastic
+    const auto member = comm::GenerationMember::from_environment(comm::Deadline::after(complete.timeout));
+    if (member) return train_through_generations(complete, *member, streams, placed);
+    const comm::World world = comm::World::detect();
+    placed(world);
     return train_in_group(complete, world, streams);
   } catch (const UsageError& error) {
     streams.err << who << error.what() << std::endl;

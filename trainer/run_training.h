@@ -18,7 +18,8 @@ struct ProcessStreams {
 /// those that this process may use, divided by the ranks of the host.
 int default_threads(const comm::World& world);
 
-/// Detects the world, forms the group, trains, and closes the group. Returns 0 when the training is done; 143 (128 +
+/// Detects the world, forms the group, trains, and closes the group; under an elastic launcher (TUTTI_CONTROL) in one
+/// generation after the other (elastic/elastic_training.h). Returns 0 when the training is done; 143 (128 +
 /// SIGTERM) when it was asked to end (requests.h) and a checkpoint holds how far it came, so that no script takes half
 /// a training for a whole one and launchers that restart failed jobs do so; 2 for a UsageError, 1 for every other
 /// failure; a failure is told once on `err` as "rank R: <one sentence, then details>" and to the other ranks through

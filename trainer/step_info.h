@@ -17,6 +17,7 @@ struct StepInfo {
   double wait_seconds = 0;           // of that, after its own backward: waiting for gradients of others
   bool checkpoint_asked = false;     // by any rank; equal on all ranks
   bool stop_asked = false;           // by any rank; equal on all ranks
+  bool generation_asked = false;     // to leave the group for the next one; equal on all ranks
 };
 
 }  // namespace tutti::trainer

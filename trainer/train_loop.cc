@@ -1,6 +1,8 @@
+#include <tutti/comm/failure/chaos.h>
 #include <tutti/trainer/checkpoint/checkpointer.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/data_parallel/model_check.h>
+#include <tutti/trainer/elastic/elastic_training.h>
 #include <tutti/trainer/evaluate.h>
 #include <tutti/trainer/parallel_options.h>
 #include <tutti/trainer/report/run_recorder.h>
@@ -36,11 +38,15 @@ RunReport report_of(const TrainOptions& options, const ImageDataset& data, int r
 
 class Run {
  public:
-  Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output);
+  Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output,
+      const ElasticRun* elastic);
   RunReport execute();
 
  private:
+  void make_model();
   void resume();
+  bool continue_with_others();
+  void commit(const CheckpointPosition& position);
   void announce(const TrainOutput& output);
   bool train_one_epoch(int epoch);
   bool after_step(const StepInfo& info);
@@ -51,12 +57,14 @@ class Run {
 
   const TrainOptions& options_;
   comm::ProcessGroup& group_;
+  comm::Chaos chaos_;
+  const ElasticRun* elastic_;
   RunInputs inputs_;
   const std::int64_t steps_per_epoch_;
   const int passes_;  // a step
   Objective objective_;
   std::shared_ptr<nn::Module> model_;
-  std::unique_ptr<nn::Optimizer> optimizer_;
+  std::shared_ptr<nn::Optimizer> optimizer_;
   std::unique_ptr<DataParallel> parallel_;
   std::unique_ptr<RunRecorder> recorder_;
   Progress progress_;
@@ -71,40 +79,100 @@ class Run {
   double samples_of_this_run_ = 0;
 };
 
-Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output)
+ElasticInputs elastic_inputs(const ElasticRun* elastic) {
+  if (elastic == nullptr) return {};
+  return {.first_size = elastic->first_size, .data = elastic->state.data};
+}
+
+Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output,
+         const ElasticRun* elastic)
     : options_(options),
       group_(group),
-      inputs_(open_inputs(options, group, threads)),
-      steps_per_epoch_(inputs_.steps_per_epoch(options.batch_size)),
+      chaos_(options.chaos),
+      elastic_(elastic),
+      inputs_(open_inputs(options, group, threads, elastic_inputs(elastic))),
+      steps_per_epoch_(inputs_.steps_per_epoch()),
       passes_(passes_of_a_step(options, group.world_size())),
       objective_(objective_of(options.model)),
-      report_(report_of(options, inputs_.data.train, group.world_size(), threads)) {
+      report_(report_of(options, inputs_.data->train, group.world_size(), threads)) {
   recorder_ = std::make_unique<RunRecorder>(
       RecorderOptions{.run_dir = options.run_dir,
                       .rank = group.rank(),
                       .world_size = group.world_size(),
                       .options = run_option_texts(options, inputs_.agreed, group.world_size(), threads)});
-  model_ = make_task_model(options, inputs_.data.train);
-  prepare_model(options, *model_, group);
-  optimizer_ = make_update_rule(options, *model_, steps_per_epoch_, group);
+  report_.global_batch = inputs_.global_batch;
+  make_model();
   announce(output);
-  const CheckpointerOptions saving{
-      .dir = options.checkpoint_dir, .every = options.checkpoint_every, .keep = options.keep_checkpoints};
+  const CheckpointerOptions saving{.dir = options.checkpoint_dir,
+                                   .every = options.checkpoint_every,
+                                   .keep = options.keep_checkpoints,
+                                   .may_be_there = elastic != nullptr};
   checkpointer_ =
       std::make_unique<Checkpointer>(group, saving, inputs_.agreed, *model_, *optimizer_, progress_, output.requests);
 }
 
+/// An elastic run's is the one that it has already, if it does.
+void Run::make_model() {
+  TrainingState* const state = elastic_ != nullptr ? &elastic_->state : nullptr;
+  if (state == nullptr || !state->model) {
+    model_ = make_task_model(options_, inputs_.data->train);
+    prepare_model(options_, *model_, group_);
+    optimizer_ = make_update_rule(options_, *model_, steps_per_epoch_, group_);
+    if (state == nullptr) return;
+    state->data = inputs_.data;
+    state->model = model_;
+    state->optimizer = optimizer_;
+    if (elastic_->prepared) elastic_->prepared(*state);
+  }
+  model_ = state->model;
+  optimizer_ = state->optimizer;
+}
+
 void Run::announce(const TrainOutput& output) {
-  const auto cache_notes = all_gather_texts(group_, inputs_.data.cache_note);
+  const auto cache_notes = all_gather_texts(group_, inputs_.data->cache_note);
   if (group_.rank() != 0) return;
   progress_ = Progress(output.stream, output.live, options_.epochs, data_note(report_));
   progress_.also_to(recorder_->log());
-  progress_.line(opening_line(report_, options_, model_->parameter_count(), inputs_.data.train, inputs_.data.test));
-  for (const std::string& note : inputs_.data.notes) progress_.line(note);
+  if (elastic_ != nullptr && elastic_->generation > 0) return;  // it has been said
+  progress_.line(opening_line(report_, options_, model_->parameter_count(), inputs_.data->train, inputs_.data->test));
+  for (const std::string& note : inputs_.data->notes) progress_.line(note);
   for (const std::string& note : parallel_notes(options_, *optimizer_, group_.world_size())) progress_.line(note);
   for (std::size_t rank = 0; rank < cache_notes.size(); ++rank) {
     if (!cache_notes[rank].empty()) progress_.line("rank " + std::to_string(rank) + ": " + cache_notes[rank]);
   }
+}
+
+/// From where survivors of another group are; false if there are none.
+bool Run::continue_with_others() {
+  TrainingState& state = elastic_->state;
+  const Meeting meeting = meet(group_, state);
+  const std::string who =
+      "generation " + std::to_string(elastic_->generation) + ": " + std::to_string(group_.world_size()) + " ranks, ";
+  if (!meeting.anybody) {
+    if (elastic_->generation > 0) progress_.line(who + "all of them new");
+    return false;
+  }
+  start_ = state.position;
+  report_.epochs = state.epochs;
+  seconds_before_ = state.seconds;
+  samples_before_ = start_.step * inputs_.global_batch;
+  epoch_sums_ = state.sums;
+  if (epoch_sums_.size() != static_cast<std::size_t>(passes_)) {  // --reproducible on another number of ranks
+    LossSum all;
+    for (const LossSum& sum : epoch_sums_) all = {all.loss + sum.loss, all.samples + sum.samples};
+    epoch_sums_.assign(static_cast<std::size_t>(passes_), LossSum{});
+    epoch_sums_.front() = all;
+  }
+  progress_.line(who + meeting_text(meeting, state, steps_per_epoch_));
+  return true;
+}
+
+/// This is how far an elastic run's rank is.
+void Run::commit(const CheckpointPosition& position) {
+  if (elastic_ == nullptr) return;
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - epoch_start_;
+  const bool within = position.step > 0;
+  elastic_->state.commit(position, epoch_sums_, within ? seconds_before_ + seconds.count() : 0);
 }
 
 void Run::resume() {
@@ -141,8 +209,12 @@ bool Run::train_one_epoch(int epoch) {
   epoch_start_ = Clock::now();
   inputs_.train_loader->begin_epoch(epoch - 1, first_step);
   Training training{*parallel_, *optimizer_, objective_, options_.label_smoothing, passes_};
-  training.empty_input = empty_input(options_, inputs_.data.train);
-  training.before_exchange = [this] { checkpointer_->before_exchange(); };
+  training.empty_input = empty_input(options_, inputs_.data->train);
+  training.before_exchange = [this, run_step = (epoch - 1) * steps_per_epoch_ + first_step]() mutable {
+    chaos_.begin_step(group_.rank(), run_step++);
+    checkpointer_->before_exchange();
+    if (elastic_ != nullptr && elastic_->next_is_there.load()) parallel_->ask(Request::NextGeneration);
+  };
   EpochSteps steps{.loader = *inputs_.train_loader, .epoch = epoch, .first = first_step, .count = steps_per_epoch_};
   steps.global_samples = [this](std::int64_t step) {
     return inputs_.sampler->samples_of_step(step, options_.batch_size);
@@ -166,11 +238,17 @@ bool Run::train_one_epoch(int epoch) {
 }
 
 bool Run::after_step(const StepInfo& info) {
+  commit({.epoch = info.epoch - 1, .step = info.step + 1});
   recorder_->step(info);
-  return checkpointer_->after_step(info, [this] {
+  const bool goes_on = checkpointer_->after_step(info, [this] {
     recorder_->flush();  // a run that goes on from this checkpoint misses no record
     return epoch_so_far();
   });
+  if (goes_on && info.generation_asked) {
+    group_.shutdown();  // when all have done the step
+    throw GenerationOver();
+  }
+  return goes_on;
 }
 
 EpochSoFar Run::epoch_so_far() const {
@@ -205,13 +283,16 @@ void Run::stop(int epoch) {
 }
 
 RunReport Run::execute() {
-  resume();
+  const bool continued = elastic_ != nullptr && continue_with_others();
+  if (!continued) resume();
   if (start_ > CheckpointPosition{.epoch = options_.epochs}) {
     throw std::runtime_error("the checkpoint is of epoch " + std::to_string(start_.epoch + (start_.step > 0 ? 1 : 0)) +
                              ", --epochs " + std::to_string(options_.epochs) + " lies before it; ask for more epochs");
   }
-  parallel_ =
-      std::make_unique<DataParallel>(model_, group_, data_parallel_options(options_, *model_, group_.world_size()));
+  DataParallelOptions parallel = data_parallel_options(options_, *model_, group_.world_size());
+  parallel.share_parameters = !continued;
+  parallel_ = std::make_unique<DataParallel>(model_, group_, parallel);
+  if (elastic_ != nullptr) elastic_->state.commit(start_, epoch_sums_, seconds_before_);
   recorder_->start(start_.epoch * steps_per_epoch_ + start_.step);
   checkpointer_->start(*parallel_);
   std::optional<Evaluation> last;
@@ -223,6 +304,8 @@ RunReport Run::execute() {
     last = evaluate_epoch();
     recorder_->epoch(report_.epochs.back(), parallel_->bucket_timings());
     checkpointer_->end_epoch(epoch, steps_per_epoch_, epochs_to_json(report_.epochs));
+    if (elastic_ != nullptr) elastic_->state.epochs = report_.epochs;
+    commit({.epoch = epoch});
     progress_.end_epoch(report_.epochs.back());
   }
   checkpointer_->finish();
@@ -232,8 +315,9 @@ RunReport Run::execute() {
 
 }  // namespace
 
-RunReport train(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output) {
-  return Run(options, group, threads, output).execute();
+RunReport train(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output,
+                const ElasticRun* elastic) {
+  return Run(options, group, threads, output, elastic).execute();
 }
 
 }  // namespace tutti::trainer

@@ -20,10 +20,13 @@ struct TrainOutput {
   TrainRequests* requests = nullptr;
 };
 
+struct ElasticRun;  // elastic/elastic_training.h
+
 /// Collective. `options` went through checked(). `threads` is how many compute threads this rank uses. Only rank 0
 /// writes to `output`, to options.json and to the checkpoint folder. Returns the same report on every rank; one with
 /// `stopped` set when a rank was asked to end, after a checkpoint. Throws std::runtime_error (comm::Error and DataError
-/// among them).
-RunReport train(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output);
+/// among them). `elastic`: this is one generation of a run whose ranks come and go; may be null.
+RunReport train(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output,
+                const ElasticRun* elastic = nullptr);
 
 }  // namespace tutti::trainer

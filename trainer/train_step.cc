@@ -94,6 +94,7 @@ void train_epoch(const Training& training, const EpochSteps& steps, Progress& pr
     info.wait_seconds = training.parallel.last_wait_seconds();
     info.checkpoint_asked = training.parallel.asked(Request::Checkpoint) > 0;
     info.stop_asked = training.parallel.asked(Request::Stop) > 0;
+    info.generation_asked = training.parallel.asked(Request::NextGeneration) > 0;
     if (!after_step(info)) break;
   }
 }

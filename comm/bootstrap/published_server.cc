@@ -29,13 +29,6 @@ std::string who(const World& world) {
   return "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size);
 }
 
-/// Numeric addresses of this host at which other ranks can reach it, best first.
-std::vector<std::string> reachable_addresses(const World& world) {
-  std::vector<std::string> addresses;
-  for (const ChosenAddress& one : own_addresses(world, {}).chosen) addresses.push_back(one.address);
-  return addresses;
-}
-
 std::string job_of(const World& world, const std::string& nonce) { return world.job_id + "/" + nonce; }
 
 struct Started {
@@ -44,7 +37,8 @@ struct Started {
 };
 
 Started start_server(const World& world) {
-  Announcement announcement = own_announcement(world, reachable_addresses(world), 0);
+  Announcement announcement =
+      own_announcement(world, reachable_addresses(world.local_world_size < world.world_size), 0);
   auto server = std::make_unique<TcpStoreServer>(
       TcpStoreServerOptions{.bind_address = announcement.addresses.size() == 1 ? announcement.addresses.front() : "",
                             .port = 0,
@@ -249,6 +243,12 @@ PublishedMeeting meet_by_pmi(const World& world, Deadline deadline) {
 }
 
 }  // namespace
+
+std::vector<std::string> reachable_addresses(bool several_hosts) {
+  std::vector<std::string> addresses;
+  for (const ChosenAddress& one : own_addresses(several_hosts, {}).chosen) addresses.push_back(one.address);
+  return addresses;
+}
 
 PublishedMeeting meet_at_published_server(const World& world, Deadline deadline) {
   return world.meeting_file.empty() ? meet_by_pmi(world, deadline) : meet_by_file(world, deadline);

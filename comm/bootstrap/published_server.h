@@ -13,8 +13,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace tutti::comm {
+
+/// Numeric addresses of this host at which ranks can reach it, best first: of `several_hosts`, or of this one alone.
+std::vector<std::string> reachable_addresses(bool several_hosts);
 
 struct PublishedMeeting {
   std::unique_ptr<TcpStoreServer> server;  // on rank 0

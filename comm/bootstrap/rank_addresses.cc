@@ -61,7 +61,7 @@ std::string network_of(const std::string& identity) {
   return identity.substr(0, identity.find(':')) + identity.substr(std::min(identity.rfind(':'), identity.size()));
 }
 
-AddressChoice own_addresses(const World& world, const PublishOptions& options) {
+AddressChoice own_addresses(bool several_hosts, const PublishOptions& options) {
   const char* environment = std::getenv("TUTTI_IFACE");
   const bool from_option = !options.interface.empty();
   return choose_addresses({.interfaces = interface_addresses(),
@@ -69,12 +69,12 @@ AddressChoice own_addresses(const World& world, const PublishOptions& options) {
                            .default_route = default_route_address(),
                            .wanted = from_option ? options.interface : environment ? environment : "",
                            .wanted_by = from_option ? "ProcessGroupOptions::interface" : "TUTTI_IFACE",
-                           .several_hosts = world.local_world_size < world.world_size});
+                           .several_hosts = several_hosts});
 }
 
 std::vector<std::string> addresses_to_publish(const World& world, const PublishOptions& options) {
   if (!options.bind_address.empty()) return {options.bind_address};
-  const AddressChoice choice = own_addresses(world, options);
+  const AddressChoice choice = own_addresses(world.local_world_size < world.world_size, options);
   const std::string self = rank_of(world.rank, static_cast<std::size_t>(world.world_size));
   log(LogLevel::Info, self + " listens at " + choice.text());
   if (!choice.slow.empty()) log(LogLevel::Warn, self + ": " + choice.slow);

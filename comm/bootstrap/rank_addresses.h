@@ -34,7 +34,7 @@ struct PublishOptions {
 };
 
 /// This rank's addresses by choose_addresses() (local_address.h), bind_address apart. Throws InvalidArgument.
-AddressChoice own_addresses(const World& world, const PublishOptions& options);
+AddressChoice own_addresses(bool several_hosts, const PublishOptions& options);
 
 /// The addresses that this rank shall listen at, best first: bind_address, or own_addresses(). Logs them with the
 /// reasons, and warns where a faster interface is passed over. Throws InvalidArgument.

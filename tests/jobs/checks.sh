@@ -2,7 +2,8 @@
 # one by --nproc. Sourced; the script that sources it says what it is for.
 #
 #   checks_options "$@"          reads --tutti PROGRAM, --data DIR (MNIST), --epochs N, --only NAME, --short; sets $tutti,
-#                                $data, $epochs, $only, $short, and $dir, a private folder that is removed at the end
+#                                $data, $epochs, $only, $short, and $dir, a private folder that the script removes;
+#                                --short: a few checks, on data of noise, which are made
 #   checks_skip REASON           ends with status 77: ctest counts the test as skipped
 #   check NAME WORLD COMMAND...  runs the command, in which {train} stands for `tutti train mnist ...`, and compares
 #   check_output NAME TEXT COMMAND...  runs the command, which must succeed and print TEXT
@@ -13,7 +14,7 @@ checks_passed=0
 checks_failed=0
 
 checks_usage() {
-  printf 'usage: %s --tutti PROGRAM --data DIR [--epochs N] [--only NAME] [--short]\n' "${0##*/}" >&2
+  printf 'usage: %s --tutti PROGRAM (--data DIR | --short) [--epochs N] [--only NAME]\n' "${0##*/}" >&2
   exit 2
 }
 
@@ -35,9 +36,14 @@ checks_options() {
     esac
   done
   [[ -x $tutti ]] || checks_usage
-  [[ -e $data/train-images-idx3-ubyte.gz || -e $data/train-images-idx3-ubyte ]] ||
-    checks_skip "MNIST is not in '$data' (--data)"
   dir=$(mktemp -d)
+  if ((short)); then
+    data=$dir/mnist
+    checks_small_data "$data"
+  elif [[ ! -e $data/train-images-idx3-ubyte.gz && ! -e $data/train-images-idx3-ubyte ]]; then
+    rm -rf "$dir"
+    checks_skip "MNIST is not in '$data' (--data)"
+  fi
   chmod 755 "$dir"
   export HOME=$dir/home # its job secret is made on first use
   mkdir "$HOME"
@@ -47,6 +53,18 @@ checks_options() {
       RANK | WORLD_SIZE | LOCAL_* | MASTER_* | TUTTI_* | SLURM_* | PMI* | OMPI_* | MPI_*) unset "$name" ;;
     esac
   done
+}
+
+checks_small_data() { # folder: 1,200 pictures to train on and 200 to test, of noise, in MNIST's form
+  mkdir "$1" && python3 - "$1" <<'PYTHON'
+import random, struct, sys
+random.seed(1)
+for name, count in (("train", 1200), ("t10k", 200)):
+    with open(f"{sys.argv[1]}/{name}-images-idx3-ubyte", "wb") as images:
+        images.write(struct.pack(">4i", 2051, count, 28, 28) + random.randbytes(count * 784))
+    with open(f"{sys.argv[1]}/{name}-labels-idx1-ubyte", "wb") as labels:
+        labels.write(struct.pack(">2i", 2049, count) + bytes(random.randrange(10) for _ in range(count)))
+PYTHON
 }
 
 checks_wanted() { # name, 1 if it is part of --short

@@ -65,6 +65,8 @@ slurm_cluster_wait() {  # seconds, command: until the command succeeds
   done
 }
 
+slurm_cluster_queue_empty() { [[ -z $(squeue -h) ]]; }
+
 slurm_cluster_nodes_idle() { [[ $(sinfo -h -t idle -o %D | head -1) == "$1" ]]; }
 
 slurm_cluster_start() {
@@ -101,6 +103,6 @@ slurm_cluster_stop_from() {  # index of the first daemon to end
 slurm_cluster_stop() {
   if ((${#slurm_cluster_pids[@]} == 0)); then return; fi
   scancel --user=root 2>/dev/null
-  slurm_cluster_wait 15 eval '[[ -z $(squeue -h 2>/dev/null) ]]'
+  slurm_cluster_wait 15 slurm_cluster_queue_empty
   slurm_cluster_stop_from 0
 }

@@ -169,6 +169,36 @@ TEST(LauncherEnd, UserSignalsAreForwardedAndTheJobGoesOn) {
   EXPECT_NE(launcher.out(0).find("[rank 1] got it\n"), std::string::npos);
 }
 
+TEST(LauncherEnd, EverySignalThatOthersSendIsForwarded) {
+  std::vector<int> signals{SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU, SIGXFSZ, SIGPWR, SIGIO, SIGURG, SIGWINCH};
+  signals.insert(signals.end(), {SIGRTMIN, SIGRTMAX});
+  std::string script = "import signal,time\ngot=set()\n";
+  for (const int signal : signals) script += "signal.signal(" + std::to_string(signal) + ",lambda s,f: got.add(s))\n";
+  script += "print('ready',flush=True)\nwhile len(got)<" + std::to_string(signals.size()) + ": time.sleep(0.01)\n";
+  Processes launcher(
+      {.command = {TUTTI_PROGRAM, "run", "-n", "2", "--", "python3", "-c", script}, .count = 1, .ranks = false});
+  for (const char* line : {"[rank 0] ready", "[rank 1] ready"}) ASSERT_TRUE(launcher.wait_for_output(0, line));
+  for (const int signal : signals) launcher.kill(0, signal);
+  EXPECT_EQ(launcher.wait(0), exited(0)) << launcher.err(0);
+}
+
+TEST(LauncherEnd, AForwardedSignalThatNobodyHandlesIsNamed) {
+  Processes launcher({.command = run_command({"-n", "2"}, "echo ready; exec sleep 1000"), .count = 1, .ranks = false});
+  for (const char* line : {"[rank 0] ready", "[rank 1] ready"}) ASSERT_TRUE(launcher.wait_for_output(0, line));
+  launcher.kill(0, SIGUSR1);
+  EXPECT_EQ(launcher.wait(0), exited(128 + SIGUSR1));
+  EXPECT_NE(launcher.err(0).find("was killed by SIGUSR1"), std::string::npos) << launcher.err(0);
+  EXPECT_NE(launcher.err(0).find("passed it on to all ranks"), std::string::npos) << launcher.err(0);
+}
+
+TEST(LauncherEnd, WhatTheOthersSaidLastIsQuoted) {
+  const Finished run = tutti_run(
+      {"-n", "2"}, "if [ $RANK = 1 ]; then sleep 0.3; exit 3; fi; echo waiting in all_reduce; exec sleep 1000");
+  EXPECT_TRUE(std::regex_search(
+      run.err, std::regex("rank 0 \\(pid \\d+\\) was stopped .*; its last line: waiting in all_reduce\n")))
+      << run.err;
+}
+
 TEST(LauncherEnd, AMissingProgramIsStatus127) {
   const Finished run = run_program({TUTTI_PROGRAM, "run", "-n", "2", "--", "no-such-program"});
   EXPECT_EQ(run.status, exited(127));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/tools/run/nodes/conductor.h>
+#include <tutti/tools/run/nodes/remote_launch.h>
 #include <tutti/tools/run/nodes/round_table.h>
 #include <tutti/tools/run/nodes/starvation.h>
 
@@ -64,6 +65,33 @@ TEST(NodeOptions, TorchrunsConfIsTaken) {
       {.nnodes = "1:4", .rdzv_endpoint = "a", .rdzv_conf = "timeout=1.5,last_call_timeout=2,read_timeout=60"});
   EXPECT_EQ(options->join_timeout, milliseconds(1500));
   EXPECT_EQ(options->last_call, seconds(2));
+}
+
+TEST(HostList, BothWaysOfWritingItAreRead) {
+  const std::vector<HostSlots> hosts = parse_hosts("a:4,user@b,[fe80::1]:2,fe80::2,a");
+  ASSERT_EQ(hosts.size(), 4u);
+  EXPECT_EQ(hosts[0].host, "a");
+  EXPECT_EQ(hosts[0].slots, 5);
+  EXPECT_EQ(hosts[1].host, "user@b");
+  EXPECT_FALSE(hosts[1].slots);
+  EXPECT_EQ(hosts[2].host, "fe80::1");
+  EXPECT_EQ(hosts[2].slots, 2);
+  EXPECT_EQ(hosts[3].host, "fe80::2");
+
+  const std::vector<HostSlots> lines = parse_hostfile("# ours\na slots=2 max_slots=9\n\nb:3 # b\nc\nc\n", "file");
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0].slots, 2);
+  EXPECT_EQ(lines[1].slots, 3);
+  EXPECT_EQ(lines[2].slots, 2);
+  for (const char* wrong : {"", "a:", "a:0", "a:x", ",", "-oProxyCommand=x"})
+    EXPECT_THROW(parse_hosts(wrong), std::invalid_argument) << wrong;
+  EXPECT_THROW(parse_hostfile("a slots=none\n", "file"), std::invalid_argument);
+}
+
+TEST(HostList, RemoteCommandsAreSplitAndQuotedAsAShellDoes) {
+  EXPECT_EQ(split_rsh("ssh -p 22  -o 'A B'\"c\""), (std::vector<std::string>{"ssh", "-p", "22", "-o", "A Bc"}));
+  EXPECT_THROW(split_rsh("ssh '"), std::invalid_argument);
+  EXPECT_EQ(shell_quoted("it's"), "'it'\\''s'");
 }
 
 TEST(Messages, WordsSurviveAnyBytes) {

@@ -26,8 +26,10 @@ TEST(Command, WrongUsageIsStatus2WithOneSentenceFirst) {
       {{}, "tutti: A subcommand is required"},
       {{"run"}, "tutti run: no program given; write tutti run -n 4 -- PROGRAM ARGUMENTS"},
       {{"run", "--bogus", "3", "--", "true"}, "tutti run: unknown option --bogus"},
-      {{"run", "-n", "0", "true"}, "tutti run: --nproc-per-node is '0', but must be a number from 1 up, or auto"},
-      {{"run", "-n", "x", "true"}, "tutti run: --nproc-per-node is 'x', but must be a number from 1 up, or auto"},
+      {{"run", "-n", "0", "true"},
+       "tutti run: --nproc-per-node is '0', but must be a number from 1 up, or auto, cpu or gpu"},
+      {{"run", "-n", "x", "true"},
+       "tutti run: --nproc-per-node is 'x', but must be a number from 1 up, or auto, cpu or gpu"},
       {{"run", "--nnodes", "2", "true"},
        "tutti run: --nnodes 2 needs --node-rank, 0 on the node of --master-addr (or --rdzv-endpoint HOST:PORT)"},
       {{"run", "--nnodes", "2", "--node-rank", "2", "--master-addr", "127.0.0.1", "true"},
@@ -46,7 +48,15 @@ TEST(Command, WrongUsageIsStatus2WithOneSentenceFirst) {
       {{"run", "--rdzv-conf", "a=1", "true"},
        "tutti run: --rdzv-conf has 'a=1', but takes join_timeout, last_call_timeout, keep_alive_interval and "
        "silence_timeout, each =SECONDS"},
-      {{"run", "--tee", "true"}, "tutti run: --tee needs --log-dir"},
+      {{"run", "--tee", "4", "true"},
+       "tutti run: --tee is '4', but must be 0 (none), 1 (standard output), 2 (standard error) or 3 (both), or a map "
+       "from local ranks to these, as 0:1,1:2"},
+      {{"run", "--ranks-filter", "1-", "true"}, "tutti run: --ranks-filter is '1-', but must name ranks, as 0,2-5"},
+      {{"run", "--stdin", "2", "-n", "2", "true"}, "tutti run: --stdin is 2, but the last rank is 1"},
+      {{"run", "--label", "${x} ", "true"},
+       "tutti run: the label has ${x}, but knows ${rank}, ${local_rank}, ${node}, ${host} and ${role_name} only"},
+      {{"run", "--bind", "--no-bind", "true"}, "tutti run: --bind excludes --no-bind"},
+      {{"run", "-m", "--no-python", "x"}, "tutti run: --module and --no-python exclude each other"},
   };
   for (const auto& c : cases) {
     const Finished run = tutti(c.words);

@@ -39,6 +39,19 @@ TEST(RunNodes, EachRankGetsItsPlaceAsFromTorchrun) {
   EXPECT_EQ(second->err(0), "");
 }
 
+TEST(RunNodes, LinesBeginWithHostAndRank) {
+  const MeetingPort port("127.0.0.1");
+  const auto first = start_agent(static_options(port, 2, 0), "echo x");
+  Processes second({.command = run_command(static_options(port, 2, 1), "echo x"),
+                    .count = 1,
+                    .ranks = false,
+                    .environment = with_home()});
+  EXPECT_EQ(second.wait(0), exited(0)) << second.err(0);
+  const Lines lines = sorted_lines(second.out(0));
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_TRUE(std::regex_match(lines[1], std::regex("\\[[^/. ]+/3\\] x"))) << lines[1];
+}
+
 TEST(RunNodes, TheCoordinatorShowsWhereEachRankIs) {
   TwoAgents agents(kLastsLong);
   ASSERT_TRUE(agents.wait_for_line("pid"));

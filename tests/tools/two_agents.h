@@ -26,8 +26,10 @@ inline std::vector<std::string> with_home(const std::string& secret = "secret of
 /// `tutti run <options> -- sh -c <script>` as one agent.
 inline std::unique_ptr<Processes> start_agent(const std::vector<std::string>& options, const std::string& script,
                                               const std::vector<std::string>& environment = with_home()) {
+  std::vector<std::string> labelled = options;  // without this host's name
+  labelled.insert(labelled.end(), {"--label", "[rank ${rank}] "});
   return std::make_unique<Processes>(ProcessesOptions{
-      .command = run_command(options, script), .count = 1, .ranks = false, .environment = environment});
+      .command = run_command(labelled, script), .count = 1, .ranks = false, .environment = environment});
 }
 
 /// Options of static rendezvous on 127.0.0.1.

@@ -1,10 +1,10 @@
 #include <sys/wait.h>
 #include <tutti/tools/run/attempt.h>
+#include <tutti/tools/run/process_state.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
 #include <string>
 
 namespace tutti::tools {
@@ -12,62 +12,64 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kKillTime{5000};   // a process that SIGKILL has not ended by then hangs in the kernel
+constexpr milliseconds kKillTime{5000};  // a process that SIGKILL has not ended by then hangs in the kernel
+constexpr char kPassedOn[] =
+    "  This launcher had got it and passed it on to all ranks; a program that does not handle it ends.\n";
 constexpr milliseconds kLingerTime{100};  // after a failure: for output that is still in the pipes
-
-// The state letter of /proc/<pid>/stat: 'T' stopped by a signal, 't' by a debugger.
-bool is_stopped(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string line;
-  std::getline(file, line);
-  const std::size_t end_of_name = line.rfind(')');
-  if (end_of_name == std::string::npos || end_of_name + 2 >= line.size()) return false;
-  const char state = line[end_of_name + 2];
-  return state == 'T' || state == 't';
-}
 
 }  // namespace
 
 Attempt::Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, const Keeper& keeper,
-                 Console& console, const std::vector<int>& keep_open, AttemptControl* control)
+                 Console& console, const std::vector<int>& keep_open, AttemptControl* control, Rescuer* rescuer)
     : options_(options),
       job_(job),
       signals_(signals),
       keeper_(keeper),
       console_(console),
       keep_open_(keep_open),
-      control_(control) {}
+      control_(control),
+      rescuer_(rescuer),
+      printer_(printer_options(options, job), console),
+      input_(options.local.stdin_rank && *options.local.stdin_rank >= job.first_rank &&
+             *options.local.stdin_rank < job.first_rank + options.nproc) {}
 
 Attempt::~Attempt() { finish(); }
 
-RankOutputOptions Attempt::output_options(int rank) const {
-  RankOutputOptions result;
-  result.split_lines = job_.world_size > 1;
-  result.label = options_.label;
-  result.to_console = options_.log_dir.empty() || options_.tee;
-  if (!options_.log_dir.empty()) {
-    const std::string restart = job_.restart_count > 0 ? ".restart_" + std::to_string(job_.restart_count) : "";
-    result.log_file = options_.log_dir + "/rank_" + std::to_string(rank) + restart + ".log";
+void Attempt::start(const std::string& program_path) {
+  program_path_ = program_path;
+  for (int local_rank = 0; local_rank < options_.nproc; ++local_rank) {
+    start_rank(local_rank, job_, rescuer_ != nullptr ? rescuer_->environment(local_rank) : std::vector<std::string>{},
+               options_.local.stdin_rank == job_.first_rank + local_rank ? input_.rank_end() : -1);
   }
+  input_.handed_over();
+}
+
+std::vector<std::string> Attempt::extra_environment(int local_rank) const {
+  const int rank = job_.first_rank + local_rank;
+  std::vector<std::string> result = local_variables(options_.local, local_rank, rank, job_.world_size);
+  if (!options_.extra_environment) return result;
+  for (std::string& variable : options_.extra_environment(rank)) result.push_back(std::move(variable));
   return result;
 }
 
-void Attempt::start(const std::string& program_path) {
-  SpawnPlan plan{program_path, options_.command, {}, keep_open_};
-  for (int local_rank = 0; local_rank < options_.nproc; ++local_rank) {
-    const int rank = job_.first_rank + local_rank;
-    plan.environment = rank_environment(
-        job_, local_rank, options_.extra_environment ? options_.extra_environment(rank) : std::vector<std::string>{});
-    const Clock::time_point now = Clock::now();
-    const SpawnedRank spawned = spawn_rank(plan, signals_, keeper_);
-    RankEnd end;
-    end.rank = rank;
-    end.host = job_.host;
-    end.pid = spawned.pid;
-    end.started = now;
-    ends_.push_back(end);
-    outputs_.push_back(std::make_unique<RankOutput>(rank, spawned.out, spawned.err, output_options(rank), console_));
-  }
+void Attempt::start_rank(int local_rank, const JobEnvironment& job, const std::vector<std::string>& of_rescuer,
+                         int stdin_fd) {
+  std::vector<std::string> extra = extra_environment(local_rank);
+  extra.insert(extra.end(), of_rescuer.begin(), of_rescuer.end());
+  SpawnPlan plan{program_path_, options_.command, {}, keep_open_};
+  plan.environment = rank_environment(job, local_rank, extra);
+  if (!options_.local.cpus.empty()) plan.cpus = options_.local.cpus.at(static_cast<std::size_t>(local_rank));
+  plan.stdin_fd = stdin_fd;
+  const Clock::time_point now = Clock::now();
+  const SpawnedRank spawned = spawn_rank(plan, signals_, keeper_);
+  RankEnd end;
+  end.rank = job_.first_rank + local_rank;
+  end.host = job_.host;
+  end.pid = spawned.pid;
+  end.started = now;
+  ends_.push_back(end);
+  outputs_.push_back(std::make_unique<RankOutput>(local_rank, spawned.out, spawned.err,
+                                                  rank_output_options(options_, job, local_rank), printer_));
 }
 
 void Attempt::run() {
@@ -82,21 +84,30 @@ void Attempt::poll_once() {
   std::vector<pollfd> entries{{signals_.fd(), POLLIN, 0}};
   console_.add_poll_entries(entries);
   for (const auto& output : outputs_) output->add_poll_entries(entries);
+  input_.add_poll_entries(entries);
   if (control_ != nullptr) entries.push_back({control_->fd(), POLLIN, 0});
   if (::poll(entries.data(), entries.size(), poll_timeout()) < 0) return;
   for (const pollfd& entry : entries) {
     const bool is_rank =
         std::any_of(outputs_.begin(), outputs_.end(), [&](const auto& output) { return output->handle(entry); });
     if (!is_rank && entry.fd != signals_.fd()) console_.handle(entry);
+    input_.handle(entry);
   }
+  printer_.release(Clock::now());
   take_signals();
   take_orders();
   note_exits();
 }
 
 int Attempt::poll_timeout() const {
-  if (!deadline_) return -1;
-  const auto left = std::chrono::ceil<milliseconds>(*deadline_ - Clock::now());
+  std::optional<Clock::time_point> first = deadline_;
+  if (const auto due = printer_.next_due(); due && (!first || *due < *first)) first = due;
+  if (rescuer_ != nullptr && state_ == State::Running) {
+    const Clock::time_point look = Clock::now() + rescuer_->look_every();
+    if (!first || look < *first) first = look;
+  }
+  if (!first) return -1;
+  const auto left = std::chrono::ceil<milliseconds>(*first - Clock::now());
   return static_cast<int>(std::clamp<milliseconds::rep>(left.count(), 0, 3'600'000));
 }
 
@@ -104,7 +115,7 @@ void Attempt::take_signals() {
   while (const std::optional<int> signal = signals_.next()) {
     if (*signal == SIGTSTP) {
       suspend();
-    } else {
+    } else if (*signal != SIGCHLD) {
       const bool again = asks_to_end(*signal) && interrupted_by_.has_value();
       pass_on(*signal, again);
       if (control_ != nullptr) control_->signal_came(*signal, again);
@@ -115,8 +126,8 @@ void Attempt::take_signals() {
 void Attempt::pass_on(int signal, bool again) {
   if (!asks_to_end(signal)) {
     // To the rank alone: programs that it has started would die of a signal they do not expect.
-    for (RankEnd& rank : ends_) {
-      if (rank.running && ::kill(rank.pid, signal) == 0) rank.sent.insert(signal);
+    for (const RankEnd& rank : ends_) {
+      if (rank.running && ::kill(rank.pid, signal) == 0) passed_on_.insert(signal);
     }
     return;
   }
@@ -158,6 +169,7 @@ void Attempt::obey(const AttemptOrder& order) {
 
 // Ctrl-Z: the ranks are no members of the terminal's foreground group, so they are stopped and woken from here.
 void Attempt::suspend() {
+  if (control_ != nullptr) return;  // the other nodes would count this one as frozen, and end the job
   signal_all(SIGSTOP);
   ::raise(SIGSTOP);
   signal_all(SIGCONT);
@@ -177,10 +189,32 @@ void Attempt::note_exits() {
     rank.by_signal = info.si_code != CLD_EXITED;
     rank.core_dumped = info.si_code == CLD_DUMPED;
     rank.code = info.si_status;
+    if (rank.failed()) rank.evidence = evidence_.about(rank);
+    if (rank.by_signal && passed_on_.contains(rank.code)) rank.evidence = kPassedOn;
     failed = failed || rank.failed();
     if (control_ != nullptr && rank.failed()) control_->rank_failed(rank);
   }
-  if (failed && state_ == State::Running) note_failure(now);
+  if (state_ != State::Running) return;
+  if (rescuer_ != nullptr) {
+    rescue(now);
+  } else if (failed) {
+    note_failure(now);
+  }
+}
+
+void Attempt::rescue(Clock::time_point now) {
+  const RescuePlan plan = rescuer_->look(ends_, now);
+  for (const std::size_t index : plan.frozen) signal_group(ends_[index], SIGKILL);
+  for (const std::size_t index : plan.lost) {
+    signal_group(ends_[index], SIGKILL);  // what it has left behind
+    ends_[index].replaced = true;
+  }
+  for (const RescuePlan::Start& start : plan.starts) {
+    JobEnvironment job = job_;
+    job.restart_count = start.restart_count;
+    start_rank(start.local_rank, job, start.environment, -1);
+  }
+  if (plan.kind == RescuePlan::Kind::GiveUp) note_failure(now);
 }
 
 void Attempt::note_failure(Clock::time_point now) {
@@ -239,6 +273,10 @@ void Attempt::finish() {
   finished_ = true;
   signal_all(SIGKILL);
   for (const auto& output : outputs_) output->finish();
+  printer_.flush();
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    if (!outputs_[i]->tail().empty()) ends_[i].last_words = outputs_[i]->tail().back();
+  }
   for (RankEnd& rank : ends_) {
     keeper_.forget(rank.pid);
     // run() has given up on a rank that is still running then; waiting for it here could take for ever.

@@ -13,15 +13,19 @@
 
 #include <poll.h>
 #include <tutti/tools/run/attempt_control.h>
+#include <tutti/tools/run/elastic/rescuer.h>
+#include <tutti/tools/run/evidence.h>
 #include <tutti/tools/run/launcher.h>
-#include <tutti/tools/run/output.h>
 #include <tutti/tools/run/rank_environment.h>
+#include <tutti/tools/run/rank_output.h>
 #include <tutti/tools/run/report.h>
 #include <tutti/tools/run/spawn.h>
+#include <tutti/tools/run/standard_input.h>
 
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace tutti::tools {
@@ -29,7 +33,8 @@ namespace tutti::tools {
 class Attempt {
  public:
   Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, const Keeper& keeper,
-          Console& console, const std::vector<int>& keep_open, AttemptControl* control = nullptr);
+          Console& console, const std::vector<int>& keep_open, AttemptControl* control = nullptr,
+          Rescuer* rescuer = nullptr);
   /// Kills and reaps whatever is left.
   ~Attempt();
   Attempt(const Attempt&) = delete;
@@ -51,7 +56,8 @@ class Attempt {
   using Clock = std::chrono::steady_clock;
   enum class State { Running, Settling, Terminating, Killing, Lingering, Done };
 
-  RankOutputOptions output_options(int rank) const;
+  std::vector<std::string> extra_environment(int local_rank) const;
+  void start_rank(int local_rank, const JobEnvironment& job, const std::vector<std::string>& of_rescuer, int stdin_fd);
   void poll_once();
   int poll_timeout() const;
   void take_signals();
@@ -60,6 +66,7 @@ class Attempt {
   void pass_on(int signal, bool again);
   void suspend();
   void note_exits();
+  void rescue(Clock::time_point now);
   void note_failure(Clock::time_point now);
   void advance(Clock::time_point now);
   void enter(State state, std::chrono::milliseconds time);
@@ -78,12 +85,18 @@ class Attempt {
   Console& console_;
   const std::vector<int>& keep_open_;
   AttemptControl* const control_;
+  Rescuer* const rescuer_;  // null: the first failure ends the job
 
-  std::vector<RankEnd> ends_;
+  LinePrinter printer_;
+  StandardInput input_;
+  const Evidence evidence_;
+  std::string program_path_;
+  std::vector<RankEnd> ends_;  // of all that were started, replacements at the end
   std::vector<std::unique_ptr<RankOutput>> outputs_;
   State state_ = State::Running;
   std::optional<Clock::time_point> deadline_;  // of the present state
   std::optional<int> interrupted_by_;
+  std::set<int> passed_on_;  // signals that do not ask to end
   bool finished_ = false;
 };
 

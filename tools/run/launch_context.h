@@ -7,6 +7,7 @@
 #include <tutti/tools/run/signals.h>
 #include <tutti/tools/run/spawn.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,9 @@ namespace tutti::tools {
 /// Members are made in this order: signals first (threads made later inherit the mask), then the keeper (forked while
 /// there are no other threads).
 struct LaunchContext {
-  explicit LaunchContext(const LaunchOptions& launch_options)
-      : options(launch_options), keep_open(inherited_descriptors()), keeper(launch_options.nproc) {}
+  /// `groups`: how many process groups may live at one time.
+  LaunchContext(const LaunchOptions& launch_options, int groups)
+      : options(launch_options), keep_open(inherited_descriptors()), keeper(groups) {}
 
   /// Queues "tutti run: <text>".
   void say(const std::string& text) { console.err().push(options.name + ": " + text); }

@@ -4,6 +4,7 @@
 #include <tutti/comm/store/tcp_store_server.h>
 #include <tutti/comm/store/torch/torch_store_server.h>
 #include <tutti/tools/run/attempt.h>
+#include <tutti/tools/run/elastic/elastic_job.h>
 #include <tutti/tools/run/launch_context.h>
 #include <tutti/tools/run/nodes/agent.h>
 #include <tutti/tools/run/reserved_port.h>
@@ -29,21 +30,32 @@ class Launch {
     if (!options_.log_dir.empty()) std::filesystem::create_directories(options_.log_dir);
     for (int restart = 0;; ++restart) {
       JobEnvironment job = job_environment(restart);
-      const std::unique_ptr<comm::TcpStoreServer> server = start_store(job);
+      std::unique_ptr<comm::TcpStoreServer> server = start_store(job);
       const std::unique_ptr<comm::TorchStoreServer> torch_server = start_torch_store(job);
       const std::unique_ptr<ReservedPort> reserved = reserve_port(job);
       if (options_.verbose) describe_job(job);
-      Attempt attempt(options_, job, context_.signals, context_.keeper, context_.console, context_.keep_open);
+      const std::unique_ptr<ElasticJob> elastic = make_elastic(job, server);
+      Attempt attempt(options_, job, context_.signals, context_.keeper, context_.console, context_.keep_open, nullptr,
+                      elastic.get());
       attempt.start(program);
       attempt.run();
       const int status = report(attempt);
-      if (status == 0 || restart == options_.max_restarts || attempt.interrupted_by()) return status;
+      const bool tried = elastic && elastic->program_is_elastic();  // its restarts were of single ranks
+      if (status == 0 || restart == options_.max_restarts || attempt.interrupted_by() || tried) return status;
       context_.say("starting all ranks again (restart " + std::to_string(restart + 1) + " of at most " +
                    std::to_string(options_.max_restarts) + ")\n");
     }
   }
 
  private:
+  std::unique_ptr<ElasticJob> make_elastic(const JobEnvironment& job, std::unique_ptr<comm::TcpStoreServer>& store) {
+    if (!options_.elastic) return nullptr;
+    ElasticLimits limits = *options_.elastic;
+    limits.max_restarts = options_.max_restarts - job.restart_count;
+    return std::make_unique<ElasticJob>(job, limits, std::move(store),
+                                        [this](const std::string& line) { context_.say(line + "\n"); });
+  }
+
   JobEnvironment job_environment(int restart) const {
     JobEnvironment job;
     job.world_size = job.local_size = options_.nproc;
@@ -104,7 +116,8 @@ class Launch {
   int report(const Attempt& attempt) {
     const std::vector<RankEnd>& ends = attempt.ends();
     const std::optional<int> culprit = find_culprit(ends);
-    const bool all_well = std::all_of(ends.begin(), ends.end(), [](const RankEnd& r) { return !r.running && !r.code; });
+    const bool all_well =
+        std::all_of(ends.begin(), ends.end(), [](const RankEnd& r) { return !r.running && (!r.code || r.replaced); });
     if (all_well) return 0;
     if (!culprit || attempt.interrupted_by()) {
       const std::optional<int> signal = attempt.interrupted_by();
@@ -117,7 +130,7 @@ class Launch {
     context_.say(first_sentence(ends, *culprit) + "\n" + hint(failed));
     show_tail(attempt, *culprit);
     for (const RankEnd& rank : ends) {
-      if (rank.rank != *culprit) context_.console.err().push("  " + describe(rank) + "\n");
+      if (&rank != &failed && !rank.replaced) context_.console.err().push("  " + describe_other(rank) + "\n");
     }
     return failed.exit_status();
   }
@@ -140,13 +153,25 @@ class Launch {
 std::optional<std::string> objection(const LaunchOptions& options) {
   if (options.nproc < 1) return "the number of ranks is " + std::to_string(options.nproc) + ", but must be at least 1";
   if (options.command.empty()) return "no program given";
+  if (options.elastic && (!options.store || options.torch_store)) {
+    return "--elastic needs the launcher's own store; leave --no-store and --torch-store out";
+  }
+  if (options.elastic && options.nodes) return "--elastic works on one host; leave --nnodes out";
+  if (options.elastic && (options.elastic->min_ranks < 1 || options.elastic->min_ranks > options.nproc)) {
+    return "--min-ranks is " + std::to_string(options.elastic->min_ranks) +
+           ", but must be from 1 to the number of ranks";
+  }
   if (options.max_restarts < 0) return "--max-restarts is negative";
   if (options.grace.count() < 0 || options.term_grace.count() < 0) return "--grace is negative";
   if (options.torch_store && !options.store) return "--torch-store and --no-store exclude each other";
   if (options.torch_store && options.nodes)
     return "--torch-store serves the ranks of one node; with several, use --no-store, and rank 0 serves them";
-  if (options.tee && options.log_dir.empty()) return "--tee needs --log-dir";
   return std::nullopt;
+}
+
+// Process groups that may be there at one time; an elastic job's dead ones count until the end.
+int group_limit(const LaunchOptions& options) {
+  return options.elastic ? options.nproc * (1 + std::min(options.max_restarts, 1000)) : options.nproc;
 }
 
 }  // namespace
@@ -170,7 +195,7 @@ int launch(const LaunchOptions& options) {
     return 2;
   }
   ensure_standard_descriptors();
-  LaunchContext context(options);
+  LaunchContext context(options, group_limit(options));
   int status = 1;
   try {
     status = options.nodes ? run_agent(context) : Launch(context).run();

@@ -8,6 +8,8 @@
 // when it is killed itself.
 #pragma once
 
+#include <tutti/tools/run/elastic/next_generation.h>
+#include <tutti/tools/run/local_options.h>
 #include <tutti/tools/run/nodes/node_options.h>
 
 #include <chrono>
@@ -27,11 +29,12 @@ struct LaunchOptions {
   std::string master_addr = "127.0.0.1";        // the store server binds exactly this address
   std::uint16_t master_port = 0;                // 0: the kernel picks one
   bool store = true;     // false: no server; the program's rank 0 brings its own (PyTorch's env://)
-  std::string log_dir;   // "": none; else each rank's output goes to a file there ...
-  bool tee = false;      // ... and with this to the terminal too
+  std::string log_dir;   // "": none; else output goes to files there: all of it, or what local.redirects and tees say
   int max_restarts = 0;  // after a failure all ranks are started again, this many times
-  bool label = true;     // "[rank 1] " before each line; a job of one rank has no label
+  bool label = true;     // local.label, else "[rank 1] ", before each line; without local.label one rank alone has none
   bool verbose = false;
+  LocalOptions local{};
+  std::optional<ElasticLimits> elastic = std::nullopt;  // lost ranks are replaced, max_restarts times
   bool torch_store = false;  // the server is one for PyTorch's TCPStore clients, in place of Tutti's own
   std::optional<NodeOptions> nodes = std::nullopt;  // a job on several nodes; master_addr and master_port are not used
   std::string name = "tutti run";                   // begins every message

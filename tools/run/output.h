@@ -1,14 +1,12 @@
-// What the ranks print: read from their pipes, cut into lines, labelled, and written out without ever blocking.
+// The launcher's own standard output and error: queues in front of them, written out without ever blocking. And how a
+// stream of bytes becomes lines.
 //
-// Used from one poll loop; nothing here has a thread. Lines are written whole, so two ranks never share one. A reader
-// that is slow makes the ranks wait (their pipes fill up), it costs the launcher no memory; one that has gone away
-// makes the ranks see a closed pipe, as they would without a launcher.
+// Used from one poll loop; nothing here has a thread. rank_output.h reads what ranks print, line_printer.h labels it.
 #pragma once
 
 #include <poll.h>
 
 #include <cstddef>
-#include <deque>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -71,55 +69,6 @@ class Console {
  private:
   Sink out_, err_;
   bool same_;
-};
-
-struct RankOutputOptions {
-  bool label = true;        // "[rank 1] " before each line
-  bool split_lines = true;  // false: bytes pass as they come (a job of one rank)
-  bool to_console = true;
-  std::string log_file;  // "" = none
-};
-
-/// Both streams of one rank. Owns their read ends.
-class RankOutput {
- public:
-  static constexpr std::size_t kTailLines = 20;
-
-  /// Throws comm::Error{System} if the log file cannot be written.
-  RankOutput(int rank, int out_fd, int err_fd, const RankOutputOptions& options, Console& console);
-  ~RankOutput();
-  RankOutput(const RankOutput&) = delete;
-  RankOutput& operator=(const RankOutput&) = delete;
-
-  /// Streams that are open and whose destination is not congested.
-  void add_poll_entries(std::vector<pollfd>& entries) const;
-  /// True if the entry was one of ours.
-  bool handle(const pollfd& entry);
-
-  bool finished() const { return streams_[0].fd < 0 && streams_[1].fd < 0; }
-  /// Takes what is there and closes, even if somebody still holds the other end.
-  void finish();
-
-  /// The last lines of both streams, oldest first.
-  const std::deque<std::string>& tail() const { return tail_; }
-
- private:
-  struct Stream {
-    int fd;
-    Sink* sink;
-    LineSplitter splitter{};
-  };
-  bool read_some(Stream& stream);
-  void close_stream(Stream& stream);
-  void emit(Stream& stream, std::string_view line);
-  void remember(std::string_view line);
-  void log(std::string_view bytes);
-
-  RankOutputOptions options_;
-  std::string label_, colour_label_;
-  Stream streams_[2];
-  int log_fd_ = -1;
-  std::deque<std::string> tail_;
 };
 
 }  // namespace tutti::tools

@@ -1,5 +1,6 @@
 #include <sched.h>
 #include <tutti/comm/bootstrap/job_secret.h>
+#include <tutti/tools/run/cgroup.h>
 #include <tutti/tools/run/rank_environment.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@ void add_rank_variables(Variables& variables, const JobEnvironment& job, int loc
   variables["TUTTI_JOB_SECRET"] = job.job_secret;
   variables["TUTTI_LAUNCHER"] = "env";  // these variables count, whatever an outer launcher has left or was named
   variables.erase("TUTTI_STORE_OWNER");
+  variables.erase("TUTTI_OWN_CPUS");                // another launcher's
   variables.erase("TORCHELASTIC_USE_AGENT_STORE");  // of a launcher around this one
   if (job.torch_store) variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   if (job.launcher_owns_store) variables["TUTTI_STORE_OWNER"] = "launcher";
@@ -57,8 +59,10 @@ int available_cpus() {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
   // Fails on machines with more CPUs than the set holds; then all that are online is the best answer.
-  if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0) return std::max(1, CPU_COUNT(&cpus));
-  return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
+  const bool known = sched_getaffinity(0, sizeof(cpus), &cpus) == 0;
+  const int count = known ? CPU_COUNT(&cpus) : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  const double quota = Cgroups().cpu_quota().value_or(count);
+  return std::max(1, std::min(count, static_cast<int>(quota)));
 }
 
 int omp_threads(int ranks) { return std::max(1, available_cpus() / std::max(1, ranks)); }

@@ -30,7 +30,7 @@ struct JobEnvironment {
 std::vector<std::string> rank_environment(const JobEnvironment& job, int local_rank,
                                           const std::vector<std::string>& extra = {});
 
-/// CPUs this process may run on (its affinity mask).
+/// CPUs this process may use: those of its affinity mask, or fewer if its control group has a quota; at least 1.
 int available_cpus();
 
 /// CPUs for each of `ranks` ranks on this host; at least 1.

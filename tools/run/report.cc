@@ -47,6 +47,13 @@ std::string describe(const RankEnd& rank) {
          after(rank);
 }
 
+std::string describe_other(const RankEnd& rank) {
+  constexpr std::size_t kMost = 240;
+  if (rank.last_words.empty()) return describe(rank);
+  const bool cut = rank.last_words.size() > kMost;
+  return describe(rank) + "; its last line: " + rank.last_words.substr(0, kMost) + (cut ? "..." : "");
+}
+
 std::string first_sentence(std::span<const RankEnd> ranks, int culprit) {
   const RankEnd& failed = ranks[static_cast<std::size_t>(culprit)];
   if (failed.by_signal) return describe(failed);
@@ -59,6 +66,7 @@ std::string first_sentence(std::span<const RankEnd> ranks, int culprit) {
 }
 
 std::string hint(const RankEnd& culprit) {
+  if (!culprit.evidence.empty()) return culprit.evidence;
   if (culprit.by_signal && culprit.code == SIGKILL) {
     return "  This launcher did not send it. The kernel's out-of-memory killer does (dmesg tells), and users do.\n";
   }

@@ -21,12 +21,15 @@ struct RankEnd {
   bool running = true;
   bool by_signal = false;
   bool core_dumped = false;
-  int code = 0;          // exit status, or the signal
-  bool frozen = false;   // stopped (SIGSTOP, a debugger) when the first rank failed
-  std::set<int> sent{};  // signals that the launcher has sent it
+  int code = 0;            // exit status, or the signal
+  bool frozen = false;     // stopped (SIGSTOP, a debugger) when the first rank failed
+  std::set<int> sent{};    // signals that the launcher has sent it
+  bool replaced = false;   // an elastic job goes on without it, or with another in its place
+  std::string evidence;    // what its host knows about its end: whole indented lines (evidence.h)
+  std::string last_words;  // the last line that it printed
 
-  /// Ended otherwise than with status 0, and not by a signal of the launcher's.
-  bool failed() const { return !running && code != 0 && !(by_signal && sent.contains(code)); }
+  /// Ended otherwise than with status 0, not by a signal of the launcher's, and to the job's harm.
+  bool failed() const { return !running && !replaced && code != 0 && !(by_signal && sent.contains(code)); }
   /// As a shell gives it.
   int exit_status() const { return by_signal ? 128 + code : code; }
 };
@@ -40,6 +43,9 @@ std::optional<int> find_culprit(std::span<const RankEnd> ranks);
 
 /// "rank 1 (pid 1234 on node7) was killed by SIGKILL (signal 9) after 3.2 s", "... exited with status 3 after 3.2 s".
 std::string describe(const RankEnd& rank);
+
+/// For the ranks that did not cause the end: describe(), and what they said last: often what they were waiting for.
+std::string describe_other(const RankEnd& rank);
 
 /// The first sentence, which names the culprit; a frozen rank that made the others give up comes first.
 std::string first_sentence(std::span<const RankEnd> ranks, int culprit);

@@ -5,11 +5,20 @@
 
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 namespace tutti::tools {
 namespace {
 
-constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP};
+// All that can be caught and are sent from outside: not those of a fault of this process's own (SIGSEGV and the like),
+// of its terminal (SIGTTIN, SIGTTOU), its pipes and its children, nor SIGCONT, which would wake ranks that a debugger
+// has stopped.
+std::vector<int> forwarded() {
+  std::vector<int> result{SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,   SIGUSR2, SIGTSTP, SIGALRM, SIGVTALRM,
+                          SIGPROF, SIGXCPU, SIGXFSZ, SIGPWR,  SIGSTKFLT, SIGIO,   SIGURG,  SIGWINCH};
+  for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal) result.push_back(signal);
+  return result;
+}
 
 bool is_ignored(int signal) {
   struct sigaction action {};
@@ -23,7 +32,7 @@ SignalGuard::SignalGuard() {
   sigemptyset(&watched);
   sigaddset(&watched, SIGCHLD);
   // A blocked signal reaches a signalfd even when its disposition is "ignore", so those must not be blocked.
-  for (const int signal : kForwarded) {
+  for (const int signal : forwarded()) {
     if (!is_ignored(signal)) sigaddset(&watched, signal);
   }
   fd_ = signalfd(-1, &watched, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -61,7 +70,9 @@ bool asks_to_end(int signal) { return signal == SIGINT || signal == SIGTERM || s
 
 std::string signal_name(int signal) {
   const char* abbreviation = sigabbrev_np(signal);
-  return abbreviation != nullptr ? std::string("SIG") + abbreviation : "signal " + std::to_string(signal);
+  if (abbreviation != nullptr) return std::string("SIG") + abbreviation;
+  const bool real_time = signal >= SIGRTMIN && signal <= SIGRTMAX;
+  return real_time ? "SIGRTMIN+" + std::to_string(signal - SIGRTMIN) : "signal " + std::to_string(signal);
 }
 
 }  // namespace tutti::tools

@@ -1,8 +1,9 @@
 // SignalGuard: turns the signals a launcher lives by into something a poll loop can read.
 //
-// While it lives, SIGCHLD, SIGTSTP and the forwarded signals are blocked in the calling thread (threads made afterwards
-// inherit that) and arrive on fd(); SIGPIPE is ignored. A signal that was ignored when the guard was made stays
-// ignored: a job under nohup survives the end of its terminal. The destructor puts everything back.
+// While it lives, SIGCHLD, SIGTSTP and the forwarded signals (all that others may send) are blocked in the calling
+// thread (threads made afterwards inherit that) and arrive on fd(); SIGPIPE is ignored. A signal that was ignored when
+// the guard was made stays ignored: a job under nohup survives the end of its terminal. The destructor puts everything
+// back.
 #pragma once
 
 #include <signal.h>
@@ -39,7 +40,7 @@ class SignalGuard {
 /// The signals that ask a job to end: SIGINT, SIGTERM, SIGHUP, SIGQUIT.
 bool asks_to_end(int signal);
 
-/// "SIGKILL"; "signal 42" for one without a name.
+/// "SIGKILL", "SIGRTMIN+3"; "signal 99" for one without a name.
 std::string signal_name(int signal);
 
 }  // namespace tutti::tools

@@ -1,5 +1,6 @@
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -58,10 +59,35 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
+// A mask of any number of CPUs.
+class CpuMask {
+ public:
+  explicit CpuMask(const std::vector<int>& cpus) {
+    if (cpus.empty()) return;
+    const int most = *std::max_element(cpus.begin(), cpus.end()) + 1;
+    mask_ = CPU_ALLOC(most);
+    size_ = CPU_ALLOC_SIZE(most);
+    CPU_ZERO_S(size_, mask_);
+    for (const int cpu : cpus) CPU_SET_S(static_cast<std::size_t>(cpu), size_, mask_);
+  }
+  ~CpuMask() { CPU_FREE(mask_); }
+  CpuMask(const CpuMask&) = delete;
+  CpuMask& operator=(const CpuMask&) = delete;
+
+  const cpu_set_t* get() const { return mask_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  cpu_set_t* mask_ = nullptr;
+  std::size_t size_ = 0;
+};
+
 // Everything a child needs between fork and exec, prepared beforehand: there it must not allocate.
 struct ChildPlan {
   pid_t launcher;
-  int null_fd, out_fd, err_fd, report_fd;
+  int in_fd, out_fd, err_fd, report_fd;
+  const cpu_set_t* cpus;  // null: as the launcher
+  std::size_t cpus_size;
   const char* path;
   char* const* argv;
   char* const* shell_argv;
@@ -87,7 +113,8 @@ void close_on_exec_all_but(const std::vector<int>& keep_open) noexcept {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != plan.launcher) _exit(127);  // the launcher died before the line above
   plan.keeper.register_self();
-  dup2(plan.null_fd, STDIN_FILENO);
+  if (plan.cpus != nullptr) sched_setaffinity(0, plan.cpus_size, plan.cpus);
+  if (plan.in_fd != STDIN_FILENO) dup2(plan.in_fd, STDIN_FILENO);
   dup2(plan.out_fd, STDOUT_FILENO);
   dup2(plan.err_fd, STDERR_FILENO);
   close_on_exec_all_but(plan.keep_open);
@@ -177,11 +204,14 @@ SpawnedRank spawn_rank(const SpawnPlan& plan, const SignalGuard& signals, const 
   shell_command.insert(shell_command.begin(), "sh");
   const std::vector<char*> shell_argv = pointers(shell_command);
 
+  const CpuMask cpus(plan.cpus);
   const ChildPlan child{::getpid(),
-                        null_device.get(),
+                        plan.stdin_fd >= 0 ? plan.stdin_fd : null_device.get(),
                         out.write_end.get(),
                         err.write_end.get(),
                         report.write_end.get(),
+                        cpus.get(),
+                        cpus.size(),
                         plan.path.c_str(),
                         argv.data(),
                         shell_argv.data(),

@@ -36,6 +36,8 @@ struct SpawnPlan {
   std::vector<std::string> command;      // argv
   std::vector<std::string> environment;  // all of it, "NAME=value"
   std::vector<int> keep_open;            // from inherited_descriptors
+  std::vector<int> cpus{};               // that it may run on; none: as this process
+  int stdin_fd = -1;                     // becomes its standard input; -1: /dev/null does
 };
 
 struct SpawnedRank {
@@ -44,9 +46,8 @@ struct SpawnedRank {
   int err = -1;
 };
 
-/// Returns when the program runs. Standard input is /dev/null. Must be called from a thread that lives as long as the
-/// rank does (the kernel's parent-death signal looks at the thread). Throws CannotExecute or comm::Error{System}; then
-/// no child is left.
+/// Returns when the program runs. Must be called from a thread that lives as long as the rank does (the kernel's
+/// parent-death signal looks at the thread). Throws CannotExecute or comm::Error{System}; then no child is left.
 SpawnedRank spawn_rank(const SpawnPlan& plan, const SignalGuard& signals, const Keeper& keeper);
 
 }  // namespace tutti::tools

@@ -118,6 +118,8 @@ void Checkpointer::save(CheckpointState state, const std::vector<LossSum>& sums)
   const NamedTensors of_optimizer = full_optimizer_state(optimizer_);
   const NamedTensors of_exchange = gather_exchange_state(group_, parallel_->exchange());
   if (space == nullptr) return;
+  const auto folder = options_.dir / checkpoint_folder_name(state.epoch, state.step);
+  if (options_.may_be_there && std::filesystem::exists(folder)) return;
   state.world_size = group_.world_size();
   state.options = agreed_;
   space->state = std::move(state);

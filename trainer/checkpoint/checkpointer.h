@@ -47,6 +47,7 @@ struct CheckpointerOptions {
   std::filesystem::path dir;  // empty: no checkpoints
   std::int64_t every = 0;     // steps of the whole run between two checkpoints within epochs; 0: none there
   int keep = 3;               // how many stay; 0: all
+  bool may_be_there = false;  // a checkpoint of the same position is kept: the step is done again after a failure
 };
 
 /// What a checkpoint within an epoch holds besides model and optimizer.

@@ -26,12 +26,18 @@ struct SamplerOptions {
   bool drop_last = false;  // false: repeat samples so that all ranks get equally many; true: leave out the surplus
   bool padding = true;     // false, and not drop_last: no sample twice, none left out; ranks may differ by one sample
   int multiple = 1;        // of the samples of an epoch: padded or cut to it, so that it does not depend on replicas
+  /// For ranks whose number changes within an epoch: samples of a step over all ranks, whatever their number. Each
+  /// step's are dealt out by themselves, so that the first ranks may get one more than the others. 0: the epoch is one
+  /// deal.
+  std::int64_t global_batch = 0;
+  int padded_for = 0;  // with global_batch: the number of ranks whose padding or cut it is; 0: replicas
 };
 
 /// Training. Exactly the order of PyTorch's torch.utils.data.DistributedSampler with the same arguments and
 /// set_epoch(epoch): one permutation from seed + epoch for all ranks, padded or cut to a multiple of `replicas`, dealt
 /// out like cards. Every rank gets equally many samples (but without padding), and step k of all ranks together takes
-/// the same samples whatever the number of ranks. Algorithm:
+/// the same samples whatever the number of ranks. With a global batch that the ranks do not divide, too, and then
+/// where ranks change between two steps. Algorithm:
 /// https://github.com/pytorch/pytorch/blob/main/torch/utils/data/distributed.py
 class DistributedSampler : public Sampler {
  public:
@@ -44,10 +50,12 @@ class DistributedSampler : public Sampler {
   std::int64_t size_of(int rank) const;
   /// Samples of all ranks together.
   std::int64_t total() const { return total_; }
-  /// Of all ranks together in step `step`, when each takes batches of `batch_size`.
+  /// Of all ranks together in step `step`, when each takes batches of `batch_size` (or all together the global batch).
   std::int64_t samples_of_step(std::int64_t step, std::int64_t batch_size) const;
 
  private:
+  std::int64_t deal() const;
+
   SamplerOptions options_;
   std::int64_t total_ = 0;
 };

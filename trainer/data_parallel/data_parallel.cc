@@ -20,7 +20,7 @@ DataParallel::DataParallel(std::shared_ptr<nn::Module> model, comm::ProcessGroup
   }
   if (group_.world_size() > 1) {
     check_same_model(group_, *model_);
-    share_rank0_parameters();
+    if (options.share_parameters) share_rank0_parameters();
     share_buffers();
   }
   if (group_.world_size() > 1 || options.exchange) build_buckets(options);

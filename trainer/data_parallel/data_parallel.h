@@ -51,6 +51,8 @@ struct DataParallelOptions {
   /// Parameters that backward does not reach on some rank count as zero there. What no rank reaches keeps no gradient,
   /// so that the optimizer leaves it alone. Off: an error names them.
   bool find_unused = false;
+  /// Off: all ranks have the same parameters already, and nobody writes to them here.
+  bool share_parameters = true;
 };
 
 class DataParallel {

@@ -14,8 +14,9 @@
 
 namespace tutti::trainer {
 
-enum class Request { Checkpoint, Stop };
-inline constexpr std::size_t kRequests = 2;
+/// NextGeneration: leave this group after the step (elastic/elastic_training.h).
+enum class Request { Checkpoint, Stop, NextGeneration };
+inline constexpr std::size_t kRequests = 3;
 
 class Riders {
  public:

@@ -70,6 +70,34 @@ TEST(DistributedSampler, TheGlobalBatchDoesNotDependOnTheWorldSize) {
   }
 }
 
+// Ranks that a step's samples do not divide evenly: each step takes the same samples as with 4 ranks of 8.
+TEST(DistributedSampler, AGlobalBatchIsDealtToAnyNumberOfRanks) {
+  constexpr std::int64_t kBatch = 32;
+  SamplerOptions of_four{.count = 101, .replicas = 4, .seed = 3};
+  const std::int64_t total = DistributedSampler(of_four).total();
+  for (const int ranks : {1, 3, 4, 5, 7, 40}) {
+    std::vector<Indices> dealt(static_cast<std::size_t>(ranks));
+    SamplerOptions options{.count = 101, .replicas = ranks, .seed = 3, .global_batch = kBatch, .padded_for = 4};
+    for (int rank = 0; rank < ranks; ++rank) {
+      options.rank = rank;
+      const DistributedSampler sampler(options);
+      ASSERT_EQ(sampler.total(), total);
+      dealt[static_cast<std::size_t>(rank)] = sampler.indices(2);
+      ASSERT_EQ(sampler.size(), static_cast<std::int64_t>(dealt[static_cast<std::size_t>(rank)].size()));
+    }
+    for (std::int64_t position = 0; position < total; ++position) {
+      const std::int64_t in_step = position % kBatch;
+      const auto rank = static_cast<std::size_t>(in_step % ranks);
+      const std::int64_t share = (kBatch - static_cast<std::int64_t>(rank) + ranks - 1) / ranks;
+      const std::int64_t place = position / kBatch * share + in_step / ranks;
+      of_four.rank = static_cast<int>(position % 4);
+      EXPECT_EQ(dealt[rank].at(static_cast<std::size_t>(place)),
+                DistributedSampler(of_four).indices(2).at(static_cast<std::size_t>(position / 4)));
+    }
+    EXPECT_EQ(DistributedSampler(options).samples_of_step(3, 8), total - 3 * kBatch);
+  }
+}
+
 TEST(DistributedSampler, AnEmptySetGivesNothing) {
   EXPECT_TRUE(DistributedSampler({.count = 0, .replicas = 3, .rank = 1}).indices(0).empty());
 }

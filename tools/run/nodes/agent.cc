@@ -6,6 +6,8 @@
 #include <tutti/tools/run/nodes/agent.h>
 #include <tutti/tools/run/nodes/control_link.h>
 #include <tutti/tools/run/nodes/coordinator.h>
+#include <tutti/tools/run/nodes/remote_agent.h>
+#include <tutti/tools/run/nodes/scheduled_nodes.h>
 #include <tutti/tools/run/reserved_port.h>
 #include <unistd.h>
 
@@ -26,23 +28,23 @@ constexpr milliseconds kLastWords{2000};   // for the coordinator to take the la
 constexpr milliseconds kSameSignal{1000};  // one signal to a whole job reaches its agents within this time
 constexpr char kAgreementVersion[] = "1";  // of the messages between agents
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-  return name.data();
-}
-
 class Agent final : public AttemptControl {
  public:
   explicit Agent(LaunchContext& context)
-      : context_(context), options_(context.options), nodes_(*context.options.nodes), host_(host_name()) {}
+      : context_(context),
+        options_(context.options),
+        nodes_(*context.options.nodes),
+        host_(nodes_.node_name.empty() ? agent_host_name() : nodes_.node_name) {}
 
   int run() {
     if (!options_.log_dir.empty()) std::filesystem::create_directories(options_.log_dir);
     if (!options_.store) reserved_.emplace("0.0.0.0");
     secret_ = comm::job_secret();
     start_coordinator();
+    if (!nodes_.meeting_file.empty()) meet_as_scheduled();
+    if (status_) return *status_;
     link_ = std::make_unique<ControlLink>(nodes_, secret_, hello(), control_hosts());
+    if (nodes_.remote) input_.emplace([this] { link_->lose("the launcher's connection has ended"); });
     while (!status_) {
       if (plan_) {
         run_round(*std::exchange(plan_, std::nullopt));
@@ -50,7 +52,9 @@ class Agent final : public AttemptControl {
         wait();
       }
     }
+    input_.reset();
     link_.reset();  // says goodbye before the coordinator waits for that
+    published_.reset();
     coordinator_.reset();
     return *status_;
   }
@@ -85,7 +89,6 @@ class Agent final : public AttemptControl {
   }
 
  private:
-  // Settings that all agents must share. The program's arguments may differ from node to node, its name may not.
   Hello hello() const {
     Hello hello;
     hello.node_rank = nodes_.node_rank;
@@ -95,21 +98,13 @@ class Agent final : public AttemptControl {
     hello.nproc = options_.nproc;
     hello.cores = available_cpus();
     hello.reserved_port = reserved_ ? reserved_->port() : std::uint16_t{0};
-    const std::string most = nodes_.fixed_size() ? "" : ":" + std::to_string(nodes_.max_nodes);
-    hello.settings = {
-        {"tutti's version of this conversation", kAgreementVersion},
-        {"--rdzv-id", nodes_.run_id},
-        {"--nnodes", std::to_string(nodes_.min_nodes) + most},
-        {"the rendezvous", nodes_.is_static() ? "static (--node-rank)" : "dynamic (--rdzv-endpoint)"},
-        {"--max-restarts", std::to_string(options_.max_restarts)},
-        {"--no-store", options_.store ? "not given" : "given"},
-        {"the program", std::filesystem::path(options_.command.front()).filename().string()},
-    };
+    hello.settings = agreed_settings(options_);
     return hello;
   }
 
   void start_coordinator() {
-    if (nodes_.is_static() && *nodes_.node_rank != 0) return;
+    if (nodes_.remote || (nodes_.is_static() && *nodes_.node_rank != 0)) return;
+    if (!nodes_.meeting_file.empty()) nodes_.host = address_to_coordinate_at();
     CoordinatorOptions options;
     options.nodes = nodes_;
     options.bind_address = coordinator_bind_address(nodes_.host);
@@ -118,6 +113,7 @@ class Agent final : public AttemptControl {
     options.own = hello();
     options.max_restarts = options_.max_restarts;
     options.store = options_.store;
+    options.torch_store = options_.torch_store;
     try {
       coordinator_ = std::make_unique<Coordinator>(options);
       everywhere_ = options.bind_address.empty();
@@ -129,8 +125,34 @@ class Agent final : public AttemptControl {
     }
   }
 
+  // The agent of node 0 shows where it coordinates, the others look there.
+  void meet_as_scheduled() {
+    if (coordinator_) {
+      nodes_.port = coordinator_->port();
+      published_.emplace(nodes_.meeting_file, secret_, nodes_.max_nodes, CoordinatorAddress{nodes_.host, nodes_.port});
+      return;
+    }
+    const auto stopped = [this] {
+      while (const std::optional<int> signal = context_.signals.next()) {
+        if (!asks_to_end(*signal)) continue;
+        context_.say("stopped by " + signal_name(*signal) + "\n");
+        status_ = 128 + *signal;
+      }
+      return status_.has_value();
+    };
+    const auto found =
+        find_coordinator(nodes_.meeting_file, secret_, nodes_.join_timeout, stopped, [this](const std::string& line) {
+          context_.say(line + "\n");
+          context_.flush();
+        });
+    if (!found) return;
+    nodes_.host = found->host;
+    nodes_.port = found->port;
+  }
+
   // A name of this very host may stand for an address that only this host has.
   std::vector<std::string> control_hosts() const {
+    if (nodes_.remote) return nodes_.addresses;
     std::vector<std::string> hosts;
     const std::string outward = everywhere_ ? comm::default_route_address() : "";
     if (!outward.empty()) hosts.push_back(outward);
@@ -213,7 +235,7 @@ class Agent final : public AttemptControl {
   void take_verdict(const Verdict& verdict) {
     if (!verdict.summary.empty()) {
       const std::string cause = verdict.summary.substr(0, verdict.summary.find('\n') + 1);
-      context_.say(coordinator_ ? verdict.summary : cause);
+      if (!nodes_.remote) context_.say(coordinator_ ? verdict.summary : cause);  // the launcher shows it
     }
     if (verdict.final) status_ = verdict.status;
   }
@@ -236,7 +258,8 @@ class Agent final : public AttemptControl {
     job.host = host_;
     job.master_addr = plan.master_addr.empty() ? link_->server_address() : plan.master_addr;
     job.master_port = plan.master_port;
-    job.launcher_owns_store = options_.store;
+    job.launcher_owns_store = options_.store && !options_.torch_store;
+    job.torch_store = options_.torch_store;
     job.job_id = plan.job_id;
     job.job_secret = secret_;
     job.restart_count = plan.restart_count;
@@ -294,14 +317,16 @@ class Agent final : public AttemptControl {
 
   LaunchContext& context_;
   const LaunchOptions& options_;
-  const NodeOptions& nodes_;
+  NodeOptions nodes_;
   const std::string host_;
   std::string secret_;
   std::optional<ReservedPort> reserved_;
   std::unique_ptr<Coordinator> coordinator_;
   std::string not_coordinator_;  // why this agent is not, where it has tried
   bool everywhere_ = false;      // the coordinator listens on all interfaces
+  std::optional<PublishedCoordinator> published_;
   std::unique_ptr<ControlLink> link_;
+  std::optional<InputWatch> input_;
 
   int round_ = -1;
   bool connected_ = false;
@@ -313,6 +338,28 @@ class Agent final : public AttemptControl {
 };
 
 }  // namespace
+
+std::string agent_host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+  return name.data();
+}
+
+// The program's arguments may differ from node to node, its name may not.
+std::vector<std::pair<std::string, std::string>> agreed_settings(const LaunchOptions& options) {
+  const NodeOptions& nodes = *options.nodes;
+  const std::string most = nodes.fixed_size() ? "" : ":" + std::to_string(nodes.max_nodes);
+  return {
+      {"tutti's version of this conversation", kAgreementVersion},
+      {"--rdzv-id", nodes.run_id},
+      {"--nnodes", std::to_string(nodes.min_nodes) + most},
+      {"the rendezvous", nodes.is_static() ? "static (--node-rank)" : "dynamic (--rdzv-endpoint)"},
+      {"--max-restarts", std::to_string(options.max_restarts)},
+      {"--no-store", options.store ? "not given" : "given"},
+      {"--torch-store", options.torch_store ? "given" : "not given"},
+      {"the program", std::filesystem::path(options.command.front()).filename().string()},
+  };
+}
 
 int run_agent(LaunchContext& context) { return Agent(context).run(); }
 

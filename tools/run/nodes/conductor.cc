@@ -28,6 +28,8 @@ void Conductor::message(int agent, const Words& words, Clock::time_point now) {
   const std::string& kind = kind_of(words);
   if (kind == "hello") {
     on_hello(agent, to_hello(words));
+  } else if (agent == observer_) {
+    on_observer(words);
   } else if (!formation_.agents().contains(agent)) {
     return;  // refused, or counted as lost
   } else if (kind == "started") {
@@ -39,11 +41,26 @@ void Conductor::message(int agent, const Words& words, Clock::time_point now) {
   } else if (kind == "interrupted") {
     on_interrupted(agent, to_interrupted(words), now);
   } else if (kind == "forwarded") {
-    if (round_)
-      outside_.post(kToAll, to_words(Order{round_->plan.round, Order::Kind::Signal, to_forwarded(words).signal}));
+    forward(to_forwarded(words).signal);
   } else {
     throw comm::Error(comm::ErrorCode::Protocol, "agent " + std::to_string(agent) + " has sent a '" + kind + "'");
   }
+}
+
+void Conductor::on_observer(const Words& words) {
+  const std::string& kind = kind_of(words);
+  if (kind == "interrupted") {
+    interrupt("the launcher (pid " + std::to_string(options_.own.pid) + " on " + options_.own.host + ")",
+              to_interrupted(words));
+  } else if (kind == "forwarded") {
+    forward(to_forwarded(words).signal);
+  } else if (kind == "give up" && phase_ == Phase::Gathering) {
+    finish(1, to_give_up(words).text + "\n");
+  }
+}
+
+void Conductor::forward(int signal) {
+  if (round_runs()) outside_.post(kToAll, to_words(Order{round_->plan.round, Order::Kind::Signal, signal}));
 }
 
 std::string Conductor::name_of(int agent) const {
@@ -54,6 +71,7 @@ std::string Conductor::name_of(int agent) const {
 }
 
 void Conductor::tell(const std::string& text) {
+  if (observer_) outside_.post(*observer_, to_words(Notice{text}));
   for (const auto& [agent, hello] : formation_.agents()) {
     if (hello.is_coordinators) outside_.post(agent, to_words(Notice{text}));
   }
@@ -63,6 +81,10 @@ void Conductor::on_hello(int agent, const Hello& hello) {
   const std::string objection = formation_.objection(hello);
   if (!objection.empty()) {
     outside_.post(agent, to_words(Refusal{objection}));
+    return;
+  }
+  if (hello.nproc == 0) {
+    observer_ = agent;
     return;
   }
   formation_.add(agent, hello);
@@ -105,7 +127,7 @@ void Conductor::lost(int agent, const std::string& why, Clock::time_point at, Cl
   const std::string text = name_of(agent) + " was lost: " + why;
   formation_.remove(agent);
   const std::optional<int> node = node_of(agent);
-  const bool in_round = node && (phase_ == Phase::Running || phase_ == Phase::Stopping);
+  const bool in_round = node && round_runs();
   if (!in_round || round_->ended.contains(*node)) {
     if (!leaving_.contains(agent)) tell(text + "\n");
     if (!in_round) return;
@@ -120,15 +142,20 @@ void Conductor::lost(int agent, const std::string& why, Clock::time_point at, Cl
 
 void Conductor::on_interrupted(int agent, const Interrupted& interrupted, Clock::time_point now) {
   const bool coordinators = formation_.agents().at(agent).is_coordinators;
-  const std::string text = name_of(agent) + " was stopped by " + signal_name(interrupted.signal);
-  const bool in_round = node_of(agent) && (phase_ == Phase::Running || phase_ == Phase::Stopping);
+  const bool in_round = node_of(agent) && round_runs();
   if (!coordinators && (!in_round || !options_.nodes.fixed_size())) {
-    tell(text + " and leaves the job\n");
+    tell(name_of(agent) + " was stopped by " + signal_name(interrupted.signal) + " and leaves the job\n");
     if (!in_round) return formation_.remove(agent);
     on_leaving(agent);
     return end_round_if_over(now);
   }
-  if (!in_round) return finish(128 + interrupted.signal, text + "\n");
+  interrupt(name_of(agent), interrupted);
+}
+
+// The job as a whole is asked to end.
+void Conductor::interrupt(const std::string& by, const Interrupted& interrupted) {
+  const std::string text = by + " was stopped by " + signal_name(interrupted.signal);
+  if (!round_runs()) return finish(128 + interrupted.signal, text + "\n");
   if (!round_->interrupted_by) {
     round_->interrupted_by = interrupted.signal;
     round_->interrupted_text = text;
@@ -152,7 +179,7 @@ void Conductor::stop_round(Order::Kind kind) {
 }
 
 void Conductor::end_round_if_over(Clock::time_point now) {
-  if (phase_ != Phase::Running && phase_ != Phase::Stopping) return;
+  if (!round_runs()) return;
   if (round_->ended.size() + round_->lost.size() < round_->plan.nodes.size()) return;
   for (const int agent : leaving_) formation_.remove(agent);
   leaving_.clear();

@@ -54,6 +54,9 @@ class Conductor {
   void on_started(int agent, const Started& started);
   void on_ended(int agent, Ended ended, Clock::time_point now);
   void on_interrupted(int agent, const Interrupted& interrupted, Clock::time_point now);
+  void on_observer(const Words& words);
+  void interrupt(const std::string& by, const Interrupted& interrupted);
+  void forward(int signal);
   void on_leaving(int agent);
   void admit_newcomer(int agent);
   void gather(Clock::time_point now);
@@ -66,6 +69,7 @@ class Conductor {
   void tell(const std::string& text);
   std::optional<int> node_of(int agent) const { return round_ ? round_->plan.node_of(agent) : std::nullopt; }
   std::string name_of(int agent) const;
+  bool round_runs() const { return phase_ == Phase::Running || phase_ == Phase::Stopping; }
 
   const CoordinatorOptions options_;
   Outside& outside_;
@@ -77,6 +81,7 @@ class Conductor {
   std::vector<int> order_;             // its agents
   std::map<int, Started> started_;     // by node
   bool nodes_change_ = false;          // the round is stopped for that alone
+  std::optional<int> observer_;        // a launcher without ranks of its own
   std::set<int> leaving_;              // agents that were asked to end
   Clock::time_point next_progress_{};  // while gathering
 };

@@ -82,6 +82,8 @@ class ControlLink::Impl {
     return outgoing_.empty();
   }
 
+  void lost(const std::string& text) { push({LinkEvent::Kind::Lost, {}, text}); }
+
   int agent() const { return agent_; }
   const std::string& server_address() const { return server_address_; }
 
@@ -106,8 +108,6 @@ class ControlLink::Impl {
     events_.push_back(std::move(event));
     wake();
   }
-
-  void lost(const std::string& text) { push({LinkEvent::Kind::Lost, {}, text}); }
 
   void listen() {
     try {
@@ -163,7 +163,8 @@ class ControlLink::Impl {
           push({LinkEvent::Kind::Connected, {}, {}});
           return true;
         } catch (const Error& error) {
-          if (error.code() != ErrorCode::Timeout && error.code() != ErrorCode::PeerLost) throw;
+          const bool may_come = error.code() == ErrorCode::Timeout || error.code() == ErrorCode::PeerLost;
+          if (!may_come && hosts_.size() == 1) throw;
           reason = error.what();
         }
       }
@@ -299,6 +300,7 @@ ControlLink::~ControlLink() = default;
 
 int ControlLink::fd() const { return impl_->fd(); }
 std::optional<LinkEvent> ControlLink::next() { return impl_->next(); }
+void ControlLink::lose(const std::string& why) { impl_->lost(why); }
 void ControlLink::post(Words message) { impl_->post(std::move(message)); }
 bool ControlLink::flush(std::chrono::milliseconds limit) { return impl_->flush(limit); }
 int ControlLink::agent() const { return impl_->agent(); }

@@ -29,8 +29,8 @@ struct LinkEvent {
 
 class ControlLink {
  public:
-  /// Begins to connect to options.host and port, until options.join_timeout has passed; then says hello. `hosts`: other
-  /// addresses of the same store, tried in turn.
+  /// Begins to connect to options.host and port, until options.join_timeout has passed; then says hello. Where `hosts`
+  /// are given they are tried in turn: one of them is the store's, others may be somebody else's.
   ControlLink(const NodeOptions& options, std::string job_secret, Hello hello, std::vector<std::string> hosts = {});
   /// Says goodbye. Returns within about a second.
   ~ControlLink();
@@ -39,6 +39,9 @@ class ControlLink {
 
   int fd() const;
   std::optional<LinkEvent> next();
+
+  /// The coordinator counts as lost. May be called from any thread.
+  void lose(const std::string& why);
 
   void post(Words message);
   /// Waits until what was posted has been handed over; false if `limit` passes, or the coordinator is lost, first.

@@ -3,6 +3,7 @@
 #include <tutti/comm/store/socket.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/comm/store/tcp_store_server.h>
+#include <tutti/comm/store/torch/torch_store_server.h>
 #include <tutti/tools/run/nodes/conductor.h>
 #include <tutti/tools/run/nodes/control_keys.h>
 #include <tutti/tools/run/nodes/starvation.h>
@@ -69,13 +70,19 @@ class Coordinator::Impl final : public Conductor::Outside {
   }
 
   std::uint16_t new_job_store(int world_size, const std::string& job_id) override {
+    job_store_.reset();
+    torch_store_.reset();
+    if (options_.torch_store) {
+      torch_store_ = std::make_unique<comm::TorchStoreServer>(
+          comm::TorchStoreServerOptions{.bind_address = options_.bind_address, .port = options_.job_port});
+      return torch_store_->port();
+    }
     comm::TcpStoreServerOptions server;
     server.bind_address = options_.bind_address;
     server.port = options_.job_port;
     server.job_id = job_id;
     server.job_secret = options_.job_secret;
     server.world_size = world_size;
-    job_store_.reset();
     job_store_ = std::make_unique<comm::TcpStoreServer>(server);
     return job_store_->port();
   }
@@ -182,6 +189,7 @@ class Coordinator::Impl final : public Conductor::Outside {
   comm::TcpStoreServer server_;
   std::unique_ptr<comm::TcpStore> store_;
   std::unique_ptr<comm::TcpStoreServer> job_store_;
+  std::unique_ptr<comm::TorchStoreServer> torch_store_;
   Conductor conductor_;
   std::map<int, long> last_number_;  // of each agent's messages
   std::map<int, Heart> hearts_;

@@ -86,7 +86,7 @@ class Reader {
 constexpr int kNoNodeRank = -1;
 
 void write_rank(Writer& writer, const RankEnd& rank, RankEnd::Clock::time_point now) {
-  writer.number(rank.rank).number(rank.pid).text(rank.host);
+  writer.number(rank.rank).number(rank.pid).text(rank.host).text(rank.last_words);
   writer.number(duration_cast<microseconds>(now - rank.started).count());
   writer.number(duration_cast<microseconds>(now - rank.ended).count());
   writer.number(rank.running).number(rank.by_signal).number(rank.core_dumped).number(rank.code).number(rank.frozen);
@@ -99,6 +99,7 @@ RankEnd read_rank(Reader& reader, RankEnd::Clock::time_point now) {
   rank.rank = reader.number<int>();
   rank.pid = reader.number<pid_t>();
   rank.host = reader.text();
+  rank.last_words = reader.text();
   rank.started = now - microseconds(reader.number<std::int64_t>());
   rank.ended = now - microseconds(reader.number<std::int64_t>());
   rank.running = reader.flag();
@@ -190,7 +191,8 @@ Hello to_hello(const Words& words) {
     const std::string name = reader.text();
     message.settings.emplace_back(name, reader.text());
   }
-  if (message.nproc < 1) make_no_sense("an agent brings " + std::to_string(message.nproc) + " ranks");
+  if (message.nproc < (message.is_coordinators ? 0 : 1))
+    make_no_sense("an agent brings " + std::to_string(message.nproc) + " ranks");
   return message;
 }
 
@@ -244,6 +246,9 @@ Interrupted to_interrupted(const Words& words) {
 
 Words to_words(const Forwarded& message) { return Writer("forwarded").number(message.signal).words(); }
 Forwarded to_forwarded(const Words& words) { return {Reader(words, "forwarded").number<int>()}; }
+
+Words to_words(const GiveUp& message) { return Writer("give up").text(message.text).words(); }
+GiveUp to_give_up(const Words& words) { return {Reader(words, "give up").text()}; }
 
 Words to_words(const RoundPlan& message) {
   Writer writer("plan");

@@ -33,7 +33,7 @@ struct Hello {
   std::string host;              // for people; addresses travel as numbers
   int pid = 0;
   std::string address;  // its end of the connection to the control store
-  int nproc = 1;
+  int nproc = 1;        // 0: a launcher of remote agents, which only listens and asks
   int cores = 1;
   std::uint16_t reserved_port = 0;                            // without a store of ours: for rank 0, if it is here
   std::vector<std::pair<std::string, std::string>> settings;  // name and value
@@ -70,6 +70,11 @@ struct Interrupted {
 /// SIGUSR1 and the like have come to the coordinator's agent, and are meant for all nodes.
 struct Forwarded {
   int signal = 0;
+};
+
+/// From a launcher of remote agents: one of them cannot be started, so waiting for it makes no sense.
+struct GiveUp {
+  std::string text;
 };
 
 // ---- coordinator to agents ------------------------------------------------------------------------------------------
@@ -137,6 +142,7 @@ Words to_words(const Failed& message);
 Words to_words(const Ended& message, RankEnd::Clock::time_point now);
 Words to_words(const Interrupted& message);
 Words to_words(const Forwarded& message);
+Words to_words(const GiveUp& message);
 Words to_words(const RoundPlan& message);
 Words to_words(const Order& message);
 Words to_words(const Verdict& message);
@@ -152,6 +158,7 @@ Failed to_failed(const Words& words);
 Ended to_ended(const Words& words, RankEnd::Clock::time_point now);
 Interrupted to_interrupted(const Words& words);
 Forwarded to_forwarded(const Words& words);
+GiveUp to_give_up(const Words& words);
 RoundPlan to_round_plan(const Words& words);
 Order to_order(const Words& words);
 Verdict to_verdict(const Words& words);

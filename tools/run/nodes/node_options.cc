@@ -9,6 +9,8 @@
 namespace tutti::tools {
 namespace {
 
+constexpr std::chrono::seconds kRemoteJoinTimeout{120};
+
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
 
 template <typename T>
@@ -140,10 +142,26 @@ std::optional<NodeOptions> parse_node_options(const NodeArguments& arguments) {
     read_endpoint(options, arguments.rdzv_endpoint);
     return options;
   }
+  if (!arguments.meeting_file.empty()) {
+    options.meeting_file = arguments.meeting_file;
+    return options;
+  }
   if (arguments.master_addr.empty()) refuse(needs + "--master-addr, an address of node 0 that all nodes can reach");
   options.host = arguments.master_addr;
   options.port =
       arguments.master_port ? read_port(std::to_string(*arguments.master_port), "--master-port") : kStaticPort;
+  return options;
+}
+
+NodeOptions launched_node_options(const NodeArguments& arguments, int nodes) {
+  if (arguments.nnodes != "1" || arguments.node_rank || !arguments.rdzv_endpoint.empty())
+    refuse("-H and --hostfile say which nodes there are; leave out --nnodes, --node-rank and --rdzv-endpoint");
+  NodeOptions options;
+  options.join_timeout = kRemoteJoinTimeout;
+  read_conf(options, arguments.rdzv_conf);
+  options.min_nodes = options.max_nodes = nodes;
+  options.node_rank = 0;
+  options.run_id = arguments.rdzv_id;
   return options;
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tutti::tools {
 
@@ -18,11 +19,17 @@ struct NodeOptions {
   std::optional<int> node_rank;  // static rendezvous: this node's place. Nothing: the coordinator gives places
   std::string host;              // where the agents meet: an address or a name
   std::uint16_t port = 0;
+  std::string meeting_file;                         // not "": node 0 takes a free port and publishes it there
   std::string run_id;                               // --rdzv-id; "": none given
   std::chrono::milliseconds join_timeout{600'000};  // until so many nodes are there as are needed
   std::chrono::milliseconds last_call{30'000};      // after MIN nodes have come, for more of them to come
   std::chrono::milliseconds heartbeat{250};         // an agent is heard so often ...
   std::chrono::milliseconds silence{1500};          // ... and lost after so long without (own starvation excluded)
+
+  // Of an agent that a launcher has started on another host (remote_agent.h):
+  bool remote = false;
+  std::vector<std::string> addresses{};  // of the control store; tried in turn
+  std::string node_name{};               // of this node; "": the host's own name
 
   bool is_static() const { return node_rank.has_value(); }
   bool fixed_size() const { return min_nodes == max_nodes; }
@@ -37,7 +44,8 @@ struct NodeArguments {
   std::string rdzv_backend{};   // "", static, c10d (any other name that torchrun takes is refused)
   std::string rdzv_endpoint{};  // host[:port]
   std::string rdzv_id{};
-  std::string rdzv_conf{};  // key=value,...: join_timeout, last_call_timeout, keep_alive_interval, silence_timeout
+  std::string meeting_file{};  // of agents that a scheduler has started (scheduled_nodes.h); with node_rank
+  std::string rdzv_conf{};     // key=value,...: join_timeout, last_call_timeout, keep_alive_interval, silence_timeout
 };
 
 inline constexpr std::uint16_t kStaticPort = 29500;   // torchrun's --master-port
@@ -45,5 +53,8 @@ inline constexpr std::uint16_t kDynamicPort = 29400;  // torchrun's port of --rd
 
 /// Nothing for a job on one node. Throws std::invalid_argument with one sentence for options that make no sense.
 std::optional<NodeOptions> parse_node_options(const NodeArguments& arguments);
+
+/// The same for a job whose `nodes` agents one launcher starts (-H, --hostfile).
+NodeOptions launched_node_options(const NodeArguments& arguments, int nodes);
 
 }  // namespace tutti::tools

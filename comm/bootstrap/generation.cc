@@ -1,0 +1,232 @@
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/bootstrap/generation.h>
+#include <tutti/comm/bootstrap/job_secret.h>
+#include <tutti/comm/bootstrap/printable.h>
+#include <tutti/comm/store/tcp_store.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+#include <utility>
+
+namespace tutti::comm {
+namespace {
+
+constexpr char kMagic[] = "tutti-generation 1";
+constexpr char kNewestKey[] = "elastic/newest";
+
+std::string generation_key(int number) { return "elastic/generation/" + std::to_string(number); }
+std::string left_key(int number) { return "elastic/left/" + std::to_string(number); }
+std::string member_key(const std::string& worker) { return "elastic/member/" + worker; }
+
+/// The whole of `text` as a number in [0, limit]; nothing for anything else.
+std::optional<int> number_in(std::string_view text, int limit) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > limit) return std::nullopt;
+  return value;
+}
+
+[[noreturn]] void reject(const std::string& line) {
+  throw Error(ErrorCode::Protocol, "the control store's record of a generation has the line \"" + printable(line, 80) +
+                                       "\", which no launcher of this version writes");
+}
+
+int number_of(const std::string& line, const std::string& word, int limit) {
+  const auto value = number_in(word, limit);
+  if (!value) reject(line);
+  return *value;
+}
+
+/// "name value" with the given name; returns the value.
+std::string value_of(std::istringstream& lines, const std::string& name) {
+  std::string line;
+  std::getline(lines, line);
+  if (!line.starts_with(name + " ")) reject(line);
+  return line.substr(name.size() + 1);
+}
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+std::optional<int> newest_in(Store& control, Deadline deadline) {
+  const std::vector<std::string> keys{kNewestKey};
+  if (!control.check(keys, deadline)) return std::nullopt;
+  const std::string text = control.get(kNewestKey, deadline);
+  return number_of(text, text, INT32_MAX);
+}
+
+struct ControlPlace {
+  std::string host;
+  std::uint16_t port = 0;
+};
+
+/// "HOST:PORT", where the host may be an IPv6 address in brackets.
+ControlPlace control_place(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  const auto port =
+      colon == std::string::npos ? std::nullopt : number_in(std::string_view(text).substr(colon + 1), 65535);
+  if (!port || *port == 0 || colon == 0) {
+    throw Error(ErrorCode::InvalidArgument, "TUTTI_CONTROL is '" + printable(text, 80) +
+                                                "', but must be HOST:PORT of an elastic launcher's control store");
+  }
+  std::string host = text.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  return {host, static_cast<std::uint16_t>(*port)};
+}
+
+}  // namespace
+
+std::string WorkerId::text() const {
+  return std::to_string(node) + "." + std::to_string(slot) + "." + std::to_string(incarnation);
+}
+
+WorkerId WorkerId::from_text(const std::string& text) {
+  std::vector<int> numbers;
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, '.');) {
+    const auto number = number_in(word, INT32_MAX);
+    if (number) numbers.push_back(*number);
+  }
+  WorkerId id;
+  if (numbers.size() == 3) id = {numbers[0], numbers[1], numbers[2]};
+  if (numbers.size() != 3 || id.text() != text) {
+    throw Error(ErrorCode::InvalidArgument,
+                "worker id '" + printable(text, 80) + "': expected NODE.SLOT.INCARNATION, as in 0.3.1");
+  }
+  return id;
+}
+
+std::string to_text(const Generation& generation) {
+  std::string text = std::string(kMagic) + "\nnumber " + std::to_string(generation.number) + "\nfirst " +
+                     std::to_string(generation.first_size) + "\nhost " + generation.master_addr + "\nport " +
+                     std::to_string(generation.master_port) + "\njob " + generation.job_id + "\nworkers";
+  for (const std::string& worker : generation.workers) text += " " + worker;
+  return text + "\n";
+}
+
+Generation generation_from_text(const std::string& text) {
+  std::istringstream lines(text);
+  std::string line;
+  std::getline(lines, line);
+  if (line != kMagic) reject(line);
+  Generation result;
+  const auto number = [&](const std::string& name, int limit) {
+    const std::string value = value_of(lines, name);
+    return number_of(name + " " + value, value, limit);
+  };
+  result.number = number("number", INT32_MAX);
+  result.first_size = number("first", INT32_MAX);
+  result.master_addr = value_of(lines, "host");
+  result.master_port = static_cast<std::uint16_t>(number("port", 65535));
+  result.job_id = value_of(lines, "job");
+  std::istringstream words(value_of(lines, "workers"));
+  for (std::string word; words >> word;) result.workers.push_back(WorkerId::from_text(word).text());
+  if (result.workers.empty() || result.first_size < 1) reject(text);
+  return result;
+}
+
+std::optional<World> place_in(const Generation& generation, const std::string& worker, const std::string& job_secret) {
+  const auto found = std::find(generation.workers.begin(), generation.workers.end(), worker);
+  if (found == generation.workers.end()) return std::nullopt;
+  World world;
+  world.rank = static_cast<int>(found - generation.workers.begin());
+  world.world_size = static_cast<int>(generation.workers.size());
+  world.local_world_size = 0;
+  const int node = WorkerId::from_text(worker).node;
+  for (int rank = 0; rank < world.world_size; ++rank) {
+    if (WorkerId::from_text(generation.workers[static_cast<std::size_t>(rank)]).node != node) continue;
+    if (rank < world.rank) ++world.local_rank;
+    ++world.local_world_size;
+  }
+  world.master_addr = generation.master_addr;
+  world.master_port = generation.master_port;
+  world.job_id = generation.job_id;
+  world.job_secret = job_secret;
+  world.launcher_owns_store = true;
+  world.detected_from = "generation " + std::to_string(generation.number) + " of the launcher's control store";
+  return world;
+}
+
+void publish_generation(Store& control, const Generation& generation, Deadline deadline) {
+  const std::optional<int> newest = newest_in(control, deadline);
+  if (newest && *newest >= generation.number) {
+    throw Error(ErrorCode::InvalidArgument, "generation " + std::to_string(generation.number) +
+                                                " cannot follow generation " + std::to_string(*newest));
+  }
+  const std::vector<std::string> keys{generation_key(generation.number), kNewestKey};
+  const std::vector<std::string> values{to_text(generation), std::to_string(generation.number)};
+  control.multi_set(keys, values, deadline);
+}
+
+bool is_member(Store& control, const std::string& worker, Deadline deadline) {
+  const std::vector<std::string> keys{member_key(worker)};
+  return control.check(keys, deadline);
+}
+
+std::vector<LeftGeneration> left_generation(Store& control, int number, Deadline deadline) {
+  const std::vector<std::string> keys{left_key(number)};
+  std::vector<LeftGeneration> result;
+  if (!control.check(keys, deadline)) return result;
+  std::istringstream lines(control.get(keys.front(), deadline));
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t space = line.find(' ');
+    if (space != std::string::npos) result.push_back({line.substr(0, space), line.substr(space + 1)});
+  }
+  return result;
+}
+
+GenerationMember::GenerationMember(std::shared_ptr<Store> control, std::string worker, std::string job_secret,
+                                   Deadline deadline)
+    : control_(std::move(control)), worker_(WorkerId::from_text(worker).text()), job_secret_(std::move(job_secret)) {
+  present_.number = -1;
+  control_->set(member_key(worker_), "pid " + std::to_string(::getpid()), deadline);
+}
+
+std::unique_ptr<GenerationMember> GenerationMember::from_environment(Deadline deadline,
+                                                                     const Environment& environment) {
+  const auto control = environment("TUTTI_CONTROL");
+  if (!control || control->empty()) return nullptr;
+  const auto worker = environment("TUTTI_WORKER");
+  if (!worker) {
+    throw Error(ErrorCode::InvalidArgument, "TUTTI_CONTROL is set to '" + printable(*control, 80) +
+                                                "' but TUTTI_WORKER is not; an elastic launcher sets both");
+  }
+  const ControlPlace place = control_place(*control);
+  const std::string secret = job_secret(environment);
+  TcpStoreOptions options;
+  options.host = place.host;
+  options.port = place.port;
+  options.job_id = environment("TUTTI_JOB_ID").value_or("default");
+  options.job_secret = secret;
+  return std::make_unique<GenerationMember>(std::make_shared<TcpStore>(options, deadline), *worker, secret, deadline);
+}
+
+World GenerationMember::next(Deadline deadline) {
+  for (;;) {
+    control_->get(generation_key(present_.number + 1), deadline);
+    const int newest = newest_in(*control_, deadline).value();  // published together with its record
+    present_ = generation_from_text(control_->get(generation_key(newest), deadline));
+    const auto world = place_in(present_, worker_, job_secret_);
+    had_place_ = had_place_ || world;
+    if (world) return *world;
+    if (had_place_) break;  // else it was started before the generation that it is for
+  }
+  throw Error(ErrorCode::Aborted, "worker " + worker_ + " has no place in generation " +
+                                      std::to_string(present_.number) +
+                                      ": the launcher took it for lost and the job goes on without it");
+}
+
+void GenerationMember::leave(const std::string& reason, Deadline deadline) {
+  control_->append(left_key(present_.number), worker_ + " " + printable(one_line(reason)) + "\n", deadline);
+}
+
+bool GenerationMember::newer_exists(Deadline deadline) {
+  const std::vector<std::string> keys{generation_key(present_.number + 1)};
+  return control_->check(keys, deadline);
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,109 @@
+// Generations: how the ranks of an elastic job learn their next places without being started again.
+//
+// An elastic launcher serves one control store for the whole job (TUTTI_CONTROL=HOST:PORT). Each formation of the job,
+// a generation, is a record in it: which workers take part, in the order of their ranks, and where the store of this
+// generation's groups is. A worker is one process; its id is "<node>.<slot>.<incarnation>" (TUTTI_WORKER), and a
+// replacement for a lost one has the next incarnation. Who survives a failure says so and waits for the next record.
+//
+//   elastic/generation/<g>      the record: a text, written once, before the next field
+//   elastic/newest              the newest generation's number
+//   elastic/member/<worker>     "pid 4711": this worker follows generations (a program that is not elastic never comes)
+//   elastic/left/<g>            a line "<worker> <why>" of each worker whose group of generation g is of no use any
+//   more
+//
+// The agreement of the survivors about anything else (who has the newest state) is theirs, by collectives of the next
+// group. Model: rounds of torchrun's dynamic rendezvous (https://pytorch.org/docs/stable/elastic/rendezvous.html),
+// which ends the survivors' processes between two of them.
+#pragma once
+
+#include <tutti/comm/bootstrap/world.h>
+#include <tutti/comm/store/store.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tutti::comm {
+
+struct Generation {
+  int number = 0;
+  int first_size = 0;       // ranks of generation 0: what a job's global batch is counted by
+  std::string master_addr;  // of this generation's store server, which the launcher owns
+  std::uint16_t master_port = 0;
+  std::string job_id;                // of this generation alone, so that nobody of an earlier one can walk in
+  std::vector<std::string> workers;  // ids in the order of ranks
+};
+
+std::string to_text(const Generation& generation);
+/// Throws Protocol, quoting the line, for a text that to_text has not made.
+Generation generation_from_text(const std::string& text);
+
+/// "<node>.<slot>.<incarnation>". from_text throws InvalidArgument.
+struct WorkerId {
+  int node = 0;
+  int slot = 0;
+  int incarnation = 0;
+
+  std::string text() const;
+  static WorkerId from_text(const std::string& text);
+};
+
+/// The place of `worker`: its local rank and local world are its node's. Nothing if it is not among them.
+std::optional<World> place_in(const Generation& generation, const std::string& worker, const std::string& job_secret);
+
+// --- The launcher's side. Each call asks the store once or twice, and waits for no worker.
+
+/// Throws InvalidArgument unless `generation` is newer than what is there.
+void publish_generation(Store& control, const Generation& generation, Deadline deadline);
+
+/// Whether this worker's program follows generations.
+bool is_member(Store& control, const std::string& worker, Deadline deadline);
+
+struct LeftGeneration {
+  std::string worker;
+  std::string reason;  // one line
+};
+/// Those who have left generation `number` so far, in the order in which they did.
+std::vector<LeftGeneration> left_generation(Store& control, int number, Deadline deadline);
+
+// --- The worker's side.
+
+/// One per process. Thread-safety: none, but newer_exists(), which any thread may call. Ownership: shares the store.
+class GenerationMember {
+ public:
+  /// Registers `worker`. Throws what the store throws.
+  GenerationMember(std::shared_ptr<Store> control, std::string worker, std::string job_secret, Deadline deadline);
+
+  /// For a process of an elastic launcher: connects to TUTTI_CONTROL. Null without that variable. Throws
+  /// InvalidArgument for variables that are half set or cannot be read, and what TcpStore throws.
+  static std::unique_ptr<GenerationMember> from_environment(Deadline deadline,
+                                                            const Environment& environment = process_environment());
+
+  /// Blocks until there is a generation newer than the last one given, and returns this worker's place in the newest.
+  /// A worker that is new may come before its first one. Throws Timeout; PeerLost when the launcher is gone; Aborted
+  /// when the newest generation does without this worker, which had a place before: it has nothing to do any more then.
+  World next(Deadline deadline);
+
+  /// Tells the launcher that the present generation's group has failed or was left, and why.
+  void leave(const std::string& reason, Deadline deadline);
+
+  /// True once the launcher has published a generation newer than the present one. One question to the store.
+  bool newer_exists(Deadline deadline);
+
+  /// The present generation; -1 before the first next().
+  int number() const { return present_.number; }
+  /// Ranks of generation 0.
+  int first_size() const { return present_.first_size; }
+  const std::string& worker() const { return worker_; }
+
+ private:
+  std::shared_ptr<Store> control_;
+  std::string worker_;
+  std::string job_secret_;
+  Generation present_;
+  bool had_place_ = false;
+};
+
+}  // namespace tutti::comm

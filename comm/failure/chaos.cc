@@ -1,0 +1,141 @@
+#include <signal.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/base/log.h>
+#include <tutti/comm/bootstrap/printable.h>
+#include <tutti/comm/failure/chaos.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <map>
+#include <thread>
+#include <utility>
+
+namespace tutti::comm {
+namespace {
+
+constexpr double kMaxFactor = 1000;
+constexpr double kMaxDelayMs = 600'000;
+constexpr double kMaxStep = 1e15;
+
+[[noreturn]] void refuse(const std::string& text, const std::string& why) {
+  throw Error(ErrorCode::InvalidArgument,
+              "chaos \"" + printable(text, 200) + "\": " + why +
+                  "; known are kill:rank=R,step=S freeze:rank=R,step=S slow:rank=R,factor=F[,step=S] "
+                  "delay:rank=R,ms=M[,step=S]");
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::size_t begin = 0;
+  for (;;) {
+    const std::size_t end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end - begin));
+    if (end == std::string::npos) return parts;
+    begin = end + 1;
+  }
+}
+
+double number(const std::string& whole, const std::string& name, const std::string& text, double least, double most) {
+  double value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc() || end != text.data() + text.size() || !(value >= least && value <= most))
+    refuse(whole, name + "=" + text + " is no number that makes sense there");
+  return value;
+}
+
+std::int64_t count(const std::string& whole, const std::string& name, const std::string& text, double most) {
+  const double value = number(whole, name, text, 0, most);
+  const auto result = static_cast<std::int64_t>(value);
+  if (static_cast<double>(result) != value) refuse(whole, name + "=" + text + " is no whole number");
+  return result;
+}
+
+bool in_first_life(const Environment& environment) {
+  const std::string restarts = environment("TORCHELASTIC_RESTART_COUNT").value_or("0");
+  const std::string worker = environment("TUTTI_WORKER").value_or("0.0.0");
+  return restarts == "0" && worker.substr(worker.rfind('.') + 1) == "0";
+}
+
+}  // namespace
+
+ChaosHands ChaosHands::real() {
+  return {[](int signal) { ::kill(::getpid(), signal); },
+          [](std::chrono::nanoseconds time) { std::this_thread::sleep_for(time); },
+          [] { return std::chrono::steady_clock::now(); }};
+}
+
+Chaos::Chaos(const std::string& text, const Environment& environment, ChaosHands hands)
+    : first_life_(in_first_life(environment)), hands_(std::move(hands)) {
+  if (text.empty()) return;
+  for (const std::string& part : split(text, ';')) events_.push_back(parse(part));
+}
+
+Chaos::Event Chaos::parse(const std::string& text) {
+  static constexpr std::pair<const char*, Kind> kKinds[] = {
+      {"kill", Kind::Kill}, {"freeze", Kind::Freeze}, {"slow", Kind::Slow}, {"delay", Kind::Delay}};
+  const std::size_t colon = text.find(':');
+  const std::string name = text.substr(0, colon);
+  Event event;
+  event.text = text;
+  bool known = false;
+  for (const auto& [kind_name, kind] : kKinds) {
+    if (name != kind_name) continue;
+    event.kind = kind;
+    known = true;
+  }
+  if (!known || colon == std::string::npos) refuse(text, "\"" + printable(name, 40) + "\" is no kind of it");
+  std::map<std::string, std::string> values;
+  for (const std::string& setting : split(text.substr(colon + 1), ',')) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos) refuse(text, "\"" + printable(setting, 40) + "\" has no \"=\"");
+    if (!values.emplace(setting.substr(0, equals), setting.substr(equals + 1)).second)
+      refuse(text, setting.substr(0, equals) + " is there twice");
+  }
+  const auto take = [&](const std::string& key, bool needed) -> std::optional<std::string> {
+    const auto node = values.extract(key);
+    if (node.empty() && needed) refuse(text, key + "= is missing");
+    return node.empty() ? std::nullopt : std::optional(node.mapped());
+  };
+  const bool ends_it = event.kind == Kind::Kill || event.kind == Kind::Freeze;
+  event.rank = static_cast<int>(count(text, "rank", *take("rank", true), 1 << 20));
+  if (const auto step = take("step", ends_it)) event.step = count(text, "step", *step, kMaxStep);
+  if (event.kind == Kind::Slow) event.factor = number(text, "factor", *take("factor", true), 1, kMaxFactor);
+  if (event.kind == Kind::Delay)
+    event.delay = std::chrono::milliseconds(count(text, "ms", *take("ms", true), kMaxDelayMs));
+  if (!values.empty()) refuse(text, "\"" + printable(values.begin()->first, 40) + "\" means nothing there");
+  return event;
+}
+
+void Chaos::begin_step(int rank, std::int64_t step) {
+  if (events_.empty()) return;
+  for (Event& event : events_)
+    if (event.rank == rank) strike(event, step);
+  step_began_ = hands_.now();
+}
+
+void Chaos::strike(Event& event, std::int64_t step) {
+  switch (event.kind) {
+    case Kind::Kill:
+    case Kind::Freeze:
+      if (step != *event.step || !first_life_) return;
+      tell(event, step, event.kind == Kind::Kill ? "kills itself" : "freezes");
+      return hands_.raise(event.kind == Kind::Kill ? SIGKILL : SIGSTOP);
+    case Kind::Slow:
+      if (step < event.step.value_or(0) || !step_began_) return;
+      tell(event, step, "becomes slow");
+      return hands_.sleep(
+          std::chrono::duration_cast<std::chrono::nanoseconds>((event.factor - 1) * (hands_.now() - *step_began_)));
+    case Kind::Delay:
+      if (event.step && step != *event.step) return;
+      tell(event, step, "waits");
+      return hands_.sleep(event.delay);
+  }
+}
+
+void Chaos::tell(Event& event, std::int64_t step, const std::string& what) {
+  if (std::exchange(event.told, true)) return;
+  log(LogLevel::Warn, "chaos: rank " + std::to_string(event.rank) + " " + what + " at step " + std::to_string(step) +
+                          " (" + event.text + ")");
+}
+
+}  // namespace tutti::comm

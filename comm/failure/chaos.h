@@ -1,0 +1,69 @@
+// Chaos: things that go wrong on purpose, at a known moment: for teaching, and for tests of what happens then.
+//
+//   kill:rank=1,step=20                the process gets SIGKILL
+//   freeze:rank=1,step=20              ... SIGSTOP: it is there, and does nothing, until somebody sends SIGCONT
+//   slow:rank=2,factor=3[,step=20]     from that step on (else the first) each step takes three times as long
+//   delay:rank=0,ms=200[,step=20]      that step, else every one, begins 200 ms late
+//
+// Several are joined by ";". What counts as a step is the caller's affair: `tutti train --chaos` counts steps of
+// training from 0, and strikes before the gradients leave; TUTTI_CHAOS counts the collectives of the group of all
+// ranks from 0, and strikes before they begin. kill and freeze strike in a rank's first life only, not again after a
+// restart (TORCHELASTIC_RESTART_COUNT, the last number of TUTTI_WORKER), so that recovery can be seen.
+//
+// Each says what it does in a warning of the log first. Thread-safety: one thread at a time.
+#pragma once
+
+#include <tutti/comm/bootstrap/world.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tutti::comm {
+
+/// What chaos does things with; tests bring their own.
+struct ChaosHands {
+  std::function<void(int signal)> raise;
+  std::function<void(std::chrono::nanoseconds)> sleep;
+  std::function<std::chrono::steady_clock::time_point()> now;
+  static ChaosHands real();
+};
+
+class Chaos {
+ public:
+  /// Nothing goes wrong.
+  Chaos() = default;
+  /// Throws InvalidArgument naming the part of `text` that is not understood. "" is nothing.
+  explicit Chaos(const std::string& text, const Environment& environment = process_environment(),
+                 ChaosHands hands = ChaosHands::real());
+
+  /// To be called by rank `rank` (of the world) when its step number `step` begins. May not return.
+  void begin_step(int rank, std::int64_t step);
+
+  bool empty() const { return events_.empty(); }
+
+ private:
+  enum class Kind { Kill, Freeze, Slow, Delay };
+  struct Event {
+    Kind kind = Kind::Kill;
+    int rank = -1;
+    std::optional<std::int64_t> step{};
+    double factor = 1;
+    std::chrono::milliseconds delay{0};
+    std::string text{};
+    bool told = false;
+  };
+  static Event parse(const std::string& text);
+  void strike(Event& event, std::int64_t step);
+  void tell(Event& event, std::int64_t step, const std::string& what);
+
+  std::vector<Event> events_;
+  bool first_life_ = true;
+  ChaosHands hands_;
+  std::optional<std::chrono::steady_clock::time_point> step_began_;  // the step before this one
+};
+
+}  // namespace tutti::comm

@@ -1,0 +1,162 @@
+// Generations: the record, places in it, and a worker that goes from one to the next.
+#include <gtest/gtest.h>
+#include <tutti/comm/bootstrap/generation.h>
+#include <tutti/comm/store/hash_store.h>
+#include <tutti/tests/comm/store_test_support.h>
+
+#include <map>
+#include <thread>
+
+namespace tutti::comm {
+namespace {
+
+using test::soon;
+using test::text_of;
+
+Generation generation(int number, std::vector<std::string> workers) {
+  Generation result;
+  result.number = number;
+  result.first_size = 4;
+  result.master_addr = "10.1.2.3";
+  result.master_port = static_cast<std::uint16_t>(40000 + number);
+  result.job_id = "job/" + std::to_string(number);
+  result.workers = std::move(workers);
+  return result;
+}
+
+TEST(Generation, ARecordComesBackFromItsText) {
+  const Generation sent = generation(3, {"0.0.0", "0.1.2", "1.0.0"});
+  const Generation back = generation_from_text(to_text(sent));
+  EXPECT_EQ(back.number, 3);
+  EXPECT_EQ(back.first_size, 4);
+  EXPECT_EQ(back.master_addr, "10.1.2.3");
+  EXPECT_EQ(back.master_port, 40003);
+  EXPECT_EQ(back.job_id, "job/3");
+  EXPECT_EQ(back.workers, sent.workers);
+}
+
+TEST(Generation, ARecordThatNoLauncherWroteIsRefused) {
+  const std::string good = to_text(generation(1, {"0.0.0"}));
+  for (const std::string line : {"tutti-generation 1", "number 1", "first 4", "host", "port 40001", "workers 0.0.0"}) {
+    std::string bad = good;
+    bad.replace(bad.find(line), line.size(), "number x");
+    EXPECT_FALSE(text_of(ErrorCode::Protocol, [&] { generation_from_text(bad); }).empty()) << line;
+  }
+  EXPECT_FALSE(text_of(ErrorCode::Protocol, [] { generation_from_text(""); }).empty());
+  EXPECT_FALSE(text_of(ErrorCode::InvalidArgument, [] { WorkerId::from_text("0.1"); }).empty());
+  EXPECT_FALSE(text_of(ErrorCode::InvalidArgument, [] { WorkerId::from_text("0.01.2"); }).empty());
+  EXPECT_FALSE(text_of(ErrorCode::InvalidArgument, [] { WorkerId::from_text("0.-1.2"); }).empty());
+}
+
+TEST(Generation, APlaceHasItsNodesLocalRanks) {
+  const Generation two_nodes = generation(2, {"0.0.0", "1.0.0", "0.1.1", "1.1.0", "1.2.0"});
+  const auto world = place_in(two_nodes, "1.1.0", "secret");
+  ASSERT_TRUE(world);
+  EXPECT_EQ(world->rank, 3);
+  EXPECT_EQ(world->world_size, 5);
+  EXPECT_EQ(world->local_rank, 1);
+  EXPECT_EQ(world->local_world_size, 3);
+  EXPECT_EQ(world->master_addr, "10.1.2.3");
+  EXPECT_EQ(world->master_port, 40002);
+  EXPECT_EQ(world->job_id, "job/2");
+  EXPECT_EQ(world->job_secret, "secret");
+  EXPECT_TRUE(world->launcher_owns_store);
+  EXPECT_FALSE(place_in(two_nodes, "0.1.0", "secret"));
+}
+
+TEST(Generation, AWorkerWaitsForTheNextOneAndSkipsThoseThatAreOver) {
+  const auto store = std::make_shared<HashStore>();
+  GenerationMember member(store, "0.1.0", "secret", soon());
+  EXPECT_TRUE(is_member(*store, "0.1.0", soon()));
+  EXPECT_FALSE(is_member(*store, "0.1.1", soon()));
+  std::thread launcher([&] { publish_generation(*store, generation(0, {"0.0.0", "0.1.0"}), soon()); });
+  EXPECT_EQ(member.next(soon()).rank, 1);
+  launcher.join();
+  EXPECT_EQ(member.number(), 0);
+  EXPECT_EQ(member.first_size(), 4);
+  EXPECT_FALSE(member.newer_exists(soon()));
+  EXPECT_FALSE(text_of(ErrorCode::Timeout, [&] { member.next(test::in_ms(20)); }).empty());
+
+  publish_generation(*store, generation(1, {"0.0.0", "0.1.0", "0.2.0"}), soon());
+  publish_generation(*store, generation(2, {"0.1.0", "0.2.0"}), soon());
+  EXPECT_TRUE(member.newer_exists(soon()));
+  const World world = member.next(soon());
+  EXPECT_EQ(member.number(), 2);
+  EXPECT_EQ(world.rank, 0);
+  EXPECT_EQ(world.master_port, 40002);
+}
+
+TEST(Generation, WhoLeavesSaysWhy) {
+  const auto store = std::make_shared<HashStore>();
+  GenerationMember first(store, "0.0.0", "secret", soon());
+  GenerationMember second(store, "0.1.0", "secret", soon());
+  publish_generation(*store, generation(0, {"0.0.0", "0.1.0"}), soon());
+  first.next(soon());
+  second.next(soon());
+  EXPECT_TRUE(left_generation(*store, 0, soon()).empty());
+  second.leave("rank 2 is gone\nand more", soon());
+  first.leave("no answer", soon());
+  const auto left = left_generation(*store, 0, soon());
+  ASSERT_EQ(left.size(), 2U);
+  EXPECT_EQ(left[0].worker, "0.1.0");
+  EXPECT_EQ(left[0].reason, "rank 2 is gone and more");
+  EXPECT_EQ(left[1].worker, "0.0.0");
+}
+
+TEST(Generation, AWorkerThatWasGivenUpIsTold) {
+  const auto store = std::make_shared<HashStore>();
+  GenerationMember member(store, "0.1.0", "secret", soon());
+  publish_generation(*store, generation(0, {"0.0.0", "0.1.0"}), soon());
+  member.next(soon());
+  publish_generation(*store, generation(1, {"0.0.0", "0.1.1"}), soon());
+  test::expect_contains(text_of(ErrorCode::Aborted, [&] { member.next(soon()); }), "0.1.0 has no place");
+}
+
+TEST(Generation, ANewWorkerMayComeBeforeItsFirstOne) {
+  const auto store = std::make_shared<HashStore>();
+  publish_generation(*store, generation(0, {"0.0.0", "0.1.0"}), soon());
+  GenerationMember member(store, "0.1.1", "secret", soon());
+  std::thread launcher([&] { publish_generation(*store, generation(1, {"0.0.0", "0.1.1"}), soon()); });
+  EXPECT_EQ(member.next(soon()).rank, 1);
+  EXPECT_EQ(member.number(), 1);
+  launcher.join();
+}
+
+TEST(Generation, NumbersOnlyGrow) {
+  HashStore store;
+  publish_generation(store, generation(1, {"0.0.0"}), soon());
+  EXPECT_FALSE(text_of(ErrorCode::InvalidArgument, [&] {
+                 publish_generation(store, generation(1, {"0.0.0"}), soon());
+               }).empty());
+}
+
+TEST(Generation, AProcessOfAnElasticLauncherFindsTheControlStore) {
+  TcpStoreServer server(test::server_options());
+  std::map<std::string, std::string> variables{{"TUTTI_CONTROL", "127.0.0.1:" + std::to_string(server.port())},
+                                               {"TUTTI_JOB_ID", "test job"},
+                                               {"TUTTI_JOB_SECRET", "test secret"}};
+  const Environment environment = [&](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
+  test::expect_contains(
+      text_of(ErrorCode::InvalidArgument, [&] { GenerationMember::from_environment(soon(), environment); }),
+      "TUTTI_WORKER");
+  variables["TUTTI_WORKER"] = "0.0.0";
+  const auto member = GenerationMember::from_environment(soon(), environment);
+  ASSERT_NE(member, nullptr);
+  TcpStore launcher(test::client_options(server.port()), soon());
+  EXPECT_TRUE(is_member(launcher, "0.0.0", soon()));
+  publish_generation(launcher, generation(0, {"0.0.0"}), soon());
+  EXPECT_EQ(member->next(soon()).job_secret, "test secret");
+
+  variables["TUTTI_CONTROL"] = "nowhere";
+  test::expect_contains(
+      text_of(ErrorCode::InvalidArgument, [&] { GenerationMember::from_environment(soon(), environment); }),
+      "HOST:PORT");
+  variables.erase("TUTTI_CONTROL");
+  EXPECT_EQ(GenerationMember::from_environment(soon(), environment), nullptr);
+}
+
+}  // namespace
+}  // namespace tutti::comm

@@ -1,0 +1,251 @@
+// What a launcher takes from its host: CPUs, control groups, standard input, evidence of how a rank ended.
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <tutti/tools/run/cgroup.h>
+#include <tutti/tools/run/cpu_plan.h>
+#include <tutti/tools/run/evidence.h>
+#include <tutti/tools/run/local_options.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "tutti_program.h"
+
+namespace tutti::test {
+namespace {
+
+namespace fs = std::filesystem;
+using tools::Cgroups;
+using tools::Cpu;
+using tools::divide_cpus;
+using tools::Evidence;
+using tools::RankEnd;
+using Division = std::vector<std::vector<int>>;
+
+// A file system of its own with what a test writes into it.
+class FakeHost : public testing::Test {
+ protected:
+  FakeHost() {
+    std::string name = testing::TempDir() + "/tutti_host_XXXXXX";
+    root_ = ::mkdtemp(name.data());
+  }
+  ~FakeHost() override { fs::remove_all(root_); }
+  void write(const std::string& file, const std::string& text) {
+    fs::create_directories((root_ / file).parent_path());
+    std::ofstream(root_ / file) << text;
+  }
+  fs::path root_;
+};
+
+using CgroupFiles = FakeHost;
+using EvidenceFiles = FakeHost;
+
+TEST_F(CgroupFiles, VersionTwoQuotaIsTheTightestOnTheWayUp) {
+  write("proc/self/cgroup", "0::/job/step\n");
+  write("sys/fs/cgroup/job/step/cpu.max", "max 100000\n");
+  write("sys/fs/cgroup/job/cpu.max", "250000 100000\n");
+  EXPECT_EQ(Cgroups(root_).cpu_quota(), 2.5);
+}
+
+TEST_F(CgroupFiles, VersionOneQuota) {
+  write("proc/self/cgroup", "3:cpu,cpuacct:/job\n2:memory:/job\n");
+  write("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "300000\n");
+  write("sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n");
+  write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  EXPECT_EQ(Cgroups(root_).cpu_quota(), 3.0);
+}
+
+TEST_F(CgroupFiles, AContainerThatDoesNotSeeItsPathLooksAtItsMount) {
+  write("proc/self/cgroup", "0::/not/there\n");
+  write("sys/fs/cgroup/memory.events", "low 0\nhigh 0\nmax 3\noom 1\noom_kill 2\n");
+  write("sys/fs/cgroup/memory.max", "max\n");
+  const auto kills = Cgroups(root_).out_of_memory_kills();
+  EXPECT_EQ(kills.in_group, 2u);
+  EXPECT_EQ(kills.limit, std::nullopt);
+  EXPECT_EQ(Cgroups(root_).cpu_quota(), std::nullopt);
+}
+
+TEST_F(CgroupFiles, PressureIsTheShareOfTheLastTenSeconds) {
+  EXPECT_EQ(tools::cpu_pressure(root_), 0);
+  write("proc/pressure/cpu", "some avg10=12.50 avg60=1.00 avg300=0.10 total=9\nfull avg10=0.00\n");
+  EXPECT_EQ(tools::cpu_pressure(root_), 12.5);
+}
+
+TEST_F(CgroupFiles, NothingIsKnownWithoutFiles) {
+  EXPECT_EQ(Cgroups(root_).cpu_quota(), std::nullopt);
+  EXPECT_EQ(Cgroups(root_).out_of_memory_kills().group, "");
+}
+
+RankEnd killed_by(int signal) {
+  RankEnd end;
+  end.pid = 4321;
+  end.running = false;
+  end.by_signal = true;
+  end.code = signal;
+  return end;
+}
+
+TEST_F(EvidenceFiles, AKillForMemoryIsToldFromAnother) {
+  write("proc/self/cgroup", "0::/job\n");
+  write("proc/vmstat", "nr_free 5\noom_kill 7\n");
+  write("sys/fs/cgroup/job/memory.events", "oom 0\noom_kill 0\n");
+  write("sys/fs/cgroup/job/memory.max", "67108864\n");
+  const Evidence evidence(root_);
+  EXPECT_NE(evidence.about(killed_by(SIGKILL)).find("Not for lack of memory"), std::string::npos);
+  write("proc/vmstat", "oom_kill 8\n");
+  EXPECT_NE(evidence.about(killed_by(SIGKILL)).find("Probably out of memory"), std::string::npos);
+  write("sys/fs/cgroup/job/memory.events", "oom 1\noom_kill 1\n");
+  const std::string text = evidence.about(killed_by(SIGKILL));
+  EXPECT_NE(text.find("Out of memory: the kernel killed 1 process"), std::string::npos) << text;
+  EXPECT_NE(text.find("limit is 64.0 MiB"), std::string::npos) << text;
+}
+
+TEST_F(EvidenceFiles, ACoreDumpIsFound) {
+  RankEnd end = killed_by(SIGSEGV);
+  end.core_dumped = true;
+  write("proc/sys/kernel/core_pattern", (root_ / "core.%p\n").string());
+  write("core.4321", "");
+  const Evidence evidence(root_);
+  EXPECT_EQ(evidence.about(end), "  It left a core dump: " + (root_ / "core.4321").string() + "\n");
+  write("proc/sys/kernel/core_pattern", "|/usr/lib/systemd/systemd-coredump %P %u\n");
+  EXPECT_EQ(evidence.about(end), "  It left a core dump: coredumpctl info 4321\n");
+  write("proc/sys/kernel/core_pattern", "|/opt/catcher %p\n");
+  EXPECT_EQ(evidence.about(end), "  It left a core dump with /opt/catcher\n");
+  write("proc/sys/kernel/core_pattern", "/cores/%e.%p\n");
+  EXPECT_EQ(evidence.about(end), "  It left a core dump, where /proc/sys/kernel/core_pattern says: /cores/%e.%p\n");
+}
+
+TEST(CpuPlan, RanksGetWholeCoresOfOneNode) {
+  // Two nodes with two cores of two threads each, numbered as Linux does: the second threads come last.
+  std::vector<Cpu> cpus;
+  for (int id = 0; id < 8; ++id) cpus.push_back({id, id % 4, (id % 4) / 2});
+  EXPECT_EQ(divide_cpus(cpus, 2), (Division{{0, 4, 1, 5}, {2, 6, 3, 7}}));
+  EXPECT_EQ(divide_cpus(cpus, 4), (Division{{0, 4}, {1, 5}, {2, 6}, {3, 7}}));
+  EXPECT_EQ(divide_cpus(cpus, 3), (Division{{0, 4}, {1, 5}, {2, 6, 3, 7}}));
+  EXPECT_EQ(divide_cpus(cpus, 8), (Division{{0}, {4}, {1}, {5}, {2}, {6}, {3}, {7}}));
+  EXPECT_EQ(divide_cpus(cpus, 9), Division{});
+}
+
+TEST(CpuPlan, EveryAllowedCpuOfThisHostIsGivenOnce) {
+  const std::vector<Cpu> cpus = tools::allowed_cpus();
+  cpu_set_t mask;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(mask), &mask), 0);
+  ASSERT_EQ(cpus.size(), static_cast<std::size_t>(CPU_COUNT(&mask)));
+  std::set<int> given;
+  for (const auto& share : divide_cpus(cpus, static_cast<int>(cpus.size()))) given.insert(share.begin(), share.end());
+  EXPECT_EQ(given.size(), cpus.size());
+}
+
+TEST(CpuPlan, TheSentenceSaysWhoHasWhat) {
+  tools::LocalOptions options;
+  options.cpus = {{0, 1}, {2, 3}};
+  EXPECT_EQ(tools::describe_cpus(options, 2, 4, nullptr),
+            "2 ranks divide 4 CPUs, pinned: 0-1 | 2-3; OMP_NUM_THREADS=2");
+  options.cpus.clear();
+  options.why_not_bound = "there are more ranks than CPUs";
+  EXPECT_EQ(tools::describe_cpus(options, 8, 4, "3"),
+            "8 ranks share 4 CPUs, not pinned (there are more ranks than CPUs); OMP_NUM_THREADS=3 of the environment");
+}
+
+// The CPUs that a rank may use, as its shell's /proc entry lists them.
+constexpr char kPrintCpus[] =
+    "sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status; echo own ${TUTTI_OWN_CPUS-no}";
+
+TEST(Pinning, RanksArePinnedToTheirShareAndToldSo) {
+  if (tools::allowed_cpus().size() < 2) GTEST_SKIP() << "needs two CPUs";
+  const Finished run = tutti_run({"-n", "2", "--bind", "--ranks-filter", "1", "--no-label"}, kPrintCpus);
+  std::istringstream lines(run.out);
+  std::string cpus, own;
+  std::getline(lines, cpus);
+  std::getline(lines, own);
+  EXPECT_EQ(own, "own " + cpus) << run.out;
+  const Finished free = tutti_run({"-n", "2", "--ranks-filter", "1", "--no-label", "--no-bind"}, kPrintCpus);
+  EXPECT_NE(free.out.find("own no\n"), std::string::npos) << free.out;
+  EXPECT_NE(free.out.substr(0, free.out.find('\n')), cpus);
+}
+
+TEST(Pinning, WhoPlacesThreadsHimselfIsLeftAlone) {
+  const Finished run =
+      run_program(run_command({"-n", "2", "--bind", "--verbose"}, "echo ${TUTTI_OWN_CPUS-no}"), {"OMP_PLACES=cores"});
+  EXPECT_NE(run.err.find("not pinned (OMP_PLACES is set)"), std::string::npos) << run.err;
+  EXPECT_NE(run.out.find("[rank 0] no\n"), std::string::npos) << run.out;
+}
+
+TEST(StandardInput, GoesToTheRankThatWasNamed) {
+  const Finished run = run_program({"sh", "-c", "echo a line | \"$0\" run -n 3 --stdin 1 -- cat", TUTTI_PROGRAM});
+  EXPECT_EQ(run.out, "[rank 1] a line\n") << run.err;
+  const Finished none = run_program({"sh", "-c", "echo a line | \"$0\" run -n 3 -- cat", TUTTI_PROGRAM});
+  EXPECT_EQ(none.out, "");
+}
+
+// On a terminal a rank is in the background and could not read; here Python makes a terminal and types.
+TEST(StandardInput, ATerminalIsPassedOnUntilItsEnd) {
+  const std::string script =
+      "import os,pty,sys\n"
+      "pid,fd=pty.fork()\n"
+      "if pid==0: os.execv(sys.argv[1],[sys.argv[1],'run','-n','2','--stdin','0','--','sh','-c','cat; echo end of "
+      "$RANK'])\n"
+      "os.write(fd,b'typed\\n\\x04')\n"
+      "text=b''\n"
+      "while True:\n"
+      "  try: part=os.read(fd,4096)\n"
+      "  except OSError: break\n"
+      "  if not part: break\n"
+      "  text+=part\n"
+      "print(text.decode(), os.waitstatus_to_exitcode(os.waitpid(pid,0)[1]))\n";
+  const Finished run = run_program({"python3", "-c", script, TUTTI_PROGRAM}, {"NO_COLOR=1"});
+  EXPECT_NE(run.out.find("[rank 0] typed\r\n"), std::string::npos) << run.out << run.err;
+  EXPECT_NE(run.out.find("[rank 0] end of 0\r\n"), std::string::npos) << run.out;
+  EXPECT_TRUE(run.out.ends_with(" 0\n")) << run.out;
+}
+
+// A control group with a memory limit, below this process's own; gone with the object.
+class SmallGroup {
+ public:
+  explicit SmallGroup(const std::string& bytes) {
+    const std::string counted = Cgroups().out_of_memory_kills().group;
+    if (counted.empty()) return;
+    const fs::path parent = fs::path(counted).parent_path();
+    const fs::path folder = parent / ("tutti_test_" + std::to_string(::getpid()));
+    std::error_code error;
+    if (!fs::create_directory(folder, error)) return;
+    path_ = folder;
+    const bool version_1 = fs::exists(folder / "memory.limit_in_bytes");
+    std::ofstream limit(folder / (version_1 ? "memory.limit_in_bytes" : "memory.max"));
+    usable_ = static_cast<bool>(limit << bytes << std::flush);
+  }
+  ~SmallGroup() {
+    if (!path_.empty()) ::rmdir(path_.c_str());
+  }
+  SmallGroup(const SmallGroup&) = delete;
+  SmallGroup& operator=(const SmallGroup&) = delete;
+  bool usable() const { return usable_; }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+  bool usable_ = false;
+};
+
+TEST(Evidence, ARankThatTakesMoreMemoryThanItsGroupHasIsKilledForThat) {
+  const SmallGroup group("50331648");
+  if (!group.usable()) GTEST_SKIP() << "needs a control group of its own with a memory limit";
+  const Finished run = run_program(
+      {"sh", "-c",
+       "echo $$ > \"$1/cgroup.procs\" || exit 77; exec \"$0\" run -n 2 -- sh -c 'test $RANK = 0 && exec sleep 1000; "
+       "exec python3 -c \"x = bytearray(200 << 20)\"'",
+       TUTTI_PROGRAM, group.path()});
+  if (run.status == exited(77)) GTEST_SKIP() << "may not enter the control group";
+  EXPECT_EQ(run.status, exited(128 + SIGKILL));
+  EXPECT_NE(run.err.find("tutti run: rank 1 (pid"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("  Out of memory: the kernel killed 1 process"), std::string::npos) << run.err;
+}
+
+}  // namespace
+}  // namespace tutti::test

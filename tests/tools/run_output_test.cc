@@ -1,0 +1,201 @@
+// What the output of ranks looks like and where it goes: log files, filters, labels, folded lines, JSON.
+
+#include <gtest/gtest.h>
+#include <tutti/tools/run/label.h>
+#include <tutti/tools/run/line_folder.h>
+#include <tutti/tools/run/ranges.h>
+#include <tutti/tools/run/stream_map.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tutti_program.h"
+
+namespace tutti::test {
+namespace {
+
+using tools::LineFolder;
+using tools::Stream;
+using tools::StreamMap;
+
+std::vector<std::string> sorted_lines(const std::string& text) {
+  std::vector<std::string> result;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) result.push_back(line);
+  std::sort(result.begin(), result.end());
+  return result;
+}
+
+std::string content(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A folder of its own that is removed with everything in it.
+struct Folder {
+  std::filesystem::path path;
+  Folder() {
+    std::string name = testing::TempDir() + "/tutti_logs_XXXXXX";
+    path = ::mkdtemp(name.data());
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  // The only entry.
+  std::filesystem::path run() const { return std::filesystem::directory_iterator(path)->path(); }
+};
+
+constexpr char kBothStreams[] = "echo out $RANK; echo err $RANK >&2";
+
+TEST(Ranges, ReadAndWritten) {
+  EXPECT_EQ(tools::parse_ranges("0,2-4,3"), (std::vector<int>{0, 2, 3, 4}));
+  EXPECT_EQ(tools::parse_ranges(""), std::vector<int>{});
+  for (const char* text : {"x", "1-", "-1", "3-2", "1,", ",1", "1 2", "9999999"}) {
+    EXPECT_EQ(tools::parse_ranges(text), std::nullopt) << text;
+  }
+  EXPECT_EQ(tools::to_ranges({3, 0, 1, 5, 6}), "0-1,3,5-6");
+}
+
+TEST(StreamMap, IsOneValueOrAMap) {
+  EXPECT_TRUE(StreamMap::parse("3", "-r").has(7, Stream::Err));
+  EXPECT_FALSE(StreamMap::parse("1", "-r").has(7, Stream::Err));
+  const StreamMap map = StreamMap::parse("0:1,3:2", "-r");
+  EXPECT_TRUE(map.has(0, Stream::Out));
+  EXPECT_FALSE(map.has(0, Stream::Err));
+  EXPECT_TRUE(map.has(3, Stream::Err));
+  EXPECT_FALSE(map.has(1, Stream::Out));
+  EXPECT_FALSE(StreamMap::parse("0", "-r").any());
+  for (const char* text : {"", "4", "0:4", "a:1", "1:", "1,2"}) {
+    EXPECT_THROW(StreamMap::parse(text, "-r"), std::invalid_argument) << text;
+  }
+}
+
+TEST(Label, NamesBecomeValues) {
+  EXPECT_EQ(tools::expand_label("[${host}/${rank}] ", {"3", "1", "0", "b", "r"}), "[b/3] ");
+  EXPECT_EQ(tools::expand_label("$$${role_name}${local_rank}:", {"3", "1", "0", "b", "r"}), "$r1:");
+  EXPECT_THROW(tools::expand_label("${nobody}", {}), std::invalid_argument);
+  EXPECT_THROW(tools::expand_label("5$", {}), std::invalid_argument);
+}
+
+class Folding : public testing::Test {
+ protected:
+  void add(int rank, const std::string& text, int at_ms) { folder_.add(rank, Stream::Out, text, time(at_ms), emit_); }
+  static LineFolder::Clock::time_point time(int ms) {
+    return LineFolder::Clock::time_point(std::chrono::milliseconds(ms));
+  }
+
+  LineFolder folder_{3};
+  std::vector<std::string> shown_;
+  LineFolder::Emit emit_ = [this](const LineFolder::Line& line) {
+    shown_.push_back(tools::to_ranges(line.ranks) + " " + line.text);
+  };
+};
+
+TEST_F(Folding, ALineOfAllRanksIsShownOnceAndAtOnce) {
+  for (const int rank : {2, 0, 1}) add(rank, "loss 1", 0);
+  EXPECT_EQ(shown_, (std::vector<std::string>{"0-2 loss 1"}));
+  EXPECT_EQ(folder_.next_due(), std::nullopt);
+}
+
+TEST_F(Folding, ALineOfOneRankWaitsForTheWindowOnly) {
+  add(1, "mine", 0);
+  EXPECT_EQ(folder_.next_due(), time(0) + LineFolder::kWindow);
+  folder_.release(time(99), emit_);
+  EXPECT_TRUE(shown_.empty());
+  folder_.release(time(100), emit_);
+  EXPECT_EQ(shown_, (std::vector<std::string>{"1 mine"}));
+}
+
+TEST_F(Folding, EachRanksLinesStayInOrder) {
+  add(0, "a", 0);
+  add(1, "b", 0);
+  add(1, "a", 0);  // joins the first: rank 1 would then have "a" before "b", so it does not
+  add(0, "b", 0);  // joins: rank 0's "a" stands before
+  folder_.flush(emit_);
+  EXPECT_EQ(shown_, (std::vector<std::string>{"0 a", "0-1 b", "1 a"}));
+}
+
+TEST_F(Folding, ARepeatedLineOfOneRankIsShownAsOftenAsItWasPrinted) {
+  add(0, "tick", 0);
+  add(0, "tick", 0);
+  add(1, "tick", 0);
+  add(1, "tick", 0);
+  folder_.flush(emit_);
+  EXPECT_EQ(shown_, (std::vector<std::string>{"0-1 tick", "0-1 tick"}));
+}
+
+TEST_F(Folding, TooManyWaitingLinesLeaveEarly) {
+  for (std::size_t i = 0; i <= LineFolder::kMostLines; ++i) add(0, "line " + std::to_string(i), 0);
+  EXPECT_EQ(shown_, (std::vector<std::string>{"0 line 0"}));
+}
+
+TEST(RunOutput, ALogFolderAloneTakesEverything) {
+  const Folder folder;
+  const Finished run = tutti_run({"-n", "2", "--log-dir", folder.path}, kBothStreams);
+  EXPECT_EQ(run.out + run.err, "");
+  EXPECT_EQ(content(folder.run() / "attempt_0/1/stdout.log"), "out 1\n");
+  EXPECT_EQ(content(folder.run() / "attempt_0/1/stderr.log"), "err 1\n");
+}
+
+TEST(RunOutput, RedirectsAndTeesAreTorchruns) {
+  const Folder folder;
+  const Finished run = tutti_run({"-n", "2", "--log-dir", folder.path, "-r", "0:3,1:1", "-t", "1:2"}, kBothStreams);
+  EXPECT_EQ(run.out, "");
+  EXPECT_EQ(run.err, "[rank 1] err 1\n");
+  EXPECT_EQ(content(folder.run() / "attempt_0/0/stdout.log"), "out 0\n");
+  EXPECT_EQ(content(folder.run() / "attempt_0/0/stderr.log"), "err 0\n");
+  EXPECT_EQ(content(folder.run() / "attempt_0/1/stdout.log"), "out 1\n");
+  EXPECT_EQ(content(folder.run() / "attempt_0/1/stderr.log"), "err 1\n");
+}
+
+TEST(RunOutput, EachRestartHasItsOwnLogFiles) {
+  const Folder folder;
+  tutti_run({"-n", "1", "--log-dir", folder.path, "--max-restarts", "1"},
+            "echo try $TORCHELASTIC_RESTART_COUNT; exit 1");
+  EXPECT_EQ(content(folder.run() / "attempt_0/0/stdout.log"), "try 0\n");
+  EXPECT_EQ(content(folder.run() / "attempt_1/0/stdout.log"), "try 1\n");
+}
+
+TEST(RunOutput, FiltersChooseWhatIsShown) {
+  EXPECT_EQ(tutti_run({"-n", "3", "--local-ranks-filter", "1"}, "echo $RANK").out, "[rank 1] 1\n");
+  EXPECT_EQ(sorted_lines(tutti_run({"-n", "3", "--ranks-filter", "0,2"}, "echo $RANK").out),
+            (std::vector<std::string>{"[rank 0] 0", "[rank 2] 2"}));
+}
+
+TEST(RunOutput, AFilteredRankThatFailsIsStillQuoted) {
+  const Finished run = tutti_run({"-n", "2", "--ranks-filter", "0"}, "if [ $RANK = 1 ]; then echo bad; exit 3; fi");
+  EXPECT_NE(run.err.find("    | bad\n"), std::string::npos) << run.err;
+}
+
+TEST(RunOutput, ALabelTemplateReplacesTheLabel) {
+  EXPECT_EQ(
+      tutti_run({"-n", "1", "--label", "<${role_name} ${node}.${local_rank}> ", "--role", "worker"}, "echo x").out,
+      "<worker 0.0> x\n");
+  const Finished torchruns = run_program(run_command({"-n", "1"}, "echo x"),
+                                         {"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE=[${role_name}${local_rank}]: "});
+  EXPECT_EQ(torchruns.out, "[default0]: x\n") << torchruns.err;
+}
+
+TEST(RunOutput, FoldedLinesNameTheirRanks) {
+  const Finished run = tutti_run({"-n", "3", "--fold"}, "echo same; echo last of $RANK");
+  const std::vector<std::string> lines = sorted_lines(run.out);
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(), [](const auto& l) { return l.find("last of") != l.npos; }), 3);
+  // On a starved machine the ranks may print further apart than the window; then some lines are not folded.
+  EXPECT_LE(lines.size(), 6u);
+  EXPECT_NE(run.out.find("] same\n"), std::string::npos) << run.out;
+}
+
+TEST(RunOutput, JsonLinesHoldWhatWasPrinted) {
+  const Finished run = tutti_run({"-n", "1", "--json"}, "printf 'a \"quoted\" \\377 byte\\n'; echo e >&2");
+  const auto out = nlohmann::json::parse(run.out);
+  EXPECT_EQ(out.at("text"), "a \"quoted\" \xEF\xBF\xBD byte");
+  EXPECT_EQ(out.at("rank"), 0);
+  EXPECT_EQ(out.at("stream"), "stdout");
+  EXPECT_EQ(out.at("time").get<std::string>().size(), std::string("2026-01-01T00:00:00.000Z").size());
+  EXPECT_EQ(nlohmann::json::parse(run.err).at("stream"), "stderr");
+}
+
+}  // namespace
+}  // namespace tutti::test

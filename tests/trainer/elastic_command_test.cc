@@ -1,0 +1,225 @@
+// `tutti train --elastic` and `tutti run --elastic` as whole processes that are killed and frozen from outside.
+//
+// TUTTI_ELASTIC_MOMENTS=100 makes a hundred random kills of the three that ctest does; TUTTI_ELASTIC_SEED chooses them.
+#include <signal.h>
+#include <tutti/tests/trainer/small_run.h>
+#include <tutti/trainer/report/step_records.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <random>
+#include <sstream>
+#include <thread>
+
+namespace tutti::trainer {
+namespace {
+
+using test::Processes;
+
+int number_from_environment(const char* name, int fallback) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? fallback : std::atoi(text);
+}
+
+class ElasticCommand : public SmallRun {
+ protected:
+  /// On three ranks, 40 steps an epoch.
+  std::vector<std::string> elastic(int epochs, std::vector<std::string> more) const {
+    more.insert(more.begin(), {"--nproc", "3", "--elastic", "--epochs", std::to_string(epochs), "--run-dir",
+                               path("run"), "--json", path("report.json")});
+    return command(more);
+  }
+  std::unique_ptr<Processes> start(const std::vector<std::string>& words) const {
+    return std::make_unique<Processes>(
+        test::ProcessesOptions{.command = words, .ranks = false, .environment = environment()});
+  }
+  Outcome undisturbed(int epochs) const {
+    const test::Finished done =
+        run(command({"--nproc", "3", "--epochs", std::to_string(epochs), "--json", path("whole.json")}));
+    EXPECT_EQ(done.status, kDone) << done.err;
+    return outcome("whole.json");
+  }
+
+  /// The launcher's workers that run now: id -> pid.
+  static std::map<std::string, pid_t> workers_of(pid_t launcher) {
+    std::map<std::string, pid_t> workers;
+    std::ifstream children("/proc/" + std::to_string(launcher) + "/task/" + std::to_string(launcher) + "/children");
+    for (pid_t pid = 0; children >> pid;) {
+      std::ifstream file("/proc/" + std::to_string(pid) + "/environ", std::ios::binary);
+      for (std::string entry; std::getline(file, entry, '\0');) {
+        if (entry.starts_with("TUTTI_WORKER=")) workers[entry.substr(13)] = pid;
+      }
+    }
+    return workers;
+  }
+
+  std::vector<std::int64_t> recorded(int rank) const {
+    std::vector<std::int64_t> steps;
+    for (const StepRecord& record : read_steps(steps_file(folder_ / "run", rank)).records) {
+      steps.push_back(record.global_step);
+    }
+    return steps;
+  }
+  /// A survivor repeats no step, and misses at most one: that which it was behind.
+  void expect_at_most_one_step_lost(int rank, std::int64_t steps) const {
+    const auto done = recorded(rank);
+    EXPECT_GE(static_cast<std::int64_t>(done.size()), steps - 1) << "rank " << rank;
+    EXPECT_TRUE(std::is_sorted(done.begin(), done.end())) << "rank " << rank;
+    EXPECT_EQ(std::adjacent_find(done.begin(), done.end()), done.end()) << "rank " << rank;
+    EXPECT_EQ(done.back(), steps - 1) << "rank " << rank;
+  }
+};
+
+TEST_F(ElasticCommand, AKilledRankIsReplacedAtAnyMomentAndTheOthersKeepTheirProcesses) {
+  constexpr int kEpochs = 40;
+  const Outcome whole = undisturbed(kEpochs);
+  const int moments = number_from_environment("TUTTI_ELASTIC_MOMENTS", 3);
+  std::mt19937 random(static_cast<unsigned>(number_from_environment("TUTTI_ELASTIC_SEED", 1)));
+  for (int moment = 0; moment < moments; ++moment) {
+    std::filesystem::remove_all(folder_ / "run");
+    const int victim = static_cast<int>(random() % 3);
+    const int epoch = 1 + static_cast<int>(random() % (kEpochs / 2));
+    const std::chrono::microseconds later(random() % 8000);
+    SCOPED_TRACE("moment " + std::to_string(moment) + ": rank " + std::to_string(victim) + " killed " +
+                 std::to_string(later.count()) + " us after epoch " + std::to_string(epoch));
+    const auto job = start(elastic(kEpochs, {}));
+    ASSERT_TRUE(job->wait_for_output(0, "epoch " + std::to_string(epoch) + "/")) << job->err(0);
+    auto before = workers_of(job->pid(0));
+    ASSERT_EQ(before.size(), 3U);
+    const std::string lost = "0." + std::to_string(victim) + ".0";
+    for (const auto at = std::chrono::steady_clock::now() + later; std::chrono::steady_clock::now() < at;) {
+    }
+    ASSERT_EQ(::kill(before.at(lost), SIGKILL), 0);
+    ASSERT_TRUE(job->wait_for_output(0, "generation 1: 3 ranks")) << job->err(0);
+    const auto after = workers_of(job->pid(0));
+    EXPECT_EQ(job->wait(0), kDone) << job->err(0);
+    for (const auto& [worker, pid] : before) {
+      if (worker == lost || after.empty()) continue;
+      ASSERT_TRUE(after.contains(worker)) << worker;
+      EXPECT_EQ(after.at(worker), pid) << worker;
+    }
+    EXPECT_EQ(outcome("report.json").parameter_sha256, whole.parameter_sha256) << job->out(0) << job->err(0);
+    for (int rank = 0; rank < 3; ++rank) {
+      if (rank != victim) expect_at_most_one_step_lost(rank, 40 * kEpochs);
+    }
+    EXPECT_NE(job->err(0).find("rank " + std::to_string(victim) + " (pid"), std::string::npos) << job->err(0);
+    EXPECT_NE(job->err(0).find("1 rank starts again, 2 ranks go on (restart 1 of at most 3)"), std::string::npos)
+        << job->err(0);
+  }
+}
+
+// Before the first step, too: while processes start, read their data and form their group.
+TEST_F(ElasticCommand, ARankIsKilledWhileTheJobStarts) {
+  const Outcome whole = undisturbed(2);
+  std::mt19937 random(static_cast<unsigned>(number_from_environment("TUTTI_ELASTIC_SEED", 1)));
+  for (int moment = 0; moment < 4; ++moment) {
+    std::filesystem::remove_all(folder_ / "run");
+    const std::string victim = "0." + std::to_string(random() % 3) + ".0";
+    const std::chrono::microseconds later(random() % 60'000);
+    SCOPED_TRACE(victim + " killed " + std::to_string(later.count()) + " us after its start");
+    const auto job = start(elastic(2, {}));
+    std::map<std::string, pid_t> workers;
+    while (!workers.contains(victim)) workers = workers_of(job->pid(0));
+    for (const auto at = std::chrono::steady_clock::now() + later; std::chrono::steady_clock::now() < at;) {
+    }
+    ASSERT_EQ(::kill(workers.at(victim), SIGKILL), 0);
+    EXPECT_EQ(job->wait(0), kDone) << job->err(0);
+    EXPECT_EQ(outcome("report.json").parameter_sha256, whole.parameter_sha256) << job->err(0);
+  }
+}
+
+TEST_F(ElasticCommand, AFrozenRankIsNamedKilledAndReplaced) {
+  constexpr int kEpochs = 40;
+  const Outcome whole = undisturbed(kEpochs);
+  const auto job = start(elastic(kEpochs, {"--timeout", "3"}));
+  ASSERT_TRUE(job->wait_for_output(0, "epoch 5/")) << job->err(0);
+  const pid_t frozen = workers_of(job->pid(0)).at("0.1.0");
+  ASSERT_EQ(::kill(frozen, SIGSTOP), 0);
+  EXPECT_EQ(job->wait(0), kDone) << job->err(0);
+  EXPECT_NE(job->err(0).find("rank 1 (pid " + std::to_string(frozen) +
+                             ") is frozen (SIGSTOP or a debugger) and is "
+                             "killed; worker 0."),
+            std::string::npos)
+      << job->err(0);
+  EXPECT_NE(job->err(0).find("timed out"), std::string::npos) << job->err(0);
+  EXPECT_EQ(outcome("report.json").parameter_sha256, whole.parameter_sha256);
+}
+
+TEST_F(ElasticCommand, TheWorldShrinksWhenRestartsAreUsedUp) {
+  const auto job = start(elastic(40, {"--reproducible", "--max-restarts", "0", "--min-ranks", "2"}));
+  ASSERT_TRUE(job->wait_for_output(0, "epoch 2/")) << job->err(0);
+  ASSERT_EQ(::kill(workers_of(job->pid(0)).at("0.0.0"), SIGKILL), 0);
+  ASSERT_TRUE(job->wait_for_output(0, "generation 1: 2 ranks")) << job->err(0);
+  EXPECT_EQ(job->wait(0), kDone) << job->err(0);
+  EXPECT_NE(job->err(0).find("2 ranks go on, of 3"), std::string::npos) << job->err(0);
+  const test::Finished plain =
+      run(command({"--nproc", "3", "--reproducible", "--epochs", "40", "--json", path("whole.json")}));
+  ASSERT_EQ(plain.status, kDone) << plain.err;
+  EXPECT_EQ(outcome("report.json").parameter_sha256, outcome("whole.json").parameter_sha256);
+}
+
+TEST_F(ElasticCommand, TheJobEndsWhenTooFewAreLeft) {
+  const auto job = start(elastic(2000, {"--max-restarts", "0"}));
+  ASSERT_TRUE(job->wait_for_output(0, "epoch 2/")) << job->err(0);
+  ASSERT_EQ(::kill(workers_of(job->pid(0)).at("0.2.0"), SIGKILL), 0);
+  EXPECT_EQ(job->wait(0), (test::ExitStatus{.by_signal = false, .code = 128 + SIGKILL}));
+  EXPECT_NE(job->err(0).find("rank 2 (pid"), std::string::npos) << job->err(0);
+  EXPECT_NE(job->err(0).find("was killed by SIGKILL"), std::string::npos) << job->err(0);
+}
+
+TEST_F(ElasticCommand, AllRanksAreLostAndTheLastCheckpointGoesOn) {
+  constexpr int kEpochs = 12;
+  const Outcome whole = undisturbed(kEpochs);
+  const auto job = start(elastic(kEpochs, {"--checkpoint-every", "25"}));
+  ASSERT_TRUE(job->wait_for_output(0, "epoch 4/")) << job->err(0);
+  for (const auto& [worker, pid] : workers_of(job->pid(0))) ASSERT_EQ(::kill(pid, SIGKILL), 0) << worker;
+  EXPECT_EQ(job->wait(0), kDone) << job->err(0);
+  EXPECT_NE(job->out(0).find("resumed after epoch"), std::string::npos) << job->out(0);
+  EXPECT_EQ(outcome("report.json").parameter_sha256, whole.parameter_sha256);
+}
+
+TEST_F(ElasticCommand, AKilledLauncherLeavesNoReplacementBehind) {
+  const auto job = start(elastic(2000, {}));
+  ASSERT_TRUE(job->wait_for_output(0, "epoch 2/")) << job->err(0);
+  ASSERT_EQ(::kill(workers_of(job->pid(0)).at("0.1.0"), SIGKILL), 0);
+  ASSERT_TRUE(job->wait_for_output(0, "generation 1: 3 ranks")) << job->err(0);
+  const auto workers = workers_of(job->pid(0));
+  EXPECT_TRUE(workers.contains("0.1.1"));
+  job->kill(0, SIGKILL);
+  for (const auto& [worker, pid] : workers) {
+    EXPECT_TRUE(test::wait_until_gone(pid, std::chrono::seconds(10))) << worker;
+  }
+}
+
+// Not elastic: it never registers, so all of it is started again.
+TEST_F(ElasticCommand, AnotherProgramIsStartedAgainAsAWhole) {
+  const std::string script =
+      "echo rank $RANK start $TORCHELASTIC_RESTART_COUNT; test $RANK$TORCHELASTIC_RESTART_COUNT != 10 || exit 7";
+  const test::Finished done = test::run_program(
+      {TUTTI_PROGRAM, "run", "-n", "2", "--elastic", "--max-restarts", "1", "--", "sh", "-c", script});
+  EXPECT_EQ(done.status, kDone) << done.err;
+  for (const char* line : {"rank 0 start 0", "rank 1 start 0", "rank 0 start 1", "rank 1 start 1"}) {
+    EXPECT_NE(done.out.find(line), std::string::npos) << done.out;
+  }
+  EXPECT_NE(done.err.find("starting all ranks again (restart 1 of at most 1)"), std::string::npos) << done.err;
+}
+
+TEST_F(ElasticCommand, OptionsThatCannotBeMeant) {
+  const test::Finished many =
+      test::run_program({TUTTI_PROGRAM, "run", "-n", "2", "--elastic", "--min-ranks", "3", "--", "true"});
+  EXPECT_EQ(many.status.code, 2);
+  EXPECT_NE(many.err.find("--min-ranks is 3"), std::string::npos) << many.err;
+  const test::Finished alone = test::run_program({TUTTI_PROGRAM, "run", "-n", "2", "--min-ranks", "1", "--", "true"});
+  EXPECT_EQ(alone.status.code, 2);
+  EXPECT_NE(alone.err.find("--min-ranks belongs to --elastic"), std::string::npos) << alone.err;
+  const test::Finished sharded = run(command({"--nproc", "2", "--elastic", "--shard-optimizer"}));
+  EXPECT_EQ(sharded.status.code, 2);
+  EXPECT_NE(sharded.err.find("--shard-optimizer does not go with elastic training"), std::string::npos) << sharded.err;
+}
+
+}  // namespace
+}  // namespace tutti::trainer

@@ -1,0 +1,274 @@
+// Elastic training, workers as threads: ranks are lost at every point of a run, replaced, dropped and added, and the
+// result stays what it was.
+#include <gtest/gtest.h>
+#include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/support/watchdog.h>
+#include <tutti/tests/trainer/elastic_job.h>
+#include <tutti/tests/trainer/small_mnist.h>
+#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/trainer/checkpoint/shared_checkpoint.h>
+#include <tutti/trainer/report/step_records.h>
+#include <tutti/trainer/update_rule.h>
+
+#include <algorithm>
+
+namespace tutti::trainer {
+namespace {
+
+using Where = Fault::Where;
+
+class Elastic : public testing::Test {
+ protected:
+  Elastic() {
+    write_small_mnist(folder_ / "data", 288, 50);
+    options_.data = folder_ / "data";
+    options_.epochs = 2;
+    options_.batch_size = 16;  // x 3 ranks: 6 steps an epoch
+    options_.timeout = std::chrono::seconds(40);
+  }
+
+  RunReport undisturbed(int ranks) const {
+    ElasticJob job(options_);
+    job.publish(first_workers(ranks));
+    for (const std::string& worker : first_workers(ranks)) job.start(worker);
+    job.join();
+    EXPECT_TRUE(job.of("0.0.0").report) << job.of("0.0.0").error;
+    return job.of("0.0.0").report.value_or(RunReport{});
+  }
+
+  static std::vector<std::string> first_workers(int count) {
+    std::vector<std::string> workers;
+    for (int slot = 0; slot < count; ++slot) workers.push_back(comm::WorkerId{.slot = slot}.text());
+    return workers;
+  }
+
+  /// The global steps that rank `rank` has recorded, in order.
+  std::vector<std::int64_t> recorded(int rank) const {
+    std::vector<std::int64_t> steps;
+    for (const StepRecord& record : read_steps(steps_file(options_.run_dir, rank)).records) {
+      steps.push_back(record.global_step);
+    }
+    return steps;
+  }
+
+  test::Watchdog watchdog_{std::chrono::seconds(120)};
+  TemporaryFolder folder_;
+  TrainOptions options_;
+};
+
+struct LostAt {
+  const char* name;
+  int slot;
+  Fault fault;
+};
+
+class LosesARank : public Elastic, public testing::WithParamInterface<LostAt> {};
+
+// A lost rank is replaced; whoever survives goes on with the step that was cut off, and the result has the same bits.
+TEST_P(LosesARank, AndEndsWithTheBitsOfAnUndisturbedRun) {
+  options_.checkpoint_dir = folder_ / "undisturbed";
+  const RunReport whole = undisturbed(3);
+  options_.checkpoint_dir = folder_ / "checkpoints";
+  options_.run_dir = folder_ / "run";
+
+  const auto [name, slot, fault] = GetParam();
+  ElasticJob job(options_);
+  std::vector<std::string> workers = first_workers(3);
+  job.publish(workers);
+  for (int s = 0; s < 3; ++s) job.start(workers[static_cast<std::size_t>(s)], s == slot ? fault : Fault{});
+  job.wait_for_leavers(0, 2);
+  const std::string lost = workers[static_cast<std::size_t>(slot)];
+  const std::string replacement = comm::WorkerId{.slot = slot, .incarnation = 1}.text();
+  workers[static_cast<std::size_t>(slot)] = replacement;
+  job.publish(workers);
+  job.start(replacement);
+  job.join();
+
+  EXPECT_TRUE(job.of(lost).killed);
+  for (const std::string& worker : workers) {
+    ASSERT_TRUE(job.of(worker).report) << worker << ": " << job.of(worker).error;
+    EXPECT_EQ(job.of(worker).report->parameter_sha256, whole.parameter_sha256) << worker;
+    EXPECT_EQ(job.of(worker).report->confusion_matrix, whole.confusion_matrix) << worker;
+    EXPECT_EQ(job.of(worker).report->epochs.size(), 2U);
+  }
+  // No survivor repeats a step, and none misses more than the one that it was behind.
+  for (int rank = 0; rank < 3; ++rank) {
+    if (rank == slot) continue;
+    const auto steps = recorded(rank);
+    EXPECT_GE(steps.size(), 11U);
+    EXPECT_TRUE(std::is_sorted(steps.begin(), steps.end()));
+    EXPECT_EQ(std::adjacent_find(steps.begin(), steps.end()), steps.end());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(At, LosesARank,
+                         testing::Values(LostAt{"TheFirstStep", 1, {Where::Forward, 1}},
+                                         LostAt{"Forward", 2, {Where::Forward, 4}},
+                                         LostAt{"ForwardAsRank0", 0, {Where::Forward, 4}},
+                                         LostAt{"ForwardInTheSecondEpoch", 0, {Where::Forward, 9}},
+                                         LostAt{"TheUpdate", 1, {Where::Update, 5}},
+                                         LostAt{"TheLastUpdate", 1, {Where::Update, 12}},
+                                         LostAt{"Evaluation", 1, {Where::Evaluation, 1}},
+                                         LostAt{"TheLastEvaluationAsRank0", 0, {Where::Evaluation, 2}},
+                                         LostAt{"ACheckpoint", 0, {Where::Checkpoint, 1}}),
+                         [](const testing::TestParamInfo<LostAt>& test) { return test.param.name; });
+
+TEST_F(Elastic, AnUndisturbedRunIsAnOrdinaryOne) {
+  RunReport ordinary;
+  test::run_ranks(2, [&](comm::ProcessGroup& group) {
+    std::ostringstream out;
+    const RunReport report = train(options_, group, 1, {.stream = out});
+    if (group.rank() == 0) ordinary = report;
+  });
+  const RunReport elastic = undisturbed(2);
+  EXPECT_EQ(elastic.epochs.back().train_loss, ordinary.epochs.back().train_loss);
+  EXPECT_EQ(elastic.confusion_matrix, ordinary.confusion_matrix);
+  EXPECT_EQ(elastic.global_batch, 32);
+}
+
+// The global batch stays, so fewer ranks compute the same; with --reproducible bit for bit.
+TEST_F(Elastic, TheWorldShrinksInMidEpoch) {
+  options_.reproducible = true;
+  const RunReport whole = undisturbed(3);
+  ElasticJob job(options_);
+  job.publish(first_workers(3));
+  job.start("0.0.0", {Where::Forward, 4 * 5 + 2});  // 4 passes a step: in the sixth
+  job.start("0.1.0");
+  job.start("0.2.0");
+  job.wait_for_leavers(0, 2);
+  job.publish({"0.1.0", "0.2.0"});
+  job.join();
+  ASSERT_TRUE(job.of("0.1.0").report) << job.of("0.1.0").error;
+  EXPECT_EQ(job.of("0.1.0").report->parameter_sha256, whole.parameter_sha256);
+  EXPECT_EQ(job.of("0.1.0").report->world_size, 2);
+  EXPECT_EQ(job.of("0.1.0").report->global_batch, 48);
+  EXPECT_NE(job.of("0.1.0").printed.find("generation 1: 2 ranks, epoch 1, step 5 of 6; state of rank 0"),
+            std::string::npos)
+      << job.of("0.1.0").printed;
+}
+
+TEST_F(Elastic, ARankIsLeftAlone) {
+  options_.reproducible = true;
+  const RunReport whole = undisturbed(2);
+  ElasticJob job(options_);
+  job.publish(first_workers(2));
+  job.start("0.0.0");
+  job.start("0.1.0", {Where::Update, 3});
+  job.wait_for_leavers(0, 1);
+  job.publish({"0.0.0"});
+  job.join();
+  ASSERT_TRUE(job.of("0.0.0").report) << job.of("0.0.0").error;
+  EXPECT_EQ(job.of("0.0.0").report->parameter_sha256, whole.parameter_sha256);
+}
+
+// New ranks come in between two steps; nobody fails, and no step is done twice.
+TEST_F(Elastic, NewRanksJoinAtAStepBoundary) {
+  options_.reproducible = true;
+  options_.epochs = 60;
+  const RunReport whole = undisturbed(2);
+  options_.run_dir = folder_ / "run";
+  ElasticJob job(options_);
+  job.publish(first_workers(2));
+  job.start("0.0.0");
+  job.start("0.1.0", {Where::Forward, 50, [&] { job.publish(first_workers(4)); }});
+  job.start("0.2.0");
+  job.start("0.3.0");
+  const auto left = job.wait_for_leavers(0, 2);
+  job.join();
+  for (const auto& leaver : left) EXPECT_NE(leaver.reason.find("the ranks leave this group"), std::string::npos);
+  for (const std::string& worker : first_workers(4)) {
+    ASSERT_TRUE(job.of(worker).report) << worker << ": " << job.of(worker).error;
+    EXPECT_EQ(job.of(worker).report->parameter_sha256, whole.parameter_sha256) << worker;
+  }
+  EXPECT_EQ(job.of("0.0.0").report->world_size, 4);
+  const auto steps = recorded(0);
+  ASSERT_EQ(steps.size(), 9U * 60U);  // 288 samples, 32 a step
+  for (std::size_t i = 0; i < steps.size(); ++i) ASSERT_EQ(steps[i], static_cast<std::int64_t>(i));
+}
+
+TEST_F(Elastic, NobodySurvivesAndTheLastCheckpointGoesOn) {
+  options_.checkpoint_dir = folder_ / "undisturbed";
+  const RunReport whole = undisturbed(2);
+  options_.checkpoint_dir = folder_ / "checkpoints";
+  options_.checkpoint_every = 4;
+  ElasticJob job(options_);
+  job.publish(first_workers(2));
+  job.start("0.0.0", {Where::Forward, 12});
+  job.start("0.1.0", {Where::Forward, 12});
+  job.join();
+  EXPECT_TRUE(job.of("0.0.0").killed);
+  EXPECT_TRUE(job.of("0.1.0").killed);
+  job.publish({"0.0.1", "0.1.1"});
+  job.start("0.0.1");
+  job.start("0.1.1");
+  job.join();
+  ASSERT_TRUE(job.of("0.0.1").report) << job.of("0.0.1").error;
+  EXPECT_EQ(job.of("0.0.1").report->parameter_sha256, whole.parameter_sha256);
+  EXPECT_NE(job.of("0.0.1").printed.find("all of them new"), std::string::npos) << job.of("0.0.1").printed;
+  EXPECT_NE(job.of("0.0.1").printed.find("resumed after epoch 1"), std::string::npos) << job.of("0.0.1").printed;
+}
+
+TEST_F(Elastic, OptionsWhoseStateDiesWithARankAreRefused) {
+  check_elastic_options(options_);
+  const auto refusal = [](TrainOptions options) { return error_of([&] { check_elastic_options(options); }); };
+  TrainOptions sharded = options_;
+  sharded.shard_optimizer = true;
+  EXPECT_NE(refusal(sharded).find("--shard-optimizer"), std::string::npos);
+  TrainOptions sparse = options_;
+  sparse.comm_hook = "topk";
+  EXPECT_NE(refusal(sparse).find("--comm-hook topk"), std::string::npos);
+  TrainOptions half = options_;
+  half.comm_hook = "bf16";
+  EXPECT_EQ(refusal(half), "");
+}
+
+TrainingState made(const TrainOptions& options, float fill) {
+  TrainingState state;
+  const TaskData data = generated_task_data(options);
+  state.model = make_task_model(options, data.train);
+  state.optimizer = make_update_rule(options, *state.model, 10);
+  for (auto& [name, tensor] : model_tensors(*state.model)) tensor.fill(fill);
+  for (auto& [name, tensor] : state.optimizer->state()) {
+    if (tensor.dtype() == tensor::DType::Float32) tensor.fill(fill);
+  }
+  return state;
+}
+
+// Rank 0 is new, ranks 1 and 3 a step behind rank 2.
+TEST(Meeting, EverybodyGetsTheStateOfTheOneThatIsFurthest) {
+  test::run_ranks(4, [](comm::ProcessGroup& group) {
+    const int rank = group.rank();
+    TrainOptions options;
+    TrainingState state = made(options, static_cast<float>(rank));
+    state.epochs.resize(rank == 2 ? 1 : 0);
+    if (rank > 0) state.commit({.epoch = 1, .step = rank == 2 ? 8 : 7}, {{.loss = 1.0 * rank, .samples = rank}}, 1.5);
+    const Meeting meeting = meet(group, state);
+    ASSERT_TRUE(meeting.anybody);
+    EXPECT_EQ(meeting.donor, 2);
+    EXPECT_EQ(meeting.fresh, std::vector<int>{0});
+    EXPECT_EQ(meeting.behind, (std::vector<int>{1, 3}));
+    EXPECT_EQ(state.position, (CheckpointPosition{.epoch = 1, .step = 8}));
+    EXPECT_EQ(state.epochs.size(), 1U);
+    for (const auto& [name, tensor] : model_tensors(*state.model)) EXPECT_EQ(tensor.data<float>()[0], 2.0F) << name;
+    for (const auto& [name, tensor] : state.optimizer->state()) {
+      if (tensor.dtype() != tensor::DType::Float32) continue;
+      EXPECT_EQ(tensor.data<float>()[0], 2.0F) << name;
+    }
+    if (rank > 0) {
+      EXPECT_EQ(state.sums.at(0).samples, rank);  // its own
+    }
+    EXPECT_EQ(meeting_text(meeting, state, 9),
+              "epoch 2, step 8 of 9; state of rank 2, given to rank 0 (new), given to ranks 1, 3 (a step behind)");
+  });
+}
+
+TEST(Meeting, NobodyHasBegun) {
+  test::run_ranks(2, [](comm::ProcessGroup& group) {
+    TrainingState state = made(TrainOptions{}, 1);
+    EXPECT_FALSE(meet(group, state).anybody);
+    EXPECT_FALSE(state.begun);
+  });
+}
+
+}  // namespace
+}  // namespace tutti::trainer

@@ -1,0 +1,94 @@
+#include <tutti/tools/doctor/finding.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace tutti::doctor {
+namespace {
+
+constexpr std::size_t kWhatColumn = 24;
+
+std::string padded(std::string text, std::size_t width) {
+  text.resize(std::max(width, text.size()), ' ');
+  return text;
+}
+
+// A reader looks for what is wrong: that stands out.
+std::string mark(Verdict verdict) {
+  return verdict == Verdict::Ok ? "  ok    " : verdict == Verdict::Warn ? "  WARN  " : "  FAIL  ";
+}
+
+std::string counted(std::size_t count, const std::string& one, const std::string& many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+}  // namespace
+
+std::string_view name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::Ok:
+      return "ok";
+    case Verdict::Warn:
+      return "warn";
+    case Verdict::Fail:
+      return "fail";
+  }
+  return "?";
+}
+
+Verdict worst(const Findings& findings) {
+  Verdict result = Verdict::Ok;
+  for (const Finding& finding : findings) result = std::max(result, finding.verdict);
+  return result;
+}
+
+std::string as_text(const Findings& findings) {
+  std::string text;
+  std::map<Verdict, std::size_t> counts;
+  std::string host, last_fix;
+  for (const Finding& finding : findings) {
+    if (finding.host != host) text += (host = finding.host) + "\n";
+    ++counts[finding.verdict];
+    text += mark(finding.verdict) + padded(finding.what, kWhatColumn) + "  " + finding.value + "\n";
+    if (!finding.fix.empty() && finding.fix != last_fix) text += padded("", 8) + "-> " + finding.fix + "\n";
+    last_fix = finding.fix;
+  }
+  return text + counted(counts[Verdict::Ok], "thing is", "things are") + " fine, " +
+         counted(counts[Verdict::Warn], "warning", "warnings") + ", " +
+         counted(counts[Verdict::Fail], "failure", "failures") + "\n";
+}
+
+std::string as_json(const Findings& findings) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Finding& finding : findings)
+    list.push_back({{"what", finding.what},
+                    {"value", finding.value},
+                    {"verdict", name(finding.verdict)},
+                    {"fix", finding.fix},
+                    {"host", finding.host}});
+  const nlohmann::json all{{"verdict", name(worst(findings))}, {"findings", std::move(list)}};
+  // Host names and the like are bytes from outside.
+  return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Findings from_json(const std::string& text) {
+  try {
+    Findings findings;
+    const auto json = nlohmann::json::parse(text);
+    for (const auto& entry : json.at("findings")) {
+      const std::string verdict = entry.at("verdict");
+      findings.push_back({entry.at("what"), entry.at("value"),
+                          verdict == "ok"     ? Verdict::Ok
+                          : verdict == "warn" ? Verdict::Warn
+                                              : Verdict::Fail,
+                          entry.at("fix"), entry.at("host")});
+    }
+    return findings;
+  } catch (const nlohmann::json::exception& error) {
+    throw std::runtime_error(std::string("not the findings of tutti doctor: ") + error.what());
+  }
+}
+
+}  // namespace tutti::doctor

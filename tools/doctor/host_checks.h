@@ -1,0 +1,78 @@
+// What `tutti doctor` looks at on the host that it runs on: one source file each, one function each.
+//
+// Every function reads, and changes nothing; ports are opened for a moment on loopback and on this host's own address.
+// Nothing waits longer than about 5 s (name look-ups, which have a deadline). Thread-safety: may run in any thread.
+#pragma once
+
+#include <tutti/comm/bootstrap/world.h>
+#include <tutti/tools/doctor/finding.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tutti::doctor {
+
+/// The files of a system, below `root`: "" is the running one; tests bring their own.
+struct System {
+  std::string root{};
+
+  /// The whole file, without white space at its end; "" if it cannot be read.
+  std::string read(const std::string& path) const;
+  bool exists(const std::string& path) const;
+};
+
+struct LookUp {
+  std::vector<std::string> addresses;  // as numbers
+  std::string error;                   // the resolver's words, if there are none
+  double seconds = 0;
+};
+using Resolver = std::function<LookUp(const std::string& name)>;
+/// The system's, given up after 5 s.
+LookUp look_up(const std::string& name);
+
+/// Name of this host, localhost, and MASTER_ADDR if it is set: do they lead where they should?
+Findings check_names(const std::string& host_name, const comm::Environment& environment, const Resolver& resolver);
+
+struct Interface {
+  std::string name;
+  std::vector<std::string> addresses;
+  bool up = false;
+  bool loopback = false;
+  bool bridge = false;          // docker0, virbr0, br-...: for guests of this host
+  std::int64_t mbit_per_s = 0;  // 0: not known
+};
+/// With what the running system says; speeds and bridges from /sys.
+std::vector<Interface> list_interfaces(const System& system = {});
+/// `route_address`: where the default route leaves from, "" for none.
+Findings check_interfaces(const std::vector<Interface>& interfaces, const std::string& route_address);
+
+/// Can a port be opened and reached: on loopback, and on `own_address` (if not ""); is MASTER_PORT free; are there
+/// ports and room for connections enough?
+Findings check_ports(const std::string& own_address, const comm::Environment& environment, const System& system = {});
+
+/// Open descriptors, processes, core files, /dev/shm, memory and its cgroup limit.
+Findings check_limits(const System& system = {});
+
+struct Cores {
+  int online = 1;
+  int usable = 1;  // this process's affinity
+};
+Cores count_cores();
+/// Cores and what a cgroup allows of them; how busy they are.
+Findings check_cores(const Cores& cores, const System& system = {});
+
+/// Is the clock synchronised? Logs and traces of several hosts are laid side by side by it.
+Findings check_clock();
+
+/// Which launcher's variables are there, what Tutti makes of them, and the job secret.
+Findings check_launcher(const comm::Environment& environment);
+
+/// GPUs that the driver has, and whether this build uses them.
+Findings check_gpu(const System& system = {});
+
+/// All of the above, on the running system.
+Findings check_host();
+
+}  // namespace tutti::doctor

@@ -1,0 +1,222 @@
+#include <tutti/comm/base/deadline.h>
+#include <tutti/comm/store/tcp_store.h>
+#include <tutti/tools/run/elastic/elastic_job.h>
+#include <tutti/tools/run/process_state.h>
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+namespace tutti::tools {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kOldStoreTime{1000};  // for the cause of a failure to reach everybody
+constexpr int kIdleRounds = 100;             // generations without a death: ranks that time out again and again
+
+comm::Deadline soon() { return comm::Deadline::after(std::chrono::seconds(10)); }
+
+std::unique_ptr<comm::TcpStoreServer> serve(const JobEnvironment& job, const std::string& job_id) {
+  comm::TcpStoreServerOptions options;
+  options.bind_address = job.master_addr;
+  options.job_id = job_id;
+  options.job_secret = job.job_secret;
+  return std::make_unique<comm::TcpStoreServer>(options);
+}
+
+std::string endpoint(const std::string& host, std::uint16_t port) {
+  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
+}
+
+std::string count_text(std::size_t count, const char* noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+ElasticJob::ElasticJob(const JobEnvironment& job, const ElasticLimits& limits,
+                       std::unique_ptr<comm::TcpStoreServer> first_store, Say say)
+    : job_(job), limits_(limits), say_(std::move(say)), control_server_(serve(job, job.job_id)) {
+  comm::TcpStoreOptions client;
+  client.host = job.master_addr;
+  client.port = control_server_->port();
+  client.job_id = job.job_id;
+  client.job_secret = job.job_secret;
+  control_ = std::make_unique<comm::TcpStore>(client, soon());
+  stores_.push_back({.server = std::move(first_store)});
+  for (int rank = 0; rank < job.local_size; ++rank) members_.push_back({{.slot = rank}, processes_++});
+  publish();
+}
+
+ElasticJob::~ElasticJob() = default;
+
+void ElasticJob::publish() {
+  comm::Generation generation;
+  generation.number = generation_;
+  generation.first_size = job_.world_size;
+  generation.master_addr = job_.master_addr;
+  generation.master_port = stores_.back().server->port();
+  generation.job_id = generation_ == 0 ? job_.job_id : job_.job_id + "/" + std::to_string(generation_);
+  for (const Member& member : members_) generation.workers.push_back(member.id.text());
+  comm::publish_generation(*control_, generation, soon());
+}
+
+std::vector<std::string> ElasticJob::environment(int local_rank) const {
+  return environment_of(static_cast<std::size_t>(local_rank));
+}
+
+std::vector<std::string> ElasticJob::environment_of(std::size_t rank) const {
+  const std::string size = std::to_string(members_.size());
+  return {"TUTTI_CONTROL=" + endpoint(job_.master_addr, control_server_->port()),
+          "TUTTI_WORKER=" + members_[rank].id.text(),
+          "RANK=" + std::to_string(rank),
+          "LOCAL_RANK=" + std::to_string(rank),
+          "WORLD_SIZE=" + size,
+          "LOCAL_WORLD_SIZE=" + size,
+          "MASTER_PORT=" + std::to_string(stores_.back().server->port()),
+          "TORCHELASTIC_RESTART_COUNT=" + std::to_string(job_.restart_count + restarts_used_)};
+}
+
+void ElasticJob::look_for_members() {
+  for (const Member& member : members_) {
+    if (!elastic_) elastic_ = comm::is_member(*control_, member.id.text(), soon());
+  }
+}
+
+RescuePlan ElasticJob::before_anybody_registered(std::span<const RankEnd> ranks, Clock::time_point now) {
+  RescuePlan plan;
+  std::optional<Clock::time_point> first_death;
+  bool any_runs = false;
+  for (const Member& member : members_) {
+    const RankEnd& end = ranks[member.process];
+    any_runs = any_runs || end.running;
+    if (!end.running && end.code != 0 && (!first_death || end.ended < *first_death)) first_death = end.ended;
+  }
+  if (first_death && (!any_runs || now >= *first_death + kSettleTime)) plan.kind = RescuePlan::Kind::GiveUp;
+  return plan;
+}
+
+std::vector<WorkerFate> ElasticJob::fates(std::span<const RankEnd> ranks) {
+  left_ = comm::left_generation(*control_, generation_, soon());
+  std::vector<WorkerFate> result;
+  for (const Member& member : members_) {
+    const RankEnd& end = ranks[member.process];
+    const bool left =
+        std::any_of(left_.begin(), left_.end(), [&](const auto& leaver) { return leaver.worker == member.id.text(); });
+    if (!end.running) {
+      result.push_back(end.code == 0 ? WorkerFate::Finished : WorkerFate::Died);
+    } else if (left) {
+      result.push_back(WorkerFate::Left);
+    } else {
+      result.push_back(is_stopped(end.pid) ? WorkerFate::Frozen : WorkerFate::Runs);
+    }
+  }
+  return result;
+}
+
+RescuePlan ElasticJob::look(std::span<const RankEnd> ranks, Clock::time_point now) {
+  close_old_stores(now);
+  const bool died = std::any_of(members_.begin(), members_.end(), [&](const Member& member) {
+    return !ranks[member.process].running && ranks[member.process].code != 0;
+  });
+  if (!died && now < next_look_) return {};
+  next_look_ = now + look_every();
+  look_for_members();
+  if (!elastic_) return before_anybody_registered(ranks, now);
+  const std::vector<WorkerFate> seen = fates(ranks);
+  if (!died && left_.empty()) {
+    trouble_since_.reset();
+    return {};
+  }
+  if (!trouble_since_) trouble_since_ = now;
+  const auto since = std::chrono::duration_cast<milliseconds>(now - *trouble_since_);
+  return act(next_generation(seen, restarts_used_, limits_, since), ranks, now);
+}
+
+RescuePlan ElasticJob::act(const NextGeneration& next, std::span<const RankEnd> ranks, Clock::time_point now) {
+  using Kind = NextGeneration::Kind;
+  RescuePlan plan;
+  if (next.kind == Kind::KillSilent) {
+    plan.kind = RescuePlan::Kind::GoOn;
+    for (const std::size_t place : next.silent) {
+      const RankEnd& rank = ranks[members_[place].process];
+      if (rank.sent.contains(SIGKILL)) continue;
+      plan.frozen.push_back(members_[place].process);
+      say_("rank " + std::to_string(rank.rank) + " (pid " + std::to_string(rank.pid) + ") " +
+           (is_stopped(rank.pid) ? "is frozen (SIGSTOP or a debugger)" : "does not answer") + " and is killed" +
+           (left_.empty() ? "" : "; worker " + left_.front().worker + " says: " + left_.front().reason));
+    }
+  }
+  if (next.kind == Kind::TooFew || generation_ >= limits_.max_restarts + job_.world_size + kIdleRounds) {
+    plan.kind = RescuePlan::Kind::GiveUp;
+    if (restarts_used_ > 0 || limits_.min_ranks < job_.world_size) {
+      say_("the job ends: " + count_text(next.survivors.size(), "rank") + " left, at least " +
+           std::to_string(limits_.min_ranks) + " needed, and " +
+           count_text(static_cast<std::size_t>(restarts_used_), "restart") + " of " +
+           std::to_string(limits_.max_restarts) + " used");
+    }
+    return plan;
+  }
+  if (next.kind == Kind::Form || next.kind == Kind::AllDone) return form(next, ranks, now);
+  return plan;
+}
+
+RescuePlan ElasticJob::form(const NextGeneration& next, std::span<const RankEnd> ranks, Clock::time_point now) {
+  RescuePlan plan{.kind = RescuePlan::Kind::GoOn};
+  for (const std::size_t place : next.lost) plan.lost.push_back(members_[place].process);
+  const std::size_t size_before = members_.size();
+  if (next.replace && !next.lost.empty()) ++restarts_used_;
+  tell(next, ranks, size_before);
+  std::vector<std::size_t> fresh;  // ranks in the new generation
+  std::vector<Member> members;
+  for (std::size_t place = 0; place < size_before; ++place) {
+    const Member& member = members_[place];
+    const bool lost = std::find(next.lost.begin(), next.lost.end(), place) != next.lost.end();
+    const bool survives = std::find(next.survivors.begin(), next.survivors.end(), place) != next.survivors.end();
+    if (survives) members.push_back(member);
+    if (!lost || !next.replace) continue;
+    fresh.push_back(members.size());
+    members.push_back({{member.id.node, member.id.slot, member.id.incarnation + 1}, processes_++});
+  }
+  members_ = std::move(members);
+  trouble_since_.reset();
+  if (members_.empty()) return plan;
+  ++generation_;
+  stores_.back().close_at = now + kOldStoreTime;
+  stores_.push_back({.server = serve(job_, job_.job_id + "/" + std::to_string(generation_))});
+  publish();
+  for (const std::size_t rank : fresh) {
+    plan.starts.push_back({members_[rank].id.slot, job_.restart_count + restarts_used_, environment_of(rank)});
+  }
+  return plan;
+}
+
+void ElasticJob::tell(const NextGeneration& next, std::span<const RankEnd> ranks, std::size_t size_before) {
+  for (const std::size_t place : next.lost) say_(describe(ranks[members_[place].process]));
+  if (next.kind == NextGeneration::Kind::AllDone) {
+    say_("the others had finished: the job is done");
+    return;
+  }
+  const std::string survivors =
+      count_text(next.survivors.size(), "rank") + (next.survivors.size() == 1 ? " goes" : " go");
+  if (next.lost.empty()) {
+    say_("no rank was lost, but their group failed (" + (left_.empty() ? std::string() : left_.front().reason) +
+         "); they form another");
+  } else if (next.replace) {
+    say_(count_text(next.lost.size(), "rank") + (next.lost.size() == 1 ? " starts" : " start") + " again, " +
+         survivors + " on (restart " + std::to_string(restarts_used_) + " of at most " +
+         std::to_string(limits_.max_restarts) + ")");
+  } else {
+    say_(survivors + " on, of " + std::to_string(size_before));
+  }
+}
+
+/// An old one must not keep ranks waiting for somebody who will never come there.
+void ElasticJob::close_old_stores(Clock::time_point now) {
+  for (Served& served : stores_) {
+    if (served.server && served.close_at && now >= *served.close_at) served.server.reset();
+  }
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,77 @@
+// ElasticJob: the launcher's side of comm/bootstrap/generation.h for the ranks of one host.
+//
+// Serves the control store and the store of each generation, watches what workers say there, and decides with
+// next_generation.h. A program whose ranks never register (it is not elastic) is left alone: its first failure is the
+// job's. A rank that dies so early that nobody has registered yet: the others have kSettleTime to do so. Thread-safety:
+// one thread. Signals must be blocked before the constructor runs (servers have threads).
+#pragma once
+
+#include <tutti/comm/bootstrap/generation.h>
+#include <tutti/comm/store/tcp_store_server.h>
+#include <tutti/tools/run/elastic/next_generation.h>
+#include <tutti/tools/run/elastic/rescuer.h>
+#include <tutti/tools/run/rank_environment.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tutti::tools {
+
+class ElasticJob final : public Rescuer {
+ public:
+  using Say = std::function<void(const std::string& line)>;
+
+  /// `job` is that of the first generation, and `first_store` its store. Publishes generation 0. Throws as
+  /// TcpStoreServer does.
+  ElasticJob(const JobEnvironment& job, const ElasticLimits& limits, std::unique_ptr<comm::TcpStoreServer> first_store,
+             Say say);
+  ~ElasticJob() override;
+
+  std::chrono::milliseconds look_every() const override { return std::chrono::milliseconds(100); }
+  std::vector<std::string> environment(int local_rank) const override;
+  RescuePlan look(std::span<const RankEnd> ranks, RankEnd::Clock::time_point now) override;
+
+  /// A rank had registered when look() was called last: losses are dealt with here.
+  bool program_is_elastic() const { return elastic_; }
+
+ private:
+  using Clock = RankEnd::Clock;
+  struct Member {
+    comm::WorkerId id;
+    std::size_t process = 0;  // its place among all that were started
+  };
+  struct Served {
+    std::unique_ptr<comm::TcpStoreServer> server;
+    std::optional<Clock::time_point> close_at{};
+  };
+
+  void look_for_members();
+  RescuePlan before_anybody_registered(std::span<const RankEnd> ranks, Clock::time_point now);
+  std::vector<WorkerFate> fates(std::span<const RankEnd> ranks);
+  RescuePlan act(const NextGeneration& next, std::span<const RankEnd> ranks, Clock::time_point now);
+  RescuePlan form(const NextGeneration& next, std::span<const RankEnd> ranks, Clock::time_point now);
+  void publish();
+  std::vector<std::string> environment_of(std::size_t rank) const;
+  void tell(const NextGeneration& next, std::span<const RankEnd> ranks, std::size_t size_before);
+  void close_old_stores(Clock::time_point now);
+
+  const JobEnvironment job_;
+  const ElasticLimits limits_;
+  const Say say_;
+  std::unique_ptr<comm::TcpStoreServer> control_server_;
+  std::unique_ptr<comm::Store> control_;
+  std::vector<Served> stores_;   // by generation
+  std::vector<Member> members_;  // of the present generation, by rank
+  std::vector<comm::LeftGeneration> left_;
+  std::size_t processes_ = 0;  // started so far
+  int generation_ = 0;
+  int restarts_used_ = 0;
+  bool elastic_ = false;  // a worker has registered
+  std::optional<Clock::time_point> trouble_since_;
+  Clock::time_point next_look_{};
+};
+
+}  // namespace tutti::tools

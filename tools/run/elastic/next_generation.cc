@@ -1,0 +1,51 @@
+#include <tutti/tools/run/elastic/next_generation.h>
+
+#include <algorithm>
+
+namespace tutti::tools {
+namespace {
+
+std::vector<std::size_t> places_of(const std::vector<WorkerFate>& fates, std::initializer_list<WorkerFate> wanted) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < fates.size(); ++i) {
+    if (std::find(wanted.begin(), wanted.end(), fates[i]) != wanted.end()) places.push_back(i);
+  }
+  return places;
+}
+
+}  // namespace
+
+NextGeneration next_generation(const std::vector<WorkerFate>& fates, int restarts_used, const ElasticLimits& limits,
+                               std::chrono::milliseconds since) {
+  using Kind = NextGeneration::Kind;
+  NextGeneration next;
+  next.lost = places_of(fates, {WorkerFate::Died});
+  const auto left = places_of(fates, {WorkerFate::Left});
+  const auto running = places_of(fates, {WorkerFate::Runs});
+  const auto frozen = places_of(fates, {WorkerFate::Frozen});
+  if (next.lost.empty() && left.empty()) return next;
+
+  const bool settled = !next.lost.empty() && since >= limits.settle;
+  if (!frozen.empty() && (settled || running.empty())) {
+    next.kind = Kind::KillSilent;
+    next.silent = frozen;
+    return next;
+  }
+  if (next.lost.empty() && !running.empty() && since >= limits.patience) {
+    next.kind = Kind::KillSilent;
+    next.silent = running;
+    return next;
+  }
+  if (!settled && !(running.empty() && frozen.empty())) return next;
+
+  const bool finished = std::find(fates.begin(), fates.end(), WorkerFate::Finished) != fates.end();
+  next.survivors = places_of(fates, {WorkerFate::Runs, WorkerFate::Left, WorkerFate::Frozen});
+  next.replace = !finished && restarts_used < limits.max_restarts;
+  const auto size = next.survivors.size() + (next.replace ? next.lost.size() : 0);
+  const bool enough = size >= static_cast<std::size_t>(std::max(1, limits.min_ranks));
+  next.kind = enough ? Kind::Form : Kind::TooFew;
+  if (finished) next.kind = next.survivors.empty() ? Kind::AllDone : Kind::Form;
+  return next;
+}
+
+}  // namespace tutti::tools

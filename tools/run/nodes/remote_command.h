@@ -1,0 +1,73 @@
+// RemoteCommand: one `ssh HOST tutti run --agent` of a launcher, as a child process whose standard input gets the
+// settings and then stays open, and whose output is shown line by line. What the remote shell prints before the agent
+// has begun (a banner) is kept for error texts, and shown on standard error only.
+//
+// Thread-safety: the launcher's poll loop.
+#pragma once
+
+#include <sys/socket.h>
+#include <tutti/tools/run/output.h>
+#include <tutti/tools/run/spawn.h>
+
+#include <deque>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tutti::tools {
+
+class RemoteCommand {
+ public:
+  RemoteCommand(std::string host, Console& console) : host_(std::move(host)), console_(console) {}
+  ~RemoteCommand();
+  RemoteCommand(const RemoteCommand&) = delete;
+  RemoteCommand& operator=(const RemoteCommand&) = delete;
+
+  /// Not while it runs. Throws what spawn_rank throws.
+  void start(SpawnPlan plan, std::string settings, const SignalGuard& signals, const Keeper& keeper);
+
+  void add_poll_entries(std::vector<pollfd>& entries) const;
+  bool handle(const pollfd& entry);  // true if it was ours
+
+  bool running() const { return pid_ > 0 && !ended_; }
+  bool begun() const { return begun_; }
+  /// True once after it has ended.
+  bool note_end();
+  /// "'ssh' to node1 ended with status 255; it printed: ..."
+  std::string state() const;
+
+  void close_input();
+  /// Kills what is left of it, and reaps.
+  void end(const Keeper& keeper);
+
+ private:
+  struct Stream {
+    int fd = -1;
+    bool marked = false;  // the agent has begun
+    LineSplitter splitter{};
+  };
+  bool take(Stream& stream, bool is_error);  // false: there is no more just now
+  void drain();
+  void show(Stream& stream, bool is_error, std::string_view line);
+  void write_settings();
+
+  const std::string host_;
+  Console& console_;
+  std::string name_;
+  pid_t pid_ = -1;
+  bool ended_ = false;
+  bool begun_ = false;
+  int wait_code_ = 0;  // si_code and si_status
+  int wait_status_ = 0;
+  int input_ = -1;
+  std::string settings_;
+  std::size_t written_ = 0;
+  Stream out_, err_;
+  std::deque<std::string> before_;  // the last lines before the agent began
+};
+
+/// "10.0.0.2"; "" for what is no IP address, and for one that only makes sense on this host (IPv6 link-local).
+std::string address_text(const sockaddr& address);
+
+}  // namespace tutti::tools

@@ -1,0 +1,32 @@
+// -H and --hostfile: one launcher starts an agent on each host by a remote command (ssh, or any like it), coordinates
+// them, and shows what all ranks print. It has no ranks of its own.
+#pragma once
+
+#include <tutti/tools/run/launch_context.h>
+#include <tutti/tools/run/nodes/host_list.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace tutti::tools {
+
+struct RemoteOptions {
+  std::vector<HostSlots> hosts;
+  std::vector<std::string> rsh{"ssh"};              // called as RSH... HOST COMMAND-LINE
+  std::vector<std::string> command;                 // this program's own command line, which the agents repeat
+  int default_slots = 1;                            // of hosts that come without
+  std::string bind_address;                         // of the control store; "": all interfaces
+  std::chrono::milliseconds join_timeout{120'000};  // for all agents to come
+};
+
+/// "ssh -p 2222" as words. Quotes ' and " hold words together. Throws std::invalid_argument.
+std::vector<std::string> split_rsh(const std::string& text);
+
+/// `word` as one word of a POSIX shell.
+std::string shell_quoted(const std::string& word);
+
+/// Runs the job to its end; returns its exit status. As launch() for everything else.
+int launch_remotely(const LaunchOptions& options, const RemoteOptions& remote);
+
+}  // namespace tutti::tools

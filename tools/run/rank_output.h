@@ -1,0 +1,79 @@
+// What one rank prints: read from its pipes, cut into lines, handed to the printer and to log files.
+//
+// Used from one poll loop; nothing here has a thread. Lines are written whole, so two ranks never share one. A reader
+// that is slow makes the ranks wait (their pipes fill up), it costs the launcher no memory; one that has gone away
+// makes the ranks see a closed pipe, as they would without a launcher.
+#pragma once
+
+#include <poll.h>
+#include <tutti/tools/run/launcher.h>
+#include <tutti/tools/run/line_printer.h>
+#include <tutti/tools/run/output.h>
+#include <tutti/tools/run/rank_environment.h>
+
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tutti::tools {
+
+struct RankOutputOptions {
+  bool split_lines = true;            // false: bytes pass as they come (a job of one rank)
+  bool to_console[2] = {true, true};  // by Stream
+  std::string log_files[2];           // "" = none; folders are made
+};
+
+/// The printer of a job's part on this host.
+PrinterOptions printer_options(const LaunchOptions& options, const JobEnvironment& job);
+/// Of one rank. Log files are LOG_DIR/<job id>/attempt_<restart>/<rank>/stdout.log and stderr.log.
+RankOutputOptions rank_output_options(const LaunchOptions& options, const JobEnvironment& job, int local_rank);
+
+/// Both streams of one rank. Owns their read ends.
+class RankOutput {
+ public:
+  static constexpr std::size_t kTailLines = 20;
+
+  /// Throws comm::Error{System} if a log file cannot be written.
+  RankOutput(int local_rank, int out_fd, int err_fd, const RankOutputOptions& options, LinePrinter& printer);
+  ~RankOutput();
+  RankOutput(const RankOutput&) = delete;
+  RankOutput& operator=(const RankOutput&) = delete;
+
+  /// Streams that are open and whose destination is not congested.
+  void add_poll_entries(std::vector<pollfd>& entries) const;
+  /// True if the entry was one of ours.
+  bool handle(const pollfd& entry);
+
+  bool finished() const { return streams_[0].fd < 0 && streams_[1].fd < 0; }
+  /// Takes what is there and closes, even if somebody still holds the other end.
+  void finish();
+
+  /// The last lines of both streams, oldest first.
+  const std::deque<std::string>& tail() const { return tail_; }
+
+ private:
+  struct StreamState {
+    Stream name;
+    int fd = -1;
+    bool shown = true;
+    std::string log_file{};
+    int log_fd = -1;
+    LineSplitter splitter{};
+  };
+  void open_log(StreamState& stream);
+  bool read_some(StreamState& stream);
+  void close_stream(StreamState& stream);
+  void emit(StreamState& stream, std::string_view line);
+  void remember(std::string_view line);
+  void log(StreamState& stream, std::string_view bytes);
+
+  const int local_rank_;
+  const bool split_lines_;
+  LinePrinter& printer_;
+  StreamState streams_[2];
+  std::deque<std::string> tail_;
+};
+
+}  // namespace tutti::tools

@@ -1,0 +1,159 @@
+#include <tutti/comm/base/error.h>
+#include <tutti/tensor/thread_pool.h>
+#include <tutti/trainer/elastic/elastic_training.h>
+#include <tutti/trainer/run_training.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+namespace tutti::trainer {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLookUp{200};
+constexpr milliseconds kAnswerTime{10'000};  // of the control store, which waits for nobody
+
+/// Looks whether the next generation is there, on a thread of its own, since a store's answer may take a while.
+class GenerationWatch {
+ public:
+  GenerationWatch(comm::GenerationMember& member, milliseconds every, std::atomic<bool>& found)
+      : thread_([this, &member, every, &found] { look(member, every, found); }) {}
+  ~GenerationWatch() {
+    {
+      const std::lock_guard lock(mutex_);
+      done_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+  }
+  GenerationWatch(const GenerationWatch&) = delete;
+  GenerationWatch& operator=(const GenerationWatch&) = delete;
+
+ private:
+  void look(comm::GenerationMember& member, milliseconds every, std::atomic<bool>& found) {
+    std::unique_lock lock(mutex_);
+    while (!wake_.wait_for(lock, every, [this] { return done_; })) {
+      lock.unlock();
+      try {
+        if (member.newer_exists(comm::Deadline::after(kAnswerTime))) found.store(true);
+      } catch (const comm::Error&) {  // the launcher is gone: whoever asks for the next generation will be told
+        found.store(true);
+      }
+      lock.lock();
+      if (found.load()) return;
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool done_ = false;
+  std::thread thread_;  // last: starts when everything above exists
+};
+
+/// Whether an error of the group means that others are gone, and not that this rank is wrong.
+bool others_are_lost(const comm::Error& error) {
+  return error.code() == comm::ErrorCode::PeerLost || error.code() == comm::ErrorCode::Timeout ||
+         error.code() == comm::ErrorCode::Aborted;
+}
+
+/// One rank's way through the generations.
+class Generations {
+ public:
+  explicit Generations(const ElasticTraining& training) : training_(training), options_(training.options) {}
+
+  RunReport run() {
+    check_elastic_options(options_);
+    for (;;) {
+      const comm::World world = next_place();
+      if (training_.placed) training_.placed(world);
+      if (training_.member.number() > 0 && !options_.checkpoint_dir.empty()) options_.resume = true;
+      std::string reason;
+      if (auto report = train_in(world, reason)) return *report;
+      state_.roll_back();
+      training_.member.leave(reason, comm::Deadline::after(kAnswerTime));
+    }
+  }
+
+ private:
+  /// Looks up now and then whether this rank was asked to end: nobody else does so while it waits.
+  comm::World next_place() {
+    const auto deadline = comm::Deadline::after(training_.patience);
+    for (;;) {
+      try {
+        return training_.member.next(deadline.earlier_of(comm::Deadline::after(kLookUp)));
+      } catch (const comm::Error& error) {
+        if (error.code() != comm::ErrorCode::Timeout || deadline.expired()) throw;
+      }
+      if (training_.output.requests != nullptr && training_.output.requests->stop_asked()) {
+        throw comm::Error(comm::ErrorCode::Aborted, "asked to end while it waited for the other ranks");
+      }
+    }
+  }
+
+  /// Nothing, and why, if the run goes on in another generation.
+  std::optional<RunReport> train_in(const comm::World& world, std::string& reason) {
+    std::unique_ptr<comm::ProcessGroup> group;
+    try {
+      comm::ProcessGroupOptions group_options;
+      group_options.timeout = options_.timeout;
+      group_options.encrypt = options_.encrypt;
+      group_options.trace_file = options_.trace.string();
+      group = comm::ProcessGroup::connect(world, group_options);
+      RunReport report = train_with(*group, world);
+      group->shutdown();
+      return report;
+    } catch (const GenerationOver& over) {
+      reason = over.what();
+    } catch (const comm::Error& error) {
+      reason = error.what();
+      if (group) group->abort(reason);
+      if (!others_are_lost(error)) throw;
+    } catch (const std::exception& error) {
+      if (group) group->abort(error.what());
+      throw;
+    }
+    return std::nullopt;
+  }
+
+  RunReport train_with(comm::ProcessGroup& group, const comm::World& world) {
+    if (world.rank == 0 && training_.check) training_.check(options_);
+    const int threads = training_.threads > 0 ? training_.threads : default_threads(world);
+    tensor::set_num_threads(threads);
+    std::atomic<bool> next_is_there{false};
+    std::optional<GenerationWatch> watch;
+    if (world.rank == 0) watch.emplace(training_.member, training_.look_every, next_is_there);
+    const ElasticRun elastic{.state = state_,
+                             .generation = training_.member.number(),
+                             .first_size = training_.member.first_size(),
+                             .next_is_there = next_is_there,
+                             .prepared = training_.prepared};
+    return train(options_, group, threads, training_.output, &elastic);
+  }
+
+  const ElasticTraining& training_;
+  TrainOptions options_;
+  TrainingState state_;
+};
+
+}  // namespace
+
+void check_elastic_options(const TrainOptions& options) {
+  const auto refuse = [](const std::string& option, const std::string& why) {
+    throw UsageError(option + " does not go with elastic training: " + why);
+  };
+  if (options.shard_optimizer)
+    refuse("--shard-optimizer", "a lost rank takes its share of the optimizer's state along");
+  if (options.comm_hook == "topk" || options.comm_hook == "powersgd") {
+    refuse("--comm-hook " + options.comm_hook, "a lost rank takes along what it has not sent yet; bf16 and fp16 do");
+  }
+  if (options.sync_batch_norm) refuse("--sync-batch-norm", "its layers keep the group that they were made with");
+}
+
+RunReport train_elastically(const ElasticTraining& training) { return Generations(training).run(); }
+
+}  // namespace tutti::trainer
