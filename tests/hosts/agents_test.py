@@ -57,6 +57,22 @@ class Agents(unittest.TestCase):
         self.assertIsNotNone(first_line(self.training.agents["beta"].output, "lost the coordinator at"),
                              self.training.output())
 
+    def test_one_launcher_starts_the_agents_over_a_remote_shell(self):
+        launcher = self.training.start_from("login")
+        self.assertIsNotNone(launcher.wait_for("round 0: 4 ranks on 2 nodes"), launcher.output)
+        self.assertEqual(launcher.wait(60), 0, launcher.output)
+        self.assertGreater(self.training.accuracy_and_sha()[0], 0.8)
+
+    def test_a_host_that_is_cut_off_from_its_launcher_ends_the_job(self):
+        launcher = self.training.start_from("login", ["--epochs", "1000"])
+        self.assertIsNotNone(launcher.wait_for("round 0: 4 ranks on 2 nodes"), launcher.output)
+        everybody = {pid for name in self.training.hosts for pid in self.training.processes(name)}
+        self.assertGreaterEqual(len(everybody), 6)
+        self.training.hosts["beta"].unplug()
+        self.assertIsNotNone(wait_until_gone(everybody, 20), launcher.output)
+        self.assertNotIn(launcher.wait(30), [0, None])
+        self.assertIsNotNone(first_line(launcher.output, r"node 1 .*beta.*was lost"), launcher.output)
+
 
 if __name__ == "__main__":
     why = why_not() or (None if os.path.isdir(mnist_folder()) else f"no MNIST in {mnist_folder()}")
