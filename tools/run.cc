@@ -250,6 +250,7 @@ void add_run_command(CLI::App& app, int& status) {
       ->check(CLI::Range(0.0, 86400.0));
   command->add_flag("--no-label", arguments->no_label, "Do not begin lines with the rank that printed them");
   command->add_flag("--encrypt", arguments->encrypt, "TUTTI_ENCRYPT=1: Tutti's TCP connections between ranks use TLS");
+  add_interface_option(*command);
   command->add_option("--chaos", arguments->chaos,
                       "TUTTI_CHAOS: what goes wrong on purpose at a collective of Tutti's ranks (from 0), for example "
                       "kill:rank=1,step=20; also freeze, slow:factor=F, delay:ms=M");
