@@ -178,6 +178,7 @@ TEST(Formation, PlacesOfStaticRendezvousAreFixed) {
   EXPECT_FALSE(formation.ready({}, {}));
   EXPECT_EQ(formation.progress(), "2 of 3 nodes are here; waiting for --node-rank 1");
   EXPECT_NE(formation.objection(hello_of(2)).find("--node-rank 2 is taken: pid 77 on b"), std::string::npos);
+  EXPECT_EQ(formation.objection(hello_of(3)), "--node-rank 3 does not exist among 3 nodes");
   formation.add(9, hello_of(1));
   EXPECT_EQ(formation.ready({}, {}), (std::vector<int>{8, 9, 7}));
 }
@@ -269,6 +270,17 @@ TEST(Conductor, AJobThatEndsAsANodeComesIsNotRunAgain) {
   conductor.message(0, to_words(ended, Clock::time_point()), {});
   EXPECT_TRUE(conductor.finished());
   EXPECT_EQ(to_verdict(outside.said.back().second).status, 0);
+}
+
+TEST(Conductor, WhoComesAfterTheEndIsToldHowItEnded) {
+  Listener outside;
+  Conductor conductor(conductor_options(2, 2), outside, {});
+  conductor.message(0, to_words(hello_of()), {});
+  conductor.give_up("no more");
+  conductor.message(1, to_words(hello_of()), {});
+  EXPECT_EQ(outside.said.back().first, 1);
+  EXPECT_EQ(to_verdict(outside.said.back().second).summary, "no more\n");
+  EXPECT_TRUE(to_verdict(outside.said.back().second).final);
 }
 
 TEST(Conductor, ALostNodeOfARoundIsCountedOnce) {

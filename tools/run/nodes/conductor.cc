@@ -218,7 +218,7 @@ void Conductor::finish(int status, const std::string& summary) {
 }
 
 void Conductor::give_up(const std::string& why) {
-  if (phase_ == Phase::Running) stop_round(Order::Kind::Kill);
+  if (round_runs()) outside_.post(kToAll, to_words(Order{round_->plan.round, Order::Kind::Kill, 0}));
   if (phase_ != Phase::Finished) finish(1, why + "\n");
 }
 
