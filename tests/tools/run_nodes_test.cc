@@ -111,7 +111,8 @@ TEST(RunNodes, AKilledCoordinatorEndsTheOtherAgentsAtOnce) {
   agents.first().kill(0, SIGKILL);
   expect_all_gone(agents);
   EXPECT_EQ(agents.second().wait(0), exited(1));
-  EXPECT_NE(agents.second().err(0).find("lost the coordinator at 127.0.0.1:" + std::to_string(agents.port().port())),
+  EXPECT_NE(agents.second().err(0).find("lost the coordinator at 127.0.0.1:" + std::to_string(agents.port().port()) +
+                                        ": it is gone"),
             std::string::npos)
       << agents.second().err(0);
 }
