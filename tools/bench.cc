@@ -47,6 +47,7 @@ void add_options(CLI::App& app, BenchArguments& arguments) {
   app.add_option("OP", arguments.operation, names + "or all")->required();
   app.add_option("-n,--nproc", arguments.nproc, "ranks to start on this host, when no launcher has done so");
   add_launcher_option(app);
+  add_interface_option(app);
   app.add_option("--min-bytes", arguments.min_bytes, "smallest size; 4, 1K, 16M, 64MiB")->capture_default_str();
   app.add_option("--max-bytes", arguments.max_bytes, "largest size")->capture_default_str();
   app.add_option("--step-factor", arguments.step_factor, "from one size to the next")->capture_default_str();

@@ -105,6 +105,7 @@ void add_tune_command(CLI::App& app, int& status) {
   command->add_option("FILE", arguments->file, "where to write what was measured");
   command->add_option("-n,--nproc", arguments->nproc, "ranks to start on this host, when no launcher has done so");
   add_launcher_option(*command);
+  add_interface_option(*command);
   command->add_option("--transport", arguments->transport, "auto, tcp or shm; the file holds for this one [auto]");
   command->add_flag("--encrypt", arguments->encrypt, "TLS on TCP connections between ranks; the file holds for these");
   command->add_option("--seconds", arguments->seconds, "about how long to measure")->capture_default_str();

@@ -153,6 +153,11 @@ AddressChoice choose_addresses(const AddressQuestion& question) {
     return only(question.towards_store, question, "it reached the store, and all ranks are on this host");
   if (!question.several_hosts) return only("127.0.0.1", question, "all ranks are on this host");
   AddressChoice choice;
+  // What works is told even where the kernel does not list it, as in some containers.
+  if (!question.towards_store.empty() && !is_loopback_address(question.towards_store) &&
+      std::ranges::find(question.interfaces, question.towards_store, &InterfaceAddress::address) ==
+          question.interfaces.end())
+    choice = only(question.towards_store, question, "it reached the store");
   for (const InterfaceAddress& one : best_first(question)) {
     std::string against = objection(one);
     const bool proven = one.address == question.towards_store && one.kind != Kind::Loopback;

@@ -79,6 +79,13 @@ TEST(ChooseAddresses, ABridgeThatReachedTheStoreIsAGoodOne) {
   EXPECT_EQ(chosen(question), "172.17.0.1 10.1.0.7 10.2.0.7 fd02::7");
 }
 
+TEST(ChooseAddresses, TheWayToTheStoreIsToldThoughNoInterfaceHasIt) {
+  AddressQuestion question = node();
+  question.towards_store = "10.9.0.1";
+  EXPECT_EQ(chosen(question), "10.9.0.1 10.1.0.7 10.2.0.7 fd02::7");
+  EXPECT_EQ(chosen({.towards_store = "10.9.0.1"}), "10.9.0.1");
+}
+
 TEST(ChooseAddresses, OnOneHostTheWayToTheStoreIsAll) {
   AddressQuestion question = node();
   question.several_hosts = false;

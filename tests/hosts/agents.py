@@ -31,12 +31,25 @@ class Training:
         """The agent of one host, with the command that one would type there, first time or again."""
         run = [self.tutti, "run", "--nnodes", "2", "--node-rank", str(list(ADDRESSES).index(name)), "--master-addr",
                ADDRESSES["alpha"], "--master-port", PORT, "-n", "2", "--max-restarts", str(self.restarts), "--"]
-        train = [self.tutti, "train", "mnist", "--threads", "1", "--timeout", "30", "--json", self.results, *self.options]
+        train = self._train()
         if self.restarts:
             train += ["--checkpoint-dir", os.path.join(self.folder, "checkpoints"), "--checkpoint-every", "10", "--resume"]
         if name in self.agents:
             self.ended.append(self.agents[name])
         self.agents[name] = self.hosts[name].start(run + train, {"TUTTI_JOB_SECRET": "a secret of these tests"})
+
+    def start_from(self, name, options=()):
+        """One launcher on a third host, which starts both agents by a remote shell."""
+        login = self.network.host(name, ["10.7.0.3/24"])
+        return login.start_outside([self.tutti, "run", "-H", "alpha:2,beta:2", "--rsh", self.network.remote_shell(), "--",
+                                    *self._train(), *options])
+
+    def _train(self):
+        return [self.tutti, "train", "mnist", "--threads", "1", "--timeout", "30", "--json", self.results, *self.options]
+
+    def one_host_command(self, ranks):
+        """The same training without agents, by one command on one host."""
+        return [*self._train(), "--nproc", ranks]
 
     @property
     def results(self):
@@ -45,7 +58,7 @@ class Training:
     def accuracy_and_sha(self):
         with open(self.results, encoding="utf-8") as file:
             results = json.load(file)
-        return results["test_accuracy"], results["parameter_sha256"]
+        return results["final_test_accuracy"], results["parameter_sha256"]
 
     def wait_for_round(self, number=0, limit=60):
         """Until all ranks of the round are there, as the table says that the coordinator prints."""
@@ -65,10 +78,8 @@ class Training:
         return {pid: line for pid, line in self.processes(name).items() if " train mnist " in line and pid != agent
                 and " run --nnodes " not in line}
 
-    def power_cycle(self, name):
-        """The host is switched off, and comes again with the same name and address and without any process."""
-        self.hosts[name].unplug()
-        self.hosts[name].power_off()
+    def switch_on(self, name):
+        """A host that was powered off comes again with its name and address, and without any process."""
         self.hosts[name] = self.network.host(name, [f"{ADDRESSES[name]}/24"])
 
     def output(self):
@@ -76,18 +87,25 @@ class Training:
                        for agent in [*self.ended, *self.agents.values()])
 
 
+def mnist_folder():
+    """As test_data.h finds it."""
+    data = os.environ.get("TUTTI_TEST_DATA") or os.environ.get("TUTTI_TEST_DATA_DEFAULT", "../shared/data")
+    return os.path.join(os.path.abspath(data), "mnist")
+
+
 def first_line(output, pattern):
     """The first line that matches; None if none does."""
     return next((line for line in output.splitlines() if re.search(pattern, line)), None)
 
 
-def wait_until_gone(pids, limit):
-    """Seconds until all of these processes are gone (zombies are), or None; less the time in which this one starved."""
+def wait_until_gone(pids, limit, earlier=0.0):
+    """Seconds until all of these processes are gone (zombies are), or None; less the time in which this one starved.
+    `earlier` seconds have passed already."""
     begin = last = time.monotonic()
     starved = 0.0
     while True:
         if not any(_lives(pid) for pid in pids):
-            return time.monotonic() - begin - starved
+            return earlier + time.monotonic() - begin - starved
         if time.monotonic() - begin - starved > limit:
             return None
         time.sleep(0.01)

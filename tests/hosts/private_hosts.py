@@ -45,12 +45,13 @@ def why_not():
 class Process:
     """A command on a host. Its output is collected by a thread; `lines` grows as it comes."""
 
-    def __init__(self, host, argv, environment):
+    def __init__(self, host, argv, environment, outside=False):
         self.host = host
         self.argv = argv
+        self._outside = outside
         variables = {**os.environ, **environment}
         self._enter = subprocess.Popen(
-            host.enter + argv, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            (host.enter_network if outside else host.enter) + argv, env=variables, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True, errors="replace", start_new_session=True)
         self.lines = []
         self._news = threading.Condition()
@@ -74,6 +75,8 @@ class Process:
     @property
     def pid(self):
         """Its process id out here; None if it has ended."""
+        if self._outside:
+            return self._enter.pid if self._enter.poll() is None else None
         pids = _children(self._enter.pid)
         return pids[0] if pids else None
 
@@ -104,7 +107,7 @@ class Process:
         except subprocess.TimeoutExpired:
             raise subprocess.TimeoutExpired(self.argv, limit, self.output) from None
         self._reader.join(10)
-        return -(status - 128) if status > 128 else status
+        return -(status - 128) if status > 128 and not self._outside else status
 
 
 class Host:
@@ -122,6 +125,7 @@ class Host:
         self.init_pid = _children(self._init.pid)[0]
         self._namespaces = os.readlink(f"/proc/{self.init_pid}/ns/pid")
         self.enter = ["nsenter", f"--target={self.init_pid}", "--net", "--uts", "--mount", "--pid", "--"]
+        self.enter_network = ["nsenter", f"--target={self.init_pid}", "--net", "--uts", "--"]
         self.root(["hostname", name])
         self.root(["ip", "link", "set", "lo", "up"])
         self.root(["mount", "-t", "sysfs", "sysfs", "/sys"])
@@ -135,6 +139,11 @@ class Host:
 
     def start(self, argv, environment=None):
         return Process(self, [str(word) for word in argv], environment or {})
+
+    def start_outside(self, argv, environment=None):
+        """In this host's network, but among the processes and files out here: what is to reach into other hosts, as a
+        launcher does with Network.remote_shell(). It must end by itself when these are gone."""
+        return Process(self, [str(word) for word in argv], environment or {}, outside=True)
 
     def run(self, argv, environment=None, limit=60):
         process = self.start(argv, environment)
@@ -239,6 +248,16 @@ class Network:
         if addresses:
             host.card(addresses)
         return host
+
+    def remote_shell(self):
+        """A command that is called as ssh is: HOST COMMAND-LINE. Its cable is not pulled with a host's."""
+        path = self.folder / "rsh"
+        lines = "".join(f"{name}) target={host.init_pid};;\n" for name, host in self.hosts.items())
+        path.write_text("#!/bin/sh\ncase $1 in\n" + lines + "*) echo \"no host $1\" >&2; exit 255;;\nesac\nshift\n"
+                        "exec nsenter --target=$target --net --uts --mount --pid -- /bin/sh -c \"$*\"\n",
+                        encoding="utf-8")
+        path.chmod(0o700)
+        return str(path)
 
     def close(self):
         for host in [*self.hosts.values(), *self._switches]:

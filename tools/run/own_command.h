@@ -22,6 +22,9 @@ std::optional<std::string> world_size_from_launcher();
 /// started, with --nproc, keep to their launcher.
 void add_launcher_option(CLI::App& app);
 
+/// --iface: TUTTI_IFACE for this process and the ranks that it starts. Usage errors are CLI's.
+void add_interface_option(CLI::App& app);
+
 /// This process's own command, for launch(): the ranks get the same one, and find RANK in their environment. Throws
 /// std::runtime_error if /proc does not tell.
 std::vector<std::string> own_command();
