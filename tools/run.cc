@@ -80,13 +80,13 @@ void say_unused_port(const LaunchOptions& launch) {
 }
 
 // What a user may want to know before the ranks start: contradictions always, every setting under --verbose.
-void tell(const Settings& settings, const RunArguments& arguments) {
+void tell(const Settings& settings, const RunArguments& arguments, bool has_ranks) {
   const auto say = [](const std::string& text) { std::cerr << "tutti run: " << text << "\n"; };
   for (const std::string& sentence : settings.conflicts) say(sentence);
   const LaunchOptions& launch = arguments.launch;
   say_unused_port(launch);
   const bool watched = isatty(STDERR_FILENO) == 1 && launch.nproc > 1;
-  if (watched || launch.verbose) {
+  if (has_ranks && (watched || launch.verbose)) {
     say(describe_cpus(launch.local, launch.nproc, available_cpus(), std::getenv("OMP_NUM_THREADS")));
   }
   if (!launch.verbose) return;
@@ -157,12 +157,15 @@ int run(RunArguments& arguments, const Settings& settings, const std::vector<std
   if (!arguments.chaos.empty()) extra.push_back("TUTTI_CHAOS=" + arguments.chaos);
   if (!extra.empty()) arguments.launch.extra_environment = [extra](int) { return extra; };
   const std::vector<HostSlots> hosts = settle_nodes(arguments);
+  if (!hosts.empty() && arguments.local.stdin_rank != "none") {
+    return refuse("--stdin reaches ranks of this host's own launcher; with -H or --hostfile all read /dev/null");
+  }
   if (arguments.min_ranks && !arguments.elastic) return refuse("--min-ranks belongs to --elastic");
   if (arguments.elastic) {
     arguments.launch.elastic = ElasticLimits{.min_ranks = arguments.min_ranks.value_or(arguments.launch.nproc)};
   }
-  apply_local_options(arguments.local, arguments.launch);
-  tell(settings, arguments);
+  if (hosts.empty()) apply_local_options(arguments.local, arguments.launch);
+  tell(settings, arguments, hosts.empty());
   if (hosts.empty()) return launch(arguments.launch);
   return launch_remotely(arguments.launch, remote_options(arguments, hosts));
 }

@@ -11,6 +11,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -31,7 +32,7 @@ struct TrainArguments {
   std::int64_t seed = 0;  // signed, so that -1 is refused and not taken for 2^64 - 1
   std::optional<std::int64_t> nproc;
   bool elastic = false;
-  int max_restarts = 3;
+  std::optional<int> max_restarts;
   std::optional<int> min_ranks;
   std::optional<std::int64_t> bucket_cap;
   std::optional<double> timeout_seconds;
@@ -98,7 +99,7 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--nproc", arguments.nproc, "ranks to start on this host, when no launcher has done so");
   app.add_flag("--elastic", arguments.elastic,
                "with --nproc: a rank that is lost is replaced, and the others train on from where they are");
-  app.add_option("--max-restarts", arguments.max_restarts, "--elastic: so many times")->capture_default_str();
+  app.add_option("--max-restarts", arguments.max_restarts, "--elastic: so many times [3]");
   app.add_option("--min-ranks", arguments.min_ranks, "--elastic: then go on with fewer, but not below this [all]");
   add_launcher_option(app);
   add_interface_option(app);
@@ -144,10 +145,18 @@ trainer::TrainOptions interpreted(const TrainArguments& arguments) {
       throw UsageError("--nproc " + std::to_string(*arguments.nproc) + ": must be between 1 and 4096");
     }
     const auto launched = world_size_from_launcher();
-    if (launched && *launched != std::to_string(*arguments.nproc)) {
+    const bool ranks_change = std::getenv("TUTTI_CONTROL") != nullptr;
+    if (launched && !ranks_change && *launched != std::to_string(*arguments.nproc)) {
       throw UsageError("--nproc " + std::to_string(*arguments.nproc) +
                        ", but a launcher has started WORLD_SIZE=" + *launched + " ranks; leave --nproc out");
     }
+  }
+  if ((arguments.max_restarts || arguments.min_ranks) && !arguments.elastic) {
+    throw UsageError("--max-restarts and --min-ranks belong to --elastic");
+  }
+  if (arguments.elastic && world_size_from_launcher() && std::getenv("TUTTI_CONTROL") == nullptr) {
+    throw UsageError(
+        "--elastic, but the launcher that has started these ranks is not elastic; give --elastic to tutti run");
   }
   if (arguments.bucket_cap) {
     if (*arguments.bucket_cap < 1) {
@@ -177,11 +186,11 @@ int launch_ranks(const TrainArguments& arguments, const trainer::TrainOptions& o
   trainer::check_surroundings(options);  // once, before N ranks say the same
   if (arguments.elastic) trainer::check_elastic_options(options);
   LaunchOptions launching;
-  launching.nproc = static_cast<int>(*arguments.nproc);
+  launching.nproc = static_cast<int>(arguments.nproc.value_or(1));
   launching.command = own_command();
   if (arguments.elastic) {
     launching.elastic = ElasticLimits{.min_ranks = arguments.min_ranks.value_or(launching.nproc)};
-    launching.max_restarts = arguments.max_restarts;
+    launching.max_restarts = arguments.max_restarts.value_or(3);
   }
   launching.label = false;  // rank 0 alone reports, and errors name their rank
   launching.name = "tutti train";
@@ -192,7 +201,7 @@ int train(const TrainArguments& arguments) {
   try {
     const trainer::TrainOptions options = interpreted(arguments);
     const bool launched = world_size_from_launcher().has_value();
-    if (arguments.nproc.value_or(1) > 1 && !launched) return launch_ranks(arguments, options);
+    if ((arguments.nproc.value_or(1) > 1 || arguments.elastic) && !launched) return launch_ranks(arguments, options);
     return trainer::run_training(options, {.out = std::cout, .err = std::cerr, .live = isatty(STDOUT_FILENO) == 1});
   } catch (const UsageError& error) {
     std::cerr << "tutti train: " << error.what() << "\n";

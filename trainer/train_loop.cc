@@ -20,22 +20,6 @@
 namespace tutti::trainer {
 namespace {
 
-/// What is known of it before it runs.
-RunReport report_of(const TrainOptions& options, const ImageDataset& data, int ranks, int threads) {
-  RunReport report;
-  report.task = options.task;
-  report.model = options.model;
-  report.device = options.device;
-  report.world_size = ranks;
-  report.threads = threads;
-  report.batch_size = options.batch_size;
-  report.global_batch = options.batch_size * ranks;
-  report.generated_data = data.generated;
-  report.has_classes = objective_of(options.model) == Objective::Classify;
-  report.class_names = data.class_names;
-  return report;
-}
-
 class Run {
  public:
   Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output,
@@ -79,18 +63,13 @@ class Run {
   double samples_of_this_run_ = 0;
 };
 
-ElasticInputs elastic_inputs(const ElasticRun* elastic) {
-  if (elastic == nullptr) return {};
-  return {.first_size = elastic->first_size, .data = elastic->state.data};
-}
-
 Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output,
          const ElasticRun* elastic)
     : options_(options),
       group_(group),
-      chaos_(options.chaos),
+      chaos_(elastic == nullptr || elastic->generation == 0 ? options.chaos : ""),  // ranks mean others later on
       elastic_(elastic),
-      inputs_(open_inputs(options, group, threads, elastic_inputs(elastic))),
+      inputs_(open_inputs(options, group, threads, inputs_of(elastic))),
       steps_per_epoch_(inputs_.steps_per_epoch()),
       passes_(passes_of_a_step(options, group.world_size())),
       objective_(objective_of(options.model)),
@@ -156,13 +135,7 @@ bool Run::continue_with_others() {
   report_.epochs = state.epochs;
   seconds_before_ = state.seconds;
   samples_before_ = start_.step * inputs_.global_batch;
-  epoch_sums_ = state.sums;
-  if (epoch_sums_.size() != static_cast<std::size_t>(passes_)) {  // --reproducible on another number of ranks
-    LossSum all;
-    for (const LossSum& sum : epoch_sums_) all = {all.loss + sum.loss, all.samples + sum.samples};
-    epoch_sums_.assign(static_cast<std::size_t>(passes_), LossSum{});
-    epoch_sums_.front() = all;
-  }
+  epoch_sums_ = state.sums_by(passes_);
   progress_.line(who + meeting_text(meeting, state, steps_per_epoch_));
   return true;
 }

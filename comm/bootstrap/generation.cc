@@ -15,6 +15,7 @@ namespace {
 
 constexpr char kMagic[] = "tutti-generation 1";
 constexpr char kNewestKey[] = "elastic/newest";
+constexpr char kBegunKey[] = "elastic/begun";
 
 std::string generation_key(int number) { return "elastic/generation/" + std::to_string(number); }
 std::string left_key(int number) { return "elastic/left/" + std::to_string(number); }
@@ -222,6 +223,13 @@ World GenerationMember::next(Deadline deadline) {
 
 void GenerationMember::leave(const std::string& reason, Deadline deadline) {
   control_->append(left_key(present_.number), worker_ + " " + printable(one_line(reason)) + "\n", deadline);
+}
+
+void GenerationMember::set_begun(Deadline deadline) { control_->set(kBegunKey, "yes", deadline); }
+
+bool GenerationMember::has_begun(Deadline deadline) {
+  const std::vector<std::string> keys{kBegunKey};
+  return control_->check(keys, deadline);
 }
 
 bool GenerationMember::newer_exists(Deadline deadline) {

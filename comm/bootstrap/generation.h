@@ -8,6 +8,7 @@
 //   elastic/generation/<g>      the record: a text, written once, before the next field
 //   elastic/newest              the newest generation's number
 //   elastic/member/<worker>     "pid 4711": this worker follows generations (a program that is not elastic never comes)
+//   elastic/begun               the job has done something that a later generation continues
 //   elastic/left/<g>            a line "<worker> <why>" of each worker whose group of generation g is of no use any
 //   more
 //
@@ -70,7 +71,8 @@ std::vector<LeftGeneration> left_generation(Store& control, int number, Deadline
 
 // --- The worker's side.
 
-/// One per process. Thread-safety: none, but newer_exists(), which any thread may call. Ownership: shares the store.
+/// One per process. Thread-safety: one thread; another may call newer_exists() while that one is not in next().
+/// Ownership: shares the store.
 class GenerationMember {
  public:
   /// Registers `worker`. Throws what the store throws.
@@ -91,6 +93,10 @@ class GenerationMember {
 
   /// True once the launcher has published a generation newer than the present one. One question to the store.
   bool newer_exists(Deadline deadline);
+
+  /// For a generation in which nobody is left to ask: has the job begun, so that files of it may be continued?
+  void set_begun(Deadline deadline);
+  bool has_begun(Deadline deadline);
 
   /// The present generation; -1 before the first next().
   int number() const { return present_.number; }

@@ -20,7 +20,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstPause{5};
 constexpr milliseconds kLongestPause{200};
-constexpr milliseconds kFirstTry{500};  // to connect, before looking whether the announcement has been replaced
+constexpr milliseconds kFirstTry{500};    // to connect, before looking whether the announcement has been replaced
+constexpr milliseconds kFirstSlice{150};  // of that, for each address
 constexpr milliseconds kReportAfter{5000};
 constexpr milliseconds kBelieved{5000};  // an announcement under another secret: rank 0 may be about to replace it
 constexpr char kPmiKey[] = "tutti-";
@@ -56,32 +57,37 @@ void check_usable(const World& world, const Announcement& announcement) {
                                                 std::to_string(announcement.world_size) +
                                                 " ranks: not this job; give each job a TUTTI_JOB_ID of its own");
   const std::string& first = announcement.addresses.front();
-  Announcement here;
-  if (is_loopback_endpoint(host_and_port(first, announcement.port)) &&
-      own_announcement(world, {first}, 0).identity != announcement.identity)
+  if (is_loopback_address(first) &&
+      network_of(own_announcement(world, {first}, 0).identity) != network_of(announcement.identity))
     throw Error(ErrorCode::System, who(world) + ": " + text_of(announcement) +
                                        " has no route to other hosts, so it listens on " + first +
                                        ", which this host cannot reach; set MASTER_ADDR and MASTER_PORT");
 }
 
-/// Tries the announcement's addresses in turn until `deadline`. Throws what the last of them did.
+std::unique_ptr<TcpStore> connect_to_address(const World& world, const Announcement& announcement,
+                                             const std::string& address, Deadline deadline) {
+  return std::make_unique<TcpStore>(TcpStoreOptions{.host = address,
+                                                    .port = announcement.port,
+                                                    .job_id = job_of(world, announcement.nonce),
+                                                    .job_secret = world.job_secret,
+                                                    .rank = world.rank,
+                                                    .world_size = world.world_size},
+                                    deadline);
+}
+
+/// Tries the announcement's addresses in turn, ever longer, until `deadline`: one that swallows packets must not use up
+/// the others' time. Throws what the last of them did.
 std::unique_ptr<TcpStore> connect_as_announced(const World& world, const Announcement& announcement,
                                                Deadline deadline) {
   const auto& addresses = announcement.addresses;
-  for (std::size_t i = 0;; ++i) {
-    const bool last = i + 1 == addresses.size();
-    const Deadline part =
-        last ? deadline : Deadline::after(deadline.remaining() / static_cast<int>(addresses.size() - i));
-    try {
-      return std::make_unique<TcpStore>(TcpStoreOptions{.host = addresses[i],
-                                                        .port = announcement.port,
-                                                        .job_id = job_of(world, announcement.nonce),
-                                                        .job_secret = world.job_secret,
-                                                        .rank = world.rank,
-                                                        .world_size = world.world_size},
-                                        part);
-    } catch (const Error& error) {
-      if (last || error.code() != ErrorCode::Timeout) throw;
+  if (addresses.size() == 1) return connect_to_address(world, announcement, addresses.front(), deadline);
+  for (milliseconds slice = kFirstSlice;; slice *= 2) {
+    for (const std::string& address : addresses) {
+      try {
+        return connect_to_address(world, announcement, address, deadline.earlier_of(Deadline::after(slice)));
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::Timeout || deadline.expired()) throw;
+      }
     }
   }
 }

@@ -75,6 +75,9 @@ TEST(Generation, AWorkerWaitsForTheNextOneAndSkipsThoseThatAreOver) {
   EXPECT_EQ(member.number(), 0);
   EXPECT_EQ(member.first_size(), 4);
   EXPECT_FALSE(member.newer_exists(soon()));
+  EXPECT_FALSE(member.has_begun(soon()));
+  member.set_begun(soon());
+  EXPECT_TRUE(member.has_begun(soon()));
   EXPECT_FALSE(text_of(ErrorCode::Timeout, [&] { member.next(test::in_ms(20)); }).empty());
 
   publish_generation(*store, generation(1, {"0.0.0", "0.1.0", "0.2.0"}), soon());

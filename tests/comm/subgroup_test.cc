@@ -374,6 +374,7 @@ TEST(SubGroup, OfProcessesThatMetAtAStore) {
                       .master_addr = "127.0.0.1",
                       .master_port = server.port(),
                       .store_file = {},
+                      .meeting_file = {},
                       .job_id = "default",
                       .job_secret = "a secret of tests",
                       .launcher_owns_store = true,

@@ -154,7 +154,7 @@ class Processes::Impl {
 
  private:
   void start_store(int world_size) {
-    job_.world_size = world_size;
+    job_.world_size = job_.local_size = world_size;
     job_.master_addr = "127.0.0.1";
     job_.job_id = tools::new_job_id();
     job_.job_secret = comm::new_job_secret();

@@ -111,10 +111,21 @@ TEST_F(Folding, ALineOfOneRankWaitsForTheWindowOnly) {
 TEST_F(Folding, EachRanksLinesStayInOrder) {
   add(0, "a", 0);
   add(1, "b", 0);
-  add(1, "a", 0);  // joins the first: rank 1 would then have "a" before "b", so it does not
-  add(0, "b", 0);  // joins: rank 0's "a" stands before
+  add(1, "a", 0);  // joins the other's, before which its "b" was put
+  add(0, "b", 0);  // cannot join: rank 0 would then have "b" before "a"
   folder_.flush(emit_);
-  EXPECT_EQ(shown_, (std::vector<std::string>{"0 a", "0-1 b", "1 a"}));
+  EXPECT_EQ(shown_, (std::vector<std::string>{"1 b", "0-1 a", "0 b"}));
+}
+
+TEST_F(Folding, WhatIsCommonIsFoundAroundWhatIsNot) {
+  for (const int rank : {0, 1, 2}) {
+    add(rank, "epoch 1", 0);
+    add(rank, "loss " + std::to_string(rank), 0);
+    add(rank, "epoch 2", 0);
+  }
+  EXPECT_EQ(shown_, (std::vector<std::string>{"0-2 epoch 1"}));
+  folder_.flush(emit_);
+  EXPECT_EQ(shown_, (std::vector<std::string>{"0-2 epoch 1", "2 loss 2", "1 loss 1", "0 loss 0", "0-2 epoch 2"}));
 }
 
 TEST_F(Folding, ARepeatedLineOfOneRankIsShownAsOftenAsItWasPrinted) {

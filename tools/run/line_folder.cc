@@ -1,20 +1,22 @@
 #include <tutti/tools/run/line_folder.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace tutti::tools {
 
 void LineFolder::add(int rank, Stream stream, std::string_view text, Clock::time_point now, const Emit& emit) {
-  std::uint64_t& last = last_line_[static_cast<std::size_t>(rank)];
-  const std::size_t begin = last > gone_ ? static_cast<std::size_t>(last - gone_) : 0;
+  Lines::iterator& last = last_line_[static_cast<std::size_t>(rank)];
+  const auto begin = last == waiting_.end() ? waiting_.begin() : std::next(last);
   const auto found =
-      std::find_if(waiting_.begin() + static_cast<std::ptrdiff_t>(std::min(begin, waiting_.size())), waiting_.end(),
-                   [&](const Line& line) { return line.stream == stream && line.text == text; });
-  last = gone_ + static_cast<std::uint64_t>(found - waiting_.begin()) + 1;
+      std::find_if(begin, waiting_.end(), [&](const Line& line) { return line.stream == stream && line.text == text; });
   if (found != waiting_.end()) {
     found->ranks.push_back(rank);
+    last = found;
   } else {
-    waiting_.push_back({{rank}, stream, std::string(text), now + kWindow});
+    // What stands behind it must not wait longer for its sake.
+    const auto due = begin == waiting_.end() ? now + kWindow : begin->due;
+    last = waiting_.insert(begin, {{rank}, stream, std::string(text), due});
     bytes_ += text.size();
   }
   const auto complete = [&] { return !waiting_.empty() && waiting_.front().ranks.size() == last_line_.size(); };
@@ -36,8 +38,11 @@ std::optional<LineFolder::Clock::time_point> LineFolder::next_due() const {
 void LineFolder::emit_first(const Emit& emit) {
   emit(waiting_.front());
   bytes_ -= waiting_.front().text.size();
+  for (const int rank : waiting_.front().ranks) {
+    Lines::iterator& last = last_line_[static_cast<std::size_t>(rank)];
+    if (last == waiting_.begin()) last = waiting_.end();
+  }
   waiting_.pop_front();
-  ++gone_;
 }
 
 }  // namespace tutti::tools

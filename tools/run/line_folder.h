@@ -1,16 +1,17 @@
 // LineFolder: lines that several ranks print alike are shown once, with the ranks that printed them.
 //
-// Lines wait in one queue, up to kWindow. A line joins an equal one that waits, of the same stream, if its rank has
-// printed nothing since: so the lines of each rank stay in order. The first in the queue leaves when all ranks have
-// joined it, when its time is over, or when too much waits behind it. A pure state machine: time is given to it.
+// Lines wait in one queue, up to kWindow. A line joins an equal one of the same stream that waits behind its rank's
+// last one, else it is put right behind that: so the lines of each rank stay in order, and what is common to all ranks
+// is found though each prints something of its own in between. The first in the queue leaves when all ranks have joined
+// it, when its time is over, or when too much waits behind it. A pure state machine: time is given to it.
 #pragma once
 
 #include <tutti/tools/run/stream_map.h>
 
 #include <chrono>
-#include <cstdint>
-#include <deque>
+#include <cstddef>
 #include <functional>
+#include <list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,7 +35,9 @@ class LineFolder {
   using Emit = std::function<void(const Line&)>;
 
   /// Of ranks 0 .. ranks-1.
-  explicit LineFolder(int ranks) : last_line_(static_cast<std::size_t>(ranks), 0) {}
+  explicit LineFolder(int ranks) : last_line_(static_cast<std::size_t>(ranks), waiting_.end()) {}
+  LineFolder(const LineFolder&) = delete;
+  LineFolder& operator=(const LineFolder&) = delete;
 
   void add(int rank, Stream stream, std::string_view text, Clock::time_point now, const Emit& emit);
   /// Emits what is due.
@@ -46,9 +49,9 @@ class LineFolder {
  private:
   void emit_first(const Emit& emit);
 
-  std::deque<Line> waiting_;
-  std::uint64_t gone_ = 0;                // lines that have left: waiting_[0] has the number gone_ + 1
-  std::vector<std::uint64_t> last_line_;  // by rank: the number of the last line it is in; 0: none
+  using Lines = std::list<Line>;
+  Lines waiting_;
+  std::vector<Lines::iterator> last_line_;  // by rank: of those that wait; end() if there is none
   std::size_t bytes_ = 0;
 };
 

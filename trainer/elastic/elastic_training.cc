@@ -71,7 +71,10 @@ class Generations {
     for (;;) {
       const comm::World world = next_place();
       if (training_.placed) training_.placed(world);
-      if (training_.member.number() > 0 && !options_.checkpoint_dir.empty()) options_.resume = true;
+      // Checkpoints that an earlier run left are none of ours, as long as this one has not begun.
+      const bool begun =
+          training_.member.number() > 0 && training_.member.has_begun(comm::Deadline::after(kAnswerTime));
+      if (begun && !options_.checkpoint_dir.empty()) options_.resume = true;
       std::string reason;
       if (auto report = train_in(world, reason)) return *report;
       state_.roll_back();
@@ -121,7 +124,10 @@ class Generations {
   }
 
   RunReport train_with(comm::ProcessGroup& group, const comm::World& world) {
-    if (world.rank == 0 && training_.check) training_.check(options_);
+    if (world.rank == 0) {
+      if (training_.check) training_.check(options_);
+      training_.member.set_begun(comm::Deadline::after(kAnswerTime));
+    }
     const int threads = training_.threads > 0 ? training_.threads : default_threads(world);
     tensor::set_num_threads(threads);
     std::atomic<bool> next_is_there{false};
@@ -141,6 +147,11 @@ class Generations {
 };
 
 }  // namespace
+
+ElasticInputs inputs_of(const ElasticRun* run) {
+  if (run == nullptr) return {};
+  return {.first_size = run->first_size, .data = run->state.data};
+}
 
 void check_elastic_options(const TrainOptions& options) {
   const auto refuse = [](const std::string& option, const std::string& why) {

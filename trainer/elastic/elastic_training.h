@@ -19,6 +19,7 @@
 #include <tutti/comm/process_group.h>
 #include <tutti/trainer/elastic/training_state.h>
 #include <tutti/trainer/options.h>
+#include <tutti/trainer/run_inputs.h>
 #include <tutti/trainer/train_loop.h>
 
 #include <atomic>
@@ -38,6 +39,9 @@ struct ElasticRun {
   /// For tests: called on each rank when model and optimizer have been made for the first time.
   std::function<void(TrainingState&)> prepared{};
 };
+
+/// What open_inputs needs to know of it; null: nothing.
+ElasticInputs inputs_of(const ElasticRun* run);
 
 /// All ranks have left a group that was well, at the same step.
 class GenerationOver : public std::runtime_error {

@@ -56,6 +56,17 @@ void TrainingState::commit(CheckpointPosition now, const std::vector<LossSum>& s
   begun = true;
 }
 
+std::vector<LossSum> TrainingState::sums_by(int passes) const {
+  const auto count = static_cast<std::size_t>(passes);
+  if (sums.size() == count) return sums;
+  std::vector<LossSum> result(count);
+  for (const LossSum& sum : sums) {
+    result.front().loss += sum.loss;
+    result.front().samples += sum.samples;
+  }
+  return result;
+}
+
 void TrainingState::roll_back() {
   if (!begun) {
     model.reset();

@@ -41,6 +41,8 @@ struct TrainingState {
 
   /// This is how far the rank is. Allocates nothing in the middle of an epoch.
   void commit(CheckpointPosition now, const std::vector<LossSum>& sums_now, double seconds_now);
+  /// The sums of so many passes; those of another number go into the first (--reproducible on another number of ranks).
+  std::vector<LossSum> sums_by(int passes) const;
   /// After a failure: what the model holds is what was committed last; a rank that has not begun drops its model.
   void roll_back();
 };

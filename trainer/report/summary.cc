@@ -1,3 +1,4 @@
+#include <tutti/trainer/objective.h>
 #include <tutti/trainer/report/summary.h>
 #include <tutti/trainer/task.h>
 
@@ -23,6 +24,21 @@ std::string format(const char* pattern, Values... values) {
 }
 
 }  // namespace
+
+RunReport report_of(const TrainOptions& options, const ImageDataset& data, int ranks, int threads) {
+  RunReport report;
+  report.task = options.task;
+  report.model = options.model;
+  report.device = options.device;
+  report.world_size = ranks;
+  report.threads = threads;
+  report.batch_size = options.batch_size;
+  report.global_batch = options.batch_size * ranks;
+  report.generated_data = data.generated;
+  report.has_classes = objective_of(options.model) == Objective::Classify;
+  report.class_names = data.class_names;
+  return report;
+}
 
 std::string data_note(const RunReport& report) {
   return report.generated_data ? "  [generated " + generated_name(report.task) + "]" : "";

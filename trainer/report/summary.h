@@ -13,6 +13,9 @@
 
 namespace tutti::trainer {
 
+/// What is known of a run before it begins.
+RunReport report_of(const TrainOptions& options, const ImageDataset& data, int ranks, int threads);
+
 /// Put at the end of every line that shows a result: "" for real data, else "  [generated digits]" or the like.
 std::string data_note(const RunReport& report);
 

@@ -33,8 +33,8 @@ std::vector<std::string> passed_on_environment() {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
     const std::string name = text.substr(0, text.find('='));
-    const bool wanted = name.starts_with("TUTTI_") || name == "OMP_NUM_THREADS" || name == "PATH" ||
-                        name == "LD_LIBRARY_PATH" || name == "PYTHONPATH" || name == "VIRTUAL_ENV";
+    const bool wanted = name.starts_with("TUTTI_") || name.starts_with("PET_") || name == "OMP_NUM_THREADS" ||
+                        name == "PATH" || name == "LD_LIBRARY_PATH" || name == "PYTHONPATH" || name == "VIRTUAL_ENV";
     if (wanted && name != "TUTTI_JOB_SECRET") result.push_back(text);
   }
   return result;
