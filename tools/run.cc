@@ -162,7 +162,8 @@ int run(RunArguments& arguments, const Settings& settings, const std::vector<std
   }
   if (arguments.min_ranks && !arguments.elastic) return refuse("--min-ranks belongs to --elastic");
   if (arguments.elastic) {
-    arguments.launch.elastic = ElasticLimits{.min_ranks = arguments.min_ranks.value_or(arguments.launch.nproc)};
+    arguments.launch.elastic =
+        ElasticLimits{.min_ranks = arguments.min_ranks.value_or(arguments.launch.nodes ? 0 : arguments.launch.nproc)};
   }
   if (hosts.empty()) apply_local_options(arguments.local, arguments.launch);
   tell(settings, arguments, hosts.empty());

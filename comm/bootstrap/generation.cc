@@ -203,7 +203,10 @@ std::unique_ptr<GenerationMember> GenerationMember::from_environment(Deadline de
   options.port = place.port;
   options.job_id = environment("TUTTI_JOB_ID").value_or("default");
   options.job_secret = secret;
-  return std::make_unique<GenerationMember>(std::make_shared<TcpStore>(options, deadline), *worker, secret, deadline);
+  auto member =
+      std::make_unique<GenerationMember>(std::make_shared<TcpStore>(options, deadline), *worker, secret, deadline);
+  member->control_host_ = place.host;
+  return member;
 }
 
 World GenerationMember::next(Deadline deadline) {
@@ -211,7 +214,8 @@ World GenerationMember::next(Deadline deadline) {
     control_->get(generation_key(present_.number + 1), deadline);
     const int newest = newest_in(*control_, deadline).value();  // published together with its record
     present_ = generation_from_text(control_->get(generation_key(newest), deadline));
-    const auto world = place_in(present_, worker_, job_secret_);
+    auto world = place_in(present_, worker_, job_secret_);
+    if (world && world->master_addr.empty()) world->master_addr = control_host_;
     had_place_ = had_place_ || world;
     if (world) return *world;
     if (had_place_) break;  // else it was started before the generation that it is for

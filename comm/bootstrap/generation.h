@@ -31,7 +31,8 @@ namespace tutti::comm {
 struct Generation {
   int number = 0;
   int first_size = 0;       // ranks of generation 0: what a job's global batch is counted by
-  std::string master_addr;  // of this generation's store server, which the launcher owns
+  std::string master_addr;  // of this generation's store server, which the launcher owns; "": where the worker has
+                            // reached the control store
   std::uint16_t master_port = 0;
   std::string job_id;                // of this generation alone, so that nobody of an earlier one can walk in
   std::vector<std::string> workers;  // ids in the order of ranks
@@ -108,6 +109,7 @@ class GenerationMember {
   std::shared_ptr<Store> control_;
   std::string worker_;
   std::string job_secret_;
+  std::string control_host_;  // "" where the store was given
   Generation present_;
   bool had_place_ = false;
 };

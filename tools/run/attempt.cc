@@ -224,7 +224,8 @@ void Attempt::note_failure(Clock::time_point now) {
 }
 
 void Attempt::advance(Clock::time_point now) {
-  if (state_ != State::Lingering && all_ended()) {
+  const bool more_may_come = state_ == State::Running && rescuer_ != nullptr && rescuer_->waits();
+  if (state_ != State::Lingering && all_ended() && !more_may_come) {
     const bool clean = state_ == State::Running && !find_culprit(ends_);
     enter(State::Lingering, clean ? options_.grace : kLingerTime);
   }

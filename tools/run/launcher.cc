@@ -156,8 +156,8 @@ std::optional<std::string> objection(const LaunchOptions& options) {
   if (options.elastic && (!options.store || options.torch_store)) {
     return "--elastic needs the launcher's own store; leave --no-store and --torch-store out";
   }
-  if (options.elastic && options.nodes) return "--elastic works on one host; leave --nnodes out";
-  if (options.elastic && (options.elastic->min_ranks < 1 || options.elastic->min_ranks > options.nproc)) {
+  if (options.elastic && !options.nodes &&
+      (options.elastic->min_ranks < 1 || options.elastic->min_ranks > options.nproc)) {
     return "--min-ranks is " + std::to_string(options.elastic->min_ranks) +
            ", but must be from 1 to the number of ranks";
   }

@@ -17,9 +17,10 @@ constexpr int kIdleRounds = 100;             // generations without a death: ran
 
 comm::Deadline soon() { return comm::Deadline::after(std::chrono::seconds(10)); }
 
-std::unique_ptr<comm::TcpStoreServer> serve(const JobEnvironment& job, const std::string& job_id) {
+std::unique_ptr<comm::TcpStoreServer> serve(const JobEnvironment& job, const ElasticPlace& place,
+                                            const std::string& job_id) {
   comm::TcpStoreServerOptions options;
-  options.bind_address = job.master_addr;
+  options.bind_address = place.bind_address;
   options.job_id = job_id;
   options.job_secret = job.job_secret;
   return std::make_unique<comm::TcpStoreServer>(options);
@@ -37,15 +38,27 @@ std::string count_text(std::size_t count, const char* noun) {
 
 ElasticJob::ElasticJob(const JobEnvironment& job, const ElasticLimits& limits,
                        std::unique_ptr<comm::TcpStoreServer> first_store, Say say)
-    : job_(job), limits_(limits), say_(std::move(say)), control_server_(serve(job, job.job_id)) {
+    : ElasticJob(job, ElasticPlace::one_host(job), limits, std::move(first_store), std::move(say)) {}
+
+ElasticJob::ElasticJob(const JobEnvironment& job, ElasticPlace place, const ElasticLimits& limits,
+                       std::unique_ptr<comm::TcpStoreServer> first_store, Say say)
+    : job_(job),
+      place_(std::move(place)),
+      limits_(limits),
+      say_(std::move(say)),
+      control_server_(serve(job, place_, job.job_id)) {
   comm::TcpStoreOptions client;
-  client.host = job.master_addr;
+  client.host = place_.bind_address.empty() ? "127.0.0.1" : place_.bind_address;
   client.port = control_server_->port();
   client.job_id = job.job_id;
   client.job_secret = job.job_secret;
   control_ = std::make_unique<comm::TcpStore>(client, soon());
   stores_.push_back({.server = std::move(first_store)});
-  for (int rank = 0; rank < job.local_size; ++rank) members_.push_back({{.slot = rank}, processes_++});
+  for (std::size_t node = 0; node < place_.ranks.size(); ++node) {
+    for (int slot = 0; slot < place_.ranks[node]; ++slot) {
+      members_.push_back({{.node = static_cast<int>(node), .slot = slot}, processes_++});
+    }
+  }
   publish();
 }
 
@@ -55,7 +68,7 @@ void ElasticJob::publish() {
   comm::Generation generation;
   generation.number = generation_;
   generation.first_size = job_.world_size;
-  generation.master_addr = job_.master_addr;
+  generation.master_addr = place_.told_address;
   generation.master_port = stores_.back().server->port();
   generation.job_id = generation_ == 0 ? job_.job_id : job_.job_id + "/" + std::to_string(generation_);
   for (const Member& member : members_) generation.workers.push_back(member.id.text());
@@ -67,15 +80,21 @@ std::vector<std::string> ElasticJob::environment(int local_rank) const {
 }
 
 std::vector<std::string> ElasticJob::environment_of(std::size_t rank) const {
-  const std::string size = std::to_string(members_.size());
-  return {"TUTTI_CONTROL=" + endpoint(job_.master_addr, control_server_->port()),
-          "TUTTI_WORKER=" + members_[rank].id.text(),
-          "RANK=" + std::to_string(rank),
-          "LOCAL_RANK=" + std::to_string(rank),
-          "WORLD_SIZE=" + size,
-          "LOCAL_WORLD_SIZE=" + size,
-          "MASTER_PORT=" + std::to_string(stores_.back().server->port()),
-          "TORCHELASTIC_RESTART_COUNT=" + std::to_string(job_.restart_count + restarts_used_)};
+  const int node = members_[rank].id.node;
+  const auto on_node = [node](const Member& member) { return member.id.node == node; };
+  const auto self = members_.begin() + static_cast<std::ptrdiff_t>(rank);
+  std::vector<std::string> result{
+      "TUTTI_WORKER=" + members_[rank].id.text(),
+      "RANK=" + std::to_string(rank),
+      "LOCAL_RANK=" + std::to_string(std::count_if(members_.begin(), self, on_node)),
+      "WORLD_SIZE=" + std::to_string(members_.size()),
+      "LOCAL_WORLD_SIZE=" + std::to_string(std::count_if(members_.begin(), members_.end(), on_node)),
+      "MASTER_PORT=" + std::to_string(store_port()),
+      "TORCHELASTIC_RESTART_COUNT=" + std::to_string(job_.restart_count + restarts_used_)};
+  if (!place_.told_address.empty()) {
+    result.push_back("TUTTI_CONTROL=" + endpoint(place_.told_address, control_port()));
+  }
+  return result;
 }
 
 void ElasticJob::look_for_members() {
@@ -104,21 +123,31 @@ std::vector<WorkerFate> ElasticJob::fates(std::span<const RankEnd> ranks) {
     const RankEnd& end = ranks[member.process];
     const bool left =
         std::any_of(left_.begin(), left_.end(), [&](const auto& leaver) { return leaver.worker == member.id.text(); });
-    if (!end.running) {
+    if (gone_.contains(member.id.node)) {
+      result.push_back(WorkerFate::Gone);
+    } else if (!end.running) {
       result.push_back(end.code == 0 ? WorkerFate::Finished : WorkerFate::Died);
     } else if (left) {
       result.push_back(WorkerFate::Left);
     } else {
-      result.push_back(is_stopped(end.pid) ? WorkerFate::Frozen : WorkerFate::Runs);
+      result.push_back(is_frozen(end) ? WorkerFate::Frozen : WorkerFate::Runs);
     }
   }
   return result;
 }
 
+bool ElasticJob::is_frozen(const RankEnd& rank) const { return place_.on_nodes ? rank.frozen : is_stopped(rank.pid); }
+
+bool ElasticJob::somebody_finished(std::span<const RankEnd> ranks) const {
+  return std::any_of(members_.begin(), members_.end(), [&](const Member& member) {
+    return !ranks[member.process].running && ranks[member.process].code == 0;
+  });
+}
+
 RescuePlan ElasticJob::look(std::span<const RankEnd> ranks, Clock::time_point now) {
   close_old_stores(now);
   const bool died = std::any_of(members_.begin(), members_.end(), [&](const Member& member) {
-    return !ranks[member.process].running && ranks[member.process].code != 0;
+    return gone_.contains(member.id.node) || (!ranks[member.process].running && ranks[member.process].code != 0);
   });
   if (!died && now < next_look_) return {};
   next_look_ = now + look_every();
@@ -127,7 +156,11 @@ RescuePlan ElasticJob::look(std::span<const RankEnd> ranks, Clock::time_point no
   const std::vector<WorkerFate> seen = fates(ranks);
   if (!died && left_.empty()) {
     trouble_since_.reset();
-    return {};
+    if (coming_.empty() || somebody_finished(ranks)) return {};
+    NextGeneration larger;
+    larger.kind = NextGeneration::Kind::Form;
+    for (std::size_t place = 0; place < members_.size(); ++place) larger.survivors.push_back(place);
+    return form(larger, ranks, now);
   }
   if (!trouble_since_) trouble_since_ = now;
   const auto since = std::chrono::duration_cast<milliseconds>(now - *trouble_since_);
@@ -144,7 +177,7 @@ RescuePlan ElasticJob::act(const NextGeneration& next, std::span<const RankEnd> 
       if (rank.sent.contains(SIGKILL)) continue;
       plan.frozen.push_back(members_[place].process);
       say_("rank " + std::to_string(rank.rank) + " (pid " + std::to_string(rank.pid) + ") " +
-           (is_stopped(rank.pid) ? "is frozen (SIGSTOP or a debugger)" : "does not answer") + " and is killed" +
+           (is_frozen(rank) ? "is frozen (SIGSTOP or a debugger)" : "does not answer") + " and is killed" +
            (left_.empty() ? "" : "; worker " + left_.front().worker + " says: " + left_.front().reason));
     }
   }
@@ -165,50 +198,69 @@ RescuePlan ElasticJob::act(const NextGeneration& next, std::span<const RankEnd> 
 RescuePlan ElasticJob::form(const NextGeneration& next, std::span<const RankEnd> ranks, Clock::time_point now) {
   RescuePlan plan{.kind = RescuePlan::Kind::GoOn};
   for (const std::size_t place : next.lost) plan.lost.push_back(members_[place].process);
-  const std::size_t size_before = members_.size();
-  if (next.replace && !next.lost.empty()) ++restarts_used_;
-  tell(next, ranks, size_before);
+  const bool any_died = std::any_of(next.lost.begin(), next.lost.end(),
+                                    [&](std::size_t place) { return !gone_.contains(members_[place].id.node); });
+  const bool replace = next.replace && any_died;
+  if (replace) ++restarts_used_;
+  tell(next, ranks, replace);
   std::vector<std::size_t> fresh;  // ranks in the new generation
   std::vector<Member> members;
-  for (std::size_t place = 0; place < size_before; ++place) {
+  for (std::size_t place = 0; place < members_.size(); ++place) {
     const Member& member = members_[place];
     const bool lost = std::find(next.lost.begin(), next.lost.end(), place) != next.lost.end();
     const bool survives = std::find(next.survivors.begin(), next.survivors.end(), place) != next.survivors.end();
     if (survives) members.push_back(member);
-    if (!lost || !next.replace) continue;
+    if (!lost || !replace || gone_.contains(member.id.node)) continue;
     fresh.push_back(members.size());
     members.push_back({{member.id.node, member.id.slot, member.id.incarnation + 1}, processes_++});
   }
+  if (next.kind == NextGeneration::Kind::Form && !somebody_finished(ranks)) add_coming(members, plan);
   members_ = std::move(members);
   trouble_since_.reset();
   if (members_.empty()) return plan;
   ++generation_;
   stores_.back().close_at = now + kOldStoreTime;
-  stores_.push_back({.server = serve(job_, job_.job_id + "/" + std::to_string(generation_))});
+  stores_.push_back({.server = serve(job_, place_, job_.job_id + "/" + std::to_string(generation_))});
   publish();
   for (const std::size_t rank : fresh) {
-    plan.starts.push_back({members_[rank].id.slot, job_.restart_count + restarts_used_, environment_of(rank)});
+    plan.starts.push_back(
+        {members_[rank].id.node, members_[rank].id.slot, job_.restart_count + restarts_used_, environment_of(rank)});
   }
   return plan;
 }
 
-void ElasticJob::tell(const NextGeneration& next, std::span<const RankEnd> ranks, std::size_t size_before) {
-  for (const std::size_t place : next.lost) say_(describe(ranks[members_[place].process]));
+void ElasticJob::add_coming(std::vector<Member>& members, RescuePlan& plan) {
+  for (const auto& [node, ranks] : coming_) {
+    if (gone_.contains(node)) continue;
+    say_("node " + std::to_string(node) + " joins with " + count_text(static_cast<std::size_t>(ranks), "rank"));
+    for (int slot = 0; slot < ranks; ++slot) members.push_back({{.node = node, .slot = slot}, processes_++});
+    plan.joined.push_back(node);
+  }
+  coming_.clear();
+}
+
+void ElasticJob::tell(const NextGeneration& next, std::span<const RankEnd> ranks, bool replaced) {
+  std::size_t died = 0;
+  for (const std::size_t place : next.lost) {
+    if (gone_.contains(members_[place].id.node)) continue;  // that has been said
+    ++died;
+    say_(describe(ranks[members_[place].process]));
+  }
   if (next.kind == NextGeneration::Kind::AllDone) {
     say_("the others had finished: the job is done");
     return;
   }
   const std::string survivors =
       count_text(next.survivors.size(), "rank") + (next.survivors.size() == 1 ? " goes" : " go");
+  if (next.lost.empty() && left_.empty()) return;  // others come
   if (next.lost.empty()) {
     say_("no rank was lost, but their group failed (" + (left_.empty() ? std::string() : left_.front().reason) +
          "); they form another");
-  } else if (next.replace) {
-    say_(count_text(next.lost.size(), "rank") + (next.lost.size() == 1 ? " starts" : " start") + " again, " +
-         survivors + " on (restart " + std::to_string(restarts_used_) + " of at most " +
-         std::to_string(limits_.max_restarts) + ")");
+  } else if (replaced) {
+    say_(count_text(died, "rank") + (died == 1 ? " starts" : " start") + " again, " + survivors + " on (restart " +
+         std::to_string(restarts_used_) + " of at most " + std::to_string(limits_.max_restarts) + ")");
   } else {
-    say_(survivors + " on, of " + std::to_string(size_before));
+    say_(survivors + " on, of " + std::to_string(members_.size()));
   }
 }
 

@@ -1,4 +1,5 @@
-// ElasticJob: the launcher's side of comm/bootstrap/generation.h for the ranks of one host.
+// ElasticJob: the launcher's side of comm/bootstrap/generation.h. Its ranks are those of this host, or of several nodes
+// (elastic_round.h).
 //
 // Serves the control store and the store of each generation, watches what workers say there, and decides with
 // next_generation.h. A program whose ranks never register (it is not elastic) is left alone: its first failure is the
@@ -15,10 +16,24 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tutti::tools {
+
+/// Where the ranks are, and the servers.
+struct ElasticPlace {
+  std::vector<int> ranks{};    // of each node
+  std::string bind_address{};  // of the servers; "": all interfaces
+  std::string told_address{};  // to the workers; "": they reach the stores where they reach the control store
+  bool on_nodes = false;       // processes are on other hosts, perhaps; whether they are frozen stands in RankEnd
+
+  static ElasticPlace one_host(const JobEnvironment& job) {
+    return {{job.local_size}, job.master_addr, job.master_addr, false};
+  }
+};
 
 class ElasticJob final : public Rescuer {
  public:
@@ -28,6 +43,8 @@ class ElasticJob final : public Rescuer {
   /// TcpStoreServer does.
   ElasticJob(const JobEnvironment& job, const ElasticLimits& limits, std::unique_ptr<comm::TcpStoreServer> first_store,
              Say say);
+  ElasticJob(const JobEnvironment& job, ElasticPlace place, const ElasticLimits& limits,
+             std::unique_ptr<comm::TcpStoreServer> first_store, Say say);
   ~ElasticJob() override;
 
   std::chrono::milliseconds look_every() const override { return std::chrono::milliseconds(100); }
@@ -36,6 +53,16 @@ class ElasticJob final : public Rescuer {
 
   /// A rank had registered when look() was called last: losses are dealt with here.
   bool program_is_elastic() const { return elastic_; }
+  int restarts_used() const { return restarts_used_; }
+  std::uint16_t control_port() const { return control_server_->port(); }
+  /// Of the present generation.
+  std::uint16_t store_port() const { return stores_.back().server->port(); }
+  int world_size() const { return static_cast<int>(members_.size()); }
+
+  /// The ranks of this node run no more, and nobody can be started there.
+  void node_gone(int node) { gone_.insert(node); }
+  /// A node with so many ranks is to have places at the end, in the next generation; look() tells when it has.
+  void node_comes(int node, int ranks) { coming_.emplace_back(node, ranks); }
 
  private:
   using Clock = RankEnd::Clock;
@@ -55,10 +82,14 @@ class ElasticJob final : public Rescuer {
   RescuePlan form(const NextGeneration& next, std::span<const RankEnd> ranks, Clock::time_point now);
   void publish();
   std::vector<std::string> environment_of(std::size_t rank) const;
-  void tell(const NextGeneration& next, std::span<const RankEnd> ranks, std::size_t size_before);
+  void add_coming(std::vector<Member>& members, RescuePlan& plan);
+  bool somebody_finished(std::span<const RankEnd> ranks) const;
+  bool is_frozen(const RankEnd& rank) const;
+  void tell(const NextGeneration& next, std::span<const RankEnd> ranks, bool replaced);
   void close_old_stores(Clock::time_point now);
 
   const JobEnvironment job_;
+  const ElasticPlace place_;
   const ElasticLimits limits_;
   const Say say_;
   std::unique_ptr<comm::TcpStoreServer> control_server_;
@@ -66,7 +97,9 @@ class ElasticJob final : public Rescuer {
   std::vector<Served> stores_;   // by generation
   std::vector<Member> members_;  // of the present generation, by rank
   std::vector<comm::LeftGeneration> left_;
-  std::size_t processes_ = 0;  // started so far
+  std::set<int> gone_;                       // nodes
+  std::vector<std::pair<int, int>> coming_;  // nodes, and their ranks
+  std::size_t processes_ = 0;                // started so far
   int generation_ = 0;
   int restarts_used_ = 0;
   bool elastic_ = false;  // a worker has registered

@@ -19,7 +19,9 @@ NextGeneration next_generation(const std::vector<WorkerFate>& fates, int restart
                                std::chrono::milliseconds since) {
   using Kind = NextGeneration::Kind;
   NextGeneration next;
-  next.lost = places_of(fates, {WorkerFate::Died});
+  next.lost = places_of(fates, {WorkerFate::Died, WorkerFate::Gone});
+  const auto died = places_of(fates, {WorkerFate::Died});
+  const auto gone = static_cast<int>(next.lost.size() - died.size());
   const auto left = places_of(fates, {WorkerFate::Left});
   const auto running = places_of(fates, {WorkerFate::Runs});
   const auto frozen = places_of(fates, {WorkerFate::Frozen});
@@ -41,8 +43,9 @@ NextGeneration next_generation(const std::vector<WorkerFate>& fates, int restart
   const bool finished = std::find(fates.begin(), fates.end(), WorkerFate::Finished) != fates.end();
   next.survivors = places_of(fates, {WorkerFate::Runs, WorkerFate::Left, WorkerFate::Frozen});
   next.replace = !finished && restarts_used < limits.max_restarts;
-  const auto size = next.survivors.size() + (next.replace ? next.lost.size() : 0);
-  const bool enough = size >= static_cast<std::size_t>(std::max(1, limits.min_ranks));
+  const auto size = next.survivors.size() + (next.replace ? died.size() : 0);
+  const int least = limits.min_ranks > 0 ? limits.min_ranks : static_cast<int>(fates.size()) - gone;
+  const bool enough = size >= static_cast<std::size_t>(std::max(1, least));
   next.kind = enough ? Kind::Form : Kind::TooFew;
   if (finished) next.kind = next.survivors.empty() ? Kind::AllDone : Kind::Form;
   return next;

@@ -15,7 +15,7 @@
 namespace tutti::tools {
 
 struct ElasticLimits {
-  int min_ranks = 1;
+  int min_ranks = 1;  // 0: all but those whose nodes are gone
   int max_restarts = 0;
   /// After a death: for the deaths that come with it.
   std::chrono::milliseconds settle{200};
@@ -23,15 +23,22 @@ struct ElasticLimits {
   std::chrono::milliseconds patience{30'000};
 };
 
-enum class WorkerFate { Runs, Left, Frozen, Died, Finished };  // Left: it waits for the next generation
+enum class WorkerFate {
+  Runs,
+  Left,  // it waits for the next generation
+  Frozen,
+  Died,
+  Gone,  // with its node: nobody can be started in its place
+  Finished,
+};
 
 struct NextGeneration {
   enum class Kind { Wait, KillSilent, Form, TooFew, AllDone };
   Kind kind = Kind::Wait;
   std::vector<std::size_t> survivors;  // Form: places in the present generation, in order of rank
-  std::vector<std::size_t> lost;       // those that died
+  std::vector<std::size_t> lost;       // those that died or are gone
   std::vector<std::size_t> silent;     // KillSilent: whom
-  bool replace = false;                // Form: the lost get replacements, at their ranks
+  bool replace = false;                // Form: those that died get replacements, at their ranks
 };
 
 /// `fates` in order of rank; `since` the first of them that is neither Runs nor Finished was seen.

@@ -20,6 +20,7 @@ struct RescuePlan {
     GiveUp,   // the failure is the job's
   };
   struct Start {
+    int node = 0;                          // always this one, but for a coordinator of several
     int local_rank = 0;                    // CPUs, logs and labels are this slot's
     int restart_count = 0;                 // for the logs' folder
     std::vector<std::string> environment;  // "NAME=value", on top of the rank's
@@ -28,6 +29,7 @@ struct RescuePlan {
   std::vector<std::size_t> lost{};    // their end is dealt with, and not the job's
   std::vector<std::size_t> frozen{};  // kill them
   std::vector<Start> starts{};
+  std::vector<int> joined{};  // nodes whose first ranks have a place from now on; of a coordinator of several nodes
 };
 
 class Rescuer {
@@ -43,6 +45,9 @@ class Rescuer {
   /// `ranks`: all processes that were started, in that order; those of earlier plans keep their places. Does not block
   /// for longer than the control store, in this process, takes to answer.
   virtual RescuePlan look(std::span<const RankEnd> ranks, RankEnd::Clock::time_point now) = 0;
+
+  /// Whether it has not been decided yet what follows the end of a rank: others may be started although none runs.
+  virtual bool waits() const { return false; }
 };
 
 }  // namespace tutti::tools

@@ -3,6 +3,7 @@
 #include <tutti/comm/bootstrap/job_secret.h>
 #include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/tools/run/attempt.h>
+#include <tutti/tools/run/elastic/remote_rescuer.h>
 #include <tutti/tools/run/nodes/agent.h>
 #include <tutti/tools/run/nodes/control_link.h>
 #include <tutti/tools/run/nodes/coordinator.h>
@@ -28,7 +29,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLastWords{2000};   // for the coordinator to take the last message
 constexpr milliseconds kSameSignal{1000};  // one signal to a whole job reaches its agents within this time
-constexpr char kAgreementVersion[] = "1";  // of the messages between agents
+constexpr char kAgreementVersion[] = "2";  // of the messages between agents
 
 class Agent final : public AttemptControl {
  public:
@@ -77,6 +78,7 @@ class Agent final : public AttemptControl {
   }
 
   void rank_failed(const RankEnd&) override {
+    if (rescuer_) return;  // it has told, and what follows is decided elsewhere
     if (!failure_told_) link_->post(to_words(Failed{round_}));
     failure_told_ = true;
   }
@@ -118,6 +120,7 @@ class Agent final : public AttemptControl {
     options.max_restarts = options_.max_restarts;
     options.store = options_.store;
     options.torch_store = options_.torch_store;
+    options.elastic = options_.elastic;
     try {
       coordinator_ = std::make_unique<Coordinator>(options);
       everywhere_ = options.bind_address.empty();
@@ -211,7 +214,10 @@ class Agent final : public AttemptControl {
     if (event.kind != LinkEvent::Kind::Message) return std::nullopt;
     const std::string& kind = kind_of(event.words);
     if (kind == "order") return to_attempt_order(to_order(event.words));
-    if (kind == "plan") {
+    if (kind == "rescue") {
+      RescueOrder order = to_rescue_order(event.words);
+      if (rescuer_ && order.round == round_) rescuer_->take(std::move(order));
+    } else if (kind == "plan") {
       RoundPlan plan = to_round_plan(event.words);
       if (plan.node_of(link_->agent())) plan_ = std::move(plan);
     } else if (kind == "verdict") {
@@ -283,7 +289,12 @@ class Agent final : public AttemptControl {
     round_ = plan.round;
     failure_told_ = false;
     const JobEnvironment job = environment_of(plan, *plan.node_of(link_->agent()));
-    Attempt attempt(options_, job, context_.signals, context_.keeper, context_.console, context_.keep_open, this);
+    rescuer_.reset();
+    if (options_.elastic) {
+      rescuer_.emplace(plan, job.node, link_->server_address(), [this](Words words) { link_->post(std::move(words)); });
+    }
+    Attempt attempt(options_, job, context_.signals, context_.keeper, context_.console, context_.keep_open, this,
+                    rescuer_ ? &*rescuer_ : nullptr);
     Ended ended;
     ended.round = plan.round;
     try {
@@ -340,6 +351,7 @@ class Agent final : public AttemptControl {
   std::optional<PublishedCoordinator> published_;
   std::unique_ptr<ControlLink> link_;
   std::optional<InputWatch> input_;
+  std::optional<RemoteRescuer> rescuer_;  // of the present round, in an elastic job
 
   int round_ = -1;
   bool connected_ = false;
@@ -369,6 +381,7 @@ std::vector<std::pair<std::string, std::string>> agreed_settings(const LaunchOpt
       {"the rendezvous", nodes.is_static() ? "static (--node-rank)" : "dynamic (--rdzv-endpoint)"},
       {"--max-restarts", std::to_string(options.max_restarts)},
       {"--no-store", options.store ? "not given" : "given"},
+      {"--elastic", options.elastic ? "given" : "not given"},
       {"--torch-store", options.torch_store ? "given" : "not given"},
       {"the program", std::filesystem::path(options.command.front()).filename().string()},
   };

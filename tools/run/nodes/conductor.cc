@@ -42,6 +42,8 @@ void Conductor::message(int agent, const Words& words, Clock::time_point now) {
     if (round_ && to_failed(words).round == round_->plan.round) stop_round(Order::Kind::Settle);
   } else if (kind == "ended") {
     on_ended(agent, to_ended(words, now), now);
+  } else if (kind == "ranks") {
+    on_ranks(agent, to_ranks_changed(words, now));
   } else if (kind == "interrupted") {
     on_interrupted(agent, to_interrupted(words), now);
   } else if (kind == "forwarded") {
@@ -97,12 +99,14 @@ void Conductor::on_hello(int agent, const Hello& hello) {
 
 // In the middle of a round: room for it is made by a new one, unless the job is about to end anyway.
 void Conductor::admit_newcomer(int agent) {
-  const bool room = static_cast<int>(order_.size()) < options_.nodes.max_nodes;
-  if (!room || !round_->ended.empty()) {
-    outside_.post(agent, to_words(Notice{"the job runs on its " + std::to_string(order_.size()) +
-                                         " nodes; this one waits as a spare"}));
+  const std::size_t nodes = order_.size() - without_.size();
+  const bool room = static_cast<int>(nodes) < options_.nodes.max_nodes;
+  if (!room || round_->ended.size() > without_.size()) {
+    outside_.post(
+        agent, to_words(Notice{"the job runs on its " + std::to_string(nodes) + " nodes; this one waits as a spare"}));
     return;
   }
+  if (elastic_ && elastic_->job().program_is_elastic()) return take_in(agent);
   tell(name_of(agent) + " has come; all ranks are stopped and started again with it\n");
   nodes_change_ = true;
   stop_round(Order::Kind::Terminate);
@@ -112,15 +116,15 @@ void Conductor::on_started(int agent, const Started& started) {
   const std::optional<int> node = node_of(agent);
   if (!node || started.round != round_->plan.round) return;
   started_[*node] = started;
-  if (started_.size() == round_->plan.nodes.size()) tell(round_table(round_->plan, started_));
+  const bool all = started_.size() == round_->plan.nodes.size();
+  if (all && *node < first_nodes_) tell(round_table(round_->plan, started_));
 }
 
 void Conductor::on_ended(int agent, Ended ended, Clock::time_point now) {
   const std::optional<int> node = node_of(agent);
   if (!node || ended.round != round_->plan.round) return;
-  const bool well =
-      ended.cannot_start.empty() && std::all_of(ended.ranks.begin(), ended.ranks.end(),
-                                                [](const RankEnd& rank) { return !rank.running && rank.code == 0; });
+  const bool well = ended.cannot_start.empty() && std::all_of(ended.ranks.begin(), ended.ranks.end(),
+                                                              [](const RankEnd& rank) { return ended_well(rank); });
   const bool never_ran = !ended.cannot_start.empty();  // then the others have nothing to tell
   round_->ended[*node] = std::move(ended);
   if (!well) stop_round(never_ran ? Order::Kind::Kill : Order::Kind::Settle);
@@ -133,6 +137,10 @@ void Conductor::lost(int agent, const std::string& why, Clock::time_point at, Cl
   formation_.remove(agent);
   const std::optional<int> node = node_of(agent);
   const bool in_round = node && round_runs();
+  if (in_round && goes_on_without(*node)) {
+    tell(text + "; the others go on\n");
+    return end_round_if_over(now);
+  }
   if (!in_round || round_->ended.contains(*node)) {
     if (!leaving_.contains(agent)) tell(text + "\n");
     if (!in_round) return;
@@ -185,17 +193,18 @@ void Conductor::stop_round(Order::Kind kind) {
 
 void Conductor::end_round_if_over(Clock::time_point now) {
   if (!round_runs()) return;
-  if (round_->ended.size() + round_->lost.size() < round_->plan.nodes.size()) return;
+  if (round_->ended.size() + round_->lost.size() + joining_.size() < round_->plan.nodes.size()) return;
   for (const int agent : leaving_) formation_.remove(agent);
   leaving_.clear();
   const Judgement judgement = judge(*round_);
   if (judgement.all_well && (!nodes_change_ || nobody_was_stopped())) return finish(0, "");
   if (round_->interrupted_by) return finish(judgement.status, judgement.summary);
+  if (elastic_) restarts_ += elastic_->job().restarts_used();
   if (nodes_change_ && round_->lost.empty()) {
     outside_.post(kToAll, to_words(Verdict{round_->plan.round, false, 0, "the nodes of the job change\n"}));
     return begin_gathering(now);
   }
-  if (restarts_ == options_.max_restarts) return finish(judgement.status, judgement.summary);
+  if (restarts_ >= options_.max_restarts) return finish(judgement.status, judgement.summary);
   ++restarts_;
   outside_.post(kToAll, to_words(Verdict{round_->plan.round, false, judgement.status,
                                          judgement.summary + restart_text(restarts_, options_.max_restarts)}));
@@ -231,6 +240,7 @@ void Conductor::begin_gathering(Clock::time_point now) {
 
 void Conductor::tick(Clock::time_point now) {
   if (phase_ == Phase::Gathering) gather(now);
+  if (phase_ == Phase::Running && elastic_) rescue(now);
 }
 
 void Conductor::gather(Clock::time_point now) {
@@ -257,10 +267,13 @@ void Conductor::start_round(const std::vector<int>& order) {
     plan.world_size += hello.nproc;
   }
   const Hello& first = formation_.agents().at(order.front());
-  plan.master_port = options_.store ? outside_.new_job_store(plan.world_size, plan.job_id) : first.reserved_port;
+  make_stores(plan, first);
   if (!options_.store && !first.is_coordinators) plan.master_addr = first.address;
   order_ = order;
   started_.clear();
+  without_.clear();
+  joining_.clear();
+  first_nodes_ = static_cast<int>(order.size());
   round_ = RoundEnd{plan, {}, {}, std::nullopt, ""};
   phase_ = Phase::Running;
   outside_.post(kToAll, to_words(plan));

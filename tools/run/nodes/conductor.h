@@ -9,10 +9,12 @@
 // ranks get SIGTERM and time to write a checkpoint. A node more than MAX waits as a spare. Thread-safety: one thread.
 #pragma once
 
+#include <tutti/tools/run/elastic/elastic_round.h>
 #include <tutti/tools/run/nodes/coordinator.h>
 #include <tutti/tools/run/nodes/formation.h>
 #include <tutti/tools/run/nodes/judge.h>
 
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -31,6 +33,10 @@ class Conductor {
     virtual void post(int agent_or_all, const Words& message) = 0;
     /// A fresh store server for the ranks of a round, in place of the last one. Returns its port.
     virtual std::uint16_t new_job_store(int world_size, const std::string& job_id) = 0;
+    /// For an elastic job, instead: its stores and what is decided while its ranks run.
+    virtual std::unique_ptr<ElasticRound> new_elastic_round(const RoundPlan&, const ElasticLimits&, ElasticJob::Say) {
+      return nullptr;
+    }
   };
 
   Conductor(const CoordinatorOptions& options, Outside& outside, Clock::time_point now);
@@ -54,6 +60,7 @@ class Conductor {
   void on_started(int agent, const Started& started);
   void on_ended(int agent, Ended ended, Clock::time_point now);
   void on_interrupted(int agent, const Interrupted& interrupted, Clock::time_point now);
+  void on_ranks(int agent, const RanksChanged& changed);
   void on_observer(const Words& words);
   void interrupt(const std::string& by, const Interrupted& interrupted);
   void forward(int signal);
@@ -67,6 +74,11 @@ class Conductor {
   bool nobody_was_stopped() const;
   void finish(int status, const std::string& summary);
   void tell(const std::string& text);
+  void make_stores(RoundPlan& plan, const Hello& first);
+  void rescue(Clock::time_point now);
+  bool goes_on_without(int node);
+  void take_in(int agent);
+  void post_to_node(int node, const Words& message);
   std::optional<int> node_of(int agent) const { return round_ ? round_->plan.node_of(agent) : std::nullopt; }
   std::string name_of(int agent) const;
   bool round_runs() const { return phase_ == Phase::Running || phase_ == Phase::Stopping; }
@@ -77,8 +89,12 @@ class Conductor {
   Phase phase_ = Phase::Gathering;
   int next_round_ = 0;
   int restarts_ = 0;
-  std::optional<RoundEnd> round_;   // the present or the last one
-  std::vector<int> order_;          // its agents
+  std::optional<RoundEnd> round_;  // the present or the last one
+  std::vector<int> order_;         // its agents
+  std::unique_ptr<ElasticRound> elastic_;
+  std::set<int> without_;           // nodes of the round that were lost, and the others go on
+  std::set<int> joining_;           // nodes that have come since, and have no ranks yet
+  int first_nodes_ = 0;             // with which the round began
   std::map<int, Started> started_;  // by node
   bool nodes_change_ = false;       // the round is stopped for that alone
   Verdict last_verdict_{};

@@ -90,6 +90,12 @@ class Coordinator::Impl final : public Conductor::Outside {
     return job_store_->port();
   }
 
+  std::unique_ptr<ElasticRound> new_elastic_round(const RoundPlan& plan, const ElasticLimits& limits,
+                                                  ElasticJob::Say say) override {
+    const ElasticRound::Options round{options_.bind_address, options_.job_secret, limits};
+    return std::make_unique<ElasticRound>(plan, round, std::move(say));
+  }
+
  private:
   // What is known of an agent's heart.
   struct Heart {

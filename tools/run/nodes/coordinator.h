@@ -9,12 +9,14 @@
 // methods may be called from any thread. Signals must be blocked before the constructor runs.
 #pragma once
 
+#include <tutti/tools/run/elastic/next_generation.h>
 #include <tutti/tools/run/nodes/messages.h>
 #include <tutti/tools/run/nodes/node_options.h>
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace tutti::tools {
@@ -27,9 +29,10 @@ struct CoordinatorOptions {
   std::string about;         // where agents meet and whence that is known, for the table
   std::string job_id;        // of the rounds' stores, and TUTTI_JOB_ID
   int max_restarts = 0;
-  bool torch_store = false;    // the rounds' stores are for PyTorch's clients
-  bool store = true;           // false: the program's rank 0 listens itself (PyTorch's env://)
-  std::uint16_t job_port = 0;  // of the rounds' stores; 0: a free one
+  bool torch_store = false;                // the rounds' stores are for PyTorch's clients
+  bool store = true;                       // false: the program's rank 0 listens itself (PyTorch's env://)
+  std::uint16_t job_port = 0;              // of the rounds' stores; 0: a free one
+  std::optional<ElasticLimits> elastic{};  // lost ranks are replaced within a round; its max_restarts is not used
 };
 
 class Coordinator {

@@ -27,12 +27,10 @@ Ranks all_ranks(const RoundEnd& end) {
   return ranks;
 }
 
-bool ended_well(const RankEnd& rank) { return !rank.running && rank.code == 0; }
-
 std::string lines_of_others(const RoundEnd& end, const Ranks& ranks, std::optional<int> culprit) {
   std::string text;
   for (std::size_t i = 0; i < ranks.ends.size(); ++i) {
-    if (culprit != static_cast<int>(i)) text += "  " + describe_other(ranks.ends[i]) + "\n";
+    if (culprit != static_cast<int>(i) && !ranks.ends[i].replaced) text += "  " + describe_other(ranks.ends[i]) + "\n";
   }
   for (const LostNode& lost : end.lost) text += "  " + lost.text + "\n";
   return text;

@@ -28,6 +28,9 @@ struct RoundEnd {
   std::string interrupted_text;       // "node 1 (host b) was stopped by SIGTERM"
 };
 
+/// Or an elastic job went on without it.
+inline bool ended_well(const RankEnd& rank) { return !rank.running && (rank.code == 0 || rank.replaced); }
+
 struct Judgement {
   bool all_well = false;
   int status = 0;       // the first failing rank's own; 128 + signal; 1 for a lost node

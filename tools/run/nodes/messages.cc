@@ -89,7 +89,12 @@ void write_rank(Writer& writer, const RankEnd& rank, RankEnd::Clock::time_point 
   writer.number(rank.rank).number(rank.pid).text(rank.host).text(rank.last_words);
   writer.number(duration_cast<microseconds>(now - rank.started).count());
   writer.number(duration_cast<microseconds>(now - rank.ended).count());
-  writer.number(rank.running).number(rank.by_signal).number(rank.core_dumped).number(rank.code).number(rank.frozen);
+  writer.number(rank.running)
+      .number(rank.by_signal)
+      .number(rank.core_dumped)
+      .number(rank.code)
+      .number(rank.frozen)
+      .number(rank.replaced);
   writer.number(static_cast<std::int64_t>(rank.sent.size()));
   for (const int signal : rank.sent) writer.number(signal);
 }
@@ -107,6 +112,7 @@ RankEnd read_rank(Reader& reader, RankEnd::Clock::time_point now) {
   rank.core_dumped = reader.flag();
   rank.code = reader.number<int>();
   rank.frozen = reader.flag();
+  rank.replaced = reader.flag();
   for (std::size_t left = reader.count(); left > 0; --left) rank.sent.insert(reader.number<int>());
   return rank;
 }
@@ -254,7 +260,7 @@ GiveUp to_give_up(const Words& words) { return {Reader(words, "give up").text()}
 Words to_words(const RoundPlan& message) {
   Writer writer("plan");
   writer.number(message.round).number(message.restart_count).number(message.world_size).text(message.job_id);
-  writer.text(message.about).text(message.master_addr).number(message.master_port);
+  writer.text(message.about).text(message.master_addr).number(message.master_port).number(message.control_port);
   writer.number(static_cast<std::int64_t>(message.nodes.size()));
   for (const NodePlace& node : message.nodes) write_place(writer, node);
   return writer.words();
@@ -270,6 +276,7 @@ RoundPlan to_round_plan(const Words& words) {
   message.about = reader.text();
   message.master_addr = reader.text();
   message.master_port = reader.number<std::uint16_t>();
+  message.control_port = reader.number<std::uint16_t>();
   for (std::size_t left = reader.count(); left > 0; --left) message.nodes.push_back(read_place(reader));
   return message;
 }

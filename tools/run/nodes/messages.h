@@ -100,6 +100,7 @@ struct RoundPlan {
   std::string master_addr;  // "": the address at which each agent has reached the control store
   std::uint16_t master_port = 0;
   std::vector<NodePlace> nodes;
+  std::uint16_t control_port = 0;  // of an elastic job's control store, at the address of the agents' one; else 0
 
   /// This agent's index in nodes; nothing for a spare one.
   std::optional<int> node_of(int agent) const;

@@ -91,6 +91,7 @@ class RemoteLaunch {
     options.max_restarts = options_.max_restarts;
     options.store = options_.store;
     options.torch_store = options_.torch_store;
+    options.elastic = options_.elastic;
     coordinator_ = std::make_unique<Coordinator>(options);
     NodeOptions here = options.nodes;
     here.host = remote_.bind_address.empty() ? "127.0.0.1" : remote_.bind_address;

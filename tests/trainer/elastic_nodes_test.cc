@@ -1,0 +1,151 @@
+// `tutti run --elastic` on several nodes: agents over loopback that lose ranks, are killed, and come.
+#include <signal.h>
+#include <tutti/tests/trainer/small_run.h>
+#include <tutti/tools/run/reserved_port.h>
+
+#include <fstream>
+#include <map>
+
+namespace tutti::trainer {
+namespace {
+
+using test::Processes;
+using Workers = std::map<std::string, pid_t>;
+
+class ElasticNodes : public SmallRun {
+ protected:
+  /// An agent with two ranks.
+  std::unique_ptr<Processes> agent(std::vector<std::string> nodes, const std::vector<std::string>& training) const {
+    std::vector<std::string> words{TUTTI_PROGRAM, "run", "--elastic", "--max-restarts", "3", "-n", "2"};
+    words.insert(words.end(), nodes.begin(), nodes.end());
+    words.push_back("--");
+    const std::vector<std::string> program = command(training);
+    words.insert(words.end(), program.begin(), program.end());
+    std::vector<std::string> variables = environment();
+    variables.push_back("TUTTI_JOB_SECRET=secret of the test");
+    return std::make_unique<Processes>(
+        test::ProcessesOptions{.command = words, .ranks = false, .environment = variables});
+  }
+  std::unique_ptr<Processes> fixed_agent(int node, const std::vector<std::string>& training) const {
+    return agent({"--nnodes", "2", "--node-rank", std::to_string(node), "--master-addr", "127.0.0.1", "--master-port",
+                  std::to_string(port_.port())},
+                 training);
+  }
+  std::unique_ptr<Processes> dynamic_agent(const std::vector<std::string>& training) const {
+    return agent(
+        {"--nnodes", "1:2", "--rdzv-id", "test", "--rdzv-endpoint", "127.0.0.1:" + std::to_string(port_.port())},
+        training);
+  }
+  std::vector<std::string> training(int epochs, const std::string& report) const {
+    return {"--epochs", std::to_string(epochs), "--reproducible", "--json", path(report)};
+  }
+  Outcome undisturbed(int epochs) const {
+    std::vector<std::string> words = command(training(epochs, "whole.json"));
+    words.insert(words.end(), {"--nproc", "4"});
+    const test::Finished done = run(words);
+    EXPECT_EQ(done.status, kDone) << done.err;
+    return outcome("whole.json");
+  }
+  /// The agent's ranks that run now: worker -> pid.
+  static Workers workers_of(pid_t agent) {
+    Workers workers;
+    std::ifstream children("/proc/" + std::to_string(agent) + "/task/" + std::to_string(agent) + "/children");
+    for (pid_t pid = 0; children >> pid;) {
+      std::ifstream file("/proc/" + std::to_string(pid) + "/environ", std::ios::binary);
+      for (std::string entry; std::getline(file, entry, '\0');) {
+        if (entry.starts_with("TUTTI_WORKER=")) workers[entry.substr(13)] = pid;
+      }
+    }
+    return workers;
+  }
+
+  tools::ReservedPort port_{"127.0.0.1"};
+};
+
+TEST_F(ElasticNodes, AKilledRankIsReplacedByItsOwnNode) {
+  constexpr int kEpochs = 16;
+  const Outcome whole = undisturbed(kEpochs);
+  const auto first = fixed_agent(0, training(kEpochs, "report.json"));
+  const auto second = fixed_agent(1, training(kEpochs, "report.json"));
+  ASSERT_TRUE(first->wait_for_output(0, "epoch 2/")) << first->err(0);
+  const Workers here = workers_of(first->pid(0));
+  const Workers there = workers_of(second->pid(0));
+  ASSERT_EQ(here.size(), 2U);
+  ASSERT_EQ(there.size(), 2U);
+  ASSERT_EQ(::kill(there.at("1.1.0"), SIGKILL), 0);
+  ASSERT_TRUE(first->wait_for_output(0, "generation 1: 4 ranks")) << first->err(0) << second->err(0);
+  EXPECT_EQ(workers_of(first->pid(0)), here);
+  const Workers later = workers_of(second->pid(0));
+  EXPECT_EQ(later.at("1.0.0"), there.at("1.0.0"));
+  EXPECT_TRUE(later.contains("1.1.1"));
+  EXPECT_EQ(first->wait(0), kDone) << first->err(0);
+  EXPECT_EQ(second->wait(0), kDone) << second->err(0);
+  EXPECT_NE(first->err(0).find("1 rank starts again, 3 ranks go on (restart 1 of at most 3)"), std::string::npos)
+      << first->err(0);
+  EXPECT_NE(first->err(0).find("rank 3 (pid " + std::to_string(there.at("1.1.0"))), std::string::npos) << first->err(0);
+  EXPECT_EQ(outcome("report.json").parameter_sha256, whole.parameter_sha256);
+}
+
+// All ranks of a node, and its agent, which waits for replacements.
+TEST_F(ElasticNodes, AllRanksOfANodeAreReplaced) {
+  constexpr int kEpochs = 16;
+  const Outcome whole = undisturbed(kEpochs);
+  const auto first = fixed_agent(0, training(kEpochs, "report.json"));
+  const auto second = fixed_agent(1, training(kEpochs, "report.json"));
+  ASSERT_TRUE(first->wait_for_output(0, "epoch 2/")) << first->err(0);
+  const Workers here = workers_of(first->pid(0));
+  for (const auto& [worker, pid] : workers_of(second->pid(0))) ASSERT_EQ(::kill(pid, SIGKILL), 0) << worker;
+  ASSERT_TRUE(first->wait_for_output(0, "generation 1: 4 ranks")) << first->err(0) << second->err(0);
+  EXPECT_EQ(workers_of(first->pid(0)), here);
+  EXPECT_EQ(first->wait(0), kDone) << first->err(0);
+  EXPECT_EQ(second->wait(0), kDone) << second->err(0);
+  EXPECT_EQ(outcome("report.json").parameter_sha256, whole.parameter_sha256);
+}
+
+TEST_F(ElasticNodes, ALostNodeIsLeftOutAndAnotherJoins) {
+  constexpr int kEpochs = 60;
+  const Outcome whole = undisturbed(kEpochs);
+  const auto first = dynamic_agent(training(kEpochs, "report.json"));
+  ASSERT_TRUE(first->wait_for_error(0, "nodes are here")) << first->err(0);  // it coordinates
+  const auto second = dynamic_agent(training(kEpochs, "report.json"));
+  ASSERT_TRUE(first->wait_for_output(0, "epoch 2/")) << first->err(0);
+  const Workers here = workers_of(first->pid(0));
+  const Workers there = workers_of(second->pid(0));
+  ASSERT_EQ(here.size(), 2U);
+  ASSERT_EQ(there.size(), 2U);
+  second->kill(0, SIGKILL);
+  ASSERT_TRUE(first->wait_for_output(0, "generation 1: 2 ranks")) << first->err(0);
+  const auto third = dynamic_agent(training(kEpochs, "report.json"));
+  ASSERT_TRUE(first->wait_for_output(0, "generation 2: 4 ranks")) << first->err(0) << third->err(0);
+  EXPECT_EQ(workers_of(first->pid(0)), here);
+  EXPECT_EQ(first->wait(0), kDone) << first->err(0);
+  EXPECT_EQ(third->wait(0), kDone) << third->err(0);
+  EXPECT_NE(first->err(0).find("was lost"), std::string::npos) << first->err(0);
+  EXPECT_EQ(first->err(0).find("restart 1"), std::string::npos) << first->err(0);
+  for (const auto& [worker, pid] : there) EXPECT_TRUE(test::wait_until_gone(pid, std::chrono::seconds(10))) << worker;
+  EXPECT_EQ(outcome("report.json").parameter_sha256, whole.parameter_sha256);
+}
+
+// With as many nodes as there must be, all ranks are started again when another agent comes.
+TEST_F(ElasticNodes, AProgramThatIsNotElasticIsStartedAgainAsAWhole) {
+  const auto start = [&](int node) {
+    return std::make_unique<Processes>(
+        test::ProcessesOptions{.command = {TUTTI_PROGRAM, "run", "--elastic", "--max-restarts", "1", "-n", "1",
+                                           "--nnodes", "2", "--node-rank", std::to_string(node), "--master-addr",
+                                           "127.0.0.1", "--master-port", std::to_string(port_.port()), "--", "sh", "-c",
+                                           "echo rank $RANK start $TORCHELASTIC_RESTART_COUNT; "
+                                           "test $RANK$TORCHELASTIC_RESTART_COUNT != 10 || exit 7"},
+                               .ranks = false,
+                               .environment = {"TUTTI_JOB_SECRET=secret of the test"}});
+  };
+  const auto first = start(0), second = start(1);
+  EXPECT_EQ(first->wait(0), kDone) << first->err(0);
+  EXPECT_EQ(second->wait(0), kDone) << second->err(0);
+  EXPECT_NE(first->out(0).find("rank 0 start 1"), std::string::npos) << first->out(0);
+  EXPECT_NE(second->out(0).find("rank 1 start 1"), std::string::npos) << second->out(0);
+  EXPECT_NE(first->err(0).find("starting all ranks again (restart 1 of at most 1)"), std::string::npos)
+      << first->err(0);
+}
+
+}  // namespace
+}  // namespace tutti::trainer
