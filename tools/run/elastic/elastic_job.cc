@@ -97,10 +97,11 @@ std::vector<std::string> ElasticJob::environment_of(std::size_t rank) const {
   return result;
 }
 
-void ElasticJob::look_for_members() {
+bool ElasticJob::look_for_members() {
   for (const Member& member : members_) {
     if (!elastic_) elastic_ = comm::is_member(*control_, member.id.text(), soon());
   }
+  return elastic_;
 }
 
 RescuePlan ElasticJob::before_anybody_registered(std::span<const RankEnd> ranks, Clock::time_point now) {

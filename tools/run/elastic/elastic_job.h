@@ -53,6 +53,8 @@ class ElasticJob final : public Rescuer {
 
   /// A rank had registered when look() was called last: losses are dealt with here.
   bool program_is_elastic() const { return elastic_; }
+  /// The same now; asks the control store.
+  bool look_for_members();
   int restarts_used() const { return restarts_used_; }
   std::uint16_t control_port() const { return control_server_->port(); }
   /// Of the present generation.
@@ -75,7 +77,6 @@ class ElasticJob final : public Rescuer {
     std::optional<Clock::time_point> close_at{};
   };
 
-  void look_for_members();
   RescuePlan before_anybody_registered(std::span<const RankEnd> ranks, Clock::time_point now);
   std::vector<WorkerFate> fates(std::span<const RankEnd> ranks);
   RescuePlan act(const NextGeneration& next, std::span<const RankEnd> ranks, Clock::time_point now);

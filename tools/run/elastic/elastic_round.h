@@ -38,6 +38,7 @@ class ElasticRound {
   void changed(int node, const RanksChanged& changed);
   void node_gone(int node) { job_.node_gone(node); }
   void node_comes(int node, const NodePlace& place);
+  bool program_is_elastic() { return job_.look_for_members(); }
   Step look(RankEnd::Clock::time_point now);
 
   const ElasticJob& job() const { return job_; }

@@ -106,7 +106,7 @@ void Conductor::admit_newcomer(int agent) {
         agent, to_words(Notice{"the job runs on its " + std::to_string(nodes) + " nodes; this one waits as a spare"}));
     return;
   }
-  if (elastic_ && elastic_->job().program_is_elastic()) return take_in(agent);
+  if (elastic_ && elastic_->program_is_elastic()) return take_in(agent);
   tell(name_of(agent) + " has come; all ranks are stopped and started again with it\n");
   nodes_change_ = true;
   stop_round(Order::Kind::Terminate);

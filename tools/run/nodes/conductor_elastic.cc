@@ -50,7 +50,7 @@ bool Conductor::goes_on_without(int node) {
   if (!had_no_ranks) {
     const std::size_t others = round_->plan.nodes.size() - without_.size() - joining_.size() - 1;
     const bool enough = static_cast<int>(others) >= options_.nodes.min_nodes && !options_.nodes.fixed_size();
-    if (!enough || phase_ != Phase::Running || !elastic_->job().program_is_elastic()) return false;
+    if (!enough || phase_ != Phase::Running || !elastic_->program_is_elastic()) return false;
   }
   without_.insert(node);
   round_->ended[node] = {};
