@@ -38,11 +38,11 @@ class Training:
             self.ended.append(self.agents[name])
         self.agents[name] = self.hosts[name].start(run + train, {"TUTTI_JOB_SECRET": "a secret of these tests"})
 
-    def start_from(self, name, options=()):
+    def start_from(self, name):
         """One launcher on a third host, which starts both agents by a remote shell."""
         login = self.network.host(name, ["10.7.0.3/24"])
         return login.start_outside([self.tutti, "run", "-H", "alpha:2,beta:2", "--rsh", self.network.remote_shell(), "--",
-                                    *self._train(), *options])
+                                    *self._train()])
 
     def _train(self):
         return [self.tutti, "train", "mnist", "--threads", "1", "--timeout", "30", "--json", self.results, *self.options]

@@ -64,7 +64,8 @@ class Agents(unittest.TestCase):
         self.assertGreater(self.training.accuracy_and_sha()[0], 0.8)
 
     def test_a_host_that_is_cut_off_from_its_launcher_ends_the_job(self):
-        launcher = self.training.start_from("login", ["--epochs", "1000"])
+        self.training.options[self.training.options.index("--epochs") + 1] = "1000"
+        launcher = self.training.start_from("login")
         self.assertIsNotNone(launcher.wait_for("round 0: 4 ranks on 2 nodes"), launcher.output)
         everybody = {pid for name in self.training.hosts for pid in self.training.processes(name)}
         self.assertGreaterEqual(len(everybody), 6)

@@ -134,7 +134,7 @@ class Names(HostsTest):
     def test_no_name_service(self):
         hosts = self.two_hosts()
         for host in hosts:
-            host.file("/etc/resolv.conf", "nameserver 10.7.0.99\n")  # nobody
+            host.file("/etc/resolv.conf", "nameserver 10.7.0.99\noptions timeout:1 attempts:1\n")  # nobody
             host.file("/etc/hosts", "127.0.0.1 localhost\n")
         begin = time.monotonic()
         self.meet(hosts, "10.7.0.1")  # and names are not asked for
@@ -183,7 +183,7 @@ class Failures(HostsTest):
 
     def test_an_unplugged_host_is_named_within_the_deadline(self):
         alpha, beta = self.two_hosts()
-        ranks = start_ranks([alpha, beta], [FAULT_RANK, "3000", "loop", "all_reduce_large"], "10.7.0.1")
+        ranks = start_ranks([alpha, beta], [FAULT_RANK, "2000", "loop", "all_reduce_large"], "10.7.0.1")
         for rank in ranks:
             self.assertIsNotNone(rank.wait_for("beat 2"), outputs(ranks))
         beta.unplug()
@@ -195,7 +195,7 @@ class Failures(HostsTest):
 
     def test_a_slow_link_is_slow_and_nothing_else(self):
         hosts = self.two_hosts()
-        hosts[1].slow_down("16mbit")
+        hosts[1].slow_down("50mbit")
         # The deadline of one operation; a megabyte and more takes most of a second on the way.
         ranks = start_ranks(hosts, [FAULT_RANK, "20000", "loop", "all_reduce_large"], "10.7.0.1")
         for rank in ranks:

@@ -8,10 +8,11 @@
 
 A host is the namespaces of one process, its init; the switch between them is one more, with a bridge. Nothing has a
 name outside of them: when an init ends, which it does when its input ends, all its processes die with it, and its
-cards, addresses and rules go. So nothing is left behind, whatever happens to the program that uses this, and any number
-of networks can exist at once. Needs root, and iproute2 and util-linux.
+cards, addresses and rules go. So nothing runs on, whatever happens to the program that uses this; a folder of small files
+of a program that was killed is removed by the next. Any number of networks can exist at once. Needs root, and iproute2 and util-linux.
 """
 
+import fcntl
 import os
 import pathlib
 import shutil
@@ -22,6 +23,7 @@ import tempfile
 import threading
 import time
 
+_PREFIX = "tutti-hosts-"
 _INIT = "import signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); print('up', flush=True); sys.stdin.read()"
 # SIGINT and the like are for the test, which then ends the hosts in its own order.
 _UNSHARE = ["setsid", "unshare", "--net", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
@@ -228,7 +230,11 @@ class Switch(Host):
 
 class Network:
     def __init__(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tutti-hosts-"))
+        _remove_abandoned_folders()
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=_PREFIX))
+        self._lock = open(self.folder / "new", "w", encoding="utf-8")  # held, so that nobody takes it for abandoned
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        (self.folder / "new").rename(self.folder / "lock")
         self.hosts = {}
         self._switches = []
         self.switch = self.another_switch()
@@ -263,12 +269,24 @@ class Network:
         for host in [*self.hosts.values(), *self._switches]:
             host.power_off()
         shutil.rmtree(self.folder, ignore_errors=True)
+        self._lock.close()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.close()
+
+
+def _remove_abandoned_folders():
+    """Of programs that were killed: the one thing that outlives them."""
+    for lock in pathlib.Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/lock"):
+        try:
+            with open(lock, encoding="utf-8") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent, ignore_errors=True)
+        except OSError:
+            continue  # its owner lives, or has just removed it
 
 
 def _children(pid):
