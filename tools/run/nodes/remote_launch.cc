@@ -5,9 +5,9 @@
 #include <sys/wait.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/job_secret.h>
-#include <tutti/tools/run/nodes/agent.h>
 #include <tutti/tools/run/nodes/control_link.h>
 #include <tutti/tools/run/nodes/coordinator.h>
+#include <tutti/tools/run/nodes/meeting.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
 #include <tutti/tools/run/nodes/remote_command.h>
 #include <tutti/tools/run/nodes/remote_launch.h>
