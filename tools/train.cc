@@ -119,9 +119,10 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--json", train.json, "write the results to this file");
   app.add_option("--trace", train.trace, "write what all ranks communicated to this file, for ui.perfetto.dev");
   app.add_flag("--encrypt", train.encrypt, "TLS on TCP connections between ranks, as TUTTI_ENCRYPT=1");
-  app.add_option("--chaos", train.chaos,
-                 "what goes wrong on purpose, at a step of the run (from 0): kill:rank=1,step=20, freeze:rank=1,step=20, "
-                 "slow:rank=1,factor=3, delay:rank=1,ms=200; several with ;");
+  app.add_option(
+      "--chaos", train.chaos,
+      "what goes wrong on purpose, at a step of the run (from 0): kill:rank=1,step=20, freeze:rank=1,step=20, "
+      "slow:rank=1,factor=3, delay:rank=1,ms=200; several with ;");
   app.add_option("--timeout", arguments.timeout_seconds, "seconds until a rank that does not answer is an error [300]");
   app.add_option("--bucket-cap", arguments.bucket_cap, "largest gradient bucket in bytes");
 }

@@ -1,5 +1,6 @@
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/pmi1.h>
 #include <tutti/comm/bootstrap/printable.h>
@@ -10,11 +11,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <sstream>
+#include <string_view>
 
 namespace tutti::comm {
 namespace {
 
 constexpr std::size_t kLongestLine = 65536;
+constexpr std::chrono::milliseconds kFarewell{2000};
 
 std::string pmi_server(int descriptor) {
   return "the PMI server of mpiexec (PMI_FD=" + std::to_string(descriptor) + ")";
@@ -48,7 +51,37 @@ bool ready(int descriptor, short events, Deadline deadline) {
                   "; to do without it set TUTTI_MEET_DIR to a folder that all hosts see");
 }
 
+/// What is to be finalized: the very connection, not what its number stands for later.
+struct PmiConnection {
+  explicit PmiConnection(int number) : descriptor(number), user(::getpid()) { ::fstat(number, &status); }
+  ~PmiConnection() {
+    struct stat now {};
+    if (::getpid() != user || ::fstat(descriptor, &now) != 0 || now.st_ino != status.st_ino ||
+        now.st_dev != status.st_dev)
+      return;
+    constexpr std::string_view kFinalize = "cmd=finalize\n";
+    if (::send(descriptor, kFinalize.data(), kFinalize.size(), MSG_NOSIGNAL) < 0 &&
+        (errno != ENOTSOCK || ::write(descriptor, kFinalize.data(), kFinalize.size()) < 0))
+      return;
+    if (!ready(descriptor, POLLIN, Deadline::after(kFarewell))) return;
+    std::array<char, 256> answer;
+    [[maybe_unused]] const ssize_t count = ::read(descriptor, answer.data(), answer.size());
+  }
+  PmiConnection(const PmiConnection&) = delete;
+  PmiConnection& operator=(const PmiConnection&) = delete;
+
+  const int descriptor;
+  const pid_t user;
+  struct stat status {};
+};
+
 }  // namespace
+
+void finalize_pmi_at_exit(int descriptor) {
+  const char* own = std::getenv("PMI_FD");
+  if (own == nullptr || own != std::to_string(descriptor)) return;
+  static const PmiConnection at_exit(descriptor);
+}
 
 Pmi1::Pmi1(int descriptor, Deadline deadline) : descriptor_(descriptor) {
   const std::string maxima = ask("get_maxes", "maxes", deadline);

@@ -5,9 +5,10 @@
 // src/pm/hydra in https://github.com/pmodels/mpich); P. Balaji et al., "PMI: A Scalable Parallel Process-Management
 // Interface for Extreme-Scale Systems", EuroMPI 2010.
 //
-// "init" and "finalize" are left to an MPI library: a server refuses a second init, serves without one, and takes a
-// process that has said neither for one that uses no PMI. The descriptor belongs to the process, so one object is used
-// at a time, by one thread, and not while MPI_Init runs. The object does not close it.
+// "init" is left to an MPI library: a server serves without it, and refuses a second one. "finalize" cannot be: a
+// process that has asked for anything and ends without it counts as crashed, and mpiexec kills the others. It can be
+// said once only, so it is said when the process exits (finalize_pmi_at_exit). The descriptor belongs to the process:
+// one object is used at a time, by one thread, and not while MPI_Init runs. The object does not close it.
 #pragma once
 
 #include <tutti/comm/base/deadline.h>
@@ -44,5 +45,9 @@ class Pmi1 {
   std::size_t longest_key_ = 0;
   std::size_t longest_value_ = 0;
 };
+
+/// Says "finalize" when this process exits in good order, if `descriptor` is its PMI_FD and still the same connection
+/// then (MPI_Finalize closes it). Not in its forked children. Any number of calls.
+void finalize_pmi_at_exit(int descriptor);
 
 }  // namespace tutti::comm

@@ -219,6 +219,7 @@ PublishedMeeting meet_by_file(const World& world, Deadline deadline) {
 /// Rank 0 takes the first key that is free, the others the last that is not: there is one for each time that these
 /// ranks have met.
 PublishedMeeting meet_by_pmi(const World& world, Deadline deadline) {
+  finalize_pmi_at_exit(world.pmi_descriptor);
   Pmi1 pmi(world.pmi_descriptor, deadline);
   PublishedMeeting meeting;
   meeting.withdraw = [] {};

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <condition_variable>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <sstream>
@@ -104,6 +105,38 @@ class FakeHydra {
   int waiting_ = 0;
   int round_ = 0;
 };
+
+// A process that has used PMI and ends without this word counts as crashed, and mpiexec kills the others.
+TEST(Pmi1DeathTest, ItsLastWordIsFinalize) {
+  Line line;
+  write_line(line.server.get(), "cmd=finalize_ack");
+  const int descriptor = line.process.get();
+  const auto end_in_good_order = [&] {
+    ::setenv("PMI_FD", std::to_string(descriptor).c_str(), 1);
+    finalize_pmi_at_exit(descriptor);
+    finalize_pmi_at_exit(descriptor);
+    std::exit(0);
+  };
+  EXPECT_EXIT(end_in_good_order(), testing::ExitedWithCode(0), "");
+  line.process.close();
+  EXPECT_EQ(read_line(line.server.get()), "cmd=finalize");
+  EXPECT_EQ(read_line(line.server.get()), "");
+}
+
+TEST(Pmi1DeathTest, ADescriptorThatStandsForSomethingElseIsLeftAlone) {
+  Line line;
+  Line other;
+  const auto reuse_the_number = [&] {
+    const int descriptor = line.process.get();
+    ::setenv("PMI_FD", std::to_string(descriptor).c_str(), 1);
+    finalize_pmi_at_exit(descriptor);
+    ::dup2(other.process.get(), descriptor);
+    std::exit(0);
+  };
+  EXPECT_EXIT(reuse_the_number(), testing::ExitedWithCode(0), "");
+  other.process.close();
+  EXPECT_EQ(read_line(other.server.get()), "");
+}
 
 TEST(Pmi1, PutIsGotAfterABarrier) {
   FakeHydra hydra(2);

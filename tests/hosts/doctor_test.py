@@ -7,6 +7,7 @@ Ends with status 77 where no namespaces can be made.
 """
 
 import json
+import os
 import sys
 import unittest
 
@@ -23,10 +24,10 @@ class DoctorBetweenHosts(unittest.TestCase):
         self.alpha = self.network.host("alpha", ["10.7.0.1/24"])
         self.beta = self.network.host("beta", ["10.7.0.2/24"])
 
-    def examine(self, hosts, status, timeout=20):
+    def examine(self, hosts, status, timeout=20, environment=None):
         """What rank 0 finds, when the ranks end with `status`; those of the others where the ranks do not meet."""
         local = [{"LOCAL_RANK": str(hosts[:rank].count(host)), "LOCAL_WORLD_SIZE": str(hosts.count(host)),
-                  "TUTTI_LOG": "error"} for rank, host in enumerate(hosts)]
+                  "TUTTI_LOG": "error", **(environment or {})} for rank, host in enumerate(hosts)]
         ranks = start_ranks(hosts, [TUTTI, "doctor", "--json", "--timeout", str(timeout)], "10.7.0.1", local)
         self.assertEqual(wait_all(ranks, 60), [status] * len(hosts), outputs(ranks))
         return [json.loads(rank.output)["findings"] if rank.output.startswith("{") else [] for rank in ranks]
@@ -70,6 +71,14 @@ class DoctorBetweenHosts(unittest.TestCase):
         self.assertIn("firewall", closed[1]["fix"])
         self.assertNotIn("links between hosts", [one["what"] for one in findings])
 
+    def test_the_interface_that_was_asked_for_is_looked_at(self):
+        second = self.network.another_switch()
+        for number, host in enumerate((self.alpha, self.beta), 1):
+            host.card([f"10.8.0.{number}/24"], second)
+        findings, _ = self.examine([self.alpha, self.beta], 0, environment={"TUTTI_IFACE": "10.8.0.0/16"})
+        self.assertEqual(self.find(findings, "interfaces used", "ok")[0]["value"], "alpha eth1 10.8.0.1; beta eth1 10.8.0.2")
+        self.find(findings, "links between hosts")
+
     def test_a_slow_network_is_warned_of(self):
         for host in (self.alpha, self.beta):
             host.slow_down("40mbit")
@@ -87,5 +96,5 @@ if __name__ == "__main__":
     if reason := why_not():
         print("skipped:", reason)
         sys.exit(77)
-    TUTTI = sys.argv.pop(1)
+    TUTTI = os.path.abspath(sys.argv.pop(1))
     unittest.main(verbosity=2)

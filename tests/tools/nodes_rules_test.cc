@@ -125,8 +125,8 @@ TEST(Messages, EveryFieldArrives) {
   EXPECT_EQ(read.ranks[0].sent, rank.sent);
   EXPECT_EQ(describe(read.ranks[0]), describe(rank));
 
-  RoundPlan plan{
-      4, 1, 6, "job", "10.0.0.1", 29500, {{3, "a", 7, "10.0.0.1", 4, 8, 0}, {1, "b", 8, "10.0.0.2", 2, 8, 4}}};
+  RoundPlan plan{4,  1,          6,     "job",
+                 "", "10.0.0.1", 29500, {{3, "a", 7, "10.0.0.1", 4, 8, 0}, {1, "b", 8, "10.0.0.2", 2, 8, 4}}};
   const RoundPlan table = to_round_plan(to_words(plan));
   EXPECT_EQ(table.node_of(1), 1);
   EXPECT_FALSE(table.node_of(0));
@@ -178,6 +178,7 @@ TEST(Formation, PlacesOfStaticRendezvousAreFixed) {
   EXPECT_FALSE(formation.ready({}, {}));
   EXPECT_EQ(formation.progress(), "2 of 3 nodes are here; waiting for --node-rank 1");
   EXPECT_NE(formation.objection(hello_of(2)).find("--node-rank 2 is taken: pid 77 on b"), std::string::npos);
+  EXPECT_EQ(formation.objection(hello_of(3)), "--node-rank 3 does not exist among 3 nodes");
   formation.add(9, hello_of(1));
   EXPECT_EQ(formation.ready({}, {}), (std::vector<int>{8, 9, 7}));
 }
@@ -271,6 +272,17 @@ TEST(Conductor, AJobThatEndsAsANodeComesIsNotRunAgain) {
   EXPECT_EQ(to_verdict(outside.said.back().second).status, 0);
 }
 
+TEST(Conductor, WhoComesAfterTheEndIsToldHowItEnded) {
+  Listener outside;
+  Conductor conductor(conductor_options(2, 2), outside, {});
+  conductor.message(0, to_words(hello_of()), {});
+  conductor.give_up("no more");
+  conductor.message(1, to_words(hello_of()), {});
+  EXPECT_EQ(outside.said.back().first, 1);
+  EXPECT_EQ(to_verdict(outside.said.back().second).summary, "no more\n");
+  EXPECT_TRUE(to_verdict(outside.said.back().second).final);
+}
+
 TEST(Conductor, ALostNodeOfARoundIsCountedOnce) {
   Listener outside;
   CoordinatorOptions options = conductor_options(1, 2);
@@ -291,7 +303,14 @@ TEST(Conductor, ALostNodeOfARoundIsCountedOnce) {
 }
 
 TEST(RoundTable, ManyRanksGetOneLineForEachNode) {
-  RoundPlan plan{0, 0, 100, "job", "", 1, {{0, "a", 7, "10.0.0.1", 50, 8, 0}, {1, "b", 8, "10.0.0.2", 50, 8, 50}}};
+  RoundPlan plan{0,
+                 0,
+                 100,
+                 "job",
+                 "agents meet at a:1",
+                 "",
+                 1,
+                 {{0, "a", 7, "10.0.0.1", 50, 8, 0}, {1, "b", 8, "10.0.0.2", 50, 8, 50}}};
   const std::string table = round_table(plan, {});
   EXPECT_NE(table.find("50-99  1     b     8          10.0.0.2  8"), std::string::npos) << table;
 }

@@ -52,7 +52,7 @@ TEST(RunRemote, EveryHostGetsItsRanksAndNoBannerGetsIntoTheirOutput) {
   const Finished run = tutti_run(shell.options(), "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK");
   EXPECT_EQ(run.status, exited(0)) << run.err;
   EXPECT_EQ(sorted_lines(run.out),
-            (std::vector<std::string>{"[rank 0] 0/3 0/2 0", "[rank 1] 1/3 1/2 0", "[rank 2] 2/3 0/1 1"}));
+            (std::vector<std::string>{"[nodea/0] 0/3 0/2 0", "[nodea/1] 1/3 1/2 0", "[nodeb/2] 2/3 0/1 1"}));
   EXPECT_NE(run.err.find("[nodea] Welcome to nodea\n"), std::string::npos) << run.err;
   EXPECT_TRUE(std::regex_search(run.err, std::regex("\n  2 +1 +nodeb +\\d+"))) << run.err;
 }
@@ -64,7 +64,7 @@ TEST(RunRemote, TheSecretStandsInNoCommandLine) {
                 "all=$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '); case \"$all\" in "
                 "*\"$TUTTI_JOB_SECRET\"*) echo leaked;; *tutti*) echo safe ${#TUTTI_JOB_SECRET};; esac");
   EXPECT_EQ(sorted_lines(run.out),
-            (std::vector<std::string>{"[rank 0] safe 64", "[rank 1] safe 64", "[rank 2] safe 64"}))
+            (std::vector<std::string>{"[nodea/0] safe 64", "[nodea/1] safe 64", "[nodeb/2] safe 64"}))
       << run.err;
 }
 

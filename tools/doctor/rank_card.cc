@@ -1,12 +1,10 @@
-#include <sys/socket.h>
 #include <tutti/comm/bootstrap/local_address.h>
+#include <tutti/comm/bootstrap/rank_addresses.h>
 #include <tutti/comm/store/socket.h>
 #include <tutti/comm/transport/shm/join.h>
-#include <tutti/tools/doctor/host_checks.h>
 #include <tutti/tools/doctor/rank_card.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -15,22 +13,14 @@ namespace {
 
 std::string card_key(int rank) { return "doctor/card/" + std::to_string(rank); }
 
-/// Connecting a datagram socket sends nothing, but the kernel chooses the way and with it our address.
-std::string address_towards(const std::string& host) {
+/// This end of the way to `host`; "" if there is none.
+std::string way_to(const std::string& host) {
   std::string error;
   for (const comm::Endpoint& endpoint : comm::resolve(host, 9, comm::ResolveFor::Connecting, error)) {
-    const comm::Socket socket(::socket(endpoint.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    if (socket.get() >= 0 && ::connect(socket.get(), endpoint.address(), endpoint.length) == 0)
-      return comm::local_endpoint(socket.get()).host();
+    const std::string source = comm::route_source(endpoint.host());
+    if (!source.empty()) return source;
   }
   return {};
-}
-
-std::string interface_of(const std::string& address) {
-  for (const Interface& interface : list_interfaces())
-    if (std::find(interface.addresses.begin(), interface.addresses.end(), address) != interface.addresses.end())
-      return interface.name;
-  return "no interface known";
 }
 
 }  // namespace
@@ -39,10 +29,12 @@ RankCard own_card(const comm::World& world) {
   char host_name[256] = {};
   ::gethostname(host_name, sizeof host_name - 1);
   RankCard card{world.rank, host_name, comm::host_identity(), static_cast<int>(::getpid()), ""};
-  if (!world.master_addr.empty()) card.address = address_towards(world.master_addr);
-  if (card.address.empty()) card.address = comm::default_route_address();
-  if (card.address.empty()) card.address = "127.0.0.1";
-  card.interface = interface_of(card.address);
+  const bool several_hosts = world.local_world_size < world.world_size;
+  comm::PublishOptions options;
+  if (!world.master_addr.empty()) options.towards_store = way_to(world.master_addr);
+  const comm::ChosenAddress best = comm::own_addresses(several_hosts, options).chosen.front();
+  card.address = best.address;
+  card.interface = best.interface;
   return card;
 }
 

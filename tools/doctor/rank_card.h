@@ -24,7 +24,7 @@ struct RankCard {
   std::string token{};     // ... this, so that a namesake elsewhere is found out
 };
 
-/// Everything but port and token.
+/// Everything but port and token. Throws comm::Error{InvalidArgument} where TUTTI_IFACE fits no interface.
 RankCard own_card(const comm::World& world);
 
 /// The cards of all ranks, by rank.

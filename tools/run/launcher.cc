@@ -164,8 +164,6 @@ std::optional<std::string> objection(const LaunchOptions& options) {
   if (options.max_restarts < 0) return "--max-restarts is negative";
   if (options.grace.count() < 0 || options.term_grace.count() < 0) return "--grace is negative";
   if (options.torch_store && !options.store) return "--torch-store and --no-store exclude each other";
-  if (options.torch_store && options.nodes)
-    return "--torch-store serves the ranks of one node; with several, use --no-store, and rank 0 serves them";
   return std::nullopt;
 }
 

@@ -33,7 +33,7 @@ PrinterOptions printer_options(const LaunchOptions& options, const JobEnvironmen
   if (!options.label) result.label.clear();
   result.json = options.local.json;
   result.fold = options.local.fold;
-  result.host = short_host_name();
+  result.host = job.host.empty() ? short_host_name() : job.host;  // as the table at the start names it
   result.role = options.local.role;
   result.node = job.node;
   result.first_rank = job.first_rank;

@@ -8,10 +8,12 @@
 #include <tutti/tools/run/nodes/coordinator.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
 #include <tutti/tools/run/nodes/scheduled_nodes.h>
+#include <tutti/tools/run/ranges.h>
 #include <tutti/tools/run/reserved_port.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -111,6 +113,8 @@ class Agent final : public AttemptControl {
     options.job_secret = secret_;
     options.job_id = nodes_.run_id.empty() ? new_job_id() : nodes_.run_id;
     options.own = hello();
+    options.about = "agents meet at " + meeting_place() + " (" + how_they_meet() + "), secret from " +
+                    (std::getenv("TUTTI_JOB_SECRET") != nullptr ? "TUTTI_JOB_SECRET" : "the home folder");
     options.max_restarts = options_.max_restarts;
     options.store = options_.store;
     options.torch_store = options_.torch_store;
@@ -160,6 +164,11 @@ class Agent final : public AttemptControl {
     return hosts;
   }
 
+  std::string how_they_meet() const {
+    if (!nodes_.meeting_file.empty()) return "a scheduler's " + nodes_.meeting_file;
+    return nodes_.is_static() ? "--master-addr" : "--rdzv-endpoint";
+  }
+
   std::string meeting_place() const { return nodes_.host + ":" + std::to_string(nodes_.port); }
 
   // Waits for a signal or an event while no ranks run.
@@ -171,7 +180,7 @@ class Agent final : public AttemptControl {
     while (const std::optional<int> signal = context_.signals.next()) {
       if (asks_to_end(*signal)) leave(*signal);
     }
-    while (!status_) {
+    while (!status_ && !plan_) {  // orders that follow a plan are for its Attempt
       const std::optional<LinkEvent> event = link_->next();
       if (!event) return;
       if (event->kind == LinkEvent::Kind::Lost) {
@@ -183,10 +192,13 @@ class Agent final : public AttemptControl {
     }
   }
 
-  // A signal that asks to end, while no ranks run here.
+  // A signal that asks to end, while no ranks run here. The coordinator stays, to end the others' ranks in order.
   void leave(int signal) {
+    const bool first = last_signals_.empty() || coordinator_ == nullptr;
+    last_signals_[signal] = Clock::now();
+    link_->post(to_words(Interrupted{signal, !first}));
+    if (coordinator_ && first) return;
     context_.say("stopped by " + signal_name(signal) + "\n");
-    link_->post(to_words(Interrupted{signal, false}));
     link_->flush(connected_ ? kLastWords : milliseconds(0));
     status_ = 128 + signal;
   }
@@ -276,8 +288,9 @@ class Agent final : public AttemptControl {
     ended.round = plan.round;
     try {
       attempt.start(find_program(options_.command.front()));
-      Started started{plan.round, {}};
+      Started started{plan.round, {}, {}};
       for (const RankEnd& rank : attempt.ends()) started.pids.push_back(rank.pid);
+      for (const std::vector<int>& cpus : options_.local.cpus) started.cores.push_back(to_ranges(cpus));
       link_->post(to_words(started));
       attempt.run();
       describe_end(attempt, ended);

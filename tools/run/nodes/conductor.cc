@@ -10,7 +10,7 @@
 namespace tutti::tools {
 namespace {
 
-constexpr std::chrono::seconds kFirstProgress{2};
+constexpr std::chrono::seconds kFirstProgress{1};
 constexpr std::chrono::seconds kLaterProgress{30};
 
 std::string restart_text(int restart, int most) {
@@ -26,6 +26,10 @@ Conductor::Conductor(const CoordinatorOptions& options, Outside& outside, Clock:
 
 void Conductor::message(int agent, const Words& words, Clock::time_point now) {
   const std::string& kind = kind_of(words);
+  if (phase_ == Phase::Finished) {
+    if (kind == "hello") outside_.post(agent, to_words(last_verdict_));  // it has come too late
+    return;
+  }
   if (kind == "hello") {
     on_hello(agent, to_hello(words));
   } else if (agent == observer_) {
@@ -117,13 +121,14 @@ void Conductor::on_ended(int agent, Ended ended, Clock::time_point now) {
   const bool well =
       ended.cannot_start.empty() && std::all_of(ended.ranks.begin(), ended.ranks.end(),
                                                 [](const RankEnd& rank) { return !rank.running && rank.code == 0; });
+  const bool never_ran = !ended.cannot_start.empty();  // then the others have nothing to tell
   round_->ended[*node] = std::move(ended);
-  if (!well) stop_round(Order::Kind::Settle);
+  if (!well) stop_round(never_ran ? Order::Kind::Kill : Order::Kind::Settle);
   end_round_if_over(now);
 }
 
 void Conductor::lost(int agent, const std::string& why, Clock::time_point at, Clock::time_point now) {
-  if (!formation_.agents().contains(agent)) return;
+  if (!formation_.agents().contains(agent) || finished()) return;
   const std::string text = name_of(agent) + " was lost: " + why;
   formation_.remove(agent);
   const std::optional<int> node = node_of(agent);
@@ -207,12 +212,13 @@ bool Conductor::nobody_was_stopped() const {
 
 void Conductor::finish(int status, const std::string& summary) {
   const int round = round_ ? round_->plan.round : 0;
-  outside_.post(kToAll, to_words(Verdict{round, true, status, summary}));
+  last_verdict_ = {round, true, status, summary};
+  outside_.post(kToAll, to_words(last_verdict_));
   phase_ = Phase::Finished;
 }
 
 void Conductor::give_up(const std::string& why) {
-  if (phase_ == Phase::Running) stop_round(Order::Kind::Kill);
+  if (round_runs()) outside_.post(kToAll, to_words(Order{round_->plan.round, Order::Kind::Kill, 0}));
   if (phase_ != Phase::Finished) finish(1, why + "\n");
 }
 
@@ -244,6 +250,7 @@ void Conductor::start_round(const std::vector<int>& order) {
   plan.round = next_round_++;
   plan.restart_count = restarts_;
   plan.job_id = options_.job_id;
+  plan.about = options_.about;
   for (const int agent : order) {
     const Hello& hello = formation_.agents().at(agent);
     plan.nodes.push_back({agent, hello.host, hello.pid, hello.address, hello.nproc, hello.cores, plan.world_size});

@@ -77,10 +77,11 @@ class Conductor {
   Phase phase_ = Phase::Gathering;
   int next_round_ = 0;
   int restarts_ = 0;
-  std::optional<RoundEnd> round_;      // the present or the last one
-  std::vector<int> order_;             // its agents
-  std::map<int, Started> started_;     // by node
-  bool nodes_change_ = false;          // the round is stopped for that alone
+  std::optional<RoundEnd> round_;   // the present or the last one
+  std::vector<int> order_;          // its agents
+  std::map<int, Started> started_;  // by node
+  bool nodes_change_ = false;       // the round is stopped for that alone
+  Verdict last_verdict_{};
   std::optional<int> observer_;        // a launcher without ranks of its own
   std::set<int> leaving_;              // agents that were asked to end
   Clock::time_point next_progress_{};  // while gathering

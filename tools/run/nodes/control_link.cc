@@ -191,9 +191,13 @@ class ControlLink::Impl {
         push({LinkEvent::Kind::Message, std::move(words), {}});
         if (last) return;
       } catch (const Error& error) {
-        if (error.code() != ErrorCode::Timeout) lost(error.what());
+        if (error.code() != ErrorCode::Timeout) lost(loss_of(error));
       }
     }
+  }
+
+  static std::string loss_of(const Error& error) {
+    return error.code() == ErrorCode::PeerLost ? "it is gone (killed, or its host is down)" : error.what();
   }
 
   // After these nothing follows that concerns this agent.
@@ -265,7 +269,7 @@ class ControlLink::Impl {
       call();
       heard_ = true;
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::Timeout) lost(error.what());
+      if (error.code() != ErrorCode::Timeout) lost(loss_of(error));
     }
   }
 

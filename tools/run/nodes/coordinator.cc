@@ -49,7 +49,10 @@ comm::TcpStoreOptions own_client(const CoordinatorOptions& options, std::uint16_
 class Coordinator::Impl final : public Conductor::Outside {
  public:
   explicit Impl(const CoordinatorOptions& options)
-      : options_(options), server_(control_server(options)), conductor_(options, *this, Conductor::Clock::now()) {
+      : options_(options),
+        server_(std::make_unique<comm::TcpStoreServer>(control_server(options))),
+        port_(server_->port()),
+        conductor_(options, *this, Conductor::Clock::now()) {
     thread_ = std::thread([this] { run(); });
   }
 
@@ -57,10 +60,10 @@ class Coordinator::Impl final : public Conductor::Outside {
     stopping_ = true;
     thread_.join();
     store_.reset();
-    server_.wait_until_unused(Deadline::after(kFarewell));
+    if (server_) server_->wait_until_unused(Deadline::after(kFarewell));
   }
 
-  std::uint16_t port() const { return server_.port(); }
+  std::uint16_t port() const { return port_; }
 
   void post(int to, const Words& message) override {
     Words addressed{std::to_string(to)};
@@ -98,12 +101,13 @@ class Coordinator::Impl final : public Conductor::Outside {
 
   void run() {
     try {
-      store_ = std::make_unique<comm::TcpStore>(own_client(options_, server_.port()), own_deadline());
-      while (!stopping_ && !conductor_.finished()) step();
-      while (!stopping_) std::this_thread::sleep_for(kLook);
+      store_ = std::make_unique<comm::TcpStore>(own_client(options_, port_), own_deadline());
+      while (!stopping_) step();  // also when all is over: agents that come late are told
     } catch (const std::exception& error) {
-      // Without its own store nothing can be said to anybody; the agents find that they have lost the coordinator.
+      // Without its own store nothing can be said to anybody; the agents are to find that they have lost it.
       std::fprintf(stderr, "tutti run: the coordinator has failed: %s\n", error.what());
+      store_.reset();
+      server_.reset();
     }
   }
 
@@ -112,8 +116,8 @@ class Coordinator::Impl final : public Conductor::Outside {
       read_mail();
       watch_hearts();
       if (!conductor_.finished()) conductor_.tick(Conductor::Clock::now());
-    } catch (const comm::Error& error) {
-      conductor_.give_up(error.what());
+    } catch (const std::exception& error) {
+      conductor_.give_up(std::string("the coordinator has failed: ") + error.what());
     }
   }
 
@@ -186,7 +190,8 @@ class Coordinator::Impl final : public Conductor::Outside {
   }
 
   const CoordinatorOptions options_;
-  comm::TcpStoreServer server_;
+  std::unique_ptr<comm::TcpStoreServer> server_;
+  const std::uint16_t port_;
   std::unique_ptr<comm::TcpStore> store_;
   std::unique_ptr<comm::TcpStoreServer> job_store_;
   std::unique_ptr<comm::TorchStoreServer> torch_store_;

@@ -24,6 +24,7 @@ struct CoordinatorOptions {
   std::string bind_address;  // of the control store and the rounds' stores
   std::string job_secret;    // of both
   Hello own;                 // settings that all agents must share; host and pid for texts
+  std::string about;         // where agents meet and whence that is known, for the table
   std::string job_id;        // of the rounds' stores, and TUTTI_JOB_ID
   int max_restarts = 0;
   bool torch_store = false;    // the rounds' stores are for PyTorch's clients

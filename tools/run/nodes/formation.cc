@@ -22,6 +22,9 @@ std::string Formation::objection(const Hello& hello) const {
              "', this node (" + who(hello) + ") has " + found;
   }
   if (!hello.node_rank) return "";
+  if (*hello.node_rank < 0 || *hello.node_rank >= options_.max_nodes)
+    return "--node-rank " + std::to_string(*hello.node_rank) + " does not exist among " +
+           std::to_string(options_.max_nodes) + " nodes";
   for (const auto& [agent, other] : agents_) {
     if (other.node_rank == hello.node_rank)
       return "--node-rank " + std::to_string(*hello.node_rank) + " is taken: " + who(other) + " has it, and so has " +

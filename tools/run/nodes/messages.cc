@@ -200,13 +200,14 @@ Words to_words(const Started& message) {
   Writer writer("started");
   writer.number(message.round).number(static_cast<std::int64_t>(message.pids.size()));
   for (const int pid : message.pids) writer.number(pid);
-  return writer.words();
+  return writer.texts(message.cores).words();
 }
 
 Started to_started(const Words& words) {
   Reader reader(words, "started");
-  Started message{reader.number<int>(), std::vector<int>(reader.count())};
+  Started message{reader.number<int>(), std::vector<int>(reader.count()), {}};
   for (int& pid : message.pids) pid = reader.number<int>();
+  message.cores = reader.texts();
   return message;
 }
 
@@ -253,7 +254,7 @@ GiveUp to_give_up(const Words& words) { return {Reader(words, "give up").text()}
 Words to_words(const RoundPlan& message) {
   Writer writer("plan");
   writer.number(message.round).number(message.restart_count).number(message.world_size).text(message.job_id);
-  writer.text(message.master_addr).number(message.master_port);
+  writer.text(message.about).text(message.master_addr).number(message.master_port);
   writer.number(static_cast<std::int64_t>(message.nodes.size()));
   for (const NodePlace& node : message.nodes) write_place(writer, node);
   return writer.words();
@@ -266,6 +267,7 @@ RoundPlan to_round_plan(const Words& words) {
   message.restart_count = reader.number<int>();
   message.world_size = reader.number<int>();
   message.job_id = reader.text();
+  message.about = reader.text();
   message.master_addr = reader.text();
   message.master_port = reader.number<std::uint16_t>();
   for (std::size_t left = reader.count(); left > 0; --left) message.nodes.push_back(read_place(reader));

@@ -39,10 +39,11 @@ struct Hello {
   std::vector<std::pair<std::string, std::string>> settings;  // name and value
 };
 
-/// All ranks of the node run. Process ids in order of local rank.
+/// All ranks of the node run. In order of local rank.
 struct Started {
   int round = 0;
   std::vector<int> pids;
+  std::vector<std::string> cores;  // that each is pinned to: "0-3"; none where they are not
 };
 
 /// A rank has failed of itself; more may follow in Ended.
@@ -95,6 +96,7 @@ struct RoundPlan {
   int restart_count = 0;
   int world_size = 0;
   std::string job_id;
+  std::string about;        // where the agents meet, who coordinates, and whence that is known; for people
   std::string master_addr;  // "": the address at which each agent has reached the control store
   std::uint16_t master_port = 0;
   std::vector<NodePlace> nodes;

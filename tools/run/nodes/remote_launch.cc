@@ -82,6 +82,7 @@ class RemoteLaunch {
     options.bind_address = remote_.bind_address;
     options.job_secret = secret_;
     options.job_id = options.nodes.run_id.empty() ? new_job_id() : options.nodes.run_id;
+    options.about = "agents meet at this launcher (started by " + remote_.rsh.front() + "), secret from this launcher";
     options.own.is_coordinators = true;
     options.own.host = agent_host_name();
     options.own.pid = ::getpid();
@@ -118,7 +119,8 @@ class RemoteLaunch {
     settings.folder = std::filesystem::current_path().string();
     settings.environment = passed_on_environment();
     settings.command = remote_.command;
-    settings.host = remote_.hosts[node].host;
+    settings.host = remote_.hosts[node].host;  // "user@node1" is node1 to people
+    settings.host.erase(0, settings.host.find('@') + 1);
     settings.node = static_cast<int>(node);
     settings.nodes = static_cast<int>(remote_.hosts.size());
     settings.nproc = remote_.hosts[node].slots.value_or(remote_.default_slots);

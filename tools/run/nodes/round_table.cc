@@ -42,6 +42,7 @@ std::string round_table(const RoundPlan& plan, const std::map<int, Started>& sta
     const NodePlace& place = plan.nodes[node];
     const std::string number = std::to_string(node);
     const std::string cores = std::to_string(place.cores) + " of the node";
+    const auto pinned = started.find(static_cast<int>(node));
     if (!each_rank) {
       rows.push_back({ranks_of(place), number, place.host, std::to_string(place.pid), place.address, cores});
       continue;
@@ -49,11 +50,13 @@ std::string round_table(const RoundPlan& plan, const std::map<int, Started>& sta
     const std::vector<int>& pids = started.at(static_cast<int>(node)).pids;
     for (std::size_t local = 0; local < pids.size(); ++local) {
       rows.push_back({std::to_string(place.first_rank + static_cast<int>(local)), number, place.host,
-                      std::to_string(pids[local]), place.address, cores});
+                      std::to_string(pids[local]), place.address,
+                      local < pinned->second.cores.size() ? pinned->second.cores[local] : cores});
     }
   }
   return "job " + plan.job_id + ", round " + std::to_string(plan.round) + ": " + std::to_string(plan.world_size) +
-         " ranks on " + std::to_string(plan.nodes.size()) + " nodes\n" + aligned(rows);
+         " ranks on " + std::to_string(plan.nodes.size()) + " nodes; " + plan.about + "; ranks meet at port " +
+         std::to_string(plan.master_port) + "\n" + aligned(rows);
 }
 
 }  // namespace tutti::tools

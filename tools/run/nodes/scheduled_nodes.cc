@@ -90,8 +90,10 @@ std::optional<ScheduledNode> find_scheduled_node(int nodes, const comm::Environm
                                 " processes: start one agent on each node (srun --ntasks-per-node 1, mpirun -N 1, "
                                 "mpiexec -ppn 1)");
   std::string job = place->job;
-  if (job.empty() && place->pmi_descriptor >= 0)
+  if (job.empty() && place->pmi_descriptor >= 0) {
+    comm::finalize_pmi_at_exit(place->pmi_descriptor);
     job = "pmi-" + comm::Pmi1(place->pmi_descriptor, Deadline::after(kAnswer)).job();
+  }
   if (const auto id = environment("TUTTI_JOB_ID")) job += "-" + *id;
   if (job.empty())
     throw std::invalid_argument(place->source +
