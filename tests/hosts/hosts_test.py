@@ -168,7 +168,7 @@ class Failures(HostsTest):
         rank = beta.start([FAULT_RANK, "1500", "meet"], {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "10.7.0.1",
                                                          "MASTER_PORT": "29500", "TUTTI_JOB_SECRET": "a secret"})
         self.assertEqual(rank.wait(), 1, rank.output)
-        self.assertRegex(rank.output, r"cannot reach the store at 10.7.0.1:29500 within 1.[45]\d\d s; attempts: "
+        self.assertRegex(rank.output, r"cannot reach the store at 10.7.0.1:29500 within \d+\.\d+ s; attempts: "
                                       r"10.7.0.1:29500: Connection refused \(errno 111\) \(\d+ times\) "
                                       r"\(from 10.7.0.2; nothing listens there")
 
