@@ -203,6 +203,14 @@ class Failures(HostsTest):
         for rank in ranks:
             rank.kill()
 
+    def test_delayed_and_lost_packets_cost_time_and_nothing_else(self):
+        hosts = [self.network.host(name, [f"10.7.0.{number}/24"], cable=(10, 0.02))
+                 for number, name in enumerate(("alpha", "beta", "gamma"), 1)]
+        refused = "import socket, time; t = time.time(); socket.socket().connect_ex(('10.7.0.1', 9)); print(time.time() - t)"
+        times = [float(hosts[1].run([sys.executable, "-c", refused])[1]) for _ in range(5)]
+        self.assertGreater(min(times), 0.04)  # there and back through two cables
+        self.meet(hosts, "10.7.0.1")
+
 
 if __name__ == "__main__":
     why = why_not()
