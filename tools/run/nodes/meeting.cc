@@ -95,9 +95,9 @@ std::optional<int> Meeting::meet_as_scheduled() {
     return ending.has_value();
   };
   const auto found =
-      find_coordinator(nodes_.meeting_file, secret_, nodes_.join_timeout, stopped, [this](const std::string& line) {
+      find_coordinator(nodes_.meeting_file, secret_, nodes_.join_timeout, stopped, [&](const std::string& line) {
         context_.say(line + "\n");
-        context_.flush();
+        if (const std::optional<int> signal = context_.flush()) ending = signal;
       });
   if (!found) return ending;
   nodes_.host = found->host;
