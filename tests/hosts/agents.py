@@ -14,13 +14,13 @@ PORT = "29500"
 class Training:
     """The hosts, and on each its agent. One training at a time; checkpoints and results are in `folder`."""
 
-    def __init__(self, tutti, folder, restarts=0, options=()):
+    def __init__(self, tutti, folder, restarts=0, options=(), cable=None):
         self.tutti = tutti
         self.folder = folder
         self.restarts = restarts
         self.options = [str(option) for option in options]
         self.network = Network()
-        self.hosts = {name: self.network.host(name, [f"{address}/24"]) for name, address in ADDRESSES.items()}
+        self.hosts = {name: self.network.host(name, [f"{address}/24"], cable) for name, address in ADDRESSES.items()}
         self.agents = {}
         self.ended = []  # agents that are no more
 

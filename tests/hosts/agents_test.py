@@ -18,11 +18,13 @@ TUTTI = ""
 OPTIONS = ["--epochs", "1", "--batch-size", "500", "--reproducible"]
 
 
-class Agents(unittest.TestCase):
+class AgentsCase(unittest.TestCase):
+    cable = None  # of all hosts; private_hosts.py
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="tutti-agents-")
         self.addCleanup(folder.cleanup)
-        self.training = Training(TUTTI, folder.name, 0, ["--data", mnist_folder(), *OPTIONS])
+        self.training = Training(TUTTI, folder.name, 0, ["--data", mnist_folder(), *OPTIONS], self.cable)
         self.addCleanup(self.training.close)
 
     def start(self):
@@ -32,7 +34,7 @@ class Agents(unittest.TestCase):
             self.training.start(name)
         self.assertIsNotNone(self.training.wait_for_round(0), self.training.output())
 
-    def test_two_agents_train_as_one_host_does(self):
+    def check_that_it_trains_as_one_host_does(self):
         self.start()
         self.assertEqual(self.training.wait(), [0, 0], self.training.output())
         reached = self.training.accuracy_and_sha()
@@ -41,6 +43,11 @@ class Agents(unittest.TestCase):
         self.assertEqual(status, 0, output)
         self.assertEqual(reached, self.training.accuracy_and_sha())
         self.assertGreater(reached[0], 0.8)
+
+
+class Agents(AgentsCase):
+    def test_two_agents_train_as_one_host_does(self):
+        self.check_that_it_trains_as_one_host_does()
         table = self.training.agents["alpha"].output
         for name, address in (("alpha", "10.7.0.1"), ("beta", "10.7.0.2")):
             self.assertRegex(table, rf"{name} +\d+ +{address.replace('.', '[.]')}")
@@ -73,6 +80,13 @@ class Agents(unittest.TestCase):
         self.assertIsNotNone(wait_until_gone(everybody, 20), launcher.output)
         self.assertNotIn(launcher.wait(30), [0, None])
         self.assertIsNotNone(first_line(launcher.output, r"node 1 .*beta.*was lost"), launcher.output)
+
+
+class BadCables(AgentsCase):
+    cable = (5, 0.01)
+
+    def test_delayed_and_lost_packets_change_no_bit(self):
+        self.check_that_it_trains_as_one_host_does()
 
 
 if __name__ == "__main__":

@@ -151,10 +151,11 @@ class Host:
         process = self.start(argv, environment)
         return process.wait(limit), process.output
 
-    def card(self, addresses, switch=None):
-        """One more card at the switch (a second network: another switch). Returns its name."""
+    def card(self, addresses, switch=None, cable=None):
+        """One more card at the switch (a second network: another switch). `cable`: (delay in ms, share that is lost) of
+        a bad one. Returns its name."""
         name = f"eth{len(self._cards)}"
-        self._cards.append((switch or self._network.switch).attach(self, name))
+        self._cards.append((switch or self._network.switch).attach(self, name, cable))
         for address in addresses:
             self.root(["ip", "addr", "add", address, "dev", name, *(["nodad"] if ":" in address else [])])
         self.root(["ip", "link", "set", name, "up"])
@@ -214,13 +215,21 @@ class Switch(Host):
     def __init__(self, network, name, folder):
         super().__init__(network, name, folder)
         self._ports = 0
+        self._carriers = []  # the programs of bad cables
         self.root(["ip", "link", "add", "br0", "type", "bridge"])
         self.root(["ip", "link", "set", "br0", "up"])
 
-    def attach(self, host, card):
+    def attach(self, host, card, cable=None):
         self._ports += 1
         port = f"port{self._ports}"
-        self.root(["ip", "link", "add", port, "type", "veth", "peer", "name", "other"])
+        if cable:
+            program = pathlib.Path(__file__).with_name("bad_cable.py")
+            carrier = self.start([sys.executable, program, port, "other", *cable, self._ports])
+            self._carriers.append(carrier)
+            if carrier.wait_for("up") is None:
+                raise RuntimeError(f"no bad cable for {host.name}: {carrier.output}")
+        else:
+            self.root(["ip", "link", "add", port, "type", "veth", "peer", "name", "other"])
         # Namespaces are told apart by what their processes are called in here, where there is no /proc of others.
         subprocess.run(["nsenter", f"--target={self.init_pid}", "--net", "--", "ip", "link", "set", "other", "netns",
                         str(host.init_pid), "name", card], check=True, timeout=60)
@@ -244,7 +253,7 @@ class Network:
         self._switches.append(switch)
         return switch
 
-    def host(self, name, addresses):
+    def host(self, name, addresses, cable=None):
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         if name in self.hosts:
@@ -252,7 +261,7 @@ class Network:
         host = Host(self, name, folder)
         self.hosts[name] = host
         if addresses:
-            host.card(addresses)
+            host.card(addresses, cable=cable)
         return host
 
     def remote_shell(self):

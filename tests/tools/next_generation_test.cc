@@ -1,5 +1,7 @@
 // Who takes part in the next generation of an elastic job, and when.
 #include <gtest/gtest.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/tools/run/elastic/elastic_messages.h>
 #include <tutti/tools/run/elastic/next_generation.h>
 
 namespace tutti::tools {
@@ -10,7 +12,7 @@ using Fates = std::vector<WorkerFate>;
 using Kind = NextGeneration::Kind;
 using Places = std::vector<std::size_t>;
 constexpr auto R = WorkerFate::Runs, L = WorkerFate::Left, F = WorkerFate::Frozen, D = WorkerFate::Died,
-               E = WorkerFate::Finished;
+               E = WorkerFate::Finished, G = WorkerFate::Gone;
 
 NextGeneration next(const Fates& fates, int used, int restarts, int min_ranks, int since_ms) {
   return next_generation(fates, used, {.min_ranks = min_ranks, .max_restarts = restarts}, milliseconds(since_ms));
@@ -30,6 +32,16 @@ TEST(NextGeneration, ADeathIsSettledBeforeItIsDealtWith) {
   EXPECT_EQ(formed.lost, (Places{1}));
   EXPECT_TRUE(formed.replace);
   EXPECT_EQ(next({L, D, L}, 0, 1, 3, 0).kind, Kind::Form);  // nobody else can die of it
+}
+
+TEST(NextGeneration, WhoIsGoneWithItsNodeIsLeftOutAndNotMissed) {
+  const NextGeneration smaller = next({L, L, G, G}, 0, 0, 0, 0);  // 0: all that are not gone
+  EXPECT_EQ(smaller.kind, Kind::Form);
+  EXPECT_EQ(smaller.survivors, (Places{0, 1}));
+  EXPECT_EQ(smaller.lost, (Places{2, 3}));
+  EXPECT_EQ(next({L, D, G, G}, 0, 0, 0, 0).kind, Kind::TooFew);
+  EXPECT_EQ(next({L, D, G, G}, 0, 1, 0, 0).kind, Kind::Form);
+  EXPECT_EQ(next({L, L, G, G}, 0, 3, 3, 0).kind, Kind::TooFew);  // replacements cannot be started there
 }
 
 TEST(NextGeneration, WithoutRestartsTheWorldShrinksToItsMinimum) {
@@ -68,6 +80,49 @@ TEST(NextGeneration, OnceSomebodyHasFinishedNobodyIsReplaced) {
   EXPECT_EQ(rest.kind, Kind::Form);
   EXPECT_FALSE(rest.replace);
   EXPECT_EQ(rest.survivors, (Places{2}));
+}
+
+// What agents and coordinator say about it on several nodes.
+TEST(ElasticMessages, ComeBackAsTheyWere) {
+  RanksChanged changed{{3}, {}};
+  changed.as_they_are.round = 2;
+  RankEnd killed;
+  killed.running = false;
+  killed.by_signal = killed.replaced = true;
+  killed.code = 9;
+  changed.as_they_are.ranks = {killed};
+  const RanksChanged told =
+      to_ranks_changed(to_words(changed, RankEnd::Clock::time_point()), RankEnd::Clock::time_point());
+  EXPECT_EQ(told.places, changed.places);
+  EXPECT_EQ(told.as_they_are.round, 2);
+  EXPECT_TRUE(told.as_they_are.ranks.at(0).replaced);
+  EXPECT_EQ(told.as_they_are.ranks.at(0).code, 9);
+
+  RescueOrder order;
+  order.round = 2;
+  order.lost = {1};
+  order.frozen = {0, 4};
+  RescuePlan::Start start;
+  start.local_rank = 1;
+  start.restart_count = 2;
+  start.environment = {"RANK=3", "TUTTI_WORKER=1.1.1"};
+  order.starts = {start};
+  const RescueOrder obeyed = to_rescue_order(to_words(order));
+  EXPECT_EQ(obeyed.round, 2);
+  EXPECT_EQ(obeyed.lost, order.lost);
+  EXPECT_EQ(obeyed.frozen, order.frozen);
+  ASSERT_EQ(obeyed.starts.size(), 1U);
+  EXPECT_EQ(obeyed.starts[0].local_rank, 1);
+  EXPECT_EQ(obeyed.starts[0].restart_count, 2);
+  EXPECT_EQ(obeyed.starts[0].environment, start.environment);
+
+  Words cut = to_words(order);
+  cut.pop_back();
+  EXPECT_THROW(to_rescue_order(cut), comm::Error);
+  Words two = to_words(changed, RankEnd::Clock::time_point());
+  two.insert(two.begin() + 2, "0");
+  two[1] = "2";
+  EXPECT_THROW(to_ranks_changed(two, RankEnd::Clock::time_point()), comm::Error);
 }
 
 }  // namespace

@@ -59,6 +59,18 @@ class ElasticNodes : public SmallRun {
     return workers;
   }
 
+  /// The process below `pid` whose children are ranks of this node, and they.
+  static std::pair<pid_t, Workers> agent_of_node(pid_t pid, const std::string& node) {
+    const Workers workers = workers_of(pid);
+    if (!workers.empty() && workers.begin()->first.starts_with(node + ".")) return {pid, workers};
+    std::ifstream children("/proc/" + std::to_string(pid) + "/task/" + std::to_string(pid) + "/children");
+    for (pid_t child = 0; children >> child;) {
+      const auto found = agent_of_node(child, node);
+      if (found.first != 0) return found;
+    }
+    return {0, {}};
+  }
+
   tools::ReservedPort port_{"127.0.0.1"};
 };
 
@@ -126,7 +138,26 @@ TEST_F(ElasticNodes, ALostNodeIsLeftOutAndAnotherJoins) {
   EXPECT_EQ(outcome("report.json").parameter_sha256, whole.parameter_sha256);
 }
 
-// With as many nodes as there must be, all ranks are started again when another agent comes.
+TEST_F(ElasticNodes, ALauncherOfHostsStartsALostAgentAgain) {
+  constexpr int kEpochs = 60;
+  const Outcome whole = undisturbed(kEpochs);
+  std::ofstream(folder_ / "rsh") << "#!/bin/sh\nshift; exec sh -c \"$*\"\n";
+  std::filesystem::permissions(folder_ / "rsh", std::filesystem::perms::owner_all);
+  const auto launcher = agent({"-H", "a:2,b:2", "--rsh", path("rsh")}, training(kEpochs, "report.json"));
+  ASSERT_TRUE(launcher->wait_for_output(0, "epoch 2/")) << launcher->err(0);
+  const auto here = agent_of_node(launcher->pid(0), "0");
+  const auto there = agent_of_node(launcher->pid(0), "1");
+  ASSERT_EQ(here.second.size(), 2U);
+  ASSERT_NE(there.first, 0);
+  ASSERT_EQ(::kill(there.first, SIGKILL), 0);
+  ASSERT_TRUE(launcher->wait_for_output(0, "generation 2: 4 ranks")) << launcher->err(0);
+  EXPECT_EQ(agent_of_node(launcher->pid(0), "0"), here);
+  EXPECT_EQ(launcher->wait(0), kDone) << launcher->err(0);
+  EXPECT_NE(launcher->err(0).find("the agent of that node is started again"), std::string::npos) << launcher->err(0);
+  EXPECT_EQ(outcome("report.json").parameter_sha256, whole.parameter_sha256);
+}
+
+// Their ranks do not register.
 TEST_F(ElasticNodes, AProgramThatIsNotElasticIsStartedAgainAsAWhole) {
   const auto start = [&](int node) {
     return std::make_unique<Processes>(

@@ -8,6 +8,7 @@
 #include <tutti/tools/run/spawn.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,9 @@ struct LaunchContext {
   /// Queues "tutti run: <text>".
   void say(const std::string& text) { console.err().push(options.name + ": " + text); }
 
-  /// Writes what is queued. A reader that does not read can be left with Ctrl-C.
-  void flush();
+  /// Writes what is queued. A reader that does not read can be left with Ctrl-C: then, and whenever a signal that asks
+  /// to end has come meanwhile, returns that signal.
+  std::optional<int> flush();
 
   const LaunchOptions& options;
   const std::vector<int> keep_open;

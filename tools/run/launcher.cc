@@ -174,16 +174,17 @@ int group_limit(const LaunchOptions& options) {
 
 }  // namespace
 
-void LaunchContext::flush() {
+std::optional<int> LaunchContext::flush() {
   while (console.has_bytes()) {
     std::vector<pollfd> entries{{signals.fd(), POLLIN, 0}};
     console.add_poll_entries(entries);
     if (::poll(entries.data(), entries.size(), -1) < 0) continue;
     for (std::size_t i = 1; i < entries.size(); ++i) console.handle(entries[i]);
     while (const std::optional<int> signal = signals.next()) {
-      if (asks_to_end(*signal)) return;
+      if (asks_to_end(*signal)) return signal;
     }
   }
+  return std::nullopt;
 }
 
 int launch(const LaunchOptions& options) {

@@ -1,9 +1,12 @@
+#include <tutti/tools/run/rank_environment.h>
 #include <tutti/tools/run/run_settings.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <iostream>
 #include <optional>
 #include <stdexcept>
 
@@ -29,6 +32,16 @@ std::string value_of(const CLI::Option& option) {
   if (option.count() == 0) return option.get_default_str();
   const std::string text = CLI::detail::join(option.results(), " ");
   return text == "true" ? "" : text;  // a flag
+}
+
+// Complaints of users elsewhere: MASTER_PORT is exported, and another port is used without a word.
+void say_unused_port(const LaunchOptions& launch) {
+  const char* exported = std::getenv("MASTER_PORT");
+  if (exported == nullptr || std::getenv("RANK") != nullptr || launch.nodes) return;
+  const std::string port = exported;
+  if (port == std::to_string(launch.master_port)) return;
+  std::cerr << "tutti run: MASTER_PORT=" << port << " of the environment is not used; write --master-port " << port
+            << " to have it\n";
 }
 
 }  // namespace
@@ -70,6 +83,26 @@ void accept_underscores(const CLI::App& app, std::vector<std::string>& words) {
     const bool has_value = end < word.size() || (is_short && word.size() > 2);
     if (!has_value && option->get_items_expected_max() > 0) ++i;
   }
+}
+
+void tell_settings(const Settings& settings, const LaunchOptions& launch, const std::vector<std::string>& ignored,
+                   bool has_ranks) {
+  const auto say = [](const std::string& text) { std::cerr << "tutti run: " << text << "\n"; };
+  for (const std::string& sentence : settings.conflicts) say(sentence);
+  say_unused_port(launch);
+  const bool watched = isatty(STDERR_FILENO) == 1 && launch.nproc > 1;
+  if (has_ranks && (watched || launch.verbose)) {
+    say(describe_cpus(launch.local, launch.nproc, available_cpus(), std::getenv("OMP_NUM_THREADS")));
+  }
+  if (!launch.verbose) return;
+  for (const std::string& sentence : ignored) say(sentence);
+  std::string defaults;
+  for (const Setting& setting : settings.all) {
+    const std::string text = setting.name + (setting.value.empty() ? "" : " " + setting.value);
+    if (setting.source != kDefault) say(text + " (" + setting.source + ")");
+    if (setting.source == kDefault && !setting.value.empty()) defaults += (defaults.empty() ? "" : ", ") + text;
+  }
+  if (!defaults.empty()) say("by default: " + defaults);
 }
 
 }  // namespace tutti::tools

@@ -104,6 +104,12 @@ bool ElasticJob::look_for_members() {
   return elastic_;
 }
 
+bool ElasticJob::use_restart() {
+  if (restarts_used_ >= limits_.max_restarts) return false;
+  ++restarts_used_;
+  return true;
+}
+
 RescuePlan ElasticJob::before_anybody_registered(std::span<const RankEnd> ranks, Clock::time_point now) {
   RescuePlan plan;
   std::optional<Clock::time_point> first_death;

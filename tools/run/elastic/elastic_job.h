@@ -55,6 +55,7 @@ class ElasticJob final : public Rescuer {
   bool program_is_elastic() const { return elastic_; }
   /// The same now; asks the control store.
   bool look_for_members();
+  bool use_restart();
   int restarts_used() const { return restarts_used_; }
   std::uint16_t control_port() const { return control_server_->port(); }
   /// Of the present generation.

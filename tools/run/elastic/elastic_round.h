@@ -39,6 +39,8 @@ class ElasticRound {
   void node_gone(int node) { job_.node_gone(node); }
   void node_comes(int node, const NodePlace& place);
   bool program_is_elastic() { return job_.look_for_members(); }
+  /// For a node that is started again; false if none is left.
+  bool use_restart() { return job_.use_restart(); }
   Step look(RankEnd::Clock::time_point now);
 
   const ElasticJob& job() const { return job_; }

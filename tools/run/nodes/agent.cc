@@ -1,20 +1,13 @@
 #include <poll.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/job_secret.h>
-#include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/tools/run/attempt.h>
 #include <tutti/tools/run/elastic/remote_rescuer.h>
 #include <tutti/tools/run/nodes/agent.h>
 #include <tutti/tools/run/nodes/control_link.h>
-#include <tutti/tools/run/nodes/coordinator.h>
+#include <tutti/tools/run/nodes/meeting.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
-#include <tutti/tools/run/nodes/scheduled_nodes.h>
 #include <tutti/tools/run/ranges.h>
-#include <tutti/tools/run/reserved_port.h>
-#include <unistd.h>
 
-#include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -29,7 +22,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLastWords{2000};   // for the coordinator to take the last message
 constexpr milliseconds kSameSignal{1000};  // one signal to a whole job reaches its agents within this time
-constexpr char kAgreementVersion[] = "2";  // of the messages between agents
 
 class Agent final : public AttemptControl {
  public:
@@ -37,16 +29,13 @@ class Agent final : public AttemptControl {
       : context_(context),
         options_(context.options),
         nodes_(*context.options.nodes),
-        host_(nodes_.node_name.empty() ? agent_host_name() : nodes_.node_name) {}
+        host_(nodes_.node_name.empty() ? agent_host_name() : nodes_.node_name),
+        meeting_(context, host_) {}
 
   int run() {
     if (!options_.log_dir.empty()) std::filesystem::create_directories(options_.log_dir);
-    if (!options_.store) reserved_.emplace("0.0.0.0");
-    secret_ = comm::job_secret();
-    start_coordinator();
-    if (!nodes_.meeting_file.empty()) meet_as_scheduled();
-    if (status_) return *status_;
-    link_ = std::make_unique<ControlLink>(nodes_, secret_, hello(), control_hosts());
+    if (const std::optional<int> signal = meeting_.begin()) return 128 + *signal;
+    link_ = meeting_.link();
     if (nodes_.remote) input_.emplace([this] { link_->lose("the launcher's connection has ended"); });
     while (!status_) {
       if (plan_) {
@@ -57,8 +46,6 @@ class Agent final : public AttemptControl {
     }
     input_.reset();
     link_.reset();  // says goodbye before the coordinator waits for that
-    published_.reset();
-    coordinator_.reset();
     return *status_;
   }
 
@@ -85,95 +72,15 @@ class Agent final : public AttemptControl {
 
   void signal_came(int signal, bool again) override {
     last_signals_[signal] = Clock::now();
+    asked_to_end_ = asked_to_end_ || asks_to_end(signal);
     if (asks_to_end(signal)) {
       link_->post(to_words(Interrupted{signal, again}));
-    } else if (coordinator_) {
+    } else if (meeting_.coordinates()) {
       link_->post(to_words(Forwarded{signal}));
     }
   }
 
  private:
-  Hello hello() const {
-    Hello hello;
-    hello.node_rank = nodes_.node_rank;
-    hello.is_coordinators = coordinator_ != nullptr;
-    hello.host = host_;
-    hello.pid = ::getpid();
-    hello.nproc = options_.nproc;
-    hello.cores = available_cpus();
-    hello.reserved_port = reserved_ ? reserved_->port() : std::uint16_t{0};
-    hello.settings = agreed_settings(options_);
-    return hello;
-  }
-
-  void start_coordinator() {
-    if (nodes_.remote || (nodes_.is_static() && *nodes_.node_rank != 0)) return;
-    if (!nodes_.meeting_file.empty()) nodes_.host = address_to_coordinate_at();
-    CoordinatorOptions options;
-    options.nodes = nodes_;
-    options.bind_address = coordinator_bind_address(nodes_.host);
-    options.job_secret = secret_;
-    options.job_id = nodes_.run_id.empty() ? new_job_id() : nodes_.run_id;
-    options.own = hello();
-    options.about = "agents meet at " + meeting_place() + " (" + how_they_meet() + "), secret from " +
-                    (std::getenv("TUTTI_JOB_SECRET") != nullptr ? "TUTTI_JOB_SECRET" : "the home folder");
-    options.max_restarts = options_.max_restarts;
-    options.store = options_.store;
-    options.torch_store = options_.torch_store;
-    options.elastic = options_.elastic;
-    try {
-      coordinator_ = std::make_unique<Coordinator>(options);
-      everywhere_ = options.bind_address.empty();
-    } catch (const comm::Error& error) {
-      if (nodes_.is_static())
-        throw comm::Error(error.code(),
-                          std::string(error.what()) + " (the agent with --node-rank 0 serves --master-addr)");
-      not_coordinator_ = error.what();  // another agent is; or whoever holds the port will turn out to be a stranger
-    }
-  }
-
-  // The agent of node 0 shows where it coordinates, the others look there.
-  void meet_as_scheduled() {
-    if (coordinator_) {
-      nodes_.port = coordinator_->port();
-      published_.emplace(nodes_.meeting_file, secret_, nodes_.max_nodes, CoordinatorAddress{nodes_.host, nodes_.port});
-      return;
-    }
-    const auto stopped = [this] {
-      while (const std::optional<int> signal = context_.signals.next()) {
-        if (!asks_to_end(*signal)) continue;
-        context_.say("stopped by " + signal_name(*signal) + "\n");
-        status_ = 128 + *signal;
-      }
-      return status_.has_value();
-    };
-    const auto found =
-        find_coordinator(nodes_.meeting_file, secret_, nodes_.join_timeout, stopped, [this](const std::string& line) {
-          context_.say(line + "\n");
-          context_.flush();
-        });
-    if (!found) return;
-    nodes_.host = found->host;
-    nodes_.port = found->port;
-  }
-
-  // A name of this very host may stand for an address that only this host has.
-  std::vector<std::string> control_hosts() const {
-    if (nodes_.remote) return nodes_.addresses;
-    std::vector<std::string> hosts;
-    const std::string outward = everywhere_ ? comm::default_route_address() : "";
-    if (!outward.empty()) hosts.push_back(outward);
-    hosts.push_back(nodes_.host);
-    return hosts;
-  }
-
-  std::string how_they_meet() const {
-    if (!nodes_.meeting_file.empty()) return "a scheduler's " + nodes_.meeting_file;
-    return nodes_.is_static() ? "--master-addr" : "--rdzv-endpoint";
-  }
-
-  std::string meeting_place() const { return nodes_.host + ":" + std::to_string(nodes_.port); }
-
   // Waits for a signal or an event while no ranks run.
   void wait() {
     std::vector<pollfd> entries{{context_.signals.fd(), POLLIN, 0}, {link_->fd(), POLLIN, 0}};
@@ -197,10 +104,10 @@ class Agent final : public AttemptControl {
 
   // A signal that asks to end, while no ranks run here. The coordinator stays, to end the others' ranks in order.
   void leave(int signal) {
-    const bool first = last_signals_.empty() || coordinator_ == nullptr;
+    const bool again = std::exchange(asked_to_end_, true);
     last_signals_[signal] = Clock::now();
-    link_->post(to_words(Interrupted{signal, !first}));
-    if (coordinator_ && first) return;
+    link_->post(to_words(Interrupted{signal, again}));
+    if (meeting_.coordinates() && !again) return;
     context_.say("stopped by " + signal_name(signal) + "\n");
     link_->flush(connected_ ? kLastWords : milliseconds(0));
     status_ = 128 + signal;
@@ -209,8 +116,8 @@ class Agent final : public AttemptControl {
   std::optional<AttemptOrder> take(const LinkEvent& event) {
     if (event.kind == LinkEvent::Kind::Connected) connected_ = true;
     if (event.kind == LinkEvent::Kind::Waiting)
-      context_.say("waiting for the coordinator at " + meeting_place() + ": " + event.text +
-                   (not_coordinator_.empty() ? "" : "; this node cannot be it: " + not_coordinator_) + "\n");
+      context_.say("waiting for the coordinator at " + meeting_.place() + ": " + event.text +
+                   (meeting_.obstacle().empty() ? "" : "; this node cannot be it: " + meeting_.obstacle()) + "\n");
     if (event.kind != LinkEvent::Kind::Message) return std::nullopt;
     const std::string& kind = kind_of(event.words);
     if (kind == "order") return to_attempt_order(to_order(event.words));
@@ -253,16 +160,16 @@ class Agent final : public AttemptControl {
   void take_verdict(const Verdict& verdict) {
     if (!verdict.summary.empty()) {
       const std::string cause = verdict.summary.substr(0, verdict.summary.find('\n') + 1);
-      if (!nodes_.remote) context_.say(coordinator_ ? verdict.summary : cause);  // the launcher shows it
+      if (!nodes_.remote) context_.say(meeting_.coordinates() ? verdict.summary : cause);  // the launcher shows it
     }
     if (verdict.final) status_ = verdict.status;
   }
 
   void give_up_on_coordinator(const std::string& what_of_ranks) {
-    context_.say(std::string(connected_ ? "lost the coordinator at " : "there is no coordinator at ") +
-                 meeting_place() + ": " + *lost_ + what_of_ranks +
-                 (not_coordinator_.empty() ? "" : "\n  This node cannot be the coordinator: " + not_coordinator_) +
-                 "\n");
+    context_.say(
+        std::string(connected_ ? "lost the coordinator at " : "there is no coordinator at ") + meeting_.place() + ": " +
+        *lost_ + what_of_ranks +
+        (meeting_.obstacle().empty() ? "" : "\n  This node cannot be the coordinator: " + meeting_.obstacle()) + "\n");
     status_ = 1;
   }
 
@@ -279,7 +186,7 @@ class Agent final : public AttemptControl {
     job.launcher_owns_store = options_.store && !options_.torch_store;
     job.torch_store = options_.torch_store;
     job.job_id = plan.job_id;
-    job.job_secret = secret_;
+    job.job_secret = meeting_.secret();
     job.restart_count = plan.restart_count;
     job.max_restarts = options_.max_restarts;
     return job;
@@ -328,7 +235,8 @@ class Agent final : public AttemptControl {
     ended.tail.assign(lines.begin(), lines.end());
   }
 
-  bool leaves_when_interrupted() const { return !nodes_.fixed_size() && !coordinator_; }
+  // The signal came to this agent, and the job is not its to end.
+  bool leaves_when_interrupted() const { return asked_to_end_ && !nodes_.fixed_size() && !meeting_.coordinates(); }
 
   // The others go on, if they are enough.
   void leave_with(const Attempt& attempt) {
@@ -341,14 +249,9 @@ class Agent final : public AttemptControl {
 
   LaunchContext& context_;
   const LaunchOptions& options_;
-  NodeOptions nodes_;
+  const NodeOptions& nodes_;
   const std::string host_;
-  std::string secret_;
-  std::optional<ReservedPort> reserved_;
-  std::unique_ptr<Coordinator> coordinator_;
-  std::string not_coordinator_;  // why this agent is not, where it has tried
-  bool everywhere_ = false;      // the coordinator listens on all interfaces
-  std::optional<PublishedCoordinator> published_;
+  Meeting meeting_;
   std::unique_ptr<ControlLink> link_;
   std::optional<InputWatch> input_;
   std::optional<RemoteRescuer> rescuer_;  // of the present round, in an elastic job
@@ -356,6 +259,7 @@ class Agent final : public AttemptControl {
   int round_ = -1;
   bool connected_ = false;
   bool failure_told_ = false;
+  bool asked_to_end_ = false;  // by a signal to this very process
   std::map<int, Clock::time_point> last_signals_;
   std::optional<RoundPlan> plan_;
   std::optional<int> status_;
@@ -363,29 +267,6 @@ class Agent final : public AttemptControl {
 };
 
 }  // namespace
-
-std::string agent_host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-  return name.data();
-}
-
-// The program's arguments may differ from node to node, its name may not.
-std::vector<std::pair<std::string, std::string>> agreed_settings(const LaunchOptions& options) {
-  const NodeOptions& nodes = *options.nodes;
-  const std::string most = nodes.fixed_size() ? "" : ":" + std::to_string(nodes.max_nodes);
-  return {
-      {"tutti's version of this conversation", kAgreementVersion},
-      {"--rdzv-id", nodes.run_id},
-      {"--nnodes", std::to_string(nodes.min_nodes) + most},
-      {"the rendezvous", nodes.is_static() ? "static (--node-rank)" : "dynamic (--rdzv-endpoint)"},
-      {"--max-restarts", std::to_string(options.max_restarts)},
-      {"--no-store", options.store ? "not given" : "given"},
-      {"--elastic", options.elastic ? "given" : "not given"},
-      {"--torch-store", options.torch_store ? "given" : "not given"},
-      {"the program", std::filesystem::path(options.command.front()).filename().string()},
-  };
-}
 
 int run_agent(LaunchContext& context) { return Agent(context).run(); }
 

@@ -60,8 +60,11 @@ void Conductor::on_observer(const Words& words) {
               to_interrupted(words));
   } else if (kind == "forwarded") {
     forward(to_forwarded(words).signal);
-  } else if (kind == "give up" && phase_ == Phase::Gathering) {
-    finish(1, to_give_up(words).text + "\n");
+  } else if (kind == "give up") {
+    const GiveUp message = to_give_up(words);
+    if (phase_ == Phase::Gathering) return finish(1, message.text + "\n");
+    const bool misses_one = order_.size() - without_.size() < static_cast<std::size_t>(options_.nodes.min_nodes);
+    if (phase_ == Phase::Running && misses_one && !message.had_begun) give_up(message.text);
   }
 }
 

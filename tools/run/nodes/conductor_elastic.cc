@@ -49,13 +49,20 @@ bool Conductor::goes_on_without(int node) {
   const bool had_no_ranks = joining_.erase(node) > 0;
   if (!had_no_ranks) {
     const std::size_t others = round_->plan.nodes.size() - without_.size() - joining_.size() - 1;
-    const bool enough = static_cast<int>(others) >= options_.nodes.min_nodes && !options_.nodes.fixed_size();
+    const bool comes_again = observer_ && others > 0;  // started by the launcher
+    const bool enough =
+        options_.nodes.fixed_size() ? comes_again : static_cast<int>(others) >= options_.nodes.min_nodes;
     if (!enough || phase_ != Phase::Running || !elastic_->program_is_elastic()) return false;
+    if (options_.nodes.fixed_size() && !elastic_->use_restart()) return false;
   }
   without_.insert(node);
   round_->ended[node] = {};
   elastic_->node_gone(node);
-  if (had_no_ranks || phase_ != Phase::Running) return true;
+  if (phase_ != Phase::Running) return true;
+  if (observer_) {
+    outside_.post(*observer_,
+                  to_words(Verdict{round_->plan.round, false, 0, "the agent of that node is started again\n"}));
+  }
   for (const auto& [agent, hello] : formation_.agents()) {
     if (!node_of(agent)) admit_newcomer(agent);  // a spare
   }

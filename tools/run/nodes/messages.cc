@@ -254,8 +254,12 @@ Interrupted to_interrupted(const Words& words) {
 Words to_words(const Forwarded& message) { return Writer("forwarded").number(message.signal).words(); }
 Forwarded to_forwarded(const Words& words) { return {Reader(words, "forwarded").number<int>()}; }
 
-Words to_words(const GiveUp& message) { return Writer("give up").text(message.text).words(); }
-GiveUp to_give_up(const Words& words) { return {Reader(words, "give up").text()}; }
+Words to_words(const GiveUp& message) { return Writer("give up").text(message.text).number(message.had_begun).words(); }
+GiveUp to_give_up(const Words& words) {
+  Reader reader(words, "give up");
+  const std::string text = reader.text();
+  return {text, reader.flag()};
+}
 
 Words to_words(const RoundPlan& message) {
   Writer writer("plan");

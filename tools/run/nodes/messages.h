@@ -76,6 +76,7 @@ struct Forwarded {
 /// From a launcher of remote agents: one of them cannot be started, so waiting for it makes no sense.
 struct GiveUp {
   std::string text;
+  bool had_begun = false;  // the agent ran, and has ended
 };
 
 // ---- coordinator to agents ------------------------------------------------------------------------------------------

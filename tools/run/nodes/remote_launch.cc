@@ -5,9 +5,9 @@
 #include <sys/wait.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/job_secret.h>
-#include <tutti/tools/run/nodes/agent.h>
 #include <tutti/tools/run/nodes/control_link.h>
 #include <tutti/tools/run/nodes/coordinator.h>
+#include <tutti/tools/run/nodes/meeting.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
 #include <tutti/tools/run/nodes/remote_command.h>
 #include <tutti/tools/run/nodes/remote_launch.h>
@@ -167,8 +167,9 @@ class RemoteLaunch {
     const Verdict verdict = to_verdict(event.words);
     if (verdict.final) return finish(verdict);
     context_.say(verdict.summary);
+    again_ = true;
     for (std::size_t node = 0; node < commands_.size(); ++node) {
-      if (!commands_[node]->running()) start(node);  // its agent was lost; the next round needs another
+      if (!commands_[node]->running()) start_again(node);  // its agent was lost; the next round needs another
     }
   }
 
@@ -187,7 +188,14 @@ class RemoteLaunch {
   void look_after(std::size_t node) {
     RemoteCommand& command = *commands_[node];
     if (!command.note_end() || final_) return;
-    link_->post(to_words(GiveUp{"cannot run the agent of node " + std::to_string(node) + ": " + command.state()}));
+    link_->post(to_words(
+        GiveUp{"cannot run the agent of node " + std::to_string(node) + ": " + command.state(), command.begun()}));
+    if (again_ && options_.elastic && command.begun()) start_again(node);  // its loss was known before its end
+  }
+
+  void start_again(std::size_t node) {
+    again_ = false;
+    start(node);
   }
 
   bool all_ended() const {
@@ -203,6 +211,7 @@ class RemoteLaunch {
   std::unique_ptr<ControlLink> link_;
   std::vector<std::unique_ptr<RemoteCommand>> commands_;
   bool interrupted_ = false;
+  bool again_ = false;  // a lost agent is to be started again
   std::optional<Verdict> final_;
   std::optional<Clock::time_point> deadline_;
 };

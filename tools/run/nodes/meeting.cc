@@ -1,0 +1,142 @@
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/bootstrap/job_secret.h>
+#include <tutti/comm/bootstrap/local_address.h>
+#include <tutti/tools/run/nodes/meeting.h>
+#include <tutti/tools/run/rank_environment.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+
+namespace tutti::tools {
+namespace {
+
+constexpr char kAgreementVersion[] = "2";  // of the messages between agents
+
+}  // namespace
+
+Meeting::Meeting(LaunchContext& context, std::string host)
+    : context_(context), options_(context.options), nodes_(*context.options.nodes), host_(std::move(host)) {}
+
+std::optional<int> Meeting::begin() {
+  if (!options_.store) reserved_.emplace("0.0.0.0");
+  secret_ = comm::job_secret();
+  start_coordinator();
+  return nodes_.meeting_file.empty() ? std::nullopt : meet_as_scheduled();
+}
+
+std::unique_ptr<ControlLink> Meeting::link() const {
+  return std::make_unique<ControlLink>(nodes_, secret_, hello(), control_hosts());
+}
+
+std::string Meeting::place() const { return nodes_.host + ":" + std::to_string(nodes_.port); }
+
+// A scheduler's coordinator shows its port once it has one.
+std::string Meeting::about() const {
+  std::string how = nodes_.is_static() ? "--master-addr" : "--rdzv-endpoint";
+  if (!nodes_.meeting_file.empty()) how = "shown to the others in " + nodes_.meeting_file;
+  const bool from_environment = std::getenv("TUTTI_JOB_SECRET") != nullptr;
+  return "agents meet at " + (nodes_.port == 0 ? nodes_.host : place()) + " (" + how + "), secret from " +
+         (from_environment ? "TUTTI_JOB_SECRET" : "the home folder");
+}
+
+Hello Meeting::hello() const {
+  Hello hello;
+  hello.node_rank = nodes_.node_rank;
+  hello.is_coordinators = coordinates();
+  hello.host = host_;
+  hello.pid = ::getpid();
+  hello.nproc = options_.nproc;
+  hello.cores = available_cpus();
+  hello.reserved_port = reserved_ ? reserved_->port() : std::uint16_t{0};
+  hello.settings = agreed_settings(options_);
+  return hello;
+}
+
+void Meeting::start_coordinator() {
+  if (nodes_.remote || (nodes_.is_static() && *nodes_.node_rank != 0)) return;
+  if (!nodes_.meeting_file.empty()) nodes_.host = address_to_coordinate_at();
+  CoordinatorOptions options;
+  options.nodes = nodes_;
+  options.bind_address = coordinator_bind_address(nodes_.host);
+  options.job_secret = secret_;
+  options.job_id = nodes_.run_id.empty() ? new_job_id() : nodes_.run_id;
+  options.own = hello();
+  options.about = about();
+  options.max_restarts = options_.max_restarts;
+  options.store = options_.store;
+  options.torch_store = options_.torch_store;
+  options.elastic = options_.elastic;
+  try {
+    coordinator_ = std::make_unique<Coordinator>(options);
+    everywhere_ = options.bind_address.empty();
+  } catch (const comm::Error& error) {
+    if (nodes_.is_static())
+      throw comm::Error(error.code(),
+                        std::string(error.what()) + " (the agent with --node-rank 0 serves --master-addr)");
+    obstacle_ = error.what();  // another agent is; or whoever holds the port will turn out to be a stranger
+  }
+}
+
+// The agent of node 0 shows where it coordinates, the others look there.
+std::optional<int> Meeting::meet_as_scheduled() {
+  if (coordinator_) {
+    nodes_.port = coordinator_->port();
+    published_.emplace(nodes_.meeting_file, secret_, nodes_.max_nodes, CoordinatorAddress{nodes_.host, nodes_.port});
+    return std::nullopt;
+  }
+  std::optional<int> ending;
+  const auto stopped = [&] {
+    while (const std::optional<int> signal = context_.signals.next()) {
+      if (!asks_to_end(*signal)) continue;
+      context_.say("stopped by " + signal_name(*signal) + "\n");
+      ending = signal;
+    }
+    return ending.has_value();
+  };
+  const auto found =
+      find_coordinator(nodes_.meeting_file, secret_, nodes_.join_timeout, stopped, [&](const std::string& line) {
+        context_.say(line + "\n");
+        if (const std::optional<int> signal = context_.flush()) ending = signal;
+      });
+  if (!found) return ending;
+  nodes_.host = found->host;
+  nodes_.port = found->port;
+  return std::nullopt;
+}
+
+// A name of this very host may stand for an address that only this host has.
+std::vector<std::string> Meeting::control_hosts() const {
+  if (nodes_.remote) return nodes_.addresses;
+  std::vector<std::string> hosts;
+  const std::string outward = everywhere_ ? comm::default_route_address() : "";
+  if (!outward.empty()) hosts.push_back(outward);
+  hosts.push_back(nodes_.host);
+  return hosts;
+}
+
+std::string agent_host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+  return name.data();
+}
+
+// The program's arguments may differ from node to node, its name may not.
+std::vector<std::pair<std::string, std::string>> agreed_settings(const LaunchOptions& options) {
+  const NodeOptions& nodes = *options.nodes;
+  const std::string most = nodes.fixed_size() ? "" : ":" + std::to_string(nodes.max_nodes);
+  return {
+      {"tutti's version of this conversation", kAgreementVersion},
+      {"--rdzv-id", nodes.run_id},
+      {"--nnodes", std::to_string(nodes.min_nodes) + most},
+      {"the rendezvous", nodes.is_static() ? "static (--node-rank)" : "dynamic (--rdzv-endpoint)"},
+      {"--max-restarts", std::to_string(options.max_restarts)},
+      {"--no-store", options.store ? "not given" : "given"},
+      {"--elastic", options.elastic ? "given" : "not given"},
+      {"--torch-store", options.torch_store ? "given" : "not given"},
+      {"the program", std::filesystem::path(options.command.front()).filename().string()},
+  };
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,64 @@
+// Meeting: how an agent gets to the control store: it serves it, or finds who does.
+//
+// Thread-safety: the agent's main thread. begin() may block until the coordinator of a scheduler's step has shown
+// itself; everything else returns at once.
+#pragma once
+
+#include <tutti/tools/run/launch_context.h>
+#include <tutti/tools/run/nodes/control_link.h>
+#include <tutti/tools/run/nodes/coordinator.h>
+#include <tutti/tools/run/nodes/scheduled_nodes.h>
+#include <tutti/tools/run/reserved_port.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tutti::tools {
+
+class Meeting {
+ public:
+  /// `host`: this node's name, for people. context.options.nodes must be set.
+  Meeting(LaunchContext& context, std::string host);
+
+  /// Becomes the coordinator, where that is this agent's part. Returns a signal that asked to end meanwhile. Throws
+  /// comm::Error.
+  std::optional<int> begin();
+
+  /// A connection on its way to the control store, with this agent's hello.
+  std::unique_ptr<ControlLink> link() const;
+
+  bool coordinates() const { return coordinator_ != nullptr; }
+  const std::string& secret() const { return secret_; }
+  std::string place() const;  // "host:port"
+  /// Why this agent does not coordinate, where it has tried to; else "".
+  const std::string& obstacle() const { return obstacle_; }
+
+ private:
+  Hello hello() const;
+  void start_coordinator();
+  std::optional<int> meet_as_scheduled();
+  std::vector<std::string> control_hosts() const;
+  std::string about() const;
+
+  LaunchContext& context_;
+  const LaunchOptions& options_;
+  NodeOptions nodes_;  // with the place that was found
+  const std::string host_;
+  std::string secret_;
+  std::optional<ReservedPort> reserved_;
+  std::unique_ptr<Coordinator> coordinator_;
+  std::string obstacle_;
+  bool everywhere_ = false;  // the coordinator listens on all interfaces
+  std::optional<PublishedCoordinator> published_;
+};
+
+/// The settings that all agents of a job must share, with their values: options.nodes must be set.
+std::vector<std::pair<std::string, std::string>> agreed_settings(const LaunchOptions& options);
+
+/// This host's own name, for people.
+std::string agent_host_name();
+
+}  // namespace tutti::tools
