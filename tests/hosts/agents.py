@@ -14,10 +14,11 @@ PORT = "29500"
 class Training:
     """The hosts, and on each its agent. One training at a time; checkpoints and results are in `folder`."""
 
-    def __init__(self, tutti, folder, restarts=0, options=(), cable=None):
+    def __init__(self, tutti, folder, restarts=0, options=(), cable=None, elastic=False):
         self.tutti = tutti
         self.folder = folder
         self.restarts = restarts
+        self.elastic = elastic  # lost ranks are replaced, hosts may go and come
         self.options = [str(option) for option in options]
         self.network = Network()
         self.hosts = {name: self.network.host(name, [f"{address}/24"], cable) for name, address in ADDRESSES.items()}
@@ -29,9 +30,11 @@ class Training:
 
     def start(self, name):
         """The agent of one host, with the command that one would type there, first time or again."""
-        run = [self.tutti, "run", "--nnodes", "2", "--node-rank", str(list(ADDRESSES).index(name)), "--master-addr",
-               ADDRESSES["alpha"], "--master-port", PORT, "-n", "2", "--max-restarts", str(self.restarts), "--"]
-        train = self._train()
+        place = ["2", "--node-rank", str(list(ADDRESSES).index(name)), "--master-addr", ADDRESSES["alpha"], "--master-port", PORT]
+        if self.elastic:
+            place = ["1:2", "--rdzv-endpoint", f"{ADDRESSES['alpha']}:{PORT}", "--rdzv-id", "elastic", "--elastic"]
+        run = [self.tutti, "run", "--nnodes", *place, "-n", "2", "--max-restarts", str(self.restarts), "--"]
+        train = self._train() + (["--reproducible", "--timeout", "5"] if self.elastic else [])
         if self.restarts:
             train += ["--checkpoint-dir", os.path.join(self.folder, "checkpoints"), "--checkpoint-every", "10", "--resume"]
         if name in self.agents:
@@ -45,7 +48,8 @@ class Training:
                                     *self._train()])
 
     def _train(self):
-        return [self.tutti, "train", "mnist", "--threads", "1", "--timeout", "30", "--json", self.results, *self.options]
+        return [self.tutti, "train", "mnist", "--threads", "1", *([] if self.elastic else ["--timeout", "30"]), "--json", self.results,
+                *self.options]
 
     def one_host_command(self, ranks):
         """The same training without agents, by one command on one host."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kills parts of a training at random moments, and looks at what is left of it.
 
-    kill_matrix.py TUTTI [--moments 100] [--seed 1] [--kinds rank,agent,launcher,host,store-host] [--data FOLDER]
+    kill_matrix.py TUTTI [--moments 100] [--seed 1] [--kinds rank,agent,launcher,host,store-host] [--data FOLDER] [--elastic]
 
 Two agents train with two ranks each on two hosts (private_hosts.py). A run that nobody disturbs comes first. Then, at
 each moment, something dies while the ranks train:
@@ -15,7 +15,7 @@ each moment, something dies while the ranks train:
 After each: are all orphans gone within two seconds (time in which this script itself starved left out)? These are the
 processes that no launcher looks after any more: all of a launcher that was killed, the ranks of one that is cut off. How
 long do the other ranks of that round live (they are being stopped in good order)? Is the cause named? Does the job end, from its checkpoints, with the accuracy of the undisturbed run, and its very
-parameters? Prints one line for each and ends with status 1 if one is not as it should be, 77 where it cannot run.
+parameters? With --elastic (kinds rank, agent and host): do the ranks that were not struck keep their processes? Prints one line for each and ends with status 1 if one is not as it should be, 77 where it cannot run.
 """
 
 import argparse
@@ -42,12 +42,13 @@ CAUSES = {
     "host": ("alpha", r"node 1 .*was lost"),
     "store-host": ("beta", r"lost the coordinator at"),
 }
+ELASTIC_KINDS = ("rank", "agent", "host")  # the others end the coordinator, and all with it
 
 
 class Moment:
     """One training that is disturbed once."""
 
-    def __init__(self, tutti, data, kind, delay, dice, options):
+    def __init__(self, tutti, data, kind, delay, dice, options, elastic):
         self.kind = kind
         self.delay = delay
         self.dice = dice
@@ -59,7 +60,7 @@ class Moment:
         self.accuracy = None
         self.sha = None
         self.folder = tempfile.mkdtemp(prefix="tutti-moment-")
-        self.training = Training(tutti, self.folder, 3, ["--data", data, *options])
+        self.training = Training(tutti, self.folder, 3, ["--data", data, *options], elastic=elastic)
 
     def run(self):
         try:
@@ -87,10 +88,13 @@ class Moment:
         if not any(ranks.values()) or any(agent.pid is None for agent in training.agents.values()):
             self.too_late = True
             return
+        struck = set(ranks["beta"])
         old_ranks = {pid for host in ranks.values() for pid in host}
         orphans = set()
         if self.kind == "rank":
-            os.kill(self.dice.choice(sorted(old_ranks)), signal.SIGKILL)
+            victim = self.dice.choice(sorted(old_ranks))
+            os.kill(victim, signal.SIGKILL)
+            struck = {victim}
         elif self.kind == "agent":
             orphans = set(training.processes("beta"))
             training.agents["beta"].kill()
@@ -105,12 +109,15 @@ class Moment:
             training.hosts["alpha"].unplug()
             training.hosts["alpha"].power_off()
         self.orphans_gone = wait_until_gone(orphans, RANKS_LIMIT)
+        old_ranks = struck if training.elastic else old_ranks
+        survivors = {pid for host in ranks.values() for pid in host} - struck if training.elastic else set()
         self.ranks_gone = wait_until_gone(old_ranks, RANKS_LIMIT, (self.orphans_gone or 0.0))
         if self.orphans_gone is None or self.orphans_gone > ORPHAN_LIMIT:
             self.problems.append(f"orphans gone after {self.orphans_gone} s")
         if self.ranks_gone is None:
             self.problems.append(f"ranks of the round still there after {RANKS_LIMIT} s")
         self.look_for_cause()
+        self.look_for(survivors)
         self.recover()
 
     def look_for_cause(self):
@@ -122,6 +129,14 @@ class Moment:
             time.sleep(0.02)  # between two looks
         if self.cause is None:
             self.problems.append("the cause is not named")
+
+    def look_for(self, survivors):
+        """They are in the next generation, as the same processes."""
+        agent = self.training.agents["alpha"]
+        if not survivors or not agent.wait_for("generation 1: ", 60):
+            return
+        if agent.pid is not None and any(wait_until_gone([pid], 0.0) is not None for pid in survivors):
+            self.problems.append("a rank that was not struck has lost its process")
 
     def recover(self):
         """What an operator, or the scheduler, does: what is dead is started again by the same command."""
@@ -137,10 +152,10 @@ class Moment:
             training.start("beta")
 
 
-def struck_in_time(tutti, data, kind, delay, dice, options):
+def struck_in_time(tutti, data, kind, delay, dice, options, elastic):
     """A moment in which the training did run: machines are not always as fast as when the undisturbed run was timed."""
     while True:
-        moment = Moment(tutti, data, kind, delay, dice, options)
+        moment = Moment(tutti, data, kind, delay, dice, options, elastic)
         moment.run()
         if not moment.too_late:
             return moment
@@ -151,10 +166,10 @@ def seconds(value):
     return "-" if value is None else f"{value:.2f}"
 
 
-def undisturbed(tutti, data, options):
+def undisturbed(tutti, data, options, elastic):
     """Accuracy, parameters and seconds from the first table to the end."""
     folder = tempfile.mkdtemp(prefix="tutti-moment-")
-    training = Training(tutti, folder, 3, ["--data", data, *options])
+    training = Training(tutti, folder, 3, ["--data", data, *options], elastic=elastic)
     try:
         training.start("alpha")
         training.start("beta")
@@ -174,15 +189,17 @@ def parse_arguments():
     parser.add_argument("tutti", type=os.path.abspath)
     parser.add_argument("--moments", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--kinds", default=",".join(CAUSES))
+    parser.add_argument("--kinds")
+    parser.add_argument("--elastic", action="store_true")
     parser.add_argument("--data", default=mnist_folder())
     parser.add_argument("--epochs", default="1")
     parser.add_argument("--batch-size", default="128")
     arguments = parser.parse_args()
-    arguments.kinds = arguments.kinds.split(",")
-    unknown = set(arguments.kinds) - set(CAUSES)
+    known = ELASTIC_KINDS if arguments.elastic else tuple(CAUSES)
+    arguments.kinds = arguments.kinds.split(",") if arguments.kinds else list(known)
+    unknown = set(arguments.kinds) - set(known)
     if unknown:
-        parser.error(f"unknown kinds: {', '.join(sorted(unknown))}; known are {', '.join(CAUSES)}")
+        parser.error(f"unknown kinds: {', '.join(sorted(unknown))}; known are {', '.join(known)}")
     return arguments
 
 
@@ -195,13 +212,13 @@ def main():
         return 77
     options = ["--epochs", arguments.epochs, "--batch-size", arguments.batch_size]
     dice = random.Random(arguments.seed)
-    accuracy, sha, duration = undisturbed(arguments.tutti, data, options)
+    accuracy, sha, duration = undisturbed(arguments.tutti, data, options, arguments.elastic)
     print(f"undisturbed: accuracy {accuracy:.4f}, parameters {sha[:12]}, {duration:.1f} s; seed {arguments.seed}", flush=True)
     print(f"{'#':>3} {'kind':<10} {'at s':>5} {'orphans s':>9} {'ranks s':>7} {'accuracy':>8} {'same':>4}  cause", flush=True)
     failures = 0
     for number in range(arguments.moments):
         kind = arguments.kinds[number % len(arguments.kinds)]
-        moment = struck_in_time(arguments.tutti, data, kind, dice.uniform(0, duration * 0.9), dice, options)
+        moment = struck_in_time(arguments.tutti, data, kind, dice.uniform(0, duration * 0.9), dice, options, arguments.elastic)
         if moment.accuracy is None or abs(moment.accuracy - accuracy) > ACCURACY_LIMIT:
             moment.problems.insert(0, f"accuracy {moment.accuracy}")
         reached = f"{moment.accuracy:.4f}" if moment.accuracy is not None else "-"

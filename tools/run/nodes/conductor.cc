@@ -128,7 +128,10 @@ void Conductor::on_ended(int agent, Ended ended, Clock::time_point now) {
   if (!node || ended.round != round_->plan.round) return;
   const bool well = ended.cannot_start.empty() && std::all_of(ended.ranks.begin(), ended.ranks.end(),
                                                               [](const RankEnd& rank) { return ended_well(rank); });
-  const bool never_ran = !ended.cannot_start.empty();  // then the others have nothing to tell
+  const bool never_ran = !ended.cannot_start.empty();                  // then the others have nothing to tell
+  if (never_ran && *node >= first_nodes_ && goes_on_without(*node)) {  // it has come later, and has not done any good
+    return tell(name_of(agent) + " cannot start its ranks, and the others go on: " + ended.cannot_start + "\n");
+  }
   round_->ended[*node] = std::move(ended);
   if (!well) stop_round(never_ran ? Order::Kind::Kill : Order::Kind::Settle);
   end_round_if_over(now);
@@ -161,7 +164,9 @@ void Conductor::on_interrupted(int agent, const Interrupted& interrupted, Clock:
   const bool in_round = node_of(agent) && round_runs();
   if (!coordinators && (!in_round || !options_.nodes.fixed_size())) {
     tell(name_of(agent) + " was stopped by " + signal_name(interrupted.signal) + " and leaves the job\n");
-    if (!in_round) return formation_.remove(agent);
+    const bool had_ranks = in_round && !joining_.contains(*node_of(agent));
+    if (in_round && !had_ranks) goes_on_without(*node_of(agent));
+    if (!had_ranks) return formation_.remove(agent);
     on_leaving(agent);
     return end_round_if_over(now);
   }
