@@ -133,7 +133,11 @@ class Moment:
     def look_for(self, survivors):
         """They are in the next generation, as the same processes."""
         agent = self.training.agents["alpha"]
-        if not survivors or not agent.wait_for("generation 1: ", 60):
+        if not survivors:
+            return
+        if not agent.wait_for("generation 1: ", 60):
+            if agent.pid is not None:  # else it was over, or nearly so
+                self.problems.append("there is no next generation")
             return
         if agent.pid is not None and any(wait_until_gone([pid], 0.0) is not None for pid in survivors):
             self.problems.append("a rank that was not struck has lost its process")

@@ -6,7 +6,8 @@
 //
 // A failure of a rank or the loss of a node ends the round everywhere and costs one of --max-restarts. Where the number
 // of nodes may change, a node that comes (room permitting) or is asked to leave begins a new round at no cost: the
-// ranks get SIGTERM and time to write a checkpoint. A node more than MAX waits as a spare. Thread-safety: one thread.
+// ranks get SIGTERM and time to write a checkpoint. A node more than MAX waits as a spare. An elastic job's round
+// outlives lost ranks and nodes, and takes others in (conductor_elastic.cc). Thread-safety: one thread.
 #pragma once
 
 #include <tutti/tools/run/elastic/elastic_round.h>
