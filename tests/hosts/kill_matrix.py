@@ -14,8 +14,10 @@ each moment, something dies while the ranks train:
 
 After each: are all orphans gone within two seconds (time in which this script itself starved left out)? These are the
 processes that no launcher looks after any more: all of a launcher that was killed, the ranks of one that is cut off. How
-long do the other ranks of that round live (they are being stopped in good order)? Is the cause named? Does the job end, from its checkpoints, with the accuracy of the undisturbed run, and its very
-parameters? With --elastic (kinds rank, agent and host): do the ranks that were not struck keep their processes? Prints one line for each and ends with status 1 if one is not as it should be, 77 where it cannot run.
+long do the other ranks of that round live (they are being stopped in good order)? Is the cause named? Does the job end,
+from its checkpoints, with the accuracy of the undisturbed run, and its very parameters? With --elastic (kinds rank,
+agent and host): do the ranks that were not struck keep their processes? Prints one line for each and ends with status 1
+if one is not as it should be, 77 where it cannot run.
 """
 
 import argparse

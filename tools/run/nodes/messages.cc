@@ -1,10 +1,6 @@
-#include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/tools/run/nodes/messages.h>
 
 #include <algorithm>
-#include <charconv>
-#include <string_view>
 
 namespace tutti::tools {
 namespace {
@@ -12,80 +8,9 @@ namespace {
 using std::chrono::duration_cast;
 using std::chrono::microseconds;
 
-constexpr std::size_t kMostWords = 1 << 20;  // a round of 100,000 ranks
-
-[[noreturn]] void make_no_sense(const std::string& what) {
-  throw comm::Error(comm::ErrorCode::Protocol, "a message between agents makes no sense: " + what);
-}
-
-// Appends values to a message.
-class Writer {
- public:
-  explicit Writer(std::string kind) { words_.push_back(std::move(kind)); }
-
-  Writer& text(const std::string& value) {
-    words_.push_back(value);
-    return *this;
-  }
-  Writer& number(std::int64_t value) { return text(std::to_string(value)); }
-  Writer& texts(const std::vector<std::string>& values) {
-    number(static_cast<std::int64_t>(values.size()));
-    words_.insert(words_.end(), values.begin(), values.end());
-    return *this;
-  }
-  Words words() { return std::move(words_); }
-
- private:
-  Words words_;
-};
-
-// Takes them out again, in the same order.
-class Reader {
- public:
-  Reader(const Words& words, const std::string& kind) : words_(words) {
-    if (kind_of(words) != kind)
-      make_no_sense("it is '" + comm::printable(words[0], 40) + "' instead of '" + kind + "'");
-  }
-
-  const std::string& text() {
-    if (next_ >= words_.size()) make_no_sense("'" + words_[0] + "' ends after " + std::to_string(next_) + " words");
-    return words_[next_++];
-  }
-
-  template <typename T>
-  T number() {
-    const std::string& word = text();
-    T value{};
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc() || end != word.data() + word.size())
-      make_no_sense("'" + comm::printable(word, 40) + "' in '" + words_[0] + "' is no number");
-    return value;
-  }
-
-  bool flag() { return number<int>() != 0; }
-
-  // Of things that take at least one word each.
-  std::size_t count() {
-    const auto value = number<std::size_t>();
-    if (value > words_.size() - next_)
-      make_no_sense("'" + words_[0] + "' promises " + std::to_string(value) + " entries and ends");
-    return value;
-  }
-
-  std::vector<std::string> texts() {
-    std::vector<std::string> result(count());
-    for (std::string& entry : result) entry = text();
-    return result;
-  }
-
- private:
-  const Words& words_;
-  std::size_t next_ = 1;
-};
-
 constexpr int kNoNodeRank = -1;
 
-void write_rank(Writer& writer, const RankEnd& rank, RankEnd::Clock::time_point now) {
+void write_rank(WordWriter& writer, const RankEnd& rank, RankEnd::Clock::time_point now) {
   writer.number(rank.rank).number(rank.pid).text(rank.host).text(rank.last_words);
   writer.number(duration_cast<microseconds>(now - rank.started).count());
   writer.number(duration_cast<microseconds>(now - rank.ended).count());
@@ -99,7 +24,7 @@ void write_rank(Writer& writer, const RankEnd& rank, RankEnd::Clock::time_point 
   for (const int signal : rank.sent) writer.number(signal);
 }
 
-RankEnd read_rank(Reader& reader, RankEnd::Clock::time_point now) {
+RankEnd read_rank(WordReader& reader, RankEnd::Clock::time_point now) {
   RankEnd rank;
   rank.rank = reader.number<int>();
   rank.pid = reader.number<pid_t>();
@@ -117,12 +42,12 @@ RankEnd read_rank(Reader& reader, RankEnd::Clock::time_point now) {
   return rank;
 }
 
-void write_place(Writer& writer, const NodePlace& node) {
+void write_place(WordWriter& writer, const NodePlace& node) {
   writer.number(node.agent).text(node.host).number(node.pid).text(node.address);
   writer.number(node.nproc).number(node.cores).number(node.first_rank);
 }
 
-NodePlace read_place(Reader& reader) {
+NodePlace read_place(WordReader& reader) {
   NodePlace node;
   node.agent = reader.number<int>();
   node.host = reader.text();
@@ -136,35 +61,6 @@ NodePlace read_place(Reader& reader) {
 
 }  // namespace
 
-std::string encode_words(const Words& words) {
-  std::string bytes;
-  for (const std::string& word : words) bytes += std::to_string(word.size()) + ':' + word + ',';
-  return bytes;
-}
-
-Words decode_words(const std::string& bytes) {
-  Words words;
-  for (std::size_t at = 0; at < bytes.size();) {
-    std::size_t length = 0;
-    const char* const begin = bytes.data() + at;
-    const auto [end, error] = std::from_chars(begin, bytes.data() + bytes.size(), length);
-    const std::size_t start = at + static_cast<std::size_t>(end - begin) + 1;
-    const bool fits = error == std::errc() && start <= bytes.size() && *end == ':' && length < bytes.size() - start &&
-                      bytes[start + length] == ',';
-    if (!fits)
-      make_no_sense("byte " + std::to_string(at) + " begins no word: " + comm::printable(bytes.substr(at), 40));
-    if (words.size() == kMostWords) make_no_sense("it has more than " + std::to_string(kMostWords) + " words");
-    words.push_back(bytes.substr(start, length));
-    at = start + length + 1;
-  }
-  return words;
-}
-
-const std::string& kind_of(const Words& words) {
-  if (words.empty()) make_no_sense("it is empty");
-  return words.front();
-}
-
 std::optional<int> RoundPlan::node_of(int agent) const {
   const auto found = std::find_if(nodes.begin(), nodes.end(), [&](const NodePlace& n) { return n.agent == agent; });
   if (found == nodes.end()) return std::nullopt;
@@ -172,7 +68,7 @@ std::optional<int> RoundPlan::node_of(int agent) const {
 }
 
 Words to_words(const Hello& message) {
-  Writer writer("hello");
+  WordWriter writer("hello");
   writer.number(message.node_rank.value_or(kNoNodeRank)).number(message.is_coordinators);
   writer.text(message.host).number(message.pid).text(message.address);
   writer.number(message.nproc).number(message.cores).number(message.reserved_port);
@@ -182,7 +78,7 @@ Words to_words(const Hello& message) {
 }
 
 Hello to_hello(const Words& words) {
-  Reader reader(words, "hello");
+  WordReader reader(words, "hello");
   Hello message;
   const int node_rank = reader.number<int>();
   if (node_rank != kNoNodeRank) message.node_rank = node_rank;
@@ -203,25 +99,25 @@ Hello to_hello(const Words& words) {
 }
 
 Words to_words(const Started& message) {
-  Writer writer("started");
+  WordWriter writer("started");
   writer.number(message.round).number(static_cast<std::int64_t>(message.pids.size()));
   for (const int pid : message.pids) writer.number(pid);
   return writer.texts(message.cores).words();
 }
 
 Started to_started(const Words& words) {
-  Reader reader(words, "started");
+  WordReader reader(words, "started");
   Started message{reader.number<int>(), std::vector<int>(reader.count()), {}};
   for (int& pid : message.pids) pid = reader.number<int>();
   message.cores = reader.texts();
   return message;
 }
 
-Words to_words(const Failed& message) { return Writer("failed").number(message.round).words(); }
-Failed to_failed(const Words& words) { return {Reader(words, "failed").number<int>()}; }
+Words to_words(const Failed& message) { return WordWriter("failed").number(message.round).words(); }
+Failed to_failed(const Words& words) { return {WordReader(words, "failed").number<int>()}; }
 
 Words to_words(const Ended& message, RankEnd::Clock::time_point now) {
-  Writer writer("ended");
+  WordWriter writer("ended");
   writer.number(message.round).text(message.cannot_start).number(message.status);
   writer.number(static_cast<std::int64_t>(message.ranks.size()));
   for (const RankEnd& rank : message.ranks) write_rank(writer, rank, now);
@@ -230,7 +126,7 @@ Words to_words(const Ended& message, RankEnd::Clock::time_point now) {
 }
 
 Ended to_ended(const Words& words, RankEnd::Clock::time_point now) {
-  Reader reader(words, "ended");
+  WordReader reader(words, "ended");
   Ended message;
   message.round = reader.number<int>();
   message.cannot_start = reader.text();
@@ -243,26 +139,28 @@ Ended to_ended(const Words& words, RankEnd::Clock::time_point now) {
 }
 
 Words to_words(const Interrupted& message) {
-  return Writer("interrupted").number(message.signal).number(message.again).words();
+  return WordWriter("interrupted").number(message.signal).number(message.again).words();
 }
 Interrupted to_interrupted(const Words& words) {
-  Reader reader(words, "interrupted");
+  WordReader reader(words, "interrupted");
   const int signal = reader.number<int>();
   return {signal, reader.flag()};
 }
 
-Words to_words(const Forwarded& message) { return Writer("forwarded").number(message.signal).words(); }
-Forwarded to_forwarded(const Words& words) { return {Reader(words, "forwarded").number<int>()}; }
+Words to_words(const Forwarded& message) { return WordWriter("forwarded").number(message.signal).words(); }
+Forwarded to_forwarded(const Words& words) { return {WordReader(words, "forwarded").number<int>()}; }
 
-Words to_words(const GiveUp& message) { return Writer("give up").text(message.text).number(message.had_begun).words(); }
+Words to_words(const GiveUp& message) {
+  return WordWriter("give up").text(message.text).number(message.had_begun).words();
+}
 GiveUp to_give_up(const Words& words) {
-  Reader reader(words, "give up");
+  WordReader reader(words, "give up");
   const std::string text = reader.text();
   return {text, reader.flag()};
 }
 
 Words to_words(const RoundPlan& message) {
-  Writer writer("plan");
+  WordWriter writer("plan");
   writer.number(message.round).number(message.restart_count).number(message.world_size).text(message.job_id);
   writer.text(message.about).text(message.master_addr).number(message.master_port).number(message.control_port);
   writer.number(static_cast<std::int64_t>(message.nodes.size()));
@@ -271,7 +169,7 @@ Words to_words(const RoundPlan& message) {
 }
 
 RoundPlan to_round_plan(const Words& words) {
-  Reader reader(words, "plan");
+  WordReader reader(words, "plan");
   RoundPlan message;
   message.round = reader.number<int>();
   message.restart_count = reader.number<int>();
@@ -286,11 +184,15 @@ RoundPlan to_round_plan(const Words& words) {
 }
 
 Words to_words(const Order& message) {
-  return Writer("order").number(message.round).number(static_cast<int>(message.kind)).number(message.signal).words();
+  return WordWriter("order")
+      .number(message.round)
+      .number(static_cast<int>(message.kind))
+      .number(message.signal)
+      .words();
 }
 
 Order to_order(const Words& words) {
-  Reader reader(words, "order");
+  WordReader reader(words, "order");
   Order message;
   message.round = reader.number<int>();
   const int kind = reader.number<int>();
@@ -302,7 +204,7 @@ Order to_order(const Words& words) {
 }
 
 Words to_words(const Verdict& message) {
-  return Writer("verdict")
+  return WordWriter("verdict")
       .number(message.round)
       .number(message.final)
       .number(message.status)
@@ -311,7 +213,7 @@ Words to_words(const Verdict& message) {
 }
 
 Verdict to_verdict(const Words& words) {
-  Reader reader(words, "verdict");
+  WordReader reader(words, "verdict");
   Verdict message;
   message.round = reader.number<int>();
   message.final = reader.flag();
@@ -320,10 +222,10 @@ Verdict to_verdict(const Words& words) {
   return message;
 }
 
-Words to_words(const Notice& message) { return Writer("notice").text(message.text).words(); }
-Notice to_notice(const Words& words) { return {Reader(words, "notice").text()}; }
+Words to_words(const Notice& message) { return WordWriter("notice").text(message.text).words(); }
+Notice to_notice(const Words& words) { return {WordReader(words, "notice").text()}; }
 
-Words to_words(const Refusal& message) { return Writer("refusal").text(message.text).words(); }
-Refusal to_refusal(const Words& words) { return {Reader(words, "refusal").text()}; }
+Words to_words(const Refusal& message) { return WordWriter("refusal").text(message.text).words(); }
+Refusal to_refusal(const Words& words) { return {WordReader(words, "refusal").text()}; }
 
 }  // namespace tutti::tools

@@ -4,10 +4,10 @@
 // reads from its beginning. So there is one order of events, the coordinator's, and a message to all is one store call.
 // No secret travels: whoever can open the store has it already.
 //
-// A message is a list of strings, encoded as netstrings (length, colon, bytes, comma; D. J. Bernstein,
-// https://cr.yp.to/proto/netstrings.txt). Values and pure functions; decoding throws comm::Error{Protocol}.
+// A message is a list of words (words.h). Values and pure functions; reading throws comm::Error{Protocol}.
 #pragma once
 
+#include <tutti/tools/run/nodes/words.h>
 #include <tutti/tools/run/report.h>
 
 #include <chrono>
@@ -18,11 +18,6 @@
 #include <vector>
 
 namespace tutti::tools {
-
-using Words = std::vector<std::string>;
-
-std::string encode_words(const Words& words);
-Words decode_words(const std::string& bytes);
 
 // ---- agent to coordinator -------------------------------------------------------------------------------------------
 
@@ -152,9 +147,6 @@ Words to_words(const Order& message);
 Words to_words(const Verdict& message);
 Words to_words(const Notice& message);
 Words to_words(const Refusal& message);
-
-/// The first word of a message: "hello", "started", ...
-const std::string& kind_of(const Words& words);
 
 Hello to_hello(const Words& words);
 Started to_started(const Words& words);
