@@ -34,7 +34,7 @@ class Training:
         if self.elastic:
             place = ["1:2", "--rdzv-endpoint", f"{ADDRESSES['alpha']}:{PORT}", "--rdzv-id", "elastic", "--elastic"]
         run = [self.tutti, "run", "--nnodes", *place, "-n", "2", "--max-restarts", str(self.restarts), "--"]
-        train = self._train() + (["--reproducible", "--timeout", "5"] if self.elastic else [])
+        train = self._train() + (["--reproducible", "--timeout", "5", "--run-dir", self.records] if self.elastic else [])
         if self.restarts:
             train += ["--checkpoint-dir", os.path.join(self.folder, "checkpoints"), "--checkpoint-every", "10", "--resume"]
         if name in self.agents:
@@ -54,6 +54,16 @@ class Training:
     def one_host_command(self, ranks):
         """The same training without agents, by one command on one host."""
         return [*self._train(), "--nproc", ranks]
+
+    @property
+    def records(self):
+        return os.path.join(self.folder, "records")
+
+    def steps(self, rank):
+        """Of an elastic training: the steps that this rank has finished, in the order in which it has."""
+        name = "steps.jsonl" if rank == 0 else f"steps-rank-{rank}.jsonl"
+        with open(os.path.join(self.records, name), encoding="utf-8") as file:
+            return [json.loads(line)["global_step"] for line in file]
 
     @property
     def results(self):

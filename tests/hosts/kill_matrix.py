@@ -16,8 +16,8 @@ After each: are all orphans gone within two seconds (time in which this script i
 processes that no launcher looks after any more: all of a launcher that was killed, the ranks of one that is cut off. How
 long do the other ranks of that round live (they are being stopped in good order)? Is the cause named? Does the job end,
 from its checkpoints, with the accuracy of the undisturbed run, and its very parameters? With --elastic (kinds rank,
-agent and host): do the ranks that were not struck keep their processes? Prints one line for each and ends with status 1
-if one is not as it should be, 77 where it cannot run.
+agent and host): do the ranks that were not struck keep their processes, and has none of them lost more than one step?
+Prints one line for each and ends with status 1 if one is not as it should be, 77 where it cannot run.
 """
 
 import argparse
@@ -78,6 +78,7 @@ class Moment:
                 self.problems.append(f"ended with {statuses}")
             if os.path.exists(self.training.results):
                 self.accuracy, self.sha = self.training.accuracy_and_sha()
+                self.count_steps()
         finally:
             if self.problems:
                 self.problems.append(self.training.output())
@@ -143,6 +144,16 @@ class Moment:
             return
         if agent.pid is not None and any(wait_until_gone([pid], 0.0) is not None for pid in survivors):
             self.problems.append("a rank that was not struck has lost its process")
+
+    def count_steps(self):
+        """A rank that was not struck repeats no step, and misses at most one: that which it was behind."""
+        if not self.training.elastic or self.too_late:
+            return
+        done = [self.training.steps(rank) for rank in range(4)]
+        steps = max(max(of_one) for of_one in done) + 1
+        whole = [len(of_one) >= steps - 1 and of_one == sorted(set(of_one)) and of_one[-1] == steps - 1 for of_one in done]
+        if not (sum(whole) >= 3 if self.kind == "rank" else all(whole[:2])):
+            self.problems.append(f"of {steps} steps the ranks have done {[len(of_one) for of_one in done]}")
 
     def recover(self):
         """What an operator, or the scheduler, does: what is dead is started again by the same command."""
