@@ -60,10 +60,14 @@ class Training:
         return os.path.join(self.folder, "records")
 
     def steps(self, rank):
-        """Of an elastic training: the steps that this rank has finished, in the order in which it has."""
+        """Of an elastic training: the steps that this rank has finished, in the order in which it has. The records of one
+        that was killed may be missing, or end in half a line."""
         name = "steps.jsonl" if rank == 0 else f"steps-rank-{rank}.jsonl"
-        with open(os.path.join(self.records, name), encoding="utf-8") as file:
-            return [json.loads(line)["global_step"] for line in file]
+        try:
+            with open(os.path.join(self.records, name), encoding="utf-8") as file:
+                return [json.loads(line)["global_step"] for line in file if line.endswith("\n")]
+        except FileNotFoundError:
+            return []
 
     @property
     def results(self):

@@ -150,8 +150,8 @@ class Moment:
         if not self.training.elastic or self.too_late:
             return
         done = [self.training.steps(rank) for rank in range(4)]
-        steps = max(max(of_one) for of_one in done) + 1
-        whole = [len(of_one) >= steps - 1 and of_one == sorted(set(of_one)) and of_one[-1] == steps - 1 for of_one in done]
+        steps = max(step for of_one in done for step in of_one) + 1
+        whole = [len(of_one) >= steps - 1 and of_one == sorted(set(of_one)) and steps - 1 in of_one for of_one in done]
         if not (sum(whole) >= 3 if self.kind == "rank" else all(whole[:2])):
             self.problems.append(f"of {steps} steps the ranks have done {[len(of_one) for of_one in done]}")
 
