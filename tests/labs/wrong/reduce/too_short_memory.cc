@@ -1,4 +1,4 @@
-// Receives into an array that is one element too short for what op then reads.
+// Receives into an array that is one element too short.
 #include <tutti/tools/labs/lab.h>
 
 #include <algorithm>
