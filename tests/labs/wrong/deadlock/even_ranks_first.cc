@@ -1,4 +1,4 @@
-// A world of one sends to itself and waits for itself.
+// Right, but half of the ranks wait for the other half: two rounds, three if the number of ranks is odd.
 #include <tutti/tools/labs/lab.h>
 
 using namespace tutti::labs;
