@@ -92,6 +92,12 @@ endfunction()
 
 # The targets of one file that find_package reads, in the prefix and in the build folder.
 function(tutti_install_targets name)
+  foreach(target IN LISTS ARGN)
+    get_target_property(type ${target} TYPE)
+    if(type STREQUAL "SHARED_LIBRARY")
+      set_property(GLOBAL APPEND PROPERTY tutti_shared_libraries ${target})
+    endif()
+  endforeach()
   install(TARGETS ${ARGN} EXPORT tutti-${name}
     RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT program
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime NAMELINK_COMPONENT development
