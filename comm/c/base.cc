@@ -23,16 +23,15 @@ Operators& operators() {
 
 thread_local int depth_of_operators = 0;
 
-/// The caller's function as comm calls it.
-void call_operator(const std::string& name, tutti_combine combine, void* context, void* target, const void* incoming,
-                   std::size_t count, DType dtype) {
+/// The caller's function as comm calls it, which adds the operator's name to what is thrown.
+void call_operator(tutti_combine combine, void* context, void* target, const void* incoming, std::size_t count,
+                   DType dtype) {
   ++depth_of_operators;
   const int status = combine(target, incoming, count, static_cast<tutti_dtype>(dtype), context);
   --depth_of_operators;
   if (status != 0)
-    throw Error(ErrorCode::Operator, "operator \"" + name + "\" returned " + std::to_string(status) +
-                                         " for a piece of " + std::to_string(count) + " " +
-                                         std::string(comm::name(dtype)));
+    throw Error(ErrorCode::Operator, "it returned " + std::to_string(status) + " for a piece of " +
+                                         std::to_string(count) + " " + std::string(comm::name(dtype)));
 }
 
 }  // namespace
@@ -111,9 +110,8 @@ tutti_result tutti_op_create(const char* name, tutti_combine combine, void* cont
     require(op, "op");
     Reduction made = UserOp{
         .name = name,
-        .combine = [own_name = std::string(name), combine, context](
-                       void* target, const void* incoming, std::size_t count,
-                       DType dtype) { call_operator(own_name, combine, context, target, incoming, count, dtype); },
+        .combine = [combine, context](void* target, const void* incoming, std::size_t count,
+                                      DType dtype) { call_operator(combine, context, target, incoming, count, dtype); },
         .commutative = commutative != 0};
     Operators& all = operators();
     const std::lock_guard lock(all.mutex);
