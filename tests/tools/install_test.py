@@ -139,7 +139,7 @@ class Installed(unittest.TestCase):
         self.assertEqual(refused.returncode, 1)
         self.assertIn('Tutti has no component "strings"; there are: comm, tensor, nn, trainer, lab.',
                       re.sub(r"\s+", " ", refused.stderr))
-        self.assertIn("found: FALSE", found("COMPONENTS strings").stdout)
+        self.assertRegex(found("COMPONENTS strings").stdout, "found: (0|FALSE)")
         (self.prefix / "lib/cmake/tutti/tutti-nn.cmake").rename(self.folder / "kept")
         self.addCleanup((self.folder / "kept").rename, self.prefix / "lib/cmake/tutti/tutti-nn.cmake")
         self.assertIn('The component "nn" is not in this Tutti', re.sub(r"\s+", " ", found("REQUIRED COMPONENTS nn").stderr))

@@ -2,7 +2,6 @@
 #
 #   tutti_library(comm SOURCES a.cc b.cc DEPENDS OpenSSL::SSL PUBLIC_DEPENDS ... HEADER_ONLY tutti_asio)
 #                                                                          -> target tutti_comm, alias tutti::comm
-#   tutti_library(tools INTERNAL SOURCES ...)                              -> the same, for programs of this folder only
 #   tutti_program(name SOURCES ... DEPENDS ...)                            -> executable in bin/
 #   tutti_test(name SOURCES ... DEPENDS ... LABELS ...)                    -> one GoogleTest program, one ctest entry a case
 
@@ -99,13 +98,14 @@ function(tutti_compile_as target)
   endforeach()
 endfunction()
 
-# DEPENDS are linked; HEADER_ONLY are seen by its sources alone. INTERNAL: a part of programs of this folder, always static.
+# DEPENDS are linked; HEADER_ONLY are seen by its sources alone. Those under tools/ are parts of our programs, always static.
 # Other static libraries hold position-independent code, so that they can go into a shared object (a Python module, a plugin).
 # Shared ones export what has tutti:: in its name (exports.map) and no template of a library that they use.
 function(tutti_library name)
-  cmake_parse_arguments(ARG "INTERNAL" "" "SOURCES;DEPENDS;PUBLIC_DEPENDS;HEADER_ONLY" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PUBLIC_DEPENDS;HEADER_ONLY" ${ARGN})
   set(target tutti_${name})
-  if(ARG_INTERNAL)
+  string(FIND "${CMAKE_CURRENT_SOURCE_DIR}/" "${PROJECT_SOURCE_DIR}/tools/" at_tools)
+  if(at_tools EQUAL 0)
     add_library(${target} STATIC ${ARG_SOURCES})
   else()
     add_library(${target} ${ARG_SOURCES})
@@ -113,10 +113,11 @@ function(tutti_library name)
   add_library(tutti::${name} ALIAS ${target})
   target_link_libraries(${target} PUBLIC tutti_usage ${ARG_PUBLIC_DEPENDS} PRIVATE ${ARG_DEPENDS})
   tutti_compile_as(${target} tutti_options ${ARG_HEADER_ONLY})
-  if(ARG_INTERNAL)
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+  if(at_tools EQUAL 0)
     return()
   endif()
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   # Calls within a library are direct, and may be inlined, as if it were a part of the program.
   target_compile_options(${target} PRIVATE -fno-semantic-interposition -fvisibility-inlines-hidden)
