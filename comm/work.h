@@ -5,8 +5,11 @@
 // Thread-safety: any thread may call any method.
 //
 // Nobody has to wait: operations go on by themselves, and on_completion() tells a program with an event loop of its own
-// when to look. Asio:  work.on_completion([&io, f] { asio::post(io, f); });
-//              epoll:  work.on_completion([fd] { ::eventfd_write(fd, 1); });
+// when to look:
+//
+//   work.on_completion([&io, f] { asio::post(io, f); });   // Asio
+//   work.on_completion([fd] { ::eventfd_write(fd, 1); });  // epoll
+//
 // (tools/examples/embedding/shared_loop is a whole program.)
 #pragma once
 

@@ -59,6 +59,8 @@ class Layers(unittest.TestCase):
         self.expect("comm/work.h", "#pragma once\n#include <sys/socket.h>\n", "comm/work.h:2: sys/socket.h in a public")
         self.expect("comm/work.h", "#pragma once\n#include <memory>\n#include <tutti/comm/base/types.h>\n")
         self.expect("comm/store/socket.h", "#pragma once\n#include <sys/socket.h>\n")
+        self.expect("comm/c/tutti.h", "#pragma once\n#include <stdint.h>\n")
+        self.expect("comm/c/tutti.h", "#pragma once\n#include <stdio.h>\n", "comm/c/tutti.h:2: stdio.h in a public")
 
     def test_headers_have_pragma_once(self):
         self.expect("nn/a.h", "struct A;\n", "nn/a.h:1: no #pragma once")

@@ -19,6 +19,8 @@ if(shows_shared_libraries)
   install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/libtutti" RENAME copyright COMPONENT runtime)
 endif()
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/libtutti-dev" RENAME copyright COMPONENT development)
+install(FILES tools/examples/python/tutti.py tools/examples/python/all_reduce.py
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/libtutti-dev/examples/python" COMPONENT development)
 install(DIRECTORY tools/examples/embedding/ DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/libtutti-dev/examples"
         COMPONENT development)
 
