@@ -3,7 +3,8 @@
 #   tutti_library(comm SOURCES a.cc b.cc DEPENDS OpenSSL::SSL PUBLIC_DEPENDS ... HEADER_ONLY tutti_asio)
 #                                                                          -> target tutti_comm, alias tutti::comm
 #   tutti_program(name SOURCES ... DEPENDS ...)                            -> executable in bin/
-#   tutti_test(name SOURCES ... DEPENDS ... LABELS ...)                    -> one GoogleTest program, one ctest entry a case
+#   tutti_test(name SOURCES ... DEPENDS ... LABELS ...)                    -> one GoogleTest program, one ctest entry a case;
+#                                                                             PREFIX p: the entries are named p<case>
 
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
@@ -154,14 +155,14 @@ function(tutti_use_test_headers target)
 endfunction()
 
 function(tutti_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;PREFIX" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE tutti_options tutti_test_options ${ARG_DEPENDS} GTest::gtest GTest::gtest_main)
   tutti_use_test_headers(${name})
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  gtest_discover_tests(${name} TEST_PREFIX "${ARG_PREFIX}" DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${ARG_TIMEOUT})
   # gtest_discover_tests takes lists apart, so that only the first of several labels would count.
   set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
   file(WRITE "${labels_file}" "if(${name}_TESTS)\n"
