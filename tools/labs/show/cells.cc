@@ -1,3 +1,4 @@
+#include <tutti/tools/labs/driver/protocol.h>
 #include <tutti/tools/labs/show/side.h>
 
 #include <algorithm>
@@ -26,11 +27,22 @@ std::string who(const std::vector<unsigned>& times) {
   return std::to_string(std::count_if(times.begin(), times.end(), [](unsigned n) { return n > 0; })) + " ranks";
 }
 
+constexpr std::uint64_t twice(std::uint64_t half) { return half << 32 | half; }
+
+/// Of memory that the driver has marked; empty for an element.
+std::string unwritten(std::uint64_t word) {
+  if (word == twice(protocol::kPoisonPending)) return "on its way";
+  if (word == twice(protocol::kPoisonOutput)) return "not written";
+  return word == 0x0101010101010101U * protocol::kHeapFill ? "not written" : "";
+}
+
 }  // namespace
 
 int Cells::add(std::uint64_t word) {
   const auto [it, is_new] = index_.try_emplace(word, static_cast<int>(cells_.size()));
-  if (is_new) {
+  if (is_new && !unwritten(word).empty()) {
+    cells_.push_back({"?", unwritten(word), ""});
+  } else if (is_new) {
     const PlayContent content = play_content(word, world_size_);
     Cell cell{std::to_string(content.value), who(content.times), ""};
     for (const unsigned n : content.times) cell.times += n > 2 ? '+' : static_cast<char>('0' + n);

@@ -75,7 +75,7 @@ class Recorder {
       if (!exists(named, rank)) continue;
       Words& words = memory.of(named.slice.buffer);
       words.resize(std::max(words.size(), named.slice.offset + named.slice.count));
-      if (!named.is_filled || (named.filled_at_root && static_cast<int>(rank) != posed_.root)) continue;
+      if (!named.is_filled) continue;
       for (std::size_t i = 0; i < named.slice.count; ++i) {
         words[named.slice.offset + i] = play_word(static_cast<int>(rank), i, posed_.world_size);
       }

@@ -101,7 +101,7 @@ LibraryRun in_buckets(const Case& posed, const std::string& algorithm, const com
   all.count = offset;
   run.bound_seconds = comm::lower_bound_seconds(problem_of(OpKind::AllReduce, all), kWord, network);
   for (std::size_t i = 0, begin = 0; i < posed.counts.size(); begin += posed.counts[i++]) {
-    run.buffers.push_back({"tensor " + std::to_string(i), output(posed.counts[i], begin), true});
+    run.buffers.push_back({"tensors[" + std::to_string(i) + "]", output(posed.counts[i], begin), true});
   }
   return run;
 }
@@ -131,7 +131,7 @@ LibraryRun shifted(const Case& posed, const comm::NetworkModel& network) {
 std::vector<NamedSlice> buffers_of(OpKind op, std::size_t count) {
   switch (op) {
     case OpKind::Broadcast:
-      return {{"data", output(count), true, false, true}};
+      return {{"data", output(count), true}};
     case OpKind::Reduce:
       return {{"input", input(count), true}, {"output", output(count), false, true}};
     case OpKind::AllReduce:

@@ -16,9 +16,8 @@ namespace tutti::labs::show {
 struct NamedSlice {
   std::string name;
   comm::Slice slice;
-  bool is_filled = false;       // with the rank's contribution, before the call
-  bool at_root_only = false;    // other ranks have none, or an empty one
-  bool filled_at_root = false;  // is_filled counts for the root alone
+  bool is_filled = false;     // with the rank's contribution, before the call
+  bool at_root_only = false;  // other ranks have none, or an empty one
 };
 
 struct LibraryRun {

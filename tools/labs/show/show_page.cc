@@ -53,7 +53,8 @@ std::string verdict(const Play& play, const std::string& found) {
   const std::string why = play.explanation.empty() ? "" : " " + escaped(play.explanation.substr(0, 2000));
   switch (play.outcome) {
     case Play::Outcome::Right:
-      return found;
+      if (found.empty()) return "";
+      [[fallthrough]];
     case Play::Outcome::Wrong:
       return "<p class=\"warning\"><b>The result is wrong.</b>" + why + "</p>" + found;
     case Play::Outcome::Deadlock:
@@ -114,7 +115,8 @@ std::string show_page(const ShowPage& page) {
   for (const Play* play : {student, library}) {
     if (play != nullptr) sides.push_back(make_side(*play, stops, cells));
   }
-  const bool is_comparable = sides.size() == 2 && student->outcome == Play::Outcome::Wrong;
+  const bool is_comparable =
+      sides.size() == 2 && (student->outcome == Play::Outcome::Right || student->outcome == Play::Outcome::Wrong);
   const std::vector<Difference> found = is_comparable ? differences(sides[0], sides[1]) : std::vector<Difference>{};
   double until = 0;
   bool never_ends = false;

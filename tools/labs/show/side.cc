@@ -48,13 +48,30 @@ Shown shown(const PlayEvent& event, const Stops& stops, Cells& cells) {
   return result;
 }
 
-/// What is there already is not told again.
+/// Makes `change` to what is held, and leaves in it what is new. False if that is nothing.
+bool note(Change& change, std::vector<int>& held) {
+  if (change.replaces) {
+    const bool is_new = held != change.cells;
+    held = change.cells;
+    return is_new;
+  }
+  held.resize(std::max(held.size(), change.offset + change.cells.size()), -1);
+  const auto place = held.begin() + static_cast<std::ptrdiff_t>(change.offset);
+  const auto first = std::mismatch(change.cells.begin(), change.cells.end(), place);
+  std::copy(first.first, change.cells.end(), first.second);
+  change.offset += static_cast<std::size_t>(first.first - change.cells.begin());
+  change.cells.erase(change.cells.begin(), first.first);
+  return !change.cells.empty();
+}
+
 void add_changes(Side& side, const std::vector<const PlayEvent*>& events, const Stops& stops, Cells& cells) {
   std::vector<const PlayEvent*> by_end;
   for (const PlayEvent* event : events) {
     if (event->end != kNever && !event->after.empty()) by_end.push_back(event);
   }
   std::stable_sort(by_end.begin(), by_end.end(), [](auto* a, auto* b) { return a->end < b->end; });
+  std::vector<std::vector<std::vector<int>>> held;
+  for (const ShownBuffer& buffer : side.buffers) held.push_back(buffer.initial);
   for (const PlayEvent* event : by_end) {
     for (const PlaySnapshot& snapshot : event->after) {
       const auto buffer = static_cast<std::size_t>(snapshot.buffer);
@@ -63,7 +80,7 @@ void add_changes(Side& side, const std::vector<const PlayEvent*>& events, const 
                     side.play->buffers[buffer].is_own};
       const std::size_t count = std::min(snapshot.words.size(), kMostCells - snapshot.offset);
       for (std::size_t i = 0; i < count; ++i) change.cells.push_back(cells.add(snapshot.words[i]));
-      side.changes.push_back(std::move(change));
+      if (note(change, held[buffer][static_cast<std::size_t>(event->rank)])) side.changes.push_back(std::move(change));
     }
   }
 }
@@ -175,6 +192,36 @@ void remark(Side& side, std::size_t usable_events) {
   }
 }
 
+/// The parts of `wait` in which its rank neither sends, receives nor adds: a call is blocked while its message passes,
+/// too, and that is no waiting.
+std::vector<PlayEvent> idle_parts(const PlayEvent& wait, const std::vector<const PlayEvent*>& events) {
+  std::vector<PlayEvent> parts;
+  PlayEvent rest = wait;
+  for (const PlayEvent* event : events) {
+    if (event->rank != wait.rank || event->kind == PlayEvent::Kind::Wait || event->end <= rest.begin) continue;
+    if (event->begin >= rest.end) break;
+    if (event->begin > rest.begin) {
+      parts.push_back(rest);
+      parts.back().end = event->begin;
+    }
+    rest.begin = std::min(event->end, rest.end);
+  }
+  if (rest.begin < rest.end) parts.push_back(rest);
+  return parts;
+}
+
+void add_events(Side& side, const std::vector<const PlayEvent*>& events, const Stops& stops, Cells& cells) {
+  for (const PlayEvent* event : events) {
+    if (event->kind != PlayEvent::Kind::Wait) {
+      side.events.push_back(shown(*event, stops, cells));
+      continue;
+    }
+    for (const PlayEvent& part : idle_parts(*event, events)) side.events.push_back(shown(part, stops, cells));
+  }
+  std::stable_sort(side.events.begin(), side.events.end(),
+                   [](const Shown& a, const Shown& b) { return a.begin < b.begin; });
+}
+
 }  // namespace
 
 Stops::Stops(const std::vector<const Play*>& plays) {
@@ -210,7 +257,7 @@ Side make_side(const Play& play, const Stops& stops, Cells& cells) {
   Side side;
   side.play = &play;
   const std::vector<const PlayEvent*> events = usable(play);
-  for (const PlayEvent* event : events) side.events.push_back(shown(*event, stops, cells));
+  add_events(side, events, stops, cells);
   bool has_memory = false;
   for (const PlayBuffer& buffer : play.buffers) {
     ShownBuffer named{buffer.name.substr(0, 40), {}};

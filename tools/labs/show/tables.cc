@@ -132,13 +132,13 @@ std::string deadlock_box(const Play& play) {
     list += "<li><b>" + std::to_string(wait.rank) + " waits for " +
             (wait.peer < 0 ? "anybody" : std::to_string(wait.peer)) + "</b>" +
             (wait.text.empty() ? "" : " <span>in " + escaped(wait.text.substr(0, 300)) + "</span>") +
-            (i < size ? "" : " <span>(not in the cycle)</span>") + "</li>";
+            (size == 0 || i < size ? "" : " <span>(not in the cycle)</span>") + "</li>";
   }
   const bool is_drawn = size >= 2 && size <= static_cast<std::size_t>(kMostPlayRanks);
-  return "<div class=\"warning deadlock\"><div><p><b>Deadlock.</b> These ranks wait for each other, and none of them "
-         "can go "
-         "on:</p><ol>" +
-         list + "</ol></div>" + (is_drawn ? cycle_picture(play.deadlock, size) : "") + "</div>";
+  const std::string why = size > 0 ? "These ranks wait for each other, and none of them can go on:"
+                                   : "These ranks wait for what nobody will do:";
+  return "<div class=\"warning deadlock\"><div><p><b>Deadlock.</b> " + why + "</p><ol>" + list + "</ol></div>" +
+         (is_drawn ? cycle_picture(play.deadlock, size) : "") + "</div>";
 }
 
 std::string difference_box(const Side& student, const std::vector<Difference>& found, const Cells& cells) {
