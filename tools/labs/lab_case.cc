@@ -67,6 +67,7 @@ std::string describe(const std::string& function, const Case& posed) {
     text += ", " + name_of(posed.op);
   }
   if (function == "reduce" || function == "broadcast") text += ", root " + std::to_string(posed.root);
+  if (posed.is_rounded) text += ", values that must be rounded";
   if (posed.repetitions > 1) text += ", called " + std::to_string(posed.repetitions) + " times";
   if (posed.network.eager_bytes == 0) text += ", every send waits for its receiver";
   if (posed.network.jitter > 0) text += ", messages late at random";

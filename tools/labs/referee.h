@@ -54,7 +54,8 @@ struct RunResult {
   std::vector<std::vector<CallTimes>> calls{};  // [rank][call]
   std::vector<double> finish{};                 // of each rank
   std::vector<Traffic> traffic{};
-  std::string output{};  // what the ranks wrote, the first part of it, each line with its rank
+  std::size_t longest_message = 0;  // bytes
+  std::string output{};             // what the ranks wrote, the first part of it, each line with its rank
 
   double last_finish() const;
   std::uint64_t messages() const;  // sent by all ranks

@@ -198,6 +198,9 @@ RunResult Session::Impl::run(const Question& question, RunObserver* observer) {
   loop_until(&Impl::all_done);
   for (int rank = 0; rank < world_size(); ++rank) result_.finish.push_back(network_->clock(rank));
   result_.traffic = network_->traffic();
+  for (const Passage& passage : network_->passages()) {
+    result_.longest_message = std::max(result_.longest_message, passage.bytes);
+  }
   if (!broken_) {
     if (const auto left = network_->left_over()) result_.offences.push_back({left->diagnosis, left->text, -1});
   }
