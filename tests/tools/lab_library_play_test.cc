@@ -5,6 +5,7 @@
 #include <tutti/tools/labs/show/schedules.h>
 #include <tutti/tools/labs/show/side.h>
 
+#include <algorithm>
 #include <map>
 #include <stdexcept>
 
@@ -142,7 +143,7 @@ TEST(LibraryPlay, TensorsAreReducedInBuckets) {
   made.counts = {3, 5, 2, 4};
   made.parameter = 64;  // bytes: {3, 5}, {2, 4}
   const Play play = library_play("all_reduce_many", made, "recursive_doubling");
-  EXPECT_EQ(show::library_run("all_reduce_many", made, "recursive_doubling").schedules[0].steps.size(), 2 * 3u);
+  EXPECT_EQ(show::library_run("all_reduce_many", made, "recursive_doubling").schedules[0].steps.size(), 2 * 2u);  // as in one all_reduce, twice
   for (std::size_t tensor = 0; tensor < 4; ++tensor) {
     for (const Words& words : at_the_end(play, "tensors[" + std::to_string(tensor) + "]")) {
       ASSERT_EQ(words.size(), made.counts[tensor]);
@@ -168,8 +169,10 @@ TEST(LibraryPlay, TimesAndCountsAreTheSimulators) {
 
 TEST(LibraryPlay, AMessageCarriesWhatItsSenderHeld) {
   const Play play = library_play("reduce", posed(2, 2, 1));
-  ASSERT_EQ(play.events[0].kind, PlayEvent::Kind::Send);
-  EXPECT_EQ(play.events[0].words, (Words{play_word(0, 0, 2), play_word(0, 1, 2)}));
+  const auto sent = std::find_if(play.events.begin(), play.events.end(),
+                                 [](const PlayEvent& event) { return event.kind == PlayEvent::Kind::Send; });
+  ASSERT_NE(sent, play.events.end());
+  EXPECT_EQ(sent->words, (Words{play_word(0, 0, 2), play_word(0, 1, 2)}));
 }
 
 TEST(LibraryPlay, WhatCannotBeShownIsRefused) {
