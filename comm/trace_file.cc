@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/host_name.h>
 #include <tutti/comm/trace_file.h>
 #include <unistd.h>
 
@@ -29,11 +30,6 @@ std::string microseconds(std::chrono::nanoseconds time) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f", static_cast<double>(time.count()) / 1e3);
   return text;
-}
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown-host";
 }
 
 std::string metadata(const char* what, int rank, std::size_t tid, const std::string& name) {

@@ -1,5 +1,6 @@
 #include <openssl/hmac.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/host_name.h>
 #include <tutti/comm/bootstrap/announcement.h>
 #include <tutti/comm/bootstrap/job_secret.h>
 #include <tutti/comm/bootstrap/printable.h>
@@ -82,12 +83,10 @@ bool store_line(std::string_view key, std::string_view value, Announcement& resu
 }  // namespace
 
 Announcement own_announcement(const World& world, std::vector<std::string> addresses, std::uint16_t port) {
-  char host[256] = {};
-  if (::gethostname(host, sizeof host - 1) != 0) host[0] = '?';
   addresses.resize(std::min(addresses.size(), kMostAddresses));
   return {.job = word(world.job_id),
           .world_size = world.world_size,
-          .host = word(host),
+          .host = word(host_name()),
           .identity = word(host_identity()),
           .pid = ::getpid(),
           .started = start_of(::getpid()),

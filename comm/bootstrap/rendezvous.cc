@@ -1,5 +1,6 @@
 #include <sched.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/host_name.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/bootstrap/published_server.h>
@@ -51,11 +52,6 @@ struct MeetingPlace {
   std::string where;               // for texts
   std::string local_address;       // this end of the connection to the store; "" in a file
 };
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown-host";
-}
 
 bool outnumber_cpus(int ranks) {
   if (std::getenv("TUTTI_OWN_CPUS") != nullptr) return false;  // the launcher has given each rank CPUs of its own

@@ -1,4 +1,5 @@
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/host_name.h>
 #include <tutti/comm/bootstrap/job_secret.h>
 #include <tutti/comm/store/file_store.h>
 #include <tutti/comm/store/store_file.h>
@@ -45,7 +46,7 @@ const std::string& process_token() {
   return token;
 }
 
-std::string own_identity() { return this_host() + " " + std::to_string(::getpid()) + " " + process_token(); }
+std::string own_identity() { return host_name() + " " + std::to_string(::getpid()) + " " + process_token(); }
 
 }  // namespace
 
@@ -260,7 +261,7 @@ class FileStore::Impl {
                 "the store file " + file_.path() + " is stale: rank " + std::to_string(options_.rank) +
                     " has joined it already, as " + process_text(pid, host) +
                     (file_.present(options_.rank) ? " (it still has the file open)" : "") + "; this is " +
-                    process_text(static_cast<std::uint64_t>(::getpid()), this_host()) + ". An earlier run of job \"" +
+                    process_text(static_cast<std::uint64_t>(::getpid()), host_name()) + ". An earlier run of job \"" +
                     options_.job_id +
                     "\" has left it: remove it. (TUTTI_JOB_ID, another for every run, tells runs apart)");
   }

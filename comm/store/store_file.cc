@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/host_name.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/bootstrap/printable.h>
@@ -79,14 +80,9 @@ void check_kind_and_owner(const std::string& path, const struct stat& info) {
 
 }  // namespace
 
-std::string this_host() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown-host";
-}
-
 std::string process_text(std::uint64_t pid, const std::string& host) {
   std::string text = "pid " + std::to_string(pid) + " on host " + printable(host, 64);
-  if (host != this_host()) return text;
+  if (host != host_name()) return text;
   const bool gone = ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
   return text + (gone ? ", which has ended" : ", which still runs");
 }
@@ -126,7 +122,7 @@ void StoreFile::make(const FileStoreOptions& options) {
   header.pid = static_cast<std::uint32_t>(::getpid());
   header.created = static_cast<std::uint64_t>(std::time(nullptr));
   header.job = identity_hash(options.job_id);
-  header.host = this_host();
+  header.host = host_name();
   header.job_id = options.job_id;
   std::string draft = path_ + ".XXXXXX";
   const Socket output(::mkostemp(draft.data(), O_CLOEXEC));  // mode 0600

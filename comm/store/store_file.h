@@ -82,6 +82,4 @@ class StoreFile {
 /// "pid 71 on host a": of a process, with a word on whether it still runs where that can be seen.
 std::string process_text(std::uint64_t pid, const std::string& host);
 
-std::string this_host();
-
 }  // namespace tutti::comm

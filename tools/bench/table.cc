@@ -1,5 +1,5 @@
+#include <tutti/comm/base/host_name.h>
 #include <tutti/tools/bench/table.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstdio>
@@ -34,15 +34,10 @@ std::string number(double value) {
   return formatted("%.*f", decimals, value);
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
-}
-
 }  // namespace
 
 void print_header(std::ostream& out, const BenchOptions& options, int ranks, const std::string& transport) {
-  out << "# tutti bench " TUTTI_VERSION ", build type " TUTTI_BUILD_TYPE ", on " << host_name() << "\n";
+  out << "# tutti bench " TUTTI_VERSION ", build type " TUTTI_BUILD_TYPE ", on " << comm::host_name() << "\n";
   out << "# ranks " << ranks << ", transport " << transport << ", algorithm "
       << (options.algorithm.empty() ? "chosen by size" : options.algorithm)
       << (options.reproducible ? ", reductions reproducible" : "") << "\n";

@@ -1,33 +1,14 @@
 #include <sched.h>
 #include <tutti/tools/doctor/host_checks.h>
+#include <tutti/tools/run/cgroup.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <sstream>
 
 namespace tutti::doctor {
 namespace {
-
-/// Cores' worth of time that the cgroup allows; 0 for no limit. Version 2, then 1.
-double cgroup_cores(const System& system) {
-  std::string own;
-  std::istringstream lines(system.read("/proc/self/cgroup"));
-  for (std::string line; std::getline(lines, line);)
-    if (line.starts_with("0::")) own = line.substr(3);
-  double least = 0;
-  for (std::string folder = own;; folder.resize(folder.rfind('/'))) {
-    double quota = 0, period = 0;
-    std::istringstream(system.read("/sys/fs/cgroup" + folder + "/cpu.max")) >> quota >> period;
-    if (quota > 0 && period > 0 && (least == 0 || quota / period < least)) least = quota / period;
-    if (folder.rfind('/') == std::string::npos) break;
-  }
-  if (least > 0) return least;
-  const double quota = std::atof(system.read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").c_str());
-  const double period = std::atof(system.read("/sys/fs/cgroup/cpu/cpu.cfs_period_us").c_str());
-  return quota > 0 && period > 0 ? quota / period : 0;
-}
 
 std::string rounded(double value) {
   char text[32];
@@ -49,11 +30,11 @@ Cores count_cores() {
 Findings check_cores(const Cores& cores, const System& system) {
   Findings findings;
   std::string value = std::to_string(cores.usable) + " of " + std::to_string(cores.online) + " may be used";
-  const double allowed = cgroup_cores(system);
-  if (allowed > 0 && allowed < cores.usable - 0.01) {
-    value += ", but the cgroup gives the time of " + rounded(allowed);
+  const std::optional<double> allowed = tools::Cgroups(system.root + "/").cpu_quota();
+  if (allowed && *allowed < cores.usable - 0.01) {
+    value += ", but the cgroup gives the time of " + rounded(*allowed);
     findings.push_back({"cores", value, Verdict::Warn,
-                        "start no more than " + std::to_string(std::max(1, static_cast<int>(allowed))) +
+                        "start no more than " + std::to_string(std::max(1, static_cast<int>(*allowed))) +
                             " ranks, or threads in all (OMP_NUM_THREADS), or ask for more cores (--cpus)"});
   } else {
     findings.push_back({"cores", value});

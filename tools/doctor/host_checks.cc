@@ -1,20 +1,19 @@
+#include <tutti/comm/base/host_name.h>
 #include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/tools/doctor/host_checks.h>
-#include <unistd.h>
 
 #include <iterator>
 
 namespace tutti::doctor {
 
 Findings check_host() {
-  char host_name[256] = {};
-  ::gethostname(host_name, sizeof host_name - 1);
   const comm::Environment environment = comm::process_environment();
   const std::string own_address = comm::default_route_address();
   Findings all;
-  for (Findings part : {check_names(host_name, environment, look_up), check_interfaces(list_interfaces(), own_address),
-                        check_ports(own_address, environment), check_limits(), check_cores(count_cores()),
-                        check_clock(), check_launcher(environment), check_gpu()})
+  for (Findings part :
+       {check_names(comm::host_name(), environment, look_up), check_interfaces(list_interfaces(), own_address),
+        check_ports(own_address, environment), check_limits(), check_cores(count_cores()), check_clock(),
+        check_launcher(environment), check_gpu()})
     all.insert(all.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
   return all;
 }

@@ -1,6 +1,7 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <tutti/tools/doctor/host_checks.h>
+#include <tutti/tools/run/cgroup.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -71,24 +72,6 @@ Finding check_shared_memory(const System& system) {
 
 double number_in(const std::string& text) { return std::strtod(text.c_str(), nullptr); }
 
-/// The cgroup's limit in bytes; 0 for none. Version 2, then 1.
-double cgroup_memory_limit(const System& system) {
-  std::string own;
-  std::istringstream lines(system.read("/proc/self/cgroup"));
-  for (std::string line; std::getline(lines, line);)
-    if (line.starts_with("0::")) own = line.substr(3);
-  double least = 0;
-  // A limit of any group above counts as well.
-  for (std::string folder = own;; folder.resize(folder.rfind('/'))) {
-    const double limit = number_in(system.read("/sys/fs/cgroup" + folder + "/memory.max"));
-    if (limit > 0 && (least == 0 || limit < least)) least = limit;
-    if (folder.rfind('/') == std::string::npos) break;
-  }
-  if (least > 0) return least;
-  const double v1 = number_in(system.read("/sys/fs/cgroup/memory/memory.limit_in_bytes"));
-  return v1 < 1e18 ? v1 : 0;
-}
-
 Finding check_memory(const System& system) {
   double total = 0, available = 0;
   std::istringstream lines(system.read("/proc/meminfo"));
@@ -96,7 +79,7 @@ Finding check_memory(const System& system) {
     if (line.starts_with("MemTotal:")) total = 1024 * number_in(line.substr(9));
     if (line.starts_with("MemAvailable:")) available = 1024 * number_in(line.substr(13));
   }
-  const double limit = cgroup_memory_limit(system);
+  const auto limit = static_cast<double>(tools::Cgroups(system.root + "/").memory_limit().value_or(0));
   const bool limited = limit > 0 && limit < total;
   std::string value = bytes(available) + " of " + bytes(total) + " are free";
   if (limited) value += "; this cgroup may use " + bytes(limit);

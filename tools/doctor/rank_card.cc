@@ -1,3 +1,4 @@
+#include <tutti/comm/base/host_name.h>
 #include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/comm/bootstrap/rank_addresses.h>
 #include <tutti/comm/store/socket.h>
@@ -26,9 +27,7 @@ std::string way_to(const std::string& host) {
 }  // namespace
 
 RankCard own_card(const comm::World& world) {
-  char host_name[256] = {};
-  ::gethostname(host_name, sizeof host_name - 1);
-  RankCard card{world.rank, host_name, comm::host_identity(), static_cast<int>(::getpid()), ""};
+  RankCard card{world.rank, comm::host_name(), comm::host_identity(), static_cast<int>(::getpid()), ""};
   const bool several_hosts = world.local_world_size < world.world_size;
   comm::PublishOptions options;
   if (!world.master_addr.empty()) options.towards_store = way_to(world.master_addr);

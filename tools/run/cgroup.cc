@@ -39,6 +39,19 @@ std::optional<double> quota_of(const fs::path& folder) {
   return quota > 0 && period > 0 ? std::optional(quota / period) : std::nullopt;
 }
 
+// Of version 2, or of version 1, which says "no limit" by a number that no machine has.
+std::optional<std::uint64_t> memory_limit_of(const fs::path& folder) {
+  constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 60;
+  std::optional<std::uint64_t> limit = number(folder / "memory.max");
+  if (!limit) limit = number(folder / "memory.limit_in_bytes");
+  return limit && *limit < kNoLimit ? limit : std::nullopt;
+}
+
+template <typename T>
+void keep_tightest(std::optional<T>& tightest, std::optional<T> limit) {
+  if (limit && (!tightest || *limit < *tightest)) tightest = limit;
+}
+
 }  // namespace
 
 Cgroups::Cgroups(fs::path root) : root_(std::move(root)) {
@@ -55,25 +68,41 @@ Cgroups::Cgroups(fs::path root) : root_(std::move(root)) {
   }
 }
 
-// Of version 1 where it has the controller, else of version 2. A container may be shown paths of its host, which do not
-// exist below its own mount: that is then the group itself.
+// Where the kernel names no group at all, by the mount that is there.
+bool Cgroups::in_version_1(const std::string& controller) const {
+  const std::string& path = controller == "memory" ? memory_path_ : cpu_path_;
+  std::error_code error;
+  return !path.empty() || (unified_path_.empty() && fs::is_directory(root_ / "sys/fs/cgroup" / controller, error));
+}
+
+// A container may be shown paths of its host, which do not exist below its own mount: that is then the group itself.
 fs::path Cgroups::folder(const std::string& controller) const {
   const std::string& path = controller == "memory" ? memory_path_ : cpu_path_;
-  const fs::path mount = path.empty() ? root_ / "sys/fs/cgroup" : root_ / "sys/fs/cgroup" / controller;
+  const fs::path mount = in_version_1(controller) ? root_ / "sys/fs/cgroup" / controller : root_ / "sys/fs/cgroup";
   const fs::path group = mount / fs::path(path.empty() ? unified_path_ : path).relative_path();
   std::error_code error;
   return fs::is_directory(group, error) ? group : mount;
 }
 
+// The group and those around it.
+std::vector<fs::path> Cgroups::groups(const std::string& controller) const {
+  std::vector<fs::path> result;
+  const fs::path top = root_ / "sys/fs/cgroup";
+  for (fs::path group = folder(controller); group.string().size() > top.string().size(); group = group.parent_path())
+    result.push_back(group);
+  result.push_back(top);
+  return result;
+}
+
 std::optional<double> Cgroups::cpu_quota() const {
   std::optional<double> tightest;
-  const fs::path top = root_ / "sys/fs/cgroup";
-  for (fs::path group = folder("cpu"); group.string().size() > top.string().size() || group == top;
-       group = group.parent_path()) {
-    const std::optional<double> quota = quota_of(group);
-    if (quota && (!tightest || *quota < *tightest)) tightest = quota;
-    if (group == top) break;
-  }
+  for (const fs::path& group : groups("cpu")) keep_tightest(tightest, quota_of(group));
+  return tightest;
+}
+
+std::optional<std::uint64_t> Cgroups::memory_limit() const {
+  std::optional<std::uint64_t> tightest;
+  for (const fs::path& group : groups("memory")) keep_tightest(tightest, memory_limit_of(group));
   return tightest;
 }
 
@@ -81,15 +110,12 @@ OutOfMemoryKills Cgroups::out_of_memory_kills() const {
   OutOfMemoryKills result;
   result.on_host = counter(root_ / "proc/vmstat", "oom_kill");
   const fs::path group = folder("memory");
-  const bool version_1 = !memory_path_.empty();
-  const fs::path file = group / (version_1 ? "memory.oom_control" : "memory.events");
+  const fs::path file = group / (in_version_1("memory") ? "memory.oom_control" : "memory.events");
   const auto kills = counter(file, "oom_kill");
   if (!kills) return result;
   result.group = file.string();
   result.in_group = *kills;
-  result.limit = number(group / (version_1 ? "memory.limit_in_bytes" : "memory.max"));
-  constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 60;  // how version 1 says it
-  if (result.limit && *result.limit >= kNoLimit) result.limit.reset();
+  result.limit = memory_limit_of(group);
   return result;
 }
 

@@ -1,4 +1,5 @@
-// What the kernel's control groups say about this process: how many CPUs' time it may use, and whether memory ran out.
+// What the kernel's control groups say about this process: how many CPUs' time and how much memory it may use, and
+// whether memory ran out.
 //
 // Understands versions 1 and 2, also mixed, and containers that see another part of the tree than their own path says.
 // Nothing here throws: what cannot be read is unknown.
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tutti::tools {
 
@@ -26,10 +28,14 @@ class Cgroups {
 
   /// The tightest limit of this group and those around it, in CPUs; nothing without one.
   std::optional<double> cpu_quota() const;
+  /// Likewise, in bytes.
+  std::optional<std::uint64_t> memory_limit() const;
   OutOfMemoryKills out_of_memory_kills() const;
 
  private:
+  bool in_version_1(const std::string& controller) const;
   std::filesystem::path folder(const std::string& controller) const;
+  std::vector<std::filesystem::path> groups(const std::string& controller) const;
 
   std::filesystem::path root_;
   std::string unified_path_;            // of version 2; "" if there is none

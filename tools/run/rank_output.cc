@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/host_name.h>
 #include <tutti/tools/run/label.h>
 #include <tutti/tools/run/rank_output.h>
 #include <unistd.h>
@@ -15,9 +16,7 @@ namespace {
 constexpr std::size_t kMaxTailLine = 2000;
 
 std::string short_host_name() {
-  char name[256] = {};
-  if (::gethostname(name, sizeof(name) - 1) != 0) return "unknown-host";
-  const std::string whole(name);
+  const std::string whole = comm::host_name();
   return whole.substr(0, whole.find('.'));
 }
 

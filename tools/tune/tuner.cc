@@ -1,7 +1,7 @@
 #include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/comm/base/host_name.h>
 #include <tutti/tools/tune/network_meter.h>
 #include <tutti/tools/tune/tuner.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -30,11 +30,6 @@ std::string utc_now() {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
   return text;
-}
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown-host";
 }
 
 /// One thing to time.
@@ -122,7 +117,7 @@ comm::NetworkModel measure_network(ProcessGroup& group, double seconds) {
 comm::Tuning tune(ProcessGroup& group, const TuneOptions& options) {
   if (group.world_size() < 2) throw std::runtime_error("a single rank has nothing to tune; give -n 2 or more");
   const auto begin = Clock::now();
-  comm::Tuning tuning{.host = host_name(), .date = utc_now(), .place = group.place(), .model = {}, .rows = {}};
+  comm::Tuning tuning{.host = comm::host_name(), .date = utc_now(), .place = group.place(), .model = {}, .rows = {}};
   tuning.model = measure_network(group, options.seconds / 4);
   const std::vector<Cell> all = cells(group);
   for (std::size_t i = 0; i < all.size(); ++i) {

@@ -1,10 +1,10 @@
 #include <fcntl.h>
 #include <sys/file.h>
+#include <tutti/comm/base/host_name.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/checkpoint/folder_lock.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
@@ -26,9 +26,7 @@ std::string holder_of(const std::filesystem::path& file) {
 
 /// For the reader of an error: who we are. That it could not be written is no reason to stop.
 void write_holder(int descriptor) noexcept {
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  const std::string text = "process " + std::to_string(::getpid()) + " on " + host.data() + "\n";
+  const std::string text = "process " + std::to_string(::getpid()) + " on " + comm::host_name() + "\n";
   if (::ftruncate(descriptor, 0) == 0) [[maybe_unused]]
     const ssize_t written = ::write(descriptor, text.data(), text.size());
 }

@@ -1,3 +1,4 @@
+#include <tutti/comm/base/host_name.h>
 #include <tutti/trainer/report/crc32c.h>
 #include <tutti/trainer/report/tensorboard_events.h>
 #include <unistd.h>
@@ -58,10 +59,8 @@ std::filesystem::path new_event_file(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw std::runtime_error("cannot create the folder " + folder.string() + ": " + error.message());
-  char host[256] = {};
-  if (::gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
   const std::string name = "events.out.tfevents." + std::to_string(static_cast<std::int64_t>(seconds_since_1970())) +
-                           "." + host + "." + std::to_string(::getpid());
+                           "." + comm::host_name() + "." + std::to_string(::getpid());
   for (int copy = 0;; ++copy) {  // several runs of one process within a second
     const std::filesystem::path file = folder / (name + "." + std::to_string(copy));
     if (!std::filesystem::exists(file)) return file;

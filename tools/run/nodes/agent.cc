@@ -1,5 +1,6 @@
 #include <poll.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/host_name.h>
 #include <tutti/tools/run/attempt.h>
 #include <tutti/tools/run/elastic/remote_rescuer.h>
 #include <tutti/tools/run/nodes/agent.h>
@@ -29,7 +30,7 @@ class Agent final : public AttemptControl {
       : context_(context),
         options_(context.options),
         nodes_(*context.options.nodes),
-        host_(nodes_.node_name.empty() ? agent_host_name() : nodes_.node_name),
+        host_(nodes_.node_name.empty() ? comm::host_name() : nodes_.node_name),
         meeting_(context, host_) {}
 
   int run() {

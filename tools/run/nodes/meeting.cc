@@ -5,7 +5,6 @@
 #include <tutti/tools/run/rank_environment.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 
@@ -114,12 +113,6 @@ std::vector<std::string> Meeting::control_hosts() const {
   if (!outward.empty()) hosts.push_back(outward);
   hosts.push_back(nodes_.host);
   return hosts;
-}
-
-std::string agent_host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
-  return name.data();
 }
 
 // The program's arguments may differ from node to node, its name may not.

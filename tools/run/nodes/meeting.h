@@ -58,7 +58,4 @@ class Meeting {
 /// The settings that all agents of a job must share, with their values: options.nodes must be set.
 std::vector<std::pair<std::string, std::string>> agreed_settings(const LaunchOptions& options);
 
-/// This host's own name, for people.
-std::string agent_host_name();
-
 }  // namespace tutti::tools

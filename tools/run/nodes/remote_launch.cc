@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/wait.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/host_name.h>
 #include <tutti/comm/bootstrap/job_secret.h>
 #include <tutti/tools/run/nodes/control_link.h>
 #include <tutti/tools/run/nodes/coordinator.h>
@@ -84,7 +85,7 @@ class RemoteLaunch {
     options.job_id = options.nodes.run_id.empty() ? new_job_id() : options.nodes.run_id;
     options.about = "agents meet at this launcher (started by " + remote_.rsh.front() + "), secret from this launcher";
     options.own.is_coordinators = true;
-    options.own.host = agent_host_name();
+    options.own.host = comm::host_name();
     options.own.pid = ::getpid();
     options.own.nproc = 0;
     options.own.settings = agreed_settings(options_);
