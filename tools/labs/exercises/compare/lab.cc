@@ -1,0 +1,16 @@
+// Lab compare: grading.
+
+#include <tutti/tools/labs/lab_definition.h>
+#include <tutti/tools/labs/measured/checks.h>
+
+namespace tutti::labs {
+
+Lab compare_lab() {
+  Lab lab;
+  lab.name = "compare";
+  lab.title = "Your reduce and all_reduce, timed beside the library's";
+  lab.check = check_compare;
+  return lab;
+}
+
+}  // namespace tutti::labs
