@@ -92,7 +92,7 @@ const Known& known_option(const std::string& word, const std::string& name) {
     return name.size() == 2 ? name[1] == known.shorter : name == known.longer;
   });
   if (found == kKnown.end()) {
-    throw LineError("'" + word + "' is not an option that this lab knows; see the list in README.md");
+    throw LineError("'" + word + "' is not an option that this lab knows; see the list in text.md");
   }
   return *found;
 }

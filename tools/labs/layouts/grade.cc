@@ -132,7 +132,7 @@ std::optional<Finding> judge_commands(const Part& part, const Setting& setting, 
     }
     return std::nullopt;
   } catch (const LineError& error) {
-    return finding(kUnreadable, error.what(), "README.md lists the options that this lab reads.");
+    return finding(kUnreadable, error.what(), "text.md lists the options that this lab reads.");
   } catch (const PlacementError& error) {
     return finding(kRefusedBySlurm, part.file + ": Slurm would refuse: " + error.what(),
                    "A step inherits from its job what it does not say itself: nodes, tasks, tasks per node.");
@@ -191,7 +191,7 @@ void grade_part(const Part& part, const Setting& setting, const std::filesystem:
   report.stages.push_back(std::move(result));
 }
 
-/// The questions of README.md, answered by the model.
+/// The questions of text.md, answered by the model.
 std::map<std::string, std::string> right_answers(const Cluster& cluster) {
   const auto options = [](const std::string& text) { return read_srun("srun " + text + " hostname").options; };
   const std::string pair = cluster.nodes[1] + "," + cluster.nodes[0];
@@ -213,10 +213,10 @@ void grade_questions(const Cluster& cluster, const std::filesystem::path& folder
     std::optional<Finding> wrong;
     if (found == given.end()) {
       wrong =
-          finding(kNoCommand, "answers.txt has no answer to question " + question, "The questions are in README.md.");
+          finding(kNoCommand, "answers.txt has no answer to question " + question, "The questions are in text.md.");
     } else if (found->second != right) {
       wrong = finding(kWrongAnswer, "the answer to question " + question + " is not '" + found->second + "'",
-                      "Go through the two steps of 'How Slurm places tasks' in README.md with these very numbers.");
+                      "Go through the two steps of 'How Slurm places tasks' in text.md with these very numbers.");
     }
     report.stages.push_back(stage("question_" + question, "question " + question, kQuestionPoints, std::move(wrong)));
   }

@@ -46,7 +46,7 @@ std::optional<Finding> judge_plan(const Plan& plan) {
   if (missing.empty() && !alone) missing = "1x1, which the others are compared with";
   if (missing.empty() && !threads) missing = "a layout with more than one thread in a rank";
   if (missing.empty()) return std::nullopt;
-  return finding(kFewLayouts, "layouts.txt lacks " + missing, "A line RANKSxTHREADS each, as README.md says.");
+  return finding(kFewLayouts, "layouts.txt lacks " + missing, "A line RANKSxTHREADS each, as text.md says.");
 }
 
 Results results_for(const Plan& plan, const CheckContext& context, Report& report) {
@@ -101,7 +101,7 @@ Report check(const CheckContext& context) {
   try {
     plan = read_plan(context.folder / "layouts.txt");
   } catch (const std::runtime_error& error) {
-    report.failure = finding(kBadPlan, error.what(), "README.md shows the form of layouts.txt.");
+    report.failure = finding(kBadPlan, error.what(), "text.md shows the form of layouts.txt.");
     return report;
   }
   auto few = judge_plan(plan);
