@@ -1,7 +1,9 @@
-// `tutti lab`: the exercises. list, start, check.
+// `tutti lab`: the exercises. list, start, check, show.
 
 #include <tutti/tools/commands.h>
 #include <tutti/tools/labs/catalogue.h>
+#include <tutti/tools/labs/show/show_lab.h>
+#include <tutti/trainer/checkpoint/files.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -20,6 +22,8 @@ struct LabOptions {
   std::string lab;
   std::string folder;
   std::string json;
+  std::string page;
+  labs::ShowOptions show{};
 
   fs::path path() const { return folder.empty() ? fs::path(lab) : fs::path(folder); }
 };
@@ -67,6 +71,20 @@ int check_lab(const LabOptions& options) {
   return report.passed() ? 0 : 1;
 }
 
+int show_lab(const LabOptions& options) {
+  const labs::Lab lab = labs::find_lab(options.lab);
+  const fs::path file = options.page.empty() ? options.path() / "show.html" : fs::path(options.page);
+  const labs::ShowPage page = labs::show_lab(lab, options.path(), options.show, show_progress);
+  end_progress();
+  trainer::replace_file(file, labs::show_page(page));
+  std::printf("written to %s: open it in a browser\n", file.c_str());
+  if (page.student) return 0;
+  std::cout << std::flush;
+  std::cerr << "tutti lab show: the page has the library's side only, since the submission could not be run:\n"
+            << labs::printable(page.failure) << "\n";
+  return 1;
+}
+
 template <typename Action>
 int guarded(const char* command, Action action) {
   try {
@@ -93,11 +111,20 @@ void add_lab_command(CLI::App& app, int& status) {
   });
   CLI::App* start = lab->add_subcommand("start", "Write the text and the skeleton of an exercise into a folder");
   CLI::App* check = lab->add_subcommand("check", "Compile and grade the solution in a folder");
-  for (CLI::App* command : {start, check}) {
+  CLI::App* show = lab->add_subcommand("show", "Write a page that plays the messages of the solution in a folder");
+  for (CLI::App* command : {start, check, show}) {
     command->add_option("LAB", options->lab, "name of the exercise: tutti lab list")->required();
     command->add_option("DIR", options->folder, "the folder; without it the exercise's name");
   }
   check->add_option("--json", options->json, "write what was found to this file too; - for standard output alone");
+  show->add_option("--ranks", options->show.world_size, "number of ranks, up to 16 [5]");
+  show->add_option("--count", options->show.count, "elements of each rank, up to 64 [a few]");
+  show->add_option("--root", options->show.root, "of broadcast and reduce [0]");
+  show->add_option("--library", options->show.algorithm,
+                   "the library's algorithm beside it [as the lab's, or the fastest]");
+  show->add_flag("--eager", options->show.is_eager, "sends do not wait for their receiver");
+  show->add_option("--output", options->page, "the file to write [DIR/show.html]");
+  show->callback([options, &status] { status = guarded("show", [&] { return show_lab(*options); }); });
   start->callback([options, &status] { status = guarded("start", [&] { return start_lab(*options); }); });
   check->callback([options, &status] { status = guarded("check", [&] { return check_lab(*options); }); });
 }

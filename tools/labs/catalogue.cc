@@ -9,6 +9,36 @@ namespace tutti::labs {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+// The folder above the program's own: an installation's, or the build's.
+std::string prefix_of_this_program() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored).parent_path().parent_path().string();
+}
+
+std::vector<std::pair<fs::path, std::string>> files_of(const Lab& lab, const fs::path& folder) {
+  std::vector<std::pair<fs::path, std::string>> files;
+  const std::string prefix = lab.name + "/";
+  const fs::path build_file = folder / "CMakeLists.txt";
+  for (const EmbeddedFile& file : exercise_files()) {
+    if (file.path.starts_with(prefix)) files.emplace_back(folder / file.path.substr(prefix.size()), file.text);
+    if (file.path == "CMakeLists.txt.in" && !lab.function.empty()) {
+      files.emplace_back(build_file, replaced(replaced(std::string(file.text), "@LAB@", lab.name), "@PREFIX@",
+                                              prefix_of_this_program()));
+    }
+  }
+  return files;
+}
+
+}  // namespace
+
 Lab find_lab(const std::string& name) {
   std::string known;
   for (Lab& lab : all_labs()) {
@@ -19,11 +49,7 @@ Lab find_lab(const std::string& name) {
 }
 
 std::vector<fs::path> start(const Lab& lab, const fs::path& folder) {
-  std::vector<std::pair<fs::path, std::string_view>> files;
-  const std::string prefix = lab.name + "/";
-  for (const EmbeddedFile& file : exercise_files()) {
-    if (file.path.starts_with(prefix)) files.emplace_back(folder / file.path.substr(prefix.size()), file.text);
-  }
+  const std::vector<std::pair<fs::path, std::string>> files = files_of(lab, folder);
   for (const auto& [path, text] : files) {
     if (fs::exists(path)) {
       throw std::runtime_error(path.string() +

@@ -16,7 +16,7 @@ struct EmbeddedFile {
 /// What a submission is compiled with; paths are below tutti/tools/labs/.
 std::span<const EmbeddedFile> submission_files();
 
-/// The folders of all labs, without their lab.cc; paths begin with the lab's name.
+/// The folders of all labs, without their lab.cc, and CMakeLists.txt.in; paths of the others begin with the lab's name.
 std::span<const EmbeddedFile> exercise_files();
 
 }  // namespace tutti::labs

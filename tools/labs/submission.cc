@@ -26,8 +26,9 @@ RunResult Submission::run(const Question& question, RunObserver* observer) {
 std::optional<Finding> Submission::cannot_be_called(const std::string& function) {
   const std::vector<std::string> names = session(1).functions();
   if (!sessions_[1]->is_usable()) {
-    Question nothing{"", {}, {{}}, {}};
+    Question nothing;
     nothing.posed.world_size = 1;
+    nothing.buffers.resize(1);
     const RunResult result = sessions_[1]->run(nothing);
     if (result.incident)
       return Finding{result.incident->diagnosis, result.incident->text, "", "", "before the first call"};

@@ -20,7 +20,7 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t kMostMessages = std::size_t{4} << 20;
 
-struct Plan {
+struct CommandPlan {
   pid_t grader;
   int output, null;
   char* const* arguments;
@@ -29,13 +29,13 @@ struct Plan {
   const CompileLimits* limits;
 };
 
-void limit(decltype(RLIMIT_CPU) what, rlim_t most) noexcept {
+void bound(decltype(RLIMIT_CPU) what, rlim_t most) noexcept {
   const rlimit value{most, most};
   setrlimit(what, &value);
 }
 
 // Async-signal-safe calls only.
-[[noreturn]] void run_child(const Plan& plan) noexcept {
+[[noreturn]] void run_command(const CommandPlan& plan) noexcept {
   setsid();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != plan.grader) _exit(127);
@@ -43,10 +43,10 @@ void limit(decltype(RLIMIT_CPU) what, rlim_t most) noexcept {
   dup2(plan.output, STDOUT_FILENO);
   dup2(plan.output, STDERR_FILENO);
   close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
-  limit(RLIMIT_CPU, static_cast<rlim_t>(plan.limits->cpu.count()));
-  limit(RLIMIT_AS, plan.limits->memory_bytes);
-  limit(RLIMIT_FSIZE, plan.limits->file_bytes);
-  limit(RLIMIT_CORE, 0);
+  bound(RLIMIT_CPU, static_cast<rlim_t>(plan.limits->cpu.count()));
+  bound(RLIMIT_AS, plan.limits->memory_bytes);
+  bound(RLIMIT_FSIZE, plan.limits->file_bytes);
+  bound(RLIMIT_CORE, 0);
   if (chdir(plan.folder) != 0) _exit(127);
   execvpe(plan.arguments[0], plan.arguments, plan.environment);
   _exit(127);
@@ -95,11 +95,11 @@ CommandResult run_limited(const std::vector<std::string>& arguments, const std::
                                              "LC_ALL=C", "TMPDIR=" + folder.string()};
   const std::vector<char*> argument_list = pointers(arguments);
   const std::vector<char*> environment_list = pointers(environment);
-  const Plan plan{::getpid(),     write_end.get(), null.get(), argument_list.data(), environment_list.data(),
-                  folder.c_str(), &limits};
+  const CommandPlan plan{::getpid(),     write_end.get(), null.get(), argument_list.data(), environment_list.data(),
+                         folder.c_str(), &limits};
   const pid_t pid = ::fork();
   if (pid < 0) throw std::runtime_error("cannot start " + arguments[0] + ": " + std::strerror(errno));
-  if (pid == 0) run_child(plan);
+  if (pid == 0) run_command(plan);
   write_end.reset();
   CommandResult result;
   take_output(read_end.get(), limits, result);

@@ -26,7 +26,4 @@ class Task {
 /// The one for a function of lab.h's macros; null if there is none of that name.
 const Task* task_of(const std::string& function);
 
-/// For a function of the same buffers as `function`, with inputs as play.h wants them (uint64, sum).
-Question pose_play(const std::string& function, Case posed);
-
 }  // namespace tutti::labs
