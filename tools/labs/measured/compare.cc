@@ -126,17 +126,15 @@ StageResult ratio_stage(const Report& report) {
   return result;
 }
 
-}  // namespace
-
-Report check_compare(const CheckContext& context) {
-  Report report;
+void fill(const CheckContext& context, Report& report) {
   report.lab = "compare";
   const auto source = source_in(context.folder, "compare");
   report.source = source.string();
   if (context.progress) context.progress("compiling");
   const auto submission = opened(source, {"reduce", "all_reduce", "call_seconds"});
   report.failure = submission->failure;
-  if (report.failure) return report;
+  if (!submission->messages.empty()) report.notes.push_back(submission->messages);
+  if (report.failure) return;
   grade_collective("reduce", source, context.progress, report);
   grade_collective("all_reduce", source, context.progress, report);
   report.stages.push_back(ratio_stage(report));
@@ -144,6 +142,16 @@ Report check_compare(const CheckContext& context) {
   report.notes.push_back(
       "Graded on a network of the grader's. On this machine, your functions and the library's in turns: "
       "cmake -B build && cmake --build build && tutti run -n 2 -- build/compare");
+}
+
+}  // namespace
+
+Report check_compare(const CheckContext& context) {
+  Report report;
+  {
+    const Stopwatch stopwatch(report);
+    fill(context, report);
+  }
   return report;
 }
 

@@ -122,17 +122,15 @@ StageResult stage(const DownloadCase& one, Submission& submission) {
   return result;
 }
 
-}  // namespace
-
-Report check_download(const CheckContext& context) {
-  Report report;
+void fill(const CheckContext& context, Report& report) {
   report.lab = "download";
   const auto source = source_in(context.folder, "download");
   report.source = source.string();
   if (context.progress) context.progress("compiling");
   const auto submission = opened(source, {"prepare"});
   report.failure = submission->failure;
-  if (report.failure) return report;
+  if (!submission->messages.empty()) report.notes.push_back(submission->messages);
+  if (report.failure) return;
   bool goes_on = true;
   for (const DownloadCase& one : kCases) {
     if (context.progress) context.progress(one.title);
@@ -146,6 +144,16 @@ Report check_download(const CheckContext& context) {
     goes_on = goes_on && !(result.finding && (ends_grading(result.finding->diagnosis) ||
                                               result.finding->diagnosis == diagnosis::kNotStarted));
     report.stages.push_back(std::move(result));
+  }
+}
+
+}  // namespace
+
+Report check_download(const CheckContext& context) {
+  Report report;
+  {
+    const Stopwatch stopwatch(report);
+    fill(context, report);
   }
   return report;
 }

@@ -46,8 +46,9 @@ std::unique_ptr<Opened> opened(const std::filesystem::path& source, const std::v
   auto result = std::make_unique<Opened>();
   const Compiled compiled = compile(source, result->workplace);
   if (!compiled.is_good) {
-    result->failure = finding_of(diagnosis::kDoesNotCompile, compiled.reason + "\n" + compiled.messages,
-                                 "The first message of the compiler counts.");
+    result->failure =
+        finding_of(diagnosis::kDoesNotCompile, compiled.reason, "The first message of the compiler counts.");
+    result->messages = compiled.messages;
     return result;
   }
   result->submission = std::make_unique<Submission>(compiled.program, result->workplace);

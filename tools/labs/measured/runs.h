@@ -4,6 +4,7 @@
 
 #include <tutti/tools/labs/grade.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -41,11 +42,25 @@ Finding finding_of(std::string diagnosis, std::string text, std::string hint);
 /// What stopped or marred a run, as a finding; empty if nothing did.
 std::optional<Finding> incident_of(const RunResult& run, const std::string& where);
 
+/// Writes the time since its construction into the report at its end.
+class Stopwatch {
+ public:
+  explicit Stopwatch(Report& report) : report_(report) {}
+  ~Stopwatch() { report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  Report& report_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
 /// A compiled submission, or why there is none.
 struct Opened {
   Workplace workplace;
   std::unique_ptr<Submission> submission{};
   std::optional<Finding> failure{};
+  std::string messages{};  // the compiler's, where it failed
 };
 std::unique_ptr<Opened> opened(const std::filesystem::path& source, const std::vector<std::string>& functions);
 

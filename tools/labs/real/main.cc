@@ -1,6 +1,6 @@
 // main() of a student's own build: forms the group that the launcher describes, and times the solution's functions.
 
-#include <tutti/tools/labs/real/process_group_ranks.h>
+#include <tutti/tools/labs/real/group_ranks.h>
 #include <tutti/tools/labs/real/timing.h>
 
 #include <cstdio>
@@ -88,7 +88,7 @@ void print_messages(const MessageTimes& times, nlohmann::ordered_json& json) {
 int run(int argc, char** argv) {
   const Options options = read_options(argc, argv);
   const auto group = comm::ProcessGroup::connect(comm::World::detect());
-  ProcessGroupRanks ranks(*group);
+  GroupRanks ranks(*group);
   std::set<std::string> functions;
   for (const auto* entry = detail::registrations; entry != nullptr; entry = entry->next)
     functions.insert(entry->function);

@@ -9,6 +9,7 @@ Lab latency_lab() {
   Lab lab;
   lab.name = "latency";
   lab.title = "The time of a message: alpha and beta, measured";
+  lab.function = "message_seconds";
   lab.check = check_latency;
   return lab;
 }
