@@ -137,7 +137,7 @@ class Installed(unittest.TestCase):
 
         refused = found("REQUIRED COMPONENTS comm strings")
         self.assertEqual(refused.returncode, 1)
-        self.assertIn('Tutti has no component "strings"; there are: comm, tensor, nn, trainer, lab.',
+        self.assertIn('Tutti has no component "strings"; there are: comm, ',
                       re.sub(r"\s+", " ", refused.stderr))
         self.assertRegex(found("COMPONENTS strings").stdout, "found: (0|FALSE)")
         (self.prefix / "lib/cmake/tutti/tutti-nn.cmake").rename(self.folder / "kept")
