@@ -59,8 +59,8 @@ class [[nodiscard]] Work {
   int source_rank() const { return state_ ? state_->source_rank() : -1; }
 
   /// Calls `callback` once when the operation is complete, after success and after failure (exception() tells): at once
-  /// if it is complete already, else on the thread that completes it, which is one of the group's or one that waits for
-  /// any operation of it. Never blocks. Those given before are called in the order in which they were given.
+  /// if it is complete already, else on the thread that completes it, which is one of the group's own or one that uses
+  /// the group or waits. Never blocks. Those given before are called in the order in which they were given.
   ///
   /// The callback passes the news on and returns. The methods of this Work do not block in it, but it must not wait for
   /// anything else, use or destroy the group, or throw (that ends the program). The group's destructor returns after

@@ -124,6 +124,12 @@ class Installed(unittest.TestCase):
         minimal = (EXAMPLES / "minimal/minimal.cc").read_text().splitlines()
         self.assertLessEqual(len(minimal), 15)
 
+    def test_a_program_in_c_finds_the_component_c(self):
+        build = self.folder / "c_rank"
+        configure(SOURCE / "tests/comm/c/package", build, f"-DCMAKE_C_FLAGS={' '.join(SANITIZE)}", prefix=self.prefix)
+        run("ninja", "-C", build)
+        self.assertEqual(run(self.tutti, "run", "-n", "3", "--", build / "rank").count(": all well\n"), 3)
+
     def test_a_component_that_is_not_there_is_refused_with_a_reason(self):
         project = self.folder / "refused"
         project.mkdir()
@@ -137,7 +143,7 @@ class Installed(unittest.TestCase):
 
         refused = found("REQUIRED COMPONENTS comm strings")
         self.assertEqual(refused.returncode, 1)
-        self.assertIn('Tutti has no component "strings"; there are: comm, tensor, nn, trainer, lab.',
+        self.assertIn('Tutti has no component "strings"; there are: comm, c, tensor, nn, trainer, lab.',
                       re.sub(r"\s+", " ", refused.stderr))
         self.assertRegex(found("COMPONENTS strings").stdout, "found: (0|FALSE)")
         (self.prefix / "lib/cmake/tutti/tutti-nn.cmake").rename(self.folder / "kept")

@@ -3,8 +3,10 @@
 // plate by itself as well, and the two must be equal bit for bit.
 #include <tutti/comm/process_group.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <span>
 #include <vector>
 
 namespace {

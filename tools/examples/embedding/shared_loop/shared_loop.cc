@@ -12,8 +12,10 @@
 #include <asio/read.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <span>
 #include <vector>
 
 #include "work_on_loop.h"

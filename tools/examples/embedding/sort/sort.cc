@@ -5,9 +5,11 @@
 #include <tutti/comm/process_group.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <numeric>
 #include <random>
+#include <span>
 #include <vector>
 
 namespace {
