@@ -161,19 +161,24 @@ void report_exception(const std::string& text) {
   post(request, text.data());
 }
 
+// By name and type; what has no data (a barrier) is registered once, for all types.
 detail::Run find(const protocol::Call& call) {
+  detail::Run any = nullptr;
   for (const detail::Registration* entry = detail::registrations; entry != nullptr; entry = entry->next) {
     if (std::string(call.function) != entry->function) continue;
     if (static_cast<std::uint32_t>(entry->type) == call.type) return entry->run;
+    any = entry->run;
   }
-  _exit(123);  // the referee asks for what was registered only
+  if (any == nullptr) _exit(123);  // the referee asks for what was registered only
+  return any;
 }
 
 void announce() {
   std::string names;
   for (const detail::Registration* entry = detail::registrations; entry != nullptr; entry = entry->next) {
     const std::string name(entry->function);
-    if (names.find(name + '\0') == std::string::npos) names += name + '\0';
+    // With the end of the name before: "reduce" is not "all_reduce".
+    if (('\0' + names).find('\0' + name + '\0') == std::string::npos) names += name + '\0';
   }
   protocol::Request ready;
   ready.verb = protocol::Verb::Ready;
