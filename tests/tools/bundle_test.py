@@ -109,6 +109,11 @@ class Bundle(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertRegex(re.sub(r"\s+", " ", done.stdout), rf"ZLIB_LIBRARY_RELEASE={elsewhere}/libz.a is not in TUTTI_BUNDLE=")
 
+    def test_shared_libraries_are_refused_with_the_reason(self):
+        done = self.configure(SOURCE, self.folder / "shared", "-DBUILD_SHARED_LIBS=ON")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("leave BUILD_SHARED_LIBS off", done.stdout)
+
     def test_a_folder_that_is_no_bundle_is_named(self):
         done = outcome("cmake", "-S", SOURCE, "-B", self.folder / "none", "-G", "Ninja", f"-DTUTTI_BUNDLE={self.folder}/nothing")
         self.assertNotEqual(done.returncode, 0)

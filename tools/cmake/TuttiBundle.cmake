@@ -20,6 +20,11 @@ elseif(tutti_own_glibc VERSION_LESS tutti_bundle_glibc)
                   "make the bundle on an older Debian or Ubuntu")
 endif()
 
+if(BUILD_SHARED_LIBS AND NOT TUTTI_COMM_ONLY)
+  message(FATAL_ERROR "TUTTI_BUNDLE and BUILD_SHARED_LIBS=ON: the archives of libpng, libjpeg, libtiff and zlib are made for programs and "
+                      "fit into no shared library: leave BUILD_SHARED_LIBS off")
+endif()
+
 list(PREPEND CMAKE_PREFIX_PATH "${TUTTI_BUNDLE}")
 set(OPENSSL_USE_STATIC_LIBS ON)
 include_directories(SYSTEM "${TUTTI_BUNDLE}/include")  # Asio, which has no package
