@@ -43,7 +43,8 @@ namespace tutti::trainer {
 /// Equal on all ranks.
 struct DataParallelOptions {
   BucketLimits buckets{};
-  /// Empty: all_reduce. One that is given is used by a world of one, too.
+  /// Empty: all_reduce, of the GPU's memory where the parameters lie there. One that is given is used by a world of
+  /// one, too.
   ExchangeFactory exchange{};
   /// Backward passes a step, each over a part of this rank's samples; the exchange is given the gradients of each pass
   /// by themselves. For exchanges that fix the order of the sum (reproducible_exchange.h).
@@ -118,6 +119,7 @@ class DataParallel {
 
   void share_rank0_parameters();
   void build_buckets(const DataParallelOptions& options);
+  std::unique_ptr<GradientExchange> default_exchange();
   void give_gradients_their_places();
   void on_gradient_ready(std::size_t parameter);
   void begin_ready_buckets(std::size_t end);
