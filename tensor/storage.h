@@ -1,5 +1,6 @@
 // Storage: the bytes under one or more tensors, on one device. Freed memory goes back to the caching allocator.
-// Owned through std::shared_ptr by every tensor that looks at it. Thread-safety: none for the bytes.
+// Owned through std::shared_ptr by every tensor that looks at it. Thread-safety: none for the bytes. Memory of a GPU
+// belongs to the stream on which the thread that allocates it works (cuda/memory.h).
 #pragma once
 
 #include <tutti/tensor/device.h>

@@ -1,3 +1,4 @@
+#include <tutti/tensor/cuda/cuda.h>
 #include <tutti/tensor/ops.h>
 #include <tutti/tensor/storage.h>
 #include <tutti/tensor/tensor.h>
@@ -152,6 +153,10 @@ const T* Tensor::data() const {
     throw std::invalid_argument("data<" + std::string(name(DTypeOf<T>::value)) + ">() of a " +
                                 std::string(name(dtype_)) + " tensor of shape " + shape_.to_string());
   }
+  if (device().kind == Device::Kind::Cuda) {
+    throw std::invalid_argument("data<" + std::string(name(dtype_)) + ">() of a tensor on " + name(device()) +
+                                ": the host cannot read it there; copy it with to(Device{})");
+  }
   return static_cast<const T*>(raw());
 }
 
@@ -240,6 +245,9 @@ void Tensor::copy_from(const Tensor& source) {
                                 source.shape_.to_string() + " into " + std::string(name(dtype_)) + " " +
                                 shape_.to_string());
   }
+  const bool apart = device() != source.device() &&
+                     (device().kind == Device::Kind::Cuda || source.device().kind == Device::Kind::Cuda);
+  if (apart) return cuda::transfer(*this, source);
   kernels(device()).copy(*this, source);
 }
 
@@ -248,7 +256,8 @@ double Tensor::item() const {
     throw std::invalid_argument("item() of shape " + shape_.to_string() +
                                 ": only a tensor of one element has one value");
   }
-  Tensor value = to(DType::Float64);
+  const Tensor value = to(DType::Float64);
+  if (device().kind == Device::Kind::Cuda) return *value.to(Device{}).data<double>();
   return *value.data<double>();
 }
 

@@ -3,7 +3,8 @@
 // Copies are cheap and share the memory; clone() copies it. Views (reshape, narrow, transpose) share it too. Kernels
 // take contiguous tensors; contiguous() packs a view. Memory comes from a caching allocator and goes back to it when
 // the last tensor over it dies. Bad arguments throw std::invalid_argument with both shapes or types in the text.
-// Thread-safety: as std::shared_ptr; the elements themselves are not guarded.
+// Thread-safety: as std::shared_ptr; the elements themselves are not guarded. What is computed on a GPU is under way
+// when the function returns, and done when the host reads it (to(), item()).
 #pragma once
 
 #include <tutti/tensor/device.h>
@@ -42,11 +43,12 @@ class Tensor {
   /// How many tensors share this memory: 1 = writing here surprises nobody.
   long use_count() const { return storage_.use_count(); }
 
-  /// First element. Throws unless T is the element type.
+  /// First element. Throws unless T is the element type and the tensor lies on the CPU.
   template <typename T>
   T* data();
   template <typename T>
   const T* data() const;
+  /// The same as an address of its device, whatever type and device.
   void* raw();
   const void* raw() const;
 

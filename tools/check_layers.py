@@ -33,7 +33,7 @@ HIDDEN_LIBRARIES = re.compile(
     r"^((asio|Eigen|unsupported|openssl|CLI|spdlog|fmt|nlohmann)(/|\.|$)|zlib\.h|(cuda|cublas|cudnn|nccl)[\w.]*$)"
 )
 
-LIBRARY_CORNERS = ("tensor/cuda/", "comm/transport/tcp/")
+LIBRARY_CORNERS = ("tensor/cuda/", "comm/transport/tcp/", "tests/support/cuda_emulator/")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SOURCES = {".h", ".cc", ".cu", ".cuh"}

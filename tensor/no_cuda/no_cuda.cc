@@ -1,4 +1,4 @@
-// The twin of cuda/cuda_device.cc for a build without CUDA.
+// The twin of cuda/ for a build without CUDA.
 #include <tutti/tensor/cuda/cuda.h>
 
 #include <stdexcept>
@@ -13,9 +13,40 @@ std::string cuda_status() {
   return "built without CUDA (TUTTI_CUDA=OFF, or AUTO and no CUDA Toolkit was found at configure time)";
 }
 
-void refuse_cuda_tensor(Device device) {
+namespace cuda {
+namespace {
+
+[[noreturn]] void refuse(Device device) {
   throw std::runtime_error("a tensor was asked for on " + name(device) +
-                           ", but this version computes on the CPU only (" + cuda_status() + "); use device cpu");
+                           ", but this build computes on the CPU only: " + cuda_status() + "; use device cpu");
 }
 
+// What only a tensor on a GPU leads to: there is none.
+[[noreturn]] void refuse_any() { refuse({Device::Kind::Cuda, 0}); }
+
+}  // namespace
+
+void require(Device device) { refuse(device); }
+
+const KernelTable& kernel_table() { refuse_any(); }
+
+void* allocate(std::size_t, Device device) { refuse(device); }
+
+void deallocate(void*, std::size_t, Device) noexcept {}
+
+void transfer(Tensor&, const Tensor&) { refuse_any(); }
+
+void transfer_async(Tensor&, const Tensor&) { refuse_any(); }
+
+void transfer_bytes(void*, Device, const void*, Device, std::size_t) { refuse_any(); }
+
+Tensor page_locked(const Shape&, DType, Device device) { refuse(device); }
+
+void synchronize(Device device) { refuse(device); }
+
+MemoryUse memory_use(Device device) { refuse(device); }
+
+void trim(Device device) { refuse(device); }
+
+}  // namespace cuda
 }  // namespace tutti::tensor

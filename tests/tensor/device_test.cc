@@ -42,10 +42,10 @@ TEST(Device, CudaAnswersAgree) {
 }
 
 TEST(Device, AGpuThatCannotComputeIsRefusedByName) {
-  const std::string text = text_of<std::runtime_error>([] { (void)Tensor::zeros({2}).to(parse_device("cuda:1")); });
-  EXPECT_NE(text.find("cuda:1"), std::string::npos) << text;
+  const std::string text = text_of<std::runtime_error>([] { (void)Tensor::zeros({2}).to(parse_device("cuda:99")); });
+  EXPECT_NE(text.find("cuda:99"), std::string::npos) << text;
   EXPECT_NE(text.find("use device cpu"), std::string::npos) << text;
-  EXPECT_THROW(Tensor::zeros({2}).move_to(parse_device("cuda")), std::runtime_error);
+  EXPECT_THROW(Tensor::zeros({2}).move_to(parse_device("cuda:99")), std::runtime_error);
 }
 
 TEST(Device, ToCopiesTheValuesAndLeavesTheOriginal) {

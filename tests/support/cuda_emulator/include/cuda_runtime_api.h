@@ -1,0 +1,4 @@
+// What NVIDIA separates and we do not.
+#pragma once
+
+#include "cuda_runtime.h"
