@@ -1,5 +1,6 @@
 // The twin of cuda/ for a build without CUDA.
 #include <tutti/tensor/cuda/cuda.h>
+#include <tutti/tensor/cuda/peers.h>
 
 #include <stdexcept>
 
@@ -43,6 +44,30 @@ void transfer_bytes(void*, Device, const void*, Device, std::size_t) { refuse_an
 Tensor page_locked(const Shape&, DType, Device device) { refuse(device); }
 
 void synchronize(Device device) { refuse(device); }
+
+Card card_of(Device device) { refuse(device); }
+
+bool reaches(Device, const Card&) { return false; }
+
+MemoryTicket ticket_for(const Tensor&) { refuse_any(); }
+
+std::shared_ptr<std::byte> open_ticket(const MemoryTicket&, Device device) { refuse(device); }
+
+void combine_peers(std::span<std::byte* const>, std::int64_t, std::int64_t, DType, Combine, double, Device device) {
+  refuse(device);
+}
+
+void copy_reachable(void*, const void*, std::size_t, Device device) { refuse(device); }
+
+std::shared_ptr<void> page_lock(void*, std::size_t, Device device) { refuse(device); }
+
+struct SideStream::State {};
+struct SideStream::Scope::Inside {};
+SideStream::SideStream(Device device) { refuse(device); }
+SideStream::~SideStream() = default;
+void SideStream::follow_current() { refuse_any(); }
+SideStream::Scope::Scope(SideStream&) { refuse_any(); }
+SideStream::Scope::~Scope() = default;
 
 MemoryUse memory_use(Device device) { refuse(device); }
 
