@@ -63,6 +63,8 @@ struct KernelTable {
   void (*gemm)(Tensor& c, const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, bool accumulate);
   /// y (M, N) = relu?(y + bias (N)); bias may be undefined.
   void (*bias_activation)(Tensor& y, const Tensor& bias, bool relu);
+  /// y (M, N) = relu?(x (M, K) w (N, K)^T + bias (N)); bias may be undefined.
+  void (*linear)(Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, bool relu);
 
   // Convolution, images (N, H, W, C): x with C = G times the second extent of w (O, C/G, KH, KW), y with O channels.
   /// y = relu?(conv(x, w) + bias (O)); bias may be undefined.

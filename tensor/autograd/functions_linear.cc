@@ -81,10 +81,8 @@ Variable linear(const Variable& x, const Variable& w, const Variable& b, Activat
   const Tensor weight = w.data().contiguous();
   const Tensor bias = b.defined() ? b.data().contiguous() : Tensor{};
   const bool relu = activation == Activation::Relu;
-  const KernelTable& k = kernels(input.device());
   Tensor y = Tensor::empty({input.shape()[0], weight.shape()[0]}, input.dtype(), input.device());
-  k.gemm(y, input, false, weight, true, false);
-  k.bias_activation(y, bias, relu);
+  kernels(input.device()).linear(y, input, weight, bias, relu);
   if (!must_record({&x, &w, &b})) return Variable(std::move(y));
   auto node = std::make_shared<LinearNode>();
   if (w.requires_grad()) node->x = input;

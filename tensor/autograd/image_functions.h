@@ -59,8 +59,8 @@ struct BatchNormOptions {
   double epsilon = 1e-5;
   Activation activation = Activation::None;  // applied in the same pass
   /// If set: training takes the statistics over the parts of all holders, with as many rows as each has; once in
-  /// forward, and once in backward if x requires a gradient. Weight and bias get the gradient of this part alone. On
-  /// the CPU only.
+  /// forward, and once in backward if x requires a gradient. Weight and bias get the gradient of this part alone. The
+  /// numbers that travel lie on the CPU.
   std::shared_ptr<BatchHolders> holders{};
 };
 

@@ -6,13 +6,13 @@
 namespace tutti::tensor {
 namespace {
 
-// The parts of a row that is sent: `first`, then a (C), then b (C).
+// The parts of a row that is sent, on the CPU: `first`, then a (C), then b (C).
 Tensor packed(double first, const Tensor& a, const Tensor& b) {
   const std::int64_t channels = a.numel();
   Tensor row = Tensor::empty({1 + 2 * channels}, DType::Float64);
   row.data<double>()[0] = first;
-  row.narrow(0, 1, channels).copy_from(a.to(DType::Float64));
-  row.narrow(0, 1 + channels, channels).copy_from(b.to(DType::Float64));
+  row.narrow(0, 1, channels).copy_from(a.to(DType::Float64).to(Device{}));
+  row.narrow(0, 1 + channels, channels).copy_from(b.to(DType::Float64).to(Device{}));
   return row;
 }
 

@@ -35,6 +35,7 @@ void squared_error(Tensor& loss, const Tensor& a, const Tensor& b, double factor
 
 // gemm.cc
 void gemm(Tensor& c, const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, bool accumulate);
+void linear(Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, bool relu);
 
 // conv.cc, conv_weight_gradient.cc
 void conv2d(Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, const ConvWindow& window, bool relu);

@@ -69,4 +69,9 @@ void gemm(Tensor& c, const Tensor& a, bool transpose_a, const Tensor& b, bool tr
   });
 }
 
+void linear(Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, bool relu) {
+  gemm(y, x, false, w, true, false);
+  bias_activation(y, bias, relu);
+}
+
 }  // namespace tutti::tensor::cpu

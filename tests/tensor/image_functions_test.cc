@@ -52,8 +52,9 @@ TEST_P(ImageGradcheck, Pooling) {
 Variable normalise(const Inputs& in, const BatchNormOptions& options) {
   const DType type = in[0].data().dtype();
   const Shape channels{in[0].shape()[-1]};
-  return batch_norm(in[0], in[1], in[2], Tensor::full(channels, 0.1, type), Tensor::full(channels, 0.7, type), options,
-                    in.size() > 3 ? in[3] : Variable());
+  const Device device = in[0].data().device();
+  return batch_norm(in[0], in[1], in[2], Tensor::full(channels, 0.1, type, device),
+                    Tensor::full(channels, 0.7, type, device), options, in.size() > 3 ? in[3] : Variable());
 }
 
 TEST_P(ImageGradcheck, BatchNorm) {
@@ -115,9 +116,13 @@ TEST_P(ImageGradcheck, Dropout) {
   Tensor keys = Tensor::empty({samples}, DType::Int64);
   for (std::int64_t i = 0; i < samples; ++i) keys.data<std::int64_t>()[i] = static_cast<std::int64_t>(random_());
   for (const double p : {0.0, 0.3, 1.0}) {
-    gradcheck([&](const Inputs& in) { return dropout(in[0], p, keys, 3); }, {draw(shape)});
-    gradcheck([&](const Inputs& in) { return mul(dropout(in[0], p, keys, 3), dropout(in[0], p, keys, 4)); },
-              {draw(shape)});
+    gradcheck([&](const Inputs& in) { return dropout(in[0], p, beside(in[0], keys), 3); }, {draw(shape)});
+    gradcheck(
+        [&](const Inputs& in) {
+          const Tensor own = beside(in[0], keys);
+          return mul(dropout(in[0], p, own, 3), dropout(in[0], p, own, 4));
+        },
+        {draw(shape)});
   }
 }
 

@@ -11,6 +11,14 @@
 
 namespace tutti::tensor::test {
 
+/// The device that the operation suite runs on: the CPU, unless the program's main() set another one (cuda_main.cc,
+/// emulated_main.cc) before the tests.
+Device& test_device();
+/// The tensor on that device.
+Tensor placed(const Tensor& tensor);
+/// A constant for an operation on `input`: on its device and, if it is of a floating type, of its type.
+Tensor beside(const Variable& input, const Tensor& constant);
+
 /// Values uniform in [-1, 1) from a seed, each at least `gap` away from zero (relu is not differentiable there).
 Tensor random_tensor(const Shape& shape, std::uint64_t seed, DType dtype = DType::Float64, double gap = 0);
 
@@ -22,10 +30,12 @@ void expect_close(const Tensor& actual, const Tensor& expected, double relative,
 using Function = std::function<Variable(const std::vector<Variable>&)>;
 
 /// Compares the gradients of a weighted sum of f's result with central differences, for every input, in float64; then
-/// the float32 result and gradients with the float64 ones.
+/// the float32 result and gradients with the float64 ones. The differences are taken on the CPU, whose results must be
+/// the test device's; its gradients are what is checked. f is called with variables on either, so its constants come
+/// from beside().
 void gradcheck(const Function& f, const std::vector<Tensor>& inputs);
 
-/// Tensors by name from tests/tensor/golden/<file>. Written by make_goldens.py.
+/// Tensors on the test device by name from tests/tensor/golden/<file>. Written by make_goldens.py.
 std::map<std::string, Tensor> read_golden(const std::string& file);
 
 }  // namespace tutti::tensor::test
