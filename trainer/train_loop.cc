@@ -96,6 +96,7 @@ void Run::make_model() {
   if (state == nullptr || !state->model) {
     model_ = make_task_model(options_, inputs_.data->train);
     prepare_model(options_, *model_, group_);
+    model_->to(tensor::parse_device(options_.device));
     optimizer_ = make_update_rule(options_, *model_, steps_per_epoch_, group_);
     if (state == nullptr) return;
     state->data = inputs_.data;
@@ -188,7 +189,8 @@ bool Run::train_one_epoch(int epoch) {
     checkpointer_->before_exchange();
     if (elastic_ != nullptr && elastic_->next_is_there.load()) parallel_->ask(Request::NextGeneration);
   };
-  EpochSteps steps{.loader = *inputs_.train_loader, .epoch = epoch, .first = first_step, .count = steps_per_epoch_};
+  DeviceFeed feed(*inputs_.train_loader, device_of(*model_));
+  EpochSteps steps{.feed = feed, .epoch = epoch, .first = first_step, .count = steps_per_epoch_};
   steps.global_samples = [this](std::int64_t step) {
     return inputs_.sampler->samples_of_step(step, options_.batch_size);
   };

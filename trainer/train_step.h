@@ -3,6 +3,7 @@
 
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
+#include <tutti/trainer/device/device_feed.h>
 #include <tutti/trainer/loss_sum.h>
 #include <tutti/trainer/objective.h>
 #include <tutti/trainer/report/progress.h>
@@ -37,7 +38,7 @@ double train_step(const Training& training, const Batch& batch, std::int64_t glo
 
 /// Where an epoch's steps are taken from, and where they begin.
 struct EpochSteps {
-  Loader& loader;          // of this rank
+  DeviceFeed& feed;        // of this rank's loader, which has begun the epoch
   int epoch = 1;           // from 1
   std::int64_t first = 0;  // step to begin with
   std::int64_t count = 0;  // steps of the whole epoch, the same on all ranks

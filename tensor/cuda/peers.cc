@@ -106,8 +106,9 @@ std::shared_ptr<void> page_lock(void* memory, std::size_t nbytes, Device device)
 }
 
 struct SideStream::State {
-  explicit State(int index) : stream(index), point(index) {}
+  explicit State(int index) : stream(index), done(index), point(index) {}
   Stream stream;
+  Event done;
   Event point;  // re-recorded: a wait takes the state of the moment it is put into a stream
 };
 
@@ -120,6 +121,11 @@ SideStream::~SideStream() = default;
 void SideStream::follow_current() {
   state_->point.record(current_stream(state_->stream.device()));
   state_->point.block(state_->stream.get());
+}
+
+void SideStream::join_current() {
+  state_->done.record(state_->stream.get());
+  state_->done.block(current_stream(state_->stream.device()));
 }
 
 struct SideStream::Scope::Inside {

@@ -70,6 +70,9 @@ class SideStream {
   /// What the calling thread has put into its current stream so far comes before what is put into this one from now on.
   /// May be called by one thread while another works in Scope.
   void follow_current();
+  /// The other way round: what the calling thread puts into its current stream from now on comes after what is in this
+  /// one. By the thread that works in Scope, outside of it.
+  void join_current();
 
   /// The calling thread's operations on the device go into this stream.
   class Scope {

@@ -66,6 +66,7 @@ struct SideStream::Scope::Inside {};
 SideStream::SideStream(Device device) { refuse(device); }
 SideStream::~SideStream() = default;
 void SideStream::follow_current() { refuse_any(); }
+void SideStream::join_current() { refuse_any(); }
 SideStream::Scope::Scope(SideStream&) { refuse_any(); }
 SideStream::Scope::~Scope() = default;
 

@@ -54,9 +54,10 @@ std::string no_peers(const std::vector<RankDevice>& all, tensor::Device device) 
   return "";
 }
 
+/// The library is not opened unless it would be of use.
 std::string no_nccl(const std::vector<RankDevice>& all) {
-  if (!built_with_nccl()) return "this build found no NCCL";
-  return own_card_each(all) ? "" : "several ranks share a card";
+  if (all.size() == 1) return "there is one rank";
+  return own_card_each(all) ? against_nccl() : "several ranks share a card";
 }
 
 /// The first rank's reason, with its number; empty if no rank has one.
@@ -86,10 +87,10 @@ std::unique_ptr<DeviceCollectives> make_device_collectives(comm::ProcessGroup& g
   tensor::cuda::require(device);
   const std::string way = wanted_way(options);
   const std::vector<RankDevice> all = devices_of_all(group, device);
-  const std::string against_nccl = of_any_rank(group, no_nccl(all));
+  const std::string reason_against_nccl = of_any_rank(group, no_nccl(all));
   const std::string against_peers = of_any_rank(group, no_peers(all, device));
-  if (way == "nccl" || (way == "auto" && against_nccl.empty() && all.size() > 1)) {
-    if (!against_nccl.empty()) refuse(way, against_nccl);
+  if (way == "nccl" || (way == "auto" && reason_against_nccl.empty())) {
+    if (!reason_against_nccl.empty()) refuse(way, reason_against_nccl);
     return make_nccl_collectives(group, device);
   }
   if (way == "peer" || (way == "auto" && against_peers.empty())) {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 namespace tutti::trainer {
 
@@ -13,8 +14,9 @@ std::unique_ptr<DeviceCollectives> make_peer_collectives(comm::ProcessGroup& gro
 std::unique_ptr<DeviceCollectives> make_staged_collectives(comm::ProcessGroup& group, tensor::Device device,
                                                            std::size_t chunk_bytes);
 
-/// nccl_collectives.cc, or no_nccl.cc in a build without.
-bool built_with_nccl();
+/// nccl_library.cc and nccl_collectives.cc, or no_nccl.cc in a build without. Why NCCL cannot be used here; empty if it
+/// can.
+std::string against_nccl();
 std::unique_ptr<DeviceCollectives> make_nccl_collectives(comm::ProcessGroup& group, tensor::Device device);
 
 /// Throws std::invalid_argument unless `data` is contiguous on `device`; `what` names it in the text.

@@ -1,13 +1,13 @@
 // Collectives by NCCL, with the group's promises around it: calls are compared before NCCL sees them (a mismatch would
 // hang there), and the host waits for the result with the group's deadline, after which the communicator is aborted.
 #include <cuda_runtime_api.h>
-#include <nccl.h>
 #include <tutti/comm/base/deadline.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/tensor/cuda/cuda.h>
 #include <tutti/tensor/cuda/runtime.h>
 #include <tutti/trainer/device/device_call.h>
 #include <tutti/trainer/device/device_ways.h>
+#include <tutti/trainer/device/nccl_library.h>
 
 #include <chrono>
 #include <string>
@@ -52,13 +52,13 @@ ncclRedOp_t nccl_op(comm::ReduceOp op) {
 /// Sets the operations begun in its lifetime going as one.
 class NcclCall {
  public:
-  NcclCall() { (void)ncclGroupStart(); }
+  NcclCall() { (void)nccl().ncclGroupStart(); }
   ~NcclCall() {
-    if (!ended_) (void)ncclGroupEnd();
+    if (!ended_) (void)nccl().ncclGroupEnd();
   }
   ncclResult_t end() {
     ended_ = true;
-    return ncclGroupEnd();
+    return nccl().ncclGroupEnd();
   }
 
  private:
@@ -70,15 +70,15 @@ class NcclCollectives : public DeviceCollectives {
   NcclCollectives(comm::ProcessGroup& group, tensor::Device device) : group_(group), device_(device) {
     const cuda::DeviceGuard guard(device_.index);
     ncclUniqueId id{};
-    if (group_.rank() == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+    if (group_.rank() == 0) check(nccl().ncclGetUniqueId(&id), "ncclGetUniqueId");
     group_.broadcast(comm::Buffer{&id, sizeof id, comm::DType::UInt8}, 0);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    check(ncclCommInitRankConfig(&comm_, group_.world_size(), id, group_.rank(), &config), "ncclCommInitRank");
+    check(nccl().ncclCommInitRankConfig(&comm_, group_.world_size(), id, group_.rank(), &config), "ncclCommInitRank");
     wait_for_nccl("ncclCommInitRank");
   }
   ~NcclCollectives() override {
-    if (comm_ != nullptr) (void)ncclCommAbort(comm_);  // nothing is under way: every call waits for its result
+    if (comm_ != nullptr) (void)nccl().ncclCommAbort(comm_);  // nothing is under way: every call waits for its result
   }
 
   std::string way() const override { return "nccl"; }
@@ -91,7 +91,7 @@ class NcclCollectives : public DeviceCollectives {
     check_device_tensor(data, device_, "broadcast");
     run({.operation = comm::OpKind::Broadcast, .dtype = data.dtype(), .root = root, .count = data.numel()},
         [&](cudaStream_t stream) {
-          return ncclBroadcast(data.raw(), data.raw(), size(data), nccl_type(data.dtype()), root, comm_, stream);
+          return nccl().ncclBroadcast(data.raw(), data.raw(), size(data), nccl_type(data.dtype()), root, comm_, stream);
         });
   }
 
@@ -99,7 +99,8 @@ class NcclCollectives : public DeviceCollectives {
     check_device_tensor(data, device_, "all_reduce");
     run({.operation = comm::OpKind::AllReduce, .reduce_op = op, .dtype = data.dtype(), .count = data.numel()},
         [&](cudaStream_t stream) {
-          return ncclAllReduce(data.raw(), data.raw(), size(data), nccl_type(data.dtype()), nccl_op(op), comm_, stream);
+          return nccl().ncclAllReduce(data.raw(), data.raw(), size(data), nccl_type(data.dtype()), nccl_op(op), comm_,
+                                      stream);
         });
   }
 
@@ -107,11 +108,14 @@ class NcclCollectives : public DeviceCollectives {
     check_device_tensor(input, device_, "reduce");
     if (is(root)) check_device_tensor(output, device_, "reduce");
     if (is(root)) check_blocks(output, input, 1, "reduce");
-    run({.operation = comm::OpKind::Reduce, .reduce_op = op, .dtype = input.dtype(), .root = root,
+    run({.operation = comm::OpKind::Reduce,
+         .reduce_op = op,
+         .dtype = input.dtype(),
+         .root = root,
          .count = input.numel()},
         [&](cudaStream_t stream) {
-          return ncclReduce(input.raw(), is(root) ? output.raw() : nullptr, size(input), nccl_type(input.dtype()),
-                            nccl_op(op), root, comm_, stream);
+          return nccl().ncclReduce(input.raw(), is(root) ? output.raw() : nullptr, size(input),
+                                   nccl_type(input.dtype()), nccl_op(op), root, comm_, stream);
         });
   }
 
@@ -122,7 +126,7 @@ class NcclCollectives : public DeviceCollectives {
         [&](cudaStream_t stream) {
           NcclCall call;
           for (int r = 0; is(root) && r < group_.world_size(); ++r) (void)recv_block(output, input.numel(), r, stream);
-          (void)ncclSend(input.raw(), size(input), nccl_type(input.dtype()), root, comm_, stream);
+          (void)nccl().ncclSend(input.raw(), size(input), nccl_type(input.dtype()), root, comm_, stream);
           return call.end();
         });
   }
@@ -132,7 +136,7 @@ class NcclCollectives : public DeviceCollectives {
     check_parts(output, input, "all_gather");
     run({.operation = comm::OpKind::AllGather, .dtype = input.dtype(), .count = input.numel()},
         [&](cudaStream_t stream) {
-          return ncclAllGather(input.raw(), output.raw(), size(input), nccl_type(input.dtype()), comm_, stream);
+          return nccl().ncclAllGather(input.raw(), output.raw(), size(input), nccl_type(input.dtype()), comm_, stream);
         });
   }
 
@@ -143,7 +147,7 @@ class NcclCollectives : public DeviceCollectives {
         [&](cudaStream_t stream) {
           NcclCall call;
           for (int r = 0; is(root) && r < group_.world_size(); ++r) (void)send_block(input, output.numel(), r, stream);
-          (void)ncclRecv(output.raw(), size(output), nccl_type(output.dtype()), root, comm_, stream);
+          (void)nccl().ncclRecv(output.raw(), size(output), nccl_type(output.dtype()), root, comm_, stream);
           return call.end();
         });
   }
@@ -153,8 +157,8 @@ class NcclCollectives : public DeviceCollectives {
     check_parts(input, output, "reduce_scatter");
     run({.operation = comm::OpKind::ReduceScatter, .reduce_op = op, .dtype = output.dtype(), .count = output.numel()},
         [&](cudaStream_t stream) {
-          return ncclReduceScatter(input.raw(), output.raw(), size(output), nccl_type(output.dtype()), nccl_op(op),
-                                   comm_, stream);
+          return nccl().ncclReduceScatter(input.raw(), output.raw(), size(output), nccl_type(output.dtype()),
+                                          nccl_op(op), comm_, stream);
         });
   }
 
@@ -185,11 +189,11 @@ class NcclCollectives : public DeviceCollectives {
 
   ncclResult_t send_block(const tensor::Tensor& whole, std::int64_t count, int rank, cudaStream_t stream) {
     const auto* const from = static_cast<const std::byte*>(whole.raw()) + block_offset(whole, count, rank);
-    return ncclSend(from, static_cast<std::size_t>(count), nccl_type(whole.dtype()), rank, comm_, stream);
+    return nccl().ncclSend(from, static_cast<std::size_t>(count), nccl_type(whole.dtype()), rank, comm_, stream);
   }
   ncclResult_t recv_block(tensor::Tensor& whole, std::int64_t count, int rank, cudaStream_t stream) {
     auto* const to = static_cast<std::byte*>(whole.raw()) + block_offset(whole, count, rank);
-    return ncclRecv(to, static_cast<std::size_t>(count), nccl_type(whole.dtype()), rank, comm_, stream);
+    return nccl().ncclRecv(to, static_cast<std::size_t>(count), nccl_type(whole.dtype()), rank, comm_, stream);
   }
   static std::size_t block_offset(const tensor::Tensor& whole, std::int64_t count, int rank) {
     return static_cast<std::size_t>(count) * static_cast<std::size_t>(rank) * tensor::size_of(whole.dtype());
@@ -209,8 +213,8 @@ class NcclCollectives : public DeviceCollectives {
 
   void check(ncclResult_t result, const std::string& operation) {
     if (result == ncclSuccess || result == ncclInProgress) return;
-    const char* const detail = comm_ != nullptr ? ncclGetLastError(comm_) : "";
-    fail(comm::ErrorCode::System, operation + ": " + ncclGetErrorString(result) + (*detail != '\0' ? ": " : "") +
+    const char* const detail = comm_ != nullptr ? nccl().ncclGetLastError(comm_) : "";
+    fail(comm::ErrorCode::System, operation + ": " + nccl().ncclGetErrorString(result) + (*detail != '\0' ? ": " : "") +
                                       detail + "; NCCL_DEBUG=INFO says more");
   }
 
@@ -219,7 +223,7 @@ class NcclCollectives : public DeviceCollectives {
     const comm::Deadline deadline = comm::Deadline::after(group_.timeout());
     ncclResult_t state = ncclInProgress;
     while (state == ncclInProgress) {
-      check(ncclCommGetAsyncError(comm_, &state), operation);
+      check(nccl().ncclCommGetAsyncError(comm_, &state), operation);
       if (state == ncclInProgress) pause(deadline, operation);
     }
     check(state, operation);
@@ -232,7 +236,7 @@ class NcclCollectives : public DeviceCollectives {
       if (status == cudaSuccess) return;
       if (status != cudaErrorNotReady) cuda::check(status, "NCCL", device_.index);
       ncclResult_t state = ncclSuccess;
-      check(ncclCommGetAsyncError(comm_, &state), operation);
+      check(nccl().ncclCommGetAsyncError(comm_, &state), operation);
       check(state, operation);
       pause(deadline, operation);
     }
@@ -249,7 +253,7 @@ class NcclCollectives : public DeviceCollectives {
 
   [[noreturn]] void fail(comm::ErrorCode code, const std::string& text) {
     const std::string whole = "rank " + std::to_string(group_.rank()) + " on " + tensor::name(device_) + ": " + text;
-    if (comm_ != nullptr) (void)ncclCommAbort(comm_);
+    if (comm_ != nullptr) (void)nccl().ncclCommAbort(comm_);
     comm_ = nullptr;
     group_.abort(whole);  // the other ranks hear the cause
     throw comm::Error(code, whole);
@@ -262,8 +266,6 @@ class NcclCollectives : public DeviceCollectives {
 };
 
 }  // namespace
-
-bool built_with_nccl() { return true; }
 
 std::unique_ptr<DeviceCollectives> make_nccl_collectives(comm::ProcessGroup& group, tensor::Device device) {
   return std::make_unique<NcclCollectives>(group, device);

@@ -79,8 +79,8 @@ class PeerCollectives : public DeviceCollectives {
 
   void all_reduce(tensor::Tensor& data, comm::ReduceOp op) override {
     check_device_tensor(data, device_, "all_reduce");
-    const auto all = begin({.operation = comm::OpKind::AllReduce, .reduce_op = op, .dtype = data.dtype(),
-                            .count = data.numel()}, data);
+    const auto all = begin(
+        {.operation = comm::OpKind::AllReduce, .reduce_op = op, .dtype = data.dtype(), .count = data.numel()}, data);
     if (std::all_of(all.begin(), all.end(), [](const DeviceCall& one) { return one.window != 0; })) {
       return all_reduce_in_place(all, data, op);
     }
@@ -97,8 +97,12 @@ class PeerCollectives : public DeviceCollectives {
       check_device_tensor(output, device_, "reduce");
       check_blocks(output, input, 1, "reduce");
     }
-    begin({.operation = comm::OpKind::Reduce, .reduce_op = op, .dtype = input.dtype(), .root = root,
-           .count = input.numel()}, input);
+    begin({.operation = comm::OpKind::Reduce,
+           .reduce_op = op,
+           .dtype = input.dtype(),
+           .root = root,
+           .count = input.numel()},
+          input);
     in_chunks(input.nbytes(), [&](std::size_t at, std::size_t size) {
       combine_in_scratch(bytes_of(input) + at, size, input.dtype(), op);
       if (is(root)) cuda::copy_reachable(bytes_of(output) + at, own(0), size, device_);
@@ -128,8 +132,8 @@ class PeerCollectives : public DeviceCollectives {
   void reduce_scatter(const tensor::Tensor& input, tensor::Tensor& output, comm::ReduceOp op) override {
     check_device_tensor(output, device_, "reduce_scatter");
     check_parts(input, output, "reduce_scatter");
-    begin({.operation = comm::OpKind::ReduceScatter, .reduce_op = op, .dtype = output.dtype(),
-           .count = output.numel()}, output);
+    begin({.operation = comm::OpKind::ReduceScatter, .reduce_op = op, .dtype = output.dtype(), .count = output.numel()},
+          output);
     in_chunks(output.nbytes(), [&](std::size_t at, std::size_t size) {
       publish_blocks(input, output.nbytes(), at, size);
       meet();
