@@ -62,7 +62,7 @@ struct ProcessGroupOptions {
   bool encrypt = false;
   /// "" = TUTTI_TRACE, else none; set on all ranks or on none. At its end the group, together with its sub-groups,
   /// writes what all ranks have done to this file (trace_file.h). After a failure each rank leaves its own part beside
-  /// it, as <file>.rank<r>. A later group's file replaces an earlier one's.
+  /// it, as `<file>.rank<r>`. A later group's file replaces an earlier one's.
   std::string trace_file{};
 };
 

@@ -15,4 +15,9 @@ bool Work::wait_for(std::chrono::milliseconds timeout) {
   return true;
 }
 
+void Work::on_completion(std::function<void()> callback) const {
+  if (!state_) return callback();
+  state_->on_completion(std::move(callback));
+}
+
 }  // namespace tutti::comm

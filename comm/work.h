@@ -3,11 +3,21 @@
 // Ownership: the handle is cheap to copy and shares the operation's state with the group; dropping it neither blocks
 // nor cancels. The buffers of the operation belong to the caller and must live until the operation is complete.
 // Thread-safety: any thread may call any method.
+//
+// Nobody has to wait: operations go on by themselves, and on_completion() tells a program with an event loop of its own
+// when to look:
+//
+//   work.on_completion([&io, f] { asio::post(io, f); });   // Asio
+//   work.on_completion([fd] { ::eventfd_write(fd, 1); });  // epoll
+//
+// (tools/examples/embedding/shared_loop is a whole program.)
 #pragma once
 
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <memory>
+#include <utility>
 
 namespace tutti::comm {
 
@@ -24,6 +34,8 @@ class WorkState {
   virtual std::exception_ptr exception() const = 0;
   /// The sender's rank of a completed receive; -1 for everything else.
   virtual int source_rank() const { return -1; }
+  /// As Work::on_completion().
+  virtual void on_completion(std::function<void()> callback) = 0;
 };
 
 class [[nodiscard]] Work {
@@ -45,6 +57,15 @@ class [[nodiscard]] Work {
 
   /// After a completed irecv: the rank that sent. -1 otherwise.
   int source_rank() const { return state_ ? state_->source_rank() : -1; }
+
+  /// Calls `callback` once when the operation is complete, after success and after failure (exception() tells): at once
+  /// if it is complete already, else on the thread that completes it, which is one of the group's own or one that uses
+  /// the group or waits. Never blocks. Those given before are called in the order in which they were given.
+  ///
+  /// The callback passes the news on and returns. The methods of this Work do not block in it, but it must not wait for
+  /// anything else, use or destroy the group, or throw (that ends the program). The group's destructor returns after
+  /// the last callback; a group that is destroyed or fails completes its operations, so that each is called.
+  void on_completion(std::function<void()> callback) const;
 
  private:
   std::shared_ptr<WorkState> state_;

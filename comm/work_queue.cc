@@ -1,6 +1,7 @@
 #include <tutti/comm/work_queue.h>
 
 #include <chrono>
+#include <vector>
 
 namespace tutti::comm {
 namespace {
@@ -13,10 +14,11 @@ constexpr std::chrono::milliseconds kHelperIdles(200);  // then its thread ends
 struct WorkQueue::Entry final : WorkState, std::enable_shared_from_this<WorkQueue::Entry> {
   Task task;
   WorkQueue* queue = nullptr;
-  mutable std::mutex mutex;  // guards done and error, which outlive the queue
+  mutable std::mutex mutex;  // guards what stands below, which outlives the queue
   std::condition_variable finished;
   bool done = false;
   std::exception_ptr error;
+  std::vector<std::function<void()>> callbacks;
 
   bool is_completed() const override {
     std::lock_guard lock(mutex);
@@ -28,11 +30,21 @@ struct WorkQueue::Entry final : WorkState, std::enable_shared_from_this<WorkQueu
     return error;
   }
 
-  void finish(std::exception_ptr outcome) {
+  /// Returns whom to tell, when no lock is held any more.
+  std::vector<std::function<void()>> finish(std::exception_ptr outcome) {
     std::lock_guard lock(mutex);
     error = std::move(outcome);
     done = true;
     finished.notify_all();
+    return std::move(callbacks);
+  }
+
+  void on_completion(std::function<void()> callback) override {
+    {
+      std::lock_guard lock(mutex);
+      if (!done) return callbacks.push_back(std::move(callback));
+    }
+    callback();
   }
 
   void wait() override {
@@ -59,7 +71,7 @@ WorkQueue::~WorkQueue() {
   while (run_next(lock)) {
   }
   changed_.notify_all();
-  changed_.wait(lock, [&] { return !running_ && queue_.empty(); });
+  changed_.wait(lock, [&] { return !running_ && queue_.empty() && calling_back_ == 0; });
   lock.unlock();
   if (helper_.joinable()) helper_.join();
 }
@@ -126,8 +138,18 @@ bool WorkQueue::run_next(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   running_ = false;
   changed_.notify_all();
-  entry->finish(std::move(error));
+  if (const auto callbacks = entry->finish(std::move(error)); !callbacks.empty()) call_back(callbacks, lock);
   return true;
+}
+
+void WorkQueue::call_back(const std::vector<std::function<void()>>& callbacks,
+                          std::unique_lock<std::mutex>& lock) noexcept {
+  ++calling_back_;
+  lock.unlock();
+  for (const auto& callback : callbacks) callback();
+  lock.lock();
+  --calling_back_;
+  changed_.notify_all();
 }
 
 void WorkQueue::help() {

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace tutti::comm {
 
@@ -38,6 +39,7 @@ class WorkQueue {
   struct Entry;
 
   bool run_next(std::unique_lock<std::mutex>& lock);  // false if somebody else is running or nothing is queued
+  void call_back(const std::vector<std::function<void()>>& callbacks, std::unique_lock<std::mutex>& lock) noexcept;
   void help();
 
   std::mutex mutex_;
@@ -46,6 +48,7 @@ class WorkQueue {
   bool running_ = false;                      // a task is running, on whichever thread
   bool stopping_ = false;
   int awaiting_end_ = 0;  // threads in let_running_end()
+  int calling_back_ = 0;  // threads that tell of a completed task
   bool helper_alive_ = false;
   std::thread helper_;
 };

@@ -39,6 +39,7 @@ int main(int argc, char** argv) {
   tutti::tools::add_compare_command(app, status);
   tutti::tools::add_store_command(app, status);
   tutti::tools::add_doctor_command(app, status);
+  tutti::tools::add_lab_command(app, status);
   try {
     std::vector<std::string> arguments(argv + 1, argv + argc);
     const auto mark = std::find(arguments.begin(), arguments.end(), "--");

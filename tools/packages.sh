@@ -7,6 +7,8 @@ tutti_build_packages=(
   libpng-dev libjpeg-dev libtiff-dev
   libgtest-dev libbenchmark-dev python3
 )
+# What a few tests use beside, and skip without: of pkg-config's files and of Debian packages.
+tutti_test_packages=(pkg-config dpkg-dev file)
 
 say() { printf '== %s\n' "$*"; }
 

@@ -10,7 +10,7 @@ namespace tutti::comm {
 /// 32 random bytes as 64 hex digits (OpenSSL's generator).
 std::string new_job_secret();
 
-/// TUTTI_JOB_SECRET if set; else the content of <home>/.config/tutti/job_secret, made on first use (mode 0600, created
+/// TUTTI_JOB_SECRET if set; else what `~/.config/tutti/job_secret` holds, made on first use (mode 0600, created
 /// atomically so that several ranks agree). Throws InvalidArgument if that file is readable by others or empty, with
 /// the command that mends it.
 std::string job_secret(const Environment& environment = process_environment());

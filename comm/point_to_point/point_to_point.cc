@@ -2,6 +2,7 @@
 #include <tutti/comm/point_to_point/request.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace tutti::comm {
 
@@ -72,7 +73,7 @@ PointToPoint::RequestPtr PointToPoint::start_send(ConstBuffer data, int destinat
   request->peer = destination;
   request->fingerprint = fingerprint(OpKind::Send, data, tag);
   request->deadline = Deadline::after(options_.timeout);
-  std::lock_guard lock(mutex_);
+  const Hold hold(*this);
   if (failure_) std::rethrow_exception(failure_);
   const std::uint64_t id = ++next_id_[static_cast<std::size_t>(destination)];
   FrameHeader header{FrameKind::Eager, request->fingerprint, data.nbytes(), id};
@@ -125,17 +126,20 @@ PointToPoint::RequestPtr PointToPoint::start_recv(Buffer data, int source, int t
 void PointToPoint::finish(Request& request, int source) {
   request.source = source;
   request.done.store(true, std::memory_order_release);
+  std::move(request.callbacks.begin(), request.callbacks.end(), std::back_inserter(due_));
+  request.callbacks.clear();
   std::erase_if(pending_, [&](const RequestPtr& other) { return other.get() == &request; });
   if (sleepers_ > 0) changed_.notify_all();
 }
 
 void PointToPoint::fail(std::exception_ptr error) {
-  std::lock_guard lock(mutex_);
+  const Hold hold(*this);
   if (failure_) return;
   failure_ = error;
   for (const RequestPtr& request : pending_) {
     request->error = error;
     request->done.store(true, std::memory_order_release);
+    std::move(request->callbacks.begin(), request->callbacks.end(), std::back_inserter(due_));
   }
   pending_.clear();
   posted_.clear();

@@ -73,6 +73,8 @@ class PointToPoint {
  private:
   struct Request;
   using RequestPtr = std::shared_ptr<Request>;
+  using Callback = std::function<void()>;  // of Work::on_completion()
+  class Hold;
 
   /// A message that came before anybody asked for it; its payload, if eager, may still be arriving.
   struct Unexpected {
@@ -131,7 +133,7 @@ class PointToPoint {
   void check_same(const Request& receive, int peer, const Fingerprint& sent) const;
   void claim(Unexpected& message, const RequestPtr& receive);
   void clear_to_send(int peer, const FrameHeader& announced, const RequestPtr& receive);
-  void finish(Request& request, int source);
+  void finish(Request& request, int source);  // with a Hold, if it is not the caller's own
   std::vector<Link*> links_of_interest();
   std::vector<int> awaited_by(const Request& request) const;
 
@@ -158,6 +160,7 @@ class PointToPoint {
   std::vector<std::uint64_t> next_id_;                             // per destination
   std::map<std::pair<int, std::uint64_t>, RequestPtr> announced_;  // sends waiting for ClearToSend
   std::map<std::pair<int, std::uint64_t>, RequestPtr> expected_;   // receives waiting for a Rendezvous frame
+  std::vector<Callback> due_;                                      // of finished requests, to be called
   std::exception_ptr failure_;
   std::atomic<int> drivers_{0};  // user threads that wait
   bool stopping_ = false;

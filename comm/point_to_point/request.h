@@ -19,6 +19,7 @@ struct PointToPoint::Request final : WorkState {
   int source = -1;
   std::exception_ptr error;  // written before done
   std::atomic<bool> done{false};
+  std::vector<Callback> callbacks;  // guarded by the engine's mutex
 
   bool is_completed() const override { return done.load(std::memory_order_acquire); }
   std::exception_ptr exception() const override { return is_completed() ? error : nullptr; }
@@ -36,6 +37,41 @@ struct PointToPoint::Request final : WorkState {
     --engine->sleepers_;
     return completed;
   }
+
+  void on_completion(Callback callback) override {
+    if (!is_completed()) {
+      const std::lock_guard lock(engine->mutex_);
+      if (!is_completed()) return callbacks.push_back(std::move(callback));
+    }
+    callback();
+  }
+};
+
+/// Holds the engine's mutex. Who waits for requests that were finished under it is told when it is free again.
+class PointToPoint::Hold {
+ public:
+  explicit Hold(PointToPoint& engine) : engine_(engine), lock_(engine.mutex_) {}
+  ~Hold() {
+    if (lock_) unlock();
+  }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+  void lock() { lock_.lock(); }
+  void unlock() noexcept {
+    const std::vector<Callback> due = std::exchange(engine_.due_, {});
+    lock_.unlock();
+    for (const Callback& callback : due) callback();
+  }
+  void tell() {
+    if (engine_.due_.empty()) return;
+    unlock();
+    lock();
+  }
+
+ private:
+  PointToPoint& engine_;
+  std::unique_lock<std::mutex> lock_;
 };
 
 }  // namespace tutti::comm

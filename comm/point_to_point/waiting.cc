@@ -10,21 +10,22 @@ constexpr std::chrono::milliseconds kHelperIdles(200);  // then its thread ends
 }  // namespace
 
 void PointToPoint::drive_until(const Predicate& done, Waiter& waiter, const std::vector<int>& awaited) {
-  std::unique_lock lock(mutex_);
+  Hold hold(*this);
   while (!done()) {
     if (progress()) {
       waiter.progressed();
+      hold.tell();
       continue;
     }
     if (done()) return;
-    lock.unlock();
+    hold.unlock();
     const bool block = waiter.should_block();
-    lock.lock();
+    hold.lock();
     if (!block) continue;
     const auto links = links_of_interest();
-    lock.unlock();
+    hold.unlock();
     waiter.block(links, awaited);
-    lock.lock();
+    hold.lock();
   }
 }
 

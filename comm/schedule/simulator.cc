@@ -17,8 +17,12 @@ using Programs = std::vector<const RankProgram*>;
 class Engine {
  public:
   Engine(Programs programs, int world_size, const NetworkModel& network, const std::vector<int>& host_of,
-         const TransferObserver& observer)
-      : programs_(std::move(programs)), world_size_(world_size), network_(network), observer_(observer) {
+         const TransferObserver& observer, const CompletionObserver& on_completion = {})
+      : programs_(std::move(programs)),
+        world_size_(world_size),
+        network_(network),
+        observer_(observer),
+        on_completion_(on_completion) {
     settle(host_of);
     for (const RankProgram* program : programs_) {
       first_step_.push_back(waits_.size());
@@ -209,6 +213,7 @@ class Engine {
   void complete(StepId id) {
     result_.ranks[id.rank].finish = now_;
     ++completed_;
+    if (on_completion_) on_completion_(static_cast<int>(id.rank), id.step, now_);
     for (const std::uint32_t dependent : programs_[id.rank]->dependents(id.step)) {
       if (--waits({id.rank, dependent}) == 0) release({id.rank, dependent});
     }
@@ -317,6 +322,7 @@ class Engine {
   int world_size_;
   const NetworkModel& network_;
   const TransferObserver& observer_;
+  const CompletionObserver on_completion_;
   std::vector<Host> hosts_;
   std::vector<std::size_t> host_of_;  // per rank; empty: every message is remote
 
@@ -354,13 +360,13 @@ double Simulation::finish() const {
 }
 
 Simulation simulate(std::span<const Schedule> schedules, std::size_t element_bytes, const NetworkModel& network,
-                    const TransferObserver& observer) {
+                    const TransferObserver& observer, const CompletionObserver& on_completion) {
   const int world_size = static_cast<int>(schedules.size());
   std::vector<RankProgram> programs;
   for (int rank = 0; rank < world_size; ++rank) {
     programs.emplace_back(schedules[static_cast<std::size_t>(rank)], rank, world_size, element_bytes);
   }
-  return Engine(pointers(programs), world_size, network, {}, observer).run();
+  return Engine(pointers(programs), world_size, network, {}, observer, on_completion).run();
 }
 
 Simulation simulate(const algorithms::Problem& problem, std::size_t element_bytes, std::string_view algorithm,

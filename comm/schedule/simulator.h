@@ -50,11 +50,15 @@ struct Simulation {
 /// Called for each message when it has passed, in the order of their ends.
 using TransferObserver = std::function<void(const Transfer&)>;
 
+/// Called for each step of each rank when it is complete, in an order in which they can be performed one after the
+/// other: a message's Send comes before its Recv, and before what overwrites the Send's source.
+using CompletionObserver = std::function<void(int rank, std::uint32_t step, double seconds)>;
+
 /// schedules[r] is rank r's, on a host of its own. Throws InvalidArgument if a message finds no counterpart of its
 /// length, a peer is outside the world, or the schedules wait for each other (rank and step are named). Memory: some 50
 /// bytes a step.
 Simulation simulate(std::span<const Schedule> schedules, std::size_t element_bytes, const NetworkModel& network,
-                    const TransferObserver& observer = {});
+                    const TransferObserver& observer = {}, const CompletionObserver& on_completion = {});
 
 /// The schedules that select() gives for `algorithm` and `problem` (its rank is ignored), each built when it is needed
 /// and kept in a compact form. Where the algorithm rotates (algorithms.h) one is built for all; if no rank is slowed

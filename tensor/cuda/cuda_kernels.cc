@@ -17,6 +17,7 @@ const KernelTable& kernel_table() {
       .column_sum = column_sum,
       .gemm = gemm,
       .bias_activation = bias_activation,
+      .linear = linear,
       .conv2d = conv2d,
       .conv2d_input_gradient = conv2d_input_gradient,
       .conv2d_weight_gradient = conv2d_weight_gradient,

@@ -31,10 +31,11 @@ void column_sum(Tensor& out, const Tensor& a, bool accumulate);
 void sum_middle(Tensor& out, const Tensor& a, double factor);
 void squared_error(Tensor& loss, const Tensor& a, const Tensor& b, double factor);
 
-// gemm.cu
+// gemm.cc
 void gemm(Tensor& c, const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, bool accumulate);
+void linear(Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, bool relu);
 
-// conv.cu, conv_weight_gradient.cu
+// conv.cc
 void conv2d(Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, const ConvWindow& window, bool relu);
 void conv2d_input_gradient(Tensor& dx, const Tensor& dy, const Tensor& w, const ConvWindow& window, bool accumulate);
 void conv2d_weight_gradient(Tensor& dw, const Tensor& dy, const Tensor& x, const ConvWindow& window, bool accumulate);
@@ -61,7 +62,7 @@ void channel_dots(Tensor& out, const Tensor& a, const Tensor& b, bool accumulate
 void curve(Tensor& y, const Tensor& x, Curve curve);
 void curve_backward(Tensor& dx, const Tensor& grad, const Tensor& saved, Curve curve, bool accumulate);
 
-// batch_norm.cu, batch_norm_statistics.cu, batch_norm_sums.cu
+// batch_norm.cu, batch_norm_sums.cu
 void inverse_root(Tensor& out, const Tensor& a, double epsilon);
 void batch_norm_statistics(Tensor& mean, Tensor& variance, const Tensor& x);
 void batch_norm(Tensor& y, const BatchNormPass& pass, const Tensor& residual);

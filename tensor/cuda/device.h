@@ -7,6 +7,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cmath>
 #include <cstdint>
 
 namespace tutti::tensor::cuda {
@@ -19,6 +20,14 @@ __device__ inline std::int64_t first_index() {
   return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 __device__ inline std::int64_t index_step() { return static_cast<std::int64_t>(gridDim.x) * blockDim.x; }
+
+// Functions of both precisions, by overload.
+__device__ inline float exponential(float x) { return expf(x); }
+__device__ inline double exponential(double x) { return exp(x); }
+__device__ inline float logarithm(float x) { return logf(x); }
+__device__ inline double logarithm(double x) { return log(x); }
+__device__ inline float hyperbolic_tangent(float x) { return tanhf(x); }
+__device__ inline double hyperbolic_tangent(double x) { return tanh(x); }
 
 /// 16 bytes, loaded and stored by one instruction.
 template <typename T>

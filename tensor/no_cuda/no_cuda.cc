@@ -1,6 +1,7 @@
 // The twin of cuda/ for a build without CUDA.
 #include <tutti/tensor/cuda/cuda.h>
 #include <tutti/tensor/cuda/peers.h>
+#include <tutti/tensor/products.h>
 
 #include <stdexcept>
 
@@ -13,6 +14,8 @@ int cuda_device_count() { return 0; }
 std::string cuda_status() {
   return "built without CUDA (TUTTI_CUDA=OFF, or AUTO and no CUDA Toolkit was found at configure time)";
 }
+
+std::string describe_products() { return "nothing on a GPU: " + cuda_status(); }
 
 namespace cuda {
 namespace {

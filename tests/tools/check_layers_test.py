@@ -44,6 +44,10 @@ class Layers(unittest.TestCase):
         self.expect("comm/a.cc", '#include "comm/b.h"\n', 'comm/a.cc:1: "comm/b.h" is not written <tutti/...>')
         self.expect("tests/tools/helper.cc", '#include "b.h"\n')
 
+    def test_programs_of_other_projects_include_what_they_like(self):
+        self.expect("tools/examples/embedding/x/a.h", '#pragma once\n#include "b.h"\n#include <asio.hpp>\n')
+        self.expect("tools/examples/a.h", "#pragma once\n#include <asio.hpp>\n", "tools/examples/a.h:2: asio")
+
     def test_libraries_stay_in_sources(self):
         self.expect("comm/transport/a.h", "#pragma once\n#include <asio/ip/tcp.hpp>\n", "comm/transport/a.h:2: asio")
         self.expect("tensor/a.h", "#pragma once\n#include <Eigen/Core>\n", "tensor/a.h:2: Eigen/Core in a header")
@@ -55,6 +59,8 @@ class Layers(unittest.TestCase):
         self.expect("comm/work.h", "#pragma once\n#include <sys/socket.h>\n", "comm/work.h:2: sys/socket.h in a public")
         self.expect("comm/work.h", "#pragma once\n#include <memory>\n#include <tutti/comm/base/types.h>\n")
         self.expect("comm/store/socket.h", "#pragma once\n#include <sys/socket.h>\n")
+        self.expect("comm/c/tutti.h", "#pragma once\n#include <stdint.h>\n")
+        self.expect("comm/c/tutti.h", "#pragma once\n#include <stdio.h>\n", "comm/c/tutti.h:2: stdio.h in a public")
 
     def test_headers_have_pragma_once(self):
         self.expect("nn/a.h", "struct A;\n", "nn/a.h:1: no #pragma once")

@@ -1,18 +1,24 @@
 # What every Tutti target shares: language level, warnings, sanitizers, include root, ccache.
 #
-#   tutti_library(comm SOURCES a.cc b.cc DEPENDS asio PUBLIC_DEPENDS ...)   -> target tutti_comm, alias tutti::comm
+#   tutti_library(comm SOURCES a.cc b.cc DEPENDS OpenSSL::SSL PUBLIC_DEPENDS ... HEADER_ONLY tutti_asio)
+#                                                                          -> target tutti_comm, alias tutti::comm
 #   tutti_program(name SOURCES ... DEPENDS ...)                            -> executable in bin/
-#   tutti_test(name SOURCES ... DEPENDS ... LABELS ...)                    -> one GoogleTest program, one ctest entry a case
+#   tutti_test(name SOURCES ... DEPENDS ... LABELS ...)                    -> one GoogleTest program, one ctest entry a case;
+#                                                                             PREFIX p: the entries are named p<case>
 
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
-set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+endif()
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
 
 # ccache takes precompiled headers into account when it may overlook what these settings name; no source here uses __TIME__.
-find_program(CCACHE_PROGRAM ccache)
-if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+if(PROJECT_IS_TOP_LEVEL)
+  find_program(CCACHE_PROGRAM ccache)
+endif()
+if(PROJECT_IS_TOP_LEVEL AND CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER
       "${CMAKE_COMMAND}" -E env "CCACHE_SLOPPINESS=pch_defines,time_macros" "${CCACHE_PROGRAM}")
 endif()
@@ -25,7 +31,7 @@ file(CREATE_LINK "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}/include/tutti" S
 find_package(Threads REQUIRED)
 add_library(tutti_usage INTERFACE)
 target_compile_features(tutti_usage INTERFACE cxx_std_20)
-target_include_directories(tutti_usage INTERFACE "${PROJECT_BINARY_DIR}/include")
+target_include_directories(tutti_usage INTERFACE "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>")
 target_link_libraries(tutti_usage INTERFACE Threads::Threads)
 if(TUTTI_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
@@ -45,7 +51,10 @@ endif()
 # How our own code is compiled; no user of a library inherits it.
 add_library(tutti_options INTERFACE)
 target_link_libraries(tutti_options INTERFACE tutti_usage)
-target_compile_options(tutti_options INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
+target_compile_options(tutti_options INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
+if(TUTTI_WERROR)
+  target_compile_options(tutti_options INTERFACE -Werror)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 warns of overlapping copies in every std::string assigned from a literal (GCC bug 105651).
   target_compile_options(tutti_options INTERFACE -Wno-restrict)
@@ -81,11 +90,44 @@ function(tutti_batches target)
   endforeach()
 endfunction()
 
+# Compiles `target` as the given interface targets say, without being linked with them: no user of it hears of them.
+function(tutti_compile_as target)
+  foreach(other IN LISTS ARGN)
+    target_compile_definitions(${target} PRIVATE "$<TARGET_PROPERTY:${other},INTERFACE_COMPILE_DEFINITIONS>")
+    target_compile_options(${target} PRIVATE "$<TARGET_PROPERTY:${other},INTERFACE_COMPILE_OPTIONS>")
+    target_include_directories(${target} SYSTEM PRIVATE "$<TARGET_PROPERTY:${other},INTERFACE_INCLUDE_DIRECTORIES>")
+  endforeach()
+endfunction()
+
+# DEPENDS are linked; HEADER_ONLY are seen by its sources alone. Those under tools/ are parts of our programs, always static.
+# Other static libraries hold position-independent code, so that they can go into a shared object (a Python module, a plugin).
+# Shared ones export what has tutti:: in its name (exports.map) and no template of a library that they use.
 function(tutti_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PUBLIC_DEPENDS" ${ARGN})
-  add_library(tutti_${name} ${ARG_SOURCES})
-  add_library(tutti::${name} ALIAS tutti_${name})
-  target_link_libraries(tutti_${name} PUBLIC tutti_usage ${ARG_PUBLIC_DEPENDS} PRIVATE tutti_options ${ARG_DEPENDS})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PUBLIC_DEPENDS;HEADER_ONLY" ${ARGN})
+  set(target tutti_${name})
+  string(FIND "${CMAKE_CURRENT_SOURCE_DIR}/" "${PROJECT_SOURCE_DIR}/tools/" at_tools)
+  if(at_tools EQUAL 0)
+    add_library(${target} STATIC ${ARG_SOURCES})
+  else()
+    add_library(${target} ${ARG_SOURCES})
+  endif()
+  add_library(tutti::${name} ALIAS ${target})
+  target_link_libraries(${target} PUBLIC tutti_usage ${ARG_PUBLIC_DEPENDS} PRIVATE ${ARG_DEPENDS})
+  tutti_compile_as(${target} tutti_options ${ARG_HEADER_ONLY})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+  if(at_tools EQUAL 0)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  # Calls within a library are direct, and may be inlined, as if it were a part of the program.
+  target_compile_options(${target} PRIVATE -fno-semantic-interposition -fvisibility-inlines-hidden)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "SHARED_LIBRARY")
+    set(exports "${PROJECT_SOURCE_DIR}/tools/cmake/exports.map")
+    target_link_options(${target} PRIVATE "LINKER:--version-script=${exports}")
+    set_target_properties(${target} PROPERTIES LINK_DEPENDS "${exports}")
+  endif()
 endfunction()
 
 function(tutti_program name)
@@ -113,14 +155,14 @@ function(tutti_use_test_headers target)
 endfunction()
 
 function(tutti_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;PREFIX" "SOURCES;DEPENDS;LABELS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE tutti_options tutti_test_options ${ARG_DEPENDS} GTest::gtest GTest::gtest_main)
   tutti_use_test_headers(${name})
-  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  gtest_discover_tests(${name} TEST_PREFIX "${ARG_PREFIX}" DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${ARG_TIMEOUT})
   # gtest_discover_tests takes lists apart, so that only the first of several labels would count.
   set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
   file(WRITE "${labels_file}" "if(${name}_TESTS)\n"

@@ -40,6 +40,8 @@ struct Case {
   int repetitions = 1;                // calls, without anything in between
   std::vector<std::size_t> counts{};  // all_reduce_many: elements of each tensor; `count` does not count then
   std::uint64_t parameter = 0;        // all_reduce_many: bucket_bytes
+  bool is_rounded = false;            // inputs whose sums must be rounded: results may differ in their last bits,
+                                      // but not between ranks
   NetworkSettings network{};
 
   std::size_t bytes() const;  // of one rank's data

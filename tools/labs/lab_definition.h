@@ -27,6 +27,7 @@ struct Allowance {
   double rank_bytes = 0;     // that the busiest rank sends, or receives
   double rounds = 0;         // messages one behind another until the last rank is done (time with alpha = 1, beta = 0)
   double path_bytes = 0;     // bytes one behind another until the last rank is done (time with alpha = 0, beta = 1)
+  double message_bytes = 0;  // of the longest message
 };
 
 enum class Axis {

@@ -29,7 +29,7 @@ namespace tutti::labs {
 /// A run larger than this is cut, and the page says so: it has no use for more than people can follow. Who fills a Play
 /// counts what he leaves out (Play::events_left_out).
 inline constexpr int kMostPlayRanks = 16;
-inline constexpr std::size_t kMostPlayEvents = 6000;
+inline constexpr std::size_t kMostPlayEvents = 4000;
 inline constexpr std::size_t kMostPlayWords = 64;  // of one buffer or message: the first ones
 
 /// Seconds of something that never came to an end.

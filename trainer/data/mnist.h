@@ -16,7 +16,7 @@
 namespace tutti::trainer {
 
 /// The folders to look in, in order. An explicit path is the only one: --data means that folder or its mnist/, and no
-/// other. Else $TUTTI_DATA, $TUTTI_DATA/mnist, ./data/mnist, <cache>/tutti/mnist; each is followed by its MNIST/raw.
+/// other. Else $TUTTI_DATA, $TUTTI_DATA/mnist, ./data/mnist, `<cache>/tutti/mnist`; each is followed by its MNIST/raw.
 std::vector<std::filesystem::path> mnist_folders(const DataSearch& search);
 
 /// The first of those folders that holds any of the four files; a folder with only some of them is returned too, so

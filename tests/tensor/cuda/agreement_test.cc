@@ -229,7 +229,7 @@ TEST_P(Agreement, IsTheSameAtEveryRun) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Operations, Agreement, ::testing::Range(std::size_t{0}, operations().size()),
-                         [](const auto& info) { return std::string(operations()[info.param].name); });
+                         [](const auto& given) { return std::string(operations()[given.param].name); });
 
 // Max pooling is told by its choices, too: the gradient of equal maxima goes where the CPU's goes.
 TEST(DeviceAgreement, MaximaAreChosenAsOnTheCpu) {

@@ -35,7 +35,7 @@ ImageFolder list_image_folder(const std::filesystem::path& folder);
 
 /// The folder of UC Merced, or of any other image folder. An explicit path is that folder, or one that holds the
 /// archive's UCMerced_LandUse/Images or Images; DataError if it is none. Else $TUTTI_DATA/mercer, ./data/mercer,
-/// <cache>/tutti/mercer, the first that has sub-folders; empty when there is none.
+/// `<cache>/tutti/mercer`, the first that has sub-folders; empty when there is none.
 std::optional<std::filesystem::path> find_image_folder(const DataSearch& search);
 
 /// Where find_image_folder looks, in order.

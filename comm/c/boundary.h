@@ -1,0 +1,126 @@
+// Where C++ ends: exceptions become results and texts, numbers of the C API become comm's values.
+//
+// Thread-safety: all functions may be called from any thread; the latest text is each thread's own.
+#pragma once
+
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/base/reduction.h>
+#include <tutti/comm/c/handles.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <string>
+#include <utility>
+
+namespace tutti::comm::c {
+
+/// Called in a handler: keeps the exception's text, after the function's name, for tutti_last_error(), and returns its
+/// code. A failure that is a group's is noted in `fate`, which may be null.
+tutti_result result_of_exception(const char* function, GroupFate* fate) noexcept;
+
+/// What tutti_last_error() returns.
+const char* last_text() noexcept;
+
+/// Throws InvalidArgument on a thread that is in a function given to tutti_op_create(): the group is at work below it.
+void refuse_within_operator();
+
+/// Throws InvalidArgument if `pointer` is null; `what` is the argument's name.
+void require(const void* pointer, const char* what);
+
+/// Runs the body of one function of the C API; nothing is thrown past it.
+template <typename Body>
+tutti_result guarded(const char* function, Body&& body) noexcept {
+  try {
+    std::forward<Body>(body)();
+    return TUTTI_OK;
+  } catch (...) {
+    return result_of_exception(function, nullptr);
+  }
+}
+
+/// The same with a group: it is kept alive meanwhile, and remembers its failure. Refused within an operator.
+template <typename Body>
+tutti_result on_group(const char* function, const tutti_group* handle, Body&& body) noexcept {
+  std::shared_ptr<GroupObject> object;
+  try {
+    refuse_within_operator();
+    object = find<GroupObject>(handle);
+    std::forward<Body>(body)(*object->group);
+    return TUTTI_OK;
+  } catch (...) {
+    return result_of_exception(function, object ? object->fate.get() : nullptr);
+  }
+}
+
+/// The same for an operation that is started: `body` returns its Work.
+template <typename Body>
+tutti_result start(const char* function, const tutti_group* handle, tutti_work** work, Body&& body) noexcept {
+  std::shared_ptr<GroupObject> object;
+  try {
+    refuse_within_operator();
+    require(work, "work");
+    object = find<GroupObject>(handle);
+    auto started = std::make_shared<WorkObject>();
+    started->group = object;
+    started->fate = object->fate;
+    started->work = std::forward<Body>(body)(*object->group);
+    *work = static_cast<tutti_work*>(add_handle(HandleKind::Work, std::move(started)));
+    return TUTTI_OK;
+  } catch (...) {
+    return result_of_exception(function, object ? object->fate.get() : nullptr);
+  }
+}
+
+/// The text; `otherwise` for NULL.
+std::string text_or(const char* text, const char* otherwise);
+
+/// Throws InvalidArgument unless it is a value of tutti_dtypes.
+DType dtype_of(tutti_dtype dtype);
+
+/// Throws InvalidArgument unless it is a value of tutti_ops, or of an operator that has not been freed.
+Reduction reduction_of(tutti_op op);
+
+/// `blocks` blocks of `count` elements; throws InvalidArgument if these are more bytes than memory can have.
+ConstBuffer input_of(const void* data, std::size_t count, tutti_dtype dtype, int blocks = 1);
+Buffer output_of(void* data, std::size_t count, tutti_dtype dtype, int blocks = 1);
+
+/// Milliseconds from the caller, at least `least`; more than ten years are ten years.
+std::chrono::milliseconds milliseconds_of(std::int64_t number, std::int64_t least, const char* what);
+
+/// What the caller has set of an options struct: its `theirs` bytes over the `defaults`. Throws InvalidArgument if
+/// there are fewer than the first version of the struct had, or if one that we do not know is not 0.
+template <typename Options>
+Options merged(const Options* options, const Options& defaults, std::size_t first_version) {
+  if (!options) return defaults;
+  const std::size_t theirs = options->struct_size;
+  if (theirs < first_version)
+    throw Error(ErrorCode::InvalidArgument, "struct_size is " + std::to_string(theirs) + ", but the struct has " +
+                                                std::to_string(first_version) +
+                                                " bytes or more; call its _init function first");
+  const auto* bytes = reinterpret_cast<const unsigned char*>(options);
+  for (std::size_t i = sizeof(Options); i < theirs; ++i)
+    if (bytes[i] != 0)
+      throw Error(ErrorCode::InvalidArgument, "byte " + std::to_string(i) +
+                                                  " of the options is set, but this library (" + tutti_version() +
+                                                  ") knows only " + std::to_string(sizeof(Options)) +
+                                                  " bytes of them; load a newer library, or leave that option out");
+  Options own = defaults;
+  std::memcpy(&own, bytes, std::min(theirs, sizeof(Options)));
+  return own;
+}
+
+/// Writes as much of `info` as the caller has room for; the same conditions.
+template <typename Info>
+void hand_out(Info* target, Info info, std::size_t first_version) {
+  require(target, "info");
+  info.struct_size = target->struct_size;
+  if (info.struct_size < first_version)
+    throw Error(ErrorCode::InvalidArgument, "info->struct_size is " + std::to_string(info.struct_size) +
+                                                "; set it to sizeof(*info), " + std::to_string(sizeof(Info)));
+  std::memcpy(target, &info, std::min(info.struct_size, sizeof(Info)));
+}
+
+}  // namespace tutti::comm::c

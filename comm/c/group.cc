@@ -1,0 +1,158 @@
+// What a group tells of itself, its buffers, its end, and work handles.
+#include <tutti/comm/c/boundary.h>
+#include <tutti/comm/c/tutti.h>
+
+#include <algorithm>
+#include <limits>
+
+using namespace tutti::comm;
+using namespace tutti::comm::c;
+
+namespace {
+
+/// Runs `body` with the work; a failure is noted as its group's.
+template <typename Body>
+tutti_result on_work(const char* function, const tutti_work* handle, Body&& body) noexcept {
+  std::shared_ptr<WorkObject> object;
+  try {
+    refuse_within_operator();
+    object = find<WorkObject>(handle);
+    std::forward<Body>(body)(*object);
+    return TUTTI_OK;
+  } catch (...) {
+    return result_of_exception(function, object ? object->fate.get() : nullptr);
+  }
+}
+
+/// Waits up to `limit`, says whether it is complete, and throws its error. A group that is gone has completed its work,
+/// and is not looked for.
+void hand_out_completion(Work& work, std::chrono::milliseconds limit, int* completed) {
+  if (!work.is_completed() && limit.count() > 0) {
+    try {
+      work.wait_for(limit);
+    } catch (...) {
+      *completed = 1;
+      throw;
+    }
+  }
+  *completed = work.is_completed() ? 1 : 0;
+  if (*completed) work.wait();
+}
+
+}  // namespace
+
+tutti_result tutti_rank(tutti_group* group, int* rank) {
+  return guarded("tutti_rank", [&] {
+    require(rank, "rank");
+    *rank = find<GroupObject>(group)->group->rank();
+  });
+}
+
+tutti_result tutti_world_size(tutti_group* group, int* world_size) {
+  return guarded("tutti_world_size", [&] {
+    require(world_size, "world_size");
+    *world_size = find<GroupObject>(group)->group->world_size();
+  });
+}
+
+tutti_result tutti_world_ranks(tutti_group* group, int* ranks, size_t capacity) {
+  return guarded("tutti_world_ranks", [&] {
+    require(ranks, "ranks");
+    const auto object = find<GroupObject>(group);
+    const std::span<const int> all = object->group->world_ranks();
+    if (capacity < all.size())
+      throw Error(ErrorCode::InvalidArgument, "capacity is " + std::to_string(capacity) + ", but the group has " +
+                                                  std::to_string(all.size()) + " ranks");
+    std::copy(all.begin(), all.end(), ranks);
+  });
+}
+
+tutti_result tutti_group_error(tutti_group* group, const char** text) {
+  return guarded("tutti_group_error", [&] {
+    require(text, "text");
+    *text = find<GroupObject>(group)->fate->first_failure();
+  });
+}
+
+tutti_result tutti_recent_operations(tutti_group* group, char* text, size_t capacity, size_t* length) {
+  return guarded("tutti_recent_operations", [&] {
+    if (capacity > 0) require(text, "text");
+    const std::string all = find<GroupObject>(group)->group->recent_operations();
+    if (capacity > 0) text[all.copy(text, capacity - 1)] = '\0';
+    if (length) *length = all.size();
+  });
+}
+
+tutti_result tutti_shutdown(tutti_group* group) {
+  return on_group("tutti_shutdown", group, [](ProcessGroup& ranks) { ranks.shutdown(); });
+}
+
+tutti_result tutti_abort(tutti_group* group, const char* reason) {
+  return guarded("tutti_abort", [&] {
+    refuse_within_operator();
+    const auto object = find<GroupObject>(group);
+    object->group->abort(text_or(reason, "its program gave no reason"));
+  });
+}
+
+tutti_result tutti_allocate(tutti_group* group, size_t nbytes, tutti_buffer** buffer) {
+  return guarded("tutti_allocate", [&] {
+    require(buffer, "buffer");
+    const auto most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
+    if (nbytes > most)
+      throw Error(ErrorCode::InvalidArgument,
+                  "nbytes is " + std::to_string(nbytes) + ", more than there is memory for");
+    auto made = std::make_shared<BufferObject>();
+    made->buffer = find<GroupObject>(group)->group->allocate(nbytes);
+    *buffer = static_cast<tutti_buffer*>(add_handle(HandleKind::Buffer, std::move(made)));
+  });
+}
+
+tutti_result tutti_buffer_data(tutti_buffer* buffer, void** data, size_t* nbytes) {
+  return guarded("tutti_buffer_data", [&] {
+    require(data, "data");
+    const auto object = find<BufferObject>(buffer);
+    *data = object->buffer.data();
+    if (nbytes) *nbytes = object->buffer.nbytes;
+  });
+}
+
+tutti_result tutti_buffer_free(tutti_buffer* buffer) {
+  return guarded("tutti_buffer_free", [&] { take_handle(HandleKind::Buffer, buffer); });
+}
+
+tutti_result tutti_work_wait(tutti_work* work) {
+  return on_work("tutti_work_wait", work, [](WorkObject& object) {
+    const std::shared_ptr<GroupObject> group = object.group.lock();  // stays while somebody waits
+    if (!group) object.fate->end.wait();                             // its end completes the work
+    object.work.wait();
+  });
+}
+
+tutti_result tutti_work_wait_for(tutti_work* work, int64_t timeout_ms, int* completed) {
+  return on_work("tutti_work_wait_for", work, [&](WorkObject& object) {
+    require(completed, "completed");
+    const auto limit = milliseconds_of(timeout_ms, 0, "timeout_ms");
+    const std::shared_ptr<GroupObject> group = object.group.lock();
+    const bool waitable = group || object.fate->end.wait_for(limit) == std::future_status::ready;
+    hand_out_completion(object.work, waitable ? limit : std::chrono::milliseconds(0), completed);
+  });
+}
+
+tutti_result tutti_work_test(tutti_work* work, int* completed) {
+  return on_work("tutti_work_test", work, [&](WorkObject& object) {
+    require(completed, "completed");
+    hand_out_completion(object.work, std::chrono::milliseconds(0), completed);
+  });
+}
+
+tutti_result tutti_work_source(tutti_work* work, int* source) {
+  return guarded("tutti_work_source", [&] {
+    require(source, "source");
+    *source = find<WorkObject>(work)->work.source_rank();
+  });
+}
+
+tutti_result tutti_work_free(tutti_work* work) {
+  return guarded("tutti_work_free", [&] { take_handle(HandleKind::Work, work); });
+}

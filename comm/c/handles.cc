@@ -1,0 +1,101 @@
+#include <pthread.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/c/handles.h>
+
+#include <cstdint>
+#include <unordered_map>
+
+namespace tutti::comm::c {
+namespace {
+
+constexpr unsigned kKindBits = 2;
+constexpr const char* kNames[] = {"world", "group", "work", "buffer"};
+
+struct Table {
+  std::mutex mutex;
+  std::unordered_map<std::uintptr_t, std::shared_ptr<void>> objects;
+  std::uintptr_t last = 0;
+};
+
+Table& table() {
+  // A fork waits for the lock, so that the child finds it free: its groups refuse to work, but they say so.
+  static Table* const the_table = [] {
+    static Table* made = new Table;
+    ::pthread_atfork([] { made->mutex.lock(); }, [] { made->mutex.unlock(); }, [] { made->mutex.unlock(); });
+    return made;
+  }();
+  return *the_table;
+}
+
+const char* name_of(HandleKind kind) { return kNames[static_cast<int>(kind)]; }
+
+HandleKind kind_in(std::uintptr_t handle) { return static_cast<HandleKind>(handle & ((1u << kKindBits) - 1)); }
+
+[[noreturn]] void refuse(HandleKind kind, std::uintptr_t handle, std::uintptr_t last) {
+  const std::string wanted = name_of(kind);
+  if (handle == 0) throw Error(ErrorCode::InvalidArgument, "the " + wanted + " handle is NULL");
+  const std::string shown = "handle " + std::to_string(handle);
+  const bool known = handle >> kKindBits != 0 && handle >> kKindBits <= last;
+  if (!known) throw Error(ErrorCode::InvalidArgument, shown + ", given as a " + wanted + ", never was one");
+  if (kind_in(handle) != kind)
+    throw Error(ErrorCode::InvalidArgument, shown + " is a " + name_of(kind_in(handle)) + ", not a " + wanted);
+  throw Error(ErrorCode::InvalidArgument, shown + ", a " + wanted + ", has been freed");
+}
+
+}  // namespace
+
+void GroupFate::note(const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  if (failure_.empty()) failure_ = text;
+}
+
+const char* GroupFate::first_failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_.empty() ? "" : failure_.c_str();
+}
+
+GroupObject::GroupObject(std::unique_ptr<ProcessGroup> formed)
+    : group(std::move(formed)), transport(group->transport_name()) {}
+
+GroupObject::~GroupObject() {
+  group.reset();
+  fate->ended.set_value();
+}
+
+void* add_handle(HandleKind kind, std::shared_ptr<void> object) {
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  const std::uintptr_t handle = ((all.last + 1) << kKindBits) | static_cast<std::uintptr_t>(kind);
+  all.objects.emplace(handle, std::move(object));
+  ++all.last;
+  return reinterpret_cast<void*>(handle);  // NOLINT: nobody follows it
+}
+
+std::shared_ptr<void> find_handle(HandleKind kind, const void* handle) {
+  const auto number = reinterpret_cast<std::uintptr_t>(handle);
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.objects.find(number);
+  if (found == all.objects.end() || kind_in(number) != kind) refuse(kind, number, all.last);
+  return found->second;
+}
+
+std::shared_ptr<void> take_handle(HandleKind kind, const void* handle) {
+  if (!handle) return nullptr;
+  const auto number = reinterpret_cast<std::uintptr_t>(handle);
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.objects.find(number);
+  if (found == all.objects.end() || kind_in(number) != kind) refuse(kind, number, all.last);
+  std::shared_ptr<void> object = std::move(found->second);
+  all.objects.erase(found);
+  return object;
+}
+
+std::size_t handle_count() {
+  Table& all = table();
+  const std::lock_guard lock(all.mutex);
+  return all.objects.size();
+}
+
+}  // namespace tutti::comm::c

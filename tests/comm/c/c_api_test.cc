@@ -1,0 +1,207 @@
+// The C API on several ranks: as threads here, as processes of a C89 and a C11 program (c_rank.c), and its shared
+// object.
+#include <tutti/tests/comm/c/c_world.h>
+#include <tutti/tests/support/run_processes.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <regex>
+#include <set>
+#include <sstream>
+
+namespace tutti::test {
+namespace {
+
+TEST(CAbi, NumbersAndLayoutsStayAsTheyAre) {
+  EXPECT_EQ(tutti_abi_version(), TUTTI_C_ABI_VERSION);
+  EXPECT_STREQ(tutti_version(), TUTTI_EXPECTED_VERSION);
+  EXPECT_STREQ(tutti_result_name(TUTTI_OPERATOR), "TUTTI_OPERATOR");
+  EXPECT_STREQ(tutti_result_name(1234), "unknown result");
+  const std::vector<int> results{TUTTI_OK,       TUTTI_INVALID_ARGUMENT, TUTTI_TIMEOUT,      TUTTI_PEER_LOST,
+                                 TUTTI_PROTOCOL, TUTTI_MISMATCH,         TUTTI_UNAUTHORIZED, TUTTI_ABORTED,
+                                 TUTTI_SYSTEM,   TUTTI_OPERATOR,         TUTTI_INTERNAL};
+  const std::vector<int> dtypes{TUTTI_FLOAT32,  TUTTI_FLOAT64, TUTTI_INT32,  TUTTI_INT64,  TUTTI_UINT8, TUTTI_FLOAT16,
+                                TUTTI_BFLOAT16, TUTTI_INT8,    TUTTI_UINT16, TUTTI_UINT64, TUTTI_BOOL};
+  const std::vector<int> ops{TUTTI_SUM, TUTTI_AVG, TUTTI_PROD, TUTTI_MIN, TUTTI_MAX, TUTTI_BAND, TUTTI_BOR, TUTTI_BXOR};
+  for (const auto& numbers : {results, dtypes, ops})
+    for (std::size_t i = 0; i < numbers.size(); ++i) EXPECT_EQ(numbers[i], static_cast<int>(i));
+  const std::vector<std::size_t> sizes{4, 8, 4, 8, 1, 2, 2, 1, 2, 8, 1};
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    std::size_t nbytes = 0;
+    EXPECT_EQ(tutti_size_of(dtypes[i], &nbytes), TUTTI_OK);
+    EXPECT_EQ(nbytes, sizes[i]);
+  }
+  // The first version's structs, which are never to change but at their end.
+  static_assert(sizeof(void*) != 8 || (sizeof(tutti_world_options) == 48 && offsetof(tutti_world_options, rank) == 8 &&
+                                       offsetof(tutti_world_options, launcher) == 40));
+  static_assert(sizeof(void*) != 8 ||
+                (sizeof(tutti_world_info) == 64 && offsetof(tutti_world_info, master_addr) == 32 &&
+                 offsetof(tutti_world_info, detected_from) == 56));
+  static_assert(sizeof(void*) != 8 ||
+                (sizeof(tutti_group_options) == 88 && offsetof(tutti_group_options, report_after_ms) == 24 &&
+                 offsetof(tutti_group_options, encrypt) == 76 && offsetof(tutti_group_options, trace_file) == 80));
+  static_assert(sizeof(void*) != 8 || (sizeof(tutti_group_info) == 40 && offsetof(tutti_group_info, transport) == 32));
+}
+
+TEST(CAbi, TheSharedObjectShowsTheFunctionsOfTheHeadersAndNothingElse) {
+  const Finished preprocessed = run_program({TUTTI_C_COMPILER, "-E", "-P", "-I", TUTTI_INCLUDE, TUTTI_C_RANK_SOURCE});
+  ASSERT_EQ(preprocessed.status, ExitStatus{}) << preprocessed.err;
+  std::set<std::string> declared, shown;
+  const std::regex declaration(R"(__attribute__\(\(visibility\("default"\)\)\) [a-z_ ]+\*? ?(tutti_\w+)\()");
+  const std::string& text = preprocessed.out;
+  for (std::sregex_iterator it(text.begin(), text.end(), declaration), end; it != end; ++it) declared.insert((*it)[1]);
+  const Finished symbols = run_program({"nm", "-D", "--defined-only", "--format=posix", TUTTI_C_LIBRARY});
+  ASSERT_EQ(symbols.status, ExitStatus{}) << symbols.err;
+  std::istringstream lines(symbols.out);
+  for (std::string line; std::getline(lines, line);)
+    if (const std::string name = line.substr(0, line.find_first_of(" @")); name != "TUTTI_1") shown.insert(name);
+  EXPECT_EQ(shown, declared);
+  EXPECT_GT(declared.size(), 60u);
+}
+
+class CProgram : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(CProgram, DoesEverythingAsSeveralProcesses) {
+  const Watchdog watchdog;
+  for (const int size : {3, 4}) {
+    Processes ranks({.command = {GetParam()}, .count = size});
+    for (int rank = 0; rank < size; ++rank) {
+      EXPECT_EQ(ranks.wait(rank), ExitStatus{}) << ranks.err(rank);
+      EXPECT_EQ(ranks.out(rank), "rank " + std::to_string(rank) + " of " + std::to_string(size) + ": all well\n");
+      EXPECT_EQ(ranks.err(rank), "");
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(C89AndC11, CProgram, ::testing::Values(TUTTI_C89_RANK, TUTTI_C11_RANK),
+                         [](const auto& instance) { return instance.index == 0 ? "C89" : "C11"; });
+
+/// What the ranks of c_rank print in a world that fails; rank `missing` is expected to end with `status`.
+std::vector<std::string> failing(const std::string& how, int missing = -1, int status = 0) {
+  const Watchdog watchdog;
+  Processes ranks({.command = {TUTTI_C89_RANK, how}, .count = 3});
+  std::vector<std::string> texts;
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(ranks.wait(rank), (ExitStatus{false, rank == missing ? status : 0})) << ranks.err(rank);
+    texts.push_back(ranks.out(rank));
+  }
+  return texts;
+}
+
+TEST(CFailures, AMismatchShowsBothSides) {
+  int sides = 0;
+  for (const std::string& text : failing("mismatch")) {
+    EXPECT_TRUE(text.starts_with("TUTTI_MISMATCH: ") || text.starts_with("TUTTI_ABORTED: ")) << text;
+    sides += text.starts_with("TUTTI_MISMATCH: ");
+    EXPECT_NE(text.find("(sum int32 x 3)"), std::string::npos) << text;
+    EXPECT_NE(text.find("(sum int32 x 4)"), std::string::npos) << text;
+    EXPECT_NE(text.find(", cause: rank "), std::string::npos) << text;
+  }
+  EXPECT_GE(sides, 1);
+}
+
+TEST(CFailures, AnOperatorThatRefusesFailsTheGroupWithItsName) {
+  const auto texts = failing("operator");
+  EXPECT_TRUE(texts[1].starts_with("TUTTI_OPERATOR: ")) << texts[1];
+  for (const std::string& text : texts) {
+    EXPECT_NE(text.find("the operator 'refuses' threw: it returned 7"), std::string::npos) << text;
+    EXPECT_NE(text.find("rank 1/3"), std::string::npos) << text;
+  }
+}
+
+TEST(CFailures, ALostRankIsNamed) {
+  const auto texts = failing("dies", 1, 3);
+  EXPECT_EQ(texts[1], "");
+  for (const int rank : {0, 2}) {
+    const std::string& text = texts[static_cast<std::size_t>(rank)];
+    EXPECT_NE(text.find("lost rank 1 "), std::string::npos) << text;
+    EXPECT_TRUE(text.starts_with("TUTTI_PEER_LOST: ") || text.starts_with("TUTTI_ABORTED: ")) << text;
+  }
+}
+
+class CThreads : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(CThreads, ReduceAndExchange) {
+  run_c_ranks(
+      3,
+      [](tutti_group* group, int rank) {
+        std::vector<double> values(10000);
+        std::iota(values.begin(), values.end(), rank);
+        ASSERT_EQ(tutti_all_reduce(group, values.data(), values.size(), TUTTI_FLOAT64, TUTTI_AVG), TUTTI_OK);
+        for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], static_cast<double>(i + 1));
+        tutti_work* work = nullptr;
+        std::vector<double> all(3 * values.size());
+        ASSERT_EQ(tutti_all_gather_async(group, values.data(), all.data(), values.size(), TUTTI_FLOAT64, &work),
+                  TUTTI_OK);
+        EXPECT_EQ(tutti_work_wait(work), TUTTI_OK) << last_error();
+        EXPECT_EQ(tutti_work_wait(work), TUTTI_OK);  // again
+        EXPECT_EQ(tutti_work_free(work), TUTTI_OK);
+        EXPECT_TRUE(std::equal(values.begin(), values.end(), all.end() - 10000));
+        std::size_t length = 0;
+        std::vector<char> text(16);
+        EXPECT_EQ(tutti_recent_operations(group, text.data(), text.size(), &length), TUTTI_OK);
+        EXPECT_GT(length, text.size());
+        EXPECT_EQ(text.back(), '\0');
+        EXPECT_EQ(tutti_shutdown(group), TUTTI_OK) << last_error();
+      },
+      GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, CThreads, ::testing::Values("shm", "tcp"),
+                         [](const auto& instance) { return std::string(instance.param); });
+
+TEST(CGroups, WorkOutlivesItsGroupAndSaysWhatBecameOfIt) {
+  run_c_ranks(2, [](tutti_group*& group, int rank) {
+    if (rank == 1) return;  // leaves without taking part
+    float value = 0;
+    tutti_work *receive = nullptr, *reduce = nullptr;
+    ASSERT_EQ(tutti_irecv(group, &value, 1, TUTTI_FLOAT32, 1, 0, &receive), TUTTI_OK);
+    ASSERT_EQ(tutti_all_reduce_async(group, &value, 1, TUTTI_FLOAT32, TUTTI_SUM, &reduce), TUTTI_OK);
+    std::thread waiting([&] { EXPECT_NE(tutti_work_wait(receive), TUTTI_OK); });
+    EXPECT_EQ(tutti_free(group), TUTTI_OK) << last_error();
+    waiting.join();
+    int completed = 0;
+    EXPECT_NE(tutti_work_wait(reduce), TUTTI_OK);
+    EXPECT_NE(last_error(), "");
+    EXPECT_NE(tutti_work_test(reduce, &completed), TUTTI_OK);
+    EXPECT_EQ(completed, 1);
+    EXPECT_NE(tutti_work_wait_for(receive, 0, &completed), TUTTI_OK);
+    EXPECT_EQ(tutti_work_free(receive), TUTTI_OK);
+    EXPECT_EQ(tutti_work_free(reduce), TUTTI_OK);
+    EXPECT_EQ(tutti_barrier(group), TUTTI_INVALID_ARGUMENT);
+    group = nullptr;
+  });
+}
+
+TEST(CGroups, AnAbortReachesTheOthersWithItsReason) {
+  run_c_ranks(2, [](tutti_group* group, int rank) {
+    ASSERT_EQ(tutti_barrier(group), TUTTI_OK);
+    if (rank == 0) {
+      EXPECT_EQ(tutti_abort(group, "the disk is full"), TUTTI_OK);
+    } else {
+      EXPECT_NE(tutti_barrier(group), TUTTI_OK);
+      const char* failure = nullptr;
+      EXPECT_EQ(tutti_group_error(group, &failure), TUTTI_OK);
+      EXPECT_NE(std::string(failure).find("the disk is full"), std::string::npos) << failure;
+    }
+  });
+}
+
+TEST(CGroups, ATimeoutOfTheStoreNamesTheKeyAndFailsNoGroup) {
+  run_c_ranks(2, [](tutti_group* group, int) {
+    std::size_t nbytes = 0;
+    EXPECT_EQ(tutti_store_get(group, "nobody sets it", nullptr, 0, &nbytes, 20), TUTTI_TIMEOUT);
+    EXPECT_NE(last_error().find("nobody sets it"), std::string::npos) << last_error();
+    EXPECT_EQ(tutti_store_set(group, "short", "abc", 3, 20000), TUTTI_OK);
+    char room[2] = {'?', '?'};
+    EXPECT_EQ(tutti_store_get(group, "short", room, 2, &nbytes, 20000), TUTTI_INVALID_ARGUMENT);
+    EXPECT_EQ(nbytes, 3u);
+    EXPECT_EQ(room[0], '?');
+    EXPECT_EQ(tutti_barrier(group), TUTTI_OK) << last_error();
+    EXPECT_EQ(tutti_shutdown(group), TUTTI_OK);
+  });
+}
+
+}  // namespace
+}  // namespace tutti::test

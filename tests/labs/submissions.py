@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Hands the submissions of this folder to `tutti lab check` and compares the diagnoses with those README.md lists.
+
+    tests/labs/submissions.py TUTTI [GROUP...]           judge the groups (a lab's name, or "harmful"); all without
+    tests/labs/submissions.py TUTTI --write [GROUP...]   write what is found into README.md instead, for people to read
+
+right/LAB.cc must earn full marks; wrong/LAB/NAME.cc and harmful/NAME.cc must get the diagnosis, and the text, of their line in
+README.md. Harmful ones are graded as solutions of the lab barrier; nothing of theirs may be left on this machine. Ends with
+status 1 if anything is otherwise.
+"""
+
+import ctypes
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+README = HERE / "README.md"
+LONGEST_SECONDS = 300  # of one check, on a machine ten times slower than ours
+LONGEST_OUTPUT = 100_000
+
+
+def submissions(group):
+    """(key in README.md, lab, source file) of each submission of a group."""
+    if group == "harmful":
+        return [(f"harmful/{path.stem}", "barrier", path) for path in sorted((HERE / "harmful").glob("*.cc"))]
+    wrong = [(f"{group}/{path.stem}", group, path) for path in sorted((HERE / "wrong" / group).glob("*.cc"))]
+    return [(f"{group}/right", group, HERE / "right" / f"{group}.cc"), *wrong]
+
+
+def all_groups():
+    return [*sorted(path.stem for path in (HERE / "right").glob("*.cc")), "harmful"]
+
+
+def title(source):
+    """The first comment of a submission: what is wrong with it."""
+    words = []
+    for line in source.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("//"):
+            break
+        words.append(line[2:].strip())
+    return " ".join(words)
+
+
+def expected():
+    """key -> (diagnosis, text), from the tables of README.md."""
+    rows = {}
+    for line in README.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+        if line.startswith("| `") and len(cells) == 4:
+            rows[cells[0].strip("`")] = (cells[2].strip("`"), cells[3])
+    return rows
+
+
+def adopt_orphans():
+    """From now on, what a check leaves running becomes a child of this process."""
+    set_child_subreaper = 36  # sys/prctl.h
+    if ctypes.CDLL(None, use_errno=True).prctl(set_child_subreaper, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def end_orphans():
+    """Ends this process's children, and returns how many were running."""
+    running = 0
+    for child in pathlib.Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split():
+        running += os.waitpid(int(child), os.WNOHANG)[0] == 0
+        try:
+            os.kill(int(child), signal.SIGKILL)
+            os.waitpid(int(child), 0)
+        except (ProcessLookupError, ChildProcessError):
+            pass  # it had ended by itself
+    return running
+
+
+def run(command, folder):
+    """Status and output of a command; status None if it did not end, or left something running."""
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as child:
+        try:
+            output = child.communicate(timeout=LONGEST_SECONDS)[0].decode(errors="replace")
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            return None, child.communicate()[0].decode(errors="replace") + f"\n(no end within {LONGEST_SECONDS} s)"
+    left = end_orphans()
+    return (None, output + f"\n({left} processes were left running)") if left else (child.returncode, output)
+
+
+def check(tutti, lab, source):
+    """The report of `tutti lab check` as JSON, its exit status and its output, and what the folder holds besides."""
+    with tempfile.TemporaryDirectory(prefix="tutti-labs-test-") as scratch:
+        folder = pathlib.Path(scratch) / lab
+        folder.mkdir()
+        shutil.copy(source, folder / f"{lab}.cc")
+        report = pathlib.Path(scratch) / "report.json"
+        status, output = run([tutti, "lab", "check", lab, str(folder), "--json", str(report)], scratch)
+        found = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}
+        strangers = sorted(path.name for path in folder.iterdir() if path.name != f"{lab}.cc")
+        return found, status, output, strangers
+
+
+def verdict(report):
+    """(diagnosis, text) as README.md lists them."""
+    if report.get("passed"):
+        return "passes", f"{report['score']} of {report['max_score']}"
+    finding = report.get("finding") or {}
+    text = " ".join((finding.get("text") or "").split()).replace("|", "/")
+    case = finding.get("case")
+    return finding.get("diagnosis") or "none", f"{text} ({case})" if case else text
+
+
+def judge(key, wanted, report, status, output, strangers):
+    """What is not as it should be, as sentences."""
+    diagnosis, text = verdict(report)
+    is_right = key.endswith("/right")
+    if not report:
+        yield f"no report, status {status}"
+    if status != (0 if is_right else 1):
+        yield f"status {status}, not {0 if is_right else 1}"
+    if wanted is None:
+        yield f"is not in README.md (found {diagnosis}: {text})"
+    elif wanted[0] != diagnosis:
+        yield f"diagnosis {diagnosis} ({text}), not {wanted[0]}"
+    elif wanted[1] != text:
+        yield f'says "{text}", not "{wanted[1]}"'
+    if is_right and report and report["score"] != report["max_score"]:
+        yield f"{report['score']} of {report['max_score']} points"
+    if not is_right and report and report["score"] >= report["max_score"]:
+        yield "got all points"
+    if len(output) > LONGEST_OUTPUT:
+        yield f"{len(output)} characters of output"
+    if strangers:
+        yield f"left files in the folder: {strangers}"
+
+
+def harm_done():
+    """What harmful/ would have left outside."""
+    return [path for path in ("/tmp/tutti_lab_was_here",) if os.path.exists(path)]
+
+
+def write_readme(found):
+    """Replaces the tables' rows that were run anew."""
+    lines = []
+    for line in README.read_text(encoding="utf-8").splitlines():
+        key = line.split("`")[1] if line.startswith("| `") else None
+        if key in found:
+            source, (diagnosis, text) = found.pop(key)
+            line = f"| `{key}` | {title(source)} | `{diagnosis}` | {text} |"
+        lines.append(line)
+    README.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for key, (source, (diagnosis, text)) in found.items():
+        print(f"put this row where it belongs:\n| `{key}` | {title(source)} | `{diagnosis}` | {text} |")
+
+
+def main():
+    words = [word for word in sys.argv[1:] if word != "--write"]
+    writes = "--write" in sys.argv
+    adopt_orphans()
+    tutti, groups = words[0], words[1:] or all_groups()
+    wanted, found, failures = expected(), {}, 0
+    for group in groups:
+        for key, lab, source in submissions(group):
+            begin = time.monotonic()
+            report, status, output, strangers = check(tutti, lab, source)
+            found[key] = (source, verdict(report))
+            problems = [] if writes else list(judge(key, wanted.pop(key, None), report, status, output, strangers))
+            problems += [f"left {path}" for path in harm_done()]
+            print(f"{'FAILED' if problems else 'ok':6} {time.monotonic() - begin:5.1f} s  {key}: {verdict(report)[0]}", flush=True)
+            for problem in problems:
+                print(f"       {problem}")
+            if problems:
+                print("       " + "\n       ".join(output.splitlines()[-30:]))
+            failures += bool(problems)
+    if writes:
+        write_readme(found)
+    missing = [key for key in wanted if not writes and key.split("/")[0] in groups]
+    if missing:
+        print(f"README.md lists what is not there: {', '.join(missing)}")
+    return 1 if failures or missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Pages of `tutti lab show` in a real browser: steps, keys, light and dark, a narrow screen, an empty console.
+
+    lab_show_in_browser.py TUTTI SUBMISSIONS [FOLDER]
+
+SUBMISSIONS is tests/labs. Screenshots go to FOLDER if it is given. Needs Chromium or Chrome; else it skips (77).
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import browser as browsers  # noqa: E402
+
+SKIPPED = 77
+TEXT = "document.body.innerText"
+STATES = "[...document.querySelectorAll('#side0 .state')].map(e => e.textContent)"
+WHO = "[...new Set([...document.querySelectorAll('#side0 .cell i')].map(e => e.textContent))]"
+WHERE = "document.getElementById('where').textContent"
+
+
+def check(condition, text):
+    if not condition:
+        sys.exit(f"lab_show_in_browser: {text}")
+
+
+def show(tutti, folder, lab, source, *options, status=0):
+    """The page of one submission."""
+    place = pathlib.Path(tempfile.mkdtemp(dir=folder))
+    shutil.copy(source, place / f"{lab}.cc")
+    done = subprocess.run([tutti, "lab", "show", lab, place, *options], capture_output=True, text=True, timeout=300)
+    check(done.returncode == status, f"tutti lab show {lab} ended with {done.returncode}: {done.stdout}{done.stderr}")
+    return place / "show.html", done.stdout + done.stderr
+
+
+def looks_right(browser, page, name, screens):
+    """In both colours and on both screens."""
+    for width in (1280, 390):
+        pictures = []
+        for scheme in ("light", "dark"):
+            browser.open(page, width, 900, scheme, "#step=1")
+            check(browser.evaluate("document.documentElement.scrollWidth") <= width, f"{name} is wider than {width}")
+            pictures.append(browser.picture(os.path.join(screens, f"{name}-{scheme}-{width}.png")))
+            check(not browser.complaints(), f"{name}, on the console: {browser.complaints()}")
+        check(pictures[0] != pictures[1], f"{name}: dark looks like light")
+
+
+def plays(browser, page):
+    """A right ring on four ranks: six rounds, of a message and, in the first three, a sum."""
+    browser.open(page, 1280, 900)
+    check(browser.evaluate(WHERE).startswith("step 0 of "), browser.evaluate(WHERE))
+    last = int(browser.evaluate("document.getElementById('slider').max"))
+    check(last >= 6, f"only {last} steps")
+    check(browser.evaluate(STATES + "[0]").startswith("sends to 1"), browser.evaluate(STATES))
+    check(browser.evaluate(WHO) == ["0", "1", "2", "3"], browser.evaluate(WHO))
+    browser.press("ArrowRight")
+    check(browser.evaluate(WHERE).startswith("step 1 of "), "the right arrow does not step")
+    check("step 1 of" in browser.evaluate("document.getElementById('said').textContent"), "nothing is said aloud")
+    browser.press("End")
+    check(browser.evaluate(WHERE).startswith(f"step {last} of {last}"), "End does not go to the end")
+    check(browser.evaluate(WHO) == ["all"], browser.evaluate(WHO))
+    check(set(browser.evaluate(STATES)) == {"done"}, browser.evaluate(STATES))
+    browser.press("ArrowLeft")
+    check(browser.evaluate(WHERE).startswith(f"step {last - 1} of"), "the left arrow does not step")
+    browser.press("Home")
+    browser.press(" ")
+    check(browser.evaluate("document.getElementById('run').textContent") == "Stop", "space does not play")
+    browser.evaluate("new Promise(done => { const look = () => document.getElementById('slider').value > 1 ? done() : "
+                     "setTimeout(look, 20); look(); })")
+    browser.press(" ")
+    check(browser.evaluate("document.getElementById('run').textContent") == "Play", "space does not stop")
+    check(browser.evaluate("document.querySelectorAll('#side0 .arc').length") > 0, "no arrow is drawn")
+    check(not browser.complaints(), f"on the console: {browser.complaints()}")
+
+
+def main():
+    program = browsers.find_browser()
+    if program is None:
+        print("skipped: there is neither Chromium nor Chrome")
+        return SKIPPED
+    tutti, labs = sys.argv[1], pathlib.Path(sys.argv[2])
+    with tempfile.TemporaryDirectory() as folder, browsers.Browser(program) as browser:
+        screens = sys.argv[3] if len(sys.argv) > 3 else folder
+        bad = pathlib.Path(folder) / "bad.html"
+        bad.write_text("<!DOCTYPE html><link rel=icon href='data:,'><script>console.error('seen')</script>")
+        browser.open(bad, 800, 600)
+        check(browser.complaints(), "the browser does not tell what stands on the console")
+
+        ring, _ = show(tutti, folder, "ring", labs / "right" / "ring.cc", "--ranks", "4")
+        plays(browser, ring)
+        looks_right(browser, ring, "ring", screens)
+        browser.open(ring, 1280, 900, with_scripts=False)
+        check(not browser.evaluate("document.getElementById('controls').checkVisibility()"), "a player without scripts")
+        check("1 → 2" in browser.evaluate(TEXT), "without scripts there is no list")
+
+        stuck, _ = show(tutti, folder, "deadlock", labs / "wrong" / "deadlock" / "all_receive_first.cc", "--ranks", "3")
+        looks_right(browser, stuck, "deadlock", screens)
+        browser.open(stuck, 1280, 900, fragment="#step=9999")
+        check("0 waits for 2" in browser.evaluate(TEXT), "the deadlock is not explained")
+        check(all("for ever" in state for state in browser.evaluate(STATES)), browser.evaluate(STATES))
+        check(browser.evaluate("document.querySelectorAll('#side0 .arc.stuck').length") == 3, "the cycle is not drawn")
+
+        sixteen, _ = show(tutti, folder, "reduce", labs / "right" / "reduce.cc", "--ranks", "16", "--root", "3")
+        looks_right(browser, sixteen, "reduce16", screens)
+
+        broken, said = show(tutti, folder, "reduce", labs / "harmful" / "does_not_compile.cc", status=1)
+        check("error" in said, f"the compiler's messages are missing: {said}")
+        browser.open(broken, 1280, 900)
+        check("could not be run" in browser.evaluate(TEXT), "the page does not say that it does not compile")
+        check(not browser.complaints(), f"on the console: {browser.complaints()}")
+    print("the pages play, in light and dark, on wide and narrow screens, and the console is empty")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

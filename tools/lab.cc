@@ -1,0 +1,132 @@
+// `tutti lab`: the exercises. list, start, check, show.
+
+#include <tutti/tools/commands.h>
+#include <tutti/tools/labs/catalogue.h>
+#include <tutti/tools/labs/show/show_lab.h>
+#include <tutti/trainer/checkpoint/files.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <stdexcept>
+
+namespace tutti::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct LabOptions {
+  std::string lab;
+  std::string folder;
+  std::string json;
+  std::string page;
+  labs::ShowOptions show{};
+
+  fs::path path() const { return folder.empty() ? fs::path(lab) : fs::path(folder); }
+};
+
+int list_labs() {
+  for (const labs::Lab& lab : labs::all_labs()) std::printf("%-14s %s\n", lab.name.c_str(), lab.title.c_str());
+  std::printf(
+      "\nBegin with 'tutti lab start NAME': it writes a text, a skeleton and a CMakeLists.txt into the folder NAME.\n");
+  return 0;
+}
+
+int start_lab(const LabOptions& options) {
+  const labs::Lab lab = labs::find_lab(options.lab);
+  for (const fs::path& file : labs::start(lab, options.path())) std::printf("wrote %s\n", file.c_str());
+  const std::string folder = options.folder.empty() ? "" : " " + options.folder;
+  std::printf("\nRead %s, then fill in the skeleton. Whenever you like:\n\n    tutti lab check %s%s\n",
+              (options.path() / "text.md").c_str(), lab.name.c_str(), folder.c_str());
+  return 0;
+}
+
+// One line on a terminal that the next one replaces; nothing elsewhere.
+void show_progress(const std::string& what) {
+  if (::isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K%s ...", what.c_str());
+}
+void end_progress() {
+  if (::isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K");
+}
+
+int check_lab(const LabOptions& options) {
+  const labs::Lab lab = labs::find_lab(options.lab);
+  const labs::Report report = labs::check(lab, options.path(), show_progress);
+  end_progress();
+  if (options.json == "-") {
+    std::cout << labs::json_of(report);
+  } else {
+    labs::print(std::cout, report);
+    if (!options.json.empty()) {
+      std::ofstream file(options.json);
+      file << labs::json_of(report);
+      file.close();
+      if (!file) throw std::runtime_error("cannot write " + options.json);
+    }
+  }
+  std::cout << std::flush;
+  return report.passed() ? 0 : 1;
+}
+
+int show_lab(const LabOptions& options) {
+  const labs::Lab lab = labs::find_lab(options.lab);
+  const fs::path file = options.page.empty() ? options.path() / "show.html" : fs::path(options.page);
+  const labs::ShowPage page = labs::show_lab(lab, options.path(), options.show, show_progress);
+  end_progress();
+  trainer::replace_file(file, labs::show_page(page));
+  std::printf("written to %s: open it in a browser\n", file.c_str());
+  if (page.student) return 0;
+  std::cout << std::flush;
+  std::cerr << "tutti lab show: the page has the library's side only, since the submission could not be run:\n"
+            << labs::printable(page.failure) << "\n";
+  return 1;
+}
+
+template <typename Action>
+int guarded(const char* command, Action action) {
+  try {
+    return action();
+  } catch (const std::invalid_argument& error) {
+    end_progress();
+    std::cerr << "tutti lab " << command << ": " << error.what() << "\n";
+    return 2;
+  } catch (const std::exception& error) {
+    end_progress();
+    std::cerr << "tutti lab " << command << ": " << error.what() << "\n";
+    return 1;
+  }
+}
+
+}  // namespace
+
+void add_lab_command(CLI::App& app, int& status) {
+  CLI::App* lab = app.add_subcommand("lab", "Exercises: write a collective by yourself, and have it graded");
+  lab->require_subcommand(1);
+  auto options = std::make_shared<LabOptions>();
+  lab->add_subcommand("list", "Say which exercises there are")->callback([&status] {
+    status = guarded("list", list_labs);
+  });
+  CLI::App* start = lab->add_subcommand("start", "Write the text and the skeleton of an exercise into a folder");
+  CLI::App* check = lab->add_subcommand("check", "Compile and grade the solution in a folder");
+  CLI::App* show = lab->add_subcommand("show", "Write a page that plays the messages of the solution in a folder");
+  for (CLI::App* command : {start, check, show}) {
+    command->add_option("LAB", options->lab, "name of the exercise: tutti lab list")->required();
+    command->add_option("DIR", options->folder, "the folder; without it the exercise's name");
+  }
+  check->add_option("--json", options->json, "write what was found to this file too; - for standard output alone");
+  show->add_option("--ranks", options->show.world_size, "number of ranks, up to 16 [5]");
+  show->add_option("--count", options->show.count, "elements of each rank, up to 64 [a few]");
+  show->add_option("--root", options->show.root, "of broadcast and reduce [0]");
+  show->add_option("--library", options->show.algorithm,
+                   "the library's algorithm beside it [as the lab's, or the fastest]");
+  show->add_flag("--eager", options->show.is_eager, "sends do not wait for their receiver");
+  show->add_option("--output", options->page, "the file to write [DIR/show.html]");
+  show->callback([options, &status] { status = guarded("show", [&] { return show_lab(*options); }); });
+  start->callback([options, &status] { status = guarded("start", [&] { return start_lab(*options); }); });
+  check->callback([options, &status] { status = guarded("check", [&] { return check_lab(*options); }); });
+}
+
+}  // namespace tutti::tools

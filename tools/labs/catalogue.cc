@@ -1,0 +1,81 @@
+#include <tutti/tools/labs/catalogue.h>
+#include <tutti/tools/labs/embedded.h>
+#include <tutti/tools/labs/grade.h>
+
+#include <fstream>
+#include <stdexcept>
+
+namespace tutti::labs {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+// The folder above the program's own: an installation's, or the build's.
+std::string prefix_of_this_program() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored).parent_path().parent_path().string();
+}
+
+std::vector<std::pair<fs::path, std::string>> files_of(const Lab& lab, const fs::path& folder) {
+  std::vector<std::pair<fs::path, std::string>> files;
+  const std::string prefix = lab.name + "/";
+  const fs::path build_file = folder / "CMakeLists.txt";
+  for (const EmbeddedFile& file : exercise_files()) {
+    if (file.path.starts_with(prefix)) files.emplace_back(folder / file.path.substr(prefix.size()), file.text);
+    if (file.path == "CMakeLists.txt.in" && !lab.function.empty()) {
+      files.emplace_back(build_file, replaced(replaced(std::string(file.text), "@LAB@", lab.name), "@PREFIX@",
+                                              prefix_of_this_program()));
+    }
+  }
+  return files;
+}
+
+}  // namespace
+
+Lab find_lab(const std::string& name) {
+  std::string known;
+  for (Lab& lab : all_labs()) {
+    if (lab.name == name) return std::move(lab);
+    known += (known.empty() ? "" : ", ") + lab.name;
+  }
+  throw std::invalid_argument("there is no lab " + name + "; there are " + known);
+}
+
+std::vector<fs::path> start(const Lab& lab, const fs::path& folder) {
+  const std::vector<std::pair<fs::path, std::string>> files = files_of(lab, folder);
+  for (const auto& [path, text] : files) {
+    if (fs::exists(path)) {
+      throw std::runtime_error(path.string() +
+                               " exists already, and may hold your work: name another folder, or move it away");
+    }
+  }
+  std::vector<fs::path> written;
+  for (const auto& [path, text] : files) {
+    fs::create_directories(path.parent_path());
+    std::ofstream out(path, std::ios::binary);
+    out << text;
+    out.close();
+    if (!out) throw std::runtime_error("cannot write " + path.string());
+    written.push_back(path);
+  }
+  return written;
+}
+
+Report check(const Lab& lab, const fs::path& folder, const std::function<void(const std::string&)>& progress) {
+  if (lab.check) return lab.check({folder, progress});
+  const fs::path source = folder / (lab.name + ".cc");
+  if (!fs::is_regular_file(source)) {
+    throw std::runtime_error("there is no " + source.string() + ": write the skeleton with 'tutti lab start " +
+                             lab.name + " " + folder.string() + "', or name the folder that has it");
+  }
+  return grade(lab, source, progress);
+}
+
+}  // namespace tutti::labs

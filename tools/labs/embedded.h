@@ -1,0 +1,22 @@
+// Files that the `tutti` binary carries with it: what a submission is compiled with, and what `tutti lab start` writes.
+//
+// Made at build time by tools/cmake/TuttiEmbed.cmake. Constants, of static lifetime.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace tutti::labs {
+
+struct EmbeddedFile {
+  std::string_view path;  // "lab.h", "driver/driver.cc"; of exercises: "reduce/text.md"
+  std::string_view text;
+};
+
+/// What a submission is compiled with; paths are below tutti/tools/labs/.
+std::span<const EmbeddedFile> submission_files();
+
+/// The folders of all labs, without their lab.cc, and CMakeLists.txt.in; paths of the others begin with the lab's name.
+std::span<const EmbeddedFile> exercise_files();
+
+}  // namespace tutti::labs

@@ -1,0 +1,189 @@
+#include <tutti/tools/labs/diagnosis.h>
+#include <tutti/tools/labs/grade.h>
+#include <tutti/tools/labs/tasks/task.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace tutti::labs {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr int kMostLoops = 3;                         // endless ones: each costs its seconds
+constexpr auto kMostTime = std::chrono::seconds(40);  // for stages; what is left is not tried (not for right solutions)
+
+class Grader {
+ public:
+  Grader(const Lab& lab, Submission& submission, const std::function<void(const std::string&)>& progress)
+      : lab_(lab), submission_(submission), progress_(progress), task_(task_of(lab.function)) {}
+
+  // Nothing is sent, and nothing is written, with two ranks and with three.
+  bool is_not_started() {
+    for (const int world_size : {2, 3}) {
+      Case posed;
+      posed.world_size = world_size;
+      if (!lab_.stages.empty() && !lab_.stages[0].cases.empty()) {
+        posed.counts = lab_.stages[0].cases[0].counts;
+        posed.parameter = lab_.stages[0].cases[0].parameter;
+      }
+      const Question question = task_->pose(posed, false);
+      const RunResult result = submission_.run(question);
+      if (result.first_wrong() != nullptr || result.messages() > 0) return false;
+      for (std::size_t rank = 0; rank < question.buffers.size(); ++rank) {
+        for (std::size_t b = 0; b < question.buffers[rank].size(); ++b) {
+          if (question.buffers[rank][b].bytes != result.buffers[rank][b]) return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  StageResult run(const Stage& stage) {
+    StageResult result{stage.name, stage.title, 0, stage.points, true, {}, ""};
+    if (is_over_) {
+      result.was_run = false;
+      return result;
+    }
+    if (progress_) progress_(stage.title);
+    if (stage.axis == Axis::Cost) {
+      run_cost(stage, result);
+    } else {
+      run_cases(stage, result);
+    }
+    if (result.finding) result.finding->hint = hint_for(lab_, &stage, result.finding->diagnosis);
+    return result;
+  }
+
+ private:
+  CaseResult run_case(const Case& posed) {
+    CaseResult result{&posed, true, {}};
+    const Question question = task_->pose(posed, false);
+    RunResult run = submission_.run(question);
+    if (run.first_wrong() != nullptr) {
+      result.wrong = *run.first_wrong();
+    } else {
+      result.wrong = task_->judge(question, run);
+    }
+    if (result.wrong && !run.output.empty()) last_output_ = run.output;
+    return result;
+  }
+
+  void run_cases(const Stage& stage, StageResult& result) {
+    std::vector<CaseResult> results;
+    int right = 0, tried = 0;
+    for (const Case& posed : stage.cases) {
+      const bool skip = is_over_ || (stage.axis != Axis::Worlds && failed_worlds_.contains(posed.world_size));
+      results.push_back(skip ? CaseResult{&posed, false, {}} : run_case(posed));
+      const CaseResult& one = results.back();
+      if (!one.was_run) continue;
+      ++tried;
+      right += one.wrong ? 0 : 1;
+      if (one.wrong && stage.axis == Axis::Worlds) failed_worlds_.insert(posed.world_size);
+      if (one.wrong) take_notice(one.wrong->diagnosis);
+    }
+    const auto cases = static_cast<int>(stage.cases.size());
+    result.was_run = tried > 0;
+    result.points = cases == 0 ? 0 : stage.points * right / cases;
+    result.finding = conclude(stage, lab_.function, results);
+    if (stage.axis != Axis::Worlds) {
+      if (result.was_run && tried < cases)
+        result.note = std::to_string(cases - tried) + " cases left out: those worlds fail above";
+      return;
+    }
+    const bool some = std::any_of(results.begin(), results.end(), [](const CaseResult& one) {
+      return one.was_run && !one.wrong && one.posed->world_size > 1;
+    });
+    if (!some) is_over_ = true;
+  }
+
+  void run_cost(const Stage& stage, StageResult& result) {
+    Stage tried = stage;
+    std::erase_if(tried.cases, [&](const Case& posed) { return failed_worlds_.contains(posed.world_size); });
+    if (tried.cases.empty()) {
+      result.was_run = false;
+      return;
+    }
+    result.finding = judge_cost(lab_, tried, submission_, result.note);
+    // What is cheap because it leaves something out has not earned anything.
+    const bool complete = tried.cases.size() == stage.cases.size();
+    if (!result.finding && complete) result.points = stage.points;
+    if (!result.finding && !complete) result.note += "; counts when it works for all numbers of ranks";
+  }
+
+  void take_notice(const std::string& found) {
+    if (found == diagnosis::kEndlessLoop) {
+      is_over_ = ++loops_ >= kMostLoops;
+    } else if (ends_grading(found)) {
+      is_over_ = true;
+    }
+    if (steady_clock::now() - begin_ > kMostTime) is_over_ = true;
+  }
+
+  const Lab& lab_;
+  Submission& submission_;
+  const std::function<void(const std::string&)>& progress_;
+  const Task* task_;
+  std::set<int> failed_worlds_;
+  bool is_over_ = false;
+  int loops_ = 0;
+  std::string last_output_;
+  steady_clock::time_point begin_ = steady_clock::now();
+
+ public:
+  const std::string& last_output() const { return last_output_; }
+};
+
+Finding not_started(const Lab& lab) {
+  return {diagnosis::kNotStarted,
+          lab.function +
+              "() does nothing yet: no rank has sent a message, and what it was given is as it was before. "
+              "That is where everybody begins.",
+          lab.first_step, "", ""};
+}
+
+void grade_stages(const Lab& lab, Submission& submission, const std::function<void(const std::string&)>& progress,
+                  Report& report) {
+  Grader grader(lab, submission, progress);
+  if (grader.is_not_started()) report.failure = not_started(lab);
+  for (const Stage& stage : lab.stages) {
+    if (report.failure) {
+      report.stages.push_back({stage.name, stage.title, 0, stage.points, false, {}, ""});
+    } else {
+      report.stages.push_back(grader.run(stage));
+    }
+  }
+  if (!grader.last_output().empty()) report.notes.push_back("It wrote: " + grader.last_output());
+}
+
+}  // namespace
+
+Report grade(const Lab& lab, const std::filesystem::path& source,
+             const std::function<void(const std::string&)>& progress) {
+  const auto begin = steady_clock::now();
+  Report report;
+  report.lab = lab.name;
+  report.source = source.string();
+  const Workplace workplace;
+  if (progress) progress("compiling");
+  const Compiled compiled = compile(source, workplace);
+  if (!compiled.is_good) {
+    report.failure = Finding{diagnosis::kDoesNotCompile, compiled.reason,
+                             hint_for(lab, nullptr, diagnosis::kDoesNotCompile), "", ""};
+    report.notes.push_back(compiled.messages);
+  } else {
+    Submission submission(compiled.program, workplace);
+    report.failure = submission.cannot_be_called(lab.function);
+    if (report.failure) report.failure->hint = hint_for(lab, nullptr, report.failure->diagnosis);
+    if (!report.failure) grade_stages(lab, submission, progress, report);
+    if (report.passed()) report.measurements = measure(lab, submission);
+  }
+  if (report.stages.empty()) {
+    for (const Stage& stage : lab.stages)
+      report.stages.push_back({stage.name, stage.title, 0, stage.points, false, {}, ""});
+  }
+  report.seconds = std::chrono::duration<double>(steady_clock::now() - begin).count();
+  return report;
+}
+
+}  // namespace tutti::labs

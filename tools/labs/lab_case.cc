@@ -1,0 +1,77 @@
+#include <tutti/tools/labs/lab_case.h>
+
+#include <numeric>
+
+namespace tutti::labs {
+
+std::size_t size_of(ElementType type) {
+  switch (type) {
+    case ElementType::UInt8:
+      return 1;
+    case ElementType::Float32:
+    case ElementType::Int32:
+      return 4;
+    case ElementType::Float64:
+    case ElementType::Int64:
+    case ElementType::UInt64:
+      return 8;
+  }
+  return 1;
+}
+
+std::string name_of(ElementType type) {
+  switch (type) {
+    case ElementType::Float32:
+      return "float32";
+    case ElementType::Float64:
+      return "float64";
+    case ElementType::Int32:
+      return "int32";
+    case ElementType::Int64:
+      return "int64";
+    case ElementType::UInt8:
+      return "uint8";
+    case ElementType::UInt64:
+      return "uint64";
+  }
+  return "?";
+}
+
+std::string name_of(Combination combination) {
+  switch (combination) {
+    case Combination::Sum:
+      return "sum";
+    case Combination::Prod:
+      return "prod";
+    case Combination::Min:
+      return "min";
+    case Combination::Max:
+      return "max";
+  }
+  return "?";
+}
+
+std::size_t Case::bytes() const {
+  const std::size_t elements = counts.empty() ? count : std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  return elements * size_of(type);
+}
+
+std::string describe(const std::string& function, const Case& posed) {
+  std::string text = std::to_string(posed.world_size) + (posed.world_size == 1 ? " rank" : " ranks");
+  if (function != "barrier") {
+    text += ", " +
+            (posed.counts.empty() ? std::to_string(posed.count) : std::to_string(posed.counts.size()) + " tensors of") +
+            " " + name_of(posed.type);
+  }
+  if (function == "reduce" || function == "all_reduce" || function == "all_reduce_many") {
+    text += ", " + name_of(posed.op);
+  }
+  if (function == "reduce" || function == "broadcast") text += ", root " + std::to_string(posed.root);
+  if (posed.is_rounded) text += ", values that must be rounded";
+  if (posed.repetitions > 1) text += ", called " + std::to_string(posed.repetitions) + " times";
+  if (posed.network.eager_bytes == 0) text += ", every send waits for its receiver";
+  if (posed.network.jitter > 0) text += ", messages late at random";
+  return text;
+}
+
+}  // namespace tutti::labs

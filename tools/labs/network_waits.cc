@@ -1,0 +1,88 @@
+// Who waits for whom, when nothing can happen any more.
+
+#include <tutti/tools/labs/diagnosis.h>
+#include <tutti/tools/labs/network.h>
+
+#include <algorithm>
+
+namespace tutti::labs {
+
+std::string Network::text_of(Operation operation) const {
+  const Op& op = operations_[operation];
+  const std::string tag = op.tag == 0 ? "" : ", tag " + std::to_string(op.tag);
+  std::string text = op.is_send ? "send of " : "recv of ";
+  text += std::to_string(op.bytes / op.element_bytes) + " elements" + (op.is_send ? " to " : " from ");
+  return text + (op.peer == kAnySource ? "anybody" : "rank " + std::to_string(op.peer)) + tag;
+}
+
+// The ranks of a cycle, in its order: each waits for the next one, and the last for the first.
+std::vector<int> Network::cycle() const {
+  std::vector<int> target(clock_.size(), -1);
+  for (int rank = 0; rank < world_size(); ++rank) {
+    if (state_[at(rank)] == State::Waiting || state_[at(rank)] == State::Polling) {
+      target[at(rank)] = operations_[awaited_[at(rank)]].peer;
+    }
+  }
+  for (int start = 0; start < world_size(); ++start) {
+    std::vector<int> path;
+    int rank = start;
+    while (rank >= 0 && std::find(path.begin(), path.end(), rank) == path.end()) {
+      path.push_back(rank);
+      rank = target[at(rank)];
+    }
+    if (rank >= 0) return {std::find(path.begin(), path.end(), rank), path.end()};
+  }
+  return {};
+}
+
+std::vector<Network::Wait> Network::waits() const {
+  std::vector<int> order = cycle();
+  for (int rank = 0; rank < world_size(); ++rank) {
+    if (std::find(order.begin(), order.end(), rank) == order.end()) order.push_back(rank);
+  }
+  std::vector<Wait> result;
+  for (const int rank : order) {
+    const State state = state_[at(rank)];
+    if (state != State::Waiting && state != State::Polling) continue;
+    const Operation awaited = awaited_[at(rank)];
+    result.push_back({rank, operations_[awaited].peer, awaited, state == State::Polling});
+  }
+  return result;
+}
+
+Objection Network::explain_stuck() const {
+  const std::vector<int> round = cycle();
+  std::string text;
+  for (std::size_t i = 0; i < round.size(); ++i) {
+    text +=
+        (i == 0 ? "" : ", ") + std::to_string(round[i]) + " waits for " + std::to_string(round[(i + 1) % round.size()]);
+  }
+  if (round.empty()) text = "nobody can go on";
+  std::size_t told = 0;
+  for (const Wait& wait : waits()) {
+    if (++told > 8) {
+      text += "; and others";
+      break;
+    }
+    text += (told == 1 ? ": rank " : "; rank ") + std::to_string(wait.rank) + " is in a " + text_of(wait.operation);
+    if (wait.polls) text += ", asking again and again whether it is complete";
+    if (operations_[wait.operation].is_send) text += ", which waits until it is received";
+    if (wait.peer >= 0 && state_[at(wait.peer)] == State::Finished) {
+      text += ", but rank " + std::to_string(wait.peer) + " has returned from the function already";
+    }
+    if (wait.peer == wait.rank) text += ", that is itself";
+  }
+  return {diagnosis::kDeadlock, text};
+}
+
+std::optional<Objection> Network::left_over() const {
+  for (const auto& sends : open_sends_) {
+    if (sends.empty()) continue;
+    const Op& op = operations_[sends.front()];
+    return Objection{diagnosis::kLeftOver,
+                     "rank " + std::to_string(op.rank) + "'s " + text_of(sends.front()) + " was never received"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace tutti::labs

@@ -1,0 +1,106 @@
+// Referee: runs a submission's function on all ranks of a world, each a confined process, on the virtual network.
+//
+// A Session is the processes of one world size; it is used for case after case, until something goes wrong with one of
+// them, which ends it. The referee believes nothing that a process says but the contents of its buffers.
+//
+// Threads: one. Blocks until the run has ended: a rank that computes for longer than Patience::between_calls of
+// processor time, or is silent for longer than Patience::silence, is stopped, so that every run ends.
+// Throws std::runtime_error where this machine cannot run a submission at all; what a submission does wrong is a
+// result.
+#pragma once
+
+#include <tutti/tools/labs/network.h>
+#include <tutti/tools/labs/sandbox/confined_process.h>
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tutti::labs {
+
+/// What went wrong on one rank, or between ranks (-1).
+struct Incident {
+  std::string diagnosis;
+  std::string text;
+  int rank = -1;
+};
+
+/// One buffer of a call, as a rank is given it.
+struct BufferContent {
+  std::string name;  // "input", for texts
+  Bytes bytes{};
+  bool is_const = false;
+};
+
+/// What is to be run: call by call, and for each call buffer by buffer, what each rank is given.
+struct Question {
+  std::string function;
+  Case posed{};
+  std::vector<std::vector<BufferContent>> buffers{};  // [rank][call * buffers of a call + buffer]
+  std::vector<std::vector<double>> late{};            // [rank][call]: seconds it computes before the call; empty: none
+};
+
+struct CallTimes {
+  double begin = 0, end = 0;
+};
+
+struct RunResult {
+  std::optional<Incident> incident{};           // what ended the run
+  std::vector<Incident> offences{};             // what did not, and is wrong all the same
+  std::vector<std::vector<Bytes>> buffers{};    // as Question::buffers, afterwards; empty after an incident
+  std::vector<std::vector<CallTimes>> calls{};  // [rank][call]
+  std::vector<double> finish{};                 // of each rank
+  std::vector<Traffic> traffic{};
+  std::size_t longest_message = 0;  // bytes
+  std::string output{};             // what the ranks wrote, the first part of it, each line with its rank
+
+  double last_finish() const;
+  std::uint64_t messages() const;  // sent by all ranks
+  std::uint64_t bytes() const;
+  const Incident* first_wrong() const;  // the incident, else the first offence; null
+};
+
+/// Sees a traced run as it happens (play). Times are seconds of virtual time.
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+  virtual void waited(int rank, int peer, double begin, double end, const std::string& call) = 0;
+  virtual void combined(int rank, std::size_t bytes, double begin, double end) = 0;
+  /// `with_last`: by what was told last of this rank (a receive, a combination), else by the submission itself.
+  virtual void holds(int rank, std::size_t buffer, const Bytes& content, double now, bool with_last) = 0;
+  virtual void sent(Network::Operation send, const Bytes& message) = 0;
+  virtual void ended(const Network& network) = 0;
+};
+
+struct Patience {
+  std::chrono::nanoseconds between_calls = std::chrono::seconds(2);  // processor time
+  std::chrono::nanoseconds silence = std::chrono::seconds(60);       // nobody does anything
+};
+
+class Session {
+ public:
+  /// Starts the processes. `program` is what compile() made, `empty_folder` their root.
+  Session(const std::filesystem::path& program, const std::filesystem::path& empty_folder, int world_size,
+          const Limits& limits = {}, const Patience& patience = {});
+  ~Session();  // kills what is left
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  RunResult run(const Question& question, RunObserver* observer = nullptr);
+
+  /// Whether another run may follow: no incident yet.
+  bool is_usable() const;
+
+  /// Names of the functions that the submission registered; starts the conversation. Empty after an incident, which the
+  /// next run() then returns.
+  std::vector<std::string> functions();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti::labs

@@ -1,0 +1,170 @@
+#include <tutti/tools/labs/report.h>
+
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+namespace tutti::labs {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kColumns = 100;
+
+// Words in lines of kColumns, each behind `indent`; lines of `text` stay apart.
+std::string wrapped(const std::string& text, const std::string& indent) {
+  std::string result;
+  std::size_t begin = 0;
+  while (begin < text.size()) {
+    std::size_t end = text.find('\n', begin);
+    if (end == std::string::npos) end = text.size();
+    std::string line = text.substr(begin, end - begin);
+    begin = end + 1;
+    while (line.size() + indent.size() > kColumns) {
+      const std::size_t cut = line.rfind(' ', kColumns - indent.size());
+      if (cut == std::string::npos || cut == 0) break;
+      result += indent + line.substr(0, cut) + "\n";
+      line.erase(0, cut + 1);
+    }
+    result += indent + line + "\n";
+  }
+  return result;
+}
+
+void print_finding(std::ostream& out, const Finding& finding, const std::string& indent) {
+  std::string text = finding.text;
+  if (!finding.failed_case.empty()) text += " (" + finding.failed_case + ")";
+  out << wrapped(printable(text), indent);
+  if (!finding.hint.empty()) out << wrapped("Hint: " + finding.hint, indent);
+}
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+Json json_of(const Finding& finding) {
+  return {{"diagnosis", finding.diagnosis},
+          {"evidence", text_or_null(finding.evidence)},
+          {"text", printable(finding.text)},
+          {"hint", text_or_null(finding.hint)},
+          {"case", text_or_null(finding.failed_case)}};
+}
+
+Json json_of(const StageResult& stage) {
+  Json row = {{"name", stage.name},
+              {"title", stage.title},
+              {"points", stage.points},
+              {"of", stage.of},
+              {"was_run", stage.was_run}};
+  const Json nothing = {
+      {"diagnosis", nullptr}, {"evidence", nullptr}, {"text", nullptr}, {"hint", nullptr}, {"case", nullptr}};
+  row.update(stage.finding ? json_of(*stage.finding) : nothing);
+  row["note"] = text_or_null(stage.note);
+  return row;
+}
+
+std::string figure(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
+
+}  // namespace
+
+int Report::points() const {
+  int sum = 0;
+  for (const StageResult& stage : stages) sum += stage.points;
+  return sum;
+}
+
+int Report::of() const {
+  int sum = 0;
+  for (const StageResult& stage : stages) sum += stage.of;
+  return sum;
+}
+
+bool Report::passed() const { return !failure && points() == of(); }
+
+const Finding* Report::first_finding() const {
+  if (failure) return &*failure;
+  for (const StageResult& stage : stages) {
+    if (stage.finding) return &*stage.finding;
+  }
+  return nullptr;
+}
+
+std::string printable(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7F && byte < 0x80) {
+      result += c;
+    } else if (c == '\n') {
+      result += c;
+    } else if (c == '\t') {
+      result += "  ";
+    } else {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\x%02X", byte);
+      result += escaped;
+    }
+  }
+  return result;
+}
+
+void print(std::ostream& out, const Report& report) {
+  out << "Lab " << report.lab << ", " << printable(report.source) << "\n\n";
+  if (report.failure) print_finding(out, *report.failure, "  ");
+  bool told = report.failure.has_value();
+  for (const StageResult& stage : report.stages) {
+    if (report.failure) break;
+    char points[32];
+    std::snprintf(points, sizeof points, "%3d / %-3d ", stage.points, stage.of);
+    out << "  " << points << stage.title;
+    if (!stage.was_run) out << " (not tried)";
+    out << "\n";
+    if (stage.finding) {
+      print_finding(out, *stage.finding, "            ");
+      told = true;
+    }
+    if (!stage.note.empty()) out << wrapped(printable(stage.note), "            ");
+  }
+  for (const std::string& note : report.notes) out << "\n" << wrapped(printable(note), "  ");
+  if (!report.measurements.empty()) {
+    out << "\n  Measured on the virtual network, 8 ranks:\n";
+    for (const Measurement& one : report.measurements) {
+      out << "    " << one.name << " " << figure(one.value) << (one.unit.empty() ? "" : " " + one.unit) << "\n";
+    }
+  }
+  out << "\n"
+      << report.points() << " of " << report.of() << " points" << (report.passed() ? ": all of them" : "") << ", after "
+      << figure(std::round(report.seconds * 10) / 10) << " s.\n";
+  if (told && !report.failure) out << "The first thing that is wrong is the best to look at first.\n";
+}
+
+std::string json_of(const Report& report) {
+  Json stages = Json::array();
+  for (const StageResult& stage : report.stages) stages.push_back(json_of(stage));
+  Json measurements = Json::array();
+  for (const Measurement& one : report.measurements) {
+    measurements.push_back({{"name", one.name},
+                            {"value", std::isfinite(one.value) ? Json(one.value) : Json(nullptr)},
+                            {"unit", text_or_null(one.unit)}});
+  }
+  Json notes = Json::array();
+  for (const std::string& note : report.notes) notes.push_back(printable(note));
+  const Finding* first = report.first_finding();
+  const Json whole = {{"lab", report.lab},
+                      {"source", printable(report.source)},
+                      {"passed", report.passed()},
+                      {"score", report.points()},
+                      {"max_score", report.of()},
+                      {"diagnosis", first == nullptr ? Json(nullptr) : Json(first->diagnosis)},
+                      {"finding", first == nullptr ? Json(nullptr) : json_of(*first)},
+                      {"stages", stages},
+                      {"measurements", measurements},
+                      {"notes", notes},
+                      {"seconds", report.seconds}};
+  return whole.dump(2) + "\n";
+}
+
+}  // namespace tutti::labs
