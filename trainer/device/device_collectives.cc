@@ -1,6 +1,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/transport/shm/join.h>
 #include <tutti/tensor/cuda/cuda.h>
+#include <tutti/tensor/cuda/peers.h>
 #include <tutti/trainer/device/device_ways.h>
 #include <tutti/trainer/tensor_comm.h>
 
