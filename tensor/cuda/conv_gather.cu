@@ -26,7 +26,7 @@ struct TapWalk {
 
   __device__ void advance(int count, int depth, int columns) {
     channel += count;
-    if (channel < depth) return;
+    if (channel < depth || columns == 0) return;  // a pass without taps reads nothing
     const int taps = channel / depth;
     channel -= taps * depth;
     column += taps;

@@ -160,7 +160,7 @@ def main():
     words = [word for word in sys.argv[1:] if word != "--write"]
     writes = "--write" in sys.argv
     adopt_orphans()
-    tutti, groups = words[0], words[1:] or all_groups()
+    tutti, groups = os.path.abspath(words[0]), words[1:] or all_groups()
     wanted, found, failures = expected(), {}, 0
     for group in groups:
         for key, lab, source in submissions(group):

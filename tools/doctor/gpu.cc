@@ -1,4 +1,5 @@
 #include <tutti/tensor/device.h>
+#include <tutti/tensor/products.h>
 #include <tutti/tools/doctor/host_checks.h>
 
 #include <filesystem>
@@ -34,7 +35,7 @@ Findings check_gpu(const System& system) {
   if (usable == 0)
     return {{"GPU", value, Verdict::Warn,
              tensor::cuda_status() + "; see that the build has CUDA and that CUDA_VISIBLE_DEVICES hides none"}};
-  return {{"GPU", value}};
+  return {{"GPU", value}, {"GPU products", tensor::describe_products()}};
 }
 
 }  // namespace tutti::doctor

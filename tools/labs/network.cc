@@ -118,9 +118,13 @@ void Network::consider_match(Candidate& best, Operation number) const {
     if (send.tag != receive.tag || (receive.peer != kAnySource && send.rank != receive.peer)) continue;
     if (std::find(seen.begin(), seen.end(), send.rank) != seen.end()) continue;
     seen.push_back(send.rank);
-    if (is_eager(send) && !send.is_scheduled) continue;
+    if (is_eager(send) && !send.is_scheduled) {
+      if (receive.peer != kAnySource) return;
+      continue;
+    }
     const double available = send.is_scheduled ? send.arrives : send.posted + send.late;
     consider(best, {Candidate::Kind::Match, std::max(available, receive.posted), candidate, number, send.rank, 0});
+    if (receive.peer != kAnySource || static_cast<int>(seen.size()) == world_size()) return;
   }
 }
 
