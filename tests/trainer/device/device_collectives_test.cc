@@ -117,7 +117,9 @@ TEST_P(DeviceCollectivesOf, BroadcastAndReduceFromAndToEveryRoot) {
         Tensor output;
         if (rank == root) output = Tensor::zeros({count}, DType::Float64, collectives.device());
         collectives.reduce(input, output, ReduceOp::Sum, root);
-        if (rank == root) EXPECT_EQ(values_of(output), reduced(GetParam().ranks, count, ReduceOp::Sum));
+        if (rank == root) {
+          EXPECT_EQ(values_of(output), reduced(GetParam().ranks, count, ReduceOp::Sum));
+        }
         EXPECT_EQ(values_of(input), values_of(input_of(rank, count, DType::Float64, collectives.device())));
       }
     }
@@ -140,7 +142,9 @@ TEST_P(DeviceCollectivesOf, BlocksGoWhereTheyBelong) {
 
       Tensor gathered = rank == ranks - 1 ? Tensor::zeros({count * ranks}, DType::Float32, device) : Tensor();
       collectives.gather(mine, gathered, ranks - 1);
-      if (rank == ranks - 1) EXPECT_EQ(values_of(gathered), side_by_side);
+      if (rank == ranks - 1) {
+        EXPECT_EQ(values_of(gathered), side_by_side);
+      }
 
       Tensor part = Tensor::zeros({count}, DType::Float32, device);
       collectives.scatter(rank == 0 ? whole : Tensor(), part, 0);
