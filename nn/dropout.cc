@@ -40,12 +40,12 @@ Variable StochasticDepth::forward(const Variable& input) {
   if (!is_training() || p_ == 0) return input;
   const std::int64_t rows = input.shape()[0];
   const auto* keys = SampleKeys::current(describe(), rows).data<std::int64_t>();
-  Tensor factors = Tensor::empty({rows}, tensor::DType::Float32, input.data().device());
+  Tensor factors = Tensor::empty({rows});
   for (std::int64_t i = 0; i < rows; ++i) {
     const bool keep = tensor::KeyedStream(static_cast<std::uint64_t>(keys[i]), layer_).uniform() >= p_;
     factors.data<float>()[i] = keep ? static_cast<float>(1 / (1 - p_)) : 0.0F;
   }
-  return tensor::scale_rows(input, factors);
+  return tensor::scale_rows(input, factors.to(input.data().device()));
 }
 
 std::string StochasticDepth::describe() const { return with_probability("StochasticDepth", p_); }

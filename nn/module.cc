@@ -63,7 +63,8 @@ void Module::to(tensor::Device device) {
     parameter.move_to(device);
   }
   for (auto& [name, buffer] : buffers_) {
-    buffer.move_to(device);
+    const bool counter = buffer.dtype() == tensor::DType::Int64;
+    if (!counter || device.kind == tensor::Device::Kind::Cpu) buffer.move_to(device);
   }
   for (const auto& [name, module] : children_) {
     module->to(device);

@@ -37,7 +37,8 @@ class Module {
   std::shared_ptr<Module> child(std::string_view name) const;
   void zero_grad();
 
-  /// Places parameters (with their gradients) and buffers on `device`, recursively; a model whose parts are placed on
+  /// Places parameters (with their gradients) and buffers on `device`, recursively; counters (int64 buffers) stay with
+  /// the host that counts, when it is a GPU. A model whose parts are placed on
   /// different devices moves what passes between them with tensor::to. Before an optimizer is made for it and before
   /// DataParallel takes it: std::logic_error once gradients live in buckets.
   void to(tensor::Device device);

@@ -10,6 +10,7 @@
 
 #include <tutti/tensor/pair.h>
 #include <tutti/tensor/tensor.h>
+#include <tutti/tensor/updates.h>
 
 #include <span>
 
@@ -146,6 +147,14 @@ struct KernelTable {
   void (*dropout_mask)(Tensor& mask, const Tensor& keys, std::uint64_t layer, double p);
   /// out (+)= a * mask * factor; mask uint8 with as many elements.
   void (*apply_mask)(Tensor& out, const Tensor& a, const Tensor& mask, double factor, bool accumulate);
+
+  // Optimizer steps over all parameters of a device; the rules stand in nn/optim/.
+  void (*sgd_update)(Device device, std::span<const UpdatedParameter> parameters, const SgdRule& rule);
+  void (*adam_update)(Device device, std::span<const UpdatedParameter> parameters, const AdamRule& rule);
+  void (*adadelta_update)(Device device, std::span<const UpdatedParameter> parameters, const AdadeltaRule& rule);
+  /// Of the gradients, in double and in a fixed order. Waits for the device.
+  double (*sum_of_squares)(Device device, std::span<const UpdatedParameter> parameters);
+  void (*scale_gradients)(Device device, std::span<const UpdatedParameter> parameters, float factor);
 };
 
 /// The kernels of a device. Throws as Tensor::empty does for a device that cannot compute.

@@ -220,6 +220,8 @@ Tensor Tensor::to(Device device) const {
   return moved;
 }
 
+Tensor Tensor::on_host() const { return device().kind == Device::Kind::Cpu ? *this : to(Device{}); }
+
 Tensor Tensor::shared_with(Device device) const {
   if (!defined() || device == this->device()) return *this;
   if (device.kind != Device::Kind::Cpu || this->device().kind != Device::Kind::Cpu) {
@@ -256,8 +258,7 @@ double Tensor::item() const {
     throw std::invalid_argument("item() of shape " + shape_.to_string() +
                                 ": only a tensor of one element has one value");
   }
-  const Tensor value = to(DType::Float64);
-  if (device().kind == Device::Kind::Cuda) return *value.to(Device{}).data<double>();
+  const Tensor value = to(DType::Float64).on_host();
   return *value.data<double>();
 }
 

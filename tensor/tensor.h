@@ -60,6 +60,7 @@ class Tensor {
   Tensor clone() const;                                                    // contiguous copy
   Tensor to(DType dtype) const;
   Tensor to(Device device) const;  // itself if it is there already, else a packed copy
+  Tensor on_host() const;          // itself on any CPU device, else a packed copy on the CPU, complete on return
   /// The same elements under the name of another CPU device: for a block of memory that holds what several of them own
   /// (a gradient bucket). Throws std::invalid_argument unless both are CPU devices.
   Tensor shared_with(Device device) const;

@@ -5,11 +5,9 @@
 //   a = rho a + (1 - rho) d^2
 //   p = p - learning_rate d
 // One pass over memory per parameter.
-#include <tutti/nn/optim/in_parts.h>
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/nn/optim/parameter_view.h>
 
-#include <cmath>
 #include <stdexcept>
 #include <string>
 
@@ -18,25 +16,6 @@ namespace {
 
 using tensor::Tensor;
 using tensor::Variable;
-
-struct Coefficients {
-  float learning_rate;
-  float rho, one_minus_rho;
-  float epsilon;
-  float weight_decay;
-};
-
-void update(const ParameterView& p, float* __restrict square, float* __restrict delta, const Coefficients& c) {
-  float* __restrict values = p.values;
-  const float* __restrict gradients = p.gradient;
-  for (std::int64_t i = 0; i < p.count; ++i) {
-    const float gradient = gradients[i] + c.weight_decay * values[i];
-    square[i] = c.rho * square[i] + c.one_minus_rho * gradient * gradient;
-    const float change = std::sqrt(delta[i] + c.epsilon) / std::sqrt(square[i] + c.epsilon) * gradient;
-    delta[i] = c.rho * delta[i] + c.one_minus_rho * change * change;
-    values[i] -= c.learning_rate * change;
-  }
-}
 
 class Adadelta : public Optimizer {
  public:
@@ -55,20 +34,21 @@ class Adadelta : public Optimizer {
   }
 
   void step() override {
-    const Coefficients coefficients{.learning_rate = static_cast<float>(learning_rate_),
+    Updates updates;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      if (!parameters_[i].has_grad()) continue;
+      tensor::UpdatedParameter update = view_of(name(), i, parameters_[i]);
+      update.first = floats_of(squares_[i]);
+      update.second = floats_of(deltas_[i]);
+      updates.add(parameters_[i].data().device(), update);
+    }
+    const tensor::AdadeltaRule rule{.learning_rate = static_cast<float>(learning_rate_),
                                     .rho = static_cast<float>(options_.rho),
                                     .one_minus_rho = static_cast<float>(1 - options_.rho),
                                     .epsilon = static_cast<float>(options_.epsilon),
                                     .weight_decay = static_cast<float>(options_.weight_decay)};
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      if (!parameters_[i].has_grad()) continue;
-      const ParameterView view = view_of(name(), i, parameters_[i]);
-      float* const square = squares_[i].data<float>();
-      float* const delta = deltas_[i].data<float>();
-      in_parts(view.count, [&](std::int64_t begin, std::int64_t end) {
-        update(view.part(begin, end), square + begin, delta + begin, coefficients);
-      });
-    }
+    updates.for_each(
+        [&](const auto& kernels, auto device, auto parameters) { kernels.adadelta_update(device, parameters, rule); });
   }
 
   std::string_view name() const override { return "adadelta"; }

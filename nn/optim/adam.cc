@@ -4,13 +4,11 @@
 //   p = p (1 - learning_rate weight_decay)              (AdamW: decoupled_weight_decay)
 //   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
 //   p = p - learning_rate / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon)
-// One pass over memory per parameter. The bias corrections are computed in double, once per step.
-#include <tutti/nn/optim/in_parts.h>
+// One pass over memory per parameter, all of them in one call of the device. The bias corrections are computed in
+// double, once per step.
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/nn/optim/parameter_view.h>
 
-#include <algorithm>
-#include <bit>
 #include <cmath>
 #include <stdexcept>
 #include <string>
@@ -21,43 +19,6 @@ namespace {
 using tensor::DType;
 using tensor::Tensor;
 using tensor::Variable;
-
-struct Coefficients {
-  float beta1, one_minus_beta1;
-  float beta2, one_minus_beta2;
-  float root_scale;  // 1 / sqrt(1 - beta2^t)
-  float epsilon;
-  float step_size;     // learning_rate / (1 - beta1^t)
-  float weight_decay;  // added to the gradient
-  float keep;          // what the decoupled weight decay leaves of a parameter
-};
-
-// 1 / x for x > 0, to the last bit or two. A division costs as much as all the rest of the update; this is a guess from
-// the exponent's bits and three Newton steps, each of which squares the relative error (0.12 at first). Unlike the
-// processors' approximate reciprocals it gives the same bits on all of them, so that replicas stay equal in a mixed
-// cluster.
-inline float reciprocal(float x) {
-  constexpr std::uint32_t kGuess = 0x7ef311c7u;
-  float y = std::bit_cast<float>(kGuess - std::bit_cast<std::uint32_t>(x));
-  y = y * (2.0F - x * y);
-  y = y * (2.0F - x * y);
-  return y * (2.0F - x * y);
-}
-
-void update(const ParameterView& p, float* __restrict m, float* __restrict v, const Coefficients& c) {
-  float* __restrict values = p.values;
-  const float* __restrict gradients = p.gradient;
-  // Beyond it the guess of `reciprocal` leaves the range of float: an overflown v then means no update, as in PyTorch.
-  // The order of the arguments lets a NaN through.
-  constexpr float kLargest = 0x1p120F;
-  for (std::int64_t i = 0; i < p.count; ++i) {
-    const float gradient = gradients[i] + c.weight_decay * values[i];
-    m[i] = c.beta1 * m[i] + c.one_minus_beta1 * gradient;
-    v[i] = c.beta2 * v[i] + c.one_minus_beta2 * gradient * gradient;
-    const float denominator = std::min(std::sqrt(v[i]) * c.root_scale + c.epsilon, kLargest);
-    values[i] = c.keep * values[i] - c.step_size * m[i] * reciprocal(denominator);
-  }
-}
 
 void check_beta(std::string_view optimizer, const char* option, double value) {
   if (!(value >= 0 && value < 1)) {
@@ -85,15 +46,20 @@ class Adam : public Optimizer {
   }
 
   void step() override {
+    Updates updates;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       if (!parameters_[i].has_grad()) continue;
-      const ParameterView view = view_of(name(), i, parameters_[i]);
-      const Coefficients c = coefficients(++*steps_[i].data<std::int64_t>());
-      float* const m = first_moments_[i].data<float>();
-      float* const v = second_moments_[i].data<float>();
-      in_parts(view.count,
-               [&](std::int64_t begin, std::int64_t end) { update(view.part(begin, end), m + begin, v + begin, c); });
+      tensor::UpdatedParameter update = view_of(name(), i, parameters_[i]);
+      const auto t = static_cast<double>(++*steps_[i].data<std::int64_t>());
+      update.first = floats_of(first_moments_[i]);
+      update.second = floats_of(second_moments_[i]);
+      update.rate = static_cast<float>(learning_rate_ / (1 - std::pow(options_.beta1, t)));
+      update.scale = static_cast<float>(1 / std::sqrt(1 - std::pow(options_.beta2, t)));
+      updates.add(parameters_[i].data().device(), update);
     }
+    updates.for_each([rule = this->rule()](const auto& kernels, auto device, auto parameters) {
+      kernels.adam_update(device, parameters, rule);
+    });
   }
 
   std::string_view name() const override { return options_.decoupled_weight_decay ? "adamw" : "adam"; }
@@ -110,18 +76,13 @@ class Adam : public Optimizer {
   }
 
  private:
-  Coefficients coefficients(std::int64_t t) const {
-    const auto exponent = static_cast<double>(t);
+  tensor::AdamRule rule() const {
     const bool decoupled = options_.decoupled_weight_decay;
-    const double correction1 = 1 - std::pow(options_.beta1, exponent);
-    const double correction2 = 1 - std::pow(options_.beta2, exponent);
     return {.beta1 = static_cast<float>(options_.beta1),
             .one_minus_beta1 = static_cast<float>(1 - options_.beta1),
             .beta2 = static_cast<float>(options_.beta2),
             .one_minus_beta2 = static_cast<float>(1 - options_.beta2),
-            .root_scale = static_cast<float>(1 / std::sqrt(correction2)),
             .epsilon = static_cast<float>(options_.epsilon),
-            .step_size = static_cast<float>(learning_rate_ / correction1),
             .weight_decay = decoupled ? 0.0F : static_cast<float>(options_.weight_decay),
             .keep = decoupled ? static_cast<float>(1 - learning_rate_ * options_.weight_decay) : 1.0F};
   }

@@ -12,7 +12,7 @@ namespace tutti::nn {
 /// gradient do not count, a norm that is not finite makes all gradients NaN or zero as there. Data parallel: call it
 /// when gradients have been summed over ranks; the sum runs in double in a fixed order, so that equal gradients are
 /// clipped to equal bits. Throws std::invalid_argument for a max_norm that is not above 0 and for a parameter that is
-/// not contiguous float32 on the CPU. Source:
+/// not contiguous float32. On a GPU it waits for the gradients. Source:
 /// https://pytorch.org/docs/stable/generated/torch.nn.utils.clip_grad_norm_.html
 double clip_grad_norm(std::span<tensor::Variable> parameters, double max_norm);
 

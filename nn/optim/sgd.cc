@@ -5,7 +5,6 @@
 // The momentum buffer begins as zeros; without dampening that needs no case for the first step.
 // Source: https://pytorch.org/docs/stable/generated/torch.optim.SGD.html; Nesterov's form: Sutskever et al., "On the
 // importance of initialization and momentum in deep learning", ICML 2013.
-#include <tutti/nn/optim/in_parts.h>
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/nn/optim/parameter_view.h>
 
@@ -18,29 +17,6 @@ namespace {
 using tensor::DType;
 using tensor::Tensor;
 using tensor::Variable;
-
-struct Coefficients {
-  float learning_rate;
-  float weight_decay;
-  float momentum;
-  float gain;  // 1 - dampening; 1 in the first step
-};
-
-void update(const ParameterView& p, const Coefficients& c) {
-  for (std::int64_t i = 0; i < p.count; ++i) {
-    const float gradient = p.gradient[i] + c.weight_decay * p.values[i];
-    p.values[i] -= c.learning_rate * gradient;
-  }
-}
-
-template <bool kNesterov>
-void update_with_momentum(const ParameterView& p, float* __restrict buffer, const Coefficients& c) {
-  for (std::int64_t i = 0; i < p.count; ++i) {
-    const float gradient = p.gradient[i] + c.weight_decay * p.values[i];
-    buffer[i] = c.momentum * buffer[i] + c.gain * gradient;
-    p.values[i] -= c.learning_rate * (kNesterov ? gradient + c.momentum * buffer[i] : buffer[i]);
-  }
-}
 
 void check(const SgdOptions& options) {
   check_not_negative("sgd", "learning_rate", options.learning_rate);
@@ -67,22 +43,20 @@ class Sgd : public Optimizer {
   }
 
   void step() override {
+    Updates updates;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       if (!parameters_[i].has_grad()) continue;
-      const ParameterView view = view_of(name(), i, parameters_[i]);
-      const Coefficients c = next_coefficients(i);
-      float* const buffer = momentum_buffers_.empty() ? nullptr : momentum_buffers_[i].data<float>();
-      in_parts(view.count, [&](std::int64_t begin, std::int64_t end) {
-        const ParameterView part = view.part(begin, end);
-        if (buffer == nullptr) {
-          update(part, c);
-        } else if (options_.nesterov) {
-          update_with_momentum<true>(part, buffer + begin, c);
-        } else {
-          update_with_momentum<false>(part, buffer + begin, c);
-        }
-      });
+      tensor::UpdatedParameter update = view_of(name(), i, parameters_[i]);
+      update.rate = next_gain(i);
+      if (!momentum_buffers_.empty()) update.first = floats_of(momentum_buffers_[i]);
+      updates.add(parameters_[i].data().device(), update);
     }
+    const tensor::SgdRule rule{.learning_rate = static_cast<float>(learning_rate_),
+                               .weight_decay = static_cast<float>(options_.weight_decay),
+                               .momentum = static_cast<float>(options_.momentum),
+                               .nesterov = options_.nesterov};
+    updates.for_each(
+        [&](const auto& kernels, auto device, auto parameters) { kernels.sgd_update(device, parameters, rule); });
   }
 
   std::string_view name() const override { return "sgd"; }
@@ -97,12 +71,10 @@ class Sgd : public Optimizer {
   }
 
  private:
-  Coefficients next_coefficients(std::size_t parameter) {
+  // 1 - dampening; 1 in the first step
+  float next_gain(std::size_t parameter) {
     const bool dampened = !steps_.empty() && (*steps_[parameter].data<std::int64_t>())++ > 0;
-    return {.learning_rate = static_cast<float>(learning_rate_),
-            .weight_decay = static_cast<float>(options_.weight_decay),
-            .momentum = static_cast<float>(options_.momentum),
-            .gain = dampened ? static_cast<float>(1 - options_.dampening) : 1.0F};
+    return dampened ? static_cast<float>(1 - options_.dampening) : 1.0F;
   }
 
   SgdOptions options_;

@@ -86,6 +86,13 @@ void mean_pool_backward(Tensor& dx, const Tensor& grad, std::span<const PoolWind
 void dropout_mask(Tensor& mask, const Tensor& keys, std::uint64_t layer, double p);
 void apply_mask(Tensor& out, const Tensor& a, const Tensor& mask, double factor, bool accumulate);
 
+// updates.cc
+void sgd_update(Device device, std::span<const UpdatedParameter> parameters, const SgdRule& rule);
+void adam_update(Device device, std::span<const UpdatedParameter> parameters, const AdamRule& rule);
+void adadelta_update(Device device, std::span<const UpdatedParameter> parameters, const AdadeltaRule& rule);
+double sum_of_squares(Device device, std::span<const UpdatedParameter> parameters);
+void scale_gradients(Device device, std::span<const UpdatedParameter> parameters, float factor);
+
 /// Element-wise passes shorter than this stay on one thread: waking another costs more.
 inline constexpr std::int64_t kElementGrain = 1 << 17;
 

@@ -51,6 +51,11 @@ const KernelTable& kernel_table() {
       .mean_pool_backward = mean_pool_backward,
       .dropout_mask = dropout_mask,
       .apply_mask = apply_mask,
+      .sgd_update = sgd_update,
+      .adam_update = adam_update,
+      .adadelta_update = adadelta_update,
+      .sum_of_squares = sum_of_squares,
+      .scale_gradients = scale_gradients,
   };
   return kTable;
 }

@@ -84,4 +84,11 @@ void mean_pool_backward(Tensor& dx, const Tensor& grad, std::span<const PoolWind
 void dropout_mask(Tensor& mask, const Tensor& keys, std::uint64_t layer, double p);
 void apply_mask(Tensor& out, const Tensor& a, const Tensor& mask, double factor, bool accumulate);
 
+// updates.cu
+void sgd_update(Device device, std::span<const UpdatedParameter> parameters, const SgdRule& rule);
+void adam_update(Device device, std::span<const UpdatedParameter> parameters, const AdamRule& rule);
+void adadelta_update(Device device, std::span<const UpdatedParameter> parameters, const AdadeltaRule& rule);
+double sum_of_squares(Device device, std::span<const UpdatedParameter> parameters);
+void scale_gradients(Device device, std::span<const UpdatedParameter> parameters, float factor);
+
 }  // namespace tutti::tensor::cuda

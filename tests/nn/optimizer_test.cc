@@ -259,13 +259,13 @@ TEST(Optimizer, ErrorsNameTheOptionOrTheParameter) {
   EXPECT_EQ(error_of([] { make_adam(make_parameters(), {.weight_decay = std::nan("")}); }),
             "adam: weight_decay is nan, expected 0 or more");
   EXPECT_EQ(error_of([] { make_adam({Variable(Tensor::zeros({2}, DType::Float64), true)}, {}); }),
-            "adam: parameter 0 is float64 (2) on cpu, expected contiguous float32 on the CPU");
+            "adam: parameter 0 is float64 (2) on cpu, expected contiguous float32");
   EXPECT_EQ(error_of([] {
               make_sgd({Variable(Tensor::zeros({2, 3}).transpose(0, 1), true)}, {});
             }),
-            "sgd: parameter 0 is a strided view of float32 (3, 2) on cpu, expected contiguous float32 on the CPU");
+            "sgd: parameter 0 is a strided view of float32 (3, 2) on cpu, expected contiguous float32");
   EXPECT_EQ(error_of([] { make_sgd({Variable()}, {}); }),
-            "sgd: parameter 0 is undefined, expected contiguous float32 on the CPU");
+            "sgd: parameter 0 is undefined, expected contiguous float32");
 }
 
 // A gradient that has become zero for good: running means must end at zero, not among the slow denormals.

@@ -75,7 +75,7 @@ void encode_safetensors(const NamedTensors& tensors, const std::map<std::string,
   bytes.append(reinterpret_cast<const char*>(&header_bytes), sizeof header_bytes);
   bytes += header;
   for (const auto& [name, tensor] : ordered) {
-    const tensor::Tensor packed = tensor.to(tensor::Device()).contiguous();
+    const tensor::Tensor packed = tensor.contiguous().on_host();
     if (packed.nbytes() > 0) bytes.append(static_cast<const char*>(packed.raw()), packed.nbytes());
   }
 }

@@ -56,7 +56,7 @@ void check_same_model(comm::ProcessGroup& group, const nn::Module& model) {
 std::string parameter_sha256(const nn::Module& model) {
   Sha256 sum;
   for (const auto& [name, parameter] : model.named_parameters()) {
-    const tensor::Tensor packed = parameter.data().to(tensor::Device()).contiguous();
+    const tensor::Tensor packed = parameter.data().contiguous().on_host();
     sum.add(description("parameter", name, packed) + "\n").add(packed.raw(), packed.nbytes());
   }
   return hex(sum.digest());

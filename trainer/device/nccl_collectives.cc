@@ -234,7 +234,7 @@ class NcclCollectives : public DeviceCollectives {
     while (true) {
       const cudaError_t status = cudaStreamQuery(stream);
       if (status == cudaSuccess) return;
-      if (status != cudaErrorNotReady) cuda::check(status, "NCCL", device_.index);
+      if (status != cudaErrorNotReady) cuda::synchronize(device_);  // throws what is wrong
       ncclResult_t state = ncclSuccess;
       check(nccl().ncclCommGetAsyncError(comm_, &state), operation);
       check(state, operation);

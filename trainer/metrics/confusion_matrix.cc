@@ -66,8 +66,8 @@ void ConfusionMatrix::add_batch(const tensor::Tensor& scores, const tensor::Tens
                                 std::to_string(classes_) + ") and targets (N); got " + scores.shape().to_string() +
                                 " and " + targets.shape().to_string());
   }
-  const tensor::Tensor packed = scores.contiguous();
-  const tensor::Tensor labels = targets.contiguous();
+  const tensor::Tensor packed = scores.contiguous().on_host();
+  const tensor::Tensor labels = targets.contiguous().on_host();
   const auto rows = static_cast<std::size_t>(scores.shape()[0]);
   const auto columns = static_cast<std::size_t>(classes_);
   const std::vector<int> predicted = packed.dtype() == tensor::DType::Float64

@@ -17,6 +17,7 @@
 #define __shared__ static thread_local
 #define __launch_bounds__(...)
 #define __constant__
+#define __grid_constant__
 
 struct uint3 {
   unsigned x, y, z;

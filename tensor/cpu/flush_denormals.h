@@ -10,7 +10,7 @@
 #include <immintrin.h>
 #endif
 
-namespace tutti::nn {
+namespace tutti::tensor::cpu {
 
 class FlushDenormals {
  public:
@@ -31,4 +31,4 @@ class FlushDenormals {
   FlushDenormals& operator=(const FlushDenormals&) = delete;
 };
 
-}  // namespace tutti::nn
+}  // namespace tutti::tensor::cpu
