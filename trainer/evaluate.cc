@@ -33,7 +33,7 @@ Evaluation evaluate(comm::ProcessGroup& group, nn::Module& model, Objective obje
     const tensor::Variable output = model.forward(tensor::Variable(batch.x));
     sums[0] += loss_of(objective, output, batch).data().item() * static_cast<double>(batch.count);
     sums[1] += static_cast<double>(batch.count);
-    if (objective == Objective::Classify) result.confusion.add_batch(output.data().to(tensor::Device()), batch.y.to(tensor::Device()));
+    if (objective == Objective::Classify) result.confusion.add_batch(output.data(), batch.y);
   }
   group.all_reduce(std::span<double>(sums));
   group.all_reduce(result.confusion.counts());
