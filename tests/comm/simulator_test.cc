@@ -2,6 +2,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/schedule/simulator.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,18 @@ std::string message_of(const std::vector<Schedule>& schedules) {
 }
 
 // --- By hand
+
+TEST(Simulator, TellsWhenEachStepIsComplete) {
+  // Rank 1 adds what it gets (3 s after the message's 3 s), and sends the sum on; rank 0 copies at once.
+  const Slice input{BufferId::Input, 0, 1};
+  const std::vector schedules{of({{Step::Kind::Copy, -1, input, kOne, false, {}}, send(1, kOne, {0})}),
+                              of({recv_reduce(0, kOne), send(2, kOne, {0})}), of({recv(1, kOne)})};
+  std::vector<std::string> told;
+  simulate(schedules, 1, kUnit, {}, [&](int rank, std::uint32_t step, double seconds) {
+    told.push_back(std::to_string(rank) + "." + std::to_string(step) + " " + std::to_string(std::lround(seconds)));
+  });
+  EXPECT_EQ(told, (std::vector<std::string>{"0.0 0", "0.1 3", "1.0 6", "1.1 9", "2.0 9"}));
+}
 
 TEST(Simulator, OneMessage) {
   const auto simulation = simulate(std::vector{of({send(1, kTen)}), of({recv(0, kTen)})}, 4, kUnit);

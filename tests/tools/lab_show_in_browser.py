@@ -20,7 +20,7 @@ import browser as browsers  # noqa: E402
 SKIPPED = 77
 TEXT = "document.body.innerText"
 STATES = "[...document.querySelectorAll('#side0 .state')].map(e => e.textContent)"
-WHO = "[...new Set([...document.querySelectorAll('#side0 .cell i')].map(e => e.textContent))]"
+WHO = "[...new Set([...document.querySelectorAll('#side0 .buffer:first-child .cell i')].map(e => e.textContent))]"
 WHERE = "document.getElementById('where').textContent"
 
 

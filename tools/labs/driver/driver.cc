@@ -177,7 +177,8 @@ void announce() {
   std::string names;
   for (const detail::Registration* entry = detail::registrations; entry != nullptr; entry = entry->next) {
     const std::string name(entry->function);
-    if (names.find(name + '\0') == std::string::npos) names += name + '\0';
+    // With the end of the name before: "reduce" is not "all_reduce".
+    if (('\0' + names).find('\0' + name + '\0') == std::string::npos) names += name + '\0';
   }
   protocol::Request ready;
   ready.verb = protocol::Verb::Ready;

@@ -32,7 +32,7 @@ constexpr int kAllowed[] = {
     SYS_read,          SYS_write,        SYS_readv,           SYS_writev,          SYS_exit,
     SYS_exit_group,    SYS_brk,          SYS_munmap,          SYS_mremap,          SYS_madvise,
     SYS_futex,         SYS_rt_sigreturn, SYS_rt_sigprocmask,  SYS_rt_sigaction,    SYS_sigaltstack,
-    SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday,    SYS_getpid,          SYS_gettid,
+    SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday,    SYS_getpid, SYS_getppid,          SYS_gettid,
     SYS_sched_yield,   SYS_getrandom,    SYS_set_tid_address, SYS_set_robust_list, SYS_rseq,
     SYS_fstat,         SYS_getcpu,       SYS_uname,           SYS_getrusage,       SYS_restart_syscall,
 #if defined(__x86_64__)

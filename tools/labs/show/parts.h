@@ -25,7 +25,7 @@ std::string rank_table(const Side& side);
 /// All messages in a table, the first ones of a long run.
 std::string message_list(const Side& side, const Cells& cells);
 
-/// The cycle of a deadlock in words and as a picture; empty without one.
+/// Who waits for whom in a deadlock, in words; a cycle as a picture, too.
 std::string deadlock_box(const Play& play);
 
 /// Where the student's result differs from the library's; empty if nowhere.

@@ -50,7 +50,7 @@ const makeCell = () => {
     who.textContent = contributors === "nobody" ? "\u2013" : contributors;
     who.hidden = contributors === "";
     bar.style.background = times === "" ? "none" : fields(times);
-    element.title = text + (contributors ? ", contributions of " + contributors : "");
+    element.title = text + (times ? ", contributions of " + contributors : ", " + contributors);
   };
   return element;
 };

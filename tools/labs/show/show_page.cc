@@ -58,7 +58,7 @@ std::string verdict(const Play& play, const std::string& found) {
     case Play::Outcome::Wrong:
       return "<p class=\"warning\"><b>The result is wrong.</b>" + why + "</p>" + found;
     case Play::Outcome::Deadlock:
-      return deadlock_box(play) + (why.empty() ? "" : "<p class=\"warning\">" + why + "</p>");
+      return deadlock_box(play);
     case Play::Outcome::Failed:
       return "<p class=\"warning\"><b>The run did not come to its end.</b>" + why + "</p>";
   }

@@ -124,7 +124,6 @@ std::string message_list(const Side& side, const Cells& cells) {
 }
 
 std::string deadlock_box(const Play& play) {
-  if (play.deadlock.empty()) return "";
   const std::size_t size = cycle_length(play.deadlock);
   std::string list;
   for (std::size_t i = 0; i < std::min(play.deadlock.size(), std::size_t{64}); ++i) {
@@ -137,8 +136,10 @@ std::string deadlock_box(const Play& play) {
   const bool is_drawn = size >= 2 && size <= static_cast<std::size_t>(kMostPlayRanks);
   const std::string why = size > 0 ? "These ranks wait for each other, and none of them can go on:"
                                    : "These ranks wait for what nobody will do:";
-  return "<div class=\"warning deadlock\"><div><p><b>Deadlock.</b> " + why + "</p><ol>" + list + "</ol></div>" +
-         (is_drawn ? cycle_picture(play.deadlock, size) : "") + "</div>";
+  // Without a cycle the referee's own sentence knows more: who has returned already.
+  const std::string sentence = size > 0 ? "" : "<p>" + escaped(play.explanation.substr(0, 2000)) + "</p>";
+  return "<div class=\"warning deadlock\"><div><p><b>Deadlock.</b> " + why + "</p>" + sentence + "<ol>" + list +
+         "</ol></div>" + (is_drawn ? cycle_picture(play.deadlock, size) : "") + "</div>";
 }
 
 std::string difference_box(const Side& student, const std::vector<Difference>& found, const Cells& cells) {

@@ -1,0 +1,18 @@
+// The first process of each node downloads, also where all nodes share one folder.
+#include <tutti/tools/labs/lab_download.h>
+
+#include <string>
+
+using tutti::labs::Folder;
+using tutti::labs::Job;
+
+void prepare(Job& job, Folder& folder, const std::string& name) {
+  const bool chosen = job.local_rank() == 0;
+  if (chosen && !folder.exists(name)) {
+    folder.download(name + ".part");
+    folder.rename(name + ".part", name);
+  }
+  job.barrier();
+}
+
+TUTTI_LAB_PREPARE(prepare)

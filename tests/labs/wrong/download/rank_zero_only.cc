@@ -1,0 +1,18 @@
+// Rank 0 downloads, also where each node has a folder of its own.
+#include <tutti/tools/labs/lab_download.h>
+
+#include <string>
+
+using tutti::labs::Folder;
+using tutti::labs::Job;
+
+void prepare(Job& job, Folder& folder, const std::string& name) {
+  const bool chosen = job.rank() == 0;
+  if (chosen && !folder.exists(name)) {
+    folder.download(name + ".part");
+    folder.rename(name + ".part", name);
+  }
+  job.barrier();
+}
+
+TUTTI_LAB_PREPARE(prepare)

@@ -1,0 +1,3 @@
+#!/bin/sh
+# c) /bin/hostname, three tasks on arnold and three on bruce. One srun line:
+
