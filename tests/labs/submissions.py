@@ -10,9 +10,11 @@ status 1 if anything is otherwise.
 """
 
 import ctypes
+import fcntl
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -113,6 +115,11 @@ def verdict(report):
     return finding.get("diagnosis") or "none", f"{text} ({case})" if case else text
 
 
+def without_numbers(text):
+    """Which of several ranks that do the same wrong thing is seen first depends on the machine."""
+    return re.sub(r"[0-9]+", "#", text)
+
+
 def judge(key, wanted, report, status, output, strangers):
     """What is not as it should be, as sentences."""
     diagnosis, text = verdict(report)
@@ -125,7 +132,7 @@ def judge(key, wanted, report, status, output, strangers):
         yield f"is not in README.md (found {diagnosis}: {text})"
     elif wanted[0] != diagnosis:
         yield f"diagnosis {diagnosis} ({text}), not {wanted[0]}"
-    elif wanted[1] != text:
+    elif without_numbers(wanted[1]) != without_numbers(text):
         yield f'says "{text}", not "{wanted[1]}"'
     if is_right and report and report["score"] != report["max_score"]:
         yield f"{report['score']} of {report['max_score']} points"
@@ -143,7 +150,13 @@ def harm_done():
 
 
 def write_readme(found):
-    """Replaces the tables' rows that were run anew."""
+    """Replaces the tables' rows that were run anew; several runs may do so at once."""
+    with open(HERE / "submissions.py", "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        replace_rows(found)
+
+
+def replace_rows(found):
     lines = []
     for line in README.read_text(encoding="utf-8").splitlines():
         key = line.split("`")[1] if line.startswith("| `") else None

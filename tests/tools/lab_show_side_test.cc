@@ -51,7 +51,7 @@ TEST(LabShowCells, WhoHasContributed) {
 
 TEST(LabShowCells, MemoryThatNobodyHasWrittenIsNoNumber) {
   Cells cells(4);
-  EXPECT_EQ(cells.at(cells.add(0x7FFC'0ED0'7FFC'0ED0)).who, "not written");
+  EXPECT_EQ(cells.at(cells.add(0x7FFC'0ED0'7FFC'0ED0)).who, "unset");
   EXPECT_EQ(cells.at(cells.add(0x7FFC'B1B1'7FFC'B1B1)).who, "on its way");
   EXPECT_EQ(cells.at(cells.add(0x7F7F'7F7F'7F7F'7F7F)).value, "?");
   EXPECT_EQ(cells.add(0x7F7F'7F7F'7F7F'7F7F), 2);  // known already

@@ -21,6 +21,9 @@ in_head && NR > 1 {
 }
 in_head { sub(/^\/\/   /, "//     "); sub(/^\/\//, "///"); print; next }  # deeper: an example
 /^#pragma once/ { next }
+/^[A-Za-z_][A-Za-z_0-9 ]*::~?[A-Za-z_]+\(.*\{/ { in_body = !/\}$/; print ""; next }  # a member's definition below its class
+in_body { in_body = !/^\}/; print ""; next }
+/^\/\/\/ .*<typename / { gsub(/</, "\\&lt;") }                # a declaration in words, no HTML
 
 subject && /^(class|struct) / && !/;$/ && index($0 " ", " " subject " ") && last !~ /^\/\/\// {
   if (text !~ /^[a-z] /) text = toupper(substr(text, 1, 1)) substr(text, 2)

@@ -64,7 +64,8 @@ Pattern pattern_of_worlds(const std::vector<CaseResult>& results) {
     return {diagnosis::kHardCodedWorldSize, "works for " + std::to_string(*right.begin()) +
                                                 " ranks only: is the number of ranks written into it? It " + fails};
   }
-  if (*right.rbegin() < *wrong.upper_bound(1)) {
+  // With two ranks many mistakes cannot be seen: that says nothing about sizes.
+  if (*right.rbegin() > 2 && *right.rbegin() < *wrong.upper_bound(1)) {
     return {diagnosis::kOnlySmallWorlds,
             "works for up to " + std::to_string(*right.rbegin()) + " ranks only: it " + fails};
   }
@@ -159,6 +160,8 @@ std::optional<Finding> conclude(const Stage& stage, const std::string& function,
   const CaseResult* shown = failed.front();
   for (const CaseResult* result : failed) {
     if (ends_grading(result->wrong->diagnosis)) shown = result;
+    // That only one rank has the result can be told from three ranks on.
+    if (result->wrong->diagnosis == diagnosis::kOnlyAtRoot && shown == failed.front()) shown = result;
   }
   Finding finding;
   finding.evidence = shown->wrong->diagnosis;

@@ -26,9 +26,9 @@ Setting read_setting(const std::filesystem::path& folder) {
   Setting setting;
   std::istringstream nodes(lines.count("nodes") != 0 ? lines.at("nodes") : "");
   for (std::string name; nodes >> name;) setting.cluster.nodes.push_back(name);
-  const auto cores = lines.count("cores") != 0 ? number_of(lines.at("cores")) : std::nullopt;
-  if (setting.cluster.nodes.size() < 3 || setting.cluster.nodes.size() > kMostNodes || !cores || *cores < 3 ||
-      *cores > kMostCores) {
+  const double cores = lines.count("cores") != 0 ? number_of(lines.at("cores")).value_or(0) : 0;
+  if (setting.cluster.nodes.size() < 3 || setting.cluster.nodes.size() > kMostNodes || cores < 3 ||
+      cores > kMostCores) {
     throw LineError(
         "cluster.txt must have the lines 'nodes: NAME NAME NAME ...' with three nodes or more, and 'cores: N' with "
         "three "
@@ -40,7 +40,7 @@ Setting read_setting(const std::filesystem::path& folder) {
       throw LineError("cluster.txt: '" + name + "' is no name of a node");
     }
   }
-  setting.cluster.cores = static_cast<int>(*cores);
+  setting.cluster.cores = static_cast<int>(cores);
   setting.is_real = lines.count("slurm") != 0 && lines.at("slurm") == "yes";
   return setting;
 }

@@ -95,7 +95,7 @@ Compiled compile(const fs::path& source, const Workplace& workplace, const Compi
   compiled.program = workplace.path() / "submission";
   const std::vector<std::string> command{compiler(),
                                          "-std=c++20",
-                                         "-O1",
+                                         "-O0",
                                          "-Wall",
                                          "-static",
                                          "-I",

@@ -32,8 +32,8 @@ constexpr std::uint64_t twice(std::uint64_t half) { return half << 32 | half; }
 /// Of memory that the driver has marked; empty for an element.
 std::string unwritten(std::uint64_t word) {
   if (word == twice(protocol::kPoisonPending)) return "on its way";
-  if (word == twice(protocol::kPoisonOutput)) return "not written";
-  return word == 0x0101010101010101U * protocol::kHeapFill ? "not written" : "";
+  if (word == twice(protocol::kPoisonOutput)) return "unset";
+  return word == 0x0101010101010101U * protocol::kHeapFill ? "unset" : "";
 }
 
 }  // namespace

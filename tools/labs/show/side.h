@@ -19,7 +19,7 @@ inline constexpr std::size_t kMostMessageCells = 4;  // shown of what a message 
 /// What stands in one element.
 struct Cell {
   std::string value;  // "30"; "?" where nobody has written yet
-  std::string who;    // "0-2 4", "all", "nobody", "1 x2"; "not written", "on its way"
+  std::string who;    // "0-2 4", "all", "nobody", "1 x2"; "unset", "on its way"
   std::string times;  // a character for each rank: '0', '1', '2', '+'
 };
 
