@@ -48,10 +48,14 @@ tensor::Tensor run_pass(const Training& training, const Batch& part, std::int64_
     run_without_samples(training);
     return {};
   }
+  const double share = static_cast<double>(part.count) / static_cast<double>(global_samples);
+  if (training.graphs != nullptr) {
+    if (const auto loss = training.graphs->run(part, share)) return *loss;
+  }
   const nn::SampleKeys keys(part.keys);  // dropout draws for the sample, on whichever rank it is
   const tensor::Variable output = training.parallel.forward(tensor::Variable(part.x));
   const tensor::Variable loss = loss_of(training.objective, output, part, training.label_smoothing);
-  training.parallel.backward(loss, static_cast<double>(part.count) / static_cast<double>(global_samples));
+  training.parallel.backward(loss, share);
   return loss.data();
 }
 

@@ -4,6 +4,7 @@
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/device/device_feed.h>
+#include <tutti/trainer/device/step_graphs.h>
 #include <tutti/trainer/loss_sum.h>
 #include <tutti/trainer/objective.h>
 #include <tutti/trainer/report/progress.h>
@@ -27,6 +28,7 @@ struct Training {
   /// An input of no samples, for a model whose forward and backward are collective (sync_batch_norm.h): a rank without
   /// samples runs them over it. Undefined for other models.
   tensor::Tensor empty_input{};
+  StepGraphs* graphs = nullptr;  // of a GPU; may be null
 };
 
 /// Forward, backward, exchange, update. `batch` is this rank's part of the step's `global_samples`, and may be empty.

@@ -1,5 +1,6 @@
 // The twin of cuda/ for a build without CUDA.
 #include <tutti/tensor/cuda/cuda.h>
+#include <tutti/tensor/cuda/graph.h>
 #include <tutti/tensor/cuda/peers.h>
 #include <tutti/tensor/products.h>
 
@@ -72,6 +73,12 @@ void SideStream::follow_current() { refuse_any(); }
 void SideStream::join_current() { refuse_any(); }
 SideStream::Scope::Scope(SideStream&) { refuse_any(); }
 SideStream::Scope::~Scope() = default;
+
+struct Graph::State {};
+Graph::Graph(Device device, const std::function<void()>&) { refuse(device); }
+Graph::~Graph() = default;
+void Graph::launch() { refuse_any(); }
+bool Graph::allowed() { return false; }
 
 MemoryUse memory_use(Device device) { refuse(device); }
 

@@ -146,6 +146,24 @@ void DataParallel::backward_nothing() {
   timer_.backward_ended();
 }
 
+std::vector<tensor::Tensor> DataParallel::gradients() const {
+  std::vector<tensor::Tensor> result;
+  for (const auto& [name, parameter] : parameters_) {
+    result.push_back(parameter.has_grad() ? parameter.grad() : tensor::Tensor());
+  }
+  return result;
+}
+
+void DataParallel::accept_gradients(const std::vector<tensor::Tensor>& gradients) {
+  if (!buckets_.empty()) next_pass();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!gradients.at(i).defined()) continue;
+    parameters_[i].second.grad() = gradients[i];
+    if (!buckets_.empty()) on_gradient_ready(i);
+  }
+  if (!buckets_.empty()) timer_.backward_ended();
+}
+
 /// A step's first pass begins, or the one before it is completed.
 void DataParallel::next_pass() {
   const bool first = std::find(ready_.begin(), ready_.end(), true) == ready_.end();

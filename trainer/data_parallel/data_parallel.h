@@ -74,6 +74,12 @@ class DataParallel {
   /// For a rank without samples: all its gradients are zero, and it takes its part in the exchange.
   void backward_nothing();
 
+  /// By parameter, in registration order: this rank's gradients as they are; undefined where there is none.
+  std::vector<tensor::Tensor> gradients() const;
+  /// In place of backward(), for gradients that were computed by other means (device/step_graphs.h): they become the
+  /// parameters' own, and take their part in the exchange. Their memory is that of gradients() after a backward().
+  void accept_gradients(const std::vector<tensor::Tensor>& gradients);
+
   /// Collective. Returns when every gradient is the sum over ranks. Rethrows the first communication error. A parameter
   /// that backward did not reach is a std::logic_error naming it (see find_unused); the group is aborted then, since
   /// other ranks may wait.

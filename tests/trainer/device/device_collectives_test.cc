@@ -30,8 +30,7 @@ class DeviceCollectivesOf : public testing::TestWithParam<Case> {
   void run(const Body& body) const {
     test::run_ranks(GetParam().ranks, [&](comm::ProcessGroup& group) {
       const Device device{Device::Kind::Cuda, group.rank() % GetParam().cards};
-      const auto collectives =
-          make_device_collectives(group, device, {.way = GetParam().way, .chunk_bytes = 4096});
+      const auto collectives = make_device_collectives(group, device, {.way = GetParam().way, .chunk_bytes = 4096});
       EXPECT_EQ(collectives->way(), GetParam().way);
       body(*collectives, group.rank());
     });
@@ -62,7 +61,7 @@ std::vector<double> reduced(int ranks, std::int64_t count, ReduceOp op) {
     auto value = static_cast<double>(element(0, i));
     for (int r = 1; r < ranks; ++r) {
       const auto other = static_cast<double>(element(r, i));
-      value = op == ReduceOp::Prod   ? value * other
+      value = op == ReduceOp::Prod  ? value * other
               : op == ReduceOp::Min ? std::min(value, other)
               : op == ReduceOp::Max ? std::max(value, other)
                                     : value + other;
@@ -72,14 +71,16 @@ std::vector<double> reduced(int ranks, std::int64_t count, ReduceOp op) {
   return result;
 }
 
-// Around the borders of packs, parts and chunks (4096 bytes): none, one, fewer than ranks, one more than a chunk, several.
+// Around the borders of packs, parts and chunks (4096 bytes): none, one, fewer than ranks, one more than a chunk,
+// several.
 constexpr std::int64_t kCounts[] = {0, 1, 5, 33, 1025, 3000};
 
 TEST_P(DeviceCollectivesOf, AllReduceInRegisteredMemoryAndAnywhereElse) {
   run([&](DeviceCollectives& collectives, int rank) {
     for (const std::int64_t count : kCounts) {
       Tensor registered = collectives.allocate({count + 3}, DType::Float32);
-      for (Tensor data : {registered.narrow(0, 3, count), Tensor::empty({count}, DType::Float32, collectives.device())}) {
+      for (Tensor data :
+           {registered.narrow(0, 3, count), Tensor::empty({count}, DType::Float32, collectives.device())}) {
         data.copy_from(input_of(rank, count, DType::Float32, collectives.device()));
         collectives.all_reduce(data);
         EXPECT_EQ(values_of(data), reduced(GetParam().ranks, count, ReduceOp::Sum)) << count << " elements";
@@ -167,9 +168,8 @@ TEST_P(DeviceCollectivesOf, BlocksGoWhereTheyBelong) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, DeviceCollectivesOf,
-                         testing::Values(Case{"peer", 1, 1}, Case{"peer", 2, 1}, Case{"peer", 3, 2},
-                                         Case{"peer", 4, 1}, Case{"staged", 1, 1}, Case{"staged", 2, 1},
-                                         Case{"staged", 3, 2}),
+                         testing::Values(Case{"peer", 1, 1}, Case{"peer", 2, 1}, Case{"peer", 3, 2}, Case{"peer", 4, 1},
+                                         Case{"staged", 1, 1}, Case{"staged", 2, 1}, Case{"staged", 3, 2}),
                          name_of);
 
 TEST(DeviceCollectives, CallsThatDifferAreAnErrorWithBothSides) {
@@ -207,16 +207,17 @@ TEST(DeviceCollectives, RefuseWhatTheyCannotDo) {
 }
 
 TEST(DeviceCollectives, ARankThatIsGoneIsNamed) {
-  const auto failures = test::run_ranks_to_failure(
-      2,
-      [](comm::ProcessGroup& group) {
-        const Device device{Device::Kind::Cuda, 0};
-        const auto collectives = make_device_collectives(group, device, {.way = "peer"});
-        if (group.rank() == 1) throw comm::Error(comm::ErrorCode::System, "rank 1 gives up");
-        Tensor data = Tensor::zeros({8}, DType::Float32, device);
-        collectives->all_reduce(data);
-      },
-      {.group = {.timeout = std::chrono::seconds(5)}});
+  const auto failures = test::run_ranks_to_failure(2,
+                                                   [](comm::ProcessGroup& group) {
+                                                     const Device device{Device::Kind::Cuda, 0};
+                                                     const auto collectives =
+                                                         make_device_collectives(group, device, {.way = "peer"});
+                                                     if (group.rank() == 1)
+                                                       throw comm::Error(comm::ErrorCode::System, "rank 1 gives up");
+                                                     Tensor data = Tensor::zeros({8}, DType::Float32, device);
+                                                     collectives->all_reduce(data);
+                                                   },
+                                                   {.group = {.timeout = std::chrono::seconds(5)}});
   ASSERT_TRUE(failures[0].has_value());
   EXPECT_NE(std::string(failures[0]->what()).find("rank 1"), std::string::npos) << failures[0]->what();
 }

@@ -8,10 +8,11 @@
 #include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
-#include <tutti/trainer/data_parallel/model_check.h>
+#include <tutti/trainer/device/step_graphs.h>
 #include <tutti/trainer/options.h>
 #include <tutti/trainer/train_loop.h>
 
+#include <cstdlib>
 #include <sstream>
 
 namespace tutti::trainer {
@@ -62,6 +63,50 @@ TEST_F(DeviceTraining, TwoRanksOnOneCardGiveTheCurveOfOne) {
   const RunReport together = train_on(small_run("mlp", "cuda:0"), 2);
   EXPECT_NEAR(together.epochs[0].train_loss, alone.epochs[0].train_loss, 1e-4 * alone.epochs[0].train_loss);
   EXPECT_NEAR(*together.epochs[0].test_loss, *alone.epochs[0].test_loss, 1e-3 * *alone.epochs[0].test_loss);
+}
+
+/// Whether the steps of a run were recorded is told by the number of launches of an epoch; the numbers are the same.
+TEST_F(DeviceTraining, RecordedStepsGiveTheSameBits) {
+  for (const int ranks : {1, 2}) {
+    const RunReport recorded = train_on(small_run("mlp", "cuda:0"), ranks);
+    ::setenv("TUTTI_CUDA_GRAPHS", "0", 1);
+    const RunReport plain = train_on(small_run("mlp", "cuda:0"), ranks);
+    ::unsetenv("TUTTI_CUDA_GRAPHS");
+    EXPECT_EQ(recorded.parameter_sha256, plain.parameter_sha256) << ranks << " ranks";
+    EXPECT_EQ(recorded.epochs[0].train_loss, plain.epochs[0].train_loss);
+  }
+}
+
+TEST_F(DeviceTraining, StepsOfAShapeThatComesAgainAreRecorded) {
+  test::run_ranks(1, [](comm::ProcessGroup& group) {
+    tensor::Mt19937 random(3);
+    const auto model = std::make_shared<nn::Sequential>(
+        std::vector<std::shared_ptr<nn::Module>>{std::make_shared<nn::Linear>(6, 3, random)});
+    model->to(kGpu);
+    DataParallel parallel(model, group);
+    StepGraphs graphs(parallel, Objective::Classify, 0);
+    Batch batch;
+    batch.count = 4;
+    std::vector<bool> ran;
+    std::vector<double> losses;
+    for (int step = 0; step < 5; ++step) {
+      model->zero_grad();
+      batch.x = tensor::Tensor::full({4, 6}, 0.1 * step).to(kGpu);
+      batch.y = tensor::Tensor::zeros({4}, tensor::DType::Int64).to(kGpu);
+      const auto loss = graphs.run(batch, 1);
+      ran.push_back(loss.has_value());
+      const tensor::Variable again =
+          tensor::cross_entropy(model->forward(tensor::Variable(batch.x)), batch.y, tensor::Reduction::Mean, 0);
+      if (!loss) continue;
+      EXPECT_EQ(loss->item(), again.data().item()) << "step " << step;
+      const tensor::Tensor recorded = model->named_parameters()[0].second.grad().clone().on_host();
+      model->zero_grad();
+      parallel.backward(again, 1);
+      const tensor::Tensor plain = model->named_parameters()[0].second.grad().on_host();
+      for (std::int64_t i = 0; i < plain.numel(); ++i) EXPECT_EQ(recorded.data<float>()[i], plain.data<float>()[i]);
+    }
+    EXPECT_EQ(ran, (std::vector<bool>{false, false, true, true, true}));
+  });
 }
 
 /// A step of a model with several buckets: all but the last are summed by a thread beside backward.
