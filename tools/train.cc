@@ -103,7 +103,7 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--min-ranks", arguments.min_ranks, "--elastic: then go on with fewer, but not below this [all]");
   add_launcher_option(app);
   add_interface_option(app);
-  app.add_option("--device", train.device, "cpu")->capture_default_str();
+  app.add_option("--device", train.device, "cpu, or cuda: the ranks of a host take turns on its GPUs; cuda:1 names one")->capture_default_str();
   app.add_option("--threads", train.threads, "compute threads a rank [CPUs / ranks of this host]");
   app.add_option("--workers", train.workers, "threads that prepare batches; 0: the training thread")
       ->capture_default_str();

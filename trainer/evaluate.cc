@@ -1,3 +1,4 @@
+#include <tutti/trainer/device/device_feed.h>
 #include <tutti/trainer/evaluate.h>
 
 #include <array>
@@ -27,7 +28,8 @@ Evaluation evaluate(comm::ProcessGroup& group, nn::Module& model, Objective obje
   Evaluation result{.loss = 0, .confusion = ConfusionMatrix(loader.dataset().classes)};
   std::array<double, 2> sums{};  // loss, samples
   loader.begin_epoch(0);
-  for (Batch batch; loader.next(batch);) {
+  DeviceFeed feed(loader, device_of(model));
+  for (Batch batch; feed.next(batch);) {
     const tensor::Variable output = model.forward(tensor::Variable(batch.x));
     sums[0] += loss_of(objective, output, batch).data().item() * static_cast<double>(batch.count);
     sums[1] += static_cast<double>(batch.count);

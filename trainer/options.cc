@@ -15,6 +15,23 @@ namespace {
 
 constexpr int kMaxThreads = 1024;
 
+/// What a training on a GPU needs, and what it cannot do.
+void check_gpu(const TrainOptions& options, tensor::Device device) {
+  const std::string option = "--device " + options.device + ": ";
+  const int count = tensor::cuda_device_count();
+  if (count == 0) throw UsageError(option + tensor::cuda_status() + "; use --device cpu");
+  if (device.index >= count) {
+    throw UsageError(option + "there are " + std::to_string(count) + " (" + tensor::cuda_status() + "), numbered from 0");
+  }
+  const std::pair<bool, const char*> only_on_the_cpu[] = {{options.reproducible, "--reproducible"},
+                                                          {options.comm_hook != "none", "--comm-hook"},
+                                                          {options.shard_optimizer, "--shard-optimizer"},
+                                                          {options.sync_batch_norm, "--sync-batch-norm"}};
+  for (const auto& [given, name] : only_on_the_cpu) {
+    if (given) throw UsageError(option + name + " works on the CPU's memory; leave it out, or use --device cpu");
+  }
+}
+
 void check_device(const TrainOptions& options) {
   tensor::Device device;
   try {
@@ -25,9 +42,9 @@ void check_device(const TrainOptions& options) {
   if (device == tensor::Device{}) return;
   if (device.kind == tensor::Device::Kind::Cpu) {
     throw UsageError("--device " + options.device +
-                     ": the trainer uses one device, cpu; programs with several are in tools/examples");
+                     ": on the CPU the trainer uses one device, cpu; programs with several are in tools/examples");
   }
-  throw UsageError("--device " + options.device + ": this version trains on the CPU (" + tensor::cuda_status() + ")");
+  check_gpu(options, device);
 }
 
 void check_at_least(const char* option, std::int64_t value, std::int64_t least) {
@@ -44,6 +61,13 @@ void check_chaos(const std::string& text) {
 }
 
 }  // namespace
+
+std::string device_of_rank(const std::string& device, int local_rank) {
+  const tensor::Device parsed = tensor::parse_device(device);
+  const bool any = parsed.kind == tensor::Device::Kind::Cuda && device.find(':') == std::string::npos;
+  if (!any) return device;
+  return tensor::name({tensor::Device::Kind::Cuda, local_rank % std::max(1, tensor::cuda_device_count())});
+}
 
 TrainOptions checked(TrainOptions options) {
   check_task(options);

@@ -48,7 +48,7 @@ struct TrainOptions {
   std::optional<std::int64_t> powersgd_rank;  // powersgd: columns of the thin matrices; not set: 4
   bool shard_optimizer = false;               // each rank keeps and updates its share of the optimizer's state
   bool sync_batch_norm = false;               // batch norm over the batch of all ranks
-  std::string device = "cpu";
+  std::string device = "cpu";                 // "cuda": the ranks of a host take turns on its GPUs; "cuda:1": that one
   int threads = 0;  // of compute per rank; 0: this host's CPUs divided by its ranks
   int workers = 0;  // threads that prepare batches; 0: the training thread, which for MNIST is the fastest
   std::filesystem::path checkpoint_dir;
@@ -80,6 +80,9 @@ struct TrainOptions {
 
 /// Fills what follows from other options (run_dir) and checks the rest. Throws UsageError.
 TrainOptions checked(TrainOptions options);
+
+/// The device of one of a host's ranks, given the option's text.
+std::string device_of_rank(const std::string& device, int local_rank);
 
 /// Checks what lies outside of the options, before hours are spent: data there or not needed, JSON and checkpoint
 /// folder writable, no checkpoint of another run in the way. Throws std::runtime_error naming the path. Rank 0's

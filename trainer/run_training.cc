@@ -62,7 +62,9 @@ int train_in_group(const TrainOptions& options, const comm::World& world, const 
     const int threads = options.threads > 0 ? options.threads : default_threads(world);
     tensor::set_num_threads(threads);
     const TrainOutput output{.stream = streams.out, .live = streams.live, .requests = &requests};
-    const bool stopped = train(options, *group, threads, output).stopped;
+    TrainOptions placed = options;
+    placed.device = device_of_rank(options.device, world.local_rank);
+    const bool stopped = train(placed, *group, threads, output).stopped;
     group->shutdown();
     return stopped ? kStopped : 0;
   } catch (const std::exception& error) {

@@ -27,18 +27,32 @@ comm::Buffer as_buffer(tensor::Tensor& tensor) {
                                 " that is not contiguous; use contiguous() first");
   }
   if (tensor.device().kind != tensor::Device::Kind::Cpu) {
-    throw std::invalid_argument("a collective on a tensor on " + tensor::name(tensor.device()) +
-                                "; this version communicates from CPU memory only");
+    throw std::invalid_argument(
+        "a collective on a tensor on " + tensor::name(tensor.device()) +
+        "; comm reads the host's memory: copy it with to(), or use device/device_collectives.h");
   }
   return {tensor.raw(), static_cast<std::size_t>(tensor.numel()), to_comm(tensor.dtype())};
 }
 
+namespace {
+
+/// Runs `collective` on the tensor's elements, on a copy of the host's if they lie on a GPU.
+template <typename F>
+void on_host(tensor::Tensor& tensor, F&& collective) {
+  if (!tensor.defined() || tensor.device().kind == tensor::Device::Kind::Cpu) return collective(tensor);
+  tensor::Tensor copy = tensor.to(tensor::Device());
+  collective(copy);
+  tensor.copy_from(copy);
+}
+
+}  // namespace
+
 void broadcast(comm::ProcessGroup& group, tensor::Tensor& tensor, int root) {
-  group.broadcast(as_buffer(tensor), root);
+  on_host(tensor, [&](tensor::Tensor& data) { group.broadcast(as_buffer(data), root); });
 }
 
 void all_reduce(comm::ProcessGroup& group, tensor::Tensor& tensor, comm::ReduceOp op) {
-  group.all_reduce(as_buffer(tensor), op);
+  on_host(tensor, [&](tensor::Tensor& data) { group.all_reduce(as_buffer(data), op); });
 }
 
 std::string broadcast_text(comm::ProcessGroup& group, const std::string& text, int root) {

@@ -50,6 +50,7 @@ class Run {
   std::shared_ptr<nn::Module> model_;
   std::shared_ptr<nn::Optimizer> optimizer_;
   std::unique_ptr<DataParallel> parallel_;
+  std::unique_ptr<StepGraphs> graphs_;
   std::unique_ptr<RunRecorder> recorder_;
   Progress progress_;
   std::unique_ptr<Checkpointer> checkpointer_;
@@ -96,6 +97,7 @@ void Run::make_model() {
   if (state == nullptr || !state->model) {
     model_ = make_task_model(options_, inputs_.data->train);
     prepare_model(options_, *model_, group_);
+    model_->to(tensor::parse_device(options_.device));
     optimizer_ = make_update_rule(options_, *model_, steps_per_epoch_, group_);
     if (state == nullptr) return;
     state->data = inputs_.data;
@@ -182,13 +184,15 @@ bool Run::train_one_epoch(int epoch) {
   epoch_start_ = Clock::now();
   inputs_.train_loader->begin_epoch(epoch - 1, first_step);
   Training training{*parallel_, *optimizer_, objective_, options_.label_smoothing, passes_};
+  training.graphs = graphs_.get();
   training.empty_input = empty_input(options_, inputs_.data->train);
   training.before_exchange = [this, run_step = (epoch - 1) * steps_per_epoch_ + first_step]() mutable {
     chaos_.begin_step(group_.rank(), run_step++);
     checkpointer_->before_exchange();
     if (elastic_ != nullptr && elastic_->next_is_there.load()) parallel_->ask(Request::NextGeneration);
   };
-  EpochSteps steps{.loader = *inputs_.train_loader, .epoch = epoch, .first = first_step, .count = steps_per_epoch_};
+  DeviceFeed feed(*inputs_.train_loader, device_of(*model_));
+  EpochSteps steps{.feed = feed, .epoch = epoch, .first = first_step, .count = steps_per_epoch_};
   steps.global_samples = [this](std::int64_t step) {
     return inputs_.sampler->samples_of_step(step, options_.batch_size);
   };
@@ -265,6 +269,7 @@ RunReport Run::execute() {
   DataParallelOptions parallel = data_parallel_options(options_, *model_, group_.world_size());
   parallel.share_parameters = !continued;
   parallel_ = std::make_unique<DataParallel>(model_, group_, parallel);
+  graphs_ = std::make_unique<StepGraphs>(*parallel_, objective_, options_.label_smoothing);
   if (elastic_ != nullptr) elastic_->state.commit(start_, epoch_sums_, seconds_before_);
   recorder_->start(start_.epoch * steps_per_epoch_ + start_.step);
   checkpointer_->start(*parallel_);

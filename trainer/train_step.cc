@@ -42,17 +42,38 @@ void run_without_samples(const Training& training) {
   training.parallel.backward(sum(training.parallel.forward(tensor::Variable(training.empty_input))), 0);
 }
 
-/// Returns the mean loss over the part.
-double run_pass(const Training& training, const Batch& part, std::int64_t global_samples) {
+/// Returns the mean loss over the part, undefined for an empty one.
+tensor::Tensor run_pass(const Training& training, const Batch& part, std::int64_t global_samples) {
   if (part.count == 0) {
     run_without_samples(training);
-    return 0;
+    return {};
+  }
+  const double share = static_cast<double>(part.count) / static_cast<double>(global_samples);
+  if (training.graphs != nullptr) {
+    if (const auto loss = training.graphs->run(part, share)) return *loss;
   }
   const nn::SampleKeys keys(part.keys);  // dropout draws for the sample, on whichever rank it is
   const tensor::Variable output = training.parallel.forward(tensor::Variable(part.x));
   const tensor::Variable loss = loss_of(training.objective, output, part, training.label_smoothing);
-  training.parallel.backward(loss, static_cast<double>(part.count) / static_cast<double>(global_samples));
-  return loss.data().item();
+  training.parallel.backward(loss, share);
+  return loss.data();
+}
+
+struct LossOfPass {
+  tensor::Tensor mean;
+  std::int64_t samples = 0;
+};
+
+double add_up(const std::vector<LossOfPass>& losses, std::vector<LossSum>& sums) {
+  double total = 0;
+  for (std::size_t pass = 0; pass < losses.size(); ++pass) {
+    if (losses[pass].samples == 0) continue;
+    const double loss = losses[pass].mean.item() * static_cast<double>(losses[pass].samples);
+    sums[pass].loss += loss;
+    sums[pass].samples += losses[pass].samples;
+    total += loss;
+  }
+  return total;
 }
 
 }  // namespace
@@ -60,18 +81,15 @@ double run_pass(const Training& training, const Batch& part, std::int64_t global
 double train_step(const Training& training, const Batch& batch, std::int64_t global_samples,
                   std::vector<LossSum>& sums) {
   training.optimizer.zero_grad();
-  double total = 0;
+  std::vector<LossOfPass> losses;
   for (int pass = 0; pass < training.passes; ++pass) {
     const Batch part = part_of(batch, pass, training.passes);
-    const double loss = run_pass(training, part, global_samples) * static_cast<double>(part.count);
-    LossSum& sum = sums[static_cast<std::size_t>(pass)];
-    sum.loss += loss;
-    sum.samples += part.count;
-    total += loss;
+    losses.push_back({run_pass(training, part, global_samples), part.count});
   }
   if (training.before_exchange) training.before_exchange();
   training.parallel.finish();
   training.optimizer.step();
+  const double total = add_up(losses, sums);  // only now: a GPU is waited for once, when all its work is given
   return batch.count > 0 ? total / static_cast<double>(batch.count) : 0;
 }
 
@@ -82,7 +100,7 @@ void train_epoch(const Training& training, const EpochSteps& steps, Progress& pr
   Batch batch;
   auto start = Clock::now();
   for (info.step = steps.first; info.step < steps.count; ++info.step) {
-    steps.loader.next(batch);  // leaves an empty one when this rank has no samples any more
+    steps.feed.next(batch);  // leaves an empty one when this rank has no samples any more
     info.loss = train_step(training, batch, steps.global_samples(info.step), sums);
     progress.step(info.step, info.loss);
     const auto end = Clock::now();

@@ -3,6 +3,8 @@
 
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
+#include <tutti/trainer/device/device_feed.h>
+#include <tutti/trainer/device/step_graphs.h>
 #include <tutti/trainer/loss_sum.h>
 #include <tutti/trainer/objective.h>
 #include <tutti/trainer/report/progress.h>
@@ -26,6 +28,7 @@ struct Training {
   /// An input of no samples, for a model whose forward and backward are collective (sync_batch_norm.h): a rank without
   /// samples runs them over it. Undefined for other models.
   tensor::Tensor empty_input{};
+  StepGraphs* graphs = nullptr;  // of a GPU; may be null
 };
 
 /// Forward, backward, exchange, update. `batch` is this rank's part of the step's `global_samples`, and may be empty.
@@ -37,7 +40,7 @@ double train_step(const Training& training, const Batch& batch, std::int64_t glo
 
 /// Where an epoch's steps are taken from, and where they begin.
 struct EpochSteps {
-  Loader& loader;          // of this rank
+  DeviceFeed& feed;        // of this rank's loader, which has begun the epoch
   int epoch = 1;           // from 1
   std::int64_t first = 0;  // step to begin with
   std::int64_t count = 0;  // steps of the whole epoch, the same on all ranks

@@ -17,6 +17,8 @@ constexpr std::size_t kRecent = 8;
 struct DeviceState {
   std::once_flag main_made;
   std::unique_ptr<Stream> main;
+  std::mutex idle_mutex;
+  std::vector<cudaStream_t> idle_streams;  // for the next Stream
   std::once_flag complaint_made;
   Complaint* complaint = nullptr;            // for the host
   Complaint* complaint_on_device = nullptr;  // the same memory
@@ -95,13 +97,24 @@ DeviceGuard::~DeviceGuard() {
 }
 
 Stream::Stream(int device) : device_(device) {
+  DeviceState& s = state(device);
+  {
+    const std::scoped_lock lock(s.idle_mutex);
+    if (!s.idle_streams.empty()) {
+      stream_ = s.idle_streams.back();
+      s.idle_streams.pop_back();
+      return;
+    }
+  }
   const DeviceGuard guard(device);
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate", device);
 }
 
 Stream::~Stream() {
   (void)cudaStreamSynchronize(stream_);
-  (void)cudaStreamDestroy(stream_);
+  DeviceState& s = state(device_);
+  const std::scoped_lock lock(s.idle_mutex);
+  s.idle_streams.push_back(stream_);
 }
 
 Event::Event(int device) : device_(device) {

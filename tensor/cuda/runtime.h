@@ -38,7 +38,8 @@ class DeviceGuard {
   int device_;
 };
 
-/// A stream of one's own. Destroyed after its work is done.
+/// A stream of one's own. Waits for its work in the end and becomes the next one's: streams are never destroyed, since
+/// blocks of memory belong to them that may live longer.
 class Stream {
  public:
   explicit Stream(int device);

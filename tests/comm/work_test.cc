@@ -146,22 +146,29 @@ TEST_P(Completion, IsToldAtOnceOfWhatIsOver) {
 }
 
 TEST_P(Completion, OfFailedOperations) {
+  std::atomic<bool> under_way{false}, checked{false};
   run_ranks_to_failure(
       2,
-      [](ProcessGroup& group) {
-        if (group.rank() == 1) return group.abort("enough");
+      [&](ProcessGroup& group) {
+        if (group.rank() == 1) {
+          while (!under_way) std::this_thread::yield();
+          return group.abort("enough");
+        }
         std::vector<float> values(kLarge), message(kLarge);
         Bell reduced, received;
         const Work reduction = group.all_reduce_async(buffer(std::span(values)));
         const Work receive = group.irecv(buffer(std::span(message)), 1);
         reduction.on_completion(reduced.callback());
         receive.on_completion(received.callback());
+        under_way = true;
         reduced.wait();
         received.wait();
         EXPECT_NE(reduction.exception(), nullptr);
         EXPECT_NE(receive.exception(), nullptr);
+        checked = true;
       },
       options());
+  EXPECT_TRUE(checked);
 }
 
 TEST_P(Completion, WakesAPollLoop) {

@@ -81,7 +81,7 @@ TEST(TrainOptions, EachMistakeIsOneSentenceThatNamesTheOption) {
       {[](auto& o) { o.comm_hook = "bf16", o.shard_optimizer = true; }, "--shard-optimizer and --comm-hook bf16"},
       {[](auto& o) { o.reproducible = o.shard_optimizer = true; }, "--reproducible fixes how gradients are added up"},
       {[](auto& o) { o.device = "gpu"; }, "--device gpu"},
-      {[](auto& o) { o.device = "cuda"; }, "--device cuda: this version trains on the CPU"},
+      {[](auto& o) { o.device = "cuda:4096"; }, "--device cuda:4096"},
       {[](auto& o) { o.resume = true; }, "--resume needs --checkpoint-dir"},
   };
   for (const Case& c : cases) {

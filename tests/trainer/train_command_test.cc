@@ -188,7 +188,7 @@ TEST_F(TrainCommand, BadInputIsOneClearSentence) {
       {{"--model", "gpt"}, 2, "--model gpt is not known"},
       {{"--model", "simple_net"}, 2, "the models that fit are mlp, autoencoder"},
       {{"--optimizer", "adagrad"}, 2, "there are adam, adamw, sgd and adadelta"},
-      {{"--device", "cuda"}, 2, "--device cuda: this version trains on the CPU"},
+      {{"--device", "cuda:4096"}, 2, "--device cuda:4096"},
       {{"--resume"}, 2, "--resume needs --checkpoint-dir"},
       {{"--checkpoint-every", "-1"}, 2, "--checkpoint-every -1: must be at least 0"},
       {{"--checkpoint-every", "20"}, 2, "--checkpoint-every needs --checkpoint-dir"},

@@ -1,5 +1,6 @@
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/data_parallel/model_check.h>
+#include <tutti/trainer/device/device_exchange.h>
 #include <tutti/trainer/tensor_comm.h>
 
 #include <algorithm>
@@ -7,6 +8,25 @@
 #include <utility>
 
 namespace tutti::trainer {
+namespace {
+
+bool on_gpu(tensor::Device device) { return device.kind == tensor::Device::Kind::Cuda; }
+
+/// A gradient is on its parameter's device. The CPU's devices share the memory of a bucket.
+tensor::Tensor place_for(const tensor::Variable& parameter, const tensor::Tensor& place) {
+  const tensor::Device device = parameter.data().device();
+  if (place.device() == device) return place;
+  if (on_gpu(place.device()) || on_gpu(device)) {
+    throw std::invalid_argument("DataParallel: a parameter of shape " + parameter.shape().to_string() + " is on " +
+                                tensor::name(device) + ", its bucket on " + tensor::name(place.device()) +
+                                "; on GPUs all parameters of a rank must lie on one, without an exchange of the CPU's "
+                                "(comm hooks, reproducible sums, sharded optimizers)");
+  }
+  return place.shared_with(device);
+}
+
+}  // namespace
+
 DataParallel::DataParallel(std::shared_ptr<nn::Module> model, comm::ProcessGroup& group,
                            const DataParallelOptions& options)
     : model_(std::move(model)),
@@ -51,15 +71,14 @@ void DataParallel::build_buckets(const DataParallelOptions& options) {
     plan_.shapes.push_back(parameter.shape());
   }
   plan_.buckets = plan_buckets(sizes, options.buckets);
-  exchange_ = options.exchange ? options.exchange(group_, plan_) : make_all_reduce_exchange(group_, plan_);
+  exchange_ = options.exchange ? options.exchange(group_, plan_) : default_exchange();
   const std::size_t riders = Riders::count(parameters_.size(), find_unused_);
   std::vector<std::size_t> nbytes;
   for (const Bucket& bucket : plan_.buckets) {
     const bool carries = exchange_->sums_elementwise() && &bucket == &plan_.buckets.back();
     const std::size_t count = bucket.count + (carries ? riders : 0);
-    const auto memory = group_.allocate(count * tensor::size_of(bucket.dtype));  // ranks of a host reduce in it
     BucketState state;
-    state.memory = tensor::Tensor::over(memory.data(), memory.memory, {static_cast<std::int64_t>(count)}, bucket.dtype);
+    state.memory = exchange_->bucket_memory(group_, count, bucket.dtype);
     state.missing = bucket.slots.size();
     if (carries) {
       const auto begin = static_cast<std::int64_t>(bucket.count);
@@ -75,6 +94,12 @@ void DataParallel::build_buckets(const DataParallelOptions& options) {
   give_gradients_their_places();
 }
 
+std::unique_ptr<GradientExchange> DataParallel::default_exchange() {
+  const tensor::Device device = parameters_.empty() ? tensor::Device() : parameters_.front().second.data().device();
+  if (on_gpu(device)) return make_device_exchange(group_, plan_, device);
+  return make_all_reduce_exchange(group_, plan_);
+}
+
 void DataParallel::give_gradients_their_places() {
   bucket_of_.resize(parameters_.size());
   ready_.resize(parameters_.size());
@@ -85,8 +110,7 @@ void DataParallel::give_gradients_their_places() {
       bucket_of_[slot.parameter] = b;
       const auto flat =
           buckets_[b].memory.narrow(0, static_cast<std::int64_t>(slot.offset), static_cast<std::int64_t>(slot.count));
-      // A gradient is on its parameter's device. Buckets are memory of the CPU, which its devices share.
-      places_[slot.parameter] = flat.reshape(parameter.shape()).shared_with(parameter.data().device());
+      places_[slot.parameter] = place_for(parameter, flat.reshape(parameter.shape()));
       parameter.set_grad_memory(places_[slot.parameter]);
       parameter.on_grad_ready([this, index = slot.parameter] { on_gradient_ready(index); });
     }
@@ -120,6 +144,24 @@ void DataParallel::backward_nothing() {
     on_gradient_ready(i);
   }
   timer_.backward_ended();
+}
+
+std::vector<tensor::Tensor> DataParallel::gradients() const {
+  std::vector<tensor::Tensor> result;
+  for (const auto& [name, parameter] : parameters_) {
+    result.push_back(parameter.has_grad() ? parameter.grad() : tensor::Tensor());
+  }
+  return result;
+}
+
+void DataParallel::accept_gradients(const std::vector<tensor::Tensor>& gradients) {
+  if (!buckets_.empty()) next_pass();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!gradients.at(i).defined()) continue;
+    parameters_[i].second.grad() = gradients[i];
+    if (!buckets_.empty()) on_gradient_ready(i);
+  }
+  if (!buckets_.empty()) timer_.backward_ended();
 }
 
 /// A step's first pass begins, or the one before it is completed.

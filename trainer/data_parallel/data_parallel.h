@@ -43,7 +43,8 @@ namespace tutti::trainer {
 /// Equal on all ranks.
 struct DataParallelOptions {
   BucketLimits buckets{};
-  /// Empty: all_reduce. One that is given is used by a world of one, too.
+  /// Empty: all_reduce, of the GPU's memory where the parameters lie there. One that is given is used by a world of
+  /// one, too.
   ExchangeFactory exchange{};
   /// Backward passes a step, each over a part of this rank's samples; the exchange is given the gradients of each pass
   /// by themselves. For exchanges that fix the order of the sum (reproducible_exchange.h).
@@ -72,6 +73,12 @@ class DataParallel {
 
   /// For a rank without samples: all its gradients are zero, and it takes its part in the exchange.
   void backward_nothing();
+
+  /// By parameter, in registration order: this rank's gradients as they are; undefined where there is none.
+  std::vector<tensor::Tensor> gradients() const;
+  /// In place of backward(), for gradients that were computed by other means (device/step_graphs.h): they become the
+  /// parameters' own, and take their part in the exchange. Their memory is that of gradients() after a backward().
+  void accept_gradients(const std::vector<tensor::Tensor>& gradients);
 
   /// Collective. Returns when every gradient is the sum over ranks. Rethrows the first communication error. A parameter
   /// that backward did not reach is a std::logic_error naming it (see find_unused); the group is aborted then, since
@@ -118,6 +125,7 @@ class DataParallel {
 
   void share_rank0_parameters();
   void build_buckets(const DataParallelOptions& options);
+  std::unique_ptr<GradientExchange> default_exchange();
   void give_gradients_their_places();
   void on_gradient_ready(std::size_t parameter);
   void begin_ready_buckets(std::size_t end);

@@ -33,6 +33,10 @@ class GradientExchange {
  public:
   virtual ~GradientExchange() = default;
 
+  /// Collective, once for each bucket, in their order: memory for its `count` elements. By default the group's own, in
+  /// which the ranks of a host reduce.
+  virtual tensor::Tensor bucket_memory(comm::ProcessGroup& group, std::size_t count, tensor::DType dtype);
+
   /// Starts on bucket number `bucket`: `gradients` (flat) is this rank's part of the sum. May work asynchronously. The
   /// last bucket's begin has no computing left to hide behind, and may as well do all of the work.
   virtual void begin(std::size_t bucket, tensor::Tensor& gradients) = 0;

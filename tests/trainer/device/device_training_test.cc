@@ -1,0 +1,136 @@
+// Whole trainings on the emulated GPU, beside the same ones on the CPU.
+#include <gtest/gtest.h>
+#include <tutti/nn/linear.h>
+#include <tutti/nn/sequential.h>
+#include <tutti/tensor/autograd/functions.h>
+#include <tutti/tensor/random.h>
+#include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/trainer/small_mnist.h>
+#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/trainer/data_parallel/data_parallel.h>
+#include <tutti/trainer/device/step_graphs.h>
+#include <tutti/trainer/options.h>
+#include <tutti/trainer/train_loop.h>
+
+#include <cstdlib>
+#include <sstream>
+
+namespace tutti::trainer {
+namespace {
+
+constexpr tensor::Device kGpu{tensor::Device::Kind::Cuda, 0};
+
+class DeviceTraining : public testing::Test {
+ protected:
+  DeviceTraining() { write_small_mnist(folder_ / "data", 96, 50); }
+
+  TrainOptions small_run(const std::string& model, const std::string& device) const {
+    TrainOptions options;
+    options.data = folder_ / "data";
+    options.model = model;
+    options.epochs = 1;
+    options.batch_size = 16;
+    options.device = device;
+    return options;
+  }
+
+  TemporaryFolder folder_;
+};
+
+RunReport train_on(const TrainOptions& options, int ranks) {
+  RunReport report;
+  test::run_ranks(ranks, [&](comm::ProcessGroup& group) {
+    std::ostringstream out;
+    const RunReport mine = train(options, group, 1, {.stream = out});
+    if (group.rank() == 0) report = mine;
+  });
+  return report;
+}
+
+TEST_F(DeviceTraining, GivesTheCpusCurve) {
+  for (const std::string model : {"mlp", "cnn"}) {
+    const RunReport cpu = train_on(small_run(model, "cpu"), 1);
+    const RunReport gpu = train_on(small_run(model, "cuda:0"), 1);
+    EXPECT_NEAR(gpu.epochs[0].train_loss, cpu.epochs[0].train_loss, 1e-3 * cpu.epochs[0].train_loss) << model;
+    EXPECT_NEAR(*gpu.epochs[0].test_loss, *cpu.epochs[0].test_loss, 1e-2 * *cpu.epochs[0].test_loss) << model;
+  }
+}
+
+TEST_F(DeviceTraining, TwoRanksOnOneCardGiveTheCurveOfOne) {
+  TrainOptions one = small_run("mlp", "cuda:0");
+  one.batch_size = 32;
+  const RunReport alone = train_on(one, 1);
+  const RunReport together = train_on(small_run("mlp", "cuda:0"), 2);
+  EXPECT_NEAR(together.epochs[0].train_loss, alone.epochs[0].train_loss, 1e-4 * alone.epochs[0].train_loss);
+  EXPECT_NEAR(*together.epochs[0].test_loss, *alone.epochs[0].test_loss, 1e-3 * *alone.epochs[0].test_loss);
+}
+
+/// Whether the steps of a run were recorded is told by the number of launches of an epoch; the numbers are the same.
+TEST_F(DeviceTraining, RecordedStepsGiveTheSameBits) {
+  for (const int ranks : {1, 2}) {
+    const RunReport recorded = train_on(small_run("mlp", "cuda:0"), ranks);
+    ::setenv("TUTTI_CUDA_GRAPHS", "0", 1);
+    const RunReport plain = train_on(small_run("mlp", "cuda:0"), ranks);
+    ::unsetenv("TUTTI_CUDA_GRAPHS");
+    EXPECT_EQ(recorded.parameter_sha256, plain.parameter_sha256) << ranks << " ranks";
+    EXPECT_EQ(recorded.epochs[0].train_loss, plain.epochs[0].train_loss);
+  }
+}
+
+TEST_F(DeviceTraining, StepsOfAShapeThatComesAgainAreRecorded) {
+  test::run_ranks(1, [](comm::ProcessGroup& group) {
+    tensor::Mt19937 random(3);
+    const auto model = std::make_shared<nn::Sequential>(
+        std::vector<std::shared_ptr<nn::Module>>{std::make_shared<nn::Linear>(6, 3, random)});
+    model->to(kGpu);
+    DataParallel parallel(model, group);
+    StepGraphs graphs(parallel, Objective::Classify, 0);
+    Batch batch;
+    batch.count = 4;
+    std::vector<bool> ran;
+    std::vector<double> losses;
+    for (int step = 0; step < 5; ++step) {
+      model->zero_grad();
+      batch.x = tensor::Tensor::full({4, 6}, 0.1 * step).to(kGpu);
+      batch.y = tensor::Tensor::zeros({4}, tensor::DType::Int64).to(kGpu);
+      const auto loss = graphs.run(batch, 1);
+      ran.push_back(loss.has_value());
+      const tensor::Variable again =
+          tensor::cross_entropy(model->forward(tensor::Variable(batch.x)), batch.y, tensor::Reduction::Mean, 0);
+      if (!loss) continue;
+      EXPECT_EQ(loss->item(), again.data().item()) << "step " << step;
+      const tensor::Tensor recorded = model->named_parameters()[0].second.grad().clone().on_host();
+      model->zero_grad();
+      parallel.backward(again, 1);
+      const tensor::Tensor plain = model->named_parameters()[0].second.grad().on_host();
+      for (std::int64_t i = 0; i < plain.numel(); ++i) EXPECT_EQ(recorded.data<float>()[i], plain.data<float>()[i]);
+    }
+    EXPECT_EQ(ran, (std::vector<bool>{false, false, true, true, true}));
+  });
+}
+
+/// A step of a model with several buckets: all but the last are summed by a thread beside backward.
+TEST_F(DeviceTraining, ManyBucketsGiveTheSumOverRanks) {
+  test::run_ranks(2, [](comm::ProcessGroup& group) {
+    tensor::Mt19937 random(3);
+    std::vector<std::shared_ptr<nn::Module>> layers;
+    for (int i = 0; i < 4; ++i) layers.push_back(std::make_shared<nn::Linear>(20, 20, random));
+    const auto model = std::make_shared<nn::Sequential>(layers);
+    model->to(kGpu);
+    DataParallelOptions options;
+    options.buckets = {.first_bucket_bytes = 400, .bucket_cap_bytes = 1600};
+    DataParallel parallel(model, group, options);
+    EXPECT_GT(parallel.buckets().size(), 3u);
+    for (int step = 0; step < 3; ++step) {
+      for (auto& [name, parameter] : model->named_parameters()) parameter.zero_grad();
+      const auto x = tensor::Tensor::full({4, 20}, group.rank() + 1).to(kGpu);
+      parallel.backward(tensor::sum(parallel.forward(tensor::Variable(x))), 1);
+      parallel.finish();
+    }
+    const auto last = model->named_parameters().back();  // its bias: a 1 for each of 4 rows of each of 2 ranks
+    EXPECT_EQ(last.second.grad().to(tensor::Device()).data<float>()[0], 8);
+  });
+}
+
+}  // namespace
+}  // namespace tutti::trainer

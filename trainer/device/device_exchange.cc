@@ -1,0 +1,142 @@
+#include <tutti/tensor/cuda/cuda.h>
+#include <tutti/tensor/cuda/peers.h>
+#include <tutti/trainer/device/device_collectives.h>
+#include <tutti/trainer/device/device_exchange.h>
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace tutti::trainer {
+namespace {
+
+class DeviceExchange : public GradientExchange {
+ public:
+  DeviceExchange(comm::ProcessGroup& group, const ExchangePlan& plan, tensor::Device device)
+      : group_(group.split(0, group.rank())),
+        collectives_(make_device_collectives(*group_, device)),
+        stream_(device),
+        states_(plan.buckets.size()),
+        worker_([this] { work(); }) {}
+
+  ~DeviceExchange() override {
+    {
+      const std::scoped_lock lock(mutex_);
+      ending_ = true;
+    }
+    changed_.notify_all();
+    worker_.join();
+    if (!failed_) leave();
+  }
+
+  tensor::Tensor bucket_memory(comm::ProcessGroup& /*group*/, std::size_t count, tensor::DType dtype) override {
+    return collectives_->allocate({static_cast<std::int64_t>(count)}, dtype);
+  }
+
+  void begin(std::size_t bucket, tensor::Tensor& gradients) override {
+    stream_.follow_current();
+    std::unique_lock lock(mutex_);
+    states_[bucket] = {};
+    if (bucket + 1 == states_.size()) {
+      changed_.wait(lock, [this] { return queue_.empty() && !busy_; });
+      lock.unlock();
+      sum(bucket, gradients);
+    } else {
+      queue_.push_back({bucket, gradients});
+      changed_.notify_all();
+    }
+  }
+
+  void finish(std::size_t bucket, tensor::Tensor& /*gradients*/) override {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return states_[bucket].done; });
+    if (states_[bucket].error) std::rethrow_exception(states_[bucket].error);
+  }
+
+  void abandon() noexcept override {
+    try {
+      group_->abort("a training step was given up");
+    } catch (...) {  // the group is of no use then either
+    }
+    std::unique_lock lock(mutex_);
+    failed_ = true;
+    queue_.clear();
+    changed_.wait(lock, [this] { return !busy_; });
+  }
+
+  bool sums_elementwise() const override { return false; }  // its memory is not the host's, where riders are read
+  std::string name() const override { return "device all_reduce (" + collectives_->way() + ")"; }
+
+ private:
+  struct Task {
+    std::size_t bucket;
+    tensor::Tensor gradients;
+  };
+  struct State {
+    bool done = false;
+    std::exception_ptr error;
+  };
+
+  /// Returns when the sum is there: whoever waits for it may go on in any stream.
+  void sum(std::size_t bucket, tensor::Tensor& gradients) {
+    State result{.done = true, .error = nullptr};
+    try {
+      const tensor::cuda::SideStream::Scope scope(stream_);
+      collectives_->all_reduce(gradients);
+    } catch (...) {
+      result.error = std::current_exception();
+    }
+    const std::scoped_lock lock(mutex_);
+    failed_ = failed_ || result.error != nullptr;
+    states_[bucket] = result;
+    changed_.notify_all();
+  }
+
+  /// The other ranks end their exchanges, too: a farewell, not a failure.
+  void leave() noexcept {
+    try {
+      group_->shutdown();
+    } catch (...) {  // a rank is gone; whoever needs it will be told
+    }
+  }
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return ending_ || !queue_.empty(); });
+      if (ending_) return;
+      Task task = queue_.front();
+      queue_.pop_front();
+      busy_ = true;
+      lock.unlock();
+      sum(task.bucket, task.gradients);
+      lock.lock();
+      busy_ = false;
+      changed_.notify_all();
+    }
+  }
+
+  std::unique_ptr<comm::ProcessGroup> group_;
+  std::unique_ptr<DeviceCollectives> collectives_;
+  tensor::cuda::SideStream stream_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Task> queue_;
+  std::vector<State> states_;
+  bool busy_ = false;
+  bool ending_ = false;
+  bool failed_ = false;
+  std::thread worker_;  // last: it uses all of the above
+};
+
+}  // namespace
+
+std::unique_ptr<GradientExchange> make_device_exchange(comm::ProcessGroup& group, const ExchangePlan& plan,
+                                                       tensor::Device device) {
+  return std::make_unique<DeviceExchange>(group, plan, device);
+}
+
+}  // namespace tutti::trainer

@@ -1,0 +1,69 @@
+#include <tutti/nn/batch_norm.h>
+#include <tutti/nn/dropout.h>
+#include <tutti/tensor/cuda/graph.h>
+#include <tutti/trainer/device/device_feed.h>
+#include <tutti/trainer/device/step_graphs.h>
+
+#include <vector>
+
+namespace tutti::trainer {
+namespace {
+
+constexpr int kStepsBefore = 2;
+constexpr std::size_t kMostGraphs = 4;  // batches of many lengths are not what graphs are for
+
+bool works_on_the_device_alone(nn::Module& model) {
+  bool alone = true;
+  model.apply([&](nn::Module& module) {
+    const bool on_host = dynamic_cast<nn::Dropout*>(&module) != nullptr ||
+                         dynamic_cast<nn::StochasticDepth*>(&module) != nullptr ||
+                         dynamic_cast<nn::BatchNorm2d*>(&module) != nullptr;
+    alone = alone && !on_host;
+  });
+  return alone;
+}
+
+}  // namespace
+
+struct StepGraphs::Recorded {
+  Batch batch;  // at the addresses that the graph reads
+  tensor::Tensor loss;
+  std::vector<tensor::Tensor> gradients;  // by parameter, at the addresses that it writes; undefined: none
+  std::unique_ptr<tensor::cuda::Graph> graph;
+};
+
+StepGraphs::StepGraphs(DataParallel& parallel, Objective objective, double label_smoothing)
+    : parallel_(parallel), objective_(objective), label_smoothing_(label_smoothing) {
+  const bool on_gpu = device_of(parallel.model()).kind == tensor::Device::Kind::Cuda;
+  possible_ = on_gpu && tensor::cuda::Graph::allowed() && works_on_the_device_alone(parallel.model());
+}
+
+StepGraphs::~StepGraphs() = default;
+
+std::optional<tensor::Tensor> StepGraphs::run(const Batch& batch, double share) {
+  if (!possible_ || batch.count == 0) return std::nullopt;
+  const Key key{batch.count, share};
+  std::unique_ptr<Recorded>& recorded = recorded_[key];
+  if (recorded == nullptr) {
+    if (seen_[key]++ < kStepsBefore || recorded_.size() > kMostGraphs) return std::nullopt;
+    recorded = std::make_unique<Recorded>();
+    recorded->batch = batch;
+    recorded->batch.x = batch.x.clone();
+    recorded->batch.y = batch.y.clone();
+    recorded->graph = std::make_unique<tensor::cuda::Graph>(batch.x.device(), [&] {
+      const tensor::Variable output = parallel_.forward(tensor::Variable(recorded->batch.x));
+      const tensor::Variable loss = loss_of(objective_, output, recorded->batch, label_smoothing_);
+      const auto quiet = parallel_.no_sync();  // what is recorded starts no exchange
+      parallel_.backward(loss, share);
+      recorded->loss = loss.data();
+    });
+    recorded->gradients = parallel_.gradients();
+  }
+  recorded->batch.x.copy_from(batch.x);
+  recorded->batch.y.copy_from(batch.y);
+  recorded->graph->launch();
+  parallel_.accept_gradients(recorded->gradients);
+  return recorded->loss;
+}
+
+}  // namespace tutti::trainer

@@ -1,0 +1,47 @@
+// StepGraphs: forward, loss and backward of a step as one recorded graph of the GPU, for batches of the shape that
+// comes again and again.
+//
+// The first two steps of a shape run as they are (libraries choose their algorithms, memory is found); the third is
+// recorded, and from then on a step is a copy of the batch and one launch. Gradients lie at the same addresses each
+// time. Models that do something of their own on the host in a step are never recorded: dropout draws keys there, batch
+// norm counts.
+// Ownership: model and DataParallel must outlive it. Thread-safety: none.
+#pragma once
+
+#include <tutti/trainer/data/loader.h>
+#include <tutti/trainer/data_parallel/data_parallel.h>
+#include <tutti/trainer/objective.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace tutti::trainer {
+
+class StepGraphs {
+ public:
+  StepGraphs(DataParallel& parallel, Objective objective, double label_smoothing);
+  ~StepGraphs();
+  StepGraphs(const StepGraphs&) = delete;
+  StepGraphs& operator=(const StepGraphs&) = delete;
+
+  /// Runs the pass over `batch` with backward's seed `share`, and returns the mean loss; nothing, and nothing done, if
+  /// the pass is to be run without a graph.
+  std::optional<tensor::Tensor> run(const Batch& batch, double share);
+
+ private:
+  struct Recorded;
+  using Key = std::pair<std::int64_t, double>;  // samples, share
+
+  bool records(const Batch& batch) const;
+
+  DataParallel& parallel_;
+  Objective objective_;
+  double label_smoothing_;
+  bool possible_;
+  std::map<Key, int> seen_;
+  std::map<Key, std::unique_ptr<Recorded>> recorded_;
+};
+
+}  // namespace tutti::trainer
