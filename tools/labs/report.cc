@@ -130,7 +130,7 @@ void print(std::ostream& out, const Report& report) {
   }
   for (const std::string& note : report.notes) out << "\n" << wrapped(printable(note), "  ");
   if (!report.measurements.empty()) {
-    out << "\n  Measured on the virtual network, 8 ranks:\n";
+    out << "\n  Measured on " << report.measured_on << ":\n";
     for (const Measurement& one : report.measurements) {
       out << "    " << one.name << " " << figure(one.value) << (one.unit.empty() ? "" : " " + one.unit) << "\n";
     }

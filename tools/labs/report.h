@@ -47,6 +47,7 @@ struct Report {
   std::optional<Finding> failure{};  // what kept it from being graded at all: does not compile, empty function
   std::vector<StageResult> stages{};
   std::vector<Measurement> measurements{};
+  std::string measured_on = "the virtual network, 8 ranks";
   std::vector<std::string> notes{};
   double seconds = 0;  // that grading took
 

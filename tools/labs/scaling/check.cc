@@ -85,6 +85,7 @@ void add_figures(const Results& results, const Model& model, Report& report) {
     report.measurements.push_back({"compute " + row.layout.name(), run.compute, "s"});
     report.measurements.push_back({"waiting " + row.layout.name(), run.waiting, "s"});
   }
+  report.measured_on = "this machine";
   report.measurements.push_back({"model fixed", model.fixed, "s"});
   report.measurements.push_back({"model step", model.step * 1e6, "us"});
   report.measurements.push_back({"model round", model.round * 1e6, "us"});

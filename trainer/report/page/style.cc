@@ -36,7 +36,7 @@ rect.s4{fill:var(--s4)}rect.s5{fill:var(--s5)}rect.s6{fill:var(--s6)}rect.s7{fil
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:4px 18px;margin:0 0 6px;padding:0;font-size:13px;color:var(--soft)}
 .key{display:inline-block;width:18px;height:3px;border-radius:2px;margin-right:6px;vertical-align:middle}
 .key.box{width:11px;height:11px;border-radius:3px}.key.faint{height:1px;opacity:.6}
-.key.s0,.bar.s0{background:var(--s0)}.key.s1,.bar.s1{background:var(--s1)}.key.s2{background:var(--s2)}
+.key.s0,.bar.s0{background:var(--s0)}.key.s1,.bar.s1{background:var(--s1)}.key.s2,.bar.s2{background:var(--s2)}
 .key.s3{background:var(--s3)}.key.s4{background:var(--s4)}.key.s5{background:var(--s5)}.key.s6{background:var(--s6)}
 .key.s7{background:var(--s7)}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
