@@ -25,7 +25,12 @@ struct LabOptions {
   std::string page;
   labs::ShowOptions show{};
 
-  fs::path path() const { return folder.empty() ? fs::path(lab) : fs::path(folder); }
+  fs::path new_folder() const { return folder.empty() ? fs::path(lab) : fs::path(folder); }
+  /// Of a lab that was started: named, else the one here with its name, else this very folder.
+  fs::path path() const {
+    const bool is_here = folder.empty() && !fs::exists(lab) && fs::exists("text.md");
+    return is_here ? fs::path(".") : new_folder();
+  }
 };
 
 int list_labs() {
@@ -37,10 +42,10 @@ int list_labs() {
 
 int start_lab(const LabOptions& options) {
   const labs::Lab lab = labs::find_lab(options.lab);
-  for (const fs::path& file : labs::start(lab, options.path())) std::printf("wrote %s\n", file.c_str());
+  for (const fs::path& file : labs::start(lab, options.new_folder())) std::printf("wrote %s\n", file.c_str());
   const std::string folder = options.folder.empty() ? "" : " " + options.folder;
   std::printf("\nRead %s, then fill in the skeleton. Whenever you like:\n\n    tutti lab check %s%s\n",
-              (options.path() / "text.md").c_str(), lab.name.c_str(), folder.c_str());
+              (options.new_folder() / "text.md").c_str(), lab.name.c_str(), folder.c_str());
   return 0;
 }
 
@@ -114,7 +119,8 @@ void add_lab_command(CLI::App& app, int& status) {
   CLI::App* show = lab->add_subcommand("show", "Write a page that plays the messages of the solution in a folder");
   for (CLI::App* command : {start, check, show}) {
     command->add_option("LAB", options->lab, "name of the exercise: tutti lab list")->required();
-    command->add_option("DIR", options->folder, "the folder; without it the exercise's name");
+    command->add_option("DIR", options->folder,
+                        "the folder; without it the exercise's name, or this one when it is the exercise's");
   }
   check->add_option("--json", options->json, "write what was found to this file too; - for standard output alone");
   show->add_option("--ranks", options->show.world_size, "number of ranks, up to 16 [5]");

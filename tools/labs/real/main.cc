@@ -66,8 +66,11 @@ void print_collective(const std::string& function, const std::vector<CollectiveT
 }
 
 void print_line(const char* whose, const FittedLine& line) {
-  std::printf("%s: alpha = %.2f us, beta = %.4f ns/byte (%.2f GB/s); off by %.0f %% at most\n", whose, line.alpha * 1e6,
-              line.beta * 1e9, line.beta > 0 ? 1e-9 / line.beta : 0, 100 * line.worst_error);
+  char beta[64] = "beta too small to be seen in these lengths";
+  if (line.beta > 0)
+    std::snprintf(beta, sizeof beta, "beta = %.4f ns/byte (%.2f GB/s)", line.beta * 1e9, 1e-9 / line.beta);
+  std::printf("%s: alpha = %.2f us, %s; off by %.0f %% at most\n", whose, line.alpha * 1e6, beta,
+              100 * line.worst_error);
 }
 
 void print_messages(const MessageTimes& times, nlohmann::ordered_json& json) {
