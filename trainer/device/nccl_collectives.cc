@@ -214,8 +214,8 @@ class NcclCollectives : public DeviceCollectives {
   void check(ncclResult_t result, const std::string& operation) {
     if (result == ncclSuccess || result == ncclInProgress) return;
     const char* const detail = comm_ != nullptr ? nccl().ncclGetLastError(comm_) : "";
-    fail(comm::ErrorCode::System, operation + ": " + nccl().ncclGetErrorString(result) + (*detail != '\0' ? ": " : "") +
-                                      detail + "; NCCL_DEBUG=INFO says more");
+    fail(comm::ErrorCode::System,
+         operation + ": " + nccl().ncclGetErrorString(result) + (*detail != '\0' ? ": " : "") + detail);
   }
 
   /// A communicator that does not block answers at once and works on.

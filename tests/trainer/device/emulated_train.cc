@@ -1,0 +1,21 @@
+// One rank of `tutti train mnist` in a process that has emulated GPUs: emulated_train DATA DEVICE EPOCHS JSON
+#include <tutti/trainer/options.h>
+#include <tutti/trainer/run_training.h>
+
+#include <iostream>
+#include <string>
+
+int main(int argc, char** argv) {
+  if (argc != 5) {
+    std::cerr << "usage: emulated_train DATA DEVICE EPOCHS JSON\n";
+    return 2;
+  }
+  tutti::trainer::TrainOptions options;
+  options.data = argv[1];
+  options.device = argv[2];
+  options.epochs = std::stoi(argv[3]);
+  options.json = argv[4];
+  options.batch_size = 16;
+  options.threads = 1;
+  return tutti::trainer::run_training(options, {.out = std::cout, .err = std::cerr});
+}
