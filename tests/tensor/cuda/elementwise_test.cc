@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <tutti/tensor/ops.h>
 
+#include <cmath>
+
 #include "../support.h"
 
 namespace tutti::tensor::test {
