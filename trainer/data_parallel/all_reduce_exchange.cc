@@ -24,11 +24,6 @@ class AllReduceExchange : public GradientExchange {
 
 }  // namespace
 
-tensor::Tensor GradientExchange::bucket_memory(comm::ProcessGroup& group, std::size_t count, tensor::DType dtype) {
-  const auto memory = group.allocate(count * tensor::size_of(dtype));
-  return tensor::Tensor::over(memory.data(), memory.memory, {static_cast<std::int64_t>(count)}, dtype);
-}
-
 std::unique_ptr<GradientExchange> make_all_reduce_exchange(comm::ProcessGroup& group, const ExchangePlan& plan) {
   return std::make_unique<AllReduceExchange>(group, plan.buckets.size());
 }

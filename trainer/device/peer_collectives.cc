@@ -225,7 +225,7 @@ class PeerCollectives : public DeviceCollectives {
     cuda::copy_reachable(to, windows_[0].ranks[rank].get() + slot * slot_bytes_, nbytes, device_);
   }
 
-  /// Elements [first, first + count) of everybody's memory at `slot` of the scratch (or as `bases` says).
+  /// Elements [first, first + count) of everybody's memory at `slot` of the window.
   void combine(std::size_t window, std::size_t slot, std::int64_t first, std::int64_t count, tensor::DType dtype,
                comm::ReduceOp op) {
     std::vector<std::byte*> peers;

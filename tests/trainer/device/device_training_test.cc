@@ -65,7 +65,7 @@ TEST_F(DeviceTraining, TwoRanksOnOneCardGiveTheCurveOfOne) {
   EXPECT_NEAR(*together.epochs[0].test_loss, *alone.epochs[0].test_loss, 1e-3 * *alone.epochs[0].test_loss);
 }
 
-/// Whether the steps of a run were recorded is told by the number of launches of an epoch; the numbers are the same.
+/// That steps are recorded at all is the next test's.
 TEST_F(DeviceTraining, RecordedStepsGiveTheSameBits) {
   for (const int ranks : {1, 2}) {
     const RunReport recorded = train_on(small_run("mlp", "cuda:0"), ranks);
