@@ -6,6 +6,10 @@
 // (autograd/functions_*.cc). `accumulate` true adds to `out`, false overwrites it (its old contents, NaN included, do
 // not matter). Element-wise outputs may be the input itself. Results do not depend on the number of threads. Shapes in
 // comments: M, N, K matrix extents; C classes.
+//
+// Exact sums: on the CPU column_sum, gemm with only `a` transposed, and conv2d_weight_gradient take a float64 result for
+// float32 operands. It is the sum over rows or images with the same bits for any order and partition of them, as long as
+// it stays below 16 in size (cpu/exact_sum.h; depthwise convolutions: to float64 rounding).
 #pragma once
 
 #include <tutti/tensor/pair.h>
@@ -79,7 +83,7 @@ struct KernelTable {
   void (*log_softmax)(Tensor& y, const Tensor& x);
   void (*log_softmax_backward)(Tensor& dx, const Tensor& grad, const Tensor& y, bool accumulate);
 
-  // Losses. grad () is the gradient of the loss.
+  // Losses. grad () is the gradient of the loss; on the CPU both may be float64 for float32 operands.
   /// loss () = factor * sum over rows of -log softmax(logits)[target]; fills probabilities (M, C). targets int64 (M).
   /// Throws std::invalid_argument naming the row of a target outside [0, C).
   /// `smoothing` of each target is shared by all classes.

@@ -86,8 +86,10 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--batch-size", train.batch_size, "samples a step on each rank")->capture_default_str();
   add_update_options(app, train);
   app.add_option("--seed", arguments.seed, "of the first weights and of the sample order")->capture_default_str();
-  app.add_flag("--reproducible", train.reproducible,
-               "the same parameters, bit for bit, on 1, 2, 3, 4, 6 or 12 ranks with the same global batch; slower");
+  app.add_flag_function(
+      "--reproducible,!--no-reproducible", [&train](std::int64_t asked) { train.reproducible = asked > 0; },
+      "the same parameters, bit for bit, on any number of ranks with the same global batch; the default where "
+      "model and options allow it. --no-reproducible: faster sums");
   app.add_option("--comm-hook", train.comm_hook, "how gradients travel: none, bf16, fp16, topk or powersgd")
       ->capture_default_str();
   app.add_option("--topk-density", train.topk_density, "topk: part of each parameter's numbers that is sent [0.05]");

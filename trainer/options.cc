@@ -23,7 +23,7 @@ void check_gpu(const TrainOptions& options, tensor::Device device) {
   if (device.index >= count) {
     throw UsageError(option + "there are " + std::to_string(count) + " (" + tensor::cuda_status() + "), numbered from 0");
   }
-  const std::pair<bool, const char*> only_on_the_cpu[] = {{options.reproducible, "--reproducible"},
+  const std::pair<bool, const char*> only_on_the_cpu[] = {{options.reproducible.value_or(false), "--reproducible"},
                                                           {options.comm_hook != "none", "--comm-hook"},
                                                           {options.shard_optimizer, "--shard-optimizer"},
                                                           {options.sync_batch_norm, "--sync-batch-norm"}};
@@ -135,7 +135,7 @@ std::map<std::string, std::string> options_that_must_agree(const TrainOptions& o
                 {"data", data_name},
                 {"global batch", std::to_string(options.batch_size * world_size)},
                 {"seed", std::to_string(options.seed)}});
-  if (options.reproducible) texts["reproducible"] = "yes";
+  if (options.reproducible) texts["reproducible"] = *options.reproducible ? "yes" : "no";
   if (options.drop_last) texts["drop-last"] = "yes";
   if (!options.padding) texts["padding"] = "no";
   return texts;

@@ -40,7 +40,9 @@ struct TrainOptions {
   std::optional<double> clip_norm;      // the longest gradient
   double label_smoothing = 0;           // in training; tests count the plain cross entropy
   std::uint64_t seed = 0;
-  bool reproducible = false;           // the same bits of parameters on 1, 2, 3, 4, 6 or 12 ranks with one global batch
+  /// The same bits of parameters on any number of ranks with one global batch: demanded; given up for speed; by default
+  /// wherever model, device and exchange allow it (but padding, which depends on the ranks, stays as asked for).
+  std::optional<bool> reproducible;
   bool drop_last = false;              // leave out samples that would give some ranks one more than others
   bool padding = true;                 // repeat some instead; false: neither, ranks may differ by a sample
   std::string comm_hook = "none";      // how gradients travel: none, bf16, fp16, topk, powersgd

@@ -1,5 +1,5 @@
+#include <tutti/trainer/data_parallel/exact_exchange.h>
 #include <tutti/trainer/data_parallel/hooks/comm_hooks.h>
-#include <tutti/trainer/data_parallel/reproducible_exchange.h>
 #include <tutti/trainer/data_parallel/sharding/shard_exchange.h>
 #include <tutti/trainer/data_parallel/sharding/sharded_optimizer.h>
 #include <tutti/trainer/data_parallel/sync_batch_norm.h>
@@ -45,15 +45,13 @@ void check_hook(const TrainOptions& options) {
   }
 }
 
-void check_reproducible(const nn::Module& model, const std::string& name, int ranks) {
-  if (kReproducibleShards % ranks != 0) {
-    throw UsageError("--reproducible works with 1, 2, 3, 4, 6 or 12 ranks, not with " + std::to_string(ranks));
-  }
-  if (!model.named_buffers().empty()) {
-    throw UsageError("--reproducible: " + name +
-                     " has batch norm, whose running statistics depend on how samples are dealt to ranks; use a model "
-                     "without it (mlp, autoencoder, cnn, lenet5, simple_net)");
-  }
+bool has_batch_norm(const nn::Module& model) { return !model.named_buffers().empty(); }
+
+/// Whether the number of ranks can be invisible, and is to be.
+bool sums_exactly(const TrainOptions& options, const nn::Module& model) {
+  const bool can = !has_batch_norm(model) && tensor::parse_device(options.device) == tensor::Device() &&
+                   options.comm_hook == "none" && !options.shard_optimizer;
+  return options.reproducible.value_or(can);
 }
 
 std::string bytes_text(std::size_t bytes) {
@@ -71,7 +69,7 @@ void check_parallel_options(const TrainOptions& options) {
     throw UsageError("--shard-optimizer and --comm-hook " + options.comm_hook +
                      " each have their own way for gradients; choose one");
   }
-  if (options.reproducible && (hooked || options.shard_optimizer)) {
+  if (options.reproducible.value_or(false) && (hooked || options.shard_optimizer)) {
     throw UsageError(
         "--reproducible fixes how gradients are added up, and does not go with --comm-hook or "
         "--shard-optimizer");
@@ -101,21 +99,16 @@ tensor::Tensor empty_input(const TrainOptions& options, const ImageDataset& data
   return tensor::Tensor::empty({0, images[1], images[2], images[3]});
 }
 
-int passes_of_a_step(const TrainOptions& options, int ranks) {
-  return options.reproducible ? std::max(1, kReproducibleShards / ranks) : 1;
-}
-
-int samples_multiple(const TrainOptions& options) {
-  return options.reproducible && (options.padding || options.drop_last) ? kReproducibleShards : 1;
-}
-
 DataParallelOptions data_parallel_options(const TrainOptions& options, const nn::Module& model, int ranks) {
   DataParallelOptions parallel;
   parallel.buckets = options.buckets;
-  parallel.passes = passes_of_a_step(options, ranks);
-  if (options.reproducible) {
-    check_reproducible(model, options.model, ranks);
-    parallel.exchange = make_reproducible_exchange;
+  if (options.reproducible.value_or(false) && has_batch_norm(model)) {
+    throw UsageError("--reproducible: " + options.model +
+                     " has batch norm, whose statistics depend on how samples are dealt to ranks; use a model "
+                     "without it (mlp, autoencoder, cnn, lenet5, simple_net)");
+  }
+  if (sums_exactly(options, model)) {
+    parallel.exchange = make_exact_exchange;
   } else if (ranks > 1) {  // a world of one sends nothing
     parallel.exchange = options.shard_optimizer ? make_shard_exchange : make_comm_hook(hook_of(options));
   }

@@ -30,15 +30,9 @@ void prepare_model(const TrainOptions& options, nn::Module& model, comm::Process
 /// The input of a rank without samples in a step; undefined where such a rank need not run the model.
 tensor::Tensor empty_input(const TrainOptions& options, const ImageDataset& data);
 
-/// Backward passes a step: one, but for --reproducible.
-int passes_of_a_step(const TrainOptions& options, int ranks);
-
-/// How many samples an epoch must be a multiple of, so that it is the same on every number of ranks that --reproducible
-/// takes; 1 without it.
-int samples_multiple(const TrainOptions& options);
-
-/// What DataParallel is to do for these options. Throws UsageError for a model or a number of ranks that they do not
-/// fit.
+/// What DataParallel is to do for these options: among other things whether gradients are exact sums
+/// (data_parallel/exact_exchange.h), which they are wherever that makes the number of ranks invisible, unless
+/// --no-reproducible. Throws UsageError for a model that the options do not fit.
 DataParallelOptions data_parallel_options(const TrainOptions& options, const nn::Module& model, int ranks);
 
 /// As in update_rule.h, sharded over the ranks if that was asked for. Local.

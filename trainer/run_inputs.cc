@@ -33,12 +33,16 @@ void check_same_options(comm::ProcessGroup& group, const std::map<std::string, s
   }
 }
 
-SamplerOptions sampling_of(const TrainOptions& options, std::int64_t samples, const comm::ProcessGroup& group) {
+SamplerOptions sampling_of(const TrainOptions& options, std::int64_t samples, std::int64_t global_batch,
+                           const comm::ProcessGroup& group) {
   SamplerOptions sampling{.count = samples, .replicas = group.world_size(), .rank = group.rank()};
   sampling.seed = options.seed;
   sampling.drop_last = options.drop_last;
   sampling.padding = options.padding;
-  sampling.multiple = samples_multiple(options);
+  if (options.reproducible.value_or(false)) {  // an epoch that is the same for every number of ranks
+    sampling.padding = false;
+    if (options.drop_last) sampling.multiple = static_cast<int>(global_batch);
+  }
   return sampling;
 }
 
@@ -59,7 +63,7 @@ RunInputs open_inputs(const TrainOptions& options, comm::ProcessGroup& group, in
   inputs.global_batch = options.batch_size * ranks;
   inputs.agreed = options_that_must_agree(options, ranks, data_identity(train));
   check_same_options(group, inputs.agreed);
-  SamplerOptions sampling = sampling_of(options, train.count(), group);
+  SamplerOptions sampling = sampling_of(options, train.count(), inputs.global_batch, group);
   if (elastic.first_size > 0) {
     sampling.global_batch = inputs.global_batch;
     sampling.padded_for = ranks;

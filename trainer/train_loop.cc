@@ -45,7 +45,6 @@ class Run {
   const ElasticRun* elastic_;
   RunInputs inputs_;
   const std::int64_t steps_per_epoch_;
-  const int passes_;  // a step
   Objective objective_;
   std::shared_ptr<nn::Module> model_;
   std::shared_ptr<nn::Optimizer> optimizer_;
@@ -56,7 +55,7 @@ class Run {
   std::unique_ptr<Checkpointer> checkpointer_;
   RunReport report_;
   CheckpointPosition start_;         // where this run begins
-  std::vector<LossSum> epoch_sums_;  // of the epoch under way, by pass
+  LossSum epoch_sum_;  // of the epoch under way
   double seconds_before_ = 0;        // that the epoch under way took before this run
   std::int64_t samples_before_ = 0;  // of all ranks, likewise
   std::chrono::steady_clock::time_point epoch_start_;
@@ -72,7 +71,6 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
       elastic_(elastic),
       inputs_(open_inputs(options, group, threads, inputs_of(elastic))),
       steps_per_epoch_(inputs_.steps_per_epoch()),
-      passes_(passes_of_a_step(options, group.world_size())),
       objective_(objective_of(options.model)),
       report_(report_of(options, inputs_.data->train, group.world_size(), threads)) {
   recorder_ = std::make_unique<RunRecorder>(
@@ -137,7 +135,7 @@ bool Run::continue_with_others() {
   report_.epochs = state.epochs;
   seconds_before_ = state.seconds;
   samples_before_ = start_.step * inputs_.global_batch;
-  epoch_sums_ = state.sums_by(passes_);
+  epoch_sum_ = state.sum;
   progress_.line(who + meeting_text(meeting, state, steps_per_epoch_));
   return true;
 }
@@ -147,7 +145,7 @@ void Run::commit(const CheckpointPosition& position) {
   if (elastic_ == nullptr) return;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - epoch_start_;
   const bool within = position.step > 0;
-  elastic_->state.commit(position, epoch_sums_, within ? seconds_before_ + seconds.count() : 0);
+  elastic_->state.commit(position, epoch_sum_, within ? seconds_before_ + seconds.count() : 0);
 }
 
 void Run::resume() {
@@ -165,7 +163,7 @@ void Run::resume() {
   }
   seconds_before_ = state->seconds;
   for (const LossSum& sum : state->sums) samples_before_ += sum.samples;
-  if (start_.step > 0) epoch_sums_ = sums_of_rank(state->sums, group_.rank(), group_.world_size(), passes_);
+  if (start_.step > 0) epoch_sum_ = sum_of_rank(state->sums, group_.rank(), group_.world_size());
   report_.epochs = epochs_from_json(state->history);
   progress_.line(resumed_line(*state, group_.world_size()));
 }
@@ -176,14 +174,14 @@ bool Run::train_one_epoch(int epoch) {
   const bool resumed = epoch == start_.epoch + 1 && start_.step > 0;
   const std::int64_t first_step = resumed ? start_.step : 0;
   if (!resumed) {
-    epoch_sums_.assign(static_cast<std::size_t>(passes_), LossSum{});
+    epoch_sum_ = {};
     seconds_before_ = 0;
     samples_before_ = 0;
   }
   group_.barrier();
   epoch_start_ = Clock::now();
   inputs_.train_loader->begin_epoch(epoch - 1, first_step);
-  Training training{*parallel_, *optimizer_, objective_, options_.label_smoothing, passes_};
+  Training training{*parallel_, *optimizer_, objective_, options_.label_smoothing};
   training.graphs = graphs_.get();
   training.empty_input = empty_input(options_, inputs_.data->train);
   training.before_exchange = [this, run_step = (epoch - 1) * steps_per_epoch_ + first_step]() mutable {
@@ -198,10 +196,10 @@ bool Run::train_one_epoch(int epoch) {
   };
   progress_.start_epoch(epoch, steps.count);
   train_epoch(
-      training, steps, progress_, [this](const StepInfo& info) { return after_step(info); }, epoch_sums_);
+      training, steps, progress_, [this](const StepInfo& info) { return after_step(info); }, epoch_sum_);
   if (checkpointer_->stopped_at()) return false;
   parallel_->share_buffers();
-  const LossSum sum = sum_over_ranks(group_, epoch_sums_);  // ends when all ranks have come here, as a barrier does
+  const LossSum sum = sum_over_ranks(group_, epoch_sum_);  // ends when all ranks have come here, as a barrier does
   const std::chrono::duration<double> seconds = Clock::now() - epoch_start_;
 
   EpochReport done;
@@ -230,7 +228,7 @@ bool Run::after_step(const StepInfo& info) {
 
 EpochSoFar Run::epoch_so_far() const {
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - epoch_start_;
-  return {.history = epochs_to_json(report_.epochs), .sums = epoch_sums_, .seconds = seconds_before_ + seconds.count()};
+  return {.history = epochs_to_json(report_.epochs), .sum = epoch_sum_, .seconds = seconds_before_ + seconds.count()};
 }
 
 Evaluation Run::evaluate_epoch() {
@@ -270,7 +268,7 @@ RunReport Run::execute() {
   parallel.share_parameters = !continued;
   parallel_ = std::make_unique<DataParallel>(model_, group_, parallel);
   graphs_ = std::make_unique<StepGraphs>(*parallel_, objective_, options_.label_smoothing);
-  if (elastic_ != nullptr) elastic_->state.commit(start_, epoch_sums_, seconds_before_);
+  if (elastic_ != nullptr) elastic_->state.commit(start_, epoch_sum_, seconds_before_);
   recorder_->start(start_.epoch * steps_per_epoch_ + start_.step);
   checkpointer_->start(*parallel_);
   std::optional<Evaluation> last;

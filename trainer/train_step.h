@@ -12,7 +12,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <vector>
 
 namespace tutti::trainer {
 
@@ -22,7 +21,6 @@ struct Training {
   nn::Optimizer& optimizer;
   Objective objective = Objective::Classify;
   double label_smoothing = 0;
-  int passes = 1;  // backward passes a step, as DataParallelOptions::passes
   /// Called in each step before the gradients leave: the last moment to ask the other ranks for something.
   std::function<void()> before_exchange{};
   /// An input of no samples, for a model whose forward and backward are collective (sync_batch_norm.h): a rank without
@@ -32,11 +30,9 @@ struct Training {
 };
 
 /// Forward, backward, exchange, update. `batch` is this rank's part of the step's `global_samples`, and may be empty.
-/// With several passes, pass i takes the rows i, i + passes, ... What layers draw at random (nn/sample_keys.h) is keyed
-/// by the batch's samples. Collective. Adds the loss before the update to sums[pass], and returns its mean over the
-/// batch; 0 for an empty one.
-double train_step(const Training& training, const Batch& batch, std::int64_t global_samples,
-                  std::vector<LossSum>& sums);
+/// What layers draw at random (nn/sample_keys.h) is keyed by the batch's samples. Collective. Adds the loss before the
+/// update to `sum`, and returns its mean over the batch; 0 for an empty one.
+double train_step(const Training& training, const Batch& batch, std::int64_t global_samples, LossSum& sum);
 
 /// Where an epoch's steps are taken from, and where they begin.
 struct EpochSteps {
@@ -52,12 +48,11 @@ struct EpochSteps {
 using AfterStep = std::function<bool(const StepInfo&)>;
 
 /// The epoch's steps from the first one asked for. Collective: a rank whose loader is empty goes on without samples.
-/// Adds to `sums`, this rank's by pass, which after_step may look at.
+/// Adds to `sum`, this rank's, which after_step may look at.
 void train_epoch(const Training& training, const EpochSteps& steps, Progress& progress, const AfterStep& after_step,
-                 std::vector<LossSum>& sums);
+                 LossSum& sum);
 
-/// Collective. The sum of all ranks' passes, in the order of the samples that they took: pass i of rank r comes before
-/// pass i of rank r + 1, and that before pass i + 1 of rank r.
-LossSum sum_over_ranks(comm::ProcessGroup& group, const std::vector<LossSum>& mine);
+/// Collective. The sum of all ranks' sums, in the order of ranks.
+LossSum sum_over_ranks(comm::ProcessGroup& group, const LossSum& mine);
 
 }  // namespace tutti::trainer

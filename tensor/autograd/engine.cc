@@ -15,13 +15,20 @@ std::string describe(const Shape& shape, DType dtype, Device device) {
   return std::string(name(dtype)) + " " + shape.to_string() + (device == Device{} ? "" : " on " + name(device));
 }
 
+// Float64 memory for a float32 gradient, as the leaf's owner asked for.
+bool is_exact_sum(const LeafState& leaf, DType dtype) {
+  return dtype == DType::Float32 && leaf.memory.defined() && leaf.memory.dtype() == DType::Float64 &&
+         leaf.grad.dtype() == DType::Float64;
+}
+
 // Opens the leaf's own gradient for writing. Returns true when there is something to add to.
 bool open_leaf(LeafState& leaf, const Shape& shape, DType dtype, Device device) {
   if (!leaf.grad.defined()) {
     leaf.grad = leaf.memory.defined() ? leaf.memory : Tensor::empty(shape, dtype, device);
     return false;
   }
-  if (leaf.grad.shape() != shape || leaf.grad.dtype() != dtype || leaf.grad.device() != device) {
+  const bool fits = leaf.grad.dtype() == dtype || is_exact_sum(leaf, dtype);
+  if (leaf.grad.shape() != shape || !fits || leaf.grad.device() != device) {
     throw std::logic_error("the gradient held by a leaf is " +
                            describe(leaf.grad.shape(), leaf.grad.dtype(), leaf.grad.device()) +
                            ", but backward brings " + describe(shape, dtype, device) +
@@ -29,6 +36,15 @@ bool open_leaf(LeafState& leaf, const Shape& shape, DType dtype, Device device) 
   }
   if (!leaf.grad.is_contiguous()) leaf.grad = leaf.grad.clone();
   return true;
+}
+
+// sum (+)= term, which may be of another type.
+void add_to(Tensor& sum, const Tensor& term, bool accumulate) {
+  if (accumulate) {
+    kernels(sum.device()).add(sum, sum, term.to(sum.dtype()));
+  } else {
+    kernels(sum.device()).copy(sum, term);
+  }
 }
 
 }  // namespace
@@ -134,7 +150,7 @@ bool InputGradients::complete() const {
   return true;
 }
 
-InputGradients::Destination InputGradients::open(int input) {
+InputGradients::Destination InputGradients::open(int input, bool takes_exact_sums) {
   if ((delivered_ >> input & 1) != 0) {
     throw std::logic_error(std::string("the backward of ") + node_.name() + " delivered the gradient of input " +
                            std::to_string(input) + " twice");
@@ -143,7 +159,8 @@ InputGradients::Destination InputGradients::open(int input) {
   if (edge.leaf) {
     LeafState& leaf = *edge.leaf->leaf;
     const bool accumulate = open_leaf(leaf, edge.shape, edge.dtype, edge.device);
-    return {leaf.grad, accumulate};
+    if (takes_exact_sums || leaf.grad.dtype() == edge.dtype) return {leaf.grad, accumulate};
+    return {Tensor::empty(edge.shape, edge.dtype, edge.device), false, accumulate};
   }
   Tensor& slot = edge.node->slot_;
   if (!slot.defined()) {
@@ -155,7 +172,16 @@ InputGradients::Destination InputGradients::open(int input) {
   return {slot, true};
 }
 
-void InputGradients::close(int input) {
+void InputGradients::close(int input, const Destination& destination) {
+  Edge& edge = node_.edges_[static_cast<std::size_t>(input)];
+  if (edge.leaf) {
+    Tensor& grad = edge.leaf->leaf->grad;
+    if (destination.memory.dtype() != grad.dtype()) add_to(grad, destination.memory, destination.add);
+  }
+  announce(input);
+}
+
+void InputGradients::announce(int input) {
   delivered_ |= std::uint64_t{1} << input;
   pass_.delivered(node_.edges_[static_cast<std::size_t>(input)]);
 }
@@ -170,7 +196,7 @@ void InputGradients::pass(int input, const Tensor& gradient) {
   }
   if (edge.node && !edge.node->slot_.defined()) {
     edge.node->slot_ = gradient.contiguous();
-    close(input);
+    announce(input);
     return;
   }
   const KernelTable& k = kernels(edge.device);
@@ -190,11 +216,7 @@ void run_backward(const std::shared_ptr<Variable::Impl>& root, const Tensor& see
   }
   LeafState& leaf = root->leaf_state();
   const Tensor packed = seed.contiguous();
-  if (open_leaf(leaf, packed.shape(), packed.dtype(), packed.device())) {
-    kernels(packed.device()).add(leaf.grad, leaf.grad, packed);
-  } else {
-    leaf.grad.copy_from(packed);
-  }
+  add_to(leaf.grad, packed, open_leaf(leaf, packed.shape(), packed.dtype(), packed.device()));
   if (leaf.on_ready) leaf.on_ready();
 }
 

@@ -21,7 +21,7 @@ struct MatmulNode final : Node {
   void release() override { a = b = {}; }
   void backward(Tensor grad, InputGradients& inputs) override {
     const KernelTable& k = kernels(grad.device());
-    inputs.write(1, [&](Tensor& db, bool accumulate) { k.gemm(db, a, true, grad, false, accumulate); });
+    inputs.write_sum(1, [&](Tensor& db, bool accumulate) { k.gemm(db, a, true, grad, false, accumulate); });
     inputs.write(0, [&](Tensor& da, bool accumulate) { k.gemm(da, grad, false, b, true, accumulate); });
   }
 };
@@ -39,8 +39,8 @@ struct LinearNode final : Node {
     const KernelTable& k = kernels(grad.device());
     if (y.defined()) grad = through_relu(std::move(grad), y);
     // Parameters first: whoever waits for them may start while dx is computed.
-    inputs.write(1, [&](Tensor& dw, bool accumulate) { k.gemm(dw, grad, true, x, false, accumulate); });
-    inputs.write(2, [&](Tensor& db, bool accumulate) { k.column_sum(db, grad, accumulate); });
+    inputs.write_sum(1, [&](Tensor& dw, bool accumulate) { k.gemm(dw, grad, true, x, false, accumulate); });
+    inputs.write_sum(2, [&](Tensor& db, bool accumulate) { k.column_sum(db, grad, accumulate); });
     inputs.write(0, [&](Tensor& dx, bool accumulate) { k.gemm(dx, grad, false, w, false, accumulate); });
   }
 };

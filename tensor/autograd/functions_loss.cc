@@ -83,6 +83,11 @@ double reduction_factor(Reduction reduction, std::int64_t count) {
   return reduction == Reduction::Mean ? 1.0 / static_cast<double>(count) : 1.0;
 }
 
+Tensor empty_loss(Reduction reduction, const Tensor& of) {
+  const bool wide = reduction == Reduction::WideSum && of.device().kind == Device::Kind::Cpu;
+  return Tensor::empty({}, wide ? DType::Float64 : of.dtype(), of.device());
+}
+
 void check_classes(const char* operation, const Tensor& logits, const Tensor& targets) {
   check_rank(operation, logits, 2);
   check_floating(operation, logits);
@@ -126,7 +131,7 @@ Variable nll_loss(const Variable& log_probabilities, const Tensor& targets, Redu
   const Tensor x = log_probabilities.data().contiguous();
   const Tensor labels = targets.contiguous();
   const double factor = reduction_factor(reduction, x.shape()[0]);
-  Tensor loss = Tensor::empty({}, x.dtype(), x.device());
+  Tensor loss = empty_loss(reduction, x);
   kernels(x.device()).nll_loss(loss, x, labels, factor);
   if (!must_record({&log_probabilities})) return Variable(std::move(loss));
   auto node = std::make_shared<NllNode>();
@@ -144,7 +149,7 @@ Variable cross_entropy(const Variable& logits, const Tensor& targets, Reduction 
   const Tensor x = logits.data().contiguous();
   const Tensor labels = targets.contiguous();
   const double factor = reduction_factor(reduction, x.shape()[0]);
-  Tensor loss = Tensor::empty({}, x.dtype(), x.device());
+  Tensor loss = empty_loss(reduction, x);
   Tensor probabilities = Tensor::empty(x.shape(), x.dtype(), x.device());
   kernels(x.device()).cross_entropy(loss, probabilities, x, labels, factor, label_smoothing);
   if (!must_record({&logits})) return Variable(std::move(loss));
@@ -161,7 +166,7 @@ Variable mse_loss(const Variable& prediction, const Tensor& target, Reduction re
   const Tensor p = prediction.data().contiguous();
   const Tensor t = target.contiguous();
   const double factor = reduction_factor(reduction, p.numel());
-  Tensor loss = Tensor::empty({}, p.dtype(), p.device());
+  Tensor loss = empty_loss(reduction, p);
   kernels(p.device()).squared_error(loss, p, t, factor);
   if (!must_record({&prediction})) return Variable(std::move(loss));
   auto node = std::make_shared<MseNode>();

@@ -55,9 +55,19 @@ class InputGradients {
   template <typename F>
   void write(int input, F&& writer) {
     if (!needed(input)) return;
-    Destination destination = open(input);
+    Destination destination = open(input, false);
     writer(destination.memory, destination.accumulate);
-    close(input);
+    close(input, destination);
+  }
+
+  /// The same for a writer whose kernel takes exact sums (ops.h): memory is float64 if the leaf of a float32 gradient
+  /// asked for that (Variable::set_grad_memory).
+  template <typename F>
+  void write_sum(int input, F&& writer) {
+    if (!needed(input)) return;
+    Destination destination = open(input, true);
+    writer(destination.memory, destination.accumulate);
+    close(input, destination);
   }
 
   /// Delivers a tensor that exists already, without a copy where nobody else looks at the result. Any strides.
@@ -70,9 +80,11 @@ class InputGradients {
   struct Destination {
     Tensor memory;
     bool accumulate;
+    bool add = false;  // when memory is not the leaf's own: to what the leaf has
   };
-  Destination open(int input);
-  void close(int input);
+  Destination open(int input, bool takes_exact_sums);
+  void close(int input, const Destination& destination);
+  void announce(int input);
 
   BackwardPass& pass_;
   Node& node_;

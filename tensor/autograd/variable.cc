@@ -87,7 +87,10 @@ void Variable::zero_grad() {
 void Variable::set_grad_memory(Tensor memory) {
   LeafState& leaf = checked_leaf(impl_, "set_grad_memory()");
   const Tensor& data = impl_->data;
-  if (!memory.defined() || memory.shape() != data.shape() || memory.dtype() != data.dtype() ||
+  const bool exact_sum =
+      memory.defined() && memory.dtype() == DType::Float64 && data.dtype() == DType::Float32 &&
+                         data.device().kind == Device::Kind::Cpu;
+  if (!memory.defined() || memory.shape() != data.shape() || (memory.dtype() != data.dtype() && !exact_sum) ||
       !memory.is_contiguous()) {
     throw std::invalid_argument("set_grad_memory: a contiguous " + std::string(name(data.dtype())) +
                                 " tensor of shape " + data.shape().to_string() + " is needed, got " +
@@ -101,7 +104,7 @@ void Variable::set_grad_memory(Tensor memory) {
                                 name(data.device()));
   }
   if (leaf.grad.defined()) {
-    memory.copy_from(leaf.grad);
+    memory.copy_from(leaf.grad.to(memory.dtype()));
     leaf.grad = memory;
   }
   leaf.memory = std::move(memory);

@@ -49,6 +49,9 @@ class Variable {
   void zero_grad();
   /// From now on the leaf's gradient lives in `memory` (same shape and type, contiguous): a view into a bucket, say. A
   /// gradient that exists already moves there. Throws std::invalid_argument for memory that does not fit.
+  /// For a float32 leaf on the CPU memory may be float64. The gradient then is an exact sum over the samples of linear,
+  /// matmul and conv2d, the same bits however they are divided into batches (ops.h), and becomes float32 when its owner
+  /// says so; what other operations contribute is added in float64.
   void set_grad_memory(Tensor memory);
   /// Moves the leaf's data and gradient to `device`, for all its handles (to() is what moves an intermediate result).
   /// Throws std::logic_error for a leaf whose gradient memory was given by set_grad_memory.

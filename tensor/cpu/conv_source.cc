@@ -21,10 +21,9 @@ std::int64_t images_of_chunk(const ConvExtents& extents) {
   return std::min(extents.batch, std::max<std::int64_t>(1, kChunkPixels / plane));
 }
 
-std::vector<Chunk> chunks_of(const ConvExtents& extents) {
+std::vector<Chunk> chunks_of(const ConvExtents& extents, std::int64_t images) {
   const std::int64_t rows = extents.vertical.output;
   const std::int64_t step = std::clamp<std::int64_t>(kChunkPixels / extents.horizontal.output, 1, rows);
-  const std::int64_t images = images_of_chunk(extents);
   std::vector<Chunk> chunks;
   for (std::int64_t n = 0; n < extents.batch; n += images) {
     for (std::int64_t row = 0; row < rows; row += step) {

@@ -29,10 +29,10 @@ struct Chunk {
   }
 };
 
-/// All pixels in chunks of about kChunkPixels. They depend on the extents alone.
-std::vector<Chunk> chunks_of(const ConvExtents& extents);
-/// The most images that a chunk holds.
+/// The images that a chunk of about kChunkPixels holds at most.
 std::int64_t images_of_chunk(const ConvExtents& extents);
+/// All pixels in chunks of so many images, or of some rows of one. They depend on the extents alone.
+std::vector<Chunk> chunks_of(const ConvExtents& extents, std::int64_t images);
 
 /// Images that taps read.
 template <typename T>

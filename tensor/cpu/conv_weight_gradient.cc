@@ -6,14 +6,17 @@
 // segments that run along the width; where images are narrow, its segments are short and are joined by copying. With
 // few channels (a first layer's three) the input is copied with its padding around it: then every tap reads everywhere,
 // and all taps make one product. The sum runs over chunks of fixed size in their order: the result does not depend on
-// the threads.
+// the threads. As an exact sum (exact_sum.h) it is one over images: a chunk holds one at most, and each image's sums are
+// added to float64 ones.
 #include <tutti/tensor/cpu/conv.h>
 #include <tutti/tensor/cpu/conv_source.h>
 #include <tutti/tensor/cpu/cpu_kernels.h>
+#include <tutti/tensor/cpu/exact_sum.h>
 #include <tutti/tensor/thread_pool.h>
 
 #include <algorithm>
 #include <numeric>
+#include <type_traits>
 #include <vector>
 
 namespace tutti::tensor::cpu {
@@ -25,7 +28,8 @@ constexpr std::int64_t kShortSegment = 16;
 template <typename T>
 class WeightGradient {
  public:
-  WeightGradient(const Tensor& x, const Tensor& dy, const ConvExtents& extents, std::int64_t group)
+  /// `exact`: the result is to be an exact sum.
+  WeightGradient(const Tensor& x, const Tensor& dy, const ConvExtents& extents, std::int64_t group, bool exact)
       : e_(extents),
         w_(extents.weights()),
         x_(x.data<T>() + group * w_.channels),
@@ -33,18 +37,25 @@ class WeightGradient {
         blocks_(w_.channels, w_.taps),
         panels_(w_.outputs, panel_width(w_.outputs, blocks_.count())),
         few_channels_(w_.channels < kFewChannels),
-        chunks_(chunks_of(extents)) {}
+        images_(exact ? 1 : images_of_chunk(extents)),
+        chunks_(chunks_of(extents, images_)) {}
 
-  void compute(T* dw, bool accumulate) const {
+  /// R is double for an exact sum, else T.
+  template <typename R>
+  void compute(R* dw, bool accumulate) const {
     parallel_for(blocks_.count() * panels_.count(), 1, [&](std::int64_t begin, std::int64_t end) {
-      Memory memory(*this);
+      Memory memory(*this, !std::is_same_v<R, T>);
       for (std::int64_t unit = begin; unit < end; ++unit) {
         const std::int64_t block = unit / panels_.count();
         const std::int64_t panel = unit % panels_.count();
         const WeightPart part{panels_.first(panel), panels_.vectors(panel), blocks_.first(block), blocks_.size(block)};
-        if (chunks_.empty()) std::fill_n(memory.sums, w_.taps * part.depth * width(part), T{0});
-        for (std::size_t chunk = 0; chunk < chunks_.size(); ++chunk) add_chunk(chunks_[chunk], part, memory, chunk > 0);
-        unpack_outputs(dw, memory.sums, w_, part, accumulate);
+        if constexpr (std::is_same_v<R, T>) {
+          sum(part, memory);
+          unpack_outputs(dw, memory.sums, w_, part, accumulate);
+        } else {
+          sum_exactly(part, memory);
+          unpack_outputs(dw, memory.totals.template data<R>(), w_, of_doubles(part), accumulate);
+        }
       }
     });
   }
@@ -54,18 +65,20 @@ class WeightGradient {
 
   // One thread's.
   struct Memory {
-    explicit Memory(const WeightGradient& of) {
+    Memory(const WeightGradient& of, bool exact) {
       const std::int64_t rows = std::max(kChunkPixels, of.e_.horizontal.output);
       const std::int64_t of_panel = rows * kPanelVectors * S::kLanes;
       const std::int64_t of_sums = of.w_.taps * of.blocks_.longest() * kPanelVectors * S::kLanes;
       const std::int64_t of_input = of.few_channels_ ? of.padded_size() : rows * of.line();
       block = Tensor::empty({2 * of_panel + of_sums + of_input}, sizeof(T) == 4 ? DType::Float32 : DType::Float64);
+      totals = Tensor::empty({exact ? of_sums : 0}, DType::Float64);
       panel = block.data<T>();
       joined_panel = panel + of_panel;
       sums = joined_panel + of_panel;
       input = sums + of_sums;
     }
     Tensor block;
+    Tensor totals;    // of an exact sum, as sums
     T* panel;         // a chunk's gradients, one pixel a row
     T* joined_panel;  // those that a tap of short segments meets
     T* sums;          // (tap, channel) x (output), as unpack_outputs reads them
@@ -86,7 +99,7 @@ class WeightGradient {
   std::int64_t padded_size() const {
     const std::int64_t height = e_.vertical.input + 2 * e_.vertical.padding;
     const std::int64_t breadth = e_.horizontal.input + 2 * e_.horizontal.padding;
-    return images_of_chunk(e_) * height * breadth * w_.channels;
+    return images_ * height * breadth * w_.channels;
   }
 
   // Narrower panels where there would be too few parts for the threads. What a column is does not depend on it.
@@ -97,6 +110,27 @@ class WeightGradient {
   }
 
   static std::int64_t width(const WeightPart& part) { return part.vectors * S::kLanes; }
+
+  static WeightPart of_doubles(WeightPart part) {
+    part.vectors *= S::kLanes / Simd<double>::kLanes;
+    return part;
+  }
+
+  void sum(const WeightPart& part, Memory& memory) const {
+    if (chunks_.empty()) std::fill_n(memory.sums, w_.taps * part.depth * width(part), T{0});
+    for (std::size_t chunk = 0; chunk < chunks_.size(); ++chunk) add_chunk(chunks_[chunk], part, memory, chunk > 0);
+  }
+
+  void sum_exactly(const WeightPart& part, Memory& memory) const {
+    const std::int64_t count = w_.taps * part.depth * width(part);
+    double* const totals = memory.totals.template data<double>();
+    std::fill_n(totals, count, 0.0);
+    for (const Chunk& chunk : chunks_) {
+      add_chunk(chunk, part, memory, chunk.rows.begin > 0);
+      if (chunk.rows.end < e_.vertical.output) continue;
+      for (std::int64_t i = 0; i < count; ++i) totals[i] += rounded(static_cast<double>(memory.sums[i]));
+    }
+  }
 
   void add_chunk(const Chunk& chunk, const WeightPart& part, Memory& memory, bool accumulate) const {
     pack_gradient(chunk, part, memory.panel);
@@ -196,6 +230,7 @@ class WeightGradient {
   DepthBlocks<T> blocks_;
   Panels<T> panels_;
   bool few_channels_;
+  std::int64_t images_;  // of a chunk at most
   std::vector<Chunk> chunks_;
 };
 
@@ -204,13 +239,19 @@ class WeightGradient {
 void conv2d_weight_gradient(Tensor& dw, const Tensor& dy, const Tensor& x, const ConvWindow& window, bool accumulate) {
   if (dw.numel() == 0) return;
   const ConvExtents extents(x, dw, dy, window);
-  if (is_depthwise(extents)) return depthwise_conv2d_weight_gradient(dw, dy, x, extents, accumulate);
-  with_float_type(dw.dtype(), [&]<typename T>() {
+  const bool exact = dw.dtype() != x.dtype();
+  if (is_depthwise(extents)) {
+    if (!exact) return depthwise_conv2d_weight_gradient(dw, dy, x, extents, accumulate);
+    return depthwise_conv2d_weight_gradient(dw, dy.to(DType::Float64), x.to(DType::Float64), extents, accumulate);
+  }
+  const auto compute = [&]<typename T, typename R>() {
     for (std::int64_t group = 0; group < extents.groups; ++group) {
-      T* const of_group = dw.data<T>() + group * extents.weights().numel();
-      WeightGradient<T>(x, dy, extents, group).compute(of_group, accumulate);
+      R* const of_group = dw.data<R>() + group * extents.weights().numel();
+      WeightGradient<T>(x, dy, extents, group, exact).compute(of_group, accumulate);
     }
-  });
+  };
+  if (exact) return compute.template operator()<float, double>();
+  with_float_type(dw.dtype(), [&]<typename T>() { compute.template operator()<T, T>(); });
 }
 
 }  // namespace tutti::tensor::cpu

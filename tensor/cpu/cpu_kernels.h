@@ -30,6 +30,10 @@ void squared_error_backward(Tensor& da, const Tensor& a, const Tensor& b, const 
 // reduce.cc
 void sum(Tensor& out, const Tensor& a, double factor);
 void column_sum(Tensor& out, const Tensor& a, bool accumulate);
+/// For float64 results of float32 operands (exact_sum.h): out (N) (+)= sums over the rows of a (M, N), and
+/// c (M, N) (+)= a (K, M)^T b (K, N).
+void exact_column_sum(Tensor& out, const Tensor& a, bool accumulate);
+void exact_product(Tensor& c, const Tensor& a, const Tensor& b, bool accumulate);
 void sum_middle(Tensor& out, const Tensor& a, double factor);
 void squared_error(Tensor& loss, const Tensor& a, const Tensor& b, double factor);
 

@@ -123,7 +123,7 @@ void squared_error_backward(Tensor& da, const Tensor& a, const Tensor& b, const 
   with_float_type(da.dtype(), [&]<typename T>() {
     const T* x = a.data<T>();
     const T* y = b.data<T>();
-    const T f = static_cast<T>(2 * factor * static_cast<double>(*grad.data<T>()));
+    const T f = static_cast<T>(2 * factor * grad.item());
     map<T>(da, accumulate, [=](std::int64_t i) { return f * (x[i] - y[i]); });
   });
 }

@@ -51,6 +51,7 @@ void run_on_threads(const Product<T>& whole) {
 
 void gemm(Tensor& c, const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b, bool accumulate) {
   if (c.numel() == 0) return;
+  if (c.dtype() != a.dtype() && transpose_a && !transpose_b) return exact_product(c, a, b, accumulate);
   with_float_type(c.dtype(), [&]<typename T>() {
     const std::int64_t a_row = a.shape()[1];
     const std::int64_t b_row = b.shape()[1];

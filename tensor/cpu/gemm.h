@@ -5,6 +5,8 @@
 // with stride ldc; accumulate adds to it.
 #pragma once
 
+#include <tutti/tensor/cpu/simd.h>
+
 #include <cstdint>
 
 namespace tutti::tensor::cpu {
@@ -25,7 +27,11 @@ struct Product {
   bool accumulate;
   const T* ahead = nullptr;  // gemm_dots: the part of b that comes next, to be fetched meanwhile
   bool stream = false;       // c is too large for the caches to hold it until it is read
+  T start = 0;               // gemm_panels: where sums begin, taken away from them at the end (exact_sum.h)
 };
+
+/// The widest panel of gemm_panels, in vectors.
+inline constexpr int kPanelsVectors = kVectorRegisters == 32 ? 3 : 2;
 
 /// Reads both operands along p: a_col and b_row must be 1. No packing; the better one when k is long.
 template <typename T>

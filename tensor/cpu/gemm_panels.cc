@@ -19,7 +19,7 @@ namespace tutti::tensor::cpu {
 namespace {
 
 constexpr int kMostRows = kVectorRegisters == 32 ? 8 : 4;
-constexpr int kMostVectors = kVectorRegisters == 32 ? 3 : 2;
+constexpr int kMostVectors = kPanelsVectors;
 constexpr std::int64_t kPiece = 256;  // rows of b in a panel
 
 template <typename T>
@@ -87,7 +87,7 @@ void tile(const Product<T>& product) {
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 8
-    for (int j = 0; j < kVectors; ++j) sums[i][j] = Vec{};
+    for (int j = 0; j < kVectors; ++j) sums[i][j] = Vec{} + product.start;
   }
   const T* a = product.a;
   const T* b = product.b;
@@ -105,6 +105,7 @@ void tile(const Product<T>& product) {
   for (int i = 0; i < kRows; ++i) {
     T* c = product.c + i * product.c_row;
     for (int v = 0; v < kVectors; ++v, c += S::kLanes) {
+      sums[i][v] -= product.start;
       if (product.stream) {
         S::stream(c, sums[i][v]);
       } else if (v < kVectors - 1 || last == S::kLanes) {

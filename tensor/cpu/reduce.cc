@@ -112,11 +112,12 @@ void squared_error(Tensor& loss, const Tensor& a, const Tensor& b, double factor
       const T difference = x[i] - y[i];
       return difference * difference;
     });
-    *loss.data<T>() = static_cast<T>(factor * total);
+    loss.fill(factor * total);
   });
 }
 
 void column_sum(Tensor& out, const Tensor& a, bool accumulate) {
+  if (out.dtype() != a.dtype()) return exact_column_sum(out, a, accumulate);
   with_float_type(a.dtype(), [&]<typename T>() {
     const std::int64_t columns = a.shape()[1];
     const Cuts cuts(a.shape()[0], columns, sizeof(T));

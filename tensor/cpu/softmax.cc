@@ -3,6 +3,7 @@
 // Every row is shifted by its maximum before exp, so nothing overflows. Eigen's exp works on 16 floats at a time, so it
 // runs over the whole matrix at once: rows may be only 10 long.
 #include <tutti/tensor/cpu/cpu_kernels.h>
+#include <tutti/tensor/cpu/exact_sum.h>
 
 #include <Eigen/Core>
 #include <algorithm>
@@ -135,16 +136,19 @@ void cross_entropy(Tensor& loss, Tensor& probabilities, const Tensor& logits, co
     check_targets("cross_entropy", target, rows, columns);
     T* p = probabilities.data<T>();
     if (rows > 0) shift_rows(p, logits.data<T>(), rows, columns);
+    const bool wide = loss.dtype() != logits.dtype();
+    const auto term = [wide](double value) { return wide ? rounded_loss(value) : value; };
     double total = 0;
     for (std::int64_t r = 0; r < rows; ++r) {
       const T* row = p + r * columns;
-      total -= (1 - smoothing) * static_cast<double>(row[target[r]]);
+      total -= term((1 - smoothing) * static_cast<double>(row[target[r]]));
       if (smoothing > 0) {
-        total -= smoothing * static_cast<double>(row_sum(row, columns)) / static_cast<double>(columns);
+        total -= term(smoothing * static_cast<double>(row_sum(row, columns)) / static_cast<double>(columns));
       }
     }
-    softmax_rows(p, rows, columns, [&](T denominator) { total += static_cast<double>(std::log(denominator)); });
-    *loss.data<T>() = static_cast<T>(factor * total);
+    softmax_rows(p, rows, columns,
+                 [&](T denominator) { total += term(static_cast<double>(std::log(denominator))); });
+    loss.fill(factor * total);
   });
 }
 
@@ -155,7 +159,7 @@ void cross_entropy_backward(Tensor& dlogits, const Tensor& probabilities, const 
     const std::int64_t rows = dlogits.shape()[0];
     const std::int64_t columns = dlogits.shape()[1];
     const std::int64_t* target = targets.data<std::int64_t>();
-    const T weight = static_cast<T>(factor * static_cast<double>(*grad.data<T>()));
+    const T weight = static_cast<T>(factor * grad.item());
     T* out = dlogits.data<T>();
     const T* p = probabilities.data<T>();
     const T share = static_cast<T>(smoothing / static_cast<double>(columns));
@@ -177,7 +181,7 @@ void nll_loss(Tensor& loss, const Tensor& log_probabilities, const Tensor& targe
     const T* logs = log_probabilities.data<T>();
     double total = 0;
     for (std::int64_t r = 0; r < rows; ++r) total -= static_cast<double>(logs[r * columns + target[r]]);
-    *loss.data<T>() = static_cast<T>(factor * total);
+    loss.fill(factor * total);
   });
 }
 
@@ -185,7 +189,7 @@ void nll_loss_backward(Tensor& dx, const Tensor& targets, const Tensor& grad, do
   if (!accumulate) fill(dx, 0);
   with_float_type(dx.dtype(), [&]<typename T>() {
     const std::int64_t* target = targets.data<std::int64_t>();
-    const T weight = static_cast<T>(factor * static_cast<double>(*grad.data<T>()));
+    const T weight = static_cast<T>(factor * grad.item());
     T* out = dx.data<T>();
     for (std::int64_t r = 0; r < dx.shape()[0]; ++r) out[r * dx.shape()[1] + target[r]] -= weight;
   });

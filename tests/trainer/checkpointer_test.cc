@@ -330,13 +330,12 @@ TEST_F(DamagedRun, OtherOptionsAreNoDamage) {
   EXPECT_TRUE(fs::exists(newest_));
 }
 
-TEST(SumsOfRank, AreDealtOutByPassAndRankOrContinuedAsOne) {
+TEST(SumOfRank, IsItsOwnOrContinuedAsOne) {
   const std::vector<LossSum> saved{
       {.loss = 1, .samples = 10}, {.loss = 2, .samples = 20}, {.loss = 4, .samples = 40}, {.loss = 8, .samples = 80}};
-  EXPECT_EQ(sums_of_rank(saved, 1, 4, 1).at(0).loss, 2);
-  EXPECT_EQ(sums_of_rank(saved, 1, 2, 2).at(1).loss, 8);  // pass 1 of rank 1
-  EXPECT_EQ(sums_of_rank(saved, 0, 3, 1).at(0).samples, 150);
-  EXPECT_EQ(sums_of_rank(saved, 2, 3, 1).at(0).samples, 0);
+  EXPECT_EQ(sum_of_rank(saved, 1, 4).loss, 2);
+  EXPECT_EQ(sum_of_rank(saved, 0, 3).samples, 150);
+  EXPECT_EQ(sum_of_rank(saved, 2, 3).samples, 0);
 }
 
 }  // namespace

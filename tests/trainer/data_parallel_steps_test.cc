@@ -129,14 +129,6 @@ TEST(DataParallelSteps, UnusedInTheLastPassKeepsWhatEarlierPassesGave) {
   });
 }
 
-TEST(DataParallelSteps, UnusedParametersWithSeveralPassesAreRefused) {
-  run_ranks(1, [](comm::ProcessGroup& group) {
-    DataParallelOptions options = with_unused();
-    options.passes = 2;
-    EXPECT_THROW(DataParallel(std::make_shared<ThreeWays>(), group, options), std::invalid_argument);
-  });
-}
-
 /// An exchange that says it cannot carry riders.
 class Separate : public GradientExchange {
  public:

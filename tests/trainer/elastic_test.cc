@@ -133,7 +133,7 @@ TEST_F(Elastic, TheWorldShrinksInMidEpoch) {
   const RunReport whole = undisturbed(3);
   ElasticJob job(options_);
   job.publish(first_workers(3));
-  job.start("0.0.0", {Where::Forward, 4 * 5 + 2});  // 4 passes a step: in the sixth
+  job.start("0.0.0", {Where::Forward, 5});  // in the sixth step
   job.start("0.1.0");
   job.start("0.2.0");
   job.wait_for_leavers(0, 2);
@@ -242,7 +242,7 @@ TEST(Meeting, EverybodyGetsTheStateOfTheOneThatIsFurthest) {
     TrainOptions options;
     TrainingState state = made(options, static_cast<float>(rank));
     state.epochs.resize(rank == 2 ? 1 : 0);
-    if (rank > 0) state.commit({.epoch = 1, .step = rank == 2 ? 8 : 7}, {{.loss = 1.0 * rank, .samples = rank}}, 1.5);
+    if (rank > 0) state.commit({.epoch = 1, .step = rank == 2 ? 8 : 7}, {.loss = 1.0 * rank, .samples = rank}, 1.5);
     const Meeting meeting = meet(group, state);
     ASSERT_TRUE(meeting.anybody);
     EXPECT_EQ(meeting.donor, 2);
@@ -256,7 +256,7 @@ TEST(Meeting, EverybodyGetsTheStateOfTheOneThatIsFurthest) {
       EXPECT_EQ(tensor.data<float>()[0], 2.0F) << name;
     }
     if (rank > 0) {
-      EXPECT_EQ(state.sums.at(0).samples, rank);  // its own
+      EXPECT_EQ(state.sum.samples, rank);  // its own
     }
     EXPECT_EQ(meeting_text(meeting, state, 9),
               "epoch 2, step 8 of 9; state of rank 2, given to rank 0 (new), given to ranks 1, 3 (a step behind)");
@@ -289,17 +289,6 @@ TEST(TrainingState, RollsBackToItsLastCommit) {
   step(9);
   state.roll_back();
   EXPECT_EQ(mean(), second);
-}
-
-TEST(TrainingState, SumsOfAnotherNumberOfPassesAddUp) {
-  TrainingState state;
-  state.sums = {{.loss = 1, .samples = 2}, {.loss = 3, .samples = 4}};
-  EXPECT_EQ(state.sums_by(2)[1].samples, 4);
-  const auto three = state.sums_by(3);
-  ASSERT_EQ(three.size(), 3U);
-  EXPECT_EQ(three[0].loss, 4);
-  EXPECT_EQ(three[0].samples, 6);
-  EXPECT_EQ(three[2].samples, 0);
 }
 
 TEST(TrainingState, ARankThatHasNotBegunStartsAnew) {

@@ -37,7 +37,7 @@ struct CheckpointState {
   /// What must be equal when training goes on: option name without dashes -> value.
   std::map<std::string, std::string> options{};
   std::string history{};        // the writer's own JSON text; kept as it is
-  std::vector<LossSum> sums{};  // of the `step` steps, by pass, then rank; empty at epoch ends
+  std::vector<LossSum> sums{};  // of the `step` steps, by rank; empty at epoch ends
   double seconds = 0;           // that these steps took
 
   CheckpointPosition position() const { return {.epoch = epoch, .step = step}; }

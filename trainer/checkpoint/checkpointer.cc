@@ -74,7 +74,7 @@ bool Checkpointer::after_step(const StepInfo& info, const std::function<EpochSoF
     state.history = std::move(now.history);
     state.seconds = now.seconds;
     const auto folder = options_.dir / checkpoint_folder_name(state.epoch, state.step);
-    save(std::move(state), now.sums);
+    save(std::move(state), now.sum);
     if (info.stop_asked) stopped_at_ = folder;
     if (info.checkpoint_asked && writer_) asked_for_ = folder;
   }
@@ -104,7 +104,7 @@ void Checkpointer::finish() {
   announce();
 }
 
-void Checkpointer::save(CheckpointState state, const std::vector<LossSum>& sums) {
+void Checkpointer::save(CheckpointState state, const std::optional<LossSum>& sum) {
   std::string failure;
   EncodedCheckpoint* space = nullptr;
   if (writer_) {
@@ -114,7 +114,7 @@ void Checkpointer::save(CheckpointState state, const std::vector<LossSum>& sums)
       failure = told(error.what());
     }
   }
-  state.sums = exchange_sums(sums, failure);
+  state.sums = exchange_sums(sum, failure);
   const NamedTensors of_optimizer = full_optimizer_state(optimizer_);
   const NamedTensors of_exchange = gather_exchange_state(group_, parallel_->exchange());
   if (space == nullptr) return;
@@ -127,20 +127,18 @@ void Checkpointer::save(CheckpointState state, const std::vector<LossSum>& sums)
   writer_->start();
 }
 
-/// Everybody's sums in the order of passes, then ranks; in which no rank takes part for which rank 0 has bad news.
-std::vector<LossSum> Checkpointer::exchange_sums(const std::vector<LossSum>& mine, const std::string& failure) {
+/// Everybody's sums by rank, if there are any; in which no rank takes part for which rank 0 has bad news.
+std::vector<LossSum> Checkpointer::exchange_sums(const std::optional<LossSum>& mine, const std::string& failure) {
   std::vector<double> part{failure.empty() ? 0.0 : 1.0};
-  for (const LossSum& sum : mine) part.insert(part.end(), {sum.loss, static_cast<double>(sum.samples)});
+  if (mine) part.insert(part.end(), {mine->loss, static_cast<double>(mine->samples)});
   const auto ranks = static_cast<std::size_t>(group_.world_size());
   std::vector<double> all(part.size() * ranks);
   group_.all_gather(std::span<const double>(part), std::span<double>(all));
   if (all[0] != 0) throw std::runtime_error(broadcast_text(group_, failure, 0));
   std::vector<LossSum> sums;
-  for (std::size_t pass = 0; pass < mine.size(); ++pass) {
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      const double* entry = &all[rank * part.size() + 1 + 2 * pass];
-      sums.push_back({.loss = entry[0], .samples = static_cast<std::int64_t>(entry[1])});
-    }
+  for (std::size_t rank = 0; mine && rank < ranks; ++rank) {
+    const double* entry = &all[rank * part.size() + 1];
+    sums.push_back({.loss = entry[0], .samples = static_cast<std::int64_t>(entry[1])});
   }
   return sums;
 }
@@ -181,19 +179,14 @@ void Checkpointer::announce() {
   asked_for_.reset();
 }
 
-std::vector<LossSum> sums_of_rank(const std::vector<LossSum>& saved, int rank, int world_size, int passes) {
-  std::vector<LossSum> mine(static_cast<std::size_t>(passes));
-  if (saved.size() == static_cast<std::size_t>(world_size) * static_cast<std::size_t>(passes)) {
-    for (std::size_t pass = 0; pass < mine.size(); ++pass) {
-      mine[pass] = saved[pass * static_cast<std::size_t>(world_size) + static_cast<std::size_t>(rank)];
-    }
-  } else if (rank == 0) {
-    for (const LossSum& sum : saved) {
-      mine[0].loss += sum.loss;
-      mine[0].samples += sum.samples;
-    }
+LossSum sum_of_rank(const std::vector<LossSum>& saved, int rank, int world_size) {
+  if (saved.size() == static_cast<std::size_t>(world_size)) return saved[static_cast<std::size_t>(rank)];
+  LossSum total;
+  for (const LossSum& sum : saved) {
+    total.loss += sum.loss;
+    total.samples += sum.samples;
   }
-  return mine;
+  return rank == 0 ? total : LossSum{};
 }
 
 }  // namespace tutti::trainer

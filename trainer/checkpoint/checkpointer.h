@@ -53,7 +53,7 @@ struct CheckpointerOptions {
 /// What a checkpoint within an epoch holds besides model and optimizer.
 struct EpochSoFar {
   std::string history;        // of the epochs before
-  std::vector<LossSum> sums;  // this rank's, by pass
+  LossSum sum;  // this rank's
   double seconds = 0;
 };
 
@@ -87,8 +87,8 @@ class Checkpointer {
   const std::optional<std::filesystem::path>& stopped_at() const { return stopped_at_; }
 
  private:
-  void save(CheckpointState state, const std::vector<LossSum>& sums);
-  std::vector<LossSum> exchange_sums(const std::vector<LossSum>& mine, const std::string& failure);
+  void save(CheckpointState state, const std::optional<LossSum>& sum);
+  std::vector<LossSum> exchange_sums(const std::optional<LossSum>& mine, const std::string& failure);
   std::string told(const std::string& failure) const;
   EncodedCheckpoint& wait_for_space();
   void announce();
@@ -110,8 +110,8 @@ class Checkpointer {
   bool told_of_waiting_ = false;
 };
 
-/// This rank's sums, by pass, out of those that a checkpoint holds of all ranks. Where ranks x passes have changed, the
-/// first pass of rank 0 continues the total.
-std::vector<LossSum> sums_of_rank(const std::vector<LossSum>& saved, int rank, int world_size, int passes);
+/// This rank's sum out of those that a checkpoint holds of all ranks. Where their number has changed, rank 0 continues
+/// the total.
+LossSum sum_of_rank(const std::vector<LossSum>& saved, int rank, int world_size);
 
 }  // namespace tutti::trainer

@@ -12,15 +12,17 @@ namespace {
 
 bool on_gpu(tensor::Device device) { return device.kind == tensor::Device::Kind::Cuda; }
 
-/// A gradient is on its parameter's device. The CPU's devices share the memory of a bucket.
-tensor::Tensor place_for(const tensor::Variable& parameter, const tensor::Tensor& place) {
+/// The slot in a bucket's memory. A gradient is on its parameter's device; the CPU's devices share that memory.
+tensor::Tensor place_for(const tensor::Variable& parameter, const BucketSlot& slot, const tensor::Tensor& memory) {
+  const auto flat = memory.narrow(0, static_cast<std::int64_t>(slot.offset), static_cast<std::int64_t>(slot.count));
+  const tensor::Tensor place = flat.reshape(parameter.shape());
   const tensor::Device device = parameter.data().device();
   if (place.device() == device) return place;
   if (on_gpu(place.device()) || on_gpu(device)) {
     throw std::invalid_argument("DataParallel: a parameter of shape " + parameter.shape().to_string() + " is on " +
                                 tensor::name(device) + ", its bucket on " + tensor::name(place.device()) +
                                 "; on GPUs all parameters of a rank must lie on one, without an exchange of the CPU's "
-                                "(comm hooks, reproducible sums, sharded optimizers)");
+                                "(comm hooks, exact sums, sharded optimizers)");
   }
   return place.shared_with(device);
 }
@@ -32,12 +34,7 @@ DataParallel::DataParallel(std::shared_ptr<nn::Module> model, comm::ProcessGroup
     : model_(std::move(model)),
       group_(group),
       parameters_(model_->named_parameters()),
-      passes_(options.passes),
       find_unused_(options.find_unused) {
-  if (passes_ < 1 || (passes_ > 1 && find_unused_)) {
-    throw std::invalid_argument("DataParallel: passes is " + std::to_string(passes_) +
-                                ", expected at least 1, and exactly 1 together with find_unused");
-  }
   if (group_.world_size() > 1) {
     check_same_model(group_, *model_);
     if (options.share_parameters) share_rank0_parameters();
@@ -104,13 +101,14 @@ void DataParallel::give_gradients_their_places() {
   bucket_of_.resize(parameters_.size());
   ready_.resize(parameters_.size());
   places_.resize(parameters_.size());
+  results_.resize(parameters_.size());
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const tensor::Tensor sums = exchange_->result(b);
     for (const BucketSlot& slot : plan_.buckets[b].slots) {
       tensor::Variable& parameter = parameters_[slot.parameter].second;
       bucket_of_[slot.parameter] = b;
-      const auto flat =
-          buckets_[b].memory.narrow(0, static_cast<std::int64_t>(slot.offset), static_cast<std::int64_t>(slot.count));
-      places_[slot.parameter] = place_for(parameter, flat.reshape(parameter.shape()));
+      places_[slot.parameter] = place_for(parameter, slot, buckets_[b].memory);
+      results_[slot.parameter] = sums.defined() ? place_for(parameter, slot, sums) : places_[slot.parameter];
       parameter.set_grad_memory(places_[slot.parameter]);
       parameter.on_grad_ready([this, index = slot.parameter] { on_gradient_ready(index); });
     }
@@ -118,7 +116,7 @@ void DataParallel::give_gradients_their_places() {
 }
 
 void DataParallel::backward(tensor::Variable loss, double share) {
-  if (sync_ && !buckets_.empty()) next_pass();
+  if (sync_ && !buckets_.empty()) begin_backward();
   if (share == 1.0) {
     loss.backward();
   } else {
@@ -134,7 +132,7 @@ void DataParallel::backward(tensor::Variable loss, double share) {
 
 void DataParallel::backward_nothing() {
   if (buckets_.empty()) return;
-  next_pass();
+  begin_backward();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     tensor::Variable& parameter = parameters_[i].second;
     if (!parameter.has_grad()) {  // what a no_sync() pass left there stays
@@ -155,7 +153,7 @@ std::vector<tensor::Tensor> DataParallel::gradients() const {
 }
 
 void DataParallel::accept_gradients(const std::vector<tensor::Tensor>& gradients) {
-  if (!buckets_.empty()) next_pass();
+  if (!buckets_.empty()) begin_backward();
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (!gradients.at(i).defined()) continue;
     parameters_[i].second.grad() = gradients[i];
@@ -164,17 +162,15 @@ void DataParallel::accept_gradients(const std::vector<tensor::Tensor>& gradients
   if (!buckets_.empty()) timer_.backward_ended();
 }
 
-/// A step's first pass begins, or the one before it is completed.
-void DataParallel::next_pass() {
-  const bool first = std::find(ready_.begin(), ready_.end(), true) == ready_.end();
-  if (!first) {
-    if (pass_ + 1 >= passes_) {
-      throw std::logic_error("a second backward before finish(): gradients of this step are being exchanged already");
-    }
-    complete_pass();
-    std::fill(ready_.begin(), ready_.end(), false);
-    for (auto& [name, parameter] : parameters_) parameter.zero_grad();
-    ++pass_;
+void DataParallel::begin_backward() {
+  if (std::find(ready_.begin(), ready_.end(), true) != ready_.end()) {
+    throw std::logic_error("a second backward before finish(): gradients of this step are being exchanged already");
+  }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const tensor::Variable& parameter = parameters_[i].second;
+    if (!parameter.has_grad() || parameter.grad().dtype() == places_[i].dtype()) continue;
+    throw std::logic_error("the gradient of \"" + parameters_[i].first +
+                           "\" is the last step's still; call zero_grad() before backward");
   }
   timer_.backward_begins();
 }
@@ -199,10 +195,10 @@ void DataParallel::begin_ready_buckets(std::size_t end) {
   }
 }
 
-/// All gradients of this pass are there, or this throws; all buckets have begun.
-void DataParallel::complete_pass() {
+/// All gradients of this step are there, or this throws; all buckets have begun.
+void DataParallel::end_backward() {
   settle_unreached();
-  riders_.board(pass_ + 1 == passes_);
+  riders_.board();
   for (std::size_t i = 0; find_unused_ && i < parameters_.size(); ++i) {
     riders_.board_parameter(i, parameters_[i].second.has_grad());
   }
@@ -213,20 +209,23 @@ void DataParallel::complete_pass() {
 
 void DataParallel::finish() {
   if (buckets_.empty()) return riders_.arrive(group_);
-  if (pass_ + 1 < passes_) {
-    throw std::logic_error("finish() after " + std::to_string(pass_ + 1) + " of " + std::to_string(passes_) +
-                           " backward passes");
-  }
-  complete_pass();
+  end_backward();
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     exchange_->finish(b, buckets_[b].memory);
     timer_.bucket_finished(b);
   }
   riders_.arrive(group_);
+  hand_out_results();
   if (find_unused_) forget_what_nobody_used();
   timer_.step_ended();
   std::fill(ready_.begin(), ready_.end(), false);
-  pass_ = 0;
+}
+
+/// Where the exchange has memory of its own for them.
+void DataParallel::hand_out_results() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (parameters_[i].second.has_grad()) parameters_[i].second.grad() = results_[i];
+  }
 }
 
 /// What backward did not reach: zero if that is welcome, else an error.
@@ -258,7 +257,7 @@ void DataParallel::forget_what_nobody_used() {
     if (riders_.ranks_that_reached(i) == 0) {
       parameter.zero_grad();
     } else if (!parameter.has_grad()) {
-      parameter.grad() = places_[i];
+      parameter.grad() = results_[i];
     }
   }
 }
@@ -270,7 +269,6 @@ void DataParallel::abandon_step(const std::string& reason) noexcept {
   }
   exchange_->abandon();  // bucket memory must not go away under a running operation
   next_to_begin_ = 0;
-  pass_ = 0;
   std::fill(ready_.begin(), ready_.end(), false);
 }
 

@@ -46,9 +46,6 @@ struct DataParallelOptions {
   /// Empty: all_reduce, of the GPU's memory where the parameters lie there. One that is given is used by a world of
   /// one, too.
   ExchangeFactory exchange{};
-  /// Backward passes a step, each over a part of this rank's samples; the exchange is given the gradients of each pass
-  /// by themselves. For exchanges that fix the order of the sum (reproducible_exchange.h).
-  int passes = 1;
   /// Parameters that backward does not reach on some rank count as zero there. What no rank reaches keeps no gradient,
   /// so that the optimizer leaves it alone. Off: an error names them.
   bool find_unused = false;
@@ -67,8 +64,9 @@ class DataParallel {
   nn::Module& model() { return *model_; }
   tensor::Variable forward(const tensor::Variable& input) { return model_->forward(input); }
 
-  /// Runs backward from a loss () that is a mean over this rank's samples. `share` = this rank's samples / all ranks'.
-  /// Throws std::logic_error for more passes than options.passes before finish().
+  /// Runs backward from a loss () with the seed `share`, which makes the sum over ranks the mean over the global batch:
+  /// for a mean over this rank's samples it is their part of all samples, for a sum over them 1 / all samples. Throws
+  /// std::logic_error for a second backward before finish().
   void backward(tensor::Variable loss, double share);
 
   /// For a rank without samples: all its gradients are zero, and it takes its part in the exchange.
@@ -85,7 +83,7 @@ class DataParallel {
   /// other ranks may wait.
   void finish();
 
-  /// While one exists, backward() adds to this rank's gradients and sends nothing. For options.passes = 1.
+  /// While one exists, backward() adds to this rank's gradients and sends nothing.
   class [[nodiscard]] NoSync {
    public:
     explicit NoSync(DataParallel& parallel) : parallel_(parallel), before_(parallel.sync_) { parallel_.sync_ = false; }
@@ -120,7 +118,7 @@ class DataParallel {
  private:
   struct BucketState {
     tensor::Tensor memory;    // what the exchange is given
-    std::size_t missing = 0;  // gradients that are not final yet in this pass
+    std::size_t missing = 0;  // gradients that are not final yet in this step
   };
 
   void share_rank0_parameters();
@@ -129,8 +127,9 @@ class DataParallel {
   void give_gradients_their_places();
   void on_gradient_ready(std::size_t parameter);
   void begin_ready_buckets(std::size_t end);
-  void complete_pass();
-  void next_pass();
+  void begin_backward();
+  void end_backward();
+  void hand_out_results();
   void settle_unreached();
   void fail_unreached();
   void forget_what_nobody_used();
@@ -143,13 +142,12 @@ class DataParallel {
   std::vector<BucketState> buckets_;
   std::unique_ptr<GradientExchange> exchange_;
   std::vector<std::size_t> bucket_of_;  // by parameter
-  std::vector<tensor::Tensor> places_;  // by parameter: its part of a bucket
-  std::vector<bool> ready_;             // by parameter, in this pass
+  std::vector<tensor::Tensor> places_;   // by parameter: its part of a bucket
+  std::vector<tensor::Tensor> results_;  // by parameter: where the sum is
+  std::vector<bool> ready_;              // by parameter, in this step
   Riders riders_;
   BucketTimer timer_;
   std::size_t next_to_begin_ = 0;
-  int passes_ = 1;
-  int pass_ = 0;  // of this step
   bool find_unused_ = false;
   bool sync_ = true;
   tensor::Tensor seed_;  // reused: the hot loop allocates nothing

@@ -1,11 +1,9 @@
 // GradientExchange: how one bucket's gradients become their sum over all ranks. Plain all_reduce is one way; others
-// compress, or fix the order of the sum.
+// compress, or sum without rounding.
 //
 // DataParallel drives it, in every step: begin(0), begin(1), ... as backward completes the buckets, then finish(0),
 // finish(1), ... Both orders are the same on every rank, which is all that collectives ask for. Between begin and
-// finish the bucket's memory belongs to the exchange. With several passes a step (DataParallelOptions::passes) every
-// bucket begins once in each pass and finishes once at the end; the memory then is the next pass's as soon as begin
-// returns.
+// finish the bucket's memory belongs to the exchange.
 //
 // Ownership: DataParallel owns it and keeps the group and the buckets' memory alive longer. Thread-safety: none; the
 // training thread alone calls it.
@@ -34,7 +32,7 @@ class GradientExchange {
   virtual ~GradientExchange() = default;
 
   /// Collective, once for each bucket, in their order: memory for its `count` elements. By default the group's own, in
-  /// which the ranks of a host reduce.
+  /// which the ranks of a host reduce. May be of a wider type (tensor::Variable::set_grad_memory), given result().
   virtual tensor::Tensor bucket_memory(comm::ProcessGroup& group, std::size_t count, tensor::DType dtype);
 
   /// Starts on bucket number `bucket`: `gradients` (flat) is this rank's part of the sum. May work asynchronously. The
@@ -44,6 +42,9 @@ class GradientExchange {
   /// Blocks until `gradients` is the sum over all ranks, bit for bit the same on every rank. Rethrows communication
   /// errors.
   virtual void finish(std::size_t bucket, tensor::Tensor& gradients) = 0;
+
+  /// Memory of its own into which finish() puts the sum; undefined: the sum is in the bucket itself. Asked for once.
+  virtual tensor::Tensor result(std::size_t /*bucket*/) { return {}; }
 
   /// The step is given up after an error: blocks (no longer than the group's deadline) until nothing that was begun
   /// touches a bucket any more.

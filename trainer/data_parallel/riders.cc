@@ -25,10 +25,10 @@ void Riders::put(std::size_t index, double value) {
   }
 }
 
-void Riders::board(bool last_pass) {
+void Riders::board() {
   if (!memory_.defined()) return;
   memory_.fill(0);
-  for (std::size_t i = 0; i < kRequests && last_pass; ++i) put(i, asking_[i] ? 1 : 0);
+  for (std::size_t i = 0; i < kRequests; ++i) put(i, asking_[i] ? 1 : 0);
 }
 
 void Riders::board_parameter(std::size_t parameter, bool reached) { put(kRequests + parameter, reached ? 1 : 0); }

@@ -31,8 +31,8 @@ class Riders {
   void ask(Request request) { asking_[static_cast<std::size_t>(request)] = true; }
   int asked(Request request) const { return asked_[static_cast<std::size_t>(request)]; }
 
-  /// Before the last bucket leaves: this rank's numbers, with its questions in the last pass of a step only.
-  void board(bool last_pass);
+  /// Before the last bucket leaves: this rank's numbers.
+  void board();
   void board_parameter(std::size_t parameter, bool reached);
 
   /// Collective where they travel by themselves. Afterwards asked() and ranks_that_reached() tell the sums.

@@ -26,7 +26,7 @@ class StepGraphs {
   StepGraphs(const StepGraphs&) = delete;
   StepGraphs& operator=(const StepGraphs&) = delete;
 
-  /// Runs the pass over `batch` with backward's seed `share`, and returns the mean loss; nothing, and nothing done, if
+  /// Runs the pass over `batch` with backward's seed `share`, and returns the loss; nothing, and nothing done, if
   /// the pass is to be run without a graph.
   std::optional<tensor::Tensor> run(const Batch& batch, double share);
 

@@ -43,9 +43,9 @@ std::string ranks_text(const std::vector<int>& ranks) {
 
 }  // namespace
 
-void TrainingState::commit(CheckpointPosition now, const std::vector<LossSum>& sums_now, double seconds_now) {
+void TrainingState::commit(CheckpointPosition now, const LossSum& sum_now, double seconds_now) {
   position = now;
-  sums = sums_now;
+  sum = sum_now;
   seconds = seconds_now;
   const auto present = model->named_buffers();
   if (buffers.empty()) {
@@ -54,17 +54,6 @@ void TrainingState::commit(CheckpointPosition now, const std::vector<LossSum>& s
     for (std::size_t i = 0; i < present.size(); ++i) buffers[i].second.copy_from(present[i].second);
   }
   begun = true;
-}
-
-std::vector<LossSum> TrainingState::sums_by(int passes) const {
-  const auto count = static_cast<std::size_t>(passes);
-  if (sums.size() == count) return sums;
-  std::vector<LossSum> result(count);
-  for (const LossSum& sum : sums) {
-    result.front().loss += sum.loss;
-    result.front().samples += sum.samples;
-  }
-  return result;
 }
 
 void TrainingState::roll_back() {
@@ -103,8 +92,8 @@ Meeting meet(comm::ProcessGroup& group, TrainingState& state) {
   if (!needed) return meeting;
   state.epochs = epochs;
   const bool same_epoch = state.begun && state.position.epoch == (*newest)[0];
-  const auto sums = same_epoch ? state.sums : std::vector<LossSum>(state.sums.size());
-  state.commit({.epoch = static_cast<int>((*newest)[0]), .step = (*newest)[1]}, sums, same_epoch ? state.seconds : 0);
+  const LossSum sum = same_epoch ? state.sum : LossSum{};
+  state.commit({.epoch = static_cast<int>((*newest)[0]), .step = (*newest)[1]}, sum, same_epoch ? state.seconds : 0);
   return meeting;
 }
 

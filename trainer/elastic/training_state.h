@@ -35,14 +35,12 @@ struct TrainingState {
   bool begun = false;
   CheckpointPosition position;  // whole epochs, and steps of the next; the last step may be there before its epoch is
   std::vector<EpochReport> epochs;  // done
-  std::vector<LossSum> sums;        // of the `position.step` steps: this rank's own, by pass
+  LossSum sum;                      // of the `position.step` steps: this rank's own
   double seconds = 0;               // that these steps took
   NamedTensors buffers;             // copies, in the order of the model's
 
   /// This is how far the rank is. Allocates nothing in the middle of an epoch.
-  void commit(CheckpointPosition now, const std::vector<LossSum>& sums_now, double seconds_now);
-  /// The sums of so many passes; those of another number go into the first (--reproducible on another number of ranks).
-  std::vector<LossSum> sums_by(int passes) const;
+  void commit(CheckpointPosition now, const LossSum& sum_now, double seconds_now);
   /// After a failure: what the model holds is what was committed last; a rank that has not begun drops its model.
   void roll_back();
 };

@@ -1,0 +1,24 @@
+// The exchange of exact sums: gradients whose bits do not depend on the number of ranks, on how samples are dealt to
+// them, on the sizes of buckets, or on the transport.
+//
+// Idea. Buckets of float32 gradients are float64 memory. Backward then gives exact sums over a rank's samples
+// (tensor/cpu/exact_sum.h): multiples of 2^-47. Such numbers add up without rounding, so that the sum over ranks is
+// the sum over samples, in whatever order an all_reduce takes it. It becomes float32 once, at the end.
+// What else a sample contributes must not depend on the others of its batch: no batch norm, and a loss whose seed is
+// the same whatever the division (train_step.cc).
+//
+// Cost: 8 bytes for each gradient in the all_reduce, where float32 has 4; memory for 12 in place of 4; weight gradients
+// of linear layers at half the speed, those of convolutions at nearly the same (trainer/README.md has figures).
+// Limits: gradients from 16 on are float64 sums, whose last bits may show the order, though seldom after the rounding.
+#pragma once
+
+#include <tutti/trainer/data_parallel/gradient_exchange.h>
+
+#include <memory>
+
+namespace tutti::trainer {
+
+/// For parameters on the CPU. Buckets of float64 parameters are summed as they are.
+std::unique_ptr<GradientExchange> make_exact_exchange(comm::ProcessGroup& group, const ExchangePlan& plan);
+
+}  // namespace tutti::trainer
