@@ -50,7 +50,7 @@ bool has_batch_norm(const nn::Module& model) { return !model.named_buffers().emp
 /// Whether the number of ranks can be invisible, and is to be.
 bool sums_exactly(const TrainOptions& options, const nn::Module& model) {
   const bool can = !has_batch_norm(model) && tensor::parse_device(options.device) == tensor::Device() &&
-                   options.comm_hook == "none" && !options.shard_optimizer;
+                   options.comm_hook == "none";
   return options.reproducible.value_or(can);
 }
 
@@ -69,10 +69,9 @@ void check_parallel_options(const TrainOptions& options) {
     throw UsageError("--shard-optimizer and --comm-hook " + options.comm_hook +
                      " each have their own way for gradients; choose one");
   }
-  if (options.reproducible.value_or(false) && (hooked || options.shard_optimizer)) {
-    throw UsageError(
-        "--reproducible fixes how gradients are added up, and does not go with --comm-hook or "
-        "--shard-optimizer");
+  if (options.reproducible.value_or(false) && hooked) {
+    throw UsageError("--reproducible asks for exact sums of gradients, and --comm-hook " + options.comm_hook +
+                     " rounds them; choose one");
   }
 }
 
@@ -107,10 +106,11 @@ DataParallelOptions data_parallel_options(const TrainOptions& options, const nn:
                      " has batch norm, whose statistics depend on how samples are dealt to ranks; use a model "
                      "without it (mlp, autoencoder, cnn, lenet5, simple_net)");
   }
+  const bool shards = options.shard_optimizer && ranks > 1;  // a world of one sends nothing
   if (sums_exactly(options, model)) {
-    parallel.exchange = make_exact_exchange;
-  } else if (ranks > 1) {  // a world of one sends nothing
-    parallel.exchange = options.shard_optimizer ? make_shard_exchange : make_comm_hook(hook_of(options));
+    parallel.exchange = shards ? make_exact_shard_exchange : make_exact_exchange;
+  } else if (ranks > 1) {
+    parallel.exchange = shards ? make_shard_exchange : make_comm_hook(hook_of(options));
   }
   return parallel;
 }

@@ -1,8 +1,8 @@
 // relu6, silu, sigmoid and tanh. Eigen computes the exponentials, in pieces that stay in the first-level cache.
 #include <tutti/tensor/cpu/cpu_kernels.h>
+#include <tutti/tensor/cpu/packets.h>
 #include <tutti/tensor/thread_pool.h>
 
-#include <Eigen/Core>
 #include <algorithm>
 
 namespace tutti::tensor::cpu {
@@ -15,13 +15,13 @@ constexpr std::int64_t kCurveGrain = kElementGrain / 4;  // an exponential costs
 // to where exp is finite, and what lies beyond is put right afterwards.
 template <typename T>
 void logistic(T* out, const T* x, std::int64_t count) {
-  Eigen::Array<T, kPiece, 1> work;
+  T work[kPiece];
   const T most = sizeof(T) == sizeof(float) ? T{88} : T{708};
   for (std::int64_t i = 0; i < count; ++i) {
     const T low = x[i] < -most ? -most : x[i];
     work[i] = -(low > most ? most : low);
   }
-  work.head(count) = work.head(count).exp();
+  by_packets(work, work, count, [](const auto& packet) { return packet.exp(); });
   for (std::int64_t i = 0; i < count; ++i) {
     const T value = T{1} / (T{1} + work[i]);
     const T whole = x[i] < -most ? T{0} : value;
@@ -60,8 +60,7 @@ void curve_piece(T* y, const T* x, Curve curve, std::int64_t count) {
       logistic(y, x, count);
       return;
     case Curve::Tanh:
-      Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>>(y, count) =
-          Eigen::Map<const Eigen::Array<T, Eigen::Dynamic, 1>>(x, count).tanh();
+      by_packets(y, x, count, [](const auto& packet) { return packet.tanh(); });
       return;
   }
 }

@@ -4,8 +4,8 @@
 // runs over the whole matrix at once: rows may be only 10 long.
 #include <tutti/tensor/cpu/cpu_kernels.h>
 #include <tutti/tensor/cpu/exact_sum.h>
+#include <tutti/tensor/cpu/packets.h>
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -14,7 +14,9 @@ namespace tutti::tensor::cpu {
 namespace {
 
 template <typename T>
-using Flat = Eigen::Map<Eigen::Array<T, Eigen::Dynamic, 1>, Eigen::Unaligned>;
+void exponentials(T* to, const T* from, std::int64_t count) {
+  by_packets(to, from, count, [](const auto& packet) { return packet.exp(); });
+}
 
 template <typename T>
 T row_max(const T* row, std::int64_t columns) {
@@ -52,8 +54,7 @@ void check_targets(const char* operation, const std::int64_t* targets, std::int6
 // p = exp(x - max(x)) per row, divided by its sum, which each(row, sum) sees.
 template <typename T, typename F>
 void softmax_rows(T* p, std::int64_t rows, std::int64_t columns, F&& each) {
-  Flat<T> all(p, rows * columns);
-  all = all.exp();
+  exponentials(p, p, rows * columns);
   for (std::int64_t r = 0; r < rows; ++r) {
     T* row = p + r * columns;
     const T denominator = row_sum(row, columns);
@@ -99,10 +100,10 @@ void log_softmax(Tensor& y, const Tensor& x) {
     T* out = y.data<T>();
     shift_rows(out, x.data<T>(), rows, columns);
     Tensor scratch = Tensor::empty(x.shape(), x.dtype());
-    T* exponentials = scratch.data<T>();
-    Flat<T>(exponentials, rows * columns) = Flat<T>(out, rows * columns).exp();
+    T* e = scratch.data<T>();
+    exponentials(e, out, rows * columns);
     for (std::int64_t r = 0; r < rows; ++r) {
-      const T log_sum = std::log(row_sum(exponentials + r * columns, columns));
+      const T log_sum = std::log(row_sum(e + r * columns, columns));
       for (std::int64_t c = 0; c < columns; ++c) out[r * columns + c] -= log_sum;
     }
   });

@@ -133,7 +133,7 @@ TEST_F(Elastic, TheWorldShrinksInMidEpoch) {
   const RunReport whole = undisturbed(3);
   ElasticJob job(options_);
   job.publish(first_workers(3));
-  job.start("0.0.0", {Where::Forward, 5});  // in the sixth step
+  job.start("0.0.0", {Where::Forward, 6});  // in the sixth step
   job.start("0.1.0");
   job.start("0.2.0");
   job.wait_for_leavers(0, 2);

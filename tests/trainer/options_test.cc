@@ -79,7 +79,7 @@ TEST(TrainOptions, EachMistakeIsOneSentenceThatNamesTheOption) {
       {[](auto& o) { o.powersgd_rank = 2; }, "--powersgd-rank belongs to --comm-hook powersgd; this is none"},
       {[](auto& o) { o.comm_hook = "powersgd", o.powersgd_rank = 0; }, "--powersgd-rank 0: must be from 1 to 1024"},
       {[](auto& o) { o.comm_hook = "bf16", o.shard_optimizer = true; }, "--shard-optimizer and --comm-hook bf16"},
-      {[](auto& o) { o.reproducible = o.shard_optimizer = true; }, "--reproducible fixes how gradients are added up"},
+      {[](auto& o) { o.reproducible = true, o.comm_hook = "bf16"; }, "--reproducible asks for exact sums of gradients"},
       {[](auto& o) { o.device = "gpu"; }, "--device gpu"},
       {[](auto& o) { o.device = "cuda:4096"; }, "--device cuda:4096"},
       {[](auto& o) { o.resume = true; }, "--resume needs --checkpoint-dir"},

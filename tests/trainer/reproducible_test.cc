@@ -96,6 +96,13 @@ TEST_F(Reproducible, IsTheDefaultWhereSamplesGoRound) {
   EXPECT_NE(sha256_of(plain, 1), one) << "--no-reproducible has other sums";
 }
 
+TEST_F(Reproducible, AShardedOptimizerChangesNothing) {
+  TrainOptions sharded = options("mlp");
+  const std::string one = sha256_of(sharded, 1);
+  sharded.shard_optimizer = true;
+  for (const int ranks : {2, 3, 4}) EXPECT_EQ(sha256_of(sharded, ranks), one) << ranks << " ranks";
+}
+
 TEST_F(Reproducible, LossesAreTheSameToo) {
   std::vector<std::vector<double>> losses;
   for (const int ranks : {1, 3}) {

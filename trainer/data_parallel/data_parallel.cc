@@ -121,7 +121,8 @@ void DataParallel::backward(tensor::Variable loss, double share) {
     loss.backward();
   } else {
     const tensor::Tensor& value = loss.data();
-    if (!seed_.defined() || seed_.shape() != value.shape() || seed_.device() != value.device()) {
+    if (!seed_.defined() || seed_.shape() != value.shape() || seed_.dtype() != value.dtype() ||
+        seed_.device() != value.device()) {
       seed_ = tensor::Tensor::empty(value.shape(), value.dtype(), value.device());
     }
     seed_.fill(share);
