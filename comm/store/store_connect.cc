@@ -149,7 +149,13 @@ void authenticate(int socket, const TcpStoreOptions& options, Deadline deadline)
   self.job = identity_hash(options.job_id);
   const ClientHandshake handshake(self, options.job_secret);
   send_all(socket, handshake.hello(), deadline);
-  send_all(socket, handshake.answer(receive<kChallengeBytes>(socket, deadline)), deadline);
+  const auto challenge = receive<kChallengeBytes>(socket, deadline);
+  try {
+    send_all(socket, handshake.answer(challenge), deadline);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::Unauthorized) ::send(socket, kNoProof.data(), kNoProof.size(), MSG_NOSIGNAL);
+    throw;
+  }
   handshake.finish(receive<kVerdictBytes>(socket, deadline));
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <thread>
 
+#include "raw_handshake.h"
 #include "store_test_support.h"
 
 namespace tutti::comm {
@@ -107,15 +108,28 @@ TEST(TcpStore, WrongSecretJobOrWorldIsUnauthorizedAtOnce) {
   wrong.job_secret = "guess";
   expect_contains(refusal(wrong), "compare TUTTI_JOB_SECRET");
   expect_contains(refusal(wrong), address_of(server));
-  expect_contains(log.wait_for("left when it saw our challenge"), "secret");
+  log.wait_for("refused 127.0.0.1:");
+  log.wait_for("rank 1 has another job secret; compare TUTTI_JOB_SECRET");
 
   wrong = client_options(server.port(), 1, 4);
   wrong.job_id = "another job";
   expect_contains(refusal(wrong), "TUTTI_JOB_ID");
   expect_contains(refusal(client_options(server.port(), 1, 2)), "world size 4 here, 2 at rank 1");
-  log.wait_for("refused 127.0.0.1:");
+  log.wait_for("compare TUTTI_JOB_ID");
   TcpStore fine(client_options(server.port(), 1, 4), soon());
   fine.set("k", "v", soon());
+}
+
+TEST(TcpStore, ClientThatEndsDuringTheHandshakeIsNoWarning) {
+  CapturedLog log;
+  TcpStoreServer server(server_options());
+  {
+    RawConnection client(server.port());
+    client.send(text(ClientHandshake(PeerIdentity{.rank = 1, .world_size = 4}, "test secret").hello()));
+    client.receive(kChallengeBytes);
+  }
+  log.wait_for_quiet("(rank 1, pid 0) left before it had proved the job secret");
+  EXPECT_EQ(log.lines(), "");
 }
 
 TEST(TcpStore, NobodyThereIsATimeoutThatListsTheAttempts) {
