@@ -1,7 +1,11 @@
 // TcpStore with its server: connecting, threads, timeouts, lost servers and lost ranks.
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
+#include <tutti/comm/store/listen.h>
 #include <tutti/comm/store/resolve_within.h>
+#include <tutti/comm/store/store_protocol.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -292,6 +296,32 @@ TEST(TcpStoreServer, RankThatComesBackIsNoLongerLost) {
   again.reset();  // says goodbye
   { RawConnection dies_again(connect_to_store(client_options(server.port(), 1, 2), soon())); }
   watcher.get("tutti/lost/1", soon());
+}
+
+/// Between it and the server stands a relay that keeps back the verdict.
+TEST(TcpStoreServer, RankThatStopsWaitingToBeLetInIsNotLost) {
+  TcpStoreServer server(server_options());
+  TcpStore watcher(client_options(server.port(), 0, 2), soon());
+  const Socket relay = listen_on("127.0.0.1", 0);
+  const auto client =
+      std::async(std::launch::async, [options = client_options(local_endpoint(relay.get()).port(), 1, 2)] {
+        text_of(ErrorCode::Timeout, [&] { TcpStore(options, in_ms(1000)); });
+      });
+  {
+    ASSERT_TRUE(poll_until(relay.get(), POLLIN, soon()));
+    RawConnection from_client(Socket(::accept(relay.get(), nullptr, nullptr))), to_server(server.port());
+    to_server.send(from_client.receive(kHelloBytes));
+    from_client.send(to_server.receive(kChallengeBytes));
+    to_server.send(from_client.receive(kProofBytes));
+    to_server.receive(kVerdictBytes);
+    client.wait();
+    std::string goodbye;
+    append_store_message(goodbye, static_cast<std::uint8_t>(StoreOp::Goodbye), 1, 0, {});
+    to_server.send(from_client.receive(goodbye.size()));
+  }
+  { RawConnection dies(connect_to_store(client_options(server.port(), 12, -1), soon())); }
+  watcher.get("tutti/lost/12", soon());
+  EXPECT_FALSE(watcher.check(keys({"tutti/lost/1"}), soon()));
 }
 
 TEST(TcpStoreServer, RankWithAnotherConnectionIsNotLost) {
