@@ -6,7 +6,7 @@
 //
 //   client -> server   hello      magic, version, identity, client nonce
 //   server -> client   challenge  server nonce, HMAC(secret, "server" | hello | server nonce)
-//   client -> server   proof      HMAC(secret, "client" | hello | server nonce)
+//   client -> server   proof      HMAC(secret, "client" | hello | server nonce); zeros if the challenge's was wrong
 //   server -> client   verdict    status, text (which of job id, world size, group differs, with both values)
 //
 // Byte layout: wire_format.md. Thread-safety: one object belongs to one connection.
@@ -42,6 +42,10 @@ inline constexpr std::size_t kChallengeBytes = 64;
 inline constexpr std::size_t kProofBytes = 32;
 inline constexpr std::size_t kVerdictBytes = 256;
 
+/// What a client sends before it leaves a server that does not know its secret: never right, and the server can name
+/// the reason. Who leaves a challenge without a word has ended, or has another connection to the same server.
+inline constexpr std::array<std::byte, kProofBytes> kNoProof{};
+
 /// False as soon as the first bytes of a connection (fewer than kHelloBytes will do) cannot begin a Tutti hello: a
 /// stranger can be shown out before it has sent a hello's length.
 bool may_be_hello(std::span<const std::byte> first_bytes);
@@ -53,7 +57,8 @@ class ClientHandshake {
 
   std::array<std::byte, kHelloBytes> hello() const { return hello_; }
 
-  /// Throws Unauthorized if the server does not know our secret, Protocol if these are no challenge bytes.
+  /// Throws Unauthorized if the server does not know our secret (send kNoProof), Protocol if these are no challenge
+  /// bytes.
   std::array<std::byte, kProofBytes> answer(std::span<const std::byte, kChallengeBytes> challenge) const;
 
   /// Throws Unauthorized with the server's text if it refused us.

@@ -5,6 +5,7 @@
 #include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/store/resolve_within.h>
 #include <tutti/comm/store/store_connect.h>
+#include <tutti/comm/store/store_protocol.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -140,6 +141,13 @@ std::array<std::byte, N> receive(int socket, Deadline deadline) {
   return bytes;
 }
 
+/// The server may have let us in, or be about to: a client that does not wait for that any longer is no lost rank.
+void say_goodbye(int socket) {
+  std::string message;
+  append_store_message(message, static_cast<std::uint8_t>(StoreOp::Goodbye), 1, 0, {});
+  ::send(socket, message.data(), message.size(), MSG_NOSIGNAL);
+}
+
 void authenticate(int socket, const TcpStoreOptions& options, Deadline deadline) {
   PeerIdentity self;
   self.kind = ConnectionKind::Store;
@@ -149,8 +157,19 @@ void authenticate(int socket, const TcpStoreOptions& options, Deadline deadline)
   self.job = identity_hash(options.job_id);
   const ClientHandshake handshake(self, options.job_secret);
   send_all(socket, handshake.hello(), deadline);
-  send_all(socket, handshake.answer(receive<kChallengeBytes>(socket, deadline)), deadline);
-  handshake.finish(receive<kVerdictBytes>(socket, deadline));
+  const auto challenge = receive<kChallengeBytes>(socket, deadline);
+  try {
+    send_all(socket, handshake.answer(challenge), deadline);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::Unauthorized) ::send(socket, kNoProof.data(), kNoProof.size(), MSG_NOSIGNAL);
+    throw;
+  }
+  try {
+    handshake.finish(receive<kVerdictBytes>(socket, deadline));
+  } catch (const Failed&) {
+    say_goodbye(socket);
+    throw;
+  }
 }
 
 [[noreturn]] void give_up(const TcpStoreOptions& options, double seconds, const Attempts& attempts) {

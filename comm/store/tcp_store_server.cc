@@ -142,21 +142,27 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void on_end(const asio::error_code& error) {
     if (state_ == State::Hello) {
-      const std::string line =
-          "store: " + address_ + " left before it had said hello; it sent " + quote_bytes(unread());
-      if (unread().empty()) {
-        log(LogLevel::Info, line);
-      } else {
-        host_.tell_of_stranger(line);
-      }
+      tell_of_leaver(address_ + " left before it had said hello");
     } else if (state_ == State::Proof) {
-      host_.tell_of_stranger("store: " + address_ +
-                             " left when it saw our challenge: its job secret is probably another");
+      tell_of_leaver(name() + " left before it had proved the job secret");
     } else if (state_ == State::Requests && !host_.service().said_goodbye(id_)) {
-      log(LogLevel::Info, "store: lost " + address_ + " (rank " + std::to_string(peer().rank) + ", pid " +
-                              std::to_string(peer().pid) + "): " + error.message());
+      log(LogLevel::Info, "store: lost " + name() + ": " + error.message());
     }
     close();
+  }
+
+  /// Who has just ended, and a prober, leave without a word; another secret is told of by a proof that is wrong.
+  void tell_of_leaver(const std::string& line) {
+    if (unread().empty()) {
+      log(LogLevel::Info, "store: " + line);
+    } else {
+      host_.tell_of_stranger("store: " + line + "; it sent " + quote_bytes(unread()));
+    }
+  }
+
+  /// After its hello.
+  std::string name() const {
+    return address_ + " (rank " + std::to_string(peer().rank) + ", pid " + std::to_string(peer().pid) + ")";
   }
 
   void show_out(const std::string& why) {

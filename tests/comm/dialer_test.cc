@@ -5,6 +5,7 @@
 #include <tutti/comm/transport/tcp/tcp_transport.h>
 #include <tutti/tests/support/watchdog.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -42,8 +43,6 @@ class SilentPort {
   Socket socket_;
 };
 
-std::string closed_endpoint() { return TcpTransport(options_of(0)).endpoint(); }
-
 /// Rank 2's connection to rank 1, which `peer` is (or nobody).
 class Connection {
  public:
@@ -67,6 +66,19 @@ class Connection {
     }
   }
 
+  /// Until all of these are connected, by the kernel: the peer has not looked.
+  void reach_all(const std::vector<std::string>& endpoints) {
+    Link& link = self_.collective(1);
+    const auto reached = [&](const std::string& endpoint) {
+      return self_.describe(1).find(endpoint + " has not let us in yet") != std::string::npos;
+    };
+    const Deadline deadline = Deadline::after(std::chrono::seconds(30));
+    while (!std::ranges::all_of(endpoints, reached) && !deadline.expired()) {
+      link.peek();
+      self_.wait(std::vector<Link*>{&link}, milliseconds(5));
+    }
+  }
+
   /// Whether the peer gets the frame.
   bool arrives() {
     Link& link = peer_->collective(2);
@@ -87,7 +99,8 @@ class Connection {
 TEST(Dialer, TakesTheNextAddressWhereOneIsClosed) {
   CapturedLog log;
   const auto peer = transport_at(1, {"127.0.0.1"});
-  Connection connection({closed_endpoint(), peer->endpoint()}, peer.get());
+  const ClosedPort closed;
+  Connection connection({closed.endpoint(), peer->endpoint()}, peer.get());
   connection.send();
   EXPECT_TRUE(connection.arrives());
 }
@@ -101,6 +114,23 @@ TEST(Dialer, TriesTheNextAddressBesideOneThatIsSilent) {
   connection.send();
   EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(200));  // its head start
   EXPECT_TRUE(connection.arrives());
+}
+
+/// The peer looks only when it has been reached by both its addresses: it answers both, and one connection is given up.
+TEST(Dialer, TheConnectionThatIsNotTakenIsNoWarning) {
+  CapturedLog log;
+  TcpListenerOptions options = listener_options(options_of(1));
+  options.addresses = {"127.0.0.1", "127.0.0.2"};
+  const auto listener = std::make_shared<TcpListener>(options);
+  TcpTransport peer(options_of(1), listener);
+  Connection connection(listener->endpoints(), &peer);
+  connection.reach_all(listener->endpoints());
+  connection.send();
+  EXPECT_TRUE(connection.arrives());
+  const Deadline deadline = soon();
+  while (log.quiet_lines().empty() && !deadline.expired()) peer.wait({}, milliseconds(5));
+  expect_contains(log.quiet_lines(), "rank 2 left before it had proved the job secret");
+  EXPECT_EQ(log.lines(), "");
 }
 
 TEST(Dialer, LeavesAnAddressThatLeadsToAnotherRank) {
@@ -139,7 +169,8 @@ TEST(Dialer, KeepsToWhatHasWorked) {
 
 TEST(Dialer, NamesAllAttemptsWhereNoneWorks) {
   CapturedLog log;
-  const std::string first = closed_endpoint(), second = closed_endpoint();
+  const ClosedPort one, another;
+  const std::string first = one.endpoint(), second = another.endpoint();
   Connection connection({first, second}, nullptr);
   const std::string text = text_of(ErrorCode::PeerLost, [&] { connection.send(); });
   expect_contains(text, "lost rank 1 (somewhere, pid 71, " + first + ")");

@@ -270,6 +270,25 @@ TEST(Encryption, StrangersAreShownOutAndTheRanksStillMeet) {
   EXPECT_EQ(listening.collective(1).peek()->fingerprint.seq, 3u);
 }
 
+/// As a client that has several addresses to try leaves all but one; another secret would be told of by an alert.
+TEST(Encryption, AClientThatLeavesDuringTheTlsHandshakeIsNoWarning) {
+  CapturedLog log;
+  TcpTransport listening(options_of(0));
+  {
+    std::string error;
+    const auto endpoint = resolve("127.0.0.1", port_of(listening), ResolveFor::Connecting, error).front();
+    const Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::connect(socket.get(), endpoint.address(), endpoint.length), 0);
+    const TlsContext context(kSecret, "a job");
+    EXPECT_FALSE(TlsSession(context, socket.get(), identity_hash("a group")).handshake());
+    listening.service();
+  }
+  const Deadline deadline = soon();
+  while (log.quiet_lines().empty() && !deadline.expired()) listening.service();
+  expect_contains(log.quiet_lines(), "the TLS handshake broke off");
+  EXPECT_EQ(log.lines(), "");
+}
+
 TEST(Encryption, AConnectionThatIsLedToAnotherRankIsRefused) {
   CapturedLog log;
   TcpTransportOptions listening = options_of(0), connecting = options_of(1);

@@ -1,7 +1,11 @@
 // TcpStore with its server: connecting, threads, timeouts, lost servers and lost ranks.
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
+#include <tutti/comm/store/listen.h>
 #include <tutti/comm/store/resolve_within.h>
+#include <tutti/comm/store/store_protocol.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,6 +14,7 @@
 #include <memory>
 #include <thread>
 
+#include "raw_handshake.h"
 #include "store_test_support.h"
 
 namespace tutti::comm {
@@ -107,15 +112,28 @@ TEST(TcpStore, WrongSecretJobOrWorldIsUnauthorizedAtOnce) {
   wrong.job_secret = "guess";
   expect_contains(refusal(wrong), "compare TUTTI_JOB_SECRET");
   expect_contains(refusal(wrong), address_of(server));
-  expect_contains(log.wait_for("left when it saw our challenge"), "secret");
+  log.wait_for("refused 127.0.0.1:");
+  log.wait_for("rank 1 has another job secret; compare TUTTI_JOB_SECRET");
 
   wrong = client_options(server.port(), 1, 4);
   wrong.job_id = "another job";
   expect_contains(refusal(wrong), "TUTTI_JOB_ID");
   expect_contains(refusal(client_options(server.port(), 1, 2)), "world size 4 here, 2 at rank 1");
-  log.wait_for("refused 127.0.0.1:");
+  log.wait_for("compare TUTTI_JOB_ID");
   TcpStore fine(client_options(server.port(), 1, 4), soon());
   fine.set("k", "v", soon());
+}
+
+TEST(TcpStore, ClientThatEndsDuringTheHandshakeIsNoWarning) {
+  CapturedLog log;
+  TcpStoreServer server(server_options());
+  {
+    RawConnection client(server.port());
+    client.send(text(ClientHandshake(PeerIdentity{.rank = 1, .world_size = 4}, "test secret").hello()));
+    client.receive(kChallengeBytes);
+  }
+  log.wait_for_quiet("(rank 1, pid 0) left before it had proved the job secret");
+  EXPECT_EQ(log.lines(), "");
 }
 
 TEST(TcpStore, NobodyThereIsATimeoutThatListsTheAttempts) {
@@ -278,6 +296,32 @@ TEST(TcpStoreServer, RankThatComesBackIsNoLongerLost) {
   again.reset();  // says goodbye
   { RawConnection dies_again(connect_to_store(client_options(server.port(), 1, 2), soon())); }
   watcher.get("tutti/lost/1", soon());
+}
+
+/// Between it and the server stands a relay that keeps back the verdict.
+TEST(TcpStoreServer, RankThatStopsWaitingToBeLetInIsNotLost) {
+  TcpStoreServer server(server_options());
+  TcpStore watcher(client_options(server.port(), 0, 2), soon());
+  const Socket relay = listen_on("127.0.0.1", 0);
+  const auto client =
+      std::async(std::launch::async, [options = client_options(local_endpoint(relay.get()).port(), 1, 2)] {
+        text_of(ErrorCode::Timeout, [&] { TcpStore(options, in_ms(1000)); });
+      });
+  {
+    ASSERT_TRUE(poll_until(relay.get(), POLLIN, soon()));
+    RawConnection from_client(Socket(::accept(relay.get(), nullptr, nullptr))), to_server(server.port());
+    to_server.send(from_client.receive(kHelloBytes));
+    from_client.send(to_server.receive(kChallengeBytes));
+    to_server.send(from_client.receive(kProofBytes));
+    to_server.receive(kVerdictBytes);
+    client.wait();
+    std::string goodbye;
+    append_store_message(goodbye, static_cast<std::uint8_t>(StoreOp::Goodbye), 1, 0, {});
+    to_server.send(from_client.receive(goodbye.size()));
+  }
+  { RawConnection dies(connect_to_store(client_options(server.port(), 12, -1), soon())); }
+  watcher.get("tutti/lost/12", soon());
+  EXPECT_FALSE(watcher.check(keys({"tutti/lost/1"}), soon()));
 }
 
 TEST(TcpStoreServer, RankWithAnotherConnectionIsNotLost) {

@@ -47,6 +47,12 @@ bool RawConnection::closed_by_peer() {
   }
 }
 
+ClosedPort::ClosedPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  std::string error;
+  const Endpoint any = resolve("127.0.0.1", 0, ResolveFor::Binding, error).at(0);
+  if (::bind(socket_.get(), any.address(), any.length) != 0) throw_errno("bind", errno);
+}
+
 std::size_t open_descriptors() {
   std::size_t count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;

@@ -60,24 +60,39 @@ class CapturedLog {
   CapturedLog() {
     set_log_sink([this](LogLevel level, std::string_view line) {
       const std::lock_guard lock(mutex_);
-      if (level <= LogLevel::Warn) lines_ += std::string(line) + "\n";
+      (level <= LogLevel::Warn ? lines_ : quiet_lines_) += std::string(line) + "\n";
       changed_.notify_all();
     });
   }
   ~CapturedLog() { set_log_sink({}); }
 
-  /// Waits for a line that contains `part`; returns all lines.
-  std::string wait_for(const std::string& part) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_until(lock, soon().time_point(), [&] { return lines_.find(part) != std::string::npos; });
-    EXPECT_NE(lines_.find(part), std::string::npos) << "\"" << part << "\" was not logged, but: " << lines_;
+  /// Waits for an error or a warning that contains `part`; returns all of these.
+  std::string wait_for(const std::string& part) { return wait_in(lines_, part); }
+  /// The same of the lines that are not shown by default.
+  std::string wait_for_quiet(const std::string& part) { return wait_in(quiet_lines_, part); }
+  /// The errors and warnings so far.
+  std::string lines() {
+    const std::lock_guard lock(mutex_);
     return lines_;
+  }
+  std::string quiet_lines() {
+    const std::lock_guard lock(mutex_);
+    return quiet_lines_;
   }
 
  private:
+  std::string wait_in(const std::string& lines, const std::string& part) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_until(lock, soon().time_point(), [&] { return lines.find(part) != std::string::npos; });
+    EXPECT_NE(lines.find(part), std::string::npos)
+        << "\"" << part << "\" was not logged, but: " << lines_ << quiet_lines_;
+    return lines;
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string lines_;
+  std::string quiet_lines_;
 };
 
 /// A connection that says whatever bytes a test wants.
@@ -93,6 +108,16 @@ class RawConnection {
   /// True if the other side closes within the tests' patience.
   bool closed_by_peer();
   void close() { socket_.close(); }
+
+ private:
+  Socket socket_;
+};
+
+/// A port of this host where connections are refused, as long as this lives: it is taken, and nobody listens.
+class ClosedPort {
+ public:
+  ClosedPort();
+  std::string endpoint() const { return local_endpoint(socket_.get()).text(); }
 
  private:
   Socket socket_;

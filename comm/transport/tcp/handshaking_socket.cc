@@ -83,8 +83,7 @@ bool HandshakingSocket::step() {
       break;
     case State::AwaitChallenge:
       if (!receive(kChallengeBytes) || !may_prove_) return false;
-      send(client_->answer(received().first<kChallengeBytes>()));
-      state_ = State::AwaitVerdict;
+      answer_challenge();
       break;
     case State::AwaitProof:
       if (!receive(kProofBytes)) return false;
@@ -173,6 +172,17 @@ void HandshakingSocket::answer_hello() {
   state_ = State::AwaitProof;
 }
 
+void HandshakingSocket::answer_challenge() {
+  try {
+    send(client_->answer(received().first<kChallengeBytes>()));
+    state_ = State::AwaitVerdict;
+  } catch (const Error& error) {
+    asio::error_code ignored;
+    if (error.code() == ErrorCode::Unauthorized) stream_.write_some(asio::buffer(kNoProof), ignored);
+    throw;
+  }
+}
+
 bool HandshakingSocket::find_group() {
   const auto expected = expect_(server_->peer());
   if (tls_ && !stream_.is_encrypted()) {
@@ -222,7 +232,7 @@ void HandshakingSocket::lost(const std::string& why) const {
   std::string text = "lost " + remote_ + " during the handshake: " + why;
   if (state_ == State::AwaitFirst || state_ == State::AwaitHello) text += "; it sent " + quote_bytes(received());
   if (state_ == State::AwaitProof)
-    text += "; it left when it saw our challenge: its job secret is probably another (compare TUTTI_JOB_SECRET)";
+    text += "; rank " + std::to_string(server_->peer().rank) + " left before it had proved the job secret";
   throw Error(ErrorCode::PeerLost, text);
 }
 

@@ -56,8 +56,12 @@ class HandshakingSocket {
   }
   std::chrono::steady_clock::time_point started() const { return started_; }
   std::string remote() const { return remote_; }
-  /// Accepting side: whether anything has come at all.
-  bool heard_of() const { return (state_ != State::AwaitFirst && state_ != State::AwaitHello) || received_size_ > 0; }
+  /// Accepting side: whether a peer that leaves now has ended, or has another connection to this rank: it stands
+  /// between two messages. Another secret is told of, by a wrong proof or TLS's alert.
+  bool is_silent() const {
+    return received_size_ == 0 && (state_ == State::AwaitFirst || state_ == State::Tls || state_ == State::AwaitHello ||
+                                   state_ == State::AwaitProof);
+  }
 
  private:
   enum class State {
@@ -79,6 +83,7 @@ class HandshakingSocket {
   void begin_tls();
   bool advance_tls();
   void answer_hello();
+  void answer_challenge();
   bool find_group();  // AwaitGroup: true if the verdict has been given
   void decide(const std::string& objection);
   void send(std::span<const std::byte> bytes);

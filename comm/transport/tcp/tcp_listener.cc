@@ -152,9 +152,9 @@ TcpListener::Outcome TcpListener::advance(HandshakingSocket& inbound) {
     log(LogLevel::Warn, "dropped a connection from " + inbound.remote() + ": no complete handshake within " +
                             std::to_string(options_.handshake_limit.count()) + " ms");
   } catch (const Error& error) {
-    // Whoever leaves without a word is a prober, or a rank of ours that has ended meanwhile; so is who left when it
-    // waited for a group, and who comes too late.
-    const bool silent = error.code() == ErrorCode::PeerLost && (!inbound.heard_of() || inbound.awaits_group());
+    // Whoever leaves without a word is a prober, or a rank of ours that has ended meanwhile or got in by another
+    // address; so is who left when it waited for a group, and who comes too late.
+    const bool silent = error.code() == ErrorCode::PeerLost && (inbound.is_silent() || inbound.awaits_group());
     log(silent ? LogLevel::Info : LogLevel::Warn,
         "refused a connection from " + inbound.remote() + ": " + error.what());
   }

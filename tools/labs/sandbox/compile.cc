@@ -5,11 +5,9 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
-#include <system_error>
 
 namespace tutti::labs {
 
@@ -58,19 +56,7 @@ std::string reason_of(const CommandResult& result, const std::string& file, cons
 
 }  // namespace
 
-Workplace::Workplace() {
-  std::string name = (fs::temp_directory_path() / "tutti-lab-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) {
-    throw std::runtime_error("cannot make a temporary folder " + name + ": " + std::strerror(errno));
-  }
-  path_ = name;
-  fs::create_directory(empty_folder());
-}
-
-Workplace::~Workplace() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
+Workplace::Workplace() { fs::create_directory(empty_folder()); }
 
 std::string compiler() {
   if (const char* chosen = std::getenv("TUTTI_LAB_COMPILER"); chosen != nullptr && *chosen != '\0') return chosen;

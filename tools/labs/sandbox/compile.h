@@ -6,6 +6,8 @@
 // and its messages are cut. It is the only thing that runs outside of the sandbox; no part of a submission does.
 #pragma once
 
+#include <tutti/tools/labs/sandbox/held_folder.h>
+
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -13,20 +15,16 @@
 
 namespace tutti::labs {
 
-/// A folder of the grader's own below the system's temporary one, for the program and for an empty root; deleted with
-/// the object.
+/// A folder of the grader's own, for the program and for an empty root; deleted with the object.
 class Workplace {
  public:
   Workplace();
-  ~Workplace();
-  Workplace(const Workplace&) = delete;
-  Workplace& operator=(const Workplace&) = delete;
 
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path empty_folder() const { return path_ / "empty"; }
+  const std::filesystem::path& path() const { return folder_.path(); }
+  std::filesystem::path empty_folder() const { return path() / "empty"; }
 
  private:
-  std::filesystem::path path_;
+  HeldFolder folder_;
 };
 
 struct CompileLimits {

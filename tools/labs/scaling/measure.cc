@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <tutti/tools/labs/answers.h>
+#include <tutti/tools/labs/sandbox/held_folder.h>
 #include <tutti/tools/labs/scaling/measure.h>
 #include <tutti/trainer/report/step_records.h>
 #include <unistd.h>
@@ -21,25 +22,6 @@ namespace tutti::labs::scaling {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-class PrivateFolder {
- public:
-  PrivateFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "tutti-scaling-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make a folder in " + name);
-    path_ = name;
-  }
-  ~PrivateFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  PrivateFolder(const PrivateFolder&) = delete;
-  PrivateFolder& operator=(const PrivateFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 int usable_cores() {
   cpu_set_t set;
@@ -110,7 +92,7 @@ Timing parts_of(const std::filesystem::path& run_dir, double seconds) {
 }
 
 Timing run_once(const Plan& plan, const Layout& layout, const std::filesystem::path& program, Results& results) {
-  const PrivateFolder folder;
+  const HeldFolder folder;
   const std::filesystem::path run_dir = folder.path() / "run", output = folder.path() / "output";
   const auto begin = Clock::now();
   const int status = finished(started(command_of(plan, layout, program, run_dir), output));
