@@ -1,7 +1,8 @@
 // Convolutions at the shapes of our models: forward, and the gradients of input and weights, beside what the core can
 // do.
 //   build/release/bin/conv_bench
-// GFLOP/s counts the products that are needed: those with padding are not, and are left out.
+// GFLOP/s counts the products that the sums are made of: those with padding are not, and are left out. Winograd's way
+// (tensor/cpu/conv_winograd.h) computes fewer, and so may exceed the peak.
 #include <benchmark/benchmark.h>
 #include <tutti/tensor/cpu/simd.h>
 #include <tutti/tensor/ops.h>

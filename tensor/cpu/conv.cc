@@ -4,6 +4,7 @@
 // taps lie alike (conv_taps.h) share the segments that say where their taps are. Work is cut into panels of columns
 // times parts of the batch, and within those into blocks of the channels that are read.
 #include <tutti/tensor/cpu/conv.h>
+#include <tutti/tensor/cpu/conv_winograd.h>
 #include <tutti/tensor/cpu/cpu_kernels.h>
 #include <tutti/tensor/thread_pool.h>
 
@@ -173,6 +174,7 @@ void conv2d(Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bias, con
   if (y.numel() == 0) return;
   const ConvExtents extents(x, w, y, window);
   if (is_depthwise(extents)) return depthwise_conv2d(y, x, w, bias, extents, relu);
+  if (winograd_wins(extents)) return winograd_conv2d(y, x, w, bias, extents, relu);
   with_float_type(y.dtype(), [&]<typename T>() {
     const WeightExtents weights = extents.weights();
     const Pass<T> pass{.from = image_of<T>(x),
@@ -196,6 +198,7 @@ void conv2d_input_gradient(Tensor& dx, const Tensor& dy, const Tensor& w, const 
   if (dx.numel() == 0) return;
   const ConvExtents extents(dx, w, dy, window);
   if (is_depthwise(extents)) return depthwise_conv2d_input_gradient(dx, dy, w, extents, accumulate);
+  if (winograd_wins_backward(extents)) return winograd_conv2d_input_gradient(dx, dy, w, extents, accumulate);
   with_float_type(dx.dtype(), [&]<typename T>() {
     const WeightExtents weights = extents.weights();
     const Pass<T> pass{.from = image_of<T>(dy),
