@@ -84,6 +84,8 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--epochs", train.epochs, "passes over the data, those before a resume included")
       ->capture_default_str();
   app.add_option("--batch-size", train.batch_size, "samples a step on each rank")->capture_default_str();
+  app.add_option("--micro-batch-size", train.micro_batch_size,
+                 "samples of a step that a rank computes on together; fewer take less memory [all]");
   add_update_options(app, train);
   app.add_option("--seed", arguments.seed, "of the first weights and of the sample order")->capture_default_str();
   app.add_flag_function(

@@ -73,6 +73,7 @@ TrainOptions checked(TrainOptions options) {
   check_task(options);
   check_at_least("--epochs", options.epochs, 1);
   check_at_least("--batch-size", options.batch_size, 1);
+  check_at_least("--micro-batch-size", options.micro_batch_size, 0);
   check_at_least("--threads", options.threads, 0);
   check_at_least("--workers", options.workers, 0);
   for (const auto& [option, value] : {std::pair("--threads", options.threads), {"--workers", options.workers}}) {

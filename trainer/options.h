@@ -28,6 +28,8 @@ struct TrainOptions {
   std::filesystem::path data;    // empty: look in the usual places, else draw digits
   int epochs = 5;                // in total, those before a resume included
   std::int64_t batch_size = 64;  // per rank
+  /// Samples of a step that a rank computes on together, to save memory; their gradients add up. 0: all.
+  std::int64_t micro_batch_size = 0;
   std::string optimizer = "adam";
   std::optional<double> learning_rate;  // not set: 1e-3 for adam and adamw, 1e-2 for sgd, 1 for adadelta
   double momentum = 0;                  // sgd only

@@ -69,6 +69,11 @@ void check_parallel_options(const TrainOptions& options) {
     throw UsageError("--shard-optimizer and --comm-hook " + options.comm_hook +
                      " each have their own way for gradients; choose one");
   }
+  if (options.sync_batch_norm && options.micro_batch_size > 0) {
+    throw UsageError(
+        "--sync-batch-norm takes statistics over all samples of a step, which --micro-batch-size never has at hand; "
+        "choose one");
+  }
   if (options.reproducible.value_or(false) && hooked) {
     throw UsageError("--reproducible asks for exact sums of gradients, and --comm-hook " + options.comm_hook +
                      " rounds them; choose one");

@@ -181,7 +181,7 @@ bool Run::train_one_epoch(int epoch) {
   group_.barrier();
   epoch_start_ = Clock::now();
   inputs_.train_loader->begin_epoch(epoch - 1, first_step);
-  Training training{*parallel_, *optimizer_, objective_, options_.label_smoothing};
+  Training training{*parallel_, *optimizer_, objective_, options_.label_smoothing, options_.micro_batch_size};
   training.graphs = graphs_.get();
   training.empty_input = empty_input(options_, inputs_.data->train);
   training.before_exchange = [this, run_step = (epoch - 1) * steps_per_epoch_ + first_step]() mutable {

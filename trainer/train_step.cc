@@ -1,7 +1,9 @@
 #include <tutti/nn/sample_keys.h>
 #include <tutti/tensor/autograd/functions.h>
+#include <tutti/tensor/ops.h>
 #include <tutti/trainer/train_step.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <vector>
@@ -15,14 +17,8 @@ void run_without_samples(const Training& training) {
   training.parallel.backward(sum(training.parallel.forward(tensor::Variable(training.empty_input))), 0);
 }
 
-/// Returns the loss as loss_of() does, undefined for an empty batch. The seed of backward is the same on every rank,
-/// so that what a sample contributes does not depend on how many samples its rank has.
-tensor::Tensor run_batch(const Training& training, const Batch& batch, std::int64_t global_samples) {
-  if (batch.count == 0) {
-    run_without_samples(training);
-    return {};
-  }
-  const double share = 1.0 / static_cast<double>(global_samples * loss_terms(training.objective, batch));
+/// Forward and backward; returns the loss as loss_of() does.
+tensor::Tensor run_whole(const Training& training, const Batch& batch, double share) {
   if (training.graphs != nullptr) {
     if (const auto loss = training.graphs->run(batch, share)) return *loss;
   }
@@ -31,6 +27,49 @@ tensor::Tensor run_batch(const Training& training, const Batch& batch, std::int6
   const tensor::Variable loss = loss_of(training.objective, output, batch, training.label_smoothing);
   training.parallel.backward(loss, share);
   return loss.data();
+}
+
+/// Samples first, first + 1, ... of a batch, in its memory.
+Batch part_of(const Batch& batch, std::int64_t first, std::int64_t count) {
+  return {.x = batch.x.narrow(0, first, count),
+          .y = batch.y.narrow(0, first, count),
+          .keys = batch.keys.narrow(0, first, count),
+          .count = count,
+          .number = batch.number};
+}
+
+tensor::Tensor run_without_exchange(const Training& training, const Batch& batch, double share) {
+  const auto quiet = training.parallel.no_sync();
+  return run_whole(training, batch, share);
+}
+
+/// The same in parts, whose gradients add up; they leave with those of the last one.
+tensor::Tensor run_in_parts(Training training, const Batch& batch, double share) {
+  training.graphs = nullptr;  // a graph begins an exchange
+  tensor::Tensor total;
+  for (std::int64_t first = 0; first < batch.count; first += training.micro_batch) {
+    const Batch part = part_of(batch, first, std::min(training.micro_batch, batch.count - first));
+    const bool last = first + part.count == batch.count;
+    const tensor::Tensor loss = last ? run_whole(training, part, share) : run_without_exchange(training, part, share);
+    if (first == 0) {
+      total = loss;
+    } else {
+      tensor::kernels(total.device()).add(total, total, loss);
+    }
+  }
+  return total;
+}
+
+/// Returns the loss as loss_of() does, undefined for an empty batch. The seed of backward is the same on every rank,
+/// so that what a sample contributes does not depend on how many samples its rank has.
+tensor::Tensor run_batch(const Training& training, const Batch& batch, std::int64_t global_samples) {
+  if (batch.count == 0) {
+    run_without_samples(training);
+    return {};
+  }
+  const double share = 1.0 / static_cast<double>(global_samples * loss_terms(training.objective, batch));
+  const bool whole = training.micro_batch == 0 || training.micro_batch >= batch.count;
+  return whole ? run_whole(training, batch, share) : run_in_parts(training, batch, share);
 }
 
 }  // namespace

@@ -103,6 +103,20 @@ TEST_F(Reproducible, AShardedOptimizerChangesNothing) {
   for (const int ranks : {2, 3, 4}) EXPECT_EQ(sha256_of(sharded, ranks), one) << ranks << " ranks";
 }
 
+TEST_F(Reproducible, MicroBatchesChangeNothing) {
+  for (const char* const model : {"mlp", "cnn"}) {
+    TrainOptions whole = small_cnn();
+    whole.model = model;
+    const std::string expected = sha256_of(whole, 1);
+    for (const int size : {1, 5, 12, 100}) {
+      whole.micro_batch_size = size;
+      EXPECT_EQ(sha256_of(whole, 1), expected) << model << ", " << size << " at once";
+    }
+    whole.micro_batch_size = 3;
+    EXPECT_EQ(sha256_of(whole, 3), expected) << model << " on 3 ranks";
+  }
+}
+
 TEST_F(Reproducible, LossesAreTheSameToo) {
   std::vector<std::vector<double>> losses;
   for (const int ranks : {1, 3}) {

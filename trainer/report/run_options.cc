@@ -36,6 +36,7 @@ OptionTexts run_option_texts(const TrainOptions& options, const OptionTexts& agr
   add("threads", std::to_string(threads));
   add("workers", std::to_string(options.workers));
   add("batch-size", std::to_string(options.batch_size));
+  if (options.micro_batch_size > 0) add("micro-batch-size", std::to_string(options.micro_batch_size));
   add("epochs", std::to_string(options.epochs));
   add("device", options.device);
   add("first bucket", std::to_string(options.buckets.first_bucket_bytes) + " bytes");
