@@ -23,9 +23,9 @@ inline constexpr double kExactStart = 48;
 /// The term as it enters an exact sum.
 inline double rounded(double term) { return (term + kExactStart) - kExactStart; }
 
-/// The same for losses of samples, of which millions are added up: multiples of 2^-24, sums below 2^28.
+/// The same for losses, of which millions are added up: multiples of 2^-32, sums below 2^20.
 inline double rounded_loss(double term) {
-  constexpr double kStart = 3 << 27;
+  constexpr double kStart = 3 << 19;
   return (term + kStart) - kStart;
 }
 

@@ -1,6 +1,7 @@
 // Sums. A long sum is cut into blocks of fixed length whose partial sums are added in order, in double: the result
 // depends neither on the number of threads nor, to float32 rounding, on the length.
 #include <tutti/tensor/cpu/cpu_kernels.h>
+#include <tutti/tensor/cpu/exact_sum.h>
 #include <tutti/tensor/cpu/row_sums.h>
 #include <tutti/tensor/thread_pool.h>
 
@@ -108,11 +109,13 @@ void squared_error(Tensor& loss, const Tensor& a, const Tensor& b, double factor
   with_float_type(a.dtype(), [&]<typename T>() {
     const T* x = a.data<T>();
     const T* y = b.data<T>();
-    const double total = blocked_sum<T>(a.numel(), [=](std::int64_t i) {
+    const auto term = [=](std::int64_t i) {
       const T difference = x[i] - y[i];
       return difference * difference;
-    });
-    loss.fill(factor * total);
+    };
+    const bool wide = loss.dtype() != a.dtype();
+    const auto wide_term = [=](std::int64_t i) { return rounded_loss(static_cast<double>(term(i))); };
+    loss.fill(factor * (wide ? blocked_sum<double>(a.numel(), wide_term) : blocked_sum<T>(a.numel(), term)));
   });
 }
 

@@ -165,6 +165,25 @@ TEST(ExactSum, OtherOperationsAddInFloat64) {
   EXPECT_EQ(w.grad().data<double>()[1], 0.5);
 }
 
+TEST(ExactSum, LossesOfPartsAddUpToThatOfTheWhole) {
+  const Tensor x = wild({48, 10}, 9);
+  const Tensor targets = Tensor::zeros({48}, DType::Int64);
+  const auto losses = [&](std::int64_t size) {
+    double entropy = 0;
+    double squares = 0;
+    for (std::int64_t first = 0; first < 48; first += size) {
+      const Tensor part = x.narrow(0, first, size).clone();
+      const Tensor labels = targets.narrow(0, first, size).clone();
+      entropy += cross_entropy(Variable(part), labels, Reduction::WideSum, 0.1).data().item();
+      squares += mse_loss(Variable(part), Tensor::full(part.shape(), 0.1), Reduction::WideSum).data().item();
+    }
+    return std::pair(entropy, squares);
+  };
+  const auto whole = losses(48);
+  for (const std::int64_t size : {1, 3, 16}) EXPECT_EQ(losses(size), whole) << size << " samples at a time";
+  EXPECT_NEAR(whole.first, 48 * cross_entropy(Variable(x), targets, Reduction::Mean, 0.1).data().item(), 1e-4);
+}
+
 TEST(ExactSum, OtherMemoryIsRefused) {
   Variable half(Tensor::zeros({3}, DType::Float64), true);
   EXPECT_THROW(half.set_grad_memory(Tensor::zeros({3}, DType::Float32)), std::invalid_argument);
