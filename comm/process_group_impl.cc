@@ -41,6 +41,10 @@ ProcessGroupOptions complete(ProcessGroupOptions options, bool is_sub_group) {
   return options;
 }
 
+/// Whether a rank may have to pass on what it receives, so that it pays to cut long messages. Between two ranks only
+/// all_reduce does, which returns sums.
+bool forwards(OpKind op, int world_size) { return world_size > 2 || op == OpKind::AllReduce; }
+
 std::vector<int> all_ranks(int world_size) {
   std::vector<int> ranks(static_cast<std::size_t>(world_size));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -122,7 +126,7 @@ algorithms::Problem ProcessGroup::Impl::problem_of(OpKind op, DType dtype, std::
           .world_size = world_size(),
           .count = count,
           .root = root,
-          .segment_count = options_.segment_bytes / size_of(dtype),
+          .segment_count = forwards(op, world_size()) ? options_.segment_bytes / size_of(dtype) : 0,
           .counts = {counts.begin(), counts.end()},
           .hosts = transport_->hosts(),
           .left_fold = options_.reproducible};

@@ -1,8 +1,12 @@
 // What comes to a rank's port, and what a rank finds at another's: strangers get nowhere, are logged once, and disturb
 // nobody; a failed connection names the peer.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <tutti/comm/bootstrap/handshake.h>
+#include <tutti/comm/transport/tcp/socket_util.h>
 #include <tutti/comm/transport/tcp/tcp_transport.h>
 #include <tutti/tests/support/watchdog.h>
 #include <unistd.h>
@@ -448,6 +452,21 @@ TEST(TcpConnect, ABadBindAddressIsNamed) {
   expect_contains(text_of(ErrorCode::InvalidArgument, [&] { TcpTransport transport(options); }), "not-an-address");
   options.bind_address = "192.0.2.1";  // reserved for documentation: nobody's
   expect_contains(text_of(ErrorCode::System, [&] { TcpTransport transport(options); }), "192.0.2.1");
+}
+
+TEST(TcpSockets, WithinAHostAreNotPaced) {
+  asio::io_context context;
+  asio::ip::tcp::acceptor acceptor(context, {asio::ip::make_address("127.0.0.1"), 0});
+  asio::ip::tcp::socket socket(context);
+  EXPECT_FALSE(stays_on_this_host(socket));
+  prepare_connected(socket);  // does nothing: nobody is at the other end
+  socket.connect(acceptor.local_endpoint());
+  EXPECT_TRUE(stays_on_this_host(socket));
+  prepare_connected(socket);
+  char control[16] = {};
+  socklen_t size = sizeof control;
+  ASSERT_EQ(::getsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, control, &size), 0);
+  EXPECT_STREQ(control, "reno");
 }
 
 }  // namespace

@@ -52,6 +52,7 @@ HandshakingSocket::HandshakingSocket(asio::ip::tcp::socket accepted, Expectation
   asio::error_code error;
   remote_ = to_string(stream_.socket().remote_endpoint(error));
   prepare(stream_.socket());
+  prepare_connected(stream_.socket());
 }
 
 bool HandshakingSocket::advance() {
@@ -113,6 +114,7 @@ void HandshakingSocket::connected() {
   socklen_t size = sizeof error_number;
   ::getsockopt(native_handle(), SOL_SOCKET, SO_ERROR, &error_number, &size);
   if (error_number != 0) cannot_connect(error_number);
+  prepare_connected(stream_.socket());
   if (tls_) return begin_tls();
   client_.emplace(*self_, proof_key_);
   send(client_->hello());

@@ -1,8 +1,12 @@
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/transport/tcp/socket_util.h>
 
 #include <charconv>
+#include <string_view>
 
 namespace tutti::comm {
 
@@ -33,6 +37,20 @@ void prepare(asio::ip::tcp::socket& socket) {
   socket.non_blocking(true, ignored);
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);
   ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
+}
+
+bool stays_on_this_host(const asio::ip::tcp::socket& socket) {
+  asio::error_code error;
+  const auto remote = socket.remote_endpoint(error);
+  if (error) return false;
+  const auto local = socket.local_endpoint(error);
+  return !error && (remote.address().is_loopback() || remote.address() == local.address());
+}
+
+void prepare_connected(asio::ip::tcp::socket& socket) {
+  constexpr std::string_view kReno = "reno";
+  if (stays_on_this_host(socket))
+    ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, kReno.data(), kReno.size());
 }
 
 }  // namespace tutti::comm

@@ -77,7 +77,7 @@ class TcpLink final : public Link {
   std::deque<Outgoing*> queue_;
   bool waits_for_peer_ = false;
 
-  std::array<std::byte, 32 * 1024> buffer_;
+  alignas(64) std::array<std::byte, 32 * 1024> buffer_;  // the kernel copies faster to where it is aligned
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::optional<FrameHeader> current_;

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
@@ -115,6 +116,8 @@ bool TcpListener::can_accept() const {
 
 void TcpListener::accept_all(asio::ip::tcp::acceptor& acceptor) {
   while (can_accept()) {
+    pollfd waiting{acceptor.native_handle(), POLLIN, 0};
+    if (::poll(&waiting, 1, 0) == 0) return;  // accept() would make a socket first, and then throw it away
     asio::error_code error;
     asio::ip::tcp::socket socket = acceptor.accept(error);
     if (error == asio::error::would_block) return;
