@@ -1,7 +1,7 @@
-#include <sched.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/host_name.h>
 #include <tutti/comm/base/log.h>
+#include <tutti/comm/base/processors.h>
 #include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/bootstrap/published_server.h>
 #include <tutti/comm/bootstrap/rank_addresses.h>
@@ -55,9 +55,8 @@ struct MeetingPlace {
 
 bool outnumber_cpus(int ranks) {
   if (std::getenv("TUTTI_OWN_CPUS") != nullptr) return false;  // the launcher has given each rank CPUs of its own
-  cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;
-  return ranks > CPU_COUNT(&allowed);
+  const int processors = allowed_processors();
+  return processors > 0 && ranks > processors;
 }
 
 std::string address_key(const std::string& group, int rank) { return group + "/address/" + std::to_string(rank); }

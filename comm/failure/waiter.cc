@@ -11,8 +11,10 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr microseconds kPollAlone(4);      // after that, give way between polls: the peer may share this CPU
-constexpr unsigned kFreePolls = 32;        // before the clock is asked, which takes as long as a poll
+constexpr microseconds kPollAlone(4);  // after that, give way between polls: the peer may share this CPU
+constexpr unsigned kFreePolls = 32;    // before the clock is asked, which takes as long as a poll
+constexpr milliseconds kLongAway(1);   // other ranks that wait are back sooner: somebody computes there
+constexpr milliseconds kRestFor(50);
 constexpr microseconds kServiceEvery(20);  // connections of peers are looked for: a system call
 constexpr milliseconds kSlice(100);        // the longest sleep without a look at the deadline
 constexpr milliseconds kConsultEvery(250);
@@ -55,8 +57,7 @@ bool Waiter::should_block() {
     start_ = last_consulted_ = Clock::now();
     reports_.reset();
     next_service_ = kServiceEvery;
-    if (poll_alone_ == Clock::duration::zero()) ::sched_yield();
-    return false;
+    return poll_alone_ == Clock::duration::zero() && !gave_way(start_);
   }
   const auto waited = Clock::now() - start_;
   if (waited > next_service_) {
@@ -64,8 +65,15 @@ bool Waiter::should_block() {
     if (transport_.service()) return false;
   }
   if (waited > poll_for_) return true;  // and the last look came after giving way
-  if (waited > poll_alone_) ::sched_yield();
-  return false;
+  return waited > poll_alone_ && !gave_way(start_ + waited);
+}
+
+bool Waiter::gave_way(Clock::time_point now) {
+  if (transport_.computes_here.until(now)) return false;
+  ::sched_yield();
+  const auto back = Clock::now();
+  if (back - now > kLongAway) transport_.computes_here.note(back + kRestFor);
+  return true;
 }
 
 void Waiter::block(std::span<Link* const> links, std::span<const int> awaited) {

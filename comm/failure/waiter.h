@@ -1,8 +1,9 @@
 // Waiter: what a thread does while the operation it drives cannot go on.
 //
 // Poll a little, then yield, then block in the kernel; the longer the wait, the more it tells others and asks them.
-// Where ranks outnumber processors it hardly polls at all, so that the rank it waits for can run. Thread-safety: one
-// waiter belongs to one operation on one thread.
+// Where ranks outnumber processors it gives way after every look, so that the rank it waits for can run. Who gives way
+// to somebody that computes comes back when a time slice is over; who sleeps is woken as soon as there is news. So a
+// yield that took long is the last one for a while. Thread-safety: one waiter belongs to one operation on one thread.
 #pragma once
 
 #include <tutti/comm/base/deadline.h>
@@ -37,6 +38,7 @@ class Waiter {
  private:
   using Clock = std::chrono::steady_clock;
 
+  bool gave_way(Clock::time_point now);            // false: better to sleep
   void look_around(std::span<const int> awaited);  // after each sleep
   void consult(Clock::duration waited, std::span<const int> awaited);
   [[noreturn]] void time_out(std::span<const int> awaited);

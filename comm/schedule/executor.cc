@@ -58,7 +58,7 @@ void Executor::start(std::uint32_t index) {
       frame.header = {FrameKind::Collective, f, nbytes(step.source), planned.ordinal};
       frame.payload = address(step.source);
       try {
-        transport_.collective(step.peer).post(frame);
+        transport_.collective(step.peer).queue(frame);  // the frames behind it may leave with it
       } catch (const Error& error) {
         explain_loss(error, step.peer);
       }

@@ -16,6 +16,7 @@
 
 #include <tutti/comm/transport/frame.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <span>
@@ -48,6 +49,9 @@ class Link {
   /// Queues a frame behind those posted before, and sends what can be sent at once. Opens the connection if needed.
   virtual void post(Outgoing& frame) = 0;
 
+  /// The same, but what can be sent at once may wait for the next flush(), to leave together with others.
+  virtual void queue(Outgoing& frame) { post(frame); }
+
   /// Sends what can be sent now. True when nothing is queued.
   virtual bool flush() = 0;
 
@@ -68,9 +72,25 @@ class Link {
   virtual void consume(std::size_t /*nbytes*/) {}
 };
 
+/// That somebody computes on this rank's processor, which waiting threads find out (failure/waiter.h). Any thread.
+class ComputesHere {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  bool until(Clock::time_point now) const {
+    return now.time_since_epoch().count() < end_.load(std::memory_order_relaxed);
+  }
+  void note(Clock::time_point end) { end_.store(end.time_since_epoch().count(), std::memory_order_relaxed); }
+
+ private:
+  std::atomic<Clock::rep> end_{Clock::time_point::min().time_since_epoch().count()};
+};
+
 class Transport {
  public:
   virtual ~Transport() = default;
+
+  ComputesHere computes_here;
 
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
@@ -108,7 +128,7 @@ class Transport {
 
   /// How long a waiting thread should look for news (giving way to others between looks) before it sleeps in wait().
   virtual std::chrono::microseconds patience() const {
-    return std::chrono::microseconds(oversubscribed() ? 4 : 100);  // a shared processor: get out of the way
+    return std::chrono::microseconds(oversubscribed() ? 50 : 100);  // a shared processor: get out of the way
   }
 
   /// The ranks of the whole group, if all of them share memory with this one, else null.

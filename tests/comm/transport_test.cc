@@ -64,10 +64,15 @@ class Transports : public testing::TestWithParam<std::tuple<Net, Lane>> {
 
   bool whole_frames() const { return std::get<Net>(GetParam()) == Net::Inproc; }
 
-  Outgoing& post(const Bytes& payload, std::uint64_t id) {
+  Outgoing& frame_of(const Bytes& payload, std::uint64_t id) {
     Outgoing& frame = posted_.emplace_back();
     frame.header = header_of(payload, id);
     frame.payload = payload.data();
+    return frame;
+  }
+
+  Outgoing& post(const Bytes& payload, std::uint64_t id) {
+    Outgoing& frame = frame_of(payload, id);
     out_->post(frame);
     return frame;
   }
@@ -152,6 +157,17 @@ TEST_P(Transports, FramesArriveWholeAndInOrder) {
   }
   EXPECT_EQ(in_->peek(), nullptr);
   drive_until([&] { return out_->flush(); });
+  for (const Outgoing& frame : posted_) EXPECT_TRUE(frame.done());
+}
+
+TEST_P(Transports, QueuedFramesLeaveTogetherWholeAndInOrder) {
+  std::vector<Bytes> payloads;
+  for (unsigned i = 0; i < 150; ++i) payloads.push_back(pattern(i % 7 == 0 ? 0 : i % 5 == 0 ? 300'000 : i * 13, i));
+  for (unsigned i = 0; i < 150; ++i) out_->queue(frame_of(payloads[i], i));
+  for (unsigned i = 0; i < 150; ++i) {
+    ASSERT_EQ(next_header().id, i);
+    ASSERT_EQ(read_frame(100'000), payloads[i]) << i;
+  }
   for (const Outgoing& frame : posted_) EXPECT_TRUE(frame.done());
 }
 

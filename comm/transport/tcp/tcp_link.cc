@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 namespace tutti::comm {
 namespace {
@@ -17,6 +18,19 @@ constexpr std::chrono::seconds kTroubleAfter(1);
 constexpr unsigned kIgnoredReports = 3;  // several threads may wait, and one of them may be about to look
 constexpr int kHidden = 0x4000;          // in packed interest, beside the events of poll(2)
 static_assert((kHidden & (POLLIN | POLLOUT)) == 0);
+
+constexpr std::size_t kGathered = 32;  // frames in one system call: Asio takes 64 pieces of memory at most
+
+using Parts = std::array<asio::const_buffer, 2>;
+
+/// What is left of a frame's header and of its payload.
+Parts unsent(const Outgoing& frame) {
+  const std::uint64_t header_left = kFrameHeaderBytes - std::min<std::uint64_t>(frame.written_, kFrameHeaderBytes);
+  const std::uint64_t payload_done = frame.written_ - (kFrameHeaderBytes - header_left);
+  return {
+      asio::buffer(frame.encoded_.data() + kFrameHeaderBytes - header_left, header_left),
+      asio::buffer(static_cast<const std::byte*>(frame.payload) + payload_done, frame.header.nbytes - payload_done)};
+}
 
 std::string reason_of(const asio::error_code& error) {
   return error == asio::error::eof ? "its process closed the connection" : error.message();
@@ -118,34 +132,48 @@ bool TcpLink::advance_connect() {
 }
 
 void TcpLink::post(Outgoing& frame) {
+  queue(frame);
+  if (queue_.size() == 1) flush();
+}
+
+void TcpLink::queue(Outgoing& frame) {
   frame.encoded_ = encode(frame.header);
   frame.written_ = 0;
   queue_.push_back(&frame);
-  if (queue_.size() == 1) flush();
 }
 
 bool TcpLink::flush() {
   if (queue_.empty()) return true;
   if (!open()) return false;
   while (!queue_.empty()) {
-    Outgoing& frame = *queue_.front();
-    const std::uint64_t header_left = kFrameHeaderBytes - std::min<std::uint64_t>(frame.written_, kFrameHeaderBytes);
-    const std::uint64_t payload_done = frame.written_ - (kFrameHeaderBytes - header_left);
-    const std::array<asio::const_buffer, 2> parts{
-        asio::buffer(frame.encoded_.data() + kFrameHeaderBytes - header_left, header_left),
-        asio::buffer(static_cast<const std::byte*>(frame.payload) + payload_done, frame.header.nbytes - payload_done)};
     asio::error_code error;
-    frame.written_ += socket_->write_some(parts, error);
+    for (std::size_t left = write(error); left > 0;) {
+      Outgoing& frame = *queue_.front();
+      const std::uint64_t taken =
+          std::min<std::uint64_t>(left, kFrameHeaderBytes + frame.header.nbytes - frame.written_);
+      frame.written_ += taken;
+      left -= taken;
+      if (frame.done()) queue_.pop_front();
+    }
     if (error == asio::error::would_block) {
       update_interest();
       return false;
     }
     if (error)  // what has come from the peer can still be read, so this is not the end of the stream
       throw Error(ErrorCode::PeerLost, "lost " + describe_() + ": " + reason_of(error));
-    if (frame.done()) queue_.pop_front();
   }
   update_interest();
   return true;
+}
+
+std::size_t TcpLink::write(asio::error_code& error) {
+  const Parts first = unsent(*queue_.front());
+  if (queue_.size() == 1) return socket_->write_some(first, error);
+  std::vector<asio::const_buffer> parts;
+  parts.reserve(2 * kGathered);
+  for (std::size_t i = 0; i < std::min(queue_.size(), kGathered); ++i)
+    for (const asio::const_buffer& part : unsent(*queue_[i])) parts.push_back(part);
+  return socket_->write_some(parts, error);
 }
 
 void TcpLink::fill() {

@@ -10,6 +10,7 @@
 #include <tutti/comm/transport/transport.h>
 
 #include <array>
+#include <asio/buffer.hpp>
 #include <asio/ip/tcp.hpp>
 #include <atomic>
 #include <deque>
@@ -27,6 +28,7 @@ class TcpLink final : public Link {
 
   int peer() const override { return peer_; }
   void post(Outgoing& frame) override;
+  void queue(Outgoing& frame) override;
   bool flush() override;
   const FrameHeader* peek() override;
   std::size_t read(void* into, std::size_t nbytes) override;
@@ -58,7 +60,8 @@ class TcpLink final : public Link {
   bool open();  // true if connected; otherwise does what can be done without blocking
   bool has_handed_over();
   bool advance_connect();
-  void fill();  // reads what has come into the buffer
+  std::size_t write(asio::error_code& error);  // the beginning of what is queued
+  void fill();                                 // reads what has come into the buffer
   void end_stream(const std::string& reason);
   void end_stream(const asio::error_code& error);
   void update_interest();
