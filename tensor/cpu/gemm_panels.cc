@@ -64,11 +64,12 @@ class Panel {
       const T* from = part.b + v * S::kLanes * part.b_col;
       for (std::int64_t p = 0; p < part.k; p += S::kLanes) {
         const std::int64_t rows = std::min(S::kLanes, part.k - p);
-        typename S::Vec square[S::kLanes] = {};
+        typename S::Vec square[S::kLanes];
         for (std::int64_t j = 0; j < columns; ++j) {
           const T* column = from + j * part.b_col + p;
           square[j] = rows == S::kLanes ? S::load(column) : S::load_partial(column, rows);
         }
+        for (std::int64_t j = columns; j < S::kLanes; ++j) square[j] = typename S::Vec{};
         transpose_square<T>(square);
         T* to = memory_ + (p * vectors + v) * S::kLanes;
         for (std::int64_t row = 0; row < rows; ++row) S::store(to + row * vectors * S::kLanes, square[row]);
