@@ -57,6 +57,7 @@ class Host {
   virtual void handled_requests() = 0;
   virtual void left(Connection& connection) = 0;
   virtual void tell_of_stranger(const std::string& line) = 0;
+  virtual void tell_of_leaver(const std::string& line, std::span<const std::byte> sent) = 0;
 
  protected:
   ~Host() = default;
@@ -142,22 +143,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void on_end(const asio::error_code& error) {
     if (state_ == State::Hello) {
-      tell_of_leaver(address_ + " left before it had said hello");
+      host_.tell_of_leaver(address_ + " left before it had said hello", unread());
     } else if (state_ == State::Proof) {
-      tell_of_leaver(name() + " left before it had proved the job secret");
+      host_.tell_of_leaver(name() + " left before it had proved the job secret", unread());
     } else if (state_ == State::Requests && !host_.service().said_goodbye(id_)) {
       log(LogLevel::Info, "store: lost " + name() + ": " + error.message());
     }
     close();
-  }
-
-  /// Who has just ended, and a prober, leave without a word; another secret is told of by a proof that is wrong.
-  void tell_of_leaver(const std::string& line) {
-    if (unread().empty()) {
-      log(LogLevel::Info, "store: " + line);
-    } else {
-      host_.tell_of_stranger("store: " + line + "; it sent " + quote_bytes(unread()));
-    }
   }
 
   /// After its hello.
@@ -443,6 +435,9 @@ class TcpStoreServer::Impl final : public Host {
   }
 
   void tell_of_stranger(const std::string& line) override { strangers_.tell(line, Clock::now()); }
+  void tell_of_leaver(const std::string& line, std::span<const std::byte> sent) override {
+    strangers_.tell_of_leaver(line, sent, Clock::now());
+  }
 
   void count_clients() {
     const std::lock_guard lock(mutex_);
