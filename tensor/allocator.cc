@@ -1,3 +1,4 @@
+#include <sys/mman.h>
 #include <tutti/tensor/allocator.h>
 
 #include <bit>
@@ -42,6 +43,18 @@ std::size_t bytes_of(int index) {
   const int log2 = kSmallestLog2 + (index - 1) / 4;
   const auto quarter = static_cast<std::size_t>((index - 1) % 4);
   return aligned((std::size_t{1} << log2) + (quarter + 1) * (std::size_t{1} << (log2 - 2)));
+}
+
+// Null when there is no memory. The last part of a block, shorter than a huge page, keeps ordinary pages: a huge one
+// would take memory that nobody asked for. Where huge pages are switched off the advice fails, and nothing is lost.
+void* from_system(std::size_t bytes) {
+  constexpr std::size_t kHugePage = CachingAllocator::kHugePage;
+  if (bytes < 2 * kHugePage) return std::aligned_alloc(CachingAllocator::kAlignment, bytes);
+  void* const block = std::aligned_alloc(kHugePage, bytes);
+#if defined(MADV_HUGEPAGE)
+  if (block != nullptr) madvise(block, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+#endif
+  return block;
 }
 
 class SpinGuard {
@@ -100,10 +113,10 @@ void* CachingAllocator::allocate(std::size_t bytes) {
     permit(block, size);
     return block;
   }
-  block = std::aligned_alloc(kAlignment, size);
+  block = from_system(size);
   if (block == nullptr) {
     trim();
-    block = std::aligned_alloc(kAlignment, size);
+    block = from_system(size);
   }
   if (block == nullptr) {
     const SpinGuard guard(size_class.lock);

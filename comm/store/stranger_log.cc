@@ -1,4 +1,5 @@
 #include <tutti/comm/base/log.h>
+#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/store/stranger_log.h>
 
 #include <utility>
@@ -21,6 +22,14 @@ void StrangerLog::tell(const std::string& line, Clock::time_point now) {
   ++lines_;
   const bool last = lines_ == kLinesPerPeriod;
   log(LogLevel::Warn, line + (last ? "; the next ones are only counted for a while" : ""));
+}
+
+void StrangerLog::tell_of_leaver(const std::string& line, std::span<const std::byte> sent, Clock::time_point now) {
+  if (sent.empty()) {
+    log(LogLevel::Info, "store: " + line);
+  } else {
+    tell("store: " + line + "; it sent " + quote_bytes(sent), now);
+  }
 }
 
 }  // namespace tutti::comm

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace tutti::comm {
@@ -18,6 +20,10 @@ class StrangerLog {
   static constexpr std::chrono::seconds kPeriod{10};
 
   void tell(const std::string& line, Clock::time_point now);
+
+  /// Of one that went before its handshake was done. Who has just ended, and a prober, leave without a word, which is
+  /// told at level Info: another secret shows in a proof that is wrong.
+  void tell_of_leaver(const std::string& line, std::span<const std::byte> sent, Clock::time_point now);
 
  private:
   Clock::time_point period_began_{};

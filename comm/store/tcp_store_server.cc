@@ -56,7 +56,7 @@ class Host {
   virtual void joined(Connection& connection) = 0;
   virtual void handled_requests() = 0;
   virtual void left(Connection& connection) = 0;
-  virtual void tell_of_stranger(const std::string& line) = 0;
+  virtual StrangerLog& strangers() = 0;
 
  protected:
   ~Host() = default;
@@ -142,22 +142,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void on_end(const asio::error_code& error) {
     if (state_ == State::Hello) {
-      tell_of_leaver(address_ + " left before it had said hello");
+      host_.strangers().tell_of_leaver(address_ + " left before it had said hello", unread(), Clock::now());
     } else if (state_ == State::Proof) {
-      tell_of_leaver(name() + " left before it had proved the job secret");
+      host_.strangers().tell_of_leaver(name() + " left before it had proved the job secret", unread(), Clock::now());
     } else if (state_ == State::Requests && !host_.service().said_goodbye(id_)) {
       log(LogLevel::Info, "store: lost " + name() + ": " + error.message());
     }
     close();
-  }
-
-  /// Who has just ended, and a prober, leave without a word; another secret is told of by a proof that is wrong.
-  void tell_of_leaver(const std::string& line) {
-    if (unread().empty()) {
-      log(LogLevel::Info, "store: " + line);
-    } else {
-      host_.tell_of_stranger("store: " + line + "; it sent " + quote_bytes(unread()));
-    }
   }
 
   /// After its hello.
@@ -166,7 +157,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void show_out(const std::string& why) {
-    host_.tell_of_stranger("store: closed " + address_ + ": " + why + "; it sent " + quote_bytes(unread()));
+    host_.strangers().tell("store: closed " + address_ + ": " + why + "; it sent " + quote_bytes(unread()), Clock::now());
     close();
   }
 
@@ -188,7 +179,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       timer_.cancel();
       host_.joined(*this);
     } else {
-      host_.tell_of_stranger("store: refused " + address_ + ": " + handshake_.refusal());
+      host_.strangers().tell("store: refused " + address_ + ": " + handshake_.refusal(), Clock::now());
     }
     send(std::string(reinterpret_cast<const char*>(verdict.data()), verdict.size()));
   }
@@ -442,7 +433,7 @@ class TcpStoreServer::Impl final : public Host {
     count_clients();
   }
 
-  void tell_of_stranger(const std::string& line) override { strangers_.tell(line, Clock::now()); }
+  StrangerLog& strangers() override { return strangers_; }
 
   void count_clients() {
     const std::lock_guard lock(mutex_);

@@ -21,7 +21,7 @@ void logistic(T* out, const T* x, std::int64_t count) {
     const T low = x[i] < -most ? -most : x[i];
     work[i] = -(low > most ? most : low);
   }
-  by_packets(work, work, count, [](const auto& packet) { return packet.exp(); });
+  exponentials(work, work, count);
   for (std::int64_t i = 0; i < count; ++i) {
     const T value = T{1} / (T{1} + work[i]);
     const T whole = x[i] < -most ? T{0} : value;
@@ -60,7 +60,7 @@ void curve_piece(T* y, const T* x, Curve curve, std::int64_t count) {
       logistic(y, x, count);
       return;
     case Curve::Tanh:
-      by_packets(y, x, count, [](const auto& packet) { return packet.tanh(); });
+      hyperbolic_tangents(y, x, count);
       return;
   }
 }

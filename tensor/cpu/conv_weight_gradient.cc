@@ -34,7 +34,7 @@ class WeightGradient {
         w_(extents.weights()),
         x_(x.data<T>() + group * w_.channels),
         dy_(dy.data<T>() + group * w_.outputs),
-        blocks_(w_.channels, w_.taps),
+        blocks_(w_.channels, w_.taps, parts_wanted(vectors(w_.outputs), kPanelVectors)),
         panels_(w_.outputs, panel_width(w_.outputs, blocks_.count())),
         few_channels_(w_.channels < kFewChannels),
         images_(exact ? 1 : images_of_chunk(extents)),
@@ -102,11 +102,19 @@ class WeightGradient {
     return images_ * height * breadth * w_.channels;
   }
 
-  // Narrower panels where there would be too few parts for the threads. What a column is does not depend on it.
+  static std::int64_t vectors(std::int64_t outputs) { return (outputs + S::kLanes - 1) / S::kLanes; }
+
+  // How many blocks of channels give every thread a part, or how many panels, when there are `count` / `size` of the
+  // others. What an element is does not depend on the cut.
+  static std::int64_t parts_wanted(std::int64_t count, std::int64_t size) {
+    const std::int64_t others = std::max<std::int64_t>(1, (count + size - 1) / size);
+    return (num_threads() + others - 1) / others;
+  }
+
+  // Narrower panels where there are too few channels to cut.
   static std::int64_t panel_width(std::int64_t outputs, std::int64_t blocks) {
-    const std::int64_t vectors = (outputs + S::kLanes - 1) / S::kLanes;
-    const std::int64_t panels = (num_threads() + blocks - 1) / blocks;
-    return std::clamp<std::int64_t>((vectors + panels - 1) / panels, 1, kPanelVectors);
+    const std::int64_t panels = parts_wanted(blocks, 1);
+    return std::clamp<std::int64_t>((vectors(outputs) + panels - 1) / panels, 1, kPanelVectors);
   }
 
   static std::int64_t width(const WeightPart& part) { return part.vectors * S::kLanes; }

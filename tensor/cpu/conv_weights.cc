@@ -54,8 +54,10 @@ void pack_outputs(T* panel, const T* weights, const WeightExtents& extents, cons
     for (std::int64_t at = 0; at < length; at += S::kLanes) {
       const std::int64_t places = std::min(S::kLanes, length - at);
       const T* from = weights + output * line + part.deep * extents.taps + at;
-      typename S::Vec square[S::kLanes] = {};
-      for (std::int64_t i = 0; i < outputs; ++i) square[i] = load_up_to(from + i * line, places);
+      typename S::Vec square[S::kLanes];
+      for (std::int64_t i = 0; i < S::kLanes; ++i) {
+        square[i] = i < outputs ? load_up_to(from + i * line, places) : typename S::Vec{};
+      }
       transpose_square<T>(square);
       RowOfPlace row(part, extents.taps, at);
       for (std::int64_t i = 0; i < places; ++i, ++row) {
@@ -75,11 +77,12 @@ void unpack_outputs(T* weights, const T* panel, const WeightExtents& extents, co
     const std::int64_t outputs = std::min(S::kLanes, extents.outputs - output);
     for (std::int64_t at = 0; at < length; at += S::kLanes) {
       const std::int64_t places = std::min(S::kLanes, length - at);
-      typename S::Vec square[S::kLanes] = {};
+      typename S::Vec square[S::kLanes];
       RowOfPlace row(part, extents.taps, at);
       for (std::int64_t i = 0; i < places; ++i, ++row) {
         square[i] = S::load(panel + (*row * part.vectors + v) * S::kLanes);
       }
+      for (std::int64_t i = places; i < S::kLanes; ++i) square[i] = typename S::Vec{};
       transpose_square<T>(square);
       T* to = weights + output * line + part.deep * extents.taps + at;
       for (std::int64_t i = 0; i < outputs; ++i, to += line) {
@@ -108,9 +111,10 @@ void pack_channels(T* panel, const T* weights, const WeightExtents& extents, con
       }
       for (std::int64_t tap = 0; tap < extents.taps; tap += S::kLanes) {
         const std::int64_t taps = std::min(S::kLanes, extents.taps - tap);
-        typename S::Vec square[S::kLanes] = {};
-        for (std::int64_t i = 0; i < channels; ++i) {
-          square[i] = load_up_to(from + (channel + i) * extents.taps + tap, taps);
+        typename S::Vec square[S::kLanes];
+        for (std::int64_t i = 0; i < S::kLanes; ++i) {
+          const T* line = from + (channel + i) * extents.taps + tap;
+          square[i] = i < channels ? load_up_to(line, taps) : typename S::Vec{};
         }
         transpose_square<T>(square);
         for (std::int64_t i = 0; i < taps; ++i) S::store(to(tap + i, place, v), square[i]);

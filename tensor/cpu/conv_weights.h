@@ -34,21 +34,25 @@ struct Panels {
   }
 };
 
-/// How `depth` channels are cut into blocks, so that a panel of (taps, block) rows stays in the second-level cache.
+/// How `depth` channels are cut into blocks of whole vectors, so that a panel of (taps, block) rows stays in the
+/// second-level cache; into `fewest` at least, if there are so many vectors.
 template <typename T>
 struct DepthBlocks {
   std::int64_t depth;
   EvenParts cut;
 
-  DepthBlocks(std::int64_t of, std::int64_t taps)
+  DepthBlocks(std::int64_t of, std::int64_t taps, std::int64_t fewest = 1)
       : depth(of),
-        cut((of + Simd<T>::kLanes - 1) / Simd<T>::kLanes, std::max<std::int64_t>(1, 1024 / (taps * Simd<T>::kLanes))) {}
+        cut(vectors(of), std::max<std::int64_t>(1, std::min(1024 / (taps * Simd<T>::kLanes), vectors(of) / fewest))) {}
   std::int64_t count() const { return cut.parts; }
   std::int64_t first(std::int64_t block) const {
     return std::min(depth, (block * cut.base + std::min(block, cut.longer)) * Simd<T>::kLanes);
   }
   std::int64_t size(std::int64_t block) const { return first(block + 1) - first(block); }
   std::int64_t longest() const { return count() == 1 ? depth : cut.size(0) * Simd<T>::kLanes; }
+
+ private:
+  static std::int64_t vectors(std::int64_t places) { return (places + Simd<T>::kLanes - 1) / Simd<T>::kLanes; }
 };
 
 /// A panel: columns from `column`, rows (tap, place) for `depth` places from `deep`.

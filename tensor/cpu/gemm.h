@@ -25,9 +25,10 @@ struct Product {
   T* c;
   std::int64_t c_row;
   bool accumulate;
-  const T* ahead = nullptr;  // gemm_dots: the part of b that comes next, to be fetched meanwhile
-  bool stream = false;       // c is too large for the caches to hold it until it is read
-  T start = 0;               // gemm_panels: where sums begin, taken away from them at the end (exact_sum.h)
+  const T* ahead = nullptr;  // gemm_dots: columns of b that come next, to be fetched meanwhile
+  std::int64_t ahead_columns = 0;
+  bool stream = false;  // c is too large for the caches to hold it until it is read
+  T start = 0;          // gemm_panels: where sums begin, taken away from them at the end (exact_sum.h)
 };
 
 /// The widest panel of gemm_panels, in vectors.

@@ -2,9 +2,9 @@
 //
 // A tile of rows of a times columns of b keeps one vector accumulator per pair; lanes run along p and are added up at
 // the end. Per vector of p: kMostA + kMostB loads for kMostA * kMostB multiply-adds. Blocking: k in pieces whose tile
-// rows stay in the first cache, n in pieces that stay in the second; while the first rows of a are multiplied, the next
-// columns of b are fetched. Rows of a that are a multiple of 512 bytes apart would all fall into the same few sets of
-// the first cache, and are copied first.
+// rows stay in the first cache, m in blocks that stay in the second while all of b passes; each tile fetches its share
+// of the columns that come next, so that memory is read evenly while the products are computed. Rows of a that are a
+// multiple of 512 bytes apart would all fall into the same few sets of the first cache, and are copied first.
 #include <tutti/tensor/allocator.h>
 #include <tutti/tensor/cpu/gemm.h>
 #include <tutti/tensor/cpu/simd.h>
@@ -21,22 +21,28 @@ namespace {
 constexpr int kMostA = kVectorRegisters == 32 ? 6 : 3;
 constexpr int kMostB = kVectorRegisters == 32 ? 4 : 3;
 constexpr std::int64_t kPieceBytes = 4096;  // of a row, along k
-constexpr std::int64_t kColumnsOfB = 96;    // times kPieceBytes: a fifth of a 2 MiB second cache
+constexpr int kSecondCache = 2;             // where to fetch to: the first one is full of what is being multiplied
+constexpr std::int64_t kRowsOfA = 96;       // times kPieceBytes: less than half of a 1 MiB second cache
 
 template <typename T, int kA, int kB>
 void tile(const Product<T>& product) {
   using S = Simd<T>;
   using Vec = typename S::Vec;
-  Vec sums[kA][kB] = {};
+  Vec sums[kA][kB];
+#pragma GCC unroll 8
+  for (int i = 0; i < kA; ++i) {
+#pragma GCC unroll 8
+    for (int j = 0; j < kB; ++j) sums[i][j] = Vec{};
+  }
   const T* const ahead = product.ahead;
+  const std::int64_t ahead_columns = product.ahead_columns;
   const auto step = [&](std::int64_t p, auto&& load) {
-    if (ahead != nullptr) {
-      for (int j = 0; j < kB; ++j) __builtin_prefetch(ahead + j * product.b_col + p);
-    }
+    for (std::int64_t j = 0; j < ahead_columns; ++j) __builtin_prefetch(ahead + j * product.b_col + p, 0, kSecondCache);
     Vec b[kB];
     for (int j = 0; j < kB; ++j) b[j] = load(product.b + j * product.b_col);
     for (int i = 0; i < kA; ++i) {
-      const Vec a = load(product.a + i * product.a_row);
+      Vec a = load(product.a + i * product.a_row);
+      S::hold(a);
       for (int j = 0; j < kB; ++j) sums[i][j] += a * b[j];
     }
   };
@@ -47,6 +53,7 @@ void tile(const Product<T>& product) {
   if (p < product.k) {
     step(p, [p, rest = product.k - p](const T* row) { return S::load_partial(row + p, rest); });
   }
+#pragma GCC unroll 8
   for (int i = 0; i < kA; ++i) {
     Vec four[4] = {};
     for (int j = 0; j < kB; ++j) four[j] = sums[i][j];
@@ -66,7 +73,7 @@ constexpr std::array<Tile<T>, sizeof...(kIndex)> make_tiles(std::index_sequence<
   return {tile<T, static_cast<int>(kIndex) / kMostB + 1, static_cast<int>(kIndex) % kMostB + 1>...};
 }
 
-// One piece of k and of n; every row of a.
+// One piece of k, one block of rows of a, every column of b.
 template <typename T>
 void block(const Product<T>& whole) {
   static constexpr auto kTiles = make_tiles<T>(std::make_index_sequence<static_cast<std::size_t>(kMostA * kMostB)>());
@@ -74,11 +81,16 @@ void block(const Product<T>& whole) {
   const EvenParts columns(whole.n, kMostB);
   Product<T> part = whole;
   for (std::int64_t s = 0; s < columns.parts; ++s) {
+    std::int64_t to_fetch = s + 1 < columns.parts ? columns.size(s + 1) : 0;
+    const std::int64_t share = (to_fetch + rows.parts - 1) / rows.parts;
+    part.ahead = part.b + columns.size(s) * whole.b_col;
     part.a = whole.a;
     T* const c = part.c;
     for (std::int64_t r = 0; r < rows.parts; ++r) {
-      part.ahead = r == 0 && s + 1 < columns.parts ? part.b + columns.size(s) * whole.b_col : nullptr;
+      part.ahead_columns = std::min(share, to_fetch);
       kTiles[static_cast<std::size_t>((rows.size(r) - 1) * kMostB + columns.size(s) - 1)](part);
+      part.ahead += part.ahead_columns * whole.b_col;
+      to_fetch -= part.ahead_columns;
       part.a += rows.size(r) * whole.a_row;
       part.c += rows.size(r) * whole.c_row;
     }
@@ -103,11 +115,9 @@ class SpreadRows {
     return product.n >= kFewColumns && product.a_row * static_cast<std::int64_t>(sizeof(T)) % 512 == 0;
   }
 
-  /// Makes part.a the copy of part.k columns from p on.
-  void take(Product<T>& part, const Product<T>& whole, std::int64_t p) {
-    for (std::int64_t i = 0; i < whole.m; ++i) {
-      std::copy_n(whole.a + i * whole.a_row + p, part.k, memory_ + i * kDistance);
-    }
+  /// Makes part.a the copy of part.m rows and part.k columns.
+  void take(Product<T>& part) {
+    for (std::int64_t i = 0; i < part.m; ++i) std::copy_n(part.a + i * part.a_row, part.k, memory_ + i * kDistance);
     part.a = memory_;
     part.a_row = kDistance;
   }
@@ -124,18 +134,17 @@ template <typename T>
 void gemm_dots(const Product<T>& product) {
   constexpr std::int64_t kPiece = kPieceBytes / static_cast<std::int64_t>(sizeof(T));
   std::optional<SpreadRows<T>> spread;
-  if (SpreadRows<T>::helps(product)) spread.emplace(product.m);
+  if (SpreadRows<T>::helps(product)) spread.emplace(std::min(product.m, kRowsOfA));
   for (std::int64_t p = 0; p < product.k || p == 0; p += kPiece) {
-    Product<T> piece = product;
-    piece.k = std::min(kPiece, product.k - p);
-    piece.a = product.a + p;
-    if (spread) spread->take(piece, product, p);
-    for (std::int64_t j = 0; j < product.n; j += kColumnsOfB) {
-      Product<T> part = piece;
-      part.n = std::min(kColumnsOfB, product.n - j);
-      part.b = product.b + j * product.b_col + p;
-      part.c = product.c + j;
+    for (std::int64_t i = 0; i < product.m; i += kRowsOfA) {
+      Product<T> part = product;
+      part.m = std::min(kRowsOfA, product.m - i);
+      part.k = std::min(kPiece, product.k - p);
+      part.a = product.a + i * product.a_row + p;
+      part.b = product.b + p;
+      part.c = product.c + i * product.c_row;
       part.accumulate = product.accumulate || p > 0;
+      if (spread) spread->take(part);
       block(part);
     }
   }

@@ -42,6 +42,14 @@ struct Simd {
   static void stream(T* to, Vec v) { store(to, v); }
   static void finish_streams() {}
 
+  /// Keeps v in a register. The compiler may otherwise let each instruction that uses v load it again, and the
+  /// processor has more multiply-adds per cycle than loads.
+  static void hold([[maybe_unused]] Vec& v) {
+#if defined(__x86_64__)
+    asm("" : "+v"(v));
+#endif
+  }
+
   /// The first `count` (0 to kLanes) elements, the rest 0. Touches no memory beyond them.
   static Vec load_partial(const T* from, std::int64_t count) {
     Vec v{};

@@ -14,11 +14,6 @@ namespace tutti::tensor::cpu {
 namespace {
 
 template <typename T>
-void exponentials(T* to, const T* from, std::int64_t count) {
-  by_packets(to, from, count, [](const auto& packet) { return packet.exp(); });
-}
-
-template <typename T>
 T row_max(const T* row, std::int64_t columns) {
   T largest = row[0];
   for (std::int64_t c = 1; c < columns; ++c) largest = std::max(largest, row[c]);

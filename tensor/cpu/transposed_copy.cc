@@ -57,11 +57,12 @@ struct Plane {
     const std::int64_t width = std::min(kLanes, across.extent - a);
     const T* from = in + a * across.in + d;
     T* to = out + d * down.out + a;
-    typename Simd<T>::Vec rows[kLanes] = {};
+    typename Simd<T>::Vec rows[kLanes];
     for (std::int64_t i = 0; i < width; ++i) {
       const T* line = from + i * across.in;
       rows[i] = height == kLanes ? Simd<T>::load(line) : Simd<T>::load_partial(line, height);
     }
+    for (std::int64_t i = width; i < kLanes; ++i) rows[i] = typename Simd<T>::Vec{};
     transpose_square<T>(rows);
     for (std::int64_t i = 0; i < height; ++i) {
       T* line = to + i * down.out;
@@ -69,7 +70,17 @@ struct Plane {
     }
   }
 
+  // Lines too short to be worth a square each, as of three channels.
+  void copy_short_lines(std::int64_t d, std::int64_t height) const {
+    for (std::int64_t i = d; i < d + height; ++i) {
+      T* const line = out + i * down.out;
+      for (std::int64_t a = 0; a < across.extent; ++a) line[a] = in[a * across.in + i];
+    }
+  }
+
   void copy_strip(std::int64_t d) const {
+    const std::int64_t height = std::min(Simd<T>::kLanes, down.extent - d);
+    if (height * 4 <= Simd<T>::kLanes) return copy_short_lines(d, height);
     for (std::int64_t a = 0; a < across.extent; a += Simd<T>::kLanes) copy_square(d, a);
   }
 };

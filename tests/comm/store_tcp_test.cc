@@ -305,7 +305,7 @@ TEST(TcpStoreServer, RankThatStopsWaitingToBeLetInIsNotLost) {
   const Socket relay = listen_on("127.0.0.1", 0);
   const auto client =
       std::async(std::launch::async, [options = client_options(local_endpoint(relay.get()).port(), 1, 2)] {
-        text_of(ErrorCode::Timeout, [&] { TcpStore(options, in_ms(1000)); });
+        text_of(ErrorCode::Timeout, [&] { TcpStore(options, in_ms(2000)); });
       });
   {
     ASSERT_TRUE(poll_until(relay.get(), POLLIN, soon()));

@@ -2,9 +2,14 @@
 #include <tutti/tensor/allocator.h>
 #include <tutti/tensor/autograd/functions.h>
 
+#include <cinttypes>
+#include <cstddef>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <new>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -38,11 +43,42 @@ TEST(Allocator, BlocksFitAndWasteLittle) {
   }
 }
 
+// The flags that the kernel shows of the mapping that holds `address`; empty where it shows none.
+std::string mapping_flags(const void* address) {
+  std::ifstream maps("/proc/self/smaps");
+  const auto wanted = reinterpret_cast<std::uintptr_t>(address);
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t first = 0;
+    std::uintptr_t last = 0;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " ", &first, &last) == 2) {
+      inside = first <= wanted && wanted < last;
+    } else if (inside && line.starts_with("VmFlags:")) {
+      return line;
+    }
+  }
+  return {};
+}
+
+TEST(Allocator, LargeBlocksAskForHugePages) {
+  if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled")) GTEST_SKIP() << "the kernel has no huge pages";
+  CachingAllocator allocator;
+  constexpr std::size_t kLarge = 2 * CachingAllocator::kHugePage;
+  auto* const block = static_cast<std::byte*>(allocator.allocate(kLarge));
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % CachingAllocator::kHugePage, 0u);
+  EXPECT_NE(mapping_flags(block).find(" hg"), std::string::npos) << mapping_flags(block);
+  EXPECT_NE(mapping_flags(block + kLarge - 1).find(" hg"), std::string::npos);
+  std::memset(block, 0x5a, kLarge);
+  allocator.deallocate(block, kLarge);
+  EXPECT_EQ(allocator.allocate(kLarge), block);
+  allocator.deallocate(block, kLarge);
+}
+
 TEST(Allocator, CountsLiveBytesAndTrims) {
   CachingAllocator allocator;
   std::vector<std::pair<void*, std::size_t>> blocks;
   std::size_t expected = 0;
-  for (std::size_t bytes = 1; bytes < 2'000'000; bytes = bytes * 3 + 1) {
+  for (std::size_t bytes = 1; bytes < 20'000'000; bytes = bytes * 3 + 1) {
     blocks.emplace_back(allocator.allocate(bytes), bytes);
     std::memset(blocks.back().first, 0x5a, bytes);
     expected += CachingAllocator::block_size(bytes);

@@ -54,10 +54,10 @@ void check_gemm(const Extents& e, bool ta, bool tb, DType dtype) {
 }
 
 TEST(Kernels, GemmAtEveryEdge) {
-  const std::vector<Extents> all = {{1, 1, 1},     {1, 17, 3},    {5, 1, 33},   {2, 3, 0},    {64, 50, 784},
-                                    {50, 784, 64}, {64, 10, 50},  {10, 50, 64}, {64, 50, 10}, {128, 128, 128},
-                                    {33, 47, 65},  {9, 100, 15},  {7, 7, 16},   {16, 16, 17}, {31, 49, 511},
-                                    {3, 97, 1030}, {200, 33, 300}};
+  const std::vector<Extents> all = {{1, 1, 1},     {1, 17, 3},     {5, 1, 33},     {2, 3, 0},    {64, 50, 784},
+                                    {50, 784, 64}, {64, 10, 50},   {10, 50, 64},   {64, 50, 10}, {128, 128, 128},
+                                    {33, 47, 65},  {9, 100, 15},   {7, 7, 16},     {16, 16, 17}, {31, 49, 511},
+                                    {3, 97, 1030}, {200, 33, 300}, {197, 34, 1040}};
   for (const Extents& e : all) {
     for (const auto& [ta, tb] : {std::pair{false, false}, {false, true}, {true, false}, {true, true}}) {
       check_gemm(e, ta, tb, DType::Float32);
@@ -74,6 +74,7 @@ TEST(Kernels, GemmOfLargeResultsAndOfRowsThatShareSetsOfTheCache) {
     check_gemm({519, 2064, 3}, false, true, DType::Float64);
     check_gemm({7, 70, 2048}, false, true, DType::Float32);
     check_gemm({13, 65, 1088}, false, true, DType::Float64);
+    check_gemm({197, 65, 1152}, false, true, DType::Float32);
     set_num_threads(1);
   }
 }

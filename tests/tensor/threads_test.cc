@@ -95,16 +95,19 @@ TEST(Conv2d, DoesNotDependOnTheNumberOfThreadsNorOnTheRestOfTheBatch) {
   }
 }
 
+// Short and long sums; more rows than one block of them has.
 TEST(Kernels, ARowOfAProductDoesNotDependOnTheOtherRows) {
-  const Tensor x = random_tensor({37, 203}, 1, DType::Float32);
-  const Tensor w = random_tensor({50, 203}, 2, DType::Float32);
-  const KernelTable& k = kernels({});
-  Tensor all = Tensor::empty({37, 50});
-  k.gemm(all, x, false, w, true, false);
-  for (const std::int64_t row : {0, 5, 31, 36}) {
-    Tensor one = Tensor::empty({1, 50});
-    k.gemm(one, x.narrow(0, row, 1), false, w, true, false);
-    EXPECT_EQ(values(one), values(all.narrow(0, row, 1))) << "row " << row;
+  for (const std::int64_t length : {203, 1030, 1088}) {
+    const Tensor x = random_tensor({137, length}, 1, DType::Float32);
+    const Tensor w = random_tensor({50, length}, 2, DType::Float32);
+    const KernelTable& k = kernels({});
+    Tensor all = Tensor::empty({137, 50});
+    k.gemm(all, x, false, w, true, false);
+    for (const std::int64_t row : {0, 5, 31, 36, 95, 96, 136}) {
+      Tensor one = Tensor::empty({1, 50});
+      k.gemm(one, x.narrow(0, row, 1), false, w, true, false);
+      EXPECT_EQ(values(one), values(all.narrow(0, row, 1))) << "row " << row << ", sums of " << length;
+    }
   }
 }
 
