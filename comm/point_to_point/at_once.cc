@@ -8,8 +8,8 @@
 namespace tutti::comm {
 namespace {
 
-constexpr int kLooks = 64;  // two microseconds in shared memory
-constexpr unsigned kTryAgainEvery = 16;
+constexpr int kLooks = 64;  // in shared memory two microseconds
+constexpr int kTryAgainEvery = 16;
 
 }  // namespace
 
@@ -34,25 +34,24 @@ bool PointToPoint::send_at_once(const ConstBuffer& data, int destination, int ta
 
 bool PointToPoint::recv_at_once(const Buffer& data, int source, int tag) {
   if (source < 0 || source == rank_ || data.nbytes() > kEagerBytes) return false;
-  const Link* link = nullptr;
-  AtOnce outcome = take_at_once(data, source, tag, link);
+  AtOnce outcome = take_at_once(data, source, tag);
   if (outcome != AtOnce::NotYet) return outcome == AtOnce::Taken;
-  for (int looks = looks_.worth(); looks > 0 && outcome == AtOnce::NotYet; --looks) {  // without the lock
+  const Link& link = transport_.incoming(source);
+  for (int looks = looks_.worth(); looks > 0 && outcome == AtOnce::NotYet; --looks) {  // others may send meanwhile
     __builtin_ia32_pause();
-    if (link->has_news()) outcome = take_at_once(data, source, tag, link);
+    if (link.has_news()) outcome = take_at_once(data, source, tag);
   }
   looks_.were(outcome != AtOnce::NotYet);
   return outcome == AtOnce::Taken;
 }
 
-PointToPoint::AtOnce PointToPoint::take_at_once(const Buffer& data, int source, int tag, const Link*& used) {
+PointToPoint::AtOnce PointToPoint::take_at_once(const Buffer& data, int source, int tag) {
   const std::lock_guard lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
   const bool quiet = pending_.empty() && unexpected_.empty() && outbox_.empty();
   if (!quiet || losses_[static_cast<std::size_t>(source)] || arrivals_[static_cast<std::size_t>(source)].active)
     return AtOnce::Never;
   Link& link = transport_.incoming(source);
-  used = &link;
   try {
     const FrameHeader* header = link.peek();
     if (!header) return AtOnce::NotYet;

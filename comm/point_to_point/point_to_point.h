@@ -108,7 +108,7 @@ class PointToPoint {
   bool send_at_once(const ConstBuffer& data, int destination, int tag);
   bool recv_at_once(const Buffer& data, int source, int tag);
   enum class AtOnce { Taken, NotYet, Never };
-  AtOnce take_at_once(const Buffer& data, int source, int tag, const Link*& used);
+  AtOnce take_at_once(const Buffer& data, int source, int tag);
 
   /// How often to look for a message before the long way is taken.
   class Looks {
