@@ -61,49 +61,51 @@ std::unique_ptr<ProcessGroup> ProcessGroup::subgroup(std::span<const int> ranks)
 // --- Collectives: each call is described once, for the synchronous and the asynchronous form.
 // -------------------------
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::broadcast(Buffer data, int root) {
+ProcessGroup::Impl::Call ProcessGroup::Impl::broadcast(const Buffer& data, int root) {
   require(OpKind::Broadcast, "data", data, data.count, data.dtype);
   return prepare(OpKind::Broadcast, {}, data, data.count, ReduceOp::Sum, root);
 }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::reduce(ConstBuffer input, Buffer output, const Reduction& op, int root) {
+ProcessGroup::Impl::Call ProcessGroup::Impl::reduce(const ConstBuffer& input, const Buffer& output, const Reduction& op,
+                                                    int root) {
   require(OpKind::Reduce, "input", input, input.count, input.dtype);
   require(OpKind::Reduce, "output", output, rank() == root ? input.count : 0, input.dtype);
   return prepare(OpKind::Reduce, input, output, input.count, op, root);
 }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::all_reduce(Buffer data, const Reduction& op) {
+ProcessGroup::Impl::Call ProcessGroup::Impl::all_reduce(const Buffer& data, const Reduction& op) {
   require(OpKind::AllReduce, "data", data, data.count, data.dtype);
   return prepare(OpKind::AllReduce, {}, data, data.count, op, 0);
 }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::gather(ConstBuffer input, Buffer output, int root) {
+ProcessGroup::Impl::Call ProcessGroup::Impl::gather(const ConstBuffer& input, const Buffer& output, int root) {
   require(OpKind::Gather, "input", input, input.count, input.dtype);
   const auto blocks = rank() == root ? static_cast<std::size_t>(world_size()) : 0;
   require(OpKind::Gather, "output", output, blocks * input.count, input.dtype);
   return prepare(OpKind::Gather, input, output, input.count, ReduceOp::Sum, root);
 }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::all_gather(ConstBuffer input, Buffer output) {
+ProcessGroup::Impl::Call ProcessGroup::Impl::all_gather(const ConstBuffer& input, const Buffer& output) {
   require(OpKind::AllGather, "input", input, input.count, input.dtype);
   require(OpKind::AllGather, "output", output, static_cast<std::size_t>(world_size()) * input.count, input.dtype);
   return prepare(OpKind::AllGather, input, output, input.count, ReduceOp::Sum, 0);
 }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::scatter(ConstBuffer input, Buffer output, int root) {
+ProcessGroup::Impl::Call ProcessGroup::Impl::scatter(const ConstBuffer& input, const Buffer& output, int root) {
   require(OpKind::Scatter, "output", output, output.count, output.dtype);
   const auto blocks = rank() == root ? static_cast<std::size_t>(world_size()) : 0;
   require(OpKind::Scatter, "input", input, blocks * output.count, output.dtype);
   return prepare(OpKind::Scatter, input, output, output.count, ReduceOp::Sum, root);
 }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::reduce_scatter(ConstBuffer input, Buffer output, const Reduction& op) {
+ProcessGroup::Impl::Call ProcessGroup::Impl::reduce_scatter(const ConstBuffer& input, const Buffer& output,
+                                                            const Reduction& op) {
   require(OpKind::ReduceScatter, "output", output, output.count, output.dtype);
   require(OpKind::ReduceScatter, "input", input, static_cast<std::size_t>(world_size()) * output.count, output.dtype);
   return prepare(OpKind::ReduceScatter, input, output, output.count, op, 0);
 }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::all_to_all(ConstBuffer input, Buffer output) {
+ProcessGroup::Impl::Call ProcessGroup::Impl::all_to_all(const ConstBuffer& input, const Buffer& output) {
   const auto blocks = static_cast<std::size_t>(world_size());
   if (input.count % blocks != 0)
     invalid(OpKind::AllToAll, "input holds " + std::to_string(input.count) + " elements, which cannot be cut into " +

@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kGoodbyeLimit(5000);
 constexpr std::size_t kPlansKept = 256;
-const std::string kSharedMemory = "shared";  // what stands for the name of an algorithm
+constexpr std::string_view kSharedMemory = "shared";  // what stands for the name of an algorithm
+constexpr AlgorithmName kByMemory(kSharedMemory);
 
 /// How many forks lie between the first process that asked and this one. To count costs nothing; to ask for the pid
 /// would be a system call in each operation.
@@ -100,9 +101,9 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
 
 bool ProcessGroup::Impl::forked() const { return forks_so_far.load(std::memory_order_relaxed) != forks_; }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, ConstBuffer input, Buffer output, std::size_t count,
-                                                     const Reduction& reduction, int root, Counts counts,
-                                                     Counts recv_counts) {
+ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, const ConstBuffer& input, const Buffer& output,
+                                                     std::size_t count, const Reduction& reduction, int root,
+                                                     const Counts& counts, const Counts& recv_counts) {
   check_usable();
   if (root < 0 || root >= world_size())
     invalid(op, "root " + std::to_string(root) + " is no rank of a world of " + std::to_string(world_size()));
@@ -169,7 +170,7 @@ const Tuning* ProcessGroup::Impl::tuning() {
 }
 
 std::string ProcessGroup::Impl::algorithm_for(OpKind op, std::size_t count, DType dtype, int root) {
-  if (by_shared_memory(op, ReduceOp::Sum)) return kSharedMemory;
+  if (by_shared_memory(op, ReduceOp::Sum)) return std::string(kSharedMemory);
   const bool for_each_rank = has_counts(op) || op == OpKind::AllToAllV;
   const std::vector<std::size_t> counts(for_each_rank ? static_cast<std::size_t>(world_size()) : 0, count);
   algorithms::Problem problem = problem_of(op, dtype, count, root, counts);
@@ -199,7 +200,8 @@ Work ProcessGroup::Impl::run_async(Call call) {
 void ProcessGroup::Impl::execute(const Call& call) {
   check_process();
   if (failed_.load(std::memory_order_acquire)) rethrow_failure();
-  Recorded recorded(recorder_, call.fingerprint, call.bytes, call.plan ? call.plan->algorithm : kSharedMemory);
+  const AlgorithmName planned = call.plan ? AlgorithmName(call.plan->algorithm) : AlgorithmName();
+  Recorded recorded(recorder_, call.fingerprint, call.bytes, call.plan ? planned : kByMemory);
   const Operation operation{.fingerprint = call.fingerprint,
                             .input = call.input,
                             .output = call.output,
@@ -221,7 +223,7 @@ void ProcessGroup::Impl::execute(const Call& call) {
   if (call.scale_count > 0) scale_down(call.output, call.scale_count, call.fingerprint.dtype, world_size());
 }
 
-void ProcessGroup::Impl::require(OpKind op, const char* what, ConstBuffer buffer, std::size_t count,
+void ProcessGroup::Impl::require(OpKind op, const char* what, const ConstBuffer& buffer, std::size_t count,
                                  DType dtype) const {
   if (buffer.count != count)
     invalid(op, std::string(what) + " holds " + std::to_string(buffer.count) + " elements, but " +

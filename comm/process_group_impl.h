@@ -61,15 +61,16 @@ class ProcessGroup::Impl {
     std::size_t scale_count = 0;  // Avg: elements of output to divide afterwards
   };
 
-  // One per collective of process_group.h: checks the buffers. These stand in process_group.cc.
-  Call broadcast(Buffer data, int root);
-  Call reduce(ConstBuffer input, Buffer output, const Reduction& op, int root);
-  Call all_reduce(Buffer data, const Reduction& op);
-  Call gather(ConstBuffer input, Buffer output, int root);
-  Call all_gather(ConstBuffer input, Buffer output);
-  Call scatter(ConstBuffer input, Buffer output, int root);
-  Call reduce_scatter(ConstBuffer input, Buffer output, const Reduction& op);
-  Call all_to_all(ConstBuffer input, Buffer output);
+  // One per collective of process_group.h: checks the buffers. These stand in process_group.cc. What is small and has
+  // just been written field by field is handed on by reference: to copy it, a processor waits for all earlier stores.
+  Call broadcast(const Buffer& data, int root);
+  Call reduce(const ConstBuffer& input, const Buffer& output, const Reduction& op, int root);
+  Call all_reduce(const Buffer& data, const Reduction& op);
+  Call gather(const ConstBuffer& input, const Buffer& output, int root);
+  Call all_gather(const ConstBuffer& input, const Buffer& output);
+  Call scatter(const ConstBuffer& input, const Buffer& output, int root);
+  Call reduce_scatter(const ConstBuffer& input, const Buffer& output, const Reduction& op);
+  Call all_to_all(const ConstBuffer& input, const Buffer& output);
   using Counts = std::span<const std::size_t>;
   Call gather_v(ConstBuffer block, Buffer whole, Counts counts, int root);
   Call scatter_v(ConstBuffer whole, Buffer block, Counts counts, int root);
@@ -82,13 +83,13 @@ class ProcessGroup::Impl {
   std::unique_ptr<Impl> split(int color, int key);
   std::unique_ptr<Impl> subgroup(std::span<const int> ranks);
 
-  Call prepare(OpKind op, ConstBuffer input, Buffer output, std::size_t count, const Reduction& reduction, int root,
-               Counts counts = {}, Counts recv_counts = {});
+  Call prepare(OpKind op, const ConstBuffer& input, const Buffer& output, std::size_t count, const Reduction& reduction,
+               int root, const Counts& counts = {}, const Counts& recv_counts = {});
   void run(const Call& call);
   Work run_async(Call call);
 
   /// Throws InvalidArgument unless `buffer` holds `count` elements of `dtype`.
-  void require(OpKind op, const char* what, ConstBuffer buffer, std::size_t count, DType dtype) const;
+  void require(OpKind op, const char* what, const ConstBuffer& buffer, std::size_t count, DType dtype) const;
   /// Throws InvalidArgument unless there is one count for each rank; returns their sum.
   std::size_t require_counts(OpKind op, Counts counts) const;
   void check_peer(OpKind op, int peer, bool any_allowed) const;
@@ -124,21 +125,24 @@ class ProcessGroup::Impl {
   /// Notes one operation in the recorder: from construction on it runs, and with the end of its life it is over.
   class Recorded {
    public:
+    /// `operation` and `algorithm` live as long.
     Recorded(FlightRecorder& recorder, const Fingerprint& operation, std::uint64_t bytes,
-             const std::string& algorithm = {});
+             const AlgorithmName& algorithm = AlgorithmName::kNone);
     ~Recorded();
     Recorded(const Recorded&) = delete;
     Recorded& operator=(const Recorded&) = delete;
 
     void failed() { end(TraceEvent::State::Failed); }  // and over, before anybody looks
-    TraceClock::time_point start() const { return event_.start; }
+    TraceClock::time_point start() const { return start_; }
 
    private:
     void end(TraceEvent::State state);
 
     FlightRecorder& recorder_;
-    TraceEvent event_;
-    std::uint64_t ticket_;
+    const FlightRecorder::Subject subject_;
+    const TraceClock::time_point start_;
+    const std::uint64_t ticket_;
+    bool over_ = false;
   };
 
   // The trace file: trace_collect.cc.

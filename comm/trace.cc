@@ -18,16 +18,32 @@ std::string duration_text(TraceClock::duration duration) {
   return text;
 }
 
-}  // namespace
-
-void TraceEvent::set_algorithm(std::string_view name) {
-  algorithm.fill('\0');
-  std::copy_n(name.begin(), std::min(name.size(), algorithm.size() - 1), algorithm.begin());
+/// The caller has just written `from` field by field. To load several of them in one piece, as the compiler would, a
+/// processor waits until they have left it, and with them all that was written before: lines of other ranks.
+void copy_by_field(Fingerprint& to, const Fingerprint& from) {
+  const auto one_by_one = [] { std::atomic_signal_fence(std::memory_order_seq_cst); };
+  to.group = from.group;
+  one_by_one();
+  to.seq = from.seq;
+  one_by_one();
+  to.count = from.count;
+  one_by_one();
+  to.root = from.root;
+  one_by_one();
+  to.op = from.op;
+  one_by_one();
+  to.dtype = from.dtype;
+  one_by_one();
+  to.reduce_op = from.reduce_op;
+  one_by_one();
+  to.user_op = from.user_op;
 }
+
+}  // namespace
 
 std::string TraceEvent::to_string(TraceClock::time_point now) const {
   std::string text = operation.to_string();
-  if (algorithm[0] != '\0') text += std::string(" by ") + algorithm.data();
+  if (const std::string_view name = algorithm.text(); !name.empty()) (text += " by ") += name;
   switch (state) {
     case State::Running:
       return text + ": running for " + duration_text(now - start);
@@ -76,22 +92,29 @@ class FlightRecorder::Lock {
 FlightRecorder::FlightRecorder(const std::string& group, std::shared_ptr<TraceLog> log)
     : log_(std::move(log)), group_in_log_(log_ ? log_->add_group(group) : 0) {}
 
-std::uint64_t FlightRecorder::begin(const TraceEvent& event) {
+std::uint64_t FlightRecorder::begin(const Subject& subject, TraceClock::time_point start) {
   const Lock lock(busy_);
-  events_[begun_ % kEvents] = event;
+  TraceEvent& event = events_[begun_ % kEvents];
+  copy_by_field(event.operation, subject.operation);
+  event.bytes = subject.bytes;
+  event.start = start;
+  event.state = TraceEvent::State::Running;
+  event.algorithm = subject.algorithm;
   return begun_++;
 }
 
-void FlightRecorder::end(std::uint64_t ticket, const TraceEvent& event) {
+void FlightRecorder::end(std::uint64_t ticket, const Subject& subject, TraceClock::time_point start,
+                         TraceEvent::State state) {
+  const auto now = TraceClock::now();
   {
     const Lock lock(busy_);
     TraceEvent& noted = events_[ticket % kEvents];
     if (begun_ - ticket <= kEvents) {  // else so many have begun since that another one stands there
-      noted.end = event.end;
-      noted.state = event.state;
+      noted.end = now;
+      noted.state = state;
     }
   }
-  if (log_) log_->add(group_in_log_, event);
+  if (log_) log_->add(group_in_log_, {subject.operation, subject.bytes, start, now, state, subject.algorithm});
 }
 
 std::vector<TraceEvent> FlightRecorder::latest(std::size_t count) const {

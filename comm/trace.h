@@ -1,6 +1,6 @@
 // Trace: what a group has done lately, for the moment when it fails; and, if asked for, everything a rank has done.
 //
-// FlightRecorder is always on: a ring of the latest operations of one group. It costs two short locks, two copies of an
+// FlightRecorder is always on: a ring of the latest operations of one group. It costs two short locks, a copy of an
 // event and two looks at the clock, some 50 ns together. TraceLog collects all operations of all groups of a rank for
 // the trace file (ProcessGroupOptions::trace_file); trace_file.h says what that looks like.
 //
@@ -25,6 +25,23 @@ namespace tutti::comm {
 
 using TraceClock = FastClock;
 
+/// Of an algorithm; what is longer is cut off.
+class AlgorithmName {
+ public:
+  static const AlgorithmName kNone;  // of messages
+
+  constexpr AlgorithmName() = default;
+  constexpr explicit AlgorithmName(std::string_view name) {
+    for (std::size_t i = 0; i < name.size() && i + 1 < text_.size(); ++i) text_[i] = name[i];
+  }
+  const char* text() const { return text_.data(); }
+
+ private:
+  std::array<char, 23> text_{};  // zero-terminated
+};
+
+inline constexpr AlgorithmName AlgorithmName::kNone;
+
 struct TraceEvent {
   enum class State : std::uint8_t { Running, Done, Failed };
 
@@ -33,9 +50,8 @@ struct TraceEvent {
   TraceClock::time_point start{};  // when the operation's turn came
   TraceClock::time_point end{};    // meaningless while it runs
   State state = State::Running;
-  std::array<char, 23> algorithm{};  // zero-terminated; "" for messages
+  AlgorithmName algorithm{};  // "" for messages
 
-  void set_algorithm(std::string_view name);
   bool is_message() const { return operation.op == OpKind::Send || operation.op == OpKind::Recv; }
 
   /// "all_reduce seq 17 (sum float32 x 100) by ring: 1.250 ms", "...: failed after 3.1 s", "...: running for 3.1 s".
@@ -69,7 +85,7 @@ class TraceLog {
   Snapshot all_;  // guarded by mutex_
 };
 
-/// The latest operations of one group.
+/// The latest operations of one group. Times and states are written where they are kept.
 class FlightRecorder {
  public:
   static constexpr std::size_t kEvents = 64;
@@ -77,9 +93,17 @@ class FlightRecorder {
   /// `log` may be null; else it gets every operation that ends.
   FlightRecorder(const std::string& group, std::shared_ptr<TraceLog> log);
 
-  /// Notes that `event` has started; returns what end() wants.
-  std::uint64_t begin(const TraceEvent& event);
-  void end(std::uint64_t ticket, const TraceEvent& event);
+  /// What an operation is, for as long as it runs.
+  struct Subject {
+    const Fingerprint& operation;
+    std::uint64_t bytes = 0;
+    const AlgorithmName& algorithm;
+  };
+
+  /// Notes that an operation has started; returns what end() wants.
+  std::uint64_t begin(const Subject& subject, TraceClock::time_point start);
+  /// Notes that it has ended, now.
+  void end(std::uint64_t ticket, const Subject& subject, TraceClock::time_point start, TraceEvent::State state);
 
   /// Up to `count` of the latest operations, oldest first.
   std::vector<TraceEvent> latest(std::size_t count = kEvents) const;

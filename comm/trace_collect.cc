@@ -21,20 +21,19 @@ std::int64_t nanoseconds(TraceClock::time_point time) { return time.time_since_e
 }  // namespace
 
 ProcessGroup::Impl::Recorded::Recorded(FlightRecorder& recorder, const Fingerprint& operation, std::uint64_t bytes,
-                                       const std::string& algorithm)
-    : recorder_(recorder), event_{.operation = operation, .bytes = bytes, .start = TraceClock::now()} {
-  event_.set_algorithm(algorithm);
-  ticket_ = recorder_.begin(event_);
-}
+                                       const AlgorithmName& algorithm)
+    : recorder_(recorder),
+      subject_{.operation = operation, .bytes = bytes, .algorithm = algorithm},
+      start_(TraceClock::now()),
+      ticket_(recorder_.begin(subject_, start_)) {}
 
 ProcessGroup::Impl::Recorded::~Recorded() {
-  if (event_.state == TraceEvent::State::Running) end(TraceEvent::State::Done);
+  if (!over_) end(TraceEvent::State::Done);
 }
 
 void ProcessGroup::Impl::Recorded::end(TraceEvent::State state) {
-  event_.end = TraceClock::now();
-  event_.state = state;
-  recorder_.end(ticket_, event_);
+  over_ = true;
+  recorder_.end(ticket_, subject_, start_, state);
 }
 
 std::string ProcessGroup::Impl::recent_operations() const {

@@ -65,7 +65,7 @@ std::string as_json(const TraceLog::Entry& entry, const std::string& group, int 
     text += R"(,"count":)" + std::to_string(f.count) + R"(,"tag":)" + std::to_string(f.root);
   } else {
     text += R"(,"seq":)" + std::to_string(f.seq) + R"(,"root":)" + std::to_string(f.root) + R"(,"algorithm":)" +
-            quoted(event.algorithm.data());
+            quoted(event.algorithm.text());
     if (!has_counts(f.op)) text += R"(,"count":)" + std::to_string(f.count);
   }
   return text + "}}";

@@ -76,27 +76,17 @@ WorkQueue::~WorkQueue() {
   if (helper_.joinable()) helper_.join();
 }
 
-void WorkQueue::run(const Task& task) {
-  {
-    std::unique_lock lock(mutex_);
-    if (!running_ && queue_.empty()) {
-      running_ = true;
-      lock.unlock();
-      std::exception_ptr error;
-      try {
-        task();
-      } catch (...) {
-        error = std::current_exception();
-      }
-      lock.lock();
-      running_ = false;
-      if (!queue_.empty() || stopping_ || awaiting_end_ > 0) changed_.notify_all();
-      lock.unlock();
-      if (error) std::rethrow_exception(error);
-      return;
-    }
-  }
-  submit(task).wait();
+WorkQueue::Turn::Turn(WorkQueue& queue) : queue_(queue) {
+  const std::lock_guard lock(queue_.mutex_);
+  is_ours_ = !queue_.running_ && queue_.queue_.empty();
+  if (is_ours_) queue_.running_ = true;
+}
+
+WorkQueue::Turn::~Turn() {
+  if (!is_ours_) return;
+  const std::lock_guard lock(queue_.mutex_);
+  queue_.running_ = false;
+  if (!queue_.queue_.empty() || queue_.stopping_ || queue_.awaiting_end_ > 0) queue_.changed_.notify_all();
 }
 
 Work WorkQueue::submit(Task task) {

@@ -28,7 +28,11 @@ class WorkQueue {
   WorkQueue& operator=(const WorkQueue&) = delete;
 
   /// Runs `task` after everything queued so far, and returns when it is done. Throws what it throws.
-  void run(const Task& task);
+  template <typename F>
+  void run(const F& task) {
+    if (const Turn turn(*this); turn.is_ours()) return task();
+    submit(task).wait();
+  }
 
   Work submit(Task task);
 
@@ -37,6 +41,20 @@ class WorkQueue {
 
  private:
   struct Entry;
+
+  /// The caller's task runs at once, if none runs and none is queued: until the end of this object's life.
+  class Turn {
+   public:
+    explicit Turn(WorkQueue& queue);
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    bool is_ours() const { return is_ours_; }
+
+   private:
+    WorkQueue& queue_;
+    bool is_ours_;
+  };
 
   bool run_next(std::unique_lock<std::mutex>& lock);  // false if somebody else is running or nothing is queued
   void call_back(const std::vector<std::function<void()>>& callbacks, std::unique_lock<std::mutex>& lock) noexcept;

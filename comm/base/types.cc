@@ -80,11 +80,12 @@ std::string_view name(ReduceOp op) {
 }
 
 std::string refusal(ReduceOp op, DType dtype) {
-  const std::string what = std::string(name(op)) + " of " + std::string(name(dtype));
   const bool bitwise = op == ReduceOp::BAnd || op == ReduceOp::BOr || op == ReduceOp::BXor;
+  const bool needs_floats = op == ReduceOp::Avg;
+  if (op != ReduceOp::User && !(is_floating_point(dtype) ? bitwise : needs_floats)) return {};  // nearly always
+  const std::string what = std::string(name(op)) + " of " + std::string(name(dtype));
   if (op == ReduceOp::User) return what + " has no function; pass a UserOp (reduction.h)";
-  if (bitwise && is_floating_point(dtype)) return what + " is not defined; it needs integers or bool";
-  if (op != ReduceOp::Avg || is_floating_point(dtype)) return {};
+  if (bitwise) return what + " is not defined; it needs integers or bool";
   if (dtype == DType::Bool) return what + " is not defined; use sum (or) or prod (and)";
   return what + " has no exact result; use sum and divide as suits you";
 }

@@ -8,22 +8,23 @@
 namespace tutti::comm {
 namespace {
 
-// Well under a microsecond, for which the lock is held. A peer that needs the processor gets it after the first look.
-constexpr int kLooks = 64;
+constexpr int kLooks = 64;  // in shared memory two microseconds
+constexpr int kTryAgainEvery = 16;
 
 }  // namespace
 
-bool PointToPoint::send_at_once(ConstBuffer data, int destination, int tag) {
+bool PointToPoint::send_at_once(const ConstBuffer& data, int destination, int tag) {
   if (destination == rank_ || data.nbytes() > kEagerBytes) return false;
   std::unique_lock lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
   const auto receiver = static_cast<std::size_t>(destination);
   const std::size_t bytes = kMessageBytes + data.nbytes();
   if (unsent_bytes_[receiver] + bytes > kUnsentBytes) return false;
+  const FrameHeader header{FrameKind::Eager, fingerprint(OpKind::Send, data, tag), data.nbytes(), ++next_id_[receiver]};
+  Link& link = transport_.outgoing(destination);
+  if (link.post_whole(header, data.data)) return true;
   const std::size_t before = outbox_.size();
-  post(transport_.outgoing(destination),
-       {FrameKind::Eager, fingerprint(OpKind::Send, data, tag), data.nbytes(), ++next_id_[receiver]}, data.data,
-       nullptr);
+  post(link, header, data.data, nullptr);
   if (outbox_.size() == before) return true;
   unsent_bytes_[receiver] += outbox_.back().unsent_bytes = bytes;
   lock.unlock();
@@ -31,25 +32,48 @@ bool PointToPoint::send_at_once(ConstBuffer data, int destination, int tag) {
   return true;
 }
 
-bool PointToPoint::recv_at_once(Buffer data, int source, int tag) {
+bool PointToPoint::recv_at_once(const Buffer& data, int source, int tag) {
   if (source < 0 || source == rank_ || data.nbytes() > kEagerBytes) return false;
-  std::lock_guard lock(mutex_);
+  AtOnce outcome = take_at_once(data, source, tag);
+  if (outcome != AtOnce::NotYet) return outcome == AtOnce::Taken;
+  const Link& link = transport_.incoming(source);
+  for (int looks = looks_.worth(); looks > 0 && outcome == AtOnce::NotYet; --looks) {  // others may send meanwhile
+    __builtin_ia32_pause();
+    if (link.has_news()) outcome = take_at_once(data, source, tag);
+  }
+  looks_.were(outcome != AtOnce::NotYet);
+  return outcome == AtOnce::Taken;
+}
+
+PointToPoint::AtOnce PointToPoint::take_at_once(const Buffer& data, int source, int tag) {
+  const std::lock_guard lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
   const bool quiet = pending_.empty() && unexpected_.empty() && outbox_.empty();
   if (!quiet || losses_[static_cast<std::size_t>(source)] || arrivals_[static_cast<std::size_t>(source)].active)
-    return false;
+    return AtOnce::Never;
   Link& link = transport_.incoming(source);
   try {
     const FrameHeader* header = link.peek();
-    for (int looks = patient_ ? kLooks : 1; !header && looks > 1; --looks) header = link.peek();
-    const bool wanted = header && header->kind == FrameKind::Eager && header->nbytes == data.nbytes() &&
+    if (!header) return AtOnce::NotYet;
+    const bool wanted = header->kind == FrameKind::Eager && header->nbytes == data.nbytes() &&
                         same_message(header->fingerprint, fingerprint(OpKind::Recv, data, tag));
-    if (!wanted || !link.payload_is_here()) return false;
+    if (!wanted || !link.payload_is_here()) return AtOnce::Never;
     link.read(data.data, data.nbytes());
-    return true;
+    return AtOnce::Taken;
   } catch (const Error&) {
-    return false;  // the long way meets it again, and explains it
+    return AtOnce::Never;  // the long way meets it again, and explains it
   }
+}
+
+/// Where ranks share processors the peer may need this one: looks are worth it while they find something, and are tried
+/// again now and then.
+int PointToPoint::Looks::worth() const {
+  if (always_ || in_vain_.load(std::memory_order_relaxed) % kTryAgainEvery == 0) return kLooks;
+  return 0;
+}
+
+void PointToPoint::Looks::were(bool of_use) {
+  in_vain_.store(of_use ? 0 : in_vain_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 }  // namespace tutti::comm

@@ -151,7 +151,7 @@ PointToPoint::RequestPtr PointToPoint::take_posted(int peer, const Fingerprint& 
   return receive;
 }
 
-Fingerprint PointToPoint::fingerprint(OpKind op, ConstBuffer data, int tag) const {
+Fingerprint PointToPoint::fingerprint(OpKind op, const ConstBuffer& data, int tag) const {
   return {.group = options_.group, .count = data.count, .root = tag, .op = op, .dtype = data.dtype};
 }
 

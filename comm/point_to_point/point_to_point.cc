@@ -12,7 +12,7 @@ PointToPoint::PointToPoint(Transport& transport, FailureMonitor& monitor, PointT
       options_(std::move(options)),
       rank_(transport.rank()),
       world_size_(transport.world_size()),
-      patient_(!transport.oversubscribed()),
+      looks_(/*always=*/!transport.oversubscribed()),
       arrivals_(static_cast<std::size_t>(world_size_)),
       unexpected_bytes_(static_cast<std::size_t>(world_size_)),
       unsent_bytes_(static_cast<std::size_t>(world_size_)),
@@ -30,32 +30,32 @@ PointToPoint::~PointToPoint() {
   if (helper_.joinable()) helper_.join();
 }
 
-Work PointToPoint::isend(ConstBuffer data, int destination, int tag) {
+Work PointToPoint::isend(const ConstBuffer& data, int destination, int tag) {
   if (send_at_once(data, destination, tag)) return Work();
   auto request = start_send(data, destination, tag);
   ensure_helper();
   return Work(std::move(request));
 }
 
-Work PointToPoint::irecv(Buffer data, int source, int tag) {
+Work PointToPoint::irecv(const Buffer& data, int source, int tag) {
   auto request = start_recv(data, source, tag);
   ensure_helper();
   return Work(std::move(request));
 }
 
-void PointToPoint::send(ConstBuffer data, int destination, int tag) {
+void PointToPoint::send(const ConstBuffer& data, int destination, int tag) {
   if (!send_at_once(data, destination, tag)) Work(start_send(data, destination, tag)).wait();
 }
 
-int PointToPoint::recv(Buffer data, int source, int tag) {
+int PointToPoint::recv(const Buffer& data, int source, int tag) {
   if (recv_at_once(data, source, tag)) return source;
   const RequestPtr request = start_recv(data, source, tag);
   Work(request).wait();
   return request->source_rank();
 }
 
-int PointToPoint::sendrecv(ConstBuffer outgoing, int destination, int send_tag, Buffer incoming, int source,
-                           int recv_tag) {
+int PointToPoint::sendrecv(const ConstBuffer& outgoing, int destination, int send_tag, const Buffer& incoming,
+                           int source, int recv_tag) {
   // The receive first: a message to this rank itself then goes straight to where it is wanted.
   const RequestPtr receive = start_recv(incoming, source, recv_tag);
   Work sent;
@@ -65,7 +65,7 @@ int PointToPoint::sendrecv(ConstBuffer outgoing, int destination, int send_tag, 
   return receive->source_rank();
 }
 
-PointToPoint::RequestPtr PointToPoint::start_send(ConstBuffer data, int destination, int tag) {
+PointToPoint::RequestPtr PointToPoint::start_send(const ConstBuffer& data, int destination, int tag) {
   auto request = std::make_shared<Request>();
   request->engine = this;
   request->is_send = true;
@@ -100,7 +100,7 @@ PointToPoint::RequestPtr PointToPoint::start_send(ConstBuffer data, int destinat
   return request;
 }
 
-PointToPoint::RequestPtr PointToPoint::start_recv(Buffer data, int source, int tag) {
+PointToPoint::RequestPtr PointToPoint::start_recv(const Buffer& data, int source, int tag) {
   auto request = std::make_shared<Request>();
   request->engine = this;
   request->data = data;

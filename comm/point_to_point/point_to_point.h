@@ -53,15 +53,16 @@ class PointToPoint {
   PointToPoint(const PointToPoint&) = delete;
   PointToPoint& operator=(const PointToPoint&) = delete;
 
-  Work isend(ConstBuffer data, int destination, int tag);
-  Work irecv(Buffer data, int source, int tag);  // source -1: from anybody
+  Work isend(const ConstBuffer& data, int destination, int tag);
+  Work irecv(const Buffer& data, int source, int tag);  // source -1: from anybody
 
   /// The same, driven by the caller alone: no helper thread. recv returns the sender's rank.
-  void send(ConstBuffer data, int destination, int tag);
-  int recv(Buffer data, int source, int tag);
+  void send(const ConstBuffer& data, int destination, int tag);
+  int recv(const Buffer& data, int source, int tag);
 
   /// Both at once, driven by the caller; returns the sender's rank when both are complete.
-  int sendrecv(ConstBuffer outgoing, int destination, int send_tag, Buffer incoming, int source, int recv_tag);
+  int sendrecv(const ConstBuffer& outgoing, int destination, int send_tag, const Buffer& incoming, int source,
+               int recv_tag);
 
   /// Before the group is left: blocks until all buffered messages have left; `operation` is what the caller is doing
   /// meanwhile.
@@ -104,11 +105,25 @@ class PointToPoint {
   };
 
   // Messages that need no request: at_once.cc. False: nothing has been done.
-  bool send_at_once(ConstBuffer data, int destination, int tag);
-  bool recv_at_once(Buffer data, int source, int tag);
+  bool send_at_once(const ConstBuffer& data, int destination, int tag);
+  bool recv_at_once(const Buffer& data, int source, int tag);
+  enum class AtOnce { Taken, NotYet, Never };
+  AtOnce take_at_once(const Buffer& data, int source, int tag);
 
-  RequestPtr start_send(ConstBuffer data, int destination, int tag);
-  RequestPtr start_recv(Buffer data, int source, int tag);
+  /// How often to look for a message before the long way is taken.
+  class Looks {
+   public:
+    explicit Looks(bool always) : always_(always) {}
+    int worth() const;
+    void were(bool of_use);
+
+   private:
+    const bool always_;  // a processor of its own
+    std::atomic<unsigned> in_vain_{0};
+  };
+
+  RequestPtr start_send(const ConstBuffer& data, int destination, int tag);
+  RequestPtr start_recv(const Buffer& data, int source, int tag);
   using Predicate = std::function<bool()>;  // called with mutex_ held
   void drive_until(const Predicate& done, Waiter& waiter, const std::vector<int>& awaited);
   void drive(Request& request);
@@ -127,7 +142,7 @@ class PointToPoint {
   void finish_arrival(int peer);
   void post(Link& link, const FrameHeader& header, const void* payload, RequestPtr request);
   RequestPtr take_posted(int peer, const Fingerprint& sent);
-  Fingerprint fingerprint(OpKind op, ConstBuffer data, int tag) const;
+  Fingerprint fingerprint(OpKind op, const ConstBuffer& data, int tag) const;
   /// Whether a receive and a send are two sides of one message.
   static bool same_message(const Fingerprint& ours, const Fingerprint& sent);
   void check_same(const Request& receive, int peer, const Fingerprint& sent) const;
@@ -142,7 +157,7 @@ class PointToPoint {
   const PointToPointOptions options_;
   const int rank_;
   const int world_size_;
-  const bool patient_;  // a processor of its own: worth looking more than once
+  Looks looks_;
 
   std::mutex mutex_;
   std::condition_variable changed_;  // for wait_for(): something was finished

@@ -20,7 +20,7 @@ namespace tutti::comm {
 
 /// One collective call: what is compared with the peers, where the memory is, and when it must be over.
 struct Operation {
-  Fingerprint fingerprint;
+  const Fingerprint& fingerprint;  // not copied: see trace.cc
   const void* input = nullptr;
   void* output = nullptr;
   Deadline deadline;

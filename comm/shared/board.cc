@@ -9,7 +9,15 @@
 namespace tutti::comm {
 namespace {
 
-constexpr int kSpins = 400;  // looks before the clock is asked: a few microseconds
+constexpr int kSpins = 100;  // looks before the clock is asked: two or three microseconds
+
+// How many turns ahead lines are fetched: those that will be written, so that they are this processor's by then, and
+// those of the root of broadcasts, which runs ahead. Others' lines that are not written yet are left to their writers.
+constexpr std::uint64_t kAhead = 4;
+
+// That a turn is finished is told once in so many turns: the line is fetched by who waits for it, again and again.
+constexpr std::uint64_t kTellEvery = 16;
+static_assert(kTurns % kTellEvery == 0 && kTellEvery < kTurns);
 
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
   hash = (hash ^ value) * 0x9e37'79b9'7f4a'7c15;  // multiplication by the golden ratio, and its high half folded in
@@ -41,7 +49,6 @@ void Board::begin(const Operation& operation) {
   operation_ = &operation;
   ++number_;
   free_slot();
-  own().has_memory = 0;
 }
 
 void Board::free_slot() {
@@ -57,33 +64,36 @@ void Board::free_slot() {
   all_finished_ = all;
 }
 
-void Board::announce() {
+void Board::announce(const std::uint64_t* memory) {
   const Fingerprint& f = operation_->fingerprint;
-  Turn& turn = own_;
+  Turn& turn = segment_.turn(self_, number_);
   turn.seq = f.seq;
   turn.count = f.count;
   turn.root = f.root;
   turn.op = static_cast<std::uint8_t>(f.op);
   turn.dtype = static_cast<std::uint8_t>(f.dtype);
   turn.reduce_op = static_cast<std::uint8_t>(f.reduce_op);
-  const std::uint64_t kinds = static_cast<std::uint64_t>(f.root) << 32 | std::uint64_t{turn.op} << 16 |
-                              std::uint64_t{turn.dtype} << 8 | turn.reduce_op;
+  const std::uint64_t kinds = static_cast<std::uint64_t>(f.root) << 32 | static_cast<std::uint64_t>(f.op) << 16 |
+                              static_cast<std::uint64_t>(f.dtype) << 8 | static_cast<std::uint64_t>(f.reduce_op);
   history_ = mixed(mixed(mixed(history_, f.seq), f.count), kinds);
   turn.history = history_;
-  past_[f.seq % past_.size()] = f;
-  turn.number.store(number_, std::memory_order_relaxed);
-  Turn& shown = segment_.turn(self_, number_);
-  std::memcpy(reinterpret_cast<std::byte*>(&shown) + sizeof turn.number,
-              reinterpret_cast<const std::byte*>(&turn) + sizeof turn.number, sizeof turn - sizeof turn.number);
-  shown.number.store(number_, std::memory_order_release);
+  turn.has_memory = memory ? 1 : 0;
+  if (memory) turn.memory = *memory;
+  turn.number.store(number_, std::memory_order_release);
   neighbours_.nudge_all();
+  __builtin_prefetch(&segment_.turn(self_, number_ + kAhead), 1);
 }
 
 const Turn& Board::await(int index) {
-  if (index == self_) return own_;
   const Turn& turn = segment_.turn(index, number_);
-  await_ready([&] { return turn.number.load(std::memory_order_acquire) == number_; }, index);
-  if (turn.history != own_.history) compare(turn, index);
+  if (index == self_) return turn;
+  const auto announced = [&] { return turn.number.load(std::memory_order_acquire) == number_; };
+  if (announced()) {
+    if (operation_->fingerprint.op == OpKind::Broadcast) __builtin_prefetch(&segment_.turn(index, number_ + kAhead));
+  } else {
+    await_ready(announced, index);
+  }
+  if (turn.history != history_) compare(turn, index);
   return turn;
 }
 
@@ -106,14 +116,20 @@ void Board::compare(const Turn& theirs, int index) const {
     our_call = fingerprint_of(ours, group);
     break;
   }
-  if (their_call.seq < our_call.seq && past_[their_call.seq % past_.size()].seq == their_call.seq)
-    our_call = past_[their_call.seq % past_.size()];
+  for (std::uint64_t number = number_ > kTurns ? number_ - kTurns + 1 : 1; number < number_; ++number) {
+    const Turn& ours = segment_.turn(self_, number);  // what this rank called under the number of their call
+    if (ours.seq == their_call.seq) our_call = fingerprint_of(ours, group);
+  }
   throw Error(ErrorCode::Mismatch, "rank " + std::to_string(transport_.rank()) + " called " + our_call.to_string() +
                                        ", but " + monitor_.describe(neighbours_.rank_of(index)) + " called " +
                                        their_call.to_string());
 }
 
-void Board::finish() { segment_.state(self_).finished.store(number_, std::memory_order_release); }
+void Board::finish() {
+  if (number_ % kTellEvery != 0) return;
+  segment_.state(self_).finished.store(number_, std::memory_order_release);
+  neighbours_.nudge_all();
+}
 
 void Board::advance(Progress progress, std::uint64_t to) {
   (segment_.state(self_).*progress).store(to, std::memory_order_release);

@@ -15,7 +15,6 @@
 #include <tutti/comm/transport/shm/neighbours.h>
 #include <tutti/comm/transport/transport.h>
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -32,9 +31,11 @@ class Board {
   /// Begins the next turn: afterwards this rank's slot may be written. `operation` must live until finish().
   void begin(const Operation& operation);
 
-  /// What will be this rank's line: room for payload or memory. announce() shows it, with the slot, to everybody.
-  Turn& own() { return own_; }
-  void announce();
+  /// Room in this rank's line, to be filled just before announce(): whoever looks at the line in between takes it away
+  /// from this processor.
+  std::byte* payload() { return segment_.turn(self_, number_).payload.data(); }
+  /// Shows the line and the slot to everybody; `memory` is the place of a registered buffer, instead of a payload.
+  void announce(const std::uint64_t* memory = nullptr);
 
   /// Waits for the announcement of a rank and compares it with this one's. Throws Mismatch.
   const Turn& await(int index);
@@ -80,12 +81,10 @@ class Board {
   const int spins_;
 
   const Operation* operation_ = nullptr;
-  Turn own_{};  // built here and shown at once: while it is built, its line is not torn between processors
   std::uint64_t number_ = 0;        // of the turn
   std::uint64_t all_finished_ = 0;  // a turn that everybody is known to have finished
   std::uint64_t history_ = 0;
   std::uint64_t stages_done_ = 0;
-  std::array<Fingerprint, 64> past_{};  // the latest operations, by seq
 };
 
 }  // namespace tutti::comm

@@ -1,6 +1,8 @@
 // Copies between a caller's memory and that which ranks share. Pure functions; the two places do not overlap.
 #pragma once
 
+#include <tutti/comm/base/short_copy.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,7 +15,7 @@ namespace tutti::comm {
 
 /// memcpy that may be given nothing at all, or what is in its place already.
 inline void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
-  if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
+  if (bytes > 0 && to != from) copy_short(to, from, bytes);
 }
 
 /// memcpy past the caches, to memory that will not be read soon. An ordinary store first fetches the line that it is

@@ -82,7 +82,7 @@ void SharedCollectives::broadcast() {
   const bool sends = root == board_.self();
   begin();
   if (bytes_ <= kSlotBytes) {
-    if (sends) copy_bytes(bytes_ <= kInlineBytes ? board_.own().payload.data() : board_.slot(root), data, bytes_);
+    if (sends) copy_bytes(bytes_ <= kInlineBytes ? board_.payload() : board_.slot(root), data, bytes_);
     announce();
     if (!sends) {
       const Turn& turn = board_.await(root);
@@ -114,7 +114,7 @@ void SharedCollectives::all_gather() {
   const auto block = [&](int index) { return output + static_cast<std::size_t>(index) * bytes_; };
   begin();
   if (bytes_ <= kSlotBytes) {
-    copy_bytes(bytes_ <= kInlineBytes ? board_.own().payload.data() : board_.slot(self), input, bytes_);
+    copy_bytes(bytes_ <= kInlineBytes ? board_.payload() : board_.slot(self), input, bytes_);
     announce();
     copy_bytes(block(self), input, bytes_);
     for (int index = 0; index < board_.ranks(); ++index) {

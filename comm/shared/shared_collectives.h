@@ -49,7 +49,6 @@ class SharedCollectives {
   void inline_all_reduce(std::byte* data);
   void slot_reduce(const std::byte* input, std::byte* result);
   void staged_reduce(const std::byte* input, std::byte* result);
-  bool announces_memory(const std::byte* data);
   std::size_t await_memory(std::byte* own);
   void reduce_in_place(std::byte* data);
   void reduce_block_in_place(std::byte* data, std::size_t begin, std::size_t length);

@@ -86,11 +86,11 @@ void SharedCollectives::reduce_to(const std::byte* input, std::byte* result) {
   const bool for_all = operation_->fingerprint.op == OpKind::AllReduce;
   if (for_all && bytes_ <= kInlineBytes) return inline_all_reduce(result);
   const bool is_short = bytes_ <= kSlotReduceBytes;
-  const bool registered = for_all && bytes_ > kCopiedBytes && announces_memory(result);
-  if (is_short && !registered) copy_bytes(board_.slot(board_.self()), input, bytes_);
-  announce();
+  const auto memory = for_all && bytes_ > kCopiedBytes ? heap_.describe(result, bytes_) : std::nullopt;
+  if (is_short && !memory) copy_bytes(board_.slot(board_.self()), input, bytes_);
+  board_.announce(memory ? &*memory : nullptr);
   // Who has no registered buffer and stages anyway need not know what the others have.
-  const std::size_t in_place = for_all && (is_short || registered) ? await_memory(result) : 0;
+  const std::size_t in_place = for_all && (is_short || memory) ? await_memory(result) : 0;
   if (in_place == buffers_.size() && in_place > 0) {
     reduce_in_place(result);
   } else if (is_short && in_place == 0) {
@@ -99,14 +99,6 @@ void SharedCollectives::reduce_to(const std::byte* input, std::byte* result) {
     staged_reduce(input, result);
   }
   board_.finish();
-}
-
-/// Puts the place of a registered buffer into the announcement; false if `data` is none.
-bool SharedCollectives::announces_memory(const std::byte* data) {
-  const auto described = heap_.describe(data, bytes_);
-  board_.own().has_memory = described.has_value();
-  board_.own().memory = described.value_or(0);
-  return described.has_value();
 }
 
 /// Waits for all announcements; how many ranks have a registered buffer. Fills buffers_.
@@ -125,14 +117,14 @@ std::size_t SharedCollectives::await_memory(std::byte* own) {
 }
 
 void SharedCollectives::inline_all_reduce(std::byte* data) {
-  copy_bytes(board_.own().payload.data(), data, bytes_);
+  copy_bytes(board_.payload(), data, bytes_);
   announce();
   board_.await_all();
-  Turn sum;
+  alignas(kLine) std::array<std::byte, kLine> sum;
   const auto payload = [&](int index) -> const std::byte* { return board_.await(index).payload.data(); };
-  copy_bytes(sum.payload.data(), payload(0), bytes_);
-  for (int index = 1; index < board_.ranks(); ++index) reduce(sum.payload.data(), payload(index), bytes_);
-  copy_bytes(data, sum.payload.data(), bytes_);
+  copy_bytes(sum.data(), payload(0), bytes_);
+  for (int index = 1; index < board_.ranks(); ++index) reduce(sum.data(), payload(index), bytes_);
+  copy_bytes(data, sum.data(), bytes_);
   average(data, bytes_);
   board_.finish();
 }

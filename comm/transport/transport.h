@@ -52,12 +52,19 @@ class Link {
   /// The same, but what can be sent at once may wait for the next flush(), to leave together with others.
   virtual void queue(Outgoing& frame) { post(frame); }
 
+  /// Sends a short frame at once, without an Outgoing; false: nothing has been done, post() it. May be false for no
+  /// reason.
+  virtual bool post_whole(const FrameHeader& /*header*/, const void* /*payload*/) { return false; }
+
   /// Sends what can be sent now. True when nothing is queued.
   virtual bool flush() = 0;
 
   /// The header of the frame at the head of the stream once it has arrived, else null. The same frame is returned until
   /// its payload has been read completely.
   virtual const FrameHeader* peek() = 0;
+
+  /// False: peek() would find what it found the last time. True for no reason where a link cannot tell. Any thread.
+  virtual bool has_news() const { return true; }
 
   /// Copies up to `nbytes` of the current frame's payload; returns how many came without blocking. When the payload is
   /// complete the next peek() looks for the next frame. A frame without payload is consumed by read(nullptr, 0).

@@ -1,9 +1,11 @@
 // Memory that ranks of one host share: files, rings, the agreement to use them, and registered buffers.
 #include <gtest/gtest.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/short_copy.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/shared/copy.h>
 #include <tutti/comm/store/hash_store.h>
+#include <tutti/comm/transport/shm/far_fence.h>
 #include <tutti/comm/transport/shm/join.h>
 #include <tutti/comm/transport/shm/ring.h>
 #include <tutti/comm/transport/shm/shared_file.h>
@@ -11,6 +13,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <ctime>
 #include <functional>
@@ -136,6 +139,34 @@ TEST(Ring, APayloadThatLooksLikeAFrameIsNone) {
   }
 }
 
+TEST(Ring, AWholeFrameIsWrittenAtOnceOrNotAtAll) {
+  Ring ring;
+  std::vector<std::byte> got(1'000);
+  std::uint64_t written = 0, read = 0;
+  for (int round = 0; round < 200; ++round) {
+    for (;; ++written) {  // of every length, until the ring is full
+      const std::vector<std::byte> payload(written % 999 + 1, static_cast<std::byte>(written));
+      const Outgoing frame = frame_of(payload, written);
+      if (!ring.writer.write_whole(frame.header, payload.data())) break;
+    }
+    ASSERT_GT(written, read);
+    for (; read < written; ++read) {
+      ASSERT_TRUE(ring.reader.has_news());
+      const FrameHeader* header = ring.reader.peek();
+      ASSERT_TRUE(header);
+      ASSERT_EQ(header->id, read);
+      ASSERT_EQ(header->nbytes, read % 999 + 1);
+      ASSERT_TRUE(ring.reader.payload_is_here());
+      ASSERT_EQ(ring.reader.read(got.data(), header->nbytes), read % 999 + 1);
+      ASSERT_EQ(got[read % 999], static_cast<std::byte>(read));
+    }
+    ASSERT_FALSE(ring.reader.has_news()) << "after frame " << read;
+    ASSERT_EQ(ring.reader.peek(), nullptr);
+  }
+  const std::vector<std::byte> longer(ring.memory.capacity);
+  EXPECT_FALSE(ring.writer.write_whole(frame_of(longer, 0).header, longer.data()));
+}
+
 TEST(Ring, WhatIsNoFrameIsAProtocolError) {
   Ring ring;
   const std::vector<std::byte> payload(8);
@@ -159,6 +190,48 @@ TEST(Join, RanksOfOtherHostsAreNoNeighbours) {
   HashStore store;
   const Deadline deadline = Deadline::after(std::chrono::seconds(20));
   EXPECT_EQ(join_neighbours(store, "g", 1, {"here", "there", "here"}, deadline, [](const std::string&) {}), nullptr);
+}
+
+TEST(ShortCopy, CopiesEveryByteAndNoOther) {
+  constexpr std::byte kGuard{0x7e};
+  std::vector<std::byte> from(64);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i);
+  for (std::size_t bytes = 0; bytes <= from.size(); ++bytes) {
+    std::vector<std::byte> to(bytes + 2, kGuard);
+    copy_short(to.data() + 1, from.data(), bytes);
+    EXPECT_EQ(to.front(), kGuard) << bytes;
+    EXPECT_EQ(to.back(), kGuard) << bytes;
+    EXPECT_TRUE(std::equal(to.begin() + 1, to.end() - 1, from.begin())) << bytes;
+  }
+}
+
+/// Of two threads that each write and then look, one at least sees what the other has written; only one has a fence.
+TEST(FarFence, OneSidePaysForBoth) {
+  if (!join_far_fences()) GTEST_SKIP() << "this system has no membarrier(2) across processes";
+  constexpr int kRounds = 20'000;
+  std::atomic<int> frequent{0}, rare{0}, frequent_round{0}, rare_round{0};
+  std::vector<int> rare_sees(kRounds + 1), frequent_sees(kRounds + 1);
+  std::thread other([&] {
+    for (int round = 1; round <= kRounds; ++round) {
+      while (rare_round.load() < round) std::this_thread::yield();
+      frequent.store(round, std::memory_order_relaxed);
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      frequent_sees[static_cast<std::size_t>(round)] = rare.load(std::memory_order_relaxed);
+      frequent_round.store(round);
+    }
+  });
+  for (int round = 1; round <= kRounds; ++round) {
+    rare_round.store(round);
+    rare.store(round, std::memory_order_relaxed);
+    far_fence();
+    rare_sees[static_cast<std::size_t>(round)] = frequent.load(std::memory_order_relaxed);
+    while (frequent_round.load() < round) std::this_thread::yield();
+  }
+  other.join();
+  for (int round = 1; round <= kRounds; ++round) {
+    const auto at = static_cast<std::size_t>(round);
+    ASSERT_TRUE(rare_sees[at] == round || frequent_sees[at] == round) << "round " << round;
+  }
 }
 
 TEST(StreamCopy, CopiesEveryByteAndNoOther) {
@@ -299,6 +372,41 @@ TEST(Board, BroadcastsWithTwoRootsAreFoundAtTheNextMeeting) {
     const std::string text = outcome->what();
     EXPECT_NE(text.find("broadcast seq 1 (float32 x 1, root 0)"), std::string::npos) << text;
     EXPECT_NE(text.find("broadcast seq 1 (float32 x 1, root 1)"), std::string::npos) << text;
+  }
+}
+
+/// A root runs ahead of the others until their announcements' places are all in use, and again and again.
+TEST(Board, ARootThatRunsAheadWaitsForTheOthers) {
+  run_ranks(3,
+            [](ProcessGroup& group) {
+              for (int round = 0; round < 5'000; ++round) {
+                const int root = round / 1'000 % 3;
+                std::vector<int> data(round % 7 == 0 ? 300 : 1, group.rank() == root ? round : -1);
+                group.broadcast(std::span<int>(data), root);
+                ASSERT_EQ(data.front(), round);
+                ASSERT_EQ(data.back(), round);
+              }
+            },
+            {.net = Net::Shm});
+}
+
+/// The digest tells of a difference some operations later; the text is of the operation that differs.
+TEST(Board, TheOldestDifferenceIsTold) {
+  const auto outcomes = run_ranks_to_failure(2,
+                                             [](ProcessGroup& group) {
+                                               float value = 1;
+                                               group.all_reduce(std::span<float>(&value, 1));
+                                               group.broadcast(std::span<float>(&value, 1), group.rank());
+                                               for (int i = 0; i < 5; ++i)
+                                                 group.broadcast(std::span<float>(&value, 1), i % 2);
+                                               group.barrier();
+                                             },
+                                             {.net = Net::Shm});
+  for (const auto& outcome : outcomes) {
+    ASSERT_TRUE(outcome);
+    const std::string text = outcome->what();
+    EXPECT_NE(text.find("broadcast seq 2 (float32 x 1, root 0)"), std::string::npos) << text;
+    EXPECT_NE(text.find("broadcast seq 2 (float32 x 1, root 1)"), std::string::npos) << text;
   }
 }
 

@@ -29,7 +29,7 @@ TraceEvent event_of(std::uint64_t seq) {
   TraceEvent event{.operation = {.seq = seq, .count = 10, .op = OpKind::AllReduce, .dtype = DType::Float32},
                    .bytes = 40,
                    .start = TraceClock::time_point(milliseconds(seq))};
-  event.set_algorithm("ring");
+  event.algorithm = AlgorithmName("ring");
   return event;
 }
 

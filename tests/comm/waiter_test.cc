@@ -20,7 +20,12 @@ class WaiterOfMany : public testing::Test {
     return waiter.should_block();
   }
 
-  TcpTransport transport_{TcpTransportOptions{.rank = 0, .world_size = 1, .oversubscribed = true}};
+  TcpTransport transport_{[] {
+    TcpTransportOptions options;
+    options.world_size = 1;
+    options.oversubscribed = true;
+    return options;
+  }()};
   FailureMonitor monitor_{std::make_shared<HashStore>(), "group", 0, 1, [](int) { return std::string("rank 0"); }};
   const Fingerprint operation_;
 };

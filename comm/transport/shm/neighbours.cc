@@ -1,5 +1,6 @@
 #include <sys/syscall.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/transport/shm/far_fence.h>
 #include <tutti/comm/transport/shm/neighbours.h>
 #include <unistd.h>
 
@@ -13,10 +14,13 @@ Neighbours::Neighbours(HostSegment segment, std::vector<int> ranks, int self)
     : segment_(std::move(segment)),
       ranks_(std::move(ranks)),
       self_(static_cast<int>(std::ranges::find(ranks_, self) - ranks_.begin())),
+      joined_(join_far_fences()),
       doorbell_(segment_.address().nonce, self_),
       dead_(ranks_.size()),
       watches_(ranks_.size(), -1) {
-  segment_.state(self_).pid.store(::getpid(), std::memory_order_release);
+  RankState& state = segment_.state(self_);
+  state.fences_others.store(joined_ ? 1 : 0, std::memory_order_relaxed);
+  state.pid.store(::getpid(), std::memory_order_release);
 }
 
 Neighbours::~Neighbours() {
@@ -33,12 +37,6 @@ void Neighbours::wake(int index) {
   if (segment_.state(index).rung.exchange(1, std::memory_order_acq_rel) == 0) doorbell_.ring(index);
 }
 
-void Neighbours::nudge_all() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (int index = 0; index < size(); ++index)
-    if (index != self_ && segment_.state(index).sleepers.load(std::memory_order_relaxed) > 0) wake(index);
-}
-
 std::string Neighbours::reason(int index) const {
   if (segment_.state(index).closed.load(std::memory_order_acquire) != 0) return "it has left the group";
   return "its process has ended";
@@ -52,6 +50,7 @@ void Neighbours::close() {
 Neighbours::Sleeper::Sleeper(Neighbours& neighbours) : neighbours_(neighbours) {
   neighbours_.segment_.state(neighbours_.self_).sleepers.fetch_add(1, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (neighbours_.joined_) far_fence();
 }
 
 Neighbours::Sleeper::~Sleeper() {

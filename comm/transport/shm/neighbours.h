@@ -30,10 +30,19 @@ class Neighbours {
 
   /// This rank has made something visible that the other may be waiting for.
   void nudge(int index) {
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // visible before the sleepers are looked at; see Doorbell
-    if (segment_.state(index).sleepers.load(std::memory_order_relaxed) > 0) wake(index);
+    const RankState& other = segment_.state(index);
+    // Visible before the sleepers are looked at; see Doorbell.
+    if (joined_ && other.fences_others.load(std::memory_order_relaxed) != 0) {
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    } else {
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+    }
+    if (other.sleepers.load(std::memory_order_relaxed) > 0) wake(index);
   }
-  void nudge_all();
+  void nudge_all() {
+    for (int index = 0; index < size(); ++index)
+      if (index != self_) nudge(index);
+  }
 
   /// Whether it has left the group or died, as far as is known: death is noticed by who sleeps.
   bool gone(int index) const {
@@ -77,6 +86,7 @@ class Neighbours {
   HostSegment segment_;
   const std::vector<int> ranks_;
   const int self_;
+  const bool joined_;  // join_far_fences()
   Doorbell doorbell_;
   std::vector<std::atomic<bool>> dead_;
   std::mutex watches_mutex_;

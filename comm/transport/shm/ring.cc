@@ -1,4 +1,5 @@
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/short_copy.h>
 #include <tutti/comm/transport/shm/ring.h>
 
 #include <algorithm>
@@ -11,9 +12,18 @@ namespace {
 // A long payload is handed over in pieces of this size, so that both sides copy at the same time.
 constexpr std::size_t kPiece = 16 * 1024;
 
+// Of the next payload's lines, when a frame has been written: what a processor can ask for at once.
+constexpr std::size_t kFetchedAhead = 2 * 1024;
+
 std::size_t whole_lines(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 bool fits_inline(std::uint64_t nbytes) { return nbytes <= sizeof FrameLine::inlined; }
+
+/// With the line in front of it, and the one behind it.
+bool fits_whole(std::uint64_t nbytes, std::size_t space) {
+  if (fits_inline(nbytes)) return space >= 2 * kLine;
+  return nbytes <= kPiece && whole_lines(nbytes) + 2 * kLine <= space;
+}
 
 }  // namespace
 
@@ -48,13 +58,27 @@ void RingWriter::clear_next_stamp() {
 bool RingWriter::start(Outgoing& frame) {
   const std::size_t space = room();
   if (space < 2 * kLine) return false;
-  const FrameHeader& header = frame.header;
+  const bool whole = fits_whole(frame.header.nbytes, space);
+  put(frame.header, frame.payload, whole);
+  frame.written_ = kFrameHeaderBytes + (whole ? frame.header.nbytes : 0);
+  return true;
+}
+
+bool RingWriter::write_whole(const FrameHeader& header, const void* payload) {
+  if (!fits_whole(header.nbytes, room())) return false;
+  put(header, payload, true);
+  return true;
+}
+
+/// There is room for the line, the next one and, if the frame is to be `whole`, the payload in between.
+void RingWriter::put(const FrameHeader& header, const void* payload, bool whole) {
   auto* line = reinterpret_cast<FrameLine*>(ring_.lines + offset_);
   const std::uint64_t stamp = position_ + 1;
   line->kind = static_cast<std::uint8_t>(header.kind);
   line->op = static_cast<std::uint8_t>(header.fingerprint.op);
   line->dtype = static_cast<std::uint8_t>(header.fingerprint.dtype);
   line->reduce_op = static_cast<std::uint8_t>(header.fingerprint.reduce_op) & 0x7f;
+  line->complete = whole ? 1 : 0;
   line->root = header.fingerprint.root;
   line->count = header.fingerprint.count;
   line->nbytes = header.nbytes;
@@ -62,23 +86,26 @@ bool RingWriter::start(Outgoing& frame) {
   line->seq = header.fingerprint.seq;
   line->user_op = header.fingerprint.user_op;
   advance(kLine);
-  frame.written_ = kFrameHeaderBytes;
+  const auto* bytes = static_cast<const std::byte*>(payload);
   if (fits_inline(header.nbytes)) {
-    if (header.nbytes > 0) std::memcpy(line->inlined.data(), frame.payload, header.nbytes);
-    line->complete = 1;
-  } else if (header.nbytes <= kPiece && whole_lines(header.nbytes) + 2 * kLine <= space) {
-    copy_in(static_cast<const std::byte*>(frame.payload), header.nbytes);
+    if (header.nbytes > 0) copy_short(line->inlined.data(), bytes, header.nbytes);
+  } else if (whole) {
+    copy_in(bytes, header.nbytes);
     advance(whole_lines(header.nbytes));
-    line->complete = 1;
-  } else {
-    line->complete = 0;
   }
-  if (line->complete) {
-    frame.written_ += header.nbytes;
-    clear_next_stamp();
-  }
+  if (whole) clear_next_stamp();
   line->stamp.store(stamp, std::memory_order_release);
-  return true;
+  if (whole) fetch_ahead(header.nbytes);
+}
+
+/// Another frame like this one will need these lines: they are this processor's by then, while who reads them last lap
+/// still had them. The line where it starts is watched by the reader, and is fetched when it is written.
+void RingWriter::fetch_ahead(std::size_t nbytes) const {
+  const std::size_t payload = fits_inline(nbytes) ? 0 : whole_lines(std::min(nbytes, kFetchedAhead));
+  for (std::size_t at = kLine; at <= kLine + payload; at += kLine) {
+    const std::size_t place = offset_ + at;
+    __builtin_prefetch(ring_.lines + (place < ring_.capacity ? place : place - ring_.capacity), 1);
+  }
 }
 
 bool RingWriter::write(Outgoing& frame) {
@@ -185,7 +212,7 @@ std::size_t RingReader::read(void* into, std::size_t nbytes) {
     const auto part = readable();
     const std::size_t n = std::min(part.size(), nbytes - got);
     if (n == 0) break;
-    std::memcpy(target + got, part.data(), n);
+    copy_short(target + got, part.data(), n);
     got += n;
     consume(n);
   }

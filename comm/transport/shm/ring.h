@@ -63,6 +63,9 @@ class RingWriter {
   /// there; until then the same frame is given again.
   bool write(Outgoing& frame);
 
+  /// Writes a short frame in one go, or nothing: false.
+  bool write_whole(const FrameHeader& header, const void* payload);
+
   /// What is to be written waits for room, or does not: for can_go_on().
   void wait_for_room(bool waits) { waits_at_.store(waits ? position_ + 1 : 0, std::memory_order_relaxed); }
 
@@ -72,9 +75,11 @@ class RingWriter {
  private:
   std::size_t room();
   bool start(Outgoing& frame);
+  void put(const FrameHeader& header, const void* payload, bool whole);
   void advance(std::size_t bytes);
   void copy_in(const std::byte* from, std::size_t bytes);
   void clear_next_stamp();
+  void fetch_ahead(std::size_t nbytes) const;
 
   RingMemory ring_;
   std::uint64_t position_ = 0;              // of the next byte

@@ -10,7 +10,7 @@
 namespace tutti::comm {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x31303069'74747574;  // changes with the layout
+constexpr std::uint64_t kMagic = 0x31303169'74747574;  // changes with the layout
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kLanes = 3;
 constexpr std::size_t kMostRingBytes = 1024 * 1024;
@@ -73,22 +73,6 @@ HostSegment HostSegment::open(const Address& address, int ranks) {
 HostSegment::Address HostSegment::address() const {
   return {static_cast<std::int32_t>(::getpid()), file_.descriptor(),
           reinterpret_cast<const Header*>(file_.data())->nonce};
-}
-
-RankState& HostSegment::state(int index) const {
-  return *reinterpret_cast<RankState*>(states_ + times(index, sizeof(RankState)));
-}
-
-Turn& HostSegment::turn(int index, std::uint64_t number) const {
-  return reinterpret_cast<Turn*>(turns_)[times(index, kTurns) + number % kTurns];
-}
-
-std::byte* HostSegment::slot(int index, std::uint64_t number) const {
-  return slots_ + (times(index, kTurns) + number % kTurns) * kSlotBytes;
-}
-
-std::byte* HostSegment::stage(int index, std::uint64_t number) const {
-  return stages_ + (times(index, kStages) + number % kStages) * kStageBytes;
 }
 
 std::byte* HostSegment::ring(int from, int to, int lane) const {

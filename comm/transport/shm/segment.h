@@ -35,6 +35,7 @@ struct AllocationEntry {
 /// What a rank tells the others of its host. Each group of fields that are read together has a line of its own.
 struct RankState {
   alignas(2 * kLine) std::atomic<std::uint32_t> sleepers;  // its threads that sleep, or are about to
+  std::atomic<std::uint32_t> fences_others;                // 1: it calls far_fence() before it sleeps (far_fence.h)
   std::atomic<std::uint32_t> rung;                         // written by all: its doorbell has been rung
   alignas(kLine) std::atomic<std::uint32_t> closed;        // it has left the group
   std::atomic<std::int32_t> pid;
@@ -83,10 +84,16 @@ class HostSegment {
   int ranks() const { return ranks_; }
   Address address() const;
 
-  RankState& state(int index) const;
-  Turn& turn(int index, std::uint64_t number) const;
-  std::byte* slot(int index, std::uint64_t number) const;   // kSlotBytes
-  std::byte* stage(int index, std::uint64_t number) const;  // kStageBytes
+  RankState& state(int index) const { return reinterpret_cast<RankState*>(states_)[index]; }
+  Turn& turn(int index, std::uint64_t number) const {
+    return reinterpret_cast<Turn*>(turns_)[static_cast<std::size_t>(index) * kTurns + number % kTurns];
+  }
+  std::byte* slot(int index, std::uint64_t number) const {  // kSlotBytes
+    return slots_ + (static_cast<std::size_t>(index) * kTurns + number % kTurns) * kSlotBytes;
+  }
+  std::byte* stage(int index, std::uint64_t number) const {  // kStageBytes
+    return stages_ + (static_cast<std::size_t>(index) * kStages + number % kStages) * kStageBytes;
+  }
 
   /// The memory of the ring from one rank to another on lane 0, 1 or 2: ring_bytes() of it.
   std::byte* ring(int from, int to, int lane) const;

@@ -32,6 +32,12 @@ void ShmLink::post(Outgoing& frame) {
   if (queue_.size() == 1) flush();
 }
 
+bool ShmLink::post_whole(const FrameHeader& header, const void* payload) {
+  if (!queue_.empty() || !writer_.write_whole(header, payload)) return false;
+  neighbours_.nudge(index_);
+  return true;
+}
+
 bool ShmLink::flush() {
   bool wrote = false;
   while (!queue_.empty() && writer_.write(*queue_.front())) {
@@ -70,7 +76,7 @@ void ShmLink::consume(std::size_t nbytes) {
 bool ShmLink::ready() {
   if (writer_.can_go_on()) return true;
   if (ignored_.load(std::memory_order_relaxed) >= kIgnored) return false;
-  const bool news = reader_.has_news() || neighbours_.gone(index_) || neighbours_.gone(neighbours_.self());
+  const bool news = has_news();
   if (news) ignored_.fetch_add(1, std::memory_order_relaxed);
   return news;
 }

@@ -25,9 +25,13 @@ class ShmLink final : public Link {
 
   int peer() const override { return peer_; }
   void post(Outgoing& frame) override;
+  bool post_whole(const FrameHeader& header, const void* payload) override;
   bool flush() override;
   const FrameHeader* peek() override;
   std::size_t read(void* into, std::size_t nbytes) override;
+  bool has_news() const override {
+    return reader_.has_news() || neighbours_.gone(index_) || neighbours_.gone(neighbours_.self());
+  }
   bool payload_is_here() override { return reader_.payload_is_here(); }
   std::span<const std::byte> readable() override { return reader_.readable(); }
   void consume(std::size_t nbytes) override;
