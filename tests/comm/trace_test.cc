@@ -33,14 +33,21 @@ TraceEvent event_of(std::uint64_t seq) {
   return event;
 }
 
+std::uint64_t begin(FlightRecorder& recorder, const TraceEvent& event) {
+  return recorder.begin({event.operation, event.bytes, event.algorithm}, event.start);
+}
+
+void end(FlightRecorder& recorder, std::uint64_t ticket, const TraceEvent& event, TraceEvent::State state) {
+  recorder.end(ticket, {event.operation, event.bytes, event.algorithm}, event.start, state);
+}
+
 TEST(FlightRecorder, KeepsTheLatestOldestFirst) {
   FlightRecorder recorder("world", nullptr);
   EXPECT_TRUE(recorder.latest().empty());
   for (std::uint64_t seq = 1; seq <= 200; ++seq) {
-    TraceEvent event = event_of(seq);
-    const auto ticket = recorder.begin(event);
-    event.state = TraceEvent::State::Done;
-    if (seq % 2 == 0) recorder.end(ticket, event);
+    const TraceEvent event = event_of(seq);
+    const auto ticket = begin(recorder, event);
+    if (seq % 2 == 0) end(recorder, ticket, event, TraceEvent::State::Done);
   }
   const auto latest = recorder.latest();
   ASSERT_EQ(latest.size(), FlightRecorder::kEvents);
@@ -68,11 +75,9 @@ TEST(FlightRecorder, SaysWhatAnOperationWasAndHowLongItTook) {
 TEST(FlightRecorder, AnOperationThatOutlastsTheRingIsNotMistakenForAnother) {
   const auto log = std::make_shared<TraceLog>();
   FlightRecorder recorder("world", log);
-  const auto slow = recorder.begin(event_of(1));
-  for (std::uint64_t seq = 2; seq <= 1 + FlightRecorder::kEvents; ++seq) recorder.begin(event_of(seq));
-  TraceEvent ended = event_of(1);
-  ended.state = TraceEvent::State::Failed;
-  recorder.end(slow, ended);
+  const auto slow = begin(recorder, event_of(1));
+  for (std::uint64_t seq = 2; seq <= 1 + FlightRecorder::kEvents; ++seq) begin(recorder, event_of(seq));
+  end(recorder, slow, event_of(1), TraceEvent::State::Failed);
   for (const TraceEvent& event : recorder.latest()) EXPECT_EQ(event.state, TraceEvent::State::Running);
   ASSERT_EQ(log->snapshot().entries.size(), 1u);
   EXPECT_EQ(log->snapshot().entries[0].event.state, TraceEvent::State::Failed);
@@ -82,7 +87,10 @@ TEST(FlightRecorder, SeveralThreadsAtOnce) {
   const auto log = std::make_shared<TraceLog>();
   FlightRecorder recorder("world", log);
   const auto work = [&] {
-    for (std::uint64_t seq = 0; seq < 5000; ++seq) recorder.end(recorder.begin(event_of(seq)), event_of(seq));
+    for (std::uint64_t seq = 0; seq < 5000; ++seq) {
+      const TraceEvent event = event_of(seq);
+      end(recorder, begin(recorder, event), event, TraceEvent::State::Done);
+    }
   };
   std::thread first(work), second(work);
   for (int i = 0; i < 100; ++i) recorder.latest();
