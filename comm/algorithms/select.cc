@@ -110,17 +110,6 @@ const NetworkModel& default_model() {
   return model;
 }
 
-/// Whether the ranks share so few processors that the messages of all of them count, and not who waits for whom: a root
-/// that does the work of p - 1 messages each way against p lg p messages done by all processors. Long vectors move
-/// faster where others copy and add while one does. The limit is for two processors, over TCP (algorithms.md).
-bool is_for_few_processors(const Problem& problem, double bytes, const Tuning* tuning) {
-  constexpr double kMostBytes = 32 * 1024;
-  if (tuning == nullptr || tuning->processors == 0 || problem.op != OpKind::AllReduce) return false;
-  const int p = problem.world_size;
-  const int rounds = std::bit_width(static_cast<unsigned>(p - 1));
-  return p > 2 && bytes <= kMostBytes && tuning->processors * (p - 1) < p * rounds;
-}
-
 double bytes_of(const Problem& problem, std::size_t element_bytes) {
   const std::size_t count = has_counts(problem.op) ? block_offset(problem, problem.world_size) : problem.count;
   return static_cast<double>(count) * static_cast<double>(element_bytes);
@@ -167,9 +156,7 @@ std::size_t block_offset(const Problem& problem, int rank) {
 }
 
 std::string_view choose(const Problem& problem, std::size_t element_bytes, const Tuning* tuning) {
-  if (is_for_few_processors(problem, bytes_of(problem, element_bytes), tuning)) return "direct";
   const bool by_measurement = is_measured(problem, tuning);
-  const bool has_model = tuning != nullptr && tuning->processors == 0;
   // Of equals the first in the table: sums of other rounding, or the noise of a measurement, must not decide.
   const double clearly = by_measurement ? 0.97 : 1 - 1e-9;
   const Entry* best = nullptr;
@@ -178,7 +165,7 @@ std::string_view choose(const Problem& problem, std::size_t element_bytes, const
     if (entry.op != with_schedule(problem.op) || !fits(entry, problem)) continue;
     const auto seconds = by_measurement ? tuning->seconds(entry.op, entry.name, bytes_of(problem, element_bytes))
                                         : predicted_seconds(problem, element_bytes, entry.name,
-                                                            has_model ? tuning->model : default_model());
+                                                            tuning ? tuning->model : default_model());
     if (!seconds || (best != nullptr && *seconds >= best_seconds * clearly)) continue;
     best = &entry;
     best_seconds = *seconds;

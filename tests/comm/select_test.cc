@@ -2,7 +2,6 @@
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/schedule/cost_model.h>
-#include <tutti/comm/schedule/tuning.h>
 
 #include <algorithm>
 #include <string>
@@ -41,23 +40,6 @@ TEST(Select, TakesTheNameWhereItAppliesAndTheCheapestOtherwise) {
   }
   const Problem long_broadcast{OpKind::Broadcast, 0, 8, 1 << 22, 0, 1 << 16};
   EXPECT_EQ(select(long_broadcast, 4).algorithm, "chain");
-}
-
-TEST(Select, TakesTheFewestMessagesWhereRanksOutnumberProcessors) {
-  const auto chosen = [](int p, std::size_t count, int processors) {
-    Tuning shared;
-    shared.processors = processors;
-    return std::string(choose({OpKind::AllReduce, 0, p, count}, 4, &shared));
-  };
-  EXPECT_EQ(chosen(4, 1, 2), "direct");
-  EXPECT_EQ(chosen(8, 1, 2), "direct");
-  EXPECT_EQ(chosen(8, 8192, 2), "direct");
-  EXPECT_EQ(chosen(2, 1, 1), "recursive_doubling") << "as many messages";
-  EXPECT_EQ(chosen(8, 1, 4), "recursive_doubling") << "four processors pass 24 messages sooner than a root does 14";
-  EXPECT_EQ(chosen(8, 1 << 20, 2), choose({OpKind::AllReduce, 0, 8, 1 << 20}, 4)) << "long vectors as elsewhere";
-  Tuning shared;
-  shared.processors = 2;
-  EXPECT_EQ(choose({OpKind::Broadcast, 0, 8, 1}, 4, &shared), choose({OpKind::Broadcast, 0, 8, 1}, 4));
 }
 
 TEST(Select, TakesWhatTheModelSaysIsCheapest) {

@@ -166,20 +166,6 @@ TEST_F(PublishedTuning, IsNoneWithoutAFile) {
   EXPECT_EQ(warnings_, "");
 }
 
-TEST_F(PublishedTuning, IsTheNumberOfProcessorsWithoutAFileWhereRanksOutnumberThem) {
-  publish_tuning(store_, "group", kHere, test::soon(), 2);
-  const auto shared = published_tuning(store_, "group", test::soon());
-  ASSERT_NE(shared, nullptr);
-  EXPECT_EQ(shared->processors, 2);
-
-  use_file(tuning_text(example()));
-  publish_tuning(store_, "group", kHere, test::soon(), 2);
-  EXPECT_EQ(published_tuning(store_, "group", test::soon())->processors, 0) << "what was measured knows better";
-
-  store_.set("group/tuning", "processors many", test::soon());
-  EXPECT_THROW(published_tuning(store_, "group", test::soon()), Error);
-}
-
 TEST_F(PublishedTuning, IsWhatTheFileSays) {
   use_file(tuning_text(example()));
   const auto tuning = publish();
