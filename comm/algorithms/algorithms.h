@@ -79,7 +79,6 @@ Schedule fixed_all_reduce(const Problem& problem);        // fixed_order.cc
 Schedule fixed_reduce(const Problem& problem);
 Schedule direct_broadcast(const Problem& problem);  // direct.cc
 Schedule direct_reduce(const Problem& problem);
-Schedule direct_all_reduce(const Problem& problem);
 Schedule direct_gather(const Problem& problem);
 Schedule direct_scatter(const Problem& problem);
 Schedule double_tree_broadcast(const Problem& problem);  // double_tree.cc

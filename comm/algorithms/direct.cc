@@ -1,19 +1,15 @@
-// Direct (flat): broadcast, reduce, gather, scatter and all_reduce in which the root talks to every other rank itself.
+// Direct (flat): broadcast, reduce, gather and scatter in which the root talks to every other rank itself.
 //
 // Idea: no rank passes on what is not its own. One message latency from end to end instead of lg p, and no memory, but
 // p - 1 messages go through the root one after the other: for two or three ranks, and for gather and scatter of long
-// blocks, where a tree would move most of them more than once. all_reduce is for short vectors of ranks that outnumber
-// their processors, where it is the number of all messages that counts: 2(p - 1) instead of p lg p.
+// blocks, where a tree would move most of them more than once.
 //
 // Nomenclature: p ranks, n elements per rank. The root takes the ranks in the order root + 1, root + 2, ... (mod p);
-// reduce takes those below the root in falling order, then those above it in rising order. all_reduce's root is rank 0,
-// which takes the others in falling order: by then the last one, which was the last to hear of the result before, has
-// been awake for long, and so have all others.
+// reduce takes those below the root in falling order, then those above it in rising order.
 //
-// Steps:          p - 1 messages at the root, 1 elsewhere; all_reduce twice that
+// Steps:          p - 1 messages at the root, 1 elsewhere
 // Bytes sent:     broadcast, scatter n(p - 1) elements at the root; reduce, gather n elsewhere, n(p - 1) received there
-//                 all_reduce n elsewhere, n(p - 1) at the root
-// Memory:         none beyond the caller's buffers; all_reduce Scratch[n] at the root
+// Memory:         none beyond the caller's buffers
 // Determinism:    reduce extends an unbroken range of ranks at its lower or its upper end: the operator need be
 //                 associative only. The bits of a floating point sum depend on p and the root.
 // Source:         Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and
@@ -66,24 +62,6 @@ Schedule direct_reduce(const Problem& problem) {
     }
   }
   return b.finish();
-}
-
-Schedule direct_all_reduce(const Problem& problem) {
-  Builder b("direct");
-  for (const Range& part : own_parts(problem)) {
-    if (problem.rank != 0) {
-      const auto sent = b.send(0, out(part));
-      b.recv(0, out(part), {sent});
-      continue;
-    }
-    const int last = problem.world_size - 1;
-    if (last == 0) break;
-    Builder::After done = {b.recv(last, scratch(part))};
-    for (int peer = last - 1; peer > 0; --peer) done = {b.recv_reduce(peer, scratch(part), true, done)};
-    done = {b.reduce(out(part), scratch(part), false, done)};
-    for (int peer = 1; peer <= last; ++peer) b.send(peer, out(part), done);
-  }
-  return b.finish(problem.rank == 0 && problem.world_size > 1 ? problem.count : 0);
 }
 
 Schedule direct_gather(const Problem& problem) {

@@ -51,7 +51,6 @@ constexpr std::array kAlgorithms = {
     Entry{"double_tree", OpKind::Broadcast, double_tree_broadcast},
     Entry{"double_tree", OpKind::Reduce, double_tree_reduce},
     Entry{"direct", OpKind::Broadcast, direct_broadcast},
-    Entry{.name = "direct", .op = OpKind::AllReduce, .build = direct_all_reduce, .keeps_order = true},
     Entry{.name = "direct", .op = OpKind::Reduce, .build = direct_reduce, .keeps_order = true},
     Entry{"direct", OpKind::Gather, direct_gather},
     Entry{"direct", OpKind::Scatter, direct_scatter},

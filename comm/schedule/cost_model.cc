@@ -178,7 +178,6 @@ Seconds all_reduce_seconds(const Problem& problem, const Terms& t, std::string_v
   if (algorithm == "recursive_doubling") return recursive_doubling(t);
   if (algorithm == "rabenseifner") return rabenseifner(t);
   if (algorithm == "double_tree") return double_tree(problem.op, t);
-  if (algorithm == "direct") return (t.p - 1) * (2 * t.hop(t.n) + t.reduction(t.n));
   if (algorithm == "hierarchical_split") return hierarchical_split(host_terms(problem, t));
   if (algorithm == "hierarchical") {
     const HostTerms hosts = host_terms(problem, t);

@@ -100,7 +100,6 @@ INSTANTIATE_TEST_SUITE_P(
                     Proof{"fixed_reduce", OpKind::Reduce, fixed_reduce},
                     Proof{"direct_broadcast", OpKind::Broadcast, direct_broadcast},
                     Proof{"direct_reduce", OpKind::Reduce, direct_reduce},
-                    Proof{"direct_all_reduce", OpKind::AllReduce, direct_all_reduce},
                     Proof{"direct_gather", OpKind::Gather, direct_gather},
                     Proof{"direct_scatter", OpKind::Scatter, direct_scatter},
                     Proof{"ring_reduce_scatter", OpKind::ReduceScatter, ring_reduce_scatter},

@@ -47,7 +47,6 @@ const std::vector<Exact> kExact = {
     {OpKind::Broadcast, "chain", true},
     {OpKind::Broadcast, "direct", true},
     {OpKind::Reduce, "direct", true},
-    {OpKind::AllReduce, "direct", true},
     {OpKind::Gather, "direct", true},
     {OpKind::Scatter, "direct", true},
     {OpKind::ReduceScatter, "ring", true},

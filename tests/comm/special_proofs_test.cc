@@ -30,7 +30,6 @@ INSTANTIATE_TEST_SUITE_P(
                     Proof{"rabenseifner_all_reduce", OpKind::AllReduce, rabenseifner_all_reduce},
                     Proof{"binomial_reduce", OpKind::Reduce, binomial_reduce},
                     Proof{"direct_reduce", OpKind::Reduce, direct_reduce},
-                    Proof{"direct_all_reduce", OpKind::AllReduce, direct_all_reduce},
                     Proof{"direct_reduce_scatter", OpKind::ReduceScatter, direct_reduce_scatter},
                     Proof{"direct_reduce_scatter_v", OpKind::ReduceScatterV, direct_reduce_scatter_v}),
     [](const auto& test) { return test.param.name; });
