@@ -2,6 +2,7 @@
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/base/counts.h>
 #include <tutti/comm/base/log.h>
+#include <tutti/comm/base/processors.h>
 #include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/process_group_impl.h>
 #include <tutti/comm/reduce/reduce.h>
@@ -46,6 +47,14 @@ ProcessGroupOptions complete(ProcessGroupOptions options, bool is_sub_group) {
 /// all_reduce does, which returns sums.
 bool forwards(OpKind op, int world_size) { return world_size > 2 || op == OpKind::AllReduce; }
 
+/// How many processors all ranks of the group share, if they outnumber them; else 0. Only where messages take their
+/// time.
+int shared_processors(const Transport& transport) {
+  const std::vector<int> hosts = transport.hosts();
+  const bool one_host = !hosts.empty() && std::ranges::count(hosts, hosts.front()) == std::ssize(hosts);
+  return one_host && transport.oversubscribed() ? allowed_processors() : 0;
+}
+
 std::vector<int> all_ranks(int world_size) {
   std::vector<int> ranks(static_cast<std::size_t>(world_size));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -86,7 +95,7 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
   if (!is_sub_group_) chaos_ = Chaos(or_environment({}, "TUTTI_CHAOS"));
   if (writes_trace_ && rank() == 0) check_trace_file(options_.trace_file);
   if (rank() == 0 && world_size() > 1 && !is_sub_group_) {
-    publish_tuning(*store_, options_.name, place(), Deadline::after(options_.timeout));
+    publish_tuning(*store_, options_.name, place(), Deadline::after(options_.timeout), shared_processors(*transport_));
   }
 }
 

@@ -58,6 +58,7 @@ Schedule recursive_doubling_all_gather(const Problem& problem);  // any world si
 Schedule bruck_all_gather(const Problem& problem);               // bruck.cc
 Schedule binomial_broadcast(const Problem& problem);             // binomial.cc, any root
 Schedule binomial_reduce(const Problem& problem);
+Schedule binomial_all_reduce(const Problem& problem);
 Schedule binomial_gather(const Problem& problem);
 Schedule binomial_scatter(const Problem& problem);
 Schedule ring_reduce_scatter(const Problem& problem);               // ring_reduce_scatter.cc

@@ -1,4 +1,5 @@
-// Binomial tree: broadcast, reduce, gather and scatter from or to any root in ceil(lg p) rounds.
+// Binomial tree: broadcast, reduce, gather and scatter from or to any root in ceil(lg p) rounds; all_reduce in twice as
+// many.
 //
 // Idea: cut the ranks into a lower and an upper half. The root speaks for its half, the lowest rank of the other half
 // for that one; one message passes between the two; then each half does the same by itself. For p = 2^k and root 0 this
@@ -8,11 +9,14 @@
 // Nomenclature: p ranks, n elements per rank; parent, children and subtree sizes m as in binomial_tree.h.
 //   broadcast  from parent, to children, largest subtree first
 //   reduce     from children, smallest subtree first, to parent; the sum is built in Output (root) or Scratch
+//   all_reduce reduce to rank 0, in Output everywhere, and broadcast from there: 2(p - 1) messages in all. Recursive
+//              doubling has p lg p, but half the rounds: what counts where p ranks share few processors.
 //   gather     like reduce, but blocks are laid side by side; scatter is gather backwards
 // Messages are cut into segments; a segment is passed on as soon as it is there, so that a long vector is pipelined.
 //
-// Steps:          ceil(lg p) rounds
-// Bytes sent:     broadcast up to n lg p at the root, reduce n a rank (received: up to n lg p at the root),
+// Steps:          ceil(lg p) rounds; all_reduce 2 ceil(lg p)
+// Bytes sent:     broadcast up to n lg p at the root, reduce n a rank (received: up to n lg p at the root), all_reduce
+//                 up to n lg p at the root,
 //                 gather mn, scatter (p - 1)n at the root, (m - 1)n elsewhere
 // Memory:         reduce Scratch[n], gather and scatter Scratch[mn], at ranks between root and leaves only
 // Determinism:    reduce computes lower (+) higher over neighbouring ranges: the operator need be associative only. The
@@ -70,6 +74,23 @@ Schedule binomial_reduce(const Problem& problem) {
     if (!is_root) b.send(tree.parent, sum, done);
   }
   return b.finish(is_root || is_leaf ? 0 : problem.count);
+}
+
+Schedule binomial_all_reduce(const Problem& problem) {
+  Builder b("binomial");
+  const BinomialTree tree = binomial_tree(problem.rank, problem.world_size, 0);
+  for (const Range& part : segments({0, problem.count}, problem.segment_count)) {
+    Builder::After done;
+    for (auto child = tree.children.rbegin(); child != tree.children.rend(); ++child) {
+      done = {b.recv_reduce(child->head, out(part), child->first < problem.rank, done)};
+    }
+    if (tree.parent >= 0) {
+      done = {b.send(tree.parent, out(part), done)};
+      done = {b.recv(tree.parent, out(part), done)};
+    }
+    for (const Subtree& child : tree.children) b.send(child.head, out(part), done);
+  }
+  return b.finish();
 }
 
 Schedule binomial_gather(const Problem& problem) {

@@ -42,6 +42,7 @@ constexpr std::array kAlgorithms = {
     Entry{"pairwise", OpKind::AllToAllV, pairwise_all_to_all_v},
     Entry{"binomial", OpKind::Broadcast, binomial_broadcast},
     Entry{.name = "binomial", .op = OpKind::Reduce, .build = binomial_reduce, .keeps_order = true},
+    Entry{.name = "binomial", .op = OpKind::AllReduce, .build = binomial_all_reduce, .keeps_order = true},
     Entry{"binomial", OpKind::Gather, binomial_gather},
     Entry{"binomial", OpKind::Scatter, binomial_scatter},
     Entry{"chain", OpKind::Broadcast, chain_broadcast},
@@ -109,6 +110,15 @@ const NetworkModel& default_model() {
   return model;
 }
 
+/// Whether the ranks of an all_reduce share so few processors, two or more ranks each, that it is the number of all
+/// messages that counts: 2(p - 1) in two trees, p lg p by recursive doubling. Vectors that take longer to copy and to
+/// add than to pass on are moved sooner where all ranks work. The limits are for two processors (algorithms.md).
+bool wants_few_messages(const Problem& problem, double bytes, const Tuning* tuning) {
+  constexpr double kMostBytes = 256 * 1024;
+  if (tuning == nullptr || tuning->processors == 0 || problem.op != OpKind::AllReduce) return false;
+  return problem.world_size >= std::max(4, 2 * tuning->processors) && bytes <= kMostBytes;
+}
+
 double bytes_of(const Problem& problem, std::size_t element_bytes) {
   const std::size_t count = has_counts(problem.op) ? block_offset(problem, problem.world_size) : problem.count;
   return static_cast<double>(count) * static_cast<double>(element_bytes);
@@ -155,7 +165,9 @@ std::size_t block_offset(const Problem& problem, int rank) {
 }
 
 std::string_view choose(const Problem& problem, std::size_t element_bytes, const Tuning* tuning) {
+  if (wants_few_messages(problem, bytes_of(problem, element_bytes), tuning)) return "binomial";
   const bool by_measurement = is_measured(problem, tuning);
+  const bool has_model = tuning != nullptr && tuning->processors == 0;
   // Of equals the first in the table: sums of other rounding, or the noise of a measurement, must not decide.
   const double clearly = by_measurement ? 0.97 : 1 - 1e-9;
   const Entry* best = nullptr;
@@ -164,7 +176,7 @@ std::string_view choose(const Problem& problem, std::size_t element_bytes, const
     if (entry.op != with_schedule(problem.op) || !fits(entry, problem)) continue;
     const auto seconds = by_measurement ? tuning->seconds(entry.op, entry.name, bytes_of(problem, element_bytes))
                                         : predicted_seconds(problem, element_bytes, entry.name,
-                                                            tuning ? tuning->model : default_model());
+                                                            has_model ? tuning->model : default_model());
     if (!seconds || (best != nullptr && *seconds >= best_seconds * clearly)) continue;
     best = &entry;
     best_seconds = *seconds;

@@ -177,6 +177,7 @@ Seconds all_reduce_seconds(const Problem& problem, const Terms& t, std::string_v
   if (algorithm == "ring") return (t.p - 1) * (2 * t.message(t.n / t.p) + t.reduction(t.n / t.p));
   if (algorithm == "recursive_doubling") return recursive_doubling(t);
   if (algorithm == "rabenseifner") return rabenseifner(t);
+  if (algorithm == "binomial") return binomial_reduce(t) + binomial_broadcast(t);
   if (algorithm == "double_tree") return double_tree(problem.op, t);
   if (algorithm == "hierarchical_split") return hierarchical_split(host_terms(problem, t));
   if (algorithm == "hierarchical") {

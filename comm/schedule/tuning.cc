@@ -3,6 +3,7 @@
 #include <tutti/comm/schedule/tuning.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -17,6 +18,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMostFileBytes = 1 << 20;  // far above any real one; it has to fit into a store's value
 
 constexpr double kLargestNumber = 1e15;
+
+const std::string kProcessors = "processors ";  // what is published instead of a file begins so
 
 std::string key_of(const std::string& group) { return group + "/tuning"; }
 
@@ -203,9 +206,12 @@ std::string tuning_path() {
   return value == nullptr ? "" : value;
 }
 
-void publish_tuning(Store& store, const std::string& group, const TuningPlace& here, Deadline deadline) {
+void publish_tuning(Store& store, const std::string& group, const TuningPlace& here, Deadline deadline,
+                    int processors) {
   const std::string path = tuning_path();
-  store.set(key_of(group), path.empty() ? "" : usable_text(path, here), deadline);
+  std::string text = path.empty() ? "" : usable_text(path, here);
+  if (text.empty() && processors > 0) text = kProcessors + std::to_string(processors);
+  store.set(key_of(group), text, deadline);
 }
 
 std::shared_ptr<const Tuning> published_tuning(Store& store, const std::string& group, Deadline deadline) {
@@ -216,7 +222,14 @@ std::shared_ptr<const Tuning> published_tuning(Store& store, const std::string& 
     if (error.code() != ErrorCode::Timeout) throw;
     throw Error(ErrorCode::Timeout, "rank 0 has not said which tuning file it uses: " + std::string(error.what()));
   }
-  return content.empty() ? nullptr : std::make_shared<const Tuning>(parse_tuning(content));
+  if (content.empty()) return nullptr;
+  if (!content.starts_with(kProcessors)) return std::make_shared<const Tuning>(parse_tuning(content));
+  Tuning shared;
+  const char* const end = content.data() + content.size();
+  const auto [stop, error] = std::from_chars(content.data() + kProcessors.size(), end, shared.processors);
+  if (error != std::errc() || stop != end || shared.processors < 1)
+    throw Error(ErrorCode::Protocol, "rank 0 has published \"" + content + "\" instead of a number of processors");
+  return std::make_shared<const Tuning>(shared);
 }
 
 }  // namespace tutti::comm

@@ -45,6 +45,9 @@ struct Tuning {
   TuningPlace place;
   NetworkModel model;
   std::vector<Row> rows;  // rising bytes within each (op, algorithm)
+  /// Nothing was measured, and model and rows say nothing; but all ranks share one host, and outnumber its so many
+  /// processors. 0: there was a file.
+  int processors = 0;
 
   /// From the measured times, on straight lines between the sizes, in proportion to the bytes beyond the last; nothing
   /// if the algorithm was not measured for this operation.
@@ -61,8 +64,10 @@ Tuning parse_tuning(const std::string& text);
 std::string tuning_path();
 
 /// On rank 0, once: reads the file and publishes it under `<group>/tuning`, or that there is none. A file that cannot
-/// be read, is broken or was measured in another place is named in a warning and not used. Does not wait for anybody.
-void publish_tuning(Store& store, const std::string& group, const TuningPlace& here, Deadline deadline);
+/// be read, is broken or was measured in another place is named in a warning and not used. Without one, `processors` is
+/// published if it is not 0 (Tuning::processors). Does not wait for anybody.
+void publish_tuning(Store& store, const std::string& group, const TuningPlace& here, Deadline deadline,
+                    int processors = 0);
 
 /// What rank 0 has published, or nothing if it uses none. Blocks until rank 0 has; throws Timeout naming it.
 std::shared_ptr<const Tuning> published_tuning(Store& store, const std::string& group, Deadline deadline);

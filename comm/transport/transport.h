@@ -134,9 +134,8 @@ class Transport {
   virtual bool oversubscribed() const = 0;
 
   /// How long a waiting thread should look for news (giving way to others between looks) before it sleeps in wait().
-  virtual std::chrono::microseconds patience() const {
-    return std::chrono::microseconds(oversubscribed() ? 50 : 100);  // a shared processor: get out of the way
-  }
+  /// Longer where several ranks share a processor: a turn of all of them is to fit in, and looking costs nobody much.
+  virtual std::chrono::microseconds patience() const { return std::chrono::microseconds(oversubscribed() ? 300 : 100); }
 
   /// The ranks of the whole group, if all of them share memory with this one, else null.
   virtual Neighbours* shared_memory() { return nullptr; }

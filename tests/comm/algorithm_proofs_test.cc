@@ -88,6 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Proof{"bruck_all_gather", OpKind::AllGather, bruck_all_gather},
                     Proof{"binomial_broadcast", OpKind::Broadcast, binomial_broadcast},
                     Proof{"binomial_reduce", OpKind::Reduce, binomial_reduce},
+                    Proof{"binomial_all_reduce", OpKind::AllReduce, binomial_all_reduce},
                     Proof{"binomial_gather", OpKind::Gather, binomial_gather},
                     Proof{"binomial_scatter", OpKind::Scatter, binomial_scatter},
                     Proof{"chain_broadcast", OpKind::Broadcast, chain_broadcast},

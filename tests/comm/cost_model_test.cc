@@ -42,6 +42,7 @@ const std::vector<Exact> kExact = {
     {OpKind::AllGather, "bruck", true},
     {OpKind::Broadcast, "binomial", false},
     {OpKind::Reduce, "binomial", false},
+    {OpKind::AllReduce, "binomial", false},
     {OpKind::Gather, "binomial", false},
     {OpKind::Scatter, "binomial", false},
     {OpKind::Broadcast, "chain", true},

@@ -2,6 +2,7 @@
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/schedule/cost_model.h>
+#include <tutti/comm/schedule/tuning.h>
 
 #include <algorithm>
 #include <string>
@@ -18,7 +19,8 @@ TEST(Select, TakesTheNameWhereItAppliesAndTheCheapestOtherwise) {
   EXPECT_EQ(select({OpKind::AllReduce, 0, 5, 1 << 20}, 4).algorithm, "ring");
   EXPECT_EQ(select(small, 4, "ring").algorithm, "ring");
   EXPECT_EQ(select(large, 4, "recursive_doubling").algorithm, "recursive_doubling");
-  EXPECT_EQ(select(small, 4, "binomial").algorithm, "recursive_doubling") << "binomial has no all_reduce";
+  EXPECT_EQ(select(small, 4, "binomial").algorithm, "binomial");
+  EXPECT_EQ(select(small, 4, "chain").algorithm, "recursive_doubling") << "chain has no all_reduce";
   EXPECT_EQ(select({OpKind::AllGather, 0, 5, 16}, 4).algorithm, "bruck");
   EXPECT_EQ(select({OpKind::AllGather, 0, 4, 16}, 4).algorithm, "recursive_doubling");
   EXPECT_EQ(select({OpKind::Barrier, 0, 3}, 1, "ring").algorithm, "dissemination");
@@ -40,6 +42,23 @@ TEST(Select, TakesTheNameWhereItAppliesAndTheCheapestOtherwise) {
   }
   const Problem long_broadcast{OpKind::Broadcast, 0, 8, 1 << 22, 0, 1 << 16};
   EXPECT_EQ(select(long_broadcast, 4).algorithm, "chain");
+}
+
+TEST(Select, TakesTheFewestMessagesWhereRanksOutnumberProcessors) {
+  const auto chosen = [](int p, std::size_t count, int processors) {
+    Tuning shared;
+    shared.processors = processors;
+    return std::string(choose({OpKind::AllReduce, 0, p, count}, 4, &shared));
+  };
+  EXPECT_EQ(chosen(4, 1, 2), "binomial");
+  EXPECT_EQ(chosen(8, 1, 2), "binomial");
+  EXPECT_EQ(chosen(8, 64 * 1024, 2), "binomial");
+  EXPECT_EQ(chosen(3, 1, 1), "recursive_doubling") << "as many messages";
+  EXPECT_EQ(chosen(6, 1, 4), "recursive_doubling") << "most ranks have a processor";
+  EXPECT_EQ(chosen(8, 1 << 20, 2), choose({OpKind::AllReduce, 0, 8, 1 << 20}, 4)) << "long vectors as elsewhere";
+  Tuning shared;
+  shared.processors = 2;
+  EXPECT_EQ(choose({OpKind::Broadcast, 0, 8, 1}, 4, &shared), choose({OpKind::Broadcast, 0, 8, 1}, 4));
 }
 
 TEST(Select, TakesWhatTheModelSaysIsCheapest) {

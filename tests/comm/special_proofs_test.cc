@@ -29,6 +29,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Proof{"recursive_doubling_all_reduce", OpKind::AllReduce, recursive_doubling_all_reduce},
                     Proof{"rabenseifner_all_reduce", OpKind::AllReduce, rabenseifner_all_reduce},
                     Proof{"binomial_reduce", OpKind::Reduce, binomial_reduce},
+                    Proof{"binomial_all_reduce", OpKind::AllReduce, binomial_all_reduce},
                     Proof{"direct_reduce", OpKind::Reduce, direct_reduce},
                     Proof{"direct_reduce_scatter", OpKind::ReduceScatter, direct_reduce_scatter},
                     Proof{"direct_reduce_scatter_v", OpKind::ReduceScatterV, direct_reduce_scatter_v}),

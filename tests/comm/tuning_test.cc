@@ -85,8 +85,8 @@ TEST(Tuning, SaysWhatIsWrongWithAFile) {
   EXPECT_EQ(refusal_of(with("\"alpha_us\": ", "\"alpha_us\": -")).substr(0, 14), "\"alpha_us\" is ");
   EXPECT_EQ(refusal_of(with("\"bytes\": 65536", "\"bytes\": 5")), "the bytes of \"messages\" do not rise");
   EXPECT_EQ(refusal_of(with("\"sums\"", "\"some\"")), "key \"sums\" is missing");
-  EXPECT_EQ(refusal_of(with("\"algorithm\": \"ring\"", "\"algorithm\": \"binomial\"")),
-            "there is no algorithm \"binomial\" for all_reduce");
+  EXPECT_EQ(refusal_of(with("\"algorithm\": \"ring\"", "\"algorithm\": \"chain\"")),
+            "there is no algorithm \"chain\" for all_reduce");
   EXPECT_EQ(refusal_of(with("\"op\": \"all_reduce\"", "\"op\": \"all\"")), "there is no operation \"all\"");
   EXPECT_EQ(refusal_of(with("\"bytes\": 1048576", "\"bytes\": 1e300")), "\"bytes\" is 1e+300");
 }
@@ -164,6 +164,20 @@ class PublishedTuning : public testing::Test {
 TEST_F(PublishedTuning, IsNoneWithoutAFile) {
   EXPECT_EQ(publish(), nullptr);
   EXPECT_EQ(warnings_, "");
+}
+
+TEST_F(PublishedTuning, IsTheNumberOfProcessorsWithoutAFileWhereRanksOutnumberThem) {
+  publish_tuning(store_, "group", kHere, test::soon(), 2);
+  const auto shared = published_tuning(store_, "group", test::soon());
+  ASSERT_NE(shared, nullptr);
+  EXPECT_EQ(shared->processors, 2);
+
+  use_file(tuning_text(example()));
+  publish_tuning(store_, "group", kHere, test::soon(), 2);
+  EXPECT_EQ(published_tuning(store_, "group", test::soon())->processors, 0) << "what was measured knows better";
+
+  store_.set("group/tuning", "processors many", test::soon());
+  EXPECT_THROW(published_tuning(store_, "group", test::soon()), Error);
 }
 
 TEST_F(PublishedTuning, IsWhatTheFileSays) {
