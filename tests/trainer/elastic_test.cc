@@ -7,6 +7,7 @@
 #include <tutti/tests/trainer/elastic_job.h>
 #include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
 #include <tutti/trainer/report/step_records.h>
 #include <tutti/trainer/update_rule.h>
@@ -115,12 +116,7 @@ INSTANTIATE_TEST_SUITE_P(At, LosesARank,
                          [](const testing::TestParamInfo<LostAt>& test) { return test.param.name; });
 
 TEST_F(Elastic, AnUndisturbedRunIsAnOrdinaryOne) {
-  RunReport ordinary;
-  test::run_ranks(2, [&](comm::ProcessGroup& group) {
-    std::ostringstream out;
-    const RunReport report = train(options_, group, 1, {.stream = out});
-    if (group.rank() == 0) ordinary = report;
-  });
+  const RunReport ordinary = train_on(2, options_).reports[0];
   const RunReport elastic = undisturbed(2);
   EXPECT_EQ(elastic.epochs.back().train_loss, ordinary.epochs.back().train_loss);
   EXPECT_EQ(elastic.confusion_matrix, ordinary.confusion_matrix);

@@ -3,13 +3,13 @@
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/evaluate_checkpoint.h>
 #include <tutti/trainer/report/compare_runs.h>
 #include <tutti/trainer/report/page/report_page.h>
 #include <tutti/trainer/train_loop.h>
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 namespace tutti::trainer {
 namespace {
@@ -27,16 +27,6 @@ class RecordedRun : public testing::Test {
     TrainOptions options = options_;
     options.run_dir = folder_ / run;
     return checked(options);
-  }
-
-  static RunReport train_on(int ranks, const TrainOptions& options) {
-    RunReport report;
-    test::run_ranks(ranks, [&](comm::ProcessGroup& group) {
-      std::ostringstream out;
-      RunReport mine = train(options, group, 1, {.stream = out});
-      if (group.rank() == 0) report = std::move(mine);
-    });
-    return report;
   }
 
   static CheckpointEvaluation evaluate_on(int ranks, const EvaluationRequest& request) {
@@ -126,7 +116,7 @@ TEST_F(RecordedRun, AnotherNumberOfRanksIsEqualWithinRounding) {
 }
 
 TEST_F(RecordedRun, LogHoldsWhatWasPrintedAndPageShowsIt) {
-  const RunReport report = train_on(2, options_of("run"));
+  const RunReport report = train_on(2, options_of("run")).reports[0];
   const std::string log = read_whole_file(folder_ / "run/log.txt");
   for (const char* part : {" rank 0: training mlp", " rank 0: epoch 3/3", " rank 0: final test accuracy"}) {
     EXPECT_NE(log.find(part), std::string::npos) << log;
@@ -151,7 +141,7 @@ TEST_F(RecordedRun, AKilledRunsEpochsAreInItsCheckpoint) {
 }
 
 TEST_F(RecordedRun, EvaluationGivesWhatTrainingPrinted) {
-  const RunReport report = train_on(2, options_of("run"));
+  const RunReport report = train_on(2, options_of("run")).reports[0];
   const auto newest = find_checkpoint(folder_ / "run");
   EXPECT_EQ(find_checkpoint(folder_ / "run/checkpoints"), newest);
   EXPECT_EQ(find_checkpoint(newest), newest);
@@ -170,7 +160,7 @@ TEST_F(RecordedRun, EvaluationGivesWhatTrainingPrinted) {
 
 TEST_F(RecordedRun, EvaluationsAsFiles) {
   options_.epochs = 1;
-  const RunReport report = train_on(1, options_of("run"));
+  const RunReport report = train_on(1, options_of("run")).reports[0];
   auto evaluation = evaluate_on(1, {.checkpoint = folder_ / "run"});
   const auto json = nlohmann::json::parse(evaluation_to_json(evaluation, 1));
   EXPECT_EQ(json["confusion_matrix"], nlohmann::json(report.confusion_matrix));
@@ -186,7 +176,7 @@ TEST_F(RecordedRun, EvaluationsAsFiles) {
 TEST_F(RecordedRun, AutoencodersAreEvaluatedByTheirLoss) {
   options_.model = "autoencoder";
   options_.epochs = 1;
-  const RunReport report = train_on(2, options_of("run"));
+  const RunReport report = train_on(2, options_of("run")).reports[0];
   const auto evaluation = evaluate_on(2, {.checkpoint = folder_ / "run"});
   EXPECT_FALSE(evaluation.has_classes);
   EXPECT_EQ(evaluation.result.loss, *report.epochs[0].test_loss);

@@ -3,38 +3,23 @@
 #include <gtest/gtest.h>
 #include <tutti/nn/models/models.h>
 #include <tutti/tensor/thread_pool.h>
-#include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/train_loop.h>
 
-#include <sstream>
 
 namespace tutti::trainer {
 namespace {
 
-using test::run_ranks;
-
-test::RunRanksOptions over(test::Net net) {
-  test::RunRanksOptions options;
-  options.net = net;
-  return options;
+/// Of a training with options.batch_size samples a step on all ranks together.
+RunReport report_of(TrainOptions options, int ranks, test::Net net = test::Net::Inproc, int threads = 1) {
+  options.batch_size /= ranks;
+  return train_on(ranks, options, threads, net).reports[0];
 }
 
-/// Runs in threads; each rank computes with one thread of its own.
 std::string sha256_of(const TrainOptions& options, int ranks, test::Net net = test::Net::Inproc, int threads = 1) {
-  std::string sha256;
-  run_ranks(
-      ranks,
-      [&](comm::ProcessGroup& group) {
-        std::ostringstream silent;
-        TrainOptions mine = options;
-        mine.batch_size = options.batch_size / ranks;
-        const RunReport report = train(mine, group, threads, {.stream = silent});
-        if (group.rank() == 0) sha256 = report.parameter_sha256;
-      },
-      over(net));
-  return sha256;
+  return report_of(options, ranks, net, threads).parameter_sha256;
 }
 
 class Reproducible : public ::testing::Test {
@@ -120,15 +105,8 @@ TEST_F(Reproducible, MicroBatchesChangeNothing) {
 TEST_F(Reproducible, LossesAreTheSameToo) {
   std::vector<std::vector<double>> losses;
   for (const int ranks : {1, 3}) {
-    run_ranks(ranks, [&](comm::ProcessGroup& group) {
-      std::ostringstream silent;
-      TrainOptions mine = options("mlp");
-      mine.batch_size /= ranks;
-      const RunReport report = train(mine, group, 1, {.stream = silent});
-      if (group.rank() != 0) return;
-      losses.emplace_back();
-      for (const EpochReport& epoch : report.epochs) losses.back().push_back(epoch.train_loss);
-    });
+    losses.emplace_back();
+    for (const EpochReport& epoch : report_of(options("mlp"), ranks).epochs) losses.back().push_back(epoch.train_loss);
   }
   EXPECT_EQ(losses[0], losses[1]);
 }

@@ -2,6 +2,7 @@
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/train_loop.h>
 
 #include <algorithm>
@@ -15,26 +16,6 @@ namespace tutti::trainer {
 namespace {
 
 constexpr std::int64_t kTest = 101;  // a prime: no number of ranks divides it
-
-struct Result {
-  std::vector<RunReport> reports;
-  std::string printed;  // by rank 0
-};
-
-Result train_on(int ranks, const TrainOptions& options) {
-  Result result;
-  result.reports.resize(static_cast<std::size_t>(ranks));
-  test::run_ranks(ranks, [&](comm::ProcessGroup& group) {
-    std::ostringstream out;
-    result.reports[static_cast<std::size_t>(group.rank())] = train(options, group, 1, {.stream = out});
-    if (group.rank() == 0) {
-      result.printed = out.str();
-    } else {
-      EXPECT_EQ(out.str(), "");
-    }
-  });
-  return result;
-}
 
 class TrainLoop : public testing::Test {
  protected:
@@ -87,7 +68,7 @@ TEST_F(TrainLoop, ResumedRunEqualsTheUninterruptedOneBitForBit) {
   train_on(2, options_);
   options_.resume = true;
   options_.epochs = 3;
-  const Result resumed = train_on(2, options_);
+  const Trained resumed = train_on(2, options_);
   EXPECT_EQ(resumed.reports[0].parameter_sha256, whole.parameter_sha256);
   EXPECT_EQ(resumed.reports[0].confusion_matrix, whole.confusion_matrix);
   ASSERT_EQ(resumed.reports[0].epochs.size(), 3u);
@@ -96,7 +77,7 @@ TEST_F(TrainLoop, ResumedRunEqualsTheUninterruptedOneBitForBit) {
   }
   EXPECT_NE(resumed.printed.find("resumed after epoch 1 from "), std::string::npos) << resumed.printed;
 
-  const Result nothing_left = train_on(2, options_);
+  const Trained nothing_left = train_on(2, options_);
   EXPECT_EQ(nothing_left.reports[0].parameter_sha256, whole.parameter_sha256);
   EXPECT_EQ(nothing_left.reports[0].confusion_matrix, whole.confusion_matrix);
 }
@@ -168,7 +149,7 @@ TEST_F(TrainLoop, ResumeOnAnotherNumberOfRanksKeepsTheGlobalBatch) {
   const std::string text = error_of([&] { train_on(1, options_); });
   EXPECT_NE(text.find("global batch was 32, now 16"), std::string::npos) << text;
   options_.batch_size = 32;
-  const Result result = train_on(1, options_);
+  const Trained result = train_on(1, options_);
   EXPECT_NE(result.printed.find("that run had 2 ranks, this one has 1, the global batch is the same"),
             std::string::npos)
       << result.printed;
@@ -214,7 +195,7 @@ TEST_F(TrainLoop, RanksWithOtherOptionsAreNamed) {
 }
 
 TEST_F(TrainLoop, ReportNamesWhatWasPrinted) {
-  const Result result = train_on(2, options_);
+  const Trained result = train_on(2, options_);
   for (const char* part : {"training mlp (39,760 parameters)", "2 ranks x batch 16 = 32", "epoch 3/3  train loss",
                            "actual \\ predicted", "final test accuracy", "the same on all 2 ranks"}) {
     EXPECT_NE(result.printed.find(part), std::string::npos) << part << " in\n" << result.printed;

@@ -1,31 +1,19 @@
 // Samples that do not go round: every run ends, counts what it should, and does not depend on the number of ranks.
 
 #include <gtest/gtest.h>
-#include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/data/sampler.h>
-#include <tutti/trainer/train_loop.h>
 
 #include <algorithm>
 #include <numeric>
 #include <set>
-#include <sstream>
 
 namespace tutti::trainer {
 namespace {
 
 constexpr std::int64_t kTest = 101;
-
-RunReport train_on(int ranks, const TrainOptions& options) {
-  RunReport first;
-  test::run_ranks(ranks, [&](comm::ProcessGroup& group) {
-    std::ostringstream silent;
-    const RunReport report = train(options, group, 1, {.stream = silent});
-    if (group.rank() == 0) first = report;
-  });
-  return first;
-}
 
 std::int64_t sum_of(const std::vector<std::vector<std::int64_t>>& matrix) {
   std::int64_t total = 0;
@@ -51,7 +39,7 @@ TEST_F(UnevenData, PaddedCutOrAsItIsEveryRunEndsAndCountsTheTestSetOnce) {
   for (const auto& [drop_last, padding] : {std::pair(false, true), {true, true}, {false, false}}) {
     options_.drop_last = drop_last;
     options_.padding = padding;
-    const RunReport report = train_on(7, options_);
+    const RunReport report = train_on(7, options_).reports[0];
     EXPECT_EQ(report.epochs.size(), 2u);
     EXPECT_EQ(sum_of(report.confusion_matrix), kTest);
     EXPECT_LT(report.epochs[1].train_loss, report.epochs[0].train_loss);
@@ -62,9 +50,9 @@ TEST_F(UnevenData, WithoutPaddingTheMeanIsOverTheTrueSamples) {
   options_.padding = false;
   options_.epochs = 1;
   options_.batch_size = 84;
-  const RunReport one = train_on(1, options_);
+  const RunReport one = train_on(1, options_).reports[0];
   options_.batch_size = 12;  // the second step: one sample on each of two ranks, none on five
-  const RunReport seven = train_on(7, options_);
+  const RunReport seven = train_on(7, options_).reports[0];
   EXPECT_NEAR(seven.epochs[0].train_loss / one.epochs[0].train_loss, 1.0, 1e-6);
   EXPECT_NEAR(*seven.epochs[0].test_loss / *one.epochs[0].test_loss, 1.0, 1e-5);
   EXPECT_EQ(seven.confusion_matrix, one.confusion_matrix);
