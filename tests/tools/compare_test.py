@@ -23,6 +23,17 @@ echo > "$2"
 MPIRUN = """#!/bin/sh
 echo all_reduce 2 4 25.0
 """
+# A compiler whose product tells distances from a list, and then 60 for ever.
+DISTANCES = """#!/bin/sh
+while [ "$1" != -o ]; do shift; done
+cat > "$2" << 'EOF'
+#!/bin/sh
+list=$(dirname "$0")/../distances
+head -n 1 "$list" | grep . || echo 60
+sed -i 1d "$list"
+EOF
+chmod +x "$2"
+"""
 BROKEN = """#!/bin/sh
 echo "no slots" >&2
 exit 3
@@ -48,6 +59,17 @@ class Compare(unittest.TestCase):
                    str(self.folder / "build"), "--peers", "openmpi-tcp", "--rounds", "2", *words]
         environment = {**os.environ, "PATH": f"{self.folder}:/usr/bin:/bin"}
         return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+    def test_near_takes_only_runs_between_two_short_distances(self):
+        self.program("c++", DISTANCES)
+        self.program("tutti", TUTTI + f"echo run >> {self.folder}/runs\n")
+        calibration = ["70"] * 19 + ["60"]
+        first = ["300", "60", "300", "60", "61"]  # not begun, not counted, counted
+        (self.folder / "distances").write_text("\n".join(calibration + first) + "\n")
+        run = self.compare("--ops", "all_reduce", "--bytes", "4", "--ranks", "2", "--near", "--rounds", "1")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("less than 90 ns", run.stdout)
+        self.assertEqual((self.folder / "runs").read_text(), "run\nrun\n")
 
     def test_a_cell_shows_both_times_and_theirs_over_ours(self):
         file = self.folder / "cells.json"
