@@ -49,10 +49,11 @@ std::size_t bytes_of(int index) {
 // would take memory that nobody asked for. Where huge pages are switched off the advice fails, and nothing is lost.
 void* from_system(std::size_t bytes) {
   constexpr std::size_t kHugePage = CachingAllocator::kHugePage;
-  if (bytes < 2 * kHugePage) return std::aligned_alloc(CachingAllocator::kAlignment, bytes);
-  void* const block = std::aligned_alloc(kHugePage, bytes);
+  const bool is_long = bytes >= 2 * kHugePage;
+  void* block = nullptr;  // aligned_alloc takes whole multiples of the alignment only
+  if (::posix_memalign(&block, is_long ? kHugePage : CachingAllocator::kAlignment, bytes) != 0) return nullptr;
 #if defined(MADV_HUGEPAGE)
-  if (block != nullptr) madvise(block, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+  if (is_long) madvise(block, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
 #endif
   return block;
 }
