@@ -8,7 +8,6 @@
 #include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/train_loop.h>
 
-
 namespace tutti::trainer {
 namespace {
 
