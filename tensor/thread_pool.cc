@@ -38,13 +38,13 @@ bool spin_until(const Condition& is_true) {
   return is_true();
 }
 
-// One loop at a time. Parts are handed out by a counter; which thread takes which part is left to chance, what a part
-// computes is not.
+// One loop at a time. Every thread has a share of the range, the same one in loops over the same range, so that what it
+// writes in one loop it finds in its own cache in the next. Who is done with its share takes parts of the others'.
 class ThreadPool {
  public:
-  explicit ThreadPool(int threads) {
-    workers_.reserve(static_cast<std::size_t>(threads - 1));
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { serve(); });
+  explicit ThreadPool(std::size_t threads) : shares_(threads) {
+    workers_.reserve(threads - 1);
+    for (std::size_t i = 1; i < threads; ++i) workers_.emplace_back([this, i] { serve(i); });
   }
 
   ~ThreadPool() {
@@ -59,18 +59,23 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  void run(std::int64_t count, std::int64_t part, RangeFunction body) {
+  /// `grains` units of `grain`, the last of which may end at `count` already.
+  void run(std::int64_t count, std::int64_t grain, std::int64_t grains, RangeFunction body) {
     {
       const std::lock_guard lock(mutex_);
       body_ = &body;
-      count_ = count;
-      part_ = part;
-      next_.store(0, std::memory_order_relaxed);
+      const auto threads = static_cast<std::int64_t>(shares_.size());
+      part_ = std::max<std::int64_t>(1, grains / (threads * kPartsPerThread)) * grain;
+      for (std::int64_t i = 0; i < threads; ++i) {
+        Share& share = shares_[static_cast<std::size_t>(i)];
+        share.next.store(grains * i / threads * grain, std::memory_order_relaxed);
+        share.end = std::min(count, grains * (i + 1) / threads * grain);
+      }
       error_ = nullptr;
       generation_.fetch_add(1, std::memory_order_release);
     }
     wake_.notify_all();
-    work(body, count, part);
+    work(0, body);
     std::unique_lock lock(mutex_);
     body_ = nullptr;  // a worker that wakes from now on finds nothing to do
     if (active_ > 0) {
@@ -83,7 +88,16 @@ class ThreadPool {
   }
 
  private:
-  void serve() {
+  // What is left of a thread's share of the range.
+  struct alignas(64) Share {
+    std::atomic<std::int64_t> next{0};
+    std::int64_t end = 0;
+  };
+
+  // Enough that others can take what is left when a thread is slow; few enough to keep parts long.
+  static constexpr std::int64_t kPartsPerThread = 4;
+
+  void serve(std::size_t self) {
     std::uint64_t seen = 0;
     while (true) {
       spin_until([&] { return generation_.load(std::memory_order_relaxed) != seen; });
@@ -96,27 +110,29 @@ class ThreadPool {
       if (stopping_) return;
       seen = generation_;
       const RangeFunction body = *body_;
-      const std::int64_t count = count_;
-      const std::int64_t part = part_;
       ++active_;
       lock.unlock();
-      work(body, count, part);
+      work(self, body);
       lock.lock();
       if (--active_ == 0) idle_.notify_one();
     }
   }
 
-  void work(RangeFunction body, std::int64_t count, std::int64_t part) {
+  void work(std::size_t self, RangeFunction body) {
     try {
-      while (true) {
-        const std::int64_t begin = next_.fetch_add(part, std::memory_order_relaxed);
-        if (begin >= count) return;
-        body(begin, std::min(count, begin + part));
-      }
+      for (std::size_t i = 0; i < shares_.size(); ++i) finish(shares_[(self + i) % shares_.size()], body);
     } catch (...) {
       const std::lock_guard lock(mutex_);
       if (!error_) error_ = std::current_exception();
-      next_.store(count, std::memory_order_relaxed);
+      for (Share& share : shares_) share.next.store(share.end, std::memory_order_relaxed);
+    }
+  }
+
+  void finish(Share& share, const RangeFunction& body) {
+    while (true) {
+      const std::int64_t begin = share.next.fetch_add(part_, std::memory_order_relaxed);
+      if (begin >= share.end) return;
+      body(begin, std::min(share.end, begin + part_));
     }
   }
 
@@ -125,9 +141,8 @@ class ThreadPool {
   std::condition_variable idle_;
   std::vector<std::thread> workers_;
   const RangeFunction* body_ = nullptr;
-  std::int64_t count_ = 0;
-  std::int64_t part_ = 0;
-  std::atomic<std::int64_t> next_{0};
+  std::vector<Share> shares_;  // by thread, the caller's first; set while no thread is in a loop
+  std::int64_t part_ = 0;      // likewise
   std::exception_ptr error_;
   std::atomic<std::uint64_t> generation_{0};  // of loops; changed under the mutex, looked at without
   std::atomic<int> active_{0};                // workers in a loop; likewise
@@ -180,7 +195,7 @@ void set_num_threads(int count) {
     if (count == process.threads.load(std::memory_order_relaxed)) return;
     process.pool.reset();
     process.threads.store(1, std::memory_order_relaxed);
-    if (count > 1) process.pool = std::make_unique<ThreadPool>(count);
+    if (count > 1) process.pool = std::make_unique<ThreadPool>(static_cast<std::size_t>(count));
     process.threads.store(count, std::memory_order_relaxed);
     return;
   }
@@ -195,10 +210,7 @@ void parallel_for(std::int64_t count, std::int64_t grain, RangeFunction body) {
   ProcessPool& process = process_pool();
   const Claim claim(process);
   if (!claim.held() || !process.pool) return body(0, count);
-  // Whole grains, about two parts a thread: enough to even out, few enough to keep parts long.
-  const std::int64_t grains = (count + grain - 1) / grain;
-  const std::int64_t parts = std::min<std::int64_t>(grains, 2 * threads);
-  process.pool->run(count, (grains + parts - 1) / parts * grain, body);
+  process.pool->run(count, grain, (count + grain - 1) / grain, body);
 }
 
 }  // namespace tutti::tensor

@@ -46,6 +46,27 @@ TEST_F(ThreadPool, CoversEveryIndexOnce) {
   }
 }
 
+// What a thread has written in one loop it finds in its own cache in the next. Nobody takes another's part here, as all
+// parts wait for each other.
+TEST_F(ThreadPool, AThreadHasTheSamePartInEveryLoop) {
+  constexpr std::int64_t kThreads = 3;
+  set_num_threads(kThreads);
+  std::vector<std::thread::id> first;
+  for (int loop = 0; loop < 200; ++loop) {
+    std::vector<std::thread::id> by_part(kThreads);
+    std::atomic<int> begun{0};
+    parallel_for(kThreads, 1, [&](std::int64_t begin, std::int64_t end) {
+      ASSERT_EQ(end, begin + 1);
+      by_part[static_cast<std::size_t>(begin)] = std::this_thread::get_id();
+      ++begun;
+      while (begun < kThreads) std::this_thread::yield();
+    });
+    if (first.empty()) first = by_part;
+    ASSERT_EQ(by_part, first) << "loop " << loop;
+    ASSERT_EQ(by_part[0], std::this_thread::get_id());
+  }
+}
+
 TEST_F(ThreadPool, OneThreadMeansNoExtraThread) {
   std::thread([] {}).join();  // a sanitizer starts a thread of its own with the first one
   set_num_threads(1);
