@@ -88,7 +88,7 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::gather(const ConstBuffer& input, co
 ProcessGroup::Impl::Call ProcessGroup::Impl::all_gather(const ConstBuffer& input, const Buffer& output) {
   require(OpKind::AllGather, "input", input, input.count, input.dtype);
   require(OpKind::AllGather, "output", output, static_cast<std::size_t>(world_size()) * input.count, input.dtype);
-  return prepare(OpKind::AllGather, input, output, input.count, ReduceOp::Sum, 0);
+  return prepare_in_place(prepare(OpKind::AllGather, input, output, input.count, ReduceOp::Sum, 0), input, output);
 }
 
 ProcessGroup::Impl::Call ProcessGroup::Impl::scatter(const ConstBuffer& input, const Buffer& output, int root) {
@@ -102,7 +102,7 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::reduce_scatter(const ConstBuffer& i
                                                             const Reduction& op) {
   require(OpKind::ReduceScatter, "output", output, output.count, output.dtype);
   require(OpKind::ReduceScatter, "input", input, static_cast<std::size_t>(world_size()) * output.count, output.dtype);
-  return prepare(OpKind::ReduceScatter, input, output, output.count, op, 0);
+  return prepare_in_place(prepare(OpKind::ReduceScatter, input, output, output.count, op, 0), input, output);
 }
 
 ProcessGroup::Impl::Call ProcessGroup::Impl::all_to_all(const ConstBuffer& input, const Buffer& output) {

@@ -66,9 +66,10 @@ struct ProcessGroupOptions {
   std::string trace_file{};
 };
 
-/// Memory that the other ranks of this host can reach in place: collectives on it copy nothing where all ranks of the
-/// group run on one host and all give such memory. Anywhere else it is memory like any other. Freed with the last copy
-/// of the handle, which may outlive the group; not while an operation uses it.
+/// Memory that the other ranks of this host can reach in place. Where all ranks of the group run on one host, these
+/// copy nothing on the way if all give such memory: all_reduce, reduce_scatter (as input), all_gather (as output);
+/// broadcast if the root does. Anywhere else it is memory like any other. Freed with the last copy of the handle, which
+/// may outlive the group; not while an operation uses it.
 struct RegisteredBuffer {
   std::shared_ptr<std::byte> memory;
   std::size_t nbytes = 0;
@@ -155,7 +156,7 @@ class ProcessGroup {
   void gather(ConstBuffer input, Buffer output, int root);
   Work gather_async(ConstBuffer input, Buffer output, int root);
 
-  /// `output` holds world_size blocks of input.count elements, in rank order.
+  /// `output` holds world_size blocks of input.count elements, in rank order. input may be this rank's block of output.
   void all_gather(ConstBuffer input, Buffer output);
   Work all_gather_async(ConstBuffer input, Buffer output);
 
@@ -165,7 +166,8 @@ class ProcessGroup {
   Work scatter_async(ConstBuffer input, Buffer output, int root);
 
   /// `input` holds world_size blocks of output.count elements; rank r's `output` becomes the reduction of all ranks'
-  /// block r. The buffers must not overlap. Types and operators as for all_reduce.
+  /// block r. The buffers must not overlap, but output may be this rank's block of input: only that is written then.
+  /// Types and operators as for all_reduce.
   void reduce_scatter(ConstBuffer input, Buffer output, const Reduction& op = ReduceOp::Sum);
   Work reduce_scatter_async(ConstBuffer input, Buffer output, const Reduction& op = ReduceOp::Sum);
 

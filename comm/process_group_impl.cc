@@ -125,6 +125,16 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, const ConstBuffe
   return call;
 }
 
+ProcessGroup::Impl::Call ProcessGroup::Impl::prepare_in_place(Call call, const ConstBuffer& input,
+                                                              const ConstBuffer& output) const {
+  const auto& [block, whole] = input.count < output.count ? std::tie(input, output) : std::tie(output, input);
+  const auto* begin = static_cast<const std::byte*>(whole.data);
+  const bool in_place = block.count > 0 && block.data == begin + static_cast<std::size_t>(rank()) * block.nbytes();
+  // In memory it is done in place. Plans may write into any part of output before they have read all of input.
+  if (in_place && call.plan) call.copied_input = input.nbytes();
+  return call;
+}
+
 bool ProcessGroup::Impl::by_shared_memory(OpKind op, const Reduction& reduction) const {
   return shared_ && options_.algorithm.empty() && !reduction.user() && SharedCollectives::takes(op);
 }
@@ -202,8 +212,10 @@ void ProcessGroup::Impl::execute(const Call& call) {
   if (failed_.load(std::memory_order_acquire)) rethrow_failure();
   const AlgorithmName planned = call.plan ? AlgorithmName(call.plan->algorithm) : AlgorithmName();
   Recorded recorded(recorder_, call.fingerprint, call.bytes, call.plan ? planned : kByMemory);
+  const auto* input = static_cast<const std::byte*>(call.input);
+  const std::vector<std::byte> copy(input, input + call.copied_input);
   const Operation operation{.fingerprint = call.fingerprint,
-                            .input = call.input,
+                            .input = copy.empty() ? call.input : copy.data(),
                             .output = call.output,
                             .deadline = Deadline(recorded.start() + options_.timeout),
                             .report_after = options_.report_after,

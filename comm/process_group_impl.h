@@ -57,8 +57,9 @@ class ProcessGroup::Impl {
     void* output = nullptr;
     std::shared_ptr<const Plan> plan;  // null: by shared memory
     Reduction reduction = ReduceOp::Sum;
-    std::uint64_t bytes = 0;      // of the larger buffer, for the trace
-    std::size_t scale_count = 0;  // Avg: elements of output to divide afterwards
+    std::uint64_t bytes = 0;       // of the larger buffer, for the trace
+    std::size_t scale_count = 0;   // Avg: elements of output to divide afterwards
+    std::size_t copied_input = 0;  // bytes of input that are copied first, as one buffer is a part of the other
   };
 
   // One per collective of process_group.h: checks the buffers. These stand in process_group.cc. What is small and has
@@ -85,6 +86,8 @@ class ProcessGroup::Impl {
 
   Call prepare(OpKind op, const ConstBuffer& input, const Buffer& output, std::size_t count, const Reduction& reduction,
                int root, const Counts& counts = {}, const Counts& recv_counts = {});
+  /// The same for what works in place, when one of the buffers is this rank's block of the other one.
+  Call prepare_in_place(Call call, const ConstBuffer& input, const ConstBuffer& output) const;
   void run(const Call& call);
   Work run_async(Call call);
 

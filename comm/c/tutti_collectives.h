@@ -41,7 +41,8 @@ TUTTI_API tutti_result tutti_gather(tutti_group* group, const void* input, void*
 TUTTI_API tutti_result tutti_gather_async(tutti_group* group, const void* input, void* output, size_t count,
                                           tutti_dtype dtype, int root, tutti_work** work);
 
-/** Everybody's `output` receives world-size blocks of `count` elements, in rank order. */
+/** Everybody's `output` receives world-size blocks of `count` elements, in rank order. `input` may be this rank's block
+ * of `output`. */
 TUTTI_API tutti_result tutti_all_gather(tutti_group* group, const void* input, void* output, size_t count,
                                         tutti_dtype dtype);
 /** Starts tutti_all_gather(). */
@@ -57,7 +58,7 @@ TUTTI_API tutti_result tutti_scatter_async(tutti_group* group, const void* input
                                            tutti_dtype dtype, int root, tutti_work** work);
 
 /** `input` holds world-size blocks of `count` elements; rank r's `output` becomes the reduction of all ranks' block r.
- * The buffers must not overlap. */
+ * The buffers must not overlap, but `output` may be this rank's block of `input`. */
 TUTTI_API tutti_result tutti_reduce_scatter(tutti_group* group, const void* input, void* output, size_t count,
                                             tutti_dtype dtype, tutti_op op);
 /** Starts tutti_reduce_scatter(). */

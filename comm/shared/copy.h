@@ -46,4 +46,10 @@ inline void stream_copy(std::byte* to, const std::byte* from, std::size_t bytes)
 #endif
 }
 
+/// The one or the other.
+inline void copy_out(std::byte* to, const std::byte* from, std::size_t bytes, bool streams) {
+  if (streams && to != from) return stream_copy(to, from, bytes);
+  copy_bytes(to, from, bytes);
+}
+
 }  // namespace tutti::comm

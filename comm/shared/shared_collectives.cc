@@ -5,19 +5,6 @@
 #include <algorithm>
 
 namespace tutti::comm {
-namespace {
-
-// A result of so many bytes is written past the caches: it would not stay there. What is broadcast is often where the
-// last one was, and is missed there; and a buffer that is reduced in place has just been read, and is there anyway.
-constexpr std::size_t kStreamGathered = 8 * 1024 * 1024;
-constexpr std::size_t kStreamBroadcast = 32 * 1024 * 1024;
-
-void copy_out(std::byte* to, const std::byte* from, std::size_t bytes, bool streams) {
-  if (streams) return stream_copy(to, from, bytes);
-  copy_bytes(to, from, bytes);
-}
-}  // namespace
-
 bool SharedCollectives::takes(OpKind op) {
   switch (op) {
     case OpKind::Broadcast:
@@ -90,10 +77,21 @@ void SharedCollectives::broadcast() {
     }
     return board_.finish();
   }
-  announce();
+  if (sends) find_buffer(data, bytes_);
+  announce_buffer();
+  if (const std::byte* from = await_buffer(root, bytes_)) {
+    broadcast_in_place(data, from);
+  } else {
+    staged_broadcast(data);
+  }
+  board_.finish();
+}
+
+void SharedCollectives::staged_broadcast(std::byte* data) {
+  const int root = operation_->fingerprint.root;
+  const bool sends = root == board_.self();
   const bool streams = bytes_ >= kStreamBroadcast;
   const auto length = [&](std::size_t k) { return std::min(kStageBytes, bytes_ - k * kStageBytes); };
-  if (!sends) board_.await(root);
   run_staged(
       board_, (bytes_ + kStageBytes - 1) / kStageBytes, sends,
       [&](std::size_t k, std::uint64_t number) {
@@ -104,28 +102,44 @@ void SharedCollectives::broadcast() {
         board_.await(&RankState::staged, root, number + 1);
         copy_out(data + k * kStageBytes, board_.stage(root, number), length(k), streams);
       });
-  board_.finish();
 }
 
 void SharedCollectives::all_gather() {
   const auto* input = static_cast<const std::byte*>(operation_->input);
   auto* output = static_cast<std::byte*>(operation_->output);
-  const int self = board_.self();
-  const auto block = [&](int index) { return output + static_cast<std::size_t>(index) * bytes_; };
+  const std::size_t whole = bytes_ * static_cast<std::size_t>(board_.ranks());
   begin();
   if (bytes_ <= kSlotBytes) {
-    copy_bytes(bytes_ <= kInlineBytes ? board_.payload() : board_.slot(self), input, bytes_);
-    announce();
-    copy_bytes(block(self), input, bytes_);
-    for (int index = 0; index < board_.ranks(); ++index) {
-      if (index == self) continue;
-      const Turn& turn = board_.await(index);
-      copy_bytes(block(index), bytes_ <= kInlineBytes ? turn.payload.data() : board_.slot(index), bytes_);
+    slot_all_gather(input, output);
+  } else {
+    const bool registered = find_buffer(output, whole);
+    announce_buffer();
+    if (registered && await_buffers(whole) == board_.ranks()) {
+      gather_in_place(input);
+    } else {
+      staged_all_gather(input, output);
     }
-    return board_.finish();
   }
+  board_.finish();
+}
+
+void SharedCollectives::slot_all_gather(const std::byte* input, std::byte* output) {
+  const int self = board_.self();
+  const auto block = [&](int index) { return output + static_cast<std::size_t>(index) * bytes_; };
+  copy_bytes(bytes_ <= kInlineBytes ? board_.payload() : board_.slot(self), input, bytes_);
   announce();
-  const bool streams = bytes_ * static_cast<std::size_t>(board_.ranks()) >= kStreamGathered;
+  copy_bytes(block(self), input, bytes_);
+  for (int index = 0; index < board_.ranks(); ++index) {
+    if (index == self) continue;
+    const Turn& turn = board_.await(index);
+    copy_bytes(block(index), bytes_ <= kInlineBytes ? turn.payload.data() : board_.slot(index), bytes_);
+  }
+}
+
+void SharedCollectives::staged_all_gather(const std::byte* input, std::byte* output) {
+  const int self = board_.self();
+  const auto block = [&](int index) { return output + static_cast<std::size_t>(index) * bytes_; };
+  const bool streams = streams_gathered();
   const auto length = [&](std::size_t k) { return std::min(kStageBytes, bytes_ - k * kStageBytes); };
   run_staged(
       board_, (bytes_ + kStageBytes - 1) / kStageBytes, true,
@@ -141,7 +155,6 @@ void SharedCollectives::all_gather() {
           copy_out(block(index) + k * kStageBytes, board_.stage(index, number), length(k), streams);
         }
       });
-  board_.finish();
 }
 
 }  // namespace tutti::comm

@@ -2,9 +2,11 @@
 //
 // Short ones travel in the announcements and slots of the board: one write by each rank, one read by each other. Long
 // ones go over stages, a chunk at a time: everybody stages its contribution, reduces its share of all contributions
-// where they lie, and takes the shares of the others; chunks overlap, and stay in the caches. If the buffers of all
-// ranks are registered (registered_heap.h), nothing is copied: each rank reduces its share of all buffers in place and
-// writes it into all of them.
+// where they lie, and takes the shares of the others; chunks overlap, and stay in the caches.
+//
+// If the buffers of all ranks are registered (registered_heap.h), nothing is copied on the way: each rank reduces its
+// share of all buffers where they lie (all_reduce, reduce_scatter), and writes its part of the result into all of them
+// (all_reduce, all_gather). A broadcast is read from the root's buffer, if that is registered.
 //
 // Every element is reduced from the left in the order of ranks, by one rank or by all alike: all ranks hold the same
 // bits, whatever the length of the vector and the size of a chunk. Sources: Jain et al., "Framework for Scalable
@@ -17,9 +19,13 @@
 
 #include <tutti/comm/schedule/executor.h>
 #include <tutti/comm/shared/board.h>
+#include <tutti/comm/shared/copy.h>
 #include <tutti/comm/shared/registered_heap.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace tutti::comm {
@@ -37,37 +43,92 @@ class SharedCollectives {
 
  private:
   static constexpr std::size_t kInlineBytes = sizeof Turn::payload;  // that travel in the announcement
+  static constexpr std::size_t kReduceBlock = 4 * 1024;  // what is reduced and copied on while it is in the first cache
+
+  // A result of so many bytes is written past the caches: it would not stay there. What is broadcast is often where the
+  // last one was, and is missed there; and a buffer that is reduced in place has just been read, and is there anyway.
+  static constexpr std::size_t kStreamGathered = 8 * 1024 * 1024;
+  static constexpr std::size_t kStreamBroadcast = 32 * 1024 * 1024;
+  bool streams_gathered() const { return bytes_ * static_cast<std::size_t>(board_.ranks()) >= kStreamGathered; }
 
   // Everything in bytes, for `operation_`.
   void barrier();
   void broadcast();
+  void staged_broadcast(std::byte* data);
   void all_gather();
+  void slot_all_gather(const std::byte* input, std::byte* output);
+  void staged_all_gather(const std::byte* input, std::byte* output);
   void reduce_scatter();
+  void staged_reduce_scatter(const std::byte* input, std::byte* output);
   /// reduce and all_reduce: `result` is null where this rank wants none.
   void reduce_to(const std::byte* input, std::byte* result);
-
   void inline_all_reduce(std::byte* data);
   void slot_reduce(const std::byte* input, std::byte* result);
   void staged_reduce(const std::byte* input, std::byte* result);
-  std::size_t await_memory(std::byte* own);
+
+  // In registered buffers: shared_in_place.cc.
+  bool find_buffer(const std::byte* data, std::size_t bytes);
+  void announce_buffer();
+  std::byte* await_buffer(int index, std::size_t bytes);
+  int await_buffers(std::size_t bytes);
+  void leave_buffers();
   void reduce_in_place(std::byte* data);
-  void reduce_block_in_place(std::byte* data, std::size_t begin, std::size_t length);
+  void gather_in_place(const std::byte* input);
+  void broadcast_in_place(std::byte* to, const std::byte* from);
 
   void begin();
   void announce() { board_.announce(); }
-  /// target = the reduction, in rank order, of `length` bytes at source(rank) of all ranks; target may be none of them.
+  /// target = the reduction, in rank order, of `length` bytes at source(rank) of all ranks. Of the sources only this
+  /// rank's may be the target.
   template <typename Source>
   void reduce_all(std::byte* target, std::size_t length, Source source);
+  template <typename Source>
+  void reduce_block(std::byte* target, std::size_t length, Source source);  // kReduceBlock at most
   void reduce(std::byte* target, const std::byte* incoming, std::size_t length, bool incoming_first = false);
   void average(std::byte* target, std::size_t length);
+
+  /// Elements of a vector of `count` at which share `index` of `ranks` begins.
+  static std::size_t share(std::size_t count, int index, int ranks) {
+    return count * static_cast<std::size_t>(index) / static_cast<std::size_t>(ranks);
+  }
 
   Board board_;
   RegisteredHeap& heap_;
   const Operation* operation_ = nullptr;
-  std::size_t element_ = 0;          // bytes
-  std::size_t bytes_ = 0;            // count * element_
-  std::vector<std::byte*> buffers_;  // of all ranks, by reduce_in_place
+  std::size_t element_ = 0;  // bytes
+  std::size_t bytes_ = 0;    // count * element_
+  std::optional<std::uint64_t> own_place_;
+  std::byte* own_buffer_ = nullptr;
+  std::vector<std::byte*> buffers_;  // of all ranks; null: not registered
   std::vector<std::byte> block_;
 };
+
+template <typename Source>
+void SharedCollectives::reduce_all(std::byte* target, std::size_t length, Source source) {
+  for (std::size_t begin = 0; begin < length; begin += kReduceBlock) {
+    reduce_block(target + begin, std::min(kReduceBlock, length - begin),
+                 [&](int index) -> const std::byte* { return source(index) + begin; });
+  }
+}
+
+template <typename Source>
+void SharedCollectives::reduce_block(std::byte* target, std::size_t length, Source source) {
+  const int self = board_.self();
+  if (source(self) != target || self == 0) {
+    copy_bytes(target, source(0), length);
+    for (int index = 1; index < board_.ranks(); ++index) reduce(target, source(index), length);
+    return average(target, length);
+  }
+  const std::byte* before = source(0);
+  if (self > 1) {  // the ranks before this one are brought together first
+    block_.resize(kReduceBlock);
+    copy_bytes(block_.data(), before, length);
+    for (int index = 1; index < self; ++index) reduce(block_.data(), source(index), length);
+    before = block_.data();
+  }
+  reduce(target, before, length, /*incoming_first=*/true);
+  for (int index = self + 1; index < board_.ranks(); ++index) reduce(target, source(index), length);
+  average(target, length);
+}
 
 }  // namespace tutti::comm

@@ -1,4 +1,4 @@
-// The reductions of SharedCollectives.
+// The reductions of SharedCollectives, but for those in registered buffers (shared_in_place.cc).
 #include <tutti/comm/reduce/reduce.h>
 #include <tutti/comm/shared/copy.h>
 #include <tutti/comm/shared/shared_collectives.h>
@@ -9,18 +9,11 @@
 namespace tutti::comm {
 namespace {
 
-constexpr std::size_t kBlock = 4 * 1024;  // what is reduced and copied on while it is in the first cache
-
 // Up to this many bytes it is quicker that every rank reduces everything than to share the work.
 constexpr std::size_t kSlotReduceBytes = 32 * 1024;
 
 // Up to this many bytes even a registered buffer is copied: one exchange of announcements is quicker than two.
 constexpr std::size_t kCopiedBytes = 4 * 1024;
-
-/// Elements of the vector of `count` at which share `index` of `ranks` begins.
-std::size_t share(std::size_t count, int index, int ranks) {
-  return count * static_cast<std::size_t>(index) / static_cast<std::size_t>(ranks);
-}
 
 }  // namespace
 
@@ -34,31 +27,35 @@ void SharedCollectives::average(std::byte* target, std::size_t length) {
     scale_down(target, length / element_, operation_->fingerprint.dtype, board_.ranks());
 }
 
-template <typename Source>
-void SharedCollectives::reduce_all(std::byte* target, std::size_t length, Source source) {
-  for (std::size_t begin = 0; begin < length; begin += kBlock) {
-    const std::size_t part = std::min(kBlock, length - begin);
-    copy_bytes(target + begin, source(0) + begin, part);
-    for (int index = 1; index < board_.ranks(); ++index) reduce(target + begin, source(index) + begin, part);
-    average(target + begin, part);
-  }
-}
-
 void SharedCollectives::reduce_scatter() {
   const auto* input = static_cast<const std::byte*>(operation_->input);
   auto* output = static_cast<std::byte*>(operation_->output);
   const int self = board_.self();
-  const auto ranks = static_cast<std::size_t>(board_.ranks());
   const auto own = static_cast<std::size_t>(self);
+  const std::size_t whole = bytes_ * static_cast<std::size_t>(board_.ranks());
   begin();
-  if (bytes_ * ranks <= kSlotBytes) {
-    copy_bytes(board_.slot(self), input, bytes_ * ranks);
+  if (whole <= kSlotBytes) {
+    copy_bytes(board_.slot(self), input, whole);
     announce();
     board_.await_all();
     reduce_all(output, bytes_, [&](int index) { return board_.slot(index) + own * bytes_; });
-    return board_.finish();
+  } else {
+    const bool registered = find_buffer(input, whole);
+    announce_buffer();
+    if (registered && await_buffers(whole) == board_.ranks()) {
+      reduce_all(output, bytes_, [&](int index) { return buffers_[static_cast<std::size_t>(index)] + own * bytes_; });
+      leave_buffers();
+    } else {
+      staged_reduce_scatter(input, output);
+    }
   }
-  announce();
+  board_.finish();
+}
+
+void SharedCollectives::staged_reduce_scatter(const std::byte* input, std::byte* output) {
+  const int self = board_.self();
+  const auto ranks = static_cast<std::size_t>(board_.ranks());
+  const auto own = static_cast<std::size_t>(self);
   const std::size_t part = kStageBytes / ranks / kLine * kLine;  // of each block, in one chunk
   const auto length = [&](std::size_t k) { return std::min(part, bytes_ - k * part); };
   run_staged(
@@ -78,7 +75,6 @@ void SharedCollectives::reduce_scatter() {
           return index == self ? input + own * bytes_ + k * part : board_.stage(index, number) + own * part;
         });
       });
-  board_.finish();
 }
 
 void SharedCollectives::reduce_to(const std::byte* input, std::byte* result) {
@@ -86,12 +82,12 @@ void SharedCollectives::reduce_to(const std::byte* input, std::byte* result) {
   const bool for_all = operation_->fingerprint.op == OpKind::AllReduce;
   if (for_all && bytes_ <= kInlineBytes) return inline_all_reduce(result);
   const bool is_short = bytes_ <= kSlotReduceBytes;
-  const auto memory = for_all && bytes_ > kCopiedBytes ? heap_.describe(result, bytes_) : std::nullopt;
-  if (is_short && !memory) copy_bytes(board_.slot(board_.self()), input, bytes_);
-  board_.announce(memory ? &*memory : nullptr);
+  const bool registered = for_all && bytes_ > kCopiedBytes && find_buffer(result, bytes_);
+  if (is_short && !registered) copy_bytes(board_.slot(board_.self()), input, bytes_);
+  announce_buffer();
   // Who has no registered buffer and stages anyway need not know what the others have.
-  const std::size_t in_place = for_all && (is_short || memory) ? await_memory(result) : 0;
-  if (in_place == buffers_.size() && in_place > 0) {
+  const int in_place = for_all && (is_short || registered) ? await_buffers(bytes_) : 0;
+  if (in_place == board_.ranks()) {
     reduce_in_place(result);
   } else if (is_short && in_place == 0) {
     slot_reduce(input, result);
@@ -99,21 +95,6 @@ void SharedCollectives::reduce_to(const std::byte* input, std::byte* result) {
     staged_reduce(input, result);
   }
   board_.finish();
-}
-
-/// Waits for all announcements; how many ranks have a registered buffer. Fills buffers_.
-std::size_t SharedCollectives::await_memory(std::byte* own) {
-  board_.await_all();
-  buffers_.assign(static_cast<std::size_t>(board_.ranks()), nullptr);
-  std::size_t registered = 0;
-  for (int index = 0; index < board_.ranks(); ++index) {
-    const Turn& turn = board_.await(index);
-    if (!turn.has_memory) continue;
-    ++registered;
-    buffers_[static_cast<std::size_t>(index)] =
-        index == board_.self() ? own : heap_.resolve(index, turn.memory, bytes_);
-  }
-  return registered;
 }
 
 void SharedCollectives::inline_all_reduce(std::byte* data) {
@@ -133,12 +114,8 @@ void SharedCollectives::slot_reduce(const std::byte* input, std::byte* result) {
   if (!result) return;
   const int self = board_.self();
   board_.await_all();
-  if (board_.ranks() == 2 && result == input) {  // the other's contribution is read once, and nothing copied
-    reduce(result, board_.slot(1 - self), bytes_, /*incoming_first=*/self == 1);
-    average(result, bytes_);
-  } else {
-    reduce_all(result, bytes_, [&](int index) { return board_.slot(index); });
-  }
+  // In place the own contribution is read where it is.
+  reduce_all(result, bytes_, [&](int index) { return index == self && result == input ? input : board_.slot(index); });
 }
 
 /// Each rank's stage holds its contribution to the shares of the others and, where its own would be, its share of the
@@ -180,40 +157,6 @@ void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result)
                      begin_of(k, index + 1) - from);
         }
       });
-}
-
-/// The block of `data`, this rank's among buffers_, becomes the reduction of all in the order of ranks.
-void SharedCollectives::reduce_block_in_place(std::byte* data, std::size_t begin, std::size_t length) {
-  const auto self = static_cast<std::size_t>(board_.self());
-  if (self >= 2) {  // the ranks before this one are brought together first
-    if (block_.empty()) block_.resize(kBlock);
-    copy_bytes(block_.data(), buffers_[0] + begin, length);
-    for (std::size_t rank = 1; rank < self; ++rank) reduce(block_.data(), buffers_[rank] + begin, length);
-    reduce(data + begin, block_.data(), length, /*incoming_first=*/true);
-  } else if (self == 1) {
-    reduce(data + begin, buffers_[0] + begin, length, /*incoming_first=*/true);
-  }
-  for (std::size_t rank = self + 1; rank < buffers_.size(); ++rank)
-    reduce(data + begin, buffers_[rank] + begin, length);
-  average(data + begin, length);
-}
-
-/// All buffers lie where everybody reaches them: buffers_.
-void SharedCollectives::reduce_in_place(std::byte* data) {
-  const int self = board_.self();
-  const int ranks = board_.ranks();
-  const std::size_t end = share(bytes_ / element_, self + 1, ranks) * element_;
-  for (std::size_t begin = share(bytes_ / element_, self, ranks) * element_; begin < end; begin += kBlock) {
-    const std::size_t length = std::min(kBlock, end - begin);
-    reduce_block_in_place(data, begin, length);
-    for (std::byte* other : buffers_)
-      if (other != data) copy_bytes(other + begin, data + begin, length);
-  }
-  const std::uint64_t done = board_.stages_done() + 1;
-  board_.advance(&RankState::reduced, done);
-  for (int index = 0; index < ranks; ++index)
-    if (index != self) board_.await(&RankState::reduced, index, done);
-  board_.finish_stages(1);
 }
 
 }  // namespace tutti::comm

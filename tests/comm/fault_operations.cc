@@ -30,6 +30,16 @@ void exchange(ProcessGroup& group, Buffers& b) {
   group.sendrecv(const_buffer(all(b.gathered)), next, buffer(all(b.received)), previous);
 }
 
+void scatter_and_gather_in_place(ProcessGroup& group, Buffers& b) {
+  const auto ranks = static_cast<std::size_t>(group.world_size());
+  const std::size_t count = b.registered.as<float>().size() / ranks;
+  const auto whole = b.registered.as<float>().first(count * ranks);
+  const auto own = whole.subspan(count * static_cast<std::size_t>(group.rank()), count);
+  group.reduce_scatter(whole, own, ReduceOp::Max);
+  group.all_gather(own, whole);
+  group.broadcast(whole, 1);
+}
+
 }  // namespace
 
 Buffers::Buffers(ProcessGroup& group) : registered(group.allocate(4'000'000)) {
@@ -88,6 +98,7 @@ const std::map<std::string, Operation>& fault_operations() {
          g.all_to_all_v(const_buffer(all(b.gathered)), equal, buffer(all(b.received)), equal);
        }},
       {"registered", [](ProcessGroup& g, Buffers& b) { g.all_reduce(b.registered.as<float>(), ReduceOp::Max); }},
+      {"registered_blocks", scatter_and_gather_in_place},
       {"barrier", [](ProcessGroup& g, Buffers&) { g.barrier(); }},
       {"async",
        [](ProcessGroup& g, Buffers& b) {

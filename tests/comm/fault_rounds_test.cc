@@ -147,7 +147,7 @@ INSTANTIATE_TEST_SUITE_P(Operations, FrozenRank,
                                          Names{"reduce_scatter", "all_to_all", "sendrecv", "scatter_v"},
                                          Names{"all_gather", "reduce", "barrier", "gather_v"},
                                          Names{"all_reduce_large", "scatter", "all_gather_v", "async"},
-                                         Names{"registered", "reduce_scatter_v", "all_to_all_v"}),
+                                         Names{"registered", "reduce_scatter_v", "all_to_all_v", "registered_blocks"}),
                          [](const auto& names) { return std::string(names.param.front()) + "_and_others"; });
 
 struct Disagreement {

@@ -1,4 +1,4 @@
-// Memory that ranks of one host share: files, rings, the agreement to use them, and registered buffers.
+// Memory that ranks of one host share: files, rings, and the agreement to use them.
 #include <gtest/gtest.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/short_copy.h>
@@ -270,94 +270,6 @@ TEST(SharedCollectives, LargeResultsAreWhole) {
             },
             {.net = Net::Shm});
 }
-
-/// All ranks reduce `count` floats, on registered memory where `registers(rank)`; expects the sum.
-void reduce_registered(ProcessGroup& group, std::size_t count, const std::function<bool(int)>& registers) {
-  RegisteredBuffer memory;
-  std::vector<float> plain(count);
-  std::span<float> data(plain);
-  if (registers(group.rank())) {
-    memory = group.allocate(count * sizeof(float));
-    data = memory.as<float>();
-  }
-  for (std::size_t i = 0; i < count; ++i) data[i] = static_cast<float>(i % 13) + static_cast<float>(group.rank());
-  group.all_reduce(data);
-  const auto ranks = static_cast<float>(group.world_size());
-  for (std::size_t i = 0; i < count; ++i)
-    ASSERT_EQ(data[i], ranks * static_cast<float>(i % 13) + ranks * (ranks - 1) / 2) << "element " << i;
-}
-
-class Registered : public testing::TestWithParam<Net> {};
-
-TEST_P(Registered, BuffersAreReducedLikeOthers) {
-  for (const int world : {1, 2, 3, 5})
-    run_ranks(world,
-              [](ProcessGroup& group) {
-                for (const std::size_t count : {1, 1000, 1025, 8192, 8193, 100'003, 400'000}) {
-                  reduce_registered(group, count, [](int) { return true; });
-                  reduce_registered(group, count, [](int rank) { return rank != 1; });
-                  reduce_registered(group, count, [](int rank) { return rank == 1; });
-                }
-              },
-              {.net = GetParam()});
-}
-
-TEST_P(Registered, AnAverageInPlaceIsDividedOnce) {
-  run_ranks(3,
-            [](ProcessGroup& group) {
-              const auto memory = group.allocate(400'000);
-              for (float& value : memory.as<float>()) value = static_cast<float>(3 * group.rank());
-              group.all_reduce(memory.as<float>(), ReduceOp::Avg);
-              for (const float value : memory.as<float>()) ASSERT_EQ(value, 3.0F);
-            },
-            {.net = GetParam()});
-}
-
-TEST_P(Registered, PartsOfBuffersAndBuffersThatComeAndGo) {
-  run_ranks(2,
-            [](ProcessGroup& group) {
-              for (int round = 0; round < 200; ++round) {  // more than a group can register at a time
-                const auto memory = group.allocate(64 * 1024 + static_cast<std::size_t>(round) * 4);
-                const auto data = memory.as<std::int32_t>().subspan(static_cast<std::size_t>(round % 7), 16'000);
-                std::iota(data.begin(), data.end(), round);
-                group.all_reduce(data);
-                for (std::size_t i = 0; i < data.size(); ++i)
-                  ASSERT_EQ(data[i], 2 * (round + static_cast<std::int32_t>(i))) << "round " << round;
-              }
-            },
-            {.net = GetParam()});
-}
-
-TEST_P(Registered, MoreBuffersThanEntriesAreOrdinaryMemory) {
-  run_ranks(2,
-            [](ProcessGroup& group) {
-              std::vector<RegisteredBuffer> all;
-              for (int i = 0; i < 70; ++i) all.push_back(group.allocate(64 * 1024));
-              for (const RegisteredBuffer& buffer : all) {
-                buffer.as<float>()[16'000] = 1;
-                group.all_reduce(buffer.as<float>());
-                ASSERT_EQ(buffer.as<float>()[16'000], 2);
-              }
-            },
-            {.net = GetParam()});
-}
-
-TEST_P(Registered, ABufferOutlivesItsGroup) {
-  std::vector<RegisteredBuffer> kept(2);
-  run_ranks(2,
-            [&](ProcessGroup& group) {
-              auto& mine = kept[static_cast<std::size_t>(group.rank())];
-              mine = group.allocate(1 << 20);
-              mine.as<float>()[5] = 2;
-              group.all_reduce(mine.as<float>());
-            },
-            {.net = GetParam()});
-  for (const RegisteredBuffer& buffer : kept) EXPECT_EQ(buffer.as<float>()[5], 4);
-}
-
-std::string net_name(const testing::TestParamInfo<Net>& param) { return test::name(param.param); }
-
-INSTANTIATE_TEST_SUITE_P(Nets, Registered, testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed), net_name);
 
 TEST(Board, BroadcastsWithTwoRootsAreFoundAtTheNextMeeting) {
   const auto outcomes = run_ranks_to_failure(2,

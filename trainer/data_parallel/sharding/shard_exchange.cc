@@ -5,49 +5,39 @@
 #include <tutti/trainer/tensor_comm.h>
 
 #include <optional>
+#include <vector>
 
 namespace tutti::trainer {
 namespace {
 
 using tensor::Tensor;
 
-struct BucketShard {
-  std::vector<std::size_t> counts;  // by rank
-  Shard mine;
-  Tensor sum;  // of this rank's shard
-};
-
 class ShardExchange : public GradientExchange {
  public:
   ShardExchange(comm::ProcessGroup& group, const ExchangePlan& plan, bool exact)
       : group_(group), works_(group, plan.buckets.size()) {
     if (exact) rounded_.emplace(plan);
-    for (const Bucket& bucket : plan.buckets) {
-      BucketShard shard{
-          shard_counts(bucket, group.world_size()), shard_of(bucket, group.rank(), group.world_size()), {}};
-      shard.sum = Tensor::empty({static_cast<std::int64_t>(shard.mine.count)}, type_of(bucket.dtype));
-      shards_.push_back(std::move(shard));
-    }
+    for (const Bucket& bucket : plan.buckets) shards_.push_back(shard_of(bucket, group.rank(), group.world_size()));
   }
 
+  /// With room for shards of equal size.
   Tensor bucket_memory(comm::ProcessGroup& group, std::size_t count, tensor::DType dtype) override {
-    return GradientExchange::bucket_memory(group, count, type_of(dtype));
+    const std::size_t all = shard_size({.dtype = dtype, .count = count, .slots = {}}, group.world_size()) *
+                            static_cast<std::size_t>(group.world_size());
+    return GradientExchange::bucket_memory(group, all, rounded_ ? RoundedSums::wide(dtype) : dtype);
   }
 
   void begin(std::size_t bucket, Tensor& gradients) override {
-    BucketShard& shard = shards_[bucket];
-    const comm::Buffer whole = as_buffer(gradients);
-    const comm::Buffer mine = as_buffer(shard.sum);
-    if (bucket + 1 == shards_.size()) return group_.reduce_scatter_v(whole, mine, shard.counts);
-    works_.add(bucket, group_.reduce_scatter_v_async(whole, mine, shard.counts));
+    Tensor mine = part_of(gradients, shards_[bucket]);
+    if (bucket + 1 == shards_.size()) return group_.reduce_scatter(as_buffer(gradients), as_buffer(mine));
+    works_.add(bucket, group_.reduce_scatter_async(as_buffer(gradients), as_buffer(mine)));
   }
 
   void finish(std::size_t bucket, Tensor& gradients) override {
     works_.wait(bucket);
-    const BucketShard& shard = shards_[bucket];
-    const auto begin = static_cast<std::int64_t>(shard.mine.begin);
-    if (result(bucket).defined()) return rounded_->round(bucket, begin, shard.sum);
-    gradients.narrow(0, begin, static_cast<std::int64_t>(shard.mine.count)).copy_from(shard.sum);
+    const Shard& shard = shards_[bucket];
+    if (result(bucket).defined())
+      rounded_->round(bucket, static_cast<std::int64_t>(shard.begin), part_of(gradients, shard));
   }
 
   Tensor result(std::size_t bucket) override { return rounded_ ? rounded_->of(bucket) : Tensor(); }
@@ -57,12 +47,14 @@ class ShardExchange : public GradientExchange {
   std::string name() const override { return "reduce_scatter"; }
 
  private:
-  tensor::DType type_of(tensor::DType dtype) const { return rounded_ ? RoundedSums::wide(dtype) : dtype; }
+  static Tensor part_of(const Tensor& whole, const Shard& shard) {
+    return whole.narrow(0, static_cast<std::int64_t>(shard.begin), static_cast<std::int64_t>(shard.size));
+  }
 
   comm::ProcessGroup& group_;
   PendingWorks works_;
   std::optional<RoundedSums> rounded_;  // exact sums only
-  std::vector<BucketShard> shards_;
+  std::vector<Shard> shards_;           // this rank's, by bucket
 };
 
 }  // namespace

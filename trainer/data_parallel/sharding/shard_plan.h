@@ -9,8 +9,9 @@
 
 namespace tutti::trainer {
 
-/// Elements of each rank, in rank order: equal parts, but for the last ranks that own anything, and cut at cache lines.
-std::vector<std::size_t> shard_counts(const Bucket& bucket, int ranks);
+/// Elements of each rank's shard: the same for all, and whole cache lines. The last shards may reach beyond the end of
+/// the bucket, or lie there.
+std::size_t shard_size(const Bucket& bucket, int ranks);
 
 /// A run of elements of one parameter that one rank owns.
 struct ShardPiece {
@@ -20,10 +21,10 @@ struct ShardPiece {
   std::size_t at = 0;  // where it begins in the rank's shard
 };
 
-/// A rank's shard of a bucket: elements [begin, begin + count), and what of the parameters lies there.
+/// A rank's shard of a bucket: elements [begin, begin + size), and what of the parameters lies there.
 struct Shard {
   std::size_t begin = 0;
-  std::size_t count = 0;
+  std::size_t size = 0;
   std::vector<ShardPiece> pieces;  // one for each parameter, at most
 };
 Shard shard_of(const Bucket& bucket, int rank, int ranks);

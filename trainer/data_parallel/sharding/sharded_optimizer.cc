@@ -40,10 +40,9 @@ std::string name_of(std::size_t parameter, const std::string& key) { return std:
 
 struct ShardedOptimizer::BucketPart {
   Bucket bucket;
-  std::vector<std::size_t> counts;  // of all ranks
   Shard shard;
-  Tensor memory;                 // all parameters of the bucket
-  Tensor mine;                   // a copy of this rank's shard, which is what travels
+  Tensor memory;                 // all parameters of the bucket, and padding to the end of the last shard
+  Tensor mine;                   // this rank's shard of it
   std::vector<Variable> pieces;  // by piece of the shard
   std::unique_ptr<nn::Optimizer> optimizer;
 };
@@ -64,10 +63,11 @@ ShardedOptimizer::ShardedOptimizer(std::vector<Variable> parameters, const std::
     }
     BucketPart part;
     part.bucket = bucket;
-    part.counts = shard_counts(bucket, group.world_size());
     part.shard = shard_of(bucket, group.rank(), group.world_size());
-    const auto memory = group.allocate(bucket.nbytes());
-    part.memory = Tensor::over(memory.data(), memory.memory, {static_cast<std::int64_t>(bucket.count)}, bucket.dtype);
+    const std::size_t count = part.shard.size * static_cast<std::size_t>(group.world_size());
+    const auto memory = group.allocate(count * tensor::size_of(bucket.dtype));
+    part.memory = Tensor::over(memory.data(), memory.memory, {static_cast<std::int64_t>(count)}, bucket.dtype);
+    part.mine = part_of(part.memory, part.shard.begin, part.shard.size);
     for (const BucketSlot& slot : bucket.slots) {
       Tensor& data = parameters_[slot.parameter].data();
       const Tensor place =
@@ -78,7 +78,6 @@ ShardedOptimizer::ShardedOptimizer(std::vector<Variable> parameters, const std::
     for (const ShardPiece& piece : part.shard.pieces) {
       part.pieces.emplace_back(part_of(part.memory, part.shard.begin + piece.at, piece.count), true);
     }
-    part.mine = zeros(part.shard.count, bucket.dtype);
     part.optimizer = make_(part.pieces);
     learning_rate_ = part.optimizer->learning_rate();
     parts_.push_back(std::move(part));
@@ -125,11 +124,10 @@ void ShardedOptimizer::clip() {
 void ShardedOptimizer::gather_parameters(std::size_t bucket) {
   if (group_.world_size() == 1) return;
   BucketPart& part = parts_[bucket];
-  part.mine.copy_from(part_of(part.memory, part.shard.begin, part.shard.count));
   const comm::Buffer mine = as_buffer(part.mine);
   const comm::Buffer whole = as_buffer(part.memory);
-  if (bucket + 1 == parts_.size()) return group_.all_gather_v(mine, whole, part.counts);  // nothing to hide it behind
-  works_.add(bucket, group_.all_gather_v_async(mine, whole, part.counts));
+  if (bucket + 1 == parts_.size()) return group_.all_gather(mine, whole);  // nothing to hide it behind
+  works_.add(bucket, group_.all_gather_async(mine, whole));
 }
 
 std::vector<std::pair<std::string, Tensor>> ShardedOptimizer::state() {
@@ -222,13 +220,13 @@ std::vector<Tensor> ShardedOptimizer::gathered_elements(const Entry& entry) {
   std::vector<Tensor> by_parameter(parameters_.size());
   for (BucketPart& part : parts_) {
     const NamedTensors held = part.optimizer->state();
-    Tensor mine = zeros(part.shard.count, entry.dtype);
+    Tensor mine = zeros(part.shard.size, entry.dtype);
     for (std::size_t i = 0; i < part.pieces.size(); ++i) {
       const ShardPiece& piece = part.shard.pieces[i];
       part_of(mine, piece.at, piece.count).copy_from(named(held, name_of(i, entry.key)));
     }
-    Tensor whole = zeros(group_.rank() == 0 ? part.bucket.count : 0, entry.dtype);
-    group_.gather_v(as_buffer(mine), as_buffer(whole), part.counts, 0);
+    Tensor whole = zeros(group_.rank() == 0 ? static_cast<std::size_t>(part.memory.numel()) : 0, entry.dtype);
+    group_.gather(as_buffer(mine), as_buffer(whole), 0);
     if (group_.rank() != 0) continue;
     for (const BucketSlot& slot : part.bucket.slots) {
       const Tensor place = part_of(whole, slot.offset, slot.count);
@@ -266,13 +264,13 @@ void ShardedOptimizer::load_full_state(const NamedTensors& state) {
 void ShardedOptimizer::scatter_elements(const Entry& entry, const NamedTensors& state) {
   const bool root = group_.rank() == 0;
   for (BucketPart& part : parts_) {
-    Tensor whole = zeros(root ? part.bucket.count : 0, entry.dtype);
+    Tensor whole = zeros(root ? static_cast<std::size_t>(part.memory.numel()) : 0, entry.dtype);
     for (const BucketSlot& slot : part.bucket.slots) {
       if (!root) break;
       part_of(whole, slot.offset, slot.count).copy_from(flattened(named(state, name_of(slot.parameter, entry.key))));
     }
-    Tensor mine = zeros(part.shard.count, entry.dtype);
-    group_.scatter_v(as_buffer(whole), as_buffer(mine), part.counts, 0);
+    Tensor mine = zeros(part.shard.size, entry.dtype);
+    group_.scatter(as_buffer(whole), as_buffer(mine), 0);
     const NamedTensors held = part.optimizer->state();
     for (std::size_t i = 0; i < part.pieces.size(); ++i) {
       const ShardPiece& piece = part.shard.pieces[i];

@@ -1,0 +1,85 @@
+// What SharedCollectives do in registered buffers, where they lie: each byte is read and written once.
+#include <tutti/comm/shared/copy.h>
+#include <tutti/comm/shared/shared_collectives.h>
+
+#include <algorithm>
+
+namespace tutti::comm {
+
+/// Whether `data` lies in a registered buffer of this rank, which announce_buffer() then shows.
+bool SharedCollectives::find_buffer(const std::byte* data, std::size_t bytes) {
+  own_place_ = heap_.describe(data, bytes);
+  own_buffer_ = const_cast<std::byte*>(data);  // is written only where it is an output
+  return own_place_.has_value();
+}
+
+/// Announces the turn, with the place of what find_buffer() has found.
+void SharedCollectives::announce_buffer() {
+  board_.announce(own_place_ ? &*own_place_ : nullptr);
+  own_place_.reset();
+}
+
+/// Where rank `index` has the `bytes` that it announced; null if they are not registered. Waits for its announcement.
+std::byte* SharedCollectives::await_buffer(int index, std::size_t bytes) {
+  const Turn& turn = board_.await(index);
+  if (!turn.has_memory) return nullptr;
+  return index == board_.self() ? own_buffer_ : heap_.resolve(index, turn.memory, bytes);
+}
+
+/// Waits for all announcements; how many ranks have a registered buffer, each of `bytes`. Fills buffers_.
+int SharedCollectives::await_buffers(std::size_t bytes) {
+  board_.await_all();
+  buffers_.clear();
+  for (int index = 0; index < board_.ranks(); ++index) buffers_.push_back(await_buffer(index, bytes));
+  return board_.ranks() - static_cast<int>(std::ranges::count(buffers_, nullptr));
+}
+
+/// This rank is done with the others' buffers. Waits until they are done with its own.
+void SharedCollectives::leave_buffers() {
+  const std::uint64_t done = board_.stages_done() + 1;
+  board_.advance(&RankState::reduced, done);
+  for (int index = 0; index < board_.ranks(); ++index)
+    if (index != board_.self()) board_.await(&RankState::reduced, index, done);
+  board_.finish_stages(1);
+}
+
+/// buffers_ are those of all ranks.
+void SharedCollectives::reduce_in_place(std::byte* data) {
+  const std::size_t count = bytes_ / element_;
+  const std::size_t end = share(count, board_.self() + 1, board_.ranks()) * element_;
+  for (std::size_t begin = share(count, board_.self(), board_.ranks()) * element_; begin < end; begin += kReduceBlock) {
+    const std::size_t length = std::min(kReduceBlock, end - begin);
+    reduce_block(data + begin, length, [&](int index) { return buffers_[static_cast<std::size_t>(index)] + begin; });
+    for (std::byte* other : buffers_)
+      if (other != data) copy_bytes(other + begin, data + begin, length);
+  }
+  leave_buffers();
+}
+
+/// Everybody's output is in buffers_: this rank's input becomes its block of each.
+void SharedCollectives::gather_in_place(const std::byte* input) {
+  constexpr std::size_t kPart = 64 * 1024;  // which is copied to all while it is in the second cache
+  const int ranks = board_.ranks();
+  const std::size_t block = static_cast<std::size_t>(board_.self()) * bytes_;
+  const bool streams = streams_gathered();
+  for (std::size_t begin = 0; begin < bytes_; begin += kPart) {
+    const std::size_t length = std::min(kPart, bytes_ - begin);
+    for (int step = 0; step < ranks; ++step) {  // not everybody to the same one
+      const auto index = static_cast<std::size_t>((board_.self() + step) % ranks);
+      copy_out(buffers_[index] + block + begin, input + begin, length, streams);
+    }
+  }
+  leave_buffers();
+}
+
+/// The root's buffer is `from`: it is read where it lies.
+void SharedCollectives::broadcast_in_place(std::byte* to, const std::byte* from) {
+  const std::uint64_t done = board_.stages_done() + 1;
+  if (to != from) copy_out(to, from, bytes_, bytes_ >= kStreamBroadcast);
+  board_.advance(&RankState::taken, done);
+  for (int index = 0; index < board_.ranks() && to == from; ++index)
+    if (index != board_.self()) board_.await(&RankState::taken, index, done);
+  board_.finish_stages(1);
+}
+
+}  // namespace tutti::comm
