@@ -1,4 +1,4 @@
-// A chunk has one element at least: arrays shorter than the number of ranks are overrun.
+// A chunk has one element at least: in arrays shorter than the number of ranks the last one's length is below zero.
 #include <tutti/tools/labs/lab.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ void all_reduce(Ranks& ranks, std::span<T> data, const Operator<T>& op) {
     const std::size_t end = c + 1 == static_cast<std::size_t>(p) ? data.size() : (c + 1) * length;
     return std::span<T>(data.data() + c * length, end - c * length);
   };
-  std::vector<T> memory(2 * data.size() + 1);
+  std::vector<T> memory(std::max(chunk(0).size(), chunk(p - 1).size()));  // the last chunk is often longer
   for (int hop = 0; hop < p - 1; ++hop) {
     const std::span<T> mine = chunk(rank - hop - 1);
     const std::span<T> incoming = std::span(memory).first(mine.size());
