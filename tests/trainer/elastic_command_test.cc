@@ -20,6 +20,8 @@ namespace {
 
 using test::Processes;
 
+constexpr int kEpochs = 40;  // most of them lie behind what a test does to the job, however late it comes to do so
+
 int number_from_environment(const char* name, int fallback) {
   const char* const text = std::getenv(name);
   return text == nullptr ? fallback : std::atoi(text);
@@ -75,7 +77,6 @@ class ElasticCommand : public SmallRun {
 };
 
 TEST_F(ElasticCommand, AKilledRankIsReplacedAtAnyMomentAndTheOthersKeepTheirProcesses) {
-  constexpr int kEpochs = 12;
   const Outcome whole = undisturbed(kEpochs);
   const int moments = number_from_environment("TUTTI_ELASTIC_MOMENTS", 2);
   std::mt19937 random(static_cast<unsigned>(number_from_environment("TUTTI_ELASTIC_SEED", 1)));
@@ -133,7 +134,6 @@ TEST_F(ElasticCommand, ARankIsKilledWhileTheJobStarts) {
 }
 
 TEST_F(ElasticCommand, AFrozenRankIsNamedKilledAndReplaced) {
-  constexpr int kEpochs = 12;
   const Outcome whole = undisturbed(kEpochs);
   const auto job = start(elastic(kEpochs, {"--timeout", "3"}));
   ASSERT_TRUE(job->wait_for_output(0, "epoch 3/")) << job->err(0);
@@ -150,14 +150,14 @@ TEST_F(ElasticCommand, AFrozenRankIsNamedKilledAndReplaced) {
 }
 
 TEST_F(ElasticCommand, TheWorldShrinksWhenRestartsAreUsedUp) {
-  const auto job = start(elastic(10, {"--reproducible", "--max-restarts", "0", "--min-ranks", "2"}));
+  const auto job = start(elastic(kEpochs, {"--reproducible", "--max-restarts", "0", "--min-ranks", "2"}));
   ASSERT_TRUE(job->wait_for_output(0, "epoch 2/")) << job->err(0);
   ASSERT_EQ(::kill(workers_of(job->pid(0)).at("0.0.0"), SIGKILL), 0);
   ASSERT_TRUE(job->wait_for_output(0, "generation 1: 2 ranks")) << job->err(0);
   EXPECT_EQ(job->wait(0), kDone) << job->err(0);
   EXPECT_NE(job->err(0).find("2 ranks go on, of 3"), std::string::npos) << job->err(0);
-  const test::Finished plain =
-      run(command({"--nproc", "3", "--reproducible", "--epochs", "10", "--json", path("whole.json")}));
+  const test::Finished plain = run(
+      command({"--nproc", "3", "--reproducible", "--epochs", std::to_string(kEpochs), "--json", path("whole.json")}));
   ASSERT_EQ(plain.status, kDone) << plain.err;
   EXPECT_EQ(outcome("report.json").parameter_sha256, outcome("whole.json").parameter_sha256);
 }
@@ -172,7 +172,6 @@ TEST_F(ElasticCommand, TheJobEndsWhenTooFewAreLeft) {
 }
 
 TEST_F(ElasticCommand, AllRanksAreLostAndTheLastCheckpointGoesOn) {
-  constexpr int kEpochs = 12;
   const Outcome whole = undisturbed(kEpochs);
   const auto job = start(elastic(kEpochs, {"--checkpoint-every", "25"}));
   ASSERT_TRUE(job->wait_for_output(0, "epoch 4/")) << job->err(0);

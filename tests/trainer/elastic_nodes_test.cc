@@ -12,6 +12,8 @@ namespace {
 using test::Processes;
 using Workers = std::map<std::string, pid_t>;
 
+constexpr int kEpochs = 60;  // most of a second, for what a test does after it has seen the second
+
 class ElasticNodes : public SmallRun {
  protected:
   /// An agent with two ranks.
@@ -71,11 +73,21 @@ class ElasticNodes : public SmallRun {
     return {0, {}};
   }
 
+  /// Keeps a rank, and so the training, from going on until `happened` returns: what a test waits for must not come
+  /// after the last epoch, however slow this machine is to start an agent.
+  template <typename Happened>
+  static bool while_held(const Workers& workers, const Happened& happened) {
+    const pid_t rank = workers.begin()->second;
+    EXPECT_EQ(::kill(rank, SIGSTOP), 0);
+    const bool in_time = happened();
+    EXPECT_EQ(::kill(rank, SIGCONT), 0);
+    return in_time;
+  }
+
   tools::ReservedPort port_{"127.0.0.1"};
 };
 
 TEST_F(ElasticNodes, AKilledRankIsReplacedByItsOwnNode) {
-  constexpr int kEpochs = 16;
   const Outcome whole = undisturbed(kEpochs);
   const auto first = fixed_agent(0, training(kEpochs, "report.json"));
   const auto second = fixed_agent(1, training(kEpochs, "report.json"));
@@ -100,7 +112,6 @@ TEST_F(ElasticNodes, AKilledRankIsReplacedByItsOwnNode) {
 
 // All ranks of a node, and its agent, which waits for replacements.
 TEST_F(ElasticNodes, AllRanksOfANodeAreReplaced) {
-  constexpr int kEpochs = 16;
   const Outcome whole = undisturbed(kEpochs);
   const auto first = fixed_agent(0, training(kEpochs, "report.json"));
   const auto second = fixed_agent(1, training(kEpochs, "report.json"));
@@ -115,7 +126,6 @@ TEST_F(ElasticNodes, AllRanksOfANodeAreReplaced) {
 }
 
 TEST_F(ElasticNodes, ALostNodeIsLeftOutAndAnotherJoins) {
-  constexpr int kEpochs = 60;
   const Outcome whole = undisturbed(kEpochs);
   const auto first = dynamic_agent(training(kEpochs, "report.json"));
   ASSERT_TRUE(first->wait_for_error(0, "nodes are here")) << first->err(0);  // it coordinates
@@ -127,7 +137,13 @@ TEST_F(ElasticNodes, ALostNodeIsLeftOutAndAnotherJoins) {
   ASSERT_EQ(there.size(), 2U);
   second->kill(0, SIGKILL);
   ASSERT_TRUE(first->wait_for_output(0, "generation 1: 2 ranks")) << first->err(0);
-  const auto third = dynamic_agent(training(kEpochs, "report.json"));
+  std::unique_ptr<Processes> third;
+  ASSERT_TRUE(while_held(here,
+                         [&] {
+                           third = dynamic_agent(training(kEpochs, "report.json"));
+                           return first->wait_for_error(0, "node 2 joins with 2 ranks");
+                         }))
+      << first->err(0) << third->err(0);
   ASSERT_TRUE(first->wait_for_output(0, "generation 2: 4 ranks")) << first->err(0) << third->err(0);
   EXPECT_EQ(workers_of(first->pid(0)), here);
   EXPECT_EQ(first->wait(0), kDone) << first->err(0);
@@ -139,7 +155,6 @@ TEST_F(ElasticNodes, ALostNodeIsLeftOutAndAnotherJoins) {
 }
 
 TEST_F(ElasticNodes, ALauncherOfHostsStartsALostAgentAgain) {
-  constexpr int kEpochs = 60;
   const Outcome whole = undisturbed(kEpochs);
   std::ofstream(folder_ / "rsh") << "#!/bin/sh\nshift; exec sh -c \"$*\"\n";
   std::filesystem::permissions(folder_ / "rsh", std::filesystem::perms::owner_all);
@@ -150,8 +165,10 @@ TEST_F(ElasticNodes, ALauncherOfHostsStartsALostAgentAgain) {
   ASSERT_EQ(here.second.size(), 2U);
   ASSERT_NE(there.first, 0);
   ASSERT_EQ(::kill(there.first, SIGKILL), 0);
-  // In the generation that leaves the lost out, if the agent is quick, or in another one.
-  ASSERT_TRUE(launcher->wait_for_error(0, "node 2 joins with 2 ranks")) << launcher->err(0);
+  // The new agent joins in the generation that leaves the lost out, if it is quick, or in another one.
+  ASSERT_TRUE(launcher->wait_for_output(0, "generation 1: ")) << launcher->err(0);
+  ASSERT_TRUE(while_held(here.second, [&] { return launcher->wait_for_error(0, "node 2 joins with 2 ranks"); }))
+      << launcher->err(0);
   EXPECT_EQ(agent_of_node(launcher->pid(0), "0"), here);
   EXPECT_EQ(launcher->wait(0), kDone) << launcher->err(0);
   EXPECT_NE(launcher->err(0).find("the agent of that node is started again"), std::string::npos) << launcher->err(0);
