@@ -20,21 +20,27 @@ void pause_processor() {
 #endif
 }
 
-/// How long a thread looks for the next loop, or for the end of one, before it sleeps. A step of a model is a row of
-/// loops with short pieces between them; waking a thread costs 5 to 50 us, and that before every loop.
-constexpr std::chrono::microseconds kPatience{50};
+/// How long a thread looks for the next loop, or for the end of one, before it sleeps: at first for itself alone, then
+/// whenever no other thread wants the processor. A step of a model is a row of loops with short pieces between them;
+/// waking a thread costs 5 to 50 us, and that before every loop. On a virtual machine a processor that has nothing to
+/// do is given up, and comes back elsewhere, far from the caches that it had filled.
+constexpr std::chrono::microseconds kAlone{50};
+constexpr std::chrono::microseconds kPatience{2'000};
 
 /// Looks until `is_true` or until patience is over. Returns what it saw last.
 template <typename Condition>
 bool spin_until(const Condition& is_true) {
   if (is_true()) return true;
-  const auto end = std::chrono::steady_clock::now() + kPatience;
+  const auto start = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::duration waited{};
   do {
+    if (waited > kAlone) std::this_thread::yield();
     for (int i = 0; i < 32; ++i) {
       if (is_true()) return true;
       pause_processor();
     }
-  } while (std::chrono::steady_clock::now() < end);
+    waited = std::chrono::steady_clock::now() - start;
+  } while (waited < kPatience);
   return is_true();
 }
 
@@ -65,7 +71,7 @@ class ThreadPool {
       const std::lock_guard lock(mutex_);
       body_ = &body;
       const auto threads = static_cast<std::int64_t>(shares_.size());
-      part_ = std::max<std::int64_t>(1, grains / (threads * kPartsPerThread)) * grain;
+      grain_ = grain;
       for (std::int64_t i = 0; i < threads; ++i) {
         Share& share = shares_[static_cast<std::size_t>(i)];
         share.next.store(grains * i / threads * grain, std::memory_order_relaxed);
@@ -94,8 +100,9 @@ class ThreadPool {
     std::int64_t end = 0;
   };
 
-  // Enough that others can take what is left when a thread is slow; few enough to keep parts long.
-  static constexpr std::int64_t kPartsPerThread = 4;
+  // Whoever takes a part of a share takes so much of what is left of it: long parts first, and at the end short ones,
+  // which others can take when a thread is slow.
+  static constexpr std::int64_t kFraction = 4;
 
   void serve(std::size_t self) {
     std::uint64_t seen = 0;
@@ -129,10 +136,13 @@ class ThreadPool {
   }
 
   void finish(Share& share, const RangeFunction& body) {
-    while (true) {
-      const std::int64_t begin = share.next.fetch_add(part_, std::memory_order_relaxed);
-      if (begin >= share.end) return;
-      body(begin, std::min(share.end, begin + part_));
+    std::int64_t begin = share.next.load(std::memory_order_relaxed);
+    while (begin < share.end) {
+      const std::int64_t part = std::max<std::int64_t>(1, (share.end - begin) / grain_ / kFraction) * grain_;
+      const std::int64_t end = std::min(share.end, begin + part);
+      if (!share.next.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
+      body(begin, end);
+      begin = share.next.load(std::memory_order_relaxed);
     }
   }
 
@@ -142,7 +152,7 @@ class ThreadPool {
   std::vector<std::thread> workers_;
   const RangeFunction* body_ = nullptr;
   std::vector<Share> shares_;  // by thread, the caller's first; set while no thread is in a loop
-  std::int64_t part_ = 0;      // likewise
+  std::int64_t grain_ = 1;     // likewise
   std::exception_ptr error_;
   std::atomic<std::uint64_t> generation_{0};  // of loops; changed under the mutex, looked at without
   std::atomic<int> active_{0};                // workers in a loop; likewise

@@ -114,6 +114,7 @@ void pack_channels(T* panel, const T* weights, const WeightExtents& extents, con
         typename S::Vec square[S::kLanes];
         for (std::int64_t i = 0; i < S::kLanes; ++i) {
           const T* line = from + (channel + i) * extents.taps + tap;
+          __builtin_prefetch(line + extents.channels * extents.taps);  // the next place, which is far away
           square[i] = i < channels ? load_up_to(line, taps) : typename S::Vec{};
         }
         transpose_square<T>(square);

@@ -63,6 +63,12 @@ struct WeightPart {
   std::int64_t depth;
 };
 
+/// Of a panel, with the filling.
+template <typename T>
+std::int64_t columns_of(const WeightPart& part) {
+  return part.vectors * Simd<T>::kLanes;
+}
+
 /// Columns are outputs, places channels: what the forward pass multiplies by.
 template <typename T>
 void pack_outputs(T* panel, const T* weights, const WeightExtents& extents, const WeightPart& part);

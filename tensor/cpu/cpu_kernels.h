@@ -100,6 +100,12 @@ void scale_gradients(Device device, std::span<const UpdatedParameter> parameters
 /// Element-wise passes shorter than this stay on one thread: waking another costs more.
 inline constexpr std::int64_t kElementGrain = 1 << 17;
 
+/// float's or double's.
+template <typename T>
+constexpr DType float_type() {
+  return sizeof(T) == 4 ? DType::Float32 : DType::Float64;
+}
+
 /// Calls body.operator()<float or double>().
 template <typename F>
 void with_float_type(DType dtype, F&& body) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tutti/tensor/cpu/conv_weights.h>
+#include <tutti/tensor/cpu/cpu_kernels.h>
 #include <tutti/tensor/cpu/winograd_transforms.h>
 #include <tutti/tensor/tensor.h>
 #include <tutti/tensor/thread_pool.h>
@@ -12,11 +13,6 @@
 namespace tutti::tensor::cpu {
 
 inline constexpr int kWinogradProducts = kWinogradSide * kWinogradSide;
-
-template <typename T>
-constexpr DType float_type() {
-  return sizeof(T) == 4 ? DType::Float32 : DType::Float64;
-}
 
 /// For each panel of columns kWinogradProducts panels of (depth, columns). A vector lies between them: extents are
 /// often powers of two, and what is written together must not fall into the same few cache sets.

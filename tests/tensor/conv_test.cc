@@ -1,6 +1,7 @@
 // conv2d against the sum that defines it, its gradients against central differences and against the defining sums.
 #include <gtest/gtest.h>
 #include <tutti/tensor/autograd/image_functions.h>
+#include <tutti/tensor/thread_pool.h>
 
 #include <cmath>
 #include <stdexcept>
@@ -99,6 +100,8 @@ TEST(Conv2d, GradientsAreTheSumsThatDefineThem) {
   all.push_back({{3, 11, 10, 35}, {70, 35, 3, 3}, {.stride = 2, .padding = 1}});  // several panels, a piece not full
   all.push_back({{2, 13, 12, 17}, {35, 17, 3, 3}, {.padding = 1}});               // the CPU has another way for these
   all.push_back({{2, 30, 31, 3}, {33, 3, 7, 7}, {.stride = 2, .padding = 3}});    // few channels, several pieces
+  all.push_back({{37, 10, 10, 2}, {3, 2, 3, 3}, {.padding = 1}});                 // images enough for several sums
+  all.push_back({{5, 36, 36, 1}, {32, 1, 3, 3}, {.padding = 1}});                 // pieces of an image, whole panels
   for (const Case& c : all) {
     SCOPED_TRACE(to_string(c));
     const Tensor x = random_tensor(c.x, 7);
@@ -116,6 +119,25 @@ TEST(Conv2d, GradientsAreTheSumsThatDefineThem) {
     });
     expect_close(input.grad(), dx, 1e-11, 1e-11);
     expect_close(weight.grad(), dw, 1e-11, 1e-11);
+  }
+}
+
+TEST(Conv2d, ThreadsChangeNoBitOfTheGradientOfTheWeights) {
+  for (const Case& c :
+       {Case{{37, 10, 10, 2}, {3, 2, 3, 3}, {.padding = 1}}, Case{{5, 36, 36, 20}, {64, 20, 3, 3}, {.padding = 1}},
+        Case{{3, 30, 31, 3}, {33, 3, 7, 7}, {.stride = 2, .padding = 3}}, Case{{9, 6, 6, 180}, {180, 180, 3, 3}, {}}}) {
+    SCOPED_TRACE(to_string(c));
+    const Tensor x = random_tensor(c.x, 7, DType::Float32);
+    const Tensor w = random_tensor(c.w, 8, DType::Float32);
+    const auto gradient = [&](int threads) {
+      set_num_threads(threads);
+      Variable weight(w, true);
+      sum(conv2d(Variable(x), weight, {}, c.options)).backward();
+      set_num_threads(1);
+      return test::values(weight.grad());
+    };
+    const auto alone = gradient(1);
+    for (const int threads : {2, 3, 7}) EXPECT_EQ(gradient(threads), alone) << threads << " threads";
   }
 }
 
