@@ -22,8 +22,8 @@ void pause_processor() {
 
 /// How long a thread looks for the next loop, or for the end of one, before it sleeps: at first for itself alone, then
 /// whenever no other thread wants the processor. A step of a model is a row of loops with short pieces between them;
-/// waking a thread costs 5 to 50 us, and that before every loop. On a virtual machine a processor that has nothing to
-/// do is given up, and comes back elsewhere, far from the caches that it had filled.
+/// waking a thread costs 5 to 50 us, and that before every loop. A virtual machine's processor that has nothing to do
+/// may come back on another core, far from the caches that it had filled.
 constexpr std::chrono::microseconds kAlone{50};
 constexpr std::chrono::microseconds kPatience{2'000};
 
