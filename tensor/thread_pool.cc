@@ -100,9 +100,9 @@ class ThreadPool {
     std::int64_t end = 0;
   };
 
-  // Whoever takes a part of a share takes so much of what is left of it: long parts first, and at the end short ones,
-  // which others can take when a thread is slow.
-  static constexpr std::int64_t kFraction = 4;
+  // A part is what is left of the share, divided by this: long parts first, and at the end short ones, which others can
+  // take when a thread is slow.
+  static constexpr std::int64_t kLeftByPart = 4;
 
   void serve(std::size_t self) {
     std::uint64_t seen = 0;
@@ -138,7 +138,7 @@ class ThreadPool {
   void finish(Share& share, const RangeFunction& body) {
     std::int64_t begin = share.next.load(std::memory_order_relaxed);
     while (begin < share.end) {
-      const std::int64_t part = std::max<std::int64_t>(1, (share.end - begin) / grain_ / kFraction) * grain_;
+      const std::int64_t part = std::max<std::int64_t>(1, (share.end - begin) / grain_ / kLeftByPart) * grain_;
       const std::int64_t end = std::min(share.end, begin + part);
       if (!share.next.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
       body(begin, end);

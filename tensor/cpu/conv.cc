@@ -144,7 +144,7 @@ void run_pass(const Pass<T>& pass, Pack pack) {
     for (std::int64_t unit = begin; unit < end; ++unit) {
       const std::int64_t cut = unit % columns % panels.count();
       const std::int64_t part = unit / columns;
-      const std::int64_t image = part * images.base + std::min(part, images.longer);
+      const std::int64_t image = images.first(part);
       const Job job{.group = unit % columns / panels.count(),
                     .column = panels.first(cut),
                     .vectors = panels.vectors(cut),

@@ -1,10 +1,10 @@
 // What one chunk of pixels adds to the gradient of a convolution's weights: for each tap, what the tap read,
 // transposed, times the result's gradient. Private to tensor/cpu; conv_weight_gradient.cc sums over the chunks.
 //
-// A chunk's gradients are packed into a panel, one pixel a row; a tap then reads its input in place, in segments that
-// run along the width; where images are narrow, its segments are short and are joined by copying. With few channels (a
-// first layer's three) the input is copied with its padding around it: then every tap reads everywhere, and all taps
-// make one product.
+// A chunk's gradients are packed into a panel, one pixel a row, if they do not lie so; a tap then reads its input in
+// place, in segments that run along the width; where images are narrow, its segments are short and are joined by
+// copying. With few channels (a first layer's three) the input is copied with its padding around it: then every tap
+// reads everywhere, and all taps make one product.
 #pragma once
 
 #include <tutti/tensor/cpu/conv.h>

@@ -35,9 +35,8 @@ class Sections {
 
   std::span<const Chunk> chunks(std::int64_t section) const {
     if (chunks_.empty()) return {};
-    const std::int64_t first = section * cut_.base + std::min(section, cut_.longer);
     const std::size_t per_beginning = chunks_.size() / static_cast<std::size_t>(beginnings_);
-    return chunks_.subspan(static_cast<std::size_t>(first) * per_beginning,
+    return chunks_.subspan(static_cast<std::size_t>(cut_.first(section)) * per_beginning,
                            static_cast<std::size_t>(cut_.size(section)) * per_beginning);
   }
 

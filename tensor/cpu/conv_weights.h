@@ -29,9 +29,7 @@ struct Panels {
       : columns(of), cut((of + Simd<T>::kLanes - 1) / Simd<T>::kLanes, most) {}
   std::int64_t count() const { return cut.parts; }
   std::int64_t vectors(std::int64_t panel) const { return cut.size(panel); }
-  std::int64_t first(std::int64_t panel) const {
-    return (panel * cut.base + std::min(panel, cut.longer)) * Simd<T>::kLanes;
-  }
+  std::int64_t first(std::int64_t panel) const { return cut.first(panel) * Simd<T>::kLanes; }
 };
 
 /// How `depth` channels are cut into blocks of whole vectors, so that a panel of (taps, block) rows stays in the
@@ -45,9 +43,7 @@ struct DepthBlocks {
       : depth(of),
         cut(vectors(of), std::max<std::int64_t>(1, std::min(1024 / (taps * Simd<T>::kLanes), vectors(of) / fewest))) {}
   std::int64_t count() const { return cut.parts; }
-  std::int64_t first(std::int64_t block) const {
-    return std::min(depth, (block * cut.base + std::min(block, cut.longer)) * Simd<T>::kLanes);
-  }
+  std::int64_t first(std::int64_t block) const { return std::min(depth, cut.first(block) * Simd<T>::kLanes); }
   std::int64_t size(std::int64_t block) const { return first(block + 1) - first(block); }
   std::int64_t longest() const { return count() == 1 ? depth : cut.size(0) * Simd<T>::kLanes; }
 

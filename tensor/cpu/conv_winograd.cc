@@ -18,7 +18,7 @@ void run(const WinogradPass<T>& pass, const WinogradWeights<T>& weights) {
   parallel_for(groups.parts, 1, [&](std::int64_t begin, std::int64_t end) {
     WinogradGroup<T> group(pass, weights, groups.size(0));
     for (std::int64_t g = begin; g < end; ++g) {
-      group.compute(g * groups.base + std::min(g, groups.longer), groups.size(g));
+      group.compute(groups.first(g), groups.size(g));
     }
   });
 }

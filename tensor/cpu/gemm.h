@@ -7,6 +7,7 @@
 
 #include <tutti/tensor/cpu/simd.h>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace tutti::tensor::cpu {
@@ -51,6 +52,8 @@ struct EvenParts {
   EvenParts(std::int64_t count, std::int64_t most)
       : parts((count + most - 1) / most), base(parts > 0 ? count / parts : 0), longer(parts > 0 ? count % parts : 0) {}
   std::int64_t size(std::int64_t part) const { return base + (part < longer ? 1 : 0); }
+  /// How many lie in the parts before it.
+  std::int64_t first(std::int64_t part) const { return part * base + std::min(part, longer); }
 };
 
 }  // namespace tutti::tensor::cpu

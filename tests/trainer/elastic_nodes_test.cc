@@ -12,7 +12,7 @@ namespace {
 using test::Processes;
 using Workers = std::map<std::string, pid_t>;
 
-constexpr int kEpochs = 60;  // most of a second, for what a test does after it has seen the second
+constexpr int kEpochs = 60;  // nearly all of them lie behind the second, at whose end tests begin to disturb the job
 
 class ElasticNodes : public SmallRun {
  protected:
