@@ -1,11 +1,15 @@
 // The loops under all reductions, over vectors of the compiler's own kind. Internal to comm/reduce.
 //
 // Vectors are as wide as the target's registers. Loads and stores go through memcpy, so pointers need no alignment. A
-// block is loaded whole before it is stored, so the result may overwrite either operand.
+// block is loaded whole before it is stored, so a result may overwrite an operand.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstring>
+#include <span>
 #include <type_traits>
 
 namespace tutti::comm::elementwise {
@@ -17,7 +21,6 @@ constexpr std::size_t kVectorBytes = 32;
 #else
 constexpr std::size_t kVectorBytes = 16;
 #endif
-constexpr std::size_t kUnroll = 4;  // vectors in flight
 
 template <typename T>
 struct VectorOf {
@@ -79,36 +82,94 @@ struct BitXor {
   }
 };
 
-template <typename T>
-T load(const std::byte* from) {
-  T value;
-  std::memcpy(&value, from, sizeof(T));
+template <typename V>
+V load(const std::byte* from, std::size_t bytes = sizeof(V)) {  // fewer bytes are filled up with zeros
+  V value{};
+  std::memcpy(&value, from, bytes);
   return value;
 }
 
-/// result = first (op) second for all whole blocks of kUnroll vectors; returns the number of bytes done.
+/// What is done with the elements of one type: `Vector` is what a block consists of, `Tail` what is left behind them.
 template <typename T, typename Op>
-std::size_t combine_blocks(std::byte* result, const std::byte* first, const std::byte* second, std::size_t nbytes) {
+struct Plain {
   using Vector = typename VectorOf<T>::type;
-  constexpr std::size_t kBlock = kUnroll * kVectorBytes;
-  std::size_t at = 0;
-  for (; at + kBlock <= nbytes; at += kBlock) {
-    Vector values[kUnroll];
-    for (std::size_t u = 0; u < kUnroll; ++u) {
-      const std::size_t offset = at + u * kVectorBytes;
-      values[u] = Op::template apply<Vector>(load<Vector>(first + offset), load<Vector>(second + offset));
-    }
-    std::memcpy(result + at, values, kBlock);
+  using Tail = T;
+  static constexpr bool kPadsTail = false;
+
+  template <typename V>
+  static V apply(V first, V second) {
+    return Op::template apply<V>(first, second);
   }
+  template <typename V>
+  static V finish(V value) {
+    return value;
+  }
+};
+
+/// The sum divided at the end, with the rounding of a division: the reciprocal of a power of two is exact, and
+/// multiplying is quicker.
+template <typename T>
+struct Mean : Plain<T, Add> {
+  explicit Mean(int divisor)
+      : by(static_cast<T>(divisor)),
+        reciprocal(T{1} / by),
+        is_exact(divisor > 0 && std::has_single_bit(static_cast<unsigned>(divisor))) {}
+
+  template <typename V>
+  V finish(V sum) const {
+    return is_exact ? sum * reciprocal : sum / by;
+  }
+
+  T by;
+  T reciprocal;
+  bool is_exact;
+};
+
+/// `nbytes` of each source are reduced from the left, and written to each target. A target may be a source.
+struct Rows {
+  std::span<std::byte* const> targets;
+  std::span<const std::byte* const> sources;
+  std::size_t nbytes;
+};
+
+/// One value of type V, or its first `bytes`, at offset `at`.
+template <typename V, typename Arithmetic, typename Targets, typename Sources>
+[[gnu::always_inline]] inline void combine_at(const Arithmetic& arithmetic, const Targets& targets,
+                                              const Sources& sources, std::size_t at, std::size_t bytes = sizeof(V)) {
+  V value = load<V>(sources[0] + at, bytes);
+  for (std::size_t source = 1; source < sources.size(); ++source)
+    value = arithmetic.apply(value, load<V>(sources[source] + at, bytes));
+  value = arithmetic.finish(value);
+  for (std::byte* const target : targets) std::memcpy(target + at, &value, bytes);
+}
+
+/// Whole vectors from offset `at` on; returns the offset behind them.
+template <typename Arithmetic, typename Targets, typename Sources>
+std::size_t combine_vectors(const Arithmetic arithmetic, const Targets targets, const Sources sources,
+                            std::size_t nbytes) {
+  using Vector = typename Arithmetic::Vector;
+  std::size_t at = 0;
+#pragma GCC unroll 4
+  for (; at + sizeof(Vector) <= nbytes; at += sizeof(Vector)) combine_at<Vector>(arithmetic, targets, sources, at);
   return at;
 }
 
-template <typename T, typename Op>
-void combine(std::byte* result, const std::byte* first, const std::byte* second, std::size_t count) {
-  const std::size_t nbytes = count * sizeof(T);
-  for (std::size_t at = combine_blocks<T, Op>(result, first, second, nbytes); at < nbytes; at += sizeof(T)) {
-    const T value = Op::template apply<T>(load<T>(first + at), load<T>(second + at));
-    std::memcpy(result + at, &value, sizeof(T));
+template <typename Arithmetic>
+std::size_t combine_vectors(const Arithmetic& arithmetic, const Rows& rows) {
+  if (rows.nbytes < sizeof(typename Arithmetic::Vector)) return 0;
+  if (rows.sources.size() != 2 || rows.targets.size() != 1)
+    return combine_vectors(arithmetic, rows.targets, rows.sources, rows.nbytes);
+  const std::array<std::byte*, 1> target{rows.targets[0]};  // numbers that the compiler knows: the loops disappear
+  const std::array<const std::byte*, 2> sources{rows.sources[0], rows.sources[1]};
+  return combine_vectors(arithmetic, target, sources, rows.nbytes);
+}
+
+template <typename Arithmetic>
+void combine(const Arithmetic& arithmetic, const Rows& rows) {
+  using Tail = typename Arithmetic::Tail;
+  for (std::size_t at = combine_vectors(arithmetic, rows); at < rows.nbytes; at += sizeof(Tail)) {
+    const std::size_t left = Arithmetic::kPadsTail ? std::min(sizeof(Tail), rows.nbytes - at) : sizeof(Tail);
+    combine_at<Tail>(arithmetic, rows.targets, rows.sources, at, left);
   }
 }
 

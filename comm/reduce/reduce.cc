@@ -24,26 +24,30 @@ struct Wrapping<T, false> {
 };
 
 template <typename T>
-void combine_by(std::byte* result, const std::byte* first, const std::byte* second, std::size_t count, ReduceOp op) {
+void combine_by(const Rows& rows, ReduceOp op, int divisor) {
   using Unsigned = typename Wrapping<T>::type;
   switch (op) {
-    case ReduceOp::Sum:
     case ReduceOp::Avg:
-      return combine<Unsigned, Add>(result, first, second, count);
+      if constexpr (std::is_floating_point_v<T>) {
+        if (divisor != 0) return combine(Mean<T>(divisor), rows);
+      }
+      [[fallthrough]];
+    case ReduceOp::Sum:
+      return combine(Plain<Unsigned, Add>(), rows);
     case ReduceOp::Prod:
-      return combine<Unsigned, Multiply>(result, first, second, count);
+      return combine(Plain<Unsigned, Multiply>(), rows);
     case ReduceOp::Min:
-      return combine<T, Minimum>(result, first, second, count);
+      return combine(Plain<T, Minimum>(), rows);
     case ReduceOp::Max:
-      return combine<T, Maximum>(result, first, second, count);
+      return combine(Plain<T, Maximum>(), rows);
     case ReduceOp::BAnd:
-      if constexpr (std::is_integral_v<T>) combine<T, BitAnd>(result, first, second, count);
+      if constexpr (std::is_integral_v<T>) combine(Plain<T, BitAnd>(), rows);
       return;
     case ReduceOp::BOr:
-      if constexpr (std::is_integral_v<T>) combine<T, BitOr>(result, first, second, count);
+      if constexpr (std::is_integral_v<T>) combine(Plain<T, BitOr>(), rows);
       return;
     case ReduceOp::BXor:
-      if constexpr (std::is_integral_v<T>) combine<T, BitXor>(result, first, second, count);
+      if constexpr (std::is_integral_v<T>) combine(Plain<T, BitXor>(), rows);
       return;
     case ReduceOp::User:
       return;
@@ -70,81 +74,71 @@ struct Xor {
   }
 };
 
-void combine_bools(std::byte* result, const std::byte* first, const std::byte* second, std::size_t count, ReduceOp op) {
+void combine_bools(const Rows& rows, ReduceOp op) {
   switch (op) {
     case ReduceOp::Sum:
     case ReduceOp::Max:
     case ReduceOp::BOr:
-      return combine<std::uint8_t, Or>(result, first, second, count);
+      return combine(Plain<std::uint8_t, Or>(), rows);
     case ReduceOp::Prod:
     case ReduceOp::Min:
     case ReduceOp::BAnd:
-      return combine<std::uint8_t, And>(result, first, second, count);
+      return combine(Plain<std::uint8_t, And>(), rows);
     case ReduceOp::BXor:
-      return combine<std::uint8_t, Xor>(result, first, second, count);
+      return combine(Plain<std::uint8_t, Xor>(), rows);
     case ReduceOp::Avg:
     case ReduceOp::User:
       return;
   }
 }
 
-template <typename T, typename Op>
-void scale(std::byte* data, std::size_t count, T by) {
-  for (std::size_t at = 0; at < count * sizeof(T); at += sizeof(T)) {
-    const T value = Op::apply(load<T>(data + at), by);
-    std::memcpy(data + at, &value, sizeof(T));
-  }
-}
-
-/// Rounds like a division in all cases: the reciprocal of a power of two is exact, and multiplying is twice as fast.
-template <typename T>
-void scale_down(std::byte* data, std::size_t count, int divisor) {
-  const T by = static_cast<T>(divisor);
-  if (divisor > 0 && std::has_single_bit(static_cast<unsigned>(divisor))) {
-    scale<T, Multiply>(data, count, T{1} / by);
-  } else {
-    scale<T, Divide>(data, count, by);
+/// Avg divides by `divisor`, unless that is 0.
+void combine_rows(const Rows& rows, DType dtype, ReduceOp op, int divisor) {
+  switch (dtype) {
+    case DType::Float32:
+      return combine_by<float>(rows, op, divisor);
+    case DType::Float64:
+      return combine_by<double>(rows, op, divisor);
+    case DType::Int32:
+      return combine_by<std::int32_t>(rows, op, divisor);
+    case DType::Int64:
+      return combine_by<std::int64_t>(rows, op, divisor);
+    case DType::UInt8:
+      return combine_by<std::uint8_t>(rows, op, divisor);
+    case DType::Float16:
+      return combine_float16(rows, op, divisor);
+    case DType::BFloat16:
+      return combine_bfloat16(rows, op, divisor);
+    case DType::Int8:
+      return combine_by<std::int8_t>(rows, op, divisor);
+    case DType::UInt16:
+      return combine_by<std::uint16_t>(rows, op, divisor);
+    case DType::UInt64:
+      return combine_by<std::uint64_t>(rows, op, divisor);
+    case DType::Bool:
+      return combine_bools(rows, op);
   }
 }
 
 }  // namespace
 
 void reduce_into(void* target, const void* incoming, std::size_t count, DType dtype, ReduceOp op, bool incoming_first) {
-  auto* result = static_cast<std::byte*>(target);
-  const std::byte* first = incoming_first ? static_cast<const std::byte*>(incoming) : result;
-  const std::byte* second = incoming_first ? result : static_cast<const std::byte*>(incoming);
-  switch (dtype) {
-    case DType::Float32:
-      return combine_by<float>(result, first, second, count, op);
-    case DType::Float64:
-      return combine_by<double>(result, first, second, count, op);
-    case DType::Int32:
-      return combine_by<std::int32_t>(result, first, second, count, op);
-    case DType::Int64:
-      return combine_by<std::int64_t>(result, first, second, count, op);
-    case DType::UInt8:
-      return combine_by<std::uint8_t>(result, first, second, count, op);
-    case DType::Float16:
-      return combine_float16(result, first, second, count, op);
-    case DType::BFloat16:
-      return combine_bfloat16(result, first, second, count, op);
-    case DType::Int8:
-      return combine_by<std::int8_t>(result, first, second, count, op);
-    case DType::UInt16:
-      return combine_by<std::uint16_t>(result, first, second, count, op);
-    case DType::UInt64:
-      return combine_by<std::uint64_t>(result, first, second, count, op);
-    case DType::Bool:
-      return combine_bools(result, first, second, count, op);
-  }
+  std::byte* const own = static_cast<std::byte*>(target);
+  const auto* theirs = static_cast<const std::byte*>(incoming);
+  const std::byte* const sources[] = {incoming_first ? theirs : own, incoming_first ? own : theirs};
+  combine_rows({{&own, 1}, sources, count * size_of(dtype)}, dtype, op, 0);
+}
+
+void reduce_all(std::span<std::byte* const> targets, std::span<const std::byte* const> sources, std::size_t count,
+                DType dtype, ReduceOp op) {
+  combine_rows({targets, sources, count * size_of(dtype)}, dtype, op, static_cast<int>(sources.size()));
 }
 
 void scale_down(void* data, std::size_t count, DType dtype, int divisor) {
-  auto* bytes = static_cast<std::byte*>(data);
-  if (dtype == DType::Float32) scale_down<float>(bytes, count, divisor);
-  if (dtype == DType::Float64) scale_down<double>(bytes, count, divisor);
-  if (dtype == DType::Float16) scale_down_float16(bytes, count, divisor);
-  if (dtype == DType::BFloat16) scale_down_bfloat16(bytes, count, divisor);
+  if (!is_floating_point(dtype)) return;
+  std::byte* const bytes = static_cast<std::byte*>(data);
+  const std::byte* const source = bytes;
+  combine_rows({{&bytes, 1}, {&source, 1}, count * size_of(dtype)}, dtype, ReduceOp::Avg, divisor);
 }
 
 }  // namespace tutti::comm

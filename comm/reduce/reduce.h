@@ -7,6 +7,7 @@
 #include <tutti/comm/base/types.h>
 
 #include <cstddef>
+#include <span>
 
 namespace tutti::comm {
 
@@ -19,6 +20,12 @@ namespace tutti::comm {
 ///  - Bool: Sum, Max and BOr are "or"; Prod, Min and BAnd are "and"; BXor is "unequal". Bytes other than 0 count as 1.
 /// What refusal() in types.h refuses leaves the target as it is: the caller has said no.
 void reduce_into(void* target, const void* incoming, std::size_t count, DType dtype, ReduceOp op, bool incoming_first);
+
+/// Each target's [i] = sources[0][i] (op) sources[1][i] (op) ..., from the left; Avg divides by their number. The bits
+/// are those of a chain of reduce_into() and of scale_down(); memory is passed over once. At least one source. A target
+/// may be one of the sources.
+void reduce_all(std::span<std::byte* const> targets, std::span<const std::byte* const> sources, std::size_t count,
+                DType dtype, ReduceOp op);
 
 /// data[i] /= divisor, correctly rounded (Float16, BFloat16: divided in float, then rounded once); divisor > 0.
 /// Floating point only: other types are left as they are, the caller has refused them.

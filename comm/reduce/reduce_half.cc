@@ -1,7 +1,6 @@
 // The conversions of base/half.h over whole vectors, and around them the operators on floats. Where the processor
 // converts halves itself it does (with the same results), elsewhere integer instructions do. A rest shorter than a
 // vector is padded, so block and rest are computed alike.
-#include <tutti/comm/reduce/elementwise.h>
 #include <tutti/comm/reduce/reduce_half.h>
 
 #include <cstdint>
@@ -84,49 +83,40 @@ struct Brain16 {
 };
 
 template <typename Format, typename Op>
-Halves apply(Halves first, Halves second) {
-  return Format::narrow(Op::template apply<Floats>(Format::widen(first), Format::widen(second)));
-}
+struct InFloat {
+  using Vector = Halves;
+  using Tail = Halves;
+  static constexpr bool kPadsTail = true;
 
-/// A rest of less than a vector, filled up with zeros.
-Halves load_rest(const std::byte* from, std::size_t nbytes) {
-  Halves halves{};
-  std::memcpy(&halves, from, nbytes);
-  return halves;
-}
-
-template <typename Format, typename Op>
-void combine(std::byte* result, const std::byte* first, const std::byte* second, std::size_t count) {
-  constexpr std::size_t kBlock = kUnroll * kHalfBytes;
-  const std::size_t nbytes = count * sizeof(std::uint16_t);
-  std::size_t at = 0;
-  for (; at + kBlock <= nbytes; at += kBlock) {
-    Halves values[kUnroll];
-    for (std::size_t u = 0; u < kUnroll; ++u) {
-      const std::size_t offset = at + u * kHalfBytes;
-      values[u] = apply<Format, Op>(load<Halves>(first + offset), load<Halves>(second + offset));
-    }
-    std::memcpy(result + at, values, kBlock);
+  static Halves apply(Halves first, Halves second) {
+    return Format::narrow(Op::template apply<Floats>(Format::widen(first), Format::widen(second)));
   }
-  for (; at < nbytes; at += kHalfBytes) {
-    const std::size_t rest = nbytes - at < kHalfBytes ? nbytes - at : kHalfBytes;
-    const Halves value = apply<Format, Op>(load_rest(first + at, rest), load_rest(second + at, rest));
-    std::memcpy(result + at, &value, rest);
-  }
-}
+  static Halves finish(Halves value) { return value; }
+};
 
 template <typename Format>
-void combine_by(std::byte* result, const std::byte* first, const std::byte* second, std::size_t count, ReduceOp op) {
+struct MeanInFloat : InFloat<Format, Add> {
+  explicit MeanInFloat(int divisor) : by(Floats{} + static_cast<float>(divisor)) {}
+
+  Halves finish(Halves sum) const { return Format::narrow(Format::widen(sum) / by); }
+
+  Floats by;
+};
+
+template <typename Format>
+void combine_by(const Rows& rows, ReduceOp op, int divisor) {
   switch (op) {
-    case ReduceOp::Sum:
     case ReduceOp::Avg:
-      return combine<Format, Add>(result, first, second, count);
+      if (divisor != 0) return combine(MeanInFloat<Format>(divisor), rows);
+      [[fallthrough]];
+    case ReduceOp::Sum:
+      return combine(InFloat<Format, Add>(), rows);
     case ReduceOp::Prod:
-      return combine<Format, Multiply>(result, first, second, count);
+      return combine(InFloat<Format, Multiply>(), rows);
     case ReduceOp::Min:
-      return combine<Format, Minimum>(result, first, second, count);
+      return combine(InFloat<Format, Minimum>(), rows);
     case ReduceOp::Max:
-      return combine<Format, Maximum>(result, first, second, count);
+      return combine(InFloat<Format, Maximum>(), rows);
     case ReduceOp::BAnd:
     case ReduceOp::BOr:
     case ReduceOp::BXor:
@@ -135,30 +125,9 @@ void combine_by(std::byte* result, const std::byte* first, const std::byte* seco
   }
 }
 
-template <typename Format>
-void scale_down(std::byte* data, std::size_t count, int divisor) {
-  const Floats by = Floats{} + static_cast<float>(divisor);
-  const std::size_t nbytes = count * sizeof(std::uint16_t);
-  for (std::size_t at = 0; at < nbytes; at += kHalfBytes) {
-    const std::size_t rest = nbytes - at < kHalfBytes ? nbytes - at : kHalfBytes;
-    const Halves value = Format::narrow(Format::widen(load_rest(data + at, rest)) / by);
-    std::memcpy(data + at, &value, rest);
-  }
-}
-
 }  // namespace
 
-void combine_float16(std::byte* result, const std::byte* first, const std::byte* second, std::size_t count,
-                     ReduceOp op) {
-  combine_by<Float16>(result, first, second, count, op);
-}
-
-void combine_bfloat16(std::byte* result, const std::byte* first, const std::byte* second, std::size_t count,
-                      ReduceOp op) {
-  combine_by<Brain16>(result, first, second, count, op);
-}
-
-void scale_down_float16(std::byte* data, std::size_t count, int divisor) { scale_down<Float16>(data, count, divisor); }
-void scale_down_bfloat16(std::byte* data, std::size_t count, int divisor) { scale_down<Brain16>(data, count, divisor); }
+void combine_float16(const Rows& rows, ReduceOp op, int divisor) { combine_by<Float16>(rows, op, divisor); }
+void combine_bfloat16(const Rows& rows, ReduceOp op, int divisor) { combine_by<Brain16>(rows, op, divisor); }
 
 }  // namespace tutti::comm

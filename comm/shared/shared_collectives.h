@@ -17,12 +17,12 @@
 // Errors: as Executor::run. Thread-safety: one thread at a time.
 #pragma once
 
+#include <tutti/comm/reduce/reduce.h>
 #include <tutti/comm/schedule/executor.h>
 #include <tutti/comm/shared/board.h>
 #include <tutti/comm/shared/copy.h>
 #include <tutti/comm/shared/registered_heap.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -33,7 +33,7 @@ namespace tutti::comm {
 class SharedCollectives {
  public:
   SharedCollectives(Neighbours& neighbours, Transport& transport, FailureMonitor& monitor, RegisteredHeap& heap)
-      : board_(neighbours, transport, monitor), heap_(heap) {}
+      : board_(neighbours, transport, monitor), heap_(heap), sources_(static_cast<std::size_t>(board_.ranks())) {}
 
   /// Whether the operation is done here; the answer is the same on all ranks.
   static bool takes(OpKind op);
@@ -43,7 +43,6 @@ class SharedCollectives {
 
  private:
   static constexpr std::size_t kInlineBytes = sizeof Turn::payload;  // that travel in the announcement
-  static constexpr std::size_t kReduceBlock = 4 * 1024;  // what is reduced and copied on while it is in the first cache
 
   // A result of so many bytes is written past the caches: it would not stay there. What is broadcast is often where the
   // last one was, and is missed there; and a buffer that is reduced in place has just been read, and is there anyway.
@@ -72,7 +71,7 @@ class SharedCollectives {
   std::byte* await_buffer(int index, std::size_t bytes);
   int await_buffers(std::size_t bytes);
   void leave_buffers();
-  void reduce_in_place(std::byte* data);
+  void reduce_in_place();
   void gather_in_place(const std::byte* input);
   void broadcast_in_place(std::byte* to, const std::byte* from);
 
@@ -82,10 +81,6 @@ class SharedCollectives {
   /// rank's may be the target.
   template <typename Source>
   void reduce_all(std::byte* target, std::size_t length, Source source);
-  template <typename Source>
-  void reduce_block(std::byte* target, std::size_t length, Source source);  // kReduceBlock at most
-  void reduce(std::byte* target, const std::byte* incoming, std::size_t length, bool incoming_first = false);
-  void average(std::byte* target, std::size_t length);
 
   /// Elements of a vector of `count` at which share `index` of `ranks` begins.
   static std::size_t share(std::size_t count, int index, int ranks) {
@@ -99,36 +94,15 @@ class SharedCollectives {
   std::size_t bytes_ = 0;    // count * element_
   std::optional<std::uint64_t> own_place_;
   std::byte* own_buffer_ = nullptr;
-  std::vector<std::byte*> buffers_;  // of all ranks; null: not registered
-  std::vector<std::byte> block_;
+  std::vector<std::byte*> buffers_;         // of all ranks; null: not registered
+  std::vector<const std::byte*> sources_;  // of all ranks, for a reduction
 };
 
 template <typename Source>
 void SharedCollectives::reduce_all(std::byte* target, std::size_t length, Source source) {
-  for (std::size_t begin = 0; begin < length; begin += kReduceBlock) {
-    reduce_block(target + begin, std::min(kReduceBlock, length - begin),
-                 [&](int index) -> const std::byte* { return source(index) + begin; });
-  }
-}
-
-template <typename Source>
-void SharedCollectives::reduce_block(std::byte* target, std::size_t length, Source source) {
-  const int self = board_.self();
-  if (source(self) != target || self == 0) {
-    copy_bytes(target, source(0), length);
-    for (int index = 1; index < board_.ranks(); ++index) reduce(target, source(index), length);
-    return average(target, length);
-  }
-  const std::byte* before = source(0);
-  if (self > 1) {  // the ranks before this one are brought together first
-    block_.resize(kReduceBlock);
-    copy_bytes(block_.data(), before, length);
-    for (int index = 1; index < self; ++index) reduce(block_.data(), source(index), length);
-    before = block_.data();
-  }
-  reduce(target, before, length, /*incoming_first=*/true);
-  for (int index = self + 1; index < board_.ranks(); ++index) reduce(target, source(index), length);
-  average(target, length);
+  for (int index = 0; index < board_.ranks(); ++index) sources_[static_cast<std::size_t>(index)] = source(index);
+  const Fingerprint& f = operation_->fingerprint;
+  comm::reduce_all({&target, 1}, sources_, length / element_, f.dtype, f.reduce_op);
 }
 
 }  // namespace tutti::comm

@@ -44,15 +44,14 @@ void SharedCollectives::leave_buffers() {
 }
 
 /// buffers_ are those of all ranks.
-void SharedCollectives::reduce_in_place(std::byte* data) {
+void SharedCollectives::reduce_in_place() {
   const std::size_t count = bytes_ / element_;
-  const std::size_t end = share(count, board_.self() + 1, board_.ranks()) * element_;
-  for (std::size_t begin = share(count, board_.self(), board_.ranks()) * element_; begin < end; begin += kReduceBlock) {
-    const std::size_t length = std::min(kReduceBlock, end - begin);
-    reduce_block(data + begin, length, [&](int index) { return buffers_[static_cast<std::size_t>(index)] + begin; });
-    for (std::byte* other : buffers_)
-      if (other != data) copy_bytes(other + begin, data + begin, length);
-  }
+  const std::size_t begin = share(count, board_.self(), board_.ranks());
+  const std::size_t end = share(count, board_.self() + 1, board_.ranks());
+  for (std::byte*& buffer : buffers_) buffer += begin * element_;
+  sources_.assign(buffers_.begin(), buffers_.end());
+  const Fingerprint& f = operation_->fingerprint;
+  comm::reduce_all(buffers_, sources_, end - begin, f.dtype, f.reduce_op);
   leave_buffers();
 }
 

@@ -1,5 +1,4 @@
 // The reductions of SharedCollectives, but for those in registered buffers (shared_in_place.cc).
-#include <tutti/comm/reduce/reduce.h>
 #include <tutti/comm/shared/copy.h>
 #include <tutti/comm/shared/shared_collectives.h>
 #include <tutti/comm/shared/staged_pipeline.h>
@@ -16,16 +15,6 @@ constexpr std::size_t kSlotReduceBytes = 32 * 1024;
 constexpr std::size_t kCopiedBytes = 4 * 1024;
 
 }  // namespace
-
-void SharedCollectives::reduce(std::byte* target, const std::byte* incoming, std::size_t length, bool incoming_first) {
-  reduce_into(target, incoming, length / element_, operation_->fingerprint.dtype, operation_->fingerprint.reduce_op,
-              incoming_first);
-}
-
-void SharedCollectives::average(std::byte* target, std::size_t length) {
-  if (operation_->fingerprint.reduce_op == ReduceOp::Avg)
-    scale_down(target, length / element_, operation_->fingerprint.dtype, board_.ranks());
-}
 
 void SharedCollectives::reduce_scatter() {
   const auto* input = static_cast<const std::byte*>(operation_->input);
@@ -88,7 +77,7 @@ void SharedCollectives::reduce_to(const std::byte* input, std::byte* result) {
   // Who has no registered buffer and stages anyway need not know what the others have.
   const int in_place = for_all && (is_short || registered) ? await_buffers(bytes_) : 0;
   if (in_place == board_.ranks()) {
-    reduce_in_place(result);
+    reduce_in_place();
   } else if (is_short && in_place == 0) {
     slot_reduce(input, result);
   } else {
@@ -101,12 +90,10 @@ void SharedCollectives::inline_all_reduce(std::byte* data) {
   copy_bytes(board_.payload(), data, bytes_);
   announce();
   board_.await_all();
-  alignas(kLine) std::array<std::byte, kLine> sum;
-  const auto payload = [&](int index) -> const std::byte* { return board_.await(index).payload.data(); };
-  copy_bytes(sum.data(), payload(0), bytes_);
-  for (int index = 1; index < board_.ranks(); ++index) reduce(sum.data(), payload(index), bytes_);
-  copy_bytes(data, sum.data(), bytes_);
-  average(data, bytes_);
+  alignas(kLine) std::array<std::byte, kLine> sum;  // other ranks may still read this one's payload
+  std::byte* const target = sum.data();
+  reduce_all(target, bytes_, [&](int index) { return board_.await(index).payload.data(); });
+  copy_bytes(data, target, bytes_);
   board_.finish();
 }
 

@@ -111,6 +111,45 @@ TYPED_TEST(Reduce, TakesUnalignedPointersAndStaysInside) {
   }
 }
 
+/// What reduce_all() promises: a chain of reduce_into(), divided at the end.
+template <typename T>
+std::vector<T> chain(const std::vector<std::vector<T>>& sources, ReduceOp op) {
+  std::vector<T> result = sources.front();
+  for (std::size_t i = 1; i < sources.size(); ++i)
+    reduce_into(result.data(), sources[i].data(), result.size(), DTypeOf<T>::value, op, false);
+  if (op == ReduceOp::Avg)
+    scale_down(result.data(), result.size(), DTypeOf<T>::value, static_cast<int>(sources.size()));
+  return result;
+}
+
+TYPED_TEST(Reduce, AllHasTheBitsOfAChainWhereverTheTargetsAre) {
+  using T = TypeParam;
+  std::mt19937_64 random(9);
+  for (const ReduceOp op : ops_of<T>()) {
+    if (!refusal(op, DTypeOf<T>::value).empty()) continue;
+    for (const std::size_t rows : {1, 2, 3, 4, 7}) {
+      for (const std::size_t count : {0, 1, 3, 17, 64, 257, 1031}) {
+        std::vector<std::vector<T>> data;
+        for (std::size_t i = 0; i < rows; ++i) data.push_back(random_values<T>(count, random));
+        const std::vector<T> expected = chain(data, op);
+        std::vector<const std::byte*> sources;
+        std::vector<std::byte*> in_place;
+        for (auto& row : data) {
+          in_place.push_back(reinterpret_cast<std::byte*>(row.data()));
+          sources.push_back(in_place.back());
+        }
+        std::vector<T> apart(count + 1, T{});
+        std::byte* const target = reinterpret_cast<std::byte*>(apart.data());
+        reduce_all({&target, 1}, sources, count, DTypeOf<T>::value, op);
+        EXPECT_EQ(std::memcmp(apart.data(), expected.data(), count * sizeof(T)), 0) << name(op) << " of " << rows;
+        EXPECT_EQ(apart[count], T{}) << "one past the end";
+        reduce_all(in_place, sources, count, DTypeOf<T>::value, op);
+        for (const auto& row : data) ASSERT_EQ(row, expected) << name(op) << " of " << rows << " in place";
+      }
+    }
+  }
+}
+
 template <typename T>
 class ReduceFloat : public testing::Test {};
 using FloatTypes = testing::Types<float, double>;
