@@ -94,7 +94,7 @@ class SharedCollectives {
   std::size_t bytes_ = 0;    // count * element_
   std::optional<std::uint64_t> own_place_;
   std::byte* own_buffer_ = nullptr;
-  std::vector<std::byte*> buffers_;         // of all ranks; null: not registered
+  std::vector<std::byte*> buffers_;        // of all ranks; null: not registered
   std::vector<const std::byte*> sources_;  // of all ranks, for a reduction
 };
 
