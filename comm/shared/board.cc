@@ -141,10 +141,10 @@ void Board::await(Progress progress, int index, std::uint64_t at_least) {
   await_ready([&] { return theirs.load(std::memory_order_acquire) >= at_least; }, index);
 }
 
-void Board::finish_stages(std::uint64_t stages) {
-  stages_done_ += stages;
+void Board::finish_stages(std::uint64_t position) {
+  position_ = position;
   for (const Progress progress : {&RankState::staged, &RankState::reduced, &RankState::taken})
-    (segment_.state(self_).*progress).store(stages_done_, std::memory_order_release);
+    (segment_.state(self_).*progress).store(position_, std::memory_order_release);
   neighbours_.nudge_all();
 }
 

@@ -46,17 +46,17 @@ class Board {
   /// This rank has read what it wanted of this turn's announcements and slots.
   void finish();
 
-  // --- Stages: counted since the group was formed, and equal on all ranks between operations.
-  std::uint64_t stages_done() const { return stages_done_; }
-  std::byte* stage(int index, std::uint64_t number) const { return segment_.stage(index, number); }
+  // --- Stages: a position counts bytes since the group was formed, and is equal on all ranks between operations.
+  std::uint64_t position() const { return position_; }
+  std::byte* stage(int index, std::uint64_t position) const { return segment_.stage(index, position); }
 
   using Progress = std::atomic<std::uint64_t> RankState::*;
   /// Sets this rank's progress and shows it to everybody.
   void advance(Progress progress, std::uint64_t to);
   /// Waits until a rank's progress has come to `at_least`.
   void await(Progress progress, int index, std::uint64_t at_least);
-  /// The operation used `stages` of them: sets all of this rank's progress to the end.
-  void finish_stages(std::uint64_t stages);
+  /// The operation came to this position: sets all of this rank's progress to it.
+  void finish_stages(std::uint64_t position);
 
  private:
   void free_slot();
@@ -84,7 +84,7 @@ class Board {
   std::uint64_t number_ = 0;        // of the turn
   std::uint64_t all_finished_ = 0;  // a turn that everybody is known to have finished
   std::uint64_t history_ = 0;
-  std::uint64_t stages_done_ = 0;
+  std::uint64_t position_ = 0;
 };
 
 }  // namespace tutti::comm

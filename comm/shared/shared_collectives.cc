@@ -91,16 +91,13 @@ void SharedCollectives::staged_broadcast(std::byte* data) {
   const int root = operation_->fingerprint.root;
   const bool sends = root == board_.self();
   const bool streams = bytes_ >= kStreamBroadcast;
-  const auto length = [&](std::size_t k) { return std::min(kStageBytes, bytes_ - k * kStageBytes); };
   run_staged(
-      board_, (bytes_ + kStageBytes - 1) / kStageBytes, sends,
-      [&](std::size_t k, std::uint64_t number) {
-        copy_bytes(board_.stage(root, number), data + k * kStageBytes, length(k));
-      },
-      [&](std::size_t k, std::uint64_t number) {
+      board_, {bytes_}, sends,
+      [&](const Chunk& chunk) { copy_bytes(board_.stage(root, chunk.begin), data + chunk.first, chunk.length); },
+      [&](const Chunk& chunk) {
         if (sends) return;
-        board_.await(&RankState::staged, root, number + 1);
-        copy_out(data + k * kStageBytes, board_.stage(root, number), length(k), streams);
+        board_.await(&RankState::staged, root, chunk.end);
+        copy_out(data + chunk.first, board_.stage(root, chunk.begin), chunk.length, streams);
       });
 }
 
@@ -140,19 +137,16 @@ void SharedCollectives::staged_all_gather(const std::byte* input, std::byte* out
   const int self = board_.self();
   const auto block = [&](int index) { return output + static_cast<std::size_t>(index) * bytes_; };
   const bool streams = streams_gathered();
-  const auto length = [&](std::size_t k) { return std::min(kStageBytes, bytes_ - k * kStageBytes); };
   run_staged(
-      board_, (bytes_ + kStageBytes - 1) / kStageBytes, true,
-      [&](std::size_t k, std::uint64_t number) {
-        copy_bytes(board_.stage(self, number), input + k * kStageBytes, length(k));
-      },
-      [&](std::size_t k, std::uint64_t number) {
-        copy_out(block(self) + k * kStageBytes, input + k * kStageBytes, length(k), streams);
+      board_, {bytes_}, true,
+      [&](const Chunk& chunk) { copy_bytes(board_.stage(self, chunk.begin), input + chunk.first, chunk.length); },
+      [&](const Chunk& chunk) {
+        copy_out(block(self) + chunk.first, input + chunk.first, chunk.length, streams);
         for (int step = 1; step < board_.ranks(); ++step) {
           const int index = (self + step) % board_.ranks();  // not everybody at the same one
-          if (k == 0) board_.await(index);
-          board_.await(&RankState::staged, index, number + 1);
-          copy_out(block(index) + k * kStageBytes, board_.stage(index, number), length(k), streams);
+          if (chunk.first == 0) board_.await(index);
+          board_.await(&RankState::staged, index, chunk.end);
+          copy_out(block(index) + chunk.first, board_.stage(index, chunk.begin), chunk.length, streams);
         }
       });
 }

@@ -36,11 +36,11 @@ int SharedCollectives::await_buffers(std::size_t bytes) {
 
 /// This rank is done with the others' buffers. Waits until they are done with its own.
 void SharedCollectives::leave_buffers() {
-  const std::uint64_t done = board_.stages_done() + 1;
+  const std::uint64_t done = board_.position() + kLine;  // a step forward, though nothing lies there
   board_.advance(&RankState::reduced, done);
   for (int index = 0; index < board_.ranks(); ++index)
     if (index != board_.self()) board_.await(&RankState::reduced, index, done);
-  board_.finish_stages(1);
+  board_.finish_stages(done);
 }
 
 /// buffers_ are those of all ranks.
@@ -73,12 +73,12 @@ void SharedCollectives::gather_in_place(const std::byte* input) {
 
 /// The root's buffer is `from`: it is read where it lies.
 void SharedCollectives::broadcast_in_place(std::byte* to, const std::byte* from) {
-  const std::uint64_t done = board_.stages_done() + 1;
+  const std::uint64_t done = board_.position() + kLine;  // as above
   if (to != from) copy_out(to, from, bytes_, bytes_ >= kStreamBroadcast);
   board_.advance(&RankState::taken, done);
   for (int index = 0; index < board_.ranks() && to == from; ++index)
     if (index != board_.self()) board_.await(&RankState::taken, index, done);
-  board_.finish_stages(1);
+  board_.finish_stages(done);
 }
 
 }  // namespace tutti::comm

@@ -45,23 +45,24 @@ void SharedCollectives::staged_reduce_scatter(const std::byte* input, std::byte*
   const int self = board_.self();
   const auto ranks = static_cast<std::size_t>(board_.ranks());
   const auto own = static_cast<std::size_t>(self);
-  const std::size_t part = kStageBytes / ranks / kLine * kLine;  // of each block, in one chunk
-  const auto length = [&](std::size_t k) { return std::min(part, bytes_ - k * part); };
+  const auto row = [&](const Chunk& chunk, std::size_t block) { return block * Staged::row_bytes(chunk.length); };
   run_staged(
-      board_, (bytes_ + part - 1) / part, true,
-      [&](std::size_t k, std::uint64_t number) {
+      board_, {bytes_, ranks}, true,
+      [&](const Chunk& chunk) {
         for (std::size_t block = 0; block < ranks; ++block)
           if (block != own)
-            copy_bytes(board_.stage(self, number) + block * part, input + block * bytes_ + k * part, length(k));
+            copy_bytes(board_.stage(self, chunk.begin) + row(chunk, block), input + block * bytes_ + chunk.first,
+                       chunk.length);
       },
-      [&](std::size_t k, std::uint64_t number) {
+      [&](const Chunk& chunk) {
         for (int index = 0; index < board_.ranks(); ++index) {
           if (index == self) continue;
-          if (k == 0) board_.await(index);
-          board_.await(&RankState::staged, index, number + 1);
+          if (chunk.first == 0) board_.await(index);
+          board_.await(&RankState::staged, index, chunk.end);
         }
-        reduce_all(output + k * part, length(k), [&](int index) {
-          return index == self ? input + own * bytes_ + k * part : board_.stage(index, number) + own * part;
+        reduce_all(output + chunk.first, chunk.length, [&](int index) {
+          return index == self ? input + own * bytes_ + chunk.first
+                               : board_.stage(index, chunk.begin) + row(chunk, own);
         });
       });
 }
@@ -110,38 +111,36 @@ void SharedCollectives::slot_reduce(const std::byte* input, std::byte* result) {
 void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result) {
   const int self = board_.self();
   const int ranks = board_.ranks();
-  const std::size_t chunk = kStageBytes / element_;
-  const std::size_t count = bytes_ / element_;
-  const auto begin_of = [&](std::size_t k, int index) {
-    return share(std::min(chunk, count - k * chunk), index, ranks) * element_;
+  const auto begin_of = [&](const Chunk& chunk, int index) {
+    return share(chunk.length / element_, index, ranks) * element_;
   };
-  const auto at = [&](const std::byte* data, std::size_t k) { return data + k * chunk * element_; };
   run_staged(
-      board_, (count + chunk - 1) / chunk, true,
-      [&](std::size_t k, std::uint64_t number) {
-        std::byte* stage = board_.stage(self, number);
-        const std::size_t mine = begin_of(k, self);
-        const std::size_t behind = begin_of(k, self + 1);
-        copy_bytes(stage, at(input, k), mine);
-        copy_bytes(stage + behind, at(input, k) + behind, begin_of(k, ranks) - behind);
+      board_, {bytes_}, true,
+      [&](const Chunk& chunk) {
+        std::byte* stage = board_.stage(self, chunk.begin);
+        const std::size_t mine = begin_of(chunk, self);
+        const std::size_t behind = begin_of(chunk, self + 1);
+        copy_bytes(stage, input + chunk.first, mine);
+        copy_bytes(stage + behind, input + chunk.first + behind, chunk.length - behind);
       },
-      [&](std::size_t k, std::uint64_t number) {
+      [&](const Chunk& chunk) {
         for (int index = 0; index < ranks; ++index) {
           if (index == self) continue;
-          if (k == 0) board_.await(index);
-          board_.await(&RankState::staged, index, number + 1);
+          if (chunk.first == 0) board_.await(index);
+          board_.await(&RankState::staged, index, chunk.end);
         }
-        const std::size_t mine = begin_of(k, self);
-        reduce_all(board_.stage(self, number) + mine, begin_of(k, self + 1) - mine,
-                   [&](int index) { return (index == self ? at(input, k) : board_.stage(index, number)) + mine; });
-        board_.advance(&RankState::reduced, number + 1);
+        const std::size_t mine = begin_of(chunk, self);
+        reduce_all(board_.stage(self, chunk.begin) + mine, begin_of(chunk, self + 1) - mine, [&](int index) {
+          return (index == self ? input + chunk.first : board_.stage(index, chunk.begin)) + mine;
+        });
+        board_.advance(&RankState::reduced, chunk.end);
         if (!result) return;
         for (int step = 0; step < ranks; ++step) {
           const int index = (self + step) % ranks;
-          if (index != self) board_.await(&RankState::reduced, index, number + 1);
-          const std::size_t from = begin_of(k, index);
-          copy_bytes(result + k * chunk * element_ + from, board_.stage(index, number) + from,
-                     begin_of(k, index + 1) - from);
+          if (index != self) board_.await(&RankState::reduced, index, chunk.end);
+          const std::size_t from = begin_of(chunk, index);
+          copy_bytes(result + chunk.first + from, board_.stage(index, chunk.begin) + from,
+                     begin_of(chunk, index + 1) - from);
         }
       });
 }

@@ -1,36 +1,65 @@
 // run_staged: a long operation of ranks that share memory, as a pipeline of chunks over their stages.
 //
-// stage(k, number) fills this rank's stage with its part of chunk k, where `stages` says that it has one, and
-// use(k, number) reads the others', for which it awaits `staged` of stage `number`. While a chunk is used the next one
-// is staged. Blocks and throws as Board::await. Thread-safety: one thread at a time, which is the board's.
+// stage(chunk) fills this rank's stage with its part of a chunk, where `stages` says that it has one, and use(chunk)
+// reads the others', for which it awaits `staged` of chunk.end. While a chunk is used the next one is staged. All of a
+// stage is used before any of it is used again: what was read long ago has left the caches of who read it, and is
+// quicker to overwrite. Blocks and throws as Board::await. Thread-safety: one thread at a time, which is the board's.
 #pragma once
 
 #include <tutti/comm/shared/board.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 namespace tutti::comm {
 
-template <typename Stage, typename Use>
-void run_staged(Board& board, std::size_t chunks, bool stages, Stage stage, Use use) {
-  const std::uint64_t base = board.stages_done();
-  const auto fill = [&](std::size_t k) {
-    if (!stages) return;
-    const std::uint64_t number = base + k + 1;
-    if (number > kStages)
-      for (int index = 0; index < board.ranks(); ++index)
-        if (index != board.self()) board.await(&RankState::taken, index, number - kStages);
-    stage(k, base + k);
-    board.advance(&RankState::staged, number);
-  };
-  fill(0);
-  for (std::size_t k = 0; k < chunks; ++k) {
-    if (k + 1 < chunks) fill(k + 1);
-    use(k, base + k);
-    board.advance(&RankState::taken, base + k + 1);
+inline constexpr std::size_t kChunkBytes = 256 * 1024;  // the most that one chunk takes of a stage
+
+struct Chunk {
+  std::size_t first;    // of the operation's bytes
+  std::size_t length;   // the same on all ranks
+  std::uint64_t begin;  // where it lies on the stages
+  std::uint64_t end;
+};
+
+/// What is cut into chunks: `bytes`, of which `rows` parts of the same length lie side by side on a stage.
+struct Staged {
+  std::size_t bytes;
+  std::size_t rows = 1;
+
+  std::size_t most() const { return std::max(kLine, kChunkBytes / rows / kLine * kLine); }  // of a row, in one chunk
+  static std::size_t row_bytes(std::size_t length) { return (length + kLine - 1) / kLine * kLine; }
+
+  /// The chunk that starts with byte `first`, on the stages behind `position`.
+  Chunk chunk(std::size_t first, std::uint64_t position) const {
+    const std::size_t length = std::min(most(), bytes - first);
+    const std::size_t needed = rows * row_bytes(length);
+    const std::size_t left = kStageBytes - position % kStageBytes;
+    const std::uint64_t begin = needed <= left ? position : position + left;
+    return {first, length, begin, begin + needed};
   }
-  board.finish_stages(chunks);
+};
+
+template <typename Stage, typename Use>
+void run_staged(Board& board, const Staged& staged, bool stages, Stage stage, Use use) {
+  const auto fill = [&](const Chunk& chunk) {
+    if (!stages) return;
+    for (int index = 0; index < board.ranks() && chunk.end > kStageBytes; ++index)
+      if (index != board.self()) board.await(&RankState::taken, index, chunk.end - kStageBytes);
+    stage(chunk);
+    board.advance(&RankState::staged, chunk.end);
+  };
+  Chunk chunk = staged.chunk(0, board.position());
+  fill(chunk);
+  for (bool more = true; more;) {
+    const Chunk now = chunk;
+    more = now.first + now.length < staged.bytes;
+    if (more) fill(chunk = staged.chunk(now.first + now.length, now.end));
+    use(now);
+    board.advance(&RankState::taken, now.end);
+  }
+  board.finish_stages(chunk.end);
 }
 
 }  // namespace tutti::comm

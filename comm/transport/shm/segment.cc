@@ -10,7 +10,7 @@
 namespace tutti::comm {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x31303169'74747574;  // changes with the layout
+constexpr std::uint64_t kMagic = 0x32303169'74747574;  // changes with the layout
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kLanes = 3;
 constexpr std::size_t kMostRingBytes = 1024 * 1024;
@@ -37,7 +37,7 @@ std::size_t HostSegment::ring_bytes_for(int ranks) {
 
 std::size_t HostSegment::bytes_for(int ranks) {
   return kPage + pages(times(ranks, sizeof(RankState))) + pages(times(ranks, kTurns * sizeof(Turn))) +
-         times(ranks, kTurns * kSlotBytes) + times(ranks, kStages * kStageBytes) +
+         times(ranks, kTurns * kSlotBytes) + times(ranks, kStageBytes) +
          times(ranks, times(ranks, kLanes * ring_bytes_for(ranks)));
 }
 
@@ -49,7 +49,7 @@ HostSegment::HostSegment(int ranks, SharedFile file)
       turns_(states_ + pages(times(ranks, sizeof(RankState)))),
       slots_(turns_ + pages(times(ranks, kTurns * sizeof(Turn)))),
       stages_(slots_ + times(ranks, kTurns * kSlotBytes)),
-      rings_(stages_ + times(ranks, kStages * kStageBytes)) {}
+      rings_(stages_ + times(ranks, kStageBytes)) {}
 
 HostSegment HostSegment::create(int ranks) {
   HostSegment segment(ranks, SharedFile::create("tutti-group", bytes_for(ranks)));

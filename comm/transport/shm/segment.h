@@ -1,7 +1,7 @@
 // HostSegment: the memory that the ranks of one group on one host share, and what lies where in it.
 //
 // One rank creates it, the others map it (join.h). It holds, for each rank, a RankState, the board of its turns
-// (shared/board.h) with a slot for small payloads each, two stages for large ones, and for each ordered pair of ranks
+// (shared/board.h) with a slot for small payloads each, a stage for large ones, and for each ordered pair of ranks
 // and lane a ring (ring.h). It is sparse: memory that is never touched is never taken.
 //
 // "index" counts the ranks in the segment, 0 .. ranks-1, in the order of their ranks.
@@ -21,8 +21,7 @@ namespace tutti::comm {
 inline constexpr std::size_t kLine = 64;              // what processors exchange
 inline constexpr std::size_t kTurns = 64;             // operations whose announcements are kept
 inline constexpr std::size_t kSlotBytes = 32 * 1024;  // the most that travels in one piece, without a stage
-inline constexpr std::size_t kStageBytes = 512 * 1024;
-inline constexpr std::size_t kStages = 2;
+inline constexpr std::size_t kStageBytes = 1024 * 1024;  // what a rank's long operations go over, again and again
 inline constexpr std::size_t kAllocations = 64;  // registered buffers per rank
 
 /// One registered buffer of a rank, for others to open. Written by its owner; `id` last, and 0 first when it ends.
@@ -40,7 +39,7 @@ struct RankState {
   alignas(kLine) std::atomic<std::uint32_t> closed;        // it has left the group
   std::atomic<std::int32_t> pid;
 
-  // How far it is with what lies on stages, counted in stages since the group was formed.
+  // How far it is with what lies on stages, as positions: bytes since the group was formed.
   alignas(2 * kLine) std::atomic<std::uint64_t> staged;   // its contribution is there
   alignas(2 * kLine) std::atomic<std::uint64_t> reduced;  // its share of the result is there
   alignas(2 * kLine) std::atomic<std::uint64_t> taken;    // it needs nothing more of it
@@ -91,8 +90,8 @@ class HostSegment {
   std::byte* slot(int index, std::uint64_t number) const {  // kSlotBytes
     return slots_ + (static_cast<std::size_t>(index) * kTurns + number % kTurns) * kSlotBytes;
   }
-  std::byte* stage(int index, std::uint64_t number) const {  // kStageBytes
-    return stages_ + (static_cast<std::size_t>(index) * kStages + number % kStages) * kStageBytes;
+  std::byte* stage(int index, std::uint64_t position) const {
+    return stages_ + static_cast<std::size_t>(index) * kStageBytes + position % kStageBytes;
   }
 
   /// The memory of the ring from one rank to another on lane 0, 1 or 2: ring_bytes() of it.
