@@ -18,11 +18,11 @@
 
 namespace tutti::comm {
 
-inline constexpr std::size_t kLine = 64;              // what processors exchange
-inline constexpr std::size_t kTurns = 64;             // operations whose announcements are kept
-inline constexpr std::size_t kSlotBytes = 32 * 1024;  // the most that travels in one piece, without a stage
+inline constexpr std::size_t kLine = 64;                 // what processors exchange
+inline constexpr std::size_t kTurns = 64;                // operations whose announcements are kept
+inline constexpr std::size_t kSlotBytes = 32 * 1024;     // the most that travels in one piece, without a stage
 inline constexpr std::size_t kStageBytes = 1024 * 1024;  // what a rank's long operations go over, again and again
-inline constexpr std::size_t kAllocations = 64;  // registered buffers per rank
+inline constexpr std::size_t kAllocations = 64;          // registered buffers per rank
 
 /// One registered buffer of a rank, for others to open. Written by its owner; `id` last, and 0 first when it ends.
 struct AllocationEntry {
