@@ -110,18 +110,25 @@ const NetworkModel& default_model() {
   return model;
 }
 
-/// Whether the ranks of an all_reduce share so few processors, two or more ranks each, that it is the number of all
-/// messages that counts: 2(p - 1) in two trees, p lg p by recursive doubling. Vectors that take longer to copy and to
-/// add than to pass on are moved sooner where all ranks work. The limits are for two processors (algorithms.md).
-bool wants_few_messages(const Problem& problem, double bytes, const Tuning* tuning) {
-  constexpr double kMostBytes = 256 * 1024;
-  if (tuning == nullptr || tuning->processors == 0 || problem.op != OpKind::AllReduce) return false;
-  return problem.world_size >= std::max(4, 2 * tuning->processors) && bytes <= kMostBytes;
-}
-
 double bytes_of(const Problem& problem, std::size_t element_bytes) {
   const std::size_t count = has_counts(problem.op) ? block_offset(problem, problem.world_size) : problem.count;
   return static_cast<double>(count) * static_cast<double>(element_bytes);
+}
+
+/// What is taken where ranks share few processors, which work off the messages of all in turns: how many there are, and
+/// who has them, counts for more than how many follow each other. The limits are for two processors (algorithms.md).
+std::string_view choose_for_few_processors(const Problem& problem, double bytes, int processors) {
+  constexpr double kShort = 32 * 1024;
+  constexpr double kLong = 256 * 1024;
+  const int ranks = problem.world_size;
+  if (bytes > kLong || ranks <= processors) return {};
+  // Of 2(p - 1) messages in two trees, p lg p by recursive doubling. Vectors that take longer to copy and to add than
+  // to pass on are moved sooner where all ranks work.
+  if (problem.op == OpKind::AllReduce && ranks >= std::max(4, 2 * processors)) return "binomial";
+  if (problem.op != OpKind::Broadcast) return {};
+  // In a chain nobody sends more than one message: of many broadcasts in a row no root is the slowest, and who receives
+  // is never idle, so that nobody has to be woken. The last rank of a long chain waits for long.
+  return bytes <= kShort && ranks <= 4 * processors ? "chain" : "binomial";
 }
 
 bool is_measured(const Problem& problem, const Tuning* tuning) {
@@ -165,7 +172,10 @@ std::size_t block_offset(const Problem& problem, int rank) {
 }
 
 std::string_view choose(const Problem& problem, std::size_t element_bytes, const Tuning* tuning) {
-  if (wants_few_messages(problem, bytes_of(problem, element_bytes), tuning)) return "binomial";
+  if (tuning != nullptr && tuning->processors > 0) {
+    const auto taken = choose_for_few_processors(problem, bytes_of(problem, element_bytes), tuning->processors);
+    if (!taken.empty()) return taken;
+  }
   const bool by_measurement = is_measured(problem, tuning);
   const bool has_model = tuning != nullptr && tuning->processors == 0;
   // Of equals the first in the table: sums of other rounding, or the noise of a measurement, must not decide.

@@ -56,9 +56,21 @@ TEST(Select, TakesTheFewestMessagesWhereRanksOutnumberProcessors) {
   EXPECT_EQ(chosen(3, 1, 1), "recursive_doubling") << "as many messages";
   EXPECT_EQ(chosen(6, 1, 4), "recursive_doubling") << "most ranks have a processor";
   EXPECT_EQ(chosen(8, 1 << 20, 2), choose({OpKind::AllReduce, 0, 8, 1 << 20}, 4)) << "long vectors as elsewhere";
-  Tuning shared;
-  shared.processors = 2;
-  EXPECT_EQ(choose({OpKind::Broadcast, 0, 8, 1}, 4, &shared), choose({OpKind::Broadcast, 0, 8, 1}, 4));
+}
+
+TEST(Select, HandsShortBroadcastsOnWhereRanksOutnumberProcessors) {
+  const auto chosen = [](int p, std::size_t count, int processors) {
+    Tuning shared;
+    shared.processors = processors;
+    return std::string(choose({OpKind::Broadcast, 0, p, count, 0, 1 << 16}, 4, &shared));
+  };
+  EXPECT_EQ(chosen(3, 1, 2), "chain");
+  EXPECT_EQ(chosen(4, 8 * 1024, 2), "chain");
+  EXPECT_EQ(chosen(8, 1, 2), "chain");
+  EXPECT_EQ(chosen(9, 1, 2), "binomial") << "the last one would wait for long";
+  EXPECT_EQ(chosen(4, 64 * 1024, 2), "binomial") << "longer ones are not sent in rows";
+  EXPECT_EQ(chosen(4, 1, 4), "binomial") << "each rank has a processor";
+  EXPECT_EQ(chosen(8, 1 << 22, 2), "chain") << "long vectors as elsewhere";
 }
 
 TEST(Select, TakesWhatTheModelSaysIsCheapest) {
