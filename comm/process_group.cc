@@ -78,6 +78,15 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::all_reduce(const Buffer& data, cons
   return prepare(OpKind::AllReduce, {}, data, data.count, op, 0);
 }
 
+ProcessGroup::Impl::Call ProcessGroup::Impl::all_reduce_rounded(const Buffer& sums, const Buffer& rounded) {
+  require(OpKind::AllReduce, "sums", sums, sums.count, DType::Float64);
+  require(OpKind::AllReduce, "rounded", rounded, sums.count, DType::Float32);
+  Call call = prepare(OpKind::AllReduce, {}, sums, sums.count, ReduceOp::Sum, 0);
+  call.fingerprint.root = kRounded;
+  call.rounded = rounded.data;
+  return call;
+}
+
 ProcessGroup::Impl::Call ProcessGroup::Impl::gather(const ConstBuffer& input, const Buffer& output, int root) {
   require(OpKind::Gather, "input", input, input.count, input.dtype);
   const auto blocks = rank() == root ? static_cast<std::size_t>(world_size()) : 0;
@@ -176,6 +185,12 @@ Work ProcessGroup::reduce_async(ConstBuffer input, Buffer output, const Reductio
 void ProcessGroup::all_reduce(Buffer data, const Reduction& op) { impl_->run(impl_->all_reduce(data, op)); }
 Work ProcessGroup::all_reduce_async(Buffer data, const Reduction& op) {
   return impl_->run_async(impl_->all_reduce(data, op));
+}
+void ProcessGroup::all_reduce_rounded(Buffer sums, Buffer rounded) {
+  impl_->run(impl_->all_reduce_rounded(sums, rounded));
+}
+Work ProcessGroup::all_reduce_rounded_async(Buffer sums, Buffer rounded) {
+  return impl_->run_async(impl_->all_reduce_rounded(sums, rounded));
 }
 
 void ProcessGroup::gather(ConstBuffer input, Buffer output, int root) {

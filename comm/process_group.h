@@ -152,6 +152,12 @@ class ProcessGroup {
   void all_reduce(Buffer data, const Reduction& op = ReduceOp::Sum);
   Work all_reduce_async(Buffer data, const Reduction& op = ReduceOp::Sum);
 
+  /// `rounded` (Float32) becomes the sum of all ranks' `sums` (Float64), rounded once, at the end; zeros have no sign.
+  /// All ranks hold the same bits. `sums` is unspecified afterwards, and must not overlap `rounded`. Where both are
+  /// registered on all ranks of a host, each double is read once, and nothing but the result is written.
+  void all_reduce_rounded(Buffer sums, Buffer rounded);
+  Work all_reduce_rounded_async(Buffer sums, Buffer rounded);
+
   /// Root's `output` holds world_size blocks of input.count elements, in rank order; others pass an empty output.
   void gather(ConstBuffer input, Buffer output, int root);
   Work gather_async(ConstBuffer input, Buffer output, int root);

@@ -219,10 +219,12 @@ void ProcessGroup::Impl::execute(const Call& call) {
                             .output = call.output,
                             .deadline = Deadline(recorded.start() + options_.timeout),
                             .report_after = options_.report_after,
-                            .user_op = call.reduction.user()};
+                            .user_op = call.reduction.user(),
+                            .rounded = call.rounded};
   try {
     if (call.plan) {
       executor_.run(*call.plan, operation);
+      if (call.rounded) round_result(operation);
     } else {
       shared_->run(operation);
     }
@@ -233,6 +235,12 @@ void ProcessGroup::Impl::execute(const Call& call) {
     rethrow_failure();
   }
   if (call.scale_count > 0) scale_down(call.output, call.scale_count, call.fingerprint.dtype, world_size());
+}
+
+void ProcessGroup::Impl::round_result(const Operation& operation) {
+  auto* const rounded = static_cast<std::byte*>(operation.rounded);
+  const auto* const sums = static_cast<const std::byte*>(operation.output);
+  reduce_rounded({&rounded, 1}, {&sums, 1}, operation.fingerprint.count);
 }
 
 void ProcessGroup::Impl::require(OpKind op, const char* what, const ConstBuffer& buffer, std::size_t count,

@@ -59,6 +59,7 @@ class ProcessGroup::Impl {
     Reduction reduction = ReduceOp::Sum;
     std::uint64_t bytes = 0;       // of the larger buffer, for the trace
     std::size_t scale_count = 0;   // Avg: elements of output to divide afterwards
+    void* rounded = nullptr;       // where an all_reduce_rounded wants its result
     std::size_t copied_input = 0;  // bytes of input that are copied first, as one buffer is a part of the other
   };
 
@@ -67,6 +68,7 @@ class ProcessGroup::Impl {
   Call broadcast(const Buffer& data, int root);
   Call reduce(const ConstBuffer& input, const Buffer& output, const Reduction& op, int root);
   Call all_reduce(const Buffer& data, const Reduction& op);
+  Call all_reduce_rounded(const Buffer& sums, const Buffer& rounded);
   Call gather(const ConstBuffer& input, const Buffer& output, int root);
   Call all_gather(const ConstBuffer& input, const Buffer& output);
   Call scatter(const ConstBuffer& input, const Buffer& output, int root);
@@ -158,6 +160,7 @@ class ProcessGroup::Impl {
   std::unique_ptr<Impl> form(const std::string& name, const std::vector<int>& ranks);
   void check_process() const;
   void execute(const Call& call);
+  static void round_result(const Operation& operation);
   std::shared_ptr<const Plan> plan_for(OpKind op, DType dtype, std::size_t count, int root, Counts counts,
                                        Counts recv_counts, bool in_order);
   /// Whether the operation needs no plan: shared_ does it, as no algorithm was asked for.

@@ -104,6 +104,11 @@ struct Plain {
   static V finish(V value) {
     return value;
   }
+  /// The value, or its first `bytes`, at offset `at` of the sources.
+  template <typename V>
+  static void store(std::byte* target, std::size_t at, V value, std::size_t bytes = sizeof(V)) {
+    std::memcpy(target + at, &value, bytes);
+  }
 };
 
 /// The sum divided at the end, with the rounding of a division: the reciprocal of a power of two is exact, and
@@ -140,7 +145,7 @@ template <typename V, typename Arithmetic, typename Targets, typename Sources>
   for (std::size_t source = 1; source < sources.size(); ++source)
     value = arithmetic.apply(value, load<V>(sources[source] + at, bytes));
   value = arithmetic.finish(value);
-  for (std::byte* const target : targets) std::memcpy(target + at, &value, bytes);
+  for (std::byte* const target : targets) arithmetic.store(target, at, value, bytes);
 }
 
 /// Whole vectors from offset `at` on; returns the offset behind them.

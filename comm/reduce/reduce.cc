@@ -92,6 +92,21 @@ void combine_bools(const Rows& rows, ReduceOp op) {
   }
 }
 
+/// Sums of doubles that are stored as floats, at half of the offset.
+struct RoundedSum : Plain<double, Add> {
+  template <typename V>
+  static void store(std::byte* target, std::size_t at, V value, std::size_t /*bytes*/) {
+    if constexpr (std::is_same_v<V, double>) {
+      const auto rounded = static_cast<float>(value + 0.0);
+      std::memcpy(target + at / 2, &rounded, sizeof rounded);
+    } else {
+      typedef float Rounded __attribute__((vector_size(sizeof(V) / 2)));
+      const Rounded rounded = __builtin_convertvector(value + 0.0, Rounded);
+      std::memcpy(target + at / 2, &rounded, sizeof rounded);
+    }
+  }
+};
+
 /// Avg divides by `divisor`, unless that is 0.
 void combine_rows(const Rows& rows, DType dtype, ReduceOp op, int divisor) {
   switch (dtype) {
@@ -132,6 +147,10 @@ void reduce_into(void* target, const void* incoming, std::size_t count, DType dt
 void reduce_all(std::span<std::byte* const> targets, std::span<const std::byte* const> sources, std::size_t count,
                 DType dtype, ReduceOp op) {
   combine_rows({targets, sources, count * size_of(dtype)}, dtype, op, static_cast<int>(sources.size()));
+}
+
+void reduce_rounded(std::span<std::byte* const> targets, std::span<const std::byte* const> sources, std::size_t count) {
+  combine(RoundedSum(), {targets, sources, count * sizeof(double)});
 }
 
 void scale_down(void* data, std::size_t count, DType dtype, int divisor) {

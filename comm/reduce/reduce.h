@@ -27,6 +27,10 @@ void reduce_into(void* target, const void* incoming, std::size_t count, DType dt
 void reduce_all(std::span<std::byte* const> targets, std::span<const std::byte* const> sources, std::size_t count,
                 DType dtype, ReduceOp op);
 
+/// The same for the sum of `count` float64, of which each target receives float32: rounded once, at the end, and
+/// without the sign of a zero. A target overlaps no source.
+void reduce_rounded(std::span<std::byte* const> targets, std::span<const std::byte* const> sources, std::size_t count);
+
 /// data[i] /= divisor, correctly rounded (Float16, BFloat16: divided in float, then rounded once); divisor > 0.
 /// Floating point only: other types are left as they are, the caller has refused them.
 void scale_down(void* data, std::size_t count, DType dtype, int divisor);

@@ -92,6 +92,9 @@ struct InFloat {
     return Format::narrow(Op::template apply<Floats>(Format::widen(first), Format::widen(second)));
   }
   static Halves finish(Halves value) { return value; }
+  static void store(std::byte* target, std::size_t at, Halves value, std::size_t bytes) {
+    std::memcpy(target + at, &value, bytes);
+  }
 };
 
 template <typename Format>

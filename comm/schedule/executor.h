@@ -26,6 +26,7 @@ struct Operation {
   Deadline deadline;
   std::chrono::milliseconds report_after{5000};
   const UserOp* user_op = nullptr;  // of a reduction by ReduceOp::User
+  void* rounded = nullptr;          // of an all_reduce_rounded: where its result belongs
 };
 
 class Executor {

@@ -64,7 +64,7 @@ void Board::free_slot() {
   all_finished_ = all;
 }
 
-void Board::announce(const std::uint64_t* memory) {
+void Board::announce(const Memory& memory) {
   const Fingerprint& f = operation_->fingerprint;
   Turn& turn = segment_.turn(self_, number_);
   turn.seq = f.seq;
@@ -77,8 +77,12 @@ void Board::announce(const std::uint64_t* memory) {
                               static_cast<std::uint64_t>(f.dtype) << 8 | static_cast<std::uint64_t>(f.reduce_op);
   history_ = mixed(mixed(mixed(history_, f.seq), f.count), kinds);
   turn.history = history_;
-  turn.has_memory = memory ? 1 : 0;
-  if (memory) turn.memory = *memory;
+  turn.has_memory = 0;
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    if (!memory[i]) continue;
+    turn.has_memory |= static_cast<std::uint8_t>(1 << i);
+    turn.memory[i] = *memory[i];
+  }
   turn.number.store(number_, std::memory_order_release);
   neighbours_.nudge_all();
   __builtin_prefetch(&segment_.turn(self_, number_ + kAhead), 1);

@@ -15,9 +15,11 @@
 #include <tutti/comm/transport/shm/neighbours.h>
 #include <tutti/comm/transport/transport.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 namespace tutti::comm {
 
@@ -34,8 +36,9 @@ class Board {
   /// Room in this rank's line, to be filled just before announce(): whoever looks at the line in between takes it away
   /// from this processor.
   std::byte* payload() { return segment_.turn(self_, number_).payload.data(); }
-  /// Shows the line and the slot to everybody; `memory` is the place of a registered buffer, instead of a payload.
-  void announce(const std::uint64_t* memory = nullptr);
+  /// Shows the line and the slot to everybody; `memory` are places of registered buffers, instead of a payload.
+  using Memory = std::array<std::optional<std::uint64_t>, 2>;
+  void announce(const Memory& memory = {});
 
   /// Waits for the announcement of a rank and compares it with this one's. Throws Mismatch.
   const Turn& await(int index);

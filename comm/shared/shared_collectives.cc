@@ -41,7 +41,8 @@ void SharedCollectives::run(const Operation& operation) {
     case OpKind::Broadcast:
       return broadcast();
     case OpKind::AllReduce:
-      return reduce_to(output, output);
+      return operation.rounded ? all_reduce_rounded(output, static_cast<std::byte*>(operation.rounded))
+                               : reduce_to(output, output);
     case OpKind::Reduce:
       return reduce_to(input, operation.fingerprint.root == board_.self() ? output : nullptr);
     case OpKind::AllGather:
@@ -77,9 +78,8 @@ void SharedCollectives::broadcast() {
     }
     return board_.finish();
   }
-  if (sends) find_buffer(data, bytes_);
-  announce_buffer();
-  if (const std::byte* from = await_buffer(root, bytes_)) {
+  announce(sends ? find_buffer(data, bytes_) : Place());
+  if (const std::byte* from = await_buffer(root, kBuffer, bytes_)) {
     broadcast_in_place(data, from);
   } else {
     staged_broadcast(data);
@@ -109,9 +109,9 @@ void SharedCollectives::all_gather() {
   if (bytes_ <= kSlotBytes) {
     slot_all_gather(input, output);
   } else {
-    const bool registered = find_buffer(output, whole);
-    announce_buffer();
-    if (registered && await_buffers(whole) == board_.ranks()) {
+    const Place mine = find_buffer(output, whole);
+    announce(mine);
+    if (mine.known && await_buffers(buffers_, kBuffer, whole) == board_.ranks()) {
       gather_in_place(input);
     } else {
       staged_all_gather(input, output);

@@ -23,6 +23,7 @@
 #include <tutti/comm/shared/copy.h>
 #include <tutti/comm/shared/registered_heap.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -61,17 +62,25 @@ class SharedCollectives {
   void staged_reduce_scatter(const std::byte* input, std::byte* output);
   /// reduce and all_reduce: `result` is null where this rank wants none.
   void reduce_to(const std::byte* input, std::byte* result);
+  void all_reduce_rounded(std::byte* sums, std::byte* rounded);
   void inline_all_reduce(std::byte* data);
   void slot_reduce(const std::byte* input, std::byte* result);
   void staged_reduce(const std::byte* input, std::byte* result);
 
   // In registered buffers: shared_in_place.cc.
-  bool find_buffer(const std::byte* data, std::size_t bytes);
-  void announce_buffer();
-  std::byte* await_buffer(int index, std::size_t bytes);
-  int await_buffers(std::size_t bytes);
+  struct Place {  // of one of this rank's buffers
+    std::byte* data;
+    std::optional<std::uint64_t> known;  // what others find it by; none: it is not registered
+  };
+  Place find_buffer(const std::byte* data, std::size_t bytes) const;
+  enum Which : std::size_t { kBuffer, kResult };  // the result where it is not in the buffer
+  void announce(const Place& buffer, const Place& result = {});
+  std::byte* await_buffer(int index, Which which, std::size_t bytes);
+  int await_buffers(std::vector<std::byte*>& found, Which which, std::size_t bytes);
+  std::size_t enter_share(std::vector<std::byte*>& buffers, std::size_t element) const;
   void leave_buffers();
   void reduce_in_place();
+  void round_in_place();
   void gather_in_place(const std::byte* input);
   void broadcast_in_place(std::byte* to, const std::byte* from);
 
@@ -90,11 +99,11 @@ class SharedCollectives {
   Board board_;
   RegisteredHeap& heap_;
   const Operation* operation_ = nullptr;
-  std::size_t element_ = 0;  // bytes
-  std::size_t bytes_ = 0;    // count * element_
-  std::optional<std::uint64_t> own_place_;
-  std::byte* own_buffer_ = nullptr;
+  std::size_t element_ = 0;                // bytes
+  std::size_t bytes_ = 0;                  // count * element_
+  std::array<std::byte*, 2> own_{};        // this rank's, by Which
   std::vector<std::byte*> buffers_;        // of all ranks; null: not registered
+  std::vector<std::byte*> results_;        // the same
   std::vector<const std::byte*> sources_;  // of all ranks, for a reduction
 };
 

@@ -6,32 +6,30 @@
 
 namespace tutti::comm {
 
-/// Whether `data` lies in a registered buffer of this rank, which announce_buffer() then shows.
-bool SharedCollectives::find_buffer(const std::byte* data, std::size_t bytes) {
-  own_place_ = heap_.describe(data, bytes);
-  own_buffer_ = const_cast<std::byte*>(data);  // is written only where it is an output
-  return own_place_.has_value();
+SharedCollectives::Place SharedCollectives::find_buffer(const std::byte* data, std::size_t bytes) const {
+  return {const_cast<std::byte*>(data), heap_.describe(data, bytes)};  // is written only where it is an output
 }
 
-/// Announces the turn, with the place of what find_buffer() has found.
-void SharedCollectives::announce_buffer() {
-  board_.announce(own_place_ ? &*own_place_ : nullptr);
-  own_place_.reset();
+/// Announces the turn, with the places of this rank's buffer, and of its result where that has its own.
+void SharedCollectives::announce(const Place& buffer, const Place& result) {
+  own_ = {buffer.data, result.data};
+  board_.announce({buffer.known, result.known});
 }
 
-/// Where rank `index` has the `bytes` that it announced; null if they are not registered. Waits for its announcement.
-std::byte* SharedCollectives::await_buffer(int index, std::size_t bytes) {
+/// Where rank `index` has the `bytes` that it announced as `which`; null if they are not registered. Waits for its
+/// announcement.
+std::byte* SharedCollectives::await_buffer(int index, Which which, std::size_t bytes) {
   const Turn& turn = board_.await(index);
-  if (!turn.has_memory) return nullptr;
-  return index == board_.self() ? own_buffer_ : heap_.resolve(index, turn.memory, bytes);
+  if ((turn.has_memory >> which & 1) == 0) return nullptr;
+  return index == board_.self() ? own_[which] : heap_.resolve(index, turn.memory[which], bytes);
 }
 
-/// Waits for all announcements; how many ranks have a registered buffer, each of `bytes`. Fills buffers_.
-int SharedCollectives::await_buffers(std::size_t bytes) {
+/// Waits for all announcements; how many ranks have registered `which`, `bytes` each. Fills `found`.
+int SharedCollectives::await_buffers(std::vector<std::byte*>& found, Which which, std::size_t bytes) {
   board_.await_all();
-  buffers_.clear();
-  for (int index = 0; index < board_.ranks(); ++index) buffers_.push_back(await_buffer(index, bytes));
-  return board_.ranks() - static_cast<int>(std::ranges::count(buffers_, nullptr));
+  found.clear();
+  for (int index = 0; index < board_.ranks(); ++index) found.push_back(await_buffer(index, which, bytes));
+  return board_.ranks() - static_cast<int>(std::ranges::count(found, nullptr));
 }
 
 /// This rank is done with the others' buffers. Waits until they are done with its own.
@@ -43,15 +41,29 @@ void SharedCollectives::leave_buffers() {
   board_.finish_stages(done);
 }
 
-/// buffers_ are those of all ranks.
-void SharedCollectives::reduce_in_place() {
+/// Moves on to this rank's share of `buffers`, whose elements have `element` bytes; returns its length.
+std::size_t SharedCollectives::enter_share(std::vector<std::byte*>& buffers, std::size_t element) const {
   const std::size_t count = bytes_ / element_;
   const std::size_t begin = share(count, board_.self(), board_.ranks());
-  const std::size_t end = share(count, board_.self() + 1, board_.ranks());
-  for (std::byte*& buffer : buffers_) buffer += begin * element_;
+  for (std::byte*& buffer : buffers) buffer += begin * element;
+  return share(count, board_.self() + 1, board_.ranks()) - begin;
+}
+
+/// buffers_ are those of all ranks.
+void SharedCollectives::reduce_in_place() {
+  const std::size_t count = enter_share(buffers_, element_);
   sources_.assign(buffers_.begin(), buffers_.end());
   const Fingerprint& f = operation_->fingerprint;
-  comm::reduce_all(buffers_, sources_, end - begin, f.dtype, f.reduce_op);
+  comm::reduce_all(buffers_, sources_, count, f.dtype, f.reduce_op);
+  leave_buffers();
+}
+
+/// buffers_ and results_ are those of all ranks.
+void SharedCollectives::round_in_place() {
+  const std::size_t count = enter_share(buffers_, sizeof(double));
+  enter_share(results_, sizeof(float));
+  sources_.assign(buffers_.begin(), buffers_.end());
+  reduce_rounded(results_, sources_, count);
   leave_buffers();
 }
 

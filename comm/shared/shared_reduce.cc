@@ -29,9 +29,9 @@ void SharedCollectives::reduce_scatter() {
     board_.await_all();
     reduce_all(output, bytes_, [&](int index) { return board_.slot(index) + own * bytes_; });
   } else {
-    const bool registered = find_buffer(input, whole);
-    announce_buffer();
-    if (registered && await_buffers(whole) == board_.ranks()) {
+    const Place mine = find_buffer(input, whole);
+    announce(mine);
+    if (mine.known && await_buffers(buffers_, kBuffer, whole) == board_.ranks()) {
       reduce_all(output, bytes_, [&](int index) { return buffers_[static_cast<std::size_t>(index)] + own * bytes_; });
       leave_buffers();
     } else {
@@ -72,11 +72,11 @@ void SharedCollectives::reduce_to(const std::byte* input, std::byte* result) {
   const bool for_all = operation_->fingerprint.op == OpKind::AllReduce;
   if (for_all && bytes_ <= kInlineBytes) return inline_all_reduce(result);
   const bool is_short = bytes_ <= kSlotReduceBytes;
-  const bool registered = for_all && bytes_ > kCopiedBytes && find_buffer(result, bytes_);
-  if (is_short && !registered) copy_bytes(board_.slot(board_.self()), input, bytes_);
-  announce_buffer();
+  const Place mine = for_all && bytes_ > kCopiedBytes ? find_buffer(result, bytes_) : Place();
+  if (is_short && !mine.known) copy_bytes(board_.slot(board_.self()), input, bytes_);
+  announce(mine);
   // Who has no registered buffer and stages anyway need not know what the others have.
-  const int in_place = for_all && (is_short || registered) ? await_buffers(bytes_) : 0;
+  const int in_place = for_all && (is_short || mine.known) ? await_buffers(buffers_, kBuffer, bytes_) : 0;
   if (in_place == board_.ranks()) {
     reduce_in_place();
   } else if (is_short && in_place == 0) {
@@ -85,6 +85,31 @@ void SharedCollectives::reduce_to(const std::byte* input, std::byte* result) {
     staged_reduce(input, result);
   }
   board_.finish();
+}
+
+/// The sums of longer vectors are not written where all ranks can round them into everybody's result at once.
+void SharedCollectives::all_reduce_rounded(std::byte* sums, std::byte* rounded) {
+  bool everywhere = false;
+  if (bytes_ <= kCopiedBytes) {
+    reduce_to(sums, sums);
+  } else {
+    begin();
+    announce(find_buffer(sums, bytes_), find_buffer(rounded, bytes_ / 2));
+    const int ranks = board_.ranks();
+    const bool in_place = await_buffers(buffers_, kBuffer, bytes_) == ranks;
+    everywhere = in_place && await_buffers(results_, kResult, bytes_ / 2) == ranks;
+    if (everywhere) {
+      round_in_place();
+    } else if (in_place) {
+      reduce_in_place();
+    } else {
+      staged_reduce(sums, sums);
+    }
+    board_.finish();
+  }
+  if (everywhere) return;
+  const std::byte* const source = sums;
+  reduce_rounded({&rounded, 1}, {&source, 1}, bytes_ / element_);
 }
 
 void SharedCollectives::inline_all_reduce(std::byte* data) {

@@ -64,6 +64,7 @@ std::string Fingerprint::to_string() const {
     text += std::string(name(dtype)) + " x " + std::to_string(count);
   }
   if (point_to_point) text += ", tag " + std::to_string(root);
+  if (op == OpKind::AllReduce && root == kRounded) text += ", rounded to float32";
   if (op == OpKind::Broadcast || op == OpKind::Reduce || op == OpKind::Gather || op == OpKind::Scatter ||
       op == OpKind::GatherV || op == OpKind::ScatterV)
     text += ", root " + std::to_string(root);

@@ -21,12 +21,15 @@ enum class FrameKind : std::uint8_t {
   Rendezvous = 5,     // the large message itself
 };
 
+/// Stands for the root in an all_reduce_rounded, which is an all_reduce otherwise.
+inline constexpr std::int32_t kRounded = 1;
+
 /// What both sides of a message must agree on. Two ranks are in the same operation if and only if these are equal.
 struct Fingerprint {
   std::uint64_t group = 0;  // identity_hash(group name)
   std::uint64_t seq = 0;    // number of the collective within its group, from 1; 0 for point-to-point
   std::uint64_t count = 0;  // elements, as the caller gave them
-  std::int32_t root = 0;    // root of the collective; tag of a point-to-point message
+  std::int32_t root = 0;    // root of the collective; tag of a point-to-point message; kRounded
   OpKind op = OpKind::Barrier;
   DType dtype = DType::UInt8;
   ReduceOp reduce_op = ReduceOp::Sum;

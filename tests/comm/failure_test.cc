@@ -127,6 +127,15 @@ std::vector<Disagreement> disagreements() {
          g.barrier();
        },
        "all_to_all seq 1 (float32 x 2499)", "all_to_all seq 1 (float32 x 2500)"},
+      {"rounding of all_reduce",
+       [=](ProcessGroup& g) {
+         std::vector<double> sums(5000);
+         auto rounded = fresh();
+         if (g.rank() == 0) g.all_reduce_rounded(buffer(std::span(sums)), buffer(std::span(rounded)));
+         if (g.rank() != 0) g.all_reduce(std::span<double>(sums));
+         g.barrier();
+       },
+       "all_reduce seq 1 (sum float64 x 5000, rounded to float32)", "all_reduce seq 1 (sum float64 x 5000)"},
       {"type of sendrecv",
        [=](ProcessGroup& g) {
          std::vector<float> floats(3);

@@ -286,6 +286,29 @@ TYPED_TEST(ReduceSmallFloat, BitwiseOperatorsLeaveTheTargetAlone) {
   }
 }
 
+TEST(ReduceRounded, RoundsTheSumOnceAndKeepsNoSignOfZero) {
+  std::mt19937_64 random(10);
+  for (const std::size_t rows : {1, 2, 3}) {
+    for (const std::size_t count : {0, 1, 7, 8, 65, 1031}) {
+      std::vector<std::vector<double>> data;
+      for (std::size_t i = 0; i < rows; ++i) data.push_back(random_values<double>(count, random));
+      for (auto& row : data)
+        if (count > 6) row[6] = -0.0;
+      std::vector<const std::byte*> sources;
+      for (const auto& row : data) sources.push_back(reinterpret_cast<const std::byte*>(row.data()));
+      std::vector<float> first(count + 1, 5), second(count + 1, 5);
+      std::byte* const targets[] = {reinterpret_cast<std::byte*>(first.data()),
+                                    reinterpret_cast<std::byte*>(second.data())};
+      reduce_rounded(targets, sources, count);
+      const std::vector<double> sums = chain(data, ReduceOp::Sum);
+      for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(first[i], static_cast<float>(sums[i])) << i << " of " << count;
+      EXPECT_FALSE(count > 6 && std::signbit(first[6]));
+      EXPECT_EQ(first[count], 5) << "one past the end";
+      EXPECT_EQ(first, second);
+    }
+  }
+}
+
 TEST(ReduceBool, IsOrAndOrUnequalAndAlwaysZeroOrOne) {
   const auto expected = [](unsigned a, unsigned b, ReduceOp op) -> unsigned {
     if (op == ReduceOp::BXor) return (a != 0) != (b != 0);

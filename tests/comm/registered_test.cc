@@ -4,6 +4,7 @@
 #include <tutti/comm/process_group.h>
 #include <tutti/tests/support/run_ranks.h>
 
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <numeric>
@@ -22,19 +23,22 @@ using Registers = std::function<bool(int)>;  // whether a rank does
 const std::vector<Registers> kWhoRegisters{[](int) { return true; }, [](int rank) { return rank != 1; },
                                            [](int rank) { return rank == 1; }, [](int) { return false; }};
 
-/// Some floats, registered or not.
-class Floats {
+/// Some numbers, registered or not.
+template <typename T>
+class Numbers {
  public:
-  Floats(ProcessGroup& group, std::size_t count, const Registers& registers) : plain_(count) {
+  Numbers(ProcessGroup& group, std::size_t count, const Registers& registers) : plain_(count) {
     if (!registers(group.rank())) return;
-    registered_ = group.allocate(count * sizeof(float));
+    registered_ = group.allocate(count * sizeof(T));
   }
-  std::span<float> all() { return registered_.memory ? registered_.as<float>() : std::span<float>(plain_); }
+  std::span<T> all() { return registered_.memory ? registered_.as<T>() : std::span<T>(plain_); }
 
  private:
-  std::vector<float> plain_;
+  std::vector<T> plain_;
   RegisteredBuffer registered_;
 };
+
+using Floats = Numbers<float>;
 
 /// What element `i` of a rank's contribution is; sums of few are exact.
 float value(int rank, std::size_t i) { return static_cast<float>(i % 13) + static_cast<float>(rank * 100); }
@@ -52,6 +56,25 @@ void all_reduce(ProcessGroup& group, std::size_t count, const Registers& registe
   fill(data.all(), group.rank());
   group.all_reduce(data.all());
   for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(data.all()[i], sum(group.world_size(), i)) << "element " << i;
+}
+
+/// Sums that need more bits than a float has, and zeros of both signs.
+void all_reduce_rounded(ProcessGroup& group, std::size_t count, const Registers& registers) {
+  const auto part = [](int rank, std::size_t i) {
+    return i % 5 == 0 ? -0.0 : static_cast<double>(i % 13) * 0x1p-40 + (rank + 1) * 0.5;
+  };
+  for (const Registers& registers_result : {registers, kWhoRegisters[0]}) {
+    Numbers<double> sums(group, count, registers);
+    Floats rounded(group, count, registers_result);
+    for (std::size_t i = 0; i < count; ++i) sums.all()[i] = part(group.rank(), i);
+    group.all_reduce_rounded({sums.all().data(), count, DType::Float64}, {rounded.all().data(), count, DType::Float32});
+    for (std::size_t i = 0; i < count; ++i) {
+      double sum = 0;
+      for (int rank = 0; rank < group.world_size(); ++rank) sum += part(rank, i);
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(rounded.all()[i]), std::bit_cast<std::uint32_t>(static_cast<float>(sum)))
+          << "element " << i;
+    }
+  }
 }
 
 void reduce_scatter(ProcessGroup& group, std::size_t count, const Registers& registers) {
@@ -137,6 +160,7 @@ class Registered : public testing::TestWithParam<Net> {
 };
 
 TEST_P(Registered, BuffersAreReducedLikeOthers) { run(all_reduce); }
+TEST_P(Registered, BuffersAreReducedAndRoundedLikeOthers) { run(all_reduce_rounded); }
 TEST_P(Registered, BuffersAreReducedAndScatteredLikeOthers) { run(reduce_scatter); }
 TEST_P(Registered, BuffersAreGatheredLikeOthers) { run(all_gather); }
 TEST_P(Registered, BuffersAreReducedAndScatteredInPlace) { run(reduce_scatter_in_place); }
@@ -147,8 +171,8 @@ TEST_P(Registered, OperationsFollowEachOther) {
   run_ranks(3,
             [](ProcessGroup& group) {
               for (int round = 0; round < 20; ++round)
-                for (const Operation operation :
-                     {all_reduce, broadcast, reduce_scatter, all_gather_in_place, all_gather, reduce_scatter_in_place})
+                for (const Operation operation : {all_reduce, broadcast, all_reduce_rounded, reduce_scatter,
+                                                  all_gather_in_place, all_gather, reduce_scatter_in_place})
                   operation(group, 20'000, kWhoRegisters[static_cast<std::size_t>(round) % kWhoRegisters.size()]);
             },
             {.net = GetParam()});

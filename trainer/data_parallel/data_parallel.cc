@@ -79,13 +79,17 @@ void DataParallel::build_buckets(const DataParallelOptions& options) {
     state.missing = bucket.slots.size();
     if (carries) {
       const auto begin = static_cast<std::int64_t>(bucket.count);
-      riders_ = Riders(state.memory.narrow(0, begin, static_cast<std::int64_t>(riders)), false);
+      const tensor::Tensor sums = exchange_->result(buckets_.size());
+      const auto seats = [&](const tensor::Tensor& all) {
+        return all.narrow(0, begin, static_cast<std::int64_t>(riders));
+      };
+      riders_ = Riders(seats(state.memory), seats(sums.defined() ? sums : state.memory));
     }
     buckets_.push_back(std::move(state));
     nbytes.push_back(bucket.nbytes());
   }
   if (!exchange_->sums_elementwise()) {
-    riders_ = Riders(tensor::Tensor::zeros({static_cast<std::int64_t>(riders)}), true);
+    riders_ = Riders(tensor::Tensor::zeros({static_cast<std::int64_t>(riders)}));
   }
   timer_.reset(nbytes);
   give_gradients_their_places();

@@ -141,7 +141,7 @@ class DataParallel {
   ExchangePlan plan_;
   std::vector<BucketState> buckets_;
   std::unique_ptr<GradientExchange> exchange_;
-  std::vector<std::size_t> bucket_of_;  // by parameter
+  std::vector<std::size_t> bucket_of_;   // by parameter
   std::vector<tensor::Tensor> places_;   // by parameter: its part of a bucket
   std::vector<tensor::Tensor> results_;  // by parameter: where the sum is
   std::vector<bool> ready_;              // by parameter, in this step

@@ -10,26 +10,34 @@ using tensor::Tensor;
 
 class ExactExchange : public GradientExchange {
  public:
-  ExactExchange(comm::ProcessGroup& group, const ExchangePlan& plan) : works_(group, plan.buckets.size()), sums_(plan) {}
+  ExactExchange(comm::ProcessGroup& group, const ExchangePlan& plan)
+      : works_(group, plan.buckets.size()), alone_(group.world_size() == 1) {}
 
   Tensor bucket_memory(comm::ProcessGroup& group, std::size_t count, tensor::DType dtype) override {
-    return GradientExchange::bucket_memory(group, count, RoundedSums::wide(dtype));
+    const tensor::DType wide = type_of_sums(dtype);
+    rounded_.push_back(wide == dtype ? Tensor() : GradientExchange::bucket_memory(group, count, dtype));
+    return GradientExchange::bucket_memory(group, count, wide);
   }
 
-  void begin(std::size_t bucket, Tensor& gradients) override { works_.all_reduce(bucket, as_buffer(gradients)); }
+  void begin(std::size_t bucket, Tensor& gradients) override {
+    if (alone_) return;
+    if (!rounded_[bucket].defined()) return works_.all_reduce(bucket, as_buffer(gradients));
+    works_.all_reduce_rounded(bucket, as_buffer(gradients), as_buffer(rounded_[bucket]));
+  }
   void finish(std::size_t bucket, Tensor& gradients) override {
     works_.wait(bucket);
-    if (sums_.of(bucket).defined()) sums_.round(bucket, 0, gradients);
+    if (alone_ && rounded_[bucket].defined()) round_sums(gradients, rounded_[bucket]);
   }
   void abandon() noexcept override { works_.abandon(); }
 
-  Tensor result(std::size_t bucket) override { return sums_.of(bucket); }
+  Tensor result(std::size_t bucket) override { return rounded_[bucket]; }
   bool sums_elementwise() const override { return true; }
   std::string name() const override { return "exact"; }
 
  private:
   PendingWorks works_;
-  RoundedSums sums_;
+  bool alone_;
+  std::vector<Tensor> rounded_;  // by bucket; undefined: it is not float32, and its own result
 };
 
 }  // namespace

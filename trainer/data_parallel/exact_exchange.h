@@ -3,7 +3,8 @@
 //
 // Idea. Buckets of float32 gradients are float64 memory. Backward then gives exact sums over a rank's samples
 // (tensor/cpu/exact_sum.h): multiples of 2^-47. Such numbers add up without rounding, so that the sum over ranks is
-// the sum over samples, in whatever order an all_reduce takes it. It becomes float32 once, at the end.
+// the sum over samples, in whatever order an all_reduce takes it. It becomes float32 once, at the end, on the way into
+// memory of its own (ProcessGroup::all_reduce_rounded).
 // What else a sample contributes must not depend on the others of its batch: no batch norm, and a loss whose seed is
 // the same whatever the division (train_step.cc).
 //

@@ -22,6 +22,12 @@ class PendingWorks {
     works_[bucket] = group_.all_reduce_async(data);
   }
 
+  /// The same with a result in memory of its own.
+  void all_reduce_rounded(std::size_t bucket, const comm::Buffer& sums, const comm::Buffer& rounded) {
+    if (bucket + 1 == works_.size()) return group_.all_reduce_rounded(sums, rounded);
+    works_[bucket] = group_.all_reduce_rounded_async(sums, rounded);
+  }
+
   void add(std::size_t bucket, comm::Work work) { works_[bucket] = std::move(work); }
 
   /// Blocks until the bucket's operation is complete; nothing to wait for is no error.

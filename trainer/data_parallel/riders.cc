@@ -5,16 +5,18 @@
 
 namespace tutti::trainer {
 
-Riders::Riders(tensor::Tensor memory, bool own_collective)
-    : memory_(std::move(memory)), own_collective_(own_collective) {}
+Riders::Riders(tensor::Tensor memory) : memory_(memory), arrived_(std::move(memory)), own_collective_(true) {}
+
+Riders::Riders(tensor::Tensor memory, tensor::Tensor arrived)
+    : memory_(std::move(memory)), arrived_(std::move(arrived)) {}
 
 std::size_t Riders::count(std::size_t parameters, bool with_parameters) {
   return kRequests + (with_parameters ? parameters : 0);
 }
 
 double Riders::at(std::size_t index) const {
-  return memory_.dtype() == tensor::DType::Float64 ? memory_.data<double>()[index]
-                                                   : static_cast<double>(memory_.data<float>()[index]);
+  return arrived_.dtype() == tensor::DType::Float64 ? arrived_.data<double>()[index]
+                                                    : static_cast<double>(arrived_.data<float>()[index]);
 }
 
 void Riders::put(std::size_t index, double value) {

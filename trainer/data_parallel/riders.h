@@ -22,8 +22,10 @@ class Riders {
  public:
   /// Alone: what this rank asks is what all ask.
   Riders() = default;
-  /// `memory` is flat and travels with the last bucket (`own_collective` false), or by itself in exchange().
-  Riders(tensor::Tensor memory, bool own_collective);
+  /// `memory` is flat and travels by itself, in arrive().
+  explicit Riders(tensor::Tensor memory);
+  /// `memory` travels with the last bucket, and is found in `arrived` then, which may be the same.
+  Riders(tensor::Tensor memory, tensor::Tensor arrived);
 
   /// How many numbers a model with `parameters` parameters needs.
   static std::size_t count(std::size_t parameters, bool with_parameters);
@@ -44,6 +46,7 @@ class Riders {
   void put(std::size_t index, double value);
 
   tensor::Tensor memory_;
+  tensor::Tensor arrived_;
   bool own_collective_ = false;
   std::array<bool, kRequests> asking_{};
   std::array<int, kRequests> asked_{};

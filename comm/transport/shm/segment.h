@@ -57,11 +57,11 @@ struct alignas(kLine) Turn {
   std::uint8_t op;
   std::uint8_t dtype;
   std::uint8_t reduce_op;
-  std::uint8_t has_memory;  // the buffer is registered: `memory` says where
+  std::uint8_t has_memory;  // what of the operation's memory is registered, a bit each: `memory` says where
   std::uint64_t history;    // a digest of all announcements up to and with this one
   union {
     std::array<std::byte, 24> payload;
-    std::uint64_t memory;
+    std::array<std::uint64_t, 2> memory;
   };
 };
 static_assert(sizeof(Turn) == kLine);

@@ -4,7 +4,7 @@
 #include <tutti/trainer/data_parallel/sharding/shard_plan.h>
 #include <tutti/trainer/tensor_comm.h>
 
-#include <optional>
+#include <algorithm>
 #include <vector>
 
 namespace tutti::trainer {
@@ -15,16 +15,19 @@ using tensor::Tensor;
 class ShardExchange : public GradientExchange {
  public:
   ShardExchange(comm::ProcessGroup& group, const ExchangePlan& plan, bool exact)
-      : group_(group), works_(group, plan.buckets.size()) {
-    if (exact) rounded_.emplace(plan);
-    for (const Bucket& bucket : plan.buckets) shards_.push_back(shard_of(bucket, group.rank(), group.world_size()));
+      : group_(group), works_(group, plan.buckets.size()), exact_(exact) {
+    for (const Bucket& bucket : plan.buckets) {
+      const bool rounds = exact && bucket.dtype == tensor::DType::Float32;
+      rounded_.push_back(rounds ? Tensor::zeros({static_cast<std::int64_t>(bucket.count)}) : Tensor());
+      shards_.push_back(shard_of(bucket, group.rank(), group.world_size()));
+    }
   }
 
   /// With room for shards of equal size.
   Tensor bucket_memory(comm::ProcessGroup& group, std::size_t count, tensor::DType dtype) override {
     const std::size_t all = shard_size({.dtype = dtype, .count = count, .slots = {}}, group.world_size()) *
                             static_cast<std::size_t>(group.world_size());
-    return GradientExchange::bucket_memory(group, all, rounded_ ? RoundedSums::wide(dtype) : dtype);
+    return GradientExchange::bucket_memory(group, all, exact_ ? type_of_sums(dtype) : dtype);
   }
 
   void begin(std::size_t bucket, Tensor& gradients) override {
@@ -35,12 +38,16 @@ class ShardExchange : public GradientExchange {
 
   void finish(std::size_t bucket, Tensor& gradients) override {
     works_.wait(bucket);
+    if (!rounded_[bucket].defined()) return;
     const Shard& shard = shards_[bucket];
-    if (result(bucket).defined())
-      rounded_->round(bucket, static_cast<std::int64_t>(shard.begin), part_of(gradients, shard));
+    const auto begin = static_cast<std::int64_t>(shard.begin);
+    const std::int64_t count = rounded_[bucket].numel() - begin;  // behind which padding stays
+    if (count <= 0) return;
+    Tensor mine = rounded_[bucket].narrow(0, begin, std::min(count, static_cast<std::int64_t>(shard.size)));
+    round_sums(part_of(gradients, shard), mine);
   }
 
-  Tensor result(std::size_t bucket) override { return rounded_ ? rounded_->of(bucket) : Tensor(); }
+  Tensor result(std::size_t bucket) override { return rounded_[bucket]; }
 
   void abandon() noexcept override { works_.abandon(); }
   bool sums_elementwise() const override { return false; }
@@ -53,8 +60,9 @@ class ShardExchange : public GradientExchange {
 
   comm::ProcessGroup& group_;
   PendingWorks works_;
-  std::optional<RoundedSums> rounded_;  // exact sums only
-  std::vector<Shard> shards_;           // this rank's, by bucket
+  bool exact_;
+  std::vector<Tensor> rounded_;  // by bucket; undefined: it is not rounded
+  std::vector<Shard> shards_;    // this rank's, by bucket
 };
 
 }  // namespace
