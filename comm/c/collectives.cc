@@ -76,6 +76,19 @@ tutti_result tutti_all_reduce_async(tutti_group* group, void* data, size_t count
   });
 }
 
+tutti_result tutti_all_reduce_rounded(tutti_group* group, double* sums, float* rounded, size_t count) {
+  return on_group("tutti_all_reduce_rounded", group, [&](ProcessGroup& ranks) {
+    ranks.all_reduce_rounded(output_of(sums, count, TUTTI_FLOAT64), output_of(rounded, count, TUTTI_FLOAT32));
+  });
+}
+tutti_result tutti_all_reduce_rounded_async(tutti_group* group, double* sums, float* rounded, size_t count,
+                                            tutti_work** work) {
+  return start("tutti_all_reduce_rounded_async", group, work, [&](ProcessGroup& ranks) {
+    return ranks.all_reduce_rounded_async(output_of(sums, count, TUTTI_FLOAT64),
+                                          output_of(rounded, count, TUTTI_FLOAT32));
+  });
+}
+
 tutti_result tutti_gather(tutti_group* group, const void* input, void* output, size_t count, tutti_dtype dtype,
                           int root) {
   return on_group("tutti_gather", group, [&](ProcessGroup& ranks) {

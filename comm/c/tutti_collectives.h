@@ -34,6 +34,13 @@ TUTTI_API tutti_result tutti_all_reduce(tutti_group* group, void* data, size_t c
 TUTTI_API tutti_result tutti_all_reduce_async(tutti_group* group, void* data, size_t count, tutti_dtype dtype,
                                               tutti_op op, tutti_work** work);
 
+/** `rounded` (float32) becomes the sum of all ranks' `sums` (float64), rounded once, at the end; zeros have no sign.
+ * `sums` is unspecified afterwards. The two must not overlap. */
+TUTTI_API tutti_result tutti_all_reduce_rounded(tutti_group* group, double* sums, float* rounded, size_t count);
+/** Starts tutti_all_reduce_rounded(). */
+TUTTI_API tutti_result tutti_all_reduce_rounded_async(tutti_group* group, double* sums, float* rounded, size_t count,
+                                                      tutti_work** work);
+
 /** Root's `output` receives world-size blocks of `count` elements, in rank order. Elsewhere it is not looked at. */
 TUTTI_API tutti_result tutti_gather(tutti_group* group, const void* input, void* output, size_t count,
                                     tutti_dtype dtype, int root);

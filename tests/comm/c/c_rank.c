@@ -42,6 +42,9 @@ static int refuses(void* target, const void* incoming, size_t count, tutti_dtype
 
 static void collectives(tutti_group* group, int rank, int size) {
   int32_t data[3], all[3 * RANKS_MOST], sums[3 * RANKS_MOST];
+  double wide = 0.5;
+  float narrow = 0;
+  tutti_work* work = NULL;
   int i;
   for (i = 0; i < 3; ++i) data[i] = 10 * rank + i;
   OK(tutti_broadcast(group, data, 3, TUTTI_INT32, size - 1));
@@ -63,6 +66,13 @@ static void collectives(tutti_group* group, int rank, int size) {
   if (rank == 0) CHECK(data[0] == size * 10 * (size - 1));
   OK(tutti_all_reduce(group, sums, 1, TUTTI_INT32, TUTTI_SUM));
   CHECK(sums[0] == 10 * size * (size - 1) / 2);
+  OK(tutti_all_reduce_rounded(group, &wide, &narrow, 1));
+  CHECK(narrow == (float)(size * 0.5));
+  wide = 0.25;
+  OK(tutti_all_reduce_rounded_async(group, &wide, &narrow, 1, &work));
+  OK(tutti_work_wait(work));
+  OK(tutti_work_free(work));
+  CHECK(narrow == (float)(size * 0.25));
   OK(tutti_barrier(group));
 }
 
