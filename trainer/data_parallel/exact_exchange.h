@@ -8,8 +8,9 @@
 // What else a sample contributes must not depend on the others of its batch: no batch norm, and a loss whose seed is
 // the same whatever the division (train_step.cc).
 //
-// Cost: 8 bytes for each gradient in the all_reduce, where float32 has 4; memory for 12 in place of 4; weight gradients
-// of linear layers at half the speed, those of convolutions at nearly the same (trainer/README.md has figures).
+// Cost: 8 bytes for each gradient that are sent, or read in shared memory, where float32 has 4; memory for 12 in place
+// of 4; weight gradients of linear layers at half the speed, those of convolutions at nearly the same (trainer/README.md
+// has figures).
 // Limits: gradients from 16 on are float64 sums, whose last bits may show the order, though seldom after the rounding.
 #pragma once
 
