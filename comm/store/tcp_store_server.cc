@@ -157,7 +157,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void show_out(const std::string& why) {
-    host_.strangers().tell("store: closed " + address_ + ": " + why + "; it sent " + quote_bytes(unread()), Clock::now());
+    host_.strangers().tell("store: closed " + address_ + ": " + why + "; it sent " + quote_bytes(unread()),
+                           Clock::now());
     close();
   }
 
