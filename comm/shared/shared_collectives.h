@@ -6,8 +6,8 @@
 //
 // If the buffers of all ranks are registered (registered_heap.h), nothing is copied on the way: each rank reduces its
 // share of all buffers where they lie (all_reduce, reduce_scatter), and writes its part of the result into all of them
-// (all_reduce, all_gather). all_reduce_rounded reads the sums and writes the results, each once. A broadcast is read from
-// the root's buffer, if that is registered.
+// (all_reduce, all_gather). all_reduce_rounded reads the sums and writes the results, each once. A broadcast is read
+// from the root's buffer, if that is registered.
 //
 // Every element is reduced from the left in the order of ranks, by one rank or by all alike: all ranks hold the same
 // bits, whatever the length of the vector and the size of a chunk. Sources: Jain et al., "Framework for Scalable
