@@ -33,6 +33,7 @@ struct BenchArguments {
   bool encrypt = false;
   bool registered = false;
   bool reproducible = false;
+  bool fresh = false;
   bool check = true;
   std::int64_t iterations = 0;
   std::int64_t warmup = 5;
@@ -58,6 +59,8 @@ void add_options(CLI::App& app, BenchArguments& arguments) {
   app.add_option("--algo", arguments.algorithm, "algorithm, where it implements the operation [chosen by size]");
   app.add_flag("--registered", arguments.registered, "buffers that other ranks of the host reach in place");
   app.add_flag("--reproducible", arguments.reproducible, "reductions in the order of the ranks, whatever else differs");
+  app.add_flag("--fresh", arguments.fresh,
+               "write the data anew before each call, as a program that has just computed it");
   app.add_flag("--check,!--no-check", arguments.check, "compare every result [on]");
   app.add_option("--iterations", arguments.iterations, "timed calls a row; 0: 0.3 s of them")->capture_default_str();
   app.add_option("--warmup", arguments.warmup, "calls before the timed ones")->capture_default_str();
@@ -97,6 +100,7 @@ BenchOptions interpreted(const BenchArguments& arguments) {
   options.encrypt = arguments.encrypt;
   options.registered = arguments.registered;
   options.reproducible = arguments.reproducible;
+  options.fresh = arguments.fresh;
   options.check = arguments.check;
   options.iterations = in_range(arguments.iterations, 0, 10'000'000, "--iterations");
   options.warmup = in_range(arguments.warmup, 0, 10'000'000, "--warmup");

@@ -1,5 +1,5 @@
 // The operations of `tutti bench` done by Gloo over TCP on the loopback interface, float32 and sum:
-// gloo_coll RANK SIZE FOLDER OPERATION BYTES, once for each rank; the ranks meet in files of FOLDER.
+// gloo_coll RANK SIZE FOLDER OPERATION BYTES [fresh], once for each rank; the ranks meet in files of FOLDER.
 // Built and run by the compare command. Left out: reduce_scatter, which Gloo has only in an older form.
 
 #include <gloo/allgather.h>
@@ -134,7 +134,7 @@ Context connect(int rank, int size, const std::string& folder) {
   return context;
 }
 
-void measure(const Context& context, const std::string& name, std::size_t bytes) {
+void measure(const Context& context, const std::string& name, std::size_t bytes, bool fresh) {
   peers::Rank rank;
   rank.rank = context->rank;
   rank.size = context->size;
@@ -149,6 +149,7 @@ void measure(const Context& context, const std::string& name, std::size_t bytes)
   buffers.ping = context->createUnboundBuffer(buffers.in.data(), whole * sizeof(float));
   buffers.pong = context->createUnboundBuffer(buffers.out.data(), whole * sizeof(float));
   rank.operation = operation_named(name, context, buffers);
+  rank.set_up = peers::refresh(buffers.in, fresh);
   rank.barrier = [&context] { barrier(context); };
   rank.maximum = [&context](std::vector<double>& v) {
     all_reduce(context, v.data(), v.data(), v.size(), gloo::max<double>);
@@ -164,11 +165,12 @@ void measure(const Context& context, const std::string& name, std::size_t bytes)
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 6) {
-    std::fprintf(stderr, "usage: gloo_coll RANK SIZE FOLDER OPERATION BYTES\n");
+  const bool fresh = peers::asks_for_fresh(argc, argv, 6);
+  if (argc != 6 && !fresh) {
+    std::fprintf(stderr, "usage: gloo_coll RANK SIZE FOLDER OPERATION BYTES [fresh]\n");
     return 2;
   }
   const Context context = connect(std::atoi(argv[1]), std::atoi(argv[2]), argv[3]);
-  measure(context, argv[4], std::strtoull(argv[5], nullptr, 10));
+  measure(context, argv[4], std::strtoull(argv[5], nullptr, 10), fresh);
   return 0;
 }

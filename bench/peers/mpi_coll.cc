@@ -1,5 +1,5 @@
-// The operations of `tutti bench` done by an MPI library: mpirun -n N mpi_coll OPERATION BYTES, float32 and sum.
-// Built and run by the compare command.
+// The operations of `tutti bench` done by an MPI library: mpirun -n N mpi_coll OPERATION BYTES [fresh], float32 and
+// sum. Built and run by the compare command.
 
 #include <mpi.h>
 
@@ -43,7 +43,7 @@ std::function<void()> operation_named(const std::string& name, int rank, Buffers
   };
 }
 
-void measure(const std::string& name, std::size_t bytes) {
+void measure(const std::string& name, std::size_t bytes, bool fresh) {
   Rank rank;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &rank.size);
@@ -54,6 +54,7 @@ void measure(const std::string& name, std::size_t bytes) {
   buffers.in.assign(whole, static_cast<float>(rank.rank) + 1);
   buffers.out.assign(whole, 0);
   rank.operation = operation_named(name, rank.rank, buffers);
+  rank.set_up = peers::refresh(buffers.in, fresh);
   rank.barrier = [] { MPI_Barrier(MPI_COMM_WORLD); };
   rank.maximum = [](std::vector<double>& v) {
     MPI_Allreduce(MPI_IN_PLACE, v.data(), static_cast<int>(v.size()), MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
@@ -68,12 +69,13 @@ void measure(const std::string& name, std::size_t bytes) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: mpirun -n N mpi_coll OPERATION BYTES\n");
+  const bool fresh = peers::asks_for_fresh(argc, argv, 3);
+  if (argc != 3 && !fresh) {
+    std::fprintf(stderr, "usage: mpirun -n N mpi_coll OPERATION BYTES [fresh]\n");
     return 2;
   }
   MPI_Init(&argc, &argv);
-  measure(argv[1], std::strtoull(argv[2], nullptr, 10));
+  measure(argv[1], std::strtoull(argv[2], nullptr, 10), fresh);
   MPI_Finalize();
   return 0;
 }

@@ -2,7 +2,8 @@
 //
 // The method is that of `tutti bench` (tools/bench/measure.h), so that times can be compared: the longest time of all
 // ranks for each call, the median of the calls, a barrier before calls of more than 32 KiB, calls until 0.3 s have
-// passed. Results are not compared. These programs use nothing of Tutti. Thread-safety: one thread.
+// passed. Results are not compared. With the word "fresh" behind the others a rank writes its data anew before each
+// call, outside the timed part. These programs use nothing of Tutti. Thread-safety: one thread.
 #pragma once
 
 #include <algorithm>
@@ -30,6 +31,7 @@ struct Rank {
   int rank = 0;
   int size = 1;
   std::function<void()> operation;
+  std::function<void()> set_up = [] {};  // before each call
   std::function<void()> barrier;
   std::function<void(std::vector<double>&)> maximum;  // element-wise over all ranks, in place, at rank 0 at least
   std::function<int(int)> from_rank_zero;             // rank 0's argument
@@ -46,13 +48,17 @@ inline int next_batch(int done, double seconds) {
 
 /// Median over the calls of the longest time of all ranks, in microseconds; valid at rank 0.
 inline double median_us(const Rank& rank, std::size_t bytes) {
-  for (int i = 0; i < kWarmup; ++i) rank.operation();
+  for (int i = 0; i < kWarmup; ++i) {
+    rank.set_up();
+    rank.operation();
+  }
   std::vector<double> times;
   double seconds = 0;
   while (const int calls = rank.from_rank_zero(next_batch(static_cast<int>(times.size()), seconds))) {
     const auto batch_begin = Clock::now();
     rank.barrier();
     for (int i = 0; i < calls; ++i) {
+      rank.set_up();
       if (bytes > kBarrierEachBytes) rank.barrier();
       const auto begin = Clock::now();
       rank.operation();
@@ -68,6 +74,17 @@ inline double median_us(const Rank& rank, std::size_t bytes) {
 /// Elements of a float array of `bytes`, each rank's share of it where `shared`, but at least one.
 inline std::size_t elements(std::size_t bytes, int size, bool shared) {
   return std::max<std::size_t>(1, bytes / sizeof(float) / (shared ? static_cast<std::size_t>(size) : 1));
+}
+
+/// What writes `data` anew with what it holds now, if the command line asks for `fresh` data.
+inline std::function<void()> refresh(std::vector<float>& data, bool fresh) {
+  if (!fresh) return [] {};
+  return [&data, initial = data] { std::copy(initial.begin(), initial.end(), data.begin()); };
+}
+
+/// Whether the word `fresh` stands where it may.
+inline bool asks_for_fresh(int argc, char** argv, int words) {
+  return argc == words + 1 && std::string(argv[words]) == "fresh";
 }
 
 /// True for the operations whose size is the whole array's.

@@ -100,6 +100,34 @@ TEST(BenchMeasure, AnElementThatIsNeverWrittenIsWrong) {
   });
 }
 
+TEST(BenchMeasure, FreshDataIsWrittenAnewBeforeEachCall) {
+  Operation spoiling = bench_operation("all_gather");
+  spoiling.run = [](comm::ProcessGroup& group, const Case&, comm::Buffer input, comm::Buffer output) {
+    group.all_gather(input, output);
+    static_cast<float*>(input.data)[5] += 1;
+  };
+  run_ranks(2, [&spoiling](comm::ProcessGroup& group) {
+    const Case c = case_of(group, 8, comm::DType::Float32, comm::ReduceOp::Sum);
+    EXPECT_EQ(measure(group, spoiling, c, {.warmup = 0, .iterations = 3}).wrong, 8U);  // both of each rank's, twice
+    EXPECT_EQ(measure(group, spoiling, c, {.warmup = 1, .iterations = 3, .fresh = true}).wrong, 0U);
+  });
+}
+
+TEST(BenchMeasure, FreshDataIsAlsoThatOfWhatWorksInPlace) {
+  Operation spoiling = bench_operation("all_reduce");
+  spoiling.run = [](comm::ProcessGroup& group, const Case& c, comm::Buffer, comm::Buffer output) {
+    const auto* values = static_cast<const float*>(output.data);
+    static thread_local std::vector<float> first;
+    if (first.empty()) first.assign(values, values + c.count);
+    EXPECT_EQ(std::memcmp(values, first.data(), c.count * sizeof(float)), 0);
+    group.all_reduce(output, c.redop);
+  };
+  run_ranks(2, [&spoiling](comm::ProcessGroup& group) {
+    const Case c = case_of(group, 100, comm::DType::Float32, comm::ReduceOp::Sum);
+    measure(group, spoiling, c, {.warmup = 1, .iterations = 3, .check = false, .fresh = true});
+  });
+}
+
 TEST(BenchMeasure, WithoutCheckNothingIsSaidAboutResults) {
   run_ranks(2, [](comm::ProcessGroup& group) {
     const Case c = case_of(group, 8, comm::DType::Float32, comm::ReduceOp::Sum);

@@ -79,6 +79,8 @@ TEST(BenchTable, TheHeaderSaysWhatWasMeasured) {
   EXPECT_NE(out.str().find("build type "), std::string::npos);
   EXPECT_NE(out.str().find("# ranks 4, transport tcp, algorithm chosen by size\n"), std::string::npos);
   EXPECT_NE(out.str().find("# warmup 2, iterations 7, results checked\n"), std::string::npos);
+  print_header(out, {.fresh = true}, 4, "tcp");
+  EXPECT_NE(out.str().find("chosen by size, data fresh\n"), std::string::npos);
 }
 
 TEST(BenchTable, TheFooterSumsWrongAndAveragesBandwidthOfRowsWithData) {

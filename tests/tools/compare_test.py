@@ -82,6 +82,20 @@ class Compare(unittest.TestCase):
         self.assertEqual((cell["op"], cell["ranks"], cell["bytes"], cell["tutti_us"]), ("all_reduce", 2, 4, 10.0))
         self.assertEqual(cell["peers"]["openmpi-tcp"], {"us": 25.0, "ratio": 2.5})
 
+    def test_fresh_data_is_asked_of_both_sides(self):
+        note = f'#!/bin/sh\necho "$0 $*" >> {self.folder}/calls\n'
+        self.program("tutti", TUTTI.replace("#!/bin/sh\n", note))
+        self.program("mpirun.openmpi", MPIRUN.replace("#!/bin/sh\n", note))
+        for words, fresh in (((), []), (("--fresh",), ["tutti", "mpirun.openmpi"])):
+            (self.folder / "calls").write_text("")
+            run = self.compare("--ops", "all_reduce", "--bytes", "4", "--ranks", "2", "--rounds", "1", *words)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            calls = [line.split() for line in (self.folder / "calls").read_text().splitlines()]
+            self.assertEqual(len(calls), 2)
+            asked = [call for call in calls if "--fresh" in call or call[-2:] == ["4", "fresh"]]
+            self.assertEqual([pathlib.Path(call[0]).name for call in asked], fresh)
+            self.assertEqual("anew" in run.stdout, bool(fresh))
+
     def test_a_barrier_has_one_size(self):
         run = self.compare("--ops", "barrier", "--bytes", "4,1K", "--ranks", "2,4")
         rows = [line.split()[:3] for line in run.stdout.splitlines() if not line.startswith("#")]

@@ -49,7 +49,11 @@ class Memory {
 class Buffers {
  public:
   Buffers(comm::ProcessGroup& group, const Operation& operation, const Case& c, const MeasureOptions& options)
-      : dtype_(c.dtype), in_place_(operation.in_place), check_(options.check), extents_(operation.extents(c)) {
+      : dtype_(c.dtype),
+        in_place_(operation.in_place),
+        check_(options.check),
+        fresh_(options.fresh),
+        extents_(operation.extents(c)) {
     const std::size_t element_bytes = comm::size_of(c.dtype);
     const auto memory = [&](std::size_t count) {
       return Memory(options.registered ? &group : nullptr, count * element_bytes);
@@ -58,8 +62,9 @@ class Buffers {
     output_ = memory(extents_.output);
     fill_data(c, options.seed, input());
     if (in_place_) fill_data(c, options.seed, output());
+    if (in_place_ && (check_ || fresh_)) initial_.assign(output_.data(), output_.data() + output_.size());
+    if (fresh_) initial_input_.assign(input_.data(), input_.data() + input_.size());
     if (!check_) return;
-    if (in_place_) initial_.assign(output_.data(), output_.data() + output_.size());
     expected_.resize(output_.size());
     fill_expected(operation, c, options.seed, {expected_.data(), extents_.output, dtype_});
   }
@@ -67,11 +72,13 @@ class Buffers {
   comm::Buffer input() { return {input_.data(), extents_.input, dtype_}; }
   comm::Buffer output() { return {output_.data(), extents_.output, dtype_}; }
 
+  /// Unchecked and not fresh, as others do it: the buffers stay as the last call left them.
   void set_up() {
-    if (output_.empty() || !check_) return;  // unchecked, as others do it: the buffers stay as the last call left them
-    if (in_place_) {
+    if (fresh_ && !input_.empty()) std::memcpy(input_.data(), initial_input_.data(), input_.size());
+    if (output_.empty()) return;
+    if (!initial_.empty()) {
       std::memcpy(output_.data(), initial_.data(), output_.size());
-    } else {
+    } else if (check_) {
       std::memset(output_.data(), kUnwritten, output_.size());
     }
   }
@@ -85,10 +92,12 @@ class Buffers {
   comm::DType dtype_;
   bool in_place_;
   bool check_;
+  bool fresh_;
   Extents extents_;
   Memory input_, output_;
-  Bytes initial_;   // what output_ holds before each call, where the operation works in place
-  Bytes expected_;  // what it must hold afterwards
+  Bytes initial_;        // what output_ holds before each call, where the operation works in place
+  Bytes initial_input_;  // the same of input_, if it is written anew
+  Bytes expected_;       // what output_ must hold afterwards
 };
 
 Buffers make_buffers(comm::ProcessGroup& group, const Operation& operation, const Case& c,

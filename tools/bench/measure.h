@@ -6,6 +6,10 @@
 // broadcast is its rate, not its latency. Before larger calls all ranks meet in a barrier, because setting up and
 // comparing takes ranks that share processors differently long. The number of calls is rank 0's, which broadcasts it.
 //
+// Data that nobody has written since the last call may still lie in the caches of those who received it then: whoever
+// fetches it from the sender's own memory finds it there. `fresh` measures what a program sees that has just computed
+// it.
+//
 // Thread-safety: measure() is collective; one thread a group, as ProcessGroup says.
 #pragma once
 
@@ -29,6 +33,7 @@ struct MeasureOptions {
   bool check = true;
   std::uint64_t seed = 1;
   bool registered = false;  // buffers by ProcessGroup::allocate
+  bool fresh = false;       // the data is written anew before each call, outside the timed part
 };
 
 struct TimesUs {

@@ -87,9 +87,9 @@ void check_options(const BenchOptions& options) {
 }
 
 void check_memory(const BenchOptions& options, int local_ranks) {
-  // Each rank holds at most input, output, what the output should be, and as much in flight.
-  constexpr double kBuffers = 4;
-  const double needed = kBuffers * static_cast<double>(options.max_bytes) * local_ranks;
+  // Each rank holds at most input, output, what the output should be, and as much in flight; and what the input was.
+  const double buffers = options.fresh ? 5 : 4;
+  const double needed = buffers * static_cast<double>(options.max_bytes) * local_ranks;
   const double present = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   if (needed <= present) return;
   const auto gigabytes = [](double bytes) { return std::to_string(std::llround(bytes / 1e9)) + " GB"; };

@@ -35,6 +35,7 @@ struct BenchOptions {
   bool encrypt = false;       // ProcessGroupOptions::encrypt
   bool registered = false;    // buffers by ProcessGroup::allocate
   bool reproducible = false;  // ProcessGroupOptions::reproducible
+  bool fresh = false;         // MeasureOptions::fresh
   bool check = true;
   std::size_t iterations = 0;  // timed calls a row; 0: as many as fill min_time
   std::size_t warmup = 5;

@@ -86,8 +86,8 @@ std::vector<Result> run_in_group(comm::ProcessGroup& group, std::span<const Oper
                                  const BenchOptions& options, std::ostream& out) {
   const bool prints = group.rank() == 0;
   const int ranks = group.world_size();
-  const MeasureOptions measuring{options.warmup, options.iterations, options.min_time,
-                                 options.check,  options.seed,       options.registered};
+  const MeasureOptions measuring{options.warmup, options.iterations, options.min_time, options.check,
+                                 options.seed,   options.registered, options.fresh};
   std::vector<Result> results;
   if (prints) print_header(out, options, ranks, transport_name(group));
   for (const Operation& operation : table) {

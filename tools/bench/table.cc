@@ -40,7 +40,7 @@ void print_header(std::ostream& out, const BenchOptions& options, int ranks, con
   out << "# tutti bench " TUTTI_VERSION ", build type " TUTTI_BUILD_TYPE ", on " << comm::host_name() << "\n";
   out << "# ranks " << ranks << ", transport " << transport << ", algorithm "
       << (options.algorithm.empty() ? "chosen by size" : options.algorithm)
-      << (options.reproducible ? ", reductions reproducible" : "") << "\n";
+      << (options.reproducible ? ", reductions reproducible" : "") << (options.fresh ? ", data fresh" : "") << "\n";
   out << "# warmup " << options.warmup << ", iterations ";
   if (options.iterations > 0) {
     out << options.iterations;
