@@ -1,8 +1,8 @@
 #include <tutti/comm/trace.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
-#include <thread>
 
 namespace tutti::comm {
 namespace {
@@ -16,27 +16,6 @@ std::string duration_text(TraceClock::duration duration) {
     std::snprintf(text, sizeof text, "%.3f ms", seconds * 1e3);
   }
   return text;
-}
-
-/// The caller has just written `from` field by field. To load several of them in one piece, as the compiler would, a
-/// processor waits until they have left it, and with them all that was written before: lines of other ranks.
-void copy_by_field(Fingerprint& to, const Fingerprint& from) {
-  const auto one_by_one = [] { std::atomic_signal_fence(std::memory_order_seq_cst); };
-  to.group = from.group;
-  one_by_one();
-  to.seq = from.seq;
-  one_by_one();
-  to.count = from.count;
-  one_by_one();
-  to.root = from.root;
-  one_by_one();
-  to.op = from.op;
-  one_by_one();
-  to.dtype = from.dtype;
-  one_by_one();
-  to.reduce_op = from.reduce_op;
-  one_by_one();
-  to.user_op = from.user_op;
 }
 
 }  // namespace
@@ -75,54 +54,94 @@ TraceLog::Snapshot TraceLog::snapshot() const {
   return all_;
 }
 
-/// Spins: nobody holds it for longer than a copy takes, unless its holder has just lost its processor.
-class FlightRecorder::Lock {
- public:
-  explicit Lock(std::atomic_flag& flag) : flag_(flag) {
-    while (flag_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
-  }
-  ~Lock() { flag_.clear(std::memory_order_release); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
-
- private:
-  std::atomic_flag& flag_;
-};
-
 FlightRecorder::FlightRecorder(const std::string& group, std::shared_ptr<TraceLog> log)
     : log_(std::move(log)), group_in_log_(log_ ? log_->add_group(group) : 0) {}
 
+FlightRecorder::Ring& FlightRecorder::ring_of(const Fingerprint& operation) {
+  return is_message(operation.op) ? messages_ : collectives_;
+}
+
 std::uint64_t FlightRecorder::begin(const Subject& subject, TraceClock::time_point start) {
-  const Lock lock(busy_);
-  TraceEvent& event = events_[begun_ % kEvents];
-  copy_by_field(event.operation, subject.operation);
-  event.bytes = subject.bytes;
-  event.start = start;
-  event.state = TraceEvent::State::Running;
-  event.algorithm = subject.algorithm;
-  return begun_++;
+  Ring& ring = ring_of(subject.operation);
+  const std::uint64_t number = ring.begun.load(std::memory_order_relaxed) + 1;
+  ring.slot(number).begin(number, subject, start);
+  ring.begun.store(number, std::memory_order_release);
+  return number;
 }
 
 void FlightRecorder::end(std::uint64_t ticket, const Subject& subject, TraceClock::time_point start,
                          TraceEvent::State state) {
   const auto now = TraceClock::now();
-  {
-    const Lock lock(busy_);
-    TraceEvent& noted = events_[ticket % kEvents];
-    if (begun_ - ticket <= kEvents) {  // else so many have begun since that another one stands there
-      noted.end = now;
-      noted.state = state;
-    }
-  }
+  ring_of(subject.operation).slot(ticket).end(ticket, now, state);
   if (log_) log_->add(group_in_log_, {subject.operation, subject.bytes, start, now, state, subject.algorithm});
 }
 
 std::vector<TraceEvent> FlightRecorder::latest(std::size_t count) const {
-  const Lock lock(busy_);
-  const std::uint64_t kept = std::min({begun_, std::uint64_t{kEvents}, std::uint64_t{count}});
-  std::vector<TraceEvent> result;
-  for (std::uint64_t i = begun_ - kept; i < begun_; ++i) result.push_back(events_[i % kEvents]);
-  return result;
+  std::vector<TraceEvent> events;
+  collectives_.add_to(events);
+  const auto middle = static_cast<std::ptrdiff_t>(events.size());
+  messages_.add_to(events);
+  std::inplace_merge(events.begin(), events.begin() + middle, events.end(),
+                     [](const TraceEvent& a, const TraceEvent& b) { return a.start < b.start; });
+  const std::size_t kept = std::min(kEvents, count);
+  if (events.size() > kept) events.erase(events.begin(), events.end() - static_cast<std::ptrdiff_t>(kept));
+  return events;
+}
+
+void FlightRecorder::Ring::add_to(std::vector<TraceEvent>& events) const {
+  const std::uint64_t last = begun.load(std::memory_order_acquire);
+  for (std::uint64_t number = last - std::min(last, std::uint64_t{kEvents}) + 1; number <= last; ++number)
+    if (const auto event = slots[number % kEvents].read(number)) events.push_back(*event);
+}
+
+/// One by one: what the caller has just written field by field cannot be loaded in one piece before it has left the
+/// processor, and with it all that was written before.
+void FlightRecorder::Slot::begin(std::uint64_t number, const Subject& subject, TraceClock::time_point start) {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  number_.store(0, kRelaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  const Fingerprint& f = subject.operation;
+  group_.store(f.group, kRelaxed);
+  seq_.store(f.seq, kRelaxed);
+  count_.store(f.count, kRelaxed);
+  bytes_.store(subject.bytes, kRelaxed);
+  root_.store(f.root, kRelaxed);
+  op_.store(f.op, kRelaxed);
+  dtype_.store(f.dtype, kRelaxed);
+  reduce_op_.store(f.reduce_op, kRelaxed);
+  user_op_.store(f.user_op, kRelaxed);
+  start_.store(start.time_since_epoch().count(), kRelaxed);
+  state_.store(TraceEvent::State::Running, kRelaxed);
+  const auto text = std::bit_cast<Text>(subject.algorithm);
+  for (std::size_t i = 0; i < text.size(); ++i) algorithm_[i].store(text[i], kRelaxed);
+  number_.store(number, std::memory_order_release);
+}
+
+void FlightRecorder::Slot::end(std::uint64_t number, TraceClock::time_point now, TraceEvent::State state) {
+  if (number_.load(std::memory_order_relaxed) != number) return;  // so many have begun since that another stands there
+  end_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  state_.store(state, std::memory_order_release);
+}
+
+std::optional<TraceEvent> FlightRecorder::Slot::read(std::uint64_t number) const {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  const auto time = [](const Word<TraceClock::rep>& word) {
+    return TraceClock::time_point(TraceClock::duration(word.load(kRelaxed)));
+  };
+  if (number_.load(std::memory_order_acquire) != number) return std::nullopt;
+  TraceEvent event{
+      .operation = {group_.load(kRelaxed), seq_.load(kRelaxed), count_.load(kRelaxed), root_.load(kRelaxed),
+                    op_.load(kRelaxed), dtype_.load(kRelaxed), reduce_op_.load(kRelaxed), user_op_.load(kRelaxed)},
+      .bytes = bytes_.load(kRelaxed),
+      .start = time(start_),
+      .state = state_.load(std::memory_order_acquire)};
+  event.end = time(end_);
+  Text text{};
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = algorithm_[i].load(kRelaxed);
+  event.algorithm = std::bit_cast<AlgorithmName>(text);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (number_.load(kRelaxed) != number) return std::nullopt;
+  return event;
 }
 
 }  // namespace tutti::comm

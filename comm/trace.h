@@ -1,10 +1,12 @@
 // Trace: what a group has done lately, for the moment when it fails; and, if asked for, everything a rank has done.
 //
-// FlightRecorder is always on: a ring of the latest operations of one group. It costs two short locks, a copy of an
-// event and two looks at the clock, some 50 ns together. TraceLog collects all operations of all groups of a rank for
-// the trace file (ProcessGroupOptions::trace_file); trace_file.h says what that looks like.
+// FlightRecorder is always on: a ring of the latest operations of one group. It costs a copy of an event and two looks
+// at the clock, some 25 ns together; no lock, for which a processor would wait until all it has written before has left
+// it: lines of other ranks. TraceLog collects all operations of all groups of a rank for the trace file
+// (ProcessGroupOptions::trace_file); trace_file.h says what that looks like.
 //
-// Times are of the rank's steady clock. Thread-safety: all methods may be called from any thread.
+// Times are of the rank's steady clock. Thread-safety: all methods may be called from any thread, but for what
+// FlightRecorder says.
 #pragma once
 
 #include <tutti/comm/base/fast_clock.h>
@@ -17,8 +19,10 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace tutti::comm {
@@ -37,10 +41,12 @@ class AlgorithmName {
   const char* text() const { return text_.data(); }
 
  private:
-  std::array<char, 23> text_{};  // zero-terminated
+  alignas(std::uint64_t) std::array<char, 24> text_{};  // zero-terminated
 };
 
 inline constexpr AlgorithmName AlgorithmName::kNone;
+
+inline bool is_message(OpKind op) { return op == OpKind::Send || op == OpKind::Recv; }
 
 struct TraceEvent {
   enum class State : std::uint8_t { Running, Done, Failed };
@@ -52,7 +58,7 @@ struct TraceEvent {
   State state = State::Running;
   AlgorithmName algorithm{};  // "" for messages
 
-  bool is_message() const { return operation.op == OpKind::Send || operation.op == OpKind::Recv; }
+  bool is_message() const { return comm::is_message(operation.op); }
 
   /// "all_reduce seq 17 (sum float32 x 100) by ring: 1.250 ms", "...: failed after 3.1 s", "...: running for 3.1 s".
   std::string to_string(TraceClock::time_point now) const;
@@ -85,7 +91,7 @@ class TraceLog {
   Snapshot all_;  // guarded by mutex_
 };
 
-/// The latest operations of one group. Times and states are written where they are kept.
+/// The latest operations of one group. Whoever looks sees whole events, and misses those that are just being written.
 class FlightRecorder {
  public:
   static constexpr std::size_t kEvents = 64;
@@ -100,22 +106,55 @@ class FlightRecorder {
     const AlgorithmName& algorithm;
   };
 
+  // One thread at a time begins and ends collectives, as they run one after the other, and one messages: who issues
+  // operations on the group.
+
   /// Notes that an operation has started; returns what end() wants.
   std::uint64_t begin(const Subject& subject, TraceClock::time_point start);
   /// Notes that it has ended, now.
   void end(std::uint64_t ticket, const Subject& subject, TraceClock::time_point start, TraceEvent::State state);
 
-  /// Up to `count` of the latest operations, oldest first.
+  /// Up to `count` of the latest operations, oldest first. Any thread.
   std::vector<TraceEvent> latest(std::size_t count = kEvents) const;
 
  private:
-  class Lock;
+  /// A TraceEvent that may be read while it is overwritten: who reads looks at the number before and after. Source: H.
+  /// Boehm, "Can Seqlocks Get Along With Programming Language Memory Models?" (MSPC 2012).
+  class Slot {
+   public:
+    void begin(std::uint64_t number, const Subject& subject, TraceClock::time_point start);
+    void end(std::uint64_t number, TraceClock::time_point now, TraceEvent::State state);
+    std::optional<TraceEvent> read(std::uint64_t number) const;  // none: it has been overwritten
+
+   private:
+    template <typename T>
+    using Word = std::atomic<T>;
+    using Text = std::array<std::uint64_t, sizeof(AlgorithmName) / sizeof(std::uint64_t)>;
+
+    Word<std::uint64_t> number_{0};  // of the operation, from 1; 0: it is being written
+    Word<std::uint64_t> group_, seq_, count_, bytes_;
+    Word<std::int32_t> root_;
+    Word<OpKind> op_;
+    Word<DType> dtype_;
+    Word<ReduceOp> reduce_op_;
+    Word<std::uint32_t> user_op_;
+    Word<TraceClock::rep> start_, end_;
+    Word<TraceEvent::State> state_;
+    std::array<Word<std::uint64_t>, std::tuple_size_v<Text>> algorithm_;
+  };
+
+  struct Ring {
+    std::array<Slot, kEvents> slots;
+    std::atomic<std::uint64_t> begun{0};
+
+    Slot& slot(std::uint64_t number) { return slots[number % kEvents]; }
+    void add_to(std::vector<TraceEvent>& events) const;
+  };
+  Ring& ring_of(const Fingerprint& operation);
 
   const std::shared_ptr<TraceLog> log_;
   const std::uint32_t group_in_log_;
-  mutable std::atomic_flag busy_;  // held for the copy of one event, or of all when somebody looks
-  std::uint64_t begun_ = 0;
-  std::array<TraceEvent, kEvents> events_;
+  Ring collectives_, messages_;
 };
 
 }  // namespace tutti::comm

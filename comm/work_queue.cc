@@ -71,29 +71,55 @@ WorkQueue::~WorkQueue() {
   while (run_next(lock)) {
   }
   changed_.notify_all();
-  changed_.wait(lock, [&] { return !running_ && queue_.empty() && calling_back_ == 0; });
+  changed_.wait(lock, [&] { return !busy() && queue_.empty() && calling_back_ == 0; });
   lock.unlock();
   if (helper_.joinable()) helper_.join();
 }
 
-WorkQueue::Turn::Turn(WorkQueue& queue) : queue_(queue) {
-  const std::lock_guard lock(queue_.mutex_);
-  is_ours_ = !queue_.running_ && queue_.queue_.empty();
-  if (is_ours_) queue_.running_ = true;
+WorkQueue::Way WorkQueue::enter() {
+  if (!others_.load(std::memory_order_acquire)) {
+    alone_.store(true, std::memory_order_relaxed);
+    fences_.near();
+    if (!others_.load(std::memory_order_acquire)) return Way::Alone;
+  }
+  const std::lock_guard lock(mutex_);
+  alone_.store(false, std::memory_order_relaxed);
+  changed_.notify_all();  // somebody may have waited for the end of what has not begun
+  if (running_ || !queue_.empty()) return Way::Queued;
+  running_ = true;
+  return Way::Locked;
 }
 
-WorkQueue::Turn::~Turn() {
-  if (!is_ours_) return;
-  const std::lock_guard lock(queue_.mutex_);
-  queue_.running_ = false;
-  if (!queue_.queue_.empty() || queue_.stopping_ || queue_.awaiting_end_ > 0) queue_.changed_.notify_all();
+void WorkQueue::leave(Way way) {
+  if (way == Way::Queued) return;
+  if (way == Way::Alone) {
+    alone_.store(false, std::memory_order_release);
+    fences_.near();
+    if (!others_.load(std::memory_order_relaxed)) return;
+  }
+  const std::lock_guard lock(mutex_);
+  if (way == Way::Locked) running_ = false;
+  changed_.notify_all();
+  part();
+}
+
+void WorkQueue::come() {
+  if (others_.load(std::memory_order_relaxed)) return;
+  others_.store(true, std::memory_order_relaxed);
+  fences_.far();
+}
+
+void WorkQueue::part() {
+  const bool nobody = !helper_alive_ && !busy() && queue_.empty() && awaiting_end_ == 0;
+  if (nobody) others_.store(false, std::memory_order_release);
 }
 
 Work WorkQueue::submit(Task task) {
   auto entry = std::make_shared<Entry>();
   entry->task = std::move(task);
   entry->queue = this;
-  std::lock_guard lock(mutex_);
+  const std::lock_guard lock(mutex_);
+  come();
   queue_.push_back(entry);
   if (helper_alive_) {
     changed_.notify_all();
@@ -107,13 +133,15 @@ Work WorkQueue::submit(Task task) {
 
 void WorkQueue::let_running_end() {
   std::unique_lock lock(mutex_);
+  come();
   ++awaiting_end_;
-  changed_.wait(lock, [&] { return !running_; });
+  changed_.wait(lock, [&] { return !busy(); });
   --awaiting_end_;
+  part();
 }
 
 bool WorkQueue::run_next(std::unique_lock<std::mutex>& lock) {
-  if (running_ || queue_.empty()) return false;
+  if (busy() || queue_.empty()) return false;
   const std::shared_ptr<Entry> entry = std::move(queue_.front());
   queue_.pop_front();
   running_ = true;
@@ -128,6 +156,7 @@ bool WorkQueue::run_next(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   running_ = false;
   changed_.notify_all();
+  part();
   if (const auto callbacks = entry->finish(std::move(error)); !callbacks.empty()) call_back(callbacks, lock);
   return true;
 }
@@ -146,11 +175,12 @@ void WorkQueue::help() {
   std::unique_lock lock(mutex_);
   for (;;) {
     if (run_next(lock)) continue;
-    const auto has_work = [&] { return stopping_ || (!running_ && !queue_.empty()); };
+    const auto has_work = [&] { return stopping_ || (!busy() && !queue_.empty()); };
     const bool woken = changed_.wait_for(lock, kHelperIdles, has_work);
     if ((!woken && queue_.empty()) || (stopping_ && queue_.empty())) break;
   }
   helper_alive_ = false;
+  part();
 }
 
 }  // namespace tutti::comm

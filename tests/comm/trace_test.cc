@@ -83,20 +83,62 @@ TEST(FlightRecorder, AnOperationThatOutlastsTheRingIsNotMistakenForAnother) {
   EXPECT_EQ(log->snapshot().entries[0].event.state, TraceEvent::State::Failed);
 }
 
-TEST(FlightRecorder, SeveralThreadsAtOnce) {
+/// An event whose parts all say which one it is.
+TraceEvent telling_event(std::uint64_t number, OpKind op) {
+  static const AlgorithmName kNames[] = {AlgorithmName("ring"), AlgorithmName("recursive_doubling")};
+  TraceEvent event = event_of(number);
+  event.operation.op = op;
+  event.operation.count = event.bytes = number;
+  event.operation.root = static_cast<int>(number);
+  event.algorithm = kNames[number % 2];
+  return event;
+}
+
+void expect_whole(const TraceEvent& event) {
+  const TraceEvent expected = telling_event(event.operation.seq, event.operation.op);
+  EXPECT_EQ(event.operation.to_string(), expected.operation.to_string());
+  EXPECT_EQ(event.bytes, expected.bytes);
+  EXPECT_EQ(event.start, expected.start);
+  EXPECT_STREQ(event.algorithm.text(), expected.algorithm.text());
+  if (event.state == TraceEvent::State::Done) {
+    EXPECT_GT(event.end, expected.start);
+  }
+}
+
+TEST(FlightRecorder, WhoLooksSeesWholeEventsOnlyWhileCollectivesAndMessagesGoOn) {
   const auto log = std::make_shared<TraceLog>();
   FlightRecorder recorder("world", log);
-  const auto work = [&] {
-    for (std::uint64_t seq = 0; seq < 5000; ++seq) {
-      const TraceEvent event = event_of(seq);
+  std::atomic<int> at_work{2};
+  const auto work = [&](OpKind op) {
+    for (std::uint64_t number = 1; number <= 20'000; ++number) {
+      const TraceEvent event = telling_event(number, op);
       end(recorder, begin(recorder, event), event, TraceEvent::State::Done);
     }
+    --at_work;
   };
-  std::thread first(work), second(work);
-  for (int i = 0; i < 100; ++i) recorder.latest();
-  first.join();
-  second.join();
-  EXPECT_EQ(log->snapshot().entries.size(), 10'000u);
+  std::thread collectives(work, OpKind::AllReduce), messages(work, OpKind::Send);
+  while (at_work > 0) {
+    const auto latest = recorder.latest();
+    EXPECT_LE(latest.size(), FlightRecorder::kEvents);
+    for (const TraceEvent& event : latest) expect_whole(event);
+  }
+  collectives.join();
+  messages.join();
+  EXPECT_EQ(log->snapshot().entries.size(), 40'000u);
+}
+
+TEST(FlightRecorder, CollectivesAndMessagesAreToldInTheOrderOfTheirStarts) {
+  FlightRecorder recorder("world", nullptr);
+  for (std::uint64_t number = 1; number <= 100; ++number) {
+    const TraceEvent event = telling_event(number, number % 3 == 0 ? OpKind::Recv : OpKind::AllReduce);
+    end(recorder, begin(recorder, event), event, TraceEvent::State::Done);
+  }
+  const auto latest = recorder.latest(10);
+  ASSERT_EQ(latest.size(), 10u);
+  for (std::size_t i = 0; i < latest.size(); ++i) {
+    EXPECT_EQ(latest[i].operation.seq, 91 + i);
+    EXPECT_EQ(latest[i].is_message(), (91 + i) % 3 == 0);
+  }
 }
 
 /// A folder that goes away with the test.

@@ -1,6 +1,6 @@
 #include <sys/syscall.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/transport/shm/far_fence.h>
+#include <tutti/comm/base/far_fence.h>
 #include <tutti/comm/transport/shm/neighbours.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
-#include <tutti/comm/transport/shm/far_fence.h>
+#include <tutti/comm/base/far_fence.h>
 #include <unistd.h>
 
 namespace tutti::comm {
