@@ -11,10 +11,8 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr microseconds kPollAlone(4);  // after that, give way between polls: the peer may share this CPU
-constexpr unsigned kFreePolls = 32;    // before the clock is asked, which takes as long as a poll
-constexpr milliseconds kLongAway(1);   // other ranks that wait are back sooner: somebody computes there
-constexpr milliseconds kRestFor(50);
+constexpr microseconds kPollAlone(4);      // after that, give way between polls: the peer may share this CPU
+constexpr unsigned kFreePolls = 32;        // before the clock is asked, which takes as long as a poll
 constexpr microseconds kServiceEvery(20);  // connections of peers are looked for: a system call
 constexpr milliseconds kSlice(100);        // the longest sleep without a look at the deadline
 constexpr milliseconds kConsultEvery(250);
@@ -38,8 +36,9 @@ std::string rank_list(const FailureMonitor& monitor, std::span<const int> ranks)
 }  // namespace
 
 Waiter::Waiter(Transport& transport, FailureMonitor& monitor, const Fingerprint& operation, Deadline deadline,
-               milliseconds report_after)
+               milliseconds report_after, ComputesHere* computes_here)
     : transport_(transport),
+      computes_here_(computes_here ? *computes_here : transport.computes_here),
       monitor_(monitor),
       operation_(operation),
       deadline_(deadline),
@@ -69,10 +68,9 @@ bool Waiter::should_block() {
 }
 
 bool Waiter::gave_way(Clock::time_point now) {
-  if (transport_.computes_here.until(now)) return false;
+  if (computes_here_.until(now)) return false;
   ::sched_yield();
-  const auto back = Clock::now();
-  if (back - now > kLongAway) transport_.computes_here.note(back + kRestFor);
+  computes_here_.gave_way(now, Clock::now());
   return true;
 }
 

@@ -3,7 +3,8 @@
 // Poll a little, then yield, then block in the kernel; the longer the wait, the more it tells others and asks them.
 // Where ranks outnumber processors it gives way after every look, so that the rank it waits for can run. Who gives way
 // to somebody that computes comes back when a time slice is over; who sleeps is woken as soon as there is news. So a
-// yield that took long is the last one for a while. Thread-safety: one waiter belongs to one operation on one thread.
+// yield that took long is the last one for a while (transport/computes_here.h). Thread-safety: one waiter belongs to
+// one operation on one thread.
 #pragma once
 
 #include <tutti/comm/base/deadline.h>
@@ -19,8 +20,9 @@ namespace tutti::comm {
 
 class Waiter {
  public:
+  /// `computes_here` is what earlier waits of this kind have found out; null: the transport's.
   Waiter(Transport& transport, FailureMonitor& monitor, const Fingerprint& operation, Deadline deadline,
-         std::chrono::milliseconds report_after);
+         std::chrono::milliseconds report_after, ComputesHere* computes_here = nullptr);
 
   /// The operation moved on.
   void progressed() { polls_ = 0; }
@@ -44,6 +46,7 @@ class Waiter {
   [[noreturn]] void time_out(std::span<const int> awaited);
 
   Transport& transport_;
+  ComputesHere& computes_here_;
   FailureMonitor& monitor_;
   const Fingerprint& operation_;
   const Deadline deadline_;

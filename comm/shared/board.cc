@@ -43,7 +43,8 @@ Board::Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monit
       monitor_(monitor),
       ranks_(neighbours.size()),
       self_(neighbours.self()),
-      spins_(transport.oversubscribed() ? 2 : kSpins) {}
+      spins_(transport.oversubscribed() ? 2 : kSpins),
+      late_compute_here_(transport.computes_here) {}
 
 void Board::begin(const Operation& operation) {
   operation_ = &operation;
@@ -58,7 +59,7 @@ void Board::free_slot() {
   for (int index = 0; index < ranks_; ++index) {
     if (index == self_) continue;
     const auto& finished = segment_.state(index).finished;
-    await_ready([&] { return finished.load(std::memory_order_acquire) >= needed; }, index);
+    await_ready([&] { return finished.load(std::memory_order_acquire) >= needed; }, index, late_compute_here_);
     all = std::min(all, finished.load(std::memory_order_acquire));
   }
   all_finished_ = all;
@@ -95,7 +96,7 @@ const Turn& Board::await(int index) {
   if (announced()) {
     if (operation_->fingerprint.op == OpKind::Broadcast) __builtin_prefetch(&segment_.turn(index, number_ + kAhead));
   } else {
-    await_ready(announced, index);
+    await_ready(announced, index, late_compute_here_);
   }
   if (turn.history != history_) compare(turn, index);
   return turn;
@@ -142,7 +143,7 @@ void Board::advance(Progress progress, std::uint64_t to) {
 
 void Board::await(Progress progress, int index, std::uint64_t at_least) {
   const auto& theirs = segment_.state(index).*progress;
-  await_ready([&] { return theirs.load(std::memory_order_acquire) >= at_least; }, index);
+  await_ready([&] { return theirs.load(std::memory_order_acquire) >= at_least; }, index, present_compute_here_);
 }
 
 void Board::finish_stages(std::uint64_t position) {
@@ -152,10 +153,11 @@ void Board::finish_stages(std::uint64_t position) {
   neighbours_.nudge_all();
 }
 
-void Board::wait_until(const std::function<bool()>& ready, int index) {
+void Board::wait_until(const std::function<bool()>& ready, int index, ComputesHere& computes_here) {
   const int peer = neighbours_.rank_of(index);
   const std::span<const int> awaited(&peer, 1);
-  Waiter waiter(transport_, monitor_, operation_->fingerprint, operation_->deadline, operation_->report_after);
+  Waiter waiter(transport_, monitor_, operation_->fingerprint, operation_->deadline, operation_->report_after,
+                &computes_here);
   while (!ready()) {
     if (neighbours_.gone(index) || neighbours_.gone(self_)) {
       if (ready()) return;  // what it did before it went counts

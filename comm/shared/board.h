@@ -63,16 +63,16 @@ class Board {
 
  private:
   void free_slot();
-  void wait_until(const std::function<bool()>& ready, int index);
+  void wait_until(const std::function<bool()>& ready, int index, ComputesHere& computes_here);
   void compare(const Turn& theirs, int index) const;
 
   template <typename Ready>
-  void await_ready(Ready ready, int index) {
+  void await_ready(Ready ready, int index, ComputesHere& computes_here) {
     for (int spins = spins_; spins > 0; --spins) {
       if (ready()) return;
       __builtin_ia32_pause();
     }
-    wait_until(ready, index);
+    wait_until(ready, index, computes_here);
   }
 
   Neighbours& neighbours_;
@@ -82,6 +82,11 @@ class Board {
   const int ranks_;
   const int self_;
   const int spins_;
+
+  // Who has not come computes, maybe on this processor. Those who have come take turns there: that a wait for somebody
+  // to come was long says nothing about the waits that follow.
+  ComputesHere& late_compute_here_;
+  ComputesHere present_compute_here_;
 
   const Operation* operation_ = nullptr;
   std::uint64_t number_ = 0;        // of the turn

@@ -14,6 +14,7 @@
 // peer.
 #pragma once
 
+#include <tutti/comm/transport/computes_here.h>
 #include <tutti/comm/transport/frame.h>
 
 #include <atomic>
@@ -77,20 +78,6 @@ class Link {
   /// be used. consume(n) then stands for a read of its first n bytes, also whole elements.
   virtual std::span<const std::byte> readable() { return {}; }
   virtual void consume(std::size_t /*nbytes*/) {}
-};
-
-/// That somebody computes on this rank's processor, which waiting threads find out (failure/waiter.h). Any thread.
-class ComputesHere {
- public:
-  using Clock = std::chrono::steady_clock;
-
-  bool until(Clock::time_point now) const {
-    return now.time_since_epoch().count() < end_.load(std::memory_order_relaxed);
-  }
-  void note(Clock::time_point end) { end_.store(end.time_since_epoch().count(), std::memory_order_relaxed); }
-
- private:
-  std::atomic<Clock::rep> end_{Clock::time_point::min().time_since_epoch().count()};
 };
 
 class Transport {

@@ -1,11 +1,13 @@
 // Memory that ranks of one host share: files, rings, and the agreement to use them.
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/resource.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/far_fence.h>
 #include <tutti/comm/base/short_copy.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/shared/copy.h>
 #include <tutti/comm/store/hash_store.h>
-#include <tutti/comm/base/far_fence.h>
 #include <tutti/comm/transport/shm/join.h>
 #include <tutti/comm/transport/shm/ring.h>
 #include <tutti/comm/transport/shm/shared_file.h>
@@ -339,6 +341,58 @@ TEST(Board, WaitingForALateRankCostsNoProcessor) {
               EXPECT_LT(thread_cpu_seconds() - before, 0.05);
             },
             {.net = Net::Shm});
+}
+
+/// How often this thread has gone to sleep; to give way is none of these.
+long sleeps_so_far() {
+  rusage usage{};
+  ::getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nvcsw;
+}
+
+void compute_for(std::chrono::milliseconds time) {
+  for (const auto end = std::chrono::steady_clock::now() + time; std::chrono::steady_clock::now() < end;) {
+  }
+}
+
+/// Threads that are started meanwhile share one processor.
+class OneProcessor {
+ public:
+  OneProcessor() {
+    ::sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(::sched_getcpu(), &one);
+    ::sched_setaffinity(0, sizeof one, &one);
+  }
+  ~OneProcessor() { ::sched_setaffinity(0, sizeof before_, &before_); }
+  OneProcessor(const OneProcessor&) = delete;
+  OneProcessor& operator=(const OneProcessor&) = delete;
+
+ private:
+  cpu_set_t before_{};
+};
+
+/// Ranks that share a processor give way to each other as soon as all have come, though while they waited for the last
+/// one it computed.
+TEST(Board, RanksThatHaveComputedDoNotSleepInWhatFollows) {
+  constexpr int kRounds = 9;
+  const OneProcessor one;
+  std::vector<long> sleeps(kRounds);
+  run_ranks(4,
+            [&](ProcessGroup& group) {
+              std::vector<float> values(1 << 20, 1.0f);
+              for (long& slept : sleeps) {
+                compute_for(std::chrono::milliseconds(10));
+                group.barrier();
+                const long before = sleeps_so_far();
+                group.all_reduce(std::span(values), ReduceOp::Max);
+                if (group.rank() == 1) slept = sleeps_so_far() - before;
+              }
+            },
+            {.net = Net::Shm});
+  std::ranges::sort(sleeps);
+  EXPECT_LE(sleeps[kRounds / 2], 5) << "of some 50 waits";
 }
 
 }  // namespace
