@@ -84,7 +84,7 @@ WorkQueue::Way WorkQueue::enter() {
   }
   const std::lock_guard lock(mutex_);
   alone_.store(false, std::memory_order_relaxed);
-  changed_.notify_all();  // somebody may have waited for the end of what has not begun
+  tell();  // somebody may have waited for the end of what has not begun
   if (running_ || !queue_.empty()) return Way::Queued;
   running_ = true;
   return Way::Locked;
@@ -99,8 +99,12 @@ void WorkQueue::leave(Way way) {
   }
   const std::lock_guard lock(mutex_);
   if (way == Way::Locked) running_ = false;
-  changed_.notify_all();
+  tell();
   part();
+}
+
+void WorkQueue::tell() {
+  if (!queue_.empty() || stopping_ || awaiting_end_ > 0) changed_.notify_all();
 }
 
 void WorkQueue::come() {

@@ -67,6 +67,7 @@ class WorkQueue {
   bool busy() const { return running_ || alone_.load(std::memory_order_acquire); }  // a task is running
   void come();  // before busy() is asked, or something is left here for others to see
   void part();  // afterwards: who comes next may be alone
+  void tell();  // that nothing is running, if somebody waits for it
 
   bool run_next(std::unique_lock<std::mutex>& lock);  // false if somebody else is running or nothing is queued
   void call_back(const std::vector<std::function<void()>>& callbacks, std::unique_lock<std::mutex>& lock) noexcept;
