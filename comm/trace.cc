@@ -91,7 +91,7 @@ std::vector<TraceEvent> FlightRecorder::latest(std::size_t count) const {
 void FlightRecorder::Ring::add_to(std::vector<TraceEvent>& events) const {
   const std::uint64_t last = begun.load(std::memory_order_acquire);
   for (std::uint64_t number = last - std::min(last, std::uint64_t{kEvents}) + 1; number <= last; ++number)
-    if (const auto event = slots[number % kEvents].read(number)) events.push_back(*event);
+    if (const auto event = slot(number).read(number)) events.push_back(*event);
 }
 
 /// One by one: what the caller has just written field by field cannot be loaded in one piece before it has left the
@@ -125,7 +125,7 @@ void FlightRecorder::Slot::end(std::uint64_t number, TraceClock::time_point now,
 
 std::optional<TraceEvent> FlightRecorder::Slot::read(std::uint64_t number) const {
   constexpr auto kRelaxed = std::memory_order_relaxed;
-  const auto time = [](const Word<TraceClock::rep>& word) {
+  const auto time = [](const std::atomic<TraceClock::rep>& word) {
     return TraceClock::time_point(TraceClock::duration(word.load(kRelaxed)));
   };
   if (number_.load(std::memory_order_acquire) != number) return std::nullopt;

@@ -1,7 +1,7 @@
 // Trace: what a group has done lately, for the moment when it fails; and, if asked for, everything a rank has done.
 //
 // FlightRecorder is always on: a ring of the latest operations of one group. It costs a copy of an event and two looks
-// at the clock, some 25 ns together; no lock, for which a processor would wait until all it has written before has left
+// at the clock; no lock, for which a processor would wait until all it has written before has left
 // it: lines of other ranks. TraceLog collects all operations of all groups of a rank for the trace file
 // (ProcessGroupOptions::trace_file); trace_file.h says what that looks like.
 //
@@ -127,20 +127,18 @@ class FlightRecorder {
     std::optional<TraceEvent> read(std::uint64_t number) const;  // none: it has been overwritten
 
    private:
-    template <typename T>
-    using Word = std::atomic<T>;
     using Text = std::array<std::uint64_t, sizeof(AlgorithmName) / sizeof(std::uint64_t)>;
 
-    Word<std::uint64_t> number_{0};  // of the operation, from 1; 0: it is being written
-    Word<std::uint64_t> group_, seq_, count_, bytes_;
-    Word<std::int32_t> root_;
-    Word<OpKind> op_;
-    Word<DType> dtype_;
-    Word<ReduceOp> reduce_op_;
-    Word<std::uint32_t> user_op_;
-    Word<TraceClock::rep> start_, end_;
-    Word<TraceEvent::State> state_;
-    std::array<Word<std::uint64_t>, std::tuple_size_v<Text>> algorithm_;
+    std::atomic<std::uint64_t> number_{0};  // of the operation, from 1; 0: it is being written
+    std::atomic<std::uint64_t> group_, seq_, count_, bytes_;
+    std::atomic<std::int32_t> root_;
+    std::atomic<OpKind> op_;
+    std::atomic<DType> dtype_;
+    std::atomic<ReduceOp> reduce_op_;
+    std::atomic<std::uint32_t> user_op_;
+    std::atomic<TraceClock::rep> start_, end_;
+    std::atomic<TraceEvent::State> state_;
+    std::array<std::atomic<std::uint64_t>, std::tuple_size_v<Text>> algorithm_;
   };
 
   struct Ring {
@@ -148,6 +146,7 @@ class FlightRecorder {
     std::atomic<std::uint64_t> begun{0};
 
     Slot& slot(std::uint64_t number) { return slots[number % kEvents]; }
+    const Slot& slot(std::uint64_t number) const { return slots[number % kEvents]; }
     void add_to(std::vector<TraceEvent>& events) const;
   };
   Ring& ring_of(const Fingerprint& operation);

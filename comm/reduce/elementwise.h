@@ -1,7 +1,7 @@
 // The loops under all reductions, over vectors of the compiler's own kind. Internal to comm/reduce.
 //
 // Vectors are as wide as the target's registers. Loads and stores go through memcpy, so pointers need no alignment. A
-// block is loaded whole before it is stored, so a result may overwrite an operand.
+// vector is loaded whole before it is stored, so a result may overwrite an operand.
 #pragma once
 
 #include <algorithm>
