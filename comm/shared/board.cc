@@ -44,6 +44,7 @@ Board::Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monit
       ranks_(neighbours.size()),
       self_(neighbours.self()),
       spins_(transport.oversubscribed() ? 2 : kSpins),
+      others_(static_cast<std::size_t>(ranks_)),
       late_compute_here_(transport.computes_here) {}
 
 void Board::begin(const Operation& operation) {
@@ -141,8 +142,24 @@ void Board::advance(Progress progress, std::uint64_t to) {
   neighbours_.nudge_all();
 }
 
+std::uint64_t Board::timed_load(int index, const std::atomic<std::uint64_t>& line, std::uint64_t& seen) {
+  Distance& distance = others_[static_cast<std::size_t>(index)].distance;
+  far_ -= distance.is_far() ? 1 : 0;
+  const std::uint64_t value = distance.load(line, seen);
+  far_ += distance.is_far() ? 1 : 0;
+  return value;
+}
+
+void Board::look(int index) {
+  std::uint64_t seen = number_ > kTurns ? number_ - kTurns : 0;  // what the line held before this turn
+  timed_load(index, segment_.turn(index, number_).number, seen);
+}
+
 void Board::await(Progress progress, int index, std::uint64_t at_least) {
   const auto& theirs = segment_.state(index).*progress;
+  Other& other = others_[static_cast<std::size_t>(index)];
+  if (progress == &RankState::staged && timed_load(index, theirs, other.staged) >= at_least) return;
+  if (progress == &RankState::taken && timed_load(index, theirs, other.taken) >= at_least) return;
   await_ready([&] { return theirs.load(std::memory_order_acquire) >= at_least; }, index, present_compute_here_);
 }
 

@@ -12,6 +12,7 @@
 
 #include <tutti/comm/failure/failure_monitor.h>
 #include <tutti/comm/schedule/executor.h>
+#include <tutti/comm/transport/shm/distance.h>
 #include <tutti/comm/transport/shm/neighbours.h>
 #include <tutti/comm/transport/transport.h>
 
@@ -20,6 +21,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 namespace tutti::comm {
 
@@ -58,11 +60,16 @@ class Board {
   void advance(Progress progress, std::uint64_t to);
   /// Waits until a rank's progress has come to `at_least`.
   void await(Progress progress, int index, std::uint64_t at_least);
+  /// Whether most of the others are so far away that what they are to read is better written past the caches.
+  bool others_are_far() const { return far_ > 0 && 2 * far_ >= ranks_ - 1; }
+  /// Before an announcement with something long is awaited: how far away that rank is.
+  void look(int index);
   /// The operation came to this position: sets all of this rank's progress to it.
   void finish_stages(std::uint64_t position);
 
  private:
   void free_slot();
+  std::uint64_t timed_load(int index, const std::atomic<std::uint64_t>& line, std::uint64_t& seen);
   void wait_until(const std::function<bool()>& ready, int index, ComputesHere& computes_here);
   void compare(const Turn& theirs, int index) const;
 
@@ -82,6 +89,13 @@ class Board {
   const int ranks_;
   const int self_;
   const int spins_;
+  struct Other {
+    Distance distance;
+    std::uint64_t staged = 0;  // as seen last
+    std::uint64_t taken = 0;
+  };
+  std::vector<Other> others_;
+  int far_ = 0;  // others that are far away
 
   // Who has not come computes, maybe on this processor. Those who have come take turns there: that a wait for somebody
   // to come was long says nothing about the waits that follow.

@@ -1,4 +1,4 @@
-#include <tutti/comm/shared/copy.h>
+#include <tutti/comm/base/copy.h>
 #include <tutti/comm/shared/shared_collectives.h>
 #include <tutti/comm/shared/staged_pipeline.h>
 
@@ -70,7 +70,7 @@ void SharedCollectives::broadcast() {
   const bool sends = root == board_.self();
   begin();
   if (bytes_ <= kSlotBytes) {
-    if (sends) copy_bytes(bytes_ <= kInlineBytes ? board_.payload() : board_.slot(root), data, bytes_);
+    if (sends) show(bytes_ <= kInlineBytes ? board_.payload() : board_.slot(root), data, bytes_);
     announce();
     if (!sends) {
       const Turn& turn = board_.await(root);
@@ -93,7 +93,7 @@ void SharedCollectives::staged_broadcast(std::byte* data) {
   const bool streams = bytes_ >= kStreamBroadcast;
   run_staged(
       board_, {bytes_}, sends,
-      [&](const Chunk& chunk) { copy_bytes(board_.stage(root, chunk.begin), data + chunk.first, chunk.length); },
+      [&](const Chunk& chunk) { show(board_.stage(root, chunk.begin), data + chunk.first, chunk.length); },
       [&](const Chunk& chunk) {
         if (sends) return;
         board_.await(&RankState::staged, root, chunk.end);
@@ -123,8 +123,9 @@ void SharedCollectives::all_gather() {
 void SharedCollectives::slot_all_gather(const std::byte* input, std::byte* output) {
   const int self = board_.self();
   const auto block = [&](int index) { return output + static_cast<std::size_t>(index) * bytes_; };
-  copy_bytes(bytes_ <= kInlineBytes ? board_.payload() : board_.slot(self), input, bytes_);
+  show(bytes_ <= kInlineBytes ? board_.payload() : board_.slot(self), input, bytes_);
   announce();
+  look_at_others(bytes_);
   copy_bytes(block(self), input, bytes_);
   for (int index = 0; index < board_.ranks(); ++index) {
     if (index == self) continue;
@@ -139,7 +140,7 @@ void SharedCollectives::staged_all_gather(const std::byte* input, std::byte* out
   const bool streams = streams_gathered();
   run_staged(
       board_, {bytes_}, true,
-      [&](const Chunk& chunk) { copy_bytes(board_.stage(self, chunk.begin), input + chunk.first, chunk.length); },
+      [&](const Chunk& chunk) { show(board_.stage(self, chunk.begin), input + chunk.first, chunk.length); },
       [&](const Chunk& chunk) {
         copy_out(block(self) + chunk.first, input + chunk.first, chunk.length, streams);
         for (int step = 1; step < board_.ranks(); ++step) {

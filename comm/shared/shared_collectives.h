@@ -18,10 +18,10 @@
 // Errors: as Executor::run. Thread-safety: one thread at a time.
 #pragma once
 
+#include <tutti/comm/base/copy.h>
 #include <tutti/comm/reduce/reduce.h>
 #include <tutti/comm/schedule/executor.h>
 #include <tutti/comm/shared/board.h>
-#include <tutti/comm/shared/copy.h>
 #include <tutti/comm/shared/registered_heap.h>
 
 #include <array>
@@ -50,6 +50,8 @@ class SharedCollectives {
   // last one was, and is missed there; and a buffer that is reduced in place has just been read, and is there anyway.
   static constexpr std::size_t kStreamGathered = 8 * 1024 * 1024;
   static constexpr std::size_t kStreamBroadcast = 32 * 1024 * 1024;
+  // So much is shown past the caches to ranks that are further away than memory.
+  static constexpr std::size_t kStreamShown = 4 * 1024;
   bool streams_gathered() const { return bytes_ * static_cast<std::size_t>(board_.ranks()) >= kStreamGathered; }
 
   // Everything in bytes, for `operation_`.
@@ -87,6 +89,15 @@ class SharedCollectives {
 
   void begin();
   void announce() { board_.announce(); }
+  /// Copies what others are to read into this rank's slot or stage.
+  void show(std::byte* to, const std::byte* from, std::size_t bytes) {
+    copy_out(to, from, bytes, bytes >= kStreamShown && board_.others_are_far());
+  }
+  /// Before the announcements of a turn in which all have shown so much are awaited.
+  void look_at_others(std::size_t bytes) {
+    for (int index = 0; index < board_.ranks() && bytes >= kStreamShown; ++index)
+      if (index != board_.self()) board_.look(index);
+  }
   /// target = the reduction, in rank order, of `length` bytes at source(rank) of all ranks. Of the sources only this
   /// rank's may be the target.
   template <typename Source>

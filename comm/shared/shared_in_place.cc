@@ -1,5 +1,5 @@
 // What SharedCollectives do in registered buffers, where they lie: each byte is read and written once.
-#include <tutti/comm/shared/copy.h>
+#include <tutti/comm/base/copy.h>
 #include <tutti/comm/shared/shared_collectives.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // The reductions of SharedCollectives, but for those in registered buffers (shared_in_place.cc).
-#include <tutti/comm/shared/copy.h>
+#include <tutti/comm/base/copy.h>
 #include <tutti/comm/shared/shared_collectives.h>
 #include <tutti/comm/shared/staged_pipeline.h>
 
@@ -24,8 +24,9 @@ void SharedCollectives::reduce_scatter() {
   const std::size_t whole = bytes_ * static_cast<std::size_t>(board_.ranks());
   begin();
   if (whole <= kSlotBytes) {
-    copy_bytes(board_.slot(self), input, whole);
+    show(board_.slot(self), input, whole);
     announce();
+    look_at_others(whole);
     board_.await_all();
     reduce_all(output, bytes_, [&](int index) { return board_.slot(index) + own * bytes_; });
   } else {
@@ -51,8 +52,8 @@ void SharedCollectives::staged_reduce_scatter(const std::byte* input, std::byte*
       [&](const Chunk& chunk) {
         for (std::size_t block = 0; block < ranks; ++block)
           if (block != own)
-            copy_bytes(board_.stage(self, chunk.begin) + row(chunk, block), input + block * bytes_ + chunk.first,
-                       chunk.length);
+            show(board_.stage(self, chunk.begin) + row(chunk, block), input + block * bytes_ + chunk.first,
+                 chunk.length);
       },
       [&](const Chunk& chunk) {
         for (int index = 0; index < board_.ranks(); ++index) {
@@ -73,8 +74,9 @@ void SharedCollectives::reduce_to(const std::byte* input, std::byte* result) {
   if (for_all && bytes_ <= kInlineBytes) return inline_all_reduce(result);
   const bool is_short = bytes_ <= kSlotReduceBytes;
   const Place mine = for_all && bytes_ > kCopiedBytes ? find_buffer(result, bytes_) : Place();
-  if (is_short && !mine.known) copy_bytes(board_.slot(board_.self()), input, bytes_);
+  if (is_short && !mine.known) show(board_.slot(board_.self()), input, bytes_);
   announce(mine);
+  if (is_short && !mine.known) look_at_others(bytes_);
   // Who has no registered buffer and stages anyway need not know what the others have.
   const int in_place = for_all && (is_short || mine.known) ? await_buffers(buffers_, kBuffer, bytes_) : 0;
   if (in_place == board_.ranks()) {
@@ -145,8 +147,8 @@ void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result)
         std::byte* stage = board_.stage(self, chunk.begin);
         const std::size_t mine = begin_of(chunk, self);
         const std::size_t behind = begin_of(chunk, self + 1);
-        copy_bytes(stage, input + chunk.first, mine);
-        copy_bytes(stage + behind, input + chunk.first + behind, chunk.length - behind);
+        show(stage, input + chunk.first, mine);
+        show(stage + behind, input + chunk.first + behind, chunk.length - behind);
       },
       [&](const Chunk& chunk) {
         for (int index = 0; index < ranks; ++index) {
@@ -155,14 +157,18 @@ void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result)
           board_.await(&RankState::staged, index, chunk.end);
         }
         const std::size_t mine = begin_of(chunk, self);
-        reduce_all(board_.stage(self, chunk.begin) + mine, begin_of(chunk, self + 1) - mine, [&](int index) {
+        const std::size_t length = begin_of(chunk, self + 1) - mine;
+        std::byte* const shown = board_.stage(self, chunk.begin) + mine;
+        std::byte* const reduced = result ? result + chunk.first + mine : shown;
+        reduce_all(reduced, length, [&](int index) {
           return (index == self ? input + chunk.first : board_.stage(index, chunk.begin)) + mine;
         });
+        show(shown, reduced, length);
         board_.advance(&RankState::reduced, chunk.end);
         if (!result) return;
-        for (int step = 0; step < ranks; ++step) {
+        for (int step = 1; step < ranks; ++step) {
           const int index = (self + step) % ranks;
-          if (index != self) board_.await(&RankState::reduced, index, chunk.end);
+          board_.await(&RankState::reduced, index, chunk.end);
           const std::size_t from = begin_of(chunk, index);
           copy_bytes(result + chunk.first + from, board_.stage(index, chunk.begin) + from,
                      begin_of(chunk, index + 1) - from);

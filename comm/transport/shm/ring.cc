@@ -1,5 +1,5 @@
+#include <tutti/comm/base/copy.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/base/short_copy.h>
 #include <tutti/comm/transport/shm/ring.h>
 
 #include <algorithm>
@@ -11,6 +11,9 @@ namespace {
 
 // A long payload is handed over in pieces of this size, so that both sides copy at the same time.
 constexpr std::size_t kPiece = 16 * 1024;
+
+// So much of a payload is written past the caches, if its reader is further away than memory.
+constexpr std::size_t kStreamed = 4 * 1024;
 
 // Of the next payload's lines, when a frame has been written: what a processor can ask for at once.
 constexpr std::size_t kFetchedAhead = 2 * 1024;
@@ -29,7 +32,7 @@ bool fits_whole(std::uint64_t nbytes, std::size_t space) {
 
 std::size_t RingWriter::room() {
   const auto left = [&] { return ring_.capacity - static_cast<std::size_t>(position_ - taken_); };
-  if (left() < kPiece + 2 * kLine) taken_ = ring_.control->taken.load(std::memory_order_acquire);
+  if (left() < kPiece + 2 * kLine) reader_.load(ring_.control->taken, taken_);
   return left();
 }
 
@@ -47,8 +50,9 @@ void RingWriter::advance(std::size_t bytes) {
 
 void RingWriter::copy_in(const std::byte* from, std::size_t bytes) {
   const std::size_t first = std::min(bytes, ring_.capacity - offset_);
-  if (first > 0) std::memcpy(ring_.lines + offset_, from, first);
-  if (bytes > first) std::memcpy(ring_.lines, from + first, bytes - first);
+  const bool streams = bytes >= kStreamed && reader_.is_far();
+  copy_out(ring_.lines + offset_, from, first, streams);
+  copy_out(ring_.lines, from + first, bytes - first, streams);
 }
 
 void RingWriter::clear_next_stamp() {

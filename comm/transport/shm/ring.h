@@ -11,6 +11,7 @@
 // Multiprocess Programs" (1977), with the flag in the slot.
 #pragma once
 
+#include <tutti/comm/transport/shm/distance.h>
 #include <tutti/comm/transport/shm/segment.h>
 #include <tutti/comm/transport/transport.h>
 
@@ -82,6 +83,7 @@ class RingWriter {
   void fetch_ahead(std::size_t nbytes) const;
 
   RingMemory ring_;
+  Distance reader_;                         // from whom reads what is written here
   std::uint64_t position_ = 0;              // of the next byte
   std::size_t offset_ = 0;                  // position_ modulo the capacity
   std::uint64_t taken_ = 0;                 // as last seen

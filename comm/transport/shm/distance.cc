@@ -1,0 +1,47 @@
+#include <immintrin.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/base/fast_clock.h>
+#include <tutti/comm/transport/shm/distance.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+namespace tutti::comm {
+namespace {
+
+constexpr const char* kVariable = "TUTTI_FAR_LINE_NS";
+constexpr std::chrono::nanoseconds kFarLine(120);  // a look at the clock included
+
+}  // namespace
+
+std::uint64_t Distance::load(const std::atomic<std::uint64_t>& line, std::uint64_t& seen) {
+  const auto before = FastClock::now();
+  _mm_lfence();  // neither is done before or behind its place
+  const std::uint64_t value = line.load(std::memory_order_acquire);
+  _mm_lfence();
+  if (value != seen) sample(FastClock::now() - before);
+  return seen = value;
+}
+
+void Distance::sample(std::chrono::nanoseconds took) {
+  ahead_ = std::clamp(ahead_ + (took > limit_ ? 1 : -1), 0, kSamples);
+  if (ahead_ == 0) is_far_ = false;
+  if (ahead_ == kSamples) is_far_ = true;
+}
+
+std::chrono::nanoseconds Distance::far_line() {
+  const char* value = std::getenv(kVariable);
+  if (!value) return kFarLine;
+  const std::string_view text(value);
+  std::int64_t number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 0)
+    throw Error(ErrorCode::InvalidArgument, std::string(kVariable) + " is '" + value +
+                                                "': a number of nanoseconds is expected, 0 or more, such as 120");
+  return std::chrono::nanoseconds(number);
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,46 @@
+// Distance: whether what another rank has just written is further away from this one than memory is.
+//
+// A line that another processor has written comes out of that one's caches: soon where the two have one in common
+// (some 60 ns), late from another socket or chiplet (160 ns and more), which may also send few of them at a time: on a
+// processor of several chiplets a copy then makes 2 GB/s. What was written past the caches is read from memory, by the
+// same two at 8 GB/s; but near each other they lose by that, so it has to be known, and a virtual processor may move.
+//
+// Each load of a line that the other writes again and again is timed. A majority of many samples decides: where memory
+// is busy a quarter of those of a near line are slow, too. The limit lies between the two, a memory's latency;
+// TUTTI_FAR_LINE_NS replaces it (0: everybody is far, a large number: nobody).
+//
+// Thread-safety: one thread at a time. Source: the latencies and bandwidths of caches in other chiplets as in Velten et
+// al., "Memory Performance of AMD EPYC Rome and Intel Cascade Lake SP Server Processors" (ICPE 2022).
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace tutti::comm {
+
+class Distance {
+ public:
+  static constexpr int kSamples = 32;  // by which one kind of sample is ahead when the other is no longer believed
+
+  explicit Distance(std::chrono::nanoseconds limit = far_line()) : limit_(limit) {}
+
+  /// The line's load(acquire). `seen` is what it held the last time, and becomes what it holds: where nothing was
+  /// written since, the line need not have come from anywhere.
+  std::uint64_t load(const std::atomic<std::uint64_t>& line, std::uint64_t& seen);
+
+  /// A line that the other had written took so long to come.
+  void sample(std::chrono::nanoseconds took);
+
+  bool is_far() const { return is_far_; }
+
+  /// The limit, of TUTTI_FAR_LINE_NS or 120 ns. Throws InvalidArgument if the variable is no such number.
+  static std::chrono::nanoseconds far_line();
+
+ private:
+  const std::chrono::nanoseconds limit_;
+  int ahead_ = 0;  // samples that were far, less those that were not; 0 .. kSamples
+  bool is_far_ = false;
+};
+
+}  // namespace tutti::comm
