@@ -211,13 +211,13 @@ void ProcessGroup::Impl::execute(const Call& call) {
   check_process();
   if (failed_.load(std::memory_order_acquire)) rethrow_failure();
   const AlgorithmName planned = call.plan ? AlgorithmName(call.plan->algorithm) : AlgorithmName();
-  Recorded recorded(recorder_, call.fingerprint, call.bytes, call.plan ? planned : kByMemory);
+  Recorded recorded(recorder_, options_.timeout, call.fingerprint, call.bytes, call.plan ? planned : kByMemory);
   const auto* input = static_cast<const std::byte*>(call.input);
   const std::vector<std::byte> copy(input, input + call.copied_input);
   const Operation operation{.fingerprint = call.fingerprint,
                             .input = copy.empty() ? call.input : copy.data(),
                             .output = call.output,
-                            .deadline = Deadline(recorded.start() + options_.timeout),
+                            .limit = recorded,
                             .report_after = options_.report_after,
                             .user_op = call.reduction.user(),
                             .rounded = call.rounded};

@@ -101,13 +101,13 @@ class ProcessGroup::Impl {
   /// Throws in a forked child, after a failure (when no collective is at work any more) and after shutdown().
   void check_usable();
 
-  /// Runs a point-to-point call; its errors become the group's failure.
+  /// Runs a point-to-point call, of a WaitLimit; its errors become the group's failure.
   template <typename F>
   auto guarded(const Fingerprint& operation, F&& call) {
     check_usable();
-    Recorded recorded(recorder_, operation, operation.count * size_of(operation.dtype));
+    Recorded recorded(recorder_, options_.timeout, operation, operation.count * size_of(operation.dtype));
     try {
-      return call();
+      return call(recorded);
     } catch (const Error& error) {
       recorded.failed();
       fail_from_outside(error, operation.to_string());
@@ -128,24 +128,28 @@ class ProcessGroup::Impl {
 
  private:
   /// Notes one operation in the recorder: from construction on it runs, and with the end of its life it is over.
-  class Recorded {
+  class Recorded final : public WaitLimit {
    public:
+    // Shorter operations mostly take no longer than some looks at the clock; only those that wait are timed.
+    static constexpr std::uint64_t kBriefBytes = 4 * 1024;
+
     /// `operation` and `algorithm` live as long.
-    Recorded(FlightRecorder& recorder, const Fingerprint& operation, std::uint64_t bytes,
-             const AlgorithmName& algorithm = AlgorithmName::kNone);
+    Recorded(FlightRecorder& recorder, std::chrono::milliseconds timeout, const Fingerprint& operation,
+             std::uint64_t bytes, const AlgorithmName& algorithm = AlgorithmName::kNone);
     ~Recorded();
     Recorded(const Recorded&) = delete;
     Recorded& operator=(const Recorded&) = delete;
 
     void failed() { end(TraceEvent::State::Failed); }  // and over, before anybody looks
-    TraceClock::time_point start() const { return start_; }
+    Deadline deadline() override;
 
    private:
     void end(TraceEvent::State state);
 
     FlightRecorder& recorder_;
+    const std::chrono::milliseconds timeout_;
     const FlightRecorder::Subject subject_;
-    const TraceClock::time_point start_;
+    TraceClock::time_point start_;
     const std::uint64_t ticket_;
     bool over_ = false;
   };

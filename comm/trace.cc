@@ -23,13 +23,14 @@ std::string duration_text(TraceClock::duration duration) {
 std::string TraceEvent::to_string(TraceClock::time_point now) const {
   std::string text = operation.to_string();
   if (const std::string_view name = algorithm.text(); !name.empty()) (text += " by ") += name;
+  const bool timed = start != kNotTimed;
   switch (state) {
     case State::Running:
-      return text + ": running for " + duration_text(now - start);
+      return text + ": running" + (timed ? " for " + duration_text(now - start) : "");
     case State::Done:
-      return text + ": " + duration_text(end - start);
+      return text + ": " + (timed ? duration_text(end - start) : "at once");
     case State::Failed:
-      return text + ": failed after " + duration_text(end - start);
+      return text + ": failed " + (timed ? "after " + duration_text(end - start) : "at once");
   }
   return text;
 }
@@ -63,15 +64,21 @@ FlightRecorder::Ring& FlightRecorder::ring_of(const Fingerprint& operation) {
 
 std::uint64_t FlightRecorder::begin(const Subject& subject, TraceClock::time_point start) {
   Ring& ring = ring_of(subject.operation);
-  const std::uint64_t number = ring.begun.load(std::memory_order_relaxed) + 1;
-  ring.slot(number).begin(number, subject, start);
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  const std::uint64_t number = ring.begun.load(kRelaxed) + 1;
+  const std::uint64_t order = collectives_.begun.load(kRelaxed) + messages_.begun.load(kRelaxed);
+  ring.slot(number).begin(number, order, subject, start);
   ring.begun.store(number, std::memory_order_release);
   return number;
 }
 
+void FlightRecorder::waits(std::uint64_t ticket, const Subject& subject, TraceClock::time_point start) {
+  ring_of(subject.operation).slot(ticket).waits(ticket, start);
+}
+
 void FlightRecorder::end(std::uint64_t ticket, const Subject& subject, TraceClock::time_point start,
                          TraceEvent::State state) {
-  const auto now = TraceClock::now();
+  const auto now = start == TraceEvent::kNotTimed ? start : TraceClock::now();
   ring_of(subject.operation).slot(ticket).end(ticket, now, state);
   if (log_) log_->add(group_in_log_, {subject.operation, subject.bytes, start, now, state, subject.algorithm});
 }
@@ -82,7 +89,7 @@ std::vector<TraceEvent> FlightRecorder::latest(std::size_t count) const {
   const auto middle = static_cast<std::ptrdiff_t>(events.size());
   messages_.add_to(events);
   std::inplace_merge(events.begin(), events.begin() + middle, events.end(),
-                     [](const TraceEvent& a, const TraceEvent& b) { return a.start < b.start; });
+                     [](const TraceEvent& a, const TraceEvent& b) { return a.order < b.order; });
   const std::size_t kept = std::min(kEvents, count);
   if (events.size() > kept) events.erase(events.begin(), events.end() - static_cast<std::ptrdiff_t>(kept));
   return events;
@@ -96,11 +103,13 @@ void FlightRecorder::Ring::add_to(std::vector<TraceEvent>& events) const {
 
 /// One by one: what the caller has just written field by field cannot be loaded in one piece before it has left the
 /// processor, and with it all that was written before.
-void FlightRecorder::Slot::begin(std::uint64_t number, const Subject& subject, TraceClock::time_point start) {
+void FlightRecorder::Slot::begin(std::uint64_t number, std::uint64_t order, const Subject& subject,
+                                 TraceClock::time_point start) {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   number_.store(0, kRelaxed);
   std::atomic_thread_fence(std::memory_order_release);
   const Fingerprint& f = subject.operation;
+  order_.store(order, kRelaxed);
   group_.store(f.group, kRelaxed);
   seq_.store(f.seq, kRelaxed);
   count_.store(f.count, kRelaxed);
@@ -117,8 +126,13 @@ void FlightRecorder::Slot::begin(std::uint64_t number, const Subject& subject, T
   number_.store(number, std::memory_order_release);
 }
 
+void FlightRecorder::Slot::waits(std::uint64_t number, TraceClock::time_point start) {
+  if (number_.load(std::memory_order_relaxed) == number)  // else another stands there by now
+    start_.store(start.time_since_epoch().count(), std::memory_order_relaxed);
+}
+
 void FlightRecorder::Slot::end(std::uint64_t number, TraceClock::time_point now, TraceEvent::State state) {
-  if (number_.load(std::memory_order_relaxed) != number) return;  // so many have begun since that another stands there
+  if (number_.load(std::memory_order_relaxed) != number) return;  // so many have begun since
   end_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   state_.store(state, std::memory_order_release);
 }
@@ -136,6 +150,7 @@ std::optional<TraceEvent> FlightRecorder::Slot::read(std::uint64_t number) const
       .start = time(start_),
       .state = state_.load(std::memory_order_acquire)};
   event.end = time(end_);
+  event.order = order_.load(kRelaxed);
   Text text{};
   for (std::size_t i = 0; i < text.size(); ++i) text[i] = algorithm_[i].load(kRelaxed);
   event.algorithm = std::bit_cast<AlgorithmName>(text);

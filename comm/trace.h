@@ -1,8 +1,8 @@
 // Trace: what a group has done lately, for the moment when it fails; and, if asked for, everything a rank has done.
 //
-// FlightRecorder is always on: a ring of the latest operations of one group. It costs a copy of an event and two looks
-// at the clock; no lock, for which a processor would wait until all it has written before has left
-// it: lines of other ranks. TraceLog collects all operations of all groups of a rank for the trace file
+// FlightRecorder is always on: a ring of the latest operations of one group. It costs a copy of an event and, for what
+// is long or waits, two looks at the clock; no lock, for which a processor would wait until all it has written before
+// has left it: lines of other ranks. TraceLog collects all operations of all groups of a rank for the trace file
 // (ProcessGroupOptions::trace_file); trace_file.h says what that looks like.
 //
 // Times are of the rank's steady clock. Thread-safety: all methods may be called from any thread, but for what
@@ -51,16 +51,20 @@ inline bool is_message(OpKind op) { return op == OpKind::Send || op == OpKind::R
 struct TraceEvent {
   enum class State : std::uint8_t { Running, Done, Failed };
 
-  Fingerprint operation;           // root holds the tag of a message
-  std::uint64_t bytes = 0;         // of the larger of the caller's buffers
-  TraceClock::time_point start{};  // when the operation's turn came
-  TraceClock::time_point end{};    // meaningless while it runs
+  Fingerprint operation;    // root holds the tag of a message
+  std::uint64_t bytes = 0;  // of the larger of the caller's buffers
+  // When the operation's turn came; of a short one that no file is told of, when it first had to wait, or never.
+  static constexpr TraceClock::time_point kNotTimed{};
+  TraceClock::time_point start = kNotTimed;
+  TraceClock::time_point end{};  // meaningless while it runs, or was not timed
   State state = State::Running;
   AlgorithmName algorithm{};  // "" for messages
+  std::uint64_t order = 0;    // among all operations of the group; two of different threads may have the same
 
   bool is_message() const { return comm::is_message(operation.op); }
 
-  /// "all_reduce seq 17 (sum float32 x 100) by ring: 1.250 ms", "...: failed after 3.1 s", "...: running for 3.1 s".
+  /// "all_reduce seq 17 (sum float32 x 100) by ring: 1.250 ms", "...: at once", "...: failed after 3.1 s", "...:
+  /// running for 3.1 s".
   std::string to_string(TraceClock::time_point now) const;
 };
 
@@ -109,8 +113,13 @@ class FlightRecorder {
   // One thread at a time begins and ends collectives, as they run one after the other, and one messages: who issues
   // operations on the group.
 
-  /// Notes that an operation has started; returns what end() wants.
+  /// Whether there is a log, for which all operations are to be timed.
+  bool keeps_all() const { return log_ != nullptr; }
+
+  /// Notes that an operation has started, maybe without looking at the clock; returns what the others want.
   std::uint64_t begin(const Subject& subject, TraceClock::time_point start);
+  /// Notes that one that was not timed has begun to wait.
+  void waits(std::uint64_t ticket, const Subject& subject, TraceClock::time_point start);
   /// Notes that it has ended, now.
   void end(std::uint64_t ticket, const Subject& subject, TraceClock::time_point start, TraceEvent::State state);
 
@@ -122,7 +131,8 @@ class FlightRecorder {
   /// Boehm, "Can Seqlocks Get Along With Programming Language Memory Models?" (MSPC 2012).
   class Slot {
    public:
-    void begin(std::uint64_t number, const Subject& subject, TraceClock::time_point start);
+    void begin(std::uint64_t number, std::uint64_t order, const Subject& subject, TraceClock::time_point start);
+    void waits(std::uint64_t number, TraceClock::time_point start);
     void end(std::uint64_t number, TraceClock::time_point now, TraceEvent::State state);
     std::optional<TraceEvent> read(std::uint64_t number) const;  // none: it has been overwritten
 
@@ -130,7 +140,7 @@ class FlightRecorder {
     using Text = std::array<std::uint64_t, sizeof(AlgorithmName) / sizeof(std::uint64_t)>;
 
     std::atomic<std::uint64_t> number_{0};  // of the operation, from 1; 0: it is being written
-    std::atomic<std::uint64_t> group_, seq_, count_, bytes_;
+    std::atomic<std::uint64_t> order_, group_, seq_, count_, bytes_;
     std::atomic<std::int32_t> root_;
     std::atomic<OpKind> op_;
     std::atomic<DType> dtype_;

@@ -20,15 +20,22 @@ std::int64_t nanoseconds(TraceClock::time_point time) { return time.time_since_e
 
 }  // namespace
 
-ProcessGroup::Impl::Recorded::Recorded(FlightRecorder& recorder, const Fingerprint& operation, std::uint64_t bytes,
+ProcessGroup::Impl::Recorded::Recorded(FlightRecorder& recorder, std::chrono::milliseconds timeout,
+                                       const Fingerprint& operation, std::uint64_t bytes,
                                        const AlgorithmName& algorithm)
     : recorder_(recorder),
+      timeout_(timeout),
       subject_{.operation = operation, .bytes = bytes, .algorithm = algorithm},
-      start_(TraceClock::now()),
+      start_(bytes > kBriefBytes || recorder.keeps_all() ? TraceClock::now() : TraceEvent::kNotTimed),
       ticket_(recorder_.begin(subject_, start_)) {}
 
 ProcessGroup::Impl::Recorded::~Recorded() {
   if (!over_) end(TraceEvent::State::Done);
+}
+
+Deadline ProcessGroup::Impl::Recorded::deadline() {
+  if (start_ == TraceEvent::kNotTimed) recorder_.waits(ticket_, subject_, start_ = TraceClock::now());
+  return Deadline(start_ + timeout_);
 }
 
 void ProcessGroup::Impl::Recorded::end(TraceEvent::State state) {
@@ -69,19 +76,19 @@ ClockOffset ProcessGroup::Impl::measure_clock() {
   std::int64_t time[] = {0};
   const Buffer data = buffer(std::span<std::int64_t>(time));
   const Fingerprint operation = message(OpKind::Recv, data, kTraceTag);
-  return guarded(operation, [&] {
+  return guarded(operation, [&](WaitLimit& limit) {
     for (int peer = 1; rank() == 0 && peer < world_size(); ++peer) {
       for (int round = 0; round < kRounds; ++round) {
-        point_to_point_.recv(data, peer, kTraceTag);
+        point_to_point_.recv(data, peer, kTraceTag, limit);
         time[0] = nanoseconds(TraceClock::now());
-        point_to_point_.send(data, peer, kTraceTag);
+        point_to_point_.send(data, peer, kTraceTag, limit);
       }
     }
     std::int64_t fastest = std::numeric_limits<std::int64_t>::max();
     for (int round = 0; rank() != 0 && round < kRounds; ++round) {
       const std::int64_t asked = nanoseconds(TraceClock::now());
-      point_to_point_.send(data, 0, kTraceTag);
-      point_to_point_.recv(data, 0, kTraceTag);
+      point_to_point_.send(data, 0, kTraceTag, limit);
+      point_to_point_.recv(data, 0, kTraceTag, limit);
       const std::int64_t answered = nanoseconds(TraceClock::now());
       if (answered - asked >= fastest) continue;
       fastest = answered - asked;

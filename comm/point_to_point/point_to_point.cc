@@ -32,47 +32,50 @@ PointToPoint::~PointToPoint() {
 
 Work PointToPoint::isend(const ConstBuffer& data, int destination, int tag) {
   if (send_at_once(data, destination, tag)) return Work();
-  auto request = start_send(data, destination, tag);
+  auto request = start_send(data, destination, tag, Deadline::after(options_.timeout));
   ensure_helper();
   return Work(std::move(request));
 }
 
 Work PointToPoint::irecv(const Buffer& data, int source, int tag) {
-  auto request = start_recv(data, source, tag);
+  auto request = start_recv(data, source, tag, Deadline::after(options_.timeout));
   ensure_helper();
   return Work(std::move(request));
 }
 
-void PointToPoint::send(const ConstBuffer& data, int destination, int tag) {
-  if (!send_at_once(data, destination, tag)) Work(start_send(data, destination, tag)).wait();
+void PointToPoint::send(const ConstBuffer& data, int destination, int tag, WaitLimit& limit) {
+  if (!send_at_once(data, destination, tag)) Work(start_send(data, destination, tag, limit.deadline())).wait();
 }
 
-int PointToPoint::recv(const Buffer& data, int source, int tag) {
+int PointToPoint::recv(const Buffer& data, int source, int tag, WaitLimit& limit) {
   if (recv_at_once(data, source, tag)) return source;
-  const RequestPtr request = start_recv(data, source, tag);
+  const RequestPtr request = start_recv(data, source, tag, limit.deadline());
   Work(request).wait();
   return request->source_rank();
 }
 
 int PointToPoint::sendrecv(const ConstBuffer& outgoing, int destination, int send_tag, const Buffer& incoming,
-                           int source, int recv_tag) {
+                           int source, int recv_tag, WaitLimit& limit) {
+  const Deadline deadline = limit.deadline();
   // The receive first: a message to this rank itself then goes straight to where it is wanted.
-  const RequestPtr receive = start_recv(incoming, source, recv_tag);
+  const RequestPtr receive = start_recv(incoming, source, recv_tag, deadline);
   Work sent;
-  if (!send_at_once(outgoing, destination, send_tag)) sent = Work(start_send(outgoing, destination, send_tag));
+  if (!send_at_once(outgoing, destination, send_tag))
+    sent = Work(start_send(outgoing, destination, send_tag, deadline));
   Work(receive).wait();
   sent.wait();
   return receive->source_rank();
 }
 
-PointToPoint::RequestPtr PointToPoint::start_send(const ConstBuffer& data, int destination, int tag) {
+PointToPoint::RequestPtr PointToPoint::start_send(const ConstBuffer& data, int destination, int tag,
+                                                  Deadline deadline) {
   auto request = std::make_shared<Request>();
   request->engine = this;
   request->is_send = true;
   request->source_data = data.data;
   request->peer = destination;
   request->fingerprint = fingerprint(OpKind::Send, data, tag);
-  request->deadline = Deadline::after(options_.timeout);
+  request->deadline = deadline;
   const Hold hold(*this);
   if (failure_) std::rethrow_exception(failure_);
   const std::uint64_t id = ++next_id_[static_cast<std::size_t>(destination)];
@@ -100,13 +103,13 @@ PointToPoint::RequestPtr PointToPoint::start_send(const ConstBuffer& data, int d
   return request;
 }
 
-PointToPoint::RequestPtr PointToPoint::start_recv(const Buffer& data, int source, int tag) {
+PointToPoint::RequestPtr PointToPoint::start_recv(const Buffer& data, int source, int tag, Deadline deadline) {
   auto request = std::make_shared<Request>();
   request->engine = this;
   request->data = data;
   request->peer = source;
   request->fingerprint = fingerprint(OpKind::Recv, data, tag);
-  request->deadline = Deadline::after(options_.timeout);
+  request->deadline = deadline;
   std::lock_guard lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
   pending_.push_back(request);

@@ -12,6 +12,8 @@
 // helper thread, asleep in the kernel, does. Thread-safety: all methods may be called from any thread.
 #pragma once
 
+#include <tutti/comm/base/biased_mutex.h>
+#include <tutti/comm/base/deadline.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/failure/failure_monitor.h>
 #include <tutti/comm/failure/waiter.h>
@@ -25,7 +27,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -56,13 +57,14 @@ class PointToPoint {
   Work isend(const ConstBuffer& data, int destination, int tag);
   Work irecv(const Buffer& data, int source, int tag);  // source -1: from anybody
 
-  /// The same, driven by the caller alone: no helper thread. recv returns the sender's rank.
-  void send(const ConstBuffer& data, int destination, int tag);
-  int recv(const Buffer& data, int source, int tag);
+  /// The same, driven by the caller alone: no helper thread. recv returns the sender's rank. `limit` is that of the
+  /// whole call, and is not asked if that need not wait.
+  void send(const ConstBuffer& data, int destination, int tag, WaitLimit& limit);
+  int recv(const Buffer& data, int source, int tag, WaitLimit& limit);
 
   /// Both at once, driven by the caller; returns the sender's rank when both are complete.
   int sendrecv(const ConstBuffer& outgoing, int destination, int send_tag, const Buffer& incoming, int source,
-               int recv_tag);
+               int recv_tag, WaitLimit& limit);
 
   /// Before the group is left: blocks until all buffered messages have left; `operation` is what the caller is doing
   /// meanwhile.
@@ -122,13 +124,13 @@ class PointToPoint {
     std::atomic<unsigned> in_vain_{0};
   };
 
-  RequestPtr start_send(const ConstBuffer& data, int destination, int tag);
-  RequestPtr start_recv(const Buffer& data, int source, int tag);
+  RequestPtr start_send(const ConstBuffer& data, int destination, int tag, Deadline deadline);
+  RequestPtr start_recv(const Buffer& data, int source, int tag, Deadline deadline);
   using Predicate = std::function<bool()>;  // called with mutex_ held
   void drive_until(const Predicate& done, Waiter& waiter, const std::vector<int>& awaited);
   void drive(Request& request);
   void leave_driving();
-  void help_oldest(std::unique_lock<std::mutex>& lock);
+  void help_oldest(std::unique_lock<BiasedMutex>& lock);
   bool has_work() const { return !failure_ && (!pending_.empty() || !outbox_.empty()); }  // mutex_ held
   void ensure_helper();
   void help();
@@ -159,10 +161,10 @@ class PointToPoint {
   const int world_size_;
   Looks looks_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;  // for wait_for(): something was finished
-  int sleepers_ = 0;                 // threads in wait_for()
-  std::condition_variable helper_needed_;
+  BiasedMutex mutex_;                    // of messages that are over at once, Brief
+  std::condition_variable_any changed_;  // for wait_for(): something was finished
+  int sleepers_ = 0;                     // threads in wait_for()
+  std::condition_variable_any helper_needed_;
   std::list<RequestPtr> pending_;              // unfinished, oldest first
   std::list<RequestPtr> posted_;               // receives without a message yet, oldest first
   std::list<Unexpected> unexpected_;           // messages without a receive yet, oldest first

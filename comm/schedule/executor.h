@@ -23,7 +23,7 @@ struct Operation {
   const Fingerprint& fingerprint;  // not copied: see trace.cc
   const void* input = nullptr;
   void* output = nullptr;
-  Deadline deadline;
+  WaitLimit& limit;
   std::chrono::milliseconds report_after{5000};
   const UserOp* user_op = nullptr;  // of a reduction by ReduceOp::User
   void* rounded = nullptr;          // of an all_reduce_rounded: where its result belongs

@@ -173,7 +173,7 @@ void Board::finish_stages(std::uint64_t position) {
 void Board::wait_until(const std::function<bool()>& ready, int index, ComputesHere& computes_here) {
   const int peer = neighbours_.rank_of(index);
   const std::span<const int> awaited(&peer, 1);
-  Waiter waiter(transport_, monitor_, operation_->fingerprint, operation_->deadline, operation_->report_after,
+  Waiter waiter(transport_, monitor_, operation_->fingerprint, operation_->limit.deadline(), operation_->report_after,
                 &computes_here);
   while (!ready()) {
     if (neighbours_.gone(index) || neighbours_.gone(self_)) {

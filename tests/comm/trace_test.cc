@@ -6,6 +6,7 @@
 #include <tutti/tests/comm/collectives_fixture.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -70,6 +71,60 @@ TEST(FlightRecorder, SaysWhatAnOperationWasAndHowLongItTook) {
   event.end = at(3117);
   event.state = TraceEvent::State::Failed;
   EXPECT_EQ(event.to_string(at(0)), "all_reduce seq 17 (sum float32 x 10) by ring: failed after 3.1 s");
+}
+
+TEST(FlightRecorder, WhatNeverWaitedIsNotTimed) {
+  FlightRecorder recorder("world", nullptr);
+  TraceEvent event = event_of(1);
+  event.start = TraceEvent::kNotTimed;
+  const auto text = [&] { return recorder.latest().back().to_string(TraceClock::now()); };
+  const auto quick = begin(recorder, event);
+  EXPECT_EQ(text(), "all_reduce seq 1 (sum float32 x 10) by ring: running");
+  end(recorder, quick, event, TraceEvent::State::Done);
+  EXPECT_EQ(text(), "all_reduce seq 1 (sum float32 x 10) by ring: at once");
+  const auto broken = begin(recorder, event);
+  end(recorder, broken, event, TraceEvent::State::Failed);
+  EXPECT_EQ(text(), "all_reduce seq 1 (sum float32 x 10) by ring: failed at once");
+}
+
+TEST(FlightRecorder, WhatWaitsIsTimedFromThenOn) {
+  FlightRecorder recorder("world", nullptr);
+  TraceEvent event = event_of(1);
+  event.start = TraceEvent::kNotTimed;
+  const auto ticket = begin(recorder, event);
+  event.start = TraceClock::now();
+  recorder.waits(ticket, {event.operation, event.bytes, event.algorithm}, event.start);
+  EXPECT_EQ(recorder.latest().back().start, event.start);
+  EXPECT_EQ(recorder.latest().back().to_string(event.start + milliseconds(2)),
+            "all_reduce seq 1 (sum float32 x 10) by ring: running for 2.000 ms");
+  end(recorder, ticket, event, TraceEvent::State::Done);
+  EXPECT_GE(recorder.latest().back().end, event.start);
+}
+
+/// A short operation looks at the clock when it has to wait, and says since when.
+TEST(FlightRecorder, AShortOperationThatWaitsSaysForHowLong) {
+  for (const tutti::test::Net net : {tutti::test::Net::Inproc, tutti::test::Net::Tcp, tutti::test::Net::Shm}) {
+    std::string while_waiting;
+    std::atomic<bool> seen{false};
+    const auto body = [&](ProcessGroup& group) {
+      float value = 1;
+      if (group.rank() == 1) {
+        std::thread other([&] {
+          do while_waiting = group.recent_operations();
+          while (while_waiting.find("running for ") == std::string::npos);
+          seen = true;
+        });
+        group.all_reduce(std::span(&value, 1));
+        other.join();
+      } else {
+        while (!seen) std::this_thread::yield();
+        group.all_reduce(std::span(&value, 1));
+      }
+      EXPECT_EQ(value, 2);
+    };
+    tutti::test::run_ranks(2, body, {.net = net});
+    EXPECT_NE(while_waiting.find("all_reduce seq 1 (sum float32 x 1) by "), std::string::npos) << while_waiting;
+  }
 }
 
 TEST(FlightRecorder, AnOperationThatOutlastsTheRingIsNotMistakenForAnother) {
