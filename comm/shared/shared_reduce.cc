@@ -24,11 +24,14 @@ void SharedCollectives::reduce_scatter() {
   const std::size_t whole = bytes_ * static_cast<std::size_t>(board_.ranks());
   begin();
   if (whole <= kSlotBytes) {
-    show(board_.slot(self), input, whole);
+    const bool in_line = whole <= kInlineBytes;
+    show(in_line ? board_.payload() : board_.slot(self), input, whole);
     announce();
     look_at_others(whole);
     board_.await_all();
-    reduce_all(output, bytes_, [&](int index) { return board_.slot(index) + own * bytes_; });
+    reduce_all(output, bytes_, [&](int index) {
+      return (in_line ? board_.await(index).payload.data() : board_.slot(index)) + own * bytes_;
+    });
   } else {
     const Place mine = find_buffer(input, whole);
     announce(mine);
