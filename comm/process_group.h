@@ -298,7 +298,7 @@ class ProcessGroup {
   void shutdown();
 
   /// The latest operations of this rank in this group, oldest first, one a line: what they were, by which algorithm,
-  /// and how long they took. Any thread, at any time, also after a failure.
+  /// and how long they took ("at once": up to 4 KiB, and nobody waited). Any thread, at any time, also after a failure.
   std::string recent_operations() const;
 
   /// Poisons the group on all ranks with `reason`, naming this rank; pending operations end within a second.

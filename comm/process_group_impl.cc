@@ -108,9 +108,9 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, const ConstBuffe
   if (root < 0 || root >= world_size())
     invalid(op, "root " + std::to_string(root) + " is no rank of a world of " + std::to_string(world_size()));
   const DType dtype = output.data || output.count > 0 ? output.dtype : input.dtype;
-  if (const std::string why = reduction.user() ? "" : refusal(reduction.op(), dtype); !why.empty()) invalid(op, why);
   Call call;
   call.fingerprint = {group_hash_, seq_ + 1, count, root, op, dtype, reduction.op(), reduction.hash()};
+  if (const std::string why = reduction.user() ? "" : refusal(reduction.op(), dtype); !why.empty()) invalid(op, why);
   call.reduction = reduction;
   call.bytes = std::max(input.nbytes(), output.nbytes());
   call.input = input.data;

@@ -133,13 +133,14 @@ class Row {
   }
 
   void time(std::size_t calls) {
+    const comm::Buffer input = buffers_.input(), output = buffers_.output();
     times_us_.reserve(times_us_.size() + calls);
     group_.barrier();
     for (std::size_t i = 0; i < calls; ++i) {
       buffers_.set_up();
       if (barrier_each_) group_.barrier();
       const auto begin = Clock::now();
-      operation_.run(group_, case_, buffers_.input(), buffers_.output());
+      operation_.run(group_, case_, input, output);
       const std::chrono::duration<double, std::micro> taken = Clock::now() - begin;
       times_us_.push_back(taken.count() * operation_.time_share);
       wrong_ += static_cast<std::int64_t>(buffers_.wrong());

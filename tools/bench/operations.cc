@@ -36,7 +36,7 @@ Extents nothing(const Case&) { return {}; }
 Extents share_in_place(const Case& c) { return {0, c.count}; }
 
 // Ranks 0 and 1 play, the others look on.
-void ping_pong(ProcessGroup& group, const Case& c, Buffer input, Buffer output) {
+void ping_pong(ProcessGroup& group, const Case& c, const Buffer& input, const Buffer& output) {
   if (c.rank == 0) {
     group.send(input, 1);
     group.recv(output, 1);
@@ -47,22 +47,24 @@ void ping_pong(ProcessGroup& group, const Case& c, Buffer input, Buffer output) 
 }
 
 const std::array kOperations = {
-    Operation{.name = "all_reduce",
-              .kind = OpKind::AllReduce,
-              .reduces = true,
-              .in_place = true,
-              .bus_factor = there_and_back,
-              .extents = share_in_place,
-              .origin = same_place_in_all,
-              .run = [](ProcessGroup& g, const Case& c, Buffer, Buffer out) { g.all_reduce(out, c.redop); }},
-    Operation{.name = "broadcast",
-              .kind = OpKind::Broadcast,
-              .rooted = true,
-              .in_place = true,
-              .bus_factor = once,
-              .extents = share_in_place,
-              .origin = same_place_at_root,
-              .run = [](ProcessGroup& g, const Case& c, Buffer, Buffer out) { g.broadcast(out, c.root); }},
+    Operation{
+        .name = "all_reduce",
+        .kind = OpKind::AllReduce,
+        .reduces = true,
+        .in_place = true,
+        .bus_factor = there_and_back,
+        .extents = share_in_place,
+        .origin = same_place_in_all,
+        .run = [](ProcessGroup& g, const Case& c, const Buffer&, const Buffer& out) { g.all_reduce(out, c.redop); }},
+    Operation{
+        .name = "broadcast",
+        .kind = OpKind::Broadcast,
+        .rooted = true,
+        .in_place = true,
+        .bus_factor = once,
+        .extents = share_in_place,
+        .origin = same_place_at_root,
+        .run = [](ProcessGroup& g, const Case& c, const Buffer&, const Buffer& out) { g.broadcast(out, c.root); }},
     Operation{.name = "reduce",
               .kind = OpKind::Reduce,
               .reduces = true,
@@ -73,7 +75,8 @@ const std::array kOperations = {
                     return Extents{c.count, at_root(c) ? c.count : 0};
                   },
               .origin = same_place_in_all,
-              .run = [](ProcessGroup& g, const Case& c, Buffer in, Buffer out) { g.reduce(in, out, c.redop, c.root); }},
+              .run = [](ProcessGroup& g, const Case& c, const Buffer& in,
+                        const Buffer& out) { g.reduce(in, out, c.redop, c.root); }},
     Operation{.name = "all_gather",
               .kind = OpKind::AllGather,
               .whole_array = true,
@@ -83,7 +86,7 @@ const std::array kOperations = {
                     return Extents{c.count, c.whole()};
                   },
               .origin = block_of_each_rank,
-              .run = [](ProcessGroup& g, const Case&, Buffer in, Buffer out) { g.all_gather(in, out); }},
+              .run = [](ProcessGroup& g, const Case&, const Buffer& in, const Buffer& out) { g.all_gather(in, out); }},
     Operation{.name = "reduce_scatter",
               .kind = OpKind::ReduceScatter,
               .whole_array = true,
@@ -94,29 +97,32 @@ const std::array kOperations = {
                     return Extents{c.whole(), c.count};
                   },
               .origin = own_block_in_all,
-              .run = [](ProcessGroup& g, const Case& c, Buffer in, Buffer out) { g.reduce_scatter(in, out, c.redop); }},
-    Operation{.name = "gather",
-              .kind = OpKind::Gather,
-              .whole_array = true,
-              .rooted = true,
-              .bus_factor = all_but_own,
-              .extents =
-                  [](const Case& c) {
-                    return Extents{c.count, at_root(c) ? c.whole() : 0};
-                  },
-              .origin = block_of_each_rank,
-              .run = [](ProcessGroup& g, const Case& c, Buffer in, Buffer out) { g.gather(in, out, c.root); }},
-    Operation{.name = "scatter",
-              .kind = OpKind::Scatter,
-              .whole_array = true,
-              .rooted = true,
-              .bus_factor = all_but_own,
-              .extents =
-                  [](const Case& c) {
-                    return Extents{at_root(c) ? c.whole() : 0, c.count};
-                  },
-              .origin = own_block_at_root,
-              .run = [](ProcessGroup& g, const Case& c, Buffer in, Buffer out) { g.scatter(in, out, c.root); }},
+              .run = [](ProcessGroup& g, const Case& c, const Buffer& in,
+                        const Buffer& out) { g.reduce_scatter(in, out, c.redop); }},
+    Operation{
+        .name = "gather",
+        .kind = OpKind::Gather,
+        .whole_array = true,
+        .rooted = true,
+        .bus_factor = all_but_own,
+        .extents =
+            [](const Case& c) {
+              return Extents{c.count, at_root(c) ? c.whole() : 0};
+            },
+        .origin = block_of_each_rank,
+        .run = [](ProcessGroup& g, const Case& c, const Buffer& in, const Buffer& out) { g.gather(in, out, c.root); }},
+    Operation{
+        .name = "scatter",
+        .kind = OpKind::Scatter,
+        .whole_array = true,
+        .rooted = true,
+        .bus_factor = all_but_own,
+        .extents =
+            [](const Case& c) {
+              return Extents{at_root(c) ? c.whole() : 0, c.count};
+            },
+        .origin = own_block_at_root,
+        .run = [](ProcessGroup& g, const Case& c, const Buffer& in, const Buffer& out) { g.scatter(in, out, c.root); }},
     Operation{.name = "all_to_all",
               .kind = OpKind::AllToAll,
               .whole_array = true,
@@ -126,14 +132,14 @@ const std::array kOperations = {
                     return Extents{c.whole(), c.whole()};
                   },
               .origin = own_block_of_each_rank,
-              .run = [](ProcessGroup& g, const Case&, Buffer in, Buffer out) { g.all_to_all(in, out); }},
+              .run = [](ProcessGroup& g, const Case&, const Buffer& in, const Buffer& out) { g.all_to_all(in, out); }},
     Operation{.name = "barrier",
               .kind = OpKind::Barrier,
               .moves_data = false,
               .bus_factor = once,
               .extents = nothing,
               .origin = same_place_at_root,
-              .run = [](ProcessGroup& g, const Case&, Buffer, Buffer) { g.barrier(); }},
+              .run = [](ProcessGroup& g, const Case&, const Buffer&, const Buffer&) { g.barrier(); }},
     Operation{.name = "ping_pong",
               .kind = OpKind::Send,
               .min_ranks = 2,

@@ -59,7 +59,8 @@ struct Operation {
   double (*bus_factor)(int world_size) = nullptr;
   Extents (*extents)(const Case& c) = nullptr;
   Origin (*origin)(const Case& c, std::size_t index) = nullptr;
-  void (*run)(comm::ProcessGroup& group, const Case& c, comm::Buffer input, comm::Buffer output) = nullptr;
+  void (*run)(comm::ProcessGroup& group, const Case& c, const comm::Buffer& input,
+              const comm::Buffer& output) = nullptr;
 };
 
 /// All of them, in the order in which `all` runs them.
