@@ -107,7 +107,7 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, const ConstBuffe
   check_usable();
   if (root < 0 || root >= world_size())
     invalid(op, "root " + std::to_string(root) + " is no rank of a world of " + std::to_string(world_size()));
-  const DType dtype = output.data || output.count > 0 ? output.dtype : input.dtype;
+  const DType& dtype = output.data || output.count > 0 ? output.dtype : input.dtype;
   Call call;
   call.fingerprint = {group_hash_, seq_ + 1, count, root, op, dtype, reduction.op(), reduction.hash()};
   if (const std::string why = reduction.user() ? "" : refusal(reduction.op(), dtype); !why.empty()) invalid(op, why);
