@@ -130,11 +130,12 @@ void exchange(ProcessGroup& group, std::size_t count, int round) {
   EXPECT_EQ(got, of(before));
 }
 
-/// Lengths that go through slots, one chunk, and many with a rest, often enough that everybody knows how far all are.
+/// Lengths that go through slots, one chunk, and many with a rest; all know how far the others are after two rounds.
 TEST_F(Far, CollectivesAndMessagesAreWhole) {
+  constexpr int kRounds = 8;
   for (const int ranks : {2, 3}) {
     const auto body = [&](ProcessGroup& group) {
-      for (int round = 0; round < 2 * Distance::kSamples; ++round)
+      for (int round = 0; round < kRounds; ++round)
         for (const std::size_t count : {1'001, 7'003, 50'021, 300'007}) exchange(group, count, round);
     };
     run_ranks(ranks, body, {.net = Net::Shm});
