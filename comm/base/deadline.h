@@ -31,8 +31,8 @@ class Deadline {
   Clock::time_point at_;
 };
 
-/// Until when an operation may wait, for whoever waits in it. The time counts from the first question: an operation that
-/// never waits need not look at the clock.
+/// Until when an operation may wait, for whoever waits in it. The time counts from the first question: an operation
+/// that never waits need not look at the clock.
 class WaitLimit {
  public:
   virtual Deadline deadline() = 0;
