@@ -59,9 +59,13 @@ void Board::free_slot() {
   std::uint64_t all = number_;
   for (int index = 0; index < ranks_; ++index) {
     if (index == self_) continue;
-    const auto& finished = segment_.state(index).finished;
-    await_ready([&] { return finished.load(std::memory_order_acquire) >= needed; }, index, late_compute_here_);
-    all = std::min(all, finished.load(std::memory_order_acquire));
+    const auto& line = segment_.state(index).finished;
+    std::uint64_t& finished = others_[static_cast<std::size_t>(index)].finished;
+    if (timed_load(index, line, finished) < needed) {
+      const auto enough = [&] { return (finished = line.load(std::memory_order_acquire)) >= needed; };
+      await_ready(enough, index, late_compute_here_);
+    }
+    all = std::min(all, finished);
   }
   all_finished_ = all;
 }

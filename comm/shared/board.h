@@ -91,8 +91,9 @@ class Board {
   const int spins_;
   struct Other {
     Distance distance;
-    std::uint64_t staged = 0;  // as seen last
+    std::uint64_t staged = 0;  // these as seen last
     std::uint64_t taken = 0;
+    std::uint64_t finished = 0;
   };
   std::vector<Other> others_;
   int far_ = 0;  // others that are far away

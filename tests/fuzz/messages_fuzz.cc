@@ -35,6 +35,14 @@ comm::FrameHeader any_header(fuzz::Input& input) {
   return header;
 }
 
+class TenSeconds final : public comm::WaitLimit {
+ public:
+  comm::Deadline deadline() override { return deadline_; }
+
+ private:
+  const comm::Deadline deadline_ = comm::Deadline::after(std::chrono::seconds(10));
+};
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -66,10 +74,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   ranks[1]->close();
   try {
     std::vector<float> four(4), large(comm::kEagerBytes);
+    TenSeconds limit;
     for (int i = 0; i < calls; ++i) {
-      if (i % 3 == 2) messages.recv(comm::buffer(std::span(four)), -1, 1);
-      if (i % 3 == 0) messages.recv(comm::buffer(std::span(four)), 1, i % 2);
-      if (i % 3 == 1) messages.send(comm::buffer(std::span(large)), 1, 0);
+      if (i % 3 == 2) messages.recv(comm::buffer(std::span(four)), -1, 1, limit);
+      if (i % 3 == 0) messages.recv(comm::buffer(std::span(four)), 1, i % 2, limit);
+      if (i % 3 == 1) messages.send(comm::buffer(std::span(large)), 1, 0, limit);
     }
   } catch (const comm::Error&) {
   }

@@ -81,7 +81,7 @@ TEST(BenchMeasure, AveragesAreRight) {
 
 TEST(BenchMeasure, WrongElementsAreSummedOverRanksAndCalls) {
   Operation broken = bench_operation("all_reduce");
-  broken.run = [](comm::ProcessGroup& group, const Case& c, comm::Buffer, comm::Buffer output) {
+  broken.run = [](comm::ProcessGroup& group, const Case& c, const comm::Buffer&, const comm::Buffer& output) {
     group.all_reduce(output, c.redop);
     if (c.rank == 1) static_cast<float*>(output.data)[2] += 1;
   };
@@ -93,7 +93,7 @@ TEST(BenchMeasure, WrongElementsAreSummedOverRanksAndCalls) {
 
 TEST(BenchMeasure, AnElementThatIsNeverWrittenIsWrong) {
   Operation idle = bench_operation("all_gather");
-  idle.run = [](comm::ProcessGroup&, const Case&, comm::Buffer, comm::Buffer) {};
+  idle.run = [](comm::ProcessGroup&, const Case&, const comm::Buffer&, const comm::Buffer&) {};
   run_ranks(2, [&idle](comm::ProcessGroup& group) {
     const Case c = case_of(group, 8, comm::DType::Float32, comm::ReduceOp::Sum);
     EXPECT_EQ(measure(group, idle, c, {.iterations = 1}).wrong, 32U);
@@ -102,7 +102,7 @@ TEST(BenchMeasure, AnElementThatIsNeverWrittenIsWrong) {
 
 TEST(BenchMeasure, FreshDataIsWrittenAnewBeforeEachCall) {
   Operation spoiling = bench_operation("all_gather");
-  spoiling.run = [](comm::ProcessGroup& group, const Case&, comm::Buffer input, comm::Buffer output) {
+  spoiling.run = [](comm::ProcessGroup& group, const Case&, const comm::Buffer& input, const comm::Buffer& output) {
     group.all_gather(input, output);
     static_cast<float*>(input.data)[5] += 1;
   };
@@ -115,7 +115,7 @@ TEST(BenchMeasure, FreshDataIsWrittenAnewBeforeEachCall) {
 
 TEST(BenchMeasure, FreshDataIsAlsoThatOfWhatWorksInPlace) {
   Operation spoiling = bench_operation("all_reduce");
-  spoiling.run = [](comm::ProcessGroup& group, const Case& c, comm::Buffer, comm::Buffer output) {
+  spoiling.run = [](comm::ProcessGroup& group, const Case& c, const comm::Buffer&, const comm::Buffer& output) {
     const auto* values = static_cast<const float*>(output.data);
     static thread_local std::vector<float> first;
     if (first.empty()) first.assign(values, values + c.count);

@@ -56,7 +56,7 @@ TEST(BenchRun, SizesThatRoundToTheSameCountAreOneRow) {
 
 TEST(BenchRun, APlantedWrongResultIsStatus1OnEveryRank) {
   Operation broken = bench_operation("broadcast");
-  broken.run = [](comm::ProcessGroup& group, const Case& c, comm::Buffer, comm::Buffer output) {
+  broken.run = [](comm::ProcessGroup& group, const Case& c, const comm::Buffer&, const comm::Buffer& output) {
     group.broadcast(output, c.root);
     if (c.rank == 1) static_cast<char*>(output.data)[0] ^= 1;
   };
@@ -72,7 +72,7 @@ TEST(BenchRun, APlantedWrongResultIsStatus1OnEveryRank) {
 
 TEST(BenchRun, APlantedWrongResultIsTheStatusOfTheProcess) {
   Operation broken = bench_operation("all_reduce");
-  broken.run = [](comm::ProcessGroup&, const Case&, comm::Buffer, comm::Buffer output) {
+  broken.run = [](comm::ProcessGroup&, const Case&, const comm::Buffer&, const comm::Buffer& output) {
     static_cast<float*>(output.data)[0] += 1;
   };
   std::ostringstream out, err;
