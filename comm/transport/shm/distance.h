@@ -34,7 +34,8 @@ class Distance {
 
   bool is_far() const { return is_far_; }
 
-  /// The limit, of TUTTI_FAR_LINE_NS or 120 ns. Throws InvalidArgument if the variable is no such number.
+  /// The limit for what load() measures: TUTTI_FAR_LINE_NS, or 120 ns and a look at the clock. Throws InvalidArgument
+  /// if the variable is no such number.
   static std::chrono::nanoseconds far_line();
 
  private:
