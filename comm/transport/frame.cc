@@ -33,7 +33,7 @@ std::string fault_in(std::span<const std::byte, kFrameHeaderBytes> bytes) {
   if (take<std::uint8_t>(bytes, 2) != kVersion)
     return "version " + small(2) + " instead of " + std::to_string(kVersion) + "; build both sides from one release";
   const auto kind = take<std::uint8_t>(bytes, 3);
-  if (kind < 1 || kind > static_cast<std::uint8_t>(FrameKind::Rendezvous)) return "unknown kind " + small(3);
+  if (kind < 1 || kind > static_cast<std::uint8_t>(FrameKind::Filler)) return "unknown kind " + small(3);
   if (take<std::uint8_t>(bytes, 4) > static_cast<std::uint8_t>(kLastOpKind)) return "unknown operation " + small(4);
   if (take<std::uint8_t>(bytes, 5) > static_cast<std::uint8_t>(kLastDType)) return "unknown dtype " + small(5);
   if (take<std::uint8_t>(bytes, 6) > static_cast<std::uint8_t>(kLastReduceOp)) return "unknown operator " + small(6);
@@ -41,7 +41,8 @@ std::string fault_in(std::span<const std::byte, kFrameHeaderBytes> bytes) {
   if (take<std::uint8_t>(bytes, 7) != 0 || (!user_op && take<std::uint32_t>(bytes, 12) != 0))
     return "reserved bytes are not zero";
   const auto nbytes = take<std::uint64_t>(bytes, 40);
-  if (nbytes > kMaxFrameBytes) return "payload of " + std::to_string(nbytes) + " bytes is over the limit";
+  if (nbytes > (take<FrameKind>(bytes, 3) == FrameKind::Filler ? kMaxFillerBytes : kMaxFrameBytes))
+    return "payload of " + std::to_string(nbytes) + " bytes is over the limit";
   return {};
 }
 

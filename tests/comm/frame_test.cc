@@ -116,6 +116,15 @@ TEST(Frame, ExtremeNumbersMakeTheRoundTrip) {
   expect_equal(decode_frame(encode(header)), header);
 }
 
+TEST(Frame, AFillerIsShort) {
+  FrameHeader header = example();
+  header.kind = FrameKind::Filler;
+  header.nbytes = kMaxFillerBytes;
+  expect_equal(decode_frame(encode(header)), header);
+  ++header.nbytes;
+  EXPECT_NE(refusal_of(encode(header)).find("payload of 1025 bytes"), std::string::npos);
+}
+
 struct BadByte {
   const char* field;  // must stand in the text
   std::size_t offset;
@@ -124,7 +133,7 @@ struct BadByte {
 
 TEST(Frame, EveryFieldOutOfRangeIsNamedAndTheBytesAreQuoted) {
   const std::vector<BadByte> bad_bytes = {{"magic", 0, 0x74},      {"magic", 1, 0x55},        {"version 0", 2, 0},
-                                          {"version 2", 2, 2},     {"kind 0", 3, 0},          {"kind 6", 3, 6},
+                                          {"version 2", 2, 2},     {"kind 0", 3, 0},          {"kind 7", 3, 7},
                                           {"operation 18", 4, 18}, {"operation 255", 4, 255}, {"dtype 11", 5, 11},
                                           {"operator 9", 6, 9},    {"reserved", 7, 1},        {"reserved", 12, 1},
                                           {"reserved", 15, 128},   {"payload of", 45, 2},     {"payload of", 47, 0x80}};

@@ -1,5 +1,5 @@
-// TcpLink: a stream of any bytes, read in portions of any size, gives the frames that lie in it, byte for byte, and
-// then an error that says what is wrong: bytes that are no header, or the end.
+// TcpLink: a stream of any bytes, read in portions of any size, gives the frames that lie in it but fillers, byte for
+// byte, and then an error that says what is wrong: bytes that are no header, or the end.
 #include <sys/socket.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/transport/tcp/tcp_link.h>
@@ -22,9 +22,20 @@ const comm::FrameHeader& next_frame(comm::Link& link) {
   std::abort();
 }
 
+/// Takes off the fillers at the beginning of `stream`, in front of a frame that has been read.
+void pass_fillers(Bytes& stream) {
+  for (;;) {
+    const comm::FrameHeader header = comm::decode_frame(stream.first<comm::kFrameHeaderBytes>());
+    if (header.kind != comm::FrameKind::Filler) return;
+    stream = stream.subspan(comm::kFrameHeaderBytes + header.nbytes);
+  }
+}
+
 /// Reads one frame; its payload must be the beginning of `stream`, which is taken off.
 void read_frame(comm::Link& link, fuzz::Input& choices, Bytes& stream) {
   const comm::FrameHeader header = next_frame(link);
+  fuzz::require(header.kind != comm::FrameKind::Filler, "nobody sees a filler");
+  pass_fillers(stream);
   stream = stream.subspan(comm::kFrameHeaderBytes);
   if (header.nbytes == 0) link.read(nullptr, 0);
   std::vector<std::byte> portion(64 * 1024);

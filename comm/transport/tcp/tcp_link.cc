@@ -1,25 +1,28 @@
 #include <poll.h>
-#include <sys/socket.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/transport/tcp/tcp_link.h>
 
 #include <algorithm>
 #include <asio/buffer.hpp>
-#include <cstdio>
 #include <cstring>
+#include <span>
 #include <utility>
-#include <vector>
 
 namespace tutti::comm {
 namespace {
 
 constexpr std::size_t kDirectReadBytes = 4096;  // shorter remainders go through the buffer
-constexpr std::chrono::seconds kTroubleAfter(1);
-constexpr unsigned kIgnoredReports = 3;  // several threads may wait, and one of them may be about to look
-constexpr int kHidden = 0x4000;          // in packed interest, beside the events of poll(2)
+constexpr unsigned kIgnoredReports = 3;         // several threads may wait, and one of them may be about to look
+constexpr int kHidden = 0x4000;                 // in packed interest, beside the events of poll(2)
 static_assert((kHidden & (POLLIN | POLLOUT)) == 0);
 
-constexpr std::size_t kGathered = 32;  // frames in one system call: Asio takes 64 pieces of memory at most
+constexpr std::size_t kGathered = 32;         // frames in one system call: Asio takes 64 pieces of memory at most
+constexpr std::size_t kOnePieceBytes = 2048;  // what is copied together sooner than sent from several places
+
+// Two segments of 272 bytes are more than the 536 by which Linux acknowledges what comes while it is being sent. What
+// is shorter the receiver acknowledges, when it reads every second one: that takes as long as to send a message.
+constexpr std::uint64_t kFilledBytes = 272;
+constexpr std::array<std::byte, kFilledBytes> kZeros{};
 
 using Parts = std::array<asio::const_buffer, 2>;
 
@@ -38,108 +41,38 @@ std::string reason_of(const asio::error_code& error) {
 
 }  // namespace
 
-TcpLink::TcpLink(int peer, std::function<std::unique_ptr<Dialer>()> connect, std::function<std::string()> describe)
-    : peer_(peer), connect_(std::move(connect)), describe_(std::move(describe)) {}
+TcpLink::TcpLink(int peer, std::function<std::unique_ptr<Dialer>()> connect, std::function<std::string()> describe,
+                 bool fills_short_frames)
+    : peer_(peer),
+      connect_(std::move(connect)),
+      describe_(std::move(describe)),
+      fills_short_frames_(fills_short_frames) {}
 
 void TcpLink::lost(const std::string& why) {
   if (!end_of_stream_) end_stream(why);
   throw Error(end_code_, "lost " + describe_() + ": " + end_reason_);
 }
 
-bool TcpLink::adopt(ByteStream socket) {
-  std::lock_guard lock(handover_mutex_);
-  if (std::exchange(adopted_, true)) return false;
-  if (shut_down_.load(std::memory_order_acquire)) return true;  // the socket ends here, and the peer sees it
-  handed_over_ = std::move(socket);
-  has_handed_over_.store(true, std::memory_order_release);
-  return true;
-}
-
-void TcpLink::shutdown() {
-  shut_down_.store(true, std::memory_order_release);
-  std::lock_guard lock(handover_mutex_);
-  if (fd_ >= 0) ::shutdown(fd_, SHUT_RDWR);
-  handed_over_.reset();
-}
-
-bool TcpLink::open() {
-  if (socket_) return true;
-  if (shut_down_.load(std::memory_order_acquire)) lost("");
-  if (end_of_stream_) lost(end_reason_);
-  looked();
-  if (connect_ ? !advance_connect() : !has_handed_over()) return false;
-  std::lock_guard lock(handover_mutex_);
-  wanted_since_.reset();
-  if (connect_) {
-    socket_ = dialer_->take();
-    dialer_.reset();
-  } else {
-    socket_ = std::exchange(handed_over_, std::nullopt);
-    if (!socket_) return false;
-  }
-  fd_ = socket_->native_handle();
-  if (shut_down_.load(std::memory_order_acquire)) ::shutdown(fd_, SHUT_RDWR);
-  update_interest();
-  return true;
-}
-
-bool TcpLink::has_handed_over() {
-  if (has_handed_over_.load(std::memory_order_acquire)) return true;
-  if (!std::exchange(waits_for_peer_, true)) {
-    std::lock_guard lock(handover_mutex_);
-    wanted_since_ = std::chrono::steady_clock::now();
-  }
-  return false;
-}
-
-std::string TcpLink::trouble() const {
-  std::lock_guard lock(handover_mutex_);
-  if (!wanted_since_) return {};
-  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - *wanted_since_;
-  if (passed < kTroubleAfter) return {};
-  if (dialer_) return "connecting " + dialer_->status();
-  char text[64];
-  std::snprintf(text, sizeof text, "no connection from it for %.1f s", passed.count());
-  return text;
-}
-
-bool TcpLink::advance_connect() {
-  try {
-    if (!dialer_) {
-      auto connecting = connect_();
-      std::lock_guard lock(handover_mutex_);
-      dialer_ = std::move(connecting);
-      wanted_since_ = std::chrono::steady_clock::now();
-    }
-    const bool done = dialer_->advance();
-    {
-      std::lock_guard lock(handover_mutex_);
-      fd_ = dialer_->native_handle();
-    }
-    update_interest();
-    return done;
-  } catch (const Error& error) {
-    {
-      std::lock_guard lock(handover_mutex_);
-      fd_ = -1;
-      dialer_.reset();
-      wanted_since_.reset();
-    }
-    end_stream(error.what());
-    if (error.code() == ErrorCode::PeerLost) lost(end_reason_);
-    throw Error(error.code(), describe_() + ": " + error.what());
-  }
-}
-
 void TcpLink::post(Outgoing& frame) {
+  const bool idle = queue_.empty();
   queue(frame);
-  if (queue_.size() == 1) flush();
+  if (idle && fills_) fill_up(frame);
+  if (idle || queue_.front() == &filler_) flush();
 }
 
 void TcpLink::queue(Outgoing& frame) {
   frame.encoded_ = encode(frame.header);
   frame.written_ = 0;
   queue_.push_back(&frame);
+}
+
+void TcpLink::fill_up(const Outgoing& frame) {
+  const std::uint64_t bytes = kFrameHeaderBytes + frame.header.nbytes;
+  if (kBareFrames || bytes >= kFilledBytes) return;
+  const std::uint64_t with_header = std::min(bytes + kFrameHeaderBytes, kFilledBytes);
+  filler_.header = {FrameKind::Filler, frame.header.fingerprint, kFilledBytes - with_header, 0};
+  filler_.payload = kZeros.data();
+  queue(filler_);
 }
 
 bool TcpLink::flush() {
@@ -167,13 +100,19 @@ bool TcpLink::flush() {
 }
 
 std::size_t TcpLink::write(asio::error_code& error) {
-  const Parts first = unsent(*queue_.front());
-  if (queue_.size() == 1) return socket_->write_some(first, error);
-  std::vector<asio::const_buffer> parts;
-  parts.reserve(2 * kGathered);
+  std::array<asio::const_buffer, 2 * kGathered> parts;
+  std::size_t count = 0;
+  std::size_t left = 0;
   for (std::size_t i = 0; i < std::min(queue_.size(), kGathered); ++i)
-    for (const asio::const_buffer& part : unsent(*queue_[i])) parts.push_back(part);
-  return socket_->write_some(parts, error);
+    for (const asio::const_buffer& part : unsent(*queue_[i])) {
+      parts[count++] = part;
+      left += part.size();
+    }
+  const std::span<const asio::const_buffer> gathered(parts.data(), count);
+  if (left > kOnePieceBytes) return socket_->write_some(gathered, error);
+  std::array<std::byte, kOnePieceBytes> whole;
+  asio::buffer_copy(asio::buffer(whole), gathered);
+  return socket_->write_some(asio::const_buffer(whole.data(), left), error);
 }
 
 void TcpLink::fill() {
@@ -194,19 +133,30 @@ void TcpLink::fill() {
 const FrameHeader* TcpLink::peek() {
   if (current_) return &*current_;
   if (!open()) return nullptr;
-  if (buffered() < kFrameHeaderBytes) fill();
-  if (buffered() < kFrameHeaderBytes) {
-    if (end_of_stream_) lost(end_reason_);
-    return nullptr;
+  while (find_header()) {
+    const auto header = std::span<const std::byte, kFrameHeaderBytes>(buffer_.data() + begin_, kFrameHeaderBytes);
+    try {
+      current_ = decode_frame(header);
+    } catch (const Error& error) {
+      throw Error(error.code(), "from " + describe_() + ": " + error.what());
+    }
+    begin_ += kFrameHeaderBytes;
+    payload_left_ = current_->nbytes;
+    if (current_->kind != FrameKind::Filler) return &*current_;
+    filler_left_ = payload_left_;
+    current_.reset();
   }
-  try {
-    current_ = decode_frame(std::span<const std::byte, kFrameHeaderBytes>(buffer_.data() + begin_, kFrameHeaderBytes));
-  } catch (const Error& error) {
-    throw Error(error.code(), "from " + describe_() + ": " + error.what());
-  }
-  begin_ += kFrameHeaderBytes;
-  payload_left_ = current_->nbytes;
-  return &*current_;
+  return nullptr;
+}
+
+bool TcpLink::find_header() {
+  if (buffered() < filler_left_ + kFrameHeaderBytes) fill();
+  const std::size_t filler = std::min(filler_left_, buffered());
+  begin_ += filler;
+  filler_left_ -= filler;
+  if (filler_left_ == 0 && buffered() >= kFrameHeaderBytes) return true;
+  if (end_of_stream_) lost(end_reason_);
+  return false;
 }
 
 std::size_t TcpLink::read(void* into, std::size_t nbytes) {

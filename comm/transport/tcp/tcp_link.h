@@ -1,8 +1,8 @@
 // TcpLink: a Link over one TCP connection, opened on first use. Contract: transport.h.
 //
 // The side that initiates connects when it first posts or peeks; the other side waits until the listener hands it the
-// accepted socket. Reading goes through a small buffer so that a header and a short payload cost one system call; the
-// rest of a long payload goes straight into the caller's memory.
+// accepted socket (tcp_link_opening.cc). Reading goes through a small buffer so that a header and a short payload cost
+// one system call; the rest of a long payload goes straight into the caller's memory.
 #pragma once
 
 #include <tutti/comm/base/error.h>
@@ -23,8 +23,11 @@ namespace tutti::comm {
 
 class TcpLink final : public Link {
  public:
-  /// `connect` opens the connection (initiating side; empty on the other); `describe` names the peer in errors.
-  TcpLink(int peer, std::function<std::unique_ptr<Dialer>()> connect, std::function<std::string()> describe);
+  /// `connect` opens the connection (initiating side; empty on the other); `describe` names the peer in errors. With
+  /// `fills_short_frames` a short frame that is post()ed is followed by a Filler within a host, which is faster where
+  /// hardly anything goes the other way, to carry the acknowledgements.
+  TcpLink(int peer, std::function<std::unique_ptr<Dialer>()> connect, std::function<std::string()> describe,
+          bool fills_short_frames = false);
 
   int peer() const override { return peer_; }
   void post(Outgoing& frame) override;
@@ -60,7 +63,9 @@ class TcpLink final : public Link {
   bool open();  // true if connected; otherwise does what can be done without blocking
   bool has_handed_over();
   bool advance_connect();
+  void fill_up(const Outgoing& frame);         // what has been queued alone
   std::size_t write(asio::error_code& error);  // the beginning of what is queued
+  bool find_header();                          // true if it is at the beginning of the buffer
   void fill();                                 // reads what has come into the buffer
   void end_stream(const std::string& reason);
   void end_stream(const asio::error_code& error);
@@ -74,10 +79,13 @@ class TcpLink final : public Link {
   const int peer_;
   const std::function<std::unique_ptr<Dialer>()> connect_;
   const std::function<std::string()> describe_;
+  const bool fills_short_frames_;
 
   std::unique_ptr<Dialer> dialer_;
   std::optional<ByteStream> socket_;
   std::deque<Outgoing*> queue_;
+  bool fills_ = false;
+  Outgoing filler_;
   bool waits_for_peer_ = false;
 
   alignas(64) std::array<std::byte, 32 * 1024> buffer_;  // the kernel copies faster to where it is aligned
@@ -85,6 +93,7 @@ class TcpLink final : public Link {
   std::size_t end_ = 0;
   std::optional<FrameHeader> current_;
   std::uint64_t payload_left_ = 0;
+  std::size_t filler_left_ = 0;  // to be passed over
   bool end_of_stream_ = false;
   std::string end_reason_;
   ErrorCode end_code_ = ErrorCode::PeerLost;

@@ -27,7 +27,7 @@ TcpTransport::TcpTransport(const TcpTransportOptions& options, std::shared_ptr<T
     const auto named = [this, peer] { return describe(peer); };
     const bool connect = options_.rank > peer;
     collective_.emplace_back(peer, connect ? connector(peer, ConnectionKind::Collective) : nullptr, named);
-    outgoing_.emplace_back(peer, connector(peer, ConnectionKind::PointToPoint), named);
+    outgoing_.emplace_back(peer, connector(peer, ConnectionKind::PointToPoint), named, /*fills_short_frames=*/true);
     incoming_.emplace_back(peer, nullptr, named);
   }
   listener_->join({.self = identity(ConnectionKind::Collective),

@@ -1,0 +1,229 @@
+// TcpLink over one socket: fillers, which its reader passes over wherever they lie, and its writer adds to short
+// frames.
+#include <gtest/gtest.h>
+#include <tutti/comm/transport/tcp/socket_util.h>
+#include <tutti/comm/transport/tcp/tcp_link.h>
+
+#include <algorithm>
+#include <asio/io_context.hpp>
+#include <asio/read.hpp>
+#include <asio/write.hpp>
+#include <deque>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tutti::comm {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+using asio::ip::tcp;
+
+/// A link to rank 1, and the other end of its connection.
+class LinkEnds {
+ public:
+  explicit LinkEnds(bool fills_short_frames)
+      : link(
+            1, nullptr, [] { return std::string("rank 1"); }, fills_short_frames),
+        far(context_) {
+    tcp::acceptor acceptor(context_, {asio::ip::address_v4::loopback(), 0});
+    far.connect(acceptor.local_endpoint());
+    tcp::socket near = acceptor.accept();
+    prepare(near);
+    prepare(far);
+    far.non_blocking(false);
+    link.adopt(ByteStream(std::move(near)));
+    EXPECT_EQ(link.peek(), nullptr);  // connected from now on
+  }
+
+  Bytes receive(std::size_t nbytes) {
+    Bytes bytes(nbytes);
+    asio::read(far, asio::buffer(bytes));
+    return bytes;
+  }
+
+  /// What lies ready at the other end.
+  Bytes take() { return receive(far.available()); }
+
+ private:
+  asio::io_context context_;
+
+ public:
+  TcpLink link;
+  tcp::socket far;
+};
+
+FrameHeader header_of(FrameKind kind, std::size_t nbytes, std::uint64_t id = 0) {
+  return {.kind = kind, .fingerprint = {.count = nbytes, .op = OpKind::Send}, .nbytes = nbytes, .id = id};
+}
+
+Bytes payload_of(std::size_t nbytes, std::uint64_t id = 0) {
+  Bytes bytes(nbytes);
+  for (std::size_t i = 0; i < nbytes; ++i) bytes[i] = static_cast<std::byte>(7 * i + id + 1);
+  return bytes;
+}
+
+void append(Bytes& stream, FrameKind kind, std::size_t nbytes) {
+  const FrameBytes header = encode(header_of(kind, nbytes));
+  stream.insert(stream.end(), header.begin(), header.end());
+  const Bytes payload = payload_of(nbytes);
+  stream.insert(stream.end(), payload.begin(), payload.end());
+}
+
+/// Reads eager frames with payload_of() their length as they come.
+class Reader {
+ public:
+  explicit Reader(TcpLink& link) : link_(link) {}
+
+  std::vector<std::size_t> came;  // lengths of whole ones
+
+  /// Reads what is there.
+  void look() {
+    while (const FrameHeader* header = link_.peek()) {
+      EXPECT_EQ(header->kind, FrameKind::Eager);
+      EXPECT_EQ(header->id, header->id == 0 ? 0 : came.size());
+      payload_.resize(header->nbytes);
+      arrived_ += link_.read(payload_.data() + arrived_, payload_.size() - arrived_);
+      if (arrived_ < payload_.size()) return;
+      EXPECT_EQ(payload_, payload_of(payload_.size()));
+      came.push_back(payload_.size());
+      arrived_ = 0;
+    }
+  }
+
+  void await(std::size_t frames) {
+    while (came.size() < frames) look();
+  }
+
+ private:
+  TcpLink& link_;
+  Bytes payload_;
+  std::size_t arrived_ = 0;
+};
+
+/// The error in which the stream ends.
+Error end_of(Reader& reader) {
+  try {
+    for (;;) reader.look();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("rank 1"), std::string::npos) << error.what();
+    return error;
+  }
+}
+
+Bytes frames_with_fillers() {
+  Bytes stream;
+  append(stream, FrameKind::Filler, 3);
+  append(stream, FrameKind::Eager, 4);
+  append(stream, FrameKind::Filler, 0);
+  append(stream, FrameKind::Eager, 0);
+  append(stream, FrameKind::Filler, kMaxFillerBytes);
+  append(stream, FrameKind::Filler, 7);
+  append(stream, FrameKind::Eager, 300);
+  return stream;
+}
+
+const std::vector<std::size_t> kFramesAmongFillers = {4, 0, 300};
+
+TEST(TcpLinkFillers, ArePassedOver) {
+  LinkEnds ends(false);
+  Reader reader(ends.link);
+  asio::write(ends.far, asio::buffer(frames_with_fillers()));
+  reader.await(3);
+  EXPECT_EQ(reader.came, kFramesAmongFillers);
+  EXPECT_EQ(ends.link.peek(), nullptr);
+}
+
+TEST(TcpLinkFillers, ArePassedOverByteByByte) {
+  LinkEnds ends(false);
+  Reader reader(ends.link);
+  for (const std::byte byte : frames_with_fillers()) {
+    asio::write(ends.far, asio::buffer(&byte, 1));
+    reader.look();
+  }
+  reader.await(3);
+  EXPECT_EQ(reader.came, kFramesAmongFillers);
+}
+
+/// Streams that end in a filler's header, in its payload, and behind it.
+class TcpLinkFillerEnd : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(TcpLinkFillerEnd, IsTheEndOfTheStreamAndNothingElse) {
+  LinkEnds ends(false);
+  Bytes stream;
+  append(stream, FrameKind::Eager, 4);
+  const std::size_t frame = stream.size();
+  append(stream, FrameKind::Filler, 100);
+  stream.resize(frame + GetParam());
+  asio::write(ends.far, asio::buffer(stream));
+  ends.far.shutdown(tcp::socket::shutdown_send);
+  Reader reader(ends.link);
+  EXPECT_EQ(end_of(reader).code(), ErrorCode::PeerLost);
+  EXPECT_EQ(reader.came, std::vector<std::size_t>{4});
+}
+
+INSTANTIATE_TEST_SUITE_P(At, TcpLinkFillerEnd,
+                         testing::Values(1, kFrameHeaderBytes, kFrameHeaderBytes + 1, kFrameHeaderBytes + 99,
+                                         kFrameHeaderBytes + 100));
+
+TEST(TcpLinkFillers, MakeShortFramesLongEnough) {
+  for (const std::size_t nbytes : {0, 4, 159, 160, 161, 215}) {
+    LinkEnds ends(true);
+    const Bytes payload = payload_of(nbytes);
+    Outgoing frame{.header = header_of(FrameKind::Eager, nbytes), .payload = payload.data()};
+    ends.link.post(frame);
+    ASSERT_TRUE(frame.done());
+    const std::size_t length = std::max<std::size_t>(272, nbytes + 2 * kFrameHeaderBytes);
+    const Bytes came = ends.receive(length);
+    Bytes whole;
+    append(whole, FrameKind::Eager, nbytes);
+    ASSERT_TRUE(std::equal(whole.begin(), whole.end(), came.begin()));
+    const FrameHeader filler = decode_frame(std::span(came).subspan(whole.size()).first<kFrameHeaderBytes>());
+    EXPECT_EQ(filler.kind, FrameKind::Filler);
+    EXPECT_EQ(filler.nbytes, length - whole.size() - kFrameHeaderBytes);
+    EXPECT_EQ(ends.take().size(), 0u);
+  }
+}
+
+TEST(TcpLinkFillers, AreForShortFramesOfLinksThatWantThem) {
+  for (const bool fills : {true, false})
+    for (const std::size_t nbytes : {4, 216, 5000}) {
+      LinkEnds ends(fills);
+      if (fills && nbytes < 216) continue;
+      const Bytes payload = payload_of(nbytes);
+      Outgoing frame{.header = header_of(FrameKind::Eager, nbytes), .payload = payload.data()};
+      ends.link.post(frame);
+      ends.receive(kFrameHeaderBytes + nbytes);
+      EXPECT_EQ(ends.take().size(), 0u) << nbytes;
+    }
+}
+
+/// Posts until nothing more leaves: the last frames, or the filler of the last that left, are stuck.
+TEST(TcpLinkFillers, ThatFindNoRoomHoldNothingUp) {
+  LinkEnds ends(true);
+  const Bytes payload = payload_of(4);
+  std::deque<Outgoing> frames;
+  do {
+    frames.push_back({.header = header_of(FrameKind::Eager, 4, frames.size()), .payload = payload.data()});
+    ends.link.post(frames.back());
+  } while (frames.back().done());
+  LinkEnds other(false);  // reads what has come as a link does
+  Reader reader(other.link);
+  while (reader.came.size() < frames.size()) {
+    asio::write(other.far, asio::buffer(ends.take()));
+    ends.link.flush();
+    reader.look();
+  }
+  EXPECT_TRUE(frames.back().done());
+}
+
+TEST(TcpLinkFillers, ThatAreTooLongAreRefused) {
+  LinkEnds ends(false);
+  const FrameBytes header = encode(header_of(FrameKind::Filler, kMaxFillerBytes + 1));
+  asio::write(ends.far, asio::buffer(header));
+  Reader reader(ends.link);
+  EXPECT_EQ(end_of(reader).code(), ErrorCode::Protocol);
+}
+
+}  // namespace
+}  // namespace tutti::comm
