@@ -22,16 +22,6 @@ constexpr std::size_t kPlansKept = 256;
 constexpr std::string_view kSharedMemory = "shared";  // what stands for the name of an algorithm
 constexpr AlgorithmName kByMemory(kSharedMemory);
 
-/// How many forks lie between the first process that asked and this one. To count costs nothing; to ask for the pid
-/// would be a system call in each operation.
-std::atomic<int> forks_so_far{0};
-
-int forks() {
-  static const int registered = ::pthread_atfork(nullptr, nullptr, [] { ++forks_so_far; });
-  if (registered != 0) throw Error(ErrorCode::System, "pthread_atfork: no memory to notice forks");
-  return forks_so_far.load(std::memory_order_relaxed);
-}
-
 std::string or_environment(const std::string& option, const char* variable) {
   const char* value = std::getenv(variable);
   return option.empty() && value ? value : option;
@@ -70,6 +60,8 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
       user_store_(world_ranks.empty() ? store_ : std::make_shared<PrefixStore>(options.name + "/user", store_)),
       factory_(std::move(factory)),
       transport_(std::move(transport)),
+      rank_(transport_->rank()),
+      world_size_(transport_->world_size()),
       options_(complete(std::move(options), !world_ranks.empty())),
       is_sub_group_(!world_ranks.empty()),
       world_ranks_(world_ranks.empty() ? all_ranks(transport_->world_size()) : world_ranks),
@@ -99,30 +91,37 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
   }
 }
 
-bool ProcessGroup::Impl::forked() const { return forks_so_far.load(std::memory_order_relaxed) != forks_; }
+int ProcessGroup::Impl::forks() {
+  static const int registered = ::pthread_atfork(nullptr, nullptr, [] { ++forks_so_far_; });
+  if (registered != 0) throw Error(ErrorCode::System, "pthread_atfork: no memory to notice forks");
+  return forks_so_far_.load(std::memory_order_relaxed);
+}
 
 ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, const ConstBuffer& input, const Buffer& output,
                                                      std::size_t count, const Reduction& reduction, int root,
                                                      const Counts& counts, const Counts& recv_counts) {
   check_usable();
-  if (root < 0 || root >= world_size())
-    invalid(op, "root " + std::to_string(root) + " is no rank of a world of " + std::to_string(world_size()));
+  if (root < 0 || root >= world_size()) refuse_root(op, root);
   const DType& dtype = output.data || output.count > 0 ? output.dtype : input.dtype;
+  if (!reduction.user() && !is_defined(reduction.op(), dtype)) invalid(op, refusal(reduction.op(), dtype));
   Call call;
   call.fingerprint = {group_hash_, seq_ + 1, count, root, op, dtype, reduction.op(), reduction.hash()};
-  if (const std::string why = reduction.user() ? "" : refusal(reduction.op(), dtype); !why.empty()) invalid(op, why);
   call.reduction = reduction;
   call.bytes = std::max(input.nbytes(), output.nbytes());
   call.input = input.data;
   call.output = output.data;
-  if (!by_shared_memory(op, reduction)) {
-    call.plan = plan_for(op, dtype, count, root, counts, recv_counts, reduction.keeps_order());
-    const bool has_result = is_reduction(op) && (op != OpKind::Reduce || rank() == root);
-    if (reduction.op() == ReduceOp::Avg && has_result) call.scale_count = output.count;
-  }
-  if (op != OpKind::Shutdown) chaos_.begin_step(rank(), static_cast<std::int64_t>(seq_));
+  if (!by_shared_memory(op, reduction)) add_plan(call, output.count, counts, recv_counts);
+  if (!chaos_.empty() && op != OpKind::Shutdown) chaos_.begin_step(rank(), static_cast<std::int64_t>(seq_));
   ++seq_;  // last: a call that is refused takes no number
   return call;
+}
+
+void ProcessGroup::Impl::add_plan(Call& call, std::size_t output_count, const Counts& counts,
+                                  const Counts& recv_counts) {
+  const auto& [group, seq, count, root, op, dtype, reduce_op, user_op] = call.fingerprint;
+  call.plan = plan_for(op, dtype, count, root, counts, recv_counts, call.reduction.keeps_order());
+  const bool has_result = is_reduction(op) && (op != OpKind::Reduce || rank() == root);
+  if (reduce_op == ReduceOp::Avg && has_result) call.scale_count = output_count;
 }
 
 ProcessGroup::Impl::Call ProcessGroup::Impl::prepare_in_place(Call call, const ConstBuffer& input,
@@ -208,7 +207,7 @@ Work ProcessGroup::Impl::run_async(Call call) {
 }
 
 void ProcessGroup::Impl::execute(const Call& call) {
-  check_process();
+  if (forked()) refuse_use();
   if (failed_.load(std::memory_order_acquire)) rethrow_failure();
   const AlgorithmName planned = call.plan ? AlgorithmName(call.plan->algorithm) : AlgorithmName();
   Recorded recorded(recorder_, options_.timeout, call.fingerprint, call.bytes, call.plan ? planned : kByMemory);
@@ -243,15 +242,15 @@ void ProcessGroup::Impl::round_result(const Operation& operation) {
   reduce_rounded({&rounded, 1}, {&sums, 1}, operation.fingerprint.count);
 }
 
-void ProcessGroup::Impl::require(OpKind op, const char* what, const ConstBuffer& buffer, std::size_t count,
-                                 DType dtype) const {
+void ProcessGroup::Impl::refuse(OpKind op, const char* what, const ConstBuffer& buffer, std::size_t count,
+                                DType dtype) const {
   if (buffer.count != count)
     invalid(op, std::string(what) + " holds " + std::to_string(buffer.count) + " elements, but " +
                     std::to_string(count) + " are needed");
-  if (count > 0 && buffer.dtype != dtype)
+  if (buffer.dtype != dtype)
     invalid(op, std::string(what) + " is " + std::string(comm::name(buffer.dtype)) + ", but the other buffer is " +
                     std::string(comm::name(dtype)));
-  if (!buffer.data && count > 0) invalid(op, std::string(what) + " is a null pointer");
+  invalid(op, std::string(what) + " is a null pointer");
 }
 
 std::size_t ProcessGroup::Impl::require_counts(OpKind op, Counts counts) const {
@@ -266,30 +265,28 @@ std::size_t ProcessGroup::Impl::require_counts(OpKind op, Counts counts) const {
   return total;
 }
 
-void ProcessGroup::Impl::check_peer(OpKind op, int peer, bool any_allowed) const {
-  const bool any = any_allowed && peer == kAnySource;
-  if (!any && (peer < 0 || peer >= world_size()))
-    invalid(op, "there is no rank " + std::to_string(peer) + " in a world of " + std::to_string(world_size()));
+void ProcessGroup::Impl::refuse_peer(OpKind op, int peer) const {
+  invalid(op, "there is no rank " + std::to_string(peer) + " in a world of " + std::to_string(world_size()));
 }
 
 void ProcessGroup::Impl::invalid(OpKind op, const std::string& why) const {
   throw Error(ErrorCode::InvalidArgument, monitor_.prefix() + std::string(comm::name(op)) + ": " + why);
 }
 
-void ProcessGroup::Impl::check_process() const {
+void ProcessGroup::Impl::refuse_root(OpKind op, int root) const {
+  invalid(op, "root " + std::to_string(root) + " is no rank of a world of " + std::to_string(world_size()));
+}
+
+void ProcessGroup::Impl::refuse_use() {
   if (forked())
     throw Error(ErrorCode::InvalidArgument,
                 "process " + std::to_string(::getpid()) + " was forked from process " + std::to_string(pid_) +
                     ", to which this group belongs: form a new group after the fork, or use threads");
-}
-
-void ProcessGroup::Impl::check_usable() {
-  check_process();
   if (failed_.load(std::memory_order_acquire)) {
     queue_.let_running_end();  // the caller may free its memory when it learns of the failure
     rethrow_failure();
   }
-  if (closed_) throw Error(ErrorCode::Aborted, monitor_.prefix() + "the group has been shut down");
+  throw Error(ErrorCode::Aborted, monitor_.prefix() + "the group has been shut down");
 }
 
 Fingerprint ProcessGroup::Impl::message(OpKind op, const ConstBuffer& data, int tag) const {

@@ -39,8 +39,8 @@ class ProcessGroup::Impl {
   Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport, ProcessGroupOptions options,
        std::shared_ptr<TransportFactory> factory, std::shared_ptr<TraceLog> trace, std::vector<int> world_ranks = {});
 
-  int rank() const { return transport_->rank(); }
-  int world_size() const { return transport_->world_size(); }
+  int rank() const { return rank_; }
+  int world_size() const { return world_size_; }
   std::chrono::milliseconds timeout() const { return options_.timeout; }
   const std::string& group_name() const { return options_.name; }
   std::span<const int> world_ranks() const { return world_ranks_; }
@@ -48,7 +48,7 @@ class ProcessGroup::Impl {
   std::string transport_name() const { return std::string(transport_->name()); }
   RegisteredBuffer allocate(std::size_t nbytes) { return {heap_.allocate(nbytes), nbytes}; }
   PointToPoint& point_to_point() { return point_to_point_; }
-  bool forked() const;
+  bool forked() const { return forks_so_far_.load(std::memory_order_relaxed) != forks_; }
 
   /// A collective as it was called, checked, with everything needed to run it later on any thread.
   struct Call {
@@ -94,12 +94,20 @@ class ProcessGroup::Impl {
   Work run_async(Call call);
 
   /// Throws InvalidArgument unless `buffer` holds `count` elements of `dtype`.
-  void require(OpKind op, const char* what, const ConstBuffer& buffer, std::size_t count, DType dtype) const;
+  void require(OpKind op, const char* what, const ConstBuffer& buffer, std::size_t count, DType dtype) const {
+    const bool fits = buffer.count == count && (count == 0 || (buffer.dtype == dtype && buffer.data));
+    if (!fits) refuse(op, what, buffer, count, dtype);
+  }
   /// Throws InvalidArgument unless there is one count for each rank; returns their sum.
   std::size_t require_counts(OpKind op, Counts counts) const;
-  void check_peer(OpKind op, int peer, bool any_allowed) const;
+  void check_peer(OpKind op, int peer, bool any_allowed) const {
+    const bool is_rank = peer >= 0 && peer < world_size();
+    if (!is_rank && !(any_allowed && peer == kAnySource)) refuse_peer(op, peer);
+  }
   /// Throws in a forked child, after a failure (when no collective is at work any more) and after shutdown().
-  void check_usable();
+  void check_usable() {
+    if (forked() || failed_.load(std::memory_order_acquire) || closed_) refuse_use();
+  }
 
   /// Runs a point-to-point call, of a WaitLimit; its errors become the group's failure.
   template <typename F>
@@ -162,8 +170,8 @@ class ProcessGroup::Impl {
   std::string operations_before(const std::string& failed) const;
 
   std::unique_ptr<Impl> form(const std::string& name, const std::vector<int>& ranks);
-  void check_process() const;
   void execute(const Call& call);
+  void add_plan(Call& call, std::size_t output_count, const Counts& counts, const Counts& recv_counts);
   static void round_result(const Operation& operation);
   std::shared_ptr<const Plan> plan_for(OpKind op, DType dtype, std::size_t count, int root, Counts counts,
                                        Counts recv_counts, bool in_order);
@@ -172,6 +180,12 @@ class ProcessGroup::Impl {
   algorithms::Problem problem_of(OpKind op, DType dtype, std::size_t count, int root, Counts counts) const;
   /// Rank 0's, asked for once; null if there is none, and in a sub-group, which waits for nobody.
   const Tuning* tuning();
+  // Why a call is refused: the long part of the checks.
+  [[noreturn]] void refuse_use();
+  [[noreturn]] void refuse_root(OpKind op, int root) const;
+  [[noreturn]] void refuse_peer(OpKind op, int peer) const;
+  [[noreturn]] void refuse(OpKind op, const char* what, const ConstBuffer& buffer, std::size_t count,
+                           DType dtype) const;
   [[noreturn]] void invalid(OpKind op, const std::string& why) const;
   /// The first error makes the group unusable, here and, through the store and the closed connections, everywhere.
   void record_failure(const Error& error, const std::string& operation);
@@ -185,12 +199,17 @@ class ProcessGroup::Impl {
   const std::shared_ptr<Store> user_store_;
   const std::shared_ptr<TransportFactory> factory_;  // may be null: no sub-groups
   const std::unique_ptr<Transport> transport_;
+  const int rank_, world_size_;
   ProcessGroupOptions options_;
   const bool is_sub_group_;
   const std::vector<int> world_ranks_;
   const std::uint64_t group_hash_;
   const pid_t pid_;
-  const int forks_;                            // of this process and its ancestors, when the group was formed
+  // Forks between the first process that asked and this one, now and when the group was formed. To count costs nothing;
+  // to ask for the pid would be a system call in each operation.
+  static inline std::atomic<int> forks_so_far_{0};
+  static int forks();
+  const int forks_;
   const std::shared_ptr<TraceLog> trace_log_;  // null: no trace file
   const bool writes_trace_;                    // the group that the others descend from does
   FlightRecorder recorder_;

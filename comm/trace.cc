@@ -78,7 +78,13 @@ void FlightRecorder::waits(std::uint64_t ticket, const Subject& subject, TraceCl
 
 void FlightRecorder::end(std::uint64_t ticket, const Subject& subject, TraceClock::time_point start,
                          TraceEvent::State state) {
-  const auto now = start == TraceEvent::kNotTimed ? start : TraceClock::now();
+  if (start != TraceEvent::kNotTimed) return end_timed(ticket, subject, start, state);
+  ring_of(subject.operation).slot(ticket).end(ticket, start, state);
+}
+
+void FlightRecorder::end_timed(std::uint64_t ticket, const Subject& subject, TraceClock::time_point start,
+                               TraceEvent::State state) {
+  const auto now = TraceClock::now();
   ring_of(subject.operation).slot(ticket).end(ticket, now, state);
   if (log_) log_->add(group_in_log_, {subject.operation, subject.bytes, start, now, state, subject.algorithm});
 }

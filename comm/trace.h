@@ -160,6 +160,8 @@ class FlightRecorder {
     void add_to(std::vector<TraceEvent>& events) const;
   };
   Ring& ring_of(const Fingerprint& operation);
+  [[gnu::noinline]] void end_timed(std::uint64_t ticket, const Subject& subject, TraceClock::time_point start,
+                                   TraceEvent::State state);
 
   const std::shared_ptr<TraceLog> log_;
   const std::uint32_t group_in_log_;

@@ -76,12 +76,7 @@ WorkQueue::~WorkQueue() {
   if (helper_.joinable()) helper_.join();
 }
 
-WorkQueue::Way WorkQueue::enter() {
-  if (!others_.load(std::memory_order_acquire)) {
-    alone_.store(true, std::memory_order_relaxed);
-    fences_.near();
-    if (!others_.load(std::memory_order_acquire)) return Way::Alone;
-  }
+WorkQueue::Way WorkQueue::enter_locked() {
   const std::lock_guard lock(mutex_);
   alone_.store(false, std::memory_order_relaxed);
   tell();  // somebody may have waited for the end of what has not begun
@@ -90,13 +85,7 @@ WorkQueue::Way WorkQueue::enter() {
   return Way::Locked;
 }
 
-void WorkQueue::leave(Way way) {
-  if (way == Way::Queued) return;
-  if (way == Way::Alone) {
-    alone_.store(false, std::memory_order_release);
-    fences_.near();
-    if (!others_.load(std::memory_order_relaxed)) return;
-  }
+void WorkQueue::leave_locked(Way way) {
   const std::lock_guard lock(mutex_);
   if (way == Way::Locked) running_ = false;
   tell();

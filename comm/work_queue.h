@@ -60,8 +60,24 @@ class WorkQueue {
     const Way way_;
   };
 
-  Way enter();
-  void leave(Way way);
+  Way enter() {
+    if (!others_.load(std::memory_order_acquire)) {
+      alone_.store(true, std::memory_order_relaxed);
+      fences_.near();
+      if (!others_.load(std::memory_order_acquire)) return Way::Alone;
+    }
+    return enter_locked();
+  }
+  Way enter_locked();
+  void leave(Way way) {
+    if (way == Way::Alone) {
+      alone_.store(false, std::memory_order_release);
+      fences_.near();
+      if (!others_.load(std::memory_order_relaxed)) return;
+    }
+    if (way != Way::Queued) leave_locked(way);
+  }
+  void leave_locked(Way way);
 
   // With mutex_ held.
   bool busy() const { return running_ || alone_.load(std::memory_order_acquire); }  // a task is running

@@ -2,31 +2,6 @@
 
 namespace tutti::comm {
 
-std::size_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::UInt8:
-    case DType::Int8:
-    case DType::Bool:
-      return 1;
-    case DType::Float16:
-    case DType::BFloat16:
-    case DType::UInt16:
-      return 2;
-    case DType::Float32:
-    case DType::Int32:
-      return 4;
-    case DType::Float64:
-    case DType::Int64:
-    case DType::UInt64:
-      return 8;
-  }
-  return 0;
-}
-
-bool is_floating_point(DType dtype) {
-  return dtype == DType::Float32 || dtype == DType::Float64 || dtype == DType::Float16 || dtype == DType::BFloat16;
-}
-
 std::string_view name(DType dtype) {
   switch (dtype) {
     case DType::Float32:
@@ -80,18 +55,12 @@ std::string_view name(ReduceOp op) {
 }
 
 std::string refusal(ReduceOp op, DType dtype) {
-  const bool bitwise = op == ReduceOp::BAnd || op == ReduceOp::BOr || op == ReduceOp::BXor;
-  const bool needs_floats = op == ReduceOp::Avg;
-  if (op != ReduceOp::User && !(is_floating_point(dtype) ? bitwise : needs_floats)) return {};  // nearly always
+  if (is_defined(op, dtype)) return {};
   const std::string what = std::string(name(op)) + " of " + std::string(name(dtype));
   if (op == ReduceOp::User) return what + " has no function; pass a UserOp (reduction.h)";
-  if (bitwise) return what + " is not defined; it needs integers or bool";
+  if (is_floating_point(dtype)) return what + " is not defined; it needs integers or bool";
   if (dtype == DType::Bool) return what + " is not defined; use sum (or) or prod (and)";
   return what + " has no exact result; use sum and divide as suits you";
-}
-
-bool is_reduction(OpKind op) {
-  return op == OpKind::Reduce || op == OpKind::AllReduce || op == OpKind::ReduceScatter || op == OpKind::ReduceScatterV;
 }
 
 bool has_counts(OpKind op) {

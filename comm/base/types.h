@@ -30,11 +30,11 @@ enum class DType : std::uint8_t {
 };
 inline constexpr DType kLastDType = DType::Bool;
 
-std::size_t size_of(DType dtype);
-std::string_view name(DType dtype);  // "float32", ...
+constexpr std::size_t size_of(DType dtype);  // bytes
+std::string_view name(DType dtype);          // "float32", ...
 
 /// Whether its elements are floating point numbers (of any width), for which bitwise operators make no sense.
-bool is_floating_point(DType dtype);
+constexpr bool is_floating_point(DType dtype);
 
 /// As for DType, new values are appended.
 enum class ReduceOp : std::uint8_t {
@@ -52,9 +52,10 @@ inline constexpr ReduceOp kLastReduceOp = ReduceOp::User;
 
 std::string_view name(ReduceOp op);  // "sum", "band", ...
 
-/// Why `op` cannot be applied to `dtype`, as half a sentence that names both; empty if it can. Avg needs floating
-/// point, BAnd, BOr and BXor need integers or bool, User by itself means nothing; everything else is defined for all
-/// types.
+/// Whether `op` can be applied to `dtype`. Avg needs floating point, BAnd, BOr and BXor need integers or bool, User by
+/// itself means nothing; everything else is defined for all types.
+constexpr bool is_defined(ReduceOp op, DType dtype);
+/// Why not, as half a sentence that names both; empty if it can.
 std::string refusal(ReduceOp op, DType dtype);
 
 /// The operations a group performs, as they appear in messages, traces and error texts. As for DType, new values are
@@ -84,7 +85,9 @@ inline constexpr OpKind kLastOpKind = OpKind::AllToAllV;
 std::string_view name(OpKind op);  // "all_reduce", ...
 
 /// Whether a reduction operator belongs to it: reduce, all_reduce, reduce_scatter, reduce_scatter_v.
-bool is_reduction(OpKind op);
+constexpr bool is_reduction(OpKind op) {
+  return op == OpKind::Reduce || op == OpKind::AllReduce || op == OpKind::ReduceScatter || op == OpKind::ReduceScatterV;
+}
 
 /// Whether each rank has a count of its own, known to all ranks: gather_v, scatter_v, all_gather_v, reduce_scatter_v.
 /// (all_to_all_v has one for each pair of ranks, known to these two.)
@@ -169,6 +172,36 @@ Buffer buffer(std::span<T> values) {
 template <typename T>
 ConstBuffer const_buffer(std::span<T> values) {
   return {values.data(), values.size(), DTypeOf<std::remove_const_t<T>>::value};
+}
+
+constexpr std::size_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::UInt8:
+    case DType::Int8:
+    case DType::Bool:
+      return 1;
+    case DType::Float16:
+    case DType::BFloat16:
+    case DType::UInt16:
+      return 2;
+    case DType::Float32:
+    case DType::Int32:
+      return 4;
+    case DType::Float64:
+    case DType::Int64:
+    case DType::UInt64:
+      return 8;
+  }
+  return 0;
+}
+
+constexpr bool is_floating_point(DType dtype) {
+  return dtype == DType::Float32 || dtype == DType::Float64 || dtype == DType::Float16 || dtype == DType::BFloat16;
+}
+
+constexpr bool is_defined(ReduceOp op, DType dtype) {
+  const bool bitwise = op == ReduceOp::BAnd || op == ReduceOp::BOr || op == ReduceOp::BXor;
+  return op != ReduceOp::User && !(is_floating_point(dtype) ? bitwise : op == ReduceOp::Avg);
 }
 
 }  // namespace tutti::comm

@@ -15,10 +15,6 @@ constexpr int kSpins = 100;  // looks before the clock is asked: two or three mi
 // those of the root of broadcasts, which runs ahead. Others' lines that are not written yet are left to their writers.
 constexpr std::uint64_t kAhead = 4;
 
-// That a turn is finished is told once in so many turns: the line is fetched by who waits for it, again and again.
-constexpr std::uint64_t kTellEvery = 16;
-static_assert(kTurns % kTellEvery == 0 && kTellEvery < kTurns);
-
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
   hash = (hash ^ value) * 0x9e37'79b9'7f4a'7c15;  // multiplication by the golden ratio, and its high half folded in
   return hash ^ (hash >> 32);
@@ -47,14 +43,7 @@ Board::Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monit
       others_(static_cast<std::size_t>(ranks_)),
       late_compute_here_(transport.computes_here) {}
 
-void Board::begin(const Operation& operation) {
-  operation_ = &operation;
-  ++number_;
-  free_slot();
-}
-
 void Board::free_slot() {
-  if (number_ <= kTurns + all_finished_) return;
   const std::uint64_t needed = number_ - kTurns;
   std::uint64_t all = number_;
   for (int index = 0; index < ranks_; ++index) {
@@ -71,6 +60,17 @@ void Board::free_slot() {
 }
 
 void Board::announce(const Memory& memory) {
+  Turn& turn = segment_.turn(self_, number_);
+  std::uint8_t known = 0;
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    if (!memory[i]) continue;
+    known |= static_cast<std::uint8_t>(1 << i);
+    turn.memory[i] = *memory[i];
+  }
+  publish(known);
+}
+
+void Board::publish(std::uint8_t has_memory) {
   const Fingerprint& f = operation_->fingerprint;
   Turn& turn = segment_.turn(self_, number_);
   turn.seq = f.seq;
@@ -83,12 +83,7 @@ void Board::announce(const Memory& memory) {
                               static_cast<std::uint64_t>(f.dtype) << 8 | static_cast<std::uint64_t>(f.reduce_op);
   history_ = mixed(mixed(mixed(history_, f.seq), f.count), kinds);
   turn.history = history_;
-  turn.has_memory = 0;
-  for (std::size_t i = 0; i < memory.size(); ++i) {
-    if (!memory[i]) continue;
-    turn.has_memory |= static_cast<std::uint8_t>(1 << i);
-    turn.memory[i] = *memory[i];
-  }
+  turn.has_memory = has_memory;
   turn.number.store(number_, std::memory_order_release);
   neighbours_.nudge_all();
   __builtin_prefetch(&segment_.turn(self_, number_ + kAhead), 1);
@@ -135,8 +130,7 @@ void Board::compare(const Turn& theirs, int index) const {
                                        their_call.to_string());
 }
 
-void Board::finish() {
-  if (number_ % kTellEvery != 0) return;
+void Board::tell_finished() {
   segment_.state(self_).finished.store(number_, std::memory_order_release);
   neighbours_.nudge_all();
 }

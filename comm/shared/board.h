@@ -33,14 +33,18 @@ class Board {
   int self() const { return self_; }
 
   /// Begins the next turn: afterwards this rank's slot may be written. `operation` must live until finish().
-  void begin(const Operation& operation);
+  void begin(const Operation& operation) {
+    operation_ = &operation;
+    if (++number_ > kTurns + all_finished_) free_slot();
+  }
 
   /// Room in this rank's line, to be filled just before announce(): whoever looks at the line in between takes it away
   /// from this processor.
   std::byte* payload() { return segment_.turn(self_, number_).payload.data(); }
   /// Shows the line and the slot to everybody; `memory` are places of registered buffers, instead of a payload.
   using Memory = std::array<std::optional<std::uint64_t>, 2>;
-  void announce(const Memory& memory = {});
+  void announce(const Memory& memory);
+  void announce() { publish(0); }
 
   /// Waits for the announcement of a rank and compares it with this one's. Throws Mismatch.
   const Turn& await(int index);
@@ -49,7 +53,9 @@ class Board {
   std::byte* slot(int index) const { return segment_.slot(index, number_); }
 
   /// This rank has read what it wanted of this turn's announcements and slots.
-  void finish();
+  void finish() {
+    if (number_ % kTellEvery == 0) tell_finished();
+  }
 
   // --- Stages: a position counts bytes since the group was formed, and is equal on all ranks between operations.
   std::uint64_t position() const { return position_; }
@@ -68,7 +74,13 @@ class Board {
   void finish_stages(std::uint64_t position);
 
  private:
+  // That a turn is finished is told once in so many turns: the line is fetched by who waits for it, again and again.
+  static constexpr std::uint64_t kTellEvery = 16;
+  static_assert(kTurns % kTellEvery == 0 && kTellEvery < kTurns);
+
   void free_slot();
+  void publish(std::uint8_t has_memory);
+  void tell_finished();
   std::uint64_t timed_load(int index, const std::atomic<std::uint64_t>& line, std::uint64_t& seen);
   void wait_until(const std::function<bool()>& ready, int index, ComputesHere& computes_here);
   void compare(const Turn& theirs, int index) const;
