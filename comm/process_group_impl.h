@@ -135,7 +135,8 @@ class ProcessGroup::Impl {
   void leave() noexcept;
 
  private:
-  /// Notes one operation in the recorder: from construction on it runs, and with the end of its life it is over.
+  /// Notes one operation in the recorder: that it runs when the others know of it, or it waits; with the end of its
+  /// life it is over.
   class Recorded final : public WaitLimit {
    public:
     // Shorter operations mostly take no longer than some looks at the clock; only those that wait are timed.
@@ -150,15 +151,19 @@ class ProcessGroup::Impl {
 
     void failed() { end(TraceEvent::State::Failed); }  // and over, before anybody looks
     Deadline deadline() override;
+    void is_announced() override { begin(); }
 
    private:
+    void begin() {
+      if (ticket_ == 0) ticket_ = recorder_.begin(subject_, start_);
+    }
     void end(TraceEvent::State state);
 
     FlightRecorder& recorder_;
     const std::chrono::milliseconds timeout_;
     const FlightRecorder::Subject subject_;
     TraceClock::time_point start_;
-    const std::uint64_t ticket_;
+    std::uint64_t ticket_ = 0;  // 0: not noted yet
     bool over_ = false;
   };
 

@@ -26,20 +26,21 @@ ProcessGroup::Impl::Recorded::Recorded(FlightRecorder& recorder, std::chrono::mi
     : recorder_(recorder),
       timeout_(timeout),
       subject_{.operation = operation, .bytes = bytes, .algorithm = algorithm},
-      start_(bytes > kBriefBytes || recorder.keeps_all() ? TraceClock::now() : TraceEvent::kNotTimed),
-      ticket_(recorder_.begin(subject_, start_)) {}
+      start_(bytes > kBriefBytes || recorder.keeps_all() ? TraceClock::now() : TraceEvent::kNotTimed) {}
 
 ProcessGroup::Impl::Recorded::~Recorded() {
   if (!over_) end(TraceEvent::State::Done);
 }
 
 Deadline ProcessGroup::Impl::Recorded::deadline() {
+  begin();
   if (start_ == TraceEvent::kNotTimed) recorder_.waits(ticket_, subject_, start_ = TraceClock::now());
   return Deadline(start_ + timeout_);
 }
 
 void ProcessGroup::Impl::Recorded::end(TraceEvent::State state) {
   over_ = true;
+  begin();
   recorder_.end(ticket_, subject_, start_, state);
 }
 

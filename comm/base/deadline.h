@@ -37,6 +37,9 @@ class WaitLimit {
  public:
   virtual Deadline deadline() = 0;
 
+  /// The others know of the operation: what had to be done before this, and may be done now, no longer holds them up.
+  virtual void is_announced() {}
+
  protected:
   ~WaitLimit() = default;
 };

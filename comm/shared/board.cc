@@ -87,6 +87,7 @@ void Board::publish(std::uint8_t has_memory) {
   turn.number.store(number_, std::memory_order_release);
   neighbours_.nudge_all();
   __builtin_prefetch(&segment_.turn(self_, number_ + kAhead), 1);
+  operation_->limit.is_announced();
 }
 
 const Turn& Board::await(int index) {

@@ -49,6 +49,8 @@ class Board {
   /// Waits for the announcement of a rank and compares it with this one's. Throws Mismatch.
   const Turn& await(int index);
   void await_all();
+  /// The same once more, when it has been awaited.
+  const Turn& announced(int index) const { return segment_.turn(index, number_); }
 
   std::byte* slot(int index) const { return segment_.slot(index, number_); }
 

@@ -30,7 +30,7 @@ void SharedCollectives::reduce_scatter() {
     look_at_others(whole);
     board_.await_all();
     reduce_all(output, bytes_, [&](int index) {
-      return (in_line ? board_.await(index).payload.data() : board_.slot(index)) + own * bytes_;
+      return (in_line ? board_.announced(index).payload.data() : board_.slot(index)) + own * bytes_;
     });
   } else {
     const Place mine = find_buffer(input, whole);
@@ -123,7 +123,7 @@ void SharedCollectives::inline_all_reduce(std::byte* data) {
   board_.await_all();
   alignas(kLine) std::array<std::byte, kLine> sum;  // other ranks may still read this one's payload
   std::byte* const target = sum.data();
-  reduce_all(target, bytes_, [&](int index) { return board_.await(index).payload.data(); });
+  reduce_all(target, bytes_, [&](int index) { return board_.announced(index).payload.data(); });
   copy_bytes(data, target, bytes_);
   board_.finish();
 }
