@@ -69,7 +69,8 @@ struct ProcessGroupOptions {
 /// Memory that the other ranks of this host can reach in place. Where all ranks of the group run on one host, these
 /// copy nothing on the way if all give such memory: all_reduce, reduce_scatter (as input), all_gather (as output);
 /// broadcast if the root does. Anywhere else it is memory like any other. Freed with the last copy of the handle, which
-/// may outlive the group; not while an operation uses it.
+/// may outlive the group; not while an operation uses it. After an operation that failed, ranks that are late may still
+/// write to it, until their own call fails.
 struct RegisteredBuffer {
   std::shared_ptr<std::byte> memory;
   std::size_t nbytes = 0;

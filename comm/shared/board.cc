@@ -169,6 +169,12 @@ void Board::finish_stages(std::uint64_t position) {
   neighbours_.nudge_all();
 }
 
+void Board::explain_giving_up(int index) {
+  const int rank = neighbours_.rank_of(index);
+  const std::string text = "lost " + transport_.describe(rank) + ": its call has failed";
+  monitor_.explain_loss(Error(ErrorCode::PeerLost, text), {&rank, 1});
+}
+
 void Board::wait_until(const std::function<bool()>& ready, int index, ComputesHere& computes_here) {
   const int peer = neighbours_.rank_of(index);
   const std::span<const int> awaited(&peer, 1);

@@ -54,6 +54,13 @@ class Board {
 
   std::byte* slot(int index) const { return segment_.slot(index, number_); }
 
+  /// This rank's operation has failed. To be called before its caller learns of it.
+  void give_up() { segment_.state(self_).gave_up.store(1, std::memory_order_seq_cst); }
+  /// After reading a rank's own buffer, not a stage: throws unless it has left it alone until now.
+  void check_present(int index) {
+    if (segment_.state(index).gave_up.load(std::memory_order_acquire) != 0) explain_giving_up(index);
+  }
+
   /// This rank has read what it wanted of this turn's announcements and slots.
   void finish() {
     if (number_ % kTellEvery == 0) tell_finished();
@@ -86,6 +93,7 @@ class Board {
   std::uint64_t timed_load(int index, const std::atomic<std::uint64_t>& line, std::uint64_t& seen);
   void wait_until(const std::function<bool()>& ready, int index, ComputesHere& computes_here);
   void compare(const Turn& theirs, int index) const;
+  [[noreturn]] void explain_giving_up(int index);
 
   template <typename Ready>
   void await_ready(Ready ready, int index, ComputesHere& computes_here) {

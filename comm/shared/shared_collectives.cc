@@ -31,7 +31,7 @@ bool SharedCollectives::takes(OpKind op) {
   return false;
 }
 
-void SharedCollectives::run(const Operation& operation) {
+void SharedCollectives::run(const Operation& operation) try {
   operation_ = &operation;
   element_ = size_of(operation.fingerprint.dtype);
   bytes_ = operation.fingerprint.count * element_;
@@ -53,6 +53,9 @@ void SharedCollectives::run(const Operation& operation) {
     default:
       return barrier();
   }
+} catch (...) {
+  board_.give_up();
+  throw;
 }
 
 void SharedCollectives::begin() { board_.begin(*operation_); }
@@ -92,7 +95,7 @@ void SharedCollectives::staged_broadcast(std::byte* data) {
   const bool sends = root == board_.self();
   const bool streams = bytes_ >= kStreamBroadcast;
   run_staged(
-      board_, {bytes_}, sends,
+      board_, {.bytes = bytes_, .pieces = 8}, sends,
       [&](const Chunk& chunk) { show(board_.stage(root, chunk.begin), data + chunk.first, chunk.length); },
       [&](const Chunk& chunk) {
         if (sends) return;

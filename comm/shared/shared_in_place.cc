@@ -34,6 +34,7 @@ int SharedCollectives::await_buffers(std::vector<std::byte*>& found, Which which
 
 /// This rank is done with the others' buffers. Waits until they are done with its own.
 void SharedCollectives::leave_buffers() {
+  for (int index = 0; index < board_.ranks(); ++index) board_.check_present(index);  // before anybody counts on it
   const std::uint64_t done = board_.position() + kLine;  // a step forward, though nothing lies there
   board_.advance(&RankState::reduced, done);
   for (int index = 0; index < board_.ranks(); ++index)
@@ -86,7 +87,10 @@ void SharedCollectives::gather_in_place(const std::byte* input) {
 /// The root's buffer is `from`: it is read where it lies.
 void SharedCollectives::broadcast_in_place(std::byte* to, const std::byte* from) {
   const std::uint64_t done = board_.position() + kLine;  // as above
-  if (to != from) copy_out(to, from, bytes_, bytes_ >= kStreamBroadcast);
+  if (to != from) {
+    copy_out(to, from, bytes_, bytes_ >= kStreamBroadcast);
+    board_.check_present(operation_->fingerprint.root);
+  }
   board_.advance(&RankState::taken, done);
   for (int index = 0; index < board_.ranks() && to == from; ++index)
     if (index != board_.self()) board_.await(&RankState::taken, index, done);

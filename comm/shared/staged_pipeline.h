@@ -14,7 +14,8 @@
 
 namespace tutti::comm {
 
-inline constexpr std::size_t kChunkBytes = 256 * 1024;  // the most that one chunk takes of a stage
+inline constexpr std::size_t kChunkBytes = 256 * 1024;      // the most that one chunk takes of a stage
+inline constexpr std::size_t kLeastPieceBytes = 16 * 1024;  // shorter ones gain nothing
 
 struct Chunk {
   std::size_t first;    // of the operation's bytes
@@ -23,12 +24,17 @@ struct Chunk {
   std::uint64_t end;
 };
 
-/// What is cut into chunks: `bytes`, of which `rows` parts of the same length lie side by side on a stage.
+/// What is cut into chunks: `bytes`, of which `rows` parts of the same length lie side by side on a stage. At least
+/// into some `pieces` where those who wait for the first one have nothing to stage meanwhile.
 struct Staged {
   std::size_t bytes;
   std::size_t rows = 1;
+  std::size_t pieces = 1;
 
-  std::size_t most() const { return std::max(kLine, kChunkBytes / rows / kLine * kLine); }  // of a row, in one chunk
+  std::size_t most() const {  // of a row, in one chunk
+    const std::size_t room = std::max(kLine, kChunkBytes / rows / kLine * kLine);
+    return std::min(room, std::max(kLeastPieceBytes, row_bytes(bytes / pieces)));
+  }
   static std::size_t row_bytes(std::size_t length) { return (length + kLine - 1) / kLine * kLine; }
 
   /// The chunk that starts with byte `first`, on the stages behind `position`.

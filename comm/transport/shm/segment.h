@@ -37,6 +37,7 @@ struct RankState {
   std::atomic<std::uint32_t> fences_others;                // 1: it calls far_fence() before it sleeps (far_fence.h)
   std::atomic<std::uint32_t> rung;                         // written by all: its doorbell has been rung
   alignas(kLine) std::atomic<std::uint32_t> closed;        // it has left the group
+  std::atomic<std::uint32_t> gave_up;  // an operation has failed here: its buffers are its own again
   std::atomic<std::int32_t> pid;
 
   // How far it is with what lies on stages, as positions: bytes since the group was formed.
