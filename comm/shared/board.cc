@@ -11,8 +11,9 @@ namespace {
 
 constexpr int kSpins = 100;  // looks before the clock is asked: two or three microseconds
 
-// How many turns ahead lines are fetched: those that will be written, so that they are this processor's by then, and
-// those of the root of broadcasts, which runs ahead. Others' lines that are not written yet are left to their writers.
+// How many turns ahead lines are fetched in broadcasts, whose root runs ahead: those that will be written, so that they
+// are this processor's by then, and the root's. Where ranks wait for each other to fetch only takes time; others' lines
+// that are not written yet are left to their writers.
 constexpr std::uint64_t kAhead = 4;
 
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
@@ -86,7 +87,7 @@ void Board::publish(std::uint8_t has_memory) {
   turn.has_memory = has_memory;
   turn.number.store(number_, std::memory_order_release);
   neighbours_.nudge_all();
-  __builtin_prefetch(&segment_.turn(self_, number_ + kAhead), 1);
+  if (f.op == OpKind::Broadcast) __builtin_prefetch(&segment_.turn(self_, number_ + kAhead), 1);
   operation_->limit.is_announced();
 }
 

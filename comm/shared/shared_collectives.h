@@ -99,7 +99,8 @@ class SharedCollectives {
       if (index != board_.self()) board_.look(index);
   }
   /// target = the reduction, in rank order, of `length` bytes at source(rank) of all ranks. Of the sources only this
-  /// rank's may be the target.
+  /// rank's may be the target. Its own is better not what it has shown: once another processor has read that, it comes
+  /// back as late as theirs.
   template <typename Source>
   void reduce_all(std::byte* target, std::size_t length, Source source);
 

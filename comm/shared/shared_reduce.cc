@@ -30,7 +30,8 @@ void SharedCollectives::reduce_scatter() {
     look_at_others(whole);
     board_.await_all();
     reduce_all(output, bytes_, [&](int index) {
-      return (in_line ? board_.announced(index).payload.data() : board_.slot(index)) + own * bytes_;
+      const std::byte* const shown = in_line ? board_.announced(index).payload.data() : board_.slot(index);
+      return (index == self ? input : shown) + own * bytes_;
     });
   } else {
     const Place mine = find_buffer(input, whole);
@@ -121,10 +122,8 @@ void SharedCollectives::inline_all_reduce(std::byte* data) {
   copy_bytes(board_.payload(), data, bytes_);
   announce();
   board_.await_all();
-  alignas(kLine) std::array<std::byte, kLine> sum;  // other ranks may still read this one's payload
-  std::byte* const target = sum.data();
-  reduce_all(target, bytes_, [&](int index) { return board_.announced(index).payload.data(); });
-  copy_bytes(data, target, bytes_);
+  reduce_all(data, bytes_,
+             [&](int index) { return index == board_.self() ? data : board_.announced(index).payload.data(); });
   board_.finish();
 }
 
@@ -132,8 +131,7 @@ void SharedCollectives::slot_reduce(const std::byte* input, std::byte* result) {
   if (!result) return;
   const int self = board_.self();
   board_.await_all();
-  // In place the own contribution is read where it is.
-  reduce_all(result, bytes_, [&](int index) { return index == self && result == input ? input : board_.slot(index); });
+  reduce_all(result, bytes_, [&](int index) { return index == self ? input : board_.slot(index); });
 }
 
 /// Each rank's stage holds its contribution to the shares of the others and, where its own would be, its share of the
