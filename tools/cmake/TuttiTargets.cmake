@@ -52,6 +52,7 @@ endif()
 add_library(tutti_options INTERFACE)
 target_link_libraries(tutti_options INTERFACE tutti_usage)
 target_compile_options(tutti_options INTERFACE -Wall -Wextra -Wpedantic -Wconversion -Wshadow)
+target_compile_options(tutti_options INTERFACE $<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-pragmas>)  # "GCC ivdep", "GCC unroll"
 if(TUTTI_WERROR)
   target_compile_options(tutti_options INTERFACE -Werror)
 endif()

@@ -4,10 +4,12 @@
 #include <tutti/comm/transport/shm/doorbell.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
-#include <cstring>
+#include <charconv>
+#include <iterator>
+#include <string_view>
 #include <system_error>
 
 namespace tutti::comm {
@@ -17,9 +19,12 @@ namespace {
 socklen_t name_bell(sockaddr_un& address, std::uint64_t nonce, int index) {
   address = {};
   address.sun_family = AF_UNIX;
-  const int length = std::snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "tutti-%016llx-%d",
-                                   static_cast<unsigned long long>(nonce), index);
-  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<std::size_t>(length));
+  char* const end = std::end(address.sun_path);
+  char* at = std::ranges::copy(std::string_view("tutti-"), address.sun_path + 1).out;
+  at = std::to_chars(at, end, nonce, 16).ptr;
+  *at++ = '-';
+  at = std::to_chars(at, end, index).ptr;  // not by printf: this is done at each ring
+  return static_cast<socklen_t>(at - reinterpret_cast<char*>(&address));
 }
 
 }  // namespace
