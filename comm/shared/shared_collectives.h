@@ -98,11 +98,11 @@ class SharedCollectives {
     for (int index = 0; index < board_.ranks() && bytes >= kStreamShown; ++index)
       if (index != board_.self()) board_.look(index);
   }
-  /// target = the reduction, in rank order, of `length` bytes at source(rank) of all ranks. Of the sources only this
-  /// rank's may be the target. Its own is better not what it has shown: once another processor has read that, it comes
-  /// back as late as theirs.
+  /// target = the reduction, in rank order, of `length` bytes: this rank's at `own`, which may be the target, and what
+  /// source(rank) gives of the others. `own` is where the caller has it: what this rank has shown comes back as late as
+  /// theirs, once another processor has read it.
   template <typename Source>
-  void reduce_all(std::byte* target, std::size_t length, Source source);
+  void reduce_all(std::byte* target, std::size_t length, const std::byte* own, Source source);
 
   /// Elements of a vector of `count` at which share `index` of `ranks` begins.
   static std::size_t share(std::size_t count, int index, int ranks) {
@@ -121,8 +121,9 @@ class SharedCollectives {
 };
 
 template <typename Source>
-void SharedCollectives::reduce_all(std::byte* target, std::size_t length, Source source) {
-  for (int index = 0; index < board_.ranks(); ++index) sources_[static_cast<std::size_t>(index)] = source(index);
+void SharedCollectives::reduce_all(std::byte* target, std::size_t length, const std::byte* own, Source source) {
+  for (int index = 0; index < board_.ranks(); ++index)
+    sources_[static_cast<std::size_t>(index)] = index == board_.self() ? own : source(index);
   const Fingerprint& f = operation_->fingerprint;
   const std::size_t count = length == bytes_ ? f.count : length / element_;  // a division takes its time
   comm::reduce_all({&target, 1}, sources_, count, f.dtype, f.reduce_op);

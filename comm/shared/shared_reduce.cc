@@ -29,15 +29,15 @@ void SharedCollectives::reduce_scatter() {
     announce();
     look_at_others(whole);
     board_.await_all();
-    reduce_all(output, bytes_, [&](int index) {
-      const std::byte* const shown = in_line ? board_.announced(index).payload.data() : board_.slot(index);
-      return (index == self ? input : shown) + own * bytes_;
+    reduce_all(output, bytes_, input + own * bytes_, [&](int index) {
+      return (in_line ? board_.announced(index).payload.data() : board_.slot(index)) + own * bytes_;
     });
   } else {
     const Place mine = find_buffer(input, whole);
     announce(mine);
     if (mine.known && await_buffers(buffers_, kBuffer, whole) == board_.ranks()) {
-      reduce_all(output, bytes_, [&](int index) { return buffers_[static_cast<std::size_t>(index)] + own * bytes_; });
+      reduce_all(output, bytes_, input + own * bytes_,
+                 [&](int index) { return buffers_[static_cast<std::size_t>(index)] + own * bytes_; });
       leave_buffers();
     } else {
       staged_reduce_scatter(input, output);
@@ -65,10 +65,8 @@ void SharedCollectives::staged_reduce_scatter(const std::byte* input, std::byte*
           if (chunk.first == 0) board_.await(index);
           board_.await(&RankState::staged, index, chunk.end);
         }
-        reduce_all(output + chunk.first, chunk.length, [&](int index) {
-          return index == self ? input + own * bytes_ + chunk.first
-                               : board_.stage(index, chunk.begin) + row(chunk, own);
-        });
+        reduce_all(output + chunk.first, chunk.length, input + own * bytes_ + chunk.first,
+                   [&](int index) { return board_.stage(index, chunk.begin) + row(chunk, own); });
       });
 }
 
@@ -122,16 +120,14 @@ void SharedCollectives::inline_all_reduce(std::byte* data) {
   copy_bytes(board_.payload(), data, bytes_);
   announce();
   board_.await_all();
-  reduce_all(data, bytes_,
-             [&](int index) { return index == board_.self() ? data : board_.announced(index).payload.data(); });
+  reduce_all(data, bytes_, data, [&](int index) { return board_.announced(index).payload.data(); });
   board_.finish();
 }
 
 void SharedCollectives::slot_reduce(const std::byte* input, std::byte* result) {
   if (!result) return;
-  const int self = board_.self();
   board_.await_all();
-  reduce_all(result, bytes_, [&](int index) { return index == self ? input : board_.slot(index); });
+  reduce_all(result, bytes_, input, [&](int index) { return board_.slot(index); });
 }
 
 /// Each rank's stage holds its contribution to the shares of the others and, where its own would be, its share of the
@@ -161,9 +157,8 @@ void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result)
         const std::size_t length = begin_of(chunk, self + 1) - mine;
         std::byte* const shown = board_.stage(self, chunk.begin) + mine;
         std::byte* const reduced = result ? result + chunk.first + mine : shown;
-        reduce_all(reduced, length, [&](int index) {
-          return (index == self ? input + chunk.first : board_.stage(index, chunk.begin)) + mine;
-        });
+        reduce_all(reduced, length, input + chunk.first + mine,
+                   [&](int index) { return board_.stage(index, chunk.begin) + mine; });
         show(shown, reduced, length);
         board_.advance(&RankState::reduced, chunk.end);
         if (!result) return;

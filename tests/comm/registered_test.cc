@@ -1,22 +1,14 @@
 // Collectives on registered buffers: on those of all ranks, of some, and on parts of them.
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/tests/support/run_ranks.h>
 
-#include <algorithm>
-#include <atomic>
 #include <bit>
-#include <chrono>
-#include <csignal>
-#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <numeric>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace tutti::comm {
@@ -238,77 +230,6 @@ TEST_P(Registered, ABufferOutlivesItsGroup) {
             {.net = GetParam()});
   for (const RegisteredBuffer& buffer : kept) EXPECT_EQ(buffer.as<float>()[5], 4);
 }
-
-/// Pages that cannot be read or written before release(): who tries waits there.
-class SlowPages {
- public:
-  explicit SlowPages(std::span<std::byte> pages) : pages_(pages) {
-    protect(PROT_NONE);
-    slow_ = this;
-    released_ = false;
-    struct sigaction action {};
-    action.sa_handler = [](int) { slow_->wait(); };
-    ::sigaction(SIGSEGV, &action, &before_);
-  }
-  ~SlowPages() {
-    ::sigaction(SIGSEGV, &before_, nullptr);
-    protect(PROT_READ | PROT_WRITE);
-  }
-  SlowPages(const SlowPages&) = delete;
-  SlowPages& operator=(const SlowPages&) = delete;
-
-  /// Of all there are.
-  static void release() { released_ = true; }
-
- private:
-  void protect(int protection) const {
-    if (::mprotect(pages_.data(), pages_.size(), protection) != 0) std::abort();
-  }
-  void wait() const {
-    while (!released_) __builtin_ia32_pause();
-    protect(PROT_READ | PROT_WRITE);
-  }
-
-  static inline SlowPages* slow_ = nullptr;
-  static inline std::atomic<bool> released_ = false;
-  const std::span<std::byte> pages_;
-  struct sigaction before_ {};
-};
-
-class RegisteredAndLate : public testing::TestWithParam<void (*)(ProcessGroup&, Buffer)> {};
-
-TEST_P(RegisteredAndLate, WhatIsWrittenAfterADeadlineIsNoResult) {
-  constexpr std::size_t kBytes = 1 << 20;
-  const auto ends = run_ranks_to_failure(
-      2,
-      [](ProcessGroup& group) {
-        const auto memory = group.allocate(kBytes);
-        const Buffer data{memory.as<std::byte>().data(), kBytes, DType::UInt8};
-        if (group.rank() == 1) {
-          const SlowPages slow(memory.as<std::byte>().subspan(kBytes / 2));
-          group.barrier();
-          return GetParam()(group, data);
-        }
-        group.barrier();
-        try {
-          GetParam()(group, data);
-        } catch (const Error&) {
-          std::ranges::fill(memory.as<std::uint8_t>(), std::uint8_t{7});
-          SlowPages::release();
-          throw;
-        }
-        SlowPages::release();
-      },
-      {.net = Net::Shm, .group = {.timeout = std::chrono::milliseconds(300)}});
-  ASSERT_TRUE(ends[0]);
-  EXPECT_EQ(ends[0]->code(), ErrorCode::Timeout) << ends[0]->what();
-  ASSERT_TRUE(ends[1]) << "rank 1 has taken for a result what rank 0 wrote after its deadline";
-  EXPECT_NE(std::string(ends[1]->what()).find("first cause: rank 0/2"), std::string::npos) << ends[1]->what();
-}
-
-INSTANTIATE_TEST_SUITE_P(Operations, RegisteredAndLate,
-                         testing::Values([](ProcessGroup& group, Buffer data) { group.broadcast(data, 0); },
-                                         [](ProcessGroup& group, Buffer data) { group.all_reduce(data); }));
 
 std::string net_name(const testing::TestParamInfo<Net>& param) { return test::name(param.param); }
 
