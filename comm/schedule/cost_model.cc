@@ -1,176 +1,12 @@
-#include <tutti/comm/algorithms/hosts.h>
 #include <tutti/comm/schedule/cost_model.h>
+#include <tutti/comm/schedule/cost_parts.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <functional>
-#include <numeric>
 
 namespace tutti::comm {
 namespace {
 
 using algorithms::Problem;
-
-double ceil_log2(double value) {
-  return value <= 1 ? 0 : static_cast<double>(std::bit_width(static_cast<unsigned>(value) - 1));
-}
-
-/// The words in which the formulas are written: some ranks, the links between them, and n bytes a rank.
-struct Terms {
-  Terms(const NetworkModel& model, bool local, double ranks, double bytes, double segment)
-      : network(&model),
-        is_local(local),
-        p(ranks),
-        n(bytes),
-        segment_bytes(segment),
-        lg_p(ceil_log2(ranks)),
-        q(static_cast<double>(std::bit_floor(static_cast<unsigned>(ranks)))),
-        lg_q(ceil_log2(q)) {}
-
-  const NetworkModel* network;
-  bool is_local;
-  double p;              // world size
-  double n;              // bytes of a rank's `count` elements
-  double segment_bytes;  // 0: no limit
-  double share = 0;      // bytes of the p-th part of a rank's longest buffer
-  double whole = 0;      // bytes of that buffer
-  double lg_p;           // rounded up
-  double q;              // largest power of two <= p
-  double lg_q;           // exact
-
-  double message(double bytes) const {
-    const double seconds = network->message_seconds(bytes, is_local);
-    if (network->measured.empty() || share == 0) return seconds;
-    const double of_share = network->message_seconds(share, is_local) - network->message_seconds(0, is_local);
-    return std::max(seconds, of_share * bytes / share);
-  }
-  /// Two ranks send each other so much.
-  double exchange(double bytes) const {
-    return network->exchanges.empty() ? message(bytes) : seconds_on(network->exchanges, bytes);
-  }
-  /// The same two ranks, once more.
-  double repeat(double bytes) const {
-    return network->repeats.empty() ? exchange(bytes) : seconds_on(network->repeats, bytes);
-  }
-  /// One rank sends, the other waits for it.
-  double hop(double bytes) const { return network->hops.empty() ? message(bytes) : seconds_on(network->hops, bytes); }
-  double reduction(double bytes) const {
-    if (network->sums.empty() || whole == 0) return network->gamma * bytes;
-    return seconds_on(network->sums, whole) * bytes / whole;
-  }
-  double segments_of(double bytes) const {
-    return segment_bytes == 0 || bytes == 0 ? 1 : std::max(1.0, std::ceil(bytes / segment_bytes));
-  }
-  /// Handing the vector of a rank beyond q to a neighbour, who adds it, and handing the result back.
-  double fold() const { return q < p ? 2 * hop(n) + reduction(n) : 0; }
-
-  /// The messages of a root that hands the upper half of p blocks on, then the upper half of what it has kept, ...
-  double halving_messages(double block) const {
-    double sum = 0;
-    for (auto blocks = static_cast<unsigned>(p); blocks > 1; blocks = (blocks + 1) / 2)
-      sum += message(blocks / 2 * block);
-    return sum;
-  }
-  /// Rounds in which a rank that has 1, 2, 4, ... of p blocks gets as many again, or all that are missing.
-  double doubling_messages(double block) const {
-    double sum = 0;
-    for (double has = 1; has < p; has *= 2) sum += message(std::min(has, p - has) * block);
-    return sum;
-  }
-};
-
-double recursive_doubling(const Terms& t) { return t.lg_q * (t.exchange(t.n) + t.reduction(t.n)) + t.fold(); }
-
-double rabenseifner(const Terms& t) {
-  double sum = t.fold();
-  for (double part = 2; part <= t.q; part *= 2) sum += 2 * t.exchange(t.n / part) + t.reduction(t.n / part);
-  sum += t.repeat(t.n / t.q) - t.exchange(t.n / t.q);  // the last halving and the first doubling: the same partners
-  return sum;
-}
-
-/// k pieces through p - 1 stages, of which each takes `stage` and lets a piece in every `interval`.
-double pipeline(const Terms& t, double k, double stage, double interval) {
-  return (t.p - 1) * stage + (k - 1) * interval;
-}
-
-double chain_broadcast(const Terms& t) {
-  const double k = t.segments_of(t.n);
-  const double message = t.message(t.n / k);
-  return pipeline(t, k, message, message);
-}
-
-double chain_reduce(const Terms& t) {
-  const double k = t.segments_of(t.n);
-  const double message = t.message(t.n / k);
-  const double reduction = t.reduction(t.n / k);
-  return pipeline(t, k, message + reduction, std::max(message, reduction));
-}
-
-double binomial_broadcast(const Terms& t) { return t.lg_p * t.hop(t.n); }
-double binomial_reduce(const Terms& t) { return t.lg_p * (t.hop(t.n) + t.reduction(t.n)); }
-
-/// On a network by alpha and beta: messages of a double tree that follow one another until the first pieces are
-/// through, and those that each further pair of pieces adds. Read off simulations of 2 to 100 ranks: a rank must pass 2
-/// messages each way for a pair (4 in all_reduce), and its partners are not always ready in turn.
-struct TreePace {
-  double first;
-  double further;
-};
-
-TreePace tree_pace(OpKind op, const Terms& t) {
-  const bool both_ways = op == OpKind::AllReduce;
-  if (t.p == 2) return {both_ways ? 3.0 : 2.0, 2};
-  if (t.p == 3) return {both_ways ? 5.0 : 3.0, both_ways ? 3.0 : 2.0};
-  const double first = both_ways ? 4 * t.lg_p - 1 : 2 * t.lg_p;
-  return {first, both_ways ? 5.5 : op == OpKind::Broadcast ? 2.5 : 3.0};
-}
-
-/// Where messages were measured, processors are the narrow place: the first piece goes up and down the tree in hops,
-/// and meanwhile the ranks, which are awake, pass all others; each sends and receives (p - 1)/p of them on average.
-double measured_double_tree(OpKind op, const Terms& t) {
-  const double ways = op == OpKind::AllReduce ? 2 : 1;
-  const double k = t.segments_of(t.n / 2);
-  const double bytes = t.n / 2 / k;
-  const double piece = std::max(t.repeat(bytes), t.repeat(t.n) * bytes / t.n);
-  const double pieces = std::max(0.0, ways * 2 * k * (t.p - 1) / t.p - 1);
-  const double sums = op == OpKind::Broadcast ? 0 : t.reduction(t.n);
-  return ways * t.lg_p * t.hop(bytes) + pieces * piece + sums;
-}
-
-double double_tree(OpKind op, const Terms& t) {
-  if (!t.network->measured.empty()) return measured_double_tree(op, t);
-  const double k = t.segments_of(t.n / 2);
-  const double message = t.message(t.n / 2 / k);
-  const double reduction = op == OpKind::Broadcast ? 0 : t.reduction(t.n / 2 / k);
-  const TreePace pace = tree_pace(op, t);
-  return pace.first * message + pace.further * (k - 1) * std::max(message, reduction) + t.lg_p * reduction;
-}
-
-struct HostTerms {
-  Terms within;
-  Terms among;
-  double smallest;  // ranks of a host
-};
-
-HostTerms host_terms(const Problem& problem, const Terms& flat) {
-  const algorithms::Hosts hosts(problem, problem.root);
-  double largest = 0;
-  for (const auto& members : hosts.members) largest = std::max(largest, static_cast<double>(members.size()));
-  const double n = flat.n;
-  return {Terms(*flat.network, true, largest, n, flat.segment_bytes),
-          Terms(*flat.network, false, static_cast<double>(hosts.members.size()), n, flat.segment_bytes),
-          static_cast<double>(hosts.smallest())};
-}
-
-double hierarchical_split(const HostTerms& hosts) {
-  const double part = hosts.within.n / hosts.smallest;
-  Terms among = hosts.among;
-  among.n = part;
-  const Terms& within = hosts.within;
-  return (within.p - 1) * (2 * within.message(part) + within.reduction(part)) + rabenseifner(among);
-}
-
 using Seconds = std::optional<double>;
 
 Seconds all_reduce_seconds(const Problem& problem, const Terms& t, std::string_view algorithm) {
@@ -304,33 +140,6 @@ Seconds barrier_seconds(const Problem& problem, const Terms& t, std::string_view
   return std::nullopt;
 }
 
-bool is_barrier(OpKind op) { return op == OpKind::Barrier || op == OpKind::Shutdown; }
-
-/// Whether no rank has anything to tell another.
-bool is_idle(const Problem& problem) {
-  if (problem.world_size == 1) return true;
-  if (is_barrier(problem.op)) return false;
-  if (has_counts(problem.op))
-    return std::all_of(problem.counts.begin(), problem.counts.end(), [](auto c) { return c == 0; });
-  return problem.count == 0;
-}
-
-bool is_on_one_host(const Problem& problem) {
-  return !problem.hosts.empty() &&
-         std::adjacent_find(problem.hosts.begin(), problem.hosts.end(), std::not_equal_to<>()) == problem.hosts.end();
-}
-
-Terms terms_of(const Problem& problem, std::size_t element_bytes, const NetworkModel& network) {
-  const auto element = static_cast<double>(element_bytes);
-  Terms terms(network, is_on_one_host(problem), problem.world_size, static_cast<double>(problem.count) * element,
-              static_cast<double>(problem.segment_count) * element);
-  const bool is_one_vector =
-      problem.op == OpKind::AllReduce || problem.op == OpKind::Broadcast || problem.op == OpKind::Reduce;
-  terms.share = is_one_vector ? terms.n / terms.p : terms.n;
-  terms.whole = terms.share * terms.p;
-  return terms;
-}
-
 Seconds formula(const Problem& problem, std::size_t element_bytes, std::string_view algorithm, const Terms& t) {
   switch (problem.op) {
     case OpKind::AllReduce:
@@ -368,45 +177,7 @@ Seconds formula(const Problem& problem, std::size_t element_bytes, std::string_v
   return std::nullopt;
 }
 
-/// Bytes of the v-forms that must pass one port, and between how many ranks.
-struct Crowd {
-  double bytes = 0;
-  double ranks = 0;
-};
-
-/// The root's: it hears from, or feeds, all others that have something.
-Crowd crowd_at_root(const Problem& problem, double element_bytes) {
-  Crowd crowd{0, 1};
-  for (int rank = 0; rank < problem.world_size; ++rank) {
-    const std::size_t count = problem.counts[static_cast<std::size_t>(rank)];
-    if (rank == problem.root || count == 0) continue;
-    crowd.bytes += static_cast<double>(count) * element_bytes;
-    crowd.ranks += 1;
-  }
-  return crowd;
-}
-
-/// all_gather_v: the rank with the shortest block receives all others'.
-double longest_way_in(const Problem& problem, double element_bytes) {
-  const auto total = std::accumulate(problem.counts.begin(), problem.counts.end(), std::size_t{0});
-  return static_cast<double>(total - *std::min_element(problem.counts.begin(), problem.counts.end())) * element_bytes;
-}
-
 }  // namespace
-
-double seconds_on(const MeasuredCurve& curve, double bytes) {
-  if (curve.empty()) return 0;
-  const auto above = std::find_if(curve.begin(), curve.end(), [&](const auto& point) { return point.bytes >= bytes; });
-  if (above == curve.begin()) return above->seconds;
-  if (above == curve.end()) return curve.back().seconds * bytes / curve.back().bytes;
-  const MeasuredMessage& below = *(above - 1);
-  return below.seconds + (above->seconds - below.seconds) * (bytes - below.bytes) / (above->bytes - below.bytes);
-}
-
-double NetworkModel::message_seconds(double bytes, bool is_local) const {
-  if (measured.empty()) return is_local ? local_alpha + bytes * local_beta : alpha + bytes * beta;
-  return seconds_on(measured, bytes);
-}
 
 std::optional<double> predicted_seconds(const Problem& problem, std::size_t element_bytes, std::string_view algorithm,
                                         const NetworkModel& network) {
@@ -415,59 +186,6 @@ std::optional<double> predicted_seconds(const Problem& problem, std::size_t elem
   if (is_idle(problem)) return 0.0;
   const Seconds seconds = formula(problem, element_bytes, algorithm, terms_of(problem, element_bytes, network));
   return seconds ? Seconds(network.startup + *seconds) : std::nullopt;
-}
-
-double lower_bound_seconds(const Problem& problem, std::size_t element_bytes, const NetworkModel& network) {
-  if (is_idle(problem)) return 0;
-  const Terms t = terms_of(problem, element_bytes, network);
-  const auto element = static_cast<double>(element_bytes);
-  const bool some_are_local = !problem.hosts.empty();
-  const double alpha = some_are_local ? std::min(network.alpha, network.local_alpha) : network.alpha;
-  const double beta = some_are_local ? std::min(network.beta, network.local_beta) : network.beta;
-  const double latency = t.lg_p * alpha;
-  const double wire = t.n * beta;
-  const double shared_reduction = (t.p - 1) / t.p * t.reduction(t.n);  // (p - 1) n reductions done by p ranks
-  switch (problem.op) {
-    case OpKind::AllReduce:
-      return std::max({latency, 2 * (t.p - 1) / t.p * wire, shared_reduction});
-    case OpKind::Reduce:
-      return std::max({latency, wire, shared_reduction});
-    case OpKind::Broadcast:
-      return std::max(latency, wire);
-    case OpKind::Gather:
-    case OpKind::AllGather:
-    case OpKind::Split:
-    case OpKind::Scatter:
-    case OpKind::AllToAll:
-      return std::max(latency, (t.p - 1) * wire);
-    case OpKind::ReduceScatter:
-      return std::max({latency, (t.p - 1) * wire, (t.p - 1) * t.reduction(t.n)});
-    case OpKind::GatherV:
-    case OpKind::ScatterV: {
-      const Crowd crowd = crowd_at_root(problem, element);
-      return std::max(ceil_log2(crowd.ranks) * alpha, crowd.bytes * beta);
-    }
-    case OpKind::AllGatherV:
-      return std::max(latency, longest_way_in(problem, element) * beta);
-    case OpKind::ReduceScatterV: {
-      // Each rank gives away all blocks but its own; the one with the shortest most.
-      const double away = longest_way_in(problem, element);
-      return std::max({latency, away * beta, away / t.p * network.gamma});
-    }
-    case OpKind::AllToAllV: {
-      double away = 0;
-      for (int peer = 0; peer < problem.world_size; ++peer)
-        if (peer != problem.rank) away += static_cast<double>(algorithms::sent_block(problem, peer).count) * element;
-      return away > 0 ? alpha + away * beta : 0;
-    }
-    case OpKind::Barrier:
-    case OpKind::Shutdown:
-      return latency;
-    case OpKind::Send:
-    case OpKind::Recv:
-      return 0;
-  }
-  return 0;
 }
 
 }  // namespace tutti::comm

@@ -1,0 +1,29 @@
+// Cost of what several operations are made of, on the network and for the ranks that `Terms` names.
+#pragma once
+
+#include <tutti/comm/schedule/cost_terms.h>
+
+namespace tutti::comm {
+
+/// Of all_reduce.
+double recursive_doubling(const Terms& t);
+double rabenseifner(const Terms& t);
+
+double chain_broadcast(const Terms& t);
+double chain_reduce(const Terms& t);
+double binomial_broadcast(const Terms& t);
+double binomial_reduce(const Terms& t);
+
+/// Of broadcast, reduce and all_reduce.
+double double_tree(OpKind op, const Terms& t);
+
+struct HostTerms {
+  Terms within;
+  Terms among;
+  double smallest;  // ranks of a host
+};
+
+HostTerms host_terms(const algorithms::Problem& problem, const Terms& flat);
+double hierarchical_split(const HostTerms& hosts);
+
+}  // namespace tutti::comm
