@@ -161,7 +161,7 @@ std::string FailureMonitor::follow_waits(std::span<const int> awaited, const Rep
     if (!still_reports || now->awaited.empty())
       return chain + describe_(suspect) + " has not arrived" +
              (now ? "; it last reported waiting in " + now->operation
-                  : "; it is in no operation of this group (frozen, or busy elsewhere)");
+                  : "; it waits in no operation of this group (frozen, or busy elsewhere)");
     for (const int next : now->awaited) {
       const std::string wait =
           short_name(suspect) + " itself waits for " + short_name(next) + " in " + now->operation + "; ";
