@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <numeric>
 #include <set>
 
@@ -129,8 +130,7 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::prepare_in_place(Call call, const C
   const auto& [block, whole] = input.count < output.count ? std::tie(input, output) : std::tie(output, input);
   const auto* begin = static_cast<const std::byte*>(whole.data);
   const bool in_place = block.count > 0 && block.data == begin + static_cast<std::size_t>(rank()) * block.nbytes();
-  // In memory it is done in place. Plans may write into any part of output before they have read all of input.
-  if (in_place && call.plan) call.copied_input = input.nbytes();
+  if (in_place && call.plan && !call.plan->takes_input_in_place) call.aside = block.nbytes();
   return call;
 }
 
@@ -161,7 +161,9 @@ std::shared_ptr<const Plan> ProcessGroup::Impl::plan_for(OpKind op, DType dtype,
   algorithms::Problem problem = problem_of(op, dtype, count, root, counts);
   problem.recv_counts = {recv_counts.begin(), recv_counts.end()};
   problem.in_order = in_order;
-  auto plan = std::make_shared<const Plan>(algorithms::select(problem, size_of(dtype), options_.algorithm, tuning()));
+  auto plan = std::make_shared<Plan>(algorithms::select(problem, size_of(dtype), options_.algorithm, tuning()));
+  if (op == OpKind::AllGather)
+    plan->takes_input_in_place = reads_input_from(*plan, static_cast<std::size_t>(rank()) * count, count);
   plans_[key] = plan;
   return plan;
 }
@@ -211,11 +213,11 @@ void ProcessGroup::Impl::execute(const Call& call) {
   if (failed_.load(std::memory_order_acquire)) rethrow_failure();
   const AlgorithmName planned = call.plan ? AlgorithmName(call.plan->algorithm) : AlgorithmName();
   Recorded recorded(recorder_, options_.timeout, call.fingerprint, call.bytes, call.plan ? planned : kByMemory);
-  const auto* input = static_cast<const std::byte*>(call.input);
-  const std::vector<std::byte> copy(input, input + call.copied_input);
+  std::byte* const aside = call.aside > 0 ? set_aside(call) : nullptr;
+  const bool gathers = call.fingerprint.op == OpKind::AllGather;
   const Operation operation{.fingerprint = call.fingerprint,
-                            .input = copy.empty() ? call.input : copy.data(),
-                            .output = call.output,
+                            .input = aside && gathers ? aside : call.input,
+                            .output = aside && !gathers ? aside : call.output,
                             .limit = recorded,
                             .report_after = options_.report_after,
                             .user_op = call.reduction.user(),
@@ -223,6 +225,7 @@ void ProcessGroup::Impl::execute(const Call& call) {
   try {
     if (call.plan) {
       executor_.run(*call.plan, operation);
+      if (aside && !gathers) std::memcpy(call.output, aside, call.aside);
       if (call.rounded) round_result(operation);
     } else {
       shared_->run(operation);
@@ -234,6 +237,12 @@ void ProcessGroup::Impl::execute(const Call& call) {
     rethrow_failure();
   }
   if (call.scale_count > 0) scale_down(call.output, call.scale_count, call.fingerprint.dtype, world_size());
+}
+
+std::byte* ProcessGroup::Impl::set_aside(const Call& call) {
+  if (aside_.size() < call.aside) aside_.resize(call.aside);
+  if (call.fingerprint.op == OpKind::AllGather) std::memcpy(aside_.data(), call.input, call.aside);
+  return aside_.data();
 }
 
 void ProcessGroup::Impl::round_result(const Operation& operation) {

@@ -57,10 +57,10 @@ class ProcessGroup::Impl {
     void* output = nullptr;
     std::shared_ptr<const Plan> plan;  // null: by shared memory
     Reduction reduction = ReduceOp::Sum;
-    std::uint64_t bytes = 0;       // of the larger buffer, for the trace
-    std::size_t scale_count = 0;   // Avg: elements of output to divide afterwards
-    void* rounded = nullptr;       // where an all_reduce_rounded wants its result
-    std::size_t copied_input = 0;  // bytes of input that are copied first, as one buffer is a part of the other
+    std::uint64_t bytes = 0;      // of the larger buffer, for the trace
+    std::size_t scale_count = 0;  // Avg: elements of output to divide afterwards
+    void* rounded = nullptr;      // where an all_reduce_rounded wants its result
+    std::size_t aside = 0;        // bytes of the block that is input and output at once, where the plan cannot have it
   };
 
   // One per collective of process_group.h: checks the buffers. These stand in process_group.cc. What is small and has
@@ -176,6 +176,8 @@ class ProcessGroup::Impl {
 
   std::unique_ptr<Impl> form(const std::string& name, const std::vector<int>& ranks);
   void execute(const Call& call);
+  /// Where the block of a call lies meanwhile that has it `aside`.
+  std::byte* set_aside(const Call& call);
   void add_plan(Call& call, std::size_t output_count, const Counts& counts, const Counts& recv_counts);
   static void round_result(const Operation& operation);
   std::shared_ptr<const Plan> plan_for(OpKind op, DType dtype, std::size_t count, int root, Counts counts,
@@ -235,7 +237,8 @@ class ProcessGroup::Impl {
   std::atomic<bool> failed_{false};
 
   FailureMonitor monitor_;
-  Executor executor_;  // used by one task of queue_ at a time
+  Executor executor_;             // used by one task of queue_ at a time
+  std::vector<std::byte> aside_;  // as executor_: Call::aside
   RegisteredHeap heap_;
   std::optional<SharedCollectives> shared_;  // as executor_; only where all ranks share memory
   PointToPoint point_to_point_;

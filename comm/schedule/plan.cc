@@ -1,5 +1,6 @@
 #include <tutti/comm/schedule/plan.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -27,6 +28,17 @@ Plan::Plan(Schedule schedule) : algorithm(std::move(schedule.algorithm)), scratc
     ++current.waits_for;
     it->second = i;
   }
+}
+
+bool reads_input_from(const Plan& plan, std::size_t offset, std::size_t count) {
+  return std::ranges::all_of(plan.steps, [&](const PlanStep& planned) {
+    const auto& [kind, peer, source, target, incoming_first, after] = planned.step;
+    const bool writes = kind != Step::Kind::Send && target.buffer == BufferId::Output;
+    const bool touches = target.offset < offset + count && offset < target.offset + target.count;
+    const bool onto_itself =
+        kind == Step::Kind::Copy && source.buffer == BufferId::Input && target.offset == offset + source.offset;
+    return !writes || !touches || onto_itself;
+  });
 }
 
 }  // namespace tutti::comm

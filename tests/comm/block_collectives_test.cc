@@ -4,6 +4,7 @@
 #include <tutti/tests/comm/collectives_fixture.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <vector>
 
@@ -38,6 +39,42 @@ TEST_P(BlockCollectives, ReduceScatterLeavesInputsAlone) {
         }
         expect_reduce_scatter<std::uint16_t>(group, ReduceOp::BXor, 1025);
         expect_reduce_scatter<double>(group, ReduceOp::Avg, 1025);
+      },
+      options());
+}
+
+TEST_P(BlockCollectives, ReduceScatterInPlaceChangesOnlyTheOwnBlock) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        for (const std::size_t count : counts()) {
+          const std::size_t first = static_cast<std::size_t>(group.rank()) * count;
+          auto expected = input_of<float>(group.rank(), static_cast<std::size_t>(world()) * count);
+          auto data = expected;
+          for (std::size_t i = first; i < first + count; ++i) expected[i] = reduced<float>(ReduceOp::Sum, world(), i);
+          group.reduce_scatter(std::span(data), std::span(data).subspan(first, count));
+          ASSERT_EQ(data, expected) << "count " << count;
+        }
+      },
+      options());
+}
+
+TEST_P(BlockCollectives, AllGatherInPlaceFillsTheOthersBlocks) {
+  run_ranks(
+      world(),
+      [&](ProcessGroup& group) {
+        for (const std::size_t count : counts()) {
+          std::vector<float> expected;
+          for (int rank = 0; rank < world(); ++rank)
+            std::ranges::copy(input_of<float>(rank, count), std::back_inserter(expected));
+          std::vector<float> data(expected.size());
+          const auto own = std::span(data).subspan(static_cast<std::size_t>(group.rank()) * count, count);
+          for (int round = 0; round < 2; ++round) {  // what the first one has left is no longer zero
+            std::ranges::copy(input_of<float>(group.rank(), count), own.begin());
+            group.all_gather_async(const_buffer(own), buffer(std::span(data))).wait();
+            ASSERT_EQ(data, expected) << "count " << count;
+          }
+        }
       },
       options());
 }
