@@ -29,7 +29,7 @@ struct Problem {
   int world_size = 1;
   std::size_t count = 0;
   int root = 0;
-  std::size_t segment_count = 0;  // largest number of elements a step should move at once; 0 = no limit
+  std::size_t segment_count = 0;  // largest number of elements a step should move at once; 0 = no limit; see select()
   /// The v-forms, which do not use `count`: elements of each rank. all_to_all_v: what this rank sends to each, together
   /// with recv_counts; or, if recv_counts is empty, the table of all ranks, row by row: counts[i * world_size + j]
   /// elements go from i to j.
@@ -103,7 +103,8 @@ std::string_view choose(const Problem& problem, std::size_t element_bytes, const
 /// "direct", "linear", "dissemination", "hierarchical", "hierarchical_split". A name that exists but does not implement
 /// this operation falls back to choose(), and so does one that does not keep the order that the problem asks for; a
 /// name that does not exist throws InvalidArgument listing the known ones, and so do OpKind::Send and OpKind::Recv. For
-/// left_fold there is one algorithm an operation, and names are passed over.
+/// left_fold there is one algorithm an operation, and names are passed over. Segments are four times as long as the
+/// problem says where all ranks send and receive until the end, and add meanwhile: there cutting fills no gaps.
 Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name = "",
                 const Tuning* tuning = nullptr);
 

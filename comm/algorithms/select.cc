@@ -21,21 +21,33 @@ struct Entry {
   bool needs_power_of_two = false;  // hands other worlds on to another algorithm
   bool needs_hosts = false;         // does nothing for ranks that share none
   bool keeps_order = false;         // combines operands in the order of their ranks
+  bool has_no_gaps = false;         // all ranks send and receive until the end, and add meanwhile, however it is cut
 };
 
+/// So many times as long are segments that have no gaps to fill: each has costs of its own.
+constexpr std::size_t kLongSegments = 4;
+
 constexpr std::array kAlgorithms = {
-    Entry{"ring", OpKind::AllReduce, ring_all_reduce, true},
-    Entry{"ring", OpKind::AllGather, ring_all_gather, true},
+    Entry{.name = "ring", .op = OpKind::AllReduce, .build = ring_all_reduce, .rotates = true, .has_no_gaps = true},
+    Entry{.name = "ring", .op = OpKind::AllGather, .build = ring_all_gather, .rotates = true, .has_no_gaps = true},
     Entry{"ring", OpKind::ReduceScatter, ring_reduce_scatter, true},
-    Entry{"ring", OpKind::AllGatherV, ring_all_gather_v},
+    Entry{.name = "ring", .op = OpKind::AllGatherV, .build = ring_all_gather_v, .has_no_gaps = true},
     Entry{"ring", OpKind::ReduceScatterV, ring_reduce_scatter_v},
     Entry{.name = "recursive_doubling",
           .op = OpKind::AllReduce,
           .build = recursive_doubling_all_reduce,
           .keeps_order = true},
-    Entry{"recursive_doubling", OpKind::AllGather, recursive_doubling_all_gather, false, true},
+    Entry{.name = "recursive_doubling",
+          .op = OpKind::AllGather,
+          .build = recursive_doubling_all_gather,
+          .needs_power_of_two = true,
+          .has_no_gaps = true},
     Entry{"recursive_halving", OpKind::ReduceScatter, recursive_halving_reduce_scatter, false, true},
-    Entry{.name = "rabenseifner", .op = OpKind::AllReduce, .build = rabenseifner_all_reduce, .keeps_order = true},
+    Entry{.name = "rabenseifner",
+          .op = OpKind::AllReduce,
+          .build = rabenseifner_all_reduce,
+          .keeps_order = true,
+          .has_no_gaps = true},
     Entry{"bruck", OpKind::AllGather, bruck_all_gather, true},
     Entry{"bruck", OpKind::AllToAll, bruck_all_to_all, true},
     Entry{"pairwise", OpKind::AllToAll, pairwise_all_to_all, true},
@@ -208,7 +220,10 @@ Schedule select(const Problem& problem, std::size_t element_bytes, std::string_v
   const Entry* entry = name.empty() ? nullptr : find_entry(problem.op, name);
   if (entry != nullptr && problem.in_order && !entry->keeps_order) entry = nullptr;
   if (entry == nullptr) entry = find_entry(problem.op, choose(problem, element_bytes, tuning));
-  return entry->build(problem);
+  if (!entry->has_no_gaps) return entry->build(problem);
+  Problem in_long_segments = problem;
+  in_long_segments.segment_count *= kLongSegments;
+  return entry->build(in_long_segments);
 }
 
 std::vector<std::string_view> names_for(OpKind op) {

@@ -35,7 +35,7 @@ double measured_double_tree(OpKind op, const Terms& t) {
   const double bytes = t.n / 2 / k;
   const double piece = std::max(t.repeat(bytes), t.repeat(t.n) * bytes / t.n);
   const double pieces = std::max(0.0, ways * 2 * k * (t.p - 1) / t.p - 1);
-  const double sums = op == OpKind::Broadcast ? 0 : t.reduction(t.n);
+  const double sums = op == OpKind::Broadcast ? 0 : t.reduction(t.n) * (t.p - 1) / t.p;
   return ways * t.lg_p * t.hop(bytes) + pieces * piece + sums;
 }
 

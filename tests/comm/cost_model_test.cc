@@ -200,11 +200,12 @@ TEST(CostModel, ExchangesHopsAndSumsHaveCurvesOfTheirOwn) {
   EXPECT_EQ(predicted_seconds(two, 1, "recursive_doubling", network), 6 + 1);
   EXPECT_EQ(predicted_seconds(two, 1, "rabenseifner", network), 2 * 5 + 0.5) << "sums at the rate of 100 bytes";
   EXPECT_EQ(predicted_seconds(two, 1, "ring", network), 2 * 1000 + 0.5);
-  EXPECT_EQ(predicted_seconds(two, 1, "double_tree", network), 2 * 8 + 5 + 1) << "there and back, and the other half";
+  EXPECT_EQ(predicted_seconds(two, 1, "double_tree", network), 2 * 8 + 5 + 0.5)
+      << "there and back, and the other half, of which each adds one";
   EXPECT_EQ(predicted_seconds({OpKind::Broadcast, 0, 4, 100}, 1, "binomial", network), 2 * 9);
   network.repeats = {{0, 2}, {100, 2}};
   EXPECT_EQ(predicted_seconds(two, 1, "rabenseifner", network), 5 + 2 + 0.5) << "the same partners twice";
-  EXPECT_EQ(predicted_seconds(two, 1, "double_tree", network), 2 * 8 + 2 + 1);
+  EXPECT_EQ(predicted_seconds(two, 1, "double_tree", network), 2 * 8 + 2 + 0.5);
   network.repeats = {};
   EXPECT_EQ(predicted_seconds({OpKind::ReduceScatter, 0, 2, 100}, 1, "recursive_halving", network), 6 + 4);
 }

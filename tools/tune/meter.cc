@@ -11,6 +11,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kBatchSeconds = 3e-3;  // longer than a scheduler's time slice, where ranks share processors
+constexpr double kFewestCalls = 2;  // each finds the caches as a call has left them
 constexpr double kMostCalls = 300;
 constexpr double kShortest = 1e-8;  // seconds: nothing took less
 
@@ -38,9 +39,9 @@ void Meter::measure(comm::ProcessGroup& group) {
   if (calls_ == 0) {
     call_();  // connections are opened, pages are touched
     const double first = seconds_of(group, call_, 1);
-    calls_ = static_cast<std::size_t>(std::clamp(kBatchSeconds / first, 1.0, kMostCalls));
+    calls_ = static_cast<std::size_t>(std::clamp(kBatchSeconds / first, kFewestCalls, kMostCalls));
   }
-  if (calls_ > 1) call_();  // whatever was measured in between has had the caches
+  call_();  // whatever was measured in between has had the caches
   batches_.push_back(seconds_of(group, call_, calls_));
   group.use_algorithm("");
 }

@@ -14,9 +14,9 @@ constexpr std::size_t kElementBytes = sizeof(float);
 constexpr std::size_t kBounceElements = 32 * 1024;  // the executor's
 constexpr double kShortest = 1e-7;                  // seconds: no message took less
 
-constexpr std::size_t kWholeBytes[] = {1 << 11, 1 << 13, 1 << 15, 1 << 17, 1 << 18,
-                                       1 << 19, 1 << 20, 1 << 21, 1 << 22, 1 << 24};  // of a gathered array
-constexpr std::size_t kHopBytes[] = {1 << 9, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20};
+constexpr std::size_t kWholeBytes[] = {1 << 11, 1 << 13, 1 << 15, 1 << 17, 1 << 18, 1 << 19,
+                                       1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 24};  // of a gathered array
+constexpr std::size_t kHopBytes[] = {1 << 9, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24};
 constexpr std::size_t kSumBytes[] = {1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24};
 constexpr std::size_t kMostBytes = 1 << 24;
 

@@ -1,11 +1,9 @@
 // NetworkMeter: measures the parameters of the cost model between the ranks of a group.
 //
-// What is measured, none of it an operation that the model is to predict: a collective of a group of one,
-// which has no messages (startup);
-// all_gathers by a ring (messages, each rank to the next), by recursive doubling (exchanges in pairs)
-// and in groups of two (repeated exchanges); a reduction
-// to a root and a broadcast from it (hops, one rank waiting for the other); sums by all ranks at once, of vectors that
-// fit into caches and of others.
+// What is measured, none of it an operation that the model is to predict: a collective of a group of one, which has no
+// messages (startup); all_gathers by a ring (messages, each rank to the next), by recursive doubling (exchanges in
+// pairs) and in groups of two (repeated exchanges); a reduction to a root and a broadcast from it (hops, one rank
+// waiting for the other); sums by all ranks at once, of vectors that fit into caches and of others.
 //
 // Thread-safety: collective; one thread a group.
 #pragma once
