@@ -11,7 +11,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kBatchSeconds = 3e-3;  // longer than a scheduler's time slice, where ranks share processors
-constexpr double kFewestCalls = 2;  // each finds the caches as a call has left them
+constexpr double kFewestCalls = 2;      // each finds the caches as a call has left them
 constexpr double kMostCalls = 300;
 constexpr double kShortest = 1e-8;  // seconds: nothing took less
 
