@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <vector>
 
 namespace tutti::comm {
 namespace {
@@ -67,6 +68,12 @@ void all_reduce_rounded(ProcessGroup& group, Buffer data) {
   group.all_reduce_rounded({data.data, count, DType::Float64}, {rounded.as<float>().data(), count, DType::Float32});
 }
 
+void reduce_scatter(ProcessGroup& group, Buffer data) {
+  std::vector<std::byte> own(data.count / static_cast<std::size_t>(group.world_size()));
+  data.count = own.size() * static_cast<std::size_t>(group.world_size());
+  group.reduce_scatter(data, {own.data(), own.size(), data.dtype});
+}
+
 using Operation = void (*)(ProcessGroup&, Buffer);
 class RegisteredAndLate : public testing::TestWithParam<std::tuple<Operation, int>> {};
 
@@ -110,7 +117,7 @@ TEST_P(RegisteredAndLate, WhatIsWrittenAfterADeadlineIsNoResult) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Operations, RegisteredAndLate,
-                         testing::Combine(testing::Values(broadcast, all_reduce, all_reduce_rounded),
+                         testing::Combine(testing::Values(broadcast, all_reduce, all_reduce_rounded, reduce_scatter),
                                           testing::Values(2, 3)));
 
 }  // namespace
