@@ -273,28 +273,28 @@ void ProcessGroup::send(ConstBuffer data, int destination, int tag) {
   impl_->check_peer(OpKind::Send, destination, /*any_allowed=*/false);
   impl_->require(OpKind::Send, "data", data, data.count, data.dtype);
   impl_->guarded(impl_->message(OpKind::Send, data, tag),
-                 [&](WaitLimit& limit) { impl_->point_to_point().send(data, destination, tag, limit); });
+                 [&](Caller& caller) { impl_->point_to_point().send(data, destination, tag, caller); });
 }
 
 Work ProcessGroup::isend(ConstBuffer data, int destination, int tag) {
   impl_->check_peer(OpKind::Send, destination, /*any_allowed=*/false);
   impl_->require(OpKind::Send, "data", data, data.count, data.dtype);
   return impl_->guarded(impl_->message(OpKind::Send, data, tag),
-                        [&](WaitLimit&) { return impl_->point_to_point().isend(data, destination, tag); });
+                        [&](Caller&) { return impl_->point_to_point().isend(data, destination, tag); });
 }
 
 int ProcessGroup::recv(Buffer data, int source, int tag) {
   impl_->check_peer(OpKind::Recv, source, /*any_allowed=*/true);
   impl_->require(OpKind::Recv, "data", data, data.count, data.dtype);
   return impl_->guarded(impl_->message(OpKind::Recv, data, tag),
-                        [&](WaitLimit& limit) { return impl_->point_to_point().recv(data, source, tag, limit); });
+                        [&](Caller& caller) { return impl_->point_to_point().recv(data, source, tag, caller); });
 }
 
 Work ProcessGroup::irecv(Buffer data, int source, int tag) {
   impl_->check_peer(OpKind::Recv, source, /*any_allowed=*/true);
   impl_->require(OpKind::Recv, "data", data, data.count, data.dtype);
   return impl_->guarded(impl_->message(OpKind::Recv, data, tag),
-                        [&](WaitLimit&) { return impl_->point_to_point().irecv(data, source, tag); });
+                        [&](Caller&) { return impl_->point_to_point().irecv(data, source, tag); });
 }
 
 int ProcessGroup::sendrecv(ConstBuffer outgoing, int destination, Buffer incoming, int source, int send_tag,
@@ -303,8 +303,8 @@ int ProcessGroup::sendrecv(ConstBuffer outgoing, int destination, Buffer incomin
   impl_->check_peer(OpKind::Recv, source, /*any_allowed=*/true);
   impl_->require(OpKind::Send, "outgoing", outgoing, outgoing.count, outgoing.dtype);
   impl_->require(OpKind::Recv, "incoming", incoming, incoming.count, incoming.dtype);
-  return impl_->guarded(impl_->message(OpKind::Recv, incoming, recv_tag), [&](WaitLimit& limit) {
-    return impl_->point_to_point().sendrecv(outgoing, destination, send_tag, incoming, source, recv_tag, limit);
+  return impl_->guarded(impl_->message(OpKind::Recv, incoming, recv_tag), [&](Caller& caller) {
+    return impl_->point_to_point().sendrecv(outgoing, destination, send_tag, incoming, source, recv_tag, caller);
   });
 }
 

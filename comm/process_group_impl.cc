@@ -218,7 +218,7 @@ void ProcessGroup::Impl::execute(const Call& call) {
   const Operation operation{.fingerprint = call.fingerprint,
                             .input = aside && gathers ? aside : call.input,
                             .output = aside && !gathers ? aside : call.output,
-                            .limit = recorded,
+                            .caller = recorded,
                             .report_after = options_.report_after,
                             .user_op = call.reduction.user(),
                             .rounded = call.rounded};

@@ -109,7 +109,7 @@ class ProcessGroup::Impl {
     if (forked() || failed_.load(std::memory_order_acquire) || closed_) refuse_use();
   }
 
-  /// Runs a point-to-point call, of a WaitLimit; its errors become the group's failure.
+  /// Runs a point-to-point call, of a Caller; its errors become the group's failure.
   template <typename F>
   auto guarded(const Fingerprint& operation, F&& call) {
     check_usable();
@@ -137,7 +137,7 @@ class ProcessGroup::Impl {
  private:
   /// Notes one operation in the recorder: that it runs when the others know of it, or it waits; with the end of its
   /// life it is over.
-  class Recorded final : public WaitLimit {
+  class Recorded final : public Caller {
    public:
     // Shorter operations mostly take no longer than some looks at the clock; only those that wait are timed.
     static constexpr std::uint64_t kBriefBytes = 4 * 1024;

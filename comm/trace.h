@@ -46,8 +46,6 @@ class AlgorithmName {
 
 inline constexpr AlgorithmName AlgorithmName::kNone;
 
-inline bool is_message(OpKind op) { return op == OpKind::Send || op == OpKind::Recv; }
-
 struct TraceEvent {
   enum class State : std::uint8_t { Running, Done, Failed };
 

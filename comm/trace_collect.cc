@@ -77,19 +77,19 @@ ClockOffset ProcessGroup::Impl::measure_clock() {
   std::int64_t time[] = {0};
   const Buffer data = buffer(std::span<std::int64_t>(time));
   const Fingerprint operation = message(OpKind::Recv, data, kTraceTag);
-  return guarded(operation, [&](WaitLimit& limit) {
+  return guarded(operation, [&](Caller& caller) {
     for (int peer = 1; rank() == 0 && peer < world_size(); ++peer) {
       for (int round = 0; round < kRounds; ++round) {
-        point_to_point_.recv(data, peer, kTraceTag, limit);
+        point_to_point_.recv(data, peer, kTraceTag, caller);
         time[0] = nanoseconds(TraceClock::now());
-        point_to_point_.send(data, peer, kTraceTag, limit);
+        point_to_point_.send(data, peer, kTraceTag, caller);
       }
     }
     std::int64_t fastest = std::numeric_limits<std::int64_t>::max();
     for (int round = 0; rank() != 0 && round < kRounds; ++round) {
       const std::int64_t asked = nanoseconds(TraceClock::now());
-      point_to_point_.send(data, 0, kTraceTag, limit);
-      point_to_point_.recv(data, 0, kTraceTag, limit);
+      point_to_point_.send(data, 0, kTraceTag, caller);
+      point_to_point_.recv(data, 0, kTraceTag, caller);
       const std::int64_t answered = nanoseconds(TraceClock::now());
       if (answered - asked >= fastest) continue;
       fastest = answered - asked;

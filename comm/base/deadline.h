@@ -31,17 +31,4 @@ class Deadline {
   Clock::time_point at_;
 };
 
-/// Until when an operation may wait, for whoever waits in it. The time counts from the first question: an operation
-/// that never waits need not look at the clock.
-class WaitLimit {
- public:
-  virtual Deadline deadline() = 0;
-
-  /// The others know of the operation: what had to be done before this, and may be done now, no longer holds them up.
-  virtual void is_announced() {}
-
- protected:
-  ~WaitLimit() = default;
-};
-
 }  // namespace tutti::comm

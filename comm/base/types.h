@@ -84,6 +84,9 @@ inline constexpr OpKind kLastOpKind = OpKind::AllToAllV;
 
 std::string_view name(OpKind op);  // "all_reduce", ...
 
+/// Whether it is point-to-point: all others are collectives.
+constexpr bool is_message(OpKind op) { return op == OpKind::Send || op == OpKind::Recv; }
+
 /// Whether a reduction operator belongs to it: reduce, all_reduce, reduce_scatter, reduce_scatter_v.
 constexpr bool is_reduction(OpKind op) {
   return op == OpKind::Reduce || op == OpKind::AllReduce || op == OpKind::ReduceScatter || op == OpKind::ReduceScatterV;

@@ -43,20 +43,20 @@ Work PointToPoint::irecv(const Buffer& data, int source, int tag) {
   return Work(std::move(request));
 }
 
-void PointToPoint::send(const ConstBuffer& data, int destination, int tag, WaitLimit& limit) {
-  if (!send_at_once(data, destination, tag)) Work(start_send(data, destination, tag, limit.deadline())).wait();
+void PointToPoint::send(const ConstBuffer& data, int destination, int tag, Caller& caller) {
+  if (!send_at_once(data, destination, tag)) Work(start_send(data, destination, tag, caller.deadline())).wait();
 }
 
-int PointToPoint::recv(const Buffer& data, int source, int tag, WaitLimit& limit) {
+int PointToPoint::recv(const Buffer& data, int source, int tag, Caller& caller) {
   if (recv_at_once(data, source, tag)) return source;
-  const RequestPtr request = start_recv(data, source, tag, limit.deadline());
+  const RequestPtr request = start_recv(data, source, tag, caller.deadline());
   Work(request).wait();
   return request->source_rank();
 }
 
 int PointToPoint::sendrecv(const ConstBuffer& outgoing, int destination, int send_tag, const Buffer& incoming,
-                           int source, int recv_tag, WaitLimit& limit) {
-  const Deadline deadline = limit.deadline();
+                           int source, int recv_tag, Caller& caller) {
+  const Deadline deadline = caller.deadline();
   // The receive first: a message to this rank itself then goes straight to where it is wanted.
   const RequestPtr receive = start_recv(incoming, source, recv_tag, deadline);
   Work sent;

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <tutti/comm/base/biased_mutex.h>
+#include <tutti/comm/base/caller.h>
 #include <tutti/comm/base/deadline.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/failure/failure_monitor.h>
@@ -57,14 +58,14 @@ class PointToPoint {
   Work isend(const ConstBuffer& data, int destination, int tag);
   Work irecv(const Buffer& data, int source, int tag);  // source -1: from anybody
 
-  /// The same, driven by the caller alone: no helper thread. recv returns the sender's rank. `limit` is that of the
-  /// whole call, and is not asked if that need not wait.
-  void send(const ConstBuffer& data, int destination, int tag, WaitLimit& limit);
-  int recv(const Buffer& data, int source, int tag, WaitLimit& limit);
+  /// The same, driven by the calling thread alone: no helper. recv returns the sender's rank. `caller` is not asked for
+  /// its deadline by a call that need not wait.
+  void send(const ConstBuffer& data, int destination, int tag, Caller& caller);
+  int recv(const Buffer& data, int source, int tag, Caller& caller);
 
   /// Both at once, driven by the caller; returns the sender's rank when both are complete.
   int sendrecv(const ConstBuffer& outgoing, int destination, int send_tag, const Buffer& incoming, int source,
-               int recv_tag, WaitLimit& limit);
+               int recv_tag, Caller& caller);
 
   /// Before the group is left: blocks until all buffered messages have left; `operation` is what the caller is doing
   /// meanwhile.

@@ -31,7 +31,7 @@ void Executor::run(const Plan& plan, const Operation& operation) {
     waits_for_[i] = plan.steps[i].waits_for;
     if (waits_for_[i] == 0) ready_.push_back(static_cast<std::uint32_t>(i));
   }
-  Waiter waiter(transport_, monitor_, operation.fingerprint, operation.limit.deadline(), operation.report_after);
+  Waiter waiter(transport_, monitor_, operation.fingerprint, operation.caller.deadline(), operation.report_after);
   while (completed_ < count) {
     while (!ready_.empty()) {
       const std::uint32_t index = ready_.back();

@@ -5,7 +5,7 @@
 // Thread-safety: one executor is used by one thread at a time.
 #pragma once
 
-#include <tutti/comm/base/deadline.h>
+#include <tutti/comm/base/caller.h>
 #include <tutti/comm/base/reduction.h>
 #include <tutti/comm/failure/failure_monitor.h>
 #include <tutti/comm/failure/waiter.h>
@@ -18,12 +18,12 @@
 
 namespace tutti::comm {
 
-/// One collective call: what is compared with the peers, where the memory is, and when it must be over.
+/// One collective call: what is compared with the peers, where the memory is, and for whom it is.
 struct Operation {
   const Fingerprint& fingerprint;  // not copied: see trace.cc
   const void* input = nullptr;
   void* output = nullptr;
-  WaitLimit& limit;
+  Caller& caller;
   std::chrono::milliseconds report_after{5000};
   const UserOp* user_op = nullptr;  // of a reduction by ReduceOp::User
   void* rounded = nullptr;          // of an all_reduce_rounded: where its result belongs

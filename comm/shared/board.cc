@@ -88,7 +88,7 @@ void Board::publish(std::uint8_t has_memory) {
   turn.number.store(number_, std::memory_order_release);
   neighbours_.nudge_all();
   if (f.op == OpKind::Broadcast) __builtin_prefetch(&segment_.turn(self_, number_ + kAhead), 1);
-  operation_->limit.is_announced();
+  operation_->caller.is_announced();
 }
 
 const Turn& Board::await(int index) {
@@ -179,7 +179,7 @@ void Board::explain_giving_up(int index) {
 void Board::wait_until(const std::function<bool()>& ready, int index, ComputesHere& computes_here) {
   const int peer = neighbours_.rank_of(index);
   const std::span<const int> awaited(&peer, 1);
-  Waiter waiter(transport_, monitor_, operation_->fingerprint, operation_->limit.deadline(), operation_->report_after,
+  Waiter waiter(transport_, monitor_, operation_->fingerprint, operation_->caller.deadline(), operation_->report_after,
                 &computes_here);
   while (!ready()) {
     if (neighbours_.gone(index) || neighbours_.gone(self_)) {

@@ -35,7 +35,7 @@ comm::FrameHeader any_header(fuzz::Input& input) {
   return header;
 }
 
-class TenSeconds final : public comm::WaitLimit {
+class TenSeconds final : public comm::Caller {
  public:
   comm::Deadline deadline() override { return deadline_; }
 

@@ -45,8 +45,10 @@ void Distance::sample(std::chrono::nanoseconds took) {
 
 std::chrono::nanoseconds Distance::far_line() {
   const char* value = std::getenv(kVariable);
-  static const std::chrono::nanoseconds look = cost_of_a_look();
-  if (!value) return kFarLine + look;
+  if (!value) {
+    static const std::chrono::nanoseconds look = cost_of_a_look();
+    return kFarLine + look;
+  }
   const std::string_view text(value);
   std::int64_t number = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
