@@ -50,7 +50,7 @@ struct ProcessGroupOptions {
   std::string bind_address{};  // "" = the address of the route that reached the store
   /// "" = TUTTI_IFACE, else none: of which interface the address of this rank is; "eth0", "ib*", "10.1.0.0/16".
   std::string interface {};
-  std::size_t segment_bytes = 256 * 1024;  // unit of overlap inside one message
+  std::size_t segment_bytes = 256 * 1024;  // unit of overlap inside one message; see algorithms.md, "Segments"
   /// Reductions give bits that depend on the ranks' inputs only: every element is ((0 + 1) + 2) + ... in the order of
   /// the ranks, whatever `algorithm`, segment_bytes, the root, the operation or the transport. Equal on all ranks.
   /// Costs latency over TCP, up to 1.8 times the time for short vectors, and next to nothing for long ones or in

@@ -130,6 +130,7 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::prepare_in_place(Call call, const C
   const auto& [block, whole] = input.count < output.count ? std::tie(input, output) : std::tie(output, input);
   const auto* begin = static_cast<const std::byte*>(whole.data);
   const bool in_place = block.count > 0 && block.data == begin + static_cast<std::size_t>(rank()) * block.nbytes();
+  // In memory it is done in place. Most plans write to output before they have read all of input.
   if (in_place && call.plan && !call.plan->takes_input_in_place) call.aside = block.nbytes();
   return call;
 }

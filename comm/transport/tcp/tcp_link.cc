@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <asio/buffer.hpp>
-#include <cstring>
 #include <span>
 #include <utility>
 
