@@ -12,6 +12,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -114,8 +115,8 @@ BenchOptions interpreted(const BenchArguments& arguments) {
   return options;
 }
 
-int launch_ranks(const BenchOptions& options, int nproc) {
-  bench::check_memory(options, nproc);  // once, before N ranks say the same
+int launch_ranks(const BenchOptions& options, std::span<const bench::Operation> table, int nproc) {
+  bench::check_memory(options, table, nproc, nproc);  // once, before N ranks say the same
   if (!options.json.empty()) trainer::check_writable(options.json);
   LaunchOptions launching;
   launching.nproc = nproc;
@@ -135,7 +136,7 @@ int bench_command(const BenchArguments& arguments) {
       throw bench::UsageError(options.operation + " needs " + std::to_string(table.front().min_ranks) +
                               " ranks; give -n " + std::to_string(table.front().min_ranks));
     }
-    if (nproc > 1 && !launched) return launch_ranks(options, nproc);
+    if (nproc > 1 && !launched) return launch_ranks(options, table, nproc);
     return bench::run_bench(table, options, std::cout, std::cerr);
   } catch (const bench::UsageError& error) {
     std::cerr << "tutti bench: " << error.what() << "\nRun 'tutti bench --help' for the options.\n";

@@ -88,11 +88,27 @@ TEST(BenchOptions, WhatCannotBeDoneIsRefusedWithASentence) {
             0U);
 }
 
+std::string memory_refusal(const BenchOptions& options, std::string_view operation, int ranks) {
+  const auto table = find_operations(operations(), operation);
+  return refusal([&] { check_memory(options, table, ranks, ranks); });
+}
+
 TEST(BenchOptions, MoreMemoryThanThereIsIsRefused) {
   BenchOptions options;
-  check_memory(options, 1);
+  EXPECT_EQ(memory_refusal(options, "all", 1), "not refused");
   options.max_bytes = std::size_t{1} << 50;
-  EXPECT_EQ(refusal([&options] { check_memory(options, 2); }).find("--max-bytes 1125899906842624 with 2 ranks"), 0U);
+  EXPECT_EQ(memory_refusal(options, "all", 2).find("--max-bytes 1125899906842624 with 2 ranks"), 0U);
+  EXPECT_EQ(memory_refusal(options, "gather", 2).find("--max-bytes 1125899906842624 with 2 ranks"), 0U);
+}
+
+TEST(BenchOptions, MemoryIsCountedPerOperation) {
+  BenchOptions options;
+  options.max_bytes = std::size_t{1} << 50;
+  EXPECT_EQ(memory_refusal(options, "barrier", 256), "not refused");  // has no buffers
+  // A rank's share of a gathered array shrinks as the world grows; and of a world all but two look on.
+  options.max_bytes = std::size_t{16} << 20;
+  EXPECT_EQ(memory_refusal(options, "gather", 4096), "not refused");
+  EXPECT_EQ(memory_refusal(options, "ping_pong", 4096), "not refused");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <tutti/tools/bench/options.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -47,6 +48,22 @@ void check_algorithm(const std::string& name) {
   }
 }
 
+/// What `local_ranks` ranks hold at once, the root among them: input, output and as much in flight; with --check what
+/// the output should be; and what a buffer that is written anew before each call was.
+double bytes_of_largest_row(const BenchOptions& options, const Operation& operation, int world_size, int local_ranks) {
+  Case c{.world_size = world_size, .dtype = options.dtype};
+  c.count = count_for(operation, options.max_bytes, comm::size_of(c.dtype), world_size);
+  const bool keeps_initial = operation.in_place && (options.check || options.fresh);
+  const double inputs = options.fresh ? 2 : 1;
+  const double outputs = 2 + (options.check ? 1 : 0) + (keeps_initial ? 1 : 0);
+  double elements = 0;
+  for (c.rank = 0; c.rank < local_ranks; ++c.rank) {
+    const Extents extents = operation.extents(c);
+    elements += inputs * static_cast<double>(extents.input) + outputs * static_cast<double>(extents.output);
+  }
+  return elements * static_cast<double>(comm::size_of(c.dtype));
+}
+
 }  // namespace
 
 std::size_t parse_bytes(std::string_view text, std::string_view option) {
@@ -86,10 +103,10 @@ void check_options(const BenchOptions& options) {
   check_algorithm(options.algorithm);
 }
 
-void check_memory(const BenchOptions& options, int local_ranks) {
-  // Each rank holds at most input, output, what the output should be, and as much in flight; and what the input was.
-  const double buffers = options.fresh ? 5 : 4;
-  const double needed = buffers * static_cast<double>(options.max_bytes) * local_ranks;
+void check_memory(const BenchOptions& options, std::span<const Operation> table, int world_size, int local_ranks) {
+  double needed = 0;
+  for (const Operation& operation : table)
+    needed = std::max(needed, bytes_of_largest_row(options, operation, world_size, local_ranks));
   const double present = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   if (needed <= present) return;
   const auto gigabytes = [](double bytes) { return std::to_string(std::llround(bytes / 1e9)) + " GB"; };

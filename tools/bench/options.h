@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -57,8 +58,9 @@ comm::ReduceOp parse_redop(std::string_view text);
 /// Throws UsageError for values that contradict each other or that this version cannot do.
 void check_options(const BenchOptions& options);
 
-/// Throws UsageError if the largest row for `local_ranks` ranks needs more memory than this machine has.
-void check_memory(const BenchOptions& options, int local_ranks);
+/// Throws UsageError if the largest row of an operation of `table` needs more memory for the `local_ranks` ranks that
+/// this machine has of a world than there is.
+void check_memory(const BenchOptions& options, std::span<const Operation> table, int world_size, int local_ranks);
 
 /// min_bytes, min_bytes * step_factor, ... up to max_bytes; min_bytes alone for a step factor of 1.
 std::vector<std::size_t> sizes(const BenchOptions& options);

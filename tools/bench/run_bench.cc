@@ -59,7 +59,7 @@ void write_results(const BenchOptions& options, std::span<const Result> results)
 int bench_in_world(std::span<const Operation> table, const BenchOptions& options, const comm::World& world,
                    std::ostream& out) {
   check_options(options);
-  check_memory(options, world.local_world_size);
+  check_memory(options, table, world.world_size, world.local_world_size);
   comm::ProcessGroupOptions group_options;
   group_options.timeout = options.timeout;
   group_options.algorithm = options.algorithm;
