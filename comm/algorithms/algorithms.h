@@ -103,10 +103,13 @@ std::string_view choose(const Problem& problem, std::size_t element_bytes, const
 /// "direct", "linear", "dissemination", "hierarchical", "hierarchical_split". A name that exists but does not implement
 /// this operation falls back to choose(), and so does one that does not keep the order that the problem asks for; a
 /// name that does not exist throws InvalidArgument listing the known ones, and so do OpKind::Send and OpKind::Recv. For
-/// left_fold there is one algorithm an operation, and names are passed over. Segments are four times as long as the
-/// problem says where all ranks send and receive until the end, and add meanwhile: there cutting fills no gaps.
+/// left_fold there is one algorithm an operation, and names are passed over. Messages are cut at segment_count().
 Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name = "",
                 const Tuning* tuning = nullptr);
+
+/// The largest number of elements that `algorithm` moves at once, 0 = no limit: what the problem says, or four times as
+/// many where all ranks send and receive until the end, and add meanwhile: there cutting fills no gaps.
+std::size_t segment_count(const Problem& problem, std::string_view algorithm);
 
 /// The names that implement `op`, in the order of the table in select.cc; empty for OpKind::Send and OpKind::Recv.
 std::vector<std::string_view> names_for(OpKind op);

@@ -220,10 +220,14 @@ Schedule select(const Problem& problem, std::size_t element_bytes, std::string_v
   const Entry* entry = name.empty() ? nullptr : find_entry(problem.op, name);
   if (entry != nullptr && problem.in_order && !entry->keeps_order) entry = nullptr;
   if (entry == nullptr) entry = find_entry(problem.op, choose(problem, element_bytes, tuning));
-  if (!entry->has_no_gaps) return entry->build(problem);
-  Problem in_long_segments = problem;
-  in_long_segments.segment_count *= kLongSegments;
-  return entry->build(in_long_segments);
+  Problem in_its_segments = problem;
+  in_its_segments.segment_count = segment_count(problem, entry->name);
+  return entry->build(in_its_segments);
+}
+
+std::size_t segment_count(const Problem& problem, std::string_view algorithm) {
+  const Entry* entry = find_entry(problem.op, algorithm);
+  return problem.segment_count * (entry != nullptr && entry->has_no_gaps ? kLongSegments : 1);
 }
 
 std::vector<std::string_view> names_for(OpKind op) {

@@ -10,7 +10,7 @@ using algorithms::Problem;
 using Seconds = std::optional<double>;
 
 Seconds all_reduce_seconds(const Problem& problem, const Terms& t, std::string_view algorithm) {
-  if (algorithm == "ring") return (t.p - 1) * (2 * t.message(t.n / t.p) + t.reduction(t.n / t.p));
+  if (algorithm == "ring") return ring_all_reduce(t);
   if (algorithm == "recursive_doubling") return recursive_doubling(t);
   if (algorithm == "rabenseifner") return rabenseifner(t);
   if (algorithm == "binomial") return binomial_reduce(t) + binomial_broadcast(t);
@@ -184,7 +184,8 @@ std::optional<double> predicted_seconds(const Problem& problem, std::size_t elem
   const auto names = algorithms::names_for(problem.op);
   if (std::find(names.begin(), names.end(), algorithm) == names.end()) return std::nullopt;
   if (is_idle(problem)) return 0.0;
-  const Seconds seconds = formula(problem, element_bytes, algorithm, terms_of(problem, element_bytes, network));
+  const Seconds seconds =
+      formula(problem, element_bytes, algorithm, terms_of(problem, element_bytes, network, algorithm));
   return seconds ? Seconds(network.startup + *seconds) : std::nullopt;
 }
 

@@ -26,11 +26,11 @@ namespace tutti::comm {
 /// all chunks have the same length and every message is one segment:
 ///  - for ring, bruck, dissemination, direct, pairwise, linear and recursive_doubling (all_reduce: any world size)
 ///    always, but for reduce_scatter by direct;
-///  - for chain with segments of equal length;
+///  - for chain, and for all_reduce by ring, with segments of equal length;
 ///  - for binomial, rabenseifner and recursive_halving in worlds of a power of two.
-/// Else it is an estimate; segments of anything but chain and double_tree are not priced. van_de_geijn's is an upper
-/// bound in worlds of a power of two, and near the simulation in others; hierarchical ones are near it where hosts are
-/// even; double_tree's and direct's for reduce_scatter are within a factor of two.
+/// Else it is an estimate; segments of anything but chain, double_tree and all_reduce by ring are not priced.
+/// van_de_geijn's is an upper bound in worlds of a power of two, and near the simulation in others; hierarchical ones
+/// are near it where hosts are even; double_tree's and direct's for reduce_scatter are within a factor of two.
 std::optional<double> predicted_seconds(const algorithms::Problem& problem, std::size_t element_bytes,
                                         std::string_view algorithm, const NetworkModel& network);
 

@@ -41,6 +41,16 @@ double measured_double_tree(OpKind op, const Terms& t) {
 
 }  // namespace
 
+double ring_all_reduce(const Terms& t) {
+  const double bytes = t.n / t.p;
+  const double message = t.message(bytes);
+  const double sum = t.reduction(bytes);
+  const double k = t.segments_of(bytes);
+  if (k == 1 || !t.network->measured.empty()) return (t.p - 1) * (2 * message + sum);
+  const double pieces = message + (k - 1) * t.message(0);
+  return (t.p - 1) * (std::max(pieces, sum) + pieces);
+}
+
 double recursive_doubling(const Terms& t) { return t.lg_q * (t.exchange(t.n) + t.reduction(t.n)) + t.fold(); }
 
 double rabenseifner(const Terms& t) {

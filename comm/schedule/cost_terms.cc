@@ -85,10 +85,11 @@ double Terms::doubling_messages(double block) const {
   return sum;
 }
 
-Terms terms_of(const Problem& problem, std::size_t element_bytes, const NetworkModel& network) {
+Terms terms_of(const Problem& problem, std::size_t element_bytes, const NetworkModel& network,
+               std::string_view algorithm) {
   const auto element = static_cast<double>(element_bytes);
   Terms terms(network, is_on_one_host(problem), problem.world_size, static_cast<double>(problem.count) * element,
-              static_cast<double>(problem.segment_count) * element);
+              static_cast<double>(algorithms::segment_count(problem, algorithm)) * element);
   const bool is_one_vector =
       problem.op == OpKind::AllReduce || problem.op == OpKind::Broadcast || problem.op == OpKind::Reduce;
   terms.share = is_one_vector ? terms.n / terms.p : terms.n;

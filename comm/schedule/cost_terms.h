@@ -5,6 +5,7 @@
 #include <tutti/comm/schedule/network_model.h>
 
 #include <cstddef>
+#include <string_view>
 
 namespace tutti::comm {
 
@@ -45,6 +46,8 @@ struct Terms {
   double doubling_messages(double block) const;
 };
 
-Terms terms_of(const algorithms::Problem& problem, std::size_t element_bytes, const NetworkModel& network);
+/// With the segments of `algorithm`; those that the problem says without one.
+Terms terms_of(const algorithms::Problem& problem, std::size_t element_bytes, const NetworkModel& network,
+               std::string_view algorithm = {});
 
 }  // namespace tutti::comm

@@ -111,6 +111,19 @@ TEST(CostModel, ChainWithSegmentsEqualsTheSimulation) {
   }
 }
 
+TEST(CostModel, ARingOfSegmentsEqualsTheSimulation) {
+  constexpr std::size_t kSegment = 1000;
+  for (const int p : {2, 3, 4, 8, 13}) {
+    for (const std::size_t segments : {1, 2, 3, 16}) {
+      const std::size_t chunk = segments * 4 * kSegment;  // in an all_reduce by ring they are four times as long
+      const Problem problem{OpKind::AllReduce, 0, p, chunk * static_cast<std::size_t>(p), 0, kSegment};
+      const double simulated = simulate(problem, kElementBytes, "ring", kNetwork).finish();
+      EXPECT_NEAR(*predicted_seconds(problem, kElementBytes, "ring", kNetwork) / simulated, 1, 1e-9)
+          << "world " << p << ", " << segments << " segments";
+    }
+  }
+}
+
 /// What is no more than an estimate stays within these bounds of the simulation.
 struct Estimate {
   OpKind op;
@@ -137,7 +150,9 @@ TEST_P(Estimates, AreNearTheSimulation) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, Estimates,
-                         testing::Values(Estimate{OpKind::Broadcast, "double_tree", 0.5, 1.6},
+                         testing::Values(Estimate{OpKind::AllReduce, "ring", 0.8, 1.3},
+                                         Estimate{OpKind::AllReduce, "rabenseifner", 0.75, 1.3},
+                                         Estimate{OpKind::Broadcast, "double_tree", 0.5, 1.6},
                                          Estimate{OpKind::Reduce, "double_tree", 0.5, 1.6},
                                          Estimate{OpKind::AllReduce, "double_tree", 0.5, 1.6},
                                          Estimate{OpKind::ReduceScatter, "direct", 0.5, 1.6}),

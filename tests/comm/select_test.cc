@@ -91,6 +91,19 @@ TEST(Select, TakesWhatTheModelSaysIsCheapest) {
   }
 }
 
+TEST(Select, LongAllReducesOfFewRanksGoWhereAllSendAndReceiveUntilTheEnd) {
+  for (const int p : {2, 3, 4}) {
+    for (const std::size_t count : {1 << 18, 1 << 20, 1 << 22, 1 << 24}) {
+      Problem problem{OpKind::AllReduce, 0, p, count, 0, 1 << 16};
+      const std::string_view elsewhere = choose(problem, 4);
+      EXPECT_TRUE(elsewhere == "ring" || elsewhere == "rabenseifner") << elsewhere << ": " << p << " hosts, " << count;
+      problem.hosts.assign(static_cast<std::size_t>(p), 0);
+      const std::string_view here = choose(problem, 4);
+      EXPECT_TRUE(here == "ring" || here == "rabenseifner") << here << ": " << p << " ranks of one host, " << count;
+    }
+  }
+}
+
 TEST(Select, TakesHierarchicalOnesWhereRanksShareHosts) {
   const auto with_hosts = [](OpKind op, std::size_t count, int ranks_of_a_host) {
     Problem problem{op, 0, 16, count};
