@@ -12,7 +12,8 @@ constexpr std::size_t kBounceBytes = 128 * 1024;
 
 }  // namespace
 
-Executor::Executor(Transport& transport, FailureMonitor& monitor) : transport_(transport), monitor_(monitor) {}
+Executor::Executor(Transport& transport, FailureMonitor& monitor)
+    : transport_(transport), monitor_(monitor), flushed_in_(static_cast<std::size_t>(transport.world_size())) {}
 
 void Executor::run(const Plan& plan, const Operation& operation) {
   plan_ = &plan;
@@ -91,18 +92,26 @@ void Executor::release(const std::vector<std::uint32_t>& steps) {
     if (--waits_for_[step] == 0) ready_.push_back(step);
 }
 
+void Executor::flush_once_a_pass(int peer) {
+  std::uint64_t& flushed_in = flushed_in_[static_cast<std::size_t>(peer)];
+  if (flushed_in == pass_) return;  // all frames of the link have been sent as far as they could
+  flushed_in = pass_;
+  try {
+    transport_.collective(peer).flush();
+  } catch (const Error& error) {
+    explain_loss(error, peer);
+  }
+}
+
 bool Executor::advance_sends() {
   bool moved = false;
+  ++pass_;
   for (std::size_t i = 0; i < active_sends_.size();) {
     const std::uint32_t index = active_sends_[i];
     Outgoing& frame = outgoing_[index];
     const std::uint64_t before = frame.written_;
     const int peer = plan_->steps[index].step.peer;
-    try {
-      transport_.collective(peer).flush();
-    } catch (const Error& error) {
-      explain_loss(error, peer);
-    }
+    flush_once_a_pass(peer);
     moved |= frame.written_ != before;
     if (!frame.done()) {
       ++i;

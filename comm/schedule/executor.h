@@ -50,6 +50,7 @@ class Executor {
   void complete(std::uint32_t index);
   void release(const std::vector<std::uint32_t>& steps);
   bool advance_sends();
+  void flush_once_a_pass(int peer);
   bool advance_receives();
   bool advance(ActiveReceive& receive);  // true if anything came
   void combine(std::byte* target, const std::byte* incoming, std::size_t count, bool incoming_first);
@@ -74,6 +75,8 @@ class Executor {
   std::vector<std::uint32_t> ready_;
   std::vector<Outgoing> outgoing_;  // one slot per step
   std::vector<std::uint32_t> active_sends_;
+  std::uint64_t pass_ = 0;                 // over the active sends
+  std::vector<std::uint64_t> flushed_in_;  // by peer: the latest pass that has flushed its link
   std::vector<ActiveReceive> active_receives_;
   std::vector<std::byte> scratch_;
   std::vector<std::byte> bounce_;

@@ -57,7 +57,8 @@ class Link {
   /// reason.
   virtual bool post_whole(const FrameHeader& /*header*/, const void* /*payload*/) { return false; }
 
-  /// Sends what can be sent now. True when nothing is queued.
+  /// Sends what can be sent now; of much, it may send some and leave the rest to the next call, so that what has come
+  /// is read meanwhile. True when nothing is queued.
   virtual bool flush() = 0;
 
   /// The header of the frame at the head of the stream once it has arrived, else null. The same frame is returned until

@@ -1,6 +1,7 @@
 // TcpLink over one socket: fillers, which its reader passes over wherever they lie, and its writer adds to short
-// frames.
+// frames; and what is queued.
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <tutti/comm/transport/tcp/socket_util.h>
 #include <tutti/comm/transport/tcp/tcp_link.h>
 
@@ -223,6 +224,41 @@ TEST(TcpLinkFillers, ThatAreTooLongAreRefused) {
   asio::write(ends.far, asio::buffer(header));
   Reader reader(ends.link);
   EXPECT_EQ(end_of(reader).code(), ErrorCode::Protocol);
+}
+
+std::uint64_t written(const std::deque<Outgoing>& frames) {
+  std::uint64_t bytes = 0;
+  for (const Outgoing& frame : frames) bytes += frame.written_;
+  return bytes;
+}
+
+/// So that this rank reads meanwhile: see tcp_link.cc.
+TEST(TcpLinkQueue, OfMuchLeavesInTurns) {
+  for (const std::size_t nbytes : {std::size_t{1} << 20, std::size_t{16} << 20}) {
+    LinkEnds ends(false);
+    const Bytes payload = payload_of(nbytes);
+    const std::size_t count = (std::size_t{16} << 20) / nbytes;
+    std::deque<Outgoing> frames;
+    Bytes sent, came;
+    while (frames.size() < count) {
+      frames.push_back({.header = header_of(FrameKind::Eager, nbytes), .payload = payload.data()});
+      ends.link.queue(frames.back());
+      append(sent, FrameKind::Eager, nbytes);
+    }
+    while (!frames.back().done()) {
+      const std::uint64_t before = written(frames);
+      const bool all = ends.link.flush();
+      EXPECT_EQ(all, frames.back().done());
+      const bool is_long = sent.size() - before > (4 << 20);
+      EXPECT_LE(written(frames), before + (is_long ? 1 << 20 : 4 << 20));
+      EXPECT_EQ((ends.link.interest().events & POLLOUT) != 0, !frames.back().done()) << "it wants to go on";
+      const Bytes more = ends.take();
+      came.insert(came.end(), more.begin(), more.end());
+    }
+    const Bytes rest = ends.receive(sent.size() - came.size());
+    came.insert(came.end(), rest.begin(), rest.end());
+    EXPECT_TRUE(came == sent);
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <asio/buffer.hpp>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -17,6 +18,11 @@ static_assert((kHidden & (POLLIN | POLLOUT)) == 0);
 constexpr std::size_t kGathered = 32;         // frames in one system call: Asio takes 64 pieces of memory at most
 constexpr std::size_t kOnePieceBytes = 2048;  // what is copied together sooner than sent from several places
 
+// What a connection takes before anybody reads can be more than caches hold. If both ends send that much and read then,
+// it comes back from memory; so a longer queue leaves in turns, between which its owner reads.
+constexpr std::size_t kLongQueueBytes = 4 << 20;
+constexpr std::size_t kTurnBytes = 1 << 20;
+
 // Two segments of 272 bytes are more than the 536 by which Linux acknowledges what comes while it is being sent. What
 // is shorter the receiver acknowledges, when it reads every second one: that takes as long as to send a message.
 constexpr std::uint64_t kFilledBytes = 272;
@@ -25,7 +31,7 @@ constexpr std::array<std::byte, kFilledBytes> kZeros{};
 using Parts = std::array<asio::const_buffer, 2>;
 
 /// What is left of a frame's header and of its payload.
-Parts unsent(const Outgoing& frame) {
+Parts unsent_parts(const Outgoing& frame) {
   const std::uint64_t header_left = kFrameHeaderBytes - std::min<std::uint64_t>(frame.written_, kFrameHeaderBytes);
   const std::uint64_t payload_done = frame.written_ - (kFrameHeaderBytes - header_left);
   return {
@@ -76,9 +82,12 @@ void TcpLink::fill_up(const Outgoing& frame) {
 bool TcpLink::flush() {
   if (queue_.empty()) return true;
   if (!open()) return false;
-  while (!queue_.empty()) {
+  std::size_t room = unsent() > kLongQueueBytes ? kTurnBytes : std::numeric_limits<std::size_t>::max();
+  while (room > 0 && !queue_.empty()) {
     asio::error_code error;
-    for (std::size_t left = write(error); left > 0;) {
+    std::size_t left = write(room, error);
+    room -= left;
+    while (left > 0) {
       Outgoing& frame = *queue_.front();
       const std::uint64_t taken =
           std::min<std::uint64_t>(left, kFrameHeaderBytes + frame.header.nbytes - frame.written_);
@@ -94,17 +103,24 @@ bool TcpLink::flush() {
       throw Error(ErrorCode::PeerLost, "lost " + describe_() + ": " + reason_of(error));
   }
   update_interest();
-  return true;
+  return queue_.empty();
 }
 
-std::size_t TcpLink::write(asio::error_code& error) {
+std::uint64_t TcpLink::unsent() const {
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < std::min(queue_.size(), kGathered); ++i)
+    bytes += kFrameHeaderBytes + queue_[i]->header.nbytes - queue_[i]->written_;
+  return bytes;
+}
+
+std::size_t TcpLink::write(std::size_t at_most, asio::error_code& error) {
   std::array<asio::const_buffer, 2 * kGathered> parts;
   std::size_t count = 0;
   std::size_t left = 0;
   for (std::size_t i = 0; i < std::min(queue_.size(), kGathered); ++i)
-    for (const asio::const_buffer& part : unsent(*queue_[i])) {
-      parts[count++] = part;
-      left += part.size();
+    for (const asio::const_buffer& part : unsent_parts(*queue_[i])) {
+      parts[count] = asio::buffer(part, at_most - left);
+      left += parts[count++].size();
     }
   const std::span<const asio::const_buffer> gathered(parts.data(), count);
   if (left > kOnePieceBytes) return socket_->write_some(gathered, error);

@@ -63,10 +63,11 @@ class TcpLink final : public Link {
   bool open();  // true if connected; otherwise does what can be done without blocking
   bool has_handed_over();
   bool advance_connect();
-  void fill_up(const Outgoing& frame);         // what has been queued alone
-  std::size_t write(asio::error_code& error);  // the beginning of what is queued
-  bool find_header();                          // true if it is at the beginning of the buffer
-  void fill();                                 // reads what has come into the buffer
+  void fill_up(const Outgoing& frame);                              // what has been queued alone
+  std::uint64_t unsent() const;                                     // bytes, of the next frames
+  std::size_t write(std::size_t at_most, asio::error_code& error);  // the beginning of what is queued
+  bool find_header();                                               // true if it is at the beginning of the buffer
+  void fill();                                                      // reads what has come into the buffer
   void end_stream(const std::string& reason);
   void end_stream(const asio::error_code& error);
   void update_interest();
