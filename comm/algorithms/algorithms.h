@@ -78,6 +78,8 @@ Schedule chain_reduce(const Problem& problem);
 Schedule van_de_geijn_broadcast(const Problem& problem);  // van_de_geijn.cc
 Schedule fixed_all_reduce(const Problem& problem);        // fixed_order.cc
 Schedule fixed_reduce(const Problem& problem);
+Schedule fixed_all_reduce_by_one(const Problem& problem);
+Schedule fixed_reduce_by_one(const Problem& problem);
 Schedule direct_broadcast(const Problem& problem);  // direct.cc
 Schedule direct_reduce(const Problem& problem);
 Schedule direct_gather(const Problem& problem);
@@ -103,7 +105,7 @@ std::string_view choose(const Problem& problem, std::size_t element_bytes, const
 /// "direct", "linear", "dissemination", "hierarchical", "hierarchical_split". A name that exists but does not implement
 /// this operation falls back to choose(), and so does one that does not keep the order that the problem asks for; a
 /// name that does not exist throws InvalidArgument listing the known ones, and so do OpKind::Send and OpKind::Recv. For
-/// left_fold there is one algorithm an operation, and names are passed over. Messages are cut at segment_count().
+/// left_fold an operation's length alone decides, and names are passed over. Messages are cut at segment_count().
 Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name = "",
                 const Tuning* tuning = nullptr);
 

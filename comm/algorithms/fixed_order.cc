@@ -1,16 +1,17 @@
 // Fixed order: all_reduce and reduce whose bits depend on nothing but the ranks' inputs.
 //
 // Idea: each rank owns a chunk. Everybody sends it its part of that chunk at once, the owner adds what comes in the
-// order of the ranks, itself in its turn, and then sends the sum to those that need it. So every element is ((0 + 1) +
-// 2) +
-// ... + (p - 1), whatever its place, the segments, the root or the transport; direct reduce_scatter
-// (direct_reduce_scatter.cc) gives the same bits.
+// order of the ranks, itself in its turn, and then sends the sum to those that need it. So every element is the fold
+// ((0 + 1) + 2) + ... from the left, whatever its place, the segments, the root or the transport; direct reduce_scatter
+// (direct_reduce_scatter.cc) gives the same bits. A vector that takes longer to pass on than to add (by_one) is one
+// rank's chunk: rank 0's, in reduce the root's.
 //
 // Nomenclature: p ranks, n elements per rank, cut into p chunks, of which rank c owns chunk c.
 //
-// Steps:          2, of up to p - 1 messages each at every rank
-// Bytes sent:     all_reduce 2n(p - 1)/p elements a rank: the least possible; reduce n(p - 1)/p, + n/p
-// Memory:         Scratch[n/p]
+// Steps:          2, of up to p - 1 messages each at every rank; by one: p - 1 at the owner, in reduce 1 step
+// Bytes sent:     all_reduce 2n(p - 1)/p elements a rank: the least possible; reduce n(p - 1)/p, + n/p; by one: n,
+//                 all_reduce n(p - 1) at the owner
+// Memory:         Scratch[n/p]; by one: Scratch[n] at the owner
 // Determinism:    as above; the operator need be associative only.
 // Source:         Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and
 //                 experience. CCPE 19 (2007), reduce-scatter followed by allgather or gather.
@@ -21,14 +22,14 @@
 namespace tutti::comm::algorithms {
 namespace {
 
-/// `own` makes slices of the caller's vector: Output for all_reduce, Input for reduce. `needs(rank)`: who gets the
-/// sums.
-template <typename SliceOf, typename Needs>
-Schedule add_and_share(const Problem& problem, const SliceOf& own, const Needs& needs) {
+/// `own` makes slices of the caller's vector: Output for all_reduce, Input for reduce. `chunk(rank)`: what it adds.
+/// `needs(rank)`: who gets the sums.
+template <typename SliceOf, typename Chunk, typename Needs>
+Schedule add_and_share(const Problem& problem, const SliceOf& own, const Chunk& chunk, const Needs& needs) {
   Builder b("fixed");
   const int p = problem.world_size;
-  const auto parts = [&](int owner) { return segments(chunk_of(problem.count, p, owner), problem.segment_count); };
-  const Range mine = chunk_of(problem.count, p, problem.rank);
+  const auto parts = [&](int owner) { return segments(chunk(owner), problem.segment_count); };
+  const Range mine = chunk(problem.rank);
   const auto sum = [&](const Range& part) { return scratch({part.offset - mine.offset, part.count}); };
 
   std::vector<Builder::After> sent(static_cast<std::size_t>(p));  // by owner and segment
@@ -65,16 +66,31 @@ Schedule add_and_share(const Problem& problem, const SliceOf& own, const Needs& 
   return b.finish(mine.count);
 }
 
+auto each_its_chunk(const Problem& problem) {
+  return [&problem](int rank) { return chunk_of(problem.count, problem.world_size, rank); };
+}
+
+auto all_at(int owner, const Problem& problem) {
+  return [owner, &problem](int rank) { return Range{0, rank == owner ? problem.count : 0}; };
+}
+
+template <typename Chunk>
+Schedule all_reduce(const Problem& problem, const Chunk& chunk) {
+  return add_and_share(
+      problem, [](const Range& part) { return out(part); }, chunk, [](int) { return true; });
+}
+
+template <typename Chunk>
+Schedule reduce(const Problem& problem, const Chunk& chunk) {
+  return add_and_share(
+      problem, [](const Range& part) { return in(part); }, chunk, [&](int rank) { return rank == problem.root; });
+}
+
 }  // namespace
 
-Schedule fixed_all_reduce(const Problem& problem) {
-  return add_and_share(
-      problem, [](const Range& part) { return out(part); }, [](int) { return true; });
-}
-
-Schedule fixed_reduce(const Problem& problem) {
-  return add_and_share(
-      problem, [](const Range& part) { return in(part); }, [&](int rank) { return rank == problem.root; });
-}
+Schedule fixed_all_reduce(const Problem& problem) { return all_reduce(problem, each_its_chunk(problem)); }
+Schedule fixed_reduce(const Problem& problem) { return reduce(problem, each_its_chunk(problem)); }
+Schedule fixed_all_reduce_by_one(const Problem& problem) { return all_reduce(problem, all_at(0, problem)); }
+Schedule fixed_reduce_by_one(const Problem& problem) { return reduce(problem, all_at(problem.root, problem)); }
 
 }  // namespace tutti::comm::algorithms

@@ -162,12 +162,13 @@ void require_known(std::string_view name) {
 }
 
 /// What brackets from the left; not in the table, because nobody takes these for their speed.
-Algorithm left_fold(OpKind op) {
+Algorithm left_fold(OpKind op, double bytes) {
+  constexpr double kLong = 16 * 1024;  // what many ranks add sooner than one: between two, over TCP (algorithms.md)
   switch (op) {
     case OpKind::AllReduce:
-      return fixed_all_reduce;
+      return bytes <= kLong ? fixed_all_reduce_by_one : fixed_all_reduce;
     case OpKind::Reduce:
-      return fixed_reduce;
+      return bytes <= kLong ? fixed_reduce_by_one : fixed_reduce;
     case OpKind::ReduceScatter:
       return direct_reduce_scatter;
     case OpKind::ReduceScatterV:
@@ -216,7 +217,7 @@ Schedule select(const Problem& problem, std::size_t element_bytes, std::string_v
                                                 std::to_string(problem.hosts.size()));
   }
   if (!name.empty()) require_known(name);
-  if (problem.left_fold && is_reduction(problem.op)) return left_fold(problem.op)(problem);
+  if (problem.left_fold && is_reduction(problem.op)) return left_fold(problem.op, bytes_of(problem, element_bytes))(problem);
   const Entry* entry = name.empty() ? nullptr : find_entry(problem.op, name);
   if (entry != nullptr && problem.in_order && !entry->keeps_order) entry = nullptr;
   if (entry == nullptr) entry = find_entry(problem.op, choose(problem, element_bytes, tuning));

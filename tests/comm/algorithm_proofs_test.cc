@@ -99,6 +99,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Proof{"van_de_geijn_broadcast", OpKind::Broadcast, van_de_geijn_broadcast},
                     Proof{"fixed_all_reduce", OpKind::AllReduce, fixed_all_reduce},
                     Proof{"fixed_reduce", OpKind::Reduce, fixed_reduce},
+                    Proof{"fixed_all_reduce_by_one", OpKind::AllReduce, fixed_all_reduce_by_one},
+                    Proof{"fixed_reduce_by_one", OpKind::Reduce, fixed_reduce_by_one},
                     Proof{"direct_broadcast", OpKind::Broadcast, direct_broadcast},
                     Proof{"direct_reduce", OpKind::Reduce, direct_reduce},
                     Proof{"direct_gather", OpKind::Gather, direct_gather},

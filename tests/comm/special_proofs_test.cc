@@ -37,7 +37,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(OrderProofs, FixedOrderBracketsFromTheLeftAndOthersDoNot) {
   const std::vector<Proof> fixed = {{"", OpKind::AllReduce, fixed_all_reduce},
+                                    {"", OpKind::AllReduce, fixed_all_reduce_by_one},
                                     {"", OpKind::Reduce, fixed_reduce},
+                                    {"", OpKind::Reduce, fixed_reduce_by_one},
                                     {"", OpKind::ReduceScatter, direct_reduce_scatter},
                                     {"", OpKind::ReduceScatterV, direct_reduce_scatter_v}};
   for (const auto& [name, op, build] : fixed) {
@@ -56,6 +58,18 @@ TEST(OrderProofs, FixedOrderBracketsFromTheLeftAndOthersDoNot) {
   problem.left_fold = true;
   EXPECT_EQ(check(problem, schedules_of(problem, recursive_doubling_all_reduce)),
             "rank 0 output element 0: the operands are not bracketed from the left");
+}
+
+TEST(OrderProofs, OneRankAddsShortVectorsInFixedOrder) {
+  const auto steps_of_rank_1 = [](OpKind op, std::size_t count) {
+    return select({.op = op, .rank = 1, .world_size = 4, .count = count, .root = 2, .left_fold = true}, 4).steps.size();
+  };
+  for (const std::size_t count : {1, 4096}) {
+    EXPECT_EQ(steps_of_rank_1(OpKind::AllReduce, count), 2u) << "sends its vector and gets the sum";
+    EXPECT_EQ(steps_of_rank_1(OpKind::Reduce, count), 1u) << "sends its vector to the root";
+  }
+  EXPECT_GT(steps_of_rank_1(OpKind::AllReduce, 4097), 6u) << "adds a quarter";
+  EXPECT_GT(steps_of_rank_1(OpKind::Reduce, 4097), 6u);
 }
 
 TEST(OrderProofs, SelectTakesOnlyFixedBitsWhereTheyAreAskedFor) {
