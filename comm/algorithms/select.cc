@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <numeric>
+#include <set>
 #include <string>
 
 namespace tutti::comm::algorithms {
@@ -49,14 +50,12 @@ constexpr std::array kAlgorithms = {
           .keeps_order = true,
           .has_no_gaps = true},
     Entry{"bruck", OpKind::AllGather, bruck_all_gather, true},
-    Entry{"bruck", OpKind::AllToAll, bruck_all_to_all, true},
     Entry{"pairwise", OpKind::AllToAll, pairwise_all_to_all, true},
+    Entry{"bruck", OpKind::AllToAll, bruck_all_to_all, true},
     Entry{"pairwise", OpKind::AllToAllV, pairwise_all_to_all_v},
     Entry{"binomial", OpKind::Broadcast, binomial_broadcast},
     Entry{.name = "binomial", .op = OpKind::Reduce, .build = binomial_reduce, .keeps_order = true},
     Entry{.name = "binomial", .op = OpKind::AllReduce, .build = binomial_all_reduce, .keeps_order = true},
-    Entry{"binomial", OpKind::Gather, binomial_gather},
-    Entry{"binomial", OpKind::Scatter, binomial_scatter},
     Entry{"chain", OpKind::Broadcast, chain_broadcast},
     Entry{"chain", OpKind::Reduce, chain_reduce},
     Entry{"van_de_geijn", OpKind::Broadcast, van_de_geijn_broadcast},
@@ -67,6 +66,8 @@ constexpr std::array kAlgorithms = {
     Entry{.name = "direct", .op = OpKind::Reduce, .build = direct_reduce, .keeps_order = true},
     Entry{"direct", OpKind::Gather, direct_gather},
     Entry{"direct", OpKind::Scatter, direct_scatter},
+    Entry{"binomial", OpKind::Gather, binomial_gather},
+    Entry{"binomial", OpKind::Scatter, binomial_scatter},
     Entry{.name = "direct", .op = OpKind::ReduceScatter, .build = direct_reduce_scatter, .keeps_order = true},
     Entry{.name = "direct", .op = OpKind::ReduceScatterV, .build = direct_reduce_scatter_v, .keeps_order = true},
     Entry{"linear", OpKind::GatherV, linear_gather_v},
@@ -127,13 +128,21 @@ double bytes_of(const Problem& problem, std::size_t element_bytes) {
   return static_cast<double>(count) * static_cast<double>(element_bytes);
 }
 
+/// Whether some algorithm for this has ranks hold and pass on what others get.
+bool hands_blocks_on(OpKind op) { return op == OpKind::Gather || op == OpKind::Scatter; }
+
 /// What is taken where ranks share few processors, which work off the messages of all in turns: how many there are, and
 /// who has them, counts for more than how many follow each other. The limits are for two processors (algorithms.md).
 std::string_view choose_for_few_processors(const Problem& problem, double bytes, int processors) {
   constexpr double kShort = 32 * 1024;
   constexpr double kLong = 256 * 1024;
+  constexpr double kLongBlock = 8 * 1024;
   const int ranks = problem.world_size;
-  if (bytes > kLong || ranks <= processors) return {};
+  if (ranks <= processors) return {};
+  // Short blocks in a row are the root's work, which others can share; who hands long ones on takes its processor's
+  // time.
+  if (hands_blocks_on(problem.op) && bytes >= kLongBlock) return "direct";
+  if (bytes > kLong) return {};
   // Of 2(p - 1) messages in two trees, p lg p by recursive doubling. Vectors that take longer to copy and to add than
   // to pass on are moved sooner where all ranks work.
   if (problem.op == OpKind::AllReduce && ranks >= std::max(4, 2 * processors)) return "binomial";
@@ -150,12 +159,10 @@ bool is_measured(const Problem& problem, const Tuning* tuning) {
 
 void require_known(std::string_view name) {
   std::string known;
-  std::string_view previous;
+  std::set<std::string_view> listed;
   for (const Entry& entry : kAlgorithms) {
     if (entry.name == name) return;
-    if (entry.name == previous) continue;
-    known += (known.empty() ? "" : ", ") + std::string(entry.name);
-    previous = entry.name;
+    if (listed.insert(entry.name).second) known += (known.empty() ? "" : ", ") + std::string(entry.name);
   }
   throw Error(ErrorCode::InvalidArgument,
               "unknown algorithm \"" + std::string(name) + "\"; known are " + known + ", or \"\" to choose by size");
@@ -192,7 +199,8 @@ std::string_view choose(const Problem& problem, std::size_t element_bytes, const
   const bool by_measurement = is_measured(problem, tuning);
   const bool has_model = tuning != nullptr && tuning->processors == 0;
   // Of equals the first in the table: sums of other rounding, or the noise of a measurement, must not decide.
-  const double clearly = by_measurement ? 0.97 : 1 - 1e-9;
+  // Nor are blocks worth being handed on for less than a tenth: what that costs those between is not in the formulas.
+  const double clearly = by_measurement ? 0.97 : hands_blocks_on(problem.op) ? 0.9 : 1 - 1e-9;
   const Entry* best = nullptr;
   double best_seconds = 0;
   for (const Entry& entry : kAlgorithms) {
@@ -217,7 +225,8 @@ Schedule select(const Problem& problem, std::size_t element_bytes, std::string_v
                                                 std::to_string(problem.hosts.size()));
   }
   if (!name.empty()) require_known(name);
-  if (problem.left_fold && is_reduction(problem.op)) return left_fold(problem.op, bytes_of(problem, element_bytes))(problem);
+  if (problem.left_fold && is_reduction(problem.op))
+    return left_fold(problem.op, bytes_of(problem, element_bytes))(problem);
   const Entry* entry = name.empty() ? nullptr : find_entry(problem.op, name);
   if (entry != nullptr && problem.in_order && !entry->keeps_order) entry = nullptr;
   if (entry == nullptr) entry = find_entry(problem.op, choose(problem, element_bytes, tuning));
