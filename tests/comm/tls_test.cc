@@ -148,6 +148,33 @@ TEST_F(TlsPair, BytesComeThroughASocketThatTakesLittleAtATime) {
   }
 }
 
+/// A batch is four records, and what is joined before them at most one more: memory, and what a peer waits for.
+TEST_F(TlsPair, ShortPartsInFrontOfALongOneMakeNoLongerBatch) {
+  start(context_, context_);
+  shake_hands();
+  const std::string text = pattern(1'000'000);
+  const std::vector<std::size_t> lengths = {48, 12'000, 48, 12'000, 48, 900'000};
+  std::string came;
+  for (std::size_t sent = 0; came.size() < text.size();) {
+    std::vector<asio::const_buffer> parts;
+    std::size_t begin = sent;
+    for (const std::size_t length : lengths) {
+      const std::size_t end = std::min(begin + length, text.size());
+      parts.push_back(asio::buffer(text.data() + begin, end - begin));
+      begin = end;
+    }
+    asio::error_code error;
+    const std::size_t taken = sent < text.size() ? client_->write_some(parts, error) : 0;
+    ASSERT_LE(taken, 5u * 16384);
+    sent += taken;
+    std::array<char, 5000> bytes;
+    const std::array<asio::mutable_buffer, 1> into{asio::buffer(bytes)};
+    came.append(bytes.data(), server_->read_some(into, error));
+    ASSERT_TRUE(!error || error == asio::error::would_block) << error.message();
+  }
+  EXPECT_EQ(came, text);
+}
+
 TEST_F(TlsPair, KeysAreRenewedOnTheWayInBothDirections) {
   start(context_, context_);
   shake_hands();

@@ -86,7 +86,7 @@ bool TcpLink::flush() {
   while (room > 0 && !queue_.empty()) {
     asio::error_code error;
     std::size_t left = write(room, error);
-    room -= left;
+    room -= std::min(room, left);  // encrypted bytes are reported late, and may be more
     while (left > 0) {
       Outgoing& frame = *queue_.front();
       const std::uint64_t taken =

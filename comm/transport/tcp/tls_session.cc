@@ -283,7 +283,7 @@ std::size_t TlsSession::encrypt(std::span<const asio::const_buffer> parts, asio:
   for (std::size_t i = 0; i < parts.size() && total < kBatchBytes && !error; ++i) {
     const auto* bytes = static_cast<const std::byte*>(parts[i].data());
     std::size_t left = parts[i].size();
-    if (i + 1 < parts.size() && left < kRecordBytes) {
+    if (i + 1 < parts.size() && joined_.size() + left < kRecordBytes) {
       add(bytes, left);
       continue;
     }
