@@ -94,7 +94,7 @@ void Executor::release(const std::vector<std::uint32_t>& steps) {
 
 void Executor::flush_once_a_pass(int peer) {
   std::uint64_t& flushed_in = flushed_in_[static_cast<std::size_t>(peer)];
-  if (flushed_in == pass_) return;  // all frames of the link have been sent as far as they could
+  if (flushed_in == pass_) return;  // for all frames of the link
   flushed_in = pass_;
   try {
     transport_.collective(peer).flush();

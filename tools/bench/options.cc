@@ -48,18 +48,19 @@ void check_algorithm(const std::string& name) {
   }
 }
 
-/// What `local_ranks` ranks hold at once, the root among them: input, output and as much in flight; with --check what
-/// the output should be; and what a buffer that is written anew before each call was.
+/// What `local_ranks` ranks hold at once, the root among them: input, output and as much as the longer of them in
+/// flight; with --check what the output should be; and what a buffer that is written anew before each call was.
 double bytes_of_largest_row(const BenchOptions& options, const Operation& operation, int world_size, int local_ranks) {
   Case c{.world_size = world_size, .dtype = options.dtype};
   c.count = count_for(operation, options.max_bytes, comm::size_of(c.dtype), world_size);
   const bool keeps_initial = operation.in_place && (options.check || options.fresh);
   const double inputs = options.fresh ? 2 : 1;
-  const double outputs = 2 + (options.check ? 1 : 0) + (keeps_initial ? 1 : 0);
+  const double outputs = 1 + (options.check ? 1 : 0) + (keeps_initial ? 1 : 0);
   double elements = 0;
   for (c.rank = 0; c.rank < local_ranks; ++c.rank) {
     const Extents extents = operation.extents(c);
-    elements += inputs * static_cast<double>(extents.input) + outputs * static_cast<double>(extents.output);
+    const auto input = static_cast<double>(extents.input), output = static_cast<double>(extents.output);
+    elements += inputs * input + outputs * output + std::max(input, output);
   }
   return elements * static_cast<double>(comm::size_of(c.dtype));
 }

@@ -85,16 +85,9 @@ bool TcpLink::flush() {
   std::size_t room = unsent() > kLongQueueBytes ? kTurnBytes : std::numeric_limits<std::size_t>::max();
   while (room > 0 && !queue_.empty()) {
     asio::error_code error;
-    std::size_t left = write(room, error);
-    room -= std::min(room, left);  // encrypted bytes are reported late, and may be more
-    while (left > 0) {
-      Outgoing& frame = *queue_.front();
-      const std::uint64_t taken =
-          std::min<std::uint64_t>(left, kFrameHeaderBytes + frame.header.nbytes - frame.written_);
-      frame.written_ += taken;
-      left -= taken;
-      if (frame.done()) queue_.pop_front();
-    }
+    const std::size_t taken = write(room, error);
+    room -= std::min(room, taken);  // encrypted bytes are reported late, and may be more
+    note_sent(taken);
     if (error == asio::error::would_block) {
       update_interest();
       return false;
@@ -104,6 +97,16 @@ bool TcpLink::flush() {
   }
   update_interest();
   return queue_.empty();
+}
+
+void TcpLink::note_sent(std::uint64_t bytes) {
+  while (bytes > 0) {
+    Outgoing& frame = *queue_.front();
+    const std::uint64_t of_frame = std::min(bytes, kFrameHeaderBytes + frame.header.nbytes - frame.written_);
+    frame.written_ += of_frame;
+    bytes -= of_frame;
+    if (frame.done()) queue_.pop_front();
+  }
 }
 
 std::uint64_t TcpLink::unsent() const {

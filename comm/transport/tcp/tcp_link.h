@@ -64,6 +64,7 @@ class TcpLink final : public Link {
   bool has_handed_over();
   bool advance_connect();
   void fill_up(const Outgoing& frame);                              // what has been queued alone
+  void note_sent(std::uint64_t bytes);                              // of what is queued, from its beginning
   std::uint64_t unsent() const;                                     // bytes, of the next frames
   std::size_t write(std::size_t at_most, asio::error_code& error);  // the beginning of what is queued
   bool find_header();                                               // true if it is at the beginning of the buffer
