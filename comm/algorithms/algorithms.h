@@ -78,10 +78,11 @@ Schedule chain_reduce(const Problem& problem);
 Schedule van_de_geijn_broadcast(const Problem& problem);  // van_de_geijn.cc
 Schedule fixed_all_reduce(const Problem& problem);        // fixed_order.cc
 Schedule fixed_reduce(const Problem& problem);
-Schedule fixed_all_reduce_by_one(const Problem& problem);
 Schedule fixed_reduce_by_one(const Problem& problem);
 Schedule direct_broadcast(const Problem& problem);  // direct.cc
 Schedule direct_reduce(const Problem& problem);
+Schedule direct_all_reduce(const Problem& problem);
+Schedule direct_barrier(const Problem& problem);
 Schedule direct_gather(const Problem& problem);
 Schedule direct_scatter(const Problem& problem);
 Schedule double_tree_broadcast(const Problem& problem);  // double_tree.cc
@@ -113,7 +114,7 @@ Schedule select(const Problem& problem, std::size_t element_bytes, std::string_v
 /// many where all ranks send and receive until the end, and add meanwhile: there cutting fills no gaps.
 std::size_t segment_count(const Problem& problem, std::string_view algorithm);
 
-/// The names that implement `op`, in the order of the table in select.cc; empty for OpKind::Send and OpKind::Recv.
+/// The names that implement `op`, in the order of the table in table.cc; empty for OpKind::Send and OpKind::Recv.
 std::vector<std::string_view> names_for(OpKind op);
 
 /// Whether algorithm `name` is the same on all ranks but for where they stand: rank r's schedule is rank 0's with r

@@ -3,15 +3,14 @@
 // Idea: each rank owns a chunk. Everybody sends it its part of that chunk at once, the owner adds what comes in the
 // order of the ranks, itself in its turn, and then sends the sum to those that need it. So every element is the fold
 // ((0 + 1) + 2) + ... from the left, whatever its place, the segments, the root or the transport; direct reduce_scatter
-// (direct_reduce_scatter.cc) gives the same bits. A vector that takes longer to pass on than to add (by_one) is one
-// rank's chunk: rank 0's, in reduce the root's.
+// (direct_reduce_scatter.cc) and direct all_reduce (direct.cc) give the same bits. In a reduce a vector that takes
+// longer to pass on than to add (by_one) is one rank's chunk: the root's.
 //
 // Nomenclature: p ranks, n elements per rank, cut into p chunks, of which rank c owns chunk c.
 //
-// Steps:          2, of up to p - 1 messages each at every rank; by one: p - 1 at the owner, in reduce 1 step
-// Bytes sent:     all_reduce 2n(p - 1)/p elements a rank: the least possible; reduce n(p - 1)/p, + n/p; by one: n,
-//                 all_reduce n(p - 1) at the owner
-// Memory:         Scratch[n/p]; by one: Scratch[n] at the owner
+// Steps:          2, of up to p - 1 messages each at every rank; by one: 1, of p - 1 at the root
+// Bytes sent:     all_reduce 2n(p - 1)/p elements a rank: the least possible; reduce n(p - 1)/p, + n/p; by one: n
+// Memory:         Scratch[n/p]; by one: Scratch[n] at the root
 // Determinism:    as above; the operator need be associative only.
 // Source:         Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and
 //                 experience. CCPE 19 (2007), reduce-scatter followed by allgather or gather.
@@ -75,12 +74,6 @@ auto all_at(int owner, const Problem& problem) {
 }
 
 template <typename Chunk>
-Schedule all_reduce(const Problem& problem, const Chunk& chunk) {
-  return add_and_share(
-      problem, [](const Range& part) { return out(part); }, chunk, [](int) { return true; });
-}
-
-template <typename Chunk>
 Schedule reduce(const Problem& problem, const Chunk& chunk) {
   return add_and_share(
       problem, [](const Range& part) { return in(part); }, chunk, [&](int rank) { return rank == problem.root; });
@@ -88,9 +81,12 @@ Schedule reduce(const Problem& problem, const Chunk& chunk) {
 
 }  // namespace
 
-Schedule fixed_all_reduce(const Problem& problem) { return all_reduce(problem, each_its_chunk(problem)); }
+Schedule fixed_all_reduce(const Problem& problem) {
+  return add_and_share(
+      problem, [](const Range& part) { return out(part); }, each_its_chunk(problem), [](int) { return true; });
+}
+
 Schedule fixed_reduce(const Problem& problem) { return reduce(problem, each_its_chunk(problem)); }
-Schedule fixed_all_reduce_by_one(const Problem& problem) { return all_reduce(problem, all_at(0, problem)); }
 Schedule fixed_reduce_by_one(const Problem& problem) { return reduce(problem, all_at(problem.root, problem)); }
 
 }  // namespace tutti::comm::algorithms

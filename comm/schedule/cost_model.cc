@@ -14,6 +14,7 @@ Seconds all_reduce_seconds(const Problem& problem, const Terms& t, std::string_v
   if (algorithm == "recursive_doubling") return recursive_doubling(t);
   if (algorithm == "rabenseifner") return rabenseifner(t);
   if (algorithm == "binomial") return binomial_reduce(t) + binomial_broadcast(t);
+  if (algorithm == "direct") return direct_reduce(t) + direct_broadcast(t);
   if (algorithm == "double_tree") return double_tree(problem.op, t);
   if (algorithm == "hierarchical_split") return hierarchical_split(host_terms(problem, t));
   if (algorithm == "hierarchical") {
@@ -27,7 +28,7 @@ Seconds broadcast_seconds(const Problem& problem, const Terms& t, std::string_vi
   if (algorithm == "binomial") return binomial_broadcast(t);
   if (algorithm == "chain") return chain_broadcast(t);
   if (algorithm == "van_de_geijn") return t.halving_messages(t.n / t.p) + (t.p - 1) * t.message(t.n / t.p);
-  if (algorithm == "direct") return (t.p - 1) * t.message(t.n);
+  if (algorithm == "direct") return direct_broadcast(t);
   if (algorithm == "double_tree") return double_tree(problem.op, t);
   if (algorithm == "hierarchical") {
     const HostTerms hosts = host_terms(problem, t);
@@ -39,7 +40,7 @@ Seconds broadcast_seconds(const Problem& problem, const Terms& t, std::string_vi
 Seconds reduce_seconds(const Problem& problem, const Terms& t, std::string_view algorithm) {
   if (algorithm == "binomial") return binomial_reduce(t);
   if (algorithm == "chain") return chain_reduce(t);
-  if (algorithm == "direct") return (t.p - 1) * (t.message(t.n) + t.reduction(t.n));
+  if (algorithm == "direct") return direct_reduce(t);
   if (algorithm == "double_tree") return double_tree(problem.op, t);
   if (algorithm == "hierarchical") {
     const HostTerms hosts = host_terms(problem, t);
@@ -133,6 +134,7 @@ Seconds all_to_all_v_seconds(const Problem& problem, const Terms& t, double elem
 
 Seconds barrier_seconds(const Problem& problem, const Terms& t, std::string_view algorithm) {
   if (algorithm == "dissemination") return t.lg_p * t.message(0);
+  if (algorithm == "direct") return 2 * direct_broadcast(t);
   if (algorithm == "hierarchical") {
     const HostTerms hosts = host_terms(problem, t);
     return 2 * hosts.within.lg_p * hosts.within.message(0) + hosts.among.lg_p * hosts.among.message(0);

@@ -15,6 +15,10 @@ double chain_broadcast(const Terms& t);
 double chain_reduce(const Terms& t);
 double binomial_broadcast(const Terms& t);
 double binomial_reduce(const Terms& t);
+/// Where messages were measured, processors are the narrow place: after the first message those of the root take what
+/// each rank's share is of a round in which all send.
+double direct_broadcast(const Terms& t);
+double direct_reduce(const Terms& t);
 
 /// Of broadcast, reduce and all_reduce.
 double double_tree(OpKind op, const Terms& t);

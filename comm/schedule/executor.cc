@@ -41,11 +41,9 @@ void Executor::run(const Plan& plan, const Operation& operation) {
     }
     const bool sent = advance_sends();
     const bool received = advance_receives();
-    if (sent || received) {
-      waiter.progressed();
-    } else if (completed_ < count && ready_.empty() && waiter.should_block()) {
-      block(waiter);
-    }
+    if (sent || received) waiter.progressed();
+    // What was sent has changed nothing for the receives, which were looked at after it.
+    if (!received && completed_ < count && ready_.empty() && waiter.should_block()) block(waiter);
   }
 }
 

@@ -22,7 +22,7 @@ Processes loop(int count, const std::string& assignment, const std::string& oper
 }
 
 TEST(EncryptionProcesses, AKilledRankIsNamedWithinASecond) {
-  for (const char* operation : {"all_reduce", "all_reduce_large", "p2p"}) {
+  for (const char* operation : {"all_reduce", "all_reduce_large", "p2p", "turns"}) {
     SCOPED_TRACE(operation);
     Processes ranks = loop(3, "TUTTI_ENCRYPT=1", operation);
     for (int rank = 0; rank < 3; ++rank) ASSERT_TRUE(ranks.wait_for_output(rank, "beat 1")) << ranks.out(rank);

@@ -1,5 +1,7 @@
 #include "fault_operations.h"
 
+#include <algorithm>
+
 namespace tutti::comm::test {
 namespace {
 
@@ -12,22 +14,32 @@ std::span<float> block(const ProcessGroup& g, Buffers& b) {
   return all(b.many).first(b.counts[static_cast<std::size_t>(g.rank())]);
 }
 
+int next(const ProcessGroup& group) { return (group.rank() + 1) % group.world_size(); }
+
+int previous(const ProcessGroup& group) { return (group.rank() + group.world_size() - 1) % group.world_size(); }
+
 /// Messages in a circle, short and long ones, with asynchronous receives.
 void pass_around(ProcessGroup& group, Buffers& b) {
-  const int next = (group.rank() + 1) % group.world_size();
-  const int previous = (group.rank() + group.world_size() - 1) % group.world_size();
-  Work receive = group.irecv(buffer(all(b.gathered).first(b.one.size())), previous, 1);
-  group.send(all(b.one), next, 1);
+  Work receive = group.irecv(buffer(all(b.gathered).first(b.one.size())), previous(group), 1);
+  group.send(all(b.one), next(group), 1);
   receive.wait();
-  Work send = group.isend(const_buffer(all(b.many)), next, 2);
+  Work send = group.isend(const_buffer(all(b.many)), next(group), 2);
   group.recv(all(b.many), kAnySource, 2);
   send.wait();
 }
 
 void exchange(ProcessGroup& group, Buffers& b) {
-  const int next = (group.rank() + 1) % group.world_size();
-  const int previous = (group.rank() + group.world_size() - 1) % group.world_size();
-  group.sendrecv(const_buffer(all(b.gathered)), next, buffer(all(b.received)), previous);
+  group.sendrecv(const_buffer(all(b.gathered)), next(group), buffer(all(b.received)), previous(group));
+}
+
+/// Each message is longer than the 4 MiB from which on a TCP link sends in turns.
+void reduce_and_exchange_in_turns(ProcessGroup& group, Buffers& b) {
+  constexpr std::size_t kCount = 2'000'000;
+  const auto ranks = static_cast<std::size_t>(group.world_size());
+  b.huge.resize(std::max(ranks, std::size_t{2}) * kCount);
+  group.all_reduce(all(b.huge), ReduceOp::Max);
+  group.sendrecv(const_buffer(all(b.huge).first(kCount)), next(group), buffer(all(b.huge).last(kCount)),
+                 previous(group));
 }
 
 void scatter_and_gather_in_place(ProcessGroup& group, Buffers& b) {
@@ -99,6 +111,7 @@ const std::map<std::string, Operation>& fault_operations() {
        }},
       {"registered", [](ProcessGroup& g, Buffers& b) { g.all_reduce(b.registered.as<float>(), ReduceOp::Max); }},
       {"registered_blocks", scatter_and_gather_in_place},
+      {"turns", reduce_and_exchange_in_turns},
       {"barrier", [](ProcessGroup& g, Buffers&) { g.barrier(); }},
       {"async",
        [](ProcessGroup& g, Buffers& b) {

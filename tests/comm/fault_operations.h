@@ -21,6 +21,7 @@ struct Buffers {
   Floats many = Floats(1'000'000);
   Floats gathered;                  // as many for each rank
   Floats received;                  // the same
+  Floats huge;                      // empty until wanted; TCP links send what is as long in turns
   std::vector<std::size_t> counts;  // of the v-forms; their sum is gathered's
   RegisteredBuffer registered;
 };

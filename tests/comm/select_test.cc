@@ -50,12 +50,38 @@ TEST(Select, TakesTheFewestMessagesWhereRanksOutnumberProcessors) {
     shared.processors = processors;
     return std::string(choose({OpKind::AllReduce, 0, p, count}, 4, &shared));
   };
-  EXPECT_EQ(chosen(4, 1, 2), "binomial");
-  EXPECT_EQ(chosen(8, 1, 2), "binomial");
   EXPECT_EQ(chosen(8, 64 * 1024, 2), "binomial");
-  EXPECT_EQ(chosen(3, 1, 1), "recursive_doubling") << "as many messages";
-  EXPECT_EQ(chosen(6, 1, 4), "recursive_doubling") << "most ranks have a processor";
+  EXPECT_EQ(chosen(16, 1, 8), "binomial") << "eight processors work at once";
+  EXPECT_EQ(chosen(3, 64 * 1024, 2), "recursive_doubling") << "a ring has three times as many messages";
+  EXPECT_EQ(chosen(9, 1, 8), "recursive_doubling") << "most ranks have a processor";
   EXPECT_EQ(chosen(8, 1 << 20, 2), choose({OpKind::AllReduce, 0, 8, 1 << 20}, 4)) << "long vectors as elsewhere";
+}
+
+TEST(Select, OneRankServesAllWhereManyShareFewProcessors) {
+  Tuning shared;
+  for (const OpKind op : {OpKind::AllReduce, OpKind::Barrier, OpKind::Shutdown}) {
+    for (const int p : {3, 4, 8, 64}) {
+      const Problem problem{op, 0, p, op == OpKind::AllReduce ? std::size_t{8 * 1024} : 0};
+      shared.processors = 2;
+      EXPECT_EQ(choose(problem, 4, &shared), "direct") << name(op) << ", " << p << " ranks";
+      EXPECT_NE(choose(problem, 4), "direct") << name(op) << ", " << p << " ranks that have a processor each";
+      shared.processors = 16;
+      EXPECT_NE(choose(problem, 4, &shared), "direct") << name(op) << ", " << p << " ranks of 16 processors";
+    }
+  }
+}
+
+TEST(Select, ReducesWithoutPiecesWhereRanksOutnumberProcessors) {
+  Tuning shared;
+  for (const int p : {3, 4, 8}) {
+    for (const std::size_t count : {1, 64 * 1024, 1 << 22}) {
+      const Problem problem{OpKind::Reduce, 0, p, count, 0, 1 << 16};
+      shared.processors = 2;
+      EXPECT_EQ(choose(problem, 4, &shared), "binomial") << p << " ranks, " << count;
+      shared.processors = 8;
+      EXPECT_EQ(choose(problem, 4, &shared), choose(problem, 4)) << "each rank has a processor";
+    }
+  }
 }
 
 TEST(Select, HandsShortBroadcastsOnWhereRanksOutnumberProcessors) {

@@ -31,13 +31,14 @@ INSTANTIATE_TEST_SUITE_P(
                     Proof{"binomial_reduce", OpKind::Reduce, binomial_reduce},
                     Proof{"binomial_all_reduce", OpKind::AllReduce, binomial_all_reduce},
                     Proof{"direct_reduce", OpKind::Reduce, direct_reduce},
+                    Proof{"direct_all_reduce", OpKind::AllReduce, direct_all_reduce},
                     Proof{"direct_reduce_scatter", OpKind::ReduceScatter, direct_reduce_scatter},
                     Proof{"direct_reduce_scatter_v", OpKind::ReduceScatterV, direct_reduce_scatter_v}),
     [](const auto& test) { return test.param.name; });
 
 TEST(OrderProofs, FixedOrderBracketsFromTheLeftAndOthersDoNot) {
   const std::vector<Proof> fixed = {{"", OpKind::AllReduce, fixed_all_reduce},
-                                    {"", OpKind::AllReduce, fixed_all_reduce_by_one},
+                                    {"", OpKind::AllReduce, direct_all_reduce},
                                     {"", OpKind::Reduce, fixed_reduce},
                                     {"", OpKind::Reduce, fixed_reduce_by_one},
                                     {"", OpKind::ReduceScatter, direct_reduce_scatter},
@@ -74,11 +75,12 @@ TEST(OrderProofs, OneRankAddsShortVectorsInFixedOrder) {
 
 TEST(OrderProofs, SelectTakesOnlyFixedBitsWhereTheyAreAskedFor) {
   for (const std::string name : {"", "ring", "rabenseifner", "binomial", "direct", "recursive_halving"}) {
-    const auto chosen = [&](OpKind op) {
-      return select({.op = op, .world_size = 4, .count = 9, .counts = {9, 9, 9, 9}, .left_fold = true}, 8, name)
+    const auto chosen = [&](OpKind op, std::size_t count = 9) {
+      return select({.op = op, .world_size = 4, .count = count, .counts = {9, 9, 9, 9}, .left_fold = true}, 8, name)
           .algorithm;
     };
-    EXPECT_EQ(chosen(OpKind::AllReduce), "fixed");
+    EXPECT_EQ(chosen(OpKind::AllReduce), "direct");
+    EXPECT_EQ(chosen(OpKind::AllReduce, 10'000), "fixed");
     EXPECT_EQ(chosen(OpKind::Reduce), "fixed");
     EXPECT_EQ(chosen(OpKind::ReduceScatter), "direct");
     EXPECT_EQ(chosen(OpKind::ReduceScatterV), "direct");

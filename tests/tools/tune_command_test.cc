@@ -64,7 +64,7 @@ TEST_F(TuneCommand, WritesAFileThatHoldsEveryChoice) {
     if (row.op == comm::OpKind::AllReduce) all_reduces.insert(row.algorithm);
   }
   EXPECT_EQ(all_reduces,
-            (std::set<std::string>{"ring", "recursive_doubling", "rabenseifner", "binomial", "double_tree"}));
+            (std::set<std::string>{"ring", "recursive_doubling", "rabenseifner", "binomial", "double_tree", "direct"}));
   EXPECT_EQ(ops.size(), 8u);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "something was left beside the file";
 }
@@ -122,9 +122,9 @@ TEST_F(TuneCommand, ComparesPredictionsWithMeasurements) {
     EXPECT_GE(ratio * (measured + kRounded), predicted - kRounded - 0.006 * measured) << line;
     EXPECT_LE(ratio * (measured - kRounded), predicted + kRounded + 0.006 * measured) << line;
   }
-  EXPECT_EQ(rows, 10) << run.out;
+  EXPECT_EQ(rows, 12) << run.out;
   EXPECT_EQ(chosen, 2) << "one for each size";
-  EXPECT_NE(run.out.find(" of 10 predictions within 30 %"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find(" of 12 predictions within 30 %"), std::string::npos) << run.out;
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 
