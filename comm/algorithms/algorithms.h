@@ -81,10 +81,12 @@ Schedule fixed_reduce(const Problem& problem);
 Schedule fixed_reduce_by_one(const Problem& problem);
 Schedule direct_broadcast(const Problem& problem);  // direct.cc
 Schedule direct_reduce(const Problem& problem);
-Schedule direct_all_reduce(const Problem& problem);
-Schedule direct_barrier(const Problem& problem);
 Schedule direct_gather(const Problem& problem);
 Schedule direct_scatter(const Problem& problem);
+Schedule star_all_reduce(const Problem& problem);  // star.cc
+Schedule star_all_gather(const Problem& problem);
+Schedule star_reduce_scatter(const Problem& problem);
+Schedule star_barrier(const Problem& problem);
 Schedule double_tree_broadcast(const Problem& problem);  // double_tree.cc
 Schedule double_tree_reduce(const Problem& problem);
 Schedule double_tree_all_reduce(const Problem& problem);
@@ -103,7 +105,7 @@ std::string_view choose(const Problem& problem, std::size_t element_bytes, const
 
 /// Builds the schedule of `problem` by the algorithm `name`: "" (by choose()) or one of "ring", "recursive_doubling",
 /// "recursive_halving", "rabenseifner", "bruck", "pairwise", "binomial", "chain", "van_de_geijn", "double_tree",
-/// "direct", "linear", "dissemination", "hierarchical", "hierarchical_split". A name that exists but does not implement
+/// "direct", "star", "linear", "dissemination", "hierarchical", "hierarchical_split". A name that exists but does not implement
 /// this operation falls back to choose(), and so does one that does not keep the order that the problem asks for; a
 /// name that does not exist throws InvalidArgument listing the known ones, and so do OpKind::Send and OpKind::Recv. For
 /// left_fold an operation's length alone decides, and names are passed over. Messages are cut at segment_count().

@@ -27,13 +27,23 @@ const NetworkModel& default_model() {
 /// Whether some algorithm for this has ranks hold and pass on what others get.
 bool hands_blocks_on(OpKind op) { return op == OpKind::Gather || op == OpKind::Scatter; }
 
+constexpr double kShort = 32 * 1024;
+
+/// Whether one rank shall hear all others and answer them, of which each then has to be run once only. It keeps one
+/// processor busy, be there more or not, and a connection to every rank.
+bool one_may_serve_all(const Problem& problem, double bytes, int processors) {
+  constexpr int kFewProcessors = 4;
+  constexpr int kFewRanks = 32;
+  const double whole = problem.op == OpKind::AllReduce ? bytes : problem.world_size * bytes;
+  return find_entry(problem.op, "star") != nullptr && processors <= kFewProcessors && problem.world_size <= kFewRanks &&
+         whole <= kShort;
+}
+
 /// What is taken where ranks share few processors, which work off the messages of all in turns: how many there are, and
 /// who has them, counts for more than how many follow each other. The limits are for two processors (algorithms.md).
 std::string_view choose_for_few_processors(const Problem& problem, double bytes, int processors) {
-  constexpr double kShort = 32 * 1024;
   constexpr double kLong = 256 * 1024;
   constexpr double kLongBlock = 8 * 1024;
-  constexpr int kFewProcessors = 4;
   const int ranks = problem.world_size;
   if (ranks <= processors) return {};
   // Short blocks in a row are the root's work, which others can share; who hands long ones on takes its processor's
@@ -42,10 +52,7 @@ std::string_view choose_for_few_processors(const Problem& problem, double bytes,
   // In any tree p - 1 vectors go and are added; one that passes them on in pieces wakes its ranks more often.
   if (problem.op == OpKind::Reduce) return "binomial";
   if (bytes > kLong) return {};
-  // If one of them does all the sending, each other rank has to be run once only. Of more processors that is too slow.
-  const bool one_may_send_all = processors <= kFewProcessors;
-  if (with_schedule(problem.op) == OpKind::Barrier && one_may_send_all) return "direct";
-  if (problem.op == OpKind::AllReduce && one_may_send_all && bytes <= kShort) return "direct";
+  if (one_may_serve_all(problem, bytes, processors)) return "star";
   // Of 2(p - 1) messages in two trees, p lg p by recursive doubling, which 3 ranks do in as many, a ring in three times
   // as many. Vectors that take longer to copy and to add than to pass on are moved sooner where all ranks work.
   if (problem.op == OpKind::AllReduce) return ranks >= std::max(4, 2 * processors) ? "binomial" : "recursive_doubling";

@@ -1,23 +1,17 @@
-// Direct (flat): broadcast, reduce, all_reduce, gather, scatter and barrier in which the root talks to every other rank
-// itself.
+// Direct (flat): broadcast, reduce, gather and scatter in which the root talks to every other rank itself.
 //
 // Idea: no rank passes on what is not its own. One message latency from end to end instead of lg p, and no memory, but
 // p - 1 messages go through the root one after the other: for two or three ranks, and for gather and scatter of long
-// blocks, where a tree would move most of them more than once. Where many ranks share few processors every one but the
-// root has to be run once only: all_reduce and barrier, which have rank 0 for a root, take short messages there
-// soonest.
+// blocks, where a tree would move most of them more than once.
 //
 // Nomenclature: p ranks, n elements per rank. The root takes the ranks in the order root + 1, root + 2, ... (mod p);
-// reduce takes those below the root in falling order, then those above it in rising order; all_reduce 1, 2, ...
+// reduce takes those below the root in falling order, then those above it in rising order.
 //
-// Steps:          p - 1 messages at the root, 1 elsewhere; all_reduce and barrier twice that
-// Bytes sent:     broadcast, scatter n(p - 1) elements at the root; reduce, gather n elsewhere, n(p - 1) received
-// there;
-//                 all_reduce both
+// Steps:          p - 1 messages at the root, 1 elsewhere
+// Bytes sent:     broadcast, scatter n(p - 1) elements at the root; reduce, gather n elsewhere, n(p - 1) received there
 // Memory:         none beyond the caller's buffers
 // Determinism:    reduce extends an unbroken range of ranks at its lower or its upper end: the operator need be
-//                 associative only. The bits of a floating point sum depend on p and the root; all_reduce's do on
-//                 nothing but the ranks' inputs, being ((0 + 1) + 2) + ...
+//                 associative only. The bits of a floating point sum depend on p and the root.
 // Source:         Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and
 //                 experience. CCPE 19 (2007). https://doi.org/10.1002/cpe.1206
 #include <tutti/comm/algorithms/algorithms.h>
@@ -67,32 +61,6 @@ Schedule direct_reduce(const Problem& problem) {
       done = {b.recv_reduce(peer, out(part), false, done)};
     }
   }
-  return b.finish();
-}
-
-Schedule direct_all_reduce(const Problem& problem) {
-  Builder b("direct");
-  for (const Range& part : own_parts(problem)) {
-    Builder::After done;
-    if (problem.rank != 0) {
-      b.recv(0, out(part), {b.send(0, out(part))});
-      continue;
-    }
-    for (int peer = 1; peer < problem.world_size; ++peer) done = {b.recv_reduce(peer, out(part), false, done)};
-    for (int peer = 1; peer < problem.world_size; ++peer) b.send(peer, out(part), done);
-  }
-  return b.finish();
-}
-
-Schedule direct_barrier(const Problem& problem) {
-  Builder b("direct");
-  if (problem.rank != 0) {
-    b.recv(0, out({}), {b.send(0, out({}))});
-    return b.finish();
-  }
-  Builder::After heard;
-  for (int peer = 1; peer < problem.world_size; ++peer) heard = {b.recv(peer, out({}), heard)};
-  for (int peer = 1; peer < problem.world_size; ++peer) b.send(peer, out({}), heard);
   return b.finish();
 }
 

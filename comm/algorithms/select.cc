@@ -27,7 +27,7 @@ Algorithm left_fold(OpKind op, double bytes) {
   constexpr double kLong = 16 * 1024;  // what many ranks add sooner than one: between two, over TCP (algorithms.md)
   switch (op) {
     case OpKind::AllReduce:
-      return bytes <= kLong ? direct_all_reduce : fixed_all_reduce;
+      return bytes <= kLong ? star_all_reduce : fixed_all_reduce;
     case OpKind::Reduce:
       return bytes <= kLong ? fixed_reduce_by_one : fixed_reduce;
     case OpKind::ReduceScatter:

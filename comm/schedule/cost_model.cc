@@ -14,7 +14,7 @@ Seconds all_reduce_seconds(const Problem& problem, const Terms& t, std::string_v
   if (algorithm == "recursive_doubling") return recursive_doubling(t);
   if (algorithm == "rabenseifner") return rabenseifner(t);
   if (algorithm == "binomial") return binomial_reduce(t) + binomial_broadcast(t);
-  if (algorithm == "direct") return direct_reduce(t) + direct_broadcast(t);
+  if (algorithm == "star") return 2 * by_one_rank(t, t.n) + (t.p - 1) * t.reduction(t.n);
   if (algorithm == "double_tree") return double_tree(problem.op, t);
   if (algorithm == "hierarchical_split") return hierarchical_split(host_terms(problem, t));
   if (algorithm == "hierarchical") {
@@ -28,7 +28,7 @@ Seconds broadcast_seconds(const Problem& problem, const Terms& t, std::string_vi
   if (algorithm == "binomial") return binomial_broadcast(t);
   if (algorithm == "chain") return chain_broadcast(t);
   if (algorithm == "van_de_geijn") return t.halving_messages(t.n / t.p) + (t.p - 1) * t.message(t.n / t.p);
-  if (algorithm == "direct") return direct_broadcast(t);
+  if (algorithm == "direct") return by_one_rank(t, t.n);
   if (algorithm == "double_tree") return double_tree(problem.op, t);
   if (algorithm == "hierarchical") {
     const HostTerms hosts = host_terms(problem, t);
@@ -40,7 +40,7 @@ Seconds broadcast_seconds(const Problem& problem, const Terms& t, std::string_vi
 Seconds reduce_seconds(const Problem& problem, const Terms& t, std::string_view algorithm) {
   if (algorithm == "binomial") return binomial_reduce(t);
   if (algorithm == "chain") return chain_reduce(t);
-  if (algorithm == "direct") return direct_reduce(t);
+  if (algorithm == "direct") return by_one_rank(t, t.n) + (t.p - 1) * t.reduction(t.n);
   if (algorithm == "double_tree") return double_tree(problem.op, t);
   if (algorithm == "hierarchical") {
     const HostTerms hosts = host_terms(problem, t);
@@ -52,6 +52,7 @@ Seconds reduce_seconds(const Problem& problem, const Terms& t, std::string_view 
 Seconds all_gather_seconds(const Problem& problem, const Terms& t, std::string_view algorithm) {
   if (algorithm == "ring") return (t.p - 1) * t.message(t.n);
   if (algorithm == "bruck") return t.doubling_messages(t.n);
+  if (algorithm == "star") return by_one_rank(t, t.n) + by_one_rank(t, t.p * t.n);
   if (algorithm == "recursive_doubling") {
     double sum = 0;
     for (double blocks = 1; blocks < t.p; blocks *= 2) sum += t.exchange(std::min(blocks, t.p - blocks) * t.n);
@@ -75,6 +76,7 @@ Seconds rooted_blocks_seconds(const Terms& t, std::string_view algorithm) {
 
 Seconds reduce_scatter_seconds(const Terms& t, std::string_view algorithm) {
   if (algorithm == "ring") return (t.p - 1) * (t.message(t.n) + t.reduction(t.n));
+  if (algorithm == "star") return by_one_rank(t, t.p * t.n) + (t.p - 1) * t.reduction(t.p * t.n) + by_one_rank(t, t.n);
   const bool hands_on = algorithm == "recursive_halving" && t.q < t.p;
   if (algorithm == "direct" || hands_on) return (t.p - 1) * (t.message(t.n) + t.reduction(t.n));
   if (algorithm == "recursive_halving") {
@@ -134,7 +136,7 @@ Seconds all_to_all_v_seconds(const Problem& problem, const Terms& t, double elem
 
 Seconds barrier_seconds(const Problem& problem, const Terms& t, std::string_view algorithm) {
   if (algorithm == "dissemination") return t.lg_p * t.message(0);
-  if (algorithm == "direct") return 2 * direct_broadcast(t);
+  if (algorithm == "star") return 2 * by_one_rank(t, 0);
   if (algorithm == "hierarchical") {
     const HostTerms hosts = host_terms(problem, t);
     return 2 * hosts.within.lg_p * hosts.within.message(0) + hosts.among.lg_p * hosts.among.message(0);

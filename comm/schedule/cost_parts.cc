@@ -76,12 +76,10 @@ double chain_reduce(const Terms& t) {
 double binomial_broadcast(const Terms& t) { return t.lg_p * t.hop(t.n); }
 double binomial_reduce(const Terms& t) { return t.lg_p * (t.hop(t.n) + t.reduction(t.n)); }
 
-double direct_broadcast(const Terms& t) {
-  if (t.network->measured.empty()) return (t.p - 1) * t.message(t.n);
-  return t.hop(t.n) + (t.p - 2) * t.repeat(t.n) / t.p;
+double by_one_rank(const Terms& t, double bytes) {
+  if (t.network->measured.empty()) return (t.p - 1) * t.message(bytes);
+  return t.hop(bytes) + (t.p - 2) * t.repeat(bytes) / t.p;
 }
-
-double direct_reduce(const Terms& t) { return direct_broadcast(t) + (t.p - 1) * t.reduction(t.n); }
 
 double double_tree(OpKind op, const Terms& t) {
   if (!t.network->measured.empty()) return measured_double_tree(op, t);

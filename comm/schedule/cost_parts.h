@@ -15,10 +15,9 @@ double chain_broadcast(const Terms& t);
 double chain_reduce(const Terms& t);
 double binomial_broadcast(const Terms& t);
 double binomial_reduce(const Terms& t);
-/// Where messages were measured, processors are the narrow place: after the first message those of the root take what
-/// each rank's share is of a round in which all send.
-double direct_broadcast(const Terms& t);
-double direct_reduce(const Terms& t);
+/// p - 1 messages of one rank to all others, or of these to it. Where messages were measured, processors are the narrow
+/// place: each after the first one takes what a rank's share is of a round in which all send.
+double by_one_rank(const Terms& t, double bytes);
 
 /// Of broadcast, reduce and all_reduce.
 double double_tree(OpKind op, const Terms& t);

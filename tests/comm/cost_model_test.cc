@@ -48,8 +48,10 @@ const std::vector<Exact> kExact = {
     {OpKind::Broadcast, "chain", true},
     {OpKind::Broadcast, "direct", true},
     {OpKind::Reduce, "direct", true},
-    {OpKind::AllReduce, "direct", true},
-    {OpKind::Barrier, "direct", true},
+    {OpKind::AllReduce, "star", true},
+    {OpKind::AllGather, "star", true},
+    {OpKind::ReduceScatter, "star", true},
+    {OpKind::Barrier, "star", true},
     {OpKind::Gather, "direct", true},
     {OpKind::Scatter, "direct", true},
     {OpKind::ReduceScatter, "ring", true},
@@ -223,8 +225,8 @@ TEST(CostModel, ExchangesHopsAndSumsHaveCurvesOfTheirOwn) {
   network.repeats = {{0, 2}, {100, 2}};
   EXPECT_EQ(predicted_seconds(two, 1, "rabenseifner", network), 5 + 2 + 0.5) << "the same partners twice";
   EXPECT_EQ(predicted_seconds(two, 1, "double_tree", network), 2 * 8 + 2 + 0.5);
-  EXPECT_EQ(predicted_seconds(two, 1, "direct", network), 2 * 9 + 1) << "there and back";
-  EXPECT_EQ(predicted_seconds({OpKind::AllReduce, 0, 4, 100}, 1, "direct", network), 2 * (9 + 2 * 2 / 4.0) + 3)
+  EXPECT_EQ(predicted_seconds(two, 1, "star", network), 2 * 9 + 1) << "there and back";
+  EXPECT_EQ(predicted_seconds({OpKind::AllReduce, 0, 4, 100}, 1, "star", network), 2 * (9 + 2 * 2 / 4.0) + 3)
       << "and the root's other two each way, a quarter of a round of all";
   network.repeats = {};
   EXPECT_EQ(predicted_seconds({OpKind::ReduceScatter, 0, 2, 100}, 1, "recursive_halving", network), 6 + 4);

@@ -32,7 +32,7 @@ using tutti::test::Watchdog;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kManyRanks = 32;
-constexpr int kRanks = 16;
+constexpr int kRanks = 40;
 #else
 constexpr int kManyRanks = 256;
 constexpr int kRanks = 64;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tutti::comm::algorithms {
@@ -59,16 +60,30 @@ TEST(Select, TakesTheFewestMessagesWhereRanksOutnumberProcessors) {
 
 TEST(Select, OneRankServesAllWhereManyShareFewProcessors) {
   Tuning shared;
-  for (const OpKind op : {OpKind::AllReduce, OpKind::Barrier, OpKind::Shutdown}) {
-    for (const int p : {3, 4, 8, 64}) {
-      const Problem problem{op, 0, p, op == OpKind::AllReduce ? std::size_t{8 * 1024} : 0};
+  for (const OpKind op : {OpKind::AllReduce, OpKind::AllGather, OpKind::ReduceScatter, OpKind::Split, OpKind::Barrier,
+                          OpKind::Shutdown}) {
+    for (const int p : {3, 4, 8, 32}) {
+      Problem problem{op, 0, p, 1};
+      if (op == OpKind::AllReduce) problem.count = 8 * 1024;
+      if (op == OpKind::AllGather || op == OpKind::ReduceScatter)
+        problem.count = 8 * 1024 / static_cast<std::size_t>(p);
       shared.processors = 2;
-      EXPECT_EQ(choose(problem, 4, &shared), "direct") << name(op) << ", " << p << " ranks";
-      EXPECT_NE(choose(problem, 4), "direct") << name(op) << ", " << p << " ranks that have a processor each";
+      EXPECT_EQ(choose(problem, 4, &shared), "star") << name(op) << ", " << p << " ranks";
+      EXPECT_NE(choose(problem, 4), "star") << name(op) << ", " << p << " ranks that have a processor each";
+      if (std::exchange(problem.count, 2 * problem.count) > 1) {
+        EXPECT_NE(choose(problem, 4, &shared), "star") << name(op) << ", more than 32 KiB";
+      }
       shared.processors = 16;
-      EXPECT_NE(choose(problem, 4, &shared), "direct") << name(op) << ", " << p << " ranks of 16 processors";
+      EXPECT_NE(choose(problem, 4, &shared), "star") << name(op) << ", " << p << " ranks of 16 processors";
     }
   }
+}
+
+TEST(Select, NoRankOfALargeWorldIsConnectedToAllOthers) {
+  Tuning shared;
+  shared.processors = 2;
+  EXPECT_EQ(choose({OpKind::AllReduce, 0, 33, 1}, 4, &shared), "binomial");
+  EXPECT_EQ(choose({OpKind::Barrier, 0, 33}, 1, &shared), "dissemination");
 }
 
 TEST(Select, ReducesWithoutPiecesWhereRanksOutnumberProcessors) {
@@ -224,8 +239,8 @@ TEST(Select, RefusesUnknownNamesListingTheKnownOnes) {
     EXPECT_STREQ(
         error.what(),
         "unknown algorithm \"rign\"; known are ring, recursive_doubling, recursive_halving, rabenseifner, bruck, "
-        "pairwise, binomial, chain, van_de_geijn, double_tree, direct, linear, dissemination, hierarchical, "
-        "hierarchical_split, or \"\" to choose by size");
+        "pairwise, binomial, chain, van_de_geijn, double_tree, direct, star, linear, dissemination, "
+        "hierarchical, hierarchical_split, or \"\" to choose by size");
   }
 }
 

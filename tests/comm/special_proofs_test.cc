@@ -31,14 +31,15 @@ INSTANTIATE_TEST_SUITE_P(
                     Proof{"binomial_reduce", OpKind::Reduce, binomial_reduce},
                     Proof{"binomial_all_reduce", OpKind::AllReduce, binomial_all_reduce},
                     Proof{"direct_reduce", OpKind::Reduce, direct_reduce},
-                    Proof{"direct_all_reduce", OpKind::AllReduce, direct_all_reduce},
+                    Proof{"star_all_reduce", OpKind::AllReduce, star_all_reduce},
+                    Proof{"star_reduce_scatter", OpKind::ReduceScatter, star_reduce_scatter},
                     Proof{"direct_reduce_scatter", OpKind::ReduceScatter, direct_reduce_scatter},
                     Proof{"direct_reduce_scatter_v", OpKind::ReduceScatterV, direct_reduce_scatter_v}),
     [](const auto& test) { return test.param.name; });
 
 TEST(OrderProofs, FixedOrderBracketsFromTheLeftAndOthersDoNot) {
   const std::vector<Proof> fixed = {{"", OpKind::AllReduce, fixed_all_reduce},
-                                    {"", OpKind::AllReduce, direct_all_reduce},
+                                    {"", OpKind::AllReduce, star_all_reduce},
                                     {"", OpKind::Reduce, fixed_reduce},
                                     {"", OpKind::Reduce, fixed_reduce_by_one},
                                     {"", OpKind::ReduceScatter, direct_reduce_scatter},
@@ -79,7 +80,7 @@ TEST(OrderProofs, SelectTakesOnlyFixedBitsWhereTheyAreAskedFor) {
       return select({.op = op, .world_size = 4, .count = count, .counts = {9, 9, 9, 9}, .left_fold = true}, 8, name)
           .algorithm;
     };
-    EXPECT_EQ(chosen(OpKind::AllReduce), "direct");
+    EXPECT_EQ(chosen(OpKind::AllReduce), "star");
     EXPECT_EQ(chosen(OpKind::AllReduce, 10'000), "fixed");
     EXPECT_EQ(chosen(OpKind::Reduce), "fixed");
     EXPECT_EQ(chosen(OpKind::ReduceScatter), "direct");

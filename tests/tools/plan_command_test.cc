@@ -174,7 +174,7 @@ TEST(PlanCommand, WrongUsageIsOneSentence) {
        "reduce_scatter, all_to_all, gather_v, scatter_v, all_gather_v, reduce_scatter_v, barrier"},
       {{"--op", "all_reduce", "--bytes", "8", "--world", "4", "--algo", "bruck"},
        "--algo bruck: no algorithm of that name for all_reduce of 4 ranks; there are ring, recursive_doubling, "
-       "rabenseifner, binomial, double_tree, direct"},
+       "rabenseifner, binomial, double_tree, star"},
       {{"--op", "all_reduce", "--world", "4"}, "--bytes is required"},
       {{"--op", "barrier", "--world", "0"}, "--world 0: expected 1 .. 65536"},
       {{"--op", "barrier", "--world", "70000"}, "--world 70000: expected 1 .. 65536"},

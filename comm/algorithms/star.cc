@@ -1,0 +1,100 @@
+// Star: all_reduce, all_gather, reduce_scatter and barrier in which all ranks talk to rank 0 and to nobody else.
+//
+// Idea: rank 0 hears all others in the order of the ranks, and answers them. That is 2(p - 1) messages in all, and each
+// other rank has to be run once only, from when it gets the answer to when it has sent its part of the next operation:
+// what counts for short messages where many ranks share few processors.
+//
+// Nomenclature: p ranks, n elements per rank (all_gather, reduce_scatter: per block, of which there are p).
+//
+// Steps:          2(p - 1) messages at rank 0, 2 elsewhere
+// Bytes sent:     all_reduce n(p - 1) elements at rank 0, n elsewhere; all_gather pn(p - 1), n; reduce_scatter n(p -
+// 1),
+//                 pn
+// Memory:         reduce_scatter Scratch[pn] at rank 0
+// Determinism:    every element is ((0 + 1) + 2) + ... + (p - 1): the operator need be associative only, and the bits
+//                 depend on nothing but the ranks' inputs.
+// Source:         folklore; linear reduce (gather), then broadcast (scatter): Chan, Heimlich, Purkayastha, van de
+// Geijn:
+//                 Collective communication: theory, practice, and experience. CCPE 19 (2007).
+//                 https://doi.org/10.1002/cpe.1206
+#include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/comm/algorithms/builder.h>
+
+namespace tutti::comm::algorithms {
+namespace {
+
+std::vector<Range> block(const Problem& problem, int rank) {
+  return segments({static_cast<std::size_t>(rank) * problem.count, problem.count}, problem.segment_count);
+}
+
+std::vector<Range> all_blocks(const Problem& problem) {
+  return segments({0, static_cast<std::size_t>(problem.world_size) * problem.count}, problem.segment_count);
+}
+
+}  // namespace
+
+Schedule star_all_reduce(const Problem& problem) {
+  Builder b("star");
+  for (const Range& part : segments({0, problem.count}, problem.segment_count)) {
+    if (problem.rank != 0) {
+      b.recv(0, out(part), {b.send(0, out(part))});
+      continue;
+    }
+    Builder::After added;
+    for (int peer = 1; peer < problem.world_size; ++peer) added = {b.recv_reduce(peer, out(part), false, added)};
+    for (int peer = 1; peer < problem.world_size; ++peer) b.send(peer, out(part), added);
+  }
+  return b.finish();
+}
+
+Schedule star_all_gather(const Problem& problem) {
+  Builder b("star");
+  Builder::After sent;  // Input may be a part of Output
+  if (problem.rank != 0) {
+    for (const Range& part : block(problem, 0)) sent = {b.send(0, in(part), sent)};
+    for (const Range& part : all_blocks(problem)) b.recv(0, out(part), sent);
+    return b.finish();
+  }
+  Builder::After there;
+  for (const Range& part : block(problem, 0)) there = {b.copy(out(part), in(part), there)};
+  for (int peer = 1; peer < problem.world_size; ++peer) {
+    for (const Range& part : block(problem, peer)) there = {b.recv(peer, out(part), there)};
+  }
+  for (const Range& part : all_blocks(problem)) {
+    for (int peer = 1; peer < problem.world_size; ++peer) b.send(peer, out(part), there);
+  }
+  return b.finish();
+}
+
+Schedule star_reduce_scatter(const Problem& problem) {
+  Builder b("star");
+  Builder::After done;
+  if (problem.rank != 0) {
+    for (const Range& part : all_blocks(problem)) done = {b.send(0, in(part), done)};
+    for (const Range& part : block(problem, 0)) b.recv(0, out(part), done);  // Output may be a part of Input
+    return b.finish();
+  }
+  for (const Range& part : all_blocks(problem)) {
+    done = {b.copy(scratch(part), in(part), done)};
+    for (int peer = 1; peer < problem.world_size; ++peer) done = {b.recv_reduce(peer, scratch(part), false, done)};
+  }
+  for (int peer = 1; peer < problem.world_size; ++peer) {
+    for (const Range& part : block(problem, peer)) b.send(peer, scratch(part), done);
+  }
+  for (const Range& part : block(problem, 0)) b.copy(out(part), scratch(part), done);
+  return b.finish(static_cast<std::size_t>(problem.world_size) * problem.count);
+}
+
+Schedule star_barrier(const Problem& problem) {
+  Builder b("star");
+  if (problem.rank != 0) {
+    b.recv(0, out({}), {b.send(0, out({}))});
+    return b.finish();
+  }
+  Builder::After heard;
+  for (int peer = 1; peer < problem.world_size; ++peer) heard = {b.recv(peer, out({}), heard)};
+  for (int peer = 1; peer < problem.world_size; ++peer) b.send(peer, out({}), heard);
+  return b.finish();
+}
+
+}  // namespace tutti::comm::algorithms
