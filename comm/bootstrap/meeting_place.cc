@@ -1,0 +1,75 @@
+#include <tutti/comm/base/log.h>
+#include <tutti/comm/bootstrap/meeting_place.h>
+#include <tutti/comm/bootstrap/published_server.h>
+#include <tutti/comm/bootstrap/rank_addresses.h>
+#include <tutti/comm/store/file_store.h>
+#include <tutti/comm/store/tcp_store.h>
+
+#include <utility>
+
+namespace tutti::comm {
+namespace {
+
+constexpr std::chrono::milliseconds kLastToGo(5000);
+
+std::shared_ptr<MeetingPlace> meet_at_server(const World& world, Deadline deadline) {
+  auto place = std::make_shared<MeetingPlace>();
+  if (world.rank == 0 && !world.launcher_owns_store)
+    place->server = std::make_unique<TcpStoreServer>(TcpStoreServerOptions{.bind_address = store_bind_address(world),
+                                                                           .port = world.master_port,
+                                                                           .job_id = world.job_id,
+                                                                           .job_secret = world.job_secret,
+                                                                           .world_size = world.world_size});
+  auto client = std::make_unique<TcpStore>(TcpStoreOptions{.host = world.master_addr,
+                                                           .port = world.master_port,
+                                                           .job_id = world.job_id,
+                                                           .job_secret = world.job_secret,
+                                                           .rank = world.rank,
+                                                           .world_size = world.world_size},
+                                           deadline);
+  place->local_address = client->local_address();
+  place->client = std::move(client);
+  place->where = "the store " + world.master_addr + ":" + std::to_string(world.master_port);
+  return place;
+}
+
+std::shared_ptr<MeetingPlace> meet_where_published(const World& world, Deadline deadline) {
+  PublishedMeeting meeting = meet_at_published_server(world, deadline);
+  auto place = std::make_shared<MeetingPlace>();
+  place->server = std::move(meeting.server);
+  place->withdraw = std::move(meeting.withdraw);
+  place->where = std::move(meeting.where);
+  place->local_address = meeting.client->local_address();
+  place->client = std::move(meeting.client);
+  log(LogLevel::Info, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + " (" +
+                          world.detected_from + ") has reached " + place->where);
+  return place;
+}
+
+std::shared_ptr<MeetingPlace> meet_in_file(const World& world, Deadline deadline) {
+  auto place = std::make_shared<MeetingPlace>();
+  auto client = std::make_unique<FileStore>(
+      FileStoreOptions{
+          .path = world.store_file, .job_id = world.job_id, .rank = world.rank, .world_size = world.world_size},
+      deadline);
+  place->where = "the store file " + client->path();
+  place->client = std::move(client);
+  return place;
+}
+
+}  // namespace
+
+MeetingPlace::~MeetingPlace() {
+  client.reset();
+  if (server && withdraw) withdraw();
+  if (server && !server->wait_until_unused(Deadline::after(kLastToGo)))
+    log(LogLevel::Warn, where + " ends, though some ranks are still connected to it");
+}
+
+std::shared_ptr<MeetingPlace> meet(const World& world, Deadline deadline) {
+  if (!world.store_file.empty()) return meet_in_file(world, deadline);
+  if (!world.meeting_file.empty() || world.pmi_descriptor >= 0) return meet_where_published(world, deadline);
+  return meet_at_server(world, deadline);
+}
+
+}  // namespace tutti::comm

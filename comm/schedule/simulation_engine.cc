@@ -1,0 +1,135 @@
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/schedule/simulation_engine.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti::comm {
+
+SimulationEngine::SimulationEngine(Programs programs, int world_size, const NetworkModel& network,
+                                   const std::vector<int>& host_of, const TransferObserver& observer,
+                                   const CompletionObserver& on_completion)
+    : programs_(std::move(programs)),
+      world_size_(world_size),
+      network_(network),
+      observer_(observer),
+      on_completion_(on_completion) {
+  settle(host_of);
+  for (const RankProgram* program : programs_) {
+    first_step_.push_back(waits_.size());
+    first_lane_.push_back(lanes_.size());
+    for (const auto& step : program->steps) waits_.push_back(step.waits_for);
+    lanes_.resize(lanes_.size() + program->lanes.size());
+  }
+  ports_.resize(programs_.size());
+  result_.ranks.resize(programs_.size());
+  for (std::size_t rank = 0; rank < programs_.size(); ++rank) connect(rank);
+}
+
+void SimulationEngine::connect(std::size_t rank) {
+  const RankProgram& program = *programs_[rank];
+  for (std::uint32_t i = 0; i < program.lanes.size(); ++i) {
+    const RankProgram::Lane& lane = program.lanes[i];
+    const std::size_t peer = (rank + static_cast<std::size_t>(lane.distance)) % static_cast<std::size_t>(world_size_);
+    const std::size_t other = programs_.size() == 1 ? 0 : peer;
+    const RankProgram& theirs = *programs_[other];
+    const RankProgram::Lane* match = theirs.find_lane(!lane.is_send, world_size_ - lane.distance);
+    for (std::size_t k = 0; k < lane.steps.size(); ++k) {
+      if (match == nullptr || k >= match->steps.size() ||
+          theirs.steps[match->steps[k]].bytes != program.steps[lane.steps[k]].bytes) {
+        throw Error(ErrorCode::InvalidArgument, text({rank, lane.steps[k]}) + " has no counterpart of its length");
+      }
+    }
+    state({rank, i}).peer = {other, static_cast<std::uint32_t>(match - theirs.lanes.data())};
+  }
+}
+
+std::string SimulationEngine::text(StepId id) const {
+  const RankProgram::CompactStep& what = step(id);
+  std::string result = "step " + std::to_string(id.step) + " at rank " + std::to_string(id.rank);
+  if (what.kind == Step::Kind::Copy || what.kind == Step::Kind::Reduce) return result;
+  const RankProgram::Lane& on = programs_[id.rank]->lanes[what.lane];
+  const int peer = (static_cast<int>(id.rank) + on.distance) % world_size_;
+  return result + (on.is_send ? " (sends " : " (receives ") + std::to_string(what.bytes) + " bytes " +
+         (on.is_send ? "to" : "from") + " rank " + std::to_string(peer) + ")";
+}
+
+Simulation SimulationEngine::run() {
+  for (std::size_t rank = 0; rank < programs_.size(); ++rank) {
+    const auto size = static_cast<std::uint32_t>(programs_[rank]->steps.size());
+    for (std::uint32_t step = 0; step < size; ++step) {
+      if (programs_[rank]->steps[step].waits_for == 0) release({rank, step});
+    }
+  }
+  complete_local();
+  start_messages();
+  while (!events_.empty()) {
+    // First all that happens at this time, then what can start because of it: the order of ranks decides nothing.
+    now_ = events_.next_time();
+    while (!events_.empty() && events_.next_time() == now_) handle(events_.pop());
+    start_messages();
+  }
+  require_all_complete();
+  return std::move(result_);
+}
+
+void SimulationEngine::handle(const Event& event) {
+  if (event.is_transfer) {
+    end_transfer({event.rank, event.index});
+  } else {
+    done_.push_back({event.rank, event.index});
+  }
+  complete_local();
+}
+
+void SimulationEngine::release(StepId id) {
+  const RankProgram::CompactStep& what = step(id);
+  switch (what.kind) {
+    case Step::Kind::Copy:
+      done_.push_back(id);
+      break;
+    case Step::Kind::Reduce:
+      reduce(id);
+      break;
+    default:
+      if (state({id.rank, what.lane}).cursor == what.ordinal) set_ready({id.rank, what.lane});
+  }
+}
+
+void SimulationEngine::reduce(StepId id) {
+  const double seconds = static_cast<double>(step(id).bytes) * network_.gamma * slowdown(id.rank);
+  double& busy = ports_[id.rank].reduces_until;
+  busy = std::max(busy, now_) + seconds;
+  if (busy > now_) {
+    events_.push(busy, {id.rank, id.step, false});
+  } else {
+    done_.push_back(id);
+  }
+}
+
+void SimulationEngine::complete_local() {
+  for (std::size_t i = 0; i < done_.size(); ++i) complete(done_[i]);
+  done_.clear();
+}
+
+void SimulationEngine::complete(StepId id) {
+  result_.ranks[id.rank].finish = now_;
+  ++completed_;
+  if (on_completion_) on_completion_(static_cast<int>(id.rank), id.step, now_);
+  for (const std::uint32_t dependent : programs_[id.rank]->dependents(id.step)) {
+    if (--waits({id.rank, dependent}) == 0) release({id.rank, dependent});
+  }
+}
+
+void SimulationEngine::require_all_complete() {
+  if (completed_ == waits_.size()) return;
+  for (std::size_t rank = 0; rank < programs_.size(); ++rank) {
+    for (std::uint32_t i = 0; i < programs_[rank]->lanes.size(); ++i) {
+      if (state({rank, i}).cursor == lane({rank, i}).steps.size()) continue;
+      throw Error(ErrorCode::InvalidArgument,
+                  "the schedules wait for each other: " + text(head({rank, i})) + " can never complete");
+    }
+  }
+}
+
+}  // namespace tutti::comm
