@@ -135,6 +135,8 @@ class ProcessGroup::Impl {
   void leave() noexcept;
 
  private:
+  static constexpr std::string_view kSharedMemory = "shared";  // what stands for the name of an algorithm
+
   /// Notes one operation in the recorder: that it runs when the others know of it, or it waits; with the end of its
   /// life it is over.
   class Recorded final : public Caller {
