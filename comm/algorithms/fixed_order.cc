@@ -3,8 +3,8 @@
 // Idea: each rank owns a chunk. Everybody sends it its part of that chunk at once, the owner adds what comes in the
 // order of the ranks, itself in its turn, and then sends the sum to those that need it. So every element is the fold
 // ((0 + 1) + 2) + ... from the left, whatever its place, the segments, the root or the transport; direct reduce_scatter
-// (direct_reduce_scatter.cc) and the star (star.cc) give the same bits. In a reduce a vector that takes
-// longer to pass on than to add (by_one) is one rank's chunk: the root's.
+// (direct_reduce_scatter.cc) and the star (star.cc) give the same bits. In a reduce a vector that takes longer to pass
+// on than to add (by_one) is one rank's chunk: the root's.
 //
 // Nomenclature: p ranks, n elements per rank, cut into p chunks, of which rank c owns chunk c.
 //

@@ -11,10 +11,10 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr microseconds kPollAlone(4);      // after that, give way between polls: the peer may share this CPU
-constexpr unsigned kFreePolls = 32;        // before the clock is asked, which takes as long as a poll
+constexpr microseconds kPollAlone(4);       // after that, give way between polls: the peer may share this CPU
+constexpr unsigned kFreePolls = 32;         // before the clock is asked, which takes as long as a poll
 constexpr microseconds kServiceEvery(200);  // connections of peers are looked for: a system call
-constexpr milliseconds kSlice(100);        // the longest sleep without a look at the deadline
+constexpr milliseconds kSlice(100);         // the longest sleep without a look at the deadline
 constexpr milliseconds kConsultEvery(250);
 constexpr milliseconds kReportsAge(1000);  // this long before the deadline it is noted who reports, to see who stops
 

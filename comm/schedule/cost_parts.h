@@ -15,6 +15,7 @@ double chain_broadcast(const Terms& t);
 double chain_reduce(const Terms& t);
 double binomial_broadcast(const Terms& t);
 double binomial_reduce(const Terms& t);
+
 /// p - 1 messages of one rank to all others, or of these to it. Where messages were measured, processors are the narrow
 /// place: each after the first one takes what a rank's share is of a round in which all send.
 double by_one_rank(const Terms& t, double bytes);
