@@ -15,7 +15,8 @@ namespace tutti::comm {
 
 /// An operator of the caller's. It must be associative (up to rounding, if that is good enough for the caller) and work
 /// on each element by itself: it is called with pieces of the vectors, of any length, on the thread that runs the
-/// collective. It must not use the group.
+/// collective. Which ranks call it, and how often, is up to the algorithm: one may add for all. It must not use the
+/// group.
 struct UserOp {
   /// Equal on all ranks for the same operator, different for different ones: ranks compare it (Mismatch).
   std::string name;

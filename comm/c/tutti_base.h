@@ -101,8 +101,8 @@ TUTTI_API tutti_result tutti_size_of(tutti_dtype dtype, size_t* nbytes);
 
 /** Combines `count` elements: target[i] = target[i] (+) incoming[i]. The memories do not overlap. Called on whichever
  * thread runs the collective, with pieces of any length; it must use no function of this library on the group. Returns
- * 0, or anything else to fail the operation, and with it the group, on all ranks. No C++ exception and no longjmp may
- * leave it. */
+ * 0, or anything else to fail the operation, and with it the group, on all ranks. Which ranks call it is up to
+ * the algorithm: one may add for all. No C++ exception and no longjmp may leave it. */
 typedef int (*tutti_combine)(void* target, const void* incoming, size_t count, tutti_dtype dtype, void* context);
 
 /** Makes an operator of the caller's, associative up to rounding. `name` is equal on all ranks for the same operator,
