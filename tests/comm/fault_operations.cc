@@ -34,7 +34,7 @@ void exchange(ProcessGroup& group, Buffers& b) {
 
 /// Each message is longer than the 4 MiB from which on a TCP link sends in turns.
 void reduce_and_exchange_in_turns(ProcessGroup& group, Buffers& b) {
-  constexpr std::size_t kCount = 2'000'000;
+  constexpr std::size_t kCount = 1'100'000;
   const auto ranks = static_cast<std::size_t>(group.world_size());
   b.huge.resize(std::max(ranks, std::size_t{2}) * kCount);
   group.all_reduce(all(b.huge), ReduceOp::Max);
