@@ -1,13 +1,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/store/file_map.h>
 
-#include <vector>
-
 namespace tutti::comm {
-
-bool all_present(const KeyMap& map, std::span<const std::string> keys) {
-  return std::all_of(keys.begin(), keys.end(), [&](const std::string& key) { return map.find(key) != nullptr; });
-}
 
 FileMap::FileMap(const FileStoreOptions& options, Deadline deadline)
     : owner_pid_(::getpid()), file_(options, deadline) {}
@@ -63,15 +57,9 @@ void FileMap::sleep_until_changed(std::uint64_t seen, Deadline deadline) {
 }
 
 void FileMap::throw_missing(std::span<const std::string> keys, Deadline::Clock::time_point start) const {
-  std::vector<std::string_view> missing;
-  std::size_t count = 0;
-  for (const std::string& key : keys) {
-    if (map_.find(key) != nullptr) continue;
-    if (++count <= kMissingKeysShown) missing.push_back(key);
-  }
   const std::chrono::duration<double> waited = Deadline::Clock::now() - start;
-  throw Error(ErrorCode::Timeout,
-              missing_keys_text(missing, count, keys.size(), waited.count()) + " in the store file " + file_.path());
+  throw Error(ErrorCode::Timeout, missing_keys_text(map_.missing(keys), keys.size(), waited.count()) +
+                                      " in the store file " + file_.path());
 }
 
 }  // namespace tutti::comm

@@ -23,8 +23,6 @@
 
 namespace tutti::comm {
 
-bool all_present(const KeyMap& map, std::span<const std::string> keys);
-
 class FileMap {
  public:
   /// Throws as FileStore's constructor.
@@ -66,7 +64,7 @@ class FileMap {
       before_each_look();
       {
         const Use use(*this, StoreFile::Access::Read, verb, first, deadline);
-        if (all_present(map_, keys)) return look(std::as_const(map_));
+        if (map_.has_all(keys)) return look(std::as_const(map_));
         if (deadline.expired()) throw_missing(keys, start);
         seen = use.number();
       }

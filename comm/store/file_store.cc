@@ -80,7 +80,7 @@ bool FileStore::check(std::span<const std::string> keys, Deadline deadline) {
   check_key_count(keys.size());
   const std::string_view first = keys.empty() ? std::string_view() : std::string_view(keys[0]);
   impl_->members().mark_lost(keys, deadline);
-  return impl_->values().read("check of", first, deadline, [&](const KeyMap& map) { return all_present(map, keys); });
+  return impl_->values().read("check of", first, deadline, [&](const KeyMap& map) { return map.has_all(keys); });
 }
 
 bool FileStore::delete_key(std::string_view key, Deadline deadline) {

@@ -1,26 +1,14 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/store/hash_store.h>
 
-#include <algorithm>
-
 namespace tutti::comm {
-
-bool HashStore::all_present(std::span<const std::string> keys) const {
-  return std::all_of(keys.begin(), keys.end(), [this](const std::string& key) { return map_.find(key) != nullptr; });
-}
 
 void HashStore::wait_locked(std::unique_lock<std::mutex>& lock, std::span<const std::string> keys, Deadline deadline) {
   const auto start = Deadline::Clock::now();
-  if (changed_.wait_until(lock, deadline.time_point(), [&] { return all_present(keys); })) return;
-  std::vector<std::string_view> missing;
-  std::size_t missing_count = 0;
-  for (const std::string& key : keys) {
-    if (map_.find(key) != nullptr) continue;
-    if (++missing_count <= kMissingKeysShown) missing.push_back(key);
-  }
+  if (changed_.wait_until(lock, deadline.time_point(), [&] { return map_.has_all(keys); })) return;
   const std::chrono::duration<double> waited = Deadline::Clock::now() - start;
   throw Error(ErrorCode::Timeout,
-              missing_keys_text(missing, missing_count, keys.size(), waited.count()) + " in this process's store");
+              missing_keys_text(map_.missing(keys), keys.size(), waited.count()) + " in this process's store");
 }
 
 void HashStore::set(std::string_view key, std::string_view value, Deadline) {
@@ -61,7 +49,7 @@ std::string HashStore::compare_set(std::string_view key, std::string_view expect
 bool HashStore::check(std::span<const std::string> keys, Deadline) {
   check_key_count(keys.size());
   const std::lock_guard lock(mutex_);
-  return all_present(keys);
+  return map_.has_all(keys);
 }
 
 bool HashStore::delete_key(std::string_view key, Deadline) {

@@ -27,7 +27,6 @@ class HashStore final : public Store {
   void multi_set(std::span<const std::string> keys, std::span<const std::string> values, Deadline deadline) override;
 
  private:
-  bool all_present(std::span<const std::string> keys) const;
   void wait_locked(std::unique_lock<std::mutex>& lock, std::span<const std::string> keys, Deadline deadline);
 
   std::mutex mutex_;

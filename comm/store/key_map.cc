@@ -56,18 +56,26 @@ std::string quote_keys(std::span<const std::string_view> keys, std::size_t total
   return text;
 }
 
-std::string missing_keys_text(std::span<const std::string_view> missing, std::size_t missing_count,
-                              std::size_t wanted_count, double seconds) {
+std::string missing_keys_text(const MissingKeys& missing, std::size_t wanted_count, double seconds) {
   char time[32];
   std::snprintf(time, sizeof time, "%.3f", seconds);
   const std::string what =
-      wanted_count == 1 ? "key " : std::to_string(missing_count) + " of " + std::to_string(wanted_count) + " keys: ";
-  return "timed out after " + std::string(time) + " s waiting for " + what + quote_keys(missing, missing_count);
+      wanted_count == 1 ? "key " : std::to_string(missing.count) + " of " + std::to_string(wanted_count) + " keys: ";
+  return "timed out after " + std::string(time) + " s waiting for " + what + quote_keys(missing.shown, missing.count);
 }
 
 const std::string* KeyMap::find(std::string_view key) const {
   const auto found = values_.find(key);
   return found == values_.end() ? nullptr : &found->second;
+}
+
+MissingKeys KeyMap::missing(std::span<const std::string> keys) const {
+  MissingKeys missing;
+  for (const std::string& key : keys) {
+    if (find(key) != nullptr) continue;
+    if (++missing.count <= kMissingKeysShown) missing.shown.push_back(key);
+  }
+  return missing;
 }
 
 void KeyMap::set(std::string_view key, std::string_view value) {

@@ -4,6 +4,7 @@
 // Every function that throws leaves the map as it was. Thread-safety: none; the owner serialises.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -19,10 +20,22 @@ inline constexpr std::size_t kMaxKeyBytes = 8 * 1024;
 inline constexpr std::size_t kMaxValueBytes = 64 * 1024 * 1024;
 inline constexpr std::size_t kMaxKeysPerCall = 128 * 1024;
 
+/// Those of some keys that have no value. Its names last as long as the keys they were looked for by.
+struct MissingKeys {
+  std::vector<std::string_view> shown;  // the first of them: as many as error texts name
+  std::size_t count = 0;
+};
+
 class KeyMap {
  public:
   /// The value under `key`, or null. Valid until the map changes.
   const std::string* find(std::string_view key) const;
+
+  template <typename Keys>
+  bool has_all(const Keys& keys) const {
+    return std::all_of(keys.begin(), keys.end(), [this](std::string_view key) { return find(key) != nullptr; });
+  }
+  MissingKeys missing(std::span<const std::string> keys) const;
 
   /// Throws InvalidArgument if key or value is over its limit.
   void set(std::string_view key, std::string_view value);
@@ -62,8 +75,7 @@ void check_same_length(std::size_t keys, std::size_t values);
 std::string quote_keys(std::span<const std::string_view> keys, std::size_t total);
 
 /// "timed out after 1.500 s waiting for 2 of 3 keys: "a", "b"".
-std::string missing_keys_text(std::span<const std::string_view> missing, std::size_t missing_count,
-                              std::size_t wanted_count, double seconds);
+std::string missing_keys_text(const MissingKeys& missing, std::size_t wanted_count, double seconds);
 
 /// How many missing keys a Timeout text names.
 inline constexpr std::size_t kMissingKeysShown = 16;

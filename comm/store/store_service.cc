@@ -108,7 +108,7 @@ void StoreService::dispatch(ClientId client, const StoreHeader& header, const St
     }
     case StoreOp::Check:
       check_keys(body);
-      answer.number = std::all_of(strings.begin(), strings.end(), [&](auto key) { return map_.find(key) != nullptr; });
+      answer.number = map_.has_all(strings);
       break;
     case StoreOp::Delete:
       need_strings(body, 1);
@@ -229,11 +229,9 @@ void StoreService::expire(Clock::time_point now) {
     clients_.at(waiter.client).waiters.erase(id);
     forget(id);
     StoreBody answer;
-    for (const std::string& key : waiter.keys) {
-      if (map_.find(key) != nullptr) continue;
-      ++answer.number;
-      if (answer.strings.size() < kMissingKeysShown) answer.strings.push_back(key);
-    }
+    const MissingKeys missing = map_.missing(waiter.keys);
+    answer.number = static_cast<std::int64_t>(missing.count);
+    answer.strings = missing.shown;
     reply(waiter.client, waiter.request, StoreStatus::Timeout, answer);
   }
 }

@@ -150,9 +150,8 @@ class TcpStore::Impl {
       case StoreStatus::Ok:
         return reply;
       case StoreStatus::Timeout: {
-        const std::vector<std::string_view> missing(reply.strings.begin(), reply.strings.end());
-        throw Error(ErrorCode::Timeout, missing_keys_text(missing, static_cast<std::size_t>(reply.number),
-                                                          call.body.strings.size(), seconds_since(start)) +
+        const MissingKeys missing{{reply.strings.begin(), reply.strings.end()}, static_cast<std::size_t>(reply.number)};
+        throw Error(ErrorCode::Timeout, missing_keys_text(missing, call.body.strings.size(), seconds_since(start)) +
                                             " in the store at " + server_);
       }
       case StoreStatus::InvalidArgument:

@@ -42,6 +42,15 @@ void reduce_and_exchange_in_turns(ProcessGroup& group, Buffers& b) {
                  previous(group));
 }
 
+/// Blocks so short that one rank may serve all others.
+void exchange_short_blocks(ProcessGroup& group, Buffers& b) {
+  constexpr std::size_t kCount = 16;
+  const std::size_t whole = kCount * static_cast<std::size_t>(group.world_size());
+  group.all_gather(const_buffer(all(b.few)), buffer(all(b.gathered).first(whole)));
+  group.reduce_scatter(const_buffer(all(b.gathered).first(whole)), buffer(all(b.few)), ReduceOp::Max);
+  group.all_to_all(const_buffer(all(b.gathered).first(whole)), buffer(all(b.received).first(whole)));
+}
+
 void scatter_and_gather_in_place(ProcessGroup& group, Buffers& b) {
   const auto ranks = static_cast<std::size_t>(group.world_size());
   const std::size_t count = b.registered.as<float>().size() / ranks;
@@ -111,6 +120,7 @@ const std::map<std::string, Operation>& fault_operations() {
        }},
       {"registered", [](ProcessGroup& g, Buffers& b) { g.all_reduce(b.registered.as<float>(), ReduceOp::Max); }},
       {"registered_blocks", scatter_and_gather_in_place},
+      {"short_blocks", exchange_short_blocks},
       {"turns", reduce_and_exchange_in_turns},
       {"barrier", [](ProcessGroup& g, Buffers&) { g.barrier(); }},
       {"async",

@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(Operations, FrozenRank,
                          testing::Values(Names{"all_reduce", "broadcast", "p2p", "gather"},
                                          Names{"reduce_scatter", "all_to_all", "sendrecv", "scatter_v"},
                                          Names{"all_gather", "reduce", "barrier", "gather_v", "turns"},
-                                         Names{"all_reduce_large", "scatter", "all_gather_v", "async"},
+                                         Names{"all_reduce_large", "scatter", "all_gather_v", "async", "short_blocks"},
                                          Names{"registered", "reduce_scatter_v", "all_to_all_v", "registered_blocks"}),
                          [](const auto& names) { return std::string(names.param.front()) + "_and_others"; });
 

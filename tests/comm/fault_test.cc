@@ -73,7 +73,8 @@ INSTANTIATE_TEST_SUITE_P(Operations, Loops,
                          testing::Values("all_reduce", "all_reduce_large", "broadcast", "reduce", "gather",
                                          "all_gather", "scatter", "reduce_scatter", "all_to_all", "gather_v",
                                          "scatter_v", "all_gather_v", "reduce_scatter_v", "all_to_all_v", "registered",
-                                         "registered_blocks", "turns", "barrier", "async", "sendrecv", "p2p"),
+                                         "registered_blocks", "short_blocks", "turns", "barrier", "async", "sendrecv",
+                                         "p2p"),
                          [](const auto& operation) { return std::string(operation.param); });
 
 TEST(Fault, AKilledRankEndsItsSubGroupAndLeavesTheOthersAlone) {

@@ -13,9 +13,8 @@ using comm::ErrorCode;
 
 /// What TcpStore does with a reply of missing keys.
 void read_reply(const comm::StoreReply& reply) {
-  const std::vector<std::string_view> missing(reply.strings.begin(), reply.strings.end());
-  if (reply.status == comm::StoreStatus::Timeout)
-    comm::missing_keys_text(missing, static_cast<std::size_t>(reply.number), 1, 0.5);
+  const comm::MissingKeys missing{{reply.strings.begin(), reply.strings.end()}, static_cast<std::size_t>(reply.number)};
+  if (reply.status == comm::StoreStatus::Timeout) comm::missing_keys_text(missing, 1, 0.5);
 }
 
 }  // namespace
