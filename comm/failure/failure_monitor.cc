@@ -14,7 +14,7 @@ constexpr std::chrono::milliseconds kStoreLimit(1000);
 constexpr std::chrono::milliseconds kReportLimit(2000);
 constexpr std::chrono::milliseconds kCauseLimit(300);
 constexpr std::chrono::milliseconds kPollEvery(20);
-constexpr std::chrono::milliseconds kStillReporting(600);  // a waiting rank renews its report every 250 ms
+constexpr std::chrono::milliseconds kStillReporting(600);  // a waiting rank renews its report every 200 ms
 
 Deadline store_deadline() { return Deadline::after(kStoreLimit); }
 

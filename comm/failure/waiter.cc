@@ -15,8 +15,8 @@ constexpr microseconds kPollAlone(4);       // after that, give way between poll
 constexpr unsigned kFreePolls = 32;         // before the clock is asked, which takes as long as a poll
 constexpr microseconds kServiceEvery(200);  // connections of peers are looked for: a system call
 constexpr milliseconds kSlice(100);         // the longest sleep without a look at the deadline
-constexpr milliseconds kConsultEvery(250);
-constexpr milliseconds kReportsAge(1000);  // this long before the deadline it is noted who reports, to see who stops
+constexpr milliseconds kConsultEvery(200);  // two slices
+constexpr milliseconds kReportsAge(1000);   // this long before the deadline it is noted who reports, to see who stops
 
 std::string seconds_text(std::chrono::steady_clock::duration duration) {
   char text[32];

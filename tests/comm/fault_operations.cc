@@ -136,25 +136,30 @@ const std::map<std::string, Operation>& fault_operations() {
   return operations;
 }
 
-/// The others: all_reduce of 10,000 floats, or the same collective with other arguments.
-void disagree(const std::string& what, ProcessGroup& group, Buffers& b) {
-  std::vector<std::int32_t> integers(b.one.size());
+/// The others: all_reduce of `count` floats, or the same collective with other arguments.
+void disagree(const std::string& what, std::size_t count, ProcessGroup& group, Buffers& b) {
+  const auto data = all(b.one).first(count);
+  const auto whole = all(b.gathered).first(count * b.counts.size());
+  const auto self = static_cast<std::size_t>(group.rank());
+  std::vector<std::int32_t> integers(count);
   const bool odd = group.rank() == 1;
-  if (what == "root") return group.broadcast(all(b.one), odd ? 1 : 0);
+  if (what == "root") return group.broadcast(data, odd ? 1 : 0);
   if (what == "counts") {
-    if (odd) std::swap(b.counts.front(), b.counts.back());
-    return fault_operations().at("all_gather_v")(group, b);
+    std::vector<std::size_t> counts(b.counts.size(), count);
+    ++(odd ? counts.back() : counts.front());
+    --(odd ? counts.front() : counts.back());
+    return group.all_gather_v(const_buffer(all(b.many).first(counts[self])), buffer(whole), counts);
   }
   if (what == "block") {
-    const auto input = all(b.gathered).first(b.gathered.size() / (odd ? 2 : 1));
+    const auto input = whole.first(whole.size() / (odd ? 2 : 1));
     return group.all_to_all(const_buffer(input), buffer(all(b.received).first(input.size())));
   }
   if (what == "order" && odd) group.barrier();
-  if (!odd || what == "order") return group.all_reduce(all(b.one));
-  if (what == "operation") return group.broadcast(all(b.one), 1);
-  if (what == "count") return group.all_reduce(all(b.one).first(9'999));
+  if (!odd || what == "order") return group.all_reduce(data);
+  if (what == "operation") return group.broadcast(data, 1);
+  if (what == "count") return group.all_reduce(data.first(count - 1));
   if (what == "dtype") return group.all_reduce(std::span(integers));
-  group.all_reduce(all(b.one), ReduceOp::Max);
+  group.all_reduce(data, ReduceOp::Max);
 }
 
 }  // namespace tutti::comm::test

@@ -31,7 +31,8 @@ using Operation = std::function<void(ProcessGroup& group, Buffers& buffers)>;
 /// One operation of each kind, rank 1 being the root: "all_reduce", "p2p", ...
 const std::map<std::string, Operation>& fault_operations();
 
-/// What rank 1 calls while the others call something else: `what` differs ("operation", "order", "dtype", ...).
-void disagree(const std::string& what, ProcessGroup& group, Buffers& buffers);
+/// What rank 1 calls while the others call something else: `what` differs ("operation", "order", "dtype", ...) between
+/// calls of `count` elements, 10,000 at most.
+void disagree(const std::string& what, std::size_t count, ProcessGroup& group, Buffers& buffers);
 
 }  // namespace tutti::comm::test

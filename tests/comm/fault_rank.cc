@@ -49,7 +49,7 @@ std::string now() { return std::to_string(Clock::now().time_since_epoch().count(
 struct Scenario {
   std::string name;
   std::string argument;
-  std::vector<std::string> rounds;         // "freeze <operation>" or "differ <what>" each; for "rounds"
+  std::vector<std::string> rounds;         // "freeze <operation>" or "differ <count> <what>" each; for "rounds"
   std::string prefix;                      // of what the loop says
   Clock::time_point since = Clock::now();  // when the operation in progress began
 
@@ -148,7 +148,7 @@ void play_rounds(Scenario& scenario, const World& world, std::chrono::millisecon
       scenario.prefix = name + " ";
       if (round.rfind("freeze ", 0) == 0) scenario.loop(*group, fault_operations().at(what), buffers);
       say(name + " calling at " + now());
-      test::disagree(what, *group, buffers);
+      test::disagree(what.substr(what.find(' ') + 1), std::stoul(what), *group, buffers);
       group->barrier();
     } catch (const Error& error) {
       say(name + " failure at " + now());

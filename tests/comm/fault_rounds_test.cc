@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "fault_job.h"
@@ -151,25 +152,35 @@ INSTANTIATE_TEST_SUITE_P(Operations, FrozenRank,
                          [](const auto& names) { return std::string(names.param.front()) + "_and_others"; });
 
 struct Disagreement {
-  const char* what;
-  const char* most;  // what ranks 0 and 2 called
-  const char* odd;   // what rank 1 called
+  std::string what;
+  std::string most;  // what ranks 0 and 2 called
+  std::string odd;   // what rank 1 called
 };
 
-TEST(FaultRounds, DisagreementsNameBothSidesValuesOnEveryRank) {
-  const std::vector<Disagreement> disagreements = {
-      {"operation", "all_reduce seq 1 (sum float32 x 10000)", "broadcast seq 1 (float32 x 10000, root 1)"},
-      {"order", "all_reduce seq 1 (sum float32 x 10000)", "barrier seq 1"},
-      {"count", "all_reduce seq 1 (sum float32 x 10000)", "all_reduce seq 1 (sum float32 x 9999)"},
-      {"dtype", "all_reduce seq 1 (sum float32 x 10000)", "all_reduce seq 1 (sum int32 x 10000)"},
-      {"operator", "all_reduce seq 1 (sum float32 x 10000)", "all_reduce seq 1 (max float32 x 10000)"},
-      {"root", "broadcast seq 1 (float32 x 10000, root 0)", "broadcast seq 1 (float32 x 10000, root 1)"},
-      {"counts", "all_gather_v seq 1 (float32 x 30000, checksum of counts ",
-       "all_gather_v seq 1 (float32 x 30000, checksum of counts "},
-      {"block", "all_to_all seq 1 (float32 x 10000)", "all_to_all seq 1 (float32 x 5000)"}};
+std::vector<Disagreement> disagreements_of(std::size_t count) {
+  const std::string n = std::to_string(count), less = std::to_string(count - 1), half = std::to_string(count / 2);
+  const std::string sum = "all_reduce seq 1 (sum float32 x " + n + ")";
+  const std::string with_counts =
+      "all_gather_v seq 1 (float32 x " + std::to_string(3 * count) + ", checksum of counts ";
+  return {{"operation", sum, "broadcast seq 1 (float32 x " + n + ", root 1)"},
+          {"order", sum, "barrier seq 1"},
+          {"count", sum, "all_reduce seq 1 (sum float32 x " + less + ")"},
+          {"dtype", sum, "all_reduce seq 1 (sum int32 x " + n + ")"},
+          {"operator", sum, "all_reduce seq 1 (max float32 x " + n + ")"},
+          {"root", "broadcast seq 1 (float32 x " + n + ", root 0)", "broadcast seq 1 (float32 x " + n + ", root 1)"},
+          {"counts", with_counts, with_counts},
+          {"block", "all_to_all seq 1 (float32 x " + n + ")", "all_to_all seq 1 (float32 x " + half + ")"}};
+}
+
+class Disagreements : public testing::TestWithParam<std::tuple<const char*, std::size_t>> {};
+
+TEST_P(Disagreements, NameBothSidesValuesOnEveryRank) {
+  const auto [transport, count] = GetParam();
+  const std::vector<Disagreement> disagreements = disagreements_of(count);
   std::vector<std::string> rounds;
-  for (const Disagreement& disagreement : disagreements) rounds.push_back(std::string("differ ") + disagreement.what);
-  Rounds differing(3, kLong, rounds);
+  for (const Disagreement& disagreement : disagreements)
+    rounds.push_back("differ " + std::to_string(count) + " " + disagreement.what);
+  Rounds differing(3, kLong, rounds, transport);
   for (std::size_t i = 0; i < disagreements.size(); ++i) {
     SCOPED_TRACE(disagreements[i].what);
     const int round = static_cast<int>(i) + 1;
@@ -187,6 +198,13 @@ TEST(FaultRounds, DisagreementsNameBothSidesValuesOnEveryRank) {
   }
   differing.expect_good_end();
 }
+
+INSTANTIATE_TEST_SUITE_P(Transports, Disagreements,
+                         testing::Combine(testing::Values("shm", "tcp"), testing::Values(16, 10'000)),
+                         [](const auto& params) {
+                           return std::string(std::get<0>(params.param)) + "_" +
+                                  std::to_string(std::get<1>(params.param));
+                         });
 
 }  // namespace
 }  // namespace tutti::comm
