@@ -8,6 +8,7 @@
 #include <array>
 #include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <type_traits>
@@ -95,6 +96,7 @@ struct Plain {
   using Vector = typename VectorOf<T>::type;
   using Tail = T;
   static constexpr bool kPadsTail = false;
+  static constexpr std::size_t kElementBytes = sizeof(T);
 
   template <typename V>
   static V apply(V first, V second) {
@@ -150,32 +152,81 @@ template <typename V, typename Arithmetic, typename Targets, typename Sources>
 
 /// Whole vectors from offset `at` on; returns the offset behind them.
 template <typename Arithmetic, typename Targets, typename Sources>
-std::size_t combine_vectors(const Arithmetic arithmetic, const Targets targets, const Sources sources,
+std::size_t combine_vectors(const Arithmetic arithmetic, const Targets targets, const Sources sources, std::size_t at,
                             std::size_t nbytes) {
   using Vector = typename Arithmetic::Vector;
-  std::size_t at = 0;
 #pragma GCC unroll 4
   for (; at + sizeof(Vector) <= nbytes; at += sizeof(Vector)) combine_at<Vector>(arithmetic, targets, sources, at);
   return at;
 }
 
+/// Whole tiles of vectors that stay in registers while a loop goes over any number of sources, and then of targets:
+/// its cost is shared by the vectors. Returns the offset behind them.
 template <typename Arithmetic>
-std::size_t combine_vectors(const Arithmetic& arithmetic, const Rows& rows) {
-  if (rows.nbytes < sizeof(typename Arithmetic::Vector)) return 0;
-  if (rows.sources.size() != 2 || rows.targets.size() != 1)
-    return combine_vectors(arithmetic, rows.targets, rows.sources, rows.nbytes);
-  const std::array<std::byte*, 1> target{rows.targets[0]};  // numbers that the compiler knows: the loops disappear
+std::size_t combine_tiles(const Arithmetic arithmetic, const Rows rows, std::size_t at) {
+  using Vector = typename Arithmetic::Vector;
+  constexpr std::size_t kVectors = 4;
+  for (; at + kVectors * sizeof(Vector) <= rows.nbytes; at += kVectors * sizeof(Vector)) {
+    Vector tile[kVectors];
+    const auto offset = [at](std::size_t k) { return at + k * sizeof(Vector); };
+#pragma GCC unroll 4
+    for (std::size_t k = 0; k < kVectors; ++k) tile[k] = load<Vector>(rows.sources[0] + offset(k));
+    for (const std::byte* const source : rows.sources.subspan(1)) {
+#pragma GCC unroll 4
+      for (std::size_t k = 0; k < kVectors; ++k) tile[k] = arithmetic.apply(tile[k], load<Vector>(source + offset(k)));
+    }
+#pragma GCC unroll 4
+    for (std::size_t k = 0; k < kVectors; ++k) tile[k] = arithmetic.finish(tile[k]);
+    for (std::byte* const target : rows.targets) {
+#pragma GCC unroll 4
+      for (std::size_t k = 0; k < kVectors; ++k) arithmetic.store(target, offset(k), tile[k], sizeof(Vector));
+    }
+  }
+  return at;
+}
+
+/// Two sources, and as many targets as the compiler is told: the loops over them disappear.
+template <std::size_t kTargets, typename Arithmetic>
+std::size_t combine_two(const Arithmetic& arithmetic, const Rows& rows, std::size_t at) {
+  std::array<std::byte*, kTargets> targets;
+  std::copy_n(rows.targets.begin(), kTargets, targets.begin());
   const std::array<const std::byte*, 2> sources{rows.sources[0], rows.sources[1]};
-  return combine_vectors(arithmetic, target, sources, rows.nbytes);
+  return combine_vectors(arithmetic, targets, sources, at, rows.nbytes);
+}
+
+template <typename Arithmetic>
+std::size_t combine_vectors(const Arithmetic& arithmetic, const Rows& rows, std::size_t at) {
+  if (rows.nbytes - at < sizeof(typename Arithmetic::Vector)) return at;
+  if (rows.sources.size() == 2 && rows.targets.size() == 1) return combine_two<1>(arithmetic, rows, at);
+  if (rows.sources.size() == 2 && rows.targets.size() == 2) return combine_two<2>(arithmetic, rows, at);
+  at = combine_tiles(arithmetic, rows, at);
+  return combine_vectors(arithmetic, rows.targets, rows.sources, at, rows.nbytes);
+}
+
+/// What is no whole vector, from offset `at` to `end`.
+template <typename Arithmetic>
+void combine_rest(const Arithmetic& arithmetic, const Rows& rows, std::size_t at, std::size_t end) {
+  using Tail = typename Arithmetic::Tail;
+  for (; at < end; at += sizeof(Tail))
+    combine_at<Tail>(arithmetic, rows.targets, rows.sources, at,
+                     Arithmetic::kPadsTail ? std::min(sizeof(Tail), end - at) : sizeof(Tail));
+}
+
+/// How many bytes of long rows lie before the first target's first whole vector in memory: what malloc gives is not as
+/// aligned as vectors are wide, and to write across cache lines takes up to half as long again.
+template <typename Arithmetic>
+std::size_t bytes_before_vectors(const Rows& rows) {
+  constexpr std::size_t kWorthwhile = 16 * 1024;
+  const std::size_t beyond = reinterpret_cast<std::uintptr_t>(rows.targets[0]) % kVectorBytes;
+  if (rows.nbytes < kWorthwhile || beyond % Arithmetic::kElementBytes != 0) return 0;
+  return (kVectorBytes - beyond) % kVectorBytes;
 }
 
 template <typename Arithmetic>
 void combine(const Arithmetic& arithmetic, const Rows& rows) {
-  using Tail = typename Arithmetic::Tail;
-  for (std::size_t at = combine_vectors(arithmetic, rows); at < rows.nbytes; at += sizeof(Tail)) {
-    const std::size_t left = Arithmetic::kPadsTail ? std::min(sizeof(Tail), rows.nbytes - at) : sizeof(Tail);
-    combine_at<Tail>(arithmetic, rows.targets, rows.sources, at, left);
-  }
+  const std::size_t begin = bytes_before_vectors<Arithmetic>(rows);
+  combine_rest(arithmetic, rows, 0, begin);
+  combine_rest(arithmetic, rows, combine_vectors(arithmetic, rows, begin), rows.nbytes);
 }
 
 }  // namespace tutti::comm::elementwise

@@ -87,6 +87,7 @@ struct InFloat {
   using Vector = Halves;
   using Tail = Halves;
   static constexpr bool kPadsTail = true;
+  static constexpr std::size_t kElementBytes = sizeof(std::uint16_t);
 
   static Halves apply(Halves first, Halves second) {
     return Format::narrow(Op::template apply<Floats>(Format::widen(first), Format::widen(second)));

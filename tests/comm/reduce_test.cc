@@ -93,21 +93,26 @@ TYPED_TEST(Reduce, EqualsTheReferenceForAllOperatorsCountsAndSides) {
 
 TYPED_TEST(Reduce, TakesUnalignedPointersAndStaysInside) {
   using T = TypeParam;
-  constexpr std::size_t kCount = 300;
-  constexpr std::size_t kBytes = kCount * sizeof(T);
+  constexpr std::size_t kRoom = 128;
   std::mt19937_64 random(8);
-  const auto mine = random_values<T>(kCount, random);
-  const auto theirs = random_values<T>(kCount, random);
-  std::vector<std::byte> target(kBytes + 16, std::byte{0xA5}), incoming(kBytes + 16);
-  std::memcpy(target.data() + 1, mine.data(), kBytes);
-  std::memcpy(incoming.data() + 3, theirs.data(), kBytes);
-  reduce_into(target.data() + 1, incoming.data() + 3, kCount, DTypeOf<T>::value, ReduceOp::Sum, false);
-  EXPECT_EQ(target[0], std::byte{0xA5});
-  for (std::size_t i = kBytes + 1; i < target.size(); ++i) EXPECT_EQ(target[i], std::byte{0xA5}) << i;
-  for (std::size_t i = 0; i < kCount; ++i) {
-    T found;
-    std::memcpy(&found, target.data() + 1 + i * sizeof(T), sizeof(T));
-    ASSERT_EQ(found, reference(mine[i], theirs[i], ReduceOp::Sum)) << i;
+  for (const std::size_t count : {300, 20'011}) {  // long ones begin where the target is aligned
+    const std::size_t bytes = count * sizeof(T);
+    const auto mine = random_values<T>(count, random);
+    const auto theirs = random_values<T>(count, random);
+    for (const std::size_t offset : {std::size_t{1}, sizeof(T), 3 * sizeof(T), 64 - sizeof(T), std::size_t{64}}) {
+      SCOPED_TRACE(std::to_string(count) + " at " + std::to_string(offset));
+      std::vector<std::byte> target(bytes + kRoom, std::byte{0xA5}), incoming(bytes + kRoom);
+      std::memcpy(target.data() + offset, mine.data(), bytes);
+      std::memcpy(incoming.data() + 3, theirs.data(), bytes);
+      reduce_into(target.data() + offset, incoming.data() + 3, count, DTypeOf<T>::value, ReduceOp::Sum, false);
+      for (std::size_t i = 0; i < offset; ++i) ASSERT_EQ(target[i], std::byte{0xA5}) << i;
+      for (std::size_t i = bytes + offset; i < target.size(); ++i) ASSERT_EQ(target[i], std::byte{0xA5}) << i;
+      for (std::size_t i = 0; i < count; ++i) {
+        T found;
+        std::memcpy(&found, target.data() + offset + i * sizeof(T), sizeof(T));
+        ASSERT_EQ(found, reference(mine[i], theirs[i], ReduceOp::Sum)) << i;
+      }
+    }
   }
 }
 
@@ -128,7 +133,7 @@ TYPED_TEST(Reduce, AllHasTheBitsOfAChainWhereverTheTargetsAre) {
   for (const ReduceOp op : ops_of<T>()) {
     if (!refusal(op, DTypeOf<T>::value).empty()) continue;
     for (const std::size_t rows : {1, 2, 3, 4, 7}) {
-      for (const std::size_t count : {0, 1, 3, 17, 64, 257, 1031}) {
+      for (const std::size_t count : {0, 1, 3, 17, 64, 257, 1031, 20'011}) {
         std::vector<std::vector<T>> data;
         for (std::size_t i = 0; i < rows; ++i) data.push_back(random_values<T>(count, random));
         const std::vector<T> expected = chain(data, op);
@@ -290,7 +295,7 @@ TYPED_TEST(ReduceSmallFloat, BitwiseOperatorsLeaveTheTargetAlone) {
 TEST(ReduceRounded, RoundsTheSumOnceAndKeepsNoSignOfZero) {
   std::mt19937_64 random(10);
   for (const std::size_t rows : {1, 2, 3}) {
-    for (const std::size_t count : {0, 1, 7, 8, 65, 1031}) {
+    for (const std::size_t count : {0, 1, 7, 8, 65, 1031, 5003}) {
       std::vector<std::vector<double>> data;
       for (std::size_t i = 0; i < rows; ++i) data.push_back(random_values<double>(count, random));
       for (auto& row : data)
