@@ -59,7 +59,6 @@ std::unique_ptr<ProcessGroup> ProcessGroup::subgroup(std::span<const int> ranks)
 }
 
 // --- Collectives: each call is described once, for the synchronous and the asynchronous form.
-// -------------------------
 
 ProcessGroup::Impl::Call ProcessGroup::Impl::broadcast(const Buffer& data, int root) {
   require(OpKind::Broadcast, "data", data, data.count, data.dtype);
@@ -267,7 +266,6 @@ void ProcessGroup::barrier() { impl_->run(impl_->barrier()); }
 Work ProcessGroup::barrier_async() { return impl_->run_async(impl_->barrier()); }
 
 // --- Point-to-point
-// -----------------------------------------------------------------------------------------------------
 
 void ProcessGroup::send(ConstBuffer data, int destination, int tag) {
   impl_->check_peer(OpKind::Send, destination, /*any_allowed=*/false);

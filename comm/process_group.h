@@ -122,7 +122,6 @@ class ProcessGroup {
 
   // --- Sub-groups. They take over this group's options, share its listening port and its store, and open connections
   // when these are used. Any number of groups may exist, and be used by as many threads, at once.
-  // -------------------
 
   /// Collective: all ranks of this group call it. Ranks that give the same `color` become a group, in the order of
   /// their keys, and of their ranks here where keys are equal. A rank with a negative color gets none: nullptr.
@@ -136,7 +135,6 @@ class ProcessGroup {
 
   // --- Collectives. `count` is in elements and equal on all ranks. Count 0 and a world of one work. Reductions take an
   // operator of types.h or one of the caller's (UserOp in reduction.h).
-  // -------------------
 
   /// Root's `data` overwrites everybody else's.
   void broadcast(Buffer data, int root);
@@ -221,7 +219,6 @@ class ProcessGroup {
   Work barrier_async();
 
   // --- Point-to-point. Messages between two ranks with equal tags arrive in the order they were sent.
-  // ------------------
 
   /// Small messages (up to 64 KiB) are buffered, up to 4 MiB for each receiver, and return at once; beyond that they
   /// wait for room, and larger ones for the matching receive.
@@ -240,7 +237,6 @@ class ProcessGroup {
                int recv_tag = 0);
 
   // --- Typed shorthands
-  // -------------------------------------------------------------------------------------------------
 
   template <typename T>
   void broadcast(std::span<T> data, int root) {

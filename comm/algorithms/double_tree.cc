@@ -20,8 +20,7 @@
 //                 vector are summed in different orders of the ranks: the operator need be commutative. all_reduce
 //                 computes each element once and copies it: equal bits on all ranks.
 // Source:         Sanders, Speck, Traeff: Two-tree algorithms for full bandwidth broadcast, reduction and scan.
-// Parallel
-//                 Computing 35 (2009). https://doi.org/10.1016/j.parco.2009.09.001
+//                 Parallel Computing 35 (2009). https://doi.org/10.1016/j.parco.2009.09.001
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/builder.h>
 

@@ -18,19 +18,16 @@
 //   all_gather  direct gather, ring all_gather_v among leaders, binomial broadcast of the whole
 //   barrier     binomial tree up, dissemination among leaders, binomial tree down
 //
-// Steps:          lg m + lg h + lg m rounds (broadcast, reduce: lg h + lg m; all_gather: h - 1 for lg h; split: m - 1
-// for
-//                 lg m, 2 lg h for lg h)
+// Steps:          lg m + lg h + lg m rounds (broadcast, reduce: lg h + lg m; all_gather: h - 1 for lg h;
+//                 split: m - 1 for lg m, 2 lg h for lg h)
 // Bytes sent:     between hosts: all_reduce n lg h a leader; split 2n/l a rank; broadcast, reduce n lg h at the root's
 //                 host, n elsewhere; all_gather n(p - m) a leader. Within a host split moves 2n a rank.
 // Memory:         all_reduce Scratch[n] at leaders; reduce Scratch[n] at inner ranks and leaders; all_gather
-// Scratch[pn]
-//                 at leaders, only if ranks of a host do not stand side by side; else none
+//                 Scratch[pn] at leaders, only if ranks of a host do not stand side by side; else none
 // Determinism:    the order of operands follows the hosts, not the ranks: the operator need be commutative. all_reduce
 //                 gives equal bits on all ranks, which depend on the layout.
 // Source:         Karonis, de Supinski, Foster, Gropp, Lusk, Bresnahan: Exploiting hierarchy in parallel computer
-// networks
-//                 to optimize collective operation performance. IPDPS (2000).
+//                 networks to optimize collective operation performance. IPDPS (2000).
 //                 https://doi.org/10.1109/IPDPS.2000.846009; split: Jia et al.: Highly scalable deep learning training
 //                 system. (2018). arXiv:1807.11205
 #include <tutti/comm/algorithms/algorithms.h>

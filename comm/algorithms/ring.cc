@@ -15,7 +15,7 @@
 //                 order depends on p and c, so the operator must be commutative (up to rounding), and the bits of a
 //                 floating point sum depend on p.
 // Source:         Patarasuk, Yuan: Bandwidth optimal all-reduce algorithms for clusters of workstations. JPDC 69
-// (2009).
+//                 (2009).
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/builder.h>
 

@@ -9,8 +9,7 @@
 //   elastic/newest              the newest generation's number
 //   elastic/member/<worker>     "pid 4711": this worker follows generations (a program that is not elastic never comes)
 //   elastic/begun               the job has done something that a later generation continues
-//   elastic/left/<g>            a line "<worker> <why>" of each worker whose group of generation g is of no use any
-//   more
+//   elastic/left/<g>            a line "<worker> <why>" of each worker to whom group g is of no more use
 //
 // The agreement of the survivors about anything else (who has the newest state) is theirs, by collectives of the next
 // group. Model: rounds of torchrun's dynamic rendezvous (https://pytorch.org/docs/stable/elastic/rendezvous.html),

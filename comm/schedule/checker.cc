@@ -19,7 +19,6 @@ std::string text(const Parts&... parts) {
 }
 
 // --- Each step by itself
-// ------------------------------------------------------------------------------------------------
 
 std::string check_slice(const Problem& problem, int rank, const Schedule& schedule, const Slice& slice) {
   const std::size_t size = extent(problem, rank, slice.buffer, schedule.scratch_count);
@@ -65,7 +64,6 @@ std::string check_steps(const Problem& problem, std::span<const Schedule> schedu
 }
 
 // --- Memory accesses of one rank
-// ----------------------------------------------------------------------------------------
 
 /// For each step the set of steps that are complete before it starts, as bits.
 class Ancestors {
@@ -127,7 +125,6 @@ std::string check_accesses(int rank, const Schedule& schedule, bool in_place) {
 }
 
 // --- Barrier
-// ------------------------------------------------------------------------------------------------------------
 
 /// A rank may leave when it has heard of everybody. A message tells what its sender knew for certain: itself and what
 /// the steps before the send, by `after`, had heard.
@@ -165,7 +162,6 @@ std::string check_barrier(std::span<const Schedule> schedules, std::span<const E
 }
 
 // --- All together
-// -------------------------------------------------------------------------------------------------------
 
 std::string check_problem(const Problem& problem, std::span<const Schedule> schedules) {
   if (problem.op == OpKind::Send || problem.op == OpKind::Recv) {

@@ -112,7 +112,6 @@ TEST(OrderProofs, SelectTakesOnlyWhatKeepsTheOrderWhereItIsAskedFor) {
 }
 
 // --- Proofs of the v-forms
-// -----------------------------------------------------------------------------------------------
 
 /// Nothing at all, some with nothing, all with one rank, all different.
 std::vector<std::vector<std::size_t>> count_lists(int world_size) {

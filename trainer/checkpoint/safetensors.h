@@ -49,7 +49,6 @@ Safetensors decode_safetensors(std::string_view bytes, const std::string& origin
 Safetensors read_safetensors(const std::filesystem::path& file);
 
 // --- The header alone, for tests and tools
-// ----------------------------------------------------------------------------
 
 struct SafetensorsEntry {
   std::string name;
