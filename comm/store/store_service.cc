@@ -2,7 +2,6 @@
 #include <tutti/comm/store/store_service.h>
 #include <tutti/comm/store/tcp_store_server.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace tutti::comm {
