@@ -19,6 +19,8 @@
 namespace tutti::tools {
 namespace {
 
+constexpr int kComparisonShare = 7;  // of the seconds of the rest: some twenty batches of each row, and of the model
+
 struct TuneArguments {
   std::string file;
   int nproc = 1;
@@ -51,8 +53,8 @@ void tune_in_group(comm::ProcessGroup& group, const TuneArguments& arguments) {
     std::cout << "# written to " << arguments.file << "; use it with TUTTI_TUNING=" << arguments.file << std::endl;
   }
   if (!arguments.compare) return;
-  // Half of the time goes into the rows that are compared.
-  const Comparison compared = compare(group, tuning ? &*tuning : nullptr, arguments.max_bytes, 2 * arguments.seconds);
+  const double seconds = kComparisonShare * arguments.seconds;
+  const Comparison compared = compare(group, tuning ? &*tuning : nullptr, arguments.max_bytes, seconds);
   if (!speaks) return;
   if (!tuning) print_model(std::cout, group.place(), compared.model);
   print_comparison(std::cout, compared.rows);
@@ -110,7 +112,7 @@ void add_tune_command(CLI::App& app, int& status) {
   command->add_flag("--encrypt", arguments->encrypt, "TLS on TCP connections between ranks; the file holds for these");
   command->add_option("--seconds", arguments->seconds, "about how long to measure")->capture_default_str();
   command->add_flag("--compare", arguments->compare,
-                    "print predicted and measured times of all_reduce; takes twice --seconds more");
+                    "print predicted and measured times of all_reduce; takes seven times --seconds more");
   command->add_option("--max-bytes", arguments->max_bytes, "largest size for --compare")->capture_default_str();
   command->callback([arguments, &status] { status = tune_command(*arguments); });
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -36,22 +37,20 @@ Meter::Meter(std::string algorithm, std::function<void()> call)
 
 void Meter::measure(comm::ProcessGroup& group) {
   group.use_algorithm(algorithm_);
-  if (calls_ == 0) {
-    call_();  // connections are opened, pages are touched
-    const double first = seconds_of(group, call_, 1);
-    calls_ = static_cast<std::size_t>(std::clamp(kBatchSeconds / first, kFewestCalls, kMostCalls));
-  }
-  call_();  // whatever was measured in between has had the caches
-  batches_.push_back(seconds_of(group, call_, calls_));
+  call_();  // whatever was measured in between has had the caches; at first connections are opened, pages are touched
+  const double expected = batches_.empty() ? seconds_of(group, call_, 1) : seconds();
+  const double calls = std::clamp(kBatchSeconds / expected, kFewestCalls, kMostCalls);
+  batches_.push_back(seconds_of(group, call_, static_cast<std::size_t>(calls)));
   group.use_algorithm("");
 }
 
 double Meter::seconds() const {
   if (batches_.empty()) return 0;
   std::vector<double> sorted = batches_;
-  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
-  std::nth_element(sorted.begin(), middle, sorted.end());
-  return *middle;
+  std::sort(sorted.begin(), sorted.end());
+  const std::size_t half = (sorted.size() + 1) / 2;
+  return std::accumulate(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(half), 0.0) /
+         static_cast<double>(half);
 }
 
 }  // namespace tutti::tools

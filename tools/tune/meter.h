@@ -1,9 +1,10 @@
 // Meter: what one thing takes that all ranks of a group do together, measured in batches.
 //
 // A batch begins at a barrier and is some milliseconds of calls that follow one another, as calls do in a program. Its
-// time by the number of calls is a mean, so that the parts of an operation add up to the whole; of the batches the
-// median counts, of the ranks the slowest. Machines change their speed from one quarter of a second to the next: what
-// is to be compared is measured in turns, a batch each, again and again.
+// time by the number of calls is a mean; of the ranks the slowest counts, of the batches the mean of the faster half. A
+// disturbance only ever adds time, hence the faster ones. A mean, because on a machine with two speeds means of parts
+// add up to the whole's; of medians one may be a fast batch and the next a slow one. Machines change their speed from
+// one quarter of a second to the next: what is to be compared is measured in turns, a batch each, again and again.
 //
 // Thread-safety: collective; one thread a group.
 #pragma once
@@ -31,7 +32,6 @@ class Meter {
  private:
   std::string algorithm_;
   std::function<void()> call_;
-  std::size_t calls_ = 0;  // of a batch
   std::vector<double> batches_;
 };
 

@@ -33,6 +33,11 @@ NetworkMeter::NetworkMeter(comm::ProcessGroup& group)
   for (const std::size_t bytes : kWholeBytes) add_messages(bytes);
   for (const std::size_t bytes : kHopBytes) add_hops(bytes);
   for (const std::size_t bytes : kSumBytes) add_sums(bytes);
+  for (auto* list : {&startup_, &messages_, &exchanges_, &repeats_, &hops_, &sums_}) {
+    for (Sized& each : *list) by_size_.push_back(&each);
+  }
+  std::stable_sort(by_size_.begin(), by_size_.end(),
+                   [](const Sized* a, const Sized* b) { return a->bytes < b->bytes; });
 }
 
 void NetworkMeter::add_startup() {
@@ -81,9 +86,7 @@ void NetworkMeter::add_sums(std::size_t bytes) {
 }
 
 void NetworkMeter::measure() {
-  for (auto* list : {&startup_, &messages_, &exchanges_, &repeats_, &hops_, &sums_}) {
-    for (Sized& each : *list) each.meter.measure(group_);
-  }
+  for (Sized* each : by_size_) each->meter.measure(group_);
 }
 
 comm::NetworkModel NetworkMeter::model() const {

@@ -53,6 +53,7 @@ class NetworkMeter {
   std::vector<Sized> repeats_;
   std::vector<Sized> hops_;
   std::vector<Sized> sums_;
+  std::vector<Sized*> by_size_;  // all of these: short messages go slower for a while after long ones
 };
 
 }  // namespace tutti::tools
