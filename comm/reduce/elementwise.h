@@ -97,6 +97,7 @@ struct Plain {
   using Tail = T;
   static constexpr bool kPadsTail = false;
   static constexpr std::size_t kElementBytes = sizeof(T);
+  static constexpr std::size_t kTargetElementBytes = sizeof(T);
 
   template <typename V>
   static V apply(V first, V second) {
@@ -213,13 +214,16 @@ void combine_rest(const Arithmetic& arithmetic, const Rows& rows, std::size_t at
 }
 
 /// How many bytes of long rows lie before the first target's first whole vector in memory: what malloc gives is not as
-/// aligned as vectors are wide, and to write across cache lines takes up to half as long again.
+/// aligned as vectors are wide, and to write across cache lines takes up to half as long again. Bytes of the sources, of
+/// which a target may keep shorter elements.
 template <typename Arithmetic>
 std::size_t bytes_before_vectors(const Rows& rows) {
   constexpr std::size_t kWorthwhile = 16 * 1024;
-  const std::size_t beyond = reinterpret_cast<std::uintptr_t>(rows.targets[0]) % kVectorBytes;
-  if (rows.nbytes < kWorthwhile || beyond % Arithmetic::kElementBytes != 0) return 0;
-  return (kVectorBytes - beyond) % kVectorBytes;
+  constexpr std::size_t kElement = Arithmetic::kTargetElementBytes;
+  constexpr std::size_t kStored = kVectorBytes / Arithmetic::kElementBytes * kElement;  // of a vector
+  const std::size_t beyond = reinterpret_cast<std::uintptr_t>(rows.targets[0]) % kStored;
+  if (rows.nbytes < kWorthwhile || beyond % kElement != 0) return 0;
+  return (kStored - beyond) % kStored / kElement * Arithmetic::kElementBytes;
 }
 
 template <typename Arithmetic>

@@ -94,6 +94,8 @@ void combine_bools(const Rows& rows, ReduceOp op) {
 
 /// Sums of doubles that are stored as floats, at half of the offset.
 struct RoundedSum : Plain<double, Add> {
+  static constexpr std::size_t kTargetElementBytes = sizeof(float);
+
   template <typename V>
   static void store(std::byte* target, std::size_t at, V value, std::size_t /*bytes*/) {
     if constexpr (std::is_same_v<V, double>) {

@@ -88,6 +88,7 @@ struct InFloat {
   using Tail = Halves;
   static constexpr bool kPadsTail = true;
   static constexpr std::size_t kElementBytes = sizeof(std::uint16_t);
+  static constexpr std::size_t kTargetElementBytes = kElementBytes;
 
   static Halves apply(Halves first, Halves second) {
     return Format::narrow(Op::template apply<Floats>(Format::widen(first), Format::widen(second)));

@@ -302,10 +302,12 @@ TEST(ReduceRounded, RoundsTheSumOnceAndKeepsNoSignOfZero) {
         if (count > 6) row[6] = -0.0;
       std::vector<const std::byte*> sources;
       for (const auto& row : data) sources.push_back(reinterpret_cast<const std::byte*>(row.data()));
-      std::vector<float> first(count + 1, 5), second(count + 1, 5);
-      std::byte* const targets[] = {reinterpret_cast<std::byte*>(first.data()),
+      std::vector<float> shifted(rows + count + 1, 5), second(count + 1, 5);
+      std::byte* const targets[] = {reinterpret_cast<std::byte*>(shifted.data() + rows),
                                     reinterpret_cast<std::byte*>(second.data())};
       reduce_rounded(targets, sources, count);
+      EXPECT_EQ(shifted[rows - 1], 5) << "one before the beginning";
+      const std::vector<float> first(shifted.begin() + static_cast<std::ptrdiff_t>(rows), shifted.end());
       const std::vector<double> sums = chain(data, ReduceOp::Sum);
       for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(first[i], static_cast<float>(sums[i])) << i << " of " << count;
       EXPECT_FALSE(count > 6 && std::signbit(first[6]));
