@@ -214,8 +214,8 @@ void combine_rest(const Arithmetic& arithmetic, const Rows& rows, std::size_t at
 }
 
 /// How many bytes of long rows lie before the first target's first whole vector in memory: what malloc gives is not as
-/// aligned as vectors are wide, and to write across cache lines takes up to half as long again. Bytes of the sources, of
-/// which a target may keep shorter elements.
+/// aligned as vectors are wide, and to write across cache lines takes up to half as long again. Bytes of the sources,
+/// of which a target may keep shorter elements.
 template <typename Arithmetic>
 std::size_t bytes_before_vectors(const Rows& rows) {
   constexpr std::size_t kWorthwhile = 16 * 1024;
