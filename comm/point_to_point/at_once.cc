@@ -53,11 +53,14 @@ PointToPoint::AtOnce PointToPoint::take_at_once(const Buffer& data, int source, 
     return AtOnce::Never;
   Link& link = transport_.incoming(source);
   try {
-    const FrameHeader* header = link.peek();
+    const FrameHeader* header = link.peek_into({static_cast<std::byte*>(data.data), data.nbytes()});
     if (!header) return AtOnce::NotYet;
     const bool wanted = header->kind == FrameKind::Eager && header->nbytes == data.nbytes() &&
                         same_message(header->fingerprint, fingerprint(OpKind::Recv, data, tag));
-    if (!wanted || !link.payload_is_here()) return AtOnce::Never;
+    if (!wanted || !link.payload_is_here()) {
+      link.take_back();
+      return AtOnce::Never;
+    }
     link.read(data.data, data.nbytes());
     return AtOnce::Taken;
   } catch (const Error&) {

@@ -42,8 +42,12 @@ bool PointToPoint::progress_incoming(int peer) {
     link.flush();
     for (;;) {
       if (!arrival.active) {
-        const FrameHeader* header = link.peek();
-        if (!header || !begin_arrival(peer, *header)) return moved;
+        const std::span<std::byte> room = likely_target(peer);
+        const FrameHeader* header = link.peek_into(room);
+        if (!header) return moved;
+        const bool begins = begin_arrival(peer, *header);
+        if (arrival.target != room.data()) link.take_back();
+        if (!begins) return moved;
       }
       const std::size_t came = link.read(arrival.target + arrival.arrived, arrival.nbytes - arrival.arrived);
       arrival.arrived += came;
@@ -56,6 +60,14 @@ bool PointToPoint::progress_incoming(int peer) {
     losses_[static_cast<std::size_t>(peer)] = error;
     return moved;
   }
+}
+
+/// Of the peer's next message: where the first receive from it wants it.
+std::span<std::byte> PointToPoint::likely_target(int peer) const {
+  const auto first = std::ranges::find_if(posted_, [&](const RequestPtr& receive) { return receive->peer == peer; });
+  if (first == posted_.end()) return {};
+  const Buffer& data = (*first)->data;
+  return {static_cast<std::byte*>(data.data), data.nbytes()};
 }
 
 /// A peer that is gone is missed only by receives, now or later. While this rank leaves, too, the others may be gone in

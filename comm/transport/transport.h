@@ -65,6 +65,12 @@ class Link {
   /// its payload has been read completely.
   virtual const FrameHeader* peek() = 0;
 
+  /// The same for who expects a payload of room.size() bytes: if it is as long, what has come of it may lie in `room`
+  /// already, which read() is then to be given; if not, `room` may have been written to. Who does not want the frame
+  /// calls take_back() before anything else, after which it is as peek() shows it.
+  virtual const FrameHeader* peek_into(std::span<std::byte> /*room*/) { return peek(); }
+  virtual void take_back() {}
+
   /// False: peek() would find what it found the last time. True for no reason where a link cannot tell. Any thread.
   virtual bool has_news() const { return true; }
 
@@ -75,8 +81,8 @@ class Link {
   /// Whether read() would get all that is left of the current frame's payload. May be false for no reason.
   virtual bool payload_is_here() { return false; }
 
-  /// What of the current frame's payload can be looked at where it lies, whole elements of it; empty where read() must
-  /// be used. consume(n) then stands for a read of its first n bytes, also whole elements.
+  /// What of the current frame's payload can be looked at where it lies, whole elements of it at addresses that are
+  /// multiples of their size; empty where read() must be used. consume(n) then stands for a read of its first n bytes, also whole elements.
   virtual std::span<const std::byte> readable() { return {}; }
   virtual void consume(std::size_t /*nbytes*/) {}
 };

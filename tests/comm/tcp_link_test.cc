@@ -2,74 +2,18 @@
 // frames; and what is queued.
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <tutti/comm/transport/tcp/socket_util.h>
-#include <tutti/comm/transport/tcp/tcp_link.h>
+#include <tutti/comm/base/error.h>
 
 #include <algorithm>
-#include <asio/io_context.hpp>
-#include <asio/read.hpp>
-#include <asio/write.hpp>
 #include <deque>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "tcp_link_ends.h"
+
 namespace tutti::comm {
 namespace {
-
-using Bytes = std::vector<std::byte>;
-using asio::ip::tcp;
-
-/// A link to rank 1, and the other end of its connection.
-class LinkEnds {
- public:
-  explicit LinkEnds(bool fills_short_frames)
-      : link(
-            1, nullptr, [] { return std::string("rank 1"); }, fills_short_frames),
-        far(context_) {
-    tcp::acceptor acceptor(context_, {asio::ip::address_v4::loopback(), 0});
-    far.connect(acceptor.local_endpoint());
-    tcp::socket near = acceptor.accept();
-    prepare(near);
-    prepare(far);
-    far.non_blocking(false);
-    link.adopt(ByteStream(std::move(near)));
-    EXPECT_EQ(link.peek(), nullptr);  // connected from now on
-  }
-
-  Bytes receive(std::size_t nbytes) {
-    Bytes bytes(nbytes);
-    asio::read(far, asio::buffer(bytes));
-    return bytes;
-  }
-
-  /// What lies ready at the other end.
-  Bytes take() { return receive(far.available()); }
-
- private:
-  asio::io_context context_;
-
- public:
-  TcpLink link;
-  tcp::socket far;
-};
-
-FrameHeader header_of(FrameKind kind, std::size_t nbytes, std::uint64_t id = 0) {
-  return {.kind = kind, .fingerprint = {.count = nbytes, .op = OpKind::Send}, .nbytes = nbytes, .id = id};
-}
-
-Bytes payload_of(std::size_t nbytes, std::uint64_t id = 0) {
-  Bytes bytes(nbytes);
-  for (std::size_t i = 0; i < nbytes; ++i) bytes[i] = static_cast<std::byte>(7 * i + id + 1);
-  return bytes;
-}
-
-void append(Bytes& stream, FrameKind kind, std::size_t nbytes) {
-  const FrameBytes header = encode(header_of(kind, nbytes));
-  stream.insert(stream.end(), header.begin(), header.end());
-  const Bytes payload = payload_of(nbytes);
-  stream.insert(stream.end(), payload.begin(), payload.end());
-}
 
 /// Reads eager frames with payload_of() their length as they come.
 class Reader {
@@ -157,7 +101,7 @@ TEST_P(TcpLinkFillerEnd, IsTheEndOfTheStreamAndNothingElse) {
   append(stream, FrameKind::Filler, 100);
   stream.resize(frame + GetParam());
   asio::write(ends.far, asio::buffer(stream));
-  ends.far.shutdown(tcp::socket::shutdown_send);
+  ends.far.shutdown(asio::ip::tcp::socket::shutdown_send);
   Reader reader(ends.link);
   EXPECT_EQ(end_of(reader).code(), ErrorCode::PeerLost);
   EXPECT_EQ(reader.came, std::vector<std::size_t>{4});

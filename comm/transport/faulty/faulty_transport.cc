@@ -96,14 +96,17 @@ class FaultyLink final : public Link {
 
   const FrameHeader* peek() override {
     check_readable();
-    const FrameHeader* header = inner_.peek();
-    if (!header && is_broken()) lost();
-    holds_back_input_ = header && !shown_ && holds_back();
-    if (!header || holds_back_input_) return nullptr;
-    if (!shown_) payload_left_ = header->nbytes;
-    shown_ = true;
+    return show(inner_.peek());
+  }
+
+  const FrameHeader* peek_into(std::span<std::byte> room) override {
+    check_readable();
+    const FrameHeader* header = show(inner_.peek_into(room));
+    if (!header) inner_.take_back();
     return header;
   }
+
+  void take_back() override { inner_.take_back(); }
 
   std::size_t read(void* into, std::size_t nbytes) override {
     check_readable();
@@ -135,6 +138,16 @@ class FaultyLink final : public Link {
   [[noreturn]] void lost() const { throw Error(ErrorCode::PeerLost, "lost " + peer_ + ": connection reset"); }
   void check_readable() const {
     if (is_broken() && world_->loses_data()) lost();
+  }
+
+  /// Null while the frame at the head is held back.
+  const FrameHeader* show(const FrameHeader* header) {
+    if (!header && is_broken()) lost();
+    holds_back_input_ = header && !shown_ && holds_back();
+    if (!header || holds_back_input_) return nullptr;
+    if (!shown_) payload_left_ = header->nbytes;
+    shown_ = true;
+    return header;
   }
 
   /// Most frames come at once, some later, a few much later than those of other links.

@@ -2,7 +2,7 @@
 //
 // The side that initiates connects when it first posts or peeks; the other side waits until the listener hands it the
 // accepted socket (tcp_link_opening.cc). Reading goes through a small buffer so that a header and a short payload cost
-// one system call; the rest of a long payload goes straight into the caller's memory.
+// one system call; a long payload goes straight into the caller's memory, as far as that is known.
 #pragma once
 
 #include <tutti/comm/base/error.h>
@@ -34,8 +34,12 @@ class TcpLink final : public Link {
   void queue(Outgoing& frame) override;
   bool flush() override;
   const FrameHeader* peek() override;
+  const FrameHeader* peek_into(std::span<std::byte> room) override;
+  void take_back() override;
   std::size_t read(void* into, std::size_t nbytes) override;
-  bool payload_is_here() override { return buffered() >= payload_left_; }
+  bool payload_is_here() override { return placed_.size() + buffered() >= payload_left_; }
+  std::span<const std::byte> readable() override;
+  void consume(std::size_t nbytes) override;
 
   /// Takes an authenticated connection from the thread that accepted it; false if the link has had one already.
   bool adopt(ByteStream socket);
@@ -68,7 +72,11 @@ class TcpLink final : public Link {
   std::uint64_t unsent() const;                                     // bytes, of the next frames
   std::size_t write(std::size_t at_most, asio::error_code& error);  // the beginning of what is queued
   bool find_header();                                               // true if it is at the beginning of the buffer
+  void take_header();                                               // which is there
+  bool pass_filler();                                               // true if the current frame is one
   void fill();                                                      // reads what has come into the buffer
+  template <typename Parts>
+  std::size_t receive(const Parts& parts);
   void end_stream(const std::string& reason);
   void end_stream(const asio::error_code& error);
   void update_interest();
@@ -90,9 +98,14 @@ class TcpLink final : public Link {
   Outgoing filler_;
   bool waits_for_peer_ = false;
 
-  alignas(64) std::array<std::byte, 32 * 1024> buffer_;  // the kernel copies faster to where it is aligned
+  static constexpr std::size_t kReadAheadBytes = 1024;  // behind a long payload: the next header, and maybe its payload
+  static constexpr std::size_t kMostInPlace = 32 * 1024;
+
+  alignas(64) std::array<std::byte, kMostInPlace + kReadAheadBytes> buffer_;  // the kernel copies faster to aligned
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
+  std::span<std::byte>
+      placed_;  // the beginning of the current payload that is where its reader expects it, not read yet
   std::optional<FrameHeader> current_;
   std::uint64_t payload_left_ = 0;
   std::size_t filler_left_ = 0;  // to be passed over

@@ -14,38 +14,82 @@ constexpr std::size_t kDirectReadBytes = 4096;  // shorter remainders go through
 
 }  // namespace
 
+template <typename Parts>
+std::size_t TcpLink::receive(const Parts& parts) {
+  looked();
+  asio::error_code error;
+  const std::size_t came = socket_->read_some(parts, error);
+  if (error && error != asio::error::would_block) end_stream(error);
+  if (socket_->is_encrypted()) update_interest();
+  return came;
+}
+
 void TcpLink::fill() {
   if (end_of_stream_) return;
-  looked();
   if (begin_ == end_) begin_ = end_ = 0;
   if (begin_ > 0 && buffer_.size() - end_ < kFrameHeaderBytes) {
     std::memmove(buffer_.data(), buffer_.data() + begin_, buffered());
     end_ -= begin_;
     begin_ = 0;
   }
-  asio::error_code error;
-  end_ += socket_->read_some(asio::buffer(buffer_.data() + end_, buffer_.size() - end_), error);
-  if (error && error != asio::error::would_block) end_stream(error);
-  if (socket_->is_encrypted()) update_interest();
+  end_ += receive(asio::buffer(buffer_.data() + end_, buffer_.size() - end_));
 }
 
 const FrameHeader* TcpLink::peek() {
   if (current_) return &*current_;
   if (!open()) return nullptr;
   while (find_header()) {
-    const auto header = std::span<const std::byte, kFrameHeaderBytes>(buffer_.data() + begin_, kFrameHeaderBytes);
-    try {
-      current_ = decode_frame(header);
-    } catch (const Error& error) {
-      throw Error(error.code(), "from " + describe_() + ": " + error.what());
-    }
-    begin_ += kFrameHeaderBytes;
-    payload_left_ = current_->nbytes;
-    if (current_->kind != FrameKind::Filler) return &*current_;
-    filler_left_ = payload_left_;
-    current_.reset();
+    take_header();
+    if (!pass_filler()) return &*current_;
   }
   return nullptr;
+}
+
+const FrameHeader* TcpLink::peek_into(std::span<std::byte> room) {
+  const bool in_midst = current_ || buffered() > 0 || filler_left_ > 0;
+  if (room.size() < kDirectReadBytes || in_midst || end_of_stream_ || !open()) return peek();
+  const std::span<std::byte> direct = room.first(std::min(room.size(), kMostInPlace));
+  std::byte* const behind = buffer_.data() + kFrameHeaderBytes;
+  const std::size_t ahead = kReadAheadBytes - kFrameHeaderBytes;
+  const std::size_t came = receive(std::array<asio::mutable_buffer, 3>{asio::buffer(buffer_.data(), kFrameHeaderBytes),
+                                                                       asio::buffer(direct.data(), direct.size()),
+                                                                       asio::buffer(behind, ahead)});
+  begin_ = 0;
+  end_ = std::min(came, kFrameHeaderBytes);
+  if (end_ < kFrameHeaderBytes) return end_of_stream_ ? peek() : nullptr;
+  placed_ = direct.first(std::min(came - end_, direct.size()));
+  end_ = came - placed_.size();
+  take_header();
+  if (current_->kind != FrameKind::Filler && current_->nbytes == room.size()) return &*current_;
+  take_back();
+  return pass_filler() ? peek() : &*current_;
+}
+
+/// There is room for it: so much and no more was read.
+void TcpLink::take_back() {
+  if (placed_.empty()) return;
+  std::memmove(buffer_.data() + begin_ + placed_.size(), buffer_.data() + begin_, buffered());
+  std::memcpy(buffer_.data() + begin_, placed_.data(), placed_.size());
+  end_ += placed_.size();
+  placed_ = {};
+}
+
+void TcpLink::take_header() {
+  const auto header = std::span<const std::byte, kFrameHeaderBytes>(buffer_.data() + begin_, kFrameHeaderBytes);
+  try {
+    current_ = decode_frame(header);
+  } catch (const Error& error) {
+    throw Error(error.code(), "from " + describe_() + ": " + error.what());
+  }
+  begin_ += kFrameHeaderBytes;
+  payload_left_ = current_->nbytes;
+}
+
+bool TcpLink::pass_filler() {
+  if (current_->kind != FrameKind::Filler) return false;
+  filler_left_ = payload_left_;
+  current_.reset();
+  return true;
 }
 
 bool TcpLink::find_header() {
@@ -60,34 +104,46 @@ bool TcpLink::find_header() {
 
 std::size_t TcpLink::read(void* into, std::size_t nbytes) {
   auto* target = static_cast<std::byte*>(into);
-  std::size_t wanted = std::min<std::uint64_t>(nbytes, payload_left_);
-  std::size_t got = std::min(wanted, buffered());
-  if (got > 0) std::memcpy(target, buffer_.data() + begin_, got);
-  begin_ += got;
-  wanted -= got;
-  if (wanted > 0 && !end_of_stream_) {
-    if (wanted >= kDirectReadBytes) {
-      looked();
+  const std::size_t wanted = std::min<std::uint64_t>(nbytes, payload_left_);
+  std::size_t got = std::min(wanted, placed_.size());
+  placed_ = placed_.subspan(got);
+  const auto take_buffered = [&] {
+    const std::size_t more = std::min(wanted - got, buffered());
+    if (more > 0) std::memcpy(target + got, buffer_.data() + begin_, more);
+    begin_ += more;
+    got += more;
+  };
+  take_buffered();
+  if (got < wanted && !end_of_stream_) {
+    if (wanted - got >= kDirectReadBytes) {
       begin_ = end_ = 0;  // the buffer is empty here: all of it was wanted
-      const std::array<asio::mutable_buffer, 2> parts{asio::buffer(target + got, wanted), asio::buffer(buffer_)};
-      asio::error_code error;
-      const std::size_t came = socket_->read_some(parts, error);
-      if (error && error != asio::error::would_block) end_stream(error);
-      if (socket_->is_encrypted()) update_interest();
-      end_ = came > wanted ? came - wanted : 0;
-      got += std::min(came, wanted);
+      const std::size_t left = wanted - got;
+      const std::size_t came = receive(std::array<asio::mutable_buffer, 2>{
+          asio::buffer(target + got, left), asio::buffer(buffer_.data(), kReadAheadBytes)});
+      end_ = came > left ? came - left : 0;
+      got += std::min(came, left);
     } else {
       fill();
-      const std::size_t more = std::min(wanted, buffered());
-      if (more > 0) std::memcpy(target + got, buffer_.data() + begin_, more);
-      begin_ += more;
-      got += more;
+      take_buffered();
     }
   }
   payload_left_ -= got;
   if (payload_left_ == 0) current_.reset();
   if (got == 0 && current_ && nbytes > 0 && end_of_stream_) lost(end_reason_);
   return got;
+}
+
+/// Only a whole payload, of parts one may end within an element; and only where elements may lie.
+std::span<const std::byte> TcpLink::readable() {
+  const bool is_whole = current_ && payload_left_ == current_->nbytes && placed_.empty() && buffered() >= payload_left_;
+  if (!is_whole || begin_ % size_of(current_->fingerprint.dtype) != 0) return {};
+  return {buffer_.data() + begin_, payload_left_};
+}
+
+void TcpLink::consume(std::size_t nbytes) {
+  begin_ += nbytes;
+  payload_left_ -= nbytes;
+  if (payload_left_ == 0) current_.reset();
 }
 
 }  // namespace tutti::comm
