@@ -1,8 +1,8 @@
 // Executor: runs one rank's plan over the collective links of a transport, on the caller's thread.
 //
-// Every frame's fingerprint is compared with the operation's before a byte of its payload is looked at; what is received
-// only may lie in its place by then. Received
-// contributions are reduced as they stream in, through a bounce buffer that stays in the cache.
+// Every frame's fingerprint is compared with the operation's before a byte of its payload is looked at; what is only
+// received may lie in its place by then. Received contributions are reduced as they stream in: where they lie if the
+// link shows them, else through a bounce buffer that stays in the cache.
 // Thread-safety: one executor is used by one thread at a time.
 #pragma once
 

@@ -1,15 +1,12 @@
 // A TcpLink with the other end of its connection in the test's hands, and frames for it.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <tutti/comm/transport/tcp/socket_util.h>
 #include <tutti/comm/transport/tcp/tcp_link.h>
 
-#include <asio/io_context.hpp>
-#include <asio/read.hpp>
-#include <asio/write.hpp>
 #include <cstddef>
-#include <string>
+#include <cstdint>
+#include <memory>
+#include <span>
 #include <vector>
 
 namespace tutti::comm {
@@ -19,35 +16,22 @@ using Bytes = std::vector<std::byte>;
 /// A link to rank 1, and the other end of its connection.
 class LinkEnds {
  public:
-  explicit LinkEnds(bool fills_short_frames)
-      : link(
-            1, nullptr, [] { return std::string("rank 1"); }, fills_short_frames),
-        far(context_) {
-    asio::ip::tcp::acceptor acceptor(context_, {asio::ip::address_v4::loopback(), 0});
-    far.connect(acceptor.local_endpoint());
-    asio::ip::tcp::socket near = acceptor.accept();
-    prepare(near);
-    prepare(far);
-    far.non_blocking(false);
-    link.adopt(ByteStream(std::move(near)));
-    EXPECT_EQ(link.peek(), nullptr);  // connected from now on
-  }
+  explicit LinkEnds(bool fills_short_frames);
+  ~LinkEnds();
 
-  Bytes receive(std::size_t nbytes) {
-    Bytes bytes(nbytes);
-    asio::read(far, asio::buffer(bytes));
-    return bytes;
-  }
-
+  void send(std::span<const std::byte> bytes);
+  /// Nothing more will come.
+  void end();
+  Bytes receive(std::size_t nbytes);
   /// What lies ready at the other end.
-  Bytes take() { return receive(far.available()); }
+  Bytes take();
 
  private:
-  asio::io_context context_;
+  struct Far;
+  const std::unique_ptr<Far> far_;  // the link's socket needs its context
 
  public:
   TcpLink link;
-  asio::ip::tcp::socket far;
 };
 
 inline FrameHeader header_of(FrameKind kind, std::size_t nbytes, std::uint64_t id = 0) {

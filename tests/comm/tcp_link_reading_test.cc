@@ -40,7 +40,7 @@ TEST_P(TcpLinkRoom, HoldsThePayloadsThatAreExpected) {
     LinkEnds ends(false);
     Bytes stream;
     for (int frame = 0; frame < 3; ++frame) append(stream, FrameKind::Eager, nbytes);  // two behind the first
-    asio::write(ends.far, asio::buffer(stream));
+    ends.send(stream);
     for (int frame = 0; frame < 3; ++frame) {
       Bytes room(nbytes, kUntouched);
       EXPECT_EQ(await_frame(ends.link, room).nbytes, nbytes);
@@ -60,9 +60,9 @@ TEST_P(TcpLinkRoom, IsFilledAsTheStreamComes) {
   append(stream, FrameKind::Eager, nbytes);
   std::size_t got = 0, written = 0;
   while (got < nbytes) {
-    if (written < stream.size())
-      written +=
-          asio::write(ends.far, asio::buffer(&stream[written], std::min<std::size_t>(700, stream.size() - written)));
+    const auto next = std::span(stream).subspan(written, std::min<std::size_t>(700, stream.size() - written));
+    ends.send(next);
+    written += next.size();
     if (ends.link.peek_into(room)) got += ends.link.read(room.data() + got, nbytes - got);
   }
   EXPECT_TRUE(room == payload_of(nbytes));
@@ -75,7 +75,7 @@ TEST_P(TcpLinkRoom, IsForThatLengthOnly) {
     Bytes stream, room(expected, kUntouched);
     append(stream, FrameKind::Eager, nbytes);
     append(stream, FrameKind::Eager, 5);
-    asio::write(ends.far, asio::buffer(stream));
+    ends.send(stream);
     EXPECT_EQ(await_frame(ends.link, room).nbytes, nbytes);
     EXPECT_TRUE(read_elsewhere(ends.link, nbytes) == payload_of(nbytes));
     EXPECT_EQ(await_frame(ends.link, {}).nbytes, 5u);
@@ -89,7 +89,7 @@ TEST_P(TcpLinkRoom, IsGivenUpByWhoDoesNotWantTheFrame) {
   Bytes stream;
   append(stream, FrameKind::Eager, nbytes);
   append(stream, FrameKind::Eager, nbytes);
-  asio::write(ends.far, asio::buffer(stream));
+  ends.send(stream);
   for (int frame = 0; frame < 2; ++frame) {
     {
       Bytes room(nbytes);
@@ -107,8 +107,8 @@ TEST_P(TcpLinkRoom, MaySeeTheEndOfTheStream) {
     LinkEnds ends(false);
     Bytes stream, room(nbytes);
     append(stream, FrameKind::Eager, nbytes);
-    asio::write(ends.far, asio::buffer(stream.data(), stream.size() - missing));
-    ends.far.shutdown(asio::ip::tcp::socket::shutdown_send);
+    ends.send(std::span(stream).first(stream.size() - missing));
+    ends.end();
     const auto read = [&] {
       await_frame(ends.link, room);
       for (std::size_t got = 0;;) got += ends.link.read(room.data() + got, nbytes - got);
@@ -128,7 +128,7 @@ TEST(TcpLinkReadable, ShowsWholePayloadsWhereTheyLie) {
   LinkEnds ends(false);
   Bytes stream;
   for (const std::size_t nbytes : {4000, 100'000, 8}) append(stream, FrameKind::Eager, nbytes);
-  asio::write(ends.far, asio::buffer(stream));
+  ends.send(stream);
   for (const std::size_t nbytes : {std::size_t{4000}, std::size_t{8}}) {
     await_frame(ends.link, {});
     while (ends.link.readable().empty()) ends.link.peek();

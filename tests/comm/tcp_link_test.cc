@@ -73,7 +73,7 @@ const std::vector<std::size_t> kFramesAmongFillers = {4, 0, 300};
 TEST(TcpLinkFillers, ArePassedOver) {
   LinkEnds ends(false);
   Reader reader(ends.link);
-  asio::write(ends.far, asio::buffer(frames_with_fillers()));
+  ends.send(frames_with_fillers());
   reader.await(3);
   EXPECT_EQ(reader.came, kFramesAmongFillers);
   EXPECT_EQ(ends.link.peek(), nullptr);
@@ -83,7 +83,7 @@ TEST(TcpLinkFillers, ArePassedOverByteByByte) {
   LinkEnds ends(false);
   Reader reader(ends.link);
   for (const std::byte byte : frames_with_fillers()) {
-    asio::write(ends.far, asio::buffer(&byte, 1));
+    ends.send({&byte, 1});
     reader.look();
   }
   reader.await(3);
@@ -100,8 +100,8 @@ TEST_P(TcpLinkFillerEnd, IsTheEndOfTheStreamAndNothingElse) {
   const std::size_t frame = stream.size();
   append(stream, FrameKind::Filler, 100);
   stream.resize(frame + GetParam());
-  asio::write(ends.far, asio::buffer(stream));
-  ends.far.shutdown(asio::ip::tcp::socket::shutdown_send);
+  ends.send(stream);
+  ends.end();
   Reader reader(ends.link);
   EXPECT_EQ(end_of(reader).code(), ErrorCode::PeerLost);
   EXPECT_EQ(reader.came, std::vector<std::size_t>{4});
@@ -155,7 +155,7 @@ TEST(TcpLinkFillers, ThatFindNoRoomHoldNothingUp) {
   LinkEnds other(false);  // reads what has come as a link does
   Reader reader(other.link);
   while (reader.came.size() < frames.size()) {
-    asio::write(other.far, asio::buffer(ends.take()));
+    other.send(ends.take());
     ends.link.flush();
     reader.look();
   }
@@ -165,7 +165,7 @@ TEST(TcpLinkFillers, ThatFindNoRoomHoldNothingUp) {
 TEST(TcpLinkFillers, ThatAreTooLongAreRefused) {
   LinkEnds ends(false);
   const FrameBytes header = encode(header_of(FrameKind::Filler, kMaxFillerBytes + 1));
-  asio::write(ends.far, asio::buffer(header));
+  ends.send(header);
   Reader reader(ends.link);
   EXPECT_EQ(end_of(reader).code(), ErrorCode::Protocol);
 }
