@@ -82,7 +82,8 @@ class Link {
   virtual bool payload_is_here() { return false; }
 
   /// What of the current frame's payload can be looked at where it lies, whole elements of it at addresses that are
-  /// multiples of their size; empty where read() must be used. consume(n) then stands for a read of its first n bytes, also whole elements.
+  /// multiples of their size; empty where read() must be used. consume(n) then stands for a read of its first n bytes,
+  /// also whole elements.
   virtual std::span<const std::byte> readable() { return {}; }
   virtual void consume(std::size_t /*nbytes*/) {}
 };

@@ -122,7 +122,7 @@ TEST_P(TcpLinkRoom, MaySeeTheEndOfTheStream) {
 }
 
 /// Below what is worth a place of its own; within one read; as much as is read with the header; longer.
-INSTANTIATE_TEST_SUITE_P(Of, TcpLinkRoom, testing::Values(100, 4096, 20'000, 32 * 1024, 32 * 1024 + 300, 200'000));
+INSTANTIATE_TEST_SUITE_P(Of, TcpLinkRoom, testing::Values(100, 16 * 1024, 20'000, 32 * 1024, 32 * 1024 + 300, 200'000));
 
 TEST(TcpLinkReadable, ShowsWholePayloadsWhereTheyLie) {
   LinkEnds ends(false);

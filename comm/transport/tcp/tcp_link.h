@@ -104,8 +104,7 @@ class TcpLink final : public Link {
   alignas(64) std::array<std::byte, kMostInPlace + kReadAheadBytes> buffer_;  // the kernel copies faster to aligned
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  std::span<std::byte>
-      placed_;  // the beginning of the current payload that is where its reader expects it, not read yet
+  std::span<std::byte> placed_;  // of the current payload, where its reader expects it, but not read() yet
   std::optional<FrameHeader> current_;
   std::uint64_t payload_left_ = 0;
   std::size_t filler_left_ = 0;  // to be passed over

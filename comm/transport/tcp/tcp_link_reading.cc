@@ -11,6 +11,7 @@ namespace tutti::comm {
 namespace {
 
 constexpr std::size_t kDirectReadBytes = 4096;  // shorter remainders go through the buffer
+constexpr std::size_t kInPlaceBytes = 16 * 1024;  // shorter payloads are copied as soon as a call of three parts is made
 
 }  // namespace
 
@@ -47,7 +48,7 @@ const FrameHeader* TcpLink::peek() {
 
 const FrameHeader* TcpLink::peek_into(std::span<std::byte> room) {
   const bool in_midst = current_ || buffered() > 0 || filler_left_ > 0;
-  if (room.size() < kDirectReadBytes || in_midst || end_of_stream_ || !open()) return peek();
+  if (room.size() < kInPlaceBytes || in_midst || end_of_stream_ || !open()) return peek();
   const std::span<std::byte> direct = room.first(std::min(room.size(), kMostInPlace));
   std::byte* const behind = buffer_.data() + kFrameHeaderBytes;
   const std::size_t ahead = kReadAheadBytes - kFrameHeaderBytes;
