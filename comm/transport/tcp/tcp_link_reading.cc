@@ -10,8 +10,8 @@
 namespace tutti::comm {
 namespace {
 
-constexpr std::size_t kDirectReadBytes = 4096;  // shorter remainders go through the buffer
-constexpr std::size_t kInPlaceBytes = 16 * 1024;  // shorter payloads are copied as soon as a call of three parts is made
+constexpr std::size_t kDirectReadBytes = 4096;    // shorter remainders go through the buffer
+constexpr std::size_t kInPlaceBytes = 16 * 1024;  // shorter ones are copied as soon as a call of three parts is made
 
 }  // namespace
 
