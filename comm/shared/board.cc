@@ -84,7 +84,8 @@ void Board::publish(std::uint8_t has_memory) {
                               static_cast<std::uint64_t>(f.dtype) << 8 | static_cast<std::uint64_t>(f.reduce_op);
   history_ = mixed(mixed(mixed(history_, f.seq), f.count), kinds);
   turn.history = history_;
-  turn.has_memory = has_memory;
+  turn.has_memory = has_memory & 3;
+  turn.streamed = streams_ ? 1 : 0;
   turn.number.store(number_, std::memory_order_release);
   neighbours_.nudge_all();
   if (f.op == OpKind::Broadcast) __builtin_prefetch(&segment_.turn(self_, number_ + kAhead), 1);
@@ -148,6 +149,22 @@ std::uint64_t Board::timed_load(int index, const std::atomic<std::uint64_t>& lin
   const std::uint64_t value = distance.load(line, seen);
   far_ += distance.is_far() ? 1 : 0;
   return value;
+}
+
+bool Board::choose_streams() {
+  if (far_ == 0 || 2 * far_ < ranks_ - 1) return false;
+  bool slow = showing_.is_slow() || taking_.is_slow();
+  for (int index = 0; index < ranks_ && !slow; ++index)
+    slow = others_[static_cast<std::size_t>(index)].distance.decides() ||
+           segment_.state(index).copies_slowly.load(std::memory_order_relaxed);
+  return choice_.choose(slow);
+}
+
+/// To the writers.
+void Board::tell_speed() {
+  std::atomic<bool>& told = segment_.state(self_).copies_slowly;
+  if (told.load(std::memory_order_relaxed) != taking_.is_slow())
+    told.store(taking_.is_slow(), std::memory_order_relaxed);
 }
 
 void Board::look(int index) {

@@ -12,6 +12,7 @@
 
 #include <tutti/comm/failure/failure_monitor.h>
 #include <tutti/comm/schedule/executor.h>
+#include <tutti/comm/transport/shm/copy_speed.h>
 #include <tutti/comm/transport/shm/distance.h>
 #include <tutti/comm/transport/shm/neighbours.h>
 #include <tutti/comm/transport/transport.h>
@@ -33,8 +34,10 @@ class Board {
   int self() const { return self_; }
 
   /// Begins the next turn: afterwards this rank's slot may be written. `operation` must live until finish().
-  void begin(const Operation& operation) {
+  /// What is shown in it `is_long`: may be written past the caches, if that is better.
+  void begin(const Operation& operation, bool is_long) {
     operation_ = &operation;
+    streams_ = is_long && choose_streams();
     if (++number_ > kTurns + all_finished_) free_slot();
   }
 
@@ -75,10 +78,23 @@ class Board {
   void advance(Progress progress, std::uint64_t to);
   /// Waits until a rank's progress has come to `at_least`.
   void await(Progress progress, int index, std::uint64_t at_least);
-  /// Whether most of the others are so far away that what they are to read is better written past the caches.
-  bool others_are_far() const { return far_ > 0 && 2 * far_ >= ranks_ - 1; }
+  /// Whether most of the others are so far away that what they read in this turn is to be written past the caches.
+  bool streams() const { return streams_; }
   /// Before an announcement with something long is awaited: how far away that rank is.
   void look(int index);
+
+  /// Writes so much into this rank's slot or stage, by copy().
+  template <typename Copy>
+  void show(std::size_t bytes, Copy copy) {
+    streams_ || !is_warm() ? copy() : showing_.time(bytes, copy);
+  }
+  /// Reads so much from the slot or stage of another rank that has been awaited, by copy().
+  template <typename Copy>
+  void take(int index, std::size_t bytes, Copy copy) {
+    if (bytes < CopySpeed::kTimedBytes || announced(index).streamed || !is_warm()) return copy();
+    taking_.time(bytes, copy);
+    tell_speed();
+  }
   /// The operation came to this position: sets all of this rank's progress to it.
   void finish_stages(std::uint64_t position);
 
@@ -87,6 +103,10 @@ class Board {
   static constexpr std::uint64_t kTellEvery = 16;
   static_assert(kTurns % kTellEvery == 0 && kTellEvery < kTurns);
 
+  bool choose_streams();
+  /// Slots and stages have been written before: their pages are there.
+  bool is_warm() const { return number_ > kTurns || position_ > kStageBytes; }
+  void tell_speed();
   void free_slot();
   void publish(std::uint8_t has_memory);
   void tell_finished();
@@ -119,6 +139,10 @@ class Board {
   };
   std::vector<Other> others_;
   int far_ = 0;  // others that are far away
+  CopySpeed showing_;
+  CopySpeed taking_;
+  StreamChoice choice_;
+  bool streams_ = false;  // what is shown in this turn
 
   // Who has not come computes, maybe on this processor. Those who have come take turns there: that a wait for somebody
   // to come was long says nothing about the waits that follow.

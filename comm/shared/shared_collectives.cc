@@ -58,8 +58,6 @@ void SharedCollectives::run(const Operation& operation) try {
   throw;
 }
 
-void SharedCollectives::begin() { board_.begin(*operation_); }
-
 void SharedCollectives::barrier() {
   begin();
   announce();
@@ -77,7 +75,7 @@ void SharedCollectives::broadcast() {
     announce();
     if (!sends) {
       const Turn& turn = board_.await(root);
-      copy_bytes(data, bytes_ <= kInlineBytes ? turn.payload.data() : board_.slot(root), bytes_);
+      take(data, root, bytes_ <= kInlineBytes ? turn.payload.data() : board_.slot(root), bytes_);
     }
     return board_.finish();
   }
@@ -100,7 +98,7 @@ void SharedCollectives::staged_broadcast(std::byte* data) {
       [&](const Chunk& chunk) {
         if (sends) return;
         board_.await(&RankState::staged, root, chunk.end);
-        copy_out(data + chunk.first, board_.stage(root, chunk.begin), chunk.length, streams);
+        take(data + chunk.first, root, board_.stage(root, chunk.begin), chunk.length, streams);
       });
 }
 
@@ -133,7 +131,7 @@ void SharedCollectives::slot_all_gather(const std::byte* input, std::byte* outpu
   for (int index = 0; index < board_.ranks(); ++index) {
     if (index == self) continue;
     const Turn& turn = board_.await(index);
-    copy_bytes(block(index), bytes_ <= kInlineBytes ? turn.payload.data() : board_.slot(index), bytes_);
+    take(block(index), index, bytes_ <= kInlineBytes ? turn.payload.data() : board_.slot(index), bytes_);
   }
 }
 
@@ -150,7 +148,7 @@ void SharedCollectives::staged_all_gather(const std::byte* input, std::byte* out
           const int index = (self + step) % board_.ranks();  // not everybody at the same one
           if (chunk.first == 0) board_.await(index);
           board_.await(&RankState::staged, index, chunk.end);
-          copy_out(block(index) + chunk.first, board_.stage(index, chunk.begin), chunk.length, streams);
+          take(block(index) + chunk.first, index, board_.stage(index, chunk.begin), chunk.length, streams);
         }
       });
 }

@@ -87,11 +87,15 @@ class SharedCollectives {
   void gather_in_place(const std::byte* input);
   void broadcast_in_place(std::byte* to, const std::byte* from);
 
-  void begin();
+  void begin() { board_.begin(*operation_, bytes_ >= kStreamShown); }
   void announce() { board_.announce(); }
   /// Copies what others are to read into this rank's slot or stage.
   void show(std::byte* to, const std::byte* from, std::size_t bytes) {
-    copy_out(to, from, bytes, bytes >= kStreamShown && board_.others_are_far());
+    board_.show(bytes, [&] { copy_out(to, from, bytes, bytes >= kStreamShown && board_.streams()); });
+  }
+  /// Copies what rank `index` has shown.
+  void take(std::byte* to, int index, const std::byte* from, std::size_t bytes, bool streams = false) {
+    board_.take(index, bytes, [&] { copy_out(to, from, bytes, streams); });
   }
   /// Before the announcements of a turn in which all have shown so much are awaited.
   void look_at_others(std::size_t bytes) {
@@ -126,7 +130,9 @@ void SharedCollectives::reduce_all(std::byte* target, std::size_t length, const 
     sources_[static_cast<std::size_t>(index)] = index == board_.self() ? own : source(index);
   const Fingerprint& f = operation_->fingerprint;
   const std::size_t count = length == bytes_ ? f.count : length / element_;  // a division takes its time
-  comm::reduce_all({&target, 1}, sources_, count, f.dtype, f.reduce_op);
+  const int other = board_.self() == 0 ? 1 : 0;  // they all choose alike, mostly
+  board_.take(other, length * (sources_.size() - 1),
+              [&] { comm::reduce_all({&target, 1}, sources_, count, f.dtype, f.reduce_op); });
 }
 
 }  // namespace tutti::comm

@@ -166,8 +166,8 @@ void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result)
           const int index = (self + step) % ranks;
           board_.await(&RankState::reduced, index, chunk.end);
           const std::size_t from = begin_of(chunk, index);
-          copy_bytes(result + chunk.first + from, board_.stage(index, chunk.begin) + from,
-                     begin_of(chunk, index + 1) - from);
+          take(result + chunk.first + from, index, board_.stage(index, chunk.begin) + from,
+               begin_of(chunk, index + 1) - from);
         }
       });
 }

@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/process_group.h>
+#include <tutti/comm/transport/shm/copy_speed.h>
 #include <tutti/comm/transport/shm/distance.h>
+#include <tutti/comm/transport/shm/ring.h>
 #include <tutti/tests/support/run_ranks.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <span>
@@ -59,6 +62,52 @@ TEST(Distance, ALineThatNobodyHasWrittenSaysNothing) {
     EXPECT_EQ(seen, i);
   }
   EXPECT_TRUE(distance.is_far());
+}
+
+TEST(CopySpeed, IsSlowAfterManySlowCopiesAndNotAfterOne) {
+  CopySpeed speed;
+  speed.sample(1'000, 10ms);
+  EXPECT_FALSE(speed.is_slow());
+  for (int i = 0; i < CopySpeed::kCopies; ++i) speed.sample(16'384, 8us);  // 2 GB/s
+  EXPECT_TRUE(speed.is_slow());
+  for (int i = 0; i < CopySpeed::kCopies; ++i) {
+    EXPECT_TRUE(speed.is_slow());
+    speed.sample(16'384, 1'600ns);  // 10 GB/s
+  }
+  EXPECT_FALSE(speed.is_slow());
+}
+
+TEST(CopySpeed, CopiesAndTimesWhatIsLongEnough) {
+  CopySpeed speed;
+  int copies = 0;
+  const auto slowly = [&] {
+    ++copies;
+    const auto end = std::chrono::steady_clock::now() + 10us;
+    while (std::chrono::steady_clock::now() < end) continue;
+  };
+  for (int i = 0; i < 2 * CopySpeed::kCopies; ++i) speed.time(CopySpeed::kTimedBytes - 1, slowly);
+  EXPECT_FALSE(speed.is_slow());
+  for (int i = 0; i < CopySpeed::kCopies; ++i) speed.time(CopySpeed::kTimedBytes, slowly);
+  EXPECT_TRUE(speed.is_slow());
+  EXPECT_EQ(copies, 3 * CopySpeed::kCopies);
+}
+
+TEST(StreamChoice, GoesPastTheCachesWhereCopiesAreSlowAndTriesTheCachesNowAndThen) {
+  StreamChoice choice;
+  EXPECT_FALSE(choice.choose(false));
+  for (int lap = 0; lap < 3; ++lap) {
+    int streamed = 0;
+    for (int i = 0; i < StreamChoice::kStreamed + CopySpeed::kCopies; ++i) streamed += choice.choose(true) ? 1 : 0;
+    EXPECT_EQ(streamed, StreamChoice::kStreamed) << lap;
+  }
+  EXPECT_FALSE(choice.choose(false));
+  EXPECT_TRUE(choice.choose(true));
+}
+
+TEST_F(Far, AVariableThatIsSetDecidesAlone) {
+  EXPECT_TRUE(Distance().decides());
+  ::unsetenv(kVariable);
+  EXPECT_FALSE(Distance().decides());
 }
 
 TEST_F(Far, TheVariableIsTheLimit) {

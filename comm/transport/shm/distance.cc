@@ -43,6 +43,8 @@ void Distance::sample(std::chrono::nanoseconds took) {
   if (ahead_ == kSamples) is_far_ = true;
 }
 
+bool Distance::limit_is_set() { return std::getenv(kVariable) != nullptr; }
+
 std::chrono::nanoseconds Distance::far_line() {
   const char* value = std::getenv(kVariable);
   if (!value) {

@@ -48,11 +48,21 @@ void RingWriter::advance(std::size_t bytes) {
   if (offset_ >= ring_.capacity) offset_ -= ring_.capacity;
 }
 
+bool RingWriter::choose_streams(std::uint64_t nbytes) {
+  if (nbytes < kStreamed || !reader_.is_far()) return false;
+  if (reader_.decides()) return true;
+  return choice_.choose(speed_.is_slow() || ring_.control->reads_slowly.load(std::memory_order_relaxed));
+}
+
 void RingWriter::copy_in(const std::byte* from, std::size_t bytes) {
   const std::size_t first = std::min(bytes, ring_.capacity - offset_);
-  const bool streams = bytes >= kStreamed && reader_.is_far();
-  copy_out(ring_.lines + offset_, from, first, streams);
-  copy_out(ring_.lines, from + first, bytes - first, streams);
+  const bool streams = streams_ && bytes >= kStreamed;
+  const auto copy = [&] {
+    copy_out(ring_.lines + offset_, from, first, streams);
+    copy_out(ring_.lines, from + first, bytes - first, streams);
+  };
+  const bool is_timed = !streams && position_ >= ring_.capacity;  // not while memory is touched for the first time
+  is_timed ? speed_.time(bytes, copy) : copy();
 }
 
 void RingWriter::clear_next_stamp() {
@@ -81,8 +91,10 @@ void RingWriter::put(const FrameHeader& header, const void* payload, bool whole)
   line->kind = static_cast<std::uint8_t>(header.kind);
   line->op = static_cast<std::uint8_t>(header.fingerprint.op);
   line->dtype = static_cast<std::uint8_t>(header.fingerprint.dtype);
-  line->reduce_op = static_cast<std::uint8_t>(header.fingerprint.reduce_op) & 0x7f;
+  line->reduce_op = static_cast<std::uint8_t>(header.fingerprint.reduce_op) & 0x3f;
   line->complete = whole ? 1 : 0;
+  streams_ = choose_streams(header.nbytes);
+  line->streamed = streams_ ? 1 : 0;
   line->root = header.fingerprint.root;
   line->count = header.fingerprint.count;
   line->nbytes = header.nbytes;
@@ -153,6 +165,7 @@ const FrameHeader* RingReader::peek() {
   inlined_ = fits_inline(left_);
   if (!inlined_) {
     const bool complete = line.complete;
+    streamed_ = line.streamed;
     advance(kLine);
     if (complete) written_ = position_ + whole_lines(left_);
   }
@@ -208,6 +221,14 @@ void RingReader::finish() {
   current_.reset();
 }
 
+void RingReader::copy_out_of_ring(std::byte* to, const std::byte* from, std::size_t bytes) {
+  const auto copy = [&] { copy_short(to, from, bytes); };
+  if (streamed_ || position_ < ring_.capacity) return copy();
+  const bool was_slow = speed_.is_slow();
+  speed_.time(bytes, copy);
+  if (speed_.is_slow() != was_slow) ring_.control->reads_slowly.store(!was_slow, std::memory_order_relaxed);
+}
+
 std::size_t RingReader::read(void* into, std::size_t nbytes) {
   auto* target = static_cast<std::byte*>(into);
   std::size_t got = 0;
@@ -216,7 +237,7 @@ std::size_t RingReader::read(void* into, std::size_t nbytes) {
     const auto part = readable();
     const std::size_t n = std::min(part.size(), nbytes - got);
     if (n == 0) break;
-    copy_short(target + got, part.data(), n);
+    copy_out_of_ring(target + got, part.data(), n);
     got += n;
     consume(n);
   }

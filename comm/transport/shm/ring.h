@@ -11,6 +11,7 @@
 // Multiprocess Programs" (1977), with the flag in the slot.
 #pragma once
 
+#include <tutti/comm/transport/shm/copy_speed.h>
 #include <tutti/comm/transport/shm/distance.h>
 #include <tutti/comm/transport/shm/segment.h>
 #include <tutti/comm/transport/transport.h>
@@ -25,6 +26,7 @@ namespace tutti::comm {
 struct RingControl {
   alignas(2 * kLine) std::atomic<std::uint64_t> written;  // payload bytes up to this position are there
   alignas(2 * kLine) std::atomic<std::uint64_t> taken;    // everything before this position may be overwritten
+  alignas(2 * kLine) std::atomic<bool> reads_slowly;      // the reader's copies through the caches are slow
 };
 
 struct alignas(kLine) FrameLine {
@@ -32,8 +34,9 @@ struct alignas(kLine) FrameLine {
   std::uint8_t kind;
   std::uint8_t op;
   std::uint8_t dtype;
-  std::uint8_t reduce_op : 7;
+  std::uint8_t reduce_op : 6;
   std::uint8_t complete : 1;  // the whole payload was there when the frame became visible
+  std::uint8_t streamed : 1;  // the payload is written past the caches
   std::int32_t root;
   std::uint64_t count;
   std::uint64_t nbytes;
@@ -81,9 +84,13 @@ class RingWriter {
   void copy_in(const std::byte* from, std::size_t bytes);
   void clear_next_stamp();
   void fetch_ahead(std::size_t nbytes) const;
+  bool choose_streams(std::uint64_t nbytes);
 
   RingMemory ring_;
   Distance reader_;                         // from whom reads what is written here
+  CopySpeed speed_;                         // of what is written here
+  StreamChoice choice_;
+  bool streams_ = false;                    // the payload in progress
   std::uint64_t position_ = 0;              // of the next byte
   std::size_t offset_ = 0;                  // position_ modulo the capacity
   std::uint64_t taken_ = 0;                 // as last seen
@@ -117,6 +124,7 @@ class RingReader {
   void watch();
   void advance(std::size_t bytes);
   void finish();
+  void copy_out_of_ring(std::byte* to, const std::byte* from, std::size_t bytes);
 
   RingMemory ring_;
   std::uint64_t group_;
@@ -126,6 +134,8 @@ class RingReader {
   std::uint64_t written_ = 0;   // as last seen
   std::optional<FrameHeader> current_;
   std::uint64_t left_ = 0;  // payload bytes not yet read
+  CopySpeed speed_;         // of what is read here
+  bool streamed_ = false;   // the current payload
   bool inlined_ = false;
   std::atomic<std::uint64_t> watched_{0};  // for has_news(): the position, and in the lowest bits a State
 };

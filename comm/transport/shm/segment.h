@@ -38,6 +38,7 @@ struct RankState {
   std::atomic<std::uint32_t> rung;                         // written by all: its doorbell has been rung
   alignas(kLine) std::atomic<std::uint32_t> closed;        // it has left the group
   std::atomic<std::uint32_t> gave_up;  // an operation has failed here: its buffers are its own again
+  std::atomic<bool> copies_slowly;     // its copies through the caches, of what it shares with others, are slow
   std::atomic<std::int32_t> pid;
 
   // How far it is with what lies on stages, as positions: bytes since the group was formed.
@@ -58,7 +59,8 @@ struct alignas(kLine) Turn {
   std::uint8_t op;
   std::uint8_t dtype;
   std::uint8_t reduce_op;
-  std::uint8_t has_memory;  // what of the operation's memory is registered, a bit each: `memory` says where
+  std::uint8_t has_memory : 2;  // what of the operation's memory is registered, a bit each: `memory` says where
+  std::uint8_t streamed : 1;    // what this rank shows in the operation is written past the caches
   std::uint64_t history;    // a digest of all announcements up to and with this one
   union {
     std::array<std::byte, 24> payload;
