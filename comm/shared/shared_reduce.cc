@@ -9,7 +9,7 @@ namespace tutti::comm {
 namespace {
 
 // Up to this many bytes it is quicker that every rank reduces everything than to share the work.
-constexpr std::size_t kSlotReduceBytes = 32 * 1024;
+constexpr std::size_t slot_reduce_bytes(int ranks) { return (ranks == 2 ? 32 : 16) * 1024; }
 
 // Up to this many bytes even a registered buffer is copied: one exchange of announcements is quicker than two.
 constexpr std::size_t kCopiedBytes = 4 * 1024;
@@ -74,7 +74,7 @@ void SharedCollectives::reduce_to(const std::byte* input, std::byte* result) {
   begin();
   const bool for_all = operation_->fingerprint.op == OpKind::AllReduce;
   if (for_all && bytes_ <= kInlineBytes) return inline_all_reduce(result);
-  const bool is_short = bytes_ <= kSlotReduceBytes;
+  const bool is_short = bytes_ <= slot_reduce_bytes(board_.ranks());
   const Place mine = for_all && bytes_ > kCopiedBytes ? find_buffer(result, bytes_) : Place();
   if (is_short && !mine.known) show(board_.slot(board_.self()), input, bytes_);
   announce(mine);
