@@ -10,7 +10,7 @@ namespace tutti::comm {
 namespace {
 
 // A long payload is handed over in pieces of this size, so that both sides copy at the same time.
-constexpr std::size_t kPiece = 16 * 1024;
+constexpr std::size_t kPiece = 8 * 1024;
 
 // So much of a payload is written past the caches, if its reader is further away than memory.
 constexpr std::size_t kStreamed = 4 * 1024;
