@@ -65,13 +65,13 @@ void Board::announce(const Memory& memory) {
   std::uint8_t known = 0;
   for (std::size_t i = 0; i < memory.size(); ++i) {
     if (!memory[i]) continue;
-    known |= static_cast<std::uint8_t>(1 << i);
+    known |= static_cast<std::uint8_t>(Turn::kHasMemory << i);
     turn.memory[i] = *memory[i];
   }
   publish(known);
 }
 
-void Board::publish(std::uint8_t has_memory) {
+void Board::publish(std::uint8_t marks) {
   const Fingerprint& f = operation_->fingerprint;
   Turn& turn = segment_.turn(self_, number_);
   turn.seq = f.seq;
@@ -84,8 +84,7 @@ void Board::publish(std::uint8_t has_memory) {
                               static_cast<std::uint64_t>(f.dtype) << 8 | static_cast<std::uint64_t>(f.reduce_op);
   history_ = mixed(mixed(mixed(history_, f.seq), f.count), kinds);
   turn.history = history_;
-  turn.has_memory = has_memory & 3;
-  turn.streamed = streams_ ? 1 : 0;
+  turn.marks = streams_ ? marks | Turn::kStreamed : marks;
   turn.number.store(number_, std::memory_order_release);
   neighbours_.nudge_all();
   if (f.op == OpKind::Broadcast) __builtin_prefetch(&segment_.turn(self_, number_ + kAhead), 1);

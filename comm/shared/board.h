@@ -37,7 +37,7 @@ class Board {
   /// What is shown in it `is_long`: may be written past the caches, if that is better.
   void begin(const Operation& operation, bool is_long) {
     operation_ = &operation;
-    streams_ = is_long && choose_streams();
+    if (is_long) streams_ = choose_streams();
     if (++number_ > kTurns + all_finished_) free_slot();
   }
 
@@ -78,7 +78,7 @@ class Board {
   void advance(Progress progress, std::uint64_t to);
   /// Waits until a rank's progress has come to `at_least`.
   void await(Progress progress, int index, std::uint64_t at_least);
-  /// Whether most of the others are so far away that what they read in this turn is to be written past the caches.
+  /// Whether most of the others are so far away that what they read in this long turn is to be written past the caches.
   bool streams() const { return streams_; }
   /// Before an announcement with something long is awaited: how far away that rank is.
   void look(int index);
@@ -91,7 +91,7 @@ class Board {
   /// Reads so much from the slot or stage of another rank that has been awaited, by copy().
   template <typename Copy>
   void take(int index, std::size_t bytes, Copy copy) {
-    if (bytes < CopySpeed::kTimedBytes || announced(index).streamed || !is_warm()) return copy();
+    if (bytes < CopySpeed::kTimedBytes || (announced(index).marks & Turn::kStreamed) != 0 || !is_warm()) return copy();
     taking_.time(bytes, copy);
     tell_speed();
   }
@@ -108,7 +108,7 @@ class Board {
   bool is_warm() const { return number_ > kTurns || position_ > kStageBytes; }
   void tell_speed();
   void free_slot();
-  void publish(std::uint8_t has_memory);
+  void publish(std::uint8_t marks);
   void tell_finished();
   std::uint64_t timed_load(int index, const std::atomic<std::uint64_t>& line, std::uint64_t& seen);
   void wait_until(const std::function<bool()>& ready, int index, ComputesHere& computes_here);
@@ -142,7 +142,7 @@ class Board {
   CopySpeed showing_;
   CopySpeed taking_;
   StreamChoice choice_;
-  bool streams_ = false;  // what is shown in this turn
+  bool streams_ = false;  // what is shown in this turn, if that is long
 
   // Who has not come computes, maybe on this processor. Those who have come take turns there: that a wait for somebody
   // to come was long says nothing about the waits that follow.

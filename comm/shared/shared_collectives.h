@@ -91,10 +91,12 @@ class SharedCollectives {
   void announce() { board_.announce(); }
   /// Copies what others are to read into this rank's slot or stage.
   void show(std::byte* to, const std::byte* from, std::size_t bytes) {
-    board_.show(bytes, [&] { copy_out(to, from, bytes, bytes >= kStreamShown && board_.streams()); });
+    if (bytes < kStreamShown) return copy_bytes(to, from, bytes);
+    board_.show(bytes, [&] { copy_out(to, from, bytes, board_.streams()); });
   }
   /// Copies what rank `index` has shown.
   void take(std::byte* to, int index, const std::byte* from, std::size_t bytes, bool streams = false) {
+    if (bytes < kStreamShown) return copy_bytes(to, from, bytes);
     board_.take(index, bytes, [&] { copy_out(to, from, bytes, streams); });
   }
   /// Before the announcements of a turn in which all have shown so much are awaited.

@@ -20,7 +20,7 @@ void SharedCollectives::announce(const Place& buffer, const Place& result) {
 /// announcement.
 std::byte* SharedCollectives::await_buffer(int index, Which which, std::size_t bytes) {
   const Turn& turn = board_.await(index);
-  if ((turn.has_memory >> which & 1) == 0) return nullptr;
+  if ((turn.marks & Turn::kHasMemory << which) == 0) return nullptr;
   return index == board_.self() ? own_[which] : heap_.resolve(index, turn.memory[which], bytes);
 }
 

@@ -91,10 +91,10 @@ void RingWriter::put(const FrameHeader& header, const void* payload, bool whole)
   line->kind = static_cast<std::uint8_t>(header.kind);
   line->op = static_cast<std::uint8_t>(header.fingerprint.op);
   line->dtype = static_cast<std::uint8_t>(header.fingerprint.dtype);
-  line->reduce_op = static_cast<std::uint8_t>(header.fingerprint.reduce_op) & 0x3f;
-  line->complete = whole ? 1 : 0;
   streams_ = choose_streams(header.nbytes);
-  line->streamed = streams_ ? 1 : 0;
+  line->reduce_op_and_marks = static_cast<std::uint8_t>(
+      (static_cast<unsigned>(header.fingerprint.reduce_op) & FrameLine::kReduceOp) |
+      (whole ? FrameLine::kComplete : 0u) | (streams_ ? FrameLine::kStreamed : 0u));
   line->root = header.fingerprint.root;
   line->count = header.fingerprint.count;
   line->nbytes = header.nbytes;
@@ -151,21 +151,22 @@ const FrameHeader* RingReader::peek() {
   if (current_) return &*current_;
   const FrameLine& line = this->line();
   if (line.stamp.load(std::memory_order_acquire) != position_ + 1) return nullptr;
+  const std::uint8_t reduce_op = line.reduce_op_and_marks & FrameLine::kReduceOp;
   if (line.kind < static_cast<std::uint8_t>(FrameKind::Collective) ||
       line.kind > static_cast<std::uint8_t>(FrameKind::Rendezvous) ||
       line.op > static_cast<std::uint8_t>(kLastOpKind) || line.dtype > static_cast<std::uint8_t>(kLastDType) ||
-      line.reduce_op > static_cast<std::uint8_t>(kLastReduceOp) || line.nbytes > kMaxFrameBytes)
+      reduce_op > static_cast<std::uint8_t>(kLastReduceOp) || line.nbytes > kMaxFrameBytes)
     throw Error(ErrorCode::Protocol, "the shared memory holds no frame where one should begin: was it overwritten?");
   current_ = {static_cast<FrameKind>(line.kind),
               {group_, line.seq, line.count, line.root, static_cast<OpKind>(line.op), static_cast<DType>(line.dtype),
-               static_cast<ReduceOp>(line.reduce_op), line.user_op},
+               static_cast<ReduceOp>(reduce_op), line.user_op},
               line.nbytes,
               line.id};
   left_ = line.nbytes;
   inlined_ = fits_inline(left_);
   if (!inlined_) {
-    const bool complete = line.complete;
-    streamed_ = line.streamed;
+    const bool complete = (line.reduce_op_and_marks & FrameLine::kComplete) != 0;
+    streamed_ = (line.reduce_op_and_marks & FrameLine::kStreamed) != 0;
     advance(kLine);
     if (complete) written_ = position_ + whole_lines(left_);
   }
@@ -223,7 +224,7 @@ void RingReader::finish() {
 
 void RingReader::copy_out_of_ring(std::byte* to, const std::byte* from, std::size_t bytes) {
   const auto copy = [&] { copy_short(to, from, bytes); };
-  if (streamed_ || position_ < ring_.capacity) return copy();
+  if (bytes < CopySpeed::kTimedBytes || streamed_ || position_ < ring_.capacity) return copy();
   const bool was_slow = speed_.is_slow();
   speed_.time(bytes, copy);
   if (speed_.is_slow() != was_slow) ring_.control->reads_slowly.store(!was_slow, std::memory_order_relaxed);

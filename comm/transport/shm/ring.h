@@ -34,9 +34,7 @@ struct alignas(kLine) FrameLine {
   std::uint8_t kind;
   std::uint8_t op;
   std::uint8_t dtype;
-  std::uint8_t reduce_op : 6;
-  std::uint8_t complete : 1;  // the whole payload was there when the frame became visible
-  std::uint8_t streamed : 1;  // the payload is written past the caches
+  std::uint8_t reduce_op_and_marks;  // no bit-fields: to set one would first fetch the line from who reads it
   std::int32_t root;
   std::uint64_t count;
   std::uint64_t nbytes;
@@ -44,6 +42,10 @@ struct alignas(kLine) FrameLine {
   std::uint64_t seq;
   alignas(8) std::array<std::byte, 12> inlined;  // aligned for every element type
   std::uint32_t user_op;
+
+  static constexpr std::uint8_t kComplete = 0x80;  // the whole payload was there when the frame became visible
+  static constexpr std::uint8_t kStreamed = 0x40;  // the payload is written past the caches
+  static constexpr std::uint8_t kReduceOp = 0x3f;
 };
 static_assert(sizeof(FrameLine) == kLine);
 
