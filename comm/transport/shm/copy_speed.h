@@ -3,7 +3,8 @@
 // That its lines come late (distance.h) is not enough. Some processors ask for many lines at once, so that a copy is
 // fast though each line takes 200 ns: two cores of an Intel Xeon pass 13 GB/s through their caches, and 10 past them.
 // Others do not, as those of different chiplets, with 2 GB/s. So copies through the caches are timed on both sides: the
-// writer's into memory that the reader has used, and the reader's out of it. Past the caches goes what is late and slow.
+// writer's into memory that the reader has used, and the reader's out of it. What is late and slow goes past the
+// caches.
 //
 // What goes past the caches says nothing about them, and what was slow may have been so for another reason. So after
 // many operations that went past them a few go through them again.

@@ -92,9 +92,9 @@ void RingWriter::put(const FrameHeader& header, const void* payload, bool whole)
   line->op = static_cast<std::uint8_t>(header.fingerprint.op);
   line->dtype = static_cast<std::uint8_t>(header.fingerprint.dtype);
   streams_ = choose_streams(header.nbytes);
-  line->reduce_op_and_marks = static_cast<std::uint8_t>(
-      (static_cast<unsigned>(header.fingerprint.reduce_op) & FrameLine::kReduceOp) |
-      (whole ? FrameLine::kComplete : 0u) | (streams_ ? FrameLine::kStreamed : 0u));
+  line->reduce_op_and_marks =
+      static_cast<std::uint8_t>((static_cast<unsigned>(header.fingerprint.reduce_op) & FrameLine::kReduceOp) |
+                                (whole ? FrameLine::kComplete : 0u) | (streams_ ? FrameLine::kStreamed : 0u));
   line->root = header.fingerprint.root;
   line->count = header.fingerprint.count;
   line->nbytes = header.nbytes;

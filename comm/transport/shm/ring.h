@@ -89,8 +89,8 @@ class RingWriter {
   bool choose_streams(std::uint64_t nbytes);
 
   RingMemory ring_;
-  Distance reader_;                         // from whom reads what is written here
-  CopySpeed speed_;                         // of what is written here
+  Distance reader_;  // from whom reads what is written here
+  CopySpeed speed_;  // of what is written here
   StreamChoice choice_;
   bool streams_ = false;                    // the payload in progress
   std::uint64_t position_ = 0;              // of the next byte

@@ -60,14 +60,15 @@ struct alignas(kLine) Turn {
   std::uint8_t dtype;
   std::uint8_t reduce_op;
   std::uint8_t marks;
-  std::uint64_t history;    // a digest of all announcements up to and with this one
+  std::uint64_t history;  // a digest of all announcements up to and with this one
   union {
     std::array<std::byte, 24> payload;
     std::array<std::uint64_t, 2> memory;
   };
 
-  static constexpr std::uint8_t kHasMemory = 0x01;  // times 1 or 2: that of the operation is registered, `memory` says where
-  static constexpr std::uint8_t kStreamed = 0x80;   // what this rank shows in the operation is written past the caches
+  // Marks. What the operation has in memory[0] is registered, and lies there; that in memory[1]: shifted by one.
+  static constexpr std::uint8_t kHasMemory = 0x01;
+  static constexpr std::uint8_t kStreamed = 0x80;  // what this rank shows in the operation is written past the caches
 };
 static_assert(sizeof(Turn) == kLine);
 
