@@ -152,10 +152,10 @@ std::uint64_t Board::timed_load(int index, const std::atomic<std::uint64_t>& lin
 
 bool Board::choose_streams() {
   if (far_ == 0 || 2 * far_ < ranks_ - 1) return false;
-  bool slow = showing_.is_slow() || taking_.is_slow();
-  for (int index = 0; index < ranks_ && !slow; ++index)
-    slow = others_[static_cast<std::size_t>(index)].distance.decides() ||
-           segment_.state(index).copies_slowly.load(std::memory_order_relaxed);
+  if (others_.front().distance.decides()) return true;
+  bool slow = showing_.is_slow();
+  for (int index = 0; index < ranks_ && !slow; ++index)  // this rank has told its own, too
+    slow = segment_.state(index).copies_slowly.load(std::memory_order_relaxed);
   return choice_.choose(slow);
 }
 

@@ -4,7 +4,6 @@
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/transport/shm/copy_speed.h>
 #include <tutti/comm/transport/shm/distance.h>
-#include <tutti/comm/transport/shm/ring.h>
 #include <tutti/tests/support/run_ranks.h>
 
 #include <chrono>

@@ -4,7 +4,7 @@
 // (some 60 ns), late from another socket or chiplet (160 ns and more), which may also send few of them at a time: on a
 // processor of several chiplets a copy then makes 2 GB/s. What was written past the caches is read from memory, by the
 // same two at 8 GB/s; but near each other they lose by that, so it has to be known, and a virtual processor may move.
-// Where it is far, how fast copies are decides (copy_speed.h).
+// Of what is far, the speed of copies decides (copy_speed.h).
 //
 // Each load of a line that the other writes again and again is timed. A majority of many samples decides: where memory
 // is busy a quarter of those of a near line are slow, too. The limit lies between the two, a memory's latency;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kPiece = 8 * 1024;
 
 // So much of a payload is written past the caches, if its reader is further away than memory.
-constexpr std::size_t kStreamed = 4 * 1024;
+constexpr std::size_t kStreamedBytes = 4 * 1024;
 
 // Of the next payload's lines, when a frame has been written: what a processor can ask for at once.
 constexpr std::size_t kFetchedAhead = 2 * 1024;
@@ -49,14 +49,14 @@ void RingWriter::advance(std::size_t bytes) {
 }
 
 bool RingWriter::choose_streams(std::uint64_t nbytes) {
-  if (nbytes < kStreamed || !reader_.is_far()) return false;
+  if (nbytes < kStreamedBytes || !reader_.is_far()) return false;
   if (reader_.decides()) return true;
   return choice_.choose(speed_.is_slow() || ring_.control->reads_slowly.load(std::memory_order_relaxed));
 }
 
 void RingWriter::copy_in(const std::byte* from, std::size_t bytes) {
   const std::size_t first = std::min(bytes, ring_.capacity - offset_);
-  const bool streams = streams_ && bytes >= kStreamed;
+  const bool streams = streams_ && bytes >= kStreamedBytes;
   const auto copy = [&] {
     copy_out(ring_.lines + offset_, from, first, streams);
     copy_out(ring_.lines, from + first, bytes - first, streams);
