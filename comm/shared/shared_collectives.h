@@ -106,9 +106,11 @@ class SharedCollectives {
   }
   /// target = the reduction, in rank order, of `length` bytes: this rank's at `own`, which may be the target, and what
   /// source(rank) gives of the others. `own` is where the caller has it: what this rank has shown comes back as late as
-  /// theirs, once another processor has read it.
+  /// theirs, once another processor has read it. `shown`, if not null, is for others to read, and gets the same; one of
+  /// the two may be null.
   template <typename Source>
-  void reduce_all(std::byte* target, std::size_t length, const std::byte* own, Source source);
+  void reduce_all(std::byte* target, std::size_t length, const std::byte* own, Source source,
+                  std::byte* shown = nullptr);
 
   /// Elements of a vector of `count` at which share `index` of `ranks` begins.
   static std::size_t share(std::size_t count, int index, int ranks) {
@@ -127,15 +129,24 @@ class SharedCollectives {
 };
 
 template <typename Source>
-void SharedCollectives::reduce_all(std::byte* target, std::size_t length, const std::byte* own, Source source) {
+void SharedCollectives::reduce_all(std::byte* target, std::size_t length, const std::byte* own, Source source,
+                                   std::byte* shown) {
   for (int index = 0; index < board_.ranks(); ++index)
     sources_[static_cast<std::size_t>(index)] = index == board_.self() ? own : source(index);
+  const bool in_one_pass = target && shown && !board_.streams();
+  const std::array<std::byte*, 2> targets{target ? target : shown, shown};
   const Fingerprint& f = operation_->fingerprint;
   const std::size_t count = length == bytes_ ? f.count : length / element_;  // a division takes its time
-  const auto reduce = [&] { comm::reduce_all({&target, 1}, sources_, count, f.dtype, f.reduce_op); };
-  if (f.reduce_op == ReduceOp::User) return reduce();  // its time says nothing about copies
-  const int other = board_.self() == 0 ? 1 : 0;        // the others choose alike, mostly
-  board_.take(other, length * (sources_.size() - 1), reduce);
+  const auto reduce = [&] {
+    comm::reduce_all({targets.data(), in_one_pass ? 2u : 1u}, sources_, count, f.dtype, f.reduce_op);
+  };
+  if (f.reduce_op == ReduceOp::User || in_one_pass) {
+    reduce();  // its time says nothing about copies
+  } else {
+    const int other = board_.self() == 0 ? 1 : 0;  // the others choose alike, mostly
+    board_.take(other, length * (sources_.size() - 1), reduce);
+  }
+  if (target && shown && !in_one_pass) show(shown, target, length);
 }
 
 }  // namespace tutti::comm

@@ -130,8 +130,9 @@ void SharedCollectives::slot_reduce(const std::byte* input, std::byte* result) {
   reduce_all(result, bytes_, input, [&](int index) { return board_.slot(index); });
 }
 
-/// Each rank's stage holds its contribution to the shares of the others and, where its own would be, its share of the
-/// result.
+/// Each rank's stage holds its contribution to the shares of the others. Once a rank has read what others contribute to
+/// its own share it puts the result in the place of one of them: a line that has just been fetched is quicker to
+/// overwrite than another one. Nobody else looks at that part of a stage in between.
 void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result) {
   const int self = board_.self();
   const int ranks = board_.ranks();
@@ -153,21 +154,20 @@ void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result)
           if (chunk.first == 0) board_.await(index);
           board_.await(&RankState::staged, index, chunk.end);
         }
+        const auto shown = [&](int index) {  // where the share of rank `index` of the result is
+          return board_.stage((index + 1) % ranks, chunk.begin) + begin_of(chunk, index);
+        };
         const std::size_t mine = begin_of(chunk, self);
-        const std::size_t length = begin_of(chunk, self + 1) - mine;
-        std::byte* const shown = board_.stage(self, chunk.begin) + mine;
-        std::byte* const reduced = result ? result + chunk.first + mine : shown;
-        reduce_all(reduced, length, input + chunk.first + mine,
-                   [&](int index) { return board_.stage(index, chunk.begin) + mine; });
-        show(shown, reduced, length);
+        reduce_all(result ? result + chunk.first + mine : nullptr, begin_of(chunk, self + 1) - mine,
+                   input + chunk.first + mine, [&](int index) { return board_.stage(index, chunk.begin) + mine; },
+                   shown(self));
         board_.advance(&RankState::reduced, chunk.end);
         if (!result) return;
         for (int step = 1; step < ranks; ++step) {
           const int index = (self + step) % ranks;
           board_.await(&RankState::reduced, index, chunk.end);
           const std::size_t from = begin_of(chunk, index);
-          take(result + chunk.first + from, index, board_.stage(index, chunk.begin) + from,
-               begin_of(chunk, index + 1) - from);
+          take(result + chunk.first + from, index, shown(index), begin_of(chunk, index + 1) - from);
         }
       });
 }
