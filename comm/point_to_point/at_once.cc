@@ -54,7 +54,12 @@ PointToPoint::AtOnce PointToPoint::take_at_once(const Buffer& data, int source, 
   Link& link = transport_.incoming(source);
   try {
     const FrameHeader* header = link.peek_into({static_cast<std::byte*>(data.data), data.nbytes()});
-    if (!header) return AtOnce::NotYet;
+    if (!header) {
+      Link& answers = transport_.outgoing(source);
+      while (answers.fetch_ahead() && !link.has_news()) {
+      }
+      return AtOnce::NotYet;
+    }
     const bool wanted = header->kind == FrameKind::Eager && header->nbytes == data.nbytes() &&
                         same_message(header->fingerprint, fingerprint(OpKind::Recv, data, tag));
     if (!wanted || !link.payload_is_here()) {

@@ -18,6 +18,7 @@ void PointToPoint::drive_until(const Predicate& done, Waiter& waiter, const std:
       continue;
     }
     if (done()) return;
+    if (awaited.size() == 1 && transport_.outgoing(awaited.front()).fetch_ahead()) continue;
     hold.unlock();
     const bool block = waiter.should_block();
     hold.lock();

@@ -120,6 +120,29 @@ TEST(Ring, FramesOfAllLengthsGoRoundAndRound) {
   }
 }
 
+TEST(Ring, FetchingAheadComesToAnEndAndChangesNothing) {
+  Ring ring;
+  std::mt19937 random(2);
+  EXPECT_FALSE(ring.writer.fetch_ahead()) << "before the first frame";
+  for (std::uint64_t id = 0; id < 300; ++id) {
+    std::vector<std::byte> payload(random() % (id % 2 == 0 ? 40 : 12'000));
+    for (std::byte& byte : payload) byte = static_cast<std::byte>(random());
+    Outgoing frame = frame_of(payload, id);
+    ASSERT_TRUE(ring.writer.write(frame));
+    ASSERT_TRUE(frame.done());
+    const std::size_t most = std::min(payload.size(), ring.memory.capacity / 4);
+    const std::size_t lines = 1 + (payload.size() <= 12 ? 0 : (most + kLine - 1) / kLine);  // short ones have only one
+    std::size_t calls = 1;
+    while (ring.writer.fetch_ahead()) ASSERT_LT(++calls, 100u) << "frame " << id;
+    EXPECT_EQ(calls, (lines + 31) / 32) << payload.size() << " bytes";
+    EXPECT_FALSE(ring.writer.fetch_ahead());
+    std::vector<std::byte> got(payload.size());
+    ASSERT_EQ(ring.reader.peek()->id, id);
+    ASSERT_EQ(ring.reader.read(payload.empty() ? nullptr : got.data(), got.size()), got.size());
+    ASSERT_EQ(got, payload) << "frame " << id;
+  }
+}
+
 TEST(Ring, APayloadThatLooksLikeAFrameIsNone) {
   Ring ring;
   std::uint64_t position = 0;

@@ -15,8 +15,9 @@ constexpr std::size_t kPiece = 8 * 1024;
 // So much of a payload is written past the caches, if its reader is further away than memory.
 constexpr std::size_t kStreamedBytes = 4 * 1024;
 
-// Of the next payload's lines, when a frame has been written: what a processor can ask for at once.
-constexpr std::size_t kFetchedAhead = 2 * 1024;
+// Of the next payload's lines, while an answer is awaited: so many, and at once what a processor can ask for.
+constexpr std::uint64_t kFetchedAhead = 64 * 1024;
+constexpr std::size_t kFetchedAtOnce = 2 * 1024;
 
 std::size_t whole_lines(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
@@ -109,19 +110,25 @@ void RingWriter::put(const FrameHeader& header, const void* payload, bool whole)
     copy_in(bytes, header.nbytes);
     advance(whole_lines(header.nbytes));
   }
-  if (whole) clear_next_stamp();
+  if (whole) end_frame(header.nbytes);
   line->stamp.store(stamp, std::memory_order_release);
-  if (whole) fetch_ahead(header.nbytes);
 }
 
-/// Another frame like this one will need these lines: they are this processor's by then, while who reads them last lap
-/// still had them. The line where it starts is watched by the reader, and is fetched when it is written.
-void RingWriter::fetch_ahead(std::size_t nbytes) const {
-  const std::size_t payload = fits_inline(nbytes) ? 0 : whole_lines(std::min(nbytes, kFetchedAhead));
-  for (std::size_t at = kLine; at <= kLine + payload; at += kLine) {
-    const std::size_t place = offset_ + at;
+bool RingWriter::fetch_ahead() {
+  const std::size_t end = std::min(to_fetch_, fetched_ + kFetchedAtOnce);
+  for (; fetched_ < end; fetched_ += kLine) {
+    const std::size_t place = offset_ + kLine + fetched_;  // the frame's line is watched by the reader: fetched late
     __builtin_prefetch(ring_.lines + (place < ring_.capacity ? place : place - ring_.capacity), 1);
   }
+  return fetched_ < to_fetch_;
+}
+
+/// Another frame like this one will need its payload's lines, and the one behind them.
+void RingWriter::end_frame(std::uint64_t nbytes) {
+  const std::uint64_t most = std::min<std::uint64_t>(kFetchedAhead, ring_.capacity / 4);
+  to_fetch_ = kLine + (fits_inline(nbytes) || streams_ ? 0 : whole_lines(std::min(nbytes, most)));
+  fetched_ = 0;
+  clear_next_stamp();
 }
 
 bool RingWriter::write(Outgoing& frame) {
@@ -140,7 +147,7 @@ bool RingWriter::write(Outgoing& frame) {
     copy_in(static_cast<const std::byte*>(frame.payload) + done, piece);
     advance(whole_lines(piece));
     frame.written_ += piece;
-    if (frame.done()) clear_next_stamp();
+    if (frame.done()) end_frame(frame.header.nbytes);
     ring_.control->written.store(position_, std::memory_order_release);
     wrote = true;
   }

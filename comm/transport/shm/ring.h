@@ -72,6 +72,9 @@ class RingWriter {
   /// Writes a short frame in one go, or nothing: false.
   bool write_whole(const FrameHeader& header, const void* payload);
 
+  /// As Link::fetch_ahead: its lines are this processor's by then, while who read them last lap still had them.
+  bool fetch_ahead();
+
   /// What is to be written waits for room, or does not: for can_go_on().
   void wait_for_room(bool waits) { waits_at_.store(waits ? position_ + 1 : 0, std::memory_order_relaxed); }
 
@@ -85,7 +88,7 @@ class RingWriter {
   void advance(std::size_t bytes);
   void copy_in(const std::byte* from, std::size_t bytes);
   void clear_next_stamp();
-  void fetch_ahead(std::size_t nbytes) const;
+  void end_frame(std::uint64_t nbytes);
   bool choose_streams(std::uint64_t nbytes);
 
   RingMemory ring_;
@@ -96,6 +99,8 @@ class RingWriter {
   std::uint64_t position_ = 0;              // of the next byte
   std::size_t offset_ = 0;                  // position_ modulo the capacity
   std::uint64_t taken_ = 0;                 // as last seen
+  std::size_t to_fetch_ = 0;                // bytes that another frame like the last one will need
+  std::size_t fetched_ = 0;                 // of them
   std::atomic<std::uint64_t> waits_at_{0};  // position + 1; 0: nothing waits
 };
 

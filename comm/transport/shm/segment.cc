@@ -10,7 +10,7 @@
 namespace tutti::comm {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x34303169'74747574;  // changes with the layout
+constexpr std::uint64_t kMagic = 0x35303169'74747574;  // changes with the layout, and with who puts what where
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kLanes = 3;
 constexpr std::size_t kMostRingBytes = 1024 * 1024;

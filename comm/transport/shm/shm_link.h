@@ -27,6 +27,7 @@ class ShmLink final : public Link {
   void post(Outgoing& frame) override;
   bool post_whole(const FrameHeader& header, const void* payload) override;
   bool flush() override;
+  bool fetch_ahead() override { return writer_.fetch_ahead(); }
   const FrameHeader* peek() override;
   std::size_t read(void* into, std::size_t nbytes) override;
   bool has_news() const override {
