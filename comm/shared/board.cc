@@ -16,6 +16,8 @@ constexpr int kSpins = 100;  // looks before the clock is asked: two or three mi
 // that are not written yet are left to their writers.
 constexpr std::uint64_t kAhead = 4;
 
+constexpr std::size_t kFetchedAtOnce = 8 * kLine;  // of a slot, between two looks
+
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
   hash = (hash ^ value) * 0x9e37'79b9'7f4a'7c15;  // multiplication by the golden ratio, and its high half folded in
   return hash ^ (hash >> 32);
@@ -40,7 +42,8 @@ Board::Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monit
       monitor_(monitor),
       ranks_(neighbours.size()),
       self_(neighbours.self()),
-      spins_(transport.oversubscribed() ? 2 : kSpins),
+      has_processor_(!transport.oversubscribed()),
+      spins_(has_processor_ ? kSpins : 2),
       others_(static_cast<std::size_t>(ranks_)),
       late_compute_here_(transport.computes_here) {}
 
@@ -91,6 +94,15 @@ void Board::publish(std::uint8_t marks) {
   operation_->caller.is_announced();
 }
 
+/// True if something is left to fetch of the next turn's slot. Where ranks share processors a wait is another's time.
+bool Board::fetch_ahead() {
+  if (!has_processor_) return false;
+  std::byte* const slot = segment_.slot(self_, number_ + 1);
+  const std::size_t end = std::min(to_fetch_, fetched_ + kFetchedAtOnce);
+  for (; fetched_ < end; fetched_ += kLine) __builtin_prefetch(slot + fetched_, 1);
+  return fetched_ < to_fetch_;
+}
+
 const Turn& Board::await(int index) {
   const Turn& turn = segment_.turn(index, number_);
   if (index == self_) return turn;
@@ -98,6 +110,8 @@ const Turn& Board::await(int index) {
   if (announced()) {
     if (operation_->fingerprint.op == OpKind::Broadcast) __builtin_prefetch(&segment_.turn(index, number_ + kAhead));
   } else {
+    while (fetch_ahead() && !announced()) {
+    }
     await_ready(announced, index, late_compute_here_);
   }
   if (turn.history != history_) compare(turn, index);

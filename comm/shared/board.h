@@ -37,6 +37,7 @@ class Board {
   /// What is shown in it `is_long`: may be written past the caches, if that is better.
   void begin(const Operation& operation, bool is_long) {
     operation_ = &operation;
+    to_fetch_ = 0;
     if (is_long) streams_ = choose_streams();
     if (++number_ > kTurns + all_finished_) free_slot();
   }
@@ -56,6 +57,13 @@ class Board {
   const Turn& announced(int index) const { return segment_.turn(index, number_); }
 
   std::byte* slot(int index) const { return segment_.slot(index, number_); }
+  /// This rank's slot, to write so much to it. As much of the next turn's is fetched while announcements are awaited:
+  /// its lines are this processor's by then.
+  std::byte* own_slot(std::size_t bytes) {
+    to_fetch_ = streams_ ? 0 : bytes;
+    fetched_ = 0;
+    return slot(self_);
+  }
 
   /// This rank's operation has failed. To be called before its caller learns of it.
   void give_up() { segment_.state(self_).gave_up.store(1, std::memory_order_seq_cst); }
@@ -109,6 +117,7 @@ class Board {
   void tell_speed();
   void free_slot();
   void publish(std::uint8_t marks);
+  bool fetch_ahead();
   void tell_finished();
   std::uint64_t timed_load(int index, const std::atomic<std::uint64_t>& line, std::uint64_t& seen);
   void wait_until(const std::function<bool()>& ready, int index, ComputesHere& computes_here);
@@ -130,6 +139,7 @@ class Board {
   FailureMonitor& monitor_;
   const int ranks_;
   const int self_;
+  const bool has_processor_;  // to itself: a wait takes nobody's time
   const int spins_;
   struct Other {
     Distance distance;
@@ -142,7 +152,9 @@ class Board {
   CopySpeed showing_;
   CopySpeed taking_;
   StreamChoice choice_;
-  bool streams_ = false;  // what is shown in this turn, if that is long
+  bool streams_ = false;      // what is shown in this turn, if that is long
+  std::size_t to_fetch_ = 0;  // bytes of the next turn's slot
+  std::size_t fetched_ = 0;   // of these
 
   // Who has not come computes, maybe on this processor. Those who have come take turns there: that a wait for somebody
   // to come was long says nothing about the waits that follow.

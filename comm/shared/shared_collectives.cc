@@ -71,7 +71,7 @@ void SharedCollectives::broadcast() {
   const bool sends = root == board_.self();
   begin();
   if (bytes_ <= kSlotBytes) {
-    if (sends) show(bytes_ <= kInlineBytes ? board_.payload() : board_.slot(root), data, bytes_);
+    if (sends) show(bytes_ <= kInlineBytes ? board_.payload() : board_.own_slot(bytes_), data, bytes_);
     announce();
     if (!sends) {
       const Turn& turn = board_.await(root);
@@ -124,7 +124,7 @@ void SharedCollectives::all_gather() {
 void SharedCollectives::slot_all_gather(const std::byte* input, std::byte* output) {
   const int self = board_.self();
   const auto block = [&](int index) { return output + static_cast<std::size_t>(index) * bytes_; };
-  show(bytes_ <= kInlineBytes ? board_.payload() : board_.slot(self), input, bytes_);
+  show(bytes_ <= kInlineBytes ? board_.payload() : board_.own_slot(bytes_), input, bytes_);
   announce();
   look_at_others(bytes_);
   copy_bytes(block(self), input, bytes_);

@@ -25,7 +25,7 @@ void SharedCollectives::reduce_scatter() {
   begin();
   if (whole <= kSlotBytes) {
     const bool in_line = whole <= kInlineBytes;
-    show(in_line ? board_.payload() : board_.slot(self), input, whole);
+    show(in_line ? board_.payload() : board_.own_slot(whole), input, whole);
     announce();
     look_at_others(whole);
     board_.await_all();
@@ -76,7 +76,7 @@ void SharedCollectives::reduce_to(const std::byte* input, std::byte* result) {
   if (for_all && bytes_ <= kInlineBytes) return inline_all_reduce(result);
   const bool is_short = bytes_ <= slot_reduce_bytes(board_.ranks());
   const Place mine = for_all && bytes_ > kCopiedBytes ? find_buffer(result, bytes_) : Place();
-  if (is_short && !mine.known) show(board_.slot(board_.self()), input, bytes_);
+  if (is_short && !mine.known) show(board_.own_slot(bytes_), input, bytes_);
   announce(mine);
   if (is_short && !mine.known) look_at_others(bytes_);
   // Who has no registered buffer and stages anyway need not know what the others have.

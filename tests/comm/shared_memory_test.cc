@@ -134,7 +134,7 @@ TEST(Ring, FetchingAheadComesToAnEndAndChangesNothing) {
     const std::size_t lines = 1 + (payload.size() <= 12 ? 0 : (most + kLine - 1) / kLine);  // short ones have only one
     std::size_t calls = 1;
     while (ring.writer.fetch_ahead()) ASSERT_LT(++calls, 100u) << "frame " << id;
-    EXPECT_EQ(calls, (lines + 31) / 32) << payload.size() << " bytes";
+    EXPECT_EQ(calls, (lines + 7) / 8) << payload.size() << " bytes";
     EXPECT_FALSE(ring.writer.fetch_ahead());
     std::vector<std::byte> got(payload.size());
     ASSERT_EQ(ring.reader.peek()->id, id);

@@ -15,9 +15,9 @@ constexpr std::size_t kPiece = 8 * 1024;
 // So much of a payload is written past the caches, if its reader is further away than memory.
 constexpr std::size_t kStreamedBytes = 4 * 1024;
 
-// Of the next payload's lines, while an answer is awaited: so many, and at once what a processor can ask for.
+// Of the next payload's lines, while an answer is awaited: so many bytes, and so many between two looks for it.
 constexpr std::uint64_t kFetchedAhead = 64 * 1024;
-constexpr std::size_t kFetchedAtOnce = 2 * 1024;
+constexpr std::size_t kFetchedAtOnce = 512;
 
 std::size_t whole_lines(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
