@@ -85,14 +85,22 @@ bool RingWriter::write_whole(const FrameHeader& header, const void* payload) {
   return true;
 }
 
-/// There is room for the line, the next one and, if the frame is to be `whole`, the payload in between.
+/// There is room for the line, the next one and, if the frame is to be `whole`, the payload in between. The line is
+/// written last and in one go: its reader looks at it all the time, and would take it away in between.
 void RingWriter::put(const FrameHeader& header, const void* payload, bool whole) {
   auto* line = reinterpret_cast<FrameLine*>(ring_.lines + offset_);
   const std::uint64_t stamp = position_ + 1;
+  const auto* bytes = static_cast<const std::byte*>(payload);
+  streams_ = choose_streams(header.nbytes);
+  advance(kLine);
+  if (whole && !fits_inline(header.nbytes)) {
+    copy_in(bytes, header.nbytes);
+    advance(whole_lines(header.nbytes));
+  }
+  if (whole) end_frame(header.nbytes);
   line->kind = static_cast<std::uint8_t>(header.kind);
   line->op = static_cast<std::uint8_t>(header.fingerprint.op);
   line->dtype = static_cast<std::uint8_t>(header.fingerprint.dtype);
-  streams_ = choose_streams(header.nbytes);
   line->reduce_op_and_marks =
       static_cast<std::uint8_t>((static_cast<unsigned>(header.fingerprint.reduce_op) & FrameLine::kReduceOp) |
                                 (whole ? FrameLine::kComplete : 0u) | (streams_ ? FrameLine::kStreamed : 0u));
@@ -102,15 +110,7 @@ void RingWriter::put(const FrameHeader& header, const void* payload, bool whole)
   line->id = header.id;
   line->seq = header.fingerprint.seq;
   line->user_op = header.fingerprint.user_op;
-  advance(kLine);
-  const auto* bytes = static_cast<const std::byte*>(payload);
-  if (fits_inline(header.nbytes)) {
-    if (header.nbytes > 0) copy_short(line->inlined.data(), bytes, header.nbytes);
-  } else if (whole) {
-    copy_in(bytes, header.nbytes);
-    advance(whole_lines(header.nbytes));
-  }
-  if (whole) end_frame(header.nbytes);
+  if (header.nbytes > 0 && fits_inline(header.nbytes)) copy_short(line->inlined.data(), bytes, header.nbytes);
   line->stamp.store(stamp, std::memory_order_release);
 }
 
