@@ -158,10 +158,10 @@ void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result)
           return board_.stage((index + 1) % ranks, chunk.begin) + begin_of(chunk, index);
         };
         const std::size_t mine = begin_of(chunk, self);
-        reduce_all(
-            result ? result + chunk.first + mine : nullptr, begin_of(chunk, self + 1) - mine,
-            input + chunk.first + mine, [&](int index) { return board_.stage(index, chunk.begin) + mine; },
-            shown(self));
+        const std::size_t length = begin_of(chunk, self + 1) - mine;
+        std::byte* const target = result ? result + chunk.first + mine : nullptr;
+        const auto contributed = [&](int index) { return board_.stage(index, chunk.begin) + mine; };
+        reduce_all(target, length, input + chunk.first + mine, contributed, shown(self));
         board_.advance(&RankState::reduced, chunk.end);
         if (!result) return;
         for (int step = 1; step < ranks; ++step) {

@@ -46,8 +46,16 @@ struct alignas(kLine) FrameLine {
   static constexpr std::uint8_t kComplete = 0x80;  // the whole payload was there when the frame became visible
   static constexpr std::uint8_t kStreamed = 0x40;  // the payload is written past the caches
   static constexpr std::uint8_t kReduceOp = 0x3f;
+
+  /// Whether a payload travels in the line itself.
+  static constexpr bool holds(std::uint64_t nbytes) { return nbytes <= sizeof inlined; }
 };
 static_assert(sizeof(FrameLine) == kLine);
+
+// A long payload is handed over in pieces of this size, so that both sides copy at the same time.
+inline constexpr std::size_t kRingPiece = 8 * 1024;
+
+constexpr std::size_t whole_lines(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 /// Where a ring lies. `memory` is `bytes` long and zeroed when the ring is new.
 struct RingMemory {

@@ -1,16 +1,10 @@
 #include <tutti/comm/base/copy.h>
-#include <tutti/comm/base/error.h>
 #include <tutti/comm/transport/shm/ring.h>
 
 #include <algorithm>
-#include <cstring>
-#include <string>
 
 namespace tutti::comm {
 namespace {
-
-// A long payload is handed over in pieces of this size, so that both sides copy at the same time.
-constexpr std::size_t kPiece = 8 * 1024;
 
 // So much of a payload is written past the caches, if its reader is further away than memory.
 constexpr std::size_t kStreamedBytes = 4 * 1024;
@@ -19,21 +13,17 @@ constexpr std::size_t kStreamedBytes = 4 * 1024;
 constexpr std::uint64_t kFetchedAhead = 64 * 1024;
 constexpr std::size_t kFetchedAtOnce = 512;
 
-std::size_t whole_lines(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
-
-bool fits_inline(std::uint64_t nbytes) { return nbytes <= sizeof FrameLine::inlined; }
-
 /// With the line in front of it, and the one behind it.
 bool fits_whole(std::uint64_t nbytes, std::size_t space) {
-  if (fits_inline(nbytes)) return space >= 2 * kLine;
-  return nbytes <= kPiece && whole_lines(nbytes) + 2 * kLine <= space;
+  if (FrameLine::holds(nbytes)) return space >= 2 * kLine;
+  return nbytes <= kRingPiece && whole_lines(nbytes) + 2 * kLine <= space;
 }
 
 }  // namespace
 
 std::size_t RingWriter::room() {
   const auto left = [&] { return ring_.capacity - static_cast<std::size_t>(position_ - taken_); };
-  if (left() < kPiece + 2 * kLine) reader_.load(ring_.control->taken, taken_);
+  if (left() < kRingPiece + 2 * kLine) reader_.load(ring_.control->taken, taken_);
   return left();
 }
 
@@ -93,7 +83,7 @@ void RingWriter::put(const FrameHeader& header, const void* payload, bool whole)
   const auto* bytes = static_cast<const std::byte*>(payload);
   streams_ = choose_streams(header.nbytes);
   advance(kLine);
-  if (whole && !fits_inline(header.nbytes)) {
+  if (whole && !FrameLine::holds(header.nbytes)) {
     copy_in(bytes, header.nbytes);
     advance(whole_lines(header.nbytes));
   }
@@ -110,7 +100,7 @@ void RingWriter::put(const FrameHeader& header, const void* payload, bool whole)
   line->id = header.id;
   line->seq = header.fingerprint.seq;
   line->user_op = header.fingerprint.user_op;
-  if (header.nbytes > 0 && fits_inline(header.nbytes)) copy_short(line->inlined.data(), bytes, header.nbytes);
+  if (header.nbytes > 0 && FrameLine::holds(header.nbytes)) copy_short(line->inlined.data(), bytes, header.nbytes);
   line->stamp.store(stamp, std::memory_order_release);
 }
 
@@ -126,7 +116,7 @@ bool RingWriter::fetch_ahead() {
 /// Another frame like this one will need its payload's lines, and the one behind them.
 void RingWriter::end_frame(std::uint64_t nbytes) {
   const std::uint64_t most = std::min<std::uint64_t>(kFetchedAhead, ring_.capacity / 4);
-  to_fetch_ = kLine + (fits_inline(nbytes) || streams_ ? 0 : whole_lines(std::min(nbytes, most)));
+  to_fetch_ = kLine + (FrameLine::holds(nbytes) || streams_ ? 0 : whole_lines(std::min(nbytes, most)));
   fetched_ = 0;
   clear_next_stamp();
 }
@@ -142,7 +132,7 @@ bool RingWriter::write(Outgoing& frame) {
     const std::uint64_t left = frame.header.nbytes - done;
     const std::size_t free = room();
     const std::size_t space = free > kLine ? free - kLine : 0;  // the line behind it stays free for the next stamp
-    const std::size_t piece = std::min<std::uint64_t>({left, kPiece, space});
+    const std::size_t piece = std::min<std::uint64_t>({left, kRingPiece, space});
     if (piece == 0 || (piece < left && piece % kLine != 0)) return wrote;
     copy_in(static_cast<const std::byte*>(frame.payload) + done, piece);
     advance(whole_lines(piece));
@@ -152,110 +142,6 @@ bool RingWriter::write(Outgoing& frame) {
     wrote = true;
   }
   return wrote;
-}
-
-const FrameHeader* RingReader::peek() {
-  if (current_) return &*current_;
-  const FrameLine& line = this->line();
-  if (line.stamp.load(std::memory_order_acquire) != position_ + 1) return nullptr;
-  const std::uint8_t reduce_op = line.reduce_op_and_marks & FrameLine::kReduceOp;
-  if (line.kind < static_cast<std::uint8_t>(FrameKind::Collective) ||
-      line.kind > static_cast<std::uint8_t>(FrameKind::Rendezvous) ||
-      line.op > static_cast<std::uint8_t>(kLastOpKind) || line.dtype > static_cast<std::uint8_t>(kLastDType) ||
-      reduce_op > static_cast<std::uint8_t>(kLastReduceOp) || line.nbytes > kMaxFrameBytes)
-    throw Error(ErrorCode::Protocol, "the shared memory holds no frame where one should begin: was it overwritten?");
-  current_ = {static_cast<FrameKind>(line.kind),
-              {group_, line.seq, line.count, line.root, static_cast<OpKind>(line.op), static_cast<DType>(line.dtype),
-               static_cast<ReduceOp>(reduce_op), line.user_op},
-              line.nbytes,
-              line.id};
-  left_ = line.nbytes;
-  inlined_ = fits_inline(left_);
-  if (!inlined_) {
-    const bool complete = (line.reduce_op_and_marks & FrameLine::kComplete) != 0;
-    streamed_ = (line.reduce_op_and_marks & FrameLine::kStreamed) != 0;
-    advance(kLine);
-    if (complete) written_ = position_ + whole_lines(left_);
-  }
-  watch();
-  return &*current_;
-}
-
-void RingReader::watch() {
-  const State state = !current_ ? kBetweenFrames : inlined_ || written_ >= position_ + left_ ? kAllThere : kStillComing;
-  watched_.store(position_ << 2 | state, std::memory_order_relaxed);
-}
-
-bool RingReader::has_news() const {
-  const std::uint64_t watched = watched_.load(std::memory_order_relaxed);
-  const std::uint64_t position = watched >> 2;
-  switch (watched & 3) {
-    case kBetweenFrames:
-      return reinterpret_cast<const FrameLine*>(ring_.lines + position % ring_.capacity)
-                 ->stamp.load(std::memory_order_acquire) == position + 1;
-    case kStillComing:
-      return ring_.control->written.load(std::memory_order_acquire) > position;
-    default:
-      return true;
-  }
-}
-
-std::size_t RingReader::available() {
-  if (inlined_) return left_;
-  if (written_ < position_ + left_)
-    written_ = std::max(written_, ring_.control->written.load(std::memory_order_acquire));
-  return written_ <= position_ ? 0 : std::min<std::uint64_t>(left_, written_ - position_);
-}
-
-std::span<const std::byte> RingReader::readable() {
-  const std::size_t bytes = available();
-  if (inlined_) return {line().inlined.data() + current_->nbytes - left_, bytes};
-  return {ring_.lines + offset_, std::min(bytes, ring_.capacity - offset_)};
-}
-
-void RingReader::consume(std::size_t nbytes) {
-  left_ -= nbytes;
-  if (!inlined_) advance(nbytes);
-  if (left_ == 0) finish();
-  if (left_ == 0 || position_ - released_ >= std::min(kPiece, ring_.capacity / 4)) {
-    released_ = position_ / kLine * kLine;
-    ring_.control->taken.store(released_, std::memory_order_release);
-  }
-  watch();
-}
-
-void RingReader::finish() {
-  advance(inlined_ ? kLine : static_cast<std::size_t>(whole_lines(position_) - position_));
-  current_.reset();
-}
-
-void RingReader::copy_out_of_ring(std::byte* to, const std::byte* from, std::size_t bytes) {
-  const auto copy = [&] { copy_short(to, from, bytes); };
-  if (bytes < CopySpeed::kTimedBytes || streamed_ || position_ < ring_.capacity) return copy();
-  const bool was_slow = speed_.is_slow();
-  speed_.time(bytes, copy);
-  if (speed_.is_slow() != was_slow) ring_.control->reads_slowly.store(!was_slow, std::memory_order_relaxed);
-}
-
-std::size_t RingReader::read(void* into, std::size_t nbytes) {
-  auto* target = static_cast<std::byte*>(into);
-  std::size_t got = 0;
-  if (current_ && left_ == 0) consume(0);  // a frame without payload
-  while (got < nbytes && current_) {
-    const auto part = readable();
-    const std::size_t n = std::min(part.size(), nbytes - got);
-    if (n == 0) break;
-    copy_out_of_ring(target + got, part.data(), n);
-    got += n;
-    consume(n);
-  }
-  return got;
-}
-
-void RingReader::advance(std::size_t bytes) {
-  position_ += bytes;
-  offset_ += bytes;
-  if (offset_ >= ring_.capacity) offset_ -= ring_.capacity;
 }
 
 }  // namespace tutti::comm

@@ -1,0 +1,113 @@
+#include <tutti/comm/base/copy.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/transport/shm/ring.h>
+
+#include <algorithm>
+
+namespace tutti::comm {
+
+const FrameHeader* RingReader::peek() {
+  if (current_) return &*current_;
+  const FrameLine& line = this->line();
+  if (line.stamp.load(std::memory_order_acquire) != position_ + 1) return nullptr;
+  const std::uint8_t reduce_op = line.reduce_op_and_marks & FrameLine::kReduceOp;
+  if (line.kind < static_cast<std::uint8_t>(FrameKind::Collective) ||
+      line.kind > static_cast<std::uint8_t>(FrameKind::Rendezvous) ||
+      line.op > static_cast<std::uint8_t>(kLastOpKind) || line.dtype > static_cast<std::uint8_t>(kLastDType) ||
+      reduce_op > static_cast<std::uint8_t>(kLastReduceOp) || line.nbytes > kMaxFrameBytes)
+    throw Error(ErrorCode::Protocol, "the shared memory holds no frame where one should begin: was it overwritten?");
+  current_ = {static_cast<FrameKind>(line.kind),
+              {group_, line.seq, line.count, line.root, static_cast<OpKind>(line.op), static_cast<DType>(line.dtype),
+               static_cast<ReduceOp>(reduce_op), line.user_op},
+              line.nbytes,
+              line.id};
+  left_ = line.nbytes;
+  inlined_ = FrameLine::holds(left_);
+  if (!inlined_) {
+    const bool complete = (line.reduce_op_and_marks & FrameLine::kComplete) != 0;
+    streamed_ = (line.reduce_op_and_marks & FrameLine::kStreamed) != 0;
+    advance(kLine);
+    if (complete) written_ = position_ + whole_lines(left_);
+  }
+  watch();
+  return &*current_;
+}
+
+void RingReader::watch() {
+  const State state = !current_ ? kBetweenFrames : inlined_ || written_ >= position_ + left_ ? kAllThere : kStillComing;
+  watched_.store(position_ << 2 | state, std::memory_order_relaxed);
+}
+
+bool RingReader::has_news() const {
+  const std::uint64_t watched = watched_.load(std::memory_order_relaxed);
+  const std::uint64_t position = watched >> 2;
+  switch (watched & 3) {
+    case kBetweenFrames:
+      return reinterpret_cast<const FrameLine*>(ring_.lines + position % ring_.capacity)
+                 ->stamp.load(std::memory_order_acquire) == position + 1;
+    case kStillComing:
+      return ring_.control->written.load(std::memory_order_acquire) > position;
+    default:
+      return true;
+  }
+}
+
+std::size_t RingReader::available() {
+  if (inlined_) return left_;
+  if (written_ < position_ + left_)
+    written_ = std::max(written_, ring_.control->written.load(std::memory_order_acquire));
+  return written_ <= position_ ? 0 : std::min<std::uint64_t>(left_, written_ - position_);
+}
+
+std::span<const std::byte> RingReader::readable() {
+  const std::size_t bytes = available();
+  if (inlined_) return {line().inlined.data() + current_->nbytes - left_, bytes};
+  return {ring_.lines + offset_, std::min(bytes, ring_.capacity - offset_)};
+}
+
+void RingReader::consume(std::size_t nbytes) {
+  left_ -= nbytes;
+  if (!inlined_) advance(nbytes);
+  if (left_ == 0) finish();
+  if (left_ == 0 || position_ - released_ >= std::min(kRingPiece, ring_.capacity / 4)) {
+    released_ = position_ / kLine * kLine;
+    ring_.control->taken.store(released_, std::memory_order_release);
+  }
+  watch();
+}
+
+void RingReader::finish() {
+  advance(inlined_ ? kLine : static_cast<std::size_t>(whole_lines(position_) - position_));
+  current_.reset();
+}
+
+void RingReader::copy_out_of_ring(std::byte* to, const std::byte* from, std::size_t bytes) {
+  const auto copy = [&] { copy_short(to, from, bytes); };
+  if (bytes < CopySpeed::kTimedBytes || streamed_ || position_ < ring_.capacity) return copy();
+  const bool was_slow = speed_.is_slow();
+  speed_.time(bytes, copy);
+  if (speed_.is_slow() != was_slow) ring_.control->reads_slowly.store(!was_slow, std::memory_order_relaxed);
+}
+
+std::size_t RingReader::read(void* into, std::size_t nbytes) {
+  auto* target = static_cast<std::byte*>(into);
+  std::size_t got = 0;
+  if (current_ && left_ == 0) consume(0);  // a frame without payload
+  while (got < nbytes && current_) {
+    const auto part = readable();
+    const std::size_t n = std::min(part.size(), nbytes - got);
+    if (n == 0) break;
+    copy_out_of_ring(target + got, part.data(), n);
+    got += n;
+    consume(n);
+  }
+  return got;
+}
+
+void RingReader::advance(std::size_t bytes) {
+  position_ += bytes;
+  offset_ += bytes;
+  if (offset_ >= ring_.capacity) offset_ -= ring_.capacity;
+}
+
+}  // namespace tutti::comm
