@@ -2,8 +2,8 @@
 //
 // stage(chunk) fills this rank's stage with its part of a chunk, where `stages` says that it has one, and use(chunk)
 // reads the others', for which it awaits `staged` of chunk.end, and may write to them where nobody else reads before it
-// is told. While a chunk is used the next one is staged. All of a stage is used before any of it is used again: what was
-// read long ago has left the caches of who read it, and is quicker to overwrite. Blocks and throws as Board::await.
+// is told. While a chunk is used the next one is staged. All of a stage is used before any of it is used again: what
+// was read long ago has left the caches of who read it, and is quicker to overwrite. Blocks and throws as Board::await.
 // Thread-safety: one thread at a time, which is the board's.
 #pragma once
 
