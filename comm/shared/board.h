@@ -88,6 +88,8 @@ class Board {
   void await(Progress progress, int index, std::uint64_t at_least);
   /// Whether most of the others are so far away that what they read in this long turn is to be written past the caches.
   bool streams() const { return streams_; }
+  /// The same of a rank whose announcement has been awaited, and of this one after its own.
+  bool streams(int index) const { return (announced(index).marks & Turn::kStreamed) != 0; }
   /// Before an announcement with something long is awaited: how far away that rank is.
   void look(int index);
 
@@ -99,7 +101,7 @@ class Board {
   /// Reads so much from the slot or stage of another rank that has been awaited, by copy().
   template <typename Copy>
   void take(int index, std::size_t bytes, Copy copy) {
-    if (bytes < CopySpeed::kTimedBytes || (announced(index).marks & Turn::kStreamed) != 0 || !is_warm()) return copy();
+    if (bytes < CopySpeed::kTimedBytes || streams(index) || !is_warm()) return copy();
     taking_.time(bytes, copy);
     tell_speed();
   }

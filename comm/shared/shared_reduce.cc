@@ -132,7 +132,8 @@ void SharedCollectives::slot_reduce(const std::byte* input, std::byte* result) {
 
 /// Each rank's stage holds its contribution to the shares of the others. Once a rank has read what others contribute to
 /// its own share it puts the result in the place of one of them: a line that has just been fetched is quicker to
-/// overwrite than another one. Nobody else looks at that part of a stage in between.
+/// overwrite than another one. Nobody else looks at that part of a stage in between. What goes past the caches had
+/// better not be in one, and goes where this rank's own contribution would be on its own stage.
 void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result) {
   const int self = board_.self();
   const int ranks = board_.ranks();
@@ -155,7 +156,8 @@ void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result)
           board_.await(&RankState::staged, index, chunk.end);
         }
         const auto shown = [&](int index) {  // where the share of rank `index` of the result is
-          return board_.stage((index + 1) % ranks, chunk.begin) + begin_of(chunk, index);
+          const int where = board_.streams(index) ? index : (index + 1) % ranks;
+          return board_.stage(where, chunk.begin) + begin_of(chunk, index);
         };
         const std::size_t mine = begin_of(chunk, self);
         const std::size_t length = begin_of(chunk, self + 1) - mine;
