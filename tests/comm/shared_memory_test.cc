@@ -2,11 +2,11 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <tutti/comm/base/copy.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/far_fence.h>
 #include <tutti/comm/base/short_copy.h>
 #include <tutti/comm/process_group.h>
-#include <tutti/comm/base/copy.h>
 #include <tutti/comm/store/hash_store.h>
 #include <tutti/comm/transport/shm/join.h>
 #include <tutti/comm/transport/shm/ring.h>
