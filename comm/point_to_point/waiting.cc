@@ -11,6 +11,8 @@ constexpr std::chrono::milliseconds kHelperIdles(200);  // then its thread ends
 
 void PointToPoint::drive_until(const Predicate& done, Waiter& waiter, const std::vector<int>& awaited) {
   Hold hold(*this);
+  Link* const answers =
+      awaited.size() == 1 && awaited.front() != rank_ ? &transport_.outgoing(awaited.front()) : nullptr;
   while (!done()) {
     if (progress()) {
       waiter.progressed();
@@ -18,7 +20,7 @@ void PointToPoint::drive_until(const Predicate& done, Waiter& waiter, const std:
       continue;
     }
     if (done()) return;
-    if (awaited.size() == 1 && transport_.outgoing(awaited.front()).fetch_ahead()) continue;
+    if (answers && answers->fetch_ahead()) continue;
     hold.unlock();
     const bool block = waiter.should_block();
     hold.lock();

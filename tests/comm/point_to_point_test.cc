@@ -29,6 +29,23 @@ std::vector<float> ramp(std::size_t count, float first) {
   return values;
 }
 
+TEST_P(PointToPointTest, ARankWaitsForWhatAnotherThreadOfItsOwnSends) {
+  run_ranks(
+      2,
+      [](ProcessGroup& group) {
+        for (const std::size_t count : {std::size_t{1}, std::size_t{20'000}, std::size_t{200'000}}) {
+          std::vector<float> got(count);
+          Work receive = group.irecv(buffer(std::span(got)), group.rank(), 3);
+          const auto sent = ramp(count, static_cast<float>(group.rank()));
+          std::thread sender([&] { group.send(std::span<const float>(sent), group.rank(), 3); });
+          receive.wait();
+          sender.join();
+          ASSERT_EQ(got, sent);
+        }
+      },
+      options());
+}
+
 TEST_P(PointToPointTest, PingPongOfAllSizes) {
   run_ranks(
       2,
