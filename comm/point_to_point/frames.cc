@@ -25,6 +25,7 @@ bool PointToPoint::progress() {
     if (losses_[static_cast<std::size_t>(peer)]) notice_loss(peer);
     moved |= progress_outgoing(peer);
   }
+  moved |= progress_reads();
   const auto left = std::erase_if(outbox_, [&](const Posted& posted) {
     if (!posted.frame.done()) return false;
     if (posted.request) finish(*posted.request, -1);
@@ -90,12 +91,17 @@ bool PointToPoint::progress_outgoing(int peer) {
     const FrameHeader* header = link.peek();
     if (!header) return false;
     const auto announced = announced_.find({peer, header->id});
-    if (header->kind != FrameKind::ClearToSend || announced == announced_.end())
+    const bool taken = header->kind == FrameKind::Taken && link.single_copy();
+    if ((header->kind != FrameKind::ClearToSend && !taken) || announced == announced_.end())
       throw Error(ErrorCode::Protocol, "unexpected answer from " + monitor_.describe(peer));
     link.read(nullptr, 0);
     const RequestPtr request = announced->second;
     const std::uint64_t id = announced->first.second;
     announced_.erase(announced);
+    if (taken) {
+      finish(*request, -1);
+      return true;
+    }
     const std::size_t nbytes = request->fingerprint.count * size_of(request->fingerprint.dtype);
     post(link, {FrameKind::Rendezvous, request->fingerprint, nbytes, id}, request->source_data, request);
     return true;
@@ -125,7 +131,7 @@ bool PointToPoint::begin_arrival(int peer, const FrameHeader& header) {
                                          std::to_string(static_cast<int>(header.kind)) + ", with " +
                                          std::to_string(header.nbytes) + " bytes");
   } else if (RequestPtr receive = take_posted(peer, header.fingerprint)) {
-    if (announcement) clear_to_send(peer, header, receive);
+    if (announcement) accept(peer, header, receive);
     if (eager) arrival.request = receive;
   } else {
     if (kept + kMessageBytes + header.nbytes > kUnexpectedBytes) return false;
@@ -141,6 +147,7 @@ bool PointToPoint::begin_arrival(int peer, const FrameHeader& header) {
 
 void PointToPoint::finish_arrival(int peer) {
   Arrival& arrival = arrivals_[static_cast<std::size_t>(peer)];
+  if (arrival.request && arrival.nbytes > kEagerBytes) note_time(peer, *arrival.request, /*single=*/false);
   if (arrival.request) finish(*arrival.request, peer);
   if (arrival.unexpected) {
     arrival.unexpected->complete = true;
@@ -185,7 +192,7 @@ void PointToPoint::claim(Unexpected& message, const RequestPtr& receive) {
     return;
   }
   unexpected_bytes_[static_cast<std::size_t>(message.peer)] -= kMessageBytes + message.payload.size();
-  if (message.header.kind == FrameKind::RequestToSend) return clear_to_send(message.peer, message.header, receive);
+  if (message.header.kind == FrameKind::RequestToSend) return accept(message.peer, message.header, receive);
   if (!message.payload.empty()) std::memcpy(receive->data.data, message.payload.data(), message.payload.size());
   finish(*receive, message.peer);
 }

@@ -63,15 +63,27 @@ void Board::free_slot() {
   all_finished_ = all;
 }
 
-void Board::announce(const Memory& memory) {
+/// Puts the places into this rank's line; returns the marks that go with them.
+std::uint8_t Board::put(const Memory& memory) {
   Turn& turn = segment_.turn(self_, number_);
-  std::uint8_t known = 0;
+  std::uint8_t marks = 0;
   for (std::size_t i = 0; i < memory.size(); ++i) {
     if (!memory[i]) continue;
-    known |= static_cast<std::uint8_t>(Turn::kHasMemory << i);
+    marks |= static_cast<std::uint8_t>(Turn::kHasMemory << i);
     turn.memory[i] = *memory[i];
   }
-  publish(known);
+  return marks;
+}
+
+void Board::announce(const Memory& memory) { publish(put(memory)); }
+
+void Board::announce(const Memory& memory, const std::byte* readable, bool reads) {
+  std::uint8_t marks = put(memory);
+  if (readable) {
+    marks |= Turn::kReadable;
+    segment_.turn(self_, number_).memory[1] = reinterpret_cast<std::uintptr_t>(readable);
+  }
+  publish(reads ? marks | Turn::kReads : marks);
 }
 
 void Board::publish(std::uint8_t marks) {

@@ -79,11 +79,13 @@ void SharedCollectives::broadcast() {
     }
     return board_.finish();
   }
-  announce(sends ? find_buffer(data, bytes_) : Place());
+  const Place mine = sends ? find_buffer(data, bytes_) : Place();
+  const Single single = announce_readable(mine, sends ? data : nullptr, broadcasts_, !sends);
   if (const std::byte* from = await_buffer(root, kBuffer, bytes_)) {
     broadcast_in_place(data, from);
   } else {
-    staged_broadcast(data);
+    copy_singly(
+        single, sends ? nullptr : data, [] {}, [&] { staged_broadcast(data); });
   }
   board_.finish();
 }
@@ -110,12 +112,15 @@ void SharedCollectives::all_gather() {
   if (bytes_ <= kSlotBytes) {
     slot_all_gather(input, output);
   } else {
+    const int self = board_.self();
+    const auto block = [&](int index) { return output + static_cast<std::size_t>(index) * bytes_; };
     const Place mine = find_buffer(output, whole);
-    announce(mine);
+    const Single single = announce_readable(mine, input, gathers_, self == 0);
     if (mine.known && await_buffers(buffers_, kBuffer, whole) == board_.ranks()) {
       gather_in_place(input);
     } else {
-      staged_all_gather(input, output);
+      const auto copy_own = [&] { copy_out(block(self), input, bytes_, streams_gathered()); };
+      copy_singly(single, block((self + 1) % board_.ranks()), copy_own, [&] { staged_all_gather(input, output); });
     }
   }
   board_.finish();

@@ -51,6 +51,14 @@ void exchange_short_blocks(ProcessGroup& group, Buffers& b) {
   group.all_to_all(const_buffer(all(b.gathered).first(whole)), buffer(all(b.received).first(whole)));
 }
 
+/// So long that two ranks may read each other's memory.
+void exchange_long_blocks(ProcessGroup& group, Buffers& b) {
+  constexpr std::size_t kCount = 500'000;
+  b.huge.resize(static_cast<std::size_t>(group.world_size()) * kCount);
+  group.broadcast(all(b.many), 1);
+  group.all_gather(const_buffer(all(b.many).first(kCount)), buffer(all(b.huge)));
+}
+
 void scatter_and_gather_in_place(ProcessGroup& group, Buffers& b) {
   const auto ranks = static_cast<std::size_t>(group.world_size());
   const std::size_t count = b.registered.as<float>().size() / ranks;
@@ -121,6 +129,7 @@ const std::map<std::string, Operation>& fault_operations() {
       {"registered", [](ProcessGroup& g, Buffers& b) { g.all_reduce(b.registered.as<float>(), ReduceOp::Max); }},
       {"registered_blocks", scatter_and_gather_in_place},
       {"short_blocks", exchange_short_blocks},
+      {"long_blocks", exchange_long_blocks},
       {"turns", reduce_and_exchange_in_turns},
       {"barrier", [](ProcessGroup& g, Buffers&) { g.barrier(); }},
       {"async",

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <set>
 #include <string>
 #include <vector>
@@ -73,9 +74,34 @@ INSTANTIATE_TEST_SUITE_P(Operations, Loops,
                          testing::Values("all_reduce", "all_reduce_large", "broadcast", "reduce", "gather",
                                          "all_gather", "scatter", "reduce_scatter", "all_to_all", "gather_v",
                                          "scatter_v", "all_gather_v", "reduce_scatter_v", "all_to_all_v", "registered",
-                                         "registered_blocks", "short_blocks", "turns", "barrier", "async", "sendrecv",
-                                         "p2p"),
+                                         "registered_blocks", "short_blocks", "long_blocks", "turns", "barrier",
+                                         "async", "sendrecv", "p2p"),
                          [](const auto& operation) { return std::string(operation.param); });
+
+/// By the jobs' ranks, which inherit the variable.
+class MemoryIsRead : public testing::Test {
+ protected:
+  void SetUp() override { ::setenv("TUTTI_SINGLE_COPY", "always", 1); }
+  void TearDown() override { ::unsetenv("TUTTI_SINGLE_COPY"); }
+};
+
+TEST_F(MemoryIsRead, ItsOwnerIsNamedWhenItIsKilledOrFrozen) {
+  for (const std::string operation : {"long_blocks", "p2p"}) {
+    for (const int victim : {0, 1}) {
+      for (const bool frozen : {false, true}) {
+        SCOPED_TRACE(operation + ", victim " + std::to_string(victim) + (frozen ? ", frozen" : ", killed"));
+        const milliseconds timeout = frozen ? milliseconds(500) + kSlower : kLong;
+        Job job(2, timeout, {"loop", operation}, "shm");
+        job.wait_for_all("beat 1");
+        const auto start = steady_clock::now();
+        job.processes().kill(victim, frozen ? SIGSTOP : SIGKILL);
+        const std::string cause = job.common_cause(victim, start, frozen ? timeout + kNoticed : kNoticed);
+        expect_contains(cause, frozen ? "timed out after" : "lost ");
+        job.expect_named(cause, victim);
+      }
+    }
+  }
+}
 
 TEST(Fault, AKilledRankEndsItsSubGroupAndLeavesTheOthersAlone) {
   for (const char* transport : {"tcp", "shm"}) {

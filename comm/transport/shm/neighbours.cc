@@ -14,12 +14,14 @@ Neighbours::Neighbours(HostSegment segment, std::vector<int> ranks, int self)
     : segment_(std::move(segment)),
       ranks_(std::move(ranks)),
       self_(static_cast<int>(std::ranges::find(ranks_, self) - ranks_.begin())),
+      single_copy_(single_copy_setting()),
       joined_(join_far_fences()),
       doorbell_(segment_.address().nonce, self_),
       dead_(ranks_.size()),
       watches_(ranks_.size(), -1) {
   RankState& state = segment_.state(self_);
   state.fences_others.store(joined_ ? 1 : 0, std::memory_order_relaxed);
+  state.nonce_at = reinterpret_cast<std::uintptr_t>(&segment_.nonce());
   state.pid.store(::getpid(), std::memory_order_release);
 }
 

@@ -3,6 +3,7 @@
 #include <tutti/comm/transport/shm/ring.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace tutti::comm {
 
@@ -12,15 +13,16 @@ const FrameHeader* RingReader::peek() {
   if (line.stamp.load(std::memory_order_acquire) != position_ + 1) return nullptr;
   const std::uint8_t reduce_op = line.reduce_op_and_marks & FrameLine::kReduceOp;
   if (line.kind < static_cast<std::uint8_t>(FrameKind::Collective) ||
-      line.kind > static_cast<std::uint8_t>(FrameKind::Rendezvous) ||
-      line.op > static_cast<std::uint8_t>(kLastOpKind) || line.dtype > static_cast<std::uint8_t>(kLastDType) ||
-      reduce_op > static_cast<std::uint8_t>(kLastReduceOp) || line.nbytes > kMaxFrameBytes)
+      line.kind > static_cast<std::uint8_t>(FrameKind::Taken) || line.op > static_cast<std::uint8_t>(kLastOpKind) ||
+      line.dtype > static_cast<std::uint8_t>(kLastDType) || reduce_op > static_cast<std::uint8_t>(kLastReduceOp) ||
+      line.nbytes > kMaxFrameBytes)
     throw Error(ErrorCode::Protocol, "the shared memory holds no frame where one should begin: was it overwritten?");
   current_ = {static_cast<FrameKind>(line.kind),
               {group_, line.seq, line.count, line.root, static_cast<OpKind>(line.op), static_cast<DType>(line.dtype),
                static_cast<ReduceOp>(reduce_op), line.user_op},
               line.nbytes,
               line.id};
+  if (current_->kind == FrameKind::RequestToSend) std::swap(current_->fingerprint.seq, current_->memory);
   left_ = line.nbytes;
   inlined_ = FrameLine::holds(left_);
   if (!inlined_) {

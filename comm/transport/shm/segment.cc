@@ -10,7 +10,7 @@
 namespace tutti::comm {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x35303169'74747574;  // changes with the layout, and with who puts what where
+constexpr std::uint64_t kMagic = 0x36303169'74747574;  // changes with the layout, and with who puts what where
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kLanes = 3;
 constexpr std::size_t kMostRingBytes = 1024 * 1024;
@@ -71,9 +71,10 @@ HostSegment HostSegment::open(const Address& address, int ranks) {
 }
 
 HostSegment::Address HostSegment::address() const {
-  return {static_cast<std::int32_t>(::getpid()), file_.descriptor(),
-          reinterpret_cast<const Header*>(file_.data())->nonce};
+  return {static_cast<std::int32_t>(::getpid()), file_.descriptor(), nonce()};
 }
+
+const std::uint64_t& HostSegment::nonce() const { return reinterpret_cast<const Header*>(file_.data())->nonce; }
 
 std::byte* HostSegment::ring(int from, int to, int lane) const {
   return rings_ +

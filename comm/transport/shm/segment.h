@@ -40,6 +40,8 @@ struct RankState {
   std::atomic<std::uint32_t> gave_up;  // an operation has failed here: its buffers are its own again
   std::atomic<bool> copies_slowly;     // its copies through the caches, of what it shares with others, are slow
   std::atomic<std::int32_t> pid;
+  std::uint64_t nonce_at;             // where its process has the segment's nonce; written before pid
+  std::atomic<std::uint64_t> unread;  // the position at which it could not read another one's memory; 0: never
 
   // How far it is with what lies on stages, as positions: bytes since the group was formed.
   alignas(2 * kLine) std::atomic<std::uint64_t> staged;   // its contribution is there
@@ -68,6 +70,8 @@ struct alignas(kLine) Turn {
 
   // Marks. What the operation has in memory[0] is registered, and lies there; that in memory[1]: shifted by one.
   static constexpr std::uint8_t kHasMemory = 0x01;
+  static constexpr std::uint8_t kReadable = 0x04;  // memory[1] is the address of what others want, in its own process
+  static constexpr std::uint8_t kReads = 0x08;     // it wants what others have where they have it, not on a stage
   static constexpr std::uint8_t kStreamed = 0x80;  // what this rank shows in the operation is written past the caches
 };
 static_assert(sizeof(Turn) == kLine);
@@ -88,6 +92,7 @@ class HostSegment {
 
   int ranks() const { return ranks_; }
   Address address() const;
+  const std::uint64_t& nonce() const;
 
   RankState& state(int index) const { return reinterpret_cast<RankState*>(states_)[index]; }
   Turn& turn(int index, std::uint64_t number) const {

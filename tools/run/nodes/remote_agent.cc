@@ -31,12 +31,14 @@ std::string read_netstring(int fd) {
     } while (got < 0 && errno == EINTR);
     if (got != 1) throw comm::Error(comm::ErrorCode::Protocol, "standard input ended before the launcher's settings");
   };
-  for (next(); byte != ':'; next()) {
+  next();
+  while (byte != ':') {
     if (byte < '0' || byte > '9' || digits.size() > 9)
       throw comm::Error(comm::ErrorCode::Protocol,
                         "standard input holds no launcher's settings (--agent is for the "
                         "launcher of -H and --hostfile)");
     digits += byte;
+    next();
   }
   const std::size_t length = number_of(digits);
   if (length > kMostSettings) throw comm::Error(comm::ErrorCode::Protocol, "the launcher's settings are too long");
