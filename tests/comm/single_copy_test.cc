@@ -1,27 +1,16 @@
-// Long operations of two ranks, read where the other one has them: when, what if that cannot be done, and what if it is
-// too late.
+// What is long between two ranks, read where the other one has it; what if that cannot be done, or is done too late.
 #include <gtest/gtest.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/transport/shm/neighbours.h>
-#include <tutti/comm/transport/shm/single_copy.h>
 #include <tutti/tests/support/run_ranks.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <future>
@@ -30,109 +19,19 @@
 #include <string>
 #include <vector>
 
+#include "caught_reads.h"
+
 namespace tutti::comm {
 namespace {
 
 using namespace std::chrono_literals;
+using test::CaughtReads;
 using test::Net;
 using test::run_ranks;
 using test::run_ranks_to_failure;
 using Bytes = std::vector<std::uint8_t>;
 
-constexpr const char* kVariable = "TUTTI_SINGLE_COPY";
 constexpr std::size_t kLong = 1 << 20;
-
-/// The ways of the next `count` operations, each of which takes as long as time(way) says.
-template <typename Time>
-int singles_of(SingleCopyChoice& choice, int count, std::size_t bytes, Time time) {
-  int singles = 0;
-  for (int i = 0; i < count; ++i) {
-    const bool single = choice.choose(bytes);
-    choice.took(bytes, single, time(single));
-    singles += single ? 1 : 0;
-  }
-  return singles;
-}
-
-constexpr int kTrial = 2 * SingleCopyChoice::kTried;
-constexpr int kTried = SingleCopyChoice::kTried;
-constexpr int kKept = SingleCopyChoice::kKept;
-
-TEST(SingleCopyChoice, KeepsTheQuickerWayAfterATrialOfBoth) {
-  SingleCopyChoice choice(SingleCopy::Auto);
-  const auto single_is_quicker = [](bool single) { return single ? 50us : 90us; };
-  EXPECT_EQ(singles_of(choice, kTrial, kLong, single_is_quicker), kTried);
-  EXPECT_EQ(singles_of(choice, kKept, kLong, single_is_quicker), kKept);
-  const auto single_is_slower = [](bool single) { return single ? 200us : 90us; };
-  EXPECT_EQ(singles_of(choice, kTrial, kLong, single_is_slower), kTried);
-  EXPECT_EQ(singles_of(choice, kKept, kLong, single_is_slower), 0);
-  EXPECT_EQ(singles_of(choice, kTrial, kLong, single_is_slower), kTried);
-  EXPECT_EQ(singles_of(choice, kKept, kLong, single_is_slower), 0);
-}
-
-TEST(SingleCopyChoice, OneLateOperationDecidesNothing) {
-  SingleCopyChoice choice(SingleCopy::Auto);
-  int number = 0;
-  singles_of(choice, kTrial, kLong, [&](bool single) { return ++number == kTrial ? 10ms : single ? 50us : 90us; });
-  EXPECT_TRUE(choice.choose(kLong));
-}
-
-TEST(SingleCopyChoice, AWayThatIsHardlyQuickerReplacesNoOther) {
-  SingleCopyChoice choice(SingleCopy::Auto);
-  singles_of(choice, kTrial, kLong, [](bool single) { return single ? 98us : 100us; });
-  EXPECT_FALSE(choice.choose(kLong));
-}
-
-TEST(SingleCopyChoice, WhatHasNoTimesYetStaysAsItIs) {
-  SingleCopyChoice choice(SingleCopy::Auto);
-  for (int i = 0; i < kTrial; ++i) choice.choose(kLong);
-  EXPECT_FALSE(choice.choose(kLong));
-}
-
-TEST(SingleCopyChoice, LengthsDifferByTheirPowersOfTwo) {
-  SingleCopyChoice choice(SingleCopy::Auto);
-  singles_of(choice, kTrial, kLong, [](bool single) { return single ? 50us : 90us; });
-  singles_of(choice, kTrial, 4 * kLong, [](bool single) { return single ? 900us : 400us; });
-  EXPECT_TRUE(choice.choose(kLong + kLong / 2));
-  EXPECT_FALSE(choice.choose(4 * kLong));
-  EXPECT_FALSE(choice.choose(std::size_t{1} << 50));
-}
-
-TEST(SingleCopyChoice, ASettingIsObeyedAndShortOnesNeverAre) {
-  SingleCopyChoice always(SingleCopy::Always), never(SingleCopy::Never);
-  EXPECT_EQ(singles_of(always, kTrial + kKept, kLong, [](bool) { return 1us; }), kTrial + kKept);
-  EXPECT_EQ(singles_of(never, kTrial + kKept, kLong, [](bool) { return 1us; }), 0);
-  EXPECT_TRUE(always.choose(SingleCopyChoice::kLeastBytes));
-  EXPECT_FALSE(always.choose(SingleCopyChoice::kLeastBytes - 1));
-  always.refuse();
-  EXPECT_FALSE(always.choose(kLong));
-}
-
-class Setting : public testing::Test {
- protected:
-  void TearDown() override { ::unsetenv(kVariable); }
-};
-
-TEST_F(Setting, IsOneOfThreeWords) {
-  EXPECT_EQ(single_copy_setting(), SingleCopy::Auto);
-  ::setenv(kVariable, "auto", 1);
-  EXPECT_EQ(single_copy_setting(), SingleCopy::Auto);
-  ::setenv(kVariable, "never", 1);
-  EXPECT_EQ(single_copy_setting(), SingleCopy::Never);
-  ::setenv(kVariable, "always", 1);
-  EXPECT_EQ(single_copy_setting(), SingleCopy::Always);
-  for (const char* value : {"", "0", "yes", "Always"}) {
-    ::setenv(kVariable, value, 1);
-    try {
-      single_copy_setting();
-      ADD_FAILURE() << "'" << value << "' was taken";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
-      EXPECT_EQ(std::string(error.what()),
-                "TUTTI_SINGLE_COPY is '" + std::string(value) + "': auto, never or always is expected");
-    }
-  }
-}
 
 /// Two neighbours in this process, of which the second reads the first one's memory.
 class ReadMemory : public testing::Test {
@@ -188,62 +87,13 @@ TEST_F(ReadMemory, AnotherProcessOfThatNumberIsNotBelieved) {
   EXPECT_FALSE(read(into_.data()));
 }
 
-/// What becomes of process_vm_readv() in a thread that has called catch_reads(), which holds until the thread ends.
-class CaughtReads {
- public:
-  enum What { AreRefused, AreLate };  // until release()
-
-  /// False: no system calls can be caught here.
-  static bool catch_reads(What what) {
-    what_ = what;
-    struct sigaction action {};
-    action.sa_sigaction = handle;
-    action.sa_flags = SA_SIGINFO;
-    ::sigaction(SIGSYS, &action, nullptr);
-    constexpr std::uint32_t kCalled = offsetof(seccomp_data, nr), kParts = offsetof(seccomp_data, args[4]);
-    std::array<sock_filter, 6> code{
-        {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kCalled), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 3),
-         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kParts), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kHandled, 1, 0),
-         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)}};
-    const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
-    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-  }
-
-  static void start() {
-    tries_ = 0;
-    released_ = false;
-  }
-  static int tries() { return tries_; }
-  static void release() { released_ = true; }
-
- private:
-  static constexpr int kHandled = 3;  // parts of memory; by so many a call of the handler's is known
-
-  static void handle(int, siginfo_t*, void* context) {
-    auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
-    ++tries_;
-    registers[REG_RAX] = what_ == AreRefused ? -EPERM : read_late(registers);
-  }
-  static long read_late(const greg_t* registers) {
-    while (!released_) __builtin_ia32_pause();
-    const auto* parts = reinterpret_cast<const iovec*>(registers[REG_R10]);
-    const std::array<iovec, kHandled> there{parts[0], parts[1], iovec{}};
-    return ::syscall(SYS_process_vm_readv, registers[REG_RDI], registers[REG_RSI], registers[REG_RDX], there.data(),
-                     kHandled, 0);
-  }
-
-  static inline std::atomic<What> what_;
-  static inline std::atomic<int> tries_;
-  static inline std::atomic<bool> released_;
-};
-
 class Always : public testing::TestWithParam<Net> {
  protected:
   void SetUp() override {
-    ::setenv(kVariable, "always", 1);
+    ::setenv("TUTTI_SINGLE_COPY", "always", 1);
     CaughtReads::start();
   }
-  void TearDown() override { ::unsetenv(kVariable); }
+  void TearDown() override { ::unsetenv("TUTTI_SINGLE_COPY"); }
 };
 
 Bytes block_of(int rank, std::size_t nbytes, int round) {
