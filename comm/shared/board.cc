@@ -86,9 +86,9 @@ void Board::announce(const Memory& memory, const std::byte* readable, bool reads
   publish(reads ? marks | Turn::kReads : marks);
 }
 
-void Board::publish(std::uint8_t marks) {
+/// The fingerprint and the digest, for others to compare with theirs.
+void Board::put_fingerprint(Turn& turn) {
   const Fingerprint& f = operation_->fingerprint;
-  Turn& turn = segment_.turn(self_, number_);
   turn.seq = f.seq;
   turn.count = f.count;
   turn.root = f.root;
@@ -99,10 +99,15 @@ void Board::publish(std::uint8_t marks) {
                               static_cast<std::uint64_t>(f.dtype) << 8 | static_cast<std::uint64_t>(f.reduce_op);
   history_ = mixed(mixed(mixed(history_, f.seq), f.count), kinds);
   turn.history = history_;
+}
+
+void Board::publish(std::uint8_t marks) {
+  Turn& turn = segment_.turn(self_, number_);
+  if constexpr (!kBareFrames) put_fingerprint(turn);
   turn.marks = streams_ ? marks | Turn::kStreamed : marks;
   turn.number.store(number_, std::memory_order_release);
   neighbours_.nudge_all();
-  if (f.op == OpKind::Broadcast) __builtin_prefetch(&segment_.turn(self_, number_ + kAhead), 1);
+  if (operation_->fingerprint.op == OpKind::Broadcast) __builtin_prefetch(&segment_.turn(self_, number_ + kAhead), 1);
   operation_->caller.is_announced();
 }
 

@@ -136,6 +136,7 @@ class Board {
   void tell_speed();
   void free_slot();
   std::uint8_t put(const Memory& memory);
+  void put_fingerprint(Turn& turn);
   void publish(std::uint8_t marks);
   bool fetch_ahead();
   void tell_finished();
