@@ -78,11 +78,8 @@ std::uint8_t Board::put(const Memory& memory) {
 void Board::announce(const Memory& memory) { publish(put(memory)); }
 
 void Board::announce(const Memory& memory, const std::byte* readable, bool reads) {
-  std::uint8_t marks = put(memory);
-  if (readable) {
-    marks |= Turn::kReadable;
-    segment_.turn(self_, number_).memory[1] = reinterpret_cast<std::uintptr_t>(readable);
-  }
+  const std::uint8_t marks = put(memory);
+  segment_.turn(self_, number_).memory[1] = reinterpret_cast<std::uintptr_t>(readable);
   publish(reads ? marks | Turn::kReads : marks);
 }
 

@@ -70,8 +70,8 @@ struct alignas(kLine) Turn {
 
   // Marks. What the operation has in memory[0] is registered, and lies there; that in memory[1]: shifted by one.
   static constexpr std::uint8_t kHasMemory = 0x01;
-  static constexpr std::uint8_t kReadable = 0x04;  // memory[1] is the address of what others want, in its own process
-  static constexpr std::uint8_t kReads = 0x08;     // it wants what others have where they have it, not on a stage
+  // It wants what the other one has where that lies, not on a stage: memory[1] is the address in that one's process.
+  static constexpr std::uint8_t kReads = 0x08;
   static constexpr std::uint8_t kStreamed = 0x80;  // what this rank shows in the operation is written past the caches
 };
 static_assert(sizeof(Turn) == kLine);
