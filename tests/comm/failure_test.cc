@@ -349,10 +349,8 @@ TEST_P(Failures, AMessageThatFailsLeavesNoCollectiveAtWork) {
   for (const auto& outcome : outcomes) EXPECT_TRUE(contains(outcome, "float64 x 2, tag 0"));
 }
 
-std::string net_name(const testing::TestParamInfo<Net>& info) { return name(info.param); }
-
 INSTANTIATE_TEST_SUITE_P(Nets, Failures, testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed, Net::Tls),
-                         net_name);
+                         testing::PrintToStringParamName());
 
 TEST(ForkedChild, GetsAClearErrorAndLeavesTheGroupAlone) {
   run_ranks(1, [](ProcessGroup& group) {

@@ -11,8 +11,12 @@
 #include <map>
 #include <sstream>
 
+#include "store_test_support.h"
+
 namespace tutti::comm {
 namespace {
+
+using test::expect_contains;
 
 using Variables = std::map<std::string, std::string>;
 
@@ -48,10 +52,6 @@ std::string refusal(const std::string& text, const WorldOptions& options = {}) {
   }
   ADD_FAILURE() << "accepted: " << text;
   return {};
-}
-
-void expect_contains(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << "\"" << part << "\" is not in: " << text;
 }
 
 // srun -N 2 -n 3 within salloc -N 3 -n 6: the job's numbers beside the step's.

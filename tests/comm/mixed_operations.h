@@ -5,7 +5,11 @@
 
 #include <cstdint>
 
+namespace tutti::test {}
+
 namespace tutti::comm::test {
+
+using namespace tutti::test;  // within comm, test:: means that of tests/support, too
 
 /// How many operations one round has: one of each kind.
 int mixed_kinds();

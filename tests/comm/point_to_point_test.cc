@@ -284,10 +284,8 @@ TEST_P(PointToPointTest, WrongTypeOrCountNamesBothSides) {
   }
 }
 
-std::string net_name(const testing::TestParamInfo<Net>& info) { return name(info.param); }
-
 INSTANTIATE_TEST_SUITE_P(Nets, PointToPointTest, testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed, Net::Tls),
-                         net_name);
+                         testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace tutti::comm

@@ -231,9 +231,8 @@ TEST_P(Registered, ABufferOutlivesItsGroup) {
   for (const RegisteredBuffer& buffer : kept) EXPECT_EQ(buffer.as<float>()[5], 4);
 }
 
-std::string net_name(const testing::TestParamInfo<Net>& param) { return test::name(param.param); }
-
-INSTANTIATE_TEST_SUITE_P(Nets, Registered, testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed), net_name);
+INSTANTIATE_TEST_SUITE_P(Nets, Registered, testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed),
+                         testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace tutti::comm

@@ -14,7 +14,11 @@
 #include <string>
 #include <vector>
 
+namespace tutti::test {}
+
 namespace tutti::comm::test {
+
+using namespace tutti::test;  // within comm, test:: means that of tests/support, too
 
 inline Deadline soon() { return Deadline::after(std::chrono::seconds(30)); }
 inline Deadline in_ms(int count) { return Deadline::after(std::chrono::milliseconds(count)); }

@@ -353,10 +353,8 @@ TEST_P(SubGroups, ASplitAgainstAnotherOperationIsAMismatch) {
   }
 }
 
-std::string net_name(const testing::TestParamInfo<Net>& info) { return test::name(info.param); }
-
 INSTANTIATE_TEST_SUITE_P(Nets, SubGroups, testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed, Net::Tls),
-                         net_name);
+                         testing::PrintToStringParamName());
 
 TEST(SubGroup, OfAGroupMadeFromATransportAloneIsRefused) {
   ProcessGroup group(std::make_shared<HashStore>(), std::move(make_inproc_transports(1).front()), {});

@@ -327,8 +327,8 @@ TEST_P(TraceFiles, OfAFailedGroupAreLeftByEachRankForItself) {
   }
 }
 
-std::string net_name(const testing::TestParamInfo<Net>& info) { return tutti::test::name(info.param); }
-INSTANTIATE_TEST_SUITE_P(Nets, TraceFiles, testing::Values(Net::Inproc, Net::Tcp, Net::Shm), net_name);
+INSTANTIATE_TEST_SUITE_P(Nets, TraceFiles, testing::Values(Net::Inproc, Net::Tcp, Net::Shm),
+                         testing::PrintToStringParamName());
 
 TEST_F(TraceFile, OfAWorldOfOneIsWrittenWithoutShutdownToo) {
   {

@@ -4,8 +4,12 @@
 
 #include <map>
 
+#include "store_test_support.h"
+
 namespace tutti::comm {
 namespace {
+
+using test::expect_contains;
 
 using Variables = std::map<std::string, std::string>;
 
@@ -48,10 +52,6 @@ std::string refusal(const Variables& variables, const WorldOptions& options = {}
   }
   ADD_FAILURE() << "detect() accepted it";
   return {};
-}
-
-void expect_contains(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << "\"" << part << "\" is not in: " << text;
 }
 
 TEST(World, NothingSetIsAWorldOfOneWithoutASecret) {

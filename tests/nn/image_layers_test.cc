@@ -7,6 +7,7 @@
 #include <tutti/nn/pooling.h>
 #include <tutti/nn/sample_keys.h>
 #include <tutti/nn/sequential.h>
+#include <tutti/tests/nn/checks.h>
 #include <tutti/tests/nn/golden.h>
 #include <tutti/tests/nn/keyed.h>
 
@@ -17,25 +18,11 @@ namespace tutti::nn {
 namespace {
 
 using tensor::Activation;
+using test::error_of;
+using test::expect_near;
 using test::keyed_tensor;
 using test::to_vector;
 using Modules = std::vector<std::shared_ptr<Module>>;
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
-void expect_near(const std::vector<double>& found, const std::vector<double>& expected, double tolerance,
-                 const std::string& what) {
-  ASSERT_EQ(found.size(), expected.size()) << what;
-  for (std::size_t i = 0; i < found.size(); ++i)
-    ASSERT_NEAR(found[i], expected[i], tolerance) << what << "[" << i << "]";
-}
 
 TEST(Conv2d, ParametersShapesAndDescription) {
   tensor::Mt19937 generator(0);

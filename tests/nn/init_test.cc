@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <tutti/nn/init.h>
+#include <tutti/tests/nn/checks.h>
 #include <tutti/tests/nn/golden.h>
 
 #include <cmath>
@@ -9,6 +10,7 @@ namespace tutti::nn {
 namespace {
 
 using tensor::Tensor;
+using test::expect_near;
 using test::to_vector;
 
 TEST(Init, StaysWithinItsBounds) {
@@ -37,11 +39,6 @@ TEST(Init, RefusesWhatItCannotFill) {
   EXPECT_THROW(uniform(strided, 0, 1, generator), std::invalid_argument);
 }
 
-void expect_near(const std::vector<double>& found, const std::vector<double>& expected, const std::string& what) {
-  ASSERT_EQ(found.size(), expected.size()) << what;
-  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-6) << what << "[" << i << "]";
-}
-
 // One generator through all of them, so that each must take as many numbers as torch takes.
 TEST(Init, RulesEqualPyTorch) {
   const auto golden = test::read_golden("init.txt");
@@ -60,7 +57,7 @@ TEST(Init, RulesEqualPyTorch) {
     for (const tensor::Shape& shape : {tensor::Shape{4, 2, 2, 2}, tensor::Shape{5, 3, 3}}) {  // 32 and 45 elements
       Tensor weight = Tensor::empty(shape);
       rule(weight);
-      expect_near(to_vector(weight), golden.at(std::string(name) + ":" + std::to_string(weight.numel())), name);
+      expect_near(to_vector(weight), golden.at(std::string(name) + ":" + std::to_string(weight.numel())), 1e-6, name);
     }
   }
 }

@@ -3,25 +3,17 @@
 #include <tutti/nn/flatten.h>
 #include <tutti/nn/linear.h>
 #include <tutti/nn/sequential.h>
+#include <tutti/tests/nn/checks.h>
 #include <tutti/tests/nn/golden.h>
 
 #include <cmath>
-#include <functional>
 
 namespace tutti::nn {
 namespace {
 
+using test::error_of;
 using test::grid;
 using test::to_vector;
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST(Linear, ComputesWeightTimesInputPlusBias) {
   tensor::Mt19937 generator(0);

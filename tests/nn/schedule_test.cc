@@ -2,10 +2,10 @@
 #include <tutti/nn/optim/clip_grad.h>
 #include <tutti/nn/optim/scheduled.h>
 #include <tutti/tensor/thread_pool.h>
+#include <tutti/tests/nn/checks.h>
 #include <tutti/tests/nn/golden.h>
 
 #include <cmath>
-#include <functional>
 #include <limits>
 
 namespace tutti::nn {
@@ -13,17 +13,9 @@ namespace {
 
 using tensor::Tensor;
 using tensor::Variable;
+using test::error_of;
 using test::grid;
 using test::to_vector;
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST(Schedule, EveryStepEqualsPyTorch) {
   const auto golden = test::read_golden("schedules.txt");

@@ -14,8 +14,6 @@ Finished bench_under(const std::vector<std::string>& options) {
   return run_program(command);
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 TEST(ChaosOfComm, ARankDiesAtACollectiveAndIsNamed) {
   const Finished run = bench_under({"--chaos", "kill:rank=1,step=5"});
   EXPECT_EQ(run.status, exited(128 + SIGKILL));

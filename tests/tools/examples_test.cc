@@ -42,7 +42,7 @@ std::vector<std::string> lines_of(int ranks, const std::string& name, const std:
   return sorted_lines(run.out);
 }
 
-bool contains(const std::vector<std::string>& lines, const std::string& line) {
+bool has_line(const std::vector<std::string>& lines, const std::string& line) {
   return std::find(lines.begin(), lines.end(), line) != lines.end();
 }
 
@@ -63,9 +63,9 @@ std::string found(const std::string& text, const std::string& pattern) {
 TEST(Examples, PointToPoint) {
   const auto lines = lines_of(4, "point_to_point");
   EXPECT_EQ(lines.size(), 7u) << joined(lines);
-  EXPECT_TRUE(contains(lines, "rank 0: sending 42 to rank 1"));
-  EXPECT_TRUE(contains(lines, "rank 1: received 42 from rank 0"));
-  EXPECT_TRUE(contains(lines, "rank 0: 3 messages from anybody, sum 14"));
+  EXPECT_TRUE(has_line(lines, "rank 0: sending 42 to rank 1"));
+  EXPECT_TRUE(has_line(lines, "rank 1: received 42 from rank 0"));
+  EXPECT_TRUE(has_line(lines, "rank 0: 3 messages from anybody, sum 14"));
   for (int rank = 0; rank < 4; ++rank) {
     const std::string left = std::to_string((rank + 3) % 4);
     const std::string line =
@@ -91,7 +91,7 @@ TEST(Examples, Collectives) {
         "rank 1: all_reduce sum, prod, min, max: 6 6 1 3", "rank 1: all_reduce avg: 2", "rank 2: all_gather: 1 4 9",
         "rank 1: reduce_scatter: 3", "rank 2: all_to_all: 12 22 32", "rank 0: all_reduce_async: 3 after own work 7.485",
         "rank 0: all 3 ranks have passed the barrier"}) {
-    EXPECT_TRUE(contains(lines, line)) << line << "\n" << joined(lines);
+    EXPECT_TRUE(has_line(lines, line)) << line << "\n" << joined(lines);
   }
 }
 
@@ -114,7 +114,7 @@ TEST(Examples, DemoBasicDoesOnFourRanksWhatOneDoesWithAllSamples) {
 TEST(Examples, DemoBasicFindsUnusedParameters) {
   const auto lines = lines_of(2, "demo_basic", {"--spare", "1"});
   for (const char* name : {"spare.weight", "spare.bias"}) {
-    EXPECT_TRUE(contains(lines, std::string(name) + " has no gradient on any rank and stays as it was"))
+    EXPECT_TRUE(has_line(lines, std::string(name) + " has no gradient on any rank and stays as it was"))
         << joined(lines);
   }
 }
@@ -227,7 +227,7 @@ TEST(Examples, AStageThatIsKilledIsNamedByTheOthers) {
 TEST(Examples, RanksMeetInAFileWithoutLauncherAndPort) {
   const Finished run = run_program({TUTTI_SOURCE "/tools/examples/meet_in_a_file.sh", example("reduce"), "3"});
   EXPECT_EQ(run.status, exited(0)) << run.err;
-  EXPECT_TRUE(contains(sorted_lines(run.out), "rank 0: sum of all messages is 3")) << run.out;
+  EXPECT_TRUE(has_line(sorted_lines(run.out), "rank 0: sum of all messages is 3")) << run.out;
 
   const Finished failing = run_program({TUTTI_SOURCE "/tools/examples/meet_in_a_file.sh", "false", "2"});
   EXPECT_EQ(failing.status, exited(1));

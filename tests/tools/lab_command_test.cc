@@ -22,8 +22,6 @@ class LabCommand : public testing::Test {
   trainer::TemporaryFolder folder_;
 };
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 TEST_F(LabCommand, StartWritesOnceAndOverwritesNothing) {
   EXPECT_EQ(lab("start ring").status, exited(0));
   for (const char* name : {"text.md", "ring.cc", "CMakeLists.txt"}) {

@@ -8,8 +8,6 @@
 namespace tutti::test {
 namespace {
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 /// `tutti store OPTIONS`, once it serves.
 class RunningStore {
  public:

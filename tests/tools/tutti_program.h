@@ -22,6 +22,8 @@ inline Finished tutti_run(std::vector<std::string> options, std::string script) 
   return run_program(run_command(std::move(options), std::move(script)));
 }
 
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
 /// The first line, without its end.
 inline std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 

@@ -4,6 +4,7 @@
 #include <tutti/tests/support/run_processes.h>
 #include <tutti/tests/trainer/scene_folder.h>
 #include <tutti/tests/trainer/small_mnist.h>
+#include <tutti/tests/trainer/small_run.h>
 #include <tutti/tests/trainer/temporary_folder.h>
 
 #include <cmath>
@@ -13,10 +14,7 @@ namespace tutti::trainer {
 namespace {
 
 using nlohmann::json;
-using test::ExitStatus;
 using test::Finished;
-
-constexpr ExitStatus kDone{.by_signal = false, .code = 0};
 
 class CourseRows : public testing::Test {
  protected:
@@ -122,9 +120,8 @@ TEST_F(CourseRows, Row20AutoencoderWithTheBatchDividedByTheRanks) {
 TEST_F(CourseRows, Row23SyncBatchNorm) {
   write_mercer();
   const auto losses = [&](std::vector<std::string> words) {
-    words.insert(words.end(),
-                 {"--model", "resnet18", "--optimizer", "sgd", "--lr", "0.0001", "--epochs", "2", "--image-size", "32",
-                  "--test-list", path("test.txt")});
+    words.insert(words.end(), {"--model", "resnet18", "--optimizer", "sgd", "--lr", "0.0001", "--epochs", "2",
+                               "--image-size", "32", "--test-list", path("test.txt")});
     const json report = train("mercer", words);
     return std::pair(report["epochs"][0]["train_loss"].get<double>(), report["epochs"][1]["train_loss"].get<double>());
   };

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <tutti/tests/support/run_processes.h>
 #include <tutti/tests/trainer/small_mnist.h>
+#include <tutti/tests/trainer/small_run.h>
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/checkpoint/checkpoint.h>
 
@@ -15,9 +16,6 @@ using test::ExitStatus;
 using test::Finished;
 using test::Processes;
 using namespace std::chrono_literals;
-
-constexpr ExitStatus kDone{.by_signal = false, .code = 0};
-constexpr ExitStatus kFailed{.by_signal = false, .code = 1};
 
 class TrainCommand : public testing::Test {
  protected:

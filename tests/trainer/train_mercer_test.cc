@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <tutti/tests/support/run_processes.h>
 #include <tutti/tests/trainer/scene_folder.h>
+#include <tutti/tests/trainer/small_run.h>
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/checkpoint/files.h>
 
@@ -12,11 +13,7 @@
 namespace tutti::trainer {
 namespace {
 
-using test::ExitStatus;
 using test::Finished;
-
-constexpr ExitStatus kDone{.by_signal = false, .code = 0};
-constexpr ExitStatus kFailed{.by_signal = false, .code = 1};
 
 class TrainMercer : public testing::Test {
  protected:

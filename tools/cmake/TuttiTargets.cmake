@@ -4,7 +4,8 @@
 #                                                                          -> target tutti_comm, alias tutti::comm
 #   tutti_program(name SOURCES ... DEPENDS ...)                            -> executable in bin/
 #   tutti_test(name SOURCES ... DEPENDS ... LABELS ...)                    -> one GoogleTest program, one ctest entry a case;
-#                                                                             PREFIX p: the entries are named p<case>
+#                                                                             PREFIX p: the entries are named p<case>;
+#                                                                             ALONE a.cc: see tutti_batches
 
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
@@ -104,11 +105,17 @@ function(tutti_compile_as target)
   endforeach()
 endfunction()
 
-# DEPENDS are linked; HEADER_ONLY are seen by its sources alone. Those under tools/ are parts of our programs, always static.
+# The code of `target` waits for people and processes, not for memory: -O3 would take 40 % of its compiler's time.
+function(tutti_waits_for_others target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
+# DEPENDS are linked; HEADER_ONLY are seen by its sources alone. Those under tools/ are parts of our programs, always static, and
+# wait for others but for those that measure (MEASURES).
 # Other static libraries hold position-independent code, so that they can go into a shared object (a Python module, a plugin).
 # Shared ones export what has tutti:: in its name (exports.map) and no template of a library that they use.
 function(tutti_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PUBLIC_DEPENDS;HEADER_ONLY" ${ARGN})
+  cmake_parse_arguments(ARG "MEASURES" "" "SOURCES;DEPENDS;PUBLIC_DEPENDS;HEADER_ONLY" ${ARGN})
   set(target tutti_${name})
   string(FIND "${CMAKE_CURRENT_SOURCE_DIR}/" "${PROJECT_SOURCE_DIR}/tools/" at_tools)
   if(at_tools EQUAL 0)
@@ -121,6 +128,9 @@ function(tutti_library name)
   tutti_compile_as(${target} tutti_options ${ARG_HEADER_ONLY})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
   if(at_tools EQUAL 0)
+    if(NOT ARG_MEASURES)
+      tutti_waits_for_others(${target})
+    endif()
     return()
   endif()
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON
@@ -141,9 +151,9 @@ function(tutti_program name)
   target_link_libraries(${name} PRIVATE tutti_options ${ARG_DEPENDS})
 endfunction()
 
-# How test code is compiled. It need not be fast itself: a third of its time would go into -O3.
+# How test code is compiled. It need not be fast itself: half of the compiler's time would go into -O3.
 add_library(tutti_test_options INTERFACE)
-target_compile_options(tutti_test_options INTERFACE $<$<CONFIG:Release>:-O1>)
+target_compile_options(tutti_test_options INTERFACE $<$<CONFIG:Release>:-Og>)
 if(TUTTI_FAST_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(tutti_test_options INTERFACE -fpch-preprocess)  # lets ccache see the precompiled header
   if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
@@ -160,13 +170,14 @@ function(tutti_use_test_headers target)
 endfunction()
 
 function(tutti_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT;PREFIX" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;PREFIX" "SOURCES;DEPENDS;LABELS;ALONE" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE tutti_options tutti_test_options ${ARG_DEPENDS} GTest::gtest GTest::gtest_main)
   tutti_use_test_headers(${name})
+  tutti_batches(${name} ALONE ${ARG_ALONE})
   gtest_discover_tests(${name} TEST_PREFIX "${ARG_PREFIX}" DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${ARG_TIMEOUT})
   # gtest_discover_tests takes lists apart, so that only the first of several labels would count.
   set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")

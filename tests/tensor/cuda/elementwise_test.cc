@@ -5,11 +5,10 @@
 #include <cmath>
 
 #include "../support.h"
+#include "on_both.h"
 
 namespace tutti::tensor::test {
 namespace {
-
-constexpr Device kGpu{Device::Kind::Cuda, 0};
 
 TEST(CudaCopy, FillsEveryTypeAndStride) {
   for (const DType dtype : {DType::Float32, DType::Float64, DType::Int64, DType::UInt8}) {

@@ -6,11 +6,11 @@
 #include <tutti/tensor/ops.h>
 
 #include "../support.h"
+#include "on_both.h"
 
 namespace tutti::tensor::test {
 namespace {
 
-constexpr Device kGpu{Device::Kind::Cuda, 0};
 constexpr Device kOther{Device::Kind::Cuda, 1};
 
 template <typename E>

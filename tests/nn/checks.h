@@ -1,0 +1,30 @@
+// What the tests of nn check alike: numbers beside golden ones, and the texts of errors.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tutti::nn::test {
+
+/// The text of the std::invalid_argument that `action` throws.
+inline std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+inline void expect_near(const std::vector<double>& found, const std::vector<double>& expected, double tolerance,
+                        const std::string& what) {
+  ASSERT_EQ(found.size(), expected.size()) << what;
+  for (std::size_t i = 0; i < found.size(); ++i)
+    EXPECT_NEAR(found[i], expected[i], tolerance) << what << "[" << i << "]";
+}
+
+}  // namespace tutti::nn::test
