@@ -46,13 +46,18 @@ std::size_t block_offset(const Problem& problem, int rank) {
 }
 
 Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name, const Tuning* tuning) {
+  if (problem.left_fold && !problem.in_order && problem.world_size <= 2) {  // 0 + 1 has one bracketing: the order decides
+    Problem in_order = problem;
+    in_order.in_order = true;
+    return select(in_order, element_bytes, name, tuning);
+  }
   if (!problem.hosts.empty() && problem.hosts.size() != static_cast<std::size_t>(problem.world_size)) {
     throw Error(ErrorCode::InvalidArgument, "a world of " + std::to_string(problem.world_size) +
                                                 " ranks needs as many hosts, found " +
                                                 std::to_string(problem.hosts.size()));
   }
   if (!name.empty()) require_known(name);
-  if (problem.left_fold && is_reduction(problem.op))
+  if (problem.left_fold && problem.world_size > 2 && is_reduction(problem.op))
     return left_fold(problem.op, bytes_of(problem, element_bytes))(problem);
   const Entry* entry = name.empty() ? nullptr : find_entry(problem.op, name);
   if (entry != nullptr && problem.in_order && !entry->keeps_order) entry = nullptr;

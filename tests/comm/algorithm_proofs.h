@@ -3,13 +3,14 @@
 
 #include <tutti/comm/algorithms/algorithms.h>
 
+#include <functional>
 #include <ostream>
 #include <string>
 #include <vector>
 
 namespace tutti::comm::algorithms {
 
-inline std::vector<Schedule> schedules_of(Problem problem, Schedule (*build)(const Problem&)) {
+inline std::vector<Schedule> schedules_of(Problem problem, const std::function<Schedule(const Problem&)>& build) {
   std::vector<Schedule> schedules;
   for (problem.rank = 0; problem.rank < problem.world_size; ++problem.rank) schedules.push_back(build(problem));
   return schedules;

@@ -90,6 +90,30 @@ TEST(OrderProofs, SelectTakesOnlyFixedBitsWhereTheyAreAskedFor) {
             "ring");
 }
 
+// Two ranks' elements are 0 + 1 however they are added, so that every algorithm that keeps the order has the fixed
+// bits.
+TEST(OrderProofs, TwoRanksHaveFixedBitsByEveryAlgorithmThatKeepsTheOrder) {
+  for (const OpKind op : {OpKind::AllReduce, OpKind::Reduce, OpKind::ReduceScatter, OpKind::ReduceScatterV}) {
+    std::vector<std::string_view> names = names_for(op);
+    names.push_back("");
+    for (const std::string_view name : names) {
+      for (const std::size_t count : {3, 100'000}) {
+        Problem problem{.op = op, .world_size = 2, .count = count, .root = op == OpKind::Reduce ? 1 : 0};
+        if (op == OpKind::ReduceScatterV) problem.counts = {count, count + 1};
+        problem.left_fold = true;
+        const auto build = [&](const Problem& one) { return select(one, 4, name); };
+        ASSERT_EQ(check(problem, schedules_of(problem, build)), "")
+            << comm::name(op) << " by '" << name << "', " << count;
+      }
+    }
+  }
+  EXPECT_EQ(select({.op = OpKind::AllReduce, .world_size = 2, .count = 9, .left_fold = true}, 8).algorithm,
+            "recursive_doubling");
+  EXPECT_EQ(select({.op = OpKind::AllReduce, .world_size = 2, .count = 9, .left_fold = true}, 8, "ring").algorithm,
+            "recursive_doubling")
+      << "which does not keep the order";
+}
+
 TEST(OrderProofs, TheRingDoesNotKeepTheOrder) {
   Problem problem{OpKind::AllReduce, 0, 3, 6};
   EXPECT_EQ(check(problem, schedules_of(problem, ring_all_reduce)), "");
