@@ -10,11 +10,12 @@
 
 namespace tutti::nn::test {
 
-/// The text of the std::invalid_argument that `action` throws.
-inline std::string error_of(const std::function<void()>& action) {
+/// The text of the `Expected` that `action` throws.
+template <typename Expected = std::invalid_argument>
+std::string error_of(const std::function<void()>& action) {
   try {
     action();
-  } catch (const std::invalid_argument& error) {
+  } catch (const Expected& error) {
     return error.what();
   }
   return "nothing was thrown";

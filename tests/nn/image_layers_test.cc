@@ -148,7 +148,7 @@ TEST(Dropout, TrainingWithoutTheRightKeysIsAnError) {
   Dropout dropout(0.5, 0);
   const Variable x(Tensor::zeros({4, 3}));
   EXPECT_EQ(
-      error_of([&] { dropout.forward(x); }),
+      error_of<std::logic_error>([&] { dropout.forward(x); }),
       "Dropout(0.5): drawing a mask in training needs the samples' keys; put a SampleKeys scope around forward, or "
       "call train(false) for evaluation");
   const SampleKeys outer(Tensor::zeros({4}, tensor::DType::Int64));

@@ -125,7 +125,7 @@ TEST(BenchCommand, TheAlgorithmIsWhatWasAskedForWhereItImplementsTheOperation) {
 TEST(BenchCommand, ReproducibleReductionsHaveAlgorithmsOfTheirOwn) {
   const Folder folder;
   const std::string file = folder.file("results.json");
-  const Finished run = tutti_bench({"all_reduce", "-n", "2", "--transport", "tcp", "--reproducible", "--min-bytes",
+  const Finished run = tutti_bench({"all_reduce", "-n", "3", "--transport", "tcp", "--reproducible", "--min-bytes",
                                     "1M", "--max-bytes", "1M", "--iterations", "1", "--json", file});
   ASSERT_EQ(run.status, exited(0)) << run.err;
   EXPECT_NE(run.out.find("algorithm chosen by size, reductions reproducible\n"), std::string::npos) << run.out;
