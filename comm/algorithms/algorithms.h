@@ -108,8 +108,8 @@ std::string_view choose(const Problem& problem, std::size_t element_bytes, const
 /// "direct", "star", "linear", "dissemination", "hierarchical", "hierarchical_split". A name that exists but does not
 /// implement this operation falls back to choose(), and so does one that does not keep the order that the problem asks
 /// for; a name that does not exist throws InvalidArgument listing the known ones, and so do OpKind::Send and
-/// OpKind::Recv. For left_fold an operation's length alone decides, and names are passed over; but of two ranks, for which
-/// left_fold is in_order. Messages are cut at segment_count().
+/// OpKind::Recv. For left_fold an operation's length alone decides, and names are passed over, except between two
+/// ranks, where it means in_order. Messages are cut at segment_count().
 Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name = "",
                 const Tuning* tuning = nullptr);
 
