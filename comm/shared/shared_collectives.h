@@ -22,12 +22,14 @@
 #pragma once
 
 #include <tutti/comm/base/copy.h>
+#include <tutti/comm/base/processors.h>
 #include <tutti/comm/reduce/reduce.h>
 #include <tutti/comm/schedule/executor.h>
 #include <tutti/comm/shared/board.h>
 #include <tutti/comm/shared/registered_heap.h>
 #include <tutti/comm/transport/shm/single_copy.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -55,13 +57,16 @@ class SharedCollectives {
  private:
   static constexpr std::size_t kInlineBytes = sizeof Turn::payload;  // that travel in the announcement
 
-  // A result of so many bytes is written past the caches: it would not stay there. What is broadcast is often where the
-  // last one was, and is missed there; and a buffer that is reduced in place has just been read, and is there anyway.
-  static constexpr std::size_t kStreamGathered = 8 * 1024 * 1024;
-  static constexpr std::size_t kStreamBroadcast = 32 * 1024 * 1024;
   // So much is shown past the caches to ranks that are further away than memory.
   static constexpr std::size_t kStreamShown = 4 * 1024;
-  bool streams_gathered() const { return bytes_ * static_cast<std::size_t>(board_.ranks()) >= kStreamGathered; }
+  // The most that the last cache is taken to hold: a larger one serves more programs than this.
+  static constexpr std::size_t kMostCached = 64 * 1024 * 1024;
+  /// Whether a result of so many bytes, gathered or broadcast, is written past the caches: it would not stay there,
+  /// with those of the other ranks and what lies `beside` them. (What is reduced in place has just been read, and is
+  /// there.)
+  bool streams(std::size_t result, std::size_t beside) const {
+    return result * static_cast<std::size_t>(board_.ranks()) + beside > std::min(last_cache_bytes(), kMostCached);
+  }
 
   // Everything in bytes, for `operation_`.
   void barrier();

@@ -2,6 +2,7 @@
 #include <tutti/comm/base/deadline.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/fast_clock.h>
+#include <tutti/comm/base/processors.h>
 #include <tutti/comm/base/types.h>
 
 #include <cerrno>
@@ -42,6 +43,11 @@ TEST(FastClock, GoesWithTheSteadyClockAndNeverBack) {
     if (now < before - std::chrono::microseconds(20) || now > after + std::chrono::microseconds(20)) ++late;
   } while (before < end);
   EXPECT_EQ(late, 0);
+}
+
+TEST(Processors, TheLastCacheIsOneThatProcessorsHave) {
+  EXPECT_GE(last_cache_bytes(), 128u * 1024);
+  EXPECT_LE(last_cache_bytes(), std::size_t{16} << 30);
 }
 
 TEST(Types, BufferOfSpanKnowsItsTypeAndSize) {

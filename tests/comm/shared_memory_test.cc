@@ -73,12 +73,13 @@ TEST(SharedFile, WhatIsNotThereOrTooShortIsNamed) {
   EXPECT_NE(missing.find("/fd/987654"), std::string::npos) << missing;
 }
 
-/// A ring of 16 KiB and both of its ends.
+/// A ring of 16 KiB and both of its ends, where payloads of so many bytes are read past the caches.
 struct Ring {
+  std::size_t past_caches = 8'000;
   std::vector<std::byte> bytes = std::vector<std::byte>(16 * 1024 + kLine);
   RingMemory memory{aligned(bytes.data()), 16 * 1024};
   RingWriter writer{memory};
-  RingReader reader{memory, 5};
+  RingReader reader{memory, 5, past_caches};
 
   static std::byte* aligned(std::byte* data) {
     return data + (2 * kLine - reinterpret_cast<std::uintptr_t>(data) % (2 * kLine)) % kLine;

@@ -11,6 +11,7 @@
 // Multiprocess Programs" (1977), with the flag in the slot.
 #pragma once
 
+#include <tutti/comm/base/processors.h>
 #include <tutti/comm/transport/shm/copy_speed.h>
 #include <tutti/comm/transport/shm/distance.h>
 #include <tutti/comm/transport/shm/segment.h>
@@ -114,7 +115,10 @@ class RingWriter {
 
 class RingReader {
  public:
-  RingReader(RingMemory memory, std::uint64_t group) : ring_(memory), group_(group) {}
+  /// Payloads of `past_caches` bytes and more are written past the caches: they would not stay there, where what is
+  /// sent and received both ways is four such buffers.
+  RingReader(RingMemory memory, std::uint64_t group, std::size_t past_caches = last_cache_bytes() / 4)
+      : ring_(memory), group_(group), past_caches_(past_caches) {}
 
   /// The header of the frame at the head of the stream, or null. Throws Protocol if it holds impossible values.
   const FrameHeader* peek();
@@ -143,6 +147,7 @@ class RingReader {
 
   RingMemory ring_;
   std::uint64_t group_;
+  std::size_t past_caches_;
   std::uint64_t position_ = 0;  // of the next unread byte; of the frame's line while its payload is inlined
   std::size_t offset_ = 0;
   std::uint64_t released_ = 0;  // what the writer has been told
@@ -150,7 +155,8 @@ class RingReader {
   std::optional<FrameHeader> current_;
   std::uint64_t left_ = 0;  // payload bytes not yet read
   CopySpeed speed_;         // of what is read here
-  bool streamed_ = false;   // the current payload
+  bool streamed_ = false;   // the current payload: it was written past the caches
+  bool streams_ = false;    // its bytes are written past the caches here
   bool inlined_ = false;
   std::atomic<std::uint64_t> watched_{0};  // for has_news(): the position, and in the lowest bits a State
 };

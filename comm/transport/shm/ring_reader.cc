@@ -24,6 +24,7 @@ const FrameHeader* RingReader::peek() {
               line.id};
   if (current_->kind == FrameKind::RequestToSend) std::swap(current_->fingerprint.seq, current_->memory);
   left_ = line.nbytes;
+  streams_ = left_ >= past_caches_;
   inlined_ = FrameLine::holds(left_);
   if (!inlined_) {
     const bool complete = (line.reduce_op_and_marks & FrameLine::kComplete) != 0;
@@ -84,6 +85,7 @@ void RingReader::finish() {
 }
 
 void RingReader::copy_out_of_ring(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (streams_) return stream_copy(to, from, bytes);
   const auto copy = [&] { copy_short(to, from, bytes); };
   if (bytes < CopySpeed::kTimedBytes || streamed_ || position_ < ring_.capacity) return copy();
   const bool was_slow = speed_.is_slow();
