@@ -85,8 +85,10 @@ std::string_view kind_name(ConnectionKind kind) {
       return "store";
     case ConnectionKind::Collective:
       return "collective";
-    case ConnectionKind::PointToPoint:
+    case ConnectionKind::Messages:
       return "point-to-point";
+    case ConnectionKind::Answers:
+      return "answers";
   }
   return "unknown";
 }
@@ -100,7 +102,38 @@ std::string differing(const std::string& what, const std::string& here, const st
   return what + " " + here + " here, " + there + " at " + who(peer);
 }
 
-/// Empty if `peer` may talk to `self`.
+PeerIdentity decode_hello(std::span<const std::byte, kHelloBytes> hello) {
+  if (!has_magic(hello, kHelloMagic)) {
+    throw Error(ErrorCode::Protocol, "not a Tutti peer: its first bytes are " + quote_bytes(hello));
+  }
+  const auto version = get_little_endian<std::uint16_t>(&hello[hello_at::kVersionField]);
+  if (version != kVersion) {
+    throw Error(ErrorCode::Protocol, "the peer speaks handshake version " + std::to_string(version) + ", this side " +
+                                         std::to_string(kVersion) + ": build both from the same release (first bytes " +
+                                         quote_bytes(hello) + ")");
+  }
+  const auto kind = std::to_integer<std::uint8_t>(hello[hello_at::kKind]);
+  const bool reserved_clear =
+      hello[hello_at::kKind + 1] == std::byte{0} && get_little_endian<std::uint32_t>(&hello[hello_at::kReserved]) == 0;
+  PeerIdentity peer;
+  peer.kind = static_cast<ConnectionKind>(kind);
+  peer.rank = static_cast<std::int32_t>(get_little_endian<std::uint32_t>(&hello[hello_at::kRank]));
+  peer.world_size = static_cast<std::int32_t>(get_little_endian<std::uint32_t>(&hello[hello_at::kWorldSize]));
+  peer.pid = get_little_endian<std::uint32_t>(&hello[hello_at::kPid]);
+  peer.job = get_little_endian<std::uint64_t>(&hello[hello_at::kJob]);
+  peer.group = get_little_endian<std::uint64_t>(&hello[hello_at::kGroup]);
+  peer.wants = static_cast<std::int32_t>(get_little_endian<std::uint32_t>(&hello[hello_at::kWants]) - 1);
+  if (kind < 1 || kind > 4 || !reserved_clear || peer.world_size < -1 || peer.world_size == 0 || peer.rank < -1 ||
+      peer.wants < -1) {
+    throw Error(ErrorCode::Protocol, "a malformed Tutti hello (connection kind " + std::to_string(kind) + ", rank " +
+                                         std::to_string(peer.rank) + ", world size " + std::to_string(peer.world_size) +
+                                         "; first bytes " + quote_bytes(hello) + ")");
+  }
+  return peer;
+}
+
+}  // namespace
+
 std::string disagreement(const PeerIdentity& self, const PeerIdentity& peer) {
   if (peer.job != self.job) {
     return differing("job", hex(self.job), hex(peer.job), peer) +
@@ -125,38 +158,6 @@ std::string disagreement(const PeerIdentity& self, const PeerIdentity& peer) {
   }
   return {};
 }
-
-PeerIdentity decode_hello(std::span<const std::byte, kHelloBytes> hello) {
-  if (!has_magic(hello, kHelloMagic)) {
-    throw Error(ErrorCode::Protocol, "not a Tutti peer: its first bytes are " + quote_bytes(hello));
-  }
-  const auto version = get_little_endian<std::uint16_t>(&hello[hello_at::kVersionField]);
-  if (version != kVersion) {
-    throw Error(ErrorCode::Protocol, "the peer speaks handshake version " + std::to_string(version) + ", this side " +
-                                         std::to_string(kVersion) + ": build both from the same release (first bytes " +
-                                         quote_bytes(hello) + ")");
-  }
-  const auto kind = std::to_integer<std::uint8_t>(hello[hello_at::kKind]);
-  const bool reserved_clear =
-      hello[hello_at::kKind + 1] == std::byte{0} && get_little_endian<std::uint32_t>(&hello[hello_at::kReserved]) == 0;
-  PeerIdentity peer;
-  peer.kind = static_cast<ConnectionKind>(kind);
-  peer.rank = static_cast<std::int32_t>(get_little_endian<std::uint32_t>(&hello[hello_at::kRank]));
-  peer.world_size = static_cast<std::int32_t>(get_little_endian<std::uint32_t>(&hello[hello_at::kWorldSize]));
-  peer.pid = get_little_endian<std::uint32_t>(&hello[hello_at::kPid]);
-  peer.job = get_little_endian<std::uint64_t>(&hello[hello_at::kJob]);
-  peer.group = get_little_endian<std::uint64_t>(&hello[hello_at::kGroup]);
-  peer.wants = static_cast<std::int32_t>(get_little_endian<std::uint32_t>(&hello[hello_at::kWants]) - 1);
-  if (kind < 1 || kind > 3 || !reserved_clear || peer.world_size < -1 || peer.world_size == 0 || peer.rank < -1 ||
-      peer.wants < -1) {
-    throw Error(ErrorCode::Protocol, "a malformed Tutti hello (connection kind " + std::to_string(kind) + ", rank " +
-                                         std::to_string(peer.rank) + ", world size " + std::to_string(peer.world_size) +
-                                         "; first bytes " + quote_bytes(hello) + ")");
-  }
-  return peer;
-}
-
-}  // namespace
 
 std::uint64_t identity_hash(std::string_view text) {
   std::array<std::byte, SHA256_DIGEST_LENGTH> digest{};

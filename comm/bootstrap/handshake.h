@@ -21,7 +21,7 @@
 
 namespace tutti::comm {
 
-enum class ConnectionKind : std::uint8_t { Store = 1, Collective = 2, PointToPoint = 3 };
+enum class ConnectionKind : std::uint8_t { Store = 1, Collective = 2, Messages = 3, Answers = 4 };
 
 /// Who opens the connection. rank and world_size are -1 for a client that is no rank (a launcher, a tool).
 struct PeerIdentity {
@@ -33,6 +33,10 @@ struct PeerIdentity {
   std::uint64_t group = 0;  // identity_hash(group name); 0 for the store
   std::int32_t wants = -1;  // the rank that it means to reach; -1: whoever is there
 };
+
+/// Why `peer` may not talk to `self`: kind (all but the store's are alike), job, world size, group, rank. Empty if it
+/// may.
+std::string disagreement(const PeerIdentity& self, const PeerIdentity& peer);
 
 /// First 8 bytes of SHA-256, little endian.
 std::uint64_t identity_hash(std::string_view text);

@@ -21,7 +21,7 @@ bool PointToPoint::send_at_once(const ConstBuffer& data, int destination, int ta
   const std::size_t bytes = kMessageBytes + data.nbytes();
   if (unsent_bytes_[receiver] + bytes > kUnsentBytes) return false;
   const FrameHeader header{FrameKind::Eager, fingerprint(OpKind::Send, data, tag), data.nbytes(), ++next_id_[receiver]};
-  Link& link = transport_.outgoing(destination);
+  Link& link = transport_.messages(destination);
   if (link.post_whole(header, data.data)) return true;
   const std::size_t before = outbox_.size();
   post(link, header, data.data, nullptr);
@@ -36,7 +36,7 @@ bool PointToPoint::recv_at_once(const Buffer& data, int source, int tag) {
   if (source < 0 || source == rank_ || data.nbytes() > kEagerBytes) return false;
   AtOnce outcome = take_at_once(data, source, tag);
   if (outcome != AtOnce::NotYet) return outcome == AtOnce::Taken;
-  const Link& link = transport_.incoming(source);
+  const Link& link = transport_.messages(source);
   for (int looks = looks_.worth(); looks > 0 && outcome == AtOnce::NotYet; --looks) {  // others may send meanwhile
     __builtin_ia32_pause();
     if (link.has_news()) outcome = take_at_once(data, source, tag);
@@ -51,12 +51,11 @@ PointToPoint::AtOnce PointToPoint::take_at_once(const Buffer& data, int source, 
   const bool quiet = pending_.empty() && unexpected_.empty() && outbox_.empty();
   if (!quiet || losses_[static_cast<std::size_t>(source)] || arrivals_[static_cast<std::size_t>(source)].active)
     return AtOnce::Never;
-  Link& link = transport_.incoming(source);
+  Link& link = transport_.messages(source);
   try {
     const FrameHeader* header = link.peek_into({static_cast<std::byte*>(data.data), data.nbytes()});
     if (!header) {
-      Link& answers = transport_.outgoing(source);
-      while (answers.fetch_ahead() && !link.has_news()) {
+      while (link.fetch_ahead() && !link.has_news()) {
       }
       return AtOnce::NotYet;
     }

@@ -1,4 +1,4 @@
-// What the frames of both directions mean: matching them with receives, and answering announcements.
+// What frames mean: matching messages with receives, announcing long ones, and answering announcements.
 #include <tutti/comm/point_to_point/point_to_point.h>
 #include <tutti/comm/point_to_point/request.h>
 
@@ -21,9 +21,9 @@ bool PointToPoint::progress() {
   bool moved = false;
   for (int peer = 0; peer < world_size_; ++peer) {
     if (peer == rank_) continue;
-    if (!losses_[static_cast<std::size_t>(peer)]) moved |= progress_incoming(peer);
+    if (!losses_[static_cast<std::size_t>(peer)]) moved |= progress_messages(peer);
     if (losses_[static_cast<std::size_t>(peer)]) notice_loss(peer);
-    moved |= progress_outgoing(peer);
+    moved |= progress_sends(peer);
   }
   moved |= progress_reads();
   const auto left = std::erase_if(outbox_, [&](const Posted& posted) {
@@ -35,12 +35,12 @@ bool PointToPoint::progress() {
   return moved || left > 0;
 }
 
-bool PointToPoint::progress_incoming(int peer) {
-  Link& link = transport_.incoming(peer);
+/// Reads what the peer sends.
+bool PointToPoint::progress_messages(int peer) {
+  Link& link = transport_.messages(peer);
   Arrival& arrival = arrivals_[static_cast<std::size_t>(peer)];
   bool moved = false;
   try {
-    link.flush();
     for (;;) {
       if (!arrival.active) {
         const std::span<std::byte> room = likely_target(peer);
@@ -80,21 +80,24 @@ void PointToPoint::notice_loss(int peer) {
   if (missed) monitor_.explain_loss(*losses_[static_cast<std::size_t>(peer)], std::span(&peer, 1));
 }
 
-bool PointToPoint::progress_outgoing(int peer) {
+/// Sends what waits for room, and reads the peer's answers.
+bool PointToPoint::progress_sends(int peer) {
   const auto first = announced_.lower_bound({peer, 0});
   const bool waits_for_answer = first != announced_.end() && first->first.first == peer;
-  Link& link = transport_.outgoing(peer);
+  Link& messages = transport_.messages(peer);
+  Link& answers = transport_.answers(peer);
   try {
     if (outbox_.empty() && !waits_for_answer) return false;
-    link.flush();
+    messages.flush();
+    answers.flush();
     if (!waits_for_answer) return false;
-    const FrameHeader* header = link.peek();
+    const FrameHeader* header = answers.peek();
     if (!header) return false;
     const auto announced = announced_.find({peer, header->id});
-    const bool taken = header->kind == FrameKind::Taken && link.single_copy();
+    const bool taken = header->kind == FrameKind::Taken && messages.single_copy();
     if ((header->kind != FrameKind::ClearToSend && !taken) || announced == announced_.end())
       throw Error(ErrorCode::Protocol, "unexpected answer from " + monitor_.describe(peer));
-    link.read(nullptr, 0);
+    answers.read(nullptr, 0);
     const RequestPtr request = announced->second;
     const std::uint64_t id = announced->first.second;
     announced_.erase(announced);
@@ -103,7 +106,7 @@ bool PointToPoint::progress_outgoing(int peer) {
       return true;
     }
     const std::size_t nbytes = request->fingerprint.count * size_of(request->fingerprint.dtype);
-    post(link, {FrameKind::Rendezvous, request->fingerprint, nbytes, id}, request->source_data, request);
+    post(messages, {FrameKind::Rendezvous, request->fingerprint, nbytes, id}, request->source_data, request);
     return true;
   } catch (const Error& error) {
     if (error.code() == ErrorCode::PeerLost) monitor_.explain_loss(error, std::span(&peer, 1));
@@ -201,7 +204,7 @@ void PointToPoint::clear_to_send(int peer, const FrameHeader& announced, const R
   if (!expected_.emplace(std::pair(peer, announced.id), receive).second)
     throw Error(ErrorCode::Protocol, monitor_.describe(peer) + " announced message " + std::to_string(announced.id) +
                                          " a second time while its payload was awaited");
-  post(transport_.incoming(peer), {FrameKind::ClearToSend, announced.fingerprint, 0, announced.id}, nullptr, nullptr);
+  post(transport_.answers(peer), {FrameKind::ClearToSend, announced.fingerprint, 0, announced.id}, nullptr, nullptr);
 }
 
 /// The payload of a frame with a request belongs to the caller until that request is finished; that of one without is

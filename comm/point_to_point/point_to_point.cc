@@ -91,7 +91,7 @@ PointToPoint::RequestPtr PointToPoint::start_send(const ConstBuffer& data, int d
     return request;
   }
   pending_.push_back(request);
-  Link& link = transport_.outgoing(destination);
+  Link& link = transport_.messages(destination);
   if (data.nbytes() > kEagerBytes) {
     announced_[{destination, id}] = request;
     header.kind = FrameKind::RequestToSend;

@@ -148,8 +148,8 @@ class PointToPoint {
 
   // All of these run with mutex_ held.
   bool progress();
-  bool progress_incoming(int peer);
-  bool progress_outgoing(int peer);
+  bool progress_messages(int peer);
+  bool progress_sends(int peer);
   void notice_loss(int peer);
   bool begin_arrival(int peer, const FrameHeader& header);  // false: no room for it now
   void finish_arrival(int peer);
@@ -191,7 +191,7 @@ class PointToPoint {
   std::vector<Arrival> arrivals_;              // per peer
   std::vector<std::size_t> unexpected_bytes_;  // per peer, kMessageBytes for each message included
   std::vector<std::size_t> unsent_bytes_;      // per peer, of messages whose sender has gone on; the same
-  std::vector<std::optional<Error>> losses_;   // per peer: how its incoming link ended
+  std::vector<std::optional<Error>> losses_;   // per peer: how its messages ended
   std::list<Posted> outbox_;
   std::list<Posted> spare_;                                        // an entry of outbox_ that is used again
   std::vector<std::uint64_t> next_id_;                             // per destination

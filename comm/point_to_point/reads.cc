@@ -18,7 +18,7 @@ constexpr std::size_t kReadAtOnce = 1024 * 1024;  // before other messages get t
 
 /// An announced message has its receive.
 void PointToPoint::accept(int peer, const FrameHeader& announced, const RequestPtr& receive) {
-  SingleCopyChoice* const choice = announced.memory != 0 ? transport_.incoming(peer).single_copy() : nullptr;
+  SingleCopyChoice* const choice = announced.memory != 0 ? transport_.messages(peer).single_copy() : nullptr;
   if (choice) receive->met = FastClock::now();
   if (!choice || !choice->choose(receive->data.nbytes())) return clear_to_send(peer, announced, receive);
   reads_.push_back({peer, announced, receive});
@@ -32,7 +32,7 @@ bool PointToPoint::progress_reads() {
 
 /// Reads a part of it. True if that was the last, or if it is to be sent.
 bool PointToPoint::read_on(Read& read) {
-  Link& link = transport_.incoming(read.peer);
+  Link& link = transport_.messages(read.peer);
   const Buffer& data = read.receive->data;
   const std::size_t length = std::min(kReadAtOnce, data.nbytes() - read.done);
   try {
@@ -49,19 +49,20 @@ bool PointToPoint::read_on(Read& read) {
   read.done += length;
   if (read.done < data.nbytes()) return false;
   note_time(read.peer, *read.receive, /*single=*/true);
-  post(link, {FrameKind::Taken, read.announced.fingerprint, 0, read.announced.id}, nullptr, nullptr);
+  post(transport_.answers(read.peer), {FrameKind::Taken, read.announced.fingerprint, 0, read.announced.id}, nullptr,
+       nullptr);
   finish(*read.receive, read.peer);
   return true;
 }
 
 void PointToPoint::note_time(int peer, const Request& receive, bool single) {
-  SingleCopyChoice* const choice = transport_.incoming(peer).single_copy();
+  SingleCopyChoice* const choice = transport_.messages(peer).single_copy();
   if (choice) choice->took(receive.data.nbytes(), single, FastClock::now() - receive.met);
 }
 
 /// Nobody is to read any more what announced sends have in this rank's memory.
 void PointToPoint::withdraw_memory() {
-  for (const auto& [peer_and_id, request] : announced_) transport_.outgoing(peer_and_id.first).withdraw_memory();
+  for (const auto& [peer_and_id, request] : announced_) transport_.messages(peer_and_id.first).withdraw_memory();
 }
 
 }  // namespace tutti::comm

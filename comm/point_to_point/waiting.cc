@@ -11,8 +11,8 @@ constexpr std::chrono::milliseconds kHelperIdles(200);  // then its thread ends
 
 void PointToPoint::drive_until(const Predicate& done, Waiter& waiter, const std::vector<int>& awaited) {
   Hold hold(*this);
-  Link* const answers =
-      awaited.size() == 1 && awaited.front() != rank_ ? &transport_.outgoing(awaited.front()) : nullptr;
+  Link* const partner =
+      awaited.size() == 1 && awaited.front() != rank_ ? &transport_.messages(awaited.front()) : nullptr;
   while (!done()) {
     if (progress()) {
       waiter.progressed();
@@ -20,7 +20,7 @@ void PointToPoint::drive_until(const Predicate& done, Waiter& waiter, const std:
       continue;
     }
     if (done()) return;
-    if (answers && answers->fetch_ahead()) continue;
+    if (partner && partner->fetch_ahead()) continue;
     hold.unlock();
     const bool block = waiter.should_block();
     hold.lock();
@@ -99,17 +99,17 @@ void PointToPoint::help_oldest(std::unique_lock<BiasedMutex>& lock) {
 
 std::vector<Link*> PointToPoint::links_of_interest() {
   const auto index = [](int peer) { return static_cast<std::size_t>(peer); };
-  std::vector<bool> outgoing(index(world_size_)), incoming(index(world_size_));
+  std::vector<bool> messages(index(world_size_)), answers(index(world_size_));
   for (const Posted& posted : outbox_) {
     const int peer = posted.link->peer();
-    (posted.link == &transport_.outgoing(peer) ? outgoing : incoming)[index(peer)] = true;
+    (posted.link == &transport_.messages(peer) ? messages : answers)[index(peer)] = true;
   }
-  for (const auto& [peer_and_id, request] : announced_) outgoing[index(peer_and_id.first)] = true;
+  for (const auto& [peer_and_id, request] : announced_) answers[index(peer_and_id.first)] = true;
   std::vector<Link*> links;  // each once: there may be any number of messages
   for (int peer = 0; peer < world_size_; ++peer) {
     if (peer == rank_) continue;
-    if (incoming[index(peer)] || !losses_[index(peer)]) links.push_back(&transport_.incoming(peer));
-    if (outgoing[index(peer)]) links.push_back(&transport_.outgoing(peer));
+    if (messages[index(peer)] || !losses_[index(peer)]) links.push_back(&transport_.messages(peer));
+    if (answers[index(peer)]) links.push_back(&transport_.answers(peer));
   }
   return links;
 }

@@ -19,8 +19,7 @@ enum class FrameKind : std::uint8_t {
   RequestToSend = 3,  // announces a large one; no payload
   ClearToSend = 4,    // answer of the receiver that has a buffer for it; no payload
   Rendezvous = 5,     // the large message itself
-  Filler = 6,         // nothing: length that a short frame lacks, between a link's two ends (transport/tcp/tcp_link.h)
-  Taken = 7,          // answer of a receiver that has read the large message where the sender has it; no payload
+  Taken = 6,          // answer of a receiver that has read the large message where the sender has it; no payload
 };
 
 /// Stands for the root in an all_reduce_rounded, which is an all_reduce otherwise.
@@ -64,7 +63,6 @@ inline constexpr bool kBareFrames = false;
 
 inline constexpr std::size_t kFrameHeaderBytes = kBareFrames ? 8 : 56;
 inline constexpr std::uint64_t kMaxFrameBytes = std::uint64_t{1} << 40;
-inline constexpr std::uint64_t kMaxFillerBytes = 1024;
 
 using FrameBytes = std::array<std::byte, kFrameHeaderBytes>;
 

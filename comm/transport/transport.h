@@ -3,8 +3,8 @@
 // Nothing here blocks except Transport::wait. Whoever waits for an operation drives it: post what is to be sent, peek
 // at what has come, and call wait() when there is nothing to do. There is no I/O thread.
 //
-// Lanes: collectives have one link per pair of ranks. Point-to-point messages have one link per direction, opened by
-// the sender, so that neither side needs to know the other's plans and collectives are never behind a user's message.
+// Lanes: three links per pair of ranks. Collectives are never behind a user's message; and the answers to announced
+// messages are never behind one that its receiver does not take yet.
 //
 // Thread-safety: a link is used by one thread at a time, and collective and point-to-point links by different threads
 // at once if need be. service(), wait(), wake() and close() may be called by any thread at any time.
@@ -113,8 +113,8 @@ class Transport {
   virtual int world_size() const = 0;
 
   virtual Link& collective(int peer) = 0;
-  virtual Link& outgoing(int peer) = 0;  // point-to-point, frames to `peer` and its answers
-  virtual Link& incoming(int peer) = 0;  // point-to-point, frames from `peer` and our answers
+  virtual Link& messages(int peer) = 0;  // point-to-point; either side may begin, whatever the other one does
+  virtual Link& answers(int peer) = 0;   // to announced messages
 
   /// Accepts and completes connections that peers have opened. Never blocks. True if a link has become usable by it.
   virtual bool service() = 0;

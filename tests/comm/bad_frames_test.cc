@@ -69,7 +69,7 @@ class BadFrames : public testing::Test {
 };
 
 TEST_F(BadFrames, AGoodMessageIsTaken) {
-  post(peer_->outgoing(0), message(FrameKind::Eager));
+  post(peer_->messages(0), message(FrameKind::Eager));
   EXPECT_EQ(group_->recv(std::span<float>(four_), 1, 7), 1);
   group_->abort("rank 1 says no goodbye");
 }
@@ -77,21 +77,21 @@ TEST_F(BadFrames, AGoodMessageIsTaken) {
 TEST_F(BadFrames, AnEagerPayloadLongerThanItsCountSays) {
   FrameHeader header = message(FrameKind::Eager);
   header.nbytes = 4096;
-  post(peer_->outgoing(0), header);
+  post(peer_->messages(0), header);
   expect_recv_error(ErrorCode::Protocol, "4096 bytes");
 }
 
 TEST_F(BadFrames, AnEagerPayloadShorterThanItsCountSays) {
   FrameHeader header = message(FrameKind::Eager);
   header.nbytes = 12;
-  post(peer_->outgoing(0), header);
+  post(peer_->messages(0), header);
   expect_recv_error(ErrorCode::Protocol, "12 bytes");
 }
 
 TEST_F(BadFrames, AnEagerPayloadOfTheWrongLengthThatNobodyAskedForYet) {
   FrameHeader header = message(FrameKind::Eager);
   header.nbytes = 4096;
-  post(peer_->outgoing(0), header);
+  post(peer_->messages(0), header);
   // Another tag: the message is looked at before anybody asks for it.
   expect_error(ErrorCode::Protocol, "4096 bytes", [&] { group_->recv(std::span<float>(four_), 1, 8); });
 }
@@ -99,7 +99,7 @@ TEST_F(BadFrames, AnEagerPayloadOfTheWrongLengthThatNobodyAskedForYet) {
 TEST_F(BadFrames, ACountWhoseBytesOverflow) {
   FrameHeader header = message(FrameKind::Eager);
   header.fingerprint.count = (std::uint64_t{1} << 62) + 4;  // times 4 bytes is 16 again
-  post(peer_->outgoing(0), header);
+  post(peer_->messages(0), header);
   expect_recv_error(ErrorCode::Protocol, "16 bytes");
 }
 
@@ -107,7 +107,7 @@ TEST_F(BadFrames, AnEagerPayloadOverTheLimit) {
   FrameHeader header = message(FrameKind::Eager);
   header.fingerprint.count = (1 << 20) / 4;
   header.nbytes = 1 << 20;
-  post(peer_->outgoing(0), header);
+  post(peer_->messages(0), header);
   std::vector<float> data(header.fingerprint.count);
   expect_error(ErrorCode::Protocol, "1048576 bytes", [&] { group_->recv(std::span<float>(data), 1, 7); });
 }
@@ -115,28 +115,28 @@ TEST_F(BadFrames, AnEagerPayloadOverTheLimit) {
 TEST_F(BadFrames, AnAnnouncementWithAPayload) {
   FrameHeader header = message(FrameKind::RequestToSend);
   header.nbytes = 16;
-  post(peer_->outgoing(0), header);
+  post(peer_->messages(0), header);
   expect_recv_error(ErrorCode::Protocol, "16 bytes");
 }
 
 TEST_F(BadFrames, APayloadThatNobodyHasAskedFor) {
   FrameHeader header = message(FrameKind::Rendezvous);
   header.nbytes = 16;
-  post(peer_->outgoing(0), header);
+  post(peer_->messages(0), header);
   expect_recv_error(ErrorCode::Protocol, "nobody has asked for");
 }
 
 TEST_F(BadFrames, APayloadOfAnotherLengthThanAnnounced) {
-  post(peer_->outgoing(0), message(FrameKind::RequestToSend));
+  post(peer_->messages(0), message(FrameKind::RequestToSend));
   FrameHeader header = message(FrameKind::Rendezvous);
   header.nbytes = 4096;
-  post(peer_->outgoing(0), header);
+  post(peer_->messages(0), header);
   expect_recv_error(ErrorCode::Protocol, "nobody has asked for");
 }
 
 TEST_F(BadFrames, AnAnnouncementThatComesTwice) {
-  post(peer_->outgoing(0), message(FrameKind::RequestToSend));
-  post(peer_->outgoing(0), message(FrameKind::RequestToSend));
+  post(peer_->messages(0), message(FrameKind::RequestToSend));
+  post(peer_->messages(0), message(FrameKind::RequestToSend));
   Work first = group_->irecv(buffer(std::span<float>(four_)), 1, 7);
   std::vector<float> more(4);
   expect_error(ErrorCode::Protocol, "announced message 1 a second time",
@@ -147,20 +147,20 @@ TEST_F(BadFrames, AnAnnouncementThatComesTwice) {
 TEST_F(BadFrames, AnAnswerToNoQuestion) {
   FrameHeader header = message(FrameKind::ClearToSend);
   header.id = 99;
-  post(peer_->incoming(0), header);
+  post(peer_->answers(0), header);
   std::vector<float> data(100'000);
   expect_error(ErrorCode::Protocol, "unexpected answer", [&] { group_->send(std::span<float>(data), 1, 7); });
 }
 
 TEST_F(BadFrames, AMessageThatIsTakenFromMemoryThatNobodyElseCanRead) {
   FrameHeader header = message(FrameKind::Taken);
-  post(peer_->incoming(0), header);
+  post(peer_->answers(0), header);
   std::vector<float> data(100'000);
   expect_error(ErrorCode::Protocol, "unexpected answer", [&] { group_->send(std::span<float>(data), 1, 7); });
 }
 
 TEST_F(BadFrames, ACollectiveFrameAmongMessages) {
-  post(peer_->outgoing(0), barrier_frame());
+  post(peer_->messages(0), barrier_frame());
   expect_recv_error(ErrorCode::Protocol, "unexpected frame");
 }
 

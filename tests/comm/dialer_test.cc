@@ -156,7 +156,7 @@ TEST(Dialer, KeepsToWhatHasWorked) {
   connection.send();
   Outgoing frame;
   frame.header.kind = FrameKind::Eager;
-  Link& link = connection.self().outgoing(1);
+  Link& link = connection.self().messages(1);
   link.post(frame);  // another lane
   const auto begin = std::chrono::steady_clock::now();
   while (!link.flush()) {  // with less than the silent one's head start, if the machine is quick

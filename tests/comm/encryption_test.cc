@@ -299,7 +299,7 @@ TEST(Encryption, AConnectionThatIsLedToAnotherRankIsRefused) {
   const Deadline deadline = soon();
   const std::string text = text_of(ErrorCode::Unauthorized, [&] {
     while (!deadline.expired()) {
-      rank2.outgoing(1).peek();
+      rank2.collective(1).peek();
       rank0.service();
     }
   });

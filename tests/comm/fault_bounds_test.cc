@@ -150,6 +150,34 @@ TEST_P(FaultBounds, AReceiverThatMayNotReadOnSleeps) {
   EXPECT_LE(used, waited / 10) << "of " << waited.count() << " ms";
 }
 
+/// Rank 1 reads no more of what rank 0 sends; rank 0's answer must not lie behind that.
+TEST_P(FaultBounds, AReceiverThatMayNotReadOnCanSendALongMessage) {
+  constexpr std::size_t kMessages = kUnexpectedBytes / kEagerBytes + 2;
+  run_ranks(
+      2,
+      [](ProcessGroup& group) {
+        std::vector<float> eager(elements(kEagerBytes), 1.0f), longer(elements(4 * kEagerBytes));
+        if (group.rank() == 0) {
+          std::vector<Work> works;
+          for (std::size_t i = 0; i < kMessages; ++i)
+            works.push_back(group.isend(buffer(std::span(eager)), 1, i + 1 < kMessages ? 1 : 2));
+          group.recv(std::span<float>(longer), 1, 3);
+          EXPECT_EQ(longer, std::vector<float>(longer.size(), 7.0f));
+          for (Work& work : works) work.wait();
+        } else {
+          // The last message lies behind more than this rank keeps.
+          Work last = group.irecv(buffer(std::span(eager)), 0, 2);
+          EXPECT_FALSE(last.wait_for(milliseconds(300)));
+          longer.assign(longer.size(), 7.0f);
+          group.send(std::span<float>(longer), 0, 3);
+          std::vector<float> data(eager.size());
+          for (std::size_t i = 0; i + 1 < kMessages; ++i) group.recv(std::span<float>(data), 0, 1);
+          last.wait();
+        }
+      },
+      options(std::chrono::seconds(30)));
+}
+
 /// How often wait() returns within 300 ms although nothing that `link` could do has changed.
 int returns_of_wait(Transport& transport, Link* link) {
   int returns = 0;

@@ -40,7 +40,7 @@ class Ports : public testing::Test {
       all.push_back({.name = "rank " + std::to_string(rank),
                      .number = static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))),
                      // Nobody uses the lane of messages in this job, so that a guest on it disturbs nobody.
-                     .welcome = {.kind = ConnectionKind::PointToPoint,
+                     .welcome = {.kind = ConnectionKind::Messages,
                                  .rank = (rank + 1) % 3,
                                  .world_size = 3,
                                  .job = id,

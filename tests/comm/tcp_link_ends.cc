@@ -15,10 +15,8 @@ struct LinkEnds::Far {
   asio::ip::tcp::socket socket{context};
 };
 
-LinkEnds::LinkEnds(bool fills_short_frames)
-    : far_(std::make_unique<Far>()),
-      link(
-          1, nullptr, [] { return std::string("rank 1"); }, fills_short_frames) {
+LinkEnds::LinkEnds()
+    : far_(std::make_unique<Far>()), link(1, TcpLink::Opener::Peer, nullptr, [] { return std::string("rank 1"); }) {
   asio::ip::tcp::acceptor acceptor(far_->context, {asio::ip::address_v4::loopback(), 0});
   far_->socket.connect(acceptor.local_endpoint());
   asio::ip::tcp::socket near = acceptor.accept();

@@ -16,7 +16,7 @@ using Bytes = std::vector<std::byte>;
 /// A link to rank 1, and the other end of its connection.
 class LinkEnds {
  public:
-  explicit LinkEnds(bool fills_short_frames);
+  LinkEnds();
   ~LinkEnds();
 
   void send(std::span<const std::byte> bytes);

@@ -1,5 +1,4 @@
-// TcpLink over one socket: fillers, which its reader passes over wherever they lie, and its writer adds to short
-// frames; and what is queued.
+// TcpLink over one socket: a stream that comes in any portions and ends anywhere, and what is queued.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <tutti/comm/base/error.h>
@@ -56,103 +55,52 @@ Error end_of(Reader& reader) {
   }
 }
 
-Bytes frames_with_fillers() {
+TEST(TcpLinkFrames, ComeByteByByte) {
+  LinkEnds ends;
   Bytes stream;
-  append(stream, FrameKind::Filler, 3);
-  append(stream, FrameKind::Eager, 4);
-  append(stream, FrameKind::Filler, 0);
-  append(stream, FrameKind::Eager, 0);
-  append(stream, FrameKind::Filler, kMaxFillerBytes);
-  append(stream, FrameKind::Filler, 7);
-  append(stream, FrameKind::Eager, 300);
-  return stream;
-}
-
-const std::vector<std::size_t> kFramesAmongFillers = {4, 0, 300};
-
-TEST(TcpLinkFillers, ArePassedOver) {
-  LinkEnds ends(false);
+  for (const std::size_t nbytes : {4, 0, 300}) append(stream, FrameKind::Eager, nbytes);
   Reader reader(ends.link);
-  ends.send(frames_with_fillers());
-  reader.await(3);
-  EXPECT_EQ(reader.came, kFramesAmongFillers);
-  EXPECT_EQ(ends.link.peek(), nullptr);
-}
-
-TEST(TcpLinkFillers, ArePassedOverByteByByte) {
-  LinkEnds ends(false);
-  Reader reader(ends.link);
-  for (const std::byte byte : frames_with_fillers()) {
+  for (const std::byte byte : stream) {
     ends.send({&byte, 1});
     reader.look();
   }
   reader.await(3);
-  EXPECT_EQ(reader.came, kFramesAmongFillers);
+  EXPECT_EQ(reader.came, (std::vector<std::size_t>{4, 0, 300}));
+  EXPECT_EQ(ends.link.peek(), nullptr);
 }
 
-/// Streams that end in a filler's header, in its payload, and behind it.
-class TcpLinkFillerEnd : public testing::TestWithParam<std::size_t> {};
+/// Streams that end in a header, in a payload, and behind it.
+class TcpLinkEnd : public testing::TestWithParam<std::size_t> {};
 
-TEST_P(TcpLinkFillerEnd, IsTheEndOfTheStreamAndNothingElse) {
-  LinkEnds ends(false);
+TEST_P(TcpLinkEnd, IsTheEndOfTheStreamAndNothingElse) {
+  LinkEnds ends;
   Bytes stream;
   append(stream, FrameKind::Eager, 4);
   const std::size_t frame = stream.size();
-  append(stream, FrameKind::Filler, 100);
+  append(stream, FrameKind::Eager, 100);
   stream.resize(frame + GetParam());
   ends.send(stream);
   ends.end();
   Reader reader(ends.link);
   EXPECT_EQ(end_of(reader).code(), ErrorCode::PeerLost);
-  EXPECT_EQ(reader.came, std::vector<std::size_t>{4});
+  const bool is_whole = GetParam() == kFrameHeaderBytes + 100;
+  EXPECT_EQ(reader.came, is_whole ? (std::vector<std::size_t>{4, 100}) : (std::vector<std::size_t>{4}));
 }
 
-INSTANTIATE_TEST_SUITE_P(At, TcpLinkFillerEnd,
-                         testing::Values(1, kFrameHeaderBytes, kFrameHeaderBytes + 1, kFrameHeaderBytes + 99,
+INSTANTIATE_TEST_SUITE_P(At, TcpLinkEnd,
+                         testing::Values(0, 1, kFrameHeaderBytes, kFrameHeaderBytes + 1, kFrameHeaderBytes + 99,
                                          kFrameHeaderBytes + 100));
 
-TEST(TcpLinkFillers, MakeShortFramesLongEnough) {
-  for (const std::size_t nbytes : {0, 4, 159, 160, 161, 215}) {
-    LinkEnds ends(true);
-    const Bytes payload = payload_of(nbytes);
-    Outgoing frame{.header = header_of(FrameKind::Eager, nbytes), .payload = payload.data()};
-    ends.link.post(frame);
-    ASSERT_TRUE(frame.done());
-    const std::size_t length = std::max<std::size_t>(272, nbytes + 2 * kFrameHeaderBytes);
-    const Bytes came = ends.receive(length);
-    Bytes whole;
-    append(whole, FrameKind::Eager, nbytes);
-    ASSERT_TRUE(std::equal(whole.begin(), whole.end(), came.begin()));
-    const FrameHeader filler = decode_frame(std::span(came).subspan(whole.size()).first<kFrameHeaderBytes>());
-    EXPECT_EQ(filler.kind, FrameKind::Filler);
-    EXPECT_EQ(filler.nbytes, length - whole.size() - kFrameHeaderBytes);
-    EXPECT_EQ(ends.take().size(), 0u);
-  }
-}
-
-TEST(TcpLinkFillers, AreForShortFramesOfLinksThatWantThem) {
-  for (const bool fills : {true, false})
-    for (const std::size_t nbytes : {4, 216, 5000}) {
-      LinkEnds ends(fills);
-      if (fills && nbytes < 216) continue;
-      const Bytes payload = payload_of(nbytes);
-      Outgoing frame{.header = header_of(FrameKind::Eager, nbytes), .payload = payload.data()};
-      ends.link.post(frame);
-      ends.receive(kFrameHeaderBytes + nbytes);
-      EXPECT_EQ(ends.take().size(), 0u) << nbytes;
-    }
-}
-
-/// Posts until nothing more leaves: the last frames, or the filler of the last that left, are stuck.
-TEST(TcpLinkFillers, ThatFindNoRoomHoldNothingUp) {
-  LinkEnds ends(true);
+/// Posts until nothing more leaves.
+TEST(TcpLinkQueue, OfShortFramesThatFindNoRoomLeavesLater) {
+  LinkEnds ends;
   const Bytes payload = payload_of(4);
   std::deque<Outgoing> frames;
   do {
     frames.push_back({.header = header_of(FrameKind::Eager, 4, frames.size()), .payload = payload.data()});
     ends.link.post(frames.back());
   } while (frames.back().done());
-  LinkEnds other(false);  // reads what has come as a link does
+  LinkEnds other;  // reads what has come as a link does
   Reader reader(other.link);
   while (reader.came.size() < frames.size()) {
     other.send(ends.take());
@@ -160,14 +108,6 @@ TEST(TcpLinkFillers, ThatFindNoRoomHoldNothingUp) {
     reader.look();
   }
   EXPECT_TRUE(frames.back().done());
-}
-
-TEST(TcpLinkFillers, ThatAreTooLongAreRefused) {
-  LinkEnds ends(false);
-  const FrameBytes header = encode(header_of(FrameKind::Filler, kMaxFillerBytes + 1));
-  ends.send(header);
-  Reader reader(ends.link);
-  EXPECT_EQ(end_of(reader).code(), ErrorCode::Protocol);
 }
 
 std::uint64_t written(const std::deque<Outgoing>& frames) {
@@ -179,7 +119,7 @@ std::uint64_t written(const std::deque<Outgoing>& frames) {
 /// So that this rank reads meanwhile: see tcp_link.cc.
 TEST(TcpLinkQueue, OfMuchLeavesInTurns) {
   for (const std::size_t nbytes : {std::size_t{1} << 20, std::size_t{16} << 20}) {
-    LinkEnds ends(false);
+    LinkEnds ends;
     const Bytes payload = payload_of(nbytes);
     const std::size_t count = (std::size_t{16} << 20) / nbytes;
     std::deque<Outgoing> frames;

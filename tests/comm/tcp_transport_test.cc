@@ -173,7 +173,7 @@ std::vector<Stranger> strangers() {
       {"RankOutOfRange", claim(identity_of(3), "rank 3 does not exist"), "rank 3 does not exist"},
       {"LowerRankOnTheCollectiveLane", claim(identity_of(0), "accepted"), "claims to be rank 0 of 3"},
       {"OurOwnRank", claim(identity_of(1), "accepted"), "claims to be rank 1 of 3"},
-      {"OurOwnRankWithAMessage", claim(identity_of(1, ConnectionKind::PointToPoint), "accepted"),
+      {"OurOwnRankWithAMessage", claim(identity_of(1, ConnectionKind::Messages), "accepted"),
        "claims to be rank 1 of 3"},
       {"NoRank", claim(identity_of(-1), "accepted"), "claims to be rank -1 of 3"},
   };
@@ -286,7 +286,7 @@ class SharedPort : public testing::Test {
     connection.send(text(handshake.hello()));
     connection.send(text(handshake.answer(bytes<kChallengeBytes>(connection.receive(kChallengeBytes)))));
     RawConnection later(port_of(*first_));
-    EXPECT_EQ(shake_hands(later, identity_of(0, ConnectionKind::PointToPoint)), "accepted");
+    EXPECT_EQ(shake_hands(later, identity_of(0, ConnectionKind::Messages)), "accepted");
     return handshake;
   }
 

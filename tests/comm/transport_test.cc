@@ -27,7 +27,7 @@ using test::Net;
 using test::Watchdog;
 
 /// Which of the links between rank 0 and rank 1 carries the frames, and which way.
-enum class Lane { CollectiveUp, CollectiveDown, Message, Answer };
+enum class Lane { CollectiveUp, CollectiveDown, MessageUp, MessageDown, AnswerUp, AnswerDown };
 
 using Bytes = std::vector<std::byte>;
 
@@ -49,17 +49,17 @@ class Transports : public testing::TestWithParam<std::tuple<Net, Lane>> {
   Transports() {
     ranks_ = test::make_transports(std::get<Net>(GetParam()), 2);
     const Lane lane = std::get<Lane>(GetParam());
-    const bool up = lane == Lane::CollectiveUp || lane == Lane::Message;
+    const bool up = lane == Lane::CollectiveUp || lane == Lane::MessageUp || lane == Lane::AnswerUp;
     sender_ = ranks_[up ? 0 : 1].get();
     receiver_ = ranks_[up ? 1 : 0].get();
-    out_ = &link(*sender_, lane, true);
-    in_ = &link(*receiver_, lane, false);
+    out_ = &link(*sender_, lane);
+    in_ = &link(*receiver_, lane);
   }
 
-  static Link& link(Transport& transport, Lane lane, bool sends) {
+  static Link& link(Transport& transport, Lane lane) {
     const int peer = 1 - transport.rank();
     if (lane == Lane::CollectiveUp || lane == Lane::CollectiveDown) return transport.collective(peer);
-    return (lane == Lane::Message) == sends ? transport.outgoing(peer) : transport.incoming(peer);
+    return lane == Lane::MessageUp || lane == Lane::MessageDown ? transport.messages(peer) : transport.answers(peer);
   }
 
   bool whole_frames() const { return std::get<Net>(GetParam()) == Net::Inproc; }
@@ -261,9 +261,11 @@ TEST_P(Transports, LanesDoNotWaitForEachOther) {
   // A frame that nobody reads lies on every other lane, in both directions.
   const Bytes waiting = pattern(100'000, 6);
   std::vector<Link*> others;
-  for (Transport* transport : {sender_, receiver_})
-    for (Link* other : {&transport->collective(1 - transport->rank()), &transport->outgoing(1 - transport->rank())})
+  for (Transport* transport : {sender_, receiver_}) {
+    const int peer = 1 - transport->rank();
+    for (Link* other : {&transport->collective(peer), &transport->messages(peer), &transport->answers(peer)})
       if (other != out_ && other != in_) others.push_back(other);
+  }
   for (Link* other : others) {
     Outgoing& frame = posted_.emplace_back();
     frame.header = header_of(waiting, 99);
@@ -411,14 +413,15 @@ TEST_P(Transports, WakeEndsEveryWait) {
 }
 
 std::string case_name(const testing::TestParamInfo<std::tuple<Net, Lane>>& info) {
-  static const char* const kLanes[] = {"CollectiveUp", "CollectiveDown", "Message", "Answer"};
+  static const char* const kLanes[] = {"CollectiveUp", "CollectiveDown", "MessageUp",
+                                       "MessageDown",  "AnswerUp",       "AnswerDown"};
   return test::name(std::get<Net>(info.param)) + kLanes[static_cast<int>(std::get<Lane>(info.param))];
 }
 
 INSTANTIATE_TEST_SUITE_P(Lanes, Transports,
                          testing::Combine(testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Tls),
-                                          testing::Values(Lane::CollectiveUp, Lane::CollectiveDown, Lane::Message,
-                                                          Lane::Answer)),
+                                          testing::Values(Lane::CollectiveUp, Lane::CollectiveDown, Lane::MessageUp,
+                                                          Lane::MessageDown, Lane::AnswerUp, Lane::AnswerDown)),
                          case_name);
 
 }  // namespace

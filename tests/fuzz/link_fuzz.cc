@@ -1,5 +1,5 @@
-// TcpLink: a stream of any bytes, read in portions of any size, expected or not, gives the frames that lie in it but
-// fillers, byte for byte, and then an error that says what is wrong: bytes that are no header, or the end.
+// TcpLink: a stream of any bytes, read in portions of any size, expected or not, gives the frames that lie in it,
+// byte for byte, and then an error that says what is wrong: bytes that are no header, or the end.
 #include <sys/socket.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/transport/tcp/tcp_link.h>
@@ -22,23 +22,10 @@ const comm::FrameHeader& next_frame(comm::Link& link, std::span<std::byte> room)
   std::abort();
 }
 
-/// Takes off the fillers at the beginning of `stream`, in front of a frame that has been read.
-void pass_fillers(Bytes& stream) {
-  for (;;) {
-    const comm::FrameHeader header = comm::decode_frame(stream.first<comm::kFrameHeaderBytes>());
-    if (header.kind != comm::FrameKind::Filler) return;
-    stream = stream.subspan(comm::kFrameHeaderBytes + header.nbytes);
-  }
-}
-
 /// The length of the next payload, as far as the stream tells; else 0.
 std::uint64_t next_length(Bytes stream) try {
-  while (stream.size() >= comm::kFrameHeaderBytes) {
-    const comm::FrameHeader header = comm::decode_frame(stream.first<comm::kFrameHeaderBytes>());
-    if (header.kind != comm::FrameKind::Filler) return header.nbytes;
-    stream = stream.subspan(std::min(stream.size(), comm::kFrameHeaderBytes + header.nbytes));
-  }
-  return 0;
+  if (stream.size() < comm::kFrameHeaderBytes) return 0;
+  return comm::decode_frame(stream.first<comm::kFrameHeaderBytes>()).nbytes;
 } catch (const comm::Error&) {
   return 0;
 }
@@ -60,8 +47,6 @@ void read_frame(comm::Link& link, fuzz::Input& choices, Bytes& stream) {
     link.take_back();
     std::ranges::fill(room, std::byte{0xee});
   }
-  fuzz::require(header.kind != comm::FrameKind::Filler, "nobody sees a filler");
-  pass_fillers(stream);
   stream = stream.subspan(comm::kFrameHeaderBytes);
   if (header.nbytes == 0) link.read(nullptr, 0);
   std::vector<std::byte> elsewhere(64 * 1024);
@@ -90,7 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0, "a pair of sockets");
   asio::io_context context;
   asio::ip::tcp::socket peer(context, asio::ip::tcp::v4(), ends[1]);
-  comm::TcpLink link(1, nullptr, [] { return std::string("rank 1"); });
+  comm::TcpLink link(1, comm::TcpLink::Opener::Peer, nullptr, [] { return std::string("rank 1"); });
   asio::ip::tcp::socket own(context, asio::ip::tcp::v4(), ends[0]);
   own.non_blocking(true);
   link.adopt(comm::ByteStream(std::move(own)));

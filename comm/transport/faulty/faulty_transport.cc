@@ -45,8 +45,7 @@ class World final : public FaultyWorld {
   bool breaks(int from, int to, Lane lane) const {
     if (!options_.reset || options_.reset->lane != lane) return false;
     const auto& reset = *options_.reset;
-    return (from == reset.one && to == reset.other) ||
-           (lane == Lane::Collective && from == reset.other && to == reset.one);
+    return (from == reset.one && to == reset.other) || (from == reset.other && to == reset.one);
   }
 
   /// The connection that breaks carries one frame more; false if it breaks now instead, or has.
@@ -210,8 +209,8 @@ class FaultyTransport final : public Transport {
         links.emplace_back(link, world_, dice.next(), breaks, inner_->describe(peer));
       };
       wrap(collective_, 0, inner_->collective(peer), world_->breaks(self, peer, Lane::Collective));
-      wrap(outgoing_, 1, inner_->outgoing(peer), world_->breaks(self, peer, Lane::Messages));
-      wrap(incoming_, 2, inner_->incoming(peer), world_->breaks(peer, self, Lane::Messages));
+      wrap(messages_, 1, inner_->messages(peer), world_->breaks(self, peer, Lane::Messages));
+      wrap(answers_, 2, inner_->answers(peer), world_->breaks(self, peer, Lane::Answers));
     }
   }
   ~FaultyTransport() override { inner_->close(); }
@@ -219,8 +218,8 @@ class FaultyTransport final : public Transport {
   int rank() const override { return inner_->rank(); }
   int world_size() const override { return inner_->world_size(); }
   Link& collective(int peer) override { return collective_[static_cast<std::size_t>(peer)]; }
-  Link& outgoing(int peer) override { return outgoing_[static_cast<std::size_t>(peer)]; }
-  Link& incoming(int peer) override { return incoming_[static_cast<std::size_t>(peer)]; }
+  Link& messages(int peer) override { return messages_[static_cast<std::size_t>(peer)]; }
+  Link& answers(int peer) override { return answers_[static_cast<std::size_t>(peer)]; }
   bool service() override { return inner_->service(); }
 
   void wait(std::span<Link* const> links, std::chrono::milliseconds timeout) override {
@@ -250,8 +249,8 @@ class FaultyTransport final : public Transport {
   const std::shared_ptr<World> world_;
   std::atomic<std::uint64_t> waits_{0};
   std::deque<FaultyLink> collective_;
-  std::deque<FaultyLink> outgoing_;
-  std::deque<FaultyLink> incoming_;
+  std::deque<FaultyLink> messages_;
+  std::deque<FaultyLink> answers_;
 };
 
 }  // namespace

@@ -23,11 +23,11 @@ namespace tutti::comm {
 
 /// Breaks one connection when it has carried `after_frames` frames, of both directions together.
 struct ConnectionReset {
-  enum class Lane { Collective, Messages };
+  enum class Lane { Collective, Messages, Answers };
 
   int one = 0;
   int other = 1;
-  Lane lane = Lane::Collective;  // Messages: the connection that `one` opens to send to `other`
+  Lane lane = Lane::Collective;
   std::uint64_t after_frames = 0;
   bool lose_data = false;  // true: what was not read yet is lost, and the last sender notices only when it goes on
 };

@@ -28,7 +28,7 @@ class Network {
         boxes_(static_cast<std::size_t>(world_size * world_size) * kLanes),
         bells_(static_cast<std::size_t>(world_size)) {}
 
-  static constexpr std::size_t kLanes = 3;  // collective, sender's frames, receiver's answers
+  static constexpr std::size_t kLanes = 3;  // collective, messages, answers
 
   std::deque<Message>& box(int from, int to, std::size_t lane) {
     return boxes_[(static_cast<std::size_t>(from) * static_cast<std::size_t>(world_size_) +
@@ -57,8 +57,8 @@ class Network {
 
 class InprocLink final : public Link {
  public:
-  InprocLink(std::shared_ptr<Network> network, int self, int peer, std::size_t lane_out, std::size_t lane_in)
-      : network_(std::move(network)), self_(self), peer_(peer), lane_out_(lane_out), lane_in_(lane_in) {}
+  InprocLink(std::shared_ptr<Network> network, int self, int peer, std::size_t lane)
+      : network_(std::move(network)), self_(self), peer_(peer), lane_(lane) {}
 
   int peer() const override { return peer_; }
 
@@ -68,7 +68,7 @@ class InprocLink final : public Link {
     message.payload.assign(bytes, bytes + frame.header.nbytes);
     std::lock_guard lock(network_->mutex);
     check_open();
-    network_->box(self_, peer_, lane_out_).push_back(std::move(message));
+    network_->box(self_, peer_, lane_).push_back(std::move(message));
     network_->bell(peer_).rang.notify_all();
     frame.written_ = kFrameHeaderBytes + frame.header.nbytes;
   }
@@ -77,7 +77,7 @@ class InprocLink final : public Link {
 
   const FrameHeader* peek() override {
     std::lock_guard lock(network_->mutex);
-    auto& box = network_->box(peer_, self_, lane_in_);
+    auto& box = network_->box(peer_, self_, lane_);
     if (!box.empty()) return &box.front().header;  // stays in place: only this side pops
     check_open();
     return nullptr;
@@ -85,7 +85,7 @@ class InprocLink final : public Link {
 
   std::size_t read(void* into, std::size_t nbytes) override {
     std::lock_guard lock(network_->mutex);
-    auto& box = network_->box(peer_, self_, lane_in_);
+    auto& box = network_->box(peer_, self_, lane_);
     Message& message = box.front();
     const std::size_t n = std::min(nbytes, message.payload.size() - message.read);
     if (n > 0) std::memcpy(into, message.payload.data() + message.read, n);
@@ -97,7 +97,7 @@ class InprocLink final : public Link {
   bool payload_is_here() override { return true; }
 
   /// The network's mutex is held.
-  bool ready() const { return !network_->box(peer_, self_, lane_in_).empty() || network_->bell(peer_).closed; }
+  bool ready() const { return !network_->box(peer_, self_, lane_).empty() || network_->bell(peer_).closed; }
 
  private:
   void check_open() const {
@@ -109,17 +109,16 @@ class InprocLink final : public Link {
   std::shared_ptr<Network> network_;
   int self_;
   int peer_;
-  std::size_t lane_out_;
-  std::size_t lane_in_;
+  std::size_t lane_;
 };
 
 class InprocTransport final : public Transport {
  public:
   InprocTransport(std::shared_ptr<Network> network, int rank) : network_(std::move(network)), rank_(rank) {
     for (int peer = 0; peer < network_->world_size_; ++peer) {
-      collective_.emplace_back(network_, rank, peer, 0, 0);
-      outgoing_.emplace_back(network_, rank, peer, 1, 2);
-      incoming_.emplace_back(network_, rank, peer, 2, 1);
+      collective_.emplace_back(network_, rank, peer, 0);
+      messages_.emplace_back(network_, rank, peer, 1);
+      answers_.emplace_back(network_, rank, peer, 2);
     }
   }
   ~InprocTransport() override { close(); }
@@ -127,8 +126,8 @@ class InprocTransport final : public Transport {
   int rank() const override { return rank_; }
   int world_size() const override { return network_->world_size_; }
   Link& collective(int peer) override { return collective_[static_cast<std::size_t>(peer)]; }
-  Link& outgoing(int peer) override { return outgoing_[static_cast<std::size_t>(peer)]; }
-  Link& incoming(int peer) override { return incoming_[static_cast<std::size_t>(peer)]; }
+  Link& messages(int peer) override { return messages_[static_cast<std::size_t>(peer)]; }
+  Link& answers(int peer) override { return answers_[static_cast<std::size_t>(peer)]; }
   bool service() override { return false; }
 
   void wait(std::span<Link* const> links, std::chrono::milliseconds timeout) override {
@@ -166,8 +165,8 @@ class InprocTransport final : public Transport {
   std::shared_ptr<Network> network_;
   int rank_;
   std::deque<InprocLink> collective_;
-  std::deque<InprocLink> outgoing_;
-  std::deque<InprocLink> incoming_;
+  std::deque<InprocLink> messages_;
+  std::deque<InprocLink> answers_;
 };
 
 /// The groups that are being formed: each is kept until all its members have come for it.

@@ -8,8 +8,8 @@ namespace {
 
 // Lanes of the rings of an ordered pair of ranks.
 constexpr int kCollective = 0;
-constexpr int kFrames = 1;   // point-to-point, from the sender
-constexpr int kAnswers = 2;  // and what its receiver answers
+constexpr int kMessages = 1;
+constexpr int kAnswers = 2;
 
 // A neighbour's answer is nearer than the time it takes to be woken, even when it first has to get a processor.
 constexpr std::chrono::microseconds kPatience(300);
@@ -22,30 +22,30 @@ ShmTransport::ShmTransport(std::unique_ptr<TcpTransport> tcp, std::unique_ptr<Ne
   for (int index = 0; index < neighbours_->size(); ++index) {
     if (index == neighbours_->self()) continue;
     Lanes& lanes = lanes_[static_cast<std::size_t>(neighbours_->rank_of(index))];
-    lanes.collective = link(index, kCollective, kCollective, group);
-    lanes.outgoing = link(index, kFrames, kAnswers, group);
-    lanes.incoming = link(index, kAnswers, kFrames, group);
+    lanes.collective = link(index, kCollective, group);
+    lanes.messages = link(index, kMessages, group);
+    lanes.answers = link(index, kAnswers, group);
   }
 }
 
 ShmTransport::~ShmTransport() { close(); }
 
-std::unique_ptr<ShmLink> ShmTransport::link(int index, int out_lane, int in_lane, std::uint64_t group) {
+std::unique_ptr<ShmLink> ShmTransport::link(int index, int lane, std::uint64_t group) {
   const HostSegment& segment = neighbours_->segment();
   const int self = neighbours_->self();
   const int peer = neighbours_->rank_of(index);
   return std::make_unique<ShmLink>(
       *neighbours_, peer,
-      ShmLink::Rings{.out = RingMemory(segment.ring(self, index, out_lane), segment.ring_bytes()),
-                     .in = RingMemory(segment.ring(index, self, in_lane), segment.ring_bytes())},
+      ShmLink::Rings{.out = RingMemory(segment.ring(self, index, lane), segment.ring_bytes()),
+                     .in = RingMemory(segment.ring(index, self, lane), segment.ring_bytes())},
       group, [this, peer] { return describe(peer); });
 }
 
 Link& ShmTransport::collective(int peer) {
   return lanes(peer).collective ? *lanes(peer).collective : tcp_->collective(peer);
 }
-Link& ShmTransport::outgoing(int peer) { return lanes(peer).outgoing ? *lanes(peer).outgoing : tcp_->outgoing(peer); }
-Link& ShmTransport::incoming(int peer) { return lanes(peer).incoming ? *lanes(peer).incoming : tcp_->incoming(peer); }
+Link& ShmTransport::messages(int peer) { return lanes(peer).messages ? *lanes(peer).messages : tcp_->messages(peer); }
+Link& ShmTransport::answers(int peer) { return lanes(peer).answers ? *lanes(peer).answers : tcp_->answers(peer); }
 
 std::chrono::microseconds ShmTransport::patience() const { return kPatience; }
 

@@ -23,8 +23,8 @@ class ShmTransport final : public Transport {
   int rank() const override { return tcp_->rank(); }
   int world_size() const override { return tcp_->world_size(); }
   Link& collective(int peer) override;
-  Link& outgoing(int peer) override;
-  Link& incoming(int peer) override;
+  Link& messages(int peer) override;
+  Link& answers(int peer) override;
   bool service() override { return tcp_->service(); }
   void wait(std::span<Link* const> links, std::chrono::milliseconds timeout) override;
   void wake() override;
@@ -41,10 +41,10 @@ class ShmTransport final : public Transport {
  private:
   struct Lanes {
     std::unique_ptr<ShmLink> collective;
-    std::unique_ptr<ShmLink> outgoing;
-    std::unique_ptr<ShmLink> incoming;
+    std::unique_ptr<ShmLink> messages;
+    std::unique_ptr<ShmLink> answers;
   };
-  std::unique_ptr<ShmLink> link(int index, int out_lane, int in_lane, std::uint64_t group);
+  std::unique_ptr<ShmLink> link(int index, int lane, std::uint64_t group);
   const Lanes& lanes(int peer) const { return lanes_[static_cast<std::size_t>(peer)]; }
   bool all_are_neighbours() const { return neighbours_->size() == world_size(); }
   void sleep(std::span<Link* const> others, const std::vector<int>& neighbours, std::chrono::milliseconds timeout);

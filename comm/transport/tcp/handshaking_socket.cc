@@ -42,13 +42,13 @@ HandshakingSocket::HandshakingSocket(asio::io_context& context, const asio::ip::
     cannot_connect(errno);
 }
 
-HandshakingSocket::HandshakingSocket(asio::ip::tcp::socket accepted, Expectation expect, std::string_view job_secret,
+HandshakingSocket::HandshakingSocket(asio::ip::tcp::socket accepted, Host host, std::string_view job_secret,
                                      const TlsContext* tls)
     : stream_(std::move(accepted)),
       state_(State::AwaitFirst),
       tls_(tls),
       proof_key_(job_secret),
-      expect_(std::move(expect)) {
+      host_(std::move(host)) {
   asio::error_code error;
   remote_ = to_string(stream_.socket().remote_endpoint(error));
   prepare(stream_.socket());
@@ -186,14 +186,14 @@ void HandshakingSocket::answer_challenge() {
 }
 
 bool HandshakingSocket::find_group() {
-  const auto expected = expect_(server_->peer());
+  const auto expected = host_.expect(server_->peer());
   if (tls_ && !stream_.is_encrypted()) {
     server_->expect(expected.value_or(server_->peer()));
     decide("rank " + std::to_string(server_->peer().rank) +
            " has no encryption, but this rank has: start all ranks with --encrypt (TUTTI_ENCRYPT=1), or none");
     return true;
   }
-  if (expected) {
+  if (expected && (!disagreement(*expected, server_->peer()).empty() || host_.admit(server_->peer()))) {
     server_->expect(*expected);
     decide("");
     return true;

@@ -23,12 +23,17 @@ class HandshakingSocket {
   HandshakingSocket(asio::io_context& context, const asio::ip::tcp::endpoint& address, const PeerIdentity& self,
                     std::string_view job_secret, const TlsContext* tls = nullptr);
 
-  /// What a peer that has proved the secret must agree with: nothing yet if it comes for a group that this process has
-  /// not formed so far. Throws PeerLost if that group is over.
-  using Expectation = std::function<std::optional<PeerIdentity>(const PeerIdentity& peer)>;
+  /// Who decides on the accepting side. Both are asked again at each advance() until they know.
+  struct Host {
+    /// What a peer that has proved the secret must agree with: nothing yet if it comes for a group that this process
+    /// has not formed so far. Throws PeerLost if that group is over.
+    std::function<std::optional<PeerIdentity>(const PeerIdentity& peer)> expect;
+    /// Whether one that agrees is let in now.
+    std::function<bool(const PeerIdentity& peer)> admit = [](const PeerIdentity&) { return true; };
+  };
 
-  /// The accepting side. `expect` is asked again at each advance() until it knows.
-  HandshakingSocket(asio::ip::tcp::socket accepted, Expectation expect, std::string_view job_secret,
+  /// The accepting side.
+  HandshakingSocket(asio::ip::tcp::socket accepted, Host host, std::string_view job_secret,
                     const TlsContext* tls = nullptr);
 
   /// True once both sides have proved the secret; then take() the connection. Throws PeerLost, Protocol, Unauthorized.
@@ -43,7 +48,7 @@ class HandshakingSocket {
   void let_prove() { may_prove_ = true; }
   bool answered() const { return state_ == State::AwaitChallenge && received_size_ == kChallengeBytes; }
 
-  /// Accepting side: the peer has proved the secret, and its group is not there yet.
+  /// Accepting side: the peer has proved the secret, and its group is not there yet, or does not admit it yet.
   bool awaits_group() const { return state_ == State::AwaitGroup; }
   /// Sends a verdict that refuses the peer with `objection`; the next advance() throws Unauthorized with it.
   void refuse(const std::string& objection);
@@ -105,7 +110,7 @@ class HandshakingSocket {
   bool may_prove_ = true;
   std::optional<ClientHandshake> client_;
   std::optional<ServerHandshake> server_;
-  Expectation expect_;                              // accepting side
+  Host host_;                                       // accepting side
   std::array<std::byte, kProofBytes> proof_;        // AwaitGroup: what the verdict answers
   std::chrono::steady_clock::time_point looked_{};  // AwaitGroup: whether the peer is still there
   std::vector<std::byte> to_send_;

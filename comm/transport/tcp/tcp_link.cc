@@ -23,11 +23,6 @@ constexpr std::size_t kOnePieceBytes = 2048;  // what is copied together sooner 
 constexpr std::size_t kLongQueueBytes = 4 << 20;
 constexpr std::size_t kTurnBytes = 1 << 20;
 
-// Two segments of 272 bytes are more than the 536 by which Linux acknowledges what comes while it is being sent. What
-// is shorter the receiver acknowledges, when it reads every second one: that takes as long as to send a message.
-constexpr std::uint64_t kFilledBytes = 272;
-constexpr std::array<std::byte, kFilledBytes> kZeros{};
-
 using Parts = std::array<asio::const_buffer, 2>;
 
 /// What is left of a frame's header and of its payload.
@@ -45,12 +40,9 @@ std::string reason_of(const asio::error_code& error) {
 
 }  // namespace
 
-TcpLink::TcpLink(int peer, std::function<std::unique_ptr<Dialer>()> connect, std::function<std::string()> describe,
-                 bool fills_short_frames)
-    : peer_(peer),
-      connect_(std::move(connect)),
-      describe_(std::move(describe)),
-      fills_short_frames_(fills_short_frames) {}
+TcpLink::TcpLink(int peer, Opener opener, std::function<std::unique_ptr<Dialer>()> connect,
+                 std::function<std::string()> describe)
+    : peer_(peer), opener_(opener), connect_(std::move(connect)), describe_(std::move(describe)) {}
 
 void TcpLink::lost(const std::string& why) {
   if (!end_of_stream_) end_stream(why);
@@ -60,23 +52,13 @@ void TcpLink::lost(const std::string& why) {
 void TcpLink::post(Outgoing& frame) {
   const bool idle = queue_.empty();
   queue(frame);
-  if (idle && fills_) fill_up(frame);
-  if (idle || queue_.front() == &filler_) flush();
+  if (idle) flush();
 }
 
 void TcpLink::queue(Outgoing& frame) {
   frame.encoded_ = encode(frame.header);
   frame.written_ = 0;
   queue_.push_back(&frame);
-}
-
-void TcpLink::fill_up(const Outgoing& frame) {
-  const std::uint64_t bytes = kFrameHeaderBytes + frame.header.nbytes;
-  if (kBareFrames || bytes >= kFilledBytes) return;
-  const std::uint64_t with_header = std::min(bytes + kFrameHeaderBytes, kFilledBytes);
-  filler_.header = {FrameKind::Filler, frame.header.fingerprint, kFilledBytes - with_header, 0};
-  filler_.payload = kZeros.data();
-  queue(filler_);
 }
 
 bool TcpLink::flush() {
@@ -157,9 +139,9 @@ TcpLink::Interest TcpLink::interest() const {
 
 void TcpLink::update_interest() {
   int fd = -1;
-  int events = POLLIN;
+  int events = end_of_stream_ ? 0 : POLLIN;
   if (socket_) {
-    if (!end_of_stream_) fd = fd_;
+    fd = fd_;
     if (!queue_.empty()) events |= POLLOUT;
     if (socket_->has_hidden() && !end_of_stream_) events |= kHidden;
   } else if (dialer_) {

@@ -1,7 +1,8 @@
 // TcpLink: a Link over one TCP connection, opened on first use. Contract: transport.h.
 //
-// The side that initiates connects when it first posts or peeks; the other side waits until the listener hands it the
-// accepted socket (tcp_link_opening.cc). Reading goes through a small buffer so that a header and a short payload cost
+// One side connects when it first posts or peeks, and the other one waits until the listener hands it the accepted
+// socket; or either side connects, when it first posts, and of two that do so at once one gives way
+// (tcp_link_opening.cc). Reading goes through a small buffer so that a header and a short payload cost
 // one system call; a long payload goes straight into the caller's memory, as far as that is known.
 #pragma once
 
@@ -23,11 +24,11 @@ namespace tutti::comm {
 
 class TcpLink final : public Link {
  public:
-  /// `connect` opens the connection (initiating side; empty on the other); `describe` names the peer in errors. With
-  /// `fills_short_frames` a short frame that is post()ed is followed by a Filler within a host, which is faster where
-  /// hardly anything goes the other way, to carry the acknowledgements.
-  TcpLink(int peer, std::function<std::unique_ptr<Dialer>()> connect, std::function<std::string()> describe,
-          bool fills_short_frames = false);
+  enum class Opener { This, Peer, Either };
+
+  /// `connect` opens the connection, unless the peer alone does; `describe` names the peer in errors.
+  TcpLink(int peer, Opener opener, std::function<std::unique_ptr<Dialer>()> connect,
+          std::function<std::string()> describe);
 
   int peer() const override { return peer_; }
   void post(Outgoing& frame) override;
@@ -40,6 +41,11 @@ class TcpLink final : public Link {
   bool payload_is_here() override { return placed_.size() + buffered() >= payload_left_; }
   std::span<const std::byte> readable() override;
   void consume(std::size_t nbytes) override;
+
+  /// Whether a connection from the peer may be let in. Not while this side opens one itself, unless `peer_comes_first`:
+  /// then this side gives up its own, and waits for adopt(). True where one that comes is a second one: adopt() says
+  /// so. Any thread.
+  bool admit(bool peer_comes_first);
 
   /// Takes an authenticated connection from the thread that accepted it; false if the link has had one already.
   bool adopt(ByteStream socket);
@@ -65,15 +71,14 @@ class TcpLink final : public Link {
 
  private:
   bool open();  // true if connected; otherwise does what can be done without blocking
+  bool is_dialling();
   bool has_handed_over();
   bool advance_connect();
-  void fill_up(const Outgoing& frame);                              // what has been queued alone
   void note_sent(std::uint64_t bytes);                              // of what is queued, from its beginning
   std::uint64_t unsent() const;                                     // bytes, of the next frames
   std::size_t write(std::size_t at_most, asio::error_code& error);  // the beginning of what is queued
   bool find_header();                                               // true if it is at the beginning of the buffer
   void take_header();                                               // which is there
-  bool pass_filler();                                               // true if the current frame is one
   void fill();                                                      // reads what has come into the buffer
   template <typename Parts>
   std::size_t receive(const Parts& parts);
@@ -87,15 +92,13 @@ class TcpLink final : public Link {
   std::size_t buffered() const { return end_ - begin_; }
 
   const int peer_;
+  const Opener opener_;
   const std::function<std::unique_ptr<Dialer>()> connect_;
   const std::function<std::string()> describe_;
-  const bool fills_short_frames_;
 
   std::unique_ptr<Dialer> dialer_;
   std::optional<ByteStream> socket_;
   std::deque<Outgoing*> queue_;
-  bool fills_ = false;
-  Outgoing filler_;
   bool waits_for_peer_ = false;
 
   static constexpr std::size_t kReadAheadBytes = 1024;  // behind a long payload: the next header, and maybe its payload
@@ -107,14 +110,15 @@ class TcpLink final : public Link {
   std::span<std::byte> placed_;  // of the current payload, where its reader expects it, but not read() yet
   std::optional<FrameHeader> current_;
   std::uint64_t payload_left_ = 0;
-  std::size_t filler_left_ = 0;  // to be passed over
   bool end_of_stream_ = false;
   std::string end_reason_;
   ErrorCode end_code_ = ErrorCode::PeerLost;
 
-  mutable std::mutex handover_mutex_;  // guards the next four and dialer_'s place
+  mutable std::mutex handover_mutex_;  // guards the next five and dialer_'s place
   std::optional<ByteStream> handed_over_;
   bool adopted_ = false;
+  enum class Chosen { Nobody, ThisTries, This, Peer };
+  Chosen chosen_ = Chosen::Nobody;                                     // where either side may open it: who does
   int fd_ = -1;                                                        // of socket_ or, until that is there, of dialer_
   std::optional<std::chrono::steady_clock::time_point> wanted_since_;  // the connection, which is not there yet
   std::atomic<bool> has_handed_over_{false};

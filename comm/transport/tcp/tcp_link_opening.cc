@@ -1,4 +1,7 @@
 // How a TcpLink comes by its connection: it dials, or the listener hands one over.
+//
+// Where either side may dial and both do at once, the peer's waits at our listener, without a verdict, until ours is
+// open; or, if the peer comes first, ours is given up and the peer's is let in. Who has let one in dials no more.
 #include <sys/socket.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/transport/tcp/socket_util.h>
@@ -13,6 +16,14 @@ namespace {
 constexpr std::chrono::seconds kTroubleAfter(1);
 
 }  // namespace
+
+bool TcpLink::admit(bool peer_comes_first) {
+  std::lock_guard lock(handover_mutex_);
+  if (opener_ != Opener::Either) return true;
+  const bool is_taken = chosen_ == Chosen::This || (chosen_ == Chosen::ThisTries && !peer_comes_first);
+  if (!is_taken) chosen_ = Chosen::Peer;
+  return !is_taken;
+}
 
 bool TcpLink::adopt(ByteStream socket) {
   std::lock_guard lock(handover_mutex_);
@@ -35,10 +46,13 @@ bool TcpLink::open() {
   if (shut_down_.load(std::memory_order_acquire)) lost("");
   if (end_of_stream_) lost(end_reason_);
   looked();
-  if (connect_ ? !advance_connect() : !has_handed_over()) return false;
+  const bool dials = is_dialling();
+  if (dials ? !advance_connect() : !has_handed_over()) return false;
   std::lock_guard lock(handover_mutex_);
+  if (dials && chosen_ == Chosen::Peer) return false;  // the peer has come meanwhile, after all
   wanted_since_.reset();
-  if (connect_) {
+  if (dials) {
+    chosen_ = Chosen::This;
     socket_ = dialer_->take();
     dialer_.reset();
   } else {
@@ -46,10 +60,22 @@ bool TcpLink::open() {
     if (!socket_) return false;
   }
   fd_ = socket_->native_handle();
-  fills_ = fills_short_frames_ && stays_on_this_host(socket_->socket());
   if (shut_down_.load(std::memory_order_acquire)) ::shutdown(fd_, SHUT_RDWR);
   update_interest();
   return true;
+}
+
+/// Whether this side opens the connection. It does not where the peer has been let in, and gives up its own.
+bool TcpLink::is_dialling() {
+  if (opener_ != Opener::Either) return opener_ == Opener::This;
+  std::lock_guard lock(handover_mutex_);
+  if (chosen_ == Chosen::Nobody && !queue_.empty()) chosen_ = Chosen::ThisTries;
+  if (chosen_ == Chosen::Peer && dialer_) {
+    dialer_.reset();
+    fd_ = -1;
+    update_interest();
+  }
+  return chosen_ == Chosen::ThisTries;
 }
 
 bool TcpLink::has_handed_over() {

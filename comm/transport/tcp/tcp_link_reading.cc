@@ -39,15 +39,13 @@ void TcpLink::fill() {
 const FrameHeader* TcpLink::peek() {
   if (current_) return &*current_;
   if (!open()) return nullptr;
-  while (find_header()) {
-    take_header();
-    if (!pass_filler()) return &*current_;
-  }
-  return nullptr;
+  if (!find_header()) return nullptr;
+  take_header();
+  return &*current_;
 }
 
 const FrameHeader* TcpLink::peek_into(std::span<std::byte> room) {
-  const bool in_midst = current_ || buffered() > 0 || filler_left_ > 0;
+  const bool in_midst = current_ || buffered() > 0;
   if (room.size() < kInPlaceBytes || in_midst || end_of_stream_ || !open()) return peek();
   const std::span<std::byte> direct = room.first(std::min(room.size(), kMostInPlace));
   std::byte* const behind = buffer_.data() + kFrameHeaderBytes;
@@ -61,9 +59,8 @@ const FrameHeader* TcpLink::peek_into(std::span<std::byte> room) {
   placed_ = direct.first(std::min(came - end_, direct.size()));
   end_ = came - placed_.size();
   take_header();
-  if (current_->kind != FrameKind::Filler && current_->nbytes == room.size()) return &*current_;
-  take_back();
-  return pass_filler() ? peek() : &*current_;
+  if (current_->nbytes != room.size()) take_back();
+  return &*current_;
 }
 
 /// There is room for it: so much and no more was read.
@@ -86,19 +83,9 @@ void TcpLink::take_header() {
   payload_left_ = current_->nbytes;
 }
 
-bool TcpLink::pass_filler() {
-  if (current_->kind != FrameKind::Filler) return false;
-  filler_left_ = payload_left_;
-  current_.reset();
-  return true;
-}
-
 bool TcpLink::find_header() {
-  if (buffered() < filler_left_ + kFrameHeaderBytes) fill();
-  const std::size_t filler = std::min(filler_left_, buffered());
-  begin_ += filler;
-  filler_left_ -= filler;
-  if (filler_left_ == 0 && buffered() >= kFrameHeaderBytes) return true;
+  if (buffered() < kFrameHeaderBytes) fill();
+  if (buffered() >= kFrameHeaderBytes) return true;
   if (end_of_stream_) lost(end_reason_);
   return false;
 }

@@ -129,7 +129,11 @@ void TcpListener::accept_all(asio::ip::tcp::acceptor& acceptor) {
       return;
     }
     inbound_.emplace_back(
-        std::move(socket), [this](const PeerIdentity& peer) { return expectation(peer); }, options_.job_secret, tls());
+        std::move(socket),
+        HandshakingSocket::Host{
+            .expect = [this](const PeerIdentity& peer) { return expectation(peer); },
+            .admit = [this](const PeerIdentity& peer) { return members_.at(peer.group).admit(peer); }},
+        options_.job_secret, tls());
   }
 }
 

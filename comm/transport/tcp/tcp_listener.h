@@ -3,8 +3,8 @@
 //
 // All groups that descend from one ProcessGroup::connect share it: a connection says in its hello which group it is
 // for, and goes to the transport that has joined under that group's hash. A connection for a group that nobody has
-// joined yet waits for its verdict, since ranks form a group at different times; one for a group that has left is
-// closed.
+// joined yet waits for its verdict, since ranks form a group at different times, and so does one that its member does
+// not admit yet; one for a group that has left is closed.
 //
 // A stranger, a half-open connection or a burst of them delays nobody: nothing here blocks, a connection that has not
 // finished its handshake in time is dropped, and every refusal is logged with its address and reason.
@@ -38,9 +38,12 @@ struct TcpListenerOptions {
 
 class TcpListener {
  public:
-  /// One group of this process. Both functions are called with the listener's lock held and must not call it.
+  /// One group of this process. Its functions are called with the listener's lock held and must not call it.
   struct Member {
     PeerIdentity self;  // what peers must agree with
+    /// Of one that agrees: false lets it wait, and is asked again. What is admitted is adopted, unless it breaks
+    /// before.
+    std::function<bool(const PeerIdentity& peer)> admit;
     std::function<void(const PeerIdentity& peer, ByteStream socket)> adopt;
     std::function<void()> wake;  // ends the group's wait(), because descriptors() has changed
   };

@@ -25,12 +25,13 @@ TcpTransport::TcpTransport(const TcpTransportOptions& options, std::shared_ptr<T
       listener_(listener ? std::move(listener) : std::make_shared<TcpListener>(listener_options(options))) {
   for (int peer = 0; peer < options_.world_size; ++peer) {
     const auto named = [this, peer] { return describe(peer); };
-    const bool connect = options_.rank > peer;
-    collective_.emplace_back(peer, connect ? connector(peer, ConnectionKind::Collective) : nullptr, named);
-    outgoing_.emplace_back(peer, connector(peer, ConnectionKind::PointToPoint), named, /*fills_short_frames=*/true);
-    incoming_.emplace_back(peer, nullptr, named);
+    const auto opener = options_.rank > peer ? TcpLink::Opener::This : TcpLink::Opener::Peer;
+    collective_.emplace_back(peer, opener, connector(peer, ConnectionKind::Collective), named);
+    messages_.emplace_back(peer, TcpLink::Opener::Either, connector(peer, ConnectionKind::Messages), named);
+    answers_.emplace_back(peer, TcpLink::Opener::Either, connector(peer, ConnectionKind::Answers), named);
   }
   listener_->join({.self = identity(ConnectionKind::Collective),
+                   .admit = [this](const PeerIdentity& peer) { return admit(peer); },
                    .adopt = [this](const PeerIdentity& peer, ByteStream socket) { adopt(peer, std::move(socket)); },
                    .wake = [this] { wake(); }});
 }
@@ -92,17 +93,25 @@ void TcpTransport::note_reached(int peer, const std::string& endpoint) {
                             " first, and keeps to that");
 }
 
+std::deque<TcpLink>& TcpTransport::links(ConnectionKind kind) {
+  return kind == ConnectionKind::Messages ? messages_ : kind == ConnectionKind::Answers ? answers_ : collective_;
+}
+
+bool TcpTransport::admit(const PeerIdentity& peer) {
+  if (peer.rank < 0 || peer.rank >= options_.world_size || peer.rank == options_.rank) return true;  // see adopt()
+  return links(peer.kind)[static_cast<std::size_t>(peer.rank)].admit(/*peer_comes_first=*/peer.rank > options_.rank);
+}
+
 void TcpTransport::adopt(const PeerIdentity& peer, ByteStream socket) {
   const bool expected = peer.rank >= 0 && peer.rank < options_.world_size && peer.rank != options_.rank &&
-                        (peer.kind == ConnectionKind::PointToPoint || peer.rank > options_.rank);
+                        (peer.kind != ConnectionKind::Collective || peer.rank > options_.rank);
   if (!expected) {
     log(LogLevel::Warn, "closed a connection that claims to be rank " + std::to_string(peer.rank) + " of " +
                             std::to_string(options_.world_size) + ": rank " + std::to_string(options_.rank) +
                             " expects none from it");
     return;
   }
-  auto& links = peer.kind == ConnectionKind::Collective ? collective_ : incoming_;
-  if (!links[static_cast<std::size_t>(peer.rank)].adopt(std::move(socket))) {
+  if (!links(peer.kind)[static_cast<std::size_t>(peer.rank)].adopt(std::move(socket))) {
     log(LogLevel::Warn, "closed a second connection that claims to be rank " + std::to_string(peer.rank));
     return;
   }
@@ -145,15 +154,14 @@ void TcpTransport::wait_also(std::span<Link* const> links, std::span<pollfd> mor
 
 void TcpTransport::close() {
   if (!left_.exchange(true)) listener_->leave(identity_hash(options_.group));
-  for (auto* links : {&collective_, &outgoing_, &incoming_})
+  for (auto* links : {&collective_, &messages_, &answers_})
     for (TcpLink& link : *links) link.shutdown();
   wake();
 }
 
 std::string TcpTransport::trouble(int peer) const {
-  for (const auto* links : {&collective_, &outgoing_})
-    if (std::string text = (*links)[static_cast<std::size_t>(peer)].trouble(); !text.empty()) return text;
-  return incoming_[static_cast<std::size_t>(peer)].trouble();
+  std::string text = collective_[static_cast<std::size_t>(peer)].trouble();
+  return text.empty() ? messages_[static_cast<std::size_t>(peer)].trouble() : text;
 }
 
 std::string TcpTransport::describe(int peer) const {

@@ -1,9 +1,10 @@
 // TcpTransport: one connection per pair of ranks and lane, opened on first use; one listener for all groups of a
 // process.
 //
-// Collective lane: the higher rank connects to the lower one (both know that they will talk). Point-to-point lane: the
-// sender connects. Every connection is authenticated (bootstrap/handshake.h) before a frame is read, and with
-// `encrypt` all of its bytes are TLS (tls_session.h). Contract and thread-safety: transport.h.
+// Collectives: the higher rank connects to the lower one (both know that they will talk). Messages and their answers:
+// who has the first one to send; if both do so at once, the higher rank's connection is used. Every connection is
+// authenticated (bootstrap/handshake.h) before a frame is read, and with `encrypt` all of its bytes are TLS
+// (tls_session.h). Contract and thread-safety: transport.h.
 #pragma once
 
 #include <poll.h>
@@ -57,8 +58,8 @@ class TcpTransport final : public Transport {
   int rank() const override { return options_.rank; }
   int world_size() const override { return options_.world_size; }
   Link& collective(int peer) override { return collective_[static_cast<std::size_t>(peer)]; }
-  Link& outgoing(int peer) override { return outgoing_[static_cast<std::size_t>(peer)]; }
-  Link& incoming(int peer) override { return incoming_[static_cast<std::size_t>(peer)]; }
+  Link& messages(int peer) override { return messages_[static_cast<std::size_t>(peer)]; }
+  Link& answers(int peer) override { return answers_[static_cast<std::size_t>(peer)]; }
   bool service() override { return listener_->service(); }
   void wait(std::span<Link* const> links, std::chrono::milliseconds timeout) override;
   /// The same, and until something happens on one of `more`, whose revents are filled in.
@@ -78,6 +79,8 @@ class TcpTransport final : public Transport {
   void note_reached(int peer, const std::string& endpoint);
   std::string trouble(int peer) const;
   std::string name_of(int peer) const;
+  std::deque<TcpLink>& links(ConnectionKind kind);
+  bool admit(const PeerIdentity& peer);
   void adopt(const PeerIdentity& peer, ByteStream socket);
 
   const TcpTransportOptions options_;
@@ -85,8 +88,8 @@ class TcpTransport final : public Transport {
   const std::shared_ptr<TcpListener> listener_;  // outlives the links: their sockets belong to its context
   std::vector<PeerAddress> peers_;
   std::deque<TcpLink> collective_;
-  std::deque<TcpLink> outgoing_;
-  std::deque<TcpLink> incoming_;
+  std::deque<TcpLink> messages_;
+  std::deque<TcpLink> answers_;
   std::atomic<bool> left_{false};
 };
 
