@@ -22,8 +22,9 @@ bool PointToPoint::progress() {
   for (int peer = 0; peer < world_size_; ++peer) {
     if (peer == rank_) continue;
     if (!losses_[static_cast<std::size_t>(peer)]) moved |= progress_messages(peer);
-    if (losses_[static_cast<std::size_t>(peer)]) notice_loss(peer);
-    moved |= progress_sends(peer);
+    const bool sent = progress_sends(peer);
+    moved |= sent;
+    if (losses_[static_cast<std::size_t>(peer)] && !sent) notice_loss(peer);  // it may have answered before it left
   }
   moved |= progress_reads();
   const auto left = std::erase_if(outbox_, [&](const Posted& posted) {
@@ -71,11 +72,11 @@ std::span<std::byte> PointToPoint::likely_target(int peer) const {
   return {static_cast<std::byte*>(data.data), data.nbytes()};
 }
 
-/// A peer that is gone is missed only by receives, now or later. While this rank leaves, too, the others may be gone in
-/// good order, and a receive from anybody need not mean them.
+/// A peer that is gone is missed only by who awaits a message or an answer of it, now or later. While this rank leaves,
+/// too, the others may be gone in good order, and a receive from anybody need not mean them.
 void PointToPoint::notice_loss(int peer) {
   const bool missed = std::any_of(pending_.begin(), pending_.end(), [&](const RequestPtr& request) {
-    return !request->is_send && (request->peer == peer || (request->peer < 0 && !leaving_));
+    return request->peer == peer || (request->peer < 0 && !leaving_);
   });
   if (missed) monitor_.explain_loss(*losses_[static_cast<std::size_t>(peer)], std::span(&peer, 1));
 }

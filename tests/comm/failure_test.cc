@@ -2,11 +2,15 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <tutti/comm/process_group.h>
+#include <tutti/comm/store/hash_store.h>
+#include <tutti/comm/transport/transport.h>
 #include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/support/watchdog.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -319,6 +323,28 @@ TEST_P(Failures, AReceiveThatNobodyAnswersTimesOutNamingTheSender) {
 }
 
 /// Whoever is told by a message that the group has failed may free what a queued collective worked on.
+/// It waits for an answer, on a connection that nobody has opened yet.
+TEST_P(Failures, WhoSendsALongMessageIsToldOfAReceiverThatIsGone) {
+  test::Watchdog watchdog;
+  auto transports = test::make_transports(GetParam(), 2);
+  const std::shared_ptr<Transport> receiver = std::move(transports[1]);
+  std::thread reading([&] {  // the announcement, and nothing else
+    while (!receiver->messages(0).peek()) receiver->service();
+    receiver->close();
+  });
+  ProcessGroup group(std::make_shared<HashStore>(), std::move(transports[0]), {.timeout = std::chrono::seconds(60)});
+  std::vector<float> data(100'000);
+  const auto begin = steady_clock::now();
+  try {
+    group.send(std::span<float>(data), 1);
+    ADD_FAILURE() << "nobody has taken it";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("rank 1"), std::string::npos) << error.what();
+    EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(20)) << error.what();
+  }
+  reading.join();
+}
+
 TEST_P(Failures, AMessageThatFailsLeavesNoCollectiveAtWork) {
   std::atomic<bool> working{false};
   const UserOp slow{.name = "slow", .combine = [&](void*, const void*, std::size_t, DType) {

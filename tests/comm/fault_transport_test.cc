@@ -51,8 +51,11 @@ struct Scene {
     const auto ranks = static_cast<unsigned>(world_size);
     reset.one = static_cast<int>(random() % ranks);
     reset.other = static_cast<int>((static_cast<unsigned>(reset.one) + 1 + random() % (ranks - 1)) % ranks);
-    reset.lane = random() % 3 == 0 ? Lane::Messages : Lane::Collective;
-    reset.after_frames = random() % (reset.lane == Lane::Messages ? 5 : 60);
+    static constexpr std::array kLanes = {Lane::Collective, Lane::Collective, Lane::Collective, Lane::Messages,
+                                          Lane::Answers};
+    static constexpr unsigned kMostFrames[] = {60, 5, 2};  // by lane
+    reset.lane = kLanes[random() % kLanes.size()];
+    reset.after_frames = random() % kMostFrames[static_cast<int>(reset.lane)];
     reset.lose_data = random() % 2 == 0;
     return reset;
   }
