@@ -1,16 +1,20 @@
 // Fixed order: all_reduce and reduce whose bits depend on nothing but the ranks' inputs.
 //
-// Idea: each rank owns a chunk. Everybody sends it its part of that chunk at once, the owner adds what comes in the
+// Idea: each element has an owner. Everybody sends the owners their parts at once, an owner adds what comes in the
 // order of the ranks, itself in its turn, and then sends the sum to those that need it. So every element is the fold
 // ((0 + 1) + 2) + ... from the left, whatever its place, the segments, the root or the transport; direct reduce_scatter
 // (direct_reduce_scatter.cc) and the star (star.cc) give the same bits. In a reduce a vector that takes longer to pass
-// on than to add (by_one) is one rank's chunk: the root's.
+// on than to add (by_one) has one owner: the root.
 //
-// Nomenclature: p ranks, n elements per rank, cut into p chunks, of which rank c owns chunk c.
+// A long vector is dealt out in rounds, in each of which every owner has one segment, so that what is added has just
+// come and is still in the caches, and few sums wait. Each round's parts are sent a little before the sums of earlier
+// ones: links keep the order of messages, and nobody has to wait for a sum before it can go on.
 //
-// Steps:          2, of up to p - 1 messages each at every rank; by one: 1, of p - 1 at the root
+// Nomenclature: p ranks, n elements per rank, segments of s elements; o owners, p or by one 1; ceil(n/(o s)) rounds.
+//
+// Steps:          a round: 2, of up to p - 1 messages each at every rank; by one: 1, of p - 1 at the root
 // Bytes sent:     all_reduce 2n(p - 1)/p elements a rank: the least possible; reduce n(p - 1)/p, + n/p; by one: n
-// Memory:         Scratch[n/p]; by one: Scratch[n] at the root
+// Memory:         Scratch[4 s], or less of a short vector
 // Determinism:    as above; the operator need be associative only.
 // Source:         Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and
 //                 experience. CCPE 19 (2007), reduce-scatter followed by allgather or gather.
@@ -21,72 +25,102 @@
 namespace tutti::comm::algorithms {
 namespace {
 
-/// `own` makes slices of the caller's vector: Output for all_reduce, Input for reduce. `chunk(rank)`: what it adds.
-/// `needs(rank)`: who gets the sums.
-template <typename SliceOf, typename Chunk, typename Needs>
-Schedule add_and_share(const Problem& problem, const SliceOf& own, const Chunk& chunk, const Needs& needs) {
-  Builder b("fixed");
-  const int p = problem.world_size;
-  const auto parts = [&](int owner) { return segments(chunk(owner), problem.segment_count); };
-  const Range mine = chunk(problem.rank);
-  const auto sum = [&](const Range& part) { return scratch({part.offset - mine.offset, part.count}); };
+constexpr std::size_t kAhead = 1;  // rounds whose parts go before the sums of a round
+constexpr std::size_t kSlots = 2;  // rounds whose sums lie in Scratch
 
-  std::vector<Builder::After> sent(static_cast<std::size_t>(p));  // by owner and segment
-  for (int distance = 1; distance < p; ++distance) {              // not all to rank 0 first
-    const int owner = (problem.rank + distance) % p;
-    for (const Range& part : parts(owner)) sent[static_cast<std::size_t>(owner)].push_back(b.send(owner, own(part)));
+class FixedOrder {
+ public:
+  /// `own` is where the caller has its vector. The sums are wanted by `root`, or by all if it is -1; they are added by
+  /// `owner`, or each by its own.
+  FixedOrder(const Problem& problem, BufferId own, int root, int owner)
+      : problem_(problem), own_(own), root_(root), owner_(owner), owners_(owner < 0 ? problem.world_size : 1) {
+    rounds_ = segments({0, problem.count}, problem.segment_count * static_cast<std::size_t>(owners_));
+    slot_count_ = rounds_.empty() ? 0 : chunk_of(rounds_.front().count, owners_, 0).count;
+    sent_.resize(rounds_.size(), std::vector<Builder::After>(static_cast<std::size_t>(problem.world_size)));
+    added_.resize(rounds_.size());
+    shared_.resize(rounds_.size());
   }
-  Builder::After added;  // by segment
-  for (const Range& part : parts(problem.rank)) {
-    Builder::After done;
-    for (int rank = 0; rank < p; ++rank) {
-      if (rank == problem.rank) {
-        done = {rank == 0 ? b.copy(sum(part), own(part)) : b.reduce(sum(part), own(part), false, done)};
+
+  Schedule build() {
+    for (std::size_t round = 0; round < rounds_.size() + kAhead; ++round) {
+      if (round < rounds_.size()) {
+        contribute(round);
+        add(round);
+      }
+      if (round >= kAhead && round - kAhead < rounds_.size()) share(round - kAhead);
+    }
+    const bool owns = owner_ < 0 || owner_ == problem_.rank;
+    return b_.finish(owns ? std::min(rounds_.size(), kSlots) * slot_count_ : 0);
+  }
+
+ private:
+  Range part(std::size_t round, int owner) const {
+    if (owner_ >= 0) return owner == owner_ ? rounds_[round] : Range{};
+    const Range chunk = chunk_of(rounds_[round].count, owners_, owner);
+    return {rounds_[round].offset + chunk.offset, chunk.count};
+  }
+  Slice own(Range range) const { return {own_, range.offset, range.count}; }
+  Slice sum(std::size_t round, std::size_t count) const { return scratch({round % kSlots * slot_count_, count}); }
+  bool needs(int rank) const { return root_ < 0 || root_ == rank; }
+  int peer_at(int distance) const { return (problem_.rank + distance) % problem_.world_size; }
+
+  void contribute(std::size_t round) {
+    for (int distance = 1; distance < problem_.world_size; ++distance) {  // not all to rank 0 first
+      const int owner = peer_at(distance);
+      const Range theirs = part(round, owner);
+      if (theirs.count > 0) sent_[round][static_cast<std::size_t>(owner)] = {b_.send(owner, own(theirs))};
+    }
+  }
+
+  void add(std::size_t round) {
+    const Range mine = part(round, problem_.rank);
+    if (mine.count == 0) return;
+    const Slice target = sum(round, mine.count);
+    Builder::After done = round >= kSlots ? shared_[round - kSlots] : Builder::After();
+    for (int rank = 0; rank < problem_.world_size; ++rank) {
+      if (rank == problem_.rank) {
+        done = {rank == 0 ? b_.copy(target, own(mine), done) : b_.reduce(target, own(mine), false, done)};
       } else {
-        done = {rank == 0 ? b.recv(rank, sum(part)) : b.recv_reduce(rank, sum(part), false, done)};
+        done = {rank == 0 ? b_.recv(rank, target, done) : b_.recv_reduce(rank, target, false, done)};
       }
     }
-    added.push_back(done.front());
+    added_[round] = done;
   }
-  for (int distance = 0; distance < p; ++distance) {
-    const int peer = (problem.rank + distance) % p;
-    const auto own_parts = parts(problem.rank);
-    for (std::size_t s = 0; needs(peer) && s < own_parts.size(); ++s) {
-      if (peer == problem.rank) {
-        b.copy(out(own_parts[s]), sum(own_parts[s]), {added[s]});
-      } else {
-        b.send(peer, sum(own_parts[s]), {added[s]});
-      }
+
+  void share(std::size_t round) {
+    const Range mine = part(round, problem_.rank);
+    for (int distance = 0; distance < problem_.world_size; ++distance) {
+      const int peer = peer_at(distance);
+      const Slice result = sum(round, mine.count);
+      if (mine.count > 0 && needs(peer))
+        shared_[round].push_back(distance == 0 ? b_.copy(out(mine), result, added_[round])
+                                               : b_.send(peer, result, added_[round]));
+      const Range theirs = part(round, peer);
+      if (distance > 0 && needs(problem_.rank) && theirs.count > 0)
+        b_.recv(peer, out(theirs), sent_[round][static_cast<std::size_t>(peer)]);  // may be what has been sent from
     }
-    const auto their_parts = parts(peer);
-    for (std::size_t s = 0; needs(problem.rank) && peer != problem.rank && s < their_parts.size(); ++s)
-      b.recv(peer, out(their_parts[s]), {sent[static_cast<std::size_t>(peer)][s]});  // may be what has been sent from
   }
-  return b.finish(mine.count);
-}
 
-auto each_its_chunk(const Problem& problem) {
-  return [&problem](int rank) { return chunk_of(problem.count, problem.world_size, rank); };
-}
-
-auto all_at(int owner, const Problem& problem) {
-  return [owner, &problem](int rank) { return Range{0, rank == owner ? problem.count : 0}; };
-}
-
-template <typename Chunk>
-Schedule reduce(const Problem& problem, const Chunk& chunk) {
-  return add_and_share(
-      problem, [](const Range& part) { return in(part); }, chunk, [&](int rank) { return rank == problem.root; });
-}
+  const Problem& problem_;
+  const BufferId own_;
+  const int root_;
+  const int owner_;
+  const int owners_;
+  Builder b_{"fixed"};
+  std::vector<Range> rounds_;
+  std::size_t slot_count_ = 0;  // elements of a slot
+  // By round: what has been sent to each owner, its sum, and who has that.
+  std::vector<std::vector<Builder::After>> sent_;
+  std::vector<Builder::After> added_;
+  std::vector<Builder::After> shared_;
+};
 
 }  // namespace
 
-Schedule fixed_all_reduce(const Problem& problem) {
-  return add_and_share(
-      problem, [](const Range& part) { return out(part); }, each_its_chunk(problem), [](int) { return true; });
+Schedule fixed_all_reduce(const Problem& problem) { return FixedOrder(problem, BufferId::Output, -1, -1).build(); }
+Schedule fixed_reduce(const Problem& problem) { return FixedOrder(problem, BufferId::Input, problem.root, -1).build(); }
+Schedule fixed_reduce_by_one(const Problem& problem) {
+  return FixedOrder(problem, BufferId::Input, problem.root, problem.root).build();
 }
-
-Schedule fixed_reduce(const Problem& problem) { return reduce(problem, each_its_chunk(problem)); }
-Schedule fixed_reduce_by_one(const Problem& problem) { return reduce(problem, all_at(problem.root, problem)); }
 
 }  // namespace tutti::comm::algorithms
