@@ -53,8 +53,8 @@ struct ProcessGroupOptions {
   std::size_t segment_bytes = 256 * 1024;  // unit of overlap inside one message; see algorithms.md, "Segments"
   /// Reductions give bits that depend on the ranks' inputs only: every element is ((0 + 1) + 2) + ... in the order of
   /// the ranks, whatever `algorithm`, segment_bytes, the root, the operation or the transport. Equal on all ranks.
-  /// Costs nothing in shared memory or between two ranks; more ranks over TCP take up to 1.9 times as long for
-  /// vectors of more than 16 KiB (algorithms.md).
+  /// Costs nothing in shared memory or between two ranks; more ranks over TCP take up to 1.2 times as long for
+  /// vectors of more than 16 KiB, twice where many share few processors (algorithms.md).
   bool reproducible = false;
   /// Also by TUTTI_ENCRYPT=1. TLS 1.3 on all TCP connections between ranks, with a key from the job secret; equal on
   /// all ranks, else forming the group fails. Shared memory and the store's connections are as ever: what the store

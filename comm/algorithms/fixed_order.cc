@@ -14,7 +14,7 @@
 //
 // Steps:          a round: 2, of up to p - 1 messages each at every rank; by one: 1, of p - 1 at the root
 // Bytes sent:     all_reduce 2n(p - 1)/p elements a rank: the least possible; reduce n(p - 1)/p, + n/p; by one: n
-// Memory:         Scratch[4 s], or less of a short vector
+// Memory:         Scratch[2 s] at owners, or less of a short vector
 // Determinism:    as above; the operator need be associative only.
 // Source:         Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and
 //                 experience. CCPE 19 (2007), reduce-scatter followed by allgather or gather.
