@@ -93,7 +93,7 @@ void SharedCollectives::broadcast() {
 void SharedCollectives::staged_broadcast(std::byte* data) {
   const int root = operation_->fingerprint.root;
   const bool sends = root == board_.self();
-  const bool streams = this->streams(bytes_, kStageBytes);
+  const bool streams = past_caches(bytes_, kStageBytes);
   run_staged(
       board_, {.bytes = bytes_, .pieces = 8}, sends,
       [&](const Chunk& chunk) { show(board_.stage(root, chunk.begin), data + chunk.first, chunk.length); },
@@ -119,7 +119,7 @@ void SharedCollectives::all_gather() {
     if (mine.known && await_buffers(buffers_, kBuffer, whole) == board_.ranks()) {
       gather_in_place(input);
     } else {
-      const auto copy_own = [&] { copy_out(block(self), input, bytes_, streams(whole, 0)); };
+      const auto copy_own = [&] { copy_out(block(self), input, bytes_, past_caches(whole, 0)); };
       copy_singly(single, block((self + 1) % board_.ranks()), copy_own, [&] { staged_all_gather(input, output); });
     }
   }
@@ -143,7 +143,7 @@ void SharedCollectives::slot_all_gather(const std::byte* input, std::byte* outpu
 void SharedCollectives::staged_all_gather(const std::byte* input, std::byte* output) {
   const int self = board_.self();
   const auto block = [&](int index) { return output + static_cast<std::size_t>(index) * bytes_; };
-  const bool streams = this->streams(bytes_ * static_cast<std::size_t>(board_.ranks()), kStageBytes);
+  const bool streams = past_caches(bytes_ * static_cast<std::size_t>(board_.ranks()), kStageBytes);
   run_staged(
       board_, {bytes_}, true,
       [&](const Chunk& chunk) { show(board_.stage(self, chunk.begin), input + chunk.first, chunk.length); },

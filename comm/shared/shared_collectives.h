@@ -64,7 +64,7 @@ class SharedCollectives {
   /// Whether a result of so many bytes, gathered or broadcast, is written past the caches: it would not stay there,
   /// with those of the other ranks and what lies `beside` them. (What is reduced in place has just been read, and is
   /// there.)
-  bool streams(std::size_t result, std::size_t beside) const {
+  bool past_caches(std::size_t result, std::size_t beside) const {
     return result * static_cast<std::size_t>(board_.ranks()) + beside > std::min(last_cache_bytes(), kMostCached);
   }
 

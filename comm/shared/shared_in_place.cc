@@ -73,7 +73,7 @@ void SharedCollectives::gather_in_place(const std::byte* input) {
   constexpr std::size_t kPart = 64 * 1024;  // which is copied to all while it is in the second cache
   const int ranks = board_.ranks();
   const std::size_t block = static_cast<std::size_t>(board_.self()) * bytes_;
-  const bool streams = this->streams(bytes_ * static_cast<std::size_t>(ranks), 0);
+  const bool streams = past_caches(bytes_ * static_cast<std::size_t>(ranks), 0);
   for (std::size_t begin = 0; begin < bytes_; begin += kPart) {
     const std::size_t length = std::min(kPart, bytes_ - begin);
     for (int step = 0; step < ranks; ++step) {  // not everybody to the same one
@@ -88,7 +88,7 @@ void SharedCollectives::gather_in_place(const std::byte* input) {
 void SharedCollectives::broadcast_in_place(std::byte* to, const std::byte* from) {
   const std::uint64_t done = board_.position() + kLine;  // as above
   if (to != from) {
-    copy_out(to, from, bytes_, streams(bytes_, 0));
+    copy_out(to, from, bytes_, past_caches(bytes_, 0));
     board_.check_present(operation_->fingerprint.root);
   }
   board_.advance(&RankState::taken, done);
