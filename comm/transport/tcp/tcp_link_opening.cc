@@ -68,6 +68,7 @@ bool TcpLink::open() {
 /// Whether this side opens the connection. It does not where the peer has been let in, and gives up its own.
 bool TcpLink::is_dialling() {
   if (opener_ != Opener::Either) return opener_ == Opener::This;
+  if (queue_.empty() && !dialer_) return false;  // without a lock: a rank that receives asks all links again and again
   std::lock_guard lock(handover_mutex_);
   if (chosen_ == Chosen::Nobody && !queue_.empty()) chosen_ = Chosen::ThisTries;
   if (chosen_ == Chosen::Peer && dialer_) {
