@@ -34,7 +34,7 @@ struct PeerIdentity {
   std::int32_t wants = -1;  // the rank that it means to reach; -1: whoever is there
 };
 
-/// Why `peer` may not talk to `self`: kind (all but the store's are alike), job, world size, group, rank. Empty if it
+/// Why `peer` may not talk to `self`: job, kind (all but the store's are alike), world size, group, rank. Empty if it
 /// may.
 std::string disagreement(const PeerIdentity& self, const PeerIdentity& peer);
 
