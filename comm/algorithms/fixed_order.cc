@@ -89,9 +89,9 @@ class FixedOrder {
 
   void share(std::size_t round) {
     const Range mine = part(round, problem_.rank);
+    const Slice result = sum(round, mine.count);
     for (int distance = 0; distance < problem_.world_size; ++distance) {
       const int peer = peer_at(distance);
-      const Slice result = sum(round, mine.count);
       if (mine.count > 0 && needs(peer))
         shared_[round].push_back(distance == 0 ? b_.copy(out(mine), result, added_[round])
                                                : b_.send(peer, result, added_[round]));

@@ -49,7 +49,6 @@ bool TcpLink::open() {
   const bool dials = is_dialling();
   if (dials ? !advance_connect() : !has_handed_over()) return false;
   std::lock_guard lock(handover_mutex_);
-  if (dials && chosen_ == Chosen::Peer) return false;  // the peer has come meanwhile, after all
   wanted_since_.reset();
   if (dials) {
     chosen_ = Chosen::This;

@@ -172,10 +172,13 @@ bool TcpListener::is_late(HandshakingSocket& inbound) {
   const auto age = std::chrono::steady_clock::now() - inbound.started();
   if (!inbound.awaits_group()) return age >= options_.handshake_limit;
   if (age >= options_.group_limit) {
-    const std::string who = "rank " + std::to_string(inbound.peer().rank);
-    inbound.refuse("group " + hex(inbound.peer().group) + " of " + who + " was not formed here within " +
-                   std::to_string(options_.group_limit.count()) +
-                   " ms (hashes of the group names): do all its ranks form it?");
+    const PeerIdentity& peer = inbound.peer();
+    const std::string who = "rank " + std::to_string(peer.rank);
+    const std::string within = " within " + std::to_string(options_.group_limit.count()) + " ms";
+    inbound.refuse(members_.contains(peer.group)
+                       ? "this rank, which opens such a connection itself, could not reach " + who + within
+                       : "group " + hex(peer.group) + " of " + who + " was not formed here" + within +
+                             " (hashes of the group names): do all its ranks form it?");
     inbound.advance();  // throws the refusal
   }
   return false;
