@@ -43,7 +43,7 @@ Board::Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monit
       ranks_(neighbours.size()),
       self_(neighbours.self()),
       has_processor_(!transport.oversubscribed()),
-      spins_(has_processor_ ? kSpins : 2),
+      spins_(has_processor_ ? kSpins : 0),
       others_(static_cast<std::size_t>(ranks_)),
       late_compute_here_(transport.computes_here) {}
 
