@@ -14,6 +14,7 @@
 #include <tutti/comm/schedule/executor.h>
 #include <tutti/comm/transport/shm/copy_speed.h>
 #include <tutti/comm/transport/shm/distance.h>
+#include <tutti/comm/transport/shm/fetch_choice.h>
 #include <tutti/comm/transport/shm/neighbours.h>
 #include <tutti/comm/transport/transport.h>
 
@@ -64,7 +65,7 @@ class Board {
   /// This rank's slot, to write so much to it. As much of the next turn's is fetched while announcements are awaited:
   /// its lines are this processor's by then.
   std::byte* own_slot(std::size_t bytes) {
-    to_fetch_ = streams_ ? 0 : bytes;
+    to_fetch_ = streams_ ? 0 : fetch_.choose(bytes);
     fetched_ = 0;
     return slot(self_);
   }
@@ -113,7 +114,7 @@ class Board {
   /// Writes so much into this rank's slot or stage, by copy().
   template <typename Copy>
   void show(std::size_t bytes, Copy copy) {
-    streams_ || !is_warm() ? copy() : showing_.time(bytes, copy);
+    streams_ || !is_warm() ? copy() : fetch_.time(bytes, [&] { showing_.time(bytes, copy); });
   }
   /// Reads so much from the slot or stage of another rank that has been awaited, by copy().
   template <typename Copy>
@@ -173,6 +174,7 @@ class Board {
   CopySpeed showing_;
   CopySpeed taking_;
   StreamChoice choice_;
+  FetchChoice fetch_;
   bool streams_ = false;      // what is shown in this turn, if that is long
   std::size_t to_fetch_ = 0;  // bytes of the next turn's slot
   std::size_t fetched_ = 0;   // of these

@@ -14,6 +14,7 @@
 #include <tutti/comm/base/processors.h>
 #include <tutti/comm/transport/shm/copy_speed.h>
 #include <tutti/comm/transport/shm/distance.h>
+#include <tutti/comm/transport/shm/fetch_choice.h>
 #include <tutti/comm/transport/shm/segment.h>
 #include <tutti/comm/transport/transport.h>
 
@@ -104,6 +105,7 @@ class RingWriter {
   Distance reader_;  // from whom reads what is written here
   CopySpeed speed_;  // of what is written here
   StreamChoice choice_;
+  FetchChoice fetch_;
   bool streams_ = false;                    // the payload in progress
   std::uint64_t position_ = 0;              // of the next byte
   std::size_t offset_ = 0;                  // position_ modulo the capacity

@@ -53,7 +53,7 @@ void RingWriter::copy_in(const std::byte* from, std::size_t bytes) {
     copy_out(ring_.lines, from + first, bytes - first, streams);
   };
   const bool is_timed = !streams && position_ >= ring_.capacity;  // not while memory is touched for the first time
-  is_timed ? speed_.time(bytes, copy) : copy();
+  is_timed ? fetch_.time(bytes, [&] { speed_.time(bytes, copy); }) : copy();
 }
 
 void RingWriter::clear_next_stamp() {
@@ -116,7 +116,8 @@ bool RingWriter::fetch_ahead() {
 /// Another frame like this one will need its payload's lines, and the one behind them.
 void RingWriter::end_frame(std::uint64_t nbytes) {
   const std::uint64_t most = std::min<std::uint64_t>(kFetchedAhead, ring_.capacity / 4);
-  to_fetch_ = kLine + (FrameLine::holds(nbytes) || streams_ ? 0 : whole_lines(std::min(nbytes, most)));
+  const bool fetches_none = FrameLine::holds(nbytes) || streams_;
+  to_fetch_ = kLine + (fetches_none ? 0 : fetch_.choose(whole_lines(std::min(nbytes, most))));
   fetched_ = 0;
   clear_next_stamp();
 }
