@@ -13,6 +13,7 @@ Seconds all_reduce_seconds(const Problem& problem, const Terms& t, std::string_v
   if (algorithm == "ring") return ring_all_reduce(t);
   if (algorithm == "recursive_doubling") return recursive_doubling(t);
   if (algorithm == "rabenseifner") return rabenseifner(t);
+  if (t.p == 2 && (algorithm == "binomial" || algorithm == "star")) return there_and_back(t);
   if (algorithm == "binomial") return binomial_reduce(t) + binomial_broadcast(t);
   if (algorithm == "star") return 2 * by_one_rank(t, t.n) + (t.p - 1) * t.reduction(t.n);
   if (algorithm == "double_tree") return double_tree(problem.op, t);

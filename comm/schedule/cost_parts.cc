@@ -81,6 +81,15 @@ double by_one_rank(const Terms& t, double bytes) {
   return t.hop(bytes) + (t.p - 2) * t.repeat(bytes) / t.p;
 }
 
+double there_and_back(const Terms& t) {
+  const double k = t.segments_of(t.n);
+  const double bytes = t.n / k;
+  const double piece = std::max(t.repeat(bytes), t.repeat(t.n) / k);
+  const double sum = t.reduction(bytes);
+  if (t.network->measured.empty()) return 2 * t.hop(bytes) + sum + (k - 1) * std::max(t.message(bytes), sum);
+  return 2 * t.hop(bytes) + (k - 1) * piece + k * sum;
+}
+
 double double_tree(OpKind op, const Terms& t) {
   if (!t.network->measured.empty()) return measured_double_tree(op, t);
   const double k = t.segments_of(t.n / 2);

@@ -20,6 +20,10 @@ double binomial_reduce(const Terms& t);
 /// place: each after the first one takes what a rank's share is of a round in which all send.
 double by_one_rank(const Terms& t, double bytes);
 
+/// all_reduce of two ranks, one of which adds what the other one has: between the first piece and the last, those that
+/// come back meet those that are on their way there.
+double there_and_back(const Terms& t);
+
 /// Of broadcast, reduce and all_reduce.
 double double_tree(OpKind op, const Terms& t);
 

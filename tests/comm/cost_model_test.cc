@@ -115,6 +115,34 @@ TEST(CostModel, ChainWithSegmentsEqualsTheSimulation) {
   }
 }
 
+TEST(CostModel, ThereAndBackInSegmentsEqualsTheSimulation) {
+  NetworkModel slow_sums = kNetwork;
+  slow_sums.gamma = 1e-6;
+  for (const char* algorithm : {"binomial", "star"}) {
+    for (const NetworkModel& network : {kNetwork, slow_sums}) {
+      for (const std::size_t segment_count : {0, 100, 300, 2500, 7500}) {
+        const Problem problem{OpKind::AllReduce, 0, 2, 7500, 0, segment_count};
+        const double simulated = simulate(problem, kElementBytes, algorithm, network).finish();
+        EXPECT_NEAR(simulated / *predicted_seconds(problem, kElementBytes, algorithm, network), 1, 1e-9)
+            << algorithm << ", segments of " << segment_count;
+      }
+    }
+  }
+}
+
+TEST(CostModel, ThereAndBackOnAMeasuredNetwork) {
+  NetworkModel network{1, 1, 1, {}};
+  network.measured = {{0, 1000}, {100, 1000}};
+  network.exchanges = {{0, 4}, {25, 6}, {100, 60}};
+  network.hops = {{0, 7}, {100, 11}};
+  network.sums = {{100, 10}};
+  for (const char* algorithm : {"binomial", "star"}) {
+    EXPECT_EQ(predicted_seconds({OpKind::AllReduce, 0, 2, 100, 0, 25}, 1, algorithm, network), 2 * 8 + 3 * 15 + 10)
+        << "a hop each way, three quarters of an exchange of all, and the sum";
+    EXPECT_EQ(predicted_seconds({OpKind::AllReduce, 0, 2, 100}, 1, algorithm, network), 2 * 11 + 10);
+  }
+}
+
 TEST(CostModel, ARingOfSegmentsEqualsTheSimulation) {
   constexpr std::size_t kSegment = 1000;
   for (const int p : {2, 3, 4, 8, 13}) {

@@ -14,8 +14,10 @@ constexpr std::size_t kElementBytes = sizeof(float);
 constexpr std::size_t kBounceElements = 32 * 1024;  // the executor's
 constexpr double kShortest = 1e-7;                  // seconds: no message took less
 
-constexpr std::size_t kWholeBytes[] = {1 << 11, 1 << 13, 1 << 15, 1 << 17, 1 << 18, 1 << 19,
-                                       1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 24};  // of a gathered array
+// Of gathered arrays; two ranks gather a longest one, too, so that they exchange kMostBytes.
+constexpr std::size_t kWholeBytes[] = {1 << 11, 1 << 13, 1 << 15, 1 << 16, 1 << 17, 1 << 18,
+                                       1 << 19, 1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 24};
+constexpr std::size_t kLongestWhole = 1 << 25;
 constexpr std::size_t kHopBytes[] = {1 << 9, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24};
 constexpr std::size_t kSumBytes[] = {1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24};
 constexpr std::size_t kMostBytes = 1 << 24;
@@ -25,12 +27,13 @@ double log2_rounded_up(int ranks) { return std::bit_width(static_cast<unsigned>(
 }  // namespace
 
 NetworkMeter::NetworkMeter(comm::ProcessGroup& group)
-    : group_(group), memory_(kMostBytes / kElementBytes, 1.0F), incoming_(kBounceElements) {
+    : group_(group), memory_(kLongestWhole / kElementBytes, 1.0F), incoming_(kBounceElements) {
   const int self = group.rank();
   alone_ = group.subgroup(std::span(&self, 1));
   if (group.world_size() > 2 && group.world_size() % 2 == 0) pair_ = group.split(self / 2);
   add_startup();
   for (const std::size_t bytes : kWholeBytes) add_messages(bytes);
+  if (group.world_size() == 2) add_messages(kLongestWhole);
   for (const std::size_t bytes : kHopBytes) add_hops(bytes);
   for (const std::size_t bytes : kSumBytes) add_sums(bytes);
   for (auto* list : {&startup_, &messages_, &exchanges_, &repeats_, &hops_, &sums_}) {
