@@ -133,7 +133,7 @@ bool RingWriter::write(Outgoing& frame) {
     const std::uint64_t left = frame.header.nbytes - done;
     const std::size_t free = room();
     const std::size_t space = free > kLine ? free - kLine : 0;  // the line behind it stays free for the next stamp
-    const std::size_t piece = std::min<std::uint64_t>({left, kRingPiece, space});
+    const std::size_t piece = std::min<std::uint64_t>({left, ring_piece(frame.header.nbytes), space});
     if (piece == 0 || (piece < left && piece % kLine != 0)) return wrote;
     copy_in(static_cast<const std::byte*>(frame.payload) + done, piece);
     advance(whole_lines(piece));
