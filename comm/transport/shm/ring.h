@@ -54,12 +54,8 @@ struct alignas(kLine) FrameLine {
 };
 static_assert(sizeof(FrameLine) == kLine);
 
-// A long payload is handed over in pieces of this size, so that both sides copy at the same time; of one that has many
-// of them two are one, as each takes its time.
+// A long payload is handed over in pieces of this size and more, so that both sides copy at the same time.
 inline constexpr std::size_t kRingPiece = 8 * 1024;
-constexpr std::size_t ring_piece(std::uint64_t nbytes) {
-  return nbytes < 16 * kRingPiece ? kRingPiece : 2 * kRingPiece;
-}
 
 constexpr std::size_t whole_lines(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 

@@ -13,10 +13,22 @@ constexpr std::size_t kStreamedBytes = 4 * 1024;
 constexpr std::uint64_t kFetchedAhead = 64 * 1024;
 constexpr std::size_t kFetchedAtOnce = 512;
 
+constexpr std::size_t kLongestPiece = 64 * 1024;
+constexpr std::size_t kPieceCosts = 4 * 1024;  // beside its copies, in bytes that are copied meanwhile
+
 /// With the line in front of it, and the one behind it.
 bool fits_whole(std::uint64_t nbytes, std::size_t space) {
   if (FrameLine::holds(nbytes)) return space >= 2 * kLine;
   return nbytes <= kRingPiece && whole_lines(nbytes) + 2 * kLine <= space;
+}
+
+/// A piece costs its time, and the last one is read when all are written: the best is the root of their product. Twice
+/// as long between ranks that are far from each other, half as long where copies are slow.
+std::size_t piece_of(std::uint64_t nbytes, std::size_t capacity) {
+  std::size_t piece = kRingPiece;
+  for (std::size_t next = 2 * piece; next <= kLongestPiece && next <= capacity / 4; next *= 2)
+    if (next * next / kPieceCosts <= nbytes) piece = next;
+  return piece;
 }
 
 }  // namespace
@@ -128,12 +140,13 @@ bool RingWriter::write(Outgoing& frame) {
     if (!start(frame)) return false;
     wrote = true;
   }
+  const std::size_t longest = piece_of(frame.header.nbytes, ring_.capacity);
   while (!frame.done()) {
     const std::uint64_t done = frame.written_ - kFrameHeaderBytes;
     const std::uint64_t left = frame.header.nbytes - done;
     const std::size_t free = room();
     const std::size_t space = free > kLine ? free - kLine : 0;  // the line behind it stays free for the next stamp
-    const std::size_t piece = std::min<std::uint64_t>({left, ring_piece(frame.header.nbytes), space});
+    const std::size_t piece = std::min<std::uint64_t>({left, longest, space});
     if (piece == 0 || (piece < left && piece % kLine != 0)) return wrote;
     copy_in(static_cast<const std::byte*>(frame.payload) + done, piece);
     advance(whole_lines(piece));
