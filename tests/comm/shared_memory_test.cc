@@ -135,7 +135,9 @@ TEST(Ring, FetchingAheadComesToAnEndAndChangesNothing) {
     const std::size_t lines = 1 + (payload.size() <= 12 ? 0 : (most + kLine - 1) / kLine);  // short ones have only one
     std::size_t calls = 1;
     while (ring.writer.fetch_ahead()) ASSERT_LT(++calls, 100u) << "frame " << id;
-    EXPECT_EQ(calls, (lines + 7) / 8) << payload.size() << " bytes";
+    // Of long ones now and then none but the frame's own line, to see what the copy takes (FetchChoice).
+    const bool may_be_tried = most > FetchChoice::kAlways - kLine;
+    EXPECT_TRUE(calls == (lines + 7) / 8 || (may_be_tried && calls == 1)) << payload.size() << " bytes: " << calls;
     EXPECT_FALSE(ring.writer.fetch_ahead());
     std::vector<std::byte> got(payload.size());
     ASSERT_EQ(ring.reader.peek()->id, id);
