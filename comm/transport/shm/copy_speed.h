@@ -13,8 +13,8 @@
 #pragma once
 
 #include <tutti/comm/base/fast_clock.h>
+#include <tutti/comm/transport/shm/majority.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 
@@ -36,18 +36,14 @@ class CopySpeed {
 
   /// A copy of so much took so long. Half of what a copy through near caches makes is slow.
   void sample(std::size_t bytes, std::chrono::nanoseconds took) {
-    const bool slow = bytes < kSlowBytesPerNs * static_cast<std::size_t>(took.count());
-    ahead_ = std::clamp(ahead_ + (slow ? 1 : -1), 0, kCopies);
-    if (ahead_ == 0) is_slow_ = false;
-    if (ahead_ == kCopies) is_slow_ = true;
+    slow_.sample(bytes < kSlowBytesPerNs * static_cast<std::size_t>(took.count()));
   }
 
-  bool is_slow() const { return is_slow_; }
+  bool is_slow() const { return slow_.says_yes(); }
 
  private:
   static constexpr std::size_t kSlowBytesPerNs = 5;  // GB/s
-  int ahead_ = 0;                                    // slow copies, less those that were not; 0 .. kCopies
-  bool is_slow_ = false;
+  Majority<kCopies> slow_;
 };
 
 class StreamChoice {

@@ -37,11 +37,7 @@ std::uint64_t Distance::load(const std::atomic<std::uint64_t>& line, std::uint64
   return seen = value;
 }
 
-void Distance::sample(std::chrono::nanoseconds took) {
-  ahead_ = std::clamp(ahead_ + (took > limit_ ? 1 : -1), 0, kSamples);
-  if (ahead_ == 0) is_far_ = false;
-  if (ahead_ == kSamples) is_far_ = true;
-}
+void Distance::sample(std::chrono::nanoseconds took) { far_.sample(took > limit_); }
 
 bool Distance::limit_is_set() { return std::getenv(kVariable) != nullptr; }
 

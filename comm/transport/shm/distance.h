@@ -14,6 +14,8 @@
 // al., "Memory Performance of AMD EPYC Rome and Intel Cascade Lake SP Server Processors" (ICPE 2022).
 #pragma once
 
+#include <tutti/comm/transport/shm/majority.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -35,7 +37,7 @@ class Distance {
   /// A line that the other had written took so long to come.
   void sample(std::chrono::nanoseconds took);
 
-  bool is_far() const { return is_far_; }
+  bool is_far() const { return far_.says_yes(); }
   /// Whether being far suffices, however fast copies are.
   bool decides() const { return decides_; }
 
@@ -48,8 +50,7 @@ class Distance {
 
   const std::chrono::nanoseconds limit_;
   const bool decides_;
-  int ahead_ = 0;  // samples that were far, less those that were not; 0 .. kSamples
-  bool is_far_ = false;
+  Majority<kSamples> far_;
 };
 
 }  // namespace tutti::comm

@@ -10,8 +10,8 @@
 #pragma once
 
 #include <tutti/comm/base/fast_clock.h>
+#include <tutti/comm/transport/shm/majority.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 
@@ -27,7 +27,7 @@ class FetchChoice {
   std::size_t choose(std::size_t bytes) {
     if (bytes <= kAlways) return bytes;
     is_try_ = ++number_ % kTryEvery == 0;
-    return is_try_ || is_quick_ ? 0 : bytes;
+    return is_try_ || quick_.says_yes() ? 0 : bytes;
   }
 
   /// Does copy(), which writes so many bytes where another rank has read.
@@ -42,10 +42,7 @@ class FetchChoice {
 
   /// A copy of so much took so long, and nothing had been fetched.
   void sample(std::size_t bytes, std::chrono::nanoseconds took) {
-    const bool quick = bytes > kQuickBytesPerNs * static_cast<std::size_t>(took.count());
-    ahead_ = std::clamp(ahead_ + (quick ? 1 : -1), 0, kTries);
-    if (ahead_ == 0) is_quick_ = false;
-    if (ahead_ == kTries) is_quick_ = true;
+    quick_.sample(bytes > kQuickBytesPerNs * static_cast<std::size_t>(took.count()));
   }
 
  private:
@@ -54,8 +51,7 @@ class FetchChoice {
   static constexpr std::size_t kQuickBytesPerNs = 32;
 
   unsigned number_ = 0;
-  int ahead_ = 0;  // quick copies, less those that were not; 0 .. kTries
-  bool is_quick_ = false;
+  Majority<kTries> quick_;
   bool is_try_ = false;  // nothing was fetched for the operation that comes
 };
 
