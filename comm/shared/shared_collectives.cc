@@ -5,6 +5,13 @@
 #include <algorithm>
 
 namespace tutti::comm {
+namespace {
+
+// What is copied to two places goes there by so much: the second copy finds it in the innermost caches.
+constexpr std::size_t kCopiedTwiceBytes = 32 * 1024;
+
+}  // namespace
+
 bool SharedCollectives::takes(OpKind op) {
   switch (op) {
     case OpKind::Broadcast:
@@ -144,11 +151,18 @@ void SharedCollectives::staged_all_gather(const std::byte* input, std::byte* out
   const int self = board_.self();
   const auto block = [&](int index) { return output + static_cast<std::size_t>(index) * bytes_; };
   const bool streams = past_caches(bytes_ * static_cast<std::size_t>(board_.ranks()), kStageBytes);
+  const bool streams_own = past_caches(bytes_, kStageBytes);
   run_staged(
       board_, {bytes_}, true,
-      [&](const Chunk& chunk) { show(board_.stage(self, chunk.begin), input + chunk.first, chunk.length); },
       [&](const Chunk& chunk) {
-        copy_out(block(self) + chunk.first, input + chunk.first, chunk.length, streams);
+        for (std::size_t at = 0; at < chunk.length; at += kCopiedTwiceBytes) {
+          const std::size_t length = std::min(kCopiedTwiceBytes, chunk.length - at);
+          const std::byte* from = input + chunk.first + at;
+          show(board_.stage(self, chunk.begin + at), from, length);
+          copy_out(block(self) + chunk.first + at, from, length, streams_own);
+        }
+      },
+      [&](const Chunk& chunk) {
         for (int step = 1; step < board_.ranks(); ++step) {
           const int index = (self + step) % board_.ranks();  // not everybody at the same one
           if (chunk.first == 0) board_.await(index);

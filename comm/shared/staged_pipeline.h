@@ -17,6 +17,8 @@ namespace tutti::comm {
 
 inline constexpr std::size_t kChunkBytes = 256 * 1024;      // the most that one chunk takes of a stage
 inline constexpr std::size_t kLeastPieceBytes = 16 * 1024;  // shorter ones gain nothing
+// A chunk is staged before the one before it is used, and may leave nearly as much room as it takes unused at the end.
+static_assert(kStageBytes >= 3 * kChunkBytes);
 
 struct Chunk {
   std::size_t first;    // of the operation's bytes
