@@ -19,6 +19,7 @@ constexpr char kBegunKey[] = "elastic/begun";
 
 std::string generation_key(int number) { return "elastic/generation/" + std::to_string(number); }
 std::string left_key(int number) { return "elastic/left/" + std::to_string(number); }
+std::string entered_key(const std::string& worker) { return "elastic/entered/" + worker; }
 std::string member_key(const std::string& worker) { return "elastic/member/" + worker; }
 
 /// The whole of `text` as a number in [0, limit]; nothing for anything else.
@@ -53,12 +54,13 @@ std::string one_line(std::string text) {
   return text;
 }
 
-std::optional<int> newest_in(Store& control, Deadline deadline) {
-  const std::vector<std::string> keys{kNewestKey};
-  if (!control.check(keys, deadline)) return std::nullopt;
-  const std::string text = control.get(kNewestKey, deadline);
+std::optional<int> number_at(Store& control, const std::string& key, Deadline deadline) {
+  if (!control.check({&key, 1}, deadline)) return std::nullopt;
+  const std::string text = control.get(key, deadline);
   return number_of(text, text, INT32_MAX);
 }
+
+std::optional<int> newest_in(Store& control, Deadline deadline) { return number_at(control, kNewestKey, deadline); }
 
 struct ControlPlace {
   std::string host;
@@ -168,6 +170,10 @@ bool is_member(Store& control, const std::string& worker, Deadline deadline) {
   return control.check(keys, deadline);
 }
 
+int entered_generation(Store& control, const std::string& worker, Deadline deadline) {
+  return number_at(control, entered_key(worker), deadline).value_or(-1);
+}
+
 std::vector<LeftGeneration> left_generation(Store& control, int number, Deadline deadline) {
   const std::vector<std::string> keys{left_key(number)};
   std::vector<LeftGeneration> result;
@@ -217,7 +223,10 @@ World GenerationMember::next(Deadline deadline) {
     auto world = place_in(present_, worker_, job_secret_);
     if (world && world->master_addr.empty()) world->master_addr = control_host_;
     had_place_ = had_place_ || world;
-    if (world) return *world;
+    if (world) {
+      control_->set(entered_key(worker_), std::to_string(newest), deadline);
+      return *world;
+    }
     if (had_place_) break;  // else it was started before the generation that it is for
   }
   throw Error(ErrorCode::Aborted, "worker " + worker_ + " has no place in generation " +

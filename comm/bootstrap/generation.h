@@ -8,6 +8,7 @@
 //   elastic/generation/<g>      the record: a text, written once, before the next field
 //   elastic/newest              the newest generation's number
 //   elastic/member/<worker>     "pid 4711": this worker follows generations (a program that is not elastic never comes)
+//   elastic/entered/<worker>    the number of the newest generation in which it has been given its place
 //   elastic/begun               the job has done something that a later generation continues
 //   elastic/left/<g>            a line "<worker> <why>" of each worker to whom group g is of no more use
 //
@@ -61,6 +62,9 @@ void publish_generation(Store& control, const Generation& generation, Deadline d
 
 /// Whether this worker's program follows generations.
 bool is_member(Store& control, const std::string& worker, Deadline deadline);
+
+/// The newest generation in which this worker has asked for its place, and got it; -1: none.
+int entered_generation(Store& control, const std::string& worker, Deadline deadline);
 
 struct LeftGeneration {
   std::string worker;

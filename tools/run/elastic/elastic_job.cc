@@ -163,7 +163,8 @@ RescuePlan ElasticJob::look(std::span<const RankEnd> ranks, Clock::time_point no
   const std::vector<WorkerFate> seen = fates(ranks);
   if (!died && left_.empty()) {
     trouble_since_.reset();
-    if (coming_.empty() || somebody_finished(ranks)) return {};
+    if (somebody_finished(ranks)) return end_late_ranks(ranks);
+    if (coming_.empty()) return {};
     NextGeneration larger;
     larger.kind = NextGeneration::Kind::Form;
     for (std::size_t place = 0; place < members_.size(); ++place) larger.survivors.push_back(place);
@@ -172,6 +173,34 @@ RescuePlan ElasticJob::look(std::span<const RankEnd> ranks, Clock::time_point no
   if (!trouble_since_) trouble_since_ = now;
   const auto since = std::chrono::duration_cast<milliseconds>(now - *trouble_since_);
   return act(next_generation(seen, restarts_used_, limits_, since), ranks, now);
+}
+
+/// A rank that has finished without entering the present generation never will: who has its first place there would
+/// wait for it in vain. Others may be about to finish, too.
+RescuePlan ElasticJob::end_late_ranks(std::span<const RankEnd> ranks) {
+  const auto finished_before = [&](const Member& member) {
+    return !ranks[member.process].running &&
+           comm::entered_generation(*control_, member.id.text(), soon()) < generation_;
+  };
+  const auto is_late = [&](const Member& member) {
+    return ranks[member.process].running && generation_ > 0 && member.since == generation_;
+  };
+  const auto may_finish = [&](const Member& member) { return ranks[member.process].running && !is_late(member); };
+  if (std::none_of(members_.begin(), members_.end(), is_late)) return {};
+  if (std::any_of(members_.begin(), members_.end(), may_finish)) return {};
+  const auto first = std::find_if(members_.begin(), members_.end(), finished_before);
+  if (first == members_.end()) return {};
+  RescuePlan plan{.kind = RescuePlan::Kind::GoOn};
+  for (const Member& member : members_) {
+    if (!is_late(member)) continue;
+    const RankEnd& rank = ranks[member.process];
+    plan.lost.push_back(member.process);
+    say_("rank " + std::to_string(rank.rank) + " (pid " + std::to_string(rank.pid) +
+         ") has come too late and is ended: rank " + std::to_string(ranks[first->process].rank) +
+         " had finished without it");
+  }
+  std::erase_if(members_, is_late);
+  return plan;
 }
 
 RescuePlan ElasticJob::act(const NextGeneration& next, std::span<const RankEnd> ranks, Clock::time_point now) {
@@ -219,7 +248,7 @@ RescuePlan ElasticJob::form(const NextGeneration& next, std::span<const RankEnd>
     if (survives) members.push_back(member);
     if (!lost || !replace || gone_.contains(member.id.node)) continue;
     fresh.push_back(members.size());
-    members.push_back({{member.id.node, member.id.slot, member.id.incarnation + 1}, processes_++});
+    members.push_back({{member.id.node, member.id.slot, member.id.incarnation + 1}, processes_++, generation_ + 1});
   }
   if (next.kind == NextGeneration::Kind::Form && !somebody_finished(ranks)) add_coming(members, plan);
   members_ = std::move(members);
@@ -240,7 +269,8 @@ void ElasticJob::add_coming(std::vector<Member>& members, RescuePlan& plan) {
   for (const auto& [node, ranks] : coming_) {
     if (gone_.contains(node)) continue;
     say_("node " + std::to_string(node) + " joins with " + count_text(static_cast<std::size_t>(ranks), "rank"));
-    for (int slot = 0; slot < ranks; ++slot) members.push_back({{.node = node, .slot = slot}, processes_++});
+    for (int slot = 0; slot < ranks; ++slot)
+      members.push_back({{.node = node, .slot = slot}, processes_++, generation_ + 1});
     plan.joined.push_back(node);
   }
   coming_.clear();

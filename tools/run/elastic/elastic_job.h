@@ -72,6 +72,7 @@ class ElasticJob final : public Rescuer {
   struct Member {
     comm::WorkerId id;
     std::size_t process = 0;  // its place among all that were started
+    int since = 0;            // the generation in which it has had its first place
   };
   struct Served {
     std::unique_ptr<comm::TcpStoreServer> server;
@@ -85,6 +86,7 @@ class ElasticJob final : public Rescuer {
   void publish();
   std::vector<std::string> environment_of(std::size_t rank) const;
   void add_coming(std::vector<Member>& members, RescuePlan& plan);
+  RescuePlan end_late_ranks(std::span<const RankEnd> ranks);
   bool somebody_finished(std::span<const RankEnd> ranks) const;
   bool is_frozen(const RankEnd& rank) const;
   void tell(const NextGeneration& next, std::span<const RankEnd> ranks, bool replaced);
