@@ -151,7 +151,7 @@ void SharedCollectives::staged_all_gather(const std::byte* input, std::byte* out
   const int self = board_.self();
   const auto block = [&](int index) { return output + static_cast<std::size_t>(index) * bytes_; };
   const bool streams = past_caches(bytes_ * static_cast<std::size_t>(board_.ranks()), kStageBytes);
-  const bool streams_own = past_caches(bytes_, kStageBytes);
+  const bool streams_own = past_caches(bytes_, kStageBytes);  // they stay, where what is taken goes past them
   run_staged(
       board_, {bytes_}, true,
       [&](const Chunk& chunk) {
