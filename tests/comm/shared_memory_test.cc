@@ -280,17 +280,19 @@ TEST(StreamCopy, CopiesEveryByteAndNoOther) {
     }
 }
 
-/// Long enough to be written past the caches, and of lengths that are no multiple of a line.
+/// Of lengths that are no multiple of a line: of all_gather such that all goes through the caches, that what others
+/// have contributed goes past them (whether they hold 32 MiB, or as much as is ever counted on), and that all does.
 TEST(SharedCollectives, LargeResultsAreWhole) {
   const auto value = [](std::size_t i, int rank) { return static_cast<float>(i % 1009) + static_cast<float>(rank); };
   run_ranks(2,
             [&](ProcessGroup& group) {
-              const std::size_t block = 1'100'003;
-              std::vector<float> own(block), all(2 * block);
-              for (std::size_t i = 0; i < block; ++i) own[i] = value(i, group.rank());
-              group.all_gather(std::span<const float>(own), std::span<float>(all));
-              for (std::size_t i = 0; i < all.size(); ++i)
-                ASSERT_EQ(all[i], value(i % block, i < block ? 0 : 1)) << "element " << i << " of all_gather";
+              for (const std::size_t block : {1'100'003, 2'200'003, 4'300'003, 8'500'001}) {
+                std::vector<float> own(block), all(2 * block);
+                for (std::size_t i = 0; i < block; ++i) own[i] = value(i, group.rank());
+                group.all_gather(std::span<const float>(own), std::span<float>(all));
+                for (std::size_t i = 0; i < all.size(); ++i)
+                  ASSERT_EQ(all[i], value(i % block, i < block ? 0 : 1)) << "element " << i << " of all_gather";
+              }
               std::vector<float> data(8'500'001);
               for (std::size_t i = 0; i < data.size(); ++i) data[i] = value(i, group.rank());
               group.broadcast(std::span<float>(data), 1);
