@@ -36,10 +36,12 @@ struct Outgoing {
   FrameHeader header;
   const void* payload = nullptr;  // header.nbytes bytes
 
-  bool done() const { return written_ == kFrameHeaderBytes + header.nbytes; }
+  std::size_t lead() const { return lead_bytes(header.nbytes); }
+  std::uint64_t bytes() const { return lead() + header.nbytes; }
+  bool done() const { return written_ == bytes(); }
 
-  FrameBytes encoded_{};       // for the link
-  std::uint64_t written_ = 0;  // for the link: bytes of header and payload that have left
+  LeadBytes encoded_{};        // for the link
+  std::uint64_t written_ = 0;  // for the link: bytes of lead and payload that have left
 };
 
 class Link {

@@ -120,8 +120,11 @@ TEST_P(TcpLinkRoom, MaySeeTheEndOfTheStream) {
   }
 }
 
-/// Below what is worth a place of its own; within one read; as much as is read with the header; longer.
-INSTANTIATE_TEST_SUITE_P(Of, TcpLinkRoom, testing::Values(100, 16 * 1024, 20'000, 32 * 1024, 32 * 1024 + 300, 200'000));
+/// Below what is worth a place of its own; within one read; as much as is read with the header; longer; and around the
+/// length from which zeros lie before the payload.
+INSTANTIATE_TEST_SUITE_P(Of, TcpLinkRoom,
+                         testing::Values(100, 16 * 1024, 20'000, 32 * 1024, 32 * 1024 + 300, kLongPayloadBytes - 1,
+                                         kLongPayloadBytes, 200'000));
 
 TEST(TcpLinkReadable, ShowsWholePayloadsWhereTheyLie) {
   LinkEnds ends;

@@ -58,14 +58,15 @@ Error end_of(Reader& reader) {
 TEST(TcpLinkFrames, ComeByteByByte) {
   LinkEnds ends;
   Bytes stream;
-  for (const std::size_t nbytes : {4, 0, 300}) append(stream, FrameKind::Eager, nbytes);
+  const std::vector<std::size_t> lengths{4, 0, 300, kLongPayloadBytes, 5};
+  for (const std::size_t nbytes : lengths) append(stream, FrameKind::Eager, nbytes);
   Reader reader(ends.link);
   for (const std::byte byte : stream) {
     ends.send({&byte, 1});
     reader.look();
   }
-  reader.await(3);
-  EXPECT_EQ(reader.came, (std::vector<std::size_t>{4, 0, 300}));
+  reader.await(lengths.size());
+  EXPECT_EQ(reader.came, lengths);
   EXPECT_EQ(ends.link.peek(), nullptr);
 }
 
@@ -90,6 +91,33 @@ TEST_P(TcpLinkEnd, IsTheEndOfTheStreamAndNothingElse) {
 INSTANTIATE_TEST_SUITE_P(At, TcpLinkEnd,
                          testing::Values(0, 1, kFrameHeaderBytes, kFrameHeaderBytes + 1, kFrameHeaderBytes + 99,
                                          kFrameHeaderBytes + 100));
+
+TEST(TcpLinkLead, MayBeWhereTheStreamEnds) {
+  for (const std::size_t came : {kFrameHeaderBytes, kFrameHeaderBytes + 1, kLongLeadBytes - 1, kLongLeadBytes}) {
+    LinkEnds ends;
+    Bytes stream;
+    append(stream, FrameKind::Eager, kLongPayloadBytes);
+    ends.send(std::span(stream).first(came));
+    EXPECT_EQ(ends.link.peek() != nullptr, came == kLongLeadBytes) << came;
+    ends.end();
+    Reader reader(ends.link);
+    EXPECT_EQ(end_of(reader).code(), ErrorCode::PeerLost);
+    EXPECT_TRUE(reader.came.empty());
+  }
+}
+
+TEST(TcpLinkLead, IsZeros) {
+  for (const std::size_t nbytes : {kLongPayloadBytes - 1, kLongPayloadBytes}) {
+    LinkEnds ends;
+    Bytes expected;
+    append(expected, FrameKind::Eager, nbytes);
+    const Bytes payload = payload_of(nbytes);
+    Outgoing frame{.header = header_of(FrameKind::Eager, nbytes), .payload = payload.data()};
+    ends.link.post(frame);
+    EXPECT_TRUE(ends.receive(expected.size()) == expected) << nbytes;
+    EXPECT_TRUE(frame.done());
+  }
+}
 
 /// Posts until nothing more leaves.
 TEST(TcpLinkQueue, OfShortFramesThatFindNoRoomLeavesLater) {

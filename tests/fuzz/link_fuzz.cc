@@ -47,7 +47,7 @@ void read_frame(comm::Link& link, fuzz::Input& choices, Bytes& stream) {
     link.take_back();
     std::ranges::fill(room, std::byte{0xee});
   }
-  stream = stream.subspan(comm::kFrameHeaderBytes);
+  stream = stream.subspan(comm::lead_bytes(header.nbytes));
   if (header.nbytes == 0) link.read(nullptr, 0);
   std::vector<std::byte> elsewhere(64 * 1024);
   int empty_reads = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <span>
@@ -41,6 +42,18 @@ std::vector<Line> lines_of(comm::ProcessGroup& group, std::size_t max_bytes) {
   return lines;
 }
 
+/// A batch of everything; the model's of a length right before the algorithms' of that length.
+void measure_by_size(comm::ProcessGroup& group, NetworkMeter& network, std::vector<Line>& lines) {
+  double done = -1;
+  for (Line& line : lines) {
+    const auto bytes = static_cast<double>(line.bytes);
+    if (bytes > done) network.measure(done, bytes);
+    done = bytes;
+    line.meter->measure(group);
+  }
+  network.measure(done, HUGE_VAL);
+}
+
 template <typename... Values>
 void print(std::ostream& out, const char* format, Values... values) {
   char line[256];
@@ -56,8 +69,7 @@ Comparison compare(comm::ProcessGroup& group, const comm::Tuning* tuning, std::s
   const auto begin = Clock::now();
   double left = 0;
   do {
-    network.measure();
-    for (Line& line : lines) line.meter->measure(group);
+    measure_by_size(group, network, lines);
     left = seconds - std::chrono::duration<double>(Clock::now() - begin).count();
     group.broadcast(std::span<double>(&left, 1), 0);
   } while (left > 0);

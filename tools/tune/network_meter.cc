@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <span>
 
 namespace tutti::tools {
@@ -88,8 +89,12 @@ void NetworkMeter::add_sums(std::size_t bytes) {
   sums_.push_back({static_cast<double>(bytes), Meter("", call)});
 }
 
-void NetworkMeter::measure() {
-  for (Sized* each : by_size_) each->meter.measure(group_);
+void NetworkMeter::measure() { measure(-1, HUGE_VAL); }
+
+void NetworkMeter::measure(double above, double up_to) {
+  for (Sized* each : by_size_) {
+    if (each->bytes > above && each->bytes <= up_to) each->meter.measure(group_);
+  }
 }
 
 comm::NetworkModel NetworkMeter::model() const {

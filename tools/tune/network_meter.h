@@ -27,12 +27,16 @@ class NetworkMeter {
   /// A batch of each; some 0.3 s.
   void measure();
 
+  /// A batch of each that is longer than `above` and no longer than `up_to` bytes (the startup: 0 bytes). A machine may
+  /// change its speed while measure() runs: what is to be compared with some of this is measured right after that.
+  void measure(double above, double up_to);
+
   /// By all batches so far; equal on all ranks.
   comm::NetworkModel model() const;
 
  private:
   struct Sized {
-    double bytes;  // of a message, or of a sum
+    double bytes;  // of a message, or of a sum; 0 of the startup
     Meter meter;
   };
 

@@ -159,7 +159,7 @@ class FaultyLink final : public Link {
 
   /// True when the frame has left.
   bool advance(Posted& posted) {
-    const std::uint64_t total = kFrameHeaderBytes + posted.inner.header.nbytes;
+    const std::uint64_t total = posted.inner.bytes();
     while (!posted.handed_on) {
       if (out_.one_in(3)) return false;
       posted.frame->written_ += out_.one_in(2) ? total : 1 + out_.below(total);

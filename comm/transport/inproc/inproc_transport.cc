@@ -70,7 +70,7 @@ class InprocLink final : public Link {
     check_open();
     network_->box(self_, peer_, lane_).push_back(std::move(message));
     network_->bell(peer_).rang.notify_all();
-    frame.written_ = kFrameHeaderBytes + frame.header.nbytes;
+    frame.written_ = frame.bytes();
   }
 
   bool flush() override { return true; }

@@ -25,12 +25,12 @@ constexpr std::size_t kTurnBytes = 1 << 20;
 
 using Parts = std::array<asio::const_buffer, 2>;
 
-/// What is left of a frame's header and of its payload.
+/// What is left of a frame's lead and of its payload.
 Parts unsent_parts(const Outgoing& frame) {
-  const std::uint64_t header_left = kFrameHeaderBytes - std::min<std::uint64_t>(frame.written_, kFrameHeaderBytes);
-  const std::uint64_t payload_done = frame.written_ - (kFrameHeaderBytes - header_left);
+  const std::uint64_t lead_done = std::min<std::uint64_t>(frame.written_, frame.lead());
+  const std::uint64_t payload_done = frame.written_ - lead_done;
   return {
-      asio::buffer(frame.encoded_.data() + kFrameHeaderBytes - header_left, header_left),
+      asio::buffer(frame.encoded_.data() + lead_done, frame.lead() - lead_done),
       asio::buffer(static_cast<const std::byte*>(frame.payload) + payload_done, frame.header.nbytes - payload_done)};
 }
 
@@ -56,7 +56,7 @@ void TcpLink::post(Outgoing& frame) {
 }
 
 void TcpLink::queue(Outgoing& frame) {
-  frame.encoded_ = encode(frame.header);
+  std::ranges::copy(encode(frame.header), frame.encoded_.begin());  // zeros follow
   frame.written_ = 0;
   queue_.push_back(&frame);
 }
@@ -84,7 +84,7 @@ bool TcpLink::flush() {
 void TcpLink::note_sent(std::uint64_t bytes) {
   while (bytes > 0) {
     Outgoing& frame = *queue_.front();
-    const std::uint64_t of_frame = std::min(bytes, kFrameHeaderBytes + frame.header.nbytes - frame.written_);
+    const std::uint64_t of_frame = std::min(bytes, frame.bytes() - frame.written_);
     frame.written_ += of_frame;
     bytes -= of_frame;
     if (frame.done()) queue_.pop_front();
@@ -94,7 +94,7 @@ void TcpLink::note_sent(std::uint64_t bytes) {
 std::uint64_t TcpLink::unsent() const {
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < std::min(queue_.size(), kGathered); ++i)
-    bytes += kFrameHeaderBytes + queue_[i]->header.nbytes - queue_[i]->written_;
+    bytes += queue_[i]->bytes() - queue_[i]->written_;
   return bytes;
 }
 

@@ -79,6 +79,8 @@ class TcpLink final : public Link {
   std::size_t write(std::size_t at_most, asio::error_code& error);  // the beginning of what is queued
   bool find_header();                                               // true if it is at the beginning of the buffer
   void take_header();                                               // which is there
+  bool skip_lead();                                                 // what lies between it and the payload
+  void put_back(std::size_t behind);                                // what was placed, behind so much of the buffer
   void fill();                                                      // reads what has come into the buffer
   template <typename Parts>
   std::size_t receive(const Parts& parts);
@@ -109,6 +111,7 @@ class TcpLink final : public Link {
   std::size_t end_ = 0;
   std::span<std::byte> placed_;  // of the current payload, where its reader expects it, but not read() yet
   std::optional<FrameHeader> current_;
+  std::size_t lead_left_ = 0;  // between the current header and its payload
   std::uint64_t payload_left_ = 0;
   bool end_of_stream_ = false;
   std::string end_reason_;

@@ -37,37 +37,39 @@ void TcpLink::fill() {
 }
 
 const FrameHeader* TcpLink::peek() {
-  if (current_) return &*current_;
-  if (!open()) return nullptr;
-  if (!find_header()) return nullptr;
-  take_header();
-  return &*current_;
+  if (!current_) {
+    if (!open() || !find_header()) return nullptr;
+    take_header();
+  }
+  return lead_left_ == 0 || skip_lead() ? &*current_ : nullptr;
 }
 
 const FrameHeader* TcpLink::peek_into(std::span<std::byte> room) {
   const bool in_midst = current_ || buffered() > 0;
   if (room.size() < kInPlaceBytes || in_midst || end_of_stream_ || !open()) return peek();
   const std::span<std::byte> direct = room.first(std::min(room.size(), kMostInPlace));
-  std::byte* const behind = buffer_.data() + kFrameHeaderBytes;
-  const std::size_t ahead = kReadAheadBytes - kFrameHeaderBytes;
-  const std::size_t came = receive(std::array<asio::mutable_buffer, 3>{asio::buffer(buffer_.data(), kFrameHeaderBytes),
-                                                                       asio::buffer(direct.data(), direct.size()),
-                                                                       asio::buffer(behind, ahead)});
+  const std::size_t lead = lead_bytes(room.size());
+  const std::size_t came = receive(std::array<asio::mutable_buffer, 3>{
+      asio::buffer(buffer_.data(), lead), asio::buffer(direct.data(), direct.size()),
+      asio::buffer(buffer_.data() + lead, kReadAheadBytes - lead)});
   begin_ = 0;
-  end_ = std::min(came, kFrameHeaderBytes);
-  if (end_ < kFrameHeaderBytes) return end_of_stream_ ? peek() : nullptr;
+  end_ = std::min(came, lead);
   placed_ = direct.first(std::min(came - end_, direct.size()));
   end_ = came - placed_.size();
+  if (end_ < kFrameHeaderBytes) return end_of_stream_ ? peek() : nullptr;
   take_header();
-  if (current_->nbytes != room.size()) take_back();
-  return &*current_;
+  if (current_->nbytes != room.size()) put_back(lead - kFrameHeaderBytes);
+  return peek();
 }
 
+void TcpLink::take_back() { put_back(0); }
+
 /// There is room for it: so much and no more was read.
-void TcpLink::take_back() {
+void TcpLink::put_back(std::size_t behind) {
   if (placed_.empty()) return;
-  std::memmove(buffer_.data() + begin_ + placed_.size(), buffer_.data() + begin_, buffered());
-  std::memcpy(buffer_.data() + begin_, placed_.data(), placed_.size());
+  std::byte* const place = buffer_.data() + begin_ + behind;
+  std::memmove(place + placed_.size(), place, buffered() - behind);
+  std::memcpy(place, placed_.data(), placed_.size());
   end_ += placed_.size();
   placed_ = {};
 }
@@ -80,7 +82,18 @@ void TcpLink::take_header() {
     throw Error(error.code(), "from " + describe_() + ": " + error.what());
   }
   begin_ += kFrameHeaderBytes;
+  lead_left_ = lead_bytes(current_->nbytes) - kFrameHeaderBytes;
   payload_left_ = current_->nbytes;
+}
+
+/// True if nothing of it is left.
+bool TcpLink::skip_lead() {
+  if (buffered() == 0) fill();
+  const std::size_t skipped = std::min(lead_left_, buffered());
+  begin_ += skipped;
+  lead_left_ -= skipped;
+  if (lead_left_ > 0 && end_of_stream_) lost(end_reason_);
+  return lead_left_ == 0;
 }
 
 bool TcpLink::find_header() {
