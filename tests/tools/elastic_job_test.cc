@@ -12,9 +12,9 @@ using Clock = RankEnd::Clock;
 comm::Deadline soon() { return comm::Deadline::after(std::chrono::seconds(10)); }
 
 /// Two ranks of node 0, in generation 0; one rank of node 1 is given a place in generation 1 by join().
-class LateRanks : public ::testing::Test {
+class ElasticJobLate : public ::testing::Test {
  protected:
-  LateRanks() {
+  ElasticJobLate() {
     for (const char* worker : {"0.0.0", "0.1.0"}) enter(worker);
   }
 
@@ -59,7 +59,7 @@ class LateRanks : public ::testing::Test {
   Clock::time_point now_ = Clock::now();
 };
 
-TEST_F(LateRanks, WhoWouldWaitForRanksThatHaveFinishedIsEnded) {
+TEST_F(ElasticJobLate, WhoWouldWaitForRanksThatHaveFinishedIsEnded) {
   join();
   enter("1.0.0");
   finish(0);
@@ -77,14 +77,14 @@ TEST_F(LateRanks, WhoWouldWaitForRanksThatHaveFinishedIsEnded) {
   EXPECT_EQ(look().kind, RescuePlan::Kind::Nothing);
 }
 
-TEST_F(LateRanks, EvenBeforeItHasComeToTheStore) {
+TEST_F(ElasticJobLate, EvenBeforeItHasComeToTheStore) {
   join();
   finish(0);
   finish(1);
   EXPECT_EQ(look().lost, std::vector<std::size_t>{2});
 }
 
-TEST_F(LateRanks, WhoWorksWithOthersThatFinishEarlierGoesOn) {
+TEST_F(ElasticJobLate, WhoWorksWithOthersThatFinishEarlierGoesOn) {
   join();
   enter("1.0.0");
   for (const std::size_t member : {0, 1}) members_[member]->next(soon());
@@ -93,7 +93,7 @@ TEST_F(LateRanks, WhoWorksWithOthersThatFinishEarlierGoesOn) {
   EXPECT_EQ(look().kind, RescuePlan::Kind::Nothing);
 }
 
-TEST_F(LateRanks, RanksOfTheFirstGenerationMayEndWhenTheyLike) {
+TEST_F(ElasticJobLate, RanksOfTheFirstGenerationMayEndWhenTheyLike) {
   finish(1);
   EXPECT_EQ(look().kind, RescuePlan::Kind::Nothing);
 }

@@ -1,6 +1,7 @@
 #include <tutti/comm/base/deadline.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/tools/run/elastic/elastic_job.h>
+#include <tutti/tools/run/elastic/late_ranks.h>
 #include <tutti/tools/run/process_state.h>
 
 #include <algorithm>
@@ -175,31 +176,25 @@ RescuePlan ElasticJob::look(std::span<const RankEnd> ranks, Clock::time_point no
   return act(next_generation(seen, restarts_used_, limits_, since), ranks, now);
 }
 
-/// A rank that has finished without entering the present generation never will: who has its first place there would
-/// wait for it in vain. Others may be about to finish, too.
 RescuePlan ElasticJob::end_late_ranks(std::span<const RankEnd> ranks) {
-  const auto finished_before = [&](const Member& member) {
-    return !ranks[member.process].running &&
-           comm::entered_generation(*control_, member.id.text(), soon()) < generation_;
-  };
-  const auto is_late = [&](const Member& member) {
-    return ranks[member.process].running && generation_ > 0 && member.since == generation_;
-  };
-  const auto may_finish = [&](const Member& member) { return ranks[member.process].running && !is_late(member); };
-  if (std::none_of(members_.begin(), members_.end(), is_late)) return {};
-  if (std::any_of(members_.begin(), members_.end(), may_finish)) return {};
-  const auto first = std::find_if(members_.begin(), members_.end(), finished_before);
-  if (first == members_.end()) return {};
-  RescuePlan plan{.kind = RescuePlan::Kind::GoOn};
+  std::vector<Attendance> attendance;
   for (const Member& member : members_) {
-    if (!is_late(member)) continue;
-    const RankEnd& rank = ranks[member.process];
-    plan.lost.push_back(member.process);
-    say_("rank " + std::to_string(rank.rank) + " (pid " + std::to_string(rank.pid) +
-         ") has come too late and is ended: rank " + std::to_string(ranks[first->process].rank) +
-         " had finished without it");
+    attendance.push_back({.running = ranks[member.process].running,
+                          .since = member.since,
+                          .entered = comm::entered_generation(*control_, member.id.text(), soon())});
   }
-  std::erase_if(members_, is_late);
+  const auto [late, finished] = late_ranks(attendance, generation_);
+  if (late.empty()) return {};
+  RescuePlan plan{.kind = RescuePlan::Kind::GoOn};
+  const std::string without = std::to_string(ranks[members_[finished].process].rank) + " had finished without it";
+  for (const std::size_t place : late) {
+    const RankEnd& rank = ranks[members_[place].process];
+    plan.lost.push_back(members_[place].process);
+    say_("rank " + std::to_string(rank.rank) + " (pid " + std::to_string(rank.pid) +
+         ") has come too late and is ended: rank " + without);
+  }
+  for (auto place = late.rbegin(); place != late.rend(); ++place)
+    members_.erase(members_.begin() + static_cast<std::ptrdiff_t>(*place));
   return plan;
 }
 
