@@ -54,6 +54,7 @@ double ring_all_reduce(const Terms& t) {
 double recursive_doubling(const Terms& t) { return t.lg_q * (t.exchange(t.n) + t.reduction(t.n)) + t.fold(); }
 
 double rabenseifner(const Terms& t) {
+  if (t.p == 2 && t.network->measured.empty()) return ring_all_reduce(t);  // the same messages, and the same pieces
   double sum = t.fold();
   for (double part = 2; part <= t.q; part *= 2) sum += 2 * t.exchange(t.n / part) + t.reduction(t.n / part);
   sum += t.repeat(t.n / t.q) - t.exchange(t.n / t.q);  // the last halving and the first doubling: the same partners

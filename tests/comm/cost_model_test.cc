@@ -156,6 +156,15 @@ TEST(CostModel, ARingOfSegmentsEqualsTheSimulation) {
   }
 }
 
+TEST(CostModel, RabenseifnerOfTwoRanksInSegmentsEqualsTheSimulation) {
+  for (const std::size_t segment_count : {0, 1000, 4000}) {
+    const Problem problem{OpKind::AllReduce, 0, 2, 32000, 0, segment_count};
+    const double simulated = simulate(problem, kElementBytes, "rabenseifner", kNetwork).finish();
+    EXPECT_NEAR(*predicted_seconds(problem, kElementBytes, "rabenseifner", kNetwork) / simulated, 1, 1e-9)
+        << "segments of " << segment_count;
+  }
+}
+
 /// What is no more than an estimate stays within these bounds of the simulation.
 struct Estimate {
   OpKind op;

@@ -164,6 +164,20 @@ TEST(Select, LongAllReducesOfFewRanksGoWhereAllSendAndReceiveUntilTheEnd) {
   }
 }
 
+TEST(Select, TwoRanksReproducibleAllReducesGoBothWaysToo) {
+  for (const std::size_t count : {std::size_t{1} << 18, std::size_t{1} << 20, std::size_t{1} << 24}) {
+    for (const std::vector<int>& hosts : {std::vector<int>{}, {0, 0}, {0, 1}}) {
+      const Problem problem{.op = OpKind::AllReduce,
+                            .world_size = 2,
+                            .count = count,
+                            .segment_count = 1 << 16,
+                            .hosts = hosts,
+                            .in_order = true};
+      EXPECT_EQ(choose(problem, sizeof(float)), "rabenseifner") << count << " on " << hosts.size() << " hosts";
+    }
+  }
+}
+
 TEST(Select, TakesHierarchicalOnesWhereRanksShareHosts) {
   const auto with_hosts = [](OpKind op, std::size_t count, int ranks_of_a_host) {
     Problem problem{op, 0, 16, count};
