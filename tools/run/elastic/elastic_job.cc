@@ -177,11 +177,13 @@ RescuePlan ElasticJob::look(std::span<const RankEnd> ranks, Clock::time_point no
 }
 
 RescuePlan ElasticJob::end_late_ranks(std::span<const RankEnd> ranks) {
+  const auto is_new = [&](const Member& member) { return member.since == generation_; };
+  if (generation_ == 0 || std::none_of(members_.begin(), members_.end(), is_new)) return {};  // do not ask the store
   std::vector<Attendance> attendance;
   for (const Member& member : members_) {
-    attendance.push_back({.running = ranks[member.process].running,
-                          .since = member.since,
-                          .entered = comm::entered_generation(*control_, member.id.text(), soon())});
+    attendance.push_back({.running = ranks[member.process].running, .since = member.since});
+    if (!attendance.back().running)
+      attendance.back().entered = comm::entered_generation(*control_, member.id.text(), soon());
   }
   const auto [late, finished] = late_ranks(attendance, generation_);
   if (late.empty()) return {};

@@ -9,7 +9,7 @@ namespace tutti::tools {
 struct Attendance {
   bool running = true;
   int since = 0;     // the generation in which it has had its first place
-  int entered = -1;  // the last generation that it has entered; -1: none
+  int entered = -1;  // of a rank that has finished: the last generation that it has entered; -1: none
 };
 
 struct LateRanks {
