@@ -50,6 +50,7 @@ struct FrameHeader {
   std::uint64_t id = 0;      // collectives: index of this message between these two ranks in this operation;
                              // point-to-point: number of the message, unique per sender and receiver
   std::uint64_t memory = 0;  // RequestToSend: where the message lies in the sender's process; 0: it is to be sent
+  bool acknowledge = false;  // TCP: frames behind this one may be held back until it is (tcp/packet_sharing.h)
 };
 
 /// A build that shows what headers and their comparison cost (bench/README.md): a frame is announced by its length

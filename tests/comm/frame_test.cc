@@ -78,6 +78,16 @@ TEST(Frame, EveryKindOperationTypeAndOperatorMakesTheRoundTrip) {
         }
 }
 
+TEST(Frame, TheWishToBeAcknowledgedIsABit) {
+  FrameHeader header = example();
+  header.acknowledge = true;
+  FrameBytes bytes = encode(example());
+  bytes[7] = std::byte{1};
+  EXPECT_EQ(encode(header), bytes);
+  EXPECT_TRUE(decode_frame(bytes).acknowledge);
+  EXPECT_FALSE(decode_frame(encode(example())).acknowledge);
+}
+
 TEST(Frame, AnAnnouncementSaysWhereTheMessageLiesInsteadOfANumber) {
   FrameHeader header = example();
   header.kind = FrameKind::RequestToSend;
@@ -141,7 +151,7 @@ TEST(Frame, EveryFieldOutOfRangeIsNamedAndTheBytesAreQuoted) {
   const std::vector<BadByte> bad_bytes = {{"magic", 0, 0x74},      {"magic", 1, 0x55},        {"version 0", 2, 0},
                                           {"version 2", 2, 2},     {"kind 0", 3, 0},          {"kind 7", 3, 7},
                                           {"operation 18", 4, 18}, {"operation 255", 4, 255}, {"dtype 11", 5, 11},
-                                          {"operator 9", 6, 9},    {"reserved", 7, 1},        {"reserved", 12, 1},
+                                          {"operator 9", 6, 9},    {"reserved", 7, 2},        {"reserved", 12, 1},
                                           {"reserved", 15, 128},   {"payload of", 45, 2},     {"payload of", 47, 0x80}};
   for (const BadByte& bad : bad_bytes) {
     SCOPED_TRACE(std::string(bad.field) + " at " + std::to_string(bad.offset));

@@ -1,0 +1,267 @@
+// Short frames of who runs ahead share packets, and nobody waits for it: when that begins and ends, what the kernel
+// holds back and what it acknowledges, and streams of short collectives between others.
+#include <gtest/gtest.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <tutti/comm/transport/tcp/packet_sharing.h>
+#include <tutti/comm/transport/tcp/socket_util.h>
+#include <tutti/tests/support/run_ranks.h>
+
+#include <chrono>
+#include <deque>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tcp_link_ends.h"
+
+namespace tutti::comm {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using tutti::test::Net;
+
+TEST(RunsAheadOf, OthersIsWhoHasOnlySentForAWhile) {
+  RunsAhead runs_ahead;
+  for (int frames = 0; frames < 15; ++frames) runs_ahead.note_sent();
+  EXPECT_FALSE(runs_ahead);
+  runs_ahead.note_sent();
+  EXPECT_TRUE(runs_ahead);
+  runs_ahead.note_received();
+  EXPECT_FALSE(runs_ahead);
+}
+
+TEST(RunsAheadOf, OthersIsNotWhoAwaitsAnswersNowAndThen) {
+  RunsAhead runs_ahead;
+  for (int round = 0; round < 100; ++round) {
+    for (int frames = 0; frames < 15; ++frames) runs_ahead.note_sent();
+    EXPECT_FALSE(runs_ahead);
+    runs_ahead.note_received();
+  }
+}
+
+TEST(RunsAheadOf, OthersIsWhoPassesOnWhatComesInPlenty) {
+  RunsAhead runs_ahead;
+  for (int round = 0; round < 100; ++round) {
+    runs_ahead.note_received();
+    for (int frames = 0; frames < 20; ++frames) runs_ahead.note_sent();
+  }
+  EXPECT_TRUE(runs_ahead);
+}
+
+RunsAhead far_ahead() {
+  RunsAhead runs_ahead;
+  for (int frames = 0; frames < 100; ++frames) runs_ahead.note_sent();
+  return runs_ahead;
+}
+
+TEST(PacketSharingHolds, WhatComesBehindEnoughAnnouncements) {
+  PacketSharing sharing;
+  const RunsAhead runs_ahead = far_ahead();
+  for (int frame = 0; frame < PacketSharing::kAnnouncements; ++frame) {
+    EXPECT_TRUE(sharing.announces(runs_ahead, 4));
+    EXPECT_FALSE(sharing.holds());
+  }
+  EXPECT_TRUE(sharing.announces(runs_ahead, PacketSharing::kShortPayloadBytes));
+  EXPECT_TRUE(sharing.holds());
+}
+
+TEST(PacketSharingHolds, NothingFromALongFrameOn) {
+  PacketSharing sharing;
+  const RunsAhead runs_ahead = far_ahead();
+  while (!sharing.holds()) sharing.announces(runs_ahead, 4);
+  EXPECT_FALSE(sharing.announces(runs_ahead, PacketSharing::kShortPayloadBytes + 1));
+  EXPECT_FALSE(sharing.holds());
+  EXPECT_TRUE(sharing.announces(runs_ahead, 4));
+  EXPECT_FALSE(sharing.holds()) << "its receiver has not been told for long enough";
+}
+
+TEST(PacketSharingHolds, NothingOfWhoAwaitsAnswers) {
+  PacketSharing sharing;
+  while (!sharing.holds()) sharing.announces(far_ahead(), 4);
+  EXPECT_FALSE(sharing.announces(RunsAhead(), 4));
+  EXPECT_FALSE(sharing.holds());
+}
+
+int packets_unacknowledged(int socket) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  EXPECT_EQ(::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
+  return static_cast<int>(info.tcpi_unacked);
+}
+
+/// A link whose peer reads nothing yet, and frames posted to it.
+class SharedPackets : public testing::Test {
+ protected:
+  void post(std::size_t nbytes) {
+    frames_.push_back({.header = header_of(FrameKind::Collective, nbytes), .payload = payload_.data()});
+    ends_.link.post(frames_.back());
+    sent_ += frames_.back().bytes();
+  }
+  /// Short ones, until the kernel holds some back.
+  void post_many() {
+    for (int frames = 0; frames < 1'000'000 && held_back() == 0; ++frames) post(4);
+    ASSERT_GT(held_back(), 0u);
+  }
+  std::size_t held_back() {
+    int bytes = -1;
+    EXPECT_EQ(::ioctl(ends_.link.interest().fd, SIOCOUTQNSD, &bytes), 0);
+    return static_cast<std::size_t>(bytes);
+  }
+
+  LinkEnds ends_;
+  std::size_t sent_ = 0;
+
+ private:
+  const Bytes payload_ = payload_of(64 * 1024);
+  std::deque<Outgoing> frames_;
+};
+
+TEST_F(SharedPackets, HoldEveryFrame) {
+  post_many();
+  for (int more = 0; more < 100; ++more) post(4);
+  const Bytes came = ends_.receive(sent_);
+  LinkEnds reader;
+  reader.send(came);
+  const auto frames = static_cast<int>(came.size() / (kFrameHeaderBytes + 4));
+  int announced = 0;
+  for (int frame = 0; frame < frames; ++frame) {
+    const FrameHeader* header = reader.link.peek();
+    while (!header) header = reader.link.peek();
+    announced += header->acknowledge;
+    ASSERT_EQ(header->nbytes, 4u);
+    Bytes payload(4);
+    ASSERT_EQ(reader.link.read(payload.data(), 4), 4u);
+    ASSERT_EQ(payload, payload_of(4));
+  }
+  EXPECT_EQ(announced, frames - 15);
+}
+
+TEST_F(SharedPackets, LeaveWithTheNextLongFrame) {
+  post_many();
+  post(PacketSharing::kShortPayloadBytes + 1);
+  EXPECT_EQ(held_back(), 0u);
+}
+
+TEST_F(SharedPackets, AreNoMoreOnceAnswersCome) {
+  for (int rounds = 0; rounds < 5; ++rounds) {
+    post_many();
+    Bytes answer;
+    append(answer, FrameKind::Eager, 0);
+    for (int answers = 0; answers < 4; ++answers) {
+      ends_.send(answer);
+      while (!ends_.link.peek()) continue;
+      ends_.link.read(nullptr, 0);
+    }
+    for (int frames = 0; frames < 10; ++frames) {
+      post(4);
+      EXPECT_EQ(held_back(), 0u);
+    }
+    ends_.receive(sent_);
+    sent_ = 0;
+  }
+}
+
+/// The other end has had an answer just before, so that the kernel hopes for another one, and would acknowledge late.
+TEST(AcknowledgedAtOnce, IsWhatMayBeFollowedByMore) {
+  int at_once = 0;
+  constexpr int kRounds = 50;
+  LinkEnds ends;
+  Outgoing answer{.header = header_of(FrameKind::Collective, 0)};
+  for (int round = 0; round < kRounds; ++round) {
+    for (const bool acknowledge : {false, true}) {
+      FrameHeader header = header_of(FrameKind::Collective, 0);
+      header.acknowledge = acknowledge;
+      ends.send(encode(header));
+      while (!ends.link.peek()) continue;
+      ends.link.read(nullptr, 0);
+      if (!acknowledge) ends.link.post(answer);
+    }
+    EXPECT_EQ(ends.link.peek(), nullptr);
+    at_once += packets_unacknowledged(ends.far_handle()) == 0;
+    ends.receive(kFrameHeaderBytes);
+  }
+  EXPECT_GT(at_once, kRounds * 3 / 4);
+}
+
+struct Stream {
+  Net net;
+  int world;
+};
+
+class ShortStreams : public testing::TestWithParam<Stream> {
+ protected:
+  static constexpr int kRounds = 50;
+  static constexpr int kInARow = 100;
+};
+
+/// With all roots, and an exchange of all ranks in between; a frame held back too long would wait for 40 ms.
+TEST_P(ShortStreams, ComeWholeAndInTime) {
+  const int world = GetParam().world;
+  const auto begin = steady_clock::now();
+  test::run_ranks(world,
+                  [&](ProcessGroup& group) {
+                    for (int round = 0; round < kRounds; ++round) {
+                      const int root = round % world;
+                      int received = 0;
+                      for (int i = 0; i < kInARow; ++i) {
+                        int value = group.rank() == root ? 1000 * round + i : -1;
+                        group.broadcast(std::span(&value, 1), root);
+                        ASSERT_EQ(value, 1000 * round + i);
+                        const int own = group.rank() + i;
+                        std::vector<int> total(group.rank() == (root + 1) % world ? 1 : 0);
+                        group.reduce(std::span(&own, 1), std::span(total), ReduceOp::Sum, (root + 1) % world);
+                        for (const int sum : total) ASSERT_EQ(sum, world * (world - 1) / 2 + world * i);
+                        ++received;
+                      }
+                      group.all_reduce(std::span(&received, 1));
+                      ASSERT_EQ(received, kInARow * world);
+                      for (int i = 0; i < kInARow; ++i) {
+                        int value = group.rank() == root ? i : -1;
+                        group.broadcast(std::span(&value, 1), root);
+                        ASSERT_EQ(value, i);
+                      }
+                    }
+                  },
+                  {.net = GetParam().net});
+  EXPECT_LT(steady_clock::now() - begin, kRounds * milliseconds(20));
+}
+
+/// One rank sends messages, which the other one takes; then it sends some that nobody awaits yet.
+TEST_P(ShortStreams, OfMessagesComeWholeAndInTime) {
+  const int world = GetParam().world;
+  const auto begin = steady_clock::now();
+  test::run_ranks(world,
+                  [&](ProcessGroup& group) {
+                    const int next = (group.rank() + 1) % world;
+                    const int previous = (group.rank() + world - 1) % world;
+                    for (int round = 0; round < kRounds; ++round) {
+                      std::vector<int> values(kInARow);
+                      std::iota(values.begin(), values.end(), round);
+                      for (int& value : values) group.send(std::span(&value, 1), next);
+                      for (const int expected : values) {
+                        int value = -1;
+                        group.recv(std::span(&value, 1), previous);
+                        ASSERT_EQ(value, expected);
+                      }
+                    }
+                  },
+                  {.net = GetParam().net});
+  EXPECT_LT(steady_clock::now() - begin, kRounds * milliseconds(20));
+}
+
+std::string stream_name(const testing::TestParamInfo<Stream>& stream) {
+  return test::name(stream.param.net) + std::to_string(stream.param.world);
+}
+
+INSTANTIATE_TEST_SUITE_P(Between, ShortStreams,
+                         testing::Values(Stream{Net::Tcp, 2}, Stream{Net::Tcp, 3}, Stream{Net::Tcp, 5},
+                                         Stream{Net::Tls, 2}, Stream{Net::Tls, 3}, Stream{Net::Mixed, 4}),
+                         stream_name);
+
+}  // namespace
+}  // namespace tutti::comm
