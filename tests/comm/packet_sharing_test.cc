@@ -60,30 +60,35 @@ RunsAhead far_ahead() {
 }
 
 TEST(PacketSharingHolds, WhatComesBehindEnoughAnnouncements) {
-  PacketSharing sharing;
+  PacketSharing sharing(1440);
   const RunsAhead runs_ahead = far_ahead();
   for (int frame = 0; frame < PacketSharing::kAnnouncements; ++frame) {
-    EXPECT_TRUE(sharing.announces(runs_ahead, 4));
+    EXPECT_TRUE(sharing.announces(runs_ahead, 60));
     EXPECT_FALSE(sharing.holds());
   }
-  EXPECT_TRUE(sharing.announces(runs_ahead, PacketSharing::kShortPayloadBytes));
+  EXPECT_TRUE(sharing.announces(runs_ahead, 360));
   EXPECT_TRUE(sharing.holds());
 }
 
 TEST(PacketSharingHolds, NothingFromALongFrameOn) {
-  PacketSharing sharing;
+  PacketSharing sharing(1440);
   const RunsAhead runs_ahead = far_ahead();
-  while (!sharing.holds()) sharing.announces(runs_ahead, 4);
-  EXPECT_FALSE(sharing.announces(runs_ahead, PacketSharing::kShortPayloadBytes + 1));
+  while (!sharing.holds()) sharing.announces(runs_ahead, 60);
+  EXPECT_FALSE(sharing.announces(runs_ahead, 361));
   EXPECT_FALSE(sharing.holds());
-  EXPECT_TRUE(sharing.announces(runs_ahead, 4));
+  EXPECT_TRUE(sharing.announces(runs_ahead, 60));
   EXPECT_FALSE(sharing.holds()) << "its receiver has not been told for long enough";
 }
 
-TEST(PacketSharingHolds, NothingOfWhoAwaitsAnswers) {
+TEST(PacketSharingHolds, NothingWherePacketsAreUnknown) {
   PacketSharing sharing;
-  while (!sharing.holds()) sharing.announces(far_ahead(), 4);
-  EXPECT_FALSE(sharing.announces(RunsAhead(), 4));
+  EXPECT_FALSE(sharing.announces(far_ahead(), kFrameHeaderBytes));
+}
+
+TEST(PacketSharingHolds, NothingOfWhoAwaitsAnswers) {
+  PacketSharing sharing(1440);
+  while (!sharing.holds()) sharing.announces(far_ahead(), 60);
+  EXPECT_FALSE(sharing.announces(RunsAhead(), 60));
   EXPECT_FALSE(sharing.holds());
 }
 
@@ -143,7 +148,7 @@ TEST_F(SharedPackets, HoldEveryFrame) {
 
 TEST_F(SharedPackets, LeaveWithTheNextLongFrame) {
   post_many();
-  post(PacketSharing::kShortPayloadBytes + 1);
+  post(65536 / PacketSharing::kInAPacket);
   EXPECT_EQ(held_back(), 0u);
 }
 

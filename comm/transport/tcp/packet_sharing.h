@@ -14,6 +14,7 @@
 #include <tutti/comm/transport/frame.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 namespace tutti::comm {
@@ -38,12 +39,15 @@ class RunsAhead {
 /// One link's frames.
 class PacketSharing {
  public:
-  static constexpr std::uint64_t kShortPayloadBytes = 2048;
-  static constexpr int kAnnouncements = 16;  // frames, whose receiver then acknowledges at once
+  static constexpr int kAnnouncements = 16;     // frames, whose receiver then acknowledges what it reads
+  static constexpr std::size_t kInAPacket = 4;  // of the longest that are short
 
-  /// For each frame to be sent, in their order: whether its receiver is to acknowledge at once.
-  bool announces(const RunsAhead& runs_ahead, std::uint64_t payload_bytes) {
-    const bool is_one = bool(runs_ahead) && payload_bytes <= kShortPayloadBytes && !kBareFrames;
+  /// A connection of packets of so many bytes, as far as it is known when that opens; of 0: nothing is short.
+  explicit PacketSharing(std::size_t packet_bytes = 0) : most_bytes_(packet_bytes / kInAPacket) {}
+
+  /// For each frame to be sent, in their order: whether it says that its receiver is to acknowledge.
+  bool announces(const RunsAhead& runs_ahead, std::uint64_t frame_bytes) {
+    const bool is_one = bool(runs_ahead) && frame_bytes <= most_bytes_ && !kBareFrames;
     announced_ = is_one ? std::min(announced_ + 1, kAnnouncements + 1) : 0;
     return is_one;
   }
@@ -52,6 +56,7 @@ class PacketSharing {
   bool holds() const { return announced_ > kAnnouncements; }
 
  private:
+  std::size_t most_bytes_;
   int announced_ = 0;  // in a row
 };
 

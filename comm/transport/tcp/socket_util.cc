@@ -39,6 +39,13 @@ void prepare(asio::ip::tcp::socket& socket) {
   ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
 }
 
+std::size_t packet_bytes(int socket) {
+  int bytes = 0;
+  socklen_t size = sizeof bytes;
+  const bool known = ::getsockopt(socket, IPPROTO_TCP, TCP_MAXSEG, &bytes, &size) == 0;
+  return known ? static_cast<std::size_t>(bytes) : 0;
+}
+
 void hold_back(int socket, bool held) {
   const int no_delay = held ? 0 : 1;
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &no_delay, sizeof no_delay);

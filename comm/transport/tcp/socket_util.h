@@ -2,6 +2,7 @@
 #pragma once
 
 #include <asio/ip/tcp.hpp>
+#include <cstddef>
 #include <string>
 
 namespace tutti::comm {
@@ -14,6 +15,9 @@ asio::ip::tcp::endpoint parse_endpoint(const std::string& text);
 
 /// Non-blocking, close-on-exec, no Nagle delay.
 void prepare(asio::ip::tcp::socket& socket);
+
+/// How much a packet of this connection holds; 0 if it is none.
+std::size_t packet_bytes(int socket);
 
 /// Whether the kernel holds what is shorter than a packet back until all before it is acknowledged (Nagle's algorithm).
 /// When that ends, what it has held back leaves.

@@ -62,7 +62,7 @@ void TcpLink::post(Outgoing& frame) {
 
 void TcpLink::queue(Outgoing& frame) {
   runs_ahead_.note_sent();
-  frame.header.acknowledge = sharing_.announces(runs_ahead_, frame.header.nbytes);
+  frame.header.acknowledge = sharing_.announces(runs_ahead_, frame.bytes());
   if (held_back_ && !sharing_.holds()) set_held_back(false);
   std::ranges::copy(encode(frame.header), frame.encoded_.begin());  // zeros follow
   frame.written_ = 0;

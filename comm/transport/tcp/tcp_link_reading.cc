@@ -22,7 +22,7 @@ std::size_t TcpLink::receive(const Parts& parts) {
   asio::error_code error;
   const std::size_t came = socket_->read_some(parts, error);
   if (error && error != asio::error::would_block) end_stream(error);
-  if (came > 0) runs_ahead_.note_received();
+  if (came > 0 && came < asio::buffer_size(parts)) runs_ahead_.note_received();
   if (socket_->is_encrypted()) update_interest();
   if (acknowledges_) acknowledge(came > 0);
   return came;
