@@ -3,7 +3,8 @@
 // One side connects when it first posts or peeks, and the other one waits until the listener hands it the accepted
 // socket; or either side connects, when it first posts, and of two that do so at once one gives way
 // (tcp_link_opening.cc). Reading goes through a small buffer so that a header and a short payload cost
-// one system call; a long payload goes straight into the caller's memory, as far as that is known.
+// one system call; a long payload goes straight into the caller's memory, as far as that is known. What has been posted
+// leaves at once, but that short frames of who runs ahead share packets (packet_sharing.h).
 #pragma once
 
 #include <tutti/comm/base/error.h>
