@@ -44,6 +44,7 @@ Board::Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monit
       self_(neighbours.self()),
       has_processor_(!transport.oversubscribed()),
       spins_(has_processor_ ? kSpins : 0),
+      mates_(segment_, self_),
       others_(static_cast<std::size_t>(ranks_)),
       late_compute_here_(transport.computes_here) {}
 
@@ -120,7 +121,7 @@ bool Board::fetch_ahead() {
 const Turn& Board::await(int index) {
   const Turn& turn = segment_.turn(index, number_);
   if (index == self_) return turn;
-  const auto announced = [&] { return turn.number.load(std::memory_order_acquire) == number_; };
+  const auto announced = [&] { return has_announced(index); };
   if (announced()) {
     if (operation_->fingerprint.op == OpKind::Broadcast) __builtin_prefetch(&segment_.turn(index, number_ + kAhead));
   } else {
@@ -132,9 +133,13 @@ const Turn& Board::await(int index) {
   return turn;
 }
 
-void Board::await_all() {
-  for (int index = 0; index < ranks_; ++index)
-    if (index != self_) await(index);
+void Board::await_all(IfShared if_shared) {
+  if (if_shared == IfShared::LookOn && !has_processor_) mates_.tell();
+  for (int index = 0; index < ranks_; ++index) {
+    if (index == self_) continue;
+    if (if_shared == IfShared::LookOn) look_on(index, [&](int rank) { return has_announced(rank); });
+    await(index);
+  }
   all_finished_ = number_ - 1;  // who has announced this turn has finished the one before
 }
 
@@ -205,6 +210,17 @@ void Board::await(Progress progress, int index, std::uint64_t at_least) {
   if (progress == &RankState::staged && timed_load(index, theirs, other.staged) >= at_least) return;
   if (progress == &RankState::taken && timed_load(index, theirs, other.taken) >= at_least) return;
   await_ready([&] { return theirs.load(std::memory_order_acquire) >= at_least; }, index, present_compute_here_);
+}
+
+void Board::await_all(Progress progress, std::uint64_t at_least, IfShared if_shared) {
+  const auto has_come = [&](int rank) {
+    return (segment_.state(rank).*progress).load(std::memory_order_acquire) >= at_least;
+  };
+  for (int index = 0; index < ranks_; ++index) {
+    if (index == self_) continue;
+    if (if_shared == IfShared::LookOn) look_on(index, has_come);
+    await(progress, index, at_least);
+  }
 }
 
 void Board::finish_stages(std::uint64_t position) {

@@ -12,6 +12,7 @@
 
 #include <tutti/comm/failure/failure_monitor.h>
 #include <tutti/comm/schedule/executor.h>
+#include <tutti/comm/shared/processor_mates.h>
 #include <tutti/comm/transport/shm/copy_speed.h>
 #include <tutti/comm/transport/shm/distance.h>
 #include <tutti/comm/transport/shm/fetch_choice.h>
@@ -55,9 +56,12 @@ class Board {
   void announce(const Memory& memory, const std::byte* readable, bool reads);
   void announce() { publish(0); }
 
+  /// What a wait does on a processor that ranks share (processor_mates.h).
+  enum class IfShared { GiveWay, LookOn };
+
   /// Waits for the announcement of a rank and compares it with this one's. Throws Mismatch.
   const Turn& await(int index);
-  void await_all();
+  void await_all(IfShared if_shared = IfShared::GiveWay);
   /// The same once more, when it has been awaited.
   const Turn& announced(int index) const { return segment_.turn(index, number_); }
 
@@ -104,6 +108,7 @@ class Board {
   void advance(Progress progress, std::uint64_t to);
   /// Waits until a rank's progress has come to `at_least`.
   void await(Progress progress, int index, std::uint64_t at_least);
+  void await_all(Progress progress, std::uint64_t at_least, IfShared if_shared);
   /// Whether most of the others are so far away that what they read in this long turn is to be written past the caches.
   bool streams() const { return streams_; }
   /// The same of a rank whose announcement has been awaited, and of this one after its own.
@@ -131,6 +136,13 @@ class Board {
   static constexpr std::uint64_t kTellEvery = 16;
   static_assert(kTurns % kTellEvery == 0 && kTellEvery < kTurns);
 
+  template <typename HasArrived>
+  void look_on(int index, HasArrived has_arrived) const {
+    if (!has_processor_ && !has_arrived(index)) mates_.look_on([&] { return has_arrived(index); }, has_arrived);
+  }
+  bool has_announced(int index) const {
+    return segment_.turn(index, number_).number.load(std::memory_order_acquire) == number_;
+  }
   bool choose_streams();
   /// Slots and stages have been written before: their pages are there.
   bool is_warm() const { return number_ > kTurns || position_ > kStageBytes; }
@@ -163,6 +175,7 @@ class Board {
   const int self_;
   const bool has_processor_;  // to itself: a wait takes nobody's time
   const int spins_;
+  ProcessorMates mates_;
   struct Other {
     Distance distance;
     std::uint64_t staged = 0;  // these as seen last
