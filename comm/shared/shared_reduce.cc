@@ -75,13 +75,15 @@ void SharedCollectives::reduce_to(const std::byte* input, std::byte* result) {
   const bool for_all = operation_->fingerprint.op == OpKind::AllReduce;
   if (for_all && bytes_ <= kInlineBytes) return inline_all_reduce(result);
   const bool is_short = bytes_ <= slot_reduce_bytes(board_.ranks());
-  const Place mine = for_all && bytes_ > kCopiedBytes ? find_buffer(result, bytes_) : Place();
+  const bool may_be_in_place = for_all && bytes_ > kCopiedBytes;
+  const Place mine = may_be_in_place ? find_buffer(result, bytes_) : Place();
   if (is_short && !mine.known) show(board_.own_slot(bytes_), input, bytes_);
   announce(mine);
   if (is_short && !mine.known) look_at_others(bytes_);
   // Who has no registered buffer and stages anyway need not know what the others have. In place all wait once more.
   const auto if_shared = mine.known ? Board::IfShared::LookOn : Board::IfShared::GiveWay;
-  const int in_place = for_all && (is_short || mine.known) ? await_buffers(buffers_, kBuffer, bytes_, if_shared) : 0;
+  const int in_place =
+      may_be_in_place && (is_short || mine.known) ? await_buffers(buffers_, kBuffer, bytes_, if_shared) : 0;
   if (in_place == board_.ranks()) {
     reduce_in_place();
   } else if (is_short && in_place == 0) {
