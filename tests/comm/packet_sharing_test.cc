@@ -1,5 +1,5 @@
-// Short frames of who runs ahead share packets, and nobody waits for it: when that begins and ends, what the kernel
-// holds back and what it acknowledges, and streams of short collectives between others.
+// Short frames of who runs ahead share packets: when that begins and ends, what the kernel holds back, and what it
+// acknowledges.
 #include <gtest/gtest.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
@@ -8,22 +8,13 @@
 #include <sys/socket.h>
 #include <tutti/comm/transport/tcp/packet_sharing.h>
 #include <tutti/comm/transport/tcp/socket_util.h>
-#include <tutti/tests/support/run_ranks.h>
 
-#include <chrono>
 #include <deque>
-#include <numeric>
-#include <string>
-#include <vector>
 
 #include "tcp_link_ends.h"
 
 namespace tutti::comm {
 namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::steady_clock;
-using tutti::test::Net;
 
 TEST(RunsAheadOf, OthersIsWhoHasOnlySentForAWhile) {
   RunsAhead runs_ahead;
@@ -192,81 +183,6 @@ TEST(AcknowledgedAtOnce, IsWhatMayBeFollowedByMore) {
   }
   EXPECT_GT(at_once, kRounds * 3 / 4);
 }
-
-struct Stream {
-  Net net;
-  int world;
-};
-
-class ShortStreams : public testing::TestWithParam<Stream> {
- protected:
-  static constexpr int kRounds = 50;
-  static constexpr int kInARow = 100;
-};
-
-/// With all roots, and an exchange of all ranks in between; a frame held back too long would wait for 40 ms.
-TEST_P(ShortStreams, ComeWholeAndInTime) {
-  const int world = GetParam().world;
-  const auto begin = steady_clock::now();
-  test::run_ranks(world,
-                  [&](ProcessGroup& group) {
-                    for (int round = 0; round < kRounds; ++round) {
-                      const int root = round % world;
-                      int received = 0;
-                      for (int i = 0; i < kInARow; ++i) {
-                        int value = group.rank() == root ? 1000 * round + i : -1;
-                        group.broadcast(std::span(&value, 1), root);
-                        ASSERT_EQ(value, 1000 * round + i);
-                        const int own = group.rank() + i;
-                        std::vector<int> total(group.rank() == (root + 1) % world ? 1 : 0);
-                        group.reduce(std::span(&own, 1), std::span(total), ReduceOp::Sum, (root + 1) % world);
-                        for (const int sum : total) ASSERT_EQ(sum, world * (world - 1) / 2 + world * i);
-                        ++received;
-                      }
-                      group.all_reduce(std::span(&received, 1));
-                      ASSERT_EQ(received, kInARow * world);
-                      for (int i = 0; i < kInARow; ++i) {
-                        int value = group.rank() == root ? i : -1;
-                        group.broadcast(std::span(&value, 1), root);
-                        ASSERT_EQ(value, i);
-                      }
-                    }
-                  },
-                  {.net = GetParam().net});
-  EXPECT_LT(steady_clock::now() - begin, kRounds * milliseconds(20));
-}
-
-/// One rank sends messages, which the other one takes; then it sends some that nobody awaits yet.
-TEST_P(ShortStreams, OfMessagesComeWholeAndInTime) {
-  const int world = GetParam().world;
-  const auto begin = steady_clock::now();
-  test::run_ranks(world,
-                  [&](ProcessGroup& group) {
-                    const int next = (group.rank() + 1) % world;
-                    const int previous = (group.rank() + world - 1) % world;
-                    for (int round = 0; round < kRounds; ++round) {
-                      std::vector<int> values(kInARow);
-                      std::iota(values.begin(), values.end(), round);
-                      for (int& value : values) group.send(std::span(&value, 1), next);
-                      for (const int expected : values) {
-                        int value = -1;
-                        group.recv(std::span(&value, 1), previous);
-                        ASSERT_EQ(value, expected);
-                      }
-                    }
-                  },
-                  {.net = GetParam().net});
-  EXPECT_LT(steady_clock::now() - begin, kRounds * milliseconds(20));
-}
-
-std::string stream_name(const testing::TestParamInfo<Stream>& stream) {
-  return test::name(stream.param.net) + std::to_string(stream.param.world);
-}
-
-INSTANTIATE_TEST_SUITE_P(Between, ShortStreams,
-                         testing::Values(Stream{Net::Tcp, 2}, Stream{Net::Tcp, 3}, Stream{Net::Tcp, 5},
-                                         Stream{Net::Tls, 2}, Stream{Net::Tls, 3}, Stream{Net::Mixed, 4}),
-                         stream_name);
 
 }  // namespace
 }  // namespace tutti::comm
