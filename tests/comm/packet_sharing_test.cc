@@ -163,7 +163,7 @@ TEST_F(SharedPackets, AreNoMoreOnceAnswersCome) {
 }
 
 /// The other end has had an answer just before, so that the kernel hopes for another one, and would acknowledge late.
-TEST(AcknowledgedAtOnce, IsWhatMayBeFollowedByMore) {
+TEST(AcknowledgedWhenReadUp, IsWhatMayBeFollowedByMore) {
   int at_once = 0;
   constexpr int kRounds = 50;
   LinkEnds ends;

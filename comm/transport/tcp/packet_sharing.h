@@ -4,9 +4,10 @@
 // for each costs it and its receivers several times what the frame itself does. So who has only sent for a while has
 // the kernel hold a short frame back until those before it are acknowledged (Nagle's algorithm, RFC 896). Receivers
 // acknowledge late by default (RFC 1122, 4.2.3.2: by 40 ms on Linux), hoping for something to send along; therefore the
-// frames before say that their receiver is to acknowledge at once what it has read (FrameHeader::acknowledge). A frame
-// is so held back for one way there and back at most, from a receiver that has read what came before it; and who awaits
-// answers sends as ever, each frame in a packet of its own.
+// frames before say that their receiver is to acknowledge what it has read (FrameHeader::acknowledge): on another host
+// at once, on the same one when it looks for more and finds none, so that more can gather. A frame is so held back for
+// one way there and back at most, from a receiver that has read what came before it; and who awaits answers sends as
+// ever, each frame in a packet of its own.
 //
 // Plain values, no I/O. Thread-safety: one thread at a time. Internal to tcp/.
 #pragma once
