@@ -118,13 +118,16 @@ bool Board::fetch_ahead() {
   return fetched_ < to_fetch_;
 }
 
-const Turn& Board::await(int index) {
+const Turn& Board::await(int index, IfShared if_shared) {
   const Turn& turn = segment_.turn(index, number_);
   if (index == self_) return turn;
+  const auto has_announced = [&](int rank) {
+    return segment_.turn(rank, number_).number.load(std::memory_order_acquire) == number_;
+  };
   const auto announced = [&] { return has_announced(index); };
   if (announced()) {
     if (operation_->fingerprint.op == OpKind::Broadcast) __builtin_prefetch(&segment_.turn(index, number_ + kAhead));
-  } else {
+  } else if (if_shared == IfShared::GiveWay || !look_on(index, has_announced)) {
     while (fetch_ahead() && !announced()) {
     }
     await_ready(announced, index, late_compute_here_);
@@ -134,12 +137,8 @@ const Turn& Board::await(int index) {
 }
 
 void Board::await_all(IfShared if_shared) {
-  if (if_shared == IfShared::LookOn && !has_processor_) mates_.tell();
-  for (int index = 0; index < ranks_; ++index) {
-    if (index == self_) continue;
-    if (if_shared == IfShared::LookOn) look_on(index, [&](int rank) { return has_announced(rank); });
-    await(index);
-  }
+  for (int index = 0; index < ranks_; ++index)
+    if (index != self_) await(index, if_shared);
   all_finished_ = number_ - 1;  // who has announced this turn has finished the one before
 }
 
@@ -204,23 +203,17 @@ void Board::look(int index) {
   timed_load(index, segment_.turn(index, number_).number, seen);
 }
 
-void Board::await(Progress progress, int index, std::uint64_t at_least) {
+void Board::await(Progress progress, int index, std::uint64_t at_least, IfShared if_shared) {
   const auto& theirs = segment_.state(index).*progress;
   Other& other = others_[static_cast<std::size_t>(index)];
   if (progress == &RankState::staged && timed_load(index, theirs, other.staged) >= at_least) return;
   if (progress == &RankState::taken && timed_load(index, theirs, other.taken) >= at_least) return;
-  await_ready([&] { return theirs.load(std::memory_order_acquire) >= at_least; }, index, present_compute_here_);
-}
-
-void Board::await_all(Progress progress, std::uint64_t at_least, IfShared if_shared) {
   const auto has_come = [&](int rank) {
     return (segment_.state(rank).*progress).load(std::memory_order_acquire) >= at_least;
   };
-  for (int index = 0; index < ranks_; ++index) {
-    if (index == self_) continue;
-    if (if_shared == IfShared::LookOn) look_on(index, has_come);
-    await(progress, index, at_least);
-  }
+  const auto ready = [&] { return has_come(index); };
+  if (if_shared == IfShared::LookOn && !ready() && look_on(index, has_come)) return;
+  await_ready(ready, index, present_compute_here_);
 }
 
 void Board::finish_stages(std::uint64_t position) {

@@ -60,7 +60,7 @@ class Board {
   enum class IfShared { GiveWay, LookOn };
 
   /// Waits for the announcement of a rank and compares it with this one's. Throws Mismatch.
-  const Turn& await(int index);
+  const Turn& await(int index, IfShared if_shared = IfShared::GiveWay);
   void await_all(IfShared if_shared = IfShared::GiveWay);
   /// The same once more, when it has been awaited.
   const Turn& announced(int index) const { return segment_.turn(index, number_); }
@@ -107,8 +107,7 @@ class Board {
   /// Sets this rank's progress and shows it to everybody.
   void advance(Progress progress, std::uint64_t to);
   /// Waits until a rank's progress has come to `at_least`.
-  void await(Progress progress, int index, std::uint64_t at_least);
-  void await_all(Progress progress, std::uint64_t at_least, IfShared if_shared);
+  void await(Progress progress, int index, std::uint64_t at_least, IfShared if_shared = IfShared::GiveWay);
   /// Whether most of the others are so far away that what they read in this long turn is to be written past the caches.
   bool streams() const { return streams_; }
   /// The same of a rank whose announcement has been awaited, and of this one after its own.
@@ -136,12 +135,12 @@ class Board {
   static constexpr std::uint64_t kTellEvery = 16;
   static_assert(kTurns % kTellEvery == 0 && kTellEvery < kTurns);
 
+  /// On a processor that ranks share: whether has_arrived(index), after a while.
   template <typename HasArrived>
-  void look_on(int index, HasArrived has_arrived) const {
-    if (!has_processor_ && !has_arrived(index)) mates_.look_on([&] { return has_arrived(index); }, has_arrived);
-  }
-  bool has_announced(int index) const {
-    return segment_.turn(index, number_).number.load(std::memory_order_acquire) == number_;
+  bool look_on(int index, HasArrived has_arrived) {
+    if (has_processor_) return false;
+    mates_.tell();
+    return mates_.look_on([&] { return has_arrived(index); }, has_arrived);
   }
   bool choose_streams();
   /// Slots and stages have been written before: their pages are there.

@@ -38,7 +38,8 @@ void SharedCollectives::leave_buffers(Board::IfShared if_shared) {
   for (int index = 0; index < board_.ranks(); ++index) board_.check_present(index);  // before anybody counts on it
   const std::uint64_t done = board_.position() + kLine;  // a step forward, though nothing lies there
   board_.advance(&RankState::reduced, done);
-  board_.await_all(&RankState::reduced, done, if_shared);
+  for (int index = 0; index < board_.ranks(); ++index)
+    if (index != board_.self()) board_.await(&RankState::reduced, index, done, if_shared);
   board_.finish_stages(done);
 }
 
