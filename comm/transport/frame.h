@@ -55,8 +55,7 @@ struct FrameHeader {
 
 /// A build that shows what headers and their comparison cost (bench/README.md): a frame is announced by its length
 /// alone, and whatever has that length is taken; announcements in shared memory (shared/board.h) are not compared, and
-/// short frames share no packets (tcp/packet_sharing.h).
-/// Collectives only, never for use.
+/// short frames share no packets (tcp/packet_sharing.h). Collectives only, never for use.
 #ifdef TUTTI_BARE_FRAMES
 inline constexpr bool kBareFrames = true;
 #else
