@@ -32,7 +32,9 @@ Plan::Plan(Schedule schedule) : algorithm(std::move(schedule.algorithm)), scratc
 
 bool reads_input_from(const Plan& plan, std::size_t offset, std::size_t count) {
   return std::ranges::all_of(plan.steps, [&](const PlanStep& planned) {
-    const auto& [kind, peer, source, target, incoming_first, after] = planned.step;
+    const Slice& source = planned.step.source;
+    const Slice& target = planned.step.target;
+    const Step::Kind kind = planned.step.kind;
     const bool writes = kind != Step::Kind::Send && target.buffer == BufferId::Output;
     const bool touches = target.offset < offset + count && offset < target.offset + target.count;
     const bool onto_itself =

@@ -1,3 +1,4 @@
+#include <tutti/comm/base/processors.h>
 #include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/store/hash_store.h>
 #include <tutti/comm/transport/inproc/inproc_transport.h>
@@ -92,7 +93,7 @@ class LoopbackFactory final : public comm::TransportFactory {
   comm::TcpTransportOptions options() const {
     return {.job_secret = "a secret of tests",
             .encrypt = hosts_.encrypt,
-            .oversubscribed = world_size_ > static_cast<int>(std::thread::hardware_concurrency())};
+            .oversubscribed = world_size_ > comm::allowed_processors()};
   }
 
   const int world_size_;
