@@ -63,15 +63,12 @@ Schedule ask_hub(Builder b, const Problem& problem, int hub) {
 Schedule pass_on(Builder b, Blocks& blocks) {
   hear_own(b, blocks);
   const int mine = blocks.processors.mine;
-  Builder::After taken;  // Output is read before the sum overwrites it
-  for (const Range& part : blocks.of(mine, 0, 1)) {
-    taken = {b.copy(scratch(part), out(part), taken)};
-    blocks.filled.add(part, taken.front());
-  }
+  for (const Range& part : blocks.of(mine, 0, 1)) blocks.filled.add(part, b.copy(scratch(part), out(part)));
+  Builder::After passed_on;  // before the answer is looked for, and overwrites Output
   for (const Range& part : blocks.of(mine, 0, blocks.size(mine)))
-    b.send(0, scratch(part), blocks.filled.touching(part));
+    passed_on.push_back(b.send(0, scratch(part), blocks.filled.touching(part)));
   for (const Range& part : segments({0, blocks.n}, blocks.segment))
-    answer_own(b, blocks.processors, part, {b.recv_looking_on(0, out(part), taken)});
+    answer_own(b, blocks.processors, part, {b.recv_looking_on(0, out(part), passed_on)});
   return b.finish(blocks.size(mine) * blocks.n);
 }
 
