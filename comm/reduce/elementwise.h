@@ -4,6 +4,8 @@
 // vector is loaded whole before it is stored, so a result may overwrite an operand.
 #pragma once
 
+#include <tutti/comm/reduce/reduce.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -138,6 +140,7 @@ struct Rows {
   std::span<std::byte* const> targets;
   std::span<const std::byte* const> sources;
   std::size_t nbytes;
+  Walk walk = Walk::Up;
 };
 
 /// One value of type V, or its first `bytes`, at offset `at`.
@@ -161,46 +164,52 @@ std::size_t combine_vectors(const Arithmetic arithmetic, const Targets targets, 
   return at;
 }
 
-/// Whole tiles of vectors that stay in registers while a loop goes over any number of sources, and then of targets:
-/// its cost is shared by the vectors. Returns the offset behind them.
-template <typename Arithmetic>
-std::size_t combine_tiles(const Arithmetic arithmetic, const Rows rows, std::size_t at) {
+/// Whole blocks of vectors from offset `at` on, which stay in registers from the first source to the last target; in
+/// the order of the walk. Returns the offset behind them. In a block offsets rise: loops of single vectors whose
+/// offsets fall take half as long again on some processors.
+template <typename Arithmetic, typename Targets, typename Sources>
+std::size_t combine_blocks(const Arithmetic arithmetic, const Targets targets, const Sources sources,
+                           const std::size_t at, const std::size_t nbytes, const Walk walk) {
   using Vector = typename Arithmetic::Vector;
   constexpr std::size_t kVectors = 4;
-  for (; at + kVectors * sizeof(Vector) <= rows.nbytes; at += kVectors * sizeof(Vector)) {
-    Vector tile[kVectors];
-    const auto offset = [at](std::size_t k) { return at + k * sizeof(Vector); };
+  constexpr std::size_t kBytes = kVectors * sizeof(Vector);
+  const std::size_t end = at + (nbytes - at) / kBytes * kBytes;
+  const std::size_t step = walk == Walk::Up ? kBytes : 0 - kBytes;  // unsigned: it wraps
+  std::size_t begin = walk == Walk::Up ? at : end - kBytes;
+  for (std::size_t left = (end - at) / kBytes; left > 0; --left, begin += step) {
+    Vector block[kVectors];
+    const auto offset = [begin](std::size_t k) { return begin + k * sizeof(Vector); };
 #pragma GCC unroll 4
-    for (std::size_t k = 0; k < kVectors; ++k) tile[k] = load<Vector>(rows.sources[0] + offset(k));
-    for (const std::byte* const source : rows.sources.subspan(1)) {
+    for (std::size_t k = 0; k < kVectors; ++k) block[k] = load<Vector>(sources[0] + offset(k));
+    for (std::size_t source = 1; source < sources.size(); ++source) {
 #pragma GCC unroll 4
-      for (std::size_t k = 0; k < kVectors; ++k) tile[k] = arithmetic.apply(tile[k], load<Vector>(source + offset(k)));
+      for (std::size_t k = 0; k < kVectors; ++k)
+        block[k] = arithmetic.apply(block[k], load<Vector>(sources[source] + offset(k)));
     }
 #pragma GCC unroll 4
-    for (std::size_t k = 0; k < kVectors; ++k) tile[k] = arithmetic.finish(tile[k]);
-    for (std::byte* const target : rows.targets) {
+    for (std::size_t k = 0; k < kVectors; ++k) block[k] = arithmetic.finish(block[k]);
+    for (std::byte* const target : targets) {
 #pragma GCC unroll 4
-      for (std::size_t k = 0; k < kVectors; ++k) arithmetic.store(target, offset(k), tile[k], sizeof(Vector));
+      for (std::size_t k = 0; k < kVectors; ++k) arithmetic.store(target, offset(k), block[k], sizeof(Vector));
     }
   }
-  return at;
-}
-
-/// Two sources, and as many targets as the compiler is told: the loops over them disappear.
-template <std::size_t kTargets, typename Arithmetic>
-std::size_t combine_two(const Arithmetic& arithmetic, const Rows& rows, std::size_t at) {
-  std::array<std::byte*, kTargets> targets;
-  std::copy_n(rows.targets.begin(), kTargets, targets.begin());
-  const std::array<const std::byte*, 2> sources{rows.sources[0], rows.sources[1]};
-  return combine_vectors(arithmetic, targets, sources, at, rows.nbytes);
+  return end;
 }
 
 template <typename Arithmetic>
 std::size_t combine_vectors(const Arithmetic& arithmetic, const Rows& rows, std::size_t at) {
   if (rows.nbytes - at < sizeof(typename Arithmetic::Vector)) return at;
-  if (rows.sources.size() == 2 && rows.targets.size() == 1) return combine_two<1>(arithmetic, rows, at);
-  if (rows.sources.size() == 2 && rows.targets.size() == 2) return combine_two<2>(arithmetic, rows, at);
-  at = combine_tiles(arithmetic, rows, at);
+  // Where the compiler is told how many rows there are the loops over them disappear.
+  const std::array<const std::byte*, 2> two{rows.sources.front(), rows.sources.back()};
+  if (rows.sources.size() == 2 && rows.targets.size() == 1) {
+    return combine_vectors(arithmetic, std::array<std::byte*, 1>{rows.targets[0]}, two, at, rows.nbytes);
+  }
+  if (rows.sources.size() == 2 && rows.targets.size() == 2) {
+    const std::array<std::byte*, 2> targets{rows.targets[0], rows.targets[1]};
+    at = combine_blocks(arithmetic, targets, two, at, rows.nbytes, rows.walk);
+  } else {
+    at = combine_blocks(arithmetic, rows.targets, rows.sources, at, rows.nbytes, rows.walk);
+  }
   return combine_vectors(arithmetic, rows.targets, rows.sources, at, rows.nbytes);
 }
 

@@ -147,12 +147,13 @@ void reduce_into(void* target, const void* incoming, std::size_t count, DType dt
 }
 
 void reduce_all(std::span<std::byte* const> targets, std::span<const std::byte* const> sources, std::size_t count,
-                DType dtype, ReduceOp op) {
-  combine_rows({targets, sources, count * size_of(dtype)}, dtype, op, static_cast<int>(sources.size()));
+                DType dtype, ReduceOp op, Walk walk) {
+  combine_rows({targets, sources, count * size_of(dtype), walk}, dtype, op, static_cast<int>(sources.size()));
 }
 
-void reduce_rounded(std::span<std::byte* const> targets, std::span<const std::byte* const> sources, std::size_t count) {
-  combine(RoundedSum(), {targets, sources, count * sizeof(double)});
+void reduce_rounded(std::span<std::byte* const> targets, std::span<const std::byte* const> sources, std::size_t count,
+                    Walk walk) {
+  combine(RoundedSum(), {targets, sources, count * sizeof(double), walk});
 }
 
 void scale_down(void* data, std::size_t count, DType dtype, int divisor) {

@@ -21,15 +21,21 @@ namespace tutti::comm {
 /// What refusal() in types.h refuses leaves the target as it is: the caller has said no.
 void reduce_into(void* target, const void* incoming, std::size_t count, DType dtype, ReduceOp op, bool incoming_first);
 
+/// In which order elements are passed over; the result is the same. A processor reads ahead of what it is told to, by a
+/// kilobyte or more, also beyond the end: where two shares of a vector lie side by side, and another processor has the
+/// second one, the first is walked down, away from it. Else lines of the second go there and back each time.
+enum class Walk { Up, Down };
+
 /// Each target's [i] = sources[0][i] (op) sources[1][i] (op) ..., from the left; Avg divides by their number. The bits
 /// are those of a chain of reduce_into() and of scale_down(); memory is passed over once. At least one source. A target
 /// may be one of the sources.
 void reduce_all(std::span<std::byte* const> targets, std::span<const std::byte* const> sources, std::size_t count,
-                DType dtype, ReduceOp op);
+                DType dtype, ReduceOp op, Walk walk = Walk::Up);
 
 /// The same for the sum of `count` float64, of which each target receives float32: rounded once, at the end, and
 /// without the sign of a zero. A target overlaps no source.
-void reduce_rounded(std::span<std::byte* const> targets, std::span<const std::byte* const> sources, std::size_t count);
+void reduce_rounded(std::span<std::byte* const> targets, std::span<const std::byte* const> sources, std::size_t count,
+                    Walk walk = Walk::Up);
 
 /// data[i] /= divisor, correctly rounded (Float16, BFloat16: divided in float, then rounded once); divisor > 0.
 /// Floating point only: other types are left as they are, the caller has refused them.

@@ -142,6 +142,9 @@ class SharedCollectives {
     return count * static_cast<std::size_t>(index) / static_cast<std::size_t>(ranks);
   }
 
+  /// Over this rank's share: of two neighbours the first goes down and the second one up, away from each other.
+  Walk walk() const { return board_.self() % 2 == 0 ? Walk::Down : Walk::Up; }
+
   Board board_;
   RegisteredHeap& heap_;
   SingleCopyChoice broadcasts_;

@@ -56,7 +56,7 @@ void SharedCollectives::reduce_in_place() {
   const std::size_t count = enter_share(buffers_, element_);
   sources_.assign(buffers_.begin(), buffers_.end());
   const Fingerprint& f = operation_->fingerprint;
-  comm::reduce_all(buffers_, sources_, count, f.dtype, f.reduce_op);
+  comm::reduce_all(buffers_, sources_, count, f.dtype, f.reduce_op, walk());
   leave_buffers(Board::IfShared::LookOn);
 }
 
@@ -65,7 +65,7 @@ void SharedCollectives::round_in_place() {
   const std::size_t count = enter_share(buffers_, sizeof(double));
   enter_share(results_, sizeof(float));
   sources_.assign(buffers_.begin(), buffers_.end());
-  reduce_rounded(results_, sources_, count);
+  reduce_rounded(results_, sources_, count, walk());
   leave_buffers(Board::IfShared::LookOn);
 }
 
