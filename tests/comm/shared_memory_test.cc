@@ -9,7 +9,6 @@
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/store/hash_store.h>
 #include <tutti/comm/transport/shm/join.h>
-#include <tutti/comm/transport/shm/ring.h>
 #include <tutti/comm/transport/shm/shared_file.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <unistd.h>
@@ -20,7 +19,6 @@
 #include <ctime>
 #include <functional>
 #include <numeric>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -71,138 +69,6 @@ TEST(SharedFile, WhatIsNotThereOrTooShortIsNamed) {
   EXPECT_NE(shorter.find("100000 bytes"), std::string::npos) << shorter;
   const std::string missing = text_of(ErrorCode::System, [&] { SharedFile::open(::getpid(), 987'654, 1); });
   EXPECT_NE(missing.find("/fd/987654"), std::string::npos) << missing;
-}
-
-/// A ring of 16 KiB and both of its ends, where payloads of so many bytes are read past the caches.
-struct Ring {
-  std::size_t past_caches = 8'000;
-  std::vector<std::byte> bytes = std::vector<std::byte>(16 * 1024 + kLine);
-  RingMemory memory{aligned(bytes.data()), 16 * 1024};
-  RingWriter writer{memory};
-  RingReader reader{memory, 5, past_caches};
-
-  static std::byte* aligned(std::byte* data) {
-    return data + (2 * kLine - reinterpret_cast<std::uintptr_t>(data) % (2 * kLine)) % kLine;
-  }
-};
-
-Outgoing frame_of(const std::vector<std::byte>& payload, std::uint64_t id) {
-  Outgoing frame;
-  frame.header = {FrameKind::Eager, {.group = 5, .count = payload.size(), .op = OpKind::Send}, payload.size(), id};
-  frame.payload = payload.data();
-  return frame;
-}
-
-TEST(Ring, FramesOfAllLengthsGoRoundAndRound) {
-  Ring ring;
-  std::mt19937 random(1);
-  std::vector<std::byte> got;
-  for (std::uint64_t id = 0; id < 3'000; ++id) {
-    std::vector<std::byte> payload(id % 3 == 0 ? random() % 40 : random() % 40'000);
-    for (std::byte& byte : payload) byte = static_cast<std::byte>(random());
-    Outgoing frame = frame_of(payload, id);
-    got.assign(payload.size(), std::byte{0});
-    std::size_t have = 0;
-    const FrameHeader* header = nullptr;
-    bool read = false;
-    for (int turns = 0; !read; ++turns) {
-      ASSERT_LT(turns, 100'000) << "frame " << id << " is stuck";
-      if (!frame.done()) ring.writer.write(frame);
-      if (!header && !(header = ring.reader.peek())) continue;
-      if (have == 0) {
-        ASSERT_EQ(header->id, id);
-        ASSERT_EQ(header->nbytes, payload.size());
-      }
-      if (payload.empty()) ring.reader.read(nullptr, 0);
-      have += ring.reader.read(got.data() + have, std::min<std::size_t>(random() % 9'000, payload.size() - have));
-      read = frame.done() && have == payload.size();
-    }
-    ASSERT_EQ(got, payload) << "frame " << id;
-  }
-}
-
-TEST(Ring, FetchingAheadComesToAnEndAndChangesNothing) {
-  Ring ring;
-  std::mt19937 random(2);
-  EXPECT_FALSE(ring.writer.fetch_ahead()) << "before the first frame";
-  int longer = 0;  // too few tries for the writer to learn from
-  for (std::uint64_t id = 0; id < 300; ++id) {
-    std::vector<std::byte> payload(random() % (id % 2 == 0 ? 40 : 12'000));
-    for (std::byte& byte : payload) byte = static_cast<std::byte>(random());
-    Outgoing frame = frame_of(payload, id);
-    ASSERT_TRUE(ring.writer.write(frame));
-    ASSERT_TRUE(frame.done());
-    const std::size_t most = std::min(payload.size(), ring.memory.capacity / 4);
-    // Short ones have one line only, and of long ones every so often none but the first is fetched (FetchChoice).
-    const bool is_try = whole_lines(most) > FetchChoice::kAlways && ++longer % FetchChoice::kTryEvery == 0;
-    const std::size_t lines = 1 + (payload.size() <= 12 || is_try ? 0 : whole_lines(most) / kLine);
-    std::size_t calls = 1;
-    while (ring.writer.fetch_ahead()) ASSERT_LT(++calls, 100u) << "frame " << id;
-    EXPECT_EQ(calls, (lines + 7) / 8) << payload.size() << " bytes";
-    EXPECT_FALSE(ring.writer.fetch_ahead());
-    std::vector<std::byte> got(payload.size());
-    ASSERT_EQ(ring.reader.peek()->id, id);
-    ASSERT_EQ(ring.reader.read(payload.empty() ? nullptr : got.data(), got.size()), got.size());
-    ASSERT_EQ(got, payload) << "frame " << id;
-  }
-}
-
-TEST(Ring, APayloadThatLooksLikeAFrameIsNone) {
-  Ring ring;
-  std::uint64_t position = 0;
-  std::vector<std::byte> got(4'000);
-  for (std::uint64_t id = 0; id < 200; ++id) {
-    // Each line of the payload carries the stamp that the same place will have one lap later.
-    std::vector<std::byte> payload(4'000);
-    for (std::size_t at = 0; at + kLine <= payload.size(); at += kLine) {
-      const std::uint64_t stamp = position + kLine + at + ring.memory.capacity + 1;
-      std::memcpy(payload.data() + at, &stamp, sizeof stamp);
-    }
-    Outgoing frame = frame_of(payload, id);
-    ASSERT_TRUE(ring.writer.write(frame));
-    ASSERT_TRUE(frame.done());
-    ASSERT_EQ(ring.reader.peek()->id, id);
-    ASSERT_EQ(ring.reader.read(got.data(), got.size()), got.size());
-    ASSERT_EQ(ring.reader.peek(), nullptr) << "after frame " << id;
-    position += kLine + (payload.size() + kLine - 1) / kLine * kLine;
-  }
-}
-
-TEST(Ring, AWholeFrameIsWrittenAtOnceOrNotAtAll) {
-  Ring ring;
-  std::vector<std::byte> got(1'000);
-  std::uint64_t written = 0, read = 0;
-  for (int round = 0; round < 200; ++round) {
-    for (;; ++written) {  // of every length, until the ring is full
-      const std::vector<std::byte> payload(written % 999 + 1, static_cast<std::byte>(written));
-      const Outgoing frame = frame_of(payload, written);
-      if (!ring.writer.write_whole(frame.header, payload.data())) break;
-    }
-    ASSERT_GT(written, read);
-    for (; read < written; ++read) {
-      ASSERT_TRUE(ring.reader.has_news());
-      const FrameHeader* header = ring.reader.peek();
-      ASSERT_TRUE(header);
-      ASSERT_EQ(header->id, read);
-      ASSERT_EQ(header->nbytes, read % 999 + 1);
-      ASSERT_TRUE(ring.reader.payload_is_here());
-      ASSERT_EQ(ring.reader.read(got.data(), header->nbytes), read % 999 + 1);
-      ASSERT_EQ(got[read % 999], static_cast<std::byte>(read));
-    }
-    ASSERT_FALSE(ring.reader.has_news()) << "after frame " << read;
-    ASSERT_EQ(ring.reader.peek(), nullptr);
-  }
-  const std::vector<std::byte> longer(ring.memory.capacity);
-  EXPECT_FALSE(ring.writer.write_whole(frame_of(longer, 0).header, longer.data()));
-}
-
-TEST(Ring, WhatIsNoFrameIsAProtocolError) {
-  Ring ring;
-  const std::vector<std::byte> payload(8);
-  Outgoing frame = frame_of(payload, 1);
-  ring.writer.write(frame);
-  reinterpret_cast<FrameLine*>(ring.memory.lines)->dtype = 200;
-  text_of(ErrorCode::Protocol, [&] { ring.reader.peek(); });
 }
 
 TEST(Join, ARankThatCannotMapSendsAllToTcp) {

@@ -7,6 +7,10 @@
 // The stamp of a line says which position of the stream it holds. Before a frame becomes visible, the stamp of the line
 // behind it is cleared: what an earlier lap has left there, payload included, is never taken for a frame.
 //
+// Where short frames are answered, one by one, they need not go all around: a lap ends after a few kilobytes, and the
+// next frame begins where the ring does. Lines that both processors have in their first caches go from one to the other
+// in half of the time. Laps become longer if frames had to wait for room in one.
+//
 // Thread-safety: one thread at a time on each side. Idea: the ring of D. Lamport, "Proving the Correctness of
 // Multiprocess Programs" (1977), with the flag in the slot.
 #pragma once
@@ -15,6 +19,7 @@
 #include <tutti/comm/transport/shm/copy_speed.h>
 #include <tutti/comm/transport/shm/distance.h>
 #include <tutti/comm/transport/shm/fetch_choice.h>
+#include <tutti/comm/transport/shm/ring_place.h>
 #include <tutti/comm/transport/shm/segment.h>
 #include <tutti/comm/transport/transport.h>
 
@@ -47,12 +52,16 @@ struct alignas(kLine) FrameLine {
 
   static constexpr std::uint8_t kComplete = 0x80;  // the whole payload was there when the frame became visible
   static constexpr std::uint8_t kStreamed = 0x40;  // the payload is written past the caches
-  static constexpr std::uint8_t kReduceOp = 0x3f;
+  static constexpr std::uint8_t kEndsLap = 0x20;   // the next frame begins where the ring does
+  static constexpr std::uint8_t kReduceOp = 0x1f;
 
   /// Whether a payload travels in the line itself.
   static constexpr bool holds(std::uint64_t nbytes) { return nbytes <= sizeof inlined; }
 };
 static_assert(sizeof(FrameLine) == kLine);
+
+// Two rings and what is sent and received by them lie in a first cache.
+inline constexpr std::size_t kShortLap = 4 * 1024;
 
 // A long payload is handed over in pieces of this size and more, so that both sides copy at the same time.
 inline constexpr std::size_t kRingPiece = 8 * 1024;
@@ -73,7 +82,7 @@ struct RingMemory {
 
 class RingWriter {
  public:
-  explicit RingWriter(RingMemory memory) : ring_(memory) {}
+  explicit RingWriter(RingMemory memory) : ring_(memory), at_(memory.capacity), room_ends_(memory.capacity) {}
 
   /// Writes as much of the frame as there is room for; true if anything was written. frame.done() says when it is all
   /// there; until then the same frame is given again.
@@ -85,20 +94,25 @@ class RingWriter {
   /// As Link::fetch_ahead: its lines are this processor's by then, while who read them last lap still had them.
   bool fetch_ahead();
 
+  /// The reader has sent something since the last frame: the two take turns.
+  void was_answered() { answered_ = true; }
+
   /// What is to be written waits for room, or does not: for can_go_on().
-  void wait_for_room(bool waits) { waits_at_.store(waits ? position_ + 1 : 0, std::memory_order_relaxed); }
+  void wait_for_room(bool waits);
 
   /// Whether write() could go on with what waits for room. Any thread.
   bool can_go_on() const;
 
  private:
-  std::size_t room();
+  void look();
+  std::size_t room(std::size_t needed);
+  bool is_last_of_lap(std::uint64_t nbytes);
+  void begin_lap();
   bool start(Outgoing& frame);
   void put(const FrameHeader& header, const void* payload, bool whole);
-  void advance(std::size_t bytes);
   void copy_in(const std::byte* from, std::size_t bytes);
   void clear_next_stamp();
-  void end_frame(std::uint64_t nbytes);
+  void plan_fetching(std::uint64_t nbytes);
   bool choose_streams(std::uint64_t nbytes);
 
   RingMemory ring_;
@@ -106,13 +120,18 @@ class RingWriter {
   CopySpeed speed_;  // of what is written here
   StreamChoice choice_;
   FetchChoice fetch_;
-  bool streams_ = false;                    // the payload in progress
-  std::uint64_t position_ = 0;              // of the next byte
-  std::size_t offset_ = 0;                  // position_ modulo the capacity
-  std::uint64_t taken_ = 0;                 // as last seen
-  std::size_t to_fetch_ = 0;                // bytes that another frame like the last one will need
-  std::size_t fetched_ = 0;                 // of them
-  std::atomic<std::uint64_t> waits_at_{0};  // position + 1; 0: nothing waits
+  bool streams_ = false;                     // the payload in progress
+  RingPlace at_;                             // of the next byte
+  std::uint64_t taken_ = 0;                  // as last seen
+  std::uint64_t room_ends_;                  // by that
+  bool answered_ = false;                    // since the last frame
+  std::size_t lap_bytes_ = kShortLap;        // the least, if it ends before the ring does
+  std::uint64_t lap_began_ = 0;              // where in the stream, if the one before ended so
+  std::size_t last_lap_ended_ = 0;           // where in the ring
+  bool lap_was_short_ = false;               // something had to wait for room in it
+  std::size_t to_fetch_ = 0;                 // bytes that another frame like the last one will need
+  std::size_t fetched_ = 0;                  // of them
+  std::atomic<std::uint64_t> waits_for_{0};  // as much to be taken, plus 1; 0: nothing waits
 };
 
 class RingReader {
@@ -120,7 +139,7 @@ class RingReader {
   /// Payloads of `past_caches` bytes and more are written past the caches: they would not stay there, where what is
   /// sent and received both ways is four such buffers.
   RingReader(RingMemory memory, std::uint64_t group, std::size_t past_caches = last_cache_bytes() / 4)
-      : ring_(memory), group_(group), past_caches_(past_caches) {}
+      : ring_(memory), group_(group), past_caches_(past_caches), at_(memory.capacity) {}
 
   /// The header of the frame at the head of the stream, or null. Throws Protocol if it holds impossible values.
   const FrameHeader* peek();
@@ -139,19 +158,17 @@ class RingReader {
   void consume(std::size_t nbytes);
 
  private:
-  const FrameLine& line() const { return *reinterpret_cast<const FrameLine*>(ring_.lines + offset_); }
+  const FrameLine& line() const { return *reinterpret_cast<const FrameLine*>(ring_.lines + at_.offset()); }
   std::size_t available();
   enum State : std::uint64_t { kBetweenFrames = 0, kAllThere = 1, kStillComing = 2 };
   void watch();
-  void advance(std::size_t bytes);
   void finish();
   void copy_out_of_ring(std::byte* to, const std::byte* from, std::size_t bytes);
 
   RingMemory ring_;
   std::uint64_t group_;
   std::size_t past_caches_;
-  std::uint64_t position_ = 0;  // of the next unread byte; of the frame's line while its payload is inlined
-  std::size_t offset_ = 0;
+  RingPlace at_;                // of the next unread byte; of the frame's line while its payload is inlined
   std::uint64_t released_ = 0;  // what the writer has been told
   std::uint64_t written_ = 0;   // as last seen
   std::optional<FrameHeader> current_;
@@ -160,7 +177,8 @@ class RingReader {
   bool streamed_ = false;   // the current payload: it was written past the caches
   bool streams_ = false;    // its bytes are written past the caches here
   bool inlined_ = false;
-  std::atomic<std::uint64_t> watched_{0};  // for has_news(): the position, and in the lowest bits a State
+  bool ends_lap_ = false;                  // the current frame
+  std::atomic<std::uint64_t> watched_{0};  // for has_news(): lines in the stream, line in the ring, State
 };
 
 }  // namespace tutti::comm

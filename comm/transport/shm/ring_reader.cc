@@ -6,11 +6,19 @@
 #include <utility>
 
 namespace tutti::comm {
+namespace {
+
+// Of what is watched: a State, a line of the ring, and a line of the stream.
+constexpr unsigned kWatchedLineBits = 22;
+constexpr unsigned kWatchedShift = 2 + kWatchedLineBits;
+constexpr std::size_t kWatchedLines = (std::size_t{1} << kWatchedLineBits) - 1;
+
+}  // namespace
 
 const FrameHeader* RingReader::peek() {
   if (current_) return &*current_;
   const FrameLine& line = this->line();
-  if (line.stamp.load(std::memory_order_acquire) != position_ + 1) return nullptr;
+  if (line.stamp.load(std::memory_order_acquire) != at_.position() + 1) return nullptr;
   const std::uint8_t reduce_op = line.reduce_op_and_marks & FrameLine::kReduceOp;
   if (line.kind < static_cast<std::uint8_t>(FrameKind::Collective) ||
       line.kind > static_cast<std::uint8_t>(FrameKind::Taken) || line.op > static_cast<std::uint8_t>(kLastOpKind) ||
@@ -25,31 +33,43 @@ const FrameHeader* RingReader::peek() {
   if (current_->kind == FrameKind::RequestToSend) std::swap(current_->fingerprint.seq, current_->memory);
   left_ = line.nbytes;
   streams_ = left_ >= past_caches_;
+  ends_lap_ = (line.reduce_op_and_marks & FrameLine::kEndsLap) != 0;
   inlined_ = FrameLine::holds(left_);
   if (!inlined_) {
     const bool complete = (line.reduce_op_and_marks & FrameLine::kComplete) != 0;
     streamed_ = (line.reduce_op_and_marks & FrameLine::kStreamed) != 0;
-    advance(kLine);
-    if (complete) written_ = position_ + whole_lines(left_);
+    at_.advance(kLine);
+    if (complete) written_ = at_.position() + whole_lines(left_);
   }
   watch();
   return &*current_;
 }
 
+// Watched are lines: frames begin with one, and what has been written ends with one. Those of the stream are counted
+// modulo 2^40: no reader is so far behind.
 void RingReader::watch() {
-  const State state = !current_ ? kBetweenFrames : inlined_ || written_ >= position_ + left_ ? kAllThere : kStillComing;
-  watched_.store(position_ << 2 | state, std::memory_order_relaxed);
+  const State state = !current_                                        ? kBetweenFrames
+                      : inlined_ || written_ >= at_.position() + left_ ? kAllThere
+                                                                       : kStillComing;
+  watched_.store((at_.position() / kLine) << kWatchedShift | (at_.offset() / kLine) << 2 | state,
+                 std::memory_order_relaxed);
 }
 
 bool RingReader::has_news() const {
   const std::uint64_t watched = watched_.load(std::memory_order_relaxed);
-  const std::uint64_t position = watched >> 2;
+  const auto lines_to = [&](std::uint64_t position) {  // in the upper bits: its sign tells whether it is passed
+    const std::uint64_t to = position / kLine << kWatchedShift;
+    return static_cast<std::int64_t>(to - (watched >> kWatchedShift << kWatchedShift));
+  };
   switch (watched & 3) {
-    case kBetweenFrames:
-      return reinterpret_cast<const FrameLine*>(ring_.lines + position % ring_.capacity)
-                 ->stamp.load(std::memory_order_acquire) == position + 1;
+    case kBetweenFrames: {
+      const std::size_t line = watched >> 2 & kWatchedLines;
+      const std::uint64_t stamp =
+          reinterpret_cast<const FrameLine*>(ring_.lines)[line].stamp.load(std::memory_order_acquire);
+      return stamp > 0 && lines_to(stamp - 1) == 0;
+    }
     case kStillComing:
-      return ring_.control->written.load(std::memory_order_acquire) > position;
+      return lines_to(ring_.control->written.load(std::memory_order_acquire)) > 0;
     default:
       return true;
   }
@@ -57,37 +77,38 @@ bool RingReader::has_news() const {
 
 std::size_t RingReader::available() {
   if (inlined_) return left_;
-  if (written_ < position_ + left_)
+  if (written_ < at_.position() + left_)
     written_ = std::max(written_, ring_.control->written.load(std::memory_order_acquire));
-  return written_ <= position_ ? 0 : std::min<std::uint64_t>(left_, written_ - position_);
+  return written_ <= at_.position() ? 0 : std::min<std::uint64_t>(left_, written_ - at_.position());
 }
 
 std::span<const std::byte> RingReader::readable() {
   const std::size_t bytes = available();
   if (inlined_) return {line().inlined.data() + current_->nbytes - left_, bytes};
-  return {ring_.lines + offset_, std::min(bytes, ring_.capacity - offset_)};
+  return {ring_.lines + at_.offset(), std::min(bytes, ring_.capacity - at_.offset())};
 }
 
 void RingReader::consume(std::size_t nbytes) {
   left_ -= nbytes;
-  if (!inlined_) advance(nbytes);
+  if (!inlined_) at_.advance(nbytes);
   if (left_ == 0) finish();
-  if (left_ == 0 || position_ - released_ >= std::min(kRingPiece, ring_.capacity / 4)) {
-    released_ = position_ / kLine * kLine;
+  if (left_ == 0 || at_.position() - released_ >= std::min(kRingPiece, ring_.capacity / 4)) {
+    released_ = at_.position() / kLine * kLine;
     ring_.control->taken.store(released_, std::memory_order_release);
   }
   watch();
 }
 
 void RingReader::finish() {
-  advance(inlined_ ? kLine : static_cast<std::size_t>(whole_lines(position_) - position_));
+  at_.advance(inlined_ ? kLine : static_cast<std::size_t>(whole_lines(at_.position()) - at_.position()));
+  if (ends_lap_) at_.begin_lap();
   current_.reset();
 }
 
 void RingReader::copy_out_of_ring(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (streams_) return stream_copy(to, from, bytes);
   const auto copy = [&] { copy_short(to, from, bytes); };
-  if (bytes < CopySpeed::kTimedBytes || streamed_ || position_ < ring_.capacity) return copy();
+  if (bytes < CopySpeed::kTimedBytes || streamed_ || !at_.has_touched(bytes)) return copy();
   const bool was_slow = speed_.is_slow();
   speed_.time(bytes, copy);
   if (speed_.is_slow() != was_slow) ring_.control->reads_slowly.store(!was_slow, std::memory_order_relaxed);
@@ -106,12 +127,6 @@ std::size_t RingReader::read(void* into, std::size_t nbytes) {
     consume(n);
   }
   return got;
-}
-
-void RingReader::advance(std::size_t bytes) {
-  position_ += bytes;
-  offset_ += bytes;
-  if (offset_ >= ring_.capacity) offset_ -= ring_.capacity;
 }
 
 }  // namespace tutti::comm

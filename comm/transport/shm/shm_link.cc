@@ -64,6 +64,7 @@ const FrameHeader* ShmLink::peek() {
 std::size_t ShmLink::read(void* into, std::size_t nbytes) {
   looked();
   const std::size_t got = reader_.read(into, nbytes);
+  writer_.was_answered();
   if (got > 0) neighbours_.nudge(index_);  // there is room now
   if (got == 0 && nbytes > 0 && reader_.readable().empty()) check_peer();
   return got;
@@ -72,6 +73,7 @@ std::size_t ShmLink::read(void* into, std::size_t nbytes) {
 void ShmLink::consume(std::size_t nbytes) {
   looked();
   reader_.consume(nbytes);
+  writer_.was_answered();
   neighbours_.nudge(index_);
 }
 

@@ -1,0 +1,320 @@
+// The rings of shared memory: frames of all lengths, room, and laps that end before the ring does.
+#include <gtest/gtest.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/transport/shm/ring.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <vector>
+
+namespace tutti::comm {
+namespace {
+
+/// A ring of 16 KiB and both of its ends, where payloads of so many bytes are read past the caches.
+struct Ring {
+  std::size_t past_caches = 8'000;
+  std::vector<std::byte> bytes = std::vector<std::byte>(16 * 1024 + kLine);
+  RingMemory memory{aligned(bytes.data()), 16 * 1024};
+  RingWriter writer{memory};
+  RingReader reader{memory, 5, past_caches};
+
+  static std::byte* aligned(std::byte* data) {
+    return data + (2 * kLine - reinterpret_cast<std::uintptr_t>(data) % (2 * kLine)) % kLine;
+  }
+};
+
+Outgoing frame_of(const std::vector<std::byte>& payload, std::uint64_t id) {
+  Outgoing frame;
+  frame.header = {FrameKind::Eager, {.group = 5, .count = payload.size(), .op = OpKind::Send}, payload.size(), id};
+  frame.payload = payload.data();
+  return frame;
+}
+
+TEST(Ring, FramesOfAllLengthsGoRoundAndRound) {
+  Ring ring;
+  std::mt19937 random(1);
+  std::vector<std::byte> got;
+  for (std::uint64_t id = 0; id < 3'000; ++id) {
+    std::vector<std::byte> payload(id % 3 == 0 ? random() % 40 : random() % 40'000);
+    for (std::byte& byte : payload) byte = static_cast<std::byte>(random());
+    Outgoing frame = frame_of(payload, id);
+    if (random() % 2 == 0) ring.writer.was_answered();
+    got.assign(payload.size(), std::byte{0});
+    std::size_t have = 0;
+    const FrameHeader* header = nullptr;
+    bool read = false;
+    for (int turns = 0; !read; ++turns) {
+      ASSERT_LT(turns, 100'000) << "frame " << id << " is stuck";
+      if (!frame.done()) ring.writer.write(frame);
+      if (!header && !(header = ring.reader.peek())) continue;
+      if (have == 0) {
+        ASSERT_EQ(header->id, id);
+        ASSERT_EQ(header->nbytes, payload.size());
+      }
+      if (payload.empty()) ring.reader.read(nullptr, 0);
+      have += ring.reader.read(got.data() + have, std::min<std::size_t>(random() % 9'000, payload.size() - have));
+      read = frame.done() && have == payload.size();
+    }
+    ASSERT_EQ(got, payload) << "frame " << id;
+  }
+}
+
+TEST(Ring, FetchingAheadComesToAnEndAndChangesNothing) {
+  Ring ring;
+  std::mt19937 random(2);
+  EXPECT_FALSE(ring.writer.fetch_ahead()) << "before the first frame";
+  int longer = 0;  // too few tries for the writer to learn from
+  for (std::uint64_t id = 0; id < 300; ++id) {
+    std::vector<std::byte> payload(random() % (id % 2 == 0 ? 40 : 12'000));
+    for (std::byte& byte : payload) byte = static_cast<std::byte>(random());
+    Outgoing frame = frame_of(payload, id);
+    ASSERT_TRUE(ring.writer.write(frame));
+    ASSERT_TRUE(frame.done());
+    const std::size_t most = std::min(payload.size(), ring.memory.capacity / 4);
+    // Short ones have one line only, and of long ones every so often none but the first is fetched (FetchChoice).
+    const bool is_try = whole_lines(most) > FetchChoice::kAlways && ++longer % FetchChoice::kTryEvery == 0;
+    const std::size_t lines = 1 + (payload.size() <= 12 || is_try ? 0 : whole_lines(most) / kLine);
+    std::size_t calls = 1;
+    while (ring.writer.fetch_ahead()) ASSERT_LT(++calls, 100u) << "frame " << id;
+    EXPECT_EQ(calls, (lines + 7) / 8) << payload.size() << " bytes";
+    EXPECT_FALSE(ring.writer.fetch_ahead());
+    std::vector<std::byte> got(payload.size());
+    ASSERT_EQ(ring.reader.peek()->id, id);
+    ASSERT_EQ(ring.reader.read(payload.empty() ? nullptr : got.data(), got.size()), got.size());
+    ASSERT_EQ(got, payload) << "frame " << id;
+  }
+}
+
+TEST(Ring, APayloadThatLooksLikeAFrameIsNone) {
+  Ring ring;
+  std::uint64_t position = 0;
+  std::vector<std::byte> got(4'000);
+  for (std::uint64_t id = 0; id < 200; ++id) {
+    // Each line of the payload carries the stamp that the same place will have one lap later.
+    std::vector<std::byte> payload(4'000);
+    for (std::size_t at = 0; at + kLine <= payload.size(); at += kLine) {
+      const std::uint64_t stamp = position + kLine + at + ring.memory.capacity + 1;
+      std::memcpy(payload.data() + at, &stamp, sizeof stamp);
+    }
+    Outgoing frame = frame_of(payload, id);
+    ASSERT_TRUE(ring.writer.write(frame));
+    ASSERT_TRUE(frame.done());
+    ASSERT_EQ(ring.reader.peek()->id, id);
+    ASSERT_EQ(ring.reader.read(got.data(), got.size()), got.size());
+    ASSERT_EQ(ring.reader.peek(), nullptr) << "after frame " << id;
+    position += kLine + (payload.size() + kLine - 1) / kLine * kLine;
+  }
+}
+
+TEST(Ring, AWholeFrameIsWrittenAtOnceOrNotAtAll) {
+  Ring ring;
+  std::vector<std::byte> got(1'000);
+  std::uint64_t written = 0, read = 0;
+  for (int round = 0; round < 200; ++round) {
+    for (;; ++written) {  // of every length, until the ring is full
+      const std::vector<std::byte> payload(written % 999 + 1, static_cast<std::byte>(written));
+      const Outgoing frame = frame_of(payload, written);
+      if (!ring.writer.write_whole(frame.header, payload.data())) break;
+    }
+    ASSERT_GT(written, read);
+    for (; read < written; ++read) {
+      ASSERT_TRUE(ring.reader.has_news());
+      const FrameHeader* header = ring.reader.peek();
+      ASSERT_TRUE(header);
+      ASSERT_EQ(header->id, read);
+      ASSERT_EQ(header->nbytes, read % 999 + 1);
+      ASSERT_TRUE(ring.reader.payload_is_here());
+      ASSERT_EQ(ring.reader.read(got.data(), header->nbytes), read % 999 + 1);
+      ASSERT_EQ(got[read % 999], static_cast<std::byte>(read));
+    }
+    ASSERT_FALSE(ring.reader.has_news()) << "after frame " << read;
+    ASSERT_EQ(ring.reader.peek(), nullptr);
+  }
+  const std::vector<std::byte> longer(ring.memory.capacity);
+  EXPECT_FALSE(ring.writer.write_whole(frame_of(longer, 0).header, longer.data()));
+}
+
+/// What is written and read of a ring, and in between.
+struct Traffic {
+  Ring& ring;
+  std::uint64_t written = 0, read = 0;
+  std::vector<std::byte> got = std::vector<std::byte>(20'000);
+
+  static std::vector<std::byte> payload_of(std::uint64_t id, std::size_t bytes) {
+    std::vector<std::byte> payload(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) payload[i] = static_cast<std::byte>(id * 31 + i);
+    return payload;
+  }
+  bool write(std::size_t bytes) {
+    const auto payload = payload_of(written, bytes);
+    if (!ring.writer.write_whole(frame_of(payload, written).header, payload.data())) return false;
+    ++written;
+    return true;
+  }
+  void take_one() {
+    ASSERT_TRUE(ring.reader.has_news()) << "frame " << read;
+    const FrameHeader* header = ring.reader.peek();
+    ASSERT_TRUE(header) << "frame " << read;
+    ASSERT_EQ(header->id, read);
+    const std::size_t bytes = header->nbytes;
+    ASSERT_EQ(ring.reader.read(bytes > 0 ? got.data() : nullptr, bytes), bytes);
+    const auto expected = payload_of(read++, bytes);
+    ASSERT_TRUE(std::equal(expected.begin(), expected.end(), got.begin())) << "frame " << read - 1;
+    ASSERT_EQ(ring.reader.has_news(), read < written) << "after frame " << read - 1;
+  }
+  void exchange(int frames, std::size_t bytes) {
+    for (int i = 0; i < frames && !testing::Test::HasFailure(); ++i) {
+      ring.writer.was_answered();
+      ASSERT_TRUE(write(bytes)) << "frame " << written;
+      take_one();
+    }
+  }
+  /// Bytes from the ring's beginning up to the last one that holds anything.
+  std::size_t touched() const {
+    std::size_t end = ring.memory.capacity;
+    while (end > 0 && ring.memory.lines[end - 1] == std::byte{0}) --end;
+    return end;
+  }
+};
+
+TEST(Ring, FramesThatAreAnsweredStayAtItsBeginning) {
+  for (const std::size_t bytes : {0, 8, 500, 1'000, 2'000, 4'096}) {
+    Ring ring;
+    Traffic traffic{ring};
+    traffic.exchange(1'000, bytes);
+    EXPECT_LE(traffic.touched(), kShortLap + 3 * (whole_lines(bytes) + kLine)) << bytes;
+  }
+  Ring ring;
+  Traffic traffic{ring};
+  traffic.exchange(100, 6'000);
+  EXPECT_GT(traffic.touched(), ring.memory.capacity - 6'000) << "long ones go around";
+}
+
+TEST(Ring, FramesThatAreNotAnsweredGoAllAround) {
+  Ring ring;
+  Traffic traffic{ring};
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(traffic.write(1'000));
+    traffic.take_one();
+  }
+  EXPECT_GT(traffic.touched(), ring.memory.capacity - 2'000);
+}
+
+/// After exchanges that end anywhere in a lap: the fewest frames that are written before one has to wait for room.
+int shortest_burst(Traffic& traffic, std::size_t bytes) {
+  int shortest = 1'000;
+  for (int exchanges = 0; exchanges < 40 && !testing::Test::HasFailure(); ++exchanges) {
+    traffic.exchange(exchanges % 9, bytes);
+    traffic.ring.writer.was_answered();  // the first frame may still end a lap, and is not read
+    int burst = 0;
+    while (traffic.write(bytes)) ++burst;
+    shortest = std::min(shortest, burst);
+    while (traffic.read < traffic.written && !testing::Test::HasFailure()) traffic.take_one();
+  }
+  return shortest;
+}
+
+TEST(Ring, ALapThatWasTooShortGrows) {
+  Ring ring;
+  Traffic traffic{ring};
+  const int most = static_cast<int>(ring.memory.capacity / (whole_lines(1'000) + kLine)) - 1;
+  EXPECT_LT(shortest_burst(traffic, 1'000), most);
+  for (int tries = 0; tries < 2; ++tries) shortest_burst(traffic, 1'000);
+  EXPECT_GE(shortest_burst(traffic, 1'000), most) << "of a ring that nobody reads meanwhile";
+}
+
+TEST(Ring, AnsweredFramesOfAllLengthsArriveInOrder) {
+  Ring ring;
+  Traffic traffic{ring};
+  std::mt19937 random(4);
+  while (traffic.read < 20'000 && !HasFailure()) {
+    if (random() % 3 > 0) ring.writer.was_answered();
+    const std::size_t kind = random() % 8;
+    for (std::size_t frames = random() % 6; frames > 0; --frames)
+      traffic.write(kind == 0 ? random() % 8'000 : random() % (kind * 300));
+    for (std::size_t frames = random() % 6; frames > 0 && traffic.read < traffic.written; --frames) traffic.take_one();
+  }
+}
+
+TEST(Ring, WhoWaitsForRoomCanGoOnAsSoonAsThereIsSome) {
+  Ring ring;
+  Traffic traffic{ring};
+  std::mt19937 random(5);
+  int waits = 0;
+  for (int round = 0; round < 2'000 && !HasFailure(); ++round) {
+    const std::size_t longest = round % 2 == 0 ? 8 : 3'000;
+    traffic.exchange(static_cast<int>(random() % 99), random() % longest);
+    ring.writer.was_answered();
+    while (traffic.write(random() % longest)) {
+    }
+    const auto payload = Traffic::payload_of(traffic.written, 5'000 + random() % 9'000);
+    Outgoing frame = frame_of(payload, traffic.written++);
+    bool wrote = ring.writer.write(frame);
+    while (!frame.done() && !HasFailure()) {
+      ring.writer.wait_for_room(true);
+      wrote = ring.writer.can_go_on();
+      ASSERT_EQ(ring.writer.write(frame), wrote) << "round " << round;
+      if (wrote) continue;
+      ++waits;
+      if (traffic.read + 1 < traffic.written) {
+        traffic.take_one();
+      } else {
+        const FrameHeader* header = ring.reader.peek();
+        ASSERT_TRUE(header);
+        ASSERT_EQ(header->id, traffic.read);
+        ASSERT_GT(ring.reader.readable().size(), 0u);
+        ring.reader.consume(ring.reader.readable().size());
+      }
+    }
+    ring.writer.wait_for_room(false);
+    while (traffic.read < traffic.written) {
+      const FrameHeader* header = ring.reader.peek();
+      ASSERT_TRUE(header);
+      ASSERT_EQ(header->id, traffic.read);
+      while (!ring.reader.readable().empty()) ring.reader.consume(ring.reader.readable().size());
+      if (ring.reader.peek() && ring.reader.peek()->id == traffic.read) ring.reader.consume(0);
+      ++traffic.read;
+    }
+    ASSERT_FALSE(ring.reader.has_news());
+  }
+  EXPECT_GT(waits, 100);
+}
+
+TEST(Ring, APayloadOfWhichNothingIsThereIsNoNews) {
+  Ring ring;
+  Traffic traffic{ring};
+  while (traffic.write(8)) {
+  }
+  traffic.take_one();
+  const auto payload = Traffic::payload_of(traffic.written, 9'000);
+  Outgoing frame = frame_of(payload, traffic.written);
+  ASSERT_TRUE(ring.writer.write(frame)) << "its line";
+  while (traffic.read < traffic.written) {
+    ASSERT_TRUE(ring.reader.has_news());
+    ASSERT_EQ(ring.reader.read(traffic.got.data(), ring.reader.peek()->nbytes), 8u);
+    ++traffic.read;
+  }
+  ASSERT_TRUE(ring.reader.has_news()) << "the line";
+  ASSERT_EQ(ring.reader.peek()->id, traffic.written);
+  EXPECT_FALSE(ring.reader.has_news());
+  ASSERT_TRUE(ring.writer.write(frame));
+  EXPECT_TRUE(ring.reader.has_news());
+}
+
+TEST(Ring, WhatIsNoFrameIsAProtocolError) {
+  Ring ring;
+  const std::vector<std::byte> payload(8);
+  Outgoing frame = frame_of(payload, 1);
+  ring.writer.write(frame);
+  reinterpret_cast<FrameLine*>(ring.memory.lines)->dtype = 200;
+  try {
+    ring.reader.peek();
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::Protocol) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace tutti::comm
