@@ -4,6 +4,7 @@
 #include <tutti/comm/transport/shm/ring.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -39,7 +40,7 @@ TEST(Ring, FramesOfAllLengthsGoRoundAndRound) {
     std::vector<std::byte> payload(id % 3 == 0 ? random() % 40 : random() % 40'000);
     for (std::byte& byte : payload) byte = static_cast<std::byte>(random());
     Outgoing frame = frame_of(payload, id);
-    if (random() % 2 == 0) ring.writer.was_answered();
+    if (random() % 2 == 0) ring.writer.was_answered(ring.reader.taken());
     got.assign(payload.size(), std::byte{0});
     std::size_t have = 0;
     const FrameHeader* header = nullptr;
@@ -165,7 +166,7 @@ struct Traffic {
   }
   void exchange(int frames, std::size_t bytes) {
     for (int i = 0; i < frames && !testing::Test::HasFailure(); ++i) {
-      ring.writer.was_answered();
+      ring.writer.was_answered(ring.reader.taken());
       ASSERT_TRUE(write(bytes)) << "frame " << written;
       take_one();
     }
@@ -206,7 +207,8 @@ int shortest_burst(Traffic& traffic, std::size_t bytes) {
   int shortest = 1'000;
   for (int exchanges = 0; exchanges < 40 && !testing::Test::HasFailure(); ++exchanges) {
     traffic.exchange(exchanges % 9, bytes);
-    traffic.ring.writer.was_answered();  // the first frame may still end a lap, and is not read
+    traffic.ring.writer.was_answered(
+        traffic.ring.reader.taken());  // the first frame may still end a lap, and is not read
     int burst = 0;
     while (traffic.write(bytes)) ++burst;
     shortest = std::min(shortest, burst);
@@ -229,7 +231,7 @@ TEST(Ring, AnsweredFramesOfAllLengthsArriveInOrder) {
   Traffic traffic{ring};
   std::mt19937 random(4);
   while (traffic.read < 20'000 && !HasFailure()) {
-    if (random() % 3 > 0) ring.writer.was_answered();
+    if (random() % 3 > 0) ring.writer.was_answered(ring.reader.taken());
     const std::size_t kind = random() % 8;
     for (std::size_t frames = random() % 6; frames > 0; --frames)
       traffic.write(kind == 0 ? random() % 8'000 : random() % (kind * 300));
@@ -245,7 +247,7 @@ TEST(Ring, WhoWaitsForRoomCanGoOnAsSoonAsThereIsSome) {
   for (int round = 0; round < 2'000 && !HasFailure(); ++round) {
     const std::size_t longest = round % 2 == 0 ? 8 : 3'000;
     traffic.exchange(static_cast<int>(random() % 99), random() % longest);
-    ring.writer.was_answered();
+    ring.writer.was_answered(ring.reader.taken());
     while (traffic.write(random() % longest)) {
     }
     const auto payload = Traffic::payload_of(traffic.written, 5'000 + random() % 9'000);
@@ -300,6 +302,43 @@ TEST(Ring, APayloadOfWhichNothingIsThereIsNoNews) {
   EXPECT_FALSE(ring.reader.has_news());
   ASSERT_TRUE(ring.writer.write(frame));
   EXPECT_TRUE(ring.reader.has_news());
+}
+
+TEST(Ring, AWriterWhoseLongFramesAreAnsweredStillLearnsHowFarTheReaderIs) {
+  ::setenv("TUTTI_FAR_LINE_NS", "0", 1);  // everybody is far
+  Ring ring;
+  ::unsetenv("TUTTI_FAR_LINE_NS");
+  const std::vector<std::byte> payload(5'000);
+  bool streamed = false;
+  for (std::uint64_t id = 0; id < 2'000 && !streamed; ++id) {
+    ring.writer.was_answered(ring.reader.taken());
+    ASSERT_TRUE(ring.writer.write_whole(frame_of(payload, id).header, payload.data()));
+    ASSERT_TRUE(ring.reader.peek());
+    ring.reader.consume(payload.size());
+    for (std::size_t at = 0; at < ring.memory.capacity; at += kLine) {
+      const auto* line = reinterpret_cast<const FrameLine*>(ring.memory.lines + at);
+      streamed |= (line->reduce_op_and_marks & FrameLine::kStreamed) != 0;
+    }
+  }
+  EXPECT_TRUE(streamed);
+}
+
+TEST(Ring, FramesSayWhatWasTakenOfTheRingTheOtherWay) {
+  Ring ring;
+  Traffic traffic{ring};
+  constexpr std::uint64_t kMost = (std::uint64_t{1} << 29) - kLine;  // between two frames
+  for (const std::uint64_t taken : {std::uint64_t{0}, std::uint64_t{7} * kLine, kMost, 2 * kMost, 3 * kMost}) {
+    ring.writer.acknowledge(taken);
+    ASSERT_TRUE(traffic.write(taken % 50));
+    traffic.take_one();
+    EXPECT_EQ(ring.reader.acknowledged(), taken);
+  }
+  for (const std::uint64_t more : {4 * kMost, 5 * kMost, 9 * kMost}) {
+    ring.writer.acknowledge(more);
+    ASSERT_TRUE(traffic.write(8));
+    traffic.take_one();
+    EXPECT_LE(ring.reader.acknowledged(), more) << "never what has not been taken";
+  }
 }
 
 TEST(Ring, WhatIsNoFrameIsAProtocolError) {

@@ -9,7 +9,8 @@
 //
 // Where short frames are answered, one by one, they need not go all around: a lap ends after a few kilobytes, and the
 // next frame begins where the ring does. Lines that both processors have in their first caches go from one to the other
-// in half of the time. Laps become longer if frames had to wait for room in one.
+// in half of the time. Laps become longer if frames had to wait for room in one. What has been taken the frames of the
+// other ring say, those that go the other way: to look where the reader says it would take a line's way.
 //
 // Thread-safety: one thread at a time on each side. Idea: the ring of D. Lamport, "Proving the Correctness of
 // Multiprocess Programs" (1977), with the flag in the slot.
@@ -44,7 +45,7 @@ struct alignas(kLine) FrameLine {
   std::uint8_t reduce_op_and_marks;  // no bit-fields: to set one would first fetch the line from who reads it
   std::int32_t root;
   std::uint64_t count;
-  std::uint64_t nbytes;
+  std::uint64_t nbytes_and_taken;  // above kLengthBits the lines that have been taken of the ring the other way
   std::uint64_t id;
   std::uint64_t seq;
   alignas(8) std::array<std::byte, 12> inlined;  // aligned for every element type
@@ -54,6 +55,9 @@ struct alignas(kLine) FrameLine {
   static constexpr std::uint8_t kStreamed = 0x40;  // the payload is written past the caches
   static constexpr std::uint8_t kEndsLap = 0x20;   // the next frame begins where the ring does
   static constexpr std::uint8_t kReduceOp = 0x1f;
+
+  static constexpr unsigned kLengthBits = 41;
+  static constexpr std::uint64_t kLength = (std::uint64_t{1} << kLengthBits) - 1;
 
   /// Whether a payload travels in the line itself.
   static constexpr bool holds(std::uint64_t nbytes) { return nbytes <= sizeof inlined; }
@@ -94,8 +98,10 @@ class RingWriter {
   /// As Link::fetch_ahead: its lines are this processor's by then, while who read them last lap still had them.
   bool fetch_ahead();
 
-  /// The reader has sent something since the last frame: the two take turns.
-  void was_answered() { answered_ = true; }
+  /// The reader has sent something since the last frame: the two take turns. It had taken so much, or more.
+  void was_answered(std::uint64_t taken);
+  /// The frames that are written say that so much of the ring the other way has been taken.
+  void acknowledge(std::uint64_t taken) { acknowledged_ = taken; }
 
   /// What is to be written waits for room, or does not: for can_go_on().
   void wait_for_room(bool waits);
@@ -105,6 +111,7 @@ class RingWriter {
 
  private:
   void look();
+  void set_taken(std::uint64_t taken);
   std::size_t room(std::size_t needed);
   bool is_last_of_lap(std::uint64_t nbytes);
   void begin_lap();
@@ -120,11 +127,14 @@ class RingWriter {
   CopySpeed speed_;  // of what is written here
   StreamChoice choice_;
   FetchChoice fetch_;
-  bool streams_ = false;                     // the payload in progress
-  RingPlace at_;                             // of the next byte
-  std::uint64_t taken_ = 0;                  // as last seen
-  std::uint64_t room_ends_;                  // by that
-  bool answered_ = false;                    // since the last frame
+  unsigned long_frames_ = 0;
+  bool streams_ = false;         // the payload in progress
+  RingPlace at_;                 // of the next byte
+  std::uint64_t taken_ = 0;      // as far as is known
+  std::uint64_t room_ends_;      // by that
+  std::uint64_t looked_at_ = 0;  // where the reader says what it has taken
+  bool answered_ = false;        // since the last frame
+  std::uint64_t acknowledged_ = 0;
   std::size_t lap_bytes_ = kShortLap;        // the least, if it ends before the ring does
   std::uint64_t lap_began_ = 0;              // where in the stream, if the one before ended so
   std::size_t last_lap_ended_ = 0;           // where in the ring
@@ -157,6 +167,11 @@ class RingReader {
   std::span<const std::byte> readable();
   void consume(std::size_t nbytes);
 
+  /// How much of the stream the writer need not keep.
+  std::uint64_t taken() const { return released_; }
+  /// The same of the ring the other way, at least, by what the frames have said.
+  std::uint64_t acknowledged() const { return acknowledged_; }
+
  private:
   const FrameLine& line() const { return *reinterpret_cast<const FrameLine*>(ring_.lines + at_.offset()); }
   std::size_t available();
@@ -177,6 +192,7 @@ class RingReader {
   bool streamed_ = false;   // the current payload: it was written past the caches
   bool streams_ = false;    // its bytes are written past the caches here
   bool inlined_ = false;
+  std::uint64_t acknowledged_ = 0;
   bool ends_lap_ = false;                  // the current frame
   std::atomic<std::uint64_t> watched_{0};  // for has_news(): lines in the stream, line in the ring, State
 };

@@ -11,6 +11,8 @@ namespace {
 // Of what is watched: a State, a line of the ring, and a line of the stream.
 constexpr unsigned kWatchedLineBits = 22;
 constexpr unsigned kWatchedShift = 2 + kWatchedLineBits;
+constexpr std::uint64_t kTakenLines = std::uint64_t{1} << (64 - FrameLine::kLengthBits);
+
 constexpr std::size_t kWatchedLines = (std::size_t{1} << kWatchedLineBits) - 1;
 
 }  // namespace
@@ -19,19 +21,22 @@ const FrameHeader* RingReader::peek() {
   if (current_) return &*current_;
   const FrameLine& line = this->line();
   if (line.stamp.load(std::memory_order_acquire) != at_.position() + 1) return nullptr;
+  const std::uint64_t nbytes = line.nbytes_and_taken & FrameLine::kLength;
   const std::uint8_t reduce_op = line.reduce_op_and_marks & FrameLine::kReduceOp;
   if (line.kind < static_cast<std::uint8_t>(FrameKind::Collective) ||
       line.kind > static_cast<std::uint8_t>(FrameKind::Taken) || line.op > static_cast<std::uint8_t>(kLastOpKind) ||
       line.dtype > static_cast<std::uint8_t>(kLastDType) || reduce_op > static_cast<std::uint8_t>(kLastReduceOp) ||
-      line.nbytes > kMaxFrameBytes)
+      nbytes > kMaxFrameBytes)
     throw Error(ErrorCode::Protocol, "the shared memory holds no frame where one should begin: was it overwritten?");
   current_ = {static_cast<FrameKind>(line.kind),
               {group_, line.seq, line.count, line.root, static_cast<OpKind>(line.op), static_cast<DType>(line.dtype),
                static_cast<ReduceOp>(reduce_op), line.user_op},
-              line.nbytes,
+              nbytes,
               line.id};
   if (current_->kind == FrameKind::RequestToSend) std::swap(current_->fingerprint.seq, current_->memory);
-  left_ = line.nbytes;
+  left_ = nbytes;
+  // Frames say the lower bits: if more than 512 MiB were taken between two of them it is less from then on.
+  acknowledged_ += ((line.nbytes_and_taken >> FrameLine::kLengthBits) - acknowledged_ / kLine) % kTakenLines * kLine;
   streams_ = left_ >= past_caches_;
   ends_lap_ = (line.reduce_op_and_marks & FrameLine::kEndsLap) != 0;
   inlined_ = FrameLine::holds(left_);

@@ -10,6 +10,8 @@ namespace {
 // So much of a payload is written past the caches, if its reader is further away than memory.
 constexpr std::size_t kStreamedBytes = 4 * 1024;
 
+constexpr unsigned kLookEvery = 16;  // such payloads
+
 // Of the next payload's lines, while an answer is awaited: so many bytes, and so many between two looks for it.
 constexpr std::uint64_t kFetchedAhead = 64 * 1024;
 constexpr std::size_t kFetchedAtOnce = 512;
@@ -34,11 +36,18 @@ std::size_t piece_of(std::uint64_t nbytes, std::size_t capacity) {
 
 }  // namespace
 
-/// Looks at how much has been taken, and so how far it may be written: as long as there is something left of a lap that
-/// ended early, no further than to that.
-void RingWriter::look() {
-  reader_.load(ring_.control->taken, taken_);
+void RingWriter::look() { set_taken(std::max(taken_, reader_.load(ring_.control->taken, looked_at_))); }
+
+/// And so how far it may be written: as long as there is something left of a lap that ended early, no further than to
+/// that.
+void RingWriter::set_taken(std::uint64_t taken) {
+  taken_ = taken;
   room_ends_ = taken_ + (taken_ < lap_began_ ? last_lap_ended_ : ring_.capacity);
+}
+
+void RingWriter::was_answered(std::uint64_t taken) {
+  answered_ = true;
+  if (taken > taken_) set_taken(taken);
 }
 
 std::size_t RingWriter::room(std::size_t needed) {
@@ -84,7 +93,10 @@ void RingWriter::begin_lap() {
 }
 
 bool RingWriter::choose_streams(std::uint64_t nbytes) {
-  if (nbytes < kStreamedBytes || !reader_.is_far()) return false;
+  if (nbytes < kStreamedBytes) return false;
+  if (++long_frames_ % kLookEvery == 0)
+    look();  // those that are answered never have to, and its time tells the distance
+  if (!reader_.is_far()) return false;
   if (reader_.decides()) return true;
   return choice_.choose(speed_.is_slow() || ring_.control->reads_slowly.load(std::memory_order_relaxed));
 }
@@ -144,7 +156,7 @@ void RingWriter::put(const FrameHeader& header, const void* payload, bool whole)
                                 (ends_lap ? FrameLine::kEndsLap : 0u));
   line->root = header.fingerprint.root;
   line->count = header.fingerprint.count;
-  line->nbytes = header.nbytes;
+  line->nbytes_and_taken = header.nbytes | acknowledged_ / kLine << FrameLine::kLengthBits;
   line->id = header.id;
   line->seq = header.fingerprint.seq | header.memory;  // one of them is 0
   line->user_op = header.fingerprint.user_op;

@@ -64,7 +64,7 @@ const FrameHeader* ShmLink::peek() {
 std::size_t ShmLink::read(void* into, std::size_t nbytes) {
   looked();
   const std::size_t got = reader_.read(into, nbytes);
-  writer_.was_answered();
+  was_answered();
   if (got > 0) neighbours_.nudge(index_);  // there is room now
   if (got == 0 && nbytes > 0 && reader_.readable().empty()) check_peer();
   return got;
@@ -73,8 +73,13 @@ std::size_t ShmLink::read(void* into, std::size_t nbytes) {
 void ShmLink::consume(std::size_t nbytes) {
   looked();
   reader_.consume(nbytes);
-  writer_.was_answered();
+  was_answered();
   neighbours_.nudge(index_);
+}
+
+void ShmLink::was_answered() {
+  writer_.was_answered(reader_.acknowledged());
+  writer_.acknowledge(reader_.taken());
 }
 
 bool ShmLink::read_memory(std::uint64_t address, std::span<std::byte> into) {

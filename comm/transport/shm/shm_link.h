@@ -51,6 +51,7 @@ class ShmLink final : public Link {
 
  private:
   void check_peer();
+  void was_answered();
   void looked() {
     if (ignored_.load(std::memory_order_relaxed) > 0) ignored_.store(0, std::memory_order_relaxed);
   }
