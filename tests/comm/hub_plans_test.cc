@@ -51,11 +51,11 @@ struct NoDeadline final : Caller {
 /// One rank's end, with a processor that the test chooses.
 class Rank {
  public:
-  Rank(std::unique_ptr<Transport> transport, std::shared_ptr<Store> store, std::function<int()> here)
+  Rank(std::unique_ptr<Transport> transport, std::shared_ptr<Store> store, HubPlans::Place place)
       : transport_(std::move(transport)),
         monitor_(std::move(store), "world", rank(), kRanks, [](int peer) { return "rank " + std::to_string(peer); }),
         executor_(*transport_, monitor_),
-        plans_(rank(), kRanks, std::move(here)) {}
+        plans_(rank(), kRanks, std::move(place)) {}
 
   int rank() const { return transport_->rank(); }
 
@@ -86,8 +86,8 @@ class Rank {
   HubPlans plans_;
 };
 
-/// Runs `body` on each rank, which runs on processors[rank % size] until its `moves`-th question, then on one more.
-void with_ranks(Net net, const std::vector<int>& processors, int moves, const std::function<void(Rank&)>& body) {
+/// Runs `body` on each rank, which is at places[rank].
+void with_ranks_at(Net net, const std::vector<HubPlans::Place>& places, const std::function<void(Rank&)>& body) {
   test::Watchdog watchdog(seconds(60));
   auto transports = test::make_transports(net, kRanks);
   const auto store = std::make_shared<HashStore>();
@@ -95,14 +95,26 @@ void with_ranks(Net net, const std::vector<int>& processors, int moves, const st
   for (int r = 0; r < kRanks; ++r)
     threads.emplace_back([&, r] {
       watchdog.doing(r, "running");
-      int asked = 0;
-      const int first = processors[static_cast<std::size_t>(r) % processors.size()];
-      const auto here = [&asked, first, moves, r] { return first + (++asked > moves && r % 3 == 1 ? 1 : 0); };
-      Rank rank(std::move(transports[static_cast<std::size_t>(r)]), store, here);
+      const auto index = static_cast<std::size_t>(r);
+      Rank rank(std::move(transports[index]), store, places[index]);
       body(rank);
       watchdog.doing(r, "done");
     });
   for (std::thread& thread : threads) thread.join();
+}
+
+/// The same on processors[rank % size] until its `moves`-th question, then on one more. Ranks cannot move by
+/// themselves.
+void with_ranks(Net net, const std::vector<int>& processors, int moves, const std::function<void(Rank&)>& body) {
+  std::vector<HubPlans::Place> places;
+  for (int r = 0; r < kRanks; ++r) {
+    const int first = processors[static_cast<std::size_t>(r) % processors.size()];
+    const auto here = [asked = 0, first, moves, r]() mutable {
+      return first + (++asked > moves && r % 3 == 1 ? 1 : 0);
+    };
+    places.push_back({here, [] { return std::vector<int>(); }, [](int) { ADD_FAILURE(); }});
+  }
+  with_ranks_at(net, places, body);
 }
 
 class HubPlansOver : public testing::TestWithParam<Net> {};
@@ -142,6 +154,55 @@ TEST(HubPlans, KeepTheStarWhereOnlyOneProcessorHasSeveralRanks) {
       for (std::uint64_t seq = 0; seq < HubPlans::kAskEvery + HubPlans::kAskFirst + 5; ++seq)
         ASSERT_EQ(rank.barrier(seq), rank.rank() == 0 ? 10 : 2);
     });
+}
+
+/// Where the ranks run who move, and how often each has tried to.
+struct Movers {
+  std::vector<int> processors;
+  std::vector<int> tries = std::vector<int>(kRanks, 0);
+  bool may_move = true;
+
+  /// After so many answers.
+  void run(int answers) {
+    std::vector<HubPlans::Place> places;
+    for (std::size_t r = 0; r < kRanks; ++r) {
+      const auto move_to = [this, r](int processor) {
+        ++tries[r];
+        if (may_move) processors[r] = processor;
+      };
+      places.push_back({[this, r] { return processors[r]; }, [] { return std::vector<int>{0, 1}; }, move_to});
+    }
+    with_ranks_at(Net::Inproc, places, [answers](Rank& rank) {
+      const auto last = static_cast<std::uint64_t>(answers - 1) * HubPlans::kAskEvery + HubPlans::kAskFirst;
+      for (std::uint64_t seq = 0; seq <= last; ++seq) rank.barrier(seq);
+    });
+  }
+};
+
+TEST(HubPlans, EvenOutRanksThatTheSystemLeavesOnOneProcessor) {
+  Movers five_of_six{{0, 0, 0, 0, 0, 1}};
+  five_of_six.run(3);
+  EXPECT_EQ(five_of_six.processors, (std::vector<int>{0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(five_of_six.tries, (std::vector<int>{0, 0, 0, 1, 1, 0}));
+  Movers all{{1, 1, 1, 1, 1, 1}};
+  all.run(1);
+  EXPECT_EQ(all.processors, (std::vector<int>{1, 1, 1, 0, 0, 0}));
+  Movers four_of_six{{1, 0, 0, 1, 0, 0}};
+  four_of_six.run(1);
+  EXPECT_EQ(four_of_six.processors, (std::vector<int>{1, 0, 0, 1, 0, 1}));
+}
+
+TEST(HubPlans, TryLessAndLessOftenWhereRanksDoNotMove) {
+  Movers movers{{0, 0, 0, 0, 1, 1}};
+  movers.may_move = false;
+  movers.run(9);
+  EXPECT_EQ(movers.tries, (std::vector<int>{0, 0, 0, 4, 0, 0})) << "after 1, 2, 4 and 8 answers";
+}
+
+TEST(HubPlans, LeaveRanksWhereTheyAreEven) {
+  Movers movers{{0, 0, 0, 1, 1, 1}};
+  movers.run(2);
+  EXPECT_EQ(movers.tries, std::vector<int>(kRanks, 0));
 }
 
 TEST(HubPlans, AreForShortStarsOfEnoughRanks) {
