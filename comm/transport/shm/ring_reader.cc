@@ -8,11 +8,12 @@
 namespace tutti::comm {
 namespace {
 
+// Of what frames say that has been taken: so many lines, and then from 0.
+constexpr std::uint64_t kTakenLines = std::uint64_t{1} << (64 - FrameLine::kLengthBits);
+
 // Of what is watched: a State, a line of the ring, and a line of the stream.
 constexpr unsigned kWatchedLineBits = 22;
 constexpr unsigned kWatchedShift = 2 + kWatchedLineBits;
-constexpr std::uint64_t kTakenLines = std::uint64_t{1} << (64 - FrameLine::kLengthBits);
-
 constexpr std::size_t kWatchedLines = (std::size_t{1} << kWatchedLineBits) - 1;
 
 }  // namespace
