@@ -87,15 +87,15 @@ bool RingWriter::is_last_of_lap(std::uint64_t nbytes) {
 void RingWriter::begin_lap() {
   last_lap_ended_ = at_.offset();
   lap_began_ = at_.position();
-  room_ends_ = taken_ + last_lap_ended_;
+  set_taken(taken_);
   lap_was_short_ = false;
   at_.begin_lap();
 }
 
 bool RingWriter::choose_streams(std::uint64_t nbytes) {
   if (nbytes < kStreamedBytes) return false;
-  if (++long_frames_ % kLookEvery == 0)
-    look();  // those that are answered never have to, and its time tells the distance
+  // Writers whose frames are answered never have to look; but the time that it takes tells the distance.
+  if (++long_frames_ % kLookEvery == 0) look();
   if (!reader_.is_far()) return false;
   if (reader_.decides()) return true;
   return choice_.choose(speed_.is_slow() || ring_.control->reads_slowly.load(std::memory_order_relaxed));
