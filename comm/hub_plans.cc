@@ -1,10 +1,7 @@
-#include <sched.h>
 #include <tutti/comm/algorithms/algorithms.h>
-#include <tutti/comm/base/processors.h>
 #include <tutti/comm/hub_plans.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -21,10 +18,8 @@ std::size_t number_count(DType dtype) { return (sizeof(int) + size_of(dtype) - 1
 
 }  // namespace
 
-HubPlans::Place HubPlans::system_place() { return {::sched_getcpu, allowed_processor_numbers, move_to_processor}; }
-
-HubPlans::HubPlans(int rank, int world_size, Place place)
-    : rank_(rank), world_size_(world_size), place_(std::move(place)) {}
+HubPlans::HubPlans(int rank, int world_size, RankSpread::Place place)
+    : rank_(rank), world_size_(world_size), spread_(rank, std::move(place)) {}
 
 bool HubPlans::takes(const Plan& plan, const Fingerprint& operation) const {
   const bool has_hubs = operation.op == OpKind::AllReduce || operation.op == OpKind::Barrier;
@@ -44,28 +39,13 @@ const Plan& HubPlans::plan_for(const Plan& star, const Operation& operation, Exe
   return plans_.emplace(std::pair(op, count), Plan(std::move(schedule))).first->second;
 }
 
-/// Half of the ranks that the fullest processor has more than the emptiest move there, the last ones: lower ranks are
-/// hubs. Where they do not stay, or may not go, they try again after 1, 2, 4, ... such answers.
-void HubPlans::even_out(const std::vector<int>& processors) {
-  const auto ranks_on = [&](int processor) { return std::ranges::count(processors, processor); };
-  const std::vector<int> allowed = place_.allowed();
-  const std::set<int> used(processors.begin(), processors.end());
-  if (allowed.empty()) return;
-  const int fullest = *std::ranges::max_element(used, {}, ranks_on);
-  const int emptiest = *std::ranges::min_element(allowed, {}, ranks_on);
-  const auto too_many = (ranks_on(fullest) - ranks_on(emptiest)) / 2;
-  uneven_ = too_many > 0 ? uneven_ + 1 : 0;
-  if (!std::has_single_bit(uneven_) || processors[static_cast<std::size_t>(rank_)] != fullest) return;
-  if (std::count(processors.begin() + rank_ + 1, processors.end(), fullest) < too_many) place_.move_to(emptiest);
-}
-
 /// By the star, which takes no more looks than it must.
 void HubPlans::ask(const Operation& operation, Executor& executor) {
   const std::size_t count = number_count(operation.fingerprint.dtype);
   const std::size_t nbytes = count * size_of(operation.fingerprint.dtype);
   const auto ranks = static_cast<std::size_t>(world_size_);
   std::vector<std::byte> own(nbytes), all(nbytes * ranks);
-  const int here = place_.here();
+  const int here = spread_.here();
   std::memcpy(own.data(), &here, sizeof here);
   const Plan plan(
       algorithms::star_all_gather({.op = OpKind::AllGather, .rank = rank_, .world_size = world_size_, .count = count}));
@@ -77,7 +57,7 @@ void HubPlans::ask(const Operation& operation, Executor& executor) {
   std::vector<int> processors(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank)
     std::memcpy(&processors[rank], all.data() + rank * nbytes, sizeof(int));
-  even_out(processors);
+  spread_.even_out(processors);
   if (processors == processors_) return;
   processors_ = std::move(processors);
   plans_.clear();

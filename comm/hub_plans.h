@@ -5,16 +5,15 @@
 // messages, of where the ranks run, and until the next time all take that for true: where it is not, operations take
 // longer, and nothing else. The bits of a result depend on it nowhere.
 //
-// Where some processor has two ranks more than another the last ones move: of ranks that have all just run the system
-// moves none for seconds, and five beside three take a quarter longer than four beside four.
+// Who asks also moves, if ranks are spread unevenly (base/rank_spread.h).
 // Thread-safety: as the executor's.
 #pragma once
 
+#include <tutti/comm/base/rank_spread.h>
 #include <tutti/comm/schedule/executor.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -26,15 +25,7 @@ class HubPlans {
   static constexpr std::uint64_t kAskFirst = 16;  // operations; fewer are not worth it
   static constexpr std::uint64_t kAskEvery = 128;
 
-  /// Of the caller: the number of the processor that it runs on, those of all that it may run on, and going there.
-  struct Place {
-    std::function<int()> here;
-    std::function<std::vector<int>()> allowed;
-    std::function<void(int)> move_to;
-  };
-  static Place system_place();
-
-  HubPlans(int rank, int world_size, Place place = system_place());
+  HubPlans(int rank, int world_size, RankSpread::Place place = RankSpread::system_place());
 
   /// Whether a star of these operations may have hubs: what all ranks answer alike, and short.
   bool takes(const Plan& plan, const Fingerprint& operation) const;
@@ -44,14 +35,12 @@ class HubPlans {
   const Plan& plan_for(const Plan& star, const Operation& operation, Executor& executor);
 
  private:
-  void even_out(const std::vector<int>& processors);
   void ask(const Operation& operation, Executor& executor);
 
   const int rank_, world_size_;
-  const Place place_;
+  RankSpread spread_;
   std::uint64_t operations_ = 0;
   std::vector<int> processors_;                           // of all ranks; empty: nobody has asked
-  unsigned uneven_ = 0;                                   // answers in a row
   bool are_of_use_ = false;                               // a processor other than rank 0's has several ranks
   std::map<std::pair<OpKind, std::size_t>, Plan> plans_;  // by operation and count, for these processors
 };

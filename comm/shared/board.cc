@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 
 namespace tutti::comm {
 namespace {
@@ -35,7 +36,7 @@ Fingerprint fingerprint_of(const Turn& turn, std::uint64_t group) {
 
 }  // namespace
 
-Board::Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monitor)
+Board::Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monitor, RankSpread::Place place)
     : neighbours_(neighbours),
       segment_(neighbours.segment()),
       transport_(transport),
@@ -45,6 +46,7 @@ Board::Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monit
       has_processor_(!transport.oversubscribed()),
       spins_(has_processor_ ? kSpins : 0),
       mates_(segment_, self_),
+      spread_(self_, std::move(place)),
       others_(static_cast<std::size_t>(ranks_)),
       late_compute_here_(transport.computes_here) {}
 
@@ -62,6 +64,12 @@ void Board::free_slot() {
     all = std::min(all, finished);
   }
   all_finished_ = all;
+}
+
+void Board::spread() {
+  const std::uint64_t turn = number_ % kSpreadEvery;
+  if (turn == kSpreadTold || turn == kSpread) mates_.tell(spread_.here());
+  if (turn == kSpread) spread_.even_out(mates_.processors());
 }
 
 /// Puts the places into this rank's line; returns the marks that go with them.

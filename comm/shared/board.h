@@ -10,6 +10,7 @@
 // Errors of the waits: as Executor::run. Thread-safety: one thread at a time.
 #pragma once
 
+#include <tutti/comm/base/rank_spread.h>
 #include <tutti/comm/failure/failure_monitor.h>
 #include <tutti/comm/schedule/executor.h>
 #include <tutti/comm/shared/processor_mates.h>
@@ -31,7 +32,8 @@ namespace tutti::comm {
 
 class Board {
  public:
-  Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monitor);
+  Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monitor,
+        RankSpread::Place place = RankSpread::system_place());
 
   int ranks() const { return ranks_; }
   int self() const { return self_; }
@@ -43,6 +45,7 @@ class Board {
     to_fetch_ = 0;
     if (is_long) streams_ = choose_streams();
     if (++number_ > kTurns + all_finished_) free_slot();
+    if (!has_processor_) spread();
   }
 
   /// Room in this rank's line, to be filled just before announce(): whoever looks at the line in between takes it away
@@ -135,11 +138,17 @@ class Board {
   static constexpr std::uint64_t kTellEvery = 16;
   static_assert(kTurns % kTellEvery == 0 && kTellEvery < kTurns);
 
+  // Where ranks outnumber processors each tells where it runs once in so many turns, and some turns later looks where
+  // all do.
+  static constexpr std::uint64_t kSpreadEvery = 128;
+  static constexpr std::uint64_t kSpreadTold = 8, kSpread = 16;
+  void spread();
+
   /// On a processor that ranks share: whether has_arrived(index), after a while.
   template <typename HasArrived>
   bool look_on(int index, HasArrived has_arrived) {
     if (has_processor_) return false;
-    mates_.tell();
+    mates_.tell(spread_.here());
     return mates_.look_on([&] { return has_arrived(index); }, has_arrived);
   }
   bool choose_streams();
@@ -175,6 +184,7 @@ class Board {
   const bool has_processor_;  // to itself: a wait takes nobody's time
   const int spins_;
   ProcessorMates mates_;
+  RankSpread spread_;
   struct Other {
     Distance distance;
     std::uint64_t staged = 0;  // these as seen last

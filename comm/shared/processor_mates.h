@@ -11,11 +11,11 @@
 // Thread-safety: one thread at a time. Every rank tells its own processor, and all read the others'.
 #pragma once
 
-#include <sched.h>
 #include <tutti/comm/transport/shm/segment.h>
 
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 namespace tutti::comm {
 
@@ -24,11 +24,17 @@ class ProcessorMates {
   /// `segment` must outlive this.
   ProcessorMates(const HostSegment& segment, int self) : segment_(segment), self_(self) {}
 
-  /// Where this rank runs; the others take it to stay there.
-  void tell() {
+  /// This rank runs on processor `here`; the others take it to stay there.
+  void tell(int here) {
     std::atomic<std::int32_t>& told = segment_.state(self_).processor;
-    const int here = this_processor();
-    if (told.load(std::memory_order_relaxed) != here) told.store(here, std::memory_order_relaxed);
+    if (told.load(std::memory_order_relaxed) != here + 1) told.store(here + 1, std::memory_order_relaxed);
+  }
+
+  /// Where all ranks have told that they are, by index; -1: not yet.
+  std::vector<int> processors() const {
+    std::vector<int> all;
+    for (int index = 0; index < segment_.ranks(); ++index) all.push_back(processor_of(index) - 1);
+    return all;
   }
 
   /// Looks until `is_ready()`, for some microseconds, if ranks share processors in pairs and has_arrived(this one's
@@ -46,9 +52,6 @@ class ProcessorMates {
 
  private:
   static constexpr int kLooks = 200;
-
-  /// As RankState has it.
-  static int this_processor() { return ::sched_getcpu() + 1; }
 
   int processor_of(int index) const { return segment_.state(index).processor.load(std::memory_order_relaxed); }
 

@@ -16,7 +16,7 @@ class Mates : public testing::Test {
     CPU_ZERO(&only);
     CPU_SET(here_, &only);
     ASSERT_EQ(::sched_setaffinity(0, sizeof only, &only), 0);
-    mates_.tell();
+    mates_.tell(here_);
     put(1, here_ + 1);
     put(2, here_);
     put(3, here_ + 1);
@@ -72,7 +72,7 @@ TEST_F(Mates, GiveWayWhenNothingComes) {
 TEST_F(Mates, AreToldWhereThisRankIs) {
   EXPECT_EQ(segment_.state(0).processor, here_ + 1);
   segment_.state(0).processor = 0;
-  mates_.tell();
+  mates_.tell(here_);
   EXPECT_EQ(segment_.state(0).processor, here_ + 1);
 }
 
