@@ -24,16 +24,6 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
   return hash ^ (hash >> 32);
 }
 
-Fingerprint fingerprint_of(const Turn& turn, std::uint64_t group) {
-  return {group,
-          turn.seq,
-          turn.count,
-          turn.root,
-          static_cast<OpKind>(turn.op),
-          static_cast<DType>(turn.dtype),
-          static_cast<ReduceOp>(turn.reduce_op)};
-}
-
 }  // namespace
 
 Board::Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monitor, RankSpread::Place place)
@@ -148,28 +138,6 @@ void Board::await_all(IfShared if_shared) {
   for (int index = 0; index < ranks_; ++index)
     if (index != self_) await(index, if_shared);
   all_finished_ = number_ - 1;  // who has announced this turn has finished the one before
-}
-
-/// The digests differ: somewhere the two ranks have called different things. The oldest difference is told.
-void Board::compare(const Turn& theirs, int index) const {
-  const std::uint64_t group = operation_->fingerprint.group;
-  Fingerprint their_call = fingerprint_of(theirs, group);
-  Fingerprint our_call = operation_->fingerprint;
-  for (std::uint64_t number = number_ > kTurns ? number_ - kTurns + 1 : 1; number < number_; ++number) {
-    const Turn& then = segment_.turn(index, number);
-    const Turn& ours = segment_.turn(self_, number);
-    if (then.number.load(std::memory_order_acquire) != number || then.history == ours.history) continue;
-    their_call = fingerprint_of(then, group);
-    our_call = fingerprint_of(ours, group);
-    break;
-  }
-  for (std::uint64_t number = number_ > kTurns ? number_ - kTurns + 1 : 1; number < number_; ++number) {
-    const Turn& ours = segment_.turn(self_, number);  // what this rank called under the number of their call
-    if (ours.seq == their_call.seq) our_call = fingerprint_of(ours, group);
-  }
-  throw Error(ErrorCode::Mismatch, "rank " + std::to_string(transport_.rank()) + " called " + our_call.to_string() +
-                                       ", but " + monitor_.describe(neighbours_.rank_of(index)) + " called " +
-                                       their_call.to_string());
 }
 
 void Board::tell_finished() {
