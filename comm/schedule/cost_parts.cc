@@ -79,7 +79,8 @@ double binomial_reduce(const Terms& t) { return t.lg_p * (t.hop(t.n) + t.reducti
 
 double by_one_rank(const Terms& t, double bytes) {
   if (t.network->measured.empty()) return (t.p - 1) * t.message(bytes);
-  return t.hop(bytes) + (t.p - 2) * t.repeat(bytes) / t.p;
+  const double repeat = std::max(t.repeat(bytes), t.repeat((t.p - 1) * bytes) / (t.p - 1));
+  return t.hop(bytes) + (t.p - 2) * repeat / t.p;
 }
 
 double there_and_back(const Terms& t) {

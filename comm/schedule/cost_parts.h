@@ -17,7 +17,8 @@ double binomial_broadcast(const Terms& t);
 double binomial_reduce(const Terms& t);
 
 /// p - 1 messages of one rank to all others, or of these to it. Where messages were measured, processors are the narrow
-/// place: each after the first one takes what a rank's share is of a round in which all send.
+/// place: each after the first one takes what a rank's share is of a round in which all send. That rank's processor has
+/// the bytes of all of them in its caches, so they take no less than those of one message as long.
 double by_one_rank(const Terms& t, double bytes);
 
 /// all_reduce of two ranks, one of which adds what the other one has: between the first piece and the last, those that

@@ -235,6 +235,19 @@ TEST(CostModel, PiecesOfALongVectorPayWhatItsBytesCost) {
   EXPECT_EQ(predicted_seconds(problem, 1, "chain", network), 20 * 10) << "20 pieces at the rate of 100 bytes";
 }
 
+TEST(CostModel, MessagesOfOneRankWithAllOthersPayWhatAllTheirBytesCost) {
+  NetworkModel network{1, 1, 0, {}};
+  network.measured = {{0, 1000}, {1000, 1000}};
+  network.hops = {{0, 7}, {1000, 7}};
+  network.repeats = {{0, 4}, {100, 4}, {300, 24}, {1000, 24}};  // beyond 100 bytes they leave a cache
+  const auto all_reduce = [&](std::size_t bytes) {
+    return predicted_seconds({OpKind::AllReduce, 0, 4, bytes}, 1, "star", network);
+  };
+  EXPECT_EQ(all_reduce(30), 2 * (7 + 2 * 4 / 4.0));
+  EXPECT_EQ(all_reduce(100), 2 * (7 + 2 * 8 / 4.0)) << "a third of what 300 take";
+  EXPECT_EQ(all_reduce(300), 2 * (7 + 2 * 24 / 4.0)) << "no less than one takes";
+}
+
 TEST(CostModel, MeasuredMessagesTakeThePlaceOfAlphaAndBeta) {
   NetworkModel network{1, 1, 0, {}};
   network.measured = {{0, 4}, {100, 6}, {200, 16}};
