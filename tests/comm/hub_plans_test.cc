@@ -2,16 +2,20 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/comm/base/processors.h>
 #include <tutti/comm/hub_plans.h>
 #include <tutti/comm/store/hash_store.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/support/watchdog.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -226,6 +230,42 @@ TEST_F(GroupsOnTwoProcessors, HaveHubsAndOneResult) {
               }
             },
             {.net = Net::Tcp});
+}
+
+int open_sockets() {
+  using Iterator = std::filesystem::directory_iterator;
+  return static_cast<int>(std::count_if(Iterator("/proc/self/fd"), Iterator(), [](const auto& entry) {
+    std::error_code closed;
+    return std::filesystem::read_symlink(entry, closed).string().starts_with("socket:");
+  }));
+}
+
+/// Sockets that all ranks open together, of which every other one is on the same processor, for hubs.
+int sockets_for_hubs(const std::string& algorithm) {
+  std::atomic<int> before = 0, after = 0;
+  const auto body = [&](ProcessGroup& group) {
+    const std::vector<int> allowed = allowed_processor_numbers();
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    CPU_SET(allowed[static_cast<std::size_t>(group.rank()) % allowed.size()], &own);
+    ::sched_setaffinity(0, sizeof own, &own);
+    for (std::uint64_t seq = 1; seq <= 2 * HubPlans::kAskFirst; ++seq) {
+      std::vector<float> data(3, 1.0f);
+      group.all_reduce(std::span<float>(data));
+      EXPECT_EQ(data.back(), kRanks);
+      if (group.rank() == 0 && seq == 2) before = open_sockets();
+    }
+    if (group.rank() == 0) after = open_sockets();
+    group.barrier();
+  };
+  run_ranks(kRanks, body, {.net = Net::Tcp, .group = {.timeout = seconds(20), .algorithm = algorithm}});
+  return after - before;
+}
+
+TEST_F(GroupsOnTwoProcessors, HaveNoHubsWhereAStarIsAskedForByName) {
+  if (allowed_processors() < 2) GTEST_SKIP() << "all ranks are on one processor";
+  EXPECT_GT(sockets_for_hubs(""), 0);
+  EXPECT_EQ(sockets_for_hubs("star"), 0);
 }
 
 // The operation that asks where ranks run is compared as any other.
