@@ -278,6 +278,9 @@ TEST(CostModel, ExchangesHopsAndSumsHaveCurvesOfTheirOwn) {
   EXPECT_EQ(predicted_seconds(two, 1, "star", network), 2 * 9 + 1) << "there and back";
   EXPECT_EQ(predicted_seconds({OpKind::AllReduce, 0, 4, 100}, 1, "star", network), 2 * (9 + 2 * 2 / 4.0) + 3)
       << "and the root's other two each way, a quarter of a round of all";
+  EXPECT_EQ(predicted_seconds({OpKind::AllReduce, 0, 4, 100}, 1, "double_tree", network), 3 * 8 + 2 * 2 + 0.75)
+      << "up and down, less a hop in which others pass some of the two pieces that each has besides";
+  EXPECT_EQ(predicted_seconds({OpKind::Broadcast, 0, 4, 100}, 1, "double_tree", network), 2 * 8 + 0.5 * 2);
   network.repeats = {};
   EXPECT_EQ(predicted_seconds({OpKind::ReduceScatter, 0, 2, 100}, 1, "recursive_halving", network), 6 + 4);
 }
