@@ -103,16 +103,17 @@ class Star {
   std::vector<int> peers_;
 };
 
+template <typename T>
 void measure(const Star& star, const std::string& name, std::size_t bytes, bool fresh) {
-  std::vector<float> data(peers::elements(bytes, star.size(), false), 1), incoming(data.size());
-  const std::size_t length = data.size() * sizeof(float);
+  std::vector<T> data(peers::elements<T>(bytes, star.size(), false), 1), incoming(data.size());
+  const std::size_t length = data.size() * sizeof(T);
   std::vector<char> nothing(1), heard(1);
   const auto barrier = [&] { star.all_reduce(nothing, heard, [](char first, char) { return first; }); };
   peers::Rank rank;
   rank.rank = star.rank();
   rank.size = star.size();
   if (name == "all_reduce") {
-    rank.operation = [&] { star.all_reduce(data, incoming, [](float a, float b) { return a + b; }); };
+    rank.operation = [&] { star.all_reduce(data, incoming, [](T a, T b) { return static_cast<T>(a + b); }); };
   } else if (name == "broadcast") {
     rank.operation = [&] { star.broadcast(data.data(), length); };
   } else if (name == "ping_pong") {
@@ -138,10 +139,10 @@ void measure(const Star& star, const std::string& name, std::size_t bytes, bool 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool fresh = peers::asks_for_fresh(argc, argv, 4);
+  const auto data = peers::data_asked_for(argc, argv, 3);
   const int size = argc > 1 ? std::atoi(argv[1]) : 0;
-  if ((argc != 4 && !fresh) || size < 2) {
-    std::fprintf(stderr, "usage: bare_tcp SIZE OPERATION BYTES [fresh], of 2 ranks or more\n");
+  if (!data || size < 2) {
+    std::fprintf(stderr, "usage: bare_tcp SIZE OPERATION BYTES [DTYPE] [fresh], of 2 ranks or more\n");
     return 2;
   }
   sockaddr_in address{};
@@ -158,8 +159,10 @@ int main(int argc, char** argv) {
     if (child < 0) fail("fork");
     if (child == 0) rank = i;
   }
-  measure(Star(rank, size, listener, address), argv[2], std::strtoull(argv[3], nullptr, 10), fresh);
-  int status = 0, failed = 0;
+  const bool known = peers::with_elements_of(data->dtype, [&]<typename T>(T) {
+    measure<T>(Star(rank, size, listener, address), argv[2], std::strtoull(argv[3], nullptr, 10), data->is_fresh);
+  });
+  int status = 0, failed = known ? 0 : 2;
   while (rank == 0 && ::wait(&status) > 0) failed |= status != 0;
   return failed;
 }

@@ -1,5 +1,5 @@
-// The operations of `tutti bench` done by Gloo over TCP on the loopback interface, float32 and sum:
-// gloo_coll RANK SIZE FOLDER OPERATION BYTES [fresh], once for each rank; the ranks meet in files of FOLDER.
+// The operations of `tutti bench` done by Gloo over TCP on the loopback interface, with sums:
+// gloo_coll RANK SIZE FOLDER OPERATION BYTES [DTYPE] [fresh], once for each rank; the ranks meet in files of FOLDER.
 // Built and run by the compare command. Left out: reduce_scatter, which Gloo has only in an older form.
 
 #include <gloo/allgather.h>
@@ -26,10 +26,11 @@ using Reduction = void(void*, const void*, const void*, std::size_t);
 
 constexpr std::uint64_t kPingPongSlot = 7;
 
+template <typename T>
 struct Buffers {
   std::size_t count = 0;  // elements a rank contributes or ends with
-  std::vector<float> in, out;
-  std::vector<float*> blocks;  // of `in`, one for each rank
+  std::vector<T> in, out;
+  std::vector<T*> blocks;  // of `in`, one for each rank
   std::unique_ptr<gloo::transport::UnboundBuffer> ping, pong;
 };
 
@@ -55,23 +56,26 @@ void broadcast(const Context& context, T* data, std::size_t count) {
   gloo::broadcast(options);
 }
 
-void reduce(const Context& context, Buffers& b) {
+template <typename T>
+void reduce(const Context& context, Buffers<T>& b) {
   gloo::ReduceOptions options(context);
   options.setInput(b.in.data(), b.count);
   options.setOutput(b.out.data(), b.count);
-  options.setReduceFunction(static_cast<Reduction*>(gloo::sum<float>));
+  options.setReduceFunction(static_cast<Reduction*>(gloo::sum<T>));
   options.setRoot(0);
   gloo::reduce(options);
 }
 
-void all_gather(const Context& context, Buffers& b) {
+template <typename T>
+void all_gather(const Context& context, Buffers<T>& b) {
   gloo::AllgatherOptions options(context);
   options.setInput(b.in.data(), b.count);
   options.setOutput(b.out.data(), b.out.size());
   gloo::allgather(options);
 }
 
-void gather(const Context& context, Buffers& b) {
+template <typename T>
+void gather(const Context& context, Buffers<T>& b) {
   gloo::GatherOptions options(context);
   options.setInput(b.in.data(), b.count);
   if (context->rank == 0) options.setOutput(b.out.data(), b.out.size());
@@ -79,7 +83,8 @@ void gather(const Context& context, Buffers& b) {
   gloo::gather(options);
 }
 
-void scatter(const Context& context, Buffers& b) {
+template <typename T>
+void scatter(const Context& context, Buffers<T>& b) {
   gloo::ScatterOptions options(context);
   if (context->rank == 0) options.setInputs(b.blocks, b.count);
   options.setOutput(b.out.data(), b.count);
@@ -87,14 +92,16 @@ void scatter(const Context& context, Buffers& b) {
   gloo::scatter(options);
 }
 
-void all_to_all(const Context& context, Buffers& b) {
+template <typename T>
+void all_to_all(const Context& context, Buffers<T>& b) {
   gloo::AlltoallOptions options(context);
   options.setInput(b.in.data(), b.in.size());
   options.setOutput(b.out.data(), b.out.size());
   gloo::alltoall(options);
 }
 
-void ping_pong(const Context& context, Buffers& b) {
+template <typename T>
+void ping_pong(const Context& context, Buffers<T>& b) {
   if (context->rank > 1) return;
   const int partner = 1 - context->rank;
   if (context->rank == 1) {
@@ -109,9 +116,10 @@ void ping_pong(const Context& context, Buffers& b) {
   }
 }
 
-std::function<void()> operation_named(const std::string& name, const Context& context, Buffers& b) {
+template <typename T>
+std::function<void()> operation_named(const std::string& name, const Context& context, Buffers<T>& b) {
   if (name == "all_reduce") {
-    return [&] { all_reduce(context, b.in.data(), b.out.data(), b.count, gloo::sum<float>); };
+    return [&] { all_reduce(context, b.in.data(), b.out.data(), b.count, gloo::sum<T>); };
   }
   if (name == "broadcast") return [&] { broadcast(context, b.in.data(), b.count); };
   if (name == "reduce") return [&] { reduce(context, b); };
@@ -134,20 +142,21 @@ Context connect(int rank, int size, const std::string& folder) {
   return context;
 }
 
+template <typename T>
 void measure(const Context& context, const std::string& name, std::size_t bytes, bool fresh) {
   peers::Rank rank;
   rank.rank = context->rank;
   rank.size = context->size;
-  Buffers buffers;
-  buffers.count = peers::elements(bytes, rank.size, peers::shares(name));
+  Buffers<T> buffers;
+  buffers.count = peers::elements<T>(bytes, rank.size, peers::shares(name));
   const std::size_t whole = buffers.count * (peers::shares(name) ? static_cast<std::size_t>(rank.size) : 1);
-  buffers.in.assign(whole, static_cast<float>(rank.rank) + 1);
+  buffers.in.assign(whole, static_cast<T>(rank.rank + 1));
   buffers.out.assign(whole, 0);
   if (peers::shares(name)) {
     for (std::size_t at = 0; at < whole; at += buffers.count) buffers.blocks.push_back(buffers.in.data() + at);
   }
-  buffers.ping = context->createUnboundBuffer(buffers.in.data(), whole * sizeof(float));
-  buffers.pong = context->createUnboundBuffer(buffers.out.data(), whole * sizeof(float));
+  buffers.ping = context->createUnboundBuffer(buffers.in.data(), whole * sizeof(T));
+  buffers.pong = context->createUnboundBuffer(buffers.out.data(), whole * sizeof(T));
   rank.operation = operation_named(name, context, buffers);
   rank.set_up = peers::refresh(buffers.in, fresh);
   rank.barrier = [&context] { barrier(context); };
@@ -165,12 +174,14 @@ void measure(const Context& context, const std::string& name, std::size_t bytes,
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool fresh = peers::asks_for_fresh(argc, argv, 6);
-  if (argc != 6 && !fresh) {
-    std::fprintf(stderr, "usage: gloo_coll RANK SIZE FOLDER OPERATION BYTES [fresh]\n");
+  const auto data = peers::data_asked_for(argc, argv, 5);
+  if (!data) {
+    std::fprintf(stderr, "usage: gloo_coll RANK SIZE FOLDER OPERATION BYTES [DTYPE] [fresh]\n");
     return 2;
   }
   const Context context = connect(std::atoi(argv[1]), std::atoi(argv[2]), argv[3]);
-  measure(context, argv[4], std::strtoull(argv[5], nullptr, 10), fresh);
-  return 0;
+  const bool known = peers::with_elements_of(data->dtype, [&]<typename T>(T) {
+    measure<T>(context, argv[4], std::strtoull(argv[5], nullptr, 10), data->is_fresh);
+  });
+  return known ? 0 : 2;
 }

@@ -2,16 +2,19 @@
 //
 // The method is that of `tutti bench` (tools/bench/measure.h), so that times can be compared: the longest time of all
 // ranks for each call, the median of the calls, a barrier before calls of more than 32 KiB, calls until 0.3 s have
-// passed. Results are not compared. With the word "fresh" behind the others a rank writes its data anew before each
-// call, outside the timed part. These programs use nothing of Tutti. Thread-safety: one thread.
+// passed. Results are not compared. Behind the other words may be an element type (float32 if there is none), and
+// "fresh": then a rank writes its data anew before each call, outside the timed part. These programs use nothing of
+// Tutti. Thread-safety: one thread.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,20 +74,44 @@ inline double median_us(const Rank& rank, std::size_t bytes) {
   return times[(times.size() - 1) / 2];
 }
 
-/// Elements of a float array of `bytes`, each rank's share of it where `shared`, but at least one.
-inline std::size_t elements(std::size_t bytes, int size, bool shared) {
-  return std::max<std::size_t>(1, bytes / sizeof(float) / (shared ? static_cast<std::size_t>(size) : 1));
+/// Elements of an array of `bytes`, each rank's share of it where `shared`, but at least one.
+template <typename T>
+std::size_t elements(std::size_t bytes, int size, bool shared) {
+  return std::max<std::size_t>(1, bytes / sizeof(T) / (shared ? static_cast<std::size_t>(size) : 1));
 }
 
 /// What writes `data` anew with what it holds now, if the command line asks for `fresh` data.
-inline std::function<void()> refresh(std::vector<float>& data, bool fresh) {
+template <typename T>
+std::function<void()> refresh(std::vector<T>& data, bool fresh) {
   if (!fresh) return [] {};
   return [&data, initial = data] { std::copy(initial.begin(), initial.end(), data.begin()); };
 }
 
-/// Whether the word `fresh` stands where it may.
-inline bool asks_for_fresh(int argc, char** argv, int words) {
-  return argc == words + 1 && std::string(argv[words]) == "fresh";
+/// What the words of a command line behind the first ones ask for.
+struct Data {
+  std::string dtype = "float32";
+  bool is_fresh = false;
+};
+
+/// Nothing if there are fewer words than `first`, or more than these two behind them.
+inline std::optional<Data> data_asked_for(int argc, char** argv, int first) {
+  Data data;
+  int at = first + 1;
+  if (at < argc && std::string(argv[at]) != "fresh") data.dtype = argv[at++];
+  if (at < argc && std::string(argv[at]) == "fresh") data.is_fresh = ++at > 0;
+  return at == argc ? std::optional(data) : std::nullopt;
+}
+
+/// measure(an element of that type); false if the type is not known.
+template <typename Measure>
+bool with_elements_of(const std::string& dtype, Measure measure) {
+  if (dtype == "float32") return measure(float()), true;
+  if (dtype == "float64") return measure(double()), true;
+  if (dtype == "int32") return measure(std::int32_t()), true;
+  if (dtype == "int64") return measure(std::int64_t()), true;
+  if (dtype == "uint8") return measure(std::uint8_t()), true;
+  std::fprintf(stderr, "no element type '%s'\n", dtype.c_str());
+  return false;
 }
 
 /// True for the operations whose size is the whole array's.

@@ -92,9 +92,20 @@ class Compare(unittest.TestCase):
             self.assertEqual(run.returncode, 0, run.stderr)
             calls = [line.split() for line in (self.folder / "calls").read_text().splitlines()]
             self.assertEqual(len(calls), 2)
-            asked = [call for call in calls if "--fresh" in call or call[-2:] == ["4", "fresh"]]
+            asked = [call for call in calls if "--fresh" in call or call[-3:] == ["4", "float32", "fresh"]]
             self.assertEqual([pathlib.Path(call[0]).name for call in asked], fresh)
             self.assertEqual("anew" in run.stdout, bool(fresh))
+
+    def test_a_type_is_asked_of_both_sides(self):
+        note = f'#!/bin/sh\necho "$*" >> {self.folder}/calls\n'
+        self.program("tutti", TUTTI.replace("#!/bin/sh\n", note))
+        self.program("mpirun.openmpi", MPIRUN.replace("#!/bin/sh\n", note))
+        run = self.compare("--ops", "all_reduce", "--bytes", "4", "--ranks", "2", "--rounds", "1", "--dtype", "int64")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        ours, theirs = (self.folder / "calls").read_text().splitlines()
+        self.assertIn("--dtype int64", ours)
+        self.assertTrue(theirs.endswith(" 4 int64"), theirs)
+        self.assertIn("; int64; ", run.stdout)
 
     def test_a_barrier_has_one_size(self):
         run = self.compare("--ops", "barrier", "--bytes", "4,1K", "--ranks", "2,4")
@@ -128,7 +139,8 @@ class Compare(unittest.TestCase):
         self.assertTrue(not status.exists() or status.read_text().split()[2] in "ZX")
 
     def test_wrong_usage_is_status_2(self):
-        for words in (["--ops", "all_reduc"], ["--bytes", "4X"], ["--ranks", "1"], ["--rounds", "0"]):
+        for words in (["--ops", "all_reduc"], ["--bytes", "4X"], ["--ranks", "1"], ["--rounds", "0"],
+                      ["--dtype", "float"]):
             run = self.compare(*words)
             self.assertEqual(run.returncode, 2, words)
             self.assertIn("error: argument", run.stderr)
