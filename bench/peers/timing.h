@@ -97,8 +97,10 @@ struct Data {
 inline std::optional<Data> data_asked_for(int argc, char** argv, int first) {
   Data data;
   int at = first + 1;
-  if (at < argc && std::string(argv[at]) != "fresh") data.dtype = argv[at++];
-  if (at < argc && std::string(argv[at]) == "fresh") data.is_fresh = ++at > 0;
+  const auto is_fresh = [&] { return at < argc && std::string(argv[at]) == "fresh"; };
+  if (at < argc && !is_fresh()) data.dtype = argv[at++];
+  data.is_fresh = is_fresh();
+  if (data.is_fresh) ++at;
   return at == argc ? std::optional(data) : std::nullopt;
 }
 
