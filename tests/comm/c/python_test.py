@@ -147,6 +147,33 @@ def check_failure(tutti, library):
     expect(re.search(r"TuttiError: tutti_all_reduce: .*the operator 'refuses' threw: it returned 1", result.stderr), result.stderr)
 
 
+def check_dropped(tutti, library):
+    """Whatever started and was dropped has no other owner than the wrapper."""
+    script = (f"import sys; sys.path.insert(0, {str(EXAMPLES)!r})\nimport array, tutti\n"
+              "new = lambda count=100_000: array.array('d', [1.0] * count)\n"
+              "def add(target, incoming):\n    target[0] += incoming[0]\n"
+              "group = tutti.connect(timeout=60)\nright, left = (group.rank + 1) % 3, (group.rank + 2) % 3\n"
+              "for _ in range(50):\n    group.all_reduce_async(new())\n    group.irecv(new(), left)\n    group.isend(new(), right)\n"
+              "    group.all_reduce_async(new(1), tutti.Operator('add', add))\n"
+              "group.irecv(new(), left, tag=9)\n"  # is never sent: the group's end ends it
+              "group.barrier()\nif len(sys.argv) > 1:\n    group.shutdown()\n")
+    for arguments in ([], ["shutdown"]):
+        result = run(tutti, library, "-c", script, *arguments)
+        expect(result.returncode == 0, "dropped works:", arguments, result.stdout, result.stderr)
+
+
+def check_exception(tutti, library):
+    """The other ranks are told which exception ended one, in a with-statement and without."""
+    begin = f"import sys; sys.path.insert(0, {str(EXAMPLES)!r})\nimport tutti\n"
+    body = "if group.rank == 1:\n        raise ValueError('bad sample')\n    group.barrier()\n"
+    for script in ("with tutti.connect() as group:\n    " + body,
+                   "group = tutti.connect()\nif True:\n    " + body,
+                   "def work():\n    group = tutti.connect()\n    " + body + "work()\n"):
+        result = run(tutti, library, "-c", begin + script)
+        told = re.search(r"TuttiError: .*ValueError: bad sample", result.stderr)
+        expect(result.returncode == 1 and told, "what ended rank 1 is not told:", script, result.stdout, result.stderr)
+
+
 def main():
     tutti, library, mode = sys.argv[1:]
     if mode == "numpy":
@@ -162,6 +189,8 @@ def main():
     expect(result.returncode == 0, result.stdout, result.stderr)
     expect(sorted(result.stdout.split("\n"))[1:] == [f"rank {r}: all well" for r in range(3)], result.stdout)
     check_failure(tutti, library)
+    check_dropped(tutti, library)
+    check_exception(tutti, library)
     return 0
 
 

@@ -12,10 +12,14 @@ The library is $TUTTI_C_LIBRARY, else one installed beside this file, else of a 
 the system's loader finds.
 """
 
+import atexit
+import collections
 import contextlib
 import ctypes
 import os
 import pathlib
+import sys
+import weakref
 
 ABI_VERSION = 1
 ANY_SOURCE = -1
@@ -147,10 +151,12 @@ def _number(op):
 
 
 class Work:
-    """One operation that was started. Keeps its buffers; wait() before using what they receive."""
+    """One operation that was started. wait() before using what its buffers receive. Buffers and operator are kept until
+    it is complete, by this object, or by the group once this object is dropped."""
 
-    def __init__(self, handle, *keeps):
-        self._handle, self._keeps = handle, keeps
+    def __init__(self, group, handle, *keeps):
+        self._handle, self._keeps, self._dropped = handle, keeps, group._dropped
+        group._release_dropped()
 
     def wait(self):
         """Blocks until complete. Looks up now and then, so that Ctrl-C works."""
@@ -175,7 +181,17 @@ class Work:
         return source.value
 
     def __del__(self):
-        _lib.tutti_work_free(self._handle)
+        if _is_over(self._handle):
+            _lib.tutti_work_free(self._handle)
+        else:
+            self._dropped.append((self._handle, self._keeps))
+
+
+def _is_over(work):
+    """Whether this work handle's operation is complete, with success or without."""
+    completed = ctypes.c_int()
+    _lib.tutti_work_test(work, ctypes.byref(completed))
+    return bool(completed.value)
 
 
 class Store:
@@ -211,11 +227,22 @@ class Store:
         _call("store_wait", self._group._handle, names, _size(len(keys)), self._ms)
 
 
+_groups = weakref.WeakSet()
+
+
+@atexit.register
+def _leave_all():
+    """Ends what is still there while Python can still run operators, and says so if an exception ends the program."""
+    for group in list(_groups):
+        group._leave(getattr(sys, "last_value", None))
+
+
 class Group:
     """The ranks of a job, or some of them. As a context manager it ends by shutdown(), or, on an exception, abort()."""
 
     def __init__(self, handle):
-        self._handle = handle
+        self._handle, self._dropped = handle, collections.deque()
+        _groups.add(self)
         self.rank, self.world_size = self._integer("rank"), self._integer("world_size")
 
     def _integer(self, what):
@@ -229,10 +256,9 @@ class Group:
     def __exit__(self, kind, error, trace):
         if error is None:
             self.shutdown()
+            self.close()
         else:
-            with contextlib.suppress(TuttiError):
-                self.abort(f"{kind.__name__}: {error}")
-        self.close()
+            self._leave(error)
 
     def __del__(self):
         self.close()
@@ -240,7 +266,25 @@ class Group:
     def close(self):
         """Leaves the group: with a goodbye if shutdown() has not said it."""
         handle, self._handle = self._handle, None
-        _lib.tutti_free(handle)
+        if _lib.tutti_free(handle) == 0:  # which completes the group's operations
+            while self._dropped:
+                _lib.tutti_work_free(self._dropped.popleft()[0])
+
+    def _leave(self, error):
+        """Tells the other ranks which exception ends this one, if any, and closes."""
+        if error is not None and self._handle:
+            with contextlib.suppress(TuttiError):
+                self.abort(f"{type(error).__name__}: {error}")
+        self.close()
+
+    def _release_dropped(self):
+        """Looks at two dropped operations for each that starts, so that their number stays bounded at a fixed price."""
+        for _ in range(min(2, len(self._dropped))):
+            work, keeps = self._dropped.popleft()
+            if _is_over(work):
+                _lib.tutti_work_free(work)
+            else:
+                self._dropped.append((work, keeps))
 
     def shutdown(self):
         """Collective: returns when all ranks have finished their operations."""
@@ -280,7 +324,7 @@ class Group:
     def all_reduce_async(self, data, op=SUM, dtype=None):
         a, handle = Array(data, True, dtype), ctypes.c_void_p()
         _call("all_reduce_async", self._handle, _pointer(a), _size(a.count), a.dtype, _number(op), ctypes.byref(handle))
-        return Work(handle, a, op)
+        return Work(self, handle, a, op)
 
     def reduce(self, data, output=None, op=SUM, root=0, dtype=None):
         a = Array(data, False, dtype)
@@ -323,7 +367,7 @@ class Group:
     def isend(self, data, destination, tag=0, dtype=None):
         a, handle = Array(data, False, dtype), ctypes.c_void_p()
         _call("isend", self._handle, _pointer(a), _size(a.count), a.dtype, destination, tag, ctypes.byref(handle))
-        return Work(handle, a)
+        return Work(self, handle, a)
 
     def recv(self, data, source=ANY_SOURCE, tag=0, dtype=None):
         """Returns the sender's rank."""
@@ -334,7 +378,7 @@ class Group:
     def irecv(self, data, source=ANY_SOURCE, tag=0, dtype=None):
         a, handle = Array(data, True, dtype), ctypes.c_void_p()
         _call("irecv", self._handle, _pointer(a), _size(a.count), a.dtype, source, tag, ctypes.byref(handle))
-        return Work(handle, a)
+        return Work(self, handle, a)
 
     def _output(self, output, root, dtype, count):
         """What the root writes to, checked: the library knows addresses, but not where memory ends."""
