@@ -137,8 +137,8 @@ TUTTI_API tutti_result tutti_shutdown(tutti_group* group);
 /** Fails the group on all ranks with `reason`; their operations end within a second. */
 TUTTI_API tutti_result tutti_abort(tutti_group* group, const char* reason);
 
-/** Without tutti_shutdown() before, a goodbye of at most 5 s. Unfinished work fails. After TUTTI_OK no operation uses its
- * buffers any more, unless another thread is still in a call on this handle. */
+/** Without tutti_shutdown() before, a goodbye of at most 5 s. Unfinished work fails. After TUTTI_OK no operation uses
+ * its buffers any more, unless another thread is still in a call on this handle. */
 TUTTI_API tutti_result tutti_free(tutti_group* group);
 
 /** The first failure of the group that a call on this handle, or on a work handle of it, has returned: the cause that
