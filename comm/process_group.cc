@@ -6,11 +6,13 @@
 namespace tutti::comm {
 
 std::unique_ptr<ProcessGroup> ProcessGroup::connect(const World& world, ProcessGroupOptions options) {
+  options = complete(std::move(options));
   Meeting meeting = rendezvous(world, options.name,
                                {.bind_address = options.bind_address,
                                 .interface = options.interface,
                                 .transport = transport_choice(options.transport),
-                                .encrypt = encryption_choice(options.encrypt),
+                                .encrypt = options.encrypt,
+                                .settings = settings_to_agree(options),
                                 .timeout = options.timeout});
   return std::make_unique<ProcessGroup>(std::move(meeting.store), std::move(meeting.transport), std::move(options),
                                         std::move(meeting.factory));
@@ -18,8 +20,8 @@ std::unique_ptr<ProcessGroup> ProcessGroup::connect(const World& world, ProcessG
 
 ProcessGroup::ProcessGroup(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport,
                            ProcessGroupOptions options, std::shared_ptr<TransportFactory> factory)
-    : impl_(std::make_unique<Impl>(std::move(store), std::move(transport), std::move(options), std::move(factory),
-                                   nullptr)) {}
+    : impl_(std::make_unique<Impl>(std::move(store), std::move(transport), complete(std::move(options)),
+                                   std::move(factory), nullptr)) {}
 
 ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 

@@ -41,6 +41,8 @@ struct TuningPlace;  // schedule/tuning.h
 
 inline constexpr int kAnySource = -1;
 
+/// All ranks of a group give the same: connect() compares all but name (which is where they meet), timeout,
+/// report_after, bind_address and interface, which are each rank's own. TUTTI_TUNING counts on rank 0 alone.
 struct ProcessGroupOptions {
   std::string name = "world";                                  // ranks of one group give the same name
   std::chrono::milliseconds timeout{std::chrono::minutes(5)};  // deadline of each operation, and of forming the group
@@ -56,13 +58,13 @@ struct ProcessGroupOptions {
   /// Costs nothing in shared memory or between two ranks; more ranks over TCP take up to 1.2 times as long for
   /// vectors of more than 16 KiB, twice where many share few processors (algorithms.md).
   bool reproducible = false;
-  /// Also by TUTTI_ENCRYPT=1. TLS 1.3 on all TCP connections between ranks, with a key from the job secret; equal on
-  /// all ranks, else forming the group fails. Shared memory and the store's connections are as ever: what the store
-  /// holds (addresses, causes of failures, the caller's own keys) can be read on the way. wire_format.md.
+  /// Also by TUTTI_ENCRYPT=1. TLS 1.3 on all TCP connections between ranks, with a key from the job secret. Shared
+  /// memory and the store's connections are as ever: what the store holds (addresses, causes of failures, the caller's
+  /// own keys) can be read on the way. wire_format.md.
   bool encrypt = false;
-  /// "" = TUTTI_TRACE, else none; set on all ranks or on none. At its end the group, together with its sub-groups,
-  /// writes what all ranks have done to this file (trace_file.h). After a failure each rank leaves its own part beside
-  /// it, as `<file>.rank<r>`. A later group's file replaces an earlier one's.
+  /// "" = TUTTI_TRACE, else none. At its end the group, together with its sub-groups, writes what all ranks have done
+  /// to this file (trace_file.h). After a failure each rank leaves its own part beside it, as `<file>.rank<r>`. A later
+  /// group's file replaces an earlier one's.
   std::string trace_file{};
 };
 
@@ -86,7 +88,8 @@ class ProcessGroup {
  public:
   /// Forms the group described by `world`: connects to the store (rank 0 starts it unless the launcher did), publishes
   /// this rank's address, and waits for all ranks. A world of one opens no socket.
-  /// Throws Timeout naming the ranks that did not come, Unauthorized, System (address in use, ...).
+  /// Throws Timeout naming the ranks that did not come, Unauthorized, Mismatch where options differ, System (address in
+  /// use, ...).
   static std::unique_ptr<ProcessGroup> connect(const World& world, ProcessGroupOptions options = {});
 
   /// A group over an existing transport, of all ranks of the world; `store` carries failure notices and may be shared.

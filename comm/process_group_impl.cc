@@ -1,6 +1,7 @@
 #include <pthread.h>
 #include <tutti/comm/base/processors.h>
 #include <tutti/comm/bootstrap/handshake.h>
+#include <tutti/comm/bootstrap/rendezvous.h>
 #include <tutti/comm/process_group_impl.h>
 #include <tutti/comm/reduce/reduce.h>
 #include <tutti/comm/store/prefix_store.h>
@@ -19,12 +20,6 @@ std::string or_environment(const std::string& option, const char* variable) {
   return option.empty() && value ? value : option;
 }
 
-ProcessGroupOptions complete(ProcessGroupOptions options, bool is_sub_group) {
-  options.algorithm = or_environment(options.algorithm, "TUTTI_ALGO");
-  if (!is_sub_group) options.trace_file = or_environment(options.trace_file, "TUTTI_TRACE");
-  return options;
-}
-
 /// How many processors all ranks of the group share, if they outnumber them; else 0. Only where messages take their
 /// time.
 int shared_processors(const Transport& transport) {
@@ -41,6 +36,29 @@ std::vector<int> all_ranks(int world_size) {
 
 }  // namespace
 
+ProcessGroupOptions complete(ProcessGroupOptions options) {
+  options.algorithm = or_environment(options.algorithm, "TUTTI_ALGO");
+  options.trace_file = or_environment(options.trace_file, "TUTTI_TRACE");
+  options.encrypt = encryption_choice(options.encrypt);
+  return options;
+}
+
+Settings settings_to_agree(const ProcessGroupOptions& options) {
+  // A new option does not compile here until it is compared below, or left to each rank: these are the addresses a rank
+  // listens at, how long it waits, and the name, which is where the ranks meet.
+  const auto& [name, timeout, report_after, algorithm, transport, bind_address, interface, segment_bytes, reproducible,
+               encrypt, trace_file] = options;
+  const auto yes_no = [](bool value) -> std::string { return value ? "yes" : "no"; };
+  const auto or_auto = [](const std::string& value) { return value.empty() ? "auto" : value; };
+  return {{"algorithm (TUTTI_ALGO)", or_auto(algorithm)},
+          {"transport (TUTTI_TRANSPORT)", or_auto(or_environment(transport, "TUTTI_TRANSPORT"))},
+          {"segment_bytes", std::to_string(segment_bytes)},
+          {"reproducible", yes_no(reproducible)},
+          {"encrypt (TUTTI_ENCRYPT)", yes_no(encrypt)},
+          {"trace (TUTTI_TRACE)", yes_no(!trace_file.empty())},
+          {"wire version", std::to_string(kWireVersion)}};
+}
+
 ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport,
                          ProcessGroupOptions options, std::shared_ptr<TransportFactory> factory,
                          std::shared_ptr<TraceLog> trace, std::vector<int> world_ranks)
@@ -50,7 +68,7 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
       transport_(std::move(transport)),
       rank_(transport_->rank()),
       world_size_(transport_->world_size()),
-      options_(complete(std::move(options), !world_ranks.empty())),
+      options_(std::move(options)),
       is_sub_group_(!world_ranks.empty()),
       world_ranks_(world_ranks.empty() ? all_ranks(transport_->world_size()) : world_ranks),
       group_hash_(identity_hash(options_.name)),

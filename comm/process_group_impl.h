@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/bootstrap/settings.h>
 #include <tutti/comm/failure/chaos.h>
 #include <tutti/comm/failure/failure_monitor.h>
 #include <tutti/comm/hub_plans.h>
@@ -32,6 +33,12 @@
 #include <vector>
 
 namespace tutti::comm {
+
+/// With what the environment says of options that are not set.
+ProcessGroupOptions complete(ProcessGroupOptions options);
+
+/// The complete options that all ranks of a group must have alike.
+Settings settings_to_agree(const ProcessGroupOptions& options);
 
 class ProcessGroup::Impl {
  public:

@@ -18,17 +18,19 @@ constexpr std::size_t kMissingRanksShown = 16;
 
 std::string address_key(const std::string& group, int rank) { return group + "/address/" + std::to_string(rank); }
 
-/// Where some ranks encrypt and others do not, all say so, and no connection is tried.
-void refuse_mixed_encryption(const World& world, const std::string& group, const std::vector<RankAddress>& ranks) {
-  const bool here = ranks[static_cast<std::size_t>(world.rank)].encrypts;
-  const auto other = std::ranges::find(ranks, !here, &RankAddress::encrypts);
-  if (other == ranks.end()) return;
-  const auto rank = static_cast<std::size_t>(other - ranks.begin());
-  throw Error(ErrorCode::Unauthorized,
+/// All ranks find the same, before any of them tries a connection.
+void refuse_different_settings(const World& world, const std::string& group, const std::vector<RankAddress>& ranks) {
+  std::vector<Settings> settings;
+  std::vector<std::string> names;
+  for (const RankAddress& rank : ranks) {
+    settings.push_back(rank.settings);
+    names.push_back(rank.host + ", pid " + rank.pid);
+  }
+  const std::string different = difference(settings, names);
+  if (different.empty()) return;
+  throw Error(ErrorCode::Mismatch,
               "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + ": group '" + group +
-                  "' cannot form: rank " + std::to_string(rank) + " (" + other->host + ", pid " + other->pid +
-                  ") was started " + (here ? "without" : "with") + " encryption, this rank " +
-                  (here ? "with" : "without") + " it: start all ranks with --encrypt (TUTTI_ENCRYPT=1), or none");
+                  "' cannot form: its ranks were started differently: " + different + ": start all ranks alike");
 }
 
 /// Ranks of [first, last) whose address is not in the store; halves that are complete are not looked into.
@@ -100,13 +102,13 @@ std::string await_table(const MeetingPlace& place, const World& world, const std
 }  // namespace
 
 Addresses exchange_addresses(const MeetingPlace& place, const World& world, const std::string& group,
-                             const std::vector<std::string>& endpoints, bool encrypt, std::chrono::milliseconds timeout,
-                             Deadline deadline) {
+                             const std::vector<std::string>& endpoints, const Settings& settings,
+                             std::chrono::milliseconds timeout, Deadline deadline) {
   Store& store = *place.client;
   std::vector<std::string> keys;
   for (int rank = 0; rank < world.world_size; ++rank) keys.push_back(address_key(group, rank));
   store.set(keys[static_cast<std::size_t>(world.rank)],
-            to_line({endpoints, host_name(), std::to_string(::getpid()), host_identity(), encrypt}), deadline);
+            to_line({endpoints, host_name(), std::to_string(::getpid()), host_identity(), settings}), deadline);
   const std::int64_t arrived = store.add(group + "/arrived", 1, deadline);
   Addresses addresses{.peers = {}, .hosts = {}, .formation = (arrived - 1) / world.world_size};
   const std::string table_key = group + "/addresses/" + std::to_string(addresses.formation);
@@ -123,7 +125,7 @@ Addresses exchange_addresses(const MeetingPlace& place, const World& world, cons
     throw Error(ErrorCode::Protocol, "the table of addresses of group '" + group + "' has " +
                                          std::to_string(ranks.size()) + " lines for " + std::to_string(keys.size()) +
                                          " ranks");
-  refuse_mixed_encryption(world, group, ranks);
+  refuse_different_settings(world, group, ranks);
   keep_reachable(world.rank, ranks);
   for (const RankAddress& rank : ranks) {
     addresses.peers.push_back({.endpoint = rank.endpoints.front(),

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <tutti/comm/bootstrap/meeting_place.h>
+#include <tutti/comm/bootstrap/settings.h>
 #include <tutti/comm/transport/tcp/tcp_transport.h>
 
 #include <chrono>
@@ -25,11 +26,11 @@ struct Addresses {
 /// Every rank publishes its address and counts itself; the last one joins all addresses to one table, which the others
 /// wait for: a few round trips and one key each, however many ranks there are. When the ranks form a group of this name
 /// once more, the count tells that it is another one, with a table of its own.
-/// Throws Timeout naming the ranks that did not come, PeerLost naming one that came and died, Unauthorized where some
-/// encrypt and others do not, Protocol.
+/// Throws Timeout naming the ranks that did not come, PeerLost naming one that came and died, Mismatch where
+/// settings differ, the same text on all ranks; Protocol.
 Addresses exchange_addresses(const MeetingPlace& place, const World& world, const std::string& group,
-                             const std::vector<std::string>& endpoints, bool encrypt, std::chrono::milliseconds timeout,
-                             Deadline deadline);
+                             const std::vector<std::string>& endpoints, const Settings& settings,
+                             std::chrono::milliseconds timeout, Deadline deadline);
 
 /// Waits for a key that a rank of this host sets. Throws Timeout, and PeerLost if a rank is gone.
 void await_key(Store& store, const World& world, const std::string& group, const std::string& key, Deadline deadline);

@@ -15,7 +15,6 @@
 namespace tutti::comm {
 namespace {
 
-constexpr std::uint16_t kVersion = 1;
 constexpr std::size_t kNonceBytes = 32;
 constexpr std::size_t kMacBytes = 32;
 
@@ -107,9 +106,9 @@ PeerIdentity decode_hello(std::span<const std::byte, kHelloBytes> hello) {
     throw Error(ErrorCode::Protocol, "not a Tutti peer: its first bytes are " + quote_bytes(hello));
   }
   const auto version = get_little_endian<std::uint16_t>(&hello[hello_at::kVersionField]);
-  if (version != kVersion) {
+  if (version != kWireVersion) {
     throw Error(ErrorCode::Protocol, "the peer speaks handshake version " + std::to_string(version) + ", this side " +
-                                         std::to_string(kVersion) + ": build both from the same release (first bytes " +
+                                         std::to_string(kWireVersion) + ": build both from the same release (first bytes " +
                                          quote_bytes(hello) + ")");
   }
   const auto kind = std::to_integer<std::uint8_t>(hello[hello_at::kKind]);
@@ -173,7 +172,7 @@ bool may_be_hello(std::span<const std::byte> first_bytes) {
 
 ClientHandshake::ClientHandshake(const PeerIdentity& self, std::string_view job_secret) : secret_(job_secret) {
   put_magic(hello_, kHelloMagic);
-  put_little_endian(&hello_[hello_at::kVersionField], kVersion);
+  put_little_endian(&hello_[hello_at::kVersionField], kWireVersion);
   hello_[hello_at::kKind] = static_cast<std::byte>(self.kind);
   put_little_endian(&hello_[hello_at::kRank], static_cast<std::uint32_t>(self.rank));
   put_little_endian(&hello_[hello_at::kWorldSize], static_cast<std::uint32_t>(self.world_size));

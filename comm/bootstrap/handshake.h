@@ -41,6 +41,8 @@ std::string disagreement(const PeerIdentity& self, const PeerIdentity& peer);
 /// First 8 bytes of SHA-256, little endian.
 std::uint64_t identity_hash(std::string_view text);
 
+inline constexpr std::uint16_t kWireVersion = 1;  // of all that ranks say to each other
+
 inline constexpr std::size_t kHelloBytes = 80;
 inline constexpr std::size_t kChallengeBytes = 64;
 inline constexpr std::size_t kProofBytes = 32;

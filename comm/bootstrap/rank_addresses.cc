@@ -39,19 +39,19 @@ void refuse_loopback_across_hosts(int self, const std::vector<RankAddress>& rank
 std::string to_line(const RankAddress& address) {
   std::string text;
   for (const std::string& endpoint : address.endpoints) text += (text.empty() ? "" : ",") + endpoint;
-  return text + " " + address.host + " " + address.pid + " " + address.identity +
-         (address.encrypts ? " tls" : " plain");
+  return text + " " + address.host + " " + address.pid + " " + address.identity + " " + to_text(address.settings);
 }
 
 RankAddress from_line(const std::string& line) {
   RankAddress address;
   std::istringstream words(line);
-  std::string endpoints, encryption;
-  words >> endpoints >> address.host >> address.pid >> address.identity >> encryption;
-  address.encrypts = encryption == "tls";
+  std::string endpoints, settings;
+  words >> endpoints >> address.host >> address.pid >> address.identity >> std::ws;
+  if (!std::getline(words, settings)) settings.clear();
+  address.settings = settings_from(settings);
   std::istringstream list(endpoints);
   for (std::string endpoint; std::getline(list, endpoint, ',');) address.endpoints.push_back(endpoint);
-  if (address.endpoints.empty() || encryption.empty())
+  if (address.endpoints.empty() || settings.empty())
     throw Error(ErrorCode::Protocol,
                 "the store holds \"" + printable(line, 200) + "\" where a rank's address should be");
   return address;

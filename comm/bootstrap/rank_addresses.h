@@ -4,6 +4,7 @@
 #pragma once
 
 #include <tutti/comm/bootstrap/local_address.h>
+#include <tutti/comm/bootstrap/settings.h>
 #include <tutti/comm/bootstrap/world.h>
 
 #include <string>
@@ -16,7 +17,7 @@ struct RankAddress {
   std::string host;                    // its name, for texts
   std::string pid;
   std::string identity;  // host_identity()
-  bool encrypts = false;
+  Settings settings{};   // what it is started with, to be compared
 };
 
 /// One line of words, as it goes through the store. from_line() throws Protocol, quoting what it cannot read.

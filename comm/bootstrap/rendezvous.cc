@@ -73,7 +73,7 @@ Meeting rendezvous(const World& world, const std::string& group, const Rendezvou
                          .encrypt = options.encrypt});
   const auto factory = std::make_shared<NetworkFactory>(
       world, options.transport, store, listener,
-      exchange_addresses(*place, world, group, listener->endpoints(), options.encrypt, options.timeout, deadline));
+      exchange_addresses(*place, world, group, listener->endpoints(), options.settings, options.timeout, deadline));
   auto transport = factory->make(members, deadline);
   log(LogLevel::Info, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + " (" +
                           world.detected_from + ") joined group '" + group + "', listening on " + listener->endpoint() +

@@ -3,6 +3,7 @@
 // Called by ProcessGroup::connect. Nothing here outlives the call but what it returns.
 #pragma once
 
+#include <tutti/comm/bootstrap/settings.h>
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/comm/store/store.h>
 #include <tutti/comm/transport/transport.h>
@@ -38,12 +39,13 @@ struct RendezvousOptions {
   std::string interface {};                           // "" = TUTTI_IFACE, else any
   TransportChoice transport = TransportChoice::Auto;  // Auto: shared memory within a host, TCP between hosts
   bool encrypt = false;                               // TLS on all TCP connections between ranks
+  Settings settings{};                                // what must be equal on all ranks
   std::chrono::milliseconds timeout{};
 };
 
 /// Blocks until all ranks have published their addresses. A world of one meets nobody: in-process store, no sockets.
 /// Throws Timeout naming the ranks that did not come and where they were expected, PeerLost naming one that came and
-/// died, Unauthorized (also where some ranks encrypt and others do not), InvalidArgument (encryption without a secret),
+/// died, Unauthorized, Mismatch (settings that differ), InvalidArgument (encryption without a secret),
 /// System.
 Meeting rendezvous(const World& world, const std::string& group, const RendezvousOptions& options);
 

@@ -175,13 +175,13 @@ RankAddress rank_at(const std::vector<std::string>& endpoints, const std::string
 }
 
 TEST(RankAddresses, AreReadAsTheyWereWritten) {
-  const RankAddress written{{"10.0.0.2:1", "[fd00::2]:65535"}, "alpha", "17", "boot:0:1:2", true};
+  const RankAddress written{{"10.0.0.2:1", "[fd00::2]:65535"}, "alpha", "17", "boot:0:1:2", {{"encrypt", "yes"}}};
   const RankAddress read = from_line(to_line(written));
   EXPECT_EQ(read.endpoints, written.endpoints);
   EXPECT_EQ(read.host, "alpha");
   EXPECT_EQ(read.pid, "17");
   EXPECT_EQ(read.identity, "boot:0:1:2");
-  EXPECT_TRUE(read.encrypts);
+  EXPECT_EQ(read.settings, written.settings);
   expect_contains(text_of(ErrorCode::Protocol, [] { from_line("10.0.0.2:1 alpha 17"); }), "10.0.0.2:1 alpha 17");
 }
 

@@ -1,0 +1,68 @@
+#include <tutti/comm/bootstrap/printable.h>
+#include <tutti/comm/bootstrap/settings.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+namespace tutti::comm {
+namespace {
+
+constexpr char kBetween = '\t';  // printable() lets none through
+constexpr std::size_t kRanksShown = 8;
+
+std::string value_of(const Settings& settings, const std::string& name) {
+  const auto found = std::ranges::find(settings, name, &Setting::name);
+  return found == settings.end() ? "unknown to it" : found->value;
+}
+
+/// "transport (TUTTI_TRANSPORT) is tcp on rank 1 (host b, pid 7), auto on ranks 0 (host a, pid 5), 2 (host a, pid 6)";
+/// "" if all ranks have one value.
+std::string difference_in(const std::string& name, std::span<const Settings> settings,
+                          std::span<const std::string> ranks) {
+  std::map<std::string, std::vector<std::size_t>> ranks_with;
+  for (std::size_t rank = 0; rank < settings.size(); ++rank) ranks_with[value_of(settings[rank], name)].push_back(rank);
+  if (ranks_with.size() == 1) return "";
+  std::string text;
+  for (const auto& [value, with] : ranks_with) {
+    text += (text.empty() ? name + " is " : ", ") + value + (with.size() == 1 ? " on rank " : " on ranks ");
+    for (std::size_t i = 0; i < std::min(with.size(), kRanksShown); ++i)
+      text += (i == 0 ? "" : ", ") + std::to_string(with[i]) + " (" + ranks[with[i]] + ")";
+    if (with.size() > kRanksShown) text += " and " + std::to_string(with.size() - kRanksShown) + " more";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string to_text(const Settings& settings) {
+  std::string text;
+  for (const Setting& setting : settings)
+    text += (text.empty() ? "" : std::string(1, kBetween)) + printable(setting.name) + "=" + printable(setting.value);
+  return text;
+}
+
+Settings settings_from(const std::string& text) {
+  Settings settings;
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, kBetween);) {
+    const std::size_t equals = std::min(word.find('='), word.size());
+    settings.push_back({printable(word.substr(0, equals)), printable(word.substr(std::min(equals + 1, word.size())))});
+  }
+  return settings;
+}
+
+std::string difference(std::span<const Settings> settings, std::span<const std::string> ranks) {
+  std::vector<std::string> names;
+  for (const Settings& of_rank : settings)
+    for (const Setting& setting : of_rank)
+      if (std::ranges::find(names, setting.name) == names.end()) names.push_back(setting.name);
+  std::string text;
+  for (const std::string& name : names) {
+    const std::string one = difference_in(name, settings, ranks);
+    text += (text.empty() || one.empty() ? "" : "; ") + one;
+  }
+  return text;
+}
+
+}  // namespace tutti::comm
