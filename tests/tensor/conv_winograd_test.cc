@@ -6,6 +6,7 @@
 #include <tutti/tensor/thread_pool.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -213,6 +214,36 @@ TEST(Winograd, NotANumberStaysInItsSquareAndPassesRelu) {
     }
     if (!square) {
       EXPECT_FALSE(nan) << pixel;
+    }
+  }
+}
+
+// The bound under "Limits" in tensor/README.md; sums of 16 products here.
+TEST(Winograd, AHugePixelReachesTheOthersOfItsSquaresByRoundingOnly) {
+  const Case c{{1, 8, 8, 16}, 16, {.padding = 1}};
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    for (const float huge : {1e6F, 1e30F}) {
+      Tensor x = random_tensor(c.x, seed, DType::Float32);
+      const Tensor w = random_tensor(c.w(), seed + 100, DType::Float32);
+      const auto results = [&] {
+        Tensor y = Tensor::empty(c.y()), dx = Tensor::empty(c.x);
+        cpu::winograd_conv2d(y, x, w, {}, cpu::ConvExtents(x, w, y, c.window), false);
+        cpu::winograd_conv2d_input_gradient(dx, x, w, cpu::ConvExtents(dx, w, x, c.window), false);
+        return std::array{values(y), values(dx)};
+      };
+      const auto without = results();
+      x.data<float>()[(3 * 8 + 2) * 16] = huge;  // of pixel (3, 2): the border of two squares
+      const auto with = results();
+      for (std::size_t at = 0; at < 8 * 8 * 16; ++at) {
+        const std::size_t row = at / 16 / 8, column = at / 16 % 8;
+        const bool window = row >= 2 && row <= 4 && column >= 1 && column <= 3;
+        const double bound = column < 4 ? 4e-6 * huge * largest(w) : 0;
+        for (const int way : {0, 1}) {
+          if (!window) {
+            EXPECT_NEAR(with[way][at], without[way][at], bound) << "value " << at << ", seed " << seed;
+          }
+        }
+      }
     }
   }
 }
