@@ -9,6 +9,7 @@
 #include <chrono>
 #include <regex>
 #include <sstream>
+#include <thread>
 
 #include "tutti_program.h"
 
@@ -154,6 +155,30 @@ TEST(LauncherEnd, RanksHaveTimeToWriteACheckpointAfterSigterm) {
   for (const char* line : {"[rank 0] saved\n", "[rank 1] saved\n"}) {
     EXPECT_NE(launcher.out(0).find(line), std::string::npos) << launcher.out(0);
   }
+}
+
+// `timeout` and schedulers send one request twice within moments. SIGXCPU is read after SIGTERM, its number is higher.
+TEST(LauncherEnd, TheSameRequestTwiceLeavesTheRanksTheirTime) {
+  Processes launcher({.command = run_command({"-n", "2"}, kSavesUntilXcpu), .count = 1, .ranks = false});
+  for (const char* line : {"[rank 0] ready", "[rank 1] ready"}) ASSERT_TRUE(launcher.wait_for_output(0, line));
+  launcher.kill(0, SIGTERM);
+  for (const char* line : {"[rank 0] saving", "[rank 1] saving"}) ASSERT_TRUE(launcher.wait_for_output(0, line));
+  launcher.kill(0, SIGTERM);
+  launcher.kill(0, SIGXCPU);
+  EXPECT_EQ(launcher.wait(0), exited(0)) << launcher.err(0);
+  for (const char* line : {"[rank 0] saved\n", "[rank 1] saved\n"}) EXPECT_TRUE(contains(launcher.out(0), line));
+}
+
+TEST(LauncherEnd, ASecondRequestASecondLaterEndsTheRanksAtOnce) {
+  const auto begin = std::chrono::steady_clock::now();
+  Processes launcher({.command = run_command({"-n", "1"}, kSavesUntilXcpu), .count = 1, .ranks = false});
+  ASSERT_TRUE(launcher.wait_for_output(0, "ready"));
+  launcher.kill(0, SIGTERM);
+  ASSERT_TRUE(launcher.wait_for_output(0, "saving"));
+  std::this_thread::sleep_for(milliseconds(1050));  // what is tested is this time
+  launcher.kill(0, SIGTERM);
+  EXPECT_EQ(launcher.wait(0), exited(128 + SIGTERM)) << launcher.err(0);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(20));
 }
 
 TEST(LauncherEnd, UserSignalsAreForwardedAndTheJobGoesOn) {

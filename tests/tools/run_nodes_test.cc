@@ -194,6 +194,18 @@ TEST(RunNodes, InAJobOfFixedSizeASignalToAnyAgentEndsAll) {
   expect_all_gone(agents);
 }
 
+// Schedulers signal all agents: the ranks of this one had the signal by the other's order already.
+TEST(RunNodes, ASignalThatComesToEachAgentCountsOnce) {
+  TwoAgents agents(kSavesUntilXcpu);
+  ASSERT_TRUE(agents.wait_for_line("ready"));
+  agents.second().kill(0, SIGTERM);
+  ASSERT_TRUE(agents.wait_for_line("saving"));
+  agents.first().kill(0, SIGTERM);
+  agents.first().kill(0, SIGXCPU);
+  EXPECT_EQ(agents.first().wait(0), exited(0)) << agents.first().err(0);
+  EXPECT_EQ(agents.second().wait(0), exited(0)) << agents.second().err(0);
+}
+
 TEST(RunNodes, UserSignalsToTheCoordinatorReachAllNodes) {
   TwoAgents agents("trap 'echo got it; exit 0' USR1; echo ready; while :; do sleep 0.05; done");
   ASSERT_TRUE(agents.wait_for_line("ready"));

@@ -162,7 +162,11 @@ void Attempt::obey(const AttemptOrder& order) {
       enter(State::Killing, kKillTime);
       break;
     case AttemptOrder::Kind::Signal:
-      if (!asks_to_end(order.signal) || !interrupted_by_) pass_on(order.signal, false);
+      if (asks_to_end(order.signal)) {
+        if (interrupted_by_) break;
+        signals_.note_request();  // this node's scheduler may be about to send the same
+      }
+      pass_on(order.signal, false);
       break;
   }
 }
