@@ -91,7 +91,6 @@ class RemoteLaunch {
     options.own.settings = agreed_settings(options_);
     options.max_restarts = options_.max_restarts;
     options.store = options_.store;
-    options.torch_store = options_.torch_store;
     options.elastic = options_.elastic;
     coordinator_ = std::make_unique<Coordinator>(options);
     NodeOptions here = options.nodes;
