@@ -224,6 +224,22 @@ TEST(LauncherEnd, WhatTheOthersSaidLastIsQuoted) {
       << run.err;
 }
 
+// What the C++ runtime prints: every rank tells the first cause.
+TEST(LauncherEnd, AnErrorThatNobodyCaughtIsToldOnce) {
+  const Finished run = tutti_run(
+      {"-n", "3"},
+      "ulimit -c 0; text='sums differ'; test $RANK = 2 || text=\"rank $RANK/3: aborted; first cause: $text\"; echo "
+      "\"terminate called after throwing an instance of 'tutti::comm::Error'\" >&2; echo \"  what():  $text\" >&2; "
+      "kill -ABRT $$; sleep 1000");
+  EXPECT_EQ(run.status, exited(128 + SIGABRT));
+  for (const char* once : {"terminate called", "sums differ", "that it did not catch"}) {
+    const std::size_t first = run.err.find(once);
+    EXPECT_NE(first, std::string::npos) << run.err;
+    EXPECT_EQ(run.err.find(once, first + 1), std::string::npos) << once << " stands twice in\n" << run.err;
+  }
+  EXPECT_FALSE(contains(run.err, "core dump")) << run.err;
+}
+
 TEST(LauncherEnd, AMissingProgramIsStatus127) {
   const Finished run = run_program({TUTTI_PROGRAM, "run", "-n", "2", "--", "no-such-program"});
   EXPECT_EQ(run.status, exited(127));

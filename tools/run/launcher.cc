@@ -134,6 +134,7 @@ class Launch {
   }
 
   void show_tail(const Attempt& attempt, int rank) {
+    if (attempt.output(rank).told_uncaught()) return;
     const auto& lines = attempt.output(rank).tail();
     const std::string name = "rank " + std::to_string(rank);
     context_.console.err().push(lines.empty() ? "  " + name + " printed nothing\n" : "  last lines of " + name + ":\n");
