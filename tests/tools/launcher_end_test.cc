@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 #include <regex>
 #include <sstream>
 #include <thread>
@@ -105,6 +106,66 @@ TEST(LauncherEnd, AKilledLauncherLeavesNothingWithinASecond) {
   const std::vector<pid_t> pids = printed_pids(launcher, 6);
   launcher.kill(0, SIGKILL);
   expect_gone(pids, seconds(1));
+}
+
+std::string content(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string name_of(pid_t pid) { return first_line(content("/proc/" + std::to_string(pid) + "/comm")); }
+
+pid_t child_named(pid_t parent, const std::string& name) {
+  const std::string pid = std::to_string(parent);
+  std::istringstream children(content("/proc/" + pid + "/task/" + pid + "/children"));
+  for (pid_t child = 0; children >> child;) {
+    if (name_of(child) == name) return child;
+  }
+  return -1;
+}
+
+TEST(LauncherEnd, AKilledKeeperIsReplacedAndSaidAndStillNothingIsLeft) {
+  Processes launcher({.command = run_command({"-n", "2"}, kRankWithChild), .count = 1, .ranks = false});
+  const std::vector<pid_t> pids = printed_pids(launcher, 4);
+  EXPECT_EQ(name_of(launcher.pid(0)), "tutti-launcher");
+  const pid_t keeper = child_named(launcher.pid(0), "tutti-keeper");
+  ASSERT_GT(keeper, 0);
+  EXPECT_STREQ(content("/proc/" + std::to_string(keeper) + "/cmdline").c_str(), "tutti-keeper");
+  ::kill(keeper, SIGKILL);
+  const std::string said =
+      "tutti run: the keeper process (pid " + std::to_string(keeper) + ") was killed by SIGKILL; another";
+  ASSERT_TRUE(launcher.wait_for_error(0, said)) << launcher.err(0);
+  launcher.kill(0, SIGKILL);
+  expect_gone(pids, seconds(1));
+}
+
+TEST(LauncherEnd, AProcessInASessionOfItsOwnEndsWithTheJob) {
+  const Finished run = tutti_run({"-n", "2"}, "echo $(setsid -f sh -c 'echo pid $$; exec sleep 1000 >/dev/null 2>&1')");
+  EXPECT_EQ(run.status, exited(0)) << run.err;
+  const std::regex pattern("pid (\\d+)");
+  std::vector<pid_t> pids;
+  for (std::sregex_iterator match(run.out.begin(), run.out.end(), pattern), end; match != end; ++match)
+    pids.push_back(std::stoi((*match)[1]));
+  EXPECT_EQ(pids.size(), 2u) << run.out;
+  expect_gone(pids, milliseconds(0));
+}
+
+TEST(LauncherEnd, RanksOfTuttisOwnCommandsAreNamed) {
+  Processes launcher(
+      {.command = {TUTTI_PROGRAM, "run", "-n", "1", "--", TUTTI_PROGRAM, "store"}, .count = 1, .ranks = false});
+  ASSERT_TRUE(launcher.wait_for_output(0, "store: "));
+  EXPECT_GT(child_named(launcher.pid(0), "rank 0 of 1"), 0);
+}
+
+TEST(LauncherEnd, DescriptorsForTheRanksPipesAreMadeRoomFor) {
+  const auto with_limit = [](const std::string& options) {
+    return run_program({"bash", "-c", "ulimit " + options + " 64; exec \"$0\" run -n 32 -- true", TUTTI_PROGRAM});
+  };
+  const Finished soft = with_limit("-Sn");
+  EXPECT_EQ(soft.status, exited(0)) << soft.err;
+  const Finished hard = with_limit("-n");
+  EXPECT_EQ(hard.status, exited(1));
+  EXPECT_TRUE(contains(hard.err, "open descriptors") && contains(hard.err, "hard limit 64")) << hard.err;
 }
 
 TEST(LauncherEnd, AFailureLeavesNothingOfTheOtherRanks) {

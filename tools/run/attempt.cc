@@ -1,4 +1,6 @@
 #include <sys/wait.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/tools/run/attempt.h>
 #include <tutti/tools/run/process_state.h>
 #include <unistd.h>
@@ -20,7 +22,7 @@ constexpr milliseconds kLingerTime{100};  // after a failure: for output that is
 
 }  // namespace
 
-Attempt::Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, const Keeper& keeper,
+Attempt::Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, Keeper& keeper,
                  Console& console, const std::vector<int>& keep_open, AttemptControl* control, Rescuer* rescuer)
     : options_(options),
       job_(job),
@@ -38,6 +40,11 @@ Attempt::~Attempt() { finish(); }
 
 void Attempt::start(const std::string& program_path) {
   program_path_ = program_path;
+  look_after_children();
+  // Pipes and log files of this node's ranks; clients of the stores, of all nodes perhaps, are yet to come.
+  const std::size_t own = 4 * static_cast<std::size_t>(options_.nproc) + 16;
+  comm::try_raise_descriptor_limit(own + 3 * static_cast<std::size_t>(job_.world_size));
+  comm::raise_descriptor_limit(own, "the output of " + std::to_string(options_.nproc) + " ranks");
   for (int local_rank = 0; local_rank < options_.nproc; ++local_rank) {
     start_rank(local_rank, job_, rescuer_ != nullptr ? rescuer_->environment(local_rank) : std::vector<std::string>{},
                options_.local.stdin_rank == job_.first_rank + local_rank ? input_.rank_end() : -1);
@@ -116,7 +123,9 @@ void Attempt::take_signals() {
   while (const std::optional<int> signal = signals_.next()) {
     if (*signal == SIGTSTP) {
       suspend();
-    } else if (*signal != SIGCHLD) {
+    } else if (*signal == SIGCHLD) {
+      look_after_children();
+    } else {
       const bool again = asks_to_end(*signal) && interrupted_by_.has_value();
       pass_on(*signal, again);
       if (control_ != nullptr) control_->signal_came(*signal, again);
@@ -207,6 +216,24 @@ void Attempt::note_exits() {
   }
 }
 
+// Children other than ranks: the keeper, and what ranks have left behind.
+void Attempt::look_after_children() {
+  try {
+    if (const std::string text = keeper_.replace_if_dead(); !text.empty())
+      console_.err().push(options_.name + ": " + text + "\n");
+  } catch (const comm::Error& error) {
+    console_.err().push(options_.name + ": the keeper process was killed, and there is no other: " + error.what() +
+                        "; if this launcher is killed, too, what its ranks have started may be left\n");
+  }
+  strays_.reap(own_children());
+}
+
+std::set<pid_t> Attempt::own_children() const {
+  std::set<pid_t> result{keeper_.pid()};
+  for (const RankEnd& rank : ends_) result.insert(rank.pid);
+  return result;
+}
+
 void Attempt::rescue(Clock::time_point now) {
   const RescuePlan plan = rescuer_->look(ends_, now);
   for (const std::size_t index : plan.frozen) signal_group(ends_[index], SIGKILL);
@@ -293,6 +320,7 @@ void Attempt::finish() {
     // run() has given up on a rank that is still running then; waiting for it here could take for ever.
     ::waitpid(rank.pid, nullptr, state_ == State::Done && rank.running ? WNOHANG : 0);
   }
+  strays_.end(own_children());
 }
 
 bool Attempt::all_ended() const {

@@ -21,6 +21,7 @@
 #include <tutti/tools/run/report.h>
 #include <tutti/tools/run/spawn.h>
 #include <tutti/tools/run/standard_input.h>
+#include <tutti/tools/run/strays.h>
 
 #include <chrono>
 #include <memory>
@@ -32,7 +33,7 @@ namespace tutti::tools {
 
 class Attempt {
  public:
-  Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, const Keeper& keeper,
+  Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, Keeper& keeper,
           Console& console, const std::vector<int>& keep_open, AttemptControl* control = nullptr,
           Rescuer* rescuer = nullptr);
   /// Kills and reaps whatever is left.
@@ -66,6 +67,8 @@ class Attempt {
   void pass_on(int signal, bool again);
   void suspend();
   void note_exits();
+  void look_after_children();
+  std::set<pid_t> own_children() const;
   void rescue(Clock::time_point now);
   void note_failure(Clock::time_point now);
   void advance(Clock::time_point now);
@@ -81,12 +84,13 @@ class Attempt {
   const LaunchOptions& options_;
   const JobEnvironment& job_;
   SignalGuard& signals_;
-  const Keeper& keeper_;
+  Keeper& keeper_;
   Console& console_;
   const std::vector<int>& keep_open_;
   AttemptControl* const control_;
   Rescuer* const rescuer_;  // null: the first failure ends the job
 
+  const Strays strays_;
   LinePrinter printer_;
   StandardInput input_;
   const Evidence evidence_;
