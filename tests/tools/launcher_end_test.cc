@@ -301,6 +301,18 @@ TEST(LauncherEnd, AnErrorThatNobodyCaughtIsToldOnce) {
   EXPECT_FALSE(contains(run.err, "core dump")) << run.err;
 }
 
+TEST(LauncherEnd, RanksThatWaitForOneThatHasEndedAreTold) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Finished run =
+      run_program({"sh", "-c", "exec \"$0\" run -n 2 -- sh -c 'test $RANK = 1 || exec \"$0\" bench barrier' \"$0\"",
+                   TUTTI_PROGRAM});
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(10));
+  EXPECT_EQ(run.status, exited(1)) << run.err;
+  EXPECT_TRUE(std::regex_search(
+      run.err, std::regex("lost rank 1: rank 1 \\(pid \\d+\\) exited with status 0 after .* s, before it had joined")))
+      << run.err;
+}
+
 TEST(LauncherEnd, AMissingProgramIsStatus127) {
   const Finished run = run_program({TUTTI_PROGRAM, "run", "-n", "2", "--", "no-such-program"});
   EXPECT_EQ(run.status, exited(127));

@@ -206,6 +206,7 @@ void Attempt::note_exits() {
     if (rank.failed()) rank.evidence = evidence_.about(rank);
     if (rank.by_signal && passed_on_.contains(rank.code)) rank.evidence = kPassedOn;
     failed = failed || rank.failed();
+    if (tell_clean_end_ && rank.exit_status() == 0) tell_clean_end_(rank);
     if (control_ != nullptr && rank.failed()) control_->rank_failed(rank);
   }
   if (state_ != State::Running) return;

@@ -24,9 +24,11 @@
 #include <tutti/tools/run/strays.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace tutti::tools {
@@ -40,6 +42,9 @@ class Attempt {
   ~Attempt();
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
+
+  /// Hears of each rank that ends with status 0. To be called before start().
+  void on_clean_end(std::function<void(const RankEnd&)> tell) { tell_clean_end_ = std::move(tell); }
 
   /// Starts all ranks; throws what spawn_rank throws.
   void start(const std::string& program_path);
@@ -94,6 +99,7 @@ class Attempt {
   LinePrinter printer_;
   StandardInput input_;
   const Evidence evidence_;
+  std::function<void(const RankEnd&)> tell_clean_end_;
   std::string program_path_;
   std::vector<RankEnd> ends_;  // of all that were started, replacements at the end
   std::vector<std::unique_ptr<RankOutput>> outputs_;

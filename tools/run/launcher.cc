@@ -37,6 +37,10 @@ class Launch {
       const std::unique_ptr<ElasticJob> elastic = make_elastic(job, server);
       Attempt attempt(options_, job, context_.signals, context_.keeper, context_.console, context_.keep_open, nullptr,
                       elastic.get());
+      if (server)
+        attempt.on_clean_end([&server](const RankEnd& rank) {
+          server->rank_ended(rank.rank, describe(rank) + ", before it had joined");
+        });
       attempt.start(program);
       attempt.run();
       const int status = report(attempt);
