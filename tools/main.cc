@@ -1,10 +1,12 @@
 // The `tutti` program: finds the subcommand and ends with its status.
 
+#include <sys/prctl.h>
 #include <tutti/tools/commands.h>
 #include <tutti/tools/run/run_settings.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -21,9 +23,18 @@ int report_parse_result(const CLI::App& app, const CLI::ParseError& error) {
   return 2;
 }
 
+// What `top` and `ps` show of a launcher's rank.
+void name_after_rank() {
+  const char* rank = std::getenv("RANK");
+  const char* world_size = std::getenv("WORLD_SIZE");
+  if (rank == nullptr || world_size == nullptr) return;
+  ::prctl(PR_SET_NAME, (std::string("rank ") + rank + " of " + world_size).c_str());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  name_after_rank();
   CLI::App app("Tutti: collective communication, a small tensor engine and a data-parallel trainer", "tutti");
   app.set_version_flag("--version", "tutti " TUTTI_VERSION);
   app.require_subcommand(1);

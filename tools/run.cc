@@ -133,10 +133,7 @@ void add_run_command(CLI::App& app, int& status) {
   command->add_flag("--agent", arguments->agent)->group("");  // what -H runs on the other hosts
   command->add_flag(
       "--no-store", arguments->no_store,
-      "Start no store server: for programs whose rank 0 listens on MASTER_PORT itself (PyTorch's env://)");
-  command->add_flag("--torch-store", options.torch_store,
-                    "The launcher's store is one for PyTorch's TCPStore clients (no secret: who reaches the port may "
-                    "write to it) in place of Tutti's own; see also --no-store");
+      "Start no store servers: for programs whose rank 0 listens on MASTER_PORT itself. Else PyTorch's store is there");
   command->add_option("--max-restarts", options.max_restarts, "After a failure start all ranks again, so many times")
       ->capture_default_str();
   command->add_flag("--elastic", arguments->elastic,

@@ -2,12 +2,14 @@
 #include <tutti/comm/bootstrap/generation.h>
 #include <tutti/comm/bootstrap/job_secret.h>
 #include <tutti/comm/bootstrap/printable.h>
+#include <tutti/comm/bootstrap/world_settings.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <sstream>
+#include <tuple>
 #include <utility>
 
 namespace tutti::comm {
@@ -61,25 +63,6 @@ std::optional<int> number_at(Store& control, const std::string& key, Deadline de
 }
 
 std::optional<int> newest_in(Store& control, Deadline deadline) { return number_at(control, kNewestKey, deadline); }
-
-struct ControlPlace {
-  std::string host;
-  std::uint16_t port = 0;
-};
-
-/// "HOST:PORT", where the host may be an IPv6 address in brackets.
-ControlPlace control_place(const std::string& text) {
-  const std::size_t colon = text.rfind(':');
-  const auto port =
-      colon == std::string::npos ? std::nullopt : number_in(std::string_view(text).substr(colon + 1), 65535);
-  if (!port || *port == 0 || colon == 0) {
-    throw Error(ErrorCode::InvalidArgument, "TUTTI_CONTROL is '" + printable(text, 80) +
-                                                "', but must be HOST:PORT of an elastic launcher's control store");
-  }
-  std::string host = text.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  return {host, static_cast<std::uint16_t>(*port)};
-}
 
 }  // namespace
 
@@ -202,16 +185,19 @@ std::unique_ptr<GenerationMember> GenerationMember::from_environment(Deadline de
     throw Error(ErrorCode::InvalidArgument, "TUTTI_CONTROL is set to '" + printable(*control, 80) +
                                                 "' but TUTTI_WORKER is not; an elastic launcher sets both");
   }
-  const ControlPlace place = control_place(*control);
+  const auto place = host_and_port(*control);
+  if (!place) {
+    throw Error(ErrorCode::InvalidArgument, "TUTTI_CONTROL is '" + printable(*control, 80) +
+                                                "', but must be HOST:PORT of an elastic launcher's control store");
+  }
   const std::string secret = job_secret(environment);
   TcpStoreOptions options;
-  options.host = place.host;
-  options.port = place.port;
+  std::tie(options.host, options.port) = *place;
   options.job_id = environment("TUTTI_JOB_ID").value_or("default");
   options.job_secret = secret;
   auto member =
       std::make_unique<GenerationMember>(std::make_shared<TcpStore>(options, deadline), *worker, secret, deadline);
-  member->control_host_ = place.host;
+  member->control_host_ = place->first;
   return member;
 }
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -35,18 +36,24 @@ void fill_local_place(World& world, const WorldSettings& settings, std::optional
   }
 }
 
-/// The path of TUTTI_STORE=file:///PATH, or "" without TUTTI_STORE.
-std::string store_file_of(const WorldSettings& settings, const WorldOptions& options) {
-  constexpr std::string_view kScheme = "file://";
+/// Where TUTTI_STORE says that the ranks meet; false without it. It wins over MASTER_ADDR and MASTER_PORT, where a
+/// launcher may serve PyTorch's store.
+bool fill_store(World& world, const WorldOptions& options, const WorldSettings& settings) {
+  constexpr std::string_view kFile = "file://", kServer = "tcp://";
   const auto store = settings.text("TUTTI_STORE", options.store);
-  if (!store) return {};
-  const std::string path = store->starts_with(kScheme) ? store->substr(kScheme.size()) : std::string();
-  if (path.size() < 2 || path[0] != '/')
+  if (!store) return false;
+  if (store->starts_with(std::string(kFile) + "/") && store->size() > kFile.size() + 1) {
+    world.store_file = store->substr(kFile.size());
+    return true;
+  }
+  const auto server = store->starts_with(kServer) ? host_and_port(store->substr(kServer.size())) : std::nullopt;
+  if (!server)
     refuse_world(
         "TUTTI_STORE=" + shown_value(*store) +
-        " names no place for the ranks to meet: write file:///PATH, a file that all ranks can reach, or a folder "
-        "(without TUTTI_STORE they meet at MASTER_ADDR)");
-  return path;
+        " names no place for the ranks to meet: write file:///PATH, a file that all ranks can reach, or a folder, or "
+        "tcp://HOST:PORT (without TUTTI_STORE they meet at MASTER_ADDR)");
+  std::tie(world.master_addr, world.master_port) = *server;
+  return true;
 }
 
 /// MASTER_ADDR and MASTER_PORT, both or none of them; false if none.
@@ -83,8 +90,7 @@ void fill_place(World& world, const WorldOptions& options, const WorldSettings& 
   world.rank = *rank;
   world.world_size = *world_size;
   if (*world_size > 1) {
-    world.store_file = store_file_of(settings, options);
-    if (world.store_file.empty() && !fill_master(world, options, settings)) {
+    if (!fill_store(world, options, settings) && !fill_master(world, options, settings)) {
       if (!settings.environment()("TUTTI_MEET_DIR"))
         demand_settings(settings, {{"MASTER_ADDR", false}, {"MASTER_PORT", false}},
                         "the address where " + shown_value(*world_size) + " ranks are to meet is not known");
@@ -106,8 +112,7 @@ void fill_launched(World& world, const LaunchedPlace& place, const WorldOptions&
   world.job_id = place.job.empty() ? world.job_id : place.job;
   fill_local_place(world, settings, place.local_rank, place.local_world_size, world.world_size == 1);
   if (world.world_size == 1) return;
-  world.store_file = store_file_of(settings, options);
-  if (!world.store_file.empty()) return;
+  if (fill_store(world, options, settings)) return;
   if (fill_master(world, options, settings)) {
     world.detected_from += "; MASTER_ADDR=" + shown_value(world.master_addr) +
                            ", MASTER_PORT=" + shown_value(world.master_port) + " as they are set";

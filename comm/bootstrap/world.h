@@ -22,7 +22,7 @@ struct WorldOptions {
   std::optional<int> world_size = std::nullopt;
   std::optional<std::string> master_addr = std::nullopt;
   std::optional<int> master_port = std::nullopt;
-  std::optional<std::string> store = std::nullopt;  // "file:///PATH"
+  std::optional<std::string> store = std::nullopt;  // "file:///PATH" or "tcp://HOST:PORT"
   /// Whose variables are read: "auto", "none" (a world of one), "env" (RANK, WORLD_SIZE, ...), or one of
   /// launcher_names(). "" is "auto". Also by TUTTI_LAUNCHER.
   std::optional<std::string> launcher = std::nullopt;
@@ -33,7 +33,7 @@ struct World {
   int world_size = 1;
   int local_rank = 0;
   int local_world_size = 1;
-  std::string master_addr;  // where the store server is; empty in a world of one
+  std::string master_addr;  // where Tutti's store server is; empty in a world of one
   std::uint16_t master_port = 0;
   std::string store_file;    // TUTTI_STORE=file:///PATH: the ranks meet there (file_store.h), not at master_addr
   std::string meeting_file;  // if set: rank 0 publishes its server's address in this file, the others read it there
@@ -50,7 +50,8 @@ struct World {
   /// which `tutti run` sets); the innermost launcher: Open MPI, MPICH and Intel MPI, MVAPICH2, Cray PALS, jsrun, a
   /// Slurm step, PMI; a world of one. With these launchers rank 0 publishes where it is, unless MASTER_ADDR and
   /// MASTER_PORT or TUTTI_STORE say so: nobody guesses it from a list of nodes. A place by RANK and WORLD_SIZE needs,
-  /// with more than one rank, MASTER_ADDR and MASTER_PORT too, or in place of these TUTTI_STORE=file:///PATH, or
+  /// with more than one rank, MASTER_ADDR and MASTER_PORT too, or in place of these TUTTI_STORE=file:///PATH or
+  /// tcp://HOST:PORT (it wins: `tutti run` serves PyTorch's store at MASTER_ADDR, and its own there), or
   /// TUTTI_MEET_DIR, a folder in which rank 0 publishes its address. LOCAL_RANK and LOCAL_WORLD_SIZE may be missing:
   /// they equal RANK and WORLD_SIZE if the master's address is a loopback one; else the local rank counts as 0, and the
   /// local world as just large enough for it. Throws InvalidArgument for a half-set, contradictory or unparsable

@@ -63,6 +63,16 @@ std::optional<int> WorldSettings::number(const std::string& name, int least, int
   return merged(name, option, value);
 }
 
+std::optional<std::pair<std::string, std::uint16_t>> host_and_port(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return std::nullopt;
+  std::uint16_t port = 0;
+  const auto [end, status] = std::from_chars(text.data() + colon + 1, text.data() + text.size(), port);
+  if (status != std::errc() || end != text.data() + text.size() || port == 0) return std::nullopt;
+  const bool bracketed = text[0] == '[' && text[colon - 1] == ']';
+  return std::pair(bracketed ? text.substr(1, colon - 2) : text.substr(0, colon), port);
+}
+
 bool WorldSettings::any_option() const {
   return options_.rank || options_.world_size || options_.master_addr || options_.master_port || options_.store;
 }

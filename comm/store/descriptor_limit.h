@@ -1,4 +1,5 @@
-// How many descriptors this process may have open: counted up front, rather than missed one by one. Internal to comm.
+// How many descriptors this process may have open: counted up front, rather than missed one by one. For comm and
+// the launcher.
 #pragma once
 
 #include <cstddef>

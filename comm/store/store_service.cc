@@ -44,11 +44,19 @@ void StoreService::client_left(ClientId client) {
   clients_.erase(found);
   if (gone.who.rank < 0 || --connections_of_rank_[gone.who.rank] > 0 || gone.said_goodbye) return;
   const std::string rank = std::to_string(gone.who.rank);
-  const std::string key = kLostKeyPrefix + rank;
-  map_.set(key, "rank " + rank + " (pid " + std::to_string(gone.who.pid) + ", " + gone.address +
-                    ") is gone: its connection to the store broke without a goodbye");
+  lose(gone.who.rank, "rank " + rank + " (pid " + std::to_string(gone.who.pid) + ", " + gone.address +
+                          ") is gone: its connection to the store broke without a goodbye");
+}
+
+void StoreService::rank_ended(std::int32_t rank, const std::string& text) {
+  if (!connections_of_rank_.contains(rank)) lose(rank, text);
+}
+
+void StoreService::lose(std::int32_t rank, const std::string& text) {
+  const std::string key = kLostKeyPrefix + std::to_string(rank);
+  map_.set(key, text);
   wake(key);
-  lost_ranks_.insert(gone.who.rank);
+  lost_ranks_.insert(rank);
   publish_lost_ranks();
 }
 

@@ -39,6 +39,8 @@ class StoreService {
   /// Its connection has ended. Its waits are forgotten. If it was a rank's last connection and it ended without a
   /// goodbye, it counts as lost: the keys "tutti/lost/<rank>" and "tutti/lost" are set.
   void client_left(ClientId client);
+  /// The process of a rank has ended. If the rank has never been here it is lost, too, with this text.
+  void rank_ended(std::int32_t rank, const std::string& text);
 
   /// Carries out one request and answers it, now or when its wait ends. Never throws for what a client sent: that is
   /// answered with an error reply.
@@ -73,6 +75,7 @@ class StoreService {
   using WaiterId = std::uint64_t;
 
   void dispatch(ClientId client, const StoreHeader& header, const StoreBody& body, Clock::time_point now);
+  void lose(std::int32_t rank, const std::string& text);
   void publish_lost_ranks();
   void set_pairs(const StoreBody& body);
   void wait_for(ClientId client, const StoreHeader& header, const StoreBody& body, Clock::time_point now);

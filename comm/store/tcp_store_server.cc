@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 #include <cerrno>
 #include <condition_variable>
@@ -77,6 +78,10 @@ class TcpStoreServer::Impl final : public StoreConnectionHost {
   }
 
   std::uint16_t port() const { return port_; }
+
+  void rank_ended(int rank, const std::string& text) {
+    asio::post(loop_, [this, rank, text] { service_.rank_ended(rank, text); });
+  }
 
   bool wait_until_unused(Deadline deadline) const {
     std::unique_lock lock(mutex_);
@@ -252,6 +257,8 @@ TcpStoreServer::~TcpStoreServer() {
 }
 
 std::uint16_t TcpStoreServer::port() const { return impl_->port(); }
+
+void TcpStoreServer::rank_ended(int rank, const std::string& text) { impl_->rank_ended(rank, text); }
 
 bool TcpStoreServer::wait_until_unused(Deadline deadline) const {
   return ::getpid() != owner_pid_ || impl_->wait_until_unused(deadline);

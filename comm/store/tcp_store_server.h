@@ -49,6 +49,9 @@ class TcpStoreServer {
 
   std::uint16_t port() const;
 
+  /// The owner knows that a rank's process has ended: if it has never been here it is lost, and `text` says how.
+  void rank_ended(int rank, const std::string& text);
+
   /// Waits until no authenticated client is connected; false if some still are at `deadline`. Lets the owner of the
   /// server be the last to go. In a forked child, which serves nobody, true at once.
   bool wait_until_unused(Deadline deadline) const;

@@ -298,6 +298,16 @@ TEST(TcpStoreServer, RankThatComesBackIsNoLongerLost) {
   watcher.get("tutti/lost/1", soon());
 }
 
+TEST(TcpStoreServer, RankThatEndsWithoutHavingJoinedIsLost) {
+  TcpStoreServer server(server_options());
+  TcpStore watcher(client_options(server.port(), 0, 3), soon());
+  { TcpStore says_goodbye(client_options(server.port(), 1, 3), soon()); }
+  server.rank_ended(1, "was here");
+  server.rank_ended(2, "ended early");
+  EXPECT_EQ(watcher.get("tutti/lost/2", soon()), "ended early");
+  EXPECT_EQ(watcher.get("tutti/lost", soon()), "2");
+}
+
 /// Between it and the server stands a relay that keeps back the verdict.
 TEST(TcpStoreServer, RankThatStopsWaitingToBeLetInIsNotLost) {
   TcpStoreServer server(server_options());

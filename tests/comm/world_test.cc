@@ -130,12 +130,23 @@ TEST(World, RanksMayMeetInAFile) {
   EXPECT_EQ(World::detect({.store = "file:///f"}, of(torchrun())).store_file, "/f");
   EXPECT_EQ(World::detect({}, of(torchrun())).store_file, "");
   expect_contains(refusal(variables, {.store = "file:///other"}), "TUTTI_STORE=\"file:///shared/run 7\"");
-  for (const char* place : {"file://", "file:///", "file://relative", "/shared/run", "tcp://host:1"}) {
+  for (const char* place : {"file://", "file:///", "file://relative", "/shared/run", "tcp://host", "tcp://:1",
+                            "tcp://host:0", "tcp://host:65536", "tcp://host:1x"}) {
     const std::string text = refusal(with(variables, "TUTTI_STORE", place));
     expect_contains(text, "TUTTI_STORE=\"" + std::string(place) + "\" names no place");
     expect_contains(text, "write file:///PATH");
   }
   expect_contains(refusal({}, {.store = "file:///f"}), "missing: RANK, WORLD_SIZE");
+}
+
+TEST(World, AServerOfTheirOwnWinsOverMasterAddr) {
+  for (const auto& [store, host] :
+       {std::pair("tcp://10.0.0.9:4001", "10.0.0.9"), std::pair("tcp://[::1]:4001", "::1")}) {
+    const World world = World::detect({}, of(with(torchrun(), "TUTTI_STORE", store)));
+    EXPECT_EQ(world.master_addr, host);
+    EXPECT_EQ(world.master_port, 4001);
+    EXPECT_EQ(world.store_file, "");
+  }
 }
 
 TEST(World, WorldOfOneNeedsNoAddress) {

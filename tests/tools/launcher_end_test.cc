@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 #include <regex>
 #include <sstream>
+#include <thread>
 
 #include "tutti_program.h"
 
@@ -106,6 +108,66 @@ TEST(LauncherEnd, AKilledLauncherLeavesNothingWithinASecond) {
   expect_gone(pids, seconds(1));
 }
 
+std::string content(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string name_of(pid_t pid) { return first_line(content("/proc/" + std::to_string(pid) + "/comm")); }
+
+pid_t child_named(pid_t parent, const std::string& name) {
+  const std::string pid = std::to_string(parent);
+  std::istringstream children(content("/proc/" + pid + "/task/" + pid + "/children"));
+  for (pid_t child = 0; children >> child;) {
+    if (name_of(child) == name) return child;
+  }
+  return -1;
+}
+
+TEST(LauncherEnd, AKilledKeeperIsReplacedAndSaidAndStillNothingIsLeft) {
+  Processes launcher({.command = run_command({"-n", "2"}, kRankWithChild), .count = 1, .ranks = false});
+  const std::vector<pid_t> pids = printed_pids(launcher, 4);
+  EXPECT_EQ(name_of(launcher.pid(0)), "tutti-launcher");
+  const pid_t keeper = child_named(launcher.pid(0), "tutti-keeper");
+  ASSERT_GT(keeper, 0);
+  EXPECT_STREQ(content("/proc/" + std::to_string(keeper) + "/cmdline").c_str(), "tutti-keeper");
+  ::kill(keeper, SIGKILL);
+  const std::string said =
+      "tutti run: the keeper process (pid " + std::to_string(keeper) + ") was killed by SIGKILL; another";
+  ASSERT_TRUE(launcher.wait_for_error(0, said)) << launcher.err(0);
+  launcher.kill(0, SIGKILL);
+  expect_gone(pids, seconds(1));
+}
+
+TEST(LauncherEnd, AProcessInASessionOfItsOwnEndsWithTheJob) {
+  const Finished run = tutti_run({"-n", "2"}, "echo $(setsid -f sh -c 'echo pid $$; exec sleep 1000 >/dev/null 2>&1')");
+  EXPECT_EQ(run.status, exited(0)) << run.err;
+  const std::regex pattern("pid (\\d+)");
+  std::vector<pid_t> pids;
+  for (std::sregex_iterator match(run.out.begin(), run.out.end(), pattern), end; match != end; ++match)
+    pids.push_back(std::stoi((*match)[1]));
+  EXPECT_EQ(pids.size(), 2u) << run.out;
+  expect_gone(pids, milliseconds(0));
+}
+
+TEST(LauncherEnd, RanksOfTuttisOwnCommandsAreNamed) {
+  Processes launcher(
+      {.command = {TUTTI_PROGRAM, "run", "-n", "1", "--", TUTTI_PROGRAM, "store"}, .count = 1, .ranks = false});
+  ASSERT_TRUE(launcher.wait_for_output(0, "store: "));
+  EXPECT_GT(child_named(launcher.pid(0), "rank 0 of 1"), 0);
+}
+
+TEST(LauncherEnd, DescriptorsForTheRanksPipesAreMadeRoomFor) {
+  const auto with_limit = [](const std::string& options) {
+    return run_program({"bash", "-c", "ulimit " + options + " 64; exec \"$0\" run -n 32 -- true", TUTTI_PROGRAM});
+  };
+  const Finished soft = with_limit("-Sn");
+  EXPECT_EQ(soft.status, exited(0)) << soft.err;
+  const Finished hard = with_limit("-n");
+  EXPECT_EQ(hard.status, exited(1));
+  EXPECT_TRUE(contains(hard.err, "open descriptors") && contains(hard.err, "hard limit 64")) << hard.err;
+}
+
 TEST(LauncherEnd, AFailureLeavesNothingOfTheOtherRanks) {
   Processes launcher({.command = run_command({"-n", "2", "--grace", "0.2"},
                                              "sleep 1000 & echo pids $$ $!; if [ $RANK = 1 ]; then exit 9; fi; wait"),
@@ -156,6 +218,30 @@ TEST(LauncherEnd, RanksHaveTimeToWriteACheckpointAfterSigterm) {
   }
 }
 
+// `timeout` and schedulers send one request twice within moments. SIGXCPU is read after SIGTERM, its number is higher.
+TEST(LauncherEnd, TheSameRequestTwiceLeavesTheRanksTheirTime) {
+  Processes launcher({.command = run_command({"-n", "2"}, kSavesUntilXcpu), .count = 1, .ranks = false});
+  for (const char* line : {"[rank 0] ready", "[rank 1] ready"}) ASSERT_TRUE(launcher.wait_for_output(0, line));
+  launcher.kill(0, SIGTERM);
+  for (const char* line : {"[rank 0] saving", "[rank 1] saving"}) ASSERT_TRUE(launcher.wait_for_output(0, line));
+  launcher.kill(0, SIGTERM);
+  launcher.kill(0, SIGXCPU);
+  EXPECT_EQ(launcher.wait(0), exited(0)) << launcher.err(0);
+  for (const char* line : {"[rank 0] saved\n", "[rank 1] saved\n"}) EXPECT_TRUE(contains(launcher.out(0), line));
+}
+
+TEST(LauncherEnd, ASecondRequestASecondLaterEndsTheRanksAtOnce) {
+  const auto begin = std::chrono::steady_clock::now();
+  Processes launcher({.command = run_command({"-n", "1"}, kSavesUntilXcpu), .count = 1, .ranks = false});
+  ASSERT_TRUE(launcher.wait_for_output(0, "ready"));
+  launcher.kill(0, SIGTERM);
+  ASSERT_TRUE(launcher.wait_for_output(0, "saving"));
+  std::this_thread::sleep_for(milliseconds(1050));  // what is tested is this time
+  launcher.kill(0, SIGTERM);
+  EXPECT_EQ(launcher.wait(0), exited(128 + SIGTERM)) << launcher.err(0);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(20));
+}
+
 TEST(LauncherEnd, UserSignalsAreForwardedAndTheJobGoesOn) {
   Processes launcher(
       {.command = run_command({"-n", "2"}, "trap 'echo got it; exit 0' USR1; echo ready; while :; do sleep 0.05; done"),
@@ -196,6 +282,34 @@ TEST(LauncherEnd, WhatTheOthersSaidLastIsQuoted) {
       {"-n", "2"}, "if [ $RANK = 1 ]; then sleep 0.3; exit 3; fi; echo waiting in all_reduce; exec sleep 1000");
   EXPECT_TRUE(std::regex_search(
       run.err, std::regex("rank 0 \\(pid \\d+\\) was stopped .*; its last line: waiting in all_reduce\n")))
+      << run.err;
+}
+
+// What the C++ runtime prints: every rank tells the first cause.
+TEST(LauncherEnd, AnErrorThatNobodyCaughtIsToldOnce) {
+  const Finished run = tutti_run(
+      {"-n", "3"},
+      "ulimit -c 0; text='sums differ'; test $RANK = 2 || text=\"rank $RANK/3: aborted; first cause: $text\"; echo "
+      "\"terminate called after throwing an instance of 'tutti::comm::Error'\" >&2; echo \"  what():  $text\" >&2; "
+      "kill -ABRT $$; sleep 1000");
+  EXPECT_EQ(run.status, exited(128 + SIGABRT));
+  for (const char* once : {"terminate called", "sums differ", "that it did not catch"}) {
+    const std::size_t first = run.err.find(once);
+    EXPECT_NE(first, std::string::npos) << run.err;
+    EXPECT_EQ(run.err.find(once, first + 1), std::string::npos) << once << " stands twice in\n" << run.err;
+  }
+  EXPECT_FALSE(contains(run.err, "core dump")) << run.err;
+}
+
+TEST(LauncherEnd, RanksThatWaitForOneThatHasEndedAreTold) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Finished run =
+      run_program({"sh", "-c", "exec \"$0\" run -n 2 -- sh -c 'test $RANK = 1 || exec \"$0\" bench barrier' \"$0\"",
+                   TUTTI_PROGRAM});
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(10));
+  EXPECT_EQ(run.status, exited(1)) << run.err;
+  EXPECT_TRUE(std::regex_search(
+      run.err, std::regex("lost rank 1: rank 1 \\(pid \\d+\\) exited with status 0 after .* s, before it had joined")))
       << run.err;
 }
 

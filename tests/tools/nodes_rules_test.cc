@@ -126,12 +126,14 @@ TEST(Messages, EveryFieldArrives) {
   EXPECT_EQ(describe(read.ranks[0]), describe(rank));
 
   RoundPlan plan{4,  1,          6,     "job",
-                 "", "10.0.0.1", 29500, {{3, "a", 7, "10.0.0.1", 4, 8, 0}, {1, "b", 8, "10.0.0.2", 2, 8, 4}}};
+                 "", "10.0.0.1", 29500, {{3, "a", 7, "10.0.0.1", 4, 8, 0}, {1, "b", 8, "10.0.0.2", 2, 8, 4}},
+                 0,  29501};
   const RoundPlan table = to_round_plan(to_words(plan));
   EXPECT_EQ(table.node_of(1), 1);
   EXPECT_FALSE(table.node_of(0));
   EXPECT_EQ(table.nodes[1].first_rank, 4);
   EXPECT_EQ(table.master_port, 29500);
+  EXPECT_EQ(table.store_port, 29501);
   Words cut = to_words(plan);
   cut.pop_back();
   EXPECT_THROW(to_round_plan(cut), comm::Error);
@@ -244,6 +246,7 @@ struct Listener final : Conductor::Outside {
     worlds.push_back(world_size);
     return 7;
   }
+  std::uint16_t new_torch_store() override { return 8; }
   std::string last() const { return said.empty() ? "" : kind_of(said.back().second); }
   std::vector<std::pair<int, Words>> said;
   std::vector<int> worlds;

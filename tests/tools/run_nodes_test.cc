@@ -26,16 +26,19 @@ void expect_all_gone(TwoAgents& agents) {
 TEST(RunNodes, EachRankGetsItsPlaceAsFromTorchrun) {
   const std::string script =
       "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE $MASTER_ADDR "
-      "$TORCHELASTIC_RESTART_COUNT $TUTTI_STORE_OWNER $TUTTI_JOB_ID $TORCHELASTIC_RUN_ID; test \"$MASTER_PORT\" -gt "
-      "1023";
+      "$TORCHELASTIC_RESTART_COUNT $TUTTI_STORE_OWNER $TUTTI_JOB_ID $TORCHELASTIC_RUN_ID "
+      "$TORCHELASTIC_USE_AGENT_STORE ${TUTTI_STORE%:*}; test \"$MASTER_PORT\" -gt 1023 -a ${TUTTI_STORE##*:} != "
+      "$MASTER_PORT";
   const MeetingPort port("127.0.0.1");
   const auto second = start_agent(static_options(port, 2, 1, {"-n", "1", "--rdzv-id", "job7"}), script);
   const auto first = start_agent(static_options(port, 2, 0, {"-n", "2", "--rdzv-id", "job7"}), script);
   EXPECT_EQ(first->wait(0), exited(0)) << first->err(0);
   EXPECT_EQ(second->wait(0), exited(0)) << second->err(0);
-  EXPECT_EQ(sorted_lines(first->out(0)), (Lines{"[rank 0] 0/3 0/2 0/2 127.0.0.1 0 launcher job7 job7",
-                                                "[rank 1] 1/3 1/2 0/2 127.0.0.1 0 launcher job7 job7"}));
-  EXPECT_EQ(sorted_lines(second->out(0)), (Lines{"[rank 2] 2/3 0/1 1/2 127.0.0.1 0 launcher job7 job7"}));
+  EXPECT_EQ(sorted_lines(first->out(0)),
+            (Lines{"[rank 0] 0/3 0/2 0/2 127.0.0.1 0 launcher job7 job7 True tcp://127.0.0.1",
+                   "[rank 1] 1/3 1/2 0/2 127.0.0.1 0 launcher job7 job7 True tcp://127.0.0.1"}));
+  EXPECT_EQ(sorted_lines(second->out(0)),
+            (Lines{"[rank 2] 2/3 0/1 1/2 127.0.0.1 0 launcher job7 job7 True tcp://127.0.0.1"}));
   EXPECT_EQ(second->err(0), "");
 }
 
@@ -58,7 +61,7 @@ TEST(RunNodes, TheCoordinatorShowsWhereEachRankIs) {
   const std::string table = agents.first().err(0);
   EXPECT_TRUE(std::regex_search(
       table, std::regex("job \\S+, round 0: 4 ranks on 2 nodes; agents meet at 127.0.0.1:\\d+ \\(--master-addr\\), "
-                        "secret from TUTTI_JOB_SECRET; ranks meet at port \\d+\n")))
+                        "secret from TUTTI_JOB_SECRET; ranks meet at port \\d+, PyTorch's at \\d+\n")))
       << table;
   const std::vector<pid_t> pids = numbers_after(agents.second().out(0), "[rank 3] pid ");
   ASSERT_EQ(pids.size(), 1u);
@@ -192,6 +195,18 @@ TEST(RunNodes, InAJobOfFixedSizeASignalToAnyAgentEndsAll) {
   EXPECT_TRUE(std::regex_search(agents.first().err(0), std::regex("node 1 \\(.*\\) was stopped by SIGINT")))
       << agents.first().err(0);
   expect_all_gone(agents);
+}
+
+// Schedulers signal all agents: the ranks of this one had the signal by the other's order already.
+TEST(RunNodes, ASignalThatComesToEachAgentCountsOnce) {
+  TwoAgents agents(kSavesUntilXcpu);
+  ASSERT_TRUE(agents.wait_for_line("ready"));
+  agents.second().kill(0, SIGTERM);
+  ASSERT_TRUE(agents.wait_for_line("saving"));
+  agents.first().kill(0, SIGTERM);
+  agents.first().kill(0, SIGXCPU);
+  EXPECT_EQ(agents.first().wait(0), exited(0)) << agents.first().err(0);
+  EXPECT_EQ(agents.second().wait(0), exited(0)) << agents.second().err(0);
 }
 
 TEST(RunNodes, UserSignalsToTheCoordinatorReachAllNodes) {

@@ -1,7 +1,9 @@
-// `tutti store`, and the variables that `tutti run --torch-store` gives. PyTorch's own client: torch_store_client.py.
+// `tutti store`, and the variables of stores that `tutti run` gives. PyTorch's own client: torch_store_client.py.
 
 #include <gtest/gtest.h>
 #include <signal.h>
+
+#include <regex>
 
 #include "tutti_program.h"
 
@@ -68,16 +70,20 @@ TEST(StoreCommand, TheOneForPyTorchSaysThatItIsOpen) {
   store.expect_end_by(SIGINT, "SIGINT");
 }
 
-TEST(TorchStoreOption, RanksAreToldThatTheLauncherHasTheStore) {
-  const std::string show = "echo ${TORCHELASTIC_USE_AGENT_STORE-none} ${TUTTI_STORE_OWNER-none} $((MASTER_PORT > 0))";
-  EXPECT_EQ(tutti_run({"-n", "1", "--torch-store"}, show).out, "True none 1\n");
-  EXPECT_EQ(tutti_run({"-n", "1"}, show).out, "none launcher 1\n");
-  const std::string inside =
-      "TORCHELASTIC_USE_AGENT_STORE=True exec \"$0\" run -n 1 --no-store -- sh -c '" + show + "'";
-  EXPECT_EQ(run_program({"sh", "-c", inside, TUTTI_PROGRAM}).out, "none none 1\n") << "a launcher around this one";
-  const Finished both = tutti_run({"-n", "1", "--torch-store", "--no-store"}, "true");
-  EXPECT_EQ(both.status, exited(2));
-  EXPECT_EQ(first_line(both.err), "tutti run: --torch-store and --no-store exclude each other");
+TEST(LaunchersStores, OneForPyTorchAndOneForTutti) {
+  const std::string show =
+      "echo ${TORCHELASTIC_USE_AGENT_STORE-none} ${TUTTI_STORE_OWNER-none} ${TUTTI_STORE-none}; test \"$MASTER_PORT\" "
+      "-gt 1023 -a \"${TUTTI_STORE##*:}\" != $MASTER_PORT";
+  const auto shown = [&](std::vector<std::string> options, const std::vector<std::string>& outer = {}) {
+    const Finished run = run_program(run_command(std::move(options), show), outer);
+    EXPECT_EQ(run.status, exited(0)) << run.err;
+    return std::regex_replace(run.out, std::regex(":[0-9]+\n"), ":PORT\n");
+  };
+  const std::vector<std::string> of_outer{"TORCHELASTIC_USE_AGENT_STORE=True", "TUTTI_STORE=tcp://outer:1"};
+  EXPECT_EQ(shown({}), "True launcher tcp://127.0.0.1:PORT\n");
+  EXPECT_EQ(shown({"--torch-store"}, of_outer), "True launcher tcp://127.0.0.1:PORT\n");
+  EXPECT_EQ(shown({"--no-store"}, of_outer), "none none none\n") << "a launcher around this one";
+  EXPECT_EQ(shown({}, {"TUTTI_STORE=file:///f"}), "True launcher file:///f\n") << "the user's own";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""An ordinary DistributedDataParallel script under `tutti run`, with the store of its own and with the launcher's.
+"""An ordinary DistributedDataParallel script under `tutti run`: by default, and with the store of its own.
 
 usage: torch_ddp_test.py TUTTI MNIST_FOLDER      exit status 77: PyTorch is not installed
 """
@@ -18,10 +18,10 @@ SCRIPT = pathlib.Path(__file__).with_name("torch_ddp_script.py")
 
 
 class TorchUnderTutti(unittest.TestCase):
-    def run_script(self, option, store, ranks=2):
+    def run_script(self, store, *options, ranks=2):
         folder = MNIST if (pathlib.Path(MNIST) / "train-images-idx3-ubyte.gz").exists() else ""
         run = subprocess.run(
-            [TUTTI, "run", "-n", str(ranks), option, "--no-label", "--", sys.executable, str(SCRIPT), folder, "60"],
+            [TUTTI, "run", "-n", str(ranks), *options, "--no-label", "--", sys.executable, str(SCRIPT), folder, "60"],
             capture_output=True,
             text=True,
             timeout=100,
@@ -35,10 +35,16 @@ class TorchUnderTutti(unittest.TestCase):
             self.assertLess(float(found.group(2)), 0.8 * float(found.group(1)), line)
 
     def test_with_a_store_of_its_own(self):
-        self.run_script("--no-store", "own store")
+        self.run_script("own store", "--no-store")
 
     def test_with_the_launchers_store(self):
-        self.run_script("--torch-store", "agent store")
+        self.run_script("agent store")
+
+    def test_on_two_nodes(self):
+        self.run_script("agent store", "-H", "a:1,b:1", "--rsh", "sh -c 'eval \"$1\"'")
+
+    def test_elastic(self):
+        self.run_script("agent store", "--elastic", "--max-restarts", "1")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
 #include <sys/wait.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/tools/run/attempt.h>
 #include <tutti/tools/run/process_state.h>
 #include <unistd.h>
@@ -15,11 +17,12 @@ using std::chrono::milliseconds;
 constexpr milliseconds kKillTime{5000};  // a process that SIGKILL has not ended by then hangs in the kernel
 constexpr char kPassedOn[] =
     "  This launcher had got it and passed it on to all ranks; a program that does not handle it ends.\n";
+constexpr char kUncaught[] = "  It ended by an error of Tutti's that it did not catch.\n";
 constexpr milliseconds kLingerTime{100};  // after a failure: for output that is still in the pipes
 
 }  // namespace
 
-Attempt::Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, const Keeper& keeper,
+Attempt::Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, Keeper& keeper,
                  Console& console, const std::vector<int>& keep_open, AttemptControl* control, Rescuer* rescuer)
     : options_(options),
       job_(job),
@@ -37,6 +40,11 @@ Attempt::~Attempt() { finish(); }
 
 void Attempt::start(const std::string& program_path) {
   program_path_ = program_path;
+  look_after_children();
+  // Pipes and log files of this node's ranks; clients of the stores, of all nodes perhaps, are yet to come.
+  const std::size_t own = 4 * static_cast<std::size_t>(options_.nproc) + 16;
+  comm::try_raise_descriptor_limit(own + 3 * static_cast<std::size_t>(job_.world_size));
+  comm::raise_descriptor_limit(own, "the output of " + std::to_string(options_.nproc) + " ranks");
   for (int local_rank = 0; local_rank < options_.nproc; ++local_rank) {
     start_rank(local_rank, job_, rescuer_ != nullptr ? rescuer_->environment(local_rank) : std::vector<std::string>{},
                options_.local.stdin_rank == job_.first_rank + local_rank ? input_.rank_end() : -1);
@@ -115,7 +123,9 @@ void Attempt::take_signals() {
   while (const std::optional<int> signal = signals_.next()) {
     if (*signal == SIGTSTP) {
       suspend();
-    } else if (*signal != SIGCHLD) {
+    } else if (*signal == SIGCHLD) {
+      look_after_children();
+    } else {
       const bool again = asks_to_end(*signal) && interrupted_by_.has_value();
       pass_on(*signal, again);
       if (control_ != nullptr) control_->signal_came(*signal, again);
@@ -162,7 +172,11 @@ void Attempt::obey(const AttemptOrder& order) {
       enter(State::Killing, kKillTime);
       break;
     case AttemptOrder::Kind::Signal:
-      if (!asks_to_end(order.signal) || !interrupted_by_) pass_on(order.signal, false);
+      if (asks_to_end(order.signal)) {
+        if (interrupted_by_) break;
+        signals_.note_request();  // this node's scheduler may be about to send the same
+      }
+      pass_on(order.signal, false);
       break;
   }
 }
@@ -192,6 +206,7 @@ void Attempt::note_exits() {
     if (rank.failed()) rank.evidence = evidence_.about(rank);
     if (rank.by_signal && passed_on_.contains(rank.code)) rank.evidence = kPassedOn;
     failed = failed || rank.failed();
+    if (tell_clean_end_ && rank.exit_status() == 0) tell_clean_end_(rank);
     if (control_ != nullptr && rank.failed()) control_->rank_failed(rank);
   }
   if (state_ != State::Running) return;
@@ -200,6 +215,24 @@ void Attempt::note_exits() {
   } else if (failed) {
     note_failure(now);
   }
+}
+
+// Children other than ranks: the keeper, and what ranks have left behind.
+void Attempt::look_after_children() {
+  try {
+    if (const std::string text = keeper_.replace_if_dead(); !text.empty())
+      console_.err().push(options_.name + ": " + text + "\n");
+  } catch (const comm::Error& error) {
+    console_.err().push(options_.name + ": the keeper process was killed, and there is no other: " + error.what() +
+                        "; if this launcher is killed, too, what its ranks have started may be left\n");
+  }
+  strays_.reap(own_children());
+}
+
+std::set<pid_t> Attempt::own_children() const {
+  std::set<pid_t> result{keeper_.pid()};
+  for (const RankEnd& rank : ends_) result.insert(rank.pid);
+  return result;
 }
 
 void Attempt::rescue(Clock::time_point now) {
@@ -276,13 +309,19 @@ void Attempt::finish() {
   for (const auto& output : outputs_) output->finish();
   printer_.flush();
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    if (!outputs_[i]->tail().empty()) ends_[i].last_words = outputs_[i]->tail().back();
+    RankEnd& end = ends_[i];
+    if (outputs_[i]->told_uncaught() && end.by_signal && end.code == SIGABRT) {
+      end.evidence = kUncaught + (end.core_dumped ? end.evidence : "");
+    } else if (!outputs_[i]->tail().empty()) {
+      end.last_words = outputs_[i]->tail().back();
+    }
   }
   for (RankEnd& rank : ends_) {
     keeper_.forget(rank.pid);
     // run() has given up on a rank that is still running then; waiting for it here could take for ever.
     ::waitpid(rank.pid, nullptr, state_ == State::Done && rank.running ? WNOHANG : 0);
   }
+  strays_.end(own_children());
 }
 
 bool Attempt::all_ended() const {

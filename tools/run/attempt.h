@@ -21,24 +21,30 @@
 #include <tutti/tools/run/report.h>
 #include <tutti/tools/run/spawn.h>
 #include <tutti/tools/run/standard_input.h>
+#include <tutti/tools/run/strays.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace tutti::tools {
 
 class Attempt {
  public:
-  Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, const Keeper& keeper,
+  Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, Keeper& keeper,
           Console& console, const std::vector<int>& keep_open, AttemptControl* control = nullptr,
           Rescuer* rescuer = nullptr);
   /// Kills and reaps whatever is left.
   ~Attempt();
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
+
+  /// Hears of each rank that ends with status 0. To be called before start().
+  void on_clean_end(std::function<void(const RankEnd&)> tell) { tell_clean_end_ = std::move(tell); }
 
   /// Starts all ranks; throws what spawn_rank throws.
   void start(const std::string& program_path);
@@ -66,6 +72,8 @@ class Attempt {
   void pass_on(int signal, bool again);
   void suspend();
   void note_exits();
+  void look_after_children();
+  std::set<pid_t> own_children() const;
   void rescue(Clock::time_point now);
   void note_failure(Clock::time_point now);
   void advance(Clock::time_point now);
@@ -81,15 +89,17 @@ class Attempt {
   const LaunchOptions& options_;
   const JobEnvironment& job_;
   SignalGuard& signals_;
-  const Keeper& keeper_;
+  Keeper& keeper_;
   Console& console_;
   const std::vector<int>& keep_open_;
   AttemptControl* const control_;
   Rescuer* const rescuer_;  // null: the first failure ends the job
 
+  const Strays strays_;
   LinePrinter printer_;
   StandardInput input_;
   const Evidence evidence_;
+  std::function<void(const RankEnd&)> tell_clean_end_;
   std::string program_path_;
   std::vector<RankEnd> ends_;  // of all that were started, replacements at the end
   std::vector<std::unique_ptr<RankOutput>> outputs_;

@@ -1,79 +1,127 @@
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/tools/run/keeper.h>
+#include <tutti/tools/run/signals.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstddef>
-#include <vector>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <utility>
 
 namespace tutti::tools {
 namespace {
 
+constexpr char kName[] = "tutti-keeper";
+
+static_assert(std::atomic<pid_t>::is_always_lock_free, "processes share them");
+
 // Runs in the forked child of a process that may have threads: async-signal-safe calls only, no allocation.
-[[noreturn]] void keep(int read_fd, pid_t* groups, std::size_t capacity) noexcept {
+[[noreturn]] void keep(int read_fd, std::span<const std::atomic<pid_t>> groups, std::span<char> command_line) noexcept {
   setpgid(0, 0);  // Ctrl-C is for the launcher
-  prctl(PR_SET_NAME, "tutti-keeper");
+  prctl(PR_SET_NAME, kName);
+  if (!command_line.empty()) {
+    std::memset(command_line.data(), 0, command_line.size());
+    std::memcpy(command_line.data(), kName, std::min(sizeof(kName), command_line.size()) - 1);
+  }
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
   if (read_fd > 0) close_range(0, static_cast<unsigned>(read_fd) - 1, 0);
   close_range(static_cast<unsigned>(read_fd) + 1, ~0U, 0);
 
-  std::size_t count = 0;
-  pid_t message = 0;
-  // Messages are far below PIPE_BUF, so they arrive whole. Positive: register; negative: forget.
-  while (read(read_fd, &message, sizeof(message)) == static_cast<ssize_t>(sizeof(message))) {
-    if (message > 0) {
-      if (count < capacity) groups[count++] = message;
-      continue;
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      if (groups[i] == -message) groups[i--] = groups[--count];
-    }
+  char byte;
+  while (read(read_fd, &byte, 1) < 0 && errno == EINTR) {
   }
-  for (std::size_t i = 0; i < count; ++i) kill(-groups[i], SIGKILL);
+  for (const std::atomic<pid_t>& group : groups) {
+    if (const pid_t leader = group.load(); leader > 0) kill(-leader, SIGKILL);
+  }
   _exit(0);
+}
+
+std::span<std::atomic<pid_t>> shared_table(std::size_t size) {
+  void* memory = ::mmap(nullptr, size * sizeof(std::atomic<pid_t>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                        -1, 0);  // zeros
+  if (memory == MAP_FAILED) comm::throw_errno("cannot share memory with the keeper process", errno);
+  return {static_cast<std::atomic<pid_t>*>(memory), size};
+}
+
+// Where the kernel reads this process's command line; proc(5): the fields arg_start and arg_end. Empty if it hides
+// them.
+std::span<char> own_command_line() {
+  std::ifstream file("/proc/self/stat");
+  std::string line;
+  std::getline(file, line);
+  std::istringstream fields(line.substr(std::min(line.rfind(')'), line.size() - 1) + 1));  // from the third on
+  std::string skipped;
+  for (int field = 3; field < 48; ++field) fields >> skipped;
+  std::uintptr_t begin = 0, end = 0;
+  if (!(fields >> begin >> end) || begin == 0 || end <= begin) return {};
+  return {reinterpret_cast<char*>(begin), end - begin};
 }
 
 }  // namespace
 
-Keeper::Keeper(int capacity) {
+Keeper::Keeper(int capacity)
+    : groups_(shared_table(static_cast<std::size_t>(std::max(capacity, 1)))), command_line_(own_command_line()) {
+  start();
+}
+
+void Keeper::start() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) comm::throw_errno("cannot make a pipe", errno);
-  std::vector<pid_t> groups(static_cast<std::size_t>(capacity));
   pid_ = fork();
   if (pid_ == 0) {
     close(ends[1]);
-    keep(ends[0], groups.data(), groups.size());
+    keep(ends[0], groups_, command_line_);
   }
   const int error = errno;
   close(ends[0]);
   write_fd_ = ends[1];
-  if (pid_ < 0) {
-    close(write_fd_);
-    comm::throw_errno("cannot start the keeper process (fork)", error);
-  }
+  if (pid_ > 0) return;
+  close(std::exchange(write_fd_, -1));
+  comm::throw_errno("cannot start the keeper process (fork)", error);
+}
+
+std::string Keeper::replace_if_dead() {
+  int status = 0;
+  const pid_t dead = pid_;
+  if (dead <= 0 || waitpid(dead, &status, WNOHANG) != dead) return {};
+  pid_ = -1;
+  close(std::exchange(write_fd_, -1));
+  start();
+  return "the keeper process (pid " + std::to_string(dead) + ") was killed" +
+         (WIFSIGNALED(status) ? " by " + signal_name(WTERMSIG(status)) : std::string()) +
+         "; another takes its place (pid " + std::to_string(pid_) + ")";
 }
 
 Keeper::~Keeper() {
-  close(write_fd_);
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  if (write_fd_ >= 0) close(write_fd_);
+  while (pid_ > 0 && waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
+  ::munmap(groups_.data(), groups_.size_bytes());
 }
 
 void Keeper::register_self() const noexcept {
   const pid_t self = getpid();
-  // If the keeper is gone there is nobody to tell, and the kernel's parent-death signal still guards this process.
-  [[maybe_unused]] const ssize_t written = write(write_fd_, &self, sizeof(self));
+  for (std::atomic<pid_t>& group : groups_) {
+    pid_t free = 0;
+    if (group.compare_exchange_strong(free, self)) return;
+  }
 }
 
 void Keeper::forget(pid_t pid) const noexcept {
-  const pid_t message = -pid;
-  [[maybe_unused]] const ssize_t written = write(write_fd_, &message, sizeof(message));
+  for (std::atomic<pid_t>& group : groups_) {
+    pid_t found = pid;
+    if (group.compare_exchange_strong(found, 0)) return;
+  }
 }
 
 }  // namespace tutti::tools

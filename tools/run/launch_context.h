@@ -1,6 +1,7 @@
 // What lives as long as one launch, whether the job has one node or several.
 #pragma once
 
+#include <sys/prctl.h>
 #include <tutti/tools/run/keeper.h>
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/output.h>
@@ -19,7 +20,13 @@ namespace tutti::tools {
 struct LaunchContext {
   /// `groups`: how many process groups may live at one time.
   LaunchContext(const LaunchOptions& launch_options, int groups)
-      : options(launch_options), keep_open(inherited_descriptors()), keeper(groups) {}
+      : options(launch_options), keep_open(inherited_descriptors()), keeper(groups) {
+    ::prctl(PR_GET_NAME, name_before_);
+    ::prctl(PR_SET_NAME, "tutti-launcher");
+  }
+  ~LaunchContext() { ::prctl(PR_SET_NAME, name_before_); }
+  LaunchContext(const LaunchContext&) = delete;
+  LaunchContext& operator=(const LaunchContext&) = delete;
 
   /// Queues "tutti run: <text>".
   void say(const std::string& text) { console.err().push(options.name + ": " + text); }
@@ -33,6 +40,9 @@ struct LaunchContext {
   SignalGuard signals;
   Keeper keeper;
   Console console;
+
+ private:
+  char name_before_[16] = "";  // of this process, as `top` shows it
 };
 
 }  // namespace tutti::tools

@@ -37,6 +37,10 @@ class Launch {
       const std::unique_ptr<ElasticJob> elastic = make_elastic(job, server);
       Attempt attempt(options_, job, context_.signals, context_.keeper, context_.console, context_.keep_open, nullptr,
                       elastic.get());
+      if (server)
+        attempt.on_clean_end([&server](const RankEnd& rank) {
+          server->rank_ended(rank.rank, describe(rank) + ", before it had joined");
+        });
       attempt.start(program);
       attempt.run();
       const int status = report(attempt);
@@ -61,8 +65,7 @@ class Launch {
     job.world_size = job.local_size = options_.nproc;
     job.master_addr = options_.master_addr;
     job.master_port = options_.master_port;
-    job.launcher_owns_store = options_.store && !options_.torch_store;
-    job.torch_store = options_.torch_store;
+    job.launcher_owns_store = options_.store;
     job.job_id = job_id_;
     job.job_secret = secret_;
     job.restart_count = restart;
@@ -72,20 +75,20 @@ class Launch {
 
   // Each start of the ranks gets a server of its own: keys of an earlier one must not be seen.
   std::unique_ptr<comm::TcpStoreServer> start_store(JobEnvironment& job) const {
-    if (!options_.store || options_.torch_store) return nullptr;
+    if (!options_.store) return nullptr;
     comm::TcpStoreServerOptions server_options;
     server_options.bind_address = options_.master_addr;
-    server_options.port = options_.master_port;
     server_options.job_id = job.job_id;
     server_options.job_secret = job.job_secret;
     server_options.world_size = options_.nproc;
     auto server = std::make_unique<comm::TcpStoreServer>(server_options);
-    job.master_port = server->port();
+    job.store_port = server->port();
     return server;
   }
 
+  // MASTER_PORT, as torchrun's agent serves it.
   std::unique_ptr<comm::TorchStoreServer> start_torch_store(JobEnvironment& job) const {
-    if (!options_.torch_store) return nullptr;
+    if (!options_.store) return nullptr;
     comm::TorchStoreServerOptions server_options;
     server_options.bind_address = options_.master_addr;
     server_options.port = options_.master_port;
@@ -105,10 +108,9 @@ class Launch {
     const bool users = std::getenv("OMP_NUM_THREADS") != nullptr;
     context_.say(std::to_string(options_.nproc) + " ranks of '" + options_.command.front() + "', job " + job.job_id +
                  ", " +
-                 (options_.torch_store ? "store for PyTorch at "
-                  : options_.store     ? "store at "
-                                       : "no store; MASTER_ADDR and MASTER_PORT say ") +
-                 job.master_addr + ":" + std::to_string(job.master_port) + ", OMP_NUM_THREADS " +
+                 (options_.store ? "store at " + endpoint(job.master_addr, job.store_port) + ", PyTorch's at "
+                                 : "no store; MASTER_ADDR and MASTER_PORT say ") +
+                 endpoint(job.master_addr, job.master_port) + ", OMP_NUM_THREADS " +
                  (users ? "as in the environment" : "= " + std::to_string(omp_threads(options_.nproc))) + "\n");
   }
 
@@ -136,6 +138,7 @@ class Launch {
   }
 
   void show_tail(const Attempt& attempt, int rank) {
+    if (attempt.output(rank).told_uncaught()) return;
     const auto& lines = attempt.output(rank).tail();
     const std::string name = "rank " + std::to_string(rank);
     context_.console.err().push(lines.empty() ? "  " + name + " printed nothing\n" : "  last lines of " + name + ":\n");
@@ -153,9 +156,7 @@ class Launch {
 std::optional<std::string> objection(const LaunchOptions& options) {
   if (options.nproc < 1) return "the number of ranks is " + std::to_string(options.nproc) + ", but must be at least 1";
   if (options.command.empty()) return "no program given";
-  if (options.elastic && (!options.store || options.torch_store)) {
-    return "--elastic needs the launcher's own store; leave --no-store and --torch-store out";
-  }
+  if (options.elastic && !options.store) return "--elastic needs the launcher's own store; leave --no-store out";
   if (options.elastic && !options.nodes &&
       (options.elastic->min_ranks < 1 || options.elastic->min_ranks > options.nproc)) {
     return "--min-ranks is " + std::to_string(options.elastic->min_ranks) +
@@ -163,7 +164,6 @@ std::optional<std::string> objection(const LaunchOptions& options) {
   }
   if (options.max_restarts < 0) return "--max-restarts is negative";
   if (options.grace.count() < 0 || options.term_grace.count() < 0) return "--grace is negative";
-  if (options.torch_store && !options.store) return "--torch-store and --no-store exclude each other";
   return std::nullopt;
 }
 

@@ -26,16 +26,15 @@ struct LaunchOptions {
   std::vector<std::string> command;             // argv; looked up in PATH
   std::chrono::milliseconds grace{2000};        // between the signal that ends ranks and SIGKILL
   std::chrono::milliseconds term_grace{30000};  // that after a SIGTERM to the launcher: ranks may write checkpoints
-  std::string master_addr = "127.0.0.1";        // the store server binds exactly this address
-  std::uint16_t master_port = 0;                // 0: the kernel picks one
-  bool store = true;     // false: no server; the program's rank 0 brings its own (PyTorch's env://)
+  std::string master_addr = "127.0.0.1";        // the store servers bind exactly this address
+  std::uint16_t master_port = 0;                // of the one for PyTorch's clients; 0: the kernel picks one
+  bool store = true;                            // false: no servers; the program's rank 0 listens on MASTER_PORT itself
   std::string log_dir;   // "": none; else output goes to files there: all of it, or what local.redirects and tees say
   int max_restarts = 0;  // after a failure all ranks are started again, this many times
   bool label = true;     // local.label, else "[rank 1] ", before each line; without local.label one rank alone has none
   bool verbose = false;
   LocalOptions local{};
   std::optional<ElasticLimits> elastic = std::nullopt;  // lost ranks are replaced, max_restarts times
-  bool torch_store = false;  // the server is one for PyTorch's TCPStore clients, in place of Tutti's own
   std::optional<NodeOptions> nodes = std::nullopt;  // a job on several nodes; master_addr and master_port are not used
   std::string name = "tutti run";                   // begins every message
   std::function<std::vector<std::string>(int rank)> extra_environment;  // "NAME=value", on top of the launcher's

@@ -8,8 +8,10 @@
 #include <tutti/tools/run/output.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tutti::tools {
@@ -34,6 +36,8 @@ class LinePrinter {
 
   /// Queues a line, given without its end.
   void print(int local_rank, Stream stream, std::string_view line);
+  /// False if a rank of this host has told this cause of a failure before.
+  bool is_news(std::string cause) { return told_.insert(std::move(cause)).second; }
   /// Bytes as they are.
   void pass(Stream stream, std::string_view bytes) { sink(stream).push(bytes); }
 
@@ -53,6 +57,7 @@ class LinePrinter {
   Console& console_;
   LineFolder folder_;
   std::vector<std::string> labels_;  // by local rank
+  std::set<std::string> told_;       // causes
 };
 
 }  // namespace tutti::tools

@@ -36,11 +36,21 @@ void add_rank_variables(Variables& variables, const JobEnvironment& job, int loc
   for (const char* name : {"TUTTI_OWN_CPUS", "TUTTI_CONTROL", "TUTTI_WORKER"})
     variables.erase(name);                          // another launcher's
   variables.erase("TORCHELASTIC_USE_AGENT_STORE");  // of a launcher around this one
-  if (job.torch_store) variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  const auto store = variables.find("TUTTI_STORE");
+  const bool users_own = store != variables.end() && store->second.starts_with("file://");
+  if (!users_own && store != variables.end()) variables.erase(store);
+  if (job.store_port != 0) {
+    variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+    if (!users_own) variables["TUTTI_STORE"] = "tcp://" + endpoint(job.master_addr, job.store_port);
+  }
   if (job.launcher_owns_store) variables["TUTTI_STORE_OWNER"] = "launcher";
 }
 
 }  // namespace
+
+std::string endpoint(const std::string& host, std::uint16_t port) {
+  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
+}
 
 std::vector<std::string> rank_environment(const JobEnvironment& job, int local_rank,
                                           const std::vector<std::string>& extra) {

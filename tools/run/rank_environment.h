@@ -18,7 +18,7 @@ struct JobEnvironment {
   std::string master_addr;
   std::uint16_t master_port = 0;
   bool launcher_owns_store = true;
-  bool torch_store = false;  // the launcher's server is one for PyTorch's clients
+  std::uint16_t store_port = 0;  // of Tutti's store, where master_port is that of one for PyTorch's clients; else 0
   std::string job_id;
   std::string job_secret;
   int restart_count = 0;
@@ -29,6 +29,9 @@ struct JobEnvironment {
 /// OMP_NUM_THREADS is set to omp_threads(local_size) unless the user has set it.
 std::vector<std::string> rank_environment(const JobEnvironment& job, int local_rank,
                                           const std::vector<std::string>& extra = {});
+
+/// "HOST:PORT", an IPv6 address in brackets.
+std::string endpoint(const std::string& host, std::uint16_t port);
 
 /// CPUs this process may use: those of its affinity mask, or fewer if its control group has a quota; at least 1.
 int available_cpus();

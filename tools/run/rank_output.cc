@@ -15,6 +15,11 @@ namespace {
 
 constexpr std::size_t kMaxTailLine = 2000;
 
+// The C++ runtime's two lines about an error that nobody has caught, and what comm puts before another rank's.
+constexpr std::string_view kThrown = "terminate called after throwing an instance of 'tutti::comm::Error'";
+constexpr std::string_view kWhat = "  what():  ";
+constexpr std::string_view kFirstCause = "first cause: ";
+
 std::string short_host_name() {
   const std::string whole = comm::host_name();
   return whole.substr(0, whole.find('.'));
@@ -132,13 +137,33 @@ bool RankOutput::read_some(StreamState& stream) {
 
 void RankOutput::close_stream(StreamState& stream) {
   stream.splitter.finish([&](std::string_view line) { emit(stream, line); });
+  if (stream.shown && stream.thrown) show(stream, kThrown);
   ::close(stream.fd);
   stream.fd = -1;
 }
 
 void RankOutput::emit(StreamState& stream, std::string_view line) {
   remember(line);
-  if (stream.shown && split_lines_) printer_.print(local_rank_, stream.name, line);
+  if (stream.shown && !is_told(stream, line)) show(stream, line);
+}
+
+void RankOutput::show(StreamState& stream, std::string_view line) {
+  if (split_lines_) printer_.print(local_rank_, stream.name, line);
+}
+
+// Of an uncaught error the first line waits for the second: where another rank has told the cause, both are left out.
+bool RankOutput::is_told(StreamState& stream, std::string_view line) {
+  const bool second = std::exchange(stream.thrown, false);
+  bool told = false;
+  if (second && line.starts_with(kWhat)) {
+    const std::size_t cause = line.rfind(kFirstCause);
+    told_uncaught_ = true;
+    told = !printer_.is_news(
+        std::string(line.substr(cause == std::string_view::npos ? kWhat.size() : cause + kFirstCause.size())));
+  }
+  if (second && !told) show(stream, kThrown);
+  stream.thrown = line == kThrown;
+  return told || stream.thrown;
 }
 
 void RankOutput::remember(std::string_view line) {

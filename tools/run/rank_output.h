@@ -50,6 +50,10 @@ class RankOutput {
   /// Takes what is there and closes, even if somebody still holds the other end.
   void finish();
 
+  /// It threw an error of Tutti's that it did not catch, whose text the console shows: this rank's own, or another's
+  /// that tells the same cause.
+  bool told_uncaught() const { return told_uncaught_; }
+
   /// The last lines of both streams, oldest first.
   const std::deque<std::string>& tail() const { return tail_; }
 
@@ -60,12 +64,15 @@ class RankOutput {
     bool shown = true;
     std::string log_file{};
     int log_fd = -1;
+    bool thrown = false;  // the first of the two lines about an uncaught error has come
     LineSplitter splitter{};
   };
   void open_log(StreamState& stream);
   bool read_some(StreamState& stream);
   void close_stream(StreamState& stream);
   void emit(StreamState& stream, std::string_view line);
+  void show(StreamState& stream, std::string_view line);
+  bool is_told(StreamState& stream, std::string_view line);
   void remember(std::string_view line);
   void log(StreamState& stream, std::string_view bytes);
 
@@ -74,6 +81,7 @@ class RankOutput {
   LinePrinter& printer_;
   StreamState streams_[2];
   std::deque<std::string> tail_;
+  bool told_uncaught_ = false;
 };
 
 }  // namespace tutti::tools

@@ -84,6 +84,7 @@ void add_ignored_options(CLI::App& command, LocalArguments& arguments) {
       ->check(CLI::IsMember({"node", "socket", "exclusive", "core-complex"}));
   command.add_option("--logs-specs", arguments.logs_specs, text);
   command.add_option("--event-log-handler", arguments.event_log_handler, text);
+  command.add_flag("--torch-store", arguments.torch_store, "PyTorch's store is served without it; changes nothing");
 }
 
 }  // namespace
@@ -152,6 +153,7 @@ std::vector<std::string> ignored_options(const LocalArguments& arguments) {
   note(arguments.numa_binding, "--numa-binding changes nothing: ranks are pinned to cores, neighbours in number");
   note(arguments.logs_specs, "--logs-specs changes nothing: see --log-dir, --redirects and --tee");
   note(arguments.event_log_handler, "--event-log-handler changes nothing: this launcher sends no events");
+  if (arguments.torch_store) result.push_back("--torch-store changes nothing: PyTorch's store is always served");
   return result;
 }
 

@@ -24,8 +24,9 @@ struct LocalArguments {
   std::string stdin_rank = "none";
   std::string role = "default";
   bool module = false, no_python = false, run_path = false;
-  // Accepted because torchrun has them; see ignored_options.
+  // Accepted because torchrun has them, or this launcher had; see ignored_options.
   std::string monitor_interval, start_method, signals_to_handle, numa_binding, logs_specs, event_log_handler;
+  bool torch_store = false;
 };
 
 void add_local_options(CLI::App& command, LocalArguments& arguments);

@@ -10,6 +10,8 @@
 namespace tutti::tools {
 namespace {
 
+constexpr std::chrono::seconds kSameRequest{1};
+
 // All that can be caught and are sent from outside: not those of a fault of this process's own (SIGSEGV and the like),
 // of its terminal (SIGTTIN, SIGTTOU), its pipes and its children, nor SIGCONT, which would wake ranks that a debugger
 // has stopped.
@@ -56,8 +58,18 @@ SignalGuard::~SignalGuard() {
 
 std::optional<int> SignalGuard::next() {
   signalfd_siginfo info;
-  if (::read(fd_, &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) return std::nullopt;
-  return static_cast<int>(info.ssi_signo);
+  while (::read(fd_, &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (!asks_to_end(signal)) return signal;
+    const bool first = !first_request_;
+    note_request();
+    if (first || std::chrono::steady_clock::now() >= *first_request_ + kSameRequest) return signal;
+  }
+  return std::nullopt;
+}
+
+void SignalGuard::note_request() {
+  if (!first_request_) first_request_ = std::chrono::steady_clock::now();
 }
 
 void SignalGuard::restore() const noexcept {

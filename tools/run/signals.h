@@ -8,6 +8,7 @@
 
 #include <signal.h>
 
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -23,8 +24,12 @@ class SignalGuard {
   /// Readable when next() has something to give.
   int fd() const { return fd_; }
 
-  /// The next pending signal, or nothing. Never blocks.
+  /// The next pending signal, or nothing. Never blocks. One that asks to end, less than a second after the first that
+  /// did, is left out: `timeout`, schedulers and terminals send one request twice, to a process and to its group.
   std::optional<int> next();
+
+  /// A request to end has come by another way, from another node: a signal within a second repeats it.
+  void note_request();
 
   /// Gives the calling process the signal mask and dispositions from before the guard. Async-signal-safe: for a child
   /// between fork and exec.
@@ -32,6 +37,7 @@ class SignalGuard {
 
  private:
   int fd_ = -1;
+  std::optional<std::chrono::steady_clock::time_point> first_request_;
   sigset_t old_mask_;
   struct sigaction old_pipe_;
   struct sigaction old_child_;

@@ -1,8 +1,8 @@
 // TorchStoreServer: a store that PyTorch's TCPStore clients can use: the same keys, operations and bytes as their own.
 //
 // With it a job of PyTorch ranks meets at the launcher's store (TORCHELASTIC_USE_AGENT_STORE=True), as under torchrun.
-// The protocol knows no secret: whoever reaches the port may read and write every key. So it is started only when asked
-// for, binds exactly the address it is given, and nothing of Tutti's own stands in it.
+// The protocol knows no secret: whoever reaches the port may read and write every key. So it binds exactly the address
+// it is given, and nothing of Tutti's own stands in it.
 //
 // One thread, one epoll loop; nothing in it waits for a client. A client that does not take its replies is not listened
 // to until it has; one with much to ask takes turns with the others. Lengths are checked before memory is taken

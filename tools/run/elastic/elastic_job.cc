@@ -27,10 +27,6 @@ std::unique_ptr<comm::TcpStoreServer> serve(const JobEnvironment& job, const Ela
   return std::make_unique<comm::TcpStoreServer>(options);
 }
 
-std::string endpoint(const std::string& host, std::uint16_t port) {
-  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
-}
-
 std::string count_text(std::size_t count, const char* noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
@@ -90,7 +86,6 @@ std::vector<std::string> ElasticJob::environment_of(std::size_t rank) const {
       "LOCAL_RANK=" + std::to_string(std::count_if(members_.begin(), self, on_node)),
       "WORLD_SIZE=" + std::to_string(members_.size()),
       "LOCAL_WORLD_SIZE=" + std::to_string(std::count_if(members_.begin(), members_.end(), on_node)),
-      "MASTER_PORT=" + std::to_string(store_port()),
       "TORCHELASTIC_RESTART_COUNT=" + std::to_string(job_.restart_count + restarts_used_)};
   if (!place_.told_address.empty()) {
     result.push_back("TUTTI_CONTROL=" + endpoint(place_.told_address, control_port()));

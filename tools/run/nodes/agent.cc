@@ -184,8 +184,8 @@ class Agent final : public AttemptControl {
     job.host = host_;
     job.master_addr = plan.master_addr.empty() ? link_->server_address() : plan.master_addr;
     job.master_port = plan.master_port;
-    job.launcher_owns_store = options_.store && !options_.torch_store;
-    job.torch_store = options_.torch_store;
+    job.store_port = plan.store_port;
+    job.launcher_owns_store = options_.store;
     job.job_id = plan.job_id;
     job.job_secret = meeting_.secret();
     job.restart_count = plan.restart_count;

@@ -34,7 +34,9 @@ class Conductor {
     virtual void post(int agent_or_all, const Words& message) = 0;
     /// A fresh store server for the ranks of a round, in place of the last one. Returns its port.
     virtual std::uint16_t new_job_store(int world_size, const std::string& job_id) = 0;
-    /// For an elastic job, instead: its stores and what is decided while its ranks run.
+    /// The same for PyTorch's clients.
+    virtual std::uint16_t new_torch_store() = 0;
+    /// For an elastic job, in place of new_job_store: its stores and what is decided while its ranks run.
     virtual std::unique_ptr<ElasticRound> new_elastic_round(const RoundPlan&, const ElasticLimits&, ElasticJob::Say) {
       return nullptr;
     }

@@ -6,14 +6,16 @@
 namespace tutti::tools {
 
 void Conductor::make_stores(RoundPlan& plan, const Hello& first) {
+  plan.master_port = options_.store ? outside_.new_torch_store() : first.reserved_port;
+  if (!options_.store) return;
   if (!options_.elastic) {
-    plan.master_port = options_.store ? outside_.new_job_store(plan.world_size, plan.job_id) : first.reserved_port;
+    plan.store_port = outside_.new_job_store(plan.world_size, plan.job_id);
     return;
   }
   ElasticLimits limits = *options_.elastic;
   limits.max_restarts = options_.max_restarts - restarts_;
   elastic_ = outside_.new_elastic_round(plan, limits, [this](const std::string& line) { tell(line + "\n"); });
-  plan.master_port = elastic_->job().store_port();
+  plan.store_port = elastic_->job().store_port();
   plan.control_port = elastic_->job().control_port();
 }
 
@@ -27,7 +29,7 @@ void Conductor::rescue(Clock::time_point now) {
   const ElasticRound::Step step = elastic_->look(now);
   RoundPlan& plan = round_->plan;
   plan.world_size = elastic_->job().world_size();
-  plan.master_port = elastic_->job().store_port();
+  plan.store_port = elastic_->job().store_port();
   for (const auto& [node, order] : step.orders) post_to_node(node, to_words(order));
   for (const auto& [node, first_rank] : step.joined) {
     plan.nodes.at(static_cast<std::size_t>(node)).first_rank = first_rank;

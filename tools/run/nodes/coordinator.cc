@@ -74,20 +74,20 @@ class Coordinator::Impl final : public Conductor::Outside {
 
   std::uint16_t new_job_store(int world_size, const std::string& job_id) override {
     job_store_.reset();
-    torch_store_.reset();
-    if (options_.torch_store) {
-      torch_store_ = std::make_unique<comm::TorchStoreServer>(
-          comm::TorchStoreServerOptions{.bind_address = options_.bind_address, .port = options_.job_port});
-      return torch_store_->port();
-    }
     comm::TcpStoreServerOptions server;
     server.bind_address = options_.bind_address;
-    server.port = options_.job_port;
     server.job_id = job_id;
     server.job_secret = options_.job_secret;
     server.world_size = world_size;
     job_store_ = std::make_unique<comm::TcpStoreServer>(server);
     return job_store_->port();
+  }
+
+  std::uint16_t new_torch_store() override {
+    torch_store_.reset();
+    torch_store_ =
+        std::make_unique<comm::TorchStoreServer>(comm::TorchStoreServerOptions{.bind_address = options_.bind_address});
+    return torch_store_->port();
   }
 
   std::unique_ptr<ElasticRound> new_elastic_round(const RoundPlan& plan, const ElasticLimits& limits,

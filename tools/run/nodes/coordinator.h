@@ -29,9 +29,7 @@ struct CoordinatorOptions {
   std::string about;         // where agents meet and whence that is known, for the table
   std::string job_id;        // of the rounds' stores, and TUTTI_JOB_ID
   int max_restarts = 0;
-  bool torch_store = false;                // the rounds' stores are for PyTorch's clients
   bool store = true;                       // false: the program's rank 0 listens itself (PyTorch's env://)
-  std::uint16_t job_port = 0;              // of the rounds' stores; 0: a free one
   std::optional<ElasticLimits> elastic{};  // lost ranks are replaced within a round; its max_restarts is not used
 };
 

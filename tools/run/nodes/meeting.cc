@@ -11,7 +11,7 @@
 namespace tutti::tools {
 namespace {
 
-constexpr char kAgreementVersion[] = "2";  // of the messages between agents
+constexpr char kAgreementVersion[] = "3";  // of the messages between agents
 
 }  // namespace
 
@@ -65,7 +65,6 @@ void Meeting::start_coordinator() {
   options.about = about();
   options.max_restarts = options_.max_restarts;
   options.store = options_.store;
-  options.torch_store = options_.torch_store;
   options.elastic = options_.elastic;
   try {
     coordinator_ = std::make_unique<Coordinator>(options);
@@ -127,7 +126,6 @@ std::vector<std::pair<std::string, std::string>> agreed_settings(const LaunchOpt
       {"--max-restarts", std::to_string(options.max_restarts)},
       {"--no-store", options.store ? "not given" : "given"},
       {"--elastic", options.elastic ? "given" : "not given"},
-      {"--torch-store", options.torch_store ? "given" : "not given"},
       {"the program", std::filesystem::path(options.command.front()).filename().string()},
   };
 }

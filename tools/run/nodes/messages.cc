@@ -163,6 +163,7 @@ Words to_words(const RoundPlan& message) {
   WordWriter writer("plan");
   writer.number(message.round).number(message.restart_count).number(message.world_size).text(message.job_id);
   writer.text(message.about).text(message.master_addr).number(message.master_port).number(message.control_port);
+  writer.number(message.store_port);
   writer.number(static_cast<std::int64_t>(message.nodes.size()));
   for (const NodePlace& node : message.nodes) write_place(writer, node);
   return writer.words();
@@ -179,6 +180,7 @@ RoundPlan to_round_plan(const Words& words) {
   message.master_addr = reader.text();
   message.master_port = reader.number<std::uint16_t>();
   message.control_port = reader.number<std::uint16_t>();
+  message.store_port = reader.number<std::uint16_t>();
   for (std::size_t left = reader.count(); left > 0; --left) message.nodes.push_back(read_place(reader));
   return message;
 }

@@ -97,6 +97,7 @@ struct RoundPlan {
   std::uint16_t master_port = 0;
   std::vector<NodePlace> nodes;
   std::uint16_t control_port = 0;  // of an elastic job's control store, at the address of the agents' one; else 0
+  std::uint16_t store_port = 0;    // of Tutti's store; 0: the launcher serves none
 
   /// This agent's index in nodes; nothing for a spare one.
   std::optional<int> node_of(int agent) const;

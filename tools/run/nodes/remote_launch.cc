@@ -6,6 +6,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/host_name.h>
 #include <tutti/comm/bootstrap/job_secret.h>
+#include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/tools/run/nodes/control_link.h>
 #include <tutti/tools/run/nodes/coordinator.h>
 #include <tutti/tools/run/nodes/meeting.h>
@@ -65,6 +66,8 @@ class RemoteLaunch {
   int run() {
     program_ = find_program(remote_.rsh.front());
     start_coordinator();
+    comm::raise_descriptor_limit(3 * remote_.hosts.size() + 16,
+                                 "the remote commands of " + std::to_string(remote_.hosts.size()) + " hosts");
     for (std::size_t node = 0; node < remote_.hosts.size(); ++node) {
       commands_.push_back(std::make_unique<RemoteCommand>(remote_.hosts[node].host, context_.console));
       start(node);
@@ -91,7 +94,6 @@ class RemoteLaunch {
     options.own.settings = agreed_settings(options_);
     options.max_restarts = options_.max_restarts;
     options.store = options_.store;
-    options.torch_store = options_.torch_store;
     options.elastic = options_.elastic;
     coordinator_ = std::make_unique<Coordinator>(options);
     NodeOptions here = options.nodes;
@@ -150,6 +152,9 @@ class RemoteLaunch {
 
   void take_signals() {
     while (const std::optional<int> signal = context_.signals.next()) {
+      if (*signal == SIGCHLD) {
+        if (const std::string text = context_.keeper.replace_if_dead(); !text.empty()) context_.say(text + "\n");
+      }
       if (asks_to_end(*signal)) {
         link_->post(to_words(Interrupted{*signal, interrupted_}));
         interrupted_ = true;

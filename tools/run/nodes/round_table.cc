@@ -56,6 +56,7 @@ std::string round_table(const RoundPlan& plan, const std::map<int, Started>& sta
   }
   return "job " + plan.job_id + ", round " + std::to_string(plan.round) + ": " + std::to_string(plan.world_size) +
          " ranks on " + std::to_string(plan.nodes.size()) + " nodes; " + plan.about + "; ranks meet at port " +
+         (plan.store_port == 0 ? "" : std::to_string(plan.store_port) + ", PyTorch's at ") +
          std::to_string(plan.master_port) + "\n" + aligned(rows);
 }
 
