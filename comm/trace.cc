@@ -1,21 +1,15 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/trace.h>
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
 
 namespace tutti::comm {
 namespace {
 
 std::string duration_text(TraceClock::duration duration) {
   const double seconds = std::chrono::duration<double>(duration).count();
-  char text[32];
-  if (seconds >= 1) {
-    std::snprintf(text, sizeof text, "%.1f s", seconds);
-  } else {
-    std::snprintf(text, sizeof text, "%.3f ms", seconds * 1e3);
-  }
-  return text;
+  return seconds >= 1 ? format("%.1f s", seconds) : format("%.3f ms", seconds * 1e3);
 }
 
 }  // namespace

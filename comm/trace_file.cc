@@ -1,11 +1,12 @@
-#include <fcntl.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/base/host_name.h>
+#include <tutti/comm/base/output_file.h>
 #include <tutti/comm/trace_file.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
+#include <system_error>
 
 namespace tutti::comm {
 namespace {
@@ -27,9 +28,7 @@ std::string quoted(std::string_view text) {
 }
 
 std::string microseconds(std::chrono::nanoseconds time) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f", static_cast<double>(time.count()) / 1e3);
-  return text;
+  return format("%.3f", static_cast<double>(time.count()) / 1e3);
 }
 
 std::string metadata(const char* what, int rank, std::size_t tid, const std::string& name) {
@@ -71,42 +70,15 @@ std::string as_json(const TraceLog::Entry& entry, const std::string& group, int 
   return text + "}}";
 }
 
-/// A file that vanishes unless it is finished.
-class Draft {
- public:
-  explicit Draft(const std::string& path) : path_(path), draft_(path + ".tmp-" + std::to_string(::getpid())) {
-    fd_ = ::open(draft_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd_ < 0) fail();
+template <typename Write>
+void with_file(const std::string& path, const Write& write) {
+  try {
+    OutputFile file(path);
+    write(file);
+  } catch (const std::system_error& error) {
+    throw_errno("cannot write the trace file '" + path + "'", error.code().value());
   }
-  ~Draft() {
-    if (fd_ >= 0) ::close(fd_);
-    if (!finished_) ::unlink(draft_.c_str());
-  }
-  Draft(const Draft&) = delete;
-  Draft& operator=(const Draft&) = delete;
-
-  void write(std::string_view text) {
-    while (!text.empty()) {
-      const ssize_t written = ::write(fd_, text.data(), text.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) fail();
-      text.remove_prefix(static_cast<std::size_t>(written));
-    }
-  }
-
-  void finish() {
-    if (::rename(draft_.c_str(), path_.c_str()) != 0) fail();
-    finished_ = true;
-  }
-
- private:
-  [[noreturn]] void fail() const { throw_errno("cannot write the trace file '" + path_ + "'", errno); }
-
-  const std::string path_;
-  const std::string draft_;
-  int fd_ = -1;
-  bool finished_ = false;
-};
+}
 
 }  // namespace
 
@@ -129,15 +101,18 @@ std::string trace_events(const TraceLog::Snapshot& log, int rank, const ClockOff
   return text;
 }
 
-void check_trace_file(const std::string& path) { const Draft draft(path); }
+void check_trace_file(const std::string& path) {
+  with_file(path, [](OutputFile&) {});
+}
 
 void write_trace_file(const std::string& path, std::span<const std::string> parts) {
-  Draft draft(path);
-  draft.write("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"ranks\":" + std::to_string(parts.size()) +
-              "},\"traceEvents\":[\n");
-  for (std::size_t i = 0; i < parts.size(); ++i) draft.write(parts[i] + (i + 1 < parts.size() ? ",\n" : "\n"));
-  draft.write("]}\n");
-  draft.finish();
+  with_file(path, [&](OutputFile& file) {
+    file.write("{\"displayTimeUnit\":\"ns\",\"otherData\":{\"ranks\":" + std::to_string(parts.size()) +
+               "},\"traceEvents\":[\n");
+    for (std::size_t i = 0; i < parts.size(); ++i) file.write(parts[i] + (i + 1 < parts.size() ? ",\n" : "\n"));
+    file.write("]}\n");
+    file.finish();
+  });
 }
 
 }  // namespace tutti::comm

@@ -3,16 +3,16 @@
 #include <tutti/tensor/autograd/functions.h>
 #include <tutti/tensor/keyed_stream.h>
 
-#include <cstdio>
+#include <charconv>
 #include <stdexcept>
 
 namespace tutti::nn {
 namespace {
 
 std::string with_probability(const char* name, double p) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%s(%g)", name, p);
-  return text;
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, p, std::chars_format::general, 6).ptr;
+  return std::string(name) + "(" + std::string(text, end) + ")";
 }
 
 void check_probability(const std::string& layer, double p) {

@@ -8,7 +8,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <stdexcept>
@@ -61,17 +60,8 @@ int check_lab(const LabOptions& options) {
   const labs::Lab lab = labs::find_lab(options.lab);
   const labs::Report report = labs::check(lab, options.path(), show_progress);
   end_progress();
-  if (options.json == "-") {
-    std::cout << labs::json_of(report);
-  } else {
-    labs::print(std::cout, report);
-    if (!options.json.empty()) {
-      std::ofstream file(options.json);
-      file << labs::json_of(report);
-      file.close();
-      if (!file) throw std::runtime_error("cannot write " + options.json);
-    }
-  }
+  if (options.json != "-") labs::print(std::cout, report);
+  if (!options.json.empty()) trainer::replace_file(options.json, labs::json_of(report));
   std::cout << std::flush;
   return report.passed() ? 0 : 1;
 }

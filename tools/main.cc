@@ -3,10 +3,16 @@
 #include <sys/prctl.h>
 #include <tutti/tools/commands.h>
 #include <tutti/tools/run/run_settings.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -31,10 +37,51 @@ void name_after_rank() {
   ::prctl(PR_SET_NAME, (std::string("rank ") + rank + " of " + world_size).c_str());
 }
 
-}  // namespace
+// What CLI11 2.1 lets pass: an empty value (as an unset shell variable gives), and a number that does not fit, which it
+// cuts to the largest one.
+std::string refuse_value(const std::string& type, const std::string& value) {
+  if (value.empty()) return "the value is empty";
+  if (!type.starts_with("INT") && !type.starts_with("UINT") && !type.starts_with("FLOAT")) return {};
+  errno = 0;
+  if (type.starts_with("INT")) {
+    std::strtoll(value.c_str(), nullptr, 0);
+  } else if (type.starts_with("UINT")) {
+    if (value.front() == '-') return "'" + value + "' must not be negative";
+    std::strtoull(value.c_str(), nullptr, 0);
+  } else if (std::abs(std::strtod(value.c_str(), nullptr)) < 1) {
+    return {};  // a tiny number is a zero; only too large ones do not fit
+  }
+  return errno == ERANGE ? "the number '" + value + "' does not fit" : std::string{};
+}
 
-int main(int argc, char** argv) {
-  name_after_rank();
+// Every option of every command, those of commands to come included.
+void check_values(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() == 0) continue;
+    const std::string type = option->get_type_name();
+    option->check([type](const std::string& value) { return refuse_value(type, value); }, "");
+  }
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) check_values(*command);
+}
+
+// What was printed has arrived, or it is an error that is said. A reader that went away (`| head`) is none: 141, as by
+// SIGPIPE.
+int flush_output(int status) {
+  errno = 0;
+  std::cout.flush();
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && std::ferror(stdout) == 0 && std::cout.good()) return status;
+  // An earlier write failed, and its reason is gone: the next byte fails alike.
+  const int error = flushed && ::write(STDOUT_FILENO, "\n", 1) == 1 ? 0 : errno;
+  if (error != EPIPE) {
+    std::cerr << "tutti: cannot write standard output: " << (error == 0 ? "a part was lost" : std::strerror(error))
+              << "\n";
+  }
+  if (status != 0) return status;
+  return error == EPIPE ? 128 + SIGPIPE : 1;
+}
+
+int run(int argc, char** argv) {
   CLI::App app("Tutti: collective communication, a small tensor engine and a data-parallel trainer", "tutti");
   app.set_version_flag("--version", "tutti " TUTTI_VERSION);
   app.require_subcommand(1);
@@ -51,6 +98,7 @@ int main(int argc, char** argv) {
   tutti::tools::add_store_command(app, status);
   tutti::tools::add_doctor_command(app, status);
   tutti::tools::add_lab_command(app, status);
+  check_values(app);
   try {
     std::vector<std::string> arguments(argv + 1, argv + argc);
     const auto mark = std::find(arguments.begin(), arguments.end(), "--");
@@ -65,4 +113,11 @@ int main(int argc, char** argv) {
     return 1;
   }
   return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  name_after_rank();
+  return flush_output(run(argc, argv));
 }

@@ -1,6 +1,7 @@
 // `tutti plan`: what a collective takes, by formula and by simulation, for each algorithm that does it.
 
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/output_file.h>
 #include <tutti/comm/schedule/layout.h>
 #include <tutti/tools/commands.h>
 #include <tutti/tools/plan/diagram.h>
@@ -10,7 +11,6 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -247,10 +247,7 @@ void write_json(const PlanOptions& options, const Question& question, const std:
                        {"gamma_ns", options.gamma_ns},
                        {"lower_bound_us", lower_bound * 1e6},
                        {"algorithms", rows}};
-  std::ofstream file(options.json);
-  file << report.dump(2) << "\n";
-  file.close();
-  if (!file) throw std::runtime_error("cannot write " + options.json);
+  comm::write_output(options.json, report.dump(2) + "\n");
 }
 
 void run_plan(const PlanOptions& options) {

@@ -1,10 +1,10 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
 #include <tutti/trainer/evaluate_checkpoint.h>
 #include <tutti/trainer/report/run_options.h>
 #include <tutti/trainer/task.h>
 
 #include <charconv>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -132,11 +132,7 @@ std::string evaluation_to_json(const CheckpointEvaluation& evaluation, int world
 }
 
 std::string evaluation_to_csv(const CheckpointEvaluation& evaluation) {
-  if (!evaluation.has_classes) {
-    char line[64];
-    std::snprintf(line, sizeof line, "test_loss\r\n%.9g\r\n", evaluation.result.loss);
-    return line;
-  }
+  if (!evaluation.has_classes) return comm::format("test_loss\r\n%.9g\r\n", evaluation.result.loss);
   const auto rows = evaluation.result.confusion.rows();
   std::string csv = "actual";
   for (std::size_t i = 0; i < rows.size(); ++i) csv += "," + csv_field(class_name(evaluation, i));

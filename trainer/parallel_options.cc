@@ -1,3 +1,4 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/trainer/data_parallel/exact_exchange.h>
 #include <tutti/trainer/data_parallel/hooks/comm_hooks.h>
 #include <tutti/trainer/data_parallel/sharding/shard_exchange.h>
@@ -7,16 +8,11 @@
 #include <tutti/trainer/update_rule.h>
 
 #include <algorithm>
-#include <cstdio>
 
 namespace tutti::trainer {
 namespace {
 
-std::string short_text(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%g", value);
-  return text;
-}
+std::string short_text(double value) { return comm::format("%g", value); }
 
 CommHookOptions hook_of(const TrainOptions& options) {
   CommHookOptions hook{.hook = options.comm_hook};
@@ -49,16 +45,12 @@ bool has_batch_norm(const nn::Module& model) { return !model.named_buffers().emp
 
 /// Whether the number of ranks can be invisible, and is to be.
 bool sums_exactly(const TrainOptions& options, const nn::Module& model) {
-  const bool can = !has_batch_norm(model) && tensor::parse_device(options.device) == tensor::Device() &&
-                   options.comm_hook == "none";
+  const bool can =
+      !has_batch_norm(model) && tensor::parse_device(options.device) == tensor::Device() && options.comm_hook == "none";
   return options.reproducible.value_or(can);
 }
 
-std::string bytes_text(std::size_t bytes) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.2f MiB", static_cast<double>(bytes) / (1 << 20));
-  return text;
-}
+std::string bytes_text(std::size_t bytes) { return comm::format("%.2f MiB", static_cast<double>(bytes) / (1 << 20)); }
 
 }  // namespace
 

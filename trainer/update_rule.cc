@@ -1,22 +1,18 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/nn/optim/scheduled.h>
 #include <tutti/trainer/objective.h>
 #include <tutti/trainer/update_rule.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <vector>
 
 namespace tutti::trainer {
 namespace {
 
 std::string text_of(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  double shorter = 0;
-  char short_text[40];
-  std::snprintf(short_text, sizeof short_text, "%g", value);
-  return std::sscanf(short_text, "%lf", &shorter) == 1 && shorter == value ? short_text : text;
+  const std::string shorter = comm::format("%g", value);
+  return comm::parse_number(shorter) == value ? shorter : comm::format("%.17g", value);
 }
 
 void check_word(const char* option, const std::string& value, const std::vector<std::string>& known) {

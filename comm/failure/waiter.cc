@@ -1,10 +1,10 @@
 #include <sched.h>
 #include <tutti/comm/base/fast_clock.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/failure/waiter.h>
 
 #include <algorithm>
-#include <cstdio>
 
 namespace tutti::comm {
 namespace {
@@ -20,9 +20,7 @@ constexpr milliseconds kConsultEvery(200);  // two slices
 constexpr milliseconds kReportsAge(1000);   // this long before the deadline it is noted who reports, to see who stops
 
 std::string seconds_text(std::chrono::steady_clock::duration duration) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f s", std::chrono::duration<double>(duration).count());
-  return text;
+  return format("%.1f s", std::chrono::duration<double>(duration).count());
 }
 
 std::string rank_list(const FailureMonitor& monitor, std::span<const int> ranks) {

@@ -1,9 +1,9 @@
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/store/key_map.h>
 
 #include <charconv>
-#include <cstdio>
 
 namespace tutti::comm {
 namespace {
@@ -57,11 +57,9 @@ std::string quote_keys(std::span<const std::string_view> keys, std::size_t total
 }
 
 std::string missing_keys_text(const MissingKeys& missing, std::size_t wanted_count, double seconds) {
-  char time[32];
-  std::snprintf(time, sizeof time, "%.3f", seconds);
   const std::string what =
       wanted_count == 1 ? "key " : std::to_string(missing.count) + " of " + std::to_string(wanted_count) + " keys: ";
-  return "timed out after " + std::string(time) + " s waiting for " + what + quote_keys(missing.shown, missing.count);
+  return format("timed out after %.3f s waiting for ", seconds) + what + quote_keys(missing.shown, missing.count);
 }
 
 const std::string* KeyMap::find(std::string_view key) const {

@@ -1,5 +1,6 @@
 #include <poll.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/comm/bootstrap/printable.h>
@@ -173,10 +174,8 @@ void authenticate(int socket, const TcpStoreOptions& options, Deadline deadline)
 }
 
 [[noreturn]] void give_up(const TcpStoreOptions& options, double seconds, const Attempts& attempts) {
-  char time[32];
-  std::snprintf(time, sizeof time, "%.3f", seconds);
   throw Error(ErrorCode::Timeout, "cannot reach the store at " + host_and_port(options.host, options.port) +
-                                      " within " + time + " s; attempts: " + attempts.text() +
+                                      format(" within %.3f s; attempts: ", seconds) + attempts.text() +
                                       ". Is its owner (rank 0 or the launcher) running, and are MASTER_ADDR and "
                                       "MASTER_PORT right?");
 }

@@ -1,11 +1,11 @@
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/store/key_map.h>
 #include <tutti/comm/store/store_client.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <unistd.h>
 
 #include <condition_variable>
-#include <cstdio>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -38,11 +38,7 @@ double seconds_since(Deadline::Clock::time_point start) {
   return std::chrono::duration<double>(Deadline::Clock::now() - start).count();
 }
 
-std::string in_seconds(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f s", seconds);
-  return text;
-}
+std::string in_seconds(double seconds) { return format("%.3f s", seconds); }
 
 StoreBody strings_of(std::span<const std::string> keys) {
   check_key_count(keys.size());

@@ -164,7 +164,7 @@ TEST(PlanCommand, WritesJson) {
 TEST(PlanCommand, AFileThatCannotBeWrittenIsAFailure) {
   const Finished run = plan({"--op", "barrier", "--world", "2", "--json", "/nonexistent/plan.json"});
   EXPECT_EQ(run.status, exited(1));
-  EXPECT_EQ(run.err, "tutti plan: cannot write /nonexistent/plan.json\n");
+  EXPECT_EQ(run.err, "tutti plan: cannot write /nonexistent/plan.json: No such file or directory\n");
 }
 
 TEST(PlanCommand, WrongUsageIsOneSentence) {

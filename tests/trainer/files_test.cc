@@ -2,6 +2,7 @@
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/checkpoint/sha256.h>
+#include <unistd.h>
 
 namespace tutti::trainer {
 namespace {
@@ -45,6 +46,19 @@ TEST(Files, CheckWritableLeavesNothingBehind) {
   const TemporaryFolder folder;
   check_writable(folder / "file");
   EXPECT_EQ(entries_in(folder.path()), 0u);
+}
+
+// A link under the name that a draft had before (".NAME.tmp-PID") is not followed, nor is a draft left.
+TEST(Files, ALinkInTheWayIsNotFollowed) {
+  const TemporaryFolder folder;
+  write_durably(folder / "victim", "kept");
+  fs::create_symlink(folder / "victim", folder / (".file.tmp-" + std::to_string(::getpid())));
+  check_writable(folder / "file");
+  replace_file(folder / "file", "new");
+  EXPECT_EQ(read_whole_file(folder / "victim"), "kept");
+  EXPECT_EQ(entries_in(folder.path()), 3u);
+  fs::create_symlink(folder / "victim", folder / "link");
+  EXPECT_THROW(write_durably(folder / "link", "x"), std::system_error);
 }
 
 TEST(Files, DevicesAreWrittenNotReplaced) {

@@ -192,7 +192,7 @@ TEST_F(TrainCommand, BadInputIsOneClearSentence) {
       {{"--checkpoint-every", "20"}, 2, "--checkpoint-every needs --checkpoint-dir"},
       {{"--keep-checkpoints", "-1"}, 2, "--keep-checkpoints -1: must be at least 0"},
       {{"--no-such-option"}, 2, "--no-such-option"},
-      {{"--data", ""}, 2, "--data is empty"},
+      {{"--data", ""}, 2, "--data: the value is empty"},
       {{"--data", path("nowhere")}, 1, "nowhere"},
       {{"--json", path("no/such/folder.json")}, 1, "cannot write " + path("no/such/folder.json")},
       {{"--checkpoint-dir", path("file/x")}, 1, "cannot create the folder " + path("file/x")},

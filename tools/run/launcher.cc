@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
+#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -129,6 +131,8 @@ class Launch {
       return signal ? 128 + *signal : 1;
     }
     const RankEnd& failed = ends[static_cast<std::size_t>(*culprit)];
+    const bool reader_left = context_.console.error() == EPIPE && failed.exit_status() == 128 + SIGPIPE;
+    if (reader_left) return failed.exit_status();  // `| head`: no failure of which there is something to say
     context_.say(first_sentence(ends, *culprit) + "\n" + hint(failed));
     show_tail(attempt, *culprit);
     for (const RankEnd& rank : ends) {
@@ -205,7 +209,9 @@ int launch(const LaunchOptions& options) {
     context.say(std::string(error.what()) + "\n");
   }
   context.flush();
-  return status;
+  const int error = context.console.error();
+  if (status != 0 || error == 0) return status;
+  return error == EPIPE ? 128 + SIGPIPE : 1;
 }
 
 std::string this_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }

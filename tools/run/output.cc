@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 namespace tutti::tools {
@@ -58,7 +59,7 @@ void LineSplitter::finish(const OnLine& on_line) {
 Sink::Sink(int fd) : fd_(fd), colours_(shows_colours(fd)) {}
 
 void Sink::push(std::string_view bytes) {
-  if (closed_) return;
+  if (closed()) return;
   if (written_ > 0 && written_ == queue_.size()) {
     queue_.clear();
     written_ = 0;
@@ -77,7 +78,7 @@ void Sink::write_some() {
       written_ = 0;
     }
   } else if (errno != EAGAIN && errno != EINTR) {
-    closed_ = true;
+    error_ = errno;
     queue_.clear();
     written_ = 0;
   }
@@ -92,8 +93,17 @@ void Console::add_poll_entries(std::vector<pollfd>& entries) {
 
 void Console::handle(const pollfd& entry) {
   if (entry.revents == 0) return;
-  if (entry.fd == out_.fd()) out_.write_some();
-  if (!same_ && entry.fd == err_.fd()) err_.write_some();
+  if (entry.fd == out_.fd()) write(out_, err_, "output");
+  if (!same_ && entry.fd == err_.fd()) write(err_, out_, "error");
+}
+
+// A full disk must not end ranks: what they print is read, and goes to their log files as before. A reader that went
+// away ends them as it would without a launcher, and needs no words.
+void Console::write(Sink& sink, Sink& other, const char* name) {
+  sink.write_some();
+  if (!sink.closed() || sink.unread() || same_) return;
+  other.push("tutti: cannot write standard " + std::string(name) + ": " + std::strerror(sink.error()) +
+             "; the ranks go on without it\n");
 }
 
 }  // namespace tutti::tools

@@ -6,6 +6,7 @@
 
 #include <poll.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -41,15 +42,17 @@ class Sink {
 
   int fd() const { return fd_; }
   bool colours() const { return colours_; }  // a terminal that is not asked to stay plain
-  bool has_bytes() const { return !closed_ && written_ < queue_.size(); }
-  bool congested() const { return !closed_ && queue_.size() - written_ > kHighWater; }
-  bool closed() const { return closed_; }  // nobody reads it any more
+  bool has_bytes() const { return !closed() && written_ < queue_.size(); }
+  bool congested() const { return !closed() && queue_.size() - written_ > kHighWater; }
+  bool closed() const { return error_ != 0; }
+  bool unread() const { return error_ == EPIPE; }  // its reader went away
+  int error() const { return error_; }             // errno of the write that failed; 0: none
 
  private:
   static constexpr std::size_t kHighWater = 1 << 20;
   int fd_;
   bool colours_ = false;
-  bool closed_ = false;
+  int error_ = 0;
   std::string queue_;
   std::size_t written_ = 0;
 };
@@ -65,8 +68,12 @@ class Console {
   void add_poll_entries(std::vector<pollfd>& entries);
   void handle(const pollfd& entry);
   bool has_bytes() { return out().has_bytes() || err().has_bytes(); }
+  /// errno of what could not be written, which has been said on the other of the two; 0: all was written so far.
+  int error() const { return out_.error() != 0 ? out_.error() : err_.error(); }
 
  private:
+  void write(Sink& sink, Sink& other, const char* name);
+
   Sink out_, err_;
   bool same_;
 };

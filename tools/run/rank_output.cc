@@ -84,7 +84,7 @@ void RankOutput::open_log(StreamState& stream) {
   if (stream.log_file.empty()) return;
   std::error_code ignored;  // what is wrong with the folder, opening the file tells
   std::filesystem::create_directories(std::filesystem::path(stream.log_file).parent_path(), ignored);
-  stream.log_fd = ::open(stream.log_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  stream.log_fd = ::open(stream.log_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (stream.log_fd >= 0) return;
   const int error = errno;
   for (const StreamState& opened : streams_) {  // the destructor will not run
@@ -123,7 +123,7 @@ bool RankOutput::read_some(StreamState& stream) {
   char bytes[16 * 1024];
   const ssize_t count = ::read(stream.fd, bytes, sizeof(bytes));
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  const bool unread = stream.shown && printer_.sink(stream.name).closed() && stream.log_fd < 0;
+  const bool unread = stream.shown && printer_.sink(stream.name).unread() && stream.log_fd < 0;
   if (count <= 0 || unread) {
     close_stream(stream);
     return false;

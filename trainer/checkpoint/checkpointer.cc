@@ -1,10 +1,10 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/trainer/checkpoint/checkpointer.h>
 #include <tutti/trainer/checkpoint/exchange_state.h>
 #include <tutti/trainer/data_parallel/sharding/sharded_optimizer.h>
 #include <tutti/trainer/tensor_comm.h>
 
 #include <chrono>
-#include <cstdio>
 #include <stdexcept>
 #include <utility>
 
@@ -163,12 +163,10 @@ EncodedCheckpoint& Checkpointer::wait_for_space() {
   const std::chrono::duration<double> waited = Clock::now() - start;
   if (waited.count() > kLongWait && !told_of_waiting_) {
     told_of_waiting_ = true;
-    char text[160];
-    std::snprintf(text, sizeof text,
-                  "training waited %.1f s until the checkpoint before was written; a larger --checkpoint-every or a "
-                  "faster disk avoids that",
-                  waited.count());
-    progress_.line(text);
+    progress_.line(
+        comm::format("training waited %.1f s until the checkpoint before was written; a larger --checkpoint-every or a "
+                     "faster disk avoids that",
+                     waited.count()));
   }
   return space;
 }

@@ -1,10 +1,10 @@
 #include <fcntl.h>
+#include <tutti/comm/base/output_file.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <system_error>
-#include <utility>
 
 namespace tutti::trainer {
 namespace {
@@ -28,14 +28,6 @@ class Descriptor {
   int number_;
 };
 
-std::filesystem::path folder_of(const std::filesystem::path& file) {
-  return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
-}
-
-std::filesystem::path temporary_name(const std::filesystem::path& file) {
-  return folder_of(file) / ("." + file.filename().string() + ".tmp-" + std::to_string(::getpid()));
-}
-
 }  // namespace
 
 std::string read_whole_file(const std::filesystem::path& file) {
@@ -54,7 +46,7 @@ std::string read_whole_file(const std::filesystem::path& file) {
 }
 
 void write_durably(const std::filesystem::path& file, std::string_view bytes) {
-  const Descriptor descriptor(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, "write");
+  const Descriptor descriptor(file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, "write");
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor.number(), bytes.data(), bytes.size());
     if (written >= 0) {
@@ -71,36 +63,8 @@ void sync_folder(const std::filesystem::path& folder) {
   if (::fsync(descriptor.number()) != 0 && errno != EINVAL) fail("sync folder", folder, errno);
 }
 
-void replace_file(const std::filesystem::path& file, std::string_view bytes) {
-  std::error_code ignored;
-  const auto kind = std::filesystem::status(file, ignored).type();
-  if (kind != std::filesystem::file_type::regular && kind != std::filesystem::file_type::not_found) {
-    write_durably(file, bytes);  // /dev/stdout, a named pipe: a rename would replace the device by a file
-    return;
-  }
-  const std::filesystem::path temporary = temporary_name(file);
-  try {
-    write_durably(temporary, bytes);
-    if (std::rename(temporary.c_str(), file.c_str()) != 0) fail("write", file, errno);
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
-}
+void replace_file(const std::filesystem::path& file, std::string_view bytes) { comm::write_output(file, bytes); }
 
-void check_writable(const std::filesystem::path& file) {
-  std::error_code ignored;
-  const auto kind = std::filesystem::status(file, ignored).type();
-  if (kind == std::filesystem::file_type::directory) fail("write", file, EISDIR);
-  if (kind != std::filesystem::file_type::regular && kind != std::filesystem::file_type::not_found) return;
-  const std::filesystem::path probe = temporary_name(file);
-  {
-    // The error is about the file the user named, not about the probe.
-    const int descriptor = ::open(probe.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (descriptor < 0) fail("write", file, errno);
-    ::close(descriptor);
-  }
-  ::unlink(probe.c_str());
-}
+void check_writable(const std::filesystem::path& file) { const comm::OutputFile probe(file); }
 
 }  // namespace tutti::trainer

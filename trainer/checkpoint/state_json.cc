@@ -1,7 +1,7 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/trainer/checkpoint/sha256.h>
 #include <tutti/trainer/checkpoint/state_json.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -12,18 +12,13 @@ using StateJson = nlohmann::ordered_json;
 
 constexpr int kFormat = 2;
 
-std::string exact_text(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%a", value);
-  return text;
-}
+std::string exact_text(double value) { return comm::format("%a", value); }
 
 double exact_value(const StateJson& json) {
   const std::string text = json.get<std::string>();
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0') throw std::runtime_error("\"" + text + "\" is no number");
-  return value;
+  const auto value = comm::parse_number(text);
+  if (!value) throw std::runtime_error("\"" + text + "\" is no number");
+  return *value;
 }
 
 StateJson sums_to_json(const std::vector<LossSum>& sums) {

@@ -1,7 +1,7 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/trainer/metrics/confusion_matrix.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <numeric>
 #include <stdexcept>
 
@@ -111,10 +111,8 @@ std::string ConfusionMatrix::to_table(const std::vector<std::string>& names) con
       table += padded(count(i, j), width);
       row_total += count(i, j);
     }
-    char share[32];
-    std::snprintf(share, sizeof share, "%7.1f %%\n",
-                  row_total == 0 ? 0.0 : 100.0 * static_cast<double>(count(i, i)) / static_cast<double>(row_total));
-    table += share;
+    const double share = row_total == 0 ? 0 : static_cast<double>(count(i, i)) / static_cast<double>(row_total);
+    table += comm::format("%7.1f %%\n", 100.0 * share);
   }
   return table;
 }

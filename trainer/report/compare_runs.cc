@@ -1,9 +1,9 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/trainer/checkpoint/checkpoint.h>
 #include <tutti/trainer/report/compare_runs.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <map>
 #include <stdexcept>
@@ -13,17 +13,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string exact(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  return text;
-}
+std::string exact(double value) { return comm::format("%.17g", value); }
 
-std::string rounded(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
-}
+std::string rounded(double value) { return comm::format("%.3g", value); }
 
 /// Of each global step the record whose loss is the mean over the ranks that have it.
 std::vector<StepRecord> mean_over_ranks(const std::vector<RankSteps>& ranks) {

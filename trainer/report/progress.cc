@@ -1,7 +1,7 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/trainer/report/progress.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 namespace tutti::trainer {
@@ -10,12 +10,7 @@ namespace {
 constexpr std::int64_t kUpdatesPerEpoch = 100;
 constexpr char kClearLine[] = "\r\x1b[K";
 
-template <typename... Values>
-std::string format(const char* pattern, Values... values) {
-  char text[160];
-  std::snprintf(text, sizeof text, pattern, values...);
-  return text;
-}
+using comm::format;
 
 }  // namespace
 

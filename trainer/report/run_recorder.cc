@@ -1,3 +1,4 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/report/run_recorder.h>
@@ -6,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -33,11 +33,9 @@ fs::path events_folder(const RecorderOptions& options) {
 /// Rank 0's, on average over the steps of this run. Shortest texts that come back as they were.
 std::string buckets_to_json(std::span<const BucketTiming> buckets) {
   std::string json = "[";
-  char line[160];
   for (const BucketTiming& bucket : buckets) {
-    std::snprintf(line, sizeof line, R"(%s{"bytes":%zu,"start_seconds":%.9g,"wait_seconds":%.9g})",
-                  json.size() > 1 ? ",\n " : "", bucket.nbytes, bucket.start_seconds, bucket.wait_seconds);
-    json += line;
+    json += comm::format(R"(%s{"bytes":%zu,"start_seconds":%.9g,"wait_seconds":%.9g})", json.size() > 1 ? ",\n " : "",
+                         bucket.nbytes, bucket.start_seconds, bucket.wait_seconds);
   }
   return json + "]\n";
 }

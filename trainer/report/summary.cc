@@ -1,8 +1,8 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/trainer/objective.h>
 #include <tutti/trainer/report/summary.h>
 #include <tutti/trainer/task.h>
 
-#include <cstdio>
 #include <sstream>
 
 namespace tutti::trainer {
@@ -16,12 +16,7 @@ std::string with_commas(std::int64_t value) {
   return digits;
 }
 
-template <typename... Values>
-std::string format(const char* pattern, Values... values) {
-  char text[200];
-  std::snprintf(text, sizeof text, pattern, values...);
-  return text;
-}
+using comm::format;
 
 }  // namespace
 

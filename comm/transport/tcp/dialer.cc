@@ -1,19 +1,17 @@
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/transport/tcp/dialer.h>
 #include <tutti/comm/transport/tcp/socket_util.h>
 
 #include <algorithm>
-#include <cstdio>
 
 namespace tutti::comm {
 namespace {
 
 std::string seconds_since(std::chrono::steady_clock::time_point start) {
-  char text[32];
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-  std::snprintf(text, sizeof text, "%.1f s", passed.count());
-  return text;
+  return format("%.1f s", passed.count());
 }
 
 }  // namespace

@@ -4,10 +4,10 @@
 // open; or, if the peer comes first, ours is given up and the peer's is let in. Who has let one in dials no more.
 #include <sys/socket.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/transport/tcp/socket_util.h>
 #include <tutti/comm/transport/tcp/tcp_link.h>
 
-#include <cstdio>
 #include <utility>
 
 namespace tutti::comm {
@@ -95,9 +95,7 @@ std::string TcpLink::trouble() const {
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - *wanted_since_;
   if (passed < kTroubleAfter) return {};
   if (dialer_) return "connecting " + dialer_->status();
-  char text[64];
-  std::snprintf(text, sizeof text, "no connection from it for %.1f s", passed.count());
-  return text;
+  return format("no connection from it for %.1f s", passed.count());
 }
 
 bool TcpLink::advance_connect() {

@@ -1,9 +1,9 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/trainer/report/page/html.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 
 namespace tutti::trainer::page {
 namespace {
@@ -45,12 +45,7 @@ std::string_view entity(char c) {
   }
 }
 
-template <typename... Values>
-std::string format(const char* pattern, Values... values) {
-  char text[64];
-  std::snprintf(text, sizeof text, pattern, values...);
-  return text;
-}
+using comm::format;
 
 }  // namespace
 

@@ -1,0 +1,105 @@
+"""Values that no command takes, and output that cannot be written. Usage: values_and_output_test.py TUTTI"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+TUTTI = os.path.abspath(sys.argv[1])
+COMMANDS = ["run", "train mnist", "train mercer", "bench", "data list", "data verify", "plan", "tune", "report", "evaluate",
+            "compare", "store", "doctor", "lab list", "lab start", "lab check", "lab show"]
+WORDS = {"run": ["--", "true"]}
+failures = []
+
+
+def tutti(*words, **options):
+    return subprocess.run([TUTTI, *words], capture_output=True, text=True, timeout=60, **options)
+
+
+def expect(condition, what):
+    if not condition:
+        failures.append(what)
+
+
+def options_of(command):
+    """The options that take a value, with its type, as --help lists them."""
+    text = tutti(*command.split(), "--help").stdout
+    return re.findall(r"^  (?:-\w,)?(--[\w-]+) ([A-Z]{2,})\b", text, re.M)
+
+
+def check_values():
+    seen = 0
+    for command in COMMANDS:
+        for option, kind in options_of(command):
+            values = [""] + (["99999999999999999999999"] if kind in ("INT", "UINT") else [])
+            values += ["1e999"] if kind == "FLOAT" else []
+            for value in values:
+                seen += 1
+                result = tutti(*command.split(), option, value, *WORDS.get(command, []))
+                expect(result.returncode == 2, f"{command} {option} '{value}': status {result.returncode}, {result.stderr[:200]}")
+                expect(option in result.stderr, f"{command} {option} '{value}' does not name the option: {result.stderr[:200]}")
+    expect(seen > 100, f"only {seen} values were tried")
+
+
+def check_full_output(folder):
+    empty = os.path.join(folder, "empty")
+    os.mkdir(empty)
+    with open("/dev/full", "w") as full:
+        for words in (["plan", "--op", "all_reduce", "--bytes", "64", "--world", "4"], ["data", "list"], ["lab", "list"],
+                      ["doctor"], ["--help"], ["--version"], ["run", "--help"], ["run", "-n", "2", "--", "echo", "x"],
+                      ["bench", "all_reduce", "--max-bytes", "64"], ["train", "mnist", "--epochs", "1", "--nproc", "2"]):
+            result = subprocess.run([TUTTI, *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, cwd=empty)
+            expect(result.returncode == 1, f"{words} to a full disk: status {result.returncode}")
+            expect(result.stderr.count("No space left on device") == 1, f"{words} to a full disk: {result.stderr[-300:]}")
+
+
+def check_reader_that_goes(folder):
+    for words in (["plan", "--op", "all_reduce", "--bytes", "64", "--world", "4"], ["data", "list"],
+                  ["run", "-n", "2", "--", "yes"]):
+        reader, writer = os.pipe()
+        os.close(reader)
+        result = subprocess.run([TUTTI, *words], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, cwd=folder)
+        os.close(writer)
+        expect(result.returncode in (-13, 141), f"{words} without a reader: status {result.returncode}")
+        expect(result.stderr == "", f"{words} without a reader: {result.stderr[:200]}")
+
+
+def check_launcher_keeps_its_ranks(folder):
+    """Ranks whose launcher cannot write run to their end, with whole logs; a full disk is said once, a gone reader not."""
+    lines = 'for i in $(seq 1000); do echo line $i; done; touch "$0/done-$RANK"'
+    for name in ("gone", "full"):
+        kept = os.path.join(folder, name)
+        os.mkdir(kept)
+        if name == "full":
+            writer = os.open("/dev/full", os.O_WRONLY)
+        else:
+            reader, writer = os.pipe()
+            os.close(reader)
+        result = subprocess.run([TUTTI, "run", "-n", "2", "--log-dir", kept, "--tee", "3", "--", "sh", "-c", lines, kept],
+                                stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60)
+        os.close(writer)
+        status, said = (141, 0) if name == "gone" else (1, 1)
+        expect(result.returncode == status, f"launcher, {name}: status {result.returncode}")
+        expect(result.stderr.count("standard output") == said, f"launcher, {name}: {result.stderr[:300]}")
+        logs = [os.path.join(path, file) for path, _, files in os.walk(kept) for file in files if not file.startswith("done")]
+        expect(all(os.path.exists(f"{kept}/done-{rank}") for rank in "01"), f"launcher, {name}: a rank did not end")
+        expect(sum(open(log).read().count("line 1000\n") for log in logs) == 2, f"launcher, {name}: logs {logs}")
+        for log in logs:
+            expect(os.stat(log).st_mode & 0o777 == 0o600, f"{log} can be read by others")
+
+
+def check_minus(folder):
+    result = tutti("plan", "--op", "all_reduce", "--bytes", "64", "--world", "4", "--json", "-", cwd=folder)
+    expect(result.returncode == 0 and '"lower_bound_us"' in result.stdout, f"plan --json -: {result.stdout[-200:]}")
+    expect(not os.path.exists(os.path.join(folder, "-")), "plan --json - made a file named -")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    check_values()
+    check_full_output(folder)
+    check_reader_that_goes(folder)
+    check_launcher_keeps_its_ranks(folder)
+    check_minus(folder)
+print("\n".join(failures))
+sys.exit(1 if failures else 0)
