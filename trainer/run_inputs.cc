@@ -1,10 +1,7 @@
-#include <tutti/trainer/parallel_options.h>
-#include <tutti/trainer/report/summary.h>
 #include <tutti/trainer/run_inputs.h>
-#include <tutti/trainer/tensor_comm.h>
+#include <tutti/trainer/same_options.h>
 
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 
 namespace tutti::trainer {
@@ -19,18 +16,6 @@ std::unique_ptr<Loader> make_loader(const TrainOptions& options, const ImageData
   if (split == Split::Train) loading.augmentation = augmentation_of(options);
   loading.seed = options.seed;
   return std::make_unique<Loader>(data, std::move(sampler), loading);
-}
-
-/// Every rank was started with the same options and found the same data; else all throw the same sentence.
-void check_same_options(comm::ProcessGroup& group, const std::map<std::string, std::string>& options) {
-  std::string mine;
-  for (const auto& [key, value] : options) mine += key + " " + value + "\n";
-  const auto all = all_gather_texts(group, mine);
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank] == all[0]) continue;
-    throw std::runtime_error("rank " + std::to_string(rank) + " was started with other options or data than rank 0: " +
-                             first_differing_lines(all[0], all[rank]));
-  }
 }
 
 SamplerOptions sampling_of(const TrainOptions& options, std::int64_t samples, std::int64_t global_batch,
@@ -61,8 +46,9 @@ RunInputs open_inputs(const TrainOptions& options, comm::ProcessGroup& group, in
   const ImageDataset& test = inputs.data->test;
   const int ranks = elastic.first_size > 0 ? elastic.first_size : group.world_size();
   inputs.global_batch = options.batch_size * ranks;
+  check_same_options(group, options, *inputs.data);
   inputs.agreed = options_that_must_agree(options, ranks, data_identity(train));
-  check_same_options(group, inputs.agreed);
+  inputs.agreed["test data"] = data_identity(test);
   SamplerOptions sampling = sampling_of(options, train.count(), inputs.global_batch, group);
   if (elastic.first_size > 0) {
     sampling.global_batch = inputs.global_batch;

@@ -330,6 +330,20 @@ TEST_F(DamagedRun, OtherOptionsAreNoDamage) {
   EXPECT_TRUE(fs::exists(newest_));
 }
 
+TEST_F(DamagedRun, OtherDataIsNoDamage) {
+  for (const auto& [split, name] : {std::pair(Split::Train, "data"), {Split::Test, "test data"}}) {
+    write_small_mnist(folder_ / "data", 480, 50);
+    const std::int64_t count = split == Split::Train ? 480 : 50;
+    ImageDataset digits = generate_digits(split, 0, count);
+    std::int64_t& label = digits.labels.data<std::int64_t>()[3];
+    label = label == 0 ? 1 : 0;
+    write_mnist_split(folder_ / "data", split, digits, count);
+    const Outcome resumed = train_on(2, options_);
+    EXPECT_NE(resumed.errors[1].find(std::string(name) + " was mnist "), std::string::npos) << resumed.errors[1];
+    EXPECT_TRUE(fs::exists(newest_));
+  }
+}
+
 TEST(SumOfRank, IsItsOwnOrContinuedAsOne) {
   const std::vector<LossSum> saved{
       {.loss = 1, .samples = 10}, {.loss = 2, .samples = 20}, {.loss = 4, .samples = 40}, {.loss = 8, .samples = 80}};
