@@ -6,6 +6,7 @@
 #include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/checkpoint/checkpointer.h>
+#include <tutti/trainer/checkpoint/folder_lock.h>
 #include <tutti/trainer/task.h>
 #include <tutti/trainer/train_loop.h>
 
@@ -342,6 +343,15 @@ TEST_F(DamagedRun, OtherDataIsNoDamage) {
     EXPECT_NE(resumed.errors[1].find(std::string(name) + " was mnist "), std::string::npos) << resumed.errors[1];
     EXPECT_TRUE(fs::exists(newest_));
   }
+}
+
+TEST_F(CheckpointerTest, TwoRunsAreNotRecordedInOneFolder) {
+  options_.run_dir = folder_ / "run";
+  options_.checkpoint_dir = folder_ / "own";
+  const FolderLock other(options_.run_dir);
+  const std::string error = train_on(1, options_).errors[0];
+  EXPECT_NE(error.find("the folder " + options_.run_dir.string() + " is in use by another run"), std::string::npos)
+      << error;
 }
 
 TEST(SumOfRank, IsItsOwnOrContinuedAsOne) {
