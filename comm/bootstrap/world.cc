@@ -61,6 +61,14 @@ bool fill_master(World& world, const WorldOptions& options, const WorldSettings&
   return true;
 }
 
+/// Which key of the store at MASTER_ADDR the ranks meet by, if that is torchrun's: one for each start of the workers.
+std::string agent_key_of(const WorldSettings& settings) {
+  const Environment& environment = settings.environment();
+  if (environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") != "True" || environment("TUTTI_STORE_OWNER")) return {};
+  return "tutti/meet/" + environment("TUTTI_JOB_ID").value_or("") + "/" +
+         environment("TORCHELASTIC_RUN_ID").value_or("") + "/" + environment("TORCHELASTIC_RESTART_COUNT").value_or("");
+}
+
 /// What a job is called that the ranks were told the places of by hand, with TUTTI_MEET_DIR to meet in.
 std::string job_told_by_hand(const WorldSettings& settings) {
   for (const char* name : {"TUTTI_JOB_ID", "SLURM_JOB_ID", "PBS_JOBID"})
@@ -90,6 +98,8 @@ void fill_place(World& world, const WorldOptions& options, const WorldSettings& 
                         "the address where " + shown_value(*world_size) + " ranks are to meet is not known");
       world.meeting_file = meeting_path(job_told_by_hand(settings), settings.environment());
     }
+    if (!world.master_addr.empty() && !settings.text("TUTTI_STORE", options.store))
+      world.agent_key = agent_key_of(settings);
   }
   fill_local_place(world, settings, settings.number("LOCAL_RANK", 0, kMost - 1),
                    settings.number("LOCAL_WORLD_SIZE", 1, kMost),
