@@ -49,6 +49,16 @@ std::string store_file_of(const WorldSettings& settings, const WorldOptions& opt
   return path;
 }
 
+/// MASTER_ADDR without the brackets that an IPv6 address wears before a port. Refuses one that has a port.
+std::string host_of(const std::string& addr) {
+  const std::size_t colon = addr.rfind(':');
+  const bool bracketed = addr.front() == '[';
+  if (bracketed && addr.back() == ']') return addr.substr(1, addr.size() - 2);
+  if (colon == std::string::npos || (!bracketed && addr.find(':') != colon)) return addr;
+  refuse_world("MASTER_ADDR=" + shown_value(addr) + " holds a port; set MASTER_ADDR=" + addr.substr(0, colon) +
+               " and MASTER_PORT=" + addr.substr(colon + 1));
+}
+
 /// MASTER_ADDR and MASTER_PORT, both or none of them; false if none.
 bool fill_master(World& world, const WorldOptions& options, const WorldSettings& settings) {
   const auto addr = settings.text("MASTER_ADDR", options.master_addr);
@@ -56,7 +66,7 @@ bool fill_master(World& world, const WorldOptions& options, const WorldSettings&
   if (!addr && !port) return false;
   demand_settings(settings, {{"MASTER_ADDR", addr.has_value()}, {"MASTER_PORT", port.has_value()}},
                   "the address where " + shown_value(world.world_size) + " ranks are to meet is only half known");
-  world.master_addr = *addr;
+  world.master_addr = host_of(*addr);
   world.master_port = static_cast<std::uint16_t>(*port);
   return true;
 }
