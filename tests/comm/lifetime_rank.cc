@@ -35,6 +35,16 @@ void use(ProcessGroup& group) {
   if (values.back() != static_cast<float>(group.world_size())) throw Error(ErrorCode::Mismatch, "wrong sum");
 }
 
+/// Rank 0 waits for rank 1 so long that it asks the store whether the group has failed.
+void use_late(ProcessGroup& group) {
+  const std::vector<std::string> nothing = {"nothing"};
+  try {
+    if (group.rank() == 1) group.store()->wait(nothing, Deadline::after(std::chrono::milliseconds(600)));
+  } catch (const Error&) {
+  }
+  use(group);
+}
+
 void use_two_together() {
   Group first = connect(), second = connect("second");
   use(*second);
@@ -62,7 +72,7 @@ void use_one_after_the_other(const std::string& end) {
     group.reset();
     group = connect();
   }
-  use(*group);
+  use_late(*group);
 }
 
 }  // namespace
