@@ -42,6 +42,7 @@ void StoreService::client_joined(ClientId client, const PeerIdentity& who, const
   clients_[client] = Client{who, address, false, {}};
   if (who.rank < 0) return;
   ++connections_of_rank_[who.rank];
+  ++arrivals_of_rank_[who.rank];
   if (lost_ranks_.erase(who.rank) == 0) return;
   map_.erase(kLostKeyPrefix + std::to_string(who.rank));  // it is here again, as a new process perhaps
   publish_lost_ranks();
@@ -80,6 +81,14 @@ void StoreService::publish_lost_ranks() {
     map_.set(kLostRanksKey, ranks);
     wake(kLostRanksKey);
   }
+}
+
+bool StoreService::some_are_ahead() const {
+  const auto rank_zero = arrivals_of_rank_.find(0);
+  return rank_zero != arrivals_of_rank_.end() && std::ranges::any_of(clients_, [&](const auto& client) {
+           const std::int32_t rank = client.second.who.rank;
+           return rank > 0 && arrivals_of_rank_.at(rank) > rank_zero->second;
+         });
 }
 
 bool StoreService::said_goodbye(ClientId client) const {

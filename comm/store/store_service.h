@@ -58,6 +58,8 @@ class StoreService {
   std::size_t waiter_count() const { return waiters_.size(); }
   std::size_t client_count() const { return clients_.size(); }
   bool said_goodbye(ClientId client) const;
+  /// Whether a rank is here that has come more often than rank 0: it waits for rank 0 to meet once more.
+  bool some_are_ahead() const;
 
  private:
   struct Client {
@@ -92,6 +94,7 @@ class StoreService {
   KeyMap map_;
   std::unordered_map<ClientId, Client> clients_;
   std::map<std::int32_t, int> connections_of_rank_;
+  std::map<std::int32_t, int> arrivals_of_rank_;
   std::set<std::int32_t> lost_ranks_;
   WaiterId next_waiter_ = 0;
   std::unordered_map<WaiterId, Waiter> waiters_;
