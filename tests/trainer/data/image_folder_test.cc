@@ -70,17 +70,6 @@ TEST(ImageFolder, WhatCannotBeOneIsNamed) {
                 ": this class has no pictures (.png, .jpg, .jpeg, .tif, .tiff); add some or remove the folder");
 }
 
-TEST(ImageFolder, NamesBecomeText) {
-  EXPECT_EQ(printable("Fl\xc3\xbc"
-                      "sse \xe2\x82\xac \xf0\x9f\x8c\x8d"),
-            "Fl\xc3\xbc"
-            "sse \xe2\x82\xac \xf0\x9f\x8c\x8d");
-  EXPECT_EQ(printable("a\xff"
-                      "b\n\x1b[1mc\x7f"),
-            "a?b??[1mc?");
-  EXPECT_EQ(printable("\xc0\x80|\xed\xa0\x80|\xf4\x90\x80\x80|\xc3"), "??|???|????|?");
-}
-
 TEST(ImageFolder, IsFoundWhereItIsLookedFor) {
   const TemporaryFolder folder;
   const DataSearch search{.explicit_path = {},
