@@ -1,3 +1,4 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/printable_utf8.h>
 
@@ -53,8 +54,10 @@ void log_to_stderr(LogLevel level, std::string_view line) {
   static const LogLevel threshold = threshold_from_environment();
   if (level > threshold) return;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::fprintf(stderr, "[tutti +%.3fs %c] %s\n", seconds, "EWID"[static_cast<int>(level)],
-               printable_utf8(line, "\n\t").c_str());
+  std::fputs(
+      format("[tutti +%.3fs %c] %s\n", seconds, "EWID"[static_cast<int>(level)], printable_utf8(line, "\n\t").c_str())
+          .c_str(),
+      stderr);
 }
 
 }  // namespace tutti::comm
