@@ -44,6 +44,11 @@ LIBRARY_CORNERS = (
     "trainer/device/nccl_library.h",
 )
 
+# Numbers written so follow the locale of the program that uses the library.
+LOCALE_NUMBERS = re.compile(r"std::o?stringstream\b|printf\(.*%[-+#0-9.*]*l?[aefg]", re.IGNORECASE)
+LOCALE_LAYERS = ("comm/", "trainer/")
+LOCALE_HOMES = {"comm/base/text_stream.h"}
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SOURCES = {".h", ".cc", ".cu", ".cuh"}
 MAX_LINES = 500
@@ -83,6 +88,8 @@ def check_source(root, path):
         finding = include and check_include(name, layer, is_header(path), *include.groups())
         if finding:
             yield f"{name}:{number}: {finding}"
+        if name.startswith(LOCALE_LAYERS) and name not in LOCALE_HOMES and LOCALE_NUMBERS.search(line):
+            yield f"{name}:{number}: numbers that follow the locale (comm/base/format.h and text_stream.h do not)"
     if is_header(path) and "#pragma once" not in lines:
         yield f"{name}:1: no #pragma once (every header has it)"
     if len(lines) > MAX_LINES:

@@ -6,6 +6,7 @@
 #include <tutti/tools/doctor/world_checks.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -19,8 +20,11 @@ struct DoctorArguments {
 };
 
 void show(const doctor::Findings& findings, bool json) {
-  if (!findings.empty())
-    std::cout << (json ? doctor::as_json(findings) + "\n" : doctor::as_text(findings)) << std::flush;
+  if (findings.empty()) return;
+  if (json)
+    std::puts(doctor::as_json(findings).c_str());
+  else
+    std::cout << doctor::as_text(findings) << std::flush;
 }
 
 int examine(const DoctorArguments& arguments) {

@@ -1,6 +1,7 @@
 // The `tutti` program: finds the subcommand and ends with its status.
 
 #include <sys/prctl.h>
+#include <tutti/comm/bootstrap/printable_utf8.h>
 #include <tutti/tools/commands.h>
 #include <tutti/tools/run/run_settings.h>
 #include <unistd.h>
@@ -15,10 +16,36 @@
 #include <cstring>
 #include <exception>
 #include <iostream>
+#include <streambuf>
 #include <string>
 #include <vector>
 
 namespace {
+
+// What a stream of this program shows may come from files, names and the environment: a terminal obeys none of it.
+class PrintableOutput : public std::streambuf {
+ public:
+  explicit PrintableOutput(std::ostream& stream) : stream_(stream), target_(stream.rdbuf(this)) {}
+  ~PrintableOutput() override { stream_.rdbuf(target_); }
+  PrintableOutput(const PrintableOutput&) = delete;
+  PrintableOutput& operator=(const PrintableOutput&) = delete;
+
+ protected:
+  std::streamsize xsputn(const char* text, std::streamsize count) override {
+    const std::string shown = tutti::comm::printable_utf8({text, static_cast<std::size_t>(count)}, "\n\t");
+    const auto size = static_cast<std::streamsize>(shown.size());
+    return target_->sputn(shown.data(), size) == size ? count : 0;
+  }
+  int_type overflow(int_type c) override {
+    const char one = traits_type::to_char_type(c);
+    return xsputn(&one, 1) == 1 ? traits_type::not_eof(c) : traits_type::eof();
+  }
+  int sync() override { return target_->pubsync(); }
+
+ private:
+  std::ostream& stream_;
+  std::streambuf* target_;
+};
 
 // CLI11 prints help for --help and --version, and errors in its own form; ours is: one sentence, then where to look.
 int report_parse_result(const CLI::App& app, const CLI::ParseError& error) {
@@ -119,5 +146,6 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   name_after_rank();
+  const PrintableOutput out(std::cout), err(std::cerr);
   return flush_output(run(argc, argv));
 }

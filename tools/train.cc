@@ -209,7 +209,8 @@ int train(const TrainArguments& arguments) {
     const trainer::TrainOptions options = interpreted(arguments);
     const bool launched = world_size_from_launcher().has_value();
     if ((arguments.nproc.value_or(1) > 1 || arguments.elastic) && !launched) return launch_ranks(arguments, options);
-    return trainer::run_training(options, {.out = std::cout, .err = std::cerr, .live = isatty(STDOUT_FILENO) == 1});
+    return trainer::run_training(
+        options, {.out = std::cout, .err = std::cerr, .live = isatty(STDOUT_FILENO) == 1 ? stdout : nullptr});
   } catch (const UsageError& error) {
     std::cerr << "tutti train: " << error.what() << "\n";
     return 2;

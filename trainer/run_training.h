@@ -4,6 +4,7 @@
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/trainer/options.h>
 
+#include <cstdio>
 #include <ostream>
 
 namespace tutti::trainer {
@@ -11,7 +12,7 @@ namespace tutti::trainer {
 struct ProcessStreams {
   std::ostream& out;
   std::ostream& err;
-  bool live = false;  // `out` is a terminal
+  std::FILE* live = nullptr;  // the terminal that `out` goes to; null: it goes to none
 };
 
 /// Compute threads of a rank that was not told: the CPUs that the scheduler was asked for (SLURM_CPUS_PER_TASK), else

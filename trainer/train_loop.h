@@ -9,13 +9,14 @@
 #include <tutti/trainer/options.h>
 #include <tutti/trainer/report/run_report.h>
 
+#include <cstdio>
 #include <ostream>
 
 namespace tutti::trainer {
 
 struct TrainOutput {
   std::ostream& stream;
-  bool live = false;  // a terminal: show a line that changes
+  std::FILE* live = nullptr;  // the terminal that it goes to: show a line that changes
   /// What this rank is asked from outside; heard only with a checkpoint folder. May be null.
   TrainRequests* requests = nullptr;
 };

@@ -1,4 +1,6 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/base/log.h>
+#include <tutti/comm/bootstrap/printable_utf8.h>
 
 #include <chrono>
 #include <cstdio>
@@ -15,7 +17,8 @@ LogLevel threshold_from_environment() {
   if (text == "info") return LogLevel::Info;
   if (text == "debug") return LogLevel::Debug;
   if (text != "warn" && !text.empty()) {
-    std::fprintf(stderr, "[tutti] TUTTI_LOG=%s is none of error, warn, info and debug; it counts as warn\n", value);
+    std::fprintf(stderr, "[tutti] TUTTI_LOG=%s is none of error, warn, info and debug; it counts as warn\n",
+                 printable_utf8(text).c_str());
   }
   return LogLevel::Warn;
 }
@@ -51,8 +54,10 @@ void log_to_stderr(LogLevel level, std::string_view line) {
   static const LogLevel threshold = threshold_from_environment();
   if (level > threshold) return;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  std::fprintf(stderr, "[tutti +%.3fs %c] %.*s\n", seconds, "EWID"[static_cast<int>(level)],
-               static_cast<int>(line.size()), line.data());
+  std::fputs(
+      format("[tutti +%.3fs %c] %s\n", seconds, "EWID"[static_cast<int>(level)], printable_utf8(line, "\n\t").c_str())
+          .c_str(),
+      stderr);
 }
 
 }  // namespace tutti::comm

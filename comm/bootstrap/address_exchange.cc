@@ -1,5 +1,6 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/host_name.h>
+#include <tutti/comm/base/text_stream.h>
 #include <tutti/comm/bootstrap/address_exchange.h>
 #include <tutti/comm/bootstrap/rank_addresses.h>
 #include <tutti/comm/transport/shm/join.h>
@@ -52,7 +53,7 @@ void collect_missing(Store& store, std::span<const std::string> keys, int first,
   for (std::size_t i = 0; i < std::min(missing.size(), kMissingRanksShown); ++i)
     names += (names.empty() ? "" : ", ") + std::to_string(missing[i]);
   if (missing.size() > kMissingRanksShown) names += ", ...";
-  std::ostringstream text;
+  TextStream text;
   text << "rank " << world.rank << "/" << world.world_size << ": group '" << group << "' did not form within "
        << std::chrono::duration<double>(timeout).count() << " s: no sign of rank(s) " << names << " at " << place.where
        << "; were they started, with this "

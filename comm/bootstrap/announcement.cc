@@ -1,6 +1,7 @@
 #include <openssl/hmac.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/host_name.h>
+#include <tutti/comm/base/text_stream.h>
 #include <tutti/comm/bootstrap/announcement.h>
 #include <tutti/comm/bootstrap/job_secret.h>
 #include <tutti/comm/bootstrap/printable.h>
@@ -97,7 +98,7 @@ Announcement own_announcement(const World& world, std::vector<std::string> addre
 }
 
 std::string encode_announcement(const Announcement& announcement, std::string_view job_secret, char separator) {
-  std::ostringstream text;
+  TextStream text;
   const auto line = [&](std::string_view key, const auto& value) { text << key << "=" << value << separator; };
   text << kFirstLine << separator;
   line("job", announcement.job);

@@ -37,7 +37,7 @@ struct World {
   std::uint16_t master_port = 0;
   std::string store_file;    // TUTTI_STORE=file:///PATH: the ranks meet there (file_store.h), not at master_addr
   std::string meeting_file;  // if set: rank 0 publishes its server's address in this file, the others read it there
-  std::string agent_key;     // if set: in this key of the torchrun agent's store at master_addr
+  std::string agent_key{};   // if set: in this key of the torchrun agent's store at master_addr
   int pmi_descriptor = -1;   // if not: it publishes at the PMI server that this descriptor is connected to
   std::string job_id;        // TUTTI_JOB_ID, else the scheduler's name for the job step, else "default"
   std::string job_secret;    // TUTTI_JOB_SECRET; see job_secret.h for where it comes from otherwise

@@ -1,4 +1,5 @@
 #include <tutti/comm/base/log.h>
+#include <tutti/comm/base/text_stream.h>
 #include <tutti/comm/failure/failure_monitor.h>
 #include <tutti/comm/store/tcp_store_server.h>
 
@@ -83,7 +84,7 @@ void FailureMonitor::explain_loss(const Error& error, std::span<const int> suspe
 }
 
 void FailureMonitor::write_waiting(const Fingerprint& operation, std::span<const int> awaited) {
-  std::ostringstream text;
+  TextStream text;
   text << ++stamp_ << ' ' << operation.seq << ' ' << awaited.size();
   for (int rank : awaited) text << ' ' << rank;
   text << ' ' << operation.to_string();

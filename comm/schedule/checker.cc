@@ -1,10 +1,10 @@
+#include <tutti/comm/base/text_stream.h>
 #include <tutti/comm/schedule/checker.h>
 #include <tutti/comm/schedule/completion_order.h>
 #include <tutti/comm/schedule/layout.h>
 #include <tutti/comm/schedule/symbolic_run.h>
 
 #include <cstdint>
-#include <sstream>
 
 namespace tutti::comm {
 namespace {
@@ -13,7 +13,7 @@ using algorithms::Problem;
 
 template <typename... Parts>
 std::string text(const Parts&... parts) {
-  std::ostringstream stream;
+  TextStream stream;
   (stream << ... << parts);
   return stream.str();
 }

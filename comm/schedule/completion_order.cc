@@ -1,8 +1,8 @@
+#include <tutti/comm/base/text_stream.h>
 #include <tutti/comm/schedule/completion_order.h>
 #include <tutti/comm/schedule/layout.h>
 
 #include <algorithm>
-#include <sstream>
 
 namespace tutti::comm {
 namespace {
@@ -128,7 +128,7 @@ class Simulation {
   }
 
   std::string explain(Node node) const {
-    std::ostringstream text;
+    TextStream text;
     text << "deadlock: " << graph_.text(node);
     std::vector<Node> seen;
     while (std::find(seen.begin(), seen.end(), node) == seen.end()) {

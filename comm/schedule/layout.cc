@@ -1,6 +1,5 @@
+#include <tutti/comm/base/text_stream.h>
 #include <tutti/comm/schedule/layout.h>
-
-#include <sstream>
 
 namespace tutti::comm {
 namespace {
@@ -79,7 +78,7 @@ bool is_filled(const algorithms::Problem& problem, int rank, BufferId buffer) {
 }
 
 std::string describe(int rank, std::size_t index, const Step& step) {
-  std::ostringstream text;
+  TextStream text;
   text << "step " << index << " at rank " << rank << " (" << name(step.kind);
   if (has_source(step)) text << " of " << describe(step.source);
   if (sends(step)) text << " to rank " << step.peer;
@@ -90,7 +89,7 @@ std::string describe(int rank, std::size_t index, const Step& step) {
 }
 
 std::string describe(const Slice& slice) {
-  std::ostringstream text;
+  TextStream text;
   text << name(slice.buffer) << '[' << slice.offset << ", " << slice.offset + slice.count << ')';
   return text.str();
 }

@@ -1,8 +1,8 @@
+#include <tutti/comm/base/text_stream.h>
 #include <tutti/comm/schedule/symbolic_run.h>
 
 #include <array>
 #include <cstdint>
-#include <sstream>
 #include <unordered_map>
 #include <vector>
 
@@ -53,7 +53,7 @@ class Expressions {
   /// "ranks 0, 2 (3 times)"
   std::string text(Id id) const {
     if (id == kNothing) return "nothing";
-    std::ostringstream text;
+    TextStream text;
     const char* separator = "ranks ";
     for (std::size_t rank = 0; rank < times_[id].size(); ++rank) {
       if (times_[id][rank] == 0) continue;
@@ -165,7 +165,7 @@ class Run {
 
   template <typename... Parts>
   bool fault(const Parts&... parts) {
-    std::ostringstream text;
+    TextStream text;
     (text << ... << parts);
     fault_ = text.str();
     return false;

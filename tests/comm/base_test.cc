@@ -5,11 +5,28 @@
 #include <tutti/comm/base/fast_clock.h>
 #include <tutti/comm/base/processors.h>
 #include <tutti/comm/base/types.h>
+#include <tutti/comm/bootstrap/printable_utf8.h>
 
 #include <cerrno>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace tutti::comm {
 namespace {
+
+TEST(PrintableUtf8, KeepsTextAndNothingThatATerminalObeys) {
+  const std::vector<std::pair<std::string, std::string>> table = {
+      {"Fl\u00fcsse \u20ac \U0001F30D", "Fl\u00fcsse \u20ac \U0001F30D"},
+      {"a\xff"
+       "b\n\x1b[1mc\x7f\r",
+       "a?b\n?[1mc??"},
+      {"\u009b2J|\u009f|\u00a0|\x9b", "??2J|??|\u00a0|?"},
+      {"\xc0\x80|\xed\xa0\x80|\xf4\x90\x80\x80|\xc3", "??|???|????|?"},
+  };
+  for (const auto& [text, shown] : table) EXPECT_EQ(printable_utf8(text, "\n"), shown);
+  EXPECT_EQ(printable_utf8("a\nb"), "a?b");
+}
 
 TEST(Error, CarriesCodeAndErrnoWords) {
   try {

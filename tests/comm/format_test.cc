@@ -1,11 +1,14 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <tutti/comm/base/format.h>
+#include <tutti/comm/bootstrap/announcement.h>
 #include <tutti/comm/trace_file.h>
 
 #include <clocale>
 #include <cstdio>
 #include <filesystem>
+#include <locale>
+#include <string>
 
 namespace tutti::comm {
 namespace {
@@ -33,6 +36,23 @@ TEST(Format, NumbersDoNotDependOnTheLocale) {
   EXPECT_EQ(hexadecimal, 1.5);
   EXPECT_NE(trace.find(R"("offset_us":1.500)"), std::string::npos) << trace;
   EXPECT_EQ(parse_number("1.5x"), std::nullopt);
+}
+
+// As std::locale::global(std::locale("de_DE")) makes every new stream of the program write 51.234.
+TEST(Format, WholeNumbersDoNotDependOnTheGlobalLocaleOfStreams) {
+  struct Grouping : std::numpunct<char> {
+    char do_decimal_point() const override { return ','; }
+    char do_thousands_sep() const override { return '.'; }
+    std::string do_grouping() const override { return "\3"; }
+  };
+  const std::locale before = std::locale::global(std::locale(std::locale::classic(), new Grouping));
+  Announcement announcement;
+  announcement.pid = 1234567;
+  announcement.port = 51234;
+  const std::string text = encode_announcement(announcement, "secret");
+  std::locale::global(before);
+  EXPECT_NE(text.find("pid=1234567\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("port=51234\n"), std::string::npos) << text;
 }
 
 }  // namespace

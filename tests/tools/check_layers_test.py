@@ -65,6 +65,12 @@ class Layers(unittest.TestCase):
     def test_headers_have_pragma_once(self):
         self.expect("nn/a.h", "struct A;\n", "nn/a.h:1: no #pragma once")
 
+    def test_numbers_do_not_follow_the_locale(self):
+        for line in ("std::ostringstream text;", 'std::snprintf(text, sizeof text, "%d %.3f s", 1, seconds);'):
+            self.expect("comm/a.cc", line + "\n", "comm/a.cc:1: numbers that follow the locale")
+            self.expect("tools/a.cc", line + "\n")
+        self.expect("trainer/a.cc", 'std::istringstream in(text);\nformat("%.3f", x);\nstd::snprintf(a, 8, "%04d", b);\n')
+
     def test_long_files(self):
         self.expect("nn/a.cc", "\n" * 501, "nn/a.cc:501: 501 lines")
 

@@ -1,5 +1,7 @@
 """Values that no command takes, and output that cannot be written. Usage: values_and_output_test.py TUTTI"""
 
+import hashlib
+import json
 import os
 import re
 import subprocess
@@ -95,11 +97,50 @@ def check_minus(folder):
     expect(not os.path.exists(os.path.join(folder, "-")), "plan --json - made a file named -")
 
 
+def check_untrusted_text(folder):
+    """Text from files, their names and the environment is shown, but nothing in it that a terminal obeys."""
+    bad, shown = "x\x1b]0;y\x07\u009b2J\x7f\r\u00fc", "x?]0;y???2J??\u00fc"
+    checkpoint = os.path.join(folder, "epoch-0001")
+    pictures = os.path.join(folder, bad, "mercer")
+    os.mkdir(checkpoint)
+    os.makedirs(os.path.join(pictures, bad))
+    for name in (f"{bad}.png", "whole.jpg", f"{bad}.txt"):
+        open(os.path.join(pictures, bad, name), "w").close()
+
+    def write_checkpoint(task, tensors):
+        header = json.dumps(tensors).encode()
+        content = len(header).to_bytes(8, "little") + header
+        names = ("model.safetensors", "optimizer.safetensors")
+        for name in names:
+            with open(os.path.join(checkpoint, name), "wb") as file:
+                file.write(content)
+        state = {"format": 1, "epoch": 1, "world_size": 1, "options": {"task": task}, "history": "[]",
+                 "sha256": {name: hashlib.sha256(content).hexdigest() for name in names}}
+        with open(os.path.join(checkpoint, "state.json"), "w") as file:
+            json.dump(state, file)
+
+    evaluate = ["evaluate", checkpoint]
+    for what, words, variable, task, tensors in (
+            ("tensor", evaluate, "", "mnist", {bad: {}}),
+            ("option of state.json", evaluate, "", bad, {}),
+            ("file", ["data", "verify", "--data", pictures], "", "", {}),
+            ("folder", ["data", "list"], "TUTTI_DATA", "", {}),
+            ("tuning file", ["bench", "all_reduce", "--nproc", "2", "--max-bytes", "64"], "TUTTI_TUNING", "", {}),
+            ("log level", ["bench", "all_reduce", "--nproc", "2", "--max-bytes", "64"], "TUTTI_LOG", "", {}),
+            ("option", ["train", "mnist", "--model", bad], "", "", {})):
+        write_checkpoint(task, tensors)
+        added = {variable: os.path.join(folder, bad + "/none")} if variable else {}
+        result = tutti(*words, env={**os.environ, **added})
+        text = result.stdout + result.stderr
+        expect(shown in text and not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f]", text), f"{what}: {ascii(text[:600])}")
+
+
 with tempfile.TemporaryDirectory() as folder:
     check_values()
     check_full_output(folder)
     check_reader_that_goes(folder)
     check_launcher_keeps_its_ranks(folder)
     check_minus(folder)
+    check_untrusted_text(folder)
 print("\n".join(failures))
 sys.exit(1 if failures else 0)

@@ -36,7 +36,7 @@ Outcome train_on(
     TrainRequests requests;
     prepare(group.rank(), requests);
     outcome.errors[rank] = error_of([&] {
-      outcome.reports[rank] = train(options, group, 1, {.stream = out, .live = false, .requests = &requests});
+      outcome.reports[rank] = train(options, group, 1, {.stream = out, .requests = &requests});
     });
     if (group.rank() == 0) outcome.printed = out.str();
   });

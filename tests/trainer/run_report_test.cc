@@ -3,6 +3,7 @@
 #include <tutti/trainer/report/run_report.h>
 
 #include <cmath>
+#include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -77,7 +78,7 @@ TEST(RunReport, EpochsComeBackBitForBit) {
 
 TEST(Progress, OnePlainLinePerEpochInAPipe) {
   std::ostringstream out;
-  Progress progress(out, false, 5, "  [generated digits]");
+  Progress progress(out, nullptr, 5, "  [generated digits]");
   progress.start_epoch(1, 1000);
   for (int i = 0; i < 1000; ++i) progress.step(i, 0.5);
   progress.end_epoch(example().epochs[0]);
@@ -86,16 +87,17 @@ TEST(Progress, OnePlainLinePerEpochInAPipe) {
 }
 
 TEST(Progress, LiveLineIsShownAboutAHundredTimesAndClearedAtTheEnd) {
-  std::ostringstream out;
-  Progress progress(out, true, 5, "");
+  testing::internal::CaptureStdout();
+  Progress progress(std::cout, stdout, 5, "");
   progress.start_epoch(2, 1000);
   for (int i = 0; i < 1000; ++i) progress.step(i, 0.5);
-  std::string text = out.str();
+  std::string text = testing::internal::GetCapturedStdout();
   const auto shown = std::count(text.begin(), text.end(), '\r');
   EXPECT_EQ(shown, 100);
   EXPECT_NE(text.find("epoch 2/5   50 %  loss 0.5000"), std::string::npos);
+  testing::internal::CaptureStdout();
   progress.end_epoch(example().epochs[0]);
-  text = out.str();
+  text = testing::internal::GetCapturedStdout();
   EXPECT_EQ(text.back(), '\n');
   EXPECT_NE(text.find("\r\x1b[Kepoch 1/5  train"), std::string::npos);
 }

@@ -14,26 +14,26 @@ using comm::format;
 
 }  // namespace
 
-Progress::Progress(std::ostream& out, bool live, int total_epochs, std::string data_note)
+Progress::Progress(std::ostream& out, std::FILE* live, int total_epochs, std::string data_note)
     : out_(&out), live_(live), total_epochs_(total_epochs), data_note_(std::move(data_note)) {}
 
 void Progress::start_epoch(int epoch, std::int64_t steps) {
   epoch_ = epoch;
   steps_ = steps;
   stride_ = std::max<std::int64_t>(1, steps / kUpdatesPerEpoch);
-  next_shown_ = out_ != nullptr && live_ ? 0 : INT64_MAX;
+  next_shown_ = live_ != nullptr ? 0 : INT64_MAX;
 }
 
 void Progress::show(std::int64_t index, double loss) {
   next_shown_ = index + stride_;
   const auto percent = static_cast<int>(100 * index / std::max<std::int64_t>(1, steps_));
-  *out_ << kClearLine << format("epoch %d/%d  %3d %%  loss %.4f", epoch_, total_epochs_, percent, loss) << data_note_
-        << std::flush;
+  std::fputs(kClearLine, live_);
+  *out_ << format("epoch %d/%d  %3d %%  loss %.4f", epoch_, total_epochs_, percent, loss) << data_note_ << std::flush;
   line_open_ = true;
 }
 
 void Progress::clear() {
-  if (line_open_) *out_ << kClearLine;
+  if (line_open_) std::fputs(kClearLine, live_);
   line_open_ = false;
 }
 

@@ -9,6 +9,7 @@
 #include <tutti/trainer/report/run_report.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <ostream>
 #include <string>
 
@@ -18,8 +19,9 @@ class Progress {
  public:
   /// Silent.
   Progress() = default;
+  /// `live`: the terminal behind `out`, for the one sequence that texts must not hold; null: there is none.
   /// `data_note` is put into every line that shows results: "" or " [generated digits]".
-  Progress(std::ostream& out, bool live, int total_epochs, std::string data_note);
+  Progress(std::ostream& out, std::FILE* live, int total_epochs, std::string data_note);
 
   void start_epoch(int epoch, std::int64_t steps);
   void step(std::int64_t index, double loss) {
@@ -35,8 +37,8 @@ class Progress {
   void clear();
 
   std::ostream* out_ = nullptr;
+  std::FILE* live_ = nullptr;
   RunLog* log_ = nullptr;
-  bool live_ = false;
   bool line_open_ = false;
   int total_epochs_ = 0;
   std::string data_note_;

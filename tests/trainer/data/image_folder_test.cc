@@ -81,17 +81,6 @@ TEST(ImageFolder, FoldersOfSplitsAreExplained) {
                 "pictures into one folder, and list those of val/ in a file for --test-list");
 }
 
-TEST(ImageFolder, NamesBecomeText) {
-  EXPECT_EQ(printable("Fl\xc3\xbc"
-                      "sse \xe2\x82\xac \xf0\x9f\x8c\x8d"),
-            "Fl\xc3\xbc"
-            "sse \xe2\x82\xac \xf0\x9f\x8c\x8d");
-  EXPECT_EQ(printable("a\xff"
-                      "b\n\x1b[1mc\x7f"),
-            "a?b??[1mc?");
-  EXPECT_EQ(printable("\xc0\x80|\xed\xa0\x80|\xf4\x90\x80\x80|\xc3"), "??|???|????|?");
-}
-
 TEST(ImageFolder, IsFoundWhereItIsLookedFor) {
   const TemporaryFolder folder;
   const DataSearch search{.explicit_path = {},
@@ -157,7 +146,7 @@ TEST(FolderData, EveryPictureIsResizedAndInItsSet) {
     EXPECT_EQ(data.train.classes, 2);
     EXPECT_EQ(data.test.class_names, (Words{"beach", "river"}));
     EXPECT_FALSE(data.train.generated);
-      EXPECT_TRUE(data.skipped.empty());
+    EXPECT_TRUE(data.skipped.empty());
     const auto* const labels = data.train.labels.data<std::int64_t>();
     EXPECT_EQ(labels[7], 0);
     EXPECT_EQ(labels[8], 1);

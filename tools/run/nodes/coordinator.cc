@@ -10,7 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
+#include <iostream>
 #include <map>
 #include <sstream>
 #include <thread>
@@ -111,7 +111,7 @@ class Coordinator::Impl final : public Conductor::Outside {
       while (!stopping_) step();  // also when all is over: agents that come late are told
     } catch (const std::exception& error) {
       // Without its own store nothing can be said to anybody; the agents are to find that they have lost it.
-      std::fprintf(stderr, "tutti run: the coordinator has failed: %s\n", error.what());
+      std::cerr << "tutti run: the coordinator has failed: " << error.what() << "\n";
       store_.reset();
       server_.reset();
     }

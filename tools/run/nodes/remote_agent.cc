@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <string_view>
 #include <utility>
 
@@ -76,8 +76,8 @@ void set_variable(const std::string& assignment) {
 
 void execute(const RemoteSettings& settings) {
   if (::chdir(settings.folder.c_str()) != 0)
-    std::fprintf(stderr, "tutti run: host %s has no folder '%s'; the ranks run in the home folder\n",
-                 settings.host.c_str(), settings.folder.c_str());
+    std::cerr << "tutti run: host " << settings.host << " has no folder '" << settings.folder
+              << "'; the ranks run in the home folder\n";
   for (const std::string& assignment : settings.environment) set_variable(assignment);
   ::setenv("TUTTI_JOB_SECRET", settings.secret.c_str(), 1);
   std::vector<std::string> addresses = settings.addresses;
@@ -117,9 +117,9 @@ int become_agent() {
       if (::write(fd, line.data(), line.size()) < 0) return 1;
     }
     execute(settings);
-    std::fprintf(stderr, "tutti run: cannot execute tutti again: %s\n", comm::errno_text(errno).c_str());
+    std::cerr << "tutti run: cannot execute tutti again: " << comm::errno_text(errno) << "\n";
   } catch (const comm::Error& error) {
-    std::fprintf(stderr, "tutti run: %s\n", error.what());
+    std::cerr << "tutti run: " << error.what() << "\n";
   }
   return 1;
 }

@@ -1,3 +1,4 @@
+#include <tutti/comm/bootstrap/printable_utf8.h>
 #include <tutti/trainer/data/data_error.h>
 #include <tutti/trainer/data/image/folder_data.h>
 #include <tutti/trainer/data/image/image.h>
@@ -149,9 +150,11 @@ ImageDataset select(const ImageFolder& folder, const DecodedFolder& decoded, con
   ImageDataset dataset;
   dataset.images = Tensor::empty(Shape{count, size, size, 3}, DType::UInt8);
   dataset.labels = Tensor::empty(Shape{count}, DType::Int64);
-  dataset.name = printable(std::filesystem::weakly_canonical(folder.folder).filename().string()) + " " + name(split);
+  dataset.name =
+      comm::printable_utf8(std::filesystem::weakly_canonical(folder.folder).filename().string()) + " " + name(split);
   dataset.classes = static_cast<int>(folder.classes.size());
-  for (const std::string& name_of_class : folder.classes) dataset.class_names.push_back(printable(name_of_class));
+  for (const std::string& name_of_class : folder.classes)
+    dataset.class_names.push_back(comm::printable_utf8(name_of_class));
   const auto row = static_cast<std::size_t>(size * size * 3);
   const auto* const from = decoded.images.data<std::uint8_t>();
   auto* to = dataset.images.data<std::uint8_t>();

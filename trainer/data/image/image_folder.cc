@@ -98,21 +98,6 @@ fs::path classes_below(const fs::path& root) {
   return root;
 }
 
-// Of the character that the text begins with; 0 if that is none, or one that moves the cursor. RFC 3629.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
-  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  const unsigned least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-  const unsigned most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-  if (first < 0xc2 || first > 0xf4 || byte(1) < least || byte(1) > most) return 0;
-  for (std::size_t i = 2; i < length; ++i) {
-    if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
-  }
-  return length;
-}
-
 bool ends_in_4_or_9(const std::string& path) {
   const std::string stem = fs::path(path).stem().string();
   return !stem.empty() && (stem.back() == '4' || stem.back() == '9');
@@ -164,16 +149,6 @@ std::optional<fs::path> find_image_folder(const DataSearch& search) {
   }
   if (!search.explicit_path.empty()) list_image_folder(search.explicit_path);  // throws what is wrong with it
   return std::nullopt;
-}
-
-std::string printable(const std::string& name) {
-  std::string text;
-  for (std::size_t i = 0; i < name.size();) {
-    const std::size_t length = utf8_length(std::string_view(name).substr(i));
-    text += length == 0 ? "?" : name.substr(i, length);
-    i += std::max<std::size_t>(1, length);
-  }
-  return text;
 }
 
 std::vector<bool> test_files_by_rule(const ImageFolder& folder) {

@@ -41,9 +41,6 @@ std::optional<std::filesystem::path> find_image_folder(const DataSearch& search)
 /// Where find_image_folder looks, in order.
 std::vector<std::filesystem::path> image_folder_places(const DataSearch& search);
 
-/// A file's name as text for tables and JSON: what is no UTF-8 or moves the cursor becomes "?".
-std::string printable(const std::string& name);
-
 /// For each file: is it for testing? By rule: the digits before the extension end in 4 or 9 (20 of UC Merced's 100).
 /// Throws when that leaves no picture to test or none to train on.
 std::vector<bool> test_files_by_rule(const ImageFolder& folder);
