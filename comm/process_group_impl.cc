@@ -63,8 +63,9 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
                          ProcessGroupOptions options, std::shared_ptr<TransportFactory> factory,
                          std::shared_ptr<TraceLog> trace, std::vector<int> world_ranks)
     : store_(std::move(store)),
-      user_store_(world_ranks.empty() ? store_ : std::make_shared<PrefixStore>(options.name + "/user", store_)),
       factory_(std::move(factory)),
+      key_(factory_ ? factory_->key_of(options.name) : options.name),
+      user_store_(world_ranks.empty() ? store_ : std::make_shared<PrefixStore>(key_ + "/user", store_)),
       transport_(std::move(transport)),
       rank_(transport_->rank()),
       world_size_(transport_->world_size()),
@@ -78,7 +79,7 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
       writes_trace_(trace_log_ && world_ranks.empty()),
       recorder_(options_.name, trace_log_),
       monitor_(
-          store_, options_.name, rank(), world_size(), [this](int peer) { return transport_->describe(peer); },
+          store_, key_, rank(), world_size(), [this](int peer) { return transport_->describe(peer); },
           std::move(world_ranks)),
       executor_(*transport_, monitor_),
       hub_plans_(rank_, world_size_),
@@ -94,7 +95,7 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
   if (!is_sub_group_) chaos_ = Chaos(or_environment({}, "TUTTI_CHAOS"));
   if (writes_trace_ && rank() == 0) check_trace_file(options_.trace_file);
   if (rank() == 0 && world_size() > 1 && !is_sub_group_) {
-    publish_tuning(*store_, options_.name, place(), Deadline::after(options_.timeout), shared_processors(*transport_));
+    publish_tuning(*store_, key_, place(), Deadline::after(options_.timeout), shared_processors(*transport_));
   }
 }
 

@@ -216,8 +216,9 @@ class ProcessGroup::Impl {
 
   // Constant after construction, but for the timeout of the last goodbye.
   const std::shared_ptr<Store> store_;
-  const std::shared_ptr<Store> user_store_;
   const std::shared_ptr<TransportFactory> factory_;  // may be null: no sub-groups
+  const std::string key_;                            // of its keys in store_
+  const std::shared_ptr<Store> user_store_;
   const std::unique_ptr<Transport> transport_;
   const int rank_, world_size_;
   ProcessGroupOptions options_;

@@ -55,7 +55,7 @@ bool ProcessGroup::Impl::may_have_hubs(const Plan& plan, const Fingerprint& oper
 const Tuning* ProcessGroup::Impl::tuning() {
   if (knows_tuning_ || world_size() == 1 || is_sub_group_) return tuning_.get();
   try {
-    tuning_ = published_tuning(*store_, options_.name, Deadline::after(options_.timeout));
+    tuning_ = published_tuning(*store_, key_, Deadline::after(options_.timeout));
   } catch (const Error& error) {
     fail_from_outside(error, "tuning");
     rethrow_failure();

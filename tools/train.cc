@@ -98,7 +98,8 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--powersgd-rank", train.powersgd_rank, "powersgd: columns of the thin matrices [4]");
   app.add_flag("--shard-optimizer", train.shard_optimizer,
                "each rank keeps its share of the optimizer's state (ZeRO-1)");
-  app.add_flag("--drop-last", train.drop_last, "leave out the samples that do not go round, else some are repeated");
+  app.add_flag("--drop-last", train.drop_last,
+               "leave out the last, incomplete batch of all ranks; else some samples are repeated");
   app.add_flag("--padding,!--no-padding", train.padding, "--no-padding: take each sample once, on some ranks one more");
   app.add_option("--nproc", arguments.nproc, "ranks to start on this host, when no launcher has done so");
   app.add_flag("--elastic", arguments.elastic,
@@ -107,7 +108,8 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
   app.add_option("--min-ranks", arguments.min_ranks, "--elastic: then go on with fewer, but not below this [all]");
   add_launcher_option(app);
   add_interface_option(app);
-  app.add_option("--device", train.device, "cpu, or cuda: the ranks of a host take turns on its GPUs; cuda:1 names one")->capture_default_str();
+  app.add_option("--device", train.device, "cpu, or cuda: the ranks of a host take turns on its GPUs; cuda:1 names one")
+      ->capture_default_str();
   app.add_option("--threads", train.threads, "compute threads a rank [CPUs / ranks of this host]");
   app.add_option("--workers", train.workers, "threads that prepare batches; 0: the training thread")
       ->capture_default_str();

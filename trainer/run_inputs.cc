@@ -1,7 +1,5 @@
-#include <tutti/trainer/parallel_options.h>
-#include <tutti/trainer/report/summary.h>
 #include <tutti/trainer/run_inputs.h>
-#include <tutti/trainer/tensor_comm.h>
+#include <tutti/trainer/same_options.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -21,34 +19,62 @@ std::unique_ptr<Loader> make_loader(const TrainOptions& options, const ImageData
   return std::make_unique<Loader>(data, std::move(sampler), loading);
 }
 
-/// Every rank was started with the same options and found the same data; else all throw the same sentence.
-void check_same_options(comm::ProcessGroup& group, const std::map<std::string, std::string>& options) {
-  std::string mine;
-  for (const auto& [key, value] : options) mine += key + " " + value + "\n";
-  const auto all = all_gather_texts(group, mine);
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank] == all[0]) continue;
-    throw std::runtime_error("rank " + std::to_string(rank) + " was started with other options or data than rank 0: " +
-                             first_differing_lines(all[0], all[rank]));
-  }
-}
-
 SamplerOptions sampling_of(const TrainOptions& options, std::int64_t samples, std::int64_t global_batch,
                            const comm::ProcessGroup& group) {
   SamplerOptions sampling{.count = samples, .replicas = group.world_size(), .rank = group.rank()};
   sampling.seed = options.seed;
   sampling.drop_last = options.drop_last;
   sampling.padding = options.padding;
-  if (options.reproducible.value_or(false)) {  // an epoch that is the same for every number of ranks
-    sampling.padding = false;
-    if (options.drop_last) sampling.multiple = static_cast<int>(global_batch);
-  }
+  if (options.drop_last) sampling.multiple = static_cast<int>(global_batch);
+  if (options.reproducible.value_or(false)) sampling.padding = false;  // the same epoch for every number of ranks
   return sampling;
 }
 
 /// Of a step's samples this rank's part, where ranks may have changed; a rank without any still has a loader.
 std::int64_t share_of(std::int64_t global_batch, const comm::ProcessGroup& group) {
   return std::max<std::int64_t>(1, (global_batch - group.rank() + group.world_size() - 1) / group.world_size());
+}
+
+/// The fewest samples that a rank's model sees at once, in batches of `batch`, each taken in parts as options say.
+std::int64_t smallest_batch(const TrainOptions& options, const DistributedSampler& sampler, int ranks,
+                            std::int64_t batch) {
+  std::int64_t least = batch;
+  const auto add = [&](std::int64_t samples, std::int64_t part) {
+    for (const std::int64_t some : {std::min(samples, part), samples % part})
+      if (some > 0) least = std::min(least, some);
+  };
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::int64_t rest = sampler.size_of(rank) % batch;
+    for (const std::int64_t samples : {std::min(sampler.size_of(rank), batch), rest})
+      if (samples > 0) add(samples, options.micro_batch_size > 0 ? options.micro_batch_size : samples);
+  }
+  return least;
+}
+
+/// Batch norm has no statistics of one value: where a model comes down to single pixels it fails at a batch of one
+/// sample, which may be an epoch's last. Whether it does, a model of its own finds out.
+void check_smallest_batch(const TrainOptions& options, const RunInputs& inputs) {
+  const int ranks = static_cast<int>(inputs.global_batch / options.batch_size);
+  if (options.sync_batch_norm || smallest_batch(options, *inputs.sampler, ranks, options.batch_size) > 1) return;
+  const auto model = make_task_model(options, inputs.data->train);
+  if (model->named_buffers().empty()) return;
+  tensor::Shape one = inputs.data->train.images.shape();
+  const tensor::Tensor sample = tensor::Tensor::zeros({1, one[1], one[2], one[3]}, tensor::DType::Float32);
+  try {
+    model->forward(tensor::Variable(sample));
+    return;
+  } catch (const std::invalid_argument&) {
+  }
+  std::string working;
+  for (std::int64_t batch = options.batch_size + 1; batch <= options.batch_size + 8; ++batch)
+    if (smallest_batch(options, *inputs.sampler, ranks, batch) > 1)
+      working += (working.empty() ? "" : ", ") + std::to_string(batch);
+  throw std::runtime_error("some batches would have one sample, of which " + options.model +
+                           "'s batch norm can take no statistics" +
+                           (options.micro_batch_size > 0 ? ": choose another --micro-batch-size"
+                            : working.empty()            ? ": choose another --batch-size"
+                                                         : ": --batch-size " + working + " would do") +
+                           ", or --drop-last");
 }
 
 }  // namespace
@@ -61,14 +87,24 @@ RunInputs open_inputs(const TrainOptions& options, comm::ProcessGroup& group, in
   const ImageDataset& test = inputs.data->test;
   const int ranks = elastic.first_size > 0 ? elastic.first_size : group.world_size();
   inputs.global_batch = options.batch_size * ranks;
+  check_same_options(group, options, *inputs.data);
+  for (const ImageDataset* set : {&train, &test})
+    if (set->count() == 0)
+      throw std::runtime_error(set->name + " has no samples: name the folder of others with --data");
   inputs.agreed = options_that_must_agree(options, ranks, data_identity(train));
-  check_same_options(group, inputs.agreed);
+  inputs.agreed["test data"] = data_identity(test);
   SamplerOptions sampling = sampling_of(options, train.count(), inputs.global_batch, group);
   if (elastic.first_size > 0) {
     sampling.global_batch = inputs.global_batch;
     sampling.padded_for = ranks;
   }
   inputs.sampler = std::make_shared<DistributedSampler>(sampling);
+  if (inputs.sampler->total() == 0)
+    throw std::runtime_error("--drop-last leaves no step: " + train.name + " has " + std::to_string(train.count()) +
+                             " samples, a step takes " + std::to_string(inputs.global_batch) + " (" +
+                             std::to_string(ranks) + " ranks x --batch-size " + std::to_string(options.batch_size) +
+                             "); use smaller batches, or leave --drop-last out");
+  if (elastic.first_size == 0) check_smallest_batch(options, inputs);
   inputs.train_loader = make_loader(options, train, inputs.sampler, Split::Train, share_of(inputs.global_batch, group));
   inputs.test_loader =
       make_loader(options, test, std::make_shared<EvaluationSampler>(test.count(), group.world_size(), group.rank()),

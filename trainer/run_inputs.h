@@ -18,7 +18,7 @@ namespace tutti::trainer {
 struct RunInputs {
   std::shared_ptr<const TaskData> data;
   std::int64_t global_batch = 0;              // samples of a step over all ranks
-  std::map<std::string, std::string> agreed;  // options_that_must_agree, compared over all ranks
+  std::map<std::string, std::string> agreed;  // options_that_must_agree, with the checkpoint to go on from
   std::shared_ptr<const DistributedSampler> sampler;
   std::unique_ptr<Loader> train_loader;
   std::unique_ptr<Loader> test_loader;

@@ -1,9 +1,11 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/nn/models/models.h>
 #include <tutti/trainer/data/digits.h>
 #include <tutti/trainer/data/image/folder_data.h>
 #include <tutti/trainer/data/mnist.h>
 #include <tutti/trainer/data/scenes.h>
 #include <tutti/trainer/task.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <array>
@@ -110,6 +112,14 @@ void check_scene_options(const TrainOptions& options) {
                    " is for pictures in files, but none were found; name their folder with --data");
 }
 
+// CRC-32 of pictures and labels.
+std::string checksum_of(const ImageDataset& dataset) {
+  uLong sum = crc32(0, nullptr, 0);
+  for (const tensor::Tensor* tensor : {&dataset.images, &dataset.labels})
+    sum = crc32_z(sum, static_cast<const Bytef*>(tensor->raw()), tensor->nbytes());
+  return comm::format("%08lx", sum);
+}
+
 }  // namespace
 
 TrainOptions default_options(std::string_view task) {
@@ -149,9 +159,13 @@ void check_task_data(const TrainOptions& options) {
 
 TaskData load_task_data(const TrainOptions& options, int threads) {
   const DataSearch search = DataSearch::from_environment(options.data);
-  const auto folder = is_mercer(options.task) ? find_image_folder(search) : find_mnist(search);
-  if (!folder) return generated_task_data(options);
-  return is_mercer(options.task) ? load_folder_data(options, *folder, threads) : load_mnist_data(*folder);
+  const bool mercer = is_mercer(options.task);
+  const auto folder = mercer ? find_image_folder(search) : find_mnist(search);
+  TaskData data = !folder  ? generated_task_data(options)
+                  : mercer ? load_folder_data(options, *folder, threads)
+                           : load_mnist_data(*folder);
+  for (ImageDataset* const set : {&data.train, &data.test}) set->checksum = checksum_of(*set);
+  return data;
 }
 
 TaskData generated_task_data(const TrainOptions& options) {

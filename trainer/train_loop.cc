@@ -55,7 +55,7 @@ class Run {
   std::unique_ptr<Checkpointer> checkpointer_;
   RunReport report_;
   CheckpointPosition start_;         // where this run begins
-  LossSum epoch_sum_;  // of the epoch under way
+  LossSum epoch_sum_;                // of the epoch under way
   double seconds_before_ = 0;        // that the epoch under way took before this run
   std::int64_t samples_before_ = 0;  // of all ranks, likewise
   std::chrono::steady_clock::time_point epoch_start_;
@@ -82,6 +82,7 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
   make_model();
   announce(output);
   const CheckpointerOptions saving{.dir = options.checkpoint_dir,
+                                   .run_dir = options.run_dir,
                                    .every = options.checkpoint_every,
                                    .keep = options.keep_checkpoints,
                                    .may_be_there = elastic != nullptr};

@@ -15,12 +15,9 @@ namespace {
 /// all_reduce up to 100 KB between 2 ranks and up to 48 KB between 4; by `tutti tune`, on a busy machine, it was the
 /// fastest up to about 40 and 130 KB.
 const NetworkModel& default_model() {
-  static const NetworkModel model = [] {
-    NetworkModel network;
-    network.local_alpha = network.alpha / 2;
-    network.local_beta = network.beta / 2;
-    return network;
-  }();
+  // Never destroyed: groups that outlive main() choose by it.
+  static const auto& model =
+      *new NetworkModel{.local_alpha = NetworkModel().alpha / 2, .local_beta = NetworkModel().beta / 2};
   return model;
 }
 

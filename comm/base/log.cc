@@ -29,8 +29,8 @@ struct SinkHolder {
 };
 
 SinkHolder& holder() {
-  static SinkHolder instance;
-  return instance;
+  static auto* const instance = new SinkHolder;  // never destroyed: groups that outlive main() log, too
+  return *instance;
 }
 
 }  // namespace

@@ -42,6 +42,29 @@ enum class Reading { Whole, HalfWritten, OtherSecret, Foreign };
 Reading decode_announcement(std::string_view text, std::string_view job_secret, Announcement& result,
                             char separator = '\n');
 
+/// Where rank 0 publishes an announcement, for all ranks to find. Thread-safety: none.
+class AnnouncementBoard {
+ public:
+  virtual ~AnnouncementBoard() = default;
+
+  /// Rank 0; in place of what an earlier meeting has left there. Throws System, and what the board says.
+  virtual void publish(const Announcement& announcement) = 0;
+
+  struct Found {
+    Reading reading = Reading::HalfWritten;
+    Announcement announcement;
+    std::string begins_with;  // of foreign content, for texts
+  };
+  /// Nothing while there is none. Throws System if the board cannot be read, for another reason than that.
+  virtual std::optional<Found> look() const = 0;
+
+  /// Takes the announcement with this nonce away, if it is there. Any rank may do so. Never throws.
+  virtual void withdraw(const std::string& nonce) noexcept = 0;
+
+  virtual std::string where() const = 0;   // for texts
+  virtual std::string advice() const = 0;  // what to do if rank 0's announcement does not appear
+};
+
 /// "rank 0 of job 'slurm-7.0' (pid 71 on host a, 12 s ago)".
 std::string text_of(const Announcement& announcement);
 

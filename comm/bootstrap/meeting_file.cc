@@ -112,6 +112,11 @@ void MeetingFile::publish(const Announcement& announcement) {
   remove_leftovers();
 }
 
+std::string MeetingFile::advice() const {
+  return "Did rank 0 start, and is this folder the same on all hosts? If not, set TUTTI_MEET_DIR to one that is, or "
+         "MASTER_ADDR and MASTER_PORT";
+}
+
 void MeetingFile::withdraw(const std::string& nonce) noexcept {
   try {
     const auto found = look();

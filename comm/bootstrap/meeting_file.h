@@ -11,31 +11,22 @@
 
 #include <tutti/comm/bootstrap/announcement.h>
 
-#include <optional>
 #include <string>
 
 namespace tutti::comm {
 
-class MeetingFile {
+class MeetingFile final : public AnnouncementBoard {
  public:
   MeetingFile(std::string path, std::string job_secret) : path_(std::move(path)), secret_(std::move(job_secret)) {}
 
-  /// Rank 0. Makes the folder if need be. Throws Protocol (something else is at this path), InvalidArgument (another
+  /// Makes the folder if need be. Throws Protocol (something else is at this path), InvalidArgument (another
   /// process's meeting of the same name goes on), System.
-  void publish(const Announcement& announcement);
+  void publish(const Announcement& announcement) override;
 
-  struct Found {
-    Reading reading = Reading::HalfWritten;
-    Announcement announcement;
-    std::string begins_with;  // of a foreign file, for texts
-  };
-  /// Nothing while the file is not there. Throws System if it cannot be read, for another reason than that.
-  std::optional<Found> look() const;
-
-  /// Removes the file if it is still this meeting's. Any rank may do so. Never throws.
-  void withdraw(const std::string& nonce) noexcept;
-
-  const std::string& path() const { return path_; }
+  std::optional<Found> look() const override;
+  void withdraw(const std::string& nonce) noexcept override;
+  std::string where() const override { return path_; }
+  std::string advice() const override;
 
  private:
   void refuse_what_is_not_ours(const Announcement& announcement) const;

@@ -5,6 +5,10 @@
 #include <tutti/comm/store/file_store.h>
 #include <tutti/comm/store/tcp_store.h>
 
+#include <map>
+#include <mutex>
+#include <set>
+#include <tuple>
 #include <utility>
 
 namespace tutti::comm {
@@ -12,14 +16,49 @@ namespace {
 
 constexpr std::chrono::milliseconds kLastToGo(5000);
 
+/// A port can be served once in a process, whatever the number of its groups that meet there, at once or one after the
+/// other: hence state of the process.
+struct Served {
+  std::mutex mutex;
+  std::map<std::tuple<std::string, std::uint16_t, std::string, std::string, int>, std::weak_ptr<TcpStoreServer>> jobs;
+  std::set<std::shared_ptr<TcpStoreServer>> kept;  // for ranks that wait there for this process's next group
+};
+
+Served& served() {
+  static auto& all = *new Served;  // never destroyed: groups may outlive main()
+  return all;
+}
+
+std::shared_ptr<TcpStoreServer> serve(const World& world) {
+  const TcpStoreServerOptions options{.bind_address = store_bind_address(world),
+                                      .port = world.master_port,
+                                      .job_id = world.job_id,
+                                      .job_secret = world.job_secret,
+                                      .world_size = world.world_size};
+  const std::lock_guard lock(served().mutex);
+  auto& known =
+      served().jobs[{options.bind_address, options.port, options.job_id, options.job_secret, options.world_size}];
+  auto server = known.lock();
+  if (!server) known = server = std::make_shared<TcpStoreServer>(options);
+  served().kept.erase(server);
+  return server;
+}
+
+/// Ends a server with its last group, when the other ranks have left it.
+void leave(std::shared_ptr<TcpStoreServer> server, const std::string& where) {
+  std::unique_lock lock(served().mutex);
+  if (server.use_count() > 1) return;
+  const Deadline deadline = Deadline::after(kLastToGo);
+  if (server->close_when_unused(deadline)) return;
+  if (deadline.expired())
+    log(LogLevel::Warn, where + " ends, though some ranks are still connected to it");
+  else
+    served().kept.insert(std::move(server));
+}
+
 std::shared_ptr<MeetingPlace> meet_at_server(const World& world, Deadline deadline) {
   auto place = std::make_shared<MeetingPlace>();
-  if (world.rank == 0 && !world.launcher_owns_store)
-    place->server = std::make_unique<TcpStoreServer>(TcpStoreServerOptions{.bind_address = store_bind_address(world),
-                                                                           .port = world.master_port,
-                                                                           .job_id = world.job_id,
-                                                                           .job_secret = world.job_secret,
-                                                                           .world_size = world.world_size});
+  if (world.rank == 0 && !world.launcher_owns_store) place->server = serve(world);
   auto client = std::make_unique<TcpStore>(TcpStoreOptions{.host = world.master_addr,
                                                            .port = world.master_port,
                                                            .job_id = world.job_id,
@@ -62,13 +101,13 @@ std::shared_ptr<MeetingPlace> meet_in_file(const World& world, Deadline deadline
 MeetingPlace::~MeetingPlace() {
   client.reset();
   if (server && withdraw) withdraw();
-  if (server && !server->wait_until_unused(Deadline::after(kLastToGo)))
-    log(LogLevel::Warn, where + " ends, though some ranks are still connected to it");
+  if (server) leave(std::move(server), where);
 }
 
 std::shared_ptr<MeetingPlace> meet(const World& world, Deadline deadline) {
   if (!world.store_file.empty()) return meet_in_file(world, deadline);
-  if (!world.meeting_file.empty() || world.pmi_descriptor >= 0) return meet_where_published(world, deadline);
+  if (!world.meeting_file.empty() || !world.agent_key.empty() || world.pmi_descriptor >= 0)
+    return meet_where_published(world, deadline);
   return meet_at_server(world, deadline);
 }
 

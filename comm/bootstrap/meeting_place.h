@@ -22,7 +22,7 @@ struct MeetingPlace {
   MeetingPlace(const MeetingPlace&) = delete;
   MeetingPlace& operator=(const MeetingPlace&) = delete;
 
-  std::unique_ptr<TcpStoreServer> server;
+  std::shared_ptr<TcpStoreServer> server;  // groups of this process that meet at one address share it
   std::unique_ptr<Store> client;
   std::function<void()> withdraw;  // if set: to be called as soon as all ranks are there (published_server.h)
   std::string where;               // for texts

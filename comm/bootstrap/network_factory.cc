@@ -30,11 +30,15 @@ std::unique_ptr<Transport> NetworkFactory::make(const GroupMembers& members, Dea
   if (members.world_ranks.size() == 1) return std::move(make_inproc_transports(1).front());
   auto tcp = make_tcp(members);
   if (choice_ == TransportChoice::Tcp) return tcp;
-  const std::string formation = members.name + "/" + std::to_string(addresses_.formation);
+  const std::string formation = key_of(members.name);
   auto neighbours = members.is_whole_world(world_.world_size) ? meet_neighbours(members, formation, deadline)
                                                               : known_neighbours(members, formation, deadline);
   if (!neighbours) return tcp;
   return std::make_unique<ShmTransport>(std::move(tcp), std::move(neighbours), identity_hash(members.name));
+}
+
+std::string NetworkFactory::key_of(const std::string& group) const {
+  return addresses_.formation == 0 ? group : group + "/" + std::to_string(addresses_.formation);
 }
 
 /// Of the whole world: the ranks of this host wait for each other.

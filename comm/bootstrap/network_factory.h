@@ -23,6 +23,7 @@ class NetworkFactory final : public TransportFactory {
 
   /// Throws InvalidArgument where shared memory was asked for and this rank shares none.
   std::unique_ptr<Transport> make(const GroupMembers& members, Deadline deadline) override;
+  std::string key_of(const std::string& group) const override;
 
  private:
   std::unique_ptr<Neighbours> meet_neighbours(const GroupMembers& members, const std::string& formation,

@@ -1,5 +1,6 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
+#include <tutti/comm/bootstrap/agent_store.h>
 #include <tutti/comm/bootstrap/announcement.h>
 #include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/comm/bootstrap/meeting_file.h>
@@ -97,18 +98,19 @@ std::string where_text(const Announcement& announcement, const std::string& publ
          ")";
 }
 
-/// Another rank's look at the file, again and again.
+/// Another rank's look at the board, again and again.
 class Seeker {
  public:
-  Seeker(const World& world, MeetingFile& file, Deadline deadline) : world_(world), file_(file), deadline_(deadline) {}
+  Seeker(const World& world, const AnnouncementBoard& board, Deadline deadline)
+      : world_(world), board_(board), deadline_(deadline) {}
 
   /// The announcement whose server took this rank.
   Announcement find(std::unique_ptr<TcpStore>& client) {
     for (;;) {
-      const auto found = file_.look();
+      const auto found = board_.look();
       note(found);
       if (found && found->reading == Reading::Foreign)
-        throw Error(ErrorCode::Protocol, who(world_) + ": the ranks are to meet in " + file_.path() + ", but " +
+        throw Error(ErrorCode::Protocol, who(world_) + ": the ranks are to meet in " + board_.where() + ", but " +
                                              state_ + "; remove it, or name another folder by TUTTI_MEET_DIR");
       if (found && found->reading == Reading::Whole) {
         client = try_connect(found->announcement);
@@ -122,7 +124,7 @@ class Seeker {
   }
 
  private:
-  void note(const std::optional<MeetingFile::Found>& found) {
+  void note(const std::optional<AnnouncementBoard::Found>& found) {
     if (!found) {
       state_ = "it is not there";
     } else if (found->reading == Reading::HalfWritten) {
@@ -156,7 +158,7 @@ class Seeker {
       refused_ = nonce;
       refused_since_ = Clock::now();
     } else if (Clock::now() - refused_since_ >= kBelieved) {
-      throw Error(code, who(world_) + " cannot meet rank 0 by " + what + " in " + file_.path() + ": " + state_ +
+      throw Error(code, who(world_) + " cannot meet rank 0 by " + what + " in " + board_.where() + ": " + state_ +
                             (code == ErrorCode::Unauthorized
                                  ? "; all ranks need the same TUTTI_JOB_SECRET, or the same ~/.config/tutti/job_secret"
                                  : ""));
@@ -167,21 +169,20 @@ class Seeker {
     if (reported_ || Clock::now() - start_ < kReportAfter) return;
     reported_ = true;
     log(LogLevel::Warn, who(world_) + " (" + world_.detected_from + ") waits for rank 0 to publish its address in " +
-                            file_.path() + ": " + state_);
+                            board_.where() + ": " + state_);
   }
 
   [[noreturn]] void give_up() const {
     const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     throw Error(ErrorCode::Timeout, who(world_) + " (" + world_.detected_from +
-                                        "): rank 0's address was not found in " + file_.path() + " within " +
-                                        std::to_string(static_cast<int>(seconds + 0.5)) + " s: " + state_ +
-                                        ". Did rank 0 start, and is this folder the same on all hosts? If not, set "
-                                        "TUTTI_MEET_DIR to one that is, or MASTER_ADDR and MASTER_PORT");
+                                        "): rank 0's address was not found in " + board_.where() + " within " +
+                                        std::to_string(static_cast<int>(seconds + 0.5)) + " s: " + state_ + ". " +
+                                        board_.advice());
   }
 
   using Clock = std::chrono::steady_clock;
   const World& world_;
-  MeetingFile& file_;
+  const AnnouncementBoard& board_;
   const Deadline deadline_;
   const Clock::time_point start_ = Clock::now();
   std::string state_;
@@ -192,16 +193,15 @@ class Seeker {
   bool reported_ = false;
 };
 
-PublishedMeeting meet_by_file(const World& world, Deadline deadline) {
-  const auto file = std::make_shared<MeetingFile>(world.meeting_file, world.job_secret);
+PublishedMeeting meet_by_board(const World& world, const std::shared_ptr<AnnouncementBoard>& board, Deadline deadline) {
   PublishedMeeting meeting;
   Announcement announcement;
   if (world.rank == 0) {
     auto [server, own] = start_server(world);
     announcement = std::move(own);
     meeting.server = std::move(server);
-    file->publish(announcement);
-    meeting.withdraw = [file, nonce = announcement.nonce] { file->withdraw(nonce); };
+    board->publish(announcement);
+    meeting.withdraw = [board, nonce = announcement.nonce] { board->withdraw(nonce); };
     try {
       meeting.client = connect_as_announced(world, announcement, deadline);
     } catch (const Error&) {
@@ -209,10 +209,10 @@ PublishedMeeting meet_by_file(const World& world, Deadline deadline) {
       throw;
     }
   } else {
-    announcement = Seeker(world, *file, deadline).find(meeting.client);
-    meeting.withdraw = [file, nonce = announcement.nonce] { file->withdraw(nonce); };
+    announcement = Seeker(world, *board, deadline).find(meeting.client);
+    meeting.withdraw = [board, nonce = announcement.nonce] { board->withdraw(nonce); };
   }
-  meeting.where = where_text(announcement, "in " + file->path());
+  meeting.where = where_text(announcement, "in " + board->where());
   return meeting;
 }
 
@@ -258,7 +258,9 @@ std::vector<std::string> reachable_addresses(bool several_hosts) {
 }
 
 PublishedMeeting meet_at_published_server(const World& world, Deadline deadline) {
-  return world.meeting_file.empty() ? meet_by_pmi(world, deadline) : meet_by_file(world, deadline);
+  if (!world.agent_key.empty()) return meet_by_board(world, std::make_shared<AgentStore>(world), deadline);
+  if (world.meeting_file.empty()) return meet_by_pmi(world, deadline);
+  return meet_by_board(world, std::make_shared<MeetingFile>(world.meeting_file, world.job_secret), deadline);
 }
 
 }  // namespace tutti::comm

@@ -27,7 +27,7 @@ std::string difference_in(const std::string& name, std::span<const Settings> set
   for (const auto& [value, with] : ranks_with) {
     text += (text.empty() ? name + " is " : ", ") + value + (with.size() == 1 ? " on rank " : " on ranks ");
     for (std::size_t i = 0; i < std::min(with.size(), kRanksShown); ++i)
-      text += (i == 0 ? "" : ", ") + std::to_string(with[i]) + " (" + ranks[with[i]] + ")";
+      text += (i == 0 ? "" : ", ") + std::to_string(with[i]) + (ranks.empty() ? "" : " (" + ranks[with[i]] + ")");
     if (with.size() > kRanksShown) text += " and " + std::to_string(with.size() - kRanksShown) + " more";
   }
   return text;

@@ -23,7 +23,7 @@ std::string to_text(const Settings& settings);
 Settings settings_from(const std::string& text);
 
 /// What differs between the ranks, for people: each setting with its values and the ranks that have them, "" if nothing
-/// does. The same text on all ranks. `ranks` are their names, by rank.
-std::string difference(std::span<const Settings> settings, std::span<const std::string> ranks);
+/// does. The same text on all ranks. `ranks` are further names of theirs, by rank, or empty.
+std::string difference(std::span<const Settings> settings, std::span<const std::string> ranks = {});
 
 }  // namespace tutti::comm

@@ -56,6 +56,16 @@ bool fill_store(World& world, const WorldOptions& options, const WorldSettings& 
   return true;
 }
 
+/// MASTER_ADDR without the brackets that an IPv6 address wears before a port. Refuses one that has a port.
+std::string host_of(const std::string& addr) {
+  const std::size_t colon = addr.rfind(':');
+  const bool bracketed = addr.front() == '[';
+  if (bracketed && addr.back() == ']') return addr.substr(1, addr.size() - 2);
+  if (colon == std::string::npos || (!bracketed && addr.find(':') != colon)) return addr;
+  refuse_world("MASTER_ADDR=" + shown_value(addr) + " holds a port; set MASTER_ADDR=" + addr.substr(0, colon) +
+               " and MASTER_PORT=" + addr.substr(colon + 1));
+}
+
 /// MASTER_ADDR and MASTER_PORT, both or none of them; false if none.
 bool fill_master(World& world, const WorldOptions& options, const WorldSettings& settings) {
   const auto addr = settings.text("MASTER_ADDR", options.master_addr);
@@ -63,9 +73,17 @@ bool fill_master(World& world, const WorldOptions& options, const WorldSettings&
   if (!addr && !port) return false;
   demand_settings(settings, {{"MASTER_ADDR", addr.has_value()}, {"MASTER_PORT", port.has_value()}},
                   "the address where " + shown_value(world.world_size) + " ranks are to meet is only half known");
-  world.master_addr = *addr;
+  world.master_addr = host_of(*addr);
   world.master_port = static_cast<std::uint16_t>(*port);
   return true;
+}
+
+/// Which key of the store at MASTER_ADDR the ranks meet by, if that is torchrun's: one for each start of the workers.
+std::string agent_key_of(const WorldSettings& settings) {
+  const Environment& environment = settings.environment();
+  if (environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") != "True" || environment("TUTTI_STORE_OWNER")) return {};
+  return "tutti/meet/" + environment("TUTTI_JOB_ID").value_or("") + "/" +
+         environment("TORCHELASTIC_RUN_ID").value_or("") + "/" + environment("TORCHELASTIC_RESTART_COUNT").value_or("");
 }
 
 /// What a job is called that the ranks were told the places of by hand, with TUTTI_MEET_DIR to meet in.
@@ -96,6 +114,8 @@ void fill_place(World& world, const WorldOptions& options, const WorldSettings& 
                         "the address where " + shown_value(*world_size) + " ranks are to meet is not known");
       world.meeting_file = meeting_path(job_told_by_hand(settings), settings.environment());
     }
+    if (!world.master_addr.empty() && !settings.text("TUTTI_STORE", options.store))
+      world.agent_key = agent_key_of(settings);
   }
   fill_local_place(world, settings, settings.number("LOCAL_RANK", 0, kMost - 1),
                    settings.number("LOCAL_WORLD_SIZE", 1, kMost),

@@ -37,6 +37,7 @@ struct World {
   std::uint16_t master_port = 0;
   std::string store_file;    // TUTTI_STORE=file:///PATH: the ranks meet there (file_store.h), not at master_addr
   std::string meeting_file;  // if set: rank 0 publishes its server's address in this file, the others read it there
+  std::string agent_key;     // if set: in this key of the torchrun agent's store at master_addr
   int pmi_descriptor = -1;   // if not: it publishes at the PMI server that this descriptor is connected to
   std::string job_id;        // TUTTI_JOB_ID, else the scheduler's name for the job step, else "default"
   std::string job_secret;    // TUTTI_JOB_SECRET; see job_secret.h for where it comes from otherwise
@@ -52,7 +53,8 @@ struct World {
   /// MASTER_PORT or TUTTI_STORE say so: nobody guesses it from a list of nodes. A place by RANK and WORLD_SIZE needs,
   /// with more than one rank, MASTER_ADDR and MASTER_PORT too, or in place of these TUTTI_STORE=file:///PATH or
   /// tcp://HOST:PORT (it wins: `tutti run` serves PyTorch's store at MASTER_ADDR, and its own there), or
-  /// TUTTI_MEET_DIR, a folder in which rank 0 publishes its address. LOCAL_RANK and LOCAL_WORLD_SIZE may be missing:
+  /// TUTTI_MEET_DIR, a folder in which rank 0 publishes its address. Where TORCHELASTIC_USE_AGENT_STORE=True says that
+  /// PyTorch's store is at MASTER_ADDR, rank 0 publishes it there. LOCAL_RANK and LOCAL_WORLD_SIZE may be missing:
   /// they equal RANK and WORLD_SIZE if the master's address is a loopback one; else the local rank counts as 0, and the
   /// local world as just large enough for it. Throws InvalidArgument for a half-set, contradictory or unparsable
   /// environment; the text lists what was found.

@@ -1,6 +1,7 @@
 #include <tutti/comm/c/boundary.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <limits>
 #include <new>
 
@@ -9,7 +10,9 @@ namespace {
 
 constexpr std::int64_t kLongestWaitMs = std::int64_t{10} * 365 * 24 * 3600 * 1000;
 
-thread_local std::string text_of_thread;
+// Without a destructor: a thread's last errors may come when its others have run.
+constexpr std::size_t kLongestText = 16 * 1024;
+thread_local char text_of_thread[kLongestText];
 thread_local const char* latest_text = "";
 
 tutti_result result_of(ErrorCode code) {
@@ -37,11 +40,11 @@ tutti_result result_of(ErrorCode code) {
 }
 
 tutti_result keep(tutti_result result, const char* function, const char* what, GroupFate* fate) noexcept {
+  std::snprintf(text_of_thread, kLongestText, "%s: %s", function, what);
+  latest_text = text_of_thread;
   try {
-    text_of_thread = std::string(function) + ": " + what;
-    latest_text = text_of_thread.c_str();
     if (fate && result != TUTTI_INVALID_ARGUMENT) fate->note(what);
-  } catch (...) {
+  } catch (const std::bad_alloc&) {
     latest_text = "an error whose text found no memory";
   }
   return result;

@@ -19,7 +19,7 @@ constexpr std::size_t kMostFileBytes = 1 << 20;  // far above any real one; it h
 
 constexpr double kLargestNumber = 1e15;
 
-const std::string kProcessors = "processors ";  // what is published instead of a file begins so
+constexpr std::string_view kProcessors = "processors ";  // what is published instead of a file begins so
 
 std::string key_of(const std::string& group) { return group + "/tuning"; }
 
@@ -210,7 +210,7 @@ void publish_tuning(Store& store, const std::string& group, const TuningPlace& h
                     int processors) {
   const std::string path = tuning_path();
   std::string text = path.empty() ? "" : usable_text(path, here);
-  if (text.empty() && processors > 0) text = kProcessors + std::to_string(processors);
+  if (text.empty() && processors > 0) text = std::string(kProcessors) + std::to_string(processors);
   store.set(key_of(group), text, deadline);
 }
 

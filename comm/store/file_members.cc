@@ -30,7 +30,7 @@ std::vector<int> ranks_of_lost_key(std::string_view key, int world_size) {
 
 /// Tells this process from all others: hosts and pids come again, in containers even together.
 const std::string& process_token() {
-  static const std::string token = new_job_secret().substr(0, 16);
+  static const auto& token = *new std::string(new_job_secret().substr(0, 16));
   return token;
 }
 

@@ -1,6 +1,7 @@
 #include <poll.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/format.h>
+#include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/comm/bootstrap/printable.h>
@@ -25,6 +26,7 @@ constexpr milliseconds kLongestBackoff{500};
 // One address that swallows packets must not use up the time of the others.
 constexpr milliseconds kConnectLimit{5000};
 // A server that is just ending may hang up once or twice; one that does so every time does not understand us.
+constexpr milliseconds kReportAfter{5000};  // a store that has not been reached is told of before the deadline
 constexpr int kHangUpsBelieved = 5;
 
 /// This attempt came to nothing; another may do better.
@@ -198,7 +200,9 @@ class Round {
         attempts_.add(endpoint.text(), failed.reason);
         const std::string from = failed.error_number == 0 ? "" : route_source(endpoint.host());
         if (!from.empty()) attempts_.explain("from " + from);
-        attempts_.explain(connect_hint(failed.error_number));
+        const bool no_loopback = failed.error_number == ENETUNREACH && is_loopback_address(endpoint.host());
+        attempts_.explain(no_loopback ? "is the loopback interface down? ip link set lo up"
+                                      : connect_hint(failed.error_number));
         if (failed.error_number != 0 && options_.rank != 0 && is_loopback_address(endpoint.host()))
           attempts_.explain(endpoint.host() + " is this host itself, so the owner must run here, too");
         hung_up_ = hung_up_ || failed.hung_up;
@@ -239,6 +243,7 @@ Socket connect_to_store(const TcpStoreOptions& options, Deadline deadline) {
   Attempts attempts;
   milliseconds backoff = kFirstBackoff;
   int hang_ups = 0;
+  bool reported = false;
   for (;;) {
     Round round(options, attempts);
     if (auto socket = round.run(deadline)) return std::move(*socket);
@@ -251,6 +256,12 @@ Socket connect_to_store(const TcpStoreOptions& options, Deadline deadline) {
     const milliseconds left = deadline.remaining();
     if (left.count() == 0) {
       give_up(options, std::chrono::duration<double>(Deadline::Clock::now() - start).count(), attempts);
+    }
+    if (!reported && Deadline::Clock::now() - start >= kReportAfter) {
+      reported = true;
+      log(LogLevel::Warn, (options.rank < 0 ? "" : "rank " + std::to_string(options.rank) + " ") +
+                              ("still tries to reach the store at " + host_and_port(options.host, options.port) +
+                               "; attempts: " + attempts.text()));
     }
     std::this_thread::sleep_for(std::min(backoff, left));
     backoff = std::min(backoff * 2, kLongestBackoff);

@@ -114,7 +114,7 @@ void StoreConnection::take_hello() {
 
 void StoreConnection::take_proof() {
   if (unread().size() < kProofBytes) return;
-  const auto verdict = handshake_.verdict(unread().first<kProofBytes>());
+  const auto verdict = handshake_.verdict(unread().first<kProofBytes>(), host_.service().objection(handshake_.peer()));
   begin_ += kProofBytes;
   state_ = handshake_.accepted() ? State::Requests : State::Refused;
   if (authenticated()) {

@@ -27,10 +27,22 @@ StoreStatus status_of(ErrorCode code) {
 
 }  // namespace
 
+std::string StoreService::objection(const PeerIdentity& who) const {
+  const auto here = connections_of_rank_.find(who.rank);
+  if (who.rank < 0 || here == connections_of_rank_.end() || here->second == 0) return {};
+  for (const auto& [id, client] : clients_)
+    if (client.who.rank == who.rank && client.who.pid != who.pid && !client.said_goodbye)
+      return "rank " + std::to_string(who.rank) + " is here already, as pid " + std::to_string(client.who.pid) +
+             " from " + client.address + "; was it started twice? This is pid " + std::to_string(who.pid) +
+             ": each process needs a RANK of its own";
+  return {};
+}
+
 void StoreService::client_joined(ClientId client, const PeerIdentity& who, const std::string& address) {
   clients_[client] = Client{who, address, false, {}};
   if (who.rank < 0) return;
   ++connections_of_rank_[who.rank];
+  ++arrivals_of_rank_[who.rank];
   if (lost_ranks_.erase(who.rank) == 0) return;
   map_.erase(kLostKeyPrefix + std::to_string(who.rank));  // it is here again, as a new process perhaps
   publish_lost_ranks();
@@ -69,6 +81,14 @@ void StoreService::publish_lost_ranks() {
     map_.set(kLostRanksKey, ranks);
     wake(kLostRanksKey);
   }
+}
+
+bool StoreService::some_are_ahead() const {
+  const auto rank_zero = arrivals_of_rank_.find(0);
+  return rank_zero != arrivals_of_rank_.end() && std::ranges::any_of(clients_, [&](const auto& client) {
+           const std::int32_t rank = client.second.who.rank;
+           return rank > 0 && arrivals_of_rank_.at(rank) > rank_zero->second;
+         });
 }
 
 bool StoreService::said_goodbye(ClientId client) const {

@@ -34,6 +34,8 @@ class StoreService {
 
   /// A connection has authenticated itself; `address` is for texts. If it is a rank's, the key "tutti/lost/<rank>"
   /// goes.
+  /// Why this rank may not join: another process is connected as it. "" if it may.
+  std::string objection(const PeerIdentity& who) const;
   void client_joined(ClientId client, const PeerIdentity& who, const std::string& address);
 
   /// Its connection has ended. Its waits are forgotten. If it was a rank's last connection and it ended without a
@@ -56,6 +58,8 @@ class StoreService {
   std::size_t waiter_count() const { return waiters_.size(); }
   std::size_t client_count() const { return clients_.size(); }
   bool said_goodbye(ClientId client) const;
+  /// Whether a rank is here that has come more often than rank 0: it waits for rank 0 to meet once more.
+  bool some_are_ahead() const;
 
  private:
   struct Client {
@@ -90,6 +94,7 @@ class StoreService {
   KeyMap map_;
   std::unordered_map<ClientId, Client> clients_;
   std::map<std::int32_t, int> connections_of_rank_;
+  std::map<std::int32_t, int> arrivals_of_rank_;
   std::set<std::int32_t> lost_ranks_;
   WaiterId next_waiter_ = 0;
   std::unordered_map<WaiterId, Waiter> waiters_;

@@ -12,7 +12,7 @@ void StrangerLog::tell(const std::string& line, Clock::time_point now) {
     period_began_ = now;
     lines_ = 0;
     if (untold_ > 0)
-      log(LogLevel::Warn, "store: " + std::to_string(std::exchange(untold_, 0)) +
+      log(LogLevel::Warn, prefix_ + std::to_string(std::exchange(untold_, 0)) +
                               " more connections were shown out that no line tells of");
   }
   if (lines_ == kLinesPerPeriod) {
@@ -26,9 +26,9 @@ void StrangerLog::tell(const std::string& line, Clock::time_point now) {
 
 void StrangerLog::tell_of_leaver(const std::string& line, std::span<const std::byte> sent, Clock::time_point now) {
   if (sent.empty()) {
-    log(LogLevel::Info, "store: " + line);
+    log(LogLevel::Info, prefix_ + line);
   } else {
-    tell("store: " + line + "; it sent " + quote_bytes(sent), now);
+    tell(prefix_ + line + "; it sent " + quote_bytes(sent), now);
   }
 }
 

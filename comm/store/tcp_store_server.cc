@@ -88,6 +88,13 @@ class TcpStoreServer::Impl final : public StoreConnectionHost {
     return unused_.wait_until(lock, deadline.time_point(), [this] { return client_count_ == 0; });
   }
 
+  bool close_when_unused(Deadline deadline) {
+    std::unique_lock lock(mutex_);
+    closes_ = true;
+    asio::post(loop_, [this] { count_clients(); });
+    return unused_.wait_until(lock, deadline.time_point(), [this] { return !closes_; }) && client_count_ == 0;
+  }
+
  private:
   void start_thread() {
     // Signals belong to the threads of the program, not to this one.
@@ -207,9 +214,21 @@ class TcpStoreServer::Impl final : public StoreConnectionHost {
   StrangerLog& strangers() override { return strangers_; }
 
   void count_clients() {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     client_count_ = service_.client_count();
-    if (client_count_ == 0) unused_.notify_all();
+    const bool closes = closes_ && client_count_ == 0;
+    if (closes || (closes_ && service_.some_are_ahead())) closes_ = false;
+    lock.unlock();
+    if (closes) close_port();
+    unused_.notify_all();
+  }
+
+  /// No newcomer gets in from here on.
+  void close_port() {
+    asio::error_code ignored;
+    acceptor_.close(ignored);
+    accept_retry_.cancel();
+    while (!newcomers_.empty()) connections_.at(*newcomers_.begin())->close();
   }
 
   void arm_wait_timer() {
@@ -245,6 +264,7 @@ class TcpStoreServer::Impl final : public StoreConnectionHost {
   mutable std::mutex mutex_;
   mutable std::condition_variable unused_;
   std::size_t client_count_ = 0;
+  bool closes_ = false;  // as soon as there is no client, unless one is ahead
   std::thread thread_;
 };
 
@@ -259,6 +279,10 @@ TcpStoreServer::~TcpStoreServer() {
 std::uint16_t TcpStoreServer::port() const { return impl_->port(); }
 
 void TcpStoreServer::rank_ended(int rank, const std::string& text) { impl_->rank_ended(rank, text); }
+
+bool TcpStoreServer::close_when_unused(Deadline deadline) {
+  return ::getpid() != owner_pid_ || impl_->close_when_unused(deadline);
+}
 
 bool TcpStoreServer::wait_until_unused(Deadline deadline) const {
   return ::getpid() != owner_pid_ || impl_->wait_until_unused(deadline);

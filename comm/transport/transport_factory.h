@@ -34,6 +34,9 @@ class TransportFactory {
   /// Of the whole world: ranks of one host may wait for each other. Of a sub-group: the other members may make theirs
   /// later, or never, which shows when something is sent to them. Throws Timeout, PeerLost, InvalidArgument, System.
   virtual std::unique_ptr<Transport> make(const GroupMembers& members, Deadline deadline) = 0;
+
+  /// Where a group of this name keeps its keys in the store: apart from an earlier one's, that may have failed.
+  virtual std::string key_of(const std::string& group) const { return group; }
 };
 
 }  // namespace tutti::comm

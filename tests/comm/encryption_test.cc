@@ -6,6 +6,7 @@
 #include <tutti/comm/transport/tcp/tls_session.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/support/watchdog.h>
+#include <unistd.h>
 
 #include <asio/error.hpp>
 #include <atomic>
@@ -52,7 +53,7 @@ class Wire : public testing::Test {
     server_.emplace(server);
     proxy_.emplace(port_of(*server_));
     client_.emplace(client);
-    server_->set_peers({{}, {"127.0.0.1:1", "client's host", "11"}});
+    server_->set_peers({{}, {"127.0.0.1:1", "client's host", std::to_string(::getpid())}});
     client_->set_peers({{proxy_->endpoint(), "server's host", "10"}, {}});
     up_ = &client_->collective(0);
     down_ = &server_->collective(1);
@@ -145,7 +146,7 @@ TEST_F(Wire, ABitThatFlipsIsAnErrorThatNamesTheRank) {
   expect_contains(error.what(), "altered on the way");
   const Error sender = end_of(*down_, *server_);
   EXPECT_EQ(sender.code(), ErrorCode::Protocol) << sender.what();
-  expect_contains(sender.what(), "rank 1 (client's host, pid 11, ");
+  expect_contains(sender.what(), "rank 1 (client's host, pid " + std::to_string(::getpid()) + ", ");
 }
 
 TEST_F(Wire, AStreamThatIsCutInGoodOrderIsALostPeer) {
@@ -166,7 +167,7 @@ TEST_F(Wire, ARecordedConnectionCannotBeReplayed) {
   EXPECT_EQ(pass(*up_, *down_, kPlaintext), kPlaintext);
   const std::string recorded = proxy_->from_clients();
   TcpTransport again(options_of(0));
-  again.set_peers({{}, {"127.0.0.1:1", "client's host", "11"}});
+  again.set_peers({{}, {"127.0.0.1:1", "client's host", std::to_string(::getpid())}});
   RawConnection attacker(port_of(again));
   attacker.send(recorded);
   const Deadline deadline = soon();

@@ -4,9 +4,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/bootstrap/agent_store.h>
 #include <tutti/comm/bootstrap/announcement.h>
 #include <tutti/comm/bootstrap/meeting_file.h>
 #include <tutti/comm/process_group.h>
+#include <tutti/comm/store/tcp_store_server.h>
+#include <tutti/comm/store/torch/torch_store_server.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -14,6 +17,7 @@
 #include <fstream>
 #include <future>
 #include <iterator>
+#include <map>
 #include <sstream>
 #include <thread>
 
@@ -234,6 +238,50 @@ TEST_F(PublishedServer, MissingRanksAreNamedWithThePlace) {
   expect_contains(text, "no sign of rank(s) 1, 2");
   expect_contains(text, "published in " + path());
   EXPECT_EQ(files(), 0) << "rank 0 left its announcement";
+}
+
+World agent_world(int rank, const TorchStoreServer& server, const std::string& restart = "0") {
+  const std::map<std::string, std::string> variables{{"RANK", std::to_string(rank)},
+                                                     {"WORLD_SIZE", "3"},
+                                                     {"MASTER_ADDR", "127.0.0.1"},
+                                                     {"MASTER_PORT", std::to_string(server.port())},
+                                                     {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                                                     {"TORCHELASTIC_RUN_ID", "none"},
+                                                     {"TORCHELASTIC_RESTART_COUNT", restart},
+                                                     {"TUTTI_JOB_SECRET", "a secret of this test alone"}};
+  return World::detect({}, [&](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  });
+}
+
+TEST(AgentStore, RanksMeetAgainAndAgainAndLeaveNothing) {
+  const TorchStoreServer server({.bind_address = "127.0.0.1"});
+  AgentStore left(agent_world(0, server, "1"));  // a start that came to nothing
+  left.publish(own_announcement(agent_world(0, server), {"127.0.0.1"}, 1));
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < 3; ++rank)
+    ranks.emplace_back([&, rank] {
+      for (const char* restart : {"0", "0", "1"}) meet(agent_world(rank, server, restart));
+    });
+  for (std::thread& rank : ranks) rank.join();
+  for (const char* restart : {"0", "1"}) EXPECT_FALSE(AgentStore(agent_world(0, server, restart)).look());
+}
+
+TEST(AgentStore, WhatCannotBeIsSaidWithThePlace) {
+  const TorchStoreServer server({.bind_address = "127.0.0.1"});
+  World world = agent_world(1, server);
+  const std::string place = "torchrun's store 127.0.0.1:" + std::to_string(server.port()) + ", key tutti/meet//none/0";
+  const std::string absent = failure_of(world, ErrorCode::Timeout, std::chrono::milliseconds(200));
+  expect_contains(absent, place);
+  expect_contains(absent, "Did rank 0 start?");
+  World other = agent_world(0, server);
+  other.job_secret = "another";
+  AgentStore(other).publish(own_announcement(other, {"127.0.0.1"}, 1));
+  expect_contains(failure_of(world, ErrorCode::Unauthorized, std::chrono::minutes(5)), "with another job secret");
+  TcpStoreServer no_torch({.bind_address = "127.0.0.1"});
+  world.master_port = no_torch.port();
+  expect_contains(failure_of(world, ErrorCode::System, std::chrono::minutes(5)), "is it of PyTorch 2.1 or later?");
 }
 
 }  // namespace

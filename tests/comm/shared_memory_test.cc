@@ -87,6 +87,37 @@ TEST(Join, RanksOfOtherHostsAreNoNeighbours) {
   EXPECT_EQ(join_neighbours(store, "g", 1, {"here", "there", "here"}, deadline, [](const std::string&) {}), nullptr);
 }
 
+TEST(Join, AFirstRankWithoutDescriptorsSendsItsSubGroupToTcp) {
+  HashStore store;
+  const Deadline deadline = Deadline::after(std::chrono::seconds(20));
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{3, before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  const auto first = join_known_neighbours(store, "g", 1, {0, 1}, deadline);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(first, nullptr);
+  EXPECT_EQ(join_known_neighbours(store, "g", 0, {0, 1}, deadline), nullptr);
+}
+
+TEST(Doorbell, HearsOnlyThoseThatKnowItsKey) {
+  DoorbellAddress address, other_address;
+  Doorbell bell(address);
+  Doorbell other(other_address);
+  EXPECT_NE(address.name, other_address.name);
+  EXPECT_NE(address.key, other_address.key);
+  pollfd rung{bell.descriptor(), POLLIN, 0};
+  DoorbellAddress guessed = address;  // of the name, which /proc/net/unix shows, and not of the key
+  for (std::uint32_t& word : guessed.key) {
+    word ^= 1;
+    for (int i = 0; i < 1000; ++i) EXPECT_TRUE(other.ring(guessed));
+    EXPECT_EQ(::poll(&rung, 1, 0), 0) << "it hears strangers";
+    word ^= 1;
+  }
+  EXPECT_TRUE(other.ring(address));
+  EXPECT_EQ(::poll(&rung, 1, 0), 1);
+}
+
 TEST(ShortCopy, CopiesEveryByteAndNoOther) {
   constexpr std::byte kGuard{0x7e};
   std::vector<std::byte> from(64);

@@ -147,6 +147,25 @@ TEST(TcpStore, NobodyThereIsATimeoutThatListsTheAttempts) {
   expect_contains(text_of(ErrorCode::Timeout, [&] { TcpStore(nowhere, in_ms(50)); }), "no-such-host.invalid");
 }
 
+TEST(TcpStore, ARankThatIsStartedTwiceIsNamed) {
+  TcpStoreServer server(server_options());
+  const auto first = std::make_unique<TcpStore>(client_options(server.port(), 1, 2), soon());
+  const TcpStore of_the_same_process(client_options(server.port(), 1, 2), soon());
+  const auto pid = static_cast<std::uint32_t>(::getpid());
+  RawConnection second(server.port());
+  const std::string text = shake_hands(
+      second, {.rank = 1, .world_size = 2, .pid = pid + 1, .job = identity_hash("test job")}, "test secret");
+  expect_contains(text, "rank 1 is here already, as pid " + std::to_string(pid) + " from 127.0.0.1:");
+  expect_contains(text, "was it started twice? This is pid " + std::to_string(pid + 1));
+}
+
+TEST(TcpStore, AStoreThatIsNotReachedIsToldOfBeforeTheDeadline) {
+  CapturedLog log;
+  const std::uint16_t port = free_port();
+  text_of(ErrorCode::Timeout, [&] { TcpStore(client_options(port, 1, 2), in_ms(5600)); });
+  expect_contains(log.lines(), "rank 1 still tries to reach the store at 127.0.0.1:" + std::to_string(port));
+}
+
 TEST(TcpStore, NameServiceThatDoesNotAnswerEndsAtTheDeadline) {
   const auto answer = std::make_shared<std::promise<void>>();
   const auto ended = std::make_shared<std::promise<void>>();

@@ -6,6 +6,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/transport/tcp/tcp_transport.h>
 #include <tutti/tests/support/watchdog.h>
+#include <unistd.h>
 
 #include <array>
 #include <functional>
@@ -39,7 +40,8 @@ class Pair {
       : answers_(answers),
         ranks_{std::make_unique<TcpTransport>(rank_of_two(0, encrypt)),
                std::make_unique<TcpTransport>(rank_of_two(1, encrypt))} {
-    for (const auto& rank : ranks_) rank->set_peers({{endpoint(0), "host", "1"}, {endpoint(1), "host", "2"}});
+    const std::string pid = std::to_string(::getpid());
+    for (const auto& rank : ranks_) rank->set_peers({{endpoint(0), "host", pid}, {endpoint(1), "host", pid}});
   }
 
   std::array<Ids, 2> came;  // by rank

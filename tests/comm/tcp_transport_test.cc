@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <functional>
+#include <list>
 #include <thread>
 
 #include "raw_handshake.h"
@@ -214,6 +215,35 @@ TEST_F(Port, BytesThatAreNoFrameNameThePeerAndAreQuoted) {
   });
   expect_contains(refusal, "rank 2 (somewhere, pid 4711, 127.0.0.1:9)");
   expect_contains(refusal, "51 51 51");
+}
+
+TEST_F(Port, SilentConnectionsInAnyNumberDelayNobodyForLong) {
+  std::list<RawConnection> silent;
+  for (int i = 0; i < 300; ++i) silent.emplace_back(port_of(*victim_));  // more than there is room for
+  expect_that_ranks_still_meet();
+  const std::string lines = log_.wait_for("full; closed ");
+  expect_contains(lines, "connections that had not finished the handshake, the oldest from 127.0.0.1:");
+}
+
+TEST_F(Port, StrangersInAnyNumberFillNoLog) {
+  for (int i = 0; i < 150; ++i) {
+    RawConnection stranger(port_of(*victim_));
+    stranger.send("x");
+    EXPECT_TRUE(stranger.closed_by_peer());
+  }
+  const std::string lines = log_.wait_for("the next ones are only counted");
+  EXPECT_EQ(occurrences(lines, "not a Tutti peer"), StrangerLog::kLinesPerPeriod);
+}
+
+TEST_F(Port, AnotherProcessThatClaimsARanksNumberIsClosed) {
+  victim_->set_peers({{}, {}, {"127.0.0.1:9", "somewhere", std::to_string(::getpid())}});
+  for (const ConnectionKind kind : {ConnectionKind::Collective, ConnectionKind::Messages, ConnectionKind::Answers}) {
+    RawConnection thief(port_of(*victim_));
+    expect_contains(shake_hands(thief, identity_of(2, kind)), "accepted");  // of process 4711
+    EXPECT_TRUE(thief.closed_by_peer());
+  }
+  const std::string lines = log_.wait_for("its process is 4711, but rank 2 (somewhere, pid");
+  expect_that_ranks_still_meet();
 }
 
 TEST(TcpPort, AHalfHandshakeIsDroppedInTimeAndLoggedOnce) {

@@ -177,6 +177,15 @@ TEST(World, ContradictionsAreNamed) {
   expect_contains(refusal(with(torchrun(), "TUTTI_JOB_SECRET", "")), "TUTTI_JOB_SECRET is set but empty");
 }
 
+TEST(World, TheMastersAddressIsReadAsPeopleWriteIt) {
+  for (const auto& [written, read] :
+       std::map<std::string, std::string>{{"[::1]", "::1"}, {"fd00::1", "fd00::1"}, {"::1", "::1"}, {"node1", "node1"}})
+    EXPECT_EQ(World::detect({}, of(with(torchrun(), "MASTER_ADDR", written))).master_addr, read);
+  for (const std::string host : {"node1", "10.0.0.1", "[::1]"})
+    expect_contains(refusal(with(torchrun(), "MASTER_ADDR", host + ":29500")),
+                    "holds a port; set MASTER_ADDR=" + host + " and MASTER_PORT=29500");
+}
+
 TEST(World, LocalPlaceFollowsFromALoopbackMaster) {
   Variables variables = without(without(torchrun(), "LOCAL_RANK"), "LOCAL_WORLD_SIZE");
   const World far = World::detect({}, of(variables));

@@ -7,6 +7,7 @@
 #include <tutti/comm/transport/tcp/tcp_transport.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/support/watchdog.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <iterator>
@@ -109,7 +110,7 @@ std::vector<std::shared_ptr<comm::TransportFactory>> make_loopback_factories(int
   std::vector<comm::PeerAddress> addresses;
   for (int rank = 0; rank < world_size; ++rank) {
     factories.push_back(std::make_shared<LoopbackFactory>(world_size, hosts, store));
-    addresses.push_back({factories.back()->endpoint(), hosts.name(rank), "thread " + std::to_string(rank)});
+    addresses.push_back({factories.back()->endpoint(), hosts.name(rank), std::to_string(::getpid())});
   }
   for (auto& factory : factories) factory->set_addresses(addresses);
   return {factories.begin(), factories.end()};

@@ -155,7 +155,7 @@ TEST_F(CheckpointSignals, TwoRunsDoNotShareAFolder) {
   ASSERT_TRUE(first.wait_for_output(0, "epoch 2/")) << first.err(0);
   const Finished second = run(saving({"--epochs", "1", "--nproc", "2", "--resume"}));
   EXPECT_EQ(second.status, kFailed);
-  EXPECT_NE(second.err.find("the checkpoint folder " + dir().string() + " is in use by another run (process " +
+  EXPECT_NE(second.err.find("the folder " + dir().string() + " is in use by another run (process " +
                             std::to_string(first.pid(0))),
             std::string::npos)
       << second.err;

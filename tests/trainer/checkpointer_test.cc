@@ -6,6 +6,7 @@
 #include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/checkpoint/checkpointer.h>
+#include <tutti/trainer/checkpoint/folder_lock.h>
 #include <tutti/trainer/task.h>
 #include <tutti/trainer/train_loop.h>
 
@@ -328,6 +329,29 @@ TEST_F(DamagedRun, OtherOptionsAreNoDamage) {
   const Outcome resumed = train_on(2, options_);
   EXPECT_NE(resumed.errors[1].find("lr was 0.001, now 0.5"), std::string::npos) << resumed.errors[1];
   EXPECT_TRUE(fs::exists(newest_));
+}
+
+TEST_F(DamagedRun, OtherDataIsNoDamage) {
+  for (const auto& [split, name] : {std::pair(Split::Train, "data"), {Split::Test, "test data"}}) {
+    write_small_mnist(folder_ / "data", 480, 50);
+    const std::int64_t count = split == Split::Train ? 480 : 50;
+    ImageDataset digits = generate_digits(split, 0, count);
+    std::int64_t& label = digits.labels.data<std::int64_t>()[3];
+    label = label == 0 ? 1 : 0;
+    write_mnist_split(folder_ / "data", split, digits, count);
+    const Outcome resumed = train_on(2, options_);
+    EXPECT_NE(resumed.errors[1].find(std::string(name) + " was mnist "), std::string::npos) << resumed.errors[1];
+    EXPECT_TRUE(fs::exists(newest_));
+  }
+}
+
+TEST_F(CheckpointerTest, TwoRunsAreNotRecordedInOneFolder) {
+  options_.run_dir = folder_ / "run";
+  options_.checkpoint_dir = folder_ / "own";
+  const FolderLock other(options_.run_dir);
+  const std::string error = train_on(1, options_).errors[0];
+  EXPECT_NE(error.find("the folder " + options_.run_dir.string() + " is in use by another run"), std::string::npos)
+      << error;
 }
 
 TEST(SumOfRank, IsItsOwnOrContinuedAsOne) {

@@ -4,6 +4,7 @@
 #include <tutti/trainer/checkpoint/safetensors.h>
 
 #include <cstring>
+#include <ctime>
 #include <random>
 
 namespace tutti::trainer {
@@ -122,6 +123,16 @@ TEST(Safetensors, EveryDefectIsNamed) {
     EXPECT_NE(text.find(c.expected), std::string::npos) << c.header << "\n  gave: " << text;
     EXPECT_EQ(text.rfind("F: ", 0), 0u) << text;
   }
+}
+
+TEST(Safetensors, ManyTensorsTakeLinearTime) {
+  constexpr std::size_t kTensors = 100'000;  // quadratic: 20 s
+  NamedTensors tensors;
+  for (std::size_t i = 0; i < kTensors; ++i)
+    tensors.emplace_back("layer." + std::to_string(i), Tensor::zeros(Shape{1}));
+  const std::clock_t start = std::clock();
+  EXPECT_EQ(decode_safetensors(encode_safetensors(tensors, {}), "F").tensors.size(), kTensors);
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 8);
 }
 
 TEST(Safetensors, LengthsAreCheckedBeforeMemoryIsTaken) {

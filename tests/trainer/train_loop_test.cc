@@ -3,10 +3,14 @@
 #include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/tests/trainer/train_on.h>
+#include <tutti/trainer/same_options.h>
 #include <tutti/trainer/train_loop.h>
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -179,19 +183,91 @@ TEST_F(TrainLoop, SgdWorkersAndSmallBucketsTrainToo) {
   EXPECT_NEAR(other.epochs[2].train_loss / plain.epochs[2].train_loss, 1.0, 1e-5);
 }
 
-TEST_F(TrainLoop, RanksWithOtherOptionsAreNamed) {
-  std::vector<std::string> texts(2);
-  test::run_ranks(2, [&](comm::ProcessGroup& group) {
-    TrainOptions options = options_;
-    options.seed = static_cast<std::uint64_t>(group.rank());
+/// What each rank of a run ends with, of which the last one was started otherwise.
+std::vector<std::string> ends_of(int ranks, const TrainOptions& usual, const TrainOptions& odd) {
+  std::vector<std::string> texts(static_cast<std::size_t>(ranks));
+  test::run_ranks(ranks, [&](comm::ProcessGroup& group) {
     std::ostringstream out;
+    const TrainOptions& options = group.rank() == ranks - 1 ? odd : usual;
     texts[static_cast<std::size_t>(group.rank())] = error_of([&] { train(options, group, 1, {.stream = out}); });
   });
-  EXPECT_EQ(texts[0], texts[1]);
-  EXPECT_NE(
-      texts[0].find("rank 1 was started with other options or data than rank 0: \"seed 1\", rank 0 has \"seed 0\""),
-      std::string::npos)
-      << texts[0];
+  return texts;
+}
+
+TEST_F(TrainLoop, WhatARankWasToldOtherwiseIsNamed) {
+  const std::map<std::string, std::function<void(TrainOptions&)>> changes = {
+      {"--model", [](auto& o) { o.model = "autoencoder"; }},
+      {"--epochs", [](auto& o) { o.epochs = 4; }},
+      {"--batch-size", [](auto& o) { o.batch_size = 8; }},
+      {"--micro-batch-size", [](auto& o) { o.micro_batch_size = 8; }},
+      {"--optimizer", [](auto& o) { o.optimizer = "adamw"; }},
+      {"--lr", [](auto& o) { o.learning_rate = 0.1; }},
+      {"--momentum", [](auto& o) { o.momentum = 0.9; }},
+      {"--nesterov", [](auto& o) { o.nesterov = true; }},
+      {"--weight-decay", [](auto& o) { o.weight_decay = 0.1; }},
+      {"--schedule", [](auto& o) { o.schedule = "cosine"; }},
+      {"--schedule-every", [](auto& o) { o.schedule_every = 2; }},
+      {"--schedule-factor", [](auto& o) { o.schedule_factor = 0.25; }},
+      {"--warm-up", [](auto& o) { o.warm_up_epochs = 1; }},
+      {"--clip-norm", [](auto& o) { o.clip_norm = 1; }},
+      {"--label-smoothing", [](auto& o) { o.label_smoothing = 0.1; }},
+      {"--seed", [](auto& o) { o.seed = 7; }},
+      {"--reproducible", [](auto& o) { o.reproducible = false; }},
+      {"--drop-last", [](auto& o) { o.drop_last = true; }},
+      {"--padding", [](auto& o) { o.padding = false; }},
+      {"--comm-hook", [](auto& o) { o.comm_hook = "bf16"; }},
+      {"--topk-density", [](auto& o) { o.topk_density = 0.5; }},
+      {"--powersgd-rank", [](auto& o) { o.powersgd_rank = 2; }},
+      {"--shard-optimizer", [](auto& o) { o.shard_optimizer = true; }},
+      {"--sync-batch-norm", [](auto& o) { o.sync_batch_norm = true; }},
+      {"--checkpoint-dir", [](auto& o) { o.checkpoint_dir = "/nowhere"; }},
+      {"--checkpoint-every", [](auto& o) { o.checkpoint_every = 2; }},
+      {"--keep-checkpoints", [](auto& o) { o.keep_checkpoints = 1; }},
+      {"--resume", [](auto& o) { o.resume = true; }},
+      {"--run-dir", [](auto& o) { o.run_dir = "/nowhere"; }},
+      {"--bucket-cap", [](auto& o) { o.buckets.bucket_cap_bytes = 1024; }},
+      {"first bucket", [](auto& o) { o.buckets.first_bucket_bytes = 1024; }},
+      {"--image-size", [](auto& o) { o.image_size = 32; }},
+      {"--augment", [](auto& o) { o.augment = true; }},
+      {"--skip-bad-images", [](auto& o) { o.skip_bad_images = true; }},
+  };
+  for (const comm::Setting& listed : options_of_all_ranks(options_)) {
+    if (listed.name == "task") continue;  // each finds other data
+    SCOPED_TRACE(listed.name);
+    ASSERT_TRUE(changes.contains(listed.name)) << "add another value of it to this test";
+    TrainOptions odd = options_;
+    changes.at(listed.name)(odd);
+    for (const std::string& text : ends_of(listed.name == "--seed" ? 3 : 2, options_, odd)) {
+      EXPECT_NE(text.find("the ranks were started with different options or data: " + listed.name + " is "),
+                std::string::npos)
+          << text;
+      EXPECT_NE(text.find(listed.name == "--seed" ? "0 on ranks 0, 1, 7 on rank 2" : " on rank 1"), std::string::npos)
+          << text;
+    }
+  }
+}
+
+TEST_F(TrainLoop, OtherDataOnOneRankIsNamed) {
+  const auto rewrite = [&](const std::string& file, std::size_t at) {
+    std::fstream stream(folder_ / "other" / file, std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekg(static_cast<std::streamoff>(at));
+    const int old = stream.get();
+    stream.seekp(static_cast<std::streamoff>(at));
+    stream.put(static_cast<char>(old == 0 ? 1 : 0));
+  };
+  for (const auto& [set, file, at] : {std::tuple("training data", "train-labels-idx1-ubyte", 8 + 100),
+                                      {"training data", "train-images-idx3-ubyte", 16 + 784},
+                                      {"test data", "t10k-labels-idx1-ubyte", 8}}) {
+    SCOPED_TRACE(file);
+    std::filesystem::remove_all(folder_ / "other");
+    std::filesystem::copy(folder_ / "data", folder_ / "other", std::filesystem::copy_options::recursive);
+    rewrite(file, static_cast<std::size_t>(at));
+    TrainOptions odd = options_;
+    odd.data = folder_ / "other";
+    const std::vector<std::string> texts = ends_of(2, options_, odd);
+    EXPECT_EQ(texts[0], texts[1]);
+    EXPECT_NE(texts[0].find(std::string("options or data: ") + set + " is mnist "), std::string::npos) << texts[0];
+  }
 }
 
 TEST_F(TrainLoop, ReportNamesWhatWasPrinted) {

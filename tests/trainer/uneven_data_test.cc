@@ -1,10 +1,12 @@
 // Samples that do not go round: every run ends, counts what it should, and does not depend on the number of ranks.
 
 #include <gtest/gtest.h>
+#include <tutti/tests/trainer/scene_folder.h>
 #include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/data/sampler.h>
+#include <tutti/trainer/run_inputs.h>
 
 #include <algorithm>
 #include <numeric>
@@ -56,6 +58,47 @@ TEST_F(UnevenData, WithoutPaddingTheMeanIsOverTheTrueSamples) {
   EXPECT_NEAR(seven.epochs[0].train_loss / one.epochs[0].train_loss, 1.0, 1e-6);
   EXPECT_NEAR(*seven.epochs[0].test_loss / *one.epochs[0].test_loss, 1.0, 1e-5);
   EXPECT_EQ(seven.confusion_matrix, one.confusion_matrix);
+}
+
+TEST_F(UnevenData, NothingToTrainOrTestIsSaidBeforeTheFirstStep) {
+  const auto expect_error = [&](const std::string& text) {
+    const std::string error = error_of([&] { train_on(4, options_); });
+    for (const char* rank : {"rank 0: ", "rank 3: "}) EXPECT_NE(error.find(rank + text), std::string::npos) << error;
+  };
+  write_small_mnist(folder_ / "data", 3, 1);
+  options_.drop_last = true;
+  expect_error("--drop-last leaves no step: mnist train has 3 samples, a step takes 48 (4 ranks x --batch-size 12)");
+  options_.drop_last = false;
+  EXPECT_EQ(train_on(4, options_).reports[0].epochs.size(), 2u);
+  write_small_mnist(folder_ / "data", 0, 1);
+  expect_error("mnist train has no samples");
+  write_small_mnist(folder_ / "data", 3, 0);
+  expect_error("mnist test has no samples");
+}
+
+TEST_F(UnevenData, DropLastLeavesOutTheIncompleteBatch) {
+  options_.drop_last = true;
+  options_.batch_size = 50;
+  test::run_ranks(1, [&](comm::ProcessGroup& group) {
+    EXPECT_EQ(open_inputs(options_, group, 1).sampler->total(), 50);  // of 86
+  });
+}
+
+TEST(BatchNorm, ABatchOfOneSampleIsSaidBeforeTheFirstStep) {
+  const TemporaryFolder folder;
+  write_scene_folder(folder / "scenes", 5);  // 84 to train on
+  TrainOptions options = default_options("mercer");
+  options.data = folder / "scenes";
+  options.use_cache = false;
+  options.model = "resnet18";
+  options.image_size = 32;  // comes down to single pixels
+  options.epochs = 1;
+  options.batch_size = 83;
+  const std::string error = error_of([&] { train_on(1, options); });
+  EXPECT_NE(error.find("resnet18's batch norm can take no statistics: --batch-size 84, 85, "), std::string::npos)
+      << error;
+  options.drop_last = true;
+  EXPECT_EQ(error_of([&] { train_on(1, options); }), "");
 }
 
 TEST_F(UnevenData, BothWaysAtOnceIsWrongUsage) {

@@ -27,7 +27,10 @@ Checkpointer::Checkpointer(comm::ProcessGroup& group, CheckpointerOptions option
       requests_(requests) {
   if (options_.dir.empty()) return;
   on_rank0(group_, [this] {
-    lock_ = std::make_unique<FolderLock>(options_.dir);
+    locks_.push_back(std::make_unique<FolderLock>(options_.dir));
+    std::error_code absent;
+    if (!options_.run_dir.empty() && !std::filesystem::equivalent(options_.dir, options_.run_dir, absent))
+      locks_.push_back(std::make_unique<FolderLock>(options_.run_dir));
     clear_left_overs(options_.dir);
     writer_ = std::make_unique<CheckpointWriter>(options_.dir, options_.keep);
     return std::string();

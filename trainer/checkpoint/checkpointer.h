@@ -44,16 +44,17 @@
 namespace tutti::trainer {
 
 struct CheckpointerOptions {
-  std::filesystem::path dir;  // empty: no checkpoints
-  std::int64_t every = 0;     // steps of the whole run between two checkpoints within epochs; 0: none there
-  int keep = 3;               // how many stay; 0: all
-  bool may_be_there = false;  // a checkpoint of the same position is kept: the step is done again after a failure
+  std::filesystem::path dir;        // empty: no checkpoints
+  std::filesystem::path run_dir{};  // if set: locked as dir is, since the run is recorded there
+  std::int64_t every = 0;           // steps of the whole run between two checkpoints within epochs; 0: none there
+  int keep = 3;                     // how many stay; 0: all
+  bool may_be_there = false;        // a checkpoint of the same position is kept: the step is done again after a failure
 };
 
 /// What a checkpoint within an epoch holds besides model and optimizer.
 struct EpochSoFar {
-  std::string history;        // of the epochs before
-  LossSum sum;  // this rank's
+  std::string history;  // of the epochs before
+  LossSum sum;          // this rank's
   double seconds = 0;
 };
 
@@ -101,9 +102,9 @@ class Checkpointer {
   Progress& progress_;
   TrainRequests* requests_;
   DataParallel* parallel_ = nullptr;
-  int exchange_ranks_ = 0;            // of the checkpoint that the run began with, if it holds an exchange's memory
-  NamedTensors resumed_exchange_;     // on rank 0
-  std::unique_ptr<FolderLock> lock_;  // rank 0
+  int exchange_ranks_ = 0;         // of the checkpoint that the run began with, if it holds an exchange's memory
+  NamedTensors resumed_exchange_;  // on rank 0
+  std::vector<std::unique_ptr<FolderLock>> locks_;  // rank 0
   std::unique_ptr<CheckpointWriter> writer_;        // rank 0
   std::optional<std::filesystem::path> asked_for_;  // rank 0: a checkpoint to tell of once it is complete
   std::optional<std::filesystem::path> stopped_at_;

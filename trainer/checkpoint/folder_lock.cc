@@ -65,7 +65,7 @@ FolderLock::FolderLock(const std::filesystem::path& dir, std::chrono::millisecon
       continue;
     }
     ::close(descriptor_);
-    throw std::runtime_error("the checkpoint folder " + dir.string() + " is in use by another run" + holder_of(file) +
+    throw std::runtime_error("the folder " + dir.string() + " is in use by another run" + holder_of(file) +
                              "; give each run a --checkpoint-dir (or --run-dir) of its own, or end the other one");
   }
   write_holder(descriptor_);

@@ -47,13 +47,15 @@ NamedTensors in_file_order(NamedTensors tensors) {
 std::string header_text(const NamedTensors& ordered, const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   if (!metadata.empty()) json["__metadata__"] = metadata;
+  auto& entries = json.get_ref<nlohmann::ordered_json::object_t&>();
   std::uint64_t position = 0;
   for (const auto& [name, tensor] : ordered) {
     const std::uint64_t end = position + tensor.nbytes();
     const auto extents = tensor.shape().extents();
-    json[name] = {{"dtype", format_name(tensor.dtype())},
-                  {"shape", std::vector<std::int64_t>(extents.begin(), extents.end())},
-                  {"data_offsets", {position, end}}};
+    nlohmann::ordered_json entry = {{"dtype", format_name(tensor.dtype())},
+                                    {"shape", std::vector<std::int64_t>(extents.begin(), extents.end())},
+                                    {"data_offsets", {position, end}}};
+    entries.emplace_back(name, std::move(entry));  // names differ: operator[] would look at all of them
     position = end;
   }
   std::string text = json.dump();

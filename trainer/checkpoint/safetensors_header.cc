@@ -6,8 +6,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <stdexcept>
+#include <unordered_set>
+#include <vector>
 
 namespace tutti::trainer {
 namespace {
@@ -24,26 +25,51 @@ std::optional<tensor::DType> dtype_of(const std::string& text) {
   return std::nullopt;
 }
 
-/// Parses and refuses names that appear twice in one object: which of the two would count is anybody's guess. Nesting
-/// deeper than the format's three levels is refused while parsing, so that hostile input cannot exhaust the stack.
-Json parse_strictly(std::string_view text) {
-  std::vector<std::set<std::string>> names;
+/// Finds names that appear twice in one object, of which nobody can say which counts, and nesting deeper than the
+/// format's three levels. (json::parse with a callback looks at all members of an object after each one.)
+class Strictness final : public nlohmann::json_sax<Json> {
+ public:
   std::string problem;
-  const Json::parser_callback_t check = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    using Event = Json::parse_event_t;
-    if (depth > 4 && problem.empty()) problem = "the header is nested too deeply";
-    if (event == Event::object_start) names.emplace_back();
-    if (event == Event::object_end && !names.empty()) names.pop_back();
-    if (event == Event::key && !names.empty() && !names.back().insert(parsed.get<std::string>()).second) {
-      problem = "the name \"" + parsed.get<std::string>() + "\" appears twice";
-    }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return begin(); }
+  bool end_object() override { return end(); }
+  bool start_array(std::size_t) override { return begin(); }
+  bool end_array() override { return end(); }
+  bool key(string_t& name) override {
+    if (!names_.back().insert(name).second) problem = "the name \"" + name + "\" appears twice";
+    return problem.empty();
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    problem = "the header is not valid JSON";
+    return false;
+  }
+
+ private:
+  bool begin() {
+    names_.emplace_back();
+    if (names_.size() > 4) problem = "the header is nested too deeply";
+    return problem.empty();
+  }
+  bool end() {
+    names_.pop_back();
     return true;
-  };
-  Json json = Json::parse(text, check, /*allow_exceptions=*/false);
-  if (!problem.empty()) fail(problem);
-  if (json.is_discarded()) fail("the header is not valid JSON");
-  if (!json.is_object()) fail("the header is not a JSON object");
-  return json;
+  }
+
+  std::vector<std::unordered_set<std::string>> names_;
+};
+
+Json parse_strictly(std::string_view text) {
+  Strictness strictness;
+  Json::sax_parse(text, &strictness);
+  if (!strictness.problem.empty()) fail(strictness.problem);
+  return Json::parse(text);
 }
 
 std::uint64_t whole_number(const Json& value, const std::string& what) {

@@ -58,9 +58,13 @@ bool FileSource::State::refill() {
   return stream.avail_in > 0;
 }
 
-// A gzip file may be several members in a row. False when the file ended properly.
+// A gzip file may be several members in a row, and padded with zeros. False when the file ended properly.
 bool FileSource::State::begin_next_member() {
-  if (!refill()) {
+  while (refill() && *stream.next_in == 0) {
+    ++stream.next_in;
+    --stream.avail_in;
+  }
+  if (stream.avail_in == 0) {
     return false;
   }
   inflateReset(&stream);
@@ -115,15 +119,13 @@ FileSource::FileSource(const std::filesystem::path& path) : state_(std::make_uni
   if (status) {
     throw DataError(path.string() + ": its size cannot be read: " + status.message());
   }
-  state.gzip = path.extension() == ".gz";
+  unsigned char magic[2] = {};
+  state.gzip = state.read_file(magic, 2) == 2 && magic[0] == 0x1f && magic[1] == 0x8b;  // whatever its name says
+  std::rewind(state.file.get());
   if (!state.gzip) {
     return;
   }
   state.input.resize(kInputBytes);
-  if (!state.refill() || state.stream.avail_in < 2 || state.input[0] != 0x1f || state.input[1] != 0x8b) {
-    throw DataError(path.string() + ": is not a gzip file (it does not begin with 1f 8b; " +
-                    std::to_string(state.file_bytes) + " bytes); fetch it again");
-  }
   if (inflateInit2(&state.stream, kGzipWindow) != Z_OK) {
     throw std::bad_alloc();
   }

@@ -33,12 +33,13 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, status);
 }
 
-// The plain file if there is one, else the .gz; empty if neither.
+// The file, plain or packed, with a dash or a dot before "idx"; empty if there is none.
 fs::path existing_file(const fs::path& folder, std::string_view file) {
-  for (const char* ending : {"", ".gz"}) {
-    const fs::path path = folder / (std::string(file) + ending);
-    if (is_file(path)) {
-      return path;
+  std::string dotted(file);
+  dotted[file.find("-idx")] = '.';
+  for (const std::string& name : {std::string(file), std::string(file) + ".gz", dotted, dotted + ".gz"}) {
+    if (is_file(folder / name)) {
+      return folder / name;
     }
   }
   return {};

@@ -91,13 +91,4 @@ std::string summary(const RunReport& report, const Evaluation& last) {
   return text;
 }
 
-std::string first_differing_lines(const std::string& rank0, const std::string& other) {
-  std::istringstream lines0(rank0), lines1(other);
-  std::string line0, line1;
-  while (std::getline(lines0, line0) && std::getline(lines1, line1)) {
-    if (line0 != line1) return "\"" + line1 + "\", rank 0 has \"" + line0 + "\"";
-  }
-  return "it lists other options";
-}
-
 }  // namespace tutti::trainer

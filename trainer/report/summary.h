@@ -32,7 +32,4 @@ std::string stopped_line(const std::filesystem::path& checkpoint, int epoch, std
 /// Several lines without a newline at the end: confusion matrix, accuracy or loss, time, checksum.
 std::string summary(const RunReport& report, const Evaluation& last);
 
-/// Of two texts of "key value" lines the first that differ: "lr 0.2", rank 0 has "lr 0.1".
-std::string first_differing_lines(const std::string& rank0, const std::string& other);
-
 }  // namespace tutti::trainer

@@ -28,7 +28,7 @@ struct Launcher {
 
 /// From the inside out. Open MPI's node rank and universe size are no node number and no world size, and not used.
 const std::vector<Launcher>& launchers() {
-  static const std::vector<Launcher> all = {
+  static const auto& all = *new std::vector<Launcher>{
       {.name = "openmpi",
        .title = "Open MPI",
        .signs = {},

@@ -1,20 +1,27 @@
 // Doorbell: wakes a rank of this host that sleeps in the kernel, by a datagram to a socket without a file name.
 //
-// Only sleepers are rung: who waits first says so in the segment (RankState::sleepers), then looks once more, then
-// sleeps; who has done something first makes it visible, then looks for sleepers. A bell that a stranger rings costs
-// the rank one look.
+// Only sleepers are rung: a rank that waits first says so in the segment (RankState::sleepers), then looks once more,
+// then sleeps; a rank that has done something first makes it visible, then looks for sleepers.
+// Other users of the host see the socket's name once it is bound, but cannot guess it before. The kernel throws away
+// datagrams without the key, which only the segment tells, in the sender's time: a flood of them wakes nobody.
 // Thread-safety: ring() may be called by any thread; the rest by one at a time.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <string>
 
 namespace tutti::comm {
 
+/// How to ring a bell; lies in the segment.
+struct DoorbellAddress {
+  std::array<char, 38> name;  // in the abstract name space, without the 0 in front
+  std::array<std::uint32_t, 2> key;
+};
+
 class Doorbell {
  public:
-  /// The bell of rank `index` in the segment with this nonce. Throws System.
-  Doorbell(std::uint64_t nonce, int index);
+  /// A bell of a random name and key, which are written to `address`. Throws System.
+  explicit Doorbell(DoorbellAddress& address);
   ~Doorbell();
   Doorbell(const Doorbell&) = delete;
   Doorbell& operator=(const Doorbell&) = delete;
@@ -25,11 +32,10 @@ class Doorbell {
   /// Takes all datagrams that have come.
   void silence() noexcept;
 
-  /// Wakes the rank with this index; false if it has no bell (any more). Never blocks.
-  bool ring(int index) noexcept;
+  /// Wakes the rank with this bell; false if it has none (any more). Never blocks.
+  bool ring(const DoorbellAddress& other) noexcept;
 
  private:
-  const std::uint64_t nonce_;
   int descriptor_ = -1;
 };
 

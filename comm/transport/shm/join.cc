@@ -5,10 +5,14 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 namespace tutti::comm {
 namespace {
+
+constexpr char kNoSegment[] = "none";  // in place of the segment's address: the rank that was to make it could not
 
 std::string inode_of(const char* path) {
   struct stat status {};
@@ -26,6 +30,10 @@ HostSegment::Address parse(const std::string& text) {
   if (!(in >> address.pid >> address.descriptor >> address.nonce))
     throw Error(ErrorCode::Protocol, "\"" + text + "\" does not say where the shared memory of this host is");
   return address;
+}
+
+void tell_of_tcp(int rank, const std::string& why) {
+  log(LogLevel::Warn, "rank " + std::to_string(rank) + ": the ranks of this host use TCP among themselves: " + why);
 }
 
 }  // namespace
@@ -59,7 +67,7 @@ std::unique_ptr<Neighbours> join_neighbours(Store& store, const std::string& gro
   } catch (const Error& error) {
     if (error.code() != ErrorCode::System && error.code() != ErrorCode::Protocol) throw;
     failure = error.what();
-    if (rank == ranks.front()) store.set(prefix + "segment", "none", deadline);
+    if (rank == ranks.front()) store.set(prefix + "segment", kNoSegment, deadline);
   }
   // A failure counts more than all successes together.
   const std::int64_t mapped = store.add(prefix + "mapped", failure.empty() ? 1 : std::int64_t{size} + 1, deadline);
@@ -68,8 +76,7 @@ std::unique_ptr<Neighbours> join_neighbours(Store& store, const std::string& gro
     store.set(prefix + "verdict", failures == 0 ? "shm" : "tcp", deadline);
   await(prefix + "verdict");
   if (store.get(prefix + "verdict", deadline) == "shm") return neighbours;
-  log(LogLevel::Warn, "rank " + std::to_string(rank) + ": the ranks of this host use TCP among themselves: " +
-                          (failure.empty() ? "one of them could not map the shared memory" : failure));
+  tell_of_tcp(rank, failure.empty() ? "one of them could not map the shared memory" : failure);
   return nullptr;
 }
 
@@ -78,17 +85,35 @@ std::unique_ptr<Neighbours> join_known_neighbours(Store& store, const std::strin
   const int size = static_cast<int>(ranks.size());
   if (size < 2) return nullptr;
   const std::string key = group + "/shm/" + std::to_string(ranks.front()) + "/first";
-  HostSegment made = HostSegment::create(size);
-  const std::string ours = to_text(made.address());
-  const std::string first = store.compare_set(key, "", ours, deadline);
-  if (first == ours) return std::make_unique<Neighbours>(std::move(made), ranks, rank);
+  std::unique_ptr<Neighbours> made;
+  std::string ours = kNoSegment;
+  std::string failure = "the first of them could not make the shared memory";
   try {
-    return std::make_unique<Neighbours>(HostSegment::open(parse(first), size), ranks, rank);
+    HostSegment segment = HostSegment::create(size);
+    ours = to_text(segment.address());
+    made = std::make_unique<Neighbours>(std::move(segment), ranks, rank);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::System) throw;
+    ours = kNoSegment;
+    failure = error.what();
+  }
+  const std::string first = store.compare_set(key, "", ours, deadline);
+  if (first == kNoSegment) {
+    tell_of_tcp(rank, failure);
+    return nullptr;
+  }
+  if (first == ours) return made;
+  const bool could_make = made != nullptr;
+  made.reset();
+  std::optional<HostSegment> opened;
+  try {
+    opened = HostSegment::open(parse(first), size);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::System || !could_make) throw;
     throw Error(ErrorCode::PeerLost, "rank " + std::to_string(rank) + ": the rank that came first to group '" + group +
                                          "' has left it again: " + error.what());
   }
+  return std::make_unique<Neighbours>(std::move(*opened), ranks, rank);
 }
 
 }  // namespace tutti::comm

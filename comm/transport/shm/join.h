@@ -28,8 +28,9 @@ std::unique_ptr<Neighbours> join_neighbours(Store& store, const std::string& gro
 
 /// The same for a group split from one whose ranks are known to share memory, without waiting for anybody: the first of
 /// `ranks` (of the group, on this host, ascending, this one among them) to come makes the segment, under the key
-/// "<group>/shm/<lowest rank>/first". Null for one rank. Throws PeerLost if the first has come and gone, System, and as
-/// the store.
+/// "<group>/shm/<lowest rank>/first". Null for one rank, and if the first could not make it: then all use TCP, and say
+/// why. Throws PeerLost if the first has come and gone, System if this rank cannot map what the first made, and as the
+/// store.
 std::unique_ptr<Neighbours> join_known_neighbours(Store& store, const std::string& group, int rank,
                                                   const std::vector<int>& ranks, Deadline deadline);
 

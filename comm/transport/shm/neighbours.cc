@@ -21,7 +21,7 @@ Neighbours::Neighbours(HostSegment segment, std::vector<int> ranks, int self)
       self_(static_cast<int>(std::ranges::find(ranks_, self) - ranks_.begin())),
       single_copy_(single_copy_setting()),
       joined_(join_far_fences()),
-      doorbell_(segment_.address().nonce, self_),
+      doorbell_(segment_.state(self_).bell),
       dead_(ranks_.size()),
       watches_(ranks_.size(), -1) {
   RankState& state = segment_.state(self_);
@@ -41,7 +41,9 @@ int Neighbours::index_of(int rank) const {
 }
 
 void Neighbours::wake(int index) {
-  if (segment_.state(index).rung.exchange(1, std::memory_order_acq_rel) == 0) doorbell_.ring(index);
+  RankState& state = segment_.state(index);
+  std::atomic_thread_fence(std::memory_order_acquire);  // it sleeps, so its bell can be seen
+  if (state.rung.exchange(1, std::memory_order_acq_rel) == 0) doorbell_.ring(state.bell);
 }
 
 std::string Neighbours::reason(int index) const {

@@ -72,7 +72,7 @@ class Neighbours {
   void sleep(const std::function<bool()>& ready, const std::vector<int>& awaited, std::chrono::milliseconds timeout);
 
   /// Makes every sleep() of this rank return.
-  void wake_self() { doorbell_.ring(self_); }
+  void wake_self() { doorbell_.ring(segment_.state(self_).bell); }
 
   /// A thread that is about to sleep: from construction on it is rung.
   class Sleeper {

@@ -8,6 +8,7 @@
 // Thread-safety: the fields say who writes them; all others read.
 #pragma once
 
+#include <tutti/comm/transport/shm/doorbell.h>
 #include <tutti/comm/transport/shm/shared_file.h>
 
 #include <array>
@@ -41,8 +42,9 @@ struct RankState {
   std::atomic<bool> copies_slowly;      // its copies through the caches, of what it shares with others, are slow
   std::atomic<std::int32_t> processor;  // where it said last that it runs, plus 1; 0: not yet
   std::atomic<std::int32_t> pid;
-  std::uint64_t nonce_at;             // where its process has the segment's nonce; written before pid
-  std::atomic<std::uint64_t> unread;  // the position at which it could not read another one's memory; 0: never
+  std::uint64_t nonce_at;               // where its process has the segment's nonce; written before pid
+  std::atomic<std::uint64_t> unread;    // the position at which it could not read another one's memory; 0: never
+  alignas(kLine) DoorbellAddress bell;  // written before the rank sleeps for the first time
 
   // How far it is with what lies on stages, as positions: bytes since the group was formed.
   alignas(2 * kLine) std::atomic<std::uint64_t> staged;   // its contribution is there

@@ -13,7 +13,9 @@ namespace tutti::comm {
 namespace {
 
 constexpr std::size_t kUnfinishedLimit = 256;  // more wait in the kernel's queue
-constexpr std::size_t kWaitingLimit = 4096;    // connections with the secret whose group is not there yet
+// How long a connection may take for its handshake once there is no room for others.
+constexpr std::chrono::milliseconds kPatienceWithoutRoom(500);
+constexpr std::size_t kWaitingLimit = 4096;  // connections with the secret whose group is not there yet
 constexpr std::size_t kLeftKept = 4096;
 constexpr std::chrono::milliseconds kAcceptRetry(1000);
 
@@ -94,6 +96,7 @@ bool TcpListener::service() {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return false;
   const std::size_t before = inbound_.size();
+  if (!can_accept()) show_out_the_silent();
   for (auto& acceptor : acceptors_) accept_all(acceptor);
   const bool has_new = inbound_.size() > before;
   bool handed_over = false;
@@ -112,6 +115,23 @@ bool TcpListener::can_accept() const {
   const auto waiting = static_cast<std::size_t>(std::ranges::count_if(inbound_, &HandshakingSocket::awaits_group));
   return acceptors_.front().is_open() && inbound_.size() - waiting < kUnfinishedLimit && waiting < kWaitingLimit &&
          std::chrono::steady_clock::now() >= accept_again_;
+}
+
+/// Closes what has been here for a while without proving the secret, if that is what there is no room for.
+void TcpListener::show_out_the_silent() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now < accept_again_) return;
+  std::size_t closed = 0;
+  std::string oldest;
+  inbound_.remove_if([&](HandshakingSocket& inbound) {
+    if (inbound.awaits_group() || now - inbound.started() < kPatienceWithoutRoom) return false;
+    if (++closed == 1) oldest = inbound.remote();
+    return true;
+  });
+  if (closed > 0)
+    strangers_.tell("full; closed " + std::to_string(closed) +
+                        " connections that had not finished the handshake, the oldest from " + oldest,
+                    now);
 }
 
 void TcpListener::accept_all(asio::ip::tcp::acceptor& acceptor) {
@@ -156,14 +176,19 @@ TcpListener::Outcome TcpListener::advance(HandshakingSocket& inbound) {
       return Outcome::HandedOver;
     }
     if (!is_late(inbound)) return Outcome::Pending;
-    log(LogLevel::Warn, "dropped a connection from " + inbound.remote() + ": no complete handshake within " +
-                            std::to_string(options_.handshake_limit.count()) + " ms");
+    strangers_.tell("dropped a connection from " + inbound.remote() + ": no complete handshake within " +
+                        std::to_string(options_.handshake_limit.count()) + " ms",
+                    std::chrono::steady_clock::now());
   } catch (const Error& error) {
     // Whoever leaves without a word is a prober, or a rank of ours that has ended meanwhile or got in by another
     // address; so is who left when it waited for a group, and who comes too late.
     const bool silent = error.code() == ErrorCode::PeerLost && (inbound.is_silent() || inbound.awaits_group());
-    log(silent ? LogLevel::Info : LogLevel::Warn,
-        "refused a connection from " + inbound.remote() + ": " + error.what());
+    const std::string line = "refused a connection from " + inbound.remote() + ": " + error.what();
+    if (silent) {
+      log(LogLevel::Info, line);
+    } else {
+      strangers_.tell(line, std::chrono::steady_clock::now());
+    }
   }
   return Outcome::Dropped;
 }

@@ -7,10 +7,12 @@
 // not admit yet; one for a group that has left is closed.
 //
 // A stranger, a half-open connection or a burst of them delays nobody: nothing here blocks, a connection that has not
-// finished its handshake in time is dropped, and every refusal is logged with its address and reason.
+// finished its handshake in time is dropped (sooner where there is no room for others), and refusals are logged with
+// their address and reason, as many as the reader of a log can want.
 // Thread-safety: all methods may be called by any thread; a second caller of service() returns at once.
 #pragma once
 
+#include <tutti/comm/store/stranger_log.h>
 #include <tutti/comm/transport/tcp/handshaking_socket.h>
 
 #include <asio/io_context.hpp>
@@ -79,6 +81,7 @@ class TcpListener {
  private:
   bool can_accept() const;
   void accept_all(asio::ip::tcp::acceptor& acceptor);
+  void show_out_the_silent();
   void close();
   enum class Outcome { Pending, HandedOver, Dropped };
   Outcome advance(HandshakingSocket& inbound);
@@ -96,6 +99,7 @@ class TcpListener {
   std::map<std::uint64_t, Member> members_;
   std::deque<std::uint64_t> left_;  // the latest groups that have left
   std::list<HandshakingSocket> inbound_;
+  StrangerLog strangers_{""};
   std::chrono::steady_clock::time_point accept_again_{};  // not before this
 };
 

@@ -38,7 +38,10 @@ TcpTransport::TcpTransport(const TcpTransportOptions& options, std::shared_ptr<T
 
 TcpTransport::~TcpTransport() { close(); }
 
-void TcpTransport::set_peers(std::vector<PeerAddress> peers) { peers_ = std::move(peers); }
+void TcpTransport::set_peers(std::vector<PeerAddress> peers) {
+  peers_ = std::move(peers);
+  peers_known_ = true;
+}
 
 std::vector<int> TcpTransport::hosts() const {
   std::map<std::string, int> number_of;
@@ -97,18 +100,26 @@ std::deque<TcpLink>& TcpTransport::links(ConnectionKind kind) {
   return kind == ConnectionKind::Messages ? messages_ : kind == ConnectionKind::Answers ? answers_ : collective_;
 }
 
+/// Why a connection of one that has proved the secret is not wanted; "" if it is.
+std::string TcpTransport::objection(const PeerIdentity& peer) const {
+  if (peer.rank < 0 || peer.rank >= options_.world_size || peer.rank == options_.rank ||
+      (peer.kind == ConnectionKind::Collective && peer.rank < options_.rank))
+    return "rank " + std::to_string(options_.rank) + " expects none from it";
+  if (!peers_known_) return {};
+  const std::string& pid = peers_[static_cast<std::size_t>(peer.rank)].pid;
+  if (pid.empty() || pid == std::to_string(peer.pid)) return {};
+  return "its process is " + std::to_string(peer.pid) + ", but " + name_of(peer.rank) + " is another";
+}
+
 bool TcpTransport::admit(const PeerIdentity& peer) {
-  if (peer.rank < 0 || peer.rank >= options_.world_size || peer.rank == options_.rank) return true;  // see adopt()
+  if (!objection(peer).empty()) return true;  // see adopt()
   return links(peer.kind)[static_cast<std::size_t>(peer.rank)].admit(/*peer_comes_first=*/peer.rank > options_.rank);
 }
 
 void TcpTransport::adopt(const PeerIdentity& peer, ByteStream socket) {
-  const bool expected = peer.rank >= 0 && peer.rank < options_.world_size && peer.rank != options_.rank &&
-                        (peer.kind != ConnectionKind::Collective || peer.rank > options_.rank);
-  if (!expected) {
+  if (const std::string why = objection(peer); !why.empty()) {
     log(LogLevel::Warn, "closed a connection that claims to be rank " + std::to_string(peer.rank) + " of " +
-                            std::to_string(options_.world_size) + ": rank " + std::to_string(options_.rank) +
-                            " expects none from it");
+                            std::to_string(options_.world_size) + ": " + why);
     return;
   }
   if (!links(peer.kind)[static_cast<std::size_t>(peer.rank)].adopt(std::move(socket))) {

@@ -80,6 +80,7 @@ class TcpTransport final : public Transport {
   std::string trouble(int peer) const;
   std::string name_of(int peer) const;
   std::deque<TcpLink>& links(ConnectionKind kind);
+  std::string objection(const PeerIdentity& peer) const;
   bool admit(const PeerIdentity& peer);
   void adopt(const PeerIdentity& peer, ByteStream socket);
 
@@ -93,6 +94,7 @@ class TcpTransport final : public Transport {
   std::deque<TcpLink> messages_;
   std::deque<TcpLink> answers_;
   std::atomic<bool> left_{false};
+  std::atomic<bool> peers_known_{false};  // connections may come before
 };
 
 }  // namespace tutti::comm

@@ -37,7 +37,7 @@ class TlsCategory final : public asio::error_category {
 }  // namespace
 
 const asio::error_category& tls_category() {
-  static const TlsCategory category;
+  static const auto& category = *new TlsCategory;
   return category;
 }
 

@@ -101,12 +101,20 @@ TEST_F(Idx, NoFlippedByteGoesUnnoticed) {
   EXPECT_GE(refused, static_cast<int>(good.size()) - 10);
 }
 
-TEST_F(Idx, WhatIsNoGzipFileIsNamedAsSuch) {
+TEST_F(Idx, WhatAFileHoldsCountsNotItsName) {
+  const Bytes bytes = image_bytes(3), packed = gzip(bytes);
+  Bytes padded = packed;
+  padded.resize(packed.size() + 300'000);
+  for (const auto& path : {write_file(folder_ / "images.gz", bytes), write_file(folder_ / "images", packed),
+                           write_file(folder_ / "padded.gz", padded)})
+    EXPECT_EQ(read_idx_images(path, 28, 28).numel(), 3 * 28 * 28) << path;
+  padded.insert(padded.end(), {7, 7});
+  EXPECT_EQ(images_error("images.gz", padded).find("images.gz: the gzip data is damaged ("), 0u);
   const std::string page = "<!DOCTYPE html>403";
   EXPECT_EQ(images_error("images.gz", Bytes(page.begin(), page.end())),
-            "images.gz: is not a gzip file (it does not begin with 1f 8b; 18 bytes); fetch it again");
+            "images.gz: field 'magic' is 0x3c21444f, expected 0x00000803 (unsigned bytes, 3 dimensions: images)");
   EXPECT_EQ(images_error("images.gz", {}),
-            "images.gz: is not a gzip file (it does not begin with 1f 8b; 0 bytes); fetch it again");
+            "images.gz: ends inside its header: 0 of the 4 bytes of field 'magic' are there");
 }
 
 TEST_F(Idx, WrongHeadersNameFieldFoundAndExpected) {

@@ -39,6 +39,20 @@ TEST(Mnist, LoadsBothSplitsPlainAndPacked) {
   }
 }
 
+TEST(Mnist, DotsInTheNamesAreFoundToo) {
+  for (const bool packed : {false, true}) {
+    const TemporaryFolder folder;
+    write_small_mnist(folder.path(), packed);
+    for (std::string name : kNames) {
+      const std::string ending = packed ? ".gz" : "";
+      std::string dotted = name;
+      dotted[name.find("-idx")] = '.';
+      fs::rename(folder / (name + ending), folder / (dotted + ending));
+    }
+    EXPECT_EQ(load_mnist(folder.path(), Split::Test).count(), 2);
+  }
+}
+
 TEST(Mnist, SearchOrder) {
   const DataSearch everywhere{.explicit_path = {}, .tutti_data = "/t", .working_directory = "/w", .cache_home = "/c"};
   EXPECT_EQ(mnist_folders(everywhere),

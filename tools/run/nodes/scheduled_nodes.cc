@@ -54,7 +54,7 @@ std::optional<CoordinatorAddress> look_for_coordinator(const comm::MeetingFile& 
   const comm::Announcement& announcement = found->announcement;
   switch (found->reading) {
     case comm::Reading::Foreign:
-      throw comm::Error(comm::ErrorCode::Protocol, "the agents are to meet in " + meeting.path() +
+      throw comm::Error(comm::ErrorCode::Protocol, "the agents are to meet in " + meeting.where() +
                                                        ", but that file holds something else: " + found->begins_with +
                                                        "; remove it, or set TUTTI_MEET_DIR");
     case comm::Reading::HalfWritten:

@@ -135,17 +135,6 @@ void check_classes(const ImageFolder& folder, const std::vector<bool>& decoded) 
                   ": none of this class's pictures can be used; mend them or remove the folder");
 }
 
-// CRC-32 of pictures and labels.
-std::string checksum_of(const ImageDataset& dataset) {
-  uLong sum = crc32(0, nullptr, 0);
-  for (const Tensor* tensor : {&dataset.images, &dataset.labels}) {
-    sum = crc32_z(sum, static_cast<const Bytef*>(tensor->raw()), tensor->nbytes());
-  }
-  char text[16];
-  std::snprintf(text, sizeof text, "%08lx", sum);
-  return text;
-}
-
 ImageDataset select(const ImageFolder& folder, const DecodedFolder& decoded, const std::vector<bool>& test,
                     Split split) {
   std::vector<std::size_t> chosen;
@@ -174,7 +163,6 @@ ImageDataset select(const ImageFolder& folder, const DecodedFolder& decoded, con
     to = std::copy_n(from + i * row, row, to);
     *label++ = folder.files[i].label;
   }
-  dataset.checksum = checksum_of(dataset);
   return dataset;
 }
 

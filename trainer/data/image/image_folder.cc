@@ -18,13 +18,13 @@ namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 5> kExtensions = {".png", ".jpg", ".jpeg", ".tif", ".tiff"};
 
-// The names in a folder, in the order of their bytes, without hidden ones.
+// The names in a folder, in the order of their bytes, without hidden ones and what macOS adds to archives.
 std::vector<std::string> names_in(const fs::path& folder) {
   std::error_code status;
   std::vector<std::string> names;
   for (fs::directory_iterator entry(folder, status), end; !status && entry != end; entry.increment(status)) {
     const std::string name = entry->path().filename().string();
-    if (name.front() != '.') names.push_back(name);
+    if (name.front() != '.' && name != "__MACOSX") names.push_back(name);
   }
   if (status) throw DataError(folder.string() + ": cannot be read: " + status.message());
   std::sort(names.begin(), names.end());
@@ -57,6 +57,19 @@ ImageFile stated(const fs::path& folder, const std::string& path, int label) {
           .label = label,
           .size = static_cast<std::uint64_t>(status.st_size),
           .modified_ns = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
+}
+
+// Folders of other data sets often hold the classes once for each split.
+void refuse_splits(const fs::path& folder, const std::vector<std::string>& names) {
+  const auto has = [&](const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+  if (!has("train") || !has_sub_folders(folder / "train")) return;
+  for (const char* other : {"test", "val", "valid", "validation"}) {
+    if (has(other) && has_sub_folders(folder / other))
+      throw DataError(folder.string() + ": holds train/ and " + other +
+                      "/ instead of a folder for each class; put each class's pictures into one folder, and list those "
+                      "of " +
+                      other + "/ in a file for --test-list");
+  }
 }
 
 void list_class(ImageFolder& result, const std::string& name) {
@@ -105,7 +118,9 @@ ImageFolder list_image_folder(const fs::path& folder) {
   if (!is_folder(folder))
     throw DataError(folder.string() + ": is not a folder; expected one with a folder for each class");
   ImageFolder result{.folder = folder, .classes = {}, .files = {}, .ignored = {}};
-  for (const std::string& name : names_in(folder)) {
+  const std::vector<std::string> names = names_in(folder);
+  refuse_splits(folder, names);
+  for (const std::string& name : names) {
     if (is_folder(folder / name)) {
       list_class(result, name);
     } else {
