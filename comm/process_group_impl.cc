@@ -110,6 +110,7 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, const ConstBuffe
                                                      const Counts& counts, const Counts& recv_counts) {
   check_usable();
   if (root < 0 || root >= world_size()) refuse_root(op, root);
+  require_apart(op, input, output);
   const DType& dtype = output.data || output.count > 0 ? output.dtype : input.dtype;
   if (!reduction.user() && !is_defined(reduction.op(), dtype)) invalid(op, refusal(reduction.op(), dtype));
   Call call;
