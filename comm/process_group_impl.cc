@@ -176,6 +176,7 @@ void ProcessGroup::Impl::execute(const Call& call) {
       executor_.run(call.may_have_hubs ? hub_plans_.plan_for(*call.plan, operation, executor_) : *call.plan, operation);
       if (aside && !gathers) std::memcpy(call.output, aside, call.aside);
       if (call.rounded) round_result(operation);
+      if (shared_) shared_->note_messages(call.fingerprint);
     } else {
       shared_->run(operation);
     }

@@ -352,6 +352,34 @@ TEST(ProcessGroup, RefusesBuffersThatCannotBe) {
   });
 }
 
+TEST(ProcessGroup, TwoRootsAreAnErrorAtTheNextOperationAtTheLatest) {
+  for (const auto net : {Net::Tcp, Net::Shm}) {
+    for (const int ranks : {2, 3}) {
+      for (const OpKind op : {OpKind::Broadcast, OpKind::Reduce, OpKind::Gather, OpKind::Scatter}) {
+        SCOPED_TRACE(std::string(name(op)));
+        run_ranks(ranks,
+                  [op](ProcessGroup& group) {
+                    const int root = group.rank() == 0 ? 0 : 1;
+                    const bool is_root = group.rank() == root;
+                    std::vector<float> whole(static_cast<std::size_t>(group.world_size())), block(1);
+                    const std::span<float> at_root = std::span(whole).first(is_root ? whole.size() : 0);
+                    try {
+                      if (op == OpKind::Broadcast) group.broadcast(std::span(block), root);
+                      if (op == OpKind::Reduce)
+                        group.reduce(std::span(block), std::span(whole).first(is_root ? 1 : 0), ReduceOp::Sum, root);
+                      if (op == OpKind::Gather) group.gather(std::span(block), at_root, root);
+                      if (op == OpKind::Scatter) group.scatter(at_root, std::span(block), root);
+                      group.barrier();
+                      ADD_FAILURE() << "rank " << group.rank() << " has noticed nothing";
+                    } catch (const Error&) {
+                    }
+                  },
+                  {.net = net});
+      }
+    }
+  }
+}
+
 TEST(ProcessGroup, CallsAfterShutdownSaySo) {
   run_ranks(3,
             [&](ProcessGroup& group) {
