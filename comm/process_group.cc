@@ -82,6 +82,7 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::all_reduce(const Buffer& data, cons
 ProcessGroup::Impl::Call ProcessGroup::Impl::all_reduce_rounded(const Buffer& sums, const Buffer& rounded) {
   require(OpKind::AllReduce, "sums", sums, sums.count, DType::Float64);
   require(OpKind::AllReduce, "rounded", rounded, sums.count, DType::Float32);
+  require_apart(OpKind::AllReduce, sums, rounded);
   Call call = prepare(OpKind::AllReduce, {}, sums, sums.count, ReduceOp::Sum, 0);
   call.fingerprint.root = kRounded;
   call.rounded = rounded.data;
@@ -303,6 +304,7 @@ int ProcessGroup::sendrecv(ConstBuffer outgoing, int destination, Buffer incomin
   impl_->check_peer(OpKind::Recv, source, /*any_allowed=*/true);
   impl_->require(OpKind::Send, "outgoing", outgoing, outgoing.count, outgoing.dtype);
   impl_->require(OpKind::Recv, "incoming", incoming, incoming.count, incoming.dtype);
+  impl_->require_apart(OpKind::Send, outgoing, incoming);
   return impl_->guarded(impl_->message(OpKind::Recv, incoming, recv_tag), [&](Caller& caller) {
     return impl_->point_to_point().sendrecv(outgoing, destination, send_tag, incoming, source, recv_tag, caller);
   });

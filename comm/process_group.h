@@ -2,10 +2,15 @@
 //
 // Ordering contract: every rank calls the same collectives in the same order with the same counts, types, operators and
 // roots; that is the only way calls can be matched. A call that differs is reported as Error{Mismatch} with both sides'
-// values before a byte is reduced. Point-to-point messages travel on lanes of their own and may be mixed in freely.
+// values before a byte of the other side's is used: by a rank that waits for the other one in this operation. A rank
+// that only sends (the root of broadcast and scatter, the others in reduce and gather) may return at once: of two
+// roots, or of broadcast against all_reduce, both calls may. The first operation after it in which all ranks wait for
+// each other (barrier, all_reduce, ..., shutdown) reports it. Point-to-point messages travel on lanes of their own and
+// may be mixed in freely.
 //
-// Threads: one thread at a time issues operations on a group; Work handles may be waited for from any thread. Use
-// several groups for several threads. Synchronous collectives run on the caller's thread when nothing is queued;
+// Threads: one thread at a time issues operations on a group; this is not checked. Work handles may be waited for from
+// any thread. Use several groups for several threads. Synchronous collectives run on the caller's thread when nothing
+// is queued;
 // asynchronous ones are finished by a helper thread, or by the thread that waits for them, whichever comes first.
 //
 // Failure: every operation ends by its deadline. The first error poisons the group: this and every later call, on every
@@ -96,7 +101,7 @@ class ProcessGroup {
   /// Without `factory` it cannot have sub-groups.
   ProcessGroup(std::shared_ptr<Store> store, std::unique_ptr<Transport> transport, ProcessGroupOptions options,
                std::shared_ptr<TransportFactory> factory = nullptr);
-  ~ProcessGroup();  // without shutdown(): abort; bounded, never throws
+  ~ProcessGroup();  // without shutdown(): goodbye, else abort; bounded, never throws; also after main(), in a global
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
@@ -120,7 +125,7 @@ class ProcessGroup {
   std::string transport_name() const;
 
   /// Zeroed memory at a cache line's alignment. Local: ranks may allocate differently. 64 buffers at a time can be
-  /// registered by a group; further ones are ordinary memory. Throws System if there is no memory.
+  /// registered by a group; further ones are ordinary memory. Throws System if the host has not so much left.
   RegisteredBuffer allocate(std::size_t nbytes);
 
   // --- Sub-groups. They take over this group's options, share its listening port and its store, and open connections
@@ -137,7 +142,8 @@ class ProcessGroup {
   std::unique_ptr<ProcessGroup> subgroup(std::span<const int> ranks);
 
   // --- Collectives. `count` is in elements and equal on all ranks. Count 0 and a world of one work. Reductions take an
-  // operator of types.h or one of the caller's (UserOp in reduction.h).
+  // operator of types.h or one of the caller's (UserOp in reduction.h). InvalidArgument for 2^48 elements or more, and
+  // for input and output that share memory, but for what is said to work in place.
 
   /// Root's `data` overwrites everybody else's.
   void broadcast(Buffer data, int root);

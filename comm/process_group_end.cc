@@ -18,10 +18,22 @@ void ProcessGroup::Impl::refuse(OpKind op, const char* what, const ConstBuffer& 
   if (buffer.count != count)
     invalid(op, std::string(what) + " holds " + std::to_string(buffer.count) + " elements, but " +
                     std::to_string(count) + " are needed");
+  if (count >= kMaxCount)
+    invalid(op,
+            std::string(what) + " would hold " + std::to_string(count) + " elements, more than there is memory for");
   if (buffer.dtype != dtype)
     invalid(op, std::string(what) + " is " + std::string(comm::name(buffer.dtype)) + ", but the other buffer is " +
                     std::string(comm::name(dtype)));
   invalid(op, std::string(what) + " is a null pointer");
+}
+
+void ProcessGroup::Impl::refuse_overlap(OpKind op, const ConstBuffer& input, const ConstBuffer& output) const {
+  const auto& [block, whole] = input.count < output.count ? std::tie(input, output) : std::tie(output, input);
+  const bool by_rank = op == OpKind::AllGather || op == OpKind::ReduceScatter;
+  const std::size_t offset = by_rank ? static_cast<std::size_t>(rank()) * block.nbytes() : 0;
+  if ((by_rank || op == OpKind::Reduce) && block.data == static_cast<const std::byte*>(whole.data) + offset) return;
+  invalid(op, "input and output share memory" + std::string(by_rank ? ", and not as this rank's block" : "") +
+                  ": give each its own");
 }
 
 std::size_t ProcessGroup::Impl::require_counts(OpKind op, Counts counts) const {

@@ -110,6 +110,7 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, const ConstBuffe
                                                      const Counts& counts, const Counts& recv_counts) {
   check_usable();
   if (root < 0 || root >= world_size()) refuse_root(op, root);
+  require_apart(op, input, output);
   const DType& dtype = output.data || output.count > 0 ? output.dtype : input.dtype;
   if (!reduction.user() && !is_defined(reduction.op(), dtype)) invalid(op, refusal(reduction.op(), dtype));
   Call call;
@@ -175,6 +176,7 @@ void ProcessGroup::Impl::execute(const Call& call) {
       executor_.run(call.may_have_hubs ? hub_plans_.plan_for(*call.plan, operation, executor_) : *call.plan, operation);
       if (aside && !gathers) std::memcpy(call.output, aside, call.aside);
       if (call.rounded) round_result(operation);
+      if (shared_) shared_->note_messages(call.fingerprint);
     } else {
       shared_->run(operation);
     }

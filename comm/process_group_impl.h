@@ -5,6 +5,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <tutti/comm/base/counts.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/settings.h>
 #include <tutti/comm/failure/chaos.h>
@@ -21,7 +22,9 @@
 #include <tutti/comm/transport/transport_factory.h>
 #include <tutti/comm/work_queue.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <exception>
 #include <map>
 #include <memory>
@@ -104,8 +107,14 @@ class ProcessGroup::Impl {
 
   /// Throws InvalidArgument unless `buffer` holds `count` elements of `dtype`.
   void require(OpKind op, const char* what, const ConstBuffer& buffer, std::size_t count, DType dtype) const {
-    const bool fits = buffer.count == count && (count == 0 || (buffer.dtype == dtype && buffer.data));
+    const bool fits =
+        buffer.count == count && count < kMaxCount && (count == 0 || (buffer.dtype == dtype && buffer.data));
     if (!fits) refuse(op, what, buffer, count, dtype);
+  }
+  /// Throws InvalidArgument if the buffers share memory, unless the operation works in place and they lie as it wants.
+  void require_apart(OpKind op, const ConstBuffer& input, const ConstBuffer& output) const {
+    const auto in = reinterpret_cast<std::uintptr_t>(input.data), out = reinterpret_cast<std::uintptr_t>(output.data);
+    if (std::max(in, out) < std::min(in + input.nbytes(), out + output.nbytes())) refuse_overlap(op, input, output);
   }
   /// Throws InvalidArgument unless there is one count for each rank; returns their sum.
   std::size_t require_counts(OpKind op, Counts counts) const;
@@ -203,6 +212,7 @@ class ProcessGroup::Impl {
   // Why a call is refused: the long part of the checks.
   [[noreturn]] void refuse_use();
   [[noreturn]] void refuse_root(OpKind op, int root) const;
+  void refuse_overlap(OpKind op, const ConstBuffer& input, const ConstBuffer& output) const;
   [[noreturn]] void refuse_peer(OpKind op, int peer) const;
   [[noreturn]] void refuse(OpKind op, const char* what, const ConstBuffer& buffer, std::size_t count,
                            DType dtype) const;

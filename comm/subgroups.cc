@@ -5,6 +5,7 @@
 #include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/process_group_impl.h>
+#include <tutti/comm/store/descriptor_limit.h>
 
 #include <algorithm>
 #include <set>
@@ -68,6 +69,7 @@ std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::form(const std::string& 
   }
   ProcessGroupOptions options = options_;
   options.name = name;
+  make_room_for_group(name, ranks.size());
   auto transport = factory_->make(members, Deadline::after(options_.timeout));
   log(LogLevel::Info, monitor_.prefix() + "joined group '" + name + "' as rank " + std::to_string(members.rank) + "/" +
                           std::to_string(ranks.size()) + ", transport " + std::string(transport->name()));

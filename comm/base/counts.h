@@ -10,6 +10,9 @@
 
 namespace tutti::comm {
 
+/// No buffer has as many elements: no sum of bytes, even over all ranks, leaves 64 bits below it.
+inline constexpr std::uint64_t kMaxCount = std::uint64_t{1} << 48;
+
 /// Largest total of a v-form, exclusive.
 inline constexpr std::uint64_t kMaxTotalCount = std::uint64_t{1} << 40;
 

@@ -1,5 +1,6 @@
 #include <tutti/comm/base/error.h>
 
+#include <cerrno>
 #include <system_error>
 
 namespace tutti::comm {
@@ -29,7 +30,8 @@ std::string_view name(ErrorCode code) {
 }
 
 std::string errno_text(int error_number) {
-  return std::system_category().message(error_number) + " (errno " + std::to_string(error_number) + ")";
+  const std::string cure = error_number == EMFILE ? "; raise RLIMIT_NOFILE (ulimit -Hn) of this process" : "";
+  return std::system_category().message(error_number) + " (errno " + std::to_string(error_number) + ")" + cure;
 }
 
 void throw_errno(const std::string& what, int error_number) {

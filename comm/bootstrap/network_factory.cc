@@ -30,7 +30,7 @@ std::unique_ptr<Transport> NetworkFactory::make(const GroupMembers& members, Dea
   if (members.world_ranks.size() == 1) return std::move(make_inproc_transports(1).front());
   auto tcp = make_tcp(members);
   if (choice_ == TransportChoice::Tcp) return tcp;
-  const std::string formation = key_of(members.name);
+  const std::string formation = members.name + "/" + std::to_string(addresses_.formation);
   auto neighbours = members.is_whole_world(world_.world_size) ? meet_neighbours(members, formation, deadline)
                                                               : known_neighbours(members, formation, deadline);
   if (!neighbours) return tcp;

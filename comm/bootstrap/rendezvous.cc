@@ -59,9 +59,7 @@ Meeting rendezvous(const World& world, const std::string& group, const Rendezvou
     return {std::make_shared<HashStore>(), factory->make(members, deadline), factory};
   }
   if (options.encrypt && world.job_secret.empty()) refuse_without_secret(world, group);
-  // A connection with every rank on each lane, if it comes to that; a limit below is met where it hurts, and named
-  // there.
-  try_raise_descriptor_limit(3 * static_cast<std::size_t>(world.world_size));
+  make_room_for_group(group, members.world_ranks.size());
   const auto place = meet(world, deadline);
   std::shared_ptr<Store> store(place, place->client.get());
   const auto listener = std::make_shared<TcpListener>(

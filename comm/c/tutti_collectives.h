@@ -1,8 +1,10 @@
 /* The collectives of the C API. Included by tutti.h, which says how the whole is used.
  *
  * All ranks of the group call the same ones in the same order, with the same counts, types, operators and roots; a rank
- * that differs gets TUTTI_MISMATCH, with both sides' values. `count` is in elements, of one rank's block where there
- * are several. Pointers may be NULL where there is nothing to read or write. Inputs are never written.
+ * that differs gets TUTTI_MISMATCH, with both sides' values: in this operation where one waits for the other; else (two
+ * roots, or one that only sends) both calls may return, and the next operation in which all wait for each other tells.
+ * `count` is in elements, of one rank's block where there are several. Pointers may be NULL where there is nothing to
+ * read or write. Inputs are never written.
  *
  * Each has a twin, _async, that starts it and gives a work handle. Its buffers belong to the operation until that is
  * complete; arrays of counts are copied.

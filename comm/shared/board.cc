@@ -74,6 +74,10 @@ std::uint8_t Board::put(const Memory& memory) {
   return marks;
 }
 
+void Board::note_messages(const Fingerprint& f) {
+  history_ = mixed(mixed(history_, f.seq), static_cast<std::uint64_t>(f.root) << 32 | static_cast<std::uint64_t>(f.op));
+}
+
 void Board::announce(const Memory& memory) { publish(put(memory)); }
 
 void Board::announce(const Memory& memory, const std::byte* readable, bool reads) {

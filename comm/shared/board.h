@@ -48,6 +48,10 @@ class Board {
     if (!has_processor_) spread();
   }
 
+  /// An operation was done by messages, some of which may never be looked for where roots differ: the next turn tells.
+  /// Not its count and type, which a rank without elements does not know.
+  void note_messages(const Fingerprint& operation);
+
   /// Room in this rank's line, to be filled just before announce(): whoever looks at the line in between takes it away
   /// from this processor.
   std::byte* payload() { return segment_.turn(self_, number_).payload.data(); }

@@ -36,9 +36,11 @@ void Board::compare(const Turn& theirs, int index) const {
     const Turn& ours = segment_.turn(self_, number);  // what this rank called under the number of their call
     if (ours.seq == their_call.seq) our_call = fingerprint_of(ours, group);
   }
+  const std::string before =
+      our_call == their_call ? ", but after an operation that had another name or root there than here" : "";
   throw Error(ErrorCode::Mismatch, "rank " + std::to_string(transport_.rank()) + " called " + our_call.to_string() +
                                        ", but " + monitor_.describe(neighbours_.rank_of(index)) + " called " +
-                                       their_call.to_string());
+                                       their_call.to_string() + before);
 }
 
 }  // namespace tutti::comm

@@ -3,7 +3,9 @@
 #include <tutti/comm/shared/registered_heap.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <new>
 #include <string>
 #include <utility>
@@ -15,6 +17,21 @@ namespace {
 constexpr unsigned kOffsetBits = 56;
 constexpr std::uint64_t kOffsetMask = (std::uint64_t{1} << kOffsetBits) - 1;
 static_assert(kAllocations <= 256);
+
+/// Memory that is more than there is would be granted, and the process killed when it is touched.
+void require_memory(std::size_t bytes) {
+  std::ifstream table("/proc/meminfo");
+  std::uint64_t free_kib = 0, kib = 0;
+  bool known = false;
+  for (std::string name, rest; table >> name >> kib && std::getline(table, rest);) {
+    if (name != "MemAvailable:" && name != "SwapFree:") continue;
+    free_kib += kib;
+    known = known || name == "MemAvailable:";
+  }
+  if (known && bytes / 1024 > free_kib)
+    throw Error(ErrorCode::System, "a buffer of " + std::to_string(bytes) + " bytes: this host has " +
+                                       std::to_string(free_kib) + " KiB of memory and swap left");
+}
 
 std::shared_ptr<std::byte> ordinary(std::size_t bytes) {
   constexpr auto alignment = std::align_val_t(kLine);
@@ -54,6 +71,7 @@ RegisteredHeap::~RegisteredHeap() {
 }
 
 std::shared_ptr<std::byte> RegisteredHeap::allocate(std::size_t bytes) {
+  require_memory(bytes);
   if (!neighbours_ || bytes == 0) return ordinary(bytes);
   std::lock_guard lock(registry_->mutex);
   auto& files = registry_->files;

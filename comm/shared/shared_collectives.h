@@ -54,6 +54,9 @@ class SharedCollectives {
   /// Avg is divided here, too.
   void run(const Operation& operation);
 
+  /// An operation that they do not take is done.
+  void note_messages(const Fingerprint& operation) { board_.note_messages(operation); }
+
  private:
   static constexpr std::size_t kInlineBytes = sizeof Turn::payload;  // that travel in the announcement
 

@@ -12,6 +12,8 @@ namespace {
 // If the open ones cannot be counted: room for standard streams, libraries' own and a log file or two.
 constexpr std::size_t kUsuallyOpen = 64;
 
+constexpr std::size_t kOfGroup = 16;  // without connections to ranks: store, listener, event loops, shared memory
+
 std::size_t open_now() {
   std::error_code failed;
   std::size_t count = 0;
@@ -49,6 +51,11 @@ void raise_descriptor_limit(std::size_t count, const std::string& what) {
                   " more than now), but this process may have " + std::to_string(limit.rlim_cur) + " (hard limit " +
                   std::to_string(limit.rlim_max) +
                   "): raise RLIMIT_NOFILE (ulimit -Hn, /etc/security/limits.conf, or LimitNOFILE= of its service)");
+}
+
+void make_room_for_group(const std::string& name, std::size_t ranks) {
+  raise_descriptor_limit(kOfGroup, "group '" + name + "'");
+  raise_to(current_limit().rlim_cur + kOfGroup + 3 * ranks);  // a connection with every rank on each lane
 }
 
 bool try_raise_descriptor_limit(std::size_t count) { return raise_to(open_now() + count); }

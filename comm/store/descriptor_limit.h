@@ -15,4 +15,8 @@ void raise_descriptor_limit(std::size_t count, const std::string& what);
 /// The same, but as far as the hard limit goes and without a word. True if the soft limit has become higher.
 bool try_raise_descriptor_limit(std::size_t count);
 
+/// Before a group of `ranks` forms: raises the soft limit by what it may come to open, later as well, as far as the
+/// hard limit goes. Throws System, as above, if there is no room for what each group has.
+void make_room_for_group(const std::string& name, std::size_t ranks);
+
 }  // namespace tutti::comm

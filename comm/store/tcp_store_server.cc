@@ -147,8 +147,7 @@ class TcpStoreServer::Impl final : public StoreConnectionHost {
     // Once; it may have to be tried many times.
     log(std::exchange(told_of_refusal_, true) ? LogLevel::Debug : LogLevel::Warn,
         "store: cannot accept a connection just now: " + errno_text(error_number) + "; " +
-            std::to_string(service_.client_count()) + " clients are connected" +
-            (no_descriptor ? "; raise RLIMIT_NOFILE (ulimit -Hn) where the store is served" : ""));
+            std::to_string(service_.client_count()) + " clients are connected");
     accept_retry_.expires_after(kAcceptRetry);
     accept_retry_.async_wait([this](const asio::error_code& error) {
       if (!error) accept_all();

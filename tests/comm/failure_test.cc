@@ -142,10 +142,10 @@ std::vector<Disagreement> disagreements() {
        "all_reduce seq 1 (sum float64 x 5000, rounded to float32)", "all_reduce seq 1 (sum float64 x 5000)"},
       {"type of sendrecv",
        [=](ProcessGroup& g) {
-         std::vector<float> floats(3);
+         std::vector<float> sent(3), floats(3);
          std::vector<std::int32_t> integers(3);
          const int peer = 1 - g.rank();
-         const ConstBuffer outgoing = const_buffer(std::span(floats));
+         const ConstBuffer outgoing = const_buffer(std::span(sent));
          g.sendrecv(outgoing, peer, g.rank() == 0 ? buffer(std::span(integers)) : buffer(std::span(floats)), peer);
          g.barrier();
        },

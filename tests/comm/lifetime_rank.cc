@@ -1,6 +1,7 @@
 // One rank of lifetime_test.cc.
 //
 //   tutti_lifetime_rank global | static | leaked    the group outlives main() in that
+//   tutti_lifetime_rank many                        120 groups at once
 //   tutti_lifetime_rank together                    two groups at once, of which the first ends first
 //   tutti_lifetime_rank shut_down | ended | failed  a group after one that was shut down (and lives on), destroyed,
 //   lost
@@ -54,6 +55,16 @@ void use_two_together() {
   second->shutdown();
 }
 
+void use_many() {
+  Group first = connect();
+  std::vector<Group> groups;
+  while (groups.size() < 120) {
+    groups.push_back(groups.size() % 2 == 0 ? first->split(0) : connect("group" + std::to_string(groups.size())));
+    use(*groups.back());
+  }
+  first->barrier();
+}
+
 void use_one_after_the_other(const std::string& end) {
   Group group = connect();
   for (int i = 0; i < 20; ++i) {
@@ -83,6 +94,8 @@ int main(int argc, char** argv) {
   try {
     if (what == "together") {
       use_two_together();
+    } else if (what == "many") {
+      use_many();
     } else if (what == "global" || what == "static" || what == "leaked") {
       Group& group = holder(what);
       group = connect();

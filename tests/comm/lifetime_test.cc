@@ -56,5 +56,18 @@ INSTANTIATE_TEST_SUITE_P(Groups, SeveralGroups,
                          testing::Combine(testing::Values(kMemory, kTcp),
                                           testing::Values("together", "shut_down", "ended", "failed")));
 
+INSTANTIATE_TEST_SUITE_P(Many, SeveralGroups,
+                         testing::Combine(testing::Values("ulimit -Sn 256; TUTTI_TRANSPORT=shm",
+                                                          "ulimit -Sn 256; TUTTI_TRANSPORT=tcp"),
+                                          testing::Values("many")));
+
+TEST(ManyGroups, BeyondTheHardLimitAreRefusedWithTheCure) {
+  Processes ranks({.command = {"sh", "-c", "ulimit -n 100; exec \"$0\" many", TUTTI_LIFETIME_RANK}, .count = 2});
+  const auto status = ranks.wait(0);  // which needs more of them than rank 1
+  EXPECT_TRUE(status && *status == (ExitStatus{false, 1}));
+  test::expect_contains(ranks.err(0), " needs ");
+  test::expect_contains(ranks.err(0), "but this process may have 100 (hard limit 100): raise RLIMIT_NOFILE");
+}
+
 }  // namespace
 }  // namespace tutti::comm

@@ -7,6 +7,8 @@
 
 #include <atomic>
 #include <cstring>
+#include <functional>
+#include <utility>
 #include <vector>
 
 namespace tutti::comm {
@@ -294,6 +296,88 @@ TEST(ProcessGroup, RefusesWrongArgumentsBeforeSendingAnything) {
               std::string::npos);
     group.barrier();  // the group is unharmed
   });
+}
+
+TEST(ProcessGroup, RefusesBuffersThatCannotBe) {
+  run_ranks(2, [&](ProcessGroup& group) {
+    std::vector<double> memory(8);
+    const auto part = [&](std::size_t first, std::size_t count) {
+      return Buffer{memory.data() + first, count, DType::Float64};
+    };
+    const std::size_t rank = static_cast<std::size_t>(group.rank()), other = 1 - rank;
+    const std::vector<std::size_t> twos = {2, 2};
+    const Buffer wraps = part(0, std::size_t{1} << 61), wraps_twice = part(0, std::size_t{1} << 63);
+    const std::string overlap = "share memory", overflow = "more than there is memory for";
+    std::vector<std::pair<std::string, std::function<void()>>> calls = {
+        {overflow, [&] { group.all_reduce(wraps); }},
+        {overflow, [&] { group.broadcast(wraps, 0); }},
+        {overflow,
+         [&] {
+           group.all_gather(wraps_twice, Buffer{nullptr, 0, DType::Float64});
+         }},
+        {overflow,
+         [&] {
+           group.reduce_scatter(Buffer{nullptr, 0, DType::Float64}, wraps_twice);
+         }},
+        {overflow, [&] { group.all_to_all(wraps, wraps); }},
+        {overflow, [&] { group.send(wraps, 0); }},
+        {overflow, [&] { group.recv(wraps, 0); }},
+        {overlap, [&] { group.all_gather(part(2 * other, 2), part(0, 4)); }},
+        {overlap, [&] { group.reduce_scatter(part(0, 4), part(1, 2)); }},
+        {overlap, [&] { group.all_to_all(part(0, 4), part(3, 4)); }},
+        {overlap, [&] { group.all_to_all(part(0, 4), part(0, 4)); }},
+        {overlap, [&] { group.all_gather_v(part(2 * rank, 2), part(0, 4), twos); }},
+        {overlap, [&] { group.all_to_all_v(part(0, 4), twos, part(0, 4), twos); }},
+        {overlap,
+         [&] {
+           group.all_reduce_rounded(part(0, 4), Buffer{memory.data(), 4, DType::Float32});
+         }},
+        {overlap, [&] { group.sendrecv(part(0, 2), 0, part(1, 2), 0); }},
+    };
+    if (group.rank() == 0) {
+      calls.push_back({overlap, [&] { group.reduce(part(0, 3), part(1, 3), ReduceOp::Sum, 0); }});
+      calls.push_back({overlap, [&] { group.gather(part(0, 2), part(0, 4), 0); }});
+      calls.push_back({overlap, [&] { group.scatter(part(0, 4), part(0, 2), 0); }});
+    }
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      try {
+        calls[i].second();
+        ADD_FAILURE() << "call " << i << " was not refused";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
+        EXPECT_NE(std::string(error.what()).find(calls[i].first), std::string::npos) << i << ": " << error.what();
+      }
+    }
+    group.barrier();  // the group is unharmed
+  });
+}
+
+TEST(ProcessGroup, TwoRootsAreAnErrorAtTheNextOperationAtTheLatest) {
+  for (const auto net : {Net::Tcp, Net::Shm}) {
+    for (const int ranks : {2, 3}) {
+      for (const OpKind op : {OpKind::Broadcast, OpKind::Reduce, OpKind::Gather, OpKind::Scatter}) {
+        SCOPED_TRACE(std::string(name(op)));
+        run_ranks(ranks,
+                  [op](ProcessGroup& group) {
+                    const int root = group.rank() == 0 ? 0 : 1;
+                    const bool is_root = group.rank() == root;
+                    std::vector<float> whole(static_cast<std::size_t>(group.world_size())), block(1);
+                    const std::span<float> at_root = std::span(whole).first(is_root ? whole.size() : 0);
+                    try {
+                      if (op == OpKind::Broadcast) group.broadcast(std::span(block), root);
+                      if (op == OpKind::Reduce)
+                        group.reduce(std::span(block), std::span(whole).first(is_root ? 1 : 0), ReduceOp::Sum, root);
+                      if (op == OpKind::Gather) group.gather(std::span(block), at_root, root);
+                      if (op == OpKind::Scatter) group.scatter(at_root, std::span(block), root);
+                      group.barrier();
+                      ADD_FAILURE() << "rank " << group.rank() << " has noticed nothing";
+                    } catch (const Error&) {
+                    }
+                  },
+                  {.net = net});
+      }
+    }
+  }
 }
 
 TEST(ProcessGroup, CallsAfterShutdownSaySo) {

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <vector>
@@ -213,6 +214,23 @@ TEST_P(Registered, MoreBuffersThanEntriesAreOrdinaryMemory) {
                 buffer.as<float>()[16'000] = 1;
                 group.all_reduce(buffer.as<float>());
                 ASSERT_EQ(buffer.as<float>()[16'000], 2);
+              }
+            },
+            {.net = GetParam()});
+}
+
+TEST_P(Registered, MoreMemoryThanThereIsIsRefusedAtOnce) {
+  run_ranks(2,
+            [](ProcessGroup& group) {
+              for (const std::size_t bytes : {std::size_t{1} << 46, std::numeric_limits<std::size_t>::max()}) {
+                try {
+                  group.allocate(bytes);
+                  ADD_FAILURE() << bytes << " bytes";
+                } catch (const Error& error) {
+                  EXPECT_EQ(error.code(), ErrorCode::System);
+                  EXPECT_NE(std::string(error.what()).find("KiB of memory and swap left"), std::string::npos)
+                      << error.what();
+                }
               }
             },
             {.net = GetParam()});
