@@ -2,6 +2,7 @@
 #include <openssl/rand.h>
 #include <sys/stat.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/job_secret.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kVariable[] = "TUTTI_JOB_SECRET";
+constexpr std::size_t kShortest = 16;  // characters: 64 bits in hex
 
 /// Owns a descriptor for the length of a function.
 struct Descriptor {
@@ -62,6 +64,15 @@ void create(const fs::path& file) {
   if (!linked) cannot("create", file, link_error);
 }
 
+/// Whoever owns the file or its folder can put another secret there. Root may do so anyway.
+void check_owner(const fs::path& path, const struct stat& info) {
+  if (info.st_uid == ::geteuid() || info.st_uid == 0) return;
+  throw Error(ErrorCode::InvalidArgument,
+              "the job secret's place " + path.string() + " belongs to user " + std::to_string(info.st_uid) +
+                  ", not to this one (" + std::to_string(::geteuid()) +
+                  "), and may hold another's secret; is HOME right? Or set " + kVariable + " on all ranks");
+}
+
 void check_owner_and_mode(const fs::path& file, int fd) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) cannot("look at", file, errno);
@@ -69,6 +80,10 @@ void check_owner_and_mode(const fs::path& file, int fd) {
     throw Error(ErrorCode::InvalidArgument,
                 "the job secret's file " + file.string() + " is no regular file; remove it");
   }
+  check_owner(file, info);
+  struct stat folder {};
+  if (::stat(file.parent_path().c_str(), &folder) != 0) cannot("look at the folder of", file, errno);
+  check_owner(file.parent_path(), folder);
   if ((info.st_mode & (S_IRWXG | S_IRWXO)) == 0) return;
   throw Error(ErrorCode::InvalidArgument, "the job secret's file " + file.string() +
                                               " can be read or written by others; mend it with: chmod 600 '" +
@@ -106,6 +121,10 @@ std::string new_job_secret() {
 
 std::string job_secret(const Environment& environment) {
   if (const auto given = environment(kVariable)) {
+    if (!given->empty() && given->size() < kShortest)
+      log(LogLevel::Warn, std::string(kVariable) + " has " + std::to_string(given->size()) +
+                              " characters, and can be guessed by trying; take at least " + std::to_string(kShortest) +
+                              " random ones (openssl rand -hex 32)");
     if (!given->empty()) return *given;
     throw Error(ErrorCode::InvalidArgument, std::string(kVariable) + " is set but empty; unset it or give it a value");
   }

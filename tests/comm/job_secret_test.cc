@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/job_secret.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -84,6 +86,32 @@ TEST_F(JobSecret, RanksThatStartTogetherAgree) {
   for (std::string& secret : secrets) ranks.emplace_back([&] { secret = job_secret(environment()); });
   for (std::thread& rank : ranks) rank.join();
   EXPECT_EQ(std::set<std::string>(secrets.begin(), secrets.end()).size(), 1u);
+}
+
+TEST_F(JobSecret, AFileOrFolderOfAnotherUserIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  write("written by hand\n", 0600);
+  for (const fs::path& path : {file(), file().parent_path()}) {
+    ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
+    EXPECT_NE(refusal().find(path.string() + " belongs to user 65534, not to this one (0)"), std::string::npos);
+    ASSERT_EQ(::chown(path.c_str(), 0, 0), 0);
+  }
+  EXPECT_EQ(job_secret(environment()), "written by hand");
+}
+
+TEST_F(JobSecret, ShortOnesOfTheVariableAreWarnedOf) {
+  std::string lines;
+  set_log_sink([&](LogLevel, std::string_view line) { lines += line; });
+  const auto with = [](const std::string& secret) {
+    return job_secret([secret](const std::string& name) -> std::optional<std::string> {
+      return name == "TUTTI_JOB_SECRET" ? std::optional(secret) : std::nullopt;
+    });
+  };
+  with("0123456789abcdef");
+  EXPECT_EQ(lines, "");
+  with("hush");
+  set_log_sink({});
+  EXPECT_NE(lines.find("TUTTI_JOB_SECRET has 4 characters, and can be guessed"), std::string::npos) << lines;
 }
 
 TEST_F(JobSecret, LineEndIsNotPartOfIt) {
