@@ -4,9 +4,10 @@
 // roots; that is the only way calls can be matched. A call that differs is reported as Error{Mismatch} with both sides'
 // values before a byte of the other side's is used: by a rank that waits for the other one in this operation. A rank
 // that only sends (the root of broadcast and scatter, the others in reduce and gather) may return at once: of two
-// roots, or of broadcast against all_reduce, both calls may. The first operation after it in which all ranks wait for
-// each other (barrier, all_reduce, ..., shutdown) reports it. Point-to-point messages travel on lanes of their own and
-// may be mixed in freely.
+// roots, or of broadcast against all_reduce, both calls may. In shared memory the first operation after it in which all
+// ranks wait for each other (barrier, all_reduce, ..., shutdown) reports it. Over TCP the first one does in which the
+// receiver reads from that rank again; where none does, nobody reports it. Point-to-point messages travel on lanes of
+// their own and may be mixed in freely.
 //
 // Threads: one thread at a time issues operations on a group; this is not checked. Work handles may be waited for from
 // any thread. Use several groups for several threads. Synchronous collectives run on the caller's thread when nothing
