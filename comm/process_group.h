@@ -6,13 +6,13 @@
 // that only sends (the root of broadcast and scatter, the others in reduce and gather) may return at once: of two
 // roots, or of broadcast against all_reduce, both calls may. In shared memory the first operation after it in which all
 // ranks wait for each other (barrier, all_reduce, ..., shutdown) reports it. Over TCP the first one does in which the
-// receiver reads from that rank again; where none does, nobody reports it. Point-to-point messages travel on lanes of
+// receiver reads from that rank again; where none does, no rank reports it. Point-to-point messages travel on lanes of
 // their own and may be mixed in freely.
 //
 // Threads: one thread at a time issues operations on a group; this is not checked. Work handles may be waited for from
 // any thread. Use several groups for several threads. Synchronous collectives run on the caller's thread when nothing
-// is queued;
-// asynchronous ones are finished by a helper thread, or by the thread that waits for them, whichever comes first.
+// is queued; asynchronous ones are finished by a helper thread, or by the thread that waits for them, whichever comes
+// first.
 //
 // Failure: every operation ends by its deadline. The first error poisons the group: this and every later call, on every
 // rank, throws with the same first cause. Recovery is a new group. A forked child that touches a group gets an error.

@@ -1,7 +1,7 @@
 // The `tutti` program: finds the subcommand and ends with its status.
 
 #include <sys/prctl.h>
-#include <tutti/comm/bootstrap/printable_utf8.h>
+#include <tutti/comm/base/printable_utf8.h>
 #include <tutti/tools/commands.h>
 #include <tutti/tools/run/run_settings.h>
 #include <unistd.h>

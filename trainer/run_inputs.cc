@@ -35,46 +35,43 @@ std::int64_t share_of(std::int64_t global_batch, const comm::ProcessGroup& group
   return std::max<std::int64_t>(1, (global_batch - group.rank() + group.world_size() - 1) / group.world_size());
 }
 
-/// The fewest samples that a rank's model sees at once, in batches of `batch`, each taken in parts as options say.
-std::int64_t smallest_batch(const TrainOptions& options, const DistributedSampler& sampler, int ranks,
-                            std::int64_t batch) {
-  std::int64_t least = batch;
-  const auto add = [&](std::int64_t samples, std::int64_t part) {
-    for (const std::int64_t some : {std::min(samples, part), samples % part})
-      if (some > 0) least = std::min(least, some);
-  };
-  for (int rank = 0; rank < ranks; ++rank) {
-    const std::int64_t rest = sampler.size_of(rank) % batch;
-    for (const std::int64_t samples : {std::min(sampler.size_of(rank), batch), rest})
-      if (samples > 0) add(samples, options.micro_batch_size > 0 ? options.micro_batch_size : samples);
-  }
+/// The fewest samples that a model sees at once where `samples` are taken in parts of `part`; 0: in one.
+std::int64_t least_part(std::int64_t samples, std::int64_t part) {
+  if (part == 0 || samples <= part) return samples;
+  return samples % part == 0 ? part : samples % part;
+}
+
+/// The same over all ranks' batches of `batch` samples, and the incomplete ones at an epoch's end.
+std::int64_t least_batch(const TrainOptions& options, const DistributedSampler& sampler, int ranks,
+                         std::int64_t batch) {
+  std::int64_t least = least_part(batch, options.micro_batch_size);
+  for (int rank = 0; rank < ranks; ++rank)
+    if (const std::int64_t rest = sampler.size_of(rank) % batch; rest > 0)
+      least = std::min(least, least_part(rest, options.micro_batch_size));
   return least;
 }
 
 /// Batch norm has no statistics of one value: where a model comes down to single pixels it fails at a batch of one
-/// sample, which may be an epoch's last. Whether it does, a model of its own finds out.
-void check_smallest_batch(const TrainOptions& options, const RunInputs& inputs) {
-  const int ranks = static_cast<int>(inputs.global_batch / options.batch_size);
-  if (options.sync_batch_norm || smallest_batch(options, *inputs.sampler, ranks, options.batch_size) > 1) return;
+/// sample, which may be an epoch's last. A model of its own finds out whether it does.
+void check_least_batch(const TrainOptions& options, const RunInputs& inputs, int ranks) {
+  if (options.sync_batch_norm || least_batch(options, *inputs.sampler, ranks, options.batch_size) > 1) return;
   const auto model = make_task_model(options, inputs.data->train);
   if (model->named_buffers().empty()) return;
-  tensor::Shape one = inputs.data->train.images.shape();
-  const tensor::Tensor sample = tensor::Tensor::zeros({1, one[1], one[2], one[3]}, tensor::DType::Float32);
+  const tensor::Shape& images = inputs.data->train.images.shape();
   try {
-    model->forward(tensor::Variable(sample));
+    model->forward(
+        tensor::Variable(tensor::Tensor::zeros({1, images[1], images[2], images[3]}, tensor::DType::Float32)));
     return;
   } catch (const std::invalid_argument&) {
   }
   std::string working;
   for (std::int64_t batch = options.batch_size + 1; batch <= options.batch_size + 8; ++batch)
-    if (smallest_batch(options, *inputs.sampler, ranks, batch) > 1)
+    if (least_batch(options, *inputs.sampler, ranks, batch) > 1)
       working += (working.empty() ? "" : ", ") + std::to_string(batch);
   throw std::runtime_error("some batches would have one sample, of which " + options.model +
-                           "'s batch norm can take no statistics" +
-                           (options.micro_batch_size > 0 ? ": choose another --micro-batch-size"
-                            : working.empty()            ? ": choose another --batch-size"
-                                                         : ": --batch-size " + working + " would do") +
-                           ", or --drop-last");
+                           "'s batch norm can take no statistics: " +
+                           (working.empty() ? "choose another --batch-size or --micro-batch-size"
+                                            : "--batch-size " + working + " would do"));
 }
 
 }  // namespace
@@ -104,7 +101,7 @@ RunInputs open_inputs(const TrainOptions& options, comm::ProcessGroup& group, in
                              " samples, a step takes " + std::to_string(inputs.global_batch) + " (" +
                              std::to_string(ranks) + " ranks x --batch-size " + std::to_string(options.batch_size) +
                              "); use smaller batches, or leave --drop-last out");
-  if (elastic.first_size == 0) check_smallest_batch(options, inputs);
+  if (elastic.first_size == 0) check_least_batch(options, inputs, ranks);
   inputs.train_loader = make_loader(options, train, inputs.sampler, Split::Train, share_of(inputs.global_batch, group));
   inputs.test_loader =
       make_loader(options, test, std::make_shared<EvaluationSampler>(test.count(), group.world_size(), group.rank()),

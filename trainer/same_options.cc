@@ -58,6 +58,7 @@ comm::Settings options_of_all_ranks(const TrainOptions& options) {
           {"--powersgd-rank", text_of(powersgd_rank)},
           {"--shard-optimizer", text_of(shard_optimizer)},
           {"--sync-batch-norm", text_of(sync_batch_norm)},
+          {"--device", device.substr(0, device.find(':'))},  // which one of its kind is the rank's own
           {"--checkpoint-dir", text_of(checkpoint_dir)},
           {"--checkpoint-every", text_of(checkpoint_every)},
           {"--keep-checkpoints", text_of(keep_checkpoints)},

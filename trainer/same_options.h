@@ -9,8 +9,9 @@
 
 namespace tutti::trainer {
 
-/// Every option but those that are each rank's own: where its data and cache lie, its device and threads, the file of
-/// its report, how long it waits, what is to go wrong in it; encrypt and trace are compared when the group forms.
+/// Every option but those that are each rank's own: where its data and cache lie, which device
+/// of its kind, its threads, the file of its report, how long it waits, what is to go wrong in it; encrypt and trace
+/// are compared when the group forms.
 comm::Settings options_of_all_ranks(const TrainOptions& options);
 
 /// Collective. Throws the same std::runtime_error on every rank, naming each option or data set that differs, with all

@@ -113,11 +113,14 @@ void check_scene_options(const TrainOptions& options) {
 }
 
 // CRC-32 of pictures and labels.
-std::string checksum_of(const ImageDataset& dataset) {
-  uLong sum = crc32(0, nullptr, 0);
-  for (const tensor::Tensor* tensor : {&dataset.images, &dataset.labels})
-    sum = crc32_z(sum, static_cast<const Bytef*>(tensor->raw()), tensor->nbytes());
-  return comm::format("%08lx", sum);
+TaskData with_checksums(TaskData data) {
+  for (ImageDataset* const set : {&data.train, &data.test}) {
+    uLong sum = crc32(0, nullptr, 0);
+    for (const tensor::Tensor* tensor : {&set->images, &set->labels})
+      sum = crc32_z(sum, static_cast<const Bytef*>(tensor->raw()), tensor->nbytes());
+    set->checksum = comm::format("%08lx", sum);
+  }
+  return data;
 }
 
 }  // namespace
@@ -161,11 +164,8 @@ TaskData load_task_data(const TrainOptions& options, int threads) {
   const DataSearch search = DataSearch::from_environment(options.data);
   const bool mercer = is_mercer(options.task);
   const auto folder = mercer ? find_image_folder(search) : find_mnist(search);
-  TaskData data = !folder  ? generated_task_data(options)
-                  : mercer ? load_folder_data(options, *folder, threads)
-                           : load_mnist_data(*folder);
-  for (ImageDataset* const set : {&data.train, &data.test}) set->checksum = checksum_of(*set);
-  return data;
+  if (!folder) return generated_task_data(options);
+  return with_checksums(mercer ? load_folder_data(options, *folder, threads) : load_mnist_data(*folder));
 }
 
 TaskData generated_task_data(const TrainOptions& options) {
@@ -174,7 +174,7 @@ TaskData generated_task_data(const TrainOptions& options) {
   TaskData data;
   data.train = mercer ? generate_scenes(Split::Train) : generate_digits(Split::Train);
   data.test = mercer ? generate_scenes(Split::Test) : generate_digits(Split::Test);
-  return data;
+  return with_checksums(std::move(data));
 }
 
 std::string data_identity(const ImageDataset& data) {

@@ -80,7 +80,6 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
                       .options = run_option_texts(options, inputs_.agreed, group.world_size(), threads)});
   report_.global_batch = inputs_.global_batch;
   make_model();
-  announce(output);
   const CheckpointerOptions saving{.dir = options.checkpoint_dir,
                                    .run_dir = options.run_dir,
                                    .every = options.checkpoint_every,
@@ -88,6 +87,7 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
                                    .may_be_there = elastic != nullptr};
   checkpointer_ =
       std::make_unique<Checkpointer>(group, saving, inputs_.agreed, *model_, *optimizer_, progress_, output.requests);
+  announce(output);  // into the log of a folder that is this run's by now
 }
 
 /// An elastic run's is the one that it has already, if it does.

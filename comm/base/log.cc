@@ -1,6 +1,6 @@
 #include <tutti/comm/base/format.h>
 #include <tutti/comm/base/log.h>
-#include <tutti/comm/bootstrap/printable_utf8.h>
+#include <tutti/comm/base/printable_utf8.h>
 
 #include <chrono>
 #include <cstdio>

@@ -18,7 +18,7 @@ bool is_replaced(const std::string& path) {
   return kind == std::filesystem::file_type::regular || kind == std::filesystem::file_type::not_found;
 }
 
-// The random part keeps others who may write in the folder (/tmp) from taking the name.
+// The random part: in a folder that other users can write to (/tmp) they cannot take the name before.
 std::string draft_name(const std::string& path) {
   const std::filesystem::path file(path);
   const auto name = "." + file.filename().string() + ".tmp-" + std::to_string(::getpid()) + "-" +

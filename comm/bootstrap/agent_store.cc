@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::seconds kPatience(10);
 constexpr std::size_t kLongestAnswer = 16384;
-constexpr char kNobody[] = "-";  // no announcement is this
+constexpr char kAbsent[] = "-";  // no announcement is this
 
 std::string query(TorchQuery code, std::initializer_list<std::string_view> texts) {
   std::string bytes;
@@ -29,13 +29,8 @@ std::string query(TorchQuery code, std::initializer_list<std::string_view> texts
 Socket connect_to(const Endpoint& endpoint, Deadline deadline) {
   Socket socket(::socket(endpoint.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket.get() < 0) throw_errno("open a socket", errno);
-  int error_number = ::connect(socket.get(), endpoint.address(), endpoint.length) == 0 ? 0 : errno;
-  if (error_number == EINPROGRESS) {
-    socklen_t length = sizeof error_number;
-    if (!poll_until(socket.get(), POLLOUT, deadline)) throw_errno("connect", ETIMEDOUT);
-    ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error_number, &length);
-  }
-  if (error_number != 0) throw_errno("connect", error_number);
+  if (const int error_number = connect_until(socket, endpoint, deadline); error_number != 0)
+    throw_errno("connect", error_number);
   return socket;
 }
 
@@ -107,8 +102,8 @@ void AgentStore::publish(const Announcement& announcement) {
 }
 
 std::optional<AnnouncementBoard::Found> AgentStore::look() const {
-  const std::string text = compare_set(kNobody, kNobody);  // changes nothing; the value, or kNobody if there is none
-  if (text.empty() || text == kNobody) return std::nullopt;
+  const std::string text = compare_set(kAbsent, kAbsent);  // changes nothing; the value, or kAbsent if there is none
+  if (text.empty() || text == kAbsent) return std::nullopt;
   Found found;
   found.reading = decode_announcement(text, secret_, found.announcement, ';');
   if (found.reading == Reading::Foreign) found.begins_with = quote_bytes(std::as_bytes(std::span(text)));
@@ -117,7 +112,7 @@ std::optional<AnnouncementBoard::Found> AgentStore::look() const {
 
 void AgentStore::withdraw(const std::string& nonce) noexcept {
   try {
-    const std::string text = compare_set(kNobody, kNobody);
+    const std::string text = compare_set(kAbsent, kAbsent);
     Announcement found;
     if (decode_announcement(text, secret_, found, ';') == Reading::Whole && found.nonce == nonce) compare_set(text, "");
   } catch (const std::exception&) {  // it stays, and leads nowhere

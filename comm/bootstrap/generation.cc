@@ -18,6 +18,7 @@ namespace {
 constexpr char kMagic[] = "tutti-generation 1";
 constexpr char kNewestKey[] = "elastic/newest";
 constexpr char kBegunKey[] = "elastic/begun";
+constexpr char kFailedKey[] = "elastic/failed";
 
 std::string generation_key(int number) { return "elastic/generation/" + std::to_string(number); }
 std::string left_key(int number) { return "elastic/left/" + std::to_string(number); }
@@ -60,6 +61,18 @@ std::optional<int> number_at(Store& control, const std::string& key, Deadline de
   if (!control.check({&key, 1}, deadline)) return std::nullopt;
   const std::string text = control.get(key, deadline);
   return number_of(text, text, INT32_MAX);
+}
+
+/// Lines "<worker> <why>"; none where the key is not there.
+std::vector<WorkerReason> reasons_at(Store& control, const std::string& key, Deadline deadline) {
+  std::vector<WorkerReason> result;
+  if (!control.check({&key, 1}, deadline)) return result;
+  std::istringstream lines(control.get(key, deadline));
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t space = line.find(' ');
+    if (space != std::string::npos) result.push_back({line.substr(0, space), line.substr(space + 1)});
+  }
+  return result;
 }
 
 std::optional<int> newest_in(Store& control, Deadline deadline) { return number_at(control, kNewestKey, deadline); }
@@ -157,16 +170,12 @@ int entered_generation(Store& control, const std::string& worker, Deadline deadl
   return number_at(control, entered_key(worker), deadline).value_or(-1);
 }
 
-std::vector<LeftGeneration> left_generation(Store& control, int number, Deadline deadline) {
-  const std::vector<std::string> keys{left_key(number)};
-  std::vector<LeftGeneration> result;
-  if (!control.check(keys, deadline)) return result;
-  std::istringstream lines(control.get(keys.front(), deadline));
-  for (std::string line; std::getline(lines, line);) {
-    const std::size_t space = line.find(' ');
-    if (space != std::string::npos) result.push_back({line.substr(0, space), line.substr(space + 1)});
-  }
-  return result;
+std::vector<WorkerReason> left_generation(Store& control, int number, Deadline deadline) {
+  return reasons_at(control, left_key(number), deadline);
+}
+
+std::vector<WorkerReason> failed_for_good(Store& control, Deadline deadline) {
+  return reasons_at(control, kFailedKey, deadline);
 }
 
 GenerationMember::GenerationMember(std::shared_ptr<Store> control, std::string worker, std::string job_secret,
@@ -185,7 +194,7 @@ std::unique_ptr<GenerationMember> GenerationMember::from_environment(Deadline de
     throw Error(ErrorCode::InvalidArgument, "TUTTI_CONTROL is set to '" + printable(*control, 80) +
                                                 "' but TUTTI_WORKER is not; an elastic launcher sets both");
   }
-  const auto place = host_and_port(*control);
+  const auto place = parse_host_and_port(*control);
   if (!place) {
     throw Error(ErrorCode::InvalidArgument, "TUTTI_CONTROL is '" + printable(*control, 80) +
                                                 "', but must be HOST:PORT of an elastic launcher's control store");
@@ -222,6 +231,13 @@ World GenerationMember::next(Deadline deadline) {
 
 void GenerationMember::leave(const std::string& reason, Deadline deadline) {
   control_->append(left_key(present_.number), worker_ + " " + printable(one_line(reason)) + "\n", deadline);
+}
+
+void GenerationMember::fail_for_good(const std::string& reason, Deadline deadline) noexcept {
+  try {
+    control_->append(kFailedKey, worker_ + " " + printable(one_line(reason)) + "\n", deadline);
+  } catch (const std::exception&) {  // the reason itself is told by this process
+  }
 }
 
 void GenerationMember::set_begun(Deadline deadline) { control_->set(kBegunKey, "yes", deadline); }

@@ -11,6 +11,7 @@
 //   elastic/entered/<worker>    the number of the newest generation in which it has been given its place
 //   elastic/begun               the job has done something that a later generation continues
 //   elastic/left/<g>            a line "<worker> <why>" of each worker to whom group g is of no more use
+//   elastic/failed              a line "<worker> <why>" of each worker whose error a new process would meet as well
 //
 // The agreement of the survivors about anything else (who has the newest state) is theirs, by collectives of the next
 // group. Model: rounds of torchrun's dynamic rendezvous (https://pytorch.org/docs/stable/elastic/rendezvous.html),
@@ -66,12 +67,15 @@ bool is_member(Store& control, const std::string& worker, Deadline deadline);
 /// The newest generation in which this worker has asked for its place, and got it; -1: none.
 int entered_generation(Store& control, const std::string& worker, Deadline deadline);
 
-struct LeftGeneration {
+struct WorkerReason {
   std::string worker;
   std::string reason;  // one line
 };
-/// Those who have left generation `number` so far, in the order in which they did.
-std::vector<LeftGeneration> left_generation(Store& control, int number, Deadline deadline);
+/// Workers that have left generation `number` so far, in the order in which they did.
+std::vector<WorkerReason> left_generation(Store& control, int number, Deadline deadline);
+
+/// Workers that have failed for good so far, in the order in which they did.
+std::vector<WorkerReason> failed_for_good(Store& control, Deadline deadline);
 
 // --- The worker's side.
 
@@ -94,6 +98,10 @@ class GenerationMember {
 
   /// Tells the launcher that the present generation's group has failed or was left, and why.
   void leave(const std::string& reason, Deadline deadline);
+
+  /// Tells the launcher, if it is there, that this process ends by an error that another one in its place would meet as
+  /// well.
+  void fail_for_good(const std::string& reason, Deadline deadline) noexcept;
 
   /// True once the launcher has published a generation newer than the present one. One question to the store.
   bool newer_exists(Deadline deadline);

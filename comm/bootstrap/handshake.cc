@@ -112,8 +112,8 @@ PeerIdentity decode_hello(std::span<const std::byte, kHelloBytes> hello) {
   const auto version = get_little_endian<std::uint16_t>(&hello[hello_at::kVersionField]);
   if (version != kWireVersion) {
     throw Error(ErrorCode::Protocol, "the peer speaks handshake version " + std::to_string(version) + ", this side " +
-                                         std::to_string(kWireVersion) + ": build both from the same release (first bytes " +
-                                         quote_bytes(hello) + ")");
+                                         std::to_string(kWireVersion) +
+                                         ": build both from the same release (first bytes " + quote_bytes(hello) + ")");
   }
   const auto kind = std::to_integer<std::uint8_t>(hello[hello_at::kKind]);
   const bool reserved_clear =

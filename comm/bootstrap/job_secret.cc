@@ -64,7 +64,7 @@ void create(const fs::path& file) {
   if (!linked) cannot("create", file, link_error);
 }
 
-/// Whoever owns the file or its folder can put another secret there. Root may do so anyway.
+/// The owner of the file or of its folder can put another secret there. Root can do so anyway.
 void check_owner(const fs::path& path, const struct stat& info) {
   if (info.st_uid == ::geteuid() || info.st_uid == 0) return;
   throw Error(ErrorCode::InvalidArgument,

@@ -1,6 +1,6 @@
 // Meeting at a server whose address nobody was told: rank 0 starts it on a free port and publishes where it is, in
-// World::meeting_file, in torchrun's store (World::agent_key), or at the PMI server of World::pmi_descriptor; the others
-// look there, and connect.
+// World::meeting_file, in torchrun's store (World::agent_key), or at the PMI server of World::pmi_descriptor; the
+// others look there, and connect.
 //
 // What an earlier run left there leads nowhere, or to a server that is another meeting's and says so: then a rank looks
 // again, until its deadline. Internal to comm.

@@ -1,4 +1,4 @@
-#include <tutti/comm/bootstrap/printable.h>
+#include <tutti/comm/base/printable_utf8.h>
 #include <tutti/comm/bootstrap/settings.h>
 
 #include <algorithm>
@@ -8,12 +8,12 @@
 namespace tutti::comm {
 namespace {
 
-constexpr char kBetween = '\t';  // printable() lets none through
+constexpr char kBetween = '\t';  // printable_utf8() lets none through
 constexpr std::size_t kRanksShown = 8;
 
 std::string value_of(const Settings& settings, const std::string& name) {
   const auto found = std::ranges::find(settings, name, &Setting::name);
-  return found == settings.end() ? "unknown to it" : found->value;
+  return found == settings.end() ? "unknown" : found->value;
 }
 
 /// "transport (TUTTI_TRANSPORT) is tcp on rank 1 (host b, pid 7), auto on ranks 0 (host a, pid 5), 2 (host a, pid 6)";
@@ -38,7 +38,8 @@ std::string difference_in(const std::string& name, std::span<const Settings> set
 std::string to_text(const Settings& settings) {
   std::string text;
   for (const Setting& setting : settings)
-    text += (text.empty() ? "" : std::string(1, kBetween)) + printable(setting.name) + "=" + printable(setting.value);
+    text += (text.empty() ? "" : std::string(1, kBetween)) + printable_utf8(setting.name) + "=" +
+            printable_utf8(setting.value);
   return text;
 }
 
@@ -47,7 +48,7 @@ Settings settings_from(const std::string& text) {
   std::istringstream words(text);
   for (std::string word; std::getline(words, word, kBetween);) {
     const std::size_t equals = std::min(word.find('='), word.size());
-    settings.push_back({printable(word.substr(0, equals)), printable(word.substr(std::min(equals + 1, word.size())))});
+    settings.push_back({word.substr(0, equals), word.substr(std::min(equals + 1, word.size()))});
   }
   return settings;
 }

@@ -18,12 +18,12 @@ struct Setting {
 };
 using Settings = std::vector<Setting>;
 
-/// One line, without what would end it. settings_from() takes any text.
+/// One line; control characters become "?". settings_from() takes any text.
 std::string to_text(const Settings& settings);
 Settings settings_from(const std::string& text);
 
-/// What differs between the ranks, for people: each setting with its values and the ranks that have them, "" if nothing
-/// does. The same text on all ranks. `ranks` are further names of theirs, by rank, or empty.
+/// What differs between the ranks: each such setting with its values and the ranks that have them; "" if all agree. The
+/// same text on all ranks. `ranks`: what else each rank is called ("host a, pid 5"), or empty.
 std::string difference(std::span<const Settings> settings, std::span<const std::string> ranks = {});
 
 }  // namespace tutti::comm

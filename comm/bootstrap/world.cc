@@ -46,7 +46,7 @@ bool fill_store(World& world, const WorldOptions& options, const WorldSettings& 
     world.store_file = store->substr(kFile.size());
     return true;
   }
-  const auto server = store->starts_with(kServer) ? host_and_port(store->substr(kServer.size())) : std::nullopt;
+  const auto server = store->starts_with(kServer) ? parse_host_and_port(store->substr(kServer.size())) : std::nullopt;
   if (!server)
     refuse_world(
         "TUTTI_STORE=" + shown_value(*store) +

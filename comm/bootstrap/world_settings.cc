@@ -63,7 +63,7 @@ std::optional<int> WorldSettings::number(const std::string& name, int least, int
   return merged(name, option, value);
 }
 
-std::optional<std::pair<std::string, std::uint16_t>> host_and_port(const std::string& text) {
+std::optional<std::pair<std::string, std::uint16_t>> parse_host_and_port(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0) return std::nullopt;
   std::uint16_t port = 0;

@@ -45,7 +45,7 @@ class WorldSettings {
 [[noreturn]] void refuse_world(const std::string& text);  // InvalidArgument
 
 /// "HOST:PORT" in its parts, an IPv6 address without its brackets; nothing for another text.
-std::optional<std::pair<std::string, std::uint16_t>> host_and_port(const std::string& text);
+std::optional<std::pair<std::string, std::uint16_t>> parse_host_and_port(const std::string& text);
 
 std::string shown_value(int value);
 std::string shown_value(const std::string& value);  // in quotes, without control characters

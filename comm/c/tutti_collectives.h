@@ -2,10 +2,10 @@
  *
  * All ranks of the group call the same ones in the same order, with the same counts, types, operators and roots; a rank
  * that differs gets TUTTI_MISMATCH, with both sides' values: in this operation where one waits for the other; else (two
- * roots, or one that only sends) both calls may return, and a later one tells: the next in which all wait for each other
- * in shared memory, over TCP the next in which the receiver reads from that rank.
- * `count` is in elements, of one rank's block where there are several. Pointers may be NULL where there is nothing to
- * read or write. Inputs are never written.
+ * roots, or one that only sends) both calls may return, and a later one tells: the next in which all wait for each
+ * other in shared memory, over TCP the next in which the receiver reads from that rank. `count` is in elements, of one
+ * rank's block where there are several. Pointers may be NULL where there is nothing to read or write. Inputs are never
+ * written.
  *
  * Each has a twin, _async, that starts it and gives a work handle. Its buffers belong to the operation until that is
  * complete; arrays of counts are copied.

@@ -25,8 +25,8 @@ constexpr milliseconds kFirstBackoff{5};
 constexpr milliseconds kLongestBackoff{500};
 // One address that swallows packets must not use up the time of the others.
 constexpr milliseconds kConnectLimit{5000};
-// A server that is just ending may hang up once or twice; one that does so every time does not understand us.
 constexpr milliseconds kReportAfter{5000};  // a store that has not been reached is told of before the deadline
+// A server that is just ending may hang up once or twice; one that does so every time does not understand us.
 constexpr int kHangUpsBelieved = 5;
 
 /// This attempt came to nothing; another may do better.
@@ -89,14 +89,8 @@ Socket connect_one(const Endpoint& endpoint, Deadline deadline) {
     if (!worth_retrying(errno)) throw_errno("open a socket to the store at " + endpoint.text(), errno);
     throw Failed{errno_text(errno)};
   }
-  int error_number = 0;
-  if (::connect(socket.get(), endpoint.address(), endpoint.length) != 0) error_number = errno;
-  if (error_number == EINPROGRESS || error_number == EINTR) {
-    if (!poll_until(socket.get(), POLLOUT, deadline))
-      throw Failed{"no answer to the connect in time", false, ETIMEDOUT};
-    socklen_t length = sizeof error_number;
-    ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error_number, &length);
-  }
+  const int error_number = connect_until(socket, endpoint, deadline);
+  if (error_number == ETIMEDOUT) throw Failed{"no answer to the connect in time", false, ETIMEDOUT};
   if (error_number != 0) {
     if (!worth_retrying(error_number)) throw_errno("connect to the store at " + endpoint.text(), error_number);
     throw Failed{errno_text(error_number), false, error_number};
@@ -225,6 +219,15 @@ class Round {
 };
 
 }  // namespace
+
+int connect_until(const Socket& socket, const Endpoint& endpoint, Deadline deadline) {
+  int error_number = ::connect(socket.get(), endpoint.address(), endpoint.length) == 0 ? 0 : errno;
+  if (error_number != EINPROGRESS && error_number != EINTR) return error_number;
+  if (!poll_until(socket.get(), POLLOUT, deadline)) return ETIMEDOUT;
+  socklen_t length = sizeof error_number;
+  ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error_number, &length);
+  return error_number;
+}
 
 bool poll_until(int socket, short events, Deadline deadline) {
   constexpr std::int64_t kLongestPoll = 3'600'000;

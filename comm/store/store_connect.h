@@ -15,4 +15,7 @@ Socket connect_to_store(const TcpStoreOptions& options, Deadline deadline);
 /// Waits until one of `events` (poll(2)), an error or the deadline. False: the deadline passed.
 bool poll_until(int socket, short events, Deadline deadline);
 
+/// Connects a non-blocking socket. 0, or errno of what failed; ETIMEDOUT at the deadline, too.
+int connect_until(const Socket& socket, const Endpoint& endpoint, Deadline deadline);
+
 }  // namespace tutti::comm

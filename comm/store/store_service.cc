@@ -27,13 +27,13 @@ StoreStatus status_of(ErrorCode code) {
 
 }  // namespace
 
-std::string StoreService::objection(const PeerIdentity& who) const {
-  const auto here = connections_of_rank_.find(who.rank);
-  if (who.rank < 0 || here == connections_of_rank_.end() || here->second == 0) return {};
+std::string StoreService::objection(const PeerIdentity& newcomer) const {
+  const auto here = connections_of_rank_.find(newcomer.rank);
+  if (here == connections_of_rank_.end() || here->second == 0) return {};  // mostly; not to look at all clients
   for (const auto& [id, client] : clients_)
-    if (client.who.rank == who.rank && client.who.pid != who.pid && !client.said_goodbye)
-      return "rank " + std::to_string(who.rank) + " is here already, as pid " + std::to_string(client.who.pid) +
-             " from " + client.address + "; was it started twice? This is pid " + std::to_string(who.pid) +
+    if (client.who.rank == newcomer.rank && client.who.pid != newcomer.pid && !client.said_goodbye)
+      return "rank " + std::to_string(newcomer.rank) + " is here already, as pid " + std::to_string(client.who.pid) +
+             " from " + client.address + "; was it started twice? This is pid " + std::to_string(newcomer.pid) +
              ": each process needs a RANK of its own";
   return {};
 }

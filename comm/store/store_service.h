@@ -32,10 +32,11 @@ class StoreService {
 
   explicit StoreService(SendReply send_reply) : send_reply_(std::move(send_reply)) {}
 
+  /// Why this client may not join: another process is connected as the same rank. "" if it may.
+  std::string objection(const PeerIdentity& newcomer) const;
+
   /// A connection has authenticated itself; `address` is for texts. If it is a rank's, the key "tutti/lost/<rank>"
   /// goes.
-  /// Why this rank may not join: another process is connected as it. "" if it may.
-  std::string objection(const PeerIdentity& who) const;
   void client_joined(ClientId client, const PeerIdentity& who, const std::string& address);
 
   /// Its connection has ended. Its waits are forgotten. If it was a rank's last connection and it ended without a

@@ -56,9 +56,9 @@ class TcpStoreServer {
   /// server be the last to go. In a forked child, which serves nobody, true at once.
   bool wait_until_unused(Deadline deadline) const;
 
-  /// The same, after which nobody is let in any more: the port is free, for a later server at once. False, too, as soon
-  /// as a rank is here that has come more often than rank 0: it waits for rank 0 to meet it once more, at this server.
-  /// To be called by one thread at a time.
+  /// The same, after which no client is let in any more: the port is free, for a later server at once. False, too, as
+  /// soon as a rank is here that has come more often than rank 0: it waits for rank 0 to meet it once more, at this
+  /// server. To be called by one thread at a time.
   bool close_when_unused(Deadline deadline);
 
  private:

@@ -3,9 +3,9 @@
 #include <tutti/comm/base/deadline.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/fast_clock.h>
+#include <tutti/comm/base/printable_utf8.h>
 #include <tutti/comm/base/processors.h>
 #include <tutti/comm/base/types.h>
-#include <tutti/comm/bootstrap/printable_utf8.h>
 
 #include <cerrno>
 #include <string>

@@ -106,6 +106,16 @@ TEST(Generation, WhoLeavesSaysWhy) {
   EXPECT_EQ(left[1].worker, "0.0.0");
 }
 
+TEST(Generation, AWorkerThatFailsForGoodSaysWhy) {
+  const auto store = std::make_shared<HashStore>();
+  GenerationMember member(store, "0.1.0", "secret", soon());
+  EXPECT_TRUE(failed_for_good(*store, soon()).empty());
+  member.fail_for_good("No space left\non device", soon());
+  const auto failed = failed_for_good(*store, soon());
+  ASSERT_EQ(failed.size(), 1U);
+  EXPECT_EQ(failed[0].worker + ": " + failed[0].reason, "0.1.0: No space left on device");
+}
+
 TEST(Generation, AWorkerThatWasGivenUpIsTold) {
   const auto store = std::make_shared<HashStore>();
   GenerationMember member(store, "0.1.0", "secret", soon());

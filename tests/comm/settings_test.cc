@@ -13,6 +13,8 @@
 #include <tuple>
 #include <vector>
 
+#include "store_test_support.h"
+
 namespace tutti::comm {
 namespace {
 
@@ -39,27 +41,15 @@ std::map<std::string, ProcessGroupOptions> other_values(const ProcessGroupOption
 /// Threads that connect as processes do, each with its own options. Returns what each ended with; "" is success.
 std::vector<std::string> connect_all(const std::vector<ProcessGroupOptions>& options) {
   const test::Watchdog watchdog(seconds(60));
-  const TcpStoreServer server(TcpStoreServerOptions{.job_secret = "a secret of tests"});
+  const TcpStoreServer server(test::server_options());
   const int size = static_cast<int>(options.size());
   std::vector<std::string> texts(options.size());
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank)
     threads.emplace_back([&, rank] {
-      const World place{.rank = rank,
-                        .world_size = size,
-                        .local_rank = rank,
-                        .local_world_size = size,
-                        .master_addr = "127.0.0.1",
-                        .master_port = server.port(),
-                        .store_file = {},
-                        .meeting_file = {},
-                        .job_id = "default",
-                        .job_secret = "a secret of tests",
-                        .launcher_owns_store = true,
-                        .detected_from = "a test"};
       const auto own = static_cast<std::size_t>(rank);
       try {
-        const auto group = ProcessGroup::connect(place, options[own]);
+        const auto group = ProcessGroup::connect(test::place_at(server, rank, size), options[own]);
         if (group->world_size() > 1) group->split(0)->barrier();
         group->shutdown();
       } catch (const Error& error) {
@@ -131,7 +121,7 @@ TEST(Settings, AreComparedByNameWhateverTheirPlace) {
   EXPECT_EQ(difference(std::vector{one, turned, one}, ranks), "");
   EXPECT_EQ(difference(std::vector{one, one, longer}, ranks),
             "y is 2 on ranks 0 (a, pid 1), 1 (b, pid 2), 5 on rank 2 (c, pid 3); "
-            "z is 3 on rank 2 (c, pid 3), unknown to it on ranks 0 (a, pid 1), 1 (b, pid 2)");
+            "z is 3 on rank 2 (c, pid 3), unknown on ranks 0 (a, pid 1), 1 (b, pid 2)");
 }
 
 }  // namespace

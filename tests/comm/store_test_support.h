@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
+#include <tutti/comm/bootstrap/world.h>
 #include <tutti/comm/store/store_connect.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/comm/store/tcp_store_server.h>
@@ -40,6 +41,19 @@ inline TcpStoreOptions client_options(std::uint16_t port, int rank = -1, int wor
   options.rank = rank;
   options.world_size = world_size;
   return options;
+}
+
+/// For a thread that connects as a process of a launcher does; `server` has server_options().
+inline World place_at(const TcpStoreServer& server, int rank, int world_size) {
+  World place;
+  place.rank = place.local_rank = rank;
+  place.world_size = place.local_world_size = world_size;
+  place.master_addr = "127.0.0.1";
+  place.master_port = server.port();
+  place.job_id = "test job";
+  place.job_secret = "test secret";
+  place.launcher_owns_store = true;
+  return place;
 }
 
 /// Runs `action`, which must throw an Error of `code`, and returns its text.

@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "store_test_support.h"
+
 namespace tutti::comm {
 namespace {
 
@@ -363,21 +365,9 @@ TEST(SubGroup, OfAGroupMadeFromATransportAloneIsRefused) {
 
 TEST(SubGroup, OfProcessesThatMetAtAStore) {
   // Threads that connect as processes do. Sub-groups need no further connection to the store.
-  const TcpStoreServer server(TcpStoreServerOptions{.job_secret = "a secret of tests"});
+  const TcpStoreServer server(test::server_options());
   const auto rank_body = [&](int rank) {
-    const World place{.rank = rank,
-                      .world_size = 4,
-                      .local_rank = rank,
-                      .local_world_size = 4,
-                      .master_addr = "127.0.0.1",
-                      .master_port = server.port(),
-                      .store_file = {},
-                      .meeting_file = {},
-                      .job_id = "default",
-                      .job_secret = "a secret of tests",
-                      .launcher_owns_store = true,
-                      .detected_from = "a test"};
-    const auto world = ProcessGroup::connect(place, {.name = "job", .timeout = seconds(20)});
+    const auto world = ProcessGroup::connect(test::place_at(server, rank, 4), {.name = "job", .timeout = seconds(20)});
     const auto half = world->split(rank % 2, -rank);
     EXPECT_EQ(half->name(), "job/split1/" + std::to_string(rank % 2));
     EXPECT_EQ(sum_of_world_ranks(*half), rank % 2 == 0 ? 2 : 4);

@@ -35,9 +35,8 @@ Outcome train_on(
     std::ostringstream out;
     TrainRequests requests;
     prepare(group.rank(), requests);
-    outcome.errors[rank] = error_of([&] {
-      outcome.reports[rank] = train(options, group, 1, {.stream = out, .requests = &requests});
-    });
+    outcome.errors[rank] =
+        error_of([&] { outcome.reports[rank] = train(options, group, 1, {.stream = out, .requests = &requests}); });
     if (group.rank() == 0) outcome.printed = out.str();
   });
   return outcome;

@@ -192,6 +192,22 @@ TEST_F(ElasticCommand, CheckpointsOfAnEarlierRunAreRefused) {
   EXPECT_EQ(refused.out.find("resumed"), std::string::npos) << refused.out;
 }
 
+// What another start would meet as well costs none of them: a disk without room (here a limit), options that differ.
+TEST_F(ElasticCommand, AnErrorThatAnotherStartWouldMeetEndsTheJob) {
+  for (const auto& [script, reason] : {std::pair("ulimit -f 40; exec \"$0\" \"$@\"", "File too large"),
+                                       {"exec \"$0\" \"$@\" --seed $RANK", "--seed is 0 on rank 0, 1 on rank 1"}}) {
+    SCOPED_TRACE(script);
+    std::vector<std::string> words = command({"--epochs", "2", "--checkpoint-dir", path("fresh"), "--timeout", "20"});
+    words.insert(words.begin(),
+                 {TUTTI_PROGRAM, "run", "-n", "2", "--elastic", "--max-restarts", "3", "--", "sh", "-c", script});
+    const test::Finished done = run(words);
+    EXPECT_EQ(done.status, kFailed) << done.err;
+    EXPECT_NE(done.err.find("the job ends, as a restart would not help: worker 0."), std::string::npos) << done.err;
+    EXPECT_NE(done.err.find(reason), std::string::npos) << done.err;
+    EXPECT_EQ(done.out.find("generation 1"), std::string::npos) << done.out;
+  }
+}
+
 TEST_F(ElasticCommand, AKilledLauncherLeavesNoReplacementBehind) {
   const auto job = start(elastic(2000, {}));
   ASSERT_TRUE(job->wait_for_output(0, "epoch 2/")) << job->err(0);

@@ -109,7 +109,7 @@ class ElasticJob {
   }
 
   /// Blocks until that many workers have left generation `number`; returns why.
-  std::vector<comm::LeftGeneration> wait_for_leavers(int number, std::size_t count) {
+  std::vector<comm::WorkerReason> wait_for_leavers(int number, std::size_t count) {
     for (const auto deadline = soon(); !deadline.expired(); std::this_thread::yield()) {
       auto left = comm::left_generation(*control_, number, soon());
       if (left.size() >= count) return left;

@@ -76,6 +76,13 @@ TEST_F(RunCommands, ReportEvaluateAndCompareARun) {
   EXPECT_NE(other.out.find("are of step 1 (epoch 1, step 1) on rank 0"), std::string::npos) << other.out;
 }
 
+TEST_F(RunCommands, ARunOnGeneratedDataIsEvaluatedOnIt) {
+  ASSERT_EQ(tutti({"train", "mnist", "--epochs", "1", "--threads", "1", "--run-dir", path("drawn")}).status, exited(0));
+  const Finished evaluated = tutti({"evaluate", path("drawn")});
+  EXPECT_EQ(evaluated.status, exited(0)) << evaluated.err;
+  EXPECT_NE(evaluated.out.find("[generated digits test]"), std::string::npos) << evaluated.out;
+}
+
 TEST_F(RunCommands, WrongUsageIsOneClearSentence) {
   struct Case {
     std::vector<std::string> words;

@@ -220,6 +220,7 @@ TEST_F(TrainLoop, WhatARankWasToldOtherwiseIsNamed) {
       {"--powersgd-rank", [](auto& o) { o.powersgd_rank = 2; }},
       {"--shard-optimizer", [](auto& o) { o.shard_optimizer = true; }},
       {"--sync-batch-norm", [](auto& o) { o.sync_batch_norm = true; }},
+      {"--device", [](auto& o) { o.device = "cuda:1"; }},
       {"--checkpoint-dir", [](auto& o) { o.checkpoint_dir = "/nowhere"; }},
       {"--checkpoint-every", [](auto& o) { o.checkpoint_every = 2; }},
       {"--keep-checkpoints", [](auto& o) { o.keep_checkpoints = 1; }},

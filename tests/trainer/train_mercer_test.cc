@@ -187,7 +187,9 @@ TEST_F(TrainMercer, RanksWithOtherPicturesAreRefused) {
        TUTTI_PROGRAM, set(), path("set")},
       environment());
   EXPECT_EQ(done.status, kFailed);
-  EXPECT_NE(done.err.find("the ranks were started with different options or data: training data is "), std::string::npos) << done.err;
+  EXPECT_NE(done.err.find("the ranks were started with different options or data: training data is "),
+            std::string::npos)
+      << done.err;
   EXPECT_NE(done.err.find("checksum"), std::string::npos) << done.err;
 }
 

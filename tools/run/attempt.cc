@@ -1,5 +1,4 @@
 #include <sys/wait.h>
-#include <tutti/comm/base/error.h>
 #include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/tools/run/attempt.h>
 #include <tutti/tools/run/process_state.h>
@@ -219,13 +218,8 @@ void Attempt::note_exits() {
 
 // Children other than ranks: the keeper, and what ranks have left behind.
 void Attempt::look_after_children() {
-  try {
-    if (const std::string text = keeper_.replace_if_dead(); !text.empty())
-      console_.err().push(options_.name + ": " + text + "\n");
-  } catch (const comm::Error& error) {
-    console_.err().push(options_.name + ": the keeper process was killed, and there is no other: " + error.what() +
-                        "; if this launcher is killed, too, what its ranks have started may be left\n");
-  }
+  if (const std::string text = keeper_.replace_if_dead(); !text.empty())
+    console_.err().push(options_.name + ": " + text + "\n");
   strays_.reap(own_children());
 }
 

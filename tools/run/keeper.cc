@@ -96,10 +96,15 @@ std::string Keeper::replace_if_dead() {
   if (dead <= 0 || waitpid(dead, &status, WNOHANG) != dead) return {};
   pid_ = -1;
   close(std::exchange(write_fd_, -1));
-  start();
-  return "the keeper process (pid " + std::to_string(dead) + ") was killed" +
-         (WIFSIGNALED(status) ? " by " + signal_name(WTERMSIG(status)) : std::string()) +
-         "; another takes its place (pid " + std::to_string(pid_) + ")";
+  const std::string killed = "the keeper process (pid " + std::to_string(dead) + ") was killed" +
+                             (WIFSIGNALED(status) ? " by " + signal_name(WTERMSIG(status)) : std::string());
+  try {
+    start();
+  } catch (const comm::Error& error) {
+    return killed + ", and there is no other: " + error.what() +
+           "; if this launcher is killed, too, what its ranks have started may be left";
+  }
+  return killed + "; another takes its place (pid " + std::to_string(pid_) + ")";
 }
 
 Keeper::~Keeper() {

@@ -27,8 +27,8 @@ class Keeper {
 
   pid_t pid() const { return pid_; }
 
-  /// To be called when a child has ended. If that was the keeper another takes its place, which a sentence says; else
-  /// "". Throws as the constructor does; then there is none.
+  /// To be called when a child has ended. If that was the keeper another takes its place, if it can be started; a
+  /// sentence says so. Else "".
   std::string replace_if_dead();
 
   /// Registers the calling process as leader of a group. Async-signal-safe: for a child between fork and exec.

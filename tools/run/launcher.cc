@@ -1,6 +1,7 @@
 #include <poll.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/job_secret.h>
+#include <tutti/comm/store/socket.h>
 #include <tutti/comm/store/tcp_store_server.h>
 #include <tutti/comm/store/torch/torch_store_server.h>
 #include <tutti/tools/run/attempt.h>
@@ -108,12 +109,12 @@ class Launch {
 
   void describe_job(const JobEnvironment& job) {
     const bool users = std::getenv("OMP_NUM_THREADS") != nullptr;
-    context_.say(std::to_string(options_.nproc) + " ranks of '" + options_.command.front() + "', job " + job.job_id +
-                 ", " +
-                 (options_.store ? "store at " + endpoint(job.master_addr, job.store_port) + ", PyTorch's at "
-                                 : "no store; MASTER_ADDR and MASTER_PORT say ") +
-                 endpoint(job.master_addr, job.master_port) + ", OMP_NUM_THREADS " +
-                 (users ? "as in the environment" : "= " + std::to_string(omp_threads(options_.nproc))) + "\n");
+    context_.say(
+        std::to_string(options_.nproc) + " ranks of '" + options_.command.front() + "', job " + job.job_id + ", " +
+        (options_.store ? "store at " + comm::host_and_port(job.master_addr, job.store_port) + ", PyTorch's at "
+                        : "no store; MASTER_ADDR and MASTER_PORT say ") +
+        comm::host_and_port(job.master_addr, job.master_port) + ", OMP_NUM_THREADS " +
+        (users ? "as in the environment" : "= " + std::to_string(omp_threads(options_.nproc))) + "\n");
   }
 
   // Queues the summary of a failure; returns the exit status.

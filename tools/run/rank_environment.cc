@@ -1,5 +1,6 @@
 #include <sched.h>
 #include <tutti/comm/bootstrap/job_secret.h>
+#include <tutti/comm/store/socket.h>
 #include <tutti/tools/run/cgroup.h>
 #include <tutti/tools/run/rank_environment.h>
 #include <unistd.h>
@@ -41,16 +42,12 @@ void add_rank_variables(Variables& variables, const JobEnvironment& job, int loc
   if (!users_own && store != variables.end()) variables.erase(store);
   if (job.store_port != 0) {
     variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
-    if (!users_own) variables["TUTTI_STORE"] = "tcp://" + endpoint(job.master_addr, job.store_port);
+    if (!users_own) variables["TUTTI_STORE"] = "tcp://" + comm::host_and_port(job.master_addr, job.store_port);
   }
   if (job.launcher_owns_store) variables["TUTTI_STORE_OWNER"] = "launcher";
 }
 
 }  // namespace
-
-std::string endpoint(const std::string& host, std::uint16_t port) {
-  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
-}
 
 std::vector<std::string> rank_environment(const JobEnvironment& job, int local_rank,
                                           const std::vector<std::string>& extra) {

@@ -30,9 +30,6 @@ struct JobEnvironment {
 std::vector<std::string> rank_environment(const JobEnvironment& job, int local_rank,
                                           const std::vector<std::string>& extra = {});
 
-/// "HOST:PORT", an IPv6 address in brackets.
-std::string endpoint(const std::string& host, std::uint16_t port);
-
 /// CPUs this process may use: those of its affinity mask, or fewer if its control group has a quota; at least 1.
 int available_cpus();
 

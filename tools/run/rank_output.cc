@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMaxTailLine = 2000;
 
-// The C++ runtime's two lines about an error that nobody has caught, and what comm puts before another rank's.
+// The C++ runtime's two lines about an uncaught error, and what comm puts before another rank's cause.
 constexpr std::string_view kThrown = "terminate called after throwing an instance of 'tutti::comm::Error'";
 constexpr std::string_view kWhat = "  what():  ";
 constexpr std::string_view kFirstCause = "first cause: ";

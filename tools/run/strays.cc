@@ -38,19 +38,19 @@ Strays::Strays() : before_(children()) {
 
 Strays::~Strays() { prctl(PR_SET_CHILD_SUBREAPER, was_subreaper_); }
 
-std::set<pid_t> Strays::found(const std::set<pid_t>& ours) const {
+std::set<pid_t> Strays::found(const std::set<pid_t>& own) const {
   std::set<pid_t> result = children();
-  std::erase_if(result, [&](pid_t pid) { return before_.contains(pid) || ours.contains(pid); });
+  std::erase_if(result, [&](pid_t pid) { return before_.contains(pid) || own.contains(pid); });
   return result;
 }
 
-void Strays::reap(const std::set<pid_t>& ours) const {
-  for (const pid_t pid : found(ours)) ::waitpid(pid, nullptr, WNOHANG);
+void Strays::reap(const std::set<pid_t>& own) const {
+  for (const pid_t pid : found(own)) ::waitpid(pid, nullptr, WNOHANG);
 }
 
-void Strays::end(const std::set<pid_t>& ours) const {
+void Strays::end(const std::set<pid_t>& own) const {
   const Clock::time_point give_up = Clock::now() + kKillTime;
-  for (std::set<pid_t> left = found(ours); !left.empty() && Clock::now() < give_up; left = found(ours)) {
+  for (std::set<pid_t> left = found(own); !left.empty() && Clock::now() < give_up; left = found(own)) {
     bool killed = false;
     for (const pid_t pid : left) {
       killed = ::kill(pid, SIGKILL) == 0 || killed;  // not if it has become another user's

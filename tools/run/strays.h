@@ -20,13 +20,13 @@ class Strays {
   Strays(const Strays&) = delete;
   Strays& operator=(const Strays&) = delete;
 
-  /// Reaps those that have ended. `ours`: children that somebody else waits for.
-  void reap(const std::set<pid_t>& ours) const;
-  /// Kills them, and theirs; returns when they are gone, or after some seconds if the kernel holds one.
-  void end(const std::set<pid_t>& ours) const;
+  /// Reaps those that have ended. `own`: children that the launcher itself has started and waits for.
+  void reap(const std::set<pid_t>& own) const;
+  /// Kills them and what they have started; returns when they are gone, or after some seconds if the kernel holds one.
+  void end(const std::set<pid_t>& own) const;
 
  private:
-  std::set<pid_t> found(const std::set<pid_t>& ours) const;
+  std::set<pid_t> found(const std::set<pid_t>& own) const;
 
   std::set<pid_t> before_;
   int was_subreaper_ = 0;

@@ -25,7 +25,7 @@ std::optional<tensor::DType> dtype_of(const std::string& text) {
   return std::nullopt;
 }
 
-/// Finds names that appear twice in one object, of which nobody can say which counts, and nesting deeper than the
+/// Finds names that appear twice in one object, where it is open which of them counts, and nesting deeper than the
 /// format's three levels. (json::parse with a callback looks at all members of an object after each one.)
 class Strictness final : public nlohmann::json_sax<Json> {
  public:

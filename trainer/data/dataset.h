@@ -15,7 +15,7 @@ struct ImageDataset {
   std::string name{};       // "mnist train", "generated digits test": for outputs and errors
   bool generated = false;   // drawn by code, not real data; every output says so
   int classes = 0;
-  std::string checksum{};                  // of images and labels (load_task_data); may be empty
+  std::string checksum{};                  // of images and labels; empty before task.h has computed it
   std::vector<std::string> class_names{};  // by label; empty: the labels speak for themselves
 
   std::int64_t count() const { return labels.defined() ? labels.numel() : 0; }

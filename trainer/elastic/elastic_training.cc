@@ -2,6 +2,7 @@
 #include <tutti/tensor/thread_pool.h>
 #include <tutti/trainer/elastic/elastic_training.h>
 #include <tutti/trainer/run_training.h>
+#include <tutti/trainer/tensor_comm.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -61,6 +62,12 @@ bool others_are_lost(const comm::Error& error) {
          error.code() == comm::ErrorCode::Aborted;
 }
 
+/// Whether another process in this one's place would meet the same error: a full disk, other data, options that differ.
+/// Not what comm says of the system, which may be that another process has ended. Null: an error of the trainer's own.
+bool would_come_again(const comm::Error* of_group) {
+  return of_group == nullptr || of_group->code() == comm::ErrorCode::Mismatch;
+}
+
 /// One rank's way through the generations.
 class Generations {
  public:
@@ -112,18 +119,19 @@ class Generations {
       return report;
     } catch (const GenerationOver& over) {
       reason = over.what();
-    } catch (const comm::Error& error) {
+    } catch (const std::exception& error) {
       reason = error.what();
       if (group) group->abort(reason);
-      if (!others_are_lost(error)) throw;
-    } catch (const std::exception& error) {
-      if (group) group->abort(error.what());
-      throw;
+      const auto* const of_group = dynamic_cast<const comm::Error*>(&error);
+      if (would_come_again(of_group)) training_.member.fail_for_good(reason, comm::Deadline::after(kAnswerTime));
+      if (of_group == nullptr || !others_are_lost(*of_group)) throw;
     }
     return std::nullopt;
   }
 
   RunReport train_with(comm::ProcessGroup& group, const comm::World& world) {
+    // Rank 0 may have said that the job has begun between two ranks' questions: its own answer counts for all.
+    options_.resume = broadcast_text(group, options_.resume ? "resume" : "", 0) == "resume";
     if (world.rank == 0) {
       if (training_.check) training_.check(options_);
       training_.member.set_begun(comm::Deadline::after(kAnswerTime));

@@ -3,7 +3,7 @@
 // Only sleepers are rung: a rank that waits first says so in the segment (RankState::sleepers), then looks once more,
 // then sleeps; a rank that has done something first makes it visible, then looks for sleepers.
 // Other users of the host see the socket's name once it is bound, but cannot guess it before. The kernel throws away
-// datagrams without the key, which only the segment tells, in the sender's time: a flood of them wakes nobody.
+// datagrams without the key, which only the segment tells, in the sender's time: a flood of them wakes no rank.
 // Thread-safety: ring() may be called by any thread; the rest by one at a time.
 #pragma once
 

@@ -1,4 +1,5 @@
 #include <tutti/comm/base/deadline.h>
+#include <tutti/comm/store/socket.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/tools/run/elastic/elastic_job.h>
 #include <tutti/tools/run/elastic/late_ranks.h>
@@ -88,7 +89,7 @@ std::vector<std::string> ElasticJob::environment_of(std::size_t rank) const {
       "LOCAL_WORLD_SIZE=" + std::to_string(std::count_if(members_.begin(), members_.end(), on_node)),
       "TORCHELASTIC_RESTART_COUNT=" + std::to_string(job_.restart_count + restarts_used_)};
   if (!place_.told_address.empty()) {
-    result.push_back("TUTTI_CONTROL=" + endpoint(place_.told_address, control_port()));
+    result.push_back("TUTTI_CONTROL=" + comm::host_and_port(place_.told_address, control_port()));
   }
   return result;
 }
@@ -98,6 +99,15 @@ bool ElasticJob::look_for_members() {
     if (!elastic_) elastic_ = comm::is_member(*control_, member.id.text(), soon());
   }
   return elastic_;
+}
+
+bool ElasticJob::note_final_failure() {
+  if (failed_for_good_) return true;
+  const std::vector<comm::WorkerReason> failed = comm::failed_for_good(*control_, soon());
+  if (failed.empty()) return false;
+  failed_for_good_ = true;
+  say_("the job ends, as a restart would not help: worker " + failed.front().worker + ": " + failed.front().reason);
+  return true;
 }
 
 bool ElasticJob::use_restart() {
@@ -156,6 +166,7 @@ RescuePlan ElasticJob::look(std::span<const RankEnd> ranks, Clock::time_point no
   next_look_ = now + look_every();
   look_for_members();
   if (!elastic_) return before_anybody_registered(ranks, now);
+  if (died && note_final_failure()) return {.kind = RescuePlan::Kind::GiveUp};
   const std::vector<WorkerFate> seen = fates(ranks);
   if (!died && left_.empty()) {
     trouble_since_.reset();

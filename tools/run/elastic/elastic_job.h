@@ -57,6 +57,8 @@ class ElasticJob final : public Rescuer {
   bool look_for_members();
   bool use_restart();
   int restarts_used() const { return restarts_used_; }
+  /// A worker has said that another start would fail as it did.
+  bool failed_for_good() const { return failed_for_good_; }
   std::uint16_t control_port() const { return control_server_->port(); }
   /// Of the present generation.
   std::uint16_t store_port() const { return stores_.back().server->port(); }
@@ -80,6 +82,7 @@ class ElasticJob final : public Rescuer {
   };
 
   RescuePlan before_anybody_registered(std::span<const RankEnd> ranks, Clock::time_point now);
+  bool note_final_failure();
   std::vector<WorkerFate> fates(std::span<const RankEnd> ranks);
   RescuePlan act(const NextGeneration& next, std::span<const RankEnd> ranks, Clock::time_point now);
   RescuePlan form(const NextGeneration& next, std::span<const RankEnd> ranks, Clock::time_point now);
@@ -100,13 +103,14 @@ class ElasticJob final : public Rescuer {
   std::unique_ptr<comm::Store> control_;
   std::vector<Served> stores_;   // by generation
   std::vector<Member> members_;  // of the present generation, by rank
-  std::vector<comm::LeftGeneration> left_;
+  std::vector<comm::WorkerReason> left_;
   std::set<int> gone_;                       // nodes
   std::vector<std::pair<int, int>> coming_;  // nodes, and their ranks
   std::size_t processes_ = 0;                // started so far
   int generation_ = 0;
   int restarts_used_ = 0;
   bool elastic_ = false;  // a worker has registered
+  bool failed_for_good_ = false;
   std::optional<Clock::time_point> trouble_since_;
   Clock::time_point next_look_{};
 };

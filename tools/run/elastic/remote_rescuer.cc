@@ -1,14 +1,17 @@
 #include <tutti/comm/bootstrap/generation.h>
+#include <tutti/comm/store/socket.h>
 #include <tutti/tools/run/elastic/remote_rescuer.h>
 #include <tutti/tools/run/process_state.h>
-#include <tutti/tools/run/rank_environment.h>
 
 #include <algorithm>
 
 namespace tutti::tools {
 
 RemoteRescuer::RemoteRescuer(const RoundPlan& plan, int node, const std::string& control_host, Post post)
-    : round_(plan.round), node_(node), control_(endpoint(control_host, plan.control_port)), post_(std::move(post)) {}
+    : round_(plan.round),
+      node_(node),
+      control_(comm::host_and_port(control_host, plan.control_port)),
+      post_(std::move(post)) {}
 
 std::vector<std::string> RemoteRescuer::environment(int local_rank) const {
   return {"TUTTI_CONTROL=" + control_, "TUTTI_WORKER=" + comm::WorkerId{.node = node_, .slot = local_rank}.text()};

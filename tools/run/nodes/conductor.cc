@@ -212,7 +212,8 @@ void Conductor::end_round_if_over(Clock::time_point now) {
     outside_.post(kToAll, to_words(Verdict{round_->plan.round, false, 0, "the nodes of the job change\n"}));
     return begin_gathering(now);
   }
-  if (restarts_ >= options_.max_restarts) return finish(judgement.status, judgement.summary);
+  const bool in_vain = elastic_ && elastic_->job().failed_for_good();
+  if (in_vain || restarts_ >= options_.max_restarts) return finish(judgement.status, judgement.summary);
   ++restarts_;
   outside_.post(kToAll, to_words(Verdict{round_->plan.round, false, judgement.status,
                                          judgement.summary + restart_text(restarts_, options_.max_restarts)}));

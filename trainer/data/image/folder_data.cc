@@ -1,4 +1,4 @@
-#include <tutti/comm/bootstrap/printable_utf8.h>
+#include <tutti/comm/base/printable_utf8.h>
 #include <tutti/trainer/data/data_error.h>
 #include <tutti/trainer/data/image/folder_data.h>
 #include <tutti/trainer/data/image/image.h>
