@@ -44,20 +44,20 @@ std::span<const int> ProcessGroup::world_ranks() const { return impl_->world_ran
 const std::shared_ptr<Store>& ProcessGroup::store() const { return impl_->store(); }
 
 std::string ProcessGroup::algorithm_for(OpKind op, std::size_t count, DType dtype, int root) {
-  return impl_->algorithm_for(op, count, dtype, root);
+  return impl_->enter()->algorithm_for(op, count, dtype, root);
 }
 
 TuningPlace ProcessGroup::place() const { return impl_->place(); }
 
-void ProcessGroup::use_algorithm(const std::string& name) { impl_->use_algorithm(name); }
+void ProcessGroup::use_algorithm(const std::string& name) { impl_->enter()->use_algorithm(name); }
 
 std::unique_ptr<ProcessGroup> ProcessGroup::split(int color, int key) {
-  auto impl = impl_->split(color, key);
+  auto impl = impl_->enter()->split(color, key);
   return impl ? std::unique_ptr<ProcessGroup>(new ProcessGroup(std::move(impl))) : nullptr;
 }
 
 std::unique_ptr<ProcessGroup> ProcessGroup::subgroup(std::span<const int> ranks) {
-  return std::unique_ptr<ProcessGroup>(new ProcessGroup(impl_->subgroup(ranks)));
+  return std::unique_ptr<ProcessGroup>(new ProcessGroup(impl_->enter()->subgroup(ranks)));
 }
 
 // --- Collectives: each call is described once, for the synchronous and the asynchronous form.
@@ -174,128 +174,135 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::all_to_all_v(ConstBuffer input, Cou
 
 ProcessGroup::Impl::Call ProcessGroup::Impl::barrier() { return prepare(OpKind::Barrier, {}, {}, 0, ReduceOp::Sum, 0); }
 
-void ProcessGroup::broadcast(Buffer data, int root) { impl_->run(impl_->broadcast(data, root)); }
-Work ProcessGroup::broadcast_async(Buffer data, int root) { return impl_->run_async(impl_->broadcast(data, root)); }
+void ProcessGroup::broadcast(Buffer data, int root) { impl_->enter()->run(impl_->broadcast(data, root)); }
+Work ProcessGroup::broadcast_async(Buffer data, int root) {
+  return impl_->enter()->run_async(impl_->broadcast(data, root));
+}
 
 void ProcessGroup::reduce(ConstBuffer input, Buffer output, const Reduction& op, int root) {
-  impl_->run(impl_->reduce(input, output, op, root));
+  impl_->enter()->run(impl_->reduce(input, output, op, root));
 }
 Work ProcessGroup::reduce_async(ConstBuffer input, Buffer output, const Reduction& op, int root) {
-  return impl_->run_async(impl_->reduce(input, output, op, root));
+  return impl_->enter()->run_async(impl_->reduce(input, output, op, root));
 }
 
-void ProcessGroup::all_reduce(Buffer data, const Reduction& op) { impl_->run(impl_->all_reduce(data, op)); }
+void ProcessGroup::all_reduce(Buffer data, const Reduction& op) { impl_->enter()->run(impl_->all_reduce(data, op)); }
 Work ProcessGroup::all_reduce_async(Buffer data, const Reduction& op) {
-  return impl_->run_async(impl_->all_reduce(data, op));
+  return impl_->enter()->run_async(impl_->all_reduce(data, op));
 }
 void ProcessGroup::all_reduce_rounded(Buffer sums, Buffer rounded) {
-  impl_->run(impl_->all_reduce_rounded(sums, rounded));
+  impl_->enter()->run(impl_->all_reduce_rounded(sums, rounded));
 }
 Work ProcessGroup::all_reduce_rounded_async(Buffer sums, Buffer rounded) {
-  return impl_->run_async(impl_->all_reduce_rounded(sums, rounded));
+  return impl_->enter()->run_async(impl_->all_reduce_rounded(sums, rounded));
 }
 
 void ProcessGroup::gather(ConstBuffer input, Buffer output, int root) {
-  impl_->run(impl_->gather(input, output, root));
+  impl_->enter()->run(impl_->gather(input, output, root));
 }
 Work ProcessGroup::gather_async(ConstBuffer input, Buffer output, int root) {
-  return impl_->run_async(impl_->gather(input, output, root));
+  return impl_->enter()->run_async(impl_->gather(input, output, root));
 }
 
-void ProcessGroup::all_gather(ConstBuffer input, Buffer output) { impl_->run(impl_->all_gather(input, output)); }
+void ProcessGroup::all_gather(ConstBuffer input, Buffer output) {
+  impl_->enter()->run(impl_->all_gather(input, output));
+}
 Work ProcessGroup::all_gather_async(ConstBuffer input, Buffer output) {
-  return impl_->run_async(impl_->all_gather(input, output));
+  return impl_->enter()->run_async(impl_->all_gather(input, output));
 }
 
 void ProcessGroup::scatter(ConstBuffer input, Buffer output, int root) {
-  impl_->run(impl_->scatter(input, output, root));
+  impl_->enter()->run(impl_->scatter(input, output, root));
 }
 Work ProcessGroup::scatter_async(ConstBuffer input, Buffer output, int root) {
-  return impl_->run_async(impl_->scatter(input, output, root));
+  return impl_->enter()->run_async(impl_->scatter(input, output, root));
 }
 
 void ProcessGroup::reduce_scatter(ConstBuffer input, Buffer output, const Reduction& op) {
-  impl_->run(impl_->reduce_scatter(input, output, op));
+  impl_->enter()->run(impl_->reduce_scatter(input, output, op));
 }
 Work ProcessGroup::reduce_scatter_async(ConstBuffer input, Buffer output, const Reduction& op) {
-  return impl_->run_async(impl_->reduce_scatter(input, output, op));
+  return impl_->enter()->run_async(impl_->reduce_scatter(input, output, op));
 }
 
-void ProcessGroup::all_to_all(ConstBuffer input, Buffer output) { impl_->run(impl_->all_to_all(input, output)); }
+void ProcessGroup::all_to_all(ConstBuffer input, Buffer output) {
+  impl_->enter()->run(impl_->all_to_all(input, output));
+}
 Work ProcessGroup::all_to_all_async(ConstBuffer input, Buffer output) {
-  return impl_->run_async(impl_->all_to_all(input, output));
+  return impl_->enter()->run_async(impl_->all_to_all(input, output));
 }
 
 void ProcessGroup::gather_v(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts, int root) {
-  impl_->run(impl_->gather_v(block, whole, counts, root));
+  impl_->enter()->run(impl_->gather_v(block, whole, counts, root));
 }
 Work ProcessGroup::gather_v_async(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts, int root) {
-  return impl_->run_async(impl_->gather_v(block, whole, counts, root));
+  return impl_->enter()->run_async(impl_->gather_v(block, whole, counts, root));
 }
 
 void ProcessGroup::scatter_v(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts, int root) {
-  impl_->run(impl_->scatter_v(whole, block, counts, root));
+  impl_->enter()->run(impl_->scatter_v(whole, block, counts, root));
 }
 Work ProcessGroup::scatter_v_async(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts, int root) {
-  return impl_->run_async(impl_->scatter_v(whole, block, counts, root));
+  return impl_->enter()->run_async(impl_->scatter_v(whole, block, counts, root));
 }
 
 void ProcessGroup::all_gather_v(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts) {
-  impl_->run(impl_->all_gather_v(block, whole, counts));
+  impl_->enter()->run(impl_->all_gather_v(block, whole, counts));
 }
 Work ProcessGroup::all_gather_v_async(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts) {
-  return impl_->run_async(impl_->all_gather_v(block, whole, counts));
+  return impl_->enter()->run_async(impl_->all_gather_v(block, whole, counts));
 }
 
 void ProcessGroup::reduce_scatter_v(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts,
                                     const Reduction& op) {
-  impl_->run(impl_->reduce_scatter_v(whole, block, counts, op));
+  impl_->enter()->run(impl_->reduce_scatter_v(whole, block, counts, op));
 }
 Work ProcessGroup::reduce_scatter_v_async(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts,
                                           const Reduction& op) {
-  return impl_->run_async(impl_->reduce_scatter_v(whole, block, counts, op));
+  return impl_->enter()->run_async(impl_->reduce_scatter_v(whole, block, counts, op));
 }
 
 void ProcessGroup::all_to_all_v(ConstBuffer input, std::span<const std::size_t> send_counts, Buffer output,
                                 std::span<const std::size_t> recv_counts) {
-  impl_->run(impl_->all_to_all_v(input, send_counts, output, recv_counts));
+  impl_->enter()->run(impl_->all_to_all_v(input, send_counts, output, recv_counts));
 }
 Work ProcessGroup::all_to_all_v_async(ConstBuffer input, std::span<const std::size_t> send_counts, Buffer output,
                                       std::span<const std::size_t> recv_counts) {
-  return impl_->run_async(impl_->all_to_all_v(input, send_counts, output, recv_counts));
+  return impl_->enter()->run_async(impl_->all_to_all_v(input, send_counts, output, recv_counts));
 }
 
-void ProcessGroup::barrier() { impl_->run(impl_->barrier()); }
-Work ProcessGroup::barrier_async() { return impl_->run_async(impl_->barrier()); }
+void ProcessGroup::barrier() { impl_->enter()->run(impl_->barrier()); }
+Work ProcessGroup::barrier_async() { return impl_->enter()->run_async(impl_->barrier()); }
 
 // --- Point-to-point
 
 void ProcessGroup::send(ConstBuffer data, int destination, int tag) {
   impl_->check_peer(OpKind::Send, destination, /*any_allowed=*/false);
   impl_->require(OpKind::Send, "data", data, data.count, data.dtype);
-  impl_->guarded(impl_->message(OpKind::Send, data, tag),
-                 [&](Caller& caller) { impl_->point_to_point().send(data, destination, tag, caller); });
+  impl_->enter()->guarded(impl_->message(OpKind::Send, data, tag),
+                          [&](Caller& caller) { impl_->point_to_point().send(data, destination, tag, caller); });
 }
 
 Work ProcessGroup::isend(ConstBuffer data, int destination, int tag) {
   impl_->check_peer(OpKind::Send, destination, /*any_allowed=*/false);
   impl_->require(OpKind::Send, "data", data, data.count, data.dtype);
-  return impl_->guarded(impl_->message(OpKind::Send, data, tag),
-                        [&](Caller&) { return impl_->point_to_point().isend(data, destination, tag); });
+  return impl_->enter()->guarded(impl_->message(OpKind::Send, data, tag),
+                                 [&](Caller&) { return impl_->point_to_point().isend(data, destination, tag); });
 }
 
 int ProcessGroup::recv(Buffer data, int source, int tag) {
   impl_->check_peer(OpKind::Recv, source, /*any_allowed=*/true);
   impl_->require(OpKind::Recv, "data", data, data.count, data.dtype);
-  return impl_->guarded(impl_->message(OpKind::Recv, data, tag),
-                        [&](Caller& caller) { return impl_->point_to_point().recv(data, source, tag, caller); });
+  return impl_->enter()->guarded(impl_->message(OpKind::Recv, data, tag), [&](Caller& caller) {
+    return impl_->point_to_point().recv(data, source, tag, caller);
+  });
 }
 
 Work ProcessGroup::irecv(Buffer data, int source, int tag) {
   impl_->check_peer(OpKind::Recv, source, /*any_allowed=*/true);
   impl_->require(OpKind::Recv, "data", data, data.count, data.dtype);
-  return impl_->guarded(impl_->message(OpKind::Recv, data, tag),
-                        [&](Caller&) { return impl_->point_to_point().irecv(data, source, tag); });
+  return impl_->enter()->guarded(impl_->message(OpKind::Recv, data, tag),
+                                 [&](Caller&) { return impl_->point_to_point().irecv(data, source, tag); });
 }
 
 int ProcessGroup::sendrecv(ConstBuffer outgoing, int destination, Buffer incoming, int source, int send_tag,
@@ -305,13 +312,13 @@ int ProcessGroup::sendrecv(ConstBuffer outgoing, int destination, Buffer incomin
   impl_->require(OpKind::Send, "outgoing", outgoing, outgoing.count, outgoing.dtype);
   impl_->require(OpKind::Recv, "incoming", incoming, incoming.count, incoming.dtype);
   impl_->require_apart(OpKind::Send, outgoing, incoming);
-  return impl_->guarded(impl_->message(OpKind::Recv, incoming, recv_tag), [&](Caller& caller) {
+  return impl_->enter()->guarded(impl_->message(OpKind::Recv, incoming, recv_tag), [&](Caller& caller) {
     return impl_->point_to_point().sendrecv(outgoing, destination, send_tag, incoming, source, recv_tag, caller);
   });
 }
 
 std::string ProcessGroup::recent_operations() const { return impl_->recent_operations(); }
-void ProcessGroup::shutdown() { impl_->shutdown(); }
+void ProcessGroup::shutdown() { impl_->enter()->shutdown(); }
 void ProcessGroup::abort(const std::string& reason) { impl_->abort(reason); }
 
 }  // namespace tutti::comm

@@ -9,7 +9,8 @@
 // receiver reads from that rank again; where none does, no rank reports it. Point-to-point messages travel on lanes of
 // their own and may be mixed in freely.
 //
-// Threads: one thread at a time issues operations on a group; this is not checked. Work handles may be waited for from
+// Threads: one thread at a time issues operations on a group. A second one that does so meanwhile gets InvalidArgument
+// and has sent nothing (two that begin within nanoseconds may both get through). Work handles may be waited for from
 // any thread. Use several groups for several threads. Synchronous collectives run on the caller's thread when nothing
 // is queued; asynchronous ones are finished by a helper thread, or by the thread that waits for them, whichever comes
 // first.

@@ -72,6 +72,14 @@ void ProcessGroup::Impl::refuse_use() {
   throw Error(ErrorCode::Aborted, monitor_.prefix() + "the group has been shut down");
 }
 
+bool ProcessGroup::Impl::allow_nested(std::uintptr_t other_thread) const {
+  if (other_thread == ::pthread_self() || forked()) return true;
+  throw Error(ErrorCode::InvalidArgument,
+              monitor_.prefix() +
+                  "another thread is in an operation of this group: one thread at a time may issue them. Use one "
+                  "group for each thread (split()), or a lock around the calls");
+}
+
 void ProcessGroup::Impl::shutdown() {
   if (writes_trace_ && !closed_) collect_trace();
   const Call goodbye = prepare(OpKind::Shutdown, {}, {}, 0, ReduceOp::Sum, 0);

@@ -4,6 +4,7 @@
 // Thread-safety: as process_group.h; record_failure() may be called by any thread.
 #pragma once
 
+#include <pthread.h>
 #include <sys/types.h>
 #include <tutti/comm/base/counts.h>
 #include <tutti/comm/base/error.h>
@@ -60,6 +61,29 @@ class ProcessGroup::Impl {
   RegisteredBuffer allocate(std::size_t nbytes) { return {heap_.allocate(nbytes), nbytes}; }
   PointToPoint& point_to_point() { return point_to_point_; }
   bool forked() const { return forks_so_far_.load(std::memory_order_relaxed) != forks_; }
+
+  /// This thread issues an operation as long as an Entry lives; another thread that enters meanwhile is refused
+  /// (InvalidArgument). Two that enter within the same nanoseconds may both pass: an atomic exchange would cost short
+  /// operations more than all their other checks.
+  class Entry {
+   public:
+    explicit Entry(Impl& group) : group_(group) {
+      const std::uintptr_t other = group.entered_by_.load(std::memory_order_relaxed);
+      if (other != 0) nested_ = group.allow_nested(other);
+      group.entered_by_.store(::pthread_self(), std::memory_order_relaxed);
+    }
+    ~Entry() {
+      if (!nested_) group_.entered_by_.store(0, std::memory_order_relaxed);
+    }
+    Entry(const Entry&) = delete;
+    Entry& operator=(const Entry&) = delete;
+    Impl* operator->() { return &group_; }
+
+   private:
+    Impl& group_;
+    bool nested_ = false;  // in an operator or a callback of this thread's own operation
+  };
+  Entry enter() { return Entry(*this); }
 
   /// A collective as it was called, checked, with everything needed to run it later on any thread.
   struct Call {
@@ -211,6 +235,7 @@ class ProcessGroup::Impl {
   const Tuning* tuning();
   // Why a call is refused: the long part of the checks.
   [[noreturn]] void refuse_use();
+  bool allow_nested(std::uintptr_t other_thread) const;
   [[noreturn]] void refuse_root(OpKind op, int root) const;
   void refuse_overlap(OpKind op, const ConstBuffer& input, const ConstBuffer& output) const;
   [[noreturn]] void refuse_peer(OpKind op, int peer) const;
@@ -246,6 +271,7 @@ class ProcessGroup::Impl {
   FlightRecorder recorder_;
 
   // Used by the thread that issues operations.
+  std::atomic<std::uintptr_t> entered_by_{0};  // its pthread_t, while it does
   std::uint64_t seq_ = 0;
   Chaos chaos_;  // TUTTI_CHAOS; of the group of all ranks only
   int splits_ = 0;

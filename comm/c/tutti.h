@@ -19,8 +19,8 @@
  * by its own function; freeing NULL does nothing. A handle may be freed in any order and by any thread; a call that
  * another thread makes on it meanwhile ends in good order.
  *
- * Threads: as in C++: one thread at a time issues operations on a group, work handles may be used anywhere, different
- * groups by different threads at once.
+ * Threads: as in C++: one thread at a time issues operations on a group (a second one gets TUTTI_INVALID_ARGUMENT), work
+ * handles may be used anywhere, different groups by different threads at once.
  *
  * Structs begin with struct_size, the size of the struct that the caller was compiled with: call the struct's _init
  * function first, then set what is to differ. Fields are only ever added at the end, so that a program and a library

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <future>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -403,6 +405,62 @@ TEST(ProcessGroup, ACallThatIsRefusedTakesNoNumber) {
       group.use_algorithm("");
     }
     group.barrier();  // with the same number on both ranks
+  });
+}
+
+/// Every way to issue an operation.
+std::vector<std::pair<const char*, std::function<void(ProcessGroup&)>>> ways_to_issue() {
+  static float value = 0, other = 0;
+  const Buffer one = buffer(std::span(&value, 1)), two = buffer(std::span(&other, 1));
+  static constexpr int kRanks[] = {0, 1};
+  return {{"broadcast", [=](ProcessGroup& group) { group.broadcast(one, 0); }},
+          {"all_reduce_async", [=](ProcessGroup& group) { group.all_reduce_async(one).wait(); }},
+          {"barrier", [](ProcessGroup& group) { group.barrier(); }},
+          {"send", [=](ProcessGroup& group) { group.send(one, 1); }},
+          {"isend", [=](ProcessGroup& group) { group.isend(one, 1).wait(); }},
+          {"recv", [=](ProcessGroup& group) { group.recv(one, 1); }},
+          {"irecv", [=](ProcessGroup& group) { group.irecv(one, 1).wait(); }},
+          {"sendrecv", [=](ProcessGroup& group) { group.sendrecv(one, 1, two, 1); }},
+          {"split", [](ProcessGroup& group) { group.split(0); }},
+          {"subgroup", [](ProcessGroup& group) { group.subgroup(kRanks); }},
+          {"algorithm_for", [](ProcessGroup& group) { group.algorithm_for(OpKind::AllReduce, 1, DType::Float32); }},
+          {"use_algorithm", [](ProcessGroup& group) { group.use_algorithm("ring"); }},
+          {"shutdown", [](ProcessGroup& group) { group.shutdown(); }}};
+}
+
+TEST(ProcessGroup, ASecondThreadIsToldThatOneAtATimeIssuesOperations) {
+  run_ranks(2, [](ProcessGroup& group) {
+    std::promise<void> inside, tried;
+    const UserOp held{.name = "held", .combine = [&](void* target, const void* incoming, std::size_t, DType) {
+                        inside.set_value();  // by the one thread that reduces, at the root
+                        tried.get_future().wait();
+                        *static_cast<float*>(target) += *static_cast<const float*>(incoming);
+                      }};
+    std::thread second;
+    if (group.rank() == 0)
+      second = std::thread([&] {
+        inside.get_future().wait();
+        for (const auto& [name, issue] : ways_to_issue()) {
+          try {
+            issue(group);
+            ADD_FAILURE() << name << " by two threads";
+          } catch (const Error& error) {
+            EXPECT_EQ(error.code(), ErrorCode::InvalidArgument) << name;
+            EXPECT_NE(std::string(error.what()).find("another thread"), std::string::npos) << error.what();
+          }
+        }
+        tried.set_value();
+      });
+    const float mine = static_cast<float>(group.rank() + 1);
+    float sum = 0;
+    group.reduce(std::span(&mine, 1), std::span(&sum, group.rank() == 0 ? 1 : 0), held, 0);
+    if (group.rank() == 0) {
+      second.join();
+      EXPECT_EQ(sum, 3);
+      std::thread([&] { group.barrier(); }).join();  // one after the other is right
+    } else {
+      group.barrier();
+    }
   });
 }
 
