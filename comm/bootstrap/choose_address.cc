@@ -151,7 +151,8 @@ AddressChoice choose_addresses(const AddressQuestion& question) {
   if (!question.wanted.empty()) return as_wanted(question);
   if (!question.several_hosts && !question.towards_store.empty())
     return only(question.towards_store, question, "it reached the store, and all ranks are on this host");
-  if (!question.several_hosts) return only("127.0.0.1", question, "all ranks are on this host");
+  if (!question.several_hosts)
+    return only(loopback_address(question.interfaces), question, "all ranks are on this host");
   AddressChoice choice;
   // What works is told even where the kernel does not list it, as in some containers.
   if (!question.towards_store.empty() && !is_loopback_address(question.towards_store) &&
@@ -170,7 +171,8 @@ AddressChoice choose_addresses(const AddressQuestion& question) {
     }
   }
   if (choice.chosen.empty()) {
-    const std::string last = question.towards_store.empty() ? "127.0.0.1" : question.towards_store;
+    const bool met = !question.towards_store.empty();
+    const std::string last = met ? question.towards_store : loopback_address(question.interfaces);
     choice.chosen = only(last, question, "this host has no other").chosen;
   }
   choice.slow = warn_if_slow(choice, question);

@@ -96,6 +96,13 @@ std::string default_route_address() {
   return v4.empty() ? route_source(kSomewhere6) : v4;
 }
 
+std::string loopback_address(const std::vector<InterfaceAddress>& interfaces) {
+  const auto has = [&](const char* beginning) {
+    return std::ranges::any_of(interfaces, [&](const auto& one) { return one.address.starts_with(beginning); });
+  };
+  return has("::1") && !has("127.") ? "::1" : "127.0.0.1";
+}
+
 bool is_loopback_address(std::string_view address) { return address.starts_with("127.") || address == "::1"; }
 
 bool is_loopback_endpoint(std::string_view endpoint) { return is_loopback_address(address_of_endpoint(endpoint)); }

@@ -68,6 +68,9 @@ std::string route_source(const std::string& host);
 /// The address that this host's default route leaves from; "" if it has no route to other hosts.
 std::string default_route_address();
 
+/// By which ranks of one host reach each other: "127.0.0.1", or "::1" where `interfaces` have only that.
+std::string loopback_address(const std::vector<InterfaceAddress>& interfaces = interface_addresses());
+
 /// True for "127.1.2.3", "::1".
 bool is_loopback_address(std::string_view address);
 

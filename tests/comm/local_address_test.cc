@@ -105,6 +105,10 @@ TEST(ChooseAddresses, AHostThatReachedItsStoreByLoopbackTellsAnotherAddress) {
 TEST(ChooseAddresses, WithoutAnyOtherLoopbackIsLeft) {
   EXPECT_EQ(chosen({.interfaces = {loopback()}}), "127.0.0.1");
   EXPECT_EQ(chosen({.interfaces = {loopback()}, .towards_store = "127.0.1.1"}), "127.0.1.1");
+  const InterfaceAddress v6{.interface = "lo", .address = "::1", .prefix = 128, .kind = Kind::Loopback};
+  EXPECT_EQ(chosen({.interfaces = {v6}}), "::1");
+  EXPECT_EQ(chosen({.interfaces = {v6}, .several_hosts = false}), "::1");
+  EXPECT_EQ(chosen({.interfaces = {v6, loopback()}, .several_hosts = false}), "127.0.0.1");
 }
 
 TEST(ChooseAddresses, FourAreEnough) {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`tutti doctor` as ranks of a job on several hosts (private_hosts.py): what it finds between them.
+"""`tutti doctor` as ranks of a job on several hosts (private_hosts.py): what it finds between them. And ranks on one host
+that has no 127.0.0.1.
 
     doctor_test.py TUTTI [TEST]...
 
@@ -90,6 +91,12 @@ class DoctorBetweenHosts(unittest.TestCase):
         first, second = self.examine([self.alpha, self.beta], 1, timeout=2)
         self.assertIn("rank(s) 1", self.find(first, "meeting", "fail")[0]["value"])
         self.assertRegex(self.find(second, "meeting", "fail")[0]["value"], r"store at 10\.7\.0\.1:29500.*Permission denied")
+
+    def test_a_host_with_no_other_loopback_address_than_that_of_ipv6(self):
+        self.alpha.root("ip addr del 127.0.0.1/8 dev lo".split())
+        status, output = self.alpha.run([TUTTI, "bench", "-n", "2", "all_reduce", "--max-bytes", "4", "--transport", "tcp"])
+        self.assertEqual(status, 0, output)
+        self.assertIn("Total wrong: 0", output)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 #include <sys/socket.h>
 #include <tutti/comm/base/deadline.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/comm/store/listen.h>
 #include <tutti/comm/store/store_connect.h>
 #include <tutti/tools/doctor/host_checks.h>
@@ -64,7 +65,7 @@ Finding check_master_port(const std::string& port, bool launched) {
 }  // namespace
 
 Findings check_ports(const std::string& own_address, const comm::Environment& environment, const System& system) {
-  Findings findings{check_connection("port on loopback", "127.0.0.1")};
+  Findings findings{check_connection("port on loopback", comm::loopback_address())};
   if (!own_address.empty()) findings.push_back(check_connection("port on own address", own_address));
   if (const auto port = environment("MASTER_PORT"))
     findings.push_back(check_master_port(*port, environment("RANK").has_value()));

@@ -8,6 +8,7 @@
 // when it is killed itself.
 #pragma once
 
+#include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/tools/run/elastic/next_generation.h>
 #include <tutti/tools/run/local_options.h>
 #include <tutti/tools/run/nodes/node_options.h>
@@ -26,9 +27,9 @@ struct LaunchOptions {
   std::vector<std::string> command;             // argv; looked up in PATH
   std::chrono::milliseconds grace{2000};        // between the signal that ends ranks and SIGKILL
   std::chrono::milliseconds term_grace{30000};  // that after a SIGTERM to the launcher: ranks may write checkpoints
-  std::string master_addr = "127.0.0.1";        // the store servers bind exactly this address
-  std::uint16_t master_port = 0;                // of the one for PyTorch's clients; 0: the kernel picks one
-  bool store = true;                            // false: no servers; the program's rank 0 listens on MASTER_PORT itself
+  std::string master_addr = comm::loopback_address();  // the store servers bind exactly this address
+  std::uint16_t master_port = 0;                       // of the one for PyTorch's clients; 0: the kernel picks one
+  bool store = true;     // false: no servers; the program's rank 0 listens on MASTER_PORT itself
   std::string log_dir;   // "": none; else output goes to files there: all of it, or what local.redirects and tees say
   int max_restarts = 0;  // after a failure all ranks are started again, this many times
   bool label = true;     // local.label, else "[rank 1] ", before each line; without local.label one rank alone has none

@@ -1,4 +1,5 @@
 #include <tutti/comm/base/deadline.h>
+#include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/comm/store/socket.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/tools/run/elastic/elastic_job.h>
@@ -46,7 +47,7 @@ ElasticJob::ElasticJob(const JobEnvironment& job, ElasticPlace place, const Elas
       say_(std::move(say)),
       control_server_(serve(job, place_, job.job_id)) {
   comm::TcpStoreOptions client;
-  client.host = place_.bind_address.empty() ? "127.0.0.1" : place_.bind_address;
+  client.host = place_.bind_address.empty() ? comm::loopback_address() : place_.bind_address;
   client.port = control_server_->port();
   client.job_id = job.job_id;
   client.job_secret = job.job_secret;

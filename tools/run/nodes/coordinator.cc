@@ -1,5 +1,6 @@
 #include <arpa/inet.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/comm/store/socket.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/comm/store/tcp_store_server.h>
@@ -37,7 +38,7 @@ comm::TcpStoreServerOptions control_server(const CoordinatorOptions& options) {
 
 comm::TcpStoreOptions own_client(const CoordinatorOptions& options, std::uint16_t port) {
   comm::TcpStoreOptions client;
-  client.host = options.bind_address.empty() ? "127.0.0.1" : options.bind_address;
+  client.host = options.bind_address.empty() ? comm::loopback_address() : options.bind_address;
   client.port = port;
   client.job_id = kControlJob;
   client.job_secret = options.job_secret;

@@ -1,6 +1,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
 #include <unistd.h>
 
@@ -137,7 +138,7 @@ void take_remote_place(NodeOptions& options, int& nproc) {
   options.remote = true;
   options.node_name = words[4];
   options.addresses = decode_words(words[5]);
-  options.host = options.addresses.empty() ? "127.0.0.1" : options.addresses.front();
+  options.host = options.addresses.empty() ? comm::loopback_address() : options.addresses.front();
 }
 
 InputWatch::InputWatch(std::function<void()> gone) : stop_fd_(::eventfd(0, EFD_CLOEXEC)) {

@@ -6,6 +6,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/host_name.h>
 #include <tutti/comm/bootstrap/job_secret.h>
+#include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/tools/run/nodes/control_link.h>
 #include <tutti/tools/run/nodes/coordinator.h>
@@ -54,7 +55,7 @@ std::vector<std::string> own_addresses() {
     ::freeifaddrs(list);
   }
   std::erase(addresses, std::string());
-  addresses.push_back("127.0.0.1");
+  addresses.push_back(comm::loopback_address());
   return addresses;
 }
 
@@ -97,7 +98,7 @@ class RemoteLaunch {
     options.elastic = options_.elastic;
     coordinator_ = std::make_unique<Coordinator>(options);
     NodeOptions here = options.nodes;
-    here.host = remote_.bind_address.empty() ? "127.0.0.1" : remote_.bind_address;
+    here.host = remote_.bind_address.empty() ? comm::loopback_address() : remote_.bind_address;
     here.port = coordinator_->port();
     link_ = std::make_unique<ControlLink>(here, secret_, options.own);
   }
