@@ -7,6 +7,7 @@
 #include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/comm/store/socket.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>

@@ -106,7 +106,7 @@ MeetingPlace::~MeetingPlace() {
 
 std::shared_ptr<MeetingPlace> meet(const World& world, Deadline deadline) {
   if (!world.store_file.empty()) return meet_in_file(world, deadline);
-  if (!world.meeting_file.empty() || !world.agent_key.empty() || world.pmi_descriptor >= 0)
+  if (!world.invitation.empty() || !world.meeting_file.empty() || !world.agent_key.empty() || world.pmi_descriptor >= 0)
     return meet_where_published(world, deadline);
   return meet_at_server(world, deadline);
 }

@@ -2,15 +2,19 @@
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/agent_store.h>
 #include <tutti/comm/bootstrap/announcement.h>
+#include <tutti/comm/bootstrap/job_secret.h>
 #include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/comm/bootstrap/meeting_file.h>
 #include <tutti/comm/bootstrap/pmi1.h>
+#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/bootstrap/published_server.h>
 #include <tutti/comm/bootstrap/rank_addresses.h>
 #include <tutti/comm/store/socket.h>
 #include <tutti/comm/transport/shm/join.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -26,6 +30,7 @@ constexpr milliseconds kFirstSlice{150};  // of that, for each address
 constexpr milliseconds kReportAfter{5000};
 constexpr milliseconds kBelieved{5000};  // an announcement under another secret: rank 0 may be about to replace it
 constexpr char kPmiKey[] = "tutti-";
+constexpr char kInvitation[] = "tutti-invitation:";
 
 std::string who(const World& world) {
   return "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size);
@@ -34,14 +39,14 @@ std::string who(const World& world) {
 std::string job_of(const World& world, const std::string& nonce) { return world.job_id + "/" + nonce; }
 
 struct Started {
-  std::unique_ptr<TcpStoreServer> server;
+  std::shared_ptr<TcpStoreServer> server;
   Announcement announcement;
 };
 
 Started start_server(const World& world) {
   Announcement announcement =
       own_announcement(world, reachable_addresses(world.local_world_size < world.world_size), 0);
-  auto server = std::make_unique<TcpStoreServer>(
+  auto server = std::make_shared<TcpStoreServer>(
       TcpStoreServerOptions{.bind_address = announcement.addresses.size() == 1 ? announcement.addresses.front() : "",
                             .port = 0,
                             .job_id = job_of(world, announcement.nonce),
@@ -249,7 +254,81 @@ PublishedMeeting meet_by_pmi(const World& world, Deadline deadline) {
   return meeting;
 }
 
+/// The servers of invitations that no rank of this process has followed yet, by nonce.
+struct Invitations {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<TcpStoreServer>> servers;
+};
+
+Invitations& invitations() {
+  static auto& all = *new Invitations;  // never destroyed: groups may be formed after main()
+  return all;
+}
+
+PublishedMeeting meet_by_invitation(const World& world, Deadline deadline) {
+  PublishedMeeting meeting;
+  meeting.withdraw = [] {};
+  Announcement announcement;
+  decode_announcement(world.invitation, world.job_secret, announcement, ';');
+  {
+    const std::lock_guard lock(invitations().mutex);
+    const auto own = invitations().servers.extract(announcement.nonce);
+    if (own) meeting.server = own.mapped();
+  }
+  meeting.client = connect_as_announced(world, announcement, deadline);
+  meeting.where = where_text(announcement, "by invitation");
+  return meeting;
+}
+
 }  // namespace
+
+std::string invite(int world_size, bool one_host, const Environment& environment) {
+  if (world_size < 1)
+    throw Error(ErrorCode::InvalidArgument, "an invitation for " + std::to_string(world_size) + " ranks; one is least");
+  const std::string known = environment("TUTTI_JOB_SECRET").value_or("");
+  World world;
+  world.world_size = world_size;
+  world.local_world_size = one_host ? world_size : 0;
+  world.job_id = "invited";
+  world.job_secret = known.empty() ? new_job_secret() : known;
+  auto [server, announcement] = start_server(world);
+  const std::lock_guard lock(invitations().mutex);
+  if (world_size > 1) invitations().servers[announcement.nonce] = std::move(server);
+  return kInvitation + (known.empty() ? world.job_secret : "") + ":" +
+         encode_announcement(announcement, world.job_secret, ';');
+}
+
+bool is_invitation(std::string_view text) { return text.starts_with(kInvitation); }
+
+World invited_world(const WorldOptions& options, const Environment& environment) {
+  const auto refuse = [](ErrorCode code, const std::string& why) { throw Error(code, "the ranks' invitation " + why); };
+  const std::string text = options.store->substr(std::string_view(kInvitation).size());
+  const std::size_t colon = text.find(':');
+  World world;
+  world.job_secret = text.substr(0, colon);
+  if (world.job_secret.empty()) world.job_secret = environment("TUTTI_JOB_SECRET").value_or("");
+  world.invitation = colon == std::string::npos ? "" : text.substr(colon + 1);
+  Announcement announcement;
+  const Reading reading = decode_announcement(world.invitation, world.job_secret, announcement, ';');
+  if (reading == Reading::OtherSecret)
+    refuse(ErrorCode::Unauthorized, "of " + text_of(announcement) +
+                                        " was made with TUTTI_JOB_SECRET, which this rank lacks or has another one of; "
+                                        "set the same on all ranks, or on none");
+  if (reading != Reading::Whole)
+    refuse(ErrorCode::InvalidArgument, "is not what invite() returned: " + printable(text.substr(colon + 1), 100));
+  world.rank = options.rank.value_or(-1);
+  world.world_size = options.world_size.value_or(-1);
+  if (world.rank < 0 || world.rank >= announcement.world_size || world.world_size != announcement.world_size)
+    refuse(ErrorCode::InvalidArgument, "is for " + std::to_string(announcement.world_size) +
+                                           " ranks, but this one says it is rank " + std::to_string(world.rank) +
+                                           " of " + std::to_string(world.world_size) + " (-1: not set)");
+  const bool one_host = is_loopback_address(announcement.addresses.front());
+  world.local_rank = one_host ? world.rank : 0;
+  world.local_world_size = one_host ? world.world_size : 1;
+  world.job_id = announcement.job;
+  world.detected_from = "an invitation";
+  return world;
+}
 
 std::vector<std::string> reachable_addresses(bool several_hosts) {
   std::vector<std::string> addresses;
@@ -258,6 +337,7 @@ std::vector<std::string> reachable_addresses(bool several_hosts) {
 }
 
 PublishedMeeting meet_at_published_server(const World& world, Deadline deadline) {
+  if (!world.invitation.empty()) return meet_by_invitation(world, deadline);
   if (!world.agent_key.empty()) return meet_by_board(world, std::make_shared<AgentStore>(world), deadline);
   if (world.meeting_file.empty()) return meet_by_pmi(world, deadline);
   return meet_by_board(world, std::make_shared<MeetingFile>(world.meeting_file, world.job_secret), deadline);

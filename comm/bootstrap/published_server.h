@@ -1,6 +1,6 @@
 // Meeting at a server whose address nobody was told: rank 0 starts it on a free port and publishes where it is, in
 // World::meeting_file, in torchrun's store (World::agent_key), or at the PMI server of World::pmi_descriptor; the
-// others look there, and connect.
+// others look there, and connect. Or a program has brought the announcement to all ranks itself (World::invitation).
 //
 // What an earlier run left there leads nowhere, or to a server that is another meeting's and says so: then a rank looks
 // again, until its deadline. Internal to comm.
@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tutti::comm {
@@ -21,8 +22,15 @@ namespace tutti::comm {
 /// Numeric addresses of this host at which ranks can reach it, best first: of `several_hosts`, or of this one alone.
 std::vector<std::string> reachable_addresses(bool several_hosts);
 
+/// Whether a text may have come from invite() (world.h).
+bool is_invitation(std::string_view text);
+
+/// The world that an invitation in options.store describes. Throws InvalidArgument if rank or size are missing or do
+/// not fit it, Unauthorized if it was made under another TUTTI_JOB_SECRET.
+World invited_world(const WorldOptions& options, const Environment& environment);
+
 struct PublishedMeeting {
-  std::unique_ptr<TcpStoreServer> server;  // on rank 0
+  std::shared_ptr<TcpStoreServer> server;  // on the rank that started it
   std::unique_ptr<TcpStore> client;
   std::string where;  // "the store 10.0.0.1:4711 (published in /home/...)"
   /// Takes the announcement back. To be called by whichever rank knows first that all are there, before another can go

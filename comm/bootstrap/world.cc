@@ -4,6 +4,7 @@
 #include <tutti/comm/bootstrap/launchers/launchers.h>
 #include <tutti/comm/bootstrap/launchers/meeting_name.h>
 #include <tutti/comm/bootstrap/printable.h>
+#include <tutti/comm/bootstrap/published_server.h>
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/comm/bootstrap/world_settings.h>
 
@@ -193,6 +194,7 @@ Environment process_environment() {
 }
 
 World World::detect(const WorldOptions& options, const Environment& environment) {
+  if (options.store && is_invitation(*options.store)) return invited_world(options, environment);
   const WorldSettings settings(options, environment);
   World world;
   world.detected_from = settings.source();

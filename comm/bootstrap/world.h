@@ -22,7 +22,9 @@ struct WorldOptions {
   std::optional<int> world_size = std::nullopt;
   std::optional<std::string> master_addr = std::nullopt;
   std::optional<int> master_port = std::nullopt;
-  std::optional<std::string> store = std::nullopt;  // "file:///PATH" or "tcp://HOST:PORT"
+  /// "file:///PATH", "tcp://HOST:PORT", or what invite() has returned. With the latter, rank and world_size must be set
+  /// here, and of the environment nothing but TUTTI_JOB_SECRET is read.
+  std::optional<std::string> store = std::nullopt;
   /// Whose variables are read: "auto", "none" (a world of one), "env" (RANK, WORLD_SIZE, ...), or one of
   /// launcher_names(). "" is "auto". Also by TUTTI_LAUNCHER.
   std::optional<std::string> launcher = std::nullopt;
@@ -38,6 +40,7 @@ struct World {
   std::string store_file;    // TUTTI_STORE=file:///PATH: the ranks meet there (file_store.h), not at master_addr
   std::string meeting_file;  // if set: rank 0 publishes its server's address in this file, the others read it there
   std::string agent_key{};   // if set: in this key of the torchrun agent's store at master_addr
+  std::string invitation{};  // if set: rank 0's server is where this announcement says
   int pmi_descriptor = -1;   // if not: it publishes at the PMI server that this descriptor is connected to
   std::string job_id;        // TUTTI_JOB_ID, else the scheduler's name for the job step, else "default"
   std::string job_secret;    // TUTTI_JOB_SECRET; see job_secret.h for where it comes from otherwise
@@ -60,5 +63,13 @@ struct World {
   /// environment; the text lists what was found.
   static World detect(const WorldOptions& options = {}, const Environment& environment = process_environment());
 };
+
+/// For programs that can bring a text from one process to the others by themselves: starts a store server on a free
+/// port, for one group of `world_size` ranks, and returns where it is. Each rank gives the text as WorldOptions::store;
+/// the process that called invite() is one of them, and serves until its group ends. `one_host`: all ranks run on this
+/// host. The text is printable, has less than 1.5 KiB, and holds a secret by which everybody who knows it may join,
+/// unless TUTTI_JOB_SECRET is set, which all ranks must have then. Throws System if no port can be opened.
+/// Idea: ncclGetUniqueId (https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html).
+std::string invite(int world_size, bool one_host, const Environment& environment = process_environment());
 
 }  // namespace tutti::comm

@@ -153,6 +153,13 @@ tutti_result tutti_work_source(tutti_work* work, int* source) {
   });
 }
 
+tutti_result tutti_work_on_completion(tutti_work* work, void (*callback)(void* context), void* context) {
+  return on_work("tutti_work_on_completion", work, [&](WorkObject& object) {
+    if (!callback) throw Error(ErrorCode::InvalidArgument, "callback is NULL");
+    object.work.on_completion([=] { callback(context); });
+  });
+}
+
 tutti_result tutti_work_free(tutti_work* work) {
   return guarded("tutti_work_free", [&] { take_handle(HandleKind::Work, work); });
 }

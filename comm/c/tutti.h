@@ -36,6 +36,8 @@
 extern "C" {
 #endif
 
+#define TUTTI_INVITATION_SIZE 1536
+
 /** What the caller knows of its place; each value that is set wins over the environment, and one that contradicts it is
  * an error. The job secret comes from TUTTI_JOB_SECRET, or the user's own file. */
 typedef struct tutti_world_options {
@@ -44,7 +46,7 @@ typedef struct tutti_world_options {
   int world_size;          /**< -1: not set */
   const char* master_addr; /**< this and the next three NULL, or -1: not set */
   int master_port;
-  const char* store;    /**< "file:///PATH": where the ranks meet instead of at master_addr */
+  const char* store;    /**< "file:///PATH", or a text of tutti_invite(): where the ranks meet instead */
   const char* launcher; /**< whose variables are read: "auto", "none", "env", "slurm", ... */
 } tutti_world_options;
 
@@ -96,6 +98,14 @@ TUTTI_API tutti_result tutti_world_options_init(tutti_world_options* options, si
 /** Finds this process's place: options, then RANK, WORLD_SIZE, ... (torchrun's names), then the scheduler's variables,
  * then a world of one. `options` may be NULL. Opens no connection. */
 TUTTI_API tutti_result tutti_world_detect(const tutti_world_options* options, tutti_world** world);
+
+/** For programs that can bring a text from one process to the others by themselves: starts a store server on a free
+ * port, for one group of `world_size` ranks, and writes the text that says where it is, with a 0 behind it. Each rank
+ * gives it as tutti_world_options.store, with its rank and the world size; of the environment only TUTTI_JOB_SECRET is
+ * read then. The process that called this is one of the ranks. `one_host` 1: all ranks run on this host. Whoever knows
+ * the text may join, unless TUTTI_JOB_SECRET is set, which all ranks must have then. `capacity` is
+ * TUTTI_INVITATION_SIZE or more. */
+TUTTI_API tutti_result tutti_invite(int world_size, int one_host, char* text, size_t capacity);
 
 /** `info->struct_size` is set by the caller. */
 TUTTI_API tutti_result tutti_world_describe(tutti_world* world, tutti_world_info* info);
@@ -176,6 +186,13 @@ TUTTI_API tutti_result tutti_work_test(tutti_work* work, int* completed);
 
 /** After a completed tutti_irecv(): the rank that sent; -1 otherwise. */
 TUTTI_API tutti_result tutti_work_source(tutti_work* work, int* source);
+
+/** Calls `callback(context)` once when the operation is complete, after success and after failure: at once if it is
+ * complete already, else on the thread that completes it, which is one of the library's own or one that uses the group
+ * or waits. The callback passes the news on and returns; it may call tutti_work_test() and tutti_work_free() for this
+ * work, and nothing else of the library. It is called even if the work handle is freed before; tutti_free() of the
+ * group returns after the last callback. */
+TUTTI_API tutti_result tutti_work_on_completion(tutti_work* work, void (*callback)(void* context), void* context);
 
 /** Neither waits nor cancels: the operation's buffers are in use until it is complete. */
 TUTTI_API tutti_result tutti_work_free(tutti_work* work);

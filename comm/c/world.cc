@@ -107,6 +107,16 @@ tutti_result tutti_world_detect(const tutti_world_options* options, tutti_world*
   });
 }
 
+tutti_result tutti_invite(int world_size, int one_host, char* text, size_t capacity) {
+  return guarded("tutti_invite", [&] {
+    require(text, "text");
+    if (capacity < TUTTI_INVITATION_SIZE)
+      throw Error(ErrorCode::InvalidArgument, "capacity is " + std::to_string(capacity) + "; give " +
+                                                  std::to_string(TUTTI_INVITATION_SIZE) + " bytes");
+    text[invite(world_size, one_host != 0).copy(text, capacity - 1)] = '\0';
+  });
+}
+
 tutti_result tutti_world_describe(tutti_world* world, tutti_world_info* info) {
   return guarded("tutti_world_describe", [&] {
     const auto object = find<WorldObject>(world);

@@ -206,5 +206,40 @@ TEST(World, ControlCharactersInAVariableAreNotPrintedRaw) {
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
 }
 
+TEST(Invitation, SaysAllThatARankMustKnowButItsPlace) {
+  const std::string text = invite(3, /*one_host=*/true, of({}));
+  const World world =
+      World::detect({.rank = 2, .world_size = 3, .store = text, .launcher = "auto"}, of(with(torchrun(), "RANK", "7")));
+  EXPECT_EQ(world.rank, 2);
+  EXPECT_EQ(world.local_rank, 2);
+  EXPECT_EQ(world.local_world_size, 3);
+  EXPECT_EQ(world.job_secret.size(), 64u);
+  EXPECT_NE(text.find(world.job_secret), std::string::npos);
+  EXPECT_LT(text.size(), 1536u);
+  expect_contains(refusal({}, {.rank = 3, .world_size = 3, .store = text}),
+                  "for 3 ranks, but this one says it is rank 3 of 3");
+  expect_contains(refusal({}, {.rank = 0, .world_size = 2, .store = text}), "it is rank 0 of 2");
+  expect_contains(refusal({}, {.store = text}), "rank -1 of -1 (-1: not set)");
+  expect_contains(refusal({}, {.rank = 0, .world_size = 3, .store = text.substr(0, text.size() - 1)}), "is not what");
+  expect_contains(refusal({}, {.rank = 0, .world_size = 3, .store = "tutti-invitation:x"}), "is not what");
+  EXPECT_THROW(invite(0, true, of({})), Error);
+}
+
+TEST(Invitation, HoldsNoSecretThatTheJobHasAlready) {
+  const std::string text = invite(2, true, of({{"TUTTI_JOB_SECRET", "hush"}}));
+  EXPECT_EQ(text.find("hush"), std::string::npos);
+  const WorldOptions options{.rank = 1, .world_size = 2, .store = text};
+  EXPECT_EQ(World::detect(options, of({{"TUTTI_JOB_SECRET", "hush"}})).job_secret, "hush");
+  for (const Variables& other : {Variables{}, Variables{{"TUTTI_JOB_SECRET", "another"}}}) {
+    try {
+      World::detect(options, of(other));
+      ADD_FAILURE() << "followed an invitation under another secret";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::Unauthorized);
+      expect_contains(error.what(), "was made with TUTTI_JOB_SECRET");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tutti::comm

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <future>
 #include <numeric>
 #include <regex>
 #include <set>
@@ -172,6 +173,50 @@ TEST(CGroups, WorkOutlivesItsGroupAndSaysWhatBecameOfIt) {
     EXPECT_EQ(tutti_barrier(group), TUTTI_INVALID_ARGUMENT);
     group = nullptr;
   });
+}
+
+/// What a callback was told.
+struct Told {
+  std::promise<void> promise;
+  static void tell(void* told) { static_cast<Told*>(told)->promise.set_value(); }
+};
+
+TEST(CGroups, MeetByAnInvitationAndCallBackWhenWorkIsComplete) {
+  const Watchdog watchdog;
+  char text[TUTTI_INVITATION_SIZE];
+  EXPECT_EQ(tutti_invite(2, 1, text, 10), TUTTI_INVALID_ARGUMENT);
+  ASSERT_EQ(tutti_invite(2, 1, text, sizeof(text)), TUTTI_OK) << last_error();
+  const auto be_rank = [&](int rank) {
+    tutti_world_options place;
+    tutti_world_options_init(&place, sizeof(place));
+    place.rank = rank;
+    place.world_size = 2;
+    place.store = text;
+    tutti_world* world = nullptr;
+    tutti_group* group = nullptr;
+    ASSERT_EQ(tutti_world_detect(&place, &world), TUTTI_OK) << last_error();
+    ASSERT_EQ(tutti_connect(world, nullptr, &group), TUTTI_OK) << last_error();
+    EXPECT_EQ(tutti_world_free(world), TUTTI_OK);
+    float value = static_cast<float>(rank + 1), never = 0;
+    Told reduced, ended, again;
+    tutti_work *reduce = nullptr, *receive = nullptr;
+    ASSERT_EQ(tutti_all_reduce_async(group, &value, 1, TUTTI_FLOAT32, TUTTI_SUM, &reduce), TUTTI_OK);
+    EXPECT_EQ(tutti_work_on_completion(reduce, nullptr, nullptr), TUTTI_INVALID_ARGUMENT);
+    ASSERT_EQ(tutti_work_on_completion(reduce, Told::tell, &reduced), TUTTI_OK);
+    reduced.promise.get_future().wait();
+    EXPECT_EQ(value, 3);
+    ASSERT_EQ(tutti_work_on_completion(reduce, Told::tell, &again), TUTTI_OK);  // at once
+    EXPECT_EQ(again.promise.get_future().wait_for(std::chrono::seconds(0)), std::future_status::ready);
+    ASSERT_EQ(tutti_irecv(group, &never, 1, TUTTI_FLOAT32, 1 - rank, 0, &receive), TUTTI_OK);
+    ASSERT_EQ(tutti_work_on_completion(receive, Told::tell, &ended), TUTTI_OK);
+    EXPECT_EQ(tutti_work_free(receive), TUTTI_OK);
+    EXPECT_EQ(tutti_work_free(reduce), TUTTI_OK);
+    EXPECT_EQ(tutti_free(group), TUTTI_OK);
+    ended.promise.get_future().wait();
+  };
+  std::thread other(be_rank, 1);
+  be_rank(0);
+  other.join();
 }
 
 TEST(CGroups, AnAbortReachesTheOthersWithItsReason) {
