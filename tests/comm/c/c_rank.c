@@ -100,10 +100,12 @@ static void v_forms(tutti_group* group, int rank, int size) {
   for (i = 0; i < rank * size; ++i) CHECK(back[i] == rank);
 }
 
+static void count_call(void* calls) { ++*(int*)calls; }
+
 static void messages(tutti_group* group, int rank, int size) {
   const int next = (rank + 1) % size, previous = (rank + size - 1) % size;
   float out = (float)rank, in = -1;
-  int from = -1, source = -1, completed = 0;
+  int from = -1, source = -1, completed = 0, calls = 0;
   tutti_work *sending = NULL, *receiving = NULL;
   OK(tutti_sendrecv(group, &out, 1, next, 4, &in, 1, previous, 4, TUTTI_FLOAT32, &from));
   CHECK(in == (float)previous && from == previous);
@@ -113,6 +115,8 @@ static void messages(tutti_group* group, int rank, int size) {
   OK(tutti_work_test(receiving, &completed));
   OK(tutti_work_source(receiving, &source));
   CHECK(completed == 1 && source == next && in == (float)next);
+  OK(tutti_work_on_completion(receiving, count_call, &calls));
+  CHECK(calls == 1); /* at once: it is complete */
   OK(tutti_work_wait_for(sending, 60000, &completed));
   CHECK(completed == 1);
   OK(tutti_work_free(receiving));
@@ -152,7 +156,7 @@ static void groups_and_store(tutti_group* group, int rank, int size) {
   int32_t one = 1, members = 0;
   int64_t sum = 0;
   int world_ranks[RANKS_MOST], ranks[2], exists = 0;
-  char text[64];
+  char text[64], invitation[TUTTI_INVITATION_SIZE];
   const char* keys[2];
   size_t length = 0;
   OK(tutti_split(group, rank % 2, 0, &half));
@@ -173,6 +177,8 @@ static void groups_and_store(tutti_group* group, int rank, int size) {
     OK(tutti_barrier(pair));
     OK(tutti_free(pair));
   }
+  OK(tutti_invite(1, 1, invitation, sizeof(invitation)));
+  CHECK(strlen(invitation) > 100);
   sprintf(text, "from %d", rank);
   if (rank == size - 1) OK(tutti_store_set(group, "word", text, strlen(text), 60000));
   OK(tutti_store_get(group, "word", NULL, 0, &length, 60000));
