@@ -119,8 +119,10 @@ std::string describe(const TuningPlace& place) {
 
 std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) refuse("it cannot be read");
-  std::string content(std::istreambuf_iterator<char>(file), {});
+  std::string content(kMostFileBytes + 1, '\0');
+  file.read(content.data(), static_cast<std::streamsize>(content.size()));
+  if (!file.is_open() || file.bad()) refuse("it cannot be read");  // not there, or a folder
+  content.resize(static_cast<std::size_t>(file.gcount()));
   if (content.size() > kMostFileBytes) refuse("it is longer than 1 MiB");
   return content;
 }

@@ -205,6 +205,11 @@ TEST_F(PublishedTuning, NamesAFileThatItDoesNotUse) {
   ::setenv("TUTTI_TUNING", (folder_ / "none").c_str(), 1);
   EXPECT_EQ(publish(), nullptr);
   EXPECT_EQ(warnings_, "tuning file " + (folder_ / "none").string() + " is not used: it cannot be read");
+  warnings_.clear();
+
+  ::setenv("TUTTI_TUNING", folder_.c_str(), 1);
+  EXPECT_EQ(publish(), nullptr);
+  EXPECT_EQ(warnings_, "tuning file " + folder_.string() + " is not used: it cannot be read");
 }
 
 TEST_F(PublishedTuning, NamesRankZeroIfItPublishesNothing) {

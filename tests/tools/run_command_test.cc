@@ -57,6 +57,7 @@ TEST(Command, WrongUsageIsStatus2WithOneSentenceFirst) {
        "tutti run: the label has ${x}, but knows ${rank}, ${local_rank}, ${node}, ${host} and ${role_name} only"},
       {{"run", "-H", "a,b", "--stdin", "0", "true"},
        "tutti run: --stdin reaches ranks of this host's own launcher; with -H or --hostfile all read /dev/null"},
+      {{"run", "--hostfile", "/", "true"}, "tutti run: --hostfile / cannot be read"},
       {{"run", "--bind", "--no-bind", "true"}, "tutti run: --bind excludes --no-bind"},
       {{"run", "-m", "--no-python", "x"}, "tutti run: --module and --no-python exclude each other"},
   };

@@ -80,7 +80,8 @@ std::vector<HostSlots> parse_hostfile(const std::string& text, const std::string
 
 std::vector<HostSlots> read_hostfile(const std::string& path) {
   std::ifstream file(path);
-  if (!file) throw std::invalid_argument("--hostfile " + path + " cannot be read");
+  file.peek();  // a folder can be opened, but not be read
+  if (!file.is_open() || file.bad()) throw std::invalid_argument("--hostfile " + path + " cannot be read");
   return parse_hostfile(std::string(std::istreambuf_iterator<char>(file), {}), path);
 }
 
