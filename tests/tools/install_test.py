@@ -130,6 +130,12 @@ class Installed(unittest.TestCase):
         run("ninja", "-C", build)
         self.assertEqual(run(self.tutti, "run", "-n", "3", "--", build / "rank").count(": all well\n"), 3)
 
+    def test_python_finds_the_package_and_that_its_library(self):
+        environment = {**os.environ, "PYTHONPATH": str(self.prefix / "lib/python3/dist-packages"), "PYTHONDONTWRITEBYTECODE": "1"}
+        if not SANITIZE:
+            example = self.prefix / "share/doc/libtutti-dev/examples/python/all_reduce.py"
+            self.assertEqual(run(self.tutti, "run", "-n", "3", "--", sys.executable, example, env=environment).count(", 0 wrong\n"), 3)
+
     def test_a_component_that_is_not_there_is_refused_with_a_reason(self):
         project = self.folder / "refused"
         project.mkdir()

@@ -56,7 +56,7 @@ class DebianPackages(unittest.TestCase):
         contents = "\n".join(self.contents("libtutti-dev"))
         for name in ("include/tutti/comm/process_group.h", r"lib/\S*libtutti_comm\.a", r"lib/\S*tutti-config\.cmake",
                      r"lib/\S*pkgconfig/tutti-comm\.pc", "share/doc/libtutti-dev/copyright",
-                     "share/doc/libtutti-dev/examples/heat/heat.cc"):
+                     "share/doc/libtutti-dev/examples/heat/heat.cc", "lib/python3/dist-packages/tutti/__init__.py"):
             self.assertRegex(contents, rf"(?m)^\./usr/{name}$")
 
     def test_all_are_of_one_version_and_say_who_and_what(self):

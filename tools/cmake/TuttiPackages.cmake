@@ -2,8 +2,8 @@
 #
 #   cmake --preset package && cmake --build --preset package && cpack --preset package
 #
-# tutti (the program), libtutti (shared libraries), libtutti-dev (headers, static libraries, packages for CMake and pkg-config,
-# examples). What they depend on is read off the binaries by dpkg-shlibdeps (Debian: dpkg-dev).
+# tutti (the program), libtutti (shared libraries), libtutti-dev (headers, static libraries, packages for CMake, pkg-config and
+# Python, examples). What they depend on is read off the binaries by dpkg-shlibdeps (Debian: dpkg-dev).
 if(NOT TUTTI_INSTALL OR NOT PROJECT_IS_TOP_LEVEL)
   return()
 endif()
@@ -19,8 +19,11 @@ if(shows_shared_libraries)
   install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/libtutti" RENAME copyright COMPONENT runtime)
 endif()
 install(FILES LICENSE DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/libtutti-dev" RENAME copyright COMPONENT development)
-install(FILES tools/examples/python/tutti.py tools/examples/python/all_reduce.py
-        DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/libtutti-dev/examples/python" COMPONENT development)
+if(TARGET tutti_c)
+  install(DIRECTORY comm/python/tutti DESTINATION lib/python3/dist-packages COMPONENT development PATTERN "__pycache__" EXCLUDE)
+  install(FILES tools/examples/python/all_reduce.py
+          DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/libtutti-dev/examples/python" COMPONENT development)
+endif()
 install(DIRECTORY tools/examples/embedding/ DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/libtutti-dev/examples"
         COMPONENT development)
 

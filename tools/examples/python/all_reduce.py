@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Ranks add up their arrays, by Tutti's C API; with numpy, or without it by the array module.
+"""Ranks add up their arrays; with numpy, or without it by the array module. Needs the package tutti (comm/python).
 
-    tutti run -n 3 -- python3 tools/examples/python/all_reduce.py [COUNT]
+    PYTHONPATH=comm/python tutti run -n 3 -- python3 tools/examples/python/all_reduce.py [COUNT]
 """
 
 import array
