@@ -14,14 +14,14 @@ except ImportError as error:
     print("skipped:", error)
     sys.exit(77)
 
-SCRIPT = pathlib.Path(__file__).with_name("torch_ddp_script.py")
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "tools/examples/python/ddp_mnist.py"
 
 
 class TorchUnderTutti(unittest.TestCase):
     def run_script(self, store, *options, ranks=2):
         folder = MNIST if (pathlib.Path(MNIST) / "train-images-idx3-ubyte.gz").exists() else ""
         run = subprocess.run(
-            [TUTTI, "run", "-n", str(ranks), *options, "--no-label", "--", sys.executable, str(SCRIPT), folder, "60"],
+            [TUTTI, "run", "-n", str(ranks), *options, "--no-label", "--", sys.executable, str(SCRIPT), "--data", folder, "--steps", "60"],
             capture_output=True,
             text=True,
             timeout=100,
@@ -30,7 +30,7 @@ class TorchUnderTutti(unittest.TestCase):
         lines = sorted(line for line in run.stdout.splitlines() if line.startswith("rank "))
         self.assertEqual(len(lines), ranks, run.stdout)
         for rank, line in enumerate(lines):
-            found = re.fullmatch(rf"rank {rank}/{ranks} loss ([\d.]+) -> ([\d.]+) equal {store}", line)
+            found = re.fullmatch(rf"rank {rank}/{ranks} loss ([\d.]+) -> ([\d.]+) equal {store} accuracy [\d.]+", line)
             self.assertTrue(found, line)
             self.assertLess(float(found.group(2)), 0.8 * float(found.group(1)), line)
 
