@@ -67,7 +67,7 @@ struct World {
 /// For programs that can bring a text from one process to the others by themselves: starts a store server on a free
 /// port, for one group of `world_size` ranks, and returns where it is. Each rank gives the text as WorldOptions::store;
 /// the process that called invite() is one of them, and serves until its group ends. `one_host`: all ranks run on this
-/// host. The text is printable, has less than 1.5 KiB, and holds a secret by which everybody who knows it may join,
+/// host. The text is printable, has less than 1.5 KiB, and holds a secret: any process that has it may join,
 /// unless TUTTI_JOB_SECRET is set, which all ranks must have then. Throws System if no port can be opened.
 /// Idea: ncclGetUniqueId (https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html).
 std::string invite(int world_size, bool one_host, const Environment& environment = process_environment());

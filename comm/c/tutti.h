@@ -102,8 +102,8 @@ TUTTI_API tutti_result tutti_world_detect(const tutti_world_options* options, tu
 /** For programs that can bring a text from one process to the others by themselves: starts a store server on a free
  * port, for one group of `world_size` ranks, and writes the text that says where it is, with a 0 behind it. Each rank
  * gives it as tutti_world_options.store, with its rank and the world size; of the environment only TUTTI_JOB_SECRET is
- * read then. The process that called this is one of the ranks. `one_host` 1: all ranks run on this host. Whoever knows
- * the text may join, unless TUTTI_JOB_SECRET is set, which all ranks must have then. `capacity` is
+ * read then. The process that called this is one of the ranks. `one_host` 1: all ranks run on this host. Any process
+ * that has the text may join, unless TUTTI_JOB_SECRET is set, which all ranks must have then. `capacity` is
  * TUTTI_INVITATION_SIZE or more. */
 TUTTI_API tutti_result tutti_invite(int world_size, int one_host, char* text, size_t capacity);
 

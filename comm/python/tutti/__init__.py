@@ -17,9 +17,9 @@ anything is sent. Every wait has a deadline, `timeout`. One thread at a time iss
 
 from ._library import (ABI_VERSION, ANY_SOURCE, AVG, BAND, BOR, BXOR, DTYPES, MAX, MIN, PROD, SUM, TuttiError, version)
 from .buffers import Buffer
-from .group import Group, World, connect
+from .group import Group, World, connect, invite
 from .store import Store
 from .work import Operator, Reduction, Work
 
 __all__ = ["ABI_VERSION", "ANY_SOURCE", "AVG", "BAND", "BOR", "BXOR", "Buffer", "DTYPES", "Group", "MAX", "MIN", "Operator", "PROD",
-           "Reduction", "SUM", "Store", "TuttiError", "Work", "World", "connect", "version"]
+           "Reduction", "SUM", "Store", "TuttiError", "Work", "World", "connect", "invite", "version"]

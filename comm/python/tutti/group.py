@@ -10,8 +10,8 @@ import weakref
 from types import TracebackType
 from typing import Optional, Sequence
 
-from ._library import (DTYPES, NUMBERS, SIZES, GroupInfo, GroupOptions, TuttiError, WorldInfo, WorldOptions, call, encoded, lib,
-                       milliseconds, typed_view)
+from ._library import (DTYPES, INVITATION_SIZE, NUMBERS, SIZES, GroupInfo, GroupOptions, TuttiError, WorldInfo, WorldOptions, call, encoded,
+                       lib, milliseconds, typed_view)
 from .objects import Objects
 from .store import Store
 
@@ -141,7 +141,8 @@ class World:
 
     What is given wins over the environment, and what contradicts it is an error. Else it is read from RANK, WORLD_SIZE, ... (of
     `tutti run` and torchrun), then from the variables of srun, mpirun and mpiexec; without any it is a world of one. `store`
-    ("file:///PATH") is where the ranks meet instead of at master_addr. The job's secret is in TUTTI_JOB_SECRET, or a file of the user.
+    ("file:///PATH", or a text of invite()) is where the ranks meet instead of at master_addr. The job's secret is in
+    TUTTI_JOB_SECRET, or a file of the user.
 
     Attributes: rank, world_size, local_rank, local_world_size, master_addr, master_port, job_id, and detected_from, a text.
     """
@@ -164,6 +165,17 @@ class World:
 
     def __del__(self) -> None:
         lib.tutti_world_free(self._handle)
+
+
+def invite(world_size: int, one_host: bool = False) -> str:
+    """Starts a store server in this process, for one group of `world_size` ranks, and returns a text that says where it is. For
+    programs that can bring a text to their ranks by themselves: each, of which this is one, gives it to World as `store`, with its
+    rank and the world size. `one_host`: all ranks run on this host. The text holds a secret by which any process that knows it may
+    join, unless TUTTI_JOB_SECRET is set, which all ranks must have then.
+    """
+    text = ctypes.create_string_buffer(INVITATION_SIZE)
+    call("invite", world_size, int(one_host), text, len(text))
+    return text.value.decode()
 
 
 def connect(world: Optional[World] = None, *, timeout: float = 300.0, name: Optional[str] = None, algorithm: Optional[str] = None,

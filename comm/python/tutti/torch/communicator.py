@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
-import collections
-import contextlib
 import ctypes
 import itertools
 import os
-import sys
 import threading
-import weakref
 from datetime import timedelta
 from typing import Optional
 
@@ -19,22 +14,13 @@ import torch.distributed as dist
 
 from .. import _library
 from .._library import lib
+from ..group import Group, World, connect, invite
 from .work import Done, Work, exception_of
 
 _KEY = "tutti/invitation"
 _LOOPBACK = ("localhost", "127.", "::1", "[::1]")
 
 _profiler_enabled = torch.autograd._profiler_enabled
-_open = weakref.WeakSet()
-
-
-@atexit.register
-def _close_all() -> None:
-    """Leaves the groups that the program has not destroyed, while Python can still run callbacks; tells the other ranks
-    which exception ends the program, if one does."""
-    error = getattr(sys, "last_value", None)
-    for communicator in list(_open):
-        communicator.close(f"{type(error).__name__}: {error}" if error is not None else None)
 
 
 def _one_host(size: int) -> bool:
@@ -43,34 +29,23 @@ def _one_host(size: int) -> bool:
     return size == 1 or (local != "" and local == world) or os.environ.get("MASTER_ADDR", "").startswith(_LOOPBACK)
 
 
-def _form(store: dist.Store, rank: int, size: int, timeout_ms: int) -> ctypes.c_void_p:
-    """Rank 0 publishes an invitation in `store`; everybody follows it. Afterwards it is taken away, as PyTorch may give the
+def _form(store: dist.Store, rank: int, size: int, timeout: timedelta) -> Group:
+    """Rank 0 publishes an invitation in `store`, which all ranks follow. Afterwards it is taken away, as PyTorch may give the
     next group the same keys."""
-    text = ctypes.create_string_buffer(_library.INVITATION_SIZE)
     if rank == 0:
-        _library.call("invite", size, int(_one_host(size)), text, len(text))
-        store.set(_KEY, text.value.decode())
-        invitation = text.value
+        invitation = invite(size, _one_host(size))
+        store.set(_KEY, invitation)
     else:
-        store.wait([_KEY], timedelta(milliseconds=timeout_ms))
-        invitation = store.get(_KEY)
-    place, options = _library.WorldOptions(), _library.GroupOptions()
-    world, group = ctypes.c_void_p(), ctypes.c_void_p()
-    _library.call("world_options_init", ctypes.byref(place), ctypes.sizeof(place))
-    _library.call("group_options_init", ctypes.byref(options), ctypes.sizeof(options))
-    place.rank, place.world_size, place.store, options.timeout_ms = rank, size, invitation, timeout_ms
-    _library.call("world_detect", ctypes.byref(place), ctypes.byref(world))
-    try:
-        _library.call("connect", world, ctypes.byref(options), ctypes.byref(group))
-    finally:
-        lib.tutti_world_free(world)
+        store.wait([_KEY], timeout)
+        invitation = store.get(_KEY).decode()
+    group = connect(World(rank=rank, world_size=size, store=invitation), timeout=timeout.total_seconds())
     if rank == 0:
         store.delete_key(_KEY)
     return group
 
 
 class Communicator:
-    """Thread-safety: any thread may call anything; operations are issued one at a time. Owns the group's handle."""
+    """Thread-safety: any thread may call anything; operations are issued one at a time. Owns the group."""
 
     def __init__(self, name: str, store: dist.Store, rank: int, size: int, timeout: timedelta):
         self.name, self.rank, self.size, self.store = name, rank, size, store
@@ -79,13 +54,11 @@ class Communicator:
         self.sequence = 0  # collectives so far
         self._issuing = threading.Lock()
         self._thread = threading.get_ident()
-        self._dropped = collections.deque()
         self._monitored = itertools.count()
         try:
-            self.handle = _form(store, rank, size, self.timeout_ms)
+            self.group = _form(store, rank, size, timeout)
         except _library.TuttiError as error:
             raise exception_of(error) from None
-        _open.add(self)
 
     def __str__(self) -> str:
         return f"rank {self.rank}/{self.size}"
@@ -99,7 +72,7 @@ class Communicator:
         own_ms = self._own_timeout(opts)
         if own_ms == 0 and opts is not None and not getattr(opts, "asyncOp", True) and self._is_one_thread():
             with self._issuing:
-                code = getattr(lib, "tutti_" + name)(self.handle, *arguments)
+                code = getattr(lib, "tutti_" + name)(self.group._handle, *arguments)
             if code != 0:
                 raise exception_of(_library.error_of(code))
             if after:
@@ -115,10 +88,10 @@ class Communicator:
     def _start(self, name: str, arguments, tensors, keeps, after, timeout_ms: int = 0) -> Work:
         handle = ctypes.c_void_p()
         with self._issuing:
-            code = getattr(lib, "tutti_" + name)(self.handle, *arguments, ctypes.byref(handle))
+            code = getattr(lib, "tutti_" + name)(self.group._handle, *arguments, ctypes.byref(handle))
         if code != 0:
             raise exception_of(_library.error_of(code))
-        self._release_dropped()
+        self.group._release_dropped()
         return Work(self, handle, tensors, keeps, after, timeout_ms, name)
 
     def _recorded(self, what: str, tensors, after):
@@ -148,30 +121,10 @@ class Communicator:
 
     def allocate(self, count: int, dtype: torch.dtype) -> torch.Tensor:
         """Zeroed memory that ranks of one host read and write without copies in between, for as long as the tensor lives."""
-        nbytes, handle, data = count * dtype.itemsize, ctypes.c_void_p(), ctypes.c_void_p()
-        _library.call("allocate", self.handle, nbytes, ctypes.byref(handle))
-        _library.call("buffer_data", handle, ctypes.byref(data), None)
-        memory = (ctypes.c_ubyte * nbytes).from_address(data.value)
-        weakref.finalize(memory, lib.tutti_buffer_free, handle).atexit = False
-        return torch.frombuffer(memory, dtype=dtype)
-
-    def keep(self, handle, buffers) -> None:
-        """The buffers of an operation that nobody waits for, until it is complete."""
-        self._dropped.append((handle, buffers))
-
-    def _release_dropped(self) -> None:
-        """Looks at two of them for each operation that starts, so that their number stays bounded at a fixed price."""
-        for _ in range(min(2, len(self._dropped))):
-            handle, buffers = self._dropped.popleft()
-            completed = ctypes.c_int()
-            lib.tutti_work_test(handle, ctypes.byref(completed))
-            if completed.value:
-                lib.tutti_work_free(handle)
-            else:
-                self._dropped.append((handle, buffers))
+        return torch.frombuffer(self.group.allocate(count * dtype.itemsize, "uint8"), dtype=dtype)
 
     def monitored_barrier(self, timeout: Optional[timedelta], wait_all_ranks: bool) -> None:
-        """By the store, so that a rank that does not come fails nobody's group. Raises on rank 0 with the numbers of the
+        """By the store, so that a rank that does not come does not fail the group. Raises on rank 0 with the numbers of the
         first, or of all missing ranks; on the others when rank 0 says so. The texts are those of PyTorch's gloo."""
         prefix = f"tutti/monitored/{next(self._monitored)}/"
         limit = timeout if timeout is not None and timeout >= timedelta(0) else timedelta(milliseconds=self.timeout_ms)
@@ -203,7 +156,7 @@ class Communicator:
         return missing
 
     def _comes(self, key: str, limit: timedelta) -> bool:
-        """Whether somebody sets the key in time. Stores differ in what they raise."""
+        """Whether the key is set in time. Stores differ in what they raise."""
         try:
             self.store.wait([key], limit)
             return True
@@ -211,23 +164,3 @@ class Communicator:
             if "timeout" not in str(error).lower():
                 raise
             return False
-
-    def abort(self, reason: str) -> None:
-        lib.tutti_abort(self.handle, reason.encode())
-
-    def close(self, reason: Optional[str] = None) -> None:
-        """Leaves the group, with a goodbye, or with an abort that tells the others the reason."""
-        handle, self.handle = self.handle, ctypes.c_void_p()
-        if not handle:
-            return
-        if reason is not None:
-            with contextlib.suppress(_library.TuttiError):
-                _library.call("abort", handle, reason.encode())
-        lib.tutti_free(handle)  # which completes its operations
-        while self._dropped:
-            lib.tutti_work_free(self._dropped.popleft()[0])
-        _open.discard(self)
-
-    def __del__(self):
-        if getattr(self, "handle", None):
-            self.close()

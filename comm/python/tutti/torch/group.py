@@ -196,15 +196,15 @@ class Operations:
         pass  # it is counted from the beginning, and the library compares it
 
     def getBackendName(self) -> str:
-        return "tutti"  # also where it goes by another one: PyTorch believes to know gloo's objects
+        return "tutti"  # also where it goes by "gloo": PyTorch casts a group of that name to its own class
 
     name = getBackendName
 
     def abort(self) -> None:
-        self.communicator.abort("the program called abort()")
+        self.communicator.group.abort("the program called abort()")
 
     def shutdown(self) -> None:
-        self.communicator.close()
+        self.communicator.group.close()
 
     # Names of PyTorch before 2.15.
     _allgather_base = all_gather_single

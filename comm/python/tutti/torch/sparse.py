@@ -1,4 +1,4 @@
-"""all_reduce of sparse tensors: everybody gathers everybody's entries, and adds them up in the order of ranks."""
+"""all_reduce of sparse tensors: each rank gathers the entries of all, and adds them up in the order of ranks."""
 
 from __future__ import annotations
 

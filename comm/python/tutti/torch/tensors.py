@@ -11,9 +11,7 @@ import torch.distributed as dist
 
 from .. import _library
 
-_NUMBERS = {name: number for number, name in enumerate(_library.DTYPES)}
-_NUMBER_OF = {getattr(torch, name): number for name, number in _NUMBERS.items() if hasattr(torch, name)}
-_BYTE = _NUMBERS["uint8"]
+_NUMBER_OF = {getattr(torch, name): number for name, number in _library.NUMBERS.items() if hasattr(torch, name)}
 
 #: Types that are reduced as another one, which holds all of their values.
 _REDUCED_AS = {torch.int16: torch.int32}

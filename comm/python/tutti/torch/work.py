@@ -77,7 +77,7 @@ _callbacks = Callbacks()
 
 
 class Work(dist.Work):
-    """One operation that was started. The buffers are kept until it is complete, by this object, or by `communicator`
+    """One operation that was started. The buffers are kept until it is complete, by this object, or by the group
     once this object is dropped."""
 
     def __init__(self, communicator, handle: ctypes.c_void_p, tensors, keeps, after, timeout_ms: int, name: str):
@@ -128,7 +128,7 @@ class Work(dist.Work):
     def _time_out(self, ms: int, given_here: bool) -> None:
         text = f"{self._communicator}: {self._name}: Timed out waiting {ms}ms for the other ranks"
         if not given_here:
-            lib.tutti_abort(self._communicator.handle, text.encode())
+            self._communicator.group.abort(text)
         raise _BackendError(text)
 
     def is_completed(self) -> bool:
@@ -173,7 +173,7 @@ class Work(dist.Work):
         if self._over:
             lib.tutti_work_free(self._handle)
         else:
-            self._communicator.keep(self._handle, (self._keeps, self._after))
+            self._communicator.group._dropped.append((self._handle, (self._keeps, self._after)))
 
 
 class Works(dist.Work):
