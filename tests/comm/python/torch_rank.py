@@ -118,6 +118,12 @@ def started(group, rank, size):
     for work in dist.batch_isend_irecv(ops):
         work.wait()
     assert (incoming == 5 + (rank - 1) % size).all()
+    columns = torch.zeros(2, 3).t()  # not in one piece: what comes is copied there, though nothing waits for it
+    dist.irecv(columns, (rank - 1) % size, tag=11)
+    dist.barrier()
+    dist.isend(torch.full((6,), 1.0 + rank), (rank + 1) % size, tag=11)
+    while not (columns == 1 + (rank - 1) % size).all():
+        os.sched_yield()
     pair = dist.new_group([0, size - 1], timeout=10 * SECONDS)
     if rank in (0, size - 1):
         data = torch.ones(2)
@@ -148,6 +154,13 @@ def refusals(group, rank, size):
         except ValueError:
             continue
         raise AssertionError("not refused")
+    scaled, options = torch.ones(2), dist.AllreduceCoalescedOptions()
+    options.reduceOp = dist._make_nccl_premul_sum(0.5)
+    try:
+        dist.group.WORLD.allreduce_coalesced([scaled, torch.ones(2, device="meta")], options)
+        raise AssertionError("not refused")
+    except ValueError:
+        assert (scaled == 1).all(), scaled
     dist.barrier()
 
 

@@ -108,7 +108,9 @@ class Backend(Installed):
             self.assertLess(float(found[1]), 2.0)
 
     def test_another_operation_is_named(self):
-        for _, out, err in self.by_file("differs", 3):
+        ranks = self.by_file("differs", 3)
+        self.all_done(ranks)
+        for _, out, err in ranks:
             self.assertRegex(out, r"rank \d called all_reduce .*rank 1 .*called all_gather|"
                                   r"rank 1 called all_gather .*rank \d .*called all_reduce", err)
 

@@ -67,46 +67,51 @@ class Communicator:
         """Runs tutti_<name>, at once if the caller waits for it anyway, and no other thread uses the group: it might have
         to send what the other ranks wait for. `inputs`, if they are not the outputs, are for the profiler."""
         self.sequence += 1
-        if _profiler_enabled():
-            after = self._recorded(name.removesuffix("_v"), inputs or outputs, after)
+        at_end = self._at_end(name.removesuffix("_v"), inputs or outputs, after)
         own_ms = self._own_timeout(opts)
         if own_ms == 0 and opts is not None and not getattr(opts, "asyncOp", True) and self._is_one_thread():
             with self._issuing:
                 code = getattr(lib, "tutti_" + name)(self.group._handle, *arguments)
-            if code != 0:
-                raise exception_of(_library.error_of(code))
-            if after:
-                after()
+            error = exception_of(_library.error_of(code)) if code != 0 else None
+            if at_end:
+                at_end(error is None)
+            if error:
+                raise error
             return Done(outputs)
-        return self._start(name + "_async", arguments, outputs, keeps, after, own_ms)
+        return self._start(name + "_async", arguments, outputs, keeps, at_end, own_ms)
 
     def message(self, name: str, event: str, arguments, tensors, data) -> Work:
         """Starts tutti_<name>, an isend or irecv of `data`, which the profiler knows as `event`."""
-        after = self._recorded(event, tensors, data.after) if _profiler_enabled() else data.after
-        return self._start(name, arguments, list(tensors), data, after)
+        return self._start(name, arguments, list(tensors), data, self._at_end(event, tensors, data.after))
 
-    def _start(self, name: str, arguments, tensors, keeps, after, timeout_ms: int = 0) -> Work:
+    def _start(self, name: str, arguments, tensors, keeps, at_end, timeout_ms: int = 0) -> Work:
         handle = ctypes.c_void_p()
         with self._issuing:
             code = getattr(lib, "tutti_" + name)(self.group._handle, *arguments, ctypes.byref(handle))
         if code != 0:
-            raise exception_of(_library.error_of(code))
-        self.group._release_dropped()
-        return Work(self, handle, tensors, keeps, after, timeout_ms, name)
+            error = exception_of(_library.error_of(code))
+            if at_end:
+                at_end(False)
+            raise error
+        return Work(self, handle, tensors, keeps, at_end, timeout_ms, name)
 
-    def _recorded(self, what: str, tensors, after):
-        """Opens an event of the profiler; what is returned closes it, on another thread: that makes it an event of what
-        goes on beside the program, as those of PyTorch's own backends are."""
-        event = torch.autograd._record_function_with_args_enter(f"{self.name}:{what}", *tensors)
+    def _at_end(self, what: str, tensors, after):
+        """What is to be called once when the operation is over, with whether it succeeded: `after` if it did, and the end of
+        the profiler's event, which begins here. That end is on another thread: it makes it an event of what goes on beside the
+        program, as those of PyTorch's own backends are."""
+        event = torch.autograd._record_function_with_args_enter(f"{self.name}:{what}", *tensors) if _profiler_enabled() else None
+        if after is None and event is None:
+            return None
 
-        def close():
-            if after:
+        def at_end(succeeded: bool) -> None:
+            if after and succeeded:
                 after()
-            closing = threading.Thread(target=torch.autograd._record_function_with_args_exit, args=(event,))
-            closing.start()
-            closing.join()
+            if event is not None:
+                closing = threading.Thread(target=torch.autograd._record_function_with_args_exit, args=(event,))
+                closing.start()
+                closing.join()
 
-        return close
+        return at_end
 
     def _is_one_thread(self) -> bool:
         if self._thread != threading.get_ident():

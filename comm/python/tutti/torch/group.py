@@ -17,7 +17,7 @@ from torch._C import _distributed_c10d as c10d
 from .._library import ANY_SOURCE
 from .communicator import Communicator
 from .sparse import all_reduce_sparse
-from .tensors import Blocks, one_of, operator_of, premultiplied, view
+from .tensors import Blocks, one_of, operator_of, premultiplied, premultiply, view
 from .work import Works
 
 
@@ -43,17 +43,20 @@ class Operations:
         tensor, op = one_of(tensors), _reduction(opts)
         if tensor.layout != torch.strided:
             return all_reduce_sparse(self, tensor, op)
-        data = view(premultiplied(tensor, op, in_place=True), receives=True, reduced=True)
-        return self.communicator.collective(_known(opts), "all_reduce", (data.address, data.count, data.dtype, operator_of(op, tensor)),
-                                            [tensor], data, data.after)
+        data = view(tensor, receives=True, reduced=True)
+        arguments = (data.address, data.count, data.dtype, operator_of(op, tensor))
+        premultiply([data.tensor], op)
+        return self.communicator.collective(_known(opts), "all_reduce", arguments, [tensor], data, data.after)
 
     allreduce_sparse = allreduce
 
     def reduce(self, tensors, opts=None):
         tensor, op, root = one_of(tensors), opts.reduceOp, opts.rootRank
         is_root = root == self.communicator.rank
-        data = view(premultiplied(tensor, op, in_place=is_root), receives=is_root, reduced=True)
+        data = view(tensor if is_root else premultiplied(tensor, op), receives=is_root, reduced=True)
         arguments = (data.address, data.address if is_root else None, data.count, data.dtype, operator_of(op, tensor), root)
+        if is_root:
+            premultiply([data.tensor], op)
         return self.communicator.collective(opts, "reduce", arguments, [tensor], data, data.after)
 
     # --- A block for or from each rank
@@ -110,7 +113,7 @@ class Operations:
     def reduce_scatter_single(self, output, tensor, opts=None):
         op = _reduction(opts)
         block = view(output, receives=True, reduced=True)
-        whole = view(premultiplied(tensor, op, in_place=False), receives=False, reduced=True)
+        whole = view(premultiplied(tensor, op), receives=False, reduced=True)
         _require(whole.count == block.count * self.communicator.size, "reduce_scatter", whole.count,
                  block.count * self.communicator.size)
         arguments = (whole.address, block.address, block.count, _same(block, whole), operator_of(op, tensor))
@@ -120,7 +123,7 @@ class Operations:
         output, inputs, op = one_of(outputs), _one_list(input_lists), _reduction(opts)
         self._require_one_for_each(inputs, "inputs")
         block = view(output, receives=True, reduced=True)
-        blocks = Blocks([premultiplied(one, op, in_place=False) for one in inputs], receives=False, reduced=True)
+        blocks = Blocks([premultiplied(one, op) for one in inputs], receives=False, reduced=True)
         _require(blocks.counts[self.communicator.rank] == block.count, "reduce_scatter", blocks.counts[self.communicator.rank],
                  block.count)
         arguments = (blocks.address, block.address, _sizes(blocks.counts), _same(block, blocks), operator_of(op, output))
@@ -148,8 +151,9 @@ class Operations:
         op = _reduction(opts)
         if len({tensor.dtype for tensor in tensors}) != 1:
             return Works([self.allreduce([tensor], opts) for tensor in tensors])
-        blocks = Blocks([premultiplied(one, op, in_place=True) for one in tensors], receives=True, reduced=True, in_place=True)
+        blocks = Blocks(tensors, receives=True, reduced=True, in_place=True)
         arguments = (blocks.address, sum(blocks.counts), blocks.dtype, operator_of(op, tensors[0]))
+        premultiply(blocks.tensors, op)
         return self.communicator.collective(_known(opts), "all_reduce", arguments, list(tensors), blocks, blocks.after)
 
     def all_gather_single_coalesced(self, outputs, inputs, opts=None):

@@ -78,12 +78,16 @@ def operator_of(op, tensor: torch.Tensor) -> int:
     raise ValueError(f"tutti has no reduction {op}")
 
 
-def premultiplied(tensor: torch.Tensor, op, in_place: bool) -> torch.Tensor:
+def premultiplied(tensor: torch.Tensor, op) -> torch.Tensor:
     """The tensor, times the factor of a PREMUL_SUM."""
-    if op != _Kind.PREMUL_SUM:
-        return tensor
-    factor = op.__getstate__()[1]
-    return tensor.detach().mul_(factor) if in_place else tensor.detach() * factor
+    return tensor.detach() * op.__getstate__()[1] if op == _Kind.PREMUL_SUM else tensor
+
+
+def premultiply(tensors, op) -> None:
+    """The same in place. Not before all else that may be refused is checked: what is refused stays as it is."""
+    if op == _Kind.PREMUL_SUM:
+        for tensor in tensors:
+            tensor.detach().mul_(op.__getstate__()[1])
 
 
 def one_of(tensors) -> torch.Tensor:
@@ -109,12 +113,12 @@ class Blocks:
         ends = [one.address + one.count * size for one in views]
         self.after: Optional[Callable[[], None]] = None
         if all(one.address == end for one, end in zip(views[1:], ends)) and not any(one.after for one in views):
-            self.keeps, self.address = views, views[0].address
+            self.tensors, self.address = [one.tensor for one in views], views[0].address
             return
         pieces = [one.tensor.reshape(-1) for one in views]
         reads = in_place or not receives
         whole = torch.cat(pieces) if reads else torch.empty(sum(self.counts), dtype=pieces[0].dtype)
-        self.keeps, self.address = (views, whole), whole.data_ptr()
+        self.tensors, self.address = [whole], whole.data_ptr()
         if receives:
             self.after = lambda: self._bring_home(pieces, views, whole)
 

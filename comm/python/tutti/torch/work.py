@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 from datetime import timedelta
 from typing import Callable, List, Optional
@@ -77,14 +78,13 @@ _callbacks = Callbacks()
 
 
 class Work(dist.Work):
-    """One operation that was started. The buffers are kept until it is complete, by this object, or by the group
-    once this object is dropped."""
+    """One operation that was started. The buffers are kept until it is complete, also if this object is dropped before."""
 
-    def __init__(self, communicator, handle: ctypes.c_void_p, tensors, keeps, after, timeout_ms: int, name: str):
+    def __init__(self, communicator, handle: ctypes.c_void_p, tensors, keeps, at_end, timeout_ms: int, name: str):
         super().__init__()
         self._name = name
         self._communicator, self._handle, self._tensors = communicator, handle, tensors
-        self._keeps, self._after, self._timeout_ms = keeps, after, timeout_ms
+        self._keeps, self._at_end, self._timeout_ms = keeps, at_end, timeout_ms
         self._error: Optional[Exception] = None
         self._over = False
         self._future = None
@@ -96,10 +96,10 @@ class Work(dist.Work):
                 return
             if code != 0:
                 self._error = exception_of(_library.error_of(code))
-            elif self._after:
-                self._after()
+            if self._at_end:
+                self._at_end(code == 0)
             self._over = True
-            self._keeps = self._after = None
+            self._keeps = self._at_end = None
 
     def _look(self, wait_ms: int) -> bool:
         """Whether it is over, after waiting for it for so long at most."""
@@ -173,7 +173,16 @@ class Work(dist.Work):
         if self._over:
             lib.tutti_work_free(self._handle)
         else:
-            self._communicator.group._dropped.append((self._handle, (self._keeps, self._after)))
+            _callbacks.add(self._handle, functools.partial(_end_dropped, self._handle, self._keeps, self._at_end))
+
+
+def _end_dropped(handle, keeps, at_end) -> None:
+    """When an operation is complete that nothing waits for: `keeps` has lived until now."""
+    completed = ctypes.c_int()
+    code = lib.tutti_work_test(handle, ctypes.byref(completed))
+    lib.tutti_work_free(handle)
+    if at_end:
+        at_end(code == 0)
 
 
 class Works(dist.Work):
