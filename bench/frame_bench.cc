@@ -1,7 +1,7 @@
 // What a frame's header costs the processor: writing it, reading it, and comparing what it says with what was expected.
 
 #include <benchmark/benchmark.h>
-#include <tutti/comm/transport/frame.h>
+#include <tutti/comm/wire/frame.h>
 
 namespace {
 

@@ -33,8 +33,7 @@ const Plan& HubPlans::plan_for(const Plan& star, const Operation& operation, Exe
   const auto& [op, count] = std::pair(operation.fingerprint.op, operation.fingerprint.count);
   if (const auto known = plans_.find({op, count}); known != plans_.end()) return known->second;
   if (plans_.size() >= kHubPlansKept) plans_.clear();
-  const algorithms::Problem problem{
-      .op = op, .rank = rank_, .world_size = world_size_, .count = count, .hosts = processors_};
+  const Problem problem{.op = op, .rank = rank_, .world_size = world_size_, .count = count, .hosts = processors_};
   Schedule schedule = op == OpKind::Barrier ? algorithms::hub_barrier(problem) : algorithms::hub_all_reduce(problem);
   return plans_.emplace(std::pair(op, count), Plan(std::move(schedule))).first->second;
 }

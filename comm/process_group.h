@@ -44,7 +44,7 @@ namespace tutti::comm {
 
 class Transport;
 class TransportFactory;
-struct TuningPlace;  // schedule/tuning.h
+struct TuningPlace;  // algorithms/tuning.h
 
 inline constexpr int kAnySource = -1;
 

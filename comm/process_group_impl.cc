@@ -1,10 +1,10 @@
 #include <pthread.h>
 #include <tutti/comm/base/processors.h>
-#include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/bootstrap/rendezvous.h>
 #include <tutti/comm/process_group_impl.h>
 #include <tutti/comm/reduce/reduce.h>
 #include <tutti/comm/store/prefix_store.h>
+#include <tutti/comm/wire/handshake.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <sys/types.h>
+#include <tutti/comm/algorithms/tuning.h>
 #include <tutti/comm/base/counts.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/settings.h>
@@ -15,7 +16,6 @@
 #include <tutti/comm/point_to_point/point_to_point.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/schedule/executor.h>
-#include <tutti/comm/schedule/tuning.h>
 #include <tutti/comm/shared/shared_collectives.h>
 #include <tutti/comm/trace.h>
 #include <tutti/comm/trace_file.h>
@@ -230,7 +230,7 @@ class ProcessGroup::Impl {
   bool may_have_hubs(const Plan& plan, const Fingerprint& operation);
   /// Whether the operation needs no plan: shared_ does it, as no algorithm was asked for.
   bool by_shared_memory(OpKind op, const Reduction& reduction) const;
-  algorithms::Problem problem_of(OpKind op, DType dtype, std::size_t count, int root, Counts counts) const;
+  Problem problem_of(OpKind op, DType dtype, std::size_t count, int root, Counts counts) const;
   /// Rank 0's, asked for once; null if there is none, and in a sub-group, which waits for nobody.
   const Tuning* tuning();
   // Why a call is refused: the long part of the checks.

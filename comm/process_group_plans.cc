@@ -16,8 +16,7 @@ bool forwards(OpKind op, int world_size) { return world_size > 2 || op == OpKind
 
 }  // namespace
 
-algorithms::Problem ProcessGroup::Impl::problem_of(OpKind op, DType dtype, std::size_t count, int root,
-                                                   Counts counts) const {
+Problem ProcessGroup::Impl::problem_of(OpKind op, DType dtype, std::size_t count, int root, Counts counts) const {
   return {.op = op == OpKind::Shutdown ? OpKind::Barrier : op,
           .rank = rank(),
           .world_size = world_size(),
@@ -36,7 +35,7 @@ std::shared_ptr<const Plan> ProcessGroup::Impl::plan_for(OpKind op, DType dtype,
   const PlanKey key(op, size_of(dtype), count, root, in_order, std::move(all_counts));
   if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
   if (plans_.size() >= kPlansKept) plans_.clear();
-  algorithms::Problem problem = problem_of(op, dtype, count, root, counts);
+  Problem problem = problem_of(op, dtype, count, root, counts);
   problem.recv_counts = {recv_counts.begin(), recv_counts.end()};
   problem.in_order = in_order;
   auto plan = std::make_shared<Plan>(algorithms::select(problem, size_of(dtype), options_.algorithm, tuning()));
@@ -68,7 +67,7 @@ std::string ProcessGroup::Impl::algorithm_for(OpKind op, std::size_t count, DTyp
   if (by_shared_memory(op, ReduceOp::Sum)) return std::string(kSharedMemory);
   const bool for_each_rank = has_counts(op) || op == OpKind::AllToAllV;
   const std::vector<std::size_t> counts(for_each_rank ? static_cast<std::size_t>(world_size()) : 0, count);
-  algorithms::Problem problem = problem_of(op, dtype, count, root, counts);
+  Problem problem = problem_of(op, dtype, count, root, counts);
   if (op == OpKind::AllToAllV) problem.recv_counts = counts;
   return algorithms::select(problem, size_of(dtype), options_.algorithm, tuning()).algorithm;
 }

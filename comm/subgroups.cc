@@ -2,10 +2,10 @@
 // of colors and keys travels: addresses are known, the listener and the store are shared, and names follow from what
 // all members know.
 #include <tutti/comm/base/log.h>
-#include <tutti/comm/bootstrap/handshake.h>
-#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/process_group_impl.h>
 #include <tutti/comm/store/descriptor_limit.h>
+#include <tutti/comm/wire/handshake.h>
+#include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
 #include <set>

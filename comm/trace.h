@@ -10,7 +10,7 @@
 #pragma once
 
 #include <tutti/comm/base/fast_clock.h>
-#include <tutti/comm/transport/frame.h>
+#include <tutti/comm/wire/frame.h>
 
 #include <array>
 #include <atomic>

@@ -1,31 +1,26 @@
 #!/usr/bin/env python3
-"""Checks what the compiler does not: which layer includes which, and that no test file is left out of the build.
+"""Checks what the compiler does not: which layer and which folder includes which, and that every test file is built.
 
     tools/check_layers.py [ROOT]
 
 Prints "file:line: what is wrong (the rule)" for each finding and ends with status 1 if there is one. ctest runs it as
-`layers`. The rules stand in README.md ("Architecture") and CONTRIBUTING.md.
+`layers`. The rules stand in structure.py, README.md ("Architecture") and CONTRIBUTING.md.
 """
 
 import pathlib
 import re
 import sys
 
-# A layer's folder -> the layers whose headers it may include.
-ALLOWED = {
-    "comm": {"comm"},
-    "tensor": {"tensor"},
-    "nn": {"nn", "tensor"},
-    "trainer": {"trainer", "nn", "tensor", "comm"},
-    "tools": {"tools", "trainer", "nn", "tensor", "comm"},
-}
+sys.dont_write_bytecode = True
+from structure import ALLOWED, STOREY_OF_FILE, STOREYS
+
 OUTSIDE_LAYERS = {"tests", "bench"}  # may include all layers, and each its own helpers
 # Programs as other projects would have them: they see what is installed, and use what they like beside it.
 FOREIGN_PROGRAMS = "tools/examples/embedding/"
 
 # What users of the comm layer include: nothing but the standard library and comm itself.
 PUBLIC_COMM = re.compile(
-    r"comm/((process_group|work|trace)|base/[^/]+|bootstrap/(world|job_secret)|"
+    r"comm/((process_group|work|trace)|base/[^/]+|bootstrap/world|wire/job_secret|"
     r"store/(store|file_store|hash_store|prefix_store|tcp_store|tcp_store_server)|c/tutti\w*)\.h$"
 )
 C_LIBRARY = {"stddef.h", "stdint.h"}  # what C has instead of <cstddef>: the C API's headers are C
@@ -58,6 +53,23 @@ def is_header(path):
     return path.suffix in {".h", ".cuh"}
 
 
+def storey(name):
+    """(place from the ground up, folder) of a file of a layer that has storeys."""
+    layer, *folders = name.split("/")
+    folder = STOREY_OF_FILE.get(name, folders[0] if len(folders) > 1 else "")
+    return (STOREYS[layer].index(folder) if folder in STOREYS[layer] else -1), folder
+
+
+def check_storey(name, target):
+    """The rule of structure.py that an include within a layer breaks, or None."""
+    (here, folder), (there, other) = storey(name), storey(target)
+    if -1 in (here, there):
+        return f"{folder if here < 0 else other} is no folder that structure.py knows a storey of"
+    if there > here:
+        return f"{folder} includes {target} ({other or 'the top folder'} is a storey above it: see structure.py)"
+    return None
+
+
 def check_include(name, layer, header, form, target):
     """The rule that one include line of file `name` breaks, or None."""
     if form == '"':
@@ -71,7 +83,7 @@ def check_include(name, layer, header, form, target):
             return f"{layer} includes {target} ({layer} may include only {allowed})"
         if PUBLIC_COMM.match(name) and other != "comm":
             return f"{target} in a public header of comm (only the standard library and comm)"
-        return None
+        return check_storey(name, target.removeprefix("tutti/")) if layer == other and layer in STOREYS else None
     if header and HIDDEN_LIBRARIES.match(target) and not name.startswith(LIBRARY_CORNERS):
         return f"{target} in a header (this library stays in source files)"
     if PUBLIC_COMM.match(name) and ("/" in target or target.endswith(".h")) and target not in C_LIBRARY:

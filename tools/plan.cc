@@ -169,7 +169,7 @@ std::string microseconds(std::optional<double> seconds) {
 
 /// Of one rank.
 std::size_t planned_bytes(const Question& question) {
-  const comm::algorithms::Problem& problem = question.problem;
+  const comm::Problem& problem = question.problem;
   return (comm::has_counts(problem.op) ? problem.counts.front() : problem.count) * question.element_bytes;
 }
 
@@ -197,7 +197,7 @@ void print_table(const PlanOptions& options, const Question& question, const std
 }
 
 void print_schedule(const Question& question, std::string_view algorithm, int rank) {
-  comm::algorithms::Problem problem = question.problem;
+  comm::Problem problem = question.problem;
   problem.rank = rank;
   const comm::Schedule schedule = select(problem, question.element_bytes, algorithm);
   std::cout << "\n" << algorithm << ", rank " << rank << ", elements of " << question.element_bytes << " bytes:\n";

@@ -1,9 +1,9 @@
 // `tutti store`: a store server that stands by itself, for jobs whose ranks are started by hand and to look at.
 
 #include <poll.h>
-#include <tutti/comm/bootstrap/job_secret.h>
 #include <tutti/comm/store/tcp_store_server.h>
 #include <tutti/comm/store/torch/torch_store_server.h>
+#include <tutti/comm/wire/job_secret.h>
 #include <tutti/tools/commands.h>
 #include <tutti/tools/run/rank_environment.h>
 #include <tutti/tools/run/signals.h>

@@ -9,7 +9,7 @@
 // Thread-safety: pure functions. Nothing here throws but select(), as stated there.
 #pragma once
 
-#include <tutti/comm/base/types.h>
+#include <tutti/comm/schedule/problem.h>
 #include <tutti/comm/schedule/schedule.h>
 
 #include <cstddef>
@@ -17,39 +17,10 @@
 #include <vector>
 
 namespace tutti::comm {
-struct Tuning;  // schedule/tuning.h
+struct Tuning;  // tuning.h
 }
 
 namespace tutti::comm::algorithms {
-
-/// One collective as one rank sees it. `count` is per rank (schedule.h); `root` matters where the operation has one.
-struct Problem {
-  OpKind op = OpKind::AllReduce;
-  int rank = 0;
-  int world_size = 1;
-  std::size_t count = 0;
-  int root = 0;
-  std::size_t segment_count = 0;  // largest number of elements a step should move at once; 0 = no limit; see select()
-  /// The v-forms, which do not use `count`: elements of each rank. all_to_all_v: what this rank sends to each, together
-  /// with recv_counts; or, if recv_counts is empty, the table of all ranks, row by row: counts[i * world_size + j]
-  /// elements go from i to j.
-  std::vector<std::size_t> counts{};
-  std::vector<int> hosts{};                // rank -> number of its host, any numbers; empty: one host, or nobody knows
-  std::vector<std::size_t> recv_counts{};  // all_to_all_v: what this rank receives from each
-  bool in_order = false;                   // reductions: operands must be combined in the order of their ranks
-  bool left_fold = false;                  // reductions: and bracketed as ((0 + 1) + 2) + ..., so that bits are fixed
-};
-
-/// Elements of a v-form's whole before block `rank`; rank = world_size gives the total. Not for all_to_all_v.
-std::size_t block_offset(const Problem& problem, int rank);  // select.cc
-
-/// all_to_all_v, from problem.rank's point of view: its block for or from `peer` in Input or Output.
-struct Block {
-  std::size_t offset = 0;
-  std::size_t count = 0;
-};
-Block sent_block(const Problem& problem, int peer);  // pairwise_v.cc; peer = world_size: {total, 0}
-Block received_block(const Problem& problem, int peer);
 
 Schedule ring_all_reduce(const Problem& problem);  // ring.cc
 Schedule ring_all_gather(const Problem& problem);
@@ -101,7 +72,7 @@ Schedule hierarchical_all_gather(const Problem& problem);
 Schedule hierarchical_barrier(const Problem& problem);
 
 /// The name of the algorithm that promises to be fastest for `problem` (element size `element_bytes`): by the times in
-/// `tuning` where it has some for this operation, else by the formulas of schedule/cost_model.h with tuning's network
+/// `tuning` where it has some for this operation, else by the formulas of algorithms/cost_model.h with tuning's network
 /// model, or the default one. Throws InvalidArgument for OpKind::Send and OpKind::Recv, which have no schedule.
 std::string_view choose(const Problem& problem, std::size_t element_bytes, const Tuning* tuning = nullptr);
 

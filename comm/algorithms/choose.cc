@@ -1,7 +1,7 @@
 // Which algorithm is taken where the caller names none.
 #include <tutti/comm/algorithms/table.h>
+#include <tutti/comm/algorithms/tuning.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/schedule/tuning.h>
 
 #include <algorithm>
 #include <string>

@@ -1,7 +1,6 @@
 #include <tutti/comm/algorithms/table.h>
 #include <tutti/comm/base/error.h>
 
-#include <numeric>
 #include <set>
 #include <string>
 
@@ -41,12 +40,9 @@ Algorithm left_fold(OpKind op, double bytes) {
 
 }  // namespace
 
-std::size_t block_offset(const Problem& problem, int rank) {
-  return std::accumulate(problem.counts.begin(), problem.counts.begin() + rank, std::size_t{0});
-}
-
 Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name, const Tuning* tuning) {
-  if (problem.left_fold && !problem.in_order && problem.world_size <= 2) {  // 0 + 1 has one bracketing: the order decides
+  if (problem.left_fold && !problem.in_order &&
+      problem.world_size <= 2) {  // 0 + 1 has one bracketing: the order decides
     Problem in_order = problem;
     in_order.in_order = true;
     return select(in_order, element_bytes, name, tuning);

@@ -3,9 +3,9 @@
 #include <tutti/comm/base/host_name.h>
 #include <tutti/comm/base/text_stream.h>
 #include <tutti/comm/bootstrap/announcement.h>
-#include <tutti/comm/bootstrap/job_secret.h>
-#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/transport/shm/join.h>
+#include <tutti/comm/wire/job_secret.h>
+#include <tutti/comm/wire/printable.h>
 #include <unistd.h>
 
 #include <algorithm>

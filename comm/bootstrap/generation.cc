@@ -1,9 +1,9 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/generation.h>
-#include <tutti/comm/bootstrap/job_secret.h>
-#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/bootstrap/world_settings.h>
 #include <tutti/comm/store/tcp_store.h>
+#include <tutti/comm/wire/job_secret.h>
+#include <tutti/comm/wire/printable.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/meeting_file.h>
-#include <tutti/comm/bootstrap/printable.h>
-#include <tutti/comm/store/socket.h>
+#include <tutti/comm/wire/printable.h>
+#include <tutti/comm/wire/socket.h>
 #include <unistd.h>
 
 #include <array>

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/pmi1.h>
-#include <tutti/comm/bootstrap/printable.h>
+#include <tutti/comm/wire/printable.h>
 #include <unistd.h>
 
 #include <algorithm>

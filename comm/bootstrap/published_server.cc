@@ -2,15 +2,15 @@
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/agent_store.h>
 #include <tutti/comm/bootstrap/announcement.h>
-#include <tutti/comm/bootstrap/job_secret.h>
-#include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/comm/bootstrap/meeting_file.h>
 #include <tutti/comm/bootstrap/pmi1.h>
-#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/bootstrap/published_server.h>
 #include <tutti/comm/bootstrap/rank_addresses.h>
-#include <tutti/comm/store/socket.h>
 #include <tutti/comm/transport/shm/join.h>
+#include <tutti/comm/wire/job_secret.h>
+#include <tutti/comm/wire/local_address.h>
+#include <tutti/comm/wire/printable.h>
+#include <tutti/comm/wire/socket.h>
 
 #include <algorithm>
 #include <map>

@@ -3,9 +3,9 @@
 // Thread-safety: values and functions without state.
 #pragma once
 
-#include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/comm/bootstrap/settings.h>
 #include <tutti/comm/bootstrap/world.h>
+#include <tutti/comm/wire/local_address.h>
 
 #include <string>
 #include <vector>

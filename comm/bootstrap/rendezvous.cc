@@ -3,11 +3,11 @@
 #include <tutti/comm/bootstrap/address_exchange.h>
 #include <tutti/comm/bootstrap/meeting_place.h>
 #include <tutti/comm/bootstrap/network_factory.h>
-#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/bootstrap/rank_addresses.h>
 #include <tutti/comm/bootstrap/rendezvous.h>
 #include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/comm/store/hash_store.h>
+#include <tutti/comm/wire/printable.h>
 
 #include <cstdlib>
 #include <numeric>

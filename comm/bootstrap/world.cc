@@ -1,12 +1,12 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
-#include <tutti/comm/bootstrap/job_secret.h>
 #include <tutti/comm/bootstrap/launchers/launchers.h>
 #include <tutti/comm/bootstrap/launchers/meeting_name.h>
-#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/bootstrap/published_server.h>
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/comm/bootstrap/world_settings.h>
+#include <tutti/comm/wire/job_secret.h>
+#include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -184,14 +184,6 @@ bool owned_by_launcher(const WorldSettings& settings) {
 }
 
 }  // namespace
-
-Environment process_environment() {
-  return [](const std::string& name) -> std::optional<std::string> {
-    const char* value = std::getenv(name.c_str());
-    if (value == nullptr) return std::nullopt;
-    return std::string(value);
-  };
-}
 
 World World::detect(const WorldOptions& options, const Environment& environment) {
   if (options.store && is_invitation(*options.store)) return invited_world(options, environment);

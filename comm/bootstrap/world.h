@@ -4,16 +4,13 @@
 // file that job_secret.h describes. Nothing else. Which launchers' variables are known: launchers/launchers.h.
 #pragma once
 
+#include <tutti/comm/base/environment.h>
+
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 
 namespace tutti::comm {
-
-/// Looks up one environment variable; tests pass their own.
-using Environment = std::function<std::optional<std::string>(const std::string& name)>;
-Environment process_environment();
 
 /// What the caller knows already; each value that is set wins over the environment. Setting an option to another value
 /// than the environment's is an error that prints both.

@@ -1,6 +1,6 @@
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/bootstrap/world_settings.h>
+#include <tutti/comm/wire/printable.h>
 
 #include <array>
 #include <charconv>

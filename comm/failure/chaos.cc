@@ -1,8 +1,8 @@
 #include <signal.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
-#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/failure/chaos.h>
+#include <tutti/comm/wire/printable.h>
 #include <unistd.h>
 
 #include <charconv>

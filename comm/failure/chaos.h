@@ -13,7 +13,7 @@
 // Each says what it does in a warning of the log first. Thread-safety: one thread at a time.
 #pragma once
 
-#include <tutti/comm/bootstrap/world.h>
+#include <tutti/comm/base/environment.h>
 
 #include <chrono>
 #include <cstdint>

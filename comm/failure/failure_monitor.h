@@ -9,7 +9,7 @@
 
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/store/store.h>
-#include <tutti/comm/transport/frame.h>
+#include <tutti/comm/wire/frame.h>
 
 #include <atomic>
 #include <chrono>

@@ -9,8 +9,6 @@
 namespace tutti::comm {
 namespace {
 
-using algorithms::Problem;
-
 template <typename... Parts>
 std::string text(const Parts&... parts) {
   TextStream stream;

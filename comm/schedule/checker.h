@@ -8,7 +8,8 @@
 // all ranks' buffers; keep counts small, the schedules of larger ones have the same shape.
 #pragma once
 
-#include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/comm/schedule/problem.h>
+#include <tutti/comm/schedule/schedule.h>
 
 #include <span>
 #include <string>
@@ -28,6 +29,6 @@ namespace tutti::comm {
 ///    and where problem.left_fold does, as ((0 + 1) + 2) + ...;
 ///  - reduce is right also when the root's Input and Output are one memory;
 ///  - no rank leaves a barrier before it has heard of all others.
-std::string check(const algorithms::Problem& problem, std::span<const Schedule> schedules);
+std::string check(const Problem& problem, std::span<const Schedule> schedules);
 
 }  // namespace tutti::comm

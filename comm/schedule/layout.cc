@@ -22,14 +22,14 @@ std::string_view name(Step::Kind kind) {
 
 }  // namespace
 
-std::size_t extent(const algorithms::Problem& problem, int rank, BufferId buffer, std::size_t scratch_count) {
+std::size_t extent(const Problem& problem, int rank, BufferId buffer, std::size_t scratch_count) {
   if (buffer == BufferId::Scratch) return scratch_count;
   const bool is_input = buffer == BufferId::Input;
   const bool is_root = rank == problem.root;
   const std::size_t one = problem.count;
   const std::size_t all = one * static_cast<std::size_t>(problem.world_size);
   const auto own = [&] { return problem.counts[static_cast<std::size_t>(rank)]; };
-  const auto total = [&] { return algorithms::block_offset(problem, problem.world_size); };
+  const auto total = [&] { return block_offset(problem, problem.world_size); };
   switch (problem.op) {
     case OpKind::Broadcast:
     case OpKind::AllReduce:
@@ -56,7 +56,7 @@ std::size_t extent(const algorithms::Problem& problem, int rank, BufferId buffer
     case OpKind::ReduceScatterV:
       return is_input ? total() : own();
     case OpKind::AllToAllV: {
-      algorithms::Problem own_view = problem;
+      Problem own_view = problem;
       own_view.rank = rank;
       return (is_input ? sent_block(own_view, problem.world_size) : received_block(own_view, problem.world_size))
           .offset;
@@ -70,7 +70,7 @@ std::size_t extent(const algorithms::Problem& problem, int rank, BufferId buffer
   return 0;
 }
 
-bool is_filled(const algorithms::Problem& problem, int rank, BufferId buffer) {
+bool is_filled(const Problem& problem, int rank, BufferId buffer) {
   if (buffer == BufferId::Scratch) return false;
   if (problem.op == OpKind::AllReduce) return buffer == BufferId::Output;
   if (problem.op == OpKind::Broadcast) return buffer == BufferId::Output && rank == problem.root;

@@ -3,7 +3,8 @@
 // Thread-safety: pure functions.
 #pragma once
 
-#include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/comm/schedule/problem.h>
+#include <tutti/comm/schedule/schedule.h>
 
 #include <cstddef>
 #include <string>
@@ -12,10 +13,10 @@
 namespace tutti::comm {
 
 /// Elements of `buffer` at `rank`; `scratch_count` is the schedule's.
-std::size_t extent(const algorithms::Problem& problem, int rank, BufferId buffer, std::size_t scratch_count);
+std::size_t extent(const Problem& problem, int rank, BufferId buffer, std::size_t scratch_count);
 
 /// Whether the caller has put this rank's data into `buffer` before the schedule starts.
-bool is_filled(const algorithms::Problem& problem, int rank, BufferId buffer);
+bool is_filled(const Problem& problem, int rank, BufferId buffer);
 
 /// "step 5 at rank 2 (recv_reduce from rank 1 into output[8, 12))"
 std::string describe(int rank, std::size_t index, const Step& step);

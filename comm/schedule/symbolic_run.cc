@@ -81,7 +81,7 @@ struct Symbol {
 
 class Run {
  public:
-  Run(const algorithms::Problem& problem, std::span<const Schedule> schedules, bool in_place)
+  Run(const Problem& problem, std::span<const Schedule> schedules, bool in_place)
       : problem_(problem), schedules_(schedules), in_place_(in_place), expressions_(problem.world_size) {
     for (int rank = 0; rank < problem.world_size; ++rank) memories_.push_back(initial_memory(rank));
   }
@@ -184,22 +184,20 @@ class Run {
       case OpKind::GatherV:
       case OpKind::AllGatherV: {
         int owner = 0;
-        while (algorithms::block_offset(problem_, owner + 1) <= i) ++owner;
-        return {static_cast<std::uint32_t>(i - algorithms::block_offset(problem_, owner)), Expressions::of_rank(owner)};
+        while (block_offset(problem_, owner + 1) <= i) ++owner;
+        return {static_cast<std::uint32_t>(i - block_offset(problem_, owner)), Expressions::of_rank(owner)};
       }
       case OpKind::AllToAllV: {
-        algorithms::Problem view = problem_;  // of the receiver, then of the sender
+        Problem view = problem_;  // of the receiver, then of the sender
         view.rank = rank;
         int owner = 0;
-        while (algorithms::received_block(view, owner + 1).offset <= i) ++owner;
-        const std::size_t within = i - algorithms::received_block(view, owner).offset;
+        while (received_block(view, owner + 1).offset <= i) ++owner;
+        const std::size_t within = i - received_block(view, owner).offset;
         view.rank = owner;
-        return {static_cast<std::uint32_t>(algorithms::sent_block(view, rank).offset + within),
-                Expressions::of_rank(owner)};
+        return {static_cast<std::uint32_t>(sent_block(view, rank).offset + within), Expressions::of_rank(owner)};
       }
       case OpKind::ScatterV:
-        return {static_cast<std::uint32_t>(algorithms::block_offset(problem_, rank) + i),
-                Expressions::of_rank(problem_.root)};
+        return {static_cast<std::uint32_t>(block_offset(problem_, rank) + i), Expressions::of_rank(problem_.root)};
       case OpKind::Scatter:
         return {static_cast<std::uint32_t>(static_cast<std::size_t>(rank) * problem_.count + i),
                 Expressions::of_rank(problem_.root)};
@@ -222,7 +220,7 @@ class Run {
   bool check_reduced(int rank, std::size_t i, const Symbol& found) {
     std::size_t element = i;
     if (problem_.op == OpKind::ReduceScatter) element += static_cast<std::size_t>(rank) * problem_.count;
-    if (problem_.op == OpKind::ReduceScatterV) element += algorithms::block_offset(problem_, rank);
+    if (problem_.op == OpKind::ReduceScatterV) element += block_offset(problem_, rank);
     if (found.element != element || !expressions_.is_everybody_once(found.expression)) {
       return fault("rank ", rank, " output element ", i, ": expected input element ", element,
                    " of every rank once, found ", text(found));
@@ -256,7 +254,7 @@ class Run {
     return "input element " + std::to_string(symbol.element) + " of " + expressions_.text(symbol.expression);
   }
 
-  const algorithms::Problem& problem_;
+  const Problem& problem_;
   std::span<const Schedule> schedules_;
   bool in_place_;
   Expressions expressions_;
@@ -267,8 +265,8 @@ class Run {
 
 }  // namespace
 
-std::string symbolic_run(const algorithms::Problem& problem, std::span<const Schedule> schedules,
-                         std::span<const Event> events, bool in_place) {
+std::string symbolic_run(const Problem& problem, std::span<const Schedule> schedules, std::span<const Event> events,
+                         bool in_place) {
   return Run(problem, schedules, in_place).replay(events);
 }
 

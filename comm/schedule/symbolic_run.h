@@ -19,7 +19,7 @@ namespace tutti::comm {
 /// An element is (index of an input element, expression over ranks). Reducing elements of different indices is a fault,
 /// as is reading what nothing has written. Equal expressions have equal numbers, so comparing numbers across ranks
 /// tells whether all_reduce gives the same bits everywhere.
-std::string symbolic_run(const algorithms::Problem& problem, std::span<const Schedule> schedules,
-                         std::span<const Event> events, bool in_place);
+std::string symbolic_run(const Problem& problem, std::span<const Schedule> schedules, std::span<const Event> events,
+                         bool in_place);
 
 }  // namespace tutti::comm

@@ -1,8 +1,8 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/host_name.h>
-#include <tutti/comm/bootstrap/job_secret.h>
 #include <tutti/comm/store/file_members.h>
 #include <tutti/comm/store/tcp_store_server.h>
+#include <tutti/comm/wire/job_secret.h>
 
 #include <charconv>
 #include <sstream>

@@ -1,7 +1,7 @@
 // Opening the store server's listening socket. Internal to comm/store.
 #pragma once
 
-#include <tutti/comm/store/socket.h>
+#include <tutti/comm/wire/socket.h>
 
 #include <cstdint>
 #include <string>

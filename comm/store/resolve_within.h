@@ -5,7 +5,7 @@
 #pragma once
 
 #include <tutti/comm/base/deadline.h>
-#include <tutti/comm/store/socket.h>
+#include <tutti/comm/wire/socket.h>
 
 #include <functional>
 #include <string>

@@ -5,9 +5,9 @@
 #pragma once
 
 #include <tutti/comm/base/deadline.h>
-#include <tutti/comm/store/socket.h>
 #include <tutti/comm/store/store_protocol.h>
 #include <tutti/comm/store/tcp_store.h>
+#include <tutti/comm/wire/socket.h>
 
 #include <cstdint>
 #include <optional>

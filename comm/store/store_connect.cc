@@ -2,12 +2,12 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/format.h>
 #include <tutti/comm/base/log.h>
-#include <tutti/comm/bootstrap/handshake.h>
-#include <tutti/comm/bootstrap/local_address.h>
-#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/store/resolve_within.h>
 #include <tutti/comm/store/store_connect.h>
 #include <tutti/comm/store/store_protocol.h>
+#include <tutti/comm/wire/handshake.h>
+#include <tutti/comm/wire/local_address.h>
+#include <tutti/comm/wire/printable.h>
 #include <unistd.h>
 
 #include <algorithm>

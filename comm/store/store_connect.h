@@ -2,8 +2,8 @@
 #pragma once
 
 #include <tutti/comm/base/deadline.h>
-#include <tutti/comm/store/socket.h>
 #include <tutti/comm/store/tcp_store.h>
+#include <tutti/comm/wire/socket.h>
 
 namespace tutti::comm {
 

@@ -1,8 +1,8 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
-#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/store/store_connection.h>
 #include <tutti/comm/store/store_protocol.h>
+#include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
 #include <asio/buffer.hpp>

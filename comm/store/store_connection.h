@@ -7,10 +7,10 @@
 // pending operations; the host must outlive it.
 #pragma once
 
-#include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/store/send_buffer.h>
 #include <tutti/comm/store/store_service.h>
 #include <tutti/comm/store/stranger_log.h>
+#include <tutti/comm/wire/handshake.h>
 
 #include <asio/error_code.hpp>
 #include <asio/ip/tcp.hpp>

@@ -19,8 +19,8 @@
 #include <tutti/comm/base/deadline.h>
 #include <tutti/comm/store/file_store.h>
 #include <tutti/comm/store/key_map.h>
-#include <tutti/comm/store/socket.h>
 #include <tutti/comm/store/store_file_format.h>
+#include <tutti/comm/wire/socket.h>
 
 #include <cstdint>
 #include <string>

@@ -1,9 +1,9 @@
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/handshake.h>
-#include <tutti/comm/bootstrap/little_endian.h>
-#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/store/key_map.h>
 #include <tutti/comm/store/store_file_format.h>
+#include <tutti/comm/wire/handshake.h>
+#include <tutti/comm/wire/little_endian.h>
+#include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
 

@@ -4,9 +4,9 @@
 #include <sys/stat.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/host_name.h>
-#include <tutti/comm/bootstrap/handshake.h>
-#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/store/store_file.h>
+#include <tutti/comm/wire/handshake.h>
+#include <tutti/comm/wire/printable.h>
 #include <unistd.h>
 
 #include <cerrno>

@@ -1,7 +1,7 @@
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/little_endian.h>
 #include <tutti/comm/store/key_map.h>
 #include <tutti/comm/store/store_protocol.h>
+#include <tutti/comm/wire/little_endian.h>
 
 namespace tutti::comm {
 namespace {

@@ -5,9 +5,9 @@
 // server's one thread owns it.
 #pragma once
 
-#include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/store/key_map.h>
 #include <tutti/comm/store/store_protocol.h>
+#include <tutti/comm/wire/handshake.h>
 
 #include <chrono>
 #include <cstdint>

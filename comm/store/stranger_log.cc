@@ -1,6 +1,6 @@
 #include <tutti/comm/base/log.h>
-#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/store/stranger_log.h>
+#include <tutti/comm/wire/printable.h>
 
 #include <utility>
 

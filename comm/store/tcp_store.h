@@ -1,6 +1,6 @@
 // TcpStore: client of a TcpStoreServer on another process or host.
 //
-// One connection, opened and authenticated (bootstrap/handshake.h) by the constructor; another is opened on demand for
+// One connection, opened and authenticated (wire/handshake.h) by the constructor; another is opened on demand for
 // a thread that would otherwise stand behind other threads' waits. The destructor says goodbye, so that the server can
 // tell an orderly end from a lost rank. A server that goes away ends every call at once with PeerLost, and so all later
 // ones: its keys are gone with it. A forked child gets InvalidArgument and must make its own.

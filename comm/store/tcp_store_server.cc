@@ -4,13 +4,13 @@
 #include <sys/socket.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
-#include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/comm/store/listen.h>
 #include <tutti/comm/store/store_connection.h>
 #include <tutti/comm/store/store_service.h>
 #include <tutti/comm/store/stranger_log.h>
 #include <tutti/comm/store/tcp_store_server.h>
+#include <tutti/comm/wire/handshake.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -15,7 +15,7 @@
 #pragma once
 
 #include <tutti/comm/transport/computes_here.h>
-#include <tutti/comm/transport/frame.h>
+#include <tutti/comm/wire/frame.h>
 
 #include <atomic>
 #include <chrono>

@@ -2,10 +2,10 @@
 // not a byte outside the buffers (the sanitizers watch).
 #include <gtest/gtest.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/store/hash_store.h>
 #include <tutti/comm/transport/inproc/inproc_transport.h>
+#include <tutti/comm/wire/handshake.h>
 #include <tutti/tests/support/watchdog.h>
 
 #include <functional>

@@ -7,7 +7,7 @@
 namespace tutti::comm {
 namespace {
 
-using algorithms::Problem;
+using Problem;
 
 constexpr BufferId kIn = BufferId::Input;
 constexpr BufferId kOut = BufferId::Output;

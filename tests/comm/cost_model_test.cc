@@ -1,7 +1,7 @@
 // The formulas against the simulation of the very schedules that they describe, and against numbers worked out by hand.
 
 #include <gtest/gtest.h>
-#include <tutti/comm/schedule/simulator.h>
+#include <tutti/comm/algorithms/simulator.h>
 
 #include <string>
 #include <vector>
@@ -9,7 +9,7 @@
 namespace tutti::comm {
 namespace {
 
-using algorithms::Problem;
+using Problem;
 
 constexpr std::size_t kElementBytes = 4;
 const NetworkModel kNetwork{12e-6, 0.7e-9, 0.13e-9, {}};

@@ -1,7 +1,7 @@
 // Strangers at every port of a running job, the store's and the ranks': they are shut out and logged, and the loop goes
 // on.
 #include <gtest/gtest.h>
-#include <tutti/comm/bootstrap/handshake.h>
+#include <tutti/comm/wire/handshake.h>
 
 #include <array>
 #include <functional>

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/base/counts.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/little_endian.h>
-#include <tutti/comm/bootstrap/printable.h>
-#include <tutti/comm/transport/frame.h>
+#include <tutti/comm/wire/frame.h>
+#include <tutti/comm/wire/little_endian.h>
+#include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
 #include <limits>

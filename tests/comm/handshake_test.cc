@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/handshake.h>
+#include <tutti/comm/wire/handshake.h>
 
 #include <algorithm>
 #include <random>

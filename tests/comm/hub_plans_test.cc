@@ -74,7 +74,7 @@ class Rank {
   }
 
  private:
-  int run(Schedule (*build)(const algorithms::Problem&), const Fingerprint& fingerprint, void* data) {
+  int run(Schedule (*build)(const Problem&), const Fingerprint& fingerprint, void* data) {
     const Plan star(build({.op = fingerprint.op, .rank = rank(), .world_size = kRanks, .count = fingerprint.count}));
     EXPECT_TRUE(plans_.takes(star, fingerprint));
     NoDeadline caller;

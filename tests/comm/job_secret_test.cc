@@ -2,7 +2,7 @@
 #include <sys/stat.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
-#include <tutti/comm/bootstrap/job_secret.h>
+#include <tutti/comm/wire/job_secret.h>
 #include <unistd.h>
 
 #include <cstdlib>

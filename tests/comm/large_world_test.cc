@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/comm/algorithms/tuning.h>
 #include <tutti/comm/base/processors.h>
 #include <tutti/comm/process_group.h>
-#include <tutti/comm/schedule/tuning.h>
 #include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/comm/store/file_store.h>
 #include <tutti/tests/support/run_processes.h>
@@ -177,7 +177,7 @@ std::set<int> peers_of(int rank, int ranks, std::size_t count) {
   const Tuning* const here = tuning.processors > 0 ? &tuning : nullptr;
   std::set<int> peers;
   const auto add = [&](OpKind op, std::size_t elements) {
-    const algorithms::Problem problem{.op = op, .rank = rank, .world_size = ranks, .count = elements};
+    const Problem problem{.op = op, .rank = rank, .world_size = ranks, .count = elements};
     for (const Step& step : algorithms::select(problem, sizeof(std::int64_t), "", here).steps) {
       if (step.peer >= 0) peers.insert(step.peer);
     }

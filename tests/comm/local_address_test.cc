@@ -2,8 +2,8 @@
 // here depends on the machine that runs it.
 #include <gtest/gtest.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/comm/bootstrap/rank_addresses.h>
+#include <tutti/comm/wire/local_address.h>
 
 #include <cerrno>
 

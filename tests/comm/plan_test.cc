@@ -10,7 +10,7 @@ namespace tutti::comm {
 namespace {
 
 Plan all_gather_plan(int rank, int world_size, std::size_t count, std::string_view algorithm) {
-  const algorithms::Problem problem{
+  const Problem problem{
       .op = OpKind::AllGather, .rank = rank, .world_size = world_size, .count = count, .segment_count = 4};
   return Plan(algorithms::select(problem, 4, std::string(algorithm), nullptr));
 }

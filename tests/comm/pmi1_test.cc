@@ -3,7 +3,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/pmi1.h>
 #include <tutti/comm/process_group.h>
-#include <tutti/comm/store/socket.h>
+#include <tutti/comm/wire/socket.h>
 #include <unistd.h>
 
 #include <condition_variable>

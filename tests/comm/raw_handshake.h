@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/handshake.h>
+#include <tutti/comm/wire/handshake.h>
 
 #include <array>
 #include <cstddef>

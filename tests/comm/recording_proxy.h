@@ -2,7 +2,7 @@
 // demand changes them or cuts the connection.
 #pragma once
 
-#include <tutti/comm/store/socket.h>
+#include <tutti/comm/wire/socket.h>
 
 #include <atomic>
 #include <cstdint>

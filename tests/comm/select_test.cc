@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/comm/algorithms/cost_model.h>
+#include <tutti/comm/algorithms/tuning.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/schedule/cost_model.h>
-#include <tutti/comm/schedule/tuning.h>
 
 #include <algorithm>
 #include <string>

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
+#include <tutti/comm/algorithms/simulator.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/schedule/simulator.h>
 
 #include <cmath>
 #include <string>
@@ -9,7 +9,7 @@
 namespace tutti::comm {
 namespace {
 
-using algorithms::Problem;
+using Problem;
 
 // alpha 1 s, beta 2 s a byte, gamma 3 s a byte: a message of one byte takes 3 s.
 const NetworkModel kUnit{1, 2, 3, {}};

@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/store/listen.h>
 #include <tutti/comm/store/store_protocol.h>
 #include <tutti/comm/store/stranger_log.h>
+#include <tutti/comm/wire/handshake.h>
 
 #include <algorithm>
 #include <array>

@@ -5,9 +5,9 @@
 #include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/transport/tcp/socket_util.h>
 #include <tutti/comm/transport/tcp/tcp_transport.h>
+#include <tutti/comm/wire/handshake.h>
 #include <tutti/tests/support/watchdog.h>
 #include <unistd.h>
 

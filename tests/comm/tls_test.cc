@@ -6,8 +6,8 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <sys/socket.h>
-#include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/transport/tcp/tls_session.h>
+#include <tutti/comm/wire/handshake.h>
 #include <tutti/tests/support/watchdog.h>
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/base/deadline.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/transport/inproc/inproc_transport.h>
+#include <tutti/comm/wire/handshake.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/support/watchdog.h>
 #include <unistd.h>

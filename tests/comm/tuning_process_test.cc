@@ -1,7 +1,7 @@
 // Ranks whose tuning files differ take the same algorithms: those of rank 0's file.
 
 #include <gtest/gtest.h>
-#include <tutti/comm/schedule/tuning.h>
+#include <tutti/comm/algorithms/tuning.h>
 #include <tutti/tests/support/run_processes.h>
 
 #include <filesystem>

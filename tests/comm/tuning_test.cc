@@ -1,9 +1,9 @@
 // Tuning files: what is read and refused, what is published, and what is chosen by it.
 
 #include <gtest/gtest.h>
+#include <tutti/comm/algorithms/tuning.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
-#include <tutti/comm/schedule/tuning.h>
 #include <tutti/comm/store/hash_store.h>
 
 #include <cstdlib>
@@ -17,8 +17,8 @@
 namespace tutti::comm {
 namespace {
 
+using Problem;
 using algorithms::choose;
-using algorithms::Problem;
 using algorithms::select;
 
 const TuningPlace kHere{"tcp", 4, 1};

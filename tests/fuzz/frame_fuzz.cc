@@ -1,6 +1,6 @@
 // decode_frame: any 56 bytes are a header, which encodes to the same bytes again and has a text, or a Protocol error.
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/transport/frame.h>
+#include <tutti/comm/wire/frame.h>
 
 #include "fuzz_input.h"
 

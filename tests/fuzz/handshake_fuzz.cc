@@ -1,6 +1,6 @@
 // The handshake, each side against any bytes, and a client that knows the secret but may claim to be anybody.
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/handshake.h>
+#include <tutti/comm/wire/handshake.h>
 
 #include <functional>
 

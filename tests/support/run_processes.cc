@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 #include <tutti/comm/base/deadline.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/job_secret.h>
 #include <tutti/comm/store/tcp_store_server.h>
+#include <tutti/comm/wire/job_secret.h>
 #include <tutti/tests/support/run_processes.h>
 #include <tutti/tools/run/rank_environment.h>
 #include <tutti/tools/run/spawn.h>

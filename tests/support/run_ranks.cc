@@ -1,10 +1,10 @@
 #include <tutti/comm/base/processors.h>
-#include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/store/hash_store.h>
 #include <tutti/comm/transport/inproc/inproc_transport.h>
 #include <tutti/comm/transport/shm/join.h>
 #include <tutti/comm/transport/shm/shm_transport.h>
 #include <tutti/comm/transport/tcp/tcp_transport.h>
+#include <tutti/comm/wire/handshake.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/support/watchdog.h>
 #include <unistd.h>

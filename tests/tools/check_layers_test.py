@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each rule of tools/check_layers.py must find what breaks it, and nothing else."""
+"""Each rule of tools/check_layers.py and check_budget must find what breaks it, and nothing else."""
 
 import pathlib
 import subprocess
@@ -7,17 +7,17 @@ import sys
 import tempfile
 import unittest
 
-CHECK = pathlib.Path(__file__).resolve().parents[2] / "tools" / "check_layers.py"
+TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools"
 
 
-def check(files):
+def check(files, script="check_layers.py"):
     """Runs the check over a tree made of {path: text}; returns (status, lines)."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in files.items():
             path = pathlib.Path(folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        done = subprocess.run([sys.executable, str(CHECK), folder], capture_output=True, text=True, check=False)
+        done = subprocess.run([sys.executable, str(TOOLS / script), folder], capture_output=True, text=True, check=False)
         return done.returncode, done.stdout.splitlines()
 
 
@@ -40,6 +40,21 @@ class Layers(unittest.TestCase):
         self.expect("tools/a.cc", "#include <tutti/trainer/loop.h>\n#include <tutti/comm/work.h>\n")
         self.expect("tests/support/a.cc", "#include <tutti/tools/run/launcher.h>\n")
 
+    def test_storeys(self):
+        self.expect("comm/wire/a.cc", "#include <tutti/comm/store/b.h>\n", "comm/wire/a.cc:1: wire includes comm/store/b.h")
+        self.expect("comm/store/a.cc", "#include <tutti/comm/process_group.h>\n", "comm/store/a.cc:1: store includes comm/process_group.h")
+        self.expect("comm/store/x/a.cc", "#include <tutti/comm/wire/b.h>\n#include <tutti/comm/store/b.h>\n")
+        self.expect("comm/point_to_point/a.cc", "#include <tutti/comm/work.h>\n")
+        self.expect("comm/process_group.cc", "#include <tutti/comm/shared/b.h>\n")
+        self.expect("comm/other/a.cc", "#include <tutti/comm/base/b.h>\n", "comm/other/a.cc:1: other is no folder")
+
+    def test_budget(self):
+        self.assertEqual(check({"nn/a.cc": "\n" * 2600}, "check_budget")[0], 0)
+        status, lines = check({"nn/a.cc": "\n" * 2000, "nn/b/a.h": "\n" * 601, "tools/labs/a.cc": "\n" * 100}, "check_budget")
+        self.assertEqual(status, 1)
+        self.assertEqual([line.split() for line in lines if "many" in line], [["nn", "2601", "of", "2600", "1", "too", "many:", "remove",
+                                                                                "something", "first"]])
+
     def test_quoted_includes_only_in_tests(self):
         self.expect("comm/a.cc", '#include "comm/b.h"\n', 'comm/a.cc:1: "comm/b.h" is not written <tutti/...>')
         self.expect("tests/tools/helper.cc", '#include "b.h"\n')
@@ -58,7 +73,7 @@ class Layers(unittest.TestCase):
     def test_public_comm_headers(self):
         self.expect("comm/work.h", "#pragma once\n#include <sys/socket.h>\n", "comm/work.h:2: sys/socket.h in a public")
         self.expect("comm/work.h", "#pragma once\n#include <memory>\n#include <tutti/comm/base/types.h>\n")
-        self.expect("comm/store/socket.h", "#pragma once\n#include <sys/socket.h>\n")
+        self.expect("comm/wire/socket.h", "#pragma once\n#include <sys/socket.h>\n")
         self.expect("comm/c/tutti.h", "#pragma once\n#include <stdint.h>\n")
         self.expect("comm/c/tutti.h", "#pragma once\n#include <stdio.h>\n", "comm/c/tutti.h:2: stdio.h in a public")
 

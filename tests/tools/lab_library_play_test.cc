@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
+#include <tutti/comm/algorithms/simulator.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/schedule/simulator.h>
 #include <tutti/tools/labs/show/library_play.h>
 #include <tutti/tools/labs/show/schedules.h>
 #include <tutti/tools/labs/show/side.h>
@@ -143,7 +143,8 @@ TEST(LibraryPlay, TensorsAreReducedInBuckets) {
   made.counts = {3, 5, 2, 4};
   made.parameter = 64;  // bytes: {3, 5}, {2, 4}
   const Play play = library_play("all_reduce_many", made, "recursive_doubling");
-  EXPECT_EQ(show::library_run("all_reduce_many", made, "recursive_doubling").schedules[0].steps.size(), 2 * 2u);  // as in one all_reduce, twice
+  EXPECT_EQ(show::library_run("all_reduce_many", made, "recursive_doubling").schedules[0].steps.size(),
+            2 * 2u);  // as in one all_reduce, twice
   for (std::size_t tensor = 0; tensor < 4; ++tensor) {
     for (const Words& words : at_the_end(play, "tensors[" + std::to_string(tensor) + "]")) {
       ASSERT_EQ(words.size(), made.counts[tensor]);
@@ -155,7 +156,7 @@ TEST(LibraryPlay, TensorsAreReducedInBuckets) {
 TEST(LibraryPlay, TimesAndCountsAreTheSimulators) {
   const Case made = posed(6, 24);
   const Play play = library_play("all_reduce", made, "ring");
-  comm::algorithms::Problem problem;
+  comm::Problem problem;
   problem.world_size = 6;
   problem.count = 24;
   const comm::Simulation simulation = comm::simulate(problem, 8, "ring", show::network_model(made.network));

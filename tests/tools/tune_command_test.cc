@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
-#include <tutti/comm/schedule/tuning.h>
+#include <tutti/comm/algorithms/tuning.h>
 
 #include <filesystem>
 #include <fstream>

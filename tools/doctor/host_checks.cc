@@ -1,5 +1,5 @@
 #include <tutti/comm/base/host_name.h>
-#include <tutti/comm/bootstrap/local_address.h>
+#include <tutti/comm/wire/local_address.h>
 #include <tutti/tools/doctor/host_checks.h>
 
 #include <iterator>

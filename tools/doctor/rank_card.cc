@@ -1,8 +1,8 @@
 #include <tutti/comm/base/host_name.h>
-#include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/comm/bootstrap/rank_addresses.h>
-#include <tutti/comm/store/socket.h>
 #include <tutti/comm/transport/shm/join.h>
+#include <tutti/comm/wire/local_address.h>
+#include <tutti/comm/wire/socket.h>
 #include <tutti/tools/doctor/rank_card.h>
 #include <unistd.h>
 

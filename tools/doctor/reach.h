@@ -4,7 +4,7 @@
 // stop at the first closed door; this goes on and names each.
 #pragma once
 
-#include <tutti/comm/store/socket.h>
+#include <tutti/comm/wire/socket.h>
 #include <tutti/tools/doctor/finding.h>
 #include <tutti/tools/doctor/rank_card.h>
 

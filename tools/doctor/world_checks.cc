@@ -1,6 +1,6 @@
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/job_secret.h>
 #include <tutti/comm/process_group.h>
+#include <tutti/comm/wire/job_secret.h>
 #include <tutti/tools/doctor/host_checks.h>
 #include <tutti/tools/doctor/links.h>
 #include <tutti/tools/doctor/rank_card.h>

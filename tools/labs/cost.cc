@@ -1,6 +1,6 @@
 // What a submission's messages cost, against the bound and beside the library's.
 
-#include <tutti/comm/schedule/simulator.h>
+#include <tutti/comm/algorithms/simulator.h>
 #include <tutti/tools/labs/diagnosis.h>
 #include <tutti/tools/labs/grade.h>
 #include <tutti/tools/labs/tasks/task.h>
@@ -106,7 +106,7 @@ const char* const kLibraryAlgorithms[] = {
 
 // Seconds of the library's best algorithm; empty where it has none for this function.
 std::optional<double> library_seconds(const Lab& lab, const Case& posed) {
-  comm::algorithms::Problem problem;
+  comm::Problem problem;
   problem.world_size = posed.world_size;
   problem.root = posed.root;
   problem.count = posed.count;

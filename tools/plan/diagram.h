@@ -11,7 +11,7 @@
 // Thread-safety: pure function.
 #pragma once
 
-#include <tutti/comm/schedule/simulator.h>
+#include <tutti/comm/algorithms/simulator.h>
 
 #include <string>
 #include <vector>

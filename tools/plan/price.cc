@@ -5,9 +5,9 @@
 namespace tutti::tools {
 namespace {
 
+using comm::Problem;
 using comm::Schedule;
 using comm::Step;
-using comm::algorithms::Problem;
 
 constexpr std::size_t kMostSteps = 20'000'000;  // of all ranks together: a gigabyte in the simulator
 

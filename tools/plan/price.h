@@ -3,7 +3,7 @@
 // Thread-safety: values and pure functions.
 #pragma once
 
-#include <tutti/comm/schedule/simulator.h>
+#include <tutti/comm/algorithms/simulator.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace tutti::tools {
 
 struct Question {
-  comm::algorithms::Problem problem;  // its rank is ignored
+  comm::Problem problem;  // its rank is ignored
   std::size_t element_bytes = 1;
   comm::NetworkModel network;
   bool simulate = false;

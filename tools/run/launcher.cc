@@ -1,9 +1,9 @@
 #include <poll.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/job_secret.h>
-#include <tutti/comm/store/socket.h>
 #include <tutti/comm/store/tcp_store_server.h>
 #include <tutti/comm/store/torch/torch_store_server.h>
+#include <tutti/comm/wire/job_secret.h>
+#include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/attempt.h>
 #include <tutti/tools/run/elastic/elastic_job.h>
 #include <tutti/tools/run/launch_context.h>

@@ -8,7 +8,7 @@
 // when it is killed itself.
 #pragma once
 
-#include <tutti/comm/bootstrap/local_address.h>
+#include <tutti/comm/wire/local_address.h>
 #include <tutti/tools/run/elastic/next_generation.h>
 #include <tutti/tools/run/local_options.h>
 #include <tutti/tools/run/nodes/node_options.h>

@@ -1,6 +1,6 @@
 #include <sched.h>
-#include <tutti/comm/bootstrap/job_secret.h>
-#include <tutti/comm/store/socket.h>
+#include <tutti/comm/wire/job_secret.h>
+#include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/cgroup.h>
 #include <tutti/tools/run/rank_environment.h>
 #include <unistd.h>

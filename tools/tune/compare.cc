@@ -17,7 +17,7 @@ constexpr double kNear = 1.3;
 
 using Clock = std::chrono::steady_clock;
 
-comm::algorithms::Problem problem_of(const comm::ProcessGroup& group, std::size_t bytes) {
+comm::Problem problem_of(const comm::ProcessGroup& group, std::size_t bytes) {
   return {.op = comm::OpKind::AllReduce,
           .rank = 0,
           .world_size = group.world_size(),

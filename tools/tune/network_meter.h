@@ -8,7 +8,7 @@
 // Thread-safety: collective; one thread a group.
 #pragma once
 
-#include <tutti/comm/schedule/cost_model.h>
+#include <tutti/comm/algorithms/cost_model.h>
 #include <tutti/tools/tune/meter.h>
 
 #include <cstddef>

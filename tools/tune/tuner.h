@@ -6,8 +6,8 @@
 // Thread-safety: collective; one thread a group.
 #pragma once
 
+#include <tutti/comm/algorithms/tuning.h>
 #include <tutti/comm/process_group.h>
-#include <tutti/comm/schedule/tuning.h>
 #include <tutti/tools/bench/operations.h>
 #include <tutti/tools/tune/meter.h>
 

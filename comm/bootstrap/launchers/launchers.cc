@@ -1,7 +1,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/launchers/launchers.h>
 #include <tutti/comm/bootstrap/launchers/slurm.h>
-#include <tutti/comm/bootstrap/printable.h>
+#include <tutti/comm/wire/printable.h>
 
 #include <array>
 #include <charconv>

@@ -1,7 +1,7 @@
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/bootstrap/launchers/meeting_name.h>
-#include <tutti/comm/bootstrap/printable.h>
+#include <tutti/comm/wire/handshake.h>
+#include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/store/key_map.h>
 #include <tutti/comm/store/torch/torch_request.h>
+#include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
 #include <array>

@@ -1,10 +1,10 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/local_address.h>
-#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/transport/tcp/handshaking_socket.h>
 #include <tutti/comm/transport/tcp/socket_util.h>
+#include <tutti/comm/wire/local_address.h>
+#include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
 #include <asio/buffer.hpp>

@@ -1,13 +1,13 @@
 // HandshakingSocket: one TCP connection on its way from connect or accept to authenticated.
 //
-// A state machine without threads: advance() does what can be done without blocking. Built on bootstrap/handshake.h,
+// A state machine without threads: advance() does what can be done without blocking. Built on wire/handshake.h,
 // which with encryption runs inside of TLS (tls_session.h) and is bound to that connection. A rank with encryption and
 // one without refuse each other; neither ever gives in.
 // Thread-safety: none; the owner serialises.
 #pragma once
 
-#include <tutti/comm/bootstrap/handshake.h>
 #include <tutti/comm/transport/tcp/byte_stream.h>
+#include <tutti/comm/wire/handshake.h>
 
 #include <asio/ip/tcp.hpp>
 #include <chrono>

@@ -12,7 +12,7 @@
 // Plain values, no I/O. Thread-safety: one thread at a time. Internal to tcp/.
 #pragma once
 
-#include <tutti/comm/transport/frame.h>
+#include <tutti/comm/wire/frame.h>
 
 #include <algorithm>
 #include <cstddef>

@@ -3,9 +3,9 @@
 #include <sys/socket.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
-#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/transport/tcp/socket_util.h>
 #include <tutti/comm/transport/tcp/tcp_listener.h>
+#include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 //
 // Collectives: the higher rank connects to the lower one (both know that they will talk). Messages and their answers:
 // who has the first one to send; if both do so at once, the higher rank's connection is used. Every connection is
-// authenticated (bootstrap/handshake.h) before a frame is read, and with `encrypt` all of its bytes are TLS
+// authenticated (wire/handshake.h) before a frame is read, and with `encrypt` all of its bytes are TLS
 // (tls_session.h). Contract and thread-safety: transport.h.
 #pragma once
 

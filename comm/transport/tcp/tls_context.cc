@@ -4,10 +4,10 @@
 #include <openssl/params.h>
 #include <openssl/ssl.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/handshake.h>
-#include <tutti/comm/bootstrap/little_endian.h>
 #include <tutti/comm/transport/tcp/tls_context.h>
 #include <tutti/comm/transport/tcp/tls_session.h>
+#include <tutti/comm/wire/handshake.h>
+#include <tutti/comm/wire/little_endian.h>
 
 #include <charconv>
 #include <cstdio>

@@ -3,8 +3,8 @@
 #include <openssl/ssl.h>
 #include <sys/socket.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/printable.h>
 #include <tutti/comm/transport/tcp/tls_session.h>
+#include <tutti/comm/wire/printable.h>
 
 #include <asio/error.hpp>
 #include <cerrno>

@@ -1,4 +1,4 @@
-#include <tutti/comm/schedule/simulator.h>
+#include <tutti/comm/algorithms/simulator.h>
 #include <tutti/tools/labs/show/library_play.h>
 #include <tutti/tools/labs/show/schedules.h>
 

@@ -1,4 +1,4 @@
-#include <tutti/comm/schedule/tuning.h>
+#include <tutti/comm/algorithms/tuning.h>
 #include <tutti/tools/labs/show/schedules.h>
 
 #include <algorithm>
@@ -11,9 +11,9 @@ namespace {
 
 using comm::BufferId;
 using comm::OpKind;
+using comm::Problem;
 using comm::Schedule;
 using comm::Step;
-using comm::algorithms::Problem;
 
 constexpr std::size_t kWord = sizeof(std::uint64_t);
 

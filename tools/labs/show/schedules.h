@@ -2,7 +2,7 @@
 // tools/labs/show.
 #pragma once
 
-#include <tutti/comm/schedule/cost_model.h>
+#include <tutti/comm/algorithms/cost_model.h>
 #include <tutti/comm/schedule/schedule.h>
 #include <tutti/tools/labs/lab_case.h>
 

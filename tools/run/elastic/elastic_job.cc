@@ -1,7 +1,7 @@
 #include <tutti/comm/base/deadline.h>
-#include <tutti/comm/bootstrap/local_address.h>
-#include <tutti/comm/store/socket.h>
 #include <tutti/comm/store/tcp_store.h>
+#include <tutti/comm/wire/local_address.h>
+#include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/elastic/elastic_job.h>
 #include <tutti/tools/run/elastic/late_ranks.h>
 #include <tutti/tools/run/process_state.h>

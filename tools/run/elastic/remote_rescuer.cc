@@ -1,5 +1,5 @@
 #include <tutti/comm/bootstrap/generation.h>
-#include <tutti/comm/store/socket.h>
+#include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/elastic/remote_rescuer.h>
 #include <tutti/tools/run/process_state.h>
 

@@ -1,10 +1,10 @@
 #include <arpa/inet.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/local_address.h>
-#include <tutti/comm/store/socket.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/comm/store/tcp_store_server.h>
 #include <tutti/comm/store/torch/torch_store_server.h>
+#include <tutti/comm/wire/local_address.h>
+#include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/nodes/conductor.h>
 #include <tutti/tools/run/nodes/control_keys.h>
 #include <tutti/tools/run/nodes/starvation.h>

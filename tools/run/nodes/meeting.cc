@@ -1,6 +1,6 @@
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/job_secret.h>
-#include <tutti/comm/bootstrap/local_address.h>
+#include <tutti/comm/wire/job_secret.h>
+#include <tutti/comm/wire/local_address.h>
 #include <tutti/tools/run/nodes/meeting.h>
 #include <tutti/tools/run/rank_environment.h>
 #include <unistd.h>

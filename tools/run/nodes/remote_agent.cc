@@ -1,7 +1,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/local_address.h>
+#include <tutti/comm/wire/local_address.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
 #include <unistd.h>
 

@@ -5,9 +5,9 @@
 #include <sys/wait.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/host_name.h>
-#include <tutti/comm/bootstrap/job_secret.h>
-#include <tutti/comm/bootstrap/local_address.h>
 #include <tutti/comm/store/descriptor_limit.h>
+#include <tutti/comm/wire/job_secret.h>
+#include <tutti/comm/wire/local_address.h>
 #include <tutti/tools/run/nodes/control_link.h>
 #include <tutti/tools/run/nodes/coordinator.h>
 #include <tutti/tools/run/nodes/meeting.h>

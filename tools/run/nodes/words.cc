@@ -1,5 +1,5 @@
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/printable.h>
+#include <tutti/comm/wire/printable.h>
 #include <tutti/tools/run/nodes/words.h>
 
 namespace tutti::tools {

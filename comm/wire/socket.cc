@@ -3,7 +3,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/store/socket.h>
+#include <tutti/comm/wire/socket.h>
 #include <unistd.h>
 
 #include <cerrno>

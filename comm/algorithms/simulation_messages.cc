@@ -1,4 +1,4 @@
-#include <tutti/comm/schedule/simulation_engine.h>
+#include <tutti/comm/algorithms/simulation_engine.h>
 
 #include <algorithm>
 #include <map>

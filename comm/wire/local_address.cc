@@ -4,8 +4,8 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <tutti/comm/bootstrap/local_address.h>
-#include <tutti/comm/store/socket.h>
+#include <tutti/comm/wire/local_address.h>
+#include <tutti/comm/wire/socket.h>
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
+#include <tutti/comm/algorithms/simulation_engine.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/schedule/simulation_engine.h>
 
 #include <algorithm>
 #include <utility>

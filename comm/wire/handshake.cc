@@ -4,9 +4,9 @@
 #include <openssl/rand.h>
 #include <openssl/sha.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/handshake.h>
-#include <tutti/comm/bootstrap/little_endian.h>
-#include <tutti/comm/bootstrap/printable.h>
+#include <tutti/comm/wire/handshake.h>
+#include <tutti/comm/wire/little_endian.h>
+#include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
 #include <cstring>

@@ -31,11 +31,11 @@ namespace tutti::comm {
 /// Else it is an estimate; segments of anything but chain, double_tree and all_reduce by ring are not priced.
 /// van_de_geijn's is an upper bound in worlds of a power of two, and near the simulation in others; hierarchical ones
 /// are near it where hosts are even; double_tree's and direct's for reduce_scatter are within a factor of two.
-std::optional<double> predicted_seconds(const algorithms::Problem& problem, std::size_t element_bytes,
-                                        std::string_view algorithm, const NetworkModel& network);
+std::optional<double> predicted_seconds(const Problem& problem, std::size_t element_bytes, std::string_view algorithm,
+                                        const NetworkModel& network);
 
 /// What no algorithm can beat, whatever overlaps: the greatest of the bounds on latency (lg p alpha), on the bytes that
 /// must pass the port of some rank, and on arithmetic. Each of these alone is reached by some algorithm.
-double lower_bound_seconds(const algorithms::Problem& problem, std::size_t element_bytes, const NetworkModel& network);
+double lower_bound_seconds(const Problem& problem, std::size_t element_bytes, const NetworkModel& network);
 
 }  // namespace tutti::comm

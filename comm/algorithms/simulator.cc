@@ -1,5 +1,5 @@
-#include <tutti/comm/schedule/simulation_engine.h>
-#include <tutti/comm/schedule/simulator.h>
+#include <tutti/comm/algorithms/simulation_engine.h>
+#include <tutti/comm/algorithms/simulator.h>
 
 #include <algorithm>
 
@@ -37,12 +37,12 @@ Simulation simulate(std::span<const Schedule> schedules, std::size_t element_byt
   return SimulationEngine(pointers(programs), world_size, network, {}, observer, on_completion).run();
 }
 
-Simulation simulate(const algorithms::Problem& problem, std::size_t element_bytes, std::string_view algorithm,
+Simulation simulate(const Problem& problem, std::size_t element_bytes, std::string_view algorithm,
                     const NetworkModel& network, const TransferObserver& observer) {
   const int world_size = problem.world_size;
   const auto size = static_cast<std::size_t>(world_size);
   std::vector<RankProgram> programs;
-  algorithms::Problem one = problem;
+  Problem one = problem;
   const bool rotates = algorithms::rotates(problem, algorithm);
   for (one.rank = 0; one.rank < (rotates ? 1 : world_size); ++one.rank) {
     programs.emplace_back(algorithms::select(one, element_bytes, algorithm), one.rank, world_size, element_bytes);

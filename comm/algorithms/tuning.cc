@@ -1,6 +1,6 @@
+#include <tutti/comm/algorithms/tuning.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
-#include <tutti/comm/schedule/tuning.h>
 
 #include <algorithm>
 #include <charconv>

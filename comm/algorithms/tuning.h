@@ -7,8 +7,8 @@
 // Thread-safety: values and pure functions; agree_on_tuning uses the store.
 #pragma once
 
+#include <tutti/comm/algorithms/cost_model.h>
 #include <tutti/comm/base/deadline.h>
-#include <tutti/comm/schedule/cost_model.h>
 #include <tutti/comm/store/store.h>
 
 #include <chrono>

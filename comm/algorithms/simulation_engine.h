@@ -6,9 +6,9 @@
 // Thread-safety: none; one object is one run.
 #pragma once
 
+#include <tutti/comm/algorithms/simulator.h>
 #include <tutti/comm/schedule/event_queue.h>
 #include <tutti/comm/schedule/rank_program.h>
-#include <tutti/comm/schedule/simulator.h>
 
 #include <cstdint>
 #include <string>

@@ -1,8 +1,8 @@
 #include <arpa/inet.h>
 #include <fnmatch.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/local_address.h>
-#include <tutti/comm/bootstrap/printable.h>
+#include <tutti/comm/wire/local_address.h>
+#include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
 #include <array>

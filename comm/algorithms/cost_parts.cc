@@ -1,5 +1,5 @@
+#include <tutti/comm/algorithms/cost_parts.h>
 #include <tutti/comm/algorithms/hosts.h>
-#include <tutti/comm/schedule/cost_parts.h>
 
 #include <algorithm>
 
@@ -104,7 +104,7 @@ double double_tree(OpKind op, const Terms& t) {
   return pace.first * message + pace.further * (k - 1) * std::max(message, reduction) + t.lg_p * reduction;
 }
 
-HostTerms host_terms(const algorithms::Problem& problem, const Terms& flat) {
+HostTerms host_terms(const Problem& problem, const Terms& flat) {
   const algorithms::Hosts hosts(problem, problem.root);
   double largest = 0;
   for (const auto& members : hosts.members) largest = std::max(largest, static_cast<double>(members.size()));

@@ -1,7 +1,7 @@
 #include <tutti/comm/base/counts.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/printable.h>
-#include <tutti/comm/transport/frame.h>
+#include <tutti/comm/wire/frame.h>
+#include <tutti/comm/wire/printable.h>
 
 #include <bit>
 #include <cstring>

@@ -12,7 +12,7 @@
 // Thread-safety: pure functions; the same arguments give the same result, bit for bit.
 #pragma once
 
-#include <tutti/comm/schedule/cost_model.h>
+#include <tutti/comm/algorithms/cost_model.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -64,7 +64,7 @@ Simulation simulate(std::span<const Schedule> schedules, std::size_t element_byt
 /// and kept in a compact form. Where the algorithm rotates (algorithms.h) one is built for all; if no rank is slowed
 /// down either, all ranks do the same at the same time, and one is run for all.
 /// `observer` needs every message and so runs every rank. Throws as select() and the function above.
-Simulation simulate(const algorithms::Problem& problem, std::size_t element_bytes, std::string_view algorithm,
+Simulation simulate(const Problem& problem, std::size_t element_bytes, std::string_view algorithm,
                     const NetworkModel& network, const TransferObserver& observer = {});
 
 }  // namespace tutti::comm

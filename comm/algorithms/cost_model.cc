@@ -1,12 +1,11 @@
-#include <tutti/comm/schedule/cost_model.h>
-#include <tutti/comm/schedule/cost_parts.h>
+#include <tutti/comm/algorithms/cost_model.h>
+#include <tutti/comm/algorithms/cost_parts.h>
 
 #include <algorithm>
 
 namespace tutti::comm {
 namespace {
 
-using algorithms::Problem;
 using Seconds = std::optional<double>;
 
 Seconds all_reduce_seconds(const Problem& problem, const Terms& t, std::string_view algorithm) {
@@ -129,7 +128,7 @@ Seconds reduce_scatter_v_seconds(const Problem& problem, const Terms& t, double 
 Seconds all_to_all_v_seconds(const Problem& problem, const Terms& t, double element_bytes) {
   double sum = 0;
   for (int peer = 0; peer < problem.world_size; ++peer) {
-    const std::size_t count = algorithms::sent_block(problem, peer).count;
+    const std::size_t count = sent_block(problem, peer).count;
     if (peer != problem.rank && count > 0) sum += t.message(static_cast<double>(count) * element_bytes);
   }
   return sum;

@@ -12,7 +12,7 @@ namespace tutti::comm {
 double ceil_log2(double value);
 
 /// Whether no rank has anything to tell another.
-bool is_idle(const algorithms::Problem& problem);
+bool is_idle(const Problem& problem);
 
 /// Some ranks, the links between them, and n bytes a rank.
 struct Terms {
@@ -47,7 +47,7 @@ struct Terms {
 };
 
 /// With the segments of `algorithm`; those that the problem says without one.
-Terms terms_of(const algorithms::Problem& problem, std::size_t element_bytes, const NetworkModel& network,
+Terms terms_of(const Problem& problem, std::size_t element_bytes, const NetworkModel& network,
                std::string_view algorithm = {});
 
 }  // namespace tutti::comm

@@ -1,12 +1,10 @@
-#include <tutti/comm/schedule/cost_model.h>
-#include <tutti/comm/schedule/cost_terms.h>
+#include <tutti/comm/algorithms/cost_model.h>
+#include <tutti/comm/algorithms/cost_terms.h>
 
 #include <algorithm>
 #include <numeric>
 
 namespace tutti::comm {
-
-using algorithms::Problem;
 
 namespace {
 
@@ -76,7 +74,7 @@ double lower_bound_seconds(const Problem& problem, std::size_t element_bytes, co
     case OpKind::AllToAllV: {
       double away = 0;
       for (int peer = 0; peer < problem.world_size; ++peer)
-        if (peer != problem.rank) away += static_cast<double>(algorithms::sent_block(problem, peer).count) * element;
+        if (peer != problem.rank) away += static_cast<double>(sent_block(problem, peer).count) * element;
       return away > 0 ? alpha + away * beta : 0;
     }
     case OpKind::Barrier:

@@ -1,7 +1,7 @@
 // Where the secret that every connection proves comes from.
 #pragma once
 
-#include <tutti/comm/bootstrap/world.h>
+#include <tutti/comm/base/environment.h>
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include <tutti/comm/bootstrap/printable.h>
+#include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include <tutti/comm/schedule/cost_terms.h>
+#include <tutti/comm/algorithms/cost_terms.h>
 
 #include <algorithm>
 #include <bit>
@@ -6,8 +6,6 @@
 #include <functional>
 
 namespace tutti::comm {
-
-using algorithms::Problem;
 
 namespace {
 

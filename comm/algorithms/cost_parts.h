@@ -1,7 +1,7 @@
 // Cost of what several operations are made of, on the network and for the ranks that `Terms` names.
 #pragma once
 
-#include <tutti/comm/schedule/cost_terms.h>
+#include <tutti/comm/algorithms/cost_terms.h>
 
 namespace tutti::comm {
 
@@ -34,7 +34,7 @@ struct HostTerms {
   double smallest;  // ranks of a host
 };
 
-HostTerms host_terms(const algorithms::Problem& problem, const Terms& flat);
+HostTerms host_terms(const Problem& problem, const Terms& flat);
 double hierarchical_split(const HostTerms& hosts);
 
 }  // namespace tutti::comm

@@ -1,0 +1,34 @@
+"""How the source tree is built: which layer stands on which, the storeys inside a layer, and how many lines each folder may have.
+
+check_layers.py and check_budget read it here. The words are DESIGN's: a layer is a folder of the top level, a storey a folder of
+a layer.
+"""
+
+# A layer's folder -> the layers whose headers it may include.
+ALLOWED = {
+    "comm": {"comm"},
+    "tensor": {"tensor"},
+    "nn": {"nn", "tensor"},
+    "trainer": {"trainer", "nn", "tensor", "comm"},
+    "tools": {"tools", "trainer", "nn", "tensor", "comm"},
+}
+
+# A layer's folders from the lowest up; each may include those before it. "" is the layer's own folder. A file that stands on
+# another storey than its folder's is listed by name.
+STOREYS = {
+    "comm": ["base", "reduce", "wire", "store", "transport", "bootstrap", "failure", "schedule", "algorithms", "shared",
+             "point_to_point", "", "c", "python"],
+}
+STOREY_OF_FILE = {"comm/work.h": "base"}  # public, and on nothing
+
+# Lines of C++ and CUDA with comments (*.h *.cc *.cu *.cuh). A folder that needs more makes room by removing something.
+BUDGET = {
+    "comm": 31600,
+    "tensor": 15000,
+    "nn": 2600,
+    "trainer": 17400,
+    "tools": 16100,  # without labs
+    "tools/labs": 13000,
+    "bench": 2300,
+    "tests": 50700,
+}
