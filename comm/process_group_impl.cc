@@ -82,7 +82,6 @@ ProcessGroup::Impl::Impl(std::shared_ptr<Store> store, std::unique_ptr<Transport
           store_, key_, rank(), world_size(), [this](int peer) { return transport_->describe(peer); },
           std::move(world_ranks)),
       executor_(*transport_, monitor_),
-      hub_plans_(rank_, world_size_),
       heap_(transport_->shared_memory()),
       point_to_point_(*transport_, monitor_,
                       {.group = group_hash_,
@@ -129,7 +128,6 @@ void ProcessGroup::Impl::add_plan(Call& call, std::size_t output_count, const Co
                                   const Counts& recv_counts) {
   const auto& [group, seq, count, root, op, dtype, reduce_op, user_op] = call.fingerprint;
   call.plan = plan_for(op, dtype, count, root, counts, recv_counts, call.reduction.keeps_order());
-  call.may_have_hubs = may_have_hubs(*call.plan, call.fingerprint);
   const bool has_result = is_reduction(op) && (op != OpKind::Reduce || rank() == root);
   if (reduce_op == ReduceOp::Avg && has_result) call.scale_count = output_count;
 }
@@ -173,7 +171,7 @@ void ProcessGroup::Impl::execute(const Call& call) {
                             .rounded = call.rounded};
   try {
     if (call.plan) {
-      executor_.run(call.may_have_hubs ? hub_plans_.plan_for(*call.plan, operation, executor_) : *call.plan, operation);
+      executor_.run(*call.plan, operation);
       if (aside && !gathers) std::memcpy(call.output, aside, call.aside);
       if (call.rounded) round_result(operation);
       if (shared_) shared_->note_messages(call.fingerprint);

@@ -12,7 +12,6 @@
 #include <tutti/comm/bootstrap/settings.h>
 #include <tutti/comm/failure/chaos.h>
 #include <tutti/comm/failure/failure_monitor.h>
-#include <tutti/comm/hub_plans.h>
 #include <tutti/comm/point_to_point/point_to_point.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/schedule/executor.h>
@@ -91,7 +90,6 @@ class ProcessGroup::Impl {
     const void* input = nullptr;
     void* output = nullptr;
     std::shared_ptr<const Plan> plan;  // null: by shared memory
-    bool may_have_hubs = false;        // instead of plan's star
     Reduction reduction = ReduceOp::Sum;
     std::uint64_t bytes = 0;      // of the larger buffer, for the trace
     std::size_t scale_count = 0;  // Avg: elements of output to divide afterwards
@@ -226,8 +224,6 @@ class ProcessGroup::Impl {
   static void round_result(const Operation& operation);
   std::shared_ptr<const Plan> plan_for(OpKind op, DType dtype, std::size_t count, int root, Counts counts,
                                        Counts recv_counts, bool in_order);
-  /// Whether all ranks may agree on hubs for it, now and then: only where ranks share processors, and sends take long.
-  bool may_have_hubs(const Plan& plan, const Fingerprint& operation);
   /// Whether the operation needs no plan: shared_ does it, as no algorithm was asked for.
   bool by_shared_memory(OpKind op, const Reduction& reduction) const;
   Problem problem_of(OpKind op, DType dtype, std::size_t count, int root, Counts counts) const;
@@ -288,7 +284,6 @@ class ProcessGroup::Impl {
 
   FailureMonitor monitor_;
   Executor executor_;             // used by one task of queue_ at a time
-  HubPlans hub_plans_;            // as executor_
   std::vector<std::byte> aside_;  // as executor_: Call::aside
   RegisteredHeap heap_;
   std::optional<SharedCollectives> shared_;  // as executor_; only where all ranks share memory

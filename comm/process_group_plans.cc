@@ -45,12 +45,6 @@ std::shared_ptr<const Plan> ProcessGroup::Impl::plan_for(OpKind op, DType dtype,
   return plan;
 }
 
-bool ProcessGroup::Impl::may_have_hubs(const Plan& plan, const Fingerprint& operation) {
-  if (!hub_plans_.takes(plan, operation) || !options_.algorithm.empty()) return false;
-  const bool by_sockets = transport_->name().starts_with("tcp");
-  return by_sockets && tuning() != nullptr && tuning()->processors > 0;
-}
-
 const Tuning* ProcessGroup::Impl::tuning() {
   if (knows_tuning_ || world_size() == 1 || is_sub_group_) return tuning_.get();
   try {

@@ -58,8 +58,6 @@ Schedule star_all_reduce(const Problem& problem);  // star.cc
 Schedule star_all_gather(const Problem& problem);
 Schedule star_reduce_scatter(const Problem& problem);
 Schedule star_barrier(const Problem& problem);
-Schedule hub_all_reduce(const Problem& problem);  // hubs.cc; problem.hosts: rank -> number of its processor
-Schedule hub_barrier(const Problem& problem);
 Schedule double_tree_broadcast(const Problem& problem);  // double_tree.cc
 Schedule double_tree_reduce(const Problem& problem);
 Schedule double_tree_all_reduce(const Problem& problem);

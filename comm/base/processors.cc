@@ -27,24 +27,6 @@ int allowed_processors() {
   return ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 0;
 }
 
-std::vector<int> allowed_processor_numbers() {
-  std::vector<int> numbers;
-  cpu_set_t allowed;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return numbers;
-  for (int number = 0; number < CPU_SETSIZE; ++number)
-    if (CPU_ISSET(static_cast<std::size_t>(number), &allowed)) numbers.push_back(number);
-  return numbers;
-}
-
-bool move_to_processor(int number) {
-  const auto processor = static_cast<std::size_t>(number);  // CPU_ISSET is false for what is out of range
-  cpu_set_t allowed, there;
-  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0 || !CPU_ISSET(processor, &allowed)) return false;
-  CPU_ZERO(&there);
-  CPU_SET(processor, &there);
-  return ::sched_setaffinity(0, sizeof there, &there) == 0 && ::sched_setaffinity(0, sizeof allowed, &allowed) == 0;
-}
-
 std::size_t last_cache_bytes() {
   static const std::size_t bytes = read_last_cache();
   return bytes;

@@ -26,7 +26,7 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
 
 }  // namespace
 
-Board::Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monitor, RankSpread::Place place)
+Board::Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monitor)
     : neighbours_(neighbours),
       segment_(neighbours.segment()),
       transport_(transport),
@@ -35,8 +35,6 @@ Board::Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monit
       self_(neighbours.self()),
       has_processor_(!transport.oversubscribed()),
       spins_(has_processor_ ? kSpins : 0),
-      mates_(segment_, self_),
-      spread_(self_, std::move(place)),
       others_(static_cast<std::size_t>(ranks_)),
       late_compute_here_(transport.computes_here) {}
 
@@ -54,12 +52,6 @@ void Board::free_slot() {
     all = std::min(all, finished);
   }
   all_finished_ = all;
-}
-
-void Board::spread() {
-  const std::uint64_t turn = number_ % kSpreadEvery;
-  if (turn == kSpreadTold || turn == kSpread) mates_.tell(spread_.here());
-  if (turn == kSpread) spread_.even_out(mates_.processors());
 }
 
 /// Puts the places into this rank's line; returns the marks that go with them.
@@ -120,16 +112,13 @@ bool Board::fetch_ahead() {
   return fetched_ < to_fetch_;
 }
 
-const Turn& Board::await(int index, IfShared if_shared) {
+const Turn& Board::await(int index) {
   const Turn& turn = segment_.turn(index, number_);
   if (index == self_) return turn;
-  const auto has_announced = [&](int rank) {
-    return segment_.turn(rank, number_).number.load(std::memory_order_acquire) == number_;
-  };
-  const auto announced = [&] { return has_announced(index); };
+  const auto announced = [&] { return turn.number.load(std::memory_order_acquire) == number_; };
   if (announced()) {
     if (operation_->fingerprint.op == OpKind::Broadcast) __builtin_prefetch(&segment_.turn(index, number_ + kAhead));
-  } else if (if_shared == IfShared::GiveWay || !look_on(index, has_announced)) {
+  } else {
     while (fetch_ahead() && !announced()) {
     }
     await_ready(announced, index, late_compute_here_);
@@ -138,9 +127,9 @@ const Turn& Board::await(int index, IfShared if_shared) {
   return turn;
 }
 
-void Board::await_all(IfShared if_shared) {
+void Board::await_all() {
   for (int index = 0; index < ranks_; ++index)
-    if (index != self_) await(index, if_shared);
+    if (index != self_) await(index);
   all_finished_ = number_ - 1;  // who has announced this turn has finished the one before
 }
 
@@ -183,16 +172,12 @@ void Board::look(int index) {
   timed_load(index, segment_.turn(index, number_).number, seen);
 }
 
-void Board::await(Progress progress, int index, std::uint64_t at_least, IfShared if_shared) {
+void Board::await(Progress progress, int index, std::uint64_t at_least) {
   const auto& theirs = segment_.state(index).*progress;
   Other& other = others_[static_cast<std::size_t>(index)];
   if (progress == &RankState::staged && timed_load(index, theirs, other.staged) >= at_least) return;
   if (progress == &RankState::taken && timed_load(index, theirs, other.taken) >= at_least) return;
-  const auto has_come = [&](int rank) {
-    return (segment_.state(rank).*progress).load(std::memory_order_acquire) >= at_least;
-  };
-  const auto ready = [&] { return has_come(index); };
-  if (if_shared == IfShared::LookOn && !ready() && look_on(index, has_come)) return;
+  const auto ready = [&] { return theirs.load(std::memory_order_acquire) >= at_least; };
   await_ready(ready, index, present_compute_here_);
 }
 

@@ -10,10 +10,8 @@
 // Errors of the waits: as Executor::run. Thread-safety: one thread at a time.
 #pragma once
 
-#include <tutti/comm/base/rank_spread.h>
 #include <tutti/comm/failure/failure_monitor.h>
 #include <tutti/comm/schedule/executor.h>
-#include <tutti/comm/shared/processor_mates.h>
 #include <tutti/comm/transport/shm/copy_speed.h>
 #include <tutti/comm/transport/shm/distance.h>
 #include <tutti/comm/transport/shm/fetch_choice.h>
@@ -32,8 +30,7 @@ namespace tutti::comm {
 
 class Board {
  public:
-  Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monitor,
-        RankSpread::Place place = RankSpread::system_place());
+  Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monitor);
 
   int ranks() const { return ranks_; }
   int self() const { return self_; }
@@ -45,7 +42,6 @@ class Board {
     to_fetch_ = 0;
     if (is_long) streams_ = choose_streams();
     if (++number_ > kTurns + all_finished_) free_slot();
-    if (!has_processor_) spread();
   }
 
   /// An operation was done by messages, some of which may never be looked for where roots differ: the next turn tells.
@@ -63,12 +59,9 @@ class Board {
   void announce(const Memory& memory, const std::byte* readable, bool reads);
   void announce() { publish(0); }
 
-  /// What a wait does on a processor that ranks share (processor_mates.h).
-  enum class IfShared { GiveWay, LookOn };
-
   /// Waits for the announcement of a rank and compares it with this one's. Throws Mismatch.
-  const Turn& await(int index, IfShared if_shared = IfShared::GiveWay);
-  void await_all(IfShared if_shared = IfShared::GiveWay);
+  const Turn& await(int index);
+  void await_all();
   /// The same once more, when it has been awaited.
   const Turn& announced(int index) const { return segment_.turn(index, number_); }
 
@@ -114,7 +107,7 @@ class Board {
   /// Sets this rank's progress and shows it to everybody.
   void advance(Progress progress, std::uint64_t to);
   /// Waits until a rank's progress has come to `at_least`.
-  void await(Progress progress, int index, std::uint64_t at_least, IfShared if_shared = IfShared::GiveWay);
+  void await(Progress progress, int index, std::uint64_t at_least);
   /// Whether most of the others are so far away that what they read in this long turn is to be written past the caches.
   bool streams() const { return streams_; }
   /// The same of a rank whose announcement has been awaited, and of this one after its own.
@@ -142,19 +135,6 @@ class Board {
   static constexpr std::uint64_t kTellEvery = 16;
   static_assert(kTurns % kTellEvery == 0 && kTellEvery < kTurns);
 
-  // Where ranks outnumber processors each tells where it runs once in so many turns, and some turns later looks where
-  // all do.
-  static constexpr std::uint64_t kSpreadEvery = 128;
-  static constexpr std::uint64_t kSpreadTold = 8, kSpread = 16;
-  void spread();
-
-  /// On a processor that ranks share: whether has_arrived(index), after a while.
-  template <typename HasArrived>
-  bool look_on(int index, HasArrived has_arrived) {
-    if (has_processor_) return false;
-    mates_.tell(spread_.here());
-    return mates_.look_on([&] { return has_arrived(index); }, has_arrived);
-  }
   bool choose_streams();
   /// Slots and stages have been written before: their pages are there.
   bool is_warm() const { return number_ > kTurns || position_ > kStageBytes; }
@@ -187,8 +167,6 @@ class Board {
   const int self_;
   const bool has_processor_;  // to itself: a wait takes nobody's time
   const int spins_;
-  ProcessorMates mates_;
-  RankSpread spread_;
   struct Other {
     Distance distance;
     std::uint64_t staged = 0;  // these as seen last

@@ -96,10 +96,9 @@ class SharedCollectives {
   enum Which : std::size_t { kBuffer, kResult };  // the result where it is not in the buffer
   void announce(const Place& buffer, const Place& result = {});
   std::byte* await_buffer(int index, Which which, std::size_t bytes);
-  int await_buffers(std::vector<std::byte*>& found, Which which, std::size_t bytes,
-                    Board::IfShared if_shared = Board::IfShared::GiveWay);
+  int await_buffers(std::vector<std::byte*>& found, Which which, std::size_t bytes);
   std::size_t enter_share(std::vector<std::byte*>& buffers, std::size_t element) const;
-  void leave_buffers(Board::IfShared if_shared = Board::IfShared::GiveWay);
+  void leave_buffers();
   void reduce_in_place();
   void round_in_place();
   void gather_in_place(const std::byte* input);

@@ -25,21 +25,20 @@ std::byte* SharedCollectives::await_buffer(int index, Which which, std::size_t b
 }
 
 /// Waits for all announcements; how many ranks have registered `which`, `bytes` each. Fills `found`.
-int SharedCollectives::await_buffers(std::vector<std::byte*>& found, Which which, std::size_t bytes,
-                                     Board::IfShared if_shared) {
-  board_.await_all(if_shared);
+int SharedCollectives::await_buffers(std::vector<std::byte*>& found, Which which, std::size_t bytes) {
+  board_.await_all();
   found.clear();
   for (int index = 0; index < board_.ranks(); ++index) found.push_back(await_buffer(index, which, bytes));
   return board_.ranks() - static_cast<int>(std::ranges::count(found, nullptr));
 }
 
 /// This rank is done with the others' buffers. Waits until they are done with its own.
-void SharedCollectives::leave_buffers(Board::IfShared if_shared) {
+void SharedCollectives::leave_buffers() {
   for (int index = 0; index < board_.ranks(); ++index) board_.check_present(index);  // before anybody counts on it
   const std::uint64_t done = board_.position() + kLine;  // a step forward, though nothing lies there
   board_.advance(&RankState::reduced, done);
   for (int index = 0; index < board_.ranks(); ++index)
-    if (index != board_.self()) board_.await(&RankState::reduced, index, done, if_shared);
+    if (index != board_.self()) board_.await(&RankState::reduced, index, done);
   board_.finish_stages(done);
 }
 
@@ -57,7 +56,7 @@ void SharedCollectives::reduce_in_place() {
   sources_.assign(buffers_.begin(), buffers_.end());
   const Fingerprint& f = operation_->fingerprint;
   comm::reduce_all(buffers_, sources_, count, f.dtype, f.reduce_op, walk());
-  leave_buffers(Board::IfShared::LookOn);
+  leave_buffers();
 }
 
 /// buffers_ and results_ are those of all ranks.
@@ -66,7 +65,7 @@ void SharedCollectives::round_in_place() {
   enter_share(results_, sizeof(float));
   sources_.assign(buffers_.begin(), buffers_.end());
   reduce_rounded(results_, sources_, count, walk());
-  leave_buffers(Board::IfShared::LookOn);
+  leave_buffers();
 }
 
 /// Everybody's output is in buffers_: this rank's input becomes its block of each.

@@ -80,10 +80,8 @@ void SharedCollectives::reduce_to(const std::byte* input, std::byte* result) {
   if (is_short && !mine.known) show(board_.own_slot(bytes_), input, bytes_);
   announce(mine);
   if (is_short && !mine.known) look_at_others(bytes_);
-  // Who has no registered buffer and stages anyway need not know what the others have. In place all wait once more.
-  const auto if_shared = mine.known ? Board::IfShared::LookOn : Board::IfShared::GiveWay;
-  const int in_place =
-      may_be_in_place && (is_short || mine.known) ? await_buffers(buffers_, kBuffer, bytes_, if_shared) : 0;
+  // A rank without a registered buffer that stages anyway does not need to know what the others have.
+  const int in_place = may_be_in_place && (is_short || mine.known) ? await_buffers(buffers_, kBuffer, bytes_) : 0;
   if (in_place == board_.ranks()) {
     reduce_in_place();
   } else if (is_short && in_place == 0) {
@@ -103,7 +101,7 @@ void SharedCollectives::all_reduce_rounded(std::byte* sums, std::byte* rounded) 
     begin();
     announce(find_buffer(sums, bytes_), find_buffer(rounded, bytes_ / 2));
     const int ranks = board_.ranks();
-    const bool in_place = await_buffers(buffers_, kBuffer, bytes_, Board::IfShared::LookOn) == ranks;
+    const bool in_place = await_buffers(buffers_, kBuffer, bytes_) == ranks;
     everywhere = in_place && await_buffers(results_, kResult, bytes_ / 2) == ranks;
     if (everywhere) {
       round_in_place();

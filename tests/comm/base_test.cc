@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <tutti/comm/base/deadline.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/fast_clock.h>
@@ -61,23 +60,6 @@ TEST(FastClock, GoesWithTheSteadyClockAndNeverBack) {
     if (now < before - std::chrono::microseconds(20) || now > after + std::chrono::microseconds(20)) ++late;
   } while (before < end);
   EXPECT_EQ(late, 0);
-}
-
-TEST(Processors, AThreadMovesAndMayRunWhereItCouldBefore) {
-  const std::vector<int> allowed = allowed_processor_numbers();
-  ASSERT_EQ(static_cast<int>(allowed.size()), allowed_processors());
-  for (const int number : allowed) {
-    int here = -1;
-    for (int tries = 0; tries < 100 && here != number; ++tries) {  // the system may move it on at once
-      EXPECT_TRUE(move_to_processor(number));
-      here = ::sched_getcpu();
-    }
-    EXPECT_EQ(here, number);
-    EXPECT_EQ(allowed_processor_numbers(), allowed);
-  }
-  EXPECT_FALSE(move_to_processor(-1));
-  EXPECT_FALSE(move_to_processor(allowed.back() + 1));
-  EXPECT_EQ(allowed_processor_numbers(), allowed);
 }
 
 TEST(Processors, TheLastCacheIsOneThatProcessorsHave) {

@@ -103,14 +103,13 @@ TEST_F(MemoryIsRead, ItsOwnerIsNamedWhenItIsKilledOrFrozen) {
   }
 }
 
-/// Eight ranks over TCP: where they share processors hubs pass on what the others send (algorithms/hubs.cc).
-class BehindHubs : public testing::TestWithParam<const char*> {
+class EightRanksOverTcp : public testing::TestWithParam<const char*> {
  protected:
   void expect_named_by_all(int victim, bool frozen) {
     SCOPED_TRACE("victim " + std::to_string(victim) + (frozen ? ", frozen" : ", killed"));
     const milliseconds timeout = frozen ? milliseconds(800) + kSlower : kLong;
     Job job(8, timeout, {"loop", GetParam()}, "tcp");
-    job.wait_for_all("beat 2");  // after many operations: hubs are asked for before the 17th
+    job.wait_for_all("beat 2");
     const auto start = steady_clock::now();
     job.processes().kill(victim, frozen ? SIGSTOP : SIGKILL);
     const std::string cause = job.common_cause(victim, start, frozen ? timeout + kNoticed : kNoticed);
@@ -119,15 +118,15 @@ class BehindHubs : public testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(BehindHubs, AKilledRankIsNamedByAllOthersAtOnce) {
+TEST_P(EightRanksOverTcp, AKilledRankIsNamedByAllOthersAtOnce) {
   for (const int victim : {0, 1, 4, 7}) expect_named_by_all(victim, false);
 }
 
-TEST_P(BehindHubs, AFrozenRankIsNamedByAllOthersAtTheDeadline) {
+TEST_P(EightRanksOverTcp, AFrozenRankIsNamedByAllOthersAtTheDeadline) {
   for (const int victim : {0, 3, 6}) expect_named_by_all(victim, true);
 }
 
-INSTANTIATE_TEST_SUITE_P(Operations, BehindHubs, testing::Values("all_reduce", "barrier"),
+INSTANTIATE_TEST_SUITE_P(Operations, EightRanksOverTcp, testing::Values("all_reduce", "barrier"),
                          [](const auto& operation) { return std::string(operation.param); });
 
 TEST(Fault, AKilledRankEndsItsSubGroupAndLeavesTheOthersAlone) {

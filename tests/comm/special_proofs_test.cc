@@ -64,51 +64,6 @@ TEST(OrderProofs, FixedOrderBracketsFromTheLeftAndOthersDoNot) {
             "rank 0 output element 0: the operands are not bracketed from the left");
 }
 
-/// All ranks on one, each on its own, in turns, in halves, and without order; the numbers mean nothing.
-std::vector<std::vector<int>> processors_of(int world_size) {
-  std::vector<std::vector<int>> lists(5);
-  for (int rank = 0; rank < world_size; ++rank) {
-    lists[0].push_back(7);
-    lists[1].push_back(world_size - rank);
-    lists[2].push_back(rank % 2);
-    lists[3].push_back(rank < world_size / 2 ? 1 : -1);
-    lists[4].push_back((rank * rank + rank / 3) % 5);
-  }
-  return lists;
-}
-
-TEST(OrderProofs, HubsAddFromTheLeftWhereverRanksRun) {
-  for (const int p : worlds()) {
-    for (const auto& processors : processors_of(p)) {
-      for (const std::size_t segment_count : {0, 2}) {
-        Problem problem{OpKind::AllReduce, 0, p, 3, 0, segment_count};
-        problem.hosts = processors;
-        problem.in_order = problem.left_fold = true;
-        const auto schedules = schedules_of(problem, hub_all_reduce);
-        ASSERT_EQ(check(problem, schedules), "") << "world " << p << " segment " << segment_count;
-        for (const Schedule& schedule : schedules)
-          for (const Step& step : schedule.steps)
-            ASSERT_TRUE(segment_count == 0 || std::max(step.source.count, step.target.count) <= segment_count);
-      }
-      Problem barrier{.op = OpKind::Barrier, .world_size = p, .hosts = processors};
-      ASSERT_EQ(check(barrier, schedules_of(barrier, hub_barrier)), "") << "world " << p;
-    }
-  }
-}
-
-TEST(OrderProofs, HubsShareTheWorkOfTheStar) {
-  const Problem problem{.op = OpKind::AllReduce, .world_size = 8, .count = 1, .hosts = {3, 3, 9, 9, 3, 9, 3, 9}};
-  const auto messages = [&](const auto& build) {
-    std::vector<int> counts;
-    for (const Schedule& schedule : schedules_of(problem, build))
-      counts.push_back(
-          static_cast<int>(std::ranges::count_if(schedule.steps, [](const Step& step) { return step.peer >= 0; })));
-    return counts;
-  };
-  EXPECT_EQ(messages(star_all_reduce), (std::vector<int>{14, 2, 2, 2, 2, 2, 2, 2}));
-  EXPECT_EQ(messages(hub_all_reduce), (std::vector<int>{8, 2, 8, 2, 2, 2, 2, 2}));
-}
-
 TEST(OrderProofs, OneRankAddsShortVectorsInFixedOrder) {
   const auto steps_of_rank_1 = [](OpKind op, std::size_t count) {
     return select({.op = op, .rank = 1, .world_size = 4, .count = count, .root = 2, .left_fold = true}, 4).steps.size();
