@@ -95,7 +95,7 @@ void Board::put_fingerprint(Turn& turn) {
 
 void Board::publish(std::uint8_t marks) {
   Turn& turn = segment_.turn(self_, number_);
-  if constexpr (!kBareFrames) put_fingerprint(turn);
+  put_fingerprint(turn);
   turn.marks = streams_ ? marks | Turn::kStreamed : marks;
   turn.number.store(number_, std::memory_order_release);
   neighbours_.nudge_all();

@@ -50,19 +50,9 @@ struct FrameHeader {
   std::uint64_t id = 0;      // collectives: index of this message between these two ranks in this operation;
                              // point-to-point: number of the message, unique per sender and receiver
   std::uint64_t memory = 0;  // RequestToSend: where the message lies in the sender's process; 0: it is to be sent
-  bool acknowledge = false;  // TCP: frames behind this one may be held back until it is (tcp/packet_sharing.h)
 };
 
-/// A build that shows what headers and their comparison cost (bench/README.md): a frame is announced by its length
-/// alone, and whatever has that length is taken; announcements in shared memory (shared/board.h) are not compared, and
-/// short frames share no packets (tcp/packet_sharing.h). Collectives only, never for use.
-#ifdef TUTTI_BARE_FRAMES
-inline constexpr bool kBareFrames = true;
-#else
-inline constexpr bool kBareFrames = false;
-#endif
-
-inline constexpr std::size_t kFrameHeaderBytes = kBareFrames ? 8 : 56;
+inline constexpr std::size_t kFrameHeaderBytes = 56;
 
 /// Payloads that may not fit into one packet of a host to itself (65,483 bytes) begin further away from their header,
 /// behind zeros. The kernel copies a frame to the beginning of a page. If the payload's place in its page is then up to

@@ -78,16 +78,6 @@ TEST(Frame, EveryKindOperationTypeAndOperatorMakesTheRoundTrip) {
         }
 }
 
-TEST(Frame, TheWishToBeAcknowledgedIsABit) {
-  FrameHeader header = example();
-  header.acknowledge = true;
-  FrameBytes bytes = encode(example());
-  bytes[7] = std::byte{1};
-  EXPECT_EQ(encode(header), bytes);
-  EXPECT_TRUE(decode_frame(bytes).acknowledge);
-  EXPECT_FALSE(decode_frame(encode(example())).acknowledge);
-}
-
 TEST(Frame, AnAnnouncementSaysWhereTheMessageLiesInsteadOfANumber) {
   FrameHeader header = example();
   header.kind = FrameKind::RequestToSend;
