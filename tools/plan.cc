@@ -199,7 +199,7 @@ void print_table(const PlanOptions& options, const Question& question, const std
 void print_schedule(const Question& question, std::string_view algorithm, int rank) {
   comm::Problem problem = question.problem;
   problem.rank = rank;
-  const comm::Schedule schedule = select(problem, question.element_bytes, algorithm);
+  const comm::Schedule schedule = comm::algorithms::select(problem, question.element_bytes, algorithm);
   std::cout << "\n" << algorithm << ", rank " << rank << ", elements of " << question.element_bytes << " bytes:\n";
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
     std::cout << "  " << comm::describe(rank, i, schedule.steps[i]);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kSendsAtOnce = 4;
 
-Range range_of(const Block& block) { return {block.offset, block.count}; }
+Range range_of(const BlockRange& block) { return {block.offset, block.count}; }
 
 }  // namespace
 

@@ -1,23 +1,41 @@
 #include <sched.h>
+#include <tutti/comm/base/error.h>
 #include <tutti/comm/base/processors.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <string>
 
 namespace tutti::comm {
 namespace {
 
+constexpr const char* kCacheVariable = "TUTTI_LAST_CACHE";
+
+std::string caches_of(int cpu) { return "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/"; }
+
 // sysconf(_SC_LEVEL3_CACHE_SIZE) says instead what all caches of that level make together.
 std::size_t read_last_cache() {
   constexpr std::size_t kUnknown = 32 * 1024 * 1024;
-  const std::string caches = "/sys/devices/system/cpu/cpu" + std::to_string(std::max(0, ::sched_getcpu())) + "/cache/";
+  const std::string caches = caches_of(std::max(0, ::sched_getcpu()));
   std::size_t kib = 0;
   for (int index = 0; index < 8; ++index) {                                  // the first levels come first
     std::ifstream size(caches + "index" + std::to_string(index) + "/size");  // "32768K"
     if (!(size >> kib)) break;
   }
   return kib > 0 ? kib * 1024 : kUnknown;
+}
+
+/// The lowest CPU that shares a CPU's last cache.
+int last_cache_of(int cpu) {
+  int lowest = kUnknownCache;
+  for (int index = 0; index < 8; ++index) {
+    std::ifstream shared(caches_of(cpu) + "index" + std::to_string(index) + "/shared_cpu_list");  // "0-7,16-23"
+    if (!(shared >> lowest)) break;
+  }
+  return lowest;
 }
 
 }  // namespace
@@ -30,6 +48,28 @@ int allowed_processors() {
 std::size_t last_cache_bytes() {
   static const std::size_t bytes = read_last_cache();
   return bytes;
+}
+
+int last_cache_of_process() {
+  if (const char* value = std::getenv(kCacheVariable)) {
+    int number = 0;
+    const auto [end, error] = std::from_chars(value, value + std::strlen(value), number);
+    if (error != std::errc() || *end != '\0' || number < kUnknownCache)
+      throw Error(ErrorCode::InvalidArgument, std::string(kCacheVariable) + " is '" + value +
+                                                  "': the number of a CPU is expected, or -1 for several caches");
+    return number;
+  }
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return kUnknownCache;
+  int cache = kUnknownCache;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(static_cast<std::size_t>(cpu), &allowed)) continue;
+    const int its = last_cache_of(cpu);
+    if (its == kUnknownCache) return kUnknownCache;
+    if (cache != kUnknownCache && cache != its) return kSeveralCaches;
+    cache = its;
+  }
+  return cache;
 }
 
 }  // namespace tutti::comm

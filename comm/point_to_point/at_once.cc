@@ -54,11 +54,7 @@ PointToPoint::AtOnce PointToPoint::take_at_once(const Buffer& data, int source, 
   Link& link = transport_.messages(source);
   try {
     const FrameHeader* header = link.peek_into({static_cast<std::byte*>(data.data), data.nbytes()});
-    if (!header) {
-      while (link.fetch_ahead() && !link.has_news()) {
-      }
-      return AtOnce::NotYet;
-    }
+    if (!header) return AtOnce::NotYet;
     const bool wanted = header->kind == FrameKind::Eager && header->nbytes == data.nbytes() &&
                         same_message(header->fingerprint, fingerprint(OpKind::Recv, data, tag));
     if (!wanted || !link.payload_is_here()) {

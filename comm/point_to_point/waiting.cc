@@ -11,8 +11,6 @@ constexpr std::chrono::milliseconds kHelperIdles(200);  // then its thread ends
 
 void PointToPoint::drive_until(const Predicate& done, Waiter& waiter, const std::vector<int>& awaited) {
   Hold hold(*this);
-  Link* const partner =
-      awaited.size() == 1 && awaited.front() != rank_ ? &transport_.messages(awaited.front()) : nullptr;
   while (!done()) {
     if (progress()) {
       waiter.progressed();
@@ -20,7 +18,6 @@ void PointToPoint::drive_until(const Predicate& done, Waiter& waiter, const std:
       continue;
     }
     if (done()) return;
-    if (partner && partner->fetch_ahead()) continue;
     hold.unlock();
     const bool block = waiter.should_block();
     hold.lock();

@@ -5,10 +5,10 @@
 namespace tutti::comm {
 namespace {
 
-/// Block `peer` of blocks whose lengths are `count_of(0)`, `count_of(1)`, ...
+/// BlockRange `peer` of blocks whose lengths are `count_of(0)`, `count_of(1)`, ...
 template <typename CountOf>
-Block block_among(const Problem& problem, int peer, const CountOf& count_of) {
-  Block block;
+BlockRange block_among(const Problem& problem, int peer, const CountOf& count_of) {
+  BlockRange block;
   for (int before = 0; before < peer; ++before) block.offset += count_of(static_cast<std::size_t>(before));
   if (peer < problem.world_size) block.count = count_of(static_cast<std::size_t>(peer));
   return block;
@@ -20,14 +20,14 @@ std::size_t block_offset(const Problem& problem, int rank) {
   return std::accumulate(problem.counts.begin(), problem.counts.begin() + rank, std::size_t{0});
 }
 
-Block sent_block(const Problem& problem, int peer) {
+BlockRange sent_block(const Problem& problem, int peer) {
   const std::size_t row = problem.recv_counts.empty()
                               ? static_cast<std::size_t>(problem.rank) * static_cast<std::size_t>(problem.world_size)
                               : 0;
   return block_among(problem, peer, [&](std::size_t to) { return problem.counts[row + to]; });
 }
 
-Block received_block(const Problem& problem, int peer) {
+BlockRange received_block(const Problem& problem, int peer) {
   const auto p = static_cast<std::size_t>(problem.world_size), self = static_cast<std::size_t>(problem.rank);
   return block_among(problem, peer, [&](std::size_t from) {
     return problem.recv_counts.empty() ? problem.counts[from * p + self] : problem.recv_counts[from];

@@ -32,11 +32,11 @@ struct Problem {
 std::size_t block_offset(const Problem& problem, int rank);
 
 /// all_to_all_v, from problem.rank's point of view: its block for or from `peer` in Input or Output.
-struct Block {
+struct BlockRange {
   std::size_t offset = 0;
   std::size_t count = 0;
 };
-Block sent_block(const Problem& problem, int peer);  // peer = world_size: {total, 0}
-Block received_block(const Problem& problem, int peer);
+BlockRange sent_block(const Problem& problem, int peer);  // peer = world_size: {total, 0}
+BlockRange received_block(const Problem& problem, int peer);
 
 }  // namespace tutti::comm

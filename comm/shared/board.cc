@@ -12,13 +12,6 @@ namespace {
 
 constexpr int kSpins = 100;  // looks before the clock is asked: two or three microseconds
 
-// How many turns ahead lines are fetched in broadcasts, whose root runs ahead: those that will be written, so that they
-// are this processor's by then, and the root's. Where ranks wait for each other to fetch only takes time; others' lines
-// that are not written yet are left to their writers.
-constexpr std::uint64_t kAhead = 4;
-
-constexpr std::size_t kFetchedAtOnce = 8 * kLine;  // of a slot, between two looks
-
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
   hash = (hash ^ value) * 0x9e37'79b9'7f4a'7c15;  // multiplication by the golden ratio, and its high half folded in
   return hash ^ (hash >> 32);
@@ -35,7 +28,7 @@ Board::Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monit
       self_(neighbours.self()),
       has_processor_(!transport.oversubscribed()),
       spins_(has_processor_ ? kSpins : 0),
-      others_(static_cast<std::size_t>(ranks_)),
+      finished_(static_cast<std::size_t>(ranks_)),
       late_compute_here_(transport.computes_here) {}
 
 void Board::free_slot() {
@@ -44,14 +37,18 @@ void Board::free_slot() {
   for (int index = 0; index < ranks_; ++index) {
     if (index == self_) continue;
     const auto& line = segment_.state(index).finished;
-    std::uint64_t& finished = others_[static_cast<std::size_t>(index)].finished;
-    if (timed_load(index, line, finished) < needed) {
-      const auto enough = [&] { return (finished = line.load(std::memory_order_acquire)) >= needed; };
-      await_ready(enough, index, late_compute_here_);
-    }
+    std::uint64_t& finished = finished_[static_cast<std::size_t>(index)];
+    const auto enough = [&] { return (finished = line.load(std::memory_order_acquire)) >= needed; };
+    if (!enough()) await_ready(enough, index, late_compute_here_);
     all = std::min(all, finished);
   }
   all_finished_ = all;
+}
+
+bool Board::most_are_far() const {
+  int far = 0;
+  for (int index = 0; index < ranks_; ++index) far += index != self_ && neighbours_.is_far(index) ? 1 : 0;
+  return far > 0 && 2 * far >= ranks_ - 1;
 }
 
 /// Puts the places into this rank's line; returns the marks that go with them.
@@ -99,30 +96,14 @@ void Board::publish(std::uint8_t marks) {
   turn.marks = streams_ ? marks | Turn::kStreamed : marks;
   turn.number.store(number_, std::memory_order_release);
   neighbours_.nudge_all();
-  if (operation_->fingerprint.op == OpKind::Broadcast) __builtin_prefetch(&segment_.turn(self_, number_ + kAhead), 1);
   operation_->caller.is_announced();
-}
-
-/// True if something is left to fetch of the next turn's slot. Where ranks share processors a wait is another's time.
-bool Board::fetch_ahead() {
-  if (!has_processor_) return false;
-  std::byte* const slot = segment_.slot(self_, number_ + 1);
-  const std::size_t end = std::min(to_fetch_, fetched_ + kFetchedAtOnce);
-  for (; fetched_ < end; fetched_ += kLine) __builtin_prefetch(slot + fetched_, 1);
-  return fetched_ < to_fetch_;
 }
 
 const Turn& Board::await(int index) {
   const Turn& turn = segment_.turn(index, number_);
   if (index == self_) return turn;
   const auto announced = [&] { return turn.number.load(std::memory_order_acquire) == number_; };
-  if (announced()) {
-    if (operation_->fingerprint.op == OpKind::Broadcast) __builtin_prefetch(&segment_.turn(index, number_ + kAhead));
-  } else {
-    while (fetch_ahead() && !announced()) {
-    }
-    await_ready(announced, index, late_compute_here_);
-  }
+  if (!announced()) await_ready(announced, index, late_compute_here_);
   if (turn.history != history_) compare(turn, index);
   return turn;
 }
@@ -143,40 +124,8 @@ void Board::advance(Progress progress, std::uint64_t to) {
   neighbours_.nudge_all();
 }
 
-std::uint64_t Board::timed_load(int index, const std::atomic<std::uint64_t>& line, std::uint64_t& seen) {
-  Distance& distance = others_[static_cast<std::size_t>(index)].distance;
-  far_ -= distance.is_far() ? 1 : 0;
-  const std::uint64_t value = distance.load(line, seen);
-  far_ += distance.is_far() ? 1 : 0;
-  return value;
-}
-
-bool Board::choose_streams() {
-  if (far_ == 0 || 2 * far_ < ranks_ - 1) return false;
-  if (others_.front().distance.decides()) return true;
-  bool slow = showing_.is_slow();
-  for (int index = 0; index < ranks_ && !slow; ++index)  // this rank has told its own, too
-    slow = segment_.state(index).copies_slowly.load(std::memory_order_relaxed);
-  return choice_.choose(slow);
-}
-
-/// To the writers.
-void Board::tell_speed() {
-  std::atomic<bool>& told = segment_.state(self_).copies_slowly;
-  if (told.load(std::memory_order_relaxed) != taking_.is_slow())
-    told.store(taking_.is_slow(), std::memory_order_relaxed);
-}
-
-void Board::look(int index) {
-  std::uint64_t seen = number_ > kTurns ? number_ - kTurns : 0;  // what the line held before this turn
-  timed_load(index, segment_.turn(index, number_).number, seen);
-}
-
 void Board::await(Progress progress, int index, std::uint64_t at_least) {
   const auto& theirs = segment_.state(index).*progress;
-  Other& other = others_[static_cast<std::size_t>(index)];
-  if (progress == &RankState::staged && timed_load(index, theirs, other.staged) >= at_least) return;
-  if (progress == &RankState::taken && timed_load(index, theirs, other.taken) >= at_least) return;
   const auto ready = [&] { return theirs.load(std::memory_order_acquire) >= at_least; };
   await_ready(ready, index, present_compute_here_);
 }

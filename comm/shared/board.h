@@ -12,9 +12,6 @@
 
 #include <tutti/comm/failure/failure_monitor.h>
 #include <tutti/comm/schedule/executor.h>
-#include <tutti/comm/transport/shm/copy_speed.h>
-#include <tutti/comm/transport/shm/distance.h>
-#include <tutti/comm/transport/shm/fetch_choice.h>
 #include <tutti/comm/transport/shm/neighbours.h>
 #include <tutti/comm/transport/transport.h>
 
@@ -35,12 +32,11 @@ class Board {
   int ranks() const { return ranks_; }
   int self() const { return self_; }
 
-  /// Begins the next turn: afterwards this rank's slot may be written. `operation` must live until finish().
-  /// What is shown in it `is_long`: may be written past the caches, if that is better.
+  /// Begins the next turn: afterwards this rank's slot may be written. `operation` must live until finish(). What is
+  /// shown in it `is_long`: it is written past the caches where most of the others are far (Neighbours::is_far).
   void begin(const Operation& operation, bool is_long) {
     operation_ = &operation;
-    to_fetch_ = 0;
-    if (is_long) streams_ = choose_streams();
+    streams_ = is_long && most_are_far();
     if (++number_ > kTurns + all_finished_) free_slot();
   }
 
@@ -66,14 +62,6 @@ class Board {
   const Turn& announced(int index) const { return segment_.turn(index, number_); }
 
   std::byte* slot(int index) const { return segment_.slot(index, number_); }
-  /// This rank's slot, to write so much to it. As much of the next turn's is fetched while announcements are awaited:
-  /// its lines are this processor's by then.
-  std::byte* own_slot(std::size_t bytes) {
-    to_fetch_ = streams_ ? 0 : fetch_.choose(bytes);
-    fetched_ = 0;
-    return slot(self_);
-  }
-
   /// This rank's operation has failed. To be called before its caller learns of it.
   void give_up() { neighbours_.give_up(); }
   /// After reading a rank's own buffer, not a stage: throws unless it has left it alone until now.
@@ -108,25 +96,9 @@ class Board {
   void advance(Progress progress, std::uint64_t to);
   /// Waits until a rank's progress has come to `at_least`.
   void await(Progress progress, int index, std::uint64_t at_least);
-  /// Whether most of the others are so far away that what they read in this long turn is to be written past the caches.
   bool streams() const { return streams_; }
   /// The same of a rank whose announcement has been awaited, and of this one after its own.
   bool streams(int index) const { return (announced(index).marks & Turn::kStreamed) != 0; }
-  /// Before an announcement with something long is awaited: how far away that rank is.
-  void look(int index);
-
-  /// Writes so much into this rank's slot or stage, by copy().
-  template <typename Copy>
-  void show(std::size_t bytes, Copy copy) {
-    streams_ || !is_warm() ? copy() : fetch_.time(bytes, [&] { showing_.time(bytes, copy); });
-  }
-  /// Reads so much from the slot or stage of another rank that has been awaited, by copy().
-  template <typename Copy>
-  void take(int index, std::size_t bytes, Copy copy) {
-    if (bytes < CopySpeed::kTimedBytes || streams(index) || !is_warm()) return copy();
-    taking_.time(bytes, copy);
-    tell_speed();
-  }
   /// The operation came to this position: sets all of this rank's progress to it.
   void finish_stages(std::uint64_t position);
 
@@ -135,17 +107,12 @@ class Board {
   static constexpr std::uint64_t kTellEvery = 16;
   static_assert(kTurns % kTellEvery == 0 && kTellEvery < kTurns);
 
-  bool choose_streams();
-  /// Slots and stages have been written before: their pages are there.
-  bool is_warm() const { return number_ > kTurns || position_ > kStageBytes; }
-  void tell_speed();
+  bool most_are_far() const;
   void free_slot();
   std::uint8_t put(const Memory& memory);
   void put_fingerprint(Turn& turn);
   void publish(std::uint8_t marks);
-  bool fetch_ahead();
   void tell_finished();
-  std::uint64_t timed_load(int index, const std::atomic<std::uint64_t>& line, std::uint64_t& seen);
   void wait_until(const std::function<bool()>& ready, int index, ComputesHere& computes_here);
   void compare(const Turn& theirs, int index) const;
   [[noreturn]] void explain_giving_up(int index);
@@ -167,21 +134,8 @@ class Board {
   const int self_;
   const bool has_processor_;  // to itself: a wait takes nobody's time
   const int spins_;
-  struct Other {
-    Distance distance;
-    std::uint64_t staged = 0;  // these as seen last
-    std::uint64_t taken = 0;
-    std::uint64_t finished = 0;
-  };
-  std::vector<Other> others_;
-  int far_ = 0;  // others that are far away
-  CopySpeed showing_;
-  CopySpeed taking_;
-  StreamChoice choice_;
-  FetchChoice fetch_;
-  bool streams_ = false;      // what is shown in this turn, if that is long
-  std::size_t to_fetch_ = 0;  // bytes of the next turn's slot
-  std::size_t fetched_ = 0;   // of these
+  std::vector<std::uint64_t> finished_;  // the turn that each rank has finished, as seen last
+  bool streams_ = false;                 // what is shown in this turn
 
   // Who has not come computes, maybe on this processor. Those who have come take turns there: that a wait for somebody
   // to come was long says nothing about the waits that follow.

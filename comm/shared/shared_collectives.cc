@@ -78,11 +78,11 @@ void SharedCollectives::broadcast() {
   const bool sends = root == board_.self();
   begin();
   if (bytes_ <= kSlotBytes) {
-    if (sends) show(bytes_ <= kInlineBytes ? board_.payload() : board_.own_slot(bytes_), data, bytes_);
+    if (sends) show(bytes_ <= kInlineBytes ? board_.payload() : board_.slot(board_.self()), data, bytes_);
     announce();
     if (!sends) {
       const Turn& turn = board_.await(root);
-      take(data, root, bytes_ <= kInlineBytes ? turn.payload.data() : board_.slot(root), bytes_);
+      copy_bytes(data, bytes_ <= kInlineBytes ? turn.payload.data() : board_.slot(root), bytes_);
     }
     return board_.finish();
   }
@@ -107,7 +107,7 @@ void SharedCollectives::staged_broadcast(std::byte* data) {
       [&](const Chunk& chunk) {
         if (sends) return;
         board_.await(&RankState::staged, root, chunk.end);
-        take(data + chunk.first, root, board_.stage(root, chunk.begin), chunk.length, streams);
+        copy_out(data + chunk.first, board_.stage(root, chunk.begin), chunk.length, streams);
       });
 }
 
@@ -136,14 +136,13 @@ void SharedCollectives::all_gather() {
 void SharedCollectives::slot_all_gather(const std::byte* input, std::byte* output) {
   const int self = board_.self();
   const auto block = [&](int index) { return output + static_cast<std::size_t>(index) * bytes_; };
-  show(bytes_ <= kInlineBytes ? board_.payload() : board_.own_slot(bytes_), input, bytes_);
+  show(bytes_ <= kInlineBytes ? board_.payload() : board_.slot(board_.self()), input, bytes_);
   announce();
-  look_at_others(bytes_);
   copy_bytes(block(self), input, bytes_);
   for (int index = 0; index < board_.ranks(); ++index) {
     if (index == self) continue;
     const Turn& turn = board_.await(index);
-    take(block(index), index, bytes_ <= kInlineBytes ? turn.payload.data() : board_.slot(index), bytes_);
+    copy_bytes(block(index), bytes_ <= kInlineBytes ? turn.payload.data() : board_.slot(index), bytes_);
   }
 }
 
@@ -167,7 +166,7 @@ void SharedCollectives::staged_all_gather(const std::byte* input, std::byte* out
           const int index = (self + step) % board_.ranks();  // not everybody at the same one
           if (chunk.first == 0) board_.await(index);
           board_.await(&RankState::staged, index, chunk.end);
-          take(block(index) + chunk.first, index, board_.stage(index, chunk.begin), chunk.length, streams);
+          copy_out(block(index) + chunk.first, board_.stage(index, chunk.begin), chunk.length, streams);
         }
       });
 }

@@ -60,7 +60,7 @@ class SharedCollectives {
  private:
   static constexpr std::size_t kInlineBytes = sizeof Turn::payload;  // that travel in the announcement
 
-  // So much is shown past the caches to ranks that are further away than memory.
+  // So much is shown past the caches to ranks that are far.
   static constexpr std::size_t kStreamShown = 4 * 1024;
   // The most that the last cache is taken to hold: a larger one serves more programs than this.
   static constexpr std::size_t kMostCached = 64 * 1024 * 1024;
@@ -115,22 +115,11 @@ class SharedCollectives {
   bool read_other(std::byte* into, const std::function<void()>& meanwhile);
 
   void begin() { board_.begin(*operation_, bytes_ >= kStreamShown); }
-  void announce() { board_.announce(); }
   /// Copies what others are to read into this rank's slot or stage.
   void show(std::byte* to, const std::byte* from, std::size_t bytes) {
-    if (bytes < kStreamShown) return copy_bytes(to, from, bytes);
-    board_.show(bytes, [&] { copy_out(to, from, bytes, board_.streams()); });
+    copy_out(to, from, bytes, board_.streams() && bytes >= kStreamShown);
   }
-  /// Copies what rank `index` has shown.
-  void take(std::byte* to, int index, const std::byte* from, std::size_t bytes, bool streams = false) {
-    if (bytes < kStreamShown) return copy_bytes(to, from, bytes);
-    board_.take(index, bytes, [&] { copy_out(to, from, bytes, streams); });
-  }
-  /// Before the announcements of a turn in which all have shown so much are awaited.
-  void look_at_others(std::size_t bytes) {
-    for (int index = 0; index < board_.ranks() && bytes >= kStreamShown; ++index)
-      if (index != board_.self()) board_.look(index);
-  }
+  void announce() { board_.announce(); }
   /// target = the reduction, in rank order, of `length` bytes: this rank's at `own`, which may be the target, and what
   /// source(rank) gives of the others. `own` is where the caller has it: what this rank has shown comes back as late as
   /// theirs, once another processor has read it. `shown`, if not null, is for others to read, and gets the same; one of
@@ -165,19 +154,11 @@ void SharedCollectives::reduce_all(std::byte* target, std::size_t length, const 
                                    std::byte* shown) {
   for (int index = 0; index < board_.ranks(); ++index)
     sources_[static_cast<std::size_t>(index)] = index == board_.self() ? own : source(index);
-  const bool in_one_pass = target && shown && !board_.streams();
   const std::array<std::byte*, 2> targets{target ? target : shown, shown};
   const Fingerprint& f = operation_->fingerprint;
   const std::size_t count = length == bytes_ ? f.count : length / element_;  // a division takes its time
-  const auto reduce = [&] {
-    comm::reduce_all({targets.data(), in_one_pass ? 2u : 1u}, sources_, count, f.dtype, f.reduce_op);
-  };
-  if (f.reduce_op == ReduceOp::User || in_one_pass) {
-    reduce();  // its time says nothing about copies
-  } else {
-    const int other = board_.self() == 0 ? 1 : 0;  // the others choose alike, mostly
-    board_.take(other, length * (sources_.size() - 1), reduce);
-  }
+  const bool in_one_pass = target && shown && !board_.streams();
+  comm::reduce_all({targets.data(), in_one_pass ? 2u : 1u}, sources_, count, f.dtype, f.reduce_op);
   if (target && shown && !in_one_pass) show(shown, target, length);
 }
 

@@ -25,9 +25,8 @@ void SharedCollectives::reduce_scatter() {
   begin();
   if (whole <= kSlotBytes) {
     const bool in_line = whole <= kInlineBytes;
-    show(in_line ? board_.payload() : board_.own_slot(whole), input, whole);
+    show(in_line ? board_.payload() : board_.slot(board_.self()), input, whole);
     announce();
-    look_at_others(whole);
     board_.await_all();
     reduce_all(output, bytes_, input + own * bytes_, [&](int index) {
       return (in_line ? board_.announced(index).payload.data() : board_.slot(index)) + own * bytes_;
@@ -77,9 +76,8 @@ void SharedCollectives::reduce_to(const std::byte* input, std::byte* result) {
   const bool is_short = bytes_ <= slot_reduce_bytes(board_.ranks());
   const bool may_be_in_place = for_all && bytes_ > kCopiedBytes;
   const Place mine = may_be_in_place ? find_buffer(result, bytes_) : Place();
-  if (is_short && !mine.known) show(board_.own_slot(bytes_), input, bytes_);
+  if (is_short && !mine.known) show(board_.slot(board_.self()), input, bytes_);
   announce(mine);
-  if (is_short && !mine.known) look_at_others(bytes_);
   // A rank without a registered buffer that stages anyway does not need to know what the others have.
   const int in_place = may_be_in_place && (is_short || mine.known) ? await_buffers(buffers_, kBuffer, bytes_) : 0;
   if (in_place == board_.ranks()) {
@@ -133,8 +131,7 @@ void SharedCollectives::slot_reduce(const std::byte* input, std::byte* result) {
 
 /// Each rank's stage holds its contribution to the shares of the others. Once a rank has read what others contribute to
 /// its own share it puts the result in the place of one of them: a line that has just been fetched is quicker to
-/// overwrite than another one. Nobody else looks at that part of a stage in between. What goes past the caches had
-/// better not be in one, and goes where this rank's own contribution would be on its own stage.
+/// overwrite than another one. No other rank looks at that part of a stage in between.
 void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result) {
   const int self = board_.self();
   const int ranks = board_.ranks();
@@ -157,8 +154,8 @@ void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result)
           board_.await(&RankState::staged, index, chunk.end);
         }
         const auto shown = [&](int index) {  // where the share of rank `index` of the result is
-          const int where = board_.streams(index) ? index : (index + 1) % ranks;
-          return board_.stage(where, chunk.begin) + begin_of(chunk, index);
+          return board_.stage(board_.streams(index) ? index : (index + 1) % ranks, chunk.begin) +
+                 begin_of(chunk, index);
         };
         const std::size_t mine = begin_of(chunk, self);
         const std::size_t length = begin_of(chunk, self + 1) - mine;
@@ -171,7 +168,7 @@ void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result)
           const int index = (self + step) % ranks;
           board_.await(&RankState::reduced, index, chunk.end);
           const std::size_t from = begin_of(chunk, index);
-          take(result + chunk.first + from, index, shown(index), begin_of(chunk, index + 1) - from);
+          copy_bytes(result + chunk.first + from, shown(index), begin_of(chunk, index + 1) - from);
         }
       });
 }

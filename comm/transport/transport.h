@@ -64,10 +64,6 @@ class Link {
   /// is read meanwhile. True when nothing is queued.
   virtual bool flush() = 0;
 
-  /// For who awaits an answer and has nothing else to do: prepares a part of what another frame like the last one will
-  /// need. True while there is more to prepare.
-  virtual bool fetch_ahead() { return false; }
-
   /// The header of the frame at the head of the stream once it has arrived, else null. The same frame is returned until
   /// its payload has been read completely.
   virtual const FrameHeader* peek() = 0;

@@ -7,8 +7,6 @@
 namespace tutti::comm {
 namespace {
 
-using Problem;
-
 constexpr BufferId kIn = BufferId::Input;
 constexpr BufferId kOut = BufferId::Output;
 constexpr BufferId kScratch = BufferId::Scratch;

@@ -9,8 +9,6 @@
 namespace tutti::comm {
 namespace {
 
-using Problem;
-
 constexpr std::size_t kElementBytes = 4;
 const NetworkModel kNetwork{12e-6, 0.7e-9, 0.13e-9, {}};
 

@@ -16,7 +16,7 @@ using test::Net;
 using test::run_ranks;
 using test::run_ranks_to_failure;
 
-constexpr std::size_t kLarge = 3 << 20;  // elements; far above the eager limit and the sockets' buffers
+constexpr std::size_t kLargeMessage = 3 << 20;  // elements; far above the eager limit and the sockets' buffers
 
 class PointToPointTest : public testing::TestWithParam<Net> {
  protected:
@@ -73,12 +73,12 @@ TEST_P(PointToPointTest, BothSendFirstWithLargeMessages) {
   run_ranks(
       2,
       [](ProcessGroup& group) {
-        const auto mine = ramp(kLarge, static_cast<float>(group.rank()));
-        std::vector<float> theirs(kLarge);
+        const auto mine = ramp(kLargeMessage, static_cast<float>(group.rank()));
+        std::vector<float> theirs(kLargeMessage);
         Work sent = group.isend(const_buffer(std::span(mine)), 1 - group.rank());
         group.recv(std::span<float>(theirs), 1 - group.rank());
         sent.wait();
-        EXPECT_EQ(theirs, ramp(kLarge, static_cast<float>(1 - group.rank())));
+        EXPECT_EQ(theirs, ramp(kLargeMessage, static_cast<float>(1 - group.rank())));
       },
       options());
 }
@@ -87,7 +87,7 @@ TEST_P(PointToPointTest, TagsMayBeReceivedInAnyOrder) {
   run_ranks(
       2,
       [](ProcessGroup& group) {
-        std::vector<float> large = ramp(kLarge, 1);
+        std::vector<float> large = ramp(kLargeMessage, 1);
         std::vector<float> small{42};
         if (group.rank() == 0) {
           Work first = group.isend(buffer(std::span(large)), 1, 1);
@@ -97,7 +97,7 @@ TEST_P(PointToPointTest, TagsMayBeReceivedInAnyOrder) {
           std::vector<float> received(1);
           group.recv(std::span<float>(received), 0, 2);  // overtakes the large one
           EXPECT_EQ(received, small);
-          std::vector<float> rest(kLarge);
+          std::vector<float> rest(kLargeMessage);
           group.recv(std::span<float>(rest), 0, 1);
           EXPECT_EQ(rest, large);
         }
@@ -149,8 +149,8 @@ TEST_P(PointToPointTest, NonBlockingOnesCompleteWithoutAnybodyWaiting) {
   run_ranks(
       2,
       [](ProcessGroup& group) {
-        auto mine = ramp(kLarge, 5);
-        std::vector<float> theirs(kLarge);
+        auto mine = ramp(kLargeMessage, 5);
+        std::vector<float> theirs(kLargeMessage);
         Work received = group.irecv(buffer(std::span(theirs)), 1 - group.rank(), 3);
         Work sent = group.isend(buffer(std::span(mine)), 1 - group.rank(), 3);
         while (!received.is_completed() || !sent.is_completed()) std::this_thread::yield();
@@ -189,8 +189,8 @@ TEST_P(PointToPointTest, MixesFreelyWithCollectives) {
         const int right = (group.rank() + 1) % 3;
         const int left = (group.rank() + 2) % 3;
         std::vector<float> sum(50'000, 1);
-        std::vector<float> out = ramp(kLarge, static_cast<float>(group.rank()));
-        std::vector<float> in(kLarge);
+        std::vector<float> out = ramp(kLargeMessage, static_cast<float>(group.rank()));
+        std::vector<float> in(kLargeMessage);
         Work received = group.irecv(buffer(std::span(in)), left);
         Work reduced = group.all_reduce_async(buffer(std::span(sum)));
         Work sent = group.isend(buffer(std::span(out)), right);

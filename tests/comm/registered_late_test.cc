@@ -74,11 +74,11 @@ void reduce_scatter(ProcessGroup& group, Buffer data) {
   group.reduce_scatter(data, {own.data(), own.size(), data.dtype});
 }
 
-using Operation = void (*)(ProcessGroup&, Buffer);
-class RegisteredAndLate : public testing::TestWithParam<std::tuple<Operation, int>> {};
+using RegisteredOperation = void (*)(ProcessGroup&, Buffer);
+class RegisteredAndLate : public testing::TestWithParam<std::tuple<RegisteredOperation, int>> {};
 
 /// `operate` on memory of which half makes rank 1 late until rank 0 has given up and written something else.
-void be_late(ProcessGroup& group, Operation operate) {
+void be_late(ProcessGroup& group, RegisteredOperation operate) {
   constexpr std::size_t kBytes = 1 << 20;
   const auto memory = group.allocate(kBytes);
   const Buffer data{memory.as<std::byte>().data(), kBytes, DType::UInt8};

@@ -1,10 +1,9 @@
-// The rings of shared memory: frames of all lengths, room, and laps that end before the ring does.
+// The rings of shared memory: frames of all lengths, and room.
 #include <gtest/gtest.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/transport/shm/ring.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -40,7 +39,6 @@ TEST(Ring, FramesOfAllLengthsGoRoundAndRound) {
     std::vector<std::byte> payload(id % 3 == 0 ? random() % 40 : random() % 40'000);
     for (std::byte& byte : payload) byte = static_cast<std::byte>(random());
     Outgoing frame = frame_of(payload, id);
-    if (random() % 2 == 0) ring.writer.was_answered(ring.reader.taken());
     got.assign(payload.size(), std::byte{0});
     std::size_t have = 0;
     const FrameHeader* header = nullptr;
@@ -57,32 +55,6 @@ TEST(Ring, FramesOfAllLengthsGoRoundAndRound) {
       have += ring.reader.read(got.data() + have, std::min<std::size_t>(random() % 9'000, payload.size() - have));
       read = frame.done() && have == payload.size();
     }
-    ASSERT_EQ(got, payload) << "frame " << id;
-  }
-}
-
-TEST(Ring, FetchingAheadComesToAnEndAndChangesNothing) {
-  Ring ring;
-  std::mt19937 random(2);
-  EXPECT_FALSE(ring.writer.fetch_ahead()) << "before the first frame";
-  int longer = 0;  // too few tries for the writer to learn from
-  for (std::uint64_t id = 0; id < 300; ++id) {
-    std::vector<std::byte> payload(random() % (id % 2 == 0 ? 40 : 12'000));
-    for (std::byte& byte : payload) byte = static_cast<std::byte>(random());
-    Outgoing frame = frame_of(payload, id);
-    ASSERT_TRUE(ring.writer.write(frame));
-    ASSERT_TRUE(frame.done());
-    const std::size_t most = std::min(payload.size(), ring.memory.capacity / 4);
-    // Short ones have one line only, and of long ones every so often none but the first is fetched (FetchChoice).
-    const bool is_try = whole_lines(most) > FetchChoice::kAlways && ++longer % FetchChoice::kTryEvery == 0;
-    const std::size_t lines = 1 + (payload.size() <= 12 || is_try ? 0 : whole_lines(most) / kLine);
-    std::size_t calls = 1;
-    while (ring.writer.fetch_ahead()) ASSERT_LT(++calls, 100u) << "frame " << id;
-    EXPECT_EQ(calls, (lines + 7) / 8) << payload.size() << " bytes";
-    EXPECT_FALSE(ring.writer.fetch_ahead());
-    std::vector<std::byte> got(payload.size());
-    ASSERT_EQ(ring.reader.peek()->id, id);
-    ASSERT_EQ(ring.reader.read(payload.empty() ? nullptr : got.data(), got.size()), got.size());
     ASSERT_EQ(got, payload) << "frame " << id;
   }
 }
@@ -166,72 +138,17 @@ struct Traffic {
   }
   void exchange(int frames, std::size_t bytes) {
     for (int i = 0; i < frames && !testing::Test::HasFailure(); ++i) {
-      ring.writer.was_answered(ring.reader.taken());
       ASSERT_TRUE(write(bytes)) << "frame " << written;
       take_one();
     }
   }
-  /// Bytes from the ring's beginning up to the last one that holds anything.
-  std::size_t touched() const {
-    std::size_t end = ring.memory.capacity;
-    while (end > 0 && ring.memory.lines[end - 1] == std::byte{0}) --end;
-    return end;
-  }
 };
 
-TEST(Ring, FramesThatAreAnsweredStayAtItsBeginning) {
-  for (const std::size_t bytes : {0, 8, 500, 1'000, 2'000, 4'096}) {
-    Ring ring;
-    Traffic traffic{ring};
-    traffic.exchange(1'000, bytes);
-    EXPECT_LE(traffic.touched(), kShortLap + 3 * (whole_lines(bytes) + kLine)) << bytes;
-  }
-  Ring ring;
-  Traffic traffic{ring};
-  traffic.exchange(100, 6'000);
-  EXPECT_GT(traffic.touched(), ring.memory.capacity - 6'000) << "long ones go around";
-}
-
-TEST(Ring, FramesThatAreNotAnsweredGoAllAround) {
-  Ring ring;
-  Traffic traffic{ring};
-  for (int i = 0; i < 100; ++i) {
-    ASSERT_TRUE(traffic.write(1'000));
-    traffic.take_one();
-  }
-  EXPECT_GT(traffic.touched(), ring.memory.capacity - 2'000);
-}
-
-/// After exchanges that end anywhere in a lap: the fewest frames that are written before one has to wait for room.
-int shortest_burst(Traffic& traffic, std::size_t bytes) {
-  int shortest = 1'000;
-  for (int exchanges = 0; exchanges < 40 && !testing::Test::HasFailure(); ++exchanges) {
-    traffic.exchange(exchanges % 9, bytes);
-    traffic.ring.writer.was_answered(
-        traffic.ring.reader.taken());  // the first frame may still end a lap, and is not read
-    int burst = 0;
-    while (traffic.write(bytes)) ++burst;
-    shortest = std::min(shortest, burst);
-    while (traffic.read < traffic.written && !testing::Test::HasFailure()) traffic.take_one();
-  }
-  return shortest;
-}
-
-TEST(Ring, ALapThatWasTooShortGrows) {
-  Ring ring;
-  Traffic traffic{ring};
-  const int most = static_cast<int>(ring.memory.capacity / (whole_lines(1'000) + kLine)) - 1;
-  EXPECT_LT(shortest_burst(traffic, 1'000), most);
-  for (int tries = 0; tries < 2; ++tries) shortest_burst(traffic, 1'000);
-  EXPECT_GE(shortest_burst(traffic, 1'000), most) << "of a ring that nobody reads meanwhile";
-}
-
-TEST(Ring, AnsweredFramesOfAllLengthsArriveInOrder) {
+TEST(Ring, FramesOfAllLengthsArriveInOrder) {
   Ring ring;
   Traffic traffic{ring};
   std::mt19937 random(4);
   while (traffic.read < 20'000 && !HasFailure()) {
-    if (random() % 3 > 0) ring.writer.was_answered(ring.reader.taken());
     const std::size_t kind = random() % 8;
     for (std::size_t frames = random() % 6; frames > 0; --frames)
       traffic.write(kind == 0 ? random() % 8'000 : random() % (kind * 300));
@@ -247,7 +164,6 @@ TEST(Ring, WhoWaitsForRoomCanGoOnAsSoonAsThereIsSome) {
   for (int round = 0; round < 2'000 && !HasFailure(); ++round) {
     const std::size_t longest = round % 2 == 0 ? 8 : 3'000;
     traffic.exchange(static_cast<int>(random() % 99), random() % longest);
-    ring.writer.was_answered(ring.reader.taken());
     while (traffic.write(random() % longest)) {
     }
     const auto payload = Traffic::payload_of(traffic.written, 5'000 + random() % 9'000);
@@ -302,43 +218,6 @@ TEST(Ring, APayloadOfWhichNothingIsThereIsNoNews) {
   EXPECT_FALSE(ring.reader.has_news());
   ASSERT_TRUE(ring.writer.write(frame));
   EXPECT_TRUE(ring.reader.has_news());
-}
-
-TEST(Ring, AWriterWhoseLongFramesAreAnsweredStillLearnsHowFarTheReaderIs) {
-  ::setenv("TUTTI_FAR_LINE_NS", "0", 1);  // everybody is far
-  Ring ring;
-  ::unsetenv("TUTTI_FAR_LINE_NS");
-  const std::vector<std::byte> payload(5'000);
-  bool streamed = false;
-  for (std::uint64_t id = 0; id < 2'000 && !streamed; ++id) {
-    ring.writer.was_answered(ring.reader.taken());
-    ASSERT_TRUE(ring.writer.write_whole(frame_of(payload, id).header, payload.data()));
-    ASSERT_TRUE(ring.reader.peek());
-    ring.reader.consume(payload.size());
-    for (std::size_t at = 0; at < ring.memory.capacity; at += kLine) {
-      const auto* line = reinterpret_cast<const FrameLine*>(ring.memory.lines + at);
-      streamed |= (line->reduce_op_and_marks & FrameLine::kStreamed) != 0;
-    }
-  }
-  EXPECT_TRUE(streamed);
-}
-
-TEST(Ring, FramesSayWhatWasTakenOfTheRingTheOtherWay) {
-  Ring ring;
-  Traffic traffic{ring};
-  constexpr std::uint64_t kMost = (std::uint64_t{1} << 29) - kLine;  // between two frames
-  for (const std::uint64_t taken : {std::uint64_t{0}, std::uint64_t{7} * kLine, kMost, 2 * kMost, 3 * kMost}) {
-    ring.writer.acknowledge(taken);
-    ASSERT_TRUE(traffic.write(taken % 50));
-    traffic.take_one();
-    EXPECT_EQ(ring.reader.acknowledged(), taken);
-  }
-  for (const std::uint64_t more : {4 * kMost, 5 * kMost, 9 * kMost}) {
-    ring.writer.acknowledge(more);
-    ASSERT_TRUE(traffic.write(8));
-    traffic.take_one();
-    EXPECT_LE(ring.reader.acknowledged(), more) << "never what has not been taken";
-  }
 }
 
 TEST(Ring, WhatIsNoFrameIsAProtocolError) {

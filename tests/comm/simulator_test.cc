@@ -9,8 +9,6 @@
 namespace tutti::comm {
 namespace {
 
-using Problem;
-
 // alpha 1 s, beta 2 s a byte, gamma 3 s a byte: a message of one byte takes 3 s.
 const NetworkModel kUnit{1, 2, 3, {}};
 
@@ -167,7 +165,7 @@ TEST(Simulator, OneRankStandsForAllWhereTheAlgorithmRotates) {
     for (const int p : {1, 2, 3, 7, 8, 12}) {
       const Problem problem{op, 0, p, static_cast<std::size_t>(6 * p), 0, 4};
       std::vector<Schedule> schedules;
-      for (Problem one = problem; one.rank < p; ++one.rank) schedules.push_back(select(one, 4, algorithm));
+      for (Problem one = problem; one.rank < p; ++one.rank) schedules.push_back(algorithms::select(one, 4, algorithm));
       const Simulation short_way = simulate(problem, 4, algorithm, kUnit);
       const Simulation long_way = simulate(schedules, 4, kUnit);
       ASSERT_EQ(short_way.ranks.size(), long_way.ranks.size());

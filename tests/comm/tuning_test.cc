@@ -17,7 +17,6 @@
 namespace tutti::comm {
 namespace {
 
-using Problem;
 using algorithms::choose;
 using algorithms::select;
 

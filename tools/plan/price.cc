@@ -44,11 +44,11 @@ std::string millions(std::size_t steps) { return std::to_string(steps / 1'000'00
 /// Notes and the simulated time. `all_steps` is an upper estimate of the steps of all ranks.
 void simulate(const Question& question, std::size_t all_steps, Price& price) {
   Problem problem = question.problem;
-  if (!rotates(problem, price.algorithm) && all_steps > kMostSteps) {
+  if (!comm::algorithms::rotates(problem, price.algorithm) && all_steps > kMostSteps) {
     // With chunks of one length a single rank's schedule stands for all.
     const auto p = static_cast<std::size_t>(problem.world_size);
     problem.count = (problem.count + p - 1) / p * p;
-    if (!rotates(problem, price.algorithm)) {
+    if (!comm::algorithms::rotates(problem, price.algorithm)) {
       price.notes.push_back(price.algorithm + " was not simulated: up to " + millions(all_steps) +
                             " steps are too many (at most " + millions(kMostSteps) + ")");
       return;
@@ -76,7 +76,7 @@ Price price(const Question& question, std::string_view algorithm) {
   result.algorithm = algorithm;
   const Problem& problem = question.problem;
   look_at(question, schedule_of(question, algorithm, problem.root), result);
-  if (!rotates(problem, algorithm)) {
+  if (!comm::algorithms::rotates(problem, algorithm)) {
     const bool is_too_much = result.steps * static_cast<std::size_t>(problem.world_size) > kMostSteps;
     if (is_too_much) {
       result.notes.push_back(result.algorithm + ": the busiest of 68 ranks that were looked at");

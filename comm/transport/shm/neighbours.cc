@@ -20,11 +20,13 @@ Neighbours::Neighbours(HostSegment segment, std::vector<int> ranks, int self)
       ranks_(std::move(ranks)),
       self_(static_cast<int>(std::ranges::find(ranks_, self) - ranks_.begin())),
       single_copy_(single_copy_setting()),
+      last_cache_(last_cache_of_process()),
       joined_(join_far_fences()),
       doorbell_(segment_.state(self_).bell),
       dead_(ranks_.size()),
       watches_(ranks_.size(), -1) {
   RankState& state = segment_.state(self_);
+  state.last_cache.store(last_cache_ - kUnknownCache, std::memory_order_relaxed);
   state.fences_others.store(joined_ ? 1 : 0, std::memory_order_relaxed);
   state.nonce_at = reinterpret_cast<std::uintptr_t>(&segment_.nonce());
   state.pid.store(::getpid(), std::memory_order_release);

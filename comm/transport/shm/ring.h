@@ -5,21 +5,14 @@
 // one transfer of a line from processor to processor. A long payload is read while it is still being written.
 //
 // The stamp of a line says which position of the stream it holds. Before a frame becomes visible, the stamp of the line
-// behind it is cleared: what an earlier lap has left there, payload included, is never taken for a frame.
-//
-// Where short frames are answered, one by one, they need not go all around: a lap ends after a few kilobytes, and the
-// next frame begins where the ring does. Lines that both processors have in their first caches go from one to the other
-// in half of the time. Laps become longer if frames had to wait for room in one. What has been taken the frames of the
-// other ring say, those that go the other way: to look where the reader says it would take a line's way.
+// behind it is cleared: what an earlier round has left there, payload included, is never taken for a frame. The writer
+// looks at what the reader has taken only when the room that it knows of is used up.
 //
 // Thread-safety: one thread at a time on each side. Idea: the ring of D. Lamport, "Proving the Correctness of
 // Multiprocess Programs" (1977), with the flag in the slot.
 #pragma once
 
 #include <tutti/comm/base/processors.h>
-#include <tutti/comm/transport/shm/copy_speed.h>
-#include <tutti/comm/transport/shm/distance.h>
-#include <tutti/comm/transport/shm/fetch_choice.h>
 #include <tutti/comm/transport/shm/ring_place.h>
 #include <tutti/comm/transport/shm/segment.h>
 #include <tutti/comm/transport/transport.h>
@@ -34,7 +27,6 @@ namespace tutti::comm {
 struct RingControl {
   alignas(2 * kLine) std::atomic<std::uint64_t> written;  // payload bytes up to this position are there
   alignas(2 * kLine) std::atomic<std::uint64_t> taken;    // everything before this position may be overwritten
-  alignas(2 * kLine) std::atomic<bool> reads_slowly;      // the reader's copies through the caches are slow
 };
 
 struct alignas(kLine) FrameLine {
@@ -45,27 +37,19 @@ struct alignas(kLine) FrameLine {
   std::uint8_t reduce_op_and_marks;  // no bit-fields: to set one would first fetch the line from who reads it
   std::int32_t root;
   std::uint64_t count;
-  std::uint64_t nbytes_and_taken;  // above kLengthBits the lines that have been taken of the ring the other way
+  std::uint64_t nbytes;
   std::uint64_t id;
   std::uint64_t seq;
   alignas(8) std::array<std::byte, 12> inlined;  // aligned for every element type
   std::uint32_t user_op;
 
   static constexpr std::uint8_t kComplete = 0x80;  // the whole payload was there when the frame became visible
-  static constexpr std::uint8_t kStreamed = 0x40;  // the payload is written past the caches
-  static constexpr std::uint8_t kEndsLap = 0x20;   // the next frame begins where the ring does
-  static constexpr std::uint8_t kReduceOp = 0x1f;
-
-  static constexpr unsigned kLengthBits = 41;
-  static constexpr std::uint64_t kLength = (std::uint64_t{1} << kLengthBits) - 1;
+  static constexpr std::uint8_t kReduceOp = 0x7f;
 
   /// Whether a payload travels in the line itself.
   static constexpr bool holds(std::uint64_t nbytes) { return nbytes <= sizeof inlined; }
 };
 static_assert(sizeof(FrameLine) == kLine);
-
-// Two rings and what is sent and received by them lie in a first cache.
-inline constexpr std::size_t kShortLap = 4 * 1024;
 
 // A long payload is handed over in pieces of this size and more, so that both sides copy at the same time.
 inline constexpr std::size_t kRingPiece = 8 * 1024;
@@ -86,22 +70,14 @@ struct RingMemory {
 
 class RingWriter {
  public:
-  explicit RingWriter(RingMemory memory) : ring_(memory), at_(memory.capacity), room_ends_(memory.capacity) {}
+  explicit RingWriter(RingMemory memory) : ring_(memory), at_(memory.capacity) {}
 
   /// Writes as much of the frame as there is room for; true if anything was written. frame.done() says when it is all
-  /// there; until then the same frame is given again.
-  bool write(Outgoing& frame);
+  /// there; until then the same frame is given again. `streams`: long payloads are written past the caches.
+  bool write(Outgoing& frame, bool streams = false);
 
   /// Writes a short frame in one go, or nothing: false.
-  bool write_whole(const FrameHeader& header, const void* payload);
-
-  /// As Link::fetch_ahead: its lines are this processor's by then, while who read them last lap still had them.
-  bool fetch_ahead();
-
-  /// The reader has sent something since the last frame: the two take turns. It had taken so much, or more.
-  void was_answered(std::uint64_t taken);
-  /// The frames that are written say that so much of the ring the other way has been taken.
-  void acknowledge(std::uint64_t taken) { acknowledged_ = taken; }
+  bool write_whole(const FrameHeader& header, const void* payload, bool streams = false);
 
   /// What is to be written waits for room, or does not: for can_go_on().
   void wait_for_room(bool waits);
@@ -110,37 +86,16 @@ class RingWriter {
   bool can_go_on() const;
 
  private:
-  void look();
-  void set_taken(std::uint64_t taken);
   std::size_t room(std::size_t needed);
-  bool is_last_of_lap(std::uint64_t nbytes);
-  void begin_lap();
   bool start(Outgoing& frame);
   void put(const FrameHeader& header, const void* payload, bool whole);
   void copy_in(const std::byte* from, std::size_t bytes);
   void clear_next_stamp();
-  void plan_fetching(std::uint64_t nbytes);
-  bool choose_streams(std::uint64_t nbytes);
 
   RingMemory ring_;
-  Distance reader_;  // from whom reads what is written here
-  CopySpeed speed_;  // of what is written here
-  StreamChoice choice_;
-  FetchChoice fetch_;
-  unsigned long_frames_ = 0;
-  bool streams_ = false;         // the payload in progress
-  RingPlace at_;                 // of the next byte
-  std::uint64_t taken_ = 0;      // as far as is known
-  std::uint64_t room_ends_;      // by that
-  std::uint64_t looked_at_ = 0;  // where the reader says what it has taken
-  bool answered_ = false;        // since the last frame
-  std::uint64_t acknowledged_ = 0;
-  std::size_t lap_bytes_ = kShortLap;        // the least, if it ends before the ring does
-  std::uint64_t lap_began_ = 0;              // where in the stream, if the one before ended so
-  std::size_t last_lap_ended_ = 0;           // where in the ring
-  bool lap_was_short_ = false;               // something had to wait for room in it
-  std::size_t to_fetch_ = 0;                 // bytes that another frame like the last one will need
-  std::size_t fetched_ = 0;                  // of them
+  bool streams_ = false;
+  RingPlace at_;                             // of the next byte
+  std::uint64_t taken_ = 0;                  // by the reader, as last seen
   std::atomic<std::uint64_t> waits_for_{0};  // as much to be taken, plus 1; 0: nothing waits
 };
 
@@ -169,8 +124,6 @@ class RingReader {
 
   /// How much of the stream the writer need not keep.
   std::uint64_t taken() const { return released_; }
-  /// The same of the ring the other way, at least, by what the frames have said.
-  std::uint64_t acknowledged() const { return acknowledged_; }
 
  private:
   const FrameLine& line() const { return *reinterpret_cast<const FrameLine*>(ring_.lines + at_.offset()); }
@@ -178,7 +131,6 @@ class RingReader {
   enum State : std::uint64_t { kBetweenFrames = 0, kAllThere = 1, kStillComing = 2 };
   void watch();
   void finish();
-  void copy_out_of_ring(std::byte* to, const std::byte* from, std::size_t bytes);
 
   RingMemory ring_;
   std::uint64_t group_;
@@ -188,12 +140,8 @@ class RingReader {
   std::uint64_t written_ = 0;   // as last seen
   std::optional<FrameHeader> current_;
   std::uint64_t left_ = 0;  // payload bytes not yet read
-  CopySpeed speed_;         // of what is read here
-  bool streamed_ = false;   // the current payload: it was written past the caches
   bool streams_ = false;    // its bytes are written past the caches here
   bool inlined_ = false;
-  std::uint64_t acknowledged_ = 0;
-  bool ends_lap_ = false;                  // the current frame
   std::atomic<std::uint64_t> watched_{0};  // for has_news(): lines in the stream, line in the ring, State
 };
 

@@ -8,9 +8,6 @@
 namespace tutti::comm {
 namespace {
 
-// Of what frames say that has been taken: so many lines, and then from 0.
-constexpr std::uint64_t kTakenLines = std::uint64_t{1} << (64 - FrameLine::kLengthBits);
-
 // Of what is watched: a State, a line of the ring, and a line of the stream.
 constexpr unsigned kWatchedLineBits = 22;
 constexpr unsigned kWatchedShift = 2 + kWatchedLineBits;
@@ -22,7 +19,7 @@ const FrameHeader* RingReader::peek() {
   if (current_) return &*current_;
   const FrameLine& line = this->line();
   if (line.stamp.load(std::memory_order_acquire) != at_.position() + 1) return nullptr;
-  const std::uint64_t nbytes = line.nbytes_and_taken & FrameLine::kLength;
+  const std::uint64_t nbytes = line.nbytes;
   const std::uint8_t reduce_op = line.reduce_op_and_marks & FrameLine::kReduceOp;
   if (line.kind < static_cast<std::uint8_t>(FrameKind::Collective) ||
       line.kind > static_cast<std::uint8_t>(FrameKind::Taken) || line.op > static_cast<std::uint8_t>(kLastOpKind) ||
@@ -36,14 +33,10 @@ const FrameHeader* RingReader::peek() {
               line.id};
   if (current_->kind == FrameKind::RequestToSend) std::swap(current_->fingerprint.seq, current_->memory);
   left_ = nbytes;
-  // Frames say the lower bits: if more than 512 MiB were taken between two of them it is less from then on.
-  acknowledged_ += ((line.nbytes_and_taken >> FrameLine::kLengthBits) - acknowledged_ / kLine) % kTakenLines * kLine;
   streams_ = left_ >= past_caches_;
-  ends_lap_ = (line.reduce_op_and_marks & FrameLine::kEndsLap) != 0;
   inlined_ = FrameLine::holds(left_);
   if (!inlined_) {
     const bool complete = (line.reduce_op_and_marks & FrameLine::kComplete) != 0;
-    streamed_ = (line.reduce_op_and_marks & FrameLine::kStreamed) != 0;
     at_.advance(kLine);
     if (complete) written_ = at_.position() + whole_lines(left_);
   }
@@ -107,17 +100,7 @@ void RingReader::consume(std::size_t nbytes) {
 
 void RingReader::finish() {
   at_.advance(inlined_ ? kLine : static_cast<std::size_t>(whole_lines(at_.position()) - at_.position()));
-  if (ends_lap_) at_.begin_lap();
   current_.reset();
-}
-
-void RingReader::copy_out_of_ring(std::byte* to, const std::byte* from, std::size_t bytes) {
-  if (streams_) return stream_copy(to, from, bytes);
-  const auto copy = [&] { copy_short(to, from, bytes); };
-  if (bytes < CopySpeed::kTimedBytes || streamed_ || !at_.has_touched(bytes)) return copy();
-  const bool was_slow = speed_.is_slow();
-  speed_.time(bytes, copy);
-  if (speed_.is_slow() != was_slow) ring_.control->reads_slowly.store(!was_slow, std::memory_order_relaxed);
 }
 
 std::size_t RingReader::read(void* into, std::size_t nbytes) {
@@ -128,7 +111,7 @@ std::size_t RingReader::read(void* into, std::size_t nbytes) {
     const auto part = readable();
     const std::size_t n = std::min(part.size(), nbytes - got);
     if (n == 0) break;
-    copy_out_of_ring(target + got, part.data(), n);
+    copy_out(target + got, part.data(), n, streams_);
     got += n;
     consume(n);
   }

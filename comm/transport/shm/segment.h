@@ -38,8 +38,8 @@ struct RankState {
   std::atomic<std::uint32_t> fences_others;                // 1: it calls far_fence() before it sleeps (far_fence.h)
   std::atomic<std::uint32_t> rung;                         // written by all: its doorbell has been rung
   alignas(kLine) std::atomic<std::uint32_t> closed;        // it has left the group
-  std::atomic<std::uint32_t> gave_up;  // an operation has failed here: its buffers are its own again
-  std::atomic<bool> copies_slowly;     // its copies through the caches, of what it shares with others, are slow
+  std::atomic<std::uint32_t> gave_up;    // an operation has failed here: its buffers are its own again
+  std::atomic<std::int32_t> last_cache;  // last_cache_of_process(), less kUnknownCache; 0 until it is known
   std::atomic<std::int32_t> pid;
   std::uint64_t nonce_at;               // where its process has the segment's nonce; written before pid
   std::atomic<std::uint64_t> unread;    // the position at which it could not read another one's memory; 0: never

@@ -35,14 +35,14 @@ void ShmLink::post(Outgoing& frame) {
 }
 
 bool ShmLink::post_whole(const FrameHeader& header, const void* payload) {
-  if (!queue_.empty() || !writer_.write_whole(header, payload)) return false;
+  if (!queue_.empty() || !writer_.write_whole(header, payload, neighbours_.is_far(index_))) return false;
   neighbours_.nudge(index_);
   return true;
 }
 
 bool ShmLink::flush() {
   bool wrote = false;
-  while (!queue_.empty() && writer_.write(*queue_.front())) {
+  while (!queue_.empty() && writer_.write(*queue_.front(), neighbours_.is_far(index_))) {
     wrote = true;
     if (queue_.front()->done()) queue_.pop_front();
     neighbours_.nudge(index_);
@@ -64,7 +64,6 @@ const FrameHeader* ShmLink::peek() {
 std::size_t ShmLink::read(void* into, std::size_t nbytes) {
   looked();
   const std::size_t got = reader_.read(into, nbytes);
-  was_answered();
   if (got > 0) neighbours_.nudge(index_);  // there is room now
   if (got == 0 && nbytes > 0 && reader_.readable().empty()) check_peer();
   return got;
@@ -73,13 +72,7 @@ std::size_t ShmLink::read(void* into, std::size_t nbytes) {
 void ShmLink::consume(std::size_t nbytes) {
   looked();
   reader_.consume(nbytes);
-  was_answered();
   neighbours_.nudge(index_);
-}
-
-void ShmLink::was_answered() {
-  writer_.was_answered(reader_.acknowledged());
-  writer_.acknowledge(reader_.taken());
 }
 
 bool ShmLink::read_memory(std::uint64_t address, std::span<std::byte> into) {

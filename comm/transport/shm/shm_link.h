@@ -29,7 +29,6 @@ class ShmLink final : public Link {
   void post(Outgoing& frame) override;
   bool post_whole(const FrameHeader& header, const void* payload) override;
   bool flush() override;
-  bool fetch_ahead() override { return writer_.fetch_ahead(); }
   const FrameHeader* peek() override;
   std::size_t read(void* into, std::size_t nbytes) override;
   bool has_news() const override {
@@ -51,7 +50,6 @@ class ShmLink final : public Link {
 
  private:
   void check_peer();
-  void was_answered();
   void looked() {
     if (ignored_.load(std::memory_order_relaxed) > 0) ignored_.store(0, std::memory_order_relaxed);
   }

@@ -39,9 +39,6 @@ void prepare(asio::ip::tcp::socket& socket) {
   ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
 }
 
-namespace {
-
-/// Whether both ends are on this host, by their addresses; false if it is not connected.
 bool stays_on_this_host(const asio::ip::tcp::socket& socket) {
   asio::error_code error;
   const auto remote = socket.remote_endpoint(error);
@@ -49,8 +46,6 @@ bool stays_on_this_host(const asio::ip::tcp::socket& socket) {
   const auto local = socket.local_endpoint(error);
   return !error && (remote.address().is_loopback() || remote.address() == local.address());
 }
-
-}  // namespace
 
 void prepare_connected(asio::ip::tcp::socket& socket) {
   constexpr std::string_view kReno = "reno";
