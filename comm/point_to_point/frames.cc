@@ -26,7 +26,6 @@ bool PointToPoint::progress() {
     moved |= sent;
     if (losses_[static_cast<std::size_t>(peer)] && !sent) notice_loss(peer);  // it may have answered before it left
   }
-  moved |= progress_reads();
   const auto left = std::erase_if(outbox_, [&](const Posted& posted) {
     if (!posted.frame.done()) return false;
     if (posted.request) finish(*posted.request, -1);
@@ -95,17 +94,12 @@ bool PointToPoint::progress_sends(int peer) {
     const FrameHeader* header = answers.peek();
     if (!header) return false;
     const auto announced = announced_.find({peer, header->id});
-    const bool taken = header->kind == FrameKind::Taken && messages.single_copy();
-    if ((header->kind != FrameKind::ClearToSend && !taken) || announced == announced_.end())
+    if (header->kind != FrameKind::ClearToSend || announced == announced_.end())
       throw Error(ErrorCode::Protocol, "unexpected answer from " + monitor_.describe(peer));
     answers.read(nullptr, 0);
     const RequestPtr request = announced->second;
     const std::uint64_t id = announced->first.second;
     announced_.erase(announced);
-    if (taken) {
-      finish(*request, -1);
-      return true;
-    }
     const std::size_t nbytes = request->fingerprint.count * size_of(request->fingerprint.dtype);
     post(messages, {FrameKind::Rendezvous, request->fingerprint, nbytes, id}, request->source_data, request);
     return true;
@@ -135,7 +129,7 @@ bool PointToPoint::begin_arrival(int peer, const FrameHeader& header) {
                                          std::to_string(static_cast<int>(header.kind)) + ", with " +
                                          std::to_string(header.nbytes) + " bytes");
   } else if (RequestPtr receive = take_posted(peer, header.fingerprint)) {
-    if (announcement) accept(peer, header, receive);
+    if (announcement) clear_to_send(peer, header, receive);
     if (eager) arrival.request = receive;
   } else {
     if (kept + kMessageBytes + header.nbytes > kUnexpectedBytes) return false;
@@ -151,7 +145,6 @@ bool PointToPoint::begin_arrival(int peer, const FrameHeader& header) {
 
 void PointToPoint::finish_arrival(int peer) {
   Arrival& arrival = arrivals_[static_cast<std::size_t>(peer)];
-  if (arrival.request && arrival.nbytes > kEagerBytes) note_time(peer, *arrival.request, /*single=*/false);
   if (arrival.request) finish(*arrival.request, peer);
   if (arrival.unexpected) {
     arrival.unexpected->complete = true;
@@ -196,7 +189,7 @@ void PointToPoint::claim(Unexpected& message, const RequestPtr& receive) {
     return;
   }
   unexpected_bytes_[static_cast<std::size_t>(message.peer)] -= kMessageBytes + message.payload.size();
-  if (message.header.kind == FrameKind::RequestToSend) return accept(message.peer, message.header, receive);
+  if (message.header.kind == FrameKind::RequestToSend) return clear_to_send(message.peer, message.header, receive);
   if (!message.payload.empty()) std::memcpy(receive->data.data, message.payload.data(), message.payload.size());
   finish(*receive, message.peer);
 }

@@ -96,7 +96,6 @@ PointToPoint::RequestPtr PointToPoint::start_send(const ConstBuffer& data, int d
     announced_[{destination, id}] = request;
     header.kind = FrameKind::RequestToSend;
     header.nbytes = 0;
-    if (link.single_copy()) header.memory = reinterpret_cast<std::uintptr_t>(data.data);
     post(link, header, nullptr, nullptr);
     return request;
   }
@@ -140,7 +139,6 @@ void PointToPoint::fail(std::exception_ptr error) {
   const Hold hold(*this);
   if (failure_) return;
   failure_ = error;
-  withdraw_memory();
   for (const RequestPtr& request : pending_) {
     request->error = error;
     request->done.store(true, std::memory_order_release);
@@ -150,7 +148,6 @@ void PointToPoint::fail(std::exception_ptr error) {
   posted_.clear();
   announced_.clear();
   expected_.clear();
-  reads_.clear();
   changed_.notify_all();
 }
 

@@ -1,8 +1,7 @@
 // PointToPoint: tagged messages between two ranks, on lanes of their own.
 //
 // Up to kEagerBytes a message travels with its header and is kept by the receiver until somebody asks for it; a longer
-// one is announced, and sent when the receiver has a buffer for it, so it is never copied; or the receiver reads it
-// where the sender has it, between two processes of a host (reads.cc).
+// one is announced, and sent when the receiver has a buffer for it, so it is never copied.
 //
 // Memory: a short message that cannot leave at once is copied, and its send is complete; up to kUnsentBytes of them per
 // receiver. Beyond that send() waits, with its deadline, and an isend stays incomplete, its payload the caller's, until
@@ -109,14 +108,6 @@ class PointToPoint {
     std::size_t unsent_bytes = 0;  // what it counts in unsent_bytes_
   };
 
-  /// A message that is read where its sender has it.
-  struct Read {
-    int peer = -1;
-    FrameHeader announced;
-    RequestPtr receive;
-    std::size_t done = 0;  // bytes
-  };
-
   // Messages that need no request: at_once.cc. False: nothing has been done.
   bool send_at_once(const ConstBuffer& data, int destination, int tag);
   bool recv_at_once(const Buffer& data, int source, int tag);
@@ -163,13 +154,6 @@ class PointToPoint {
   void claim(Unexpected& message, const RequestPtr& receive);
   void clear_to_send(int peer, const FrameHeader& announced, const RequestPtr& receive);
 
-  // Messages that are read where their senders have them: reads.cc.
-  void accept(int peer, const FrameHeader& announced, const RequestPtr& receive);
-  bool progress_reads();
-  bool read_on(Read& read);
-  void note_time(int peer, const Request& receive, bool single);
-  void withdraw_memory();
-
   void finish(Request& request, int source);  // with a Hold, if it is not the caller's own
   std::vector<Link*> links_of_interest();
   std::vector<int> awaited_by(const Request& request) const;
@@ -197,8 +181,7 @@ class PointToPoint {
   std::vector<std::uint64_t> next_id_;                             // per destination
   std::map<std::pair<int, std::uint64_t>, RequestPtr> announced_;  // sends waiting for ClearToSend
   std::map<std::pair<int, std::uint64_t>, RequestPtr> expected_;   // receives waiting for a Rendezvous frame
-  std::list<Read> reads_;
-  std::vector<Callback> due_;  // of finished requests, to be called
+  std::vector<Callback> due_;                                      // of finished requests, to be called
   std::exception_ptr failure_;
   std::atomic<int> drivers_{0};  // user threads that wait
   bool stopping_ = false;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <tutti/comm/base/deadline.h>
-#include <tutti/comm/base/fast_clock.h>
 #include <tutti/comm/point_to_point/point_to_point.h>
 
 #include <atomic>
@@ -17,7 +16,6 @@ struct PointToPoint::Request final : WorkState {
   int peer = -1;                      // -1: any
   Fingerprint fingerprint;
   Deadline deadline{Deadline::Clock::time_point{}};
-  FastClock::time_point met;  // a receive of something long: when it knew of the message
   int source = -1;
   std::exception_ptr error;  // written before done
   std::atomic<bool> done{false};

@@ -69,12 +69,6 @@ void Board::note_messages(const Fingerprint& f) {
 
 void Board::announce(const Memory& memory) { publish(put(memory)); }
 
-void Board::announce(const Memory& memory, const std::byte* readable, bool reads) {
-  const std::uint8_t marks = put(memory);
-  segment_.turn(self_, number_).memory[1] = reinterpret_cast<std::uintptr_t>(readable);
-  publish(reads ? marks | Turn::kReads : marks);
-}
-
 /// The fingerprint and the digest, for others to compare with theirs.
 void Board::put_fingerprint(Turn& turn) {
   const Fingerprint& f = operation_->fingerprint;

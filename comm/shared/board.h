@@ -50,9 +50,6 @@ class Board {
   /// Shows the line and the slot to everybody; `memory` are places of registered buffers, instead of a payload.
   using Memory = std::array<std::optional<std::uint64_t>, 2>;
   void announce(const Memory& memory);
-  /// The same, with the place of what the other rank may read as it lies in this process (null: nothing), and whether
-  /// this one is going to read.
-  void announce(const Memory& memory, const std::byte* readable, bool reads);
   void announce() { publish(0); }
 
   /// Waits for the announcement of a rank and compares it with this one's. Throws Mismatch.
@@ -67,19 +64,6 @@ class Board {
   /// After reading a rank's own buffer, not a stage: throws unless it has left it alone until now.
   void check_present(int index) {
     if (neighbours_.gave_up(index)) explain_giving_up(index);
-  }
-
-  // --- The others' own memory (Neighbours::read_memory).
-  /// Whether that rank, whose announcement has been awaited, is going to read this one's.
-  bool reads(int index) const { return (announced(index).marks & Turn::kReads) != 0; }
-  /// Copies what that rank has announced as readable; to be followed by check_present().
-  bool read_memory(int index, std::span<std::byte> into) {
-    return neighbours_.read_memory(index, announced(index).memory[1], into);
-  }
-  /// This rank could not. To be said before its progress comes to `position`; the others ask when they have seen that.
-  void tell_unread(std::uint64_t position) { segment_.state(self_).unread.store(position, std::memory_order_relaxed); }
-  bool has_read(int index, std::uint64_t position) const {
-    return segment_.state(index).unread.load(std::memory_order_relaxed) != position;
   }
 
   /// This rank has read what it wanted of this turn's announcements and slots.

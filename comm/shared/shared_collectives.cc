@@ -87,12 +87,11 @@ void SharedCollectives::broadcast() {
     return board_.finish();
   }
   const Place mine = sends ? find_buffer(data, bytes_) : Place();
-  const Single single = announce_readable(mine, sends ? data : nullptr, broadcasts_, !sends);
+  announce(mine);
   if (const std::byte* from = await_buffer(root, kBuffer, bytes_)) {
     broadcast_in_place(data, from);
   } else {
-    copy_singly(
-        single, sends ? nullptr : data, [] {}, [&] { staged_broadcast(data); });
+    staged_broadcast(data);
   }
   board_.finish();
 }
@@ -119,15 +118,12 @@ void SharedCollectives::all_gather() {
   if (bytes_ <= kSlotBytes) {
     slot_all_gather(input, output);
   } else {
-    const int self = board_.self();
-    const auto block = [&](int index) { return output + static_cast<std::size_t>(index) * bytes_; };
     const Place mine = find_buffer(output, whole);
-    const Single single = announce_readable(mine, input, gathers_, self == 0);
+    announce(mine);
     if (mine.known && await_buffers(buffers_, kBuffer, whole) == board_.ranks()) {
       gather_in_place(input);
     } else {
-      const auto copy_own = [&] { copy_out(block(self), input, bytes_, past_caches(whole, 0)); };
-      copy_singly(single, block((self + 1) % board_.ranks()), copy_own, [&] { staged_all_gather(input, output); });
+      staged_all_gather(input, output);
     }
   }
   board_.finish();

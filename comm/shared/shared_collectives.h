@@ -9,9 +9,6 @@
 // (all_reduce, all_gather). all_reduce_rounded reads the sums and writes the results, each once. A broadcast is read
 // from the root's buffer, if that is registered.
 //
-// Between two ranks a long broadcast or all_gather may be a single copy out of the other one's memory
-// (shared_single_copy.cc), where that is quicker.
-//
 // Every element is reduced from the left in the order of ranks, by one rank or by all alike: all ranks hold the same
 // bits, whatever the length of the vector and the size of a chunk. Sources: Jain et al., "Framework for Scalable
 // Intra-Node Collective Operations using Shared Memory" (SC 2018); Parsons and Pai, "Accelerating MPI Collective
@@ -27,13 +24,11 @@
 #include <tutti/comm/schedule/executor.h>
 #include <tutti/comm/shared/board.h>
 #include <tutti/comm/shared/registered_heap.h>
-#include <tutti/comm/transport/shm/single_copy.h>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <vector>
 
@@ -42,11 +37,7 @@ namespace tutti::comm {
 class SharedCollectives {
  public:
   SharedCollectives(Neighbours& neighbours, Transport& transport, FailureMonitor& monitor, RegisteredHeap& heap)
-      : board_(neighbours, transport, monitor),
-        heap_(heap),
-        broadcasts_(neighbours.single_copy()),
-        gathers_(neighbours.single_copy()),
-        sources_(static_cast<std::size_t>(board_.ranks())) {}
+      : board_(neighbours, transport, monitor), heap_(heap), sources_(static_cast<std::size_t>(board_.ranks())) {}
 
   /// Whether the operation is done here; the answer is the same on all ranks.
   static bool takes(OpKind op);
@@ -104,16 +95,6 @@ class SharedCollectives {
   void gather_in_place(const std::byte* input);
   void broadcast_in_place(std::byte* to, const std::byte* from);
 
-  // In a single copy: shared_single_copy.cc.
-  struct Single {                        // of the operation that runs
-    SingleCopyChoice* choice = nullptr;  // this rank's, if it is the one that decides
-    bool is_wanted = false;
-  };
-  Single announce_readable(const Place& mine, const std::byte* readable, SingleCopyChoice& choice, bool decides);
-  void copy_singly(const Single& single, std::byte* into, const std::function<void()>& meanwhile,
-                   const std::function<void()>& over_stages);
-  bool read_other(std::byte* into, const std::function<void()>& meanwhile);
-
   void begin() { board_.begin(*operation_, bytes_ >= kStreamShown); }
   /// Copies what others are to read into this rank's slot or stage.
   void show(std::byte* to, const std::byte* from, std::size_t bytes) {
@@ -138,8 +119,6 @@ class SharedCollectives {
 
   Board board_;
   RegisteredHeap& heap_;
-  SingleCopyChoice broadcasts_;
-  SingleCopyChoice gathers_;
   const Operation* operation_ = nullptr;
   std::size_t element_ = 0;                // bytes
   std::size_t bytes_ = 0;                  // count * element_

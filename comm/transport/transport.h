@@ -28,7 +28,6 @@
 namespace tutti::comm {
 
 class Neighbours;
-class SingleCopyChoice;
 
 /// One frame on its way out. Owned by the poster; it must stay in place until done(), and its payload, too, or be
 /// replaced by a copy: a link looks at `payload` anew in each call.
@@ -89,16 +88,6 @@ class Link {
   /// also whole elements.
   virtual std::span<const std::byte> readable() { return {}; }
   virtual void consume(std::size_t /*nbytes*/) {}
-
-  // Where one of the two may read the other one's memory, a large message need not be sent: its announcement says where
-  // it lies.
-  /// When to do so with the peer's; null: never.
-  virtual SingleCopyChoice* single_copy() { return nullptr; }
-  /// Copies what the peer has at `address`. False if that cannot be read; throws PeerLost if it may be something else
-  /// by now: withdraw_memory().
-  virtual bool read_memory(std::uint64_t /*address*/, std::span<std::byte> /*into*/) { return false; }
-  /// What this rank has announced so is its own again.
-  virtual void withdraw_memory() {}
 };
 
 class Transport {

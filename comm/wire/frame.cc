@@ -33,7 +33,7 @@ std::string fault_in(std::span<const std::byte, kFrameHeaderBytes> bytes) {
   if (take<std::uint8_t>(bytes, 2) != kVersion)
     return "version " + small(2) + " instead of " + std::to_string(kVersion) + "; build both sides from one release";
   const auto kind = take<std::uint8_t>(bytes, 3);
-  if (kind < 1 || kind > static_cast<std::uint8_t>(FrameKind::Taken)) return "unknown kind " + small(3);
+  if (kind < 1 || kind > static_cast<std::uint8_t>(FrameKind::Rendezvous)) return "unknown kind " + small(3);
   if (take<std::uint8_t>(bytes, 4) > static_cast<std::uint8_t>(kLastOpKind)) return "unknown operation " + small(4);
   if (take<std::uint8_t>(bytes, 5) > static_cast<std::uint8_t>(kLastDType)) return "unknown dtype " + small(5);
   if (take<std::uint8_t>(bytes, 6) > static_cast<std::uint8_t>(kLastReduceOp)) return "unknown operator " + small(6);
@@ -82,7 +82,7 @@ FrameBytes encode(const FrameHeader& header) {
   put(bytes, 8, header.fingerprint.root);
   put(bytes, 12, header.fingerprint.user_op);
   put(bytes, 16, header.fingerprint.group);
-  put(bytes, 24, header.kind == FrameKind::RequestToSend ? header.memory : header.fingerprint.seq);
+  put(bytes, 24, header.fingerprint.seq);
   put(bytes, 32, header.fingerprint.count);
   put(bytes, 40, header.nbytes);
   put(bytes, 48, header.id);
@@ -101,8 +101,7 @@ FrameHeader decode_frame(std::span<const std::byte, kFrameHeaderBytes> bytes) {
   header.fingerprint.root = take<std::int32_t>(bytes, 8);
   header.fingerprint.user_op = take<std::uint32_t>(bytes, 12);
   header.fingerprint.group = take<std::uint64_t>(bytes, 16);
-  const bool announces = header.kind == FrameKind::RequestToSend;
-  (announces ? header.memory : header.fingerprint.seq) = take<std::uint64_t>(bytes, 24);
+  header.fingerprint.seq = take<std::uint64_t>(bytes, 24);
   header.fingerprint.count = take<std::uint64_t>(bytes, 32);
   header.nbytes = take<std::uint64_t>(bytes, 40);
   header.id = take<std::uint64_t>(bytes, 48);

@@ -19,7 +19,6 @@ enum class FrameKind : std::uint8_t {
   RequestToSend = 3,  // announces a large one; no payload
   ClearToSend = 4,    // answer of the receiver that has a buffer for it; no payload
   Rendezvous = 5,     // the large message itself
-  Taken = 6,          // answer of a receiver that has read the large message where the sender has it; no payload
 };
 
 /// Stands for the root in an all_reduce_rounded, which is an all_reduce otherwise.
@@ -49,7 +48,6 @@ struct FrameHeader {
   std::uint64_t nbytes = 0;  // payload that follows
   std::uint64_t id = 0;      // collectives: index of this message between these two ranks in this operation;
                              // point-to-point: number of the message, unique per sender and receiver
-  std::uint64_t memory = 0;  // RequestToSend: where the message lies in the sender's process; 0: it is to be sent
 };
 
 inline constexpr std::size_t kFrameHeaderBytes = 56;

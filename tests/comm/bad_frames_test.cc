@@ -152,13 +152,6 @@ TEST_F(BadFrames, AnAnswerToNoQuestion) {
   expect_error(ErrorCode::Protocol, "unexpected answer", [&] { group_->send(std::span<float>(data), 1, 7); });
 }
 
-TEST_F(BadFrames, AMessageThatIsTakenFromMemoryThatNobodyElseCanRead) {
-  FrameHeader header = message(FrameKind::Taken);
-  post(peer_->answers(0), header);
-  std::vector<float> data(100'000);
-  expect_error(ErrorCode::Protocol, "unexpected answer", [&] { group_->send(std::span<float>(data), 1, 7); });
-}
-
 TEST_F(BadFrames, ACollectiveFrameAmongMessages) {
   post(peer_->messages(0), barrier_frame());
   expect_recv_error(ErrorCode::Protocol, "unexpected frame");

@@ -78,14 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Operations, Loops,
                                          "async", "sendrecv", "p2p"),
                          [](const auto& operation) { return std::string(operation.param); });
 
-/// By the jobs' ranks, which inherit the variable.
-class MemoryIsRead : public testing::Test {
- protected:
-  void SetUp() override { ::setenv("TUTTI_SINGLE_COPY", "always", 1); }
-  void TearDown() override { ::unsetenv("TUTTI_SINGLE_COPY"); }
-};
-
-TEST_F(MemoryIsRead, ItsOwnerIsNamedWhenItIsKilledOrFrozen) {
+TEST(Fault, ARankThatSendsLongBlocksOrMessagesIsNamedWhenItIsKilledOrFrozen) {
   for (const std::string operation : {"long_blocks", "p2p"}) {
     for (const int victim : {0, 1}) {
       for (const bool frozen : {false, true}) {

@@ -1,5 +1,4 @@
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/far_fence.h>
 #include <tutti/comm/base/log.h>
@@ -19,7 +18,6 @@ Neighbours::Neighbours(HostSegment segment, std::vector<int> ranks, int self)
     : segment_(std::move(segment)),
       ranks_(std::move(ranks)),
       self_(static_cast<int>(std::ranges::find(ranks_, self) - ranks_.begin())),
-      single_copy_(single_copy_setting()),
       last_cache_(last_cache_of_process()),
       joined_(join_far_fences()),
       doorbell_(segment_.state(self_).bell),
@@ -28,7 +26,6 @@ Neighbours::Neighbours(HostSegment segment, std::vector<int> ranks, int self)
   RankState& state = segment_.state(self_);
   state.last_cache.store(last_cache_ - kUnknownCache, std::memory_order_relaxed);
   state.fences_others.store(joined_ ? 1 : 0, std::memory_order_relaxed);
-  state.nonce_at = reinterpret_cast<std::uintptr_t>(&segment_.nonce());
   state.pid.store(::getpid(), std::memory_order_release);
 }
 
@@ -51,33 +48,6 @@ void Neighbours::wake(int index) {
 std::string Neighbours::reason(int index) const {
   if (segment_.state(index).closed.load(std::memory_order_acquire) != 0) return "it has left the group";
   return "its process has ended";
-}
-
-/// With the data each call reads the segment's nonce: who has it at that place is the process that is meant, and not
-/// one that has got its number since it ended.
-bool Neighbours::read_memory(int index, std::uint64_t address, std::span<std::byte> into) const {
-  constexpr std::size_t kAtOnce = std::size_t{1} << 30;  // the kernel copies no more than 2 GiB in one call
-  const RankState& state = segment_.state(index);
-  const pid_t pid = state.pid.load(std::memory_order_acquire);
-  const auto place = [](std::uint64_t where) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(where)); };
-  while (!into.empty()) {
-    std::uint64_t nonce = 0;
-    const std::size_t piece = std::min(into.size(), kAtOnce);
-    const std::array<iovec, 2> here{{{&nonce, sizeof nonce}, {into.data(), piece}}};
-    const std::array<iovec, 2> there{{{place(state.nonce_at), sizeof nonce}, {place(address), piece}}};
-    const ssize_t got = ::process_vm_readv(pid, here.data(), here.size(), there.data(), there.size(), 0);
-    if (got <= static_cast<ssize_t>(sizeof nonce) || nonce != segment_.nonce()) {
-      log(LogLevel::Info, "rank " + std::to_string(rank_of(self_)) + ": the memory of rank " +
-                              std::to_string(rank_of(index)) + " cannot be read (" +
-                              (got < 0 ? std::strerror(errno) : "not at that place") +
-                              "); what is long goes through shared memory");
-      return false;
-    }
-    const std::size_t came = static_cast<std::size_t>(got) - sizeof nonce;
-    into = into.subspan(came);
-    address += came;
-  }
-  return true;
 }
 
 void Neighbours::close() {

@@ -7,7 +7,6 @@
 #include <tutti/comm/base/processors.h>
 #include <tutti/comm/transport/shm/doorbell.h>
 #include <tutti/comm/transport/shm/segment.h>
-#include <tutti/comm/transport/shm/single_copy.h>
 
 #include <atomic>
 #include <chrono>
@@ -22,7 +21,7 @@ namespace tutti::comm {
 class Neighbours {
  public:
   /// `ranks` are the group's ranks in the segment, ascending; `self` is one of them. Throws System, and as
-  /// single_copy_setting() and last_cache_of_process().
+  /// last_cache_of_process().
   Neighbours(HostSegment segment, std::vector<int> ranks, int self);
   ~Neighbours();
 
@@ -66,11 +65,6 @@ class Neighbours {
   /// Why gone() is true, for an error text.
   std::string reason(int index) const;
 
-  /// Copies what lies at `address` in the process of another rank, by process_vm_readv(2). False, and `into` holds
-  /// anything, if this process may not read there (ptrace(2), "access mode checking"; devices' memory), or that one has
-  /// ended. Afterwards gave_up() says whether it may have been something else by then.
-  bool read_memory(int index, std::uint64_t address, std::span<std::byte> into) const;
-  SingleCopy single_copy() const { return single_copy_; }
   /// A call of this rank has failed. To be said before its caller learns of it: then its buffers are its own again.
   void give_up() { segment_.state(self_).gave_up.store(1, std::memory_order_seq_cst); }
   bool gave_up(int index) const { return segment_.state(index).gave_up.load(std::memory_order_acquire) != 0; }
@@ -109,7 +103,6 @@ class Neighbours {
   HostSegment segment_;
   const std::vector<int> ranks_;
   const int self_;
-  const SingleCopy single_copy_;
   const int last_cache_;
   const bool joined_;  // join_far_fences()
   Doorbell doorbell_;

@@ -22,16 +22,15 @@ const FrameHeader* RingReader::peek() {
   const std::uint64_t nbytes = line.nbytes;
   const std::uint8_t reduce_op = line.reduce_op_and_marks & FrameLine::kReduceOp;
   if (line.kind < static_cast<std::uint8_t>(FrameKind::Collective) ||
-      line.kind > static_cast<std::uint8_t>(FrameKind::Taken) || line.op > static_cast<std::uint8_t>(kLastOpKind) ||
-      line.dtype > static_cast<std::uint8_t>(kLastDType) || reduce_op > static_cast<std::uint8_t>(kLastReduceOp) ||
-      nbytes > kMaxFrameBytes)
+      line.kind > static_cast<std::uint8_t>(FrameKind::Rendezvous) ||
+      line.op > static_cast<std::uint8_t>(kLastOpKind) || line.dtype > static_cast<std::uint8_t>(kLastDType) ||
+      reduce_op > static_cast<std::uint8_t>(kLastReduceOp) || nbytes > kMaxFrameBytes)
     throw Error(ErrorCode::Protocol, "the shared memory holds no frame where one should begin: was it overwritten?");
   current_ = {static_cast<FrameKind>(line.kind),
               {group_, line.seq, line.count, line.root, static_cast<OpKind>(line.op), static_cast<DType>(line.dtype),
                static_cast<ReduceOp>(reduce_op), line.user_op},
               nbytes,
               line.id};
-  if (current_->kind == FrameKind::RequestToSend) std::swap(current_->fingerprint.seq, current_->memory);
   left_ = nbytes;
   streams_ = left_ >= past_caches_;
   inlined_ = FrameLine::holds(left_);

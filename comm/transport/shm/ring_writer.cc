@@ -96,7 +96,7 @@ void RingWriter::put(const FrameHeader& header, const void* payload, bool whole)
   line->count = header.fingerprint.count;
   line->nbytes = header.nbytes;
   line->id = header.id;
-  line->seq = header.fingerprint.seq | header.memory;  // one of them is 0
+  line->seq = header.fingerprint.seq;
   line->user_op = header.fingerprint.user_op;
   if (header.nbytes > 0 && FrameLine::holds(header.nbytes)) copy_short(line->inlined.data(), bytes, header.nbytes);
   line->stamp.store(stamp, std::memory_order_release);

@@ -11,7 +11,7 @@ namespace tutti::comm {
 namespace {
 
 constexpr std::uint64_t kMagic =
-    0x39313169'74747574;  // changes with the layout, and with which rank writes which field
+    0x39313170'74747574;  // changes with the layout, and with which rank writes which field
 constexpr std::size_t kPage = 4096;
 // Slots and stages begin so far into a page, where callers' long vectors do not: to copy to less than a line behind the
 // same place in a page costs a processor a tenth of its time, as it takes the next load for one of what it has written.

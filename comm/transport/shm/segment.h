@@ -41,8 +41,6 @@ struct RankState {
   std::atomic<std::uint32_t> gave_up;    // an operation has failed here: its buffers are its own again
   std::atomic<std::int32_t> last_cache;  // last_cache_of_process(), less kUnknownCache; 0 until it is known
   std::atomic<std::int32_t> pid;
-  std::uint64_t nonce_at;               // where its process has the segment's nonce; written before pid
-  std::atomic<std::uint64_t> unread;    // the position at which it could not read another one's memory; 0: never
   alignas(kLine) DoorbellAddress bell;  // written before the rank sleeps for the first time
 
   // How far it is with what lies on stages, as positions: bytes since the group was formed.
@@ -72,8 +70,6 @@ struct alignas(kLine) Turn {
 
   // Marks. What the operation has in memory[0] is registered, and lies there; that in memory[1]: shifted by one.
   static constexpr std::uint8_t kHasMemory = 0x01;
-  // It wants what the other one has where that lies, not on a stage: memory[1] is the address in that one's process.
-  static constexpr std::uint8_t kReads = 0x08;
   static constexpr std::uint8_t kStreamed = 0x80;  // what this rank shows in the operation is written past the caches
 };
 static_assert(sizeof(Turn) == kLine);

@@ -17,9 +17,7 @@ ShmLink::ShmLink(Neighbours& neighbours, int peer, Rings rings, std::uint64_t gr
       index_(neighbours.index_of(peer)),
       writer_(rings.out),
       reader_(rings.in, group),
-      describe_(std::move(describe)) {
-  if (neighbours.single_copy() != SingleCopy::Never) single_copy_.emplace(neighbours.single_copy());
-}
+      describe_(std::move(describe)) {}
 
 void ShmLink::check_peer() {
   if (neighbours_.gone(neighbours_.self()))
@@ -74,14 +72,6 @@ void ShmLink::consume(std::size_t nbytes) {
   reader_.consume(nbytes);
   neighbours_.nudge(index_);
 }
-
-bool ShmLink::read_memory(std::uint64_t address, std::span<std::byte> into) {
-  if (!neighbours_.read_memory(index_, address, into)) return false;
-  if (neighbours_.gave_up(index_)) throw Error(ErrorCode::PeerLost, "lost " + describe_() + ": its call has failed");
-  return true;
-}
-
-void ShmLink::withdraw_memory() { neighbours_.give_up(); }
 
 bool ShmLink::ready() {
   if (writer_.can_go_on()) return true;

@@ -10,7 +10,6 @@
 #include <atomic>
 #include <deque>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -37,9 +36,6 @@ class ShmLink final : public Link {
   bool payload_is_here() override { return reader_.payload_is_here(); }
   std::span<const std::byte> readable() override { return reader_.readable(); }
   void consume(std::size_t nbytes) override;
-  SingleCopyChoice* single_copy() override { return single_copy_ ? &*single_copy_ : nullptr; }
-  bool read_memory(std::uint64_t address, std::span<std::byte> into) override;
-  void withdraw_memory() override;
 
   /// Index of the peer among the neighbours.
   int index() const { return index_; }
@@ -61,7 +57,6 @@ class ShmLink final : public Link {
   RingReader reader_;
   std::deque<Outgoing*> queue_;
   std::atomic<unsigned> ignored_{0};  // how often ready() was true for what nobody has read
-  std::optional<SingleCopyChoice> single_copy_;
   const std::function<std::string()> describe_;
 };
 
