@@ -3,7 +3,6 @@
 
 #include <tutti/tools/bench/run_bench.h>
 #include <tutti/tools/commands.h>
-#include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/own_command.h>
 #include <tutti/trainer/checkpoint/files.h>
 
@@ -118,12 +117,7 @@ BenchOptions interpreted(const BenchArguments& arguments) {
 int launch_ranks(const BenchOptions& options, std::span<const bench::Operation> table, int nproc) {
   bench::check_memory(options, table, nproc, nproc);  // once, before N ranks say the same
   if (!options.json.empty()) trainer::check_writable(options.json);
-  LaunchOptions launching;
-  launching.nproc = nproc;
-  launching.command = own_command();
-  launching.label = false;  // rank 0 alone prints, and errors name their rank
-  launching.name = "tutti bench";
-  return launch(launching);
+  return launch(launch_of_own_ranks(nproc, "tutti bench"));
 }
 
 int bench_command(const BenchArguments& arguments) {

@@ -4,7 +4,6 @@
 #include <tutti/comm/process_group.h>
 #include <tutti/tensor/thread_pool.h>
 #include <tutti/tools/commands.h>
-#include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/own_command.h>
 #include <tutti/tools/wrong_usage.h>
 #include <tutti/trainer/checkpoint/files.h>
@@ -95,12 +94,7 @@ int evaluate_as_rank(const EvaluateArguments& arguments) {
 
 int launch_evaluation(const EvaluateArguments& arguments) {
   check_surroundings(arguments);  // once, before N ranks say the same
-  LaunchOptions launching;
-  launching.nproc = static_cast<int>(*arguments.nproc);
-  launching.command = own_command();
-  launching.label = false;  // rank 0 alone prints, and errors name their rank
-  launching.name = "tutti evaluate";
-  return launch(launching);
+  return launch(launch_of_own_ranks(static_cast<int>(*arguments.nproc), "tutti evaluate"));
 }
 
 int evaluate_command(const EvaluateArguments& arguments) {

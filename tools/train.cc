@@ -192,15 +192,11 @@ void forget_task_rule(const CLI::App& app, trainer::TrainOptions& options) {
 int launch_ranks(const TrainArguments& arguments, const trainer::TrainOptions& options) {
   trainer::check_surroundings(options);  // once, before N ranks say the same
   if (arguments.elastic) trainer::check_elastic_options(options);
-  LaunchOptions launching;
-  launching.nproc = static_cast<int>(arguments.nproc.value_or(1));
-  launching.command = own_command();
+  LaunchOptions launching = launch_of_own_ranks(static_cast<int>(arguments.nproc.value_or(1)), "tutti train");
   if (arguments.elastic) {
     launching.elastic = ElasticLimits{.min_ranks = arguments.min_ranks.value_or(launching.nproc)};
     launching.max_restarts = arguments.max_restarts.value_or(3);
   }
-  launching.label = false;  // rank 0 alone reports, and errors name their rank
-  launching.name = "tutti train";
   return launch(launching);
 }
 

@@ -3,7 +3,6 @@
 
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/tools/commands.h>
-#include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/own_command.h>
 #include <tutti/tools/tune/compare.h>
 #include <tutti/tools/wrong_usage.h>
@@ -77,12 +76,7 @@ int tune_as_rank(const TuneArguments& arguments) {
 
 int launch_ranks(const TuneArguments& arguments) {
   if (!arguments.file.empty()) trainer::check_writable(arguments.file);
-  LaunchOptions launching;
-  launching.nproc = arguments.nproc;
-  launching.command = own_command();
-  launching.label = false;  // rank 0 alone prints, and errors name their rank
-  launching.name = "tutti tune";
-  return launch(launching);
+  return launch(launch_of_own_ranks(arguments.nproc, "tutti tune"));
 }
 
 int tune_command(const TuneArguments& arguments) {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/store/hash_store.h>
-#include <tutti/comm/transport/faulty/faulty_transport.h>
 #include <tutti/comm/transport/inproc/inproc_transport.h>
+#include <tutti/tests/support/faulty_transport.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/support/stolen_time.h>
 #include <tutti/tests/support/watchdog.h>

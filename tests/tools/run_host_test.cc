@@ -8,6 +8,7 @@
 #include <tutti/tools/run/cpu_plan.h>
 #include <tutti/tools/run/evidence.h>
 #include <tutti/tools/run/local_options.h>
+#include <tutti/tools/run/own_command.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -175,6 +176,21 @@ TEST(Pinning, WhoPlacesThreadsHimselfIsLeftAlone) {
       run_program(run_command({"-n", "2", "--bind", "--verbose"}, "echo ${TUTTI_OWN_CPUS-no}"), {"OMP_PLACES=cores"});
   EXPECT_NE(run.err.find("not pinned (OMP_PLACES is set)"), std::string::npos) << run.err;
   EXPECT_NE(run.out.find("[rank 0] no\n"), std::string::npos) << run.out;
+}
+
+// As bench, train, tune and evaluate start them.
+TEST(Pinning, OwnRanksGetTheirShareOrTheReasonWhyNot) {
+  const tools::LaunchOptions launch = tools::launch_of_own_ranks(2, "tutti bench");
+  EXPECT_EQ(launch.local.cpus.empty(), !launch.local.why_not_bound.empty());
+  if (tools::allowed_cpus().size() >= 2 && tools::cpu_pressure() == 0) {
+    EXPECT_EQ(launch.local.cpus.size(), 2u);
+  }
+  tools::LocalOptions insisting;
+  tools::divide_among_ranks(insisting, 2, /*insists=*/true);
+  EXPECT_EQ(insisting.cpus, divide_cpus(tools::allowed_cpus(), 2));
+  ::setenv("OMP_PLACES", "cores", 1);
+  EXPECT_EQ(tools::launch_of_own_ranks(2, "tutti bench").local.why_not_bound, "OMP_PLACES is set");
+  ::unsetenv("OMP_PLACES");
 }
 
 TEST(StandardInput, GoesToTheRankThatWasNamed) {

@@ -1,7 +1,34 @@
+#include <tutti/tools/run/cpu_plan.h>
 #include <tutti/tools/run/local_options.h>
 #include <tutti/tools/run/ranges.h>
 
+#include <cstdlib>
+
 namespace tutti::tools {
+namespace {
+
+constexpr double kMostPressure = 10;
+
+// OpenMP run times take CPU numbers from these, and would miss those of other ranks.
+const char* users_own_places() {
+  for (const char* name : {"GOMP_CPU_AFFINITY", "KMP_AFFINITY", "OMP_PLACES"}) {
+    if (std::getenv(name) != nullptr) return name;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void divide_among_ranks(LocalOptions& options, int ranks, bool insists) {
+  if (const char* name = users_own_places()) {
+    options.why_not_bound = std::string(name) + " is set";
+  } else if (!insists && cpu_pressure() > kMostPressure) {
+    options.why_not_bound = "programs are waiting for CPUs on this host; --bind pins all the same";
+  } else if (ranks > 1) {
+    options.cpus = divide_cpus(allowed_cpus(), ranks);
+    if (options.cpus.empty()) options.why_not_bound = "there are more ranks than CPUs";
+  }
+}
 
 std::vector<std::string> local_variables(const LocalOptions& options, int local_rank, int rank, int world_size) {
   std::vector<std::string> result{"ROLE_NAME=" + options.role, "ROLE_RANK=" + std::to_string(rank),

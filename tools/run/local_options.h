@@ -24,6 +24,12 @@ struct LocalOptions {
   std::string role = "default";          // ROLE_NAME
 };
 
+/// Pins each of `ranks` to CPUs of its own, or says in why_not_bound why not: one rank, fewer CPUs than ranks, places
+/// that the user gave OpenMP, or programs that wait for CPUs on this host, unless `insists`. A rank that is pinned to a
+/// CPU that others use, too, cannot move away, and all ranks wait for it: with two busy CPUs a long all_reduce took ten
+/// times as long.
+void divide_among_ranks(LocalOptions& options, int ranks, bool insists = false);
+
 /// "NAME=value" of what a rank is told about these: its role (torchrun's names), and TUTTI_OWN_CPUS, by which libraries
 /// know that its CPUs are its own already and not to be divided among the ranks of the host.
 std::vector<std::string> local_variables(const LocalOptions& options, int local_rank, int rank, int world_size);

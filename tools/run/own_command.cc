@@ -1,10 +1,10 @@
 #include <tutti/comm/bootstrap/launchers/launchers.h>
-#include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/own_command.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <stdexcept>
+#include <utility>
 
 namespace tutti::tools {
 
@@ -29,6 +29,16 @@ std::vector<std::string> own_command() {
   if (command.empty()) throw std::runtime_error("cannot read this program's own command from /proc/self/cmdline");
   command.front() = this_program();
   return command;
+}
+
+LaunchOptions launch_of_own_ranks(int nproc, std::string name) {
+  LaunchOptions options;
+  options.nproc = nproc;
+  options.command = own_command();
+  options.label = false;
+  options.name = std::move(name);
+  divide_among_ranks(options.local, nproc);
+  return options;
 }
 
 }  // namespace tutti::tools

@@ -3,6 +3,8 @@
 // Thread-safety: pure readers of the environment and of /proc.
 #pragma once
 
+#include <tutti/tools/run/launcher.h>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,8 +27,12 @@ void add_launcher_option(CLI::App& app);
 /// --iface: TUTTI_IFACE for this process and the ranks that it starts. Usage errors are CLI's.
 void add_interface_option(CLI::App& app);
 
-/// This process's own command, for launch(): the ranks get the same one, and find RANK in their environment. Throws
+/// This process's own command: ranks that it starts get the same one, and find RANK in their environment. Throws
 /// std::runtime_error if /proc does not tell.
 std::vector<std::string> own_command();
+
+/// For launch(): so many ranks of it, each on CPUs of its own as `tutti run` places them, whose lines have no label:
+/// rank 0 alone reports, and errors name their rank. `name` begins every message of the launcher's.
+LaunchOptions launch_of_own_ranks(int nproc, std::string name);
 
 }  // namespace tutti::tools

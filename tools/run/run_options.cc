@@ -1,6 +1,5 @@
 #include <stdlib.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/tools/run/cpu_plan.h>
 #include <tutti/tools/run/gpus.h>
 #include <tutti/tools/run/label.h>
 #include <tutti/tools/run/ranges.h>
@@ -33,32 +32,6 @@ std::optional<std::string> label_template(const LocalArguments& arguments) {
   const char* torchruns = std::getenv("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
   if (!arguments.label.empty()) return arguments.label;
   return torchruns != nullptr ? std::optional<std::string>(torchruns) : std::nullopt;
-}
-
-// OpenMP run times take CPU numbers from these, and would miss those of other ranks.
-const char* users_own_places() {
-  for (const char* name : {"GOMP_CPU_AFFINITY", "KMP_AFFINITY", "OMP_PLACES"}) {
-    if (std::getenv(name) != nullptr) return name;
-  }
-  return nullptr;
-}
-
-// A rank that is pinned to a CPU that others use, too, cannot move away, and all ranks wait for it: with two busy CPUs
-// a long all_reduce took ten times as long.
-constexpr double kMostPressure = 10;
-
-void divide_among_ranks(const LocalArguments& arguments, LaunchOptions& launch) {
-  LocalOptions& local = launch.local;
-  if (arguments.no_bind) {
-    local.why_not_bound = "--no-bind";
-  } else if (const char* name = users_own_places()) {
-    local.why_not_bound = std::string(name) + " is set";
-  } else if (!arguments.bind && cpu_pressure() > kMostPressure) {
-    local.why_not_bound = "programs are waiting for CPUs on this host; --bind pins all the same";
-  } else if (launch.nproc > 1) {
-    local.cpus = divide_cpus(allowed_cpus(), launch.nproc);
-    if (local.cpus.empty()) local.why_not_bound = "there are more ranks than CPUs";
-  }
 }
 
 void add_output_options(CLI::App& command, LocalArguments& arguments) {
@@ -113,7 +86,11 @@ void apply_local_options(const LocalArguments& arguments, LaunchOptions& launch)
   if (local.label) expand_label(*local.label, {});  // says so if it has no meaning
   local.json = arguments.json;
   local.fold = arguments.fold;
-  divide_among_ranks(arguments, launch);
+  if (arguments.no_bind) {
+    launch.local.why_not_bound = "--no-bind";
+  } else {
+    divide_among_ranks(launch.local, launch.nproc, arguments.bind);
+  }
   local.role = arguments.role;
   if (arguments.stdin_rank != "none") {
     local.stdin_rank = parse_number(arguments.stdin_rank);

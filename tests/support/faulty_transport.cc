@@ -1,6 +1,6 @@
 #include <sched.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/transport/faulty/faulty_transport.h>
+#include <tutti/tests/support/faulty_transport.h>
 
 #include <algorithm>
 #include <atomic>
