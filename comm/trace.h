@@ -9,7 +9,6 @@
 // FlightRecorder says.
 #pragma once
 
-#include <tutti/comm/base/fast_clock.h>
 #include <tutti/comm/wire/frame.h>
 
 #include <array>
@@ -27,7 +26,7 @@
 
 namespace tutti::comm {
 
-using TraceClock = FastClock;
+using TraceClock = std::chrono::steady_clock;
 
 /// Of an algorithm; what is longer is cut off.
 class AlgorithmName {

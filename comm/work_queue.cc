@@ -71,40 +71,21 @@ WorkQueue::~WorkQueue() {
   while (run_next(lock)) {
   }
   changed_.notify_all();
-  changed_.wait(lock, [&] { return !busy() && queue_.empty() && calling_back_ == 0; });
+  changed_.wait(lock, [&] { return !running_ && queue_.empty() && calling_back_ == 0; });
   lock.unlock();
   if (helper_.joinable()) helper_.join();
 }
 
-WorkQueue::Way WorkQueue::enter_locked() {
+bool WorkQueue::enter() {
   const std::lock_guard lock(mutex_);
-  alone_.store(false, std::memory_order_relaxed);
-  tell();  // somebody may have waited for the end of what has not begun
-  if (running_ || !queue_.empty()) return Way::Queued;
-  running_ = true;
-  return Way::Locked;
+  if (running_ || !queue_.empty()) return false;
+  return running_ = true;
 }
 
-void WorkQueue::leave_locked(Way way) {
+void WorkQueue::leave() {
   const std::lock_guard lock(mutex_);
-  if (way == Way::Locked) running_ = false;
-  tell();
-  part();
-}
-
-void WorkQueue::tell() {
+  running_ = false;
   if (!queue_.empty() || stopping_ || awaiting_end_ > 0) changed_.notify_all();
-}
-
-void WorkQueue::come() {
-  if (others_.load(std::memory_order_relaxed)) return;
-  others_.store(true, std::memory_order_relaxed);
-  fences_.far();
-}
-
-void WorkQueue::part() {
-  const bool nobody = !helper_alive_ && !busy() && queue_.empty() && awaiting_end_ == 0;
-  if (nobody) others_.store(false, std::memory_order_release);
 }
 
 Work WorkQueue::submit(Task task) {
@@ -112,7 +93,6 @@ Work WorkQueue::submit(Task task) {
   entry->task = std::move(task);
   entry->queue = this;
   const std::lock_guard lock(mutex_);
-  come();
   queue_.push_back(entry);
   if (helper_alive_) {
     changed_.notify_all();
@@ -126,15 +106,13 @@ Work WorkQueue::submit(Task task) {
 
 void WorkQueue::let_running_end() {
   std::unique_lock lock(mutex_);
-  come();
   ++awaiting_end_;
-  changed_.wait(lock, [&] { return !busy(); });
+  changed_.wait(lock, [&] { return !running_; });
   --awaiting_end_;
-  part();
 }
 
 bool WorkQueue::run_next(std::unique_lock<std::mutex>& lock) {
-  if (busy() || queue_.empty()) return false;
+  if (running_ || queue_.empty()) return false;
   const std::shared_ptr<Entry> entry = std::move(queue_.front());
   queue_.pop_front();
   running_ = true;
@@ -149,7 +127,6 @@ bool WorkQueue::run_next(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   running_ = false;
   changed_.notify_all();
-  part();
   if (const auto callbacks = entry->finish(std::move(error)); !callbacks.empty()) call_back(callbacks, lock);
   return true;
 }
@@ -168,12 +145,11 @@ void WorkQueue::help() {
   std::unique_lock lock(mutex_);
   for (;;) {
     if (run_next(lock)) continue;
-    const auto has_work = [&] { return stopping_ || (!busy() && !queue_.empty()); };
+    const auto has_work = [&] { return stopping_ || (!running_ && !queue_.empty()); };
     const bool woken = changed_.wait_for(lock, kHelperIdles, has_work);
     if ((!woken && queue_.empty()) || (stopping_ && queue_.empty())) break;
   }
   helper_alive_ = false;
-  part();
 }
 
 }  // namespace tutti::comm

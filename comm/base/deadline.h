@@ -1,8 +1,6 @@
 // A point in time by which a wait must end. Every wait in comm takes one; nothing waits for ever.
 #pragma once
 
-#include <tutti/comm/base/fast_clock.h>
-
 #include <algorithm>
 #include <chrono>
 
@@ -14,7 +12,7 @@ class Deadline {
 
   explicit Deadline(Clock::time_point at) : at_(at) {}
 
-  static Deadline after(std::chrono::milliseconds duration) { return Deadline(FastClock::now() + duration); }
+  static Deadline after(std::chrono::milliseconds duration) { return Deadline(Clock::now() + duration); }
 
   Clock::time_point time_point() const { return at_; }
   bool expired() const { return Clock::now() >= at_; }

@@ -1,10 +1,10 @@
 #include <sched.h>
-#include <tutti/comm/base/fast_clock.h>
 #include <tutti/comm/base/format.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/failure/waiter.h>
 
 #include <algorithm>
+#include <thread>
 
 namespace tutti::comm {
 namespace {
@@ -52,12 +52,12 @@ bool Waiter::should_block() {
     return false;
   }
   if (polls_++ == free_polls_) {
-    start_ = last_consulted_ = FastClock::now();
+    start_ = last_consulted_ = std::chrono::steady_clock::now();
     reports_.reset();
     next_service_ = kServiceEvery;
     return poll_alone_ == Clock::duration::zero() && !gave_way(start_);
   }
-  const auto waited = FastClock::now() - start_;
+  const auto waited = std::chrono::steady_clock::now() - start_;
   if (waited > next_service_) {
     next_service_ = waited + kServiceEvery;
     if (transport_.service()) return false;
@@ -69,7 +69,9 @@ bool Waiter::should_block() {
 bool Waiter::gave_way(Clock::time_point now) {
   if (computes_here_.until(now)) return false;
   ::sched_yield();
-  computes_here_.gave_way(now, FastClock::now());
+  computes_here_.gave_way(now, std::chrono::steady_clock::now());
+  if (poll_alone_ > Clock::duration::zero() && computes_here_.shares_its_cpu())
+    std::this_thread::sleep_for(std::chrono::nanoseconds(1));
   return true;
 }
 
@@ -85,7 +87,7 @@ void Waiter::block(const std::function<void(milliseconds)>& sleep, std::span<con
 }
 
 void Waiter::look_around(std::span<const int> awaited) {
-  const auto now = FastClock::now();
+  const auto now = std::chrono::steady_clock::now();
   if (now - last_consulted_ >= kConsultEvery) {
     last_consulted_ = now;
     consult(now - start_, awaited);
@@ -108,7 +110,7 @@ void Waiter::consult(Clock::duration waited, std::span<const int> awaited) {
 }
 
 void Waiter::time_out(std::span<const int> awaited) {
-  const auto waited = FastClock::now() - start_;
+  const auto waited = std::chrono::steady_clock::now() - start_;
   throw Error(ErrorCode::Timeout, "timed out after " + seconds_text(waited) + " of waiting for " +
                                       rank_list(monitor_, awaited) + ": " +
                                       monitor_.diagnose(operation_, awaited, std::move(reports_)));

@@ -15,7 +15,7 @@ constexpr int kTryAgainEvery = 16;
 
 bool PointToPoint::send_at_once(const ConstBuffer& data, int destination, int tag) {
   if (destination == rank_ || data.nbytes() > kEagerBytes) return false;
-  BiasedMutex::Brief lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
   const auto receiver = static_cast<std::size_t>(destination);
   const std::size_t bytes = kMessageBytes + data.nbytes();
@@ -46,7 +46,7 @@ bool PointToPoint::recv_at_once(const Buffer& data, int source, int tag) {
 }
 
 PointToPoint::AtOnce PointToPoint::take_at_once(const Buffer& data, int source, int tag) {
-  const BiasedMutex::Brief lock(mutex_);
+  const std::lock_guard lock(mutex_);
   if (failure_) std::rethrow_exception(failure_);
   const bool quiet = pending_.empty() && unexpected_.empty() && outbox_.empty();
   if (!quiet || losses_[static_cast<std::size_t>(source)] || arrivals_[static_cast<std::size_t>(source)].active)

@@ -12,7 +12,6 @@
 // helper thread, asleep in the kernel, does. Thread-safety: all methods may be called from any thread.
 #pragma once
 
-#include <tutti/comm/base/biased_mutex.h>
 #include <tutti/comm/base/caller.h>
 #include <tutti/comm/base/deadline.h>
 #include <tutti/comm/base/error.h>
@@ -28,6 +27,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <thread>
@@ -132,7 +132,7 @@ class PointToPoint {
   void drive_until(const Predicate& done, Waiter& waiter, const std::vector<int>& awaited);
   void drive(Request& request);
   void leave_driving();
-  void help_oldest(std::unique_lock<BiasedMutex>& lock);
+  void help_oldest(std::unique_lock<std::mutex>& lock);
   bool has_work() const { return !failure_ && (!pending_.empty() || !outbox_.empty()); }  // mutex_ held
   void ensure_helper();
   void help();
@@ -165,10 +165,10 @@ class PointToPoint {
   const int world_size_;
   Looks looks_;
 
-  BiasedMutex mutex_;                    // of messages that are over at once, Brief
-  std::condition_variable_any changed_;  // for wait_for(): something was finished
-  int sleepers_ = 0;                     // threads in wait_for()
-  std::condition_variable_any helper_needed_;
+  std::mutex mutex_;
+  std::condition_variable changed_;  // for wait_for(): something was finished
+  int sleepers_ = 0;                 // threads in wait_for()
+  std::condition_variable helper_needed_;
   std::list<RequestPtr> pending_;              // unfinished, oldest first
   std::list<RequestPtr> posted_;               // receives without a message yet, oldest first
   std::list<Unexpected> unexpected_;           // messages without a receive yet, oldest first

@@ -71,7 +71,7 @@ class PointToPoint::Hold {
 
  private:
   PointToPoint& engine_;
-  std::unique_lock<BiasedMutex> lock_;
+  std::unique_lock<std::mutex> lock_;
 };
 
 }  // namespace tutti::comm

@@ -78,7 +78,7 @@ void PointToPoint::help() {
 }
 
 /// Drives on behalf of the oldest unfinished message, and with it all others, until a user's thread takes over.
-void PointToPoint::help_oldest(std::unique_lock<BiasedMutex>& lock) {
+void PointToPoint::help_oldest(std::unique_lock<std::mutex>& lock) {
   const RequestPtr oldest = pending_.empty() ? nullptr : pending_.front();
   const Fingerprint operation = oldest ? oldest->fingerprint : outbox_.front().frame.header.fingerprint;
   const Deadline deadline = oldest ? oldest->deadline : Deadline::after(options_.timeout);

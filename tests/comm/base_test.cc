@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/base/deadline.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/base/fast_clock.h>
 #include <tutti/comm/base/printable_utf8.h>
 #include <tutti/comm/base/processors.h>
 #include <tutti/comm/base/types.h>
@@ -42,24 +41,6 @@ TEST(Deadline, RemainingIsNeverNegativeAndRoundsUp) {
   EXPECT_TRUE(Deadline::after(std::chrono::milliseconds(-5)).expired());
   const Deadline soon(Deadline::Clock::now() + std::chrono::hours(1) + std::chrono::microseconds(1));
   EXPECT_GE(soon.remaining().count(), 3'599'000);
-}
-
-TEST(FastClock, GoesWithTheSteadyClockAndNeverBack) {
-  using std::chrono::milliseconds;
-  using std::chrono::steady_clock;
-  const auto end = steady_clock::now() + milliseconds(60);  // the rate has been measured, and measured again
-  auto last = FastClock::now();
-  auto before = steady_clock::now();
-  int late = 0;
-  do {
-    before = steady_clock::now();
-    const auto now = FastClock::now();
-    const auto after = steady_clock::now();
-    ASSERT_GE(now, last);
-    last = now;
-    if (now < before - std::chrono::microseconds(20) || now > after + std::chrono::microseconds(20)) ++late;
-  } while (before < end);
-  EXPECT_EQ(late, 0);
 }
 
 TEST(Processors, TheLastCacheIsOneThatProcessorsHave) {

@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 #include <tutti/comm/base/copy.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/base/far_fence.h>
 #include <tutti/comm/base/short_copy.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/store/hash_store.h>
@@ -128,35 +127,6 @@ TEST(ShortCopy, CopiesEveryByteAndNoOther) {
     EXPECT_EQ(to.front(), kGuard) << bytes;
     EXPECT_EQ(to.back(), kGuard) << bytes;
     EXPECT_TRUE(std::equal(to.begin() + 1, to.end() - 1, from.begin())) << bytes;
-  }
-}
-
-/// Of two threads that each write and then look, one at least sees what the other has written; only one has a fence.
-TEST(FarFence, OneSidePaysForBoth) {
-  if (!join_far_fences()) GTEST_SKIP() << "this system has no membarrier(2) across processes";
-  constexpr int kRounds = 20'000;
-  std::atomic<int> frequent{0}, rare{0}, frequent_round{0}, rare_round{0};
-  std::vector<int> rare_sees(kRounds + 1), frequent_sees(kRounds + 1);
-  std::thread other([&] {
-    for (int round = 1; round <= kRounds; ++round) {
-      while (rare_round.load() < round) std::this_thread::yield();
-      frequent.store(round, std::memory_order_relaxed);
-      std::atomic_signal_fence(std::memory_order_seq_cst);
-      frequent_sees[static_cast<std::size_t>(round)] = rare.load(std::memory_order_relaxed);
-      frequent_round.store(round);
-    }
-  });
-  for (int round = 1; round <= kRounds; ++round) {
-    rare_round.store(round);
-    rare.store(round, std::memory_order_relaxed);
-    far_fence();
-    rare_sees[static_cast<std::size_t>(round)] = frequent.load(std::memory_order_relaxed);
-    while (frequent_round.load() < round) std::this_thread::yield();
-  }
-  other.join();
-  for (int round = 1; round <= kRounds; ++round) {
-    const auto at = static_cast<std::size_t>(round);
-    ASSERT_TRUE(rare_sees[at] == round || frequent_sees[at] == round) << "round " << round;
   }
 }
 

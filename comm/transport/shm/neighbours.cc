@@ -1,6 +1,5 @@
 #include <sys/syscall.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/base/far_fence.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/transport/shm/neighbours.h>
 #include <unistd.h>
@@ -19,13 +18,11 @@ Neighbours::Neighbours(HostSegment segment, std::vector<int> ranks, int self)
       ranks_(std::move(ranks)),
       self_(static_cast<int>(std::ranges::find(ranks_, self) - ranks_.begin())),
       last_cache_(last_cache_of_process()),
-      joined_(join_far_fences()),
       doorbell_(segment_.state(self_).bell),
       dead_(ranks_.size()),
       watches_(ranks_.size(), -1) {
   RankState& state = segment_.state(self_);
   state.last_cache.store(last_cache_ - kUnknownCache, std::memory_order_relaxed);
-  state.fences_others.store(joined_ ? 1 : 0, std::memory_order_relaxed);
   state.pid.store(::getpid(), std::memory_order_release);
 }
 
@@ -58,7 +55,6 @@ void Neighbours::close() {
 Neighbours::Sleeper::Sleeper(Neighbours& neighbours) : neighbours_(neighbours) {
   neighbours_.segment_.state(neighbours_.self_).sleepers.fetch_add(1, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (neighbours_.joined_) far_fence();
 }
 
 Neighbours::Sleeper::~Sleeper() {

@@ -31,20 +31,15 @@ class Neighbours {
   int rank_of(int index) const { return ranks_[static_cast<std::size_t>(index)]; }
   int index_of(int rank) const;  // -1: on another host
 
-  /// This rank has made something visible that the other may be waiting for.
+  /// This rank has made something visible that the other, or any other, may be waiting for.
   void nudge(int index) {
-    const RankState& other = segment_.state(index);
-    // Visible before the sleepers are looked at; see Doorbell.
-    if (joined_ && other.fences_others.load(std::memory_order_relaxed) != 0) {
-      std::atomic_signal_fence(std::memory_order_seq_cst);
-    } else {
-      std::atomic_thread_fence(std::memory_order_seq_cst);
-    }
-    if (other.sleepers.load(std::memory_order_relaxed) > 0) wake(index);
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // visible before the sleepers are looked at; see Doorbell
+    wake_sleeper(index);
   }
   void nudge_all() {
+    std::atomic_thread_fence(std::memory_order_seq_cst);
     for (int index = 0; index < size(); ++index)
-      if (index != self_) nudge(index);
+      if (index != self_) wake_sleeper(index);
   }
 
   /// Whether that rank and this one share no last cache, so that what one of them writes long for the other had better
@@ -97,6 +92,9 @@ class Neighbours {
   bool after_poll(const std::vector<pollfd>& polled, std::size_t first, const std::vector<int>& awaited);
 
  private:
+  void wake_sleeper(int index) {
+    if (segment_.state(index).sleepers.load(std::memory_order_relaxed) > 0) wake(index);
+  }
   void wake(int index);
   int watch(int index);
 
@@ -104,7 +102,6 @@ class Neighbours {
   const std::vector<int> ranks_;
   const int self_;
   const int last_cache_;
-  const bool joined_;  // join_far_fences()
   Doorbell doorbell_;
   std::vector<std::atomic<bool>> dead_;
   std::mutex watches_mutex_;

@@ -35,7 +35,6 @@ struct AllocationEntry {
 /// What a rank tells the others of its host. Each group of fields that are read together has a line of its own.
 struct RankState {
   alignas(2 * kLine) std::atomic<std::uint32_t> sleepers;  // its threads that sleep, or are about to
-  std::atomic<std::uint32_t> fences_others;                // 1: it calls far_fence() before it sleeps (far_fence.h)
   std::atomic<std::uint32_t> rung;                         // written by all: its doorbell has been rung
   alignas(kLine) std::atomic<std::uint32_t> closed;        // it has left the group
   std::atomic<std::uint32_t> gave_up;    // an operation has failed here: its buffers are its own again
