@@ -38,7 +38,7 @@ std::string fault_in(std::span<const std::byte, kFrameHeaderBytes> bytes) {
   if (take<std::uint8_t>(bytes, 5) > static_cast<std::uint8_t>(kLastDType)) return "unknown dtype " + small(5);
   if (take<std::uint8_t>(bytes, 6) > static_cast<std::uint8_t>(kLastReduceOp)) return "unknown operator " + small(6);
   const bool user_op = take<ReduceOp>(bytes, 6) == ReduceOp::User;
-  if (take<std::uint8_t>(bytes, 7) != 0 || (!user_op && take<std::uint32_t>(bytes, 12) != 0))
+  if (take<std::uint8_t>(bytes, 7) > 1 || (!user_op && take<std::uint32_t>(bytes, 12) != 0))
     return "reserved bits are not zero";
   const auto nbytes = take<std::uint64_t>(bytes, 40);
   if (nbytes > kMaxFrameBytes) return "payload of " + std::to_string(nbytes) + " bytes is over the limit";
@@ -79,6 +79,7 @@ FrameBytes encode(const FrameHeader& header) {
   put(bytes, 4, header.fingerprint.op);
   put(bytes, 5, header.fingerprint.dtype);
   put(bytes, 6, header.fingerprint.reduce_op);
+  put<std::uint8_t>(bytes, 7, header.acknowledge ? 1 : 0);
   put(bytes, 8, header.fingerprint.root);
   put(bytes, 12, header.fingerprint.user_op);
   put(bytes, 16, header.fingerprint.group);
@@ -98,6 +99,7 @@ FrameHeader decode_frame(std::span<const std::byte, kFrameHeaderBytes> bytes) {
   header.fingerprint.op = take<OpKind>(bytes, 4);
   header.fingerprint.dtype = take<DType>(bytes, 5);
   header.fingerprint.reduce_op = take<ReduceOp>(bytes, 6);
+  header.acknowledge = take<std::uint8_t>(bytes, 7) != 0;
   header.fingerprint.root = take<std::int32_t>(bytes, 8);
   header.fingerprint.user_op = take<std::uint32_t>(bytes, 12);
   header.fingerprint.group = take<std::uint64_t>(bytes, 16);

@@ -48,6 +48,7 @@ struct FrameHeader {
   std::uint64_t nbytes = 0;  // payload that follows
   std::uint64_t id = 0;      // collectives: index of this message between these two ranks in this operation;
                              // point-to-point: number of the message, unique per sender and receiver
+  bool acknowledge = false;  // TCP: frames behind this one may be held back until it is (tcp/packet_sharing.h)
 };
 
 inline constexpr std::size_t kFrameHeaderBytes = 56;

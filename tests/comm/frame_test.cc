@@ -77,6 +77,16 @@ TEST(Frame, EveryKindOperationTypeAndOperatorMakesTheRoundTrip) {
         }
 }
 
+TEST(Frame, TheWishToBeAcknowledgedIsABit) {
+  FrameHeader header = example();
+  header.acknowledge = true;
+  FrameBytes bytes = encode(example());
+  bytes[7] = std::byte{1};
+  EXPECT_EQ(encode(header), bytes);
+  EXPECT_TRUE(decode_frame(bytes).acknowledge);
+  EXPECT_FALSE(decode_frame(encode(example())).acknowledge);
+}
+
 TEST(Frame, NumbersOfTypesAndOperatorsArePinned) {
   const DType dtypes[] = {DType::Float32,  DType::Float64, DType::Int32,  DType::Int64,  DType::UInt8, DType::Float16,
                           DType::BFloat16, DType::Int8,    DType::UInt16, DType::UInt64, DType::Bool};

@@ -1,5 +1,5 @@
 // Rows of short operations and messages, one way only and between others: all comes whole, and nothing waits for an
-// acknowledgement that its receiver's system puts off.
+// acknowledgement that its receiver's system puts off (transport/tcp/packet_sharing.h).
 #include <gtest/gtest.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/tests/support/run_ranks.h>

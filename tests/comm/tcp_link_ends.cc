@@ -16,7 +16,9 @@ struct LinkEnds::Far {
 };
 
 LinkEnds::LinkEnds()
-    : far_(std::make_unique<Far>()), link(1, TcpLink::Opener::Peer, nullptr, [] { return std::string("rank 1"); }) {
+    : far_(std::make_unique<Far>()),
+      link(
+          1, TcpLink::Opener::Peer, nullptr, [] { return std::string("rank 1"); }, runs_ahead_) {
   asio::ip::tcp::acceptor acceptor(far_->context, {asio::ip::address_v4::loopback(), 0});
   far_->socket.connect(acceptor.local_endpoint());
   asio::ip::tcp::socket near = acceptor.accept();
@@ -40,6 +42,8 @@ Bytes LinkEnds::receive(std::size_t nbytes) {
   asio::read(far_->socket, asio::buffer(bytes));
   return bytes;
 }
+
+int LinkEnds::far_handle() { return far_->socket.native_handle(); }
 
 Bytes LinkEnds::take() { return receive(far_->socket.available()); }
 

@@ -25,10 +25,12 @@ class LinkEnds {
   Bytes receive(std::size_t nbytes);
   /// What lies ready at the other end.
   Bytes take();
+  int far_handle();
 
  private:
   struct Far;
   const std::unique_ptr<Far> far_;  // the link's socket needs its context
+  RunsAhead runs_ahead_;
 
  public:
   TcpLink link;

@@ -75,7 +75,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0, "a pair of sockets");
   asio::io_context context;
   asio::ip::tcp::socket peer(context, asio::ip::tcp::v4(), ends[1]);
-  comm::TcpLink link(1, comm::TcpLink::Opener::Peer, nullptr, [] { return std::string("rank 1"); });
+  comm::RunsAhead runs_ahead;
+  comm::TcpLink link(
+      1, comm::TcpLink::Opener::Peer, nullptr, [] { return std::string("rank 1"); }, runs_ahead);
   asio::ip::tcp::socket own(context, asio::ip::tcp::v4(), ends[0]);
   own.non_blocking(true);
   link.adopt(comm::ByteStream(std::move(own)));

@@ -39,6 +39,23 @@ void prepare(asio::ip::tcp::socket& socket) {
   ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
 }
 
+std::size_t packet_bytes(int socket) {
+  int bytes = 0;
+  socklen_t size = sizeof bytes;
+  const bool known = ::getsockopt(socket, IPPROTO_TCP, TCP_MAXSEG, &bytes, &size) == 0;
+  return known ? static_cast<std::size_t>(bytes) : 0;
+}
+
+void hold_back(int socket, bool held) {
+  const int no_delay = held ? 0 : 1;
+  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &no_delay, sizeof no_delay);
+}
+
+void acknowledge_now(int socket, bool later_ones_too) {
+  const int how = later_ones_too ? 1 : 2;  // even: once
+  ::setsockopt(socket, IPPROTO_TCP, TCP_QUICKACK, &how, sizeof how);
+}
+
 bool stays_on_this_host(const asio::ip::tcp::socket& socket) {
   asio::error_code error;
   const auto remote = socket.remote_endpoint(error);

@@ -16,6 +16,17 @@ asio::ip::tcp::endpoint parse_endpoint(const std::string& text);
 /// Non-blocking, close-on-exec, no Nagle delay.
 void prepare(asio::ip::tcp::socket& socket);
 
+/// How much a packet of this connection holds; 0 if it is none.
+std::size_t packet_bytes(int socket);
+
+/// Whether the kernel holds what is shorter than a packet back until all before it is acknowledged (Nagle's algorithm).
+/// When that ends, what it has held back leaves.
+void hold_back(int socket, bool held);
+
+/// Acknowledges what has been read, without waiting for something to send along; and what will be, or that as late as
+/// can be, in hope of an answer.
+void acknowledge_now(int socket, bool later_ones_too);
+
 /// Whether both ends are on this host, by their addresses; false if it is not connected.
 bool stays_on_this_host(const asio::ip::tcp::socket& socket);
 

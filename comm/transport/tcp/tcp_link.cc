@@ -42,8 +42,12 @@ std::string reason_of(const asio::error_code& error) {
 }  // namespace
 
 TcpLink::TcpLink(int peer, Opener opener, std::function<std::unique_ptr<Dialer>()> connect,
-                 std::function<std::string()> describe)
-    : peer_(peer), opener_(opener), connect_(std::move(connect)), describe_(std::move(describe)) {}
+                 std::function<std::string()> describe, RunsAhead& runs_ahead)
+    : peer_(peer),
+      opener_(opener),
+      connect_(std::move(connect)),
+      describe_(std::move(describe)),
+      runs_ahead_(runs_ahead) {}
 
 void TcpLink::lost(const std::string& why) {
   if (!end_of_stream_) end_stream(why);
@@ -57,6 +61,9 @@ void TcpLink::post(Outgoing& frame) {
 }
 
 void TcpLink::queue(Outgoing& frame) {
+  runs_ahead_.note_sent();
+  frame.header.acknowledge = sharing_.announces(runs_ahead_, frame.bytes());
+  if (held_back_ && !sharing_.holds()) set_held_back(false);
   std::ranges::copy(encode(frame.header), frame.encoded_.begin());  // zeros follow
   frame.written_ = 0;
   queue_.push_back(&frame);
@@ -65,6 +72,7 @@ void TcpLink::queue(Outgoing& frame) {
 bool TcpLink::flush() {
   if (queue_.empty()) return true;
   if (!open()) return false;
+  if (!held_back_ && sharing_.holds() && queue_.size() == 1) set_held_back(true);  // not what was announced to nobody
   std::size_t room = unsent() > kLongQueueBytes ? kTurnBytes : std::numeric_limits<std::size_t>::max();
   while (room > 0 && !queue_.empty()) {
     asio::error_code error;
@@ -80,6 +88,11 @@ bool TcpLink::flush() {
   }
   update_interest();
   return queue_.empty();
+}
+
+void TcpLink::set_held_back(bool held) {
+  held_back_ = held;
+  hold_back(fd_, held);
 }
 
 void TcpLink::note_sent(std::uint64_t bytes) {

@@ -4,11 +4,12 @@
 // socket; or either side connects, when it first posts, and of two that do so at once one gives way
 // (tcp_link_opening.cc). Reading goes through a small buffer so that a header and a short payload cost
 // one system call; a long payload goes straight into the caller's memory, as far as that is known. What has been posted
-// leaves at once.
+// leaves at once, but that short frames of who runs ahead share packets (packet_sharing.h).
 #pragma once
 
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/transport/tcp/dialer.h>
+#include <tutti/comm/transport/tcp/packet_sharing.h>
 #include <tutti/comm/transport/transport.h>
 
 #include <array>
@@ -27,9 +28,10 @@ class TcpLink final : public Link {
  public:
   enum class Opener { This, Peer, Either };
 
-  /// `connect` opens the connection, unless the peer alone does; `describe` names the peer in errors.
+  /// `connect` opens the connection, unless the peer alone does; `describe` names the peer in errors; `runs_ahead` is
+  /// of all links that one thread uses, and outlives them.
   TcpLink(int peer, Opener opener, std::function<std::unique_ptr<Dialer>()> connect,
-          std::function<std::string()> describe);
+          std::function<std::string()> describe, RunsAhead& runs_ahead);
 
   int peer() const override { return peer_; }
   void post(Outgoing& frame) override;
@@ -75,6 +77,7 @@ class TcpLink final : public Link {
   bool is_dialling();
   bool has_handed_over();
   bool advance_connect();
+  void set_held_back(bool held);
   void note_sent(std::uint64_t bytes);                              // of what is queued, from its beginning
   std::uint64_t unsent() const;                                     // bytes, of the next frames
   std::size_t write(std::size_t at_most, asio::error_code& error);  // the beginning of what is queued
@@ -85,6 +88,7 @@ class TcpLink final : public Link {
   void fill();                                                      // reads what has come into the buffer
   template <typename Parts>
   std::size_t receive(const Parts& parts);
+  void acknowledge(bool more_came);
   void end_stream(const std::string& reason);
   void end_stream(const asio::error_code& error);
   void update_interest();
@@ -102,6 +106,12 @@ class TcpLink final : public Link {
   std::unique_ptr<Dialer> dialer_;
   std::optional<ByteStream> socket_;
   std::deque<Outgoing*> queue_;
+  RunsAhead& runs_ahead_;
+  PacketSharing sharing_;
+  bool held_back_ = false;       // what is queued, by the kernel, as sharing_ says
+  bool acknowledges_ = false;    // what it reads, since the peer may hold back what follows
+  bool unacknowledged_ = false;  // something it has read
+  bool is_near_ = false;         // the peer, on this host
   bool waits_for_peer_ = false;
 
   static constexpr std::size_t kReadAheadBytes = 1024;  // behind a long payload: the next header, and maybe its payload

@@ -59,6 +59,8 @@ bool TcpLink::open() {
     if (!socket_) return false;
   }
   fd_ = socket_->native_handle();
+  is_near_ = stays_on_this_host(socket_->socket());
+  sharing_ = PacketSharing(packet_bytes(fd_));
   if (shut_down_.load(std::memory_order_acquire)) ::shutdown(fd_, SHUT_RDWR);
   update_interest();
   return true;

@@ -22,8 +22,17 @@ std::size_t TcpLink::receive(const Parts& parts) {
   asio::error_code error;
   const std::size_t came = socket_->read_some(parts, error);
   if (error && error != asio::error::would_block) end_stream(error);
+  if (came > 0 && came < asio::buffer_size(parts)) runs_ahead_.note_received();
   if (socket_->is_encrypted()) update_interest();
+  if (acknowledges_) acknowledge(came > 0);
   return came;
+}
+
+void TcpLink::acknowledge(bool more_came) {
+  unacknowledged_ |= more_came || socket_->is_encrypted();  // a part of a record, maybe
+  if (!unacknowledged_ || (more_came && is_near_)) return;
+  acknowledge_now(fd_, /*later_ones_too=*/!is_near_);
+  unacknowledged_ = false;
 }
 
 void TcpLink::fill() {
@@ -82,6 +91,8 @@ void TcpLink::take_header() {
   } catch (const Error& error) {
     throw Error(error.code(), "from " + describe_() + ": " + error.what());
   }
+  if (current_->acknowledge && !acknowledges_) acknowledge(/*more_came=*/true);
+  acknowledges_ = current_->acknowledge;
   begin_ += kFrameHeaderBytes;
   lead_left_ = lead_bytes(current_->nbytes) - kFrameHeaderBytes;
   payload_left_ = current_->nbytes;

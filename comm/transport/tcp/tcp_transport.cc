@@ -26,9 +26,9 @@ TcpTransport::TcpTransport(const TcpTransportOptions& options, std::shared_ptr<T
   for (int peer = 0; peer < options_.world_size; ++peer) {
     const auto named = [this, peer] { return describe(peer); };
     const auto opener = options_.rank > peer ? TcpLink::Opener::This : TcpLink::Opener::Peer;
-    collective_.emplace_back(peer, opener, connector(peer, ConnectionKind::Collective), named);
+    collective_.emplace_back(peer, opener, connector(peer, ConnectionKind::Collective), named, collectives_run_ahead_);
     for (const auto kind : {ConnectionKind::Messages, ConnectionKind::Answers})
-      links(kind).emplace_back(peer, TcpLink::Opener::Either, connector(peer, kind), named);
+      links(kind).emplace_back(peer, TcpLink::Opener::Either, connector(peer, kind), named, messages_run_ahead_);
   }
   listener_->join({.self = identity(ConnectionKind::Collective),
                    .admit = [this](const PeerIdentity& peer) { return admit(peer); },

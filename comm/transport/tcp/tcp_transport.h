@@ -88,6 +88,8 @@ class TcpTransport final : public Transport {
   Wakeups wakeups_;
   const std::shared_ptr<TcpListener> listener_;  // outlives the links: their sockets belong to its context
   std::vector<PeerAddress> peers_;
+  RunsAhead collectives_run_ahead_;
+  RunsAhead messages_run_ahead_;
   std::deque<TcpLink> collective_;
   std::deque<TcpLink> messages_;
   std::deque<TcpLink> answers_;
