@@ -3,6 +3,8 @@
 
 #include <Eigen/Core>
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace tutti::tensor::cpu {
 namespace {
@@ -25,9 +27,11 @@ void by_packets(T* to, const T* from, std::int64_t count, F&& function) {
 
 }  // namespace
 
+/// Eigen saturates at different denormal numbers, by the vectors that it has: what is no normal number is 0 here.
 template <typename T>
 void exponentials(T* to, const T* from, std::int64_t count) {
-  by_packets(to, from, count, [](const auto& packet) { return packet.exp(); });
+  const T least = std::log(std::numeric_limits<T>::min());
+  by_packets(to, from, count, [least](const auto& packet) { return (packet < least).select(T{0}, packet.exp()); });
 }
 
 template <typename T>

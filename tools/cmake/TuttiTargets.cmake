@@ -66,7 +66,7 @@ if(TUTTI_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(tutti_options INTERFACE -Wno-maybe-uninitialized)
 endif()
 if(TUTTI_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # Fences, Asio's and those of comm/base/far_fence.h, are what the thread sanitizer does not follow; locks and atomics it does.
+  # Fences, Asio's and those of comm's shared memory, are what the thread sanitizer does not follow; locks and atomics it does.
   target_compile_options(tutti_options INTERFACE -Wno-tsan)
 endif()
 if(TUTTI_MARCH)
