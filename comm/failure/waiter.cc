@@ -4,7 +4,6 @@
 #include <tutti/comm/failure/waiter.h>
 
 #include <algorithm>
-#include <thread>
 
 namespace tutti::comm {
 namespace {
@@ -70,8 +69,6 @@ bool Waiter::gave_way(Clock::time_point now) {
   if (computes_here_.until(now)) return false;
   ::sched_yield();
   computes_here_.gave_way(now, std::chrono::steady_clock::now());
-  if (poll_alone_ > Clock::duration::zero() && computes_here_.shares_its_cpu())
-    std::this_thread::sleep_for(std::chrono::nanoseconds(1));
   return true;
 }
 

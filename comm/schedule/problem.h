@@ -22,7 +22,7 @@ struct Problem {
   /// with recv_counts; or, if recv_counts is empty, the table of all ranks, row by row: counts[i * world_size + j]
   /// elements go from i to j.
   std::vector<std::size_t> counts{};
-  std::vector<int> hosts{};                // rank -> number of its host, any numbers; empty: one host, or nobody knows
+  std::vector<int> hosts{};                // rank -> number of its host, any numbers; empty: one host, or unknown
   std::vector<std::size_t> recv_counts{};  // all_to_all_v: what this rank receives from each
   bool in_order = false;                   // reductions: operands must be combined in the order of their ranks
   bool left_fold = false;                  // reductions: and bracketed as ((0 + 1) + 2) + ..., so that bits are fixed

@@ -27,7 +27,6 @@ class ComputesHere {
 
   /// A thread gave way at `left` and is `back`.
   void gave_way(Clock::time_point left, Clock::time_point back) {
-    if (back - left > kAnother) another_.store(another_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     const int often = soon_.load(std::memory_order_relaxed);
     if (back - left <= kLongAway) return soon_.store(std::min(often + 1, kOften), std::memory_order_relaxed);
     const auto last = std::chrono::microseconds(rest_us_.load(std::memory_order_relaxed));
@@ -37,19 +36,7 @@ class ComputesHere {
     end_.store((back + rest).time_since_epoch().count(), std::memory_order_relaxed);
   }
 
-  /// Whether other threads have run here in many yields since the last call that said so. Where there are CPUs enough
-  /// it is time to sleep for a moment: who wakes up is placed on an idle CPU, and who yields stays where it is.
-  bool shares_its_cpu() {
-    if (another_.load(std::memory_order_relaxed) < kMany) return false;
-    another_.store(0, std::memory_order_relaxed);
-    return true;
-  }
-
  private:
-  static constexpr std::chrono::nanoseconds kAnother{1'500};  // a yield to nobody takes less
-  static constexpr int kMany = 256;                           // in a ping-pong by yields: a millisecond
-
-  std::atomic<int> another_{0};
   std::atomic<Clock::rep> end_{Clock::time_point::min().time_since_epoch().count()};
   std::atomic<int> rest_us_{0};
   std::atomic<int> soon_{0};  // yields since the last long one
