@@ -58,10 +58,6 @@ class Builder {
   Index recv(int peer, Slice target, After after = {}) {
     return add({Step::Kind::Recv, peer, {}, target, false, std::move(after)});
   }
-  /// The same, without giving way at once to others, who wait for it, too.
-  Index recv_looking_on(int peer, Slice target, After after) {
-    return add({Step::Kind::Recv, peer, {}, target, false, std::move(after), true});
-  }
   /// target = target (+) incoming, or incoming (+) target if `incoming_first`.
   Index recv_reduce(int peer, Slice target, bool incoming_first, After after = {}) {
     return add({Step::Kind::RecvReduce, peer, {}, target, incoming_first, std::move(after)});
