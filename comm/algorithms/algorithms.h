@@ -50,9 +50,7 @@ Schedule van_de_geijn_broadcast(const Problem& problem);  // van_de_geijn.cc
 Schedule fixed_all_reduce(const Problem& problem);        // fixed_order.cc
 Schedule fixed_reduce(const Problem& problem);
 Schedule fixed_reduce_by_one(const Problem& problem);
-Schedule direct_broadcast(const Problem& problem);  // direct.cc
-Schedule direct_reduce(const Problem& problem);
-Schedule direct_gather(const Problem& problem);
+Schedule direct_gather(const Problem& problem);           // direct.cc
 Schedule direct_scatter(const Problem& problem);
 Schedule star_all_reduce(const Problem& problem);  // star.cc
 Schedule star_all_gather(const Problem& problem);

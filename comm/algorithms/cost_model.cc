@@ -28,7 +28,6 @@ Seconds broadcast_seconds(const Problem& problem, const Terms& t, std::string_vi
   if (algorithm == "binomial") return binomial_broadcast(t);
   if (algorithm == "chain") return chain_broadcast(t);
   if (algorithm == "van_de_geijn") return t.halving_messages(t.n / t.p) + (t.p - 1) * t.message(t.n / t.p);
-  if (algorithm == "direct") return by_one_rank(t, t.n);
   if (algorithm == "double_tree") return double_tree(problem.op, t);
   if (algorithm == "hierarchical") {
     const HostTerms hosts = host_terms(problem, t);
@@ -40,7 +39,6 @@ Seconds broadcast_seconds(const Problem& problem, const Terms& t, std::string_vi
 Seconds reduce_seconds(const Problem& problem, const Terms& t, std::string_view algorithm) {
   if (algorithm == "binomial") return binomial_reduce(t);
   if (algorithm == "chain") return chain_reduce(t);
-  if (algorithm == "direct") return by_one_rank(t, t.n) + (t.p - 1) * t.reduction(t.n);
   if (algorithm == "double_tree") return double_tree(problem.op, t);
   if (algorithm == "hierarchical") {
     const HostTerms hosts = host_terms(problem, t);

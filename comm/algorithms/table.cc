@@ -42,8 +42,6 @@ constexpr std::array kAlgorithms = {
     Entry{"double_tree", OpKind::AllReduce, double_tree_all_reduce},
     Entry{"double_tree", OpKind::Broadcast, double_tree_broadcast},
     Entry{"double_tree", OpKind::Reduce, double_tree_reduce},
-    Entry{"direct", OpKind::Broadcast, direct_broadcast},
-    Entry{.name = "direct", .op = OpKind::Reduce, .build = direct_reduce, .keeps_order = true},
     Entry{"direct", OpKind::Gather, direct_gather},
     Entry{"direct", OpKind::Scatter, direct_scatter},
     Entry{"binomial", OpKind::Gather, binomial_gather},

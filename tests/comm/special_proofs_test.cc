@@ -32,7 +32,6 @@ INSTANTIATE_TEST_SUITE_P(
                     Proof{"rabenseifner_all_reduce", OpKind::AllReduce, rabenseifner_all_reduce},
                     Proof{"binomial_reduce", OpKind::Reduce, binomial_reduce},
                     Proof{"binomial_all_reduce", OpKind::AllReduce, binomial_all_reduce},
-                    Proof{"direct_reduce", OpKind::Reduce, direct_reduce},
                     Proof{"star_all_reduce", OpKind::AllReduce, star_all_reduce},
                     Proof{"star_reduce_scatter", OpKind::ReduceScatter, star_reduce_scatter},
                     Proof{"direct_reduce_scatter", OpKind::ReduceScatter, direct_reduce_scatter},
