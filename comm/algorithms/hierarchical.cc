@@ -150,7 +150,7 @@ Schedule hierarchical_all_gather(const Problem& problem) {
   if (hosts.is_leader()) {
     Problem among = part_of(problem, OpKind::AllGatherV, hosts.leaders.size(), hosts.mine, 0, 0);
     for (const auto& members : hosts.members) among.counts.push_back(members.size() * n);
-    whole.add(ring_all_gather_v(among), hosts.leaders, {{by_host, own}, {by_host}, {}});
+    whole.add(ring_all_gather(among), hosts.leaders, {{by_host, own}, {by_host}, {}});
     Builder sorted("");
     std::size_t from = 0;
     for (const auto& members : hosts.members) {

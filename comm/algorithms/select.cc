@@ -30,9 +30,8 @@ Algorithm left_fold(OpKind op, double bytes) {
     case OpKind::Reduce:
       return bytes <= kLong ? fixed_reduce_by_one : fixed_reduce;
     case OpKind::ReduceScatter:
-      return direct_reduce_scatter;
     case OpKind::ReduceScatterV:
-      return direct_reduce_scatter_v;
+      return direct_reduce_scatter;
     default:
       return nullptr;
   }
