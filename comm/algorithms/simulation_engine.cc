@@ -65,8 +65,10 @@ Simulation SimulationEngine::run() {
   start_messages();
   while (!events_.empty()) {
     // First all that happens at this time, then what can start because of it: the order of ranks decides nothing.
-    now_ = events_.next_time();
-    while (!events_.empty() && events_.next_time() == now_) handle(events_.pop());
+    const auto next = events_.begin();
+    now_ = next->first;
+    for (std::size_t i = 0; i < next->second.size(); ++i) handle(Event(next->second[i]));  // more may come meanwhile
+    events_.erase(next);
     start_messages();
   }
   require_all_complete();
@@ -101,7 +103,7 @@ void SimulationEngine::reduce(StepId id) {
   double& busy = ports_[id.rank].reduces_until;
   busy = std::max(busy, now_) + seconds;
   if (busy > now_) {
-    events_.push(busy, {id.rank, id.step, false});
+    events_[busy].push_back({id.rank, id.step, false});
   } else {
     done_.push_back(id);
   }

@@ -7,10 +7,10 @@
 #pragma once
 
 #include <tutti/comm/algorithms/simulator.h>
-#include <tutti/comm/schedule/event_queue.h>
 #include <tutti/comm/schedule/rank_program.h>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -122,7 +122,7 @@ class SimulationEngine {
   std::vector<std::uint32_t> waits_;  // per step: how many it still waits for
   std::vector<LaneState> lanes_;
   std::vector<Ports> ports_;
-  EventQueue<Event> events_;
+  std::map<double, std::vector<Event>> events_;  // by time; those of one time in the order in which they came
   std::vector<std::size_t> senders_;    // ranks whose sending port, or what could pass it, has changed
   std::vector<std::size_t> receivers_;  // ranks whose receiving port has become free
   std::vector<StepId> done_;            // complete, but their dependents do not know yet

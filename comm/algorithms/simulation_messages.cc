@@ -65,7 +65,7 @@ void SimulationEngine::start(LaneId from) {
   result_.ranks[to].bytes_received += bytes;
   const double seconds = network_.message_seconds(static_cast<double>(bytes), is_local(from.rank, to)) *
                          std::max(slowdown(from.rank), slowdown(to));
-  events_.push(now_ + seconds, {from.rank, from.lane, true});
+  events_[now_ + seconds].push_back({from.rank, from.lane, true});
 }
 
 void SimulationEngine::end_transfer(LaneId from) {
