@@ -1,7 +1,5 @@
 // SimulationEngine: runs the schedules of all ranks from event to event, on the network that simulator.h describes.
-// Internal to comm/schedule.
-//
-// simulation_engine.cc has when steps begin and end, simulation_messages.cc which message passes next.
+// Internal to comm/algorithms.
 //
 // Thread-safety: none; one object is one run.
 #pragma once
