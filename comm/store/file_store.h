@@ -1,9 +1,10 @@
 // FileStore: a store in one file that all ranks can reach, on this host or over NFS; for where no socket can be shared.
 //
 // All operations of Store, by locking the file (store_file.h says how, and why it is safe against processes that are
-// killed at any point). Every process keeps a copy of all values and catches up with the file when it looks. Waiting is
-// looking, every 1 to 10 ms: prefer TcpStore for many ranks. A rank that has died without a goodbye is noticed by who
-// asks for the keys "tutti/lost" and "tutti/lost/<rank>" (tcp_store_server.h), from the locks that its process held.
+// killed at any point). Every process keeps a copy of all values and catches up with the file when it looks. The file
+// keeps every change, and grows with them. Waiting is looking, every 1 to 10 ms: prefer TcpStore for many ranks. A
+// process that asks for the keys "tutti/lost" and "tutti/lost/<rank>" (tcp_store_server.h) notices a rank that has died
+// without a goodbye from the locks that its process held.
 //
 // The file belongs to one run of one job. The first process makes it, complete or not at all, with the job's id and
 // world size in it; the last rank to leave in good order removes it. A file that is something else is never written to:
@@ -40,20 +41,9 @@ class FileStore final : public Store {
   /// The file that is used.
   std::string path() const;
 
-  void set(std::string_view key, std::string_view value, Deadline deadline) override;
-  std::string get(std::string_view key, Deadline deadline) override;
-  void wait(std::span<const std::string> keys, Deadline deadline) override;
-  std::int64_t add(std::string_view key, std::int64_t delta, Deadline deadline) override;
-  std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired,
-                          Deadline deadline) override;
-  bool check(std::span<const std::string> keys, Deadline deadline) override;
-  bool delete_key(std::string_view key, Deadline deadline) override;
-  std::int64_t num_keys(Deadline deadline) override;
-  void append(std::string_view key, std::string_view value, Deadline deadline) override;
-  std::vector<std::string> multi_get(std::span<const std::string> keys, Deadline deadline) override;
-  void multi_set(std::span<const std::string> keys, std::span<const std::string> values, Deadline deadline) override;
-
  private:
+  StoreResult do_call(const StoreRequest& request, Deadline deadline) override;
+
   class Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -1,8 +1,10 @@
-// KeyMap: what a store's operations mean, for one thread and without waiting. HashStore and the server share it, so
-// that the two cannot differ.
+// KeyMap: what a store's requests mean, for one thread and without waiting. HashStore, FileStore and the server share
+// it, so that they cannot differ.
 //
 // Every function that throws leaves the map as it was. Thread-safety: none; the owner serialises.
 #pragma once
+
+#include <tutti/comm/store/store.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -19,6 +21,7 @@ namespace tutti::comm {
 inline constexpr std::size_t kMaxKeyBytes = 8 * 1024;
 inline constexpr std::size_t kMaxValueBytes = 64 * 1024 * 1024;
 inline constexpr std::size_t kMaxKeysPerCall = 128 * 1024;
+inline constexpr std::size_t kMissingKeysShown = 16;  // how many missing keys a Timeout text names
 
 /// Those of some keys that have no value. Its names last as long as the keys they were looked for by.
 struct MissingKeys {
@@ -35,7 +38,16 @@ class KeyMap {
   bool has_all(const Keys& keys) const {
     return std::all_of(keys.begin(), keys.end(), [this](std::string_view key) { return find(key) != nullptr; });
   }
-  MissingKeys missing(std::span<const std::string> keys) const;
+  template <typename Keys>
+  MissingKeys missing(const Keys& keys) const {
+    MissingKeys missing;
+    for (const std::string_view key : keys)
+      if (find(key) == nullptr && ++missing.count <= kMissingKeysShown) missing.shown.push_back(key);
+    return missing;
+  }
+
+  /// Carries out a request that check_request() lets pass; the keys of a Get must be there.
+  StoreResult apply(const StoreRequest& request);
 
   /// Throws InvalidArgument if key or value is over its limit.
   void set(std::string_view key, std::string_view value);
@@ -65,19 +77,26 @@ class KeyMap {
   std::unordered_map<std::string, std::string, Hash, std::equal_to<>> values_;
 };
 
-/// Throw InvalidArgument naming the offender and the limit.
-void check_key(std::string_view key);
-void check_value(std::string_view key, std::string_view value);
-void check_key_count(std::size_t count);
+/// Whether the operation ends only when all its keys are there; whether it may change values.
+constexpr bool waits(StoreOp op) { return op == StoreOp::Get || op == StoreOp::Wait; }
+constexpr bool changes(StoreOp op) { return !waits(op) && op != StoreOp::Check && op != StoreOp::NumKeys; }
+/// Every how many strings of its requests one is a key.
+constexpr std::size_t key_stride(StoreOp op) {
+  return op == StoreOp::CompareSet ? 3 : op == StoreOp::Set || op == StoreOp::Append ? 2 : 1;
+}
+
+/// Throws Protocol if the operation is none or its strings are not those it takes, InvalidArgument naming the key and
+/// the limit if a key, a value or their number is over it.
+void check_request(const StoreRequest& request);
 void check_same_length(std::size_t keys, std::size_t values);
+
+/// `multi_get of "a", "b"`: a request as error texts show it.
+std::string request_text(const StoreRequest& request);
 
 /// `"a", "b" and 3 more`: keys as error texts show them.
 std::string quote_keys(std::span<const std::string_view> keys, std::size_t total);
 
 /// "timed out after 1.500 s waiting for 2 of 3 keys: "a", "b"".
 std::string missing_keys_text(const MissingKeys& missing, std::size_t wanted_count, double seconds);
-
-/// How many missing keys a Timeout text names.
-inline constexpr std::size_t kMissingKeysShown = 16;
 
 }  // namespace tutti::comm

@@ -1,13 +1,19 @@
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/base/log.h>
+#include <tutti/comm/base/host_name.h>
 #include <tutti/comm/store/store_file.h>
+#include <tutti/comm/wire/handshake.h>
+#include <tutti/comm/wire/printable.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
+#include <filesystem>
 #include <thread>
+#include <utility>
 
 namespace tutti::comm {
 namespace {
@@ -18,10 +24,6 @@ using std::chrono::milliseconds;
 constexpr microseconds kFirstLockPause{50};
 constexpr microseconds kLongestLockPause{2000};
 constexpr milliseconds kLockGrace{200};  // a deadline that is passing while others hold the lock is no reason to fail
-
-// The log is written anew when it is longer than this and than so many times its present values.
-constexpr std::uint64_t kSmallLog = std::uint64_t{1} << 20;
-constexpr std::uint64_t kHistoryFactor = 4;
 
 // What is locked: one byte for all records, and one for each rank, where no record comes.
 constexpr off_t kRecordsByte = 0;
@@ -34,6 +36,41 @@ struct flock one_byte(int type, off_t at) {
   request.l_start = at;
   request.l_len = 1;
   return request;
+}
+
+std::string time_text(std::uint64_t seconds) {
+  const auto time = static_cast<std::time_t>(seconds);
+  std::tm parts{};
+  char text[32] = "?";
+  if (::gmtime_r(&time, &parts) != nullptr) std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts);
+  return text;
+}
+
+/// A folder stands for a file in it that is named after the job.
+std::string file_path(const FileStoreOptions& options) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(options.path, ignored)) return options.path;
+  std::string name = options.job_id.substr(0, 100);
+  for (char& c : name) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
+    if (!plain) c = '_';
+  }
+  return (std::filesystem::path(options.path) / ("tutti-" + name + ".store")).string();
+}
+
+[[noreturn]] void exposed(const std::string& path, const std::string& found) {
+  throw Error(ErrorCode::Unauthorized, "the store file " + path + " is exposed: " + found);
+}
+
+void check_kind_and_owner(const std::string& path, const struct stat& info) {
+  if (!S_ISREG(info.st_mode))
+    throw Error(ErrorCode::Protocol,
+                "the store file " + path + " is foreign: it is no regular file. Name another path, or remove it");
+  if (info.st_uid != ::geteuid())
+    exposed(path, "it belongs to user " + std::to_string(info.st_uid) + ", and this is user " +
+                      std::to_string(::geteuid()) + ". Name a path in a folder that is yours");
+  if ((info.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    exposed(path, "others may read or write it. If you trust it: chmod 600 '" + path + "'");
 }
 
 }  // namespace
@@ -113,82 +150,117 @@ void StoreFile::read_header() {
   header_ = decode_store_file_header(std::as_bytes(std::span(bytes)), static_cast<std::uint64_t>(info.st_size), path_);
 }
 
-void StoreFile::write_header(const StoreFileHeader& header) {
-  const auto bytes = encode_store_file_header(header);
-  write_at(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), 0);
-  header_ = header;
-}
-
 void StoreFile::catch_up(KeyMap& map) {
   read_header();
-  if (!loaded_ || header_.generation != loaded_generation_ || applied_ > header_.committed) {
+  if (applied_ == 0) {
     map = KeyMap();
-    applied_ = header_.start;
+    applied_ = kStoreFileHeaderBytes;
   }
-  if (loaded_ && applied_ == header_.committed && header_.generation == loaded_generation_) return;
-  loaded_ = false;  // until all of it is applied
-  const std::string bytes = read_at(applied_, header_.committed - applied_);
+  if (applied_ == header_.committed) return;
+  const std::uint64_t begin = std::exchange(applied_, 0);  // until all of it is applied
+  const std::string bytes = read_at(begin, header_.committed - begin);
   std::size_t at = 0;
-  while (const auto record = next_store_record(bytes, at, applied_, path_)) {
-    switch (record->kind) {
-      case StoreRecordKind::Set:
-        map.set(record->key, record->value);
-        break;
-      case StoreRecordKind::Delete:
-        map.erase(record->key);
-        break;
-      case StoreRecordKind::Append:
-        map.append(record->key, record->value);
-        break;
-    }
+  while (const auto request = next_store_record(bytes, at, begin, path_)) {
+    check_request(*request);
+    map.apply(*request);
   }
   applied_ = header_.committed;
-  loaded_generation_ = header_.generation;
-  loaded_ = true;
 }
 
-void StoreFile::commit(const std::string& records, const KeyMap& map) {
-  loaded_ = false;  // the map shows what the file does not
-  write_at(records, header_.committed);
+void StoreFile::append(const StoreRequest& request) {
+  applied_ = 0;  // the map shows what the file does not
+  std::string record;
+  append_store_record(record, request);
+  write_at(record, header_.committed);
   StoreFileHeader next = header_;
-  next.committed += records.size();
-  write_header(next);
+  next.committed += record.size();
+  const auto bytes = encode_store_file_header(next);
+  write_at(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), 0);
+  header_ = next;
   applied_ = header_.committed;
-  loaded_ = true;
-  try {
-    write_anew(map);
-  } catch (const Error& error) {  // the records are safe all the same
-    log(LogLevel::Warn, std::string("could not shorten the log: ") + error.what());
-    look_again_at_ = 2 * (header_.committed - header_.start);
-  }
-}
-
-void StoreFile::write_anew(const KeyMap& map) {
-  const std::uint64_t log_bytes = header_.committed - header_.start;
-  if (log_bytes < std::max(look_again_at_, kSmallLog)) return;
-  std::uint64_t present_bytes = 0;
-  map.visit([&](std::string_view key, std::string_view value) {
-    present_bytes += kStoreRecordHeaderBytes + key.size() + value.size();
-  });
-  look_again_at_ = kHistoryFactor * present_bytes;
-  if (log_bytes < look_again_at_) return;
-  std::string records;
-  records.reserve(present_bytes);
-  map.visit([&](std::string_view key, std::string_view value) {
-    append_store_record(records, {StoreRecordKind::Set, key, value});
-  });
-  StoreFileHeader next = header_;
-  const bool fits_before = header_.start - kStoreFileHeaderBytes >= present_bytes;
-  next.start = fits_before ? kStoreFileHeaderBytes : header_.committed;
-  next.committed = next.start + present_bytes;
-  ++next.generation;
-  write_at(records, next.start);
-  write_header(next);
-  applied_ = header_.committed;
-  loaded_generation_ = header_.generation;
-  [[maybe_unused]] const int kept_longer = ::ftruncate(file_.get(), static_cast<off_t>(header_.committed));
 }
 
 void StoreFile::remove() noexcept { ::unlink(path_.c_str()); }
+
+// --- Opening -------------------------------------------------------------------------------------------------------
+
+std::string process_text(std::uint64_t pid, const std::string& host) {
+  std::string text = "pid " + std::to_string(pid) + " on host " + printable(host, 64);
+  if (host != host_name()) return text;
+  const bool gone = ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
+  return text + (gone ? ", which has ended" : ", which still runs");
+}
+
+StoreFile::StoreFile(const FileStoreOptions& options, Deadline deadline) : path_(file_path(options)) {
+  if (path_.empty()) throw Error(ErrorCode::InvalidArgument, "a FileStore was given no path");
+  open_again(options, deadline);
+}
+
+void StoreFile::open_again(const FileStoreOptions& options, Deadline deadline) {
+  applied_ = 0;
+  do {
+    while (!open_existing()) make(options);
+  } while (!read_identity(options, deadline));
+}
+
+/// False if there is no such file.
+bool StoreFile::open_existing() {
+  // Nobody waits in open(2) for the other end of a pipe that somebody has put there.
+  file_ = Socket(::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (file_.get() >= 0) return true;
+  if (errno == ENOENT) return false;
+  if (errno == ELOOP)
+    throw Error(ErrorCode::Protocol, "the store file " + path_ + " is foreign: it is a symbolic link. Name its target");
+  cannot("open", errno);
+}
+
+/// Writes the header under a name of its own and links it into place, so that the file is whole whenever it is seen,
+/// and the first of several processes wins.
+void StoreFile::make(const FileStoreOptions& options) {
+  StoreFileHeader header;
+  header.world_size = options.world_size;
+  header.pid = static_cast<std::uint32_t>(::getpid());
+  header.created = static_cast<std::uint64_t>(std::time(nullptr));
+  header.job = identity_hash(options.job_id);
+  header.host = host_name();
+  header.job_id = options.job_id;
+  std::string draft = path_ + ".XXXXXX";
+  const Socket output(::mkostemp(draft.data(), O_CLOEXEC));  // mode 0600
+  if (output.get() < 0) cannot("make", errno);
+  const auto bytes = encode_store_file_header(header);
+  const bool written = ::write(output.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) &&
+                       ::fsync(output.get()) == 0;
+  const int write_error = errno;
+  const bool linked = written && (::link(draft.c_str(), path_.c_str()) == 0 || errno == EEXIST);
+  const int link_error = errno;
+  ::unlink(draft.c_str());
+  if (!written) cannot("write", write_error);
+  if (!linked) cannot("link a new file to the name of", link_error);
+}
+
+/// Throws if the file is not for us; false if it has been removed meanwhile.
+bool StoreFile::read_identity(const FileStoreOptions& options, Deadline deadline) {
+  struct stat info {};
+  if (::fstat(file_.get(), &info) != 0) cannot("look at", errno);
+  check_kind_and_owner(path_, info);
+  lock(Access::Read, deadline);
+  const bool there = !removed();
+  if (there) read_header();  // a throw ends the constructor, and closing the file ends the lock
+  unlock();
+  if (!there) return false;
+  if (header_.job != identity_hash(options.job_id))
+    throw Error(ErrorCode::Unauthorized,
+                "the store file " + path_ + " is stale, or another job's: it is of job \"" +
+                    printable(header_.job_id, 128) + "\", begun " + time_text(header_.created) + " by " +
+                    process_text(header_.pid, header_.host) + "; this is job \"" + printable(options.job_id, 128) +
+                    "\". Remove the file if that job is over, else name another path");
+  if (header_.world_size >= 0 && options.world_size >= 0 && header_.world_size != options.world_size)
+    throw Error(ErrorCode::Unauthorized,
+                "the store file " + path_ + " is of a world of " + std::to_string(header_.world_size) +
+                    " ranks, begun " + time_text(header_.created) + " by " + process_text(header_.pid, header_.host) +
+                    "; this rank belongs to a world of " + std::to_string(options.world_size) +
+                    ". If an earlier run has left it (stale), remove it");
+  return true;
+}
 
 }  // namespace tutti::comm

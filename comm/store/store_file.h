@@ -1,10 +1,9 @@
 // StoreFile: the file under a FileStore, as one process sees it: opening, locking, catching up, committing.
 // Internal to comm/store.
 //
-// The records are a log. A writer holds the exclusive lock, writes its records behind the committed end, and then moves
-// that end in one small write of the header: a process that is killed in between has written nothing. Readers hold the
-// shared lock. When most of the log is history, the present values are written anew, to free space of the file, and the
-// header's start is moved to them by the same one write.
+// The file is a log of the requests that changed something. A writer holds the exclusive lock, writes its record behind
+// the committed end, and then moves that end in one small write of the header: a process that is killed in between has
+// written nothing. Readers hold the shared lock.
 //
 // The locks are fcntl(2) locks that belong to the open file (F_OFD_SETLK): the kernel drops them when their process
 // dies; they work between threads and objects of one process, too, which traditional record locks do not; and a client
@@ -41,9 +40,9 @@ class StoreFile {
   /// Applies to `map` what others have written since the last time. Locked.
   void catch_up(KeyMap& map);
 
-  /// Writes `records`, which `map` shows already. Locked for writing. If it throws, nothing was written, and the next
+  /// Writes a request that `map` has carried out. Locked for writing. If it throws, nothing was written, and the next
   /// catch_up() builds the map anew.
-  void commit(const std::string& records, const KeyMap& map);
+  void append(const StoreRequest& request);
 
   /// Holds this rank's byte until the file is closed. Throws System.
   void hold_presence(int rank);
@@ -64,19 +63,14 @@ class StoreFile {
   void make(const FileStoreOptions& options);
   bool read_identity(const FileStoreOptions& options, Deadline deadline);
   void read_header();
-  void write_header(const StoreFileHeader& header);
   void write_at(const std::string& bytes, std::uint64_t offset);
   std::string read_at(std::uint64_t offset, std::uint64_t count);
-  void write_anew(const KeyMap& map);
   [[noreturn]] void cannot(const std::string& verb, int error_number) const;
 
   std::string path_;
   Socket file_;  // an owned descriptor
   StoreFileHeader header_;
-  bool loaded_ = false;  // a map shows the records of `loaded_generation_` up to `applied_`
-  std::uint64_t loaded_generation_ = 0;
-  std::uint64_t applied_ = 0;
-  std::uint64_t look_again_at_ = 0;  // log bytes from which on writing anew may pay
+  std::uint64_t applied_ = 0;  // the map shows the records up to here; 0: it is to be built anew
 };
 
 /// "pid 71 on host a": of a process, with a word on whether it still runs where that can be seen.

@@ -1,6 +1,6 @@
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/store/key_map.h>
 #include <tutti/comm/store/store_file_format.h>
+#include <tutti/comm/store/store_protocol.h>
 #include <tutti/comm/wire/handshake.h>
 #include <tutti/comm/wire/little_endian.h>
 #include <tutti/comm/wire/printable.h>
@@ -12,11 +12,12 @@ namespace {
 
 // The first byte is no text and no UTF-8, so that no text file begins like this.
 constexpr std::array<unsigned char, 8> kMagic = {0x89, 'T', 'U', 'T', 'T', 'I', 'F', 'S'};
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 
 // Offsets.
-constexpr std::size_t kVersionAt = 8, kWorldSizeAt = 12, kPidAt = 16, kCreatedAt = 24, kJobAt = 32, kGenerationAt = 40,
-                      kStartAt = 48, kCommittedAt = 56, kHostAt = 64, kJobIdAt = 128;
+constexpr std::size_t kVersionAt = 8, kWorldSizeAt = 12, kPidAt = 16, kCreatedAt = 24, kJobAt = 32, kCommittedAt = 40,
+                      kHostAt = 64, kJobIdAt = 128;
+constexpr std::size_t kChecksumBytes = 8;
 
 void put_text(std::span<std::byte> field, std::string_view text) {
   const std::size_t length = std::min(text.size(), field.size() - 1);
@@ -27,8 +28,6 @@ std::string get_text(std::span<const std::byte> field) {
   const std::string_view text(reinterpret_cast<const char*>(field.data()), field.size());
   return std::string(text.substr(0, text.find('\0')));
 }
-
-std::uint64_t hash_of(std::string_view bytes) { return identity_hash(bytes); }
 
 [[noreturn]] void foreign(const std::string& path, const std::string& found) {
   throw Error(ErrorCode::Protocol, "the store file " + path + " is foreign: " + found +
@@ -62,8 +61,6 @@ std::array<std::byte, kStoreFileHeaderBytes> encode_store_file_header(const Stor
   put_little_endian(&bytes[kPidAt], header.pid);
   put_little_endian(&bytes[kCreatedAt], header.created);
   put_little_endian(&bytes[kJobAt], header.job);
-  put_little_endian(&bytes[kGenerationAt], header.generation);
-  put_little_endian(&bytes[kStartAt], header.start);
   put_little_endian(&bytes[kCommittedAt], header.committed);
   put_text(std::span(bytes).subspan(kHostAt, kJobIdAt - kHostAt), header.host);
   put_text(std::span(bytes).subspan(kJobIdAt), header.job_id);
@@ -82,56 +79,44 @@ StoreFileHeader decode_store_file_header(std::span<const std::byte> bytes, std::
   header.pid = get_little_endian<std::uint32_t>(&bytes[kPidAt]);
   header.created = get_little_endian<std::uint64_t>(&bytes[kCreatedAt]);
   header.job = get_little_endian<std::uint64_t>(&bytes[kJobAt]);
-  header.generation = get_little_endian<std::uint64_t>(&bytes[kGenerationAt]);
-  header.start = get_little_endian<std::uint64_t>(&bytes[kStartAt]);
   header.committed = get_little_endian<std::uint64_t>(&bytes[kCommittedAt]);
   header.host = get_text(bytes.subspan(kHostAt, kJobIdAt - kHostAt));
   header.job_id = get_text(bytes.subspan(kJobIdAt, kStoreFileHeaderBytes - kJobIdAt));
-  if (header.start < kStoreFileHeaderBytes || header.committed < header.start)
-    half_written(path, "its header says that its records lie in bytes " + std::to_string(header.start) + " to " +
-                           std::to_string(header.committed));
+  if (header.committed < kStoreFileHeaderBytes)
+    half_written(path, "its header says that its records end at byte " + std::to_string(header.committed));
   if (header.committed > file_bytes)
     half_written(path, "its records should reach to byte " + std::to_string(header.committed) + ", but it has " +
                            std::to_string(file_bytes));
   return header;
 }
 
-void append_store_record(std::string& out, const StoreRecord& record) {
+void append_store_record(std::string& out, const StoreRequest& request) {
   const std::size_t begin = out.size();
-  std::array<std::byte, kStoreRecordHeaderBytes> header{};
-  put_little_endian(&header[8], static_cast<std::uint32_t>(record.kind));
-  put_little_endian(&header[12], static_cast<std::uint32_t>(record.key.size()));
-  put_little_endian(&header[16], static_cast<std::uint32_t>(record.value.size()));
-  out.append(reinterpret_cast<const char*>(header.data()), header.size());
-  out.append(record.key);
-  out.append(record.value);
-  std::array<std::byte, 8> hash{};
-  put_little_endian(hash.data(), hash_of(std::string_view(out).substr(begin + hash.size())));
-  std::copy(hash.begin(), hash.end(), reinterpret_cast<std::byte*>(out.data() + begin));
+  out.resize(begin + kChecksumBytes);
+  append_store_message(out, static_cast<std::uint8_t>(request.op), 0, 0, request.body);
+  put_little_endian(reinterpret_cast<std::byte*>(out.data() + begin),
+                    identity_hash(std::string_view(out).substr(begin + kChecksumBytes)));
 }
 
-std::optional<StoreRecord> next_store_record(std::string_view bytes, std::size_t& at, std::uint64_t offset,
-                                             const std::string& path) {
+std::optional<StoreRequest> next_store_record(std::string_view bytes, std::size_t& at, std::uint64_t offset,
+                                              const std::string& path) {
+  constexpr std::size_t kFixedBytes = kChecksumBytes + kStoreHeaderBytes;
   if (at == bytes.size()) return std::nullopt;
   const std::string where = "the record at byte " + std::to_string(offset + at);
   const std::string_view rest = bytes.substr(at);
-  if (rest.size() < kStoreRecordHeaderBytes) half_written(path, where + " ends within its own header");
-  const auto* header = reinterpret_cast<const std::byte*>(rest.data());
-  const auto kind = get_little_endian<std::uint32_t>(header + 8);
-  const std::size_t key_bytes = get_little_endian<std::uint32_t>(header + 12);
-  const std::size_t value_bytes = get_little_endian<std::uint32_t>(header + 16);
-  if (kind < 1 || kind > 3 || key_bytes > kMaxKeyBytes || value_bytes > kMaxValueBytes)
-    half_written(path, where + " is damaged: kind " + std::to_string(kind) + ", a key of " + std::to_string(key_bytes) +
-                           " and a value of " + std::to_string(value_bytes) + " bytes");
-  const std::size_t record_bytes = kStoreRecordHeaderBytes + key_bytes + value_bytes;
-  if (record_bytes > rest.size())
-    half_written(path,
-                 where + " has " + std::to_string(rest.size()) + " of " + std::to_string(record_bytes) + " bytes");
-  if (get_little_endian<std::uint64_t>(header) != hash_of(rest.substr(8, record_bytes - 8)))
+  if (rest.size() < kFixedBytes) half_written(path, where + " ends within its own header");
+  const auto record = std::as_bytes(std::span(rest));
+  const StoreHeader header = decode_store_header(record.subspan<kChecksumBytes, kStoreHeaderBytes>());
+  if (header.body_bytes > rest.size() - kFixedBytes)
+    half_written(path, where + " has " + std::to_string(rest.size()) + " of " +
+                           std::to_string(kFixedBytes + header.body_bytes) + " bytes");
+  const std::size_t record_bytes = kFixedBytes + header.body_bytes;
+  if (get_little_endian<std::uint64_t>(record.data()) !=
+      identity_hash(rest.substr(kChecksumBytes, record_bytes - kChecksumBytes)))
     half_written(path, where + " is damaged: its bytes do not have the checksum that it names");
   at += record_bytes;
-  return StoreRecord{static_cast<StoreRecordKind>(kind), rest.substr(kStoreRecordHeaderBytes, key_bytes),
-                     rest.substr(kStoreRecordHeaderBytes + key_bytes, value_bytes)};
+  return StoreRequest{static_cast<StoreOp>(header.code),
+                      decode_store_body(record.subspan(kFixedBytes, header.body_bytes))};
 }
 
 }  // namespace tutti::comm

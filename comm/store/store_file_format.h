@@ -5,6 +5,8 @@
 // functions.
 #pragma once
 
+#include <tutti/comm/store/store.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -16,16 +18,13 @@
 namespace tutti::comm {
 
 inline constexpr std::size_t kStoreFileHeaderBytes = 256;
-inline constexpr std::size_t kStoreRecordHeaderBytes = 20;
 
-/// Records are in bytes [start, committed); what is beyond has no meaning.
+/// Records are in bytes [kStoreFileHeaderBytes, committed); what is beyond has no meaning.
 struct StoreFileHeader {
   std::int32_t world_size = -1;
-  std::uint32_t pid = 0;         // of the process that made the file
-  std::uint64_t created = 0;     // seconds since 1970
-  std::uint64_t job = 0;         // identity_hash(job id)
-  std::uint64_t generation = 0;  // how many times the records have been written anew
-  std::uint64_t start = kStoreFileHeaderBytes;
+  std::uint32_t pid = 0;      // of the process that made the file
+  std::uint64_t created = 0;  // seconds since 1970
+  std::uint64_t job = 0;      // identity_hash(job id)
   std::uint64_t committed = kStoreFileHeaderBytes;
   std::string host;    // cut to 63 bytes
   std::string job_id;  // cut to 127 bytes; `job` tells ids apart
@@ -37,19 +36,12 @@ std::array<std::byte, kStoreFileHeaderBytes> encode_store_file_header(const Stor
 StoreFileHeader decode_store_file_header(std::span<const std::byte> bytes, std::uint64_t file_bytes,
                                          const std::string& path);
 
-enum class StoreRecordKind : std::uint32_t { Set = 1, Delete = 2, Append = 3 };
-
-struct StoreRecord {
-  StoreRecordKind kind = StoreRecordKind::Set;
-  std::string_view key;
-  std::string_view value;
-};
-
-void append_store_record(std::string& out, const StoreRecord& record);
+/// A record is a request that was carried out: a checksum, then the request as on the wire (store_protocol.h).
+void append_store_record(std::string& out, const StoreRequest& request);
 
 /// The record that begins at `at`, which moves behind it; nothing at the end of `bytes`. `offset` is where `bytes` lie
-/// in the file, for texts.
-std::optional<StoreRecord> next_store_record(std::string_view bytes, std::size_t& at, std::uint64_t offset,
-                                             const std::string& path);
+/// in the file, for texts. The request's strings are views of `bytes`.
+std::optional<StoreRequest> next_store_record(std::string_view bytes, std::size_t& at, std::uint64_t offset,
+                                              const std::string& path);
 
 }  // namespace tutti::comm

@@ -4,28 +4,14 @@
 // Layout: wire_format.md, "Store protocol". Thread-safety: values and pure functions.
 #pragma once
 
-#include <array>
+#include <tutti/comm/store/store.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
-#include <vector>
 
 namespace tutti::comm {
-
-enum class StoreOp : std::uint8_t {
-  Set = 1,     // key, value, key, value, ...; all at once
-  Get,         // keys; waits for all
-  Wait,        // keys; waits for all
-  Add,         // key; number = delta
-  CompareSet,  // key, expected, desired
-  Check,       // keys
-  Delete,      // key
-  NumKeys,     // nothing
-  Append,      // key, value
-  Goodbye      // nothing, and no reply: the client leaves on purpose
-};
 
 enum class StoreStatus : std::uint8_t { Ok = 0, InvalidArgument = 1, Timeout = 2, Protocol = 3 };
 
@@ -38,12 +24,6 @@ struct StoreHeader {
   std::uint8_t code = 0;
   std::uint32_t id = 0;          // chosen by the client, returned in the reply
   std::uint32_t timeout_ms = 0;  // how long the server may let a Get or Wait wait; 0 in replies
-};
-
-/// The strings are views into the caller's bytes.
-struct StoreBody {
-  std::int64_t number = 0;
-  std::vector<std::string_view> strings;
 };
 
 /// Appends one whole message to `out`. Throws InvalidArgument, leaving `out` as it was, if the body is over

@@ -10,17 +10,6 @@ namespace {
 // One client object never has more than one wait per connection; the limit only bounds a client that misbehaves.
 constexpr std::size_t kMaxWaitsPerClient = 1024;
 
-void need_strings(const StoreBody& body, std::size_t count) {
-  if (body.strings.size() == count) return;
-  throw Error(ErrorCode::Protocol, "the request has " + std::to_string(body.strings.size()) + " strings instead of " +
-                                       std::to_string(count));
-}
-
-void check_keys(const StoreBody& body) {
-  check_key_count(body.strings.size());
-  for (const std::string_view key : body.strings) check_key(key);
-}
-
 StoreStatus status_of(ErrorCode code) {
   return code == ErrorCode::InvalidArgument ? StoreStatus::InvalidArgument : StoreStatus::Protocol;
 }
@@ -99,7 +88,7 @@ bool StoreService::said_goodbye(ClientId client) const {
 void StoreService::handle(ClientId client, const StoreHeader& header, std::span<const std::byte> body,
                           Clock::time_point now) {
   try {
-    dispatch(client, header, decode_store_body(body), now);
+    dispatch(client, header, {static_cast<StoreOp>(header.code), decode_store_body(body)}, now);
   } catch (const Error& error) {
     reply_error(client, header, status_of(error.code()), error.what());
   }
@@ -111,65 +100,18 @@ void StoreService::refuse_oversized(ClientId client, const StoreHeader& header) 
                   std::to_string(kMaxStoreBodyBytes) + ": split the call");
 }
 
-void StoreService::dispatch(ClientId client, const StoreHeader& header, const StoreBody& body, Clock::time_point now) {
-  const auto& strings = body.strings;
-  StoreBody answer;
-  switch (static_cast<StoreOp>(header.code)) {
-    case StoreOp::Set:
-      set_pairs(body);
-      break;
-    case StoreOp::Get:
-    case StoreOp::Wait:
-      return wait_for(client, header, body, now);
-    case StoreOp::Add:
-      need_strings(body, 1);
-      answer.number = map_.add(strings[0], body.number);
-      wake(strings[0]);
-      break;
-    case StoreOp::CompareSet: {
-      need_strings(body, 3);
-      const std::string value = map_.compare_set(strings[0], strings[1], strings[2]);
-      wake(strings[0]);
-      answer.strings = {value};
-      return reply(client, header, StoreStatus::Ok, answer);
-    }
-    case StoreOp::Check:
-      check_keys(body);
-      answer.number = map_.has_all(strings);
-      break;
-    case StoreOp::Delete:
-      need_strings(body, 1);
-      answer.number = map_.erase(strings[0]);
-      break;
-    case StoreOp::NumKeys:
-      need_strings(body, 0);
-      answer.number = static_cast<std::int64_t>(map_.size());
-      break;
-    case StoreOp::Append:
-      need_strings(body, 2);
-      map_.append(strings[0], strings[1]);
-      wake(strings[0]);
-      break;
-    case StoreOp::Goodbye:
-      clients_.at(client).said_goodbye = true;
-      return;
-    default:
-      throw Error(ErrorCode::Protocol, "there is no store operation " + std::to_string(header.code));
+void StoreService::dispatch(ClientId client, const StoreHeader& header, StoreRequest request, Clock::time_point now) {
+  check_request(request);
+  if (waits(request.op)) return wait_for(client, header, request, now);
+  if (request.op == StoreOp::Goodbye) {
+    clients_.at(client).said_goodbye = true;
+    return;
   }
-  reply(client, header, StoreStatus::Ok, answer);
-}
-
-void StoreService::set_pairs(const StoreBody& body) {
-  const auto& strings = body.strings;
-  if (strings.size() % 2 != 0) throw Error(ErrorCode::Protocol, "a set request's last key has no value");
-  check_key_count(strings.size() / 2);
-  // Everything is checked before anything is set.
-  for (std::size_t i = 0; i < strings.size(); i += 2) {
-    check_key(strings[i]);
-    check_value(strings[i], strings[i + 1]);
-  }
-  for (std::size_t i = 0; i < strings.size(); i += 2) map_.set(strings[i], strings[i + 1]);
-  for (std::size_t i = 0; i < strings.size(); i += 2) wake(strings[i]);
+  const StoreResult result = map_.apply(request);
+  const auto& strings = request.body.strings;
+  if (changes(request.op))
+    for (std::size_t i = 0; i < strings.size(); i += key_stride(request.op)) wake(strings[i]);
+  reply(client, header, StoreStatus::Ok, {result.number, {result.strings.begin(), result.strings.end()}});
 }
 
 std::optional<std::size_t> StoreService::first_missing(std::span<const std::string> keys, std::size_t from) const {
@@ -179,9 +121,9 @@ std::optional<std::size_t> StoreService::first_missing(std::span<const std::stri
   return std::nullopt;
 }
 
-void StoreService::wait_for(ClientId client, const StoreHeader& header, const StoreBody& body, Clock::time_point now) {
-  check_keys(body);
-  std::vector<std::string> keys(body.strings.begin(), body.strings.end());
+void StoreService::wait_for(ClientId client, const StoreHeader& header, const StoreRequest& request,
+                            Clock::time_point now) {
+  std::vector<std::string> keys(request.body.strings.begin(), request.body.strings.end());
   const auto missing = first_missing(keys, 0);
   if (!missing) return answer_wait(client, header, keys);
   Client& owner = clients_.at(client);

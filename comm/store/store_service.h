@@ -79,11 +79,10 @@ class StoreService {
   };
   using WaiterId = std::uint64_t;
 
-  void dispatch(ClientId client, const StoreHeader& header, const StoreBody& body, Clock::time_point now);
+  void dispatch(ClientId client, const StoreHeader& header, StoreRequest request, Clock::time_point now);
   void lose(std::int32_t rank, const std::string& text);
   void publish_lost_ranks();
-  void set_pairs(const StoreBody& body);
-  void wait_for(ClientId client, const StoreHeader& header, const StoreBody& body, Clock::time_point now);
+  void wait_for(ClientId client, const StoreHeader& header, const StoreRequest& request, Clock::time_point now);
   void answer_wait(ClientId client, const StoreHeader& header, std::span<const std::string> keys);
   void wake(std::string_view key);
   void forget(WaiterId id);
