@@ -121,9 +121,9 @@ class SimulationEngine {
   std::vector<LaneState> lanes_;
   std::vector<Ports> ports_;
   std::map<double, std::vector<Event>> events_;  // by time; those of one time in the order in which they came
-  std::vector<std::size_t> senders_;    // ranks whose sending port, or what could pass it, has changed
-  std::vector<std::size_t> receivers_;  // ranks whose receiving port has become free
-  std::vector<StepId> done_;            // complete, but their dependents do not know yet
+  std::vector<std::size_t> senders_;             // ranks whose sending port, or what could pass it, has changed
+  std::vector<std::size_t> receivers_;           // ranks whose receiving port has become free
+  std::vector<StepId> done_;                     // complete, but their dependents do not know yet
   double now_ = 0;
   std::size_t completed_ = 0;
   Simulation result_;
