@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <tutti/comm/store/file_store.h>
@@ -30,6 +31,7 @@ class Child {
  public:
   explicit Child(const std::function<void()>& body) : pid_(::fork()) {
     if (pid_ != 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is aborted leaves nothing running
     try {
       body();
     } catch (const std::exception& error) {
