@@ -15,7 +15,7 @@ namespace tutti::comm {
 namespace {
 
 constexpr std::size_t kSmallRequests = 4096;
-constexpr std::size_t kUnreadRepliesLimit = 64 * 1024;  // of a client that is listened to
+constexpr std::size_t kUnreadRepliesLimit = 64 * 1024;  // of a client that is read from
 
 }  // namespace
 
@@ -179,7 +179,7 @@ void StoreConnection::flush() {
   if (state_ == State::Refused) close();
 }
 
-/// Not at once: the service may be in the midst of answering several clients.
+/// Not at once: the service may be answering several clients now.
 void StoreConnection::end_soon(const asio::error_code& error) {
   awaiting_room_ = true;
   asio::post(socket_.get_executor(), [self = shared_from_this(), error] {
@@ -192,7 +192,7 @@ void StoreConnection::flush_when_there_is_room() {
   socket_.async_wait(asio::ip::tcp::socket::wait_write, [self = shared_from_this()](const asio::error_code& error) {
     self->awaiting_room_ = false;
     if (self->closed_) return;
-    // A broken connection is noticed and told of by the read; but a full one was not being read.
+    // The read notices and logs a broken connection; but a full one was not being read.
     if (error) return self->on_end(error);
     self->flush();
     if (!self->closed_ && !self->reading_) self->proceed();

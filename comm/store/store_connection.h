@@ -1,7 +1,7 @@
 // StoreConnection: one client of a TcpStoreServer: its handshake first, then requests.
 //
 // Nothing is read but the handshake until the client has proved the secret. Memory follows the bytes that have come,
-// and a client that does not take its replies is not listened to until it has.
+// and a client that does not take its replies is not read from until it has.
 //
 // Thread-safety: all on the thread of the server's loop. Ownership: kept alive by the server's list and by its own
 // pending operations; the host must outlive it.

@@ -110,7 +110,7 @@ class TcpStoreServer::Impl final : public StoreConnectionHost {
       try {
         loop_.run();
         return;
-      } catch (const std::exception& error) {  // memory ran out for one request; the others need not suffer
+      } catch (const std::exception& error) {  // memory ran out for one request; the others go on
         log(LogLevel::Error, std::string("store server: ") + error.what());
       }
     }
@@ -139,8 +139,8 @@ class TcpStoreServer::Impl final : public StoreConnectionHost {
     accept_when_ready();
   }
 
-  /// Out of descriptors or memory: those who are in go on being served, the others wait in the backlog, unless there
-  /// are strangers to make room for them.
+  /// Out of descriptors or memory: clients go on being served, new connections wait in the backlog, unless there are
+  /// unauthenticated ones to close.
   void accept_later(int error_number) {
     const bool no_descriptor = error_number == EMFILE;
     if (no_descriptor && (try_raise_descriptor_limit(kMoreDescriptors) || show_out_the_silent())) return accept_all();
@@ -154,7 +154,7 @@ class TcpStoreServer::Impl final : public StoreConnectionHost {
     });
   }
 
-  /// Closes who has been here for a while without proving the secret. True if there was anybody.
+  /// Closes connections that have not authenticated in time; returns whether any were closed.
   bool show_out_the_silent() {
     const auto before = Clock::now() - kPatienceWithoutRoom;
     std::vector<std::shared_ptr<StoreConnection>> silent;
@@ -222,7 +222,7 @@ class TcpStoreServer::Impl final : public StoreConnectionHost {
     unused_.notify_all();
   }
 
-  /// No newcomer gets in from here on.
+  /// No connection is accepted from here on.
   void close_port() {
     asio::error_code ignored;
     acceptor_.close(ignored);

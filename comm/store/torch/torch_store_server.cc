@@ -215,7 +215,7 @@ class TorchStoreServer::Impl {
     Connection& client = found->second;
     const int result = client.out.flush(client.socket.get());
     if (result != 0 && result != EAGAIN) return close(id);
-    // What has come and waits for its turn is gone on with when the connection can be written to: at once, mostly.
+    // Bytes that wait for their turn are handled when the connection can be written to: at once, mostly.
     const bool to_write = client.out.unsent() > 0 || client.has_unread();
     const std::uint32_t wanted = (client.has_unread() ? 0U : std::uint32_t{EPOLLIN}) | (to_write ? EPOLLOUT : 0U);
     if (wanted != client.events) watch(client.socket.get(), id, wanted, EPOLL_CTL_MOD);
