@@ -222,7 +222,7 @@ class TcpStoreServer::Impl final : public StoreConnectionHost {
     unused_.notify_all();
   }
 
-  /// No connection is accepted from here on.
+  /// Stops accepting, and closes connections that have not authenticated.
   void close_port() {
     asio::error_code ignored;
     acceptor_.close(ignored);
