@@ -146,7 +146,8 @@ bool ProcessGroup::Impl::by_shared_memory(OpKind op, const Reduction& reduction)
 }
 
 void ProcessGroup::Impl::run(const Call& call) {
-  queue_.run([&] { execute(call); });
+  if (const WorkQueue::Turn turn(queue_); turn.taken()) return execute(call);
+  queue_.submit([&] { execute(call); }).wait();
 }
 
 Work ProcessGroup::Impl::run_async(Call call) {

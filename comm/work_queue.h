@@ -1,9 +1,9 @@
 // WorkQueue: collectives of one group, run one after the other in the order they were submitted.
 //
-// There is no thread while everything is synchronous: run() on an empty queue calls the task on the caller's thread.
+// There is no thread while everything is synchronous: a caller that finds the queue empty runs its task itself (Turn).
 // The first submit() starts a helper thread; a thread that waits for a queued task runs the tasks before it that the
 // helper has not taken yet. The helper ends when the queue has been empty for a while and is started again when needed.
-// Thread-safety: all methods may be called from any thread, run() and submit() by one at a time.
+// Thread-safety: all methods may be called from any thread, Turn and submit() by one at a time.
 #pragma once
 
 #include <tutti/comm/work.h>
@@ -27,12 +27,22 @@ class WorkQueue {
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
-  /// Runs `task` after everything queued so far, and returns when it is done. Throws what it throws.
-  template <typename F>
-  void run(const F& task) {
-    if (const Turn turn(*this); turn.is_ours()) return task();
-    submit(task).wait();
-  }
+  /// Taken if no task runs and none is queued: then the caller may run its own on its thread, and the queue waits until
+  /// the end of this object's life. Else the task is to be submitted.
+  class Turn {
+   public:
+    explicit Turn(WorkQueue& queue) : queue_(queue), taken_(queue.enter()) {}
+    ~Turn() {
+      if (taken_) queue_.leave();
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    bool taken() const { return taken_; }
+
+   private:
+    WorkQueue& queue_;
+    const bool taken_;
+  };
 
   Work submit(Task task);
 
@@ -42,23 +52,7 @@ class WorkQueue {
  private:
   struct Entry;
 
-  /// The caller's task runs at once, if none runs and none is queued: until the end of this object's life.
-  class Turn {
-   public:
-    explicit Turn(WorkQueue& queue) : queue_(queue), is_ours_(queue.enter()) {}
-    ~Turn() {
-      if (is_ours_) queue_.leave();
-    }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-    bool is_ours() const { return is_ours_; }
-
-   private:
-    WorkQueue& queue_;
-    const bool is_ours_;
-  };
-
-  bool enter();  // false: it has to be queued
+  bool enter();
   void leave();
   bool run_next(std::unique_lock<std::mutex>& lock);  // false if another task is running or none is queued
   void call_back(const std::vector<std::function<void()>>& callbacks, std::unique_lock<std::mutex>& lock) noexcept;

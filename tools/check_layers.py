@@ -34,6 +34,7 @@ HIDDEN_LIBRARIES = re.compile(
 LIBRARY_CORNERS = (
     "tensor/cuda/",
     "comm/store/store_connection.h",
+    "comm/store/store_loop.h",
     "comm/transport/tcp/",
     "tests/support/cuda_emulator/",
     "trainer/device/nccl_library.h",

@@ -22,8 +22,9 @@ struct Tuning;  // tuning.h
 
 namespace tutti::comm::algorithms {
 
-Schedule ring_all_reduce(const Problem& problem);  // ring.cc
-Schedule ring_all_gather(const Problem& problem);
+Schedule ring_all_reduce(const Problem& problem);                // ring.cc
+Schedule ring_all_gather(const Problem& problem);                // also the v-form
+Schedule ring_reduce_scatter(const Problem& problem);            // also the v-form
 Schedule recursive_doubling_all_reduce(const Problem& problem);  // recursive_doubling.cc, any world size
 Schedule recursive_doubling_all_gather(const Problem& problem);  // any world size
 Schedule bruck_all_gather(const Problem& problem);               // bruck.cc
@@ -32,17 +33,9 @@ Schedule binomial_reduce(const Problem& problem);
 Schedule binomial_all_reduce(const Problem& problem);
 Schedule binomial_gather(const Problem& problem);
 Schedule binomial_scatter(const Problem& problem);
-Schedule ring_reduce_scatter(const Problem& problem);               // ring_reduce_scatter.cc
 Schedule recursive_halving_reduce_scatter(const Problem& problem);  // recursive_halving.cc, any world size
-Schedule direct_reduce_scatter(const Problem& problem);             // direct_reduce_scatter.cc
-Schedule pairwise_all_to_all(const Problem& problem);               // pairwise.cc
-Schedule bruck_all_to_all(const Problem& problem);                  // bruck_all_to_all.cc
-Schedule linear_gather_v(const Problem& problem);                   // linear.cc, any root
-Schedule linear_scatter_v(const Problem& problem);
-Schedule ring_all_gather_v(const Problem& problem);        // ring_all_gather_v.cc
-Schedule ring_reduce_scatter_v(const Problem& problem);    // ring_reduce_scatter_v.cc
-Schedule direct_reduce_scatter_v(const Problem& problem);  // direct_reduce_scatter.cc
-Schedule pairwise_all_to_all_v(const Problem& problem);    // pairwise_v.cc
+Schedule pairwise_all_to_all(const Problem& problem);               // pairwise.cc, also the v-form
+Schedule bruck_all_to_all(const Problem& problem);
 Schedule rabenseifner_all_reduce(const Problem& problem);  // rabenseifner.cc, any world size
 Schedule chain_broadcast(const Problem& problem);          // chain.cc, any root, as those below
 Schedule chain_reduce(const Problem& problem);
@@ -50,10 +43,9 @@ Schedule van_de_geijn_broadcast(const Problem& problem);  // van_de_geijn.cc
 Schedule fixed_all_reduce(const Problem& problem);        // fixed_order.cc
 Schedule fixed_reduce(const Problem& problem);
 Schedule fixed_reduce_by_one(const Problem& problem);
-Schedule direct_broadcast(const Problem& problem);  // direct.cc
-Schedule direct_reduce(const Problem& problem);
-Schedule direct_gather(const Problem& problem);
+Schedule direct_gather(const Problem& problem);  // direct.cc, all also the v-forms
 Schedule direct_scatter(const Problem& problem);
+Schedule direct_reduce_scatter(const Problem& problem);
 Schedule star_all_reduce(const Problem& problem);  // star.cc
 Schedule star_all_gather(const Problem& problem);
 Schedule star_reduce_scatter(const Problem& problem);

@@ -42,6 +42,26 @@ Subtree only(int rank) { return {rank, rank, rank + 1}; }
 
 }  // namespace
 
+BinomialTree binomial_tree(int rank, int world_size, int root) {
+  Subtree range{root, 0, world_size};
+  BinomialTree tree;
+  tree.own = range;
+  while (range.size() > 1) {
+    const int middle = range.first + (range.size() + 1) / 2;
+    const Subtree lower{range.head < middle ? range.head : range.first, range.first, middle};
+    const Subtree upper{range.head < middle ? middle : range.head, middle, range.last};
+    const Subtree& with_head = range.head < middle ? lower : upper;
+    const Subtree& other = range.head < middle ? upper : lower;
+    if (rank == range.head) tree.children.push_back(other);
+    if (rank == other.head) {
+      tree.parent = range.head;
+      tree.own = other;
+    }
+    range = (rank >= other.first && rank < other.last) ? other : with_head;
+  }
+  return tree;
+}
+
 Schedule binomial_broadcast(const Problem& problem) {
   Builder b("binomial");
   const BinomialTree tree = tree_of(problem);

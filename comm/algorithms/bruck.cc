@@ -1,14 +1,24 @@
-// Bruck: all_gather in the fewest rounds for any number of ranks.
+// Bruck: all_gather and all_to_all in the fewest rounds for any number of ranks.
 //
-// Idea: as in recursive doubling what a rank has doubles each round, but around a ring: rank r holds blocks r, r + 1,
-// ..., r + d - 1 (mod p) and fetches the next d from rank r + d, which has just those. The last round fetches what is
-// missing. Blocks are kept in Scratch in that order, so that every message is one piece, and put in place at the end.
+// Idea, all_gather: as in recursive doubling what a rank has doubles each round, but around a ring: rank r holds blocks
+// r, r + 1, ..., r + d - 1 (mod p) and fetches the next d from rank r + d, which has just those. The last round fetches
+// what is missing. Blocks are kept in Scratch in that order, so that every message is one piece, and put in place at
+// the end.
 //
-// Nomenclature: p ranks, n elements per rank; Scratch block j belongs to rank (r + j) mod p; d = 1, 2, 4, ...
+// all_to_all, for many ranks and tiny blocks: number a rank's blocks by how far they have to go: block j is for the
+// rank j further on. In round k all blocks whose j has bit k set travel 2^k ranks further, in one message; written in
+// binary, j says which rounds they take part in, and after ceil(lg p) rounds all have arrived. Block j that has arrived
+// at rank r comes from rank r - j. Blocks are packed in Scratch, and stay there where they were received until they
+// travel again or go to Output.
 //
-// Steps:          ceil(lg p) rounds
-// Bytes sent:     n(p - 1) elements a rank, and one local copy of pn
-// Memory:         Scratch[pn]
+// Nomenclature: p ranks, n elements per rank, or pair of ranks; d = 1, 2, 4, ...; all_gather's Scratch block j belongs
+// to rank (r + j) mod p; m <= p/2 blocks travel in a round of all_to_all.
+//
+// Steps:          ceil(lg p) rounds, of one message
+// Bytes sent:     all_gather n(p - 1) elements a rank, and one local copy of pn; all_to_all about n p/2 lg p, each
+// copied
+//                 once before it is sent
+// Memory:         all_gather Scratch[pn]; all_to_all Scratch[2 m n] for each round, about n p lg p
 // Determinism:    nothing is computed.
 // Source:         Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport
 //                 message-passing systems. IEEE TPDS 8 (1997). https://doi.org/10.1109/71.642949
@@ -16,6 +26,15 @@
 #include <tutti/comm/algorithms/builder.h>
 
 namespace tutti::comm::algorithms {
+namespace {
+
+/// Where a block lies: its first element.
+struct Place {
+  BufferId buffer = BufferId::Input;
+  std::size_t offset = 0;
+};
+
+}  // namespace
 
 Schedule bruck_all_gather(const Problem& problem) {
   Builder b("bruck");
@@ -46,6 +65,52 @@ Schedule bruck_all_gather(const Problem& problem) {
     for (std::size_t s = 0; s < home.size(); ++s) b.copy(out(home[s]), scratch(from[s]), fills.touching(from[s]));
   }
   return b.finish(static_cast<std::size_t>(p) * n);
+}
+
+Schedule bruck_all_to_all(const Problem& problem) {
+  Builder b("bruck");
+  const int p = problem.world_size;
+  const std::size_t n = problem.count;
+  const auto parts = segments({0, n}, problem.segment_count);
+  std::size_t scratch_count = 0;
+  Fills fills;  // of Scratch
+
+  std::vector<Place> places;
+  for (int j = 0; j < p; ++j) places.push_back({BufferId::Input, static_cast<std::size_t>((problem.rank + j) % p) * n});
+  const auto copy = [&](Slice target, int j, const Range& part) {
+    const auto& [buffer, offset] = places[static_cast<std::size_t>(j)];
+    const Range source{offset + part.offset, part.count};
+    const bool is_input = buffer == BufferId::Input;
+    return b.copy(target, {buffer, source.offset, source.count}, is_input ? Builder::After{} : fills.touching(source));
+  };
+
+  for (int distance = 1; distance < p; distance *= 2) {
+    std::vector<int> travelling;
+    for (int j = 0; j < p; ++j) {
+      if ((j & distance) != 0) travelling.push_back(j);
+    }
+    const std::size_t packed = scratch_count;
+    const std::size_t arriving = packed + travelling.size() * n;
+    scratch_count = arriving + travelling.size() * n;
+    for (std::size_t i = 0; i < travelling.size(); ++i) {
+      for (const Range& part : parts) {
+        const Range target{packed + i * n + part.offset, part.count};
+        fills.add(target, copy(scratch(target), travelling[i], part));
+      }
+      places[static_cast<std::size_t>(travelling[i])] = {BufferId::Scratch, arriving + i * n};
+    }
+    for (const Range& part : segments({packed, travelling.size() * n}, problem.segment_count)) {
+      b.send((problem.rank + distance) % p, scratch(part), fills.touching(part));
+    }
+    for (const Range& part : segments({arriving, travelling.size() * n}, problem.segment_count)) {
+      fills.add(part, b.recv((problem.rank - distance + p) % p, scratch(part)));
+    }
+  }
+  for (int j = 0; j < p; ++j) {
+    const std::size_t home = static_cast<std::size_t>((problem.rank - j + p) % p) * n;
+    for (const Range& part : parts) copy(out({home + part.offset, part.count}), j, part);
+  }
+  return b.finish(scratch_count);
 }
 
 }  // namespace tutti::comm::algorithms

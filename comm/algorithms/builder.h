@@ -15,12 +15,6 @@
 
 namespace tutti::comm::algorithms {
 
-/// Elements [offset, offset + count) of a buffer.
-struct Range {
-  std::size_t offset = 0;
-  std::size_t count = 0;
-};
-
 inline Slice in(Range range) { return {BufferId::Input, range.offset, range.count}; }
 inline Slice out(Range range) { return {BufferId::Output, range.offset, range.count}; }
 inline Slice scratch(Range range) { return {BufferId::Scratch, range.offset, range.count}; }
@@ -45,6 +39,14 @@ inline std::vector<Range> segments(Range range, std::size_t segment_count) {
   return result;
 }
 
+/// A rank's block in segments: where it lies among all ranks' blocks, and where it is the only one.
+inline std::vector<Range> block_parts(const Problem& problem, int rank) {
+  return segments(block_of(problem, rank), problem.segment_count);
+}
+inline std::vector<Range> own_parts(const Problem& problem) {
+  return segments({0, block_of(problem, problem.rank).count}, problem.segment_count);
+}
+
 class Builder {
  public:
   using Index = std::uint32_t;
@@ -57,10 +59,6 @@ class Builder {
   }
   Index recv(int peer, Slice target, After after = {}) {
     return add({Step::Kind::Recv, peer, {}, target, false, std::move(after)});
-  }
-  /// The same, without giving way at once to others, who wait for it, too.
-  Index recv_looking_on(int peer, Slice target, After after) {
-    return add({Step::Kind::Recv, peer, {}, target, false, std::move(after), true});
   }
   /// target = target (+) incoming, or incoming (+) target if `incoming_first`.
   Index recv_reduce(int peer, Slice target, bool incoming_first, After after = {}) {

@@ -86,7 +86,9 @@ double Terms::doubling_messages(double block) const {
 Terms terms_of(const Problem& problem, std::size_t element_bytes, const NetworkModel& network,
                std::string_view algorithm) {
   const auto element = static_cast<double>(element_bytes);
-  Terms terms(network, is_on_one_host(problem), problem.world_size, static_cast<double>(problem.count) * element,
+  const std::size_t longest =
+      has_counts(problem.op) ? *std::max_element(problem.counts.begin(), problem.counts.end()) : problem.count;
+  Terms terms(network, is_on_one_host(problem), problem.world_size, static_cast<double>(longest) * element,
               static_cast<double>(algorithms::segment_count(problem, algorithm)) * element);
   const bool is_one_vector =
       problem.op == OpKind::AllReduce || problem.op == OpKind::Broadcast || problem.op == OpKind::Reduce;

@@ -21,7 +21,7 @@ struct Terms {
   const NetworkModel* network;
   bool is_local;
   double p;              // world size
-  double n;              // bytes of a rank's `count` elements
+  double n;              // bytes of a rank's `count` elements; of the longest block of a v-form, which holds up others
   double segment_bytes;  // 0: no limit
   double share = 0;      // bytes of the p-th part of a rank's longest buffer
   double whole = 0;      // bytes of that buffer

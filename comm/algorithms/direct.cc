@@ -1,77 +1,46 @@
-// Direct (flat): broadcast, reduce, gather and scatter in which the root talks to every other rank itself.
+// Direct (flat), also called linear: gather, scatter and reduce_scatter, and their v-forms, by one message from where a
+// block is to where it belongs.
 //
-// Idea: no rank passes on what is not its own. One message latency from end to end instead of lg p, and no memory, but
-// p - 1 messages go through the root one after the other: for two or three ranks, and for gather and scatter of long
-// blocks, where a tree would move most of them more than once.
+// Idea: no rank passes on what is not its own, and no message waits for another. One latency from end to end instead of
+// lg p, and no memory, but p - 1 messages one after the other: for few ranks, for long blocks, most of which a tree
+// would move more than once, and for blocks of different lengths. reduce_scatter adds what comes in the order of the
+// ranks.
 //
-// Nomenclature: p ranks, n elements per rank. The root takes the ranks in the order root + 1, root + 2, ... (mod p);
-// reduce takes those below the root in falling order, then those above it in rising order.
+// Nomenclature: p ranks; block r has c(r) elements, C in all (n each without v).
 //
-// Steps:          p - 1 messages at the root, 1 elsewhere
-// Bytes sent:     broadcast, scatter n(p - 1) elements at the root; reduce, gather n elsewhere, n(p - 1) received there
+// Steps:          gather, scatter p - 1 messages at the root, 1 elsewhere; reduce_scatter 1
+// Bytes sent:     gather c(rank) elements; scatter C - c(root) at the root; reduce_scatter C - c(rank), p - 1 messages
 // Memory:         none beyond the caller's buffers
-// Determinism:    reduce extends an unbroken range of ranks at its lower or its upper end: the operator need be
-//                 associative only. The bits of a floating point sum depend on p and the root.
+// Determinism:    reduce_scatter: every block is ((0 + 1) + 2) + ... + (p - 1): the operator need be associative only.
+//                 The bits of a floating point sum depend on p.
 // Source:         Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and
-//                 experience. CCPE 19 (2007). https://doi.org/10.1002/cpe.1206
+//                 experience. CCPE 19 (2007). https://doi.org/10.1002/cpe.1206; reduce_scatter: "spread-out" in Thakur,
+//                 Rabenseifner, Gropp: Optimization of collective communication operations in MPICH. IJHPCA 19 (2005).
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/builder.h>
 
 namespace tutti::comm::algorithms {
 namespace {
 
-std::vector<Range> own_parts(const Problem& problem) { return segments({0, problem.count}, problem.segment_count); }
+const char* name_of(const Problem& problem) { return has_counts(problem.op) ? "linear" : "direct"; }
 
-std::vector<Range> block_parts(const Problem& problem, int rank) {
-  return segments({static_cast<std::size_t>(rank) * problem.count, problem.count}, problem.segment_count);
-}
-
-/// root + 1, root + 2, ... (mod p)
-std::vector<int> others(const Problem& problem) {
+/// first + 1, first + 2, ... (mod p)
+std::vector<int> others(const Problem& problem, int first) {
   std::vector<int> result;
-  for (int i = 1; i < problem.world_size; ++i) result.push_back((problem.root + i) % problem.world_size);
+  for (int i = 1; i < problem.world_size; ++i) result.push_back((first + i) % problem.world_size);
   return result;
 }
 
 }  // namespace
 
-Schedule direct_broadcast(const Problem& problem) {
-  Builder b("direct");
-  for (const Range& part : own_parts(problem)) {
-    if (problem.rank != problem.root) {
-      b.recv(problem.root, out(part));
-      continue;
-    }
-    for (const int peer : others(problem)) b.send(peer, out(part));
-  }
-  return b.finish();
-}
-
-Schedule direct_reduce(const Problem& problem) {
-  Builder b("direct");
-  for (const Range& part : own_parts(problem)) {
-    if (problem.rank != problem.root) {
-      b.send(problem.root, in(part));
-      continue;
-    }
-    // Copied first, never added last: Input and Output may be the same memory.
-    Builder::After done = {b.copy(out(part), in(part))};
-    for (int peer = problem.root - 1; peer >= 0; --peer) done = {b.recv_reduce(peer, out(part), true, done)};
-    for (int peer = problem.root + 1; peer < problem.world_size; ++peer) {
-      done = {b.recv_reduce(peer, out(part), false, done)};
-    }
-  }
-  return b.finish();
-}
-
 Schedule direct_gather(const Problem& problem) {
-  Builder b("direct");
+  Builder b(name_of(problem));
   const auto own = own_parts(problem);
   if (problem.rank != problem.root) {
     for (const Range& part : own) b.send(problem.root, in(part));
     return b.finish();
   }
-  for (const int peer : others(problem)) {
+  for (const int peer : others(problem, problem.root)) {
     for (const Range& part : block_parts(problem, peer)) b.recv(peer, out(part));
   }
   const auto home = block_parts(problem, problem.rank);
@@ -80,17 +49,37 @@ Schedule direct_gather(const Problem& problem) {
 }
 
 Schedule direct_scatter(const Problem& problem) {
-  Builder b("direct");
+  Builder b(name_of(problem));
   const auto own = own_parts(problem);
   if (problem.rank != problem.root) {
     for (const Range& part : own) b.recv(problem.root, out(part));
     return b.finish();
   }
-  for (const int peer : others(problem)) {
+  for (const int peer : others(problem, problem.root)) {
     for (const Range& part : block_parts(problem, peer)) b.send(peer, in(part));
   }
   const auto home = block_parts(problem, problem.rank);
   for (std::size_t s = 0; s < own.size(); ++s) b.copy(out(own[s]), in(home[s]));
+  return b.finish();
+}
+
+Schedule direct_reduce_scatter(const Problem& problem) {
+  Builder b("direct");
+  for (const int peer : others(problem, problem.rank)) {  // not all to rank 0 first
+    for (const Range& part : block_parts(problem, peer)) b.send(peer, in(part));
+  }
+  const auto own = own_parts(problem), home = block_parts(problem, problem.rank);
+  for (std::size_t s = 0; s < own.size(); ++s) {
+    const Slice mine = in(home[s]), sum = out(own[s]);
+    Builder::After done;
+    for (int rank = 0; rank < problem.world_size; ++rank) {
+      if (rank == problem.rank) {
+        done = {rank == 0 ? b.copy(sum, mine) : b.reduce(sum, mine, false, done)};
+      } else {
+        done = {rank == 0 ? b.recv(rank, sum) : b.recv_reduce(rank, sum, false, done)};
+      }
+    }
+  }
   return b.finish();
 }
 

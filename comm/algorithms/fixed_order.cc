@@ -3,7 +3,7 @@
 // Idea: each element has an owner. Everybody sends the owners their parts at once, an owner adds what comes in the
 // order of the ranks, itself in its turn, and then sends the sum to those that need it. So every element is the fold
 // ((0 + 1) + 2) + ... from the left, whatever its place, the segments, the root or the transport; direct reduce_scatter
-// (direct_reduce_scatter.cc) and the star (star.cc) give the same bits. In a reduce a vector that takes longer to pass
+// (direct.cc) and the star (star.cc) give the same bits. In a reduce a vector that takes longer to pass
 // on than to add (by_one) has one owner: the root.
 //
 // A long vector is dealt out in rounds, in each of which every owner has one segment, so that what is added has just

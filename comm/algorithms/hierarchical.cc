@@ -32,11 +32,111 @@
 //                 system. (2018). arXiv:1807.11205
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/binomial_tree.h>
+#include <tutti/comm/algorithms/builder.h>
 #include <tutti/comm/algorithms/hosts.h>
-#include <tutti/comm/algorithms/splicer.h>
+
+#include <array>
+#include <map>
 
 namespace tutti::comm::algorithms {
 namespace {
+
+/// Where a spliced schedule's buffers lie in those of the whole.
+struct Mapping {
+  struct Place {
+    BufferId buffer;
+    std::size_t offset = 0;
+  };
+  Place input{BufferId::Input};
+  Place output{BufferId::Output};
+  Place scratch{BufferId::Scratch};
+};
+
+Slice mapped(const Slice& slice, const Mapping& mapping) {
+  const Mapping::Place& place = slice.buffer == BufferId::Input    ? mapping.input
+                                : slice.buffer == BufferId::Output ? mapping.output
+                                                                   : mapping.scratch;
+  return {place.buffer, place.offset + slice.offset, slice.count};
+}
+
+bool same(const Slice& a, const Slice& b) { return a.buffer == b.buffer && a.offset == b.offset && a.count == b.count; }
+
+/// Joins schedules of parts of the world to one of the whole world. What a later one does waits for what an earlier one
+/// did to the same elements, and for nothing else: while one segment is exchanged between hosts the next may still be
+/// summed within them.
+class Splicer {
+ public:
+  explicit Splicer(std::string algorithm) : builder_(std::move(algorithm)) {}
+
+  /// Appends this rank's `part`, whose rank i is ranks[i] of the world. Copies that the mapping turns into copies onto
+  /// themselves are left out. Within `part` the mapping must not make two steps meet that were apart.
+  void add(const Schedule& part, const std::vector<int>& ranks, const Mapping& mapping) {
+    std::vector<Builder::After> stands_for(part.steps.size());  // of the part's steps: those of the whole
+    std::vector<Access> made;
+    for (std::size_t i = 0; i < part.steps.size(); ++i) {
+      Step step = part.steps[i];
+      Builder::After after;
+      for (const auto earlier : step.after) {
+        after.insert(after.end(), stands_for[earlier].begin(), stands_for[earlier].end());
+      }
+      const bool is_send = step.kind == Step::Kind::Send;
+      const bool has_source = is_send || step.kind == Step::Kind::Copy || step.kind == Step::Kind::Reduce;
+      if (has_source) step.source = mapped(step.source, mapping);
+      if (!is_send) step.target = mapped(step.target, mapping);
+      if (step.kind == Step::Kind::Copy && same(step.source, step.target)) {
+        stands_for[i] = std::move(after);
+        continue;
+      }
+      if (has_source) wait_for_conflicts({step.source, false}, after);
+      if (!is_send) wait_for_conflicts({step.target, true}, after);
+      if (step.peer >= 0) step.peer = ranks[static_cast<std::size_t>(step.peer)];
+      step.after = std::move(after);
+      const Slice source = step.source;
+      const Slice target = step.target;
+      const Builder::Index index = builder_.add(std::move(step));
+      stands_for[i] = {index};
+      if (has_source) made.push_back({source, false, index});
+      if (!is_send) made.push_back({target, true, index});
+    }
+    for (const Access& access : made) remember(access);
+  }
+
+  Schedule finish() { return builder_.finish(scratch_count_); }
+
+ private:
+  struct Access {
+    Slice slice;
+    bool writes = false;
+    Builder::Index step = 0;
+  };
+
+  void wait_for_conflicts(const Access& access, Builder::After& after) const {
+    const auto buffer = static_cast<std::size_t>(access.slice.buffer);
+    const std::size_t begin = access.slice.offset;
+    const std::size_t end = begin + access.slice.count;
+    const auto& known = accesses_[buffer];
+    for (auto it = known.lower_bound(begin - std::min(begin, longest_[buffer])); it != known.end(); ++it) {
+      if (it->first >= end) return;
+      const Access& earlier = it->second;
+      if (earlier.slice.offset + earlier.slice.count <= begin || !(earlier.writes || access.writes)) continue;
+      if (std::find(after.begin(), after.end(), earlier.step) == after.end()) after.push_back(earlier.step);
+    }
+  }
+
+  void remember(const Access& access) {
+    const auto buffer = static_cast<std::size_t>(access.slice.buffer);
+    accesses_[buffer].emplace(access.slice.offset, access);
+    longest_[buffer] = std::max(longest_[buffer], access.slice.count);
+    if (access.slice.buffer == BufferId::Scratch) {
+      scratch_count_ = std::max(scratch_count_, access.slice.offset + access.slice.count);
+    }
+  }
+
+  Builder builder_;
+  std::size_t scratch_count_ = 0;
+  std::array<std::multimap<std::size_t, Access>, 3> accesses_;  // of earlier parts, per buffer, by offset
+  std::array<std::size_t, 3> longest_{};
+};
 
 /// The problem of some of the ranks, as the one at `self` of their list sees it; `root` is a place in it, too.
 Problem part_of(const Problem& whole, OpKind op, std::size_t ranks, int self, std::size_t count, int root) {
@@ -150,7 +250,7 @@ Schedule hierarchical_all_gather(const Problem& problem) {
   if (hosts.is_leader()) {
     Problem among = part_of(problem, OpKind::AllGatherV, hosts.leaders.size(), hosts.mine, 0, 0);
     for (const auto& members : hosts.members) among.counts.push_back(members.size() * n);
-    whole.add(ring_all_gather_v(among), hosts.leaders, {{by_host, own}, {by_host}, {}});
+    whole.add(ring_all_gather(among), hosts.leaders, {{by_host, own}, {by_host}, {}});
     Builder sorted("");
     std::size_t from = 0;
     for (const auto& members : hosts.members) {

@@ -2,13 +2,12 @@
 #include <tutti/comm/algorithms/cost_terms.h>
 
 #include <algorithm>
-#include <numeric>
 
 namespace tutti::comm {
 
 namespace {
 
-/// Bytes of the v-forms that must pass one port, and between how many ranks.
+/// Bytes that must pass one port, and between how many ranks.
 struct Crowd {
   double bytes = 0;
   double ranks = 0;
@@ -18,7 +17,7 @@ struct Crowd {
 Crowd crowd_at_root(const Problem& problem, double element_bytes) {
   Crowd crowd{0, 1};
   for (int rank = 0; rank < problem.world_size; ++rank) {
-    const std::size_t count = problem.counts[static_cast<std::size_t>(rank)];
+    const std::size_t count = block_of(problem, rank).count;
     if (rank == problem.root || count == 0) continue;
     crowd.bytes += static_cast<double>(count) * element_bytes;
     crowd.ranks += 1;
@@ -26,10 +25,11 @@ Crowd crowd_at_root(const Problem& problem, double element_bytes) {
   return crowd;
 }
 
-/// all_gather_v: the rank with the shortest block receives all others'.
-double longest_way_in(const Problem& problem, double element_bytes) {
-  const auto total = std::accumulate(problem.counts.begin(), problem.counts.end(), std::size_t{0});
-  return static_cast<double>(total - *std::min_element(problem.counts.begin(), problem.counts.end())) * element_bytes;
+/// All blocks but the shortest: what the rank with that one receives of the others', or gives away where sums are made.
+double longest_way(const Problem& problem, double element_bytes) {
+  std::size_t shortest = block_of(problem, 0).count;
+  for (int rank = 1; rank < problem.world_size; ++rank) shortest = std::min(shortest, block_of(problem, rank).count);
+  return static_cast<double>(block_of(problem, problem.world_size).offset - shortest) * element_bytes;
 }
 
 }  // namespace
@@ -52,24 +52,21 @@ double lower_bound_seconds(const Problem& problem, std::size_t element_bytes, co
     case OpKind::Broadcast:
       return std::max(latency, wire);
     case OpKind::Gather:
-    case OpKind::AllGather:
-    case OpKind::Split:
     case OpKind::Scatter:
-    case OpKind::AllToAll:
-      return std::max(latency, (t.p - 1) * wire);
-    case OpKind::ReduceScatter:
-      return std::max({latency, (t.p - 1) * wire, (t.p - 1) * t.reduction(t.n)});
     case OpKind::GatherV:
     case OpKind::ScatterV: {
       const Crowd crowd = crowd_at_root(problem, element);
       return std::max(ceil_log2(crowd.ranks) * alpha, crowd.bytes * beta);
     }
+    case OpKind::AllGather:
     case OpKind::AllGatherV:
-      return std::max(latency, longest_way_in(problem, element) * beta);
+    case OpKind::AllToAll:
+    case OpKind::Split:
+      return std::max(latency, longest_way(problem, element) * beta);
+    case OpKind::ReduceScatter:
     case OpKind::ReduceScatterV: {
-      // Each rank gives away all blocks but its own; the one with the shortest most.
-      const double away = longest_way_in(problem, element);
-      return std::max({latency, away * beta, away / t.p * network.gamma});
+      const double all = static_cast<double>(block_of(problem, problem.world_size).offset) * element;
+      return std::max({latency, longest_way(problem, element) * beta, (t.p - 1) / t.p * t.reduction(all)});
     }
     case OpKind::AllToAllV: {
       double away = 0;

@@ -32,13 +32,12 @@
 namespace tutti::comm::algorithms {
 namespace {
 
-constexpr std::size_t kSlots = 2;  // one is received into while the other is added
-
 int floor_power_of_two(int value) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(value))); }
 
 }  // namespace
 
 Schedule recursive_doubling_all_reduce(const Problem& problem) {
+  constexpr std::size_t kSlots = 2;  // one is received into while the other is added
   Builder b("recursive_doubling");
   const int rank = problem.rank;
   const int q = floor_power_of_two(problem.world_size);

@@ -2,15 +2,24 @@
 //
 // Idea, all_reduce: cut the vector into one chunk per rank. Reduce-scatter: chunk c starts at rank c + 1, travels once
 // around the ring, and every rank adds its own part as it passes; after p - 1 hops it arrives, finished, at rank c.
-// All-gather: the finished chunks travel around once more and are copied. The all_gather operation is that second half.
+// All-gather: the finished chunks travel around once more and are copied.
+//
+// all_gather is that second half by itself, and reduce_scatter the first; in the v-forms blocks differ in length, and a
+// rank whose block is empty still passes on the others'. In reduce_scatter Input is not written, so the sum of a hop is
+// built in Scratch, in two places that take turns: one is being sent while the other is being filled. Segment s of
+// every block begins at the same place within it, so that segments of different blocks share Scratch only if their s is
+// equal.
 //
 // Nomenclature: p ranks, n elements per rank; right = rank + 1, left = rank - 1 (mod p); hop t = 0 .. p - 2; chunks
 // differ by one element at most, may be empty (n < p), and are cut into segments so that receiving, reducing and
-// forwarding overlap: a segment is forwarded as soon as it is there, whatever the state of its chunk.
+// forwarding overlap: a segment is forwarded as soon as it is there, whatever the state of its chunk. Block r has c(r)
+// elements, C in all (n each without v), m the longest.
 //
-// Steps:          all_reduce 2(p - 1) hops                   all_gather p - 1 hops
-// Bytes sent:     all_reduce 2n(p - 1)/p elements a rank     all_gather n(p - 1): both the least possible
-// Memory:         none beyond the caller's buffers
+// Steps:          all_reduce 2(p - 1) hops; all_gather, reduce_scatter p - 1
+// Bytes sent:     all_reduce 2n(p - 1)/p elements a rank, all_gather C - c(right), reduce_scatter C - c(rank): the
+// least
+//                 possible
+// Memory:         reduce_scatter Scratch[2m], [m] for p = 3, none for p < 3; else none beyond the caller's buffers
 // Determinism:    chunk c is ((c+1) + (c+2)) + ... + c, computed once and then copied: equal bits on all ranks. The
 //                 order depends on p and c, so the operator must be commutative (up to rounding), and the bits of a
 //                 floating point sum depend on p.
@@ -18,6 +27,8 @@
 //                 (2009).
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/builder.h>
+
+#include <array>
 
 namespace tutti::comm::algorithms {
 namespace {
@@ -72,29 +83,61 @@ Schedule ring_all_gather(const Problem& problem) {
   const int p = problem.world_size;
   const int right = wrap(problem.rank + 1, p);
   const int left = wrap(problem.rank - 1, p);
-  const auto block = [&](int rank) {
-    return segments({static_cast<std::size_t>(wrap(rank, p)) * problem.count, problem.count}, problem.segment_count);
-  };
-  const auto own = segments({0, problem.count}, problem.segment_count);
-
-  std::vector<Index> arrived;
+  const auto own = own_parts(problem);
+  std::vector<Index> arrived;  // the block that the next hop passes on, by segments
   for (int t = 0; t < p - 1; ++t) {
-    const auto outgoing = block(problem.rank - t);
-    const auto incoming = block(problem.rank - 1 - t);
+    const auto outgoing = block_parts(problem, wrap(problem.rank - t, p));
+    const auto incoming = block_parts(problem, wrap(problem.rank - 1 - t, p));
     std::vector<Index> receives;
-    for (std::size_t s = 0; s < own.size(); ++s) {
-      if (t == 0) {
-        b.send(right, in(own[s]));
-      } else {
-        b.send(right, out(outgoing[s]), {arrived[s]});
-      }
-      receives.push_back(b.recv(left, out(incoming[s])));
+    for (std::size_t s = 0; s < std::max(outgoing.size(), incoming.size()); ++s) {
+      if (s < outgoing.size() && t == 0) b.send(right, in(own[s]));
+      if (s < outgoing.size() && t > 0) b.send(right, out(outgoing[s]), {arrived[s]});
+      if (s < incoming.size()) receives.push_back(b.recv(left, out(incoming[s])));
     }
     arrived = std::move(receives);
   }
-  const auto home = block(problem.rank);
+  const auto home = block_parts(problem, problem.rank);
   for (std::size_t s = 0; s < own.size(); ++s) b.copy(out(home[s]), in(own[s]));
   return b.finish();
+}
+
+Schedule ring_reduce_scatter(const Problem& problem) {
+  Builder b("ring");
+  const int p = problem.world_size;
+  const int hops = p - 1;
+  const int right = wrap(problem.rank + 1, p);
+  const int left = wrap(problem.rank - 1, p);
+  std::size_t longest = 0;
+  for (int rank = 0; rank < p; ++rank) longest = std::max(longest, block_of(problem, rank).count);
+  const std::size_t most_parts = segments({0, longest}, problem.segment_count).size();
+  /// Where hop t builds its sum of a part of the block that lies at `block`.
+  const auto sum = [&](int t, const Range& block, const Range& part) {
+    const Range place{part.offset - block.offset, part.count};
+    return t == hops - 1 ? out(place) : scratch({static_cast<std::size_t>(t % 2) * longest + place.offset, part.count});
+  };
+  if (p == 1) {
+    for (const Range& part : own_parts(problem)) b.copy(out(part), in(part));
+  }
+  std::array<std::vector<Builder::After>, 2> sent;  // per place and segment: the last send from there
+  sent.fill(std::vector<Builder::After>(most_parts));
+  std::vector<Builder::After> summed(most_parts);  // of the block that this hop sends
+  for (int t = 0; t < hops; ++t) {
+    const Range sends = block_of(problem, wrap(problem.rank - 1 - t, p));
+    const Range adds = block_of(problem, wrap(problem.rank - 2 - t, p));
+    const auto outgoing = segments(sends, problem.segment_count), incoming = segments(adds, problem.segment_count);
+    const auto here = static_cast<std::size_t>(t % 2);
+    for (std::size_t s = 0; s < std::max(outgoing.size(), incoming.size()); ++s) {
+      if (s < outgoing.size()) {
+        const auto send = b.send(right, t == 0 ? in(outgoing[s]) : sum(t - 1, sends, outgoing[s]), summed[s]);
+        if (t > 0) sent[1 - here][s] = {send};
+      }
+      if (s < incoming.size()) {
+        const auto received = b.recv(left, sum(t, adds, incoming[s]), sent[here][s]);
+        summed[s] = {b.reduce(sum(t, adds, incoming[s]), in(incoming[s]), false, {received})};
+      }
+    }
+  }
+  return b.finish(longest * static_cast<std::size_t>(std::clamp(hops - 1, 0, 2)));
 }
 
 }  // namespace tutti::comm::algorithms

@@ -1,6 +1,9 @@
+// Which algorithm is taken: by its name, or where the caller names none.
 #include <tutti/comm/algorithms/table.h>
+#include <tutti/comm/algorithms/tuning.h>
 #include <tutti/comm/base/error.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -30,15 +33,98 @@ Algorithm left_fold(OpKind op, double bytes) {
     case OpKind::Reduce:
       return bytes <= kLong ? fixed_reduce_by_one : fixed_reduce;
     case OpKind::ReduceScatter:
-      return direct_reduce_scatter;
     case OpKind::ReduceScatterV:
-      return direct_reduce_scatter_v;
+      return direct_reduce_scatter;
     default:
       return nullptr;
   }
 }
 
+// --- Where no name is given
+
+/// The model that choices are made by until a machine has been measured: the one of cost_model.h, with links within a
+/// host that take half as long. What a choice depends on is alpha / beta (30 KB here: so many bytes more are worth one
+/// message less) and gamma / beta. On one host of two processors, over TCP, this model takes recursive doubling for
+/// all_reduce up to 100 KB between 2 ranks and up to 48 KB between 4; by `tutti tune`, on a busy machine, it was the
+/// fastest up to about 40 and 130 KB.
+const NetworkModel& default_model() {
+  // Never destroyed: groups that outlive main() choose by it.
+  static const auto& model =
+      *new NetworkModel{.local_alpha = NetworkModel().alpha / 2, .local_beta = NetworkModel().beta / 2};
+  return model;
+}
+
+/// Whether some algorithm for this has ranks hold and pass on what others get.
+bool hands_blocks_on(OpKind op) { return op == OpKind::Gather || op == OpKind::Scatter; }
+
+constexpr double kShort = 32 * 1024;
+
+/// Whether one rank shall hear all others and answer them, of which each then has to be run once only. It keeps one
+/// processor busy, be there more or not, and a connection to every rank.
+bool one_may_serve_all(const Problem& problem, double bytes, int processors) {
+  constexpr int kFewProcessors = 4;
+  constexpr int kFewRanks = 32;
+  const double whole = problem.op == OpKind::AllReduce ? bytes : problem.world_size * bytes;
+  return find_entry(problem.op, "star") != nullptr && processors <= kFewProcessors && problem.world_size <= kFewRanks &&
+         whole <= kShort;
+}
+
+/// What is taken where ranks share few processors, which work off the messages of all in turns: how many there are, and
+/// who has them, counts for more than how many follow each other. The limits are for two processors (algorithms.md).
+std::string_view choose_for_few_processors(const Problem& problem, double bytes, int processors) {
+  constexpr double kLong = 256 * 1024;
+  constexpr double kLongBlock = 8 * 1024;
+  const int ranks = problem.world_size;
+  if (ranks <= processors) return {};
+  // Short blocks in a row are the root's work, which others can share; who hands long ones on takes its processor's
+  // time.
+  if (hands_blocks_on(problem.op) && bytes >= kLongBlock) return "direct";
+  // In any tree p - 1 vectors go and are added; one that passes them on in pieces wakes its ranks more often.
+  if (problem.op == OpKind::Reduce) return "binomial";
+  if (bytes > kLong) return {};
+  if (one_may_serve_all(problem, bytes, processors)) return "star";
+  // Of 2(p - 1) messages in two trees, p lg p by recursive doubling, which 3 ranks do in as many, a ring in three times
+  // as many. Vectors that take longer to copy and to add than to pass on are moved sooner where all ranks work.
+  if (problem.op == OpKind::AllReduce) return ranks >= std::max(4, 2 * processors) ? "binomial" : "recursive_doubling";
+  if (problem.op != OpKind::Broadcast) return {};
+  // In a chain nobody sends more than one message: of many broadcasts in a row no root is the slowest, and who receives
+  // is never idle, so that nobody has to be woken. The last rank of a long chain waits for long.
+  return bytes <= kShort && ranks <= 4 * processors ? "chain" : "binomial";
+}
+
+bool is_measured(const Problem& problem, const Tuning* tuning) {
+  const auto is_it = [&](const Tuning::Row& row) { return row.op == with_schedule(problem.op); };
+  return tuning != nullptr && std::any_of(tuning->rows.begin(), tuning->rows.end(), is_it);
+}
+
 }  // namespace
+
+std::string_view choose(const Problem& problem, std::size_t element_bytes, const Tuning* tuning) {
+  if (tuning != nullptr && tuning->processors > 0) {
+    const auto taken = choose_for_few_processors(problem, bytes_of(problem, element_bytes), tuning->processors);
+    if (!taken.empty()) return taken;
+  }
+  const bool by_measurement = is_measured(problem, tuning);
+  const bool has_model = tuning != nullptr && tuning->processors == 0;
+  // Of equals the first in the table: sums of other rounding, or the noise of a measurement, must not decide.
+  // Nor are blocks worth being handed on for less than a tenth: what that costs those between is not in the formulas.
+  const double clearly = by_measurement ? 0.97 : hands_blocks_on(problem.op) ? 0.9 : 1 - 1e-9;
+  const Entry* best = nullptr;
+  double best_seconds = 0;
+  for (const Entry& entry : table()) {
+    if (entry.op != with_schedule(problem.op) || !fits(entry, problem)) continue;
+    const auto seconds = by_measurement ? tuning->seconds(entry.op, entry.name, bytes_of(problem, element_bytes))
+                                        : predicted_seconds(problem, element_bytes, entry.name,
+                                                            has_model ? tuning->model : default_model());
+    if (!seconds || (best != nullptr && *seconds >= best_seconds * clearly)) continue;
+    best = &entry;
+    best_seconds = *seconds;
+  }
+  if (best != nullptr) return best->name;
+  if (by_measurement) return choose(problem, element_bytes);  // what was measured does not fit this world
+  throw Error(ErrorCode::InvalidArgument,
+              "algorithm for " + std::string(name(problem.op)) + ": a point-to-point message has no schedule");
+}
 
 Schedule select(const Problem& problem, std::size_t element_bytes, std::string_view name, const Tuning* tuning) {
   if (problem.left_fold && !problem.in_order &&

@@ -1,16 +1,14 @@
 // SimulationEngine: runs the schedules of all ranks from event to event, on the network that simulator.h describes.
-// Internal to comm/schedule.
-//
-// simulation_engine.cc has when steps begin and end, simulation_messages.cc which message passes next.
+// Internal to comm/algorithms.
 //
 // Thread-safety: none; one object is one run.
 #pragma once
 
 #include <tutti/comm/algorithms/simulator.h>
-#include <tutti/comm/schedule/event_queue.h>
 #include <tutti/comm/schedule/rank_program.h>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -122,10 +120,10 @@ class SimulationEngine {
   std::vector<std::uint32_t> waits_;  // per step: how many it still waits for
   std::vector<LaneState> lanes_;
   std::vector<Ports> ports_;
-  EventQueue<Event> events_;
-  std::vector<std::size_t> senders_;    // ranks whose sending port, or what could pass it, has changed
-  std::vector<std::size_t> receivers_;  // ranks whose receiving port has become free
-  std::vector<StepId> done_;            // complete, but their dependents do not know yet
+  std::map<double, std::vector<Event>> events_;  // by time; those of one time in the order in which they came
+  std::vector<std::size_t> senders_;             // ranks whose sending port, or what could pass it, has changed
+  std::vector<std::size_t> receivers_;           // ranks whose receiving port has become free
+  std::vector<StepId> done_;                     // complete, but their dependents do not know yet
   double now_ = 0;
   std::size_t completed_ = 0;
   Simulation result_;

@@ -22,12 +22,8 @@
 namespace tutti::comm::algorithms {
 namespace {
 
-std::vector<Range> block(const Problem& problem, int rank) {
-  return segments({static_cast<std::size_t>(rank) * problem.count, problem.count}, problem.segment_count);
-}
-
 std::vector<Range> all_blocks(const Problem& problem) {
-  return segments({0, static_cast<std::size_t>(problem.world_size) * problem.count}, problem.segment_count);
+  return segments({0, block_of(problem, problem.world_size).offset}, problem.segment_count);
 }
 
 }  // namespace
@@ -50,14 +46,14 @@ Schedule star_all_gather(const Problem& problem) {
   Builder b("star");
   Builder::After sent;  // Input may be a part of Output
   if (problem.rank != 0) {
-    for (const Range& part : block(problem, 0)) sent = {b.send(0, in(part), sent)};
+    for (const Range& part : block_parts(problem, 0)) sent = {b.send(0, in(part), sent)};
     for (const Range& part : all_blocks(problem)) b.recv(0, out(part), sent);
     return b.finish();
   }
   Builder::After there;
-  for (const Range& part : block(problem, 0)) there = {b.copy(out(part), in(part), there)};
+  for (const Range& part : block_parts(problem, 0)) there = {b.copy(out(part), in(part), there)};
   for (int peer = 1; peer < problem.world_size; ++peer) {
-    for (const Range& part : block(problem, peer)) there = {b.recv(peer, out(part), there)};
+    for (const Range& part : block_parts(problem, peer)) there = {b.recv(peer, out(part), there)};
   }
   for (const Range& part : all_blocks(problem)) {
     for (int peer = 1; peer < problem.world_size; ++peer) b.send(peer, out(part), there);
@@ -70,7 +66,7 @@ Schedule star_reduce_scatter(const Problem& problem) {
   Builder::After done;
   if (problem.rank != 0) {
     for (const Range& part : all_blocks(problem)) done = {b.send(0, in(part), done)};
-    for (const Range& part : block(problem, 0)) b.recv(0, out(part), done);  // Output may be a part of Input
+    for (const Range& part : block_parts(problem, 0)) b.recv(0, out(part), done);  // Output may be a part of Input
     return b.finish();
   }
   for (const Range& part : all_blocks(problem)) {
@@ -78,9 +74,9 @@ Schedule star_reduce_scatter(const Problem& problem) {
     for (int peer = 1; peer < problem.world_size; ++peer) done = {b.recv_reduce(peer, scratch(part), false, done)};
   }
   for (int peer = 1; peer < problem.world_size; ++peer) {
-    for (const Range& part : block(problem, peer)) b.send(peer, scratch(part), done);
+    for (const Range& part : block_parts(problem, peer)) b.send(peer, scratch(part), done);
   }
-  for (const Range& part : block(problem, 0)) b.copy(out(part), scratch(part), done);
+  for (const Range& part : block_parts(problem, 0)) b.copy(out(part), scratch(part), done);
   return b.finish(static_cast<std::size_t>(problem.world_size) * problem.count);
 }
 

@@ -12,8 +12,8 @@ constexpr std::array kAlgorithms = {
     Entry{.name = "ring", .op = OpKind::AllReduce, .build = ring_all_reduce, .rotates = true, .has_no_gaps = true},
     Entry{.name = "ring", .op = OpKind::AllGather, .build = ring_all_gather, .rotates = true, .has_no_gaps = true},
     Entry{"ring", OpKind::ReduceScatter, ring_reduce_scatter, true},
-    Entry{.name = "ring", .op = OpKind::AllGatherV, .build = ring_all_gather_v, .has_no_gaps = true},
-    Entry{"ring", OpKind::ReduceScatterV, ring_reduce_scatter_v},
+    Entry{.name = "ring", .op = OpKind::AllGatherV, .build = ring_all_gather, .has_no_gaps = true},
+    Entry{"ring", OpKind::ReduceScatterV, ring_reduce_scatter},
     Entry{.name = "recursive_doubling",
           .op = OpKind::AllReduce,
           .build = recursive_doubling_all_reduce,
@@ -32,7 +32,7 @@ constexpr std::array kAlgorithms = {
     Entry{"bruck", OpKind::AllGather, bruck_all_gather, true},
     Entry{"pairwise", OpKind::AllToAll, pairwise_all_to_all, true},
     Entry{"bruck", OpKind::AllToAll, bruck_all_to_all, true},
-    Entry{"pairwise", OpKind::AllToAllV, pairwise_all_to_all_v},
+    Entry{"pairwise", OpKind::AllToAllV, pairwise_all_to_all},
     Entry{"binomial", OpKind::Broadcast, binomial_broadcast},
     Entry{.name = "binomial", .op = OpKind::Reduce, .build = binomial_reduce, .keeps_order = true},
     Entry{.name = "binomial", .op = OpKind::AllReduce, .build = binomial_all_reduce, .keeps_order = true},
@@ -42,19 +42,17 @@ constexpr std::array kAlgorithms = {
     Entry{"double_tree", OpKind::AllReduce, double_tree_all_reduce},
     Entry{"double_tree", OpKind::Broadcast, double_tree_broadcast},
     Entry{"double_tree", OpKind::Reduce, double_tree_reduce},
-    Entry{"direct", OpKind::Broadcast, direct_broadcast},
-    Entry{.name = "direct", .op = OpKind::Reduce, .build = direct_reduce, .keeps_order = true},
     Entry{"direct", OpKind::Gather, direct_gather},
     Entry{"direct", OpKind::Scatter, direct_scatter},
     Entry{"binomial", OpKind::Gather, binomial_gather},
     Entry{"binomial", OpKind::Scatter, binomial_scatter},
     Entry{.name = "direct", .op = OpKind::ReduceScatter, .build = direct_reduce_scatter, .keeps_order = true},
-    Entry{.name = "direct", .op = OpKind::ReduceScatterV, .build = direct_reduce_scatter_v, .keeps_order = true},
+    Entry{.name = "direct", .op = OpKind::ReduceScatterV, .build = direct_reduce_scatter, .keeps_order = true},
     Entry{.name = "star", .op = OpKind::AllReduce, .build = star_all_reduce, .keeps_order = true},
     Entry{"star", OpKind::AllGather, star_all_gather},
     Entry{.name = "star", .op = OpKind::ReduceScatter, .build = star_reduce_scatter, .keeps_order = true},
-    Entry{"linear", OpKind::GatherV, linear_gather_v},
-    Entry{"linear", OpKind::ScatterV, linear_scatter_v},
+    Entry{"linear", OpKind::GatherV, direct_gather},
+    Entry{"linear", OpKind::ScatterV, direct_scatter},
     Entry{"dissemination", OpKind::Barrier, dissemination_barrier, true},
     Entry{"star", OpKind::Barrier, star_barrier},
     Entry{"hierarchical", OpKind::AllReduce, hierarchical_all_reduce, false, false, true},
@@ -96,7 +94,7 @@ bool fits(const Entry& entry, const Problem& problem) {
 }
 
 double bytes_of(const Problem& problem, std::size_t element_bytes) {
-  const std::size_t count = has_counts(problem.op) ? block_offset(problem, problem.world_size) : problem.count;
+  const std::size_t count = has_counts(problem.op) ? block_of(problem, problem.world_size).offset : problem.count;
   return static_cast<double>(count) * static_cast<double>(element_bytes);
 }
 

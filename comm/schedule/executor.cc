@@ -9,7 +9,6 @@ namespace tutti::comm {
 namespace {
 
 constexpr std::size_t kBounceBytes = 128 * 1024;
-constexpr int kLooksOn = 24;  // over TCP some 10 us
 
 }  // namespace
 
@@ -42,12 +41,9 @@ void Executor::run(const Plan& plan, const Operation& operation) {
     }
     const bool sent = advance_sends();
     const bool received = advance_receives();
-    if (sent || received) {
-      waiter.progressed();
-      looks_on_ = 0;
-    }
+    if (sent || received) waiter.progressed();
     // What was sent has changed nothing for the receives, which were looked at after it.
-    if (!received && completed_ < count && ready_.empty() && !looks_on() && waiter.should_block()) block(waiter);
+    if (!received && completed_ < count && ready_.empty() && waiter.should_block()) block(waiter);
   }
 }
 
@@ -235,13 +231,6 @@ void Executor::disagree(const Fingerprint& theirs, const std::string& peer) cons
   throw Error(ErrorCode::Mismatch, monitor_.short_name(transport_.rank()) + " called " +
                                        (earlier ? then : ours).to_string() + ", but " + peer + " called " +
                                        theirs.to_string());
-}
-
-/// Whether to look again instead of giving way: to nobody, as far as the plan knows, that could go on.
-bool Executor::looks_on() {
-  const bool alone = active_sends_.empty() && active_receives_.size() == 1 &&
-                     plan_->steps[active_receives_.front().index].step.look_on;
-  return alone && looks_on_++ < kLooksOn;
 }
 
 void Executor::block(Waiter& waiter) {

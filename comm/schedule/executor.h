@@ -58,7 +58,6 @@ class Executor {
   void read_reduce(ActiveReceive& receive, Link& link, std::size_t total);
   void compare(const FrameHeader& header, const PlanStep& step) const;
   [[noreturn]] void disagree(const Fingerprint& theirs, const std::string& peer) const;
-  bool looks_on();
   void block(Waiter& waiter);
   [[noreturn]] void explain_loss(const Error& error, int peer);
 
@@ -80,7 +79,6 @@ class Executor {
   std::uint64_t pass_ = 0;                 // over the active sends
   std::vector<std::uint64_t> flushed_in_;  // by peer: the latest pass that has flushed its link
   std::vector<ActiveReceive> active_receives_;
-  int looks_on_ = 0;  // since anything has moved
   std::vector<std::byte> scratch_;
   std::vector<std::byte> bounce_;
   std::vector<std::byte> turned_;  // for user operators

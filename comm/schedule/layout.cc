@@ -26,10 +26,8 @@ std::size_t extent(const Problem& problem, int rank, BufferId buffer, std::size_
   if (buffer == BufferId::Scratch) return scratch_count;
   const bool is_input = buffer == BufferId::Input;
   const bool is_root = rank == problem.root;
-  const std::size_t one = problem.count;
-  const std::size_t all = one * static_cast<std::size_t>(problem.world_size);
-  const auto own = [&] { return problem.counts[static_cast<std::size_t>(rank)]; };
-  const auto total = [&] { return block_offset(problem, problem.world_size); };
+  const std::size_t one = block_of(problem, rank).count;
+  const std::size_t all = block_of(problem, problem.world_size).offset;
   switch (problem.op) {
     case OpKind::Broadcast:
     case OpKind::AllReduce:
@@ -37,24 +35,20 @@ std::size_t extent(const Problem& problem, int rank, BufferId buffer, std::size_
     case OpKind::Reduce:
       return is_input || is_root ? one : 0;
     case OpKind::Gather:
+    case OpKind::GatherV:
       return is_input ? one : (is_root ? all : 0);
     case OpKind::AllGather:
+    case OpKind::AllGatherV:
     case OpKind::Split:
       return is_input ? one : all;
     case OpKind::Scatter:
+    case OpKind::ScatterV:
       return is_input ? (is_root ? all : 0) : one;
     case OpKind::ReduceScatter:
+    case OpKind::ReduceScatterV:
       return is_input ? all : one;
     case OpKind::AllToAll:
       return all;
-    case OpKind::GatherV:
-      return is_input ? own() : (is_root ? total() : 0);
-    case OpKind::AllGatherV:
-      return is_input ? own() : total();
-    case OpKind::ScatterV:
-      return is_input ? (is_root ? total() : 0) : own();
-    case OpKind::ReduceScatterV:
-      return is_input ? total() : own();
     case OpKind::AllToAllV: {
       Problem own_view = problem;
       own_view.rank = rank;

@@ -28,15 +28,18 @@ struct Problem {
   bool left_fold = false;                  // reductions: and bracketed as ((0 + 1) + 2) + ..., so that bits are fixed
 };
 
-/// Elements of a v-form's whole before block `rank`; rank = world_size gives the total. Not for all_to_all_v.
-std::size_t block_offset(const Problem& problem, int rank);
-
-/// all_to_all_v, from problem.rank's point of view: its block for or from `peer` in Input or Output.
-struct BlockRange {
+/// Elements [offset, offset + count) of a buffer.
+struct Range {
   std::size_t offset = 0;
   std::size_t count = 0;
 };
-BlockRange sent_block(const Problem& problem, int peer);  // peer = world_size: {total, 0}
-BlockRange received_block(const Problem& problem, int peer);
+
+/// Block `rank` of all ranks' blocks, in the v-forms as their counts say; rank = world_size gives {total, 0}. Not for
+/// all_to_all_v.
+Range block_of(const Problem& problem, int rank);
+
+/// all_to_all_v, from problem.rank's point of view: its block for or from `peer` in Input or Output.
+Range sent_block(const Problem& problem, int peer);  // peer = world_size: {total, 0}
+Range received_block(const Problem& problem, int peer);
 
 }  // namespace tutti::comm

@@ -42,7 +42,6 @@ struct Step {
   Slice target;
   bool incoming_first = false;       // RecvReduce, Reduce: target = incoming (+) target
   std::vector<std::uint32_t> after;  // indices of earlier steps
-  bool look_on = false;              // Recv: who else runs on this processor waits for it, too: do not give way at once
 };
 
 /// What each buffer means, per operation (n = count per rank, p = world size; "in" = filled by the caller):

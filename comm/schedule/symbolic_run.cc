@@ -174,18 +174,16 @@ class Run {
   /// What output element i at `rank` must hold, for the operations that only move data.
   Symbol expected(int rank, std::size_t i) const {
     switch (problem_.op) {
-      case OpKind::Gather:
-      case OpKind::AllGather:
-        return {static_cast<std::uint32_t>(i % problem_.count),
-                Expressions::of_rank(static_cast<int>(i / problem_.count))};
       case OpKind::AllToAll:
         return {static_cast<std::uint32_t>(static_cast<std::size_t>(rank) * problem_.count + i % problem_.count),
                 Expressions::of_rank(static_cast<int>(i / problem_.count))};
+      case OpKind::Gather:
+      case OpKind::AllGather:
       case OpKind::GatherV:
       case OpKind::AllGatherV: {
-        int owner = 0;
-        while (block_offset(problem_, owner + 1) <= i) ++owner;
-        return {static_cast<std::uint32_t>(i - block_offset(problem_, owner)), Expressions::of_rank(owner)};
+        int owner = has_counts(problem_.op) ? 0 : static_cast<int>(i / problem_.count);
+        while (block_of(problem_, owner + 1).offset <= i) ++owner;
+        return {static_cast<std::uint32_t>(i - block_of(problem_, owner).offset), Expressions::of_rank(owner)};
       }
       case OpKind::AllToAllV: {
         Problem view = problem_;  // of the receiver, then of the sender
@@ -196,11 +194,9 @@ class Run {
         view.rank = owner;
         return {static_cast<std::uint32_t>(sent_block(view, rank).offset + within), Expressions::of_rank(owner)};
       }
-      case OpKind::ScatterV:
-        return {static_cast<std::uint32_t>(block_offset(problem_, rank) + i), Expressions::of_rank(problem_.root)};
       case OpKind::Scatter:
-        return {static_cast<std::uint32_t>(static_cast<std::size_t>(rank) * problem_.count + i),
-                Expressions::of_rank(problem_.root)};
+      case OpKind::ScatterV:
+        return {static_cast<std::uint32_t>(block_of(problem_, rank).offset + i), Expressions::of_rank(problem_.root)};
       default:
         return {static_cast<std::uint32_t>(i), Expressions::of_rank(problem_.root)};
     }
@@ -219,8 +215,8 @@ class Run {
 
   bool check_reduced(int rank, std::size_t i, const Symbol& found) {
     std::size_t element = i;
-    if (problem_.op == OpKind::ReduceScatter) element += static_cast<std::size_t>(rank) * problem_.count;
-    if (problem_.op == OpKind::ReduceScatterV) element += block_offset(problem_, rank);
+    if (problem_.op == OpKind::ReduceScatter || problem_.op == OpKind::ReduceScatterV)
+      element += block_of(problem_, rank).offset;
     if (found.element != element || !expressions_.is_everybody_once(found.expression)) {
       return fault("rank ", rank, " output element ", i, ": expected input element ", element,
                    " of every rank once, found ", text(found));

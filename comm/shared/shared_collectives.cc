@@ -78,7 +78,9 @@ void SharedCollectives::broadcast() {
   const bool sends = root == board_.self();
   begin();
   if (bytes_ <= kSlotBytes) {
-    if (sends) show(bytes_ <= kInlineBytes ? board_.payload() : board_.slot(board_.self()), data, bytes_);
+    if (sends)
+      copy_out(bytes_ <= kInlineBytes ? board_.payload() : board_.slot(board_.self()), data, bytes_,
+               streams_shown(bytes_));
     announce();
     if (!sends) {
       const Turn& turn = board_.await(root);
@@ -102,7 +104,9 @@ void SharedCollectives::staged_broadcast(std::byte* data) {
   const bool streams = past_caches(bytes_, kStageBytes);
   run_staged(
       board_, {.bytes = bytes_, .pieces = 8}, sends,
-      [&](const Chunk& chunk) { show(board_.stage(root, chunk.begin), data + chunk.first, chunk.length); },
+      [&](const Chunk& chunk) {
+        copy_out(board_.stage(root, chunk.begin), data + chunk.first, chunk.length, streams_shown(chunk.length));
+      },
       [&](const Chunk& chunk) {
         if (sends) return;
         board_.await(&RankState::staged, root, chunk.end);
@@ -132,7 +136,8 @@ void SharedCollectives::all_gather() {
 void SharedCollectives::slot_all_gather(const std::byte* input, std::byte* output) {
   const int self = board_.self();
   const auto block = [&](int index) { return output + static_cast<std::size_t>(index) * bytes_; };
-  show(bytes_ <= kInlineBytes ? board_.payload() : board_.slot(board_.self()), input, bytes_);
+  copy_out(bytes_ <= kInlineBytes ? board_.payload() : board_.slot(board_.self()), input, bytes_,
+           streams_shown(bytes_));
   announce();
   copy_bytes(block(self), input, bytes_);
   for (int index = 0; index < board_.ranks(); ++index) {
@@ -153,7 +158,7 @@ void SharedCollectives::staged_all_gather(const std::byte* input, std::byte* out
         for (std::size_t at = 0; at < chunk.length; at += kCopiedTwiceBytes) {
           const std::size_t length = std::min(kCopiedTwiceBytes, chunk.length - at);
           const std::byte* from = input + chunk.first + at;
-          show(board_.stage(self, chunk.begin + at), from, length);
+          copy_out(board_.stage(self, chunk.begin + at), from, length, streams_shown(length));
           copy_out(block(self) + chunk.first + at, from, length, streams_own);
         }
       },

@@ -96,10 +96,8 @@ class SharedCollectives {
   void broadcast_in_place(std::byte* to, const std::byte* from);
 
   void begin() { board_.begin(*operation_, bytes_ >= kStreamShown); }
-  /// Copies what others are to read into this rank's slot or stage.
-  void show(std::byte* to, const std::byte* from, std::size_t bytes) {
-    copy_out(to, from, bytes, board_.streams() && bytes >= kStreamShown);
-  }
+  /// Whether so many bytes for other ranks to read go past the caches.
+  bool streams_shown(std::size_t bytes) const { return board_.streams() && bytes >= kStreamShown; }
   void announce() { board_.announce(); }
   /// target = the reduction, in rank order, of `length` bytes: this rank's at `own`, which may be the target, and what
   /// source(rank) gives of the others. `own` is the caller's buffer: this rank's stage is as far away as the others',
@@ -138,7 +136,7 @@ void SharedCollectives::reduce_all(std::byte* target, std::size_t length, const 
   const std::size_t count = length == bytes_ ? f.count : length / element_;  // avoids a division
   const bool in_one_pass = target && shown && !board_.streams();
   comm::reduce_all({targets.data(), in_one_pass ? 2u : 1u}, sources_, count, f.dtype, f.reduce_op);
-  if (target && shown && !in_one_pass) show(shown, target, length);
+  if (target && shown && !in_one_pass) copy_out(shown, target, length, streams_shown(length));
 }
 
 }  // namespace tutti::comm

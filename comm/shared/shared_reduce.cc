@@ -25,7 +25,7 @@ void SharedCollectives::reduce_scatter() {
   begin();
   if (whole <= kSlotBytes) {
     const bool in_line = whole <= kInlineBytes;
-    show(in_line ? board_.payload() : board_.slot(board_.self()), input, whole);
+    copy_out(in_line ? board_.payload() : board_.slot(board_.self()), input, whole, streams_shown(whole));
     announce();
     board_.await_all();
     reduce_all(output, bytes_, input + own * bytes_, [&](int index) {
@@ -55,8 +55,8 @@ void SharedCollectives::staged_reduce_scatter(const std::byte* input, std::byte*
       [&](const Chunk& chunk) {
         for (std::size_t block = 0; block < ranks; ++block)
           if (block != own)
-            show(board_.stage(self, chunk.begin) + row(chunk, block), input + block * bytes_ + chunk.first,
-                 chunk.length);
+            copy_out(board_.stage(self, chunk.begin) + row(chunk, block), input + block * bytes_ + chunk.first,
+                     chunk.length, streams_shown(chunk.length));
       },
       [&](const Chunk& chunk) {
         for (int index = 0; index < board_.ranks(); ++index) {
@@ -76,7 +76,7 @@ void SharedCollectives::reduce_to(const std::byte* input, std::byte* result) {
   const bool is_short = bytes_ <= slot_reduce_bytes(board_.ranks());
   const bool may_be_in_place = for_all && bytes_ > kCopiedBytes;
   const Place mine = may_be_in_place ? find_buffer(result, bytes_) : Place();
-  if (is_short && !mine.known) show(board_.slot(board_.self()), input, bytes_);
+  if (is_short && !mine.known) copy_out(board_.slot(board_.self()), input, bytes_, streams_shown(bytes_));
   announce(mine);
   // A rank without a registered buffer that stages anyway does not need to know what the others have.
   const int in_place = may_be_in_place && (is_short || mine.known) ? await_buffers(buffers_, kBuffer, bytes_) : 0;
@@ -144,8 +144,9 @@ void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result)
         std::byte* stage = board_.stage(self, chunk.begin);
         const std::size_t mine = begin_of(chunk, self);
         const std::size_t behind = begin_of(chunk, self + 1);
-        show(stage, input + chunk.first, mine);
-        show(stage + behind, input + chunk.first + behind, chunk.length - behind);
+        copy_out(stage, input + chunk.first, mine, streams_shown(mine));
+        copy_out(stage + behind, input + chunk.first + behind, chunk.length - behind,
+                 streams_shown(chunk.length - behind));
       },
       [&](const Chunk& chunk) {
         for (int index = 0; index < ranks; ++index) {

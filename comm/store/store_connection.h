@@ -1,16 +1,11 @@
-// StoreConnection: one client of a TcpStoreServer: its handshake first, then requests.
+// StoreConnection: one client of a store server, and StoreCodec: what it speaks.
 //
-// Nothing is read but the handshake until the client has proved the secret. Memory follows the bytes that have come,
-// and a client that does not take its replies is not read from until it has.
+// Memory follows the bytes that have come, not the lengths that they announce, and a client that does not take its
+// replies is not read from until it has. A codec is all that Tutti's store and PyTorch's do not share.
 //
-// Thread-safety: all on the thread of the server's loop. Ownership: kept alive by the server's list and by its own
-// pending operations; the host must outlive it.
+// Thread-safety: all on the thread of the server's loop (store_loop.h). Ownership: a connection is kept alive by the
+// loop's list and by its own pending operations, and owns its codec; the loop must outlive it.
 #pragma once
-
-#include <tutti/comm/store/send_buffer.h>
-#include <tutti/comm/store/store_service.h>
-#include <tutti/comm/store/stranger_log.h>
-#include <tutti/comm/wire/handshake.h>
 
 #include <asio/error_code.hpp>
 #include <asio/ip/tcp.hpp>
@@ -26,58 +21,59 @@
 namespace tutti::comm {
 
 class StoreConnection;
+class StoreLoop;
 
-/// What a connection needs of its server.
-class StoreConnectionHost {
+class StoreCodec {
  public:
-  virtual ServerHandshake new_handshake() const = 0;
-  virtual std::chrono::milliseconds handshake_timeout() const = 0;
-  virtual StoreService& service() = 0;
-  virtual void joined(StoreConnection& connection) = 0;  // it has proved the secret
-  virtual void handled_requests() = 0;
-  virtual void left(StoreConnection& connection) = 0;
-  virtual StrangerLog& strangers() = 0;
+  virtual ~StoreCodec() = default;
 
- protected:
-  ~StoreConnectionHost() = default;
+  /// Bytes have come, or there is room for replies again: consumes what is complete of connection.unread() as long as
+  /// connection.takes_replies(), and answers. What it throws closes the connection, with a line in the log.
+  virtual void take(StoreConnection& connection) = 0;
+
+  /// The client has ended or broken the connection, which left() follows: time for a word in the log.
+  virtual void ended(StoreConnection& connection, const std::string& how);
+
+  /// The connection is closed, by either side.
+  virtual void left(StoreConnection& connection) = 0;
 };
 
 class StoreConnection : public std::enable_shared_from_this<StoreConnection> {
  public:
-  using Clock = StoreService::Clock;
+  using Clock = std::chrono::steady_clock;
 
-  StoreConnection(asio::ip::tcp::socket socket, std::uint64_t id, std::string address, StoreConnectionHost& host);
+  StoreConnection(asio::ip::tcp::socket socket, std::uint64_t id, std::string address,
+                  std::unique_ptr<StoreCodec> codec, StoreLoop& loop);
 
   std::uint64_t id() const { return id_; }
   const std::string& address() const { return address_; }
-  const PeerIdentity& peer() const { return handshake_.peer(); }
   Clock::time_point since() const { return since_; }
+  int descriptor() { return socket_.native_handle(); }
 
-  void start();
+  /// Reads from now on. A client that has not been admitted when `patience` is over is closed; 0: it is at once.
+  void start(std::chrono::milliseconds patience);
+  void admit();
+
+  std::span<const std::byte> unread() const { return std::span(in_).subspan(begin_, end_ - begin_); }
+  void consume(std::size_t count) { begin_ += count; }
 
   /// Queues a reply; those to requests that came together leave together.
   void send(std::string message);
+  /// False: no more requests are to be taken until the client has taken its replies.
+  bool takes_replies();
+  void close_after_replies() { closes_ = true; }
 
-  /// Leaves the host, at once.
+  /// Leaves the loop, at once.
   void close();
 
  private:
-  enum class State { Hello, Proof, Refused, Requests };
-
-  std::span<const std::byte> unread() const { return std::span(in_).subspan(begin_, end_ - begin_); }
-  bool authenticated() const { return state_ == State::Requests; }
-
+  std::size_t unsent() const { return out_.size() - sent_; }
   void read();
-  void on_read(const asio::error_code& error, std::size_t count);
   void proceed();
-  void on_end(const asio::error_code& error);
-  std::string name() const;
+  void end(const asio::error_code& error);
   void show_out(const std::string& why);
-  void take_hello();
-  void take_proof();
-  void take_requests();
-  bool take_request();
   void make_room();
+  int send_some();
   void flush();
   void end_soon(const asio::error_code& error);
   void flush_when_there_is_room();
@@ -87,19 +83,21 @@ class StoreConnection : public std::enable_shared_from_this<StoreConnection> {
   const Clock::time_point since_ = Clock::now();
   const std::uint64_t id_;
   const std::string address_;
-  StoreConnectionHost& host_;
-  ServerHandshake handshake_;
-  State state_ = State::Hello;
+  StoreLoop& loop_;
+  const std::unique_ptr<StoreCodec> codec_;
+  bool admitted_ = false;
   bool closed_ = false;
+  bool closes_ = false;  // when the replies have left
   bool reading_ = false;
-  bool taking_requests_ = false;
+  bool taking_ = false;
+  bool stopped_ = false;  // taking requests, for lack of room for replies
   bool awaiting_room_ = false;
 
   std::vector<std::byte> in_;  // bytes [begin_, end_) have come and are not yet consumed
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  std::uint32_t skip_ = 0;  // of an oversized body, still to come
-  SendBuffer out_;          // replies
+  std::string out_;  // replies, of which the first sent_ bytes have left
+  std::size_t sent_ = 0;
 };
 
 }  // namespace tutti::comm

@@ -1,41 +1,23 @@
-#include <netinet/in.h>
-#include <pthread.h>
-#include <signal.h>
-#include <sys/socket.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/store/descriptor_limit.h>
-#include <tutti/comm/store/listen.h>
-#include <tutti/comm/store/store_connection.h>
+#include <tutti/comm/store/store_loop.h>
 #include <tutti/comm/store/store_service.h>
-#include <tutti/comm/store/stranger_log.h>
 #include <tutti/comm/store/tcp_store_server.h>
 #include <tutti/comm/wire/handshake.h>
+#include <tutti/comm/wire/printable.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <asio/io_context.hpp>
-#include <asio/ip/tcp.hpp>
-#include <asio/post.hpp>
-#include <asio/steady_timer.hpp>
-#include <cerrno>
 #include <condition_variable>
 #include <mutex>
-#include <set>
-#include <thread>
-#include <utility>
+#include <optional>
 
 namespace tutti::comm {
 namespace {
 
-using asio::ip::tcp;
 using Clock = StoreService::Clock;
 
-constexpr int kAcceptsPerTurn = 64;
-constexpr std::chrono::milliseconds kAcceptRetry{100};
-// How long a connection may take for its handshake once there are no descriptors left for others.
-constexpr std::chrono::milliseconds kPatienceWithoutRoom{1000};
-constexpr std::size_t kMoreDescriptors = 4096;
 // Descriptors of a server besides its clients': listener, event loop, and what its process opens meanwhile.
 constexpr std::size_t kOwnDescriptors = 16;
 
@@ -50,37 +32,31 @@ PeerIdentity server_identity(const TcpStoreServerOptions& options) {
 
 }  // namespace
 
-class TcpStoreServer::Impl final : public StoreConnectionHost {
+class TcpStoreServer::Impl {
  public:
   explicit Impl(const TcpStoreServerOptions& options)
       : options_(options),
         identity_(server_identity(options)),
-        acceptor_(loop_),
-        accept_retry_(loop_),
-        wait_timer_(loop_),
-        service_([this](std::uint64_t client, std::string message) { send(client, std::move(message)); }) {
+        service_([this](std::uint64_t client, std::string message) { loop_.send(client, std::move(message)); }),
+        loop_({.name = "store",
+               .bind_address = options.bind_address,
+               .port = options.port,
+               .patience = options.handshake_timeout},
+              [this] { return std::make_unique<Codec>(*this); }),
+        wait_timer_(loop_.context()) {
     if (options.world_size > 0) {
       raise_descriptor_limit(static_cast<std::size_t>(options.world_size) + kOwnDescriptors,
                              "a store server for " + std::to_string(options.world_size) + " ranks");
     }
-    Socket listener = listen_on(options.bind_address, options.port);
-    const Endpoint bound = local_endpoint(listener.get());
-    port_ = bound.port();
-    acceptor_.assign(bound.family() == AF_INET6 ? tcp::v6() : tcp::v4(), listener.get());
-    listener.release();
-    accept_when_ready();
-    start_thread();
+    loop_.start();
   }
 
-  ~Impl() {
-    loop_.stop();
-    thread_.join();
-  }
+  ~Impl() { loop_.stop(); }  // before anything goes that its thread uses
 
-  std::uint16_t port() const { return port_; }
+  std::uint16_t port() const { return loop_.port(); }
 
   void rank_ended(int rank, const std::string& text) {
-    asio::post(loop_, [this, rank, text] { service_.rank_ended(rank, text); });
+    loop_.post([this, rank, text] { service_.rank_ended(rank, text); });
   }
 
   bool wait_until_unused(Deadline deadline) const {
@@ -91,126 +67,106 @@ class TcpStoreServer::Impl final : public StoreConnectionHost {
   bool close_when_unused(Deadline deadline) {
     std::unique_lock lock(mutex_);
     closes_ = true;
-    asio::post(loop_, [this] { count_clients(); });
+    loop_.post([this] { count_clients(); });
     return unused_.wait_until(lock, deadline.time_point(), [this] { return !closes_; }) && client_count_ == 0;
   }
 
  private:
-  void start_thread() {
-    // Signals belong to the threads of the program, not to this one.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::thread([this] { run(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  }
+  /// The handshake first, then requests.
+  class Codec final : public StoreCodec {
+   public:
+    explicit Codec(Impl& server) : server_(server), handshake_(server.identity_, server.options_.job_secret) {}
 
-  void run() {
-    while (!loop_.stopped()) {
-      try {
-        loop_.run();
-        return;
-      } catch (const std::exception& error) {  // memory ran out for one request; the others go on
-        log(LogLevel::Error, std::string("store server: ") + error.what());
+    void take(StoreConnection& connection) override {
+      if (state_ == State::Hello) take_hello(connection);
+      if (state_ == State::Proof) take_proof(connection);
+      if (state_ != State::Requests) return;
+      while (connection.takes_replies() && take_request(connection)) {
+      }
+      server_.arm_wait_timer();
+    }
+
+    void ended(StoreConnection& connection, const std::string& how) override {
+      StrangerLog& strangers = server_.loop_.strangers();
+      if (state_ == State::Hello) {
+        strangers.tell_of_leaver(connection.address() + " left before it had said hello", connection.unread(),
+                                 Clock::now());
+      } else if (state_ == State::Proof) {
+        strangers.tell_of_leaver(name(connection) + " left before it had proved the job secret", connection.unread(),
+                                 Clock::now());
+      } else if (state_ == State::Requests && !server_.service_.said_goodbye(connection.id())) {
+        log(LogLevel::Info, "store: lost " + name(connection) + ": " + how);
       }
     }
-  }
 
-  void accept_when_ready() {
-    acceptor_.async_wait(tcp::acceptor::wait_read, [this](const asio::error_code& error) {
-      if (!error) accept_all();
-    });
-  }
+    void left(StoreConnection& connection) override {
+      server_.service_.client_left(connection.id());
+      server_.count_clients();
+    }
 
-  void accept_all() {
-    for (int i = 0; i < kAcceptsPerTurn; ++i) {
-      Endpoint peer;
-      peer.length = sizeof peer.storage;
-      Socket accepted(::accept4(acceptor_.native_handle(), reinterpret_cast<sockaddr*>(&peer.storage), &peer.length,
-                                SOCK_CLOEXEC | SOCK_NONBLOCK));
-      if (accepted.get() >= 0) {
-        welcome(std::move(accepted), peer);
-        continue;
+   private:
+    enum class State { Hello, Proof, Refused, Requests };
+
+    /// After its hello.
+    std::string name(const StoreConnection& connection) const {
+      const PeerIdentity& peer = handshake_.peer();
+      return connection.address() + " (rank " + std::to_string(peer.rank) + ", pid " + std::to_string(peer.pid) + ")";
+    }
+
+    void take_hello(StoreConnection& connection) {
+      if (!may_be_hello(connection.unread())) throw Error(ErrorCode::Protocol, "not a Tutti peer");
+      if (connection.unread().size() < kHelloBytes) return;
+      const auto challenge = handshake_.challenge(connection.unread().first<kHelloBytes>());
+      connection.consume(kHelloBytes);
+      state_ = State::Proof;
+      connection.send(std::string(reinterpret_cast<const char*>(challenge.data()), challenge.size()));
+    }
+
+    void take_proof(StoreConnection& connection) {
+      if (connection.unread().size() < kProofBytes) return;
+      const auto verdict =
+          handshake_.verdict(connection.unread().first<kProofBytes>(), server_.service_.objection(handshake_.peer()));
+      connection.consume(kProofBytes);
+      if (handshake_.accepted()) {
+        state_ = State::Requests;
+        connection.admit();
+        server_.service_.client_joined(connection.id(), handshake_.peer(), connection.address());
+        server_.count_clients();
+      } else {
+        state_ = State::Refused;
+        connection.close_after_replies();
+        server_.loop_.strangers().tell("store: refused " + connection.address() + ": " + handshake_.refusal(),
+                                       Clock::now());
       }
-      if (errno == EAGAIN || errno == EWOULDBLOCK) break;
-      if (errno == EINTR || errno == ECONNABORTED || errno == EPROTO) continue;
-      return accept_later(errno);
+      connection.send(std::string(reinterpret_cast<const char*>(verdict.data()), verdict.size()));
     }
-    accept_when_ready();
-  }
 
-  /// Out of descriptors or memory: clients go on being served, new connections wait in the backlog, unless there are
-  /// unauthenticated ones to close.
-  void accept_later(int error_number) {
-    const bool no_descriptor = error_number == EMFILE;
-    if (no_descriptor && (try_raise_descriptor_limit(kMoreDescriptors) || show_out_the_silent())) return accept_all();
-    // Once; it may have to be tried many times.
-    log(std::exchange(told_of_refusal_, true) ? LogLevel::Debug : LogLevel::Warn,
-        "store: cannot accept a connection just now: " + errno_text(error_number) + "; " +
-            std::to_string(service_.client_count()) + " clients are connected");
-    accept_retry_.expires_after(kAcceptRetry);
-    accept_retry_.async_wait([this](const asio::error_code& error) {
-      if (!error) accept_all();
-    });
-  }
-
-  /// Closes connections that have not authenticated in time; returns whether any were closed.
-  bool show_out_the_silent() {
-    const auto before = Clock::now() - kPatienceWithoutRoom;
-    std::vector<std::shared_ptr<StoreConnection>> silent;
-    for (const std::uint64_t id : newcomers_) {
-      const auto& connection = connections_.at(id);
-      if (connection->since() > before) break;
-      silent.push_back(connection);
+    /// False if none is complete.
+    bool take_request(StoreConnection& connection) {
+      const std::size_t skipped = std::min<std::size_t>(skip_, connection.unread().size());
+      connection.consume(skipped);
+      skip_ -= static_cast<std::uint32_t>(skipped);
+      const auto unread = connection.unread();
+      if (unread.size() < kStoreHeaderBytes) return false;
+      const StoreHeader header = decode_store_header(unread.first<kStoreHeaderBytes>());
+      if (header.body_bytes > kMaxStoreBodyBytes) {
+        connection.consume(kStoreHeaderBytes);
+        skip_ = header.body_bytes;
+        server_.service_.refuse_oversized(connection.id(), header);
+        return true;
+      }
+      if (unread.size() < kStoreHeaderBytes + header.body_bytes) return false;
+      connection.consume(kStoreHeaderBytes + header.body_bytes);
+      server_.service_.handle(connection.id(), header, unread.subspan(kStoreHeaderBytes, header.body_bytes),
+                              Clock::now());
+      return true;
     }
-    if (silent.empty()) return false;
-    log(LogLevel::Warn, "store: out of descriptors; closed " + std::to_string(silent.size()) +
-                            " connections that had not finished the handshake, the oldest from " +
-                            silent.front()->address());
-    for (const auto& connection : silent) connection->close();
-    return true;
-  }
 
-  void welcome(Socket accepted, const Endpoint& peer) {
-    told_of_refusal_ = false;
-    tune_connection(accepted.get());
-    tcp::socket socket(loop_);
-    asio::error_code error;
-    socket.assign(peer.family() == AF_INET6 ? tcp::v6() : tcp::v4(), accepted.get(), error);
-    if (error) return;
-    accepted.release();
-    const std::uint64_t id = next_id_++;
-    const auto connection = std::make_shared<StoreConnection>(std::move(socket), id, peer.text(), *this);
-    connections_.emplace(id, connection);
-    newcomers_.insert(id);
-    connection->start();
-  }
-
-  void send(std::uint64_t client, std::string message) {
-    const auto found = connections_.find(client);
-    if (found != connections_.end()) found->second->send(std::move(message));
-  }
-
-  ServerHandshake new_handshake() const override { return {identity_, options_.job_secret}; }
-  std::chrono::milliseconds handshake_timeout() const override { return options_.handshake_timeout; }
-  StoreService& service() override { return service_; }
-
-  void joined(StoreConnection& connection) override {
-    newcomers_.erase(connection.id());
-    service_.client_joined(connection.id(), connection.peer(), connection.address());
-    count_clients();
-  }
-
-  void handled_requests() override { arm_wait_timer(); }
-
-  void left(StoreConnection& connection) override {
-    service_.client_left(connection.id());
-    connections_.erase(connection.id());
-    newcomers_.erase(connection.id());
-    count_clients();
-  }
-
-  StrangerLog& strangers() override { return strangers_; }
+    Impl& server_;
+    ServerHandshake handshake_;
+    State state_ = State::Hello;
+    std::uint32_t skip_ = 0;  // of an oversized body, still to come
+  };
 
   void count_clients() {
     std::unique_lock lock(mutex_);
@@ -218,16 +174,8 @@ class TcpStoreServer::Impl final : public StoreConnectionHost {
     const bool closes = closes_ && client_count_ == 0;
     if (closes || (closes_ && service_.some_are_ahead())) closes_ = false;
     lock.unlock();
-    if (closes) close_port();
+    if (closes) loop_.close_port();
     unused_.notify_all();
-  }
-
-  /// Stops accepting, and closes connections that have not authenticated.
-  void close_port() {
-    asio::error_code ignored;
-    acceptor_.close(ignored);
-    accept_retry_.cancel();
-    while (!newcomers_.empty()) connections_.at(*newcomers_.begin())->close();
   }
 
   void arm_wait_timer() {
@@ -245,26 +193,17 @@ class TcpStoreServer::Impl final : public StoreConnectionHost {
 
   const TcpStoreServerOptions options_;
   const PeerIdentity identity_;
-  std::uint16_t port_ = 0;
-
-  // Everything below down to the mutex belongs to the loop's thread.
-  asio::io_context loop_{1};
-  tcp::acceptor acceptor_;
-  asio::steady_timer accept_retry_;
-  asio::steady_timer wait_timer_;
-  std::optional<Clock::time_point> armed_for_;
-  StoreService service_;
-  StrangerLog strangers_;
-  bool told_of_refusal_ = false;  // since a connection was last accepted
-  std::uint64_t next_id_ = 0;
-  std::unordered_map<std::uint64_t, std::shared_ptr<StoreConnection>> connections_;
-  std::set<std::uint64_t> newcomers_;  // connections that have not proved the secret yet, the oldest first
 
   mutable std::mutex mutex_;
   mutable std::condition_variable unused_;
   std::size_t client_count_ = 0;
   bool closes_ = false;  // as soon as there is no client, unless one is ahead
-  std::thread thread_;
+
+  // Of the loop's thread, but for what StoreLoop lets others do.
+  StoreService service_;
+  StoreLoop loop_;
+  asio::steady_timer wait_timer_;
+  std::optional<Clock::time_point> armed_for_;
 };
 
 TcpStoreServer::TcpStoreServer(const TcpStoreServerOptions& options)

@@ -100,8 +100,6 @@ INSTANTIATE_TEST_SUITE_P(
                     Proof{"fixed_all_reduce", OpKind::AllReduce, fixed_all_reduce},
                     Proof{"fixed_reduce", OpKind::Reduce, fixed_reduce},
                     Proof{"fixed_reduce_by_one", OpKind::Reduce, fixed_reduce_by_one},
-                    Proof{"direct_broadcast", OpKind::Broadcast, direct_broadcast},
-                    Proof{"direct_reduce", OpKind::Reduce, direct_reduce},
                     Proof{"direct_gather", OpKind::Gather, direct_gather},
                     Proof{"direct_scatter", OpKind::Scatter, direct_scatter},
                     Proof{"star_all_reduce", OpKind::AllReduce, star_all_reduce},

@@ -187,17 +187,6 @@ TEST(Rabenseifner, HasTheBitsOfRecursiveDoubling) {
   }
 }
 
-TEST(Direct, ReduceAddsInRankOrderForEveryRoot) {
-  for (const int p : kWorlds) {
-    for (int root = 0; root < p; ++root) {
-      const auto outputs = run({OpKind::Reduce, 0, p, 3, root, 2}, direct_reduce);
-      for (std::size_t i = 0; i < 3; ++i) {
-        EXPECT_EQ(flat(outputs[static_cast<std::size_t>(root)][i]), ranks_in_order(0, p, i));
-      }
-    }
-  }
-}
-
 TEST(Chain, ReduceAddsInTheOrderOfTheRowForEveryRoot) {
   for (const int p : kWorlds) {
     for (int root = 0; root < p; ++root) {

@@ -44,8 +44,6 @@ const std::vector<Exact> kExact = {
     {OpKind::Gather, "binomial", false},
     {OpKind::Scatter, "binomial", false},
     {OpKind::Broadcast, "chain", true},
-    {OpKind::Broadcast, "direct", true},
-    {OpKind::Reduce, "direct", true},
     {OpKind::AllReduce, "star", true},
     {OpKind::AllGather, "star", true},
     {OpKind::ReduceScatter, "star", true},

@@ -32,11 +32,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Proof{"rabenseifner_all_reduce", OpKind::AllReduce, rabenseifner_all_reduce},
                     Proof{"binomial_reduce", OpKind::Reduce, binomial_reduce},
                     Proof{"binomial_all_reduce", OpKind::AllReduce, binomial_all_reduce},
-                    Proof{"direct_reduce", OpKind::Reduce, direct_reduce},
                     Proof{"star_all_reduce", OpKind::AllReduce, star_all_reduce},
                     Proof{"star_reduce_scatter", OpKind::ReduceScatter, star_reduce_scatter},
                     Proof{"direct_reduce_scatter", OpKind::ReduceScatter, direct_reduce_scatter},
-                    Proof{"direct_reduce_scatter_v", OpKind::ReduceScatterV, direct_reduce_scatter_v}),
+                    Proof{"direct_reduce_scatter_v", OpKind::ReduceScatterV, direct_reduce_scatter}),
     [](const auto& test) { return test.param.name; });
 
 TEST(OrderProofs, FixedOrderBracketsFromTheLeftAndOthersDoNot) {
@@ -45,7 +44,7 @@ TEST(OrderProofs, FixedOrderBracketsFromTheLeftAndOthersDoNot) {
                                     {"", OpKind::Reduce, fixed_reduce},
                                     {"", OpKind::Reduce, fixed_reduce_by_one},
                                     {"", OpKind::ReduceScatter, direct_reduce_scatter},
-                                    {"", OpKind::ReduceScatterV, direct_reduce_scatter_v}};
+                                    {"", OpKind::ReduceScatterV, direct_reduce_scatter}};
   for (const auto& [name, op, build] : fixed) {
     for (const int p : worlds()) {
       for (const int root : roots(op, p)) {
@@ -176,12 +175,12 @@ TEST_P(VProofs, HoldForAllWorldsRootsAndLists) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, VProofs,
-                         testing::Values(Proof{"linear_gather_v", OpKind::GatherV, linear_gather_v},
-                                         Proof{"linear_scatter_v", OpKind::ScatterV, linear_scatter_v},
-                                         Proof{"ring_all_gather_v", OpKind::AllGatherV, ring_all_gather_v},
-                                         Proof{"ring_reduce_scatter_v", OpKind::ReduceScatterV, ring_reduce_scatter_v},
+                         testing::Values(Proof{"linear_gather_v", OpKind::GatherV, direct_gather},
+                                         Proof{"linear_scatter_v", OpKind::ScatterV, direct_scatter},
+                                         Proof{"ring_all_gather_v", OpKind::AllGatherV, ring_all_gather},
+                                         Proof{"ring_reduce_scatter_v", OpKind::ReduceScatterV, ring_reduce_scatter},
                                          Proof{"direct_reduce_scatter_v", OpKind::ReduceScatterV,
-                                               direct_reduce_scatter_v}),
+                                               direct_reduce_scatter}),
                          [](const auto& test) { return test.param.name; });
 
 TEST(VProofs, AllToAllVForAllKindsOfTables) {
@@ -196,7 +195,7 @@ TEST(VProofs, AllToAllVForAllKindsOfTables) {
       Problem problem{.op = OpKind::AllToAllV, .world_size = p};
       for (std::size_t i = 0; i < static_cast<std::size_t>(p * p); ++i)
         problem.counts.push_back(entry(i / static_cast<std::size_t>(p), i % static_cast<std::size_t>(p)));
-      const auto schedules = schedules_of(problem, pairwise_all_to_all_v);
+      const auto schedules = schedules_of(problem, pairwise_all_to_all);
       ASSERT_EQ(check(problem, schedules), "") << "world " << p;
 
       // A rank that knows only its own row and column does the same.
@@ -205,7 +204,7 @@ TEST(VProofs, AllToAllVForAllKindsOfTables) {
         own.counts.push_back(entry(static_cast<std::size_t>(own.rank), static_cast<std::size_t>(peer)));
         own.recv_counts.push_back(entry(static_cast<std::size_t>(peer), static_cast<std::size_t>(own.rank)));
       }
-      const Schedule alone = pairwise_all_to_all_v(own);
+      const Schedule alone = pairwise_all_to_all(own);
       const Schedule& together = schedules[static_cast<std::size_t>(own.rank)];
       ASSERT_EQ(alone.steps.size(), together.steps.size());
       for (std::size_t i = 0; i < alone.steps.size(); ++i)

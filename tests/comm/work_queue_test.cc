@@ -35,25 +35,32 @@ class Tasks {
   long sum_ = 0;
 };
 
+/// As a group does.
+template <typename F>
+void run(WorkQueue& queue, const F& task) {
+  if (const WorkQueue::Turn turn(queue); turn.taken()) return task();
+  queue.submit(task).wait();
+}
+
 /// Longer than a helper idles.
 auto a_while_from_now() { return std::chrono::steady_clock::now() + 300ms; }
 
 TEST(WorkQueue, WhatIsSynchronousRunsOnTheCallersThread) {
   WorkQueue queue;
   std::thread::id ran_on;
-  queue.run([&] { ran_on = std::this_thread::get_id(); });
+  run(queue, [&] { ran_on = std::this_thread::get_id(); });
   EXPECT_EQ(ran_on, std::this_thread::get_id());
   queue.submit([] {}).wait();
-  queue.run([&] { ran_on = std::this_thread::get_id(); });  // a helper may be there
+  run(queue, [&] { ran_on = std::this_thread::get_id(); });  // a helper may be there
   EXPECT_EQ(ran_on, std::this_thread::get_id());
 }
 
 TEST(WorkQueue, ATaskThatThrowsEndsItsTurn) {
   WorkQueue queue;
   const auto fail = [] { throw std::runtime_error("no"); };
-  for (int i = 0; i < 3; ++i) EXPECT_THROW(queue.run(fail), std::runtime_error);
+  for (int i = 0; i < 3; ++i) EXPECT_THROW(run(queue, fail), std::runtime_error);
   EXPECT_THROW(queue.submit(fail).wait(), std::runtime_error);
-  EXPECT_THROW(queue.run(fail), std::runtime_error);
+  EXPECT_THROW(run(queue, fail), std::runtime_error);
   queue.let_running_end();
 }
 
@@ -63,7 +70,7 @@ TEST(WorkQueue, TasksRunInTheirOrderAndOneAtATime) {
   std::vector<Work> works;
   for (int i = 0; i < 300; ++i) {
     if (i % 3 == 0) {
-      queue.run([&, i] { order.push_back(i); });
+      run(queue, [&, i] { order.push_back(i); });
     } else {
       works.push_back(queue.submit([&, i] { order.push_back(i); }));
     }
@@ -88,7 +95,7 @@ TEST(WorkQueue, TheEndOfWhatIsRunningIsToldToWhoWaitsForIt) {
   });
   long expected = 0;
   for (const auto end = a_while_from_now(); std::chrono::steady_clock::now() < end; ++expected)
-    queue.run([&] { tasks.run_one(); });
+    run(queue, [&] { tasks.run_one(); });
   over = true;
   other.join();
   EXPECT_EQ(tasks.sum(), expected);
@@ -112,7 +119,7 @@ TEST(WorkQueue, WhoLetsTheRunningEndMayFreeWhatTheyUse) {
   });
   int used_freed = 0;
   for (const auto end = a_while_from_now(); std::chrono::steady_clock::now() < end;) {
-    queue.run([&] {
+    run(queue, [&] {
       if (failed) return;
       for (int i = 0; i < 20; ++i) used_freed += freed;
     });
@@ -133,7 +140,7 @@ TEST(WorkQueue, CallersAndHelpersComeAndGo) {
     std::thread waits([&] { queued.wait(); });
     ++expected;
     for (const auto end = a_while_from_now(); std::chrono::steady_clock::now() < end; ++expected)
-      queue.run([&] { tasks.run_one(); });
+      run(queue, [&] { tasks.run_one(); });
     waits.join();
   }
   queue.let_running_end();

@@ -101,8 +101,7 @@ bool is_quadratic(const std::vector<std::pair<int, Cost>>& costs, const std::vec
 }
 
 const char* const kLibraryAlgorithms[] = {
-    "ring",         "rabenseifner", "recursive_doubling", "binomial", "double_tree",
-    "van_de_geijn", "chain",        "dissemination",      "direct",   "linear"};
+    "ring", "rabenseifner", "recursive_doubling", "binomial", "double_tree", "van_de_geijn", "chain", "dissemination"};
 
 // Seconds of the library's best algorithm; empty where it has none for this function.
 std::optional<double> library_seconds(const Lab& lab, const Case& posed) {
