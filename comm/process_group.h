@@ -1,4 +1,4 @@
-// ProcessGroup: the ranks of a job, or some of them, and everything they can do together.
+// ProcessGroup: the ranks of a job, or some of them, and all their operations.
 //
 // Ordering contract: every rank calls the same collectives in the same order with the same counts, types, operators and
 // roots; that is the only way calls can be matched. A call that differs is reported as Error{Mismatch} with both sides'
@@ -57,13 +57,13 @@ struct ProcessGroupOptions {
   std::string algorithm{};     // a name of algorithms.md; "" = TUTTI_ALGO, else chosen (there)
   std::string transport{};     // "auto", "tcp", "shm"; "" = TUTTI_TRANSPORT, else auto: shm within a host
   std::string bind_address{};  // "" = the address of the route that reached the store
-  /// "" = TUTTI_IFACE, else none: of which interface the address of this rank is; "eth0", "ib*", "10.1.0.0/16".
+  /// "" = TUTTI_IFACE, else none: the interface whose address this rank publishes; "eth0", "ib*", "10.1.0.0/16".
   std::string interface {};
   std::size_t segment_bytes = 256 * 1024;  // unit of overlap inside one message; see algorithms.md, "Segments"
   /// Reductions give bits that depend on the ranks' inputs only: every element is ((0 + 1) + 2) + ... in the order of
   /// the ranks, whatever `algorithm`, segment_bytes, the root, the operation or the transport. Equal on all ranks.
   /// Costs nothing in shared memory or between two ranks; more ranks over TCP take up to 1.2 times as long for
-  /// vectors of more than 16 KiB, twice where many share few processors (algorithms.md).
+  /// vectors of more than 16 KiB, twice where many share few CPUs (algorithms.md).
   bool reproducible = false;
   /// Also by TUTTI_ENCRYPT=1. TLS 1.3 on all TCP connections between ranks, with a key from the job secret. Shared
   /// memory and the store's connections are as ever: what the store holds (addresses, causes of failures, the caller's
@@ -118,8 +118,8 @@ class ProcessGroup {
   /// The rank in the world of each rank of this group.
   std::span<const int> world_ranks() const;
 
-  /// The store the group was formed with, for the caller's own keys; never null. A sub-group's keys are its own: they
-  /// stand in the store under its name.
+  /// The store the group was formed with, for the caller's own keys; never null. A sub-group's keys are its own, under
+  /// its name.
   const std::shared_ptr<Store>& store() const;
 
   /// "tcp", "shm", "shm+tcp" (shared memory within each host), "tcp+tls" and "shm+tcp+tls" (encrypted), "inproc"
@@ -147,7 +147,7 @@ class ProcessGroup {
   // operator of types.h or one of the caller's (UserOp in reduction.h). InvalidArgument for 2^48 elements or more, and
   // for input and output that share memory, but for what is said to work in place.
 
-  /// Root's `data` overwrites everybody else's.
+  /// Root's `data` overwrites that of all others.
   void broadcast(Buffer data, int root);
   Work broadcast_async(Buffer data, int root);
 
@@ -205,7 +205,7 @@ class ProcessGroup {
   void scatter_v(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts, int root);
   Work scatter_v_async(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts, int root);
 
-  /// Everybody's `whole` receives everybody's `block`.
+  /// Every rank's `whole` receives the `block` of each rank.
   void all_gather_v(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts);
   Work all_gather_v_async(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts);
 
@@ -218,8 +218,8 @@ class ProcessGroup {
 
   /// `input` holds what this rank sends to each rank, send_counts[j] elements to rank j, in rank order; `output`
   /// becomes what each has sent to it, recv_counts[i] elements from rank i. Unlike those above, these counts are this
-  /// rank's own; a sender and a receiver whose counts differ are told so (Mismatch) by the length of the message. A
-  /// rank that has nothing to send or to receive still gives both buffers their type.
+  /// rank's own; if sender and receiver differ, the length of the message shows it (Mismatch). A rank that has nothing
+  /// to send or to receive still gives both buffers their type.
   void all_to_all_v(ConstBuffer input, std::span<const std::size_t> send_counts, Buffer output,
                     std::span<const std::size_t> recv_counts);
   Work all_to_all_v_async(ConstBuffer input, std::span<const std::size_t> send_counts, Buffer output,
@@ -236,8 +236,8 @@ class ProcessGroup {
   void send(ConstBuffer data, int destination, int tag = 0);
   Work isend(ConstBuffer data, int destination, int tag = 0);
 
-  /// Waits for a message with `tag` from `source` (kAnySource: from anybody). Its type and exact count must be `data`'s
-  /// (Mismatch otherwise). Returns the sender's rank.
+  /// Waits for a message with `tag` from `source` (kAnySource: from any rank). Its type and exact count must be
+  /// `data`'s (Mismatch otherwise). Returns the sender's rank.
   int recv(Buffer data, int source = kAnySource, int tag = 0);
   Work irecv(Buffer data, int source = kAnySource, int tag = 0);
 
@@ -306,7 +306,7 @@ class ProcessGroup {
   void shutdown();
 
   /// The latest operations of this rank in this group, oldest first, one a line: what they were, by which algorithm,
-  /// and how long they took ("at once": up to 4 KiB, and nobody waited). Any thread, at any time, also after a failure.
+  /// and how long they took ("at once": up to 4 KiB, without a wait). Any thread, at any time, also after a failure.
   std::string recent_operations() const;
 
   /// Poisons the group on all ranks with `reason`, naming this rank; pending operations end within a second.

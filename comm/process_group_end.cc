@@ -1,4 +1,4 @@
-// What a group refuses, how it fails and how it ends.
+// How a group refuses calls, fails and ends.
 #include <tutti/comm/base/counts.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/process_group_impl.h>

@@ -20,8 +20,7 @@ std::string or_environment(const std::string& option, const char* variable) {
   return option.empty() && value ? value : option;
 }
 
-/// How many processors all ranks of the group share, if they outnumber them; else 0. Only where messages take their
-/// time.
+/// How many CPUs all ranks of the group share, if they are on one host and outnumber them; else 0.
 int shared_processors(const Transport& transport) {
   const std::vector<int> hosts = transport.hosts();
   const bool one_host = !hosts.empty() && std::ranges::count(hosts, hosts.front()) == std::ssize(hosts);

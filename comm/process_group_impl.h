@@ -1,4 +1,4 @@
-// The inside of ProcessGroup: checks arguments, numbers collectives, owns the plans and the group's failure.
+// The implementation of ProcessGroup: checks arguments, numbers collectives, owns the plans and the group's failure.
 //
 // Collectives: prepare() on the caller's thread, then run() or run_async(). Point-to-point: guarded().
 // Thread-safety: as process_group.h; record_failure() may be called by any thread.
@@ -37,7 +37,7 @@
 
 namespace tutti::comm {
 
-/// With what the environment says of options that are not set.
+/// Fills options that are not set from the environment.
 ProcessGroupOptions complete(ProcessGroupOptions options);
 
 /// The complete options that all ranks of a group must have alike.
@@ -93,12 +93,12 @@ class ProcessGroup::Impl {
     Reduction reduction = ReduceOp::Sum;
     std::uint64_t bytes = 0;      // of the larger buffer, for the trace
     std::size_t scale_count = 0;  // Avg: elements of output to divide afterwards
-    void* rounded = nullptr;      // where an all_reduce_rounded wants its result
+    void* rounded = nullptr;      // an all_reduce_rounded's result
     std::size_t aside = 0;        // bytes of the block that is input and output at once, where the plan cannot have it
   };
 
-  // One per collective of process_group.h: checks the buffers. These stand in process_group.cc. What is small and has
-  // just been written field by field is handed on by reference: to copy it, a processor waits for all earlier stores.
+  // One per collective of process_group.h: checks the buffers. Defined in process_group.cc. Small structs just written
+  // field by field are passed by reference: copying one stalls the CPU until all earlier stores are done.
   Call broadcast(const Buffer& data, int root);
   Call reduce(const ConstBuffer& input, const Buffer& output, const Reduction& op, int root);
   Call all_reduce(const Buffer& data, const Reduction& op);
@@ -175,13 +175,13 @@ class ProcessGroup::Impl {
   void leave() noexcept;
 
  private:
-  static constexpr std::string_view kSharedMemory = "shared";  // what stands for the name of an algorithm
+  static constexpr std::string_view kSharedMemory = "shared";  // in place of an algorithm's name
 
-  /// Notes one operation in the recorder: that it runs when the others know of it, or it waits; with the end of its
-  /// life it is over.
+  /// Notes one operation in the recorder: that it runs, when it is announced or waits; that it is over, when this
+  /// object's life ends.
   class Recorded final : public Caller {
    public:
-    // Shorter operations mostly take no longer than some looks at the clock; only those that wait are timed.
+    // Shorter operations mostly take no longer than some reads of the clock; only those that wait are timed.
     static constexpr std::uint64_t kBriefBytes = 4 * 1024;
 
     /// `operation` and `algorithm` live as long.
@@ -191,7 +191,7 @@ class ProcessGroup::Impl {
     Recorded(const Recorded&) = delete;
     Recorded& operator=(const Recorded&) = delete;
 
-    void failed() { end(TraceEvent::State::Failed); }  // and over, before anybody looks
+    void failed() { end(TraceEvent::State::Failed); }  // and over, before a reader sees it
     Deadline deadline() override;
     void is_announced() override { begin(); }
 
@@ -218,7 +218,7 @@ class ProcessGroup::Impl {
 
   std::unique_ptr<Impl> form(const std::string& name, const std::vector<int>& ranks);
   void execute(const Call& call);
-  /// Where the block of a call lies meanwhile that has it `aside`.
+  /// The memory of the block of a call that has it `aside`.
   std::byte* set_aside(const Call& call);
   void add_plan(Call& call, std::size_t output_count, const Counts& counts, const Counts& recv_counts);
   static void round_result(const Operation& operation);
@@ -227,7 +227,7 @@ class ProcessGroup::Impl {
   /// Whether the operation needs no plan: shared_ does it, as no algorithm was asked for.
   bool by_shared_memory(OpKind op, const Reduction& reduction) const;
   Problem problem_of(OpKind op, DType dtype, std::size_t count, int root, Counts counts) const;
-  /// Rank 0's, asked for once; null if there is none, and in a sub-group, which waits for nobody.
+  /// Rank 0's, fetched once; null if there is none, and in a sub-group, which does not wait for rank 0.
   const Tuning* tuning();
   // Why a call is refused: the long part of the checks.
   [[noreturn]] void refuse_use();
@@ -240,7 +240,7 @@ class ProcessGroup::Impl {
   [[noreturn]] void invalid(OpKind op, const std::string& why) const;
   /// The first error makes the group unusable, here and, through the store and the closed connections, everywhere.
   void record_failure(const Error& error, const std::string& operation);
-  /// The same for what is no collective; when it returns, none is at work on the caller's memory any more.
+  /// The same for an error outside of collectives. On return no collective accesses the caller's buffers.
   void fail_from_outside(const Error& error, const std::string& operation);
   std::exception_ptr failure() const;
   [[noreturn]] void rethrow_failure() const;
@@ -257,8 +257,8 @@ class ProcessGroup::Impl {
   const std::vector<int> world_ranks_;
   const std::uint64_t group_hash_;
   const pid_t pid_;
-  // Forks between the first process that asked and this one, now and when the group was formed. To count costs nothing;
-  // to ask for the pid would be a system call in each operation.
+  // Forks between the first process that called this and this one, now and when the group was formed. Counting costs
+  // nothing; getpid() would be a system call in each operation.
   static inline std::atomic<int> forks_so_far_{0};
   static int forks();
   const int forks_;

@@ -1,4 +1,4 @@
-// How a group comes by the plan of an operation, and by which algorithm.
+// How a group gets the plan of an operation, and by which algorithm.
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/process_group_impl.h>
 

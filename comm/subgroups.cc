@@ -1,4 +1,4 @@
-// Sub-groups of a ProcessGroup: who is in them, in which order, and under which name. Nothing but split's own exchange
+// Sub-groups of a ProcessGroup: which ranks they have, in which order, and under which name. Only split's own exchange
 // of colors and keys travels: addresses are known, the listener and the store are shared, and names follow from what
 // all members know.
 #include <tutti/comm/base/log.h>

@@ -101,8 +101,8 @@ void FlightRecorder::Ring::add_to(std::vector<TraceEvent>& events) const {
     if (const auto event = slot(number).read(number)) events.push_back(*event);
 }
 
-/// One by one: what the caller has just written field by field cannot be loaded in one piece before it has left the
-/// processor, and with it all that was written before.
+/// Stores field by field: a wide load of what the caller has just written in narrow stores would stall (no store
+/// forwarding) until these, and all stores before them, are done.
 void FlightRecorder::Slot::begin(std::uint64_t number, std::uint64_t order, const Subject& subject,
                                  TraceClock::time_point start) {
   constexpr auto kRelaxed = std::memory_order_relaxed;
@@ -127,12 +127,12 @@ void FlightRecorder::Slot::begin(std::uint64_t number, std::uint64_t order, cons
 }
 
 void FlightRecorder::Slot::waits(std::uint64_t number, TraceClock::time_point start) {
-  if (number_.load(std::memory_order_relaxed) == number)  // else another stands there by now
+  if (number_.load(std::memory_order_relaxed) == number)  // else it has been overwritten
     start_.store(start.time_since_epoch().count(), std::memory_order_relaxed);
 }
 
 void FlightRecorder::Slot::end(std::uint64_t number, TraceClock::time_point now, TraceEvent::State state) {
-  if (number_.load(std::memory_order_relaxed) != number) return;  // so many have begun since
+  if (number_.load(std::memory_order_relaxed) != number) return;  // overwritten: so many have begun since
   end_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
   state_.store(state, std::memory_order_release);
 }

@@ -1,11 +1,11 @@
-// Trace: what a group has done lately, for the moment when it fails; and, if asked for, everything a rank has done.
+// Trace: a group's latest operations, for its failure; and, if asked for, all operations of a rank.
 //
-// FlightRecorder is always on: a ring of the latest operations of one group. It costs a copy of an event and, for what
-// is long or waits, two looks at the clock; no lock, for which a processor would wait until all it has written before
-// has left it: lines of other ranks. TraceLog collects all operations of all groups of a rank for the trace file
-// (ProcessGroupOptions::trace_file); trace_file.h says what that looks like.
+// FlightRecorder is always on: a ring of the latest operations of one group. It costs a copy of an event and, for an
+// operation that is long or waits, two reads of the clock; no lock, for which a CPU would wait until all its earlier
+// stores, to lines of other ranks, are done. TraceLog collects all operations of all groups of a rank for the trace
+// file (ProcessGroupOptions::trace_file); trace_file.h says what that looks like.
 //
-// Times are of the rank's steady clock. Thread-safety: all methods may be called from any thread, but for what
+// Times are of the rank's steady clock. Thread-safety: all methods may be called from any thread, except as
 // FlightRecorder says.
 #pragma once
 
@@ -50,7 +50,7 @@ struct TraceEvent {
 
   Fingerprint operation;    // root holds the tag of a message
   std::uint64_t bytes = 0;  // of the larger of the caller's buffers
-  // When the operation's turn came; of a short one that no file is told of, when it first had to wait, or never.
+  // When the operation's turn came; of a short one without a trace file, when it first had to wait, or never.
   static constexpr TraceClock::time_point kNotTimed{};
   TraceClock::time_point start = kNotTimed;
   TraceClock::time_point end{};  // meaningless while it runs, or was not timed
@@ -92,7 +92,7 @@ class TraceLog {
   Snapshot all_;  // guarded by mutex_
 };
 
-/// The latest operations of one group. Whoever looks sees whole events, and misses those that are just being written.
+/// The latest operations of one group. A reader sees whole events, and misses those that are just being written.
 class FlightRecorder {
  public:
   static constexpr std::size_t kEvents = 64;
@@ -107,13 +107,13 @@ class FlightRecorder {
     const AlgorithmName& algorithm;
   };
 
-  // One thread at a time begins and ends collectives, as they run one after the other, and one messages: who issues
-  // operations on the group.
+  // One thread at a time begins and ends collectives, which run one after the other, and one messages: the thread that
+  // issues operations on the group.
 
   /// Whether there is a log, for which all operations are to be timed.
   bool keeps_all() const { return log_ != nullptr; }
 
-  /// Notes that an operation has started, maybe without looking at the clock; returns what the others want.
+  /// Notes that an operation has started, maybe without reading the clock; returns the ticket for the others.
   std::uint64_t begin(const Subject& subject, TraceClock::time_point start);
   /// Notes that one that was not timed has begun to wait.
   void waits(std::uint64_t ticket, const Subject& subject, TraceClock::time_point start);
@@ -124,8 +124,8 @@ class FlightRecorder {
   std::vector<TraceEvent> latest(std::size_t count = kEvents) const;
 
  private:
-  /// A TraceEvent that may be read while it is overwritten: who reads looks at the number before and after. Source: H.
-  /// Boehm, "Can Seqlocks Get Along With Programming Language Memory Models?" (MSPC 2012).
+  /// A TraceEvent that may be read while it is overwritten: a reader compares the number before and after (seqlock).
+  /// Source: H. Boehm, "Can Seqlocks Get Along With Programming Language Memory Models?" (MSPC 2012).
   class Slot {
    public:
     void begin(std::uint64_t number, std::uint64_t order, const Subject& subject, TraceClock::time_point start);

@@ -1,5 +1,5 @@
-// What a group tells of its operations: after a failure, and at its end, when the ranks' traces come together at rank
-// 0, clocks first, then the events as text.
+// Reports a group's operations: after a failure, and at its end, when rank 0 collects the ranks' traces, clocks first,
+// then the events as text.
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/process_group_impl.h>
 #include <tutti/comm/trace_file.h>
@@ -71,7 +71,7 @@ std::string ProcessGroup::Impl::operations_before(const std::string& failed) con
   return text.empty() ? text : text + ")";
 }
 
-/// Rank 0 answers each rank in turn with its own time; a rank believes the answer that came back fastest.
+/// Rank 0 answers each rank in turn with its own time; a rank takes the answer that came back fastest.
 ClockOffset ProcessGroup::Impl::measure_clock() {
   ClockOffset offset;
   std::int64_t time[] = {0};

@@ -4,8 +4,8 @@
 // nor cancels. The buffers of the operation belong to the caller and must live until the operation is complete.
 // Thread-safety: any thread may call any method.
 //
-// Nobody has to wait: operations go on by themselves, and on_completion() tells a program with an event loop of its own
-// when to look:
+// Waiting is optional: operations go on by themselves, and on_completion() tells a program with an event loop of its
+// own when to look:
 //
 //   work.on_completion([&io, f] { asio::post(io, f); });   // Asio
 //   work.on_completion([fd] { ::eventfd_write(fd, 1); });  // epoll
@@ -62,9 +62,9 @@ class [[nodiscard]] Work {
   /// if it is complete already, else on the thread that completes it, which is one of the group's own or one that uses
   /// the group or waits. Never blocks. Those given before are called in the order in which they were given.
   ///
-  /// The callback passes the news on and returns. The methods of this Work do not block in it, but it must not wait for
-  /// anything else, use or destroy the group, or throw (that ends the program). The group's destructor returns after
-  /// the last callback; a group that is destroyed or fails completes its operations, so that each is called.
+  /// The callback passes the event on and returns. The methods of this Work do not block in it, but it must not wait
+  /// for anything else, use or destroy the group, or throw (that ends the program). The group's destructor returns
+  /// after the last callback; a group that is destroyed or fails completes its operations, so that each is called.
   void on_completion(std::function<void()> callback) const;
 
  private:

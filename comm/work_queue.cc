@@ -30,7 +30,7 @@ struct WorkQueue::Entry final : WorkState, std::enable_shared_from_this<WorkQueu
     return error;
   }
 
-  /// Returns whom to tell, when no lock is held any more.
+  /// Returns the callbacks, to be called when no lock is held any more.
   std::vector<std::function<void()>> finish(std::exception_ptr outcome) {
     std::lock_guard lock(mutex);
     error = std::move(outcome);

@@ -1,9 +1,9 @@
 // WorkQueue: collectives of one group, run one after the other in the order they were submitted.
 //
 // There is no thread while everything is synchronous: a caller that finds the queue empty runs its task itself (Turn).
-// The first submit() starts a helper thread; a thread that waits for a queued task runs what stands before it if the
-// helper has not taken it yet. The helper ends when the queue has been empty for a while and is started again when
-// needed. Thread-safety: all methods may be called from any thread, Turn and submit() by one at a time.
+// The first submit() starts a helper thread; a thread that waits for a queued task runs the tasks before it that the
+// helper has not taken yet. The helper ends when the queue has been empty for a while and is started again when needed.
+// Thread-safety: all methods may be called from any thread, Turn and submit() by one at a time.
 #pragma once
 
 #include <tutti/comm/work.h>
@@ -54,7 +54,7 @@ class WorkQueue {
 
   bool enter();
   void leave();
-  bool run_next(std::unique_lock<std::mutex>& lock);  // false if somebody else is running or nothing is queued
+  bool run_next(std::unique_lock<std::mutex>& lock);  // false if another task is running or none is queued
   void call_back(const std::vector<std::function<void()>>& callbacks, std::unique_lock<std::mutex>& lock) noexcept;
   void help();
 
@@ -64,7 +64,7 @@ class WorkQueue {
   bool running_ = false;                      // a task is running, on whichever thread
   bool stopping_ = false;
   int awaiting_end_ = 0;  // threads in let_running_end()
-  int calling_back_ = 0;  // threads that tell of a completed task
+  int calling_back_ = 0;  // threads that call a completed task's callbacks
   bool helper_alive_ = false;
   std::thread helper_;
 };

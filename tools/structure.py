@@ -1,6 +1,7 @@
-"""How the source tree is built: which layer stands on which, the storeys inside a layer, and how many lines each folder may have.
+"""How the source tree is built: which layer stands on which, the storeys inside a layer, how many lines each folder may have, and
+which words its comments do without.
 
-check_layers.py and check_budget read it here. The words are DESIGN's: a layer is a folder of the top level, a storey a folder of
+check_layers.py, check_budget and check_words.py read it here. The words are DESIGN's: a layer is a folder of the top level, a storey a folder of
 a layer.
 """
 
@@ -31,4 +32,18 @@ BUDGET = {
     "tools/labs": 13000,
     "bench": 2300,
     "tests": 49400,
+}
+
+# Folders whose comments check_words.py reads, and those within them that it does not read yet.
+WORDS_CHECKED = ["comm"]
+WORDS_UNCHECKED = ["comm/algorithms", "comm/schedule"]
+
+# A word that no comment has -> what it says instead.
+ACTOR = "a thread, process or rank has a name: the thread that ..., the caller, the peer"
+NONE_OR_ALL = "no rank, every rank, any thread, another process"
+REJECTED_WORDS = {
+    **dict.fromkeys(["who", "whom", "whoever"], ACTOR),
+    **dict.fromkeys(["somebody", "nobody", "everybody", "anybody"], NONE_OR_ALL),
+    **dict.fromkeys(["processor", "processors"], "CPU or core"),
+    "news": "update, event or message",
 }

@@ -1,2 +1,2 @@
-// The one translation unit that compiles Asio (ASIO_SEPARATE_COMPILATION); everybody else only sees declarations.
+// The one translation unit that compiles Asio (ASIO_SEPARATE_COMPILATION); all others only see declarations.
 #include <asio/impl/src.hpp>

@@ -1,6 +1,6 @@
-// Caller: whom an operation is done for, as those see it who do it.
+// Caller: callbacks that a running operation makes to the call that started it.
 //
-// Thread-safety: used by the thread that does the operation.
+// Thread-safety: used by the thread that runs the operation.
 #pragma once
 
 #include <tutti/comm/base/deadline.h>
@@ -9,11 +9,11 @@ namespace tutti::comm {
 
 class Caller {
  public:
-  /// Until when the operation may wait. The time counts from the first question: an operation that never waits need not
-  /// look at the clock.
+  /// Until when the operation may wait. The time counts from the first call: an operation that never waits need not
+  /// read the clock.
   virtual Deadline deadline() = 0;
 
-  /// The others know of the operation: what had to be done before this, and may be done now, no longer holds them up.
+  /// The peers have this rank's announcement: whatever had to precede it, and may be done now, no longer delays them.
   virtual void is_announced() {}
 
  protected:

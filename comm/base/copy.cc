@@ -11,7 +11,7 @@ namespace tutti::comm {
 
 void stream_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
 #if defined(__AVX__)
-  constexpr std::size_t kChunk = 64;  // a line
+  constexpr std::size_t kChunk = 64;  // a cache line
   const std::size_t head = (kChunk - reinterpret_cast<std::uintptr_t>(to) % kChunk) % kChunk;
   if (bytes < head + kChunk) {
     if (bytes > 0) std::memcpy(to, from, bytes);
@@ -27,7 +27,7 @@ void stream_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
     _mm256_stream_si256(target, first);
     _mm256_stream_si256(target + 1, second);
   }
-  _mm_sfence();  // streamed stores are ordered with later ones only by this
+  _mm_sfence();  // orders non-temporal stores with later ones
   if (at < bytes) std::memcpy(to + at, from + at, bytes - at);
 #else
   if (bytes > 0) std::memcpy(to, from, bytes);

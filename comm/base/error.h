@@ -10,10 +10,10 @@
 
 namespace tutti::comm {
 
-/// Says whose move it is; pick the most specific one.
+/// Which side has to act; pick the most specific one.
 enum class ErrorCode {
   InvalidArgument,  // the caller's: wrong argument or environment; nothing was sent
-  Timeout,          // a deadline passed; the text names who was missing
+  Timeout,          // a deadline passed; the text names the missing ranks
   PeerLost,         // another process died, or its connection broke
   Protocol,         // bytes on the wire that no Tutti peer of this version sends
   Mismatch,         // two ranks called different collectives, sizes, types or roots

@@ -5,7 +5,7 @@
 // too large numbers become infinite, small ones subnormal or zero, a NaN stays a NaN with its sign and as many of its
 // upper payload bits as fit, quiet. Converting to float is exact.
 //
-// Values; all functions are pure. They expect the processor's default rounding mode.
+// Values; all functions are pure. They expect the CPU's default rounding mode.
 #pragma once
 
 #include <bit>

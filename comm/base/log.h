@@ -1,4 +1,4 @@
-// Where comm's few log lines go. comm prints nothing by itself when all is well.
+// Where comm's few log lines go. comm logs nothing while all is well.
 //
 // Thread-safety: all functions may be called from any thread. The sink is the one process-wide setting of comm; it is
 // replaced as a whole and must itself be thread-safe.

@@ -1,7 +1,7 @@
 // OutputFile: a file that appears complete or not at all. All that Tutti writes for its user goes through it.
 //
 // The bytes go to a new file beside the final one (O_EXCL and O_NOFOLLOW: no link that lies there is followed), which
-// takes its name in the end. "-" is standard output; a device or a pipe is written directly. Not thread-safe.
+// is renamed to it at the end. "-" is standard output; a device or a pipe is written directly. Not thread-safe.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@ namespace tutti::comm {
 
 class OutputFile {
  public:
-  /// Throws std::system_error naming the file, as all functions here, if it is clear already that it cannot be written.
+  /// Throws std::system_error naming the file, as all functions here, if it is already clear that it cannot be written.
   explicit OutputFile(std::string path);
-  ~OutputFile();  // removes what is not finished
+  ~OutputFile();  // removes an unfinished file
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
   void write(std::string_view bytes);
-  /// The bytes are on the disk, and the file has its name.
+  /// On return the bytes are on the disk, and the file has its name.
   void finish();
 
  private:

@@ -1,4 +1,4 @@
-// How text of any language that came from outside is shown. In a header: trainer_data uses it and links no comm.
+// Shows text of any language that came from outside. In a header: trainer_data uses it and links no comm.
 #pragma once
 
 #include <algorithm>

@@ -16,7 +16,7 @@ constexpr const char* kCacheVariable = "TUTTI_LAST_CACHE";
 
 std::string caches_of(int cpu) { return "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/"; }
 
-// sysconf(_SC_LEVEL3_CACHE_SIZE) says instead what all caches of that level make together.
+// sysconf(_SC_LEVEL3_CACHE_SIZE) gives the sum over all caches of that level instead.
 std::size_t read_last_cache() {
   constexpr std::size_t kUnknown = 32 * 1024 * 1024;
   const std::string caches = caches_of(std::max(0, ::sched_getcpu()));
@@ -28,7 +28,7 @@ std::size_t read_last_cache() {
   return kib > 0 ? kib * 1024 : kUnknown;
 }
 
-/// The lowest CPU that shares a CPU's last cache.
+/// The lowest CPU that shares the last-level cache of `cpu`.
 int last_cache_of(int cpu) {
   int lowest = kUnknownCache;
   for (int index = 0; index < 8; ++index) {

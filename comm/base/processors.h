@@ -6,16 +6,15 @@
 
 namespace tutti::comm {
 
-/// By the affinity that it was started with or has set; 0 if that cannot be told.
+/// By the process's CPU affinity; 0 if that cannot be read.
 int allowed_processors();
 
-/// The size of the last cache before memory, as Linux tells it of the processor that asks first; 32 MiB where it does
-/// not.
+/// The size of the last-level cache, as Linux reports it for the CPU of the first call; 32 MiB where it does not.
 std::size_t last_cache_bytes();
 
-/// Which last cache the CPUs have that this process may use: the lowest number of a CPU that shares it; kSeveralCaches
-/// if they have different ones, kUnknownCache where Linux does not tell. TUTTI_LAST_CACHE replaces it with a number.
-/// Throws InvalidArgument if that is none.
+/// The last-level cache of the CPUs that this process may use: the lowest number of a CPU that shares it;
+/// kSeveralCaches if they have different ones, kUnknownCache where Linux does not tell. TUTTI_LAST_CACHE replaces it.
+/// Throws InvalidArgument if that is not a number.
 inline constexpr int kSeveralCaches = -1;
 inline constexpr int kUnknownCache = -2;
 int last_cache_of_process();

@@ -1,4 +1,4 @@
-// copy_short: memcpy of a few bytes, whose number is known only when it runs, without a call.
+// copy_short: memcpy of a few bytes, a number known only at run time, without a call.
 #pragma once
 
 #include <cstddef>

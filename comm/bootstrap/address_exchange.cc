@@ -19,7 +19,7 @@ constexpr std::size_t kMissingRanksShown = 16;
 
 std::string address_key(const std::string& group, int rank) { return group + "/address/" + std::to_string(rank); }
 
-/// All ranks find the same, before any of them tries a connection.
+/// All ranks find the same differences, before any of them tries a connection.
 void refuse_different_settings(const World& world, const std::string& group, const std::vector<RankAddress>& ranks) {
   std::vector<Settings> settings;
   std::vector<std::string> names;
@@ -34,7 +34,7 @@ void refuse_different_settings(const World& world, const std::string& group, con
                   "' cannot form: its ranks were started differently: " + different + ": start all ranks alike");
 }
 
-/// Ranks of [first, last) whose address is not in the store; halves that are complete are not looked into.
+/// Ranks of [first, last) whose address is not in the store; skips halves that are complete.
 void collect_missing(Store& store, std::span<const std::string> keys, int first, int last, std::vector<int>& missing) {
   if (missing.size() > kMissingRanksShown) return;
   const auto part = keys.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));

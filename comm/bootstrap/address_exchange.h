@@ -1,7 +1,7 @@
-// How the ranks of a group tell each other their addresses, in the store in which they have met.
+// How the ranks of a group exchange their addresses, in the store in which they have met.
 //
 // Under the group's name: "address/<rank>", "arrived" (how many have come), "addresses/<formation>": a line for each
-// rank (rank_addresses.h). Nobody waits for a rank whose process the store knows to be gone.
+// rank (rank_addresses.h). No rank waits for one whose process the store knows to be gone.
 //
 // Thread-safety: functions of their arguments and the store.
 #pragma once
@@ -25,9 +25,9 @@ struct Addresses {
 
 /// Every rank publishes its address and counts itself; the last one joins all addresses to one table, which the others
 /// wait for: a few round trips and one key each, however many ranks there are. When the ranks form a group of this name
-/// once more, the count tells that it is another one, with a table of its own.
-/// Throws Timeout naming the ranks that did not come, PeerLost naming one that came and died, Mismatch where
-/// settings differ, the same text on all ranks; Protocol.
+/// once more, the count gives it a table of its own.
+/// Throws Timeout naming the ranks that did not come, PeerLost naming one that came and died, Mismatch where settings
+/// differ, the same text on all ranks; Protocol.
 Addresses exchange_addresses(const MeetingPlace& place, const World& world, const std::string& group,
                              const std::vector<std::string>& endpoints, const Settings& settings,
                              std::chrono::milliseconds timeout, Deadline deadline);

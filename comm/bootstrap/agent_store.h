@@ -2,7 +2,7 @@
 // Announcement. Speaks the part of PyTorch's protocol (store/torch) that this takes; PyTorch 2.1 or later.
 //
 // The agent's store knows no secret, so nothing secret is put there: an announcement is signed with the job secret, and
-// a client without it can only take the announcement away.
+// a client without it can only remove the announcement.
 // Thread-safety: none. Each call opens a connection, and waits for a few seconds at most.
 #pragma once
 

@@ -37,7 +37,7 @@ std::string mac_of(std::string_view text, std::string_view secret) {
   return hex;
 }
 
-/// A value is one word: what would end it early becomes '?'.
+/// Makes `value` one word: characters that would end it early become '?'.
 std::string word(const std::string& value) {
   std::string text = printable(value, 120);
   std::replace_if(
@@ -51,7 +51,7 @@ bool read_number(std::string_view text, T& value) {
   return status == std::errc() && end == text.data() + text.size();
 }
 
-/// Field 22 of /proc/<pid>/stat; 0 if there is no such process (or it is dead, and only not buried yet).
+/// Field 22 of /proc/<pid>/stat; 0 if there is no such process (or it is a zombie).
 std::uint64_t start_of(long pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;

@@ -1,8 +1,8 @@
-// What rank 0 tells the others about where they meet: the addresses of its store server, and whose they are.
+// What rank 0 publishes about the rendezvous: the addresses of its store server, and its process.
 //
-// Lines of key=value, the last of them an HMAC-SHA256 of the others by the job secret: half a text, and one of another
-// job's, is told from a whole one, and nobody without the secret can send ranks anywhere. The nonce belongs to one
-// meeting, so two jobs that go by the same name cannot be merged (the server's job id contains it).
+// Lines of key=value, the last of them an HMAC-SHA256 of the others by the job secret: a truncated text, or another
+// job's, is recognized, and without the secret no process can send ranks anywhere. The nonce belongs to one rendezvous,
+// so two jobs of the same name cannot be merged (the server's job id contains it).
 //
 // Values and pure functions. Internal to comm.
 #pragma once
@@ -47,21 +47,21 @@ class AnnouncementBoard {
  public:
   virtual ~AnnouncementBoard() = default;
 
-  /// Rank 0; in place of what an earlier meeting has left there. Throws System, and what the board says.
+  /// For rank 0; replaces what an earlier rendezvous has left there. Throws System, and as the board.
   virtual void publish(const Announcement& announcement) = 0;
 
   struct Found {
     Reading reading = Reading::HalfWritten;
     Announcement announcement;
-    std::string begins_with;  // of foreign content, for texts
+    std::string begins_with;  // of foreign content, for error texts
   };
-  /// Nothing while there is none. Throws System if the board cannot be read, for another reason than that.
+  /// Nothing while there is none. Throws System if the board cannot be read.
   virtual std::optional<Found> look() const = 0;
 
-  /// Takes the announcement with this nonce away, if it is there. Any rank may do so. Never throws.
+  /// Removes the announcement with this nonce, if it is there. Any rank may do so. Never throws.
   virtual void withdraw(const std::string& nonce) noexcept = 0;
 
-  virtual std::string where() const = 0;   // for texts
+  virtual std::string where() const = 0;   // for error texts
   virtual std::string advice() const = 0;  // what to do if rank 0's announcement does not appear
 };
 

@@ -222,7 +222,7 @@ World GenerationMember::next(Deadline deadline) {
       control_->set(entered_key(worker_), std::to_string(newest), deadline);
       return *world;
     }
-    if (had_place_) break;  // else it was started before the generation that it is for
+    if (had_place_) break;  // else it was started before its first generation
   }
   throw Error(ErrorCode::Aborted, "worker " + worker_ + " has no place in generation " +
                                       std::to_string(present_.number) +
@@ -236,7 +236,7 @@ void GenerationMember::leave(const std::string& reason, Deadline deadline) {
 void GenerationMember::fail_for_good(const std::string& reason, Deadline deadline) noexcept {
   try {
     control_->append(kFailedKey, worker_ + " " + printable(one_line(reason)) + "\n", deadline);
-  } catch (const std::exception&) {  // the reason itself is told by this process
+  } catch (const std::exception&) {  // this process reports the reason itself
   }
 }
 

@@ -3,19 +3,19 @@
 // An elastic launcher serves one control store for the whole job (TUTTI_CONTROL=HOST:PORT). Each formation of the job,
 // a generation, is a record in it: which workers take part, in the order of their ranks, and where the store of this
 // generation's groups is. A worker is one process; its id is "<node>.<slot>.<incarnation>" (TUTTI_WORKER), and a
-// replacement for a lost one has the next incarnation. Who survives a failure says so and waits for the next record.
+// replacement for a lost one has the next incarnation. A survivor of a failure says so and waits for the next record.
 //
 //   elastic/generation/<g>      the record: a text, written once, before the next field
 //   elastic/newest              the newest generation's number
 //   elastic/member/<worker>     "pid 4711": this worker follows generations (a program that is not elastic never comes)
 //   elastic/entered/<worker>    the number of the newest generation in which it has been given its place
 //   elastic/begun               the job has done something that a later generation continues
-//   elastic/left/<g>            a line "<worker> <why>" of each worker to whom group g is of no more use
-//   elastic/failed              a line "<worker> <why>" of each worker whose error a new process would meet as well
+//   elastic/left/<g>            a line "<worker> <why>" of each worker that has no more use for group g
+//   elastic/failed              a line "<worker> <why>" of each worker with an error that a new process would meet too
 //
-// The agreement of the survivors about anything else (who has the newest state) is theirs, by collectives of the next
-// group. Model: rounds of torchrun's dynamic rendezvous (https://pytorch.org/docs/stable/elastic/rendezvous.html),
-// which ends the survivors' processes between two of them.
+// The survivors agree on anything else (which has the newest state) by collectives of the next group. Model: rounds of
+// torchrun's dynamic rendezvous (https://pytorch.org/docs/stable/elastic/rendezvous.html), which ends the survivors'
+// processes between two of them.
 #pragma once
 
 #include <tutti/comm/bootstrap/world.h>
@@ -31,11 +31,11 @@ namespace tutti::comm {
 
 struct Generation {
   int number = 0;
-  int first_size = 0;       // ranks of generation 0: what a job's global batch is counted by
+  int first_size = 0;       // ranks of generation 0, which define a job's global batch
   std::string master_addr;  // of this generation's store server, which the launcher owns; "": where the worker has
                             // reached the control store
   std::uint16_t master_port = 0;
-  std::string job_id;                // of this generation alone, so that nobody of an earlier one can walk in
+  std::string job_id;                // of this generation alone: no process of an earlier one can join
   std::vector<std::string> workers;  // ids in the order of ranks
 };
 
@@ -91,22 +91,21 @@ class GenerationMember {
   static std::unique_ptr<GenerationMember> from_environment(Deadline deadline,
                                                             const Environment& environment = process_environment());
 
-  /// Blocks until there is a generation newer than the last one given, and returns this worker's place in the newest.
-  /// A worker that is new may come before its first one. Throws Timeout; PeerLost when the launcher is gone; Aborted
-  /// when the newest generation does without this worker, which had a place before: it has nothing to do any more then.
+  /// Blocks until there is a generation newer than the last one given, and returns this worker's place in the newest. A
+  /// new worker may come before its first one. Throws Timeout; PeerLost when the launcher is gone; Aborted when the
+  /// newest generation does without this worker, which had a place before: it has nothing to do any more then.
   World next(Deadline deadline);
 
   /// Tells the launcher that the present generation's group has failed or was left, and why.
   void leave(const std::string& reason, Deadline deadline);
 
-  /// Tells the launcher, if it is there, that this process ends by an error that another one in its place would meet as
-  /// well.
+  /// Tells the launcher, if it is there, that this process ends by an error that its replacement would meet too.
   void fail_for_good(const std::string& reason, Deadline deadline) noexcept;
 
   /// True once the launcher has published a generation newer than the present one. One question to the store.
   bool newer_exists(Deadline deadline);
 
-  /// For a generation in which nobody is left to ask: has the job begun, so that files of it may be continued?
+  /// For a generation without a survivor to ask: has the job begun, so that files of it may be continued?
   void set_begun(Deadline deadline);
   bool has_begun(Deadline deadline);
 

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kLongestFile = 16384;
-constexpr int kMostLeftovers = 1000;  // looked at by one run
+constexpr int kMostLeftovers = 1000;  // checked by one run
 
 [[noreturn]] void cannot_meet_in(const std::string& verb, const std::string& path, int error_number) {
   throw Error(ErrorCode::System, "cannot " + verb + " the file " + path +
@@ -98,7 +98,7 @@ void MeetingFile::remove_leftovers() const {
       const auto found = file.look();
       if (found && found->reading == Reading::Whole && has_ended_here(found->announcement))
         file.withdraw(found->announcement.nonce);
-    } catch (const Error&) {  // not ours to judge
+    } catch (const Error&) {  // left as it is
     }
   }
 }

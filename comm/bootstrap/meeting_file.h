@@ -1,10 +1,10 @@
 // MeetingFile: the file, in a folder that all hosts see, in which rank 0 publishes an Announcement.
 //
 // It appears by rename(2), complete or not at all, also over NFS. Readers open and close the folder before they look
-// for the file: an NFS client remembers for up to a minute that a file was not there, unless the folder's opening makes
-// it ask again (nfs(5), "DATA AND METADATA COHERENCE"). What an earlier run left is replaced; what is not a meeting's
-// is never written to; and of two jobs that go by the same name, the second one's rank 0 refuses where it can see that
-// the first one's still runs.
+// for the file: an NFS client caches for up to a minute that a file is missing, unless the folder is opened (nfs(5),
+// "DATA AND METADATA COHERENCE"). What an earlier run left is replaced; a file that is not a rendezvous's is never
+// written to; and of two jobs of the same name, the second one's rank 0 refuses where it can see that the first one's
+// still runs.
 //
 // Thread-safety: none. Nothing blocks but the file system.
 #pragma once
@@ -19,8 +19,8 @@ class MeetingFile final : public AnnouncementBoard {
  public:
   MeetingFile(std::string path, std::string job_secret) : path_(std::move(path)), secret_(std::move(job_secret)) {}
 
-  /// Makes the folder if need be. Throws Protocol (something else is at this path), InvalidArgument (another
-  /// process's meeting of the same name goes on), System.
+  /// Makes the folder if need be. Throws Protocol (something else is at this path), InvalidArgument (a rendezvous of
+  /// the same name by another process goes on), System.
   void publish(const Announcement& announcement) override;
 
   std::optional<Found> look() const override;

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kLastToGo(5000);
 
-/// A port can be served once in a process, whatever the number of its groups that meet there, at once or one after the
-/// other: hence state of the process.
+/// A process can serve a port only once, however many of its groups meet there, at once or one after the other: hence
+/// state of the process.
 struct Served {
   std::mutex mutex;
   std::map<std::tuple<std::string, std::uint16_t, std::string, std::string, int>, std::weak_ptr<TcpStoreServer>> jobs;

@@ -1,6 +1,6 @@
 // MeetingPlace: the store in which the ranks of a job meet, wherever the job's description says it is.
 //
-// Thread-safety: none, but the store's own. The owner keeps it as long as anybody may ask the store.
+// Thread-safety: none, but the store's own. The owner keeps it as long as any rank may ask the store.
 #pragma once
 
 #include <tutti/comm/base/deadline.h>
@@ -14,8 +14,8 @@
 
 namespace tutti::comm {
 
-/// A store, with the server behind it where this rank hosts it. Who hosts it is the last to go, up to a limit of 5 s:
-/// others may still be asking it whether all is well.
+/// A store, with the server behind it on the rank that hosts it. That rank is the last to leave, up to a limit of 5 s:
+/// others may still be asking the store whether all is well.
 struct MeetingPlace {
   MeetingPlace() = default;
   ~MeetingPlace();
@@ -25,12 +25,12 @@ struct MeetingPlace {
   std::shared_ptr<TcpStoreServer> server;  // groups of this process that meet at one address share it
   std::unique_ptr<Store> client;
   std::function<void()> withdraw;  // if set: to be called as soon as all ranks are there (published_server.h)
-  std::string where;               // for texts
+  std::string where;               // for error texts
   std::string local_address;       // this end of the connection to the store; "" in a file
 };
 
-/// Goes there: to a server (rank 0 starts it, unless the launcher has), to one whose address is published, or to a
-/// file. Blocks until it can be reached. Throws as the constructors of TcpStore, TcpStoreServer and FileStore.
+/// Connects to a server (rank 0 starts it, unless the launcher has), to one whose address is published, or to a file.
+/// Blocks until it can be reached. Throws as the constructors of TcpStore, TcpStoreServer and FileStore.
 std::shared_ptr<MeetingPlace> meet(const World& world, Deadline deadline);
 
 }  // namespace tutti::comm

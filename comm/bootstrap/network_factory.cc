@@ -56,7 +56,7 @@ std::unique_ptr<Neighbours> NetworkFactory::meet_neighbours(const GroupMembers& 
   return neighbours;
 }
 
-/// Of a sub-group, which waits for nobody.
+/// Of a sub-group: waits for no rank.
 std::unique_ptr<Neighbours> NetworkFactory::known_neighbours(const GroupMembers& members, const std::string& formation,
                                                              Deadline deadline) {
   std::vector<int> ranks;

@@ -1,4 +1,4 @@
-// NetworkFactory: what a process needs to make transports, for the group of all ranks and for those split from it.
+// NetworkFactory: makes a process's transports, for the group of all ranks and for those split from it.
 //
 // Thread-safety: none; ProcessGroup makes one group at a time.
 #pragma once

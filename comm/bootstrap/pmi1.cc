@@ -39,7 +39,7 @@ bool ready(int descriptor, short events, Deadline deadline) {
     const int count =
         ::poll(&entry, 1, static_cast<int>(std::min<std::int64_t>(deadline.remaining().count(), kLongestPoll)));
     if (count > 0) return true;
-    if (count < 0 && errno != EINTR) return true;  // reading says what is wrong
+    if (count < 0 && errno != EINTR) return true;  // reading gives the error
     if (deadline.expired()) return false;
   }
 }
@@ -51,7 +51,7 @@ bool ready(int descriptor, short events, Deadline deadline) {
                   "; to do without it set TUTTI_MEET_DIR to a folder that all hosts see");
 }
 
-/// What is to be finalized: the very connection, not what its number stands for later.
+/// The connection to finalize, rather than what its descriptor stands for later.
 struct PmiConnection {
   explicit PmiConnection(int number) : descriptor(number), user(::getpid()) { ::fstat(number, &status); }
   ~PmiConnection() {

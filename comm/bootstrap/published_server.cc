@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstPause{5};
 constexpr milliseconds kLongestPause{200};
-constexpr milliseconds kFirstTry{500};    // to connect, before looking whether the announcement has been replaced
+constexpr milliseconds kFirstTry{500};    // to connect, before reading the announcement again
 constexpr milliseconds kFirstSlice{150};  // of that, for each address
 constexpr milliseconds kReportAfter{5000};
 constexpr milliseconds kBelieved{5000};  // an announcement under another secret: rank 0 may be about to replace it
@@ -81,8 +81,8 @@ std::unique_ptr<TcpStore> connect_to_address(const World& world, const Announcem
                                     deadline);
 }
 
-/// Tries the announcement's addresses in turn, ever longer, until `deadline`: one that swallows packets must not use up
-/// the others' time. Throws what the last of them did.
+/// Tries the announcement's addresses in turn, ever longer, until `deadline`: one that drops packets must not use up
+/// the others' time. Throws the last one's error.
 std::unique_ptr<TcpStore> connect_as_announced(const World& world, const Announcement& announcement,
                                                Deadline deadline) {
   const auto& addresses = announcement.addresses;
@@ -103,7 +103,7 @@ std::string where_text(const Announcement& announcement, const std::string& publ
          ")";
 }
 
-/// Another rank's look at the board, again and again.
+/// Another rank's search: polls the board.
 class Seeker {
  public:
   Seeker(const World& world, const AnnouncementBoard& board, Deadline deadline)
@@ -142,7 +142,7 @@ class Seeker {
     }
   }
 
-  /// Nothing where the server does not answer, or is not this meeting's: that of an earlier run, most likely.
+  /// Nothing where the server does not answer, or belongs to another rendezvous: an earlier run's, most likely.
   std::unique_ptr<TcpStore> try_connect(const Announcement& announcement) {
     try {
       check_usable(world_, announcement);
@@ -221,8 +221,8 @@ PublishedMeeting meet_by_board(const World& world, const std::shared_ptr<Announc
   return meeting;
 }
 
-/// Rank 0 takes the first key that is free, the others the last that is not: there is one for each time that these
-/// ranks have met.
+/// Rank 0 takes the first key that is free, the others the last that is set: there is one for each rendezvous of these
+/// ranks.
 PublishedMeeting meet_by_pmi(const World& world, Deadline deadline) {
   finalize_pmi_at_exit(world.pmi_descriptor);
   Pmi1 pmi(world.pmi_descriptor, deadline);

@@ -1,9 +1,9 @@
-// Meeting at a server whose address nobody was told: rank 0 starts it on a free port and publishes where it is, in
+// Rendezvous without MASTER_ADDR: rank 0 starts a server on a free port and publishes its address, in
 // World::meeting_file, in torchrun's store (World::agent_key), or at the PMI server of World::pmi_descriptor; the
-// others look there, and connect. Or a program has brought the announcement to all ranks itself (World::invitation).
+// others read it there, and connect. Or a program has brought the announcement to all ranks itself (World::invitation).
 //
-// What an earlier run left there leads nowhere, or to a server that is another meeting's and says so: then a rank looks
-// again, until its deadline. Internal to comm.
+// What an earlier run left there leads nowhere, or to a server that says it is another rendezvous's: then a rank polls
+// on, until its deadline. Internal to comm.
 #pragma once
 
 #include <tutti/comm/base/deadline.h>
@@ -33,13 +33,13 @@ struct PublishedMeeting {
   std::shared_ptr<TcpStoreServer> server;  // on the rank that started it
   std::unique_ptr<TcpStore> client;
   std::string where;  // "the store 10.0.0.1:4711 (published in /home/...)"
-  /// Takes the announcement back. To be called by whichever rank knows first that all are there, before another can go
-  /// on to meet once more; and by rank 0 at the end. Any number of times; never throws.
+  /// Withdraws the announcement. To be called by the first rank to know that all are there, before another can go on to
+  /// the next rendezvous; and by rank 0 at the end. Any number of times; never throws.
   std::function<void()> withdraw;
 };
 
 /// Blocks until this rank is connected to rank 0's server. Throws as MeetingFile, Pmi1, TcpStoreServer and TcpStore do;
-/// Timeout says what was found, Unauthorized who published under another job secret.
+/// Timeout says what was found, Unauthorized which process published under another job secret.
 PublishedMeeting meet_at_published_server(const World& world, Deadline deadline);
 
 }  // namespace tutti::comm

@@ -18,7 +18,7 @@ std::string rank_of(int rank, std::size_t world_size) {
   return "rank " + std::to_string(rank) + "/" + std::to_string(world_size);
 }
 
-/// An address that only one host can reach is of no use to ranks of others. All ranks come to the same end here.
+/// A loopback address is of no use to ranks of other hosts. All ranks decide alike here.
 void refuse_loopback_across_hosts(int self, const std::vector<RankAddress>& ranks) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     if (!std::ranges::all_of(ranks[rank].endpoints, is_loopback_endpoint)) continue;

@@ -1,4 +1,4 @@
-// What a rank tells the others about where it can be reached, and what they make of it. Internal to comm.
+// What a rank publishes about where it can be reached, and how the others use it. Internal to comm.
 //
 // Thread-safety: values and functions without state.
 #pragma once
@@ -17,7 +17,7 @@ struct RankAddress {
   std::string host;                    // its name, for texts
   std::string pid;
   std::string identity;  // host_identity()
-  Settings settings{};   // what it is started with, to be compared
+  Settings settings{};   // to be compared
 };
 
 /// One line of words, as it goes through the store. from_line() throws Protocol, quoting what it cannot read.
@@ -41,8 +41,8 @@ AddressChoice own_addresses(bool several_hosts, const PublishOptions& options);
 /// reasons, and warns where a faster interface is passed over. Throws InvalidArgument.
 std::vector<std::string> addresses_to_publish(const World& world, const PublishOptions& options);
 
-/// Takes out what cannot work: addresses that several hosts have (local_address.h). Throws System if a rank is left
-/// with loopback addresses in a world of several hosts, InvalidArgument if it is left with none.
+/// Removes what cannot work: addresses that several hosts have (local_address.h). Throws System if a rank is left with
+/// loopback addresses in a world of several hosts, InvalidArgument if it is left with none.
 void keep_reachable(int rank, std::vector<RankAddress>& ranks);
 
 /// Where rank 0 listens as the store's server: at MASTER_ADDR. Where there are other hosts, at all interfaces ("") if

@@ -1,6 +1,6 @@
 // Rendezvous: from "I am rank r of n" to a store, a transport that reaches every rank, and what sub-groups need.
 //
-// Called by ProcessGroup::connect. Nothing here outlives the call but what it returns.
+// Called by ProcessGroup::connect. Only the result outlives the call.
 #pragma once
 
 #include <tutti/comm/bootstrap/settings.h>
@@ -43,10 +43,9 @@ struct RendezvousOptions {
   std::chrono::milliseconds timeout{};
 };
 
-/// Blocks until all ranks have published their addresses. A world of one meets nobody: in-process store, no sockets.
+/// Blocks until all ranks have published their addresses. A world of one waits for none: in-process store, no sockets.
 /// Throws Timeout naming the ranks that did not come and where they were expected, PeerLost naming one that came and
-/// died, Unauthorized, Mismatch (settings that differ), InvalidArgument (encryption without a secret),
-/// System.
+/// died, Unauthorized, Mismatch (settings that differ), InvalidArgument (encryption without a secret), System.
 Meeting rendezvous(const World& world, const std::string& group, const RendezvousOptions& options);
 
 }  // namespace tutti::comm

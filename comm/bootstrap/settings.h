@@ -1,6 +1,6 @@
 // Settings: what must be equal on all ranks of a group for its results to be right, as names and values that the ranks
-// compare when the group forms. They travel with the ranks' addresses (rank_addresses.h), by name: ranks of other
-// versions, whose lists are longer or shorter, are told what is missing.
+// compare when the group forms. They travel with the ranks' addresses (rank_addresses.h), by name: where versions
+// differ in their lists, the error names what is missing.
 //
 // Thread-safety: values and functions of their arguments.
 #pragma once
@@ -12,7 +12,7 @@
 namespace tutti::comm {
 
 struct Setting {
-  std::string name;  // as people set it: "algorithm (TUTTI_ALGO)"
+  std::string name;  // as users set it: "algorithm (TUTTI_ALGO)"
   std::string value;
   bool operator==(const Setting&) const = default;
 };

@@ -79,7 +79,7 @@ bool fill_master(World& world, const WorldOptions& options, const WorldSettings&
   return true;
 }
 
-/// Which key of the store at MASTER_ADDR the ranks meet by, if that is torchrun's: one for each start of the workers.
+/// The key of torchrun's store at MASTER_ADDR by which the ranks meet: one for each start of the workers.
 std::string agent_key_of(const WorldSettings& settings) {
   const Environment& environment = settings.environment();
   if (environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") != "True" || environment("TUTTI_STORE_OWNER")) return {};
@@ -87,7 +87,7 @@ std::string agent_key_of(const WorldSettings& settings) {
          environment("TORCHELASTIC_RUN_ID").value_or("") + "/" + environment("TORCHELASTIC_RESTART_COUNT").value_or("");
 }
 
-/// What a job is called that the ranks were told the places of by hand, with TUTTI_MEET_DIR to meet in.
+/// The job's name where RANK and WORLD_SIZE were set by hand, with TUTTI_MEET_DIR to meet in.
 std::string job_told_by_hand(const WorldSettings& settings) {
   for (const char* name : {"TUTTI_JOB_ID", "SLURM_JOB_ID", "PBS_JOBID"})
     if (const auto id = settings.text(name)) return std::string(name) + "-" + *id;

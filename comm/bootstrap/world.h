@@ -1,4 +1,4 @@
-// World: who am I in this job, and where do the ranks meet?
+// World: which rank is this process of its job, and where do the ranks meet?
 //
 // Values; detect() reads the environment it is given and, for a world of several ranks without TUTTI_JOB_SECRET, the
 // file that job_secret.h describes. Nothing else. Which launchers' variables are known: launchers/launchers.h.
@@ -22,7 +22,7 @@ struct WorldOptions {
   /// "file:///PATH", "tcp://HOST:PORT", or what invite() has returned. With the latter, rank and world_size must be set
   /// here, and of the environment nothing but TUTTI_JOB_SECRET is read.
   std::optional<std::string> store = std::nullopt;
-  /// Whose variables are read: "auto", "none" (a world of one), "env" (RANK, WORLD_SIZE, ...), or one of
+  /// The launcher that sets the variables: "auto", "none" (a world of one), "env" (RANK, WORLD_SIZE, ...), or one of
   /// launcher_names(). "" is "auto". Also by TUTTI_LAUNCHER.
   std::optional<std::string> launcher = std::nullopt;
 };
@@ -41,7 +41,7 @@ struct World {
   int pmi_descriptor = -1;   // if not: it publishes at the PMI server that this descriptor is connected to
   std::string job_id;        // TUTTI_JOB_ID, else the scheduler's name for the job step, else "default"
   std::string job_secret;    // TUTTI_JOB_SECRET; see job_secret.h for where it comes from otherwise
-  int cpus_per_rank = 0;     // that the scheduler was asked for (SLURM_CPUS_PER_TASK); 0: it does not say
+  int cpus_per_rank = 0;     // as asked of the scheduler (SLURM_CPUS_PER_TASK); 0: not known
   bool launcher_owns_store = false;  // TUTTI_STORE_OWNER=launcher: rank 0 must not start a server
   /// "explicit options", "RANK, WORLD_SIZE, ... in the environment", "Slurm step 7.0: SLURM_PROCID=3, ...",
   /// "nothing: one rank", with the reason where a scheduler's variables are there, but no step of it started this.
@@ -50,7 +50,7 @@ struct World {
   /// Order: explicit options; RANK/WORLD_SIZE/LOCAL_RANK/LOCAL_WORLD_SIZE/MASTER_ADDR/MASTER_PORT (torchrun's names,
   /// which `tutti run` sets); the innermost launcher: Open MPI, MPICH and Intel MPI, MVAPICH2, Cray PALS, jsrun, a
   /// Slurm step, PMI; a world of one. With these launchers rank 0 publishes where it is, unless MASTER_ADDR and
-  /// MASTER_PORT or TUTTI_STORE say so: nobody guesses it from a list of nodes. A place by RANK and WORLD_SIZE needs,
+  /// MASTER_PORT or TUTTI_STORE say so: it is never guessed from a list of nodes. A place by RANK and WORLD_SIZE needs,
   /// with more than one rank, MASTER_ADDR and MASTER_PORT too, or in place of these TUTTI_STORE=file:///PATH or
   /// tcp://HOST:PORT (it wins: `tutti run` serves PyTorch's store at MASTER_ADDR, and its own there), or
   /// TUTTI_MEET_DIR, a folder in which rank 0 publishes its address. Where TORCHELASTIC_USE_AGENT_STORE=True says that

@@ -1,4 +1,4 @@
-// The settings of World::detect: options of the caller and variables of the environment, read strictly, and listed in
+// The settings of World::detect: the caller's options and the environment's variables, read strictly, and listed in
 // every error. Internal to comm/bootstrap.
 //
 // An object refers to the options and the environment that it was made with. Thread-safety: none.
@@ -25,7 +25,7 @@ class WorldSettings {
 
   bool found_any() const { return !found_.empty(); }
   bool any_option() const;
-  /// Whether RANK or WORLD_SIZE are said, by whomever: then no launcher's variables count.
+  /// Whether RANK or WORLD_SIZE are set, as option or variable: then no launcher's variables count.
   bool place_is_said() const;
 
   /// Everything that was found, for the text of an error; never the secret.

@@ -1,4 +1,4 @@
-// Where C++ ends: exceptions become results and texts, numbers of the C API become comm's values.
+// The boundary of C++: exceptions become results and texts, numbers of the C API become comm's values.
 //
 // Thread-safety: all functions may be called from any thread; the latest text is each thread's own.
 #pragma once
@@ -24,7 +24,7 @@ tutti_result result_of_exception(const char* function, GroupFate* fate) noexcept
 /// What tutti_last_error() returns.
 const char* last_text() noexcept;
 
-/// Throws InvalidArgument on a thread that is in a function given to tutti_op_create(): the group is at work below it.
+/// Throws InvalidArgument on a thread that is in a function given to tutti_op_create(): the group's operation calls it.
 void refuse_within_operator();
 
 /// Throws InvalidArgument if `pointer` is null; `what` is the argument's name.

@@ -1,4 +1,4 @@
-// What a group tells of itself, its buffers, its end, and work handles.
+// A group's description, its buffers, its end, and work handles.
 #include <tutti/comm/c/boundary.h>
 #include <tutti/comm/c/tutti.h>
 
@@ -25,7 +25,7 @@ tutti_result on_work(const char* function, const tutti_work* handle, Body&& body
 }
 
 /// Waits up to `limit`, says whether it is complete, and throws its error. A group that is gone has completed its work,
-/// and is not looked for.
+/// and is not used.
 void hand_out_completion(Work& work, std::chrono::milliseconds limit, int* completed) {
   if (!work.is_completed() && limit.count() > 0) {
     try {
@@ -123,7 +123,7 @@ tutti_result tutti_buffer_free(tutti_buffer* buffer) {
 
 tutti_result tutti_work_wait(tutti_work* work) {
   return on_work("tutti_work_wait", work, [](WorkObject& object) {
-    const std::shared_ptr<GroupObject> group = object.group.lock();  // stays while somebody waits
+    const std::shared_ptr<GroupObject> group = object.group.lock();  // kept while a thread waits
     if (!group) object.fate->end.wait();                             // its end completes the work
     object.work.wait();
   });

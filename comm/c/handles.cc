@@ -18,7 +18,7 @@ struct Table {
 };
 
 Table& table() {
-  // A fork waits for the lock, so that the child finds it free: its groups refuse to work, but they say so.
+  // A fork waits for the lock, so that the child finds it free: its groups refuse to work, with an error.
   static Table* const the_table = [] {
     static Table* made = new Table;
     ::pthread_atfork([] { made->mutex.lock(); }, [] { made->mutex.unlock(); }, [] { made->mutex.unlock(); });
@@ -68,7 +68,7 @@ void* add_handle(HandleKind kind, std::shared_ptr<void> object) {
   const std::uintptr_t handle = ((all.last + 1) << kKindBits) | static_cast<std::uintptr_t>(kind);
   all.objects.emplace(handle, std::move(object));
   ++all.last;
-  return reinterpret_cast<void*>(handle);  // NOLINT: nobody follows it
+  return reinterpret_cast<void*>(handle);  // NOLINT: never dereferenced
 }
 
 std::shared_ptr<void> find_handle(HandleKind kind, const void* handle) {

@@ -3,8 +3,8 @@
 // A caller in another language may free a handle twice, use it after that, or give one for another. Pointers to the
 // objects would make each of these undefined; a number that is looked up in a table is known, or known to be gone. This
 // table is the one process-wide object of the C API. It is never destroyed: a program may end without freeing anything.
-// Thread-safety: all functions may be called from any thread. What a lookup returns lives as long as it is held,
-// whoever frees the handle meanwhile.
+// Thread-safety: all functions may be called from any thread. The result of a lookup lives as long as it is held, even
+// if another thread frees the handle meanwhile.
 #pragma once
 
 #include <tutti/comm/c/tutti_base.h>
@@ -41,7 +41,7 @@ struct WorldObject {
 struct GroupObject {
   static constexpr HandleKind kKind = HandleKind::Group;
   explicit GroupObject(std::unique_ptr<ProcessGroup> formed);
-  ~GroupObject();  // leaves the group, then lets those go on who wait for its work
+  ~GroupObject();  // leaves the group, then wakes the threads that wait for its work
   GroupObject(const GroupObject&) = delete;
   GroupObject& operator=(const GroupObject&) = delete;
 

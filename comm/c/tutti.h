@@ -19,8 +19,8 @@
  * by its own function; freeing NULL does nothing. A handle may be freed in any order and by any thread; a call that
  * another thread makes on it meanwhile ends in good order.
  *
- * Threads: as in C++: one thread at a time issues operations on a group (a second one gets TUTTI_INVALID_ARGUMENT), work
- * handles may be used anywhere, different groups by different threads at once.
+ * Threads: as in C++: one thread at a time issues operations on a group (a second one gets TUTTI_INVALID_ARGUMENT),
+ * work handles may be used anywhere, different groups by different threads at once.
  *
  * Structs begin with struct_size, the size of the struct that the caller was compiled with: call the struct's _init
  * function first, then set what is to differ. Fields are only ever added at the end, so that a program and a library
@@ -47,7 +47,7 @@ typedef struct tutti_world_options {
   const char* master_addr; /**< this and the next three NULL, or -1: not set */
   int master_port;
   const char* store;    /**< "file:///PATH", or a text of tutti_invite(): where the ranks meet instead */
-  const char* launcher; /**< whose variables are read: "auto", "none", "env", "slurm", ... */
+  const char* launcher; /**< the launcher that sets the variables: "auto", "none", "env", "slurm", ... */
 } tutti_world_options;
 
 /** What was found. The texts live as long as the handle they were asked of. */
@@ -57,7 +57,7 @@ typedef struct tutti_world_info {
   int world_size;
   int local_rank;
   int local_world_size;
-  int cpus_per_rank; /**< that the scheduler was asked for; 0: it does not say */
+  int cpus_per_rank; /**< as asked of the scheduler; 0: not known */
   const char* master_addr;
   int master_port;
   const char* job_id;
@@ -189,7 +189,7 @@ TUTTI_API tutti_result tutti_work_source(tutti_work* work, int* source);
 
 /** Calls `callback(context)` once when the operation is complete, after success and after failure: at once if it is
  * complete already, else on the thread that completes it, which is one of the library's own or one that uses the group
- * or waits. The callback passes the news on and returns; it may call tutti_work_test() and tutti_work_free() for this
+ * or waits. The callback passes the event on and returns; it may call tutti_work_test() and tutti_work_free() for this
  * work, and nothing else of the library. It is called even if the work handle is freed before; tutti_free() of the
  * group returns after the last callback. */
 TUTTI_API tutti_result tutti_work_on_completion(tutti_work* work, void (*callback)(void* context), void* context);

@@ -20,14 +20,14 @@
 extern "C" {
 #endif
 
-/** What functions return: TUTTI_OK, or whose move it is. Other codes may come later, all of them positive. */
+/** What functions return: TUTTI_OK, or which side has to act. Other codes may come later, all of them positive. */
 typedef int tutti_result;
 
 /** Values of tutti_result. The numbers are part of the ABI. */
 enum tutti_results {
   TUTTI_OK = 0,               /**< done */
   TUTTI_INVALID_ARGUMENT = 1, /**< the caller's: a wrong argument, handle or environment; nothing was sent */
-  TUTTI_TIMEOUT = 2,          /**< a deadline passed; the text names who was missing */
+  TUTTI_TIMEOUT = 2,          /**< a deadline passed; the text names the missing ranks */
   TUTTI_PEER_LOST = 3,        /**< another process died, or its connection broke */
   TUTTI_PROTOCOL = 4,         /**< bytes on the wire that no Tutti peer of this version sends */
   TUTTI_MISMATCH = 5,         /**< two ranks called different collectives, sizes, types or roots */
@@ -71,7 +71,7 @@ enum tutti_ops {
   TUTTI_BXOR = 7
 };
 
-/** A receive from whichever rank sends first. */
+/** A receive from the rank that sends first. */
 #define TUTTI_ANY_SOURCE (-1)
 
 /** A rank's place in its job: tutti_world_detect(). */

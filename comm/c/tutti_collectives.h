@@ -2,7 +2,7 @@
  *
  * All ranks of the group call the same ones in the same order, with the same counts, types, operators and roots; a rank
  * that differs gets TUTTI_MISMATCH, with both sides' values: in this operation where one waits for the other; else (two
- * roots, or one that only sends) both calls may return, and a later one tells: the next in which all wait for each
+ * roots, or one that only sends) both calls may return, and a later one reports it: the next in which all wait for each
  * other in shared memory, over TCP the next in which the receiver reads from that rank. `count` is in elements, of one
  * rank's block where there are several. Pointers may be NULL where there is nothing to read or write. Inputs are never
  * written.
@@ -18,13 +18,13 @@
 extern "C" {
 #endif
 
-/** Root's `data` overwrites everybody else's. */
+/** Root's `data` overwrites that of all others. */
 TUTTI_API tutti_result tutti_broadcast(tutti_group* group, void* data, size_t count, tutti_dtype dtype, int root);
 /** Starts tutti_broadcast(). */
 TUTTI_API tutti_result tutti_broadcast_async(tutti_group* group, void* data, size_t count, tutti_dtype dtype, int root,
                                              tutti_work** work);
 
-/** Root's `output` becomes the reduction of all inputs, and may be its input. Elsewhere `output` is not looked at. */
+/** Root's `output` becomes the reduction of all inputs, and may be its input. Elsewhere `output` is not used. */
 TUTTI_API tutti_result tutti_reduce(tutti_group* group, const void* input, void* output, size_t count,
                                     tutti_dtype dtype, tutti_op op, int root);
 /** Starts tutti_reduce(). */
@@ -44,15 +44,15 @@ TUTTI_API tutti_result tutti_all_reduce_rounded(tutti_group* group, double* sums
 TUTTI_API tutti_result tutti_all_reduce_rounded_async(tutti_group* group, double* sums, float* rounded, size_t count,
                                                       tutti_work** work);
 
-/** Root's `output` receives world-size blocks of `count` elements, in rank order. Elsewhere it is not looked at. */
+/** Root's `output` receives world-size blocks of `count` elements, in rank order. Elsewhere it is not used. */
 TUTTI_API tutti_result tutti_gather(tutti_group* group, const void* input, void* output, size_t count,
                                     tutti_dtype dtype, int root);
 /** Starts tutti_gather(). */
 TUTTI_API tutti_result tutti_gather_async(tutti_group* group, const void* input, void* output, size_t count,
                                           tutti_dtype dtype, int root, tutti_work** work);
 
-/** Everybody's `output` receives world-size blocks of `count` elements, in rank order. `input` may be this rank's block
- * of `output`. */
+/** Every rank's `output` receives world-size blocks of `count` elements, in rank order. `input` may be this rank's
+ * block of `output`. */
 TUTTI_API tutti_result tutti_all_gather(tutti_group* group, const void* input, void* output, size_t count,
                                         tutti_dtype dtype);
 /** Starts tutti_all_gather(). */
@@ -60,7 +60,7 @@ TUTTI_API tutti_result tutti_all_gather_async(tutti_group* group, const void* in
                                               tutti_dtype dtype, tutti_work** work);
 
 /** Root's `input` holds world-size blocks of `count` elements; block r goes to rank r's `output`. Elsewhere `input` is
- * not looked at. */
+ * not used. */
 TUTTI_API tutti_result tutti_scatter(tutti_group* group, const void* input, void* output, size_t count,
                                      tutti_dtype dtype, int root);
 /** Starts tutti_scatter(). */
@@ -86,21 +86,21 @@ TUTTI_API tutti_result tutti_all_to_all_async(tutti_group* group, const void* in
 /* The v-forms: rank r has counts[r] elements, 0 or more. `counts` has an entry for each rank and is equal on all of
  * them. `whole` holds the blocks of all ranks one behind the other, in rank order. The buffers must not overlap. */
 
-/** Root's `whole` receives everybody's `block`. Elsewhere `whole` is not looked at. */
+/** Root's `whole` receives every rank's `block`. Elsewhere `whole` is not used. */
 TUTTI_API tutti_result tutti_gather_v(tutti_group* group, const void* block, void* whole, const size_t* counts,
                                       tutti_dtype dtype, int root);
 /** Starts tutti_gather_v(). */
 TUTTI_API tutti_result tutti_gather_v_async(tutti_group* group, const void* block, void* whole, const size_t* counts,
                                             tutti_dtype dtype, int root, tutti_work** work);
 
-/** Everybody's `block` comes from root's `whole`. Elsewhere `whole` is not looked at. */
+/** Every rank's `block` comes from root's `whole`. Elsewhere `whole` is not used. */
 TUTTI_API tutti_result tutti_scatter_v(tutti_group* group, const void* whole, void* block, const size_t* counts,
                                        tutti_dtype dtype, int root);
 /** Starts tutti_scatter_v(). */
 TUTTI_API tutti_result tutti_scatter_v_async(tutti_group* group, const void* whole, void* block, const size_t* counts,
                                              tutti_dtype dtype, int root, tutti_work** work);
 
-/** Everybody's `whole` receives everybody's `block`. */
+/** Every rank's `whole` receives the `block` of each rank. */
 TUTTI_API tutti_result tutti_all_gather_v(tutti_group* group, const void* block, void* whole, const size_t* counts,
                                           tutti_dtype dtype);
 /** Starts tutti_all_gather_v(). */

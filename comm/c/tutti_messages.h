@@ -21,7 +21,7 @@ TUTTI_API tutti_result tutti_isend(tutti_group* group, const void* data, size_t 
  * *from (may be NULL) becomes the sender's rank. */
 TUTTI_API tutti_result tutti_recv(tutti_group* group, void* data, size_t count, tutti_dtype dtype, int source, int tag,
                                   int* from);
-/** Starts tutti_recv(); tutti_work_source() tells who sent. */
+/** Starts tutti_recv(); tutti_work_source() gives the sender's rank. */
 TUTTI_API tutti_result tutti_irecv(tutti_group* group, void* data, size_t count, tutti_dtype dtype, int source, int tag,
                                    tutti_work** work);
 

@@ -1,4 +1,4 @@
-// Where this process stands, and the life of groups.
+// This process's place in the world, and the life of groups.
 #include <tutti/comm/c/boundary.h>
 #include <tutti/comm/c/tutti.h>
 

@@ -1,16 +1,16 @@
-// Chaos: things that go wrong on purpose, at a known moment: for teaching, and for tests of what happens then.
+// Chaos: failures injected at a known moment, for teaching and for tests of recovery.
 //
 //   kill:rank=1,step=20                the process gets SIGKILL
-//   freeze:rank=1,step=20              ... SIGSTOP: it is there, and does nothing, until somebody sends SIGCONT
+//   freeze:rank=1,step=20              ... SIGSTOP: it is there, and does nothing, until SIGCONT
 //   slow:rank=2,factor=3[,step=20]     from that step on (else the first) each step takes three times as long
 //   delay:rank=0,ms=200[,step=20]      that step, else every one, begins 200 ms late
 //
-// Several are joined by ";". What counts as a step is the caller's affair: `tutti train --chaos` counts steps of
-// training from 0, and strikes before the gradients leave; TUTTI_CHAOS counts the collectives of the group of all
-// ranks from 0, and strikes before they begin. kill and freeze strike in a rank's first life only, not again after a
-// restart (TORCHELASTIC_RESTART_COUNT, the last number of TUTTI_WORKER), so that recovery can be seen.
+// Several are joined by ";". The caller defines a step: `tutti train --chaos` counts steps of training from 0, and
+// strikes before the gradients leave; TUTTI_CHAOS counts the collectives of the group of all ranks from 0, and strikes
+// before they begin. kill and freeze strike in a rank's first life only, not again after a restart
+// (TORCHELASTIC_RESTART_COUNT, the last number of TUTTI_WORKER), so that recovery can be seen.
 //
-// Each says what it does in a warning of the log first. Thread-safety: one thread at a time.
+// Each first logs a warning that says what it does. Thread-safety: one thread at a time.
 #pragma once
 
 #include <tutti/comm/base/environment.h>
@@ -24,7 +24,7 @@
 
 namespace tutti::comm {
 
-/// What chaos does things with; tests bring their own.
+/// The system calls of chaos; tests bring their own.
 struct ChaosHands {
   std::function<void(int signal)> raise;
   std::function<void(std::chrono::nanoseconds)> sleep;

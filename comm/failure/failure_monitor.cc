@@ -147,7 +147,7 @@ void FailureMonitor::let_age(const Reports& earlier, const Fingerprint& operatio
 }
 
 std::string FailureMonitor::follow_waits(std::span<const int> awaited, const Reports& earlier) {
-  // Breadth first along who waits for whom: the nearest rank that does not report is the one to name.
+  // Breadth first along the wait-for graph: names the nearest rank that does not report.
   std::vector<int> suspects(awaited.begin(), awaited.end());
   std::vector<std::string> chains(suspects.size());
   std::set<int> known{rank_};

@@ -1,6 +1,6 @@
 // FailureMonitor: how the ranks of a group learn of each other's failures, through the store.
 //
-// Keys, all under "<group>/": "failure" holds the first cause (the first writer wins; everybody repeats it);
+// Keys, all under "<group>/": "failure" holds the first cause (the first writer wins; all others repeat it);
 // "waiting/<rank>" says what a rank has been waiting for, renewed while it waits. The store itself marks ranks whose
 // process is gone (tcp_store_server.h).
 //
@@ -47,8 +47,8 @@ class FailureMonitor {
   /// throws as check(); throws `error` if none does, with a remark if the store is gone, too.
   [[noreturn]] void explain_loss(const Error& error, std::span<const int> suspects);
 
-  /// Says that this rank waits for `awaited` in `operation`; then throws Mismatch if one of them is known to wait in a
-  /// different operation with the same sequence number.
+  /// Publishes that this rank waits for `awaited` in `operation`; then throws Mismatch if one of them is known to wait
+  /// in a different operation with the same sequence number.
   void publish_wait(const Fingerprint& operation, std::span<const int> awaited);
 
   /// What one rank has published.
@@ -65,8 +65,8 @@ class FailureMonitor {
   };
   Reports reports();
 
-  /// One sentence on why `awaited` have not come, for a timeout: follows who waits for whom to the rank that waits for
-  /// nobody. Ranks whose report is the same as in `earlier` have stopped reporting; where `earlier` is missing or only
+  /// One sentence on why `awaited` have not come, for a timeout: follows the wait-for graph to the rank that is not
+  /// waiting. Ranks whose report is the same as in `earlier` have stopped reporting; where `earlier` is missing or only
   /// just taken this takes half a second to find out. Throws Aborted if another rank has recorded the cause meanwhile.
   std::string diagnose(const Fingerprint& operation, std::span<const int> awaited, std::optional<Reports> earlier);
 

@@ -11,12 +11,12 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr microseconds kPollAlone(4);       // after that, give way between polls: the peer may share this CPU
-constexpr unsigned kFreePolls = 32;         // before the clock is asked, which takes as long as a poll
-constexpr microseconds kServiceEvery(200);  // connections of peers are looked for: a system call
+constexpr microseconds kPollAlone(4);       // after that, yield between polls: the peer may share this CPU
+constexpr unsigned kFreePolls = 32;         // before the clock is read, which takes as long as a poll
+constexpr microseconds kServiceEvery(200);  // accepts connections of peers: a system call
 constexpr milliseconds kSlice(100);         // the longest sleep without a look at the deadline
 constexpr milliseconds kConsultEvery(200);  // two slices
-constexpr milliseconds kReportsAge(1000);   // this long before the deadline it is noted who reports, to see who stops
+constexpr milliseconds kReportsAge(1000);   // this long before the deadline reports are read, to see which stop
 
 std::string seconds_text(std::chrono::steady_clock::duration duration) {
   return format("%.1f s", std::chrono::duration<double>(duration).count());
@@ -61,7 +61,7 @@ bool Waiter::should_block() {
     next_service_ = waited + kServiceEvery;
     if (transport_.service()) return false;
   }
-  if (waited > poll_for_) return true;  // and the last look came after giving way
+  if (waited > poll_for_) return true;  // and the last poll came after a yield
   return waited > poll_alone_ && !gave_way(start_ + waited);
 }
 

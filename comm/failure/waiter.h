@@ -1,10 +1,9 @@
 // Waiter: what a thread does while the operation it drives cannot go on.
 //
-// Poll a little, then yield, then block in the kernel; the longer the wait, the more it tells others and asks them.
-// Where ranks outnumber processors it gives way after every look, so that the rank it waits for can run. Who gives way
-// to somebody that computes comes back when a time slice is over; who sleeps is woken as soon as there is news. So a
-// yield that took long is the last one for a while (transport/computes_here.h). Thread-safety: one waiter belongs to
-// one operation on one thread.
+// Poll a little, then yield, then block in the kernel; the longer the wait, the more it publishes and asks. Where ranks
+// outnumber CPUs it yields after every poll, so that the rank it waits for can run. sched_yield() may cost a time slice
+// if a busy process runs next, and a sleeping thread is woken at once: a yield that took long is the last one for a
+// while (transport/computes_here.h). Thread-safety: one waiter belongs to one operation on one thread.
 #pragma once
 
 #include <tutti/comm/base/deadline.h>
@@ -20,21 +19,21 @@ namespace tutti::comm {
 
 class Waiter {
  public:
-  /// `computes_here` is what earlier waits of this kind have found out; null: the transport's.
+  /// `computes_here` is what earlier waits of this kind have measured; null: the transport's.
   Waiter(Transport& transport, FailureMonitor& monitor, const Fingerprint& operation, Deadline deadline,
          std::chrono::milliseconds report_after, ComputesHere* computes_here = nullptr);
 
   /// The operation moved on.
   void progressed() { polls_ = 0; }
 
-  /// Nothing to do just now. False: poll again at once. True: it is time to block().
+  /// Nothing to do just now. False: poll again at once. True: block().
   bool should_block();
 
   /// Blocks until something may have happened on `links`. `awaited` are the ranks that the operation waits for. Throws
   /// Timeout when the deadline has passed, and what FailureMonitor finds.
   void block(std::span<Link* const> links, std::span<const int> awaited);
 
-  /// The same for what is no link: `sleep` blocks for at most the time it is given.
+  /// The same without links: `sleep` blocks for at most the time it is given.
   void block(const std::function<void(std::chrono::milliseconds)>& sleep, std::span<const int> awaited);
 
  private:

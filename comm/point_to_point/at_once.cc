@@ -1,14 +1,14 @@
-// The short way of short messages: one that leaves, or has come, while its call runs needs no request.
+// The fast path of short messages: one that leaves, or has come, during its call needs no request.
 //
 // A receive goes this way only while nothing else is under way, so that messages are matched in the order of the calls;
-// whatever is not exactly the message it wants is left where it is, for the long way to deal with.
+// any frame but exactly the message it wants stays unread, for the path with requests.
 #include <tutti/comm/point_to_point/point_to_point.h>
 #include <tutti/comm/point_to_point/request.h>
 
 namespace tutti::comm {
 namespace {
 
-constexpr int kLooks = 64;  // in shared memory two microseconds
+constexpr int kLooks = 64;  // two microseconds in shared memory
 constexpr int kTryAgainEvery = 16;
 
 }  // namespace
@@ -64,12 +64,11 @@ PointToPoint::AtOnce PointToPoint::take_at_once(const Buffer& data, int source, 
     link.read(data.data, data.nbytes());
     return AtOnce::Taken;
   } catch (const Error&) {
-    return AtOnce::Never;  // the long way meets it again, and explains it
+    return AtOnce::Never;  // the path with requests meets it again, and explains it
   }
 }
 
-/// Where ranks share processors the peer may need this one: looks are worth it while they find something, and are tried
-/// again now and then.
+/// Where ranks share CPUs the peer may need this one: polls while polls find something, and tries again now and then.
 int PointToPoint::Looks::worth() const {
   if (always_ || in_vain_.load(std::memory_order_relaxed) % kTryAgainEvery == 0) return kLooks;
   return 0;

@@ -1,4 +1,4 @@
-// What frames mean: matching messages with receives, announcing long ones, and answering announcements.
+// What frames mean: matches messages with receives, announces long ones, and answers announcements.
 #include <tutti/comm/point_to_point/point_to_point.h>
 #include <tutti/comm/point_to_point/request.h>
 
@@ -8,7 +8,7 @@
 namespace tutti::comm {
 namespace {
 
-/// By division: the count comes from the wire, and its product could overflow to anything.
+/// By division: the count comes from the wire, and its product could overflow.
 bool length_is_that_of_the_elements(const FrameHeader& header) {
   const std::size_t element_bytes = size_of(header.fingerprint.dtype);
   return header.nbytes % element_bytes == 0 && header.nbytes / element_bytes == header.fingerprint.count;
@@ -63,7 +63,7 @@ bool PointToPoint::progress_messages(int peer) {
   }
 }
 
-/// Of the peer's next message: where the first receive from it wants it.
+/// Where the first receive from `peer` wants its next message.
 std::span<std::byte> PointToPoint::likely_target(int peer) const {
   const auto first = std::ranges::find_if(posted_, [&](const RequestPtr& receive) { return receive->peer == peer; });
   if (first == posted_.end()) return {};
@@ -71,8 +71,8 @@ std::span<std::byte> PointToPoint::likely_target(int peer) const {
   return {static_cast<std::byte*>(data.data), data.nbytes()};
 }
 
-/// A peer that is gone is missed only by who awaits a message or an answer of it, now or later. While this rank leaves,
-/// too, the others may be gone in good order, and a receive from anybody need not mean them.
+/// The loss of a peer fails only operations that await a message or an answer of it, now or later. While this rank
+/// leaves, too, the others may be gone in good order, and a receive from any rank need not mean them.
 void PointToPoint::notice_loss(int peer) {
   const bool missed = std::any_of(pending_.begin(), pending_.end(), [&](const RequestPtr& request) {
     return request->peer == peer || (request->peer < 0 && !leaving_);

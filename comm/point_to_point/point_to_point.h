@@ -1,6 +1,6 @@
 // PointToPoint: tagged messages between two ranks, on lanes of their own.
 //
-// Up to kEagerBytes a message travels with its header and is kept by the receiver until somebody asks for it; a longer
+// Up to kEagerBytes a message travels with its header and is kept by the receiver until a receive matches it; a longer
 // one is announced, and sent when the receiver has a buffer for it, so it is never copied.
 //
 // Memory: a short message that cannot leave at once is copied, and its send is complete; up to kUnsentBytes of them per
@@ -8,8 +8,8 @@
 // the message has left. The receiver keeps up to kUnexpectedBytes per sender and then reads no more from it; a receive
 // of a message behind these waits until some of them are received. Messages to this rank itself are always copied.
 //
-// Progress: whoever waits drives all messages of this rank. While unfinished isend/irecv exist and nobody waits, a
-// helper thread, asleep in the kernel, does. Thread-safety: all methods may be called from any thread.
+// Progress: a waiting thread drives all messages of this rank. While unfinished isend/irecv exist and no thread waits,
+// a helper thread, asleep in the kernel, does. Thread-safety: all methods may be called from any thread.
 #pragma once
 
 #include <tutti/comm/base/caller.h>
@@ -57,7 +57,7 @@ class PointToPoint {
   PointToPoint& operator=(const PointToPoint&) = delete;
 
   Work isend(const ConstBuffer& data, int destination, int tag);
-  Work irecv(const Buffer& data, int source, int tag);  // source -1: from anybody
+  Work irecv(const Buffer& data, int source, int tag);  // source -1: from any rank
 
   /// The same, driven by the calling thread alone: no helper. recv returns the sender's rank. `caller` is not asked for
   /// its deadline by a call that need not wait.
@@ -81,7 +81,7 @@ class PointToPoint {
   using Callback = std::function<void()>;  // of Work::on_completion()
   class Hold;
 
-  /// A message that came before anybody asked for it; its payload, if eager, may still be arriving.
+  /// A message that came before a receive for it; its payload, if eager, may still be arriving.
   struct Unexpected {
     int peer = -1;
     FrameHeader header;
@@ -114,7 +114,7 @@ class PointToPoint {
   enum class AtOnce { Taken, NotYet, Never };
   AtOnce take_at_once(const Buffer& data, int source, int tag);
 
-  /// How often to look for a message before the long way is taken.
+  /// How often to poll for a message before making a request.
   class Looks {
    public:
     explicit Looks(bool always) : always_(always) {}
@@ -122,7 +122,7 @@ class PointToPoint {
     void were(bool of_use);
 
    private:
-    const bool always_;  // a processor of its own
+    const bool always_;  // this rank has a CPU of its own
     std::atomic<unsigned> in_vain_{0};
   };
 

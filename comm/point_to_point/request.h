@@ -47,7 +47,7 @@ struct PointToPoint::Request final : WorkState {
   }
 };
 
-/// Holds the engine's mutex. Who waits for requests that were finished under it is told when it is free again.
+/// Holds the engine's mutex. Callbacks of requests that finished under it are called when it is free again.
 class PointToPoint::Hold {
  public:
   explicit Hold(PointToPoint& engine) : engine_(engine), lock_(engine.mutex_) {}

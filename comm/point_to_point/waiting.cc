@@ -1,4 +1,4 @@
-// Who drives the messages: the threads that wait for them, and the helper while nobody does.
+// Drives the messages: the threads that wait for them, and the helper while none does.
 #include <tutti/comm/point_to_point/point_to_point.h>
 #include <tutti/comm/point_to_point/request.h>
 

@@ -92,7 +92,7 @@ V load(const std::byte* from, std::size_t bytes = sizeof(V)) {  // fewer bytes a
   return value;
 }
 
-/// What is done with the elements of one type: `Vector` is what a block consists of, `Tail` what is left behind them.
+/// The arithmetic of one type's elements: `Vector` is what a block consists of, `Tail` what remains after the blocks.
 template <typename T, typename Op>
 struct Plain {
   using Vector = typename VectorOf<T>::type;
@@ -116,8 +116,8 @@ struct Plain {
   }
 };
 
-/// The sum divided at the end, with the rounding of a division: the reciprocal of a power of two is exact, and
-/// multiplying is quicker.
+/// The sum divided at the end, rounded as a division: the reciprocal of a power of two is exact, and multiplying is
+/// faster.
 template <typename T>
 struct Mean : Plain<T, Add> {
   explicit Mean(int divisor)
@@ -166,7 +166,7 @@ std::size_t combine_vectors(const Arithmetic arithmetic, const Targets targets, 
 
 /// Whole blocks of vectors from offset `at` on, which stay in registers from the first source to the last target; in
 /// the order of the walk. Returns the offset behind them. In a block offsets rise: loops of single vectors whose
-/// offsets fall take half as long again on some processors.
+/// offsets fall take half as long again on some CPUs.
 template <typename Arithmetic, typename Targets, typename Sources>
 std::size_t combine_blocks(const Arithmetic arithmetic, const Targets targets, const Sources sources,
                            const std::size_t at, const std::size_t nbytes, const Walk walk) {
@@ -213,7 +213,7 @@ std::size_t combine_vectors(const Arithmetic& arithmetic, const Rows& rows, std:
   return combine_vectors(arithmetic, rows.targets, rows.sources, at, rows.nbytes);
 }
 
-/// What is no whole vector, from offset `at` to `end`.
+/// The rest, shorter than a vector, from offset `at` to `end`.
 template <typename Arithmetic>
 void combine_rest(const Arithmetic& arithmetic, const Rows& rows, std::size_t at, std::size_t end) {
   using Tail = typename Arithmetic::Tail;
@@ -222,9 +222,9 @@ void combine_rest(const Arithmetic& arithmetic, const Rows& rows, std::size_t at
                      Arithmetic::kPadsTail ? std::min(sizeof(Tail), end - at) : sizeof(Tail));
 }
 
-/// How many bytes of long rows lie before the first target's first whole vector in memory: what malloc gives is not as
-/// aligned as vectors are wide, and to write across cache lines takes up to half as long again. Bytes of the sources,
-/// of which a target may keep shorter elements.
+/// How many bytes of long rows lie before the first target's first aligned vector: malloc aligns to less than a
+/// vector's width, and stores across cache lines take up to half as long again. Bytes of the sources, of which a target
+/// may keep shorter elements.
 template <typename Arithmetic>
 std::size_t bytes_before_vectors(const Rows& rows) {
   constexpr std::size_t kWorthwhile = 16 * 1024;

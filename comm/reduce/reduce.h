@@ -18,12 +18,12 @@ namespace tutti::comm {
 ///  - Float16 and BFloat16: each pair is computed in float and rounded once, to nearest even; a chain of reductions
 ///    therefore rounds at each of its steps, and a Float16 sum beyond 65504 is infinite (so is an Avg of it).
 ///  - Bool: Sum, Max and BOr are "or"; Prod, Min and BAnd are "and"; BXor is "unequal". Bytes other than 0 count as 1.
-/// What refusal() in types.h refuses leaves the target as it is: the caller has said no.
+/// Where refusal() in types.h refuses, the target stays as it is: the caller has checked.
 void reduce_into(void* target, const void* incoming, std::size_t count, DType dtype, ReduceOp op, bool incoming_first);
 
-/// In which order elements are passed over; the result is the same. A processor reads ahead of what it is told to, by a
-/// kilobyte or more, also beyond the end: where two shares of a vector lie side by side, and another processor has the
-/// second one, the first is walked down, away from it. Else lines of the second go there and back each time.
+/// In which order elements are passed over; the result is the same. A CPU prefetches a kilobyte or more ahead, also
+/// beyond the end: where two shares of a vector are adjacent, and another CPU works on the second one, the first is
+/// walked down, away from it. Else cache lines of the second move back and forth each time.
 enum class Walk { Up, Down };
 
 /// Each target's [i] = sources[0][i] (op) sources[1][i] (op) ..., from the left; Avg divides by their number. The bits

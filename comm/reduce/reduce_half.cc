@@ -1,5 +1,5 @@
-// The conversions of base/half.h over whole vectors, and around them the operators on floats. Where the processor
-// converts halves itself it does (with the same results), elsewhere integer instructions do. A rest shorter than a
+// The conversions of base/half.h over whole vectors, and around them the operators on floats. Uses the CPU's own
+// conversion of halves where it has one (with the same results), elsewhere integer instructions. A rest shorter than a
 // vector is padded, so block and rest are computed alike.
 #include <tutti/comm/reduce/reduce_half.h>
 

@@ -10,7 +10,7 @@ void reduce_into(void* target, const void* incoming, std::size_t count, DType dt
   if (count == 0) return;
   try {
     if (!incoming_first) return op.combine(target, incoming, count, dtype);
-    // Turned around even if the operator is commutative: two ranks that hold each other's operands must get equal bits.
+    // Even if the operator is commutative: two ranks that hold each other's operands must get equal bits.
     const std::size_t nbytes = count * size_of(dtype);
     if (spare.size() < nbytes) spare.resize(nbytes);
     std::memcpy(spare.data(), incoming, nbytes);

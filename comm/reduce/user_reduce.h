@@ -10,8 +10,8 @@
 
 namespace tutti::comm {
 
-/// As reduce_into() of reduce.h. `incoming_first` needs memory to turn the operands around, which `spare` keeps for the
-/// next time. Throws Operator with the operator's name and what it said if it throws.
+/// As reduce_into() of reduce.h. `incoming_first` needs memory to swap the operands, which `spare` keeps for the next
+/// call. Throws Operator with the operator's name and its error's text if it throws.
 void reduce_into(void* target, const void* incoming, std::size_t count, DType dtype, const UserOp& op,
                  bool incoming_first, std::vector<std::byte>& spare);
 

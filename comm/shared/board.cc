@@ -10,10 +10,10 @@
 namespace tutti::comm {
 namespace {
 
-constexpr int kSpins = 100;  // looks before the clock is asked: two or three microseconds
+constexpr int kSpins = 100;  // polls before the clock is read: two or three microseconds
 
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
-  hash = (hash ^ value) * 0x9e37'79b9'7f4a'7c15;  // multiplication by the golden ratio, and its high half folded in
+  hash = (hash ^ value) * 0x9e37'79b9'7f4a'7c15;  // times the golden ratio, its high half folded in
   return hash ^ (hash >> 32);
 }
 
@@ -105,7 +105,7 @@ const Turn& Board::await(int index) {
 void Board::await_all() {
   for (int index = 0; index < ranks_; ++index)
     if (index != self_) await(index);
-  all_finished_ = number_ - 1;  // who has announced this turn has finished the one before
+  all_finished_ = number_ - 1;  // a rank that announced this turn has finished the one before
 }
 
 void Board::tell_finished() {
@@ -144,7 +144,7 @@ void Board::wait_until(const std::function<bool()>& ready, int index, ComputesHe
                 &computes_here);
   while (!ready()) {
     if (neighbours_.gone(index) || neighbours_.gone(self_)) {
-      if (ready()) return;  // what it did before it went counts
+      if (ready()) return;  // what it did before it left counts
       const std::string why =
           neighbours_.gone(self_) ? "this rank has closed its connections" : neighbours_.reason(index);
       monitor_.explain_loss(Error(ErrorCode::PeerLost, "lost " + transport_.describe(peer) + ": " + why), awaited);

@@ -1,8 +1,8 @@
-// Board: how ranks that share memory announce their operations to each other, and wait for one another.
+// Board: how ranks that share memory announce their operations to each other, and wait for each other.
 //
 // Each operation is a turn. A rank announces it in a line of its own (transport/shm/segment.h): the fingerprint, so
 // that mismatches are errors here as everywhere, and a little payload or the place of a registered buffer. A turn's
-// lines and slots are used again kTurns later, when everybody has finished with them.
+// lines and slots are reused kTurns later, when all ranks have finished with them.
 //
 // A digest of all announcements so far is part of each: operations in which ranks do not read each other (a broadcast
 // with two roots) differ in the next one in which they do.
@@ -32,22 +32,22 @@ class Board {
   int ranks() const { return ranks_; }
   int self() const { return self_; }
 
-  /// Begins the next turn: afterwards this rank's slot may be written. `operation` must live until finish(). What is
-  /// shown in it `is_long`: it is written past the caches where most of the others are far (Neighbours::is_far).
+  /// Begins the next turn: afterwards this rank's slot may be written. `operation` must live until finish(). What it
+  /// publishes is written by non-temporal stores if it `is_long` and most of the others are far (Neighbours::is_far).
   void begin(const Operation& operation, bool is_long) {
     operation_ = &operation;
     streams_ = is_long && most_are_far();
     if (++number_ > kTurns + all_finished_) free_slot();
   }
 
-  /// An operation was done by messages, some of which may never be looked for where roots differ: the next turn tells.
-  /// Not its count and type, which a rank without elements does not know.
+  /// An operation was done by messages, some of which may never be received where roots differ: the next turn reports
+  /// it. Not its count and type, which a rank without elements does not know.
   void note_messages(const Fingerprint& operation);
 
-  /// Room in this rank's line, to be filled just before announce(): whoever looks at the line in between takes it away
-  /// from this processor.
+  /// Room in this rank's line, to be filled just before announce(): a rank that polls the line in between takes it from
+  /// this CPU's cache.
   std::byte* payload() { return segment_.turn(self_, number_).payload.data(); }
-  /// Shows the line and the slot to everybody; `memory` are places of registered buffers, instead of a payload.
+  /// Publishes the line and the slot; `memory` are places of registered buffers, instead of a payload.
   using Memory = std::array<std::optional<std::uint64_t>, 2>;
   void announce(const Memory& memory);
   void announce() { publish(0); }
@@ -55,13 +55,13 @@ class Board {
   /// Waits for the announcement of a rank and compares it with this one's. Throws Mismatch.
   const Turn& await(int index);
   void await_all();
-  /// The same once more, when it has been awaited.
+  /// The announcement of a rank that has been awaited.
   const Turn& announced(int index) const { return segment_.turn(index, number_); }
 
   std::byte* slot(int index) const { return segment_.slot(index, number_); }
   /// This rank's operation has failed. To be called before its caller learns of it.
   void give_up() { neighbours_.give_up(); }
-  /// After reading a rank's own buffer, not a stage: throws unless it has left it alone until now.
+  /// After reading a rank's own buffer, not a stage: throws if its call has failed, as it may have left the buffer.
   void check_present(int index) {
     if (neighbours_.gave_up(index)) explain_giving_up(index);
   }
@@ -76,7 +76,7 @@ class Board {
   std::byte* stage(int index, std::uint64_t position) const { return segment_.stage(index, position); }
 
   using Progress = std::atomic<std::uint64_t> RankState::*;
-  /// Sets this rank's progress and shows it to everybody.
+  /// Publishes this rank's progress.
   void advance(Progress progress, std::uint64_t to);
   /// Waits until a rank's progress has come to `at_least`.
   void await(Progress progress, int index, std::uint64_t at_least);
@@ -87,7 +87,7 @@ class Board {
   void finish_stages(std::uint64_t position);
 
  private:
-  // That a turn is finished is told once in so many turns: the line is fetched by who waits for it, again and again.
+  // Published once in so many turns: each time the waiting ranks must fetch the line again.
   static constexpr std::uint64_t kTellEvery = 16;
   static_assert(kTurns % kTellEvery == 0 && kTellEvery < kTurns);
 
@@ -116,19 +116,19 @@ class Board {
   FailureMonitor& monitor_;
   const int ranks_;
   const int self_;
-  const bool has_processor_;  // to itself: a wait takes nobody's time
+  const bool has_processor_;  // to itself: spinning delays no other rank
   const int spins_;
   std::vector<std::uint64_t> finished_;  // the turn that each rank has finished, as seen last
-  bool streams_ = false;                 // what is shown in this turn
+  bool streams_ = false;                 // what is published in this turn, by non-temporal stores
 
-  // Who has not come computes, maybe on this processor. Those who have come take turns there: that a wait for somebody
-  // to come was long says nothing about the waits that follow.
+  // Back-off for ranks that have not arrived, which compute, maybe on this CPU; apart from that for ranks inside the
+  // operation: a long wait for the former says nothing about the latter.
   ComputesHere& late_compute_here_;
   ComputesHere present_compute_here_;
 
   const Operation* operation_ = nullptr;
   std::uint64_t number_ = 0;        // of the turn
-  std::uint64_t all_finished_ = 0;  // a turn that everybody is known to have finished
+  std::uint64_t all_finished_ = 0;  // a turn that all ranks are known to have finished
   std::uint64_t history_ = 0;
   std::uint64_t position_ = 0;
 };

@@ -1,4 +1,4 @@
-// Two ranks have announced different things: who called what is told.
+// Builds the Mismatch error when two ranks announced different operations.
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/shared/board.h>
 
@@ -19,7 +19,7 @@ Fingerprint fingerprint_of(const Turn& turn, std::uint64_t group) {
 
 }  // namespace
 
-/// The digests differ: somewhere the two ranks have called different things. The oldest difference is told.
+/// The digests differ: somewhere the two ranks have called different operations. Reports the oldest difference.
 void Board::compare(const Turn& theirs, int index) const {
   const std::uint64_t group = operation_->fingerprint.group;
   Fingerprint their_call = fingerprint_of(theirs, group);

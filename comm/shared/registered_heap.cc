@@ -18,7 +18,7 @@ constexpr unsigned kOffsetBits = 56;
 constexpr std::uint64_t kOffsetMask = (std::uint64_t{1} << kOffsetBits) - 1;
 static_assert(kAllocations <= 256);
 
-/// Memory that is more than there is would be granted, and the process killed when it is touched.
+/// Linux would grant more memory than there is, and kill the process when it is touched.
 void require_memory(std::size_t bytes) {
   std::ifstream table("/proc/meminfo");
   std::uint64_t free_kib = 0, kib = 0;

@@ -1,9 +1,9 @@
 // RegisteredHeap: buffers of this rank that the other ranks of its host can reach in place.
 //
 // Each buffer is a SharedFile; its rank lists it in the segment, and the others map it when an announcement first names
-// it. Where nobody shares memory with this rank, the buffers are ordinary memory.
+// it. Where no rank shares memory with this one, the buffers are ordinary memory.
 // Ownership: a buffer lives until its last handle is gone, even if the group ends before. Others may keep it mapped
-// until they meet its successor; its memory is free then.
+// until they map its successor; its memory is free then.
 // Thread-safety: all methods may be called from any thread; resolve() by one at a time.
 #pragma once
 

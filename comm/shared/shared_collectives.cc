@@ -7,7 +7,7 @@
 namespace tutti::comm {
 namespace {
 
-// What is copied to two places goes there by so much: the second copy finds it in the innermost caches.
+// Copies to two places proceed by this many bytes: the second copy finds them in the innermost caches.
 constexpr std::size_t kCopiedTwiceBytes = 32 * 1024;
 
 }  // namespace
@@ -151,7 +151,7 @@ void SharedCollectives::staged_all_gather(const std::byte* input, std::byte* out
   const int self = board_.self();
   const auto block = [&](int index) { return output + static_cast<std::size_t>(index) * bytes_; };
   const bool streams = past_caches(bytes_ * static_cast<std::size_t>(board_.ranks()), kStageBytes);
-  const bool streams_own = past_caches(bytes_, kStageBytes);  // they stay, where what is taken goes past them
+  const bool streams_own = past_caches(bytes_, kStageBytes);  // stages stay cached where the result does not
   run_staged(
       board_, {bytes_}, true,
       [&](const Chunk& chunk) {
@@ -164,7 +164,7 @@ void SharedCollectives::staged_all_gather(const std::byte* input, std::byte* out
       },
       [&](const Chunk& chunk) {
         for (int step = 1; step < board_.ranks(); ++step) {
-          const int index = (self + step) % board_.ranks();  // not everybody at the same one
+          const int index = (self + step) % board_.ranks();  // not all ranks at the same one
           if (chunk.first == 0) board_.await(index);
           board_.await(&RankState::staged, index, chunk.end);
           copy_out(block(index) + chunk.first, board_.stage(index, chunk.begin), chunk.length, streams);

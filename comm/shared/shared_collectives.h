@@ -1,8 +1,8 @@
 // SharedCollectives: collectives of ranks that all share one host's memory, without messages.
 //
 // Short ones travel in the announcements and slots of the board: one write by each rank, one read by each other. Long
-// ones go over stages, a chunk at a time: everybody stages its contribution, reduces its share of all contributions
-// where they lie, and takes the shares of the others; chunks overlap, and stay in the caches.
+// ones go over stages, a chunk at a time: every rank stages its contribution, reduces its share of all contributions
+// where they lie, and copies the shares of the others; chunks overlap, and stay in the caches.
 //
 // If the buffers of all ranks are registered (registered_heap.h), nothing is copied on the way: each rank reduces its
 // share of all buffers where they lie (all_reduce, reduce_scatter), and writes its part of the result into all of them
@@ -45,19 +45,19 @@ class SharedCollectives {
   /// Avg is divided here, too.
   void run(const Operation& operation);
 
-  /// An operation that they do not take is done.
+  /// Notes an operation that was done by messages.
   void note_messages(const Fingerprint& operation) { board_.note_messages(operation); }
 
  private:
-  static constexpr std::size_t kInlineBytes = sizeof Turn::payload;  // that travel in the announcement
+  static constexpr std::size_t kInlineBytes = sizeof Turn::payload;  // in the announcement
 
-  // So much is shown past the caches to ranks that are far.
+  // From this length on what far ranks will read is written by non-temporal stores.
   static constexpr std::size_t kStreamShown = 4 * 1024;
-  // The most that the last cache is taken to hold: a larger one serves more programs than this.
+  // The most that the last-level cache is taken to hold: a larger one serves more programs than this.
   static constexpr std::size_t kMostCached = 64 * 1024 * 1024;
-  /// Whether a result of so many bytes, gathered or broadcast, is written past the caches: it would not stay there,
-  /// with those of the other ranks and what lies `beside` them. (What is reduced in place has just been read, and is
-  /// there.)
+  /// Whether a result of so many bytes, gathered or broadcast, is written by non-temporal stores: it would not stay in
+  /// the cache with those of the other ranks and what lies `beside` them. (What is reduced in place has just been read,
+  /// and is there.)
   bool past_caches(std::size_t result, std::size_t beside) const {
     return result * static_cast<std::size_t>(board_.ranks()) + beside > std::min(last_cache_bytes(), kMostCached);
   }
@@ -100,9 +100,9 @@ class SharedCollectives {
   bool streams_shown(std::size_t bytes) const { return board_.streams() && bytes >= kStreamShown; }
   void announce() { board_.announce(); }
   /// target = the reduction, in rank order, of `length` bytes: this rank's at `own`, which may be the target, and what
-  /// source(rank) gives of the others. `own` is where the caller has it: what this rank has shown comes back as late as
-  /// theirs, once another processor has read it. `shown`, if not null, is for others to read, and gets the same; one of
-  /// the two may be null.
+  /// source(rank) gives of the others. `own` is the caller's buffer: this rank's stage is as far away as the others',
+  /// once another CPU has read it. `shown`, if not null, is for others to read, and gets the same; one of the two may
+  /// be null.
   template <typename Source>
   void reduce_all(std::byte* target, std::size_t length, const std::byte* own, Source source,
                   std::byte* shown = nullptr);
@@ -133,7 +133,7 @@ void SharedCollectives::reduce_all(std::byte* target, std::size_t length, const 
     sources_[static_cast<std::size_t>(index)] = index == board_.self() ? own : source(index);
   const std::array<std::byte*, 2> targets{target ? target : shown, shown};
   const Fingerprint& f = operation_->fingerprint;
-  const std::size_t count = length == bytes_ ? f.count : length / element_;  // a division takes its time
+  const std::size_t count = length == bytes_ ? f.count : length / element_;  // avoids a division
   const bool in_one_pass = target && shown && !board_.streams();
   comm::reduce_all({targets.data(), in_one_pass ? 2u : 1u}, sources_, count, f.dtype, f.reduce_op);
   if (target && shown && !in_one_pass) copy_out(shown, target, length, streams_shown(length));

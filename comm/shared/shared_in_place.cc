@@ -1,4 +1,4 @@
-// What SharedCollectives do in registered buffers, where they lie: each byte is read and written once.
+// What SharedCollectives do in registered buffers, in place: each byte is read and written once.
 #include <tutti/comm/base/copy.h>
 #include <tutti/comm/shared/shared_collectives.h>
 
@@ -7,7 +7,7 @@
 namespace tutti::comm {
 
 SharedCollectives::Place SharedCollectives::find_buffer(const std::byte* data, std::size_t bytes) const {
-  return {const_cast<std::byte*>(data), heap_.describe(data, bytes)};  // is written only where it is an output
+  return {const_cast<std::byte*>(data), heap_.describe(data, bytes)};  // written only where it is an output
 }
 
 /// Announces the turn, with the places of this rank's buffer, and of its result where that has its own.
@@ -34,7 +34,7 @@ int SharedCollectives::await_buffers(std::vector<std::byte*>& found, Which which
 
 /// This rank is done with the others' buffers. Waits until they are done with its own.
 void SharedCollectives::leave_buffers() {
-  for (int index = 0; index < board_.ranks(); ++index) board_.check_present(index);  // before anybody counts on it
+  for (int index = 0; index < board_.ranks(); ++index) board_.check_present(index);  // before any rank relies on it
   const std::uint64_t done = board_.position() + kLine;  // a step forward, though nothing lies there
   board_.advance(&RankState::reduced, done);
   for (int index = 0; index < board_.ranks(); ++index)
@@ -68,15 +68,15 @@ void SharedCollectives::round_in_place() {
   leave_buffers();
 }
 
-/// Everybody's output is in buffers_: this rank's input becomes its block of each.
+/// Every rank's output is in buffers_: this rank's input becomes its block of each.
 void SharedCollectives::gather_in_place(const std::byte* input) {
-  constexpr std::size_t kPart = 64 * 1024;  // which is copied to all while it is in the second cache
+  constexpr std::size_t kPart = 64 * 1024;  // copied to all while it is in the L2 cache
   const int ranks = board_.ranks();
   const std::size_t block = static_cast<std::size_t>(board_.self()) * bytes_;
   const bool streams = past_caches(bytes_ * static_cast<std::size_t>(ranks), 0);
   for (std::size_t begin = 0; begin < bytes_; begin += kPart) {
     const std::size_t length = std::min(kPart, bytes_ - begin);
-    for (int step = 0; step < ranks; ++step) {  // not everybody to the same one
+    for (int step = 0; step < ranks; ++step) {  // not all ranks to the same one
       const auto index = static_cast<std::size_t>((board_.self() + step) % ranks);
       copy_out(buffers_[index] + block + begin, input + begin, length, streams);
     }

@@ -8,10 +8,10 @@
 namespace tutti::comm {
 namespace {
 
-// Up to this many bytes it is quicker that every rank reduces everything than to share the work.
+// Up to this many bytes it is faster that every rank reduces everything than to share the work.
 constexpr std::size_t slot_reduce_bytes(int ranks) { return (ranks == 2 ? 32 : 16) * 1024; }
 
-// Up to this many bytes even a registered buffer is copied: one exchange of announcements is quicker than two.
+// Up to this many bytes even a registered buffer is copied: one exchange of announcements is faster than two.
 constexpr std::size_t kCopiedBytes = 4 * 1024;
 
 }  // namespace
@@ -90,7 +90,7 @@ void SharedCollectives::reduce_to(const std::byte* input, std::byte* result) {
   board_.finish();
 }
 
-/// The sums of longer vectors are not written where all ranks can round them into everybody's result at once.
+/// The sums of longer vectors are not written where all ranks can round them into every result at once.
 void SharedCollectives::all_reduce_rounded(std::byte* sums, std::byte* rounded) {
   bool everywhere = false;
   if (bytes_ <= kCopiedBytes) {
@@ -129,9 +129,9 @@ void SharedCollectives::slot_reduce(const std::byte* input, std::byte* result) {
   reduce_all(result, bytes_, input, [&](int index) { return board_.slot(index); });
 }
 
-/// Each rank's stage holds its contribution to the shares of the others. Once a rank has read what others contribute to
-/// its own share it puts the result in the place of one of them: a line that has just been fetched is quicker to
-/// overwrite than another one. No other rank looks at that part of a stage in between.
+/// Each rank's stage holds its contribution to the shares of the others. Once a rank has read the others' contributions
+/// to its own share it overwrites one of them with the result: a line that it has just fetched is faster to overwrite
+/// than another one. No other rank reads that part of a stage in between.
 void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result) {
   const int self = board_.self();
   const int ranks = board_.ranks();

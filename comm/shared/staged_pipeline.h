@@ -1,9 +1,9 @@
 // run_staged: a long operation of ranks that share memory, as a pipeline of chunks over their stages.
 //
 // stage(chunk) fills this rank's stage with its part of a chunk, where `stages` says that it has one, and use(chunk)
-// reads the others', for which it awaits `staged` of chunk.end, and may write to them where nobody else reads before it
-// is told. While a chunk is used the next one is staged. All of a stage is used before any of it is used again: what
-// was read long ago has left the caches of who read it, and is quicker to overwrite. Blocks and throws as Board::await.
+// reads the others', for which it awaits `staged` of chunk.end, and may write to them where no other rank reads before
+// it is told. While a chunk is used the next one is staged. All of a stage is used before any of it is used again: what
+// was read long ago has left its reader's caches, and is faster to overwrite. Blocks and throws as Board::await.
 // Thread-safety: one thread at a time, which is the board's.
 #pragma once
 
@@ -28,7 +28,7 @@ struct Chunk {
 };
 
 /// What is cut into chunks: `bytes`, of which `rows` parts of the same length lie side by side on a stage. At least
-/// into some `pieces` where those who wait for the first one have nothing to stage meanwhile.
+/// into some `pieces` where ranks that wait for the first one have nothing to stage meanwhile.
 struct Staged {
   std::size_t bytes;
   std::size_t rows = 1;

@@ -21,10 +21,10 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kGoodbyeLimit{2000};
-constexpr milliseconds kFirstPause{1}, kLongestPause{10};  // between two looks at the file
+constexpr milliseconds kFirstPause{1}, kLongestPause{10};  // between two reads of the file
 constexpr milliseconds kTurnGrace{200};
 
-// As which process a rank has come ("host pid token"), and how many stores it has open.
+// The process as which a rank has joined ("host pid token"), and how many stores it has open.
 std::string joined_key(int rank) { return "tutti/file/joined/" + std::to_string(rank); }
 std::string here_key(int rank) { return "tutti/file/here/" + std::to_string(rank); }
 std::string lost_key(int rank) { return kLostKeyPrefix + std::to_string(rank); }
@@ -108,8 +108,8 @@ class FileStore::Impl {
   }
 
  private:
-  /// The right to use file and map, which has caught up with the file: of this thread among the process's, then of this
-  /// process among all.
+  /// The right to use file and map, which has caught up with the file: of one thread of the process, and of one
+  /// process.
   class Use {
    public:
     Use(Impl& store, StoreFile::Access access, const std::string& text, Deadline deadline) : store_(store) {

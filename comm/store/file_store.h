@@ -1,10 +1,10 @@
 // FileStore: a store in one file that all ranks can reach, on this host or over NFS; for where no socket can be shared.
 //
 // All operations of Store, by locking the file (store_file.h says how, and why it is safe against processes that are
-// killed at any point). Every process keeps a copy of all values and catches up with the file when it looks. The file
-// keeps every change, and grows with them. Waiting is looking, every 1 to 10 ms: prefer TcpStore for many ranks. A
-// process that asks for the keys "tutti/lost" and "tutti/lost/<rank>" (tcp_store_server.h) notices a rank that has died
-// without a goodbye from the locks that its process held.
+// killed at any point). Every process keeps a copy of all values and catches up with the file at each call. The file
+// keeps every change, and grows with them. A wait polls every 1 to 10 ms: prefer TcpStore for many ranks. A process
+// that asks for the keys "tutti/lost" and "tutti/lost/<rank>" (tcp_store_server.h) notices a rank that has died without
+// a goodbye from the locks that its process held.
 //
 // The file belongs to one run of one job. The first process makes it, complete or not at all, with the job's id and
 // world size in it; the last rank to leave in good order removes it. A file that is something else is never written to:
@@ -14,8 +14,8 @@
 //   foreign       not a file of a Tutti store of this version, or no regular file
 //   exposed       not this user's, or others may read or write it (its content is trusted, like the job secret's file)
 //
-// Thread-safety, deadlines: as Store. A lock that others hold is waited for, 0.2 s beyond the deadline at most. A
-// forked child gets InvalidArgument and must make its own.
+// Thread-safety, deadlines: as Store. Waits for a lock end 0.2 s beyond the deadline at most. A forked child gets
+// InvalidArgument and must make its own.
 #pragma once
 
 #include <tutti/comm/store/store.h>

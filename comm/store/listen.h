@@ -13,7 +13,7 @@ namespace tutti::comm {
 /// when the port is taken, the text names the process that holds it, where the system lets us see it.
 Socket listen_on(const std::string& bind_address, std::uint16_t port);
 
-/// "pid 4711 (nginx)" of whoever listens on a local TCP port, or "" if that cannot be seen.
+/// "pid 4711 (nginx)" of the process that listens on a local TCP port, or "" if that cannot be seen.
 std::string port_holder(std::uint16_t port);
 
 }  // namespace tutti::comm

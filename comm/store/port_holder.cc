@@ -1,4 +1,4 @@
-// Who listens on a port, found as ss(8) does: socket inode from /proc/net/tcp*, then the process with that descriptor.
+// The process that listens on a port, found as by ss(8): socket inode from /proc/net/tcp*, then its descriptor.
 #include <tutti/comm/store/listen.h>
 #include <unistd.h>
 

@@ -51,7 +51,7 @@ void StoreClient::say_goodbye() noexcept {
     append_store_message(out_, static_cast<std::uint8_t>(StoreOp::Goodbye), ++last_id_, 0, {});
     send_some();
   } catch (const std::exception&) {
-    // The server is gone already, or memory is: there is nobody to tell.
+    // The server is gone, or memory is short: the goodbye is lost.
   }
 }
 

@@ -23,10 +23,10 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstBackoff{5};
 constexpr milliseconds kLongestBackoff{500};
-// One address that swallows packets must not use up the time of the others.
+// One address that drops packets must not use up the time of the others.
 constexpr milliseconds kConnectLimit{5000};
-constexpr milliseconds kReportAfter{5000};  // a store that has not been reached is told of before the deadline
-// A server that is just ending may hang up once or twice; one that does so every time does not understand us.
+constexpr milliseconds kReportAfter{5000};  // logs a store that has not been reached
+// A server that is just ending may hang up once or twice; one that does so every time speaks another protocol.
 constexpr int kHangUpsBelieved = 5;
 
 /// This attempt came to nothing; another may do better.
@@ -95,7 +95,7 @@ Socket connect_one(const Endpoint& endpoint, Deadline deadline) {
     if (!worth_retrying(error_number)) throw_errno("connect to the store at " + endpoint.text(), error_number);
     throw Failed{errno_text(error_number), false, error_number};
   }
-  // With nobody listening on an ephemeral port of this host, the kernel may connect a socket to itself.
+  // Without a listener on an ephemeral port of this host, the kernel may connect a socket to itself.
   if (local_endpoint(socket.get()).text() == endpoint.text())
     throw Failed{errno_text(ECONNREFUSED), false, ECONNREFUSED};
   tune_connection(socket.get());
@@ -138,7 +138,7 @@ std::array<std::byte, N> receive(int socket, Deadline deadline) {
   return bytes;
 }
 
-/// The server may have let us in, or be about to: a client that does not wait for that any longer is no lost rank.
+/// The server may have let us in, or be about to: a client that has given up is no lost rank.
 void say_goodbye(int socket) {
   std::string message;
   append_store_message(message, static_cast<std::uint8_t>(StoreOp::Goodbye), 1, 0, {});

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kIdleBytes = 4096;  // an idle connection keeps no more than this, each way
 constexpr std::size_t kLargeRead = 64 * 1024;
-constexpr std::size_t kUnreadRepliesLimit = 64 * 1024;  // of a client that is listened to
+constexpr std::size_t kUnreadRepliesLimit = 64 * 1024;  // of a client that is read from
 
 }  // namespace
 
@@ -160,7 +160,7 @@ void StoreConnection::flush() {
   if (closes_) close();
 }
 
-/// Not at once: the service may be in the midst of answering several clients.
+/// Not at once: the service may be answering several clients now.
 void StoreConnection::end_soon(const asio::error_code& error) {
   awaiting_room_ = true;
   asio::post(socket_.get_executor(), [self = shared_from_this(), error] {
@@ -173,7 +173,7 @@ void StoreConnection::flush_when_there_is_room() {
   socket_.async_wait(asio::ip::tcp::socket::wait_write, [self = shared_from_this()](const asio::error_code& error) {
     self->awaiting_room_ = false;
     if (self->closed_) return;
-    // A broken connection is noticed and told of by the read; but a full one was not being read.
+    // The read notices and logs a broken connection; but a full one was not being read.
     if (error) return self->end(error);
     self->flush();
     if (!self->closed_ && !self->reading_) self->proceed();

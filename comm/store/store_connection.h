@@ -1,7 +1,7 @@
 // StoreConnection: one client of a store server, and StoreCodec: what it speaks.
 //
 // Memory follows the bytes that have come, not the lengths that they announce, and a client that does not take its
-// replies is not listened to until it has. A codec is all that Tutti's store and PyTorch's do not share.
+// replies is not read from until it has. A codec is all that Tutti's store and PyTorch's do not share.
 //
 // Thread-safety: all on the thread of the server's loop (store_loop.h). Ownership: a connection is kept alive by the
 // loop's list and by its own pending operations, and owns its codec; the loop must outlive it.

@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 
 constexpr microseconds kFirstLockPause{50};
 constexpr microseconds kLongestLockPause{2000};
-constexpr milliseconds kLockGrace{200};  // a deadline that is passing while others hold the lock is no reason to fail
+constexpr milliseconds kLockGrace{200};  // a lock held by others at the deadline may still be waited for
 
 // What is locked: one byte for all records, and one for each rank, where no record comes.
 constexpr off_t kRecordsByte = 0;
@@ -205,7 +205,7 @@ void StoreFile::open_again(const FileStoreOptions& options, Deadline deadline) {
 
 /// False if there is no such file.
 bool StoreFile::open_existing() {
-  // Nobody waits in open(2) for the other end of a pipe that somebody has put there.
+  // O_NONBLOCK: open(2) of a pipe would wait for its other end.
   file_ = Socket(::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (file_.get() >= 0) return true;
   if (errno == ENOENT) return false;

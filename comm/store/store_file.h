@@ -28,7 +28,7 @@ namespace tutti::comm {
 
 class StoreFile {
  public:
-  /// Opens the file, or makes it, and checks whose it is. Throws as FileStore's constructor.
+  /// Opens the file, or makes it, and checks its owner and job. Throws as FileStore's constructor.
   StoreFile(const FileStoreOptions& options, Deadline deadline);
 
   enum class Access { Read, Write };
@@ -49,11 +49,11 @@ class StoreFile {
   /// Whether a process holds that rank's byte; true if that cannot be told. This object's own hold does not count.
   bool present(int rank) const;
 
-  /// True if the file has no name any more: its last rank has left, and whoever comes now needs another. Locked.
+  /// True if the file has no name any more: its last rank has left, and later ranks need another. Locked.
   bool removed() const;
   void open_again(const FileStoreOptions& options, Deadline deadline);
 
-  /// Takes the file's name away; those who have it open keep it. Locked for writing. Never throws.
+  /// Removes the file's name; processes that have it open keep it. Locked for writing. Never throws.
   void remove() noexcept;
 
   const std::string& path() const { return path_; }

@@ -58,7 +58,7 @@ void StoreLoop::run() {
     try {
       context_.run();
       return;
-    } catch (const std::exception& error) {  // memory ran out for one request; the others need not suffer
+    } catch (const std::exception& error) {  // memory ran out for one request; the others go on
       log(LogLevel::Error, options_.name + " server: " + error.what());
     }
   }
@@ -99,8 +99,8 @@ bool StoreLoop::leaves_room(int descriptor) const {
          static_cast<rlim_t>(descriptor + options_.kept_descriptors) < limit.rlim_cur;
 }
 
-/// Out of descriptors or memory: those who are in go on being served, the others wait in the backlog, unless there
-/// are strangers to make room for them.
+/// Out of descriptors or memory: clients go on being served, new connections wait in the backlog, unless there are some
+/// to close that have not been admitted.
 void StoreLoop::accept_later(int error_number) {
   if (error_number == EMFILE && (try_raise_descriptor_limit(kMoreDescriptors) || close_silent())) return accept_all();
   // Once; it may have to be tried many times.

@@ -31,7 +31,7 @@ struct StoreHeader {
 void append_store_message(std::string& out, std::uint8_t code, std::uint32_t id, std::uint32_t timeout_ms,
                           const StoreBody& body);
 
-/// Any 16 bytes are a header; whether its fields make sense is for the receiver, who can stay in step either way.
+/// Any 16 bytes are a header; the receiver checks its fields, and can stay in step either way.
 StoreHeader decode_store_header(std::span<const std::byte, kStoreHeaderBytes> bytes);
 
 /// Throws Protocol naming the field and the offset. Takes no memory beyond 4 times the bytes given.

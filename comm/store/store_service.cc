@@ -33,7 +33,7 @@ void StoreService::client_joined(ClientId client, const PeerIdentity& who, const
   ++connections_of_rank_[who.rank];
   ++arrivals_of_rank_[who.rank];
   if (lost_ranks_.erase(who.rank) == 0) return;
-  map_.erase(kLostKeyPrefix + std::to_string(who.rank));  // it is here again, as a new process perhaps
+  map_.erase(kLostKeyPrefix + std::to_string(who.rank));  // it has come back, as a new process perhaps
   publish_lost_ranks();
 }
 
@@ -160,7 +160,7 @@ void StoreService::wake(std::string_view key) {
   queues_.erase(queue);
   for (const WaiterId id : woken) {
     Waiter& waiter = waiters_.at(id);
-    // Keys before this one were there once; they are looked at again only at the end, in case one was deleted since.
+    // Keys before this one existed once; they are checked again only at the end, in case one was deleted since.
     auto missing = first_missing(waiter.keys, waiter.blocked_on + 1);
     if (!missing) missing = first_missing(waiter.keys, 0);
     if (missing) {

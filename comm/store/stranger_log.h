@@ -1,7 +1,7 @@
-// StrangerLog: tells of connections that were shown out, but of no more than the reader of a log can want.
+// StrangerLog: logs connections that were refused, at a limited rate.
 //
 // A port scan or a broken client must not fill a disk: the first lines of each period are logged (level Warn), the rest
-// are counted, and the count is told when the period is over and something happens again. Internal to comm.
+// are counted, and the next event after the period logs the count. Internal to comm.
 // Thread-safety: none; the owner serialises.
 #pragma once
 
@@ -25,8 +25,8 @@ class StrangerLog {
 
   void tell(const std::string& line, Clock::time_point now);
 
-  /// Of one that went before its handshake was done. Who has just ended, and a prober, leave without a word, which is
-  /// told at level Info: another secret shows in a proof that is wrong.
+  /// Of one that closed before its handshake was done. A rank that has just ended, and a prober, close without a word,
+  /// which is logged at level Info: another secret shows in a proof that is wrong.
   void tell_of_leaver(const std::string& line, std::span<const std::byte> sent, Clock::time_point now);
 
  private:

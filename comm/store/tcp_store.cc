@@ -13,7 +13,7 @@
 namespace tutti::comm {
 namespace {
 
-// A wait is ended by the server, which knows the missing keys; its word gets this much time to arrive.
+// A wait is ended by the server, which knows the missing keys; its reply gets this much time to arrive.
 constexpr std::chrono::milliseconds kTimeoutReplyGrace{1000};
 
 double seconds_since(Deadline::Clock::time_point start) {
@@ -25,7 +25,7 @@ std::string in_seconds(double seconds) { return format("%.3f s", seconds); }
 }  // namespace
 
 /// A pool of connections. A call takes an idle one; it queues behind short calls, and opens another connection rather
-/// than stand behind calls that wait for keys.
+/// than queue behind calls that wait for keys.
 class TcpStore::Impl {
  public:
   Impl(const TcpStoreOptions& options, Deadline deadline) : options_(options), owner_pid_(::getpid()) {

@@ -1,12 +1,12 @@
 // TcpStoreServer: holds the keys of a job and answers TcpStore clients.
 //
-// One thread, one event loop; a slow, hostile or half-open client stalls nobody. Nothing is read from a connection but
-// the fixed-size handshake until it has proved the job secret. Every length from the wire is checked against a limit
-// before memory is taken (key 8 KiB, value 64 MiB, 128 Ki keys a call).
+// One thread, one event loop; a slow, hostile or half-open client delays no other. Nothing is read from a connection
+// but the fixed-size handshake until it has proved the job secret. Every length from the wire is checked against a
+// limit before memory is taken (key 8 KiB, value 64 MiB, 128 Ki keys a call).
 //
 // When a client that is a rank goes away without saying goodbye, the server sets the key "tutti/lost/<rank>" to a text
-// with its pid and address, and adds it to the numbers in "tutti/lost": that is how others learn at once that a process
-// has died. When the rank connects again both are taken back.
+// with its pid and address, and adds it to the numbers in "tutti/lost": others learn from these at once that a process
+// has died. When the rank connects again the server deletes both.
 //
 // Descriptors: one for each client. With a world size given the constructor makes room for one connection of each rank,
 // up to the hard limit of RLIMIT_NOFILE. Where they run out all the same, the limit is raised; then connections that
@@ -49,16 +49,16 @@ class TcpStoreServer {
 
   std::uint16_t port() const;
 
-  /// The owner knows that a rank's process has ended: if it has never been here it is lost, and `text` says how.
+  /// For an owner that knows that a rank's process has ended: if it never connected it is lost, and `text` says how.
   void rank_ended(int rank, const std::string& text);
 
   /// Waits until no authenticated client is connected; false if some still are at `deadline`. Lets the owner of the
-  /// server be the last to go. In a forked child, which serves nobody, true at once.
+  /// server be the last to go. In a forked child, which serves no client, true at once.
   bool wait_until_unused(Deadline deadline) const;
 
-  /// The same, after which no client is let in any more: the port is free, for a later server at once. False, too, as
-  /// soon as a rank is here that has come more often than rank 0: it waits for rank 0 to meet it once more, at this
-  /// server. To be called by one thread at a time.
+  /// The same, and then closes the port, which is free for a later server at once. False, too, as soon as a rank is
+  /// here that has come more often than rank 0: it waits for rank 0 to meet it once more, at this server. To be called
+  /// by one thread at a time.
   bool close_when_unused(Deadline deadline);
 
  private:

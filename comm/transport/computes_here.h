@@ -1,11 +1,11 @@
-// ComputesHere: whether somebody computes on this rank's processor, which waiting threads find out by giving way
+// ComputesHere: whether another process computes on this rank's CPU, which waiting threads learn from sched_yield()
 // (failure/waiter.h).
 //
-// Who comes back late believes it for a while, in which it is better to sleep: longer each time, as every try takes a
-// time slice. But for a short while only if it was often back soon since the last time: then it was the scheduler,
-// which makes up for what a rank has had before, and to sleep takes longer than to wait for one's turn.
+// A yield that returned late means so for a while, in which it is better to sleep: longer each time, as every try costs
+// a time slice. But for a short while only if many yields before it returned soon: then the scheduler only evens out
+// the time that a rank has had before, and sleeping takes longer than waiting for one's turn.
 //
-// Thread-safety: any thread; of several at once one may be overlooked.
+// Thread-safety: any thread; updates of several at once may be lost.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace tutti::comm {
 class ComputesHere {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::milliseconds kLongAway{1};  // other ranks that wait are back sooner
+  static constexpr std::chrono::milliseconds kLongAway{1};  // a yield to ranks that wait is shorter
   static constexpr std::chrono::microseconds kShortest{100}, kLongest{50'000};
   static constexpr int kOften = 16;
 
@@ -25,7 +25,7 @@ class ComputesHere {
     return now.time_since_epoch().count() < end_.load(std::memory_order_relaxed);
   }
 
-  /// A thread gave way at `left` and is `back`.
+  /// A thread yielded at `left` and is `back`.
   void gave_way(Clock::time_point left, Clock::time_point back) {
     const int often = soon_.load(std::memory_order_relaxed);
     if (back - left <= kLongAway) return soon_.store(std::min(often + 1, kOften), std::memory_order_relaxed);

@@ -1,7 +1,7 @@
 // Transport: moves frames between the ranks of one group. Link: the ordered frames exchanged with one peer on one lane.
 //
-// Nothing here blocks except Transport::wait. Whoever waits for an operation drives it: post what is to be sent, peek
-// at what has come, and call wait() when there is nothing to do. There is no I/O thread.
+// Nothing here blocks except Transport::wait. The thread that waits for an operation drives it: post what is to be
+// sent, peek at what has come, and call wait() when there is nothing to do. There is no I/O thread.
 //
 // Lanes: three links per pair of ranks. Collectives are never behind a user's message; and the answers to announced
 // messages are never behind one that its receiver does not take yet.
@@ -55,25 +55,24 @@ class Link {
   /// The same, but what can be sent at once may wait for the next flush(), to leave together with others.
   virtual void queue(Outgoing& frame) { post(frame); }
 
-  /// Sends a short frame at once, without an Outgoing; false: nothing has been done, post() it. May be false for no
-  /// reason.
+  /// Sends a short frame at once, without an Outgoing; false (also for no reason): nothing has been done, post() it.
   virtual bool post_whole(const FrameHeader& /*header*/, const void* /*payload*/) { return false; }
 
-  /// Sends what can be sent now; of much, it may send some and leave the rest to the next call, so that what has come
-  /// is read meanwhile. True when nothing is queued.
+  /// Sends what can be sent now; of a long queue it may send a part and leave the rest to the next call, so that
+  /// arrived frames are read meanwhile. True when nothing is queued.
   virtual bool flush() = 0;
 
   /// The header of the frame at the head of the stream once it has arrived, else null. The same frame is returned until
   /// its payload has been read completely.
   virtual const FrameHeader* peek() = 0;
 
-  /// The same for who expects a payload of room.size() bytes: if it is as long, what has come of it may lie in `room`
-  /// already, which read() is then to be given; if not, `room` may have been written to. Who does not want the frame
-  /// calls take_back() before anything else, after which it is as peek() shows it.
+  /// The same for a thread that expects a payload of room.size() bytes: if it is as long, what has come of it may lie
+  /// in `room` already, which read() is then to be given; if not, `room` may have been written to. A thread that does
+  /// not want the frame calls take_back() before anything else, after which it is as after peek().
   virtual const FrameHeader* peek_into(std::span<std::byte> /*room*/) { return peek(); }
   virtual void take_back() {}
 
-  /// False: peek() would find what it found the last time. True for no reason where a link cannot tell. Any thread.
+  /// False: peek() would return the same as the last time. May be true for no reason. Any thread.
   virtual bool has_news() const { return true; }
 
   /// Copies up to `nbytes` of the current frame's payload; returns how many came without blocking. When the payload is
@@ -83,7 +82,7 @@ class Link {
   /// Whether read() would get all that is left of the current frame's payload. May be false for no reason.
   virtual bool payload_is_here() { return false; }
 
-  /// What of the current frame's payload can be looked at where it lies, whole elements of it at addresses that are
+  /// The part of the current frame's payload that can be read in place, whole elements of it at addresses that are
   /// multiples of their size; empty where read() must be used. consume(n) then stands for a read of its first n bytes,
   /// also whole elements.
   virtual std::span<const std::byte> readable() { return {}; }
@@ -106,9 +105,9 @@ class Transport {
   /// Accepts and completes connections that peers have opened. Never blocks. True if a link has become usable by it.
   virtual bool service() = 0;
 
-  /// Blocks until one of `links` may have something to read or room to write, a peer connects (which it deals with as
-  /// service() does), wake() is called, or `timeout` passes. May return early, but not again and again: a link that has
-  /// something to read, which nobody has tried to read since a few returns, is then awaited for writing only.
+  /// Blocks until one of `links` may have something to read or room to write, a peer connects (handled as by
+  /// service()), wake() is called, or `timeout` passes. May return early, but not again and again: a link with
+  /// something to read that no thread has read within a few returns is then awaited for writing only.
   virtual void wait(std::span<Link* const> links, std::chrono::milliseconds timeout) = 0;
 
   /// Makes every wait() that is running return.
@@ -120,7 +119,7 @@ class Transport {
   /// "rank 1 (host a, pid 71, 10.0.0.2:40913)".
   virtual std::string describe(int peer) const = 0;
 
-  /// Rank -> number of its host; empty if nobody knows. Equal on all ranks: algorithms are chosen and built by it.
+  /// Rank -> number of its host; empty if not known. Equal on all ranks: algorithms are chosen and built by it.
   virtual std::vector<int> hosts() const { return {}; }
 
   /// "tcp", "shm", "shm+tcp" (shared memory within a host), "tcp+tls" and "shm+tcp+tls" (encrypted), "inproc": what a
@@ -130,8 +129,8 @@ class Transport {
   /// True if polling without end would keep another rank of this host from running.
   virtual bool oversubscribed() const = 0;
 
-  /// How long a waiting thread should look for news (giving way to others between looks) before it sleeps in wait().
-  /// Longer where several ranks share a processor: a turn of all of them is to fit in, and looking costs nobody much.
+  /// How long a waiting thread should poll (and yield between polls) before it sleeps in wait(). Longer where several
+  /// ranks share a CPU: it covers a turn of each, and the yields leave them the CPU.
   virtual std::chrono::microseconds patience() const { return std::chrono::microseconds(oversubscribed() ? 300 : 100); }
 
   /// The ranks of the whole group, if all of them share memory with this one, else null.

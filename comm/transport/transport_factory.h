@@ -1,4 +1,4 @@
-// TransportFactory: where the groups of a process get their transports from, the first one and those split from it.
+// TransportFactory: makes the transports of a process's groups, of the first one and those split from it.
 //
 // One factory belongs to one rank of one world. Thread-safety: make() may be called by any thread.
 #pragma once
@@ -35,7 +35,7 @@ class TransportFactory {
   /// later, or never, which shows when something is sent to them. Throws Timeout, PeerLost, InvalidArgument, System.
   virtual std::unique_ptr<Transport> make(const GroupMembers& members, Deadline deadline) = 0;
 
-  /// Where a group of this name keeps its keys in the store: apart from an earlier one's, that may have failed.
+  /// The store prefix of a group of this name: apart from an earlier one's, that may have failed.
   virtual std::string key_of(const std::string& group) const { return group; }
 };
 

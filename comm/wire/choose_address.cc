@@ -68,7 +68,7 @@ std::string listing(const std::vector<InterfaceAddress>& interfaces) {
   return text.empty() ? "none" : text;
 }
 
-/// Why an address is not published though nobody has asked for another; "" if it is.
+/// Why an address that nothing asked for is not published; "" if it is.
 std::string objection(const InterfaceAddress& candidate) {
   if (candidate.kind == Kind::Loopback) return "no other host reaches it";
   if (!candidate.up) return "down, or no cable";
@@ -130,7 +130,7 @@ std::string speed_text(int megabits) {
   return megabits >= 1000 ? std::to_string(megabits / 1000) + " Gbit/s" : std::to_string(megabits) + " Mbit/s";
 }
 
-/// Both must be known: most virtual cards do not say how fast they are.
+/// Both speeds must be known: most virtual cards do not report theirs.
 std::string warn_if_slow(const AddressChoice& choice, const AddressQuestion& question) {
   const auto used = std::ranges::find(question.interfaces, choice.chosen[0].address, &InterfaceAddress::address);
   if (used == question.interfaces.end() || used->megabits == 0) return {};
@@ -154,7 +154,7 @@ AddressChoice choose_addresses(const AddressQuestion& question) {
   if (!question.several_hosts)
     return only(loopback_address(question.interfaces), question, "all ranks are on this host");
   AddressChoice choice;
-  // What works is told even where the kernel does not list it, as in some containers.
+  // The address that reached the store is known to work even where the kernel does not list it, as in some containers.
   if (!question.towards_store.empty() && !is_loopback_address(question.towards_store) &&
       std::ranges::find(question.interfaces, question.towards_store, &InterfaceAddress::address) ==
           question.interfaces.end())

@@ -54,10 +54,10 @@ struct FrameHeader {
 inline constexpr std::size_t kFrameHeaderBytes = 56;
 
 /// Payloads that may not fit into one packet of a host to itself (65,483 bytes) begin further away from their header,
-/// behind zeros. The kernel copies a frame to the beginning of a page. If the payload's place in its page is then up to
-/// a line behind the one that it has in the caller's, copies take up to 1.8 times as long (two processors of a Zen 5:
-/// 4 KiB aliasing); and where only a header goes before it, that is so for all that begins a page: registered memory,
-/// and malloc's long blocks.
+/// behind zeros. The kernel copies a frame to the beginning of a page. If the payload's offset in its page is then up
+/// to a cache line behind its offset at the caller, copies take up to 1.8 times as long (two cores of a Zen 5: 4 KiB
+/// aliasing); with only a header before it this holds for all that begins a page: registered memory, and malloc's long
+/// blocks.
 inline constexpr std::size_t kLongPayloadBytes = 60 * 1024;
 inline constexpr std::size_t kLongLeadBytes = 192;
 

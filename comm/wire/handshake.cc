@@ -47,8 +47,8 @@ constexpr std::byte kRefused{1};
 constexpr char kWrongSecret[] =
     "has another job secret; compare TUTTI_JOB_SECRET (or ~/.config/tutti/job_secret) on both sides";
 
-/// A group may outlive main(), in a global or with its threads still at work: OpenSSL must not end before it, at exit.
-/// Only the first call in a process can say so, hence before any constructor. Each user of OpenSSL in comm links this.
+/// A group may outlive main(), in a global or with its threads running: OpenSSL must not end before it, at exit. Only
+/// the first call in a process can say so, hence before any constructor. Each user of OpenSSL in comm links this.
 [[gnu::constructor(101)]] void keep_openssl_to_the_end() { OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr); }
 
 void put_magic(std::span<std::byte> to, const Magic& magic) { std::memcpy(to.data(), magic.data(), magic.size()); }

@@ -23,7 +23,7 @@ namespace tutti::comm {
 
 enum class ConnectionKind : std::uint8_t { Store = 1, Collective = 2, Messages = 3, Answers = 4 };
 
-/// Who opens the connection. rank and world_size are -1 for a client that is no rank (a launcher, a tool).
+/// The process that opens the connection. rank and world_size are -1 for a client that is no rank (a launcher, a tool).
 struct PeerIdentity {
   ConnectionKind kind = ConnectionKind::Store;
   std::int32_t rank = -1;
@@ -31,7 +31,7 @@ struct PeerIdentity {
   std::uint32_t pid = 0;
   std::uint64_t job = 0;    // identity_hash(job id)
   std::uint64_t group = 0;  // identity_hash(group name); 0 for the store
-  std::int32_t wants = -1;  // the rank that it means to reach; -1: whoever is there
+  std::int32_t wants = -1;  // the rank that it means to reach; -1: any
 };
 
 /// Why `peer` may not talk to `self`: job, kind (all but the store's are alike), world size, group, rank. Empty if it
@@ -41,7 +41,7 @@ std::string disagreement(const PeerIdentity& self, const PeerIdentity& peer);
 /// First 8 bytes of SHA-256, little endian.
 std::uint64_t identity_hash(std::string_view text);
 
-inline constexpr std::uint16_t kWireVersion = 1;  // of all that ranks say to each other
+inline constexpr std::uint16_t kWireVersion = 1;  // of all that ranks send each other
 
 inline constexpr std::size_t kHelloBytes = 80;
 inline constexpr std::size_t kChallengeBytes = 64;
@@ -49,11 +49,11 @@ inline constexpr std::size_t kProofBytes = 32;
 inline constexpr std::size_t kVerdictBytes = 256;
 
 /// What a client sends before it leaves a server that does not know its secret: never right, and the server can name
-/// the reason. Who leaves a challenge without a word has ended, or has another connection to the same server.
+/// the reason. A client that closes after the challenge has ended, or has another connection to the same server.
 inline constexpr std::array<std::byte, kProofBytes> kNoProof{};
 
 /// False as soon as the first bytes of a connection (fewer than kHelloBytes will do) cannot begin a Tutti hello: a
-/// stranger can be shown out before it has sent a hello's length.
+/// stranger can be closed before it has sent a hello's length.
 bool may_be_hello(std::span<const std::byte> first_bytes);
 
 /// The connecting side. Send hello(); feed the challenge, send the proof it returns; feed the verdict.
@@ -85,7 +85,7 @@ class ServerHandshake {
   /// Throws Protocol, quoting the first bytes in hex, if these are not the bytes of a Tutti hello of this version.
   std::array<std::byte, kChallengeBytes> challenge(std::span<const std::byte, kHelloBytes> hello);
 
-  /// Whether `proof` is right, for a server that must know whom it talks to before it can say what it expects. The
+  /// Whether `proof` is right, for a server that must authenticate the peer before it can say what it expects. The
   /// challenge stays good for verdict().
   bool proves(std::span<const std::byte, kProofBytes> proof) const;
 

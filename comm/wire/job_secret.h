@@ -12,7 +12,7 @@ std::string new_job_secret();
 
 /// TUTTI_JOB_SECRET if set; else what `~/.config/tutti/job_secret` holds, made on first use (mode 0600, created
 /// atomically so that several ranks agree). Throws InvalidArgument if that file is readable by others or empty, with
-/// the command that mends it, and if it or its folder belongs to another user than this one and root. Warns of a
+/// the command that repairs it, and if it or its folder belongs to another user than this one and root. Warns of a
 /// variable of fewer than 16 characters.
 std::string job_secret(const Environment& environment = process_environment());
 

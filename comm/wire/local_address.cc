@@ -17,7 +17,7 @@
 namespace tutti::comm {
 namespace {
 
-// Addresses that belong to nobody, only for documentation: the way to them is the way to everybody.
+// Documentation addresses that no host has (RFC 5737, 3849): the route to them is the default route.
 constexpr char kSomewhere4[] = "192.0.2.1";
 constexpr char kSomewhere6[] = "2001:db8::1";
 constexpr std::uint16_t kDiscardPort = 9;

@@ -1,4 +1,4 @@
-// By which of this host's addresses the ranks of other hosts shall reach this one.
+// The addresses of this host by which ranks of other hosts shall reach this one.
 //
 // choose_addresses() is a function of what it is given, so that any host can be written down in a test. The others ask
 // the kernel; they send nothing. Thread-safety: all may be called from any thread. Internal to comm.
@@ -68,7 +68,7 @@ std::string route_source(const std::string& host);
 /// The address that this host's default route leaves from; "" if it has no route to other hosts.
 std::string default_route_address();
 
-/// By which ranks of one host reach each other: "127.0.0.1", or "::1" where `interfaces` have only that.
+/// The address by which ranks of one host reach each other: "127.0.0.1", or "::1" where `interfaces` have only that.
 std::string loopback_address(const std::vector<InterfaceAddress>& interfaces = interface_addresses());
 
 /// True for "127.1.2.3", "::1".
@@ -80,7 +80,7 @@ bool is_loopback_endpoint(std::string_view endpoint);
 /// The address of "10.0.0.2:4000" or "[fd00::2]:4000".
 std::string address_of_endpoint(std::string_view endpoint);
 
-/// What an error of connect(2) mostly means where ranks are to meet; "" for those that say it themselves.
+/// What an error of connect(2) mostly means at a rendezvous; "" for those whose text says it.
 std::string_view connect_hint(int error_number);
 
 }  // namespace tutti::comm

@@ -1,4 +1,4 @@
-// How bytes that came from outside are shown in error texts and logs: never raw.
+// Shows bytes that came from outside in error texts and logs: never raw.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The few POSIX socket pieces that the store's client and server share. Internal to comm/store.
+// The few POSIX socket pieces that stores, rendezvous and launcher share. Internal to Tutti.
 //
 // Thread-safety: values; one Socket belongs to one thread at a time.
 #pragma once

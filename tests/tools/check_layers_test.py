@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each rule of tools/check_layers.py and check_budget must find what breaks it, and nothing else."""
+"""Each rule of tools/check_layers.py, check_budget and check_words.py must find what breaks it, and nothing else."""
 
 import pathlib
 import subprocess
@@ -54,6 +54,17 @@ class Layers(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertEqual([line.split() for line in lines if "many" in line], [["nn", "2601", "of", "2600", "1", "too", "many:", "remove",
                                                                                 "something", "first"]])
+
+    def test_words(self):
+        good = '#include "processors.h"\nint whose;  // see processors.h, has_processor_, "Server Processors", preprocessor, whose\n'
+        good += 'auto a = "// who", b = R"(/* nobody */)", c = \'"\';  // fine\n'
+        self.assertEqual(check({"comm/a.cc": good}, "check_words.py")[0], 0)
+        bad = {"comm/b/a.h": good + "/* a thread\n * who waits */\n", "comm/schedule/a.h": "// who\n", "nn/a.h": "// who\n"}
+        bad["comm/a.cc"] = 'f("//");  // Nobody on this processor.\n'
+        status, lines = check(bad, "check_words.py")
+        self.assertEqual(status, 1)
+        self.assertEqual([line.split(" (")[0] for line in lines],
+                         ["comm/a.cc:1: Nobody", "comm/a.cc:1: processor", "comm/b/a.h:5: who"])
 
     def test_quoted_includes_only_in_tests(self):
         self.expect("comm/a.cc", '#include "comm/b.h"\n', 'comm/a.cc:1: "comm/b.h" is not written <tutti/...>')

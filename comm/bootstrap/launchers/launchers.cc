@@ -175,7 +175,7 @@ void check_place(const LaunchedPlace& place) {
                                                 "set TUTTI_LAUNCHER=none or unset these variables");
 }
 
-/// A job script of PBS (or of Torque, which took its variables over) is one process, however many slots it has.
+/// A job script of PBS (or of Torque, which has the same variables) is one process, however many slots it has.
 std::string remark_on_pbs(const Environment& environment) {
   const auto job = environment("PBS_JOBID");
   if (!job) return {};

@@ -33,8 +33,8 @@ struct LaunchedPlace {
 
 struct LauncherSearch {
   std::optional<LaunchedPlace> place;
-  /// Where there is no place: the scheduler whose variables are here all the same, and why they give none. Empty if
-  /// there is no sign of one.
+  /// Without a place: the scheduler whose variables are set all the same, and why they give none. Empty if there is no
+  /// sign of one.
   std::string remark;
   bool expects_more = false;  // that scheduler was asked for several tasks: one rank may not be what was meant
 };
@@ -42,9 +42,8 @@ struct LauncherSearch {
 /// Names for WorldOptions::launcher beside "auto", "none" and "env".
 std::vector<std::string> launcher_names();
 
-/// `chosen` is "auto", or one of launcher_names(): then this launcher's variables alone are looked at, and must be
-/// there. Throws InvalidArgument, with what was found, where they are half set, contradict each other or are no
-/// numbers.
+/// `chosen` is "auto", or one of launcher_names(): then only this launcher's variables are read, and must be set.
+/// Throws InvalidArgument, with what was found, where they are half set, contradict each other or are no numbers.
 LauncherSearch find_launcher(const std::string& chosen, const Environment& environment);
 
 /// A whole number in [least, most]; throws InvalidArgument naming the variable otherwise.

@@ -1,4 +1,4 @@
-// Under which path rank 0 of a job publishes its address. Internal to comm.
+// The path under which rank 0 of a job publishes its address. Internal to comm.
 //
 // Pure functions of the environment that they are given.
 #pragma once

@@ -43,7 +43,7 @@ std::optional<int> tasks_here(const Environment& environment, int rank) {
   return (*counts)[index];
 }
 
-/// Of this step alone, also where several clusters share a home and where Slurm starts a job once more.
+/// A name of this step alone, also where several clusters share a home and where Slurm restarts a job.
 std::string step_name(const Environment& environment, const std::string& step) {
   std::string name = "slurm";
   if (const auto cluster = environment("SLURM_CLUSTER_NAME")) name += "-" + *cluster;
@@ -63,7 +63,7 @@ LauncherSearch outside_of_steps(const Environment& environment, const std::strin
   return search;
 }
 
-/// The variable's text as a number, 0 for one that is missing or makes no sense: srun gives it in many forms.
+/// The variable's text as a number, 0 for one that is missing or malformed: srun gives it in many forms.
 int cpus_per_task(const Environment& environment) {
   const std::string text = environment("SLURM_CPUS_PER_TASK").value_or("0");
   int value = 0;

@@ -73,7 +73,7 @@ class TorchStoreService {
   std::unordered_map<std::string, std::deque<std::string>> queues_;
   std::size_t stored_bytes_ = 0;
   std::unordered_map<ClientId, Wait> waits_;
-  // Who stands where, in order of arrival: by missing key, and by barrier.
+  // Waiting clients in order of arrival: by missing key, and by barrier.
   std::unordered_map<std::string, std::map<Ticket, ClientId>> lines_, barrier_lines_;
   Ticket next_ticket_ = 0;
 };

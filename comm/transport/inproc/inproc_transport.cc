@@ -47,7 +47,7 @@ class Network {
   std::mutex mutex;
   const int world_size_;
   const std::vector<int> world_ranks_;
-  const bool oversubscribed_ =  // asked for in every operation; the answer takes 10 us
+  const bool oversubscribed_ =  // read in every operation; the call takes 10 us
       world_size_ > static_cast<int>(std::thread::hardware_concurrency());
 
  private:
@@ -169,7 +169,7 @@ class InprocTransport final : public Transport {
   std::deque<InprocLink> answers_;
 };
 
-/// The groups that are being formed: each is kept until all its members have come for it.
+/// The groups that are being formed: each is kept until all its members have joined.
 class Networks {
  public:
   std::shared_ptr<Network> join(const GroupMembers& members, int world_size) {

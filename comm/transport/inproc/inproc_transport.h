@@ -15,8 +15,8 @@ namespace tutti::comm {
 /// One connected transport per rank, in rank order. They share a network object that lives as long as any of them.
 std::vector<std::unique_ptr<Transport>> make_inproc_transports(int world_size);
 
-/// One factory per rank, in rank order: what ranks that are threads make their groups with. A group's network is there
-/// from the first member's make() on and is given up when all members have made theirs and closed them.
+/// One factory per rank, in rank order: ranks that are threads make their groups with it. A group's network exists from
+/// the first member's make() on and is given up when all members have made theirs and closed them.
 std::vector<std::shared_ptr<TransportFactory>> make_inproc_factories(int world_size);
 
 }  // namespace tutti::comm

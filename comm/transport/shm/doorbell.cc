@@ -42,7 +42,7 @@ DoorbellAddress random_address() {
   return bell;
 }
 
-/// Where the kernel has no filters (some sandboxes), a stranger's datagram costs the rank one look.
+/// Where the kernel has no filters (some sandboxes), a stranger's datagram costs the rank one poll.
 void hear_only(int descriptor, const std::array<std::uint32_t, 2>& key) {
   std::array<sock_filter, 6> code{
       {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ntohl(key[0]), 0, 3),

@@ -1,9 +1,9 @@
 // Doorbell: wakes a rank of this host that sleeps in the kernel, by a datagram to a socket without a file name.
 //
-// Only sleepers are rung: a rank that waits first says so in the segment (RankState::sleepers), then looks once more,
-// then sleeps; a rank that has done something first makes it visible, then looks for sleepers.
-// Other users of the host see the socket's name once it is bound, but cannot guess it before. The kernel throws away
-// datagrams without the key, which only the segment tells, in the sender's time: a flood of them wakes no rank.
+// Only sleepers are rung: a rank that waits first marks that in the segment (RankState::sleepers), then polls once
+// more, then sleeps; a rank that has done something first makes it visible, then checks for sleepers.
+// Other users of the host see the socket's name once it is bound, but cannot guess it before. The kernel drops
+// datagrams without the key, which only the segment holds, in the sender's time: a flood of them wakes no rank.
 // Thread-safety: ring() may be called by any thread; the rest by one at a time.
 #pragma once
 

@@ -26,7 +26,7 @@ std::unique_ptr<Neighbours> join_neighbours(Store& store, const std::string& gro
                                             const std::vector<std::string>& identities, Deadline deadline,
                                             const std::function<void(const std::string& key)>& await);
 
-/// The same for a group split from one whose ranks are known to share memory, without waiting for anybody: the first of
+/// The same for a group split from one whose ranks are known to share memory, without waiting for all: the first of
 /// `ranks` (of the group, on this host, ascending, this one among them) to come makes the segment, under the key
 /// "<group>/shm/<lowest rank>/first". Null for one rank, and if the first could not make it: then all use TCP, and say
 /// why. Throws PeerLost if the first has come and gone, System if this rank cannot map what the first made, and as the

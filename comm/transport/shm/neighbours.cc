@@ -68,7 +68,7 @@ void Neighbours::sleep(const std::function<bool()>& ready, const std::vector<int
   std::vector<pollfd> polled;
   add_to(polled, awaited);
   if (::poll(polled.data(), polled.size(), static_cast<int>(timeout.count())) <= 0) return;
-  // Other threads of this rank may sleep beside the same bell: whoever silences it passes it on.
+  // Other threads of this rank may sleep beside the same bell: the one that silences it passes it on.
   if (after_poll(polled, 0, awaited) && segment_.state(self_).sleepers.load(std::memory_order_relaxed) > 1) wake_self();
 }
 
@@ -84,7 +84,7 @@ int Neighbours::watch(int index) {
 
 void Neighbours::add_to(std::vector<pollfd>& polled, const std::vector<int>& awaited) {
   polled.push_back({doorbell_.descriptor(), POLLIN, 0});
-  for (int index : awaited) polled.push_back({watch(index), POLLIN, 0});  // poll skips what is -1
+  for (int index : awaited) polled.push_back({watch(index), POLLIN, 0});  // poll skips -1
 }
 
 bool Neighbours::after_poll(const std::vector<pollfd>& polled, std::size_t first, const std::vector<int>& awaited) {
@@ -92,7 +92,7 @@ bool Neighbours::after_poll(const std::vector<pollfd>& polled, std::size_t first
     if (polled[first + 1 + i].revents != 0) dead_[static_cast<std::size_t>(awaited[i])] = true;
   if (polled[first].revents == 0) return false;
   doorbell_.silence();
-  segment_.state(self_).rung.store(0, std::memory_order_seq_cst);  // who rang before this is seen by the next look
+  segment_.state(self_).rung.store(0, std::memory_order_seq_cst);  // the next poll sees the cause of an earlier ring
   return true;
 }
 

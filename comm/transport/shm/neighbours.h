@@ -1,4 +1,4 @@
-// Neighbours: the ranks of a group that share this host's segment; who they are, whether they live, how to wake them.
+// Neighbours: the ranks of a group that share this host's segment: which they are, whether they live, how to wake them.
 //
 // Thread-safety: any thread may call anything; sleep() from several threads at once too.
 #pragma once
@@ -31,9 +31,9 @@ class Neighbours {
   int rank_of(int index) const { return ranks_[static_cast<std::size_t>(index)]; }
   int index_of(int rank) const;  // -1: on another host
 
-  /// This rank has made something visible that the other, or any other, may be waiting for.
+  /// Wakes the other rank, or any other, that may sleep until something that this rank has made visible.
   void nudge(int index) {
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // visible before the sleepers are looked at; see Doorbell
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // visible before sleepers are checked; see Doorbell
     wake_sleeper(index);
   }
   void nudge_all() {
@@ -42,17 +42,17 @@ class Neighbours {
       if (index != self_) wake_sleeper(index);
   }
 
-  /// Whether that rank and this one share no last cache, so that what one of them writes long for the other had better
-  /// go past the caches. A line out of another cache comes later than one out of memory, and few of them at a time:
-  /// between chiplets of an AMD EPYC a copy through the caches makes 2 GB/s, past them 8. Source: Velten et al.,
-  /// "Memory Performance of AMD EPYC Rome and Intel Cascade Lake SP Server Processors" (ICPE 2022).
+  /// Whether that rank and this one share no last-level cache: long writes for each other then better use non-temporal
+  /// stores. A line from another cache comes later than one from memory, and few of them at a time: between chiplets of
+  /// an AMD EPYC a copy makes 2 GB/s by ordinary stores, by non-temporal ones 8. Source: Velten et al. (ICPE 2022),
+  /// "Memory Performance of AMD EPYC Rome and Intel Cascade Lake SP Server Processors".
   bool is_far(int index) const {
     const int theirs = segment_.state(index).last_cache.load(std::memory_order_relaxed) + kUnknownCache;
     return theirs != kUnknownCache && last_cache_ != kUnknownCache &&
            (theirs != last_cache_ || theirs == kSeveralCaches);
   }
 
-  /// Whether it has left the group or died, as far as is known: death is noticed by who sleeps.
+  /// Whether it has left the group or died, as far as is known: a thread that sleeps notices a death.
   bool gone(int index) const {
     return dead_[static_cast<std::size_t>(index)].load(std::memory_order_relaxed) ||
            segment_.state(index).closed.load(std::memory_order_acquire) != 0;
@@ -60,7 +60,7 @@ class Neighbours {
   /// Why gone() is true, for an error text.
   std::string reason(int index) const;
 
-  /// A call of this rank has failed. To be said before its caller learns of it: then its buffers are its own again.
+  /// A call of this rank has failed. To be called before its caller learns of it: then its buffers are its own again.
   void give_up() { segment_.state(self_).gave_up.store(1, std::memory_order_seq_cst); }
   bool gave_up(int index) const { return segment_.state(index).gave_up.load(std::memory_order_acquire) != 0; }
 
@@ -88,7 +88,7 @@ class Neighbours {
 
   /// What to poll for the bell, and for the deaths of `awaited` (indices).
   void add_to(std::vector<pollfd>& polled, const std::vector<int>& awaited);
-  /// Looks at what poll has answered to add_to(polled, awaited), which began at `first`. True if the bell was rung.
+  /// Reads the result of poll for add_to(polled, awaited), which began at `first`. True if the bell was rung.
   bool after_poll(const std::vector<pollfd>& polled, std::size_t first, const std::vector<int>& awaited);
 
  private:

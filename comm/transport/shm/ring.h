@@ -1,12 +1,12 @@
 // RingWriter, RingReader: a stream of frames from one rank to another in shared memory.
 //
 // One writer, one reader. A frame starts with a line of its own (FrameLine) that carries up to 12 bytes of payload;
-// more follows in the next lines. The reader watches the line where the next frame will start, so a short message costs
-// one transfer of a line from processor to processor. A long payload is read while it is still being written.
+// more follows in the next lines. The reader polls the line where the next frame will start, so a short message costs
+// one transfer of a line from core to core. A long payload is read while it is still being written.
 //
 // The stamp of a line says which position of the stream it holds. Before a frame becomes visible, the stamp of the line
 // behind it is cleared: what an earlier round has left there, payload included, is never taken for a frame. The writer
-// looks at what the reader has taken only when the room that it knows of is used up.
+// reads the reader's position only when the room that it knows of is used up.
 //
 // Thread-safety: one thread at a time on each side. Idea: the ring of D. Lamport, "Proving the Correctness of
 // Multiprocess Programs" (1977), with the flag in the slot.
@@ -34,7 +34,7 @@ struct alignas(kLine) FrameLine {
   std::uint8_t kind;
   std::uint8_t op;
   std::uint8_t dtype;
-  std::uint8_t reduce_op_and_marks;  // no bit-fields: to set one would first fetch the line from who reads it
+  std::uint8_t reduce_op_and_marks;  // no bit-fields: setting one first fetches the line from its reader
   std::int32_t root;
   std::uint64_t count;
   std::uint64_t nbytes;
@@ -73,13 +73,13 @@ class RingWriter {
   explicit RingWriter(RingMemory memory) : ring_(memory), at_(memory.capacity) {}
 
   /// Writes as much of the frame as there is room for; true if anything was written. frame.done() says when it is all
-  /// there; until then the same frame is given again. `streams`: long payloads are written past the caches.
+  /// there; until then the same frame is given again. `streams`: long payloads are written by non-temporal stores.
   bool write(Outgoing& frame, bool streams = false);
 
   /// Writes a short frame in one go, or nothing: false.
   bool write_whole(const FrameHeader& header, const void* payload, bool streams = false);
 
-  /// What is to be written waits for room, or does not: for can_go_on().
+  /// Tells can_go_on() whether a frame waits for room.
   void wait_for_room(bool waits);
 
   /// Whether write() could go on with what waits for room. Any thread.
@@ -101,8 +101,8 @@ class RingWriter {
 
 class RingReader {
  public:
-  /// Payloads of `past_caches` bytes and more are written past the caches: they would not stay there, where what is
-  /// sent and received both ways is four such buffers.
+  /// Payloads of `past_caches` bytes and more are written by non-temporal stores: they would not stay in the cache,
+  /// where what is sent and received both ways is four such buffers.
   RingReader(RingMemory memory, std::uint64_t group, std::size_t past_caches = last_cache_bytes() / 4)
       : ring_(memory), group_(group), past_caches_(past_caches), at_(memory.capacity) {}
 
@@ -136,11 +136,11 @@ class RingReader {
   std::uint64_t group_;
   std::size_t past_caches_;
   RingPlace at_;                // of the next unread byte; of the frame's line while its payload is inlined
-  std::uint64_t released_ = 0;  // what the writer has been told
+  std::uint64_t released_ = 0;  // published to the writer
   std::uint64_t written_ = 0;   // as last seen
   std::optional<FrameHeader> current_;
   std::uint64_t left_ = 0;  // payload bytes not yet read
-  bool streams_ = false;    // its bytes are written past the caches here
+  bool streams_ = false;    // its bytes are copied out by non-temporal stores
   bool inlined_ = false;
   std::atomic<std::uint64_t> watched_{0};  // for has_news(): lines in the stream, line in the ring, State
 };

@@ -6,11 +6,11 @@
 namespace tutti::comm {
 namespace {
 
-// So much of a payload and more is long.
+// From this length on a payload is long.
 constexpr std::size_t kStreamedBytes = 4 * 1024;
 
 constexpr std::size_t kLongestPiece = 64 * 1024;
-constexpr std::size_t kPieceCosts = 4 * 1024;  // beside its copies, in bytes that are copied meanwhile
+constexpr std::size_t kPieceCosts = 4 * 1024;  // its overhead, in bytes that are copied meanwhile
 
 /// With the line in front of it, and the one behind it.
 bool fits_whole(std::uint64_t nbytes, std::size_t space) {
@@ -18,7 +18,7 @@ bool fits_whole(std::uint64_t nbytes, std::size_t space) {
   return nbytes <= kRingPiece && whole_lines(nbytes) + 2 * kLine <= space;
 }
 
-/// A piece costs its time, and the last one is read when all are written: the best is the root of their product.
+/// A piece has a fixed cost, and the last one is read when all are written: the best size is the root of their product.
 std::size_t piece_of(std::uint64_t nbytes, std::size_t capacity) {
   std::size_t piece = kRingPiece;
   for (std::size_t next = 2 * piece; next <= kLongestPiece && next <= capacity / 4; next *= 2)
@@ -34,7 +34,7 @@ std::size_t RingWriter::room(std::size_t needed) {
   return left();
 }
 
-/// So much has to be taken that there is room for a line and the next one.
+/// The reader must take so much that there is room for a line and the next one.
 void RingWriter::wait_for_room(bool waits) {
   const std::uint64_t needed = at_.position() + 2 * kLine;
   const std::uint64_t missing = needed - std::min(needed, taken_ + ring_.capacity);
@@ -74,8 +74,8 @@ bool RingWriter::write_whole(const FrameHeader& header, const void* payload, boo
 }
 
 /// There is room for the line, the next one and, if the frame is to be `whole`, the payload in between. The line is
-/// written last and in one go: its reader looks at it all the time, and would take it away in between. And soon after
-/// the payload: what is computed between the two is seen in the time of the message many times over.
+/// written last and in one go: its reader polls it, and would take it away in between. And soon after the payload: time
+/// spent between the two shows many times over in the latency of the message.
 void RingWriter::put(const FrameHeader& header, const void* payload, bool whole) {
   auto* line = reinterpret_cast<FrameLine*>(ring_.lines + at_.offset());
   const std::uint64_t stamp = at_.position() + 1;

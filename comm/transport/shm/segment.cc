@@ -13,8 +13,8 @@ namespace {
 constexpr std::uint64_t kMagic =
     0x39313170'74747574;  // changes with the layout, and with which rank writes which field
 constexpr std::size_t kPage = 4096;
-// Slots and stages begin so far into a page, where callers' long vectors do not: to copy to less than a line behind the
-// same place in a page costs a processor a tenth of its time, as it takes the next load for one of what it has written.
+// Slots and stages begin so far into a page, where callers' long vectors do not: a copy to less than a line behind the
+// source's offset in its page takes a tenth longer (4 KiB aliasing: loads are taken to depend on earlier stores).
 constexpr std::size_t kOffPage = 256;
 static_assert(kOffPage % kLine == 0 && kOffPage > kLine && kOffPage < kPage);
 constexpr std::size_t kLanes = 3;

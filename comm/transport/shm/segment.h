@@ -5,7 +5,7 @@
 // and lane a ring (ring.h). It is sparse: memory that is never touched is never taken.
 //
 // "index" counts the ranks in the segment, 0 .. ranks-1, in the order of their ranks.
-// Thread-safety: the fields say who writes them; all others read.
+// Thread-safety: each field says which rank writes it; all others read.
 #pragma once
 
 #include <tutti/comm/transport/shm/doorbell.h>
@@ -19,10 +19,10 @@
 
 namespace tutti::comm {
 
-inline constexpr std::size_t kLine = 64;                 // what processors exchange
+inline constexpr std::size_t kLine = 64;                 // a cache line
 inline constexpr std::size_t kTurns = 64;                // operations whose announcements are kept
-inline constexpr std::size_t kSlotBytes = 32 * 1024;     // the most that travels in one piece, without a stage
-inline constexpr std::size_t kStageBytes = 1024 * 1024;  // what a rank's long operations go over, again and again
+inline constexpr std::size_t kSlotBytes = 32 * 1024;     // the longest message without a stage
+inline constexpr std::size_t kStageBytes = 1024 * 1024;  // reused by a rank's long operations
 inline constexpr std::size_t kAllocations = 64;          // registered buffers per rank
 
 /// One registered buffer of a rank, for others to open. Written by its owner; `id` last, and 0 first when it ends.
@@ -32,7 +32,7 @@ struct AllocationEntry {
   std::int32_t descriptor;
 };
 
-/// What a rank tells the others of its host. Each group of fields that are read together has a line of its own.
+/// What a rank publishes to the others of its host. Each group of fields that are read together has a line of its own.
 struct RankState {
   alignas(2 * kLine) std::atomic<std::uint32_t> sleepers;  // its threads that sleep, or are about to
   std::atomic<std::uint32_t> rung;                         // written by all: its doorbell has been rung
@@ -42,10 +42,10 @@ struct RankState {
   std::atomic<std::int32_t> pid;
   alignas(kLine) DoorbellAddress bell;  // written before the rank sleeps for the first time
 
-  // How far it is with what lies on stages, as positions: bytes since the group was formed.
+  // Its progress on stages, as positions: bytes since the group was formed.
   alignas(2 * kLine) std::atomic<std::uint64_t> staged;   // its contribution is there
   alignas(2 * kLine) std::atomic<std::uint64_t> reduced;  // its share of the result is there
-  alignas(2 * kLine) std::atomic<std::uint64_t> taken;    // it needs nothing more of it
+  alignas(2 * kLine) std::atomic<std::uint64_t> taken;    // it has read all of it
 
   alignas(2 * kLine) std::atomic<std::uint64_t> finished;  // the last turn whose announcements and slots it has read
   alignas(2 * kLine) std::array<AllocationEntry, kAllocations> allocations;
@@ -69,7 +69,7 @@ struct alignas(kLine) Turn {
 
   // Marks. What the operation has in memory[0] is registered, and lies there; that in memory[1]: shifted by one.
   static constexpr std::uint8_t kHasMemory = 0x01;
-  static constexpr std::uint8_t kStreamed = 0x80;  // what this rank shows in the operation is written past the caches
+  static constexpr std::uint8_t kStreamed = 0x80;  // this rank publishes the operation's data by non-temporal stores
 };
 static_assert(sizeof(Turn) == kLine);
 

@@ -1,8 +1,8 @@
 // SharedFile: memory that other processes of this host can map.
 //
-// The file has no name (memfd): it cannot be left behind, whoever is killed when, and is not limited by the size of
+// The file has no name (memfd): it is never left behind by a killed process, and is not limited by the size of
 // /dev/shm. Another process of the same user opens it through /proc/<pid>/fd/<descriptor> while the owner lives; what
-// it has mapped stays valid after the owner has gone. Its length is sealed, so nobody can cut it short under a reader.
+// it has mapped stays valid after the owner has gone. Its length is sealed, so it cannot be cut short under a reader.
 // Thread-safety: none needed; a SharedFile does not change after construction.
 #pragma once
 

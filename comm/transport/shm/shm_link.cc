@@ -6,7 +6,7 @@
 namespace tutti::comm {
 namespace {
 
-constexpr unsigned kIgnored = 3;  // several threads may wait, and one of them may be about to look
+constexpr unsigned kIgnored = 3;  // several threads may wait, and one of them may be about to read
 
 }  // namespace
 
@@ -52,9 +52,9 @@ bool ShmLink::flush() {
 
 const FrameHeader* ShmLink::peek() {
   const FrameHeader* header = reader_.peek();
-  if (!header) looked();  // a frame that is shown again and again, and never read, does not count
+  if (!header) looked();  // a frame that peek() returns again and again, and nothing reads, does not count
   if (header || !(neighbours_.gone(index_) || neighbours_.gone(neighbours_.self()))) return header;
-  header = reader_.peek();  // what it wrote before it went is there by now
+  header = reader_.peek();  // all that it wrote before it left is visible by now
   if (!header) check_peer();
   return header;
 }

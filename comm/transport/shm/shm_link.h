@@ -40,8 +40,8 @@ class ShmLink final : public Link {
   /// Index of the peer among the neighbours.
   int index() const { return index_; }
 
-  /// Whether there is something to do: a frame to read, room for what is queued, or a peer that has gone. What is to be
-  /// read counts a few times and then not again before somebody has looked (see Transport::wait). Any thread.
+  /// Whether there is something to do: a frame to read, room for what is queued, or a peer that has gone. An unread
+  /// frame counts a few times and then not again before the next peek() (see Transport::wait). Any thread.
   bool ready();
 
  private:
@@ -56,7 +56,7 @@ class ShmLink final : public Link {
   RingWriter writer_;
   RingReader reader_;
   std::deque<Outgoing*> queue_;
-  std::atomic<unsigned> ignored_{0};  // how often ready() was true for what nobody has read
+  std::atomic<unsigned> ignored_{0};  // how often ready() was true for an unread frame
   const std::function<std::string()> describe_;
 };
 

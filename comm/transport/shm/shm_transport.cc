@@ -11,7 +11,7 @@ constexpr int kCollective = 0;
 constexpr int kMessages = 1;
 constexpr int kAnswers = 2;
 
-// A neighbour's answer is nearer than the time it takes to be woken, even when it first has to get a processor.
+// A neighbour answers sooner than a wake-up takes, even when it first has to get a CPU.
 constexpr std::chrono::microseconds kPatience(300);
 
 }  // namespace

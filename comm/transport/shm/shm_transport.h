@@ -1,7 +1,7 @@
 // ShmTransport: shared memory between the ranks of this host, TCP to all others; a world may mix.
 //
-// Which pairs share memory is decided when the group forms (join.h) and is the same on both sides. Death of a neighbour
-// is noticed through its pidfd by whoever sleeps in wait(). Contract and thread-safety: transport.h.
+// Which pairs share memory is decided when the group forms (join.h) and is the same on both sides. A thread that sleeps
+// in wait() notices the death of a neighbour through its pidfd. Contract and thread-safety: transport.h.
 #pragma once
 
 #include <tutti/comm/transport/shm/neighbours.h>

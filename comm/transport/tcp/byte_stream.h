@@ -21,8 +21,8 @@ class ByteStream {
   /// From now on bytes go through `session`, which must be over this socket and done with its handshake.
   void encrypt(std::unique_ptr<TlsSession> session) { tls_ = std::move(session); }
 
-  /// Both give up to as many bytes as there is room for; `error` is asio's would_block, eof or the connection's, or one
-  /// of tls_category().
+  /// Both transfer up to as many bytes as there is room for; `error` is asio's would_block, eof or the connection's, or
+  /// one of tls_category().
   template <typename Parts>
   std::size_t read_some(const Parts& parts, asio::error_code& error) {
     if (!tls_) return socket_.read_some(parts, error);

@@ -18,7 +18,7 @@ std::string seconds_since(std::chrono::steady_clock::time_point start) {
 
 Dialer::Dialer(Options options) : options_(std::move(options)) { start_due(); }
 
-/// Whenever none is under way, or the latest has had its head start.
+/// Opens the next attempts: when none is under way, or the latest has had its head start.
 void Dialer::start_due() {
   const auto now = Clock::now();
   while (next_ < options_.endpoints.size() && !chosen_ && (attempts_.empty() || now >= next_start_)) {
@@ -80,7 +80,7 @@ bool Dialer::step(std::size_t index, bool& changed) {
 
 void Dialer::add_failure(const std::string& endpoint, const Error& error) {
   failures_ += failures_.empty() ? "" : "; ";
-  // Errors of connections say it themselves.
+  // Errors of connections name the endpoint themselves.
   if (options_.endpoints.size() > 1 && error.code() != ErrorCode::PeerLost) failures_ += "at " + endpoint + ": ";
   failures_ += error.what();
   if (!worst_ || *worst_ == ErrorCode::PeerLost) worst_ = error.code();  // what the peer itself said counts more
@@ -115,7 +115,7 @@ std::string Dialer::status() const {
 
 void Dialer::warn_of_silence() {
   if (warned_ || Clock::now() - started_ < options_.warn_after) return;
-  // Where somebody answers, whoever waits will be told that the rank does not come.
+  // If any address accepted, the caller's timeout reports the rank; no warning is needed here.
   if (std::ranges::any_of(attempts_, &Attempt::connected)) return;
   warned_ = true;
   log(LogLevel::Warn, options_.from + " has been connecting to " + options_.to + " " + status() +

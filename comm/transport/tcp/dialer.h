@@ -25,14 +25,14 @@ class Dialer {
   struct Options {
     std::vector<std::string> endpoints;  // "10.0.0.2:4000", best first
     std::function<std::unique_ptr<HandshakingSocket>(const asio::ip::tcp::endpoint&)> open;
-    std::function<void(const std::string& endpoint)> reached = nullptr;  // by which it was
+    std::function<void(const std::string& endpoint)> reached = nullptr;  // the endpoint that worked
     std::string from{};                                                  // for the warning about silence: "rank 1"
     std::string to{};
     std::chrono::milliseconds head_start{250};
     std::chrono::milliseconds warn_after{5000};  // of silence, once
   };
 
-  /// Opens the first. Throws InvalidArgument for an endpoint that is none.
+  /// Opens the first. Throws InvalidArgument for text that is no endpoint.
   explicit Dialer(Options options);
 
   /// True once the peer has let us in; then take() the connection. Throws when all addresses have failed, with every

@@ -13,11 +13,11 @@
 namespace tutti::comm {
 namespace {
 
-constexpr std::chrono::milliseconds kLookForTheEnd(50);  // so often, at connections that wait for a group
+constexpr std::chrono::milliseconds kLookForTheEnd(50);  // how often connections that wait for a group are checked
 
 constexpr int kMostReads = 64;
 constexpr std::byte kTlsFirst{0x16};  // of a record that holds part of a TLS handshake
-// What a rank without encryption answers to a TLS hello, so that its sender can say what is wrong: a fatal alert,
+// The answer of a rank without encryption to a TLS hello, so that its sender can name the cause: a fatal alert,
 // insufficient_security.
 constexpr std::array<unsigned char, 7> kNoEncryptionHere = {0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 71};
 
@@ -37,7 +37,7 @@ HandshakingSocket::HandshakingSocket(asio::io_context& context, const asio::ip::
   socket.open(address.protocol(), error);
   if (error) throw Error(ErrorCode::System, "cannot open a socket to " + remote_ + ": " + error.message());
   prepare(socket);
-  // Not by Asio, whose connect() waits for the end, without a limit, on a socket that does not block, too.
+  // Not by Asio, whose connect() waits for the end, without a limit, on a non-blocking socket, too.
   if (::connect(native_handle(), address.data(), static_cast<socklen_t>(address.size())) != 0 && errno != EINPROGRESS)
     cannot_connect(errno);
 }
@@ -132,7 +132,7 @@ bool HandshakingSocket::sort_out() {
       begin_tls();
       return true;
     }
-    // What it sent is read, lest the answer be lost with it when the connection closes.
+    // Reads what it sent, lest the answer be lost with it when the connection closes.
     for (int reads = 0; reads < kMostReads && !error; ++reads) stream_.read_some(asio::buffer(received_), error);
     stream_.write_some(asio::buffer(kNoEncryptionHere), error);
     throw Error(ErrorCode::Unauthorized,
@@ -198,7 +198,7 @@ bool HandshakingSocket::find_group() {
     decide("");
     return true;
   }
-  // The peer waits for the verdict: it has nothing to say, and may give up, which need not be known at once.
+  // The peer waits for the verdict: it sends nothing, and may give up, which need not be known at once.
   const auto now = std::chrono::steady_clock::now();
   if (now - looked_ < kLookForTheEnd) return false;
   looked_ = now;

@@ -2,7 +2,7 @@
 //
 // A state machine without threads: advance() does what can be done without blocking. Built on wire/handshake.h,
 // which with encryption runs inside of TLS (tls_session.h) and is bound to that connection. A rank with encryption and
-// one without refuse each other; neither ever gives in.
+// one without refuse each other.
 // Thread-safety: none; the owner serialises.
 #pragma once
 
@@ -23,12 +23,12 @@ class HandshakingSocket {
   HandshakingSocket(asio::io_context& context, const asio::ip::tcp::endpoint& address, const PeerIdentity& self,
                     std::string_view job_secret, const TlsContext* tls = nullptr);
 
-  /// Who decides on the accepting side. Both are asked again at each advance() until they know.
+  /// The decisions of the accepting side. Both functions are called again at each advance() until they decide.
   struct Host {
-    /// What a peer that has proved the secret must agree with: nothing yet if it comes for a group that this process
-    /// has not formed so far. Throws PeerLost if that group is over.
+    /// What a peer that has proved the secret must agree with: nothing yet if its group has not been formed in this
+    /// process so far. Throws PeerLost if that group is over.
     std::function<std::optional<PeerIdentity>(const PeerIdentity& peer)> expect;
-    /// Whether one that agrees is let in now.
+    /// Whether a peer that agrees is let in now.
     std::function<bool(const PeerIdentity& peer)> admit = [](const PeerIdentity&) { return true; };
   };
 
@@ -39,7 +39,7 @@ class HandshakingSocket {
   /// True once both sides have proved the secret; then take() the connection. Throws PeerLost, Protocol, Unauthorized.
   bool advance();
 
-  /// Connecting side: nobody has answered at all.
+  /// Connecting side: no process has answered at all.
   bool is_connecting() const { return state_ == State::Connecting; }
 
   /// Connecting side: from now on the proof is kept back, which is what commits both ends to this connection. One that
@@ -62,7 +62,7 @@ class HandshakingSocket {
   std::chrono::steady_clock::time_point started() const { return started_; }
   std::string remote() const { return remote_; }
   /// Accepting side: whether a peer that leaves now has ended, or has another connection to this rank: it stands
-  /// between two messages. Another secret is told of, by a wrong proof or TLS's alert.
+  /// between two messages. A peer with another secret sends a wrong proof or TLS's alert.
   bool is_silent() const {
     return received_size_ == 0 && (state_ == State::AwaitFirst || state_ == State::Tls || state_ == State::AwaitHello ||
                                    state_ == State::AwaitProof);
@@ -106,13 +106,13 @@ class HandshakingSocket {
   std::unique_ptr<TlsSession> tls_session_;  // State::Tls
   std::string proof_key_;                    // the job secret; inside of TLS, together with what only its ends know
   std::optional<PeerIdentity> self_;         // connecting side
-  std::optional<std::uint64_t> tls_group_;   // accepting side: whose key the client has used
+  std::optional<std::uint64_t> tls_group_;   // accepting side: the group of the client's key
   bool may_prove_ = true;
   std::optional<ClientHandshake> client_;
   std::optional<ServerHandshake> server_;
   Host host_;                                       // accepting side
   std::array<std::byte, kProofBytes> proof_;        // AwaitGroup: what the verdict answers
-  std::chrono::steady_clock::time_point looked_{};  // AwaitGroup: whether the peer is still there
+  std::chrono::steady_clock::time_point looked_{};  // AwaitGroup: when the peer was last checked
   std::vector<std::byte> to_send_;
   std::size_t sent_ = 0;
   std::array<std::byte, kVerdictBytes> received_{};

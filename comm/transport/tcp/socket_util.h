@@ -19,19 +19,19 @@ void prepare(asio::ip::tcp::socket& socket);
 /// How much a packet of this connection holds; 0 if it is none.
 std::size_t packet_bytes(int socket);
 
-/// Whether the kernel holds what is shorter than a packet back until all before it is acknowledged (Nagle's algorithm).
-/// When that ends, what it has held back leaves.
+/// Whether the kernel holds back what is shorter than a packet until all before it is acknowledged (Nagle's algorithm).
+/// When that ends, it sends what it has held back.
 void hold_back(int socket, bool held);
 
-/// Acknowledges what has been read, without waiting for something to send along; and what will be, or that as late as
-/// can be, in hope of an answer.
+/// Acknowledges what has been read, without waiting for something to send along; and later bytes likewise, or as late
+/// as possible, in hope of an answer.
 void acknowledge_now(int socket, bool later_ones_too);
 
 /// Whether both ends are on this host, by their addresses; false if it is not connected.
 bool stays_on_this_host(const asio::ip::tcp::socket& socket);
 
-/// For a socket that has just been connected. Within a host there is no path to share with others, so what a system may
-/// use for the internet (BBR paces, and measures a path that is none) is replaced by Reno, which is always there.
+/// For a socket that has just been connected. Within a host, which has no path to share, replaces a congestion control
+/// for the internet (BBR paces, and measures a path that is none) by Reno, which every kernel has.
 void prepare_connected(asio::ip::tcp::socket& socket);
 
 }  // namespace tutti::comm

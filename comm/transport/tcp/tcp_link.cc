@@ -12,15 +12,15 @@
 namespace tutti::comm {
 namespace {
 
-constexpr unsigned kIgnoredReports = 3;  // several threads may wait, and one of them may be about to look
+constexpr unsigned kIgnoredReports = 3;  // several threads may wait, and one of them may be about to read
 constexpr int kHidden = 0x4000;          // in packed interest, beside the events of poll(2)
 static_assert((kHidden & (POLLIN | POLLOUT)) == 0);
 
 constexpr std::size_t kGathered = 32;         // frames in one system call: Asio takes 64 pieces of memory at most
-constexpr std::size_t kOnePieceBytes = 2048;  // what is copied together sooner than sent from several places
+constexpr std::size_t kOnePieceBytes = 2048;  // copying together is faster than sending several parts
 
-// What a connection takes before anybody reads can be more than caches hold. If both ends send that much and read then,
-// it comes back from memory; so a longer queue leaves in turns, between which its owner reads.
+// A connection buffers more than caches hold before its peer reads. If both ends send that much and read then, it comes
+// back from memory; so a longer queue leaves in turns, between which its owner reads.
 constexpr std::size_t kLongQueueBytes = 4 << 20;
 constexpr std::size_t kTurnBytes = 1 << 20;
 
@@ -72,7 +72,7 @@ void TcpLink::queue(Outgoing& frame) {
 bool TcpLink::flush() {
   if (queue_.empty()) return true;
   if (!open()) return false;
-  if (!held_back_ && sharing_.holds() && queue_.size() == 1) set_held_back(true);  // not what was announced to nobody
+  if (!held_back_ && sharing_.holds() && queue_.size() == 1) set_held_back(true);  // not what was not announced
   std::size_t room = unsent() > kLongQueueBytes ? kTurnBytes : std::numeric_limits<std::size_t>::max();
   while (room > 0 && !queue_.empty()) {
     asio::error_code error;

@@ -1,10 +1,10 @@
 // TcpLink: a Link over one TCP connection, opened on first use. Contract: transport.h.
 //
 // One side connects when it first posts or peeks, and the other one waits until the listener hands it the accepted
-// socket; or either side connects, when it first posts, and of two that do so at once one gives way
-// (tcp_link_opening.cc). Reading goes through a small buffer so that a header and a short payload cost
-// one system call; a long payload goes straight into the caller's memory, as far as that is known. What has been posted
-// leaves at once, but that short frames of who runs ahead share packets (packet_sharing.h).
+// socket; or either side connects, when it first posts, and of two that do so at once one yields (tcp_link_opening.cc).
+// Reads go through a small buffer so that a header and a short payload cost one system call; a long payload goes
+// straight into the caller's memory, as far as that is known. Posted frames leave at once, but short frames of a rank
+// that runs ahead share packets (packet_sharing.h).
 #pragma once
 
 #include <tutti/comm/base/error.h>
@@ -46,8 +46,8 @@ class TcpLink final : public Link {
   void consume(std::size_t nbytes) override;
 
   /// Whether a connection from the peer may be let in. Not while this side opens one itself, unless `peer_comes_first`:
-  /// then this side gives up its own, and waits for adopt(). True where one that comes is a second one: adopt() says
-  /// so. Any thread.
+  /// then this side gives up its own, and waits for adopt(). True for a second connection: adopt() refuses it. Any
+  /// thread.
   bool admit(bool peer_comes_first);
 
   /// Takes an authenticated connection from the thread that accepted it; false if the link has had one already.
@@ -59,7 +59,7 @@ class TcpLink final : public Link {
   struct Interest {
     int fd = -1;
     short events = 0;
-    bool hidden = false;  // there may be something to read that has left the socket already: do not sleep
+    bool hidden = false;  // there may be bytes to read that have left the socket already: do not sleep
   };
   /// What wait() should poll for; fd -1 while there is nothing. Any thread.
   Interest interest() const;
@@ -68,22 +68,22 @@ class TcpLink final : public Link {
   /// accepting side "no connection from it for 7.1 s". "" for less than a second, and afterwards. Any thread.
   std::string trouble() const;
 
-  /// wait() has returned because there is something to read. When that has happened a few times and nobody has looked,
-  /// nobody wants to: then interest() leaves reading out, lest wait() return for ever. Any thread.
+  /// wait() has returned because there is something to read. After a few such returns without a read, interest() leaves
+  /// reading out, lest wait() return for ever. Any thread.
   void reported_readable() { ignored_reports_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
-  bool open();  // true if connected; otherwise does what can be done without blocking
+  bool open();  // true if connected; otherwise does what it can without blocking
   bool is_dialling();
   bool has_handed_over();
   bool advance_connect();
   void set_held_back(bool held);
-  void note_sent(std::uint64_t bytes);                              // of what is queued, from its beginning
+  void note_sent(std::uint64_t bytes);                              // from the queue's front
   std::uint64_t unsent() const;                                     // bytes, of the next frames
-  std::size_t write(std::size_t at_most, asio::error_code& error);  // the beginning of what is queued
-  bool find_header();                                               // true if it is at the beginning of the buffer
-  void take_header();                                               // which is there
-  bool skip_lead();                                                 // what lies between it and the payload
+  std::size_t write(std::size_t at_most, asio::error_code& error);  // the queue's front
+  bool find_header();                                               // true if the buffer holds one
+  void take_header();                                               // from the buffer
+  bool skip_lead();                                                 // the zeros before the payload
   void put_back(std::size_t behind);                                // what was placed, behind so much of the buffer
   void fill();                                                      // reads what has come into the buffer
   template <typename Parts>
@@ -108,8 +108,8 @@ class TcpLink final : public Link {
   std::deque<Outgoing*> queue_;
   RunsAhead& runs_ahead_;
   PacketSharing sharing_;
-  bool held_back_ = false;       // what is queued, by the kernel, as sharing_ says
-  bool acknowledges_ = false;    // what it reads, since the peer may hold back what follows
+  bool held_back_ = false;       // the kernel holds queued frames back, as sharing_ says
+  bool acknowledges_ = false;    // what it reads, since the peer may hold back later frames
   bool unacknowledged_ = false;  // something it has read
   bool is_near_ = false;         // the peer, on this host
   bool waits_for_peer_ = false;
@@ -132,8 +132,8 @@ class TcpLink final : public Link {
   std::optional<ByteStream> handed_over_;
   bool adopted_ = false;
   enum class Chosen { Nobody, ThisTries, This, Peer };
-  Chosen chosen_ = Chosen::Nobody;                                     // where either side may open it: who does
-  int fd_ = -1;                                                        // of socket_ or, until that is there, of dialer_
+  Chosen chosen_ = Chosen::Nobody;                                     // where either side may open it
+  int fd_ = -1;                                                        // of socket_ or, before that, of dialer_
   std::optional<std::chrono::steady_clock::time_point> wanted_since_;  // the connection, which is not there yet
   std::atomic<bool> has_handed_over_{false};
   std::atomic<bool> shut_down_{false};

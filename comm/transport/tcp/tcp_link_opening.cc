@@ -1,7 +1,7 @@
-// How a TcpLink comes by its connection: it dials, or the listener hands one over.
+// How a TcpLink gets its connection: it dials, or the listener hands one over.
 //
 // Where either side may dial and both do at once, the peer's waits at our listener, without a verdict, until ours is
-// open; or, if the peer comes first, ours is given up and the peer's is let in. Who has let one in dials no more.
+// open; or, if the peer comes first, the peer's is let in, and this side closes its own and dials no more.
 #include <sys/socket.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/format.h>
@@ -69,7 +69,7 @@ bool TcpLink::open() {
 /// Whether this side opens the connection. It does not where the peer has been let in, and gives up its own.
 bool TcpLink::is_dialling() {
   if (opener_ != Opener::Either) return opener_ == Opener::This;
-  if (queue_.empty() && !dialer_) return false;  // without a lock: a rank that receives asks all links again and again
+  if (queue_.empty() && !dialer_) return false;  // without a lock: a receiving rank polls all links
   std::lock_guard lock(handover_mutex_);
   if (chosen_ == Chosen::Nobody && !queue_.empty()) chosen_ = Chosen::ThisTries;
   if (chosen_ == Chosen::Peer && dialer_) {

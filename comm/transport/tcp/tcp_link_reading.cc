@@ -1,4 +1,4 @@
-// How a TcpLink reads: headers through its buffer, long payloads straight to where they belong.
+// How a TcpLink reads: headers through its buffer, long payloads straight to their place.
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/transport/tcp/socket_util.h>
 #include <tutti/comm/transport/tcp/tcp_link.h>
@@ -12,7 +12,7 @@ namespace tutti::comm {
 namespace {
 
 constexpr std::size_t kDirectReadBytes = 4096;    // shorter remainders go through the buffer
-constexpr std::size_t kInPlaceBytes = 16 * 1024;  // shorter ones are copied as soon as a call of three parts is made
+constexpr std::size_t kInPlaceBytes = 16 * 1024;  // shorter ones: a copy is as fast as a call with three parts
 
 }  // namespace
 
@@ -74,7 +74,7 @@ const FrameHeader* TcpLink::peek_into(std::span<std::byte> room) {
 
 void TcpLink::take_back() { put_back(0); }
 
-/// There is room for it: so much and no more was read.
+/// The buffer has room: the read was no longer.
 void TcpLink::put_back(std::size_t behind) {
   if (placed_.empty()) return;
   std::byte* const place = buffer_.data() + begin_ + behind;
@@ -98,7 +98,7 @@ void TcpLink::take_header() {
   payload_left_ = current_->nbytes;
 }
 
-/// True if nothing of it is left.
+/// True if no zeros are left.
 bool TcpLink::skip_lead() {
   if (buffered() == 0) fill();
   const std::size_t skipped = std::min(lead_left_, buffered());
@@ -129,7 +129,7 @@ std::size_t TcpLink::read(void* into, std::size_t nbytes) {
   take_buffered();
   if (got < wanted && !end_of_stream_) {
     if (wanted - got >= kDirectReadBytes) {
-      begin_ = end_ = 0;  // the buffer is empty here: all of it was wanted
+      begin_ = end_ = 0;  // the buffer is empty here: all of it was read
       const std::size_t left = wanted - got;
       const std::size_t came = receive(std::array<asio::mutable_buffer, 2>{
           asio::buffer(target + got, left), asio::buffer(buffer_.data(), kReadAheadBytes)});
@@ -146,7 +146,7 @@ std::size_t TcpLink::read(void* into, std::size_t nbytes) {
   return got;
 }
 
-/// Only a whole payload, of parts one may end within an element; and only where elements may lie.
+/// Whole payloads only, as parts may end within an element; and only at aligned addresses.
 std::span<const std::byte> TcpLink::readable() {
   const bool is_whole = current_ && payload_left_ == current_->nbytes && placed_.empty() && buffered() >= payload_left_;
   if (!is_whole || begin_ % size_of(current_->fingerprint.dtype) != 0) return {};

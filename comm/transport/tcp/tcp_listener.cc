@@ -105,7 +105,7 @@ bool TcpListener::service() {
     handed_over |= outcome == Outcome::HandedOver;
     return outcome != Outcome::Pending;
   });
-  // Who sleeps in another group's wait() does not poll the new ones, and this thread may not come back.
+  // A thread that sleeps in another group's wait() does not poll the new ones, and this thread may not come back.
   if (has_new && members_.size() > 1)
     for (const auto& [group, member] : members_) member.wake();
   return handed_over;
@@ -117,7 +117,7 @@ bool TcpListener::can_accept() const {
          std::chrono::steady_clock::now() >= accept_again_;
 }
 
-/// Closes what has been here for a while without proving the secret, if that is what there is no room for.
+/// Closes connections that have not authenticated in time, if they take the last room.
 void TcpListener::show_out_the_silent() {
   const auto now = std::chrono::steady_clock::now();
   if (now < accept_again_) return;
@@ -137,13 +137,13 @@ void TcpListener::show_out_the_silent() {
 void TcpListener::accept_all(asio::ip::tcp::acceptor& acceptor) {
   while (can_accept()) {
     pollfd waiting{acceptor.native_handle(), POLLIN, 0};
-    if (::poll(&waiting, 1, 0) == 0) return;  // accept() would make a socket first, and then throw it away
+    if (::poll(&waiting, 1, 0) == 0) return;  // accept() would make a socket first, and then close it
     asio::error_code error;
     asio::ip::tcp::socket socket = acceptor.accept(error);
     if (error == asio::error::would_block) return;
     if (error == asio::error::connection_aborted) continue;
     if (error) {
-      // Out of descriptors or memory: whoever is connected goes on, the others wait in the kernel's queue.
+      // Out of descriptors or memory: connections go on, new ones wait in the kernel's backlog.
       log(LogLevel::Error, "cannot accept a connection just now: " + error.message());
       accept_again_ = std::chrono::steady_clock::now() + kAcceptRetry;
       return;
@@ -180,8 +180,8 @@ TcpListener::Outcome TcpListener::advance(HandshakingSocket& inbound) {
                         std::to_string(options_.handshake_limit.count()) + " ms",
                     std::chrono::steady_clock::now());
   } catch (const Error& error) {
-    // Whoever leaves without a word is a prober, or a rank of ours that has ended meanwhile or got in by another
-    // address; so is who left when it waited for a group, and who comes too late.
+    // A connection that closes without a word is a prober's, or of a rank of ours that has ended or got in by another
+    // address; so is one that closes while it waits for a group, and one that comes too late.
     const bool silent = error.code() == ErrorCode::PeerLost && (inbound.is_silent() || inbound.awaits_group());
     const std::string line = "refused a connection from " + inbound.remote() + ": " + error.what();
     if (silent) {

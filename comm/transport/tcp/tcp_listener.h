@@ -1,14 +1,13 @@
-// TcpListener: where a process listens, at one or more addresses, and the connections that are still proving who they
-// are.
+// TcpListener: where a process listens, at one or more addresses, and the connections that are not authenticated yet.
 //
 // All groups that descend from one ProcessGroup::connect share it: a connection says in its hello which group it is
-// for, and goes to the transport that has joined under that group's hash. A connection for a group that nobody has
-// joined yet waits for its verdict, since ranks form a group at different times, and so does one that its member does
-// not admit yet; one for a group that has left is closed.
-//
-// A stranger, a half-open connection or a burst of them delays nobody: nothing here blocks, a connection that has not
+// All groups that descend from one ProcessGroup::connect share it: a connection says in its hello which group it is
+// for, and goes to the transport that has joined under that group's hash. A connection for a group without a member yet
+// waits for its verdict, since ranks form a group at different times, and so does one that its member does not admit
+// yet; one for a group that has left is closed.
+// A stranger, a half-open connection or a burst of them delays no rank: nothing here blocks, a connection that has not
 // finished its handshake in time is dropped (sooner where there is no room for others), and refusals are logged with
-// their address and reason, as many as the reader of a log can want.
+// their address and reason, at a limited rate.
 // Thread-safety: all methods may be called by any thread; a second caller of service() returns at once.
 #pragma once
 
@@ -35,7 +34,7 @@ struct TcpListenerOptions {
   std::string job_secret;
   bool encrypt = false;                                          // TLS, on what is accepted and on what tls() opens
   std::chrono::milliseconds handshake_limit{10'000};             // an accepted connection that needs longer is dropped
-  std::chrono::milliseconds group_limit{std::chrono::hours(1)};  // so long one with the secret waits for its group
+  std::chrono::milliseconds group_limit{std::chrono::hours(1)};  // how long one with the secret waits for its group
 };
 
 class TcpListener {
@@ -43,7 +42,7 @@ class TcpListener {
   /// One group of this process. Its functions are called with the listener's lock held and must not call it.
   struct Member {
     PeerIdentity self;  // what peers must agree with
-    /// Of one that agrees: false lets it wait, and is asked again. What is admitted is adopted, unless it breaks
+    /// For a peer that agrees: false lets it wait, and is asked again. An admitted one is adopted, unless it breaks
     /// before.
     std::function<bool(const PeerIdentity& peer)> admit;
     std::function<void(const PeerIdentity& peer, ByteStream socket)> adopt;
@@ -58,7 +57,7 @@ class TcpListener {
   std::string endpoint() const { return endpoints_.front(); }  // "10.0.0.2:40913"
   const std::vector<std::string>& endpoints() const { return endpoints_; }
 
-  /// By which of its endpoints a peer was reached, for all groups of this process; `first` is its first one.
+  /// Notes the endpoint by which a peer was reached, for all groups of this process; `first` is its first one.
   void remember(const std::string& first, const std::string& reached);
   std::string reached(const std::string& first);  // "": not known
   asio::io_context& context() { return context_; }
@@ -74,8 +73,8 @@ class TcpListener {
   /// True if a connection was handed over.
   bool service();
 
-  /// Descriptors to poll for reading: the listening ones, while they can accept, and the unfinished connections, but
-  /// for those that wait for a group: nothing is due from them.
+  /// Descriptors to poll for reading: the listening ones, while they can accept, and the unfinished connections, except
+  /// those that wait for a group: they send nothing.
   std::vector<int> descriptors();
 
  private:

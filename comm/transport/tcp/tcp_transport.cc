@@ -78,7 +78,7 @@ std::function<std::unique_ptr<Dialer>()> TcpTransport::connector(int peer, Conne
   };
 }
 
-/// The one that has worked comes first.
+/// The endpoint that has worked comes first.
 std::vector<std::string> TcpTransport::endpoints_of(const PeerAddress& peer) {
   std::vector<std::string> endpoints{peer.endpoint};
   endpoints.insert(endpoints.end(), peer.others.begin(), peer.others.end());
@@ -100,7 +100,7 @@ std::deque<TcpLink>& TcpTransport::links(ConnectionKind kind) {
   return kind == ConnectionKind::Messages ? messages_ : kind == ConnectionKind::Answers ? answers_ : collective_;
 }
 
-/// Why a connection of one that has proved the secret is not wanted; "" if it is.
+/// Why a connection of a peer that has proved the secret is refused; "" if it is not.
 std::string TcpTransport::objection(const PeerIdentity& peer) const {
   if (peer.rank < 0 || peer.rank >= options_.world_size || peer.rank == options_.rank ||
       (peer.kind == ConnectionKind::Collective && peer.rank < options_.rank))
@@ -126,7 +126,7 @@ void TcpTransport::adopt(const PeerIdentity& peer, ByteStream socket) {
     log(LogLevel::Warn, "closed a second connection that claims to be rank " + std::to_string(peer.rank));
     return;
   }
-  wake();  // the link may belong to another thread, which sleeps
+  wake();  // the thread that uses the link may sleep
 }
 
 void TcpTransport::wait(std::span<Link* const> links, std::chrono::milliseconds timeout) {
@@ -150,7 +150,7 @@ void TcpTransport::wait_also(std::span<Link* const> links, std::span<pollfd> mor
   const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(timeout.count()));
   if (ready < 0 && errno != EINTR) throw_errno("poll", errno);
   if (ready <= 0) {
-    service();  // what has a time limit of its own
+    service();  // handshakes have time limits of their own
     return;
   }
   for (std::size_t i = 0; i < links.size(); ++i)

@@ -2,9 +2,9 @@
 // process.
 //
 // Collectives: the higher rank connects to the lower one (both know that they will talk). Messages and their answers:
-// who has the first one to send; if both do so at once, the higher rank's connection is used. Every connection is
-// authenticated (wire/handshake.h) before a frame is read, and with `encrypt` all of its bytes are TLS
-// (tls_session.h). Contract and thread-safety: transport.h.
+// the rank that sends first; if both do so at once, the higher rank's connection is used. Every connection is
+// authenticated (wire/handshake.h) before a frame is read, and with `encrypt` all of its bytes are TLS (tls_session.h).
+// Contract and thread-safety: transport.h.
 #pragma once
 
 #include <poll.h>
@@ -28,7 +28,7 @@ struct TcpTransportOptions {
   std::string job_secret;
   std::string bind_address = "127.0.0.1";
   bool encrypt = false;                                          // TLS on every connection
-  bool oversubscribed = false;                                   // more ranks on this host than processors
+  bool oversubscribed = false;                                   // more ranks on this host than CPUs
   std::chrono::milliseconds handshake_limit{10'000};             // tcp_listener.h
   std::chrono::milliseconds group_limit{std::chrono::hours(1)};  // tcp_listener.h
 };
@@ -47,11 +47,11 @@ struct PeerAddress {
 class TcpTransport final : public Transport {
  public:
   /// Joins `listener`, or listens by itself if there is none (bind_address, job_id, job_secret, encrypt and the limits
-  /// are the listener's). Connects to nobody yet. Throws System, InvalidArgument.
+  /// are the listener's). Does not connect yet. Throws System, InvalidArgument.
   explicit TcpTransport(const TcpTransportOptions& options, std::shared_ptr<TcpListener> listener = nullptr);
   ~TcpTransport() override;
 
-  /// What others connect to; publish it, then give everybody's to set_peers before the first operation.
+  /// What others connect to; publish it, then give set_peers those of all ranks before the first operation.
   std::string endpoint() const { return listener_->endpoint(); }
   void set_peers(std::vector<PeerAddress> peers);
 

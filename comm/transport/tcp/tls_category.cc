@@ -1,4 +1,4 @@
-// The errors that are TLS's own, in words.
+// Texts of the errors that are TLS's own.
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <tutti/comm/transport/tcp/tls_session.h>

@@ -32,7 +32,7 @@ std::string digits(std::uint64_t value) {
   return text;
 }
 
-/// What OpenSSL makes a session of, on both sides; null if it has no memory.
+/// The OpenSSL session of a key, on both sides; null if memory is short.
 SSL_SESSION* session_with(SSL* ssl, const TlsKey& key) {
   SSL_SESSION* session = SSL_SESSION_new();
   const SSL_CIPHER* cipher = SSL_CIPHER_find(ssl, kCipherNumber);
@@ -53,7 +53,7 @@ int offer_key(SSL* ssl, const EVP_MD*, const unsigned char** identity, std::size
   return *session ? 1 : 0;
 }
 
-/// No session for an identity that is not of this job: the handshake then ends for want of a certificate.
+/// No session for an identity of another job: the handshake then ends for want of a certificate.
 int find_key(SSL* ssl, const unsigned char* identity, std::size_t identity_bytes, SSL_SESSION** session) {
   auto& own = *static_cast<TlsSession*>(SSL_get_app_data(ssl));
   *session = own.accept_identity({reinterpret_cast<const char*>(identity), identity_bytes})

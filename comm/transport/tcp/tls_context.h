@@ -25,7 +25,7 @@ using TlsKey = std::array<std::byte, 32>;
 /// HKDF-SHA256 of the secret, for one group (identity_hash of its name) of one job.
 TlsKey tls_key(std::string_view job_secret, std::string_view job_id, std::uint64_t group);
 
-/// What a client says in the clear: which key it has. "tutti-1/<job>/<group>", both hashes in hex.
+/// The client's identity in the clear, which names its key: "tutti-1/<job>/<group>", both hashes in hex.
 std::string tls_identity(std::uint64_t job, std::uint64_t group);
 
 /// Job and group of an identity; nothing if it is none.

@@ -1,4 +1,4 @@
-// How a TlsSession begins: its keys, its handshake, and what it says of one that fails.
+// How a TlsSession begins: its keys, its handshake, and the text of one that fails.
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
@@ -20,7 +20,7 @@ TlsSession& session_of(BIO* bio) { return *static_cast<TlsSession*>(BIO_get_data
 
 }  // namespace
 
-/// What OpenSSL takes for the connection: reads come from the socket, writes are collected.
+/// The BIO that OpenSSL takes for the connection: reads come from the socket, writes are collected.
 struct TlsSocketBio {
   static int write(BIO* bio, const char* bytes, std::size_t count, std::size_t* written) {
     auto& out = session_of(bio).out_;
@@ -79,7 +79,7 @@ TlsSession::TlsSession(const TlsContext& context, int socket, std::uint64_t grou
       identity_(tls_identity(context.job(), group)) {
   create();
   SSL_set_connect_state(ssl_.get());
-  // A server might answer with a certificate instead of the key. None is trusted, so that this ends there.
+  // A server might answer with a certificate instead of the key. None is trusted, so that the handshake ends there.
   SSL_set_verify(ssl_.get(), SSL_VERIFY_PEER, nullptr);
 }
 

@@ -1,7 +1,7 @@
 // TlsSession: TLS 1.3 over one non-blocking socket. Never blocks, never raises SIGPIPE.
 //
-// Who connects gives the group whose key it uses; who accepts learns it from the client. handshake() first, then
-// read_some() and write_some(), which look like a socket's to their caller:
+// The connecting side gives the group whose key it uses; the accepting side learns it from the client. handshake()
+// first, then read_some() and write_some(), which look like a socket's to their caller:
 // - Bytes are reported as written only once all records that hold them have been taken by the kernel. Until then the
 //   caller offers the same bytes again, as after any partial write.
 // - What has been received and not been read yet is invisible to poll(2): has_hidden() says that there may be some.
@@ -9,8 +9,8 @@
 //   complete is known from the frames inside, and a group ends by a collective, whose frames cannot be forged.
 // - Sending keys are renewed long before the limit of AES-GCM (RFC 8446, section 5.5).
 //
-// Thread-safety: one thread at a time. The socket belongs to the caller, who must keep it open, and may shut it down
-// from any thread.
+// Thread-safety: one thread at a time. The socket belongs to the caller; it stays open, and may be shut down from any
+// thread.
 #pragma once
 
 #include <tutti/comm/transport/tcp/tls_context.h>

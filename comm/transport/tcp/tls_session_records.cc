@@ -13,7 +13,7 @@ namespace tutti::comm {
 namespace {
 
 constexpr std::size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
-constexpr std::size_t kBatchBytes = 4 * kRecordBytes;  // that are encrypted before they are sent together
+constexpr std::size_t kBatchBytes = 4 * kRecordBytes;  // encrypted before they are sent together
 
 }  // namespace
 
@@ -39,9 +39,9 @@ std::size_t TlsSession::read_some(std::span<const asio::mutable_buffer> parts, a
   }
   if (error && error != asio::error::would_block) {
     asio::error_code ignored;
-    drain(ignored);  // what OpenSSL has to say to the peer about it
+    drain(ignored);  // OpenSSL's alert to the peer
   }
-  if (total > 0) error = {};  // it is told when there is nothing else
+  if (total > 0) error = {};  // it is reported when there are no bytes
   return total;
 }
 

@@ -12,7 +12,7 @@ namespace tutti::comm {
 class Wakeups {
  public:
   Wakeups() = default;
-  ~Wakeups();  // nobody sleeps any more
+  ~Wakeups();  // no thread sleeps any more
   Wakeups(const Wakeups&) = delete;
   Wakeups& operator=(const Wakeups&) = delete;
 
@@ -31,7 +31,7 @@ class Wakeups {
     int fd_ = -1;
   };
 
-  /// Wakes all sleepers, and the next one as well: it may have looked for work just before this call.
+  /// Wakes all sleepers, and the next one as well: it may have polled for work just before this call.
   void ring();
 
  private:
