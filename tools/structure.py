@@ -24,7 +24,7 @@ STOREY_OF_FILE = {"comm/work.h": "base"}  # public, and on nothing
 
 # Lines of C++ and CUDA with comments (*.h *.cc *.cu *.cuh). A folder that needs more makes room by removing something.
 BUDGET = {
-    "comm": 29500,
+    "comm": 28500,
     "tensor": 15000,
     "nn": 2600,
     "trainer": 17400,
@@ -34,9 +34,8 @@ BUDGET = {
     "tests": 49400,
 }
 
-# Folders whose comments check_words.py reads, and those within them that it does not read yet.
+# Folders whose comments check_words.py reads.
 WORDS_CHECKED = ["comm"]
-WORDS_UNCHECKED = ["comm/algorithms", "comm/schedule"]
 
 # A word that no comment has -> what it says instead.
 ACTOR = "a thread, process or rank has a name: the thread that ..., the caller, the peer"

@@ -10,7 +10,7 @@
 //   broadcast  from parent, to children, largest subtree first
 //   reduce     from children, smallest subtree first, to parent; the sum is built in Output (root) or Scratch
 //   all_reduce reduce to rank 0, in Output everywhere, and broadcast from there: 2(p - 1) messages in all. Recursive
-//              doubling has p lg p, but half the rounds: what counts where p ranks share few processors.
+//              doubling has p lg p, but half the rounds: what counts where p ranks share few CPUs.
 //   gather     like reduce, but blocks are laid side by side; scatter is gather backwards
 // Messages are cut into segments; a segment is passed on as soon as it is there, so that a long vector is pipelined.
 //

@@ -30,7 +30,7 @@ TreePace tree_pace(OpKind op, const Terms& t) {
   return {first, both_ways ? 5.5 : op == OpKind::Broadcast ? 2.5 : 3.0};
 }
 
-/// Where messages were measured, processors are the narrow place: the first piece goes up and down the tree in hops,
+/// Where messages were measured, CPUs are the bottleneck: the first piece goes up and down the tree in hops,
 /// and the ranks, which are awake, pass all others; each sends and receives (p - 1)/p of them on average. More than two
 /// ranks pass some of these while an all_reduce's first piece is on its way: 3 and 4 of them were measured to save a
 /// hop.
@@ -45,7 +45,7 @@ double measured_double_tree(OpKind op, const Terms& t) {
   return hops * t.hop(bytes) + pieces * piece + sums;
 }
 
-/// Segments are added while others come; but where messages were measured processors are the narrow place: nothing
+/// Segments are added while others come; but where messages were measured CPUs are the bottleneck: nothing
 /// comes meanwhile, and what was measured was cut.
 double ring_all_reduce(const Terms& t) {
   const double bytes = t.n / t.p;
@@ -83,8 +83,8 @@ double chain_reduce(const Terms& t) {
 double binomial_broadcast(const Terms& t) { return t.lg_p * t.hop(t.n); }
 double binomial_reduce(const Terms& t) { return t.lg_p * (t.hop(t.n) + t.reduction(t.n)); }
 
-/// p - 1 messages of one rank to all others, or of these to it. Where messages were measured, processors are the narrow
-/// place: each after the first one takes what a rank's share is of a round in which all send. That rank's processor has
+/// p - 1 messages of one rank to all others, or of these to it. Where messages were measured, CPUs are the
+/// bottleneck: each after the first one takes what a rank's share is of a round in which all send. That rank's CPU has
 /// the bytes of all of them in its caches, so they take no less than those of one message as long.
 double by_one_rank(const Terms& t, double bytes) {
   if (t.network->measured.empty()) return (t.p - 1) * t.message(bytes);

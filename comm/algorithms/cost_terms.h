@@ -38,7 +38,7 @@ struct Terms {
   double hop(double bytes) const;
   double reduction(double bytes) const;
   double segments_of(double bytes) const;
-  /// Handing the vector of a rank beyond q to a neighbour, who adds it, and handing the result back.
+  /// Handing the vector of a rank beyond q to a neighbour, which adds it, and handing the result back.
   double fold() const;
   /// The messages of a root that hands the upper half of p blocks on, then the upper half of what it has kept, ...
   double halving_messages(double block) const;

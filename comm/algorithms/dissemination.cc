@@ -1,8 +1,8 @@
 // Dissemination: a barrier for any number of ranks.
 //
-// Idea: in round k rank r tells rank r + 2^k (mod p) that it, and everybody it has heard of, has arrived. What a rank
+// Idea: in round k rank r tells rank r + 2^k (mod p) that it, and every rank it has heard of, has arrived. What a rank
 // has heard of is an unbroken range that ends at itself and doubles every round; after ceil(lg p) rounds it is
-// everybody.
+// all ranks.
 //
 // Nomenclature: p ranks; round k has distance 2^k.
 //

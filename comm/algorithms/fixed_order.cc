@@ -1,6 +1,6 @@
 // Fixed order: all_reduce and reduce whose bits depend on nothing but the ranks' inputs.
 //
-// Idea: each element has an owner. Everybody sends the owners their parts at once, an owner adds what comes in the
+// Idea: each element has an owner. Every rank sends the owners their parts at once, an owner adds what comes in the
 // order of the ranks, itself in its turn, and then sends the sum to those that need it. So every element is the fold
 // ((0 + 1) + 2) + ... from the left, whatever its place, the segments, the root or the transport; direct reduce_scatter
 // (direct.cc) and the star (star.cc) give the same bits. In a reduce a vector that takes longer to pass
@@ -8,7 +8,7 @@
 //
 // A long vector is dealt out in rounds, in each of which every owner has one segment, so that what is added has just
 // come and is still in the caches, and few sums wait. Each round's parts are sent a little before the sums of earlier
-// ones: links keep the order of messages, and nobody has to wait for a sum before it can go on.
+// ones: links keep the order of messages, and no rank has to wait for a sum before it can go on.
 //
 // Nomenclature: p ranks, n elements per rank, segments of s elements; o owners, p or by one 1; ceil(n/(o s)) rounds.
 //
@@ -109,7 +109,7 @@ class FixedOrder {
   Builder b_{"fixed"};
   std::vector<Range> rounds_;
   std::size_t slot_count_ = 0;  // elements of a slot
-  // By round: what has been sent to each owner, its sum, and who has that.
+  // By round: what has been sent to each owner, its sum, and which ranks have that.
   std::vector<std::vector<Builder::After>> sent_;
   std::vector<Builder::After> added_;
   std::vector<Builder::After> shared_;

@@ -1,4 +1,4 @@
-// Hosts: who shares a host with whom, from Problem::hosts. Internal to comm/algorithms; hierarchical.cc explains its
+// Hosts: which ranks share a host, from Problem::hosts. Internal to comm/algorithms; hierarchical.cc explains its
 // use.
 #pragma once
 

@@ -1,7 +1,7 @@
 // Pairwise: all_to_all and all_to_all_v by an exchange with each other rank in turn.
 //
 // Idea: every block travels once, straight from Input to Output. In turn t every rank sends to the rank t further on
-// and receives from the rank t before, so that nobody is sent to by two in the same turn. Turns are not kept apart by
+// and receives from the rank t before, so that no rank is sent to by two in the same turn. Turns are not kept apart by
 // waiting: receives are open from the start, and a send waits only for the one kInFlight turns before it, which bounds
 // how many connections are busy at a time.
 //

@@ -32,7 +32,7 @@ struct Chunks {
   int last = 0;
 };
 
-/// One halving round of one rank: with whom, and what is kept and given up.
+/// One halving round of one rank: the peer, and what is kept and given up.
 struct Exchange {
   int partner_id = 0;
   Chunks kept;

@@ -10,7 +10,7 @@
 //                which has no fold.
 //
 // Why slots: a segment is added while the caches still hold it. In one Scratch[n] 16 MiB of 2 ranks over TCP took 8.4
-// ms on two processors of an AMD EPYC, in two slots 6.5 to 7.3; of 4 ranks 37 and 30 ms.
+// ms on two CPUs of an AMD EPYC, in two slots 6.5 to 7.3; of 4 ranks 37 and 30 ms.
 //
 // Why exchange into Scratch: were the incoming vector reduced into the vector that is being sent, each side would wait
 // for its own send before it receives, and two messages too large for the transport's buffers would wait for each

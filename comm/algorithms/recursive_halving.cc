@@ -2,7 +2,7 @@
 //
 // Idea: the mirror image of recursive doubling. In each round a rank and its partner, 2^k away, share the blocks that
 // they still work on: each sends the half that the other one keeps and adds what it gets to its own. After lg p rounds
-// one block is left, with everybody in it. Other worlds take the direct algorithm (direct.cc).
+// one block is left, with every rank's part in it. Other worlds take the direct algorithm (direct_reduce_scatter.cc).
 //
 // Nomenclature: p ranks, n elements per rank (Input holds p blocks of n); half = p/2, p/4, ..., 1 blocks kept.
 //   The first round sends from Input and builds its sums in Scratch; later ones receive behind those sums and add. The

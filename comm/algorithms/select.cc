@@ -24,7 +24,7 @@ void require_known(std::string_view name) {
               "unknown algorithm \"" + std::string(name) + "\"; known are " + known + ", or \"\" to choose by size");
 }
 
-/// What brackets from the left; not in the table, because nobody takes these for their speed.
+/// What brackets from the left; not in the table, because none is taken for its speed.
 Algorithm left_fold(OpKind op, double bytes) {
   constexpr double kLong = 16 * 1024;  // what many ranks add sooner than one: between two, over TCP (algorithms.md)
   switch (op) {
@@ -44,7 +44,7 @@ Algorithm left_fold(OpKind op, double bytes) {
 
 /// The model that choices are made by until a machine has been measured: the one of cost_model.h, with links within a
 /// host that take half as long. What a choice depends on is alpha / beta (30 KB here: so many bytes more are worth one
-/// message less) and gamma / beta. On one host of two processors, over TCP, this model takes recursive doubling for
+/// message less) and gamma / beta. On one host of two CPUs, over TCP, this model takes recursive doubling for
 /// all_reduce up to 100 KB between 2 ranks and up to 48 KB between 4; by `tutti tune`, on a busy machine, it was the
 /// fastest up to about 40 and 130 KB.
 const NetworkModel& default_model() {
@@ -60,7 +60,7 @@ bool hands_blocks_on(OpKind op) { return op == OpKind::Gather || op == OpKind::S
 constexpr double kShort = 32 * 1024;
 
 /// Whether one rank shall hear all others and answer them, of which each then has to be run once only. It keeps one
-/// processor busy, be there more or not, and a connection to every rank.
+/// CPU busy, be there more or not, and a connection to every rank.
 bool one_may_serve_all(const Problem& problem, double bytes, int processors) {
   constexpr int kFewProcessors = 4;
   constexpr int kFewRanks = 32;
@@ -69,14 +69,15 @@ bool one_may_serve_all(const Problem& problem, double bytes, int processors) {
          whole <= kShort;
 }
 
-/// What is taken where ranks share few processors, which work off the messages of all in turns: how many there are, and
-/// who has them, counts for more than how many follow each other. The limits are for two processors (algorithms.md).
+/// What is taken where ranks share few CPUs, which work off the messages of all in turns: how many messages there are,
+/// and which ranks have them, counts for more than how many follow each other. The limits are for two CPUs
+/// (bench/README.md).
 std::string_view choose_for_few_processors(const Problem& problem, double bytes, int processors) {
   constexpr double kLong = 256 * 1024;
   constexpr double kLongBlock = 8 * 1024;
   const int ranks = problem.world_size;
   if (ranks <= processors) return {};
-  // Short blocks in a row are the root's work, which others can share; who hands long ones on takes its processor's
+  // Short blocks in a row are the root's work, which others can share; a rank that forwards long ones takes its CPU's
   // time.
   if (hands_blocks_on(problem.op) && bytes >= kLongBlock) return "direct";
   // In any tree p - 1 vectors go and are added; one that passes them on in pieces wakes its ranks more often.
@@ -87,8 +88,8 @@ std::string_view choose_for_few_processors(const Problem& problem, double bytes,
   // as many. Vectors that take longer to copy and to add than to pass on are moved sooner where all ranks work.
   if (problem.op == OpKind::AllReduce) return ranks >= std::max(4, 2 * processors) ? "binomial" : "recursive_doubling";
   if (problem.op != OpKind::Broadcast) return {};
-  // In a chain nobody sends more than one message: of many broadcasts in a row no root is the slowest, and who receives
-  // is never idle, so that nobody has to be woken. The last rank of a long chain waits for long.
+  // In back-to-back broadcasts a chain spreads the sends evenly and keeps every receiver busy, so no rank sleeps. The
+  // last rank of a long chain waits for long.
   return bytes <= kShort && ranks <= 4 * processors ? "chain" : "binomial";
 }
 

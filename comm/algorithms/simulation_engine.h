@@ -104,7 +104,7 @@ class SimulationEngine {
     return takes_host_ports(from, to) && (hosts_[host_of_[from]].is_sending || hosts_[host_of_[to]].is_receiving);
   }
   void free_host_ports(std::size_t from, std::size_t to);
-  /// All ranks of the host of `rank`, itself last: whoever has just had the port lets the others go first.
+  /// All ranks of the host of `rank`, itself last: the rank that has just had the port lets the others go first.
   void wake_neighbours(std::size_t rank, std::vector<std::size_t>& list) const;
 
   Programs programs_;

@@ -1,8 +1,8 @@
-// Star: all_reduce, all_gather, reduce_scatter and barrier in which all ranks talk to rank 0 and to nobody else.
+// Star: all_reduce, all_gather, reduce_scatter and barrier in which all ranks talk to rank 0 only.
 //
 // Idea: rank 0 hears all others in the order of the ranks, and answers them. That is 2(p - 1) messages in all, and each
 // other rank has to be run once only, from when it gets the answer to when it has sent its part of the next operation:
-// what counts for short messages where many ranks share few processors.
+// what counts for short messages where many ranks share few CPUs.
 //
 // Nomenclature: p ranks, n elements per rank (all_gather, reduce_scatter: per block, of which there are p).
 //

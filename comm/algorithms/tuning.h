@@ -4,7 +4,7 @@
 // one transport, world size and number of hosts. TUTTI_TUNING names it. Rank 0's file is what counts: it publishes the
 // text in the group's store, and all ranks choose by that, so that no two ranks choose differently.
 //
-// Thread-safety: values and pure functions; agree_on_tuning uses the store.
+// Thread-safety: values and pure functions; publish_tuning and published_tuning use the store.
 #pragma once
 
 #include <tutti/comm/algorithms/cost_model.h>
@@ -46,7 +46,7 @@ struct Tuning {
   NetworkModel model;
   std::vector<Row> rows;  // rising bytes within each (op, algorithm)
   /// Nothing was measured, and model and rows say nothing; but all ranks share one host, and outnumber its so many
-  /// processors. 0: there was a file.
+  /// CPUs. 0: there was a file.
   int processors = 0;
 
   /// From the measured times, on straight lines between the sizes, in proportion to the bytes beyond the last; nothing
@@ -64,8 +64,8 @@ Tuning parse_tuning(const std::string& text);
 std::string tuning_path();
 
 /// On rank 0, once: reads the file and publishes it under `<group>/tuning`, or that there is none. A file that cannot
-/// be read, is broken or was measured in another place is named in a warning and not used. Without one, `processors` is
-/// published if it is not 0 (Tuning::processors). Does not wait for anybody.
+/// be read, is broken or was measured in another place is named in a warning and not used. Without one, the number of
+/// CPUs is published if it is not 0 (Tuning). Does not wait for other ranks.
 void publish_tuning(Store& store, const std::string& group, const TuningPlace& here, Deadline deadline,
                     int processors = 0);
 

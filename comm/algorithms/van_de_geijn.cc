@@ -1,7 +1,7 @@
 // Van de Geijn: broadcast of a long vector as a scatter and an all-gather; no rank sends it more than twice.
 //
 // Idea: cut the vector into one chunk per rank. The chunks are scattered along the binomial tree of binomial.cc, in
-// which a subtree is an unbroken range of ranks and so of Output; then they travel around a ring until everybody has
+// which a subtree is an unbroken range of ranks and so of Output; then they travel around a ring until every rank has
 // all. The head of a subtree has that subtree's chunks from the scatter already, so the ring does not bring them again.
 //
 // Nomenclature: p ranks, n elements; chunk c belongs to rank c; hop t = 0 .. p - 2 of the ring. Chunks differ by one

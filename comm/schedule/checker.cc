@@ -124,7 +124,7 @@ std::string check_accesses(int rank, const Schedule& schedule, bool in_place) {
 
 // --- Barrier
 
-/// A rank may leave when it has heard of everybody. A message tells what its sender knew for certain: itself and what
+/// A rank may leave when it has heard of every rank. A message tells what its sender knew for certain: itself and what
 /// the steps before the send, by `after`, had heard.
 std::string check_barrier(std::span<const Schedule> schedules, std::span<const Event> events) {
   using Ranks = std::vector<bool>;

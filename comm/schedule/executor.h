@@ -19,7 +19,7 @@
 
 namespace tutti::comm {
 
-/// One collective call: what is compared with the peers, where the memory is, and for whom it is.
+/// One collective call: what is compared with the peers, where the memory is, and the caller.
 struct Operation {
   const Fingerprint& fingerprint;  // not copied: see trace.cc
   const void* input = nullptr;

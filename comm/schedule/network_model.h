@@ -20,7 +20,7 @@ struct MeasuredMessage {
 using MeasuredCurve = std::vector<MeasuredMessage>;
 double seconds_on(const MeasuredCurve& curve, double bytes);
 
-/// The default values are those of a 25 Gbit/s Ethernet between current processors, in round numbers.
+/// The default values are those of a 25 Gbit/s Ethernet between current machines, in round numbers.
 struct NetworkModel {
   double alpha = 10e-6;     // seconds per message
   double beta = 1 / 3e9;    // seconds per byte on the wire
@@ -37,8 +37,8 @@ struct NetworkModel {
   /// What messages took that were measured, all ranks at it: takes the place of alpha and beta, local or not, if not
   /// empty. Each rank sends to the next one and receives from the one before.
   MeasuredCurve measured{};
-  /// The same where ranks exchange messages in pairs, and where one rank sends and the other waits for it: what wakes
-  /// whom, and which ranks share a processor meanwhile, decides more than bytes do where ranks outnumber processors.
+  /// The same where ranks exchange messages in pairs, and where one rank sends and the other waits for it: which
+  /// rank wakes which, and which share a CPU meanwhile, decides more than bytes do where ranks outnumber CPUs.
   /// Empty: like `measured`.
   MeasuredCurve exchanges{};
   /// Exchanges with the partner of the exchange before, which is still awake. Empty: like `exchanges`.

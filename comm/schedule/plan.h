@@ -1,4 +1,4 @@
-// Plan: a Schedule prepared for execution: who waits for whom, counted once and used many times.
+// Plan: a Schedule prepared for execution: which step waits for which, counted once and used many times.
 //
 // Immutable after construction; any thread may read it.
 #pragma once
@@ -24,7 +24,7 @@ struct Plan {
   std::string algorithm;
   std::vector<PlanStep> steps;
   std::size_t scratch_count = 0;
-  bool takes_input_in_place = false;  // whoever makes the plan says so: see reads_input_from()
+  bool takes_input_in_place = false;  // the maker of the plan says so: see reads_input_from()
 };
 
 /// Whether Input may be the memory at `offset` of Output: nothing is written there but a part of Input onto itself.

@@ -51,7 +51,7 @@ struct RankState {
   alignas(2 * kLine) std::array<AllocationEntry, kAllocations> allocations;
 };
 
-/// A rank's announcement of one operation: what its peers compare with their own, and 16 bytes of payload, in one line.
+/// A rank's announcement of one operation: what its peers compare with their own, and 24 bytes of payload, in one line.
 struct alignas(kLine) Turn {
   std::atomic<std::uint64_t> number;  // of this turn, from 1; written last
   std::uint64_t seq;
