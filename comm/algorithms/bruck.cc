@@ -15,9 +15,8 @@
 // to rank (r + j) mod p; m <= p/2 blocks travel in a round of all_to_all.
 //
 // Steps:          ceil(lg p) rounds, of one message
-// Bytes sent:     all_gather n(p - 1) elements a rank, and one local copy of pn; all_to_all about n p/2 lg p, each
-// copied
-//                 once before it is sent
+// Bytes sent:     all_gather n(p - 1) elements a rank, and one local copy of pn
+//                 all_to_all about n p/2 lg p, each copied once before it is sent
 // Memory:         all_gather Scratch[pn]; all_to_all Scratch[2 m n] for each round, about n p lg p
 // Determinism:    nothing is computed.
 // Source:         Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport
