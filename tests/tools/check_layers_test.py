@@ -59,7 +59,7 @@ class Layers(unittest.TestCase):
         good = '#include "processors.h"\nint whose;  // see processors.h, has_processor_, "Server Processors", preprocessor, whose\n'
         good += 'auto a = "// who", b = R"(/* nobody */)", c = \'"\';  // fine\n'
         self.assertEqual(check({"comm/a.cc": good}, "check_words.py")[0], 0)
-        bad = {"comm/b/a.h": good + "/* a thread\n * who waits */\n", "comm/schedule/a.h": "// who\n", "nn/a.h": "// who\n"}
+        bad = {"comm/b/a.h": good + "/* a thread\n * who waits */\n", "nn/a.h": "// who\n"}
         bad["comm/a.cc"] = 'f("//");  // Nobody on this processor.\n'
         status, lines = check(bad, "check_words.py")
         self.assertEqual(status, 1)
