@@ -154,7 +154,7 @@ TEST(PlanCommand, WritesJson) {
   EXPECT_EQ(report["op"], "broadcast");
   EXPECT_EQ(report["bytes"], 4096);
   EXPECT_EQ(report["world_size"], 8);
-  ASSERT_EQ(report["algorithms"].size(), 5u);
+  ASSERT_EQ(report["algorithms"].size(), 4u);
   EXPECT_EQ(report["algorithms"][0]["algorithm"], "binomial");
   EXPECT_EQ(report["algorithms"][0]["messages"], 3);
   EXPECT_DOUBLE_EQ(report["algorithms"][0]["predicted_us"], report["algorithms"][0]["simulated_us"]);
