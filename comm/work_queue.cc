@@ -145,9 +145,9 @@ void WorkQueue::help() {
   std::unique_lock lock(mutex_);
   for (;;) {
     if (run_next(lock)) continue;
-    const auto has_work = [&] { return stopping_ || (!running_ && !queue_.empty()); };
-    const bool woken = changed_.wait_for(lock, kHelperIdles, has_work);
-    if ((!woken && queue_.empty()) || (stopping_ && queue_.empty())) break;
+    const auto may_go_on = [&] { return !running_ && (stopping_ || !queue_.empty()); };
+    const bool woken = changed_.wait_for(lock, kHelperIdles, may_go_on);
+    if (queue_.empty() && (!woken || stopping_)) break;
   }
   helper_alive_ = false;
 }

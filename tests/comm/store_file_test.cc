@@ -187,8 +187,7 @@ TEST_F(FileStoreTest, WriterThatIsKilledHasWrittenNothing) {
 
 TEST_F(FileStoreTest, ProcessesMayBeKilledAtAnyMoment) {
   FileStore store(options(), soon());
-  std::int64_t n = 0;
-  for (int round = 0; round < 20; ++round) {
+  for (std::int64_t round = 0, n = 0; round < 20; ++round) {
     Child hammer([&] {
       FileStore own(options(), soon());
       own.set("child", std::to_string(::getpid()), soon());

@@ -35,7 +35,6 @@ class Tasks {
   long sum_ = 0;
 };
 
-/// As a group does.
 template <typename F>
 void run(WorkQueue& queue, const F& task) {
   if (const WorkQueue::Turn turn(queue); turn.taken()) return task();
@@ -145,6 +144,15 @@ TEST(WorkQueue, CallersAndHelpersComeAndGo) {
   }
   queue.let_running_end();
   EXPECT_EQ(tasks.sum(), expected);
+}
+
+/// While it runs one of several queued tasks, the helper waits without the lock.
+TEST(WorkQueue, TheDestructorAndTheHelperShareWhatIsQueued) {
+  const test::Watchdog watchdog;
+  for (int round = 0; round < 50; ++round) {
+    WorkQueue queue;
+    for (int i = 0; i < 3; ++i) static_cast<void>(queue.submit([] { std::this_thread::sleep_for(1ms); }));
+  }
 }
 
 }  // namespace
