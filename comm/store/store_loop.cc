@@ -78,7 +78,7 @@ void StoreLoop::accept_all() {
                               SOCK_CLOEXEC | SOCK_NONBLOCK));
     const int error_number = errno;
     if (accepted.get() >= 0) {
-      if (!leaves_room(accepted.get())) return accept_later(EMFILE);
+      if (!leaves_room(accepted.get()) && !try_raise_descriptor_limit(kMoreDescriptors)) return accept_later(EMFILE);
       try {
         welcome(std::move(accepted), peer);
       } catch (const std::exception& failed) {

@@ -3,9 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <tutti/comm/store/file_store.h>
 #include <tutti/comm/store/store_file_format.h>
 #include <tutti/tests/support/watchdog.h>
@@ -13,7 +11,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <memory>
 #include <sstream>
 #include <thread>
@@ -25,39 +22,6 @@ namespace {
 
 using namespace test;
 namespace fs = std::filesystem;
-
-/// A forked process that runs `body` and ends with status 0, or 1 if it threw. Killed and reaped at the end.
-class Child {
- public:
-  explicit Child(const std::function<void()>& body) : pid_(::fork()) {
-    if (pid_ != 0) return;
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is aborted leaves nothing running
-    try {
-      body();
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "child: %s\n", error.what());
-      ::_exit(1);
-    }
-    ::_exit(0);
-  }
-  ~Child() { end(SIGKILL); }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-
-  pid_t pid() const { return pid_; }
-  /// The wait status, after `signal` if it is not 0.
-  int end(int signal = 0) {
-    if (pid_ < 0) return -1;
-    int status = -1;
-    if (signal != 0) ::kill(pid_, signal);
-    ::waitpid(pid_, &status, 0);
-    pid_ = -1;
-    return status;
-  }
-
- private:
-  pid_t pid_;
-};
 
 class FileStoreTest : public testing::Test {
  protected:

@@ -248,21 +248,11 @@ TEST(TcpStore, AllInterfacesTakeIpv4AndIpv6) {
 TEST(TcpStore, ForkedChildIsToldToMakeItsOwn) {
   TcpStoreServer server(server_options());
   TcpStore store(client_options(server.port()), soon());
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    int status = 1;
-    try {
-      store.set("k", "child", in_ms(1000));
-    } catch (const Error& error) {
-      const bool clear = std::string(error.what()).find("was forked from it") != std::string::npos;
-      status = error.code() == ErrorCode::InvalidArgument && clear ? 0 : 2;
-    }
-    ::_exit(status);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "wait status " << status;
+  Child child([&] {
+    expect_contains(text_of(ErrorCode::InvalidArgument, [&] { store.set("k", "child", in_ms(1000)); }),
+                    "was forked from it");
+  });
+  EXPECT_EQ(child.end(), 0);
   store.set("k", "parent", soon());
   EXPECT_EQ(store.get("k", soon()), "parent");
 }
@@ -270,16 +260,11 @@ TEST(TcpStore, ForkedChildIsToldToMakeItsOwn) {
 TEST(TcpStore, DestroyedInAForkedChildItLeavesTheParentsAlone) {
   auto server = std::make_unique<TcpStoreServer>(server_options());
   auto store = std::make_unique<TcpStore>(client_options(server->port(), 0, 1), soon());
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  Child child([&] {
     store.reset();
     server.reset();
-    ::_exit(0);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "wait status " << status;
+  });
+  EXPECT_EQ(child.end(), 0);
   store->set("k", "v", soon());
   EXPECT_EQ(store->get("k", soon()), "v");
   TcpStore late(client_options(server->port()), soon());

@@ -1,15 +1,20 @@
-// What the store tests share: a server with its clients, raw connections, captured log lines.
+// What the store tests share: a server with its clients, raw connections, captured log lines, forked children.
 #pragma once
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/comm/store/store_connect.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/comm/store/tcp_store_server.h>
+#include <unistd.h>
 
 #include <condition_variable>
+#include <cstdio>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -156,6 +161,40 @@ class TemporaryFolder {
 
  private:
   std::string path_;
+};
+
+/// A forked process that runs `body` and ends with status 0, or 1 if it threw or an expectation failed. Killed and
+/// reaped at the end.
+class Child {
+ public:
+  explicit Child(const std::function<void()>& body) : pid_(::fork()) {
+    if (pid_ != 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is aborted leaves nothing running
+    try {
+      body();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "child: %s\n", error.what());
+      ::_exit(1);
+    }
+    ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  ~Child() { end(SIGKILL); }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  pid_t pid() const { return pid_; }
+  /// The wait status, after `signal` if it is not 0.
+  int end(int signal = 0) {
+    if (pid_ < 0) return -1;
+    int status = -1;
+    if (signal != 0) ::kill(pid_, signal);
+    ::waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return status;
+  }
+
+ private:
+  pid_t pid_;
 };
 
 }  // namespace tutti::comm::test

@@ -1,6 +1,7 @@
 // The store for PyTorch's TCPStore clients: its bytes, both generations of the protocol, and clients that mean no good.
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <tutti/comm/store/torch/torch_request.h>
 #include <tutti/comm/store/torch/torch_store_server.h>
 
@@ -250,6 +251,16 @@ TEST(TorchStore, ClientsThatGoAwayLeaveNothingBehind) {
     stays.set("never", "");
   }
   EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST(TorchStore, ALowSoftLimitIsRaisedAndNoClientDropped) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit low{32, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  TorchStoreServer server({});
+  Client(server).settle();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(TorchStore, ATakenPortNamesItsHolder) {
