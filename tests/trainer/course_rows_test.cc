@@ -115,8 +115,8 @@ TEST_F(CourseRows, Row20AutoencoderWithTheBatchDividedByTheRanks) {
   }
 }
 
-// Small batches per rank: two ranks with four pictures each learn what one with eight does. By SGD in short steps, which
-// do not make rounding errors larger as Adam's do.
+// Small batches per rank: two ranks with four pictures each learn what one with eight does. By SGD in short steps,
+// which do not make rounding errors larger as Adam's do.
 TEST_F(CourseRows, Row23SyncBatchNorm) {
   write_mercer();
   const auto losses = [&](std::vector<std::string> words) {
