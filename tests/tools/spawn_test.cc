@@ -1,12 +1,16 @@
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <tutti/tests/support/run_processes.h>
 #include <tutti/tools/run/rank_environment.h>
+#include <tutti/tools/run/signals.h>
 #include <tutti/tools/run/spawn.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <thread>
 
 namespace tutti::tools {
 namespace {
@@ -30,6 +34,23 @@ TEST(FindProgram, TellsNotFoundFromNotRunnable) {
   } catch (const CannotExecute& error) {
     EXPECT_EQ(error.status(), 127);
   }
+}
+
+// As CUDA's driver makes them in a launcher that asks it for the GPUs.
+TEST(SignalGuard, ThreadsThatWereThereBeforeTakeNoSignalAway) {
+  std::promise<void> end;
+  std::thread other([&] { end.get_future().wait(); });
+  {
+    SignalGuard guard;
+    for (const int signal : {SIGCHLD, SIGUSR1, SIGRTMIN + 1}) {
+      ::kill(::getpid(), signal);
+      pollfd readable{.fd = guard.fd(), .events = POLLIN, .revents = 0};
+      EXPECT_EQ(::poll(&readable, 1, 10'000), 1) << signal_name(signal) << " was lost";
+      EXPECT_EQ(guard.next(), signal);
+    }
+  }
+  end.set_value();
+  other.join();
 }
 
 TEST(Spawn, AScriptWithoutInterpreterLineRunsInAShell) {

@@ -1,4 +1,5 @@
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/tools/run/signals.h>
 #include <unistd.h>
@@ -22,6 +23,16 @@ std::vector<int> forwarded() {
   return result;
 }
 
+pid_t reader = 0;  // the thread that reads the signals
+
+// The kernel gives a signal of the process to any thread that does not block it. There it would be lost, or end the
+// process; the reader finds it pending.
+void hand_on(int signal) {
+  const int error = errno;
+  syscall(SYS_tgkill, getpid(), reader, signal);
+  errno = error;
+}
+
 bool is_ignored(int signal) {
   struct sigaction action {};
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
@@ -30,23 +41,26 @@ bool is_ignored(int signal) {
 }  // namespace
 
 SignalGuard::SignalGuard() {
-  sigset_t watched;
-  sigemptyset(&watched);
-  sigaddset(&watched, SIGCHLD);
+  sigemptyset(&watched_);
+  // Also where it is ignored (inherited from a careless parent): the kernel would throw the ranks' statuses away.
+  sigaddset(&watched_, SIGCHLD);
   // A blocked signal reaches a signalfd even when its disposition is "ignore", so those must not be blocked.
   for (const int signal : forwarded()) {
-    if (!is_ignored(signal)) sigaddset(&watched, signal);
+    if (!is_ignored(signal)) sigaddset(&watched_, signal);
   }
-  fd_ = signalfd(-1, &watched, SFD_NONBLOCK | SFD_CLOEXEC);
+  fd_ = signalfd(-1, &watched_, SFD_NONBLOCK | SFD_CLOEXEC);
   if (fd_ < 0) comm::throw_errno("cannot watch signals (signalfd)", errno);
 
   struct sigaction action {};
   action.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &action, &old_pipe_);
-  // With SIGCHLD ignored (inherited from a careless parent) the kernel would throw the ranks' exit statuses away.
-  action.sa_handler = SIG_DFL;
-  sigaction(SIGCHLD, &action, &old_child_);
-  pthread_sigmask(SIG_BLOCK, &watched, &old_mask_);
+  pthread_sigmask(SIG_BLOCK, &watched_, &old_mask_);
+  reader = ::gettid();
+  action.sa_handler = hand_on;
+  action.sa_flags = SA_RESTART;
+  for (int signal = 1; signal < _NSIG; ++signal) {
+    if (sigismember(&watched_, signal) == 1) sigaction(signal, &action, &old_[static_cast<std::size_t>(signal)]);
+  }
 }
 
 SignalGuard::~SignalGuard() {
@@ -74,7 +88,9 @@ void SignalGuard::note_request() {
 
 void SignalGuard::restore() const noexcept {
   sigaction(SIGPIPE, &old_pipe_, nullptr);
-  sigaction(SIGCHLD, &old_child_, nullptr);
+  for (int signal = 1; signal < _NSIG; ++signal) {
+    if (sigismember(&watched_, signal) == 1) sigaction(signal, &old_[static_cast<std::size_t>(signal)], nullptr);
+  }
   pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr);
 }
 

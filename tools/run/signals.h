@@ -1,13 +1,14 @@
 // SignalGuard: turns the signals a launcher lives by into something a poll loop can read.
 //
 // While it lives, SIGCHLD, SIGTSTP and the forwarded signals (all that others may send) are blocked in the calling
-// thread (threads made afterwards inherit that) and arrive on fd(); SIGPIPE is ignored. A signal that was ignored when
-// the guard was made stays ignored: a job under nohup survives the end of its terminal. The destructor puts everything
-// back.
+// thread, which alone may use the guard, and arrive on fd(); SIGPIPE is ignored. Threads that were there before, as
+// those of CUDA's driver, hand on what reaches them. A signal that was ignored when the guard was made stays ignored: a
+// job under nohup survives the end of its terminal. The destructor puts everything back. One guard at a time.
 #pragma once
 
 #include <signal.h>
 
+#include <array>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -38,9 +39,10 @@ class SignalGuard {
  private:
   int fd_ = -1;
   std::optional<std::chrono::steady_clock::time_point> first_request_;
+  sigset_t watched_;
   sigset_t old_mask_;
   struct sigaction old_pipe_;
-  struct sigaction old_child_;
+  std::array<struct sigaction, _NSIG> old_;  // of the watched ones
 };
 
 /// The signals that ask a job to end: SIGINT, SIGTERM, SIGHUP, SIGQUIT.
