@@ -7,6 +7,7 @@
 #include <tutti/comm/process_group.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,6 +17,12 @@
 
 namespace tutti::comm {
 
+inline constexpr std::array kRooted = {OpKind::Broadcast, OpKind::Reduce,  OpKind::Gather,
+                                       OpKind::GatherV,   OpKind::Scatter, OpKind::ScatterV};
+inline constexpr std::array kOfAll = {OpKind::AllReduce,     OpKind::AllGather,      OpKind::AllGatherV,
+                                      OpKind::ReduceScatter, OpKind::ReduceScatterV, OpKind::AllToAll,
+                                      OpKind::AllToAllV,     OpKind::Barrier};
+
 /// The arguments of one call.
 struct Shape {
   DType dtype = DType::Float32;
@@ -23,6 +30,7 @@ struct Shape {
   int root = 0;
   ReduceOp op = ReduceOp::Sum;
   bool async = false;
+  int salt = 0;  // another one, other elements
 };
 
 /// Elements of a type, each a small integer, or one divided by `divisor`, as the type's arithmetic gives it.
@@ -127,7 +135,7 @@ class Collective {
 
   /// What `rank` contributes as element i: of a period that divides no power of two, with a break in each.
   std::int64_t number(int rank, std::size_t i) const {
-    const int mixed = (rank * 7 + static_cast<int>(i % kPeriod) * 3) % 11;
+    const int mixed = (rank * 7 + static_cast<int>(i % kPeriod) * 3 + shape_.salt * 5) % 11;
     if (shape_.dtype == DType::Bool) return mixed % 3 == 0;
     return shape_.op == ReduceOp::Prod ? mixed % 2 + 1 : mixed + 1;
   }

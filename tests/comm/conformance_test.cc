@@ -20,10 +20,6 @@ namespace {
 using test::Net;
 using test::run_ranks;
 
-constexpr std::array kRooted = {OpKind::Broadcast, OpKind::Reduce,  OpKind::Gather,
-                                OpKind::GatherV,   OpKind::Scatter, OpKind::ScatterV};
-constexpr std::array kOfAll = {OpKind::AllReduce,      OpKind::AllGather, OpKind::AllGatherV, OpKind::ReduceScatter,
-                               OpKind::ReduceScatterV, OpKind::AllToAll,  OpKind::AllToAllV,  OpKind::Barrier};
 constexpr std::size_t kSegmentBytes = 4096;
 constexpr std::size_t kPrime = 97;
 constexpr std::size_t kLarge = 20'011;  // 20 segments of floats; a prime, too

@@ -14,8 +14,8 @@ using namespace tutti::test;  // within comm, test:: means that of tests/support
 /// How many operations one round has: one of each kind.
 int mixed_kinds();
 
-/// Runs `steps` operations in an order, with types, counts and roots, that `seed` decides. Throws std::runtime_error
-/// naming step, operation and element when a result is wrong, and what the group throws.
+/// Runs `steps` operations in an order, with types, counts and roots, that `seed` decides. Wrong results fail the test;
+/// throws what the group throws.
 void run_mixed_operations(ProcessGroup& group, std::uint64_t seed, int steps);
 
 }  // namespace tutti::comm::test

@@ -1,5 +1,5 @@
-// The collectives, over both transports, worlds 1 to 8, counts around the chunk boundaries, all roots: exact results.
-// block_collectives_test.cc has those that cut or join blocks.
+// The process group beside the results of its collectives, which conformance_test.cc has in all worlds; here they are
+// checked with each algorithm as the group's own, and among ranks of several hosts.
 #include <gtest/gtest.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/tests/comm/collectives_fixture.h>
@@ -13,163 +13,19 @@
 #include <utility>
 #include <vector>
 
+#include "conformance.h"
+
 namespace tutti::comm {
 namespace {
 
-TEST_P(Collectives, AllReduceSumsExactly) {
+TEST_P(Collectives, OfEveryKindFromEveryRoot) {
   run_ranks(
       world(),
       [&](ProcessGroup& group) {
         for (const std::size_t count : counts()) {
-          auto data = input_of<float>(group.rank(), count);
-          group.all_reduce(std::span<float>(data));
-          for (std::size_t i = 0; i < count; ++i)
-            ASSERT_EQ(data[i], reduced<float>(ReduceOp::Sum, world(), i)) << "count " << count << " element " << i;
-        }
-      },
-      options());
-}
-
-template <typename T>
-void expect_all_reduce(ProcessGroup& group, ReduceOp op, std::size_t count) {
-  auto data = input_of<T>(group.rank(), count);
-  group.all_reduce(std::span<T>(data), op);
-  for (std::size_t i = 0; i < count; ++i)
-    ASSERT_EQ(data[i], reduced<T>(op, group.world_size(), i)) << name(op) << " " << name(DTypeOf<T>::value) << " " << i;
-}
-
-TEST_P(Collectives, AllReduceOfEveryTypeAndOperator) {
-  run_ranks(
-      world(),
-      [&](ProcessGroup& group) {
-        for (const std::size_t count : {5u, 3001u}) {
-          for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max}) {
-            expect_all_reduce<double>(group, op, count);
-            expect_all_reduce<std::int64_t>(group, op, count);
-            expect_all_reduce<std::uint8_t>(group, op, count);
-            if (op != ReduceOp::Prod) expect_all_reduce<float>(group, op, count);
-            if (op != ReduceOp::Prod || group.world_size() < 8) expect_all_reduce<std::int32_t>(group, op, count);
-          }
-          expect_all_reduce<double>(group, ReduceOp::Avg, count);
-        }
-      },
-      options());
-}
-
-/// Half and BFloat16 hold these small integers exactly, so they must give what float gives.
-template <typename T>
-void expect_all_reduce_like_float(ProcessGroup& group, ReduceOp op, std::size_t count) {
-  const auto floats = input_of<float>(group.rank(), count);
-  std::vector<T> data;
-  for (const float value : floats) data.push_back(T(value));
-  group.all_reduce(std::span<T>(data), op);
-  for (std::size_t i = 0; i < count; ++i)
-    ASSERT_EQ(static_cast<float>(data[i]), static_cast<float>(T(reduced<float>(op, group.world_size(), i))))
-        << name(op) << " " << name(DTypeOf<T>::value) << " element " << i;
-}
-
-TEST_P(Collectives, AllReduceOfNarrowAndUnsignedTypes) {
-  run_ranks(
-      world(),
-      [&](ProcessGroup& group) {
-        for (const std::size_t count : {1u, 3001u}) {
-          for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Avg, ReduceOp::Min, ReduceOp::Max}) {
-            expect_all_reduce_like_float<Half>(group, op, count);
-            expect_all_reduce_like_float<BFloat16>(group, op, count);
-          }
-          for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max, ReduceOp::BAnd,
-                                    ReduceOp::BOr, ReduceOp::BXor}) {
-            expect_all_reduce<std::int8_t>(group, op, count);
-            expect_all_reduce<std::uint16_t>(group, op, count);
-            expect_all_reduce<std::uint64_t>(group, op, count);
-          }
-        }
-      },
-      options());
-}
-
-TEST_P(Collectives, AllReduceOfBools) {
-  run_ranks(
-      world(),
-      [&](ProcessGroup& group) {
-        // Element 0: nobody; 1: everybody; 2: the last rank; 3: all but the last.
-        const bool last = group.rank() == world() - 1;
-        for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Max, ReduceOp::BOr}) {
-          bool flags[] = {false, true, last, !last};
-          group.all_reduce(std::span<bool>(flags), op);
-          EXPECT_TRUE(!flags[0] && flags[1] && flags[2] && flags[3] == (world() > 1)) << name(op);
-        }
-        for (const ReduceOp op : {ReduceOp::Prod, ReduceOp::Min, ReduceOp::BAnd}) {
-          bool flags[] = {false, true, last, !last};
-          group.all_reduce(std::span<bool>(flags), op);
-          EXPECT_TRUE(!flags[0] && flags[1] && flags[2] == (world() == 1) && !flags[3]) << name(op);
-        }
-        bool flags[] = {false, true, last, !last};
-        group.all_reduce(std::span<bool>(flags), ReduceOp::BXor);
-        EXPECT_TRUE(!flags[0] && flags[1] == (world() % 2 == 1) && flags[2] && flags[3] == (world() % 2 == 0));
-      },
-      options());
-}
-
-TEST_P(Collectives, BroadcastFromEveryRoot) {
-  run_ranks(
-      world(),
-      [&](ProcessGroup& group) {
-        for (int root = 0; root < world(); ++root)
-          for (const std::size_t count : counts()) {
-            auto data = input_of<double>(group.rank(), count);
-            group.broadcast(std::span<double>(data), root);
-            ASSERT_EQ(data, input_of<double>(root, count)) << "root " << root << " count " << count;
-          }
-      },
-      options());
-}
-
-TEST_P(Collectives, ReduceToEveryRootLeavesInputsAlone) {
-  run_ranks(
-      world(),
-      [&](ProcessGroup& group) {
-        for (int root = 0; root < world(); ++root)
-          for (const std::size_t count : counts()) {
-            const auto input = input_of<float>(group.rank(), count);
-            const auto before = input;
-            std::vector<float> output(group.rank() == root ? count : 0);
-            group.reduce(const_buffer(std::span(input)), buffer(std::span(output)), ReduceOp::Sum, root);
-            ASSERT_EQ(input, before);
-            for (std::size_t i = 0; i < output.size(); ++i)
-              ASSERT_EQ(output[i], reduced<float>(ReduceOp::Sum, world(), i)) << "root " << root;
-          }
-      },
-      options());
-}
-
-TEST_P(Collectives, GatherScatterAllGather) {
-  run_ranks(
-      world(),
-      [&](ProcessGroup& group) {
-        const auto p = static_cast<std::size_t>(world());
-        for (const std::size_t count : counts()) {
-          std::vector<std::int64_t> everything;
-          for (int rank = 0; rank < world(); ++rank) {
-            const auto block = input_of<std::int64_t>(rank, count);
-            everything.insert(everything.end(), block.begin(), block.end());
-          }
-          const auto input = input_of<std::int64_t>(group.rank(), count);
-          std::vector<std::int64_t> all(p * count);
-          group.all_gather(const_buffer(std::span(input)), buffer(std::span(all)));
-          ASSERT_EQ(all, everything) << "count " << count;
-          for (int root = 0; root < world(); ++root) {
-            const bool is_root = group.rank() == root;
-            std::vector<std::int64_t> gathered(is_root ? p * count : 0);
-            group.gather(const_buffer(std::span(input)), buffer(std::span(gathered)), root);
-            if (is_root) {
-              ASSERT_EQ(gathered, everything) << "root " << root << " count " << count;
-            }
-            std::vector<std::int64_t> mine(count);
-            const std::span<const std::int64_t> source(everything.data(), is_root ? everything.size() : 0);
-            group.scatter(const_buffer(source), buffer(std::span(mine)), root);
-            ASSERT_EQ(mine, input) << "root " << root << " count " << count;
-          }
+          for (const OpKind kind : kOfAll) Collective(group, kind, {.count = count}).run();
+          for (const OpKind kind : kRooted)
+            for (int root = 0; root < world(); ++root) Collective(group, kind, {.count = count, .root = root}).run();
         }
       },
       options());
@@ -207,22 +63,6 @@ TEST_P(Collectives, AsynchronousOnesRunInIssueOrder) {
             ASSERT_EQ(values[i], reduced<float>(ReduceOp::Sum, world(), i));
       },
       options());
-}
-
-TEST_P(Collectives, RealNumbersGiveTheSameBitsOnAllRanks) {
-  std::vector<std::vector<float>> results(static_cast<std::size_t>(world()));
-  run_ranks(
-      world(),
-      [&](ProcessGroup& group) {
-        std::vector<float> data(5003);
-        for (std::size_t i = 0; i < data.size(); ++i)
-          data[i] = 1.0f / static_cast<float>(i + 1 + 17 * static_cast<std::size_t>(group.rank()));
-        group.all_reduce(std::span<float>(data));
-        results[static_cast<std::size_t>(group.rank())] = data;
-      },
-      options());
-  for (const auto& result : results)
-    EXPECT_EQ(std::memcmp(result.data(), results[0].data(), result.size() * sizeof(float)), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Collectives, testing::ValuesIn(cases()), case_name);
