@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """One training step of each model in PyTorch, as bench/step_bench.cc does it in Tutti. Needs torch; torchvision is not used.
 
-    torch_step.py [--threads N] [--seconds S] [MODEL ...]
+    torch_step.py [--threads N] [--seconds S] [--device cuda] [--tf32] [--bf16] [--channels-last] [--every K] [MODEL[:BATCH] ...]
 
-Prints for each model: "torch MODEL BATCH THREADS MILLISECONDS PARAMETERS PEAK_MIB".
+--tf32, --bf16: arithmetic of products (bf16: autocast). --channels-last also lets cuDNN try its algorithms. The loss is read every K
+steps. Prints for each model: "torch MODEL BATCH THREADS MILLISECONDS PARAMETERS PEAK_MIB".
 """
 
 import argparse
@@ -77,34 +78,42 @@ MODELS = {  # model, batch, shape of a sample, classes (0: the input is the targ
 }
 
 
-def median_milliseconds(step, seconds):
+def median_milliseconds(step, seconds, every):
     for _ in range(2):
-        step()
+        step().item()
     times = []
     start = time.perf_counter()
     while len(times) < 4 or time.perf_counter() - start < seconds:
         before = time.perf_counter()
-        step()
-        times.append((time.perf_counter() - before) * 1e3)
+        for _ in range(every):
+            loss = step()
+        loss.item()
+        times.append((time.perf_counter() - before) * 1e3 / every)
     return statistics.median(times)
 
 
-def run(name, options):
+def run(name, own_batch, options):
     make, batch, shape, classes, adam = MODELS[name]
-    model = make()
+    batch = int(own_batch or batch)
+    layout = torch.channels_last if options.channels_last else torch.contiguous_format
+    model = make().to(options.device, memory_format=layout)
     optimizer = torch.optim.Adam(model.parameters()) if adam else torch.optim.SGD(model.parameters(), 0.01)
-    x = torch.rand(batch, *shape)
-    y = torch.randint(0, classes, (batch,)) if classes else x.flatten(1)
-    loss = nn.CrossEntropyLoss() if classes else nn.MSELoss()
+    x = torch.rand(batch, *shape).to(options.device, memory_format=layout)
+    y = torch.randint(0, classes, (batch,)).to(options.device) if classes else x.flatten(1)
+    loss_of = nn.CrossEntropyLoss() if classes else nn.MSELoss()
 
     def step():
         optimizer.zero_grad()
-        loss(model(x), y).backward()
+        with torch.autocast(options.device.partition(":")[0], torch.bfloat16, enabled=options.bf16):
+            loss = loss_of(model(x), y)
+        loss.backward()
         optimizer.step()
+        return loss
 
-    milliseconds = median_milliseconds(step, options.seconds)
+    milliseconds = median_milliseconds(step, options.seconds, options.every)
     parameters = sum(p.numel() for p in model.parameters())
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    on_gpu = options.device != "cpu"
+    peak = torch.cuda.max_memory_reserved() >> 20 if on_gpu else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print("torch", name, batch, options.threads, f"{milliseconds:.3f}", parameters, peak, flush=True)
 
 
@@ -112,13 +121,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--every", type=int, default=1)
+    for flag in ("--tf32", "--bf16", "--channels-last"):
+        parser.add_argument(flag, action="store_true")
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(MODELS)}; all by default")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    for name in options.models or MODELS:
+    torch.set_float32_matmul_precision("high" if options.tf32 else "highest")
+    torch.backends.cudnn.allow_tf32 = options.tf32
+    torch.backends.cudnn.benchmark = options.channels_last
+    for word in options.models or MODELS:
+        name, _, batch = word.partition(":")
         if name not in MODELS:
             parser.error(f"there is no model {name}")
-        run(name, options)
+        run(name, batch, options)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,12 @@
 #include <tutti/tensor/cuda/runtime.h>
 #include <tutti/tensor/products.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
+#include <deque>
 #include <map>
-#include <tuple>
+#include <span>
 
 namespace tutti::tensor::cuda {
 namespace {
@@ -40,133 +43,122 @@ PlanKey key_of(const ConvExtents& e, Direction direction, int device) {
 // More scratch memory than this is not worth what an algorithm saves by it.
 constexpr std::size_t kMostWorkspace = std::size_t{1} << 30;
 
+/// Shapes and directions that our own kernels compute, since cuDNN refused them.
+std::atomic<int> refused_shapes = 0;
+void note_refused_shape() { ++refused_shapes; }
+
 // A convolution that is ready to run. Descriptors live as long as the process, as plans do: one set for each shape.
 struct CudnnPlan {
-  bool possible = false;
   cudnnTensorDescriptor_t x = nullptr;
   cudnnTensorDescriptor_t y = nullptr;
   cudnnTensorDescriptor_t bias = nullptr;
   cudnnFilterDescriptor_t w = nullptr;
   cudnnConvolutionDescriptor_t convolution = nullptr;
   cudnnActivationDescriptor_t relu = nullptr;
-  int algorithm = 0;
-  std::size_t workspace = 0;
+  /// Fastest first, by cuDNN's guess; one may still be refused when it is to run, and is dropped then. With none left
+  /// our own kernels compute.
+  struct Offer {
+    int algorithm;
+    std::size_t workspace;
+    cudnnMathType_t mathematics;
+    bool with_relu = true;  // until refused
+  };
+  std::deque<Offer> offers;
 
-  CudnnPlan(const ConvExtents& e, Direction direction, cudnnHandle_t handle, int device) {
-    describe(e, device);
-    possible = choose(direction, handle);
+  CudnnPlan(const ConvExtents& e, Direction direction, cudnnHandle_t handle) {
+    if (describe(e)) ask(direction, handle);
+    if (offers.empty()) note_refused_shape();
   }
 
  private:
-  void describe(const ConvExtents& e, int device) {
+  /// False for what cuDNN does not take, as more than 2^31 elements.
+  bool describe(const ConvExtents& e) {
     const Cudnn& c = *cudnn();
-    const auto check = [&](cudnnStatus_t status, const char* call) { check_cudnn(status, call, device); };
-    check(c.cudnnCreateTensorDescriptor(&x), "cudnnCreateTensorDescriptor");
-    check(c.cudnnCreateTensorDescriptor(&y), "cudnnCreateTensorDescriptor");
-    check(c.cudnnCreateTensorDescriptor(&bias), "cudnnCreateTensorDescriptor");
-    check(c.cudnnCreateFilterDescriptor(&w), "cudnnCreateFilterDescriptor");
-    check(c.cudnnCreateConvolutionDescriptor(&convolution), "cudnnCreateConvolutionDescriptor");
-    check(c.cudnnCreateActivationDescriptor(&relu), "cudnnCreateActivationDescriptor");
     const auto image = [&](cudnnTensorDescriptor_t to, int batch, int channels, int rows, int columns) {
-      check(c.cudnnSetTensor4dDescriptor(to, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, batch, channels, rows, columns),
-            "cudnnSetTensor4dDescriptor");
+      return c.cudnnSetTensor4dDescriptor(to, CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT, batch, channels, rows, columns);
     };
-    image(x, e.batch, e.channels * e.groups, e.rows.input, e.columns.input);
-    image(y, e.batch, e.outputs * e.groups, e.rows.output, e.columns.output);
-    image(bias, 1, e.outputs * e.groups, 1, 1);
-    check(c.cudnnSetFilter4dDescriptor(w, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NHWC, e.outputs * e.groups, e.channels,
-                                       e.rows.kernel, e.columns.kernel),
-          "cudnnSetFilter4dDescriptor");
-    check(c.cudnnSetConvolution2dDescriptor(convolution, e.rows.padding, e.columns.padding, e.rows.stride,
-                                            e.columns.stride, e.rows.dilation, e.columns.dilation,
-                                            CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
-          "cudnnSetConvolution2dDescriptor");
-    check(c.cudnnSetConvolutionGroupCount(convolution, e.groups), "cudnnSetConvolutionGroupCount");
-    check(c.cudnnSetConvolutionMathType(
-              convolution, float32_products() == Float32Products::Full ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH),
-          "cudnnSetConvolutionMathType");
-    check(c.cudnnSetActivationDescriptor(relu, CUDNN_ACTIVATION_RELU, CUDNN_PROPAGATE_NAN, 0),
-          "cudnnSetActivationDescriptor");
+    const cudnnStatus_t steps[] = {
+        c.cudnnCreateTensorDescriptor(&x),
+        c.cudnnCreateTensorDescriptor(&y),
+        c.cudnnCreateTensorDescriptor(&bias),
+        c.cudnnCreateFilterDescriptor(&w),
+        c.cudnnCreateConvolutionDescriptor(&convolution),
+        c.cudnnCreateActivationDescriptor(&relu),
+        image(x, e.batch, e.channels * e.groups, e.rows.input, e.columns.input),
+        image(y, e.batch, e.outputs * e.groups, e.rows.output, e.columns.output),
+        image(bias, 1, e.outputs * e.groups, 1, 1),
+        c.cudnnSetFilter4dDescriptor(w, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NHWC, e.outputs * e.groups, e.channels,
+                                     e.rows.kernel, e.columns.kernel),
+        c.cudnnSetConvolution2dDescriptor(convolution, e.rows.padding, e.columns.padding, e.rows.stride,
+                                          e.columns.stride, e.rows.dilation, e.columns.dilation,
+                                          CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
+        c.cudnnSetConvolutionGroupCount(convolution, e.groups),
+        c.cudnnSetConvolutionMathType(
+            convolution, float32_products() == Float32Products::Full ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH),
+        c.cudnnSetActivationDescriptor(relu, CUDNN_ACTIVATION_RELU, CUDNN_PROPAGATE_NAN, 0)};
+    return std::ranges::all_of(steps, [](cudnnStatus_t status) { return status == CUDNN_STATUS_SUCCESS; });
   }
 
-  bool choose(Direction direction, cudnnHandle_t handle) {
+  void ask(Direction direction, cudnnHandle_t handle) {
     const Cudnn& c = *cudnn();
-    constexpr int kAsked = 8;
-    int found = 0;
     if (direction == Direction::Forward) {
-      std::array<cudnnConvolutionFwdAlgoPerf_t, kAsked> offers{};
-      const cudnnStatus_t status =
-          c.cudnnGetConvolutionForwardAlgorithm_v7(handle, x, w, convolution, y, kAsked, &found, offers.data());
-      return status == CUDNN_STATUS_SUCCESS && take(offers, found);
+      ask_by<cudnnConvolutionFwdAlgoPerf_t>(c.cudnnGetConvolutionForwardAlgorithm_v7, handle, x, w, convolution, y);
+    } else if (direction == Direction::Input) {
+      ask_by<cudnnConvolutionBwdDataAlgoPerf_t>(c.cudnnGetConvolutionBackwardDataAlgorithm_v7, handle, w, y,
+                                                convolution, x);
+    } else {
+      ask_by<cudnnConvolutionBwdFilterAlgoPerf_t>(c.cudnnGetConvolutionBackwardFilterAlgorithm_v7, handle, x, y,
+                                                  convolution, w);
     }
-    if (direction == Direction::Input) {
-      std::array<cudnnConvolutionBwdDataAlgoPerf_t, kAsked> offers{};
-      const cudnnStatus_t status =
-          c.cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, w, y, convolution, x, kAsked, &found, offers.data());
-      return status == CUDNN_STATUS_SUCCESS && take(offers, found);
-    }
-    std::array<cudnnConvolutionBwdFilterAlgoPerf_t, kAsked> offers{};
-    const cudnnStatus_t status =
-        c.cudnnGetConvolutionBackwardFilterAlgorithm_v7(handle, x, y, convolution, w, kAsked, &found, offers.data());
-    return status == CUDNN_STATUS_SUCCESS && take(offers, found);
   }
 
-  // The offers come fastest first.
-  template <typename Offers>
-  bool take(const Offers& offers, int found) {
-    for (int i = 0; i < found; ++i) {
-      const auto& offer = offers[static_cast<std::size_t>(i)];
+  template <typename Found, typename Ask, typename... Arguments>
+  void ask_by(const Ask& ask, const Arguments&... arguments) {
+    std::array<Found, 8> found{};
+    int count = 0;
+    if (ask(arguments..., static_cast<int>(found.size()), &count, found.data()) != CUDNN_STATUS_SUCCESS) return;
+    for (const Found& offer : std::span(found).first(static_cast<std::size_t>(count))) {
       if (offer.status != CUDNN_STATUS_SUCCESS || offer.determinism != CUDNN_DETERMINISTIC) continue;
       if (offer.memory > kMostWorkspace) continue;
       // A type of mathematics beyond the one asked for would round the factors.
-      if (float32_products() == Float32Products::Full && offer.mathType != CUDNN_FMA_MATH &&
-          offer.mathType != CUDNN_DEFAULT_MATH) {
-        continue;
-      }
-      if (cudnn()->cudnnSetConvolutionMathType(convolution, offer.mathType) != CUDNN_STATUS_SUCCESS) continue;
-      algorithm = static_cast<int>(offer.algo);
-      workspace = offer.memory;
-      return true;
+      if (float32_products() == Float32Products::Full && offer.mathType != CUDNN_FMA_MATH) continue;
+      offers.push_back({static_cast<int>(offer.algo), offer.memory, offer.mathType});
     }
-    return false;
   }
 };
 
-// One pass under way: cuDNN is entered, the plan found and its scratch memory taken.
-class CudnnPass {
- public:
-  CudnnPass(const ConvExtents& extents, Direction direction, Device device)
-      : guard_(device.index), session_(device.index), device_(device.index) {
-    static auto* const plans = new std::map<PlanKey, CudnnPlan>;
-    static std::mutex mutex;
-    const std::lock_guard lock(mutex);
-    const PlanKey key = key_of(extents, direction, device.index);
-    auto plan = plans->find(key);
-    if (plan == plans->end()) {
-      plan = plans->try_emplace(key, extents, direction, session_.handle(), device.index).first;
-    }
-    plan_ = &plan->second;
-    if (plan_->possible && plan_->workspace > 0) {
-      workspace_ = Tensor::empty({static_cast<std::int64_t>(plan_->workspace)}, DType::UInt8, device);
-    }
-  }
+CudnnPlan& plan_of(const ConvExtents& extents, Direction direction, int device, cudnnHandle_t handle) {
+  static auto* const plans = new std::map<PlanKey, CudnnPlan>;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  return plans->try_emplace(key_of(extents, direction, device), extents, direction, handle).first->second;
+}
 
-  bool possible() const { return plan_->possible; }
-  const CudnnPlan& plan() const { return *plan_; }
-  cudnnHandle_t handle() const { return session_.handle(); }
-  void* workspace() { return workspace_.defined() ? workspace_.raw() : nullptr; }
-  void check(cudnnStatus_t status, const char* call) const {
-    note(call, device_);
-    check_cudnn(status, call, device_);
+/// Runs `convolve(handle, plan, offer, workspace)`, which returns cuDNN's status, with the first offer of the plan that
+/// is not refused; false if none is left. `what` is a literal.
+template <typename Convolve>
+bool run_cudnn(const char* what, const ConvExtents& extents, Direction direction, Device device,
+               const Convolve& convolve) {
+  const DeviceGuard guard(device.index);
+  const CudnnSession session(device.index);  // locks the device's plans
+  CudnnPlan& plan = plan_of(extents, direction, device.index, session.handle());
+  while (!plan.offers.empty()) {
+    CudnnPlan::Offer& offer = plan.offers.front();
+    Tensor workspace;
+    if (offer.workspace > 0)
+      workspace = Tensor::empty({static_cast<std::int64_t>(offer.workspace)}, DType::UInt8, device);
+    cudnnStatus_t status = cudnn()->cudnnSetConvolutionMathType(plan.convolution, offer.mathematics);
+    note(what, device.index);
+    if (status == CUDNN_STATUS_SUCCESS)
+      status = convolve(session.handle(), plan, offer, workspace.defined() ? workspace.raw() : nullptr);
+    if (status == CUDNN_STATUS_SUCCESS) return true;
+    if (status != CUDNN_STATUS_NOT_SUPPORTED && status != CUDNN_STATUS_BAD_PARAM)
+      check_cudnn(status, what, device.index);
+    plan.offers.pop_front();
+    if (plan.offers.empty()) note_refused_shape();
   }
-
- private:
-  DeviceGuard guard_;
-  CudnnSession session_;
-  int device_;
-  const CudnnPlan* plan_ = nullptr;
-  Tensor workspace_;
-};
+  return false;
+}
 
 bool applies(const Tensor& tensor) { return tensor.dtype() == DType::Float32 && cudnn_wanted() && cudnn() != nullptr; }
 
@@ -185,22 +177,21 @@ bool cudnn_conv2d(Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bia
                   bool relu) {
   if (!applies(y)) return false;
   const Tensor filters = channels_last(w).contiguous();
-  {
-    CudnnPass pass(extents, Direction::Forward, y.device());
-    if (!pass.possible()) return false;
-    const CudnnPlan& p = pass.plan();
-    const auto algorithm = static_cast<cudnnConvolutionFwdAlgo_t>(p.algorithm);
-    if (bias.defined() && relu) {
-      const cudnnStatus_t status = cudnn()->cudnnConvolutionBiasActivationForward(
-          pass.handle(), &kOne, p.x, x.raw(), p.w, filters.raw(), p.convolution, algorithm, pass.workspace(),
-          p.workspace, &kZero, p.y, y.raw(), p.bias, bias.raw(), p.relu, p.y, y.raw());
-      if (status == CUDNN_STATUS_SUCCESS) return true;  // else not offered for this algorithm: in two steps
+  bool whole = !bias.defined() && !relu;
+  const auto convolve = [&](cudnnHandle_t handle, const CudnnPlan& p, CudnnPlan::Offer& offer, void* workspace) {
+    const auto algorithm = static_cast<cudnnConvolutionFwdAlgo_t>(offer.algorithm);
+    if (bias.defined() && relu && offer.with_relu) {
+      offer.with_relu = whole =
+          cudnn()->cudnnConvolutionBiasActivationForward(
+              handle, &kOne, p.x, x.raw(), p.w, filters.raw(), p.convolution, algorithm, workspace, offer.workspace,
+              &kZero, p.y, y.raw(), p.bias, bias.raw(), p.relu, p.y, y.raw()) == CUDNN_STATUS_SUCCESS;
+      if (whole) return CUDNN_STATUS_SUCCESS;  // else in two steps
     }
-    pass.check(cudnn()->cudnnConvolutionForward(pass.handle(), &kOne, p.x, x.raw(), p.w, filters.raw(), p.convolution,
-                                                algorithm, pass.workspace(), p.workspace, &kZero, p.y, y.raw()),
-               "cudnnConvolutionForward");
-  }
-  if (!bias.defined() && !relu) return true;
+    return cudnn()->cudnnConvolutionForward(handle, &kOne, p.x, x.raw(), p.w, filters.raw(), p.convolution, algorithm,
+                                            workspace, offer.workspace, &kZero, p.y, y.raw());
+  };
+  if (!run_cudnn("cudnnConvolutionForward", extents, Direction::Forward, y.device(), convolve)) return false;
+  if (whole) return true;
   const std::int64_t outputs = y.shape()[3];
   Tensor matrix = y.reshape({y.numel() / outputs, outputs});
   kernels(y.device()).bias_activation(matrix, bias, relu);
@@ -210,15 +201,12 @@ bool cudnn_conv2d(Tensor& y, const Tensor& x, const Tensor& w, const Tensor& bia
 bool cudnn_input_gradient(Tensor& dx, const Tensor& dy, const Tensor& w, const ConvExtents& extents, bool accumulate) {
   if (!applies(dx)) return false;
   const Tensor filters = channels_last(w).contiguous();
-  CudnnPass pass(extents, Direction::Input, dx.device());
-  if (!pass.possible()) return false;
-  const CudnnPlan& p = pass.plan();
-  pass.check(
-      cudnn()->cudnnConvolutionBackwardData(pass.handle(), &kOne, p.w, filters.raw(), p.y, dy.raw(), p.convolution,
-                                            static_cast<cudnnConvolutionBwdDataAlgo_t>(p.algorithm), pass.workspace(),
-                                            p.workspace, accumulate ? &kOne : &kZero, p.x, dx.raw()),
-      "cudnnConvolutionBackwardData");
-  return true;
+  const auto convolve = [&](cudnnHandle_t handle, const CudnnPlan& p, CudnnPlan::Offer& offer, void* workspace) {
+    return cudnn()->cudnnConvolutionBackwardData(handle, &kOne, p.w, filters.raw(), p.y, dy.raw(), p.convolution,
+                                                 static_cast<cudnnConvolutionBwdDataAlgo_t>(offer.algorithm), workspace,
+                                                 offer.workspace, accumulate ? &kOne : &kZero, p.x, dx.raw());
+  };
+  return run_cudnn("cudnnConvolutionBackwardData", extents, Direction::Input, dx.device(), convolve);
 }
 
 bool cudnn_weight_gradient(Tensor& dw, const Tensor& dy, const Tensor& x, const ConvExtents& extents, bool accumulate) {
@@ -226,16 +214,13 @@ bool cudnn_weight_gradient(Tensor& dw, const Tensor& dy, const Tensor& x, const 
   const std::int64_t taps = dw.shape()[2] * dw.shape()[3];
   const bool in_place = taps == 1;
   Tensor filters = in_place ? dw : Tensor::empty({dw.shape()[0], taps, dw.shape()[1]}, dw.dtype(), dw.device());
-  {
-    CudnnPass pass(extents, Direction::Weight, dw.device());
-    if (!pass.possible()) return false;
-    const CudnnPlan& p = pass.plan();
-    pass.check(cudnn()->cudnnConvolutionBackwardFilter(pass.handle(), &kOne, p.x, x.raw(), p.y, dy.raw(), p.convolution,
-                                                       static_cast<cudnnConvolutionBwdFilterAlgo_t>(p.algorithm),
-                                                       pass.workspace(), p.workspace,
-                                                       in_place && accumulate ? &kOne : &kZero, p.w, filters.raw()),
-               "cudnnConvolutionBackwardFilter");
-  }
+  const auto convolve = [&](cudnnHandle_t handle, const CudnnPlan& p, CudnnPlan::Offer& offer, void* workspace) {
+    return cudnn()->cudnnConvolutionBackwardFilter(handle, &kOne, p.x, x.raw(), p.y, dy.raw(), p.convolution,
+                                                   static_cast<cudnnConvolutionBwdFilterAlgo_t>(offer.algorithm),
+                                                   workspace, offer.workspace, in_place && accumulate ? &kOne : &kZero,
+                                                   p.w, filters.raw());
+  };
+  if (!run_cudnn("cudnnConvolutionBackwardFilter", extents, Direction::Weight, dw.device(), convolve)) return false;
   if (in_place) return true;
   const KernelTable& k = kernels(dw.device());
   const Tensor turned = filters.transpose(1, 2);
@@ -253,7 +238,8 @@ std::string convolution_status() {
   if (cudnn() == nullptr) return "our own kernels (" + cudnn_complaint() + ")";
   const std::size_t version = cudnn()->cudnnGetVersion();  // 91900 is 9.19.0
   return "cuDNN " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) + "." +
-         std::to_string(version % 100);
+         std::to_string(version % 100) +
+         (refused_shapes > 0 ? ", " + std::to_string(refused_shapes) + " shapes by our own kernels" : "");
 }
 
 }  // namespace tutti::tensor::cuda

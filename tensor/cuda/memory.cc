@@ -56,7 +56,7 @@ void* DeviceAllocator::take(std::size_t size, cudaStream_t stream) {
 void* DeviceAllocator::allocate(std::size_t bytes, cudaStream_t stream) {
   const std::size_t size = block_size(bytes);
   const std::scoped_lock lock(mutex_);
-  collect();
+  if (!is_capturing(stream)) collect();
   void* address = take(size, stream);
   if (address == nullptr) {
     const DeviceGuard guard(device_);

@@ -106,10 +106,9 @@ std::shared_ptr<void> page_lock(void* memory, std::size_t nbytes, Device device)
 }
 
 struct SideStream::State {
-  explicit State(int index) : stream(index), done(index), point(index) {}
+  explicit State(int index) : stream(index), done(index) {}
   Stream stream;
-  Event done;
-  Event point;  // re-recorded: a wait takes the state of the moment it is put into a stream
+  Event done;  // re-recorded: a wait takes the state of the moment it is put into a stream
 };
 
 SideStream::SideStream(Device device) {
@@ -118,10 +117,14 @@ SideStream::SideStream(Device device) {
 }
 SideStream::~SideStream() = default;
 
-void SideStream::follow_current() {
-  state_->point.record(current_stream(state_->stream.device()));
-  state_->point.block(state_->stream.get());
+std::shared_ptr<const Event> SideStream::current_point() const {
+  const int device = state_->stream.device();
+  auto point = std::make_shared<Event>(device);
+  point->record(current_stream(device));
+  return point;
 }
+
+void SideStream::follow(const Event& point) { point.block(state_->stream.get()); }
 
 void SideStream::join_current() {
   state_->done.record(state_->stream.get());

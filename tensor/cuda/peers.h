@@ -59,6 +59,8 @@ void copy_reachable(void* to, const void* from, std::size_t nbytes, Device devic
 /// Pages of the host that a GPU copies from and to at full speed while the result lives.
 std::shared_ptr<void> page_lock(void* memory, std::size_t nbytes, Device device);
 
+class Event;
+
 /// A stream of one's own, and points in streams.
 class SideStream {
  public:
@@ -67,9 +69,10 @@ class SideStream {
   SideStream(const SideStream&) = delete;
   SideStream& operator=(const SideStream&) = delete;
 
-  /// What the calling thread has put into its current stream so far comes before what is put into this one from now on.
-  /// May be called by one thread while another works in Scope.
-  void follow_current();
+  /// What the calling thread has put into its current stream so far. Any thread, while another one works in Scope.
+  std::shared_ptr<const Event> current_point() const;
+  /// What is put into this stream from now on comes after that.
+  void follow(const Event& point);
   /// The other way round: what the calling thread puts into its current stream from now on comes after what is in this
   /// one. By the thread that works in Scope, outside of it.
   void join_current();

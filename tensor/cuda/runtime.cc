@@ -135,7 +135,7 @@ void Event::block(cudaStream_t stream) const {
   check(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent", device_);
 }
 
-bool Event::passed() const { return cudaEventQuery(event_) != cudaErrorNotReady; }
+bool Event::passed() const { return cudaEventQuery(event_) == cudaSuccess; }
 
 cudaStream_t current_stream(int device) {
   const auto index = static_cast<std::size_t>(device);

@@ -64,6 +64,7 @@ class Event {
   void record(cudaStream_t stream);
   /// What is put into `stream` from now on waits for it.
   void block(cudaStream_t stream) const;
+  /// False also where the device failed. Not while the calling thread records a graph: it would end the recording.
   bool passed() const;
   cudaEvent_t get() const { return event_; }
 

@@ -69,7 +69,8 @@ struct SideStream::State {};
 struct SideStream::Scope::Inside {};
 SideStream::SideStream(Device device) { refuse(device); }
 SideStream::~SideStream() = default;
-void SideStream::follow_current() { refuse_any(); }
+std::shared_ptr<const Event> SideStream::current_point() const { refuse_any(); }
+void SideStream::follow(const Event&) { refuse_any(); }
 void SideStream::join_current() { refuse_any(); }
 SideStream::Scope::Scope(SideStream&) { refuse_any(); }
 SideStream::Scope::~Scope() = default;

@@ -11,8 +11,7 @@
 
 namespace tutti::tensor::test {
 
-/// The device that the operation suite runs on: the CPU, unless the program's main() set another one (cuda_main.cc,
-/// emulated_main.cc) before the tests.
+/// The device that the operation suite runs on: the CPU, or the GPU in the programs with cuda/agreement_test.cc.
 Device& test_device();
 /// The tensor on that device.
 Tensor placed(const Tensor& tensor);

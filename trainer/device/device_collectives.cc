@@ -55,9 +55,9 @@ std::string no_peers(const std::vector<RankDevice>& all, tensor::Device device) 
   return "";
 }
 
-/// The library is not opened unless it would be of use.
-std::string no_nccl(const std::vector<RankDevice>& all) {
-  if (all.size() == 1) return "there is one rank";
+/// The library is not opened unless it would be of use, or was asked for by name.
+std::string no_nccl(const std::vector<RankDevice>& all, const std::string& way) {
+  if (way == "peer" || way == "staged" || (way == "auto" && all.size() == 1)) return "it is not wanted";
   return own_card_each(all) ? against_nccl() : "several ranks share a card";
 }
 
@@ -88,7 +88,7 @@ std::unique_ptr<DeviceCollectives> make_device_collectives(comm::ProcessGroup& g
   tensor::cuda::require(device);
   const std::string way = wanted_way(options);
   const std::vector<RankDevice> all = devices_of_all(group, device);
-  const std::string reason_against_nccl = of_any_rank(group, no_nccl(all));
+  const std::string reason_against_nccl = of_any_rank(group, no_nccl(all, way));
   const std::string against_peers = of_any_rank(group, no_peers(all, device));
   if (way == "nccl" || (way == "auto" && reason_against_nccl.empty())) {
     if (!reason_against_nccl.empty()) refuse(way, reason_against_nccl);
@@ -112,6 +112,12 @@ void check_device_tensor(const tensor::Tensor& data, tensor::Device device, cons
     throw std::invalid_argument(std::string(what) + ": a tensor of shape " + data.shape().to_string() +
                                 " that is not contiguous; use contiguous() first");
   }
+}
+
+void check_divisible(const tensor::Tensor& whole, int ranks, const char* what) {
+  if (whole.numel() % ranks == 0) return;
+  throw std::invalid_argument(std::string(what) + ": " + std::to_string(whole.numel()) + " elements for " +
+                              std::to_string(ranks) + " ranks");
 }
 
 void check_blocks(const tensor::Tensor& whole, const tensor::Tensor& block, int blocks, const char* what) {

@@ -37,15 +37,15 @@ class DeviceExchange : public GradientExchange {
   }
 
   void begin(std::size_t bucket, tensor::Tensor& gradients) override {
-    stream_.follow_current();
+    Task task{bucket, gradients, stream_.current_point()};
     std::unique_lock lock(mutex_);
     states_[bucket] = {};
     if (bucket + 1 == states_.size()) {
       changed_.wait(lock, [this] { return queue_.empty() && !busy_; });
       lock.unlock();
-      sum(bucket, gradients);
+      sum(task);
     } else {
-      queue_.push_back({bucket, gradients});
+      queue_.push_back(std::move(task));
       changed_.notify_all();
     }
   }
@@ -74,6 +74,8 @@ class DeviceExchange : public GradientExchange {
   struct Task {
     std::size_t bucket;
     tensor::Tensor gradients;
+    /// Where they are complete. Waited for when the worker comes to them: the stream would wait for all at once.
+    std::shared_ptr<const tensor::cuda::Event> complete;
   };
   struct State {
     bool done = false;
@@ -81,17 +83,18 @@ class DeviceExchange : public GradientExchange {
   };
 
   /// Returns when the sum is there: whoever waits for it may go on in any stream.
-  void sum(std::size_t bucket, tensor::Tensor& gradients) {
+  void sum(Task& task) {
     State result{.done = true, .error = nullptr};
     try {
       const tensor::cuda::SideStream::Scope scope(stream_);
-      collectives_->all_reduce(gradients);
+      stream_.follow(*task.complete);
+      collectives_->all_reduce(task.gradients);
     } catch (...) {
       result.error = std::current_exception();
     }
     const std::scoped_lock lock(mutex_);
     failed_ = failed_ || result.error != nullptr;
-    states_[bucket] = result;
+    states_[task.bucket] = result;
     changed_.notify_all();
   }
 
@@ -108,11 +111,11 @@ class DeviceExchange : public GradientExchange {
     while (true) {
       changed_.wait(lock, [this] { return ending_ || !queue_.empty(); });
       if (ending_) return;
-      Task task = queue_.front();
+      Task task = std::move(queue_.front());
       queue_.pop_front();
       busy_ = true;
       lock.unlock();
-      sum(task.bucket, task.gradients);
+      sum(task);
       lock.lock();
       busy_ = false;
       changed_.notify_all();

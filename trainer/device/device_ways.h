@@ -25,4 +25,7 @@ void check_device_tensor(const tensor::Tensor& data, tensor::Device device, cons
 /// Throws std::invalid_argument unless `whole` is as long as `blocks` times `block` and of its type.
 void check_blocks(const tensor::Tensor& whole, const tensor::Tensor& block, int blocks, const char* what);
 
+/// Throws std::invalid_argument unless `whole` can be cut into `ranks` equal blocks.
+void check_divisible(const tensor::Tensor& whole, int ranks, const char* what);
+
 }  // namespace tutti::trainer

@@ -166,6 +166,7 @@ class NcclCollectives : public DeviceCollectives {
     check_device_tensor(input, device_, "all_to_all");
     check_device_tensor(output, device_, "all_to_all");
     check_blocks(input, output, 1, "all_to_all");
+    check_divisible(input, group_.world_size(), "all_to_all");
     run({.operation = comm::OpKind::AllToAll, .dtype = input.dtype(), .count = input.numel()},
         [&](cudaStream_t stream) {
           NcclCall call;

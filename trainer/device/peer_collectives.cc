@@ -26,6 +26,10 @@ struct Window {
   std::vector<std::shared_ptr<std::byte>> ranks;
 };
 
+/// Smaller blocks share their 2 MiB with others, and all of those are mapped with them:
+/// https://docs.nvidia.com/cuda/cuda-c-programming-guide/#interprocess-communication
+constexpr std::int64_t kSharedBytes = std::int64_t{2} << 20;
+
 cuda::Combine combine_of(comm::ReduceOp op) {
   switch (op) {
     case comm::ReduceOp::Sum:
@@ -54,7 +58,7 @@ class PeerCollectives : public DeviceCollectives {
         ranks_(static_cast<std::size_t>(group.world_size())),
         me_(static_cast<std::size_t>(group.rank())),
         slot_bytes_((std::max<std::size_t>(chunk_bytes, 4096) + 255) / 256 * 256) {
-    const auto scratch = static_cast<std::int64_t>(slot_bytes_ * ranks_);
+    const auto scratch = std::max(kSharedBytes, static_cast<std::int64_t>(slot_bytes_ * ranks_));
     windows_.push_back(make_window(tensor::Tensor::empty({scratch}, tensor::DType::UInt8, device_)));
   }
 
@@ -62,7 +66,9 @@ class PeerCollectives : public DeviceCollectives {
   tensor::Device device() const override { return device_; }
 
   tensor::Tensor allocate(const tensor::Shape& shape, tensor::DType dtype) override {
-    windows_.push_back(make_window(tensor::Tensor::empty(shape, dtype, device_)));
+    const std::int64_t least = kSharedBytes / static_cast<std::int64_t>(tensor::size_of(dtype));
+    const tensor::Tensor block = tensor::Tensor::empty({std::max(shape.numel(), least)}, dtype, device_);
+    windows_.push_back(make_window(block.narrow(0, 0, shape.numel()).reshape(shape)));
     return windows_.back().memory;
   }
 
@@ -147,10 +153,7 @@ class PeerCollectives : public DeviceCollectives {
     check_device_tensor(input, device_, "all_to_all");
     check_device_tensor(output, device_, "all_to_all");
     check_blocks(input, output, 1, "all_to_all");
-    if (input.numel() % group_.world_size() != 0) {
-      throw std::invalid_argument("all_to_all: " + std::to_string(input.numel()) + " elements for " +
-                                  std::to_string(ranks_) + " ranks");
-    }
+    check_divisible(input, group_.world_size(), "all_to_all");
     begin({.operation = comm::OpKind::AllToAll, .dtype = input.dtype(), .count = input.numel()}, input);
     const std::size_t block = input.nbytes() / ranks_;
     in_chunks(block, [&](std::size_t at, std::size_t size) {

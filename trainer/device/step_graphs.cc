@@ -1,9 +1,12 @@
+#include <tutti/comm/base/log.h>
 #include <tutti/nn/batch_norm.h>
 #include <tutti/nn/dropout.h>
 #include <tutti/tensor/cuda/graph.h>
 #include <tutti/trainer/device/device_feed.h>
 #include <tutti/trainer/device/step_graphs.h>
 
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace tutti::trainer {
@@ -43,27 +46,41 @@ StepGraphs::~StepGraphs() = default;
 std::optional<tensor::Tensor> StepGraphs::run(const Batch& batch, double share) {
   if (!possible_ || batch.count == 0) return std::nullopt;
   const Key key{batch.count, share};
-  std::unique_ptr<Recorded>& recorded = recorded_[key];
-  if (recorded == nullptr) {
-    if (seen_[key]++ < kStepsBefore || recorded_.size() > kMostGraphs) return std::nullopt;
-    recorded = std::make_unique<Recorded>();
-    recorded->batch = batch;
-    recorded->batch.x = batch.x.clone();
-    recorded->batch.y = batch.y.clone();
-    recorded->graph = std::make_unique<tensor::cuda::Graph>(batch.x.device(), [&] {
-      const tensor::Variable output = parallel_.forward(tensor::Variable(recorded->batch.x));
-      const tensor::Variable loss = loss_of(objective_, output, recorded->batch, label_smoothing_);
-      const auto quiet = parallel_.no_sync();  // what is recorded starts no exchange
-      parallel_.backward(loss, share);
-      recorded->loss = loss.data();
-    });
-    recorded->gradients = parallel_.gradients();
+  auto found = recorded_.find(key);
+  if (found == recorded_.end()) {
+    if (seen_[key]++ < kStepsBefore || recorded_.size() == kMostGraphs) return std::nullopt;
+    try {
+      found = recorded_.emplace(key, record(batch, share)).first;
+    } catch (const std::runtime_error& error) {
+      possible_ = false;
+      parallel_.model().zero_grad();  // some were noted as there
+      comm::log(comm::LogLevel::Warn,
+                std::string("training steps are not recorded, but run one by one: ") + error.what());
+      return std::nullopt;
+    }
   }
-  recorded->batch.x.copy_from(batch.x);
-  recorded->batch.y.copy_from(batch.y);
-  recorded->graph->launch();
-  parallel_.accept_gradients(recorded->gradients);
-  return recorded->loss;
+  Recorded& recorded = *found->second;
+  recorded.batch.x.copy_from(batch.x);
+  recorded.batch.y.copy_from(batch.y);
+  recorded.graph->launch();
+  parallel_.accept_gradients(recorded.gradients);
+  return recorded.loss;
+}
+
+std::unique_ptr<StepGraphs::Recorded> StepGraphs::record(const Batch& batch, double share) {
+  auto recorded = std::make_unique<Recorded>();
+  recorded->batch = batch;
+  recorded->batch.x = batch.x.clone();
+  recorded->batch.y = batch.y.clone();
+  recorded->graph = std::make_unique<tensor::cuda::Graph>(batch.x.device(), [&] {
+    const tensor::Variable output = parallel_.forward(tensor::Variable(recorded->batch.x));
+    const tensor::Variable loss = loss_of(objective_, output, recorded->batch, label_smoothing_);
+    const auto quiet = parallel_.no_sync();  // what is recorded starts no exchange
+    parallel_.backward(loss, share);
+    recorded->loss = loss.data();
+  });
+  recorded->gradients = parallel_.gradients();
+  return recorded;
 }
 
 }  // namespace tutti::trainer

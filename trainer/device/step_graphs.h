@@ -4,7 +4,7 @@
 // The first two steps of a shape run as they are (libraries choose their algorithms, memory is found); the third is
 // recorded, and from then on a step is a copy of the batch and one launch. Gradients lie at the same addresses each
 // time. Models that do something of their own on the host in a step are never recorded: dropout draws keys there, batch
-// norm counts.
+// norm counts. Where recording fails, the log says why, and the steps run as they are.
 // Ownership: model and DataParallel must outlive it. Thread-safety: none.
 #pragma once
 
@@ -34,7 +34,7 @@ class StepGraphs {
   struct Recorded;
   using Key = std::pair<std::int64_t, double>;  // samples, share
 
-  bool records(const Batch& batch) const;
+  std::unique_ptr<Recorded> record(const Batch& batch, double share);
 
   DataParallel& parallel_;
   Objective objective_;

@@ -1,5 +1,4 @@
-// Layers, models and optimizers on the emulated GPU against the CPU: the same steps give the same parameters.
-#include <emulator.h>
+// Layers, models and optimizers on a GPU against the CPU: the same steps give the same parameters.
 #include <gtest/gtest.h>
 #include <tutti/nn/batch_norm.h>
 #include <tutti/nn/conv2d.h>
@@ -23,6 +22,10 @@
 #include <vector>
 
 #include "../keyed.h"
+#if __has_include(<emulator.h>)
+#include <emulator.h>
+#define TUTTI_EMULATED_GPU
+#endif
 
 namespace tutti::nn::test {
 namespace {
@@ -173,9 +176,13 @@ TEST(CudaUpdates, ManyParametersTakeFewLaunches) {
                               .weight_decay = 0.1F,
                               .keep = 0.999F};
   tensor::kernels({}).adam_update({}, lists[0], rule);
+#if defined(TUTTI_EMULATED_GPU)
   const std::uint64_t before = cuda_emulator::launches();
+#endif
   tensor::kernels(kGpu).adam_update(kGpu, lists[1], rule);
+#if defined(TUTTI_EMULATED_GPU)
   EXPECT_EQ(cuda_emulator::launches() - before, 2u);
+#endif
   for (std::size_t i = 0; i < here.size(); ++i) expect_close(there[i], here[i], 1e-5, std::to_string(i));
   const double squares = tensor::kernels({}).sum_of_squares({}, lists[0]);
   EXPECT_NEAR(tensor::kernels(kGpu).sum_of_squares(kGpu, lists[1]), squares, 1e-9 * squares);

@@ -1,5 +1,6 @@
 // Memory of one process' emulated device, opened by another: the device's memory is a file, which a process of the same
-// user finds under /proc. As with CUDA, a block is opened as a whole, and what its owner has not waited for is not in it.
+// user finds under /proc. As with CUDA, a block is opened as a whole, and what its owner has not waited for is not in
+// it.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -14,6 +15,9 @@ using cuda_emulator::world;
 using Guard = std::scoped_lock<std::recursive_mutex>;
 
 namespace {
+
+// A real card takes a smaller block, and shares whatever else lies in its 2 MiB.
+constexpr std::size_t kSharedBytes = std::size_t{2} << 20;
 
 struct Handle {
   pid_t process;
@@ -32,7 +36,7 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* block) {
   if (device < 0) return result(cudaErrorInvalidValue);
   const auto& memory = world().devices[static_cast<std::size_t>(device)]->memory;
   const auto [begin, bytes] = memory.block_of(block);
-  if (begin == nullptr) return result(cudaErrorInvalidValue);
+  if (begin == nullptr || bytes < kSharedBytes) return result(cudaErrorInvalidValue);
   const Handle told{.process = getpid(),
                     .file = memory.file(),
                     .device = device,

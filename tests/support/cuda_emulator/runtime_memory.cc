@@ -12,6 +12,7 @@ using Guard = std::scoped_lock<std::recursive_mutex>;
 
 cudaError_t cudaMalloc(void** block, std::size_t bytes) {
   const Guard guard(world().lock);
+  if (cuda_emulator::spoils_capture()) return result(cudaErrorStreamCaptureUnsupported);
   if (world().devices.empty()) return result(cudaErrorNoDevice);
   auto& device = *world().devices[static_cast<std::size_t>(current_device())];
   if (device.fault != cudaSuccess) return result(device.fault);
@@ -39,6 +40,7 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 
 cudaError_t cudaHostAlloc(void** block, std::size_t bytes, unsigned) {
   const Guard guard(world().lock);
+  if (cuda_emulator::spoils_capture()) return result(cudaErrorStreamCaptureUnsupported);
   *block = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096 + (bytes == 0 ? 4096 : 0));
   if (*block == nullptr) return result(cudaErrorMemoryAllocation);
   world().page_locked[static_cast<std::byte*>(*block)] = bytes;

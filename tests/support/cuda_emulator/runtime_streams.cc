@@ -1,12 +1,14 @@
 // The runtime's functions on devices, streams, events and graphs.
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "world.h"
 
 using cuda_emulator::current_device;
 using cuda_emulator::Queue;
 using cuda_emulator::result;
+using cuda_emulator::spoils_capture;
 using cuda_emulator::Work;
 using cuda_emulator::world;
 using Guard = std::scoped_lock<std::recursive_mutex>;
@@ -33,6 +35,8 @@ constexpr Text kTexts[] = {
     {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
     {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
      "operation not permitted when stream is capturing"},
+    {cudaErrorStreamCaptureInvalidated, "cudaErrorStreamCaptureInvalidated",
+     "operation failed due to a previous error during capture"},
 };
 
 const Text& text_of(cudaError_t error) {
@@ -43,9 +47,18 @@ const Text& text_of(cudaError_t error) {
   return kUnknown;
 }
 
+thread_local cudaGraph_t own_capture = nullptr;
+thread_local cudaStreamCaptureMode interaction = cudaStreamCaptureModeGlobal;
+
 bool exists(int device) { return device >= 0 && device < static_cast<int>(world().devices.size()); }
 
 }  // namespace
+
+bool cuda_emulator::spoils_capture() {
+  if (own_capture == nullptr || interaction == cudaStreamCaptureModeRelaxed) return false;
+  own_capture->invalid = true;
+  return true;
+}
 
 const char* cudaGetErrorString(cudaError_t error) { return text_of(error).text; }
 const char* cudaGetErrorName(cudaError_t error) { return text_of(error).name; }
@@ -188,6 +201,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const Guard guard(world().lock);
+  if (spoils_capture()) return result(cudaErrorStreamCaptureUnsupported);
   if (event->queue == nullptr) return cudaSuccess;
   Queue& queue = *event->queue;
   if (queue.executed < event->ticket) world().run_until(queue, queue.executed + 1);
@@ -209,8 +223,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
 }
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
-  static thread_local cudaStreamCaptureMode current = cudaStreamCaptureModeGlobal;
-  std::swap(*mode, current);
+  std::swap(*mode, interaction);
   return cudaSuccess;
 }
 
@@ -220,6 +233,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   stream->queue->capture = new CUgraph_st;
   stream->queue->capture->queues.push_back(stream->queue);
   stream->queue->began_capture = true;
+  own_capture = stream->queue->capture;
   return cudaSuccess;
 }
 
@@ -228,8 +242,11 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   if (stream == nullptr || !stream->queue->began_capture) return result(cudaErrorInvalidValue);
   *graph = stream->queue->capture;
   stream->queue->began_capture = false;
+  own_capture = nullptr;
   for (const auto& queue : (*graph)->queues) queue->capture = nullptr;
-  return cudaSuccess;
+  if (!(*graph)->invalid) return cudaSuccess;
+  delete std::exchange(*graph, nullptr);
+  return result(cudaErrorStreamCaptureInvalidated);
 }
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {

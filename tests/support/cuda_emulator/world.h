@@ -75,6 +75,9 @@ class World {
 World& world();
 /// The calling thread's current device.
 int& current_device();
+/// Whether the thread records a graph and may not do what looks at the device beside it, unless it said that it knows
+/// (cudaStreamCaptureModeRelaxed). The recording is invalid then.
+bool spoils_capture();
 /// Keeps `error` for cudaGetLastError and returns it.
 cudaError_t result(cudaError_t error);
 
@@ -95,6 +98,7 @@ struct CUevent_st {
 struct CUgraph_st {
   std::vector<cuda_emulator::Work> work;
   std::vector<std::shared_ptr<cuda_emulator::Queue>> queues;  // that take part in the capture
+  bool invalid = false;
 };
 
 struct CUgraphExec_st {

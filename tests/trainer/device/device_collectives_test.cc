@@ -1,7 +1,8 @@
-// Collectives on the memory of emulated GPUs, by each way, against what the ranks' inputs say.
+// Collectives on the memory of GPUs, by each way, against what the ranks' inputs say.
 #include <gtest/gtest.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/trainer/device/device_collectives.h>
+#include <tutti/trainer/device/device_ways.h>
 
 #include <numeric>
 
@@ -26,6 +27,12 @@ std::string name_of(const testing::TestParamInfo<Case>& info) {
 class DeviceCollectivesOf : public testing::TestWithParam<Case> {
  protected:
   using Body = std::function<void(DeviceCollectives& collectives, int rank)>;
+
+  void SetUp() override {
+    if (GetParam().cards > tensor::cuda_device_count()) GTEST_SKIP() << "needs " << GetParam().cards << " GPUs";
+    const bool emulated = tensor::cuda_status().find("emulated") != std::string::npos;
+    if (GetParam().way == "nccl" && (emulated || !against_nccl().empty())) GTEST_SKIP() << "NCCL needs a GPU";
+  }
 
   void run(const Body& body) const {
     test::run_ranks(GetParam().ranks, [&](comm::ProcessGroup& group) {
@@ -169,7 +176,8 @@ TEST_P(DeviceCollectivesOf, BlocksGoWhereTheyBelong) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, DeviceCollectivesOf,
                          testing::Values(Case{"peer", 1, 1}, Case{"peer", 2, 1}, Case{"peer", 3, 2}, Case{"peer", 4, 1},
-                                         Case{"staged", 1, 1}, Case{"staged", 2, 1}, Case{"staged", 3, 2}),
+                                         Case{"nccl", 1, 1}, Case{"staged", 1, 1}, Case{"staged", 2, 1},
+                                         Case{"staged", 3, 2}),
                          name_of);
 
 TEST(DeviceCollectives, CallsThatDifferAreAnErrorWithBothSides) {
@@ -188,10 +196,12 @@ TEST(DeviceCollectives, CallsThatDifferAreAnErrorWithBothSides) {
 }
 
 TEST(DeviceCollectives, RefuseWhatTheyCannotDo) {
+  test::run_ranks(2, [](comm::ProcessGroup& group) {  // on one card
+    EXPECT_THROW((void)make_device_collectives(group, {Device::Kind::Cuda, 0}, {.way = "nccl"}), std::runtime_error);
+  });
   test::run_ranks(1, [](comm::ProcessGroup& group) {
     const Device device{Device::Kind::Cuda, 0};
     EXPECT_THROW((void)make_device_collectives(group, device, {.way = "carrier pigeon"}), std::runtime_error);
-    EXPECT_THROW((void)make_device_collectives(group, device, {.way = "nccl"}), std::runtime_error);
     EXPECT_THROW((void)make_device_collectives(group, {Device::Kind::Cuda, 17}), std::runtime_error);
     const auto collectives = make_device_collectives(group, device);
     EXPECT_EQ(collectives->way(), "peer");

@@ -3,16 +3,21 @@
 #include <tutti/nn/linear.h>
 #include <tutti/nn/sequential.h>
 #include <tutti/tensor/autograd/functions.h>
+#include <tutti/tensor/cuda/runtime.h>
 #include <tutti/tensor/random.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
+#include <tutti/trainer/device/device_exchange.h>
 #include <tutti/trainer/device/step_graphs.h>
 #include <tutti/trainer/options.h>
 #include <tutti/trainer/train_loop.h>
 
+#include <chrono>
+#include <cmath>
 #include <cstdlib>
+#include <future>
 #include <sstream>
 
 namespace tutti::trainer {
@@ -106,6 +111,64 @@ TEST_F(DeviceTraining, StepsOfAShapeThatComesAgainAreRecorded) {
       for (std::int64_t i = 0; i < plain.numel(); ++i) EXPECT_EQ(recorded.data<float>()[i], plain.data<float>()[i]);
     }
     EXPECT_EQ(ran, (std::vector<bool>{false, false, true, true, true}));
+  });
+}
+
+/// Looks at its input on the host, which no recording allows.
+class Looking final : public nn::Module {
+ public:
+  tensor::Variable forward(const tensor::Variable& x) override {
+    EXPECT_TRUE(std::isfinite(tensor::sum(x).data().item()));
+    return x;
+  }
+  std::string describe() const override { return "Looking()"; }
+};
+
+TEST_F(DeviceTraining, StepsThatCannotBeRecordedRunAsTheyAre) {
+  test::run_ranks(1, [](comm::ProcessGroup& group) {
+    tensor::Mt19937 random(3);
+    const auto model = std::make_shared<nn::Sequential>(std::vector<std::shared_ptr<nn::Module>>{
+        std::make_shared<nn::Linear>(6, 3, random), std::make_shared<Looking>()});
+    model->to(kGpu);
+    DataParallel parallel(model, group);
+    StepGraphs graphs(parallel, Objective::Classify, 0);
+    Batch batch;
+    batch.count = 4;
+    batch.x = tensor::Tensor::full({4, 6}, 0.5).to(kGpu);
+    batch.y = tensor::Tensor::zeros({4}, tensor::DType::Int64).to(kGpu);
+    for (int step = 0; step < 5; ++step) EXPECT_FALSE(graphs.run(batch, 1).has_value()) << step;
+  });
+}
+
+/// Work of the main stream that takes until somebody says go; no longer than ten seconds.
+struct Gate {
+  std::promise<void> go;
+  bool in_time = false;
+  static void wait(void* gate) {
+    auto* const own = static_cast<Gate*>(gate);
+    own->in_time = own->go.get_future().wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+  }
+};
+
+TEST_F(DeviceTraining, ABucketsSumWaitsForNoLaterBucket) {
+  test::run_ranks(1, [](comm::ProcessGroup& group) {
+    const auto exchange = make_device_exchange(group, {.buckets = std::vector<Bucket>(3), .shapes = {}}, kGpu);
+    std::vector<tensor::Tensor> buckets;
+    for (int i = 0; i < 3; ++i) buckets.push_back(exchange->bucket_memory(group, 1000, tensor::DType::Float32));
+    const std::int64_t size = tensor::cuda::multiprocessors(0) > 4 ? 4096 : 8;  // the emulated GPU has 4
+    const tensor::Variable factor(tensor::Tensor::full({size, size}, 0.5).to(kGpu));
+    for (int i = 0; i < 20; ++i) (void)tensor::matmul(factor, factor);  // the worker is still waiting at the next line
+    for (tensor::Tensor& bucket : buckets) bucket.fill(3);
+    exchange->begin(0, buckets[0]);
+    Gate summed;
+    ASSERT_EQ(cudaLaunchHostFunc(tensor::cuda::current_stream(0), Gate::wait, &summed), cudaSuccess);
+    exchange->begin(1, buckets[1]);
+    exchange->finish(0, buckets[0]);
+    summed.go.set_value();
+    exchange->begin(2, buckets[2]);
+    for (std::size_t i = 1; i < 3; ++i) exchange->finish(i, buckets[i]);
+    EXPECT_TRUE(summed.in_time);
+    for (const tensor::Tensor& bucket : buckets) EXPECT_EQ(bucket.to(tensor::Device()).data<float>()[999], 3);
   });
 }
 

@@ -1,9 +1,8 @@
-// main() of the operation suite on a GPU. Where there is none, every test is skipped, and counted as skipped.
+// main() of tests on a GPU. Where there is none, every test is skipped, and counted as skipped.
 #include <gtest/gtest.h>
+#include <tutti/tensor/device.h>
 
 #include <cstdio>
-
-#include "../support.h"
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
@@ -11,6 +10,5 @@ int main(int argc, char** argv) {
     std::printf("[  SKIPPED ] %s\n", tutti::tensor::cuda_status().c_str());
     return 0;
   }
-  tutti::tensor::test::test_device() = {tutti::tensor::Device::Kind::Cuda, 0};
   return RUN_ALL_TESTS();
 }

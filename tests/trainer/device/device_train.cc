@@ -1,4 +1,4 @@
-// One rank of `tutti train mnist` in a process that has emulated GPUs: emulated_train DATA DEVICE EPOCHS JSON
+// One rank of `tutti train mnist` in a process: device_train DATA DEVICE EPOCHS JSON
 #include <tutti/trainer/options.h>
 #include <tutti/trainer/run_training.h>
 
@@ -7,7 +7,7 @@
 
 int main(int argc, char** argv) {
   if (argc != 5) {
-    std::cerr << "usage: emulated_train DATA DEVICE EPOCHS JSON\n";
+    std::cerr << "usage: device_train DATA DEVICE EPOCHS JSON\n";
     return 2;
   }
   tutti::trainer::TrainOptions options;
