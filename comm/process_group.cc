@@ -60,219 +60,127 @@ std::unique_ptr<ProcessGroup> ProcessGroup::subgroup(std::span<const int> ranks)
   return std::unique_ptr<ProcessGroup>(new ProcessGroup(impl_->enter()->subgroup(ranks)));
 }
 
-// --- Collectives: each call is described once, for the synchronous and the asynchronous form.
+// --- Collectives
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::broadcast(const Buffer& data, int root) {
-  require(OpKind::Broadcast, "data", data, data.count, data.dtype);
-  return prepare(OpKind::Broadcast, {}, data, data.count, ReduceOp::Sum, root);
+namespace {
+
+enum class Blocks { None, One, All, OneAtRoot, AllAtRoot };
+
+/// The buffers of a collective: what texts call them and how many blocks they hold, of as many elements as all ranks
+/// give or, in a v-form, as the rank's count says.
+struct Form {
+  const char* input = "input";
+  Blocks inputs = Blocks::None;
+  const char* output = "output";
+  Blocks outputs = Blocks::None;
+};
+
+constexpr Form form_of(OpKind op) {
+  switch (op) {
+    case OpKind::Broadcast:
+    case OpKind::AllReduce:
+      return {.output = "data", .outputs = Blocks::One};
+    case OpKind::Reduce:
+      return {.inputs = Blocks::One, .outputs = Blocks::OneAtRoot};
+    case OpKind::Gather:
+      return {.inputs = Blocks::One, .outputs = Blocks::AllAtRoot};
+    case OpKind::AllGather:
+    case OpKind::Split:
+      return {.inputs = Blocks::One, .outputs = Blocks::All};
+    case OpKind::Scatter:
+      return {.inputs = Blocks::AllAtRoot, .outputs = Blocks::One};
+    case OpKind::ReduceScatter:
+      return {.inputs = Blocks::All, .outputs = Blocks::One};
+    case OpKind::AllToAll:
+      return {.inputs = Blocks::All, .outputs = Blocks::All};
+    case OpKind::GatherV:
+      return {"block", Blocks::One, "whole", Blocks::AllAtRoot};
+    case OpKind::ScatterV:
+      return {"whole", Blocks::AllAtRoot, "block", Blocks::One};
+    case OpKind::AllGatherV:
+      return {"block", Blocks::One, "whole", Blocks::All};
+    case OpKind::ReduceScatterV:
+      return {"whole", Blocks::All, "block", Blocks::One};
+    default:
+      return {};
+  }
 }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::reduce(const ConstBuffer& input, const Buffer& output, const Reduction& op,
-                                                    int root) {
-  require(OpKind::Reduce, "input", input, input.count, input.dtype);
-  require(OpKind::Reduce, "output", output, rank() == root ? input.count : 0, input.dtype);
-  return prepare(OpKind::Reduce, input, output, input.count, op, root);
+/// Whether the input is what tells count and type: the output of others may be empty, and then has none that was meant.
+constexpr bool told_by_input(const Form& form, bool v) {
+  if (form.outputs == Blocks::OneAtRoot || form.outputs == Blocks::AllAtRoot) return true;
+  return form.inputs == (v ? Blocks::All : Blocks::One) || form.outputs == form.inputs;
 }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::all_reduce(const Buffer& data, const Reduction& op) {
-  require(OpKind::AllReduce, "data", data, data.count, data.dtype);
-  return prepare(OpKind::AllReduce, {}, data, data.count, op, 0);
+void check_public(OpKind op) {
+  if (!is_message(op) && op != OpKind::Shutdown && op != OpKind::Split) return;
+  throw Error(ErrorCode::InvalidArgument, "run: " + std::string(name(op)) + " is no collective; call its own function");
 }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::all_reduce_rounded(const Buffer& sums, const Buffer& rounded) {
-  require(OpKind::AllReduce, "sums", sums, sums.count, DType::Float64);
-  require(OpKind::AllReduce, "rounded", rounded, sums.count, DType::Float32);
-  require_apart(OpKind::AllReduce, sums, rounded);
-  Call call = prepare(OpKind::AllReduce, {}, sums, sums.count, ReduceOp::Sum, 0);
-  call.fingerprint.root = kRounded;
-  call.rounded = rounded.data;
-  return call;
+}  // namespace
+
+ProcessGroup::Impl::Size ProcessGroup::Impl::check(const Collective& c) const {
+  if (c.op == OpKind::AllToAllV) return check_all_to_all_v(c);
+  if (c.rounded) check_rounded(c);
+  const Form form = form_of(c.op);
+  const bool v = has_counts(c.op);
+  const bool by_input = told_by_input(form, v);
+  const ConstBuffer known = by_input ? c.input : ConstBuffer(c.output);
+  const std::size_t total = v ? require_counts(c.op, c.counts) : 0;
+  const std::size_t block = v                          ? c.counts[static_cast<std::size_t>(rank())]
+                            : c.op == OpKind::AllToAll ? block_of_all(c.input)
+                                                       : known.count;
+  const auto held = [&](Blocks blocks) -> std::size_t {
+    if ((blocks == Blocks::OneAtRoot || blocks == Blocks::AllAtRoot) && rank() != c.root) return 0;
+    if (blocks == Blocks::One || blocks == Blocks::OneAtRoot) return block;
+    return v ? total : static_cast<std::size_t>(world_size()) * block;
+  };
+  const auto require_output = [&] {
+    if (form.outputs != Blocks::None) require(c.op, form.output, c.output, held(form.outputs), known.dtype);
+  };
+  if (!by_input) require_output();
+  if (form.inputs != Blocks::None) require(c.op, form.input, c.input, held(form.inputs), known.dtype);
+  if (by_input) require_output();
+  return {v ? summary_of(c.counts) : block, known.dtype};
 }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::gather(const ConstBuffer& input, const Buffer& output, int root) {
-  require(OpKind::Gather, "input", input, input.count, input.dtype);
-  const auto blocks = rank() == root ? static_cast<std::size_t>(world_size()) : 0;
-  require(OpKind::Gather, "output", output, blocks * input.count, input.dtype);
-  return prepare(OpKind::Gather, input, output, input.count, ReduceOp::Sum, root);
+void ProcessGroup::Impl::check_rounded(const Collective& c) const {
+  if (c.op != OpKind::AllReduce || c.reduction.op() != ReduceOp::Sum)
+    invalid(c.op, "only the sum of an all_reduce can be rounded to another type");
+  require(c.op, "sums", c.output, c.output.count, DType::Float64);
+  require(c.op, "rounded", *c.rounded, c.output.count, DType::Float32);
+  require_apart(c.op, c.output, *c.rounded);
 }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::all_gather(const ConstBuffer& input, const Buffer& output) {
-  require(OpKind::AllGather, "input", input, input.count, input.dtype);
-  require(OpKind::AllGather, "output", output, static_cast<std::size_t>(world_size()) * input.count, input.dtype);
-  return prepare_in_place(prepare(OpKind::AllGather, input, output, input.count, ReduceOp::Sum, 0), input, output);
-}
-
-ProcessGroup::Impl::Call ProcessGroup::Impl::scatter(const ConstBuffer& input, const Buffer& output, int root) {
-  require(OpKind::Scatter, "output", output, output.count, output.dtype);
-  const auto blocks = rank() == root ? static_cast<std::size_t>(world_size()) : 0;
-  require(OpKind::Scatter, "input", input, blocks * output.count, output.dtype);
-  return prepare(OpKind::Scatter, input, output, output.count, ReduceOp::Sum, root);
-}
-
-ProcessGroup::Impl::Call ProcessGroup::Impl::reduce_scatter(const ConstBuffer& input, const Buffer& output,
-                                                            const Reduction& op) {
-  require(OpKind::ReduceScatter, "output", output, output.count, output.dtype);
-  require(OpKind::ReduceScatter, "input", input, static_cast<std::size_t>(world_size()) * output.count, output.dtype);
-  return prepare_in_place(prepare(OpKind::ReduceScatter, input, output, output.count, op, 0), input, output);
-}
-
-ProcessGroup::Impl::Call ProcessGroup::Impl::all_to_all(const ConstBuffer& input, const Buffer& output) {
+std::size_t ProcessGroup::Impl::block_of_all(const ConstBuffer& input) const {
   const auto blocks = static_cast<std::size_t>(world_size());
-  if (input.count % blocks != 0)
-    invalid(OpKind::AllToAll, "input holds " + std::to_string(input.count) + " elements, which cannot be cut into " +
-                                  std::to_string(blocks) + " equal blocks, one for each rank");
-  require(OpKind::AllToAll, "input", input, input.count, input.dtype);
-  require(OpKind::AllToAll, "output", output, input.count, input.dtype);
-  return prepare(OpKind::AllToAll, input, output, input.count / blocks, ReduceOp::Sum, 0);
+  if (input.count % blocks == 0) return input.count / blocks;
+  invalid(OpKind::AllToAll, "input holds " + std::to_string(input.count) + " elements, which cannot be cut into " +
+                                std::to_string(blocks) + " equal blocks, one for each rank");
 }
 
-// The buffer of which there may be nothing gets the other one's type: an empty buffer has none that the caller meant.
-ProcessGroup::Impl::Call ProcessGroup::Impl::gather_v(ConstBuffer block, Buffer whole, Counts counts, int root) {
-  const std::size_t total = require_counts(OpKind::GatherV, counts);
-  require(OpKind::GatherV, "block", block, counts[static_cast<std::size_t>(rank())], block.dtype);
-  require(OpKind::GatherV, "whole", whole, rank() == root ? total : 0, block.dtype);
-  whole.dtype = block.dtype;
-  return prepare(OpKind::GatherV, block, whole, summary_of(counts), ReduceOp::Sum, root, counts);
-}
-
-ProcessGroup::Impl::Call ProcessGroup::Impl::scatter_v(ConstBuffer whole, Buffer block, Counts counts, int root) {
-  const std::size_t total = require_counts(OpKind::ScatterV, counts);
-  require(OpKind::ScatterV, "block", block, counts[static_cast<std::size_t>(rank())], block.dtype);
-  require(OpKind::ScatterV, "whole", whole, rank() == root ? total : 0, block.dtype);
-  whole.dtype = block.dtype;
-  return prepare(OpKind::ScatterV, whole, block, summary_of(counts), ReduceOp::Sum, root, counts);
-}
-
-ProcessGroup::Impl::Call ProcessGroup::Impl::all_gather_v(ConstBuffer block, Buffer whole, Counts counts) {
-  const std::size_t total = require_counts(OpKind::AllGatherV, counts);
-  require(OpKind::AllGatherV, "whole", whole, total, whole.dtype);
-  require(OpKind::AllGatherV, "block", block, counts[static_cast<std::size_t>(rank())], whole.dtype);
-  block.dtype = whole.dtype;
-  return prepare(OpKind::AllGatherV, block, whole, summary_of(counts), ReduceOp::Sum, 0, counts);
-}
-
-ProcessGroup::Impl::Call ProcessGroup::Impl::reduce_scatter_v(ConstBuffer whole, Buffer block, Counts counts,
-                                                              const Reduction& op) {
-  const std::size_t total = require_counts(OpKind::ReduceScatterV, counts);
-  require(OpKind::ReduceScatterV, "whole", whole, total, whole.dtype);
-  require(OpKind::ReduceScatterV, "block", block, counts[static_cast<std::size_t>(rank())], whole.dtype);
-  block.dtype = whole.dtype;
-  return prepare(OpKind::ReduceScatterV, whole, block, summary_of(counts), op, 0, counts);
-}
-
-ProcessGroup::Impl::Call ProcessGroup::Impl::all_to_all_v(ConstBuffer input, Counts send_counts, Buffer output,
-                                                          Counts recv_counts) {
-  const OpKind op = OpKind::AllToAllV;
-  require(op, "input", input, require_counts(op, send_counts), input.count > 0 ? input.dtype : output.dtype);
-  require(op, "output", output, require_counts(op, recv_counts), input.count > 0 ? input.dtype : output.dtype);
+ProcessGroup::Impl::Size ProcessGroup::Impl::check_all_to_all_v(const Collective& c) const {
+  const DType dtype = c.input.count > 0 ? c.input.dtype : c.output.dtype;
+  require(c.op, "input", c.input, require_counts(c.op, c.counts), dtype);
+  require(c.op, "output", c.output, require_counts(c.op, c.recv_counts), dtype);
   const auto self = static_cast<std::size_t>(rank());
-  if (send_counts[self] != recv_counts[self])
-    invalid(op, "this rank would send " + std::to_string(send_counts[self]) + " elements to itself, but receive " +
-                    std::to_string(recv_counts[self]));
-  return prepare(op, input, output, 0, ReduceOp::Sum, 0, send_counts, recv_counts);
+  if (c.counts[self] != c.recv_counts[self])
+    invalid(c.op, "this rank would send " + std::to_string(c.counts[self]) + " elements to itself, but receive " +
+                      std::to_string(c.recv_counts[self]));
+  return {0, dtype};
 }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::barrier() { return prepare(OpKind::Barrier, {}, {}, 0, ReduceOp::Sum, 0); }
-
-void ProcessGroup::broadcast(Buffer data, int root) { impl_->enter()->run(impl_->broadcast(data, root)); }
-Work ProcessGroup::broadcast_async(Buffer data, int root) {
-  return impl_->enter()->run_async(impl_->broadcast(data, root));
+void ProcessGroup::run(const Collective& call) {
+  auto entry = impl_->enter();
+  check_public(call.op);
+  entry->run(entry->prepare(call));
 }
 
-void ProcessGroup::reduce(ConstBuffer input, Buffer output, const Reduction& op, int root) {
-  impl_->enter()->run(impl_->reduce(input, output, op, root));
+Work ProcessGroup::run_async(const Collective& call) {
+  auto entry = impl_->enter();
+  check_public(call.op);
+  return entry->run_async(entry->prepare(call));
 }
-Work ProcessGroup::reduce_async(ConstBuffer input, Buffer output, const Reduction& op, int root) {
-  return impl_->enter()->run_async(impl_->reduce(input, output, op, root));
-}
-
-void ProcessGroup::all_reduce(Buffer data, const Reduction& op) { impl_->enter()->run(impl_->all_reduce(data, op)); }
-Work ProcessGroup::all_reduce_async(Buffer data, const Reduction& op) {
-  return impl_->enter()->run_async(impl_->all_reduce(data, op));
-}
-void ProcessGroup::all_reduce_rounded(Buffer sums, Buffer rounded) {
-  impl_->enter()->run(impl_->all_reduce_rounded(sums, rounded));
-}
-Work ProcessGroup::all_reduce_rounded_async(Buffer sums, Buffer rounded) {
-  return impl_->enter()->run_async(impl_->all_reduce_rounded(sums, rounded));
-}
-
-void ProcessGroup::gather(ConstBuffer input, Buffer output, int root) {
-  impl_->enter()->run(impl_->gather(input, output, root));
-}
-Work ProcessGroup::gather_async(ConstBuffer input, Buffer output, int root) {
-  return impl_->enter()->run_async(impl_->gather(input, output, root));
-}
-
-void ProcessGroup::all_gather(ConstBuffer input, Buffer output) {
-  impl_->enter()->run(impl_->all_gather(input, output));
-}
-Work ProcessGroup::all_gather_async(ConstBuffer input, Buffer output) {
-  return impl_->enter()->run_async(impl_->all_gather(input, output));
-}
-
-void ProcessGroup::scatter(ConstBuffer input, Buffer output, int root) {
-  impl_->enter()->run(impl_->scatter(input, output, root));
-}
-Work ProcessGroup::scatter_async(ConstBuffer input, Buffer output, int root) {
-  return impl_->enter()->run_async(impl_->scatter(input, output, root));
-}
-
-void ProcessGroup::reduce_scatter(ConstBuffer input, Buffer output, const Reduction& op) {
-  impl_->enter()->run(impl_->reduce_scatter(input, output, op));
-}
-Work ProcessGroup::reduce_scatter_async(ConstBuffer input, Buffer output, const Reduction& op) {
-  return impl_->enter()->run_async(impl_->reduce_scatter(input, output, op));
-}
-
-void ProcessGroup::all_to_all(ConstBuffer input, Buffer output) {
-  impl_->enter()->run(impl_->all_to_all(input, output));
-}
-Work ProcessGroup::all_to_all_async(ConstBuffer input, Buffer output) {
-  return impl_->enter()->run_async(impl_->all_to_all(input, output));
-}
-
-void ProcessGroup::gather_v(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts, int root) {
-  impl_->enter()->run(impl_->gather_v(block, whole, counts, root));
-}
-Work ProcessGroup::gather_v_async(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts, int root) {
-  return impl_->enter()->run_async(impl_->gather_v(block, whole, counts, root));
-}
-
-void ProcessGroup::scatter_v(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts, int root) {
-  impl_->enter()->run(impl_->scatter_v(whole, block, counts, root));
-}
-Work ProcessGroup::scatter_v_async(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts, int root) {
-  return impl_->enter()->run_async(impl_->scatter_v(whole, block, counts, root));
-}
-
-void ProcessGroup::all_gather_v(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts) {
-  impl_->enter()->run(impl_->all_gather_v(block, whole, counts));
-}
-Work ProcessGroup::all_gather_v_async(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts) {
-  return impl_->enter()->run_async(impl_->all_gather_v(block, whole, counts));
-}
-
-void ProcessGroup::reduce_scatter_v(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts,
-                                    const Reduction& op) {
-  impl_->enter()->run(impl_->reduce_scatter_v(whole, block, counts, op));
-}
-Work ProcessGroup::reduce_scatter_v_async(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts,
-                                          const Reduction& op) {
-  return impl_->enter()->run_async(impl_->reduce_scatter_v(whole, block, counts, op));
-}
-
-void ProcessGroup::all_to_all_v(ConstBuffer input, std::span<const std::size_t> send_counts, Buffer output,
-                                std::span<const std::size_t> recv_counts) {
-  impl_->enter()->run(impl_->all_to_all_v(input, send_counts, output, recv_counts));
-}
-Work ProcessGroup::all_to_all_v_async(ConstBuffer input, std::span<const std::size_t> send_counts, Buffer output,
-                                      std::span<const std::size_t> recv_counts) {
-  return impl_->enter()->run_async(impl_->all_to_all_v(input, send_counts, output, recv_counts));
-}
-
-void ProcessGroup::barrier() { impl_->enter()->run(impl_->barrier()); }
-Work ProcessGroup::barrier_async() { return impl_->enter()->run_async(impl_->barrier()); }
 
 // --- Point-to-point
 

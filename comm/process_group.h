@@ -37,6 +37,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -89,6 +90,19 @@ struct RegisteredBuffer {
   std::span<T> as() const {
     return {reinterpret_cast<T*>(data()), nbytes / sizeof(T)};
   }
+};
+
+/// A collective as it is called. The functions of ProcessGroup say what each one's buffers are; `root` and what follows
+/// it are for those that take them.
+struct Collective {
+  OpKind op{};
+  ConstBuffer input{};  // none in broadcast, all_reduce and barrier
+  Buffer output{};      // none in barrier
+  int root = 0;
+  Reduction reduction = ReduceOp::Sum;
+  std::span<const std::size_t> counts{};       // of the v-forms; what all_to_all_v sends
+  std::span<const std::size_t> recv_counts{};  // of all_to_all_v
+  std::optional<Buffer> rounded{};             // all_reduce_rounded is an all_reduce with it
 };
 
 class ProcessGroup {
@@ -147,50 +161,87 @@ class ProcessGroup {
   // operator of types.h or one of the caller's (UserOp in reduction.h). InvalidArgument for 2^48 elements or more, and
   // for input and output that share memory, but for what is said to work in place.
 
+  /// Any of those below. run_async() returns at once; the buffers must live until its Work is complete, counts are
+  /// copied.
+  void run(const Collective& call);
+  Work run_async(const Collective& call);
+
   /// Root's `data` overwrites that of all others.
-  void broadcast(Buffer data, int root);
-  Work broadcast_async(Buffer data, int root);
+  void broadcast(Buffer data, int root) { run({.op = OpKind::Broadcast, .output = data, .root = root}); }
+  Work broadcast_async(Buffer data, int root) {
+    return run_async({.op = OpKind::Broadcast, .output = data, .root = root});
+  }
 
   /// Root's `output` becomes the reduction of all inputs; other ranks pass an empty output, and their inputs are only
   /// read. input and output may be the same memory at the root.
-  void reduce(ConstBuffer input, Buffer output, const Reduction& op, int root);
-  Work reduce_async(ConstBuffer input, Buffer output, const Reduction& op, int root);
+  void reduce(ConstBuffer input, Buffer output, const Reduction& op, int root) {
+    run({.op = OpKind::Reduce, .input = input, .output = output, .root = root, .reduction = op});
+  }
+  Work reduce_async(ConstBuffer input, Buffer output, const Reduction& op, int root) {
+    return run_async({.op = OpKind::Reduce, .input = input, .output = output, .root = root, .reduction = op});
+  }
 
   /// In place. Afterwards all ranks hold the same bits. InvalidArgument: Avg of integers or bool; BAnd, BOr or BXor of
   /// floating point. reduce/reduce.h says what each operator does to each type; Float16 and BFloat16 are added in float
   /// and rounded at every step of the algorithm. Wider sums need a wider type.
-  void all_reduce(Buffer data, const Reduction& op = ReduceOp::Sum);
-  Work all_reduce_async(Buffer data, const Reduction& op = ReduceOp::Sum);
+  void all_reduce(Buffer data, const Reduction& op = ReduceOp::Sum) {
+    run({.op = OpKind::AllReduce, .output = data, .reduction = op});
+  }
+  Work all_reduce_async(Buffer data, const Reduction& op = ReduceOp::Sum) {
+    return run_async({.op = OpKind::AllReduce, .output = data, .reduction = op});
+  }
 
   /// `rounded` (Float32) becomes the sum of all ranks' `sums` (Float64), rounded once, at the end; zeros have no sign.
   /// All ranks hold the same bits. `sums` is unspecified afterwards, and must not overlap `rounded`. Where both are
   /// registered on all ranks of a host, each double is read once, and nothing but the result is written.
-  void all_reduce_rounded(Buffer sums, Buffer rounded);
-  Work all_reduce_rounded_async(Buffer sums, Buffer rounded);
+  void all_reduce_rounded(Buffer sums, Buffer rounded) {
+    run({.op = OpKind::AllReduce, .output = sums, .rounded = rounded});
+  }
+  Work all_reduce_rounded_async(Buffer sums, Buffer rounded) {
+    return run_async({.op = OpKind::AllReduce, .output = sums, .rounded = rounded});
+  }
 
   /// Root's `output` holds world_size blocks of input.count elements, in rank order; others pass an empty output.
-  void gather(ConstBuffer input, Buffer output, int root);
-  Work gather_async(ConstBuffer input, Buffer output, int root);
+  void gather(ConstBuffer input, Buffer output, int root) {
+    run({.op = OpKind::Gather, .input = input, .output = output, .root = root});
+  }
+  Work gather_async(ConstBuffer input, Buffer output, int root) {
+    return run_async({.op = OpKind::Gather, .input = input, .output = output, .root = root});
+  }
 
   /// `output` holds world_size blocks of input.count elements, in rank order. input may be this rank's block of output.
-  void all_gather(ConstBuffer input, Buffer output);
-  Work all_gather_async(ConstBuffer input, Buffer output);
+  void all_gather(ConstBuffer input, Buffer output) {
+    run({.op = OpKind::AllGather, .input = input, .output = output});
+  }
+  Work all_gather_async(ConstBuffer input, Buffer output) {
+    return run_async({.op = OpKind::AllGather, .input = input, .output = output});
+  }
 
   /// Root's `input` holds world_size blocks of output.count elements; block r goes to rank r. Others pass an empty
   /// input.
-  void scatter(ConstBuffer input, Buffer output, int root);
-  Work scatter_async(ConstBuffer input, Buffer output, int root);
+  void scatter(ConstBuffer input, Buffer output, int root) {
+    run({.op = OpKind::Scatter, .input = input, .output = output, .root = root});
+  }
+  Work scatter_async(ConstBuffer input, Buffer output, int root) {
+    return run_async({.op = OpKind::Scatter, .input = input, .output = output, .root = root});
+  }
 
   /// `input` holds world_size blocks of output.count elements; rank r's `output` becomes the reduction of all ranks'
   /// block r. The buffers must not overlap, but output may be this rank's block of input: only that is written then.
   /// Types and operators as for all_reduce.
-  void reduce_scatter(ConstBuffer input, Buffer output, const Reduction& op = ReduceOp::Sum);
-  Work reduce_scatter_async(ConstBuffer input, Buffer output, const Reduction& op = ReduceOp::Sum);
+  void reduce_scatter(ConstBuffer input, Buffer output, const Reduction& op = ReduceOp::Sum) {
+    run({.op = OpKind::ReduceScatter, .input = input, .output = output, .reduction = op});
+  }
+  Work reduce_scatter_async(ConstBuffer input, Buffer output, const Reduction& op = ReduceOp::Sum) {
+    return run_async({.op = OpKind::ReduceScatter, .input = input, .output = output, .reduction = op});
+  }
 
   /// Both hold world_size blocks of equal length; block j of rank i's `input` becomes block i of rank j's `output`. The
   /// buffers must not overlap. InvalidArgument if input.count is no multiple of world_size.
-  void all_to_all(ConstBuffer input, Buffer output);
-  Work all_to_all_async(ConstBuffer input, Buffer output);
+  void all_to_all(ConstBuffer input, Buffer output) { run({.op = OpKind::AllToAll, .input = input, .output = output}); }
+  Work all_to_all_async(ConstBuffer input, Buffer output) {
+    return run_async({.op = OpKind::AllToAll, .input = input, .output = output});
+  }
 
   // The v-forms: rank r has counts[r] elements, which may be 0. `counts` has world_size entries (InvalidArgument if
   // not, or if they add up to 2^40 or more), is the same on all ranks (Mismatch if not, unless a 24-bit checksum of
@@ -198,36 +249,58 @@ class ProcessGroup {
   // in rank order. The buffers must not overlap.
 
   /// Root's `whole` receives rank r's `block` of counts[r] elements; others pass an empty whole.
-  void gather_v(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts, int root);
-  Work gather_v_async(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts, int root);
+  void gather_v(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts, int root) {
+    run({.op = OpKind::GatherV, .input = block, .output = whole, .root = root, .counts = counts});
+  }
+  Work gather_v_async(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts, int root) {
+    return run_async({.op = OpKind::GatherV, .input = block, .output = whole, .root = root, .counts = counts});
+  }
 
   /// Rank r's `block` of counts[r] elements comes from root's `whole`; others pass an empty whole.
-  void scatter_v(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts, int root);
-  Work scatter_v_async(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts, int root);
+  void scatter_v(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts, int root) {
+    run({.op = OpKind::ScatterV, .input = whole, .output = block, .root = root, .counts = counts});
+  }
+  Work scatter_v_async(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts, int root) {
+    return run_async({.op = OpKind::ScatterV, .input = whole, .output = block, .root = root, .counts = counts});
+  }
 
   /// Every rank's `whole` receives the `block` of each rank.
-  void all_gather_v(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts);
-  Work all_gather_v_async(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts);
+  void all_gather_v(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts) {
+    run({.op = OpKind::AllGatherV, .input = block, .output = whole, .counts = counts});
+  }
+  Work all_gather_v_async(ConstBuffer block, Buffer whole, std::span<const std::size_t> counts) {
+    return run_async({.op = OpKind::AllGatherV, .input = block, .output = whole, .counts = counts});
+  }
 
   /// Rank r's `block` of counts[r] elements becomes the reduction of all ranks' block r of `whole`. Types and operators
   /// as for all_reduce.
   void reduce_scatter_v(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts,
-                        const Reduction& op = ReduceOp::Sum);
+                        const Reduction& op = ReduceOp::Sum) {
+    run({.op = OpKind::ReduceScatterV, .input = whole, .output = block, .reduction = op, .counts = counts});
+  }
   Work reduce_scatter_v_async(ConstBuffer whole, Buffer block, std::span<const std::size_t> counts,
-                              const Reduction& op = ReduceOp::Sum);
+                              const Reduction& op = ReduceOp::Sum) {
+    return run_async(
+        {.op = OpKind::ReduceScatterV, .input = whole, .output = block, .reduction = op, .counts = counts});
+  }
 
   /// `input` holds what this rank sends to each rank, send_counts[j] elements to rank j, in rank order; `output`
   /// becomes what each has sent to it, recv_counts[i] elements from rank i. Unlike those above, these counts are this
   /// rank's own; if sender and receiver differ, the length of the message shows it (Mismatch). A rank that has nothing
   /// to send or to receive still gives both buffers their type.
   void all_to_all_v(ConstBuffer input, std::span<const std::size_t> send_counts, Buffer output,
-                    std::span<const std::size_t> recv_counts);
+                    std::span<const std::size_t> recv_counts) {
+    run({.op = OpKind::AllToAllV, .input = input, .output = output, .counts = send_counts, .recv_counts = recv_counts});
+  }
   Work all_to_all_v_async(ConstBuffer input, std::span<const std::size_t> send_counts, Buffer output,
-                          std::span<const std::size_t> recv_counts);
+                          std::span<const std::size_t> recv_counts) {
+    return run_async(
+        {.op = OpKind::AllToAllV, .input = input, .output = output, .counts = send_counts, .recv_counts = recv_counts});
+  }
 
   /// Returns when all ranks have called it.
-  void barrier();
-  Work barrier_async();
+  void barrier() { run({.op = OpKind::Barrier}); }
+  Work barrier_async() { return run_async({.op = OpKind::Barrier}); }
 
   // --- Point-to-point. Messages between two ranks with equal tags arrive in the order they were sent.
 

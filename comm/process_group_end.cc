@@ -82,7 +82,7 @@ bool ProcessGroup::Impl::allow_nested(std::uintptr_t other_thread) const {
 
 void ProcessGroup::Impl::shutdown() {
   if (writes_trace_ && !closed_) collect_trace();
-  const Call goodbye = prepare(OpKind::Shutdown, {}, {}, 0, ReduceOp::Sum, 0);
+  const Call goodbye = prepare({.op = OpKind::Shutdown});
   point_to_point_.drain(goodbye.fingerprint);
   run(goodbye);
   closed_ = true;

@@ -103,42 +103,44 @@ int ProcessGroup::Impl::forks() {
   return forks_so_far_.load(std::memory_order_relaxed);
 }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(OpKind op, const ConstBuffer& input, const Buffer& output,
-                                                     std::size_t count, const Reduction& reduction, int root,
-                                                     const Counts& counts, const Counts& recv_counts) {
+ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(const Collective& c) {
+  const auto [count, dtype] = check(c);
   check_usable();
-  if (root < 0 || root >= world_size()) refuse_root(op, root);
-  require_apart(op, input, output);
-  const DType& dtype = output.data || output.count > 0 ? output.dtype : input.dtype;
-  if (!reduction.user() && !is_defined(reduction.op(), dtype)) invalid(op, refusal(reduction.op(), dtype));
+  const int root = has_root(c.op) ? c.root : 0;
+  if (root < 0 || root >= world_size()) refuse_root(c.op, root);
+  require_apart(c.op, c.input, c.output);
+  if (!c.reduction.user() && !is_defined(c.reduction.op(), dtype)) invalid(c.op, refusal(c.reduction.op(), dtype));
   Call call;
-  call.fingerprint = {group_hash_, seq_ + 1, count, root, op, dtype, reduction.op(), reduction.hash()};
-  call.reduction = reduction;
-  call.bytes = std::max(input.nbytes(), output.nbytes());
-  call.input = input.data;
-  call.output = output.data;
-  if (!by_shared_memory(op, reduction)) add_plan(call, output.count, counts, recv_counts);
-  if (!chaos_.empty() && op != OpKind::Shutdown) chaos_.begin_step(rank(), static_cast<std::int64_t>(seq_));
+  call.fingerprint = {group_hash_, seq_ + 1, count, root, c.op, dtype, c.reduction.op(), c.reduction.hash()};
+  call.reduction = c.reduction;
+  call.bytes = std::max(c.input.nbytes(), c.output.nbytes());
+  call.input = c.input.data;
+  call.output = c.output.data;
+  if (!by_shared_memory(c.op, c.reduction)) add_plan(call, c);
+  if (c.rounded) {
+    call.fingerprint.root = kRounded;
+    call.rounded = c.rounded->data;
+  }
+  if (!chaos_.empty() && c.op != OpKind::Shutdown) chaos_.begin_step(rank(), static_cast<std::int64_t>(seq_));
   ++seq_;  // last: a call that is refused takes no number
   return call;
 }
 
-void ProcessGroup::Impl::add_plan(Call& call, std::size_t output_count, const Counts& counts,
-                                  const Counts& recv_counts) {
+void ProcessGroup::Impl::add_plan(Call& call, const Collective& c) {
   const auto& [group, seq, count, root, op, dtype, reduce_op, user_op] = call.fingerprint;
-  call.plan = plan_for(op, dtype, count, root, counts, recv_counts, call.reduction.keeps_order());
+  call.plan = plan_for(op, dtype, count, root, c.counts, c.recv_counts, call.reduction.keeps_order());
   const bool has_result = is_reduction(op) && (op != OpKind::Reduce || rank() == root);
-  if (reduce_op == ReduceOp::Avg && has_result) call.scale_count = output_count;
+  if (reduce_op == ReduceOp::Avg && has_result) call.scale_count = c.output.count;
+  if (op == OpKind::AllGather || op == OpKind::ReduceScatter) call.aside = bytes_aside(*call.plan, c.input, c.output);
 }
 
-ProcessGroup::Impl::Call ProcessGroup::Impl::prepare_in_place(Call call, const ConstBuffer& input,
-                                                              const ConstBuffer& output) const {
+std::size_t ProcessGroup::Impl::bytes_aside(const Plan& plan, const ConstBuffer& input,
+                                            const ConstBuffer& output) const {
   const auto& [block, whole] = input.count < output.count ? std::tie(input, output) : std::tie(output, input);
   const auto* begin = static_cast<const std::byte*>(whole.data);
   const bool in_place = block.count > 0 && block.data == begin + static_cast<std::size_t>(rank()) * block.nbytes();
   // In memory it is done in place. Most plans write to output before they have read all of input.
-  if (in_place && call.plan && !call.plan->takes_input_in_place) call.aside = block.nbytes();
-  return call;
+  return in_place && !plan.takes_input_in_place ? block.nbytes() : 0;
 }
 
 bool ProcessGroup::Impl::by_shared_memory(OpKind op, const Reduction& reduction) const {

@@ -97,33 +97,14 @@ class ProcessGroup::Impl {
     std::size_t aside = 0;        // bytes of the block that is input and output at once, where the plan cannot have it
   };
 
-  // One per collective of process_group.h: checks the buffers. Defined in process_group.cc. Small structs just written
-  // field by field are passed by reference: copying one stalls the CPU until all earlier stores are done.
-  Call broadcast(const Buffer& data, int root);
-  Call reduce(const ConstBuffer& input, const Buffer& output, const Reduction& op, int root);
-  Call all_reduce(const Buffer& data, const Reduction& op);
-  Call all_reduce_rounded(const Buffer& sums, const Buffer& rounded);
-  Call gather(const ConstBuffer& input, const Buffer& output, int root);
-  Call all_gather(const ConstBuffer& input, const Buffer& output);
-  Call scatter(const ConstBuffer& input, const Buffer& output, int root);
-  Call reduce_scatter(const ConstBuffer& input, const Buffer& output, const Reduction& op);
-  Call all_to_all(const ConstBuffer& input, const Buffer& output);
-  using Counts = std::span<const std::size_t>;
-  Call gather_v(ConstBuffer block, Buffer whole, Counts counts, int root);
-  Call scatter_v(ConstBuffer whole, Buffer block, Counts counts, int root);
-  Call all_gather_v(ConstBuffer block, Buffer whole, Counts counts);
-  Call reduce_scatter_v(ConstBuffer whole, Buffer block, Counts counts, const Reduction& op);
-  Call all_to_all_v(ConstBuffer input, Counts send_counts, Buffer output, Counts recv_counts);
-  Call barrier();
+  /// Checks the buffers of a collective and numbers it: process_group.cc. Small structs just written field by field are
+  /// passed by reference: copying one stalls the CPU until all earlier stores are done.
+  Call prepare(const Collective& collective);
 
   // Sub-groups: subgroups.cc.
   std::unique_ptr<Impl> split(int color, int key);
   std::unique_ptr<Impl> subgroup(std::span<const int> ranks);
 
-  Call prepare(OpKind op, const ConstBuffer& input, const Buffer& output, std::size_t count, const Reduction& reduction,
-               int root, const Counts& counts = {}, const Counts& recv_counts = {});
-  /// The same for what works in place, when one of the buffers is this rank's block of the other one.
-  Call prepare_in_place(Call call, const ConstBuffer& input, const ConstBuffer& output) const;
   void run(const Call& call);
   Work run_async(Call call);
 
@@ -138,8 +119,6 @@ class ProcessGroup::Impl {
     const auto in = reinterpret_cast<std::uintptr_t>(input.data), out = reinterpret_cast<std::uintptr_t>(output.data);
     if (std::max(in, out) < std::min(in + input.nbytes(), out + output.nbytes())) refuse_overlap(op, input, output);
   }
-  /// Throws InvalidArgument unless there is one count for each rank; returns their sum.
-  std::size_t require_counts(OpKind op, Counts counts) const;
   void check_peer(OpKind op, int peer, bool any_allowed) const {
     const bool is_rank = peer >= 0 && peer < world_size();
     if (!is_rank && !(any_allowed && peer == kAnySource)) refuse_peer(op, peer);
@@ -175,6 +154,7 @@ class ProcessGroup::Impl {
   void leave() noexcept;
 
  private:
+  using Counts = std::span<const std::size_t>;
   static constexpr std::string_view kSharedMemory = "shared";  // in place of an algorithm's name
 
   /// Notes one operation in the recorder: that it runs, when it is announced or waits; that it is over, when this
@@ -216,11 +196,25 @@ class ProcessGroup::Impl {
   void log_recent_operations() const;
   std::string operations_before(const std::string& failed) const;
 
+  // Parts of prepare().
+  struct Size {
+    std::uint64_t count;  // as fingerprints have it
+    DType dtype;
+  };
+  Size check(const Collective& collective) const;
+  Size check_all_to_all_v(const Collective& collective) const;
+  void check_rounded(const Collective& collective) const;
+  std::size_t block_of_all(const ConstBuffer& input) const;
+  /// Throws InvalidArgument unless there is one count for each rank; returns their sum.
+  std::size_t require_counts(OpKind op, Counts counts) const;
+  /// Call::aside, if one of the buffers is this rank's block of the other one.
+  std::size_t bytes_aside(const Plan& plan, const ConstBuffer& input, const ConstBuffer& output) const;
+
   std::unique_ptr<Impl> form(const std::string& name, const std::vector<int>& ranks);
   void execute(const Call& call);
   /// The memory of the block of a call that has it `aside`.
   std::byte* set_aside(const Call& call);
-  void add_plan(Call& call, std::size_t output_count, const Counts& counts, const Counts& recv_counts);
+  void add_plan(Call& call, const Collective& collective);
   static void round_result(const Operation& operation);
   std::shared_ptr<const Plan> plan_for(OpKind op, DType dtype, std::size_t count, int root, Counts counts,
                                        Counts recv_counts, bool in_order);

@@ -28,8 +28,7 @@ std::string list_name(const std::vector<int>& ranks) {
 std::unique_ptr<ProcessGroup::Impl> ProcessGroup::Impl::split(int color, int key) {
   const std::vector<std::int64_t> mine = {color, key};
   std::vector<std::int64_t> everybody(2 * static_cast<std::size_t>(world_size()));
-  run(prepare(OpKind::Split, const_buffer(std::span(mine)), buffer(std::span(everybody)), mine.size(), ReduceOp::Sum,
-              0));
+  run(prepare({.op = OpKind::Split, .input = const_buffer(std::span(mine)), .output = buffer(std::span(everybody))}));
   const int number = ++splits_;
   if (color < 0) return nullptr;
   const auto at = [&](int rank, std::size_t i) { return everybody[2 * static_cast<std::size_t>(rank) + i]; };

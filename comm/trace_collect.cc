@@ -106,16 +106,20 @@ void ProcessGroup::Impl::collect_trace() {
   std::int64_t first[] = {std::numeric_limits<std::int64_t>::max()};
   for (const TraceLog::Entry& entry : done.entries)
     first[0] = std::min(first[0], nanoseconds(entry.event.start) + offset.to_rank_0.count());
-  run(all_reduce(buffer(std::span<std::int64_t>(first)), ReduceOp::Min));
+  run(prepare({.op = OpKind::AllReduce, .output = {first, 1, DType::Int64}, .reduction = ReduceOp::Min}));
   const TraceClock::time_point zero{std::chrono::nanoseconds(first[0])};
 
   std::string own = trace_events(done, rank(), offset, zero);
   const std::vector<std::uint64_t> length = {own.size()};
   std::vector<std::uint64_t> lengths(static_cast<std::size_t>(world_size()));
-  run(all_gather(const_buffer(std::span(length)), buffer(std::span(lengths))));
+  run(prepare(
+      {.op = OpKind::AllGather, .input = const_buffer(std::span(length)), .output = buffer(std::span(lengths))}));
   const std::vector<std::size_t> counts(lengths.begin(), lengths.end());
   std::string all(rank() == 0 ? std::accumulate(counts.begin(), counts.end(), std::size_t{0}) : 0, ' ');
-  run(gather_v({own.data(), own.size(), DType::UInt8}, {all.data(), all.size(), DType::UInt8}, counts, 0));
+  run(prepare({.op = OpKind::GatherV,
+               .input = {own.data(), own.size(), DType::UInt8},
+               .output = {all.data(), all.size(), DType::UInt8},
+               .counts = counts}));
   if (rank() != 0) return;
   std::vector<std::string> parts;
   for (std::size_t at = 0; const std::size_t count : counts) {

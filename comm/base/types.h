@@ -92,6 +92,11 @@ constexpr bool is_reduction(OpKind op) {
   return op == OpKind::Reduce || op == OpKind::AllReduce || op == OpKind::ReduceScatter || op == OpKind::ReduceScatterV;
 }
 
+constexpr bool has_root(OpKind op) {
+  return op == OpKind::Broadcast || op == OpKind::Reduce || op == OpKind::Gather || op == OpKind::Scatter ||
+         op == OpKind::GatherV || op == OpKind::ScatterV;
+}
+
 /// Whether each rank has a count of its own, known to all ranks: gather_v, scatter_v, all_gather_v, reduce_scatter_v.
 /// (all_to_all_v has one for each pair of ranks, known to these two.)
 bool has_counts(OpKind op);

@@ -1,4 +1,4 @@
-// Collectives: each once for the caller's thread, and once started.
+// Collectives.
 #include <tutti/comm/base/counts.h>
 #include <tutti/comm/c/boundary.h>
 #include <tutti/comm/c/tutti_collectives.h>
@@ -38,216 +38,124 @@ AnyBuffer at_root(const ProcessGroup& group, int root, AnyBuffer buffer) {
   return buffer;
 }
 
+Collective reduce_call(const ProcessGroup& ranks, const void* input, void* output, size_t count, tutti_dtype dtype,
+                       tutti_op op, int root) {
+  return {.op = OpKind::Reduce,
+          .input = input_of(input, count, dtype),
+          .output = at_root(ranks, root, output_of(output, count, dtype)),
+          .root = root,
+          .reduction = reduction_of(op)};
+}
+
+Collective gather_call(const ProcessGroup& ranks, const void* input, void* output, size_t count, tutti_dtype dtype,
+                       int root) {
+  return {.op = OpKind::Gather,
+          .input = input_of(input, count, dtype),
+          .output = at_root(ranks, root, output_of(output, count, dtype, ranks.world_size())),
+          .root = root};
+}
+
+Collective scatter_call(const ProcessGroup& ranks, const void* input, void* output, size_t count, tutti_dtype dtype,
+                        int root) {
+  return {.op = OpKind::Scatter,
+          .input = at_root(ranks, root, input_of(input, count, dtype, ranks.world_size())),
+          .output = output_of(output, count, dtype),
+          .root = root};
+}
+
+/// Blocks of input and of output: 1, or one for each rank.
+Collective call_of_all(OpKind op, const void* input, int inputs, void* output, int outputs, size_t count,
+                       tutti_dtype dtype, tutti_op reduction = TUTTI_SUM) {
+  return {.op = op,
+          .input = input_of(input, count, dtype, inputs),
+          .output = output_of(output, count, dtype, outputs),
+          .reduction = reduction_of(reduction)};
+}
+
+/// gather_v and all_gather_v.
+Collective gather_v_call(OpKind op, const ProcessGroup& ranks, const void* block, void* whole, const size_t* counts,
+                         tutti_dtype dtype, int root = 0) {
+  const Counts all(ranks, counts, "counts");
+  const Buffer output = output_of(whole, all.total, dtype);
+  return {.op = op,
+          .input = input_of(block, all.own, dtype),
+          .output = op == OpKind::GatherV ? at_root(ranks, root, output) : output,
+          .root = root,
+          .counts = all.each};
+}
+
+/// scatter_v and reduce_scatter_v.
+Collective scatter_v_call(OpKind op, const ProcessGroup& ranks, const void* whole, void* block, const size_t* counts,
+                          tutti_dtype dtype, int root, tutti_op reduction = TUTTI_SUM) {
+  const Counts all(ranks, counts, "counts");
+  const ConstBuffer input = input_of(whole, all.total, dtype);
+  return {.op = op,
+          .input = op == OpKind::ScatterV ? at_root(ranks, root, input) : input,
+          .output = output_of(block, all.own, dtype),
+          .root = root,
+          .reduction = reduction_of(reduction),
+          .counts = all.each};
+}
+
+Collective all_to_all_v_call(const ProcessGroup& ranks, const void* input, const size_t* send_counts, void* output,
+                             const size_t* recv_counts, tutti_dtype dtype) {
+  const Counts sent(ranks, send_counts, "send_counts");
+  const Counts received(ranks, recv_counts, "recv_counts");
+  return {.op = OpKind::AllToAllV,
+          .input = input_of(input, sent.total, dtype),
+          .output = output_of(output, received.total, dtype),
+          .counts = sent.each,
+          .recv_counts = received.each};
+}
+
+Collective rounded_call(double* sums, float* rounded, size_t count) {
+  return {.op = OpKind::AllReduce,
+          .output = output_of(sums, count, TUTTI_FLOAT64),
+          .rounded = output_of(rounded, count, TUTTI_FLOAT32)};
+}
+
 }  // namespace
 
-tutti_result tutti_broadcast(tutti_group* group, void* data, size_t count, tutti_dtype dtype, int root) {
-  return on_group("tutti_broadcast", group,
-                  [&](ProcessGroup& ranks) { ranks.broadcast(output_of(data, count, dtype), root); });
-}
-tutti_result tutti_broadcast_async(tutti_group* group, void* data, size_t count, tutti_dtype dtype, int root,
-                                   tutti_work** work) {
-  return start("tutti_broadcast_async", group, work,
-               [&](ProcessGroup& ranks) { return ranks.broadcast_async(output_of(data, count, dtype), root); });
-}
+/// Defines both forms of a collective, for the caller's thread and started: its name, the call, and its parameters.
+#define TUTTI_BOTH_FORMS(name, call, ...)                                                                           \
+  tutti_result tutti_##name(tutti_group* group __VA_OPT__(, ) __VA_ARGS__) {                                        \
+    return on_group("tutti_" #name, group, [&](ProcessGroup& ranks) { ranks.run(call); });                          \
+  }                                                                                                                 \
+  tutti_result tutti_##name##_async(tutti_group* group __VA_OPT__(, ) __VA_ARGS__, tutti_work** work) {             \
+    return start("tutti_" #name "_async", group, work, [&](ProcessGroup& ranks) { return ranks.run_async(call); }); \
+  }
 
-tutti_result tutti_reduce(tutti_group* group, const void* input, void* output, size_t count, tutti_dtype dtype,
-                          tutti_op op, int root) {
-  return on_group("tutti_reduce", group, [&](ProcessGroup& ranks) {
-    ranks.reduce(input_of(input, count, dtype), at_root(ranks, root, output_of(output, count, dtype)), reduction_of(op),
-                 root);
-  });
-}
-tutti_result tutti_reduce_async(tutti_group* group, const void* input, void* output, size_t count, tutti_dtype dtype,
-                                tutti_op op, int root, tutti_work** work) {
-  return start("tutti_reduce_async", group, work, [&](ProcessGroup& ranks) {
-    return ranks.reduce_async(input_of(input, count, dtype), at_root(ranks, root, output_of(output, count, dtype)),
-                              reduction_of(op), root);
-  });
-}
-
-tutti_result tutti_all_reduce(tutti_group* group, void* data, size_t count, tutti_dtype dtype, tutti_op op) {
-  return on_group("tutti_all_reduce", group,
-                  [&](ProcessGroup& ranks) { ranks.all_reduce(output_of(data, count, dtype), reduction_of(op)); });
-}
-tutti_result tutti_all_reduce_async(tutti_group* group, void* data, size_t count, tutti_dtype dtype, tutti_op op,
-                                    tutti_work** work) {
-  return start("tutti_all_reduce_async", group, work, [&](ProcessGroup& ranks) {
-    return ranks.all_reduce_async(output_of(data, count, dtype), reduction_of(op));
-  });
-}
-
-tutti_result tutti_all_reduce_rounded(tutti_group* group, double* sums, float* rounded, size_t count) {
-  return on_group("tutti_all_reduce_rounded", group, [&](ProcessGroup& ranks) {
-    ranks.all_reduce_rounded(output_of(sums, count, TUTTI_FLOAT64), output_of(rounded, count, TUTTI_FLOAT32));
-  });
-}
-tutti_result tutti_all_reduce_rounded_async(tutti_group* group, double* sums, float* rounded, size_t count,
-                                            tutti_work** work) {
-  return start("tutti_all_reduce_rounded_async", group, work, [&](ProcessGroup& ranks) {
-    return ranks.all_reduce_rounded_async(output_of(sums, count, TUTTI_FLOAT64),
-                                          output_of(rounded, count, TUTTI_FLOAT32));
-  });
-}
-
-tutti_result tutti_gather(tutti_group* group, const void* input, void* output, size_t count, tutti_dtype dtype,
-                          int root) {
-  return on_group("tutti_gather", group, [&](ProcessGroup& ranks) {
-    ranks.gather(input_of(input, count, dtype),
-                 at_root(ranks, root, output_of(output, count, dtype, ranks.world_size())), root);
-  });
-}
-tutti_result tutti_gather_async(tutti_group* group, const void* input, void* output, size_t count, tutti_dtype dtype,
-                                int root, tutti_work** work) {
-  return start("tutti_gather_async", group, work, [&](ProcessGroup& ranks) {
-    return ranks.gather_async(input_of(input, count, dtype),
-                              at_root(ranks, root, output_of(output, count, dtype, ranks.world_size())), root);
-  });
-}
-
-tutti_result tutti_all_gather(tutti_group* group, const void* input, void* output, size_t count, tutti_dtype dtype) {
-  return on_group("tutti_all_gather", group, [&](ProcessGroup& ranks) {
-    ranks.all_gather(input_of(input, count, dtype), output_of(output, count, dtype, ranks.world_size()));
-  });
-}
-tutti_result tutti_all_gather_async(tutti_group* group, const void* input, void* output, size_t count,
-                                    tutti_dtype dtype, tutti_work** work) {
-  return start("tutti_all_gather_async", group, work, [&](ProcessGroup& ranks) {
-    return ranks.all_gather_async(input_of(input, count, dtype), output_of(output, count, dtype, ranks.world_size()));
-  });
-}
-
-tutti_result tutti_scatter(tutti_group* group, const void* input, void* output, size_t count, tutti_dtype dtype,
-                           int root) {
-  return on_group("tutti_scatter", group, [&](ProcessGroup& ranks) {
-    ranks.scatter(at_root(ranks, root, input_of(input, count, dtype, ranks.world_size())),
-                  output_of(output, count, dtype), root);
-  });
-}
-tutti_result tutti_scatter_async(tutti_group* group, const void* input, void* output, size_t count, tutti_dtype dtype,
-                                 int root, tutti_work** work) {
-  return start("tutti_scatter_async", group, work, [&](ProcessGroup& ranks) {
-    return ranks.scatter_async(at_root(ranks, root, input_of(input, count, dtype, ranks.world_size())),
-                               output_of(output, count, dtype), root);
-  });
-}
-
-tutti_result tutti_reduce_scatter(tutti_group* group, const void* input, void* output, size_t count, tutti_dtype dtype,
-                                  tutti_op op) {
-  return on_group("tutti_reduce_scatter", group, [&](ProcessGroup& ranks) {
-    ranks.reduce_scatter(input_of(input, count, dtype, ranks.world_size()), output_of(output, count, dtype),
-                         reduction_of(op));
-  });
-}
-tutti_result tutti_reduce_scatter_async(tutti_group* group, const void* input, void* output, size_t count,
-                                        tutti_dtype dtype, tutti_op op, tutti_work** work) {
-  return start("tutti_reduce_scatter_async", group, work, [&](ProcessGroup& ranks) {
-    return ranks.reduce_scatter_async(input_of(input, count, dtype, ranks.world_size()),
-                                      output_of(output, count, dtype), reduction_of(op));
-  });
-}
-
-tutti_result tutti_all_to_all(tutti_group* group, const void* input, void* output, size_t count, tutti_dtype dtype) {
-  return on_group("tutti_all_to_all", group, [&](ProcessGroup& ranks) {
-    ranks.all_to_all(input_of(input, count, dtype, ranks.world_size()),
-                     output_of(output, count, dtype, ranks.world_size()));
-  });
-}
-tutti_result tutti_all_to_all_async(tutti_group* group, const void* input, void* output, size_t count,
-                                    tutti_dtype dtype, tutti_work** work) {
-  return start("tutti_all_to_all_async", group, work, [&](ProcessGroup& ranks) {
-    return ranks.all_to_all_async(input_of(input, count, dtype, ranks.world_size()),
-                                  output_of(output, count, dtype, ranks.world_size()));
-  });
-}
-
-tutti_result tutti_gather_v(tutti_group* group, const void* block, void* whole, const size_t* counts, tutti_dtype dtype,
-                            int root) {
-  return on_group("tutti_gather_v", group, [&](ProcessGroup& ranks) {
-    const Counts all(ranks, counts, "counts");
-    ranks.gather_v(input_of(block, all.own, dtype), at_root(ranks, root, output_of(whole, all.total, dtype)), all.each,
-                   root);
-  });
-}
-tutti_result tutti_gather_v_async(tutti_group* group, const void* block, void* whole, const size_t* counts,
-                                  tutti_dtype dtype, int root, tutti_work** work) {
-  return start("tutti_gather_v_async", group, work, [&](ProcessGroup& ranks) {
-    const Counts all(ranks, counts, "counts");
-    return ranks.gather_v_async(input_of(block, all.own, dtype),
-                                at_root(ranks, root, output_of(whole, all.total, dtype)), all.each, root);
-  });
-}
-
-tutti_result tutti_scatter_v(tutti_group* group, const void* whole, void* block, const size_t* counts,
-                             tutti_dtype dtype, int root) {
-  return on_group("tutti_scatter_v", group, [&](ProcessGroup& ranks) {
-    const Counts all(ranks, counts, "counts");
-    ranks.scatter_v(at_root(ranks, root, input_of(whole, all.total, dtype)), output_of(block, all.own, dtype), all.each,
-                    root);
-  });
-}
-tutti_result tutti_scatter_v_async(tutti_group* group, const void* whole, void* block, const size_t* counts,
-                                   tutti_dtype dtype, int root, tutti_work** work) {
-  return start("tutti_scatter_v_async", group, work, [&](ProcessGroup& ranks) {
-    const Counts all(ranks, counts, "counts");
-    return ranks.scatter_v_async(at_root(ranks, root, input_of(whole, all.total, dtype)),
-                                 output_of(block, all.own, dtype), all.each, root);
-  });
-}
-
-tutti_result tutti_all_gather_v(tutti_group* group, const void* block, void* whole, const size_t* counts,
-                                tutti_dtype dtype) {
-  return on_group("tutti_all_gather_v", group, [&](ProcessGroup& ranks) {
-    const Counts all(ranks, counts, "counts");
-    ranks.all_gather_v(input_of(block, all.own, dtype), output_of(whole, all.total, dtype), all.each);
-  });
-}
-tutti_result tutti_all_gather_v_async(tutti_group* group, const void* block, void* whole, const size_t* counts,
-                                      tutti_dtype dtype, tutti_work** work) {
-  return start("tutti_all_gather_v_async", group, work, [&](ProcessGroup& ranks) {
-    const Counts all(ranks, counts, "counts");
-    return ranks.all_gather_v_async(input_of(block, all.own, dtype), output_of(whole, all.total, dtype), all.each);
-  });
-}
-
-tutti_result tutti_reduce_scatter_v(tutti_group* group, const void* whole, void* block, const size_t* counts,
-                                    tutti_dtype dtype, tutti_op op) {
-  return on_group("tutti_reduce_scatter_v", group, [&](ProcessGroup& ranks) {
-    const Counts all(ranks, counts, "counts");
-    ranks.reduce_scatter_v(input_of(whole, all.total, dtype), output_of(block, all.own, dtype), all.each,
-                           reduction_of(op));
-  });
-}
-tutti_result tutti_reduce_scatter_v_async(tutti_group* group, const void* whole, void* block, const size_t* counts,
-                                          tutti_dtype dtype, tutti_op op, tutti_work** work) {
-  return start("tutti_reduce_scatter_v_async", group, work, [&](ProcessGroup& ranks) {
-    const Counts all(ranks, counts, "counts");
-    return ranks.reduce_scatter_v_async(input_of(whole, all.total, dtype), output_of(block, all.own, dtype), all.each,
-                                        reduction_of(op));
-  });
-}
-
-tutti_result tutti_all_to_all_v(tutti_group* group, const void* input, const size_t* send_counts, void* output,
-                                const size_t* recv_counts, tutti_dtype dtype) {
-  return on_group("tutti_all_to_all_v", group, [&](ProcessGroup& ranks) {
-    const Counts sent(ranks, send_counts, "send_counts");
-    const Counts received(ranks, recv_counts, "recv_counts");
-    ranks.all_to_all_v(input_of(input, sent.total, dtype), sent.each, output_of(output, received.total, dtype),
-                       received.each);
-  });
-}
-tutti_result tutti_all_to_all_v_async(tutti_group* group, const void* input, const size_t* send_counts, void* output,
-                                      const size_t* recv_counts, tutti_dtype dtype, tutti_work** work) {
-  return start("tutti_all_to_all_v_async", group, work, [&](ProcessGroup& ranks) {
-    const Counts sent(ranks, send_counts, "send_counts");
-    const Counts received(ranks, recv_counts, "recv_counts");
-    return ranks.all_to_all_v_async(input_of(input, sent.total, dtype), sent.each,
-                                    output_of(output, received.total, dtype), received.each);
-  });
-}
-
-tutti_result tutti_barrier(tutti_group* group) {
-  return on_group("tutti_barrier", group, [&](ProcessGroup& ranks) { ranks.barrier(); });
-}
-tutti_result tutti_barrier_async(tutti_group* group, tutti_work** work) {
-  return start("tutti_barrier_async", group, work, [&](ProcessGroup& ranks) { return ranks.barrier_async(); });
-}
+TUTTI_BOTH_FORMS(broadcast,
+                 (Collective{.op = OpKind::Broadcast, .output = output_of(data, count, dtype), .root = root}),
+                 void* data, size_t count, tutti_dtype dtype, int root)
+TUTTI_BOTH_FORMS(reduce, reduce_call(ranks, input, output, count, dtype, op, root), const void* input, void* output,
+                 size_t count, tutti_dtype dtype, tutti_op op, int root)
+TUTTI_BOTH_FORMS(all_reduce,
+                 (Collective{
+                     .op = OpKind::AllReduce, .output = output_of(data, count, dtype), .reduction = reduction_of(op)}),
+                 void* data, size_t count, tutti_dtype dtype, tutti_op op)
+TUTTI_BOTH_FORMS(all_reduce_rounded, rounded_call(sums, rounded, count), double* sums, float* rounded, size_t count)
+TUTTI_BOTH_FORMS(gather, gather_call(ranks, input, output, count, dtype, root), const void* input, void* output,
+                 size_t count, tutti_dtype dtype, int root)
+TUTTI_BOTH_FORMS(all_gather, call_of_all(OpKind::AllGather, input, 1, output, ranks.world_size(), count, dtype),
+                 const void* input, void* output, size_t count, tutti_dtype dtype)
+TUTTI_BOTH_FORMS(scatter, scatter_call(ranks, input, output, count, dtype, root), const void* input, void* output,
+                 size_t count, tutti_dtype dtype, int root)
+TUTTI_BOTH_FORMS(reduce_scatter,
+                 call_of_all(OpKind::ReduceScatter, input, ranks.world_size(), output, 1, count, dtype, op),
+                 const void* input, void* output, size_t count, tutti_dtype dtype, tutti_op op)
+TUTTI_BOTH_FORMS(all_to_all,
+                 call_of_all(OpKind::AllToAll, input, ranks.world_size(), output, ranks.world_size(), count, dtype),
+                 const void* input, void* output, size_t count, tutti_dtype dtype)
+TUTTI_BOTH_FORMS(gather_v, gather_v_call(OpKind::GatherV, ranks, block, whole, counts, dtype, root), const void* block,
+                 void* whole, const size_t* counts, tutti_dtype dtype, int root)
+TUTTI_BOTH_FORMS(scatter_v, scatter_v_call(OpKind::ScatterV, ranks, whole, block, counts, dtype, root),
+                 const void* whole, void* block, const size_t* counts, tutti_dtype dtype, int root)
+TUTTI_BOTH_FORMS(all_gather_v, gather_v_call(OpKind::AllGatherV, ranks, block, whole, counts, dtype), const void* block,
+                 void* whole, const size_t* counts, tutti_dtype dtype)
+TUTTI_BOTH_FORMS(reduce_scatter_v, scatter_v_call(OpKind::ReduceScatterV, ranks, whole, block, counts, dtype, 0, op),
+                 const void* whole, void* block, const size_t* counts, tutti_dtype dtype, tutti_op op)
+TUTTI_BOTH_FORMS(all_to_all_v, all_to_all_v_call(ranks, input, send_counts, output, recv_counts, dtype),
+                 const void* input, const size_t* send_counts, void* output, const size_t* recv_counts,
+                 tutti_dtype dtype)
+TUTTI_BOTH_FORMS(barrier, Collective{.op = OpKind::Barrier})

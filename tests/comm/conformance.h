@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -80,9 +80,9 @@ class Block {
 };
 
 /// What is reduced is so small that it is exact in any order.
-class Collective {
+class ExactCall {
  public:
-  Collective(ProcessGroup& group, OpKind kind, const Shape& shape) : group_(group), kind_(kind), shape_(shape) {
+  ExactCall(ProcessGroup& group, OpKind kind, const Shape& shape) : group_(group), kind_(kind), shape_(shape) {
     for (int r = 0; r < ranks(); ++r) counts_.push_back(r % 3 == 1 ? 0 : shape.count + static_cast<std::size_t>(r));
   }
 
@@ -95,27 +95,27 @@ class Collective {
       case OpKind::AllReduce:
         return all_reduce();
       case OpKind::Gather:
-        return gather(equal_counts(), false);
+        return gather(equal_counts());
       case OpKind::GatherV:
-        return gather(counts_, true);
+        return gather(counts_);
       case OpKind::AllGather:
-        return all_gather(equal_counts(), false);
+        return all_gather(equal_counts());
       case OpKind::AllGatherV:
-        return all_gather(counts_, true);
+        return all_gather(counts_);
       case OpKind::Scatter:
-        return scatter(equal_counts(), false);
+        return scatter(equal_counts());
       case OpKind::ScatterV:
-        return scatter(counts_, true);
+        return scatter(counts_);
       case OpKind::ReduceScatter:
-        return reduce_scatter(equal_counts(), false);
+        return reduce_scatter(equal_counts());
       case OpKind::ReduceScatterV:
-        return reduce_scatter(counts_, true);
+        return reduce_scatter(counts_);
       case OpKind::AllToAll:
         return all_to_all(false);
       case OpKind::AllToAllV:
         return all_to_all(true);
       default:
-        return call([&] { group_.barrier(); }, [&] { return group_.barrier_async(); });
+        return call({.op = kind_});
     }
   }
 
@@ -198,10 +198,9 @@ class Collective {
     return concatenated([&](int rank) { return from(rank, counts[static_cast<std::size_t>(rank)]); });
   }
 
-  void call(const std::function<void()>& sync, const std::function<Work()>& async) const {
-    if (!shape_.async) return sync();
-    Work work = async();
-    work.wait();
+  void call(const Collective& collective) const {
+    if (!shape_.async) return group_.run(collective);
+    group_.run_async(collective).wait();
   }
   /// As bytes: what is equal to this on all ranks is equal among them.
   void expect(const char* what, const Block& got, const Block& wanted) const {
@@ -212,87 +211,52 @@ class Collective {
 
   void broadcast() {
     Block data = is_root() ? from(self(), shape_.count) : block(shape_.count);
-    call([&] { group_.broadcast(data.out(), shape_.root); },
-         [&] { return group_.broadcast_async(data.out(), shape_.root); });
+    call({.op = kind_, .output = data.out(), .root = shape_.root});
     expect("result", data, from(shape_.root, shape_.count));
   }
 
   void reduce() {
     const Block input = from(self(), shape_.count);
     Block output = block(is_root() ? shape_.count : 0);
-    call([&] { group_.reduce(input.in(), output.out(), shape_.op, shape_.root); },
-         [&] { return group_.reduce_async(input.in(), output.out(), shape_.op, shape_.root); });
+    call({.op = kind_, .input = input.in(), .output = output.out(), .root = shape_.root, .reduction = shape_.op});
     expect("result", output, all_reduced(is_root() ? shape_.count : 0));
     expect("input", input, from(self(), shape_.count));
   }
 
   void all_reduce() {
     Block data = from(self(), shape_.count);
-    call([&] { group_.all_reduce(data.out(), shape_.op); },
-         [&] { return group_.all_reduce_async(data.out(), shape_.op); });
+    call({.op = kind_, .output = data.out(), .reduction = shape_.op});
     expect("result", data, all_reduced(shape_.count));
   }
 
-  void gather(const Counts& counts, bool v) {
+  void gather(const Counts& counts) {
     const Block input = from(self(), own(counts));
     Block output = block(is_root() ? before(counts, ranks()) : 0);
-    call(
-        [&] {
-          if (v) group_.gather_v(input.in(), output.out(), counts, shape_.root);
-          if (!v) group_.gather(input.in(), output.out(), shape_.root);
-        },
-        [&] {
-          return v ? group_.gather_v_async(input.in(), output.out(), counts, shape_.root)
-                   : group_.gather_async(input.in(), output.out(), shape_.root);
-        });
+    call({.op = kind_, .input = input.in(), .output = output.out(), .root = shape_.root, .counts = given(counts)});
     expect("result", output, is_root() ? joined(counts) : block(0));
     expect("input", input, from(self(), own(counts)));
   }
 
-  void all_gather(const Counts& counts, bool v) {
+  void all_gather(const Counts& counts) {
     const Block input = from(self(), own(counts));
     Block output = block(before(counts, ranks()));
-    call(
-        [&] {
-          if (v) group_.all_gather_v(input.in(), output.out(), counts);
-          if (!v) group_.all_gather(input.in(), output.out());
-        },
-        [&] {
-          return v ? group_.all_gather_v_async(input.in(), output.out(), counts)
-                   : group_.all_gather_async(input.in(), output.out());
-        });
+    call({.op = kind_, .input = input.in(), .output = output.out(), .counts = given(counts)});
     expect("result", output, joined(counts));
     expect("input", input, from(self(), own(counts)));
   }
 
-  void scatter(const Counts& counts, bool v) {
+  void scatter(const Counts& counts) {
     const Block input = is_root() ? joined(counts) : block(0);
     Block output = block(own(counts));
-    call(
-        [&] {
-          if (v) group_.scatter_v(input.in(), output.out(), counts, shape_.root);
-          if (!v) group_.scatter(input.in(), output.out(), shape_.root);
-        },
-        [&] {
-          return v ? group_.scatter_v_async(input.in(), output.out(), counts, shape_.root)
-                   : group_.scatter_async(input.in(), output.out(), shape_.root);
-        });
+    call({.op = kind_, .input = input.in(), .output = output.out(), .root = shape_.root, .counts = given(counts)});
     expect("result", output, from(self(), own(counts)));
     expect("input", input, is_root() ? joined(counts) : block(0));
   }
 
-  void reduce_scatter(const Counts& counts, bool v) {
+  void reduce_scatter(const Counts& counts) {
     const Block input = from(self(), before(counts, ranks()));
     Block output = block(own(counts));
-    call(
-        [&] {
-          if (v) group_.reduce_scatter_v(input.in(), output.out(), counts, shape_.op);
-          if (!v) group_.reduce_scatter(input.in(), output.out(), shape_.op);
-        },
-        [&] {
-          return v ? group_.reduce_scatter_v_async(input.in(), output.out(), counts, shape_.op)
-                   : group_.reduce_scatter_async(input.in(), output.out(), shape_.op);
-        });
+    call({.op = kind_, .input = input.in(), .output = output.out(), .reduction = shape_.op, .counts = given(counts)});
     expect("result", output, all_reduced(own(counts), before(counts, self())));
     expect("input", input, from(self(), before(counts, ranks())));
   }
@@ -308,18 +272,18 @@ class Collective {
     };
     const Block input = sent();
     Block output = block(before(recv, ranks()));
-    call(
-        [&] {
-          if (v) group_.all_to_all_v(input.in(), send, output.out(), recv);
-          if (!v) group_.all_to_all(input.in(), output.out());
-        },
-        [&] {
-          return v ? group_.all_to_all_v_async(input.in(), send, output.out(), recv)
-                   : group_.all_to_all_async(input.in(), output.out());
-        });
+    call({.op = kind_,
+          .input = input.in(),
+          .output = output.out(),
+          .counts = v ? std::span<const std::size_t>(send) : std::span<const std::size_t>(),
+          .recv_counts = v ? std::span<const std::size_t>(recv) : std::span<const std::size_t>()});
     expect("result", output,
            concatenated([&](int peer) { return from(peer + 3 * self(), recv[static_cast<std::size_t>(peer)]); }));
     expect("input", input, sent());
+  }
+  /// To the v-forms only.
+  std::span<const std::size_t> given(const Counts& counts) const {
+    return has_counts(kind_) ? std::span<const std::size_t>(counts) : std::span<const std::size_t>();
   }
   std::size_t between(int from, int to) const {
     const int mixed = from + 2 * to + static_cast<int>(shape_.count % 5);

@@ -61,7 +61,7 @@ class Turns {
     const DType dtype = types[turn_ % types.size()];
     const auto operators = operators_of(dtype);
     const ReduceOp op = operators[turn_ / types.size() % operators.size()];
-    Collective(group, kind, {dtype, count, root, op, turn_ % 3 == 0}).run();
+    ExactCall(group, kind, {dtype, count, root, op, turn_ % 3 == 0}).run();
     ++turn_;
   }
 
@@ -119,7 +119,7 @@ TEST_P(Conformance, EveryTypeWithEveryOperator) {
   run([&](ProcessGroup& group) {
     int root = 0;
     const auto call = [&](OpKind kind, DType dtype, std::size_t count, ReduceOp op) {
-      Collective(group, kind, {dtype, count, root % world(), op, root % 2 == 0}).run();
+      ExactCall(group, kind, {dtype, count, root % world(), op, root % 2 == 0}).run();
       ++root;
     };
     for (const DType dtype : types())
@@ -209,9 +209,9 @@ TEST_P(Conformance, SeveralGroupsAtOnce) {
       for (int round = 0; round < 3; ++round)
         for (const std::size_t count : {std::size_t{1}, kPrime, kLarge}) {
           const int root = round % some.world_size();
-          for (const OpKind kind : kOfAll) Collective(some, kind, {.count = count, .async = async}).run();
+          for (const OpKind kind : kOfAll) ExactCall(some, kind, {.count = count, .async = async}).run();
           for (const OpKind kind : kRooted)
-            Collective(some, kind, {.dtype = DType::Int64, .count = count, .root = root, .async = async}).run();
+            ExactCall(some, kind, {.dtype = DType::Int64, .count = count, .root = root, .async = async}).run();
         }
     };
     std::thread first([&] { work(*half, true); });

@@ -113,9 +113,9 @@ void run_mixed_operations(ProcessGroup& group, std::uint64_t seed, int steps) {
     const int root = static_cast<int>(below(static_cast<std::size_t>(group.world_size())));
     const Shape shape{.dtype = kTypes[below(kTypes.size())], .count = count, .root = root, .salt = step};
     if (kind < kOfAll.size()) {
-      Collective(group, kOfAll[kind], shape).run();
+      ExactCall(group, kOfAll[kind], shape).run();
     } else if (kind < kCollectives) {
-      Collective(group, kRooted[kind - kOfAll.size()], shape).run();
+      ExactCall(group, kRooted[kind - kOfAll.size()], shape).run();
     } else {
       Messages messages(group, step, count, root);
       (messages.*kMessages[kind - kCollectives])();

@@ -23,9 +23,9 @@ TEST_P(Collectives, OfEveryKindFromEveryRoot) {
       world(),
       [&](ProcessGroup& group) {
         for (const std::size_t count : counts()) {
-          for (const OpKind kind : kOfAll) Collective(group, kind, {.count = count}).run();
+          for (const OpKind kind : kOfAll) ExactCall(group, kind, {.count = count}).run();
           for (const OpKind kind : kRooted)
-            for (int root = 0; root < world(); ++root) Collective(group, kind, {.count = count, .root = root}).run();
+            for (int root = 0; root < world(); ++root) ExactCall(group, kind, {.count = count, .root = root}).run();
         }
       },
       options());
@@ -66,6 +66,47 @@ TEST_P(Collectives, AsynchronousOnesRunInIssueOrder) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Collectives, testing::ValuesIn(cases()), case_name);
+
+TEST(ProcessGroup, EveryFunctionCallsItsCollective) {
+  run_ranks(2, [](ProcessGroup& group) {
+    float one[1] = {}, other[1] = {}, two[2] = {}, both[2] = {};
+    double sum[1] = {};
+    const Buffer o{one, 1, DType::Float32}, p{other, 1, DType::Float32}, t{two, 2, DType::Float32},
+        b{both, 2, DType::Float32}, s{sum, 1, DType::Float64};
+    const std::vector<std::size_t> counts{1, 1};
+    const bool root = group.rank() == 0;
+    const Buffer p_at_root = root ? p : Buffer{}, b_at_root = root ? b : Buffer{};
+    std::vector<Work> works;
+    const auto both_forms = [&](OpKind op, auto&& sync, auto&& async) {
+      for (const bool started : {false, true}) {
+        started ? works.emplace_back(async()).wait() : sync();
+        const std::string done = group.recent_operations();
+        const std::string last = done.substr(done.rfind('\n', done.size() - 2) + 1);
+        EXPECT_TRUE(last.starts_with(std::string(name(op)) + " seq")) << name(op) << " was " << last;
+      }
+    };
+#define TUTTI_BOTH(op, function, ...) \
+  both_forms(                         \
+      OpKind::op, [&] { group.function(__VA_ARGS__); }, [&] { return group.function##_async(__VA_ARGS__); })
+    TUTTI_BOTH(Broadcast, broadcast, o, 0);
+    TUTTI_BOTH(Reduce, reduce, o, p_at_root, ReduceOp::Max, 0);
+    TUTTI_BOTH(AllReduce, all_reduce, o, ReduceOp::Max);
+    TUTTI_BOTH(AllReduce, all_reduce_rounded, s, o);
+    TUTTI_BOTH(Gather, gather, o, b_at_root, 0);
+    TUTTI_BOTH(AllGather, all_gather, o, b);
+    TUTTI_BOTH(Scatter, scatter, b_at_root, o, 0);
+    TUTTI_BOTH(ReduceScatter, reduce_scatter, b, o);
+    TUTTI_BOTH(AllToAll, all_to_all, t, b);
+    TUTTI_BOTH(GatherV, gather_v, o, b_at_root, counts, 0);
+    TUTTI_BOTH(ScatterV, scatter_v, b_at_root, o, counts, 0);
+    TUTTI_BOTH(AllGatherV, all_gather_v, o, b, counts);
+    TUTTI_BOTH(ReduceScatterV, reduce_scatter_v, b, o, counts);
+    TUTTI_BOTH(AllToAllV, all_to_all_v, t, counts, b, counts);
+    TUTTI_BOTH(Barrier, barrier);
+#undef TUTTI_BOTH
+    EXPECT_THROW(group.run({.op = OpKind::Shutdown}), Error);
+  });
+}
 
 TEST(ProcessGroup, LargeAllReduceOverTcpKeepsBothDirectionsMoving) {
   run_ranks(2,
