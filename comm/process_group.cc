@@ -125,23 +125,24 @@ ProcessGroup::Impl::Size ProcessGroup::Impl::check(const Collective& c) const {
   const Form form = form_of(c.op);
   const bool v = has_counts(c.op);
   const bool by_input = told_by_input(form, v);
-  const ConstBuffer known = by_input ? c.input : ConstBuffer(c.output);
+  const auto [known_count, dtype] =
+      by_input ? std::pair(c.input.count, c.input.dtype) : std::pair(c.output.count, c.output.dtype);
   const std::size_t total = v ? require_counts(c.op, c.counts) : 0;
   const std::size_t block = v                          ? c.counts[static_cast<std::size_t>(rank())]
                             : c.op == OpKind::AllToAll ? block_of_all(c.input)
-                                                       : known.count;
+                                                       : known_count;
   const auto held = [&](Blocks blocks) -> std::size_t {
     if ((blocks == Blocks::OneAtRoot || blocks == Blocks::AllAtRoot) && rank() != c.root) return 0;
     if (blocks == Blocks::One || blocks == Blocks::OneAtRoot) return block;
     return v ? total : static_cast<std::size_t>(world_size()) * block;
   };
   const auto require_output = [&] {
-    if (form.outputs != Blocks::None) require(c.op, form.output, c.output, held(form.outputs), known.dtype);
+    if (form.outputs != Blocks::None) require(c.op, form.output, c.output, held(form.outputs), dtype);
   };
   if (!by_input) require_output();
-  if (form.inputs != Blocks::None) require(c.op, form.input, c.input, held(form.inputs), known.dtype);
+  if (form.inputs != Blocks::None) require(c.op, form.input, c.input, held(form.inputs), dtype);
   if (by_input) require_output();
-  return {v ? summary_of(c.counts) : block, known.dtype};
+  return {v ? summary_of(c.counts) : block, dtype};
 }
 
 void ProcessGroup::Impl::check_rounded(const Collective& c) const {

@@ -109,13 +109,15 @@ class ProcessGroup::Impl {
   Work run_async(Call call);
 
   /// Throws InvalidArgument unless `buffer` holds `count` elements of `dtype`.
-  void require(OpKind op, const char* what, const ConstBuffer& buffer, std::size_t count, DType dtype) const {
+  template <typename AnyBuffer>
+  void require(OpKind op, const char* what, const AnyBuffer& buffer, std::size_t count, DType dtype) const {
     const bool fits =
         buffer.count == count && count < kMaxCount && (count == 0 || (buffer.dtype == dtype && buffer.data));
     if (!fits) refuse(op, what, buffer, count, dtype);
   }
   /// Throws InvalidArgument if the buffers share memory, unless the operation works in place and they lie as it wants.
-  void require_apart(OpKind op, const ConstBuffer& input, const ConstBuffer& output) const {
+  template <typename AnyBuffer>
+  void require_apart(OpKind op, const AnyBuffer& input, const Buffer& output) const {
     const auto in = reinterpret_cast<std::uintptr_t>(input.data), out = reinterpret_cast<std::uintptr_t>(output.data);
     if (std::max(in, out) < std::min(in + input.nbytes(), out + output.nbytes())) refuse_overlap(op, input, output);
   }

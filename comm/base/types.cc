@@ -63,10 +63,6 @@ std::string refusal(ReduceOp op, DType dtype) {
   return what + " has no exact result; use sum and divide as suits you";
 }
 
-bool has_counts(OpKind op) {
-  return op == OpKind::GatherV || op == OpKind::ScatterV || op == OpKind::AllGatherV || op == OpKind::ReduceScatterV;
-}
-
 std::string_view name(OpKind op) {
   switch (op) {
     case OpKind::Broadcast:

@@ -99,7 +99,9 @@ constexpr bool has_root(OpKind op) {
 
 /// Whether each rank has a count of its own, known to all ranks: gather_v, scatter_v, all_gather_v, reduce_scatter_v.
 /// (all_to_all_v has one for each pair of ranks, known to these two.)
-bool has_counts(OpKind op);
+constexpr bool has_counts(OpKind op) {
+  return op == OpKind::GatherV || op == OpKind::ScatterV || op == OpKind::AllGatherV || op == OpKind::ReduceScatterV;
+}
 
 /// A non-owning view of `count` elements. The memory belongs to the caller and must live until the operation is done.
 struct Buffer {
