@@ -1,3 +1,4 @@
+#include <tutti/comm/work.h>
 #include <tutti/comm/work_queue.h>
 
 #include <chrono>
@@ -150,6 +151,24 @@ void WorkQueue::help() {
     if (queue_.empty() && (!woken || stopping_)) break;
   }
   helper_alive_ = false;
+}
+
+void Work::wait() {
+  if (!state_) return;
+  state_->wait();
+  if (auto error = state_->exception()) std::rethrow_exception(error);
+}
+
+bool Work::wait_for(std::chrono::milliseconds timeout) {
+  if (!state_) return true;
+  if (!state_->wait_for(timeout)) return false;
+  if (auto error = state_->exception()) std::rethrow_exception(error);
+  return true;
+}
+
+void Work::on_completion(std::function<void()> callback) const {
+  if (!state_) return callback();
+  state_->on_completion(std::move(callback));
 }
 
 }  // namespace tutti::comm

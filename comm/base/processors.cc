@@ -1,18 +1,12 @@
 #include <sched.h>
-#include <tutti/comm/base/error.h>
 #include <tutti/comm/base/processors.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <string>
 
 namespace tutti::comm {
 namespace {
-
-constexpr const char* kCacheVariable = "TUTTI_LAST_CACHE";
 
 std::string caches_of(int cpu) { return "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/"; }
 
@@ -51,14 +45,6 @@ std::size_t last_cache_bytes() {
 }
 
 int last_cache_of_process() {
-  if (const char* value = std::getenv(kCacheVariable)) {
-    int number = 0;
-    const auto [end, error] = std::from_chars(value, value + std::strlen(value), number);
-    if (error != std::errc() || *end != '\0' || number < kUnknownCache)
-      throw Error(ErrorCode::InvalidArgument, std::string(kCacheVariable) + " is '" + value +
-                                                  "': the number of a CPU is expected, or -1 for several caches");
-    return number;
-  }
   cpu_set_t allowed;
   if (::sched_getaffinity(0, sizeof allowed, &allowed) != 0) return kUnknownCache;
   int cache = kUnknownCache;

@@ -13,8 +13,7 @@ int allowed_processors();
 std::size_t last_cache_bytes();
 
 /// The last-level cache of the CPUs that this process may use: the lowest number of a CPU that shares it;
-/// kSeveralCaches if they have different ones, kUnknownCache where Linux does not tell. TUTTI_LAST_CACHE replaces it.
-/// Throws InvalidArgument if that is not a number.
+/// kSeveralCaches if they have different ones, kUnknownCache where Linux does not tell.
 inline constexpr int kSeveralCaches = -1;
 inline constexpr int kUnknownCache = -2;
 int last_cache_of_process();

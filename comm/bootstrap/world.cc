@@ -1,7 +1,6 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/launchers/launchers.h>
-#include <tutti/comm/bootstrap/launchers/meeting_name.h>
 #include <tutti/comm/bootstrap/published_server.h>
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/comm/bootstrap/world_settings.h>

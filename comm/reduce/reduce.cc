@@ -2,11 +2,13 @@
 //
 // Both values of incoming_first run the same code with swapped operands. That keeps ranks bit-equal even where an
 // operator is not commutative in its bits: NaN payloads, min and max of -0 and +0.
+#include <tutti/comm/base/error.h>
 #include <tutti/comm/reduce/elementwise.h>
 #include <tutti/comm/reduce/reduce.h>
 #include <tutti/comm/reduce/reduce_half.h>
 
 #include <bit>
+#include <cstring>
 
 namespace tutti::comm {
 namespace {
@@ -161,6 +163,24 @@ void scale_down(void* data, std::size_t count, DType dtype, int divisor) {
   std::byte* const bytes = static_cast<std::byte*>(data);
   const std::byte* const source = bytes;
   combine_rows({{&bytes, 1}, {&source, 1}, count * size_of(dtype)}, dtype, ReduceOp::Avg, divisor);
+}
+
+void reduce_into(void* target, const void* incoming, std::size_t count, DType dtype, const UserOp& op,
+                 bool incoming_first, std::vector<std::byte>& spare) {
+  if (count == 0) return;
+  try {
+    if (!incoming_first) return op.combine(target, incoming, count, dtype);
+    // Even if the operator is commutative: two ranks that hold each other's operands must get equal bits.
+    const std::size_t nbytes = count * size_of(dtype);
+    if (spare.size() < nbytes) spare.resize(nbytes);
+    std::memcpy(spare.data(), incoming, nbytes);
+    op.combine(spare.data(), target, count, dtype);
+    std::memcpy(target, spare.data(), nbytes);
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::Operator, "the operator '" + op.name + "' threw: " + error.what());
+  } catch (...) {
+    throw Error(ErrorCode::Operator, "the operator '" + op.name + "' threw something that is no std::exception");
+  }
 }
 
 }  // namespace tutti::comm

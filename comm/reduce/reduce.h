@@ -4,10 +4,12 @@
 // overlap.
 #pragma once
 
+#include <tutti/comm/base/reduction.h>
 #include <tutti/comm/base/types.h>
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 namespace tutti::comm {
 
@@ -40,5 +42,10 @@ void reduce_rounded(std::span<std::byte* const> targets, std::span<const std::by
 /// data[i] /= divisor, correctly rounded (Float16, BFloat16: divided in float, then rounded once); divisor > 0.
 /// Floating point only: other types are left as they are, the caller has refused them.
 void scale_down(void* data, std::size_t count, DType dtype, int divisor);
+
+/// As reduce_into() of reduce.h. `incoming_first` needs memory to swap the operands, which `spare` keeps for the next
+/// call. Throws Operator with the operator's name and its error's text if it throws.
+void reduce_into(void* target, const void* incoming, std::size_t count, DType dtype, const UserOp& op,
+                 bool incoming_first, std::vector<std::byte>& spare);
 
 }  // namespace tutti::comm

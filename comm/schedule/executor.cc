@@ -1,5 +1,4 @@
 #include <tutti/comm/reduce/reduce.h>
-#include <tutti/comm/reduce/user_reduce.h>
 #include <tutti/comm/schedule/executor.h>
 
 #include <algorithm>

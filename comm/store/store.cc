@@ -1,4 +1,7 @@
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/store/hash_store.h>
 #include <tutti/comm/store/key_map.h>
+#include <tutti/comm/store/prefix_store.h>
 #include <tutti/comm/store/store.h>
 
 #include <utility>
@@ -63,6 +66,38 @@ void Store::multi_set(std::span<const std::string> keys, std::span<const std::st
     request.body.strings.push_back(values[i]);
   }
   call(request, deadline);
+}
+
+StoreResult HashStore::do_call(const StoreRequest& request, Deadline deadline) {
+  const auto& keys = request.body.strings;
+  const auto start = Deadline::Clock::now();
+  std::unique_lock lock(mutex_);
+  if (waits(request.op) && !changed_.wait_until(lock, deadline.time_point(), [&] { return map_.has_all(keys); })) {
+    const std::chrono::duration<double> waited = Deadline::Clock::now() - start;
+    throw Error(ErrorCode::Timeout,
+                missing_keys_text(map_.missing(keys), keys.size(), waited.count()) + " in this process's store");
+  }
+  StoreResult result = map_.apply(request);
+  if (changes(request.op)) changed_.notify_all();
+  return result;
+}
+
+PrefixStore::PrefixStore(std::string prefix, std::shared_ptr<Store> store)
+    : prefix_(std::move(prefix) + "/"), store_(std::move(store)) {
+  if (store_ == nullptr) {
+    throw Error(ErrorCode::InvalidArgument, "PrefixStore \"" + prefix_ + "\" was given no store to put its keys into");
+  }
+}
+
+StoreResult PrefixStore::do_call(const StoreRequest& request, Deadline deadline) {
+  StoreRequest joined = request;
+  std::vector<std::string> keys;
+  keys.reserve(request.body.strings.size());  // the views below stay valid
+  for (std::size_t i = 0; i < request.body.strings.size(); i += key_stride(request.op)) {
+    keys.push_back(prefix_ + std::string(request.body.strings[i]));
+    joined.body.strings[i] = keys.back();
+  }
+  return store_->call(joined, deadline);
 }
 
 }  // namespace tutti::comm

@@ -1,11 +1,9 @@
 // Ranks whose CPUs share no last cache: what is long goes past the caches, and arrives whole.
 #include <gtest/gtest.h>
-#include <tutti/comm/base/error.h>
 #include <tutti/comm/base/processors.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/tests/support/run_ranks.h>
 
-#include <cstdlib>
 #include <numeric>
 #include <span>
 #include <string>
@@ -16,14 +14,6 @@ namespace {
 
 using tutti::test::Net;
 using tutti::test::run_ranks;
-
-constexpr const char* kVariable = "TUTTI_LAST_CACHE";
-
-class FarRanks : public testing::Test {
- protected:
-  void SetUp() override { ::setenv(kVariable, "-1", 1); }  // several: each is far from all others
-  void TearDown() override { ::unsetenv(kVariable); }
-};
 
 using Values = std::vector<float>;
 
@@ -61,26 +51,13 @@ void exchange(ProcessGroup& group, std::size_t count, int round) {
 }
 
 /// Lengths that go through slots, one chunk, and many with a rest.
-TEST_F(FarRanks, GetAllThatIsSent) {
+TEST(FarRanks, GetAllThatIsSent) {
   for (const int ranks : {2, 3}) {
     const auto body = [&](ProcessGroup& group) {
       for (int round = 0; round < 3; ++round)
         for (const std::size_t count : {1'001, 7'003, 50'021, 300'007}) exchange(group, count, round);
     };
-    run_ranks(ranks, body, {.net = Net::Shm});
-  }
-}
-
-TEST_F(FarRanks, ACacheThatIsNoNumberIsRefused) {
-  for (const char* value : {"", "-3", "12x", "far"}) {
-    ::setenv(kVariable, value, 1);
-    for (const auto& failure : test::run_ranks_to_failure(2, [](ProcessGroup&) {}, {.net = Net::Shm})) {
-      ASSERT_TRUE(failure) << value;
-      EXPECT_EQ(failure->code(), ErrorCode::InvalidArgument);
-      EXPECT_NE(std::string(failure->what()).find(std::string("TUTTI_LAST_CACHE is '") + value + "'"),
-                std::string::npos)
-          << failure->what();
-    }
+    run_ranks(ranks, body, {.net = Net::FarShm});
   }
 }
 

@@ -4,7 +4,6 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/launchers/launchers.h>
-#include <tutti/comm/bootstrap/launchers/meeting_name.h>
 #include <tutti/comm/bootstrap/launchers/slurm.h>
 #include <tutti/comm/bootstrap/world.h>
 

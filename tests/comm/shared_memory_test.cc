@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 #include <tutti/comm/base/copy.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/base/short_copy.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/store/hash_store.h>
 #include <tutti/comm/transport/shm/join.h>

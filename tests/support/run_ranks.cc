@@ -24,6 +24,7 @@ struct Hosts {
   std::vector<int> of_rank;  // empty: all on one
   bool share_memory = false;
   bool encrypt = false;
+  bool far = false;  // none of those who share memory share a cache
 
   std::string name(int rank) const {
     return of_rank.empty() ? "localhost" : "host" + std::to_string(of_rank.at(static_cast<std::size_t>(rank)));
@@ -33,7 +34,7 @@ struct Hosts {
 Hosts hosts_of(Net net, int world_size, const std::vector<int>& hosts) {
   if (net == Net::Tcp || net == Net::Tls) return {hosts, false, net == Net::Tls};
   const bool mixed = net == Net::Mixed || net == Net::MixedTls;
-  Hosts shared{{}, true, net == Net::MixedTls};
+  Hosts shared{{}, true, net == Net::MixedTls, net == Net::FarShm};
   for (int rank = 0; rank < world_size && mixed; ++rank) shared.of_rank.push_back(rank / 2);
   return shared;
 }
@@ -64,7 +65,10 @@ class LoopbackFactory final : public comm::TransportFactory {
     std::vector<std::string> identities;
     for (const int rank : members.world_ranks) identities.push_back(hosts_.name(rank));
     const auto await = [&](const std::string& key) { store_->wait(std::vector<std::string>{key}, deadline); };
-    return comm::join_neighbours(*store_, members.name, members.rank, identities, deadline, await);
+    auto neighbours = comm::join_neighbours(*store_, members.name, members.rank, identities, deadline, await);
+    for (int index = 0; hosts_.far && index < neighbours->size(); ++index)
+      neighbours->segment().state(index).last_cache = comm::kSeveralCaches - comm::kUnknownCache;
+    return neighbours;
   }
 
   std::unique_ptr<comm::Neighbours> known_neighbours(const comm::GroupMembers& members, comm::Deadline deadline) {
@@ -126,7 +130,7 @@ std::unique_ptr<comm::Transport> world_transport(comm::TransportFactory& factory
 }  // namespace
 
 std::string name(Net net) {
-  constexpr const char* kNames[] = {"Inproc", "Tcp", "Shm", "Mixed", "Tls", "MixedTls"};
+  constexpr const char* kNames[] = {"Inproc", "Tcp", "Shm", "Mixed", "Tls", "MixedTls", "FarShm"};
   return kNames[static_cast<int>(net)];
 }
 

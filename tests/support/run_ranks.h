@@ -15,10 +15,10 @@
 namespace tutti::test {
 
 /// Mixed: shared memory within pairs of ranks, TCP between them. Tls and MixedTls: the same as Tcp and Mixed,
-/// encrypted.
-enum class Net { Inproc, Tcp, Shm, Mixed, Tls, MixedTls };
+/// encrypted. FarShm: as Shm, as if no two ranks shared a cache.
+enum class Net { Inproc, Tcp, Shm, Mixed, Tls, MixedTls, FarShm };
 
-/// "Inproc", "Tcp", "Shm", "Mixed", "Tls", "MixedTls".
+/// "Inproc", "Tcp", ...
 std::string name(Net net);
 
 /// For GoogleTest, which would print the bytes.

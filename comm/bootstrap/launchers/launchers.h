@@ -52,4 +52,8 @@ int launcher_number(const std::string& name, const std::string& written, int lea
 /// "SLURM_PROCID=3, SLURM_JOB_ID=7" of those that are set.
 std::string launcher_listing(const std::vector<const char*>& names, const Environment& environment);
 
+/// The file for a job of this name: in TUTTI_MEET_DIR, else in <home>/.config/tutti/meet, beside the job secret, which
+/// all hosts must see as well. Throws InvalidArgument if there is neither, or TUTTI_MEET_DIR is no absolute path.
+std::string meeting_path(const std::string& job, const Environment& environment);
+
 }  // namespace tutti::comm

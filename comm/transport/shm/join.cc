@@ -1,7 +1,6 @@
 #include <sys/stat.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
-#include <tutti/comm/base/processors.h>
 #include <tutti/comm/transport/shm/join.h>
 #include <unistd.h>
 
@@ -49,7 +48,6 @@ std::string host_identity() {
 std::unique_ptr<Neighbours> join_neighbours(Store& store, const std::string& group, int rank,
                                             const std::vector<std::string>& identities, Deadline deadline,
                                             const std::function<void(const std::string& key)>& await) {
-  last_cache_of_process();  // a variable that is wrong is refused before another rank waits for this one
   std::vector<int> ranks;
   for (std::size_t other = 0; other < identities.size(); ++other)
     if (identities[other] == identities[static_cast<std::size_t>(rank)]) ranks.push_back(static_cast<int>(other));

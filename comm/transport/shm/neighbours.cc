@@ -17,12 +17,11 @@ Neighbours::Neighbours(HostSegment segment, std::vector<int> ranks, int self)
     : segment_(std::move(segment)),
       ranks_(std::move(ranks)),
       self_(static_cast<int>(std::ranges::find(ranks_, self) - ranks_.begin())),
-      last_cache_(last_cache_of_process()),
       doorbell_(segment_.state(self_).bell),
       dead_(ranks_.size()),
       watches_(ranks_.size(), -1) {
   RankState& state = segment_.state(self_);
-  state.last_cache.store(last_cache_ - kUnknownCache, std::memory_order_relaxed);
+  state.last_cache.store(last_cache_of_process() - kUnknownCache, std::memory_order_relaxed);
   state.pid.store(::getpid(), std::memory_order_release);
 }
 

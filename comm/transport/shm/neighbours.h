@@ -20,8 +20,7 @@ namespace tutti::comm {
 
 class Neighbours {
  public:
-  /// `ranks` are the group's ranks in the segment, ascending; `self` is one of them. Throws System, and as
-  /// last_cache_of_process().
+  /// `ranks` are the group's ranks in the segment, ascending; `self` is one of them. Throws System.
   Neighbours(HostSegment segment, std::vector<int> ranks, int self);
   ~Neighbours();
 
@@ -47,9 +46,11 @@ class Neighbours {
   /// an AMD EPYC a copy makes 2 GB/s by ordinary stores, by non-temporal ones 8. Source: Velten et al. (ICPE 2022),
   /// "Memory Performance of AMD EPYC Rome and Intel Cascade Lake SP Server Processors".
   bool is_far(int index) const {
-    const int theirs = segment_.state(index).last_cache.load(std::memory_order_relaxed) + kUnknownCache;
-    return theirs != kUnknownCache && last_cache_ != kUnknownCache &&
-           (theirs != last_cache_ || theirs == kSeveralCaches);
+    const auto cache_of = [&](int rank) {
+      return segment_.state(rank).last_cache.load(std::memory_order_relaxed) + kUnknownCache;
+    };
+    const int mine = cache_of(self_), theirs = cache_of(index);
+    return theirs != kUnknownCache && mine != kUnknownCache && (theirs != mine || theirs == kSeveralCaches);
   }
 
   /// Whether it has left the group or died, as far as is known: a thread that sleeps notices a death.
@@ -101,7 +102,6 @@ class Neighbours {
   HostSegment segment_;
   const std::vector<int> ranks_;
   const int self_;
-  const int last_cache_;
   Doorbell doorbell_;
   std::vector<std::atomic<bool>> dead_;
   std::mutex watches_mutex_;

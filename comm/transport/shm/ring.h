@@ -13,7 +13,6 @@
 #pragma once
 
 #include <tutti/comm/base/processors.h>
-#include <tutti/comm/transport/shm/ring_place.h>
 #include <tutti/comm/transport/shm/segment.h>
 #include <tutti/comm/transport/transport.h>
 
@@ -23,6 +22,27 @@
 #include <optional>
 
 namespace tutti::comm {
+
+/// Where one end of a ring is: in the stream of bytes, and in the memory. The two differ by whole rounds.
+class RingPlace {
+ public:
+  explicit RingPlace(std::size_t capacity) : capacity_(capacity) {}
+
+  std::uint64_t position() const { return position_; }
+  std::size_t offset() const { return offset_; }
+
+  /// Passes over so many bytes, no more than the capacity.
+  void advance(std::size_t bytes) {
+    position_ += bytes;
+    offset_ += bytes;
+    if (offset_ >= capacity_) offset_ -= capacity_;
+  }
+
+ private:
+  std::size_t capacity_;
+  std::size_t offset_ = 0;
+  std::uint64_t position_ = 0;
+};
 
 struct RingControl {
   alignas(2 * kLine) std::atomic<std::uint64_t> written;  // payload bytes up to this position are there

@@ -5,6 +5,7 @@
 #include <tutti/trainer/device/device_ways.h>
 
 #include <numeric>
+#include <ostream>
 
 namespace tutti::trainer {
 namespace {
@@ -19,6 +20,8 @@ struct Case {
   int ranks;
   int cards;  // ranks take turns on them
 };
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.ranks << " ranks on " << c.cards << " by " << c.way; }
 
 std::string name_of(const testing::TestParamInfo<Case>& info) {
   return info.param.way + std::to_string(info.param.ranks) + "On" + std::to_string(info.param.cards);

@@ -1,7 +1,6 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/launchers/launchers.h>
-#include <tutti/comm/bootstrap/launchers/meeting_name.h>
 #include <tutti/comm/bootstrap/meeting_file.h>
 #include <tutti/comm/bootstrap/pmi1.h>
 #include <tutti/comm/bootstrap/published_server.h>
