@@ -68,6 +68,8 @@ void Store::multi_set(std::span<const std::string> keys, std::span<const std::st
   call(request, deadline);
 }
 
+// The stores that need neither a server nor a file.
+
 StoreResult HashStore::do_call(const StoreRequest& request, Deadline deadline) {
   const auto& keys = request.body.strings;
   const auto start = Deadline::Clock::now();

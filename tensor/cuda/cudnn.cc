@@ -134,6 +134,12 @@ CudnnPlan& plan_of(const ConvExtents& extents, Direction direction, int device, 
   return plans->try_emplace(key_of(extents, direction, device), extents, direction, handle).first->second;
 }
 
+/// By its kind: cuDNN 9 has finer codes below CUDNN_STATUS_NOT_SUPPORTED, as CUDNN_STATUS_NOT_SUPPORTED_SHAPE.
+bool is_refusal(cudnnStatus_t status) {
+  const int kind = CUDNN_STATUS_CATEGORY(status);
+  return kind == CUDNN_STATUS_NOT_SUPPORTED || kind == CUDNN_STATUS_BAD_PARAM;
+}
+
 /// Runs `convolve(handle, plan, offer, workspace)`, which returns cuDNN's status, with the first offer of the plan that
 /// is not refused; false if none is left. `what` is a literal.
 template <typename Convolve>
@@ -152,8 +158,7 @@ bool run_cudnn(const char* what, const ConvExtents& extents, Direction direction
     if (status == CUDNN_STATUS_SUCCESS)
       status = convolve(session.handle(), plan, offer, workspace.defined() ? workspace.raw() : nullptr);
     if (status == CUDNN_STATUS_SUCCESS) return true;
-    if (status != CUDNN_STATUS_NOT_SUPPORTED && status != CUDNN_STATUS_BAD_PARAM)
-      check_cudnn(status, what, device.index);
+    if (!is_refusal(status)) check_cudnn(status, what, device.index);
     plan.offers.pop_front();
     if (plan.offers.empty()) note_refused_shape();
   }

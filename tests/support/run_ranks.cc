@@ -24,7 +24,7 @@ struct Hosts {
   std::vector<int> of_rank;  // empty: all on one
   bool share_memory = false;
   bool encrypt = false;
-  bool far = false;  // none of those who share memory share a cache
+  bool far = false;  // as if no two ranks shared a cache
 
   std::string name(int rank) const {
     return of_rank.empty() ? "localhost" : "host" + std::to_string(of_rank.at(static_cast<std::size_t>(rank)));

@@ -140,7 +140,7 @@ TEST_F(DeviceTraining, StepsThatCannotBeRecordedRunAsTheyAre) {
   });
 }
 
-/// Work of the main stream that takes until somebody says go; no longer than ten seconds.
+/// Work of the main stream that takes until `go` is set; no longer than ten seconds.
 struct Gate {
   std::promise<void> go;
   bool in_time = false;
