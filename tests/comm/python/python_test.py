@@ -129,6 +129,13 @@ def check_launching(tree, folder):
     expect(result.returncode == 1 and "ImportError: tutti: cannot load its library: /none.so" in result.stderr, result.stderr)
 
 
+def check_old_torch(tree, folder):
+    """A PyTorch over which DDP would hang is refused where the backend is imported."""
+    (folder / "torch.py").write_text("__version__ = '2.4.1+cu121'\n")
+    result = tree.start(sys.executable, "-c", "import tutti.torch", PYTHONPATH=f"{folder}:{PACKAGE}")
+    expect("ImportError: tutti.torch needs PyTorch 2.8 or later, found 2.4.1+cu121" in result.stderr, result.stderr)
+
+
 def check_wheel(tree, folder):
     """pip makes one wheel for all versions of Python 3, which needs nothing else, and what it installs works from there."""
     built = tree.start(sys.executable, "-m", "pip", "wheel", "--no-index", "--no-build-isolation", "--no-deps",
@@ -181,6 +188,7 @@ def main():
         check_exception(tree)
         with tempfile.TemporaryDirectory() as folder:
             check_launching(tree, pathlib.Path(folder))
+            check_old_torch(tree, pathlib.Path(folder))
     elif mode == "wheel":
         if not can_build():
             return 77

@@ -8,10 +8,16 @@ are, so whoever can read PyTorch's store can join, as with gloo; if TUTTI_JOB_SE
 so), it is used instead, and the store holds no secret. TUTTI_ENCRYPT=1 encrypts what ranks send between hosts.
 
 Tensors on GPUs, and sparse ones other than COO, are refused by name. Written for PyTorch 2.15; with 2.8, import this module
-first (PyTorch has found backends by name since 2.14), and use a group for one device alone.
+first (PyTorch has found backends by name since 2.14), and use a group for one device alone. Older versions are refused.
 """
 
 from __future__ import annotations
+
+import torch
+
+if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 8):
+    raise ImportError(f"tutti.torch needs PyTorch 2.8 or later, found {torch.__version__}, in which DistributedDataParallel hangs "
+                      "over a backend written in Python (with 2.4 it does)")
 
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
