@@ -1,8 +1,6 @@
-#include <tutti/comm/work.h>
 #include <tutti/comm/work_queue.h>
 
 #include <chrono>
-#include <vector>
 
 namespace tutti::comm {
 namespace {
@@ -11,42 +9,9 @@ constexpr std::chrono::milliseconds kHelperIdles(200);  // then its thread ends
 
 }  // namespace
 
-/// One queued task; also the state behind its Work, which may outlive the queue.
-struct WorkQueue::Entry final : WorkState, std::enable_shared_from_this<WorkQueue::Entry> {
+struct WorkQueue::Entry final : Completion {
   Task task;
   WorkQueue* queue = nullptr;
-  mutable std::mutex mutex;  // guards what stands below, which outlives the queue
-  std::condition_variable finished;
-  bool done = false;
-  std::exception_ptr error;
-  std::vector<std::function<void()>> callbacks;
-
-  bool is_completed() const override {
-    std::lock_guard lock(mutex);
-    return done;
-  }
-
-  std::exception_ptr exception() const override {
-    std::lock_guard lock(mutex);
-    return error;
-  }
-
-  /// Returns the callbacks, to be called when no lock is held any more.
-  std::vector<std::function<void()>> finish(std::exception_ptr outcome) {
-    std::lock_guard lock(mutex);
-    error = std::move(outcome);
-    done = true;
-    finished.notify_all();
-    return std::move(callbacks);
-  }
-
-  void on_completion(std::function<void()> callback) override {
-    {
-      std::lock_guard lock(mutex);
-      if (!done) return callbacks.push_back(std::move(callback));
-    }
-    callback();
-  }
 
   void wait() override {
     if (is_completed()) return;
@@ -56,13 +21,7 @@ struct WorkQueue::Entry final : WorkState, std::enable_shared_from_this<WorkQueu
       while (!is_completed() && queue->run_next(lock)) {
       }
     }
-    std::unique_lock lock(mutex);
-    finished.wait(lock, [&] { return done; });
-  }
-
-  bool wait_for(std::chrono::milliseconds timeout) override {
-    std::unique_lock lock(mutex);
-    return finished.wait_for(lock, timeout, [&] { return done; });
+    await_completion();
   }
 };
 
@@ -128,12 +87,11 @@ bool WorkQueue::run_next(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   running_ = false;
   changed_.notify_all();
-  if (const auto callbacks = entry->finish(std::move(error)); !callbacks.empty()) call_back(callbacks, lock);
+  if (const auto callbacks = entry->complete(std::move(error)); !callbacks.empty()) call_back(callbacks, lock);
   return true;
 }
 
-void WorkQueue::call_back(const std::vector<std::function<void()>>& callbacks,
-                          std::unique_lock<std::mutex>& lock) noexcept {
+void WorkQueue::call_back(const Completion::Callbacks& callbacks, std::unique_lock<std::mutex>& lock) noexcept {
   ++calling_back_;
   lock.unlock();
   for (const auto& callback : callbacks) callback();

@@ -6,6 +6,7 @@
 // Thread-safety: all methods may be called from any thread, Turn and submit() by one at a time.
 #pragma once
 
+#include <tutti/comm/base/completion.h>
 #include <tutti/comm/work.h>
 
 #include <condition_variable>
@@ -14,7 +15,6 @@
 #include <memory>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 namespace tutti::comm {
 
@@ -50,12 +50,12 @@ class WorkQueue {
   void let_running_end();
 
  private:
-  struct Entry;
+  struct Entry;  // one queued task
 
   bool enter();
   void leave();
   bool run_next(std::unique_lock<std::mutex>& lock);  // false if another task is running or none is queued
-  void call_back(const std::vector<std::function<void()>>& callbacks, std::unique_lock<std::mutex>& lock) noexcept;
+  void call_back(const Completion::Callbacks& callbacks, std::unique_lock<std::mutex>& lock) noexcept;
   void help();
 
   std::mutex mutex_;

@@ -1,4 +1,5 @@
-// A point in time by which a wait must end. Every wait in comm takes one; nothing waits for ever.
+// A point in time by which a wait must end. Every wait in comm takes one; nothing waits for ever. Caller: callbacks
+// that a running operation makes to the call that started it, on the thread that runs the operation.
 #pragma once
 
 #include <algorithm>
@@ -27,6 +28,19 @@ class Deadline {
 
  private:
   Clock::time_point at_;
+};
+
+class Caller {
+ public:
+  /// Until when the operation may wait. The time counts from the first call: an operation that never waits need not
+  /// read the clock.
+  virtual Deadline deadline() = 0;
+
+  /// The peers have this rank's announcement: whatever had to precede it, and may be done now, no longer delays them.
+  virtual void is_announced() {}
+
+ protected:
+  ~Caller() = default;
 };
 
 }  // namespace tutti::comm

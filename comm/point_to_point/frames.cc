@@ -1,6 +1,5 @@
 // What frames mean: matches messages with receives, announces long ones, and answers announcements.
 #include <tutti/comm/point_to_point/point_to_point.h>
-#include <tutti/comm/point_to_point/request.h>
 
 #include <algorithm>
 #include <cstring>
@@ -134,7 +133,7 @@ bool PointToPoint::begin_arrival(int peer, const FrameHeader& header) {
   } else {
     if (kept + kMessageBytes + header.nbytes > kUnexpectedBytes) return false;
     kept += kMessageBytes + header.nbytes;
-    unexpected_.push_back({peer, header, std::vector<std::byte>(header.nbytes), announcement, nullptr});
+    unexpected_.push_back({peer, header, std::vector<std::byte>(header.nbytes), announcement});
     if (eager) arrival.unexpected = &unexpected_.back();
   }
   arrival.active = true;
@@ -146,13 +145,7 @@ bool PointToPoint::begin_arrival(int peer, const FrameHeader& header) {
 void PointToPoint::finish_arrival(int peer) {
   Arrival& arrival = arrivals_[static_cast<std::size_t>(peer)];
   if (arrival.request) finish(*arrival.request, peer);
-  if (arrival.unexpected) {
-    arrival.unexpected->complete = true;
-    if (const RequestPtr receive = std::exchange(arrival.unexpected->claimed_by, nullptr)) {
-      claim(*arrival.unexpected, receive);
-      unexpected_.remove_if([&](const Unexpected& message) { return &message == arrival.unexpected; });
-    }
-  }
+  if (arrival.unexpected) arrival.unexpected->complete = true;
   arrival = {};
 }
 
@@ -181,17 +174,19 @@ void PointToPoint::check_same(const Request& receive, int peer, const Fingerprin
                                        ", but " + monitor_.describe(peer) + " called " + sent.to_string());
 }
 
-/// Gives an unexpected message to `receive`, or reserves it while its payload is still arriving.
-void PointToPoint::claim(Unexpected& message, const RequestPtr& receive) {
+/// Gives an unexpected message to `receive`; what is still to arrive of its payload goes there directly.
+void PointToPoint::claim(const Unexpected& message, const RequestPtr& receive) {
   check_same(*receive, message.peer, message.header.fingerprint);
-  if (!message.complete) {
-    message.claimed_by = receive;
-    return;
-  }
-  unexpected_bytes_[static_cast<std::size_t>(message.peer)] -= kMessageBytes + message.payload.size();
+  const auto peer = static_cast<std::size_t>(message.peer);
+  unexpected_bytes_[peer] -= kMessageBytes + message.payload.size();
   if (message.header.kind == FrameKind::RequestToSend) return clear_to_send(message.peer, message.header, receive);
-  if (!message.payload.empty()) std::memcpy(receive->data.data, message.payload.data(), message.payload.size());
-  finish(*receive, message.peer);
+  auto* const target = static_cast<std::byte*>(receive->data.data);
+  if (!message.payload.empty())
+    std::memcpy(target, message.payload.data(), message.complete ? message.payload.size() : arrivals_[peer].arrived);
+  if (message.complete) return finish(*receive, message.peer);
+  arrivals_[peer].unexpected = nullptr;
+  arrivals_[peer].request = receive;
+  arrivals_[peer].target = target;
 }
 
 void PointToPoint::clear_to_send(int peer, const FrameHeader& announced, const RequestPtr& receive) {
@@ -204,9 +199,7 @@ void PointToPoint::clear_to_send(int peer, const FrameHeader& announced, const R
 /// The payload of a frame with a request belongs to the caller until that request is finished; that of one without is
 /// copied if it cannot leave at once.
 void PointToPoint::post(Link& link, const FrameHeader& header, const void* payload, RequestPtr request) {
-  if (spare_.empty()) spare_.emplace_back();
-  outbox_.splice(outbox_.end(), spare_, spare_.begin());
-  Posted& posted = outbox_.back();
+  Posted& posted = outbox_.emplace_back();
   posted.link = &link;
   posted.frame.header = header;
   posted.frame.payload = payload;
@@ -214,7 +207,7 @@ void PointToPoint::post(Link& link, const FrameHeader& header, const void* paylo
   link.post(posted.frame);
   if (posted.frame.done()) {
     if (const RequestPtr sent = std::exchange(posted.request, nullptr)) finish(*sent, -1);
-    spare_.splice(spare_.end(), outbox_, std::prev(outbox_.end()));
+    outbox_.pop_back();
   } else if (!posted.request && header.nbytes > 0) {
     const auto* bytes = static_cast<const std::byte*>(payload);
     posted.owned.assign(bytes, bytes + header.nbytes);

@@ -1,10 +1,14 @@
 #include <tutti/comm/point_to_point/point_to_point.h>
-#include <tutti/comm/point_to_point/request.h>
 
 #include <algorithm>
 #include <iterator>
 
 namespace tutti::comm {
+namespace {
+
+constexpr int kLooks = 64;  // two microseconds in shared memory
+
+}  // namespace
 
 PointToPoint::PointToPoint(Transport& transport, FailureMonitor& monitor, PointToPointOptions options)
     : transport_(transport),
@@ -12,7 +16,7 @@ PointToPoint::PointToPoint(Transport& transport, FailureMonitor& monitor, PointT
       options_(std::move(options)),
       rank_(transport.rank()),
       world_size_(transport.world_size()),
-      looks_(/*always=*/!transport.oversubscribed()),
+      looks_(transport.oversubscribed() ? 0 : kLooks),
       arrivals_(static_cast<std::size_t>(world_size_)),
       unexpected_bytes_(static_cast<std::size_t>(world_size_)),
       unsent_bytes_(static_cast<std::size_t>(world_size_)),
@@ -67,11 +71,64 @@ int PointToPoint::sendrecv(const ConstBuffer& outgoing, int destination, int sen
   return receive->source_rank();
 }
 
+bool PointToPoint::send_at_once(const ConstBuffer& data, int destination, int tag) {
+  if (destination == rank_ || data.nbytes() > kEagerBytes) return false;
+  std::unique_lock lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+  const auto receiver = static_cast<std::size_t>(destination);
+  const std::size_t bytes = kMessageBytes + data.nbytes();
+  if (unsent_bytes_[receiver] + bytes > kUnsentBytes) return false;
+  const FrameHeader header{FrameKind::Eager, fingerprint(OpKind::Send, data, tag), data.nbytes(), ++next_id_[receiver]};
+  Link& link = transport_.messages(destination);
+  if (link.post_whole(header, data.data)) return true;
+  const std::size_t before = outbox_.size();
+  post(link, header, data.data, nullptr);
+  if (outbox_.size() == before) return true;
+  unsent_bytes_[receiver] += outbox_.back().unsent_bytes = bytes;
+  lock.unlock();
+  ensure_helper();
+  return true;
+}
+
+bool PointToPoint::recv_at_once(const Buffer& data, int source, int tag) {
+  if (source < 0 || source == rank_ || data.nbytes() > kEagerBytes) return false;
+  AtOnce outcome = take_at_once(data, source, tag);
+  if (outcome != AtOnce::NotYet) return outcome == AtOnce::Taken;
+  const Link& link = transport_.messages(source);
+  for (int looks = looks_; looks > 0 && outcome == AtOnce::NotYet; --looks) {  // others may send meanwhile
+    __builtin_ia32_pause();
+    if (link.has_news()) outcome = take_at_once(data, source, tag);
+  }
+  return outcome == AtOnce::Taken;
+}
+
+PointToPoint::AtOnce PointToPoint::take_at_once(const Buffer& data, int source, int tag) {
+  const std::lock_guard lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+  const bool quiet = pending_.empty() && unexpected_.empty() && outbox_.empty();
+  if (!quiet || losses_[static_cast<std::size_t>(source)] || arrivals_[static_cast<std::size_t>(source)].active)
+    return AtOnce::Never;
+  Link& link = transport_.messages(source);
+  try {
+    const FrameHeader* header = link.peek_into({static_cast<std::byte*>(data.data), data.nbytes()});
+    if (!header) return AtOnce::NotYet;
+    const bool wanted = header->kind == FrameKind::Eager && header->nbytes == data.nbytes() &&
+                        same_message(header->fingerprint, fingerprint(OpKind::Recv, data, tag));
+    if (!wanted || !link.payload_is_here()) {
+      link.take_back();
+      return AtOnce::Never;
+    }
+    link.read(data.data, data.nbytes());
+    return AtOnce::Taken;
+  } catch (const Error&) {
+    return AtOnce::Never;  // the path with requests meets it again, and explains it
+  }
+}
+
 PointToPoint::RequestPtr PointToPoint::start_send(const ConstBuffer& data, int destination, int tag,
                                                   Deadline deadline) {
   auto request = std::make_shared<Request>();
   request->engine = this;
-  request->is_send = true;
   request->source_data = data.data;
   request->peer = destination;
   request->fingerprint = fingerprint(OpKind::Send, data, tag);
@@ -83,7 +140,7 @@ PointToPoint::RequestPtr PointToPoint::start_send(const ConstBuffer& data, int d
   if (destination == rank_) {
     const auto* bytes = static_cast<const std::byte*>(data.data);
     const RequestPtr receive = take_posted(rank_, request->fingerprint);
-    unexpected_.push_back({rank_, header, {bytes, bytes + data.nbytes()}, true, nullptr});
+    unexpected_.push_back({rank_, header, {bytes, bytes + data.nbytes()}, true});
     unexpected_bytes_[static_cast<std::size_t>(rank_)] += kMessageBytes + data.nbytes();
     if (receive) claim(unexpected_.back(), receive);
     if (receive) unexpected_.pop_back();
@@ -114,7 +171,7 @@ PointToPoint::RequestPtr PointToPoint::start_recv(const Buffer& data, int source
   if (failure_) std::rethrow_exception(failure_);
   pending_.push_back(request);
   const auto matches = [&](const Unexpected& message) {
-    return !message.claimed_by && (source < 0 || message.peer == source) && message.header.fingerprint.root == tag;
+    return (source < 0 || message.peer == source) && message.header.fingerprint.root == tag;
   };
   const auto message = std::find_if(unexpected_.begin(), unexpected_.end(), matches);
   if (message == unexpected_.end()) {
@@ -122,33 +179,24 @@ PointToPoint::RequestPtr PointToPoint::start_recv(const Buffer& data, int source
     return request;
   }
   claim(*message, request);
-  if (!message->claimed_by) unexpected_.erase(message);
+  unexpected_.erase(message);
   return request;
 }
 
-void PointToPoint::finish(Request& request, int source) {
+void PointToPoint::finish(Request& request, int source, std::exception_ptr error) {
   request.source = source;
-  request.done.store(true, std::memory_order_release);
-  std::move(request.callbacks.begin(), request.callbacks.end(), std::back_inserter(due_));
-  request.callbacks.clear();
+  std::ranges::move(request.complete(std::move(error)), std::back_inserter(due_));
   std::erase_if(pending_, [&](const RequestPtr& other) { return other.get() == &request; });
-  if (sleepers_ > 0) changed_.notify_all();
 }
 
 void PointToPoint::fail(std::exception_ptr error) {
   const Hold hold(*this);
   if (failure_) return;
   failure_ = error;
-  for (const RequestPtr& request : pending_) {
-    request->error = error;
-    request->done.store(true, std::memory_order_release);
-    std::move(request->callbacks.begin(), request->callbacks.end(), std::back_inserter(due_));
-  }
-  pending_.clear();
+  for (const RequestPtr& request : std::list(pending_)) finish(*request, -1, error);
   posted_.clear();
   announced_.clear();
   expected_.clear();
-  changed_.notify_all();
 }
 
 }  // namespace tutti::comm

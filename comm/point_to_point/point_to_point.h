@@ -12,7 +12,7 @@
 // a helper thread, asleep in the kernel, does. Thread-safety: all methods may be called from any thread.
 #pragma once
 
-#include <tutti/comm/base/caller.h>
+#include <tutti/comm/base/completion.h>
 #include <tutti/comm/base/deadline.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/failure/failure_monitor.h>
@@ -78,7 +78,6 @@ class PointToPoint {
  private:
   struct Request;
   using RequestPtr = std::shared_ptr<Request>;
-  using Callback = std::function<void()>;  // of Work::on_completion()
   class Hold;
 
   /// A message that came before a receive for it; its payload, if eager, may still be arriving.
@@ -87,7 +86,6 @@ class PointToPoint {
     FrameHeader header;
     std::vector<std::byte> payload;
     bool complete = false;
-    RequestPtr claimed_by;  // a receive that came while the payload was still arriving
   };
 
   /// The frame that is being read from one peer.
@@ -108,28 +106,19 @@ class PointToPoint {
     std::size_t unsent_bytes = 0;  // what it counts in unsent_bytes_
   };
 
-  // Messages that need no request: at_once.cc. False: nothing has been done.
+  // The fast path of short messages: one that leaves, or has come, during its call needs no request. A receive goes
+  // this way only while nothing else is under way, so that messages are matched in the order of the calls; any frame
+  // but exactly the message it wants stays unread, for the path with requests. False: nothing has been done.
   bool send_at_once(const ConstBuffer& data, int destination, int tag);
   bool recv_at_once(const Buffer& data, int source, int tag);
   enum class AtOnce { Taken, NotYet, Never };
   AtOnce take_at_once(const Buffer& data, int source, int tag);
 
-  /// How often to poll for a message before making a request.
-  class Looks {
-   public:
-    explicit Looks(bool always) : always_(always) {}
-    int worth() const;
-    void were(bool of_use);
-
-   private:
-    const bool always_;  // this rank has a CPU of its own
-    std::atomic<unsigned> in_vain_{0};
-  };
-
   RequestPtr start_send(const ConstBuffer& data, int destination, int tag, Deadline deadline);
   RequestPtr start_recv(const Buffer& data, int source, int tag, Deadline deadline);
   using Predicate = std::function<bool()>;  // called with mutex_ held
-  void drive_until(const Predicate& done, Waiter& waiter, const std::vector<int>& awaited);
+  void drive_until(const Predicate& done, const Fingerprint& operation, Deadline deadline,
+                   const std::vector<int>& awaited);
   void drive(Request& request);
   void leave_driving();
   void help_oldest(std::unique_lock<std::mutex>& lock);
@@ -151,10 +140,11 @@ class PointToPoint {
   /// Whether a receive and a send are two sides of one message.
   static bool same_message(const Fingerprint& ours, const Fingerprint& sent);
   void check_same(const Request& receive, int peer, const Fingerprint& sent) const;
-  void claim(Unexpected& message, const RequestPtr& receive);
+  void claim(const Unexpected& message, const RequestPtr& receive);
   void clear_to_send(int peer, const FrameHeader& announced, const RequestPtr& receive);
 
-  void finish(Request& request, int source);  // with a Hold, if it is not the caller's own
+  void finish(Request& request, int source,
+              std::exception_ptr error = nullptr);  // with a Hold, if it is not the caller's own
   std::vector<Link*> links_of_interest();
   std::vector<int> awaited_by(const Request& request) const;
 
@@ -163,11 +153,10 @@ class PointToPoint {
   const PointToPointOptions options_;
   const int rank_;
   const int world_size_;
-  Looks looks_;
+  const int
+      looks_;  // for a message before a request is made; none where ranks share CPUs: the sender may need this one
 
   std::mutex mutex_;
-  std::condition_variable changed_;  // for wait_for(): something was finished
-  int sleepers_ = 0;                 // threads in wait_for()
   std::condition_variable helper_needed_;
   std::list<RequestPtr> pending_;              // unfinished, oldest first
   std::list<RequestPtr> posted_;               // receives without a message yet, oldest first
@@ -177,17 +166,59 @@ class PointToPoint {
   std::vector<std::size_t> unsent_bytes_;      // per peer, of messages whose sender has gone on; the same
   std::vector<std::optional<Error>> losses_;   // per peer: how its messages ended
   std::list<Posted> outbox_;
-  std::list<Posted> spare_;                                        // an entry of outbox_ that is used again
   std::vector<std::uint64_t> next_id_;                             // per destination
   std::map<std::pair<int, std::uint64_t>, RequestPtr> announced_;  // sends waiting for ClearToSend
   std::map<std::pair<int, std::uint64_t>, RequestPtr> expected_;   // receives waiting for a Rendezvous frame
-  std::vector<Callback> due_;                                      // of finished requests, to be called
+  Completion::Callbacks due_;                                      // of finished requests, to be called
   std::exception_ptr failure_;
   std::atomic<int> drivers_{0};  // user threads that wait
   bool stopping_ = false;
   bool leaving_ = false;  // drain() has been called
   bool helper_alive_ = false;
   std::thread helper_;
+};
+
+/// One isend or irecv, which may outlive the engine.
+struct PointToPoint::Request final : Completion {
+  PointToPoint* engine = nullptr;
+  Buffer data;                        // of a receive
+  const void* source_data = nullptr;  // of a send
+  int peer = -1;                      // -1: any
+  Fingerprint fingerprint;
+  Deadline deadline{Deadline::Clock::time_point{}};
+  int source = -1;
+
+  int source_rank() const override { return is_completed() ? source : -1; }
+  void wait() override {
+    if (!is_completed()) engine->drive(*this);
+  }
+};
+
+/// Holds the engine's mutex. Callbacks of requests that finished under it are called when it is free again.
+class PointToPoint::Hold {
+ public:
+  explicit Hold(PointToPoint& engine) : engine_(engine), lock_(engine.mutex_) {}
+  ~Hold() {
+    if (lock_) unlock();
+  }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+  void lock() { lock_.lock(); }
+  void unlock() noexcept {
+    const Completion::Callbacks due = std::exchange(engine_.due_, {});
+    lock_.unlock();
+    for (const auto& callback : due) callback();
+  }
+  void tell() {
+    if (engine_.due_.empty()) return;
+    unlock();
+    lock();
+  }
+
+ private:
+  PointToPoint& engine_;
+  std::unique_lock<std::mutex> lock_;
 };
 
 }  // namespace tutti::comm

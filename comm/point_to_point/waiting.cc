@@ -1,6 +1,5 @@
 // Drives the messages: the threads that wait for them, and the helper while none does.
 #include <tutti/comm/point_to_point/point_to_point.h>
-#include <tutti/comm/point_to_point/request.h>
 
 namespace tutti::comm {
 namespace {
@@ -9,7 +8,10 @@ constexpr std::chrono::milliseconds kHelperIdles(200);  // then its thread ends
 
 }  // namespace
 
-void PointToPoint::drive_until(const Predicate& done, Waiter& waiter, const std::vector<int>& awaited) {
+/// What fails becomes the group's failure.
+void PointToPoint::drive_until(const Predicate& done, const Fingerprint& operation, Deadline deadline,
+                               const std::vector<int>& awaited) try {
+  Waiter waiter(transport_, monitor_, operation, deadline, options_.report_after);
   Hold hold(*this);
   while (!done()) {
     if (progress()) {
@@ -27,16 +29,13 @@ void PointToPoint::drive_until(const Predicate& done, Waiter& waiter, const std:
     waiter.block(links, awaited);
     hold.lock();
   }
+} catch (const Error& error) {
+  options_.on_failure(error, operation);
 }
 
 void PointToPoint::drive(Request& request) {
   drivers_.fetch_add(1);
-  try {
-    Waiter waiter(transport_, monitor_, request.fingerprint, request.deadline, options_.report_after);
-    drive_until([&] { return request.is_completed(); }, waiter, awaited_by(request));
-  } catch (const Error& error) {
-    options_.on_failure(error, request.fingerprint);
-  }
+  drive_until([&] { return request.is_completed(); }, request.fingerprint, request.deadline, awaited_by(request));
   leave_driving();
 }
 
@@ -48,12 +47,7 @@ void PointToPoint::drain(const Fingerprint& operation) {
     leaving_ = true;
     for (const Posted& posted : outbox_) receivers.push_back(posted.link->peer());
   }
-  try {
-    Waiter waiter(transport_, monitor_, operation, Deadline::after(options_.timeout), options_.report_after);
-    drive_until([&] { return outbox_.empty(); }, waiter, receivers);
-  } catch (const Error& error) {
-    options_.on_failure(error, operation);
-  }
+  drive_until([&] { return outbox_.empty(); }, operation, Deadline::after(options_.timeout), receivers);
   leave_driving();
 }
 
@@ -85,12 +79,7 @@ void PointToPoint::help_oldest(std::unique_lock<std::mutex>& lock) {
   const std::vector<int> awaited = oldest ? awaited_by(*oldest) : std::vector<int>{outbox_.front().link->peer()};
   const auto over = [&] { return stopping_ || drivers_ > 0 || !has_work() || (oldest && oldest->is_completed()); };
   lock.unlock();
-  try {
-    Waiter waiter(transport_, monitor_, operation, deadline, options_.report_after);
-    drive_until(over, waiter, awaited);
-  } catch (const Error& error) {
-    options_.on_failure(error, operation);
-  }
+  drive_until(over, operation, deadline, awaited);
   lock.lock();
 }
 

@@ -6,7 +6,7 @@
 // Thread-safety: one executor is used by one thread at a time.
 #pragma once
 
-#include <tutti/comm/base/caller.h>
+#include <tutti/comm/base/deadline.h>
 #include <tutti/comm/base/reduction.h>
 #include <tutti/comm/failure/failure_monitor.h>
 #include <tutti/comm/failure/waiter.h>

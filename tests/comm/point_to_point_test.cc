@@ -1,4 +1,5 @@
-// send, recv, isend, irecv: tags, any source, both orders, large messages, beside collectives.
+// send, recv, isend, irecv: tags, any source, other threads, helpers. Lengths and orders: conformance_messages_test.cc;
+// beside collectives: mixed_operations.h.
 #include <gtest/gtest.h>
 #include <tutti/comm/point_to_point/point_to_point.h>
 #include <tutti/comm/process_group.h>
@@ -42,43 +43,6 @@ TEST_P(PointToPointTest, ARankWaitsForWhatAnotherThreadOfItsOwnSends) {
           sender.join();
           ASSERT_EQ(got, sent);
         }
-      },
-      options());
-}
-
-TEST_P(PointToPointTest, PingPongOfAllSizes) {
-  run_ranks(
-      2,
-      [](ProcessGroup& group) {
-        for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{100}, kEagerBytes / 4,
-                                        kEagerBytes / 4 + 1, std::size_t{200'000}}) {
-          const auto expected = ramp(count, 3);
-          std::vector<float> data(count);
-          if (group.rank() == 0) {
-            data = expected;
-            group.send(std::span<float>(data), 1, 7);
-            std::fill(data.begin(), data.end(), 0.0f);
-            EXPECT_EQ(group.recv(std::span<float>(data), 1, 8), 1);
-          } else {
-            EXPECT_EQ(group.recv(std::span<float>(data), 0, 7), 0);
-            group.send(std::span<float>(data), 0, 8);
-          }
-          ASSERT_EQ(data, expected) << count;
-        }
-      },
-      options());
-}
-
-TEST_P(PointToPointTest, BothSendFirstWithLargeMessages) {
-  run_ranks(
-      2,
-      [](ProcessGroup& group) {
-        const auto mine = ramp(kLargeMessage, static_cast<float>(group.rank()));
-        std::vector<float> theirs(kLargeMessage);
-        Work sent = group.isend(const_buffer(std::span(mine)), 1 - group.rank());
-        group.recv(std::span<float>(theirs), 1 - group.rank());
-        sent.wait();
-        EXPECT_EQ(theirs, ramp(kLargeMessage, static_cast<float>(1 - group.rank())));
       },
       options());
 }
@@ -178,28 +142,6 @@ TEST_P(PointToPointTest, WaitForComesBackWhileTheMessageIsStillMissing) {
           data[0] = 9;
           group.send(std::span<float>(data), 0);
         }
-      },
-      options());
-}
-
-TEST_P(PointToPointTest, MixesFreelyWithCollectives) {
-  run_ranks(
-      3,
-      [](ProcessGroup& group) {
-        const int right = (group.rank() + 1) % 3;
-        const int left = (group.rank() + 2) % 3;
-        std::vector<float> sum(50'000, 1);
-        std::vector<float> out = ramp(kLargeMessage, static_cast<float>(group.rank()));
-        std::vector<float> in(kLargeMessage);
-        Work received = group.irecv(buffer(std::span(in)), left);
-        Work reduced = group.all_reduce_async(buffer(std::span(sum)));
-        Work sent = group.isend(buffer(std::span(out)), right);
-        group.barrier();
-        reduced.wait();
-        received.wait();
-        sent.wait();
-        EXPECT_EQ(sum.back(), 3.0f);
-        EXPECT_EQ(in[1], static_cast<float>(left) + 1);
       },
       options());
 }
