@@ -34,9 +34,8 @@ std::string rank_list(const FailureMonitor& monitor, std::span<const int> ranks)
 }  // namespace
 
 Waiter::Waiter(Transport& transport, FailureMonitor& monitor, const Fingerprint& operation, Deadline deadline,
-               milliseconds report_after, ComputesHere* computes_here)
+               milliseconds report_after)
     : transport_(transport),
-      computes_here_(computes_here ? *computes_here : transport.computes_here),
       monitor_(monitor),
       operation_(operation),
       deadline_(deadline),
@@ -66,9 +65,9 @@ bool Waiter::should_block() {
 }
 
 bool Waiter::gave_way(Clock::time_point now) {
-  if (computes_here_.until(now)) return false;
+  if (transport_.computes_here.until(now)) return false;
   ::sched_yield();
-  computes_here_.gave_way(now, std::chrono::steady_clock::now());
+  transport_.computes_here.gave_way(now, std::chrono::steady_clock::now());
   return true;
 }
 

@@ -19,9 +19,8 @@ namespace tutti::comm {
 
 class Waiter {
  public:
-  /// `computes_here` is what earlier waits of this kind have measured; null: the transport's.
   Waiter(Transport& transport, FailureMonitor& monitor, const Fingerprint& operation, Deadline deadline,
-         std::chrono::milliseconds report_after, ComputesHere* computes_here = nullptr);
+         std::chrono::milliseconds report_after);
 
   /// The operation moved on.
   void progressed() { polls_ = 0; }
@@ -45,7 +44,6 @@ class Waiter {
   [[noreturn]] void time_out(std::span<const int> awaited);
 
   Transport& transport_;
-  ComputesHere& computes_here_;
   FailureMonitor& monitor_;
   const Fingerprint& operation_;
   const Deadline deadline_;

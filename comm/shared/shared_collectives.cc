@@ -1,6 +1,5 @@
 #include <tutti/comm/base/copy.h>
 #include <tutti/comm/shared/shared_collectives.h>
-#include <tutti/comm/shared/staged_pipeline.h>
 
 #include <algorithm>
 
@@ -51,7 +50,7 @@ void SharedCollectives::run(const Operation& operation) try {
       return operation.rounded ? all_reduce_rounded(output, static_cast<std::byte*>(operation.rounded))
                                : reduce_to(output, output);
     case OpKind::Reduce:
-      return reduce_to(input, operation.fingerprint.root == board_.self() ? output : nullptr);
+      return reduce_to(input, operation.fingerprint.root == announcements_.self() ? output : nullptr);
     case OpKind::AllGather:
     case OpKind::Split:
       return all_gather();
@@ -61,32 +60,30 @@ void SharedCollectives::run(const Operation& operation) try {
       return barrier();
   }
 } catch (...) {
-  board_.give_up();
+  announcements_.give_up();
   throw;
 }
 
 void SharedCollectives::barrier() {
   begin();
   announce();
-  board_.await_all();
-  board_.finish();
+  announcements_.await_all();
+  announcements_.finish();
 }
 
 void SharedCollectives::broadcast() {
   auto* data = static_cast<std::byte*>(operation_->output);
   const int root = operation_->fingerprint.root;
-  const bool sends = root == board_.self();
+  const bool sends = root == announcements_.self();
   begin();
   if (bytes_ <= kSlotBytes) {
-    if (sends)
-      copy_out(bytes_ <= kInlineBytes ? board_.payload() : board_.slot(board_.self()), data, bytes_,
-               streams_shown(bytes_));
+    if (sends) show(data, bytes_);
     announce();
     if (!sends) {
-      const Turn& turn = board_.await(root);
-      copy_bytes(data, bytes_ <= kInlineBytes ? turn.payload.data() : board_.slot(root), bytes_);
+      announcements_.await(root);
+      copy_bytes(data, announcements_.shown(root, bytes_), bytes_);
     }
-    return board_.finish();
+    return announcements_.finish();
   }
   const Place mine = sends ? find_buffer(data, bytes_) : Place();
   announce(mine);
@@ -95,81 +92,146 @@ void SharedCollectives::broadcast() {
   } else {
     staged_broadcast(data);
   }
-  board_.finish();
+  announcements_.finish();
 }
 
 void SharedCollectives::staged_broadcast(std::byte* data) {
   const int root = operation_->fingerprint.root;
-  const bool sends = root == board_.self();
+  const bool sends = root == announcements_.self();
   const bool streams = past_caches(bytes_, kStageBytes);
   run_staged(
-      board_, {.bytes = bytes_, .pieces = 8}, sends,
+      stages_, {.bytes = bytes_, .pieces = 8}, sends,
       [&](const Chunk& chunk) {
-        copy_out(board_.stage(root, chunk.begin), data + chunk.first, chunk.length, streams_shown(chunk.length));
+        copy_out(stages_.at(root, chunk.begin), data + chunk.first, chunk.length, streams_shown(chunk.length));
       },
       [&](const Chunk& chunk) {
         if (sends) return;
-        board_.await(&RankState::staged, root, chunk.end);
-        copy_out(data + chunk.first, board_.stage(root, chunk.begin), chunk.length, streams);
+        stages_.await(&RankState::staged, root, chunk.end);
+        copy_out(data + chunk.first, stages_.at(root, chunk.begin), chunk.length, streams);
       });
 }
 
 void SharedCollectives::all_gather() {
   const auto* input = static_cast<const std::byte*>(operation_->input);
   auto* output = static_cast<std::byte*>(operation_->output);
-  const std::size_t whole = bytes_ * static_cast<std::size_t>(board_.ranks());
+  const std::size_t whole = bytes_ * static_cast<std::size_t>(announcements_.ranks());
   begin();
   if (bytes_ <= kSlotBytes) {
     slot_all_gather(input, output);
   } else {
     const Place mine = find_buffer(output, whole);
     announce(mine);
-    if (mine.known && await_buffers(buffers_, kBuffer, whole) == board_.ranks()) {
+    if (mine.known && await_buffers(buffers_, kBuffer, whole) == announcements_.ranks()) {
       gather_in_place(input);
     } else {
       staged_all_gather(input, output);
     }
   }
-  board_.finish();
+  announcements_.finish();
 }
 
 void SharedCollectives::slot_all_gather(const std::byte* input, std::byte* output) {
-  const int self = board_.self();
+  const int self = announcements_.self();
   const auto block = [&](int index) { return output + static_cast<std::size_t>(index) * bytes_; };
-  copy_out(bytes_ <= kInlineBytes ? board_.payload() : board_.slot(board_.self()), input, bytes_,
-           streams_shown(bytes_));
+  show(input, bytes_);
   announce();
   copy_bytes(block(self), input, bytes_);
-  for (int index = 0; index < board_.ranks(); ++index) {
+  for (int index = 0; index < announcements_.ranks(); ++index) {
     if (index == self) continue;
-    const Turn& turn = board_.await(index);
-    copy_bytes(block(index), bytes_ <= kInlineBytes ? turn.payload.data() : board_.slot(index), bytes_);
+    announcements_.await(index);
+    copy_bytes(block(index), announcements_.shown(index, bytes_), bytes_);
   }
 }
 
 void SharedCollectives::staged_all_gather(const std::byte* input, std::byte* output) {
-  const int self = board_.self();
+  const int self = announcements_.self();
   const auto block = [&](int index) { return output + static_cast<std::size_t>(index) * bytes_; };
-  const bool streams = past_caches(bytes_ * static_cast<std::size_t>(board_.ranks()), kStageBytes);
+  const bool streams = past_caches(bytes_ * static_cast<std::size_t>(announcements_.ranks()), kStageBytes);
   const bool streams_own = past_caches(bytes_, kStageBytes);  // stages stay cached where the result does not
   run_staged(
-      board_, {bytes_}, true,
+      stages_, {bytes_}, true,
       [&](const Chunk& chunk) {
         for (std::size_t at = 0; at < chunk.length; at += kCopiedTwiceBytes) {
           const std::size_t length = std::min(kCopiedTwiceBytes, chunk.length - at);
           const std::byte* from = input + chunk.first + at;
-          copy_out(board_.stage(self, chunk.begin + at), from, length, streams_shown(length));
+          copy_out(stages_.at(self, chunk.begin + at), from, length, streams_shown(length));
           copy_out(block(self) + chunk.first + at, from, length, streams_own);
         }
       },
       [&](const Chunk& chunk) {
-        for (int step = 1; step < board_.ranks(); ++step) {
-          const int index = (self + step) % board_.ranks();  // not all ranks at the same one
-          if (chunk.first == 0) board_.await(index);
-          board_.await(&RankState::staged, index, chunk.end);
-          copy_out(block(index) + chunk.first, board_.stage(index, chunk.begin), chunk.length, streams);
+        for (int step = 1; step < announcements_.ranks(); ++step) {
+          const int index = (self + step) % announcements_.ranks();  // not all ranks at the same one
+          if (chunk.first == 0) announcements_.await(index);
+          stages_.await(&RankState::staged, index, chunk.end);
+          copy_out(block(index) + chunk.first, stages_.at(index, chunk.begin), chunk.length, streams);
         }
       });
+}
+
+// --- In registered buffers, in place: each byte is read and written once
+
+SharedCollectives::Place SharedCollectives::find_buffer(const std::byte* data, std::size_t bytes) const {
+  return {const_cast<std::byte*>(data), heap_.describe(data, bytes)};  // written only where it is an output
+}
+
+/// Announces the turn, with the places of this rank's buffer, and of its result where that has its own.
+void SharedCollectives::announce(const Place& buffer, const Place& result) {
+  own_ = {buffer.data, result.data};
+  announcements_.announce({buffer.known, result.known});
+}
+
+/// Where rank `index` has the `bytes` that it announced as `which`; null if they are not registered. Waits for its
+/// announcement.
+std::byte* SharedCollectives::await_buffer(int index, Which which, std::size_t bytes) {
+  const Turn& turn = announcements_.await(index);
+  if ((turn.marks & Turn::kHasMemory << which) == 0) return nullptr;
+  return index == announcements_.self() ? own_[which] : heap_.resolve(index, turn.memory[which], bytes);
+}
+
+/// Waits for all announcements; how many ranks have registered `which`, `bytes` each. Fills `found`.
+int SharedCollectives::await_buffers(std::vector<std::byte*>& found, Which which, std::size_t bytes) {
+  announcements_.await_all();
+  found.clear();
+  for (int index = 0; index < announcements_.ranks(); ++index) found.push_back(await_buffer(index, which, bytes));
+  return announcements_.ranks() - static_cast<int>(std::ranges::count(found, nullptr));
+}
+
+/// This rank is done with the others' buffers. Waits until they are done with its own.
+void SharedCollectives::leave_buffers() {
+  for (int index = 0; index < announcements_.ranks(); ++index)
+    announcements_.check_present(index);                  // before any rank relies on it
+  const std::uint64_t done = stages_.position() + kLine;  // a step forward, though nothing lies there
+  stages_.advance(&RankState::reduced, done);
+  stages_.await_all(&RankState::reduced, done);
+  stages_.finish(done);
+}
+
+/// Every rank's output is in buffers_: this rank's input becomes its block of each.
+void SharedCollectives::gather_in_place(const std::byte* input) {
+  constexpr std::size_t kPart = 64 * 1024;  // copied to all while it is in the L2 cache
+  const int ranks = announcements_.ranks();
+  const std::size_t block = static_cast<std::size_t>(announcements_.self()) * bytes_;
+  const bool streams = past_caches(bytes_ * static_cast<std::size_t>(ranks), 0);
+  for (std::size_t begin = 0; begin < bytes_; begin += kPart) {
+    const std::size_t length = std::min(kPart, bytes_ - begin);
+    for (int step = 0; step < ranks; ++step) {  // not all ranks to the same one
+      const auto index = static_cast<std::size_t>((announcements_.self() + step) % ranks);
+      copy_out(buffers_[index] + block + begin, input + begin, length, streams);
+    }
+  }
+  leave_buffers();
+}
+
+/// The root's buffer is `from`: it is read where it lies.
+void SharedCollectives::broadcast_in_place(std::byte* to, const std::byte* from) {
+  const std::uint64_t done = stages_.position() + kLine;  // as above
+  if (to != from) {
+    copy_out(to, from, bytes_, past_caches(bytes_, 0));
+    announcements_.check_present(operation_->fingerprint.root);
+  }
+  stages_.advance(&RankState::taken, done);
+  if (to == from) stages_.await_all(&RankState::taken, done);
+  stages_.finish(done);
 }
 
 }  // namespace tutti::comm

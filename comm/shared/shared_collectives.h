@@ -1,6 +1,6 @@
 // SharedCollectives: collectives of ranks that all share one host's memory, without messages.
 //
-// Short ones travel in the announcements and slots of the board: one write by each rank, one read by each other. Long
+// Short ones travel in the announcements and slots: one write by each rank, one read by each other. Long
 // ones go over stages, a chunk at a time: every rank stages its contribution, reduces its share of all contributions
 // where they lie, and copies the shares of the others; chunks overlap, and stay in the caches.
 //
@@ -22,8 +22,9 @@
 #include <tutti/comm/base/processors.h>
 #include <tutti/comm/reduce/reduce.h>
 #include <tutti/comm/schedule/executor.h>
-#include <tutti/comm/shared/board.h>
+#include <tutti/comm/shared/announcements.h>
 #include <tutti/comm/shared/registered_heap.h>
+#include <tutti/comm/shared/stages.h>
 
 #include <algorithm>
 #include <array>
@@ -37,7 +38,10 @@ namespace tutti::comm {
 class SharedCollectives {
  public:
   SharedCollectives(Neighbours& neighbours, Transport& transport, FailureMonitor& monitor, RegisteredHeap& heap)
-      : board_(neighbours, transport, monitor), heap_(heap), sources_(static_cast<std::size_t>(board_.ranks())) {}
+      : announcements_(neighbours, transport, monitor),
+        stages_(neighbours, announcements_),
+        heap_(heap),
+        sources_(static_cast<std::size_t>(announcements_.ranks())) {}
 
   /// Whether the operation is done here; the answer is the same on all ranks.
   static bool takes(OpKind op);
@@ -46,11 +50,9 @@ class SharedCollectives {
   void run(const Operation& operation);
 
   /// Notes an operation that was done by messages.
-  void note_messages(const Fingerprint& operation) { board_.note_messages(operation); }
+  void note_messages(const Fingerprint& operation) { announcements_.note_messages(operation); }
 
  private:
-  static constexpr std::size_t kInlineBytes = sizeof Turn::payload;  // in the announcement
-
   // From this length on what far ranks will read is written by non-temporal stores.
   static constexpr std::size_t kStreamShown = 4 * 1024;
   // The most that the last-level cache is taken to hold: a larger one serves more programs than this.
@@ -59,7 +61,8 @@ class SharedCollectives {
   /// the cache with those of the other ranks and what lies `beside` them. (What is reduced in place has just been read,
   /// and is there.)
   bool past_caches(std::size_t result, std::size_t beside) const {
-    return result * static_cast<std::size_t>(board_.ranks()) + beside > std::min(last_cache_bytes(), kMostCached);
+    return result * static_cast<std::size_t>(announcements_.ranks()) + beside >
+           std::min(last_cache_bytes(), kMostCached);
   }
 
   // Everything in bytes, for `operation_`.
@@ -74,11 +77,10 @@ class SharedCollectives {
   /// reduce and all_reduce: `result` is null where this rank wants none.
   void reduce_to(const std::byte* input, std::byte* result);
   void all_reduce_rounded(std::byte* sums, std::byte* rounded);
-  void inline_all_reduce(std::byte* data);
   void slot_reduce(const std::byte* input, std::byte* result);
   void staged_reduce(const std::byte* input, std::byte* result);
 
-  // In registered buffers: shared_in_place.cc.
+  // In registered buffers.
   struct Place {  // of one of this rank's buffers
     std::byte* data;
     std::optional<std::uint64_t> known;  // what others find it by; none: it is not registered
@@ -95,10 +97,14 @@ class SharedCollectives {
   void gather_in_place(const std::byte* input);
   void broadcast_in_place(std::byte* to, const std::byte* from);
 
-  void begin() { board_.begin(*operation_, bytes_ >= kStreamShown); }
+  void begin() { announcements_.begin(*operation_, bytes_ >= kStreamShown); }
   /// Whether so many bytes for other ranks to read go past the caches.
-  bool streams_shown(std::size_t bytes) const { return board_.streams() && bytes >= kStreamShown; }
-  void announce() { board_.announce(); }
+  bool streams_shown(std::size_t bytes) const { return announcements_.streams() && bytes >= kStreamShown; }
+  /// Copies what is short to where other ranks read it after the announcement.
+  void show(const std::byte* from, std::size_t bytes) {
+    copy_out(announcements_.shown(announcements_.self(), bytes), from, bytes, streams_shown(bytes));
+  }
+  void announce() { announcements_.announce(); }
   /// target = the reduction, in rank order, of `length` bytes: this rank's at `own`, which may be the target, and what
   /// source(rank) gives of the others. `own` is the caller's buffer: this rank's stage is as far away as the others',
   /// once another CPU has read it. `shown`, if not null, is for others to read, and gets the same; one of the two may
@@ -112,10 +118,8 @@ class SharedCollectives {
     return count * static_cast<std::size_t>(index) / static_cast<std::size_t>(ranks);
   }
 
-  /// Over this rank's share: of two neighbours the first goes down and the second one up, away from each other.
-  Walk walk() const { return board_.self() % 2 == 0 ? Walk::Down : Walk::Up; }
-
-  Board board_;
+  Announcements announcements_;
+  Stages stages_;
   RegisteredHeap& heap_;
   const Operation* operation_ = nullptr;
   std::size_t element_ = 0;                // bytes
@@ -129,12 +133,12 @@ class SharedCollectives {
 template <typename Source>
 void SharedCollectives::reduce_all(std::byte* target, std::size_t length, const std::byte* own, Source source,
                                    std::byte* shown) {
-  for (int index = 0; index < board_.ranks(); ++index)
-    sources_[static_cast<std::size_t>(index)] = index == board_.self() ? own : source(index);
+  for (int index = 0; index < announcements_.ranks(); ++index)
+    sources_[static_cast<std::size_t>(index)] = index == announcements_.self() ? own : source(index);
   const std::array<std::byte*, 2> targets{target ? target : shown, shown};
   const Fingerprint& f = operation_->fingerprint;
   const std::size_t count = length == bytes_ ? f.count : length / element_;  // avoids a division
-  const bool in_one_pass = target && shown && !board_.streams();
+  const bool in_one_pass = target && shown && !announcements_.streams();
   comm::reduce_all({targets.data(), in_one_pass ? 2u : 1u}, sources_, count, f.dtype, f.reduce_op);
   if (target && shown && !in_one_pass) copy_out(shown, target, length, streams_shown(length));
 }

@@ -1,6 +1,5 @@
 // Memory that ranks of one host share: files, rings, and the agreement to use them.
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <sys/resource.h>
 #include <tutti/comm/base/copy.h>
 #include <tutti/comm/base/error.h>
@@ -12,14 +11,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <ctime>
-#include <functional>
 #include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "store_test_support.h"
 
 namespace tutti::comm {
 namespace {
@@ -27,17 +25,7 @@ namespace {
 using test::Net;
 using test::run_ranks;
 using test::run_ranks_to_failure;
-
-std::string text_of(ErrorCode code, const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return {};
-}
+using test::text_of;
 
 TEST(SharedFile, IsZeroedAndSeenByWhoOpensIt) {
   const SharedFile made = SharedFile::create("test", 10'000);
@@ -116,35 +104,27 @@ TEST(Doorbell, HearsOnlyThoseThatKnowItsKey) {
   EXPECT_EQ(::poll(&rung, 1, 0), 1);
 }
 
-TEST(ShortCopy, CopiesEveryByteAndNoOther) {
-  constexpr std::byte kGuard{0x7e};
-  std::vector<std::byte> from(64);
-  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i);
-  for (std::size_t bytes = 0; bytes <= from.size(); ++bytes) {
-    std::vector<std::byte> to(bytes + 2, kGuard);
-    copy_short(to.data() + 1, from.data(), bytes);
-    EXPECT_EQ(to.front(), kGuard) << bytes;
-    EXPECT_EQ(to.back(), kGuard) << bytes;
-    EXPECT_TRUE(std::equal(to.begin() + 1, to.end() - 1, from.begin())) << bytes;
-  }
-}
+using Copy = void (*)(std::byte* to, const std::byte* from, std::size_t bytes);
 
-TEST(StreamCopy, CopiesEveryByteAndNoOther) {
+class Copies : public testing::TestWithParam<Copy> {};
+
+TEST_P(Copies, EveryByteAndNoOther) {
   constexpr std::byte kGuard{0x7e};
   std::vector<std::byte> from(512);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i % 251);
   for (std::size_t offset = 0; offset < 65; ++offset)
-    for (const std::size_t bytes : {0, 1, 63, 64, 65, 127, 128, 129, 300}) {
+    for (std::size_t bytes = 0; bytes <= 300; bytes += bytes < 130 ? 1 : 170) {
       std::vector<std::byte> to(offset + bytes + 1, kGuard);
-      stream_copy(to.data() + offset, from.data() + offset % 3, bytes);
-      EXPECT_EQ(std::count(to.begin(), to.begin() + static_cast<std::ptrdiff_t>(offset), kGuard),
-                static_cast<std::ptrdiff_t>(offset));
-      EXPECT_TRUE(std::equal(to.begin() + static_cast<std::ptrdiff_t>(offset), to.end() - 1,
-                             from.begin() + static_cast<std::ptrdiff_t>(offset % 3)))
+      GetParam()(to.data() + offset, from.data() + offset % 3, bytes);
+      const auto begin = to.begin() + static_cast<std::ptrdiff_t>(offset);
+      EXPECT_EQ(std::count(to.begin(), begin, kGuard), begin - to.begin());
+      EXPECT_TRUE(std::equal(begin, to.end() - 1, from.begin() + static_cast<std::ptrdiff_t>(offset % 3)))
           << bytes << " bytes at " << offset;
       EXPECT_EQ(to.back(), kGuard);
     }
 }
+
+INSTANTIATE_TEST_SUITE_P(OfBothKinds, Copies, testing::Values(copy_short, stream_copy));
 
 /// Of lengths that are no multiple of a line: of all_gather such that all goes through the caches, that what others
 /// have contributed goes past them (whether they hold 32 MiB, or as much as is ever counted on), and that all does.
@@ -168,24 +148,8 @@ TEST(SharedCollectives, LargeResultsAreWhole) {
             {.net = Net::Shm});
 }
 
-TEST(Board, BroadcastsWithTwoRootsAreFoundAtTheNextMeeting) {
-  const auto outcomes = run_ranks_to_failure(2,
-                                             [](ProcessGroup& group) {
-                                               float value = 1;
-                                               group.broadcast(std::span<float>(&value, 1), group.rank());
-                                               group.all_reduce(std::span<float>(&value, 1));
-                                             },
-                                             {.net = Net::Shm});
-  for (const auto& outcome : outcomes) {
-    ASSERT_TRUE(outcome);
-    const std::string text = outcome->what();
-    EXPECT_NE(text.find("broadcast seq 1 (float32 x 1, root 0)"), std::string::npos) << text;
-    EXPECT_NE(text.find("broadcast seq 1 (float32 x 1, root 1)"), std::string::npos) << text;
-  }
-}
-
 /// A root runs ahead of the others until their announcements' places are all in use, and again and again.
-TEST(Board, ARootThatRunsAheadWaitsForTheOthers) {
+TEST(Announcements, ARootThatRunsAheadWaitsForTheOthers) {
   run_ranks(3,
             [](ProcessGroup& group) {
               for (int round = 0; round < 5'000; ++round) {
@@ -200,7 +164,7 @@ TEST(Board, ARootThatRunsAheadWaitsForTheOthers) {
 }
 
 /// The digest tells of a difference some operations later; the text is of the operation that differs.
-TEST(Board, TheOldestDifferenceIsTold) {
+TEST(Announcements, TheOldestDifferenceIsTold) {
   const auto outcomes = run_ranks_to_failure(2,
                                              [](ProcessGroup& group) {
                                                float value = 1;
@@ -217,88 +181,6 @@ TEST(Board, TheOldestDifferenceIsTold) {
     EXPECT_NE(text.find("broadcast seq 2 (float32 x 1, root 0)"), std::string::npos) << text;
     EXPECT_NE(text.find("broadcast seq 2 (float32 x 1, root 1)"), std::string::npos) << text;
   }
-}
-
-double thread_cpu_seconds() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
-
-/// A rank that waits for another, which comes a second late, uses next to no processor time.
-TEST(Board, WaitingForALateRankCostsNoProcessor) {
-  run_ranks(3,
-            [](ProcessGroup& group) {
-              group.barrier();
-              if (group.rank() == 0) std::this_thread::sleep_for(std::chrono::seconds(1));  // the lateness itself
-              const double before = thread_cpu_seconds();
-              group.barrier();
-              EXPECT_LT(thread_cpu_seconds() - before, 0.05);
-            },
-            {.net = Net::Shm});
-}
-
-/// How often this thread has gone to sleep; to give way is none of these.
-long sleeps_so_far() {
-  rusage usage{};
-  ::getrusage(RUSAGE_THREAD, &usage);
-  return usage.ru_nvcsw;
-}
-
-void compute_for(std::chrono::milliseconds time) {
-  for (const auto end = std::chrono::steady_clock::now() + time; std::chrono::steady_clock::now() < end;) {
-  }
-}
-
-/// Threads that are started meanwhile share one processor.
-class OneProcessor {
- public:
-  OneProcessor() {
-    ::sched_getaffinity(0, sizeof before_, &before_);
-    cpu_set_t one;
-    CPU_ZERO(&one);
-    CPU_SET(::sched_getcpu(), &one);
-    ::sched_setaffinity(0, sizeof one, &one);
-  }
-  ~OneProcessor() { ::sched_setaffinity(0, sizeof before_, &before_); }
-  OneProcessor(const OneProcessor&) = delete;
-  OneProcessor& operator=(const OneProcessor&) = delete;
-
- private:
-  cpu_set_t before_{};
-};
-
-/// How often rank 1 of four, which share a processor, sleeps in an operation of some 50 waits, after all have computed
-/// and met: the median of some rounds.
-long sleeps_after_computing() {
-  const OneProcessor one;
-  std::vector<long> sleeps(9);
-  run_ranks(4,
-            [&](ProcessGroup& group) {
-              std::vector<float> values(1 << 20, 1.0f);
-              for (long& slept : sleeps) {
-                compute_for(std::chrono::milliseconds(10));
-                group.barrier();
-                const long before = sleeps_so_far();
-                group.all_reduce(std::span(values), ReduceOp::Max);
-                if (group.rank() == 1) slept = sleeps_so_far() - before;
-              }
-            },
-            {.net = Net::Shm});
-  std::ranges::sort(sleeps);
-  return sleeps[sleeps.size() / 2];
-}
-
-/// Ranks that share a processor give way to each other as soon as all have come, though while they waited for the last
-/// one it computed. It is tried several times, as other programs may have computed as well.
-TEST(Board, RanksThatHaveComputedDoNotSleepInWhatFollows) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "built with a sanitizer: waits are long, and ranks rightly sleep";
-#endif
-  constexpr int kTries = 20;
-  long least = sleeps_after_computing();
-  for (int tried = 1; tried < kTries && least > 5; ++tried) least = std::min(least, sleeps_after_computing());
-  EXPECT_LE(least, 5);
 }
 
 }  // namespace

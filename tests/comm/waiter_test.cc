@@ -41,15 +41,6 @@ TEST_F(WaiterOfMany, SleepsAtOnceWhileSomebodyComputesOnItsProcessor) {
   EXPECT_TRUE(sleeps_at_once());
 }
 
-TEST_F(WaiterOfMany, WhatOneKindOfWaitHasFoundOutIsNotThatOfAnother) {
-  ComputesHere other;
-  const auto now = std::chrono::steady_clock::now();
-  other.gave_way(now, now + hours(1));
-  EXPECT_FALSE(sleeps_at_once());
-  Waiter waiter(transport_, monitor_, operation_, Deadline::after(hours(1)), hours(1), &other);
-  EXPECT_TRUE(waiter.should_block());
-}
-
 /// For how long after coming back `here` says that somebody computes; to 1 us.
 microseconds believed(const ComputesHere& here, Time back) {
   microseconds rest(0);

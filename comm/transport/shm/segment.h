@@ -1,8 +1,8 @@
 // HostSegment: the memory that the ranks of one group on one host share, and what lies where in it.
 //
 // One rank creates it, the others map it (join.h). It holds, for each rank, a RankState, the board of its turns
-// (shared/board.h) with a slot for small payloads each, a stage for large ones, and for each ordered pair of ranks
-// and lane a ring (ring.h). It is sparse: memory that is never touched is never taken.
+// (shared/announcements.h) with a slot for small payloads each, a stage for large ones, and for each ordered pair of
+// ranks and lane a ring (ring.h). It is sparse: memory that is never touched is never taken.
 //
 // "index" counts the ranks in the segment, 0 .. ranks-1, in the order of their ranks.
 // Thread-safety: each field says which rank writes it; all others read.

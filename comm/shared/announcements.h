@@ -1,4 +1,4 @@
-// Board: how ranks that share memory announce their operations to each other, and wait for each other.
+// Announcements: how ranks that share memory announce their operations to each other, and wait for each other.
 //
 // Each operation is a turn. A rank announces it in a line of its own (transport/shm/segment.h): the fingerprint, so
 // that mismatches are errors here as everywhere, and a little payload or the place of a registered buffer. A turn's
@@ -25,9 +25,9 @@
 
 namespace tutti::comm {
 
-class Board {
+class Announcements {
  public:
-  Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monitor);
+  Announcements(Neighbours& neighbours, Transport& transport, FailureMonitor& monitor);
 
   int ranks() const { return ranks_; }
   int self() const { return self_; }
@@ -44,9 +44,12 @@ class Board {
   /// it. Not its count and type, which a rank without elements does not know.
   void note_messages(const Fingerprint& operation);
 
-  /// Room in this rank's line, to be filled just before announce(): a rank that polls the line in between takes it from
-  /// this CPU's cache.
-  std::byte* payload() { return segment_.turn(self_, number_).payload.data(); }
+  /// Where rank `index` shows this turn's contribution of up to kSlotBytes: in its line if it fits there, else in its
+  /// slot. A line is to be filled just before announce(): a rank that polls it in between takes it from this CPU's
+  /// cache.
+  std::byte* shown(int index, std::size_t bytes) const {
+    return bytes <= sizeof Turn::payload ? segment_.turn(index, number_).payload.data() : segment_.slot(index, number_);
+  }
   /// Publishes the line and the slot; `memory` are places of registered buffers, instead of a payload.
   using Memory = std::array<std::optional<std::uint64_t>, 2>;
   void announce(const Memory& memory);
@@ -55,10 +58,7 @@ class Board {
   /// Waits for the announcement of a rank and compares it with this one's. Throws Mismatch.
   const Turn& await(int index);
   void await_all();
-  /// The announcement of a rank that has been awaited.
-  const Turn& announced(int index) const { return segment_.turn(index, number_); }
 
-  std::byte* slot(int index) const { return segment_.slot(index, number_); }
   /// This rank's operation has failed. To be called before its caller learns of it.
   void give_up() { neighbours_.give_up(); }
   /// After reading a rank's own buffer, not a stage: throws if its call has failed, as it may have left the buffer.
@@ -71,20 +71,20 @@ class Board {
     if (number_ % kTellEvery == 0) tell_finished();
   }
 
-  // --- Stages: a position counts bytes since the group was formed, and is equal on all ranks between operations.
-  std::uint64_t position() const { return position_; }
-  std::byte* stage(int index, std::uint64_t position) const { return segment_.stage(index, position); }
-
-  using Progress = std::atomic<std::uint64_t> RankState::*;
-  /// Publishes this rank's progress.
-  void advance(Progress progress, std::uint64_t to);
-  /// Waits until a rank's progress has come to `at_least`.
-  void await(Progress progress, int index, std::uint64_t at_least);
   bool streams() const { return streams_; }
   /// The same of a rank whose announcement has been awaited, and of this one after its own.
-  bool streams(int index) const { return (announced(index).marks & Turn::kStreamed) != 0; }
-  /// The operation came to this position: sets all of this rank's progress to it.
-  void finish_stages(std::uint64_t position);
+  bool streams(int index) const { return (segment_.turn(index, number_).marks & Turn::kStreamed) != 0; }
+
+  /// Polls until `ready`, which rank `index` brings about; gives way and sleeps in between, up to the operation's
+  /// deadline.
+  template <typename Ready>
+  void await_ready(Ready ready, int index) {
+    for (int spins = spins_; spins > 0; --spins) {
+      if (ready()) return;
+      __builtin_ia32_pause();
+    }
+    wait_until(ready, index);
+  }
 
  private:
   // Published once in so many turns: each time the waiting ranks must fetch the line again.
@@ -97,18 +97,9 @@ class Board {
   void put_fingerprint(Turn& turn);
   void publish(std::uint8_t marks);
   void tell_finished();
-  void wait_until(const std::function<bool()>& ready, int index, ComputesHere& computes_here);
+  void wait_until(const std::function<bool()>& ready, int index);
   void compare(const Turn& theirs, int index) const;
   [[noreturn]] void explain_giving_up(int index);
-
-  template <typename Ready>
-  void await_ready(Ready ready, int index, ComputesHere& computes_here) {
-    for (int spins = spins_; spins > 0; --spins) {
-      if (ready()) return;
-      __builtin_ia32_pause();
-    }
-    wait_until(ready, index, computes_here);
-  }
 
   Neighbours& neighbours_;
   const HostSegment& segment_;
@@ -116,21 +107,14 @@ class Board {
   FailureMonitor& monitor_;
   const int ranks_;
   const int self_;
-  const bool has_processor_;  // to itself: spinning delays no other rank
   const int spins_;
   std::vector<std::uint64_t> finished_;  // the turn that each rank has finished, as seen last
   bool streams_ = false;                 // what is published in this turn, by non-temporal stores
-
-  // Back-off for ranks that have not arrived, which compute, maybe on this CPU; apart from that for ranks inside the
-  // operation: a long wait for the former says nothing about the latter.
-  ComputesHere& late_compute_here_;
-  ComputesHere present_compute_here_;
 
   const Operation* operation_ = nullptr;
   std::uint64_t number_ = 0;        // of the turn
   std::uint64_t all_finished_ = 0;  // a turn that all ranks are known to have finished
   std::uint64_t history_ = 0;
-  std::uint64_t position_ = 0;
 };
 
 }  // namespace tutti::comm

@@ -1,6 +1,6 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/failure/waiter.h>
-#include <tutti/comm/shared/board.h>
+#include <tutti/comm/shared/announcements.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,7 +10,8 @@
 namespace tutti::comm {
 namespace {
 
-constexpr int kSpins = 100;  // polls before the clock is read: two or three microseconds
+// Polls before the clock is read: two or three microseconds. None where ranks share CPUs, and would delay each other.
+constexpr int kSpins = 100;
 
 std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
   hash = (hash ^ value) * 0x9e37'79b9'7f4a'7c15;  // times the golden ratio, its high half folded in
@@ -19,19 +20,17 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
 
 }  // namespace
 
-Board::Board(Neighbours& neighbours, Transport& transport, FailureMonitor& monitor)
+Announcements::Announcements(Neighbours& neighbours, Transport& transport, FailureMonitor& monitor)
     : neighbours_(neighbours),
       segment_(neighbours.segment()),
       transport_(transport),
       monitor_(monitor),
       ranks_(neighbours.size()),
       self_(neighbours.self()),
-      has_processor_(!transport.oversubscribed()),
-      spins_(has_processor_ ? kSpins : 0),
-      finished_(static_cast<std::size_t>(ranks_)),
-      late_compute_here_(transport.computes_here) {}
+      spins_(transport.oversubscribed() ? 0 : kSpins),
+      finished_(static_cast<std::size_t>(ranks_)) {}
 
-void Board::free_slot() {
+void Announcements::free_slot() {
   const std::uint64_t needed = number_ - kTurns;
   std::uint64_t all = number_;
   for (int index = 0; index < ranks_; ++index) {
@@ -39,20 +38,21 @@ void Board::free_slot() {
     const auto& line = segment_.state(index).finished;
     std::uint64_t& finished = finished_[static_cast<std::size_t>(index)];
     const auto enough = [&] { return (finished = line.load(std::memory_order_acquire)) >= needed; };
-    if (!enough()) await_ready(enough, index, late_compute_here_);
+    if (!enough()) await_ready(enough, index);
     all = std::min(all, finished);
   }
   all_finished_ = all;
 }
 
-bool Board::most_are_far() const {
+/// Not once for all: of a sub-group the others may come later.
+bool Announcements::most_are_far() const {
   int far = 0;
   for (int index = 0; index < ranks_; ++index) far += index != self_ && neighbours_.is_far(index) ? 1 : 0;
   return far > 0 && 2 * far >= ranks_ - 1;
 }
 
 /// Puts the places into this rank's line; returns the marks that go with them.
-std::uint8_t Board::put(const Memory& memory) {
+std::uint8_t Announcements::put(const Memory& memory) {
   Turn& turn = segment_.turn(self_, number_);
   std::uint8_t marks = 0;
   for (std::size_t i = 0; i < memory.size(); ++i) {
@@ -63,14 +63,14 @@ std::uint8_t Board::put(const Memory& memory) {
   return marks;
 }
 
-void Board::note_messages(const Fingerprint& f) {
+void Announcements::note_messages(const Fingerprint& f) {
   history_ = mixed(mixed(history_, f.seq), static_cast<std::uint64_t>(f.root) << 32 | static_cast<std::uint64_t>(f.op));
 }
 
-void Board::announce(const Memory& memory) { publish(put(memory)); }
+void Announcements::announce(const Memory& memory) { publish(put(memory)); }
 
 /// The fingerprint and the digest, for others to compare with theirs.
-void Board::put_fingerprint(Turn& turn) {
+void Announcements::put_fingerprint(Turn& turn) {
   const Fingerprint& f = operation_->fingerprint;
   turn.seq = f.seq;
   turn.count = f.count;
@@ -84,7 +84,7 @@ void Board::put_fingerprint(Turn& turn) {
   turn.history = history_;
 }
 
-void Board::publish(std::uint8_t marks) {
+void Announcements::publish(std::uint8_t marks) {
   Turn& turn = segment_.turn(self_, number_);
   put_fingerprint(turn);
   turn.marks = streams_ ? marks | Turn::kStreamed : marks;
@@ -93,55 +93,36 @@ void Board::publish(std::uint8_t marks) {
   operation_->caller.is_announced();
 }
 
-const Turn& Board::await(int index) {
+const Turn& Announcements::await(int index) {
   const Turn& turn = segment_.turn(index, number_);
   if (index == self_) return turn;
   const auto announced = [&] { return turn.number.load(std::memory_order_acquire) == number_; };
-  if (!announced()) await_ready(announced, index, late_compute_here_);
+  if (!announced()) await_ready(announced, index);
   if (turn.history != history_) compare(turn, index);
   return turn;
 }
 
-void Board::await_all() {
+void Announcements::await_all() {
   for (int index = 0; index < ranks_; ++index)
     if (index != self_) await(index);
   all_finished_ = number_ - 1;  // a rank that announced this turn has finished the one before
 }
 
-void Board::tell_finished() {
+void Announcements::tell_finished() {
   segment_.state(self_).finished.store(number_, std::memory_order_release);
   neighbours_.nudge_all();
 }
 
-void Board::advance(Progress progress, std::uint64_t to) {
-  (segment_.state(self_).*progress).store(to, std::memory_order_release);
-  neighbours_.nudge_all();
-}
-
-void Board::await(Progress progress, int index, std::uint64_t at_least) {
-  const auto& theirs = segment_.state(index).*progress;
-  const auto ready = [&] { return theirs.load(std::memory_order_acquire) >= at_least; };
-  await_ready(ready, index, present_compute_here_);
-}
-
-void Board::finish_stages(std::uint64_t position) {
-  position_ = position;
-  for (const Progress progress : {&RankState::staged, &RankState::reduced, &RankState::taken})
-    (segment_.state(self_).*progress).store(position_, std::memory_order_release);
-  neighbours_.nudge_all();
-}
-
-void Board::explain_giving_up(int index) {
+void Announcements::explain_giving_up(int index) {
   const int rank = neighbours_.rank_of(index);
   const std::string text = "lost " + transport_.describe(rank) + ": its call has failed";
   monitor_.explain_loss(Error(ErrorCode::PeerLost, text), {&rank, 1});
 }
 
-void Board::wait_until(const std::function<bool()>& ready, int index, ComputesHere& computes_here) {
+void Announcements::wait_until(const std::function<bool()>& ready, int index) {
   const int peer = neighbours_.rank_of(index);
   const std::span<const int> awaited(&peer, 1);
-  Waiter waiter(transport_, monitor_, operation_->fingerprint, operation_->caller.deadline(), operation_->report_after,
-                &computes_here);
+  Waiter waiter(transport_, monitor_, operation_->fingerprint, operation_->caller.deadline(), operation_->report_after);
   while (!ready()) {
     if (neighbours_.gone(index) || neighbours_.gone(self_)) {
       if (ready()) return;  // what it did before it left counts
@@ -169,7 +150,7 @@ Fingerprint fingerprint_of(const Turn& turn, std::uint64_t group) {
 }  // namespace
 
 /// The digests differ: somewhere the two ranks have called different operations. Reports the oldest difference.
-void Board::compare(const Turn& theirs, int index) const {
+void Announcements::compare(const Turn& theirs, int index) const {
   const std::uint64_t group = operation_->fingerprint.group;
   Fingerprint their_call = fingerprint_of(theirs, group);
   Fingerprint our_call = operation_->fingerprint;
