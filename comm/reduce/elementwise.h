@@ -4,14 +4,13 @@
 // vector is loaded whole before it is stored, so a result may overwrite an operand.
 #pragma once
 
-#include <tutti/comm/reduce/reduce.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <type_traits>
 
@@ -30,15 +29,10 @@ struct VectorOf {
   typedef T type __attribute__((vector_size(kVectorBytes)));
 };
 
-struct Add {
-  template <typename V>
-  static V apply(V first, V second) {
-    return static_cast<V>(first + second);
-  }
-};
+using Add = std::plus<>;
 struct Multiply {
   template <typename V>
-  static V apply(V first, V second) {
+  V operator()(V first, V second) const {
     if constexpr (std::is_integral_v<V> && sizeof(V) < sizeof(int)) {  // int would overflow: 65535 * 65535
       return static_cast<V>(static_cast<unsigned>(first) * second);
     } else {
@@ -46,42 +40,17 @@ struct Multiply {
     }
   }
 };
-struct Divide {
-  template <typename V>
-  static V apply(V first, V second) {
-    return first / second;
-  }
-};
 // A NaN compares false with everything: `second` is taken when it is NaN, `first` is taken when it is.
 struct Minimum {
   template <typename V>
-  static V apply(V first, V second) {
+  V operator()(V first, V second) const {
     return ((first < second) | (first != first)) ? first : second;
   }
 };
 struct Maximum {
   template <typename V>
-  static V apply(V first, V second) {
+  V operator()(V first, V second) const {
     return ((first > second) | (first != first)) ? first : second;
-  }
-};
-
-struct BitAnd {
-  template <typename V>
-  static V apply(V first, V second) {
-    return static_cast<V>(first & second);
-  }
-};
-struct BitOr {
-  template <typename V>
-  static V apply(V first, V second) {
-    return static_cast<V>(first | second);
-  }
-};
-struct BitXor {
-  template <typename V>
-  static V apply(V first, V second) {
-    return static_cast<V>(first ^ second);
   }
 };
 
@@ -103,7 +72,7 @@ struct Plain {
 
   template <typename V>
   static V apply(V first, V second) {
-    return Op::template apply<V>(first, second);
+    return static_cast<V>(Op()(first, second));
   }
   template <typename V>
   static V finish(V value) {
@@ -140,7 +109,6 @@ struct Rows {
   std::span<std::byte* const> targets;
   std::span<const std::byte* const> sources;
   std::size_t nbytes;
-  Walk walk = Walk::Up;
 };
 
 /// One value of type V, or its first `bytes`, at offset `at`.
@@ -164,21 +132,16 @@ std::size_t combine_vectors(const Arithmetic arithmetic, const Targets targets, 
   return at;
 }
 
-/// Whole blocks of vectors from offset `at` on, which stay in registers from the first source to the last target; in
-/// the order of the walk. Returns the offset behind them. In a block offsets rise: loops of single vectors whose
-/// offsets fall take half as long again on some CPUs.
+/// Whole blocks of vectors from offset `at` on, which stay in registers from the first source to the last target.
+/// Returns the offset behind them.
 template <typename Arithmetic, typename Targets, typename Sources>
-std::size_t combine_blocks(const Arithmetic arithmetic, const Targets targets, const Sources sources,
-                           const std::size_t at, const std::size_t nbytes, const Walk walk) {
+std::size_t combine_blocks(const Arithmetic arithmetic, const Targets targets, const Sources sources, std::size_t at,
+                           const std::size_t nbytes) {
   using Vector = typename Arithmetic::Vector;
   constexpr std::size_t kVectors = 4;
-  constexpr std::size_t kBytes = kVectors * sizeof(Vector);
-  const std::size_t end = at + (nbytes - at) / kBytes * kBytes;
-  const std::size_t step = walk == Walk::Up ? kBytes : 0 - kBytes;  // unsigned: it wraps
-  std::size_t begin = walk == Walk::Up ? at : end - kBytes;
-  for (std::size_t left = (end - at) / kBytes; left > 0; --left, begin += step) {
+  for (; at + kVectors * sizeof(Vector) <= nbytes; at += kVectors * sizeof(Vector)) {
     Vector block[kVectors];
-    const auto offset = [begin](std::size_t k) { return begin + k * sizeof(Vector); };
+    const auto offset = [at](std::size_t k) { return at + k * sizeof(Vector); };
 #pragma GCC unroll 4
     for (std::size_t k = 0; k < kVectors; ++k) block[k] = load<Vector>(sources[0] + offset(k));
     for (std::size_t source = 1; source < sources.size(); ++source) {
@@ -193,7 +156,7 @@ std::size_t combine_blocks(const Arithmetic arithmetic, const Targets targets, c
       for (std::size_t k = 0; k < kVectors; ++k) arithmetic.store(target, offset(k), block[k], sizeof(Vector));
     }
   }
-  return end;
+  return at;
 }
 
 template <typename Arithmetic>
@@ -206,9 +169,9 @@ std::size_t combine_vectors(const Arithmetic& arithmetic, const Rows& rows, std:
   }
   if (rows.sources.size() == 2 && rows.targets.size() == 2) {
     const std::array<std::byte*, 2> targets{rows.targets[0], rows.targets[1]};
-    at = combine_blocks(arithmetic, targets, two, at, rows.nbytes, rows.walk);
+    at = combine_blocks(arithmetic, targets, two, at, rows.nbytes);
   } else {
-    at = combine_blocks(arithmetic, rows.targets, rows.sources, at, rows.nbytes, rows.walk);
+    at = combine_blocks(arithmetic, rows.targets, rows.sources, at, rows.nbytes);
   }
   return combine_vectors(arithmetic, rows.targets, rows.sources, at, rows.nbytes);
 }

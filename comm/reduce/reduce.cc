@@ -5,51 +5,161 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/reduce/elementwise.h>
 #include <tutti/comm/reduce/reduce.h>
-#include <tutti/comm/reduce/reduce_half.h>
 
 #include <bit>
 #include <cstring>
+#include <functional>
+
+#if defined(__F16C__) || defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 namespace tutti::comm {
 namespace {
 
 using namespace elementwise;
 
-/// Sums and products of integers are computed unsigned: they wrap instead of being undefined.
-template <typename T, bool kInteger = std::is_integral_v<T>>
-struct Wrapping {
-  using type = std::make_unsigned_t<T>;
-};
-template <typename T>
-struct Wrapping<T, false> {
-  using type = T;
+// --- 16-bit floating point numbers: the conversions of base/half.h over whole vectors, and around them the operators
+// on floats. The CPU's own conversion of halves has the same results.
+
+constexpr std::size_t kLanes = kVectorBytes / sizeof(float);
+constexpr std::size_t kHalfBytes = kLanes * sizeof(std::uint16_t);
+
+typedef float Floats __attribute__((vector_size(kVectorBytes)));
+typedef std::uint32_t Words __attribute__((vector_size(kVectorBytes)));
+typedef std::uint16_t Halves __attribute__((vector_size(kHalfBytes)));
+
+Words bits_of(Floats values) { return load<Words>(reinterpret_cast<const std::byte*>(&values)); }
+Floats floats_of(Words bits) { return load<Floats>(reinterpret_cast<const std::byte*>(&bits)); }
+
+// Each half in a word of its own, and back. The compiler's own conversion goes lane by lane.
+#if defined(__AVX512F__)
+Words spread(Halves halves) {
+  return reinterpret_cast<Words>(_mm512_maskz_cvtepu16_epi32(0xFFFF, reinterpret_cast<__m256i>(halves)));
+}
+Halves pack(Words words) {
+  return reinterpret_cast<Halves>(_mm512_maskz_cvtepi32_epi16(0xFFFF, reinterpret_cast<__m512i>(words)));
+}
+#else
+Words spread(Halves halves) { return __builtin_convertvector(halves, Words); }
+Halves pack(Words words) { return __builtin_convertvector(words, Halves); }
+#endif
+
+struct Float16 {
+#if defined(__AVX512F__)
+  static Floats widen(Halves halves) { return _mm512_maskz_cvtph_ps(0xFFFF, reinterpret_cast<__m256i>(halves)); }
+  static Halves narrow(Floats floats) {
+    return reinterpret_cast<Halves>(_mm512_maskz_cvtps_ph(0xFFFF, floats, _MM_FROUND_TO_NEAREST_INT));
+  }
+#elif defined(__F16C__)
+  static Floats widen(Halves halves) { return _mm256_cvtph_ps(reinterpret_cast<__m128i>(halves)); }
+  static Halves narrow(Floats floats) {
+    return reinterpret_cast<Halves>(_mm256_cvtps_ph(floats, _MM_FROUND_TO_NEAREST_INT));
+  }
+#else
+  static Floats widen(Halves halves) {
+    Floats floats;
+    for (std::size_t i = 0; i < kLanes; ++i) floats[i] = static_cast<float>(Half::from_bits(halves[i]));
+    return floats;
+  }
+  static Halves narrow(Floats floats) {
+    Halves halves;
+    for (std::size_t i = 0; i < kLanes; ++i) halves[i] = Half(floats[i]).bits();
+    return halves;
+  }
+#endif
 };
 
+struct Brain16 {
+  static Floats widen(Halves halves) { return floats_of(spread(halves) << 16); }
+  static Halves narrow(Floats floats) {
+    const Words bits = bits_of(floats);
+    const Words rounded = bits + 0x7FFFu + ((bits >> 16) & 1u);
+    const Words nan = bits | 0x400000u;
+    return pack((((bits & 0x7FFFFFFFu) > 0x7F800000u) ? nan : rounded) >> 16);
+  }
+};
+
+/// Each pair is computed in float, and rounded. A rest shorter than a vector is padded: block and rest are computed
+/// alike.
+template <typename Format, typename Op>
+struct InFloat {
+  using Vector = Halves;
+  using Tail = Halves;
+  static constexpr bool kPadsTail = true;
+  static constexpr std::size_t kElementBytes = sizeof(std::uint16_t);
+  static constexpr std::size_t kTargetElementBytes = kElementBytes;
+
+  static Halves apply(Halves first, Halves second) {
+    return Format::narrow(Op()(Format::widen(first), Format::widen(second)));
+  }
+  static Halves finish(Halves value) { return value; }
+  static void store(std::byte* target, std::size_t at, Halves value, std::size_t bytes) {
+    std::memcpy(target + at, &value, bytes);
+  }
+};
+
+template <typename Format>
+struct MeanInFloat : InFloat<Format, Add> {
+  explicit MeanInFloat(int divisor) : by(Floats{} + static_cast<float>(divisor)) {}
+
+  Halves finish(Halves sum) const { return Format::narrow(Format::widen(sum) / by); }
+
+  Floats by;
+};
+
+// --- What each type's elements are combined by
+
+/// Sums and products of integers are computed unsigned: they wrap instead of being undefined.
 template <typename T>
+using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+
+template <typename T>
+struct Numbers {
+  template <typename Op>
+  using Wraps = Plain<Wrapping<T>, Op>;
+  template <typename Op>
+  using Compares = Plain<T, Op>;
+  using MeanOf = Mean<T>;
+  static constexpr bool kHasMean = std::is_floating_point_v<T>;
+  static constexpr bool kHasBits = std::is_integral_v<T>;
+};
+
+template <typename Format>
+struct SmallFloats {
+  template <typename Op>
+  using Wraps = InFloat<Format, Op>;
+  template <typename Op>
+  using Compares = InFloat<Format, Op>;
+  using MeanOf = MeanInFloat<Format>;
+  static constexpr bool kHasMean = true;
+  static constexpr bool kHasBits = false;
+};
+
+template <typename Type>
 void combine_by(const Rows& rows, ReduceOp op, int divisor) {
-  using Unsigned = typename Wrapping<T>::type;
   switch (op) {
     case ReduceOp::Avg:
-      if constexpr (std::is_floating_point_v<T>) {
-        if (divisor != 0) return combine(Mean<T>(divisor), rows);
+      if constexpr (Type::kHasMean) {
+        if (divisor != 0) return combine(typename Type::MeanOf(divisor), rows);
       }
       [[fallthrough]];
     case ReduceOp::Sum:
-      return combine(Plain<Unsigned, Add>(), rows);
+      return combine(typename Type::template Wraps<Add>(), rows);
     case ReduceOp::Prod:
-      return combine(Plain<Unsigned, Multiply>(), rows);
+      return combine(typename Type::template Wraps<Multiply>(), rows);
     case ReduceOp::Min:
-      return combine(Plain<T, Minimum>(), rows);
+      return combine(typename Type::template Compares<Minimum>(), rows);
     case ReduceOp::Max:
-      return combine(Plain<T, Maximum>(), rows);
+      return combine(typename Type::template Compares<Maximum>(), rows);
     case ReduceOp::BAnd:
-      if constexpr (std::is_integral_v<T>) combine(Plain<T, BitAnd>(), rows);
+      if constexpr (Type::kHasBits) combine(typename Type::template Wraps<std::bit_and<>>(), rows);
       return;
     case ReduceOp::BOr:
-      if constexpr (std::is_integral_v<T>) combine(Plain<T, BitOr>(), rows);
+      if constexpr (Type::kHasBits) combine(typename Type::template Wraps<std::bit_or<>>(), rows);
       return;
     case ReduceOp::BXor:
-      if constexpr (std::is_integral_v<T>) combine(Plain<T, BitXor>(), rows);
+      if constexpr (Type::kHasBits) combine(typename Type::template Wraps<std::bit_xor<>>(), rows);
       return;
     case ReduceOp::User:
       return;
@@ -59,19 +169,19 @@ void combine_by(const Rows& rows, ReduceOp op, int divisor) {
 // Bools are bytes. Whatever a peer sent, the result is 0 or 1, so that reading it as a bool is defined.
 struct Or {
   template <typename V>
-  static V apply(V first, V second) {
+  V operator()(V first, V second) const {
     return ((first | second) != V{}) ? static_cast<V>(V{} + 1) : V{};
   }
 };
 struct And {
   template <typename V>
-  static V apply(V first, V second) {
+  V operator()(V first, V second) const {
     return ((first != V{}) & (second != V{})) ? static_cast<V>(V{} + 1) : V{};
   }
 };
 struct Xor {
   template <typename V>
-  static V apply(V first, V second) {
+  V operator()(V first, V second) const {
     return ((first != V{}) ^ (second != V{})) ? static_cast<V>(V{} + 1) : V{};
   }
 };
@@ -115,25 +225,25 @@ struct RoundedSum : Plain<double, Add> {
 void combine_rows(const Rows& rows, DType dtype, ReduceOp op, int divisor) {
   switch (dtype) {
     case DType::Float32:
-      return combine_by<float>(rows, op, divisor);
+      return combine_by<Numbers<float>>(rows, op, divisor);
     case DType::Float64:
-      return combine_by<double>(rows, op, divisor);
+      return combine_by<Numbers<double>>(rows, op, divisor);
     case DType::Int32:
-      return combine_by<std::int32_t>(rows, op, divisor);
+      return combine_by<Numbers<std::int32_t>>(rows, op, divisor);
     case DType::Int64:
-      return combine_by<std::int64_t>(rows, op, divisor);
+      return combine_by<Numbers<std::int64_t>>(rows, op, divisor);
     case DType::UInt8:
-      return combine_by<std::uint8_t>(rows, op, divisor);
+      return combine_by<Numbers<std::uint8_t>>(rows, op, divisor);
     case DType::Float16:
-      return combine_float16(rows, op, divisor);
+      return combine_by<SmallFloats<Float16>>(rows, op, divisor);
     case DType::BFloat16:
-      return combine_bfloat16(rows, op, divisor);
+      return combine_by<SmallFloats<Brain16>>(rows, op, divisor);
     case DType::Int8:
-      return combine_by<std::int8_t>(rows, op, divisor);
+      return combine_by<Numbers<std::int8_t>>(rows, op, divisor);
     case DType::UInt16:
-      return combine_by<std::uint16_t>(rows, op, divisor);
+      return combine_by<Numbers<std::uint16_t>>(rows, op, divisor);
     case DType::UInt64:
-      return combine_by<std::uint64_t>(rows, op, divisor);
+      return combine_by<Numbers<std::uint64_t>>(rows, op, divisor);
     case DType::Bool:
       return combine_bools(rows, op);
   }
@@ -149,13 +259,12 @@ void reduce_into(void* target, const void* incoming, std::size_t count, DType dt
 }
 
 void reduce_all(std::span<std::byte* const> targets, std::span<const std::byte* const> sources, std::size_t count,
-                DType dtype, ReduceOp op, Walk walk) {
-  combine_rows({targets, sources, count * size_of(dtype), walk}, dtype, op, static_cast<int>(sources.size()));
+                DType dtype, ReduceOp op) {
+  combine_rows({targets, sources, count * size_of(dtype)}, dtype, op, static_cast<int>(sources.size()));
 }
 
-void reduce_rounded(std::span<std::byte* const> targets, std::span<const std::byte* const> sources, std::size_t count,
-                    Walk walk) {
-  combine(RoundedSum(), {targets, sources, count * sizeof(double), walk});
+void reduce_rounded(std::span<std::byte* const> targets, std::span<const std::byte* const> sources, std::size_t count) {
+  combine(RoundedSum(), {targets, sources, count * sizeof(double)});
 }
 
 void scale_down(void* data, std::size_t count, DType dtype, int divisor) {

@@ -23,21 +23,15 @@ namespace tutti::comm {
 /// Where refusal() in types.h refuses, the target stays as it is: the caller has checked.
 void reduce_into(void* target, const void* incoming, std::size_t count, DType dtype, ReduceOp op, bool incoming_first);
 
-/// In which order elements are passed over; the result is the same. A CPU prefetches a kilobyte or more ahead, also
-/// beyond the end: where two shares of a vector are adjacent, and another CPU works on the second one, the first is
-/// walked down, away from it. Else cache lines of the second move back and forth each time.
-enum class Walk { Up, Down };
-
 /// Each target's [i] = sources[0][i] (op) sources[1][i] (op) ..., from the left; Avg divides by their number. The bits
 /// are those of a chain of reduce_into() and of scale_down(); memory is passed over once. At least one source. A target
 /// may be one of the sources.
 void reduce_all(std::span<std::byte* const> targets, std::span<const std::byte* const> sources, std::size_t count,
-                DType dtype, ReduceOp op, Walk walk = Walk::Up);
+                DType dtype, ReduceOp op);
 
 /// The same for the sum of `count` float64, of which each target receives float32: rounded once, at the end, and
 /// without the sign of a zero. A target overlaps no source.
-void reduce_rounded(std::span<std::byte* const> targets, std::span<const std::byte* const> sources, std::size_t count,
-                    Walk walk = Walk::Up);
+void reduce_rounded(std::span<std::byte* const> targets, std::span<const std::byte* const> sources, std::size_t count);
 
 /// data[i] /= divisor, correctly rounded (Float16, BFloat16: divided in float, then rounded once); divisor > 0.
 /// Floating point only: other types are left as they are, the caller has refused them.

@@ -137,23 +137,21 @@ TYPED_TEST(Reduce, AllHasTheBitsOfAChainWhereverTheTargetsAre) {
         std::vector<std::vector<T>> data;
         for (std::size_t i = 0; i < rows; ++i) data.push_back(random_values<T>(count, random));
         const std::vector<T> expected = chain(data, op);
-        for (const Walk walk : {Walk::Up, Walk::Down}) {
-          auto buffers = data;
-          std::vector<const std::byte*> sources;
-          std::vector<std::byte*> in_place;
-          for (auto& row : buffers) {
-            in_place.push_back(reinterpret_cast<std::byte*>(row.data()));
-            sources.push_back(in_place.back());
-          }
-          std::vector<T> apart(count + 2, T{});
-          std::byte* const target = reinterpret_cast<std::byte*>(apart.data() + 1);
-          reduce_all({&target, 1}, sources, count, DTypeOf<T>::value, op, walk);
-          EXPECT_EQ(apart.front(), T{}) << "one before the beginning";
-          EXPECT_EQ(apart.back(), T{}) << "one past the end";
-          EXPECT_EQ(std::vector<T>(apart.begin() + 1, apart.end() - 1), expected) << name(op) << " of " << rows;
-          reduce_all(in_place, sources, count, DTypeOf<T>::value, op, walk);
-          for (const auto& row : buffers) ASSERT_EQ(row, expected) << name(op) << " of " << rows << " in place";
+        auto buffers = data;
+        std::vector<const std::byte*> sources;
+        std::vector<std::byte*> in_place;
+        for (auto& row : buffers) {
+          in_place.push_back(reinterpret_cast<std::byte*>(row.data()));
+          sources.push_back(in_place.back());
         }
+        std::vector<T> apart(count + 2, T{});
+        std::byte* const target = reinterpret_cast<std::byte*>(apart.data() + 1);
+        reduce_all({&target, 1}, sources, count, DTypeOf<T>::value, op);
+        EXPECT_EQ(apart.front(), T{}) << "one before the beginning";
+        EXPECT_EQ(apart.back(), T{}) << "one past the end";
+        EXPECT_EQ(std::vector<T>(apart.begin() + 1, apart.end() - 1), expected) << name(op) << " of " << rows;
+        reduce_all(in_place, sources, count, DTypeOf<T>::value, op);
+        for (const auto& row : buffers) ASSERT_EQ(row, expected) << name(op) << " of " << rows << " in place";
       }
     }
   }
@@ -306,19 +304,16 @@ TEST(ReduceRounded, RoundsTheSumOnceAndKeepsNoSignOfZero) {
       std::vector<const std::byte*> sources;
       for (const auto& row : data) sources.push_back(reinterpret_cast<const std::byte*>(row.data()));
       const std::vector<double> sums = chain(data, ReduceOp::Sum);
-      for (const Walk walk : {Walk::Up, Walk::Down}) {
-        std::vector<float> shifted(rows + count + 1, 5), second(count + 1, 5);
-        std::byte* const targets[] = {reinterpret_cast<std::byte*>(shifted.data() + rows),
-                                      reinterpret_cast<std::byte*>(second.data())};
-        reduce_rounded(targets, sources, count, walk);
-        EXPECT_EQ(shifted[rows - 1], 5) << "one before the beginning";
-        const std::vector<float> first(shifted.begin() + static_cast<std::ptrdiff_t>(rows), shifted.end());
-        for (std::size_t i = 0; i < count; ++i)
-          ASSERT_EQ(first[i], static_cast<float>(sums[i])) << i << " of " << count;
-        EXPECT_FALSE(count > 6 && std::signbit(first[6]));
-        EXPECT_EQ(first[count], 5) << "one past the end";
-        EXPECT_EQ(first, second);
-      }
+      std::vector<float> shifted(rows + count + 1, 5), second(count + 1, 5);
+      std::byte* const targets[] = {reinterpret_cast<std::byte*>(shifted.data() + rows),
+                                    reinterpret_cast<std::byte*>(second.data())};
+      reduce_rounded(targets, sources, count);
+      EXPECT_EQ(shifted[rows - 1], 5) << "one before the beginning";
+      const std::vector<float> first(shifted.begin() + static_cast<std::ptrdiff_t>(rows), shifted.end());
+      for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(first[i], static_cast<float>(sums[i])) << i << " of " << count;
+      EXPECT_FALSE(count > 6 && std::signbit(first[6]));
+      EXPECT_EQ(first[count], 5) << "one past the end";
+      EXPECT_EQ(first, second);
     }
   }
 }
