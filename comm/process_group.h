@@ -71,7 +71,7 @@ struct ProcessGroupOptions {
   /// own keys) can be read on the way. wire_format.md.
   bool encrypt = false;
   /// "" = TUTTI_TRACE, else none. At its end the group, together with its sub-groups, writes what all ranks have done
-  /// to this file (trace_file.h). After a failure each rank leaves its own part beside it, as `<file>.rank<r>`. A later
+  /// to this file (trace.h). After a failure each rank leaves its own part beside it, as `<file>.rank<r>`. A later
   /// group's file replaces an earlier one's.
   std::string trace_file{};
 };

@@ -1,84 +1,22 @@
-// How a group refuses calls, fails and ends.
-#include <tutti/comm/base/counts.h>
+// How a group fails and ends, and what it then reports of its operations: in texts and in the trace file.
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/process_group_impl.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 
 namespace tutti::comm {
 namespace {
 
 constexpr std::chrono::milliseconds kGoodbyeLimit(5000);
+constexpr int kClockRounds = 16;
+constexpr std::size_t kOperationsInText = 2;  // of an error
+constexpr std::size_t kOperationsInLog = 5;   // at level Info; all of them at level Debug
+
+std::int64_t nanoseconds(TraceClock::time_point time) { return time.time_since_epoch() / std::chrono::nanoseconds(1); }
 
 }  // namespace
-
-void ProcessGroup::Impl::refuse(OpKind op, const char* what, const ConstBuffer& buffer, std::size_t count,
-                                DType dtype) const {
-  if (buffer.count != count)
-    invalid(op, std::string(what) + " holds " + std::to_string(buffer.count) + " elements, but " +
-                    std::to_string(count) + " are needed");
-  if (count >= kMaxCount)
-    invalid(op,
-            std::string(what) + " would hold " + std::to_string(count) + " elements, more than there is memory for");
-  if (buffer.dtype != dtype)
-    invalid(op, std::string(what) + " is " + std::string(comm::name(buffer.dtype)) + ", but the other buffer is " +
-                    std::string(comm::name(dtype)));
-  invalid(op, std::string(what) + " is a null pointer");
-}
-
-void ProcessGroup::Impl::refuse_overlap(OpKind op, const ConstBuffer& input, const ConstBuffer& output) const {
-  const auto& [block, whole] = input.count < output.count ? std::tie(input, output) : std::tie(output, input);
-  const bool by_rank = op == OpKind::AllGather || op == OpKind::ReduceScatter;
-  const std::size_t offset = by_rank ? static_cast<std::size_t>(rank()) * block.nbytes() : 0;
-  if ((by_rank || op == OpKind::Reduce) && block.data == static_cast<const std::byte*>(whole.data) + offset) return;
-  invalid(op, "input and output share memory" + std::string(by_rank ? ", and not as this rank's block" : "") +
-                  ": give each its own");
-}
-
-std::size_t ProcessGroup::Impl::require_counts(OpKind op, Counts counts) const {
-  if (counts.size() != static_cast<std::size_t>(world_size()))
-    invalid(op, "there are " + std::to_string(counts.size()) + " counts, but " + std::to_string(world_size()) +
-                    " are needed, one for each rank");
-  std::uint64_t total = 0;
-  for (const std::size_t count : counts) {
-    if (count >= kMaxTotalCount - total) invalid(op, "the counts add up to 2^40 elements or more; split the operation");
-    total += count;
-  }
-  return total;
-}
-
-void ProcessGroup::Impl::refuse_peer(OpKind op, int peer) const {
-  invalid(op, "there is no rank " + std::to_string(peer) + " in a world of " + std::to_string(world_size()));
-}
-
-void ProcessGroup::Impl::invalid(OpKind op, const std::string& why) const {
-  throw Error(ErrorCode::InvalidArgument, monitor_.prefix() + std::string(comm::name(op)) + ": " + why);
-}
-
-void ProcessGroup::Impl::refuse_root(OpKind op, int root) const {
-  invalid(op, "root " + std::to_string(root) + " is no rank of a world of " + std::to_string(world_size()));
-}
-
-void ProcessGroup::Impl::refuse_use() {
-  if (forked())
-    throw Error(ErrorCode::InvalidArgument,
-                "process " + std::to_string(::getpid()) + " was forked from process " + std::to_string(pid_) +
-                    ", to which this group belongs: form a new group after the fork, or use threads");
-  if (failed_.load(std::memory_order_acquire)) {
-    queue_.let_running_end();  // the caller may free its memory when it learns of the failure
-    rethrow_failure();
-  }
-  throw Error(ErrorCode::Aborted, monitor_.prefix() + "the group has been shut down");
-}
-
-bool ProcessGroup::Impl::allow_nested(std::uintptr_t other_thread) const {
-  if (other_thread == ::pthread_self() || forked()) return true;
-  throw Error(ErrorCode::InvalidArgument,
-              monitor_.prefix() +
-                  "another thread is in an operation of this group: one thread at a time may issue them. Use one "
-                  "group for each thread (split()), or a lock around the calls");
-}
 
 void ProcessGroup::Impl::shutdown() {
   if (writes_trace_ && !closed_) collect_trace();
@@ -133,5 +71,95 @@ std::exception_ptr ProcessGroup::Impl::failure() const {
 }
 
 void ProcessGroup::Impl::rethrow_failure() const { std::rethrow_exception(failure()); }
+
+std::string ProcessGroup::Impl::recent_operations() const {
+  std::string text;
+  for (const TraceEvent& event : recorder_.latest()) text += event.to_string(TraceClock::now()) + "\n";
+  return text;
+}
+
+void ProcessGroup::Impl::log_recent_operations() const {
+  const auto latest = recorder_.latest();
+  const auto now = TraceClock::now();
+  for (const TraceEvent& event : latest) log(LogLevel::Debug, monitor_.prefix() + event.to_string(now));
+  std::string text;
+  for (std::size_t i = latest.size() - std::min(latest.size(), kOperationsInLog); i < latest.size(); ++i)
+    text += (text.empty() ? "" : "; ") + latest[i].to_string(now);
+  if (!text.empty()) log(LogLevel::Info, monitor_.prefix() + "latest operations, oldest first: " + text);
+}
+
+/// " (before: barrier seq 16, all_reduce seq 17 (...))", or nothing if `failed` was the first.
+std::string ProcessGroup::Impl::operations_before(const std::string& failed) const {
+  std::vector<std::string> names;
+  for (const TraceEvent& event : recorder_.latest(kOperationsInText + 1)) names.push_back(event.operation.to_string());
+  if (!names.empty() && failed.starts_with(names.back())) names.pop_back();
+  std::string text;
+  for (std::size_t i = names.size() - std::min(names.size(), kOperationsInText); i < names.size(); ++i)
+    text += (text.empty() ? " (before: " : ", ") + names[i];
+  return text.empty() ? text : text + ")";
+}
+
+/// Rank 0 reads its clock after all ranks have looked at theirs (the barrier), and they look again when they know the
+/// time (the broadcast). The round that took the least time is the most exact one.
+ClockOffset ProcessGroup::Impl::measure_clock() {
+  ClockOffset offset{.uncertainty = std::chrono::nanoseconds::max()};
+  for (int round = 0; round < kClockRounds; ++round) {
+    const TraceClock::time_point asked = TraceClock::now();
+    run(prepare({.op = OpKind::Barrier}));
+    std::int64_t time[] = {nanoseconds(TraceClock::now())};
+    run(prepare({.op = OpKind::Broadcast, .output = {time, 1, DType::Int64}}));
+    const std::chrono::nanoseconds half = (TraceClock::now() - asked) / 2;
+    if (half < offset.uncertainty)
+      offset = {.to_rank_0 = std::chrono::nanoseconds(time[0] - nanoseconds(asked + half)), .uncertainty = half};
+  }
+  return rank() == 0 ? ClockOffset() : offset;
+}
+
+void ProcessGroup::Impl::collect_trace() {
+  const TraceLog::Snapshot done = trace_log_->snapshot();  // without what follows
+  const ClockOffset offset = measure_clock();
+  std::int64_t first[] = {std::numeric_limits<std::int64_t>::max()};
+  for (const TraceLog::Entry& entry : done.entries)
+    first[0] = std::min(first[0], nanoseconds(entry.event.start) + offset.to_rank_0.count());
+  run(prepare({.op = OpKind::AllReduce, .output = {first, 1, DType::Int64}, .reduction = ReduceOp::Min}));
+  const TraceClock::time_point zero{std::chrono::nanoseconds(first[0])};
+
+  std::string own = trace_events(done, rank(), offset, zero);
+  const std::vector<std::uint64_t> length = {own.size()};
+  std::vector<std::uint64_t> lengths(static_cast<std::size_t>(world_size()));
+  run(prepare(
+      {.op = OpKind::AllGather, .input = const_buffer(std::span(length)), .output = buffer(std::span(lengths))}));
+  const std::vector<std::size_t> counts(lengths.begin(), lengths.end());
+  std::string all(rank() == 0 ? std::accumulate(counts.begin(), counts.end(), std::size_t{0}) : 0, ' ');
+  run(prepare({.op = OpKind::GatherV,
+               .input = {own.data(), own.size(), DType::UInt8},
+               .output = {all.data(), all.size(), DType::UInt8},
+               .counts = counts}));
+  if (rank() != 0) return;
+  std::vector<std::string> parts;
+  for (std::size_t at = 0; const std::size_t count : counts) {
+    parts.push_back(all.substr(at, count));
+    at += count;
+  }
+  try {
+    write_trace_file(options_.trace_file, parts);
+    log(LogLevel::Info, monitor_.prefix() + "the trace of all ranks is in '" + options_.trace_file + "'");
+  } catch (const Error& error) {
+    log(LogLevel::Error, monitor_.prefix() + error.what());  // the work itself is done: no reason to fail
+  }
+}
+
+void ProcessGroup::Impl::leave_own_trace() noexcept {
+  const std::string path = options_.trace_file + ".rank" + std::to_string(rank());
+  try {
+    const TraceLog::Snapshot done = trace_log_->snapshot();
+    const auto zero = done.entries.empty() ? TraceClock::now() : done.entries.front().event.start;
+    write_trace_file(path, std::vector{trace_events(done, rank(), {}, zero)});
+    log(LogLevel::Warn,
+        monitor_.prefix() + "the group failed; this rank's trace, by its own clock, is in '" + path + "'");
+  } catch (const std::exception& error) {
+    log(LogLevel::Warn, monitor_.prefix() + error.what());
+  }
+}
 
 }  // namespace tutti::comm

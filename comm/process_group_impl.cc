@@ -1,4 +1,5 @@
 #include <pthread.h>
+#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/base/processors.h>
 #include <tutti/comm/bootstrap/rendezvous.h>
 #include <tutti/comm/process_group_impl.h>
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <set>
 
 namespace tutti::comm {
 namespace {
@@ -26,6 +28,12 @@ int shared_processors(const Transport& transport) {
   const bool one_host = !hosts.empty() && std::ranges::count(hosts, hosts.front()) == std::ssize(hosts);
   return one_host && transport.oversubscribed() ? allowed_processors() : 0;
 }
+
+constexpr std::size_t kPlansKept = 256;
+
+/// Whether a rank may have to pass on what it receives, so that it pays to cut long messages. Between two ranks only
+/// all_reduce does, which returns sums.
+bool forwards(OpKind op, int world_size) { return world_size > 2 || op == OpKind::AllReduce; }
 
 std::vector<int> all_ranks(int world_size) {
   std::vector<int> ranks(static_cast<std::size_t>(world_size));
@@ -103,6 +111,29 @@ int ProcessGroup::Impl::forks() {
   return forks_so_far_.load(std::memory_order_relaxed);
 }
 
+ProcessGroup::Impl::Recorded::Recorded(FlightRecorder& recorder, std::chrono::milliseconds timeout,
+                                       const Fingerprint& operation, std::uint64_t bytes, const char* algorithm)
+    : recorder_(recorder),
+      timeout_(timeout),
+      subject_{.operation = operation, .bytes = bytes, .algorithm = algorithm},
+      start_(bytes > kBriefBytes || recorder.keeps_all() ? TraceClock::now() : TraceEvent::kNotTimed) {}
+
+ProcessGroup::Impl::Recorded::~Recorded() {
+  if (!over_) end(TraceEvent::State::Done);
+}
+
+Deadline ProcessGroup::Impl::Recorded::deadline() {
+  begin();
+  if (start_ == TraceEvent::kNotTimed) recorder_.waits(ticket_, subject_, start_ = TraceClock::now());
+  return Deadline(start_ + timeout_);
+}
+
+void ProcessGroup::Impl::Recorded::end(TraceEvent::State state) {
+  over_ = true;
+  begin();
+  recorder_.end(ticket_, subject_, start_, state);
+}
+
 ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(const Collective& c) {
   const auto [count, dtype] = check(c);
   check_usable();
@@ -128,7 +159,8 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(const Collective& c) {
 
 void ProcessGroup::Impl::add_plan(Call& call, const Collective& c) {
   const auto& [group, seq, count, root, op, dtype, reduce_op, user_op] = call.fingerprint;
-  call.plan = plan_for(op, dtype, count, root, c.counts, c.recv_counts, call.reduction.keeps_order());
+  std::tie(call.plan, call.algorithm) =
+      plan_for(op, dtype, count, root, c.counts, c.recv_counts, call.reduction.keeps_order());
   const bool has_result = is_reduction(op) && (op != OpKind::Reduce || rank() == root);
   if (reduce_op == ReduceOp::Avg && has_result) call.scale_count = c.output.count;
   if (op == OpKind::AllGather || op == OpKind::ReduceScatter) call.aside = bytes_aside(*call.plan, c.input, c.output);
@@ -159,9 +191,7 @@ Work ProcessGroup::Impl::run_async(Call call) {
 void ProcessGroup::Impl::execute(const Call& call) {
   if (forked()) refuse_use();
   if (failed_.load(std::memory_order_acquire)) rethrow_failure();
-  static constexpr AlgorithmName kByMemory(kSharedMemory);
-  const AlgorithmName planned = call.plan ? AlgorithmName(call.plan->algorithm) : AlgorithmName();
-  Recorded recorded(recorder_, options_.timeout, call.fingerprint, call.bytes, call.plan ? planned : kByMemory);
+  Recorded recorded(recorder_, options_.timeout, call.fingerprint, call.bytes, call.algorithm);
   std::byte* const aside = call.aside > 0 ? set_aside(call) : nullptr;
   const bool gathers = call.fingerprint.op == OpKind::AllGather;
   const Operation operation{.fingerprint = call.fingerprint,
@@ -203,6 +233,68 @@ void ProcessGroup::Impl::round_result(const Operation& operation) {
 
 Fingerprint ProcessGroup::Impl::message(OpKind op, const ConstBuffer& data, int tag) const {
   return {.group = group_hash_, .count = data.count, .root = tag, .op = op, .dtype = data.dtype};
+}
+
+// --- Plans
+
+Problem ProcessGroup::Impl::problem_of(OpKind op, DType dtype, std::size_t count, int root, Counts counts) const {
+  return {.op = op == OpKind::Shutdown ? OpKind::Barrier : op,
+          .rank = rank(),
+          .world_size = world_size(),
+          .count = count,
+          .root = root,
+          .segment_count = forwards(op, world_size()) ? options_.segment_bytes / size_of(dtype) : 0,
+          .counts = {counts.begin(), counts.end()},
+          .hosts = transport_->hosts(),
+          .left_fold = options_.reproducible};
+}
+
+ProcessGroup::Impl::NamedPlan ProcessGroup::Impl::plan_for(OpKind op, DType dtype, std::size_t count, int root,
+                                                           Counts counts, Counts recv_counts, bool in_order) {
+  std::vector<std::size_t> all_counts(counts.begin(), counts.end());
+  all_counts.insert(all_counts.end(), recv_counts.begin(), recv_counts.end());
+  const PlanKey key(op, size_of(dtype), count, root, in_order, std::move(all_counts));
+  if (const auto known = plans_.find(key); known != plans_.end()) return known->second;
+  if (plans_.size() >= kPlansKept) plans_.clear();
+  Problem problem = problem_of(op, dtype, count, root, counts);
+  problem.recv_counts = {recv_counts.begin(), recv_counts.end()};
+  problem.in_order = in_order;
+  auto plan = std::make_shared<Plan>(algorithms::select(problem, size_of(dtype), options_.algorithm, tuning()));
+  if (op == OpKind::AllGather)
+    plan->takes_input_in_place = reads_input_from(*plan, static_cast<std::size_t>(rank()) * count, count);
+  return plans_[key] = {plan, kept_name(plan->algorithm)};
+}
+
+const Tuning* ProcessGroup::Impl::tuning() {
+  if (knows_tuning_ || world_size() == 1 || is_sub_group_) return tuning_.get();
+  try {
+    tuning_ = published_tuning(*store_, key_, Deadline::after(options_.timeout));
+  } catch (const Error& error) {
+    fail_from_outside(error, "tuning");
+    rethrow_failure();
+  }
+  knows_tuning_ = true;
+  return tuning_.get();
+}
+
+std::string ProcessGroup::Impl::algorithm_for(OpKind op, std::size_t count, DType dtype, int root) {
+  if (by_shared_memory(op, ReduceOp::Sum)) return kSharedMemory;
+  const bool for_each_rank = has_counts(op) || op == OpKind::AllToAllV;
+  const std::vector<std::size_t> counts(for_each_rank ? static_cast<std::size_t>(world_size()) : 0, count);
+  Problem problem = problem_of(op, dtype, count, root, counts);
+  if (op == OpKind::AllToAllV) problem.recv_counts = counts;
+  return algorithms::select(problem, size_of(dtype), options_.algorithm, tuning()).algorithm;
+}
+
+TuningPlace ProcessGroup::Impl::place() const {
+  const std::vector<int> hosts = transport_->hosts();
+  const std::size_t number = std::set<int>(hosts.begin(), hosts.end()).size();
+  return {std::string(transport_->name()), world_size(), std::max(1, static_cast<int>(number))};
+}
+
+void ProcessGroup::Impl::use_algorithm(const std::string& name) {
+  options_.algorithm = name;
+  plans_.clear();
 }
 
 }  // namespace tutti::comm

@@ -17,7 +17,6 @@
 #include <tutti/comm/schedule/executor.h>
 #include <tutti/comm/shared/shared_collectives.h>
 #include <tutti/comm/trace.h>
-#include <tutti/comm/trace_file.h>
 #include <tutti/comm/transport/transport.h>
 #include <tutti/comm/transport/transport_factory.h>
 #include <tutti/comm/work_queue.h>
@@ -84,12 +83,15 @@ class ProcessGroup::Impl {
   };
   Entry enter() { return Entry(*this); }
 
+  static constexpr const char* kSharedMemory = "shared";  // in place of an algorithm's name
+
   /// A collective as it was called, checked, with everything needed to run it later on any thread.
   struct Call {
     Fingerprint fingerprint;
     const void* input = nullptr;
     void* output = nullptr;
     std::shared_ptr<const Plan> plan;  // null: by shared memory
+    const char* algorithm = kSharedMemory;
     Reduction reduction = ReduceOp::Sum;
     std::uint64_t bytes = 0;      // of the larger buffer, for the trace
     std::size_t scale_count = 0;  // Avg: elements of output to divide afterwards
@@ -97,8 +99,8 @@ class ProcessGroup::Impl {
     std::size_t aside = 0;        // bytes of the block that is input and output at once, where the plan cannot have it
   };
 
-  /// Checks the buffers of a collective and numbers it: process_group.cc. Small structs just written field by field are
-  /// passed by reference: copying one stalls the CPU until all earlier stores are done.
+  /// Checks the buffers of a collective (process_group.cc) and numbers it. Small structs just written field by field
+  /// are passed by reference: copying one stalls the CPU until all earlier stores are done.
   Call prepare(const Collective& collective);
 
   // Sub-groups: subgroups.cc.
@@ -157,8 +159,6 @@ class ProcessGroup::Impl {
 
  private:
   using Counts = std::span<const std::size_t>;
-  static constexpr std::string_view kSharedMemory = "shared";  // in place of an algorithm's name
-
   /// Notes one operation in the recorder: that it runs, when it is announced or waits; that it is over, when this
   /// object's life ends.
   class Recorded final : public Caller {
@@ -166,9 +166,9 @@ class ProcessGroup::Impl {
     // Shorter operations mostly take no longer than some reads of the clock; only those that wait are timed.
     static constexpr std::uint64_t kBriefBytes = 4 * 1024;
 
-    /// `operation` and `algorithm` live as long.
+    /// `operation` lives as long.
     Recorded(FlightRecorder& recorder, std::chrono::milliseconds timeout, const Fingerprint& operation,
-             std::uint64_t bytes, const AlgorithmName& algorithm = AlgorithmName::kNone);
+             std::uint64_t bytes, const char* algorithm = "");
     ~Recorded();
     Recorded(const Recorded&) = delete;
     Recorded& operator=(const Recorded&) = delete;
@@ -191,7 +191,7 @@ class ProcessGroup::Impl {
     bool over_ = false;
   };
 
-  // The trace file: trace_collect.cc.
+  // Reports, and the trace file: process_group_end.cc.
   ClockOffset measure_clock();
   void collect_trace();
   void leave_own_trace() noexcept;
@@ -218,14 +218,15 @@ class ProcessGroup::Impl {
   std::byte* set_aside(const Call& call);
   void add_plan(Call& call, const Collective& collective);
   static void round_result(const Operation& operation);
-  std::shared_ptr<const Plan> plan_for(OpKind op, DType dtype, std::size_t count, int root, Counts counts,
-                                       Counts recv_counts, bool in_order);
+  using NamedPlan = std::pair<std::shared_ptr<const Plan>, const char*>;  // with its algorithm's name
+  NamedPlan plan_for(OpKind op, DType dtype, std::size_t count, int root, Counts counts, Counts recv_counts,
+                     bool in_order);
   /// Whether the operation needs no plan: shared_ does it, as no algorithm was asked for.
   bool by_shared_memory(OpKind op, const Reduction& reduction) const;
   Problem problem_of(OpKind op, DType dtype, std::size_t count, int root, Counts counts) const;
   /// Rank 0's, fetched once; null if there is none, and in a sub-group, which does not wait for rank 0.
   const Tuning* tuning();
-  // Why a call is refused: the long part of the checks.
+  // Why a call is refused: process_group.cc.
   [[noreturn]] void refuse_use();
   bool allow_nested(std::uintptr_t other_thread) const;
   [[noreturn]] void refuse_root(OpKind op, int root) const;
@@ -269,7 +270,7 @@ class ProcessGroup::Impl {
   int splits_ = 0;
   std::map<std::vector<int>, int> subgroups_;  // how many there have been of each list of ranks
   using PlanKey = std::tuple<OpKind, std::size_t, std::size_t, int, bool, std::vector<std::size_t>>;
-  std::map<PlanKey, std::shared_ptr<const Plan>> plans_;
+  std::map<PlanKey, NamedPlan> plans_;
   std::atomic<bool> closed_{false};
   bool knows_tuning_ = false;
   std::shared_ptr<const Tuning> tuning_;

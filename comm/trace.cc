@@ -2,7 +2,7 @@
 #include <tutti/comm/trace.h>
 
 #include <algorithm>
-#include <bit>
+#include <set>
 
 namespace tutti::comm {
 namespace {
@@ -14,9 +14,16 @@ std::string duration_text(TraceClock::duration duration) {
 
 }  // namespace
 
+const char* kept_name(const std::string& name) {
+  static std::mutex mutex;
+  static auto* const names = new std::set<std::string>;  // never destroyed: groups that outlive main() use them, too
+  const std::lock_guard lock(mutex);
+  return names->insert(name).first->c_str();
+}
+
 std::string TraceEvent::to_string(TraceClock::time_point now) const {
   std::string text = operation.to_string();
-  if (const std::string_view name = algorithm.text(); !name.empty()) (text += " by ") += name;
+  if (*algorithm != '\0') (text += " by ") += algorithm;
   const bool timed = start != kNotTimed;
   switch (state) {
     case State::Running:
@@ -121,8 +128,7 @@ void FlightRecorder::Slot::begin(std::uint64_t number, std::uint64_t order, cons
   user_op_.store(f.user_op, kRelaxed);
   start_.store(start.time_since_epoch().count(), kRelaxed);
   state_.store(TraceEvent::State::Running, kRelaxed);
-  const auto text = std::bit_cast<Text>(subject.algorithm);
-  for (std::size_t i = 0; i < text.size(); ++i) algorithm_[i].store(text[i], kRelaxed);
+  algorithm_.store(subject.algorithm, kRelaxed);
   number_.store(number, std::memory_order_release);
 }
 
@@ -151,9 +157,7 @@ std::optional<TraceEvent> FlightRecorder::Slot::read(std::uint64_t number) const
       .state = state_.load(std::memory_order_acquire)};
   event.end = time(end_);
   event.order = order_.load(kRelaxed);
-  Text text{};
-  for (std::size_t i = 0; i < text.size(); ++i) text[i] = algorithm_[i].load(kRelaxed);
-  event.algorithm = std::bit_cast<AlgorithmName>(text);
+  event.algorithm = algorithm_.load(kRelaxed);
   std::atomic_thread_fence(std::memory_order_acquire);
   if (number_.load(kRelaxed) != number) return std::nullopt;
   return event;

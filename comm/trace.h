@@ -3,7 +3,7 @@
 // FlightRecorder is always on: a ring of the latest operations of one group. It costs a copy of an event and, for an
 // operation that is long or waits, two reads of the clock; no lock, for which a CPU would wait until all its earlier
 // stores, to lines of other ranks, are done. TraceLog collects all operations of all groups of a rank for the trace
-// file (ProcessGroupOptions::trace_file); trace_file.h says what that looks like.
+// file (ProcessGroupOptions::trace_file).
 //
 // Times are of the rank's steady clock. Thread-safety: all methods may be called from any thread, except as
 // FlightRecorder says.
@@ -19,31 +19,16 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
-#include <string_view>
-#include <tuple>
 #include <vector>
 
 namespace tutti::comm {
 
 using TraceClock = std::chrono::steady_clock;
 
-/// Of an algorithm; what is longer is cut off.
-class AlgorithmName {
- public:
-  static const AlgorithmName kNone;  // of messages
-
-  constexpr AlgorithmName() = default;
-  constexpr explicit AlgorithmName(std::string_view name) {
-    for (std::size_t i = 0; i < name.size() && i + 1 < text_.size(); ++i) text_[i] = name[i];
-  }
-  const char* text() const { return text_.data(); }
-
- private:
-  alignas(std::uint64_t) std::array<char, 24> text_{};  // zero-terminated
-};
-
-inline constexpr AlgorithmName AlgorithmName::kNone;
+/// A text equal to `name` that lives as long as the process: an algorithm's, for TraceEvent.
+const char* kept_name(const std::string& name);
 
 struct TraceEvent {
   enum class State : std::uint8_t { Running, Done, Failed };
@@ -55,8 +40,8 @@ struct TraceEvent {
   TraceClock::time_point start = kNotTimed;
   TraceClock::time_point end{};  // meaningless while it runs, or was not timed
   State state = State::Running;
-  AlgorithmName algorithm{};  // "" for messages
-  std::uint64_t order = 0;    // among all operations of the group; two of different threads may have the same
+  const char* algorithm = "";  // lives as long as the process; "" for messages
+  std::uint64_t order = 0;     // among all operations of the group; two of different threads may have the same
 
   bool is_message() const { return comm::is_message(operation.op); }
 
@@ -104,7 +89,7 @@ class FlightRecorder {
   struct Subject {
     const Fingerprint& operation;
     std::uint64_t bytes = 0;
-    const AlgorithmName& algorithm;
+    const char* algorithm = "";
   };
 
   // One thread at a time begins and ends collectives, which run one after the other, and one messages: the thread that
@@ -134,8 +119,6 @@ class FlightRecorder {
     std::optional<TraceEvent> read(std::uint64_t number) const;  // none: it has been overwritten
 
    private:
-    using Text = std::array<std::uint64_t, sizeof(AlgorithmName) / sizeof(std::uint64_t)>;
-
     std::atomic<std::uint64_t> number_{0};  // of the operation, from 1; 0: it is being written
     std::atomic<std::uint64_t> order_, group_, seq_, count_, bytes_;
     std::atomic<std::int32_t> root_;
@@ -145,7 +128,7 @@ class FlightRecorder {
     std::atomic<std::uint32_t> user_op_;
     std::atomic<TraceClock::rep> start_, end_;
     std::atomic<TraceEvent::State> state_;
-    std::array<std::atomic<std::uint64_t>, std::tuple_size_v<Text>> algorithm_;
+    std::atomic<const char*> algorithm_;
   };
 
   struct Ring {
@@ -164,5 +147,29 @@ class FlightRecorder {
   const std::uint32_t group_in_log_;
   Ring collectives_, messages_;
 };
+
+// --- The trace file: trace_file.cc. All operations of all ranks in the JSON of Chrome's trace viewer, which Perfetto
+// (ui.perfetto.dev) opens too.
+//
+// One object: "traceEvents", "displayTimeUnit" and "otherData". Ranks are processes (pid = rank), groups are threads of
+// them (tid), of which each has a second one for its messages. An operation is a complete event ("ph": "X") named after
+// it, with seq, type, count, bytes, root or tag, algorithm and state in "args". "ts" and "dur" are in microseconds
+// since the first operation of any rank began, by rank 0's clock. Format: "Trace Event Format", Google, 2016.
+
+/// How a rank's clock relates to rank 0's.
+struct ClockOffset {
+  std::chrono::nanoseconds to_rank_0{0};    // to be added to this rank's times
+  std::chrono::nanoseconds uncertainty{0};  // half of the fastest round trip
+};
+
+/// One rank's part of "traceEvents", its members separated by commas. `zero` is the time of ts 0 on rank 0's clock.
+std::string trace_events(const TraceLog::Snapshot& log, int rank, const ClockOffset& offset,
+                         TraceClock::time_point zero);
+
+/// Throws System naming the file if it is clear already that it cannot be written.
+void check_trace_file(const std::string& path);
+
+/// Writes the ranks' parts as one file, which appears complete or not at all. Throws System naming the file.
+void write_trace_file(const std::string& path, std::span<const std::string> parts);
 
 }  // namespace tutti::comm

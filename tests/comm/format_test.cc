@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <tutti/comm/base/format.h>
 #include <tutti/comm/bootstrap/announcement.h>
-#include <tutti/comm/trace_file.h>
+#include <tutti/comm/trace.h>
 
 #include <clocale>
 #include <cstdio>
@@ -34,7 +34,7 @@ TEST(Format, NumbersDoNotDependOnTheLocale) {
   EXPECT_EQ(text, "1234.500 0.25 0x1.8p+0");
   EXPECT_EQ(decimal, 2.5);
   EXPECT_EQ(hexadecimal, 1.5);
-  EXPECT_NE(trace.find(R"("offset_us":1.500)"), std::string::npos) << trace;
+  EXPECT_NE(trace.find(R"("offset_us":1.5,)"), std::string::npos) << trace;
   EXPECT_EQ(parse_number("1.5x"), std::nullopt);
 }
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/process_group.h>
-#include <tutti/comm/trace_file.h>
+#include <tutti/comm/trace.h>
 #include <tutti/tests/comm/collectives_fixture.h>
 #include <unistd.h>
 
@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
@@ -29,8 +28,8 @@ using tutti::test::run_ranks_to_failure;
 TraceEvent event_of(std::uint64_t seq) {
   TraceEvent event{.operation = {.seq = seq, .count = 10, .op = OpKind::AllReduce, .dtype = DType::Float32},
                    .bytes = 40,
-                   .start = TraceClock::time_point(milliseconds(seq))};
-  event.algorithm = AlgorithmName("ring");
+                   .start = TraceClock::time_point(milliseconds(seq)),
+                   .algorithm = "ring"};
   return event;
 }
 
@@ -140,7 +139,7 @@ TEST(FlightRecorder, AnOperationThatOutlastsTheRingIsNotMistakenForAnother) {
 
 /// An event whose parts all say which one it is.
 TraceEvent telling_event(std::uint64_t number, OpKind op) {
-  static const AlgorithmName kNames[] = {AlgorithmName("ring"), AlgorithmName("recursive_doubling")};
+  static constexpr const char* kNames[] = {"ring", "recursive_doubling"};
   TraceEvent event = event_of(number);
   event.operation.op = op;
   event.operation.count = event.bytes = number;
@@ -154,7 +153,7 @@ void expect_whole(const TraceEvent& event) {
   EXPECT_EQ(event.operation.to_string(), expected.operation.to_string());
   EXPECT_EQ(event.bytes, expected.bytes);
   EXPECT_EQ(event.start, expected.start);
-  EXPECT_STREQ(event.algorithm.text(), expected.algorithm.text());
+  EXPECT_STREQ(event.algorithm, expected.algorithm);
   if (event.state == TraceEvent::State::Done) {
     EXPECT_GT(event.end, expected.start);
   }
@@ -196,20 +195,12 @@ TEST(FlightRecorder, CollectivesAndMessagesAreToldInTheOrderOfTheirStarts) {
   }
 }
 
-/// A folder that goes away with the test.
 class TraceFile : public testing::Test {
  protected:
-  TraceFile() {
-    std::string folder = (std::filesystem::temp_directory_path() / "tutti-trace-XXXXXX").string();
-    if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    folder_ = folder;
-  }
-  ~TraceFile() override { std::filesystem::remove_all(folder_); }
-
-  std::string path() const { return (folder_ / "trace.json").string(); }
+  std::string path() const { return folder_.file("trace.json"); }
   std::vector<std::string> files() const {
     std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_))
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
       names.push_back(entry.path().filename().string());
     std::sort(names.begin(), names.end());
     return names;
@@ -220,7 +211,7 @@ class TraceFile : public testing::Test {
     return options;
   }
 
-  std::filesystem::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 json read_json(const std::string& path) {
@@ -330,47 +321,28 @@ TEST_P(TraceFiles, OfAFailedGroupAreLeftByEachRankForItself) {
 INSTANTIATE_TEST_SUITE_P(Nets, TraceFiles, testing::Values(Net::Inproc, Net::Tcp, Net::Shm),
                          testing::PrintToStringParamName());
 
-TEST_F(TraceFile, OfAWorldOfOneIsWrittenWithoutShutdownToo) {
-  {
-    const auto group = ProcessGroup::connect(World{}, {.trace_file = path()});
+TEST_F(TraceFile, OfAWorldOfOneIsWrittenWithoutShutdownAndByTheEnvironmentToo) {
+  for (const bool by_option : {true, false}) {
+    if (!by_option) ::setenv("TUTTI_TRACE", path().c_str(), 1);
+    const auto group = ProcessGroup::connect(World{}, {.trace_file = by_option ? path() : ""});
+    ::unsetenv("TUTTI_TRACE");
     group->barrier();
+    if (!by_option) group->shutdown();
   }
   EXPECT_EQ(files(), std::vector<std::string>{"trace.json"});
   EXPECT_NO_THROW(read_json(path()));
 }
 
-TEST_F(TraceFile, TheEnvironmentAsksForOneToo) {
-  ::setenv("TUTTI_TRACE", path().c_str(), 1);
-  {
-    const auto group = ProcessGroup::connect(World{});
-    ::unsetenv("TUTTI_TRACE");
-    group->barrier();
-    group->shutdown();
-  }
-  EXPECT_EQ(files(), std::vector<std::string>{"trace.json"});
-}
-
 TEST_F(TraceFile, ThatCannotBeWrittenIsRefusedAtOnce) {
-  const std::string nowhere = (folder_ / "missing" / "trace.json").string();
-  try {
-    ProcessGroup::connect(World{}, {.trace_file = nowhere});
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::System);
-    EXPECT_NE(std::string(error.what()).find("cannot write the trace file '" + nowhere + "': No such file"),
-              std::string::npos)
-        << error.what();
-  }
+  const std::string nowhere = folder_.file("missing/trace.json");
+  const auto connect = [&] { ProcessGroup::connect(World{}, {.trace_file = nowhere}); };
+  test::expect_contains(test::text_of(ErrorCode::System, connect),
+                        "cannot write the trace file '" + nowhere + "': No such file");
   EXPECT_TRUE(files().empty());
 }
 
 TEST(FailureText, NamesTheOperationsBeforeTheFailure) {
-  std::mutex mutex;
-  std::string lines;
-  set_log_sink([&](LogLevel level, std::string_view line) {
-    const std::lock_guard lock(mutex);
-    if (level == LogLevel::Info) lines += std::string(line) + "\n";
-  });
+  test::CapturedLog log;
   const auto outcomes = run_ranks_to_failure(2, [](ProcessGroup& group) {
     std::vector<float> data(7);
     group.barrier();
@@ -380,14 +352,11 @@ TEST(FailureText, NamesTheOperationsBeforeTheFailure) {
   });
   for (const auto& outcome : outcomes) {
     ASSERT_TRUE(outcome.has_value());
-    const std::string text = outcome->what();
-    EXPECT_NE(text.find("(before: barrier seq 1, all_reduce seq 2 (sum float32 x 7))"), std::string::npos) << text;
+    test::expect_contains(outcome->what(), "(before: barrier seq 1, all_reduce seq 2 (sum float32 x 7))");
   }
-  set_log_sink({});
-  EXPECT_NE(lines.find("latest operations, oldest first: barrier seq 1"), std::string::npos) << lines;
-  EXPECT_NE(lines.find("all_reduce seq 3 (sum float32 x "), std::string::npos) << lines;
-  EXPECT_NE(lines.find(": failed after "), std::string::npos) << lines;
-  EXPECT_NE(lines.find("all_reduce seq 2 (sum float32 x 7) by recursive_doubling: "), std::string::npos) << lines;
+  for (const char* part : {"latest operations, oldest first: barrier seq 1", "all_reduce seq 3 (sum float32 x ",
+                           ": failed after ", "all_reduce seq 2 (sum float32 x 7) by recursive_doubling: "})
+    test::expect_contains(log.quiet_lines(), part);
 }
 
 }  // namespace

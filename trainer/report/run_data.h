@@ -1,6 +1,6 @@
 // RunData: what a run folder holds, read back. Whatever is missing or damaged is left out and said in `remarks`.
 //
-// Also read: the trace file of `tutti train --trace` (trace_file.h of comm), as far as it is shown. Values; functions
+// Also read: the trace file of `tutti train --trace` (trace.h of comm), as far as it is shown. Values; functions
 // over files that throw std::runtime_error only where the folder itself cannot be read.
 #pragma once
 
