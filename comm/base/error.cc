@@ -1,32 +1,18 @@
 #include <tutti/comm/base/error.h>
 
 #include <cerrno>
+#include <iterator>
 #include <system_error>
 
 namespace tutti::comm {
 
 std::string_view name(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::InvalidArgument:
-      return "invalid argument";
-    case ErrorCode::Timeout:
-      return "timeout";
-    case ErrorCode::PeerLost:
-      return "peer lost";
-    case ErrorCode::Protocol:
-      return "protocol error";
-    case ErrorCode::Mismatch:
-      return "mismatch";
-    case ErrorCode::Unauthorized:
-      return "unauthorized";
-    case ErrorCode::Aborted:
-      return "aborted";
-    case ErrorCode::System:
-      return "system error";
-    case ErrorCode::Operator:
-      return "operator failed";
-  }
-  return "unknown error code";
+  static constexpr std::string_view kNames[] = {"invalid argument", "timeout",      "peer lost",
+                                                "protocol error",   "mismatch",     "unauthorized",
+                                                "aborted",          "system error", "operator failed"};
+  static_assert(std::size(kNames) == static_cast<std::size_t>(kLastErrorCode) + 1);
+  const auto index = static_cast<std::size_t>(code);
+  return index < std::size(kNames) ? kNames[index] : "unknown error code";
 }
 
 std::string errno_text(int error_number) {

@@ -10,7 +10,7 @@
 
 namespace tutti::comm {
 
-/// Which side has to act; pick the most specific one.
+/// Which side has to act; pick the most specific one. The values are those of tutti_result, less one (c/tutti_base.h).
 enum class ErrorCode {
   InvalidArgument,  // the caller's: wrong argument or environment; nothing was sent
   Timeout,          // a deadline passed; the text names the missing ranks
@@ -22,6 +22,7 @@ enum class ErrorCode {
   System,           // the operating system refused; the text holds errno's words
   Operator,         // the caller's: a UserOp threw; the text repeats what it said
 };
+inline constexpr ErrorCode kLastErrorCode = ErrorCode::Operator;
 
 std::string_view name(ErrorCode code);
 

@@ -1,58 +1,36 @@
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/base/reduction.h>
 #include <tutti/comm/base/types.h>
 
+#include <iterator>
+
 namespace tutti::comm {
+namespace {
 
-std::string_view name(DType dtype) {
-  switch (dtype) {
-    case DType::Float32:
-      return "float32";
-    case DType::Float64:
-      return "float64";
-    case DType::Int32:
-      return "int32";
-    case DType::Int64:
-      return "int64";
-    case DType::UInt8:
-      return "uint8";
-    case DType::Float16:
-      return "float16";
-    case DType::BFloat16:
-      return "bfloat16";
-    case DType::Int8:
-      return "int8";
-    case DType::UInt16:
-      return "uint16";
-    case DType::UInt64:
-      return "uint64";
-    case DType::Bool:
-      return "bool";
-  }
-  return "unknown dtype";
+// In the order of the values.
+constexpr std::string_view kDTypes[] = {"float32",  "float64", "int32",  "int64",  "uint8", "float16",
+                                        "bfloat16", "int8",    "uint16", "uint64", "bool"};
+constexpr std::string_view kReduceOps[] = {"sum", "avg", "prod", "min", "max", "band", "bor", "bxor", "user"};
+constexpr std::string_view kOpKinds[] = {
+    "broadcast", "reduce",    "all_reduce",   "gather", "all_gather",       "scatter",
+    "barrier",   "shutdown",  "send",         "recv",   "reduce_scatter",   "all_to_all",
+    "gather_v",  "scatter_v", "all_gather_v", "split",  "reduce_scatter_v", "all_to_all_v"};
+
+static_assert(std::size(kDTypes) == static_cast<std::size_t>(kLastDType) + 1);
+static_assert(std::size(kReduceOps) == static_cast<std::size_t>(kLastReduceOp) + 1);
+static_assert(std::size(kOpKinds) == static_cast<std::size_t>(kLastOpKind) + 1);
+
+template <typename Enum>
+std::string_view name_in(std::span<const std::string_view> names, Enum value, std::string_view unknown) {
+  const auto index = static_cast<std::size_t>(value);
+  return index < names.size() ? names[index] : unknown;
 }
 
-std::string_view name(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::Sum:
-      return "sum";
-    case ReduceOp::Avg:
-      return "avg";
-    case ReduceOp::Prod:
-      return "prod";
-    case ReduceOp::Min:
-      return "min";
-    case ReduceOp::Max:
-      return "max";
-    case ReduceOp::BAnd:
-      return "band";
-    case ReduceOp::BOr:
-      return "bor";
-    case ReduceOp::BXor:
-      return "bxor";
-    case ReduceOp::User:
-      return "user";
-  }
-  return "unknown reduce op";
-}
+}  // namespace
+
+std::string_view name(DType dtype) { return name_in(kDTypes, dtype, "unknown dtype"); }
+std::string_view name(ReduceOp op) { return name_in(kReduceOps, op, "unknown reduce op"); }
+std::string_view name(OpKind op) { return name_in(kOpKinds, op, "unknown operation"); }
 
 std::string refusal(ReduceOp op, DType dtype) {
   if (is_defined(op, dtype)) return {};
@@ -63,46 +41,17 @@ std::string refusal(ReduceOp op, DType dtype) {
   return what + " has no exact result; use sum and divide as suits you";
 }
 
-std::string_view name(OpKind op) {
-  switch (op) {
-    case OpKind::Broadcast:
-      return "broadcast";
-    case OpKind::Reduce:
-      return "reduce";
-    case OpKind::AllReduce:
-      return "all_reduce";
-    case OpKind::Gather:
-      return "gather";
-    case OpKind::AllGather:
-      return "all_gather";
-    case OpKind::Scatter:
-      return "scatter";
-    case OpKind::Barrier:
-      return "barrier";
-    case OpKind::Shutdown:
-      return "shutdown";
-    case OpKind::Send:
-      return "send";
-    case OpKind::Recv:
-      return "recv";
-    case OpKind::ReduceScatter:
-      return "reduce_scatter";
-    case OpKind::AllToAll:
-      return "all_to_all";
-    case OpKind::GatherV:
-      return "gather_v";
-    case OpKind::ScatterV:
-      return "scatter_v";
-    case OpKind::AllGatherV:
-      return "all_gather_v";
-    case OpKind::Split:
-      return "split";
-    case OpKind::ReduceScatterV:
-      return "reduce_scatter_v";
-    case OpKind::AllToAllV:
-      return "all_to_all_v";
-  }
-  return "unknown operation";
+Reduction::Reduction(UserOp op) : op_(ReduceOp::User) {
+  if (op.name.empty()) throw Error(ErrorCode::InvalidArgument, "a UserOp needs a name, by which ranks compare it");
+  if (!op.combine)
+    throw Error(ErrorCode::InvalidArgument, "the UserOp '" + op.name + "' has no function to combine with");
+  hash_ = 0x811C9DC5u;
+  const auto add = [this](unsigned char byte) { hash_ = (hash_ ^ byte) * 0x01000193u; };
+  for (const char c : op.name) add(static_cast<unsigned char>(c));
+  add(op.commutative ? 1 : 0);
+  user_ = std::make_shared<const UserOp>(std::move(op));
 }
+
+std::string Reduction::text() const { return user_ ? " with operator '" + user_->name + "'" : ""; }
 
 }  // namespace tutti::comm

@@ -129,49 +129,27 @@ struct ConstBuffer {
 template <typename T>
 struct DTypeOf;
 template <>
-struct DTypeOf<float> {
-  static constexpr DType value = DType::Float32;
-};
+struct DTypeOf<float> : std::integral_constant<DType, DType::Float32> {};
 template <>
-struct DTypeOf<double> {
-  static constexpr DType value = DType::Float64;
-};
+struct DTypeOf<double> : std::integral_constant<DType, DType::Float64> {};
 template <>
-struct DTypeOf<std::int32_t> {
-  static constexpr DType value = DType::Int32;
-};
+struct DTypeOf<std::int32_t> : std::integral_constant<DType, DType::Int32> {};
 template <>
-struct DTypeOf<std::int64_t> {
-  static constexpr DType value = DType::Int64;
-};
+struct DTypeOf<std::int64_t> : std::integral_constant<DType, DType::Int64> {};
 template <>
-struct DTypeOf<std::uint8_t> {
-  static constexpr DType value = DType::UInt8;
-};
+struct DTypeOf<std::uint8_t> : std::integral_constant<DType, DType::UInt8> {};
 template <>
-struct DTypeOf<std::int8_t> {
-  static constexpr DType value = DType::Int8;
-};
+struct DTypeOf<std::int8_t> : std::integral_constant<DType, DType::Int8> {};
 template <>
-struct DTypeOf<std::uint16_t> {
-  static constexpr DType value = DType::UInt16;
-};
+struct DTypeOf<std::uint16_t> : std::integral_constant<DType, DType::UInt16> {};
 template <>
-struct DTypeOf<std::uint64_t> {
-  static constexpr DType value = DType::UInt64;
-};
+struct DTypeOf<std::uint64_t> : std::integral_constant<DType, DType::UInt64> {};
 template <>
-struct DTypeOf<bool> {
-  static constexpr DType value = DType::Bool;
-};
+struct DTypeOf<bool> : std::integral_constant<DType, DType::Bool> {};
 template <>
-struct DTypeOf<Half> {
-  static constexpr DType value = DType::Float16;
-};
+struct DTypeOf<Half> : std::integral_constant<DType, DType::Float16> {};
 template <>
-struct DTypeOf<BFloat16> {
-  static constexpr DType value = DType::BFloat16;
-};
+struct DTypeOf<BFloat16> : std::integral_constant<DType, DType::BFloat16> {};
 
 static_assert(sizeof(bool) == 1);
 

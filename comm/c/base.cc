@@ -1,12 +1,56 @@
-// Results, texts, versions and the caller's operators.
+// Results, texts, numbers of the C API as values of comm, versions and the caller's operators.
 #include <tutti/comm/c/boundary.h>
 #include <tutti/comm/c/tutti_base.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
 #include <limits>
 #include <map>
+#include <new>
 
 namespace tutti::comm::c {
 namespace {
+
+constexpr std::int64_t kLongestWaitMs = std::int64_t{10} * 365 * 24 * 3600 * 1000;
+
+// Without a destructor: a thread's last errors may come when its others have run.
+constexpr std::size_t kLongestText = 16 * 1024;
+thread_local char text_of_thread[kLongestText];
+thread_local const char* latest_text = "";
+
+// An error's code is its result, less one.
+static_assert(TUTTI_INVALID_ARGUMENT == static_cast<int>(ErrorCode::InvalidArgument) + 1 &&
+              TUTTI_TIMEOUT == static_cast<int>(ErrorCode::Timeout) + 1 &&
+              TUTTI_PEER_LOST == static_cast<int>(ErrorCode::PeerLost) + 1 &&
+              TUTTI_PROTOCOL == static_cast<int>(ErrorCode::Protocol) + 1 &&
+              TUTTI_MISMATCH == static_cast<int>(ErrorCode::Mismatch) + 1 &&
+              TUTTI_UNAUTHORIZED == static_cast<int>(ErrorCode::Unauthorized) + 1 &&
+              TUTTI_ABORTED == static_cast<int>(ErrorCode::Aborted) + 1 &&
+              TUTTI_SYSTEM == static_cast<int>(ErrorCode::System) + 1 &&
+              TUTTI_OPERATOR == static_cast<int>(kLastErrorCode) + 1);
+tutti_result result_of(ErrorCode code) { return static_cast<int>(code) + 1; }
+
+tutti_result keep(tutti_result result, const char* function, const char* what, GroupFate* fate) noexcept {
+  std::snprintf(text_of_thread, kLongestText, "%s: %s", function, what);
+  latest_text = text_of_thread;
+  try {
+    if (fate && result != TUTTI_INVALID_ARGUMENT) fate->note(what);
+  } catch (const std::bad_alloc&) {
+    latest_text = "an error whose text found no memory";
+  }
+  return result;
+}
+
+std::size_t bytes_of(std::size_t count, tutti_dtype dtype, int blocks) {
+  const std::size_t most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max());
+  const std::size_t each = size_of(dtype_of(dtype)) * static_cast<std::size_t>(blocks);
+  if (each > 0 && count > most / each)
+    throw Error(ErrorCode::InvalidArgument, "count " + std::to_string(count) + " of " +
+                                                std::string(name(dtype_of(dtype))) + ", " + std::to_string(blocks) +
+                                                " times, is more bytes than there is memory for");
+  return count * static_cast<std::size_t>(blocks);
+}
 
 constexpr tutti_op kFirstOwnOperator = 1000;
 
@@ -35,6 +79,59 @@ void call_operator(tutti_combine combine, void* context, void* target, const voi
 }
 
 }  // namespace
+
+tutti_result result_of_exception(const char* function, GroupFate* fate) noexcept {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return keep(result_of(error.code()), function, error.what(), fate);
+  } catch (const std::bad_alloc&) {
+    return keep(TUTTI_SYSTEM, function, "out of memory", fate);
+  } catch (const std::exception& error) {
+    return keep(TUTTI_INTERNAL, function, error.what(), fate);
+  } catch (...) {
+    return keep(TUTTI_INTERNAL, function, "an exception without a text", fate);
+  }
+}
+
+const char* last_text() noexcept { return latest_text; }
+
+void require(const void* pointer, const char* what) {
+  if (!pointer) throw Error(ErrorCode::InvalidArgument, std::string(what) + " is NULL");
+}
+
+std::string text_or(const char* text, const char* otherwise) { return text ? text : otherwise; }
+
+DType dtype_of(tutti_dtype dtype) {
+  if (dtype < 0 || dtype > static_cast<int>(kLastDType))
+    throw Error(ErrorCode::InvalidArgument, "dtype " + std::to_string(dtype) + " is none: there are TUTTI_FLOAT32 (" +
+                                                std::to_string(TUTTI_FLOAT32) + ") to TUTTI_BOOL (" +
+                                                std::to_string(TUTTI_BOOL) + ")");
+  return static_cast<DType>(dtype);
+}
+
+ConstBuffer input_of(const void* data, std::size_t count, tutti_dtype dtype, int blocks) {
+  return {data, bytes_of(count, dtype, blocks), dtype_of(dtype)};
+}
+
+Buffer output_of(void* data, std::size_t count, tutti_dtype dtype, int blocks) {
+  return {data, bytes_of(count, dtype, blocks), dtype_of(dtype)};
+}
+
+std::chrono::milliseconds milliseconds_of(std::int64_t number, std::int64_t least, const char* what) {
+  if (number < least)
+    throw Error(ErrorCode::InvalidArgument, std::string(what) + " is " + std::to_string(number) + " ms; at least " +
+                                                std::to_string(least) + " is needed");
+  return std::chrono::milliseconds(std::min(number, kLongestWaitMs));
+}
+
+// The C numbers are comm's own, which travel in messages and so never change.
+static_assert(TUTTI_FLOAT32 == static_cast<int>(DType::Float32) && TUTTI_FLOAT64 == static_cast<int>(DType::Float64) &&
+              TUTTI_INT32 == static_cast<int>(DType::Int32) && TUTTI_INT64 == static_cast<int>(DType::Int64) &&
+              TUTTI_UINT8 == static_cast<int>(DType::UInt8) && TUTTI_FLOAT16 == static_cast<int>(DType::Float16) &&
+              TUTTI_BFLOAT16 == static_cast<int>(DType::BFloat16) && TUTTI_INT8 == static_cast<int>(DType::Int8) &&
+              TUTTI_UINT16 == static_cast<int>(DType::UInt16) && TUTTI_UINT64 == static_cast<int>(DType::UInt64) &&
+              TUTTI_BOOL == static_cast<int>(DType::Bool) && kLastDType == DType::Bool);
 
 void refuse_within_operator() {
   if (depth_of_operators > 0)
@@ -68,32 +165,12 @@ const char* tutti_version(void) { return TUTTI_VERSION; }
 const char* tutti_last_error(void) { return last_text(); }
 
 const char* tutti_result_name(tutti_result result) {
-  switch (result) {
-    case TUTTI_OK:
-      return "TUTTI_OK";
-    case TUTTI_INVALID_ARGUMENT:
-      return "TUTTI_INVALID_ARGUMENT";
-    case TUTTI_TIMEOUT:
-      return "TUTTI_TIMEOUT";
-    case TUTTI_PEER_LOST:
-      return "TUTTI_PEER_LOST";
-    case TUTTI_PROTOCOL:
-      return "TUTTI_PROTOCOL";
-    case TUTTI_MISMATCH:
-      return "TUTTI_MISMATCH";
-    case TUTTI_UNAUTHORIZED:
-      return "TUTTI_UNAUTHORIZED";
-    case TUTTI_ABORTED:
-      return "TUTTI_ABORTED";
-    case TUTTI_SYSTEM:
-      return "TUTTI_SYSTEM";
-    case TUTTI_OPERATOR:
-      return "TUTTI_OPERATOR";
-    case TUTTI_INTERNAL:
-      return "TUTTI_INTERNAL";
-    default:
-      return "unknown result";
-  }
+  static constexpr const char* kNames[] = {"TUTTI_OK",           "TUTTI_INVALID_ARGUMENT", "TUTTI_TIMEOUT",
+                                           "TUTTI_PEER_LOST",    "TUTTI_PROTOCOL",         "TUTTI_MISMATCH",
+                                           "TUTTI_UNAUTHORIZED", "TUTTI_ABORTED",          "TUTTI_SYSTEM",
+                                           "TUTTI_OPERATOR",     "TUTTI_INTERNAL"};
+  static_assert(std::size(kNames) == TUTTI_INTERNAL + 1);
+  return result >= TUTTI_OK && result <= TUTTI_INTERNAL ? kNames[result] : "unknown result";
 }
 
 tutti_result tutti_size_of(tutti_dtype dtype, size_t* nbytes) {

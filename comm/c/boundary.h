@@ -41,37 +41,41 @@ tutti_result guarded(const char* function, Body&& body) noexcept {
   }
 }
 
-/// The same with a group: it is kept alive meanwhile, and remembers its failure. Refused within an operator.
+/// The same for what may fail a group: `body` says which one's fate that is. Refused within an operator.
 template <typename Body>
-tutti_result on_group(const char* function, const tutti_group* handle, Body&& body) noexcept {
-  std::shared_ptr<GroupObject> object;
+tutti_result with_fate(const char* function, Body&& body) noexcept {
+  std::shared_ptr<GroupFate> fate;
   try {
     refuse_within_operator();
-    object = find<GroupObject>(handle);
-    std::forward<Body>(body)(*object->group);
+    std::forward<Body>(body)(fate);
     return TUTTI_OK;
   } catch (...) {
-    return result_of_exception(function, object ? object->fate.get() : nullptr);
+    return result_of_exception(function, fate.get());
   }
+}
+
+/// The same with a group, which is kept alive meanwhile, and remembers its failure.
+template <typename Body>
+tutti_result on_group(const char* function, const tutti_group* handle, Body&& body) noexcept {
+  return with_fate(function, [&](std::shared_ptr<GroupFate>& fate) {
+    const auto object = find<GroupObject>(handle);
+    fate = object->fate;
+    std::forward<Body>(body)(*object->group);
+  });
 }
 
 /// The same for an operation that is started: `body` returns its Work.
 template <typename Body>
 tutti_result start(const char* function, const tutti_group* handle, tutti_work** work, Body&& body) noexcept {
-  std::shared_ptr<GroupObject> object;
-  try {
-    refuse_within_operator();
+  return with_fate(function, [&](std::shared_ptr<GroupFate>& fate) {
     require(work, "work");
-    object = find<GroupObject>(handle);
     auto started = std::make_shared<WorkObject>();
+    const auto object = find<GroupObject>(handle);
     started->group = object;
-    started->fate = object->fate;
+    started->fate = fate = object->fate;
     started->work = std::forward<Body>(body)(*object->group);
     *work = static_cast<tutti_work*>(add_handle(HandleKind::Work, std::move(started)));
-    return TUTTI_OK;
-  } catch (...) {
-    return result_of_exception(function, object ? object->fate.get() : nullptr);
-  }
+  });
 }
 
 /// The text; `otherwise` for NULL.

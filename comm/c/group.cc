@@ -13,19 +13,15 @@ namespace {
 /// Runs `body` with the work; a failure is noted as its group's.
 template <typename Body>
 tutti_result on_work(const char* function, const tutti_work* handle, Body&& body) noexcept {
-  std::shared_ptr<WorkObject> object;
-  try {
-    refuse_within_operator();
-    object = find<WorkObject>(handle);
+  return with_fate(function, [&](std::shared_ptr<GroupFate>& fate) {
+    const auto object = find<WorkObject>(handle);
+    fate = object->fate;
     std::forward<Body>(body)(*object);
-    return TUTTI_OK;
-  } catch (...) {
-    return result_of_exception(function, object ? object->fate.get() : nullptr);
-  }
+  });
 }
 
-/// Waits up to `limit`, says whether it is complete, and throws its error. A group that is gone has completed its work,
-/// and is not used.
+/// Waits up to `limit`, says whether it is complete, and throws its error. Does not use the group, which may end
+/// meanwhile: that completes its work.
 void hand_out_completion(Work& work, std::chrono::milliseconds limit, int* completed) {
   if (!work.is_completed() && limit.count() > 0) {
     try {
@@ -132,10 +128,7 @@ tutti_result tutti_work_wait(tutti_work* work) {
 tutti_result tutti_work_wait_for(tutti_work* work, int64_t timeout_ms, int* completed) {
   return on_work("tutti_work_wait_for", work, [&](WorkObject& object) {
     require(completed, "completed");
-    const auto limit = milliseconds_of(timeout_ms, 0, "timeout_ms");
-    const std::shared_ptr<GroupObject> group = object.group.lock();
-    const bool waitable = group || object.fate->end.wait_for(limit) == std::future_status::ready;
-    hand_out_completion(object.work, waitable ? limit : std::chrono::milliseconds(0), completed);
+    hand_out_completion(object.work, milliseconds_of(timeout_ms, 0, "timeout_ms"), completed);
   });
 }
 

@@ -11,22 +11,6 @@ namespace {
 constexpr unsigned kKindBits = 2;
 constexpr const char* kNames[] = {"world", "group", "work", "buffer"};
 
-struct Table {
-  std::mutex mutex;
-  std::unordered_map<std::uintptr_t, std::shared_ptr<void>> objects;
-  std::uintptr_t last = 0;
-};
-
-Table& table() {
-  // A fork waits for the lock, so that the child finds it free: its groups refuse to work, with an error.
-  static Table* const the_table = [] {
-    static Table* made = new Table;
-    ::pthread_atfork([] { made->mutex.lock(); }, [] { made->mutex.unlock(); }, [] { made->mutex.unlock(); });
-    return made;
-  }();
-  return *the_table;
-}
-
 const char* name_of(HandleKind kind) { return kNames[static_cast<int>(kind)]; }
 
 HandleKind kind_in(std::uintptr_t handle) { return static_cast<HandleKind>(handle & ((1u << kKindBits) - 1)); }
@@ -40,6 +24,30 @@ HandleKind kind_in(std::uintptr_t handle) { return static_cast<HandleKind>(handl
   if (kind_in(handle) != kind)
     throw Error(ErrorCode::InvalidArgument, shown + " is a " + name_of(kind_in(handle)) + ", not a " + wanted);
   throw Error(ErrorCode::InvalidArgument, shown + ", a " + wanted + ", has been freed");
+}
+
+struct Table {
+  std::mutex mutex;
+  std::unordered_map<std::uintptr_t, std::shared_ptr<void>> objects;
+  std::uintptr_t last = 0;
+
+  /// With the mutex held. Throws InvalidArgument if there is no such object.
+  auto at(HandleKind kind, const void* handle) {
+    const auto number = reinterpret_cast<std::uintptr_t>(handle);
+    const auto found = objects.find(number);
+    if (found == objects.end() || kind_in(number) != kind) refuse(kind, number, last);
+    return found;
+  }
+};
+
+Table& table() {
+  // A fork waits for the lock, so that the child finds it free: its groups refuse to work, with an error.
+  static Table* const the_table = [] {
+    static Table* made = new Table;
+    ::pthread_atfork([] { made->mutex.lock(); }, [] { made->mutex.unlock(); }, [] { made->mutex.unlock(); });
+    return made;
+  }();
+  return *the_table;
 }
 
 }  // namespace
@@ -72,30 +80,16 @@ void* add_handle(HandleKind kind, std::shared_ptr<void> object) {
 }
 
 std::shared_ptr<void> find_handle(HandleKind kind, const void* handle) {
-  const auto number = reinterpret_cast<std::uintptr_t>(handle);
   Table& all = table();
   const std::lock_guard lock(all.mutex);
-  const auto found = all.objects.find(number);
-  if (found == all.objects.end() || kind_in(number) != kind) refuse(kind, number, all.last);
-  return found->second;
+  return all.at(kind, handle)->second;
 }
 
 std::shared_ptr<void> take_handle(HandleKind kind, const void* handle) {
   if (!handle) return nullptr;
-  const auto number = reinterpret_cast<std::uintptr_t>(handle);
   Table& all = table();
   const std::lock_guard lock(all.mutex);
-  const auto found = all.objects.find(number);
-  if (found == all.objects.end() || kind_in(number) != kind) refuse(kind, number, all.last);
-  std::shared_ptr<void> object = std::move(found->second);
-  all.objects.erase(found);
-  return object;
-}
-
-std::size_t handle_count() {
-  Table& all = table();
-  const std::lock_guard lock(all.mutex);
-  return all.objects.size();
+  return all.objects.extract(all.at(kind, handle)).mapped();
 }
 
 }  // namespace tutti::comm::c

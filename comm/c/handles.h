@@ -71,9 +71,6 @@ std::shared_ptr<void> find_handle(HandleKind kind, const void* handle);
 /// The same, and the handle is gone. Nothing for null.
 std::shared_ptr<void> take_handle(HandleKind kind, const void* handle);
 
-/// How many handles there are; for tests of leaks.
-std::size_t handle_count();
-
 template <typename Object, typename Handle>
 std::shared_ptr<Object> find(const Handle* handle) {
   return std::static_pointer_cast<Object>(find_handle(Object::kKind, handle));
