@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <thread>
 #include <utility>
@@ -15,6 +16,7 @@ namespace {
 
 constexpr double kMaxFactor = 1000;
 constexpr double kMaxDelayMs = 600'000;
+constexpr double kMaxRank = 1 << 20;
 constexpr double kMaxStep = 1e15;
 
 [[noreturn]] void refuse(const std::string& text, const std::string& why) {
@@ -35,19 +37,16 @@ std::vector<std::string> split(const std::string& text, char separator) {
   }
 }
 
-double number(const std::string& whole, const std::string& name, const std::string& text, double least, double most) {
+/// A whole number but for `factor`; within the setting's bounds.
+double number(const std::string& whole, const std::string& name, const std::string& text) {
+  const double least = name == "factor" ? 1 : 0;
+  const double most = name == "factor" ? kMaxFactor : name == "ms" ? kMaxDelayMs : name == "rank" ? kMaxRank : kMaxStep;
   double value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (status != std::errc() || end != text.data() + text.size() || !(value >= least && value <= most))
     refuse(whole, name + "=" + text + " is no number that makes sense there");
+  if (name != "factor" && std::trunc(value) != value) refuse(whole, name + "=" + text + " is no whole number");
   return value;
-}
-
-std::int64_t count(const std::string& whole, const std::string& name, const std::string& text, double most) {
-  const double value = number(whole, name, text, 0, most);
-  const auto result = static_cast<std::int64_t>(value);
-  if (static_cast<double>(result) != value) refuse(whole, name + "=" + text + " is no whole number");
-  return result;
 }
 
 bool in_first_life(const Environment& environment) {
@@ -71,38 +70,34 @@ Chaos::Chaos(const std::string& text, const Environment& environment, ChaosHands
 }
 
 Chaos::Event Chaos::parse(const std::string& text) {
-  static constexpr std::pair<const char*, Kind> kKinds[] = {
+  static const std::map<std::string, Kind> kinds{
       {"kill", Kind::Kill}, {"freeze", Kind::Freeze}, {"slow", Kind::Slow}, {"delay", Kind::Delay}};
   const std::size_t colon = text.find(':');
-  const std::string name = text.substr(0, colon);
-  Event event;
-  event.text = text;
-  bool known = false;
-  for (const auto& [kind_name, kind] : kKinds) {
-    if (name != kind_name) continue;
-    event.kind = kind;
-    known = true;
-  }
-  if (!known || colon == std::string::npos) refuse(text, "\"" + printable(name, 40) + "\" is no kind of it");
-  std::map<std::string, std::string> values;
+  const auto kind = kinds.find(text.substr(0, colon));
+  if (kind == kinds.end() || colon == std::string::npos)
+    refuse(text, "\"" + printable(text.substr(0, colon), 40) + "\" is no kind of it");
+  std::map<std::string, std::string> settings;
   for (const std::string& setting : split(text.substr(colon + 1), ',')) {
     const std::size_t equals = setting.find('=');
     if (equals == std::string::npos) refuse(text, "\"" + printable(setting, 40) + "\" has no \"=\"");
-    if (!values.emplace(setting.substr(0, equals), setting.substr(equals + 1)).second)
+    if (!settings.emplace(setting.substr(0, equals), setting.substr(equals + 1)).second)
       refuse(text, setting.substr(0, equals) + " is there twice");
   }
-  const auto take = [&](const std::string& key, bool needed) -> std::optional<std::string> {
-    const auto node = values.extract(key);
-    if (node.empty() && needed) refuse(text, key + "= is missing");
-    return node.empty() ? std::nullopt : std::optional(node.mapped());
+  const auto take = [&](const std::string& key) -> std::optional<double> {
+    const auto node = settings.extract(key);
+    return node.empty() ? std::nullopt : std::optional(number(text, key, node.mapped()));
   };
+  const auto need = [&](const std::string& key) {
+    const auto value = take(key);
+    if (!value) refuse(text, key + "= is missing");
+    return *value;
+  };
+  Event event{.kind = kind->second, .rank = static_cast<int>(need("rank")), .text = text};
   const bool ends_it = event.kind == Kind::Kill || event.kind == Kind::Freeze;
-  event.rank = static_cast<int>(count(text, "rank", *take("rank", true), 1 << 20));
-  if (const auto step = take("step", ends_it)) event.step = count(text, "step", *step, kMaxStep);
-  if (event.kind == Kind::Slow) event.factor = number(text, "factor", *take("factor", true), 1, kMaxFactor);
-  if (event.kind == Kind::Delay)
-    event.delay = std::chrono::milliseconds(count(text, "ms", *take("ms", true), kMaxDelayMs));
-  if (!values.empty()) refuse(text, "\"" + printable(values.begin()->first, 40) + "\" means nothing there");
+  if (const auto step = ends_it ? need("step") : take("step")) event.step = static_cast<std::int64_t>(*step);
+  if (event.kind == Kind::Slow) event.factor = need("factor");
+  if (event.kind == Kind::Delay) event.delay = std::chrono::milliseconds(static_cast<std::int64_t>(need("ms")));
+  if (!settings.empty()) refuse(text, "\"" + printable(settings.begin()->first, 40) + "\" means nothing there");
   return event;
 }
 
