@@ -42,6 +42,7 @@ class Block {
   }
 
   Buffer out() { return {at(0), count_, dtype_}; }
+  Buffer part(std::size_t first, std::size_t count) { return {at(first), count, dtype_}; }
   ConstBuffer in() const { return {at(0), count_, dtype_}; }
   bool operator==(const Block& other) const = default;
 
@@ -117,6 +118,20 @@ class ExactCall {
       default:
         return call({.op = kind_});
     }
+  }
+
+  /// all_gather or reduce_scatter with this rank's block where it is among those of all ranks.
+  void run_in_place() {
+    const Counts counts = equal_counts();
+    const std::size_t first = before(counts, self()), total = before(counts, ranks());
+    const bool gathers = kind_ == OpKind::AllGather;
+    Block data = gathers ? block(total) : from(self(), total);
+    Block wanted = gathers ? joined(counts) : data;
+    if (gathers) data.copy(first, wanted, first, shape_.count);
+    if (!gathers) wanted.copy(first, all_reduced(shape_.count, first), 0, shape_.count);
+    const Buffer own = data.part(first, shape_.count), all = data.out();
+    call({.op = kind_, .input = gathers ? own : all, .output = gathers ? all : own, .reduction = shape_.op});
+    expect("result in place", data, wanted);
   }
 
  private:

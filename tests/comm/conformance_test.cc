@@ -61,7 +61,9 @@ class Turns {
     const DType dtype = types[turn_ % types.size()];
     const auto operators = operators_of(dtype);
     const ReduceOp op = operators[turn_ / types.size() % operators.size()];
-    ExactCall(group, kind, {dtype, count, root, op, turn_ % 3 == 0}).run();
+    ExactCall call(group, kind, {dtype, count, root, op, turn_ % 3 == 0});
+    call.run();
+    if (kind == OpKind::AllGather || kind == OpKind::ReduceScatter) call.run_in_place();
     ++turn_;
   }
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -78,45 +79,37 @@ INSTANTIATE_TEST_SUITE_P(Operations, Loops,
                                          "async", "sendrecv", "p2p"),
                          [](const auto& operation) { return std::string(operation.param); });
 
-TEST(Fault, ARankThatSendsLongBlocksOrMessagesIsNamedWhenItIsKilledOrFrozen) {
-  for (const std::string operation : {"long_blocks", "p2p"}) {
-    for (const int victim : {0, 1}) {
-      for (const bool frozen : {false, true}) {
-        SCOPED_TRACE(operation + ", victim " + std::to_string(victim) + (frozen ? ", frozen" : ", killed"));
-        const milliseconds timeout = frozen ? milliseconds(500) + kSlower : kLong;
-        Job job(2, timeout, {"loop", operation}, "shm");
-        job.wait_for_all("beat 1");
-        const auto start = steady_clock::now();
-        job.processes().kill(victim, frozen ? SIGSTOP : SIGKILL);
-        const std::string cause = job.common_cause(victim, start, frozen ? timeout + kNoticed : kNoticed);
-        expect_contains(cause, frozen ? "timed out after" : "lost ");
-        job.expect_named(cause, victim);
-      }
-    }
-  }
+/// All other ranks of a job that runs `operation` end with the victim's name: at once when it is killed, and at the
+/// deadline of `timeout` when it is frozen.
+void expect_named_by_all(int ranks, const std::string& operation, const std::string& transport, int victim,
+                         std::optional<milliseconds> timeout) {
+  SCOPED_TRACE(operation + ", victim " + std::to_string(victim) + (timeout ? ", frozen" : ", killed"));
+  const milliseconds limit = timeout ? *timeout + kSlower : kLong;
+  Job job(ranks, limit, {"loop", operation}, transport);
+  job.wait_for_all("beat 2");
+  const auto start = steady_clock::now();
+  job.processes().kill(victim, timeout ? SIGSTOP : SIGKILL);
+  const std::string cause = job.common_cause(victim, start, timeout ? limit + kNoticed : kNoticed);
+  expect_contains(cause, timeout ? "timed out after" : "lost ");
+  job.expect_named(cause, victim);
 }
 
-class EightRanksOverTcp : public testing::TestWithParam<const char*> {
- protected:
-  void expect_named_by_all(int victim, bool frozen) {
-    SCOPED_TRACE("victim " + std::to_string(victim) + (frozen ? ", frozen" : ", killed"));
-    const milliseconds timeout = frozen ? milliseconds(800) + kSlower : kLong;
-    Job job(8, timeout, {"loop", GetParam()}, "tcp");
-    job.wait_for_all("beat 2");
-    const auto start = steady_clock::now();
-    job.processes().kill(victim, frozen ? SIGSTOP : SIGKILL);
-    const std::string cause = job.common_cause(victim, start, frozen ? timeout + kNoticed : kNoticed);
-    expect_contains(cause, frozen ? "timed out after" : "lost ");
-    job.expect_named(cause, victim);
-  }
-};
+TEST(Fault, ARankThatSendsLongBlocksOrMessagesIsNamedWhenItIsKilledOrFrozen) {
+  for (const char* operation : {"long_blocks", "p2p"})
+    for (const int victim : {0, 1}) {
+      expect_named_by_all(2, operation, "shm", victim, std::nullopt);
+      expect_named_by_all(2, operation, "shm", victim, milliseconds(500));
+    }
+}
+
+class EightRanksOverTcp : public testing::TestWithParam<const char*> {};
 
 TEST_P(EightRanksOverTcp, AKilledRankIsNamedByAllOthersAtOnce) {
-  for (const int victim : {0, 1, 4, 7}) expect_named_by_all(victim, false);
+  for (const int victim : {0, 1, 4, 7}) expect_named_by_all(8, GetParam(), "tcp", victim, std::nullopt);
 }
 
 TEST_P(EightRanksOverTcp, AFrozenRankIsNamedByAllOthersAtTheDeadline) {
-  for (const int victim : {0, 3, 6}) expect_named_by_all(victim, true);
+  for (const int victim : {0, 3, 6}) expect_named_by_all(8, GetParam(), "tcp", victim, milliseconds(800));
 }
 
 INSTANTIATE_TEST_SUITE_P(Operations, EightRanksOverTcp, testing::Values("all_reduce", "barrier"),
@@ -147,25 +140,16 @@ TEST(Fault, GarbageAtTheDoorbellsOfRanksThatShareMemoryWakesThemForNothing) {
   for (int rank = 0; rank < 3; ++rank) job.wait_for_more_beats(rank);
 }
 
-TEST(Fault, ARankThatExitsBeforeTheFirstCollectiveIsNamedAtOnce) {
-  for (const int victim : {0, 1, 2}) {
-    SCOPED_TRACE("victim " + std::to_string(victim));
-    Job job(3, kLong, {"exit-before-first", std::to_string(victim)});
-    job.wait_for_all("ready");
-    const auto status = job.processes().wait(victim);
-    EXPECT_TRUE(status && *status == (ExitStatus{false, 0}));
-    job.expect_named(job.common_cause(victim, job.time_of(victim, "leaving"), kNoticed), victim);
-  }
-}
-
-TEST(Fault, ARankThatExitsInTheMiddleIsNamedAtOnce) {
-  for (const int victim : {0, 1, 2}) {
-    SCOPED_TRACE("victim " + std::to_string(victim));
-    Job job(3, kLong, {"exit-in-the-middle", std::to_string(victim)});
-    const auto status = job.processes().wait(victim);
-    EXPECT_TRUE(status && *status == (ExitStatus{false, 0}));
-    job.expect_named(job.common_cause(victim, job.time_of(victim, "leaving"), kNoticed), victim);
-  }
+TEST(Fault, ARankThatExitsBeforeTheFirstCollectiveOrInTheMiddleIsNamedAtOnce) {
+  for (const std::string when : {"exit-before-first", "exit-in-the-middle"})
+    for (const int victim : {0, 1, 2}) {
+      SCOPED_TRACE(when + ", victim " + std::to_string(victim));
+      Job job(3, kLong, {when, std::to_string(victim)});
+      job.wait_for_all("ready");
+      const auto status = job.processes().wait(victim);
+      EXPECT_TRUE(status && *status == (ExitStatus{false, 0}));
+      job.expect_named(job.common_cause(victim, job.time_of(victim, "leaving"), kNoticed), victim);
+    }
 }
 
 TEST(Fault, ARankThatNeverConnectsIsNamedWhenTheGroupDoesNotForm) {

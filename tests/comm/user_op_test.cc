@@ -4,6 +4,8 @@
 
 #include <stdexcept>
 
+#include "store_test_support.h"
+
 namespace tutti::comm {
 namespace {
 
@@ -119,7 +121,7 @@ std::vector<std::string> outcomes_of(const test::RankBody& body) {
 }
 
 void expect_all_contain(const std::vector<std::string>& texts, const std::string& part) {
-  for (const std::string& text : texts) EXPECT_NE(text.find(part), std::string::npos) << text << "\nlacks\n" << part;
+  for (const std::string& text : texts) test::expect_contains(text, part);
 }
 
 TEST(UserOperator, AnotherNameOrKindOnAnotherRankIsAMismatch) {
@@ -164,22 +166,15 @@ TEST(UserOperator, WhatItThrowsFailsTheGroupOnAllRanksNamingTheRank) {
 }
 
 TEST(UserOperator, NeedsANameAndAFunction) {
-  const auto text_of = [](auto&& call) {
-    try {
-      call();
-    } catch (const Error& error) {
-      return std::string(name(error.code())) + ": " + error.what();
-    }
-    return std::string("no error");
-  };
-  EXPECT_EQ(text_of([] { Reduction(operator_of<int>("", [](int a, int) { return a; })); }),
-            "invalid argument: a UserOp needs a name, by which ranks compare it");
-  EXPECT_EQ(text_of([] { Reduction(UserOp{.name = "empty", .combine = {}}); }),
-            "invalid argument: the UserOp 'empty' has no function to combine with");
+  constexpr auto kWrong = ErrorCode::InvalidArgument;
+  EXPECT_EQ(test::text_of(kWrong, [] { Reduction(operator_of<int>("", [](int a, int) { return a; })); }),
+            "a UserOp needs a name, by which ranks compare it");
+  EXPECT_EQ(test::text_of(kWrong, [] { Reduction(UserOp{.name = "empty", .combine = {}}); }),
+            "the UserOp 'empty' has no function to combine with");
   run_ranks(1, [&](ProcessGroup& group) {
     std::vector<int> data(1);
-    EXPECT_EQ(text_of([&] { group.all_reduce(std::span<int>(data), ReduceOp::User); }),
-              "invalid argument: rank 0/1: all_reduce: user of int32 has no function; pass a UserOp (reduction.h)");
+    EXPECT_EQ(test::text_of(kWrong, [&] { group.all_reduce(std::span<int>(data), ReduceOp::User); }),
+              "rank 0/1: all_reduce: user of int32 has no function; pass a UserOp (reduction.h)");
   });
 }
 
