@@ -18,17 +18,7 @@ json metadata(const char* what, int rank, std::size_t tid, json args) {
   return {{"ph", "M"}, {"name", what}, {"pid", rank}, {"tid", tid}, {"args", std::move(args)}};
 }
 
-const char* name(TraceEvent::State state) {
-  switch (state) {
-    case TraceEvent::State::Running:
-      return "running";
-    case TraceEvent::State::Done:
-      return "done";
-    case TraceEvent::State::Failed:
-      return "failed";
-  }
-  return "?";
-}
+constexpr const char* kStates[] = {"running", "done", "failed"};  // by TraceEvent::State
 
 std::size_t tid_of(std::size_t group, bool message) { return 2 * group + (message ? 1 : 0); }
 
@@ -37,9 +27,9 @@ json as_json(const TraceLog::Entry& entry, const std::string& group, int rank, s
   const Fingerprint& f = event.operation;
   json args{{"operation", f.to_string()},
             {"group", group},
-            {"dtype", comm::name(f.dtype)},
+            {"dtype", name(f.dtype)},
             {"bytes", event.bytes},
-            {"state", name(event.state)}};
+            {"state", kStates[static_cast<int>(event.state)]}};
   if (!has_counts(f.op)) args["count"] = f.count;
   args[event.is_message() ? "tag" : "root"] = f.root;
   if (!event.is_message()) {
@@ -47,7 +37,7 @@ json as_json(const TraceLog::Entry& entry, const std::string& group, int rank, s
     args["algorithm"] = event.algorithm;
   }
   return {{"ph", "X"},
-          {"name", comm::name(f.op)},
+          {"name", name(f.op)},
           {"cat", event.is_message() ? "message" : "collective"},
           {"pid", rank},
           {"tid", tid_of(entry.group, event.is_message())},

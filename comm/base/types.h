@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -163,24 +164,9 @@ ConstBuffer const_buffer(std::span<T> values) {
 }
 
 constexpr std::size_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::UInt8:
-    case DType::Int8:
-    case DType::Bool:
-      return 1;
-    case DType::Float16:
-    case DType::BFloat16:
-    case DType::UInt16:
-      return 2;
-    case DType::Float32:
-    case DType::Int32:
-      return 4;
-    case DType::Float64:
-    case DType::Int64:
-    case DType::UInt64:
-      return 8;
-  }
-  return 0;
+  constexpr std::uint8_t kBytes[] = {4, 8, 4, 8, 1, 2, 2, 1, 2, 8, 1};  // in the order of the values
+  static_assert(std::size(kBytes) == static_cast<std::size_t>(kLastDType) + 1);
+  return dtype <= kLastDType ? kBytes[static_cast<std::size_t>(dtype)] : 0;
 }
 
 constexpr bool is_floating_point(DType dtype) {

@@ -38,37 +38,15 @@ AnyBuffer at_root(const ProcessGroup& group, int root, AnyBuffer buffer) {
   return buffer;
 }
 
-Collective reduce_call(const ProcessGroup& ranks, const void* input, void* output, size_t count, tutti_dtype dtype,
-                       tutti_op op, int root) {
-  return {.op = OpKind::Reduce,
-          .input = input_of(input, count, dtype),
-          .output = at_root(ranks, root, output_of(output, count, dtype)),
-          .root = root,
-          .reduction = reduction_of(op)};
-}
-
-Collective gather_call(const ProcessGroup& ranks, const void* input, void* output, size_t count, tutti_dtype dtype,
-                       int root) {
-  return {.op = OpKind::Gather,
-          .input = input_of(input, count, dtype),
-          .output = at_root(ranks, root, output_of(output, count, dtype, ranks.world_size())),
-          .root = root};
-}
-
-Collective scatter_call(const ProcessGroup& ranks, const void* input, void* output, size_t count, tutti_dtype dtype,
-                        int root) {
-  return {.op = OpKind::Scatter,
-          .input = at_root(ranks, root, input_of(input, count, dtype, ranks.world_size())),
-          .output = output_of(output, count, dtype),
-          .root = root};
-}
-
-/// Blocks of input and of output: 1, or one for each rank.
-Collective call_of_all(OpKind op, const void* input, int inputs, void* output, int outputs, size_t count,
-                       tutti_dtype dtype, tutti_op reduction = TUTTI_SUM) {
+/// `inputs` and `outputs`: blocks of each, 1 or one for each rank; nothing where only the root has them.
+Collective call_of(OpKind op, const ProcessGroup& ranks, const void* input, int inputs, void* output, int outputs,
+                   size_t count, tutti_dtype dtype, tutti_op reduction = TUTTI_SUM, int root = 0) {
+  const ConstBuffer in = input_of(input, count, dtype, inputs);
+  const Buffer out = output_of(output, count, dtype, outputs);
   return {.op = op,
-          .input = input_of(input, count, dtype, inputs),
-          .output = output_of(output, count, dtype, outputs),
+          .input = op == OpKind::Scatter ? at_root(ranks, root, in) : in,
+          .output = op == OpKind::Reduce || op == OpKind::Gather ? at_root(ranks, root, out) : out,
+          .root = root,
           .reduction = reduction_of(reduction)};
 }
 
@@ -128,24 +106,26 @@ Collective rounded_call(double* sums, float* rounded, size_t count) {
 TUTTI_BOTH_FORMS(broadcast,
                  (Collective{.op = OpKind::Broadcast, .output = output_of(data, count, dtype), .root = root}),
                  void* data, size_t count, tutti_dtype dtype, int root)
-TUTTI_BOTH_FORMS(reduce, reduce_call(ranks, input, output, count, dtype, op, root), const void* input, void* output,
-                 size_t count, tutti_dtype dtype, tutti_op op, int root)
+TUTTI_BOTH_FORMS(reduce, call_of(OpKind::Reduce, ranks, input, 1, output, 1, count, dtype, op, root), const void* input,
+                 void* output, size_t count, tutti_dtype dtype, tutti_op op, int root)
 TUTTI_BOTH_FORMS(all_reduce,
                  (Collective{
                      .op = OpKind::AllReduce, .output = output_of(data, count, dtype), .reduction = reduction_of(op)}),
                  void* data, size_t count, tutti_dtype dtype, tutti_op op)
 TUTTI_BOTH_FORMS(all_reduce_rounded, rounded_call(sums, rounded, count), double* sums, float* rounded, size_t count)
-TUTTI_BOTH_FORMS(gather, gather_call(ranks, input, output, count, dtype, root), const void* input, void* output,
-                 size_t count, tutti_dtype dtype, int root)
-TUTTI_BOTH_FORMS(all_gather, call_of_all(OpKind::AllGather, input, 1, output, ranks.world_size(), count, dtype),
+TUTTI_BOTH_FORMS(gather,
+                 call_of(OpKind::Gather, ranks, input, 1, output, ranks.world_size(), count, dtype, TUTTI_SUM, root),
+                 const void* input, void* output, size_t count, tutti_dtype dtype, int root)
+TUTTI_BOTH_FORMS(all_gather, call_of(OpKind::AllGather, ranks, input, 1, output, ranks.world_size(), count, dtype),
                  const void* input, void* output, size_t count, tutti_dtype dtype)
-TUTTI_BOTH_FORMS(scatter, scatter_call(ranks, input, output, count, dtype, root), const void* input, void* output,
-                 size_t count, tutti_dtype dtype, int root)
+TUTTI_BOTH_FORMS(scatter,
+                 call_of(OpKind::Scatter, ranks, input, ranks.world_size(), output, 1, count, dtype, TUTTI_SUM, root),
+                 const void* input, void* output, size_t count, tutti_dtype dtype, int root)
 TUTTI_BOTH_FORMS(reduce_scatter,
-                 call_of_all(OpKind::ReduceScatter, input, ranks.world_size(), output, 1, count, dtype, op),
+                 call_of(OpKind::ReduceScatter, ranks, input, ranks.world_size(), output, 1, count, dtype, op),
                  const void* input, void* output, size_t count, tutti_dtype dtype, tutti_op op)
 TUTTI_BOTH_FORMS(all_to_all,
-                 call_of_all(OpKind::AllToAll, input, ranks.world_size(), output, ranks.world_size(), count, dtype),
+                 call_of(OpKind::AllToAll, ranks, input, ranks.world_size(), output, ranks.world_size(), count, dtype),
                  const void* input, void* output, size_t count, tutti_dtype dtype)
 TUTTI_BOTH_FORMS(gather_v, gather_v_call(OpKind::GatherV, ranks, block, whole, counts, dtype, root), const void* block,
                  void* whole, const size_t* counts, tutti_dtype dtype, int root)

@@ -22,19 +22,9 @@ bool SharedCollectives::takes(OpKind op) {
     case OpKind::Barrier:
     case OpKind::Shutdown:
       return true;
-    case OpKind::Gather:
-    case OpKind::Scatter:
-    case OpKind::AllToAll:
-    case OpKind::GatherV:
-    case OpKind::ScatterV:
-    case OpKind::AllGatherV:
-    case OpKind::ReduceScatterV:
-    case OpKind::AllToAllV:
-    case OpKind::Send:
-    case OpKind::Recv:
+    default:
       return false;
   }
-  return false;
 }
 
 void SharedCollectives::run(const Operation& operation) try {
