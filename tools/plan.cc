@@ -1,8 +1,8 @@
-// `tutti plan`: what a collective takes, by formula and by simulation, for each algorithm that does it.
+// `tutti plan`: what a collective takes, by estimate and by simulation, for each algorithm that does it.
 
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/output_file.h>
-#include <tutti/comm/schedule/layout.h>
+#include <tutti/comm/schedule/schedule.h>
 #include <tutti/tools/commands.h>
 #include <tutti/tools/plan/diagram.h>
 #include <tutti/tools/plan/price.h>
@@ -43,7 +43,6 @@ struct PlanOptions {
   int ranks_per_host = 0;  // 0: nobody knows of hosts
   std::optional<double> local_alpha_us;
   std::optional<double> local_bandwidth;
-  bool shared_port = false;
   bool simulate = false;
   bool draw = false;
   std::string json;
@@ -109,8 +108,8 @@ void check_numbers(const PlanOptions& options) {
   require(options.ranks_per_host >= 0 && options.ranks_per_host <= options.world,
           "--ranks-per-host " + std::to_string(options.ranks_per_host) + ": expected 1 .. " +
               std::to_string(options.world));
-  require(options.ranks_per_host > 0 || !(options.local_alpha_us || options.local_bandwidth || options.shared_port),
-          "--local-alpha, --local-bandwidth and --shared-port need --ranks-per-host");
+  require(options.ranks_per_host > 0 || !(options.local_alpha_us || options.local_bandwidth),
+          "--local-alpha and --local-bandwidth need --ranks-per-host");
   require(options.local_alpha_us.value_or(0) >= 0 && std::isfinite(options.local_alpha_us.value_or(0)),
           "--local-alpha must be 0 or more microseconds");
   require(options.local_bandwidth.value_or(1) > 0 && std::isfinite(options.local_bandwidth.value_or(1)),
@@ -122,7 +121,6 @@ comm::NetworkModel network_of(const PlanOptions& options) {
   comm::NetworkModel network{options.alpha_us * 1e-6, 1e-9 / options.bandwidth, options.gamma_ns * 1e-9, {}};
   if (options.local_alpha_us) network.local_alpha = *options.local_alpha_us * 1e-6;
   if (options.local_bandwidth) network.local_beta = 1e-9 / *options.local_bandwidth;
-  network.hosts_share_a_port = options.shared_port;
   return network;
 }
 
@@ -179,9 +177,8 @@ void print_table(const PlanOptions& options, const Question& question, const std
               options.op.c_str(), planned_bytes(question), options.world, options.alpha_us, options.bandwidth,
               options.gamma_ns);
   if (options.ranks_per_host > 0) {
-    std::printf("%d ranks a host; alpha %g us, bandwidth %g GB/s within a host%s\n", options.ranks_per_host,
-                question.network.local_alpha * 1e6, 1e-9 / question.network.local_beta,
-                options.shared_port ? "; the ranks of a host share its port" : "");
+    std::printf("%d ranks a host; alpha %g us, bandwidth %g GB/s within a host\n", options.ranks_per_host,
+                question.network.local_alpha * 1e6, 1e-9 / question.network.local_beta);
   }
   std::printf("%-20s %29s   %s\n", "", "busiest rank", "time in us");
   std::printf("%-20s %7s %8s %12s %14s %14s\n", "algorithm", "steps", "messages", "bytes", "predicted", "simulated");
@@ -305,8 +302,6 @@ void add_plan_command(CLI::App& app, int& status) {
                    "ranks that share a host, one behind the other; adds the hierarchical algorithms");
   plan->add_option("--local-alpha", options->local_alpha_us, "microseconds per message within a host [as --alpha]");
   plan->add_option("--local-bandwidth", options->local_bandwidth, "GB/s within a host [as --bandwidth]");
-  plan->add_flag("--shared-port", options->shared_port,
-                 "contention: messages of a host to others leave and arrive one at a time, to simulate");
   plan->add_flag("--simulate", options->simulate, "run the schedules of all ranks on this network");
   plan->add_option("--rank", options->rank, "print this rank's schedule");
   plan->add_flag("--draw", options->draw, "draw the messages; up to 16 ranks");

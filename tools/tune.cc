@@ -4,21 +4,18 @@
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/tools/commands.h>
 #include <tutti/tools/run/own_command.h>
-#include <tutti/tools/tune/compare.h>
+#include <tutti/tools/tune/tuner.h>
 #include <tutti/tools/wrong_usage.h>
 #include <tutti/trainer/checkpoint/files.h>
 
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
 
 namespace tutti::tools {
 namespace {
-
-constexpr int kComparisonShare = 7;  // of the seconds of the rest: some twenty batches of each row, and of the model
 
 struct TuneArguments {
   std::string file;
@@ -26,38 +23,24 @@ struct TuneArguments {
   std::string transport;
   bool encrypt = false;
   double seconds = 3.5;
-  bool compare = false;
-  std::size_t max_bytes = std::size_t{16} << 20;
 };
 
 void check(const TuneArguments& arguments, bool is_launched) {
-  if (arguments.file.empty() && !arguments.compare) throw WrongUsage("give the FILE to write, or --compare");
+  if (arguments.file.empty()) throw WrongUsage("give the FILE to write");
   if (!is_launched && arguments.nproc < 2) throw WrongUsage("a single rank has nothing to tune; give -n 2 or more");
   if (arguments.nproc > 4096) throw WrongUsage("-n " + std::to_string(arguments.nproc) + ": at most 4096");
   if (!(arguments.seconds > 0 && arguments.seconds <= 3600))
     throw WrongUsage("--seconds: must be above 0, at most 3600");
-  if (arguments.max_bytes < 1024 || arguments.max_bytes > std::size_t{1} << 30) {
-    throw WrongUsage("--max-bytes " + std::to_string(arguments.max_bytes) + ": must be between 1024 and 2^30");
-  }
 }
 
 void tune_in_group(comm::ProcessGroup& group, const TuneArguments& arguments) {
   const bool speaks = group.rank() == 0;
-  if (speaks && !arguments.file.empty()) trainer::check_writable(arguments.file);
-  std::optional<comm::Tuning> tuning;
-  if (!arguments.file.empty()) tuning = tune(group, {.seconds = arguments.seconds});
-  if (speaks && tuning) {
-    print_tuning(std::cout, *tuning);
-    trainer::replace_file(arguments.file, comm::tuning_text(*tuning));
-    std::cout << "# written to " << arguments.file << "; use it with TUTTI_TUNING=" << arguments.file << std::endl;
-  }
-  if (!arguments.compare) return;
-  const double seconds = kComparisonShare * arguments.seconds;
-  const Comparison compared = compare(group, tuning ? &*tuning : nullptr, arguments.max_bytes, seconds);
+  if (speaks) trainer::check_writable(arguments.file);
+  const comm::Tuning tuning = tune(group, {.seconds = arguments.seconds});
   if (!speaks) return;
-  if (!tuning) print_model(std::cout, group.place(), compared.model);
-  print_comparison(std::cout, compared.rows);
-  std::cout << std::flush;
+  print_tuning(std::cout, tuning);
+  trainer::replace_file(arguments.file, comm::tuning_text(tuning));
+  std::cout << "# written to " << arguments.file << "; use it with TUTTI_TUNING=" << arguments.file << std::endl;
 }
 
 int tune_as_rank(const TuneArguments& arguments) {
@@ -75,7 +58,7 @@ int tune_as_rank(const TuneArguments& arguments) {
 }
 
 int launch_ranks(const TuneArguments& arguments) {
-  if (!arguments.file.empty()) trainer::check_writable(arguments.file);
+  trainer::check_writable(arguments.file);
   return launch(launch_of_own_ranks(arguments.nproc, "tutti tune"));
 }
 
@@ -105,9 +88,6 @@ void add_tune_command(CLI::App& app, int& status) {
   command->add_option("--transport", arguments->transport, "auto, tcp or shm; the file holds for this one [auto]");
   command->add_flag("--encrypt", arguments->encrypt, "TLS on TCP connections between ranks; the file holds for these");
   command->add_option("--seconds", arguments->seconds, "about how long to measure")->capture_default_str();
-  command->add_flag("--compare", arguments->compare,
-                    "print predicted and measured times of all_reduce; takes seven times --seconds more");
-  command->add_option("--max-bytes", arguments->max_bytes, "largest size for --compare")->capture_default_str();
   command->callback([arguments, &status] { status = tune_command(*arguments); });
 }
 

@@ -39,10 +39,8 @@ Schedule bruck_all_to_all(const Problem& problem);
 Schedule rabenseifner_all_reduce(const Problem& problem);  // rabenseifner.cc, any world size
 Schedule chain_broadcast(const Problem& problem);          // chain.cc, any root, as those below
 Schedule chain_reduce(const Problem& problem);
-Schedule van_de_geijn_broadcast(const Problem& problem);  // van_de_geijn.cc
-Schedule fixed_all_reduce(const Problem& problem);        // fixed_order.cc
+Schedule fixed_all_reduce(const Problem& problem);  // fixed_order.cc
 Schedule fixed_reduce(const Problem& problem);
-Schedule fixed_reduce_by_one(const Problem& problem);
 Schedule direct_gather(const Problem& problem);  // direct.cc, all also the v-forms
 Schedule direct_scatter(const Problem& problem);
 Schedule direct_reduce_scatter(const Problem& problem);
@@ -58,16 +56,14 @@ Schedule hierarchical_broadcast(const Problem& problem);  // hierarchical.cc, an
 Schedule hierarchical_reduce(const Problem& problem);
 Schedule hierarchical_all_reduce(const Problem& problem);
 Schedule hierarchical_split_all_reduce(const Problem& problem);
-Schedule hierarchical_all_gather(const Problem& problem);
-Schedule hierarchical_barrier(const Problem& problem);
 
 /// The name of the algorithm that promises to be fastest for `problem` (element size `element_bytes`): by the times in
-/// `tuning` where it has some for this operation, else by the formulas of algorithms/cost_model.h with tuning's network
-/// model, or the default one. Throws InvalidArgument for OpKind::Send and OpKind::Recv, which have no schedule.
+/// `tuning` where it has some for this operation, else by the estimates of algorithms/cost_model.h with tuning's
+/// network model, or the default one. Throws InvalidArgument for OpKind::Send and OpKind::Recv, which have no schedule.
 std::string_view choose(const Problem& problem, std::size_t element_bytes, const Tuning* tuning = nullptr);
 
 /// Builds the schedule of `problem` by the algorithm `name`: "" (by choose()) or one of "ring", "recursive_doubling",
-/// "recursive_halving", "rabenseifner", "bruck", "pairwise", "binomial", "chain", "van_de_geijn", "double_tree",
+/// "recursive_halving", "rabenseifner", "bruck", "pairwise", "binomial", "chain", "double_tree",
 /// "direct", "star", "linear", "dissemination", "hierarchical", "hierarchical_split". A name that exists but does not
 /// implement this operation falls back to choose(), and so does one that does not keep the order that the problem asks
 /// for; a name that does not exist throws InvalidArgument listing the known ones, and so do OpKind::Send and

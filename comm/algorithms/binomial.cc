@@ -6,7 +6,7 @@
 // is the binomial tree. Unlike the textbook's tree over (rank - root) mod p, each subtree is an unbroken range of ranks
 // for every root: gather and scatter move one piece, and reduce keeps the order of the ranks.
 //
-// Nomenclature: p ranks, n elements per rank; parent, children and subtree sizes m as in binomial_tree.h.
+// Nomenclature: p ranks, n elements per rank; parent, children and subtree sizes m as in BinomialTree.
 //   broadcast  from parent, to children, largest subtree first
 //   reduce     from children, smallest subtree first, to parent; the sum is built in Output (root) or Scratch
 //   all_reduce reduce to rank 0, in Output everywhere, and broadcast from there: 2(p - 1) messages in all. Recursive
@@ -23,24 +23,26 @@
 // Source:         Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and
 //                 experience. CCPE 19 (2007), "minimum spanning tree" algorithms. https://doi.org/10.1002/cpe.1206
 #include <tutti/comm/algorithms/algorithms.h>
-#include <tutti/comm/algorithms/binomial_tree.h>
-#include <tutti/comm/algorithms/builder.h>
+#include <tutti/comm/algorithms/tree.h>
 
 namespace tutti::comm::algorithms {
 namespace {
 
-BinomialTree tree_of(const Problem& problem) { return binomial_tree(problem.rank, problem.world_size, problem.root); }
+/// Ranks [first, last) and the one among them that speaks for them.
+struct Subtree {
+  int head = 0;
+  int first = 0;
+  int last = 0;
 
-/// The blocks of `ranks` in a buffer whose first block belongs to rank `origin`, as segments.
-std::vector<Range> blocks(const Problem& problem, const Subtree& ranks, int origin) {
-  const std::size_t n = problem.count;
-  return segments({static_cast<std::size_t>(ranks.first - origin) * n, static_cast<std::size_t>(ranks.size()) * n},
-                  problem.segment_count);
-}
+  int size() const { return last - first; }
+};
 
-Subtree only(int rank) { return {rank, rank, rank + 1}; }
-
-}  // namespace
+/// One rank's place in the tree.
+struct BinomialTree {
+  int parent = -1;                // -1 at the root
+  Subtree own;                    // what this rank speaks for, itself included
+  std::vector<Subtree> children;  // largest first; each borders on the ranks left when those before it are taken away
+};
 
 BinomialTree binomial_tree(int rank, int world_size, int root) {
   Subtree range{root, 0, world_size};
@@ -62,53 +64,38 @@ BinomialTree binomial_tree(int rank, int world_size, int root) {
   return tree;
 }
 
+BinomialTree tree_of(const Problem& problem) { return binomial_tree(problem.rank, problem.world_size, problem.root); }
+
+/// Smallest subtree first.
+Tree neighbours(const Problem& problem, int root) {
+  const BinomialTree place = binomial_tree(problem.rank, problem.world_size, root);
+  Tree tree{place.parent, {}};
+  for (auto child = place.children.rbegin(); child != place.children.rend(); ++child)
+    tree.children.push_back({child->head, child->first < problem.rank});
+  return tree;
+}
+
+/// The blocks of `ranks` in a buffer whose first block belongs to rank `origin`, as segments.
+std::vector<Range> blocks(const Problem& problem, const Subtree& ranks, int origin) {
+  const std::size_t n = problem.count;
+  return segments({static_cast<std::size_t>(ranks.first - origin) * n, static_cast<std::size_t>(ranks.size()) * n},
+                  problem.segment_count);
+}
+
+Subtree only(int rank) { return {rank, rank, rank + 1}; }
+
+}  // namespace
+
 Schedule binomial_broadcast(const Problem& problem) {
-  Builder b("binomial");
-  const BinomialTree tree = tree_of(problem);
-  for (const Range& part : segments({0, problem.count}, problem.segment_count)) {
-    Builder::After arrived;
-    if (tree.parent >= 0) arrived = {b.recv(tree.parent, out(part))};
-    for (const Subtree& child : tree.children) b.send(child.head, out(part), arrived);
-  }
-  return b.finish();
+  return broadcast_along(neighbours(problem, problem.root), problem, "binomial");
 }
 
 Schedule binomial_reduce(const Problem& problem) {
-  Builder b("binomial");
-  const BinomialTree tree = tree_of(problem);
-  const bool is_root = tree.parent < 0;
-  const bool is_leaf = !is_root && tree.children.empty();
-  for (const Range& part : segments({0, problem.count}, problem.segment_count)) {
-    if (is_leaf) {
-      b.send(tree.parent, in(part));
-      continue;
-    }
-    const Slice sum = is_root ? out(part) : scratch(part);
-    // Copied first, never added last: at the root Input and Output may be the same memory.
-    Builder::After done = {b.copy(sum, in(part))};
-    for (auto child = tree.children.rbegin(); child != tree.children.rend(); ++child) {
-      done = {b.recv_reduce(child->head, sum, child->first < problem.rank, done)};
-    }
-    if (!is_root) b.send(tree.parent, sum, done);
-  }
-  return b.finish(is_root || is_leaf ? 0 : problem.count);
+  return reduce_along(neighbours(problem, problem.root), problem, "binomial");
 }
 
 Schedule binomial_all_reduce(const Problem& problem) {
-  Builder b("binomial");
-  const BinomialTree tree = binomial_tree(problem.rank, problem.world_size, 0);
-  for (const Range& part : segments({0, problem.count}, problem.segment_count)) {
-    Builder::After done;
-    for (auto child = tree.children.rbegin(); child != tree.children.rend(); ++child) {
-      done = {b.recv_reduce(child->head, out(part), child->first < problem.rank, done)};
-    }
-    if (tree.parent >= 0) {
-      done = {b.send(tree.parent, out(part), done)};
-      done = {b.recv(tree.parent, out(part), done)};
-    }
-    for (const Subtree& child : tree.children) b.send(child.head, out(part), done);
-  }
-  return b.finish();
+  return all_reduce_along(neighbours(problem, 0), problem, "binomial");
 }
 
 Schedule binomial_gather(const Problem& problem) {

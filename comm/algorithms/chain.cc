@@ -16,54 +16,23 @@
 // Source:         Pjesivac-Grbovic, Angskun, Bosilca, Fagg, Gabriel, Dongarra: Performance analysis of MPI collective
 //                 operations. Cluster Computing 10 (2007), "pipeline". https://doi.org/10.1007/s10586-007-0012-0
 #include <tutti/comm/algorithms/algorithms.h>
-#include <tutti/comm/algorithms/builder.h>
+#include <tutti/comm/algorithms/tree.h>
 
 namespace tutti::comm::algorithms {
 namespace {
 
-/// Where a rank stands in the row.
-struct Stand {
-  int place;
-  int before;  // the neighbour nearer to the root
-  int behind;
-  bool is_last;
-};
-
-Stand stand_of(const Problem& problem) {
+Tree row_of(const Problem& problem) {
   const int p = problem.world_size;
   const int place = (problem.rank - problem.root + p) % p;
-  return {place, (problem.rank - 1 + p) % p, (problem.rank + 1) % p, place == p - 1};
+  Tree row;
+  if (place > 0) row.parent = (problem.rank - 1 + p) % p;
+  if (place < p - 1) row.children = {{(problem.rank + 1) % p, false}};
+  return row;
 }
 
 }  // namespace
 
-Schedule chain_broadcast(const Problem& problem) {
-  Builder b("chain");
-  const Stand stand = stand_of(problem);
-  for (const Range& part : segments({0, problem.count}, problem.segment_count)) {
-    Builder::After arrived;
-    if (stand.place > 0) arrived = {b.recv(stand.before, out(part))};
-    if (!stand.is_last) b.send(stand.behind, out(part), arrived);
-  }
-  return b.finish();
-}
-
-Schedule chain_reduce(const Problem& problem) {
-  Builder b("chain");
-  const Stand stand = stand_of(problem);
-  const bool is_root = stand.place == 0;
-  for (const Range& part : segments({0, problem.count}, problem.segment_count)) {
-    if (stand.is_last && !is_root) {
-      b.send(stand.before, in(part));
-      continue;
-    }
-    const Slice sum = is_root ? out(part) : scratch(part);
-    // Copied first, never added last: at the root Input and Output may be the same memory.
-    Builder::After done = {b.copy(sum, in(part))};
-    if (!stand.is_last) done = {b.recv_reduce(stand.behind, sum, false, done)};
-    if (!is_root) b.send(stand.before, sum, done);
-  }
-  return b.finish(is_root || stand.is_last ? 0 : problem.count);
-}
+Schedule chain_broadcast(const Problem& problem) { return broadcast_along(row_of(problem), problem, "chain"); }
+Schedule chain_reduce(const Problem& problem) { return reduce_along(row_of(problem), problem, "chain"); }
 
 }  // namespace tutti::comm::algorithms

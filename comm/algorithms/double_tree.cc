@@ -22,30 +22,28 @@
 // Source:         Sanders, Speck, Traeff: Two-tree algorithms for full bandwidth broadcast, reduction and scan.
 //                 Parallel Computing 35 (2009). https://doi.org/10.1016/j.parco.2009.09.001
 #include <tutti/comm/algorithms/algorithms.h>
-#include <tutti/comm/algorithms/builder.h>
+#include <tutti/comm/algorithms/tree.h>
 
 #include <bit>
 
 namespace tutti::comm::algorithms {
 namespace {
 
-/// One rank's neighbours in one of the trees; -1 where there is none.
-struct TreePlace {
+/// One role's neighbours in the first tree; -1 where there is none.
+struct RolePlace {
   int parent = -1;
   int lower = -1;
   int higher = -1;
-
-  bool is_leaf() const { return lower < 0 && higher < 0; }
 };
 
 int lowest_bit(int role) { return role & -role; }
 
 /// In roles; `last` is m.
-TreePlace place_of_role(int role, int last) {
+RolePlace place_of_role(int role, int last) {
   if (role == 0) return {-1, -1, last > 0 ? static_cast<int>(std::bit_floor(static_cast<unsigned>(last))) : -1};
   const int bit = lowest_bit(role);
   const int above = (role ^ bit) | (bit << 1);
-  TreePlace place{above > last ? role ^ bit : above, bit > 1 ? role - bit / 2 : -1, -1};
+  RolePlace place{above > last ? role ^ bit : above, bit > 1 ? role - bit / 2 : -1, -1};
   for (int reach = bit / 2; reach > 0 && place.higher < 0; reach /= 2) {
     if (role + reach <= last) place.higher = role + reach;
   }
@@ -59,51 +57,38 @@ int to_second(int role, int last) {
   return role == 1 ? last : role - 1;
 }
 int from_second(int place, int last) {
-  if (place <= 0) return place;
+  if (place == 0) return 0;
   if (last % 2 == 0) return last + 1 - place;
   return place == last ? 1 : place + 1;
 }
 
-/// In ranks.
-TreePlace place_of(const Problem& problem, int root, int tree) {
+/// This rank's.
+Tree tree_of(const Problem& problem, int root, int tree) {
   const int p = problem.world_size;
   const int last = p - 1;
   const int role = (problem.rank - root + p) % p;
-  const TreePlace place = place_of_role(tree == 0 ? role : to_second(role, last), last);
-  const auto rank_of = [&](int other) {
-    return other < 0 ? -1 : (root + (tree == 0 ? other : from_second(other, last))) % p;
-  };
-  return {rank_of(place.parent), rank_of(place.lower), rank_of(place.higher)};
+  const RolePlace place = place_of_role(tree == 0 ? role : to_second(role, last), last);
+  const auto rank_of = [&](int other) { return (root + (tree == 0 ? other : from_second(other, last))) % p; };
+  Tree result;
+  if (place.parent >= 0) result.parent = rank_of(place.parent);
+  if (place.lower >= 0) result.children.push_back({rank_of(place.lower), true});
+  if (place.higher >= 0) result.children.push_back({rank_of(place.higher), false});
+  return result;
 }
 
 /// Both trees, and the segments of the half that each carries.
 struct Trees {
   Trees(const Problem& problem, int root) {
     for (int tree = 0; tree < 2; ++tree) {
-      places[tree] = place_of(problem, root, tree);
+      places[tree] = tree_of(problem, root, tree);
       parts[tree] = segments(chunk_of(problem.count, 2, tree), problem.segment_count);
     }
   }
   std::size_t most_parts() const { return std::max(parts[0].size(), parts[1].size()); }
 
-  TreePlace places[2];
+  Tree places[2];
   std::vector<Range> parts[2];
 };
-
-/// Adds the children's sums to `sum` once `ready` is done, then passes it to the parent. Returns the last step.
-Builder::After up(Builder& b, const TreePlace& place, Slice sum, Builder::After ready) {
-  if (place.lower >= 0) ready = {b.recv_reduce(place.lower, sum, true, ready)};
-  if (place.higher >= 0) ready = {b.recv_reduce(place.higher, sum, false, ready)};
-  if (place.parent >= 0) ready = {b.send(place.parent, sum, ready)};
-  return ready;
-}
-
-/// Takes the part from the parent once `ready` is done, and passes it to the children.
-void down(Builder& b, const TreePlace& place, Slice part, Builder::After ready) {
-  if (place.parent >= 0) ready = {b.recv(place.parent, part, ready)};
-  if (place.lower >= 0) b.send(place.lower, part, ready);
-  if (place.higher >= 0) b.send(place.higher, part, ready);
-}
 
 }  // namespace
 
@@ -127,8 +112,8 @@ Schedule double_tree_reduce(const Problem& problem) {
     for (int tree = 0; tree < 2; ++tree) {
       if (s >= trees.parts[tree].size()) continue;
       const Range part = trees.parts[tree][s];
-      const TreePlace& place = trees.places[tree];
-      if (!is_root && place.is_leaf()) {
+      const Tree& place = trees.places[tree];
+      if (!is_root && place.children.empty()) {
         b.send(place.parent, in(part));
         continue;
       }

@@ -3,18 +3,17 @@
 // Idea: each element has an owner. Every rank sends the owners their parts at once, an owner adds what comes in the
 // order of the ranks, itself in its turn, and then sends the sum to those that need it. So every element is the fold
 // ((0 + 1) + 2) + ... from the left, whatever its place, the segments, the root or the transport; direct reduce_scatter
-// (direct.cc) and the star (star.cc) give the same bits. In a reduce a vector that takes longer to pass
-// on than to add (by_one) has one owner: the root.
+// (direct.cc) and the star (star.cc) give the same bits.
 //
 // A long vector is dealt out in rounds, in each of which every owner has one segment, so that what is added has just
 // come and is still in the caches, and few sums wait. Each round's parts are sent a little before the sums of earlier
 // ones: links keep the order of messages, and no rank has to wait for a sum before it can go on.
 //
-// Nomenclature: p ranks, n elements per rank, segments of s elements; o owners, p or by one 1; ceil(n/(o s)) rounds.
+// Nomenclature: p ranks, n elements per rank, segments of s elements; ceil(n/(p s)) rounds.
 //
-// Steps:          a round: 2, of up to p - 1 messages each at every rank; by one: 1, of p - 1 at the root
-// Bytes sent:     all_reduce 2n(p - 1)/p elements a rank: the least possible; reduce n(p - 1)/p, + n/p; by one: n
-// Memory:         Scratch[2 s] at owners, or less of a short vector
+// Steps:          a round: 2, of up to p - 1 messages each at every rank
+// Bytes sent:     all_reduce 2n(p - 1)/p elements a rank: the least possible; reduce n(p - 1)/p, + n/p
+// Memory:         Scratch[2 s], or less of a short vector
 // Determinism:    as above; the operator need be associative only.
 // Source:         Chan, Heimlich, Purkayastha, van de Geijn: Collective communication: theory, practice, and
 //                 experience. CCPE 19 (2007), reduce-scatter followed by allgather or gather.
@@ -30,12 +29,10 @@ constexpr std::size_t kSlots = 2;  // rounds whose sums lie in Scratch
 
 class FixedOrder {
  public:
-  /// `own` is where the caller has its vector. The sums are wanted by `root`, or by all if it is -1; they are added by
-  /// `owner`, or each by its own.
-  FixedOrder(const Problem& problem, BufferId own, int root, int owner)
-      : problem_(problem), own_(own), root_(root), owner_(owner), owners_(owner < 0 ? problem.world_size : 1) {
-    rounds_ = segments({0, problem.count}, problem.segment_count * static_cast<std::size_t>(owners_));
-    slot_count_ = rounds_.empty() ? 0 : chunk_of(rounds_.front().count, owners_, 0).count;
+  /// `own` is where the caller has its vector. The sums are wanted by `root`, or by all if it is -1.
+  FixedOrder(const Problem& problem, BufferId own, int root) : problem_(problem), own_(own), root_(root) {
+    rounds_ = segments({0, problem.count}, problem.segment_count * static_cast<std::size_t>(problem.world_size));
+    slot_count_ = rounds_.empty() ? 0 : chunk_of(rounds_.front().count, problem.world_size, 0).count;
     sent_.resize(rounds_.size(), std::vector<Builder::After>(static_cast<std::size_t>(problem.world_size)));
     added_.resize(rounds_.size());
     shared_.resize(rounds_.size());
@@ -49,14 +46,12 @@ class FixedOrder {
       }
       if (round >= kAhead && round - kAhead < rounds_.size()) share(round - kAhead);
     }
-    const bool owns = owner_ < 0 || owner_ == problem_.rank;
-    return b_.finish(owns ? std::min(rounds_.size(), kSlots) * slot_count_ : 0);
+    return b_.finish(std::min(rounds_.size(), kSlots) * slot_count_);
   }
 
  private:
   Range part(std::size_t round, int owner) const {
-    if (owner_ >= 0) return owner == owner_ ? rounds_[round] : Range{};
-    const Range chunk = chunk_of(rounds_[round].count, owners_, owner);
+    const Range chunk = chunk_of(rounds_[round].count, problem_.world_size, owner);
     return {rounds_[round].offset + chunk.offset, chunk.count};
   }
   Slice own(Range range) const { return {own_, range.offset, range.count}; }
@@ -104,8 +99,6 @@ class FixedOrder {
   const Problem& problem_;
   const BufferId own_;
   const int root_;
-  const int owner_;
-  const int owners_;
   Builder b_{"fixed"};
   std::vector<Range> rounds_;
   std::size_t slot_count_ = 0;  // elements of a slot
@@ -117,10 +110,7 @@ class FixedOrder {
 
 }  // namespace
 
-Schedule fixed_all_reduce(const Problem& problem) { return FixedOrder(problem, BufferId::Output, -1, -1).build(); }
-Schedule fixed_reduce(const Problem& problem) { return FixedOrder(problem, BufferId::Input, problem.root, -1).build(); }
-Schedule fixed_reduce_by_one(const Problem& problem) {
-  return FixedOrder(problem, BufferId::Input, problem.root, problem.root).build();
-}
+Schedule fixed_all_reduce(const Problem& problem) { return FixedOrder(problem, BufferId::Output, -1).build(); }
+Schedule fixed_reduce(const Problem& problem) { return FixedOrder(problem, BufferId::Input, problem.root).build(); }
 
 }  // namespace tutti::comm::algorithms

@@ -1,4 +1,4 @@
-// Hierarchical: all_reduce, broadcast, reduce, all_gather and barrier that cross between hosts as seldom as they can.
+// Hierarchical: all_reduce, broadcast and reduce that cross between hosts as seldom as they can.
 //
 // Idea: messages within a host are cheap, those between hosts are not. Each host has a leader (the root on its own
 // host, elsewhere its lowest rank). What a host has to say is put together within the host, the leaders alone exchange
@@ -15,15 +15,12 @@
 //   all_reduce  binomial reduce, recursive doubling among leaders, binomial broadcast
 //   split       chain reduces, Rabenseifner among equals, chain broadcasts
 //   broadcast   binomial among leaders, then within hosts; reduce is the reverse
-//   all_gather  direct gather, ring all_gather_v among leaders, binomial broadcast of the whole
-//   barrier     binomial tree up, dissemination among leaders, binomial tree down
 //
-// Steps:          lg m + lg h + lg m rounds (broadcast, reduce: lg h + lg m; all_gather: h - 1 for lg h;
-//                 split: m - 1 for lg m, 2 lg h for lg h)
+// Steps:          lg m + lg h + lg m rounds (broadcast, reduce: lg h + lg m; split: m - 1 for lg m, 2 lg h
+//                 for lg h)
 // Bytes sent:     between hosts: all_reduce n lg h a leader; split 2n/l a rank; broadcast, reduce n lg h at the root's
-//                 host, n elsewhere; all_gather n(p - m) a leader. Within a host split moves 2n a rank.
-// Memory:         all_reduce Scratch[n] at leaders; reduce Scratch[n] at inner ranks and leaders; all_gather
-//                 Scratch[pn] at leaders, only if ranks of a host do not stand side by side; else none
+//                 host, n elsewhere. Within a host split moves 2n a rank.
+// Memory:         all_reduce Scratch[n] at leaders; reduce Scratch[n] at inner ranks and leaders; else none
 // Determinism:    the order of operands follows the hosts, not the ranks: the operator need be commutative. all_reduce
 //                 gives equal bits on all ranks, which depend on the layout.
 // Source:         Karonis, de Supinski, Foster, Gropp, Lusk, Bresnahan: Exploiting hierarchy in parallel computer
@@ -31,10 +28,10 @@
 //                 https://doi.org/10.1109/IPDPS.2000.846009; split: Jia et al.: Highly scalable deep learning training
 //                 system. (2018). arXiv:1807.11205
 #include <tutti/comm/algorithms/algorithms.h>
-#include <tutti/comm/algorithms/binomial_tree.h>
 #include <tutti/comm/algorithms/builder.h>
 #include <tutti/comm/algorithms/hosts.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 
@@ -158,6 +155,52 @@ Mapping in_place(std::size_t offset = 0) { return {{BufferId::Output, offset}, {
 
 }  // namespace
 
+Hosts::Hosts(const Problem& problem, int root) {
+  std::map<int, std::size_t> number_of;  // by the caller's index of a host
+  for (int rank = 0; rank < problem.world_size; ++rank) {
+    const int host = problem.hosts.empty() ? 0 : problem.hosts[static_cast<std::size_t>(rank)];
+    const auto [it, is_new] = number_of.try_emplace(host, members.size());
+    if (is_new) {
+      members.emplace_back();
+      leaders.push_back(rank);
+    }
+    if (rank == problem.rank) {
+      mine = static_cast<int>(it->second);
+      place = static_cast<int>(members[it->second].size());
+    }
+    if (rank == root) leaders[it->second] = rank;
+    members[it->second].push_back(rank);
+  }
+}
+
+int Hosts::leader_place() const {
+  const int leader = leaders[static_cast<std::size_t>(mine)];
+  return static_cast<int>(std::find(local().begin(), local().end(), leader) - local().begin());
+}
+
+int Hosts::host_of(int rank) const {
+  const auto has_it = [&](const std::vector<int>& ranks) {
+    return std::binary_search(ranks.begin(), ranks.end(), rank);
+  };
+  return static_cast<int>(std::find_if(members.begin(), members.end(), has_it) - members.begin());
+}
+
+int Hosts::smallest() const {
+  const auto smaller = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+  return static_cast<int>(std::min_element(members.begin(), members.end(), smaller)->size());
+}
+
+int Hosts::largest() const {
+  const auto smaller = [](const auto& a, const auto& b) { return a.size() < b.size(); };
+  return static_cast<int>(std::max_element(members.begin(), members.end(), smaller)->size());
+}
+
+std::vector<int> Hosts::equals() const {
+  std::vector<int> result;
+  for (const auto& ranks : members) result.push_back(ranks[static_cast<std::size_t>(place)]);
+  return result;
+}
+
 Schedule hierarchical_broadcast(const Problem& problem) {
   Splicer whole("hierarchical");
   const Hosts hosts(problem, problem.root);
@@ -234,63 +277,6 @@ Schedule hierarchical_split_all_reduce(const Problem& problem) {
     whole.add(chain_broadcast(within), local, in_place(part(c).offset));
   }
   return whole.finish();
-}
-
-Schedule hierarchical_all_gather(const Problem& problem) {
-  Splicer whole("hierarchical");
-  const Hosts hosts(problem, 0);
-  const std::size_t n = problem.count;
-  const auto& local = hosts.local();
-  // The leaders collect the blocks host by host, and then put them in the order of the ranks.
-  const BufferId by_host = hosts.in_rank_order() ? BufferId::Output : BufferId::Scratch;
-  const std::size_t own = hosts.blocks_before(hosts.mine) * n;
-  const int leader = hosts.leader_place();
-  whole.add(direct_gather(part_of(problem, OpKind::Gather, local.size(), hosts.place, n, leader)), local,
-            {{BufferId::Input}, {by_host, own}, {}});
-  if (hosts.is_leader()) {
-    Problem among = part_of(problem, OpKind::AllGatherV, hosts.leaders.size(), hosts.mine, 0, 0);
-    for (const auto& members : hosts.members) among.counts.push_back(members.size() * n);
-    whole.add(ring_all_gather(among), hosts.leaders, {{by_host, own}, {by_host}, {}});
-    Builder sorted("");
-    std::size_t from = 0;
-    for (const auto& members : hosts.members) {
-      for (const int rank : members) {
-        for (const Range& piece : segments({0, n}, problem.segment_count)) {
-          const std::size_t to = static_cast<std::size_t>(rank) * n;
-          sorted.copy(out({to + piece.offset, piece.count}), in({from + piece.offset, piece.count}));
-        }
-        from += n;
-      }
-    }
-    whole.add(sorted.finish(), {}, {{by_host}, {BufferId::Output}, {}});
-  }
-  const std::size_t all = n * static_cast<std::size_t>(problem.world_size);
-  whole.add(binomial_broadcast(part_of(problem, OpKind::Broadcast, local.size(), hosts.place, all, leader)), local,
-            in_place());
-  return whole.finish();
-}
-
-Schedule hierarchical_barrier(const Problem& problem) {
-  Builder b("hierarchical");
-  const Hosts hosts(problem, 0);
-  const auto& local = hosts.local();
-  const BinomialTree tree = binomial_tree(hosts.place, static_cast<int>(local.size()), hosts.leader_place());
-  const auto rank_at = [&](int place) { return local[static_cast<std::size_t>(place)]; };
-  Builder::After heard;
-  for (const Subtree& child : tree.children) heard.push_back(b.recv(rank_at(child.head), out({})));
-  if (tree.parent >= 0) {
-    b.send(rank_at(tree.parent), out({}), heard);
-    heard = {b.recv(rank_at(tree.parent), out({}))};
-  } else {
-    const int h = static_cast<int>(hosts.leaders.size());
-    const auto leader_at = [&](int host) { return hosts.leaders[static_cast<std::size_t>(host % h)]; };
-    for (int distance = 1; distance < h; distance *= 2) {
-      b.send(leader_at(hosts.mine + distance), out({}), heard);
-      heard.push_back(b.recv(leader_at(hosts.mine - distance + h), out({}), heard));
-    }
-  }
-  for (const Subtree& child : tree.children) b.send(rank_at(child.head), out({}), heard);
-  return b.finish();
 }
 
 }  // namespace tutti::comm::algorithms

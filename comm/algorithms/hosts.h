@@ -4,7 +4,6 @@
 
 #include <tutti/comm/algorithms/algorithms.h>
 
-#include <cstddef>
 #include <vector>
 
 namespace tutti::comm::algorithms {
@@ -25,9 +24,8 @@ struct Hosts {
   int leader_place() const;         // of this host, in local()
   int host_of(int rank) const;      // its number here
   int smallest() const;             // ranks of the host that has fewest
+  int largest() const;              // of the one that has most
   std::vector<int> equals() const;  // [host]: the rank that stands at `place`; needs place < smallest()
-  std::size_t blocks_before(int host) const;
-  bool in_rank_order() const;  // host by host, the ranks are 0, 1, 2, ...
 };
 
 }  // namespace tutti::comm::algorithms

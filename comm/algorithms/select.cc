@@ -31,7 +31,7 @@ Algorithm left_fold(OpKind op, double bytes) {
     case OpKind::AllReduce:
       return bytes <= kLong ? star_all_reduce : fixed_all_reduce;
     case OpKind::Reduce:
-      return bytes <= kLong ? fixed_reduce_by_one : fixed_reduce;
+      return fixed_reduce;
     case OpKind::ReduceScatter:
     case OpKind::ReduceScatterV:
       return direct_reduce_scatter;
@@ -108,7 +108,7 @@ std::string_view choose(const Problem& problem, std::size_t element_bytes, const
   const bool by_measurement = is_measured(problem, tuning);
   const bool has_model = tuning != nullptr && tuning->processors == 0;
   // Of equals the first in the table: sums of other rounding, or the noise of a measurement, must not decide.
-  // Nor are blocks worth being handed on for less than a tenth: what that costs those between is not in the formulas.
+  // Nor are blocks worth being handed on for less than a tenth: what that costs those between is not in the estimates.
   const double clearly = by_measurement ? 0.97 : hands_blocks_on(problem.op) ? 0.9 : 1 - 1e-9;
   const Entry* best = nullptr;
   double best_seconds = 0;
@@ -143,7 +143,7 @@ Schedule select(const Problem& problem, std::size_t element_bytes, std::string_v
   if (problem.left_fold && problem.world_size > 2 && is_reduction(problem.op))
     return left_fold(problem.op, bytes_of(problem, element_bytes))(problem);
   const Entry* entry = name.empty() ? nullptr : find_entry(problem.op, name);
-  if (entry != nullptr && problem.in_order && !entry->keeps_order) entry = nullptr;
+  if (entry != nullptr && problem.in_order && !entry->has(kKeepsOrder)) entry = nullptr;
   if (entry == nullptr) entry = find_entry(problem.op, choose(problem, element_bytes, tuning));
   Problem in_its_segments = problem;
   in_its_segments.segment_count = segment_count(problem, entry->name);
@@ -152,7 +152,7 @@ Schedule select(const Problem& problem, std::size_t element_bytes, std::string_v
 
 std::size_t segment_count(const Problem& problem, std::string_view algorithm) {
   const Entry* entry = find_entry(problem.op, algorithm);
-  return problem.segment_count * (entry != nullptr && entry->has_no_gaps ? kLongSegments : 1);
+  return problem.segment_count * (entry != nullptr && entry->has(kHasNoGaps) ? kLongSegments : 1);
 }
 
 std::vector<std::string_view> names_for(OpKind op) {
@@ -165,7 +165,7 @@ std::vector<std::string_view> names_for(OpKind op) {
 
 bool rotates(const Problem& problem, std::string_view name) {
   const Entry* entry = find_entry(problem.op, name);
-  if (entry == nullptr || !entry->rotates) return false;
+  if (entry == nullptr || !entry->has(kRotates)) return false;
   // All-reduce alone cuts `count` into chunks; everything else moves blocks of `count`.
   return problem.op != OpKind::AllReduce || problem.count % static_cast<std::size_t>(problem.world_size) == 0;
 }

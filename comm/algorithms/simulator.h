@@ -3,8 +3,7 @@
 //
 // The network: a message passes when both its ends are ready (as in the checker, nothing is buffered), the sender sends
 // no other message and the receiver receives no other; it takes (alpha + bytes beta) times the slowdown of its slower
-// end. Between ranks of one host (Problem::hosts) alpha and beta are the local ones; where hosts share a port, the
-// messages between two hosts pass one at a time, the ranks of a host taking turns. Of several messages that a rank
+// end. Between ranks of one host (Problem::hosts) alpha and beta are the local ones. Of several messages that a rank
 // could pass, the one that has been ready longest goes first; of equals, the one whose step comes first. A rank reduces
 // what it received after the message has passed, one thing at a time, while its ports are free for others. Messages
 // from one rank to another keep their order. Copies take no time.
@@ -12,6 +11,7 @@
 // Thread-safety: pure functions; the same arguments give the same result, bit for bit.
 #pragma once
 
+#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/cost_model.h>
 
 #include <cstddef>

@@ -17,7 +17,7 @@
 //                 Geijn: Collective communication: theory, practice, and experience. CCPE 19 (2007).
 //                 https://doi.org/10.1002/cpe.1206
 #include <tutti/comm/algorithms/algorithms.h>
-#include <tutti/comm/algorithms/builder.h>
+#include <tutti/comm/algorithms/tree.h>
 
 namespace tutti::comm::algorithms {
 namespace {
@@ -29,17 +29,10 @@ std::vector<Range> all_blocks(const Problem& problem) {
 }  // namespace
 
 Schedule star_all_reduce(const Problem& problem) {
-  Builder b("star");
-  for (const Range& part : segments({0, problem.count}, problem.segment_count)) {
-    if (problem.rank != 0) {
-      b.recv(0, out(part), {b.send(0, out(part))});
-      continue;
-    }
-    Builder::After added;
-    for (int peer = 1; peer < problem.world_size; ++peer) added = {b.recv_reduce(peer, out(part), false, added)};
-    for (int peer = 1; peer < problem.world_size; ++peer) b.send(peer, out(part), added);
-  }
-  return b.finish();
+  Tree tree;
+  if (problem.rank != 0) tree.parent = 0;
+  for (int peer = 1; problem.rank == 0 && peer < problem.world_size; ++peer) tree.children.push_back({peer, false});
+  return all_reduce_along(tree, problem, "star");
 }
 
 Schedule star_all_gather(const Problem& problem) {

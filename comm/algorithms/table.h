@@ -12,15 +12,45 @@ namespace tutti::comm::algorithms {
 
 using Algorithm = Schedule (*)(const Problem&);
 
+/// What an algorithm costs: messages that follow one another, and what is sent and what is added one after the other,
+/// in vectors of Problem::count elements.
+struct Cost {
+  double messages = 0;
+  double sent = 0;
+  double added = 0;
+};
+
+/// What a cost depends on.
+struct Ranks {
+  Ranks(int number, double segments_of_a_vector, double parts_of_a_vector = 1);
+
+  double p;         // how many there are
+  double lg_p;      // rounded up
+  double q;         // largest power of two <= p
+  double lg_q;      // exact
+  double segments;  // into which a vector is cut
+  double parts;     // hierarchical_split: into which a vector is cut, one for each rank of the smallest host
+};
+
+using CostOf = Cost (*)(const Ranks&);
+
+enum Trait : unsigned {
+  kRotates = 1,          // whenever all chunks have the same length
+  kNeedsPowerOfTwo = 2,  // hands other worlds on to another algorithm
+  kNeedsHosts = 4,       // does nothing for ranks that share none
+  kKeepsOrder = 8,       // combines operands in the order of their ranks
+  kHasNoGaps = 16,       // all ranks send and receive until the end, and add meanwhile, however it is cut
+};
+
 struct Entry {
   std::string_view name;
   OpKind op;
   Algorithm build;
-  bool rotates = false;             // whenever all chunks have the same length
-  bool needs_power_of_two = false;  // hands other worlds on to another algorithm
-  bool needs_hosts = false;         // does nothing for ranks that share none
-  bool keeps_order = false;         // combines operands in the order of their ranks
-  bool has_no_gaps = false;         // all ranks send and receive until the end, and add meanwhile, however it is cut
+  CostOf cost;                   // of all ranks; with kNeedsHosts: of the messages between hosts
+  unsigned traits = 0;           // of Trait
+  CostOf cost_within = nullptr;  // with kNeedsHosts: of the messages within the largest host
+
+  bool has(Trait trait) const { return (traits & trait) != 0; }
 };
 
 /// Each algorithm of each operation; of those that are equally fast the first is to be taken.

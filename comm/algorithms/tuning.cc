@@ -1,3 +1,4 @@
+#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/tuning.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
@@ -69,30 +70,11 @@ OpKind op_named(const std::string& text) {
   refuse("there is no operation \"" + text + "\"");
 }
 
-MeasuredCurve parse_curve(const Json& object, const char* key) {
-  const std::string quoted = "\"" + std::string(key) + "\"";
-  MeasuredCurve curve;
-  double previous = -1;
-  for (const Json& point : list(object, key)) {
-    curve.push_back({number(point, "bytes", 0), number(point, "us", 0) * 1e-6});
-    if (curve.back().bytes <= previous) refuse("the bytes of " + quoted + " do not rise");
-    previous = curve.back().bytes;
-  }
-  if (!curve.empty() && previous == 0) refuse(quoted + " has nothing with bytes");
-  return curve;
-}
-
 NetworkModel parse_model(const Json& object) {
   NetworkModel model;
   model.alpha = model.local_alpha = number(object, "alpha_us", 0) * 1e-6;
   model.beta = model.local_beta = number(object, "beta_ns", 0) * 1e-9;
   model.gamma = number(object, "gamma_ns", 0) * 1e-9;
-  model.startup = number(object, "startup_us", 0) * 1e-6;
-  model.measured = parse_curve(object, "messages");
-  model.exchanges = parse_curve(object, "exchanges");
-  model.repeats = parse_curve(object, "repeats");
-  model.hops = parse_curve(object, "hops");
-  model.sums = parse_curve(object, "sums");
   return model;
 }
 
@@ -104,12 +86,6 @@ Tuning::Row parse_row(const Json& object) {
     refuse("there is no algorithm \"" + row.algorithm + "\" for " + std::string(name(row.op)));
   }
   return row;
-}
-
-Json json_of(const MeasuredCurve& curve) {
-  Json points = Json::array();
-  for (const auto& [bytes, seconds] : curve) points.push_back({{"bytes", bytes}, {"us", in_units(seconds, 1e-6)}});
-  return points;
 }
 
 std::string describe(const TuningPlace& place) {
@@ -146,14 +122,20 @@ std::string usable_text(const std::string& path, const TuningPlace& here) {
 }  // namespace
 
 std::optional<double> Tuning::seconds(OpKind op, std::string_view algorithm, double bytes) const {
-  MeasuredCurve curve;
+  const Row* below = nullptr;  // the last row that is shorter
   for (const Row& row : rows) {
-    if (row.op == op && row.algorithm == algorithm) {
-      curve.push_back({static_cast<double>(row.bytes), row.seconds});
+    if (row.op != op || row.algorithm != algorithm) continue;
+    const auto here = static_cast<double>(row.bytes);
+    if (here < bytes) {
+      below = &row;
+      continue;
     }
+    if (below == nullptr) return row.seconds;
+    const auto before = static_cast<double>(below->bytes);
+    return below->seconds + (row.seconds - below->seconds) * (bytes - before) / (here - before);
   }
-  if (curve.empty()) return std::nullopt;
-  return seconds_on(curve, bytes);
+  if (below == nullptr) return std::nullopt;
+  return below->seconds * bytes / static_cast<double>(below->bytes);
 }
 
 std::string tuning_text(const Tuning& tuning) {
@@ -173,13 +155,7 @@ std::string tuning_text(const Tuning& tuning) {
                        {"model",
                         {{"alpha_us", in_units(tuning.model.alpha, 1e-6)},
                          {"beta_ns", in_units(tuning.model.beta, 1e-9)},
-                         {"gamma_ns", in_units(tuning.model.gamma, 1e-9)},
-                         {"startup_us", in_units(tuning.model.startup, 1e-6)},
-                         {"messages", json_of(tuning.model.measured)},
-                         {"exchanges", json_of(tuning.model.exchanges)},
-                         {"repeats", json_of(tuning.model.repeats)},
-                         {"hops", json_of(tuning.model.hops)},
-                         {"sums", json_of(tuning.model.sums)}}},
+                         {"gamma_ns", in_units(tuning.model.gamma, 1e-9)}}},
                        {"measured", rows}};
   return object.dump(1) + "\n";
 }

@@ -20,7 +20,7 @@
 
 namespace tutti::comm {
 
-inline constexpr int kTuningVersion = 2;
+inline constexpr int kTuningVersion = 3;
 
 /// What a tuning was measured on, and what a group runs on; they must be equal.
 struct TuningPlace {

@@ -1,7 +1,7 @@
 #include <tutti/comm/base/text_stream.h>
 #include <tutti/comm/schedule/checker.h>
 #include <tutti/comm/schedule/completion_order.h>
-#include <tutti/comm/schedule/layout.h>
+#include <tutti/comm/schedule/schedule.h>
 #include <tutti/comm/schedule/symbolic_run.h>
 
 #include <cstdint>

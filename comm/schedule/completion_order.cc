@@ -1,6 +1,6 @@
 #include <tutti/comm/base/text_stream.h>
 #include <tutti/comm/schedule/completion_order.h>
-#include <tutti/comm/schedule/layout.h>
+#include <tutti/comm/schedule/schedule.h>
 
 #include <algorithm>
 

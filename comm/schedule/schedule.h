@@ -12,9 +12,12 @@
 //  - Input is never written.
 #pragma once
 
+#include <tutti/comm/schedule/problem.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tutti::comm {
@@ -58,5 +61,26 @@ struct Schedule {
   std::vector<Step> steps;
   std::size_t scratch_count = 0;
 };
+
+/// The table above as functions: elements of `buffer` at `rank`; `scratch_count` is the schedule's.
+std::size_t extent(const Problem& problem, int rank, BufferId buffer, std::size_t scratch_count);
+
+/// Whether the caller has put this rank's data into `buffer` before the schedule starts.
+bool is_filled(const Problem& problem, int rank, BufferId buffer);
+
+/// "step 5 at rank 2 (recv_reduce from rank 1 into output[8, 12))"
+std::string describe(int rank, std::size_t index, const Step& step);
+
+/// "output[8, 12)"
+std::string describe(const Slice& slice);
+
+std::string_view name(BufferId buffer);  // "input", "output", "scratch"
+
+inline bool sends(const Step& step) { return step.kind == Step::Kind::Send; }
+inline bool receives(const Step& step) { return step.kind == Step::Kind::Recv || step.kind == Step::Kind::RecvReduce; }
+inline bool has_source(const Step& step) { return !receives(step); }
+inline bool has_target(const Step& step) { return !sends(step); }
+/// The target is read too.
+inline bool reduces(const Step& step) { return step.kind == Step::Kind::RecvReduce || step.kind == Step::Kind::Reduce; }
 
 }  // namespace tutti::comm

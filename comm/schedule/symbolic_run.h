@@ -4,7 +4,7 @@
 #pragma once
 
 #include <tutti/comm/schedule/completion_order.h>
-#include <tutti/comm/schedule/layout.h>
+#include <tutti/comm/schedule/schedule.h>
 
 #include <span>
 #include <string>

@@ -1,6 +1,7 @@
 // What the proofs of the algorithms share: the schedules of all ranks, and the grid of worlds and roots.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <tutti/comm/algorithms/algorithms.h>
 
 #include <functional>
@@ -14,6 +15,21 @@ inline std::vector<Schedule> schedules_of(Problem problem, const std::function<S
   std::vector<Schedule> schedules;
   for (problem.rank = 0; problem.rank < problem.world_size; ++problem.rank) schedules.push_back(build(problem));
   return schedules;
+}
+
+/// What the header promises and the checker does not ask for.
+inline void expect_no_empty_and_no_oversized_steps(const Problem& problem, const std::vector<Schedule>& schedules) {
+  if (problem.op == OpKind::Barrier) return;
+  for (const Schedule& schedule : schedules) {
+    if (!has_counts(problem.op) && problem.count == 0) {
+      EXPECT_TRUE(schedule.steps.empty());
+    }
+    for (const Step& step : schedule.steps) {
+      const std::size_t moved = step.kind == Step::Kind::Send ? step.source.count : step.target.count;
+      ASSERT_GT(moved, 0u);
+      ASSERT_TRUE(problem.segment_count == 0 || moved <= problem.segment_count) << moved;
+    }
+  }
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -39,8 +39,8 @@ constexpr milliseconds kNoticed(1000);
 /// One world that a seed describes.
 struct Scene {
   explicit Scene(std::uint64_t s) : seed(s), world_size(2 + static_cast<int>(s % 4)) {
-    static constexpr std::array kAlgorithms = {
-        "", "", "ring", "direct", "bruck", "rabenseifner", "chain", "van_de_geijn"};
+    static constexpr std::array kAlgorithms = {"",      "",           "ring", "direct", "bruck", "rabenseifner",
+                                               "chain", "double_tree"};
     group.algorithm = kAlgorithms[random() % kAlgorithms.size()];
     group.segment_bytes = std::size_t{64} << random() % 6;
     group.timeout = std::chrono::seconds(20);

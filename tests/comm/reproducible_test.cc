@@ -151,6 +151,21 @@ TEST(ReproducibleInput, HasSumsThatDependOnTheirOrder) {
   EXPECT_GT(different, 0u);
 }
 
+// Both are given to operators that keep their order, and only one of them to long vectors.
+TEST(Rabenseifner, HasTheBitsOfRecursiveDoubling) {
+  for (const int world : {2, 3, 4, 5, 7}) {
+    run_ranks(world, [](ProcessGroup& group) {
+      const auto input = real_input<float>(group.rank(), 1501);
+      auto one = input, other = input;
+      group.use_algorithm("recursive_doubling");
+      group.all_reduce(std::span<float>(one));
+      group.use_algorithm("rabenseifner");
+      group.all_reduce(std::span<float>(other));
+      expect_same_bits(other.data(), one.data(), one.size(), "rabenseifner");
+    });
+  }
+}
+
 std::vector<Case> unnamed_cases() {
   std::vector<Case> result = cases();
   std::erase_if(result, [](const Case& c) { return !c.algorithm.empty(); });

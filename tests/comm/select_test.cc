@@ -253,7 +253,7 @@ TEST(Select, RefusesUnknownNamesListingTheKnownOnes) {
     EXPECT_STREQ(
         error.what(),
         "unknown algorithm \"rign\"; known are ring, recursive_doubling, recursive_halving, rabenseifner, bruck, "
-        "pairwise, binomial, chain, van_de_geijn, double_tree, direct, star, linear, dissemination, "
+        "pairwise, binomial, chain, double_tree, direct, star, linear, dissemination, "
         "hierarchical, hierarchical_split, or \"\" to choose by size");
   }
 }

@@ -197,18 +197,6 @@ TEST(Simulator, MessagesWithinAHostTakeTheLocalTimes) {
   EXPECT_EQ(finishes(simulate(problem, 1, "hierarchical", network)), (std::vector<double>{6, 6, 6, 6}));
 }
 
-TEST(Simulator, HostsThatShareAPortSendOneMessageAtATime) {
-  // Ranks 0, 1 on one host and 2, 3 on another: in the second round of recursive doubling both pairs cross.
-  Problem problem{OpKind::AllReduce, 0, 4, 1, 0, 0, {}, {0, 0, 1, 1}};
-  NetworkModel network{1, 2, 0, {}};
-  EXPECT_EQ(simulate(problem, 1, "recursive_doubling", network).finish(), 6);
-  network.hosts_share_a_port = true;
-  EXPECT_EQ(simulate(problem, 1, "recursive_doubling", network).finish(), 9);
-  EXPECT_EQ(simulate(problem, 1, "hierarchical", network).finish(), 9) << "one message crosses each way";
-  problem.hosts = {};
-  EXPECT_EQ(simulate(problem, 1, "recursive_doubling", network).finish(), 6) << "all ports are their ranks' own";
-}
-
 TEST(Simulator, IsDeterministic) {
   const Problem problem{OpKind::AllReduce, 0, 11, 1003, 0, 17};
   const NetworkModel network{1e-5, 1e-9, 1e-10, {1, 1.25, 2, 1, 3}};

@@ -117,7 +117,7 @@ TEST(LibraryPlay, ReduceGivesTheRootAloneTheSum) {
 }
 
 TEST(LibraryPlay, BroadcastGivesAllTheRootsElements) {
-  for (const char* algorithm : {"", "binomial", "chain", "van_de_geijn"}) {
+  for (const char* algorithm : {"", "binomial", "chain", "double_tree"}) {
     const Play play = library_play("broadcast", posed(6, 8, 4), algorithm);
     for (const Words& words : at_the_end(play, "data")) {
       for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(words[i], play_word(4, i, 6)) << algorithm;

@@ -55,7 +55,7 @@ TEST_F(TuneCommand, WritesAFileThatHoldsEveryChoice) {
   const comm::Tuning tuning = comm::parse_tuning(content("t.json"));
   EXPECT_EQ(tuning.place, (comm::TuningPlace{"tcp", 2, 1}));
   EXPECT_GT(tuning.model.gamma, 0);
-  EXPECT_GE(tuning.model.measured.size(), 5u);
+  EXPECT_GT(tuning.model.beta, 0);
   std::set<std::string> all_reduces;
   std::set<comm::OpKind> ops;
   for (const auto& row : tuning.rows) {
@@ -99,44 +99,14 @@ TEST_F(TuneCommand, WhatWasMeasuredWithoutEncryptionIsNotUsedWithIt) {
   EXPECT_EQ(algorithm_of_bench(environment), "double_tree");
 }
 
-TEST_F(TuneCommand, ComparesPredictionsWithMeasurements) {
-  const Finished run =
-      run_program({TUTTI_PROGRAM, "tune", "--compare", "-n", "2", "--seconds", "0.3", "--max-bytes", "4096"});
-  ASSERT_EQ(run.status, exited(0)) << run.err;
-  std::istringstream lines(run.out);
-  int rows = 0;
-  int chosen = 0;
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::size_t bytes = 0;
-    std::string algorithm;
-    double predicted = 0;
-    double measured = 0;
-    double ratio = 0;
-    if (!(words >> bytes >> algorithm >> predicted >> measured >> ratio)) continue;
-    ++rows;
-    chosen += line.find("chosen") != std::string::npos ? 1 : 0;
-    EXPECT_TRUE(bytes == 1024 || bytes == 4096) << line;
-    EXPECT_GT(measured, 0) << line;
-    constexpr double kRounded = 0.05;  // times are printed with one digit behind the point, ratios with two
-    EXPECT_GE(ratio * (measured + kRounded), predicted - kRounded - 0.006 * measured) << line;
-    EXPECT_LE(ratio * (measured - kRounded), predicted + kRounded + 0.006 * measured) << line;
-  }
-  EXPECT_EQ(rows, 12) << run.out;
-  EXPECT_EQ(chosen, 2) << "one for each size";
-  EXPECT_NE(run.out.find(" of 12 predictions within 30 %"), std::string::npos) << run.out;
-  EXPECT_TRUE(std::filesystem::is_empty(folder_));
-}
-
 TEST_F(TuneCommand, WrongUsageIsStatus2WithOneSentenceFirst) {
   const struct {
     std::vector<std::string> words;
     std::string sentence;
   } cases[] = {
-      {{"-n", "2"}, "tutti tune: give the FILE to write, or --compare"},
+      {{"-n", "2"}, "tutti tune: give the FILE to write"},
       {{file("t.json")}, "tutti tune: a single rank has nothing to tune; give -n 2 or more"},
       {{file("t.json"), "-n", "2", "--seconds", "0"}, "tutti tune: --seconds: must be above 0, at most 3600"},
-      {{"--compare", "-n", "2", "--max-bytes", "3"}, "tutti tune: --max-bytes 3: must be between 1024 and 2^30"},
   };
   for (const auto& [words, sentence] : cases) {
     std::vector<std::string> command{TUTTI_PROGRAM, "tune"};

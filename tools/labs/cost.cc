@@ -100,8 +100,8 @@ bool is_quadratic(const std::vector<std::pair<int, Cost>>& costs, const std::vec
   return growth > 3.4 && growth > 1.4 * bound;
 }
 
-const char* const kLibraryAlgorithms[] = {
-    "ring", "rabenseifner", "recursive_doubling", "binomial", "double_tree", "van_de_geijn", "chain", "dissemination"};
+const char* const kLibraryAlgorithms[] = {"ring",        "rabenseifner", "recursive_doubling", "binomial",
+                                          "double_tree", "chain",        "dissemination"};
 
 // Seconds of the library's best algorithm; empty where it has none for this function.
 std::optional<double> library_seconds(const Lab& lab, const Case& posed) {

@@ -1,11 +1,13 @@
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/base/host_name.h>
-#include <tutti/tools/tune/network_meter.h>
+#include <tutti/comm/reduce/reduce.h>
 #include <tutti/tools/tune/tuner.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <ctime>
+#include <ostream>
 #include <stdexcept>
 
 namespace tutti::tools {
@@ -54,6 +56,13 @@ std::vector<Cell> cells(ProcessGroup& group) {
   return result;
 }
 
+template <typename... Values>
+void print(std::ostream& out, const char* format, Values... values) {
+  char line[256];
+  std::snprintf(line, sizeof line, format, values...);
+  out << line;
+}
+
 /// What rank 0 says.
 double agreed(ProcessGroup& group, double value) {
   group.broadcast(std::span<double>(&value, 1), 0);
@@ -67,6 +76,33 @@ double seconds_of(ProcessGroup& group, const Cell& cell, double budget) {
     meter.measure(group);
   } while (agreed(group, budget - seconds_since(begin)) > 0);
   return meter.seconds();
+}
+
+/// Alpha and beta from all_gathers by a ring of short and of long blocks, in which all ranks send p - 1 messages one
+/// after the other; gamma from sums by all ranks at once.
+comm::NetworkModel measure_network(ProcessGroup& group, double seconds) {
+  constexpr std::size_t kShortBlock = 1 << 10, kLongBlock = 1 << 20;  // bytes
+  const auto begin = Clock::now();
+  std::vector<float> sum(kLongBlock / kElementBytes, 1.0F);
+  const std::vector<float> incoming(sum.size(), 1.0F);
+  const auto add = [&] {
+    comm::reduce_into(sum.data(), incoming.data(), sum.size(), comm::DType::Float32, comm::ReduceOp::Sum, false);
+  };
+  OperationMeter short_blocks(group, OpKind::AllGather, kShortBlock / kElementBytes, "ring");
+  OperationMeter long_blocks(group, OpKind::AllGather, kLongBlock / kElementBytes, "ring");
+  Meter sums("", add);
+  do {
+    short_blocks.measure(group);
+    long_blocks.measure(group);
+    sums.measure(group);
+  } while (agreed(group, seconds - seconds_since(begin)) > 0);
+  const double messages = group.world_size() - 1;
+  const double of_short = short_blocks.seconds() / messages, of_long = long_blocks.seconds() / messages;
+  comm::NetworkModel model;
+  model.beta = model.local_beta = std::max(0.0, of_long - of_short) / static_cast<double>(kLongBlock - kShortBlock);
+  model.alpha = model.local_alpha = std::max(0.0, of_short - model.beta * static_cast<double>(kShortBlock));
+  model.gamma = sums.seconds() / static_cast<double>(kLongBlock);
+  return model;
 }
 
 }  // namespace
@@ -105,15 +141,6 @@ OperationMeter::OperationMeter(ProcessGroup& group, OpKind op, std::size_t count
   output_.assign(extents.output, 1.0F);
 }
 
-comm::NetworkModel measure_network(ProcessGroup& group, double seconds) {
-  const auto begin = Clock::now();
-  NetworkMeter meter(group);
-  do {
-    meter.measure();
-  } while (agreed(group, seconds - seconds_since(begin)) > 0);
-  return meter.model();
-}
-
 comm::Tuning tune(ProcessGroup& group, const TuneOptions& options) {
   if (group.world_size() < 2) throw std::runtime_error("a single rank has nothing to tune; give -n 2 or more");
   const auto begin = Clock::now();
@@ -129,6 +156,24 @@ comm::Tuning tune(ProcessGroup& group, const TuneOptions& options) {
     tuning.rows.push_back({cell.op, cell.algorithm, cell.count * kElementBytes, seconds_of(group, cell, budget)});
   }
   return tuning;
+}
+
+void print_tuning(std::ostream& out, const comm::Tuning& tuning) {
+  const comm::NetworkModel& model = tuning.model;
+  print(out, "# %d ranks on %d host(s) over %s; alpha %.1f us, %.2f GB/s, gamma %.3f ns/byte\n",
+        tuning.place.world_size, tuning.place.hosts, tuning.place.transport.c_str(), model.alpha * 1e6,
+        1e-9 / model.beta, model.gamma * 1e9);
+  print(out, "%-16s %12s  %s\n", "operation", "bytes a rank", "us by algorithm, fastest first");
+  for (auto row = tuning.rows.begin(); row != tuning.rows.end();) {
+    const auto end = std::find_if(row, tuning.rows.end(),
+                                  [&](const auto& other) { return other.op != row->op || other.bytes != row->bytes; });
+    std::vector<comm::Tuning::Row> sorted(row, end);
+    std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+    print(out, "%-16s %12zu ", std::string(comm::name(row->op)).c_str(), row->bytes);
+    for (const auto& each : sorted) print(out, " %s %.1f", each.algorithm.c_str(), each.seconds * 1e6);
+    out << "\n";
+    row = end;
+  }
 }
 
 }  // namespace tutti::tools

@@ -1,6 +1,6 @@
 // The tuner: measures what messages, reductions and algorithms take between the ranks of a group.
 //
-// First the network model (network_meter.h), then each algorithm of each operation at a few sizes (meter.h says how).
+// First the network model (cost_model.h), then each algorithm of each operation at a few sizes (meter.h says how).
 // Calls that some ranks leave early end with a barrier, which is part of their time.
 //
 // Thread-safety: collective; one thread a group.
@@ -12,6 +12,7 @@
 #include <tutti/tools/tune/meter.h>
 
 #include <cstddef>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,8 @@ struct TuneOptions {
 
 /// Equal on all ranks. The group chooses its algorithms as before afterwards. Needs two ranks or more.
 comm::Tuning tune(comm::ProcessGroup& group, const TuneOptions& options);
+
+void print_tuning(std::ostream& out, const comm::Tuning& tuning);
 
 /// Times one operation by one algorithm.
 class OperationMeter {

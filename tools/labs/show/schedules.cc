@@ -1,3 +1,4 @@
+#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/tuning.h>
 #include <tutti/tools/labs/show/schedules.h>
 

@@ -1,5 +1,5 @@
 #include <tutti/comm/base/text_stream.h>
-#include <tutti/comm/schedule/layout.h>
+#include <tutti/comm/schedule/schedule.h>
 
 namespace tutti::comm {
 namespace {
