@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <random>
 #include <system_error>
@@ -75,6 +76,18 @@ void write_output(const std::string& path, std::string_view bytes) {
   OutputFile file(path);
   file.write(bytes);
   file.finish();
+}
+
+int create_private_file(const std::string& path, std::string_view bytes) {
+  std::string draft = path + ".XXXXXX";
+  const int fd = ::mkostemp(draft.data(), O_CLOEXEC);  // mode 0600
+  if (fd < 0) return errno;
+  const bool made = ::write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) && ::fsync(fd) == 0 &&
+                    (::link(draft.c_str(), path.c_str()) == 0 || errno == EEXIST);
+  const int error = made ? 0 : errno;
+  ::close(fd);
+  ::unlink(draft.c_str());
+  return error;
 }
 
 }  // namespace tutti::comm

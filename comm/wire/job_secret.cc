@@ -3,7 +3,9 @@
 #include <sys/stat.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
+#include <tutti/comm/base/output_file.h>
 #include <tutti/comm/wire/job_secret.h>
+#include <tutti/comm/wire/socket.h>
 #include <unistd.h>
 
 #include <array>
@@ -17,17 +19,6 @@ namespace fs = std::filesystem;
 
 constexpr char kVariable[] = "TUTTI_JOB_SECRET";
 constexpr std::size_t kShortest = 16;  // characters: 64 bits in hex
-
-/// Owns a descriptor for the length of a function.
-struct Descriptor {
-  explicit Descriptor(int number) : fd(number) {}
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  const int fd;
-};
 
 fs::path secret_file(const Environment& environment) {
   const auto home = environment("HOME");
@@ -44,24 +35,12 @@ fs::path secret_file(const Environment& environment) {
                                      errno_text(error_number) + "; or set " + kVariable + " on all ranks");
 }
 
-/// Writes the secret under a name of its own and links it into place, so that the file is complete or absent, and the
-/// first of several ranks wins.
 void create(const fs::path& file) {
   std::error_code failed;
   fs::create_directories(file.parent_path(), failed);
   if (failed) cannot("make the folder of", file, failed.value());
-  std::string draft = file.string() + ".XXXXXX";
-  const Descriptor output(::mkostemp(draft.data(), O_CLOEXEC));  // mode 0600
-  if (output.fd < 0) cannot("create", file, errno);
-  const std::string line = new_job_secret() + "\n";
-  const bool written =
-      ::write(output.fd, line.data(), line.size()) == static_cast<ssize_t>(line.size()) && ::fsync(output.fd) == 0;
-  const int write_error = errno;
-  const bool linked = written && (::link(draft.c_str(), file.c_str()) == 0 || errno == EEXIST);
-  const int link_error = errno;
-  ::unlink(draft.c_str());
-  if (!written) cannot("write", file, write_error);
-  if (!linked) cannot("create", file, link_error);
+  if (const int error = create_private_file(file.string(), new_job_secret() + "\n"); error != 0)
+    cannot("create", file, error);
 }
 
 /// The owner of the file or of its folder can put another secret there. Root can do so anyway.
@@ -129,15 +108,14 @@ std::string job_secret(const Environment& environment) {
     throw Error(ErrorCode::InvalidArgument, std::string(kVariable) + " is set but empty; unset it or give it a value");
   }
   const fs::path file = secret_file(environment);
-  int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0 && errno == ENOENT) {
+  Socket input(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (input.get() < 0 && errno == ENOENT) {
     create(file);
-    fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    input = Socket(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   }
-  if (fd < 0) cannot("open", file, errno);
-  const Descriptor input(fd);
-  check_owner_and_mode(file, input.fd);
-  return read_line(file, input.fd);
+  if (input.get() < 0) cannot("open", file, errno);
+  check_owner_and_mode(file, input.get());
+  return read_line(file, input.get());
 }
 
 }  // namespace tutti::comm

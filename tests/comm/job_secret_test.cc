@@ -1,37 +1,31 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <tutti/comm/base/error.h>
-#include <tutti/comm/base/log.h>
 #include <tutti/comm/wire/job_secret.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <thread>
+
+#include "store_test_support.h"
 
 namespace tutti::comm {
 namespace {
 
+using namespace test;
 namespace fs = std::filesystem;
+
+/// An environment of one variable.
+Environment only(const std::string& variable, const std::string& value) {
+  return [=](const std::string& name) { return name == variable ? std::optional(value) : std::nullopt; };
+}
 
 class JobSecret : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "tutti_job_secret_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    home_ = name;
-  }
-  void TearDown() override { fs::remove_all(home_); }
-
-  Environment environment() const {
-    return [home = home_.string()](const std::string& name) -> std::optional<std::string> {
-      if (name == "HOME") return home;
-      return std::nullopt;
-    };
-  }
-  fs::path file() const { return home_ / ".config" / "tutti" / "job_secret"; }
+  Environment environment() const { return only("HOME", home_.path()); }
+  fs::path file() const { return fs::path(home_.path()) / ".config" / "tutti" / "job_secret"; }
 
   void write(const std::string& text, mode_t mode) const {
     fs::create_directories(file().parent_path());
@@ -40,17 +34,10 @@ class JobSecret : public testing::Test {
   }
 
   std::string refusal() const {
-    try {
-      job_secret(environment());
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
-      return error.what();
-    }
-    ADD_FAILURE() << "the file was accepted";
-    return {};
+    return text_of(ErrorCode::InvalidArgument, [&] { job_secret(environment()); });
   }
 
-  fs::path home_;
+  TemporaryFolder home_;
 };
 
 TEST_F(JobSecret, NewOnesAre64HexDigitsAndDiffer) {
@@ -62,11 +49,7 @@ TEST_F(JobSecret, NewOnesAre64HexDigitsAndDiffer) {
 
 TEST_F(JobSecret, VariableWins) {
   write("from the file\n", 0600);
-  const Environment variable = [](const std::string& name) -> std::optional<std::string> {
-    if (name == "TUTTI_JOB_SECRET") return "from the variable";
-    return std::nullopt;
-  };
-  EXPECT_EQ(job_secret(variable), "from the variable");
+  EXPECT_EQ(job_secret(only("TUTTI_JOB_SECRET", "from the variable")), "from the variable");
 }
 
 TEST_F(JobSecret, FileIsMadeOnFirstUseForTheOwnerOnly) {
@@ -93,25 +76,18 @@ TEST_F(JobSecret, AFileOrFolderOfAnotherUserIsRefused) {
   write("written by hand\n", 0600);
   for (const fs::path& path : {file(), file().parent_path()}) {
     ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
-    EXPECT_NE(refusal().find(path.string() + " belongs to user 65534, not to this one (0)"), std::string::npos);
+    expect_contains(refusal(), path.string() + " belongs to user 65534, not to this one (0)");
     ASSERT_EQ(::chown(path.c_str(), 0, 0), 0);
   }
   EXPECT_EQ(job_secret(environment()), "written by hand");
 }
 
 TEST_F(JobSecret, ShortOnesOfTheVariableAreWarnedOf) {
-  std::string lines;
-  set_log_sink([&](LogLevel, std::string_view line) { lines += line; });
-  const auto with = [](const std::string& secret) {
-    return job_secret([secret](const std::string& name) -> std::optional<std::string> {
-      return name == "TUTTI_JOB_SECRET" ? std::optional(secret) : std::nullopt;
-    });
-  };
-  with("0123456789abcdef");
-  EXPECT_EQ(lines, "");
-  with("hush");
-  set_log_sink({});
-  EXPECT_NE(lines.find("TUTTI_JOB_SECRET has 4 characters, and can be guessed"), std::string::npos) << lines;
+  CapturedLog log;
+  job_secret(only("TUTTI_JOB_SECRET", "0123456789abcdef"));
+  EXPECT_EQ(log.lines(), "");
+  job_secret(only("TUTTI_JOB_SECRET", "hush"));
+  expect_contains(log.lines(), "TUTTI_JOB_SECRET has 4 characters, and can be guessed");
 }
 
 TEST_F(JobSecret, LineEndIsNotPartOfIt) {
@@ -122,24 +98,17 @@ TEST_F(JobSecret, LineEndIsNotPartOfIt) {
 TEST_F(JobSecret, FileThatOthersReadIsRefusedWithTheCommandThatMendsIt) {
   write("seen by all\n", 0644);
   const std::string text = refusal();
-  EXPECT_NE(text.find("chmod 600 '" + file().string() + "'"), std::string::npos) << text;
+  expect_contains(text, "chmod 600 '" + file().string() + "'");
   EXPECT_EQ(text.find("seen by all"), std::string::npos) << text;
 }
 
 TEST_F(JobSecret, EmptyFileIsRefusedWithTheCommandThatMendsIt) {
   write("\n", 0600);
-  const std::string text = refusal();
-  EXPECT_NE(text.find("rm '" + file().string() + "'"), std::string::npos) << text;
+  expect_contains(refusal(), "rm '" + file().string() + "'");
 }
 
 TEST_F(JobSecret, NoHomeAndNoVariableSaysWhatToSet) {
-  try {
-    job_secret([](const std::string&) { return std::nullopt; });
-    FAIL() << "a secret came from nowhere";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
-    EXPECT_NE(std::string(error.what()).find("set TUTTI_JOB_SECRET"), std::string::npos);
-  }
+  expect_contains(text_of(ErrorCode::InvalidArgument, [] { job_secret(only("", "")); }), "set TUTTI_JOB_SECRET");
 }
 
 }  // namespace
