@@ -8,6 +8,7 @@
 #include <tutti/comm/wire/handshake.h>
 #include <tutti/tests/support/watchdog.h>
 
+#include <algorithm>
 #include <functional>
 #include <list>
 
@@ -33,10 +34,6 @@ class BadFrames : public testing::Test {
                 {.group = identity_hash("world"), .count = 4, .root = 7, .op = OpKind::Send, .dtype = DType::Float32},
             .nbytes = std::uint64_t{kind == FrameKind::Eager ? 16u : 0u},
             .id = 1};
-  }
-
-  FrameHeader barrier_frame() const {
-    return {.fingerprint = {.group = identity_hash("world"), .seq = 1, .op = OpKind::Barrier, .dtype = DType::Float32}};
   }
 
   void post(Link& link, const FrameHeader& header) {
@@ -74,19 +71,35 @@ TEST_F(BadFrames, AGoodMessageIsTaken) {
   group_->abort("rank 1 says no goodbye");
 }
 
-TEST_F(BadFrames, AnEagerPayloadLongerThanItsCountSays) {
-  FrameHeader header = message(FrameKind::Eager);
-  header.nbytes = 4096;
+/// One message that its receiver asks for.
+struct BadMessage {
+  const char* name;
+  FrameKind kind;
+  std::uint64_t count, nbytes;
+  const char* said;
+};
+
+class BadMessages : public BadFrames, public testing::WithParamInterface<BadMessage> {};
+
+TEST_P(BadMessages, IsRefused) {
+  FrameHeader header = message(GetParam().kind);
+  header.fingerprint.count = GetParam().count;
+  header.nbytes = GetParam().nbytes;
   post(peer_->messages(0), header);
-  expect_recv_error(ErrorCode::Protocol, "4096 bytes");
+  std::vector<float> data(std::min(header.fingerprint.count, std::uint64_t{1 << 18}));
+  expect_error(ErrorCode::Protocol, GetParam().said, [&] { group_->recv(std::span<float>(data), 1, 7); });
 }
 
-TEST_F(BadFrames, AnEagerPayloadShorterThanItsCountSays) {
-  FrameHeader header = message(FrameKind::Eager);
-  header.nbytes = 12;
-  post(peer_->messages(0), header);
-  expect_recv_error(ErrorCode::Protocol, "12 bytes");
-}
+constexpr std::uint64_t kOverflowing = (std::uint64_t{1} << 62) + 4;  // times 4 bytes is 16 again
+INSTANTIATE_TEST_SUITE_P(
+    All, BadMessages,
+    testing::Values(BadMessage{"AnEagerPayloadLongerThanItsCountSays", FrameKind::Eager, 4, 4096, "4096 bytes"},
+                    BadMessage{"AnEagerPayloadShorterThanItsCountSays", FrameKind::Eager, 4, 12, "12 bytes"},
+                    BadMessage{"ACountWhoseBytesOverflow", FrameKind::Eager, kOverflowing, 16, "16 bytes"},
+                    BadMessage{"AnEagerPayloadOverTheLimit", FrameKind::Eager, 1 << 18, 1 << 20, "1048576 bytes"},
+                    BadMessage{"AnAnnouncementWithAPayload", FrameKind::RequestToSend, 4, 16, "16 bytes"},
+                    BadMessage{"APayloadThatNobodyHasAskedFor", FrameKind::Rendezvous, 4, 16, "nobody has asked for"}),
+    [](const auto& suite) { return suite.param.name; });
 
 TEST_F(BadFrames, AnEagerPayloadOfTheWrongLengthThatNobodyAskedForYet) {
   FrameHeader header = message(FrameKind::Eager);
@@ -94,36 +107,6 @@ TEST_F(BadFrames, AnEagerPayloadOfTheWrongLengthThatNobodyAskedForYet) {
   post(peer_->messages(0), header);
   // Another tag: the message is looked at before anybody asks for it.
   expect_error(ErrorCode::Protocol, "4096 bytes", [&] { group_->recv(std::span<float>(four_), 1, 8); });
-}
-
-TEST_F(BadFrames, ACountWhoseBytesOverflow) {
-  FrameHeader header = message(FrameKind::Eager);
-  header.fingerprint.count = (std::uint64_t{1} << 62) + 4;  // times 4 bytes is 16 again
-  post(peer_->messages(0), header);
-  expect_recv_error(ErrorCode::Protocol, "16 bytes");
-}
-
-TEST_F(BadFrames, AnEagerPayloadOverTheLimit) {
-  FrameHeader header = message(FrameKind::Eager);
-  header.fingerprint.count = (1 << 20) / 4;
-  header.nbytes = 1 << 20;
-  post(peer_->messages(0), header);
-  std::vector<float> data(header.fingerprint.count);
-  expect_error(ErrorCode::Protocol, "1048576 bytes", [&] { group_->recv(std::span<float>(data), 1, 7); });
-}
-
-TEST_F(BadFrames, AnAnnouncementWithAPayload) {
-  FrameHeader header = message(FrameKind::RequestToSend);
-  header.nbytes = 16;
-  post(peer_->messages(0), header);
-  expect_recv_error(ErrorCode::Protocol, "16 bytes");
-}
-
-TEST_F(BadFrames, APayloadThatNobodyHasAskedFor) {
-  FrameHeader header = message(FrameKind::Rendezvous);
-  header.nbytes = 16;
-  post(peer_->messages(0), header);
-  expect_recv_error(ErrorCode::Protocol, "nobody has asked for");
 }
 
 TEST_F(BadFrames, APayloadOfAnotherLengthThanAnnounced) {
@@ -153,34 +136,41 @@ TEST_F(BadFrames, AnAnswerToNoQuestion) {
 }
 
 TEST_F(BadFrames, ACollectiveFrameAmongMessages) {
-  post(peer_->messages(0), barrier_frame());
+  post(peer_->messages(0), {.fingerprint = {.group = identity_hash("world"), .seq = 1, .op = OpKind::Barrier}});
   expect_recv_error(ErrorCode::Protocol, "unexpected frame");
 }
+
+/// One frame that comes in place of a barrier's first.
+struct BadCollective {
+  const char* name;
+  ErrorCode code;
+  std::uint64_t group, nbytes, id;
+  const char* said;
+};
+
+class BadCollectives : public BadFrames, public testing::WithParamInterface<BadCollective> {};
+
+TEST_P(BadCollectives, IsRefused) {
+  FrameHeader header{
+      .fingerprint = {.group = GetParam().group, .seq = 1, .op = OpKind::Barrier, .dtype = DType::Float32},
+      .nbytes = GetParam().nbytes,
+      .id = GetParam().id};
+  post(peer_->collective(0), header);
+  expect_error(GetParam().code, GetParam().said, [&] { group_->barrier(); });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BadCollectives,
+                         testing::Values(BadCollective{"OfAnotherGroup", ErrorCode::Protocol, 1, 0, 0,
+                                                       "belongs to no collective of this group"},
+                                         BadCollective{"OfAnotherLength", ErrorCode::Mismatch, identity_hash("world"),
+                                                       4096, 0, "sent message 0 of 4096 bytes"},
+                                         BadCollective{"OutOfOrder", ErrorCode::Mismatch, identity_hash("world"), 0, 5,
+                                                       "sent message 5"}),
+                         [](const auto& suite) { return suite.param.name; });
 
 TEST_F(BadFrames, AMessageAmongCollectives) {
   post(peer_->collective(0), message(FrameKind::Eager));
   expect_error(ErrorCode::Protocol, "belongs to no collective", [&] { group_->barrier(); });
-}
-
-TEST_F(BadFrames, ACollectiveFrameOfAnotherGroup) {
-  FrameHeader header = barrier_frame();
-  header.fingerprint.group = 1;
-  post(peer_->collective(0), header);
-  expect_error(ErrorCode::Protocol, "belongs to no collective of this group", [&] { group_->barrier(); });
-}
-
-TEST_F(BadFrames, ACollectiveFrameOfAnotherLength) {
-  FrameHeader header = barrier_frame();
-  header.nbytes = 4096;
-  post(peer_->collective(0), header);
-  expect_error(ErrorCode::Mismatch, "sent message 0 of 4096 bytes", [&] { group_->barrier(); });
-}
-
-TEST_F(BadFrames, ACollectiveFrameOutOfOrder) {
-  FrameHeader header = barrier_frame();
-  header.id = 5;
-  post(peer_->collective(0), header);
-  expect_error(ErrorCode::Mismatch, "sent message 5", [&] { group_->barrier(); });
 }
 
 }  // namespace

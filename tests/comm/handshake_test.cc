@@ -5,8 +5,12 @@
 #include <algorithm>
 #include <random>
 
+#include "store_test_support.h"
+
 namespace tutti::comm {
 namespace {
+
+using namespace test;
 
 constexpr char kSecret[] = "correct horse";
 
@@ -55,41 +59,27 @@ TEST(Handshake, UnknownWorldSizeAgreesWithAny) {
 }
 
 TEST(Handshake, DisagreementsNameBothValues) {
-  EXPECT_NE(converse(server_of(4), rank_of(1, 2)).find("world size 4 here, 2 at rank 1"), std::string::npos);
-
-  PeerIdentity other_job = rank_of(1, 4);
-  other_job.job = 0x1234;
-  const std::string job_text = converse(server_of(4), other_job);
-  EXPECT_NE(job_text.find("0x0000000000001234 at rank 1"), std::string::npos) << job_text;
-  EXPECT_NE(job_text.find("TUTTI_JOB_ID"), std::string::npos) << job_text;
-
-  PeerIdentity other_group = rank_of(1, 4);
-  other_group.group = 0x77;
-  EXPECT_NE(converse(server_of(4), other_group).find("group 0x0000000000000000 here, 0x0000000000000077 at rank 1"),
-            std::string::npos);
-
-  PeerIdentity other_kind = rank_of(1, 4);
-  other_kind.kind = ConnectionKind::Collective;
-  EXPECT_NE(converse(server_of(4), other_kind).find("connection kind store here, collective at rank 1"),
-            std::string::npos);
-
-  EXPECT_NE(converse(server_of(-1), rank_of(5, 4)).find("rank 5 does not exist in a world of size 4"),
-            std::string::npos);
-  EXPECT_NE(converse(server_of(4), rank_of(5, -1)).find("rank 5 does not exist in a world of size 4"),
-            std::string::npos);
+  expect_contains(converse(server_of(4), rank_of(1, 2)), "world size 4 here, 2 at rank 1");
+  PeerIdentity other = rank_of(1, 4);
+  other.job = 0x1234;
+  expect_contains(converse(server_of(4), other), "0x0000000000001234 at rank 1");
+  expect_contains(converse(server_of(4), other), "TUTTI_JOB_ID");
+  other = rank_of(1, 4);
+  other.group = 0x77;
+  expect_contains(converse(server_of(4), other), "group 0x0000000000000000 here, 0x0000000000000077 at rank 1");
+  other = rank_of(1, 4);
+  other.kind = ConnectionKind::Collective;
+  expect_contains(converse(server_of(4), other), "connection kind store here, collective at rank 1");
+  expect_contains(converse(server_of(-1), rank_of(5, 4)), "rank 5 does not exist in a world of size 4");
+  expect_contains(converse(server_of(4), rank_of(5, -1)), "rank 5 does not exist in a world of size 4");
 }
 
 TEST(Handshake, ClientRejectsAServerWithAnotherSecret) {
   ClientHandshake client(rank_of(0, 1), "one secret");
   ServerHandshake server(server_of(1), "another secret");
-  try {
-    client.answer(server.challenge(client.hello()));
-    FAIL() << "a server with another secret was believed";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::Unauthorized);
-    EXPECT_NE(std::string(error.what()).find("compare TUTTI_JOB_SECRET"), std::string::npos);
-    EXPECT_EQ(std::string(error.what()).find("one secret"), std::string::npos);
-  }
+  const std::string text = text_of(ErrorCode::Unauthorized, [&] { client.answer(server.challenge(client.hello())); });
+  expect_contains(text, "compare TUTTI_JOB_SECRET");
+  EXPECT_EQ(text.find("one secret"), std::string::npos);
 }
 
 TEST(Handshake, ServerRefusesAClientWithAnotherSecretAndTellsItNothingElse) {
@@ -99,14 +89,9 @@ TEST(Handshake, ServerRefusesAClientWithAnotherSecretAndTellsItNothingElse) {
   proof[7] ^= std::byte{1};
   const auto verdict = server.verdict(proof);
   EXPECT_FALSE(server.accepted());
-  try {
-    client.finish(verdict);
-    FAIL() << "a wrong proof was accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::Unauthorized);
-    EXPECT_NE(std::string(error.what()).find("compare TUTTI_JOB_SECRET"), std::string::npos);
-    EXPECT_EQ(std::string(error.what()).find("world size"), std::string::npos);
-  }
+  const std::string text = text_of(ErrorCode::Unauthorized, [&] { client.finish(verdict); });
+  expect_contains(text, "compare TUTTI_JOB_SECRET");
+  EXPECT_EQ(text.find("world size"), std::string::npos);
 }
 
 TEST(Handshake, RecordedConversationCannotBeReplayed) {
@@ -144,47 +129,27 @@ TEST(Handshake, StrangersBytesAreQuotedInHex) {
   std::array<std::byte, kHelloBytes> request{};
   const std::string_view text = "GET / HTTP/1.1\r\n";
   std::transform(text.begin(), text.end(), request.begin(), [](char c) { return static_cast<std::byte>(c); });
-  ServerHandshake server(server_of(1), kSecret);
-  try {
-    server.challenge(request);
-    FAIL() << "an HTTP request was taken for a hello";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::Protocol);
-    EXPECT_NE(std::string(error.what()).find("47 45 54 20 2f"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("GET / HTTP"), std::string::npos) << error.what();
-  }
+  const std::string said =
+      text_of(ErrorCode::Protocol, [&] { ServerHandshake(server_of(1), kSecret).challenge(request); });
+  expect_contains(said, "47 45 54 20 2f");
+  expect_contains(said, "GET / HTTP");
 }
 
 TEST(Handshake, OtherVersionIsNamed) {
   auto hello = ClientHandshake(rank_of(0, 1), kSecret).hello();
   hello[8] = std::byte{9};
-  try {
-    ServerHandshake(server_of(1), kSecret).challenge(hello);
-    FAIL() << "version 9 was accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::Protocol);
-    EXPECT_NE(std::string(error.what()).find("version 9, this side 1"), std::string::npos) << error.what();
-  }
+  expect_contains(text_of(ErrorCode::Protocol, [&] { ServerHandshake(server_of(1), kSecret).challenge(hello); }),
+                  "version 9, this side 1");
 }
 
 TEST(Handshake, NonChallengesAndNonVerdictsAreProtocolErrors) {
   const ClientHandshake client(rank_of(0, 1), kSecret);
-  try {
-    client.answer(std::array<std::byte, kChallengeBytes>{});
-    FAIL() << "zeros were taken for a challenge";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::Protocol);
-  }
+  text_of(ErrorCode::Protocol, [&] { client.answer(std::array<std::byte, kChallengeBytes>{}); });
   std::mt19937 random(7);
   for (int i = 0; i < 1000; ++i) {
     std::array<std::byte, kVerdictBytes> noise;
     for (std::byte& b : noise) b = static_cast<std::byte>(random() & 0xff);
-    try {
-      client.finish(noise);
-      FAIL() << "noise was taken for a verdict";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::Protocol);
-    }
+    text_of(ErrorCode::Protocol, [&] { client.finish(noise); });
   }
 }
 
