@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <condition_variable>
-#include <cstdlib>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <sstream>
 #include <thread>
 
@@ -24,24 +24,8 @@ constexpr milliseconds kGoodbyeLimit{2000};
 constexpr milliseconds kFirstPause{1}, kLongestPause{10};  // between two reads of the file
 constexpr milliseconds kTurnGrace{200};
 
-// The process as which a rank has joined ("host pid token"), and how many stores it has open.
-std::string joined_key(int rank) { return "tutti/file/joined/" + std::to_string(rank); }
-std::string here_key(int rank) { return "tutti/file/here/" + std::to_string(rank); }
 std::string lost_key(int rank) { return kLostKeyPrefix + std::to_string(rank); }
-
-/// The ranks whose loss a key tells of: one for "tutti/lost/<rank>", all for "tutti/lost", none for others.
-std::vector<int> ranks_of_lost_key(std::string_view key, int world_size) {
-  constexpr std::string_view kPrefix = kLostKeyPrefix;
-  std::vector<int> ranks;
-  if (key == kLostRanksKey) {
-    for (int rank = 0; rank < world_size; ++rank) ranks.push_back(rank);
-  } else if (key.starts_with(kPrefix)) {
-    int rank = 0;
-    const auto [end, status] = std::from_chars(key.data() + kPrefix.size(), key.data() + key.size(), rank);
-    if (status == std::errc() && end == key.data() + key.size() && rank >= 0) ranks.push_back(rank);
-  }
-  return ranks;
-}
+std::string member_key(int rank) { return "tutti/file/rank/" + std::to_string(rank); }
 
 /// Tells this process from all others: hosts and pids come again, in containers even together.
 const std::string& process_token() {
@@ -49,19 +33,23 @@ const std::string& process_token() {
   return token;
 }
 
-std::string own_identity() { return host_name() + " " + std::to_string(::getpid()) + " " + process_token(); }
+/// A rank that has joined: the process that it is, and how many stores that has open. In the file "host pid token
+/// open".
+struct Member {
+  std::string host = host_name();
+  std::uint64_t pid = static_cast<std::uint64_t>(::getpid());
+  std::string token = process_token();
+  int open = 0;
 
-std::pair<std::string, std::uint64_t> host_and_pid(const std::string& identity) {
-  std::istringstream in(identity);
-  std::pair<std::string, std::uint64_t> process;
-  in >> process.first >> process.second;
-  return process;
-}
+  std::string text() const { return host + " " + std::to_string(pid) + " " + token + " " + std::to_string(open); }
+};
 
-std::string lost_text(const KeyMap& map, int rank) {
-  const auto [host, pid] = host_and_pid(*map.find(joined_key(rank)));
-  return "rank " + std::to_string(rank) + " (pid " + std::to_string(pid) + ", host " + host +
-         ") is gone: its process has ended without a goodbye";
+std::optional<Member> member_of(const KeyMap& map, int rank) {
+  const std::string* text = map.find(member_key(rank));
+  if (text == nullptr) return std::nullopt;
+  Member member;
+  std::istringstream(*text) >> member.host >> member.pid >> member.token >> member.open;
+  return member;
 }
 
 }  // namespace
@@ -92,18 +80,24 @@ class FileStore::Impl {
     }
     const auto start = Deadline::Clock::now();
     for (milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
-      mark_lost(request, text, deadline);
+      std::vector<int> lost;
       {
         const Use use(*this, StoreFile::Access::Read, text, deadline);
         const auto& keys = request.body.strings;
-        if (!waits(request.op) || map_.has_all(keys)) return map_.apply(request);
-        if (deadline.expired()) {
+        lost = newly_lost(keys);
+        if (lost.empty() && (!waits(request.op) || map_.has_all(keys))) return map_.apply(request);
+        if (lost.empty() && deadline.expired()) {
           const std::chrono::duration<double> waited = Deadline::Clock::now() - start;
           throw Error(ErrorCode::Timeout, missing_keys_text(map_.missing(keys), keys.size(), waited.count()) +
                                               " in the store file " + path());
         }
       }
-      std::this_thread::sleep_until(deadline.earlier_of(Deadline::after(pause)).time_point());
+      if (lost.empty()) {
+        std::this_thread::sleep_until(deadline.earlier_of(Deadline::after(pause)).time_point());
+      } else {
+        const Use use(*this, StoreFile::Access::Write, text, deadline);
+        mark_lost(lost);
+      }
     }
   }
 
@@ -161,73 +155,69 @@ class FileStore::Impl {
     return result;
   }
 
-  std::int64_t open_stores(int rank) const {
-    const std::string* here = map_.find(here_key(rank));
-    return here == nullptr ? 0 : std::strtoll(here->c_str(), nullptr, 10);
+  void write_member(const Member& member) {
+    const std::string key = member_key(options_.rank), text = member.text();
+    write({StoreOp::Set, {0, {key, text}}});
   }
 
   /// False if the last rank of an earlier round has just removed the file.
   bool join(Deadline deadline) {
-    const std::string key = joined_key(options_.rank), self = own_identity();
-    const Use use(*this, StoreFile::Access::Write, "join \"" + key + '"', deadline);
+    const Use use(*this, StoreFile::Access::Write, "join \"" + member_key(options_.rank) + '"', deadline);
     if (file_.removed()) return false;
-    if (const std::string* other = map_.find(key); other != nullptr && *other != self) throw_stale(*other);
+    Member self = member_of(map_, options_.rank).value_or(Member());
+    if (self.pid != Member().pid || self.token != process_token()) throw_stale(self);  // a fork has the same token
     file_.hold_presence(options_.rank);  // before others can see that this rank is here
-    const std::string here = here_key(options_.rank), count = std::to_string(open_stores(options_.rank) + 1);
-    write({StoreOp::Set, {0, {key, self, here, count}}});
+    ++self.open;
+    write_member(self);
     return true;
   }
 
-  [[noreturn]] void throw_stale(const std::string& other) const {
-    const auto [host, pid] = host_and_pid(other);
+  [[noreturn]] void throw_stale(const Member& other) const {
     throw Error(ErrorCode::Unauthorized,
                 "the store file " + path() + " is stale: rank " + std::to_string(options_.rank) +
-                    " has joined it already, as " + process_text(pid, host) +
+                    " has joined it already, as " + process_text(other.pid, other.host) +
                     (file_.present(options_.rank) ? " (it still has the file open)" : "") + "; this is " +
-                    process_text(static_cast<std::uint64_t>(::getpid()), host_name()) + ". An earlier run of job \"" +
-                    options_.job_id +
+                    process_text(Member().pid, host_name()) + ". An earlier run of job \"" + options_.job_id +
                     "\" has left it: remove it. (TUTTI_JOB_ID, another for every run, tells runs apart)");
   }
 
   /// The last rank to leave in good order removes the file.
   void leave(Deadline deadline) {
-    const std::string here = here_key(options_.rank);
     const Use use(*this, StoreFile::Access::Write, "leave", deadline);
-    write({StoreOp::Add, {-1, {here}}});
+    Member self = member_of(map_, options_.rank).value();
+    --self.open;
+    write_member(self);
     bool all_have_left = options_.world_size > 0;
     for (int rank = 0; rank < options_.world_size; ++rank)
-      all_have_left = all_have_left && map_.find(here_key(rank)) != nullptr && open_stores(rank) == 0;
+      all_have_left = all_have_left && member_of(map_, rank).value_or(Member{.open = 1}).open == 0;
     if (all_have_left) file_.remove();
   }
 
-  /// If the request's keys tell of lost ranks: sets those of ranks whose process has died without a goodbye.
-  void mark_lost(const StoreRequest& request, const std::string& text, Deadline deadline) {
-    std::vector<int> asked;
-    for (const std::string_view key : request.body.strings) {
-      const auto ranks = ranks_of_lost_key(key, options_.world_size);
-      asked.insert(asked.end(), ranks.begin(), ranks.end());
+  /// The ranks whose process has died without a goodbye, of those whose loss `keys` ask for: all by "tutti/lost".
+  std::vector<int> newly_lost(std::span<const std::string_view> keys) const {
+    std::vector<int> lost;
+    if (std::ranges::none_of(keys, [](auto key) { return key.starts_with(kLostRanksKey); })) return lost;
+    const bool any = std::ranges::find(keys, kLostRanksKey) != keys.end();
+    for (int rank = 0; rank < options_.world_size; ++rank) {
+      const bool asked = any || std::ranges::find(keys, lost_key(rank)) != keys.end();
+      if (asked && rank != options_.rank && member_of(map_, rank).value_or(Member()).open != 0 &&
+          map_.find(lost_key(rank)) == nullptr && !file_.present(rank))
+        lost.push_back(rank);
     }
-    if (asked.empty()) return;
-    {
-      const Use use(*this, StoreFile::Access::Read, text, deadline);
-      if (newly_lost(asked).empty()) return;
-    }
-    const Use use(*this, StoreFile::Access::Write, text, deadline);
-    for (const int rank : newly_lost(asked)) {
-      const std::string key = lost_key(rank), how = lost_text(map_, rank);
-      write({StoreOp::Set, {0, {key, how}}});
-    }
-    const std::string ranks = lost_ranks();
-    if (!ranks.empty()) write({StoreOp::Set, {0, {kLostRanksKey, ranks}}});
+    return lost;
   }
 
-  std::vector<int> newly_lost(const std::vector<int>& asked) const {
-    std::vector<int> lost;
-    for (const int rank : asked)
-      if (rank != options_.rank && open_stores(rank) != 0 && map_.find(lost_key(rank)) == nullptr &&
-          !file_.present(rank))
-        lost.push_back(rank);
-    return lost;
+  /// Sets the keys that tell of these ranks, of which another process may have marked some meanwhile.
+  void mark_lost(const std::vector<int>& ranks) {
+    for (const int rank : ranks) {
+      const Member member = member_of(map_, rank).value_or(Member());
+      const std::string key = lost_key(rank);
+      const std::string text = "rank " + std::to_string(rank) + " (pid " + std::to_string(member.pid) + ", host " +
+                               member.host + ") is gone: its process has ended without a goodbye";
+      write({StoreOp::Set, {0, {key, text}}});
+    }
+    const std::string all = lost_ranks();
+    write({StoreOp::Set, {0, {kLostRanksKey, all}}});
   }
 
   std::string lost_ranks() const {

@@ -1,9 +1,9 @@
-// StoreFile: the file under a FileStore, as one process sees it: opening, locking, catching up, committing.
-// Internal to comm/store.
+// StoreFile: the file under a FileStore, as one process sees it: a lock and a log of the requests that changed
+// something. Internal to comm/store. Layout: wire_format.md, "Store file".
 //
-// The file is a log of the requests that changed something. A writer holds the exclusive lock, writes its record behind
-// the committed end, and then moves that end in one small write of the header: a process that is killed in between has
-// written nothing. Readers hold the shared lock.
+// A writer holds the exclusive lock, writes its record behind the committed end, and then moves that end in one small
+// write of the header: a process that is killed in between has written nothing. Readers hold the shared lock. What a
+// file holds is checked like bytes from the wire: Protocol, naming the file, what is wrong with it and what to do.
 //
 // The locks are fcntl(2) locks that belong to the open file (F_OFD_SETLK): the kernel drops them when their process
 // dies; they work between threads and objects of one process, too, which traditional record locks do not; and a client
@@ -18,13 +18,30 @@
 #include <tutti/comm/base/deadline.h>
 #include <tutti/comm/store/file_store.h>
 #include <tutti/comm/store/key_map.h>
-#include <tutti/comm/store/store_file_format.h>
 #include <tutti/comm/wire/socket.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 
 namespace tutti::comm {
+
+/// The first bytes of the file, as they lie in it (little endian). Records are in bytes [sizeof(StoreFileHeader),
+/// committed); what is beyond has no meaning. Both texts end in a zero.
+struct StoreFileHeader {
+  std::array<char, 8> magic{'\x89', 'T', 'U', 'T', 'T', 'I', 'F', 'S'};  // no text, nor UTF-8, begins with this byte
+  std::uint32_t version = 3;
+  std::int32_t world_size = -1;
+  std::uint32_t pid = 0;  // of the process that made the file
+  std::uint32_t reserved = 0;
+  std::uint64_t created = 0;  // seconds since 1970
+  std::uint64_t job = 0;      // identity_hash(job id)
+  std::uint64_t committed = 256;
+  std::array<std::uint64_t, 2> reserved_too{};
+  std::array<char, 64> host{};
+  std::array<char, 128> job_id{};  // may be cut; `job` tells ids apart
+};
+static_assert(sizeof(StoreFileHeader) == 256);
 
 class StoreFile {
  public:
@@ -63,9 +80,13 @@ class StoreFile {
   void make(const FileStoreOptions& options);
   bool read_identity(const FileStoreOptions& options, Deadline deadline);
   void read_header();
-  void write_at(const std::string& bytes, std::uint64_t offset);
+  void apply_records(const std::string& bytes, std::uint64_t offset, KeyMap& map) const;
+  void write_at(std::string_view bytes, std::uint64_t offset);
   std::string read_at(std::uint64_t offset, std::uint64_t count);
   [[noreturn]] void cannot(const std::string& verb, int error_number) const;
+  [[noreturn]] void foreign(const std::string& found) const;
+  [[noreturn]] void half_written(const std::string& found) const;
+  [[noreturn]] void unauthorized(const std::string& found) const;
 
   std::string path_;
   Socket file_;  // an owned descriptor
