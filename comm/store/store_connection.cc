@@ -1,11 +1,9 @@
-#include <sys/socket.h>
 #include <tutti/comm/store/store_connection.h>
 #include <tutti/comm/store/store_loop.h>
 #include <tutti/comm/wire/printable.h>
 
 #include <asio/buffer.hpp>
-#include <asio/post.hpp>
-#include <cerrno>
+#include <asio/write.hpp>
 #include <cstring>
 #include <utility>
 
@@ -17,8 +15,6 @@ constexpr std::size_t kLargeRead = 64 * 1024;
 constexpr std::size_t kUnreadRepliesLimit = 64 * 1024;  // of a client that is read from
 
 }  // namespace
-
-void StoreCodec::ended(StoreConnection&, const std::string&) {}
 
 StoreConnection::StoreConnection(asio::ip::tcp::socket socket, std::uint64_t id, std::string address,
                                  std::unique_ptr<StoreCodec> codec, StoreLoop& loop)
@@ -55,22 +51,21 @@ void StoreConnection::send(std::string message) {
   } else {
     out_ += message;
   }
-  if (!taking_) flush();
+  if (!taking_) write();
 }
 
 bool StoreConnection::takes_replies() {
-  if (unsent() > kUnreadRepliesLimit) flush();
   stopped_ = closed_ || unsent() > kUnreadRepliesLimit;
   return !stopped_;
 }
 
-void StoreConnection::close() {
+void StoreConnection::close(const std::string& how) {
   if (closed_) return;
   closed_ = true;
   asio::error_code ignored;
   timer_.cancel();
   socket_.close(ignored);
-  codec_->left(*this);
+  codec_->left(*this, how);
   loop_.left(*this);
 }
 
@@ -81,7 +76,7 @@ void StoreConnection::read() {
   socket_.async_read_some(free_space, [self = shared_from_this()](const asio::error_code& error, std::size_t count) {
     self->reading_ = false;
     if (self->closed_) return;
-    if (error) return self->end(error);
+    if (error) return self->close(error.message());
     self->end_ += count;
     self->proceed();
   });
@@ -90,13 +85,11 @@ void StoreConnection::read() {
 /// Has the codec take what has come, then reads on. Not while a read is pending: that owns the buffer's free space.
 void StoreConnection::proceed() {
   try {
-    do {
-      stopped_ = false;
-      taking_ = true;
-      codec_->take(*this);
-      taking_ = false;
-      flush();
-    } while (stopped_ && !closed_ && unsent() == 0);
+    stopped_ = false;
+    taking_ = true;
+    codec_->take(*this);
+    taking_ = false;
+    write();
   } catch (const std::exception& failed) {  // no client of this server, or no memory for its request
     taking_ = false;
     return show_out(failed.what());
@@ -104,11 +97,6 @@ void StoreConnection::proceed() {
   if (closed_) return;
   make_room();
   read();
-}
-
-void StoreConnection::end(const asio::error_code& error) {
-  codec_->ended(*this, error.message());
-  close();
 }
 
 void StoreConnection::show_out(const std::string& why) {
@@ -131,53 +119,20 @@ void StoreConnection::make_room() {
   }
 }
 
-/// Sends what the socket takes now. 0 when nothing is left, EAGAIN when it takes no more, else what broke it.
-int StoreConnection::send_some() {
-  while (unsent() > 0) {
-    const ssize_t count = ::send(socket_.native_handle(), out_.data() + sent_, unsent(), MSG_NOSIGNAL);
-    if (count >= 0) {
-      sent_ += static_cast<std::size_t>(count);
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      // Moving what is left is paid for by what has left.
-      if (sent_ > out_.size() / 2) out_.erase(0, std::exchange(sent_, 0));
-      return EAGAIN;
-    } else if (errno != EINTR) {
-      return errno;
-    }
-  }
-  sent_ = 0;
-  out_.clear();
-  if (out_.capacity() > kIdleBytes) out_ = std::string();
-  return 0;
-}
-
-/// Sends what the connection takes now, and the rest when it takes more.
-void StoreConnection::flush() {
-  if (closed_ || awaiting_room_) return;
-  const int result = send_some();
-  if (result == EAGAIN) return flush_when_there_is_room();
-  if (result != 0) return end_soon(asio::error_code(result, asio::system_category()));
-  if (closes_) close();
-}
-
-/// Not at once: the service may be answering several clients now.
-void StoreConnection::end_soon(const asio::error_code& error) {
-  awaiting_room_ = true;
-  asio::post(socket_.get_executor(), [self = shared_from_this(), error] {
-    if (!self->closed_) self->end(error);
-  });
-}
-
-void StoreConnection::flush_when_there_is_room() {
-  awaiting_room_ = true;
-  socket_.async_wait(asio::ip::tcp::socket::wait_write, [self = shared_from_this()](const asio::error_code& error) {
-    self->awaiting_room_ = false;
-    if (self->closed_) return;
-    // The read notices and logs a broken connection; but a full one was not being read.
-    if (error) return self->end(error);
-    self->flush();
-    if (!self->closed_ && !self->reading_) self->proceed();
-  });
+/// Sends what is queued, unless something is on its way; then reads on, if that has stopped for lack of room.
+void StoreConnection::write() {
+  if (closed_ || !sending_.empty()) return;
+  if (out_.empty() && closes_) return close();
+  if (out_.empty()) return;
+  sending_ = std::exchange(out_, {});
+  asio::async_write(socket_, asio::buffer(sending_),
+                    [self = shared_from_this()](const asio::error_code& error, std::size_t) {
+                      self->sending_ = std::string();
+                      if (self->closed_) return;
+                      if (error) return self->close(error.message());
+                      self->write();
+                      if (!self->closed_ && !self->reading_) self->proceed();
+                    });
 }
 
 }  // namespace tutti::comm

@@ -31,11 +31,8 @@ class StoreCodec {
   /// connection.takes_replies(), and answers. What it throws closes the connection, with a line in the log.
   virtual void take(StoreConnection& connection) = 0;
 
-  /// The client has ended or broken the connection, which left() follows: time for a word in the log.
-  virtual void ended(StoreConnection& connection, const std::string& how);
-
-  /// The connection is closed, by either side.
-  virtual void left(StoreConnection& connection) = 0;
+  /// The connection is closed: `how` the client has ended or broken it, or "", if this side did.
+  virtual void left(StoreConnection& connection, const std::string& how) = 0;
 };
 
 class StoreConnection : public std::enable_shared_from_this<StoreConnection> {
@@ -63,20 +60,16 @@ class StoreConnection : public std::enable_shared_from_this<StoreConnection> {
   bool takes_replies();
   void close_after_replies() { closes_ = true; }
 
-  /// Leaves the loop, at once.
-  void close();
+  /// Leaves the loop, at once. `how`: as StoreCodec::left().
+  void close(const std::string& how = {});
 
  private:
-  std::size_t unsent() const { return out_.size() - sent_; }
+  std::size_t unsent() const { return sending_.size() + out_.size(); }
   void read();
   void proceed();
-  void end(const asio::error_code& error);
   void show_out(const std::string& why);
   void make_room();
-  int send_some();
-  void flush();
-  void end_soon(const asio::error_code& error);
-  void flush_when_there_is_room();
+  void write();
 
   asio::ip::tcp::socket socket_;
   asio::steady_timer timer_;
@@ -91,13 +84,11 @@ class StoreConnection : public std::enable_shared_from_this<StoreConnection> {
   bool reading_ = false;
   bool taking_ = false;
   bool stopped_ = false;  // taking requests, for lack of room for replies
-  bool awaiting_room_ = false;
 
   std::vector<std::byte> in_;  // bytes [begin_, end_) have come and are not yet consumed
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  std::string out_;  // replies, of which the first sent_ bytes have left
-  std::size_t sent_ = 0;
+  std::string sending_, out_;  // replies that are on their way, and those that follow
 };
 
 }  // namespace tutti::comm

@@ -86,20 +86,8 @@ class TcpStoreServer::Impl {
       server_.arm_wait_timer();
     }
 
-    void ended(StoreConnection& connection, const std::string& how) override {
-      StrangerLog& strangers = server_.loop_.strangers();
-      if (state_ == State::Hello) {
-        strangers.tell_of_leaver(connection.address() + " left before it had said hello", connection.unread(),
-                                 Clock::now());
-      } else if (state_ == State::Proof) {
-        strangers.tell_of_leaver(name(connection) + " left before it had proved the job secret", connection.unread(),
-                                 Clock::now());
-      } else if (state_ == State::Requests && !server_.service_.said_goodbye(connection.id())) {
-        log(LogLevel::Info, "store: lost " + name(connection) + ": " + how);
-      }
-    }
-
-    void left(StoreConnection& connection) override {
+    void left(StoreConnection& connection, const std::string& how) override {
+      if (!how.empty()) log_leaver(connection, how);
       server_.service_.client_left(connection.id());
       server_.count_clients();
     }
@@ -111,6 +99,19 @@ class TcpStoreServer::Impl {
     std::string name(const StoreConnection& connection) const {
       const PeerIdentity& peer = handshake_.peer();
       return connection.address() + " (rank " + std::to_string(peer.rank) + ", pid " + std::to_string(peer.pid) + ")";
+    }
+
+    void log_leaver(const StoreConnection& connection, const std::string& how) {
+      StrangerLog& strangers = server_.loop_.strangers();
+      if (state_ == State::Hello) {
+        strangers.tell_of_leaver(connection.address() + " left before it had said hello", connection.unread(),
+                                 Clock::now());
+      } else if (state_ == State::Proof) {
+        strangers.tell_of_leaver(name(connection) + " left before it had proved the job secret", connection.unread(),
+                                 Clock::now());
+      } else if (state_ == State::Requests && !server_.service_.said_goodbye(connection.id())) {
+        log(LogLevel::Info, "store: lost " + name(connection) + ": " + how);
+      }
     }
 
     void take_hello(StoreConnection& connection) {

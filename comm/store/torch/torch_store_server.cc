@@ -57,7 +57,7 @@ class TorchStoreServer::Impl {
       }
     }
 
-    void left(StoreConnection& connection) override {
+    void left(StoreConnection& connection, const std::string&) override {
       server_.held_bytes_ -= held_bytes_;
       --server_.client_count_;
       server_.service_.client_left(connection.id());
