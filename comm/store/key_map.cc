@@ -3,6 +3,7 @@
 #include <tutti/comm/store/key_map.h>
 #include <tutti/comm/wire/printable.h>
 
+#include <array>
 #include <charconv>
 #include <optional>
 
@@ -36,53 +37,44 @@ void check_value(std::string_view key, std::string_view value) {
                                               std::to_string(kMaxValueBytes));
 }
 
-/// How many strings a request has; nothing: as many as there are keys, or pairs of key and value.
-std::optional<std::size_t> string_count(StoreOp op) {
-  switch (op) {
-    case StoreOp::Set:
-    case StoreOp::Get:
-    case StoreOp::Wait:
-    case StoreOp::Check:
-      return std::nullopt;
-    case StoreOp::NumKeys:
-    case StoreOp::Goodbye:
-      return 0;
-    case StoreOp::Add:
-    case StoreOp::Delete:
-      return 1;
-    case StoreOp::Append:
-      return 2;
-    case StoreOp::CompareSet:
-      return 3;
-  }
-  throw Error(ErrorCode::Protocol, "there is no store operation " + std::to_string(static_cast<int>(op)));
+/// An operation in error texts, and how many strings its requests have: nothing: as many as there are keys, or pairs of
+/// key and value.
+struct Form {
+  const char* verb;
+  std::optional<std::size_t> strings = std::nullopt;
+  const char* verb_of_several = verb;
+};
+
+/// In the order of StoreOp, from Set.
+constexpr std::array<Form, 10> kForms{{{"set", std::nullopt, "multi_set of"},
+                                       {"get", std::nullopt, "multi_get of"},
+                                       {"wait for"},
+                                       {"add to", 1},
+                                       {"compare_set of", 3},
+                                       {"check of"},
+                                       {"delete of", 1},
+                                       {"num_keys", 0},
+                                       {"append to", 2},
+                                       {"goodbye", 0}}};
+
+const Form& form_of(StoreOp op) {
+  const auto index = static_cast<std::size_t>(op) - static_cast<std::size_t>(StoreOp::Set);
+  if (index >= kForms.size())
+    throw Error(ErrorCode::Protocol, "there is no store operation " + std::to_string(static_cast<int>(op)));
+  return kForms[index];
 }
 
-const char* verb(const StoreRequest& request) {
-  const bool several = request.body.strings.size() > key_stride(request.op);
-  switch (request.op) {
-    case StoreOp::Set:
-      return several ? "multi_set of" : "set";
-    case StoreOp::Get:
-      return several ? "multi_get of" : "get";
-    case StoreOp::Wait:
-      return "wait for";
-    case StoreOp::Add:
-      return "add to";
-    case StoreOp::CompareSet:
-      return "compare_set of";
-    case StoreOp::Check:
-      return "check of";
-    case StoreOp::Delete:
-      return "delete of";
-    case StoreOp::NumKeys:
-      return "num_keys";
-    case StoreOp::Append:
-      return "append to";
-    case StoreOp::Goodbye:
-      return "goodbye";
-  }
-  return "?";
+std::size_t entry_bytes(std::string_view key, std::string_view value) {
+  constexpr std::size_t kEntryBytes = 64;  // what an entry costs besides its bytes
+  return key.size() + value.size() + kEntryBytes;
+}
+
+/// `"a", "b" and 3 more`.
+std::string quote_keys(const std::vector<std::string_view>& keys, std::size_t total) {
+  std::string text;
+  for (const std::string_view key : keys) text += (text.empty() ? "" : ", ") + quoted(key);
+  if (total > keys.size()) text += " and " + std::to_string(total - keys.size()) + " more";
+  return text;
 }
 
 }  // namespace
@@ -90,7 +82,7 @@ const char* verb(const StoreRequest& request) {
 void check_request(const StoreRequest& request) {
   const auto& strings = request.body.strings;
   const std::size_t stride = key_stride(request.op);
-  if (const auto needed = string_count(request.op); needed && strings.size() != *needed)
+  if (const auto needed = form_of(request.op).strings; needed && strings.size() != *needed)
     throw Error(ErrorCode::Protocol,
                 "the request has " + std::to_string(strings.size()) + " strings instead of " + std::to_string(*needed));
   if (strings.size() % stride != 0) throw Error(ErrorCode::Protocol, "a set request's last key has no value");
@@ -104,25 +96,13 @@ void check_request(const StoreRequest& request) {
   }
 }
 
-void check_same_length(std::size_t keys, std::size_t values) {
-  if (keys == values) return;
-  throw Error(ErrorCode::InvalidArgument, "multi_set got " + std::to_string(keys) + " keys but " +
-                                              std::to_string(values) + " values; nothing was set");
-}
-
-std::string quote_keys(std::span<const std::string_view> keys, std::size_t total) {
-  std::string text;
-  for (const std::string_view key : keys) text += (text.empty() ? "" : ", ") + quoted(key);
-  if (total > keys.size()) text += " and " + std::to_string(total - keys.size()) + " more";
-  return text;
-}
-
 std::string request_text(const StoreRequest& request) {
   const auto& strings = request.body.strings;
   std::vector<std::string_view> shown;
   const std::size_t stride = key_stride(request.op), count = strings.size() / stride;
   for (std::size_t i = 0; i < std::min(count, kMissingKeysShown); ++i) shown.push_back(strings[i * stride]);
-  return verb(request) + std::string(count == 0 ? "" : " ") + quote_keys(shown, count);
+  const Form& form = form_of(request.op);
+  return std::string(count > 1 ? form.verb_of_several : form.verb) + (count == 0 ? "" : " ") + quote_keys(shown, count);
 }
 
 std::string missing_keys_text(const MissingKeys& missing, std::size_t wanted_count, double seconds) {
@@ -171,15 +151,23 @@ StoreResult KeyMap::apply(const StoreRequest& request) {
   return result;
 }
 
+void KeyMap::check_room(std::size_t before, std::size_t after) const {
+  if (after <= before || bytes_ + (after - before) <= max_bytes_) return;
+  throw Error(ErrorCode::InvalidArgument, "the store holds " + std::to_string(bytes_) + " bytes, and may hold " +
+                                              std::to_string(max_bytes_) + " at most");
+}
+
 void KeyMap::set(std::string_view key, std::string_view value) {
-  check_key(key);
-  check_value(key, value);
   const auto found = values_.find(key);
+  const std::size_t before = found == values_.end() ? 0 : entry_bytes(key, found->second);
+  const std::size_t after = entry_bytes(key, value);
+  check_room(before, after);
   if (found == values_.end()) {
     values_.emplace(key, value);
   } else {
     found->second.assign(value);
   }
+  bytes_ = bytes_ - before + after;
 }
 
 std::int64_t KeyMap::add(std::string_view key, std::int64_t delta) {
@@ -204,7 +192,6 @@ std::string KeyMap::compare_set(std::string_view key, std::string_view expected,
 }
 
 void KeyMap::append(std::string_view key, std::string_view value) {
-  check_key(key);
   const auto found = values_.find(key);
   if (found == values_.end()) return set(key, value);
   if (found->second.size() + value.size() > kMaxValueBytes) {
@@ -212,12 +199,15 @@ void KeyMap::append(std::string_view key, std::string_view value) {
                                                 quoted(key) + ", which has " + std::to_string(found->second.size()) +
                                                 ", goes over the limit of " + std::to_string(kMaxValueBytes));
   }
+  check_room(0, value.size());
   found->second.append(value);
+  bytes_ += value.size();
 }
 
 bool KeyMap::erase(std::string_view key) {
   const auto found = values_.find(key);
   if (found == values_.end()) return false;
+  bytes_ -= entry_bytes(key, found->second);
   values_.erase(found);
   return true;
 }

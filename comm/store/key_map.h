@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <span>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -31,6 +31,9 @@ struct MissingKeys {
 
 class KeyMap {
  public:
+  /// `max_bytes`: what keys and values may take together. A request that needs more throws InvalidArgument.
+  explicit KeyMap(std::size_t max_bytes = std::numeric_limits<std::size_t>::max()) : max_bytes_(max_bytes) {}
+
   /// The value under `key`, or null. Valid until the map changes.
   const std::string* find(std::string_view key) const;
 
@@ -46,23 +49,15 @@ class KeyMap {
     return missing;
   }
 
-  /// Carries out a request that check_request() lets pass; the keys of a Get must be there.
+  /// Carries out a request that check_request() lets pass; the keys of a Get must be there. Throws InvalidArgument for
+  /// an Add to a value that is no decimal int64, or whose sum does not fit one, and an Append over the limit of values.
   StoreResult apply(const StoreRequest& request);
 
-  /// Throws InvalidArgument if key or value is over its limit.
   void set(std::string_view key, std::string_view value);
-
-  /// Throws InvalidArgument if the present value is no decimal int64, or the sum does not fit one.
-  std::int64_t add(std::string_view key, std::int64_t delta);
-
-  /// Returns the value that `key` has afterwards; a missing key counts as "".
-  std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired);
-
-  /// Throws InvalidArgument if the result would be over the limit.
-  void append(std::string_view key, std::string_view value);
-
   bool erase(std::string_view key);
   std::size_t size() const { return values_.size(); }
+  /// Keys and values together, with some for each entry.
+  std::size_t bytes() const { return bytes_; }
 
   /// Every key with its value, in no order.
   void visit(const std::function<void(std::string_view key, std::string_view value)>& see) const {
@@ -74,6 +69,14 @@ class KeyMap {
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
   };
+
+  std::int64_t add(std::string_view key, std::int64_t delta);
+  std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired);
+  void append(std::string_view key, std::string_view value);
+  void check_room(std::size_t before, std::size_t after) const;
+
+  std::size_t max_bytes_;
+  std::size_t bytes_ = 0;
   std::unordered_map<std::string, std::string, Hash, std::equal_to<>> values_;
 };
 
@@ -88,13 +91,9 @@ constexpr std::size_t key_stride(StoreOp op) {
 /// Throws Protocol if the operation is none or its strings are not those it takes, InvalidArgument naming the key and
 /// the limit if a key, a value or their number is over it.
 void check_request(const StoreRequest& request);
-void check_same_length(std::size_t keys, std::size_t values);
 
 /// `multi_get of "a", "b"`: a request as error texts show it.
 std::string request_text(const StoreRequest& request);
-
-/// `"a", "b" and 3 more`: keys as error texts show them.
-std::string quote_keys(std::span<const std::string_view> keys, std::size_t total);
 
 /// "timed out after 1.500 s waiting for 2 of 3 keys: "a", "b"".
 std::string missing_keys_text(const MissingKeys& missing, std::size_t wanted_count, double seconds);

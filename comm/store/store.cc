@@ -58,7 +58,9 @@ std::vector<std::string> Store::multi_get(std::span<const std::string> keys, Dea
 }
 
 void Store::multi_set(std::span<const std::string> keys, std::span<const std::string> values, Deadline deadline) {
-  check_same_length(keys.size(), values.size());
+  if (keys.size() != values.size())
+    throw Error(ErrorCode::InvalidArgument, "multi_set got " + std::to_string(keys.size()) + " keys but " +
+                                                std::to_string(values.size()) + " values; nothing was set");
   StoreRequest request{StoreOp::Set, {}};
   request.body.strings.reserve(2 * keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) {

@@ -40,8 +40,8 @@ void StoreService::client_joined(ClientId client, const PeerIdentity& who, const
 void StoreService::client_left(ClientId client) {
   const auto found = clients_.find(client);
   if (found == clients_.end()) return;
+  forget_waits(client);
   const Client gone = std::move(found->second);
-  for (const WaiterId id : gone.waiters) forget(id);
   clients_.erase(found);
   if (gone.who.rank < 0 || --connections_of_rank_[gone.who.rank] > 0 || gone.said_goodbye) return;
   const std::string rank = std::to_string(gone.who.rank);
@@ -88,19 +88,14 @@ bool StoreService::said_goodbye(ClientId client) const {
 void StoreService::handle(ClientId client, const StoreHeader& header, std::span<const std::byte> body,
                           Clock::time_point now) {
   try {
-    dispatch(client, header, {static_cast<StoreOp>(header.code), decode_store_body(body)}, now);
+    carry_out(client, header, {static_cast<StoreOp>(header.code), decode_store_body(body)}, now);
   } catch (const Error& error) {
-    reply_error(client, header, status_of(error.code()), error.what());
+    reply_(client, header, status_of(error.code()), {0, {error.what()}});
   }
 }
 
-void StoreService::refuse_oversized(ClientId client, const StoreHeader& header) {
-  reply_error(client, header, StoreStatus::InvalidArgument,
-              "a store request of " + std::to_string(header.body_bytes) + " bytes; the limit is " +
-                  std::to_string(kMaxStoreBodyBytes) + ": split the call");
-}
-
-void StoreService::dispatch(ClientId client, const StoreHeader& header, StoreRequest request, Clock::time_point now) {
+void StoreService::carry_out(ClientId client, const StoreHeader& header, const StoreRequest& request,
+                             Clock::time_point now) {
   check_request(request);
   if (waits(request.op)) return wait_for(client, header, request, now);
   if (request.op == StoreOp::Goodbye) {
@@ -111,7 +106,7 @@ void StoreService::dispatch(ClientId client, const StoreHeader& header, StoreReq
   const auto& strings = request.body.strings;
   if (changes(request.op))
     for (std::size_t i = 0; i < strings.size(); i += key_stride(request.op)) wake(strings[i]);
-  reply(client, header, StoreStatus::Ok, {result.number, {result.strings.begin(), result.strings.end()}});
+  reply_(client, header, StoreStatus::Ok, {result.number, {result.strings.begin(), result.strings.end()}});
 }
 
 std::optional<std::size_t> StoreService::first_missing(std::span<const std::string> keys, std::size_t from) const {
@@ -145,11 +140,7 @@ void StoreService::answer_wait(ClientId client, const StoreHeader& header, std::
     answer.strings.reserve(keys.size());
     for (const std::string& key : keys) answer.strings.push_back(*map_.find(key));
   }
-  try {
-    reply(client, header, StoreStatus::Ok, answer);
-  } catch (const Error& error) {  // all the values together are over the limit of a message
-    reply_error(client, header, StoreStatus::InvalidArgument, error.what());
-  }
+  reply_(client, header, StoreStatus::Ok, answer);
 }
 
 void StoreService::wake(std::string_view key) {
@@ -176,6 +167,11 @@ void StoreService::wake(std::string_view key) {
   }
 }
 
+void StoreService::forget_waits(ClientId client) {
+  const auto waiters = std::exchange(clients_.at(client).waiters, {});
+  for (const WaiterId id : waiters) forget(id);
+}
+
 void StoreService::forget(WaiterId id) {
   const auto found = waiters_.find(id);
   const Waiter& waiter = found->second;
@@ -197,24 +193,21 @@ void StoreService::expire(Clock::time_point now) {
     const Waiter waiter = waiters_.at(id);
     clients_.at(waiter.client).waiters.erase(id);
     forget(id);
-    StoreBody answer;
     const MissingKeys missing = map_.missing(waiter.keys);
-    answer.number = static_cast<std::int64_t>(missing.count);
-    answer.strings = missing.shown;
-    reply(waiter.client, waiter.request, StoreStatus::Timeout, answer);
+    reply_(waiter.client, waiter.request, StoreStatus::Timeout,
+           {static_cast<std::int64_t>(missing.count), missing.shown});
   }
 }
 
-void StoreService::reply(ClientId client, const StoreHeader& request, StoreStatus status, const StoreBody& body) {
+std::string encoded_reply(const StoreHeader& request, StoreStatus status, const StoreBody& body) {
   std::string message;
-  append_store_message(message, static_cast<std::uint8_t>(status), request.id, 0, body);
-  send_reply_(client, std::move(message));
-}
-
-void StoreService::reply_error(ClientId client, const StoreHeader& request, StoreStatus status, std::string_view text) {
-  StoreBody body;
-  body.strings = {text};
-  reply(client, request, status, body);
+  try {
+    append_store_message(message, static_cast<std::uint8_t>(status), request.id, 0, body);
+  } catch (const Error& error) {  // all the values together are over the limit of a message
+    append_store_message(message, static_cast<std::uint8_t>(StoreStatus::InvalidArgument), request.id, 0,
+                         {0, {error.what()}});
+  }
+  return message;
 }
 
 }  // namespace tutti::comm

@@ -1,5 +1,5 @@
-// StoreService: what the store server does with decoded requests. No sockets, no clock: time is an argument, and
-// replies leave through a function.
+// StoreService: what a store server does with decoded requests. No sockets, no clock: time is an argument, and replies
+// leave through a function, which puts them into the bytes that the client understands.
 //
 // A client that waits is an entry in a list: it costs memory, never a thread or a lock. Thread-safety: none; the
 // server's one thread owns it.
@@ -12,7 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <list>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -27,10 +27,12 @@ class StoreService {
  public:
   using Clock = std::chrono::steady_clock;
   using ClientId = std::uint64_t;
-  /// Gets one whole encoded reply; must not call back into the service.
-  using SendReply = std::function<void(ClientId, std::string message)>;
+  /// Gets the header of the request that is answered; must not call back into the service.
+  using Reply = std::function<void(ClientId, const StoreHeader& request, StoreStatus, const StoreBody&)>;
 
-  explicit StoreService(SendReply send_reply) : send_reply_(std::move(send_reply)) {}
+  /// `max_bytes`: what keys and values may take together.
+  explicit StoreService(Reply reply, std::size_t max_bytes = std::numeric_limits<std::size_t>::max())
+      : reply_(std::move(reply)), map_(max_bytes) {}
 
   /// Why this client may not join: another process is connected as the same rank. "" if it may.
   std::string objection(const PeerIdentity& newcomer) const;
@@ -48,14 +50,16 @@ class StoreService {
   /// Carries out one request and answers it, now or when its wait ends. Never throws for what a client sent: that is
   /// answered with an error reply.
   void handle(ClientId client, const StoreHeader& header, std::span<const std::byte> body, Clock::time_point now);
-
-  /// Answers a request whose body is over the limit, and was skipped.
-  void refuse_oversized(ClientId client, const StoreHeader& header);
+  /// The same of a decoded request, but throws Error, having changed nothing.
+  void carry_out(ClientId client, const StoreHeader& header, const StoreRequest& request, Clock::time_point now);
+  /// The waits of this client are not answered any more.
+  void forget_waits(ClientId client);
 
   /// Ends the waits whose time is up.
   void expire(Clock::time_point now);
   std::optional<Clock::time_point> next_deadline() const;
 
+  const KeyMap& map() const { return map_; }
   std::size_t waiter_count() const { return waiters_.size(); }
   std::size_t client_count() const { return clients_.size(); }
   bool said_goodbye(ClientId client) const;
@@ -79,7 +83,6 @@ class StoreService {
   };
   using WaiterId = std::uint64_t;
 
-  void dispatch(ClientId client, const StoreHeader& header, StoreRequest request, Clock::time_point now);
   void lose(std::int32_t rank, const std::string& text);
   void publish_lost_ranks();
   void wait_for(ClientId client, const StoreHeader& header, const StoreRequest& request, Clock::time_point now);
@@ -87,10 +90,8 @@ class StoreService {
   void wake(std::string_view key);
   void forget(WaiterId id);
   std::optional<std::size_t> first_missing(std::span<const std::string> keys, std::size_t from) const;
-  void reply(ClientId client, const StoreHeader& request, StoreStatus status, const StoreBody& body);
-  void reply_error(ClientId client, const StoreHeader& request, StoreStatus status, std::string_view text);
 
-  SendReply send_reply_;
+  Reply reply_;
   KeyMap map_;
   std::unordered_map<ClientId, Client> clients_;
   std::map<std::int32_t, int> connections_of_rank_;
@@ -101,5 +102,8 @@ class StoreService {
   std::unordered_map<std::string, std::set<WaiterId>> queues_;  // by missing key
   std::set<std::pair<Clock::time_point, WaiterId>> deadlines_;
 };
+
+/// The reply as bytes, for Tutti's own clients; one that is over the limit of a message becomes an error reply.
+std::string encoded_reply(const StoreHeader& request, StoreStatus status, const StoreBody& body);
 
 }  // namespace tutti::comm

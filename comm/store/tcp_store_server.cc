@@ -37,7 +37,9 @@ class TcpStoreServer::Impl {
   explicit Impl(const TcpStoreServerOptions& options)
       : options_(options),
         identity_(server_identity(options)),
-        service_([this](std::uint64_t client, std::string message) { loop_.send(client, std::move(message)); }),
+        service_([this](std::uint64_t client, const StoreHeader& request, StoreStatus status, const StoreBody& body) {
+          loop_.send(client, encoded_reply(request, status, body));
+        }),
         loop_({.name = "store",
                .bind_address = options.bind_address,
                .port = options.port,
@@ -144,18 +146,12 @@ class TcpStoreServer::Impl {
 
     /// False if none is complete.
     bool take_request(StoreConnection& connection) {
-      const std::size_t skipped = std::min<std::size_t>(skip_, connection.unread().size());
-      connection.consume(skipped);
-      skip_ -= static_cast<std::uint32_t>(skipped);
       const auto unread = connection.unread();
       if (unread.size() < kStoreHeaderBytes) return false;
       const StoreHeader header = decode_store_header(unread.first<kStoreHeaderBytes>());
-      if (header.body_bytes > kMaxStoreBodyBytes) {
-        connection.consume(kStoreHeaderBytes);
-        skip_ = header.body_bytes;
-        server_.service_.refuse_oversized(connection.id(), header);
-        return true;
-      }
+      if (header.body_bytes > kMaxStoreBodyBytes)
+        throw Error(ErrorCode::Protocol, "it announces a request of " + std::to_string(header.body_bytes) +
+                                             " bytes; the limit is " + std::to_string(kMaxStoreBodyBytes));
       if (unread.size() < kStoreHeaderBytes + header.body_bytes) return false;
       connection.consume(kStoreHeaderBytes + header.body_bytes);
       server_.service_.handle(connection.id(), header, unread.subspan(kStoreHeaderBytes, header.body_bytes),
@@ -166,7 +162,6 @@ class TcpStoreServer::Impl {
     Impl& server_;
     ServerHandshake handshake_;
     State state_ = State::Hello;
-    std::uint32_t skip_ = 0;  // of an oversized body, still to come
   };
 
   void count_clients() {

@@ -24,7 +24,8 @@ void check_reply(const std::string& message) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::Input input(data, size);
-  StoreService service([](StoreService::ClientId, const std::string& message) { check_reply(message); });
+  StoreService service([](StoreService::ClientId, const comm::StoreHeader& request, comm::StoreStatus status,
+                          const comm::StoreBody& body) { check_reply(comm::encoded_reply(request, status, body)); });
   StoreService::Clock::time_point now{};
   for (const StoreService::ClientId client : {1u, 2u})
     service.client_joined(client, {.rank = static_cast<std::int32_t>(client)}, "somewhere");
@@ -37,11 +38,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       continue;
     }
     const auto header = comm::decode_store_header(input.array<comm::kStoreHeaderBytes>());
-    if (header.body_bytes > kBodyBytes) {
-      service.refuse_oversized(client, header);
-    } else {
-      service.handle(client, header, input.take(header.body_bytes), now);
-    }
+    if (header.body_bytes > kBodyBytes) continue;  // its connection is closed
+    service.handle(client, header, input.take(header.body_bytes), now);
     now += std::chrono::milliseconds(action);
     service.expire(now);
     fuzz::require(!service.next_deadline() || *service.next_deadline() > now, "no wait outlives its time");

@@ -2,7 +2,7 @@
 
 usage: torch_store_client.py TUTTI      exit status 77: PyTorch is not installed
 
-What this PyTorch does not have (1.13 has no append, 2.7 no queues) is left out, and said.
+What this PyTorch does not have (1.13 has no append) is left out, and said.
 """
 import datetime
 import os
@@ -120,21 +120,6 @@ class Client(unittest.TestCase):
         self.settle(b)
         a.multi_set(["m1", "m2"], ["1", "2"])
         self.assertEqual(b.multi_get(["m1", "appended", "m2"]), [b"1", b"one two", b"2"])
-
-    def test_queues(self):
-        self.need("queue_push")
-        a, b = self.client(), self.client()
-        a.queue_push("q", "first")
-        a.queue_push("q", "second")
-        self.settle(a)
-        self.assertEqual(b.queue_len("q"), 2)
-        self.assertEqual([b.queue_pop("q"), b.queue_pop("q")], [b"first", b"second"])
-        popped = []
-        popping = threading.Thread(target=lambda: popped.append(b.queue_pop("q")))
-        popping.start()
-        a.queue_push("q", "third")
-        popping.join(60)
-        self.assertEqual(popped, [b"third"])
 
     def test_list_keys_and_barrier(self):
         self.need("list_keys")

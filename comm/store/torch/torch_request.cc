@@ -32,9 +32,9 @@ constexpr std::array<Layout, 19> kLayouts{{
     {true, "kv"},    // MultiSet
     {false, ""},     // CancelWait
     {false, "u"},    // Ping
-    {false, "kv"},   // QueuePush
-    {false, "k"},    // QueuePop
-    {false, "k"},    // QueueLength
+    {false, "-"},    // QUEUE_PUSH: not offered
+    {false, "-"},    // QUEUE_POP
+    {false, "-"},    // QUEUE_LEN
     {false, ""},     // ListKeys
     {false, "kn"},   // Barrier
 }};
@@ -56,43 +56,35 @@ std::uint64_t decode(std::string_view bytes) {
 std::size_t TorchRequestReader::feed(std::string_view bytes) {
   std::size_t taken = 0;
   if (generation_ == TorchGeneration::Unknown) taken = open(bytes);
-  if (generation_ == TorchGeneration::Unknown) return taken;
-  while (taken < bytes.size() && step_ != Step::Ready) {
-    if (step_ == Step::Code) {
-      take_code(static_cast<std::uint8_t>(bytes[taken++]));
-    } else if (step_ == Step::Bytes) {
-      const std::size_t count = std::min<std::size_t>(left_, bytes.size() - taken);
-      charge(count);
-      request_.strings.back().append(bytes, taken, count);
-      taken += count;
-      left_ -= count;
-      if (left_ == 0) end_field();
-    } else {
-      const std::size_t count = std::min(number_bytes_ - number_.size(), bytes.size() - taken);
-      number_.append(bytes, taken, count);
-      taken += count;
-      if (number_.size() == number_bytes_) take_number(decode(std::exchange(number_, {})));
-    }
+  if (generation_ == TorchGeneration::Unknown) return 0;
+  while (step_ != Step::Ready && bytes.size() - taken >= needed()) {
+    const std::size_t count = needed();
+    take_field(bytes.substr(taken, count));
+    taken += count;
   }
   return taken;
 }
 
 // Legacy's SET has the code 0 as well, but a length where VALIDATE has its number, and no key is as long as that.
 std::size_t TorchRequestReader::open(std::string_view bytes) {
-  if (bytes.empty()) return 0;
-  if (opening_.empty() && bytes.front() != '\0') {
-    generation_ = TorchGeneration::Legacy;
-    return 0;
-  }
-  const std::size_t count = std::min(kOpeningBytes - opening_.size(), bytes.size());
-  opening_.append(bytes.substr(0, count));
-  if (opening_.size() < kOpeningBytes) return count;
-  const bool modern = decode(std::string_view(opening_).substr(1)) == kTorchMagic;
+  if (bytes.empty() || (bytes.front() == '\0' && bytes.size() < kOpeningBytes)) return 0;
+  const bool modern = bytes.front() == '\0' && decode(bytes.substr(1, kOpeningBytes - 1)) == kTorchMagic;
   generation_ = modern ? TorchGeneration::Modern : TorchGeneration::Legacy;
-  // VALIDATE has no answer; of a legacy SET these are the code and half of a length.
-  const std::string opening = std::exchange(opening_, {});
-  if (!modern) feed(opening);
-  return count;
+  return modern ? kOpeningBytes : 0;  // VALIDATE has no answer
+}
+
+std::size_t TorchRequestReader::needed() const {
+  if (step_ == Step::Code) return 1;
+  if (step_ == Step::Bytes) return length_;
+  return step_ == Step::Number && fields_[field_] == 'u' ? 4 : 8;
+}
+
+void TorchRequestReader::take_field(std::string_view bytes) {
+  if (step_ == Step::Code) return take_code(static_cast<std::uint8_t>(bytes[0]));
+  if (step_ != Step::Bytes) return take_number(decode(bytes));
+  charge(kBytesPerString + bytes.size());
+  request_.strings.emplace_back(bytes);
+  end_field();
 }
 
 void TorchRequestReader::take_code(std::uint8_t code) {
@@ -105,6 +97,10 @@ void TorchRequestReader::take_code(std::uint8_t code) {
     const std::byte shown{sent};
     refuse("no query of PyTorch's TCPStore has the code " + quote_bytes(std::span(&shown, 1)));
   }
+  if (kLayouts[code].fields == "-")
+    refuse("queues (code " + std::to_string(code) +
+           ", QUEUE_PUSH and the like) are not offered here: with tutti run "
+           "--no-store rank 0 serves PyTorch's own store, which has them");
   request_ = TorchRequest{static_cast<TorchQuery>(code), {}, 0};
   request_bytes_ = 0;
   const Layout& layout = kLayouts[code];
@@ -113,7 +109,6 @@ void TorchRequestReader::take_code(std::uint8_t code) {
   rounds_ = layout.fields.empty() ? 0 : 1;
   if (layout.list) {
     step_ = Step::Count;
-    number_bytes_ = 8;
   } else {
     begin_field();
   }
@@ -132,11 +127,8 @@ void TorchRequestReader::take_number(std::uint64_t value) {
       if (value > limit)
         refuse(std::string(key ? "a key" : "a value") + " of " + std::to_string(value) + " bytes; the limit is " +
                std::to_string(limit));
-      charge(kBytesPerString);
-      request_.strings.emplace_back();
-      left_ = value;
+      length_ = value;
       step_ = Step::Bytes;
-      if (left_ == 0) end_field();
       return;
     }
     default:
@@ -153,9 +145,7 @@ void TorchRequestReader::begin_field() {
     return;
   }
   const char field = fields_[field_];
-  const bool text = field == 'k' || field == 'v';
-  step_ = text ? Step::Length : Step::Number;
-  number_bytes_ = field == 'u' ? 4 : 8;
+  step_ = field == 'k' || field == 'v' ? Step::Length : Step::Number;
 }
 
 void TorchRequestReader::end_field() {

@@ -4,8 +4,8 @@
 // vectors (a 64-bit length, then the bytes). Two generations are told apart by a connection's first bytes:
 //   Modern   since 2.1: 00 and a magic number first (VALIDATE); codes as below
 //   Legacy   1.8 to 2.0: no VALIDATE; SET to GETNUMKEYS are one less than below, 7 is WATCH_KEY, the rest is equal
-// Every length is compared with a limit before memory is taken, and memory is taken as bytes come, not as they are
-// announced. Thread-safety: one thread at a time. Source: torch/csrc/distributed/c10d/TCPStore.cpp and
+// Every length is compared with a limit before memory is taken, and memory is taken for bytes that have come, not for
+// those that are announced. Thread-safety: one thread at a time. Source: torch/csrc/distributed/c10d/TCPStore.cpp and
 // TCPStoreBackend.hpp of https://github.com/pytorch/pytorch, read for facts.
 #pragma once
 
@@ -37,10 +37,7 @@ enum class TorchQuery : std::uint8_t {
   MultiSet,
   CancelWait,
   Ping,
-  QueuePush,
-  QueuePop,
-  QueueLength,
-  ListKeys,
+  ListKeys = 17,  // 14 to 16 are queues, which are not offered here
   Barrier,
 };
 
@@ -54,20 +51,23 @@ struct TorchRequest {
 
 class TorchRequestReader {
  public:
-  /// Takes bytes until a request is complete or they end; returns how many. Takes none while a request is ready.
-  /// Throws Error{Protocol} for what no client sends, and for lengths over their limits; then the stream is of no use.
+  /// Takes whole fields until a request is complete or the next field is not; returns how many bytes, and is to be
+  /// given the others again, with more. Takes none while a request is ready. Throws Error{Protocol} for what no client
+  /// sends, and for lengths over their limits; then the stream is of no use.
   std::size_t feed(std::string_view bytes);
 
   /// The request that is complete, once.
   std::optional<TorchRequest> take();
 
   TorchGeneration generation() const { return generation_; }
-  /// Bytes held of a request that is not complete.
+  /// Bytes taken of a request that is not complete.
   std::size_t held_bytes() const { return request_bytes_; }
 
  private:
   enum class Step { Code, Count, Number, Length, Bytes, Ready };
 
+  std::size_t needed() const;
+  void take_field(std::string_view bytes);
   void take_code(std::uint8_t code);
   void take_number(std::uint64_t value);
   void begin_field();
@@ -77,13 +77,10 @@ class TorchRequestReader {
 
   TorchGeneration generation_ = TorchGeneration::Unknown;
   Step step_ = Step::Code;
-  std::string opening_;       // bytes looked at before the generation is known
   std::string_view fields_;   // what follows the code, a letter for each field; see the table in the source
   std::size_t field_ = 0;     // index into fields_
   std::uint64_t rounds_ = 0;  // how often all fields are still to come
-  std::string number_;        // bytes of a number that is not complete
-  std::size_t number_bytes_ = 0;
-  std::uint64_t left_ = 0;  // bytes of the present string still to come
+  std::size_t length_ = 0;    // of the next string
   std::size_t request_bytes_ = 0;
   TorchRequest request_;
 };

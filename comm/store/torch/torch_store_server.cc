@@ -40,6 +40,7 @@ class TorchStoreServer::Impl {
     explicit Codec(Impl& server) : server_(server) { ++server_.client_count_; }
 
     void take(StoreConnection& connection) override {
+      if (!std::exchange(joined_, true)) server_.service_.client_joined(connection.id(), connection.address());
       // A client that sends twice without a reply between (SET and GET, VALIDATE and PING) holds the second back until
       // the first is acknowledged, which the kernel would put off for 40 ms. It forgets this setting; so it is made
       // each time.
@@ -49,11 +50,12 @@ class TorchStoreServer::Impl {
         const auto bytes = connection.unread();
         connection.consume(reader_.feed({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
         std::optional<TorchRequest> request = reader_.take();
-        server_.held_bytes_ += reader_.held_bytes();
-        server_.held_bytes_ -= std::exchange(held_bytes_, reader_.held_bytes());
+        const std::size_t held = reader_.held_bytes() + connection.unread().size();
+        server_.held_bytes_ += held - std::exchange(held_bytes_, held);
         if (server_.held_bytes_ > server_.max_bytes_)
           throw Error(ErrorCode::InvalidArgument, "too much is on its way into the store");
-        if (request) server_.service_.handle(connection.id(), reader_.generation(), std::move(*request));
+        if (!request) return;
+        server_.service_.handle(connection.id(), reader_.generation(), *request);
       }
     }
 
@@ -66,7 +68,8 @@ class TorchStoreServer::Impl {
    private:
     Impl& server_;
     TorchRequestReader reader_;
-    std::size_t held_bytes_ = 0;  // of the reader, as far as they are in the server's sum
+    bool joined_ = false;
+    std::size_t held_bytes_ = 0;  // of what is in the server's sum
   };
 
   const std::size_t max_bytes_;
