@@ -3,7 +3,7 @@
 #include <sys/socket.h>
 #include <tutti/bench/store_swarm.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/store/store_connect.h>
+#include <tutti/comm/store/store_client.h>
 
 #include <algorithm>
 #include <array>

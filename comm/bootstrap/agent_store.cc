@@ -1,11 +1,10 @@
 #include <poll.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/agent_store.h>
-#include <tutti/comm/store/resolve_within.h>
-#include <tutti/comm/store/store_connect.h>
 #include <tutti/comm/store/torch/torch_request.h>
 #include <tutti/comm/wire/little_endian.h>
 #include <tutti/comm/wire/printable.h>
+#include <tutti/comm/wire/socket.h>
 
 #include <cerrno>
 #include <span>

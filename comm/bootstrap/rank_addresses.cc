@@ -1,9 +1,9 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/rank_addresses.h>
-#include <tutti/comm/store/resolve_within.h>
 #include <tutti/comm/wire/local_address.h>
 #include <tutti/comm/wire/printable.h>
+#include <tutti/comm/wire/socket.h>
 
 #include <algorithm>
 #include <cstdlib>

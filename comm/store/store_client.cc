@@ -1,7 +1,6 @@
 #include <poll.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/store/store_client.h>
-#include <tutti/comm/store/store_connect.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -110,8 +109,8 @@ std::optional<StoreReply> StoreClient::take_reply(std::uint32_t id) {
     const StoreBody body = decode_store_body(std::span(in_).subspan(kStoreHeaderBytes, header.body_bytes));
     std::optional<StoreReply> reply;
     if (header.id == id) {
-      reply = StoreReply{static_cast<StoreStatus>(header.code), body.number,
-                         std::vector<std::string>(body.strings.begin(), body.strings.end())};
+      reply =
+          StoreReply{{body.number, {body.strings.begin(), body.strings.end()}}, static_cast<StoreStatus>(header.code)};
     }
     have_ -= message_bytes;
     std::memmove(in_.data(), in_.data() + message_bytes, have_);

@@ -16,10 +16,13 @@
 
 namespace tutti::comm {
 
-struct StoreReply {
+/// Opens an authenticated connection: tries all addresses of options.host, with back-off, until one answers and accepts
+/// us. The socket does not block. Throws Timeout listing the attempts; at once Unauthorized (wrong secret, job or world
+/// size) and Protocol (something else listens there), when no address of the host did better.
+Socket connect_to_store(const TcpStoreOptions& options, Deadline deadline);
+
+struct StoreReply : StoreResult {
   StoreStatus status = StoreStatus::Ok;
-  std::int64_t number = 0;
-  std::vector<std::string> strings;
 };
 
 class StoreClient {

@@ -2,8 +2,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/format.h>
 #include <tutti/comm/base/log.h>
-#include <tutti/comm/store/resolve_within.h>
-#include <tutti/comm/store/store_connect.h>
+#include <tutti/comm/store/store_client.h>
 #include <tutti/comm/store/store_protocol.h>
 #include <tutti/comm/wire/handshake.h>
 #include <tutti/comm/wire/local_address.h>
@@ -36,12 +35,13 @@ struct Failed {
   int error_number = 0;  // of connect(2)
 };
 
-/// Address and reason of every attempt; equal ones are counted.
+/// Address and reason of every attempt, of which equal ones are counted, and what the connections' errors mean, each
+/// once.
 class Attempts {
  public:
   void add(const std::string& address, const std::string& reason) {
     const std::string text = address + ": " + reason;
-    const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const auto& e) { return e.first == text; });
+    const auto known = std::ranges::find(entries_, text, &std::pair<std::string, int>::first);
     if (known != entries_.end()) {
       ++known->second;
     } else {
@@ -49,10 +49,14 @@ class Attempts {
     }
   }
 
-  /// What the connections' errors mean, each once.
-  void explain(std::string_view hint) {
-    if (!hint.empty() && hints_.find(hint) == std::string::npos)
-      hints_ += (hints_.empty() ? " (" : "; ") + std::string(hint);
+  void add(const Endpoint& endpoint, const Failed& failed, int rank) {
+    add(endpoint.text(), failed.reason);
+    if (failed.error_number == 0) return;
+    const bool here = is_loopback_address(endpoint.host());
+    if (const std::string from = route_source(endpoint.host()); !from.empty()) explain("from " + from);
+    explain(here && failed.error_number == ENETUNREACH ? "is the loopback interface down? ip link set lo up"
+                                                       : connect_hint(failed.error_number));
+    if (here && rank != 0) explain(endpoint.host() + " is this host itself, so the owner must run here, too");
   }
 
   std::string text() const {
@@ -65,22 +69,18 @@ class Attempts {
   }
 
  private:
+  void explain(std::string_view hint) {
+    if (!hint.empty() && hints_.find(hint) == std::string::npos)
+      hints_ += (hints_.empty() ? " (" : "; ") + std::string(hint);
+  }
+
   std::string hints_;
   std::vector<std::pair<std::string, int>> entries_;
 };
 
 bool worth_retrying(int error_number) {
-  switch (error_number) {
-    case EMFILE:
-    case ENFILE:
-    case ENOMEM:
-    case ENOBUFS:
-    case EACCES:
-    case EPERM:
-      return false;
-    default:
-      return true;
-  }
+  constexpr int kHopeless[] = {EMFILE, ENFILE, ENOMEM, ENOBUFS, EACCES, EPERM};
+  return std::ranges::find(kHopeless, error_number) == std::end(kHopeless);
 }
 
 Socket connect_one(const Endpoint& endpoint, Deadline deadline) {
@@ -177,69 +177,29 @@ void authenticate(int socket, const TcpStoreOptions& options, Deadline deadline)
 }
 
 /// One pass over all addresses of the host.
-class Round {
- public:
-  Round(const TcpStoreOptions& options, Attempts& attempts) : options_(options), attempts_(attempts) {}
-
-  std::optional<Socket> run(Deadline deadline) {
-    std::string error;
-    const auto endpoints = resolve_within(options_.host, options_.port, deadline, error);
-    if (endpoints.empty()) attempts_.add(options_.host, error);
-    for (const Endpoint& endpoint : endpoints) {
-      try {
-        Socket socket = connect_one(endpoint, deadline.earlier_of(Deadline::after(kConnectLimit)));
-        authenticate(socket.get(), options_, deadline);
-        return socket;
-      } catch (const Failed& failed) {
-        attempts_.add(endpoint.text(), failed.reason);
-        const std::string from = failed.error_number == 0 ? "" : route_source(endpoint.host());
-        if (!from.empty()) attempts_.explain("from " + from);
-        const bool no_loopback = failed.error_number == ENETUNREACH && is_loopback_address(endpoint.host());
-        attempts_.explain(no_loopback ? "is the loopback interface down? ip link set lo up"
-                                      : connect_hint(failed.error_number));
-        if (failed.error_number != 0 && options_.rank != 0 && is_loopback_address(endpoint.host()))
-          attempts_.explain(endpoint.host() + " is this host itself, so the owner must run here, too");
-        hung_up_ = hung_up_ || failed.hung_up;
-      } catch (const Error& refused) {
-        if (refused.code() == ErrorCode::System) throw;
-        if (!refusal_) refusal_ = Error(refused.code(), "store at " + endpoint.text() + ": " + refused.what());
-      }
+std::optional<Socket> try_all(const TcpStoreOptions& options, Deadline deadline, Attempts& attempts, bool& hung_up) {
+  std::optional<Error> refusal;
+  std::string error;
+  const auto endpoints = resolve_within(options.host, options.port, deadline, error);
+  if (endpoints.empty()) attempts.add(options.host, error);
+  for (const Endpoint& endpoint : endpoints) {
+    try {
+      Socket socket = connect_one(endpoint, deadline.earlier_of(Deadline::after(kConnectLimit)));
+      authenticate(socket.get(), options, deadline);
+      return socket;
+    } catch (const Failed& failed) {
+      attempts.add(endpoint, failed, options.rank);
+      hung_up = hung_up || failed.hung_up;
+    } catch (const Error& refused) {
+      if (refused.code() == ErrorCode::System) throw;
+      if (!refusal) refusal = Error(refused.code(), "store at " + endpoint.text() + ": " + refused.what());
     }
-    if (refusal_) throw Error(*refusal_);
-    return std::nullopt;
   }
-
-  bool hung_up() const { return hung_up_; }
-
- private:
-  const TcpStoreOptions& options_;
-  Attempts& attempts_;
-  std::optional<Error> refusal_;
-  bool hung_up_ = false;
-};
+  if (refusal) throw Error(*refusal);
+  return std::nullopt;
+}
 
 }  // namespace
-
-int connect_until(const Socket& socket, const Endpoint& endpoint, Deadline deadline) {
-  int error_number = ::connect(socket.get(), endpoint.address(), endpoint.length) == 0 ? 0 : errno;
-  if (error_number != EINPROGRESS && error_number != EINTR) return error_number;
-  if (!poll_until(socket.get(), POLLOUT, deadline)) return ETIMEDOUT;
-  socklen_t length = sizeof error_number;
-  ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error_number, &length);
-  return error_number;
-}
-
-bool poll_until(int socket, short events, Deadline deadline) {
-  constexpr std::int64_t kLongestPoll = 3'600'000;
-  for (;;) {
-    pollfd entry{socket, events, 0};
-    const auto left = std::min<std::int64_t>(deadline.remaining().count(), kLongestPoll);
-    const int ready = ::poll(&entry, 1, static_cast<int>(left));
-    if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR) throw_errno("wait for the store's socket", errno);
-    if (deadline.expired()) return false;
-  }
-}
 
 Socket connect_to_store(const TcpStoreOptions& options, Deadline deadline) {
   const auto start = Deadline::Clock::now();
@@ -248,9 +208,9 @@ Socket connect_to_store(const TcpStoreOptions& options, Deadline deadline) {
   int hang_ups = 0;
   bool reported = false;
   for (;;) {
-    Round round(options, attempts);
-    if (auto socket = round.run(deadline)) return std::move(*socket);
-    hang_ups = round.hung_up() ? hang_ups + 1 : 0;
+    bool hung_up = false;
+    if (auto socket = try_all(options, deadline, attempts, hung_up)) return std::move(*socket);
+    hang_ups = hung_up ? hang_ups + 1 : 0;
     if (hang_ups >= kHangUpsBelieved) {
       throw Error(ErrorCode::Protocol, "the store at " + host_and_port(options.host, options.port) +
                                            " accepts connections but does not speak our handshake; attempts: " +

@@ -8,7 +8,7 @@
 #pragma once
 
 #include <tutti/comm/store/store_connection.h>
-#include <tutti/comm/store/stranger_log.h>
+#include <tutti/comm/wire/printable.h>
 #include <tutti/comm/wire/socket.h>
 
 #include <asio/io_context.hpp>

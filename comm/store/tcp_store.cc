@@ -124,7 +124,7 @@ class TcpStore::Impl {
                                                                    : 0;
     switch (reply.status) {
       case StoreStatus::Ok:
-        if (reply.strings.size() == values) return {reply.number, std::move(reply.strings)};
+        if (reply.strings.size() == values) return reply;
         throw Error(ErrorCode::Protocol, "the store's reply holds " + std::to_string(reply.strings.size()) +
                                              " values instead of " + std::to_string(values));
       case StoreStatus::Timeout: {

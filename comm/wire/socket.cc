@@ -2,13 +2,20 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/wire/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <future>
 #include <memory>
+#include <system_error>
+#include <thread>
 
 namespace tutti::comm {
 namespace {
@@ -18,6 +25,27 @@ const sockaddr_in6& as_v6(const sockaddr_storage& storage) { return reinterpret_
 
 void set_option(int socket, int level, int option, int value) {
   ::setsockopt(socket, level, option, &value, sizeof value);
+}
+
+bool is_number(const std::string& host) {
+  in_addr v4{};
+  in6_addr v6{};
+  return ::inet_pton(AF_INET, host.c_str(), &v4) == 1 || ::inet_pton(AF_INET6, host.c_str(), &v6) == 1;
+}
+
+void run_aside(std::packaged_task<LookUpResult()> task) {
+  // Signals belong to the threads of the program, not to this one.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::error_code failed;
+  try {
+    std::thread(std::move(task)).detach();
+  } catch (const std::system_error& error) {
+    failed = error.code();
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (failed) throw Error(ErrorCode::System, "cannot start a thread to look up a host name: " + failed.message());
 }
 
 }  // namespace
@@ -94,6 +122,49 @@ std::vector<Endpoint> resolve(const std::string& host, std::uint16_t port, Resol
   }
   if (result.empty()) error = "the name has no IPv4 or IPv6 address";
   return result;
+}
+
+LookUpResult look_up_within(std::function<LookUpResult()> look_up, Deadline deadline) {
+  std::packaged_task<LookUpResult()> task(std::move(look_up));
+  std::future<LookUpResult> result = task.get_future();
+  run_aside(std::move(task));
+  if (result.wait_until(deadline.time_point()) == std::future_status::ready) return result.get();
+  return {{}, "the name service has not answered in time"};
+}
+
+std::vector<Endpoint> resolve_within(const std::string& host, std::uint16_t port, Deadline deadline,
+                                     std::string& error) {
+  if (is_number(host)) return resolve(host, port, ResolveFor::Connecting, error);
+  LookUpResult found = look_up_within(
+      [host, port] {
+        LookUpResult result;
+        result.endpoints = resolve(host, port, ResolveFor::Connecting, result.error);
+        return result;
+      },
+      deadline);
+  error = std::move(found.error);
+  return std::move(found.endpoints);
+}
+
+int connect_until(const Socket& socket, const Endpoint& endpoint, Deadline deadline) {
+  int error_number = ::connect(socket.get(), endpoint.address(), endpoint.length) == 0 ? 0 : errno;
+  if (error_number != EINPROGRESS && error_number != EINTR) return error_number;
+  if (!poll_until(socket.get(), POLLOUT, deadline)) return ETIMEDOUT;
+  socklen_t length = sizeof error_number;
+  ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error_number, &length);
+  return error_number;
+}
+
+bool poll_until(int socket, short events, Deadline deadline) {
+  constexpr std::int64_t kLongestPoll = 3'600'000;
+  for (;;) {
+    pollfd entry{socket, events, 0};
+    const auto left = std::min<std::int64_t>(deadline.remaining().count(), kLongestPoll);
+    const int ready = ::poll(&entry, 1, static_cast<int>(left));
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) throw_errno("wait for a socket", errno);
+    if (deadline.expired()) return false;
+  }
 }
 
 void tune_connection(int socket) {

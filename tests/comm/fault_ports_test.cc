@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "fault_job.h"
-#include "raw_handshake.h"
 
 namespace tutti::comm {
 namespace {

@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 #include <tutti/comm/store/listen.h>
 #include <tutti/comm/store/store_protocol.h>
-#include <tutti/comm/store/stranger_log.h>
 #include <tutti/comm/wire/handshake.h>
 
 #include <algorithm>
@@ -12,7 +11,6 @@
 #include <random>
 #include <thread>
 
-#include "raw_handshake.h"
 #include "store_test_support.h"
 
 namespace tutti::comm {

@@ -1,7 +1,6 @@
 // The store server under crowds: many clients, many requests, many that misbehave. Full size: bench/store_scale.cc.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <tutti/bench/store_swarm.h>
 #include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/tests/support/watchdog.h>
@@ -11,6 +10,7 @@
 #include <chrono>
 #include <ctime>
 #include <limits>
+#include <stdexcept>
 #include <thread>
 
 #include "store_test_support.h"
@@ -111,48 +111,27 @@ TEST_F(StoreBystander, IsNotSlowedByConnectionsWithoutAHandshake) {
   TcpStore(client_options(server_.port()), soon()).set("k", "v", soon());
 }
 
-/// Runs a server that may open `descriptors` in a process of its own until its pipe ends.
-[[noreturn]] void serve_with_few_descriptors(rlim_t descriptors, int port_pipe, int life_pipe) {
-  set_log_sink([](LogLevel, std::string_view) {});
-  const rlimit few{descriptors, descriptors};
-  char byte = 0;
-  try {
-    if (::setrlimit(RLIMIT_NOFILE, &few) != 0) ::_exit(2);
+TEST(StoreDescriptors, StrangersGiveWayToClientsWhenTheyRunOut) {
+  int port_pipe[2];
+  ASSERT_EQ(::pipe(port_pipe), 0);
+  const Socket reading(port_pipe[0]), writing(port_pipe[1]);
+  Child process([&] {
+    set_log_sink([](LogLevel, std::string_view) {});
+    const rlimit few{64, 64};
+    if (::setrlimit(RLIMIT_NOFILE, &few) != 0) throw std::runtime_error("setrlimit");
     TcpStoreServer server(server_options());
     const std::uint16_t port = server.port();
-    if (::write(port_pipe, &port, sizeof port) != sizeof port) ::_exit(3);
-    static_cast<void>(::read(life_pipe, &byte, 1));
-  } catch (const std::exception&) {
-    ::_exit(4);
-  }
-  ::_exit(0);
-}
-
-TEST(StoreDescriptors, StrangersGiveWayToClientsWhenTheyRunOut) {
-  int port_pipe[2], life_pipe[2];
-  ASSERT_EQ(::pipe(port_pipe), 0);
-  ASSERT_EQ(::pipe(life_pipe), 0);
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    ::close(life_pipe[1]);
-    serve_with_few_descriptors(64, port_pipe[1], life_pipe[0]);
-  }
+    if (::write(writing.get(), &port, sizeof port) != sizeof port) throw std::runtime_error("write");
+    for (;;) ::pause();
+  });
   Watchdog watchdog;  // only now: the child starts a thread, which the thread sanitizer allows only if none was there
-  ::close(port_pipe[1]);
-  ::close(life_pipe[0]);
   std::uint16_t port = 0;
-  ASSERT_EQ(::read(port_pipe[0], &port, sizeof port), static_cast<ssize_t>(sizeof port));
+  ASSERT_EQ(::read(reading.get(), &port, sizeof port), static_cast<ssize_t>(sizeof port));
   const auto silent = bench::connect_silently(port, 100);
   const auto start = std::chrono::steady_clock::now();
   TcpStore(client_options(port), soon()).set("k", "v", soon());
   // A second of patience with the strangers, well short of the ten that a handshake may take.
   EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 8.0);
-  ::close(life_pipe[1]);
-  ::close(port_pipe[0]);
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "wait status " << status;
 }
 
 TEST(StoreDescriptors, WorldThatNeedsTooManyIsRefusedWithBothNumbers) {

@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <tutti/comm/store/listen.h>
-#include <tutti/comm/store/resolve_within.h>
 #include <tutti/comm/store/store_protocol.h>
 #include <unistd.h>
 
@@ -14,7 +13,6 @@
 #include <memory>
 #include <thread>
 
-#include "raw_handshake.h"
 #include "store_test_support.h"
 
 namespace tutti::comm {
@@ -47,19 +45,6 @@ TEST(TcpStore, SixteenClientThreadsHammerOneServer) {
   for (std::thread& thread : threads) thread.join();
   TcpStore store(client_options(server.port()), soon());
   EXPECT_EQ(store.get("sum", soon()), std::to_string(kThreads * kRounds));
-}
-
-TEST(TcpStore, ThreadsOfOneClientShareIt) {
-  TcpStoreServer server(server_options());
-  TcpStore store(client_options(server.port(), 0, 1), soon());
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 8; ++i) {
-    threads.emplace_back([&, i] {
-      for (int round = 0; round < 100; ++round) store.add("n" + std::to_string(i % 2), 1, soon());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(store.multi_get(keys({"n0", "n1"}), soon()), keys({"400", "400"}));
 }
 
 TEST(TcpStore, TimeoutNamesTheServerAndLeavesTheConnectionInStep) {
@@ -271,51 +256,53 @@ TEST(TcpStore, DestroyedInAForkedChildItLeavesTheParentsAlone) {
   EXPECT_EQ(late.get("k", soon()), "v");
 }
 
-TEST(TcpStoreServer, LostRankIsAnnounced) {
-  TcpStoreServer server(server_options());
-  TcpStore watcher(client_options(server.port(), 0, 2), soon());
-  const TcpStoreOptions options = client_options(server.port(), 1, 2);
-  { RawConnection dies(connect_to_store(options, soon())); }
-  const std::string text = watcher.get("tutti/lost/1", soon());
+/// A server with one client, rank 0 of 2, that learns of others.
+class LostRanks : public testing::Test {
+ protected:
+  TcpStoreOptions rank(int number) const { return client_options(server_.port(), number, number < 2 ? 2 : -1); }
+  /// A connection that breaks without a goodbye.
+  void connect_and_die(int number) const { RawConnection dies(connect_to_store(rank(number), soon())); }
+  bool is_lost(const char* rank) { return watcher_.check(std::vector{std::string("tutti/lost/") + rank}, soon()); }
+
+  TcpStoreServer server_{server_options()};
+  TcpStore watcher_{rank(0), soon()};
+};
+
+TEST_F(LostRanks, AreAnnounced) {
+  connect_and_die(1);
+  const std::string text = watcher_.get("tutti/lost/1", soon());
   expect_contains(text, "rank 1");
   expect_contains(text, "pid " + std::to_string(::getpid()));
   expect_contains(text, "127.0.0.1:");
   expect_contains(text, "its connection to the store broke without a goodbye");
 }
 
-TEST(TcpStoreServer, RankThatComesBackIsNoLongerLost) {
-  TcpStoreServer server(server_options());
-  TcpStore watcher(client_options(server.port(), 0, 2), soon());
-  const TcpStoreOptions options = client_options(server.port(), 1, 2);
-  { RawConnection dies(connect_to_store(options, soon())); }
-  { RawConnection other(connect_to_store(client_options(server.port(), 12, -1), soon())); }
-  watcher.multi_get(keys({"tutti/lost/1", "tutti/lost/12"}), soon());
-  EXPECT_EQ(watcher.get("tutti/lost", soon()), "1 12");
-  auto again = std::make_unique<TcpStore>(options, soon());
-  EXPECT_FALSE(watcher.check(keys({"tutti/lost/1"}), soon()));
-  EXPECT_EQ(watcher.get("tutti/lost", soon()), "12");
-  TcpStore other_again(client_options(server.port(), 12, -1), soon());
-  EXPECT_FALSE(watcher.check(keys({"tutti/lost"}), soon()));
-  { RawConnection another(connect_to_store(options, soon())); }
+TEST_F(LostRanks, AreNoLongerLostWhenTheyComeBack) {
+  connect_and_die(1);
+  connect_and_die(12);
+  watcher_.multi_get(keys({"tutti/lost/1", "tutti/lost/12"}), soon());
+  EXPECT_EQ(watcher_.get("tutti/lost", soon()), "1 12");
+  auto again = std::make_unique<TcpStore>(rank(1), soon());
+  EXPECT_FALSE(is_lost("1"));
+  EXPECT_EQ(watcher_.get("tutti/lost", soon()), "12");
+  TcpStore other_again(rank(12), soon());
+  EXPECT_FALSE(watcher_.check(keys({"tutti/lost"}), soon()));
+  connect_and_die(1);
   again.reset();  // says goodbye
-  { RawConnection dies_again(connect_to_store(client_options(server.port(), 1, 2), soon())); }
-  watcher.get("tutti/lost/1", soon());
+  connect_and_die(1);
+  watcher_.get("tutti/lost/1", soon());
 }
 
-TEST(TcpStoreServer, RankThatEndsWithoutHavingJoinedIsLost) {
-  TcpStoreServer server(server_options());
-  TcpStore watcher(client_options(server.port(), 0, 3), soon());
-  { TcpStore says_goodbye(client_options(server.port(), 1, 3), soon()); }
-  server.rank_ended(1, "was here");
-  server.rank_ended(2, "ended early");
-  EXPECT_EQ(watcher.get("tutti/lost/2", soon()), "ended early");
-  EXPECT_EQ(watcher.get("tutti/lost", soon()), "2");
+TEST_F(LostRanks, AreAlsoThoseThatEndWithoutHavingJoined) {
+  { TcpStore says_goodbye(rank(1), soon()); }
+  server_.rank_ended(1, "was here");
+  server_.rank_ended(2, "ended early");
+  EXPECT_EQ(watcher_.get("tutti/lost/2", soon()), "ended early");
+  EXPECT_EQ(watcher_.get("tutti/lost", soon()), "2");
 }
 
 /// Between it and the server stands a relay that keeps back the verdict.
-TEST(TcpStoreServer, RankThatStopsWaitingToBeLetInIsNotLost) {
-  TcpStoreServer server(server_options());
-  TcpStore watcher(client_options(server.port(), 0, 2), soon());
+TEST_F(LostRanks, AreNotThoseThatStopWaitingToBeLetIn) {
   const Socket relay = listen_on("127.0.0.1", 0);
   const auto client =
       std::async(std::launch::async, [options = client_options(local_endpoint(relay.get()).port(), 1, 2)] {
@@ -323,7 +310,7 @@ TEST(TcpStoreServer, RankThatStopsWaitingToBeLetInIsNotLost) {
       });
   {
     ASSERT_TRUE(poll_until(relay.get(), POLLIN, soon()));
-    RawConnection from_client(Socket(::accept(relay.get(), nullptr, nullptr))), to_server(server.port());
+    RawConnection from_client(Socket(::accept(relay.get(), nullptr, nullptr))), to_server(server_.port());
     to_server.send(from_client.receive(kHelloBytes));
     from_client.send(to_server.receive(kChallengeBytes));
     to_server.send(from_client.receive(kProofBytes));
@@ -333,24 +320,20 @@ TEST(TcpStoreServer, RankThatStopsWaitingToBeLetInIsNotLost) {
     append_store_message(goodbye, static_cast<std::uint8_t>(StoreOp::Goodbye), 1, 0, {});
     to_server.send(from_client.receive(goodbye.size()));
   }
-  { RawConnection dies(connect_to_store(client_options(server.port(), 12, -1), soon())); }
-  watcher.get("tutti/lost/12", soon());
-  EXPECT_FALSE(watcher.check(keys({"tutti/lost/1"}), soon()));
+  connect_and_die(12);
+  watcher_.get("tutti/lost/12", soon());
+  EXPECT_FALSE(is_lost("1"));
 }
 
-TEST(TcpStoreServer, RankWithAnotherConnectionIsNotLost) {
-  TcpStoreServer server(server_options());
-  TcpStore watcher(client_options(server.port(), 0, 2), soon());
-  const TcpStoreOptions options = client_options(server.port(), 1, 2);
-  auto stays = std::make_unique<TcpStore>(options, soon());
-  { RawConnection one_of_two(connect_to_store(options, soon())); }
-  { RawConnection other_rank(connect_to_store(client_options(server.port(), -1, 2), soon())); }
+TEST_F(LostRanks, AreNotThoseWithAnotherConnection) {
+  auto stays = std::make_unique<TcpStore>(rank(1), soon());
+  connect_and_die(1);
+  connect_and_die(-1);
   stays.reset();  // says goodbye
   // The server sees the ends in some order; this client's own round trip to an empty world comes after them all.
-  const Deadline patience = soon();
-  { RawConnection marker(connect_to_store(client_options(server.port(), 7, -1), soon())); }
-  watcher.get("tutti/lost/7", patience);
-  EXPECT_FALSE(watcher.check(keys({"tutti/lost/1"}), soon()));
+  connect_and_die(7);
+  watcher_.get("tutti/lost/7", soon());
+  EXPECT_FALSE(is_lost("1"));
 }
 
 TEST(TcpStoreServer, GoodbyeLeavesNoLostKey) {

@@ -16,7 +16,6 @@
 #include <list>
 #include <thread>
 
-#include "raw_handshake.h"
 #include "store_test_support.h"
 
 namespace tutti::comm {

@@ -1,5 +1,5 @@
 #include <tutti/comm/base/deadline.h>
-#include <tutti/comm/store/resolve_within.h>
+#include <tutti/comm/wire/socket.h>
 #include <tutti/tools/doctor/host_checks.h>
 
 #include <algorithm>

@@ -3,7 +3,6 @@
 #include <tutti/comm/base/deadline.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/store/listen.h>
-#include <tutti/comm/store/store_connect.h>
 #include <tutti/comm/wire/local_address.h>
 #include <tutti/tools/doctor/host_checks.h>
 

@@ -3,7 +3,6 @@
 #include <sys/socket.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/store/listen.h>
-#include <tutti/comm/store/store_connect.h>
 #include <tutti/tools/doctor/reach.h>
 #include <unistd.h>
 

@@ -5,7 +5,6 @@
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/transport/tcp/socket_util.h>
 #include <tutti/comm/transport/tcp/tcp_listener.h>
-#include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
 

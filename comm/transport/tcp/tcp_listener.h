@@ -11,8 +11,8 @@
 // Thread-safety: all methods may be called by any thread; a second caller of service() returns at once.
 #pragma once
 
-#include <tutti/comm/store/stranger_log.h>
 #include <tutti/comm/transport/tcp/handshaking_socket.h>
+#include <tutti/comm/wire/printable.h>
 
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
