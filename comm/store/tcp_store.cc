@@ -5,7 +5,6 @@
 #include <tutti/comm/store/tcp_store.h>
 #include <unistd.h>
 
-#include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -24,8 +23,7 @@ std::string in_seconds(double seconds) { return format("%.3f s", seconds); }
 
 }  // namespace
 
-/// A pool of connections. A call takes an idle one; it queues behind short calls, and opens another connection rather
-/// than queue behind calls that wait for keys.
+/// A pool of connections: a call takes an idle one, or opens another.
 class TcpStore::Impl {
  public:
   Impl(const TcpStoreOptions& options, Deadline deadline) : options_(options), owner_pid_(::getpid()) {
@@ -52,13 +50,10 @@ class TcpStore::Impl {
       const Deadline until = waits(request.op) ? Deadline(deadline.time_point() + kTimeoutReplyGrace) : deadline;
       reply = client->call(request.op, request.body, deadline.remaining(), until);
     } catch (const Error& error) {
-      release(request, error.code() == ErrorCode::InvalidArgument ? std::move(client) : nullptr);
+      if (error.code() == ErrorCode::InvalidArgument) release(std::move(client));
       fail(request, error);
-    } catch (...) {
-      release(request, nullptr);
-      throw;
     }
-    release(request, std::move(client));
+    release(std::move(client));
     if (!reply) throw_no_answer(request, start);
     return checked(request, std::move(*reply), start);
   }
@@ -74,33 +69,22 @@ class TcpStore::Impl {
 
   std::unique_ptr<StoreClient> acquire(const StoreRequest& request, Deadline deadline,
                                        Deadline::Clock::time_point start) {
+    if (!waits(request.op) && deadline.expired()) throw_no_answer(request, start);
     {
-      std::unique_lock lock(mutex_);
-      const auto ready = [this] { return !first_failure_.empty() || !idle_.empty() || busy_short_ == 0; };
-      if (!released_.wait_until(lock, deadline.time_point(), ready) || (!waits(request.op) && deadline.expired())) {
-        throw_no_answer(request, start);
-      }
+      const std::lock_guard lock(mutex_);
       if (!first_failure_.empty()) throw Error(ErrorCode::PeerLost, request_text(request) + ": " + first_failure_);
-      if (!waits(request.op)) ++busy_short_;
       if (!idle_.empty()) {
         auto client = std::move(idle_.back());
         idle_.pop_back();
         return client;
       }
     }
-    try {
-      return std::make_unique<StoreClient>(options_, deadline);
-    } catch (...) {
-      release(request, nullptr);
-      throw;
-    }
+    return std::make_unique<StoreClient>(options_, deadline);
   }
 
-  void release(const StoreRequest& request, std::unique_ptr<StoreClient> client) {
+  void release(std::unique_ptr<StoreClient> client) {
     const std::lock_guard lock(mutex_);
-    if (client) idle_.push_back(std::move(client));
-    if (!waits(request.op)) --busy_short_;
-    released_.notify_all();
+    idle_.push_back(std::move(client));
   }
 
   /// A lost server stays lost: its keys are gone with it, so there is nothing to reconnect to.
@@ -108,7 +92,6 @@ class TcpStore::Impl {
     if (error.code() == ErrorCode::PeerLost) {
       const std::lock_guard lock(mutex_);
       if (first_failure_.empty()) first_failure_ = error.what();
-      released_.notify_all();
     }
     throw Error(error.code(), request_text(request) + ": " + error.what());
   }
@@ -148,9 +131,7 @@ class TcpStore::Impl {
   std::string server_address_;
 
   std::mutex mutex_;
-  std::condition_variable released_;
   std::vector<std::unique_ptr<StoreClient>> idle_;
-  int busy_short_ = 0;  // calls under way, or opening a connection, that wait for no key
   std::string first_failure_;
 };
 

@@ -1,9 +1,9 @@
 // TcpStore: client of a TcpStoreServer on another process or host.
 //
-// One connection, opened and authenticated (wire/handshake.h) by the constructor; another is opened on demand for
-// a thread that would otherwise stand behind other threads' waits. The destructor says goodbye, so that the server can
-// tell an orderly end from a lost rank. A server that goes away ends every call at once with PeerLost, and so all later
-// ones: its keys are gone with it. A forked child gets InvalidArgument and must make its own.
+// One connection, opened and authenticated (wire/handshake.h) by the constructor; another is opened, and kept, for a
+// call that finds all in use by other threads. The destructor says goodbye, so that the server can tell an orderly end
+// from a lost rank. A server that goes away ends every call at once with PeerLost, and so all later ones: its keys are
+// gone with it. A forked child gets InvalidArgument and must make its own.
 //
 // Thread-safety and deadlines: as Store. The server ends a wait and says which keys are missing; its reply may arrive
 // up to one second after the deadline. A call other than a wait that throws Timeout may still be carried out later.
