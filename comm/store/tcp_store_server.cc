@@ -149,14 +149,25 @@ class TcpStoreServer::Impl {
       const auto unread = connection.unread();
       if (unread.size() < kStoreHeaderBytes) return false;
       const StoreHeader header = decode_store_header(unread.first<kStoreHeaderBytes>());
-      if (header.body_bytes > kMaxStoreBodyBytes)
-        throw Error(ErrorCode::Protocol, "it announces a request of " + std::to_string(header.body_bytes) +
-                                             " bytes; the limit is " + std::to_string(kMaxStoreBodyBytes));
+      if (header.body_bytes > kMaxStoreBodyBytes) {
+        refuse(connection, header);
+        return false;
+      }
       if (unread.size() < kStoreHeaderBytes + header.body_bytes) return false;
       connection.consume(kStoreHeaderBytes + header.body_bytes);
       server_.service_.handle(connection.id(), header, unread.subspan(kStoreHeaderBytes, header.body_bytes),
                               Clock::now());
       return true;
+    }
+
+    /// A body over the limit is not waited for.
+    void refuse(StoreConnection& connection, const StoreHeader& header) {
+      const std::string text = "a store request of " + std::to_string(header.body_bytes) + " bytes; the limit is " +
+                               std::to_string(kMaxStoreBodyBytes) + ": split the call";
+      state_ = State::Refused;
+      connection.close_after_replies();
+      connection.send(encoded_reply(header, StoreStatus::InvalidArgument, {0, {text}}));
+      server_.loop_.strangers().tell("store: refused " + connection.address() + ": " + text, Clock::now());
     }
 
     Impl& server_;

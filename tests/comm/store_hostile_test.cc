@@ -5,6 +5,7 @@
 #include <tutti/comm/store/listen.h>
 #include <tutti/comm/store/store_protocol.h>
 #include <tutti/comm/wire/handshake.h>
+#include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
 #include <array>
@@ -116,14 +117,16 @@ TEST_F(HostileStore, ManyRequestsAtOnceAreAnsweredInOrder) {
   EXPECT_EQ(bystander_.get("n", soon()), "1000");
 }
 
-TEST_F(HostileStore, OversizedLengthClosesTheConnectionBeforeAnyOfItHasCome) {
+TEST_F(HostileStore, OversizedLengthIsAnErrorReplyAndClosesTheConnection) {
   RawConnection connection = authenticated();
   std::string header(kStoreHeaderBytes, '\0');
   header[3] = '\x10';  // 256 MiB
   header[0] = header[4] = 1;
+  header[8] = 42;
   connection.send(header);
+  EXPECT_EQ(receive_status(connection, 42), StoreStatus::InvalidArgument);
   EXPECT_TRUE(connection.closed_by_peer());
-  log_.wait_for("it announces a request of 268435457 bytes; the limit is 268435456");
+  log_.wait_for("a store request of 268435457 bytes; the limit is 268435456: split the call");
   expect_served();
 }
 
