@@ -4,6 +4,7 @@
 #include <tutti/comm/store/tcp_store_server.h>
 #include <tutti/comm/store/torch/torch_store_server.h>
 #include <tutti/comm/wire/job_secret.h>
+#include <tutti/comm/wire/socket.h>
 #include <tutti/tools/commands.h>
 #include <tutti/tools/run/rank_environment.h>
 #include <tutti/tools/run/signals.h>
@@ -25,10 +26,9 @@ struct StoreArguments {
   bool torch = false;
 };
 
-std::string shell_address(const StoreArguments& arguments, std::uint16_t port) {
+std::string shown_host(const StoreArguments& arguments) {
   const bool everywhere = arguments.bind.empty() || arguments.bind == "::" || arguments.bind == "0.0.0.0";
-  return "MASTER_ADDR=" + (everywhere ? "<an address of this host>" : arguments.bind) +
-         " MASTER_PORT=" + std::to_string(port);
+  return everywhere ? "<an address of this host>" : arguments.bind;
 }
 
 std::string own_job_id(const StoreArguments& arguments) {
@@ -55,7 +55,7 @@ int serve(const StoreArguments& arguments) {
     if (arguments.torch) {
       torch = std::make_unique<comm::TorchStoreServer>(
           comm::TorchStoreServerOptions{.bind_address = arguments.bind, .port = arguments.port});
-      std::cout << "store for PyTorch: " << shell_address(arguments, torch->port())
+      std::cout << "store for PyTorch: MASTER_ADDR=" << shown_host(arguments) << " MASTER_PORT=" << torch->port()
                 << " TORCHELASTIC_USE_AGENT_STORE=True\nIt knows no secret: who reaches this port may read and write "
                    "every key."
                 << std::endl;
@@ -67,8 +67,8 @@ int serve(const StoreArguments& arguments) {
                                                                                .job_secret = comm::job_secret(),
                                                                                .world_size = arguments.world_size});
       const bool given = std::getenv("TUTTI_JOB_SECRET") != nullptr;
-      std::cout << "store: " << shell_address(arguments, own->port()) << " TUTTI_STORE_OWNER=launcher TUTTI_JOB_ID='"
-                << job_id << "'\nThe secret is that of "
+      std::cout << "store: TUTTI_STORE=tcp://" << comm::host_and_port(shown_host(arguments), own->port())
+                << " TORCHELASTIC_USE_AGENT_STORE=True TUTTI_JOB_ID='" << job_id << "'\nThe secret is that of "
                 << (given ? "TUTTI_JOB_SECRET." : "~/.config/tutti/job_secret.") << std::endl;
     }
     const int signal = serve_until_a_signal(signals);

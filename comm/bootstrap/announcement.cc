@@ -18,8 +18,8 @@
 namespace tutti::comm {
 namespace {
 
-constexpr std::string_view kFirstLine = "tutti-meeting=1";
-constexpr std::string_view kLastKey = "mac=";
+constexpr std::string_view kFirstField = "tutti-meeting=2;";
+constexpr std::size_t kFields = 12;
 constexpr std::size_t kMostAddresses = 8;
 
 std::string mac_of(std::string_view text, std::string_view secret) {
@@ -41,8 +41,15 @@ std::string mac_of(std::string_view text, std::string_view secret) {
 std::string word(const std::string& value) {
   std::string text = printable(value, 120);
   std::replace_if(
-      text.begin(), text.end(), [](char c) { return c == ' ' || c == ';' || c == '='; }, '?');
+      text.begin(), text.end(), [](char c) { return c == ' ' || c == ';'; }, '?');
   return text;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream in{std::string(text)};
+  for (std::string part; std::getline(in, part, separator);) parts.push_back(part);
+  return parts;
 }
 
 template <typename T>
@@ -67,20 +74,6 @@ std::uint64_t start_of(long pid) {
   return read_number(field, ticks) ? ticks : 0;
 }
 
-bool store_line(std::string_view key, std::string_view value, Announcement& result) {
-  if (key == "job") return result.job = value, true;
-  if (key == "host") return result.host = value, true;
-  if (key == "identity") return result.identity = value, true;
-  if (key == "nonce") return result.nonce = value, true;
-  if (key == "address") return result.addresses.emplace_back(value), result.addresses.size() <= kMostAddresses;
-  if (key == "world") return read_number(value, result.world_size);
-  if (key == "pid") return read_number(value, result.pid);
-  if (key == "started") return read_number(value, result.started);
-  if (key == "time") return read_number(value, result.time);
-  if (key == "port") return read_number(value, result.port);
-  return true;  // of a later version
-}
-
 }  // namespace
 
 Announcement own_announcement(const World& world, std::vector<std::string> addresses, std::uint16_t port) {
@@ -97,46 +90,36 @@ Announcement own_announcement(const World& world, std::vector<std::string> addre
           .port = port};
 }
 
-std::string encode_announcement(const Announcement& announcement, std::string_view job_secret, char separator) {
+std::string encode_announcement(const Announcement& announcement, std::string_view job_secret) {
   TextStream text;
-  const auto line = [&](std::string_view key, const auto& value) { text << key << "=" << value << separator; };
-  text << kFirstLine << separator;
-  line("job", announcement.job);
-  line("world", announcement.world_size);
-  line("host", announcement.host);
-  line("identity", announcement.identity);
-  line("pid", announcement.pid);
-  line("started", announcement.started);
-  line("time", announcement.time);
-  line("nonce", announcement.nonce);
-  for (const std::string& address : announcement.addresses) line("address", address);
-  line("port", announcement.port);
+  text << kFirstField << announcement.job << ';' << announcement.world_size << ';' << announcement.host << ';'
+       << announcement.identity << ';' << announcement.pid << ';' << announcement.started << ';' << announcement.time
+       << ';' << announcement.nonce << ';' << announcement.port << ';';
+  for (std::size_t i = 0; i < announcement.addresses.size(); ++i)
+    text << (i == 0 ? "" : ",") << announcement.addresses[i];
+  text << ';';
   const std::string body = text.str();
-  return body + std::string(kLastKey) + mac_of(body, job_secret) + separator;
+  return body + mac_of(body, job_secret) + ';';
 }
 
-Reading decode_announcement(std::string_view text, std::string_view job_secret, Announcement& result, char separator) {
+Reading decode_announcement(std::string_view text, std::string_view job_secret, Announcement& result) {
   result = {};
-  const std::size_t common = std::min(text.size(), kFirstLine.size());
-  if (text.substr(0, common) != kFirstLine.substr(0, common)) return Reading::Foreign;
-  if (text.empty() || text.back() != separator) return Reading::HalfWritten;
-  std::size_t at = text.find(separator) + 1;
-  std::string_view mac;
-  std::size_t signed_bytes = 0;
-  while (at < text.size()) {
-    const std::string_view line = text.substr(at, text.find(separator, at) - at);
-    if (line.starts_with(kLastKey)) {
-      mac = line.substr(kLastKey.size());
-      signed_bytes = at;
-      break;
-    }
-    const std::size_t equals = line.find('=');
-    if (equals == std::string_view::npos || !store_line(line.substr(0, equals), line.substr(equals + 1), result))
-      return Reading::Foreign;
-    at += line.size() + 1;
-  }
-  if (mac.empty() || result.addresses.empty()) return Reading::HalfWritten;
-  return mac_of(text.substr(0, signed_bytes), job_secret) == mac ? Reading::Whole : Reading::OtherSecret;
+  const std::size_t common = std::min(text.size(), kFirstField.size());
+  if (text.substr(0, common) != kFirstField.substr(0, common)) return Reading::Foreign;
+  const std::vector<std::string> fields = split(text, ';');
+  if (!text.ends_with(';') || fields.size() < kFields) return Reading::HalfWritten;
+  result.job = fields[1];
+  result.host = fields[3];
+  result.identity = fields[4];
+  result.nonce = fields[8];
+  result.addresses = split(fields[10], ',');
+  if (fields.size() > kFields || !read_number(fields[2], result.world_size) || !read_number(fields[5], result.pid) ||
+      !read_number(fields[6], result.started) || !read_number(fields[7], result.time) ||
+      !read_number(fields[9], result.port) || result.addresses.empty() || result.addresses.size() > kMostAddresses)
+    return Reading::Foreign;
+  const std::string& mac = fields[11];
+  return mac_of(text.substr(0, text.size() - mac.size() - 1), job_secret) == mac ? Reading::Whole
+                                                                                 : Reading::OtherSecret;
 }
 
 std::string text_of(const Announcement& announcement) {
@@ -147,10 +130,6 @@ std::string text_of(const Announcement& announcement) {
 
 bool is_running_here(const Announcement& announcement) {
   return announcement.identity == word(host_identity()) && start_of(announcement.pid) == announcement.started;
-}
-
-bool has_ended_here(const Announcement& announcement) {
-  return announcement.identity == word(host_identity()) && start_of(announcement.pid) != announcement.started;
 }
 
 }  // namespace tutti::comm

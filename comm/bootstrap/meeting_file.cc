@@ -7,9 +7,8 @@
 #include <tutti/comm/wire/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <span>
 
@@ -19,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kLongestFile = 16384;
-constexpr int kMostLeftovers = 1000;  // checked by one run
+constexpr char kSameSecret[] = "; all ranks need the same TUTTI_JOB_SECRET, or the same ~/.config/tutti/job_secret";
 
 [[noreturn]] void cannot_meet_in(const std::string& verb, const std::string& path, int error_number) {
   throw Error(ErrorCode::System, "cannot " + verb + " the file " + path +
@@ -66,58 +65,44 @@ std::optional<MeetingFile::Found> MeetingFile::look() const {
   if (!content) return std::nullopt;
   Found found;
   found.reading = decode_announcement(*content, secret_, found.announcement);
-  if (found.reading == Reading::Foreign) found.begins_with = quote_bytes(std::as_bytes(std::span(*content)));
+  switch (found.reading) {
+    case Reading::Foreign:
+      throw Error(ErrorCode::Protocol, "the ranks are to meet in " + path_ + ", but that file holds something else: " +
+                                           quote_bytes(std::as_bytes(std::span(*content))) +
+                                           "; remove it, or name another folder by TUTTI_MEET_DIR");
+    case Reading::HalfWritten:
+      found.state = "it is half written";
+      break;
+    case Reading::OtherSecret:
+      found.state = "it was written with another job secret, by " + text_of(found.announcement) + kSameSecret;
+      break;
+    case Reading::Whole:
+      found.state = text_of(found.announcement);
+      break;
+  }
   return found;
 }
 
 void MeetingFile::refuse_what_is_not_ours(const Announcement& announcement) const {
   const auto found = look();
   if (!found) return;
-  if (found->reading == Reading::Foreign)
-    throw Error(ErrorCode::Protocol, "the ranks are to meet in " + path_ + ", but that file holds something else: " +
-                                         found->begins_with + "; remove it, or name another folder by TUTTI_MEET_DIR");
   const Announcement& old = found->announcement;
   if (found->reading == Reading::Whole && old.pid != announcement.pid && is_running_here(old))
     throw Error(ErrorCode::InvalidArgument, "the ranks are to meet in " + path_ +
                                                 ", but there another job is meeting: " + text_of(old) +
                                                 " still runs; give each job a TUTTI_JOB_ID of its own");
-  log(LogLevel::Info, path_ + " was left by an earlier run and is replaced: " +
-                          (found->reading == Reading::HalfWritten ? "it is half written" : text_of(old)));
+  log(LogLevel::Info, path_ + " was left by an earlier run and is replaced: " + found->state);
 }
 
-void MeetingFile::remove_leftovers() const {
-  std::error_code failed;
-  int looked_at = 0;
-  for (fs::directory_iterator entry(fs::path(path_).parent_path(), failed), end; !failed && entry != end;
-       entry.increment(failed)) {
-    if (++looked_at > kMostLeftovers) return;
-    const std::string other = entry->path().string();
-    if (other == path_ || entry->path().extension() != ".meet") continue;
-    try {
-      MeetingFile file(other, secret_);
-      const auto found = file.look();
-      if (found && found->reading == Reading::Whole && has_ended_here(found->announcement))
-        file.withdraw(found->announcement.nonce);
-    } catch (const Error&) {  // left as it is
-    }
-  }
-}
-
-void MeetingFile::publish(const Announcement& announcement) {
+void MeetingFile::publish(const Announcement& announcement) const {
   std::error_code failed;
   fs::create_directories(fs::path(path_).parent_path(), failed);
   if (failed) cannot_meet_in("make the folder of", path_, failed.value());
   refuse_what_is_not_ours(announcement);
   write_and_rename(encode_announcement(announcement, secret_), path_);
-  remove_leftovers();
 }
 
-std::string MeetingFile::advice() const {
-  return "Did rank 0 start, and is this folder the same on all hosts? If not, set TUTTI_MEET_DIR to one that is, or "
-         "MASTER_ADDR and MASTER_PORT";
-}
-
-void MeetingFile::withdraw(const std::string& nonce) noexcept {
+void MeetingFile::withdraw(const std::string& nonce) const noexcept {
   try {
     const auto found = look();
     if (found && found->reading == Reading::Whole && found->announcement.nonce == nonce) ::unlink(path_.c_str());

@@ -11,26 +11,35 @@
 
 #include <tutti/comm/bootstrap/announcement.h>
 
+#include <optional>
 #include <string>
+#include <utility>
 
 namespace tutti::comm {
 
-class MeetingFile final : public AnnouncementBoard {
+class MeetingFile {
  public:
   MeetingFile(std::string path, std::string job_secret) : path_(std::move(path)), secret_(std::move(job_secret)) {}
 
   /// Makes the folder if need be. Throws Protocol (something else is at this path), InvalidArgument (a rendezvous of
   /// the same name by another process goes on), System.
-  void publish(const Announcement& announcement) override;
+  void publish(const Announcement& announcement) const;
 
-  std::optional<Found> look() const override;
-  void withdraw(const std::string& nonce) noexcept override;
-  std::string where() const override { return path_; }
-  std::string advice() const override;
+  struct Found {
+    Reading reading = Reading::HalfWritten;  // never Foreign
+    Announcement announcement;
+    std::string state;  // "it is half written"; for error texts
+  };
+  /// Nothing while it is not there. Throws Protocol if it holds something else, System if it cannot be read.
+  std::optional<Found> look() const;
+
+  /// Removes the announcement with this nonce, if it is there. Any rank may do so. Never throws.
+  void withdraw(const std::string& nonce) const noexcept;
+
+  const std::string& where() const { return path_; }
 
  private:
   void refuse_what_is_not_ours(const Announcement& announcement) const;
-  void remove_leftovers() const;
 
   std::string path_;
   std::string secret_;

@@ -2,6 +2,7 @@
 #include <tutti/comm/bootstrap/meeting_place.h>
 #include <tutti/comm/bootstrap/published_server.h>
 #include <tutti/comm/bootstrap/rank_addresses.h>
+#include <tutti/comm/bootstrap/world_settings.h>
 #include <tutti/comm/store/file_store.h>
 #include <tutti/comm/store/tcp_store.h>
 
@@ -72,19 +73,6 @@ std::shared_ptr<MeetingPlace> meet_at_server(const World& world, Deadline deadli
   return place;
 }
 
-std::shared_ptr<MeetingPlace> meet_where_published(const World& world, Deadline deadline) {
-  PublishedMeeting meeting = meet_at_published_server(world, deadline);
-  auto place = std::make_shared<MeetingPlace>();
-  place->server = std::move(meeting.server);
-  place->withdraw = std::move(meeting.withdraw);
-  place->where = std::move(meeting.where);
-  place->local_address = meeting.client->local_address();
-  place->client = std::move(meeting.client);
-  log(LogLevel::Info, "rank " + std::to_string(world.rank) + "/" + std::to_string(world.world_size) + " (" +
-                          world.detected_from + ") has reached " + place->where);
-  return place;
-}
-
 std::shared_ptr<MeetingPlace> meet_in_file(const World& world, Deadline deadline) {
   auto place = std::make_shared<MeetingPlace>();
   auto client = std::make_unique<FileStore>(
@@ -106,9 +94,10 @@ MeetingPlace::~MeetingPlace() {
 
 std::shared_ptr<MeetingPlace> meet(const World& world, Deadline deadline) {
   if (!world.store_file.empty()) return meet_in_file(world, deadline);
-  if (!world.invitation.empty() || !world.meeting_file.empty() || !world.agent_key.empty() || world.pmi_descriptor >= 0)
-    return meet_where_published(world, deadline);
-  return meet_at_server(world, deadline);
+  if (world.invitation.empty() && world.meeting_file.empty()) return meet_at_server(world, deadline);
+  auto place = meet_at_published_server(world, deadline);
+  log(LogLevel::Info, rank_text(world) + " (" + world.detected_from + ") has reached " + place->where);
+  return place;
 }
 
 }  // namespace tutti::comm

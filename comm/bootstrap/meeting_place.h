@@ -24,9 +24,11 @@ struct MeetingPlace {
 
   std::shared_ptr<TcpStoreServer> server;  // groups of this process that meet at one address share it
   std::unique_ptr<Store> client;
-  std::function<void()> withdraw;  // if set: to be called as soon as all ranks are there (published_server.h)
-  std::string where;               // for error texts
-  std::string local_address;       // this end of the connection to the store; "" in a file
+  /// Withdraws the announcement, if there is one. To be called by the first rank to know that all are there, before
+  /// another can go on to the next rendezvous; rank 0's destructor does. Any number of times; never throws.
+  std::function<void()> withdraw;
+  std::string where;          // for error texts
+  std::string local_address;  // this end of the connection to the store; "" in a file
 };
 
 /// Connects to a server (rank 0 starts it, unless the launcher has), to one whose address is published, or to a file.

@@ -1,21 +1,31 @@
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/host_name.h>
 #include <tutti/comm/base/log.h>
+#include <tutti/comm/base/text_stream.h>
 #include <tutti/comm/bootstrap/rank_addresses.h>
+#include <tutti/comm/bootstrap/world_settings.h>
+#include <tutti/comm/transport/shm/join.h>
 #include <tutti/comm/wire/local_address.h>
 #include <tutti/comm/wire/printable.h>
 #include <tutti/comm/wire/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <span>
 #include <sstream>
 
 namespace tutti::comm {
 namespace {
 
 constexpr std::chrono::seconds kLookUpLimit(5);
+constexpr std::chrono::milliseconds kLookAfterTheLost(250);
+constexpr std::size_t kMissingRanksShown = 16;
 
-std::string rank_of(int rank, std::size_t world_size) {
-  return "rank " + std::to_string(rank) + "/" + std::to_string(world_size);
+std::vector<std::string> addresses_of(const AddressChoice& choice) {
+  std::vector<std::string> addresses;
+  for (const ChosenAddress& one : choice.chosen) addresses.push_back(one.address);
+  return addresses;
 }
 
 /// A loopback address is of no use to ranks of other hosts. All ranks decide alike here.
@@ -24,14 +34,89 @@ void refuse_loopback_across_hosts(int self, const std::vector<RankAddress>& rank
     if (!std::ranges::all_of(ranks[rank].endpoints, is_loopback_endpoint)) continue;
     for (std::size_t other = 0; other < ranks.size(); ++other) {
       if (network_of(ranks[other].identity) == network_of(ranks[rank].identity)) continue;
-      throw Error(ErrorCode::System, rank_of(self, ranks.size()) + ": rank " + std::to_string(rank) + " (host " +
-                                         ranks[rank].host + ") listens on " + ranks[rank].endpoints.front() +
-                                         " only, which rank " + std::to_string(other) + " (host " + ranks[other].host +
+      throw Error(ErrorCode::System, "rank " + std::to_string(self) + "/" + std::to_string(ranks.size()) + ": rank " +
+                                         std::to_string(rank) + " (host " + ranks[rank].host + ") listens on " +
+                                         ranks[rank].endpoints.front() + " only, which rank " + std::to_string(other) +
+                                         " (host " + ranks[other].host +
                                          ") cannot reach: name an interface between the hosts by TUTTI_IFACE "
                                          "(ProcessGroupOptions::interface) or an address by "
                                          "ProcessGroupOptions::bind_address; is that host's network up?");
     }
   }
+}
+
+std::string address_key(const std::string& group, int rank) { return group + "/address/" + std::to_string(rank); }
+
+/// All ranks find the same differences, before any of them tries a connection.
+void refuse_different_settings(const World& world, const std::string& group, const std::vector<RankAddress>& ranks) {
+  std::vector<Settings> settings;
+  std::vector<std::string> names;
+  for (const RankAddress& rank : ranks) {
+    settings.push_back(rank.settings);
+    names.push_back(rank.host + ", pid " + rank.pid);
+  }
+  const std::string different = difference(settings, names);
+  if (different.empty()) return;
+  throw Error(ErrorCode::Mismatch, rank_text(world) + ": group '" + group +
+                                       "' cannot form: its ranks were started differently: " + different +
+                                       ": start all ranks alike");
+}
+
+/// Ranks of [first, last) whose address is not in the store; skips halves that are complete.
+void collect_missing(Store& store, std::span<const std::string> keys, int first, int last, std::vector<int>& missing) {
+  if (missing.size() > kMissingRanksShown) return;
+  const auto part = keys.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(last - first));
+  if (store.check(part, Deadline::after(std::chrono::seconds(2)))) return;
+  if (last - first == 1) return missing.push_back(first);
+  const int middle = first + (last - first) / 2;
+  collect_missing(store, keys, first, middle, missing);
+  collect_missing(store, keys, middle, last, missing);
+}
+
+[[noreturn]] void name_the_missing(const MeetingPlace& place, const World& world, const std::string& group,
+                                   std::span<const std::string> keys, std::chrono::milliseconds timeout) {
+  std::vector<int> missing;
+  collect_missing(*place.client, keys, 0, world.world_size, missing);
+  std::string names;
+  for (std::size_t i = 0; i < std::min(missing.size(), kMissingRanksShown); ++i)
+    names += (names.empty() ? "" : ", ") + std::to_string(missing[i]);
+  if (missing.size() > kMissingRanksShown) names += ", ...";
+  TextStream text;
+  text << rank_text(world) << ": group '" << group << "' did not form within "
+       << std::chrono::duration<double>(timeout).count() << " s: no sign of rank(s) " << names << " at " << place.where
+       << "; were they started, with this "
+       << (world.store_file.empty() ? "address and job secret?" : "file and job id?");
+  throw Error(ErrorCode::Timeout, text.str());
+}
+
+/// Throws PeerLost if the store knows a rank to be gone, and it has not just come back.
+void refuse_lost(Store& store, const World& world, const std::string& group, Deadline deadline) {
+  const std::vector<std::string> any{kLostRanksKey};
+  if (!store.check(any, deadline)) return;
+  const Deadline soon = deadline.earlier_of(Deadline::after(kLookAfterTheLost));
+  std::string lost;
+  try {
+    const std::string ranks = store.get(kLostRanksKey, soon);
+    const std::string first = ranks.substr(0, ranks.find(' '));
+    lost = "lost rank " + first + ": " + store.get(kLostKeyPrefix + first, soon);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::Timeout) throw;
+    return;
+  }
+  throw Error(ErrorCode::PeerLost, rank_text(world) + ": group '" + group + "' cannot form: " + lost);
+}
+
+/// Waits for the table of all addresses.
+std::string await_table(const MeetingPlace& place, const World& world, const std::string& group,
+                        const std::string& table_key, std::span<const std::string> keys,
+                        std::chrono::milliseconds timeout, Deadline deadline) {
+  try {
+    await_key(*place.client, world, group, table_key, deadline);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::Timeout) throw;
+    name_the_missing(place, world, group, keys, timeout);
+  }
+  return place.client->get(table_key, deadline);
 }
 
 }  // namespace
@@ -72,15 +157,17 @@ AddressChoice own_addresses(bool several_hosts, const PublishOptions& options) {
                            .several_hosts = several_hosts});
 }
 
+std::vector<std::string> reachable_addresses(bool several_hosts) {
+  return addresses_of(own_addresses(several_hosts, {}));
+}
+
 std::vector<std::string> addresses_to_publish(const World& world, const PublishOptions& options) {
   if (!options.bind_address.empty()) return {options.bind_address};
   const AddressChoice choice = own_addresses(world.local_world_size < world.world_size, options);
-  const std::string self = rank_of(world.rank, static_cast<std::size_t>(world.world_size));
+  const std::string self = rank_text(world);
   log(LogLevel::Info, self + " listens at " + choice.text());
   if (!choice.slow.empty()) log(LogLevel::Warn, self + ": " + choice.slow);
-  std::vector<std::string> addresses;
-  for (const ChosenAddress& one : choice.chosen) addresses.push_back(one.address);
-  return addresses;
+  return addresses_of(choice);
 }
 
 void keep_reachable(int rank, std::vector<RankAddress>& ranks) {
@@ -114,6 +201,54 @@ std::string store_bind_address(const World& world) {
     return "";
   }
   return world.master_addr;
+}
+
+Addresses exchange_addresses(const MeetingPlace& place, const World& world, const std::string& group,
+                             const std::vector<std::string>& endpoints, const Settings& settings,
+                             std::chrono::milliseconds timeout, Deadline deadline) {
+  Store& store = *place.client;
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < world.world_size; ++rank) keys.push_back(address_key(group, rank));
+  store.set(keys[static_cast<std::size_t>(world.rank)],
+            to_line({endpoints, host_name(), std::to_string(::getpid()), host_identity(), settings}), deadline);
+  const std::int64_t arrived = store.add(group + "/arrived", 1, deadline);
+  Addresses addresses{.peers = {}, .hosts = {}, .formation = (arrived - 1) / world.world_size};
+  const std::string table_key = group + "/addresses/" + std::to_string(addresses.formation);
+  if (arrived % world.world_size == 0) {
+    std::string table;
+    for (const std::string& line : store.multi_get(keys, deadline)) table += line + "\n";
+    if (place.withdraw) place.withdraw();
+    store.set(table_key, table, deadline);
+  }
+  std::vector<RankAddress> ranks;
+  std::istringstream table(await_table(place, world, group, table_key, keys, timeout, deadline));
+  for (std::string line; ranks.size() < keys.size() && std::getline(table, line);) ranks.push_back(from_line(line));
+  if (ranks.size() < keys.size())
+    throw Error(ErrorCode::Protocol, "the table of addresses of group '" + group + "' has " +
+                                         std::to_string(ranks.size()) + " lines for " + std::to_string(keys.size()) +
+                                         " ranks");
+  refuse_different_settings(world, group, ranks);
+  keep_reachable(world.rank, ranks);
+  for (const RankAddress& rank : ranks) {
+    addresses.peers.push_back({.endpoint = rank.endpoints.front(),
+                               .host = rank.host,
+                               .pid = rank.pid,
+                               .others = {rank.endpoints.begin() + 1, rank.endpoints.end()}});
+    addresses.hosts.push_back(rank.identity);
+  }
+  return addresses;
+}
+
+void await_key(Store& store, const World& world, const std::string& group, const std::string& key, Deadline deadline) {
+  const std::vector<std::string> keys{key};
+  for (;;) {
+    try {
+      return store.wait(keys, deadline.earlier_of(Deadline::after(kLookAfterTheLost)));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::Timeout || deadline.expired()) throw;
+    }
+    refuse_lost(store, world, group, deadline);
+  }
 }
 
 }  // namespace tutti::comm

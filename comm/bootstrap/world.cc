@@ -4,6 +4,7 @@
 #include <tutti/comm/bootstrap/published_server.h>
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/comm/bootstrap/world_settings.h>
+#include <tutti/comm/transport/shm/join.h>
 #include <tutti/comm/wire/job_secret.h>
 #include <tutti/comm/wire/printable.h>
 
@@ -16,8 +17,6 @@
 namespace tutti::comm {
 namespace {
 
-constexpr int kMaxWorldSize = 1 << 20;
-
 bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
 
 /// `one_host`: all ranks are on the master's own host, so local and global places are the same.
@@ -26,21 +25,21 @@ void fill_local_place(World& world, const WorldSettings& settings, std::optional
   world.local_rank = local_rank.value_or(one_host ? world.rank : 0);
   world.local_world_size = local_world_size.value_or(one_host ? world.world_size : world.local_rank + 1);
   if (world.local_rank >= world.local_world_size) {
-    refuse_world("LOCAL_RANK " + shown_value(world.local_rank) + " does not exist among " +
-                 shown_value(world.local_world_size) + " local ranks (ranks count from 0); " + world.detected_from +
+    refuse_world("LOCAL_RANK " + std::to_string(world.local_rank) + " does not exist among " +
+                 std::to_string(world.local_world_size) + " local ranks (ranks count from 0); " + world.detected_from +
                  "; " + settings.listing());
   }
   if (world.local_world_size > world.world_size) {
-    refuse_world("LOCAL_WORLD_SIZE " + shown_value(world.local_world_size) + " is more than WORLD_SIZE " +
-                 shown_value(world.world_size) + "; " + world.detected_from + "; " + settings.listing());
+    refuse_world("LOCAL_WORLD_SIZE " + std::to_string(world.local_world_size) + " is more than WORLD_SIZE " +
+                 std::to_string(world.world_size) + "; " + world.detected_from + "; " + settings.listing());
   }
 }
 
 /// Where TUTTI_STORE says that the ranks meet; false without it. It wins over MASTER_ADDR and MASTER_PORT, where a
 /// launcher may serve PyTorch's store.
-bool fill_store(World& world, const WorldOptions& options, const WorldSettings& settings) {
+bool fill_store(World& world, const WorldSettings& settings) {
   constexpr std::string_view kFile = "file://", kServer = "tcp://";
-  const auto store = settings.text("TUTTI_STORE", options.store);
+  const auto store = settings.text("TUTTI_STORE");
   if (!store) return false;
   if (store->starts_with(std::string(kFile) + "/") && store->size() > kFile.size() + 1) {
     world.store_file = store->substr(kFile.size());
@@ -67,23 +66,29 @@ std::string host_of(const std::string& addr) {
 }
 
 /// MASTER_ADDR and MASTER_PORT, both or none of them; false if none.
-bool fill_master(World& world, const WorldOptions& options, const WorldSettings& settings) {
-  const auto addr = settings.text("MASTER_ADDR", options.master_addr);
-  const auto port = settings.number("MASTER_PORT", 1, 65535, options.master_port);
+bool fill_master(World& world, const WorldSettings& settings) {
+  const auto addr = settings.text("MASTER_ADDR");
+  const auto port = settings.number("MASTER_PORT", 1, 65535);
   if (!addr && !port) return false;
-  demand_settings(settings, {{"MASTER_ADDR", addr.has_value()}, {"MASTER_PORT", port.has_value()}},
-                  "the address where " + shown_value(world.world_size) + " ranks are to meet is only half known");
+  settings.demand({"MASTER_ADDR", "MASTER_PORT"},
+                  "the address where " + std::to_string(world.world_size) + " ranks are to meet is only half known");
   world.master_addr = host_of(*addr);
   world.master_port = static_cast<std::uint16_t>(*port);
   return true;
 }
 
-/// The key of torchrun's store at MASTER_ADDR by which the ranks meet: one for each start of the workers.
-std::string agent_key_of(const WorldSettings& settings) {
-  const Environment& environment = settings.environment();
-  if (environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") != "True" || environment("TUTTI_STORE_OWNER")) return {};
-  return "tutti/meet/" + environment("TUTTI_JOB_ID").value_or("") + "/" +
-         environment("TORCHELASTIC_RUN_ID").value_or("") + "/" + environment("TORCHELASTIC_RESTART_COUNT").value_or("");
+bool launcher_serves(const WorldSettings& settings) {
+  return settings.environment()("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
+}
+
+/// torchrun's agent serves PyTorch's store at MASTER_ADDR. Its place, or on a loopback address its host, tells one job
+/// from another; each start of the workers has a name of its own.
+std::string job_of_torchrun(const World& world, const Environment& environment) {
+  std::string name = "torchrun-" + (is_loopback(world.master_addr) ? host_identity() : world.master_addr) + "-" +
+                     std::to_string(world.master_port);
+  for (const char* variable : {"TUTTI_JOB_ID", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"})
+    name += "-" + environment(variable).value_or("");
+  return name;
 }
 
 /// The job's name where RANK and WORLD_SIZE were set by hand, with TUTTI_MEET_DIR to meet in.
@@ -95,36 +100,36 @@ std::string job_told_by_hand(const WorldSettings& settings) {
       "them: set TUTTI_JOB_ID");
 }
 
-void fill_place(World& world, const WorldOptions& options, const WorldSettings& settings) {
-  constexpr int kMost = kMaxWorldSize;
-  const auto rank = settings.number("RANK", 0, kMost - 1, options.rank);
-  const auto world_size = settings.number("WORLD_SIZE", 1, kMost, options.world_size);
-  demand_settings(settings, {{"RANK", rank.has_value()}, {"WORLD_SIZE", world_size.has_value()}},
-                  "this rank's place in its job is only half known");
-  if (*rank >= *world_size) {
-    refuse_world("RANK " + shown_value(*rank) + " does not exist in a world of WORLD_SIZE " + shown_value(*world_size) +
-                 " (ranks count from 0); " + settings.listing());
+/// Where the ranks meet whose places RANK and WORLD_SIZE say.
+void fill_meeting(World& world, const WorldSettings& settings) {
+  const Environment& environment = settings.environment();
+  if (fill_store(world, settings)) return;
+  if (fill_master(world, settings)) {
+    if (launcher_serves(settings)) world.meeting_file = meeting_path(job_of_torchrun(world, environment), environment);
+    return;
   }
-  world.rank = *rank;
-  world.world_size = *world_size;
-  if (*world_size > 1) {
-    if (!fill_store(world, options, settings) && !fill_master(world, options, settings)) {
-      if (!settings.environment()("TUTTI_MEET_DIR"))
-        demand_settings(settings, {{"MASTER_ADDR", false}, {"MASTER_PORT", false}},
-                        "the address where " + shown_value(*world_size) + " ranks are to meet is not known");
-      world.meeting_file = meeting_path(job_told_by_hand(settings), settings.environment());
-    }
-    if (!world.master_addr.empty() && !settings.text("TUTTI_STORE", options.store))
-      world.agent_key = agent_key_of(settings);
+  if (!environment("TUTTI_MEET_DIR"))
+    settings.demand({"MASTER_ADDR", "MASTER_PORT"},
+                    "the address where " + std::to_string(world.world_size) + " ranks are to meet is not known");
+  world.meeting_file = meeting_path(job_told_by_hand(settings), environment);
+}
+
+void fill_place(World& world, const WorldSettings& settings) {
+  settings.demand({"RANK", "WORLD_SIZE"}, "this rank's place in its job is only half known");
+  world.rank = *settings.number("RANK", 0, kMostLaunchedRanks - 1);
+  world.world_size = *settings.number("WORLD_SIZE", 1, kMostLaunchedRanks);
+  if (world.rank >= world.world_size) {
+    refuse_world("RANK " + std::to_string(world.rank) + " does not exist in a world of WORLD_SIZE " +
+                 std::to_string(world.world_size) + " (ranks count from 0); " + settings.listing());
   }
-  fill_local_place(world, settings, settings.number("LOCAL_RANK", 0, kMost - 1),
-                   settings.number("LOCAL_WORLD_SIZE", 1, kMost),
+  if (world.world_size > 1) fill_meeting(world, settings);
+  fill_local_place(world, settings, settings.number("LOCAL_RANK", 0, kMostLaunchedRanks - 1),
+                   settings.number("LOCAL_WORLD_SIZE", 1, kMostLaunchedRanks),
                    world.world_size == 1 || is_loopback(world.master_addr));
 }
 
 /// The place that a launcher gave; where its ranks meet, unless the caller says so.
-void fill_launched(World& world, const LaunchedPlace& place, const WorldOptions& options,
-                   const WorldSettings& settings) {
+void fill_launched(World& world, const LaunchedPlace& place, const WorldSettings& settings) {
   world.detected_from = place.source;
   world.rank = place.rank;
   world.world_size = place.world_size;
@@ -132,17 +137,19 @@ void fill_launched(World& world, const LaunchedPlace& place, const WorldOptions&
   world.job_id = place.job.empty() ? world.job_id : place.job;
   fill_local_place(world, settings, place.local_rank, place.local_world_size, world.world_size == 1);
   if (world.world_size == 1) return;
-  if (fill_store(world, options, settings)) return;
-  if (fill_master(world, options, settings)) {
+  if (fill_store(world, settings)) return;
+  if (fill_master(world, settings)) {
     world.detected_from += "; MASTER_ADDR=" + shown_value(world.master_addr) +
-                           ", MASTER_PORT=" + shown_value(world.master_port) + " as they are set";
-    return;
-  }
-  if (place.pmi_descriptor >= 0 && !settings.environment()("TUTTI_MEET_DIR")) {
-    world.pmi_descriptor = place.pmi_descriptor;
+                           ", MASTER_PORT=" + std::to_string(world.master_port) + " as they are set";
     return;
   }
   const std::string id = settings.text("TUTTI_JOB_ID").value_or("");
+  const bool named_by_hand = !id.empty() && settings.environment()("TUTTI_MEET_DIR");
+  if (place.job.empty() && place.pmi_descriptor >= 0 && !named_by_hand) {
+    world.pmi_descriptor = place.pmi_descriptor;
+    world.meeting_file = meeting_folder(settings.environment());
+    return;
+  }
   if (place.job.empty() && id.empty())
     refuse_world(place.source +
                  ": that does not tell one job from another, and the ranks meet under their job's name; set "
@@ -152,8 +159,7 @@ void fill_launched(World& world, const LaunchedPlace& place, const WorldOptions&
 }
 
 std::string chosen_launcher(const WorldOptions& options, const WorldSettings& settings) {
-  const auto said = settings.environment()("TUTTI_LAUNCHER");
-  const std::string from_environment = said.value_or("");
+  const std::string from_environment = settings.environment()("TUTTI_LAUNCHER").value_or("");
   std::string chosen = options.launcher.value_or("");
   if (!chosen.empty() && !from_environment.empty() && chosen != from_environment)
     refuse_world("the option for the launcher is " + shown_value(chosen) +
@@ -175,13 +181,6 @@ void fill_lone(World& world, const LauncherSearch& search) {
   log(search.expects_more ? LogLevel::Warn : LogLevel::Info, "one rank: " + search.remark);
 }
 
-bool owned_by_launcher(const WorldSettings& settings) {
-  const auto owner = settings.text("TUTTI_STORE_OWNER");
-  if (!owner || *owner == "rank0") return false;
-  if (*owner == "launcher") return true;
-  refuse_world("TUTTI_STORE_OWNER=" + shown_value(*owner) + " is neither \"launcher\" nor \"rank0\"");
-}
-
 }  // namespace
 
 World World::detect(const WorldOptions& options, const Environment& environment) {
@@ -193,20 +192,21 @@ World World::detect(const WorldOptions& options, const Environment& environment)
   const std::string chosen = chosen_launcher(options, settings);
   if (chosen == "none" && !settings.any_option()) {
     world.detected_from = "nothing: one rank (the launcher is said to be none)";
-  } else if (chosen == "env" || (chosen == "auto" && settings.place_is_said()) || chosen == "none") {
-    fill_place(world, options, settings);
+  } else if (chosen == "env" || (chosen == "auto" && (settings.has("RANK") || settings.has("WORLD_SIZE"))) ||
+             chosen == "none") {
+    fill_place(world, settings);
   } else {
     const LauncherSearch search = find_launcher(chosen, environment);
     if (search.place) {
-      fill_launched(world, *search.place, options, settings);
+      fill_launched(world, *search.place, settings);
     } else if (settings.any_option() || settings.found_any()) {
-      fill_place(world, options, settings);
+      fill_place(world, settings);
     } else {
       fill_lone(world, search);
     }
   }
   world.job_id = settings.text("TUTTI_JOB_ID").value_or(world.job_id);
-  world.launcher_owns_store = owned_by_launcher(settings);
+  world.launcher_owns_store = launcher_serves(settings) && environment("TUTTI_STORE");
   if (world.world_size > 1) {
     world.job_secret = tutti::comm::job_secret(environment);
   } else {

@@ -36,28 +36,27 @@ struct World {
   std::uint16_t master_port = 0;
   std::string store_file;    // TUTTI_STORE=file:///PATH: the ranks meet there (file_store.h), not at master_addr
   std::string meeting_file;  // if set: rank 0 publishes its server's address in this file, the others read it there
-  std::string agent_key{};   // if set: in this key of the torchrun agent's store at master_addr
+  int pmi_descriptor = -1;   // if not: meeting_file is a folder, and the server that this leads to names the file
   std::string invitation{};  // if set: rank 0's server is where this announcement says
-  int pmi_descriptor = -1;   // if not: it publishes at the PMI server that this descriptor is connected to
   std::string job_id;        // TUTTI_JOB_ID, else the scheduler's name for the job step, else "default"
   std::string job_secret;    // TUTTI_JOB_SECRET; see job_secret.h for where it comes from otherwise
   int cpus_per_rank = 0;     // as asked of the scheduler (SLURM_CPUS_PER_TASK); 0: not known
-  bool launcher_owns_store = false;  // TUTTI_STORE_OWNER=launcher: rank 0 must not start a server
+  bool launcher_owns_store = false;  // rank 0 must not start a server
   /// "explicit options", "RANK, WORLD_SIZE, ... in the environment", "Slurm step 7.0: SLURM_PROCID=3, ...",
   /// "nothing: one rank", with the reason where a scheduler's variables are there, but no step of it started this.
   std::string detected_from;
 
   /// Order: explicit options; RANK/WORLD_SIZE/LOCAL_RANK/LOCAL_WORLD_SIZE/MASTER_ADDR/MASTER_PORT (torchrun's names,
-  /// which `tutti run` sets); the innermost launcher: Open MPI, MPICH and Intel MPI, MVAPICH2, Cray PALS, jsrun, a
-  /// Slurm step, PMI; a world of one. With these launchers rank 0 publishes where it is, unless MASTER_ADDR and
-  /// MASTER_PORT or TUTTI_STORE say so: it is never guessed from a list of nodes. A place by RANK and WORLD_SIZE needs,
-  /// with more than one rank, MASTER_ADDR and MASTER_PORT too, or in place of these TUTTI_STORE=file:///PATH or
-  /// tcp://HOST:PORT (it wins: `tutti run` serves PyTorch's store at MASTER_ADDR, and its own there), or
-  /// TUTTI_MEET_DIR, a folder in which rank 0 publishes its address. Where TORCHELASTIC_USE_AGENT_STORE=True says that
-  /// PyTorch's store is at MASTER_ADDR, rank 0 publishes it there. LOCAL_RANK and LOCAL_WORLD_SIZE may be missing:
-  /// they equal RANK and WORLD_SIZE if the master's address is a loopback one; else the local rank counts as 0, and the
-  /// local world as just large enough for it. Throws InvalidArgument for a half-set, contradictory or unparsable
-  /// environment; the text lists what was found.
+  /// which `tutti run` sets); the innermost launcher: Open MPI, MPICH and Intel MPI, Cray PALS, a Slurm step, PMI; a
+  /// world of one. With these launchers rank 0 publishes where it is, unless MASTER_ADDR and MASTER_PORT or TUTTI_STORE
+  /// say so: it is never guessed from a list of nodes. A place by RANK and WORLD_SIZE needs, with more than one rank,
+  /// MASTER_ADDR and MASTER_PORT too, or in place of these TUTTI_STORE=file:///PATH or tcp://HOST:PORT (it wins), or
+  /// TUTTI_MEET_DIR, a folder in which rank 0 publishes its address. Rank 0 serves the store, but where
+  /// TORCHELASTIC_USE_AGENT_STORE=True says that the launcher does: Tutti's store at the variable TUTTI_STORE
+  /// (`tutti run`), or without it PyTorch's at MASTER_ADDR (torchrun), where rank 0 publishes its address in a file,
+  /// too. LOCAL_RANK and LOCAL_WORLD_SIZE may be missing: they equal RANK and WORLD_SIZE if the master's address is a
+  /// loopback one; else the local rank counts as 0, and the local world as just large enough for it. Throws
+  /// InvalidArgument for a half-set, contradictory or unparsable environment; the text lists what was found.
   static World detect(const WorldOptions& options = {}, const Environment& environment = process_environment());
 };
 

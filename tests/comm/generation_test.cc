@@ -4,7 +4,6 @@
 #include <tutti/comm/store/hash_store.h>
 #include <tutti/tests/comm/store_test_support.h>
 
-#include <map>
 #include <thread>
 
 namespace tutti::comm {
@@ -145,18 +144,13 @@ TEST(Generation, NumbersOnlyGrow) {
 
 TEST(Generation, AProcessOfAnElasticLauncherFindsTheControlStore) {
   TcpStoreServer server(test::server_options());
-  std::map<std::string, std::string> variables{{"TUTTI_CONTROL", "127.0.0.1:" + std::to_string(server.port())},
-                                               {"TUTTI_JOB_ID", "test job"},
-                                               {"TUTTI_JOB_SECRET", "test secret"}};
-  const Environment environment = [&](const std::string& name) -> std::optional<std::string> {
-    const auto found = variables.find(name);
-    return found == variables.end() ? std::nullopt : std::optional(found->second);
-  };
-  test::expect_contains(
-      text_of(ErrorCode::InvalidArgument, [&] { GenerationMember::from_environment(soon(), environment); }),
-      "TUTTI_WORKER");
+  test::Variables variables{{"TUTTI_CONTROL", "127.0.0.1:" + std::to_string(server.port())},
+                            {"TUTTI_JOB_ID", "test job"},
+                            {"TUTTI_JOB_SECRET", "test secret"}};
+  const auto join = [&] { return GenerationMember::from_environment(soon(), test::environment_of(variables)); };
+  test::expect_contains(text_of(ErrorCode::InvalidArgument, [&] { join(); }), "TUTTI_WORKER");
   variables["TUTTI_WORKER"] = "0.0.0";
-  const auto member = GenerationMember::from_environment(soon(), environment);
+  const auto member = join();
   ASSERT_NE(member, nullptr);
   TcpStore launcher(test::client_options(server.port()), soon());
   EXPECT_TRUE(is_member(launcher, "0.0.0", soon()));
@@ -164,11 +158,9 @@ TEST(Generation, AProcessOfAnElasticLauncherFindsTheControlStore) {
   EXPECT_EQ(member->next(soon()).job_secret, "test secret");
 
   variables["TUTTI_CONTROL"] = "nowhere";
-  test::expect_contains(
-      text_of(ErrorCode::InvalidArgument, [&] { GenerationMember::from_environment(soon(), environment); }),
-      "HOST:PORT");
+  test::expect_contains(text_of(ErrorCode::InvalidArgument, [&] { join(); }), "HOST:PORT");
   variables.erase("TUTTI_CONTROL");
-  EXPECT_EQ(GenerationMember::from_environment(soon(), environment), nullptr);
+  EXPECT_EQ(join(), nullptr);
 }
 
 }  // namespace

@@ -99,7 +99,8 @@ TEST(LargeWorld, FormsAndReducesInTimeOverTcp) { expect_in_time("tcp"); }
 TEST(LargeWorld, RankZeroMayServeTheStore) {
   Watchdog watchdog(kLimit);
   const tools::ReservedPort port("127.0.0.1");
-  const World world(kRanks, 1, {"TUTTI_STORE_OWNER=rank0", "MASTER_PORT=" + std::to_string(port.port())});
+  const World world(kRanks, 1,
+                    {"TORCHELASTIC_USE_AGENT_STORE=", "TUTTI_STORE=tcp://127.0.0.1:" + std::to_string(port.port())});
   EXPECT_LT(world.seconds(), 30.0);
 }
 

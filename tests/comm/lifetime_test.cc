@@ -20,7 +20,8 @@ class Lifetimes : public testing::TestWithParam<HowAndWhat> {
   /// Two ranks, started as `tutti run` does, or by hand at `port`.
   static void expect_to_end_well(int port = 0) {
     const auto& [how, what] = GetParam();
-    const std::string by_hand = "unset TUTTI_STORE_OWNER; export MASTER_PORT=" + std::to_string(port) + ";";
+    const std::string by_hand =
+        "unset TUTTI_STORE TORCHELASTIC_USE_AGENT_STORE; export MASTER_PORT=" + std::to_string(port) + ";";
     Processes ranks(
         {.command = {"sh", "-c", (port > 0 ? by_hand : "") + how + " exec \"$0\" " + what, TUTTI_LIFETIME_RANK},
          .count = 2});

@@ -4,20 +4,15 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/agent_store.h>
 #include <tutti/comm/bootstrap/announcement.h>
 #include <tutti/comm/bootstrap/meeting_file.h>
 #include <tutti/comm/process_group.h>
-#include <tutti/comm/store/tcp_store_server.h>
-#include <tutti/comm/store/torch/torch_store_server.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <iterator>
-#include <map>
 #include <sstream>
 #include <thread>
 
@@ -52,24 +47,17 @@ std::string content_of(const fs::path& path) {
 
 class Meeting : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "tutti_meeting_XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string path(const std::string& name = "job.meet") const { return (folder_ / "meet" / name).string(); }
-  void write(const std::string& text, const std::string& name = "job.meet") const {
-    fs::create_directories(folder_ / "meet");
-    std::ofstream(path(name), std::ios::binary) << text;
+  std::string path() const { return folder_.file("meet/job.meet"); }
+  void write(const std::string& text) const {
+    fs::create_directories(folder_.file("meet"));
+    std::ofstream(path(), std::ios::binary) << text;
   }
   Announcement own() const { return own_announcement(world_of(0, 3, path()), {"10.0.0.1", "fd00::1"}, 4711); }
   std::ptrdiff_t files() const {
-    return std::distance(fs::directory_iterator(folder_ / "meet"), fs::directory_iterator());
+    return std::distance(fs::directory_iterator(folder_.file("meet")), fs::directory_iterator());
   }
 
-  fs::path folder_;
+  test::TemporaryFolder folder_;
 };
 
 using MeetingFileTest = Meeting;
@@ -158,20 +146,6 @@ TEST_F(MeetingFileTest, AJobThatIsMeetingThereIsNotPushedAside) {
   expect_contains(refusal, "TUTTI_JOB_ID");
 }
 
-TEST_F(MeetingFileTest, LeftoversOfThisHostAreRemoved) {
-  Announcement dead = own();
-  dead.pid = 1 << 30;
-  Announcement elsewhere = dead;
-  elsewhere.identity = "another:host";
-  write(encode_announcement(dead, kSecret), "dead.meet");
-  write(encode_announcement(elsewhere, kSecret), "elsewhere.meet");
-  write("something", "foreign.meet");
-  MeetingFile(path(), kSecret).publish(own());
-  EXPECT_FALSE(fs::exists(path("dead.meet")));
-  EXPECT_TRUE(fs::exists(path("elsewhere.meet")));
-  EXPECT_TRUE(fs::exists(path("foreign.meet")));
-}
-
 void meet(const World& world) {
   const auto group = ProcessGroup::connect(world, {.timeout = std::chrono::seconds(60)});
   std::vector<int> values{world.rank + 1};
@@ -238,50 +212,6 @@ TEST_F(PublishedServer, MissingRanksAreNamedWithThePlace) {
   expect_contains(text, "no sign of rank(s) 1, 2");
   expect_contains(text, "published in " + path());
   EXPECT_EQ(files(), 0) << "rank 0 left its announcement";
-}
-
-World agent_world(int rank, const TorchStoreServer& server, const std::string& restart = "0") {
-  const std::map<std::string, std::string> variables{{"RANK", std::to_string(rank)},
-                                                     {"WORLD_SIZE", "3"},
-                                                     {"MASTER_ADDR", "127.0.0.1"},
-                                                     {"MASTER_PORT", std::to_string(server.port())},
-                                                     {"TORCHELASTIC_USE_AGENT_STORE", "True"},
-                                                     {"TORCHELASTIC_RUN_ID", "none"},
-                                                     {"TORCHELASTIC_RESTART_COUNT", restart},
-                                                     {"TUTTI_JOB_SECRET", "a secret of this test alone"}};
-  return World::detect({}, [&](const std::string& name) -> std::optional<std::string> {
-    const auto found = variables.find(name);
-    return found == variables.end() ? std::nullopt : std::optional(found->second);
-  });
-}
-
-TEST(AgentStore, RanksMeetAgainAndAgainAndLeaveNothing) {
-  const TorchStoreServer server({.bind_address = "127.0.0.1"});
-  AgentStore left(agent_world(0, server, "1"));  // a start that came to nothing
-  left.publish(own_announcement(agent_world(0, server), {"127.0.0.1"}, 1));
-  std::vector<std::thread> ranks;
-  for (int rank = 0; rank < 3; ++rank)
-    ranks.emplace_back([&, rank] {
-      for (const char* restart : {"0", "0", "1"}) meet(agent_world(rank, server, restart));
-    });
-  for (std::thread& rank : ranks) rank.join();
-  for (const char* restart : {"0", "1"}) EXPECT_FALSE(AgentStore(agent_world(0, server, restart)).look());
-}
-
-TEST(AgentStore, WhatCannotBeIsSaidWithThePlace) {
-  const TorchStoreServer server({.bind_address = "127.0.0.1"});
-  World world = agent_world(1, server);
-  const std::string place = "torchrun's store 127.0.0.1:" + std::to_string(server.port()) + ", key tutti/meet//none/0";
-  const std::string absent = failure_of(world, ErrorCode::Timeout, std::chrono::milliseconds(200));
-  expect_contains(absent, place);
-  expect_contains(absent, "Did rank 0 start?");
-  World other = agent_world(0, server);
-  other.job_secret = "another";
-  AgentStore(other).publish(own_announcement(other, {"127.0.0.1"}, 1));
-  expect_contains(failure_of(world, ErrorCode::Unauthorized, std::chrono::minutes(5)), "with another job secret");
-  TcpStoreServer no_torch({.bind_address = "127.0.0.1"});
-  world.master_port = no_torch.port();
-  expect_contains(failure_of(world, ErrorCode::System, std::chrono::minutes(5)), "is it of PyTorch 2.1 or later?");
 }
 
 }  // namespace

@@ -1,25 +1,26 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/pmi1.h>
+#include <tutti/comm/bootstrap/launchers/launchers.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/wire/socket.h>
 #include <unistd.h>
 
-#include <condition_variable>
+#include <chrono>
 #include <cstdlib>
-#include <map>
-#include <mutex>
-#include <sstream>
+#include <stdexcept>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "store_test_support.h"
 
 namespace tutti::comm {
 namespace {
 
+using std::chrono::milliseconds;
 using test::expect_contains;
-using test::in_ms;
 using test::soon;
 using test::text_of;
 
@@ -46,90 +47,53 @@ void write_line(int descriptor, const std::string& line) {
   ::send(descriptor, text.data(), text.size(), MSG_NOSIGNAL);  // a process that has gone misses it
 }
 
-std::string word(const std::string& line, const std::string& key) {
-  std::istringstream in(line);
-  for (std::string each; in >> each;)
-    if (each.starts_with(key + "=")) return each.substr(key.size() + 1);
-  return {};
-}
-
-/// Answers as Hydra's does, recorded with MPICH 4.0; a thread for each process.
-class FakeHydra {
+/// Answers the question for the job's name by `answer`, as often as it comes.
+class PmiServer {
  public:
-  explicit FakeHydra(int size) : lines_(static_cast<std::size_t>(size)) {
-    for (Line& line : lines_) threads_.emplace_back([this, fd = line.server.get()] { serve(fd); });
+  explicit PmiServer(std::string answer = "cmd=my_kvsname kvsname=kvs_25026_0_1198255008_vm")
+      : thread_([fd = line_.server.get(), answer = std::move(answer)] {
+          for (std::string line; !(line = read_line(fd)).empty();) {
+            EXPECT_EQ(line, "cmd=get_my_kvsname");
+            write_line(fd, answer);
+          }
+        }) {}
+  ~PmiServer() {
+    line_.process.close();
+    thread_.join();
   }
-  ~FakeHydra() {
-    for (Line& line : lines_) line.process.close();
-    for (std::thread& thread : threads_) thread.join();
-  }
-  int descriptor(int rank) const { return lines_[static_cast<std::size_t>(rank)].process.get(); }
+  int descriptor() const { return line_.process.get(); }
 
  private:
-  void serve(int fd) {
-    for (std::string line; !(line = read_line(fd)).empty();) {
-      const std::string command = word(line, "cmd");
-      if (command == "get_maxes") write_line(fd, "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024");
-      if (command == "get_my_kvsname") write_line(fd, "cmd=my_kvsname kvsname=kvs_25026_0_1198255008_vm");
-      if (command == "put") put(line), write_line(fd, "cmd=put_result rc=0 msg=success");
-      if (command == "get") write_line(fd, get(word(line, "key")));
-      if (command == "barrier_in") barrier(), write_line(fd, "cmd=barrier_out");
-    }
-  }
-  void put(const std::string& line) {
-    const std::scoped_lock lock(mutex_);
-    values_[word(line, "key")] = word(line, "value");
-  }
-  std::string get(const std::string& key) {
-    const std::scoped_lock lock(mutex_);
-    const auto found = values_.find(key);
-    if (found == values_.end()) return "cmd=get_result rc=-1 msg=key_" + key + "_not_found value=unknown";
-    return "cmd=get_result rc=0 msg=success value=" + found->second;
-  }
-  void barrier() {
-    std::unique_lock lock(mutex_);
-    const int round = round_;
-    if (++waiting_ == static_cast<int>(lines_.size())) {
-      waiting_ = 0;
-      ++round_;
-      all_here_.notify_all();
-    }
-    all_here_.wait(lock, [&] { return round_ != round; });
-  }
-
-  std::vector<Line> lines_;
-  std::vector<std::thread> threads_;
-  std::mutex mutex_;
-  std::condition_variable all_here_;
-  std::map<std::string, std::string> values_;
-  int waiting_ = 0;
-  int round_ = 0;
+  Line line_;
+  std::thread thread_;
 };
 
 // A process that has used PMI and ends without this word counts as crashed, and mpiexec kills the others.
 TEST(Pmi1DeathTest, ItsLastWordIsFinalize) {
   Line line;
-  write_line(line.server.get(), "cmd=finalize_ack");
+  for (const char* answer : {"cmd=my_kvsname kvsname=a", "cmd=my_kvsname kvsname=a", "cmd=finalize_ack"})
+    write_line(line.server.get(), answer);
   const int descriptor = line.process.get();
   const auto end_in_good_order = [&] {
     ::setenv("PMI_FD", std::to_string(descriptor).c_str(), 1);
-    finalize_pmi_at_exit(descriptor);
-    finalize_pmi_at_exit(descriptor);
+    for (int time = 0; time < 2; ++time)
+      if (pmi_job_name(descriptor, soon()) != "pmi-a") std::exit(1);
     std::exit(0);
   };
   EXPECT_EXIT(end_in_good_order(), testing::ExitedWithCode(0), "");
   line.process.close();
-  EXPECT_EQ(read_line(line.server.get()), "cmd=finalize");
-  EXPECT_EQ(read_line(line.server.get()), "");
+  for (const char* said : {"cmd=get_my_kvsname", "cmd=get_my_kvsname", "cmd=finalize", ""})
+    EXPECT_EQ(read_line(line.server.get()), said);
 }
 
 TEST(Pmi1DeathTest, ADescriptorThatStandsForSomethingElseIsLeftAlone) {
   Line line;
   Line other;
+  write_line(line.server.get(), "cmd=my_kvsname kvsname=a");
   const auto reuse_the_number = [&] {
     const int descriptor = line.process.get();
     ::setenv("PMI_FD", std::to_string(descriptor).c_str(), 1);
-    finalize_pmi_at_exit(descriptor);
+    pmi_job_name(descriptor, soon());
     ::dup2(other.process.get(), descriptor);
     std::exit(0);
   };
@@ -138,32 +102,17 @@ TEST(Pmi1DeathTest, ADescriptorThatStandsForSomethingElseIsLeftAlone) {
   EXPECT_EQ(read_line(other.server.get()), "");
 }
 
-TEST(Pmi1, PutIsGotAfterABarrier) {
-  FakeHydra hydra(2);
-  std::thread other([&] {
-    Pmi1 pmi(hydra.descriptor(1), soon());
-    pmi.barrier(soon());
-    EXPECT_EQ(pmi.get("where", soon()), "10.0.0.1;a=b");
-    EXPECT_EQ(pmi.get("nowhere", soon()), std::nullopt);
-  });
-  Pmi1 pmi(hydra.descriptor(0), soon());
-  EXPECT_EQ(pmi.job(), "kvs_25026_0_1198255008_vm");
-  pmi.put("where", "10.0.0.1;a=b", soon());
-  pmi.barrier(soon());
-  other.join();
-  expect_contains(text_of(ErrorCode::Protocol, [&] { pmi.put("long", std::string(1024, 'x'), soon()); }), "1024 bytes");
-}
-
-TEST(Pmi1, RanksMeetAgainAndAgain) {
-  FakeHydra hydra(3);
+TEST(Pmi1, RanksMeetInAFileOfTheJobsName) {
+  const test::TemporaryFolder folder;
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 3; ++rank)
     ranks.emplace_back([&, rank] {
+      const PmiServer hydra;
       World world;
-      world.rank = rank;
+      world.rank = world.local_rank = rank;
       world.world_size = world.local_world_size = 3;
-      world.local_rank = rank;
-      world.pmi_descriptor = hydra.descriptor(rank);
+      world.pmi_descriptor = hydra.descriptor();
+      world.meeting_file = folder.path();
       world.job_id = "default";
       world.job_secret = "hush";
       for (int time = 0; time < 3; ++time) {
@@ -175,41 +124,34 @@ TEST(Pmi1, RanksMeetAgainAndAgain) {
       }
     });
   for (std::thread& rank : ranks) rank.join();
-}
-
-/// What the constructor throws when the server answers the first request by `answer`.
-std::string refusal_of(ErrorCode code, const std::string& answer) {
-  Line line;
-  std::thread server([&] {
-    read_line(line.server.get());
-    write_line(line.server.get(), answer);
-  });
-  const std::string text = text_of(code, [&] { Pmi1(line.process.get(), soon()); });
-  server.join();
-  return text;
+  World late;
+  const PmiServer hydra;
+  late.rank = 1;
+  late.world_size = 2;
+  late.pmi_descriptor = hydra.descriptor();
+  late.meeting_file = folder.path();
+  expect_contains(text_of(ErrorCode::Timeout, [&] { ProcessGroup::connect(late, {.timeout = milliseconds(200)}); }),
+                  folder.file("pmi-kvs_25026_0_1198255008_vm.meet"));
 }
 
 TEST(Pmi1, AnswersThatAreNotPmi1AreQuoted) {
-  const std::string text = refusal_of(ErrorCode::Protocol, "    52cmd=fullinit-response;rc=14;");
+  const auto refusal = [](const std::string& answer) {
+    const PmiServer server(answer);
+    return text_of(ErrorCode::Protocol, [&] { pmi_job_name(server.descriptor(), soon()); });
+  };
+  const std::string text = refusal("    52cmd=fullinit-response;rc=14;");
   expect_contains(text, "52cmd=fullinit-response");
   expect_contains(text, "TUTTI_MEET_DIR");
-  EXPECT_EQ(refusal_of(ErrorCode::Protocol, "\x1b[31mcmd=maxes").find('\x1b'), std::string::npos);
+  EXPECT_EQ(refusal("\x1b[31mcmd=my_kvsname").find('\x1b'), std::string::npos);
 }
 
-TEST(Pmi1, GoneServerAndMissingRanksAreNamed) {
+TEST(Pmi1, AServerThatDoesNotAnswerIsNamed) {
   Line line;
+  const std::string text = text_of(ErrorCode::Timeout, [&] { pmi_job_name(line.process.get(), test::in_ms(50)); });
+  expect_contains(text, "PMI_FD=" + std::to_string(line.process.get()));
   line.server.close();
-  expect_contains(text_of(ErrorCode::System, [&] { Pmi1(line.process.get(), soon()); }), "does not answer");
-  expect_contains(text_of(ErrorCode::System, [&] { Pmi1(1 << 20, soon()); }), "Bad file descriptor");
-  FakeHydra hydra(2);
-  std::string text;
-  {
-    Pmi1 pmi(hydra.descriptor(0), soon());
-    text = text_of(ErrorCode::Timeout, [&] { pmi.barrier(in_ms(50)); });
-  }
-  expect_contains(text, "some rank has not come to meet the others");
-  Pmi1 late(hydra.descriptor(1), soon());
-  late.barrier(soon());
+  expect_contains(text_of(ErrorCode::System, [&] { pmi_job_name(line.process.get(), soon()); }), "does not answer");
+  expect_contains(text_of(ErrorCode::System, [&] { pmi_job_name(1 << 20, soon()); }), "Bad file descriptor");
 }
 
 }  // namespace

@@ -19,8 +19,11 @@
 #include <cstddef>
 #include <cstdio>
 #include <functional>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tutti::test {}
@@ -62,6 +65,16 @@ inline World place_at(const TcpStoreServer& server, int rank, int world_size) {
   place.job_secret = "test secret";
   place.launcher_owns_store = true;
   return place;
+}
+
+using Variables = std::map<std::string, std::string>;
+
+/// One of these variables alone.
+inline Environment environment_of(Variables variables) {
+  return [variables = std::move(variables)](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  };
 }
 
 /// Runs `action`, which must throw an Error of `code`, and returns its text.

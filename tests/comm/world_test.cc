@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/world.h>
+#include <tutti/comm/transport/shm/join.h>
 
 #include <map>
+#include <utility>
 
 #include "store_test_support.h"
 
@@ -10,16 +12,10 @@ namespace tutti::comm {
 namespace {
 
 using test::expect_contains;
+using test::text_of;
+using test::Variables;
 
-using Variables = std::map<std::string, std::string>;
-
-Environment of(Variables variables) {
-  return [variables = std::move(variables)](const std::string& name) -> std::optional<std::string> {
-    const auto found = variables.find(name);
-    if (found == variables.end()) return std::nullopt;
-    return found->second;
-  };
-}
+Environment of(Variables variables) { return test::environment_of(std::move(variables)); }
 
 Variables torchrun() {
   return {{"RANK", "3"},
@@ -43,15 +39,9 @@ Variables without(Variables variables, const std::string& name) {
 
 /// The text of the error that detect() must throw; it must never show the secret.
 std::string refusal(const Variables& variables, const WorldOptions& options = {}) {
-  try {
-    World::detect(options, of(variables));
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
-    EXPECT_EQ(std::string(error.what()).find("hush"), std::string::npos) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "detect() accepted it";
-  return {};
+  const std::string text = text_of(ErrorCode::InvalidArgument, [&] { World::detect(options, of(variables)); });
+  EXPECT_EQ(text.find("hush"), std::string::npos) << text;
+  return text;
 }
 
 TEST(World, NothingSetIsAWorldOfOneWithoutASecret) {
@@ -69,7 +59,7 @@ TEST(World, NothingSetIsAWorldOfOneWithoutASecret) {
 
 TEST(World, TorchrunsVariables) {
   Variables variables = with(torchrun(), "TUTTI_JOB_ID", "run 7");
-  const World world = World::detect({}, of(with(variables, "TUTTI_STORE_OWNER", "launcher")));
+  const World world = World::detect({}, of(variables));
   EXPECT_EQ(world.rank, 3);
   EXPECT_EQ(world.world_size, 4);
   EXPECT_EQ(world.local_rank, 1);
@@ -78,7 +68,7 @@ TEST(World, TorchrunsVariables) {
   EXPECT_EQ(world.master_port, 29500);
   EXPECT_EQ(world.job_id, "run 7");
   EXPECT_EQ(world.job_secret, "hush");
-  EXPECT_TRUE(world.launcher_owns_store);
+  EXPECT_FALSE(world.launcher_owns_store);
   EXPECT_EQ(world.detected_from,
             "RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT in the environment");
 }
@@ -101,8 +91,8 @@ TEST(World, OptionsFillWhatTheEnvironmentLacks) {
 
 TEST(World, OptionAgainstEnvironmentShowsBoth) {
   const std::string text = refusal(torchrun(), {.rank = 2});
-  expect_contains(text, "option for RANK is 2");
-  expect_contains(text, "RANK=3");
+  expect_contains(text, "option for RANK is \"2\"");
+  expect_contains(text, "RANK=\"3\"");
   EXPECT_EQ(World::detect({.rank = 3}, of(torchrun())).rank, 3);
   expect_contains(refusal(torchrun(), {.master_addr = "elsewhere"}), "\"elsewhere\"");
 }
@@ -117,7 +107,7 @@ TEST(World, HalfSetEnvironmentListsFoundAndMissing) {
   expect_contains(refusal({{"MASTER_PORT", "29500"}}), "missing: RANK, WORLD_SIZE");
   expect_contains(refusal({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"TUTTI_JOB_SECRET", "hush"}}),
                   "missing: MASTER_ADDR, MASTER_PORT");
-  expect_contains(refusal({}, {.rank = 0}), "option rank=0");
+  expect_contains(refusal({}, {.rank = 0}), "option RANK=\"0\"");
 }
 
 TEST(World, RanksMayMeetInAFile) {
@@ -146,7 +136,34 @@ TEST(World, AServerOfTheirOwnWinsOverMasterAddr) {
     EXPECT_EQ(world.master_addr, host);
     EXPECT_EQ(world.master_port, 4001);
     EXPECT_EQ(world.store_file, "");
+    EXPECT_FALSE(world.launcher_owns_store);
   }
+}
+
+TEST(World, TheLauncherServesWhereItSaysSo) {
+  const Variables served = with(torchrun(), "TORCHELASTIC_USE_AGENT_STORE", "True");
+  const World own = World::detect({}, of(with(served, "TUTTI_STORE", "tcp://10.0.0.9:4001")));
+  EXPECT_TRUE(own.launcher_owns_store);
+  EXPECT_EQ(own.meeting_file, "");
+  EXPECT_FALSE(World::detect({.store = "tcp://10.0.0.9:4001"}, of(served)).launcher_owns_store) << "the program's own";
+  EXPECT_FALSE(World::detect({}, of(with(torchrun(), "TORCHELASTIC_USE_AGENT_STORE", "False"))).launcher_owns_store);
+}
+
+// Its agent serves PyTorch's store at MASTER_ADDR.
+TEST(World, UnderTorchrunRanksMeetInAFileOfEachStart) {
+  Variables variables = with(torchrun(), "TORCHELASTIC_USE_AGENT_STORE", "True");
+  variables["TUTTI_MEET_DIR"] = "/m";
+  variables["TORCHELASTIC_RUN_ID"] = "none";
+  const auto file = [&](const std::string& name, const std::string& value) {
+    const World world = World::detect({}, of(with(variables, name, value)));
+    EXPECT_FALSE(world.launcher_owns_store);
+    return world.meeting_file;
+  };
+  EXPECT_EQ(file("TORCHELASTIC_RESTART_COUNT", "0"), "/m/torchrun-10.0.0.1-29500--none-0.meet");
+  EXPECT_EQ(file("TORCHELASTIC_RESTART_COUNT", "1"), "/m/torchrun-10.0.0.1-29500--none-1.meet");
+  EXPECT_EQ(file("TUTTI_JOB_ID", "mine"), "/m/torchrun-10.0.0.1-29500-mine-none-.meet");
+  EXPECT_NE(file("MASTER_ADDR", "127.0.0.1").find(host_identity().substr(0, 36)), std::string::npos)
+      << "each host has this address";
 }
 
 TEST(World, WorldOfOneNeedsNoAddress) {
@@ -160,11 +177,13 @@ TEST(World, NumbersAreReadStrictly) {
   expect_contains(refusal(with(torchrun(), "RANK", " 1")), "RANK=\" 1\" is no whole number");
   expect_contains(refusal(with(torchrun(), "RANK", "")), "RANK=\"\" is no whole number");
   expect_contains(refusal(with(torchrun(), "RANK", "99999999999999")), "RANK=\"99999999999999\" is no whole number");
-  expect_contains(refusal(with(torchrun(), "RANK", "-1")), "RANK=-1 must lie in 0..");
-  expect_contains(refusal(with(torchrun(), "WORLD_SIZE", "0")), "WORLD_SIZE=0 must lie in 1..");
-  expect_contains(refusal(with(torchrun(), "MASTER_PORT", "70000")), "MASTER_PORT=70000 must lie in 1..65535");
-  expect_contains(refusal(with(torchrun(), "MASTER_PORT", "0")), "MASTER_PORT=0 must lie in 1..65535");
-  expect_contains(refusal(without(torchrun(), "RANK"), {.rank = -4}), "option for RANK is -4");
+  expect_contains(refusal(with(torchrun(), "RANK", "-1")), "RANK=\"-1\" is no whole number in 0..");
+  expect_contains(refusal(with(torchrun(), "WORLD_SIZE", "0")), "WORLD_SIZE=\"0\" is no whole number in 1..");
+  expect_contains(refusal(with(torchrun(), "MASTER_PORT", "70000")),
+                  "MASTER_PORT=\"70000\" is no whole number in 1..65535");
+  expect_contains(refusal(with(torchrun(), "MASTER_PORT", "0")), "MASTER_PORT=\"0\" is no whole number in 1..65535");
+  expect_contains(refusal(without(torchrun(), "RANK"), {.rank = -4}),
+                  "the option for RANK=\"-4\" is no whole number in 0..");
 }
 
 TEST(World, ContradictionsAreNamed) {
@@ -173,7 +192,6 @@ TEST(World, ContradictionsAreNamed) {
   expect_contains(refusal(with(torchrun(), "LOCAL_RANK", "2")), "LOCAL_RANK 2 does not exist among 2 local ranks");
   expect_contains(refusal(with(torchrun(), "LOCAL_WORLD_SIZE", "8")), "LOCAL_WORLD_SIZE 8 is more than WORLD_SIZE 4");
   expect_contains(refusal(with(torchrun(), "MASTER_ADDR", "")), "MASTER_ADDR is set but empty");
-  expect_contains(refusal(with(torchrun(), "TUTTI_STORE_OWNER", "me")), "TUTTI_STORE_OWNER=\"me\"");
   expect_contains(refusal(with(torchrun(), "TUTTI_JOB_SECRET", "")), "TUTTI_JOB_SECRET is set but empty");
 }
 
@@ -230,15 +248,9 @@ TEST(Invitation, HoldsNoSecretThatTheJobHasAlready) {
   EXPECT_EQ(text.find("hush"), std::string::npos);
   const WorldOptions options{.rank = 1, .world_size = 2, .store = text};
   EXPECT_EQ(World::detect(options, of({{"TUTTI_JOB_SECRET", "hush"}})).job_secret, "hush");
-  for (const Variables& other : {Variables{}, Variables{{"TUTTI_JOB_SECRET", "another"}}}) {
-    try {
-      World::detect(options, of(other));
-      ADD_FAILURE() << "followed an invitation under another secret";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::Unauthorized);
-      expect_contains(error.what(), "was made with TUTTI_JOB_SECRET");
-    }
-  }
+  for (const Variables& other : {Variables{}, Variables{{"TUTTI_JOB_SECRET", "another"}}})
+    expect_contains(text_of(ErrorCode::Unauthorized, [&] { World::detect(options, of(other)); }),
+                    "was made with TUTTI_JOB_SECRET");
 }
 
 }  // namespace

@@ -163,7 +163,7 @@ class Processes::Impl {
     options.job_secret = job_.job_secret;
     options.world_size = world_size;
     server_ = std::make_unique<comm::TcpStoreServer>(options);
-    job_.master_port = server_->port();
+    job_.master_port = job_.store_port = server_->port();
   }
 
   void end_all() {

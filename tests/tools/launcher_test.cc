@@ -37,11 +37,11 @@ TEST(Launcher, GivesEachRankTorchrunsVariables) {
       tutti_run({"-n", "2"},
                 "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE "
                 "$MASTER_ADDR $TORCHELASTIC_RESTART_COUNT/$TORCHELASTIC_MAX_RESTARTS "
-                "$TUTTI_STORE_OWNER ${#TUTTI_JOB_SECRET}; test \"$MASTER_PORT\" -gt 1023 && "
+                "$TORCHELASTIC_USE_AGENT_STORE ${#TUTTI_JOB_SECRET}; test \"$MASTER_PORT\" -gt 1023 && "
                 "test \"$OMP_NUM_THREADS\" -ge 1 && test \"$TUTTI_JOB_ID\" = \"$TORCHELASTIC_RUN_ID\"");
   EXPECT_EQ(run.status, exited(0)) << run.err;
-  EXPECT_EQ(sorted(lines_of(run.out)), (std::vector<std::string>{"[rank 0] 0/2 0/2 0/1 127.0.0.1 0/0 launcher 64",
-                                                                 "[rank 1] 1/2 1/2 0/1 127.0.0.1 0/0 launcher 64"}));
+  EXPECT_EQ(sorted(lines_of(run.out)), (std::vector<std::string>{"[rank 0] 0/2 0/2 0/1 127.0.0.1 0/0 True 64",
+                                                                 "[rank 1] 1/2 1/2 0/1 127.0.0.1 0/0 True 64"}));
   EXPECT_EQ(run.err, "");
 }
 
@@ -176,7 +176,7 @@ TEST(Launcher, WithoutAStoreTheMasterPortIsFreeForRankZero) {
       "s.setsockopt(socket.SOL_SOCKET,socket.SO_REUSEADDR,1)\n"
       "s.bind(('',int(os.environ['MASTER_PORT'])))\n"
       "s.listen()\n"
-      "print('listening', os.environ.get('TUTTI_STORE_OWNER'))\n";
+      "print('listening', os.environ.get('TORCHELASTIC_USE_AGENT_STORE'))\n";
   // The kernel may give a reserved port to another socket that has SO_REUSEADDR and asks for any port; with thousands
   // of sockets a second on this host that happens, so that one lost port proves nothing.
   Finished run;

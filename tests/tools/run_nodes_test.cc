@@ -26,7 +26,7 @@ void expect_all_gone(TwoAgents& agents) {
 TEST(RunNodes, EachRankGetsItsPlaceAsFromTorchrun) {
   const std::string script =
       "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE $MASTER_ADDR "
-      "$TORCHELASTIC_RESTART_COUNT $TUTTI_STORE_OWNER $TUTTI_JOB_ID $TORCHELASTIC_RUN_ID "
+      "$TORCHELASTIC_RESTART_COUNT $TUTTI_JOB_ID $TORCHELASTIC_RUN_ID "
       "$TORCHELASTIC_USE_AGENT_STORE ${TUTTI_STORE%:*}; test \"$MASTER_PORT\" -gt 1023 -a ${TUTTI_STORE##*:} != "
       "$MASTER_PORT";
   const MeetingPort port("127.0.0.1");
@@ -34,11 +34,9 @@ TEST(RunNodes, EachRankGetsItsPlaceAsFromTorchrun) {
   const auto first = start_agent(static_options(port, 2, 0, {"-n", "2", "--rdzv-id", "job7"}), script);
   EXPECT_EQ(first->wait(0), exited(0)) << first->err(0);
   EXPECT_EQ(second->wait(0), exited(0)) << second->err(0);
-  EXPECT_EQ(sorted_lines(first->out(0)),
-            (Lines{"[rank 0] 0/3 0/2 0/2 127.0.0.1 0 launcher job7 job7 True tcp://127.0.0.1",
-                   "[rank 1] 1/3 1/2 0/2 127.0.0.1 0 launcher job7 job7 True tcp://127.0.0.1"}));
-  EXPECT_EQ(sorted_lines(second->out(0)),
-            (Lines{"[rank 2] 2/3 0/1 1/2 127.0.0.1 0 launcher job7 job7 True tcp://127.0.0.1"}));
+  EXPECT_EQ(sorted_lines(first->out(0)), (Lines{"[rank 0] 0/3 0/2 0/2 127.0.0.1 0 job7 job7 True tcp://127.0.0.1",
+                                                "[rank 1] 1/3 1/2 0/2 127.0.0.1 0 job7 job7 True tcp://127.0.0.1"}));
+  EXPECT_EQ(sorted_lines(second->out(0)), (Lines{"[rank 2] 2/3 0/1 1/2 127.0.0.1 0 job7 job7 True tcp://127.0.0.1"}));
   EXPECT_EQ(second->err(0), "");
 }
 

@@ -62,13 +62,16 @@ TEST(Spawn, AScriptWithoutInterpreterLineRunsInAShell) {
   std::filesystem::remove(script);
 }
 
-TEST(RankEnvironment, ExtraWinsAndStaleStoreOwnerIsRemoved) {
-  JobEnvironment job;
-  job.launcher_owns_store = false;
-  const auto environment = rank_environment(job, 0, {"RANK=5", "MINE=a=b"});
+TEST(RankEnvironment, ExtraWinsAndAnOuterLaunchersStoreIsRemoved) {
+  ::setenv("TUTTI_STORE", "tcp://outer:1", 1);
+  ::setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
+  const auto environment = rank_environment(JobEnvironment{}, 0, {"RANK=5", "MINE=a=b"});
+  ::unsetenv("TUTTI_STORE");
+  ::unsetenv("TORCHELASTIC_USE_AGENT_STORE");
   EXPECT_EQ(std::count(environment.begin(), environment.end(), "RANK=5"), 1);
   EXPECT_EQ(std::count(environment.begin(), environment.end(), "MINE=a=b"), 1);
-  for (const std::string& entry : environment) EXPECT_FALSE(entry.starts_with("TUTTI_STORE_OWNER"));
+  for (const std::string& entry : environment)
+    EXPECT_FALSE(entry.starts_with("TUTTI_STORE=") || entry.starts_with("TORCHELASTIC_USE_AGENT_STORE=")) << entry;
 }
 
 TEST(RankEnvironment, JobIdsDiffer) { EXPECT_NE(new_job_id(), new_job_id()); }

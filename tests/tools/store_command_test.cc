@@ -43,15 +43,15 @@ class RunningStore {
 TEST(StoreCommand, RanksStartedByHandMeetThere) {
   const std::string secret = "TUTTI_JOB_SECRET=by hand";
   RunningStore store({"--job-id", "mine", "--world-size", "2"}, {secret});
-  EXPECT_TRUE(contains(store.said(), "TUTTI_STORE_OWNER=launcher TUTTI_JOB_ID='mine'")) << store.said();
+  EXPECT_TRUE(contains(store.said(), " TORCHELASTIC_USE_AGENT_STORE=True TUTTI_JOB_ID='mine'")) << store.said();
   EXPECT_FALSE(contains(store.said(), "by hand")) << "the secret itself is not shown";
   const auto rank = [&](const std::string& number) {
     return ProcessesOptions{
         .command = {TUTTI_PROGRAM, "bench", "barrier"},
         .count = 1,
         .ranks = false,
-        .environment = {secret, "RANK=" + number, "WORLD_SIZE=2", "TUTTI_JOB_ID=mine", "TUTTI_STORE_OWNER=launcher",
-                        "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + store.value_of("MASTER_PORT")}};
+        .environment = {secret, "RANK=" + number, "WORLD_SIZE=2", "TUTTI_JOB_ID=mine",
+                        "TUTTI_STORE=" + store.value_of("TUTTI_STORE"), "TORCHELASTIC_USE_AGENT_STORE=True"}};
   };
   Processes first(rank("0")), second(rank("1"));
   EXPECT_EQ(first.wait(0), exited(0)) << first.err(0);
@@ -72,7 +72,7 @@ TEST(StoreCommand, TheOneForPyTorchSaysThatItIsOpen) {
 
 TEST(LaunchersStores, OneForPyTorchAndOneForTutti) {
   const std::string show =
-      "echo ${TORCHELASTIC_USE_AGENT_STORE-none} ${TUTTI_STORE_OWNER-none} ${TUTTI_STORE-none}; test \"$MASTER_PORT\" "
+      "echo ${TORCHELASTIC_USE_AGENT_STORE-none} ${TUTTI_STORE-none}; test \"$MASTER_PORT\" "
       "-gt 1023 -a \"${TUTTI_STORE##*:}\" != $MASTER_PORT";
   const auto shown = [&](std::vector<std::string> options, const std::vector<std::string>& outer = {}) {
     const Finished run = run_program(run_command(std::move(options), show), outer);
@@ -80,10 +80,10 @@ TEST(LaunchersStores, OneForPyTorchAndOneForTutti) {
     return std::regex_replace(run.out, std::regex(":[0-9]+\n"), ":PORT\n");
   };
   const std::vector<std::string> of_outer{"TORCHELASTIC_USE_AGENT_STORE=True", "TUTTI_STORE=tcp://outer:1"};
-  EXPECT_EQ(shown({}), "True launcher tcp://127.0.0.1:PORT\n");
-  EXPECT_EQ(shown({"--torch-store"}, of_outer), "True launcher tcp://127.0.0.1:PORT\n");
-  EXPECT_EQ(shown({"--no-store"}, of_outer), "none none none\n") << "a launcher around this one";
-  EXPECT_EQ(shown({}, {"TUTTI_STORE=file:///f"}), "True launcher file:///f\n") << "the user's own";
+  EXPECT_EQ(shown({}), "True tcp://127.0.0.1:PORT\n");
+  EXPECT_EQ(shown({"--torch-store"}, of_outer), "True tcp://127.0.0.1:PORT\n");
+  EXPECT_EQ(shown({"--no-store"}, of_outer), "none none\n") << "a launcher around this one";
+  EXPECT_EQ(shown({}, {"TUTTI_STORE=file:///f"}), "True file:///f\n") << "the user's own";
 }
 
 }  // namespace

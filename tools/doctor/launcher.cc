@@ -14,8 +14,7 @@ struct Sign {
   const char* variable;
   const char* launcher;
 };
-constexpr std::array<Sign, 9> kSigns{{{"TUTTI_STORE_OWNER", "tutti run"},
-                                      {"TORCHELASTIC_RUN_ID", "torchrun or tutti run"},
+constexpr std::array<Sign, 8> kSigns{{{"TORCHELASTIC_RUN_ID", "torchrun or tutti run"},
                                       {"SLURM_STEP_ID", "srun"},
                                       {"SLURM_JOB_ID", "a Slurm job"},
                                       {"OMPI_COMM_WORLD_RANK", "Open MPI's mpirun"},

@@ -16,10 +16,10 @@ mpirun=${MPIRUN:-mpirun}
 
 # The ranks prove a secret to each other. It is in ~/.config/tutti/job_secret; where the hosts do not share a home folder,
 # copy that file to all of them (scp -p), or give all ranks TUTTI_JOB_SECRET (mpirun -x TUTTI_JOB_SECRET).
-# Open MPI: rank 0 publishes its address in ~/.config/tutti/meet, or in TUTTI_MEET_DIR; without any shared folder give
-# MASTER_ADDR (a name of the first host that the others know) and MASTER_PORT (a free port of it):
-#   mpirun -x MASTER_ADDR=lab1 -x MASTER_PORT=29500 ...
-# MPICH: mpiexec passes the address on itself; no shared folder is needed.
+# Rank 0 publishes its address in ~/.config/tutti/meet, or in TUTTI_MEET_DIR; without any shared folder give MASTER_ADDR (a
+# name of the first host that the others know) and MASTER_PORT (a free port of it):
+#   mpirun -x MASTER_ADDR=lab1 -x MASTER_PORT=29500 ...              Open MPI
+#   mpiexec -genv MASTER_ADDR lab1 -genv MASTER_PORT 29500 ...       MPICH
 
 # shellcheck disable=SC2086  # MPIRUN_OPTIONS are several words
 if "$mpirun" --version 2>&1 | grep -qi 'open.*mpi\|prrte\|openrte'; then

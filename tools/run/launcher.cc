@@ -68,7 +68,6 @@ class Launch {
     job.world_size = job.local_size = options_.nproc;
     job.master_addr = options_.master_addr;
     job.master_port = options_.master_port;
-    job.launcher_owns_store = options_.store;
     job.job_id = job_id_;
     job.job_secret = secret_;
     job.restart_count = restart;

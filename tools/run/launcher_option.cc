@@ -11,8 +11,8 @@ namespace {
 void take_launcher(const std::string& name) {
   const char* set = std::getenv("TUTTI_LAUNCHER");
   const std::string before = set ? set : "";
-  const char* owner = std::getenv("TUTTI_STORE_OWNER");
-  if (before == "env" && owner != nullptr && std::string(owner) == "launcher") return;  // this command's own ranks
+  const bool served = std::getenv("TUTTI_STORE") != nullptr && std::getenv("TORCHELASTIC_USE_AGENT_STORE") != nullptr;
+  if (before == "env" && served) return;  // this command's own ranks
   if (!before.empty() && before != name)
     throw CLI::ValidationError(
         "--launcher", "is " + name + ", but the environment has TUTTI_LAUNCHER=" + before + "; drop one of the two");

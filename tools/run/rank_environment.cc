@@ -33,7 +33,6 @@ void add_rank_variables(Variables& variables, const JobEnvironment& job, int loc
   variables["TUTTI_JOB_ID"] = job.job_id;
   variables["TUTTI_JOB_SECRET"] = job.job_secret;
   variables["TUTTI_LAUNCHER"] = "env";  // these variables count, whatever an outer launcher has left or was named
-  variables.erase("TUTTI_STORE_OWNER");
   for (const char* name : {"TUTTI_OWN_CPUS", "TUTTI_CONTROL", "TUTTI_WORKER"})
     variables.erase(name);                          // another launcher's
   variables.erase("TORCHELASTIC_USE_AGENT_STORE");  // of a launcher around this one
@@ -44,7 +43,6 @@ void add_rank_variables(Variables& variables, const JobEnvironment& job, int loc
     variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
     if (!users_own) variables["TUTTI_STORE"] = "tcp://" + comm::host_and_port(job.master_addr, job.store_port);
   }
-  if (job.launcher_owns_store) variables["TUTTI_STORE_OWNER"] = "launcher";
 }
 
 }  // namespace

@@ -17,8 +17,7 @@ struct JobEnvironment {
   std::string host;    // this node's name for people; "" in a job on one host
   std::string master_addr;
   std::uint16_t master_port = 0;
-  bool launcher_owns_store = true;
-  std::uint16_t store_port = 0;  // of Tutti's store, where master_port is that of one for PyTorch's clients; else 0
+  std::uint16_t store_port = 0;  // of Tutti's store, where the launcher serves it; else 0: rank 0 does, at master_port
   std::string job_id;
   std::string job_secret;
   int restart_count = 0;

@@ -1,12 +1,10 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/launchers/launchers.h>
-#include <tutti/comm/bootstrap/launchers/slurm.h>
+#include <tutti/comm/bootstrap/world_settings.h>
 #include <tutti/comm/wire/handshake.h>
 #include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 
 namespace tutti::comm {
 namespace {
@@ -17,15 +15,15 @@ using Names = std::vector<const char*>;  // the first that is set counts
 struct Launcher {
   const char* name;
   const char* title;
-  Names signs;  // one of these must be set as well; none: rank and size say enough
+  Names signs{};  // one of these must be set as well; none: rank and size say enough
   Names rank;
   Names size;
-  Names local_rank;
-  Names local_size;
-  Names job;  // all that are set, together, name the job
-  bool pmi1;  // PMI_FD leads to a server that speaks PMI version 1
+  Names local_rank{};
+  Names local_size{};
+  Names job{};        // all that are set, together, name the job
+  bool pmi1 = false;  // PMI_FD leads to a server that speaks PMI version 1
   /// Instead of the names above.
-  LauncherSearch (*find)(const Environment&);
+  LauncherSearch (*find)(const Environment&) = nullptr;
 };
 
 /// From the inside out. Open MPI's node rank and universe size are no node number and no world size, and not used.
@@ -33,14 +31,11 @@ const std::vector<Launcher>& launchers() {
   static const auto& all = *new std::vector<Launcher>{
       {.name = "openmpi",
        .title = "Open MPI",
-       .signs = {},
        .rank = {"OMPI_COMM_WORLD_RANK"},
        .size = {"OMPI_COMM_WORLD_SIZE"},
        .local_rank = {"OMPI_COMM_WORLD_LOCAL_RANK"},
        .local_size = {"OMPI_COMM_WORLD_LOCAL_SIZE"},
-       .job = {"PMIX_NAMESPACE", "OMPI_MCA_orte_precondition_transports"},
-       .pmi1 = false,
-       .find = nullptr},
+       .job = {"PMIX_NAMESPACE", "OMPI_MCA_orte_precondition_transports"}},
       {.name = "intel",
        .title = "Intel MPI",
        .signs = {"I_MPI_HYDRA_HOST_FILE", "I_MPI_HYDRA_UUID", "I_MPI_MPIRUN"},
@@ -49,8 +44,7 @@ const std::vector<Launcher>& launchers() {
        .local_rank = {"MPI_LOCALRANKID"},
        .local_size = {"MPI_LOCALNRANKS"},
        .job = {"I_MPI_HYDRA_UUID", "PMI_PORT"},
-       .pmi1 = true,
-       .find = nullptr},
+       .pmi1 = true},
       {.name = "mpich",
        .title = "MPICH (Hydra)",
        .signs = {"MPI_LOCALRANKID", "HYDI_CONTROL_FD"},
@@ -59,18 +53,7 @@ const std::vector<Launcher>& launchers() {
        .local_rank = {"MPI_LOCALRANKID"},
        .local_size = {"MPI_LOCALNRANKS"},
        .job = {"PMI_PORT"},
-       .pmi1 = true,
-       .find = nullptr},
-      {.name = "mvapich2",
-       .title = "MVAPICH2",
-       .signs = {},
-       .rank = {"MV2_COMM_WORLD_RANK"},
-       .size = {"MV2_COMM_WORLD_SIZE"},
-       .local_rank = {"MV2_COMM_WORLD_LOCAL_RANK"},
-       .local_size = {"MV2_COMM_WORLD_LOCAL_SIZE"},
-       .job = {"MPIRUN_ID", "MPIRUN_HOST", "MPIRUN_PORT"},
-       .pmi1 = false,
-       .find = nullptr},
+       .pmi1 = true},
       {.name = "cray",
        .title = "Cray PALS",
        .signs = {"PALS_APID"},
@@ -78,39 +61,19 @@ const std::vector<Launcher>& launchers() {
        .size = {"PMI_SIZE"},
        .local_rank = {"PALS_LOCAL_RANKID", "PMI_LOCAL_RANK"},
        .local_size = {"PMI_LOCAL_SIZE"},
-       .job = {"PALS_APID"},
-       .pmi1 = false,
-       .find = nullptr},
-      {.name = "jsrun",
-       .title = "LSF (jsrun)",
-       .signs = {},
-       .rank = {"JSM_NAMESPACE_RANK"},
-       .size = {"JSM_NAMESPACE_SIZE"},
-       .local_rank = {"JSM_NAMESPACE_LOCAL_RANK"},
-       .local_size = {"JSM_NAMESPACE_LOCAL_SIZE"},
-       .job = {"LSB_JOBID", "PMIX_NAMESPACE"},
-       .pmi1 = false,
-       .find = nullptr},
+       .job = {"PALS_APID"}},
       {.name = "slurm",
        .title = "Slurm",
-       .signs = {},
        .rank = {"SLURM_PROCID"},
        .size = {"SLURM_STEP_NUM_TASKS"},
-       .local_rank = {},
-       .local_size = {},
-       .job = {},
-       .pmi1 = false,
        .find = find_slurm_step},
       {.name = "pmi",
        .title = "PMI",
-       .signs = {},
        .rank = {"PMI_RANK"},
        .size = {"PMI_SIZE"},
        .local_rank = {"PMI_LOCAL_RANK", "MPI_LOCALRANKID"},
        .local_size = {"PMI_LOCAL_SIZE", "MPI_LOCALNRANKS"},
-       .job = {"PMI_JOBID", "PMI_PORT"},
-       .pmi1 = false,
-       .find = nullptr},
+       .job = {"PMI_JOBID", "PMI_PORT"}},
   };
   return all;
 }
@@ -218,12 +181,7 @@ LauncherSearch find_launcher(const std::string& chosen, const Environment& envir
 }
 
 int launcher_number(const std::string& name, const std::string& written, int least, int most) {
-  int value = 0;
-  const auto [end, status] = std::from_chars(written.data(), written.data() + written.size(), value);
-  if (status == std::errc() && end == written.data() + written.size() && value >= least && value <= most) return value;
-  throw Error(ErrorCode::InvalidArgument, name + "=\"" + printable(written, 200) + "\" is no whole number in " +
-                                              std::to_string(least) + ".." + std::to_string(most) +
-                                              "; if no launcher set it, unset it or set TUTTI_LAUNCHER=none");
+  return whole_number(name, written, least, most, "; if no launcher set it, unset it or set TUTTI_LAUNCHER=none");
 }
 
 std::string launcher_listing(const std::vector<const char*>& names, const Environment& environment) {
@@ -234,10 +192,6 @@ std::string launcher_listing(const std::vector<const char*>& names, const Enviro
   }
   return text;
 }
-
-namespace {
-
-constexpr std::size_t kLongestName = 100;
 
 std::string meeting_folder(const Environment& environment) {
   if (const auto folder = environment("TUTTI_MEET_DIR")) {
@@ -252,24 +206,19 @@ std::string meeting_folder(const Environment& environment) {
               "that all hosts see, or MASTER_ADDR and MASTER_PORT to where rank 0 is to listen");
 }
 
-/// A file's name that differs where the jobs' names do.
-std::string file_name(const std::string& job) {
+/// Differs where the jobs' names do.
+std::string meeting_name(const std::string& job) {
+  constexpr std::size_t kLongestName = 100;
+  constexpr std::string_view kKept = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_@+";
   std::string name = job.substr(0, kLongestName);
-  std::replace_if(
-      name.begin(), name.end(),
-      [](char c) {
-        return !((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-' ||
-                 c == '_' || c == '@' || c == '+');
-      },
-      '_');
+  std::ranges::replace_if(
+      name, [&](char c) { return kKept.find(c) == kKept.npos; }, '_');
   if (name != job || name.empty() || name.front() == '.') name = "job-" + name + "-" + hex(identity_hash(job));
   return name + ".meet";
 }
 
-}  // namespace
-
 std::string meeting_path(const std::string& job, const Environment& environment) {
-  return meeting_folder(environment) + "/" + file_name(job);
+  return meeting_folder(environment) + "/" + meeting_name(job);
 }
 
 }  // namespace tutti::comm

@@ -1,15 +1,19 @@
+// A Slurm step: what `srun` gives each of its tasks, and how to tell a task from a process that merely runs in a job.
+//
+// SLURM_PROCID=0 and SLURM_NTASKS=6 do not make a world of six: sbatch's own script has them, too, and waiting for five
+// others there is a hang. A task has SLURM_STEP_ID; SLURM_STEP_NUM_TASKS is its step's size, while SLURM_NTASKS may be
+// the job's. A heterogeneous step (srun a : b) numbers its tasks as one. Nothing here looks at node lists: they are the
+// job's, not the step's, or sorted anew (https://slurm.schedmd.com/srun.html, "OUTPUT ENVIRONMENT VARIABLES").
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/launchers/slurm.h>
+#include <tutti/comm/bootstrap/launchers/launchers.h>
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <sstream>
 
 namespace tutti::comm {
 namespace {
 
-constexpr std::size_t kMostNodes = 65536;
 // Step numbers from here on are no steps of tasks: the batch script, the extern step, salloc's interactive shell.
 constexpr std::uint32_t kFirstSpecialStep = 0xfffffff0;
 
@@ -24,23 +28,14 @@ std::optional<std::string> first_of(const Environment& environment, std::initial
   return std::nullopt;
 }
 
-/// How many tasks are on this task's node. SLURM_GTIDS lists them; the counts of all nodes are in the order of the
-/// node list, which an arbitrary distribution sorts anew, and serve only where that list is missing.
+/// How many tasks are on this task's node, which srun lists them for. Counts by node (SLURM_STEP_TASKS_PER_NODE) are in
+/// the order of the node list, which an arbitrary distribution sorts anew.
 std::optional<int> tasks_here(const Environment& environment, int rank) {
-  if (const auto ids = environment("SLURM_GTIDS")) {
-    std::istringstream list(*ids);
-    int count = 0;
-    bool listed = false;
-    for (std::string id; std::getline(list, id, ','); ++count) listed = listed || id == std::to_string(rank);
-    if (listed) return count;
-  }
-  const auto node = environment("SLURM_NODEID");
-  const auto text = environment("SLURM_STEP_TASKS_PER_NODE");
-  if (!node || !text) return std::nullopt;
-  const auto counts = slurm_counts(*text);
-  const auto index = static_cast<std::size_t>(launcher_number("SLURM_NODEID", *node, 0, kMostLaunchedRanks));
-  if (!counts || index >= counts->size()) return std::nullopt;
-  return (*counts)[index];
+  std::istringstream list(environment("SLURM_GTIDS").value_or(""));
+  int count = 0;
+  bool listed = false;
+  for (std::string id; std::getline(list, id, ','); ++count) listed = listed || id == std::to_string(rank);
+  return listed ? std::optional(count) : std::nullopt;
 }
 
 /// A name of this step alone, also where several clusters share a home and where Slurm restarts a job.
@@ -79,35 +74,6 @@ bool is_step_of_tasks(const std::string& step) {
 }
 
 }  // namespace
-
-std::optional<std::vector<int>> slurm_counts(const std::string& text) {
-  std::vector<int> counts;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  const auto number = [&](int least) {
-    int value = 0;
-    const auto [next, status] = std::from_chars(at, end, value);
-    at = next;
-    return status == std::errc() && value >= least ? value : -1;
-  };
-  const auto accept = [&](const std::string_view word) {
-    if (!std::string_view(at, static_cast<std::size_t>(end - at)).starts_with(word)) return false;
-    at += word.size();
-    return true;
-  };
-  do {
-    const int count = number(0);
-    int times = 1;
-    if (accept("(x")) {
-      times = number(1);
-      if (!accept(")")) return std::nullopt;
-    }
-    if (count < 0 || times < 1 || counts.size() + static_cast<std::size_t>(times) > kMostNodes) return std::nullopt;
-    counts.insert(counts.end(), static_cast<std::size_t>(times), count);
-  } while (accept(","));
-  if (at != end) return std::nullopt;
-  return counts;
-}
 
 LauncherSearch find_slurm_step(const Environment& environment) {
   const auto job = first_of(environment, {"SLURM_JOB_ID", "SLURM_JOBID"});

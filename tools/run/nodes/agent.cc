@@ -185,7 +185,6 @@ class Agent final : public AttemptControl {
     job.master_addr = plan.master_addr.empty() ? link_->server_address() : plan.master_addr;
     job.master_port = plan.master_port;
     job.store_port = plan.store_port;
-    job.launcher_owns_store = options_.store;
     job.job_id = plan.job_id;
     job.job_secret = meeting_.secret();
     job.restart_count = plan.restart_count;

@@ -2,8 +2,7 @@
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/launchers/launchers.h>
 #include <tutti/comm/bootstrap/meeting_file.h>
-#include <tutti/comm/bootstrap/pmi1.h>
-#include <tutti/comm/bootstrap/published_server.h>
+#include <tutti/comm/bootstrap/rank_addresses.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/tools/run/nodes/control_keys.h>
 #include <tutti/tools/run/nodes/scheduled_nodes.h>
@@ -46,26 +45,9 @@ std::string objection(const CoordinatorAddress& at, const std::string& nonce, co
 std::optional<CoordinatorAddress> look_for_coordinator(const comm::MeetingFile& meeting, const std::string& secret,
                                                        std::string& state) {
   const auto found = meeting.look();
-  if (!found) {
-    state = "it is not there";
-    return std::nullopt;
-  }
+  state = found ? found->state : "it is not there";
+  if (!found || found->reading != comm::Reading::Whole) return std::nullopt;
   const comm::Announcement& announcement = found->announcement;
-  switch (found->reading) {
-    case comm::Reading::Foreign:
-      throw comm::Error(comm::ErrorCode::Protocol, "the agents are to meet in " + meeting.where() +
-                                                       ", but that file holds something else: " + found->begins_with +
-                                                       "; remove it, or set TUTTI_MEET_DIR");
-    case comm::Reading::HalfWritten:
-      state = "it is half written";
-      return std::nullopt;
-    case comm::Reading::OtherSecret:
-      state = "it was written with another job secret, on host " + announcement.host +
-              "; all nodes need the same TUTTI_JOB_SECRET, or the same ~/.config/tutti/job_secret";
-      return std::nullopt;
-    case comm::Reading::Whole:
-      break;
-  }
   for (const std::string& host : announcement.addresses) {
     const CoordinatorAddress at{host, announcement.port};
     const std::string problem = objection(at, announcement.nonce, secret);
@@ -89,10 +71,8 @@ std::optional<ScheduledNode> find_scheduled_node(int nodes, const comm::Environm
                                 " processes: start one agent on each node (srun --ntasks-per-node 1, mpirun -N 1, "
                                 "mpiexec -ppn 1)");
   std::string job = place->job;
-  if (job.empty() && place->pmi_descriptor >= 0) {
-    comm::finalize_pmi_at_exit(place->pmi_descriptor);
-    job = "pmi-" + comm::Pmi1(place->pmi_descriptor, Deadline::after(kAnswer)).job();
-  }
+  if (job.empty() && place->pmi_descriptor >= 0)
+    job = comm::pmi_job_name(place->pmi_descriptor, Deadline::after(kAnswer));
   if (const auto id = environment("TUTTI_JOB_ID")) job += "-" + *id;
   if (job.empty())
     throw std::invalid_argument(place->source +
