@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/algorithms/algorithms.h>
-#include <tutti/comm/algorithms/cost_model.h>
 #include <tutti/comm/algorithms/tuning.h>
 #include <tutti/comm/base/error.h>
 
@@ -129,26 +128,6 @@ TEST(Select, HandsNoLongBlocksOnFromRankToRank) {
     EXPECT_EQ(chosen(8, 4096, &shared), "binomial") << "each rank has a processor";
   }
   for (const int p : {2, 3}) EXPECT_EQ(choose({OpKind::AllToAll, 0, p, 16}, 4), "pairwise") << "the same messages";
-}
-
-TEST(Select, TakesWhatTheModelSaysIsCheapest) {
-  const NetworkModel network;  // the one that choices are made by, without hosts
-  for (const OpKind op : {OpKind::Broadcast, OpKind::Reduce, OpKind::AllReduce, OpKind::Gather, OpKind::AllGather,
-                          OpKind::Scatter, OpKind::ReduceScatter, OpKind::AllToAll}) {
-    for (const int p : {2, 3, 4, 7, 16, 100}) {
-      for (const std::size_t count : {1, 1000, 100'000, 10'000'000}) {
-        const Problem problem{op, 0, p, count, 0, 1 << 16};
-        const double chosen = *predicted_seconds(problem, 4, choose(problem, 4), network);
-        const bool hands_on = op == OpKind::Gather || op == OpKind::Scatter;
-        const double nearly = hands_on ? 1 / 0.9 : 1 + 1e-6;
-        for (const std::string_view algorithm : names_for(op)) {
-          if (algorithm.rfind("hierarchical", 0) == 0) continue;
-          EXPECT_LE(chosen, *predicted_seconds(problem, 4, algorithm, network) * nearly)
-              << name(op) << " world " << p << " count " << count << ": " << algorithm << " is cheaper";
-        }
-      }
-    }
-  }
 }
 
 TEST(Select, LongAllReducesOfFewRanksGoWhereAllSendAndReceiveUntilTheEnd) {
