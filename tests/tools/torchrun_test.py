@@ -1,4 +1,4 @@
-"""Ranks of Tutti that PyTorch's torchrun has started: its agent holds MASTER_PORT.
+"""Ranks of Tutti that PyTorch's torchrun has started: its agent holds MASTER_PORT, so they meet in a file.
 
 usage: torchrun_test.py TUTTI      exit status 77: PyTorch is not installed, or older than 2.1
 """
@@ -35,7 +35,7 @@ class UnderTorchrun(unittest.TestCase):
         self.assertEqual(run.returncode, 0, run.stderr + run.stdout)
         return run
 
-    def test_ranks_meet_by_the_agents_store(self):
+    def test_ranks_meet(self):
         run = self.run_workers(TUTTI, "bench", "all_reduce", "--max-bytes", "64", "--iterations", "3")
         self.assertIn("ranks 2", run.stdout)
 
