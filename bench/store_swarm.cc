@@ -17,10 +17,9 @@ using namespace comm;
 
 constexpr std::size_t kReadBytes = 64 * 1024;
 
-std::string request(StoreOp op, std::uint32_t id, const StoreBody& body, Deadline deadline) {
+std::string request(StoreOp op, std::uint32_t id, const StoreBody& body) {
   std::string message;
-  const auto timeout = static_cast<std::uint32_t>(std::min<std::int64_t>(deadline.remaining().count(), 1 << 30));
-  append_store_message(message, static_cast<std::uint8_t>(op), id, timeout, body);
+  append_store_message(message, static_cast<std::uint8_t>(op), id, body);
   return message;
 }
 
@@ -28,22 +27,21 @@ std::string request(StoreOp op, std::uint32_t id, const StoreBody& body, Deadlin
 std::string mixed_batch(int number, int depth) {
   const std::string key = "client/" + std::to_string(number);
   const std::string counter = key + "/n";
-  const Deadline soon = Deadline::after(std::chrono::seconds(60));
   std::string batch;
   for (int i = 0; i < depth; ++i) {
     const auto id = static_cast<std::uint32_t>(i);
     switch ((number + i) % 4) {
       case 0:
-        batch += request(StoreOp::Set, id, {0, {key, "0123456789abcdef"}}, soon);
+        batch += request(StoreOp::Set, id, {0, {key, "0123456789abcdef"}});
         break;
       case 1:
-        batch += request(StoreOp::Get, id, {0, {"shared"}}, soon);
+        batch += request(StoreOp::Get, id, {0, {"shared"}});
         break;
       case 2:
-        batch += request(StoreOp::Add, id, {1, {counter}}, soon);
+        batch += request(StoreOp::Add, id, {1, {counter}});
         break;
       default:
-        batch += request(StoreOp::Check, id, {0, {"shared"}}, soon);
+        batch += request(StoreOp::Check, id, {0, {"shared"}});
     }
   }
   return batch;
@@ -104,12 +102,11 @@ StoreSwarm::Reply StoreSwarm::receive_one(Client& client, Deadline deadline) {
 
 void StoreSwarm::barrier(const std::string& name, std::int64_t total, Deadline deadline) {
   const std::string done = name + "/done";
-  const std::string arrive =
-      request(StoreOp::Add, 1, {1, {name}}, deadline) + request(StoreOp::Wait, 2, {0, {done}}, deadline);
+  const std::string arrive = request(StoreOp::Add, 1, {1, {name}}) + request(StoreOp::Wait, 2, {0, {done}});
   for (Client& client : clients_) send_all(client, arrive, deadline);
   for (Client& client : clients_) {
     if (receive_one(client, deadline).number != total) continue;
-    send_all(client, request(StoreOp::Set, 3, {0, {done, ""}}, deadline), deadline);
+    send_all(client, request(StoreOp::Set, 3, {0, {done, ""}}), deadline);
     receive_one(client, deadline);  // the wait's and the set's, in either order
   }
   for (Client& client : clients_) receive_one(client, deadline);
@@ -127,7 +124,7 @@ void StoreSwarm::push(Client& client) {
 std::uint64_t StoreSwarm::hammer(int depth, std::chrono::milliseconds duration) {
   const Socket poller(::epoll_create1(EPOLL_CLOEXEC));
   if (poller.get() < 0) throw_errno("epoll_create1", errno);
-  send_all(clients_.front(), request(StoreOp::Set, 0, {0, {"shared", "value"}}, Deadline::after(duration)),
+  send_all(clients_.front(), request(StoreOp::Set, 0, {0, {"shared", "value"}}),
            Deadline::after(std::chrono::seconds(30)));
   receive_one(clients_.front(), Deadline::after(std::chrono::seconds(30)));
   for (std::size_t i = 0; i < clients_.size(); ++i) {
@@ -172,7 +169,7 @@ std::uint64_t StoreSwarm::hammer(int depth, std::chrono::milliseconds duration) 
 
 void StoreSwarm::send_halves() {
   const Deadline deadline = Deadline::after(std::chrono::seconds(30));
-  const std::string whole = request(StoreOp::Set, 1, {0, {"half", std::string(1000, 'v')}}, deadline);
+  const std::string whole = request(StoreOp::Set, 1, {0, {"half", std::string(1000, 'v')}});
   for (Client& client : clients_) send_all(client, whole.substr(0, whole.size() / 2), deadline);
 }
 
@@ -180,7 +177,7 @@ void StoreSwarm::ask_without_reading(const std::string& key, int times) {
   const Deadline deadline = Deadline::after(std::chrono::seconds(30));
   for (Client& client : clients_) {
     for (int i = 0; i < times; ++i) {
-      send_all(client, request(StoreOp::Get, static_cast<std::uint32_t>(i), {0, {key}}, deadline), deadline);
+      send_all(client, request(StoreOp::Get, static_cast<std::uint32_t>(i), {0, {key}}), deadline);
     }
   }
 }

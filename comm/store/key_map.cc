@@ -46,7 +46,7 @@ struct Form {
 };
 
 /// In the order of StoreOp, from Set.
-constexpr std::array<Form, 10> kForms{{{"set", std::nullopt, "multi_set of"},
+constexpr std::array<Form, 11> kForms{{{"set", std::nullopt, "multi_set of"},
                                        {"get", std::nullopt, "multi_get of"},
                                        {"wait for"},
                                        {"add to", 1},
@@ -55,7 +55,8 @@ constexpr std::array<Form, 10> kForms{{{"set", std::nullopt, "multi_set of"},
                                        {"delete of", 1},
                                        {"num_keys", 0},
                                        {"append to", 2},
-                                       {"goodbye", 0}}};
+                                       {"goodbye", 0},
+                                       {"end of waits", 0}}};
 
 const Form& form_of(StoreOp op) {
   const auto index = static_cast<std::size_t>(op) - static_cast<std::size_t>(StoreOp::Set);
@@ -146,6 +147,7 @@ StoreResult KeyMap::apply(const StoreRequest& request) {
       break;
     case StoreOp::Wait:
     case StoreOp::Goodbye:
+    case StoreOp::EndWaits:
       break;
   }
   return result;

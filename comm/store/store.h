@@ -29,7 +29,8 @@ enum class StoreOp : std::uint8_t {
   Delete,      // key
   NumKeys,     // nothing
   Append,      // key, value
-  Goodbye      // nothing, and no reply: a remote client leaves on purpose. No request of a Store
+  Goodbye,     // nothing, and no reply: a remote client leaves on purpose. No request of a Store
+  EndWaits     // nothing: a remote client's Gets and Waits are answered with the keys that are missing. Nor this one
 };
 
 /// The strings are views into the caller's bytes.

@@ -1,21 +1,18 @@
 #include <poll.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/store/key_map.h>
 #include <tutti/comm/store/store_client.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <limits>
 
 namespace tutti::comm {
 namespace {
 
 constexpr std::size_t kSmallBuffer = 4096;
 
-std::uint32_t to_wire(std::chrono::milliseconds timeout) {
-  const std::int64_t most = std::numeric_limits<std::uint32_t>::max();
-  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(timeout.count(), 0, most));
-}
+// A wait is ended at the server, which knows the missing keys; its reply gets this much time to arrive.
+constexpr std::chrono::milliseconds kTimeoutReplyGrace{1000};
 
 }  // namespace
 
@@ -29,11 +26,17 @@ void StoreClient::lost(const std::string& why) const {
   throw Error(ErrorCode::PeerLost, "the store server at " + server_ + " is gone (" + why + ")");
 }
 
-std::optional<StoreReply> StoreClient::call(StoreOp op, const StoreBody& body, std::chrono::milliseconds server_timeout,
-                                            Deadline until) {
-  if (!flush(until)) return std::nullopt;  // an earlier call's bytes are still stuck; ours were not added
+std::optional<StoreReply> StoreClient::call(StoreOp op, const StoreBody& body, Deadline deadline) {
+  if (!flush(deadline)) return std::nullopt;  // an earlier call's bytes are still stuck; ours were not added
   const std::uint32_t id = ++last_id_;
-  append_store_message(out_, static_cast<std::uint8_t>(op), id, to_wire(server_timeout), body);
+  append_store_message(out_, static_cast<std::uint8_t>(op), id, body);
+  auto reply = await_reply(id, deadline);
+  if (reply || !waits(op)) return reply;
+  append_store_message(out_, static_cast<std::uint8_t>(StoreOp::EndWaits), ++last_id_, {});
+  return await_reply(id, Deadline::after(kTimeoutReplyGrace));
+}
+
+std::optional<StoreReply> StoreClient::await_reply(std::uint32_t id, Deadline until) {
   while (true) {
     send_some();
     if (auto reply = take_reply(id)) return reply;
@@ -47,7 +50,7 @@ std::optional<StoreReply> StoreClient::call(StoreOp op, const StoreBody& body, s
 void StoreClient::say_goodbye() noexcept {
   try {
     if (!out_.empty()) return;
-    append_store_message(out_, static_cast<std::uint8_t>(StoreOp::Goodbye), ++last_id_, 0, {});
+    append_store_message(out_, static_cast<std::uint8_t>(StoreOp::Goodbye), ++last_id_, {});
     send_some();
   } catch (const std::exception&) {
     // The server is gone, or memory is short: the goodbye is lost.

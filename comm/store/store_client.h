@@ -33,11 +33,10 @@ class StoreClient {
   /// Over a connection that has been opened and authenticated, and does not block; `server` names it in texts.
   StoreClient(std::string server, Socket connected);
 
-  /// Sends one request and waits for its reply; nothing if none has come by `until`. `server_timeout` is how long the
-  /// server may wait for keys. Throws PeerLost if the connection breaks, Protocol if the reply makes no sense; the
-  /// client is of no use after either.
-  std::optional<StoreReply> call(StoreOp op, const StoreBody& body, std::chrono::milliseconds server_timeout,
-                                 Deadline until);
+  /// Sends one request and waits for its reply; nothing if none has come by `deadline`. A Get or Wait is then told to
+  /// the server as over, whose reply of the missing keys may take one second more. Throws PeerLost if the connection
+  /// breaks, Protocol if the reply makes no sense; the client is of no use after either.
+  std::optional<StoreReply> call(StoreOp op, const StoreBody& body, Deadline deadline);
 
   /// Tells the server, as far as that goes without waiting, that we leave on purpose.
   void say_goodbye() noexcept;
@@ -47,6 +46,7 @@ class StoreClient {
   std::string remote_host() const { return remote_endpoint(socket_.get()).host(); }
 
  private:
+  std::optional<StoreReply> await_reply(std::uint32_t id, Deadline until);
   bool flush(Deadline until);
   bool send_some();
   bool receive_some();

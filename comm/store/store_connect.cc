@@ -141,7 +141,7 @@ std::array<std::byte, N> receive(int socket, Deadline deadline) {
 /// The server may have let us in, or be about to: a client that has given up is no lost rank.
 void say_goodbye(int socket) {
   std::string message;
-  append_store_message(message, static_cast<std::uint8_t>(StoreOp::Goodbye), 1, 0, {});
+  append_store_message(message, static_cast<std::uint8_t>(StoreOp::Goodbye), 1, {});
   ::send(socket, message.data(), message.size(), MSG_NOSIGNAL);
 }
 

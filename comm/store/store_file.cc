@@ -278,7 +278,7 @@ void StoreFile::apply_records(const std::string& bytes, std::uint64_t offset, Ke
 void StoreFile::append(const StoreRequest& request) {
   applied_ = 0;  // the map shows what the file does not
   std::string record(kChecksumBytes, '\0');
-  append_store_message(record, static_cast<std::uint8_t>(request.op), 0, 0, request.body);
+  append_store_message(record, static_cast<std::uint8_t>(request.op), 0, request.body);
   put_little_endian(reinterpret_cast<std::byte*>(record.data()),
                     identity_hash(std::string_view(record).substr(kChecksumBytes)));
   write_at(record, header_.committed);

@@ -58,7 +58,6 @@ class StoreLoop {
     asio::post(context_, std::forward<F>(action));
   }
 
-  asio::io_context& context() { return context_; }
   StrangerLog& strangers() { return strangers_; }
   /// To the connection with this number, if it is still there.
   void send(std::uint64_t id, std::string message);

@@ -28,8 +28,7 @@ std::size_t body_bytes_of(const StoreBody& body) {
 
 }  // namespace
 
-void append_store_message(std::string& out, std::uint8_t code, std::uint32_t id, std::uint32_t timeout_ms,
-                          const StoreBody& body) {
+void append_store_message(std::string& out, std::uint8_t code, std::uint32_t id, const StoreBody& body) {
   const std::size_t body_bytes = body_bytes_of(body);
   if (body_bytes > kMaxStoreBodyBytes) {
     throw Error(ErrorCode::InvalidArgument, "one store call of " + std::to_string(body_bytes) +
@@ -40,7 +39,7 @@ void append_store_message(std::string& out, std::uint8_t code, std::uint32_t id,
   append_integer(out, static_cast<std::uint32_t>(body_bytes));
   append_integer(out, std::uint32_t{code});  // the code, and three reserved bytes
   append_integer(out, id);
-  append_integer(out, timeout_ms);
+  append_integer(out, std::uint32_t{0});  // reserved
   append_integer(out, static_cast<std::uint64_t>(body.number));
   append_integer(out, static_cast<std::uint32_t>(body.strings.size()));
   for (const std::string_view text : body.strings) {
@@ -54,7 +53,6 @@ StoreHeader decode_store_header(std::span<const std::byte, kStoreHeaderBytes> by
   header.body_bytes = get_little_endian<std::uint32_t>(&bytes[0]);
   header.code = get_little_endian<std::uint8_t>(&bytes[4]);
   header.id = get_little_endian<std::uint32_t>(&bytes[8]);
-  header.timeout_ms = get_little_endian<std::uint32_t>(&bytes[12]);
   return header;
 }
 

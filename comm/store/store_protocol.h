@@ -22,14 +22,12 @@ inline constexpr std::size_t kMaxStoreBodyBytes = 256 * 1024 * 1024;
 struct StoreHeader {
   std::uint32_t body_bytes = 0;
   std::uint8_t code = 0;
-  std::uint32_t id = 0;          // chosen by the client, returned in the reply
-  std::uint32_t timeout_ms = 0;  // how long the server may let a Get or Wait wait; 0 in replies
+  std::uint32_t id = 0;  // chosen by the client, returned in the reply
 };
 
 /// Appends one whole message to `out`. Throws InvalidArgument, leaving `out` as it was, if the body is over
 /// kMaxStoreBodyBytes.
-void append_store_message(std::string& out, std::uint8_t code, std::uint32_t id, std::uint32_t timeout_ms,
-                          const StoreBody& body);
+void append_store_message(std::string& out, std::uint8_t code, std::uint32_t id, const StoreBody& body);
 
 /// Any 16 bytes are a header; the receiver checks its fields, and can stay in step either way.
 StoreHeader decode_store_header(std::span<const std::byte, kStoreHeaderBytes> bytes);

@@ -85,19 +85,18 @@ bool StoreService::said_goodbye(ClientId client) const {
   return found != clients_.end() && found->second.said_goodbye;
 }
 
-void StoreService::handle(ClientId client, const StoreHeader& header, std::span<const std::byte> body,
-                          Clock::time_point now) {
+void StoreService::handle(ClientId client, const StoreHeader& header, std::span<const std::byte> body) {
   try {
-    carry_out(client, header, {static_cast<StoreOp>(header.code), decode_store_body(body)}, now);
+    carry_out(client, header, {static_cast<StoreOp>(header.code), decode_store_body(body)});
   } catch (const Error& error) {
     reply_(client, header, status_of(error.code()), {0, {error.what()}});
   }
 }
 
-void StoreService::carry_out(ClientId client, const StoreHeader& header, const StoreRequest& request,
-                             Clock::time_point now) {
+void StoreService::carry_out(ClientId client, const StoreHeader& header, const StoreRequest& request) {
   check_request(request);
-  if (waits(request.op)) return wait_for(client, header, request, now);
+  if (waits(request.op)) return wait_for(client, header, request);
+  if (request.op == StoreOp::EndWaits) return end_waits(client);
   if (request.op == StoreOp::Goodbye) {
     clients_.at(client).said_goodbye = true;
     return;
@@ -116,8 +115,7 @@ std::optional<std::size_t> StoreService::first_missing(std::span<const std::stri
   return std::nullopt;
 }
 
-void StoreService::wait_for(ClientId client, const StoreHeader& header, const StoreRequest& request,
-                            Clock::time_point now) {
+void StoreService::wait_for(ClientId client, const StoreHeader& header, const StoreRequest& request) {
   std::vector<std::string> keys(request.body.strings.begin(), request.body.strings.end());
   const auto missing = first_missing(keys, 0);
   if (!missing) return answer_wait(client, header, keys);
@@ -127,11 +125,9 @@ void StoreService::wait_for(ClientId client, const StoreHeader& header, const St
                                                 " requests already; that is the limit");
   }
   const WaiterId id = next_waiter_++;
-  const auto deadline = now + std::chrono::milliseconds(header.timeout_ms);
   queues_[keys[*missing]].insert(id);
-  deadlines_.emplace(deadline, id);
   owner.waiters.insert(id);
-  waiters_.emplace(id, Waiter{client, header, std::move(keys), *missing, deadline});
+  waiters_.emplace(id, Waiter{client, header, std::move(keys), *missing});
 }
 
 void StoreService::answer_wait(ClientId client, const StoreHeader& header, std::span<const std::string> keys) {
@@ -161,7 +157,6 @@ void StoreService::wake(std::string_view key) {
     }
     const Waiter done = std::move(waiter);
     clients_.at(done.client).waiters.erase(id);
-    deadlines_.erase({done.deadline, id});
     waiters_.erase(id);
     answer_wait(done.client, done.request, done.keys);
   }
@@ -178,33 +173,25 @@ void StoreService::forget(WaiterId id) {
   const auto queue = queues_.find(waiter.keys[waiter.blocked_on]);
   queue->second.erase(id);
   if (queue->second.empty()) queues_.erase(queue);
-  deadlines_.erase({waiter.deadline, id});
   waiters_.erase(found);
 }
 
-std::optional<StoreService::Clock::time_point> StoreService::next_deadline() const {
-  if (deadlines_.empty()) return std::nullopt;
-  return deadlines_.begin()->first;
-}
-
-void StoreService::expire(Clock::time_point now) {
-  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
-    const WaiterId id = deadlines_.begin()->second;
+/// The client waits no longer: its waits are answered with what is still missing.
+void StoreService::end_waits(ClientId client) {
+  for (const WaiterId id : std::exchange(clients_.at(client).waiters, {})) {
     const Waiter waiter = waiters_.at(id);
-    clients_.at(waiter.client).waiters.erase(id);
     forget(id);
     const MissingKeys missing = map_.missing(waiter.keys);
-    reply_(waiter.client, waiter.request, StoreStatus::Timeout,
-           {static_cast<std::int64_t>(missing.count), missing.shown});
+    reply_(client, waiter.request, StoreStatus::Timeout, {static_cast<std::int64_t>(missing.count), missing.shown});
   }
 }
 
 std::string encoded_reply(const StoreHeader& request, StoreStatus status, const StoreBody& body) {
   std::string message;
   try {
-    append_store_message(message, static_cast<std::uint8_t>(status), request.id, 0, body);
+    append_store_message(message, static_cast<std::uint8_t>(status), request.id, body);
   } catch (const Error& error) {  // all the values together are over the limit of a message
-    append_store_message(message, static_cast<std::uint8_t>(StoreStatus::InvalidArgument), request.id, 0,
+    append_store_message(message, static_cast<std::uint8_t>(StoreStatus::InvalidArgument), request.id,
                          {0, {error.what()}});
   }
   return message;

@@ -1,5 +1,5 @@
-// StoreService: what a store server does with decoded requests. No sockets, no clock: time is an argument, and replies
-// leave through a function, which puts them into the bytes that the client understands.
+// StoreService: what a store server does with decoded requests. No sockets, no clock: a client ends its own waits, and
+// replies leave through a function, which puts them into the bytes that the client understands.
 //
 // A client that waits is an entry in a list: it costs memory, never a thread or a lock. Thread-safety: none; the
 // server's one thread owns it.
@@ -9,7 +9,6 @@
 #include <tutti/comm/store/store_protocol.h>
 #include <tutti/comm/wire/handshake.h>
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -25,7 +24,6 @@ namespace tutti::comm {
 
 class StoreService {
  public:
-  using Clock = std::chrono::steady_clock;
   using ClientId = std::uint64_t;
   /// Gets the header of the request that is answered; must not call back into the service.
   using Reply = std::function<void(ClientId, const StoreHeader& request, StoreStatus, const StoreBody&)>;
@@ -49,15 +47,11 @@ class StoreService {
 
   /// Carries out one request and answers it, now or when its wait ends. Never throws for what a client sent: that is
   /// answered with an error reply.
-  void handle(ClientId client, const StoreHeader& header, std::span<const std::byte> body, Clock::time_point now);
+  void handle(ClientId client, const StoreHeader& header, std::span<const std::byte> body);
   /// The same of a decoded request, but throws Error, having changed nothing.
-  void carry_out(ClientId client, const StoreHeader& header, const StoreRequest& request, Clock::time_point now);
+  void carry_out(ClientId client, const StoreHeader& header, const StoreRequest& request);
   /// The waits of this client are not answered any more.
   void forget_waits(ClientId client);
-
-  /// Ends the waits whose time is up.
-  void expire(Clock::time_point now);
-  std::optional<Clock::time_point> next_deadline() const;
 
   const KeyMap& map() const { return map_; }
   std::size_t waiter_count() const { return waiters_.size(); }
@@ -79,13 +73,13 @@ class StoreService {
     StoreHeader request;
     std::vector<std::string> keys;
     std::size_t blocked_on = 0;
-    Clock::time_point deadline;
   };
   using WaiterId = std::uint64_t;
 
   void lose(std::int32_t rank, const std::string& text);
   void publish_lost_ranks();
-  void wait_for(ClientId client, const StoreHeader& header, const StoreRequest& request, Clock::time_point now);
+  void wait_for(ClientId client, const StoreHeader& header, const StoreRequest& request);
+  void end_waits(ClientId client);
   void answer_wait(ClientId client, const StoreHeader& header, std::span<const std::string> keys);
   void wake(std::string_view key);
   void forget(WaiterId id);
@@ -100,7 +94,6 @@ class StoreService {
   WaiterId next_waiter_ = 0;
   std::unordered_map<WaiterId, Waiter> waiters_;
   std::unordered_map<std::string, std::set<WaiterId>> queues_;  // by missing key
-  std::set<std::pair<Clock::time_point, WaiterId>> deadlines_;
 };
 
 /// The reply as bytes, for Tutti's own clients; one that is over the limit of a message becomes an error reply.

@@ -12,9 +12,6 @@
 namespace tutti::comm {
 namespace {
 
-// A wait is ended by the server, which knows the missing keys; its reply gets this much time to arrive.
-constexpr std::chrono::milliseconds kTimeoutReplyGrace{1000};
-
 double seconds_since(Deadline::Clock::time_point start) {
   return std::chrono::duration<double>(Deadline::Clock::now() - start).count();
 }
@@ -47,8 +44,7 @@ class TcpStore::Impl {
     std::unique_ptr<StoreClient> client = acquire(request, deadline, start);
     std::optional<StoreReply> reply;
     try {
-      const Deadline until = waits(request.op) ? Deadline(deadline.time_point() + kTimeoutReplyGrace) : deadline;
-      reply = client->call(request.op, request.body, deadline.remaining(), until);
+      reply = client->call(request.op, request.body, deadline);
     } catch (const Error& error) {
       if (error.code() == ErrorCode::InvalidArgument) release(std::move(client));
       fail(request, error);

@@ -5,7 +5,7 @@
 // from a lost rank. A server that goes away ends every call at once with PeerLost, and so all later ones: its keys are
 // gone with it. A forked child gets InvalidArgument and must make its own.
 //
-// Thread-safety and deadlines: as Store. The server ends a wait and says which keys are missing; its reply may arrive
+// Thread-safety and deadlines: as Store. The server says which keys a wait has missed; its reply may arrive
 // up to one second after the deadline. A call other than a wait that throws Timeout may still be carried out later.
 #pragma once
 

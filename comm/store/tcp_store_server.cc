@@ -11,12 +11,11 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
-#include <optional>
 
 namespace tutti::comm {
 namespace {
 
-using Clock = StoreService::Clock;
+using Clock = StrangerLog::Clock;
 
 // Descriptors of a server besides its clients': listener, event loop, and what its process opens meanwhile.
 constexpr std::size_t kOwnDescriptors = 16;
@@ -44,8 +43,7 @@ class TcpStoreServer::Impl {
                .bind_address = options.bind_address,
                .port = options.port,
                .patience = options.handshake_timeout},
-              [this] { return std::make_unique<Codec>(*this); }),
-        wait_timer_(loop_.context()) {
+              [this] { return std::make_unique<Codec>(*this); }) {
     if (options.world_size > 0) {
       raise_descriptor_limit(static_cast<std::size_t>(options.world_size) + kOwnDescriptors,
                              "a store server for " + std::to_string(options.world_size) + " ranks");
@@ -85,7 +83,6 @@ class TcpStoreServer::Impl {
       if (state_ != State::Requests) return;
       while (connection.takes_replies() && take_request(connection)) {
       }
-      server_.arm_wait_timer();
     }
 
     void left(StoreConnection& connection, const std::string& how) override {
@@ -155,8 +152,7 @@ class TcpStoreServer::Impl {
       }
       if (unread.size() < kStoreHeaderBytes + header.body_bytes) return false;
       connection.consume(kStoreHeaderBytes + header.body_bytes);
-      server_.service_.handle(connection.id(), header, unread.subspan(kStoreHeaderBytes, header.body_bytes),
-                              Clock::now());
+      server_.service_.handle(connection.id(), header, unread.subspan(kStoreHeaderBytes, header.body_bytes));
       return true;
     }
 
@@ -185,19 +181,6 @@ class TcpStoreServer::Impl {
     unused_.notify_all();
   }
 
-  void arm_wait_timer() {
-    const auto next = service_.next_deadline();
-    if (!next || (armed_for_ && *armed_for_ <= *next)) return;
-    armed_for_ = next;
-    wait_timer_.expires_at(*next);
-    wait_timer_.async_wait([this](const asio::error_code& error) {
-      if (error) return;
-      armed_for_.reset();
-      service_.expire(Clock::now());
-      arm_wait_timer();
-    });
-  }
-
   const TcpStoreServerOptions options_;
   const PeerIdentity identity_;
 
@@ -209,8 +192,6 @@ class TcpStoreServer::Impl {
   // Of the loop's thread, but for what StoreLoop lets others do.
   StoreService service_;
   StoreLoop loop_;
-  asio::steady_timer wait_timer_;
-  std::optional<Clock::time_point> armed_for_;
 };
 
 TcpStoreServer::TcpStoreServer(const TcpStoreServerOptions& options)

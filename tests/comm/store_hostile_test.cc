@@ -34,9 +34,9 @@ class HostileStore : public testing::Test {
   }
   RawConnection authenticated() { return RawConnection(connect_to_store(client_options(server_.port()), soon())); }
 
-  static std::string request(StoreOp op, std::uint32_t id, const StoreBody& body, std::uint32_t timeout_ms = 0) {
+  static std::string request(StoreOp op, std::uint32_t id, const StoreBody& body) {
     std::string message;
-    append_store_message(message, static_cast<std::uint8_t>(op), id, timeout_ms, body);
+    append_store_message(message, static_cast<std::uint8_t>(op), id, body);
     return message;
   }
   static StoreHeader receive_header(RawConnection& connection) {

@@ -15,9 +15,9 @@ using namespace test;
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-std::string encoded(StoreOp op, std::uint32_t id, std::uint32_t timeout_ms, const StoreBody& body) {
+std::string encoded(StoreOp op, std::uint32_t id, const StoreBody& body) {
   std::string message;
-  append_store_message(message, static_cast<std::uint8_t>(op), id, timeout_ms, body);
+  append_store_message(message, static_cast<std::uint8_t>(op), id, body);
   return message;
 }
 
@@ -34,18 +34,17 @@ TEST(StoreProtocol, MessageHasTheDocumentedBytes) {
   const unsigned char golden[] = {0x19, 0x00, 0x00, 0x00, 0x04, 0x00, 0x00, 0x00, 0x07, 0x00, 0x00, 0x00, 0x00, 0x00,
                                   0x00, 0x00, 0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x00, 0x00, 0x00,
                                   0x09, 0x00, 0x00, 0x00, 0x61, 0x72, 0x72, 0x69, 0x76, 0x65, 0x64, 0x2f, 0x30};
-  const std::string message = encoded(StoreOp::Add, 7, 0, {-2, {"arrived/0"}});
+  const std::string message = encoded(StoreOp::Add, 7, {-2, {"arrived/0"}});
   ASSERT_EQ(message.size(), sizeof golden);
   EXPECT_EQ(std::memcmp(message.data(), golden, sizeof golden), 0);
 }
 
 TEST(StoreProtocol, DecodingUndoesEncoding) {
   const std::string binary("\0\n\xff", 3);
-  const std::string message = encoded(StoreOp::Wait, 0xfffffffe, 1234, {-5, {"a", "", binary}});
+  const std::string message = encoded(StoreOp::Wait, 0xfffffffe, {-5, {"a", "", binary}});
   const StoreHeader header = header_of(message);
   EXPECT_EQ(header.code, static_cast<std::uint8_t>(StoreOp::Wait));
   EXPECT_EQ(header.id, 0xfffffffe);
-  EXPECT_EQ(header.timeout_ms, 1234u);
   EXPECT_EQ(header.body_bytes, message.size() - kStoreHeaderBytes);
   const StoreBody body = decode_store_body(bytes_of(message).subspan(kStoreHeaderBytes));
   EXPECT_EQ(body.number, -5);
@@ -53,7 +52,7 @@ TEST(StoreProtocol, DecodingUndoesEncoding) {
 }
 
 TEST(StoreProtocol, MalformedBodiesAreNamed) {
-  const std::string body = encoded(StoreOp::Set, 1, 0, {0, {"key", "value"}}).substr(kStoreHeaderBytes);
+  const std::string body = encoded(StoreOp::Set, 1, {0, {"key", "value"}}).substr(kStoreHeaderBytes);
   expect_contains(protocol_error(""), "shorter than its fixed part");
   expect_contains(protocol_error(body.substr(0, 11)), "shorter than its fixed part");
   expect_contains(protocol_error(body.substr(0, body.size() - 1)), "announces 5 bytes; 4 are left");
@@ -72,7 +71,7 @@ TEST(StoreProtocol, OversizedMessageIsRefusedBeforeItIsBuilt) {
   std::string out = "kept";
   expect_contains(text_of(ErrorCode::InvalidArgument,
                           [&] {
-                            append_store_message(out, 1, 1, 0, {0, {"a", value, "b", value, "c", value, "d", value}});
+                            append_store_message(out, 1, 1, {0, {"a", value, "b", value, "c", value, "d", value}});
                           }),
                   "split the call");
   EXPECT_EQ(out, "kept");
@@ -88,33 +87,31 @@ class StoreServiceTest : public testing::Test {
     service_.client_joined(1, {}, "test");
   }
 
-  void request(StoreOp op, const StoreBody& body, std::uint32_t timeout_ms = 0, std::uint64_t client = 1) {
-    const std::string message = encoded(op, ++id_, timeout_ms, body);
-    service_.handle(client, header_of(message), bytes_of(message).subspan(kStoreHeaderBytes), now_);
+  void request(StoreOp op, const StoreBody& body, std::uint64_t client = 1) {
+    const std::string message = encoded(op, ++id_, body);
+    service_.handle(client, header_of(message), bytes_of(message).subspan(kStoreHeaderBytes));
   }
 
   StoreStatus last_status() const { return static_cast<StoreStatus>(header_of(replies_.back()).code); }
   StoreBody last_body() const { return decode_store_body(bytes_of(replies_.back()).subspan(kStoreHeaderBytes)); }
 
-  StoreService::Clock::time_point now_ = StoreService::Clock::now();
   std::vector<std::string> replies_;
   std::uint32_t id_ = 0;
   StoreService service_;
 };
 
 TEST_F(StoreServiceTest, WaitIsAnEntryThatASetEnds) {
-  request(StoreOp::Wait, {0, {"a", "b"}}, 1000);
+  request(StoreOp::Wait, {0, {"a", "b"}});
   EXPECT_EQ(service_.waiter_count(), 1u);
   request(StoreOp::Set, {0, {"b", "1"}});
   EXPECT_EQ(replies_.size(), 1u) << "only the set is answered";
   request(StoreOp::Set, {0, {"a", "1"}});
   EXPECT_EQ(replies_.size(), 3u);
   EXPECT_EQ(service_.waiter_count(), 0u);
-  EXPECT_FALSE(service_.next_deadline());
 }
 
 TEST_F(StoreServiceTest, KeyDeletedMeanwhileIsWaitedForAgain) {
-  request(StoreOp::Get, {0, {"a", "b"}}, 1000);
+  request(StoreOp::Get, {0, {"a", "b"}});
   request(StoreOp::Set, {0, {"a", "1"}});
   request(StoreOp::Delete, {0, {"a"}});
   request(StoreOp::Set, {0, {"b", "2"}});
@@ -128,30 +125,27 @@ TEST_F(StoreServiceTest, KeyDeletedMeanwhileIsWaitedForAgain) {
             (std::vector<std::string_view>{"3", "2"}));
 }
 
-TEST_F(StoreServiceTest, ExpiredWaitLeavesNothingBehind) {
-  request(StoreOp::Wait, {0, {"a", "b"}}, 100);
-  request(StoreOp::Wait, {0, {"c"}}, 50);
-  ASSERT_TRUE(service_.next_deadline());
-  EXPECT_EQ(*service_.next_deadline(), now_ + std::chrono::milliseconds(50));
-  service_.expire(now_ + std::chrono::milliseconds(99));
-  EXPECT_EQ(service_.waiter_count(), 1u);
-  EXPECT_EQ(last_status(), StoreStatus::Timeout);
-  EXPECT_EQ(last_body().strings, (std::vector<std::string_view>{"c"}));
+TEST_F(StoreServiceTest, WaitThatIsEndedIsAnsweredWithWhatIsMissingAndLeavesNothingBehind) {
+  service_.client_joined(2, {}, "other");
+  request(StoreOp::Wait, {0, {"a", "b"}});
+  request(StoreOp::Wait, {0, {"c"}}, 2);
   request(StoreOp::Set, {0, {"a", "1"}});
-  service_.expire(now_ + std::chrono::milliseconds(100));
+  request(StoreOp::EndWaits, {});
   EXPECT_EQ(last_status(), StoreStatus::Timeout);
   EXPECT_EQ(last_body().strings, (std::vector<std::string_view>{"b"}));
   EXPECT_EQ(last_body().number, 1);
-  EXPECT_EQ(service_.waiter_count(), 0u);
+  EXPECT_EQ(service_.waiter_count(), 1u) << "the other client's stays";
   const std::size_t answered = replies_.size();
+  request(StoreOp::EndWaits, {});
+  EXPECT_EQ(replies_.size(), answered) << "there is nothing to end";
   request(StoreOp::Set, {0, {"b", "1"}});
-  EXPECT_EQ(replies_.size(), answered + 1) << "the expired wait was answered twice";
+  EXPECT_EQ(replies_.size(), answered + 1) << "the wait was answered twice";
 }
 
 TEST_F(StoreServiceTest, ClientThatLeavesTakesItsWaitsAlong) {
   service_.client_joined(2, {}, "other");
-  request(StoreOp::Wait, {0, {"a"}}, 1000, 2);
-  request(StoreOp::Wait, {0, {"a"}}, 1000, 1);
+  request(StoreOp::Wait, {0, {"a"}}, 2);
+  request(StoreOp::Wait, {0, {"a"}});
   service_.client_left(2);
   EXPECT_EQ(service_.waiter_count(), 1u);
   request(StoreOp::Set, {0, {"a", "1"}});
@@ -159,9 +153,9 @@ TEST_F(StoreServiceTest, ClientThatLeavesTakesItsWaitsAlong) {
 }
 
 TEST_F(StoreServiceTest, WaitsOfOneClientAreBounded) {
-  for (int i = 0; i < 1024; ++i) request(StoreOp::Wait, {0, {"a"}}, 1000);
+  for (int i = 0; i < 1024; ++i) request(StoreOp::Wait, {0, {"a"}});
   EXPECT_TRUE(replies_.empty());
-  request(StoreOp::Wait, {0, {"a"}}, 1000);
+  request(StoreOp::Wait, {0, {"a"}});
   EXPECT_EQ(last_status(), StoreStatus::InvalidArgument);
 }
 

@@ -317,7 +317,7 @@ TEST_F(LostRanks, AreNotThoseThatStopWaitingToBeLetIn) {
     to_server.receive(kVerdictBytes);
     client.wait();
     std::string goodbye;
-    append_store_message(goodbye, static_cast<std::uint8_t>(StoreOp::Goodbye), 1, 0, {});
+    append_store_message(goodbye, static_cast<std::uint8_t>(StoreOp::Goodbye), 1, {});
     to_server.send(from_client.receive(goodbye.size()));
   }
   connect_and_die(12);

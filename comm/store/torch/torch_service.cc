@@ -2,7 +2,6 @@
 #include <tutti/comm/store/torch/torch_service.h>
 
 #include <cstdlib>
-#include <limits>
 
 namespace tutti::comm {
 namespace {
@@ -85,10 +84,8 @@ void TorchStoreService::handle(ClientId client, TorchGeneration generation, cons
 
 void TorchStoreService::carry_out(ClientId client, TorchQuery query, StoreOp op, std::span<const std::string> strings,
                                   std::int64_t number) {
-  const StoreHeader header{.code = static_cast<std::uint8_t>(op),
-                           .id = static_cast<std::uint32_t>(query),
-                           .timeout_ms = std::numeric_limits<std::uint32_t>::max()};
-  service_.carry_out(client, header, {op, {number, {strings.begin(), strings.end()}}}, {});
+  const StoreHeader header{.code = static_cast<std::uint8_t>(op), .id = static_cast<std::uint32_t>(query)};
+  service_.carry_out(client, header, {op, {number, {strings.begin(), strings.end()}}});
 }
 
 void TorchStoreService::reply(ClientId client, TorchQuery query, const StoreBody& body) {
