@@ -18,7 +18,6 @@
 #include <tutti/comm/shared/shared_collectives.h>
 #include <tutti/comm/trace.h>
 #include <tutti/comm/transport/transport.h>
-#include <tutti/comm/transport/transport_factory.h>
 #include <tutti/comm/work_queue.h>
 
 #include <algorithm>

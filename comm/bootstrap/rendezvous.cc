@@ -7,7 +7,7 @@
 #include <tutti/comm/bootstrap/world_settings.h>
 #include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/comm/store/hash_store.h>
-#include <tutti/comm/transport/inproc/inproc_transport.h>
+#include <tutti/comm/transport/lone_transport.h>
 #include <tutti/comm/transport/shm/join.h>
 #include <tutti/comm/transport/shm/shm_transport.h>
 #include <tutti/comm/transport/tcp/tcp_transport.h>
@@ -56,7 +56,7 @@ class NetworkFactory final : public TransportFactory {
 
   /// Throws InvalidArgument where shared memory was asked for and this rank shares none.
   std::unique_ptr<Transport> make(const GroupMembers& members, Deadline deadline) override {
-    if (members.world_ranks.size() == 1) return std::move(make_inproc_transports(1).front());
+    if (members.world_ranks.size() == 1) return std::make_unique<LoneTransport>();
     auto tcp = make_tcp(members);
     if (choice_ == TransportChoice::Tcp) return tcp;
     const std::string formation = members.name + "/" + std::to_string(addresses_.formation);

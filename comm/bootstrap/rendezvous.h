@@ -7,7 +7,6 @@
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/comm/store/store.h>
 #include <tutti/comm/transport/transport.h>
-#include <tutti/comm/transport/transport_factory.h>
 
 #include <chrono>
 #include <memory>

@@ -4,8 +4,8 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/store/hash_store.h>
-#include <tutti/comm/transport/inproc/inproc_transport.h>
 #include <tutti/comm/wire/handshake.h>
+#include <tutti/tests/support/inproc_transport.h>
 #include <tutti/tests/support/watchdog.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using std::chrono::seconds;
 class BadFrames : public testing::Test {
  protected:
   BadFrames() {
-    auto transports = make_inproc_transports(2);
+    auto transports = test::make_inproc_transports(2);
     peer_ = std::move(transports[1]);
     group_ = std::make_unique<ProcessGroup>(std::make_shared<HashStore>(), std::move(transports[0]),
                                             ProcessGroupOptions{.timeout = seconds(20)});

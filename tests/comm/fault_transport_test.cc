@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/store/hash_store.h>
-#include <tutti/comm/transport/inproc/inproc_transport.h>
 #include <tutti/tests/support/faulty_transport.h>
+#include <tutti/tests/support/inproc_transport.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/support/stolen_time.h>
 #include <tutti/tests/support/watchdog.h>
@@ -114,7 +114,7 @@ std::string cause_of(const Error& error) {
 /// One thread sends frames of 0, 1, ... 39 bytes from rank 0 to ranks 1 and 2 and reads them; returns what every call
 /// of peek and read gave. The payloads must come whole and, on each link, in order.
 std::vector<std::size_t> trace_of(std::uint64_t seed) {
-  auto transports = make_faulty_transports(make_inproc_transports(3), {.seed = seed}).ranks;
+  auto transports = make_faulty_transports(tutti::test::make_inproc_transports(3), {.seed = seed}).ranks;
   constexpr std::size_t kFrames = 40;
   const std::vector<std::byte> payload(kFrames, std::byte{7});
   std::vector<std::size_t> trace;
@@ -149,41 +149,6 @@ TEST(FaultyTransport, KeepsTheOrderWithinALinkAndDoesTheSameForTheSameSeed) {
   EXPECT_EQ(trace, trace_of(1));
   EXPECT_NE(trace, trace_of(2));
   EXPECT_GT(std::count(trace.begin(), trace.end(), std::size_t{0}), 40) << "hardly anything came late";
-}
-
-TEST(FaultyTransport, ABrokenConnectionIsLostOnBothSidesAndTheOthersGoOn) {
-  for (const bool lose_data : {false, true}) {
-    FaultyTransports world = make_faulty_transports(
-        make_inproc_transports(3),
-        {.reset = ConnectionReset{.one = 2, .other = 0, .after_frames = 1, .lose_data = lose_data}});
-    std::array<Outgoing, 3> frames;
-    const auto send = [&](std::size_t i, int from, int to) {
-      Link& link = world.ranks[static_cast<std::size_t>(from)]->collective(to);
-      link.post(frames[i]);
-      while (!frames[i].done()) link.flush();
-    };
-    const auto read = [&](int at, int from) {
-      Link& link = world.ranks[static_cast<std::size_t>(at)]->collective(from);
-      while (!link.peek()) {
-      }
-      link.read(nullptr, 0);
-    };
-    send(0, 2, 0);
-    EXPECT_FALSE(world.world->reset_at().has_value());
-    if (lose_data) {
-      send(1, 0, 2);  // as into a buffer of the kernel
-      EXPECT_THROW(read(0, 2), Error);
-    } else {
-      EXPECT_THROW(send(1, 0, 2), Error);
-      read(0, 2);  // it had arrived
-    }
-    EXPECT_TRUE(world.world->reset_at().has_value());
-    EXPECT_THROW(read(0, 2), Error);
-    EXPECT_THROW(read(2, 0), Error);
-    EXPECT_THROW(world.ranks[2]->collective(0).flush(), Error);
-    send(2, 0, 1);
-    read(1, 0);
-  }
 }
 
 void expect_exact_results(Net net, int shard, int seeds) {

@@ -3,7 +3,7 @@
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/store/hash_store.h>
 #include <tutti/comm/store/tcp_store_server.h>
-#include <tutti/comm/transport/inproc/inproc_transport.h>
+#include <tutti/comm/transport/lone_transport.h>
 #include <tutti/tests/comm/collectives_fixture.h>
 #include <tutti/tests/support/run_ranks.h>
 
@@ -359,7 +359,7 @@ INSTANTIATE_TEST_SUITE_P(Nets, SubGroups, testing::Values(Net::Inproc, Net::Tcp,
                          testing::PrintToStringParamName());
 
 TEST(SubGroup, OfAGroupMadeFromATransportAloneIsRefused) {
-  ProcessGroup group(std::make_shared<HashStore>(), std::move(make_inproc_transports(1).front()), {});
+  ProcessGroup group(std::make_shared<HashStore>(), std::make_unique<LoneTransport>(), {});
   EXPECT_PRED2(contains, text_of([&] { group.split(0); }), "without the factory");
 }
 

@@ -3,7 +3,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/point_to_point/point_to_point.h>
 #include <tutti/comm/store/hash_store.h>
-#include <tutti/comm/transport/inproc/inproc_transport.h>
+#include <tutti/tests/support/inproc_transport.h>
 
 #include <deque>
 #include <vector>
@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::Input input(data, size);
   const auto store = std::make_shared<comm::HashStore>();
   store->set("world/failure", "the peer is fuzz", comm::Deadline::after(std::chrono::seconds(10)));
-  auto ranks = comm::make_inproc_transports(2);
+  auto ranks = test::make_inproc_transports(2);
   comm::FailureMonitor monitor(store, "world", 0, 2, [](int rank) { return "rank " + std::to_string(rank); });
   comm::PointToPoint* engine = nullptr;
   comm::PointToPoint messages(*ranks[0], monitor,

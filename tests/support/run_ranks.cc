@@ -1,10 +1,10 @@
 #include <tutti/comm/base/processors.h>
 #include <tutti/comm/store/hash_store.h>
-#include <tutti/comm/transport/inproc/inproc_transport.h>
 #include <tutti/comm/transport/shm/join.h>
 #include <tutti/comm/transport/shm/shm_transport.h>
 #include <tutti/comm/transport/tcp/tcp_transport.h>
 #include <tutti/comm/wire/handshake.h>
+#include <tutti/tests/support/inproc_transport.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/support/watchdog.h>
 #include <unistd.h>
@@ -136,7 +136,7 @@ std::string name(Net net) {
 
 std::vector<std::shared_ptr<comm::TransportFactory>> make_factories(Net net, int world_size,
                                                                     const std::vector<int>& hosts) {
-  if (net == Net::Inproc) return comm::make_inproc_factories(world_size);
+  if (net == Net::Inproc) return make_inproc_factories(world_size);
   return make_loopback_factories(world_size, hosts_of(net, world_size, hosts));
 }
 

@@ -1,5 +1,5 @@
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/transport/inproc/inproc_transport.h>
+#include <tutti/tests/support/inproc_transport.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -9,8 +9,10 @@
 #include <mutex>
 #include <thread>
 
-namespace tutti::comm {
+namespace tutti::test {
 namespace {
+
+using namespace comm;
 
 struct Message {
   FrameHeader header;
@@ -224,4 +226,4 @@ std::vector<std::unique_ptr<Transport>> make_inproc_transports(int world_size) {
   return transports;
 }
 
-}  // namespace tutti::comm
+}  // namespace tutti::test
