@@ -122,8 +122,7 @@ TEST_F(Wire, NobodyReadsThePayloadOrWhoIsWho) {
     EXPECT_FALSE(contains(wire, std::string("uT\x01\x01", 4)));  // a frame's
     EXPECT_FALSE(contains(wire, kSecret));
   }
-  EXPECT_TRUE(contains(proxy_->from_clients(), tls_identity(identity_hash("a job"), identity_hash("a group"))))
-      << "the documented exception";
+  EXPECT_TRUE(contains(proxy_->from_clients(), tls_identity("a job"))) << "the documented exception";
 }
 
 TEST_F(Wire, WithoutEncryptionTheSameLookFindsIt) {
@@ -216,35 +215,14 @@ TEST(Encryption, AnotherSecretNamesThePeerAndTheVariable) {
   log.wait_for("the client has another job secret");
 }
 
-TEST(Encryption, APlainClientIsRefusedByName) {
-  CapturedLog log;
-  const Error error = connect_error(options_of(0, true), options_of(1, false));
-  EXPECT_EQ(error.code(), ErrorCode::Unauthorized);
-  expect_contains(error.what(), "rank 0 (server's host, pid 10, ");
-  expect_contains(error.what(), "rank 1 has no encryption, but this rank has: start all ranks with --encrypt");
-  log.wait_for("rank 1 has no encryption");
-}
-
-TEST(Encryption, APlainServerIsRefusedByName) {
-  CapturedLog log;
-  const Error error = connect_error(options_of(0, false), options_of(1, true));
-  EXPECT_EQ(error.code(), ErrorCode::Unauthorized);
-  expect_contains(error.what(), "rank 0 (server's host, pid 10, ");
-  expect_contains(error.what(), "it has no encryption, but this rank has: start all ranks with --encrypt");
-  log.wait_for("it speaks TLS, and this rank does not");
-}
-
-TEST(Encryption, APlainClientWithAnotherSecretLearnsNothing) {
-  CapturedLog log;
-  TcpTransportOptions client = options_of(1, false);
-  client.job_secret = "another secret";
-  expect_contains(connect_error(options_of(0, true), client).what(), "the server has another job secret");
-}
-
-TEST(Encryption, ATransportWithoutASecretIsRefused) {
-  TcpTransportOptions options = options_of(0);
-  options.job_secret = "";
-  expect_contains(text_of(ErrorCode::InvalidArgument, [&] { TcpTransport transport(options); }), "TUTTI_JOB_SECRET");
+TEST(Encryption, ARankWithoutItAndOneWithItRefuseEachOther) {
+  for (const bool encrypts : {true, false}) {
+    CapturedLog log;
+    const Error error = connect_error(options_of(0, encrypts), options_of(1, !encrypts));
+    EXPECT_EQ(error.code(), ErrorCode::PeerLost) << error.what();
+    expect_contains(error.what(), "rank 0 (server's host, pid 10, ");
+    log.wait_for(encrypts ? "one without --encrypt" : "not a Tutti peer: its first bytes are 16 03");
+  }
 }
 
 TEST(Encryption, StrangersAreShownOutAndTheRanksStillMeet) {
@@ -281,7 +259,7 @@ TEST(Encryption, AClientThatLeavesDuringTheTlsHandshakeIsNoWarning) {
     const Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     ASSERT_EQ(::connect(socket.get(), endpoint.address(), endpoint.length), 0);
     const TlsContext context(kSecret, "a job");
-    EXPECT_FALSE(TlsSession(context, socket.get(), identity_hash("a group")).handshake());
+    EXPECT_FALSE(TlsSession(context, socket.get(), TlsSession::Side::Connecting).handshake());
     listening.service();
   }
   const Deadline deadline = soon();
@@ -306,39 +284,6 @@ TEST(Encryption, AConnectionThatIsLedToAnotherRankIsRefused) {
   });
   expect_contains(text, "rank 1 (another host, pid 11, ");
   expect_contains(text, "rank 2 wants to reach rank 1, but this is rank 0");
-}
-
-/// A member that has the key of one group comes with a hello for another.
-TEST(Encryption, TheKeyOfOneGroupOpensNoOther) {
-  Watchdog watchdog(seconds(60));
-  CapturedLog log;
-  TcpTransport listening(options_of(0));
-  std::string error;
-  const auto endpoint = resolve("127.0.0.1", port_of(listening), ResolveFor::Connecting, error).front();
-  const Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  ASSERT_EQ(::connect(socket.get(), endpoint.address(), endpoint.length), 0);
-  const TlsContext context(kSecret, "a job");
-  TlsSession session(context, socket.get(), identity_hash("another group"));
-  const Deadline deadline = soon();
-  while (!session.handshake() && !deadline.expired()) listening.service();
-  const ClientHandshake handshake({.kind = ConnectionKind::Collective,
-                                   .rank = 1,
-                                   .world_size = 2,
-                                   .job = identity_hash("a job"),
-                                   .group = identity_hash("a group")},
-                                  kSecret + session.binding());
-  const auto hello = handshake.hello();
-  asio::error_code failed;
-  const std::array<asio::const_buffer, 1> parts{asio::buffer(hello)};
-  ASSERT_EQ(session.write_some(parts, failed), hello.size());
-  std::array<char, 100> bytes;
-  const std::array<asio::mutable_buffer, 1> into{asio::buffer(bytes)};
-  while ((!failed || failed == asio::error::would_block) && !deadline.expired()) {
-    listening.service();
-    EXPECT_EQ(session.read_some(into, failed), 0u);
-  }
-  EXPECT_EQ(failed, asio::error::eof);
-  log.wait_for("but it encrypts with the key of group");
 }
 
 TEST(Encryption, AWaitSeesWhatTlsHasReadAlreadyButNotForEver) {

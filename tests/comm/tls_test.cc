@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <asio/error.hpp>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
@@ -39,37 +40,14 @@ std::string digits(const TlsKey& key) {
 
 // Computed by Python's hmac module from wire_format.md.
 TEST(TlsKey, IsTheDocumentedOne) {
-  EXPECT_EQ(digits(tls_key(kSecret, "default", identity_hash("world"))),
-            "c6b3e15628a9aefd742f30be0e5deda1e134e7422c024006be9f1f15d9b6c70a");
+  EXPECT_EQ(digits(tls_key(kSecret, "default")), "427479304075c313530e03bc328b37d0e9b96ad449e5aed34fd98a13ae355d97");
+  EXPECT_EQ(tls_identity("default"), "tutti-1/0x7d6819cec1eea837");
 }
 
-TEST(TlsKey, DependsOnSecretJobAndGroup) {
-  const auto key = tls_key(kSecret, "default", 1);
-  EXPECT_NE(key, tls_key(kSecret, "default", 2));
-  EXPECT_NE(key, tls_key(kSecret, "default2", 1));
-  EXPECT_NE(key, tls_key("another", "default", 1));
-}
-
-TEST(TlsIdentity, HasTheDocumentedBytesAndComesBack) {
-  const std::string text = tls_identity(identity_hash("default"), 0x0123456789abcdef);
-  EXPECT_EQ(text, "tutti-1/7d6819cec1eea837/0123456789abcdef");
-  const auto parsed = parse_tls_identity(text);
-  ASSERT_TRUE(parsed.has_value());
-  EXPECT_EQ(parsed->job, identity_hash("default"));
-  EXPECT_EQ(parsed->group, 0x0123456789abcdefU);
-}
-
-TEST(TlsIdentity, AnythingElseIsNone) {
-  for (const char* text : {"", "tutti-1/", "Client_identity", "tutti-1/7d6819cec1eea837/0123456789ABCDEF",
-                           "tutti-2/7d6819cec1eea837/0123456789abcdef", "tutti-1/7d6819cec1eea837/0123456789abcde",
-                           "tutti-1/7d6819cec1eea837/0123456789abcdef0", "tutti-1/-d6819cec1eea837/0123456789abcdef"})
-    EXPECT_FALSE(parse_tls_identity(text)) << text;
-}
-
-TEST(TlsContext, WithoutASecretItSaysHowToGetOne) {
-  const std::string text = text_of(ErrorCode::InvalidArgument, [] { TlsContext context("", "a job"); });
-  expect_contains(text, "TUTTI_JOB_SECRET");
-  expect_contains(text, "tutti run");
+TEST(TlsKey, DependsOnSecretAndJob) {
+  const auto key = tls_key(kSecret, "default");
+  EXPECT_NE(key, tls_key(kSecret, "default2"));
+  EXPECT_NE(key, tls_key("another", "default"));
 }
 
 /// Two sessions over a socket pair that holds little.
@@ -86,9 +64,9 @@ class TlsPair : public testing::Test {
     }
   }
 
-  void start(const TlsContext& client, const TlsContext& server, std::uint64_t group = 7) {
-    client_ = std::make_unique<TlsSession>(client, sockets_[0].get(), group);
-    server_ = std::make_unique<TlsSession>(server, sockets_[1].get());
+  void start(const TlsContext& client, const TlsContext& server) {
+    client_ = std::make_unique<TlsSession>(client, sockets_[0].get(), TlsSession::Side::Connecting);
+    server_ = std::make_unique<TlsSession>(server, sockets_[1].get(), TlsSession::Side::Accepting);
   }
   void shake_hands() {
     bool client_done = false, server_done = false;
@@ -140,39 +118,11 @@ class TlsPair : public testing::Test {
 TEST_F(TlsPair, BytesComeThroughASocketThatTakesLittleAtATime) {
   start(context_, context_);
   shake_hands();
-  EXPECT_EQ(server_->group(), 7u);
   for (const std::size_t count : {1, 56, 57, 16383, 16384, 16385, 16440, 131072, 131073, 1'000'000}) {
     const std::string text = pattern(count);
     ASSERT_EQ(through(*client_, *server_, text), text) << count << " bytes up";
     ASSERT_EQ(through(*server_, *client_, text, 0), text) << count << " bytes down";
   }
-}
-
-/// A batch is four records, and what is joined before them at most one more: memory, and what a peer waits for.
-TEST_F(TlsPair, ShortPartsInFrontOfALongOneMakeNoLongerBatch) {
-  start(context_, context_);
-  shake_hands();
-  const std::string text = pattern(1'000'000);
-  const std::vector<std::size_t> lengths = {48, 12'000, 48, 12'000, 48, 900'000};
-  std::string came;
-  for (std::size_t sent = 0; came.size() < text.size();) {
-    std::vector<asio::const_buffer> parts;
-    std::size_t begin = sent;
-    for (const std::size_t length : lengths) {
-      const std::size_t end = std::min(begin + length, text.size());
-      parts.push_back(asio::buffer(text.data() + begin, end - begin));
-      begin = end;
-    }
-    asio::error_code error;
-    const std::size_t taken = sent < text.size() ? client_->write_some(parts, error) : 0;
-    ASSERT_LE(taken, 5u * 16384);
-    sent += taken;
-    std::array<char, 5000> bytes;
-    const std::array<asio::mutable_buffer, 1> into{asio::buffer(bytes)};
-    came.append(bytes.data(), server_->read_some(into, error));
-    ASSERT_TRUE(!error || error == asio::error::would_block) << error.message();
-  }
-  EXPECT_EQ(came, text);
 }
 
 TEST_F(TlsPair, KeysAreRenewedOnTheWayInBothDirections) {
@@ -265,16 +215,6 @@ Ends failed_handshake(TlsSession& client, TlsSession& server) {
   return ends;
 }
 
-TEST_F(TlsPair, AnotherSecretIsRefusedOnBothSides) {
-  const TlsContext other("another secret", "a job");
-  start(other, context_);
-  const Ends ends = failed_handshake(*client_, *server_);
-  EXPECT_EQ(ends.client.code(), ErrorCode::Unauthorized);
-  expect_contains(ends.client.what(), "the server has another job secret; compare TUTTI_JOB_SECRET");
-  EXPECT_EQ(ends.server.code(), ErrorCode::Unauthorized);
-  expect_contains(ends.server.what(), "the client has another job secret; compare TUTTI_JOB_SECRET");
-}
-
 TEST_F(TlsPair, AnotherJobIsRefusedOnBothSides) {
   const TlsContext other(kSecret, "another job");
   start(other, context_);
@@ -283,6 +223,19 @@ TEST_F(TlsPair, AnotherJobIsRefusedOnBothSides) {
   expect_contains(ends.client.what(), "TUTTI_JOB_ID");
   EXPECT_EQ(ends.server.code(), ErrorCode::Unauthorized);
   expect_contains(ends.server.what(), "another job's process");
+}
+
+TEST_F(TlsPair, AnIdentityThatIsNotTuttisIsQuoted) {
+  SSL_CTX_set_psk_client_callback(
+      context_.native(), [](SSL*, const char*, char* identity, unsigned, unsigned char* key, unsigned) -> unsigned {
+        std::strcpy(identity, "Client_identity");
+        std::fill_n(key, 32, static_cast<unsigned char>(1));
+        return 32;
+      });
+  start(context_, context_);
+  const Ends ends = failed_handshake(*client_, *server_);
+  EXPECT_EQ(ends.server.code(), ErrorCode::Unauthorized);
+  expect_contains(ends.server.what(), "its TLS identity is not Tutti's: \"Client_identity\"");
 }
 
 TEST_F(TlsPair, ChangedBytesAreAnErrorOfTheirOwnAndThePeerHearsOfIt) {
@@ -343,7 +296,7 @@ class CertificateServer {
 };
 
 TEST_F(TlsPair, AServerWithACertificateInsteadOfTheKeyIsRefused) {
-  client_ = std::make_unique<TlsSession>(context_, sockets_[0].get(), 7);
+  client_ = std::make_unique<TlsSession>(context_, sockets_[0].get(), TlsSession::Side::Connecting);
   CertificateServer server(sockets_[1].get());
   const Deadline deadline = soon();
   const std::string text = text_of(ErrorCode::Unauthorized, [&] {

@@ -15,12 +15,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kLookForTheEnd(50);  // how often connections that wait for a group are checked
 
-constexpr int kMostReads = 64;
-constexpr std::byte kTlsFirst{0x16};  // of a record that holds part of a TLS handshake
-// The answer of a rank without encryption to a TLS hello, so that its sender can name the cause: a fatal alert,
-// insufficient_security.
-constexpr std::array<unsigned char, 7> kNoEncryptionHere = {0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 71};
-
 }  // namespace
 
 HandshakingSocket::HandshakingSocket(asio::io_context& context, const asio::ip::tcp::endpoint& address,
@@ -44,15 +38,12 @@ HandshakingSocket::HandshakingSocket(asio::io_context& context, const asio::ip::
 
 HandshakingSocket::HandshakingSocket(asio::ip::tcp::socket accepted, Host host, std::string_view job_secret,
                                      const TlsContext* tls)
-    : stream_(std::move(accepted)),
-      state_(State::AwaitFirst),
-      tls_(tls),
-      proof_key_(job_secret),
-      host_(std::move(host)) {
+    : stream_(std::move(accepted)), state_(State::Tls), tls_(tls), proof_key_(job_secret), host_(std::move(host)) {
   asio::error_code error;
   remote_ = to_string(stream_.socket().remote_endpoint(error));
   prepare(stream_.socket());
   prepare_connected(stream_.socket());
+  if (!tls_) begin_handshake();
 }
 
 bool HandshakingSocket::advance() {
@@ -70,8 +61,6 @@ bool HandshakingSocket::step() {
       connected();
       return true;
     }
-    case State::AwaitFirst:
-      return sort_out();
     case State::Tls:
       return advance_tls();
     case State::AwaitHello:
@@ -115,62 +104,33 @@ void HandshakingSocket::connected() {
   ::getsockopt(native_handle(), SOL_SOCKET, SO_ERROR, &error_number, &size);
   if (error_number != 0) cannot_connect(error_number);
   prepare_connected(stream_.socket());
-  if (tls_) return begin_tls();
-  client_.emplace(*self_, proof_key_);
-  send(client_->hello());
-  state_ = State::AwaitChallenge;
-}
-
-bool HandshakingSocket::sort_out() {
-  std::byte first{};
-  asio::error_code error;
-  const std::size_t seen = stream_.socket().receive(asio::buffer(&first, 1), asio::socket_base::message_peek, error);
-  if (error == asio::error::would_block) return false;
-  if (error) lost(error.message());
-  if (seen == 1 && first == kTlsFirst) {
-    if (tls_) {
-      begin_tls();
-      return true;
-    }
-    // Reads what it sent, lest the answer be lost with it when the connection closes.
-    for (int reads = 0; reads < kMostReads && !error; ++reads) stream_.read_some(asio::buffer(received_), error);
-    stream_.write_some(asio::buffer(kNoEncryptionHere), error);
-    throw Error(ErrorCode::Unauthorized,
-                "it speaks TLS, and this rank does not: a rank that was started with --encrypt (TUTTI_ENCRYPT=1) met "
-                "one that was started without; start all alike");
-  }
-  server_.emplace(PeerIdentity{}, proof_key_);  // with tls_ set it will be refused, but by name
-  state_ = State::AwaitHello;
-  return true;
-}
-
-void HandshakingSocket::begin_tls() {
-  tls_session_ = self_ ? std::make_unique<TlsSession>(*tls_, native_handle(), self_->group)
-                       : std::make_unique<TlsSession>(*tls_, native_handle());
   state_ = State::Tls;
+  if (!tls_) begin_handshake();
 }
 
 bool HandshakingSocket::advance_tls() {
+  const auto side = self_ ? TlsSession::Side::Connecting : TlsSession::Side::Accepting;
+  if (!tls_session_) tls_session_ = std::make_unique<TlsSession>(*tls_, native_handle(), side);
   if (!tls_session_->handshake()) return false;
   proof_key_ += tls_session_->binding();
+  stream_.encrypt(std::move(tls_session_));
+  begin_handshake();
+  return true;
+}
+
+void HandshakingSocket::begin_handshake() {
   if (self_) {
     client_.emplace(*self_, proof_key_);
     send(client_->hello());
     state_ = State::AwaitChallenge;
   } else {
-    tls_group_ = tls_session_->group();
     server_.emplace(PeerIdentity{}, proof_key_);
     state_ = State::AwaitHello;
   }
-  stream_.encrypt(std::move(tls_session_));
-  return true;
 }
 
 void HandshakingSocket::answer_hello() {
   send(server_->challenge(received().first<kHelloBytes>()));
-  if (tls_group_ && server_->peer().group != *tls_group_)
-    throw Error(ErrorCode::Protocol, "its hello is for group " + hex(server_->peer().group) +
-                                         ", but it encrypts with the key of group " + hex(*tls_group_));
   state_ = State::AwaitProof;
 }
 
@@ -187,12 +147,6 @@ void HandshakingSocket::answer_challenge() {
 
 bool HandshakingSocket::find_group() {
   const auto expected = host_.expect(server_->peer());
-  if (tls_ && !stream_.is_encrypted()) {
-    server_->expect(expected.value_or(server_->peer()));
-    decide("rank " + std::to_string(server_->peer().rank) +
-           " has no encryption, but this rank has: start all ranks with --encrypt (TUTTI_ENCRYPT=1), or none");
-    return true;
-  }
   if (expected && (!disagreement(*expected, server_->peer()).empty() || host_.admit(server_->peer()))) {
     server_->expect(*expected);
     decide("");
@@ -232,7 +186,7 @@ void HandshakingSocket::cannot_connect(int error_number) const {
 
 void HandshakingSocket::lost(const std::string& why) const {
   std::string text = "lost " + remote_ + " during the handshake: " + why;
-  if (state_ == State::AwaitFirst || state_ == State::AwaitHello) text += "; it sent " + quote_bytes(received());
+  if (state_ == State::AwaitHello) text += "; it sent " + quote_bytes(received());
   if (state_ == State::AwaitProof)
     text += "; rank " + std::to_string(server_->peer().rank) + " left before it had proved the job secret";
   throw Error(ErrorCode::PeerLost, text);

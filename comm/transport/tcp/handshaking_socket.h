@@ -2,11 +2,11 @@
 //
 // A state machine without threads: advance() does what can be done without blocking. Built on wire/handshake.h,
 // which with encryption runs inside of TLS (tls_session.h) and is bound to that connection. A rank with encryption and
-// one without refuse each other.
+// one without refuse each other as strangers: their group does not form anyway (bootstrap/settings.h).
 // Thread-safety: none; the owner serialises.
 #pragma once
 
-#include <tutti/comm/transport/tcp/byte_stream.h>
+#include <tutti/comm/transport/tcp/tls_session.h>
 #include <tutti/comm/wire/handshake.h>
 
 #include <asio/ip/tcp.hpp>
@@ -64,14 +64,12 @@ class HandshakingSocket {
   /// Accepting side: whether a peer that leaves now has ended, or has another connection to this rank: it stands
   /// between two messages. A peer with another secret sends a wrong proof or TLS's alert.
   bool is_silent() const {
-    return received_size_ == 0 && (state_ == State::AwaitFirst || state_ == State::Tls || state_ == State::AwaitHello ||
-                                   state_ == State::AwaitProof);
+    return received_size_ == 0 && (state_ == State::Tls || state_ == State::AwaitHello || state_ == State::AwaitProof);
   }
 
  private:
   enum class State {
     Connecting,
-    AwaitFirst,  // accepting side: does the client begin with TLS?
     Tls,
     AwaitHello,
     AwaitChallenge,
@@ -84,9 +82,8 @@ class HandshakingSocket {
 
   bool step();  // true if the state changed
   void connected();
-  bool sort_out();
-  void begin_tls();
   bool advance_tls();
+  void begin_handshake();
   void answer_hello();
   void answer_challenge();
   bool find_group();  // AwaitGroup: true if the verdict has been given
@@ -106,7 +103,6 @@ class HandshakingSocket {
   std::unique_ptr<TlsSession> tls_session_;  // State::Tls
   std::string proof_key_;                    // the job secret; inside of TLS, together with what only its ends know
   std::optional<PeerIdentity> self_;         // connecting side
-  std::optional<std::uint64_t> tls_group_;   // accepting side: the group of the client's key
   bool may_prove_ = true;
   std::optional<ClientHandshake> client_;
   std::optional<ServerHandshake> server_;
