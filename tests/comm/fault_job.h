@@ -7,10 +7,6 @@
 #include <tutti/tests/support/stolen_time.h>
 
 #include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -31,20 +27,6 @@ inline constexpr milliseconds kSlower(0);
 inline constexpr milliseconds kNoticed = milliseconds(1000) + kSlower;  // after a death, and after a deadline
 inline constexpr milliseconds kLong(60'000);
 inline constexpr milliseconds kPatience(30'000);  // of the test, which hangs in no case
-
-/// The names of local sockets, "@tutti-...": of all processes, or of those whose inodes are given.
-inline std::set<std::string> local_socket_names(const std::set<std::string>* inodes = nullptr) {
-  std::set<std::string> names;
-  std::ifstream table("/proc/net/unix");
-  for (std::string line; std::getline(table, line);) {
-    std::istringstream fields(line);
-    std::string skipped, inode, name;
-    for (int i = 0; i < 6; ++i) fields >> skipped;
-    fields >> inode >> name;
-    if (name.starts_with("@tutti-") && (!inodes || inodes->contains(inode))) names.insert(name);
-  }
-  return names;
-}
 
 class Job {
  public:
@@ -71,20 +53,6 @@ class Job {
     const std::string out = processes_.out(rank);
     const int beats = std::stoi(out.substr(out.rfind("beat ") + 5));
     wait_for(rank, "beat " + std::to_string(beats + 2) + "\n");
-  }
-
-  /// By which ranks that share memory wake each other.
-  std::set<std::string> local_sockets() const {
-    std::set<std::string> inodes;
-    for (int rank = 0; rank < count_; ++rank) {
-      std::error_code ignored;
-      const std::string folder = "/proc/" + std::to_string(processes_.pid(rank)) + "/fd";
-      for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-        const std::string target = std::filesystem::read_symlink(entry.path(), ignored);  // "socket:[4711]"
-        if (target.starts_with("socket:[")) inodes.insert(target.substr(8, target.size() - 9));
-      }
-    }
-    return local_socket_names(&inodes);
   }
 
   std::string address(int rank) const {

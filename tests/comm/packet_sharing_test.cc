@@ -16,32 +16,21 @@
 namespace tutti::comm {
 namespace {
 
-TEST(RunsAheadOf, OthersIsWhoHasOnlySentForAWhile) {
+/// After rounds in which a rank sends so many frames and then receives once.
+bool is_ahead_after(int rounds, int frames) {
   RunsAhead runs_ahead;
-  for (int frames = 0; frames < 15; ++frames) runs_ahead.note_sent();
-  EXPECT_FALSE(runs_ahead);
-  runs_ahead.note_sent();
-  EXPECT_TRUE(runs_ahead);
-  runs_ahead.note_received();
-  EXPECT_FALSE(runs_ahead);
+  for (int round = 0; round < rounds; ++round) {
+    if (round > 0) runs_ahead.note_received();
+    for (int frame = 0; frame < frames; ++frame) runs_ahead.note_sent();
+  }
+  return bool(runs_ahead);
 }
 
-TEST(RunsAheadOf, OthersIsNotWhoAwaitsAnswersNowAndThen) {
-  RunsAhead runs_ahead;
-  for (int round = 0; round < 100; ++round) {
-    for (int frames = 0; frames < 15; ++frames) runs_ahead.note_sent();
-    EXPECT_FALSE(runs_ahead);
-    runs_ahead.note_received();
-  }
-}
-
-TEST(RunsAheadOf, OthersIsWhoPassesOnWhatComesInPlenty) {
-  RunsAhead runs_ahead;
-  for (int round = 0; round < 100; ++round) {
-    runs_ahead.note_received();
-    for (int frames = 0; frames < 20; ++frames) runs_ahead.note_sent();
-  }
-  EXPECT_TRUE(runs_ahead);
+TEST(RunsAhead, IsARankThatHasOnlySentForAWhileOrPassesOnMuchMoreThanItReceives) {
+  EXPECT_FALSE(is_ahead_after(1, 15));
+  EXPECT_TRUE(is_ahead_after(1, 16));
+  EXPECT_FALSE(is_ahead_after(100, 15)) << "it awaits answers now and then";
+  EXPECT_TRUE(is_ahead_after(100, 20));
 }
 
 RunsAhead far_ahead() {

@@ -266,18 +266,6 @@ TEST(TcpPort, WhoeverLeavesWithoutAWordIsNotWorthAWarning) {
   EXPECT_EQ(occurrences(log.wait_for("first bytes are 78"), "\n"), 1);
 }
 
-TEST(TcpPort, WhoeverLeavesAtOurChallengeIsNotWorthAWarning) {
-  Watchdog watchdog;
-  CapturedLog log;
-  Served victim(options_of(1));
-  RawConnection stranger(port_of(*victim));
-  stranger.send(text(ClientHandshake(identity_of(2), kSecret).hello()));
-  stranger.receive(kChallengeBytes);
-  stranger.close();
-  log.wait_for_quiet("rank 2 left before it had proved the job secret");
-  EXPECT_EQ(log.lines(), "");
-}
-
 TEST(TcpPort, CloseEndsUnfinishedConnectionsAndThePort) {
   Watchdog watchdog;
   CapturedLog log;

@@ -17,10 +17,10 @@ Neighbours::Neighbours(HostSegment segment, std::vector<int> ranks, int self)
     : segment_(std::move(segment)),
       ranks_(std::move(ranks)),
       self_(static_cast<int>(std::ranges::find(ranks_, self) - ranks_.begin())),
-      doorbell_(segment_.state(self_).bell),
       dead_(ranks_.size()),
       watches_(ranks_.size(), -1) {
   RankState& state = segment_.state(self_);
+  state.bell = doorbell_.address();
   state.last_cache.store(last_cache_of_process() - kUnknownCache, std::memory_order_relaxed);
   state.pid.store(::getpid(), std::memory_order_release);
 }
@@ -38,7 +38,7 @@ int Neighbours::index_of(int rank) const {
 void Neighbours::wake(int index) {
   RankState& state = segment_.state(index);
   std::atomic_thread_fence(std::memory_order_acquire);  // it sleeps, so its bell can be seen
-  if (state.rung.exchange(1, std::memory_order_acq_rel) == 0) doorbell_.ring(state.bell);
+  if (state.rung.exchange(1, std::memory_order_acq_rel) == 0) Doorbell::ring(state.bell);
 }
 
 std::string Neighbours::reason(int index) const {

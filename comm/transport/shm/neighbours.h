@@ -5,7 +5,7 @@
 
 #include <poll.h>
 #include <tutti/comm/base/processors.h>
-#include <tutti/comm/transport/shm/doorbell.h>
+#include <tutti/comm/transport/doorbell.h>
 #include <tutti/comm/transport/shm/segment.h>
 
 #include <atomic>
@@ -73,7 +73,7 @@ class Neighbours {
   void sleep(const std::function<bool()>& ready, const std::vector<int>& awaited, std::chrono::milliseconds timeout);
 
   /// Makes every sleep() of this rank return.
-  void wake_self() { doorbell_.ring(segment_.state(self_).bell); }
+  void wake_self() { doorbell_.ring(); }
 
   /// A thread that is about to sleep: from construction on it is rung.
   class Sleeper {

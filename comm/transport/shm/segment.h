@@ -8,7 +8,7 @@
 // Thread-safety: each field says which rank writes it; all others read.
 #pragma once
 
-#include <tutti/comm/transport/shm/doorbell.h>
+#include <tutti/comm/transport/doorbell.h>
 #include <tutti/comm/transport/shm/shared_file.h>
 
 #include <array>

@@ -27,16 +27,16 @@ void Dialer::start_due() {
     try {
       auto socket = options_.open(parse_endpoint(endpoint));
       if (options_.endpoints.size() > 1) socket->hold_proof();
-      attempts_.push_back({endpoint, std::move(socket), false});
+      attempts_.push_back({endpoint, std::move(socket)});
     } catch (const Error& error) {
       if (error.code() == ErrorCode::InvalidArgument) throw;
       add_failure(endpoint, error);
     }
-    note();
   }
 }
 
 bool Dialer::advance() {
+  const std::lock_guard lock(mutex_);
   for (bool changed = true; changed;) {
     changed = false;
     start_due();
@@ -56,12 +56,7 @@ bool Dialer::step(std::size_t index, bool& changed) {
   try {
     if (socket.advance()) {
       chosen_ = index;
-      if (options_.reached) options_.reached(attempts_[index].endpoint);
       return true;
-    }
-    if (!attempts_[index].connected && !socket.is_connecting()) {
-      attempts_[index].connected = true;
-      note();
     }
     if (!chosen_ && options_.endpoints.size() > 1 && socket.answered()) {
       chosen_ = index;
@@ -73,7 +68,6 @@ bool Dialer::step(std::size_t index, bool& changed) {
     attempts_.erase(attempts_.begin() + static_cast<std::ptrdiff_t>(index));
     chosen_.reset();
     changed = true;
-    note();
   }
   return false;
 }
@@ -98,27 +92,27 @@ bool Dialer::wants_to_write() {
   return !attempts_.empty() && attempts_.back().socket->wants_to_write();
 }
 
-void Dialer::note() {
-  std::string text;
+std::string Dialer::text_of_status() const {
+  std::string text = "for " + seconds_since(started_) + ": ";
   for (const Attempt& attempt : attempts_)
-    text += (text.empty() ? "" : ", ") +
-            (attempt.connected ? attempt.endpoint + " has not let us in yet" : "no answer from " + attempt.endpoint);
-  if (!failures_.empty()) text += (text.empty() ? "" : "; ") + failures_;
-  const std::lock_guard lock(mutex_);
-  status_ = text;
+    text += (&attempt == &attempts_.front() ? "" : ", ") + (attempt.socket->is_connecting()
+                                                                ? "no answer from " + attempt.endpoint
+                                                                : attempt.endpoint + " has not let us in yet");
+  return text + (attempts_.empty() || failures_.empty() ? "" : "; ") + failures_;
 }
 
 std::string Dialer::status() const {
   const std::lock_guard lock(mutex_);
-  return "for " + seconds_since(started_) + ": " + status_;
+  return text_of_status();
 }
 
 void Dialer::warn_of_silence() {
   if (warned_ || Clock::now() - started_ < options_.warn_after) return;
   // If any address accepted, the caller's timeout reports the rank; no warning is needed here.
-  if (std::ranges::any_of(attempts_, &Attempt::connected)) return;
+  const auto answered = [](const Attempt& attempt) { return !attempt.socket->is_connecting(); };
+  if (std::ranges::any_of(attempts_, answered)) return;
   warned_ = true;
-  log(LogLevel::Warn, options_.from + " has been connecting to " + options_.to + " " + status() +
+  log(LogLevel::Warn, options_.from + " has been connecting to " + options_.to + " " + text_of_status() +
                           ". Is there a firewall between the hosts, or is this the wrong network (TUTTI_IFACE)?");
 }
 

@@ -25,8 +25,7 @@ class Dialer {
   struct Options {
     std::vector<std::string> endpoints;  // "10.0.0.2:4000", best first
     std::function<std::unique_ptr<HandshakingSocket>(const asio::ip::tcp::endpoint&)> open;
-    std::function<void(const std::string& endpoint)> reached = nullptr;  // the endpoint that worked
-    std::string from{};                                                  // for the warning about silence: "rank 1"
+    std::string from{};  // for the warning about silence: "rank 1"
     std::string to{};
     std::chrono::milliseconds head_start{250};
     std::chrono::milliseconds warn_after{5000};  // of silence, once
@@ -53,28 +52,27 @@ class Dialer {
   struct Attempt {
     std::string endpoint;
     std::unique_ptr<HandshakingSocket> socket;
-    bool connected = false;  // as status() has it
   };
 
   HandshakingSocket& chosen() { return *attempts_[*chosen_].socket; }
   void start_due();
   bool step(std::size_t index, bool& changed);
   void add_failure(const std::string& endpoint, const Error& error);
-  void note();
   void warn_of_silence();
   [[noreturn]] void give_up();
+
+  std::string text_of_status() const;
 
   const Options options_;
   const Clock::time_point started_ = Clock::now();
   Clock::time_point next_start_ = started_;
-  std::size_t next_ = 0;  // of options_.endpoints
+  std::size_t next_ = 0;      // of options_.endpoints
+  mutable std::mutex mutex_;  // advance() may change the next two while status() reads them
   std::vector<Attempt> attempts_;
-  std::optional<std::size_t> chosen_;
   std::string failures_;
+  std::optional<std::size_t> chosen_;
   std::optional<ErrorCode> worst_;
   bool warned_ = false;
-  mutable std::mutex mutex_;  // guards the next
-  std::string status_;
 };
 
 }  // namespace tutti::comm

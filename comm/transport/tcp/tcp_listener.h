@@ -1,7 +1,6 @@
 // TcpListener: where a process listens, at one or more addresses, and the connections that are not authenticated yet.
 //
 // All groups that descend from one ProcessGroup::connect share it: a connection says in its hello which group it is
-// All groups that descend from one ProcessGroup::connect share it: a connection says in its hello which group it is
 // for, and goes to the transport that has joined under that group's hash. A connection for a group without a member yet
 // waits for its verdict, since ranks form a group at different times, and so does one that its member does not admit
 // yet; one for a group that has left is closed.
@@ -56,10 +55,6 @@ class TcpListener {
 
   std::string endpoint() const { return endpoints_.front(); }  // "10.0.0.2:40913"
   const std::vector<std::string>& endpoints() const { return endpoints_; }
-
-  /// Notes the endpoint by which a peer was reached, for all groups of this process; `first` is its first one.
-  void remember(const std::string& first, const std::string& reached);
-  std::string reached(const std::string& first);  // "": not known
   asio::io_context& context() { return context_; }
   const TlsContext* tls() const { return tls_ ? &*tls_ : nullptr; }  // null without encryption
 
@@ -94,7 +89,6 @@ class TcpListener {
   std::vector<asio::ip::tcp::acceptor> acceptors_;  // never empty; one per address
   const std::vector<std::string> endpoints_;
   std::mutex mutex_;  // guards all below, and the use of acceptors_
-  std::map<std::string, std::string> reached_;
   std::map<std::uint64_t, Member> members_;
   std::deque<std::uint64_t> left_;  // the latest groups that have left
   std::list<HandshakingSocket> inbound_;

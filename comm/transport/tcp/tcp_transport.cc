@@ -69,31 +69,14 @@ std::function<std::unique_ptr<Dialer>()> TcpTransport::connector(int peer, Conne
       return std::make_unique<HandshakingSocket>(listener_->context(), endpoint, self, options_.job_secret,
                                                  listener_->tls());
     };
-    return std::make_unique<Dialer>(
-        Dialer::Options{.endpoints = endpoints_of(peers_.at(static_cast<std::size_t>(peer))),
-                        .open = open,
-                        .reached = [this, peer](const std::string& endpoint) { note_reached(peer, endpoint); },
-                        .from = "rank " + std::to_string(options_.rank),
-                        .to = name_of(peer)});
+    const PeerAddress& address = peers_.at(static_cast<std::size_t>(peer));
+    std::vector<std::string> endpoints{address.endpoint};
+    endpoints.insert(endpoints.end(), address.others.begin(), address.others.end());
+    return std::make_unique<Dialer>(Dialer::Options{.endpoints = std::move(endpoints),
+                                                    .open = open,
+                                                    .from = "rank " + std::to_string(options_.rank),
+                                                    .to = name_of(peer)});
   };
-}
-
-/// The endpoint that has worked comes first.
-std::vector<std::string> TcpTransport::endpoints_of(const PeerAddress& peer) {
-  std::vector<std::string> endpoints{peer.endpoint};
-  endpoints.insert(endpoints.end(), peer.others.begin(), peer.others.end());
-  const auto known = std::ranges::find(endpoints, peer.others.empty() ? "" : listener_->reached(peer.endpoint));
-  if (known != endpoints.end()) std::rotate(endpoints.begin(), known, known + 1);
-  return endpoints;
-}
-
-void TcpTransport::note_reached(int peer, const std::string& endpoint) {
-  const PeerAddress& address = peers_[static_cast<std::size_t>(peer)];
-  if (address.others.empty() || !listener_->reached(address.endpoint).empty()) return;
-  listener_->remember(address.endpoint, endpoint);
-  if (endpoint != address.endpoint)
-    log(LogLevel::Info, "rank " + std::to_string(options_.rank) + " reached " + name_of(peer) + " at " + endpoint +
-                            " first, and keeps to that");
 }
 
 std::deque<TcpLink>& TcpTransport::links(ConnectionKind kind) {
@@ -134,8 +117,8 @@ void TcpTransport::wait(std::span<Link* const> links, std::chrono::milliseconds 
 }
 
 void TcpTransport::wait_also(std::span<Link* const> links, std::span<pollfd> more, std::chrono::milliseconds timeout) {
-  const Wakeups::Sleeper sleeper(wakeups_);
-  std::vector<pollfd> polled{{sleeper.descriptor(), POLLIN, 0}};
+  ++sleepers_;
+  std::vector<pollfd> polled{{doorbell_.descriptor(), POLLIN, 0}};
   for (int fd : listener_->descriptors()) polled.push_back({fd, POLLIN, 0});
   const std::size_t first_link = polled.size();
   for (Link* link : links) {
@@ -148,10 +131,15 @@ void TcpTransport::wait_also(std::span<Link* const> links, std::span<pollfd> mor
   }
   polled.insert(polled.end(), more.begin(), more.end());
   const int ready = ::poll(polled.data(), polled.size(), static_cast<int>(timeout.count()));
+  const bool others_sleep = --sleepers_ > 0;
   if (ready < 0 && errno != EINTR) throw_errno("poll", errno);
   if (ready <= 0) {
     service();  // handshakes have time limits of their own
     return;
+  }
+  if (polled[0].revents != 0) {
+    doorbell_.silence();
+    if (others_sleep) doorbell_.ring();
   }
   for (std::size_t i = 0; i < links.size(); ++i)
     if ((polled[first_link + i].revents & POLLIN) != 0) static_cast<TcpLink*>(links[i])->reported_readable();

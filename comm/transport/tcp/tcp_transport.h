@@ -8,9 +8,9 @@
 #pragma once
 
 #include <poll.h>
+#include <tutti/comm/transport/doorbell.h>
 #include <tutti/comm/transport/tcp/tcp_link.h>
 #include <tutti/comm/transport/tcp/tcp_listener.h>
-#include <tutti/comm/transport/tcp/wakeups.h>
 
 #include <atomic>
 #include <deque>
@@ -64,7 +64,7 @@ class TcpTransport final : public Transport {
   void wait(std::span<Link* const> links, std::chrono::milliseconds timeout) override;
   /// The same, and until something happens on one of `more`, whose revents are filled in.
   void wait_also(std::span<Link* const> links, std::span<pollfd> more, std::chrono::milliseconds timeout);
-  void wake() override { wakeups_.ring(); }
+  void wake() override { doorbell_.ring(); }
   void close() override;
   std::string describe(int peer) const override;
   std::vector<int> hosts() const override;  // by the names of the hosts
@@ -75,8 +75,6 @@ class TcpTransport final : public Transport {
  private:
   PeerIdentity identity(ConnectionKind kind) const;
   std::function<std::unique_ptr<Dialer>()> connector(int peer, ConnectionKind kind);
-  std::vector<std::string> endpoints_of(const PeerAddress& peer);
-  void note_reached(int peer, const std::string& endpoint);
   std::string trouble(int peer) const;
   std::string name_of(int peer) const;
   std::deque<TcpLink>& links(ConnectionKind kind);
@@ -85,7 +83,8 @@ class TcpTransport final : public Transport {
   void adopt(const PeerIdentity& peer, ByteStream socket);
 
   const TcpTransportOptions options_;
-  Wakeups wakeups_;
+  Doorbell doorbell_;
+  std::atomic<int> sleepers_{0};                 // threads in wait()
   const std::shared_ptr<TcpListener> listener_;  // outlives the links: their sockets belong to its context
   std::vector<PeerAddress> peers_;
   RunsAhead collectives_run_ahead_;
