@@ -61,7 +61,7 @@ TEST(Join, ARankThatCannotMapSendsAllToTcp) {
   HashStore store;
   const Deadline deadline = Deadline::after(std::chrono::seconds(20));
   const std::vector<std::string> hosts{"here", "here"};
-  store.set("g/shm/0/segment", "1 99999 5", deadline);  // a descriptor that process 1 does not have
+  store.set("g/shm/0/first", "1 99999 5", deadline);  // a descriptor that process 1 does not have
   store.set("g/shm/0/mapped", "1", deadline);         // rank 0 has mapped its own
   EXPECT_EQ(join_neighbours(store, "g", 1, hosts, deadline, [](const std::string&) {}), nullptr);
   EXPECT_EQ(store.get("g/shm/0/verdict", deadline), "tcp");

@@ -32,8 +32,43 @@ HostSegment::Address parse(const std::string& text) {
   return address;
 }
 
+/// The first rank could not make the segment.
+struct NoSegment : Error {
+  explicit NoSegment(const std::string& why) : Error(ErrorCode::System, why) {}
+};
+
 void tell_of_tcp(int rank, const std::string& why) {
   log(LogLevel::Warn, "rank " + std::to_string(rank) + ": the ranks of this host use TCP among themselves: " + why);
+}
+
+/// The memory that the first of `ranks` to come has made: this rank if it can, which publishes it at `key`. Throws
+/// System if that one could not; PeerLost if it has gone, System and Protocol if what it has made cannot be mapped.
+std::unique_ptr<Neighbours> share_memory(Store& store, const std::string& key, int rank, const std::vector<int>& ranks,
+                                         Deadline deadline) {
+  const int size = static_cast<int>(ranks.size());
+  std::unique_ptr<Neighbours> made;
+  std::string ours = kNoSegment, failure = "the first of them could not make the shared memory";
+  try {
+    HostSegment segment = HostSegment::create(size);
+    const std::string where = to_text(segment.address());
+    made = std::make_unique<Neighbours>(std::move(segment), ranks, rank);
+    ours = where;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::System) throw;
+    failure = error.what();
+  }
+  const std::string first = store.compare_set(key, "", ours, deadline);
+  if (first == kNoSegment) throw NoSegment(failure);
+  if (first == ours) return made;
+  const bool could_make = std::exchange(made, nullptr) != nullptr;
+  std::optional<HostSegment> opened;
+  try {
+    opened = HostSegment::open(parse(first), size);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::System || !could_make) throw;
+    throw Error(ErrorCode::PeerLost, "the rank that came first, as " + key + " says, has left again: " + error.what());
+  }
+  return std::make_unique<Neighbours>(std::move(*opened), ranks, rank);
 }
 
 }  // namespace
@@ -57,17 +92,10 @@ std::unique_ptr<Neighbours> join_neighbours(Store& store, const std::string& gro
   std::unique_ptr<Neighbours> neighbours;
   std::string failure;
   try {
-    if (rank != ranks.front()) await(prefix + "segment");
-    HostSegment segment = rank == ranks.front()
-                              ? HostSegment::create(size)
-                              : HostSegment::open(parse(store.get(prefix + "segment", deadline)), size);
-    const std::string where = to_text(segment.address());
-    neighbours = std::make_unique<Neighbours>(std::move(segment), ranks, rank);
-    if (rank == ranks.front()) store.set(prefix + "segment", where, deadline);
+    neighbours = share_memory(store, prefix + "first", rank, ranks, deadline);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::System && error.code() != ErrorCode::Protocol) throw;
+    if (error.code() == ErrorCode::Timeout) throw;
     failure = error.what();
-    if (rank == ranks.front()) store.set(prefix + "segment", kNoSegment, deadline);
   }
   // A failure counts more than all successes together.
   const std::int64_t mapped = store.add(prefix + "mapped", failure.empty() ? 1 : std::int64_t{size} + 1, deadline);
@@ -82,38 +110,15 @@ std::unique_ptr<Neighbours> join_neighbours(Store& store, const std::string& gro
 
 std::unique_ptr<Neighbours> join_known_neighbours(Store& store, const std::string& group, int rank,
                                                   const std::vector<int>& ranks, Deadline deadline) {
-  const int size = static_cast<int>(ranks.size());
-  if (size < 2) return nullptr;
-  const std::string key = group + "/shm/" + std::to_string(ranks.front()) + "/first";
-  std::unique_ptr<Neighbours> made;
-  std::string ours = kNoSegment;
-  std::string failure = "the first of them could not make the shared memory";
+  if (ranks.size() < 2) return nullptr;
   try {
-    HostSegment segment = HostSegment::create(size);
-    ours = to_text(segment.address());
-    made = std::make_unique<Neighbours>(std::move(segment), ranks, rank);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::System) throw;
-    ours = kNoSegment;
-    failure = error.what();
-  }
-  const std::string first = store.compare_set(key, "", ours, deadline);
-  if (first == kNoSegment) {
-    tell_of_tcp(rank, failure);
+    return share_memory(store, group + "/shm/" + std::to_string(ranks.front()) + "/first", rank, ranks, deadline);
+  } catch (const NoSegment& error) {
+    tell_of_tcp(rank, error.what());
     return nullptr;
-  }
-  if (first == ours) return made;
-  const bool could_make = made != nullptr;
-  made.reset();
-  std::optional<HostSegment> opened;
-  try {
-    opened = HostSegment::open(parse(first), size);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::System || !could_make) throw;
-    throw Error(ErrorCode::PeerLost, "rank " + std::to_string(rank) + ": the rank that came first to group '" + group +
-                                         "' has left it again: " + error.what());
+    throw Error(error.code(), "rank " + std::to_string(rank) + ": " + error.what());
   }
-  return std::make_unique<Neighbours>(std::move(*opened), ranks, rank);
 }
 
 }  // namespace tutti::comm
