@@ -17,32 +17,12 @@
 #include <tutti/comm/transport/transport.h>
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 
 namespace tutti::comm {
-
-/// Where one end of a ring is: in the stream of bytes, and in the memory. The two differ by whole rounds.
-class RingPlace {
- public:
-  explicit RingPlace(std::size_t capacity) : capacity_(capacity) {}
-
-  std::uint64_t position() const { return position_; }
-  std::size_t offset() const { return offset_; }
-
-  /// Passes over so many bytes, no more than the capacity.
-  void advance(std::size_t bytes) {
-    position_ += bytes;
-    offset_ += bytes;
-    if (offset_ >= capacity_) offset_ -= capacity_;
-  }
-
- private:
-  std::size_t capacity_;
-  std::size_t offset_ = 0;
-  std::uint64_t position_ = 0;
-};
 
 struct RingControl {
   alignas(2 * kLine) std::atomic<std::uint64_t> written;  // payload bytes up to this position are there
@@ -76,21 +56,26 @@ inline constexpr std::size_t kRingPiece = 8 * 1024;
 
 constexpr std::size_t whole_lines(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
-/// Where a ring lies. `memory` is `bytes` long and zeroed when the ring is new.
+/// Where a ring lies. `memory` is `size` bytes long, and zeroed when the ring is new. Positions count the bytes of the
+/// stream; one lies in the memory at itself modulo the capacity, a power of two.
 struct RingMemory {
-  RingMemory(std::byte* memory, std::size_t bytes)
+  RingMemory(std::byte* memory, std::size_t size)
       : control(reinterpret_cast<RingControl*>(memory)),
-        lines(memory + sizeof(RingControl)),
-        capacity((bytes - sizeof(RingControl)) / kLine * kLine) {}
+        bytes(memory + sizeof(RingControl)),
+        capacity(std::bit_floor(size - sizeof(RingControl))) {}
+
+  std::size_t offset(std::uint64_t position) const { return position & (capacity - 1); }
+  std::byte* at(std::uint64_t position) const { return bytes + offset(position); }
+  FrameLine& line(std::uint64_t position) const { return *reinterpret_cast<FrameLine*>(at(position)); }
 
   RingControl* control;
-  std::byte* lines;
+  std::byte* bytes;
   std::size_t capacity;
 };
 
 class RingWriter {
  public:
-  explicit RingWriter(RingMemory memory) : ring_(memory), at_(memory.capacity) {}
+  explicit RingWriter(RingMemory memory) : ring_(memory) {}
 
   /// Writes as much of the frame as there is room for; true if anything was written. frame.done() says when it is all
   /// there; until then the same frame is given again. `streams`: long payloads are written by non-temporal stores.
@@ -110,11 +95,11 @@ class RingWriter {
   bool start(Outgoing& frame);
   void put(const FrameHeader& header, const void* payload, bool whole);
   void copy_in(const std::byte* from, std::size_t bytes);
-  void clear_next_stamp();
+  void clear_next_stamp() { ring_.line(at_).stamp.store(0, std::memory_order_relaxed); }
 
   RingMemory ring_;
   bool streams_ = false;
-  RingPlace at_;                             // of the next byte
+  std::uint64_t at_ = 0;                     // position of the next byte
   std::uint64_t taken_ = 0;                  // by the reader, as last seen
   std::atomic<std::uint64_t> waits_for_{0};  // as much to be taken, plus 1; 0: nothing waits
 };
@@ -124,7 +109,7 @@ class RingReader {
   /// Payloads of `past_caches` bytes and more are written by non-temporal stores: they would not stay in the cache,
   /// where what is sent and received both ways is four such buffers.
   RingReader(RingMemory memory, std::uint64_t group, std::size_t past_caches = last_cache_bytes() / 4)
-      : ring_(memory), group_(group), past_caches_(past_caches), at_(memory.capacity) {}
+      : ring_(memory), group_(group), past_caches_(past_caches) {}
 
   /// The header of the frame at the head of the stream, or null. Throws Protocol if it holds impossible values.
   const FrameHeader* peek();
@@ -142,11 +127,7 @@ class RingReader {
   std::span<const std::byte> readable();
   void consume(std::size_t nbytes);
 
-  /// How much of the stream the writer need not keep.
-  std::uint64_t taken() const { return released_; }
-
  private:
-  const FrameLine& line() const { return *reinterpret_cast<const FrameLine*>(ring_.lines + at_.offset()); }
   std::size_t available();
   enum State : std::uint64_t { kBetweenFrames = 0, kAllThere = 1, kStillComing = 2 };
   void watch();
@@ -155,14 +136,14 @@ class RingReader {
   RingMemory ring_;
   std::uint64_t group_;
   std::size_t past_caches_;
-  RingPlace at_;                // of the next unread byte; of the frame's line while its payload is inlined
+  std::uint64_t at_ = 0;        // position of the next unread byte; of the frame's line while its payload is inlined
   std::uint64_t released_ = 0;  // published to the writer
   std::uint64_t written_ = 0;   // as last seen
   std::optional<FrameHeader> current_;
   std::uint64_t left_ = 0;  // payload bytes not yet read
   bool streams_ = false;    // its bytes are copied out by non-temporal stores
   bool inlined_ = false;
-  std::atomic<std::uint64_t> watched_{0};  // for has_news(): lines in the stream, line in the ring, State
+  std::atomic<std::uint64_t> watched_{0};  // for has_news(): position, State in its two lowest bits
 };
 
 }  // namespace tutti::comm

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <string>
 #include <utility>
 
@@ -11,14 +12,14 @@ namespace tutti::comm {
 namespace {
 
 constexpr std::uint64_t kMagic =
-    0x39313170'74747574;  // changes with the layout, and with which rank writes which field
+    0x31323170'74747574;  // changes with the layout, and with which rank writes which field
 constexpr std::size_t kPage = 4096;
 // Slots and stages begin so far into a page, where callers' long vectors do not: a copy to less than a line behind the
 // source's offset in its page takes a tenth longer (4 KiB aliasing: loads are taken to depend on earlier stores).
 constexpr std::size_t kOffPage = 256;
 static_assert(kOffPage % kLine == 0 && kOffPage > kLine && kOffPage < kPage);
 constexpr std::size_t kLanes = 3;
-constexpr std::size_t kMostRingBytes = 1024 * 1024;
+constexpr std::size_t kMostRingBytes = 1024 * 1024;  // and a page for what both ends tell each other
 constexpr std::size_t kLeastRingBytes = 16 * 1024;
 constexpr std::size_t kAllRingsBytes = std::size_t{4} << 30;  // of address space, in large worlds
 
@@ -37,7 +38,7 @@ std::size_t times(int ranks, std::size_t bytes) { return static_cast<std::size_t
 
 std::size_t HostSegment::ring_bytes_for(int ranks) {
   const std::size_t each = kAllRingsBytes / (times(ranks, times(ranks, kLanes)));
-  return std::clamp(each / kPage * kPage, kLeastRingBytes, kMostRingBytes);
+  return kPage + std::clamp(std::bit_floor(each), kLeastRingBytes, kMostRingBytes);
 }
 
 std::size_t HostSegment::bytes_for(int ranks) {

@@ -1,3 +1,4 @@
+#include <tutti/comm/base/error.h>
 #include <tutti/comm/transport/shm/shm_transport.h>
 
 #include <algorithm>
@@ -6,15 +7,80 @@
 namespace tutti::comm {
 namespace {
 
-// Lanes of the rings of an ordered pair of ranks.
-constexpr int kCollective = 0;
-constexpr int kMessages = 1;
-constexpr int kAnswers = 2;
-
-// A neighbour answers sooner than a wake-up takes, even when it first has to get a CPU.
-constexpr std::chrono::microseconds kPatience(300);
+constexpr unsigned kIgnored = 3;  // several threads may wait, and one of them may be about to read
 
 }  // namespace
+
+ShmLink::ShmLink(Neighbours& neighbours, int peer, Rings rings, std::uint64_t group,
+                 std::function<std::string()> describe)
+    : neighbours_(neighbours),
+      peer_(peer),
+      index_(neighbours.index_of(peer)),
+      writer_(rings.out),
+      reader_(rings.in, group),
+      describe_(std::move(describe)) {}
+
+void ShmLink::check_peer() {
+  if (neighbours_.gone(neighbours_.self()))
+    throw Error(ErrorCode::PeerLost, "lost " + describe_() + ": this rank has closed its connections");
+  if (neighbours_.gone(index_))
+    throw Error(ErrorCode::PeerLost, "lost " + describe_() + ": " + neighbours_.reason(index_));
+}
+
+void ShmLink::post(Outgoing& frame) {
+  frame.written_ = 0;
+  queue_.push_back(&frame);
+  if (queue_.size() == 1) flush();
+}
+
+bool ShmLink::post_whole(const FrameHeader& header, const void* payload) {
+  if (!queue_.empty() || !writer_.write_whole(header, payload, neighbours_.is_far(index_))) return false;
+  neighbours_.nudge(index_);
+  return true;
+}
+
+bool ShmLink::flush() {
+  bool wrote = false;
+  while (!queue_.empty() && writer_.write(*queue_.front(), neighbours_.is_far(index_))) {
+    wrote = true;
+    if (queue_.front()->done()) queue_.pop_front();
+    neighbours_.nudge(index_);
+  }
+  if (!wrote && !queue_.empty()) check_peer();
+  writer_.wait_for_room(!queue_.empty());
+  return queue_.empty();
+}
+
+const FrameHeader* ShmLink::peek() {
+  const FrameHeader* header = reader_.peek();
+  if (!header) looked();  // a frame that peek() returns again and again, and nothing reads, does not count
+  if (header || !(neighbours_.gone(index_) || neighbours_.gone(neighbours_.self()))) return header;
+  header = reader_.peek();  // all that it wrote before it left is visible by now
+  if (!header) check_peer();
+  return header;
+}
+
+std::size_t ShmLink::read(void* into, std::size_t nbytes) {
+  looked();
+  const std::size_t got = reader_.read(into, nbytes);
+  if (got > 0) neighbours_.nudge(index_);  // there is room now
+  if (got == 0 && nbytes > 0 && reader_.readable().empty()) check_peer();
+  return got;
+}
+
+void ShmLink::consume(std::size_t nbytes) {
+  looked();
+  reader_.consume(nbytes);
+  neighbours_.nudge(index_);
+}
+
+bool ShmLink::ready() {
+  if (writer_.can_go_on()) return true;
+  if (ignored_.load(std::memory_order_relaxed) >= kIgnored) return false;
+  const bool news = has_news();
+  if (news) ignored_.fetch_add(1, std::memory_order_relaxed);
+  return news;
+}
 
 ShmTransport::ShmTransport(std::unique_ptr<TcpTransport> tcp, std::unique_ptr<Neighbours> neighbours,
                            std::uint64_t group)
@@ -22,9 +88,7 @@ ShmTransport::ShmTransport(std::unique_ptr<TcpTransport> tcp, std::unique_ptr<Ne
   for (int index = 0; index < neighbours_->size(); ++index) {
     if (index == neighbours_->self()) continue;
     Lanes& lanes = lanes_[static_cast<std::size_t>(neighbours_->rank_of(index))];
-    lanes.collective = link(index, kCollective, group);
-    lanes.messages = link(index, kMessages, group);
-    lanes.answers = link(index, kAnswers, group);
+    for (int lane = 0; lane < 3; ++lane) lanes[static_cast<std::size_t>(lane)] = link(index, lane, group);
   }
 }
 
@@ -41,14 +105,6 @@ std::unique_ptr<ShmLink> ShmTransport::link(int index, int lane, std::uint64_t g
       group, [this, peer] { return describe(peer); });
 }
 
-Link& ShmTransport::collective(int peer) {
-  return lanes(peer).collective ? *lanes(peer).collective : tcp_->collective(peer);
-}
-Link& ShmTransport::messages(int peer) { return lanes(peer).messages ? *lanes(peer).messages : tcp_->messages(peer); }
-Link& ShmTransport::answers(int peer) { return lanes(peer).answers ? *lanes(peer).answers : tcp_->answers(peer); }
-
-std::chrono::microseconds ShmTransport::patience() const { return kPatience; }
-
 void ShmTransport::sleep(std::span<Link* const> others, const std::vector<int>& neighbours,
                          std::chrono::milliseconds timeout) {
   std::vector<pollfd> more;
@@ -62,7 +118,7 @@ void ShmTransport::wait(std::span<Link* const> links, std::chrono::milliseconds 
   std::vector<Link*> others;
   std::vector<int> neighbours;
   for (Link* link : links) {
-    if (!lanes(link->peer()).collective) {
+    if (!shares_memory(link->peer())) {
       others.push_back(link);
       continue;
     }

@@ -1,4 +1,5 @@
 #include <tutti/comm/base/copy.h>
+#include <tutti/comm/base/error.h>
 #include <tutti/comm/transport/shm/ring.h>
 
 #include <algorithm>
@@ -29,14 +30,14 @@ std::size_t piece_of(std::uint64_t nbytes, std::size_t capacity) {
 }  // namespace
 
 std::size_t RingWriter::room(std::size_t needed) {
-  const auto left = [&] { return static_cast<std::size_t>(taken_ + ring_.capacity - at_.position()); };
+  const auto left = [&] { return static_cast<std::size_t>(taken_ + ring_.capacity - at_); };
   if (left() < needed) taken_ = ring_.control->taken.load(std::memory_order_acquire);
   return left();
 }
 
 /// The reader must take so much that there is room for a line and the next one.
 void RingWriter::wait_for_room(bool waits) {
-  const std::uint64_t needed = at_.position() + 2 * kLine;
+  const std::uint64_t needed = at_ + 2 * kLine;
   const std::uint64_t missing = needed - std::min(needed, taken_ + ring_.capacity);
   waits_for_.store(waits ? taken_ + missing + 1 : 0, std::memory_order_relaxed);
 }
@@ -47,14 +48,10 @@ bool RingWriter::can_go_on() const {
 }
 
 void RingWriter::copy_in(const std::byte* from, std::size_t bytes) {
-  const std::size_t first = std::min(bytes, ring_.capacity - at_.offset());
+  const std::size_t first = std::min(bytes, ring_.capacity - ring_.offset(at_));
   const bool streams = streams_ && bytes >= kStreamedBytes;
-  copy_out(ring_.lines + at_.offset(), from, first, streams);
-  copy_out(ring_.lines, from + first, bytes - first, streams);
-}
-
-void RingWriter::clear_next_stamp() {
-  reinterpret_cast<FrameLine*>(ring_.lines + at_.offset())->stamp.store(0, std::memory_order_relaxed);
+  copy_out(ring_.at(at_), from, first, streams);
+  copy_out(ring_.bytes, from + first, bytes - first, streams);
 }
 
 bool RingWriter::start(Outgoing& frame) {
@@ -77,13 +74,13 @@ bool RingWriter::write_whole(const FrameHeader& header, const void* payload, boo
 /// written last and in one go: its reader polls it, and would take it away in between. And soon after the payload: time
 /// spent between the two shows many times over in the latency of the message.
 void RingWriter::put(const FrameHeader& header, const void* payload, bool whole) {
-  auto* line = reinterpret_cast<FrameLine*>(ring_.lines + at_.offset());
-  const std::uint64_t stamp = at_.position() + 1;
+  FrameLine* const line = &ring_.line(at_);
+  const std::uint64_t stamp = at_ + 1;
   const auto* bytes = static_cast<const std::byte*>(payload);
-  at_.advance(kLine);
+  at_ += kLine;
   if (whole && !FrameLine::holds(header.nbytes)) {
     copy_in(bytes, header.nbytes);
-    at_.advance(whole_lines(header.nbytes));
+    at_ += whole_lines(header.nbytes);
   }
   if (whole) clear_next_stamp();
   line->kind = static_cast<std::uint8_t>(header.kind);
@@ -118,13 +115,104 @@ bool RingWriter::write(Outgoing& frame, bool streams) {
     const std::size_t piece = std::min<std::uint64_t>({left, longest, space});
     if (piece == 0 || (piece < left && piece % kLine != 0)) return wrote;
     copy_in(static_cast<const std::byte*>(frame.payload) + done, piece);
-    at_.advance(whole_lines(piece));
+    at_ += whole_lines(piece);
     frame.written_ += piece;
     if (frame.done()) clear_next_stamp();
-    ring_.control->written.store(at_.position(), std::memory_order_release);
+    ring_.control->written.store(at_, std::memory_order_release);
     wrote = true;
   }
   return wrote;
+}
+
+const FrameHeader* RingReader::peek() {
+  if (current_) return &*current_;
+  const FrameLine& line = ring_.line(at_);
+  if (line.stamp.load(std::memory_order_acquire) != at_ + 1) return nullptr;
+  const std::uint64_t nbytes = line.nbytes;
+  const std::uint8_t reduce_op = line.reduce_op_and_marks & FrameLine::kReduceOp;
+  if (line.kind < static_cast<std::uint8_t>(FrameKind::Collective) ||
+      line.kind > static_cast<std::uint8_t>(FrameKind::Rendezvous) ||
+      line.op > static_cast<std::uint8_t>(kLastOpKind) || line.dtype > static_cast<std::uint8_t>(kLastDType) ||
+      reduce_op > static_cast<std::uint8_t>(kLastReduceOp) || nbytes > kMaxFrameBytes)
+    throw Error(ErrorCode::Protocol, "the shared memory holds no frame where one should begin: was it overwritten?");
+  current_ = {static_cast<FrameKind>(line.kind),
+              {group_, line.seq, line.count, line.root, static_cast<OpKind>(line.op), static_cast<DType>(line.dtype),
+               static_cast<ReduceOp>(reduce_op), line.user_op},
+              nbytes,
+              line.id};
+  left_ = nbytes;
+  streams_ = left_ >= past_caches_;
+  inlined_ = FrameLine::holds(left_);
+  if (!inlined_) {
+    const bool complete = (line.reduce_op_and_marks & FrameLine::kComplete) != 0;
+    at_ += kLine;
+    if (complete) written_ = at_ + whole_lines(left_);
+  }
+  watch();
+  return &*current_;
+}
+
+// In the lowest bits of a position, which has no meaning there: what has been written ends with a line, and so do
+// frames.
+void RingReader::watch() {
+  const State state = !current_ ? kBetweenFrames : inlined_ || written_ >= at_ + left_ ? kAllThere : kStillComing;
+  watched_.store(at_ / kLine * kLine | state, std::memory_order_relaxed);
+}
+
+bool RingReader::has_news() const {
+  const std::uint64_t watched = watched_.load(std::memory_order_relaxed);
+  const std::uint64_t position = watched / kLine * kLine;
+  switch (watched % kLine) {
+    case kBetweenFrames:
+      return ring_.line(position).stamp.load(std::memory_order_acquire) == position + 1;
+    case kStillComing:
+      return ring_.control->written.load(std::memory_order_acquire) / kLine * kLine > position;
+    default:
+      return true;
+  }
+}
+
+std::size_t RingReader::available() {
+  if (inlined_) return left_;
+  if (written_ < at_ + left_) written_ = std::max(written_, ring_.control->written.load(std::memory_order_acquire));
+  return written_ <= at_ ? 0 : std::min<std::uint64_t>(left_, written_ - at_);
+}
+
+std::span<const std::byte> RingReader::readable() {
+  const std::size_t bytes = available();
+  if (inlined_) return {ring_.line(at_).inlined.data() + current_->nbytes - left_, bytes};
+  return {ring_.at(at_), std::min(bytes, ring_.capacity - ring_.offset(at_))};
+}
+
+void RingReader::consume(std::size_t nbytes) {
+  left_ -= nbytes;
+  if (!inlined_) at_ += nbytes;
+  if (left_ == 0) finish();
+  if (left_ == 0 || at_ - released_ >= std::min(kRingPiece, ring_.capacity / 4)) {
+    released_ = at_ / kLine * kLine;
+    ring_.control->taken.store(released_, std::memory_order_release);
+  }
+  watch();
+}
+
+void RingReader::finish() {
+  at_ += inlined_ ? kLine : static_cast<std::size_t>(whole_lines(at_) - at_);
+  current_.reset();
+}
+
+std::size_t RingReader::read(void* into, std::size_t nbytes) {
+  auto* target = static_cast<std::byte*>(into);
+  std::size_t got = 0;
+  if (current_ && left_ == 0) consume(0);  // a frame without payload
+  while (got < nbytes && current_) {
+    const auto part = readable();
+    const std::size_t n = std::min(part.size(), nbytes - got);
+    if (n == 0) break;
+    copy_out(target + got, part.data(), n, streams_);
+    got += n;
+    consume(n);
+  }
+  return got;
 }
 
 }  // namespace tutti::comm
