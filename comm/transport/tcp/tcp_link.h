@@ -1,7 +1,7 @@
 // TcpLink: a Link over one TCP connection, opened on first use. Contract: transport.h.
 //
 // One side connects when it first posts or peeks, and the other one waits until the listener hands it the accepted
-// socket; or either side connects, when it first posts, and of two that do so at once one yields (tcp_link_opening.cc).
+// socket; or either side connects, when it first posts, and of two that do so at once one yields.
 // Reads go through a small buffer so that a header and a short payload cost one system call; a long payload goes
 // straight into the caller's memory, as far as that is known. Posted frames leave at once, but short frames of a rank
 // that runs ahead share packets (packet_sharing.h).
