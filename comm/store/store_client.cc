@@ -16,8 +16,8 @@ constexpr std::chrono::milliseconds kTimeoutReplyGrace{1000};
 
 }  // namespace
 
-StoreClient::StoreClient(const TcpStoreOptions& options, Deadline deadline)
-    : StoreClient(host_and_port(options.host, options.port), connect_to_store(options, deadline)) {}
+StoreClient::StoreClient(const TcpStoreOptions& options, Deadline deadline, bool was_there)
+    : StoreClient(host_and_port(options.host, options.port), connect_to_store(options, deadline, was_there)) {}
 
 StoreClient::StoreClient(std::string server, Socket connected)
     : server_(std::move(server)), socket_(std::move(connected)), in_(kSmallBuffer) {}

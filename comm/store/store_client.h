@@ -18,8 +18,9 @@ namespace tutti::comm {
 
 /// Opens an authenticated connection: tries all addresses of options.host, with back-off, until one answers and accepts
 /// us. The socket does not block. Throws Timeout listing the attempts; at once Unauthorized (wrong secret, job or world
-/// size) and Protocol (something else listens there), when no address of the host did better.
-Socket connect_to_store(const TcpStoreOptions& options, Deadline deadline);
+/// size) and Protocol (something else listens there), when no address of the host did better; PeerLost where the server
+/// `was_there` before and now nothing listens.
+Socket connect_to_store(const TcpStoreOptions& options, Deadline deadline, bool was_there = false);
 
 struct StoreReply : StoreResult {
   StoreStatus status = StoreStatus::Ok;
@@ -28,7 +29,7 @@ struct StoreReply : StoreResult {
 class StoreClient {
  public:
   /// Throws as connect_to_store.
-  StoreClient(const TcpStoreOptions& options, Deadline deadline);
+  StoreClient(const TcpStoreOptions& options, Deadline deadline, bool was_there = false);
 
   /// Over a connection that has been opened and authenticated, and does not block; `server` names it in texts.
   StoreClient(std::string server, Socket connected);

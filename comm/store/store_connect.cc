@@ -176,12 +176,18 @@ void authenticate(int socket, const TcpStoreOptions& options, Deadline deadline)
                                       "MASTER_PORT right?");
 }
 
-/// One pass over all addresses of the host.
-std::optional<Socket> try_all(const TcpStoreOptions& options, Deadline deadline, Attempts& attempts, bool& hung_up) {
+/// What a pass over all addresses of the host came to, where none let us in.
+struct Pass {
+  bool hung_up = false;       // one of them, during the handshake
+  bool none_listens = false;  // at any of them
+};
+
+std::optional<Socket> try_all(const TcpStoreOptions& options, Deadline deadline, Attempts& attempts, Pass& pass) {
   std::optional<Error> refusal;
   std::string error;
   const auto endpoints = resolve_within(options.host, options.port, deadline, error);
   if (endpoints.empty()) attempts.add(options.host, error);
+  pass = {.hung_up = false, .none_listens = !endpoints.empty()};
   for (const Endpoint& endpoint : endpoints) {
     try {
       Socket socket = connect_one(endpoint, deadline.earlier_of(Deadline::after(kConnectLimit)));
@@ -189,7 +195,8 @@ std::optional<Socket> try_all(const TcpStoreOptions& options, Deadline deadline,
       return socket;
     } catch (const Failed& failed) {
       attempts.add(endpoint, failed, options.rank);
-      hung_up = hung_up || failed.hung_up;
+      pass.hung_up = pass.hung_up || failed.hung_up;
+      pass.none_listens = pass.none_listens && failed.error_number == ECONNREFUSED;
     } catch (const Error& refused) {
       if (refused.code() == ErrorCode::System) throw;
       if (!refusal) refusal = Error(refused.code(), "store at " + endpoint.text() + ": " + refused.what());
@@ -201,16 +208,19 @@ std::optional<Socket> try_all(const TcpStoreOptions& options, Deadline deadline,
 
 }  // namespace
 
-Socket connect_to_store(const TcpStoreOptions& options, Deadline deadline) {
+Socket connect_to_store(const TcpStoreOptions& options, Deadline deadline, bool was_there) {
   const auto start = Deadline::Clock::now();
   Attempts attempts;
   milliseconds backoff = kFirstBackoff;
   int hang_ups = 0;
   bool reported = false;
   for (;;) {
-    bool hung_up = false;
-    if (auto socket = try_all(options, deadline, attempts, hung_up)) return std::move(*socket);
-    hang_ups = hung_up ? hang_ups + 1 : 0;
+    Pass pass;
+    if (auto socket = try_all(options, deadline, attempts, pass)) return std::move(*socket);
+    if (was_there && pass.none_listens)
+      throw Error(ErrorCode::PeerLost, "lost the store at " + host_and_port(options.host, options.port) +
+                                           ", which had answered; attempts: " + attempts.text());
+    hang_ups = pass.hung_up ? hang_ups + 1 : 0;
     if (hang_ups >= kHangUpsBelieved) {
       throw Error(ErrorCode::Protocol, "the store at " + host_and_port(options.host, options.port) +
                                            " accepts connections but does not speak our handshake; attempts: " +

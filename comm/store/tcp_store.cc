@@ -75,7 +75,11 @@ class TcpStore::Impl {
         return client;
       }
     }
-    return std::make_unique<StoreClient>(options_, deadline);
+    try {
+      return std::make_unique<StoreClient>(options_, deadline, true);
+    } catch (const Error& error) {
+      fail(request, error);
+    }
   }
 
   void release(std::unique_ptr<StoreClient> client) {

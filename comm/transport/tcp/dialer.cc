@@ -56,6 +56,7 @@ bool Dialer::step(std::size_t index, bool& changed) {
   try {
     if (socket.advance()) {
       chosen_ = index;
+      if (options_.reached) options_.reached(attempts_[index].endpoint);
       return true;
     }
     if (!chosen_ && options_.endpoints.size() > 1 && socket.answered()) {

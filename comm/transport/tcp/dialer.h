@@ -25,7 +25,8 @@ class Dialer {
   struct Options {
     std::vector<std::string> endpoints;  // "10.0.0.2:4000", best first
     std::function<std::unique_ptr<HandshakingSocket>(const asio::ip::tcp::endpoint&)> open;
-    std::string from{};  // for the warning about silence: "rank 1"
+    std::function<void(const std::string& endpoint)> reached = nullptr;  // the endpoint that worked
+    std::string from{};                                                  // for the warning about silence: "rank 1"
     std::string to{};
     std::chrono::milliseconds head_start{250};
     std::chrono::milliseconds warn_after{5000};  // of silence, once

@@ -191,7 +191,7 @@ def groups(group, me):
     world = tutti.World()
     expect((world.rank, world.world_size, world.local_rank, world.local_world_size) == (me, 3, me, 3), vars(world))
     expect("RANK" in world.detected_from, world.detected_from)
-    refused(tutti.TuttiError, "RANK is 7", tutti.World, rank=7, world_size=3)
+    refused(tutti.TuttiError, 'RANK is "7"', tutti.World, rank=7, world_size=3)
     second = tutti.connect(tutti.World(), name="second", timeout=60, transport="tcp", reproducible=True, segment_bytes=4096)
     second.all_reduce(values := array.array("f", [1.0]))
     expect(second.transport == "tcp" and values[0] == 3, second)
