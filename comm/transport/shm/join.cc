@@ -32,22 +32,18 @@ HostSegment::Address parse(const std::string& text) {
   return address;
 }
 
-/// The first rank could not make the segment.
-struct NoSegment : Error {
-  explicit NoSegment(const std::string& why) : Error(ErrorCode::System, why) {}
-};
-
 void tell_of_tcp(int rank, const std::string& why) {
   log(LogLevel::Warn, "rank " + std::to_string(rank) + ": the ranks of this host use TCP among themselves: " + why);
 }
 
-/// The memory that the first of `ranks` to come has made: this rank if it can, which publishes it at `key`. Throws
-/// System if that one could not; PeerLost if it has gone, System and Protocol if what it has made cannot be mapped.
+/// The memory that the first of `ranks` to come has made: this rank if it can, which publishes it at `key`. Null, with
+/// `failure`, if that one could not. Throws PeerLost if it has gone, System and Protocol if what it has made cannot be
+/// mapped.
 std::unique_ptr<Neighbours> share_memory(Store& store, const std::string& key, int rank, const std::vector<int>& ranks,
-                                         Deadline deadline) {
+                                         Deadline deadline, std::string& failure) {
   const int size = static_cast<int>(ranks.size());
   std::unique_ptr<Neighbours> made;
-  std::string ours = kNoSegment, failure = "the first of them could not make the shared memory";
+  std::string ours = kNoSegment, why = "the first of them could not make the shared memory";
   try {
     HostSegment segment = HostSegment::create(size);
     const std::string where = to_text(segment.address());
@@ -55,10 +51,13 @@ std::unique_ptr<Neighbours> share_memory(Store& store, const std::string& key, i
     ours = where;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::System) throw;
-    failure = error.what();
+    why = error.what();
   }
   const std::string first = store.compare_set(key, "", ours, deadline);
-  if (first == kNoSegment) throw NoSegment(failure);
+  if (first == kNoSegment) {
+    failure = why;
+    return nullptr;
+  }
   if (first == ours) return made;
   const bool could_make = std::exchange(made, nullptr) != nullptr;
   std::optional<HostSegment> opened;
@@ -92,7 +91,7 @@ std::unique_ptr<Neighbours> join_neighbours(Store& store, const std::string& gro
   std::unique_ptr<Neighbours> neighbours;
   std::string failure;
   try {
-    neighbours = share_memory(store, prefix + "first", rank, ranks, deadline);
+    neighbours = share_memory(store, prefix + "first", rank, ranks, deadline, failure);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::Timeout) throw;
     failure = error.what();
@@ -112,10 +111,11 @@ std::unique_ptr<Neighbours> join_known_neighbours(Store& store, const std::strin
                                                   const std::vector<int>& ranks, Deadline deadline) {
   if (ranks.size() < 2) return nullptr;
   try {
-    return share_memory(store, group + "/shm/" + std::to_string(ranks.front()) + "/first", rank, ranks, deadline);
-  } catch (const NoSegment& error) {
-    tell_of_tcp(rank, error.what());
-    return nullptr;
+    std::string failure;
+    const std::string key = group + "/shm/" + std::to_string(ranks.front()) + "/first";
+    auto neighbours = share_memory(store, key, rank, ranks, deadline, failure);
+    if (!neighbours) tell_of_tcp(rank, failure);
+    return neighbours;
   } catch (const Error& error) {
     throw Error(error.code(), "rank " + std::to_string(rank) + ": " + error.what());
   }
