@@ -1,6 +1,6 @@
-// One rank of the worlds of large_world_test.cc: forms the group, says "formed <ms>", passes a barrier and all_reduces
-// of one and of COUNT numbers, and says "connections <n>": its TCP connections with other ranks. With COUNT above one
-// it then leaves, and forms the same group again.
+// One rank of the worlds of large_world_test.cc and tuning_process_test.cc: forms the group, says "formed <ms>", passes
+// a barrier and all_reduces of one and of COUNT numbers, says "took <algorithm> <algorithm>" of these, and "connections
+// <n>": its TCP connections with other ranks. With COUNT above one it then leaves, and forms the same group again.
 //
 //   tutti_world_rank COUNT
 //
@@ -68,6 +68,8 @@ void run(std::size_t count) {
   group->barrier();
   check_all_reduce(*group, 1);
   if (count > 1) check_all_reduce(*group, count);
+  const auto taken = [&](std::size_t many) { return group->algorithm_for(OpKind::AllReduce, many, DType::Int64); };
+  say("took " + taken(1) + " " + taken(count));
   group->barrier();
   say("connections " + std::to_string(connections_with_ranks(world)));
   group->shutdown();
