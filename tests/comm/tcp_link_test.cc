@@ -257,7 +257,7 @@ TEST_P(TcpLinkRoom, IsGivenUpByWhoDoesNotWantTheFrame) {
       Bytes room(nbytes);
       await_frame(ends.link, room);
       ends.link.take_back();
-      std::ranges::fill(room, kUntouched);  // it is somebody else's now
+      std::ranges::fill(room, kUntouched);  // the link has nothing to do with it any more
     }
     EXPECT_TRUE(read_elsewhere(ends.link, nbytes) == payload_of(nbytes)) << frame;
   }
