@@ -30,7 +30,7 @@ enum class StoreOp : std::uint8_t {
   NumKeys,     // nothing
   Append,      // key, value
   Goodbye,     // nothing, and no reply: a remote client leaves on purpose. No request of a Store
-  EndWaits     // nothing: a remote client's Gets and Waits are answered with the keys that are missing. Nor this one
+  EndWaits     // nothing: a remote client's Get or Wait is answered with the keys that are missing. Nor this one
 };
 
 /// The strings are views into the caller's bytes.

@@ -7,9 +7,6 @@
 namespace tutti::comm {
 namespace {
 
-// One client object never has more than one wait per connection; the limit only bounds a client that misbehaves.
-constexpr std::size_t kMaxWaitsPerClient = 1024;
-
 StoreStatus status_of(ErrorCode code) {
   return code == ErrorCode::InvalidArgument ? StoreStatus::InvalidArgument : StoreStatus::Protocol;
 }
@@ -28,7 +25,7 @@ std::string StoreService::objection(const PeerIdentity& newcomer) const {
 }
 
 void StoreService::client_joined(ClientId client, const PeerIdentity& who, const std::string& address) {
-  clients_[client] = Client{who, address, false, {}};
+  clients_[client] = Client{who, address, false, std::nullopt};
   if (who.rank < 0) return;
   ++connections_of_rank_[who.rank];
   ++arrivals_of_rank_[who.rank];
@@ -40,7 +37,7 @@ void StoreService::client_joined(ClientId client, const PeerIdentity& who, const
 void StoreService::client_left(ClientId client) {
   const auto found = clients_.find(client);
   if (found == clients_.end()) return;
-  forget_waits(client);
+  forget_wait(client);
   const Client gone = std::move(found->second);
   clients_.erase(found);
   if (gone.who.rank < 0 || --connections_of_rank_[gone.who.rank] > 0 || gone.said_goodbye) return;
@@ -80,6 +77,11 @@ bool StoreService::some_are_ahead() const {
          });
 }
 
+std::size_t StoreService::waiter_count() const {
+  const auto waits = [](const auto& client) { return client.second.wait.has_value(); };
+  return static_cast<std::size_t>(std::ranges::count_if(clients_, waits));
+}
+
 bool StoreService::said_goodbye(ClientId client) const {
   const auto found = clients_.find(client);
   return found != clients_.end() && found->second.said_goodbye;
@@ -96,7 +98,7 @@ void StoreService::handle(ClientId client, const StoreHeader& header, std::span<
 void StoreService::carry_out(ClientId client, const StoreHeader& header, const StoreRequest& request) {
   check_request(request);
   if (waits(request.op)) return wait_for(client, header, request);
-  if (request.op == StoreOp::EndWaits) return end_waits(client);
+  if (request.op == StoreOp::EndWaits) return end_wait(client);
   if (request.op == StoreOp::Goodbye) {
     clients_.at(client).said_goodbye = true;
     return;
@@ -108,9 +110,11 @@ void StoreService::carry_out(ClientId client, const StoreHeader& header, const S
   reply_(client, header, StoreStatus::Ok, {result.number, {result.strings.begin(), result.strings.end()}});
 }
 
+/// Looks at the keys before `from`, which existed once, last: one of them may have been deleted since.
 std::optional<std::size_t> StoreService::first_missing(std::span<const std::string> keys, std::size_t from) const {
-  for (std::size_t i = from; i < keys.size(); ++i) {
-    if (map_.find(keys[i]) == nullptr) return i;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const std::size_t index = (from + i) % keys.size();
+    if (map_.find(keys[index]) == nullptr) return index;
   }
   return std::nullopt;
 }
@@ -120,14 +124,11 @@ void StoreService::wait_for(ClientId client, const StoreHeader& header, const St
   const auto missing = first_missing(keys, 0);
   if (!missing) return answer_wait(client, header, keys);
   Client& owner = clients_.at(client);
-  if (owner.waiters.size() >= kMaxWaitsPerClient) {
-    throw Error(ErrorCode::InvalidArgument, "this connection waits for " + std::to_string(kMaxWaitsPerClient) +
-                                                " requests already; that is the limit");
-  }
-  const WaiterId id = next_waiter_++;
-  queues_[keys[*missing]].insert(id);
-  owner.waiters.insert(id);
-  waiters_.emplace(id, Waiter{client, header, std::move(keys), *missing});
+  if (owner.wait)
+    throw Error(ErrorCode::InvalidArgument, "this connection waits for a request already (number " +
+                                                std::to_string(owner.wait->request.id) + "); end that wait first");
+  queues_[keys[*missing]].insert(client);
+  owner.wait = Wait{header, std::move(keys), *missing};
 }
 
 void StoreService::answer_wait(ClientId client, const StoreHeader& header, std::span<const std::string> keys) {
@@ -143,47 +144,36 @@ void StoreService::wake(std::string_view key) {
   if (queues_.empty() || map_.find(key) == nullptr) return;
   const auto queue = queues_.find(std::string(key));
   if (queue == queues_.end()) return;
-  const std::set<WaiterId> woken = std::move(queue->second);
+  const std::set<ClientId> woken = std::move(queue->second);
   queues_.erase(queue);
-  for (const WaiterId id : woken) {
-    Waiter& waiter = waiters_.at(id);
-    // Keys before this one existed once; they are checked again only at the end, in case one was deleted since.
-    auto missing = first_missing(waiter.keys, waiter.blocked_on + 1);
-    if (!missing) missing = first_missing(waiter.keys, 0);
-    if (missing) {
-      waiter.blocked_on = *missing;
-      queues_[waiter.keys[*missing]].insert(id);
+  for (const ClientId client : woken) {
+    std::optional<Wait>& wait = clients_.at(client).wait;
+    if (const auto missing = first_missing(wait->keys, wait->blocked_on + 1)) {
+      wait->blocked_on = *missing;
+      queues_[wait->keys[*missing]].insert(client);
       continue;
     }
-    const Waiter done = std::move(waiter);
-    clients_.at(done.client).waiters.erase(id);
-    waiters_.erase(id);
-    answer_wait(done.client, done.request, done.keys);
+    const Wait done = *std::exchange(wait, std::nullopt);
+    answer_wait(client, done.request, done.keys);
   }
 }
 
-void StoreService::forget_waits(ClientId client) {
-  const auto waiters = std::exchange(clients_.at(client).waiters, {});
-  for (const WaiterId id : waiters) forget(id);
-}
-
-void StoreService::forget(WaiterId id) {
-  const auto found = waiters_.find(id);
-  const Waiter& waiter = found->second;
-  const auto queue = queues_.find(waiter.keys[waiter.blocked_on]);
-  queue->second.erase(id);
+/// Ends the client's wait, if it has one, and returns it.
+std::optional<StoreService::Wait> StoreService::take_wait(ClientId client) {
+  std::optional<Wait> wait = std::exchange(clients_.at(client).wait, std::nullopt);
+  if (!wait) return wait;
+  const auto queue = queues_.find(wait->keys[wait->blocked_on]);
+  queue->second.erase(client);
   if (queue->second.empty()) queues_.erase(queue);
-  waiters_.erase(found);
+  return wait;
 }
 
-/// The client waits no longer: its waits are answered with what is still missing.
-void StoreService::end_waits(ClientId client) {
-  for (const WaiterId id : std::exchange(clients_.at(client).waiters, {})) {
-    const Waiter waiter = waiters_.at(id);
-    forget(id);
-    const MissingKeys missing = map_.missing(waiter.keys);
-    reply_(client, waiter.request, StoreStatus::Timeout, {static_cast<std::int64_t>(missing.count), missing.shown});
-  }
+/// The client waits no longer: its wait is answered with what is still missing.
+void StoreService::end_wait(ClientId client) {
+  const std::optional<Wait> wait = take_wait(client);
+  if (!wait) return;
+  const MissingKeys missing = map_.missing(wait->keys);
+  reply_(client, wait->request, StoreStatus::Timeout, {static_cast<std::int64_t>(missing.count), missing.shown});
 }
 
 std::string encoded_reply(const StoreHeader& request, StoreStatus status, const StoreBody& body) {

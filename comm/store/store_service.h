@@ -1,8 +1,8 @@
 // StoreService: what a store server does with decoded requests. No sockets, no clock: a client ends its own waits, and
 // replies leave through a function, which puts them into the bytes that the client understands.
 //
-// A client that waits is an entry in a list: it costs memory, never a thread or a lock. Thread-safety: none; the
-// server's one thread owns it.
+// A client waits for one request at a time; its wait is an entry in a list: it costs memory, never a thread or a lock.
+// Thread-safety: none; the server's one thread owns it.
 #pragma once
 
 #include <tutti/comm/store/key_map.h>
@@ -50,39 +50,37 @@ class StoreService {
   void handle(ClientId client, const StoreHeader& header, std::span<const std::byte> body);
   /// The same of a decoded request, but throws Error, having changed nothing.
   void carry_out(ClientId client, const StoreHeader& header, const StoreRequest& request);
-  /// The waits of this client are not answered any more.
-  void forget_waits(ClientId client);
+  /// The wait of this client, if it has one, is not answered any more.
+  void forget_wait(ClientId client) { take_wait(client); }
 
   const KeyMap& map() const { return map_; }
-  std::size_t waiter_count() const { return waiters_.size(); }
+  std::size_t waiter_count() const;
   std::size_t client_count() const { return clients_.size(); }
   bool said_goodbye(ClientId client) const;
   /// Whether a rank is here that has come more often than rank 0: it waits for rank 0 to meet once more.
   bool some_are_ahead() const;
 
  private:
-  struct Client {
-    PeerIdentity who;
-    std::string address;
-    bool said_goodbye = false;
-    std::set<std::uint64_t> waiters;
-  };
   /// Stands in the queue of one key that is missing; when that key comes, it moves on to the next missing one.
-  struct Waiter {
-    ClientId client = 0;
+  struct Wait {
     StoreHeader request;
     std::vector<std::string> keys;
     std::size_t blocked_on = 0;
   };
-  using WaiterId = std::uint64_t;
+  struct Client {
+    PeerIdentity who;
+    std::string address;
+    bool said_goodbye = false;
+    std::optional<Wait> wait;
+  };
 
   void lose(std::int32_t rank, const std::string& text);
   void publish_lost_ranks();
   void wait_for(ClientId client, const StoreHeader& header, const StoreRequest& request);
-  void end_waits(ClientId client);
+  std::optional<Wait> take_wait(ClientId client);
+  void end_wait(ClientId client);
   void answer_wait(ClientId client, const StoreHeader& header, std::span<const std::string> keys);
   void wake(std::string_view key);
-  void forget(WaiterId id);
   std::optional<std::size_t> first_missing(std::span<const std::string> keys, std::size_t from) const;
 
   Reply reply_;
@@ -91,9 +89,7 @@ class StoreService {
   std::map<std::int32_t, int> connections_of_rank_;
   std::map<std::int32_t, int> arrivals_of_rank_;
   std::set<std::int32_t> lost_ranks_;
-  WaiterId next_waiter_ = 0;
-  std::unordered_map<WaiterId, Waiter> waiters_;
-  std::unordered_map<std::string, std::set<WaiterId>> queues_;  // by missing key
+  std::unordered_map<std::string, std::set<ClientId>> queues_;  // of the clients that wait, by missing key
 };
 
 /// The reply as bytes, for Tutti's own clients; one that is over the limit of a message becomes an error reply.

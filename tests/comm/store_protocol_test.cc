@@ -152,11 +152,14 @@ TEST_F(StoreServiceTest, ClientThatLeavesTakesItsWaitsAlong) {
   EXPECT_EQ(replies_.size(), 2u);
 }
 
-TEST_F(StoreServiceTest, WaitsOfOneClientAreBounded) {
-  for (int i = 0; i < 1024; ++i) request(StoreOp::Wait, {0, {"a"}});
-  EXPECT_TRUE(replies_.empty());
+TEST_F(StoreServiceTest, AClientHasOneWaitAtATime) {
   request(StoreOp::Wait, {0, {"a"}});
+  EXPECT_TRUE(replies_.empty());
+  request(StoreOp::Get, {0, {"b"}});
   EXPECT_EQ(last_status(), StoreStatus::InvalidArgument);
+  EXPECT_EQ(last_body().strings.at(0), "this connection waits for a request already (number 1); end that wait first");
+  request(StoreOp::Set, {0, {"a", "1"}});
+  EXPECT_EQ(replies_.size(), 3u) << "the wait that was there before goes on";
 }
 
 TEST_F(StoreServiceTest, MultiSetWithOneBadKeySetsNone) {

@@ -41,7 +41,7 @@ TorchStoreService::TorchStoreService(std::size_t max_bytes, SendReply send_reply
                max_bytes) {}
 
 void TorchStoreService::handle(ClientId client, TorchGeneration generation, const TorchRequest& request) {
-  if (generation == TorchGeneration::Legacy) service_.forget_waits(client);
+  if (generation == TorchGeneration::Legacy) service_.forget_wait(client);
   const auto& strings = request.strings;
   const auto as = [&](StoreOp op) { carry_out(client, request.query, op, strings, request.number); };
   switch (request.query) {
@@ -55,10 +55,10 @@ void TorchStoreService::handle(ClientId client, TorchGeneration generation, cons
     case TorchQuery::ListKeys:
       return send_reply_(client, all_keys());
     case TorchQuery::Wait:
-      service_.forget_waits(client);
+      service_.forget_wait(client);
       return as(StoreOp::Wait);
     case TorchQuery::CancelWait:
-      service_.forget_waits(client);
+      service_.forget_wait(client);
       return send_reply_(client, byte(kWaitCanceled));
     case TorchQuery::Barrier:
       return meet(client, strings[0], request.number);
@@ -111,7 +111,7 @@ void TorchStoreService::meet(ClientId client, const std::string& key, std::int64
   const std::string one_more[] = {key}, gate[] = {key + "/all are here"}, open[] = {gate[0], ""};
   carry_out(client, kUnanswered, StoreOp::Add, one_more, 1);
   const bool all_here = std::strtoll(service_.map().find(key)->c_str(), nullptr, 10) >= clients;
-  service_.forget_waits(client);
+  service_.forget_wait(client);
   if (!all_here) return carry_out(client, TorchQuery::Barrier, StoreOp::Wait, gate);
   carry_out(client, kUnanswered, StoreOp::Set, open);
   carry_out(client, kUnanswered, StoreOp::Delete, gate);
