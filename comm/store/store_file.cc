@@ -8,7 +8,6 @@
 #include <tutti/comm/store/store_file.h>
 #include <tutti/comm/store/store_protocol.h>
 #include <tutti/comm/wire/handshake.h>
-#include <tutti/comm/wire/little_endian.h>
 #include <tutti/comm/wire/printable.h>
 #include <unistd.h>
 
@@ -264,8 +263,8 @@ void StoreFile::apply_records(const std::string& bytes, std::uint64_t offset, Ke
     const std::size_t record_bytes = kRecordFixedBytes + header.body_bytes;
     if (record_bytes > rest.size())
       half_written(where + " has " + std::to_string(rest.size()) + " of " + std::to_string(record_bytes) + " bytes");
-    if (get_little_endian<std::uint64_t>(record.data()) !=
-        identity_hash(rest.substr(kChecksumBytes, record_bytes - kChecksumBytes)))
+    const std::uint64_t checksum = identity_hash(rest.substr(kChecksumBytes, record_bytes - kChecksumBytes));
+    if (std::memcmp(rest.data(), &checksum, kChecksumBytes) != 0)
       half_written(where + " is damaged: its bytes do not have the checksum that it names");
     const StoreRequest request{static_cast<StoreOp>(header.code),
                                decode_store_body(record.subspan(kRecordFixedBytes, header.body_bytes))};
@@ -279,8 +278,8 @@ void StoreFile::append(const StoreRequest& request) {
   applied_ = 0;  // the map shows what the file does not
   std::string record(kChecksumBytes, '\0');
   append_store_message(record, static_cast<std::uint8_t>(request.op), 0, request.body);
-  put_little_endian(reinterpret_cast<std::byte*>(record.data()),
-                    identity_hash(std::string_view(record).substr(kChecksumBytes)));
+  const std::uint64_t checksum = identity_hash(std::string_view(record).substr(kChecksumBytes));
+  std::memcpy(record.data(), &checksum, kChecksumBytes);
   write_at(record, header_.committed);
   StoreFileHeader next = header_;
   next.committed += record.size();

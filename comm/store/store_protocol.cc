@@ -1,7 +1,9 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/store/key_map.h>
 #include <tutti/comm/store/store_protocol.h>
-#include <tutti/comm/wire/little_endian.h>
+
+#include <bit>
+#include <cstring>
 
 namespace tutti::comm {
 namespace {
@@ -11,11 +13,18 @@ constexpr std::size_t kCountBytes = 4;
 constexpr std::size_t kLengthBytes = 4;
 constexpr std::size_t kMaxStrings = 2 * kMaxKeysPerCall;
 
-template <std::unsigned_integral T>
-void append_integer(std::string& out, T value) {
-  std::array<std::byte, sizeof(T)> bytes;
-  put_little_endian(bytes.data(), value);
-  out.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+static_assert(std::endian::native == std::endian::little, "the wire is little endian; swap here for another host");
+
+template <typename T>
+void append_value(std::string& out, const T& value) {
+  out.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+template <typename T>
+T value_at(const std::byte* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof value);
+  return value;
 }
 
 [[noreturn]] void malformed(const std::string& what) { throw Error(ErrorCode::Protocol, "store message: " + what); }
@@ -36,24 +45,17 @@ void append_store_message(std::string& out, std::uint8_t code, std::uint32_t id,
                                                 ": split the call");
   }
   out.reserve(out.size() + kStoreHeaderBytes + body_bytes);
-  append_integer(out, static_cast<std::uint32_t>(body_bytes));
-  append_integer(out, std::uint32_t{code});  // the code, and three reserved bytes
-  append_integer(out, id);
-  append_integer(out, std::uint32_t{0});  // reserved
-  append_integer(out, static_cast<std::uint64_t>(body.number));
-  append_integer(out, static_cast<std::uint32_t>(body.strings.size()));
+  append_value(out, StoreHeader{.body_bytes = static_cast<std::uint32_t>(body_bytes), .code = code, .id = id});
+  append_value(out, body.number);
+  append_value(out, static_cast<std::uint32_t>(body.strings.size()));
   for (const std::string_view text : body.strings) {
-    append_integer(out, static_cast<std::uint32_t>(text.size()));
+    append_value(out, static_cast<std::uint32_t>(text.size()));
     out.append(text);
   }
 }
 
 StoreHeader decode_store_header(std::span<const std::byte, kStoreHeaderBytes> bytes) {
-  StoreHeader header;
-  header.body_bytes = get_little_endian<std::uint32_t>(&bytes[0]);
-  header.code = get_little_endian<std::uint8_t>(&bytes[4]);
-  header.id = get_little_endian<std::uint32_t>(&bytes[8]);
-  return header;
+  return value_at<StoreHeader>(bytes.data());
 }
 
 StoreBody decode_store_body(std::span<const std::byte> bytes) {
@@ -61,8 +63,8 @@ StoreBody decode_store_body(std::span<const std::byte> bytes) {
     malformed("a body of " + std::to_string(bytes.size()) + " bytes is shorter than its fixed part");
   }
   StoreBody body;
-  body.number = static_cast<std::int64_t>(get_little_endian<std::uint64_t>(&bytes[0]));
-  const std::size_t count = get_little_endian<std::uint32_t>(&bytes[kNumberBytes]);
+  body.number = value_at<std::int64_t>(&bytes[0]);
+  const std::size_t count = value_at<std::uint32_t>(&bytes[kNumberBytes]);
   std::size_t at = kNumberBytes + kCountBytes;
   if (count > kMaxStrings || count > (bytes.size() - at) / kLengthBytes) {
     malformed("it announces " + std::to_string(count) + " strings in a body of " + std::to_string(bytes.size()) +
@@ -71,7 +73,7 @@ StoreBody decode_store_body(std::span<const std::byte> bytes) {
   body.strings.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     if (bytes.size() - at < kLengthBytes) malformed("it ends before string " + std::to_string(i));
-    const std::size_t length = get_little_endian<std::uint32_t>(&bytes[at]);
+    const std::size_t length = value_at<std::uint32_t>(&bytes[at]);
     at += kLengthBytes;
     if (length > bytes.size() - at) {
       malformed("string " + std::to_string(i) + " at offset " + std::to_string(at) + " announces " +

@@ -6,6 +6,7 @@
 
 #include <tutti/comm/store/store.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -18,12 +19,15 @@ enum class StoreStatus : std::uint8_t { Ok = 0, InvalidArgument = 1, Timeout = 2
 inline constexpr std::size_t kStoreHeaderBytes = 16;
 inline constexpr std::size_t kMaxStoreBodyBytes = 256 * 1024 * 1024;
 
-/// `code` is a StoreOp in a request and a StoreStatus in a reply; not checked by decoding the header.
+/// As it travels. `code` is a StoreOp in a request and a StoreStatus in a reply; not checked by decoding the header.
 struct StoreHeader {
   std::uint32_t body_bytes = 0;
   std::uint8_t code = 0;
+  std::array<std::uint8_t, 3> reserved{};
   std::uint32_t id = 0;  // chosen by the client, returned in the reply
+  std::uint32_t reserved_too = 0;
 };
+static_assert(sizeof(StoreHeader) == kStoreHeaderBytes);
 
 /// Appends one whole message to `out`. Throws InvalidArgument, leaving `out` as it was, if the body is over
 /// kMaxStoreBodyBytes.

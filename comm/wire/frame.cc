@@ -9,39 +9,38 @@
 namespace tutti::comm {
 namespace {
 
-constexpr std::uint16_t kMagic = 0x5475;  // "uT" in memory order
-constexpr std::uint8_t kVersion = 1;
+/// A header as it travels: wire_format.md, "Data frames".
+struct WireHeader {
+  std::uint16_t magic = 0x5475;  // "uT" in memory order
+  std::uint8_t version = 1;
+  FrameKind kind{};
+  OpKind op{};
+  DType dtype{};
+  ReduceOp reduce_op{};
+  std::uint8_t acknowledge = 0;
+  std::int32_t root = 0;
+  std::uint32_t user_op = 0;
+  std::uint64_t group = 0, seq = 0, count = 0, nbytes = 0, id = 0;
+};
+static_assert(sizeof(WireHeader) == kFrameHeaderBytes);
+static_assert(std::endian::native == std::endian::little, "the wire is little endian; swap here for another host");
 
-template <typename T>
-void put(FrameBytes& bytes, std::size_t offset, T value) {
-  static_assert(std::endian::native == std::endian::little, "the wire is little endian; swap here for another host");
-  static_assert(sizeof(T) <= 8);
-  std::memcpy(bytes.data() + offset, &value, sizeof(T));
-}
-
-template <typename T>
-T take(std::span<const std::byte, kFrameHeaderBytes> bytes, std::size_t offset) {
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof(T));
-  return value;
-}
-
-/// Which field makes these bytes no header; empty if they are one.
-std::string fault_in(std::span<const std::byte, kFrameHeaderBytes> bytes) {
-  const auto small = [&](std::size_t offset) { return std::to_string(take<std::uint8_t>(bytes, offset)); };
-  if (take<std::uint16_t>(bytes, 0) != kMagic) return "wrong magic";
-  if (take<std::uint8_t>(bytes, 2) != kVersion)
-    return "version " + small(2) + " instead of " + std::to_string(kVersion) + "; build both sides from one release";
-  const auto kind = take<std::uint8_t>(bytes, 3);
-  if (kind < 1 || kind > static_cast<std::uint8_t>(FrameKind::Rendezvous)) return "unknown kind " + small(3);
-  if (take<std::uint8_t>(bytes, 4) > static_cast<std::uint8_t>(kLastOpKind)) return "unknown operation " + small(4);
-  if (take<std::uint8_t>(bytes, 5) > static_cast<std::uint8_t>(kLastDType)) return "unknown dtype " + small(5);
-  if (take<std::uint8_t>(bytes, 6) > static_cast<std::uint8_t>(kLastReduceOp)) return "unknown operator " + small(6);
-  const bool user_op = take<ReduceOp>(bytes, 6) == ReduceOp::User;
-  if (take<std::uint8_t>(bytes, 7) > 1 || (!user_op && take<std::uint32_t>(bytes, 12) != 0))
+/// Which field makes this no header; empty if it is one.
+std::string fault_in(const WireHeader& header) {
+  constexpr WireHeader kOurs;
+  const auto number = [](auto value) { return std::to_string(static_cast<int>(value)); };
+  if (header.magic != kOurs.magic) return "wrong magic";
+  if (header.version != kOurs.version)
+    return "version " + number(header.version) + " instead of " + number(kOurs.version) +
+           "; build both sides from one release";
+  if (header.kind < FrameKind::Collective || header.kind > FrameKind::Rendezvous)
+    return "unknown kind " + number(header.kind);
+  if (header.op > kLastOpKind) return "unknown operation " + number(header.op);
+  if (header.dtype > kLastDType) return "unknown dtype " + number(header.dtype);
+  if (header.reduce_op > kLastReduceOp) return "unknown operator " + number(header.reduce_op);
+  if (header.acknowledge > 1 || (header.reduce_op != ReduceOp::User && header.user_op != 0))
     return "reserved bits are not zero";
-  const auto nbytes = take<std::uint64_t>(bytes, 40);
-  if (nbytes > kMaxFrameBytes) return "payload of " + std::to_string(nbytes) + " bytes is over the limit";
+  if (header.nbytes > kMaxFrameBytes) return "payload of " + std::to_string(header.nbytes) + " bytes is over the limit";
   return {};
 }
 
@@ -72,42 +71,39 @@ std::string Fingerprint::to_string() const {
 }
 
 FrameBytes encode(const FrameHeader& header) {
-  FrameBytes bytes{};
-  put(bytes, 0, kMagic);
-  put(bytes, 2, kVersion);
-  put(bytes, 3, header.kind);
-  put(bytes, 4, header.fingerprint.op);
-  put(bytes, 5, header.fingerprint.dtype);
-  put(bytes, 6, header.fingerprint.reduce_op);
-  put<std::uint8_t>(bytes, 7, header.acknowledge ? 1 : 0);
-  put(bytes, 8, header.fingerprint.root);
-  put(bytes, 12, header.fingerprint.user_op);
-  put(bytes, 16, header.fingerprint.group);
-  put(bytes, 24, header.fingerprint.seq);
-  put(bytes, 32, header.fingerprint.count);
-  put(bytes, 40, header.nbytes);
-  put(bytes, 48, header.id);
-  return bytes;
+  const Fingerprint& call = header.fingerprint;
+  return std::bit_cast<FrameBytes>(WireHeader{.kind = header.kind,
+                                              .op = call.op,
+                                              .dtype = call.dtype,
+                                              .reduce_op = call.reduce_op,
+                                              .acknowledge = header.acknowledge,
+                                              .root = call.root,
+                                              .user_op = call.user_op,
+                                              .group = call.group,
+                                              .seq = call.seq,
+                                              .count = call.count,
+                                              .nbytes = header.nbytes,
+                                              .id = header.id});
 }
 
 FrameHeader decode_frame(std::span<const std::byte, kFrameHeaderBytes> bytes) {
-  if (const std::string fault = fault_in(bytes); !fault.empty())
+  WireHeader wire;
+  std::memcpy(&wire, bytes.data(), sizeof wire);
+  if (const std::string fault = fault_in(wire); !fault.empty())
     throw Error(ErrorCode::Protocol,
                 "received bytes that are no frame header (" + fault + "): " + quote_bytes(bytes, bytes.size()));
-  FrameHeader header;
-  header.kind = take<FrameKind>(bytes, 3);
-  header.fingerprint.op = take<OpKind>(bytes, 4);
-  header.fingerprint.dtype = take<DType>(bytes, 5);
-  header.fingerprint.reduce_op = take<ReduceOp>(bytes, 6);
-  header.acknowledge = take<std::uint8_t>(bytes, 7) != 0;
-  header.fingerprint.root = take<std::int32_t>(bytes, 8);
-  header.fingerprint.user_op = take<std::uint32_t>(bytes, 12);
-  header.fingerprint.group = take<std::uint64_t>(bytes, 16);
-  header.fingerprint.seq = take<std::uint64_t>(bytes, 24);
-  header.fingerprint.count = take<std::uint64_t>(bytes, 32);
-  header.nbytes = take<std::uint64_t>(bytes, 40);
-  header.id = take<std::uint64_t>(bytes, 48);
-  return header;
+  return {.kind = wire.kind,
+          .fingerprint = {.group = wire.group,
+                          .seq = wire.seq,
+                          .count = wire.count,
+                          .root = wire.root,
+                          .op = wire.op,
+                          .dtype = wire.dtype,
+                          .reduce_op = wire.reduce_op,
+                          .user_op = wire.user_op},
+          .nbytes = wire.nbytes,
+          .id = wire.id,
+          .acknowledge = wire.acknowledge != 0};
 }
 
 }  // namespace tutti::comm

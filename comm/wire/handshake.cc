@@ -5,10 +5,10 @@
 #include <openssl/sha.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/wire/handshake.h>
-#include <tutti/comm/wire/little_endian.h>
 #include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <vector>
 
@@ -24,22 +24,38 @@ constexpr Magic kHelloMagic = {0x89, 'T', 'U', 'T', 'T', 'H', '\r', '\n'};
 constexpr Magic kChallengeMagic = {0x89, 'T', 'U', 'T', 'T', 'C', '\r', '\n'};
 constexpr Magic kVerdictMagic = {0x89, 'T', 'U', 'T', 'T', 'V', '\r', '\n'};
 
-namespace hello_at {
-constexpr std::size_t kVersionField = 8, kKind = 10, kRank = 12, kWorldSize = 16, kPid = 20, kJob = 24, kGroup = 32;
-constexpr std::size_t kWants = 40, kReserved = 44, kNonce = 48;
-static_assert(kNonce + kNonceBytes == kHelloBytes);
-}  // namespace hello_at
+// The messages as they travel: wire_format.md, "Handshake".
 
-namespace challenge_at {
-// The server's nonce is the 24 random bytes together with the magic before them.
-constexpr std::size_t kRandom = 8, kMac = 32;
-static_assert(kMac + kMacBytes == kChallengeBytes);
-}  // namespace challenge_at
+struct Hello {
+  Magic magic = kHelloMagic;
+  PeerIdentity client;
+  std::array<std::byte, kNonceBytes> nonce{};
+};
+static_assert(sizeof(Hello) == kHelloBytes);
 
-namespace verdict_at {
-constexpr std::size_t kStatus = 8, kReserved = 9, kLength = 10, kText = 12;
-constexpr std::size_t kTextLimit = kVerdictBytes - kText;
-}  // namespace verdict_at
+struct Challenge {
+  std::array<std::byte, kNonceBytes> nonce{};  // the magic, and 24 random bytes
+  std::array<std::byte, kMacBytes> mac{};
+};
+static_assert(sizeof(Challenge) == kChallengeBytes);
+
+struct Verdict {
+  Magic magic = kVerdictMagic;
+  std::byte status{};
+  std::byte reserved{};
+  std::uint16_t length = 0;
+  std::array<char, 244> text{};
+};
+static_assert(sizeof(Verdict) == kVerdictBytes);
+static_assert(std::endian::native == std::endian::little, "the wire is little endian; swap here for another host");
+
+template <typename Message, std::size_t N>
+Message message_of(std::span<const std::byte, N> bytes) {
+  Message message;
+  static_assert(sizeof message == N);
+  std::memcpy(&message, bytes.data(), N);
+  return message;
+}
 
 constexpr std::byte kAccepted{0};
 constexpr std::byte kRefused{1};
@@ -50,12 +66,6 @@ constexpr char kWrongSecret[] =
 /// A group may outlive main(), in a global or with its threads running: OpenSSL must not end before it, at exit. Only
 /// the first call in a process can say so, hence before any constructor. Each user of OpenSSL in comm links this.
 [[gnu::constructor(101)]] void keep_openssl_to_the_end() { OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr); }
-
-void put_magic(std::span<std::byte> to, const Magic& magic) { std::memcpy(to.data(), magic.data(), magic.size()); }
-
-bool has_magic(std::span<const std::byte> bytes, const Magic& magic) {
-  return std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
-}
 
 void fill_random(std::span<std::byte> to) {
   if (RAND_bytes(reinterpret_cast<unsigned char*>(to.data()), static_cast<int>(to.size())) != 1) {
@@ -105,32 +115,23 @@ std::string differing(const std::string& what, const std::string& here, const st
   return what + " " + here + " here, " + there + " at " + who(peer);
 }
 
-PeerIdentity decode_hello(std::span<const std::byte, kHelloBytes> hello) {
-  if (!has_magic(hello, kHelloMagic)) {
-    throw Error(ErrorCode::Protocol, "not a Tutti peer: its first bytes are " + quote_bytes(hello));
+PeerIdentity decode_hello(std::span<const std::byte, kHelloBytes> bytes) {
+  const auto hello = message_of<Hello>(bytes);
+  if (hello.magic != kHelloMagic) {
+    throw Error(ErrorCode::Protocol, "not a Tutti peer: its first bytes are " + quote_bytes(bytes));
   }
-  const auto version = get_little_endian<std::uint16_t>(&hello[hello_at::kVersionField]);
-  if (version != kWireVersion) {
-    throw Error(ErrorCode::Protocol, "the peer speaks handshake version " + std::to_string(version) + ", this side " +
-                                         std::to_string(kWireVersion) +
-                                         ": build both from the same release (first bytes " + quote_bytes(hello) + ")");
+  const PeerIdentity& peer = hello.client;
+  if (peer.version != kWireVersion) {
+    throw Error(ErrorCode::Protocol, "the peer speaks handshake version " + std::to_string(peer.version) +
+                                         ", this side " + std::to_string(kWireVersion) +
+                                         ": build both from the same release (first bytes " + quote_bytes(bytes) + ")");
   }
-  const auto kind = std::to_integer<std::uint8_t>(hello[hello_at::kKind]);
-  const bool reserved_clear =
-      hello[hello_at::kKind + 1] == std::byte{0} && get_little_endian<std::uint32_t>(&hello[hello_at::kReserved]) == 0;
-  PeerIdentity peer;
-  peer.kind = static_cast<ConnectionKind>(kind);
-  peer.rank = static_cast<std::int32_t>(get_little_endian<std::uint32_t>(&hello[hello_at::kRank]));
-  peer.world_size = static_cast<std::int32_t>(get_little_endian<std::uint32_t>(&hello[hello_at::kWorldSize]));
-  peer.pid = get_little_endian<std::uint32_t>(&hello[hello_at::kPid]);
-  peer.job = get_little_endian<std::uint64_t>(&hello[hello_at::kJob]);
-  peer.group = get_little_endian<std::uint64_t>(&hello[hello_at::kGroup]);
-  peer.wants = static_cast<std::int32_t>(get_little_endian<std::uint32_t>(&hello[hello_at::kWants]) - 1);
-  if (kind < 1 || kind > 4 || !reserved_clear || peer.world_size < -1 || peer.world_size == 0 || peer.rank < -1 ||
-      peer.wants < -1) {
-    throw Error(ErrorCode::Protocol, "a malformed Tutti hello (connection kind " + std::to_string(kind) + ", rank " +
+  if (peer.kind < ConnectionKind::Store || peer.kind > ConnectionKind::Answers || peer.reserved != 0 ||
+      peer.reserved_too != 0 || peer.world_size < -1 || peer.world_size == 0 || peer.rank < -1 || peer.wants < -1) {
+    throw Error(ErrorCode::Protocol, "a malformed Tutti hello (connection kind " +
+                                         std::to_string(static_cast<int>(peer.kind)) + ", rank " +
                                          std::to_string(peer.rank) + ", world size " + std::to_string(peer.world_size) +
-                                         "; first bytes " + quote_bytes(hello) + ")");
+                                         "; first bytes " + quote_bytes(bytes) + ")");
   }
   return peer;
 }
@@ -166,7 +167,7 @@ std::uint64_t identity_hash(std::string_view text) {
   std::array<std::byte, SHA256_DIGEST_LENGTH> digest{};
   SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
          reinterpret_cast<unsigned char*>(digest.data()));
-  return get_little_endian<std::uint64_t>(digest.data());
+  return message_of<std::uint64_t>(std::span<const std::byte>(digest).first<sizeof(std::uint64_t)>());
 }
 
 bool may_be_hello(std::span<const std::byte> first_bytes) {
@@ -175,41 +176,31 @@ bool may_be_hello(std::span<const std::byte> first_bytes) {
 }
 
 ClientHandshake::ClientHandshake(const PeerIdentity& self, std::string_view job_secret) : secret_(job_secret) {
-  put_magic(hello_, kHelloMagic);
-  put_little_endian(&hello_[hello_at::kVersionField], kWireVersion);
-  hello_[hello_at::kKind] = static_cast<std::byte>(self.kind);
-  put_little_endian(&hello_[hello_at::kRank], static_cast<std::uint32_t>(self.rank));
-  put_little_endian(&hello_[hello_at::kWorldSize], static_cast<std::uint32_t>(self.world_size));
-  put_little_endian(&hello_[hello_at::kPid], self.pid);
-  put_little_endian(&hello_[hello_at::kJob], self.job);
-  put_little_endian(&hello_[hello_at::kGroup], self.group);
-  put_little_endian(&hello_[hello_at::kWants], static_cast<std::uint32_t>(self.wants) + 1);
-  fill_random(std::span(hello_).last<kNonceBytes>());
+  Hello hello{.client = self};
+  fill_random(hello.nonce);
+  hello_ = std::bit_cast<std::array<std::byte, kHelloBytes>>(hello);
 }
 
-std::array<std::byte, kProofBytes> ClientHandshake::answer(
-    std::span<const std::byte, kChallengeBytes> challenge) const {
-  if (!has_magic(challenge, kChallengeMagic)) {
-    throw Error(ErrorCode::Protocol,
-                "not a Tutti server of this version: its first bytes are " + quote_bytes(challenge));
+std::array<std::byte, kProofBytes> ClientHandshake::answer(std::span<const std::byte, kChallengeBytes> bytes) const {
+  const auto challenge = message_of<Challenge>(bytes);
+  if (std::memcmp(&challenge, kChallengeMagic.data(), kChallengeMagic.size()) != 0) {
+    throw Error(ErrorCode::Protocol, "not a Tutti server of this version: its first bytes are " + quote_bytes(bytes));
   }
-  const auto nonce = challenge.first<kNonceBytes>();
-  const auto expected = proof_of(secret_, "server", hello_, nonce);
-  if (CRYPTO_memcmp(expected.data(), &challenge[challenge_at::kMac], kMacBytes) != 0) {
+  const auto expected = proof_of(secret_, "server", hello_, challenge.nonce);
+  if (CRYPTO_memcmp(expected.data(), challenge.mac.data(), kMacBytes) != 0) {
     throw Error(ErrorCode::Unauthorized, std::string("the server ") + kWrongSecret);
   }
-  return proof_of(secret_, "client", hello_, nonce);
+  return proof_of(secret_, "client", hello_, challenge.nonce);
 }
 
-void ClientHandshake::finish(std::span<const std::byte, kVerdictBytes> verdict) const {
-  const auto text_bytes = get_little_endian<std::uint16_t>(&verdict[verdict_at::kLength]);
-  const std::byte status = verdict[verdict_at::kStatus];
-  if (!has_magic(verdict, kVerdictMagic) || verdict[verdict_at::kReserved] != std::byte{0} ||
-      text_bytes > verdict_at::kTextLimit || (status != kAccepted && status != kRefused)) {
-    throw Error(ErrorCode::Protocol, "these bytes are no handshake verdict: " + quote_bytes(verdict));
+void ClientHandshake::finish(std::span<const std::byte, kVerdictBytes> bytes) const {
+  const auto verdict = message_of<Verdict>(bytes);
+  if (verdict.magic != kVerdictMagic || verdict.reserved != std::byte{0} || verdict.length > verdict.text.size() ||
+      (verdict.status != kAccepted && verdict.status != kRefused)) {
+    throw Error(ErrorCode::Protocol, "these bytes are no handshake verdict: " + quote_bytes(bytes));
   }
-  if (status == kAccepted) return;
-  const std::string_view text(reinterpret_cast<const char*>(&verdict[verdict_at::kText]), text_bytes);
+  if (verdict.status == kAccepted) return;
+  const std::string_view text(verdict.text.data(), verdict.length);
   throw Error(ErrorCode::Unauthorized, "the server refused this connection: " + printable(text));
 }
 
@@ -219,14 +210,11 @@ ServerHandshake::ServerHandshake(const PeerIdentity& self, std::string_view job_
 std::array<std::byte, kChallengeBytes> ServerHandshake::challenge(std::span<const std::byte, kHelloBytes> hello) {
   peer_ = decode_hello(hello);
   std::copy(hello.begin(), hello.end(), hello_.begin());
-  put_magic(nonce_, kChallengeMagic);
-  fill_random(std::span(nonce_).subspan<challenge_at::kRandom>());
+  std::memcpy(nonce_.data(), kChallengeMagic.data(), kChallengeMagic.size());
+  fill_random(std::span(nonce_).subspan<kChallengeMagic.size()>());
   challenged_ = true;
-  std::array<std::byte, kChallengeBytes> message{};
-  std::copy(nonce_.begin(), nonce_.end(), message.begin());
-  const auto mac = proof_of(secret_, "server", hello_, nonce_);
-  std::copy(mac.begin(), mac.end(), message.begin() + challenge_at::kMac);
-  return message;
+  return std::bit_cast<std::array<std::byte, kChallengeBytes>>(
+      Challenge{nonce_, proof_of(secret_, "server", hello_, nonce_)});
 }
 
 bool ServerHandshake::proves(std::span<const std::byte, kProofBytes> proof) const {
@@ -243,13 +231,9 @@ std::array<std::byte, kVerdictBytes> ServerHandshake::verdict(std::span<const st
   if (proven && refusal_.empty()) refusal_ = objection;
   accepted_ = refusal_.empty();
 
-  std::array<std::byte, kVerdictBytes> message{};
-  const std::size_t text_bytes = std::min(refusal_.size(), verdict_at::kTextLimit);
-  put_magic(message, kVerdictMagic);
-  message[verdict_at::kStatus] = accepted_ ? kAccepted : kRefused;
-  put_little_endian(&message[verdict_at::kLength], static_cast<std::uint16_t>(text_bytes));
-  std::memcpy(&message[verdict_at::kText], refusal_.data(), text_bytes);
-  return message;
+  Verdict message{.status = accepted_ ? kAccepted : kRefused};
+  message.length = static_cast<std::uint16_t>(refusal_.copy(message.text.data(), message.text.size()));
+  return std::bit_cast<std::array<std::byte, kVerdictBytes>>(message);
 }
 
 }  // namespace tutti::comm

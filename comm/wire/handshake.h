@@ -23,16 +23,23 @@ namespace tutti::comm {
 
 enum class ConnectionKind : std::uint8_t { Store = 1, Collective = 2, Messages = 3, Answers = 4 };
 
-/// The process that opens the connection. rank and world_size are -1 for a client that is no rank (a launcher, a tool).
+inline constexpr std::uint16_t kWireVersion = 1;  // of all that ranks send each other
+
+/// The process that opens the connection, as its hello has it. rank and world_size are -1 for a client that is no rank
+/// (a launcher, a tool).
 struct PeerIdentity {
+  std::uint16_t version = kWireVersion;
   ConnectionKind kind = ConnectionKind::Store;
+  std::uint8_t reserved = 0;
   std::int32_t rank = -1;
   std::int32_t world_size = -1;
   std::uint32_t pid = 0;
   std::uint64_t job = 0;    // identity_hash(job id)
   std::uint64_t group = 0;  // identity_hash(group name); 0 for the store
   std::int32_t wants = -1;  // the rank that it means to reach; -1: any
+  std::uint32_t reserved_too = 0;
 };
+static_assert(sizeof(PeerIdentity) == 40);
 
 /// Why `peer` may not talk to `self`: job, kind (all but the store's are alike), world size, group, rank. Empty if it
 /// may.
@@ -40,8 +47,6 @@ std::string disagreement(const PeerIdentity& self, const PeerIdentity& peer);
 
 /// First 8 bytes of SHA-256, little endian.
 std::uint64_t identity_hash(std::string_view text);
-
-inline constexpr std::uint16_t kWireVersion = 1;  // of all that ranks send each other
 
 inline constexpr std::size_t kHelloBytes = 80;
 inline constexpr std::size_t kChallengeBytes = 64;

@@ -3,7 +3,6 @@
 #include <tutti/comm/base/counts.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/wire/frame.h>
-#include <tutti/comm/wire/little_endian.h>
 #include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
@@ -150,8 +149,9 @@ TEST(Frame, EveryFieldOutOfRangeIsNamedAndTheBytesAreQuoted) {
 }
 
 TEST(Frame, OneByteMoreThanTheLargestPayloadIsRefused) {
-  FrameBytes bytes = encode(example());
-  put_little_endian<std::uint64_t>(&bytes[40], kMaxFrameBytes + 1);
+  FrameHeader header = example();
+  header.nbytes = kMaxFrameBytes + 1;
+  const FrameBytes bytes = encode(header);
   EXPECT_NE(refusal_of(bytes).find("payload of 1099511627777 bytes"), std::string::npos) << refusal_of(bytes);
 }
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -45,9 +47,11 @@ constexpr std::size_t kBytesPerString = 64;  // what an empty string costs us, r
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(ErrorCode::Protocol, text); }
 
+static_assert(std::endian::native == std::endian::little, "numbers are sent as they lie in memory");
+
 std::uint64_t decode(std::string_view bytes) {
   std::uint64_t value = 0;
-  for (std::size_t i = bytes.size(); i-- > 0;) value = (value << 8) | static_cast<unsigned char>(bytes[i]);
+  std::memcpy(&value, bytes.data(), bytes.size());
   return value;
 }
 
@@ -170,7 +174,7 @@ std::optional<TorchRequest> TorchRequestReader::take() {
 }
 
 void append_number(std::string& message, std::uint64_t value, std::size_t nbytes) {
-  for (std::size_t i = 0; i < nbytes; ++i) message.push_back(static_cast<char>((value >> (8 * i)) & 0xFF));
+  message.append(reinterpret_cast<const char*>(&value), nbytes);
 }
 
 void append_bytes(std::string& message, std::string_view bytes) {
