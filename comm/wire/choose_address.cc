@@ -5,8 +5,9 @@
 #include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
+#include <asio/ip/address.hpp>
+#include <asio/ip/network_v4.hpp>
+#include <asio/ip/network_v6.hpp>
 #include <map>
 #include <optional>
 
@@ -18,40 +19,22 @@ using Kind = InterfaceAddress::Kind;
 constexpr std::size_t kMostPublished = 4;
 constexpr int kClearlyFaster = 2;  // times
 
-/// "10.1.0.0/16".
-struct Network {
-  int family = AF_INET;
-  std::array<std::uint8_t, 16> bytes{};
-  int prefix = 0;
-
-  static std::optional<Network> parse(const std::string& text) {
-    const auto slash = text.find('/');
-    if (slash == std::string::npos) return std::nullopt;
-    Network network;
-    const std::string address = text.substr(0, slash);
-    network.family = address.find(':') == std::string::npos ? AF_INET : AF_INET6;
-    if (::inet_pton(network.family, address.c_str(), network.bytes.data()) != 1) return std::nullopt;
-    const char* end = text.data() + text.size();
-    const auto [stop, status] = std::from_chars(text.data() + slash + 1, end, network.prefix);
-    const int most = network.family == AF_INET ? 32 : 128;
-    if (status != std::errc() || stop != end || network.prefix < 0 || network.prefix > most) return std::nullopt;
-    return network;
-  }
-
-  bool holds(const std::string& address) const {
-    std::array<std::uint8_t, 16> other{};
-    if (::inet_pton(family, address.c_str(), other.data()) != 1) return false;
-    for (int bit = 0; bit < prefix; ++bit) {
-      const auto byte = static_cast<std::size_t>(bit / 8);
-      if (((bytes[byte] ^ other[byte]) >> (7 - bit % 8) & 1) != 0) return false;
-    }
-    return true;
-  }
-};
+/// Whether `network` is one ("10.1.0.0/16") and holds the address.
+bool holds(const std::string& network, const std::string& address) {
+  namespace ip = asio::ip;
+  asio::error_code no_address, no_v4, no_v6;
+  const ip::address candidate = ip::make_address(address, no_address);
+  const ip::network_v4 v4 = ip::make_network_v4(network, no_v4);
+  const ip::network_v6 v6 = ip::make_network_v6(network, no_v6);
+  if (no_address) return false;
+  if (candidate.is_v4())
+    return !no_v4 && ip::network_v4(candidate.to_v4(), v4.prefix_length()).canonical() == v4.canonical();
+  return !no_v6 && ip::network_v6(candidate.to_v6(), v6.prefix_length()).canonical() == v6.canonical();
+}
 
 bool fits(const InterfaceAddress& candidate, const std::string& wanted) {
-  if (const auto network = Network::parse(wanted)) return network->holds(candidate.address);
-  return wanted == candidate.address || ::fnmatch(wanted.c_str(), candidate.interface.c_str(), 0) == 0;
+  return wanted == candidate.address || holds(wanted, candidate.address) ||
+         ::fnmatch(wanted.c_str(), candidate.interface.c_str(), 0) == 0;
 }
 
 /// Good on one link only, and only together with that link's name.
@@ -68,35 +51,24 @@ std::string listing(const std::vector<InterfaceAddress>& interfaces) {
   return text.empty() ? "none" : text;
 }
 
-/// Why an address that nothing asked for is not published; "" if it is.
-std::string objection(const InterfaceAddress& candidate) {
-  if (candidate.kind == Kind::Loopback) return "no other host reaches it";
-  if (!candidate.up) return "down, or no cable";
-  if (is_link_local(candidate.address)) return "good on its own link only";
-  if (candidate.kind == Kind::Bridge) return "a bridge of virtual machines or containers";
-  if (candidate.kind == Kind::Pair) return "of a container or virtual machine";
-  return {};
+/// Whether an address that nothing asked for is published: other hosts may reach it, and have another one there.
+bool is_for_other_hosts(const InterfaceAddress& candidate) {
+  return candidate.kind == Kind::Ordinary && candidate.up && !is_link_local(candidate.address);
 }
 
-std::string reason(const InterfaceAddress& candidate, const AddressQuestion& question) {
-  if (candidate.address == question.towards_store) return "it reached the store";
-  if (candidate.address == question.default_route) return "the default route";
-  return "also up";
-}
+/// Why an address is published, the best reason first.
+constexpr const char* kReasons[] = {"it reached the store", "the default route", "also up"};
 
-/// Smaller is better.
-int rank_of(const InterfaceAddress& candidate, const AddressQuestion& question) {
+/// Index into kReasons.
+std::size_t rank_of(const InterfaceAddress& candidate, const AddressQuestion& question) {
   if (candidate.address == question.towards_store) return 0;
   return candidate.address == question.default_route ? 1 : 2;
 }
 
 std::vector<InterfaceAddress> best_first(const AddressQuestion& question) {
   std::vector<InterfaceAddress> sorted = question.interfaces;
-  std::ranges::stable_sort(sorted, [&](const InterfaceAddress& a, const InterfaceAddress& b) {
-    const int rank_a = rank_of(a, question);
-    const int rank_b = rank_of(b, question);
-    return rank_a != rank_b ? rank_a < rank_b : a.megabits > b.megabits;
-  });
+  std::ranges::stable_sort(
+      sorted, {}, [&](const InterfaceAddress& one) { return std::pair(rank_of(one, question), -one.megabits); });
   return sorted;
 }
 
@@ -109,13 +81,11 @@ AddressChoice only(const std::string& address, const AddressQuestion& question, 
 
 AddressChoice as_wanted(const AddressQuestion& question) {
   AddressChoice choice;
-  const auto add = [&](const InterfaceAddress& one) {
-    choice.chosen.push_back({one.address, one.interface, question.wanted_by + "=" + question.wanted});
-  };
   bool down = false;
   for (const InterfaceAddress& one : best_first(question)) {
     if (!fits(one, question.wanted) || is_link_local(one.address)) continue;
-    if (one.up && choice.chosen.size() < kMostPublished) add(one);
+    if (one.up && choice.chosen.size() < kMostPublished)
+      choice.chosen.push_back({one.address, one.interface, question.wanted_by + "=" + question.wanted});
     down = down || !one.up;
   }
   if (!choice.chosen.empty()) return choice;
@@ -136,7 +106,7 @@ std::string warn_if_slow(const AddressChoice& choice, const AddressQuestion& que
   if (used == question.interfaces.end() || used->megabits == 0) return {};
   const InterfaceAddress* fastest = nullptr;
   for (const InterfaceAddress& one : question.interfaces)
-    if (objection(one).empty() && one.megabits >= kClearlyFaster * used->megabits &&
+    if (is_for_other_hosts(one) && one.megabits >= kClearlyFaster * used->megabits &&
         (fastest == nullptr || one.megabits > fastest->megabits))
       fastest = &one;
   if (fastest == nullptr) return {};
@@ -160,15 +130,9 @@ AddressChoice choose_addresses(const AddressQuestion& question) {
           question.interfaces.end())
     choice = only(question.towards_store, question, "it reached the store");
   for (const InterfaceAddress& one : best_first(question)) {
-    std::string against = objection(one);
     const bool proven = one.address == question.towards_store && one.kind != Kind::Loopback;
-    if (proven) against.clear();
-    if (against.empty() && choice.chosen.size() == kMostPublished) against = "there are better ones";
-    if (against.empty()) {
-      choice.chosen.push_back({one.address, one.interface, reason(one, question)});
-    } else if (one.kind != Kind::Loopback && !is_link_local(one.address)) {  // every host has those
-      choice.skipped.push_back({one.address, one.interface, against});
-    }
+    if ((proven || is_for_other_hosts(one)) && choice.chosen.size() < kMostPublished)
+      choice.chosen.push_back({one.address, one.interface, kReasons[rank_of(one, question)]});
   }
   if (choice.chosen.empty()) {
     const bool met = !question.towards_store.empty();
@@ -180,13 +144,10 @@ AddressChoice choose_addresses(const AddressQuestion& question) {
 }
 
 std::string AddressChoice::text() const {
-  const auto list = [](const std::vector<ChosenAddress>& addresses) {
-    std::string text;
-    for (const ChosenAddress& one : addresses)
-      text += (text.empty() ? "" : ", ") + one.address + " (" + one.interface + ": " + one.why + ")";
-    return text;
-  };
-  return list(chosen) + (skipped.empty() ? "" : "; not " + list(skipped));
+  std::string text;
+  for (const ChosenAddress& one : chosen)
+    text += (text.empty() ? "" : ", ") + one.address + " (" + one.interface + ": " + one.why + ")";
+  return text;
 }
 
 void remove_ambiguous(std::vector<std::vector<std::string>>& endpoints, const std::vector<std::string>& hosts,

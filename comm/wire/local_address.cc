@@ -3,7 +3,6 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <tutti/comm/wire/local_address.h>
 #include <tutti/comm/wire/socket.h>
 
@@ -11,6 +10,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 
@@ -38,26 +38,19 @@ int prefix_of(const sockaddr* mask) {
   return bits;
 }
 
-std::string property_folder(const std::string& interface) { return "/sys/class/net/" + interface; }
-
-bool exists(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0;
-}
-
 int speed_of(const std::string& interface) {
   int megabits = 0;
-  std::ifstream(property_folder(interface) + "/speed") >> megabits;
+  std::ifstream("/sys/class/net/" + interface + "/speed") >> megabits;
   return megabits > 0 ? megabits : 0;  // -1 where the driver does not know
 }
 
 InterfaceAddress::Kind kind_of(const std::string& name, unsigned flags) {
+  std::error_code ignored;
   if ((flags & IFF_LOOPBACK) != 0) return InterfaceAddress::Kind::Loopback;
-  if (exists(property_folder(name) + "/bridge")) return InterfaceAddress::Kind::Bridge;
-  // Within a container the only card may well be the far end of such a cable; that one has a card's name.
-  if (name.starts_with("veth") || name.starts_with("docker") || name.starts_with("virbr"))
-    return InterfaceAddress::Kind::Pair;
-  return InterfaceAddress::Kind::Ordinary;
+  // Within a container the only card may well be the far end of a veth's cable; that one has a card's name.
+  const bool is_virtual = std::filesystem::exists("/sys/class/net/" + name + "/bridge", ignored) ||
+                          name.starts_with("veth") || name.starts_with("docker") || name.starts_with("virbr");
+  return is_virtual ? InterfaceAddress::Kind::Virtual : InterfaceAddress::Kind::Ordinary;
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace tutti::comm {
 
 /// One address of one interface.
 struct InterfaceAddress {
-  enum class Kind { Ordinary, Loopback, Bridge, Pair };  // Pair: the near end of a container's cable
+  enum class Kind { Ordinary, Loopback, Virtual };  // Virtual: of containers or virtual machines of this host
 
   std::string interface {};
   std::string address{};  // a number
@@ -41,11 +41,10 @@ struct ChosenAddress {
 };
 
 struct AddressChoice {
-  std::vector<ChosenAddress> chosen;   // to publish, best first; never empty
-  std::vector<ChosenAddress> skipped;  // and why; without those that every host has
-  std::string slow;                    // a warning, if a faster interface is there than the best; else ""
+  std::vector<ChosenAddress> chosen;  // to publish, best first; never empty
+  std::string slow;                   // a warning, if a faster interface is there than the best; else ""
 
-  /// "10.0.0.2 (eth0: it reached the store), 10.1.0.2 (ib0: also up); not 172.17.0.1 (docker0: a bridge ...)".
+  /// "10.0.0.2 (eth0: it reached the store), 10.1.0.2 (ib0: also up)".
   std::string text() const;
 };
 
