@@ -13,34 +13,30 @@
 namespace tutti::comm {
 namespace {
 
-// k: a key, v: a value, n: a 64-bit number, u: a 32-bit one. In a list a count comes first, and the fields so often.
-struct Layout {
-  bool list;
-  std::string_view fields;
+// k: a key, v: a value, n: a 64-bit number, u: a 32-bit one, c: how many times the fields behind it come.
+constexpr std::array<std::string_view, 19> kLayouts{
+    "u",    // Validate
+    "kv",   // Set
+    "kvv",  // CompareSet
+    "k",    // Get
+    "kn",   // Add
+    "ck",   // Check
+    "ck",   // Wait
+    "",     // NumKeys
+    "k",    // DeleteKey
+    "kv",   // Append
+    "ck",   // MultiGet
+    "ckv",  // MultiSet
+    "",     // CancelWait
+    "u",    // Ping
+    "-",    // QUEUE_PUSH: not offered
+    "-",    // QUEUE_POP
+    "-",    // QUEUE_LEN
+    "",     // ListKeys
+    "kn",   // Barrier
 };
 
-constexpr std::array<Layout, 19> kLayouts{{
-    {false, "u"},    // Validate
-    {false, "kv"},   // Set
-    {false, "kvv"},  // CompareSet
-    {false, "k"},    // Get
-    {false, "kn"},   // Add
-    {true, "k"},     // Check
-    {true, "k"},     // Wait
-    {false, ""},     // NumKeys
-    {false, "k"},    // DeleteKey
-    {false, "kv"},   // Append
-    {true, "k"},     // MultiGet
-    {true, "kv"},    // MultiSet
-    {false, ""},     // CancelWait
-    {false, "u"},    // Ping
-    {false, "-"},    // QUEUE_PUSH: not offered
-    {false, "-"},    // QUEUE_POP
-    {false, "-"},    // QUEUE_LEN
-    {false, ""},     // ListKeys
-    {false, "kn"},   // Barrier
-}};
-
+constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint8_t kLegacyWatchKey = 7;
 constexpr std::size_t kOpeningBytes = 5;     // 00 and the magic number
 constexpr std::size_t kBytesPerString = 64;  // what an empty string costs us, roughly
@@ -61,9 +57,15 @@ std::size_t TorchRequestReader::feed(std::string_view bytes) {
   std::size_t taken = 0;
   if (generation_ == TorchGeneration::Unknown) taken = open(bytes);
   if (generation_ == TorchGeneration::Unknown) return 0;
-  while (step_ != Step::Ready && bytes.size() - taken >= needed()) {
-    const std::size_t count = needed();
-    take_field(bytes.substr(taken, count));
+  while (!is_ready()) {
+    const std::string_view rest = bytes.substr(taken);
+    const std::size_t count = next_bytes(rest);
+    if (rest.size() < count) break;
+    if (begun_) {
+      take_field(rest.substr(0, count));
+    } else {
+      take_code(static_cast<std::uint8_t>(rest[0]));
+    }
     taken += count;
   }
   return taken;
@@ -77,18 +79,18 @@ std::size_t TorchRequestReader::open(std::string_view bytes) {
   return modern ? kOpeningBytes : 0;  // VALIDATE has no answer
 }
 
-std::size_t TorchRequestReader::needed() const {
-  if (step_ == Step::Code) return 1;
-  if (step_ == Step::Bytes) return length_;
-  return step_ == Step::Number && fields_[field_] == 'u' ? 4 : 8;
-}
-
-void TorchRequestReader::take_field(std::string_view bytes) {
-  if (step_ == Step::Code) return take_code(static_cast<std::uint8_t>(bytes[0]));
-  if (step_ != Step::Bytes) return take_number(decode(bytes));
-  charge(kBytesPerString + bytes.size());
-  request_.strings.emplace_back(bytes);
-  end_field();
+/// How many bytes the code or the next field has, as far as these, its first ones, tell.
+std::size_t TorchRequestReader::next_bytes(std::string_view bytes) const {
+  if (!begun_) return 1;
+  const char field = fields_.front();
+  if (field == 'u') return 4;
+  if (field == 'n' || field == 'c' || bytes.size() < kLengthBytes) return 8;
+  const std::uint64_t length = decode(bytes.substr(0, kLengthBytes));
+  const std::size_t limit = field == 'k' ? kMaxKeyBytes : kMaxValueBytes;
+  if (length > limit)
+    refuse(std::string(field == 'k' ? "a key" : "a value") + " of " + std::to_string(length) + " bytes; the limit is " +
+           std::to_string(limit));
+  return kLengthBytes + length;
 }
 
 void TorchRequestReader::take_code(std::uint8_t code) {
@@ -101,74 +103,42 @@ void TorchRequestReader::take_code(std::uint8_t code) {
     const std::byte shown{sent};
     refuse("no query of PyTorch's TCPStore has the code " + quote_bytes(std::span(&shown, 1)));
   }
-  if (kLayouts[code].fields == "-")
+  if (kLayouts[code] == "-")
     refuse("queues (code " + std::to_string(code) +
            ", QUEUE_PUSH and the like) are not offered here: with tutti run "
            "--no-store rank 0 serves PyTorch's own store, which has them");
   request_ = TorchRequest{static_cast<TorchQuery>(code), {}, 0};
-  request_bytes_ = 0;
-  const Layout& layout = kLayouts[code];
-  fields_ = layout.fields;
-  field_ = 0;
-  rounds_ = layout.fields.empty() ? 0 : 1;
-  if (layout.list) {
-    step_ = Step::Count;
+  begun_ = true;
+  fields_ = kLayouts[code];
+  rounds_ = 0;
+}
+
+void TorchRequestReader::take_field(std::string_view bytes) {
+  const char field = fields_.front();
+  fields_.remove_prefix(1);
+  if (field == 'c') {
+    rounds_ = decode(bytes);
+    if (rounds_ > kMaxKeysPerCall)
+      refuse(std::to_string(rounds_) + " keys in one query; the limit is " + std::to_string(kMaxKeysPerCall));
+    fields_ = {};
+  } else if (field == 'k' || field == 'v') {
+    request_bytes_ += kBytesPerString + bytes.size();
+    if (request_bytes_ > kMaxTorchRequestBytes)
+      refuse("a query of more than " + std::to_string(kMaxTorchRequestBytes) + " bytes");
+    request_.strings.emplace_back(bytes.substr(kLengthBytes));
   } else {
-    begin_field();
+    request_.number = static_cast<std::int64_t>(decode(bytes));
+    if (request_.query == TorchQuery::Validate && request_.number != kTorchMagic)
+      refuse("VALIDATE with the number " + hex(decode(bytes)) + " in place of " + hex(kTorchMagic));
   }
-}
-
-void TorchRequestReader::take_number(std::uint64_t value) {
-  switch (step_) {
-    case Step::Count:
-      if (value > kMaxKeysPerCall)
-        refuse(std::to_string(value) + " keys in one query; the limit is " + std::to_string(kMaxKeysPerCall));
-      rounds_ = value;
-      return begin_field();
-    case Step::Length: {
-      const bool key = fields_[field_] == 'k';
-      const std::size_t limit = key ? kMaxKeyBytes : kMaxValueBytes;
-      if (value > limit)
-        refuse(std::string(key ? "a key" : "a value") + " of " + std::to_string(value) + " bytes; the limit is " +
-               std::to_string(limit));
-      length_ = value;
-      step_ = Step::Bytes;
-      return;
-    }
-    default:
-      request_.number = static_cast<std::int64_t>(value);
-      if (request_.query == TorchQuery::Validate && value != kTorchMagic)
-        refuse("VALIDATE with the number " + hex(value) + " in place of " + hex(kTorchMagic));
-      return end_field();
-  }
-}
-
-void TorchRequestReader::begin_field() {
-  if (rounds_ == 0) {
-    step_ = Step::Ready;
-    return;
-  }
-  const char field = fields_[field_];
-  step_ = field == 'k' || field == 'v' ? Step::Length : Step::Number;
-}
-
-void TorchRequestReader::end_field() {
-  if (++field_ == fields_.size()) {
-    field_ = 0;
-    --rounds_;
-  }
-  begin_field();
-}
-
-void TorchRequestReader::charge(std::size_t bytes) {
-  request_bytes_ += bytes;
-  if (request_bytes_ > kMaxTorchRequestBytes)
-    refuse("a query of more than " + std::to_string(kMaxTorchRequestBytes) + " bytes");
+  if (!fields_.empty() || rounds_ == 0) return;
+  --rounds_;
+  fields_ = kLayouts[static_cast<std::size_t>(request_.query)].substr(1);
 }
 
 std::optional<TorchRequest> TorchRequestReader::take() {
-  if (step_ != Step::Ready) return std::nullopt;
-  step_ = Step::Code;
+  if (!is_ready()) return std::nullopt;
+  begun_ = false;
   request_bytes_ = 0;
   return std::exchange(request_, {});
 }

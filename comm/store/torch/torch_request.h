@@ -64,23 +64,16 @@ class TorchRequestReader {
   std::size_t held_bytes() const { return request_bytes_; }
 
  private:
-  enum class Step { Code, Count, Number, Length, Bytes, Ready };
-
-  std::size_t needed() const;
-  void take_field(std::string_view bytes);
-  void take_code(std::uint8_t code);
-  void take_number(std::uint64_t value);
-  void begin_field();
-  void end_field();
+  bool is_ready() const { return begun_ && fields_.empty(); }
   std::size_t open(std::string_view bytes);
-  void charge(std::size_t bytes);
+  std::size_t next_bytes(std::string_view bytes) const;
+  void take_code(std::uint8_t code);
+  void take_field(std::string_view bytes);
 
   TorchGeneration generation_ = TorchGeneration::Unknown;
-  Step step_ = Step::Code;
-  std::string_view fields_;   // what follows the code, a letter for each field; see the table in the source
-  std::size_t field_ = 0;     // index into fields_
-  std::uint64_t rounds_ = 0;  // how often all fields are still to come
-  std::size_t length_ = 0;    // of the next string
+  bool begun_ = false;        // the code has come
+  std::string_view fields_;   // those that are still to come in this round, a letter each; see the table in the source
+  std::uint64_t rounds_ = 0;  // how often all fields of a list's entry are still to come after these
   std::size_t request_bytes_ = 0;
   TorchRequest request_;
 };
