@@ -1,19 +1,9 @@
-#include <tutti/comm/base/error.h>
-#include <tutti/comm/base/host_name.h>
-#include <tutti/comm/store/file_store.h>
-#include <tutti/comm/store/key_map.h>
 #include <tutti/comm/store/store_file.h>
 #include <tutti/comm/store/tcp_store_server.h>
 #include <tutti/comm/wire/job_secret.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
-#include <span>
 #include <sstream>
-#include <thread>
 
 namespace tutti::comm {
 namespace {
@@ -22,7 +12,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kGoodbyeLimit{2000};
 constexpr milliseconds kFirstPause{1}, kLongestPause{10};  // between two reads of the file
-constexpr milliseconds kTurnGrace{200};
 
 std::string lost_key(int rank) { return kLostKeyPrefix + std::to_string(rank); }
 std::string member_key(int rank) { return "tutti/file/rank/" + std::to_string(rank); }
@@ -73,16 +62,17 @@ class FileStore::Impl {
   const std::string& path() const { return file_.path(); }
 
   StoreResult call(const StoreRequest& request, Deadline deadline) {
+    refuse_forked_child();
     const std::string text = request_text(request);
     if (changes(request.op)) {
-      const Use use(*this, StoreFile::Access::Write, text, deadline);
+      const auto held = use(StoreFile::Access::Write, text, deadline);
       return write(request);
     }
     const auto start = Deadline::Clock::now();
     for (milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
       std::vector<int> lost;
       {
-        const Use use(*this, StoreFile::Access::Read, text, deadline);
+        const auto held = use(StoreFile::Access::Read, text, deadline);
         const auto& keys = request.body.strings;
         lost = newly_lost(keys);
         if (lost.empty() && (!waits(request.op) || map_.has_all(keys))) return map_.apply(request);
@@ -95,58 +85,33 @@ class FileStore::Impl {
       if (lost.empty()) {
         std::this_thread::sleep_until(deadline.earlier_of(Deadline::after(pause)).time_point());
       } else {
-        const Use use(*this, StoreFile::Access::Write, text, deadline);
+        const auto held = use(StoreFile::Access::Write, text, deadline);
         mark_lost(lost);
       }
     }
   }
 
  private:
-  /// The right to use file and map, which has caught up with the file: of one thread of the process, and of one
-  /// process.
-  class Use {
-   public:
-    Use(Impl& store, StoreFile::Access access, const std::string& text, Deadline deadline) : store_(store) {
-      store_.take_turn(text, deadline);
-      try {
-        store_.file_.lock(access, deadline);
-        store_.file_.catch_up(store_.map_);
-      } catch (const Error& error) {
-        end();
-        throw Error(error.code(), text + ": " + error.what());
-      } catch (...) {
-        end();
-        throw;
-      }
-    }
-    ~Use() { end(); }
-    Use(const Use&) = delete;
-    Use& operator=(const Use&) = delete;
-
-   private:
-    void end() {
-      store_.file_.unlock();
-      const std::lock_guard lock(store_.mutex_);
-      store_.busy_ = false;
-      store_.released_.notify_one();
-    }
-    Impl& store_;
-  };
-
-  void take_turn(const std::string& text, Deadline deadline) {
-    if (::getpid() != owner_pid_)
-      throw Error(ErrorCode::InvalidArgument, "this FileStore belongs to process " + std::to_string(owner_pid_) +
-                                                  "; process " + std::to_string(::getpid()) +
-                                                  " was forked from it and must make its own");
-    std::unique_lock lock(mutex_);
-    const auto until = std::max(deadline.time_point(), Deadline::Clock::now() + kTurnGrace);
-    if (!released_.wait_until(lock, until, [this] { return !busy_; }))
-      throw Error(ErrorCode::Timeout, text + ": timed out: another thread of this process has been using the store " +
-                                          "file " + path() + " for all that time");
-    busy_ = true;
+  void refuse_forked_child() const {
+    if (::getpid() == owner_pid_) return;
+    throw Error(ErrorCode::InvalidArgument, "this FileStore belongs to process " + std::to_string(owner_pid_) +
+                                                "; process " + std::to_string(::getpid()) +
+                                                " was forked from it and must make its own");
   }
 
-  /// Requests that have changed nothing leave no record. Within a Use for writing, as what follows.
+  /// The right to use file and map, which has caught up with the file: of one thread of one process.
+  std::unique_lock<StoreFile> use(StoreFile::Access access, const std::string& text, Deadline deadline) {
+    try {
+      file_.lock(access, deadline);
+      std::unique_lock held(file_, std::adopt_lock);
+      file_.catch_up(map_);
+      return held;
+    } catch (const Error& error) {
+      throw Error(error.code(), text + ": " + error.what());
+    }
+  }
+
+  /// Requests that have changed nothing leave no record. Within a use() for writing, as what follows.
   StoreResult write(const StoreRequest& request) {
     StoreResult result = map_.apply(request);
     const bool unchanged = (request.op == StoreOp::Delete && result.number == 0) ||
@@ -162,7 +127,7 @@ class FileStore::Impl {
 
   /// False if the last rank of an earlier round has just removed the file.
   bool join(Deadline deadline) {
-    const Use use(*this, StoreFile::Access::Write, "join \"" + member_key(options_.rank) + '"', deadline);
+    const auto held = use(StoreFile::Access::Write, "join \"" + member_key(options_.rank) + '"', deadline);
     if (file_.removed()) return false;
     Member self = member_of(map_, options_.rank).value_or(Member());
     if (self.pid != Member().pid || self.token != process_token()) throw_stale(self);  // a fork has the same token
@@ -183,7 +148,7 @@ class FileStore::Impl {
 
   /// The last rank to leave in good order removes the file.
   void leave(Deadline deadline) {
-    const Use use(*this, StoreFile::Access::Write, "leave", deadline);
+    const auto held = use(StoreFile::Access::Write, "leave", deadline);
     Member self = member_of(map_, options_.rank).value();
     --self.open;
     write_member(self);
@@ -229,9 +194,6 @@ class FileStore::Impl {
 
   const pid_t owner_pid_;
   const FileStoreOptions options_;
-  std::mutex mutex_;
-  std::condition_variable released_;
-  bool busy_ = false;  // a thread uses what is below
   StoreFile file_;
   KeyMap map_;
 };
