@@ -13,6 +13,8 @@
 namespace tutti::comm {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr int kBacklog = 4096;  // the kernel caps it at somaxconn
 
 /// Returns 0 or errno.
@@ -42,37 +44,6 @@ int try_listen(const Endpoint& endpoint, bool both_families, Socket& result) {
   }
   throw Error(ErrorCode::System, text);
 }
-
-}  // namespace
-
-Socket listen_on(const std::string& bind_address, std::uint16_t port) {
-  const bool everywhere = bind_address.empty() || bind_address == "::";
-  const std::string where = host_and_port(everywhere ? "::" : bind_address, port);
-  std::string resolve_error;
-  std::vector<Endpoint> candidates =
-      resolve(everywhere ? "::" : bind_address, port, ResolveFor::Binding, resolve_error);
-  if (everywhere) {  // a host without IPv6 still has all its IPv4 interfaces
-    for (const Endpoint& v4 : resolve("0.0.0.0", port, ResolveFor::Binding, resolve_error)) candidates.push_back(v4);
-  }
-  if (candidates.empty()) {
-    throw Error(ErrorCode::InvalidArgument, "cannot listen on \"" + bind_address + "\": " + resolve_error +
-                                                "; give an address or a name of this host");
-  }
-  int first_error = 0;
-  for (const Endpoint& endpoint : candidates) {
-    Socket result;
-    const int error_number = try_listen(endpoint, everywhere, result);
-    if (error_number == 0) return result;
-    if (first_error == 0) first_error = error_number;
-    // Only a missing address family makes the next address as good; a taken port must not move us elsewhere.
-    if (error_number != EAFNOSUPPORT && error_number != EADDRNOTAVAIL) break;
-  }
-  cannot_listen(where, port, first_error);
-}
-
-namespace {
-
-namespace fs = std::filesystem;
 
 constexpr char kListenState[] = "0A";
 
@@ -109,6 +80,31 @@ std::string program_name(const fs::path& process) {
 }
 
 }  // namespace
+
+Socket listen_on(const std::string& bind_address, std::uint16_t port) {
+  const bool everywhere = bind_address.empty() || bind_address == "::";
+  const std::string where = host_and_port(everywhere ? "::" : bind_address, port);
+  std::string resolve_error;
+  std::vector<Endpoint> candidates =
+      resolve(everywhere ? "::" : bind_address, port, ResolveFor::Binding, resolve_error);
+  if (everywhere) {  // a host without IPv6 still has all its IPv4 interfaces
+    for (const Endpoint& v4 : resolve("0.0.0.0", port, ResolveFor::Binding, resolve_error)) candidates.push_back(v4);
+  }
+  if (candidates.empty()) {
+    throw Error(ErrorCode::InvalidArgument, "cannot listen on \"" + bind_address + "\": " + resolve_error +
+                                                "; give an address or a name of this host");
+  }
+  int first_error = 0;
+  for (const Endpoint& endpoint : candidates) {
+    Socket result;
+    const int error_number = try_listen(endpoint, everywhere, result);
+    if (error_number == 0) return result;
+    if (first_error == 0) first_error = error_number;
+    // Only a missing address family makes the next address as good; a taken port must not move us elsewhere.
+    if (error_number != EAFNOSUPPORT && error_number != EADDRNOTAVAIL) break;
+  }
+  cannot_listen(where, port, first_error);
+}
 
 std::string port_holder(std::uint16_t port) {
   std::set<std::string> inodes;

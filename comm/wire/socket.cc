@@ -33,6 +33,14 @@ bool is_number(const std::string& host) {
   return ::inet_pton(AF_INET, host.c_str(), &v4) == 1 || ::inet_pton(AF_INET6, host.c_str(), &v6) == 1;
 }
 
+template <typename Ask>
+Endpoint endpoint_by(Ask ask, int socket, const char* what) {
+  Endpoint result;
+  result.length = sizeof result.storage;
+  if (ask(socket, reinterpret_cast<sockaddr*>(&result.storage), &result.length) != 0) throw_errno(what, errno);
+  return result;
+}
+
 void run_aside(std::packaged_task<LookUpResult()> task) {
   // Signals belong to the threads of the program, not to this one.
   sigset_t all, before;
@@ -83,23 +91,9 @@ std::string host_and_port(const std::string& host, std::uint16_t port) {
   return (bare_v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
-Endpoint local_endpoint(int socket) {
-  Endpoint result;
-  result.length = sizeof result.storage;
-  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&result.storage), &result.length) != 0) {
-    throw_errno("read a socket's own address", errno);
-  }
-  return result;
-}
+Endpoint local_endpoint(int socket) { return endpoint_by(::getsockname, socket, "read a socket's own address"); }
 
-Endpoint remote_endpoint(int socket) {
-  Endpoint result;
-  result.length = sizeof result.storage;
-  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&result.storage), &result.length) != 0) {
-    throw_errno("read a socket's peer address", errno);
-  }
-  return result;
-}
+Endpoint remote_endpoint(int socket) { return endpoint_by(::getpeername, socket, "read a socket's peer address"); }
 
 std::vector<Endpoint> resolve(const std::string& host, std::uint16_t port, ResolveFor purpose, std::string& error) {
   addrinfo hints{};
