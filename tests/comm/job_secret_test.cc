@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <set>
 #include <thread>
 
@@ -17,14 +16,9 @@ namespace {
 using namespace test;
 namespace fs = std::filesystem;
 
-/// An environment of one variable.
-Environment only(const std::string& variable, const std::string& value) {
-  return [=](const std::string& name) { return name == variable ? std::optional(value) : std::nullopt; };
-}
-
 class JobSecret : public testing::Test {
  protected:
-  Environment environment() const { return only("HOME", home_.path()); }
+  Environment environment() const { return environment_of({{"HOME", home_.path()}}); }
   fs::path file() const { return fs::path(home_.path()) / ".config" / "tutti" / "job_secret"; }
 
   void write(const std::string& text, mode_t mode) const {
@@ -49,7 +43,7 @@ TEST_F(JobSecret, NewOnesAre64HexDigitsAndDiffer) {
 
 TEST_F(JobSecret, VariableWins) {
   write("from the file\n", 0600);
-  EXPECT_EQ(job_secret(only("TUTTI_JOB_SECRET", "from the variable")), "from the variable");
+  EXPECT_EQ(job_secret(environment_of({{"TUTTI_JOB_SECRET", "from the variable"}})), "from the variable");
 }
 
 TEST_F(JobSecret, FileIsMadeOnFirstUseForTheOwnerOnly) {
@@ -84,9 +78,9 @@ TEST_F(JobSecret, AFileOrFolderOfAnotherUserIsRefused) {
 
 TEST_F(JobSecret, ShortOnesOfTheVariableAreWarnedOf) {
   CapturedLog log;
-  job_secret(only("TUTTI_JOB_SECRET", "0123456789abcdef"));
+  job_secret(environment_of({{"TUTTI_JOB_SECRET", "0123456789abcdef"}}));
   EXPECT_EQ(log.lines(), "");
-  job_secret(only("TUTTI_JOB_SECRET", "hush"));
+  job_secret(environment_of({{"TUTTI_JOB_SECRET", "hush"}}));
   expect_contains(log.lines(), "TUTTI_JOB_SECRET has 4 characters, and can be guessed");
 }
 
@@ -108,7 +102,7 @@ TEST_F(JobSecret, EmptyFileIsRefusedWithTheCommandThatMendsIt) {
 }
 
 TEST_F(JobSecret, NoHomeAndNoVariableSaysWhatToSet) {
-  expect_contains(text_of(ErrorCode::InvalidArgument, [] { job_secret(only("", "")); }), "set TUTTI_JOB_SECRET");
+  expect_contains(text_of(ErrorCode::InvalidArgument, [] { job_secret(environment_of({})); }), "set TUTTI_JOB_SECRET");
 }
 
 }  // namespace

@@ -22,28 +22,23 @@ struct Subject {
   std::shared_ptr<Store> store;
 };
 
-Subject hash_subject() { return {nullptr, nullptr, std::make_shared<HashStore>()}; }
+Subject in_process(std::shared_ptr<Store> store) { return {nullptr, nullptr, std::move(store)}; }
 
-Subject prefix_subject() {
-  return {nullptr, nullptr, std::make_shared<PrefixStore>("group", std::make_shared<HashStore>())};
+Subject with_prefix(Subject subject) {
+  subject.store = std::make_shared<PrefixStore>("group", subject.store);
+  return subject;
 }
 
-Subject file_subject() {
+Subject in_file() {
   auto folder = std::make_unique<TemporaryFolder>();
   auto store = std::make_shared<FileStore>(FileStoreOptions{.path = folder->file("store")}, soon());
   return {nullptr, std::move(folder), std::move(store)};
 }
 
-Subject tcp_subject() {
+Subject over_tcp() {
   auto server = std::make_unique<TcpStoreServer>(server_options());
   auto store = std::make_shared<TcpStore>(client_options(server->port()), soon());
   return {std::move(server), nullptr, std::move(store)};
-}
-
-Subject prefix_over_tcp_subject() {
-  Subject subject = tcp_subject();
-  subject.store = std::make_shared<PrefixStore>("group", subject.store);
-  return subject;
 }
 
 struct Kind {
@@ -252,11 +247,13 @@ TEST_P(StoreContract, ValueLimitHoldsForSetAndForAppend) {
   expect_contains(text_of(ErrorCode::InvalidArgument, [&] { store_.set("k", half + half, soon()); }), "67108864");
 }
 
-INSTANTIATE_TEST_SUITE_P(Stores, StoreContract,
-                         testing::Values(Kind{"Hash", hash_subject}, Kind{"Prefix", prefix_subject},
-                                         Kind{"Tcp", tcp_subject}, Kind{"PrefixOverTcp", prefix_over_tcp_subject},
-                                         Kind{"File", file_subject}),
-                         [](const auto& suite) { return suite.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Stores, StoreContract,
+    testing::Values(Kind{"Hash", [] { return in_process(std::make_shared<HashStore>()); }},
+                    Kind{"Prefix", [] { return with_prefix(in_process(std::make_shared<HashStore>())); }},
+                    Kind{"Tcp", over_tcp}, Kind{"PrefixOverTcp", [] { return with_prefix(over_tcp()); }},
+                    Kind{"File", in_file}),
+    [](const auto& suite) { return suite.param.name; });
 
 TEST(PrefixStore, JoinsWithASlashAndSharesTheStoreBelow) {
   const auto below = std::make_shared<HashStore>();

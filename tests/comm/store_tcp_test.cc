@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <tutti/comm/store/listen.h>
 #include <tutti/comm/store/store_protocol.h>
+#include <tutti/comm/wire/local_address.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -216,14 +217,7 @@ TEST(TcpStore, AllInterfacesTakeIpv4AndIpv6) {
   EXPECT_EQ(v4.local_address(), "127.0.0.1");
   TcpStoreOptions v6_options = client_options(server.port());
   v6_options.host = "::1";
-  std::string error;
-  try {
-    TcpStoreServerOptions only_v6 = server_options();
-    only_v6.bind_address = "::1";
-    TcpStoreServer probe(only_v6);
-  } catch (const Error&) {
-    GTEST_SKIP() << "this host has no IPv6 loopback";
-  }
+  if (route_source("::1").empty()) GTEST_SKIP() << "this host has no IPv6 loopback";
   TcpStore v6(v6_options, soon());
   EXPECT_EQ(v6.local_address(), "::1");
   v6.set("k", "v", soon());
