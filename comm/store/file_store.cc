@@ -181,15 +181,10 @@ class FileStore::Impl {
                                member.host + ") is gone: its process has ended without a goodbye";
       write({StoreOp::Set, {0, {key, text}}});
     }
-    const std::string all = lost_ranks();
-    write({StoreOp::Set, {0, {kLostRanksKey, all}}});
-  }
-
-  std::string lost_ranks() const {
-    std::string ranks;
+    std::string all;
     for (int rank = 0; rank < options_.world_size; ++rank)
-      if (map_.find(lost_key(rank)) != nullptr) ranks += (ranks.empty() ? "" : " ") + std::to_string(rank);
-    return ranks;
+      if (map_.find(lost_key(rank)) != nullptr) all += (all.empty() ? "" : " ") + std::to_string(rank);
+    write({StoreOp::Set, {0, {kLostRanksKey, all}}});
   }
 
   const pid_t owner_pid_;

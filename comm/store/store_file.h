@@ -34,10 +34,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <thread>
@@ -192,10 +194,8 @@ class StoreFile {
     std::error_code ignored;
     if (!std::filesystem::is_directory(options.path, ignored)) return options.path;
     std::string name = options.job_id.substr(0, 100);
-    for (char& c : name) {
-      const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
-      if (!plain) c = '_';
-    }
+    const auto is_plain = [](unsigned char c) { return c == '-' || (c < 0x80 && std::isalnum(c) != 0); };
+    std::ranges::replace_if(name, std::not_fn(is_plain), '_');
     return (std::filesystem::path(options.path) / ("tutti-" + name + ".store")).string();
   }
 

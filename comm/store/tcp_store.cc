@@ -16,8 +16,6 @@ double seconds_since(Deadline::Clock::time_point start) {
   return std::chrono::duration<double>(Deadline::Clock::now() - start).count();
 }
 
-std::string in_seconds(double seconds) { return format("%.3f s", seconds); }
-
 }  // namespace
 
 /// A pool of connections: a call takes an idle one, or opens another.
@@ -98,7 +96,7 @@ class TcpStore::Impl {
 
   [[noreturn]] void throw_no_answer(const StoreRequest& request, Deadline::Clock::time_point start) const {
     throw Error(ErrorCode::Timeout, request_text(request) + ": timed out; the store at " + server_ +
-                                        " did not answer within " + in_seconds(seconds_since(start)));
+                                        format(" did not answer within %.3f s", seconds_since(start)));
   }
 
   StoreResult checked(const StoreRequest& request, StoreReply reply, Deadline::Clock::time_point start) const {
