@@ -62,7 +62,7 @@ class FileStore::Impl {
   const std::string& path() const { return file_.path(); }
 
   StoreResult call(const StoreRequest& request, Deadline deadline) {
-    refuse_forked_child();
+    refuse_forked_child(owner_pid_, "FileStore");
     const std::string text = request_text(request);
     if (changes(request.op)) {
       const auto held = use(StoreFile::Access::Write, text, deadline);
@@ -92,13 +92,6 @@ class FileStore::Impl {
   }
 
  private:
-  void refuse_forked_child() const {
-    if (::getpid() == owner_pid_) return;
-    throw Error(ErrorCode::InvalidArgument, "this FileStore belongs to process " + std::to_string(owner_pid_) +
-                                                "; process " + std::to_string(::getpid()) +
-                                                " was forked from it and must make its own");
-  }
-
   /// The right to use file and map, which has caught up with the file: of one thread of one process.
   std::unique_lock<StoreFile> use(StoreFile::Access access, const std::string& text, Deadline deadline) {
     try {

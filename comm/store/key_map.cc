@@ -2,6 +2,7 @@
 #include <tutti/comm/base/format.h>
 #include <tutti/comm/store/key_map.h>
 #include <tutti/comm/wire/printable.h>
+#include <unistd.h>
 
 #include <array>
 #include <charconv>
@@ -104,6 +105,13 @@ std::string request_text(const StoreRequest& request) {
   for (std::size_t i = 0; i < std::min(count, kMissingKeysShown); ++i) shown.push_back(strings[i * stride]);
   const Form& form = form_of(request.op);
   return std::string(count > 1 ? form.verb_of_several : form.verb) + (count == 0 ? "" : " ") + quote_keys(shown, count);
+}
+
+void refuse_forked_child(pid_t owner, const std::string& store) {
+  if (::getpid() == owner) return;
+  throw Error(ErrorCode::InvalidArgument, "this " + store + " belongs to process " + std::to_string(owner) +
+                                              "; process " + std::to_string(::getpid()) +
+                                              " was forked from it and must make its own");
 }
 
 std::string missing_keys_text(const MissingKeys& missing, std::size_t wanted_count, double seconds) {

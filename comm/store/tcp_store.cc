@@ -38,7 +38,7 @@ class TcpStore::Impl {
 
   StoreResult call(const StoreRequest& request, Deadline deadline) {
     const auto start = Deadline::Clock::now();
-    refuse_forked_child();
+    refuse_forked_child(owner_pid_, "TcpStore");
     std::unique_ptr<StoreClient> client = acquire(request, deadline, start);
     std::optional<StoreReply> reply;
     try {
@@ -53,14 +53,6 @@ class TcpStore::Impl {
   }
 
  private:
-  void refuse_forked_child() const {
-    const pid_t self = ::getpid();
-    if (self == owner_pid_) return;
-    throw Error(ErrorCode::InvalidArgument, "this TcpStore belongs to process " + std::to_string(owner_pid_) +
-                                                "; process " + std::to_string(self) +
-                                                " was forked from it and must make its own");
-  }
-
   std::unique_ptr<StoreClient> acquire(const StoreRequest& request, Deadline deadline,
                                        Deadline::Clock::time_point start) {
     if (!waits(request.op) && deadline.expired()) throw_no_answer(request, start);

@@ -118,17 +118,5 @@ TEST_F(Ports, ARecordedHandshakeCannotBeReplayed) {
   expect_the_loop_goes_on();
 }
 
-TEST_F(Ports, AnOversizedRequestOfAnAuthenticatedClientIsRefusedByTheStore) {
-  TcpStoreOptions options{.host = "127.0.0.1", .port = job_.processes().store_port()};
-  options.job_id = job_.processes().job_id();
-  options.job_secret = secret();
-  RawConnection client(connect_to_store(options, soon()));
-  client.send(std::string("\xff\xff\xff\xff\x01\0\0\0\x05\0\0\0\0\0\0\0", 16));  // set, with a body of 4 GiB
-  const std::string reply = client.receive(16);
-  EXPECT_EQ(reply[4], 1) << "the status is not InvalidArgument";
-  EXPECT_EQ(reply[8], 5) << "not the reply to our request";
-  expect_the_loop_goes_on();
-}
-
 }  // namespace
 }  // namespace tutti::comm
