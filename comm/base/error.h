@@ -10,7 +10,7 @@
 
 namespace tutti::comm {
 
-/// Which side has to act; pick the most specific one. The values are those of tutti_result, less one (c/tutti_base.h).
+/// Which side has to act; pick the most specific one. The values are those of tutti_result, less one (c/tutti.h).
 enum class ErrorCode {
   InvalidArgument,  // the caller's: wrong argument or environment; nothing was sent
   Timeout,          // a deadline passed; the text names the missing ranks

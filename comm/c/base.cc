@@ -1,6 +1,6 @@
 // Results, texts, numbers of the C API as values of comm, versions and the caller's operators.
 #include <tutti/comm/c/boundary.h>
-#include <tutti/comm/c/tutti_base.h>
+#include <tutti/comm/c/tutti.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -1,7 +1,7 @@
 // Collectives.
 #include <tutti/comm/base/counts.h>
 #include <tutti/comm/c/boundary.h>
-#include <tutti/comm/c/tutti_collectives.h>
+#include <tutti/comm/c/tutti.h>
 
 using namespace tutti::comm;
 using namespace tutti::comm::c;

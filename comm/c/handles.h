@@ -7,7 +7,7 @@
 // if another thread frees the handle meanwhile.
 #pragma once
 
-#include <tutti/comm/c/tutti_base.h>
+#include <tutti/comm/c/tutti.h>
 #include <tutti/comm/process_group.h>
 
 #include <future>

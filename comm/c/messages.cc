@@ -1,6 +1,6 @@
 // Messages between two ranks, and the store.
 #include <tutti/comm/c/boundary.h>
-#include <tutti/comm/c/tutti_messages.h>
+#include <tutti/comm/c/tutti.h>
 
 #include <algorithm>
 

@@ -10,7 +10,7 @@
  * launcher it is a world of one. What operations mean, block for and promise is what comm/process_group.h says of the
  * C++ ones with the same names.
  *
- * Results: every function returns a code (tutti_base.h) and, unless that is TUTTI_OK, leaves a text for
+ * Results: every function returns a code and, unless that is TUTTI_OK, leaves a text for
  * tutti_last_error(); outputs are then as they were, but for buffers of collectives. No exception and no abort leaves
  * the library: a NULL that must not be, a handle that was freed or is of another kind, a number that is no type or
  * operator and a count that overflows are TUTTI_INVALID_ARGUMENT, by name, before anything is sent.
@@ -28,13 +28,115 @@
  */
 #pragma once
 
-#include <tutti/comm/c/tutti_base.h>
-#include <tutti/comm/c/tutti_collectives.h>
-#include <tutti/comm/c/tutti_messages.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define TUTTI_API __attribute__((visibility("default")))
+#else
+#define TUTTI_API
+#endif
+
+/** Grows when something is added to the C API; what is there keeps its meaning, its numbers and its layout. */
+#define TUTTI_C_ABI_VERSION 1
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/** What functions return: TUTTI_OK, or which side has to act. Other codes may come later, all of them positive. */
+typedef int tutti_result;
+
+/** Values of tutti_result. The numbers are part of the ABI. */
+enum tutti_results {
+  TUTTI_OK = 0,               /**< done */
+  TUTTI_INVALID_ARGUMENT = 1, /**< the caller's: a wrong argument, handle or environment; nothing was sent */
+  TUTTI_TIMEOUT = 2,          /**< a deadline passed; the text names the missing ranks */
+  TUTTI_PEER_LOST = 3,        /**< another process died, or its connection broke */
+  TUTTI_PROTOCOL = 4,         /**< bytes on the wire that no Tutti peer of this version sends */
+  TUTTI_MISMATCH = 5,         /**< two ranks called different collectives, sizes, types or roots */
+  TUTTI_UNAUTHORIZED = 6,     /**< wrong job secret, job id or world size */
+  TUTTI_ABORTED = 7,          /**< the group had failed before, or was shut down; the text repeats the first cause */
+  TUTTI_SYSTEM = 8,           /**< the operating system refused, or memory ran out */
+  TUTTI_OPERATOR = 9,         /**< the caller's: an operator of tutti_op_create() reported an error */
+  TUTTI_INTERNAL = 10         /**< an error that comm does not raise; please report it with its text */
+};
+
+/** Type of an element. */
+typedef int tutti_dtype;
+
+/** Values of tutti_dtype. The numbers are part of the ABI. */
+enum tutti_dtypes {
+  TUTTI_FLOAT32 = 0,
+  TUTTI_FLOAT64 = 1,
+  TUTTI_INT32 = 2,
+  TUTTI_INT64 = 3,
+  TUTTI_UINT8 = 4,
+  TUTTI_FLOAT16 = 5, /**< IEEE 754 binary16; added in float, rounded at each step */
+  TUTTI_BFLOAT16 = 6,
+  TUTTI_INT8 = 7,
+  TUTTI_UINT16 = 8,
+  TUTTI_UINT64 = 9,
+  TUTTI_BOOL = 10 /**< one byte, 0 or 1 */
+};
+
+/** How a reduction combines elements: a value of tutti_ops, or an operator of tutti_op_create(). */
+typedef int tutti_op;
+
+/** Values of tutti_op. The numbers are part of the ABI; those from 1000 on belong to operators of the caller's. */
+enum tutti_ops {
+  TUTTI_SUM = 0,
+  TUTTI_AVG = 1, /**< floating point only */
+  TUTTI_PROD = 2,
+  TUTTI_MIN = 3,
+  TUTTI_MAX = 4,
+  TUTTI_BAND = 5, /**< this and the next two: integers and bool only */
+  TUTTI_BOR = 6,
+  TUTTI_BXOR = 7
+};
+
+/** A receive from the rank that sends first. */
+#define TUTTI_ANY_SOURCE (-1)
+
+/** A rank's place in its job: tutti_world_detect(). */
+typedef struct tutti_world tutti_world;
+/** Ranks that issue collectives together: tutti_connect(), tutti_split(), tutti_subgroup(). */
+typedef struct tutti_group tutti_group;
+/** One operation that was started and may still run. */
+typedef struct tutti_work tutti_work;
+/** Memory that the other ranks of this host reach in place: tutti_allocate(). */
+typedef struct tutti_buffer tutti_buffer;
+
+/** Of the library that is loaded: compare it with TUTTI_C_ABI_VERSION, of the header. At least that is good. */
+TUTTI_API int tutti_abi_version(void);
+
+/** Of the library that is loaded, "0.1.0". */
+TUTTI_API const char* tutti_version(void);
+
+/** "TUTTI_TIMEOUT"; "unknown result" for a number that is none. */
+TUTTI_API const char* tutti_result_name(tutti_result result);
+
+/** The text of this thread's latest call that did not return TUTTI_OK; "" before the first. Never NULL. Valid until
+ * this thread's next call that fails. */
+TUTTI_API const char* tutti_last_error(void);
+
+/** Bytes of one element. */
+TUTTI_API tutti_result tutti_size_of(tutti_dtype dtype, size_t* nbytes);
+
+/** Combines `count` elements: target[i] = target[i] (+) incoming[i]. The memories do not overlap. Called on whichever
+ * thread runs the collective, with pieces of any length; it must use no function of this library on the group. Returns
+ * 0, or anything else to fail the operation, and with it the group, on all ranks. Which ranks call it is up to
+ * the algorithm: one may add for all. No C++ exception and no longjmp may leave it. */
+typedef int (*tutti_combine)(void* target, const void* incoming, size_t count, tutti_dtype dtype, void* context);
+
+/** Makes an operator of the caller's, associative up to rounding. `name` is equal on all ranks for the same operator,
+ * different for different ones: ranks compare it. `commutative` 0: target always holds the contributions of ranks below
+ * incoming's. `context` is handed to `combine` and must live until the last operation with it is complete. */
+TUTTI_API tutti_result tutti_op_create(const char* name, tutti_combine combine, void* context, int commutative,
+                                       tutti_op* op);
+
+/** Operations in flight keep what they need. The number is not used again. */
+TUTTI_API tutti_result tutti_op_free(tutti_op op);
 
 #define TUTTI_INVITATION_SIZE 1536
 
@@ -159,6 +261,179 @@ TUTTI_API tutti_result tutti_group_error(tutti_group* group, const char** text);
 /** The latest operations of this rank, one a line, as far as `capacity` bytes go, the 0 at the end included; *length
  * (may be NULL) is that of the whole text. */
 TUTTI_API tutti_result tutti_recent_operations(tutti_group* group, char* text, size_t capacity, size_t* length);
+
+/* --- Collectives ------------------------------------------------------------------------------------------------
+ * All ranks of the group call the same ones in the same order, with the same counts, types, operators and roots; a rank
+ * that differs gets TUTTI_MISMATCH, with both sides' values: in this operation where one waits for the other; else (two
+ * roots, or one that only sends) both calls may return, and a later one reports it: the next in which all wait for each
+ * other in shared memory, over TCP the next in which the receiver reads from that rank. `count` is in elements, of one
+ * rank's block where there are several. Pointers may be NULL where there is nothing to read or write. Inputs are never
+ * written.
+ *
+ * Each has a twin, _async, that starts it and gives a work handle. Its buffers belong to the operation until that is
+ * complete; arrays of counts are copied. */
+
+/** Root's `data` overwrites that of all others. */
+TUTTI_API tutti_result tutti_broadcast(tutti_group* group, void* data, size_t count, tutti_dtype dtype, int root);
+/** Starts tutti_broadcast(). */
+TUTTI_API tutti_result tutti_broadcast_async(tutti_group* group, void* data, size_t count, tutti_dtype dtype, int root,
+                                             tutti_work** work);
+
+/** Root's `output` becomes the reduction of all inputs, and may be its input. Elsewhere `output` is not used. */
+TUTTI_API tutti_result tutti_reduce(tutti_group* group, const void* input, void* output, size_t count,
+                                    tutti_dtype dtype, tutti_op op, int root);
+/** Starts tutti_reduce(). */
+TUTTI_API tutti_result tutti_reduce_async(tutti_group* group, const void* input, void* output, size_t count,
+                                          tutti_dtype dtype, tutti_op op, int root, tutti_work** work);
+
+/** In place. Afterwards all ranks hold the same bits. */
+TUTTI_API tutti_result tutti_all_reduce(tutti_group* group, void* data, size_t count, tutti_dtype dtype, tutti_op op);
+/** Starts tutti_all_reduce(). */
+TUTTI_API tutti_result tutti_all_reduce_async(tutti_group* group, void* data, size_t count, tutti_dtype dtype,
+                                              tutti_op op, tutti_work** work);
+
+/** `rounded` (float32) becomes the sum of all ranks' `sums` (float64), rounded once, at the end; zeros have no sign.
+ * `sums` is unspecified afterwards. The two must not overlap. */
+TUTTI_API tutti_result tutti_all_reduce_rounded(tutti_group* group, double* sums, float* rounded, size_t count);
+/** Starts tutti_all_reduce_rounded(). */
+TUTTI_API tutti_result tutti_all_reduce_rounded_async(tutti_group* group, double* sums, float* rounded, size_t count,
+                                                      tutti_work** work);
+
+/** Root's `output` receives world-size blocks of `count` elements, in rank order. Elsewhere it is not used. */
+TUTTI_API tutti_result tutti_gather(tutti_group* group, const void* input, void* output, size_t count,
+                                    tutti_dtype dtype, int root);
+/** Starts tutti_gather(). */
+TUTTI_API tutti_result tutti_gather_async(tutti_group* group, const void* input, void* output, size_t count,
+                                          tutti_dtype dtype, int root, tutti_work** work);
+
+/** Every rank's `output` receives world-size blocks of `count` elements, in rank order. `input` may be this rank's
+ * block of `output`. */
+TUTTI_API tutti_result tutti_all_gather(tutti_group* group, const void* input, void* output, size_t count,
+                                        tutti_dtype dtype);
+/** Starts tutti_all_gather(). */
+TUTTI_API tutti_result tutti_all_gather_async(tutti_group* group, const void* input, void* output, size_t count,
+                                              tutti_dtype dtype, tutti_work** work);
+
+/** Root's `input` holds world-size blocks of `count` elements; block r goes to rank r's `output`. Elsewhere `input` is
+ * not used. */
+TUTTI_API tutti_result tutti_scatter(tutti_group* group, const void* input, void* output, size_t count,
+                                     tutti_dtype dtype, int root);
+/** Starts tutti_scatter(). */
+TUTTI_API tutti_result tutti_scatter_async(tutti_group* group, const void* input, void* output, size_t count,
+                                           tutti_dtype dtype, int root, tutti_work** work);
+
+/** `input` holds world-size blocks of `count` elements; rank r's `output` becomes the reduction of all ranks' block r.
+ * The buffers must not overlap, but `output` may be this rank's block of `input`. */
+TUTTI_API tutti_result tutti_reduce_scatter(tutti_group* group, const void* input, void* output, size_t count,
+                                            tutti_dtype dtype, tutti_op op);
+/** Starts tutti_reduce_scatter(). */
+TUTTI_API tutti_result tutti_reduce_scatter_async(tutti_group* group, const void* input, void* output, size_t count,
+                                                  tutti_dtype dtype, tutti_op op, tutti_work** work);
+
+/** Both hold world-size blocks of `count` elements; block j of rank i's `input` becomes block i of rank j's `output`.
+ * The buffers must not overlap. */
+TUTTI_API tutti_result tutti_all_to_all(tutti_group* group, const void* input, void* output, size_t count,
+                                        tutti_dtype dtype);
+/** Starts tutti_all_to_all(). */
+TUTTI_API tutti_result tutti_all_to_all_async(tutti_group* group, const void* input, void* output, size_t count,
+                                              tutti_dtype dtype, tutti_work** work);
+
+/* The v-forms: rank r has counts[r] elements, 0 or more. `counts` has an entry for each rank and is equal on all of
+ * them. `whole` holds the blocks of all ranks one behind the other, in rank order. The buffers must not overlap. */
+
+/** Root's `whole` receives every rank's `block`. Elsewhere `whole` is not used. */
+TUTTI_API tutti_result tutti_gather_v(tutti_group* group, const void* block, void* whole, const size_t* counts,
+                                      tutti_dtype dtype, int root);
+/** Starts tutti_gather_v(). */
+TUTTI_API tutti_result tutti_gather_v_async(tutti_group* group, const void* block, void* whole, const size_t* counts,
+                                            tutti_dtype dtype, int root, tutti_work** work);
+
+/** Every rank's `block` comes from root's `whole`. Elsewhere `whole` is not used. */
+TUTTI_API tutti_result tutti_scatter_v(tutti_group* group, const void* whole, void* block, const size_t* counts,
+                                       tutti_dtype dtype, int root);
+/** Starts tutti_scatter_v(). */
+TUTTI_API tutti_result tutti_scatter_v_async(tutti_group* group, const void* whole, void* block, const size_t* counts,
+                                             tutti_dtype dtype, int root, tutti_work** work);
+
+/** Every rank's `whole` receives the `block` of each rank. */
+TUTTI_API tutti_result tutti_all_gather_v(tutti_group* group, const void* block, void* whole, const size_t* counts,
+                                          tutti_dtype dtype);
+/** Starts tutti_all_gather_v(). */
+TUTTI_API tutti_result tutti_all_gather_v_async(tutti_group* group, const void* block, void* whole,
+                                                const size_t* counts, tutti_dtype dtype, tutti_work** work);
+
+/** Rank r's `block` becomes the reduction of all ranks' block r of `whole`. */
+TUTTI_API tutti_result tutti_reduce_scatter_v(tutti_group* group, const void* whole, void* block, const size_t* counts,
+                                              tutti_dtype dtype, tutti_op op);
+/** Starts tutti_reduce_scatter_v(). */
+TUTTI_API tutti_result tutti_reduce_scatter_v_async(tutti_group* group, const void* whole, void* block,
+                                                    const size_t* counts, tutti_dtype dtype, tutti_op op,
+                                                    tutti_work** work);
+
+/** `input` holds send_counts[j] elements for rank j, in rank order; `output` receives recv_counts[i] elements from rank
+ * i. These counts are this rank's own. */
+TUTTI_API tutti_result tutti_all_to_all_v(tutti_group* group, const void* input, const size_t* send_counts,
+                                          void* output, const size_t* recv_counts, tutti_dtype dtype);
+/** Starts tutti_all_to_all_v(). */
+TUTTI_API tutti_result tutti_all_to_all_v_async(tutti_group* group, const void* input, const size_t* send_counts,
+                                                void* output, const size_t* recv_counts, tutti_dtype dtype,
+                                                tutti_work** work);
+
+/** Returns when all ranks have called it. */
+TUTTI_API tutti_result tutti_barrier(tutti_group* group);
+/** Starts tutti_barrier(). */
+TUTTI_API tutti_result tutti_barrier_async(tutti_group* group, tutti_work** work);
+
+/* --- Messages: those between two ranks with equal tags arrive in the order they were sent. ----------------------- */
+
+/** Returns when `data` may be used again: at once for up to 64 KiB, as long as there is room; else when the receiver
+ * asks for it. */
+TUTTI_API tutti_result tutti_send(tutti_group* group, const void* data, size_t count, tutti_dtype dtype,
+                                  int destination, int tag);
+/** Starts tutti_send(). */
+TUTTI_API tutti_result tutti_isend(tutti_group* group, const void* data, size_t count, tutti_dtype dtype,
+                                   int destination, int tag, tutti_work** work);
+
+/** Waits for a message with `tag` from rank `source`, or TUTTI_ANY_SOURCE; its type and exact count must be these.
+ * *from (may be NULL) becomes the sender's rank. */
+TUTTI_API tutti_result tutti_recv(tutti_group* group, void* data, size_t count, tutti_dtype dtype, int source, int tag,
+                                  int* from);
+/** Starts tutti_recv(); tutti_work_source() gives the sender's rank. */
+TUTTI_API tutti_result tutti_irecv(tutti_group* group, void* data, size_t count, tutti_dtype dtype, int source, int tag,
+                                   tutti_work** work);
+
+/** Both at once: no order among the ranks makes them wait for each other. The buffers must not overlap. *from (may be
+ * NULL) becomes the rank that the message came from. */
+TUTTI_API tutti_result tutti_sendrecv(tutti_group* group, const void* outgoing, size_t outgoing_count, int destination,
+                                      int send_tag, void* incoming, size_t incoming_count, int source, int recv_tag,
+                                      tutti_dtype dtype, int* from);
+
+/* --- The store: keys and values that all ranks of the group see; a sub-group has keys of its own. ------------------
+ * Each waits up to `timeout_ms` (1 or more), for the server and, where it says so, for a key; TUTTI_TIMEOUT names the
+ * key. Neither a failed nor a shut-down group keeps them from working. */
+
+/** `value` is any bytes. */
+TUTTI_API tutti_result tutti_store_set(tutti_group* group, const char* key, const void* value, size_t nbytes,
+                                       int64_t timeout_ms);
+
+/** Waits until the key exists. *nbytes becomes the length of its value, which is copied to `value` if it fits into
+ * `capacity` bytes; if not, nothing is, and the result is TUTTI_INVALID_ARGUMENT. `value` NULL with `capacity` 0 asks
+ * for the length only. */
+TUTTI_API tutti_result tutti_store_get(tutti_group* group, const char* key, void* value, size_t capacity,
+                                       size_t* nbytes, int64_t timeout_ms);
+
+/** Waits until all `count` keys exist. */
+TUTTI_API tutti_result tutti_store_wait(tutti_group* group, const char* const* keys, size_t count, int64_t timeout_ms);
+
+/** Adds `delta` to the decimal number under `key` (0 if there is none); *sum (may be NULL) becomes the new value. */
+TUTTI_API tutti_result tutti_store_add(tutti_group* group, const char* key, int64_t delta, int64_t* sum,
+                                       int64_t timeout_ms);
+
+/** *exists becomes 1 if the key exists now, else 0. */
+TUTTI_API tutti_result tutti_store_check(tutti_group* group, const char* key, int* exists, int64_t timeout_ms);
+
+/** *existed (may be NULL) becomes 1 if there was such a key, else 0. */
+TUTTI_API tutti_result tutti_store_delete(tutti_group* group, const char* key, int* existed, int64_t timeout_ms);
 
 /* --- Registered buffers ---------------------------------------------------------------------------------------- */
 
