@@ -43,7 +43,7 @@ LIBRARY_CORNERS = (
 # Numbers written so follow the locale of the program that uses the library.
 LOCALE_NUMBERS = re.compile(r"std::o?stringstream\b|printf\(.*%[-+#0-9.*]*l?[aefg]", re.IGNORECASE)
 LOCALE_LAYERS = ("comm/", "trainer/")
-LOCALE_HOMES = {"comm/base/text_stream.h"}
+LOCALE_HOMES = {"comm/base/format.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SOURCES = {".h", ".cc", ".cu", ".cuh"}
@@ -102,7 +102,7 @@ def check_source(root, path):
         if finding:
             yield f"{name}:{number}: {finding}"
         if name.startswith(LOCALE_LAYERS) and name not in LOCALE_HOMES and LOCALE_NUMBERS.search(line):
-            yield f"{name}:{number}: numbers that follow the locale (comm/base/format.h and text_stream.h do not)"
+            yield f"{name}:{number}: numbers that follow the locale (what comm/base/format.h has does not)"
     if is_header(path) and "#pragma once" not in lines:
         yield f"{name}:1: no #pragma once (every header has it)"
     if len(lines) > MAX_LINES:

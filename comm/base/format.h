@@ -2,15 +2,37 @@
 // is compared between ranks wrong. Thread-safe.
 #pragma once
 
+#include <charconv>
+#include <locale>
 #include <optional>
+#include <sstream>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace tutti::comm {
+
+/// A stream into a text.
+class TextStream : public std::ostringstream {
+ public:
+  TextStream() { imbue(std::locale::classic()); }
+};
 
 /// As printf, but with the C locale's numbers.
 [[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);
 
 /// The whole text as a number (decimal or hexadecimal), or nothing.
 std::optional<double> parse_number(const std::string& text);
+
+/// The whole text as a decimal number that T can hold, or nothing.
+template <typename T>
+std::optional<T> decimal(std::string_view text) {
+  T value{};
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return status == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+/// What is before, between and behind the separators: "" has one part, ",a" two.
+std::vector<std::string> split(std::string_view text, char separator);
 
 }  // namespace tutti::comm

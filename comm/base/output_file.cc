@@ -78,12 +78,16 @@ void write_output(const std::string& path, std::string_view bytes) {
   file.finish();
 }
 
-int create_private_file(const std::string& path, std::string_view bytes) {
+int create_private_file(const std::string& path, std::string_view bytes, bool replace) {
   std::string draft = path + ".XXXXXX";
   const int fd = ::mkostemp(draft.data(), O_CLOEXEC);  // mode 0600
   if (fd < 0) return errno;
-  const bool made = ::write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) && ::fsync(fd) == 0 &&
-                    (::link(draft.c_str(), path.c_str()) == 0 || errno == EEXIST);
+  const auto give_name = [&] {
+    if (replace) return ::rename(draft.c_str(), path.c_str()) == 0;
+    return ::link(draft.c_str(), path.c_str()) == 0 || errno == EEXIST;
+  };
+  const bool made =
+      ::write(fd, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) && ::fsync(fd) == 0 && give_name();
   const int error = made ? 0 : errno;
   ::close(fd);
   ::unlink(draft.c_str());

@@ -32,8 +32,8 @@ class OutputFile {
 /// Writes `bytes` as one OutputFile.
 void write_output(const std::string& path, std::string_view bytes);
 
-/// Makes a short file that only this user may read and write, complete or not at all. One that is there already stays:
-/// of several processes the first wins. 0, or errno.
-int create_private_file(const std::string& path, std::string_view bytes);
+/// Makes a short file that only this user may read and write, complete or not at all. One that is there already stays
+/// (of several processes the first wins), or with `replace` gives way. 0, or errno.
+int create_private_file(const std::string& path, std::string_view bytes, bool replace = false);
 
 }  // namespace tutti::comm

@@ -1,4 +1,5 @@
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/bootstrap/generation.h>
 #include <tutti/comm/bootstrap/world_settings.h>
 #include <tutti/comm/store/tcp_store.h>
@@ -7,15 +8,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <sstream>
+#include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
 
 namespace tutti::comm {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Generation, number, first_size, master_addr, master_port, job_id, workers)
+
 namespace {
 
-constexpr char kMagic[] = "tutti-generation 1";
+using nlohmann::json;
+
 constexpr char kNewestKey[] = "elastic/newest";
 constexpr char kBegunKey[] = "elastic/begun";
 constexpr char kFailedKey[] = "elastic/failed";
@@ -25,33 +29,6 @@ std::string left_key(int number) { return "elastic/left/" + std::to_string(numbe
 std::string entered_key(const std::string& worker) { return "elastic/entered/" + worker; }
 std::string member_key(const std::string& worker) { return "elastic/member/" + worker; }
 
-/// The whole of `text` as a number in [0, limit]; nothing for anything else.
-std::optional<int> number_in(std::string_view text, int limit) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > limit) return std::nullopt;
-  return value;
-}
-
-[[noreturn]] void reject(const std::string& line) {
-  throw Error(ErrorCode::Protocol, "the control store's record of a generation has the line \"" + printable(line, 80) +
-                                       "\", which no launcher of this version writes");
-}
-
-int number_of(const std::string& line, const std::string& word, int limit) {
-  const auto value = number_in(word, limit);
-  if (!value) reject(line);
-  return *value;
-}
-
-/// "name value" with the given name; returns the value.
-std::string value_of(std::istringstream& lines, const std::string& name) {
-  std::string line;
-  std::getline(lines, line);
-  if (!line.starts_with(name + " ")) reject(line);
-  return line.substr(name.size() + 1);
-}
-
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
@@ -60,15 +37,16 @@ std::string one_line(std::string text) {
 std::optional<int> number_at(Store& control, const std::string& key, Deadline deadline) {
   if (!control.check({&key, 1}, deadline)) return std::nullopt;
   const std::string text = control.get(key, deadline);
-  return number_of(text, text, INT32_MAX);
+  if (const auto number = decimal<int>(text); number && *number >= 0) return number;
+  throw Error(ErrorCode::Protocol, "the control store's key " + key + " holds \"" + printable(text, 80) +
+                                       "\", which no launcher of this version writes");
 }
 
 /// Lines "<worker> <why>"; none where the key is not there.
 std::vector<WorkerReason> reasons_at(Store& control, const std::string& key, Deadline deadline) {
   std::vector<WorkerReason> result;
   if (!control.check({&key, 1}, deadline)) return result;
-  std::istringstream lines(control.get(key, deadline));
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : split(control.get(key, deadline), '\n')) {
     const std::size_t space = line.find(' ');
     if (space != std::string::npos) result.push_back({line.substr(0, space), line.substr(space + 1)});
   }
@@ -85,11 +63,8 @@ std::string WorkerId::text() const {
 
 WorkerId WorkerId::from_text(const std::string& text) {
   std::vector<int> numbers;
-  std::istringstream words(text);
-  for (std::string word; std::getline(words, word, '.');) {
-    const auto number = number_in(word, INT32_MAX);
-    if (number) numbers.push_back(*number);
-  }
+  for (const std::string& word : split(text, '.'))
+    if (const auto number = decimal<int>(word); number.value_or(-1) >= 0) numbers.push_back(*number);
   WorkerId id;
   if (numbers.size() == 3) id = {numbers[0], numbers[1], numbers[2]};
   if (numbers.size() != 3 || id.text() != text) {
@@ -99,33 +74,19 @@ WorkerId WorkerId::from_text(const std::string& text) {
   return id;
 }
 
-std::string to_text(const Generation& generation) {
-  std::string text = std::string(kMagic) + "\nnumber " + std::to_string(generation.number) + "\nfirst " +
-                     std::to_string(generation.first_size) + "\nhost " + generation.master_addr + "\nport " +
-                     std::to_string(generation.master_port) + "\njob " + generation.job_id + "\nworkers";
-  for (const std::string& worker : generation.workers) text += " " + worker;
-  return text + "\n";
-}
+std::string to_text(const Generation& generation) { return json(generation).dump(); }
 
 Generation generation_from_text(const std::string& text) {
-  std::istringstream lines(text);
-  std::string line;
-  std::getline(lines, line);
-  if (line != kMagic) reject(line);
-  Generation result;
-  const auto number = [&](const std::string& name, int limit) {
-    const std::string value = value_of(lines, name);
-    return number_of(name + " " + value, value, limit);
-  };
-  result.number = number("number", INT32_MAX);
-  result.first_size = number("first", INT32_MAX);
-  result.master_addr = value_of(lines, "host");
-  result.master_port = static_cast<std::uint16_t>(number("port", 65535));
-  result.job_id = value_of(lines, "job");
-  std::istringstream words(value_of(lines, "workers"));
-  for (std::string word; words >> word;) result.workers.push_back(WorkerId::from_text(word).text());
-  if (result.workers.empty() || result.first_size < 1) reject(text);
-  return result;
+  try {
+    const json read = json::parse(text);
+    const auto result = read.get<Generation>();
+    for (const std::string& worker : result.workers) WorkerId::from_text(worker);
+    const bool whole = json(result) == read;  // no number was cut to fit, and nothing is there that this version misses
+    if (whole && result.number >= 0 && result.first_size >= 1 && !result.workers.empty()) return result;
+  } catch (const std::exception&) {
+  }
+  throw Error(ErrorCode::Protocol, "the control store's record of a generation is \"" + printable(text, 400) +
+                                       "\", which no launcher of this version writes");
 }
 
 std::optional<World> place_in(const Generation& generation, const std::string& worker, const std::string& job_secret) {

@@ -40,7 +40,7 @@ struct Generation {
 };
 
 std::string to_text(const Generation& generation);
-/// Throws Protocol, quoting the line, for a text that to_text has not made.
+/// Throws Protocol, quoting it, for a text that to_text has not made.
 Generation generation_from_text(const std::string& text);
 
 /// "<node>.<slot>.<incarnation>". from_text throws InvalidArgument.

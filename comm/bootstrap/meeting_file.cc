@@ -1,24 +1,74 @@
 #include <fcntl.h>
+#include <openssl/hmac.h>
 #include <sys/stat.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/host_name.h>
 #include <tutti/comm/base/log.h>
+#include <tutti/comm/base/output_file.h>
 #include <tutti/comm/bootstrap/meeting_file.h>
+#include <tutti/comm/transport/shm/join.h>
+#include <tutti/comm/wire/job_secret.h>
 #include <tutti/comm/wire/printable.h>
 #include <tutti/comm/wire/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
-#include <cstdlib>
+#include <ctime>
 #include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <span>
+#include <sstream>
 
 namespace tutti::comm {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Announcement, job, world_size, host, identity, pid, started, time, nonce, addresses,
+                                   port)
+
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 
+constexpr std::string_view kBegin = "tutti-meeting=3;";
+constexpr std::size_t kMacDigits = 64;
+constexpr std::size_t kMostAddresses = 8;
+constexpr std::size_t kLongestName = 120;
 constexpr std::size_t kLongestFile = 16384;
 constexpr char kSameSecret[] = "; all ranks need the same TUTTI_JOB_SECRET, or the same ~/.config/tutti/job_secret";
+
+std::string mac_of(std::string_view text, std::string_view secret) {
+  std::array<unsigned char, kMacDigits / 2> digest;
+  if (HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+           reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data(), nullptr) == nullptr)
+    throw Error(ErrorCode::System, "OpenSSL could not compute HMAC-SHA256");
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string hex;
+  for (const unsigned char byte : digest) {
+    hex += kDigits[byte >> 4];
+    hex += kDigits[byte & 15];
+  }
+  return hex;
+}
+
+/// Field 22 of /proc/<pid>/stat; 0 if there is no such process (or it is a zombie).
+std::uint64_t start_of(long pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const std::size_t name_end = line.rfind(')');  // a name may contain anything
+  if (name_end == std::string::npos) return 0;
+  std::istringstream fields(line.substr(name_end + 1));
+  std::string field;
+  fields >> field;
+  if (field == "Z" || field == "X") return 0;
+  for (int number = 4; number < 22; ++number) fields >> field;
+  std::uint64_t ticks = 0;
+  fields >> ticks;
+  return ticks;
+}
 
 [[noreturn]] void cannot_meet_in(const std::string& verb, const std::string& path, int error_number) {
   throw Error(ErrorCode::System, "cannot " + verb + " the file " + path +
@@ -44,19 +94,53 @@ std::optional<std::string> content_of(const std::string& path) {
   return content;
 }
 
-void write_and_rename(const std::string& text, const std::string& path) {
-  std::string draft = path + ".XXXXXX";
-  const Socket file(::mkostemp(draft.data(), O_CLOEXEC));  // mode 0600
-  if (file.get() < 0) cannot_meet_in("make", path, errno);
-  const bool written = ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-                       ::fsync(file.get()) == 0 && ::rename(draft.c_str(), path.c_str()) == 0;
-  if (written) return;
-  const int error_number = errno;
-  ::unlink(draft.c_str());
-  cannot_meet_in("write", path, error_number);
+}  // namespace
+
+Announcement own_announcement(const World& world, std::vector<std::string> addresses, std::uint16_t port) {
+  addresses.resize(std::min(addresses.size(), kMostAddresses));
+  return {.job = printable(world.job_id, kLongestName),
+          .world_size = world.world_size,
+          .host = printable(host_name(), kLongestName),
+          .identity = host_identity(),
+          .pid = ::getpid(),
+          .started = start_of(::getpid()),
+          .time = std::time(nullptr),
+          .nonce = new_job_secret().substr(0, 16),
+          .addresses = std::move(addresses),
+          .port = port};
 }
 
-}  // namespace
+std::string encode_announcement(const Announcement& announcement, std::string_view job_secret) {
+  const std::string body = json(announcement).dump();
+  return std::string(kBegin) + mac_of(body, job_secret) + body;
+}
+
+Reading decode_announcement(std::string_view text, std::string_view job_secret, Announcement& result) {
+  result = {};
+  const std::size_t common = std::min(text.size(), kBegin.size());
+  if (text.substr(0, common) != kBegin.substr(0, common)) return Reading::Foreign;
+  const std::string_view body = text.substr(std::min(text.size(), kBegin.size() + kMacDigits));
+  const json read = json::parse(body, nullptr, /*allow_exceptions=*/false);
+  if (read.is_discarded()) return Reading::HalfWritten;
+  try {
+    read.get_to(result);
+  } catch (const json::exception&) {
+    return Reading::Foreign;
+  }
+  if (json(result) != read || result.addresses.empty() || result.addresses.size() > kMostAddresses)
+    return Reading::Foreign;
+  return text.substr(kBegin.size(), kMacDigits) == mac_of(body, job_secret) ? Reading::Whole : Reading::OtherSecret;
+}
+
+std::string text_of(const Announcement& announcement) {
+  const std::int64_t age = std::time(nullptr) - announcement.time;
+  return "rank 0 of job '" + announcement.job + "' (pid " + std::to_string(announcement.pid) + " on host " +
+         announcement.host + ", " + (age < 0 ? "by a clock that is ahead" : std::to_string(age) + " s ago") + ")";
+}
+
+bool is_running_here(const Announcement& announcement) {
+  return announcement.identity == host_identity() && start_of(announcement.pid) == announcement.started;
+}
 
 std::optional<MeetingFile::Found> MeetingFile::look() const {
   const std::string folder = fs::path(path_).parent_path().string();
@@ -83,23 +167,20 @@ std::optional<MeetingFile::Found> MeetingFile::look() const {
   return found;
 }
 
-void MeetingFile::refuse_what_is_not_ours(const Announcement& announcement) const {
-  const auto found = look();
-  if (!found) return;
-  const Announcement& old = found->announcement;
-  if (found->reading == Reading::Whole && old.pid != announcement.pid && is_running_here(old))
-    throw Error(ErrorCode::InvalidArgument, "the ranks are to meet in " + path_ +
-                                                ", but there another job is meeting: " + text_of(old) +
-                                                " still runs; give each job a TUTTI_JOB_ID of its own");
-  log(LogLevel::Info, path_ + " was left by an earlier run and is replaced: " + found->state);
-}
-
 void MeetingFile::publish(const Announcement& announcement) const {
   std::error_code failed;
   fs::create_directories(fs::path(path_).parent_path(), failed);
   if (failed) cannot_meet_in("make the folder of", path_, failed.value());
-  refuse_what_is_not_ours(announcement);
-  write_and_rename(encode_announcement(announcement, secret_), path_);
+  if (const auto found = look()) {
+    const Announcement& old = found->announcement;
+    if (found->reading == Reading::Whole && old.pid != announcement.pid && is_running_here(old))
+      throw Error(ErrorCode::InvalidArgument, "the ranks are to meet in " + path_ +
+                                                  ", but there another job is meeting: " + text_of(old) +
+                                                  " still runs; give each job a TUTTI_JOB_ID of its own");
+    log(LogLevel::Info, path_ + " was left by an earlier run and is replaced: " + found->state);
+  }
+  const int error = create_private_file(path_, encode_announcement(announcement, secret_), /*replace=*/true);
+  if (error != 0) cannot_meet_in("write", path_, error);
 }
 
 void MeetingFile::withdraw(const std::string& nonce) const noexcept {

@@ -1,6 +1,5 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
-#include <tutti/comm/bootstrap/announcement.h>
 #include <tutti/comm/bootstrap/launchers/launchers.h>
 #include <tutti/comm/bootstrap/meeting_file.h>
 #include <tutti/comm/bootstrap/published_server.h>

@@ -1,7 +1,7 @@
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/base/host_name.h>
 #include <tutti/comm/base/log.h>
-#include <tutti/comm/base/text_stream.h>
 #include <tutti/comm/bootstrap/rank_addresses.h>
 #include <tutti/comm/bootstrap/world_settings.h>
 #include <tutti/comm/transport/shm/join.h>

@@ -1,9 +1,9 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/base/printable_utf8.h>
 #include <tutti/comm/bootstrap/settings.h>
 
 #include <algorithm>
 #include <map>
-#include <sstream>
 
 namespace tutti::comm {
 namespace {
@@ -45,8 +45,8 @@ std::string to_text(const Settings& settings) {
 
 Settings settings_from(const std::string& text) {
   Settings settings;
-  std::istringstream words(text);
-  for (std::string word; std::getline(words, word, kBetween);) {
+  if (text.empty()) return settings;
+  for (const std::string& word : split(text, kBetween)) {
     const std::size_t equals = std::min(word.find('='), word.size());
     settings.push_back({word.substr(0, equals), word.substr(std::min(equals + 1, word.size()))});
   }

@@ -1,8 +1,7 @@
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/bootstrap/world_settings.h>
 #include <tutti/comm/wire/printable.h>
-
-#include <charconv>
 
 namespace tutti::comm {
 
@@ -74,9 +73,7 @@ std::string WorldSettings::source() const {
 void refuse_world(const std::string& text) { throw Error(ErrorCode::InvalidArgument, text); }
 
 int whole_number(const std::string& name, const std::string& written, int least, int most, const std::string& remedy) {
-  int value = 0;
-  const auto [end, status] = std::from_chars(written.data(), written.data() + written.size(), value);
-  if (status == std::errc() && end == written.data() + written.size() && value >= least && value <= most) return value;
+  if (const auto value = decimal<int>(written); value && *value >= least && *value <= most) return *value;
   refuse_world(name + "=" + shown_value(written) + " is no whole number in " + std::to_string(least) + ".." +
                std::to_string(most) + remedy);
 }
@@ -84,11 +81,10 @@ int whole_number(const std::string& name, const std::string& written, int least,
 std::optional<std::pair<std::string, std::uint16_t>> parse_host_and_port(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0) return std::nullopt;
-  std::uint16_t port = 0;
-  const auto [end, status] = std::from_chars(text.data() + colon + 1, text.data() + text.size(), port);
-  if (status != std::errc() || end != text.data() + text.size() || port == 0) return std::nullopt;
+  const auto port = decimal<std::uint16_t>(std::string_view(text).substr(colon + 1));
+  if (port.value_or(0) == 0) return std::nullopt;
   const bool bracketed = text[0] == '[' && text[colon - 1] == ']';
-  return std::pair(bracketed ? text.substr(1, colon - 2) : text.substr(0, colon), port);
+  return std::pair(bracketed ? text.substr(1, colon - 2) : text.substr(0, colon), *port);
 }
 
 std::string rank_text(const World& world) {

@@ -1,5 +1,5 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/base/log.h>
-#include <tutti/comm/base/text_stream.h>
 #include <tutti/comm/failure/failure_monitor.h>
 #include <tutti/comm/store/tcp_store_server.h>
 

@@ -1,4 +1,4 @@
-#include <tutti/comm/base/text_stream.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/schedule/schedule.h>
 
 namespace tutti::comm {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <tutti/comm/base/format.h>
-#include <tutti/comm/bootstrap/announcement.h>
+#include <tutti/comm/bootstrap/meeting_file.h>
 #include <tutti/comm/trace.h>
 
 #include <clocale>
@@ -50,9 +50,21 @@ TEST(Format, WholeNumbersDoNotDependOnTheGlobalLocaleOfStreams) {
   announcement.pid = 1234567;
   announcement.port = 51234;
   const std::string text = encode_announcement(announcement, "secret");
+  TextStream stream;
+  stream << 1234567;
   std::locale::global(before);
-  EXPECT_NE(text.find(";1234567;"), std::string::npos) << text;
-  EXPECT_NE(text.find(";51234;"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("pid":1234567)"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("port":51234)"), std::string::npos) << text;
+  EXPECT_EQ(stream.str(), "1234567");
+}
+
+TEST(Format, PartsAndWholeNumbersAreTheWholeText) {
+  EXPECT_EQ(split("", ','), std::vector<std::string>{""});
+  EXPECT_EQ(split(",a,,b", ','), (std::vector<std::string>{"", "a", "", "b"}));
+  EXPECT_EQ(decimal<int>("-12"), -12);
+  EXPECT_EQ(decimal<double>("1.5"), 1.5);
+  for (const char* wrong : {"", " 1", "1 ", "1.5", "0x1", "65536", "-1"})
+    EXPECT_EQ(decimal<std::uint16_t>(wrong), std::nullopt) << wrong;
 }
 
 }  // namespace

@@ -36,10 +36,13 @@ TEST(Generation, ARecordComesBackFromItsText) {
 
 TEST(Generation, ARecordThatNoLauncherWroteIsRefused) {
   const std::string good = to_text(generation(1, {"0.0.0"}));
-  for (const std::string line : {"tutti-generation 1", "number 1", "first 4", "host", "port 40001", "workers 0.0.0"}) {
-    std::string bad = good;
-    bad.replace(bad.find(line), line.size(), "number x");
-    EXPECT_FALSE(text_of(ErrorCode::Protocol, [&] { generation_from_text(bad); }).empty()) << line;
+  for (const std::string part : {"{", R"("number":1)", R"("first_size":4)", R"("master_addr":"10.1.2.3")",
+                                 R"("master_port":40001)", R"("0.0.0")"}) {
+    for (const char* other : {R"("number":"x")", R"("number":-1)", R"("first_size":0)", R"("master_port":70000)"}) {
+      std::string bad = good;
+      bad.replace(bad.find(part), part.size(), other);
+      test::expect_contains(text_of(ErrorCode::Protocol, [&] { generation_from_text(bad); }), bad);
+    }
   }
   EXPECT_FALSE(text_of(ErrorCode::Protocol, [] { generation_from_text(""); }).empty());
   EXPECT_FALSE(text_of(ErrorCode::InvalidArgument, [] { WorkerId::from_text("0.1"); }).empty());

@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/bootstrap/announcement.h>
 #include <tutti/comm/bootstrap/meeting_file.h>
 #include <tutti/comm/process_group.h>
 #include <unistd.h>
