@@ -46,7 +46,7 @@ enum class Reading { Whole, HalfWritten, OtherSecret, Foreign };
 /// Whole: `result` is filled. OtherSecret: filled, but not to be trusted. Foreign: this is no text of ours.
 Reading decode_announcement(std::string_view text, std::string_view job_secret, Announcement& result);
 
-/// "rank 0 of job 'slurm-7.0' (pid 71 on host a, 12 s ago)".
+/// "rank 0 of job 'slurm-7-0' (pid 71 on host a, 12 s ago)".
 std::string text_of(const Announcement& announcement);
 
 /// Whether the process that announced is known to run: it must be one of this host.

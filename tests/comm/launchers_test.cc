@@ -94,28 +94,28 @@ TEST_P(RecordedEnvironment, GivesThePlace) {
 INSTANTIATE_TEST_SUITE_P(
     All, RecordedEnvironment,
     testing::Values(
-        Recorded{"slurm_step_on_fewer_nodes_than_the_job", kSlurmStep, 2, 3, 0, 1, "slurm-c-5.1", -1,
+        Recorded{"slurm_step_on_fewer_nodes_than_the_job", kSlurmStep, 2, 3, 0, 1, "slurm-c-5-1", -1,
                  "Slurm step 5.1: SLURM_PROCID=2, SLURM_STEP_NUM_TASKS=3, SLURM_LOCALID=0"},
         // An arbitrary distribution sorts the node list; the list of tasks still tells.
         Recorded{"slurm_arbitrary_distribution",
                  "SLURM_JOB_ID=5 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NODEID=2 SLURM_GTIDS=0,2,4 "
                  "SLURM_STEP_NUM_TASKS=5 SLURM_STEP_TASKS_PER_NODE=1(x2),3 SLURM_STEP_NODELIST=n[1-3] "
                  "SLURM_DISTRIBUTION=arbitrary",
-                 0, 5, 0, 3, "slurm-5.0", -1, "Slurm step 5.0: "},
+                 0, 5, 0, 3, "slurm-5-0", -1, "Slurm step 5.0: "},
         // srun -N1 -n2 a : -N2 -n3 b
         Recorded{"slurm_heterogeneous_step",
                  "SLURM_CLUSTER_NAME=c SLURM_JOB_ID=1 SLURM_STEP_ID=0 SLURM_HET_SIZE=2 SLURM_PROCID=4 SLURM_LOCALID=0 "
                  "SLURM_NODEID=2 SLURM_GTIDS=4 SLURM_STEP_NUM_TASKS=5 SLURM_NTASKS=5 SLURM_STEP_TASKS_PER_NODE=2(x2),1 "
                  "SLURM_JOB_ID_PACK_GROUP_0=1 SLURM_JOB_ID_PACK_GROUP_1=2",
-                 4, 5, 0, 1, "slurm-c-1.0", -1, "Slurm step 1.0: "},
-        Recorded{"slurm_job_that_was_requeued", kSlurmStep + "SLURM_RESTART_COUNT=2", 2, 3, 0, 1,
-                 "slurm-c-5.1-restart2", -1, "Slurm step 5.1: "},
+                 4, 5, 0, 1, "slurm-c-1-0", -1, "Slurm step 1.0: "},
+        Recorded{"slurm_job_that_was_requeued", kSlurmStep + "SLURM_RESTART_COUNT=2", 2, 3, 0, 1, "slurm-c-5-1-2", -1,
+                 "Slurm step 5.1: "},
         // Slurm's own PMI server speaks PMI-2 over PMI_FD, which must not be taken for Hydra's.
         Recorded{"slurm_with_mpi_pmi2",
                  kSlurmStep + "PMI_FD=11 PMI_JOBID=5.1 PMI_RANK=2 PMI_SIZE=3 SLURM_MPI_TYPE=pmi2", 2, 3, 0, 1,
-                 "slurm-c-5.1", -1, "Slurm step 5.1: "},
+                 "slurm-c-5-1", -1, "Slurm step 5.1: "},
         Recorded{"slurm_with_mpi_pmix", kSlurmStep + "PMIX_RANK=2 PMIX_NAMESPACE=slurm.pmix.5.1", 2, 3, 0, 1,
-                 "slurm-c-5.1", -1, "Slurm step 5.1: "},
+                 "slurm-c-5-1", -1, "Slurm step 5.1: "},
         Recorded{"open_mpi_4", kOpenMpi4, 3, 4, 1, 2, "openmpi-839712769-0c77-5a96", -1,
                  "Open MPI: OMPI_COMM_WORLD_RANK=3, OMPI_COMM_WORLD_SIZE=4, OMPI_COMM_WORLD_LOCAL_RANK=1, "
                  "OMPI_COMM_WORLD_LOCAL_SIZE=2"},
@@ -197,7 +197,10 @@ TEST(Launchers, NamedLauncherAloneIsAsked) {
 TEST(Launchers, HalfSetAndContradictoryVariablesAreNamed) {
   expect_contains(refusal("OMPI_COMM_WORLD_RANK=1"), "OMPI_COMM_WORLD_RANK=1, but no OMPI_COMM_WORLD_SIZE");
   expect_contains(refusal("PMI_SIZE=4"), "but no PMI_RANK");
-  expect_contains(refusal("SLURM_JOB_ID=5 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2"), "SLURM_PROCID is missing");
+  expect_contains(refusal("SLURM_JOB_ID=5 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2"),
+                  "SLURM_JOB_ID=5, SLURM_STEP_NUM_TASKS=2, but no SLURM_PROCID");
+  expect_contains(refusal("SLURM_JOB_ID=5 SLURM_STEP_ID=0"), "SLURM_JOB_ID=5, but no SLURM_PROCID");
+  EXPECT_EQ(world_of(kSlurmStep + "SLURM_JOB_ID=").world_size, 1) << "an empty variable is not set";
   expect_contains(refusal("OMPI_COMM_WORLD_RANK=4 OMPI_COMM_WORLD_SIZE=4"), "rank 4 does not exist in a world of 4");
   expect_contains(refusal("OMPI_COMM_WORLD_RANK=x OMPI_COMM_WORLD_SIZE=4"),
                   "OMPI_COMM_WORLD_RANK=\"x\" is no whole number");
@@ -221,7 +224,7 @@ TEST(Launchers, RanksByHandMayMeetInAFolder) {
 }
 
 TEST(Launchers, FoldersToMeetIn) {
-  EXPECT_EQ(world_of(kSlurmStep + "TUTTI_MEET_DIR=/scratch/m").meeting_file, "/scratch/m/slurm-c-5.1.meet");
+  EXPECT_EQ(world_of(kSlurmStep + "TUTTI_MEET_DIR=/scratch/m").meeting_file, "/scratch/m/slurm-c-5-1.meet");
   EXPECT_EQ(world_of(kHydraByPort + "PMI_FD=4").pmi_descriptor, -1) << "the job has a name";
   EXPECT_EQ(world_of(kHydra + "TUTTI_MEET_DIR=/m TUTTI_JOB_ID=a").pmi_descriptor, -1) << "it was named by hand";
   EXPECT_EQ(world_of(kHydra + "TUTTI_MEET_DIR=/m TUTTI_JOB_ID=a").meeting_file, "/m/a.meet");
@@ -239,8 +242,8 @@ TEST(Launchers, JobIdDoesNotMergeStepsOfOneJob) {
   // Two sruns at once in one allocation, with TUTTI_JOB_ID exported by the job script.
   const World first = world_of(kSlurmStep + "TUTTI_JOB_ID=lab");
   EXPECT_EQ(first.job_id, "lab");
-  EXPECT_EQ(first.meeting_file, "/home/u/.config/tutti/meet/slurm-c-5.1-lab.meet");
-  EXPECT_EQ(world_of(kSlurmStep).job_id, "slurm-c-5.1");
+  EXPECT_EQ(first.meeting_file, "/home/u/.config/tutti/meet/slurm-c-5-1-lab.meet");
+  EXPECT_EQ(world_of(kSlurmStep).job_id, "slurm-c-5-1");
 }
 
 TEST(Launchers, CpusOfEachTask) {

@@ -55,7 +55,7 @@ class ScheduledNodes : public testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   Lines task(int rank, int tasks) const { return with(slurm_task(rank, tasks), "TUTTI_MEET_DIR=" + folder_); }
-  std::string file() const { return folder_ + "/slurm-7.0-agents.meet"; }
+  std::string file() const { return folder_ + "/slurm-7-0-agents.meet"; }
 
   std::string folder_;
 };
@@ -91,7 +91,7 @@ TEST_F(ScheduledNodes, AgentsOfAStepMeetWithoutAnAddress) {
 
 TEST_F(ScheduledNodes, LeftoverOfAnEarlierRunIsNotFollowed) {
   comm::World world;
-  world.job_id = "slurm-7.0-agents";
+  world.job_id = "slurm-7-0-agents";
   world.world_size = 2;
   const tools::ReservedPort nobody("127.0.0.1");
   comm::Announcement stale = comm::own_announcement(world, {"127.0.0.1"}, nobody.port());

@@ -1,4 +1,5 @@
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/bootstrap/launchers/launchers.h>
 #include <tutti/comm/bootstrap/world_settings.h>
 #include <tutti/comm/wire/handshake.h>
@@ -20,10 +21,10 @@ struct Launcher {
   Names size;
   Names local_rank{};
   Names local_size{};
-  Names job{};        // all that are set, together, name the job
-  bool pmi1 = false;  // PMI_FD leads to a server that speaks PMI version 1
-  /// Instead of the names above.
-  LauncherSearch (*find)(const Environment&) = nullptr;
+  Names local_list{};  // instead of local_size: the ranks of this node, as in "0,2,4"
+  Names job{};         // all that are set, together, name the job
+  bool pmi1 = false;   // PMI_FD leads to a server that speaks PMI version 1
+  bool slurm = false;  // the variables may be there though it has started no rank: why_no_step()
 };
 
 /// From the inside out. Open MPI's node rank and universe size are no node number and no world size, and not used.
@@ -64,9 +65,13 @@ const std::vector<Launcher>& launchers() {
        .job = {"PALS_APID"}},
       {.name = "slurm",
        .title = "Slurm",
+       .signs = {"SLURM_JOB_ID"},
        .rank = {"SLURM_PROCID"},
-       .size = {"SLURM_STEP_NUM_TASKS"},
-       .find = find_slurm_step},
+       .size = {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
+       .local_rank = {"SLURM_LOCALID"},
+       .local_list = {"SLURM_GTIDS"},
+       .job = {"SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"},
+       .slurm = true},
       {.name = "pmi",
        .title = "PMI",
        .rank = {"PMI_RANK"},
@@ -78,21 +83,32 @@ const std::vector<Launcher>& launchers() {
   return all;
 }
 
+/// An empty variable counts as one that is not set.
 const char* first_set(const Names& names, const Environment& environment) {
   for (const char* name : names)
-    if (environment(name)) return name;
+    if (!environment(name).value_or("").empty()) return name;
   return nullptr;
 }
 
 std::optional<int> number_of(const Names& names, int least, const Environment& environment) {
   const char* name = first_set(names, environment);
   if (name == nullptr) return std::nullopt;
-  return launcher_number(name, *environment(name), least, kMostLaunchedRanks - (least == 0 ? 1 : 0));
+  return whole_number(name, *environment(name), least, kMostLaunchedRanks - (least == 0 ? 1 : 0),
+                      "; if no launcher set it, unset it or set TUTTI_LAUNCHER=none");
 }
 
 std::string joined(const Names& names) {
   std::string text;
   for (const char* name : names) text += (text.empty() ? "" : " or ") + std::string(name);
+  return text;
+}
+
+/// "SLURM_PROCID=3, SLURM_LOCALID=1" of those that are set.
+std::string listing(const Names& names, const Environment& environment) {
+  std::string text;
+  for (const char* name : names)
+    if (const auto value = environment(name))
+      text += (text.empty() ? "" : ", ") + std::string(name) + "=" + printable(*value, 60);
   return text;
 }
 
@@ -105,30 +121,72 @@ std::string job_name(const Launcher& launcher, const Environment& environment) {
   return name.empty() ? name : launcher.name + name;
 }
 
+/// Counts by node (SLURM_STEP_TASKS_PER_NODE) would be in the order of the node list, which an arbitrary distribution
+/// sorts anew.
+std::optional<int> count_listed(const Names& names, int rank, const Environment& environment) {
+  const char* name = first_set(names, environment);
+  const std::vector<std::string> ranks = split(name == nullptr ? "" : *environment(name), ',');
+  const bool listed = std::ranges::find(ranks, std::to_string(rank)) != ranks.end();
+  return listed ? std::optional(static_cast<int>(ranks.size())) : std::nullopt;
+}
+
+/// A step of tasks is what `srun` starts. SLURM_PROCID=0 and SLURM_NTASKS=6 do not make a world of six: sbatch's own
+/// script has them, too, and waiting for five others there is a hang. A task has SLURM_STEP_ID; SLURM_STEP_NUM_TASKS is
+/// its step's size, while SLURM_NTASKS may be the job's. A heterogeneous step (srun a : b) numbers its tasks as one.
+/// Nothing here looks at node lists: they are the job's, not the step's, or sorted anew
+/// (https://slurm.schedmd.com/srun.html, "OUTPUT ENVIRONMENT VARIABLES").
+LauncherSearch why_no_step(const Environment& environment) {
+  constexpr std::uint32_t kFirstSpecialStep = 0xfffffff0;  // the batch script, the extern step, salloc's shell
+  const auto step = decimal<std::uint32_t>(environment("SLURM_STEP_ID").value_or(""));
+  LauncherSearch search;
+  if (step.value_or(kFirstSpecialStep) < kFirstSpecialStep) return search;
+  search.remark =
+      "Slurm job " + *environment("SLURM_JOB_ID") + ", but no step of it started this process (no SLURM_STEP_ID)";
+  if (const char* tasks = first_set({"SLURM_NTASKS", "SLURM_NPROCS"}, environment)) {
+    search.remark += "; of its SLURM_NTASKS=" + *environment(tasks) + " tasks this is none";
+    search.expects_more = *environment(tasks) != "1";
+  }
+  search.remark += ": start ranks by srun, or by `tutti run`";
+  return search;
+}
+
+/// 0 where it is missing or malformed: srun gives it in many forms.
+int slurm_cpus_per_task(const Environment& environment) {
+  const int cpus = decimal<int>(environment("SLURM_CPUS_PER_TASK").value_or("")).value_or(0);
+  return cpus > 0 && cpus <= kMostLaunchedRanks ? cpus : 0;
+}
+
 LauncherSearch find_by_row(const Launcher& launcher, const Environment& environment) {
-  if (launcher.find != nullptr) return launcher.find(environment);
-  if (!launcher.signs.empty() && first_set(launcher.signs, environment) == nullptr) return {};
+  const char* sign = first_set(launcher.signs, environment);
+  if (!launcher.signs.empty() && sign == nullptr) return {};
+  if (launcher.slurm)
+    if (LauncherSearch outside = why_no_step(environment); !outside.remark.empty()) return outside;
   const char* rank = first_set(launcher.rank, environment);
   const char* size = first_set(launcher.size, environment);
-  if (rank == nullptr && size == nullptr) return {};
-  const Names all = {rank ? rank : launcher.rank.front(), size ? size : launcher.size.front()};
-  if (rank == nullptr || size == nullptr)
-    throw Error(ErrorCode::InvalidArgument, std::string(launcher.title) +
-                                                "'s variables are half set: " + launcher_listing(all, environment) +
-                                                ", but no " + joined(rank ? launcher.size : launcher.rank) +
-                                                "; set RANK and WORLD_SIZE, or TUTTI_LAUNCHER=none to run one rank");
+  if (rank == nullptr && size == nullptr && !launcher.slurm) return {};
+  Names used = {rank ? rank : launcher.rank.front(), size ? size : launcher.size.front()};
+  if (rank == nullptr || size == nullptr) {
+    if (sign != nullptr) used.insert(used.begin(), sign);
+    throw Error(ErrorCode::InvalidArgument,
+                std::string(launcher.title) + "'s variables are half set: " + listing(used, environment) + ", but no " +
+                    joined(rank ? launcher.size : launcher.rank) +
+                    "; start this process by that launcher, set RANK and WORLD_SIZE, or TUTTI_LAUNCHER=none to run one "
+                    "rank");
+  }
   LaunchedPlace place;
-  place.title = launcher.title;
   place.rank = *number_of(launcher.rank, 0, environment);
   place.world_size = *number_of(launcher.size, 1, environment);
   place.local_rank = number_of(launcher.local_rank, 0, environment);
-  place.local_world_size = number_of(launcher.local_size, 1, environment);
+  place.local_world_size = launcher.local_list.empty() ? number_of(launcher.local_size, 1, environment)
+                                                       : count_listed(launcher.local_list, place.rank, environment);
   place.job = job_name(launcher, environment);
   if (launcher.pmi1) place.pmi_descriptor = number_of({"PMI_FD"}, 0, environment).value_or(-1);
-  Names used = all;
-  if (const char* name = first_set(launcher.local_rank, environment)) used.push_back(name);
-  if (const char* name = first_set(launcher.local_size, environment)) used.push_back(name);
-  place.source = place.title + ": " + launcher_listing(used, environment);
+  if (launcher.slurm) place.cpus_per_rank = slurm_cpus_per_task(environment);
+  for (const Names& names : {launcher.local_rank, launcher.local_size, launcher.local_list})
+    if (const char* name = first_set(names, environment)) used.push_back(name);
+  const std::string step =
+      launcher.slurm ? " step " + *environment("SLURM_JOB_ID") + "." + *environment("SLURM_STEP_ID") : "";
+  place.source = launcher.title + step + ": " + listing(used, environment);
   return {.place = std::move(place), .remark = {}, .expects_more = false};
 }
 
@@ -178,19 +236,6 @@ LauncherSearch find_launcher(const std::string& chosen, const Environment& envir
   }
   if (nothing.remark.empty()) nothing.remark = remark_on_pbs(environment);
   return nothing;
-}
-
-int launcher_number(const std::string& name, const std::string& written, int least, int most) {
-  return whole_number(name, written, least, most, "; if no launcher set it, unset it or set TUTTI_LAUNCHER=none");
-}
-
-std::string launcher_listing(const std::vector<const char*>& names, const Environment& environment) {
-  std::string text;
-  for (const char* name : names) {
-    const auto value = environment(name);
-    if (value) text += (text.empty() ? "" : ", ") + std::string(name) + "=" + printable(*value, 60);
-  }
-  return text;
 }
 
 std::string meeting_folder(const Environment& environment) {

@@ -1,10 +1,10 @@
 // Which launcher started this process, and what place it gave it. Internal to comm; World::detect is the public face.
 //
-// A table of variables, one row for each launcher, and one function where a row does not suffice (slurm.cc). Rows are
-// tried from the inside out: mpirun within a Slurm job starts its daemons as a Slurm step of their own, whose
-// SLURM_PROCID the ranks inherit; so Open MPI's and Hydra's variables are asked before Slurm's.
-// Sources: srun(1) "OUTPUT ENVIRONMENT VARIABLES"; https://docs.open-mpi.org (mpirun, "Environmental variables");
-// MPICH's Hydra; and the environments that these launchers were seen to give (tests/comm/launchers_test.cc).
+// A table of variables, one row for each launcher. Rows are tried from the inside out: mpirun within a Slurm job starts
+// its daemons as a Slurm step of their own, whose SLURM_PROCID the ranks inherit; so Open MPI's and Hydra's variables
+// are asked before Slurm's. Sources: srun(1) "OUTPUT ENVIRONMENT VARIABLES"; https://docs.open-mpi.org (mpirun,
+// "Environmental variables"); MPICH's Hydra; and the environments that these launchers were seen to give
+// (tests/comm/launchers_test.cc).
 //
 // Thread-safety: pure functions of the environment they are given; pmi_job_name() is for one thread at a time.
 #pragma once
@@ -21,7 +21,6 @@ namespace tutti::comm {
 inline constexpr int kMostLaunchedRanks = 1 << 20;
 
 struct LaunchedPlace {
-  std::string title;   // "Slurm step 7.0", "Open MPI"
   std::string source;  // "Slurm step 7.0: SLURM_PROCID=3, SLURM_STEP_NUM_TASKS=6, ..."
   int rank = 0;
   int world_size = 1;
@@ -47,20 +46,11 @@ std::vector<std::string> launcher_names();
 /// Throws InvalidArgument, with what was found, where they are half set, contradict each other or are no numbers.
 LauncherSearch find_launcher(const std::string& chosen, const Environment& environment);
 
-/// A Slurm step's task, by what `srun` gives it; a remark where there is a job but no step.
-LauncherSearch find_slurm_step(const Environment& environment);
-
 /// The job's name by the PMI server that PMI_FD=`descriptor` is connected to; no other job has it. The descriptor
 /// belongs to the process: not while MPI_Init runs. Says "finalize" to the server when this process exits in good
 /// order, if the descriptor is still the same connection then (MPI_Finalize closes it), and not in its forked children.
 /// Throws Timeout, Protocol if the server does not speak PMI version 1, System if it has gone.
 std::string pmi_job_name(int descriptor, Deadline deadline);
-
-/// A whole number in [least, most]; throws InvalidArgument naming the variable otherwise.
-int launcher_number(const std::string& name, const std::string& written, int least, int most);
-
-/// "SLURM_PROCID=3, SLURM_JOB_ID=7" of those that are set.
-std::string launcher_listing(const std::vector<const char*>& names, const Environment& environment);
 
 /// Where files to meet in are: TUTTI_MEET_DIR, else <home>/.config/tutti/meet, beside the job secret, which all hosts
 /// must see as well. Throws InvalidArgument if there is neither, or TUTTI_MEET_DIR is no absolute path.
