@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <optional>
 #include <span>
 #include <sstream>
 
@@ -27,6 +29,8 @@ std::vector<std::string> addresses_of(const AddressChoice& choice) {
   for (const ChosenAddress& one : choice.chosen) addresses.push_back(one.address);
   return addresses;
 }
+
+std::string name_of(const RankAddress& rank) { return rank.host + ", pid " + rank.pid; }
 
 /// A loopback address is of no use to ranks of other hosts. All ranks decide alike here.
 void refuse_loopback_across_hosts(int self, const std::vector<RankAddress>& ranks) {
@@ -45,6 +49,36 @@ void refuse_loopback_across_hosts(int self, const std::vector<RankAddress>& rank
   }
 }
 
+/// Addresses that several hosts have lead each of them to itself. All ranks remove the same ones.
+void remove_ambiguous(std::vector<RankAddress>& ranks) {
+  const auto apart = [&](std::size_t a, std::size_t b) {
+    return network_of(ranks[a].identity) != network_of(ranks[b].identity);
+  };
+  struct Owner {
+    std::size_t rank;
+    std::optional<std::size_t> other;  // of another host
+  };
+  std::map<std::string, Owner> owners;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    for (const std::string& endpoint : ranks[rank].endpoints) {
+      const auto [known, is_new] = owners.try_emplace(address_of_endpoint(endpoint), Owner{rank, std::nullopt});
+      if (!is_new && !known->second.other && apart(known->second.rank, rank)) known->second.other = rank;
+    }
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    std::vector<std::string>& endpoints = ranks[rank].endpoints;
+    const std::string first = address_of_endpoint(endpoints.front());
+    std::erase_if(endpoints, [&](const auto& endpoint) { return owners.at(address_of_endpoint(endpoint)).other; });
+    if (!endpoints.empty()) continue;
+    const Owner& owner = owners.at(first);
+    const std::size_t other = apart(owner.rank, rank) ? owner.rank : *owner.other;
+    throw Error(ErrorCode::InvalidArgument,
+                "rank " + std::to_string(rank) + " (" + name_of(ranks[rank]) + ") can be reached at " + first +
+                    " only, which rank " + std::to_string(other) + " on another host (" + name_of(ranks[other]) +
+                    ") has too, so that it leads each of them to itself: choose the interface of the network between "
+                    "the hosts with TUTTI_IFACE (--iface), the same for all ranks");
+  }
+}
+
 std::string address_key(const std::string& group, int rank) { return group + "/address/" + std::to_string(rank); }
 
 /// All ranks find the same differences, before any of them tries a connection.
@@ -53,7 +87,7 @@ void refuse_different_settings(const World& world, const std::string& group, con
   std::vector<std::string> names;
   for (const RankAddress& rank : ranks) {
     settings.push_back(rank.settings);
-    names.push_back(rank.host + ", pid " + rank.pid);
+    names.push_back(name_of(rank));
   }
   const std::string different = difference(settings, names);
   if (different.empty()) return;
@@ -134,9 +168,8 @@ RankAddress from_line(const std::string& line) {
   words >> endpoints >> address.host >> address.pid >> address.identity >> std::ws;
   if (!std::getline(words, settings)) settings.clear();
   address.settings = settings_from(settings);
-  std::istringstream list(endpoints);
-  for (std::string endpoint; std::getline(list, endpoint, ',');) address.endpoints.push_back(endpoint);
-  if (address.endpoints.empty() || settings.empty())
+  address.endpoints = split(endpoints, ',');
+  if (endpoints.empty() || settings.empty())
     throw Error(ErrorCode::Protocol,
                 "the store holds \"" + printable(line, 200) + "\" where a rank's address should be");
   return address;
@@ -172,15 +205,7 @@ std::vector<std::string> addresses_to_publish(const World& world, const PublishO
 
 void keep_reachable(int rank, std::vector<RankAddress>& ranks) {
   refuse_loopback_across_hosts(rank, ranks);
-  std::vector<std::vector<std::string>> endpoints;
-  std::vector<std::string> networks, names;
-  for (const RankAddress& one : ranks) {
-    endpoints.push_back(one.endpoints);
-    networks.push_back(network_of(one.identity));
-    names.push_back(one.host + ", pid " + one.pid);
-  }
-  remove_ambiguous(endpoints, networks, names);
-  for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i].endpoints = std::move(endpoints[i]);
+  remove_ambiguous(ranks);
 }
 
 std::string store_bind_address(const World& world) {

@@ -52,8 +52,8 @@ std::vector<std::string> reachable_addresses(bool several_hosts);
 /// reasons, and warns where a faster interface is passed over. Throws InvalidArgument.
 std::vector<std::string> addresses_to_publish(const World& world, const PublishOptions& options);
 
-/// Removes what cannot work: addresses that several hosts have (local_address.h). Throws System if a rank is left with
-/// loopback addresses in a world of several hosts, InvalidArgument if it is left with none.
+/// Removes what cannot work: addresses that several hosts have. Throws System if a rank is left with loopback addresses
+/// in a world of several hosts, InvalidArgument, naming two ranks, if it is left with none.
 void keep_reachable(int rank, std::vector<RankAddress>& ranks);
 
 /// Where rank 0 listens as the store's server: at MASTER_ADDR. Where there are other hosts, at all interfaces ("") if

@@ -17,7 +17,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <memory>
 #include <optional>
 
@@ -264,35 +263,6 @@ std::string AddressChoice::text() const {
   for (const ChosenAddress& one : chosen)
     text += (text.empty() ? "" : ", ") + one.address + " (" + one.interface + ": " + one.why + ")";
   return text;
-}
-
-void remove_ambiguous(std::vector<std::vector<std::string>>& endpoints, const std::vector<std::string>& hosts,
-                      const std::vector<std::string>& names) {
-  struct Owner {
-    std::size_t rank;
-    std::optional<std::size_t> other;  // of another host
-  };
-  std::map<std::string, Owner> owners;
-  for (std::size_t rank = 0; rank < endpoints.size(); ++rank)
-    for (const std::string& endpoint : endpoints[rank]) {
-      const auto [known, is_new] = owners.try_emplace(address_of_endpoint(endpoint), Owner{rank, std::nullopt});
-      if (!is_new && !known->second.other && hosts[known->second.rank] != hosts[rank]) known->second.other = rank;
-    }
-  for (std::size_t rank = 0; rank < endpoints.size(); ++rank) {
-    const std::vector<std::string> before = endpoints[rank];
-    std::erase_if(endpoints[rank], [&](const std::string& endpoint) {
-      return owners.at(address_of_endpoint(endpoint)).other.has_value();
-    });
-    if (before.empty() || !endpoints[rank].empty()) continue;
-    const std::string address = address_of_endpoint(before.front());
-    const Owner& owner = owners.at(address);
-    const std::size_t other = owner.rank == rank || hosts[owner.rank] == hosts[rank] ? *owner.other : owner.rank;
-    throw Error(ErrorCode::InvalidArgument,
-                "rank " + std::to_string(rank) + " (" + names[rank] + ") can be reached at " + address +
-                    " only, which rank " + std::to_string(other) + " on another host (" + names[other] +
-                    ") has too, so that it leads each of them to itself: choose the interface of the network between "
-                    "the hosts with TUTTI_IFACE (--iface), the same for all ranks");
-  }
 }
 
 }  // namespace tutti::comm

@@ -55,12 +55,6 @@ struct AddressChoice {
 /// Throws InvalidArgument, listing what there is, if nothing fits `wanted`.
 AddressChoice choose_addresses(const AddressQuestion& question);
 
-/// Addresses that several hosts have lead each of them to itself. Removes these from the ranks' `endpoints`
-/// ("10.0.0.2:4000"), where `hosts` are equal for ranks of one host. Throws InvalidArgument naming two ranks and their
-/// `names` if a rank is left with none.
-void remove_ambiguous(std::vector<std::vector<std::string>>& endpoints, const std::vector<std::string>& hosts,
-                      const std::vector<std::string>& names);
-
 /// The address that this host's route to `host` (a number) leaves from; "" if it has none.
 std::string route_source(const std::string& host);
 

@@ -147,31 +147,28 @@ TEST(ChooseAddresses, RefusesWhatIsNotThereOrDownWithAListOfWhatIs) {
   }
 }
 
-TEST(RemoveAmbiguous, AnAddressOfTwoHostsIsTakenOutOnAll) {
-  std::vector<std::vector<std::string>> endpoints{{"10.0.0.1:5", "172.17.0.1:6"},
-                                                  {"10.0.0.1:7", "172.17.0.1:8"},  // the same host
-                                                  {"172.17.0.1:9", "10.0.0.2:1"},
-                                                  {"[fd00::3]:5"}};
-  remove_ambiguous(endpoints, {"a", "a", "b", "c"}, {"n", "n", "n", "n"});
-  const std::vector<std::vector<std::string>> left{{"10.0.0.1:5"}, {"10.0.0.1:7"}, {"10.0.0.2:1"}, {"[fd00::3]:5"}};
-  EXPECT_EQ(endpoints, left);
-}
-
-TEST(RemoveAmbiguous, WithNoOtherBothRanksAreNamed) {
-  std::vector<std::vector<std::string>> endpoints{{"10.0.0.1:5"}, {"192.168.1.1:5"}, {"192.168.1.1:6"}};
-  const auto remove = [&] {
-    auto copy = endpoints;
-    remove_ambiguous(copy, {"a", "b", "c"}, {"alpha, pid 1", "beta, pid 2", "gamma, pid 3"});
-  };
-  const std::string text = text_of(ErrorCode::InvalidArgument, remove);
-  expect_contains(text,
-                  "rank 1 (beta, pid 2) can be reached at 192.168.1.1 only, which rank 2 on another host (gamma, "
-                  "pid 3) has too");
-  expect_contains(text, "TUTTI_IFACE");
-}
-
 RankAddress rank_at(const std::vector<std::string>& endpoints, const std::string& identity) {
   return {.endpoints = endpoints, .host = "host-" + identity, .pid = "1", .identity = identity};
+}
+
+TEST(RankAddresses, AnAddressOfTwoHostsIsTakenOutOnAll) {
+  std::vector<RankAddress> ranks{rank_at({"10.0.0.1:5", "172.17.0.1:6"}, "a:0:1:1"),
+                                 rank_at({"10.0.0.1:7", "172.17.0.1:8"}, "a:0:2:1"),  // the same host
+                                 rank_at({"172.17.0.1:9", "10.0.0.2:1"}, "b:0:1:1"),
+                                 rank_at({"[fd00::3]:5"}, "c:0:1:1")};
+  keep_reachable(0, ranks);
+  const std::vector<std::vector<std::string>> left{{"10.0.0.1:5"}, {"10.0.0.1:7"}, {"10.0.0.2:1"}, {"[fd00::3]:5"}};
+  for (std::size_t rank = 0; rank < left.size(); ++rank) EXPECT_EQ(ranks[rank].endpoints, left[rank]);
+}
+
+TEST(RankAddresses, WithNoOtherThanOneOfTwoHostsBothRanksAreNamed) {
+  std::vector<RankAddress> ranks{rank_at({"10.0.0.1:5"}, "a"), rank_at({"192.168.1.1:5"}, "b"),
+                                 rank_at({"192.168.1.1:6"}, "c")};
+  const std::string text = text_of(ErrorCode::InvalidArgument, [&] { keep_reachable(0, ranks); });
+  expect_contains(text,
+                  "rank 1 (host-b, pid 1) can be reached at 192.168.1.1 only, which rank 2 on another host (host-c, "
+                  "pid 1) has too");
+  expect_contains(text, "TUTTI_IFACE");
 }
 
 TEST(RankAddresses, AreReadAsTheyWereWritten) {
