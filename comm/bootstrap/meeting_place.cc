@@ -1,6 +1,5 @@
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/meeting_place.h>
-#include <tutti/comm/bootstrap/published_server.h>
 #include <tutti/comm/bootstrap/rank_addresses.h>
 #include <tutti/comm/bootstrap/world_settings.h>
 #include <tutti/comm/store/file_store.h>

@@ -1,7 +1,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/launchers/launchers.h>
-#include <tutti/comm/bootstrap/published_server.h>
+#include <tutti/comm/bootstrap/meeting_place.h>
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/comm/bootstrap/world_settings.h>
 #include <tutti/comm/transport/shm/join.h>
