@@ -1,23 +1,31 @@
 #include <signal.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/failure/chaos.h>
 #include <tutti/comm/wire/printable.h>
 #include <unistd.h>
 
-#include <charconv>
+#include <algorithm>
 #include <cmath>
-#include <map>
 #include <thread>
 #include <utility>
 
 namespace tutti::comm {
+
+struct Chaos::Kind {
+  std::string_view name;
+  const char* does;
+  const char* needs;  // beside its rank; each may have a step
+};
+
 namespace {
 
-constexpr double kMaxFactor = 1000;
-constexpr double kMaxDelayMs = 600'000;
-constexpr double kMaxRank = 1 << 20;
-constexpr double kMaxStep = 1e15;
+struct Limit {
+  std::string_view name;
+  double least, most;
+};
+constexpr Limit kSettings[] = {{"rank", 0, 1 << 20}, {"step", 0, 1e15}, {"factor", 1, 1000}, {"ms", 0, 600'000}};
 
 [[noreturn]] void refuse(const std::string& text, const std::string& why) {
   throw Error(ErrorCode::InvalidArgument,
@@ -26,27 +34,14 @@ constexpr double kMaxStep = 1e15;
                   "delay:rank=R,ms=M[,step=S]");
 }
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::size_t begin = 0;
-  for (;;) {
-    const std::size_t end = text.find(separator, begin);
-    parts.push_back(text.substr(begin, end - begin));
-    if (end == std::string::npos) return parts;
-    begin = end + 1;
-  }
-}
-
 /// A whole number but for `factor`; within the setting's bounds.
 double number(const std::string& whole, const std::string& name, const std::string& text) {
-  const double least = name == "factor" ? 1 : 0;
-  const double most = name == "factor" ? kMaxFactor : name == "ms" ? kMaxDelayMs : name == "rank" ? kMaxRank : kMaxStep;
-  double value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc() || end != text.data() + text.size() || !(value >= least && value <= most))
+  const auto* const known = std::ranges::find(kSettings, name, &Limit::name);
+  const auto value = decimal<double>(text);
+  if (!value || !(*value >= known->least && *value <= known->most))
     refuse(whole, name + "=" + text + " is no number that makes sense there");
-  if (name != "factor" && std::trunc(value) != value) refuse(whole, name + "=" + text + " is no whole number");
-  return value;
+  if (name != "factor" && std::trunc(*value) != *value) refuse(whole, name + "=" + text + " is no whole number");
+  return *value;
 }
 
 bool in_first_life(const Environment& environment) {
@@ -70,67 +65,50 @@ Chaos::Chaos(const std::string& text, const Environment& environment, ChaosHands
 }
 
 Chaos::Event Chaos::parse(const std::string& text) {
-  static const std::map<std::string, Kind> kinds{
-      {"kill", Kind::Kill}, {"freeze", Kind::Freeze}, {"slow", Kind::Slow}, {"delay", Kind::Delay}};
+  static constexpr Kind kKinds[] = {{"kill", "kills itself", "step"},
+                                    {"freeze", "freezes", "step"},
+                                    {"slow", "becomes slow", "factor"},
+                                    {"delay", "waits", "ms"}};
   const std::size_t colon = text.find(':');
-  const auto kind = kinds.find(text.substr(0, colon));
-  if (kind == kinds.end() || colon == std::string::npos)
-    refuse(text, "\"" + printable(text.substr(0, colon), 40) + "\" is no kind of it");
-  std::map<std::string, std::string> settings;
+  const std::string kind = text.substr(0, colon);
+  Event event{.kind = std::ranges::find(kKinds, kind, &Kind::name), .text = text};
+  if (event.kind == std::end(kKinds) || colon == std::string::npos)
+    refuse(text, "\"" + printable(kind, 40) + "\" is no kind of it");
   for (const std::string& setting : split(text.substr(colon + 1), ',')) {
     const std::size_t equals = setting.find('=');
+    const std::string name = setting.substr(0, equals);
     if (equals == std::string::npos) refuse(text, "\"" + printable(setting, 40) + "\" has no \"=\"");
-    if (!settings.emplace(setting.substr(0, equals), setting.substr(equals + 1)).second)
-      refuse(text, setting.substr(0, equals) + " is there twice");
+    if (name != "rank" && name != "step" && name != event.kind->needs)
+      refuse(text, "\"" + printable(name, 40) + "\" means nothing there");
+    if (!event.settings.emplace(name, number(text, name, setting.substr(equals + 1))).second)
+      refuse(text, name + " is there twice");
   }
-  const auto take = [&](const std::string& key) -> std::optional<double> {
-    const auto node = settings.extract(key);
-    return node.empty() ? std::nullopt : std::optional(number(text, key, node.mapped()));
-  };
-  const auto need = [&](const std::string& key) {
-    const auto value = take(key);
-    if (!value) refuse(text, key + "= is missing");
-    return *value;
-  };
-  Event event{.kind = kind->second, .rank = static_cast<int>(need("rank")), .text = text};
-  const bool ends_it = event.kind == Kind::Kill || event.kind == Kind::Freeze;
-  if (const auto step = ends_it ? need("step") : take("step")) event.step = static_cast<std::int64_t>(*step);
-  if (event.kind == Kind::Slow) event.factor = need("factor");
-  if (event.kind == Kind::Delay) event.delay = std::chrono::milliseconds(static_cast<std::int64_t>(need("ms")));
-  if (!settings.empty()) refuse(text, "\"" + printable(settings.begin()->first, 40) + "\" means nothing there");
+  for (const char* needed : {"rank", event.kind->needs})
+    if (!event.settings.contains(needed)) refuse(text, std::string(needed) + "= is missing");
   return event;
 }
 
 void Chaos::begin_step(int rank, std::int64_t step) {
   if (events_.empty()) return;
   for (Event& event : events_)
-    if (event.rank == rank) strike(event, step);
+    if (event.settings.at("rank") == rank) strike(event, step);
   step_began_ = hands_.now();
 }
 
-void Chaos::strike(Event& event, std::int64_t step) {
-  switch (event.kind) {
-    case Kind::Kill:
-    case Kind::Freeze:
-      if (step != *event.step || !first_life_) return;
-      tell(event, step, event.kind == Kind::Kill ? "kills itself" : "freezes");
-      return hands_.raise(event.kind == Kind::Kill ? SIGKILL : SIGSTOP);
-    case Kind::Slow:
-      if (step < event.step.value_or(0) || !step_began_) return;
-      tell(event, step, "becomes slow");
-      return hands_.sleep(
-          std::chrono::duration_cast<std::chrono::nanoseconds>((event.factor - 1) * (hands_.now() - *step_began_)));
-    case Kind::Delay:
-      if (event.step && step != *event.step) return;
-      tell(event, step, "waits");
-      return hands_.sleep(event.delay);
-  }
-}
-
-void Chaos::tell(Event& event, std::int64_t step, const std::string& what) {
-  if (std::exchange(event.told, true)) return;
-  log(LogLevel::Warn, "chaos: rank " + std::to_string(event.rank) + " " + what + " at step " + std::to_string(step) +
-                          " (" + event.text + ")");
+void Chaos::strike(Event& event, std::int64_t number) {
+  const auto step = static_cast<double>(number);
+  const auto at = event.settings.find("step");
+  const bool is_slow = event.kind->name == "slow", is_delay = event.kind->name == "delay";
+  if (at != event.settings.end() && (is_slow ? step < at->second : step != at->second)) return;
+  if (is_slow ? !step_began_ : !is_delay && !first_life_) return;
+  if (!std::exchange(event.told, true))
+    log(LogLevel::Warn, format("chaos: rank %.0f %s at step %.0f (%s)", event.settings.at("rank"), event.kind->does,
+                               step, event.text.c_str()));
+  if (is_slow)
+    return hands_.sleep(std::chrono::duration_cast<std::chrono::nanoseconds>((event.settings.at("factor") - 1) *
+                                                                             (hands_.now() - *step_began_)));
+  if (is_delay) return hands_.sleep(std::chrono::milliseconds(std::lround(event.settings.at("ms"))));
+  hands_.raise(event.kind->name == "kill" ? SIGKILL : SIGSTOP);
 }
 
 }  // namespace tutti::comm

@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,19 +47,15 @@ class Chaos {
   bool empty() const { return events_.empty(); }
 
  private:
-  enum class Kind { Kill, Freeze, Slow, Delay };
+  struct Kind;
   struct Event {
-    Kind kind = Kind::Kill;
-    int rank = -1;
-    std::optional<std::int64_t> step{};
-    double factor = 1;
-    std::chrono::milliseconds delay{0};
+    const Kind* kind = nullptr;
+    std::map<std::string, double> settings{};
     std::string text{};
     bool told = false;
   };
   static Event parse(const std::string& text);
-  void strike(Event& event, std::int64_t step);
-  void tell(Event& event, std::int64_t step, const std::string& what);
+  void strike(Event& event, std::int64_t number);
 
   std::vector<Event> events_;
   bool first_life_ = true;
