@@ -32,7 +32,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::string_view kBegin = "tutti-meeting=3;";
+constexpr std::string_view kName = "tutti-meeting=";
+constexpr std::string_view kBegin = "tutti-meeting=3;";  // with the version
 constexpr std::size_t kMacDigits = 64;
 constexpr std::size_t kMostAddresses = 8;
 constexpr std::size_t kLongestName = 120;
@@ -117,8 +118,9 @@ std::string encode_announcement(const Announcement& announcement, std::string_vi
 
 Reading decode_announcement(std::string_view text, std::string_view job_secret, Announcement& result) {
   result = {};
-  const std::size_t common = std::min(text.size(), kBegin.size());
-  if (text.substr(0, common) != kBegin.substr(0, common)) return Reading::Foreign;
+  const std::size_t common = std::min(text.size(), kName.size());
+  if (text.substr(0, common) != kName.substr(0, common)) return Reading::Foreign;
+  if (!text.starts_with(kBegin)) return Reading::HalfWritten;  // or of another version: rank 0 will replace it, too
   const std::string_view body = text.substr(std::min(text.size(), kBegin.size() + kMacDigits));
   const json read = json::parse(body, nullptr, /*allow_exceptions=*/false);
   if (read.is_discarded()) return Reading::HalfWritten;

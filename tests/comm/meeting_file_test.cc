@@ -118,8 +118,9 @@ TEST_F(MeetingFileTest, ForeignContentIsRefusedAndLeftAsItIs) {
 TEST_F(MeetingFileTest, WhatAnEarlierRunLeftIsReplaced) {
   Announcement old = own();
   old.pid = 1 << 30;  // no process has such a number
-  for (const std::string& left : {encode_announcement(old, kSecret), encode_announcement(old, "another"),
-                                  encode_announcement(old, kSecret).substr(0, 50), std::string()}) {
+  for (const std::string& left :
+       {encode_announcement(old, kSecret), encode_announcement(old, "another"),
+        encode_announcement(old, kSecret).substr(0, 50), std::string(), std::string("tutti-meeting=2;slurm-7.0;3;")}) {
     write(left);
     MeetingFile file(path(), kSecret);
     const Announcement announcement = own();
