@@ -262,8 +262,7 @@ TEST_P(Failures, AReceiveThatNobodyAnswersTimesOutNamingTheSender) {
   EXPECT_TRUE(contains(outcomes[0], "rank 1")) << outcomes[0]->what();
 }
 
-/// Whoever is told by a message that the group has failed may free what a queued collective worked on.
-/// It waits for an answer, on a connection that nobody has opened yet.
+/// It waits for an answer, on a connection that is not open yet.
 TEST_P(Failures, WhoSendsALongMessageIsToldOfAReceiverThatIsGone) {
   test::Watchdog watchdog;
   auto transports = test::make_transports(GetParam(), 2);
@@ -285,6 +284,7 @@ TEST_P(Failures, WhoSendsALongMessageIsToldOfAReceiverThatIsGone) {
   reading.join();
 }
 
+/// A thread that a message tells of the failure may free what a queued collective works on.
 TEST_P(Failures, AMessageThatFailsLeavesNoCollectiveAtWork) {
   std::atomic<bool> working{false};
   const UserOp slow{.name = "slow", .combine = [&](void*, const void*, std::size_t, DType) {

@@ -3,10 +3,8 @@
 #include <tutti/tests/comm/c/c_world.h>
 #include <tutti/tests/support/run_processes.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <future>
-#include <numeric>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -120,37 +118,6 @@ TEST(CFailures, ALostRankIsNamed) {
     EXPECT_TRUE(text.starts_with("TUTTI_PEER_LOST: ") || text.starts_with("TUTTI_ABORTED: ")) << text;
   }
 }
-
-class CThreads : public ::testing::TestWithParam<const char*> {};
-
-TEST_P(CThreads, ReduceAndExchange) {
-  run_c_ranks(
-      3,
-      [](tutti_group* group, int rank) {
-        std::vector<double> values(10000);
-        std::iota(values.begin(), values.end(), rank);
-        ASSERT_EQ(tutti_all_reduce(group, values.data(), values.size(), TUTTI_FLOAT64, TUTTI_AVG), TUTTI_OK);
-        for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], static_cast<double>(i + 1));
-        tutti_work* work = nullptr;
-        std::vector<double> all(3 * values.size());
-        ASSERT_EQ(tutti_all_gather_async(group, values.data(), all.data(), values.size(), TUTTI_FLOAT64, &work),
-                  TUTTI_OK);
-        EXPECT_EQ(tutti_work_wait(work), TUTTI_OK) << last_error();
-        EXPECT_EQ(tutti_work_wait(work), TUTTI_OK);  // again
-        EXPECT_EQ(tutti_work_free(work), TUTTI_OK);
-        EXPECT_TRUE(std::equal(values.begin(), values.end(), all.end() - 10000));
-        std::size_t length = 0;
-        std::vector<char> text(16);
-        EXPECT_EQ(tutti_recent_operations(group, text.data(), text.size(), &length), TUTTI_OK);
-        EXPECT_GT(length, text.size());
-        EXPECT_EQ(text.back(), '\0');
-        EXPECT_EQ(tutti_shutdown(group), TUTTI_OK) << last_error();
-      },
-      GetParam());
-}
-
-INSTANTIATE_TEST_SUITE_P(Transports, CThreads, ::testing::Values("shm", "tcp"),
-                         [](const auto& instance) { return std::string(instance.param); });
 
 TEST(CGroups, WorkOutlivesItsGroupAndSaysWhatBecameOfIt) {
   run_c_ranks(2, [](tutti_group*& group, int rank) {

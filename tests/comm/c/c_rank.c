@@ -104,8 +104,10 @@ static void count_call(void* calls) { ++*(int*)calls; }
 
 static void messages(tutti_group* group, int rank, int size) {
   const int next = (rank + 1) % size, previous = (rank + size - 1) % size;
-  float out = (float)rank, in = -1;
-  int from = -1, source = -1, completed = 0, calls = 0;
+  float out = (float)rank, in = -1, sixteen[16], all[16 * RANKS_MOST];
+  char text[16];
+  size_t length = 0;
+  int from = -1, source = -1, completed = 0, calls = 0, i;
   tutti_work *sending = NULL, *receiving = NULL;
   OK(tutti_sendrecv(group, &out, 1, next, 4, &in, 1, previous, 4, TUTTI_FLOAT32, &from));
   CHECK(in == (float)previous && from == previous);
@@ -121,6 +123,15 @@ static void messages(tutti_group* group, int rank, int size) {
   CHECK(completed == 1);
   OK(tutti_work_free(receiving));
   OK(tutti_work_free(sending));
+  for (i = 0; i < 16; ++i) sixteen[i] = (float)(rank + i);
+  OK(tutti_all_reduce(group, sixteen, 16, TUTTI_FLOAT32, TUTTI_AVG));
+  OK(tutti_all_gather_async(group, sixteen, all, 16, TUTTI_FLOAT32, &sending));
+  OK(tutti_work_wait(sending));
+  OK(tutti_work_wait(sending)); /* again */
+  OK(tutti_work_free(sending));
+  CHECK(all[0] == (float)(size - 1) / 2 && all[16 * size - 1] == all[0] + 15);
+  OK(tutti_recent_operations(group, text, sizeof(text), &length));
+  CHECK(length > sizeof(text) && text[sizeof(text) - 1] == '\0');
   if (rank == 0) OK(tutti_send(group, &out, 1, TUTTI_FLOAT32, 1, 6));
   if (rank == 1) OK(tutti_recv(group, &in, 1, TUTTI_FLOAT32, 0, 6, NULL));
 }

@@ -18,7 +18,7 @@ namespace tutti::test {
 inline std::string last_error() { return tutti_last_error(); }
 
 /// A group of `size` ranks, this being `rank`; null, with the text in tutti_last_error(), if it cannot be formed.
-inline tutti_group* connect_in(const std::filesystem::path& folder, int rank, int size, const char* transport) {
+inline tutti_group* connect_in(const std::filesystem::path& folder, int rank, int size) {
   tutti_world_options place;
   tutti_world_options_init(&place, sizeof(place));
   const std::string store = "file://" + (folder / "store").string();
@@ -28,7 +28,6 @@ inline tutti_group* connect_in(const std::filesystem::path& folder, int rank, in
   tutti_group_options options;
   tutti_group_options_init(&options, sizeof(options));
   options.timeout_ms = 30000;
-  options.transport = transport;
   tutti_world* world = nullptr;
   tutti_group* group = nullptr;
   if (tutti_world_detect(&place, &world) == TUTTI_OK) tutti_connect(world, &options, &group);
@@ -36,8 +35,8 @@ inline tutti_group* connect_in(const std::filesystem::path& folder, int rank, in
   return group;
 }
 
-/// Runs `body` on every rank, over `transport`; frees the groups that it leaves.
-inline void run_c_ranks(int size, const std::function<void(tutti_group*&, int)>& body, const char* transport = "auto") {
+/// Runs `body` on every rank; frees the groups that it leaves.
+inline void run_c_ranks(int size, const std::function<void(tutti_group*&, int)>& body) {
   const Watchdog watchdog;
   ::setenv("TUTTI_JOB_SECRET", "a secret of tests, long enough to be one", 1);
   std::string name = std::filesystem::temp_directory_path() / "tutti-c-XXXXXX";
@@ -45,7 +44,7 @@ inline void run_c_ranks(int size, const std::function<void(tutti_group*&, int)>&
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < size; ++rank)
     ranks.emplace_back([&, rank] {
-      tutti_group* group = connect_in(name, rank, size, transport);
+      tutti_group* group = connect_in(name, rank, size);
       EXPECT_NE(group, nullptr) << last_error();
       if (group) body(group, rank);
       EXPECT_EQ(tutti_free(group), TUTTI_OK) << last_error();
