@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -55,8 +54,7 @@ void check_usable(const World& world, const Announcement& announcement) {
                                                 std::to_string(announcement.world_size) +
                                                 " ranks: not this job; give each job a TUTTI_JOB_ID of its own");
   const std::string& first = announcement.addresses.front();
-  if (is_loopback_address(first) &&
-      network_of(own_announcement(world, {first}, 0).identity) != network_of(announcement.identity))
+  if (is_loopback_address(first) && network_of(host_identity()) != network_of(announcement.identity))
     throw Error(ErrorCode::System, rank_text(world) + ": " + text_of(announcement) +
                                        " has no route to other hosts, so it listens on " + first +
                                        ", which this host cannot reach; set MASTER_ADDR and MASTER_PORT");

@@ -6,12 +6,9 @@
 #include <tutti/comm/bootstrap/world_settings.h>
 #include <tutti/comm/transport/shm/join.h>
 #include <tutti/comm/wire/job_secret.h>
-#include <tutti/comm/wire/printable.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 namespace tutti::comm {

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/bootstrap/launchers/launchers.h>
 #include <tutti/comm/wire/printable.h>
 #include <unistd.h>
@@ -19,7 +20,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <sstream>
 #include <string_view>
 
 namespace tutti::comm {
@@ -37,8 +37,7 @@ std::string pmi_server(int descriptor) {
 
 /// The value of `key` in "cmd=... key=value ...".
 std::string field(const std::string& line, const std::string& key) {
-  std::istringstream words(line);
-  for (std::string word; words >> word;)
+  for (const std::string& word : split(line, ' '))
     if (word.starts_with(key + "=")) return word.substr(key.size() + 1);
   return {};
 }
