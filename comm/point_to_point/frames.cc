@@ -42,12 +42,8 @@ bool PointToPoint::progress_messages(int peer) {
   try {
     for (;;) {
       if (!arrival.active) {
-        const std::span<std::byte> room = likely_target(peer);
-        const FrameHeader* header = link.peek_into(room);
-        if (!header) return moved;
-        const bool begins = begin_arrival(peer, *header);
-        if (arrival.target != room.data()) link.take_back();
-        if (!begins) return moved;
+        const FrameHeader* header = link.peek();
+        if (!header || !begin_arrival(peer, *header)) return moved;
       }
       const std::size_t came = link.read(arrival.target + arrival.arrived, arrival.nbytes - arrival.arrived);
       arrival.arrived += came;
@@ -60,14 +56,6 @@ bool PointToPoint::progress_messages(int peer) {
     losses_[static_cast<std::size_t>(peer)] = error;
     return moved;
   }
-}
-
-/// Where the first receive from `peer` wants its next message.
-std::span<std::byte> PointToPoint::likely_target(int peer) const {
-  const auto first = std::ranges::find_if(posted_, [&](const RequestPtr& receive) { return receive->peer == peer; });
-  if (first == posted_.end()) return {};
-  const Buffer& data = (*first)->data;
-  return {static_cast<std::byte*>(data.data), data.nbytes()};
 }
 
 /// The loss of a peer fails only operations that await a message or an answer of it, now or later. While this rank

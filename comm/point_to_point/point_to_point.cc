@@ -110,14 +110,11 @@ PointToPoint::AtOnce PointToPoint::take_at_once(const Buffer& data, int source, 
     return AtOnce::Never;
   Link& link = transport_.messages(source);
   try {
-    const FrameHeader* header = link.peek_into({static_cast<std::byte*>(data.data), data.nbytes()});
+    const FrameHeader* header = link.peek();
     if (!header) return AtOnce::NotYet;
     const bool wanted = header->kind == FrameKind::Eager && header->nbytes == data.nbytes() &&
                         same_message(header->fingerprint, fingerprint(OpKind::Recv, data, tag));
-    if (!wanted || !link.payload_is_here()) {
-      link.take_back();
-      return AtOnce::Never;
-    }
+    if (!wanted || !link.payload_is_here()) return AtOnce::Never;
     link.read(data.data, data.nbytes());
     return AtOnce::Taken;
   } catch (const Error&) {

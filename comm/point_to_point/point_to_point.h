@@ -134,7 +134,6 @@ class PointToPoint {
   bool begin_arrival(int peer, const FrameHeader& header);  // false: no room for it now
   void finish_arrival(int peer);
   void post(Link& link, const FrameHeader& header, const void* payload, RequestPtr request);
-  std::span<std::byte> likely_target(int peer) const;
   RequestPtr take_posted(int peer, const Fingerprint& sent);
   Fingerprint fingerprint(OpKind op, const ConstBuffer& data, int tag) const;
   /// Whether a receive and a send are two sides of one message.

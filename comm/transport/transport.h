@@ -67,12 +67,6 @@ class Link {
   /// its payload has been read completely.
   virtual const FrameHeader* peek() = 0;
 
-  /// The same for a thread that expects a payload of room.size() bytes: if it is as long, what has come of it may lie
-  /// in `room` already, which read() is then to be given; if not, `room` may have been written to. A thread that does
-  /// not want the frame calls take_back() before anything else, after which it is as after peek().
-  virtual const FrameHeader* peek_into(std::span<std::byte> /*room*/) { return peek(); }
-  virtual void take_back() {}
-
   /// False: peek() would return the same as the last time. May be true for no reason. Any thread.
   virtual bool has_news() const { return true; }
 

@@ -98,15 +98,6 @@ class FaultyLink final : public Link {
     return show(inner_.peek());
   }
 
-  const FrameHeader* peek_into(std::span<std::byte> room) override {
-    check_readable();
-    const FrameHeader* header = show(inner_.peek_into(room));
-    if (!header) inner_.take_back();
-    return header;
-  }
-
-  void take_back() override { inner_.take_back(); }
-
   std::size_t read(void* into, std::size_t nbytes) override {
     check_readable();
     std::size_t wanted = std::min<std::uint64_t>(nbytes, payload_left_);

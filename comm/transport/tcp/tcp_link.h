@@ -3,8 +3,8 @@
 // One side connects when it first posts or peeks, and the other one waits until the listener hands it the accepted
 // socket; or either side connects, when it first posts, and of two that do so at once one yields.
 // Reads go through a small buffer so that a header and a short payload cost one system call; a long payload goes
-// straight into the caller's memory, as far as that is known. Posted frames leave at once, but short frames of a rank
-// that runs ahead share packets (packet_sharing.h).
+// straight into the caller's memory, but for the part that came with its header. Posted frames leave at once, but short
+// frames of a rank that runs ahead share packets (packet_sharing.h).
 #pragma once
 
 #include <tutti/comm/base/error.h>
@@ -38,10 +38,8 @@ class TcpLink final : public Link {
   void queue(Outgoing& frame) override;
   bool flush() override;
   const FrameHeader* peek() override;
-  const FrameHeader* peek_into(std::span<std::byte> room) override;
-  void take_back() override;
   std::size_t read(void* into, std::size_t nbytes) override;
-  bool payload_is_here() override { return placed_.size() + buffered() >= payload_left_; }
+  bool payload_is_here() override { return buffered() >= payload_left_; }
   std::span<const std::byte> readable() override;
   void consume(std::size_t nbytes) override;
 
@@ -84,7 +82,6 @@ class TcpLink final : public Link {
   bool find_header();                                               // true if the buffer holds one
   void take_header();                                               // from the buffer
   bool skip_lead();                                                 // the zeros before the payload
-  void put_back(std::size_t behind);                                // what was placed, behind so much of the buffer
   void fill();                                                      // reads what has come into the buffer
   template <typename Parts>
   std::size_t receive(const Parts& parts);
@@ -115,12 +112,10 @@ class TcpLink final : public Link {
   bool waits_for_peer_ = false;
 
   static constexpr std::size_t kReadAheadBytes = 1024;  // behind a long payload: the next header, and maybe its payload
-  static constexpr std::size_t kMostInPlace = 32 * 1024;
 
-  alignas(64) std::array<std::byte, kMostInPlace + kReadAheadBytes> buffer_;  // the kernel copies faster to aligned
+  alignas(64) std::array<std::byte, 8 * 1024> buffer_;  // the kernel copies faster to aligned
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  std::span<std::byte> placed_;  // of the current payload, where its reader expects it, but not read() yet
   std::optional<FrameHeader> current_;
   std::size_t lead_left_ = 0;  // between the current header and its payload
   std::uint64_t payload_left_ = 0;

@@ -11,8 +11,7 @@
 namespace tutti::comm {
 namespace {
 
-constexpr std::size_t kDirectReadBytes = 4096;    // shorter remainders go through the buffer
-constexpr std::size_t kInPlaceBytes = 16 * 1024;  // shorter ones: a copy is as fast as a call with three parts
+constexpr std::size_t kDirectReadBytes = 4096;  // shorter remainders go through the buffer
 
 }  // namespace
 
@@ -54,36 +53,6 @@ const FrameHeader* TcpLink::peek() {
   return lead_left_ == 0 || skip_lead() ? &*current_ : nullptr;
 }
 
-const FrameHeader* TcpLink::peek_into(std::span<std::byte> room) {
-  const bool in_midst = current_ || buffered() > 0;
-  if (room.size() < kInPlaceBytes || in_midst || end_of_stream_ || !open()) return peek();
-  const std::span<std::byte> direct = room.first(std::min(room.size(), kMostInPlace));
-  const std::size_t lead = lead_bytes(room.size());
-  const std::size_t came = receive(std::array<asio::mutable_buffer, 3>{
-      asio::buffer(buffer_.data(), lead), asio::buffer(direct.data(), direct.size()),
-      asio::buffer(buffer_.data() + lead, kReadAheadBytes - lead)});
-  begin_ = 0;
-  end_ = std::min(came, lead);
-  placed_ = direct.first(std::min(came - end_, direct.size()));
-  end_ = came - placed_.size();
-  if (end_ < kFrameHeaderBytes) return end_of_stream_ ? peek() : nullptr;
-  take_header();
-  if (current_->nbytes != room.size()) put_back(lead - kFrameHeaderBytes);
-  return peek();
-}
-
-void TcpLink::take_back() { put_back(0); }
-
-/// The buffer has room: the read was no longer.
-void TcpLink::put_back(std::size_t behind) {
-  if (placed_.empty()) return;
-  std::byte* const place = buffer_.data() + begin_ + behind;
-  std::memmove(place + placed_.size(), place, buffered() - behind);
-  std::memcpy(place, placed_.data(), placed_.size());
-  end_ += placed_.size();
-  placed_ = {};
-}
-
 void TcpLink::take_header() {
   const auto header = std::span<const std::byte, kFrameHeaderBytes>(buffer_.data() + begin_, kFrameHeaderBytes);
   try {
@@ -118,8 +87,7 @@ bool TcpLink::find_header() {
 std::size_t TcpLink::read(void* into, std::size_t nbytes) {
   auto* target = static_cast<std::byte*>(into);
   const std::size_t wanted = std::min<std::uint64_t>(nbytes, payload_left_);
-  std::size_t got = std::min(wanted, placed_.size());
-  placed_ = placed_.subspan(got);
+  std::size_t got = 0;
   const auto take_buffered = [&] {
     const std::size_t more = std::min(wanted - got, buffered());
     if (more > 0) std::memcpy(target + got, buffer_.data() + begin_, more);
@@ -148,7 +116,7 @@ std::size_t TcpLink::read(void* into, std::size_t nbytes) {
 
 /// Whole payloads only, as parts may end within an element; and only at aligned addresses.
 std::span<const std::byte> TcpLink::readable() {
-  const bool is_whole = current_ && payload_left_ == current_->nbytes && placed_.empty() && buffered() >= payload_left_;
+  const bool is_whole = current_ && payload_left_ == current_->nbytes && buffered() >= payload_left_;
   if (!is_whole || begin_ % size_of(current_->fingerprint.dtype) != 0) return {};
   return {buffer_.data() + begin_, payload_left_};
 }
