@@ -36,12 +36,11 @@ struct Outgoing {
   FrameHeader header;
   const void* payload = nullptr;  // header.nbytes bytes
 
-  std::size_t lead() const { return lead_bytes(header.nbytes); }
-  std::uint64_t bytes() const { return lead() + header.nbytes; }
+  std::uint64_t bytes() const { return kFrameHeaderBytes + header.nbytes; }
   bool done() const { return written_ == bytes(); }
 
-  LeadBytes encoded_{};        // for the link
-  std::uint64_t written_ = 0;  // for the link: bytes of lead and payload that have left
+  FrameBytes encoded_{};       // for the link
+  std::uint64_t written_ = 0;  // for the link: bytes of header and payload that have left
 };
 
 class Link {

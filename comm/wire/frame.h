@@ -53,23 +53,9 @@ struct FrameHeader {
 
 inline constexpr std::size_t kFrameHeaderBytes = 56;
 
-/// Payloads that may not fit into one packet of a host to itself (65,483 bytes) begin further away from their header,
-/// behind zeros. The kernel copies a frame to the beginning of a page. If the payload's offset in its page is then up
-/// to a cache line behind its offset at the caller, copies take up to 1.8 times as long (two cores of a Zen 5: 4 KiB
-/// aliasing); with only a header before it this holds for all that begins a page: registered memory, and malloc's long
-/// blocks.
-inline constexpr std::size_t kLongPayloadBytes = 60 * 1024;
-inline constexpr std::size_t kLongLeadBytes = 192;
-
-/// How many bytes lie before a payload: the header, and zeros.
-constexpr std::size_t lead_bytes(std::uint64_t payload_bytes) {
-  return payload_bytes < kLongPayloadBytes ? kFrameHeaderBytes : kLongLeadBytes;
-}
-
 inline constexpr std::uint64_t kMaxFrameBytes = std::uint64_t{1} << 40;
 
 using FrameBytes = std::array<std::byte, kFrameHeaderBytes>;
-using LeadBytes = std::array<std::byte, kLongLeadBytes>;  // a header, and zeros
 
 FrameBytes encode(const FrameHeader& header);
 

@@ -49,7 +49,6 @@ inline Bytes payload_of(std::size_t nbytes, std::uint64_t id = 0) {
 inline void append(Bytes& stream, FrameKind kind, std::size_t nbytes) {
   const FrameBytes header = encode(header_of(kind, nbytes));
   stream.insert(stream.end(), header.begin(), header.end());
-  stream.resize(stream.size() + lead_bytes(nbytes) - header.size());
   const Bytes payload = payload_of(nbytes);
   stream.insert(stream.end(), payload.begin(), payload.end());
 }

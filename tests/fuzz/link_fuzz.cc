@@ -25,7 +25,7 @@ const comm::FrameHeader& next_frame(comm::Link& link) {
 /// Reads one frame; its payload must be the beginning of `stream`, which is taken off.
 void read_frame(comm::Link& link, fuzz::Input& choices, Bytes& stream) {
   const comm::FrameHeader header = next_frame(link);
-  stream = stream.subspan(comm::lead_bytes(header.nbytes));
+  stream = stream.subspan(comm::kFrameHeaderBytes);
   if (header.nbytes == 0) link.read(nullptr, 0);
   std::vector<std::byte> portion(64 * 1024);
   int empty_reads = 0;

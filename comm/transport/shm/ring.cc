@@ -59,7 +59,7 @@ bool RingWriter::start(Outgoing& frame) {
   if (space < 2 * kLine) return false;
   const bool whole = fits_whole(frame.header.nbytes, space);
   put(frame.header, frame.payload, whole);
-  frame.written_ = frame.lead() + (whole ? frame.header.nbytes : 0);
+  frame.written_ = kFrameHeaderBytes + (whole ? frame.header.nbytes : 0);
   return true;
 }
 
@@ -108,7 +108,7 @@ bool RingWriter::write(Outgoing& frame, bool streams) {
   }
   const std::size_t longest = piece_of(frame.header.nbytes, ring_.capacity);
   while (!frame.done()) {
-    const std::uint64_t done = frame.written_ - frame.lead();
+    const std::uint64_t done = frame.written_ - kFrameHeaderBytes;
     const std::uint64_t left = frame.header.nbytes - done;
     const std::size_t free = room(kRingPiece + 2 * kLine);
     const std::size_t space = free > kLine ? free - kLine : 0;  // the line behind it stays free for the next stamp

@@ -30,12 +30,12 @@ constexpr std::chrono::seconds kTroubleAfter(1);
 
 using Parts = std::array<asio::const_buffer, 2>;
 
-/// What is left of a frame's lead and of its payload.
+/// What is left of a frame's header and of its payload.
 Parts unsent_parts(const Outgoing& frame) {
-  const std::uint64_t lead_done = std::min<std::uint64_t>(frame.written_, frame.lead());
-  const std::uint64_t payload_done = frame.written_ - lead_done;
+  const std::uint64_t header_done = std::min<std::uint64_t>(frame.written_, kFrameHeaderBytes);
+  const std::uint64_t payload_done = frame.written_ - header_done;
   return {
-      asio::buffer(frame.encoded_.data() + lead_done, frame.lead() - lead_done),
+      asio::buffer(frame.encoded_.data() + header_done, kFrameHeaderBytes - header_done),
       asio::buffer(static_cast<const std::byte*>(frame.payload) + payload_done, frame.header.nbytes - payload_done)};
 }
 
@@ -176,7 +176,7 @@ void TcpLink::queue(Outgoing& frame) {
   runs_ahead_.note_sent();
   frame.header.acknowledge = sharing_.announces(runs_ahead_, frame.bytes());
   if (held_back_ && !sharing_.holds()) set_held_back(false);
-  std::ranges::copy(encode(frame.header), frame.encoded_.begin());  // zeros follow
+  frame.encoded_ = encode(frame.header);
   frame.written_ = 0;
   queue_.push_back(&frame);
 }

@@ -81,7 +81,6 @@ class TcpLink final : public Link {
   std::size_t write(std::size_t at_most, asio::error_code& error);  // the queue's front
   bool find_header();                                               // true if the buffer holds one
   void take_header();                                               // from the buffer
-  bool skip_lead();                                                 // the zeros before the payload
   void fill();                                                      // reads what has come into the buffer
   template <typename Parts>
   std::size_t receive(const Parts& parts);
@@ -117,7 +116,6 @@ class TcpLink final : public Link {
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::optional<FrameHeader> current_;
-  std::size_t lead_left_ = 0;  // between the current header and its payload
   std::uint64_t payload_left_ = 0;
   bool end_of_stream_ = false;
   std::string end_reason_;

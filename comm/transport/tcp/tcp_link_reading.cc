@@ -50,7 +50,7 @@ const FrameHeader* TcpLink::peek() {
     if (!open() || !find_header()) return nullptr;
     take_header();
   }
-  return lead_left_ == 0 || skip_lead() ? &*current_ : nullptr;
+  return &*current_;
 }
 
 void TcpLink::take_header() {
@@ -63,18 +63,7 @@ void TcpLink::take_header() {
   if (current_->acknowledge && !acknowledges_) acknowledge(/*more_came=*/true);
   acknowledges_ = current_->acknowledge;
   begin_ += kFrameHeaderBytes;
-  lead_left_ = lead_bytes(current_->nbytes) - kFrameHeaderBytes;
   payload_left_ = current_->nbytes;
-}
-
-/// True if no zeros are left.
-bool TcpLink::skip_lead() {
-  if (buffered() == 0) fill();
-  const std::size_t skipped = std::min(lead_left_, buffered());
-  begin_ += skipped;
-  lead_left_ -= skipped;
-  if (lead_left_ > 0 && end_of_stream_) lost(end_reason_);
-  return lead_left_ == 0;
 }
 
 bool TcpLink::find_header() {
