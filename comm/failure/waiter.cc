@@ -53,7 +53,7 @@ bool Waiter::should_block() {
     start_ = last_consulted_ = std::chrono::steady_clock::now();
     reports_.reset();
     next_service_ = kServiceEvery;
-    return poll_alone_ == Clock::duration::zero() && !gave_way(start_);
+    return false;
   }
   const auto waited = std::chrono::steady_clock::now() - start_;
   if (waited > next_service_) {
@@ -61,14 +61,8 @@ bool Waiter::should_block() {
     if (transport_.service()) return false;
   }
   if (waited > poll_for_) return true;  // and the last poll came after a yield
-  return waited > poll_alone_ && !gave_way(start_ + waited);
-}
-
-bool Waiter::gave_way(Clock::time_point now) {
-  if (transport_.computes_here.until(now)) return false;
-  ::sched_yield();
-  transport_.computes_here.gave_way(now, std::chrono::steady_clock::now());
-  return true;
+  if (waited > poll_alone_) ::sched_yield();
+  return false;
 }
 
 void Waiter::block(std::span<Link* const> links, std::span<const int> awaited) {

@@ -1,9 +1,8 @@
 // Waiter: what a thread does while the operation it drives cannot go on.
 //
 // Poll a little, then yield, then block in the kernel; the longer the wait, the more it publishes and asks. Where ranks
-// outnumber CPUs it yields after every poll, so that the rank it waits for can run. sched_yield() may cost a time slice
-// if a busy process runs next, and a sleeping thread is woken at once: a yield that took long is the last one for a
-// while (transport/computes_here.h). Thread-safety: one waiter belongs to one operation on one thread.
+// outnumber CPUs it yields after every poll, so that the rank it waits for can run. How long it polls depends on that
+// alone. Thread-safety: one waiter belongs to one operation on one thread.
 #pragma once
 
 #include <tutti/comm/base/deadline.h>
@@ -38,7 +37,6 @@ class Waiter {
  private:
   using Clock = std::chrono::steady_clock;
 
-  bool gave_way(Clock::time_point now);            // false: better to sleep
   void look_around(std::span<const int> awaited);  // after each sleep
   void consult(Clock::duration waited, std::span<const int> awaited);
   [[noreturn]] void time_out(std::span<const int> awaited);

@@ -15,7 +15,6 @@
 #pragma once
 
 #include <tutti/comm/base/deadline.h>
-#include <tutti/comm/transport/computes_here.h>
 #include <tutti/comm/wire/frame.h>
 
 #include <atomic>
@@ -86,8 +85,6 @@ class Link {
 class Transport {
  public:
   virtual ~Transport() = default;
-
-  ComputesHere computes_here;
 
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
