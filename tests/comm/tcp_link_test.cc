@@ -1,5 +1,4 @@
-// TcpLink over one socket: a stream that comes in any portions and ends anywhere, what is queued, and payloads that are
-// shown where they lie (readable).
+// TcpLink over one socket: a stream that comes in any portions and ends anywhere, and what is queued.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <tutti/comm/base/error.h>
@@ -175,29 +174,6 @@ TEST(TcpLinkPayloads, MayBeReadInAnyPortions) {
       }
       EXPECT_EQ(ends.link.peek(), nullptr);
     }
-}
-
-TEST(TcpLinkReadable, ShowsWholePayloadsWhereTheyLie) {
-  LinkEnds ends;
-  Bytes stream;
-  for (const std::size_t nbytes : {4000, 100'000, 8}) append(stream, FrameKind::Eager, nbytes);
-  ends.send(stream);
-  for (const std::size_t nbytes : {std::size_t{4000}, std::size_t{8}}) {
-    await_frame(ends.link);
-    while (ends.link.readable().empty()) ends.link.peek();
-    const std::span<const std::byte> there = ends.link.readable();
-    EXPECT_TRUE(std::ranges::equal(there, payload_of(nbytes)));
-    ends.link.consume(4);
-    EXPECT_TRUE(ends.link.readable().empty()) << "only from its beginning";
-    const Bytes expected = payload_of(nbytes);
-    const Bytes rest = read_in_portions(ends.link, nbytes - 4, nbytes - 4);
-    EXPECT_TRUE(std::equal(rest.begin(), rest.end(), expected.begin() + 4));
-    if (nbytes == 8) break;
-    EXPECT_EQ(await_frame(ends.link).nbytes, 100'000u);
-    EXPECT_TRUE(ends.link.readable().empty()) << "it does not fit into what is read ahead";
-    EXPECT_TRUE(read_in_portions(ends.link, 100'000, 100'000) == payload_of(100'000));
-  }
-  EXPECT_EQ(ends.link.peek(), nullptr);
 }
 
 }  // namespace

@@ -40,8 +40,6 @@ class TcpLink final : public Link {
   const FrameHeader* peek() override;
   std::size_t read(void* into, std::size_t nbytes) override;
   bool payload_is_here() override { return buffered() >= payload_left_; }
-  std::span<const std::byte> readable() override;
-  void consume(std::size_t nbytes) override;
 
   /// Whether a connection from the peer may be let in. Not while this side opens one itself, unless `peer_comes_first`:
   /// then this side gives up its own, and waits for adopt(). True for a second connection: adopt() refuses it. Any

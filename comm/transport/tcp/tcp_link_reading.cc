@@ -103,17 +103,4 @@ std::size_t TcpLink::read(void* into, std::size_t nbytes) {
   return got;
 }
 
-/// Whole payloads only, as parts may end within an element; and only at aligned addresses.
-std::span<const std::byte> TcpLink::readable() {
-  const bool is_whole = current_ && payload_left_ == current_->nbytes && buffered() >= payload_left_;
-  if (!is_whole || begin_ % size_of(current_->fingerprint.dtype) != 0) return {};
-  return {buffer_.data() + begin_, payload_left_};
-}
-
-void TcpLink::consume(std::size_t nbytes) {
-  begin_ += nbytes;
-  payload_left_ -= nbytes;
-  if (payload_left_ == 0) current_.reset();
-}
-
 }  // namespace tutti::comm
