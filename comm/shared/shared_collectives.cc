@@ -4,12 +4,6 @@
 #include <algorithm>
 
 namespace tutti::comm {
-namespace {
-
-// Copies to two places proceed by this many bytes: the second copy finds them in the innermost caches.
-constexpr std::size_t kCopiedTwiceBytes = 32 * 1024;
-
-}  // namespace
 
 bool SharedCollectives::takes(OpKind op) {
   switch (op) {
@@ -141,12 +135,8 @@ void SharedCollectives::staged_all_gather(const std::byte* input, std::byte* out
   run_staged(
       stages_, {bytes_}, true,
       [&](const Chunk& chunk) {
-        for (std::size_t at = 0; at < chunk.length; at += kCopiedTwiceBytes) {
-          const std::size_t length = std::min(kCopiedTwiceBytes, chunk.length - at);
-          const std::byte* from = input + chunk.first + at;
-          copy_out(stages_.at(self, chunk.begin + at), from, length, streams_shown(length));
-          copy_out(block(self) + chunk.first + at, from, length, streams_own);
-        }
+        copy_out(stages_.at(self, chunk.begin), input + chunk.first, chunk.length, streams_shown(chunk.length));
+        copy_out(block(self) + chunk.first, input + chunk.first, chunk.length, streams_own);
       },
       [&](const Chunk& chunk) {
         for (int step = 1; step < announcements_.ranks(); ++step) {
