@@ -16,36 +16,28 @@ std::uint64_t inode_of(int descriptor) {
   return ::fstat(descriptor, &status) == 0 ? status.st_ino : 0;
 }
 
-/// For reading and writing: a pipe that no process reads any more would raise SIGPIPE. -1 if it is not there.
-int open_pipe(pid_t pid, int descriptor) {
-  std::array<char, 48> path{};
-  std::snprintf(path.data(), path.size(), "/proc/%d/fd/%d", pid, descriptor);
-  return ::open(path.data(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
-}
-
 /// A full pipe is no failure: the bell has been rung often enough.
 void write_byte(int descriptor) { [[maybe_unused]] const auto written = ::write(descriptor, "", 1); }
 
 }  // namespace
 
 Doorbell::Doorbell() {
-  constexpr char kFailed[] = "cannot make a pipe to be woken by";
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw_errno(kFailed, errno);
-  descriptor_ = open_pipe(::getpid(), ends[0]);
-  const int error = errno;
-  for (const int end : ends) ::close(end);
-  if (descriptor_ < 0) throw_errno(kFailed, error);
+  if (::pipe2(ends_.data(), O_CLOEXEC | O_NONBLOCK) != 0) throw_errno("cannot make a pipe to be woken by", errno);
 }
 
-Doorbell::~Doorbell() { ::close(descriptor_); }
+Doorbell::~Doorbell() {
+  for (const int end : ends_) ::close(end);
+}
 
-DoorbellAddress Doorbell::address() const { return {::getpid(), descriptor_, inode_of(descriptor_)}; }
+DoorbellAddress Doorbell::address() const { return {::getpid(), ends_[0], inode_of(ends_[0])}; }
 
-void Doorbell::ring() noexcept { write_byte(descriptor_); }
+void Doorbell::ring() noexcept { write_byte(ends_[1]); }
 
 bool Doorbell::ring(const DoorbellAddress& other) noexcept {
-  const int descriptor = open_pipe(other.pid, other.descriptor);
+  std::array<char, 48> path{};
+  std::snprintf(path.data(), path.size(), "/proc/%d/fd/%d", other.pid, other.descriptor);
+  // For reading and writing: a pipe that no process reads any more would raise SIGPIPE.
+  const int descriptor = ::open(path.data(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) return false;
   const bool is_there = inode_of(descriptor) == other.inode;
   if (is_there) write_byte(descriptor);
@@ -55,7 +47,7 @@ bool Doorbell::ring(const DoorbellAddress& other) noexcept {
 
 void Doorbell::silence() noexcept {
   std::array<char, 64> bytes;
-  while (::read(descriptor_, bytes.data(), bytes.size()) > 0) {
+  while (::read(ends_[0], bytes.data(), bytes.size()) > 0) {
   }
 }
 

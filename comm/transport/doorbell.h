@@ -7,6 +7,7 @@
 // rank's shared memory, and to no other user's. Thread-safety: any thread may call anything.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace tutti::comm {
@@ -27,7 +28,7 @@ class Doorbell {
   Doorbell& operator=(const Doorbell&) = delete;
 
   /// Readable when the bell has been rung.
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return ends_[0]; }
   DoorbellAddress address() const;
 
   /// Makes descriptor() readable until silence(). Never blocks.
@@ -38,7 +39,7 @@ class Doorbell {
   void silence() noexcept;
 
  private:
-  int descriptor_;  // of both ends of the pipe
+  std::array<int, 2> ends_;  // of the pipe: to read from, to write to
 };
 
 }  // namespace tutti::comm
