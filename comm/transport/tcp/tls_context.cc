@@ -14,7 +14,6 @@ namespace {
 
 constexpr char kCipher[] = "TLS_AES_128_GCM_SHA256";
 constexpr char kGroup[] = "X25519";
-constexpr std::size_t kReadBufferBytes = 64 * 1024;  // a few records for each system call
 constexpr std::string_view kLabel{"tutti tls psk 1\0", 16};
 
 unsigned put(const TlsKey& key, std::span<unsigned char> into) {
@@ -81,8 +80,6 @@ TlsContext::TlsContext(std::string_view job_secret, std::string_view job_id) : i
   SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_mode(context, SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  SSL_CTX_set_read_ahead(context, 1);
-  SSL_CTX_set_default_read_buffer_len(context, kReadBufferBytes);
   SSL_CTX_set_psk_client_callback(context, offer_key);
   SSL_CTX_set_psk_server_callback(context, find_key);
 }

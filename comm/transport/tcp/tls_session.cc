@@ -18,68 +18,16 @@ constexpr char kBindingLabel[] = "EXPORTER-tutti-handshake";
 constexpr std::size_t kBindingBytes = 32;
 constexpr std::size_t kRecordBytes = SSL3_RT_MAX_PLAIN_LENGTH;
 
-TlsSession& session_of(BIO* bio) { return *static_cast<TlsSession*>(BIO_get_data(bio)); }
+constexpr std::size_t kFedBytes = 64 * 1024;  // a few records for each system call
 
 }  // namespace
-
-/// The BIO that OpenSSL takes for the connection: reads come from the socket, writes are collected.
-struct TlsSocketBio {
-  static int write(BIO* bio, const char* bytes, std::size_t count, std::size_t* written) {
-    auto& out = session_of(bio).out_;
-    const auto* first = reinterpret_cast<const std::byte*>(bytes);
-    out.insert(out.end(), first, first + count);
-    *written = count;
-    return 1;
-  }
-
-  static int read(BIO* bio, char* into, std::size_t count, std::size_t* got) {
-    TlsSession& session = session_of(bio);
-    BIO_clear_retry_flags(bio);
-    ssize_t received;
-    do {
-      received = ::recv(session.socket_, into, count, MSG_DONTWAIT);
-    } while (received < 0 && errno == EINTR);
-    *got = received > 0 ? static_cast<std::size_t>(received) : 0;
-    if (received > 0) return 1;
-    if (received == 0) {
-      session.end_ = true;
-      return 0;
-    }
-    if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      BIO_set_retry_read(bio);
-    } else {
-      session.error_number_ = errno;
-    }
-    return 0;
-  }
-
-  static long control(BIO* bio, int command, long, void*) {
-    if (command == BIO_CTRL_FLUSH) return 1;
-    if (command == BIO_CTRL_EOF) return session_of(bio).end_ ? 1 : 0;
-    return 0;
-  }
-
-  static BIO_METHOD* method() {
-    static BIO_METHOD* const made = [] {
-      BIO_METHOD* result = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "tutti socket");
-      if (!result || BIO_meth_set_write_ex(result, write) != 1 || BIO_meth_set_read_ex(result, read) != 1 ||
-          BIO_meth_set_ctrl(result, control) != 1)
-        throw_tls_system_error("cannot describe a socket to OpenSSL");
-      return result;
-    }();
-    return made;
-  }
-};
 
 void TlsSession::FreeSsl::operator()(ssl_st* ssl) const { SSL_free(ssl); }
 
 TlsSession::TlsSession(const TlsContext& context, int socket, Side side)
     : context_(context), socket_(socket), side_(side), ssl_(SSL_new(context.native())) {
-  BIO* bio = ssl_ ? BIO_new(TlsSocketBio::method()) : nullptr;
-  if (!bio) throw_tls_system_error("cannot make a TLS connection");
-  BIO_set_data(bio, this);
-  BIO_set_init(bio, 1);
-  SSL_set_bio(ssl_.get(), bio, bio);  // owns it now
+  if (ssl_) SSL_set_bio(ssl_.get(), in_ = BIO_new(BIO_s_mem()), out_ = BIO_new(BIO_s_mem()));  // which owns them
+  if (!ssl_ || !in_ || !out_) throw_tls_system_error("cannot make a TLS connection");
   SSL_set_app_data(ssl_.get(), this);
   if (side == Side::Accepting) {
     SSL_set_accept_state(ssl_.get());
@@ -109,8 +57,7 @@ bool TlsSession::handshake() {
     if (error == asio::error::would_block) return false;
     refuse(error);
   }
-  ERR_clear_error();
-  const int result = SSL_do_handshake(ssl_.get());
+  const int result = call([&] { return SSL_do_handshake(ssl_.get()); });
   const asio::error_code reason = result == 1 ? asio::error_code() : why(result);
   if (!drain(error) && error != asio::error::would_block && result == 1) refuse(error);
   if (result != 1) {
@@ -154,9 +101,33 @@ std::string TlsSession::binding() const {
   return bytes;
 }
 
+/// Calls one of OpenSSL's functions, and again as long as it wants bytes that have come.
+template <typename Function>
+int TlsSession::call(Function function) {
+  int result;
+  do {
+    ERR_clear_error();
+    result = function();
+  } while (result != 1 && SSL_get_error(ssl_.get(), result) == SSL_ERROR_WANT_READ && feed());
+  return result;
+}
+
+/// Gives OpenSSL what has come; false if that is nothing.
+bool TlsSession::feed() {
+  std::array<std::byte, kFedBytes> bytes;
+  ssize_t received;
+  do {
+    received = ::recv(socket_, bytes.data(), bytes.size(), MSG_DONTWAIT);
+  } while (received < 0 && errno == EINTR);
+  if (received > 0) return BIO_write(in_, bytes.data(), static_cast<int>(received)) == received;
+  if (received == 0) end_ = true;
+  if (received < 0 && errno != EAGAIN && errno != EWOULDBLOCK) error_number_ = errno;
+  return false;
+}
+
 asio::error_code TlsSession::why(int result) {
   const int kind = SSL_get_error(ssl_.get(), result);
-  if (kind == SSL_ERROR_WANT_READ) return asio::error::would_block;
+  if (kind == SSL_ERROR_WANT_READ && !end_ && error_number_ == 0) return asio::error::would_block;
   const unsigned long code = ERR_peek_error();
   ERR_clear_error();
   if (error_number_ != 0) {
@@ -169,12 +140,11 @@ asio::error_code TlsSession::why(int result) {
   return failed_;
 }
 
-bool TlsSession::has_hidden() const { return !heard_all_ && SSL_has_pending(ssl_.get()) == 1; }
+bool TlsSession::has_pending() const { return SSL_has_pending(ssl_.get()) == 1 || BIO_ctrl_pending(in_) > 0; }
 
 std::size_t TlsSession::read_record(void* into, std::size_t count, asio::error_code& error) {
-  ERR_clear_error();
   std::size_t got = 0;
-  const int result = SSL_read_ex(ssl_.get(), into, count, &got);
+  const int result = call([&] { return SSL_read_ex(ssl_.get(), into, count, &got); });
   heard_all_ = result != 1;
   if (result != 1) error = why(result);
   return got;
@@ -185,7 +155,7 @@ std::size_t TlsSession::read_some(std::span<const asio::mutable_buffer> parts, a
   error = failed_;
   for (const asio::mutable_buffer& part : parts) {
     std::size_t got = 0;
-    while (!error && got < part.size() && (total + got == 0 || SSL_has_pending(ssl_.get()) == 1))
+    while (!error && got < part.size() && (total + got == 0 || has_pending()))
       got += read_record(static_cast<std::byte*>(part.data()) + got, part.size() - got, error);
     total += got;
   }
@@ -197,10 +167,14 @@ std::size_t TlsSession::read_some(std::span<const asio::mutable_buffer> parts, a
   return total;
 }
 
+bool TlsSession::has_unsent() const { return sent_ < BIO_ctrl_pending(out_); }
+
 bool TlsSession::drain(asio::error_code& error) {
   error = {};
   while (has_unsent()) {
-    const ssize_t count = ::send(socket_, out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
+    char* bytes = nullptr;
+    const auto size = static_cast<std::size_t>(BIO_get_mem_data(out_, &bytes));
+    const ssize_t count = ::send(socket_, bytes + sent_, size - sent_, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count >= 0) {
       sent_ += static_cast<std::size_t>(count);
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -211,8 +185,7 @@ bool TlsSession::drain(asio::error_code& error) {
       return false;
     }
   }
-  sent_ = 0;
-  out_.clear();
+  if (std::exchange(sent_, 0) > 0) (void)BIO_reset(out_);
   return true;
 }
 

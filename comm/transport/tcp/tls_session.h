@@ -29,8 +29,8 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
+struct bio_st;
 struct ssl_ctx_st;
 struct ssl_st;
 
@@ -98,8 +98,8 @@ class TlsSession {
   std::size_t read_some(std::span<const asio::mutable_buffer> parts, asio::error_code& error);
   std::size_t write_some(std::span<const asio::const_buffer> parts, asio::error_code& error);
 
-  bool has_unsent() const { return sent_ < out_.size(); }
-  bool has_hidden() const;
+  bool has_unsent() const;
+  bool has_hidden() const { return !heard_all_ && has_pending(); }
 
   /// For tests.
   void set_records_per_key(std::uint64_t records) { records_per_key_ = records; }
@@ -112,8 +112,11 @@ class TlsSession {
   struct FreeSsl {
     void operator()(ssl_st* ssl) const;
   };
-  friend struct TlsSocketBio;
 
+  template <typename Function>
+  int call(Function function);
+  bool feed();
+  bool has_pending() const;
   bool drain(asio::error_code& error);  // true when all records have left
   std::size_t write_record(std::span<const asio::const_buffer> parts, asio::error_code& error);
   std::size_t read_record(void* into, std::size_t count, asio::error_code& error);
@@ -126,7 +129,8 @@ class TlsSession {
   std::string refusal_;  // accepting side: why there is no key for the client
   std::unique_ptr<ssl_st, FreeSsl> ssl_;
 
-  std::vector<std::byte> out_;  // records; the first sent_ bytes have left
+  bio_st* in_ = nullptr;   // records that have come; ssl_ owns both
+  bio_st* out_ = nullptr;  // records, of which the first sent_ bytes have left
   std::size_t sent_ = 0;
   std::size_t withheld_ = 0;  // bytes of the caller that lie in out_ and have not been reported
   bool heard_all_ = true;     // the last read went on until the socket had no more
