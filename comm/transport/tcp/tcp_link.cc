@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <asio/buffer.hpp>
-#include <limits>
 #include <span>
 #include <utility>
 
@@ -22,8 +21,7 @@ constexpr std::size_t kGathered = 32;         // frames in one system call: Asio
 constexpr std::size_t kOnePieceBytes = 2048;  // copying together is faster than sending several parts
 
 // A connection buffers more than caches hold before its peer reads. If both ends send that much and read then, it comes
-// back from memory; so a longer queue leaves in turns, between which its owner reads.
-constexpr std::size_t kLongQueueBytes = 4 << 20;
+// back from memory; so a long queue leaves in turns, between which its owner reads.
 constexpr std::size_t kTurnBytes = 1 << 20;
 
 constexpr std::chrono::seconds kTroubleAfter(1);
@@ -185,7 +183,7 @@ bool TcpLink::flush() {
   if (queue_.empty()) return true;
   if (!open()) return false;
   if (!held_back_ && sharing_.holds() && queue_.size() == 1) set_held_back(true);  // not what was not announced
-  std::size_t room = unsent() > kLongQueueBytes ? kTurnBytes : std::numeric_limits<std::size_t>::max();
+  std::size_t room = kTurnBytes;
   while (room > 0 && !queue_.empty()) {
     asio::error_code error;
     const std::size_t taken = write(room, error);
@@ -215,13 +213,6 @@ void TcpLink::note_sent(std::uint64_t bytes) {
     bytes -= of_frame;
     if (frame.done()) queue_.pop_front();
   }
-}
-
-std::uint64_t TcpLink::unsent() const {
-  std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < std::min(queue_.size(), kGathered); ++i)
-    bytes += queue_[i]->bytes() - queue_[i]->written_;
-  return bytes;
 }
 
 std::size_t TcpLink::write(std::size_t at_most, asio::error_code& error) {

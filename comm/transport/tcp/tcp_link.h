@@ -75,7 +75,6 @@ class TcpLink final : public Link {
   bool advance_connect();
   void set_held_back(bool held);
   void note_sent(std::uint64_t bytes);                              // from the queue's front
-  std::uint64_t unsent() const;                                     // bytes, of the next frames
   std::size_t write(std::size_t at_most, asio::error_code& error);  // the queue's front
   bool find_header();                                               // true if the buffer holds one
   void take_header();                                               // from the buffer
