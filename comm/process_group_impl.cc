@@ -159,20 +159,14 @@ ProcessGroup::Impl::Call ProcessGroup::Impl::prepare(const Collective& c) {
 
 void ProcessGroup::Impl::add_plan(Call& call, const Collective& c) {
   const auto& [group, seq, count, root, op, dtype, reduce_op, user_op] = call.fingerprint;
-  std::tie(call.plan, call.algorithm) =
-      plan_for(op, dtype, count, root, c.counts, c.recv_counts, call.reduction.keeps_order());
+  call.plan = plan_for(op, dtype, count, root, c.counts, c.recv_counts, call.reduction.keeps_order());
+  call.algorithm = call.plan->algorithm.data();
   const bool has_result = is_reduction(op) && (op != OpKind::Reduce || rank() == root);
   if (reduce_op == ReduceOp::Avg && has_result) call.scale_count = c.output.count;
-  if (op == OpKind::AllGather || op == OpKind::ReduceScatter) call.aside = bytes_aside(*call.plan, c.input, c.output);
-}
-
-std::size_t ProcessGroup::Impl::bytes_aside(const Plan& plan, const ConstBuffer& input,
-                                            const ConstBuffer& output) const {
-  const auto& [block, whole] = input.count < output.count ? std::tie(input, output) : std::tie(output, input);
-  const auto* begin = static_cast<const std::byte*>(whole.data);
-  const bool in_place = block.count > 0 && block.data == begin + static_cast<std::size_t>(rank()) * block.nbytes();
-  // In memory it is done in place. Most plans write to output before they have read all of input.
-  return in_place && !plan.takes_input_in_place ? block.nbytes() : 0;
+  if (op != OpKind::ReduceScatter) return;
+  const std::size_t nbytes = c.output.nbytes();
+  const auto* own_block = static_cast<const std::byte*>(c.input.data) + static_cast<std::size_t>(rank()) * nbytes;
+  if (c.output.data == own_block) call.aside = nbytes;  // plans write to output before they have read all of input
 }
 
 bool ProcessGroup::Impl::by_shared_memory(OpKind op, const Reduction& reduction) const {
@@ -192,11 +186,10 @@ void ProcessGroup::Impl::execute(const Call& call) {
   if (forked()) refuse_use();
   if (failed_.load(std::memory_order_acquire)) rethrow_failure();
   Recorded recorded(recorder_, options_.timeout, call.fingerprint, call.bytes, call.algorithm);
-  std::byte* const aside = call.aside > 0 ? set_aside(call) : nullptr;
-  const bool gathers = call.fingerprint.op == OpKind::AllGather;
+  if (aside_.size() < call.aside) aside_.resize(call.aside);
   const Operation operation{.fingerprint = call.fingerprint,
-                            .input = aside && gathers ? aside : call.input,
-                            .output = aside && !gathers ? aside : call.output,
+                            .input = call.input,
+                            .output = call.aside > 0 ? aside_.data() : call.output,
                             .caller = recorded,
                             .report_after = options_.report_after,
                             .user_op = call.reduction.user(),
@@ -204,7 +197,7 @@ void ProcessGroup::Impl::execute(const Call& call) {
   try {
     if (call.plan) {
       executor_.run(*call.plan, operation);
-      if (aside && !gathers) std::memcpy(call.output, aside, call.aside);
+      if (call.aside > 0) std::memcpy(call.output, aside_.data(), call.aside);
       if (call.rounded) round_result(operation);
       if (shared_) shared_->note_messages(call.fingerprint);
     } else {
@@ -217,12 +210,6 @@ void ProcessGroup::Impl::execute(const Call& call) {
     rethrow_failure();
   }
   if (call.scale_count > 0) scale_down(call.output, call.scale_count, call.fingerprint.dtype, world_size());
-}
-
-std::byte* ProcessGroup::Impl::set_aside(const Call& call) {
-  if (aside_.size() < call.aside) aside_.resize(call.aside);
-  if (call.fingerprint.op == OpKind::AllGather) std::memcpy(aside_.data(), call.input, call.aside);
-  return aside_.data();
 }
 
 void ProcessGroup::Impl::round_result(const Operation& operation) {
@@ -249,8 +236,8 @@ Problem ProcessGroup::Impl::problem_of(OpKind op, DType dtype, std::size_t count
           .left_fold = options_.reproducible};
 }
 
-ProcessGroup::Impl::NamedPlan ProcessGroup::Impl::plan_for(OpKind op, DType dtype, std::size_t count, int root,
-                                                           Counts counts, Counts recv_counts, bool in_order) {
+std::shared_ptr<const Plan> ProcessGroup::Impl::plan_for(OpKind op, DType dtype, std::size_t count, int root,
+                                                         Counts counts, Counts recv_counts, bool in_order) {
   std::vector<std::size_t> all_counts(counts.begin(), counts.end());
   all_counts.insert(all_counts.end(), recv_counts.begin(), recv_counts.end());
   const PlanKey key(op, size_of(dtype), count, root, in_order, std::move(all_counts));
@@ -259,10 +246,8 @@ ProcessGroup::Impl::NamedPlan ProcessGroup::Impl::plan_for(OpKind op, DType dtyp
   Problem problem = problem_of(op, dtype, count, root, counts);
   problem.recv_counts = {recv_counts.begin(), recv_counts.end()};
   problem.in_order = in_order;
-  auto plan = std::make_shared<Plan>(algorithms::select(problem, size_of(dtype), options_.algorithm, tuning()));
-  if (op == OpKind::AllGather)
-    plan->takes_input_in_place = reads_input_from(*plan, static_cast<std::size_t>(rank()) * count, count);
-  return plans_[key] = {plan, kept_name(plan->algorithm)};
+  auto schedule = algorithms::select(problem, size_of(dtype), options_.algorithm, tuning());
+  return plans_[key] = std::make_shared<const Plan>(std::move(schedule));
 }
 
 const Tuning* ProcessGroup::Impl::tuning() {
@@ -281,9 +266,8 @@ std::string ProcessGroup::Impl::algorithm_for(OpKind op, std::size_t count, DTyp
   if (by_shared_memory(op, ReduceOp::Sum)) return kSharedMemory;
   const bool for_each_rank = has_counts(op) || op == OpKind::AllToAllV;
   const std::vector<std::size_t> counts(for_each_rank ? static_cast<std::size_t>(world_size()) : 0, count);
-  Problem problem = problem_of(op, dtype, count, root, counts);
-  if (op == OpKind::AllToAllV) problem.recv_counts = counts;
-  return algorithms::select(problem, size_of(dtype), options_.algorithm, tuning()).algorithm;
+  const Counts recv_counts = op == OpKind::AllToAllV ? Counts(counts) : Counts();
+  return std::string(plan_for(op, dtype, count, root, counts, recv_counts, false)->algorithm);
 }
 
 TuningPlace ProcessGroup::Impl::place() const {

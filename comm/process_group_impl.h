@@ -95,7 +95,7 @@ class ProcessGroup::Impl {
     std::uint64_t bytes = 0;      // of the larger buffer, for the trace
     std::size_t scale_count = 0;  // Avg: elements of output to divide afterwards
     void* rounded = nullptr;      // an all_reduce_rounded's result
-    std::size_t aside = 0;        // bytes of the block that is input and output at once, where the plan cannot have it
+    std::size_t aside = 0;        // bytes of the output that is a block of the input, which the plan cannot have
   };
 
   /// Checks the buffers of a collective (process_group.cc) and numbers it. Small structs just written field by field
@@ -208,18 +208,13 @@ class ProcessGroup::Impl {
   std::size_t block_of_all(const ConstBuffer& input) const;
   /// Throws InvalidArgument unless there is one count for each rank; returns their sum.
   std::size_t require_counts(OpKind op, Counts counts) const;
-  /// Call::aside, if one of the buffers is this rank's block of the other one.
-  std::size_t bytes_aside(const Plan& plan, const ConstBuffer& input, const ConstBuffer& output) const;
 
   std::unique_ptr<Impl> form(const std::string& name, const std::vector<int>& ranks);
   void execute(const Call& call);
-  /// The memory of the block of a call that has it `aside`.
-  std::byte* set_aside(const Call& call);
   void add_plan(Call& call, const Collective& collective);
   static void round_result(const Operation& operation);
-  using NamedPlan = std::pair<std::shared_ptr<const Plan>, const char*>;  // with its algorithm's name
-  NamedPlan plan_for(OpKind op, DType dtype, std::size_t count, int root, Counts counts, Counts recv_counts,
-                     bool in_order);
+  std::shared_ptr<const Plan> plan_for(OpKind op, DType dtype, std::size_t count, int root, Counts counts,
+                                       Counts recv_counts, bool in_order);
   /// Whether the operation needs no plan: shared_ does it, as no algorithm was asked for.
   bool by_shared_memory(OpKind op, const Reduction& reduction) const;
   Problem problem_of(OpKind op, DType dtype, std::size_t count, int root, Counts counts) const;
@@ -269,7 +264,7 @@ class ProcessGroup::Impl {
   int splits_ = 0;
   std::map<std::vector<int>, int> subgroups_;  // how many there have been of each list of ranks
   using PlanKey = std::tuple<OpKind, std::size_t, std::size_t, int, bool, std::vector<std::size_t>>;
-  std::map<PlanKey, NamedPlan> plans_;
+  std::map<PlanKey, std::shared_ptr<const Plan>> plans_;
   std::atomic<bool> closed_{false};
   bool knows_tuning_ = false;
   std::shared_ptr<const Tuning> tuning_;

@@ -2,7 +2,6 @@
 #include <tutti/comm/trace.h>
 
 #include <algorithm>
-#include <set>
 
 namespace tutti::comm {
 namespace {
@@ -13,13 +12,6 @@ std::string duration_text(TraceClock::duration duration) {
 }
 
 }  // namespace
-
-const char* kept_name(const std::string& name) {
-  static std::mutex mutex;
-  static auto* const names = new std::set<std::string>;  // never destroyed: groups that outlive main() use them, too
-  const std::lock_guard lock(mutex);
-  return names->insert(name).first->c_str();
-}
 
 std::string TraceEvent::to_string(TraceClock::time_point now) const {
   std::string text = operation.to_string();

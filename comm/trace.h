@@ -27,9 +27,6 @@ namespace tutti::comm {
 
 using TraceClock = std::chrono::steady_clock;
 
-/// A text equal to `name` that lives as long as the process: an algorithm's, for TraceEvent.
-const char* kept_name(const std::string& name);
-
 struct TraceEvent {
   enum class State : std::uint8_t { Running, Done, Failed };
 

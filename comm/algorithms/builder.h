@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -52,7 +52,7 @@ class Builder {
   using Index = std::uint32_t;
   using After = std::vector<Index>;
 
-  explicit Builder(std::string algorithm) { schedule_.algorithm = std::move(algorithm); }
+  explicit Builder(std::string_view algorithm) { schedule_.algorithm = algorithm; }
 
   Index send(int peer, Slice source, After after = {}) {
     return add({Step::Kind::Send, peer, source, {}, false, std::move(after)});
@@ -86,6 +86,19 @@ class Builder {
  private:
   Schedule schedule_;
 };
+
+/// sum = ((0 + 1) + 2) + ... in the order of the ranks, of which this one's part is `mine` and the others send theirs,
+/// from when `done` is done. Returns the last step.
+inline Builder::After fold_from_left(Builder& b, const Problem& problem, Slice sum, Slice mine, Builder::After done) {
+  for (int rank = 0; rank < problem.world_size; ++rank) {
+    if (rank == problem.rank) {
+      done = {rank == 0 ? b.copy(sum, mine, done) : b.reduce(sum, mine, false, done)};
+    } else {
+      done = {rank == 0 ? b.recv(rank, sum, done) : b.recv_reduce(rank, sum, false, done)};
+    }
+  }
+  return done;
+}
 
 /// Remembers which step fills which elements of one buffer, so that a message can wait for exactly what it carries.
 class Fills {

@@ -63,7 +63,7 @@ bool same(const Slice& a, const Slice& b) { return a.buffer == b.buffer && a.off
 /// summed within them.
 class Splicer {
  public:
-  explicit Splicer(std::string algorithm) : builder_(std::move(algorithm)) {}
+  explicit Splicer(std::string_view algorithm) : builder_(algorithm) {}
 
   /// Appends this rank's `part`, whose rank i is ranks[i] of the world. Copies that the mapping turns into copies onto
   /// themselves are left out. Within `part` the mapping must not make two steps meet that were apart.

@@ -32,16 +32,8 @@ struct Transfer {
   double end = 0;
 };
 
-struct RankTimes {
-  double finish = 0;  // seconds until the rank's last step is complete
-  std::uint64_t messages_sent = 0;
-  std::uint64_t messages_received = 0;
-  std::uint64_t bytes_sent = 0;
-  std::uint64_t bytes_received = 0;
-};
-
 struct Simulation {
-  std::vector<RankTimes> ranks;
+  std::vector<double> finishes;  // of each rank: seconds until its last step is complete
 
   /// The last rank's.
   double finish() const;
@@ -54,15 +46,14 @@ using TransferObserver = std::function<void(const Transfer&)>;
 /// other: a message's Send comes before its Recv, and before what overwrites the Send's source.
 using CompletionObserver = std::function<void(int rank, std::uint32_t step, double seconds)>;
 
-/// schedules[r] is rank r's, on a host of its own. Throws InvalidArgument if a message finds no counterpart of its
-/// length, a peer is outside the world, or the schedules wait for each other (rank and step are named). Memory: some 50
-/// bytes a step.
+/// schedules[r] is rank r's, on a host of its own. Throws InvalidArgument as StepGraph, and if the schedules wait for
+/// each other (rank and step are named). Memory: some 200 bytes a step.
 Simulation simulate(std::span<const Schedule> schedules, std::size_t element_bytes, const NetworkModel& network,
                     const TransferObserver& observer = {}, const CompletionObserver& on_completion = {});
 
-/// The schedules that select() gives for `algorithm` and `problem` (its rank is ignored), each built when it is needed
-/// and kept in a compact form. Where the algorithm rotates (algorithms.h) one is built for all; if no rank is slowed
-/// down either, all ranks do the same at the same time, and one is run for all.
+/// The schedules that select() gives for `algorithm` and `problem` (its rank is ignored). Where the algorithm rotates
+/// (algorithms.h) one is built for all; if no rank is slowed down either, all ranks do the same at the same time, and
+/// one is run for all.
 /// `observer` needs every message and so runs every rank. Throws as select() and the function above.
 Simulation simulate(const Problem& problem, std::size_t element_bytes, std::string_view algorithm,
                     const NetworkModel& network, const TransferObserver& observer = {});

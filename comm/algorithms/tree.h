@@ -4,8 +4,7 @@
 
 #include <tutti/comm/algorithms/builder.h>
 
-#include <string>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 namespace tutti::comm::algorithms {
@@ -32,15 +31,15 @@ inline void down(Builder& b, const Tree& tree, Slice part, Builder::After ready)
   for (auto child = tree.children.rbegin(); child != tree.children.rend(); ++child) b.send(child->rank, part, ready);
 }
 
-inline Schedule broadcast_along(const Tree& tree, const Problem& problem, std::string algorithm) {
-  Builder b(std::move(algorithm));
+inline Schedule broadcast_along(const Tree& tree, const Problem& problem, std::string_view algorithm) {
+  Builder b(algorithm);
   for (const Range& part : segments({0, problem.count}, problem.segment_count)) down(b, tree, out(part), {});
   return b.finish();
 }
 
 /// The sum is built in Output at the root, in Scratch at ranks between root and leaves.
-inline Schedule reduce_along(const Tree& tree, const Problem& problem, std::string algorithm) {
-  Builder b(std::move(algorithm));
+inline Schedule reduce_along(const Tree& tree, const Problem& problem, std::string_view algorithm) {
+  Builder b(algorithm);
   const bool is_root = tree.parent < 0;
   const bool is_leaf = !is_root && tree.children.empty();
   for (const Range& part : segments({0, problem.count}, problem.segment_count)) {
@@ -55,8 +54,8 @@ inline Schedule reduce_along(const Tree& tree, const Problem& problem, std::stri
   return b.finish(is_root || is_leaf ? 0 : problem.count);
 }
 
-inline Schedule all_reduce_along(const Tree& tree, const Problem& problem, std::string algorithm) {
-  Builder b(std::move(algorithm));
+inline Schedule all_reduce_along(const Tree& tree, const Problem& problem, std::string_view algorithm) {
+  Builder b(algorithm);
   for (const Range& part : segments({0, problem.count}, problem.segment_count))
     down(b, tree, out(part), up(b, tree, out(part), {}));
   return b.finish();

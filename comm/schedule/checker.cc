@@ -1,6 +1,6 @@
+#include <tutti/comm/base/error.h>
 #include <tutti/comm/base/format.h>
 #include <tutti/comm/schedule/checker.h>
-#include <tutti/comm/schedule/completion_order.h>
 #include <tutti/comm/schedule/schedule.h>
 #include <tutti/comm/schedule/symbolic_run.h>
 
@@ -8,6 +8,8 @@
 
 namespace tutti::comm {
 namespace {
+
+using Node = StepGraph::Node;
 
 template <typename... Parts>
 std::string text(const Parts&... parts) {
@@ -24,14 +26,7 @@ std::string check_slice(const Problem& problem, int rank, const Schedule& schedu
   return text(" is out of bounds: ", name(slice.buffer), " has ", size, " elements");
 }
 
-std::string check_step(const Problem& problem, int rank, const Schedule& schedule, std::size_t index) {
-  const Step& step = schedule.steps[index];
-  if (sends(step) || receives(step)) {
-    if (step.peer < 0 || step.peer >= problem.world_size) {
-      return text(" names a peer outside of 0 .. ", problem.world_size - 1);
-    }
-    if (step.peer == rank) return " talks to itself";
-  }
+std::string check_step(const Problem& problem, int rank, const Schedule& schedule, const Step& step) {
   if (has_source(step)) {
     std::string fault = check_slice(problem, rank, schedule, step.source);
     if (!fault.empty()) return fault;
@@ -44,19 +39,14 @@ std::string check_step(const Problem& problem, int rank, const Schedule& schedul
   if (has_source(step) && has_target(step) && step.source.count != step.target.count) {
     return " has source and target of different counts";
   }
-  for (const std::uint32_t other : step.after) {
-    if (other >= index) return text(" comes after step ", other, ", which is not an earlier one");
-  }
   return {};
 }
 
-std::string check_steps(const Problem& problem, std::span<const Schedule> schedules) {
-  for (int rank = 0; rank < problem.world_size; ++rank) {
-    const Schedule& schedule = schedules[static_cast<std::size_t>(rank)];
-    for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
-      const std::string fault = check_step(problem, rank, schedule, i);
-      if (!fault.empty()) return describe(rank, i, schedule.steps[i]) + fault;
-    }
+std::string check_steps(const Problem& problem, std::span<const Schedule> schedules, const StepGraph& graph) {
+  for (Node node = 0; node < graph.size(); ++node) {
+    const int rank = graph.rank(node);
+    const std::string fault = check_step(problem, rank, schedules[static_cast<std::size_t>(rank)], graph.step(node));
+    if (!fault.empty()) return graph.text(node) + fault;
   }
   return {};
 }
@@ -85,38 +75,34 @@ class Ancestors {
   std::vector<std::uint64_t> bits_;
 };
 
-/// With `in_place`, Input and Output are one memory.
-bool overlap(const Slice& a, const Slice& b, bool in_place) {
-  const bool same_memory =
-      a.buffer == b.buffer || (in_place && a.buffer != BufferId::Scratch && b.buffer != BufferId::Scratch);
+bool overlap(const Slice& a, const Slice& b) {
   const bool both = a.count > 0 && b.count > 0;
-  return same_memory && both && a.offset < b.offset + b.count && b.offset < a.offset + a.count;
+  return a.buffer == b.buffer && both && a.offset < b.offset + b.count && b.offset < a.offset + a.count;
 }
 
-bool is_copy_onto_itself(const Step& step, bool in_place) {
-  return step.kind == Step::Kind::Copy && step.source.offset == step.target.offset &&
-         overlap(step.source, step.target, in_place);
+bool is_copy_onto_itself(const Step& step) {
+  return step.kind == Step::Kind::Copy && step.source.offset == step.target.offset && overlap(step.source, step.target);
 }
 
-bool conflict(const Step& a, const Step& b, bool in_place) {
-  if (has_target(a) && has_target(b) && overlap(a.target, b.target, in_place)) return true;
-  if (has_target(a) && has_source(b) && overlap(a.target, b.source, in_place)) return true;
-  return has_source(a) && has_target(b) && overlap(a.source, b.target, in_place);
+bool conflict(const Step& a, const Step& b) {
+  if (has_target(a) && has_target(b) && overlap(a.target, b.target)) return true;
+  if (has_target(a) && has_source(b) && overlap(a.target, b.source)) return true;
+  return has_source(a) && has_target(b) && overlap(a.source, b.target);
 }
 
-std::string check_accesses(int rank, const Schedule& schedule, bool in_place) {
+std::string check_accesses(std::size_t rank, const Schedule& schedule, const StepGraph& graph) {
   const Ancestors ancestors(schedule);
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
     const Step& step = schedule.steps[i];
-    if (is_copy_onto_itself(step, in_place)) continue;
-    if (has_source(step) && has_target(step) && overlap(step.source, step.target, in_place)) {
-      return describe(rank, i, step) + " has overlapping source and target";
+    if (is_copy_onto_itself(step)) continue;
+    if (has_source(step) && has_target(step) && overlap(step.source, step.target)) {
+      return graph.text(graph.node(rank, i)) + " has overlapping source and target";
     }
     for (std::size_t k = 0; k < i; ++k) {
       const Step& earlier = schedule.steps[k];
-      if (!conflict(earlier, step, in_place) || is_copy_onto_itself(earlier, in_place)) continue;
-      if (ancestors.contains(i, k)) continue;
-      return describe(rank, i, step) + " and " + describe(rank, k, earlier) + " touch the same elements in no order";
+      if (!conflict(earlier, step) || is_copy_onto_itself(earlier) || ancestors.contains(i, k)) continue;
+      return graph.text(graph.node(rank, i)) + " and " + graph.text(graph.node(rank, k)) +
+             " touch the same elements in no order";
     }
   }
   return {};
@@ -126,30 +112,28 @@ std::string check_accesses(int rank, const Schedule& schedule, bool in_place) {
 
 /// A rank may leave when it has heard of every rank. A message tells what its sender knew for certain: itself and what
 /// the steps before the send, by `after`, had heard.
-std::string check_barrier(std::span<const Schedule> schedules, std::span<const Event> events) {
+std::string check_barrier(const StepGraph& graph, std::span<const Node> order) {
   using Ranks = std::vector<bool>;
-  const std::size_t p = schedules.size();
+  const std::size_t p = graph.ranks();
   const auto add = [](Ranks& to, const Ranks& from) {
     for (std::size_t i = 0; i < to.size(); ++i) to[i] = to[i] || from[i];
   };
-  std::vector<std::vector<Ranks>> heard(p);  // [rank][step]
+  std::vector<Ranks> heard(graph.size(), Ranks(p));  // by step
   std::vector<Ranks> known(p, Ranks(p));
-  for (std::size_t rank = 0; rank < p; ++rank) {
-    heard[rank].resize(schedules[rank].steps.size(), Ranks(p));
-    known[rank][rank] = true;
-  }
-  const auto complete = [&](int rank, std::uint32_t index) -> Ranks& {
-    const auto r = static_cast<std::size_t>(rank);
-    heard[r][index][r] = true;
-    for (const std::uint32_t other : schedules[r].steps[index].after) add(heard[r][index], heard[r][other]);
-    return heard[r][index];
+  for (std::size_t rank = 0; rank < p; ++rank) known[rank][rank] = true;
+  const auto complete = [&](Node node) -> Ranks& {
+    const auto rank = static_cast<std::size_t>(graph.rank(node));
+    heard[node][rank] = true;
+    for (const std::uint32_t other : graph.step(node).after) add(heard[node], heard[graph.node(rank, other)]);
+    return heard[node];
   };
-  for (const Event& event : events) {
-    const Ranks& told = complete(event.rank, event.step);
-    if (event.peer < 0) continue;
-    Ranks& hears = complete(event.peer, event.peer_step);
+  for (const Node node : order) {
+    const Ranks& told = complete(node);
+    const Node receiver = graph.partner(node);
+    if (receiver == StepGraph::kNone) continue;
+    Ranks& hears = complete(receiver);
     add(hears, told);
-    add(known[static_cast<std::size_t>(event.peer)], hears);
+    add(known[static_cast<std::size_t>(graph.rank(receiver))], hears);
   }
   for (std::size_t rank = 0; rank < p; ++rank) {
     for (std::size_t other = 0; other < p; ++other) {
@@ -181,32 +165,54 @@ std::string check_problem(const Problem& problem, std::span<const Schedule> sche
   return {};
 }
 
-std::string check_data(const Problem& problem, std::span<const Schedule> schedules, std::span<const Event> events,
-                       bool in_place) {
-  for (int rank = 0; rank < problem.world_size; ++rank) {
-    const bool shared = in_place && rank == problem.root;
-    std::string fault = check_accesses(rank, schedules[static_cast<std::size_t>(rank)], shared);
+std::string check_data(const Problem& problem, std::span<const Schedule> schedules, const StepGraph& graph,
+                       std::span<const Node> order, bool in_place) {
+  for (std::size_t rank = 0; rank < schedules.size(); ++rank) {
+    std::string fault = check_accesses(rank, schedules[rank], graph);
     if (!fault.empty()) return fault;
   }
-  return symbolic_run(problem, schedules, events, in_place);
+  return symbolic_run(problem, schedules, graph, order, in_place);
+}
+
+/// The schedules as they run where Input lies in Output.
+std::vector<Schedule> in_place(const Problem& problem, std::span<const Schedule> schedules) {
+  std::vector<Schedule> result(schedules.begin(), schedules.end());
+  for (int rank = 0; rank < problem.world_size; ++rank) {
+    const auto offset = in_place_offset(problem, rank);
+    for (Step& step : result[static_cast<std::size_t>(rank)].steps) {
+      Slice& source = step.source;
+      if (offset && source.buffer == BufferId::Input)
+        source = {BufferId::Output, *offset + source.offset, source.count};
+    }
+  }
+  return result;
+}
+
+std::string check_all(const Problem& problem, std::span<const Schedule> schedules) {
+  const StepGraph graph(schedules, problem.world_size);
+  std::string fault = check_steps(problem, schedules, graph);
+  if (!fault.empty()) return fault;
+  const std::vector<Node> order = completion_order(graph);
+  if (problem.op == OpKind::Barrier || problem.op == OpKind::Shutdown) return check_barrier(graph, order);
+
+  fault = check_data(problem, schedules, graph, order, false);
+  if (fault.empty() && (problem.op == OpKind::Reduce || problem.op == OpKind::AllGather)) {
+    fault = check_data(problem, in_place(problem, schedules), graph, order, true);
+    if (!fault.empty()) fault = "with input and output in the same memory: " + fault;
+  }
+  return fault;
 }
 
 }  // namespace
 
 std::string check(const Problem& problem, std::span<const Schedule> schedules) {
-  std::string fault = check_problem(problem, schedules);
-  if (fault.empty()) fault = check_steps(problem, schedules);
+  const std::string fault = check_problem(problem, schedules);
   if (!fault.empty()) return fault;
-  const CompletionOrder order = completion_order(schedules);
-  if (!order.fault.empty()) return order.fault;
-  if (problem.op == OpKind::Barrier || problem.op == OpKind::Shutdown) return check_barrier(schedules, order.events);
-
-  fault = check_data(problem, schedules, order.events, false);
-  if (fault.empty() && problem.op == OpKind::Reduce) {
-    fault = check_data(problem, schedules, order.events, true);
-    if (!fault.empty()) fault = "with input and output in the same memory: " + fault;
+  try {
+    return check_all(problem, schedules);
+  } catch (const Error& error) {  // of the graph
+    return error.what();
   }
-  return fault;
 }
 
 }  // namespace tutti::comm

@@ -1,7 +1,7 @@
 // Checker: proves that the schedules of all ranks together perform the collective.
 //
-// It runs the schedules symbolically (symbolic_run.h) in an order in which their messages can pass
-// (completion_order.h). Pure function; for tests and tools.
+// It runs the schedules symbolically (symbolic_run.h) in an order in which their messages can pass (step_graph.h). Pure
+// function; for tests and tools.
 //
 // It assumes the worst of the executor and the transport: no order between the steps of a rank but `after` and that of
 // messages to one peer, and no message that leaves before its receiver is ready for it. Memory: 8 bytes per element of
@@ -27,7 +27,7 @@ namespace tutti::comm {
 ///  - after all_reduce, operands were combined in the same order on all ranks, so that bits are equal;
 ///  - where problem.in_order asks for it, operands were combined in the order of their ranks,
 ///    and where problem.left_fold does, as ((0 + 1) + 2) + ...;
-///  - reduce is right also when the root's Input and Output are one memory;
+///  - reduce and all_gather are right also where Input lies in Output (in_place_offset());
 ///  - no rank leaves a barrier before it has heard of all others.
 std::string check(const Problem& problem, std::span<const Schedule> schedules);
 

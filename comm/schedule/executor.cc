@@ -219,7 +219,7 @@ void Executor::compare(const FrameHeader& header, const PlanStep& planned) const
               monitor_.short_name(transport_.rank()) + " expected message " + std::to_string(planned.ordinal) + " of " +
                   std::to_string(nbytes(planned.step.target)) + " bytes from " + peer + ", which sent message " +
                   std::to_string(header.id) + " of " + std::to_string(header.nbytes) +
-                  " bytes: do all ranks use the same algorithm (this one: " + plan_->algorithm + ")?");
+                  " bytes: do all ranks use the same algorithm (this one: " + std::string(plan_->algorithm) + ")?");
 }
 
 void Executor::disagree(const Fingerprint& theirs, const std::string& peer) const {

@@ -1,12 +1,11 @@
 #include <tutti/comm/schedule/plan.h>
 
-#include <algorithm>
 #include <map>
 #include <utility>
 
 namespace tutti::comm {
 
-Plan::Plan(Schedule schedule) : algorithm(std::move(schedule.algorithm)), scratch_count(schedule.scratch_count) {
+Plan::Plan(Schedule schedule) : algorithm(schedule.algorithm), scratch_count(schedule.scratch_count) {
   // Messages to (or from) one peer keep their order: each send is posted after the one before, each receive begins when
   // the one before is complete.
   std::map<std::pair<bool, int>, std::uint32_t> last;  // (is send, peer) -> latest step
@@ -28,19 +27,6 @@ Plan::Plan(Schedule schedule) : algorithm(std::move(schedule.algorithm)), scratc
     ++current.waits_for;
     it->second = i;
   }
-}
-
-bool reads_input_from(const Plan& plan, std::size_t offset, std::size_t count) {
-  return std::ranges::all_of(plan.steps, [&](const PlanStep& planned) {
-    const Slice& source = planned.step.source;
-    const Slice& target = planned.step.target;
-    const Step::Kind kind = planned.step.kind;
-    const bool writes = kind != Step::Kind::Send && target.buffer == BufferId::Output;
-    const bool touches = target.offset < offset + count && offset < target.offset + target.count;
-    const bool onto_itself =
-        kind == Step::Kind::Copy && source.buffer == BufferId::Input && target.offset == offset + source.offset;
-    return !writes || !touches || onto_itself;
-  });
 }
 
 }  // namespace tutti::comm

@@ -21,13 +21,9 @@ struct PlanStep {
 struct Plan {
   explicit Plan(Schedule schedule);
 
-  std::string algorithm;
+  std::string_view algorithm;
   std::vector<PlanStep> steps;
   std::size_t scratch_count = 0;
-  bool takes_input_in_place = false;  // the maker of the plan says so: see reads_input_from()
 };
-
-/// Whether Input may be the memory at `offset` of Output: nothing is written there but a part of Input onto itself.
-bool reads_input_from(const Plan& plan, std::size_t offset, std::size_t count);
 
 }  // namespace tutti::comm

@@ -71,6 +71,12 @@ bool is_filled(const Problem& problem, int rank, BufferId buffer) {
   return buffer == BufferId::Input;
 }
 
+std::optional<std::size_t> in_place_offset(const Problem& problem, int rank) {
+  if (problem.op == OpKind::Reduce && rank == problem.root) return 0;
+  if (problem.op == OpKind::AllGather) return block_of(problem, rank).offset;
+  return std::nullopt;
+}
+
 std::string describe(int rank, std::size_t index, const Step& step) {
   TextStream text;
   text << "step " << index << " at rank " << rank << " (" << name(step.kind);

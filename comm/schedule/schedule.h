@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,7 +58,7 @@ struct Step {
 ///   barrier     no memory; messages of count 0
 /// Input and Output may be the same memory where the public API says so; copies onto themselves are skipped.
 struct Schedule {
-  std::string algorithm;  // "ring", "recursive_doubling", ...
+  std::string_view algorithm;  // "ring", "recursive_doubling", ...: a literal
   std::vector<Step> steps;
   std::size_t scratch_count = 0;
 };
@@ -67,6 +68,10 @@ std::size_t extent(const Problem& problem, int rank, BufferId buffer, std::size_
 
 /// Whether the caller has put this rank's data into `buffer` before the schedule starts.
 bool is_filled(const Problem& problem, int rank, BufferId buffer);
+
+/// Where in Output a rank's Input may lie: at the root of a reduce, and in all_gather as the rank's own block. Nowhere
+/// for others.
+std::optional<std::size_t> in_place_offset(const Problem& problem, int rank);
 
 /// "step 5 at rank 2 (recv_reduce from rank 1 into output[8, 12))"
 std::string describe(int rank, std::size_t index, const Step& step);

@@ -1,6 +1,7 @@
 #include <tutti/comm/base/format.h>
 #include <tutti/comm/schedule/symbolic_run.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <unordered_map>
@@ -8,6 +9,8 @@
 
 namespace tutti::comm {
 namespace {
+
+using Node = StepGraph::Node;
 
 /// Expressions over ranks, numbered: 0 is nothing, 1 + r is rank r's contribution, the rest are sums of two.
 class Expressions {
@@ -81,19 +84,15 @@ struct Symbol {
 
 class Run {
  public:
-  Run(const Problem& problem, std::span<const Schedule> schedules, bool in_place)
-      : problem_(problem), schedules_(schedules), in_place_(in_place), expressions_(problem.world_size) {
-    for (int rank = 0; rank < problem.world_size; ++rank) memories_.push_back(initial_memory(rank));
+  Run(const Problem& problem, std::span<const Schedule> schedules, const StepGraph& graph, bool in_place)
+      : problem_(problem), schedules_(schedules), graph_(graph), expressions_(problem.world_size) {
+    for (int rank = 0; rank < problem.world_size; ++rank) memories_.push_back(initial_memory(rank, in_place));
   }
 
-  std::string replay(std::span<const Event> events) {
-    for (const Event& event : events) {
-      const Step& from = step(event.rank, event.step);
-      if (!load(event.rank, event.step)) return fault_;
-      const bool stored = event.peer < 0
-                              ? store(event.rank, event.step, from.incoming_first)
-                              : store(event.peer, event.peer_step, step(event.peer, event.peer_step).incoming_first);
-      if (!stored) return fault_;
+  std::string replay(std::span<const Node> order) {
+    for (const Node node : order) {
+      const Node receiver = graph_.partner(node) == StepGraph::kNone ? node : graph_.partner(node);
+      if (!load(node) || !store(receiver)) return fault_;
     }
     return check_result();
   }
@@ -101,44 +100,43 @@ class Run {
  private:
   using Memory = std::array<std::vector<Symbol>, 3>;
 
-  Memory initial_memory(int rank) const {
+  Memory initial_memory(int rank, bool in_place) const {
     Memory memory;
     for (const BufferId id : {BufferId::Input, BufferId::Output, BufferId::Scratch}) {
       auto& cells = memory[static_cast<std::size_t>(id)];
       cells.resize(extent(problem_, rank, id, schedules_[static_cast<std::size_t>(rank)].scratch_count));
-      const bool filled = is_filled(problem_, rank, id) || (is_shared(rank) && id == BufferId::Output);
-      for (std::size_t i = 0; filled && i < cells.size(); ++i) {
+      for (std::size_t i = 0; is_filled(problem_, rank, id) && i < cells.size(); ++i) {
         cells[i] = {static_cast<std::uint32_t>(i), Expressions::of_rank(rank)};
       }
     }
+    const auto offset = in_place ? in_place_offset(problem_, rank) : std::nullopt;
+    if (offset) std::ranges::copy(memory[0], memory[1].begin() + static_cast<std::ptrdiff_t>(*offset));
     return memory;
   }
 
-  bool is_shared(int rank) const { return in_place_ && rank == problem_.root; }
-  const Step& step(int rank, std::uint32_t index) const {
-    return schedules_[static_cast<std::size_t>(rank)].steps[index];
+  const Step& step(Node node) const {
+    return schedules_[static_cast<std::size_t>(graph_.rank(node))].steps[graph_.index(node)];
   }
-  std::vector<Symbol>& cells(int rank, BufferId id) {
-    if (is_shared(rank) && id == BufferId::Input) id = BufferId::Output;
-    return memories_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(id)];
+  std::vector<Symbol>& cells(Node node, BufferId id) {
+    return memories_[static_cast<std::size_t>(graph_.rank(node))][static_cast<std::size_t>(id)];
   }
 
   /// Reads the step's source into wire_.
-  bool load(int rank, std::uint32_t index) {
-    const Slice& slice = step(rank, index).source;
-    const auto& from = cells(rank, slice.buffer);
+  bool load(Node node) {
+    const Slice& slice = step(node).source;
+    const auto& from = cells(node, slice.buffer);
     wire_.clear();
     for (std::size_t i = slice.offset; i < slice.offset + slice.count; ++i) {
-      if (from[i].expression == Expressions::kNothing) return reads_nothing(rank, index, slice.buffer, i);
+      if (from[i].expression == Expressions::kNothing) return reads_nothing(node, slice.buffer, i);
       wire_.push_back(from[i]);
     }
     return true;
   }
 
   /// Writes or reduces wire_ into the step's target.
-  bool store(int rank, std::uint32_t index, bool incoming_first) {
-    const Step& receiver = step(rank, index);
-    auto& into = cells(rank, receiver.target.buffer);
+  bool store(Node node) {
+    const Step& receiver = step(node);
+    auto& into = cells(node, receiver.target.buffer);
     for (std::size_t i = 0; i < wire_.size(); ++i) {
       Symbol& cell = into[receiver.target.offset + i];
       const Symbol incoming = wire_[i];
@@ -147,20 +145,19 @@ class Run {
         continue;
       }
       const std::size_t at = receiver.target.offset + i;
-      if (cell.expression == Expressions::kNothing) return reads_nothing(rank, index, receiver.target.buffer, at);
+      if (cell.expression == Expressions::kNothing) return reads_nothing(node, receiver.target.buffer, at);
       if (cell.element != incoming.element) {
-        return fault(describe(rank, index, receiver), ": at ", name(receiver.target.buffer), " element ", at,
+        return fault(graph_.text(node), ": at ", name(receiver.target.buffer), " element ", at,
                      " reduces input element ", incoming.element, " into input element ", cell.element);
       }
-      cell.expression = incoming_first ? expressions_.sum(incoming.expression, cell.expression)
-                                       : expressions_.sum(cell.expression, incoming.expression);
+      cell.expression = receiver.incoming_first ? expressions_.sum(incoming.expression, cell.expression)
+                                                : expressions_.sum(cell.expression, incoming.expression);
     }
     return true;
   }
 
-  bool reads_nothing(int rank, std::uint32_t index, BufferId buffer, std::size_t element) {
-    return fault(describe(rank, index, step(rank, index)), " reads ", name(buffer), " element ", element,
-                 ", which nothing has written");
+  bool reads_nothing(Node node, BufferId buffer, std::size_t element) {
+    return fault(graph_.text(node), " reads ", name(buffer), " element ", element, ", which nothing has written");
   }
 
   template <typename... Parts>
@@ -252,7 +249,7 @@ class Run {
 
   const Problem& problem_;
   std::span<const Schedule> schedules_;
-  bool in_place_;
+  const StepGraph& graph_;
   Expressions expressions_;
   std::vector<Memory> memories_;
   std::vector<Symbol> wire_;
@@ -261,9 +258,9 @@ class Run {
 
 }  // namespace
 
-std::string symbolic_run(const Problem& problem, std::span<const Schedule> schedules, std::span<const Event> events,
-                         bool in_place) {
-  return Run(problem, schedules, in_place).replay(events);
+std::string symbolic_run(const Problem& problem, std::span<const Schedule> schedules, const StepGraph& graph,
+                         std::span<const Node> order, bool in_place) {
+  return Run(problem, schedules, graph, in_place).replay(order);
 }
 
 }  // namespace tutti::comm

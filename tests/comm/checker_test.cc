@@ -263,6 +263,20 @@ TEST(Checker, ReduceMustWorkInPlaceAtTheRoot) {
   EXPECT_EQ(check(problem, right), "");
 }
 
+TEST(Checker, AllGatherMustWorkWithInputInItsPlace) {
+  const Problem problem{OpKind::AllGather, 0, 2, 1};
+  const Slice input{kIn, 0, 1}, first{kOut, 0, 1}, second{kOut, 1, 1};
+  const Schedule other{"test", {send(0, input), recv(0, first), copy(second, input)}};
+  const std::vector<Schedule> right{{"test", {send(1, input), recv(1, second), copy(first, input)}}, other};
+  // Rank 1's block passes through rank 0's place, which is right where Input lies elsewhere.
+  const std::vector<Schedule> wrong{
+      {"test", {send(1, input), recv(1, first), copy(second, first, {1}), copy(first, input, {2})}}, other};
+  EXPECT_EQ(check(problem, right), "");
+  EXPECT_EQ(check(problem, wrong),
+            "with input and output in the same memory: step 1 at rank 0 (recv from rank 1 into output[0, 1)) and step "
+            "0 at rank 0 (send of input[0, 1) to rank 1) touch the same elements in no order");
+}
+
 TEST(Checker, BarrierMustHearOfEverybody) {
   const Problem barrier{OpKind::Barrier, 0, 3};
   const Slice none{};

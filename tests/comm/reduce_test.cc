@@ -10,7 +10,7 @@
 namespace tutti::comm {
 namespace {
 
-constexpr ReduceOp kOps[] = {ReduceOp::Sum, ReduceOp::Avg, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max};
+constexpr ReduceOp kOperators[] = {ReduceOp::Sum, ReduceOp::Avg, ReduceOp::Prod, ReduceOp::Min, ReduceOp::Max};
 
 template <typename T>
 constexpr bool kIsSmallFloat = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
@@ -193,7 +193,7 @@ TYPED_TEST(ReduceFloat, BothPartnersOfAnExchangeGetTheSameBits) {
     }
   }
   lower.resize(lower.size() - 5);
-  for (const ReduceOp op : kOps) {
+  for (const ReduceOp op : kOperators) {
     auto at_lower = lower;
     auto at_higher = higher;
     reduce_into(at_lower.data(), higher.data(), lower.size(), DTypeOf<T>::value, op, false);
@@ -246,7 +246,7 @@ TYPED_TEST_SUITE(ReduceSmallFloat, SmallFloats);
 
 TYPED_TEST(ReduceSmallFloat, RoundsTheFloatResultOnceForAllBits) {
   using T = TypeParam;
-  for (const ReduceOp op : kOps) {
+  for (const ReduceOp op : kOperators) {
     auto target = this->lower;
     reduce_into(target.data(), this->higher.data(), target.size(), DTypeOf<T>::value, op, false);
     for (std::size_t i = 0; i < target.size(); ++i) {
@@ -260,7 +260,7 @@ TYPED_TEST(ReduceSmallFloat, RoundsTheFloatResultOnceForAllBits) {
 
 TYPED_TEST(ReduceSmallFloat, BothPartnersOfAnExchangeGetTheSameBits) {
   using T = TypeParam;
-  for (const ReduceOp op : kOps) {
+  for (const ReduceOp op : kOperators) {
     auto at_lower = this->lower;
     auto at_higher = this->higher;
     reduce_into(at_lower.data(), this->higher.data(), at_lower.size(), DTypeOf<T>::value, op, false);

@@ -124,7 +124,7 @@ TEST(OrderProofs, SelectTakesOnlyWhatKeepsTheOrderWhereItIsAskedFor) {
       for (const std::size_t count : {3u, 100'000u}) {
         Problem problem{.op = op, .world_size = 4, .count = count, .in_order = true};
         if (op == OpKind::ReduceScatterV) problem.counts.assign(4, count);
-        const std::string chosen = select(problem, 8, name).algorithm;
+        const std::string_view chosen = select(problem, 8, name).algorithm;
         EXPECT_TRUE(chosen != "ring" && chosen != "recursive_halving") << comm::name(op) << " " << name;
       }
     }

@@ -163,7 +163,7 @@ TEST(LibraryPlay, TimesAndCountsAreTheSimulators) {
   std::size_t messages = 0;
   for (const PlayEvent& event : play.events) messages += event.kind == PlayEvent::Kind::Send ? 1 : 0;
   EXPECT_EQ(messages, 60u);
-  for (std::size_t rank = 0; rank < 6; ++rank) EXPECT_DOUBLE_EQ(play.finish[rank], simulation.ranks[rank].finish);
+  for (std::size_t rank = 0; rank < 6; ++rank) EXPECT_DOUBLE_EQ(play.finish[rank], simulation.finishes[rank]);
   EXPECT_GT(play.bound_seconds, 0);
   EXPECT_LT(play.bound_seconds, play.finish[0]);
 }

@@ -9,7 +9,7 @@ using comm::Problem;
 using comm::Schedule;
 using comm::Step;
 
-constexpr std::size_t kMostSteps = 20'000'000;  // of all ranks together: a gigabyte in the simulator
+constexpr std::size_t kMostSteps = 6'000'000;  // of all ranks together: a gigabyte in the simulator
 
 Schedule schedule_of(const Question& question, std::string_view algorithm, int rank) {
   Problem problem = question.problem;

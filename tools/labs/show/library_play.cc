@@ -41,7 +41,7 @@ class Recorder {
     const comm::Simulation simulation = comm::simulate(
         run_.schedules, kWord, network, [this](const comm::Transfer& transfer) { pass(transfer); },
         [this](int rank, std::uint32_t step, double seconds) { complete(rank, step, seconds); });
-    for (const comm::RankTimes& rank : simulation.ranks) play_.finish.push_back(rank.finish);
+    play_.finish = simulation.finishes;
     add_waits();
     std::stable_sort(play_.events.begin(), play_.events.end(),
                      [](const PlayEvent& a, const PlayEvent& b) { return a.begin < b.begin; });

@@ -113,7 +113,6 @@ LibraryRun shifted(const Case& posed, const comm::NetworkModel& network) {
   run.algorithm = "sendrecv";
   for (int rank = 0; rank < posed.world_size; ++rank) {
     Schedule schedule;
-    schedule.algorithm = run.algorithm;
     if (posed.world_size == 1) {
       schedule.steps.push_back({Step::Kind::Copy, -1, input(posed.count), output(posed.count), false, {}});
     } else {
