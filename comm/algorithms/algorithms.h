@@ -26,15 +26,14 @@ Schedule ring_all_reduce(const Problem& problem);                // ring.cc
 Schedule ring_all_gather(const Problem& problem);                // also the v-form
 Schedule ring_reduce_scatter(const Problem& problem);            // also the v-form
 Schedule recursive_doubling_all_reduce(const Problem& problem);  // recursive_doubling.cc, any world size
-Schedule recursive_doubling_all_gather(const Problem& problem);  // any world size
-Schedule bruck_all_gather(const Problem& problem);               // bruck.cc
-Schedule binomial_broadcast(const Problem& problem);             // binomial.cc, any root
+Schedule bruck_all_gather(const Problem& problem);               // bruck.cc, any world size
+Schedule bruck_reduce_scatter(const Problem& problem);
+Schedule binomial_broadcast(const Problem& problem);  // binomial.cc, any root
 Schedule binomial_reduce(const Problem& problem);
 Schedule binomial_all_reduce(const Problem& problem);
 Schedule binomial_gather(const Problem& problem);
 Schedule binomial_scatter(const Problem& problem);
-Schedule recursive_halving_reduce_scatter(const Problem& problem);  // recursive_halving.cc, any world size
-Schedule pairwise_all_to_all(const Problem& problem);               // pairwise.cc, also the v-form
+Schedule pairwise_all_to_all(const Problem& problem);  // pairwise.cc, also the v-form
 Schedule bruck_all_to_all(const Problem& problem);
 Schedule rabenseifner_all_reduce(const Problem& problem);  // rabenseifner.cc, any world size
 Schedule chain_broadcast(const Problem& problem);          // chain.cc, any root, as those below
@@ -63,7 +62,7 @@ Schedule hierarchical_split_all_reduce(const Problem& problem);
 std::string_view choose(const Problem& problem, std::size_t element_bytes, const Tuning* tuning = nullptr);
 
 /// Builds the schedule of `problem` by the algorithm `name`: "" (by choose()) or one of "ring", "recursive_doubling",
-/// "recursive_halving", "rabenseifner", "bruck", "pairwise", "binomial", "chain", "double_tree",
+/// "rabenseifner", "bruck", "pairwise", "binomial", "chain", "double_tree",
 /// "direct", "star", "linear", "dissemination", "hierarchical", "hierarchical_split". A name that exists but does not
 /// implement this operation falls back to choose(), and so does one that does not keep the order that the problem asks
 /// for; a name that does not exist throws InvalidArgument listing the known ones, and so do OpKind::Send and

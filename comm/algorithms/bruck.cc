@@ -1,9 +1,12 @@
-// Bruck: all_gather and all_to_all in the fewest rounds for any number of ranks.
+// Bruck: all_gather, reduce_scatter and all_to_all in the fewest rounds for any number of ranks.
 //
 // Idea, all_gather: as in recursive doubling what a rank has doubles each round, but around a ring: rank r holds blocks
 // r, r + 1, ..., r + d - 1 (mod p) and fetches the next d from rank r + d, which has just those. The last round fetches
 // what is missing. Blocks are kept in Scratch in that order, so that every message is one piece, and put in place at
 // the end.
+//
+// reduce_scatter is all_gather backwards: Scratch block j is what rank r knows of the sum for rank r + j. The last d of
+// 2d blocks go to rank r + d, which adds them to its first ones, for d from the largest power of two below p down to 1.
 //
 // all_to_all, for many ranks and tiny blocks: number a rank's blocks by how far they have to go: block j is for the
 // rank j further on. In round k all blocks whose j has bit k set travel 2^k ranks further, in one message; written in
@@ -16,13 +19,17 @@
 //
 // Steps:          ceil(lg p) rounds, of one message
 // Bytes sent:     all_gather n(p - 1) elements a rank, and one local copy of pn
+//                 reduce_scatter the same, the copy at the beginning
 //                 all_to_all about n p/2 lg p, each copied once before it is sent
-// Memory:         all_gather Scratch[pn]; all_to_all Scratch[2 m n] for each round, about n p lg p
-// Determinism:    nothing is computed.
+// Memory:         all_gather, reduce_scatter Scratch[pn]; all_to_all Scratch[2 m n] for each round, about n p lg p
+// Determinism:    reduce_scatter adds in an order that is not the ranks': the operator must be commutative (up to
+//                 rounding). The bits of a floating point sum depend on p. The others compute nothing.
 // Source:         Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient algorithms for all-to-all communications in multiport
 //                 message-passing systems. IEEE TPDS 8 (1997). https://doi.org/10.1109/71.642949
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/builder.h>
+
+#include <bit>
 
 namespace tutti::comm::algorithms {
 namespace {
@@ -33,37 +40,52 @@ struct Place {
   std::size_t offset = 0;
 };
 
+/// Blocks first, first + 1, ... in segments.
+std::vector<Range> blocks(const Problem& problem, int first, int number) {
+  const std::size_t n = problem.count;
+  return segments({static_cast<std::size_t>(first) * n, static_cast<std::size_t>(number) * n}, problem.segment_count);
+}
+
 }  // namespace
 
 Schedule bruck_all_gather(const Problem& problem) {
   Builder b("bruck");
   const int p = problem.world_size;
   const int rank = problem.rank;
-  const std::size_t n = problem.count;
-  const auto pieces = [&](int first_block, int number) {
-    return segments({static_cast<std::size_t>(first_block) * n, static_cast<std::size_t>(number) * n},
-                    problem.segment_count);
-  };
-
   Fills fills;
-  for (const Range& part : segments({0, n}, problem.segment_count)) {
-    fills.add(part, b.copy(scratch(part), in(part)));
-  }
+  for (const Range& part : blocks(problem, 0, 1)) fills.add(part, b.copy(scratch(part), in(part)));
   for (int distance = 1; distance < p; distance *= 2) {
     const int number = std::min(distance, p - distance);
-    for (const Range& part : pieces(0, number)) {
+    for (const Range& part : blocks(problem, 0, number))
       b.send((rank - distance + p) % p, scratch(part), fills.touching(part));
-    }
-    for (const Range& part : pieces(distance, number)) {
+    for (const Range& part : blocks(problem, distance, number))
       fills.add(part, b.recv((rank + distance) % p, scratch(part)));
-    }
   }
   for (int j = 0; j < p; ++j) {
-    const auto home = pieces((rank + j) % p, 1);
-    const auto from = pieces(j, 1);
+    const auto home = blocks(problem, (rank + j) % p, 1), from = blocks(problem, j, 1);
     for (std::size_t s = 0; s < home.size(); ++s) b.copy(out(home[s]), scratch(from[s]), fills.touching(from[s]));
   }
-  return b.finish(static_cast<std::size_t>(p) * n);
+  return b.finish(static_cast<std::size_t>(p) * problem.count);
+}
+
+Schedule bruck_reduce_scatter(const Problem& problem) {
+  Builder b("bruck");
+  const int p = problem.world_size;
+  const int rank = problem.rank;
+  Fills sums;
+  for (int j = 0; j < p; ++j) {
+    const auto home = blocks(problem, (rank + j) % p, 1), to = blocks(problem, j, 1);
+    for (std::size_t s = 0; s < home.size(); ++s) sums.add(to[s], b.copy(scratch(to[s]), in(home[s])));
+  }
+  for (int distance = static_cast<int>(std::bit_floor(static_cast<unsigned>(p - 1))); distance > 0; distance /= 2) {
+    const int number = std::min(distance, p - distance);
+    for (const Range& part : blocks(problem, distance, number))
+      b.send((rank + distance) % p, scratch(part), sums.touching(part));
+    for (const Range& part : blocks(problem, 0, number))
+      sums.add(part, b.recv_reduce((rank - distance + p) % p, scratch(part), false, sums.touching(part)));
+  }
+  for (const Range& part : blocks(problem, 0, 1)) b.copy(out(part), scratch(part), sums.touching(part));
+  return b.finish(static_cast<std::size_t>(p) * problem.count);
 }
 
 Schedule bruck_all_to_all(const Problem& problem) {

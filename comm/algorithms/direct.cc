@@ -69,17 +69,7 @@ Schedule direct_reduce_scatter(const Problem& problem) {
     for (const Range& part : block_parts(problem, peer)) b.send(peer, in(part));
   }
   const auto own = own_parts(problem), home = block_parts(problem, problem.rank);
-  for (std::size_t s = 0; s < own.size(); ++s) {
-    const Slice mine = in(home[s]), sum = out(own[s]);
-    Builder::After done;
-    for (int rank = 0; rank < problem.world_size; ++rank) {
-      if (rank == problem.rank) {
-        done = {rank == 0 ? b.copy(sum, mine) : b.reduce(sum, mine, false, done)};
-      } else {
-        done = {rank == 0 ? b.recv(rank, sum) : b.recv_reduce(rank, sum, false, done)};
-      }
-    }
-  }
+  for (std::size_t s = 0; s < own.size(); ++s) fold_from_left(b, problem, out(own[s]), in(home[s]), {});
   return b.finish();
 }
 

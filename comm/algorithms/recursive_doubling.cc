@@ -1,13 +1,12 @@
-// Recursive doubling: in round k every rank exchanges all it has with the rank 2^k away; what it has doubles each time.
+// Recursive doubling: all_reduce. In round k every rank exchanges all it has with the rank 2^k away; what it has
+// doubles each time.
 //
 // Idea: few rounds, whole vectors. Best where latency counts, that is for small vectors.
 //
 // Nomenclature: p ranks, n elements per rank, q = the largest power of two that is <= p, e = p - q extra ranks.
-//   all_reduce   Fold: of the first 2e ranks the even ones hand their vector to the odd neighbour and wait. The q ranks
-//                left are numbered 0 .. q - 1 (id) in rank order and exchange with id ^ 1, id ^ 2, id ^ 4 ... Unfold:
-//                the waiting ranks are given the result.
-//   all_gather   p = q: ranks exchange aligned blocks straight between Outputs. Otherwise Bruck's algorithm (bruck.cc),
-//                which has no fold.
+//   Fold: of the first 2e ranks the even ones hand their vector to the odd neighbour and wait. The q ranks left are
+//   numbered 0 .. q - 1 (id) in rank order and exchange with id ^ 1, id ^ 2, id ^ 4 ... Unfold: the waiting ranks are
+//   given the result.
 //
 // Why slots: a segment is added while the caches still hold it. In one Scratch[n] 16 MiB of 2 ranks over TCP took 8.4
 // ms on two CPUs of an AMD EPYC, in two slots 6.5 to 7.3; of 4 ranks 37 and 30 ms.
@@ -16,9 +15,9 @@
 // for its own send before it receives, and two messages too large for the transport's buffers would wait for each
 // other.
 //
-// Steps:          all_reduce lg q rounds, + 2 if e > 0       all_gather lg p
-// Bytes sent:     all_reduce n lg q elements a rank (+ n)    all_gather n(p - 1)
-// Memory:         all_reduce Scratch[min(n, 2 segments)] a round    all_gather none
+// Steps:          lg q rounds, + 2 if e > 0
+// Bytes sent:     n lg q elements a rank (+ n)
+// Memory:         Scratch[min(n, 2 segments)] a round
 // Determinism:    id holds the reduction of an unbroken range of ranks, and partners both compute lower (+) higher, so
 //                 the operator need be associative only, and all ranks hold equal bits. The bits of a floating point
 //                 sum depend on p.
@@ -30,17 +29,12 @@
 #include <bit>
 
 namespace tutti::comm::algorithms {
-namespace {
-
-int floor_power_of_two(int value) { return static_cast<int>(std::bit_floor(static_cast<unsigned>(value))); }
-
-}  // namespace
 
 Schedule recursive_doubling_all_reduce(const Problem& problem) {
   constexpr std::size_t kSlots = 2;  // one is received into while the other is added
   Builder b("recursive_doubling");
   const int rank = problem.rank;
-  const int q = floor_power_of_two(problem.world_size);
+  const int q = static_cast<int>(std::bit_floor(static_cast<unsigned>(problem.world_size)));
   const int extra = problem.world_size - q;
   const bool folds = rank < 2 * extra;
   const auto parts = segments({0, problem.count}, problem.segment_count);
@@ -75,40 +69,6 @@ Schedule recursive_doubling_all_reduce(const Problem& problem) {
     for (std::size_t s = 0; s < parts.size(); ++s) b.send(rank - 1, out(parts[s]), written[s]);
   }
   return b.finish(scratch_count);
-}
-
-Schedule recursive_doubling_all_gather(const Problem& problem) {
-  const int p = problem.world_size;
-  if (floor_power_of_two(p) != p) return bruck_all_gather(problem);
-
-  Builder b("recursive_doubling");
-  const std::size_t n = problem.count;
-  const auto blocks = [&](int first, int number) {
-    return segments({static_cast<std::size_t>(first) * n, static_cast<std::size_t>(number) * n}, problem.segment_count);
-  };
-  const auto own = segments({0, n}, problem.segment_count);
-  const auto home = blocks(problem.rank, 1);
-  Fills fills;
-  for (int distance = 1; distance < p; distance *= 2) {
-    const int partner = problem.rank ^ distance;
-    const auto mine = blocks(problem.rank & ~(distance - 1), distance);
-    const auto theirs = blocks(partner & ~(distance - 1), distance);
-    for (std::size_t s = 0; s < mine.size(); ++s) {
-      if (distance == 1) {
-        b.send(partner, in(own[s]));  // straight from Input: nothing to wait for
-      } else {
-        b.send(partner, out(mine[s]), fills.touching(mine[s]));
-      }
-    }
-    if (distance == 1) {
-      for (std::size_t s = 0; s < own.size(); ++s) fills.add(home[s], b.copy(out(home[s]), in(own[s])));
-    }
-    for (const Range& part : theirs) fills.add(part, b.recv(partner, out(part)));
-  }
-  if (p == 1) {
-    for (std::size_t s = 0; s < own.size(); ++s) b.copy(out(home[s]), in(own[s]));
-  }
-  return b.finish();
 }
 
 }  // namespace tutti::comm::algorithms

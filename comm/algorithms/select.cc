@@ -54,9 +54,6 @@ const NetworkModel& default_model() {
   return model;
 }
 
-/// Whether some algorithm for this has ranks hold and pass on what others get.
-bool hands_blocks_on(OpKind op) { return op == OpKind::Gather || op == OpKind::Scatter; }
-
 constexpr double kShort = 32 * 1024;
 
 /// Whether one rank shall hear all others and answer them, of which each then has to be run once only. It keeps one
@@ -79,7 +76,7 @@ std::string_view choose_for_few_processors(const Problem& problem, double bytes,
   if (ranks <= processors) return {};
   // Short blocks in a row are the root's work, which others can share; a rank that forwards long ones takes its CPU's
   // time.
-  if (hands_blocks_on(problem.op) && bytes >= kLongBlock) return "direct";
+  if ((problem.op == OpKind::Gather || problem.op == OpKind::Scatter) && bytes >= kLongBlock) return "direct";
   // In any tree p - 1 vectors go and are added; one that passes them on in pieces wakes its ranks more often.
   if (problem.op == OpKind::Reduce) return "binomial";
   if (bytes > kLong) return {};
@@ -91,6 +88,13 @@ std::string_view choose_for_few_processors(const Problem& problem, double bytes,
   // In back-to-back broadcasts a chain spreads the sends evenly and keeps every receiver busy, so no rank sleeps. The
   // last rank of a long chain waits for long.
   return bytes <= kShort && ranks <= 4 * processors ? "chain" : "binomial";
+}
+
+/// What part of the time of those before it in the table an algorithm must promise to take. Fewer messages cost what is
+/// not in the estimates: ranks between root and leaves move blocks twice, or all copy them in Scratch.
+double worthwhile(OpKind op) {
+  if (op == OpKind::Gather || op == OpKind::Scatter) return 0.9;
+  return op == OpKind::AllGather || op == OpKind::ReduceScatter ? 0.95 : 1 - 1e-9;
 }
 
 bool is_measured(const Problem& problem, const Tuning* tuning) {
@@ -108,8 +112,7 @@ std::string_view choose(const Problem& problem, std::size_t element_bytes, const
   const bool by_measurement = is_measured(problem, tuning);
   const bool has_model = tuning != nullptr && tuning->processors == 0;
   // Of equals the first in the table: sums of other rounding, or the noise of a measurement, must not decide.
-  // Nor are blocks worth being handed on for less than a tenth: what that costs those between is not in the estimates.
-  const double clearly = by_measurement ? 0.97 : hands_blocks_on(problem.op) ? 0.9 : 1 - 1e-9;
+  const double clearly = by_measurement ? 0.97 : worthwhile(with_schedule(problem.op));
   const Entry* best = nullptr;
   double best_seconds = 0;
   for (const Entry& entry : table()) {

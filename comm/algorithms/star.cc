@@ -62,10 +62,7 @@ Schedule star_reduce_scatter(const Problem& problem) {
     for (const Range& part : block_parts(problem, 0)) b.recv(0, out(part), done);  // Output may be a part of Input
     return b.finish();
   }
-  for (const Range& part : all_blocks(problem)) {
-    done = {b.copy(scratch(part), in(part), done)};
-    for (int peer = 1; peer < problem.world_size; ++peer) done = {b.recv_reduce(peer, scratch(part), false, done)};
-  }
+  for (const Range& part : all_blocks(problem)) done = fold_from_left(b, problem, scratch(part), in(part), done);
   for (int peer = 1; peer < problem.world_size; ++peer) {
     for (const Range& part : block_parts(problem, peer)) b.send(peer, scratch(part), done);
   }

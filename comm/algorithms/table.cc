@@ -67,8 +67,7 @@ Cost split_among_cost(const Ranks& r) {
 Cost all_blocks_cost(const Ranks& r) { return {r.p - 1, r.p - 1, 0}; }
 Cost blocks_in_rounds_cost(const Ranks& r) { return {r.lg_p, r.p - 1, 0}; }
 Cost all_sums_cost(const Ranks& r) { return {r.p - 1, r.p - 1, r.p - 1}; }
-/// Other worlds than powers of two are handed on to direct reduce_scatter.
-Cost recursive_halving_cost(const Ranks& r) { return {r.q < r.p ? r.p - 1 : r.lg_p, r.p - 1, r.p - 1}; }
+Cost sums_in_rounds_cost(const Ranks& r) { return {r.lg_p, r.p - 1, r.p - 1}; }
 Cost star_all_gather_cost(const Ranks& r) { return {2 * (r.p - 1), (r.p - 1) * (r.p + 1), 0}; }
 Cost star_reduce_scatter_cost(const Ranks& r) { return {2 * (r.p - 1), (r.p - 1) * (r.p + 1), (r.p - 1) * r.p}; }
 Cost bruck_all_to_all_cost(const Ranks& r) { return {r.lg_p, r.p / 2 * r.lg_p, 0}; }
@@ -84,12 +83,9 @@ constexpr std::array kAlgorithms = {
     Entry{"ring", OpKind::AllGatherV, ring_all_gather, all_blocks_cost, kHasNoGaps},
     Entry{"ring", OpKind::ReduceScatterV, ring_reduce_scatter, all_sums_cost},
     Entry{"recursive_doubling", OpKind::AllReduce, recursive_doubling_all_reduce, recursive_doubling_cost, kKeepsOrder},
-    Entry{"recursive_doubling", OpKind::AllGather, recursive_doubling_all_gather, blocks_in_rounds_cost,
-          kNeedsPowerOfTwo | kHasNoGaps},
-    Entry{"recursive_halving", OpKind::ReduceScatter, recursive_halving_reduce_scatter, recursive_halving_cost,
-          kNeedsPowerOfTwo},
     Entry{"rabenseifner", OpKind::AllReduce, rabenseifner_all_reduce, rabenseifner_cost, kKeepsOrder | kHasNoGaps},
     Entry{"bruck", OpKind::AllGather, bruck_all_gather, blocks_in_rounds_cost, kRotates},
+    Entry{"bruck", OpKind::ReduceScatter, bruck_reduce_scatter, sums_in_rounds_cost, kRotates},
     Entry{"pairwise", OpKind::AllToAll, pairwise_all_to_all, all_blocks_cost, kRotates},
     Entry{"bruck", OpKind::AllToAll, bruck_all_to_all, bruck_all_to_all_cost, kRotates},
     Entry{"pairwise", OpKind::AllToAllV, pairwise_all_to_all, all_blocks_cost},
@@ -157,8 +153,7 @@ const Entry* find_entry(OpKind op, std::string_view name) {
 
 bool fits(const Entry& entry, const Problem& problem) {
   if (entry.has(kNeedsHosts) && !has_hosts(problem)) return false;
-  if (problem.in_order && is_reduction(problem.op) && !entry.has(kKeepsOrder)) return false;
-  return !entry.has(kNeedsPowerOfTwo) || std::has_single_bit(static_cast<unsigned>(problem.world_size));
+  return !problem.in_order || !is_reduction(problem.op) || entry.has(kKeepsOrder);
 }
 
 double bytes_of(const Problem& problem, std::size_t element_bytes) {

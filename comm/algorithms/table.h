@@ -35,11 +35,10 @@ struct Ranks {
 using CostOf = Cost (*)(const Ranks&);
 
 enum Trait : unsigned {
-  kRotates = 1,          // whenever all chunks have the same length
-  kNeedsPowerOfTwo = 2,  // hands other worlds on to another algorithm
-  kNeedsHosts = 4,       // does nothing for ranks that share none
-  kKeepsOrder = 8,       // combines operands in the order of their ranks
-  kHasNoGaps = 16,       // all ranks send and receive until the end, and add meanwhile, however it is cut
+  kRotates = 1,     // whenever all chunks have the same length
+  kNeedsHosts = 2,  // does nothing for ranks that share none
+  kKeepsOrder = 4,  // combines operands in the order of their ranks
+  kHasNoGaps = 8,   // all ranks send and receive until the end, and add meanwhile, however it is cut
 };
 
 struct Entry {
@@ -63,7 +62,7 @@ OpKind with_schedule(OpKind op);
 /// nullptr if no algorithm of that name does `op`.
 const Entry* find_entry(OpKind op, std::string_view name);
 
-/// Whether the algorithm does what the problem asks for, and not by way of another one.
+/// Whether the algorithm does what the problem asks for.
 bool fits(const Entry& entry, const Problem& problem);
 
 /// What lengths are measured by, of messages as of tunings: all blocks of a v-form, else `count` elements.

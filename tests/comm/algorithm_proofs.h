@@ -2,7 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/comm/algorithms/table.h>
 
 #include <functional>
 #include <ostream>
@@ -46,6 +46,16 @@ struct Proof {
   OpKind op;
   Schedule (*build)(const Problem&);
 };
+
+/// All algorithms of the table that `is_wanted` takes.
+inline std::vector<Proof> proofs_of(const std::function<bool(const Entry&)>& is_wanted) {
+  std::vector<Proof> result;
+  for (const Entry& entry : table()) {
+    if (is_wanted(entry))
+      result.push_back({std::string(entry.name) + "_" + std::string(name(entry.op)), entry.op, entry.build});
+  }
+  return result;
+}
 
 inline void PrintTo(const Proof& proof, std::ostream* out) { *out << proof.name; }
 

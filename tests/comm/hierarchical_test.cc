@@ -95,10 +95,7 @@ TEST_P(HierarchicalProofs, HoldForLargeWorlds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, HierarchicalProofs,
-                         testing::Values(Proof{"broadcast", OpKind::Broadcast, hierarchical_broadcast},
-                                         Proof{"reduce", OpKind::Reduce, hierarchical_reduce},
-                                         Proof{"all_reduce", OpKind::AllReduce, hierarchical_all_reduce},
-                                         Proof{"split_all_reduce", OpKind::AllReduce, hierarchical_split_all_reduce}),
+                         testing::ValuesIn(proofs_of([](const Entry& entry) { return entry.has(kNeedsHosts); })),
                          [](const auto& test) { return test.param.name; });
 
 /// Elements that leave a host, over all its ranks; the most of any host.

@@ -22,9 +22,9 @@ TEST(Select, TakesTheNameWhereItAppliesAndTheCheapestOtherwise) {
   EXPECT_EQ(select(small, 4, "binomial").algorithm, "binomial");
   EXPECT_EQ(select(small, 4, "chain").algorithm, "recursive_doubling") << "chain has no all_reduce";
   EXPECT_EQ(select({OpKind::AllGather, 0, 5, 16}, 4).algorithm, "bruck");
-  EXPECT_EQ(select({OpKind::AllGather, 0, 4, 16}, 4).algorithm, "recursive_doubling");
+  EXPECT_EQ(select({OpKind::AllGather, 0, 4, 16}, 4).algorithm, "bruck");
   EXPECT_EQ(select({OpKind::Barrier, 0, 3}, 1, "ring").algorithm, "dissemination");
-  EXPECT_EQ(select({OpKind::ReduceScatter, 0, 4, 16}, 4).algorithm, "recursive_halving");
+  EXPECT_EQ(select({OpKind::ReduceScatter, 0, 4, 16}, 4).algorithm, "bruck");
   EXPECT_EQ(select({OpKind::ReduceScatter, 0, 3, 1 << 20}, 4).algorithm, "ring");
   EXPECT_EQ(select({OpKind::ReduceScatter, 0, 4, 16}, 4, "direct").algorithm, "direct");
   EXPECT_EQ(select({OpKind::AllToAll, 0, 16, 1}, 4).algorithm, "bruck");
@@ -36,7 +36,7 @@ TEST(Select, TakesTheNameWhereItAppliesAndTheCheapestOtherwise) {
   EXPECT_EQ(select({OpKind::ReduceScatterV, 0, 2, 0, 0, 0, {10, 16'384}}, 8).algorithm, "ring");
   EXPECT_EQ(select({.op = OpKind::AllToAllV, .world_size = 2, .counts = {1, 2}, .recv_counts = {1, 5}}, 4).algorithm,
             "pairwise");
-  EXPECT_EQ(select({OpKind::Split, 0, 4, 2}, 8).algorithm, "recursive_doubling");
+  EXPECT_EQ(select({OpKind::Split, 0, 4, 2}, 8).algorithm, "bruck");
   for (const OpKind op : {OpKind::Broadcast, OpKind::Reduce}) {
     EXPECT_EQ(select({op, 0, 3, 8}, 4).algorithm, "binomial") << name(op);
   }
@@ -126,6 +126,12 @@ TEST(Select, HandsNoLongBlocksOnFromRankToRank) {
     EXPECT_EQ(chosen(8, 4096, &shared), "direct") << "what is handed on takes a processor's time twice";
     shared.processors = 8;
     EXPECT_EQ(chosen(8, 4096, &shared), "binomial") << "each rank has a processor";
+  }
+  for (const OpKind op : {OpKind::AllGather, OpKind::ReduceScatter}) {
+    for (const int p : {4, 8, 13, 64}) {
+      EXPECT_EQ(choose({op, 0, p, 1 << 18}, 4), "ring") << name(op) << ": no copies, world " << p;
+      EXPECT_EQ(choose({op, 0, p, 1 << 10}, 4), "bruck") << name(op) << " world " << p;
+    }
   }
   for (const int p : {2, 3}) EXPECT_EQ(choose({OpKind::AllToAll, 0, p, 16}, 4), "pairwise") << "the same messages";
 }
@@ -218,7 +224,7 @@ TEST(Select, WhatRotatesIsTheSameOnAllRanks) {
       }
     }
   }
-  EXPECT_EQ(rotating, 7 * 11);
+  EXPECT_EQ(rotating, 8 * 11);
   EXPECT_FALSE(rotates({OpKind::AllReduce, 0, 4, 10}, "ring")) << "chunks of 3 and of 2";
   EXPECT_FALSE(rotates({OpKind::AllReduce, 0, 4, 8}, "bruck")) << "no such all_reduce";
 }
@@ -229,11 +235,10 @@ TEST(Select, RefusesUnknownNamesListingTheKnownOnes) {
     FAIL() << "an unknown name was accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
-    EXPECT_STREQ(
-        error.what(),
-        "unknown algorithm \"rign\"; known are ring, recursive_doubling, recursive_halving, rabenseifner, bruck, "
-        "pairwise, binomial, chain, double_tree, direct, star, linear, dissemination, "
-        "hierarchical, hierarchical_split, or \"\" to choose by size");
+    EXPECT_STREQ(error.what(),
+                 "unknown algorithm \"rign\"; known are ring, recursive_doubling, rabenseifner, bruck, "
+                 "pairwise, binomial, chain, double_tree, direct, star, linear, dissemination, "
+                 "hierarchical, hierarchical_split, or \"\" to choose by size");
   }
 }
 

@@ -146,6 +146,7 @@ TEST(Simulator, OneRankStandsForAllWhereTheAlgorithmRotates) {
   for (const auto& [op, algorithm] : {std::pair{OpKind::AllReduce, "ring"},
                                       {OpKind::AllGather, "ring"},
                                       {OpKind::AllGather, "bruck"},
+                                      {OpKind::ReduceScatter, "bruck"},
                                       {OpKind::Barrier, "dissemination"}}) {
     for (const int p : {1, 2, 3, 7, 8, 12}) {
       const Problem problem{op, 0, p, static_cast<std::size_t>(6 * p), 0, 4};

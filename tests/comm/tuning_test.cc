@@ -112,9 +112,11 @@ TEST(Tuning, WhatWasNotMeasuredIsChosenByItsModel) {
 
 TEST(Tuning, MeasuredAlgorithmsThatDoNotFitAreLeftOut) {
   Tuning tuning = example();
-  tuning.rows = {{OpKind::ReduceScatter, "recursive_halving", 1024, 1e-6}};
-  EXPECT_EQ(choose({OpKind::ReduceScatter, 0, 4, 8}, 4, &tuning), "recursive_halving");
-  EXPECT_NE(choose({OpKind::ReduceScatter, 0, 5, 8}, 4, &tuning), "recursive_halving");
+  tuning.rows = {{OpKind::ReduceScatter, "bruck", 1024, 1e-6}};
+  Problem problem{OpKind::ReduceScatter, 0, 4, 1 << 20};
+  EXPECT_EQ(choose(problem, 4, &tuning), "bruck");
+  problem.in_order = true;
+  EXPECT_EQ(choose(problem, 4, &tuning), "direct");
 }
 
 // --- From the file to the ranks
