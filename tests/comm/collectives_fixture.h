@@ -41,6 +41,7 @@ class Collectives : public testing::TestWithParam<Case> {
     return options;
   }
   int world() const { return GetParam().world_size; }
+  void run(const test::RankBody& body) const { run_ranks(world(), body, options()); }
 
   std::vector<std::size_t> counts() const {
     const auto p = static_cast<std::size_t>(world());

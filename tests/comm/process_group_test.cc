@@ -22,53 +22,43 @@ using test::expect_contains;
 using test::text_of;
 
 TEST_P(Collectives, OfEveryKindFromEveryRoot) {
-  run_ranks(
-      world(),
-      [&](ProcessGroup& group) {
-        for (const std::size_t count : counts()) {
-          for (const OpKind kind : kOfAll) ExactCall(group, kind, {.count = count}).run();
-          for (const bool async : {false, true})
-            for (const OpKind kind : {OpKind::AllGather, OpKind::ReduceScatter})
-              ExactCall(group, kind, {.count = count, .async = async}).run_in_place();
-          for (const OpKind kind : kRooted)
-            for (int root = 0; root < world(); ++root) ExactCall(group, kind, {.count = count, .root = root}).run();
-        }
-      },
-      options());
+  run([&](ProcessGroup& group) {
+    for (const std::size_t count : counts()) {
+      for (const OpKind kind : kOfAll) ExactCall(group, kind, {.count = count}).run();
+      for (const bool async : {false, true})
+        for (const OpKind kind : {OpKind::AllGather, OpKind::ReduceScatter})
+          ExactCall(group, kind, {.count = count, .async = async}).run_in_place();
+      for (const OpKind kind : kRooted)
+        for (int root = 0; root < world(); ++root) ExactCall(group, kind, {.count = count, .root = root}).run();
+    }
+  });
 }
 
 TEST_P(Collectives, BarrierLetsNobodyThroughEarly) {
   std::atomic<int> arrived{0};
-  run_ranks(
-      world(),
-      [&](ProcessGroup& group) {
-        for (int round = 1; round <= 20; ++round) {
-          ++arrived;
-          group.barrier();
-          ASSERT_GE(arrived.load(), round * world());
-          group.barrier();
-        }
-      },
-      options());
+  run([&](ProcessGroup& group) {
+    for (int round = 1; round <= 20; ++round) {
+      ++arrived;
+      group.barrier();
+      ASSERT_GE(arrived.load(), round * world());
+      group.barrier();
+    }
+  });
 }
 
 TEST_P(Collectives, AsynchronousOnesRunInIssueOrder) {
-  run_ranks(
-      world(),
-      [&](ProcessGroup& group) {
-        std::vector<std::vector<float>> data;
-        std::vector<Work> works;
-        for (std::size_t i = 0; i < 8; ++i) data.push_back(input_of<float>(group.rank(), 2000 + i));
-        for (auto& values : data) works.push_back(group.all_reduce_async(buffer(std::span(values))));
-        std::vector<float> last = input_of<float>(group.rank(), 10);
-        group.all_reduce(std::span<float>(last));  // synchronous, behind the queue
-        for (Work& work : works) EXPECT_TRUE(work.is_completed());
-        for (Work& work : works) work.wait();
-        for (const auto& values : data)
-          for (std::size_t i = 0; i < values.size(); ++i)
-            ASSERT_EQ(values[i], reduced<float>(ReduceOp::Sum, world(), i));
-      },
-      options());
+  run([&](ProcessGroup& group) {
+    std::vector<std::vector<float>> data;
+    std::vector<Work> works;
+    for (std::size_t i = 0; i < 8; ++i) data.push_back(input_of<float>(group.rank(), 2000 + i));
+    for (auto& values : data) works.push_back(group.all_reduce_async(buffer(std::span(values))));
+    std::vector<float> last = input_of<float>(group.rank(), 10);
+    group.all_reduce(std::span<float>(last));  // synchronous, behind the queue
+    for (Work& work : works) EXPECT_TRUE(work.is_completed());
+    for (Work& work : works) work.wait();
+    for (const auto& values : data)
+      for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], reduced<float>(ReduceOp::Sum, world(), i));
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Collectives, testing::ValuesIn(cases()), case_name);

@@ -88,59 +88,50 @@ std::set<std::string> all_names() {
   return names;
 }
 
-class Reproducible : public Collectives {};
-class ReproducibleWorlds : public Collectives {};  // all nets and worlds, no algorithm named
+class Reproducible : public Collectives {
+ protected:
+  void run(std::size_t segment_bytes, const test::RankBody& body) const {
+    RunRanksOptions with = options();
+    with.group.reproducible = true;
+    with.group.segment_bytes = segment_bytes;
+    run_ranks(world(), body, with);
+  }
+};
+class ReproducibleWorlds : public Reproducible {};  // all nets and worlds, no algorithm named
 
 TEST_P(Reproducible, EveryReductionIsALeftFoldOverTheRanks) {
   for (const std::size_t segment_bytes : {64, 1000, 4096, 1 << 18}) {
-    auto with = options();
-    with.group.reproducible = true;
-    with.group.segment_bytes = segment_bytes;
-    run_ranks(
-        world(),
-        [](ProcessGroup& group) {
-          for (const std::size_t block : {1, 1501}) {
-            expect_left_folds<float>(group, block);
-            expect_left_folds<double>(group, block);
-            expect_left_folds<Half>(group, block);
-            expect_left_folds<BFloat16>(group, block);
-          }
-          std::vector<float> one{static_cast<float>(group.rank())};
-          group.all_reduce(std::span<float>(one), ReduceOp::Avg);
-          EXPECT_EQ(one[0], static_cast<float>(group.world_size() - 1) / 2);
-        },
-        with);
+    run(segment_bytes, [](ProcessGroup& group) {
+      for (const std::size_t block : {1, 1501}) {
+        expect_left_folds<float>(group, block);
+        expect_left_folds<double>(group, block);
+        expect_left_folds<Half>(group, block);
+        expect_left_folds<BFloat16>(group, block);
+      }
+      std::vector<float> one{static_cast<float>(group.rank())};
+      group.all_reduce(std::span<float>(one), ReduceOp::Avg);
+      EXPECT_EQ(one[0], static_cast<float>(group.world_size() - 1) / 2);
+    });
   }
 }
 
 TEST_P(ReproducibleWorlds, LongVectorsAndRegisteredMemoryToo) {
-  auto with = options();
-  with.group.reproducible = true;
-  with.group.segment_bytes = ProcessGroupOptions{}.segment_bytes;
-  run_ranks(
-      world(),
-      [](ProcessGroup& group) {
-        expect_left_folds<float>(group, 70'001);  // several segments a chunk
-        expect_left_fold_of_registered<float>(group, 3);
-        expect_left_fold_of_registered<float>(group, 200'003);
-        expect_left_fold_of_registered<BFloat16>(group, 200'003);
-      },
-      with);
+  run(ProcessGroupOptions{}.segment_bytes, [](ProcessGroup& group) {
+    expect_left_folds<float>(group, 70'001);  // several segments a chunk
+    expect_left_fold_of_registered<float>(group, 3);
+    expect_left_fold_of_registered<float>(group, 200'003);
+    expect_left_fold_of_registered<BFloat16>(group, 200'003);
+  });
 }
 
 TEST_P(ReproducibleWorlds, WhateverAlgorithmIsNamed) {
-  auto with = options();
-  with.group.reproducible = true;
-  run_ranks(
-      world(),
-      [](ProcessGroup& group) {
-        for (const std::string& algorithm : all_names()) {
-          SCOPED_TRACE(algorithm);
-          group.use_algorithm(algorithm);
-          expect_left_folds<float>(group, 997);
-        }
-      },
-      with);
+  run(4096, [](ProcessGroup& group) {
+    for (const std::string& algorithm : all_names()) {
+      SCOPED_TRACE(algorithm);
+      group.use_algorithm(algorithm);
+      expect_left_folds<float>(group, 997);
+    }
+  });
 }
 
 TEST(ReproducibleInput, HasSumsThatDependOnTheirOrder) {

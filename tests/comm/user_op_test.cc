@@ -52,54 +52,47 @@ std::vector<std::uint64_t> composed(int world, std::size_t count) {
 class UserOperators : public Collectives {};
 
 TEST_P(UserOperators, CommutativeOnesGiveWhatTheBuiltInGives) {
-  run_ranks(
-      world(),
-      [&](ProcessGroup& group) {
-        const Reduction longest = operator_of<std::int32_t>("longest", [](auto a, auto b) { return std::max(a, b); });
-        for (const std::size_t count : counts()) {
-          auto data = input_of<std::int32_t>(group.rank(), count);
-          group.all_reduce(std::span<std::int32_t>(data), longest);
-          for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(data[i], reduced<std::int32_t>(ReduceOp::Max, world(), i));
-        }
-        std::vector<std::int32_t> blocks =
-            input_of<std::int32_t>(group.rank(), 501 * static_cast<std::size_t>(world()));
-        std::vector<std::int32_t> own(501);
-        group.reduce_scatter(std::span<std::int32_t>(blocks), std::span<std::int32_t>(own), longest);
-        for (std::size_t i = 0; i < own.size(); ++i)
-          ASSERT_EQ(own[i], reduced<std::int32_t>(ReduceOp::Max, world(),
-                                                  i + own.size() * static_cast<std::size_t>(group.rank())));
-      },
-      options());
+  run([&](ProcessGroup& group) {
+    const Reduction longest = operator_of<std::int32_t>("longest", [](auto a, auto b) { return std::max(a, b); });
+    for (const std::size_t count : counts()) {
+      auto data = input_of<std::int32_t>(group.rank(), count);
+      group.all_reduce(std::span<std::int32_t>(data), longest);
+      for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(data[i], reduced<std::int32_t>(ReduceOp::Max, world(), i));
+    }
+    std::vector<std::int32_t> blocks = input_of<std::int32_t>(group.rank(), 501 * static_cast<std::size_t>(world()));
+    std::vector<std::int32_t> own(501);
+    group.reduce_scatter(std::span<std::int32_t>(blocks), std::span<std::int32_t>(own), longest);
+    for (std::size_t i = 0; i < own.size(); ++i)
+      ASSERT_EQ(own[i],
+                reduced<std::int32_t>(ReduceOp::Max, world(), i + own.size() * static_cast<std::size_t>(group.rank())));
+  });
 }
 
 TEST_P(UserOperators, OthersAreAppliedInTheOrderOfRanksWhateverTheAlgorithm) {
-  run_ranks(
-      world(),
-      [&](ProcessGroup& group) {
-        const auto p = static_cast<std::size_t>(world()), self = static_cast<std::size_t>(group.rank());
-        for (const std::size_t count : counts()) {
-          auto data = maps_of(group.rank(), count);
-          group.all_reduce(std::span<std::uint64_t>(data), composition());
-          ASSERT_EQ(data, composed(world(), count)) << "count " << count;
-        }
-        for (int root = 0; root < world(); ++root) {
-          const auto input = maps_of(group.rank(), 1025);
-          std::vector<std::uint64_t> output(group.rank() == root ? input.size() : 0);
-          group.reduce(std::span(input), std::span(output), composition(), root);
-          if (group.rank() == root) {
-            ASSERT_EQ(output, composed(world(), 1025)) << "root " << root;
-          }
-        }
-        const auto input = maps_of(group.rank(), 1025 * p);
-        const auto all = composed(world(), 1025 * p);
-        std::vector<std::uint64_t> own(1025);
-        group.reduce_scatter_async(const_buffer(std::span(input)), buffer(std::span(own)), composition()).wait();
-        EXPECT_TRUE(std::equal(own.begin(), own.end(), all.begin() + static_cast<std::ptrdiff_t>(1025 * self)));
-        std::vector<std::size_t> counts(p, 1025);
-        group.reduce_scatter_v(const_buffer(std::span(input)), buffer(std::span(own)), counts, composition());
-        EXPECT_TRUE(std::equal(own.begin(), own.end(), all.begin() + static_cast<std::ptrdiff_t>(1025 * self)));
-      },
-      options());
+  run([&](ProcessGroup& group) {
+    const auto p = static_cast<std::size_t>(world()), self = static_cast<std::size_t>(group.rank());
+    for (const std::size_t count : counts()) {
+      auto data = maps_of(group.rank(), count);
+      group.all_reduce(std::span<std::uint64_t>(data), composition());
+      ASSERT_EQ(data, composed(world(), count)) << "count " << count;
+    }
+    for (int root = 0; root < world(); ++root) {
+      const auto input = maps_of(group.rank(), 1025);
+      std::vector<std::uint64_t> output(group.rank() == root ? input.size() : 0);
+      group.reduce(std::span(input), std::span(output), composition(), root);
+      if (group.rank() == root) {
+        ASSERT_EQ(output, composed(world(), 1025)) << "root " << root;
+      }
+    }
+    const auto input = maps_of(group.rank(), 1025 * p);
+    const auto all = composed(world(), 1025 * p);
+    std::vector<std::uint64_t> own(1025);
+    group.reduce_scatter_async(const_buffer(std::span(input)), buffer(std::span(own)), composition()).wait();
+    EXPECT_TRUE(std::equal(own.begin(), own.end(), all.begin() + static_cast<std::ptrdiff_t>(1025 * self)));
+    std::vector<std::size_t> counts(p, 1025);
+    group.reduce_scatter_v(const_buffer(std::span(input)), buffer(std::span(own)), counts, composition());
+    EXPECT_TRUE(std::equal(own.begin(), own.end(), all.begin() + static_cast<std::ptrdiff_t>(1025 * self)));
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(All, UserOperators, testing::ValuesIn(cases()), case_name);
