@@ -88,9 +88,11 @@ class Connection {
   }
 
   TcpTransport& self() { return self_; }
+  TcpListener& listener() { return *listener_; }
 
  private:
-  TcpTransport self_{options_of(2)};
+  std::shared_ptr<TcpListener> listener_ = std::make_shared<TcpListener>(listener_options(options_of(2)));
+  TcpTransport self_{options_of(2), listener_};
   TcpTransport* peer_;
 };
 
@@ -112,6 +114,26 @@ TEST(Dialer, TriesTheNextAddressBesideOneThatIsSilent) {
   connection.send();
   EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(200));  // its head start
   EXPECT_TRUE(connection.arrives());
+}
+
+TEST(Dialer, KeepsToWhatHasWorked) {
+  CapturedLog log;
+  const SilentPort silent;
+  const auto peer = transport_at(1, {"127.0.0.1"});
+  Connection connection({silent.endpoint(), peer->endpoint()}, peer.get());
+  connection.send();
+  Outgoing frame;
+  frame.header.kind = FrameKind::Eager;
+  Link& link = connection.self().messages(1);
+  link.post(frame);  // another lane
+  const Deadline deadline = soon();
+  while (!link.flush()) {
+    connection.self().wait(std::vector<Link*>{&link}, milliseconds(5));
+    peer->service();
+    ASSERT_FALSE(deadline.expired());
+  }
+  EXPECT_EQ(connection.listener().reached(silent.endpoint()), peer->endpoint());
+  EXPECT_NE(log.quiet_lines().find("first, and keeps to that"), std::string::npos) << log.quiet_lines();
 }
 
 /// The peer looks only when it has been reached by both its addresses: it answers both, and one connection is given up.

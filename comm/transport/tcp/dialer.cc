@@ -36,6 +36,7 @@ void Dialer::start_due() {
 }
 
 bool Dialer::advance() {
+  const std::lock_guard lock(mutex_);
   for (bool changed = true; changed;) {
     changed = false;
     start_due();
@@ -55,6 +56,7 @@ bool Dialer::step(std::size_t index, bool& changed) {
   try {
     if (socket.advance()) {
       chosen_ = index;
+      if (options_.reached) options_.reached(attempts_[index].endpoint);
       return true;
     }
     if (!chosen_ && options_.endpoints.size() > 1 && socket.answered()) {
@@ -91,7 +93,7 @@ bool Dialer::wants_to_write() {
   return !attempts_.empty() && attempts_.back().socket->wants_to_write();
 }
 
-std::string Dialer::status() const {
+std::string Dialer::text_of_status() const {
   std::string text = "for " + seconds_since(started_) + ": ";
   for (const Attempt& attempt : attempts_)
     text += (&attempt == &attempts_.front() ? "" : ", ") + (attempt.socket->is_connecting()
@@ -100,13 +102,18 @@ std::string Dialer::status() const {
   return text + (attempts_.empty() || failures_.empty() ? "" : "; ") + failures_;
 }
 
+std::string Dialer::status() const {
+  const std::lock_guard lock(mutex_);
+  return text_of_status();
+}
+
 void Dialer::warn_of_silence() {
   if (warned_ || Clock::now() - started_ < options_.warn_after) return;
   // If any address accepted, the caller's timeout reports the rank; no warning is needed here.
   const auto answered = [](const Attempt& attempt) { return !attempt.socket->is_connecting(); };
   if (std::ranges::any_of(attempts_, answered)) return;
   warned_ = true;
-  log(LogLevel::Warn, options_.from + " has been connecting to " + options_.to + " " + status() +
+  log(LogLevel::Warn, options_.from + " has been connecting to " + options_.to + " " + text_of_status() +
                           ". Is there a firewall between the hosts, or is this the wrong network (TUTTI_IFACE)?");
 }
 

@@ -3,7 +3,7 @@
 // The best address gets a head start; whenever one has failed, or has not answered for a while, the next is tried
 // beside it. The first that answers with a challenge gets our proof, which commits both ends; if it refuses, because
 // another process than the one we mean is at that address, the others go on.
-// Thread-safety: none; the owner serialises.
+// Thread-safety: none but for status(); the owner serialises.
 #pragma once
 
 #include <tutti/comm/base/error.h>
@@ -13,6 +13,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,7 +25,8 @@ class Dialer {
   struct Options {
     std::vector<std::string> endpoints;  // "10.0.0.2:4000", best first
     std::function<std::unique_ptr<HandshakingSocket>(const asio::ip::tcp::endpoint&)> open;
-    std::string from{};  // for the warning about silence: "rank 1"
+    std::function<void(const std::string& endpoint)> reached = nullptr;  // the endpoint that worked
+    std::string from{};                                                  // for the warning about silence: "rank 1"
     std::string to{};
     std::chrono::milliseconds head_start{250};
     std::chrono::milliseconds warn_after{5000};  // of silence, once
@@ -43,7 +45,7 @@ class Dialer {
   int native_handle();
   bool wants_to_write();
 
-  /// "for 7.1 s: no answer from 10.0.0.2:4000; cannot connect to [fd00::2]:4000: ...".
+  /// "for 7.1 s: no answer from 10.0.0.2:4000; cannot connect to [fd00::2]:4000: ...". Any thread.
   std::string status() const;
 
  private:
@@ -60,10 +62,13 @@ class Dialer {
   void warn_of_silence();
   [[noreturn]] void give_up();
 
+  std::string text_of_status() const;
+
   const Options options_;
   const Clock::time_point started_ = Clock::now();
   Clock::time_point next_start_ = started_;
-  std::size_t next_ = 0;  // of options_.endpoints
+  std::size_t next_ = 0;      // of options_.endpoints
+  mutable std::mutex mutex_;  // advance() may change the next two while status() reads them
   std::vector<Attempt> attempts_;
   std::string failures_;
   std::optional<std::size_t> chosen_;

@@ -137,13 +137,17 @@ std::string TcpLink::trouble() const {
 
 bool TcpLink::advance_connect() {
   try {
-    std::lock_guard lock(handover_mutex_);
     if (!dialer_) {
-      dialer_ = connect_();
+      auto connecting = connect_();
+      std::lock_guard lock(handover_mutex_);
+      dialer_ = std::move(connecting);
       wanted_since_ = std::chrono::steady_clock::now();
     }
     const bool done = dialer_->advance();
-    fd_ = dialer_->native_handle();
+    {
+      std::lock_guard lock(handover_mutex_);
+      fd_ = dialer_->native_handle();
+    }
     update_interest();
     return done;
   } catch (const Error& error) {

@@ -118,7 +118,7 @@ class TcpLink final : public Link {
   std::string end_reason_;
   ErrorCode end_code_ = ErrorCode::PeerLost;
 
-  mutable std::mutex handover_mutex_;  // guards the next five and dialer_
+  mutable std::mutex handover_mutex_;  // guards the next five and dialer_'s place
   std::optional<ByteStream> handed_over_;
   bool adopted_ = false;
   enum class Chosen { Nobody, ThisTries, This, Peer };

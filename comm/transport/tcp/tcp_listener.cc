@@ -63,6 +63,17 @@ TcpListener::TcpListener(TcpListenerOptions options)
   if (options_.encrypt) tls_.emplace(options_.job_secret, options_.job_id);
 }
 
+void TcpListener::remember(const std::string& first, const std::string& reached) {
+  const std::lock_guard lock(mutex_);
+  reached_[first] = reached;
+}
+
+std::string TcpListener::reached(const std::string& first) {
+  const std::lock_guard lock(mutex_);
+  const auto known = reached_.find(first);
+  return known == reached_.end() ? "" : known->second;
+}
+
 void TcpListener::join(Member member) {
   const std::uint64_t group = member.self.group;
   std::lock_guard lock(mutex_);

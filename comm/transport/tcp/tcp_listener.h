@@ -65,6 +65,10 @@ class TcpListener {
   /// closed from now on; when the last member leaves, so are the port and the unfinished connections.
   void leave(std::uint64_t group);
 
+  /// Notes the endpoint by which a peer was reached, for all groups of this process; `first` is its first one.
+  void remember(const std::string& first, const std::string& reached);
+  std::string reached(const std::string& first);  // "": not known
+
   /// True if a connection was handed over.
   bool service();
 
@@ -93,6 +97,7 @@ class TcpListener {
   std::deque<std::uint64_t> left_;  // the latest groups that have left
   std::list<HandshakingSocket> inbound_;
   StrangerLog strangers_{""};
+  std::map<std::string, std::string> reached_;
   std::chrono::steady_clock::time_point accept_again_{};  // not before this
 };
 

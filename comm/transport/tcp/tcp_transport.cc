@@ -69,14 +69,31 @@ std::function<std::unique_ptr<Dialer>()> TcpTransport::connector(int peer, Conne
       return std::make_unique<HandshakingSocket>(listener_->context(), endpoint, self, options_.job_secret,
                                                  listener_->tls());
     };
-    const PeerAddress& address = peers_.at(static_cast<std::size_t>(peer));
-    std::vector<std::string> endpoints{address.endpoint};
-    endpoints.insert(endpoints.end(), address.others.begin(), address.others.end());
-    return std::make_unique<Dialer>(Dialer::Options{.endpoints = std::move(endpoints),
-                                                    .open = open,
-                                                    .from = "rank " + std::to_string(options_.rank),
-                                                    .to = name_of(peer)});
+    return std::make_unique<Dialer>(
+        Dialer::Options{.endpoints = endpoints_of(peers_.at(static_cast<std::size_t>(peer))),
+                        .open = open,
+                        .reached = [this, peer](const std::string& endpoint) { note_reached(peer, endpoint); },
+                        .from = "rank " + std::to_string(options_.rank),
+                        .to = name_of(peer)});
   };
+}
+
+/// The endpoint that has worked comes first.
+std::vector<std::string> TcpTransport::endpoints_of(const PeerAddress& peer) {
+  std::vector<std::string> endpoints{peer.endpoint};
+  endpoints.insert(endpoints.end(), peer.others.begin(), peer.others.end());
+  const auto known = std::ranges::find(endpoints, peer.others.empty() ? "" : listener_->reached(peer.endpoint));
+  if (known != endpoints.end()) std::rotate(endpoints.begin(), known, known + 1);
+  return endpoints;
+}
+
+void TcpTransport::note_reached(int peer, const std::string& endpoint) {
+  const PeerAddress& address = peers_[static_cast<std::size_t>(peer)];
+  if (address.others.empty() || !listener_->reached(address.endpoint).empty()) return;
+  listener_->remember(address.endpoint, endpoint);
+  if (endpoint != address.endpoint)
+    log(LogLevel::Info, "rank " + std::to_string(options_.rank) + " reached " + name_of(peer) + " at " + endpoint +
+                            " first, and keeps to that");
 }
 
 std::deque<TcpLink>& TcpTransport::links(ConnectionKind kind) {

@@ -77,6 +77,8 @@ class TcpTransport final : public Transport {
   std::function<std::unique_ptr<Dialer>()> connector(int peer, ConnectionKind kind);
   std::string trouble(int peer) const;
   std::string name_of(int peer) const;
+  std::vector<std::string> endpoints_of(const PeerAddress& peer);
+  void note_reached(int peer, const std::string& endpoint);
   std::deque<TcpLink>& links(ConnectionKind kind);
   std::string objection(const PeerIdentity& peer) const;
   bool admit(const PeerIdentity& peer);
