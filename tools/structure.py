@@ -24,14 +24,14 @@ STOREY_OF_FILE = {"comm/work.h": "base"}  # public, and on nothing
 
 # Lines of C++ and CUDA with comments (*.h *.cc *.cu *.cuh). A folder that needs more makes room by removing something.
 BUDGET = {
-    "comm": 25400,
+    "comm": 24500,
     "tensor": 15000,
     "nn": 2600,
     "trainer": 17400,
     "tools": 15750,  # without labs
     "tools/labs": 13000,
     "bench": 2300,
-    "tests": 47600,
+    "tests": 47200,
 }
 
 # Folders whose comments check_words.py reads.
