@@ -1,8 +1,9 @@
 #include <tutti/trainer/data/digits.h>
-#include <tutti/trainer/data/glyphs.h>
 
 #include <algorithm>
 #include <array>
+#include <span>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -49,6 +50,46 @@ struct Point {
   std::int32_t x;
   std::int32_t y;
 };
+using Stroke = std::vector<Point>;
+using Glyph = std::vector<Stroke>;
+
+// The ways to write a digit, one or two, as SVG writes a path: M begins a stroke, L goes on with it. On a grid of
+// 100 x 100, x to the right, y down.
+constexpr std::array<std::array<const char*, 2>, kClasses> kPaths = {{
+    {"M 50 0 L 67 7 L 78 25 L 82 50 L 78 75 L 67 93 L 50 100 L 33 93 L 22 75 L 18 50 L 22 25 L 33 7 L 50 0"},
+    {"M 50 0 L 50 50 L 50 100", "M 30 22 L 52 0 L 52 100"},
+    {"M 20 25 L 28 8 L 48 0 L 68 6 L 78 24 L 72 44 L 50 66 L 18 100 L 84 100"},
+    {"M 22 10 L 45 0 L 68 6 L 76 24 L 66 42 L 42 48 L 70 54 L 82 74 L 70 94 L 44 100 L 18 90"},
+    {"M 62 100 L 62 0 L 14 68 L 88 68", "M 24 0 L 20 52 L 80 52 M 74 10 L 70 55 L 66 100"},
+    {"M 78 0 L 30 0 L 24 44 L 50 38 L 74 48 L 82 70 L 70 92 L 44 100 L 18 90"},
+    {"M 70 4 L 44 18 L 26 44 L 20 70 L 30 92 L 52 100 L 74 92 L 82 72 L 72 54 L 50 48 L 30 56 L 20 70"},
+    {"M 16 0 L 84 0 L 44 100", "M 16 0 L 84 0 L 44 100 M 34 50 L 76 50"},
+    {"M 50 48 L 28 38 L 22 22 L 32 6 L 50 0 L 68 6 L 78 22 L 72 38 L 50 48 L 24 60 L 16 78 L 28 94 L 50 100 L 72 94 "
+     "L 84 78 L 76 60 L 50 48"},
+    {"M 78 34 L 66 48 L 44 50 L 24 42 L 20 24 L 32 6 L 54 0 L 74 10 L 80 32 L 74 70 L 60 100"},
+}};
+
+Glyph parse_path(const char* path) {
+  Glyph glyph;
+  std::istringstream words(path);
+  char letter = 0;
+  for (Point point{}; words >> letter >> point.x >> point.y;) {
+    if (letter == 'M') glyph.emplace_back();
+    glyph.back().push_back(point);
+  }
+  return glyph;
+}
+
+const Glyph& glyph(int digit, int choice) {
+  static const auto glyphs = [] {
+    std::array<std::array<Glyph, 2>, kClasses> parsed;
+    for (std::size_t i = 0; i < kPaths.size(); ++i) {
+      for (std::size_t way : {0u, 1u}) parsed[i][way] = parse_path(kPaths[i][kPaths[i][way] == nullptr ? 0 : way]);
+    }
+    return parsed;
+  }();
+  return glyphs[static_cast<std::size_t>(digit)][static_cast<std::size_t>(choice)];
+}
 
 struct Pen {
   std::int32_t radius;  // 1/256 pixel
@@ -62,7 +103,7 @@ struct Hand {
   std::int32_t center_x, center_y;
   std::int32_t wobble;  // grid units
 
-  Point place(const GlyphPoint& point, KeyedRandom& random) const {
+  Point place(const Point& point, KeyedRandom& random) const {
     const std::int32_t x = point.x - 50 + random.between(-wobble, wobble);
     const std::int32_t y = point.y - 50 + random.between(-wobble, wobble);
     return {center_x + (x - y * slant / 256) * scale_x, center_y + (y + x * tilt / 256) * scale_y};
@@ -126,13 +167,13 @@ void draw_segment(Canvas& canvas, Point a, Point b, Pen pen) {
 void draw_digit(Canvas& canvas, int digit, KeyedRandom& random) {
   const Hand hand = draw_hand(random);
   const Pen pen{random.between(96, 340), random.between(140, 255)};
-  Point previous{};
-  for (const GlyphPoint& point : glyph(digit, static_cast<std::uint32_t>(random.between(0, 1)))) {
-    const Point here = hand.place(point, random);
-    if (point.pen_down) {
-      draw_segment(canvas, previous, here, pen);
+  for (const Stroke& stroke : glyph(digit, random.between(0, 1))) {
+    Point previous{};
+    for (const Point& point : stroke) {
+      const Point here = hand.place(point, random);
+      if (&point != &stroke.front()) draw_segment(canvas, previous, here, pen);
+      previous = here;
     }
-    previous = here;
   }
 }
 

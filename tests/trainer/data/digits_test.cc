@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/data/digits.h>
-#include <tutti/trainer/data/glyphs.h>
 
 #include <algorithm>
 #include <array>
@@ -96,20 +95,6 @@ TEST(Digits, RefuseANegativeCount) {
   EXPECT_EQ(error_of([] { generate_digits(Split::Train, 0, -5); }),
             "generated digits: count is -5, expected 0 or more");
   EXPECT_EQ(generate_digits(Split::Train, 0, 0).count(), 0);
-}
-
-TEST(Glyphs, StayOnTheirGridAndBeginWithThePenUp) {
-  for (int digit = 0; digit < 10; ++digit) {
-    for (const std::uint32_t choice : {0u, 1u}) {
-      const auto points = glyph(digit, choice);
-      ASSERT_GE(points.size(), 3u);
-      EXPECT_FALSE(points.front().pen_down) << digit;
-      for (const GlyphPoint& point : points) {
-        EXPECT_TRUE(point.x >= 0 && point.x <= 100 && point.y >= 0 && point.y <= 100) << digit;
-      }
-    }
-  }
-  EXPECT_THROW(glyph(10, 0), std::invalid_argument);
 }
 
 }  // namespace

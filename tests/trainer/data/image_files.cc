@@ -17,6 +17,9 @@
 namespace tutti::trainer {
 namespace {
 
+// libtiff writes uncompressed tiles of less than 1024 bytes with a byte count of 1024, which it then does not read.
+constexpr std::int64_t kTileSide = 32;
+
 void append(Bytes& bytes, std::uint64_t value, int count, bool big_endian) {
   for (int i = 0; i < count; ++i) {
     const int shift = 8 * (big_endian ? count - 1 - i : i);
@@ -52,7 +55,8 @@ Bytes block_of(const Image& image, const TiffForm& form, std::int64_t x0, std::i
     for (std::int64_t x = x0; x < x0 + width; ++x) {
       for (int c = first; c < last; ++c) {
         const std::uint8_t value = sample_of(image, form, x, y, c);
-        if (form.bits == 16) block.push_back(static_cast<std::uint8_t>(255 - value));  // low byte, in our order
+        // The low byte comes first, in our order; with this one the sample rounds to its high byte.
+        if (form.bits == 16) block.push_back(static_cast<std::uint8_t>(value < 128 ? value + 100 : value - 100));
         block.push_back(value);
       }
     }
@@ -73,8 +77,8 @@ void set_tiff_fields(TIFF* tiff, const Image& image, const TiffForm& form) {
     TIFFSetField(tiff, TIFFTAG_EXTRASAMPLES, 1, &kind);
   }
   if (form.tiled) {
-    TIFFSetField(tiff, TIFFTAG_TILEWIDTH, 16);
-    TIFFSetField(tiff, TIFFTAG_TILELENGTH, 16);
+    TIFFSetField(tiff, TIFFTAG_TILEWIDTH, static_cast<std::uint32_t>(kTileSide));
+    TIFFSetField(tiff, TIFFTAG_TILELENGTH, static_cast<std::uint32_t>(kTileSide));
   } else {
     TIFFSetField(tiff, TIFFTAG_ROWSPERSTRIP, form.rows_per_strip);
   }
@@ -95,8 +99,8 @@ void write_blocks(TIFF* tiff, const Image& image, const TiffForm& form) {
   for (int plane = 0; plane < (form.planes ? channels : 1); ++plane) {
     const int first = form.planes ? plane : 0;
     const int last = form.planes ? plane + 1 : channels;
-    const std::int64_t rows = form.tiled ? 16 : form.rows_per_strip;
-    const std::int64_t columns = form.tiled ? 16 : image.width;
+    const std::int64_t rows = form.tiled ? kTileSide : form.rows_per_strip;
+    const std::int64_t columns = form.tiled ? kTileSide : image.width;
     for (std::int64_t y = 0; y < image.height; y += rows) {
       for (std::int64_t x = 0; x < image.width; x += columns, ++number) {
         const std::int64_t height = form.tiled ? rows : std::min(rows, image.height - y);

@@ -15,7 +15,7 @@ Bytes png_file(const Image& image, bool interlaced = false);
 Bytes jpeg_file(const Image& image, int quality = 90);
 
 struct TiffForm {
-  bool tiled = false;             // 16 x 16
+  bool tiled = false;             // 32 x 32
   bool planes = false;            // each channel by itself
   int bits = 8;                   // or 16: the high byte is the picture's
   std::uint16_t compression = 1;  // none

@@ -1,8 +1,8 @@
 #include <tiffio.h>
 #include <tutti/trainer/data/data_error.h>
 #include <tutti/trainer/data/image/decoders.h>
-#include <tutti/trainer/data/image/tiff_blocks.h>
 
+#include <array>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -10,6 +10,9 @@
 
 namespace tutti::trainer {
 namespace {
+
+constexpr tmsize_t kMaxBlockBytes = tmsize_t{1} << 29;  // a strip or tile that claims more is refused
+constexpr int kMaxSamples = 8;                          // a pixel
 
 // The file in memory, as libtiff sees it, and the first error that it reported.
 struct Source {
@@ -54,63 +57,63 @@ std::unique_ptr<TIFF, Close> open(Source& source) {
   if (options == nullptr) throw DataError("libtiff could not be started (no memory)");
   TIFFOpenOptionsSetErrorHandlerExtR(options.get(), on_error, &source);
   TIFFOpenOptionsSetWarningHandlerExtR(options.get(), on_warning, &source);
-  TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), kMaxTiffBlockBytes);
+  TIFFOpenOptionsSetMaxSingleMemAlloc(options.get(), kMaxBlockBytes);
   return std::unique_ptr<TIFF, Close>(TIFFClientOpenExt("picture", "rm", &source, read_bytes, write_nothing, seek,
                                                         close_nothing, size_of, nullptr, nullptr, options.get()));
 }
 
-// Red, green and blue of the colour map: the high bytes, as PIL takes them.
-std::vector<std::uint8_t> palette_of(TIFF* tiff, int bits) {
+int field(TIFF* tiff, std::uint32_t tag) {
+  std::uint16_t value = 0;
+  TIFFGetFieldDefaulted(tiff, tag, &value);
+  return value;
+}
+
+[[noreturn]] void refuse(const std::string& why) { throw DataError("is a TIFF picture that is not read: " + why); }
+
+void check_kind(TIFF* tiff) {
+  const int samples = field(tiff, TIFFTAG_SAMPLESPERPIXEL);
+  if (samples < 1 || samples > kMaxSamples) {
+    refuse("it has " + std::to_string(samples) + " samples a pixel; read are 1 to " + std::to_string(kMaxSamples));
+  }
+  const int format = field(tiff, TIFFTAG_SAMPLEFORMAT);
+  if (format != SAMPLEFORMAT_UINT) {
+    refuse("its samples have format " + std::to_string(format) + "; read are unsigned integers (1)");
+  }
+  char why[1024] = "";
+  if (TIFFRGBAImageOK(tiff, why) != 1) refuse(why);
+}
+
+// A palette's high bytes, as PIL takes them; libtiff would scale its 16 bits, which makes most colours darker by one.
+void shorten_palette(TIFF* tiff) {
   std::uint16_t* channels[3] = {};
-  if (TIFFGetField(tiff, TIFFTAG_COLORMAP, &channels[0], &channels[1], &channels[2]) != 1) {
-    throw DataError("is a TIFF picture with a palette, but the palette is missing");
-  }
-  std::vector<std::uint8_t> palette;
-  for (int i = 0; i < 1 << bits; ++i) {
-    for (const std::uint16_t* channel : channels) palette.push_back(static_cast<std::uint8_t>(channel[i] >> 8));
-  }
-  return palette;
-}
-
-void write_grey(std::uint8_t value, const TiffLayout& layout, std::uint8_t* rgb) {
-  const int most = layout.bits >= 8 ? 255 : (1 << layout.bits) - 1;
-  const int scaled = value * 255 / most;
-  rgb[0] = rgb[1] = rgb[2] = static_cast<std::uint8_t>(layout.white_is_zero ? 255 - scaled : scaled);
-}
-
-// Colours that were multiplied by their alpha, divided by it: PIL's integers.
-void write_divided(const std::uint8_t* rgba, std::uint8_t* rgb) {
+  if (TIFFGetField(tiff, TIFFTAG_COLORMAP, &channels[0], &channels[1], &channels[2]) != 1) return;
+  std::vector<std::uint16_t> high[3];
   for (int c = 0; c < 3; ++c) {
-    const int alpha = rgba[3];
-    const int value = alpha == 0 ? rgba[c] : std::min(255, 255 * rgba[c] / alpha);
-    rgb[c] = static_cast<std::uint8_t>(value);
+    high[c].assign(channels[c], channels[c] + (std::size_t{1} << field(tiff, TIFFTAG_BITSPERSAMPLE)));
+    for (std::uint16_t& value : high[c]) value = static_cast<std::uint16_t>(value >> 8);
   }
+  TIFFSetField(tiff, TIFFTAG_COLORMAP, high[0].data(), high[1].data(), high[2].data());
 }
 
-void to_rgb(const std::vector<std::uint8_t>& samples, const TiffLayout& layout,
-            const std::vector<std::uint8_t>& palette, Image& image) {
-  const auto pixels = static_cast<std::size_t>(image.width * image.height);
-  const auto step = static_cast<std::size_t>(layout.used_samples);
-  for (std::size_t i = 0; i < pixels; ++i) {
-    const std::uint8_t* const from = samples.data() + i * step;
-    std::uint8_t* const rgb = image.pixels.data() + 3 * i;
-    switch (layout.colours) {
-      case TiffColours::Grey:
-        write_grey(*from, layout, rgb);
-        break;
-      case TiffColours::Palette:
-        std::copy_n(palette.data() + std::size_t{3} * *from, 3, rgb);
-        break;
-      case TiffColours::Rgb:
-        std::copy_n(from, 3, rgb);
-        break;
-      case TiffColours::DividedRgb:
-        write_divided(from, rgb);
-        break;
-      case TiffColours::Cmyk:
-        cmyk_to_rgb(from, rgb);
-        break;
-    }
+// Whether colours were multiplied by their alpha. Those that were not would be by libtiff; it is told that they were.
+bool premultiplied(TIFF* tiff) {
+  std::uint16_t count = 0;
+  const std::uint16_t* kinds = nullptr;
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_EXTRASAMPLES, &count, &kinds);
+  if (count == 0 || kinds == nullptr) return false;
+  if (kinds[0] == EXTRASAMPLE_ASSOCALPHA) return true;
+  std::vector<std::uint16_t> as_they_are(kinds, kinds + count);
+  as_they_are[0] = EXTRASAMPLE_ASSOCALPHA;
+  TIFFSetField(tiff, TIFFTAG_EXTRASAMPLES, static_cast<int>(count), as_they_are.data());
+  return false;
+}
+
+// `divide`: by alpha, with PIL's integers.
+void to_rgb(std::uint32_t rgba, bool divide, std::uint8_t* rgb) {
+  const std::uint32_t alpha = divide && TIFFGetA(rgba) > 0 ? TIFFGetA(rgba) : 255;
+  const std::array<std::uint32_t, 3> colours = {TIFFGetR(rgba), TIFFGetG(rgba), TIFFGetB(rgba)};
+  for (const std::uint32_t value : colours) {
+    *rgb++ = static_cast<std::uint8_t>(std::min(std::uint32_t{255}, 255 * value / alpha));
   }
 }
 
@@ -145,16 +148,18 @@ Image decode_tiff(std::span<const std::uint8_t> file) {
   TIFFGetField(tiff.get(), TIFFTAG_IMAGEWIDTH, &width);
   TIFFGetField(tiff.get(), TIFFTAG_IMAGELENGTH, &height);
   Image image = Image::of_size(width, height);
-  const TiffLayout layout = tiff_layout(tiff.get());
-  const auto palette =
-      layout.colours == TiffColours::Palette ? palette_of(tiff.get(), layout.bits) : std::vector<std::uint8_t>();
-  std::vector<std::uint8_t> samples;
-  if (!read_tiff_samples(tiff.get(), layout, samples)) {
+  check_kind(tiff.get());
+  shorten_palette(tiff.get());
+  const bool divide = premultiplied(tiff.get());
+  const int orientation = field(tiff.get(), TIFFTAG_ORIENTATION);
+  std::vector<std::uint32_t> pixels(std::size_t{width} * height);
+  // The rows in the file's order: libtiff would turn about half of the orientations only.
+  if (TIFFReadRGBAImageOriented(tiff.get(), width, height, pixels.data(), orientation, /*stopOnError=*/1) != 1) {
     throw DataError(std::string("is not a whole TIFF picture: ") +
                     (source.text[0] != '\0' ? source.text : "it ends too early"));
   }
-  to_rgb(samples, layout, palette, image);
-  return oriented(std::move(image), layout.orientation);
+  for (std::size_t i = 0; i < pixels.size(); ++i) to_rgb(pixels[i], divide, image.pixels.data() + 3 * i);
+  return oriented(std::move(image), orientation);
 }
 
 }  // namespace tutti::trainer
