@@ -92,10 +92,9 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
       "--reproducible,!--no-reproducible", [&train](std::int64_t asked) { train.reproducible = asked > 0; },
       "the same parameters, bit for bit, on any number of ranks with the same global batch; the default where "
       "model and options allow it. --no-reproducible: faster sums");
-  app.add_option("--comm-hook", train.comm_hook, "how gradients travel: none, bf16, fp16, topk or powersgd")
+  app.add_option("--comm-hook", train.comm_hook, "how gradients travel: none, bf16, fp16 or topk")
       ->capture_default_str();
   app.add_option("--topk-density", train.topk_density, "topk: part of each parameter's numbers that is sent [0.05]");
-  app.add_option("--powersgd-rank", train.powersgd_rank, "powersgd: columns of the thin matrices [4]");
   app.add_flag("--shard-optimizer", train.shard_optimizer,
                "each rank keeps its share of the optimizer's state (ZeRO-1)");
   app.add_flag("--drop-last", train.drop_last,

@@ -21,7 +21,8 @@ void check_gpu(const TrainOptions& options, tensor::Device device) {
   const int count = tensor::cuda_device_count();
   if (count == 0) throw UsageError(option + tensor::cuda_status() + "; use --device cpu");
   if (device.index >= count) {
-    throw UsageError(option + "there are " + std::to_string(count) + " (" + tensor::cuda_status() + "), numbered from 0");
+    throw UsageError(option + "there are " + std::to_string(count) + " (" + tensor::cuda_status() +
+                     "), numbered from 0");
   }
   const std::pair<bool, const char*> only_on_the_cpu[] = {{options.reproducible.value_or(false), "--reproducible"},
                                                           {options.comm_hook != "none", "--comm-hook"},

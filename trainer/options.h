@@ -45,15 +45,14 @@ struct TrainOptions {
   /// The same bits of parameters on any number of ranks with one global batch: demanded; given up for speed; by default
   /// wherever model, device and exchange allow it (but padding, which depends on the ranks, stays as asked for).
   std::optional<bool> reproducible;
-  bool drop_last = false;                     // leave out the samples of an incomplete batch of all ranks
-  bool padding = true;                        // repeat some instead; false: neither, ranks may differ by a sample
-  std::string comm_hook = "none";             // how gradients travel: none, bf16, fp16, topk, powersgd
-  std::optional<double> topk_density;         // topk: part of the numbers that is sent; not set: 0.05
-  std::optional<std::int64_t> powersgd_rank;  // powersgd: columns of the thin matrices; not set: 4
-  bool shard_optimizer = false;               // each rank keeps and updates its share of the optimizer's state
-  bool sync_batch_norm = false;               // batch norm over the batch of all ranks
-  std::string device = "cpu";                 // "cuda": the ranks of a host take turns on its GPUs; "cuda:1": that one
-  int threads = 0;                            // of compute per rank; 0: this host's CPUs divided by its ranks
+  bool drop_last = false;              // leave out the samples of an incomplete batch of all ranks
+  bool padding = true;                 // repeat some instead; false: neither, ranks may differ by a sample
+  std::string comm_hook = "none";      // how gradients travel: none, bf16, fp16, topk
+  std::optional<double> topk_density;  // topk: part of the numbers that is sent; not set: 0.05
+  bool shard_optimizer = false;        // each rank keeps and updates its share of the optimizer's state
+  bool sync_batch_norm = false;        // batch norm over the batch of all ranks
+  std::string device = "cpu";          // "cuda": the ranks of a host take turns on its GPUs; "cuda:1": that one
+  int threads = 0;                     // of compute per rank; 0: this host's CPUs divided by its ranks
   int workers = 0;  // threads that prepare batches; 0: the training thread, which for MNIST is the fastest
   std::filesystem::path checkpoint_dir;
   std::int64_t checkpoint_every = 0;  // steps of the run from one to the next; 0: at the ends of epochs only

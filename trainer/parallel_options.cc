@@ -17,27 +17,19 @@ std::string short_text(double value) { return comm::format("%g", value); }
 CommHookOptions hook_of(const TrainOptions& options) {
   CommHookOptions hook{.hook = options.comm_hook};
   hook.topk_density = options.topk_density.value_or(hook.topk_density);
-  hook.powersgd_rank = static_cast<int>(options.powersgd_rank.value_or(hook.powersgd_rank));
   return hook;
 }
 
 void check_hook(const TrainOptions& options) {
   const auto& names = comm_hook_names();
   if (std::find(names.begin(), names.end(), options.comm_hook) == names.end()) {
-    throw UsageError("--comm-hook " + options.comm_hook +
-                     " is not known; there are none, bf16, fp16, topk and powersgd");
+    throw UsageError("--comm-hook " + options.comm_hook + " is not known; there are none, bf16, fp16 and topk");
   }
   if (options.topk_density && options.comm_hook != "topk") {
     throw UsageError("--topk-density belongs to --comm-hook topk; this is " + options.comm_hook);
   }
-  if (options.powersgd_rank && options.comm_hook != "powersgd") {
-    throw UsageError("--powersgd-rank belongs to --comm-hook powersgd; this is " + options.comm_hook);
-  }
   if (options.topk_density && !(*options.topk_density > 0 && *options.topk_density <= 1)) {
     throw UsageError("--topk-density " + short_text(*options.topk_density) + ": must be above 0, and at most 1");
-  }
-  if (options.powersgd_rank && (*options.powersgd_rank < 1 || *options.powersgd_rank > 1024)) {
-    throw UsageError("--powersgd-rank " + std::to_string(*options.powersgd_rank) + ": must be from 1 to 1024");
   }
 }
 
@@ -77,7 +69,6 @@ std::map<std::string, std::string> parallel_texts(const TrainOptions& options) {
   const CommHookOptions hook = hook_of(options);
   if (hook.hook != "none") texts["comm-hook"] = hook.hook;
   if (hook.hook == "topk") texts["topk-density"] = short_text(hook.topk_density);
-  if (hook.hook == "powersgd") texts["powersgd-rank"] = std::to_string(hook.powersgd_rank);
   if (options.sync_batch_norm) texts["sync-batch-norm"] = "yes";
   return texts;
 }
@@ -136,9 +127,7 @@ std::vector<std::string> parallel_notes(const TrainOptions& options, nn::Optimiz
   }
   if (ranks > 1 && options.comm_hook != "none") {
     std::string text = "gradients travel by " + options.comm_hook;
-    for (const auto& [name, value] : parallel_texts(options)) {
-      if (name == "topk-density" || name == "powersgd-rank") text += ", --" + name + " " + value;
-    }
+    if (options.comm_hook == "topk") text += ", --topk-density " + parallel_texts(options).at("topk-density");
     notes.push_back(text);
   }
   return notes;

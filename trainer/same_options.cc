@@ -28,10 +28,10 @@ comm::Settings options_of_all_ranks(const TrainOptions& options) {
   // A new option does not compile here until it is compared below, or is among the ranks' own (same_options.h).
   const auto& [task, model, data, epochs, batch_size, micro_batch_size, optimizer, learning_rate, momentum, nesterov,
                weight_decay, schedule, schedule_every, schedule_factor, warm_up_epochs, clip_norm, label_smoothing,
-               seed, reproducible, drop_last, padding, comm_hook, topk_density, powersgd_rank, shard_optimizer,
-               sync_batch_norm, device, threads, workers, checkpoint_dir, checkpoint_every, keep_checkpoints, resume,
-               json, run_dir, timeout, trace, encrypt, chaos, buckets, image_size, augment, test_list, skip_bad_images,
-               cache_dir, use_cache] = options;
+               seed, reproducible, drop_last, padding, comm_hook, topk_density, shard_optimizer, sync_batch_norm,
+               device, threads, workers, checkpoint_dir, checkpoint_every, keep_checkpoints, resume, json, run_dir,
+               timeout, trace, encrypt, chaos, buckets, image_size, augment, test_list, skip_bad_images, cache_dir,
+               use_cache] = options;
   const auto& [first_bucket_bytes, bucket_cap_bytes] = buckets;
   return {{"task", task},
           {"--model", model},
@@ -55,7 +55,6 @@ comm::Settings options_of_all_ranks(const TrainOptions& options) {
           {"--padding", text_of(padding)},
           {"--comm-hook", comm_hook},
           {"--topk-density", text_of(topk_density)},
-          {"--powersgd-rank", text_of(powersgd_rank)},
           {"--shard-optimizer", text_of(shard_optimizer)},
           {"--sync-batch-norm", text_of(sync_batch_norm)},
           {"--device", device.substr(0, device.find(':'))},  // which one of its kind is the rank's own

@@ -5,6 +5,7 @@
 #include <tutti/trainer/elastic/elastic_training.h>
 #include <tutti/trainer/evaluate.h>
 #include <tutti/trainer/parallel_options.h>
+#include <tutti/trainer/report/progress.h>
 #include <tutti/trainer/report/run_recorder.h>
 #include <tutti/trainer/report/summary.h>
 #include <tutti/trainer/run_inputs.h>

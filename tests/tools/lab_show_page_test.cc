@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 #include <tutti/tools/labs/show/library_play.h>
 #include <tutti/tools/labs/show/show_page.h>
-#include <tutti/trainer/checkpoint/sha256.h>
+#include <tutti/trainer/checkpoint/files.h>
 
 #include <nlohmann/json.hpp>
 

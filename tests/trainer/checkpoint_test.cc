@@ -1,10 +1,8 @@
 #include <gtest/gtest.h>
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/checkpoint/checkpoint.h>
-#include <tutti/trainer/checkpoint/file_record.h>
+#include <tutti/trainer/checkpoint/checkpoint_folder.h>
 #include <tutti/trainer/checkpoint/files.h>
-#include <tutti/trainer/checkpoint/folder_lock.h>
-#include <tutti/trainer/checkpoint/sha256.h>
 
 #include <fstream>
 #include <limits>

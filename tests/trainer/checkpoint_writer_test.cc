@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 #include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/trainer/checkpoint/checkpointer.h>
 #include <tutti/trainer/checkpoint/files.h>
-#include <tutti/trainer/checkpoint/writer.h>
 
 namespace tutti::trainer {
 namespace {

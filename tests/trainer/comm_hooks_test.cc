@@ -5,11 +5,10 @@
 #include <tutti/tensor/autograd/functions.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/trainer/temporary_folder.h>
-#include <tutti/trainer/data_parallel/hooks/comm_hooks.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
-#include <tutti/trainer/data_parallel/hooks/low_rank.h>
-#include <tutti/trainer/data_parallel/model_check.h>
+#include <tutti/trainer/data_parallel/hooks/comm_hooks.h>
 #include <tutti/trainer/data_parallel/hooks/top_k.h>
+#include <tutti/trainer/data_parallel/model_check.h>
 
 #include <algorithm>
 #include <cmath>
@@ -200,30 +199,6 @@ double distance(const Values& found, const Values& expected) {
   return std::sqrt(off / length);
 }
 
-CommHookOptions power_sgd(int rank) { return {.hook = "powersgd", .powersgd_rank = rank, .powersgd_saving = 0}; }
-
-TEST(CommHooks, PowerSgdOfFullRankIsThePlainSum) {
-  const Outcome outcome = exchange(power_sgd(100), 3, 3, noise);
-  for (std::size_t step = 0; step < 3; ++step) {
-    for (std::size_t p = 0; p < kShapes.size(); ++p) {
-      EXPECT_LT(distance(outcome.sums[step][p], plain_sum(3, step, p, noise)), 1e-5) << p << " in step " << step;
-    }
-  }
-}
-
-TEST(CommHooks, PowerSgdLosesNothingOfAMatrixOfItsRank) {
-  const Gradient thin = [](std::size_t rank, std::size_t step, std::size_t p, std::size_t i) {
-    const auto columns = static_cast<std::size_t>(kShapes[p].numel() / kShapes[p][0]);
-    const float a = noise(0, step, p, i / columns) * noise(1, step, p, i % columns);
-    const float b = noise(2, step, p, i / columns) * noise(3, step, p, i % columns);
-    return static_cast<float>(rank + 1) * a - b;
-  };
-  const Outcome outcome = exchange(power_sgd(2), 2, 1, thin);
-  for (std::size_t p = 0; p < kShapes.size(); ++p) {
-    EXPECT_LT(distance(outcome.sums[0][p], plain_sum(2, 0, p, thin)), 1e-5) << p;
-  }
-}
-
 /// What was sent in all steps and what all ranks still keep is everything there was.
 void expect_nothing_lost(const CommHookOptions& hook) {
   constexpr std::size_t kRanks = 3;
@@ -247,71 +222,26 @@ void expect_nothing_lost(const CommHookOptions& hook) {
   }
 }
 
-TEST(CommHooks, ErrorFeedbackLosesNothing) {
-  expect_nothing_lost({.hook = "topk", .topk_density = 0.1});
-  expect_nothing_lost(power_sgd(1));
-  expect_nothing_lost(power_sgd(3));
-}
+TEST(CommHooks, ErrorFeedbackLosesNothing) { expect_nothing_lost({.hook = "topk", .topk_density = 0.1}); }
 
-// The same gradient in each step: what comes out must add up to it, at rank 1 too.
+// The same gradient in each step: what comes out must add up to it.
 TEST(CommHooks, ErrorFeedbackBringsTheRestLater) {
   const Gradient constant = [](std::size_t rank, std::size_t, std::size_t p, std::size_t i) {
     return noise(rank, 0, p, i);
   };
   constexpr std::size_t kSteps = 60;
-  for (const CommHookOptions& hook : {power_sgd(1), CommHookOptions{.hook = "topk", .topk_density = 0.05}}) {
-    const Outcome outcome = exchange(hook, 2, kSteps, constant);
-    for (std::size_t p = 0; p < kShapes.size(); ++p) {
-      Values mean(static_cast<std::size_t>(kShapes[p].numel()));
-      for (const auto& sums : outcome.sums) {
-        for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += sums[p][i] / static_cast<float>(kSteps);
-      }
-      EXPECT_LT(distance(mean, plain_sum(2, 0, p, constant)), 0.25) << hook.hook << " " << p;
-    }
-  }
-}
-
-// A gradient of zeros has no directions; the next one must find some again.
-TEST(CommHooks, PowerSgdRecoversFromZeros) {
-  const Gradient gradient = [](std::size_t rank, std::size_t step, std::size_t p, std::size_t i) {
-    return step == 0 ? 0.0F : noise(rank, step, p, i);
-  };
-  const Outcome outcome = exchange(power_sgd(100), 2, 2, gradient);
+  const Outcome outcome = exchange({.hook = "topk", .topk_density = 0.05}, 2, kSteps, constant);
   for (std::size_t p = 0; p < kShapes.size(); ++p) {
-    EXPECT_EQ(outcome.sums[0][p], Values(outcome.sums[0][p].size())) << p;
-    EXPECT_LT(distance(outcome.sums[1][p], plain_sum(2, 1, p, gradient)), 1e-5) << p;
-  }
-}
-
-TEST(CommHooks, PowerSgdLeavesWholeWhatItWouldNotShrink) {
-  const Outcome outcome = exchange({.hook = "powersgd", .powersgd_rank = 5}, 2, 1, noise);
-  EXPECT_EQ(outcome.left[0].size(), 0u);  // 12 x 40: 480 numbers against 260, which is not half of them
-  const std::vector<Shape> large = {{64, 64}, {64}};
-  const auto constant = [](std::size_t, std::size_t, std::size_t, std::size_t) { return 1.0F; };
-  const Outcome compressed = exchange({.hook = "powersgd", .powersgd_rank = 4}, 2, 1, constant, large);
-  EXPECT_EQ(compressed.left[0].count("0.error"), 1u);
-  EXPECT_EQ(compressed.left[0].count("1.error"), 0u);
-}
-
-TEST(LowRank, ColumnsBecomeOrthonormalOrZero) {
-  constexpr std::int64_t kRows = 9;
-  constexpr std::int64_t kColumns = 4;
-  Values p(kRows * kColumns);
-  for (std::size_t i = 0; i < p.size(); ++i) p[i] = noise(0, 0, 0, i);
-  for (std::size_t row = 0; row < kRows; ++row) p[row * kColumns + 2] = -2 * p[row * kColumns];  // depends on the first
-  orthonormalise_columns(p.data(), kRows, kColumns);
-  for (std::size_t a = 0; a < kColumns; ++a) {
-    for (std::size_t b = 0; b < kColumns; ++b) {
-      double dot = 0;
-      for (std::size_t row = 0; row < kRows; ++row)
-        dot += static_cast<double>(p[row * kColumns + a]) * p[row * kColumns + b];
-      EXPECT_NEAR(dot, a == b && a != 2 ? 1 : 0, 1e-6) << a << " " << b;
+    Values mean(static_cast<std::size_t>(kShapes[p].numel()));
+    for (const auto& sums : outcome.sums) {
+      for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += sums[p][i] / static_cast<float>(kSteps);
     }
+    EXPECT_LT(distance(mean, plain_sum(2, 0, p, constant)), 0.25) << p;
   }
 }
 
 std::vector<CommHookOptions> all_hooks() {
-  return {{.hook = "bf16"}, {.hook = "fp16"}, {.hook = "topk", .topk_density = 0.2}, {.hook = "powersgd"}};
+  return {{.hook = "bf16"}, {.hook = "fp16"}, {.hook = "topk", .topk_density = 0.2}};
 }
 
 // Within DataParallel: several buckets, questions that travel along, several transports; parameters stay equal.
@@ -357,11 +287,9 @@ TEST(CommHooks, TrainAModelOnSeveralRanks) {
 TEST(CommHooks, WhatCannotBeIsNamed) {
   EXPECT_FALSE(make_comm_hook({.hook = "none"}));
   EXPECT_EQ(error_of([] { (void)make_comm_hook({.hook = "zip"}); }),
-            "the comm hook \"zip\" is not known; there are none, bf16, fp16, topk, powersgd");
+            "the comm hook \"zip\" is not known; there are none, bf16, fp16, topk");
   EXPECT_EQ(error_of([] { (void)make_comm_hook({.hook = "topk", .topk_density = 0}); }),
             "the density of topk is 0.000000; it must be above 0, and at most 1");
-  EXPECT_EQ(error_of([] { (void)make_comm_hook({.hook = "powersgd", .powersgd_rank = 0}); }),
-            "the rank of powersgd is 0; it must be at least 1");
   test::run_ranks(1, [](comm::ProcessGroup& group) {
     ExchangePlan plan = plan_of({{4, 4}});
     plan.buckets[0].dtype = tensor::DType::Float64;

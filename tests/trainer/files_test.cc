@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/checkpoint/files.h>
-#include <tutti/trainer/checkpoint/sha256.h>
 #include <unistd.h>
 
 namespace tutti::trainer {

@@ -5,7 +5,6 @@
 #include <tutti/nn/sequential.h>
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/checkpoint/files.h>
-#include <tutti/trainer/checkpoint/load_parameters.h>
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
 
 #include <cstring>

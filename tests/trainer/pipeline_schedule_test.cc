@@ -1,6 +1,6 @@
 // The order of a pipeline's work: complete, without deadlocks, and as thrifty as the header promises.
 #include <gtest/gtest.h>
-#include <tutti/trainer/pipeline/schedule.h>
+#include <tutti/trainer/pipeline/pipeline.h>
 
 #include <stdexcept>
 #include <string>

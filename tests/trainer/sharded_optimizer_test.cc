@@ -9,7 +9,6 @@
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/data_parallel/model_check.h>
 #include <tutti/trainer/data_parallel/sharding/shard_exchange.h>
-#include <tutti/trainer/data_parallel/sharding/shard_plan.h>
 #include <tutti/trainer/data_parallel/sharding/sharded_optimizer.h>
 
 #include <map>

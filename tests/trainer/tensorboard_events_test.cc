@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/checkpoint/files.h>
-#include <tutti/trainer/report/crc32c.h>
 #include <tutti/trainer/report/tensorboard_events.h>
 
 #include <cstring>

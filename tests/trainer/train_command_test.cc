@@ -110,10 +110,10 @@ TEST_F(TrainCommand, RanksShareTheOptimizerAndCompressGradients) {
   EXPECT_NE(sharded.out.find("0.15 MiB on this rank, 0.30 MiB without --shard-optimizer"), std::string::npos)
       << sharded.out;
   EXPECT_EQ(json("sharded.json")["parameter_sha256"], json("plain.json")["parameter_sha256"]);
-  const Finished compressed = train({"--comm-hook", "powersgd", "--powersgd-rank", "2"}, "powersgd.json");
+  const Finished compressed = train({"--comm-hook", "topk", "--topk-density", "0.2"}, "topk.json");
   ASSERT_EQ(compressed.status, kDone) << compressed.err;
-  EXPECT_NE(compressed.out.find("gradients travel by powersgd, --powersgd-rank 2"), std::string::npos);
-  EXPECT_NE(json("powersgd.json")["parameter_sha256"], json("plain.json")["parameter_sha256"]);
+  EXPECT_NE(compressed.out.find("gradients travel by topk, --topk-density 0.2"), std::string::npos);
+  EXPECT_NE(json("topk.json")["parameter_sha256"], json("plain.json")["parameter_sha256"]);
   const Finished both = train({"--comm-hook", "bf16", "--shard-optimizer"}, "none.json");
   EXPECT_EQ(both.status, (ExitStatus{.by_signal = false, .code = 2}));
   EXPECT_NE(both.err.find("--shard-optimizer and --comm-hook bf16 each have their own way"), std::string::npos)

@@ -217,7 +217,6 @@ TEST_F(TrainLoop, WhatARankWasToldOtherwiseIsNamed) {
       {"--padding", [](auto& o) { o.padding = false; }},
       {"--comm-hook", [](auto& o) { o.comm_hook = "bf16"; }},
       {"--topk-density", [](auto& o) { o.topk_density = 0.5; }},
-      {"--powersgd-rank", [](auto& o) { o.powersgd_rank = 2; }},
       {"--shard-optimizer", [](auto& o) { o.shard_optimizer = true; }},
       {"--sync-batch-norm", [](auto& o) { o.sync_batch_norm = true; }},
       {"--device", [](auto& o) { o.device = "cuda:1"; }},

@@ -5,7 +5,6 @@
 #include <tutti/nn/models/models.h>
 #include <tutti/tensor/random.h>
 #include <tutti/trainer/checkpoint/files.h>
-#include <tutti/trainer/checkpoint/load_parameters.h>
 #include <tutti/trainer/checkpoint/safetensors.h>
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
 

@@ -2,18 +2,19 @@
 //
 //   DIR/epoch-0002/model.safetensors      parameters and buffers, with PyTorch's names
 //   DIR/epoch-0002/optimizer.safetensors  the optimizer's named state, the schedule's position among it
-//   DIR/epoch-0002/exchange.safetensors   what the gradient exchange remembers (exchange_state.h), if it does
+//   DIR/epoch-0002/exchange.safetensors   what the gradient exchange remembers (shared_checkpoint.h), if it does
 //   DIR/epoch-0002/state.json             how far the run was, the options a continuation must share, history, sums
 //
 // A run's random streams are keyed by seed, epoch and sample, so that the position in the run is all there is to know
-// of them. The formats are those of safetensors.h and state_json.h, the folders' names those of checkpoint_folder.h.
+// of them. The formats are those of safetensors.h and of state.json below, the folders' names those of
+// checkpoint_folder.h.
 //
 // Written to DIR/.epoch-0002.incomplete, each file synced, then the folder renamed and DIR synced: whoever kills the
 // process leaves either the whole folder or one that nobody reads (and the next run that writes there clears away).
 //
 // The functions here are local: one process, one folder. shared_checkpoint.h is what a group of ranks calls, and
 // checkpointer.h what a training run does.
-// Errors: std::runtime_error naming the file; DamagedCheckpoint (file_record.h). Thread-safety: pure functions over
+// Errors: std::runtime_error naming the file; DamagedCheckpoint. Thread-safety: pure functions over
 // files.
 #pragma once
 
@@ -24,7 +25,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tutti::trainer {
@@ -76,5 +79,47 @@ std::string option_differences(const CheckpointState& saved, const std::map<std:
 /// Copies `source` into `target`, matched by name. Throws std::runtime_error starting with `origin` for a tensor that
 /// is missing, left over, or of another shape or type; `target` is unchanged then.
 void assign_tensors(const NamedTensors& target, const NamedTensors& source, const std::string& origin);
+
+// What state.json knows about a safetensors file of its checkpoint: enough to prove it whole, and to say what is wrong
+// when it is not.
+//
+// sha256 covers every byte of the file and is what counts (`sha256sum` gives the same). The crc32 of each tensor's
+// bytes (zlib's, as of RFC 1952) is looked at only after it failed, to name the tensor. Thread-safety: pure functions.
+
+/// A checkpoint that is not what was written: a file of it is missing, cut short, or has other bytes. what() names the
+/// file and, where it can be told, the tensors. An earlier checkpoint may be whole.
+class DamagedCheckpoint : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct FileRecord {
+  std::uint64_t nbytes = 0;
+  std::string sha256;                        // lower-case hex
+  std::map<std::string, std::string> crc32;  // by tensor, 8 lower-case hex digits; empty in old checkpoints
+};
+
+/// `bytes` as encode_safetensors made them.
+FileRecord record_of(std::string_view bytes);
+
+/// "" if `bytes` are those that `record` was made of; else what is wrong with them.
+std::string damage_in(std::string_view bytes, const FileRecord& record);
+
+// state.json: a checkpoint's state and the records of its other files, as text.
+//
+// Format 2 is {"format": 2, "sha256": S, "state": {...}}, where S is the SHA-256 of the state's own JSON without white
+// space: a changed digit in the history would otherwise go unseen. Format 1 (no steps, no sum of its own) can be read.
+// Doubles that a continuation adds to (loss sums) stand there as hexadecimal floats, so that their bits come back.
+
+struct SavedState {
+  CheckpointState state;
+  std::map<std::string, FileRecord> files;  // by name
+};
+
+std::string state_to_json(const SavedState& saved);
+
+/// `file` is named in errors. Throws DamagedCheckpoint for a text that state_to_json cannot have made, and
+/// std::runtime_error for one of a later format.
+SavedState state_from_json(const std::string& text, const std::filesystem::path& file);
 
 }  // namespace tutti::trainer

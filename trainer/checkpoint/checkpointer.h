@@ -12,10 +12,10 @@
 // rank was asked travels with the gradients of the step it is in, so that all ranks act after the same step, and no
 // collective is added to a step. The step of a checkpoint itself costs one all_gather of the loss sums.
 //
-// How: rank 0 copies model and optimizer in memory; its writer thread (writer.h) does the rest while training goes on.
-// Layers' running statistics are rank 0's: those of other ranks end with the epoch, and nothing depends on them.
-// If a write fails, rank 0 asks for a checkpoint, whose first act is to tell all ranks why: every rank throws the same
-// std::runtime_error within a step of the failure, or in end_epoch or finish.
+// How: rank 0 copies model and optimizer in memory; its writer thread (CheckpointWriter) does the rest while training
+// goes on. Layers' running statistics are rank 0's: those of other ranks end with the epoch, and nothing depends on
+// them. If a write fails, rank 0 asks for a checkpoint, whose first act is to tell all ranks why: every rank throws the
+// same std::runtime_error within a step of the failure, or in end_epoch or finish.
 //
 // Without a folder every call does nothing. Thread-safety: the training thread's. Ownership: what is passed by
 // reference must outlive it. The destructor waits for a write that is under way.
@@ -24,24 +24,83 @@
 #include <tutti/comm/process_group.h>
 #include <tutti/nn/module.h>
 #include <tutti/nn/optim/optimizer.h>
-#include <tutti/trainer/checkpoint/folder_lock.h>
+#include <tutti/trainer/checkpoint/checkpoint.h>
+#include <tutti/trainer/checkpoint/checkpoint_folder.h>
 #include <tutti/trainer/checkpoint/requests.h>
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
-#include <tutti/trainer/checkpoint/writer.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/report/progress.h>
 #include <tutti/trainer/step_info.h>
 
+#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace tutti::trainer {
+
+// CheckpointWriter: one thread that writes checkpoints while training goes on.
+//
+//   CheckpointWriter writer(dir, {.keep = 3});
+//   EncodedCheckpoint& space = writer.space();   // waits until the write before is done; throws if it failed
+//   ... encode_checkpoint(..., space) ...
+//   writer.start();                              // returns at once
+//   writer.finish();                             // until it is durable; throws if it failed
+//
+// At most one write is under way, and the next one waits for it: a checkpoint that was asked for is never left out, so
+// that no more work can be lost than --checkpoint-every says. Memory for one copy of model and optimizer is kept and
+// used again. A checkpoint is first complete and on the disk (checkpoint.h), then older ones beyond `keep` are deleted.
+//
+// Errors: the first failure stays; failure(), space() and finish() tell it. Nothing is written after it.
+// Thread-safety: one thread drives the writer. The destructor waits for a write that is under way.
+
+class CheckpointWriter {
+ public:
+  /// `keep`: how many complete checkpoints stay; 0: all.
+  CheckpointWriter(std::filesystem::path dir, int keep);
+  ~CheckpointWriter();
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  /// Blocks while a write is under way. Throws std::runtime_error with the failure of an earlier one.
+  EncodedCheckpoint& space();
+
+  /// Begins to write what was put into space().
+  void start();
+
+  /// Blocks until the last write is durable. Throws as space() does.
+  void finish();
+
+  /// What went wrong so far; does not block.
+  std::optional<std::string> failure() const;
+
+  /// The newest folder that this writer has completed; does not block.
+  std::optional<std::filesystem::path> last_complete() const;
+
+ private:
+  void run();
+  void write();
+
+  const std::filesystem::path dir_;
+  const int keep_;
+  EncodedCheckpoint space_;  // the writer's while busy_, else the caller's
+
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  bool busy_ = false;
+  bool stopping_ = false;
+  std::optional<std::string> failure_;
+  std::optional<std::filesystem::path> last_complete_;
+
+  std::thread thread_;
+};
 
 struct CheckpointerOptions {
   std::filesystem::path dir;        // empty: no checkpoints

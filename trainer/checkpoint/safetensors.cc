@@ -2,11 +2,16 @@
 #include <tutti/trainer/checkpoint/safetensors.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <stdexcept>
+#include <unordered_set>
+#include <vector>
 
 namespace tutti::trainer {
 namespace {
@@ -117,6 +122,177 @@ Safetensors decode_safetensors(std::string_view bytes, const std::string& origin
 
 Safetensors read_safetensors(const std::filesystem::path& file) {
   return decode_safetensors(read_whole_file(file), file.string());
+}
+
+// Parsing and checking of the JSON header. Every field comes from outside and is checked before it is used.
+
+namespace {
+
+using Json = nlohmann::json;
+
+[[noreturn]] void fail(const std::string& text) { throw std::runtime_error(text); }
+
+std::optional<tensor::DType> dtype_of(const std::string& text) {
+  if (text == "F32") return tensor::DType::Float32;
+  if (text == "F64") return tensor::DType::Float64;
+  if (text == "I64") return tensor::DType::Int64;
+  if (text == "U8") return tensor::DType::UInt8;
+  return std::nullopt;
+}
+
+/// Finds names that appear twice in one object, where it is open which of them counts, and nesting deeper than the
+/// format's three levels. (json::parse with a callback looks at all members of an object after each one.)
+class Strictness final : public nlohmann::json_sax<Json> {
+ public:
+  std::string problem;
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return begin(); }
+  bool end_object() override { return end(); }
+  bool start_array(std::size_t) override { return begin(); }
+  bool end_array() override { return end(); }
+  bool key(string_t& name) override {
+    if (!names_.back().insert(name).second) problem = "the name \"" + name + "\" appears twice";
+    return problem.empty();
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    problem = "the header is not valid JSON";
+    return false;
+  }
+
+ private:
+  bool begin() {
+    names_.emplace_back();
+    if (names_.size() > 4) problem = "the header is nested too deeply";
+    return problem.empty();
+  }
+  bool end() {
+    names_.pop_back();
+    return true;
+  }
+
+  std::vector<std::unordered_set<std::string>> names_;
+};
+
+Json parse_strictly(std::string_view text) {
+  Strictness strictness;
+  Json::sax_parse(text, &strictness);
+  if (!strictness.problem.empty()) fail(strictness.problem);
+  return Json::parse(text);
+}
+
+std::uint64_t whole_number(const Json& value, const std::string& what) {
+  if (!value.is_number_unsigned()) fail(what + " is not a whole number of at least 0");
+  return value.get<std::uint64_t>();
+}
+
+tensor::Shape parse_shape(const Json& value, const std::string& name) {
+  if (!value.is_array()) fail("tensor \"" + name + "\": \"shape\" is not a list");
+  if (value.size() > static_cast<std::size_t>(tensor::kMaxRank)) {
+    fail("tensor \"" + name + "\" has " + std::to_string(value.size()) + " dimensions; at most " +
+         std::to_string(tensor::kMaxRank) + " are supported");
+  }
+  std::vector<std::int64_t> extents;
+  for (const Json& extent : value) {
+    const std::uint64_t number = whole_number(extent, "tensor \"" + name + "\": an extent in \"shape\"");
+    if (number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+      fail("tensor \"" + name + "\": extent " + std::to_string(number) + " is too large");
+    }
+    extents.push_back(static_cast<std::int64_t>(number));
+  }
+  try {
+    return tensor::Shape(std::span<const std::int64_t>(extents));
+  } catch (const std::invalid_argument& error) {
+    fail("tensor \"" + name + "\": " + error.what());
+  }
+}
+
+/// shape x element size in bytes. Nothing when that does not fit 63 bits even with empty extents counted as 1: strides
+/// are such products too.
+std::optional<std::uint64_t> bytes_of(const tensor::Shape& shape, tensor::DType dtype) {
+  auto bytes = static_cast<std::int64_t>(tensor::size_of(dtype));
+  bool empty = false;
+  for (const std::int64_t extent : shape.extents()) {
+    empty = empty || extent == 0;
+    if (__builtin_mul_overflow(bytes, std::max<std::int64_t>(extent, 1), &bytes)) return std::nullopt;
+  }
+  return empty ? 0 : static_cast<std::uint64_t>(bytes);
+}
+
+SafetensorsEntry parse_entry(const std::string& name, const Json& value) {
+  const std::string who = "tensor \"" + name + "\"";
+  if (!value.is_object()) fail(who + " is not described by an object");
+  for (const auto& [key, unused] : value.items()) {
+    if (key != "dtype" && key != "shape" && key != "data_offsets") fail(who + " has an unknown key \"" + key + "\"");
+  }
+  for (const char* key : {"dtype", "shape", "data_offsets"}) {
+    if (!value.contains(key)) fail(who + " lacks \"" + key + "\"");
+  }
+  if (!value["dtype"].is_string()) fail(who + ": \"dtype\" is not a text");
+  const auto dtype = dtype_of(value["dtype"].get<std::string>());
+  if (!dtype) {
+    fail(who + " has type " + value["dtype"].get<std::string>() + "; supported are F32, F64, I64 and U8");
+  }
+  const Json& offsets = value["data_offsets"];
+  if (!offsets.is_array() || offsets.size() != 2) fail(who + ": \"data_offsets\" is not a pair");
+  SafetensorsEntry entry{.name = name,
+                         .dtype = *dtype,
+                         .shape = parse_shape(value["shape"], name),
+                         .begin = whole_number(offsets[0], who + ": a data offset"),
+                         .end = whole_number(offsets[1], who + ": a data offset")};
+  const auto expected = bytes_of(entry.shape, entry.dtype);
+  if (entry.end < entry.begin || !expected || entry.end - entry.begin != *expected) {
+    fail(who + ": data offsets [" + std::to_string(entry.begin) + ", " + std::to_string(entry.end) +
+         ") do not span the bytes of its shape and type");
+  }
+  return entry;
+}
+
+std::map<std::string, std::string> parse_metadata(const Json& value) {
+  if (!value.is_object()) fail("\"__metadata__\" is not an object");
+  std::map<std::string, std::string> metadata;
+  for (const auto& [key, text] : value.items()) {
+    if (!text.is_string()) fail("\"__metadata__\": the value of \"" + key + "\" is not a text");
+    metadata[key] = text.get<std::string>();
+  }
+  return metadata;
+}
+
+}  // namespace
+
+SafetensorsHeader parse_safetensors_header(std::string_view json, std::uint64_t data_bytes) {
+  if (json.empty() || json.front() != '{') fail("the header does not start with '{'");
+  SafetensorsHeader header;
+  const Json parsed = parse_strictly(json);
+  for (const auto& [name, value] : parsed.items()) {
+    if (name == "__metadata__") {
+      header.metadata = parse_metadata(value);
+    } else {
+      header.entries.push_back(parse_entry(name, value));
+    }
+  }
+  std::sort(header.entries.begin(), header.entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
+  std::uint64_t position = 0;
+  for (const SafetensorsEntry& entry : header.entries) {
+    if (entry.begin != position) {
+      fail("tensor \"" + entry.name + "\" starts at byte " + std::to_string(entry.begin) + " of the data, expected " +
+           std::to_string(position));
+    }
+    position = entry.end;
+  }
+  if (position != data_bytes) {
+    fail("the header describes " + std::to_string(position) + " bytes of data, the file holds " +
+         std::to_string(data_bytes));
+  }
+  return header;
 }
 
 }  // namespace tutti::trainer

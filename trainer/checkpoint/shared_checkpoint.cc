@@ -1,10 +1,11 @@
-#include <tutti/trainer/checkpoint/file_record.h>
+#include <tutti/trainer/checkpoint/checkpoint.h>
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
 #include <tutti/trainer/data_parallel/sharding/sharded_optimizer.h>
 #include <tutti/trainer/tensor_comm.h>
 
 #include <bit>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -136,6 +137,111 @@ std::optional<ResumedCheckpoint> resume_checkpoint(comm::ProcessGroup& group, co
   resumed.folder = json["folder"].get<std::string>();
   resumed.warnings = json["warnings"].get<std::vector<std::string>>();
   return resumed;
+}
+
+namespace {
+
+tensor::Tensor memory_for_all(const comm::ProcessGroup& group, const tensor::Tensor& own) {
+  return tensor::Tensor::empty({std::int64_t{group.world_size()}, own.numel()}, own.dtype());
+}
+
+/// A tensor (ranks, elements), made of one of another number of ranks.
+tensor::Tensor dealt_out(const tensor::Tensor& saved, std::int64_t ranks, bool is_error) {
+  const std::int64_t count = saved.shape()[1];
+  tensor::Tensor all = tensor::Tensor::zeros({ranks, count}, saved.dtype());
+  const std::int64_t used = is_error ? saved.shape()[0] : 1;
+  const float share = is_error ? 1.0F / static_cast<float>(ranks) : 1.0F;
+  float* const first = all.data<float>();
+  for (std::int64_t r = 0; r < used; ++r) {
+    const float* const values = saved.data<float>() + r * count;
+    for (std::int64_t i = 0; i < count; ++i) first[i] += values[i] * share;
+  }
+  for (std::int64_t r = 1; r < ranks; ++r) all.narrow(0, r, 1).copy_from(all.narrow(0, 0, 1));
+  return all;
+}
+
+NamedTensors dealt_out(const NamedTensors& saved, std::int64_t ranks) {
+  NamedTensors all;
+  for (const auto& [name, tensor] : saved) {
+    const bool fits = tensor.rank() != 2 || tensor.shape()[0] == ranks || tensor.shape()[0] == 0 ||
+                      tensor.dtype() != tensor::DType::Float32;  // what does not fit, assign_tensors will name
+    all.emplace_back(name, fits ? tensor : dealt_out(tensor.contiguous(), ranks, name.ends_with(".error")));
+  }
+  return all;
+}
+
+}  // namespace
+
+NamedTensors gather_exchange_state(comm::ProcessGroup& group, GradientExchange* exchange) {
+  NamedTensors all;
+  if (exchange == nullptr) return all;
+  for (auto& [name, own] : exchange->state()) {
+    const bool root = group.rank() == 0;
+    tensor::Tensor rows = root ? memory_for_all(group, own) : tensor::Tensor::empty({0}, own.dtype());
+    group.gather(as_buffer(own), as_buffer(rows), 0);
+    if (root) all.emplace_back(name, std::move(rows));
+  }
+  return all;
+}
+
+void scatter_exchange_state(comm::ProcessGroup& group, const NamedTensors& state, GradientExchange& exchange) {
+  const bool root = group.rank() == 0;
+  NamedTensors rows;
+  auto own = exchange.state();
+  for (auto& [name, tensor] : own) {
+    rows.emplace_back(name, root ? memory_for_all(group, tensor) : tensor::Tensor::empty({0}, tensor.dtype()));
+  }
+  on_rank0(group, [&] {
+    assign_tensors(rows, dealt_out(state, group.world_size()), "the checkpoint's exchange.safetensors");
+    return std::string();
+  });
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    group.scatter(as_buffer(rows[i].second), as_buffer(own[i].second), 0);
+  }
+}
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+/// "3 of them: a, b, ..." for an error text.
+std::string listed(const Names& names) {
+  constexpr std::size_t kMost = 5;
+  std::string text;
+  for (std::size_t i = 0; i < names.size() && i < kMost; ++i) text += (i == 0 ? "\"" : ", \"") + names[i] + "\"";
+  return text + (names.size() > kMost ? " and " + std::to_string(names.size() - kMost) + " more" : "");
+}
+
+/// The names in `all` that are not in `others`.
+Names without(const NamedTensors& all, const NamedTensors& others) {
+  std::set<std::string> known;
+  for (const auto& [name, tensor] : others) known.insert(name);
+  Names left;
+  for (const auto& [name, tensor] : all) {
+    if (known.count(name) == 0) left.push_back(name);
+  }
+  return left;
+}
+
+}  // namespace
+
+void load_parameters(nn::Module& module, const std::filesystem::path& file) {
+  const Safetensors content = read_safetensors(file);
+  NamedTensors wanted = model_tensors(module);
+  const Names absent = without(wanted, content.tensors);
+  const std::set<std::string> absent_names(absent.begin(), absent.end());
+  std::erase_if(wanted, [&](const auto& entry) {
+    return entry.first.ends_with("num_batches_tracked") && absent_names.count(entry.first) > 0;
+  });
+  const Names missing = without(wanted, content.tensors);
+  const Names extra = without(content.tensors, wanted);
+  if (!missing.empty() || !extra.empty()) {
+    std::string text = file.string() + " does not fit " + module.describe() + ":";
+    if (!missing.empty()) text += " it lacks " + listed(missing);
+    if (!extra.empty()) text += std::string(missing.empty() ? "" : ";") + " the model has no " + listed(extra);
+    throw std::runtime_error(text);
+  }
+  assign_tensors(wanted, content.tensors, file.string());
 }
 
 }  // namespace tutti::trainer

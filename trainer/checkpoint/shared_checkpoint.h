@@ -8,6 +8,8 @@
 #include <tutti/nn/module.h>
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/trainer/checkpoint/checkpoint.h>
+#include <tutti/trainer/checkpoint/safetensors.h>
+#include <tutti/trainer/data_parallel/gradient_exchange.h>
 
 #include <filesystem>
 #include <functional>
@@ -43,5 +45,28 @@ struct ResumedCheckpoint : CheckpointState {
 std::optional<ResumedCheckpoint> resume_checkpoint(comm::ProcessGroup& group, const std::filesystem::path& dir,
                                                    const std::map<std::string, std::string>& wanted,
                                                    const nn::Module& model, nn::Optimizer& optimizer);
+
+// What gradient exchanges remember (error feedback), of all ranks, for a checkpoint.
+//
+// Every rank's exchange remembers tensors of the same names and shapes and with values of its own. In a checkpoint each
+// name has one tensor (world size, elements), whose row r is rank r's. Both functions are collective.
+
+/// On rank 0 copies of all ranks' memories; elsewhere nothing. `exchange` may be null, and nothing is sent when it has
+/// no memory.
+NamedTensors gather_exchange_state(comm::ProcessGroup& group, GradientExchange* exchange);
+
+/// The inverse: rank 0's `state` into everybody's exchange. Of as many ranks as this group has, each gets its own back;
+/// of another number, each gets an equal part of the sum of what is called "<...>.error", so that nothing that was left
+/// out is lost, and the first rank's values of anything else. Throws std::runtime_error on every rank when names or
+/// shapes differ.
+void scatter_exchange_state(comm::ProcessGroup& group, const NamedTensors& state, GradientExchange& exchange);
+
+// Weights from a safetensors file that somebody else wrote, torchvision's for example.
+
+/// Copies the file's tensors into the parameters and buffers of the same names. Shapes and types must be equal, and
+/// every name must be on both sides, except for "num_batches_tracked", which older files do not have and which stays
+/// as it is then. Throws std::runtime_error naming the file and the names that are missing, left over or of another
+/// shape; the module is unchanged then.
+void load_parameters(nn::Module& module, const std::filesystem::path& file);
 
 }  // namespace tutti::trainer

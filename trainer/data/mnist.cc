@@ -1,5 +1,5 @@
 #include <tutti/trainer/data/data_error.h>
-#include <tutti/trainer/data/file_check.h>
+#include <tutti/trainer/data/file_source.h>
 #include <tutti/trainer/data/idx.h>
 #include <tutti/trainer/data/mnist.h>
 

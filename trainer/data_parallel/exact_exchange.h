@@ -14,6 +14,7 @@
 // Limits: gradients from 16 on are float64 sums, whose last bits may show the order, though seldom after the rounding.
 #pragma once
 
+#include <tutti/tensor/tensor.h>
 #include <tutti/trainer/data_parallel/gradient_exchange.h>
 
 #include <memory>
@@ -22,5 +23,15 @@ namespace tutti::trainer {
 
 /// For parameters on the CPU. Buckets of float64 parameters are summed as they are.
 std::unique_ptr<GradientExchange> make_exact_exchange(comm::ProcessGroup& group, const ExchangePlan& plan);
+
+// Exact sums in float64 buckets, and the float32 gradients that they become; what exchanges of exact sums share.
+// Thread-safety: pure functions on the caller's tensors.
+
+/// Of the memory of a bucket of `dtype`: float64 for float32, of anything else the same.
+tensor::DType type_of_sums(tensor::DType dtype);
+
+/// `rounded` (float32) becomes the sums (float64), as far as both go. Zero has no sign afterwards: whether it had one
+/// depends on who had no term to add.
+void round_sums(const tensor::Tensor& sums, tensor::Tensor& rounded);
 
 }  // namespace tutti::trainer

@@ -1,4 +1,4 @@
-#include <tutti/trainer/checkpoint/sha256.h>
+#include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/data_parallel/model_check.h>
 #include <tutti/trainer/tensor_comm.h>
 

@@ -167,7 +167,7 @@ void check_elastic_options(const TrainOptions& options) {
   };
   if (options.shard_optimizer)
     refuse("--shard-optimizer", "a lost rank takes its share of the optimizer's state along");
-  if (options.comm_hook == "topk" || options.comm_hook == "powersgd") {
+  if (options.comm_hook == "topk") {
     refuse("--comm-hook " + options.comm_hook, "a lost rank takes along what it has not sent yet; bf16 and fp16 do");
   }
   if (options.device != "cpu") refuse("--device " + options.device, "state passes between ranks in the host's memory");

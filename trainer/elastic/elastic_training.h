@@ -49,7 +49,7 @@ class GenerationOver : public std::runtime_error {
   GenerationOver() : std::runtime_error("the ranks leave this group to form the next one") {}
 };
 
-/// Throws UsageError for options whose state dies with a rank: --shard-optimizer, --comm-hook topk and powersgd,
+/// Throws UsageError for options whose state dies with a rank: --shard-optimizer, --comm-hook topk,
 /// --sync-batch-norm.
 void check_elastic_options(const TrainOptions& options);
 

@@ -140,7 +140,8 @@ StepsWriter::StepsWriter(const fs::path& file, std::int64_t first_global_step)
     : file_(file, bytes_before(file, first_global_step)) {}
 
 void StepsWriter::add(const StepInfo& info) {
-  file_.used(write_step_line(info, file_.room(kMaxStepLine)));
+  char line[kMaxStepLine];
+  file_.append({line, write_step_line(info, line)});
   unflushed_seconds_ += info.seconds;
   if (unflushed_seconds_ >= 1) flush();
 }

@@ -1,6 +1,6 @@
 #include <tutti/tools/labs/show/parts.h>
 #include <tutti/tools/labs/show/show_page.h>
-#include <tutti/trainer/checkpoint/sha256.h>
+#include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/report/page/html.h>
 #include <tutti/trainer/report/page/sections.h>
 

@@ -1,13 +1,57 @@
+#include <tutti/tensor/thread_pool.h>
 #include <tutti/trainer/data_parallel/hooks/comm_hooks.h>
-#include <tutti/trainer/data_parallel/hooks/half_exchange.h>
-#include <tutti/trainer/data_parallel/hooks/power_sgd_exchange.h>
-#include <tutti/trainer/data_parallel/hooks/top_k_exchange.h>
+#include <tutti/trainer/data_parallel/hooks/top_k.h>
+#include <tutti/trainer/data_parallel/pending_works.h>
 
 #include <algorithm>
 #include <stdexcept>
+#include <type_traits>
 
 namespace tutti::trainer {
 namespace {
+
+constexpr std::int64_t kGrain = 1 << 16;
+
+template <typename To, typename From>
+void convert(To* to, const From* from, std::int64_t count) {
+  tensor::parallel_for(count, kGrain, [=](std::int64_t begin, std::int64_t end) {
+    std::transform(from + begin, from + end, to + begin, [](From value) { return static_cast<To>(value); });
+  });
+}
+
+/// bf16 and fp16: gradients travel, and are summed, as T.
+template <typename T>
+class HalfExchange : public GradientExchange {
+ public:
+  static constexpr bool kBFloat = std::is_same_v<T, comm::BFloat16>;
+
+  HalfExchange(comm::ProcessGroup& group, std::size_t buckets)
+      : group_(group), works_(group, buckets), travelling_(buckets) {}
+
+  void begin(std::size_t bucket, tensor::Tensor& gradients) override {
+    const auto count = static_cast<std::size_t>(gradients.numel());
+    comm::RegisteredBuffer& memory = travelling_[bucket];
+    if (memory.nbytes != count * sizeof(T)) memory = group_.allocate(count * sizeof(T));
+    convert(memory.template as<T>().data(), gradients.data<float>(), gradients.numel());
+    works_.all_reduce(bucket, comm::buffer(memory.template as<T>().first(count)));
+  }
+
+  void finish(std::size_t bucket, tensor::Tensor& gradients) override {
+    works_.wait(bucket);
+    convert(gradients.data<float>(), travelling_[bucket].template as<T>().data(), gradients.numel());
+  }
+
+  void abandon() noexcept override { works_.abandon(); }
+
+  /// Whole numbers up to 2^8 or 2^11 are exact, and DataParallel counts ranks.
+  bool sums_elementwise() const override { return group_.world_size() <= (kBFloat ? 256 : 2048); }
+  std::string name() const override { return kBFloat ? "bf16" : "fp16"; }
+
+ private:
+  comm::ProcessGroup& group_;
+  PendingWorks works_;
+  std::vector<comm::RegisteredBuffer> travelling_;  // by bucket, from its first begin on
+};
 
 void check(const CommHookOptions& options) {
   const auto& names = comm_hook_names();
@@ -19,10 +63,6 @@ void check(const CommHookOptions& options) {
   if (!(options.topk_density > 0 && options.topk_density <= 1)) {
     throw std::invalid_argument("the density of topk is " + std::to_string(options.topk_density) +
                                 "; it must be above 0, and at most 1");
-  }
-  if (options.powersgd_rank < 1) {
-    throw std::invalid_argument("the rank of powersgd is " + std::to_string(options.powersgd_rank) +
-                                "; it must be at least 1");
   }
 }
 
@@ -37,16 +77,15 @@ void check_types(const std::string& hook, const ExchangePlan& plan) {
 
 std::unique_ptr<GradientExchange> make(const CommHookOptions& options, comm::ProcessGroup& group,
                                        const ExchangePlan& plan) {
-  if (options.hook == "bf16") return make_half_exchange<comm::BFloat16>(group, plan);
-  if (options.hook == "fp16") return make_half_exchange<comm::Half>(group, plan);
-  if (options.hook == "topk") return make_top_k_exchange(group, plan, options.topk_density);
-  return make_power_sgd_exchange(group, plan, {.rank = options.powersgd_rank, .saving = options.powersgd_saving});
+  if (options.hook == "bf16") return std::make_unique<HalfExchange<comm::BFloat16>>(group, plan.buckets.size());
+  if (options.hook == "fp16") return std::make_unique<HalfExchange<comm::Half>>(group, plan.buckets.size());
+  return make_top_k_exchange(group, plan, options.topk_density);
 }
 
 }  // namespace
 
 const std::vector<std::string>& comm_hook_names() {
-  static const std::vector<std::string> names{"none", "bf16", "fp16", "topk", "powersgd"};
+  static const std::vector<std::string> names{"none", "bf16", "fp16", "topk"};
   return names;
 }
 

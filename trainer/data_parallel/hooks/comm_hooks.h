@@ -7,12 +7,10 @@
 //               next step's gradient (error feedback: Stich et al., "Sparsified SGD with Memory",
 //               https://arxiv.org/abs/1809.07599). Ranks gather each other's values and indices, so that the bytes
 //               received grow with the number of ranks.
-//   powersgd    each matrix as a product of two thin ones, found by one step of power iteration that begins where the
-//               last step ended, with error feedback (Vogels et al., "PowerSGD", https://arxiv.org/abs/1905.13727).
 //
-// topk and powersgd send parameters with fewer than two axes whole (powersgd also matrices that it would not halve):
-// they are small, and sensitive. Both need memory of the gradients' size. What they remember is a rank's own
-// (GradientExchange::state); without it a run goes on, but not with the same bits.
+// topk sends parameters with fewer than two axes whole: they are small, and sensitive. It needs memory of the
+// gradients' size. What it remembers is a rank's own (GradientExchange::state); without it a run goes on, but not with
+// the same bits.
 #pragma once
 
 #include <tutti/trainer/data_parallel/gradient_exchange.h>
@@ -25,12 +23,9 @@ namespace tutti::trainer {
 struct CommHookOptions {
   std::string hook = "none";   // one of comm_hook_names()
   double topk_density = 0.05;  // part of each parameter's numbers that is sent; above 0, at most 1
-  int powersgd_rank = 4;       // columns of the thin matrices; at least 1
-  /// powersgd: a matrix is compressed when that makes it this many times smaller, at least.
-  double powersgd_saving = 2;
 };
 
-/// "none", "bf16", "fp16", "topk", "powersgd".
+/// "none", "bf16", "fp16", "topk".
 const std::vector<std::string>& comm_hook_names();
 
 /// Empty for "none". What it makes throws std::invalid_argument for a bucket that is not float32. Throws

@@ -1,9 +1,13 @@
 #include <tutti/trainer/data_parallel/hooks/top_k.h>
+#include <tutti/trainer/data_parallel/pending_works.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <stdexcept>
 #include <string>
 
@@ -58,6 +62,113 @@ void largest_magnitudes(std::span<const float> values, std::span<std::int32_t> i
     if (bits == threshold.bits) --equal;
     indices[taken++] = static_cast<std::int32_t>(i);
   }
+}
+
+namespace {
+
+struct Share {
+  BucketSlot slot;
+  std::size_t taken = 0;  // numbers of it that travel
+};
+
+/// One bucket's memory. A message is all indices, within the bucket, and then all values, as bits.
+struct BucketMemory {
+  std::vector<Share> shares;
+  std::size_t taken = 0;  // of all shares
+  tensor::Tensor error;   // like the bucket: what has not been sent yet
+  std::vector<std::int32_t> sent;
+  std::vector<std::int32_t> received;  // of all ranks
+};
+
+class TopKExchange : public GradientExchange {
+ public:
+  TopKExchange(comm::ProcessGroup& group, const ExchangePlan& plan, double density)
+      : group_(group), works_(group, plan.buckets.size()), shapes_(plan.shapes) {
+    for (const Bucket& bucket : plan.buckets) {
+      BucketMemory memory;
+      for (const BucketSlot& slot : bucket.slots) {
+        const double part = shapes_[slot.parameter].rank() < 2 ? 1 : density;
+        const auto taken = static_cast<std::size_t>(std::ceil(part * static_cast<double>(slot.count)));
+        memory.shares.push_back({.slot = slot, .taken = std::min(taken, slot.count)});
+        memory.taken += memory.shares.back().taken;
+      }
+      memory.error = tensor::Tensor::zeros({static_cast<std::int64_t>(bucket.count)});
+      memory.sent.resize(2 * memory.taken);
+      memory.received.resize(2 * memory.taken * static_cast<std::size_t>(group.world_size()));
+      buckets_.push_back(std::move(memory));
+    }
+  }
+
+  void begin(std::size_t bucket, tensor::Tensor& gradients) override {
+    BucketMemory& memory = buckets_[bucket];
+    float* const error = memory.error.data<float>();
+    const float* const gradient = gradients.data<float>();
+    for (std::int64_t i = 0; i < memory.error.numel(); ++i) error[i] += gradient[i];
+    choose(memory);
+    const auto sent = comm::const_buffer(std::span<const std::int32_t>(memory.sent));
+    const auto received = comm::buffer(std::span(memory.received));
+    if (bucket + 1 == buckets_.size()) return group_.all_gather(sent, received);
+    works_.add(bucket, group_.all_gather_async(sent, received));
+  }
+
+  void finish(std::size_t bucket, tensor::Tensor& gradients) override {
+    works_.wait(bucket);
+    const BucketMemory& memory = buckets_[bucket];
+    gradients.fill(0);
+    float* const sum = gradients.data<float>();
+    for (auto message = memory.received.begin(); message != memory.received.end();) {
+      const auto values = message + static_cast<std::ptrdiff_t>(memory.taken);
+      for (std::ptrdiff_t i = 0; i < values - message; ++i) sum[message[i]] += std::bit_cast<float>(values[i]);
+      message = values + (values - message);
+    }
+  }
+
+  void abandon() noexcept override { works_.abandon(); }
+  bool sums_elementwise() const override { return false; }
+  std::string name() const override { return "topk"; }
+
+  std::vector<std::pair<std::string, tensor::Tensor>> state() override {
+    std::vector<std::pair<std::string, tensor::Tensor>> all;
+    for (BucketMemory& memory : buckets_) {
+      for (const auto& [slot, taken] : memory.shares) {
+        if (taken == slot.count) continue;
+        const auto part =
+            memory.error.narrow(0, static_cast<std::int64_t>(slot.offset), static_cast<std::int64_t>(slot.count));
+        all.emplace_back(std::to_string(slot.parameter) + ".error", part.reshape(shapes_[slot.parameter]));
+      }
+    }
+    return all;
+  }
+
+ private:
+  /// The largest numbers of `error` go into the message and leave it.
+  static void choose(BucketMemory& memory) {
+    float* const error = memory.error.data<float>();
+    std::int32_t* index = memory.sent.data();
+    std::int32_t* value = index + memory.taken;
+    for (const auto& [slot, taken] : memory.shares) {
+      largest_magnitudes({error + slot.offset, slot.count}, {index, taken});
+      for (std::size_t i = 0; i < taken; ++i) {
+        index[i] += static_cast<std::int32_t>(slot.offset);
+        value[i] = std::bit_cast<std::int32_t>(error[index[i]]);
+        error[index[i]] = 0;
+      }
+      index += taken;
+      value += taken;
+    }
+  }
+
+  comm::ProcessGroup& group_;
+  PendingWorks works_;
+  std::vector<tensor::Shape> shapes_;  // by parameter
+  std::vector<BucketMemory> buckets_;
+};
+
+}  // namespace
+
+std::unique_ptr<GradientExchange> make_top_k_exchange(comm::ProcessGroup& group, const ExchangePlan& plan,
+                                                      double density) {
+  return std::make_unique<TopKExchange>(group, plan, density);
 }
 
 }  // namespace tutti::trainer

@@ -1,5 +1,5 @@
 #include <tutti/nn/optim/clip_grad.h>
-#include <tutti/trainer/data_parallel/sharding/shard_plan.h>
+#include <tutti/trainer/data_parallel/sharding/shard_exchange.h>
 #include <tutti/trainer/data_parallel/sharding/sharded_optimizer.h>
 #include <tutti/trainer/tensor_comm.h>
 
