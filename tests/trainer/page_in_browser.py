@@ -3,10 +3,12 @@
 
     page_in_browser.py TUTTI [PAGE [FOLDER]]
 
-Makes a short run and its page, or takes PAGE. Screenshots are written to FOLDER if it is given. Needs Chromium or
-Chrome; else it skips (77).
+Makes a short run and its page, or takes PAGE. Then looks at what the page says of a run that is made up. Screenshots
+are written to FOLDER if it is given. Needs Chromium or Chrome; else it skips (77).
 """
 
+import html
+import json
 import os
 import re
 import shutil
@@ -47,6 +49,62 @@ def check_the_check(browser, folder):
     check(any("seen" in line for line in console), "the browser does not tell what stands on the console")
 
 
+HOSTILE = "</script><script>console.error('hostile')</script><img src=x onerror=console.error('hostile')>"
+
+
+def write_made_up_run(folder):
+    """Three ranks of which the last is slow, two buckets, a trace, and a class with a hostile name."""
+    os.makedirs(folder)
+
+    def write(name, text):
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    epochs = [{"epoch": e, "train_loss": 0.6 - e / 10, "test_loss": 0.3 - e / 20, "test_accuracy": 0.7 + e / 20,
+               "seconds": 2} for e in (1, 2)]
+    write("report.json", json.dumps({
+        "task": "mercer", "model": "resnet18", "device": "cpu", "world_size": 3, "threads": 1, "batch_size": 32,
+        "global_batch": 96, "generated_data": True, "epochs": epochs, "seconds_training": 4,
+        "samples_per_second": 12345.6, "final_test_accuracy": 0.8,
+        "confusion_matrix": [[40, 10, 0], [5, 45, 0], [0, 0, 7]], "class_names": ["forest", "river", HOSTILE],
+        "parameter_sha256": "ab12"}))
+    write("options.json", json.dumps({"model": "resnet18", "lr": "0.05", "trace": os.path.join(folder, "trace.json")}))
+    write("buckets.json", json.dumps([{"bytes": 159168, "start_seconds": 0.001, "wait_seconds": 0},
+                                      {"bytes": 4096, "start_seconds": 0.002, "wait_seconds": 0.0005}]))
+    write("log.txt", "hello from the log\n" + HOSTILE + "\n")
+    for rank in range(3):
+        waiting = 0 if rank == 2 else 0.001
+        write(f"steps-rank-{rank}.jsonl" if rank else "steps.jsonl", "".join(json.dumps(
+            {"epoch": 1 + step // 100, "step": step % 100, "global_step": step, "loss": 2 / (step + 1),
+             "learning_rate": 0.001 / (step + 1), "samples": 32, "seconds": 0.002,
+             "wait_seconds": waiting}) + "\n" for step in range(200)))
+    spans = [{"ph": "X", "name": "all_reduce", "cat": "collective", "pid": i % 3, "tid": 0, "ts": 100 * i, "dur": 50.25,
+              "args": {"operation": f"all_reduce seq {i} (sum float32 x 100)", "bytes": 400, "state": "done",
+                       "algorithm": "ring"}} for i in range(1200)]
+    write("trace.json", '{"traceEvents":[\n' + ",\n".join(
+        json.dumps(span, separators=(",", ":")) for span in spans) + "\n]}\n")
+
+
+def check_texts(browser, tutti, folder):
+    run_dir = os.path.join(folder, "made-up")
+    write_made_up_run(run_dir)
+    subprocess.run([tutti, "report", run_dir], check=True, stdout=subprocess.DEVNULL)
+    dom, console = browse(browser, os.path.join(run_dir, "report.html"), folder, "light", "--dump-dom")
+    check(not console, f"on the console: {console}")
+    drawn = dom[dom.index("<main>"):dom.index("</main>")]
+    check("<img" not in drawn and "<script" not in drawn, "a text has become markup")
+    text = html.unescape(re.sub("<[^>]*>", "", drawn))
+    for part in ("resnet18 on mercer", "made-up · trained on generated data", "80.00 %final test accuracy",
+                 "12,346samples a second", "3 × 32ranks × batch", "Loss, logarithmic", "Test accuracy", "Learning rate",
+                 "forest taken for river 10 times; river taken for forest 5 times", HOSTILE,
+                 "Rank 2 is a straggler: of a step it takes 2 ms", "2 times what the other ranks take",
+                 "100 % of the steps", "Own work per step, rank by rank", "rank 1: 1 ms, 1 times the usual",
+                 "159 KiB of gradients travel in 2 buckets a step", "waited 500 us for them on average, 25.0 % of a step",
+                 "1,200 operations were traced", "(sum float32 x 100), 400 bytes by ring, 50.3 us",
+                 "15 % in collectives", "lr0.05", "hello from the log", "ab12"):
+        check(part in text, f"the page does not say: {part}")
+
+
 def main():
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
@@ -73,6 +131,7 @@ def main():
         for part in ("curves", "confusion", "ranks", "buckets", "timeline", "options"):
             check(f'<section id="{part}">' in dom, f"the part {part} is missing")
         check(len(re.findall("<svg", dom)) >= 4, "there are too few pictures")
+        check_texts(browser, sys.argv[1], folder)
     print("the page is shown in light and dark, and the console is empty")
     return 0
 

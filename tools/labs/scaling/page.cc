@@ -1,7 +1,5 @@
 #include <tutti/tools/labs/scaling/page.h>
 #include <tutti/trainer/report/page/html.h>
-#include <tutti/trainer/report/page/line_chart.h>
-#include <tutti/trainer/report/page/sections.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,9 +11,6 @@ using trainer::page::coordinate;
 using trainer::page::duration;
 using trainer::page::escaped;
 using trainer::page::number;
-using trainer::page::percent;
-using trainer::page::section;
-using trainer::page::Series;
 
 constexpr const char* kParts[] = {"compute", "waiting for others", "the rest: start, data, evaluation"};
 
@@ -50,49 +45,6 @@ std::string times_table(const Results& results, const Model& model) {
   return legend() + "<div class=\"scroll\"><table class=\"plain bars\">" + rows + "</table></div>";
 }
 
-/// Rows on this host with as many threads as the first one, by ranks.
-std::vector<Row> curve_rows(const Results& results) {
-  std::vector<Row> rows;
-  for (const Row& row : results.rows) {
-    if (row.layout.threads == results.rows[0].layout.threads && row.layout.hosts == results.rows[0].layout.hosts) {
-      rows.push_back(row);
-    }
-  }
-  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.layout.ranks < b.layout.ranks; });
-  return rows;
-}
-
-std::string charts(const Results& results, const Model& model) {
-  const std::vector<Row> rows = curve_rows(results);
-  const double first = rows[0].median().seconds, first_ranks = rows[0].layout.ranks;
-  Series measured{.name = "measured", .colour = 0, .has_markers = true};
-  Series ideal{.name = "ideal", .colour = 7, .is_faint = true};
-  Series fit{.name = "model", .colour = 1};
-  Series speedup = measured, ideal_speedup = ideal, fit_speedup = fit;
-  const int most = std::max(rows.back().layout.ranks, 2);
-  for (const Row& row : rows) {
-    measured.points.emplace_back(row.layout.ranks, row.median().seconds);
-    speedup.points.emplace_back(row.layout.ranks, first / row.median().seconds);
-  }
-  for (int ranks = rows[0].layout.ranks; ranks <= most; ++ranks) {
-    Layout layout = rows[0].layout;
-    layout.ranks = ranks;
-    const double seconds = model.seconds(features_of(layout, steps_with(results, ranks), results.cores));
-    fit.points.emplace_back(ranks, seconds);
-    fit_speedup.points.emplace_back(ranks, first / seconds);
-    ideal.points.emplace_back(ranks, first * first_ranks / ranks);
-    ideal_speedup.points.emplace_back(ranks, ranks / first_ranks);
-  }
-  return "<div class=\"charts\">" +
-         trainer::page::line_chart(
-             {.title = "Time of a run", .x_name = "ranks", .y_name = "seconds", .from_zero = true},
-             {ideal, fit, measured}) +
-         trainer::page::line_chart(
-             {.title = "Speed-up", .x_name = "ranks", .y_name = "times faster", .from_zero = true},
-             {ideal_speedup, fit_speedup, speedup}) +
-         "</div>";
-}
-
 std::string model_text(const Results& results, const Model& model) {
   return "<p><b>t = " + number(model.fixed, 4) + " s + " + number(model.step * 1e6, 4) + " &micro;s &times; work + " +
          number(model.round * 1e6, 4) +
@@ -100,8 +52,12 @@ std::string model_text(const Results& results, const Model& model) {
          "its own, 1 / threads on several, ranks / cores where ranks share the " +
          std::to_string(results.cores) +
          " cores. rounds: steps of a rank, times &lceil;lg ranks&rceil;. The model is off by " +
-         percent(model.worst_error) +
-         " at most; where that is much, something happens that it does not know: look at the parts above.</p>";
+         number(100 * model.worst_error, 3) +
+         " % at most; where that is much, something happens that it does not know: look at the parts above.</p>";
+}
+
+std::string section(const std::string& id, const std::string& title, const std::string& body) {
+  return "<section id=\"" + id + "\"><h2>" + title + "</h2>" + body + "</section>\n";
 }
 
 }  // namespace
@@ -116,8 +72,7 @@ std::string page_of(const Results& results, const Model& model) {
          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>Scaling</title><link "
          "rel=\"icon\" href=\"data:,\"><style>" +
          std::string(trainer::page::kStyle) + "</style></head><body><main><header><h1>Scaling</h1><p>" + what +
-         "</p></header>\n" + section("curves", "Time and speed-up", charts(results, model)) +
-         section("times", "Layouts (ranks &times; threads)", times_table(results, model)) +
+         "</p></header>\n" + section("times", "Layouts (ranks &times; threads)", times_table(results, model)) +
          section("model", "The fitted model", model_text(results, model)) + "</main></body></html>\n";
 }
 

@@ -2,7 +2,6 @@
 #include <tutti/tools/labs/show/show_page.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/report/page/html.h>
-#include <tutti/trainer/report/page/sections.h>
 
 #include <algorithm>
 

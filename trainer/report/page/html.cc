@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 
 namespace tutti::trainer::page {
 namespace {
@@ -81,15 +82,6 @@ std::string coordinate(double value) {
   return text == "-0" ? "0" : text;
 }
 
-std::string with_commas(std::int64_t value) {
-  std::string digits = std::to_string(value);
-  const std::ptrdiff_t sign = value < 0 ? 1 : 0;
-  for (auto place = static_cast<std::ptrdiff_t>(digits.size()) - 3; place > sign; place -= 3) {
-    digits.insert(static_cast<std::size_t>(place), ",");
-  }
-  return digits;
-}
-
 std::string duration(double seconds) {
   if (!std::isfinite(seconds)) return "not known";
   if (seconds < 1e-3) return number(seconds * 1e6, 3) + " us";
@@ -97,7 +89,7 @@ std::string duration(double seconds) {
   if (seconds < 60) return number(seconds, 3) + " s";
   const auto whole = static_cast<std::int64_t>(std::llround(seconds));
   if (seconds < 3600) return std::to_string(whole / 60) + " min " + std::to_string(whole % 60) + " s";
-  return with_commas(whole / 3600) + " h " + std::to_string(whole % 3600 / 60) + " min";
+  return std::to_string(whole / 3600) + " h " + std::to_string(whole % 3600 / 60) + " min";
 }
 
 std::string bytes(double nbytes) {
@@ -105,11 +97,6 @@ std::string bytes(double nbytes) {
   std::size_t unit = 0;
   for (; nbytes >= 1024 && unit + 1 < kUnits.size(); ++unit) nbytes /= 1024;
   return (nbytes < 1000 ? number(nbytes, 3) : format("%.0f", nbytes)) + " " + kUnits[unit];
-}
-
-std::string percent(double share, int decimals) {
-  if (!std::isfinite(share)) return "not known";
-  return format("%.*f %%", decimals, 100 * share);
 }
 
 }  // namespace tutti::trainer::page

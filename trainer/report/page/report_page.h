@@ -1,8 +1,8 @@
-// The page of a run: one HTML file with everything in it, no script, nothing from the network.
+// The page of a run: one HTML file with everything in it, nothing from the network.
 //
-// Pure function of what read_run found. Whatever comes from outside (names of classes, options, log lines, paths) is
-// escaped, and the page's own policy forbids scripts and connections besides. Size: some 100 KB and a little for each
-// rank and class, however long the run was.
+// page.js draws it from the run's JSON (page_data.h), and is the one script that the page's own policy lets run.
+// Whatever comes from outside (names of classes, options, log lines, paths) becomes text there, never markup. Pure
+// function of what read_run found. Size: some 100 KB and a little for each rank and class, however long the run was.
 #pragma once
 
 #include <tutti/trainer/report/run_data.h>
