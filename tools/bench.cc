@@ -20,32 +20,24 @@ namespace {
 
 using bench::BenchOptions;
 
+/// What the command line says; numbers and names that are still to be checked stand beside `options`.
 struct BenchArguments {
-  std::string operation;
+  BenchOptions options;
   std::optional<std::int64_t> nproc;
   std::string min_bytes = "4";
   std::string max_bytes = "64M";
   std::int64_t step_factor = 4;
   std::string dtype = "float32";
   std::string redop = "sum";
-  std::string transport = "auto";
-  std::string algorithm;
-  bool encrypt = false;
-  bool registered = false;
-  bool reproducible = false;
-  bool fresh = false;
-  bool check = true;
   std::int64_t iterations = 0;
   std::int64_t warmup = 5;
-  std::string json;
-  std::string trace;
   double timeout_seconds = 300;
 };
 
 void add_options(CLI::App& app, BenchArguments& arguments) {
   std::string names;
   for (const auto& operation : bench::operations()) names += std::string(operation.name) + ", ";
-  app.add_option("OP", arguments.operation, names + "or all")->required();
+  app.add_option("OP", arguments.options.operation, names + "or all")->required();
   app.add_option("-n,--nproc", arguments.nproc, "ranks to start on this host, when no launcher has done so");
   add_launcher_option(app);
   add_interface_option(app);
@@ -54,18 +46,21 @@ void add_options(CLI::App& app, BenchArguments& arguments) {
   app.add_option("--step-factor", arguments.step_factor, "from one size to the next")->capture_default_str();
   app.add_option("--dtype", arguments.dtype, "float32, bfloat16, int64, ...: the types of comm")->capture_default_str();
   app.add_option("--redop", arguments.redop, "sum, avg, prod, min, max, band, bor or bxor")->capture_default_str();
-  app.add_option("--transport", arguments.transport, "auto, tcp or shm")->capture_default_str();
-  app.add_flag("--encrypt", arguments.encrypt, "TLS on TCP connections between ranks, as TUTTI_ENCRYPT=1");
-  app.add_option("--algo", arguments.algorithm, "algorithm, where it implements the operation [chosen by size]");
-  app.add_flag("--registered", arguments.registered, "buffers that other ranks of the host reach in place");
-  app.add_flag("--reproducible", arguments.reproducible, "reductions in the order of the ranks, whatever else differs");
-  app.add_flag("--fresh", arguments.fresh,
+  app.add_option("--transport", arguments.options.transport, "auto, tcp or shm")->capture_default_str();
+  app.add_flag("--encrypt", arguments.options.encrypt, "TLS on TCP connections between ranks, as TUTTI_ENCRYPT=1");
+  app.add_option("--algo", arguments.options.algorithm,
+                 "algorithm, where it implements the operation [chosen by size]");
+  app.add_flag("--registered", arguments.options.registered, "buffers that other ranks of the host reach in place");
+  app.add_flag("--reproducible", arguments.options.reproducible,
+               "reductions in the order of the ranks, whatever else differs");
+  app.add_flag("--fresh", arguments.options.fresh,
                "write the data anew before each call, as a program that has just computed it");
-  app.add_flag("--check,!--no-check", arguments.check, "compare every result [on]");
+  app.add_flag("--check,!--no-check", arguments.options.check, "compare every result [on]");
   app.add_option("--iterations", arguments.iterations, "timed calls a row; 0: 0.3 s of them")->capture_default_str();
   app.add_option("--warmup", arguments.warmup, "calls before the timed ones")->capture_default_str();
-  app.add_option("--json", arguments.json, "write the results to this file");
-  app.add_option("--trace", arguments.trace, "write what all ranks communicated to this file, for ui.perfetto.dev");
+  app.add_option("--json", arguments.options.json, "write the results to this file");
+  app.add_option("--trace", arguments.options.trace,
+                 "write what all ranks communicated to this file, for ui.perfetto.dev");
   app.add_option("--timeout", arguments.timeout_seconds, "seconds until a rank that does not answer is an error")
       ->capture_default_str();
 }
@@ -76,36 +71,17 @@ std::size_t in_range(std::int64_t value, std::int64_t least, std::int64_t most, 
                           " and " + std::to_string(most));
 }
 
-void check_nproc(std::int64_t nproc) {
-  (void)in_range(nproc, 1, 4096, "--nproc");
-  const auto launched = world_size_from_launcher();
-  if (launched && *launched != std::to_string(nproc)) {
-    throw bench::UsageError("--nproc " + std::to_string(nproc) +
-                            ", but a launcher has started WORLD_SIZE=" + *launched + " ranks; leave --nproc out");
-  }
-}
-
 /// What the command line says, checked. Throws bench::UsageError.
 BenchOptions interpreted(const BenchArguments& arguments) {
-  BenchOptions options;
-  options.operation = arguments.operation;
-  if (arguments.nproc) check_nproc(*arguments.nproc);
+  BenchOptions options = arguments.options;
+  if (const std::string why = nproc_objection(arguments.nproc); !why.empty()) throw bench::UsageError(why);
   options.min_bytes = bench::parse_bytes(arguments.min_bytes, "--min-bytes");
   options.max_bytes = bench::parse_bytes(arguments.max_bytes, "--max-bytes");
   options.step_factor = in_range(arguments.step_factor, 1, 1 << 20, "--step-factor");
   options.dtype = bench::parse_dtype(arguments.dtype);
   options.redop = bench::parse_redop(arguments.redop);
-  options.transport = arguments.transport;
-  options.algorithm = arguments.algorithm;
-  options.encrypt = arguments.encrypt;
-  options.registered = arguments.registered;
-  options.reproducible = arguments.reproducible;
-  options.fresh = arguments.fresh;
-  options.check = arguments.check;
   options.iterations = in_range(arguments.iterations, 0, 10'000'000, "--iterations");
   options.warmup = in_range(arguments.warmup, 0, 10'000'000, "--warmup");
-  options.json = arguments.json;
-  options.trace = arguments.trace;
   const double seconds = arguments.timeout_seconds;
   if (!(seconds >= 0.001 && seconds <= 1e9))
     throw bench::UsageError("--timeout: must be between 0.001 and 1e9 seconds");
@@ -121,24 +97,16 @@ int launch_ranks(const BenchOptions& options, std::span<const bench::Operation> 
 }
 
 int bench_command(const BenchArguments& arguments) {
-  try {
-    const BenchOptions options = interpreted(arguments);
-    const auto table = bench::find_operations(bench::operations(), options.operation);
-    const auto launched = world_size_from_launcher();
-    const int nproc = static_cast<int>(arguments.nproc.value_or(1));
-    if (!launched && nproc < table.front().min_ranks) {
-      throw bench::UsageError(options.operation + " needs " + std::to_string(table.front().min_ranks) +
-                              " ranks; give -n " + std::to_string(table.front().min_ranks));
-    }
-    if (nproc > 1 && !launched) return launch_ranks(options, table, nproc);
-    return bench::run_bench(table, options, std::cout, std::cerr);
-  } catch (const bench::UsageError& error) {
-    std::cerr << "tutti bench: " << error.what() << "\nRun 'tutti bench --help' for the options.\n";
-    return 2;
-  } catch (const std::exception& error) {
-    std::cerr << "tutti bench: " << error.what() << "\n";
-    return 1;
+  const BenchOptions options = interpreted(arguments);
+  const auto table = bench::find_operations(bench::operations(), options.operation);
+  const auto launched = world_size_from_launcher();
+  const int nproc = static_cast<int>(arguments.nproc.value_or(1));
+  if (!launched && nproc < table.front().min_ranks) {
+    throw bench::UsageError(options.operation + " needs " + std::to_string(table.front().min_ranks) +
+                            " ranks; give -n " + std::to_string(table.front().min_ranks));
   }
+  if (nproc > 1 && !launched) return launch_ranks(options, table, nproc);
+  return bench::run_bench(table, options, std::cout, std::cerr);
 }
 
 }  // namespace
@@ -147,7 +115,9 @@ void add_bench_command(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("bench", "measure and check the collectives, as nccl-tests does");
   const auto arguments = std::make_shared<BenchArguments>();
   add_options(*command, *arguments);
-  command->callback([arguments, &status] { status = bench_command(*arguments); });
+  command->callback([arguments, &status] {
+    status = status_of<bench::UsageError>("tutti bench", [&] { return bench_command(*arguments); });
+  });
 }
 
 }  // namespace tutti::tools

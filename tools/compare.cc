@@ -1,7 +1,6 @@
 // `tutti compare RUN_A RUN_B`: the first step and the first tensor that differ.
 
 #include <tutti/tools/commands.h>
-#include <tutti/tools/wrong_usage.h>
 #include <tutti/trainer/report/compare_runs.h>
 
 #include <CLI/CLI.hpp>

@@ -133,15 +133,6 @@ int verify(const std::string& data) {
   return std::max(first, second);
 }
 
-// Runs `action`, whose exceptions say what is wrong with the data.
-int guarded(const std::string& command, int (*action)(const std::string&), const std::string& data) {
-  try {
-    return action(data);
-  } catch (const std::exception& error) {
-    return fail(command, error.what());
-  }
-}
-
 }  // namespace
 
 void add_data_command(CLI::App& app, int& status) {
@@ -151,7 +142,8 @@ void add_data_command(CLI::App& app, int& status) {
     auto data = std::make_shared<std::string>();
     CLI::App* sub = command->add_subcommand(name, description);
     sub->add_option("--data", *data, "The folder to look in; else TUTTI_DATA, ./data and the user's cache");
-    sub->callback([=, &status] { status = guarded(name, action, *data); });
+    sub->callback(
+        [=, &status] { status = status_of(std::string("tutti data ") + name, [&] { return action(*data); }); });
   };
   add("list", "Where each data set was found", list);
   add("verify", "Read every file and every picture; name those that cannot be used", verify);

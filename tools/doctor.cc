@@ -2,8 +2,7 @@
 
 #include <tutti/comm/base/error.h>
 #include <tutti/tools/commands.h>
-#include <tutti/tools/doctor/host_checks.h>
-#include <tutti/tools/doctor/world_checks.h>
+#include <tutti/tools/doctor/checks.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>

@@ -5,7 +5,6 @@
 #include <tutti/tensor/thread_pool.h>
 #include <tutti/tools/commands.h>
 #include <tutti/tools/run/own_command.h>
-#include <tutti/tools/wrong_usage.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/evaluate_checkpoint.h>
 #include <tutti/trainer/run_training.h>
@@ -27,18 +26,11 @@ struct EvaluateArguments {
   std::int64_t threads = 0;
 };
 
-void check(const EvaluateArguments& arguments, const std::optional<std::string>& launched) {
+void check(const EvaluateArguments& arguments) {
   if (arguments.threads < 0 || arguments.threads > 1024) {
     throw WrongUsage("--threads " + std::to_string(arguments.threads) + ": must be between 0 and 1024");
   }
-  if (!arguments.nproc) return;
-  const std::string nproc = std::to_string(*arguments.nproc);
-  if (*arguments.nproc < 1 || *arguments.nproc > 4096)
-    throw WrongUsage("--nproc " + nproc + ": must be between 1 and 4096");
-  if (launched && *launched != nproc) {
-    throw WrongUsage("--nproc " + nproc + ", but a launcher has started WORLD_SIZE=" + *launched +
-                     " ranks; leave --nproc out");
-  }
+  if (const std::string why = nproc_objection(arguments.nproc); !why.empty()) throw WrongUsage(why);
 }
 
 /// What can be said before anything is computed.
@@ -98,18 +90,10 @@ int launch_evaluation(const EvaluateArguments& arguments) {
 }
 
 int evaluate_command(const EvaluateArguments& arguments) {
-  try {
-    const auto launched = world_size_from_launcher();
-    check(arguments, launched);
-    if (arguments.nproc.value_or(1) > 1 && !launched) return launch_evaluation(arguments);
-    return evaluate_as_rank(arguments);
-  } catch (const WrongUsage& error) {
-    std::cerr << "tutti evaluate: " << error.what() << "\nRun 'tutti evaluate --help' for the options.\n";
-    return 2;
-  } catch (const std::exception& error) {
-    std::cerr << "tutti evaluate: " << error.what() << "\n";
-    return 1;
-  }
+  const auto launched = world_size_from_launcher();
+  check(arguments);
+  if (arguments.nproc.value_or(1) > 1 && !launched) return launch_evaluation(arguments);
+  return evaluate_as_rank(arguments);
 }
 
 }  // namespace
@@ -129,7 +113,8 @@ void add_evaluate_command(CLI::App& app, int& status) {
   command->add_option("--nproc", arguments->nproc, "ranks to start on this host, when no launcher has done so");
   add_launcher_option(*command);
   command->add_option("--threads", arguments->threads, "compute threads a rank [CPUs / ranks of this host]");
-  command->callback([arguments, &status] { status = evaluate_command(*arguments); });
+  command->callback(
+      [arguments, &status] { status = status_of("tutti evaluate", [&] { return evaluate_command(*arguments); }); });
 }
 
 }  // namespace tutti::tools

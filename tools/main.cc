@@ -3,7 +3,6 @@
 #include <sys/prctl.h>
 #include <tutti/comm/base/printable_utf8.h>
 #include <tutti/tools/commands.h>
-#include <tutti/tools/run/run_settings.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

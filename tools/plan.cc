@@ -4,9 +4,7 @@
 #include <tutti/comm/base/output_file.h>
 #include <tutti/comm/schedule/schedule.h>
 #include <tutti/tools/commands.h>
-#include <tutti/tools/plan/diagram.h>
 #include <tutti/tools/plan/price.h>
-#include <tutti/tools/wrong_usage.h>
 
 #include <CLI/CLI.hpp>
 #include <cmath>
@@ -247,7 +245,7 @@ void write_json(const PlanOptions& options, const Question& question, const std:
   comm::write_output(options.json, report.dump(2) + "\n");
 }
 
-void run_plan(const PlanOptions& options) {
+int run_plan(const PlanOptions& options) {
   const Question question = question_of(options);
   const std::vector<std::string_view> names = algorithms_of(options, question);
   std::vector<Price> prices;
@@ -261,19 +259,7 @@ void run_plan(const PlanOptions& options) {
   }
   std::cout << std::flush;
   if (!options.json.empty()) write_json(options, question, prices, lower_bound);
-}
-
-int guarded(const PlanOptions& options) {
-  try {
-    run_plan(options);
-    return 0;
-  } catch (const WrongUsage& error) {
-    std::cerr << "tutti plan: " << error.what() << "\n";
-    return 2;
-  } catch (const std::exception& error) {
-    std::cerr << "tutti plan: " << error.what() << "\n";
-    return 1;
-  }
+  return 0;
 }
 
 }  // namespace
@@ -306,7 +292,7 @@ void add_plan_command(CLI::App& app, int& status) {
   plan->add_option("--rank", options->rank, "print this rank's schedule");
   plan->add_flag("--draw", options->draw, "draw the messages; up to 16 ranks");
   plan->add_option("--json", options->json, "write the figures to this file too");
-  plan->callback([options, &status] { status = guarded(*options); });
+  plan->callback([options, &status] { status = status_of("tutti plan", [&] { return run_plan(*options); }); });
 }
 
 }  // namespace tutti::tools

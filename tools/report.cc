@@ -19,18 +19,13 @@ struct ReportArguments {
 };
 
 int report(const ReportArguments& arguments) {
-  try {
-    const auto output = arguments.output.empty() ? arguments.run_dir / "report.html" : arguments.output;
-    trainer::RunData run = trainer::read_run(arguments.run_dir);
-    trainer::add_trace(run, arguments.trace);
-    trainer::replace_file(output, trainer::report_page(run));
-    for (const std::string& remark : run.remarks) std::cout << "note: " << remark << "\n";
-    std::cout << "written to " << output.string() << std::endl;
-    return 0;
-  } catch (const std::exception& error) {
-    std::cerr << "tutti report: " << error.what() << "\n";
-    return 1;
-  }
+  const auto output = arguments.output.empty() ? arguments.run_dir / "report.html" : arguments.output;
+  trainer::RunData run = trainer::read_run(arguments.run_dir);
+  trainer::add_trace(run, arguments.trace);
+  trainer::replace_file(output, trainer::report_page(run));
+  for (const std::string& remark : run.remarks) std::cout << "note: " << remark << "\n";
+  std::cout << "written to " << output.string() << std::endl;
+  return 0;
 }
 
 }  // namespace
@@ -43,7 +38,7 @@ void add_report_command(CLI::App& app, int& status) {
   command->add_option("--output", arguments->output, "the file to write [RUN_DIR/report.html]");
   command->add_option("--trace", arguments->trace,
                       "the file that tutti train --trace wrote [as the run's options say]");
-  command->callback([arguments, &status] { status = report(*arguments); });
+  command->callback([arguments, &status] { status = status_of("tutti report", [&] { return report(*arguments); }); });
 }
 
 }  // namespace tutti::tools

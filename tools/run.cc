@@ -7,14 +7,16 @@
 #include <tutti/tools/run/nodes/remote_agent.h>
 #include <tutti/tools/run/nodes/remote_launch.h>
 #include <tutti/tools/run/own_command.h>
-#include <tutti/tools/run/place_options.h>
+#include <tutti/tools/run/rank_environment.h>
 #include <tutti/tools/run/run_options.h>
-#include <tutti/tools/run/run_settings.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -44,6 +46,95 @@ int refuse(const std::string& sentence) {
   return 2;
 }
 
+constexpr char kDefault[] = "default";
+
+struct Setting {
+  std::string name;    // "--max-restarts"
+  std::string value;   // as written
+  std::string source;  // "command line", "PET_MAX_RESTARTS", kDefault
+};
+
+struct Settings {
+  std::vector<Setting> all;
+  std::vector<std::string> conflicts;  // a sentence for each option whose variable says something else
+};
+
+std::string variable_of(const std::string& name) {
+  std::string result = "PET_" + name;
+  for (char& c : result) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return result;
+}
+
+void take(CLI::Option& option, const std::string& variable, const std::string& value) {
+  try {
+    option.add_result(value);
+    option.run_callback();
+  } catch (const CLI::Error& error) {
+    throw std::invalid_argument(variable + "='" + value + "' in the environment: " + error.what());
+  }
+}
+
+std::string value_of(const CLI::Option& option) {
+  if (option.count() == 0) return option.get_default_str();
+  const std::string text = CLI::detail::join(option.results(), " ");
+  return text == "true" ? "" : text;  // a flag
+}
+
+// Complaints of users elsewhere: MASTER_PORT is exported, and another port is used without a word.
+void say_unused_port(const LaunchOptions& launch) {
+  const char* exported = std::getenv("MASTER_PORT");
+  if (exported == nullptr || std::getenv("RANK") != nullptr || launch.nodes) return;
+  const std::string port = exported;
+  if (port == std::to_string(launch.master_port)) return;
+  std::cerr << "tutti run: MASTER_PORT=" << port << " of the environment is not used; write --master-port " << port
+            << " to have it\n";
+}
+
+// Options that the command line has not given get the value of PET_<NAME>, as in torchrun; where both speak, the
+// command line wins. Throws std::invalid_argument naming a variable whose value the option does not take.
+Settings settle(CLI::App& command) {
+  Settings result;
+  for (CLI::Option* option : command.get_options()) {
+    if (option->get_lnames().empty() || option == command.get_help_ptr()) continue;
+    const std::string& name = option->get_lnames().front();
+    const std::string variable = variable_of(name);
+    const char* found = std::getenv(variable.c_str());
+    std::string source = option->count() > 0 ? "command line" : kDefault;
+    if (found != nullptr && *found != '\0') {
+      if (option->count() == 0) {
+        take(*option, variable, found);
+        source = variable;
+      } else if (value_of(*option) != found && !(value_of(*option).empty() && std::string(found) == "1")) {
+        result.conflicts.push_back("--" + name + " " + value_of(*option) + " of the command line wins over " +
+                                   variable + "=" + found + " in the environment");
+      }
+    }
+    result.all.push_back({"--" + name, value_of(*option), source});
+  }
+  return result;
+}
+
+// What a user may want to know before the ranks start: contradictions always, every setting and what is `ignored` with
+// launch.verbose; how the CPUs are divided, if this launcher `has_ranks`, on a terminal too.
+void tell_settings(const Settings& settings, const LaunchOptions& launch, const std::string& ignored, bool has_ranks) {
+  const auto say = [](const std::string& text) { std::cerr << "tutti run: " << text << "\n"; };
+  for (const std::string& sentence : settings.conflicts) say(sentence);
+  say_unused_port(launch);
+  const bool watched = isatty(STDERR_FILENO) == 1 && launch.nproc > 1;
+  if (has_ranks && (watched || launch.verbose)) {
+    say(describe_cpus(launch.local, launch.nproc, available_cpus(), std::getenv("OMP_NUM_THREADS")));
+  }
+  if (!launch.verbose) return;
+  if (!ignored.empty()) say(ignored);
+  std::string defaults;
+  for (const Setting& setting : settings.all) {
+    const std::string text = setting.name + (setting.value.empty() ? "" : " " + setting.value);
+    if (setting.source != kDefault) say(text + " (" + setting.source + ")");
+    if (setting.source == kDefault && !setting.value.empty()) defaults += (defaults.empty() ? "" : ", ") + text;
+  }
+  if (!defaults.empty()) say("by default: " + defaults);
+}
+
 // The program and its arguments: what follows the first "--", or else the first word that is no option of ours.
 std::vector<std::string> program_of(std::vector<std::string> words) {
   const auto mark = std::find(words.begin(), words.end(), kProgramFollows);
@@ -53,16 +144,6 @@ std::vector<std::string> program_of(std::vector<std::string> words) {
     *mark = "--";  // the program's own
   }
   return words;
-}
-
-/// "" if the text is understood.
-std::string why_no_chaos(const std::string& text) {
-  try {
-    comm::Chaos{text};
-    return {};
-  } catch (const comm::Error& error) {
-    return error.what();
-  }
 }
 
 // What does not depend on where the ranks run. Throws std::invalid_argument.
@@ -77,8 +158,11 @@ void settle_launch(RunArguments& arguments, const std::vector<std::string>& comm
   }
   launch.store = !arguments.no_store;
   launch.label = !arguments.no_label;
-  if (const std::string why = why_no_chaos(arguments.chaos); !why.empty())
-    throw std::invalid_argument("--chaos: " + why);
+  try {
+    comm::Chaos{arguments.chaos};
+  } catch (const comm::Error& error) {
+    throw std::invalid_argument(std::string("--chaos: ") + error.what());
+  }
   std::vector<std::string> extra;
   if (arguments.encrypt) extra.push_back("TUTTI_ENCRYPT=1");
   if (!arguments.chaos.empty()) extra.push_back("TUTTI_CHAOS=" + arguments.chaos);
@@ -87,7 +171,8 @@ void settle_launch(RunArguments& arguments, const std::vector<std::string>& comm
   if (arguments.elastic) launch.elastic = ElasticLimits{.min_ranks = arguments.min_ranks.value_or(launch.nproc)};
 }
 
-int run(RunArguments& arguments, const Settings& settings, const std::vector<std::string>& words) {
+int run(RunArguments& arguments, const CLI::App& options, const Settings& settings) {
+  const std::vector<std::string> words = options.remaining();
   if (arguments.agent) return become_agent();
   if (!words.empty() && words.front().starts_with("-")) return refuse("unknown option " + words.front());
   const std::vector<std::string> command = program_of(words);
@@ -101,7 +186,7 @@ int run(RunArguments& arguments, const Settings& settings, const std::vector<std
   } else if (arguments.local.stdin_rank != "none") {
     return refuse("--stdin reaches ranks of this host's own launcher; with -H or --hostfile all read /dev/null");
   }
-  tell_settings(settings, arguments.launch, ignored_options(arguments.local), hosts.empty());
+  tell_settings(settings, arguments.launch, ignored_options(options), hosts.empty());
   if (hosts.empty()) return launch(arguments.launch);
   return launch_remotely(arguments.launch, remote_options(arguments.place, hosts, arguments.launch.nproc));
 }
@@ -109,7 +194,7 @@ int run(RunArguments& arguments, const Settings& settings, const std::vector<std
 int run_command(CLI::App& command, RunArguments& arguments) {
   try {
     const Settings settings = settle(command);
-    return run(arguments, settings, command.remaining());
+    return run(arguments, command, settings);
   } catch (const std::invalid_argument& error) {
     return refuse(error.what());
   } catch (const comm::Error& error) {  // of a scheduler's variables
@@ -118,6 +203,23 @@ int run_command(CLI::App& command, RunArguments& arguments) {
 }
 
 }  // namespace
+
+void accept_underscores(const CLI::App& app, std::vector<std::string>& words) {
+  const auto named =
+      app.get_subcommands([&](const CLI::App* c) { return !words.empty() && c->get_name() == words[0]; });
+  const CLI::App* command = named.empty() ? nullptr : named.front();
+  for (std::size_t i = 1; command != nullptr && i < words.size(); ++i) {
+    std::string& word = words[i];
+    if (word.size() < 2 || word[0] != '-' || word == "--") return;
+    const std::size_t end = std::min(word.find('='), word.size());
+    if (word[1] == '-') std::replace(word.begin(), word.begin() + static_cast<std::ptrdiff_t>(end), '_', '-');
+    const bool is_short = word[1] != '-';
+    const CLI::Option* option = command->get_option_no_throw(is_short ? word.substr(0, 2) : word.substr(0, end));
+    if (option == nullptr) return;
+    const bool has_value = end < word.size() || (is_short && word.size() > 2);
+    if (!has_value && option->get_items_expected_max() > 0) ++i;
+  }
+}
 
 void add_run_command(CLI::App& app, int& status) {
   auto arguments = std::make_shared<RunArguments>();

@@ -48,36 +48,31 @@ int serve_until_a_signal(SignalGuard& signals) {
 }
 
 int serve(const StoreArguments& arguments) {
-  try {
-    SignalGuard signals;
-    std::unique_ptr<comm::TcpStoreServer> own;
-    std::unique_ptr<comm::TorchStoreServer> torch;
-    if (arguments.torch) {
-      torch = std::make_unique<comm::TorchStoreServer>(
-          comm::TorchStoreServerOptions{.bind_address = arguments.bind, .port = arguments.port});
-      std::cout << "store for PyTorch: MASTER_ADDR=" << shown_host(arguments) << " MASTER_PORT=" << torch->port()
-                << " TORCHELASTIC_USE_AGENT_STORE=True\nIt knows no secret: who reaches this port may read and write "
-                   "every key."
-                << std::endl;
-    } else {
-      const std::string job_id = own_job_id(arguments);
-      own = std::make_unique<comm::TcpStoreServer>(comm::TcpStoreServerOptions{.bind_address = arguments.bind,
-                                                                               .port = arguments.port,
-                                                                               .job_id = job_id,
-                                                                               .job_secret = comm::job_secret(),
-                                                                               .world_size = arguments.world_size});
-      const bool given = std::getenv("TUTTI_JOB_SECRET") != nullptr;
-      std::cout << "store: TUTTI_STORE=tcp://" << comm::host_and_port(shown_host(arguments), own->port())
-                << " TORCHELASTIC_USE_AGENT_STORE=True TUTTI_JOB_ID='" << job_id << "'\nThe secret is that of "
-                << (given ? "TUTTI_JOB_SECRET." : "~/.config/tutti/job_secret.") << std::endl;
-    }
-    const int signal = serve_until_a_signal(signals);
-    std::cout << "ended by " << signal_name(signal) << std::endl;
-    return 0;
-  } catch (const std::exception& error) {
-    std::cerr << "tutti store: " << error.what() << "\n";
-    return 1;
+  SignalGuard signals;
+  std::unique_ptr<comm::TcpStoreServer> own;
+  std::unique_ptr<comm::TorchStoreServer> torch;
+  if (arguments.torch) {
+    torch = std::make_unique<comm::TorchStoreServer>(
+        comm::TorchStoreServerOptions{.bind_address = arguments.bind, .port = arguments.port});
+    std::cout << "store for PyTorch: MASTER_ADDR=" << shown_host(arguments) << " MASTER_PORT=" << torch->port()
+              << " TORCHELASTIC_USE_AGENT_STORE=True\nIt knows no secret: who reaches this port may read and write "
+                 "every key."
+              << std::endl;
+  } else {
+    const std::string job_id = own_job_id(arguments);
+    own = std::make_unique<comm::TcpStoreServer>(comm::TcpStoreServerOptions{.bind_address = arguments.bind,
+                                                                             .port = arguments.port,
+                                                                             .job_id = job_id,
+                                                                             .job_secret = comm::job_secret(),
+                                                                             .world_size = arguments.world_size});
+    const bool given = std::getenv("TUTTI_JOB_SECRET") != nullptr;
+    std::cout << "store: TUTTI_STORE=tcp://" << comm::host_and_port(shown_host(arguments), own->port())
+              << " TORCHELASTIC_USE_AGENT_STORE=True TUTTI_JOB_ID='" << job_id << "'\nThe secret is that of "
+              << (given ? "TUTTI_JOB_SECRET." : "~/.config/tutti/job_secret.") << std::endl;
   }
+  const int signal = serve_until_a_signal(signals);
+  std::cout << "ended by " << signal_name(signal) << std::endl;
+  return 0;
 }
 
 }  // namespace
@@ -91,7 +86,7 @@ void add_store_command(CLI::App& app, int& status) {
   command->add_option("--job-id", arguments->job_id, "Ranks of this job only [TUTTI_JOB_ID, else \"default\"]");
   command->add_option("--world-size", arguments->world_size, "Ranks of worlds of this size only [any]");
   command->add_flag("--torch", arguments->torch, "Serve PyTorch's TCPStore clients instead; has no secret");
-  command->callback([arguments, &status] { status = serve(*arguments); });
+  command->callback([arguments, &status] { status = status_of("tutti store", [&] { return serve(*arguments); }); });
 }
 
 }  // namespace tutti::tools

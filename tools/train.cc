@@ -146,21 +146,12 @@ trainer::TrainOptions interpreted(const TrainArguments& arguments) {
   options.use_cache = !arguments.no_cache;
   if (arguments.seed < 0) throw UsageError("--seed " + std::to_string(arguments.seed) + ": must be at least 0");
   options.seed = static_cast<std::uint64_t>(arguments.seed);
-  if (arguments.nproc) {
-    if (*arguments.nproc < 1 || *arguments.nproc > 4096) {
-      throw UsageError("--nproc " + std::to_string(*arguments.nproc) + ": must be between 1 and 4096");
-    }
-    const auto launched = world_size_from_launcher();
-    const bool ranks_change = std::getenv("TUTTI_CONTROL") != nullptr;
-    if (launched && !ranks_change && *launched != std::to_string(*arguments.nproc)) {
-      throw UsageError("--nproc " + std::to_string(*arguments.nproc) +
-                       ", but a launcher has started WORLD_SIZE=" + *launched + " ranks; leave --nproc out");
-    }
-  }
+  const bool ranks_change = std::getenv("TUTTI_CONTROL") != nullptr;
+  if (const std::string why = nproc_objection(arguments.nproc, ranks_change); !why.empty()) throw UsageError(why);
   if ((arguments.max_restarts || arguments.min_ranks) && !arguments.elastic) {
     throw UsageError("--max-restarts and --min-ranks belong to --elastic");
   }
-  if (arguments.elastic && world_size_from_launcher() && std::getenv("TUTTI_CONTROL") == nullptr) {
+  if (arguments.elastic && world_size_from_launcher() && !ranks_change) {
     throw UsageError(
         "--elastic, but the launcher that has started these ranks is not elastic; give --elastic to tutti run");
   }

@@ -5,7 +5,6 @@
 #include <tutti/tools/commands.h>
 #include <tutti/tools/run/own_command.h>
 #include <tutti/tools/tune/tuner.h>
-#include <tutti/tools/wrong_usage.h>
 #include <tutti/trainer/checkpoint/files.h>
 
 #include <CLI/CLI.hpp>
@@ -63,17 +62,9 @@ int launch_ranks(const TuneArguments& arguments) {
 }
 
 int tune_command(const TuneArguments& arguments) {
-  try {
-    const bool is_launched = world_size_from_launcher().has_value();
-    check(arguments, is_launched);
-    return is_launched ? tune_as_rank(arguments) : launch_ranks(arguments);
-  } catch (const WrongUsage& error) {
-    std::cerr << "tutti tune: " << error.what() << "\nRun 'tutti tune --help' for the options.\n";
-    return 2;
-  } catch (const std::exception& error) {
-    std::cerr << "tutti tune: " << error.what() << "\n";
-    return 1;
-  }
+  const bool is_launched = world_size_from_launcher().has_value();
+  check(arguments, is_launched);
+  return is_launched ? tune_as_rank(arguments) : launch_ranks(arguments);
 }
 
 }  // namespace
@@ -88,7 +79,8 @@ void add_tune_command(CLI::App& app, int& status) {
   command->add_option("--transport", arguments->transport, "auto, tcp or shm; the file holds for this one [auto]");
   command->add_flag("--encrypt", arguments->encrypt, "TLS on TCP connections between ranks; the file holds for these");
   command->add_option("--seconds", arguments->seconds, "about how long to measure")->capture_default_str();
-  command->callback([arguments, &status] { status = tune_command(*arguments); });
+  command->callback(
+      [arguments, &status] { status = status_of("tutti tune", [&] { return tune_command(*arguments); }); });
 }
 
 }  // namespace tutti::tools

@@ -4,7 +4,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/store/listen.h>
 #include <tutti/tests/support/run_ranks.h>
-#include <tutti/tools/doctor/host_checks.h>
+#include <tutti/tools/doctor/checks.h>
 #include <tutti/tools/doctor/links.h>
 #include <tutti/tools/doctor/reach.h>
 

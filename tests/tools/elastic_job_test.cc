@@ -26,11 +26,6 @@ class ElasticJobLate : public ::testing::Test {
     job.job_secret = "secret";
     return job;
   }
-  static std::unique_ptr<comm::TcpStoreServer> store() {
-    return std::make_unique<comm::TcpStoreServer>(
-        comm::TcpStoreServerOptions{.job_id = "late ranks", .job_secret = "secret"});
-  }
-
   void enter(const std::string& worker) {
     comm::TcpStoreOptions options;
     options.host = "127.0.0.1";
@@ -52,7 +47,7 @@ class ElasticJobLate : public ::testing::Test {
   void finish(std::size_t process) { ends_[process].running = false; }
 
   std::vector<std::string> said_;
-  ElasticJob job_{description(), ElasticPlace{{2}, "127.0.0.1", "127.0.0.1", true}, ElasticLimits{}, store(),
+  ElasticJob job_{description(), ElasticPlace{{2}, "127.0.0.1", "127.0.0.1", true}, ElasticLimits{},
                   [this](const std::string& line) { said_.push_back(line); }};
   std::vector<std::unique_ptr<comm::GenerationMember>> members_;
   std::vector<RankEnd> ends_{2};

@@ -1,8 +1,8 @@
 // Who takes part in the next generation of an elastic job, and when.
 #include <gtest/gtest.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/tools/run/elastic/elastic_messages.h>
 #include <tutti/tools/run/elastic/next_generation.h>
+#include <tutti/tools/run/nodes/messages.h>
 
 namespace tutti::tools {
 namespace {
@@ -82,47 +82,61 @@ TEST(NextGeneration, OnceSomebodyHasFinishedNobodyIsReplaced) {
   EXPECT_EQ(rest.survivors, (Places{2}));
 }
 
+constexpr Attendance finished_after(int generation) { return {.running = false, .since = 0, .entered = generation}; }
+constexpr Attendance running(int since, int entered) { return {.running = true, .since = since, .entered = entered}; }
+
+TEST(LateRanksOf, GenerationTwo) {
+  const std::vector<Attendance> members{finished_after(2), finished_after(1), running(2, 1), running(2, -1)};
+  const LateRanks result = late_ranks(members, 2);
+  EXPECT_EQ(result.late, (Places{2, 3}));
+  EXPECT_EQ(result.finished, 1u) << "rank 0 has been there";
+}
+
+TEST(LateRanksOf, AGenerationThatAllHaveEnteredAreNone) {
+  EXPECT_EQ(late_ranks({finished_after(1), finished_after(1), running(1, 1)}, 1).late, Places{});
+}
+
+TEST(LateRanksOf, AGenerationAreNoneWhileOthersRun) {
+  EXPECT_EQ(late_ranks({finished_after(0), running(0, 0), running(1, -1)}, 1).late, Places{});
+}
+
+TEST(LateRanksOf, AGenerationHaveNotFinishedThemselves) {
+  const Attendance new_one{.running = false, .since = 1, .entered = -1};
+  EXPECT_EQ(late_ranks({finished_after(0), new_one, running(1, -1)}, 1).late, Places{2});
+}
+
+TEST(LateRanksOf, TheFirstGenerationAreNone) {
+  EXPECT_EQ(late_ranks({finished_after(-1), running(0, -1)}, 0).late, Places{});
+}
+
 // What agents and coordinator say about it on several nodes.
 TEST(ElasticMessages, ComeBackAsTheyWere) {
-  RanksChanged changed{{3}, {}};
-  changed.as_they_are.round = 2;
+  const auto passed_on = [](const Message& message) { return decode(encode({0, 0, {}, message}), {}).message; };
   RankEnd killed;
   killed.running = false;
   killed.by_signal = killed.replaced = true;
   killed.code = 9;
-  changed.as_they_are.ranks = {killed};
-  const RanksChanged told =
-      to_ranks_changed(to_words(changed, RankEnd::Clock::time_point()), RankEnd::Clock::time_point());
+  RanksChanged changed{2, {3}, {killed}};
+  const auto told = std::get<RanksChanged>(passed_on(changed));
   EXPECT_EQ(told.places, changed.places);
-  EXPECT_EQ(told.as_they_are.round, 2);
-  EXPECT_TRUE(told.as_they_are.ranks.at(0).replaced);
-  EXPECT_EQ(told.as_they_are.ranks.at(0).code, 9);
+  EXPECT_EQ(told.round, 2);
+  EXPECT_TRUE(told.ranks.at(0).replaced);
+  EXPECT_EQ(told.ranks.at(0).code, 9);
 
-  RescueOrder order;
-  order.round = 2;
-  order.lost = {1};
-  order.frozen = {0, 4};
-  RescuePlan::Start start;
-  start.local_rank = 1;
-  start.restart_count = 2;
-  start.environment = {"RANK=3", "TUTTI_WORKER=1.1.1"};
-  order.starts = {start};
-  const RescueOrder obeyed = to_rescue_order(to_words(order));
+  RescueOrder order{2, {1}, {0, 4}, {{.local_rank = 1, .restart_count = 2, .environment = {"RANK=3"}}}};
+  const auto obeyed = std::get<RescueOrder>(passed_on(order));
   EXPECT_EQ(obeyed.round, 2);
   EXPECT_EQ(obeyed.lost, order.lost);
   EXPECT_EQ(obeyed.frozen, order.frozen);
   ASSERT_EQ(obeyed.starts.size(), 1U);
   EXPECT_EQ(obeyed.starts[0].local_rank, 1);
   EXPECT_EQ(obeyed.starts[0].restart_count, 2);
-  EXPECT_EQ(obeyed.starts[0].environment, start.environment);
+  EXPECT_EQ(obeyed.starts[0].environment, order.starts[0].environment);
 
-  Words cut = to_words(order);
-  cut.pop_back();
-  EXPECT_THROW(to_rescue_order(cut), comm::Error);
-  Words two = to_words(changed, RankEnd::Clock::time_point());
-  two.insert(two.begin() + 2, "0");
-  two[1] = "2";
-  EXPECT_THROW(to_ranks_changed(two, RankEnd::Clock::time_point()), comm::Error);
+  changed.places = {3, 0};
+  EXPECT_THROW(passed_on(changed), comm::Error);
+  order.starts[0].local_rank = -1;
+  EXPECT_THROW(passed_on(order), comm::Error);
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/tools/run/nodes/conductor.h>
+#include <tutti/tools/run/nodes/control_link.h>
 #include <tutti/tools/run/nodes/remote_launch.h>
-#include <tutti/tools/run/nodes/round_table.h>
-#include <tutti/tools/run/nodes/starvation.h>
 
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 namespace tutti::tools {
@@ -94,11 +94,49 @@ TEST(HostList, RemoteCommandsAreSplitAndQuotedAsAShellDoes) {
   EXPECT_EQ(shell_quoted("it's"), "'it'\\''s'");
 }
 
-TEST(Messages, WordsSurviveAnyBytes) {
-  const Words words{"", "a:b,c", std::string("\0\n", 2), std::string(1000, 'x')};
-  EXPECT_EQ(decode_words(encode_words(words)), words);
-  for (const char* wrong : {"3:ab,", "x", "3", "1:ab", "99999999999999999999:", ":", "-1:,", "2:ab;"})
-    EXPECT_THROW(decode_words(wrong), comm::Error) << wrong;
+/// What the other side reads, whose clock says `there` when this one says `here`.
+template <typename T>
+T passed_on(const T& message, Clock::time_point here = {}, Clock::time_point there = {}) {
+  return std::get<T>(decode(encode({3, 5, here, message}), there).message);
+}
+
+/// A letter with a change to its JSON.
+template <typename T, typename Change>
+std::string changed_letter(const T& message, const Change& change) {
+  nlohmann::json letter = nlohmann::json::from_cbor(encode({3, 5, {}, message}));
+  change(letter.at("message"));
+  std::string bytes;
+  nlohmann::json::to_cbor(letter, bytes);
+  return bytes;
+}
+
+TEST(Messages, TextsSurviveAnyBytes) {
+  for (const std::string& text :
+       {std::string(), std::string("a:b,\"c"), std::string("\0\n\xff\xc3", 4), std::string(1000, 'x')})
+    EXPECT_EQ(passed_on(Notice{text}).text, text);
+  const Letter letter = decode(encode({3, 5, {}, Failed{7}}), {});
+  EXPECT_EQ(letter.agent, 3);
+  EXPECT_EQ(letter.number, 5);
+  EXPECT_EQ(std::get<Failed>(letter.message).round, 7);
+}
+
+TEST(Messages, WhatIsNoneIsRefused) {
+  std::string whole = encode({3, 5, {}, Notice{"text"}});
+  for (const std::string& wrong : {std::string(), std::string("x"), whole.substr(0, whole.size() - 1), whole + "x"})
+    EXPECT_THROW(decode(wrong, {}), comm::Error);
+  using Json = nlohmann::json;
+  for (const std::string& wrong : {changed_letter(Failed{7}, [](Json& message) { message["kind"] = "joke"; }),
+                                   changed_letter(Failed{7}, [](Json& message) { message.erase("round"); }),
+                                   changed_letter(Failed{7}, [](Json& message) { message["more"] = 1; }),
+                                   changed_letter(Failed{7}, [](Json& message) { message["round"] = "seven"; }),
+                                   changed_letter(Failed{7}, [](Json& message) { message["round"] = 7.5; }),
+                                   changed_letter(Failed{7}, [](Json& message) { message["round"] = 1LL << 40; }),
+                                   changed_letter(Order{}, [](Json& message) { message["attempt"]["kind"] = "dance"; }),
+                                   changed_letter(RoundPlan{}, [](Json& message) { message["store_port"] = 70000; }),
+                                   changed_letter(Hello{}, [](Json& message) { message["reserved_port"] = -1; }),
+                                   changed_letter(RescueOrder{}, [](Json& message) { message["lost"] = {-1}; }),
+                                   encode({3, 5, {}, Hello{.nproc = 0}})})
+    EXPECT_THROW(decode(wrong, {}), comm::Error) << nlohmann::json::from_cbor(wrong).dump();
 }
 
 TEST(Messages, EveryFieldArrives) {
@@ -116,7 +154,7 @@ TEST(Messages, EveryFieldArrives) {
   rank.sent = {15, 18};
   ended.ranks.push_back(rank);
   const auto later = now + seconds(100);  // another host's clock
-  const Ended read = to_ended(decode_words(encode_words(to_words(ended, now))), later);
+  const Ended read = passed_on(ended, now, later);
   EXPECT_EQ(read.round, 3);
   EXPECT_EQ(read.first_failed, 5);
   EXPECT_EQ(read.tail, ended.tail);
@@ -125,19 +163,20 @@ TEST(Messages, EveryFieldArrives) {
   EXPECT_EQ(read.ranks[0].sent, rank.sent);
   EXPECT_EQ(describe(read.ranks[0]), describe(rank));
 
-  RoundPlan plan{4,  1,          6,     "job",
-                 "", "10.0.0.1", 29500, {{3, "a", 7, "10.0.0.1", 4, 8, 0}, {1, "b", 8, "10.0.0.2", 2, 8, 4}},
-                 0,  29501};
-  const RoundPlan table = to_round_plan(to_words(plan));
+  const RoundPlan plan{4,  1,          6,     "job",
+                       "", "10.0.0.1", 29500, {{3, "a", 7, "10.0.0.1", 4, 8, 0}, {1, "b", 8, "10.0.0.2", 2, 8, 4}},
+                       0,  29501};
+  const RoundPlan table = passed_on(plan);
   EXPECT_EQ(table.node_of(1), 1);
   EXPECT_FALSE(table.node_of(0));
   EXPECT_EQ(table.nodes[1].first_rank, 4);
   EXPECT_EQ(table.master_port, 29500);
   EXPECT_EQ(table.store_port, 29501);
-  Words cut = to_words(plan);
-  cut.pop_back();
-  EXPECT_THROW(to_round_plan(cut), comm::Error);
-  EXPECT_THROW(to_order(to_words(plan)), comm::Error);
+
+  const Hello hello = passed_on(hello_of(2));
+  EXPECT_EQ(hello.node_rank, 2);
+  EXPECT_EQ(hello.settings, hello_of().settings);
+  EXPECT_FALSE(passed_on(hello_of()).node_rank);
 }
 
 TEST(Formation, WaitsForMoreNodesThanMinOnlySoLong) {
@@ -241,14 +280,18 @@ TEST(Judge, ALostNodeIsTheCauseOfExitsAroundIt) {
 
 // Keeps what is said.
 struct Listener final : Conductor::Outside {
-  void post(int to, const Words& message) override { said.emplace_back(to, message); }
+  void post(int to, const Message& message) override { said.emplace_back(to, message); }
   std::uint16_t new_job_store(int world_size, const std::string&) override {
     worlds.push_back(world_size);
     return 7;
   }
   std::uint16_t new_torch_store() override { return 8; }
-  std::string last() const { return said.empty() ? "" : kind_of(said.back().second); }
-  std::vector<std::pair<int, Words>> said;
+  template <typename T>
+  bool last_is() const {
+    return !said.empty() && std::holds_alternative<T>(said.back().second);
+  }
+  const Verdict& verdict() const { return std::get<Verdict>(said.back().second); }
+  std::vector<std::pair<int, Message>> said;
   std::vector<int> worlds;
 };
 
@@ -263,27 +306,27 @@ CoordinatorOptions conductor_options(int least, int most) {
 TEST(Conductor, AJobThatEndsAsANodeComesIsNotRunAgain) {
   Listener outside;
   Conductor conductor(conductor_options(1, 2), outside, {});
-  conductor.message(0, to_words(hello_of()), {});
+  conductor.message(0, hello_of(), {});
   conductor.tick({});
-  EXPECT_EQ(outside.last(), "plan");
-  conductor.message(1, to_words(hello_of()), {});
-  EXPECT_EQ(outside.last(), "order");
+  EXPECT_TRUE(outside.last_is<RoundPlan>());
+  conductor.message(1, hello_of(), {});
+  EXPECT_TRUE(outside.last_is<Order>());
   Ended ended;
   ended.ranks = {ended_rank(0, milliseconds(0), false, 0), ended_rank(1, milliseconds(0), false, 0)};
-  conductor.message(0, to_words(ended, Clock::time_point()), {});
+  conductor.message(0, ended, {});
   EXPECT_TRUE(conductor.finished());
-  EXPECT_EQ(to_verdict(outside.said.back().second).status, 0);
+  EXPECT_EQ(outside.verdict().status, 0);
 }
 
 TEST(Conductor, WhoComesAfterTheEndIsToldHowItEnded) {
   Listener outside;
   Conductor conductor(conductor_options(2, 2), outside, {});
-  conductor.message(0, to_words(hello_of()), {});
+  conductor.message(0, hello_of(), {});
   conductor.give_up("no more");
-  conductor.message(1, to_words(hello_of()), {});
+  conductor.message(1, hello_of(), {});
   EXPECT_EQ(outside.said.back().first, 1);
-  EXPECT_EQ(to_verdict(outside.said.back().second).summary, "no more\n");
-  EXPECT_TRUE(to_verdict(outside.said.back().second).final);
+  EXPECT_EQ(outside.verdict().summary, "no more\n");
+  EXPECT_TRUE(outside.verdict().final);
 }
 
 TEST(Conductor, ALostNodeOfARoundIsCountedOnce) {
@@ -291,15 +334,15 @@ TEST(Conductor, ALostNodeOfARoundIsCountedOnce) {
   CoordinatorOptions options = conductor_options(1, 2);
   options.max_restarts = 1;
   Conductor conductor(options, outside, {});
-  for (int agent = 0; agent < 2; ++agent) conductor.message(agent, to_words(hello_of()), {});
+  for (int agent = 0; agent < 2; ++agent) conductor.message(agent, hello_of(), {});
   conductor.tick({});
   conductor.lost(1, "killed", {}, {});
   conductor.lost(1, "killed", {}, {});
-  EXPECT_EQ(outside.last(), "order");
+  EXPECT_TRUE(outside.last_is<Order>());
   Ended ended;
   ended.ranks = {ended_rank(0, milliseconds(0), false, 1), ended_rank(1, milliseconds(0), false, 1)};
-  conductor.message(0, to_words(ended, Clock::time_point()), {});
-  EXPECT_EQ(outside.last(), "verdict");
+  conductor.message(0, ended, {});
+  EXPECT_TRUE(outside.last_is<Verdict>());
   EXPECT_FALSE(conductor.finished());
   conductor.tick({});
   EXPECT_EQ(outside.worlds, (std::vector<int>{4, 2}));

@@ -189,7 +189,7 @@ TEST(PlanCommand, WrongUsageIsOneSentence) {
   for (const auto& [words, sentence] : cases) {
     const Finished run = plan(words);
     EXPECT_EQ(run.status, exited(2)) << sentence;
-    EXPECT_EQ(run.err, "tutti plan: " + sentence + "\n");
+    EXPECT_EQ(run.err, "tutti plan: " + sentence + "\nRun 'tutti plan --help' for the options.\n");
     EXPECT_EQ(run.out, "");
   }
   EXPECT_EQ(plan({"--world", "4"}).status, exited(2)) << "without an operation";

@@ -49,8 +49,7 @@ TEST(Command, WrongUsageIsStatus2WithOneSentenceFirst) {
        "tutti run: --rdzv-conf has 'a=1', but takes join_timeout, last_call_timeout, keep_alive_interval and "
        "silence_timeout, each =SECONDS"},
       {{"run", "--tee", "4", "true"},
-       "tutti run: --tee is '4', but must be 0 (none), 1 (standard output), 2 (standard error) or 3 (both), or a map "
-       "from local ranks to these, as 0:1,1:2"},
+       "tutti run: --tee is '4', but must be 0 (none), 1 (standard output), 2 (standard error) or 3 (both)"},
       {{"run", "--ranks-filter", "1-", "true"}, "tutti run: --ranks-filter is '1-', but must name ranks, as 0,2-5"},
       {{"run", "--stdin", "2", "-n", "2", "true"}, "tutti run: --stdin is 2, but the last rank is 1"},
       {{"run", "--label", "${x} ", "true"},

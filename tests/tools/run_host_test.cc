@@ -4,11 +4,9 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <tutti/tools/run/cgroup.h>
-#include <tutti/tools/run/cpu_plan.h>
-#include <tutti/tools/run/evidence.h>
-#include <tutti/tools/run/local_options.h>
+#include <tutti/tools/run/host.h>
 #include <tutti/tools/run/own_command.h>
+#include <tutti/tools/run/rank_environment.h>
 #include <unistd.h>
 
 #include <filesystem>

@@ -1,10 +1,8 @@
 // What the output of ranks looks like and where it goes: log files, filters, labels, folded lines, JSON.
 
 #include <gtest/gtest.h>
-#include <tutti/tools/run/label.h>
-#include <tutti/tools/run/line_folder.h>
+#include <tutti/tools/run/line_printer.h>
 #include <tutti/tools/run/ranges.h>
-#include <tutti/tools/run/stream_map.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,7 +18,6 @@ namespace {
 
 using tools::LineFolder;
 using tools::Stream;
-using tools::StreamMap;
 
 std::vector<std::string> sorted_lines(const std::string& text) {
   std::vector<std::string> result;
@@ -56,20 +53,6 @@ TEST(Ranges, ReadAndWritten) {
     EXPECT_EQ(tools::parse_ranges(text), std::nullopt) << text;
   }
   EXPECT_EQ(tools::to_ranges({3, 0, 1, 5, 6}), "0-1,3,5-6");
-}
-
-TEST(StreamMap, IsOneValueOrAMap) {
-  EXPECT_TRUE(StreamMap::parse("3", "-r").has(7, Stream::Err));
-  EXPECT_FALSE(StreamMap::parse("1", "-r").has(7, Stream::Err));
-  const StreamMap map = StreamMap::parse("0:1,3:2", "-r");
-  EXPECT_TRUE(map.has(0, Stream::Out));
-  EXPECT_FALSE(map.has(0, Stream::Err));
-  EXPECT_TRUE(map.has(3, Stream::Err));
-  EXPECT_FALSE(map.has(1, Stream::Out));
-  EXPECT_FALSE(StreamMap::parse("0", "-r").any());
-  for (const char* text : {"", "4", "0:4", "a:1", "1:", "1,2"}) {
-    EXPECT_THROW(StreamMap::parse(text, "-r"), std::invalid_argument) << text;
-  }
 }
 
 TEST(Label, NamesBecomeValues) {
@@ -152,9 +135,9 @@ TEST(RunOutput, ALogFolderAloneTakesEverything) {
 
 TEST(RunOutput, RedirectsAndTeesAreTorchruns) {
   const Folder folder;
-  const Finished run = tutti_run({"-n", "2", "--log-dir", folder.path, "-r", "0:3,1:1", "-t", "1:2"}, kBothStreams);
+  const Finished run = tutti_run({"-n", "2", "--log-dir", folder.path, "-r", "1", "-t", "2"}, kBothStreams);
   EXPECT_EQ(run.out, "");
-  EXPECT_EQ(run.err, "[rank 1] err 1\n");
+  EXPECT_EQ(sorted_lines(run.err), (std::vector<std::string>{"[rank 0] err 0", "[rank 1] err 1"}));
   EXPECT_EQ(content(folder.run() / "attempt_0/0/stdout.log"), "out 0\n");
   EXPECT_EQ(content(folder.run() / "attempt_0/0/stderr.log"), "err 0\n");
   EXPECT_EQ(content(folder.run() / "attempt_0/1/stdout.log"), "out 1\n");
@@ -170,7 +153,7 @@ TEST(RunOutput, EachRestartHasItsOwnLogFiles) {
 }
 
 TEST(RunOutput, FiltersChooseWhatIsShown) {
-  EXPECT_EQ(tutti_run({"-n", "3", "--local-ranks-filter", "1"}, "echo $RANK").out, "[rank 1] 1\n");
+  EXPECT_EQ(tutti_run({"-n", "3", "--ranks-filter", "1"}, "echo $RANK").out, "[rank 1] 1\n");
   EXPECT_EQ(sorted_lines(tutti_run({"-n", "3", "--ranks-filter", "0,2"}, "echo $RANK").out),
             (std::vector<std::string>{"[rank 0] 0", "[rank 2] 2"}));
 }

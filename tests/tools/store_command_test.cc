@@ -81,7 +81,7 @@ TEST(LaunchersStores, OneForPyTorchAndOneForTutti) {
   };
   const std::vector<std::string> of_outer{"TORCHELASTIC_USE_AGENT_STORE=True", "TUTTI_STORE=tcp://outer:1"};
   EXPECT_EQ(shown({}), "True tcp://127.0.0.1:PORT\n");
-  EXPECT_EQ(shown({"--torch-store"}, of_outer), "True tcp://127.0.0.1:PORT\n");
+  EXPECT_EQ(shown({}, of_outer), "True tcp://127.0.0.1:PORT\n");
   EXPECT_EQ(shown({"--no-store"}, of_outer), "none none\n") << "a launcher around this one";
   EXPECT_EQ(shown({}, {"TUTTI_STORE=file:///f"}), "True file:///f\n") << "the user's own";
 }

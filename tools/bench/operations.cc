@@ -34,6 +34,13 @@ Origin the_partner(const Case& c, std::size_t i) { return {1 - c.rank, i}; }
 
 Extents nothing(const Case&) { return {}; }
 Extents share_in_place(const Case& c) { return {0, c.count}; }
+Extents share_to_root(const Case& c) { return {c.count, at_root(c) ? c.count : 0}; }
+Extents share_to_whole(const Case& c) { return {c.count, c.whole()}; }
+Extents whole_to_share(const Case& c) { return {c.whole(), c.count}; }
+Extents whole_to_whole(const Case& c) { return {c.whole(), c.whole()}; }
+Extents share_to_whole_at_root(const Case& c) { return {c.count, at_root(c) ? c.whole() : 0}; }
+Extents whole_at_root_to_share(const Case& c) { return {at_root(c) ? c.whole() : 0, c.count}; }
+Extents share_of_two_ranks(const Case& c) { return c.rank < 2 ? Extents{c.count, c.count} : Extents{}; }
 
 // Ranks 0 and 1 play, the others look on.
 void ping_pong(ProcessGroup& group, const Case& c, const Buffer& input, const Buffer& output) {
@@ -70,10 +77,7 @@ const std::array kOperations = {
               .reduces = true,
               .rooted = true,
               .bus_factor = once,
-              .extents =
-                  [](const Case& c) {
-                    return Extents{c.count, at_root(c) ? c.count : 0};
-                  },
+              .extents = share_to_root,
               .origin = same_place_in_all,
               .run = [](ProcessGroup& g, const Case& c, const Buffer& in,
                         const Buffer& out) { g.reduce(in, out, c.redop, c.root); }},
@@ -81,10 +85,7 @@ const std::array kOperations = {
               .kind = OpKind::AllGather,
               .whole_array = true,
               .bus_factor = all_but_own,
-              .extents =
-                  [](const Case& c) {
-                    return Extents{c.count, c.whole()};
-                  },
+              .extents = share_to_whole,
               .origin = block_of_each_rank,
               .run = [](ProcessGroup& g, const Case&, const Buffer& in, const Buffer& out) { g.all_gather(in, out); }},
     Operation{.name = "reduce_scatter",
@@ -92,10 +93,7 @@ const std::array kOperations = {
               .whole_array = true,
               .reduces = true,
               .bus_factor = all_but_own,
-              .extents =
-                  [](const Case& c) {
-                    return Extents{c.whole(), c.count};
-                  },
+              .extents = whole_to_share,
               .origin = own_block_in_all,
               .run = [](ProcessGroup& g, const Case& c, const Buffer& in,
                         const Buffer& out) { g.reduce_scatter(in, out, c.redop); }},
@@ -105,10 +103,7 @@ const std::array kOperations = {
         .whole_array = true,
         .rooted = true,
         .bus_factor = all_but_own,
-        .extents =
-            [](const Case& c) {
-              return Extents{c.count, at_root(c) ? c.whole() : 0};
-            },
+        .extents = share_to_whole_at_root,
         .origin = block_of_each_rank,
         .run = [](ProcessGroup& g, const Case& c, const Buffer& in, const Buffer& out) { g.gather(in, out, c.root); }},
     Operation{
@@ -117,20 +112,14 @@ const std::array kOperations = {
         .whole_array = true,
         .rooted = true,
         .bus_factor = all_but_own,
-        .extents =
-            [](const Case& c) {
-              return Extents{at_root(c) ? c.whole() : 0, c.count};
-            },
+        .extents = whole_at_root_to_share,
         .origin = own_block_at_root,
         .run = [](ProcessGroup& g, const Case& c, const Buffer& in, const Buffer& out) { g.scatter(in, out, c.root); }},
     Operation{.name = "all_to_all",
               .kind = OpKind::AllToAll,
               .whole_array = true,
               .bus_factor = all_but_own,
-              .extents =
-                  [](const Case& c) {
-                    return Extents{c.whole(), c.whole()};
-                  },
+              .extents = whole_to_whole,
               .origin = own_block_of_each_rank,
               .run = [](ProcessGroup& g, const Case&, const Buffer& in, const Buffer& out) { g.all_to_all(in, out); }},
     Operation{.name = "barrier",
@@ -145,10 +134,7 @@ const std::array kOperations = {
               .min_ranks = 2,
               .time_share = 0.5,
               .bus_factor = once,
-              .extents =
-                  [](const Case& c) {
-                    return c.rank < 2 ? Extents{c.count, c.count} : Extents{};
-                  },
+              .extents = share_of_two_ranks,
               .origin = the_partner,
               .run = ping_pong},
 };

@@ -1,7 +1,5 @@
 #include <tutti/comm/bootstrap/world.h>
-#include <tutti/tools/bench/results_json.h>
 #include <tutti/tools/bench/run_bench.h>
-#include <tutti/tools/bench/table.h>
 #include <tutti/trainer/checkpoint/files.h>
 
 #include <algorithm>
@@ -52,10 +50,6 @@ std::vector<std::size_t> counts_of(const Operation& operation, const BenchOption
   return counts;
 }
 
-void write_results(const BenchOptions& options, std::span<const Result> results) {
-  if (!options.json.empty()) trainer::replace_file(options.json, results_json(results));
-}
-
 int bench_in_world(std::span<const Operation> table, const BenchOptions& options, const comm::World& world,
                    std::ostream& out) {
   check_options(options);
@@ -71,7 +65,7 @@ int bench_in_world(std::span<const Operation> table, const BenchOptions& options
   try {
     if (world.rank == 0 && !options.json.empty()) trainer::check_writable(options.json);
     const std::vector<Result> results = run_in_group(*group, table, options, out);
-    if (world.rank == 0) write_results(options, results);
+    if (world.rank == 0 && !options.json.empty()) trainer::replace_file(options.json, results_json(results));
     group->shutdown();
     return exit_status(results);
   } catch (const std::exception& error) {

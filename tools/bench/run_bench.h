@@ -6,7 +6,7 @@
 #include <tutti/comm/process_group.h>
 #include <tutti/tools/bench/operations.h>
 #include <tutti/tools/bench/options.h>
-#include <tutti/tools/bench/result.h>
+#include <tutti/tools/bench/results.h>
 
 #include <ostream>
 #include <span>

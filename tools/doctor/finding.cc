@@ -6,6 +6,11 @@
 #include <stdexcept>
 
 namespace tutti::doctor {
+
+// The first one stands for words that are unknown.
+NLOHMANN_JSON_SERIALIZE_ENUM(Verdict, {{Verdict::Fail, "fail"}, {Verdict::Warn, "warn"}, {Verdict::Ok, "ok"}})
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Finding, what, value, verdict, fix, host)
+
 namespace {
 
 constexpr std::size_t kWhatColumn = 24;
@@ -27,15 +32,8 @@ std::string counted(std::size_t count, const std::string& one, const std::string
 }  // namespace
 
 std::string_view name(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::Ok:
-      return "ok";
-    case Verdict::Warn:
-      return "warn";
-    case Verdict::Fail:
-      return "fail";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"ok", "warn", "fail"};
+  return kNames[static_cast<std::size_t>(verdict)];
 }
 
 Verdict worst(const Findings& findings) {
@@ -61,31 +59,14 @@ std::string as_text(const Findings& findings) {
 }
 
 std::string as_json(const Findings& findings) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const Finding& finding : findings)
-    list.push_back({{"what", finding.what},
-                    {"value", finding.value},
-                    {"verdict", name(finding.verdict)},
-                    {"fix", finding.fix},
-                    {"host", finding.host}});
-  const nlohmann::json all{{"verdict", name(worst(findings))}, {"findings", std::move(list)}};
+  const nlohmann::json all{{"verdict", worst(findings)}, {"findings", findings}};
   // Host names and the like are bytes from outside.
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 Findings from_json(const std::string& text) {
   try {
-    Findings findings;
-    const auto json = nlohmann::json::parse(text);
-    for (const auto& entry : json.at("findings")) {
-      const std::string verdict = entry.at("verdict");
-      findings.push_back({entry.at("what"), entry.at("value"),
-                          verdict == "ok"     ? Verdict::Ok
-                          : verdict == "warn" ? Verdict::Warn
-                                              : Verdict::Fail,
-                          entry.at("fix"), entry.at("host")});
-    }
-    return findings;
+    return nlohmann::json::parse(text).at("findings").get<Findings>();
   } catch (const nlohmann::json::exception& error) {
     throw std::runtime_error(std::string("not the findings of tutti doctor: ") + error.what());
   }

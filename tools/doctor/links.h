@@ -3,7 +3,7 @@
 
 #include <tutti/comm/process_group.h>
 #include <tutti/tools/doctor/finding.h>
-#include <tutti/tools/doctor/rank_card.h>
+#include <tutti/tools/doctor/reach.h>
 
 #include <vector>
 

@@ -2,16 +2,38 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/host_name.h>
+#include <tutti/comm/bootstrap/rank_addresses.h>
 #include <tutti/comm/store/listen.h>
+#include <tutti/comm/transport/shm/join.h>
+#include <tutti/comm/wire/local_address.h>
+#include <tutti/comm/wire/socket.h>
 #include <tutti/tools/doctor/reach.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 namespace tutti::doctor {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankCard, rank, host, identity, pid, address, interface, port, token)
+
 namespace {
+
+std::string card_key(int rank) { return "doctor/card/" + std::to_string(rank); }
+
+/// This end of the way to `host`; "" if there is none.
+std::string way_to(const std::string& host) {
+  std::string error;
+  for (const comm::Endpoint& endpoint : comm::resolve(host, 9, comm::ResolveFor::Connecting, error)) {
+    const std::string source = comm::route_source(endpoint.host());
+    if (!source.empty()) return source;
+  }
+  return {};
+}
 
 constexpr std::size_t kAllCallAll = 16;
 constexpr std::size_t kEnoughFailures = 4;  // each may take all of the caller's patience
@@ -52,6 +74,39 @@ Finding report(const RankCard& caller, const RankCard& callee, const std::string
 }
 
 }  // namespace
+
+RankCard own_card(const comm::World& world) {
+  RankCard card{world.rank, comm::host_name(), comm::host_identity(), static_cast<int>(::getpid()), ""};
+  const bool several_hosts = world.local_world_size < world.world_size;
+  comm::PublishOptions options;
+  if (!world.master_addr.empty()) options.towards_store = way_to(world.master_addr);
+  const comm::ChosenAddress best = comm::own_addresses(several_hosts, options).chosen.front();
+  card.address = best.address;
+  card.interface = best.interface;
+  return card;
+}
+
+std::vector<RankCard> exchange_cards(comm::Store& store, int world_size, const RankCard& own, comm::Deadline deadline) {
+  const nlohmann::json written = own;
+  store.set(card_key(own.rank), written.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), deadline);
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < world_size; ++rank) keys.push_back(card_key(rank));
+  std::vector<RankCard> cards;
+  for (const std::string& text : store.multi_get(keys, deadline)) cards.push_back(nlohmann::json::parse(text));
+  return cards;
+}
+
+std::vector<int> host_leaders(const std::vector<RankCard>& cards) {
+  std::set<std::string> seen;
+  std::vector<int> leaders;
+  for (const RankCard& card : cards)
+    if (seen.insert(card.identity).second) leaders.push_back(card.rank);
+  return leaders;
+}
+
+std::string described(const RankCard& card) {
+  return "rank " + std::to_string(card.rank) + " (" + card.host + ", " + card.address + ")";
+}
 
 Answerer::Answerer(const std::string& address, std::string token)
     : token_(std::move(token)),

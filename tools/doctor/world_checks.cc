@@ -1,11 +1,9 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/wire/job_secret.h>
-#include <tutti/tools/doctor/host_checks.h>
+#include <tutti/tools/doctor/checks.h>
 #include <tutti/tools/doctor/links.h>
-#include <tutti/tools/doctor/rank_card.h>
 #include <tutti/tools/doctor/reach.h>
-#include <tutti/tools/doctor/world_checks.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// What each algorithm of a collective takes: the rows that `tutti plan` prints.
+// What each algorithm of a collective takes: the rows that `tutti plan` prints, and its messages as a drawing.
 //
 // Thread-safety: values and pure functions.
 #pragma once
@@ -39,5 +39,18 @@ std::vector<std::string_view> fitting_algorithms(const Question& question);
 
 /// Schedules of very large worlds are not all looked at, nor simulated, where that would take gigabytes; notes say so.
 Price price(const Question& question, std::string_view algorithm);
+
+/// A message diagram in text: ranks as columns, time downwards.
+///
+///                0     1     2     3
+///        0.0 us  o----->     o----->   4 B
+///                |     o----->     |   4 B
+///                <-----------------o   4 B
+///
+/// A line begins with the time at which its messages start; what starts at the same time and would overlap goes to the
+/// next line. "o" sends, an arrow head receives, and two heads exchange messages of one length.
+///
+/// World sizes up to 16 fit a screen. Ends with a newline.
+std::string diagram(std::vector<comm::Transfer> transfers, int world_size);
 
 }  // namespace tutti::tools

@@ -1,7 +1,6 @@
 #include <sys/wait.h>
 #include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/tools/run/attempt.h>
-#include <tutti/tools/run/process_state.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,19 +20,18 @@ constexpr milliseconds kLingerTime{100};  // after a failure: for output that is
 
 }  // namespace
 
-Attempt::Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, Keeper& keeper,
-                 Console& console, const std::vector<int>& keep_open, AttemptControl* control, Rescuer* rescuer)
-    : options_(options),
+Attempt::Attempt(LaunchContext& context, const JobEnvironment& job, AttemptControl* control, Rescuer* rescuer)
+    : options_(context.options),
       job_(job),
-      signals_(signals),
-      keeper_(keeper),
-      console_(console),
-      keep_open_(keep_open),
+      signals_(context.signals),
+      keeper_(context.keeper),
+      console_(context.console),
+      keep_open_(context.keep_open),
       control_(control),
       rescuer_(rescuer),
-      printer_(printer_options(options, job), console),
-      input_(options.local.stdin_rank && *options.local.stdin_rank >= job.first_rank &&
-             *options.local.stdin_rank < job.first_rank + options.nproc) {}
+      printer_(options_, job, console_),
+      input_(options_.local.stdin_rank && *options_.local.stdin_rank >= job.first_rank &&
+             *options_.local.stdin_rank < job.first_rank + options_.nproc) {}
 
 Attempt::~Attempt() { finish(); }
 
@@ -75,8 +73,7 @@ void Attempt::start_rank(int local_rank, const JobEnvironment& job, const std::v
   end.pid = spawned.pid;
   end.started = now;
   ends_.push_back(end);
-  outputs_.push_back(std::make_unique<RankOutput>(local_rank, spawned.out, spawned.err,
-                                                  rank_output_options(options_, job, local_rank), printer_));
+  outputs_.push_back(std::make_unique<RankOutput>(options_, job, local_rank, spawned.out, spawned.err, printer_));
 }
 
 void Attempt::run() {

@@ -13,9 +13,8 @@
 
 #include <poll.h>
 #include <tutti/tools/run/attempt_control.h>
-#include <tutti/tools/run/elastic/rescuer.h>
-#include <tutti/tools/run/evidence.h>
-#include <tutti/tools/run/launcher.h>
+#include <tutti/tools/run/host.h>
+#include <tutti/tools/run/launch_context.h>
 #include <tutti/tools/run/rank_environment.h>
 #include <tutti/tools/run/rank_output.h>
 #include <tutti/tools/run/report.h>
@@ -35,9 +34,7 @@ namespace tutti::tools {
 
 class Attempt {
  public:
-  Attempt(const LaunchOptions& options, const JobEnvironment& job, SignalGuard& signals, Keeper& keeper,
-          Console& console, const std::vector<int>& keep_open, AttemptControl* control = nullptr,
-          Rescuer* rescuer = nullptr);
+  Attempt(LaunchContext& context, const JobEnvironment& job, AttemptControl* control, Rescuer* rescuer);
   /// Kills and reaps whatever is left.
   ~Attempt();
   Attempt(const Attempt&) = delete;

@@ -45,4 +45,8 @@ struct LaunchContext {
   char name_before_[16] = "";  // of this process, as `top` shows it
 };
 
+/// A job on several nodes: runs this one's part to its end, and returns the exit status. options.nodes must be set.
+/// Throws comm::Error and CannotExecute for what keeps it from beginning.
+int run_agent(LaunchContext& context);
+
 }  // namespace tutti::tools

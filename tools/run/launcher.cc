@@ -7,7 +7,7 @@
 #include <tutti/tools/run/attempt.h>
 #include <tutti/tools/run/elastic/elastic_job.h>
 #include <tutti/tools/run/launch_context.h>
-#include <tutti/tools/run/nodes/agent.h>
+#include <tutti/tools/run/nodes/judge.h>
 #include <tutti/tools/run/reserved_port.h>
 #include <unistd.h>
 
@@ -33,13 +33,12 @@ class Launch {
     if (!options_.log_dir.empty()) std::filesystem::create_directories(options_.log_dir);
     for (int restart = 0;; ++restart) {
       JobEnvironment job = job_environment(restart);
-      std::unique_ptr<comm::TcpStoreServer> server = start_store(job);
+      const std::unique_ptr<ElasticJob> elastic = make_elastic(job);
+      const std::unique_ptr<comm::TcpStoreServer> server = elastic ? nullptr : start_store(job);
       const std::unique_ptr<comm::TorchStoreServer> torch_server = start_torch_store(job);
       const std::unique_ptr<ReservedPort> reserved = reserve_port(job);
       if (options_.verbose) describe_job(job);
-      const std::unique_ptr<ElasticJob> elastic = make_elastic(job, server);
-      Attempt attempt(options_, job, context_.signals, context_.keeper, context_.console, context_.keep_open, nullptr,
-                      elastic.get());
+      Attempt attempt(context_, job, nullptr, elastic.get());
       if (server)
         attempt.on_clean_end([&server](const RankEnd& rank) {
           server->rank_ended(rank.rank, describe(rank) + ", before it had joined");
@@ -55,12 +54,14 @@ class Launch {
   }
 
  private:
-  std::unique_ptr<ElasticJob> make_elastic(const JobEnvironment& job, std::unique_ptr<comm::TcpStoreServer>& store) {
+  std::unique_ptr<ElasticJob> make_elastic(JobEnvironment& job) {
     if (!options_.elastic) return nullptr;
     ElasticLimits limits = *options_.elastic;
     limits.max_restarts = options_.max_restarts - job.restart_count;
-    return std::make_unique<ElasticJob>(job, limits, std::move(store),
-                                        [this](const std::string& line) { context_.say(line + "\n"); });
+    auto elastic = std::make_unique<ElasticJob>(job, ElasticPlace::one_host(job), limits,
+                                                [this](const std::string& line) { context_.say(line + "\n"); });
+    job.store_port = elastic->store_port();
+    return elastic;
   }
 
   JobEnvironment job_environment(int restart) const {
@@ -118,37 +119,19 @@ class Launch {
 
   // Queues the summary of a failure; returns the exit status.
   int report(const Attempt& attempt) {
-    const std::vector<RankEnd>& ends = attempt.ends();
-    const std::optional<int> culprit = find_culprit(ends);
-    const bool all_well =
-        std::all_of(ends.begin(), ends.end(), [](const RankEnd& r) { return !r.running && (!r.code || r.replaced); });
-    if (all_well) return 0;
-    if (!culprit || attempt.interrupted_by()) {
-      const std::optional<int> signal = attempt.interrupted_by();
-      context_.say(signal ? "stopped by " + signal_name(*signal) + "\n" : "a rank could not be stopped\n");
-      for (const RankEnd& rank : ends) context_.console.err().push("  " + describe(rank) + "\n");
-      if (culprit) return ends[static_cast<std::size_t>(*culprit)].exit_status();
-      return signal ? 128 + *signal : 1;
-    }
-    const RankEnd& failed = ends[static_cast<std::size_t>(*culprit)];
-    const bool reader_left = context_.console.error() == EPIPE && failed.exit_status() == 128 + SIGPIPE;
-    if (reader_left) return failed.exit_status();  // `| head`: no failure of which there is something to say
-    context_.say(first_sentence(ends, *culprit) + "\n" + hint(failed));
-    show_tail(attempt, *culprit);
-    for (const RankEnd& rank : ends) {
-      if (&rank != &failed && !rank.replaced) context_.console.err().push("  " + describe_other(rank) + "\n");
-    }
-    return failed.exit_status();
-  }
-
-  void show_tail(const Attempt& attempt, int rank) {
-    if (attempt.output(rank).told_uncaught()) return;
-    const auto& lines = attempt.output(rank).tail();
-    const std::string name = "rank " + std::to_string(rank);
-    context_.console.err().push(lines.empty() ? "  " + name + " printed nothing\n" : "  last lines of " + name + ":\n");
-    for (const std::string& line : lines) context_.console.err().push("    | " + line + "\n");
-    if (!options_.log_dir.empty())
+    RoundEnd end;
+    end.plan.nodes.resize(1);
+    end.ended[0] = describe_end(attempt);
+    end.interrupted_by = attempt.interrupted_by();
+    if (end.interrupted_by) end.interrupted_text = "stopped by " + signal_name(*end.interrupted_by);
+    const Judgement judgement = judge(end);
+    // `| head`: no failure of which there is something to say.
+    const bool reader_left = context_.console.error() == EPIPE && judgement.status == 128 + SIGPIPE;
+    if (judgement.all_well || (reader_left && !end.interrupted_by)) return judgement.status;
+    context_.say(judgement.summary);
+    if (!end.interrupted_by && !options_.log_dir.empty())
       context_.console.err().push("  the output of all ranks is in " + options_.log_dir + "\n");
+    return judgement.status;
   }
 
   LaunchContext& context_;

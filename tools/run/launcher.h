@@ -10,8 +10,8 @@
 
 #include <tutti/comm/wire/local_address.h>
 #include <tutti/tools/run/elastic/next_generation.h>
-#include <tutti/tools/run/local_options.h>
 #include <tutti/tools/run/nodes/node_options.h>
+#include <tutti/tools/run/rank_environment.h>
 
 #include <chrono>
 #include <cstdint>

@@ -15,6 +15,9 @@
 
 namespace tutti::tools {
 
+/// Of a rank.
+enum class Stream { Out = 0, Err = 1 };
+
 /// Cuts a stream of bytes into lines. "\n", "\r\n" and "\r" (a progress bar's) end one; so does kMaxLine bytes.
 class LineSplitter {
  public:

@@ -22,6 +22,15 @@ std::optional<std::string> world_size_from_launcher() {
   return std::to_string(place->world_size);
 }
 
+std::string nproc_objection(std::optional<std::int64_t> nproc, bool ranks_change) {
+  if (!nproc) return {};
+  const std::string text = std::to_string(*nproc);
+  if (*nproc < 1 || *nproc > 4096) return "--nproc " + text + ": must be between 1 and 4096";
+  const auto launched = world_size_from_launcher();
+  if (!launched || ranks_change || *launched == text) return {};
+  return "--nproc " + text + ", but a launcher has started WORLD_SIZE=" + *launched + " ranks; leave --nproc out";
+}
+
 std::vector<std::string> own_command() {
   std::ifstream words("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> command;

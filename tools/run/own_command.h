@@ -5,6 +5,7 @@
 
 #include <tutti/tools/run/launcher.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,10 @@ namespace tutti::tools {
 /// step has more than one (World::detect says which are known). Nothing without one, and with TUTTI_LAUNCHER=none.
 /// Throws comm::Error for variables that contradict each other.
 std::optional<std::string> world_size_from_launcher();
+
+/// Why --nproc cannot be so: not from 1 to 4096, or a launcher has started another number of ranks, which in an elastic
+/// job (`ranks_change`) is no objection. "" if it can be, or is not given.
+std::string nproc_objection(std::optional<std::int64_t> nproc, bool ranks_change = false);
 
 /// --launcher NAME, the same as TUTTI_LAUNCHER=NAME, which it sets for this process. Ranks that this very command has
 /// started, with --nproc, keep to their launcher.

@@ -1,11 +1,12 @@
-#include <sched.h>
 #include <tutti/comm/wire/job_secret.h>
 #include <tutti/comm/wire/socket.h>
-#include <tutti/tools/run/cgroup.h>
+#include <tutti/tools/run/host.h>
+#include <tutti/tools/run/ranges.h>
 #include <tutti/tools/run/rank_environment.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 
 namespace tutti::tools {
@@ -45,6 +46,16 @@ void add_rank_variables(Variables& variables, const JobEnvironment& job, int loc
   }
 }
 
+constexpr double kMostPressure = 10;
+
+// OpenMP run times take CPU numbers from these, and would miss those of other ranks.
+const char* users_own_places() {
+  for (const char* name : {"GOMP_CPU_AFFINITY", "KMP_AFFINITY", "OMP_PLACES"}) {
+    if (std::getenv(name) != nullptr) return name;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::vector<std::string> rank_environment(const JobEnvironment& job, int local_rank,
@@ -62,11 +73,8 @@ std::vector<std::string> rank_environment(const JobEnvironment& job, int local_r
 }
 
 int available_cpus() {
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  // Fails on machines with more CPUs than the set holds; then all that are online is the best answer.
-  const bool known = sched_getaffinity(0, sizeof(cpus), &cpus) == 0;
-  const int count = known ? CPU_COUNT(&cpus) : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  const std::size_t own = affinity().size();
+  const int count = own > 0 ? static_cast<int>(own) : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   const double quota = Cgroups().cpu_quota().value_or(count);
   return std::max(1, std::min(count, static_cast<int>(quota)));
 }
@@ -74,5 +82,40 @@ int available_cpus() {
 int omp_threads(int ranks) { return std::max(1, available_cpus() / std::max(1, ranks)); }
 
 std::string new_job_id() { return "tutti-" + comm::new_job_secret().substr(0, 16); }
+
+void divide_among_ranks(LocalOptions& options, int ranks, bool insists) {
+  if (const char* name = users_own_places()) {
+    options.why_not_bound = std::string(name) + " is set";
+  } else if (!insists && cpu_pressure() > kMostPressure) {
+    options.why_not_bound = "programs are waiting for CPUs on this host; --bind pins all the same";
+  } else if (ranks > 1) {
+    options.cpus = divide_cpus(allowed_cpus(), ranks);
+    if (options.cpus.empty()) options.why_not_bound = "there are more ranks than CPUs";
+  }
+}
+
+std::vector<std::string> local_variables(const LocalOptions& options, int local_rank, int rank, int world_size) {
+  std::vector<std::string> result{"ROLE_NAME=" + options.role, "ROLE_RANK=" + std::to_string(rank),
+                                  "ROLE_WORLD_SIZE=" + std::to_string(world_size)};
+  if (!options.cpus.empty()) {
+    result.push_back("TUTTI_OWN_CPUS=" + to_ranges(options.cpus.at(static_cast<std::size_t>(local_rank))));
+  }
+  return result;
+}
+
+std::string describe_cpus(const LocalOptions& options, int ranks, int available, const char* omp_num_threads) {
+  const std::string of_ranks = std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
+  const std::string of_cpus = std::to_string(available) + (available == 1 ? " CPU" : " CPUs");
+  std::string text = of_ranks + (ranks == 1 ? " has " : " share ") + of_cpus + ", not pinned";
+  if (!options.cpus.empty()) {
+    text = of_ranks + (ranks == 1 ? " has " : " divide ") + of_cpus + ", pinned:";
+    for (std::size_t i = 0; i < options.cpus.size(); ++i) text += (i == 0 ? " " : " | ") + to_ranges(options.cpus[i]);
+  } else if (!options.why_not_bound.empty()) {
+    text += " (" + options.why_not_bound + ")";
+  }
+  const int threads = available / ranks > 0 ? available / ranks : 1;
+  return text + "; OMP_NUM_THREADS=" +
+         (omp_num_threads != nullptr ? omp_num_threads + std::string(" of the environment") : std::to_string(threads));
+}
 
 }  // namespace tutti::tools

@@ -1,7 +1,5 @@
 #include <fcntl.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/base/host_name.h>
-#include <tutti/tools/run/label.h>
 #include <tutti/tools/run/rank_output.h>
 #include <unistd.h>
 
@@ -20,63 +18,31 @@ constexpr std::string_view kThrown = "terminate called after throwing an instanc
 constexpr std::string_view kWhat = "  what():  ";
 constexpr std::string_view kFirstCause = "first cause: ";
 
-std::string short_host_name() {
-  const std::string whole = comm::host_name();
-  return whole.substr(0, whole.find('.'));
-}
-
 bool chosen(const std::vector<int>& filter, int rank) {
   return filter.empty() || std::find(filter.begin(), filter.end(), rank) != filter.end();
 }
 
 }  // namespace
 
-PrinterOptions printer_options(const LaunchOptions& options, const JobEnvironment& job) {
-  PrinterOptions result;
-  result.label = options.local.label.value_or(job.node_count > 1 ? kLabelOfSeveralHosts : kLabelOfOneHost);
-  if (!options.label) result.label.clear();
-  result.json = options.local.json;
-  result.fold = options.local.fold;
-  result.host = job.host.empty() ? short_host_name() : job.host;  // as the table at the start names it
-  result.role = options.local.role;
-  result.node = job.node;
-  result.first_rank = job.first_rank;
-  result.local_size = options.nproc;
-  return result;
-}
-
-RankOutputOptions rank_output_options(const LaunchOptions& options, const JobEnvironment& job, int local_rank) {
-  const LocalOptions& local = options.local;
-  const bool wanted = chosen(local.local_filter, local_rank) && chosen(local.rank_filter, job.first_rank + local_rank);
-  // A log folder alone means: everything goes there.
-  const bool all = !options.log_dir.empty() && !local.redirects.any() && !local.tees.any();
-  const std::string folder = options.log_dir + "/" + job.job_id + "/attempt_" + std::to_string(job.restart_count) +
-                             "/" + std::to_string(job.first_rank + local_rank) + "/";
-  RankOutputOptions result;
-  result.split_lines = job.world_size > 1 || local.label || local.json;
-  for (const Stream stream : {Stream::Out, Stream::Err}) {
-    const auto i = static_cast<std::size_t>(stream);
-    const bool teed = local.tees.has(local_rank, stream);
-    const bool redirected = all || local.redirects.has(local_rank, stream);
-    result.to_console[i] = wanted && (teed || !redirected);
-    if (teed || redirected) result.log_files[i] = folder + (stream == Stream::Out ? "stdout.log" : "stderr.log");
-  }
-  return result;
-}
-
-RankOutput::RankOutput(int local_rank, int out_fd, int err_fd, const RankOutputOptions& options, LinePrinter& printer)
+RankOutput::RankOutput(const LaunchOptions& options, const JobEnvironment& job, int local_rank, int out_fd, int err_fd,
+                       LinePrinter& printer)
     : local_rank_(local_rank),
-      split_lines_(options.split_lines),
+      split_lines_(job.world_size > 1 || options.local.label || options.local.json),
       printer_(printer),
-      streams_{{Stream::Out, out_fd, options.to_console[0], options.log_files[0]},
-               {Stream::Err, err_fd, options.to_console[1], options.log_files[1]}} {
-  for (StreamState& stream : streams_) open_log(stream);
-}
-
-RankOutput::~RankOutput() {
-  for (const StreamState& stream : streams_) {
-    if (stream.fd >= 0) ::close(stream.fd);
-    if (stream.log_fd >= 0) ::close(stream.log_fd);
+      streams_{{Stream::Out, comm::Socket(out_fd)}, {Stream::Err, comm::Socket(err_fd)}} {
+  const LocalOptions& local = options.local;
+  const int rank = job.first_rank + local_rank;
+  // A log folder alone means: everything goes there.
+  const bool all = !options.log_dir.empty() && local.redirects == 0 && local.tees == 0;
+  const std::string folder = options.log_dir + "/" + job.job_id + "/attempt_" + std::to_string(job.restart_count) +
+                             "/" + std::to_string(rank) + "/";
+  for (StreamState& stream : streams_) {
+    const int bit = 1 << static_cast<int>(stream.name);
+    const bool teed = (local.tees & bit) != 0;
+    const bool redirected = all || (local.redirects & bit) != 0;
+    stream.shown = chosen(local.rank_filter, rank) && (teed || !redirected);
+    if (teed || redirected) stream.log_file = folder + (stream.name == Stream::Out ? "stdout.log" : "stderr.log");
+    open_log(stream);
   }
 }
 
@@ -84,26 +50,20 @@ void RankOutput::open_log(StreamState& stream) {
   if (stream.log_file.empty()) return;
   std::error_code ignored;  // what is wrong with the folder, opening the file tells
   std::filesystem::create_directories(std::filesystem::path(stream.log_file).parent_path(), ignored);
-  stream.log_fd = ::open(stream.log_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (stream.log_fd >= 0) return;
-  const int error = errno;
-  for (const StreamState& opened : streams_) {  // the destructor will not run
-    ::close(opened.fd);
-    if (opened.log_fd >= 0) ::close(opened.log_fd);
-  }
-  comm::throw_errno("cannot write the log file " + stream.log_file, error);
+  stream.log_fd = comm::Socket(::open(stream.log_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (stream.log_fd.get() < 0) comm::throw_errno("cannot write the log file " + stream.log_file, errno);
 }
 
 void RankOutput::add_poll_entries(std::vector<pollfd>& entries) const {
   for (const StreamState& stream : streams_) {
     const bool congested = stream.shown && printer_.sink(stream.name).congested();
-    if (stream.fd >= 0 && !congested) entries.push_back({stream.fd, POLLIN, 0});
+    if (stream.fd.get() >= 0 && !congested) entries.push_back({stream.fd.get(), POLLIN, 0});
   }
 }
 
 bool RankOutput::handle(const pollfd& entry) {
   for (StreamState& stream : streams_) {
-    if (entry.fd != stream.fd) continue;
+    if (entry.fd != stream.fd.get()) continue;
     if (entry.revents != 0) read_some(stream);
     return true;
   }
@@ -112,18 +72,18 @@ bool RankOutput::handle(const pollfd& entry) {
 
 void RankOutput::finish() {
   for (StreamState& stream : streams_) {
-    while (stream.fd >= 0 && read_some(stream)) {
+    while (stream.fd.get() >= 0 && read_some(stream)) {
     }
-    if (stream.fd >= 0) close_stream(stream);
+    if (stream.fd.get() >= 0) close_stream(stream);
   }
 }
 
 // True if there were bytes; closes the stream at its end, and when nobody is left who would read what it says.
 bool RankOutput::read_some(StreamState& stream) {
   char bytes[16 * 1024];
-  const ssize_t count = ::read(stream.fd, bytes, sizeof(bytes));
+  const ssize_t count = ::read(stream.fd.get(), bytes, sizeof(bytes));
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  const bool unread = stream.shown && printer_.sink(stream.name).unread() && stream.log_fd < 0;
+  const bool unread = stream.shown && printer_.sink(stream.name).unread() && stream.log_fd.get() < 0;
   if (count <= 0 || unread) {
     close_stream(stream);
     return false;
@@ -138,8 +98,7 @@ bool RankOutput::read_some(StreamState& stream) {
 void RankOutput::close_stream(StreamState& stream) {
   stream.splitter.finish([&](std::string_view line) { emit(stream, line); });
   if (stream.shown && stream.thrown) show(stream, kThrown);
-  ::close(stream.fd);
-  stream.fd = -1;
+  stream.fd.close();
 }
 
 void RankOutput::emit(StreamState& stream, std::string_view line) {
@@ -173,13 +132,13 @@ void RankOutput::remember(std::string_view line) {
 }
 
 void RankOutput::log(StreamState& stream, std::string_view bytes) {
-  while (stream.log_fd >= 0 && !bytes.empty()) {
-    const ssize_t count = ::write(stream.log_fd, bytes.data(), bytes.size());
+  while (stream.log_fd.get() >= 0 && !bytes.empty()) {
+    const ssize_t count = ::write(stream.log_fd.get(), bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
       const std::string reason = comm::errno_text(errno);
       printer_.pass(Stream::Err, "tutti: stopped writing " + stream.log_file + ": " + reason + "\n");
-      ::close(std::exchange(stream.log_fd, -1));
+      stream.log_fd.close();
       return;
     }
     bytes.remove_prefix(static_cast<std::size_t>(count));

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <poll.h>
+#include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/line_printer.h>
 #include <tutti/tools/run/output.h>
@@ -19,25 +20,15 @@
 
 namespace tutti::tools {
 
-struct RankOutputOptions {
-  bool split_lines = true;            // false: bytes pass as they come (a job of one rank)
-  bool to_console[2] = {true, true};  // by Stream
-  std::string log_files[2];           // "" = none; folders are made
-};
-
-/// The printer of a job's part on this host.
-PrinterOptions printer_options(const LaunchOptions& options, const JobEnvironment& job);
-/// Of one rank. Log files are LOG_DIR/<job id>/attempt_<restart>/<rank>/stdout.log and stderr.log.
-RankOutputOptions rank_output_options(const LaunchOptions& options, const JobEnvironment& job, int local_rank);
-
-/// Both streams of one rank. Owns their read ends.
+/// Both streams of one rank. Owns their read ends. Log files are LOG_DIR/<job id>/attempt_<restart>/<rank>/stdout.log
+/// and stderr.log; their folders are made. A job of one rank passes bytes as they come, without a label.
 class RankOutput {
  public:
   static constexpr std::size_t kTailLines = 20;
 
   /// Throws comm::Error{System} if a log file cannot be written.
-  RankOutput(int local_rank, int out_fd, int err_fd, const RankOutputOptions& options, LinePrinter& printer);
-  ~RankOutput();
+  RankOutput(const LaunchOptions& options, const JobEnvironment& job, int local_rank, int out_fd, int err_fd,
+             LinePrinter& printer);
   RankOutput(const RankOutput&) = delete;
   RankOutput& operator=(const RankOutput&) = delete;
 
@@ -46,7 +37,7 @@ class RankOutput {
   /// True if the entry was one of ours.
   bool handle(const pollfd& entry);
 
-  bool finished() const { return streams_[0].fd < 0 && streams_[1].fd < 0; }
+  bool finished() const { return streams_[0].fd.get() < 0 && streams_[1].fd.get() < 0; }
   /// Takes what is there and closes, even if somebody still holds the other end.
   void finish();
 
@@ -60,10 +51,10 @@ class RankOutput {
  private:
   struct StreamState {
     Stream name;
-    int fd = -1;
+    comm::Socket fd{};  // closed at the end of the stream
     bool shown = true;
     std::string log_file{};
-    int log_fd = -1;
+    comm::Socket log_fd{};
     bool thrown = false;  // the first of the two lines about an uncaught error has come
     LineSplitter splitter{};
   };

@@ -25,7 +25,7 @@ struct RankEnd {
   bool frozen = false;     // stopped (SIGSTOP, a debugger) when the first rank failed
   std::set<int> sent{};    // signals that the launcher has sent it
   bool replaced = false;   // an elastic job goes on without it, or with another in its place
-  std::string evidence;    // what its host knows about its end: whole indented lines (evidence.h)
+  std::string evidence;    // what its host knows about its end: whole indented lines (host.h)
   std::string last_words;  // the last line that it printed
 
   /// Ended otherwise than with status 0, not by a signal of the launcher's, and to the job's harm.

@@ -6,6 +6,8 @@
 // ports it hands out.
 #pragma once
 
+#include <tutti/comm/wire/socket.h>
+
 #include <cstdint>
 #include <string>
 
@@ -15,14 +17,11 @@ class ReservedPort {
  public:
   /// On an IPv4 or IPv6 address of this host. Throws comm::Error{System} or {InvalidArgument}.
   explicit ReservedPort(const std::string& address);
-  ~ReservedPort();
-  ReservedPort(const ReservedPort&) = delete;
-  ReservedPort& operator=(const ReservedPort&) = delete;
 
   std::uint16_t port() const { return port_; }
 
  private:
-  int fd_ = -1;
+  comm::Socket socket_;
   std::uint16_t port_ = 0;
 };
 

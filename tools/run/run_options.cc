@@ -1,7 +1,9 @@
 #include <stdlib.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/tools/run/gpus.h>
-#include <tutti/tools/run/label.h>
+#include <tutti/tools/run/line_printer.h>
+#include <tutti/tools/run/nodes/remote_agent.h>
+#include <tutti/tools/run/nodes/scheduled_nodes.h>
+#include <tutti/tools/run/own_command.h>
 #include <tutti/tools/run/ranges.h>
 #include <tutti/tools/run/rank_environment.h>
 #include <tutti/tools/run/run_options.h>
@@ -9,16 +11,50 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <cstdint>
 #include <filesystem>
+#include <sstream>
 #include <stdexcept>
 
 namespace tutti::tools {
 namespace {
 
+// Of torchrun's options those that mean nothing here: ranks are programs of their own, whose end is seen at once; all
+// signals are forwarded; ranks are pinned to neighbouring cores; there is one kind of log, there are
+// no events, and lines are chosen by the number that a rank has in the world.
+constexpr const char* kIgnored[] = {"--monitor-interval",  "--start-method", "--signals-to-handle",
+                                    "--numa-binding",      "--logs-specs",   "--event-log-handler",
+                                    "--local-ranks-filter"};
+
 std::vector<int> parse_filter(const std::string& text, const std::string& option) {
   const auto ranks = parse_ranges(text);
   if (!ranks) throw std::invalid_argument(option + " is '" + text + "', but must name ranks, as 0,2-5");
   return *ranks;
+}
+
+// Entries of CUDA_VISIBLE_DEVICES if it is set, else NVIDIA's devices in /dev; asks no driver.
+int visible_gpus() {
+  int count = 0;
+  if (const char* list = std::getenv("CUDA_VISIBLE_DEVICES")) {
+    std::istringstream entries(list);
+    // As CUDA does: an entry that names no device ends the list.
+    for (std::string entry; std::getline(entries, entry, ',') && !entry.empty() && entry[0] != '-';) ++count;
+    return count;
+  }
+  constexpr std::string_view kPrefix = "nvidia";
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kPrefix) && parse_number(std::string_view(name).substr(kPrefix.size()))) ++count;
+  }
+  return count;
+}
+
+// A bit for each Stream.
+int parse_streams(const std::string& text, const std::string& option) {
+  if (text.size() == 1 && text[0] >= '0' && text[0] <= '3') return text[0] - '0';
+  throw std::invalid_argument(option + " is '" + text +
+                              "', but must be 0 (none), 1 (standard output), 2 (standard error) or 3 (both)");
 }
 
 std::string new_log_folder() {
@@ -37,27 +73,50 @@ std::optional<std::string> label_template(const LocalArguments& arguments) {
 void add_output_options(CLI::App& command, LocalArguments& arguments) {
   command.add_option("-r,--redirects", arguments.redirects,
                      "Streams that go to log files instead of the terminal: 0 none, 1 standard output, 2 standard "
-                     "error, 3 both; or by local rank, as 0:1,1:2");
+                     "error, 3 both");
   command.add_option("-t,--tee", arguments.tees, "Streams that go to log files and to the terminal; values as above");
-  command.add_option("--local-ranks-filter", arguments.local_filter, "Show these local ranks' lines only, as 0,2-5");
-  command.add_option("--ranks-filter", arguments.rank_filter, "The same by global rank");
+  command.add_option("--ranks-filter", arguments.rank_filter, "Show these ranks' lines only, as 0,2-5");
   command.add_option("--label", arguments.label,
                      "What begins each line: a text with ${rank}, ${local_rank}, ${node}, ${host}, ${role_name}");
   command.add_flag("--fold", arguments.fold, "Show a line that several ranks print alike once, with all their numbers");
   command.add_flag("--json", arguments.json, "Show each line as a JSON object: time, host, rank, stream, text");
 }
 
-void add_ignored_options(CLI::App& command, LocalArguments& arguments) {
-  const std::string text = "Accepted for torchrun's sake; changes nothing";
-  command.add_option("--monitor-interval", arguments.monitor_interval, text)->check(CLI::NonNegativeNumber);
-  command.add_option("--start-method", arguments.start_method, text)
-      ->check(CLI::IsMember({"spawn", "fork", "forkserver"}));
-  command.add_option("--signals-to-handle", arguments.signals_to_handle, text);
-  command.add_option("--numa-binding", arguments.numa_binding, text)
-      ->check(CLI::IsMember({"node", "socket", "exclusive", "core-complex"}));
-  command.add_option("--logs-specs", arguments.logs_specs, text);
-  command.add_option("--event-log-handler", arguments.event_log_handler, text);
-  command.add_flag("--torch-store", arguments.torch_store, "PyTorch's store is served without it; changes nothing");
+// The hosts of -H and --hostfile, where one of them is given.
+std::vector<HostSlots> hosts_of(const PlaceArguments& arguments) {
+  if (!arguments.hosts.empty() && !arguments.hostfile.empty())
+    throw std::invalid_argument("-H and --hostfile are given; one of them says which hosts there are");
+  if (!arguments.hosts.empty()) return parse_hosts(arguments.hosts);
+  return arguments.hostfile.empty() ? std::vector<HostSlots>() : read_hostfile(arguments.hostfile);
+}
+
+void add_host_options(CLI::App& command, PlaceArguments& arguments) {
+  command.add_option("-H,--host", arguments.hosts, "Hosts to start ranks on: node1:4,node2:4 (ranks; else -n of them)");
+  command.add_option("--hostfile", arguments.hostfile,
+                     "File of hosts, one a line: 'node1 slots=4' or 'node1:4'; PBS_NODEFILE will do");
+  command
+      .add_option("--rsh", arguments.rsh,
+                  "Command that starts a program on a host, called as ssh is: RSH HOST COMMAND-LINE")
+      ->capture_default_str();
+}
+
+void add_node_options(CLI::App& command, NodeArguments& nodes) {
+  command.add_option("--nnodes", nodes.nnodes, "Nodes; each starts its own 'tutti run'. Or MIN:MAX")
+      ->capture_default_str();
+  command.add_option("--node-rank", nodes.node_rank, "This node's number, with --master-addr");
+  command.add_option("--master-addr", nodes.master_addr,
+                     "Address of node 0 where the nodes meet; of one node: that the store server binds [127.0.0.1]");
+  command
+      .add_option("--master-port", nodes.master_port, "Its port [29500]; of one node: 0, a free one, is the default")
+      ->check(CLI::Range(0, 65535));
+  command.add_option("--rdzv-backend", nodes.rdzv_backend, "c10d (with --rdzv-endpoint) or static (with --node-rank)");
+  command.add_option(
+      "--rdzv-endpoint", nodes.rdzv_endpoint,
+      "HOST[:PORT] where the nodes meet, the same on all; whichever has that address coordinates [port 29400]");
+  command.add_option("--rdzv-id", nodes.rdzv_id, "Name of the job, the same on all nodes");
+  command.add_option("--rdzv-conf", nodes.rdzv_conf,
+                     "KEY=SECONDS,...: join_timeout [600], last_call_timeout [30] for nodes more than MIN, "
+                     "keep_alive_interval [0.25], silence_timeout [1.5] after which a node counts as lost");
 }
 
 }  // namespace
@@ -73,14 +132,15 @@ void add_local_options(CLI::App& command, LocalArguments& arguments) {
   command.add_flag("-m,--module", arguments.module, "PROGRAM is a Python module: python3 -u -m PROGRAM");
   command.add_flag("--no-python", arguments.no_python, "Execute PROGRAM itself, even if it ends in .py");
   command.add_flag("--run-path", arguments.run_path, "PROGRAM is a Python script, whatever its name");
-  add_ignored_options(command, arguments);
+  for (const char* name : kIgnored)
+    command.add_option_function<std::string>(
+        name, [](const std::string&) {}, "Ignored; torchrun has it");
 }
 
 void apply_local_options(const LocalArguments& arguments, LaunchOptions& launch) {
   LocalOptions& local = launch.local;
-  local.redirects = StreamMap::parse(arguments.redirects, "--redirects");
-  local.tees = StreamMap::parse(arguments.tees, "--tee");
-  local.local_filter = parse_filter(arguments.local_filter, "--local-ranks-filter");
+  local.redirects = parse_streams(arguments.redirects, "--redirects");
+  local.tees = parse_streams(arguments.tees, "--tee");
   local.rank_filter = parse_filter(arguments.rank_filter, "--ranks-filter");
   local.label = label_template(arguments);
   if (local.label) expand_label(*local.label, {});  // says so if it has no meaning
@@ -102,7 +162,7 @@ void apply_local_options(const LocalArguments& arguments, LaunchOptions& launch)
                                   std::to_string(launch.nproc - 1));
     }
   }
-  if (launch.log_dir.empty() && (local.redirects.any() || local.tees.any())) launch.log_dir = new_log_folder();
+  if (launch.log_dir.empty() && (local.redirects != 0 || local.tees != 0)) launch.log_dir = new_log_folder();
 }
 
 std::vector<std::string> program_command(const LocalArguments& arguments, std::vector<std::string> words) {
@@ -119,18 +179,11 @@ std::vector<std::string> program_command(const LocalArguments& arguments, std::v
   return command;
 }
 
-std::vector<std::string> ignored_options(const LocalArguments& arguments) {
-  std::vector<std::string> result;
-  const auto note = [&](const std::string& value, const std::string& sentence) {
-    if (!value.empty()) result.push_back(sentence);
-  };
-  note(arguments.monitor_interval, "--monitor-interval changes nothing: the end of a rank is seen at once");
-  note(arguments.start_method, "--start-method changes nothing: each rank is a program of its own");
-  note(arguments.signals_to_handle, "--signals-to-handle changes nothing: all signals are forwarded");
-  note(arguments.numa_binding, "--numa-binding changes nothing: ranks are pinned to cores, neighbours in number");
-  note(arguments.logs_specs, "--logs-specs changes nothing: see --log-dir, --redirects and --tee");
-  note(arguments.event_log_handler, "--event-log-handler changes nothing: this launcher sends no events");
-  if (arguments.torch_store) result.push_back("--torch-store changes nothing: PyTorch's store is always served");
+std::string ignored_options(const CLI::App& command) {
+  std::string result;
+  for (const char* name : kIgnored) {
+    if (command.count(name) > 0) result += (result.empty() ? "ignored: " : ", ") + std::string(name);
+  }
   return result;
 }
 
@@ -150,6 +203,38 @@ int parse_nproc(const std::string& text) {
                                 "', but must be a number from 1 up, or auto, cpu or gpu");
   }
   return *value;
+}
+
+void add_place_options(CLI::App& command, PlaceArguments& arguments) {
+  add_node_options(command, arguments.nodes);
+  add_host_options(command, arguments);
+  command.add_flag("--standalone", arguments.standalone, "One node, 127.0.0.1 and a free port, whatever else is said");
+}
+
+std::vector<HostSlots> settle_place(PlaceArguments& arguments, LaunchOptions& launch) {
+  if (arguments.standalone) return {};
+  if (!is_remote_agent() && arguments.hosts.empty() && arguments.hostfile.empty()) ask_scheduler(arguments.nodes);
+  if (!arguments.nodes.master_addr.empty()) launch.master_addr = arguments.nodes.master_addr;
+  launch.master_port = static_cast<std::uint16_t>(arguments.nodes.master_port.value_or(0));
+  if (is_remote_agent()) {  // the hosts are the launcher's business; a hostfile may exist on its host alone
+    launch.nodes = launched_node_options(arguments.nodes, 1);
+    take_remote_place(*launch.nodes, launch.nproc);
+    return {};
+  }
+  std::vector<HostSlots> hosts = hosts_of(arguments);
+  launch.nodes = hosts.empty() ? parse_node_options(arguments.nodes)
+                               : launched_node_options(arguments.nodes, static_cast<int>(hosts.size()));
+  return hosts;
+}
+
+RemoteOptions remote_options(const PlaceArguments& arguments, const std::vector<HostSlots>& hosts, int ranks_per_host) {
+  RemoteOptions remote;
+  remote.hosts = hosts;
+  remote.rsh = split_rsh(arguments.rsh);
+  remote.command = own_command();
+  remote.default_slots = ranks_per_host;
+  remote.bind_address = arguments.nodes.master_addr;
+  return remote;
 }
 
 }  // namespace tutti::tools

@@ -1,8 +1,10 @@
-// The options of `tutti run` that concern one host: torchrun's, and Tutti's own for output, CPUs and standard input.
-// Those about nodes stand in nodes/node_options.h.
+// The options of `tutti run`: those that concern one host (torchrun's, and Tutti's own for output, CPUs and standard
+// input), and those that say where the ranks run: as one node of several, on the hosts of a list, or here.
 #pragma once
 
 #include <tutti/tools/run/launcher.h>
+#include <tutti/tools/run/nodes/node_options.h>
+#include <tutti/tools/run/nodes/remote_launch.h>
 
 #include <optional>
 #include <string>
@@ -17,16 +19,13 @@ namespace tutti::tools {
 /// As they were written on the command line.
 struct LocalArguments {
   std::string redirects = "0", tees = "0";
-  std::string local_filter, rank_filter;
+  std::string rank_filter;
   std::string label;
   bool json = false, fold = false;
   bool bind = false, no_bind = false;
   std::string stdin_rank = "none";
   std::string role = "default";
   bool module = false, no_python = false, run_path = false;
-  // Accepted because torchrun has them, or this launcher had; see ignored_options.
-  std::string monitor_interval, start_method, signals_to_handle, numa_binding, logs_specs, event_log_handler;
-  bool torch_store = false;
 };
 
 void add_local_options(CLI::App& command, LocalArguments& arguments);
@@ -39,11 +38,30 @@ void apply_local_options(const LocalArguments& arguments, LaunchOptions& launch)
 /// executed itself). Throws std::invalid_argument.
 std::vector<std::string> program_command(const LocalArguments& arguments, std::vector<std::string> words);
 
-/// A sentence for each option that was accepted and changes nothing.
-std::vector<std::string> ignored_options(const LocalArguments& arguments);
+/// "ignored: --monitor-interval, --start-method": torchrun's options that were given and mean nothing here. "" for
+/// none.
+std::string ignored_options(const CLI::App& command);
 
 /// Ranks of this host from --nproc-per-node: a number, "cpu", "gpu", or "auto": one for each GPU, else for each CPU.
 /// Throws std::invalid_argument.
 int parse_nproc(const std::string& text);
+
+/// As they were written on the command line.
+struct PlaceArguments {
+  NodeArguments nodes;
+  std::string hosts, hostfile;
+  std::string rsh = "ssh";
+  bool standalone = false;
+};
+
+void add_place_options(CLI::App& command, PlaceArguments& arguments);
+
+/// Puts the job's nodes into `launch`; a scheduler that has started this agent is asked for what was not written.
+/// Returns the hosts on which this launcher is to start agents; none: it is an agent itself. Throws
+/// std::invalid_argument with one sentence, and comm::Error for a scheduler's variables.
+std::vector<HostSlots> settle_place(PlaceArguments& arguments, LaunchOptions& launch);
+
+/// How to start the agents of `hosts`; `ranks_per_host` where a host has no number of its own.
+RemoteOptions remote_options(const PlaceArguments& arguments, const std::vector<HostSlots>& hosts, int ranks_per_host);
 
 }  // namespace tutti::tools

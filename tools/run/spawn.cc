@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/spawn.h>
 #include <unistd.h>
 
@@ -17,39 +18,16 @@
 namespace tutti::tools {
 namespace {
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  ~Descriptor() { reset(); }
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  Descriptor& operator=(Descriptor&&) = delete;
-
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-  void reset() {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
-  }
-
- private:
-  int fd_;
-};
-
 struct Pipe {
-  Pipe() : Pipe(make()) {}
-  Descriptor read_end;
-  Descriptor write_end;
-
- private:
-  explicit Pipe(std::pair<int, int> ends) : read_end(ends.first), write_end(ends.second) {}
-  static std::pair<int, int> make() {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) comm::throw_errno("cannot make a pipe for a rank's output", errno);
-    return {ends[0], ends[1]};
-  }
+  comm::Socket read_end;
+  comm::Socket write_end;
 };
+
+Pipe make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) comm::throw_errno("cannot make a pipe for a rank's output", errno);
+  return {comm::Socket(ends[0]), comm::Socket(ends[1])};
+}
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
   std::vector<char*> result;
@@ -59,35 +37,25 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
-// A mask of any number of CPUs.
-class CpuMask {
- public:
-  explicit CpuMask(const std::vector<int>& cpus) {
-    if (cpus.empty()) return;
-    const int most = *std::max_element(cpus.begin(), cpus.end()) + 1;
-    mask_ = CPU_ALLOC(most);
-    size_ = CPU_ALLOC_SIZE(most);
-    CPU_ZERO_S(size_, mask_);
-    for (const int cpu : cpus) CPU_SET_S(static_cast<std::size_t>(cpu), size_, mask_);
+using CpuMask = std::vector<unsigned long>;
+
+// As the kernel reads it, for any number of CPUs.
+CpuMask mask_of(const std::vector<int>& cpus) {
+  constexpr std::size_t kBits = 8 * sizeof(unsigned long);
+  CpuMask mask;
+  for (const int cpu : cpus) {
+    const auto bit = static_cast<std::size_t>(cpu);
+    mask.resize(std::max(mask.size(), bit / kBits + 1));
+    mask[bit / kBits] |= 1UL << (bit % kBits);
   }
-  ~CpuMask() { CPU_FREE(mask_); }
-  CpuMask(const CpuMask&) = delete;
-  CpuMask& operator=(const CpuMask&) = delete;
-
-  const cpu_set_t* get() const { return mask_; }
-  std::size_t size() const { return size_; }
-
- private:
-  cpu_set_t* mask_ = nullptr;
-  std::size_t size_ = 0;
-};
+  return mask;
+}
 
 // Everything a child needs between fork and exec, prepared beforehand: there it must not allocate.
 struct ChildPlan {
   pid_t launcher;
   int in_fd, out_fd, err_fd, report_fd;
-  const cpu_set_t* cpus;  // null: as the launcher
-  std::size_t cpus_size;
+  const CpuMask& cpus;  // empty: as the launcher
   const char* path;
   char* const* argv;
   char* const* shell_argv;
@@ -113,7 +81,8 @@ void close_on_exec_all_but(const std::vector<int>& keep_open) noexcept {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != plan.launcher) _exit(127);  // the launcher died before the line above
   plan.keeper.register_self();
-  if (plan.cpus != nullptr) sched_setaffinity(0, plan.cpus_size, plan.cpus);
+  if (!plan.cpus.empty())
+    sched_setaffinity(0, plan.cpus.size() * sizeof(plan.cpus[0]), reinterpret_cast<const cpu_set_t*>(plan.cpus.data()));
   if (plan.in_fd != STDIN_FILENO) dup2(plan.in_fd, STDIN_FILENO);
   dup2(plan.out_fd, STDOUT_FILENO);
   dup2(plan.err_fd, STDERR_FILENO);
@@ -194,8 +163,8 @@ void ensure_standard_descriptors() {
 }
 
 SpawnedRank spawn_rank(const SpawnPlan& plan, const SignalGuard& signals, const Keeper& keeper) {
-  Pipe out, err, report;
-  const Descriptor null_device(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  Pipe out = make_pipe(), err = make_pipe(), report = make_pipe();
+  const comm::Socket null_device(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (null_device.get() < 0) comm::throw_errno("cannot open /dev/null", errno);
   const std::vector<char*> argv = pointers(plan.command);
   const std::vector<char*> environment = pointers(plan.environment);
@@ -204,14 +173,13 @@ SpawnedRank spawn_rank(const SpawnPlan& plan, const SignalGuard& signals, const 
   shell_command.insert(shell_command.begin(), "sh");
   const std::vector<char*> shell_argv = pointers(shell_command);
 
-  const CpuMask cpus(plan.cpus);
+  const CpuMask cpus = mask_of(plan.cpus);
   const ChildPlan child{::getpid(),
                         plan.stdin_fd >= 0 ? plan.stdin_fd : null_device.get(),
                         out.write_end.get(),
                         err.write_end.get(),
                         report.write_end.get(),
-                        cpus.get(),
-                        cpus.size(),
+                        cpus,
                         plan.path.c_str(),
                         argv.data(),
                         shell_argv.data(),
@@ -223,7 +191,7 @@ SpawnedRank spawn_rank(const SpawnPlan& plan, const SignalGuard& signals, const 
   if (pid == 0) run_child(child);
   if (pid < 0) comm::throw_errno("cannot start another process (fork)", errno);
 
-  report.write_end.reset();
+  report.write_end.close();
   if (const int error = await_exec(report.read_end.get()); error != 0) {
     keeper.forget(pid);
     ::waitpid(pid, nullptr, 0);

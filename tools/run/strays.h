@@ -1,3 +1,5 @@
+// What /proc tells of other processes: whether one is stopped, and which are strays.
+//
 // Strays: processes that ranks have started and left, in sessions of their own too (setsid, daemons).
 //
 // No signal to a rank's process group reaches those. While this object lives the calling process is a child subreaper:
@@ -31,5 +33,8 @@ class Strays {
   std::set<pid_t> before_;
   int was_subreaper_ = 0;
 };
+
+/// Stopped by a signal or a debugger. False for a process that is not there.
+bool is_stopped(pid_t pid);
 
 }  // namespace tutti::tools

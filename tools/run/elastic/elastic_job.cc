@@ -3,8 +3,7 @@
 #include <tutti/comm/wire/local_address.h>
 #include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/elastic/elastic_job.h>
-#include <tutti/tools/run/elastic/late_ranks.h>
-#include <tutti/tools/run/process_state.h>
+#include <tutti/tools/run/strays.h>
 
 #include <algorithm>
 #include <csignal>
@@ -21,11 +20,12 @@ constexpr int kIdleRounds = 100;             // generations without a death: ran
 comm::Deadline soon() { return comm::Deadline::after(std::chrono::seconds(10)); }
 
 std::unique_ptr<comm::TcpStoreServer> serve(const JobEnvironment& job, const ElasticPlace& place,
-                                            const std::string& job_id) {
+                                            const std::string& job_id, int world_size = -1) {
   comm::TcpStoreServerOptions options;
   options.bind_address = place.bind_address;
   options.job_id = job_id;
   options.job_secret = job.job_secret;
+  options.world_size = world_size;
   return std::make_unique<comm::TcpStoreServer>(options);
 }
 
@@ -35,12 +35,7 @@ std::string count_text(std::size_t count, const char* noun) {
 
 }  // namespace
 
-ElasticJob::ElasticJob(const JobEnvironment& job, const ElasticLimits& limits,
-                       std::unique_ptr<comm::TcpStoreServer> first_store, Say say)
-    : ElasticJob(job, ElasticPlace::one_host(job), limits, std::move(first_store), std::move(say)) {}
-
-ElasticJob::ElasticJob(const JobEnvironment& job, ElasticPlace place, const ElasticLimits& limits,
-                       std::unique_ptr<comm::TcpStoreServer> first_store, Say say)
+ElasticJob::ElasticJob(const JobEnvironment& job, ElasticPlace place, const ElasticLimits& limits, Say say)
     : job_(job),
       place_(std::move(place)),
       limits_(limits),
@@ -52,7 +47,7 @@ ElasticJob::ElasticJob(const JobEnvironment& job, ElasticPlace place, const Elas
   client.job_id = job.job_id;
   client.job_secret = job.job_secret;
   control_ = std::make_unique<comm::TcpStore>(client, soon());
-  stores_.push_back({.server = std::move(first_store)});
+  stores_.push_back({.server = serve(job, place_, job.job_id, job.world_size)});
   for (std::size_t node = 0; node < place_.ranks.size(); ++node) {
     for (int slot = 0; slot < place_.ranks[node]; ++slot) {
       members_.push_back({{.node = static_cast<int>(node), .slot = slot}, processes_++});

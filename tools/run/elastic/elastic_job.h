@@ -9,8 +9,8 @@
 
 #include <tutti/comm/bootstrap/generation.h>
 #include <tutti/comm/store/tcp_store_server.h>
+#include <tutti/tools/run/attempt_control.h>
 #include <tutti/tools/run/elastic/next_generation.h>
-#include <tutti/tools/run/elastic/rescuer.h>
 #include <tutti/tools/run/rank_environment.h>
 
 #include <functional>
@@ -39,12 +39,8 @@ class ElasticJob final : public Rescuer {
  public:
   using Say = std::function<void(const std::string& line)>;
 
-  /// `job` is that of the first generation, and `first_store` its store. Publishes generation 0. Throws as
-  /// TcpStoreServer does.
-  ElasticJob(const JobEnvironment& job, const ElasticLimits& limits, std::unique_ptr<comm::TcpStoreServer> first_store,
-             Say say);
-  ElasticJob(const JobEnvironment& job, ElasticPlace place, const ElasticLimits& limits,
-             std::unique_ptr<comm::TcpStoreServer> first_store, Say say);
+  /// `job` is that of the first generation, which is published. Throws as TcpStoreServer does.
+  ElasticJob(const JobEnvironment& job, ElasticPlace place, const ElasticLimits& limits, Say say);
   ~ElasticJob() override;
 
   std::chrono::milliseconds look_every() const override { return std::chrono::milliseconds(100); }

@@ -1,41 +1,35 @@
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/elastic/elastic_round.h>
+#include <tutti/tools/run/strays.h>
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
 namespace tutti::tools {
 namespace {
 
-JobEnvironment job_of(const RoundPlan& plan, const ElasticRound::Options& options) {
+JobEnvironment job_of(const RoundPlan& plan, const std::string& job_secret) {
   JobEnvironment job;
   job.world_size = plan.world_size;
   job.job_id = plan.job_id;
-  job.job_secret = options.job_secret;
+  job.job_secret = job_secret;
   job.restart_count = plan.restart_count;
   return job;
 }
 
-ElasticPlace place_of(const RoundPlan& plan, const ElasticRound::Options& options) {
-  ElasticPlace place{{}, options.bind_address, "", true};
+ElasticPlace place_of(const RoundPlan& plan, const std::string& bind_address) {
+  ElasticPlace place{{}, bind_address, "", true};
   for (const NodePlace& node : plan.nodes) place.ranks.push_back(node.nproc);
   return place;
 }
 
-std::unique_ptr<comm::TcpStoreServer> first_store(const RoundPlan& plan, const ElasticRound::Options& options) {
-  comm::TcpStoreServerOptions server;
-  server.bind_address = options.bind_address;
-  server.job_id = plan.job_id;
-  server.job_secret = options.job_secret;
-  server.world_size = plan.world_size;
-  return std::make_unique<comm::TcpStoreServer>(server);
-}
-
 }  // namespace
 
-ElasticRound::ElasticRound(const RoundPlan& plan, const Options& options, ElasticJob::Say say)
-    : round_(plan.round),
-      job_(job_of(plan, options), place_of(plan, options), options.limits, first_store(plan, options), std::move(say)) {
+ElasticRound::ElasticRound(const RoundPlan& plan, const std::string& bind_address, const std::string& job_secret,
+                           const ElasticLimits& limits, ElasticJob::Say say)
+    : round_(plan.round), job_(job_of(plan, job_secret), place_of(plan, bind_address), limits, std::move(say)) {
   for (std::size_t node = 0; node < plan.nodes.size(); ++node) {
     const NodePlace& place = plan.nodes[node];
     nodes_[static_cast<int>(node)] = place;
@@ -66,7 +60,7 @@ void ElasticRound::changed(int node, const RanksChanged& changed) {
     RankEnd& end = ends_[of_node[changed.places[i]]];
     const std::set<int> sent = end.sent;
     const bool replaced = end.replaced;
-    end = changed.as_they_are.ranks[i];
+    end = changed.ranks[i];
     end.sent.insert(sent.begin(), sent.end());
     end.replaced = replaced;
   }
@@ -102,6 +96,60 @@ ElasticRound::Step ElasticRound::look(RankEnd::Clock::time_point now) {
   }
   for (auto& [node, order] : step.orders) order.round = round_;
   return step;
+}
+
+RemoteRescuer::RemoteRescuer(const RoundPlan& plan, int node, const std::string& control_host, Post post)
+    : round_(plan.round),
+      node_(node),
+      control_(comm::host_and_port(control_host, plan.control_port)),
+      post_(std::move(post)) {}
+
+std::vector<std::string> RemoteRescuer::environment(int local_rank) const {
+  return {"TUTTI_CONTROL=" + control_, "TUTTI_WORKER=" + comm::WorkerId{.node = node_, .slot = local_rank}.text()};
+}
+
+void RemoteRescuer::tell_changes(std::span<const RankEnd> ranks) {
+  RanksChanged changed;
+  changed.round = round_;
+  for (std::size_t place = 0; place < ranks.size(); ++place) {
+    const bool is_new = place == told_.size();
+    if (is_new) told_.emplace_back();
+    const RankEnd& rank = ranks[place];
+    const Known known{rank.running, rank.running && is_stopped(rank.pid)};
+    if (!is_new && std::exchange(told_[place], known) == known) continue;
+    told_[place] = known;
+    changed.places.push_back(place);
+    changed.ranks.push_back(rank);
+    changed.ranks.back().frozen = known.frozen;
+  }
+  if (!changed.places.empty()) post_(std::move(changed));
+}
+
+RescuePlan RemoteRescuer::look(std::span<const RankEnd> ranks, RankEnd::Clock::time_point) {
+  tell_changes(ranks);
+  RescuePlan plan;
+  for (; !orders_.empty(); orders_.pop_front()) {
+    RescueOrder& order = orders_.front();
+    plan.kind = RescuePlan::Kind::GoOn;
+    for (const std::size_t place : order.lost) {
+      if (place < ranks.size()) plan.lost.push_back(place);
+    }
+    for (const std::size_t place : order.frozen) {
+      if (place < ranks.size()) plan.frozen.push_back(place);
+    }
+    for (RescuePlan::Start& start : order.starts) {
+      start.node = node_;
+      start.environment.push_back("TUTTI_CONTROL=" + control_);
+      plan.starts.push_back(std::move(start));
+    }
+  }
+  waits_ = false;
+  for (std::size_t place = 0; place < ranks.size(); ++place) {
+    const RankEnd& rank = ranks[place];
+    const bool dealt_with = std::find(plan.lost.begin(), plan.lost.end(), place) != plan.lost.end();
+    waits_ = waits_ || (!rank.running && rank.code != 0 && !rank.replaced && !dealt_with);
+  }
+  return plan;
 }
 
 }  // namespace tutti::tools

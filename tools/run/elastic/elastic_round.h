@@ -7,24 +7,21 @@
 // coordinator's. Signals must be blocked before the constructor runs.
 #pragma once
 
-#include <tutti/comm/store/tcp_store_server.h>
 #include <tutti/tools/run/elastic/elastic_job.h>
-#include <tutti/tools/run/elastic/elastic_messages.h>
+#include <tutti/tools/run/nodes/messages.h>
 
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tutti::tools {
 
 class ElasticRound {
  public:
-  struct Options {
-    std::string bind_address;  // "": all interfaces
-    std::string job_secret;
-    ElasticLimits limits;
-  };
   struct Step {
     bool give_up = false;                     // the failure is the job's
     std::map<int, RescueOrder> orders;        // by node
@@ -32,7 +29,8 @@ class ElasticRound {
   };
 
   /// The ranks of `plan` are to be started; its ports are not known yet. Throws as TcpStoreServer does.
-  ElasticRound(const RoundPlan& plan, const Options& options, ElasticJob::Say say);
+  ElasticRound(const RoundPlan& plan, const std::string& bind_address, const std::string& job_secret,
+               const ElasticLimits& limits, ElasticJob::Say say);
 
   /// Throws comm::Error{Protocol} for processes that nobody was told to start.
   void changed(int node, const RanksChanged& changed);
@@ -59,6 +57,41 @@ class ElasticRound {
   std::vector<RankEnd> ends_;                        // ... and how they fare
   std::map<int, std::vector<std::size_t>> of_node_;  // a node's processes in order of their start
   ElasticJob job_;
+};
+
+/// The Rescuer of one node. It tells the coordinator how its processes fare, and does what the ElasticRound has decided
+/// for all nodes. One thread: the agent's main one.
+class RemoteRescuer final : public Rescuer {
+ public:
+  using Post = std::function<void(Message message)>;
+
+  /// `control_host`: where this node reaches the coordinator; the job's control store is there, too.
+  RemoteRescuer(const RoundPlan& plan, int node, const std::string& control_host, Post post);
+
+  std::chrono::milliseconds look_every() const override { return std::chrono::milliseconds(100); }
+  std::vector<std::string> environment(int local_rank) const override;
+  RescuePlan look(std::span<const RankEnd> ranks, RankEnd::Clock::time_point now) override;
+  bool waits() const override { return waits_; }
+
+  /// For the next look().
+  void take(RescueOrder order) { orders_.push_back(std::move(order)); }
+
+ private:
+  struct Known {
+    bool running = true;
+    bool frozen = false;
+    bool operator==(const Known&) const = default;
+  };
+
+  void tell_changes(std::span<const RankEnd> ranks);
+
+  const int round_;
+  const int node_;
+  const std::string control_;  // HOST:PORT
+  const Post post_;
+  std::vector<Known> told_;  // by process
+  std::deque<RescueOrder> orders_;
+  bool waits_ = false;
 };
 
 }  // namespace tutti::tools

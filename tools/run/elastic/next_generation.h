@@ -1,4 +1,5 @@
-// Who takes part in the next generation of an elastic job, and when it is time for it. Pure functions.
+// Which workers take part in the next generation of an elastic job, when it is time for it, and which have come too
+// late for the present one. Pure functions.
 //
 //   a worker has died ----------- settle (others may be dying) --+
 //   all others have left its group ------------------------------+--> next generation
@@ -44,5 +45,22 @@ struct NextGeneration {
 /// `fates` in order of rank; `since` the first of them that is neither Runs nor Finished was seen.
 NextGeneration next_generation(const std::vector<WorkerFate>& fates, int restarts_used, const ElasticLimits& limits,
                                std::chrono::milliseconds since);
+
+/// A rank that comes when the others have just finished would wait for them in vain.
+struct Attendance {
+  bool running = true;
+  int since = 0;     // the generation in which it has had its first place
+  int entered = -1;  // of a rank that has finished: the last generation that it has entered; -1: none
+};
+
+struct LateRanks {
+  std::vector<std::size_t> late;  // their places, in order of rank
+  std::size_t finished = 0;       // the place of one that has finished without them
+};
+
+/// The members of generation `generation`, in order of rank. A rank that has finished without entering it never will,
+/// and who has its first place there would wait for it. Nobody is late while another rank runs: that one may be about
+/// to enter, or to finish, too.
+LateRanks late_ranks(const std::vector<Attendance>& members, int generation);
 
 }  // namespace tutti::tools

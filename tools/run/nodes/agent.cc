@@ -2,9 +2,9 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/host_name.h>
 #include <tutti/tools/run/attempt.h>
-#include <tutti/tools/run/elastic/remote_rescuer.h>
-#include <tutti/tools/run/nodes/agent.h>
+#include <tutti/tools/run/elastic/elastic_round.h>
 #include <tutti/tools/run/nodes/control_link.h>
+#include <tutti/tools/run/nodes/judge.h>
 #include <tutti/tools/run/nodes/meeting.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
 #include <tutti/tools/run/ranges.h>
@@ -67,18 +67,14 @@ class Agent final : public AttemptControl {
 
   void rank_failed(const RankEnd&) override {
     if (rescuer_) return;  // it has told, and what follows is decided elsewhere
-    if (!failure_told_) link_->post(to_words(Failed{round_}));
+    if (!failure_told_) link_->post(Failed{round_});
     failure_told_ = true;
   }
 
   void signal_came(int signal, bool again) override {
     last_signals_[signal] = Clock::now();
     asked_to_end_ = asked_to_end_ || asks_to_end(signal);
-    if (asks_to_end(signal)) {
-      link_->post(to_words(Interrupted{signal, again}));
-    } else if (meeting_.coordinates()) {
-      link_->post(to_words(Forwarded{signal}));
-    }
+    if (asks_to_end(signal) || meeting_.coordinates()) link_->post(Signalled{signal, again});
   }
 
  private:
@@ -107,7 +103,7 @@ class Agent final : public AttemptControl {
   void leave(int signal) {
     const bool again = std::exchange(asked_to_end_, true);
     last_signals_[signal] = Clock::now();
-    link_->post(to_words(Interrupted{signal, again}));
+    link_->post(Signalled{signal, again});
     if (meeting_.coordinates() && !again) return;
     context_.say("stopped by " + signal_name(signal) + "\n");
     link_->flush(connected_ ? kLastWords : milliseconds(0));
@@ -119,42 +115,28 @@ class Agent final : public AttemptControl {
     if (event.kind == LinkEvent::Kind::Waiting)
       context_.say("waiting for the coordinator at " + meeting_.place() + ": " + event.text +
                    (meeting_.obstacle().empty() ? "" : "; this node cannot be it: " + meeting_.obstacle()) + "\n");
-    if (event.kind != LinkEvent::Kind::Message) return std::nullopt;
-    const std::string& kind = kind_of(event.words);
-    if (kind == "order") return to_attempt_order(to_order(event.words));
-    if (kind == "rescue") {
-      RescueOrder order = to_rescue_order(event.words);
-      if (rescuer_ && order.round == round_) rescuer_->take(std::move(order));
-    } else if (kind == "plan") {
-      RoundPlan plan = to_round_plan(event.words);
-      if (plan.node_of(link_->agent())) plan_ = std::move(plan);
-    } else if (kind == "verdict") {
-      take_verdict(to_verdict(event.words));
-    } else if (kind == "notice") {
-      context_.say(to_notice(event.words).text);
-    } else if (kind == "refusal") {
-      context_.say(to_refusal(event.words).text + "\n");
-      status_ = 1;
+    if (event.kind != LinkEvent::Kind::Told) return std::nullopt;
+    if (const auto* order = std::get_if<Order>(&event.message)) return taken(*order);
+    if (const auto* rescue = std::get_if<RescueOrder>(&event.message)) {
+      if (rescuer_ && rescue->round == round_) rescuer_->take(*rescue);
+    } else if (const auto* plan = std::get_if<RoundPlan>(&event.message)) {
+      if (plan->node_of(link_->agent())) plan_ = *plan;
+    } else if (const auto* verdict = std::get_if<Verdict>(&event.message)) {
+      take_verdict(*verdict);
+    } else if (const auto* notice = std::get_if<Notice>(&event.message)) {
+      context_.say(notice->text);
     }
     return std::nullopt;
   }
 
-  std::optional<AttemptOrder> to_attempt_order(const Order& order) {
+  // Nothing for an order of another round, and for a signal that this agent has got itself: schedulers send one to all
+  // agents, and the forwarded one is the same.
+  std::optional<AttemptOrder> taken(const Order& order) const {
     if (order.round != round_) return std::nullopt;
-    switch (order.kind) {
-      case Order::Kind::Settle:
-        return AttemptOrder{AttemptOrder::Kind::Settle, 0};
-      case Order::Kind::Terminate:
-        return AttemptOrder{AttemptOrder::Kind::Terminate, 0};
-      case Order::Kind::Kill:
-        return AttemptOrder{AttemptOrder::Kind::Kill, 0};
-      case Order::Kind::Signal:
-        break;
-    }
-    // Schedulers send one signal to all agents; the forwarded one is the same.
-    const auto known = last_signals_.find(order.signal);
-    if (known != last_signals_.end() && Clock::now() < known->second + kSameSignal) return std::nullopt;
-    return AttemptOrder{AttemptOrder::Kind::Signal, order.signal};
+    const auto known = last_signals_.find(order.attempt.signal);
+    const bool is_known = known != last_signals_.end() && Clock::now() < known->second + kSameSignal;
+    if (order.attempt.kind == AttemptOrder::Kind::Signal && is_known) return std::nullopt;
+    return order.attempt;
   }
 
   // The coordinator's agent shows all that is known; the others name the cause.
@@ -198,20 +180,19 @@ class Agent final : public AttemptControl {
     const JobEnvironment job = environment_of(plan, *plan.node_of(link_->agent()));
     rescuer_.reset();
     if (options_.elastic) {
-      rescuer_.emplace(plan, job.node, link_->server_address(), [this](Words words) { link_->post(std::move(words)); });
+      rescuer_.emplace(plan, job.node, link_->server_address(),
+                       [this](Message message) { link_->post(std::move(message)); });
     }
-    Attempt attempt(options_, job, context_.signals, context_.keeper, context_.console, context_.keep_open, this,
-                    rescuer_ ? &*rescuer_ : nullptr);
+    Attempt attempt(context_, job, this, rescuer_ ? &*rescuer_ : nullptr);
     Ended ended;
-    ended.round = plan.round;
     try {
       attempt.start(find_program(options_.command.front()));
       Started started{plan.round, {}, {}};
       for (const RankEnd& rank : attempt.ends()) started.pids.push_back(rank.pid);
       for (const std::vector<int>& cpus : options_.local.cpus) started.cores.push_back(to_ranges(cpus));
-      link_->post(to_words(started));
+      link_->post(started);
       attempt.run();
-      describe_end(attempt, ended);
+      ended = describe_end(attempt);
     } catch (const CannotExecute& error) {
       ended.cannot_start = error.what();
       ended.status = error.status();
@@ -220,19 +201,9 @@ class Agent final : public AttemptControl {
       ended.status = 1;
     }
     if (lost_) return give_up_on_coordinator("; this node's ranks were killed");
-    link_->post(to_words(ended, Clock::now()));
+    ended.round = plan.round;
+    link_->post(ended);
     if (attempt.interrupted_by() && leaves_when_interrupted()) leave_with(attempt);
-  }
-
-  void describe_end(const Attempt& attempt, Ended& ended) const {
-    ended.ranks = attempt.ends();
-    const std::optional<int> index = find_culprit(ended.ranks);
-    if (!index) return;
-    const RankEnd& failed = ended.ranks[static_cast<std::size_t>(*index)];
-    ended.first_failed = failed.rank;
-    ended.hint = hint(failed);
-    const auto& lines = attempt.output(*index).tail();
-    ended.tail.assign(lines.begin(), lines.end());
   }
 
   // The signal came to this agent, and the job is not its to end.

@@ -1,7 +1,4 @@
-#include <tutti/comm/base/error.h>
 #include <tutti/tools/run/nodes/conductor.h>
-#include <tutti/tools/run/nodes/control_keys.h>
-#include <tutti/tools/run/nodes/round_table.h>
 #include <tutti/tools/run/signals.h>
 
 #include <algorithm>
@@ -24,52 +21,46 @@ Conductor::Conductor(const CoordinatorOptions& options, Outside& outside, Clock:
   begin_gathering(now);
 }
 
-void Conductor::message(int agent, const Words& words, Clock::time_point now) {
-  const std::string& kind = kind_of(words);
+void Conductor::message(int agent, const Message& message, Clock::time_point now) {
+  const auto* const hello = std::get_if<Hello>(&message);
   if (phase_ == Phase::Finished) {
-    if (kind == "hello") outside_.post(agent, to_words(last_verdict_));  // it has come too late
+    if (hello != nullptr) outside_.post(agent, last_verdict_);  // it has come too late
     return;
   }
-  if (kind == "hello") {
-    on_hello(agent, to_hello(words));
-  } else if (agent == observer_) {
-    on_observer(words);
-  } else if (!formation_.agents().contains(agent)) {
-    return;  // refused, or counted as lost
-  } else if (kind == "started") {
-    on_started(agent, to_started(words));
-  } else if (kind == "failed") {
-    if (round_ && to_failed(words).round == round_->plan.round) stop_round(Order::Kind::Settle);
-  } else if (kind == "ended") {
-    on_ended(agent, to_ended(words, now), now);
-  } else if (kind == "ranks") {
-    on_ranks(agent, to_ranks_changed(words, now));
-  } else if (kind == "interrupted") {
-    on_interrupted(agent, to_interrupted(words), now);
-  } else if (kind == "forwarded") {
-    forward(to_forwarded(words).signal);
+  if (hello != nullptr) return on_hello(agent, *hello);
+  if (agent == observer_) return on_observer(message);
+  if (!formation_.agents().contains(agent)) return;  // refused, or counted as lost
+  if (const auto* started = std::get_if<Started>(&message)) {
+    on_started(agent, *started);
+  } else if (const auto* failed = std::get_if<Failed>(&message)) {
+    if (round_ && failed->round == round_->plan.round) stop_round(AttemptOrder::Kind::Settle);
+  } else if (const auto* ended = std::get_if<Ended>(&message)) {
+    on_ended(agent, *ended, now);
+  } else if (const auto* changed = std::get_if<RanksChanged>(&message)) {
+    on_ranks(agent, *changed);
+  } else if (const auto* signalled = std::get_if<Signalled>(&message)) {
+    if (!asks_to_end(signalled->signal)) return forward(signalled->signal);
+    on_interrupted(agent, *signalled, now);
   } else {
-    throw comm::Error(comm::ErrorCode::Protocol, "agent " + std::to_string(agent) + " has sent a '" + kind + "'");
+    make_no_sense("agent " + std::to_string(agent) + " has sent what the coordinator says");
   }
 }
 
-void Conductor::on_observer(const Words& words) {
-  const std::string& kind = kind_of(words);
-  if (kind == "interrupted") {
-    interrupt("the launcher (pid " + std::to_string(options_.own.pid) + " on " + options_.own.host + ")",
-              to_interrupted(words));
-  } else if (kind == "forwarded") {
-    forward(to_forwarded(words).signal);
-  } else if (kind == "give up") {
-    const GiveUp message = to_give_up(words);
-    if (phase_ == Phase::Gathering) return finish(1, message.text + "\n");
+void Conductor::on_observer(const Message& message) {
+  if (const auto* signalled = std::get_if<Signalled>(&message)) {
+    if (!asks_to_end(signalled->signal)) return forward(signalled->signal);
+    interrupt("the launcher (pid " + std::to_string(options_.own.pid) + " on " + options_.own.host + ")", *signalled);
+  } else if (const auto* hopeless = std::get_if<GiveUp>(&message)) {
+    if (phase_ == Phase::Gathering) return finish(1, hopeless->text + "\n");
     const bool misses_one = order_.size() - without_.size() < static_cast<std::size_t>(options_.nodes.min_nodes);
-    if (phase_ == Phase::Running && misses_one && !message.had_begun) give_up(message.text);
+    if (phase_ == Phase::Running && misses_one && !hopeless->had_begun) give_up(hopeless->text);
   }
 }
+
+void Conductor::order(AttemptOrder order) { outside_.post(kToAll, Order{round_->plan.round, order}); }
 
 void Conductor::forward(int signal) {
-  if (round_runs()) outside_.post(kToAll, to_words(Order{round_->plan.round, Order::Kind::Signal, signal}));
+  if (round_runs()) order({AttemptOrder::Kind::Signal, signal});
 }
 
 std::string Conductor::name_of(int agent) const {
@@ -80,16 +71,17 @@ std::string Conductor::name_of(int agent) const {
 }
 
 void Conductor::tell(const std::string& text) {
-  if (observer_) outside_.post(*observer_, to_words(Notice{text}));
+  if (observer_) outside_.post(*observer_, Notice{text});
   for (const auto& [agent, hello] : formation_.agents()) {
-    if (hello.is_coordinators) outside_.post(agent, to_words(Notice{text}));
+    if (hello.is_coordinators) outside_.post(agent, Notice{text});
   }
 }
 
 void Conductor::on_hello(int agent, const Hello& hello) {
   const std::string objection = formation_.objection(hello);
   if (!objection.empty()) {
-    outside_.post(agent, to_words(Refusal{objection}));
+    outside_.post(agent, Notice{objection + "\n"});
+    outside_.post(agent, Verdict{0, true, 1, ""});
     return;
   }
   if (hello.nproc == 0) {
@@ -105,14 +97,13 @@ void Conductor::admit_newcomer(int agent) {
   const std::size_t nodes = order_.size() - without_.size();
   const bool room = static_cast<int>(nodes) < options_.nodes.max_nodes;
   if (!room || round_->ended.size() > without_.size()) {
-    outside_.post(
-        agent, to_words(Notice{"the job runs on its " + std::to_string(nodes) + " nodes; this one waits as a spare"}));
+    outside_.post(agent, Notice{"the job runs on its " + std::to_string(nodes) + " nodes; this one waits as a spare"});
     return;
   }
   if (elastic_ && elastic_->program_is_elastic()) return take_in(agent);
   tell(name_of(agent) + " has come; all ranks are stopped and started again with it\n");
   nodes_change_ = true;
-  stop_round(Order::Kind::Terminate);
+  stop_round(AttemptOrder::Kind::Terminate);
 }
 
 void Conductor::on_started(int agent, const Started& started) {
@@ -123,7 +114,7 @@ void Conductor::on_started(int agent, const Started& started) {
   if (all && *node < first_nodes_) tell(round_table(round_->plan, started_));
 }
 
-void Conductor::on_ended(int agent, Ended ended, Clock::time_point now) {
+void Conductor::on_ended(int agent, const Ended& ended, Clock::time_point now) {
   const std::optional<int> node = node_of(agent);
   if (!node || ended.round != round_->plan.round) return;
   const bool well = ended.cannot_start.empty() && std::all_of(ended.ranks.begin(), ended.ranks.end(),
@@ -132,8 +123,8 @@ void Conductor::on_ended(int agent, Ended ended, Clock::time_point now) {
   if (never_ran && *node >= first_nodes_ && goes_on_without(*node)) {  // it has come later, and has not done any good
     return tell(name_of(agent) + " cannot start its ranks, and the others go on: " + ended.cannot_start + "\n");
   }
-  round_->ended[*node] = std::move(ended);
-  if (!well) stop_round(never_ran ? Order::Kind::Kill : Order::Kind::Settle);
+  round_->ended[*node] = ended;
+  if (!well) stop_round(never_ran ? AttemptOrder::Kind::Kill : AttemptOrder::Kind::Settle);
   end_round_if_over(now);
 }
 
@@ -154,12 +145,12 @@ void Conductor::lost(int agent, const std::string& why, Clock::time_point at, Cl
     round_->ended[*node] = {};  // it has gone without its last words
   } else {
     round_->lost.push_back({*node, text, at});
-    stop_round(Order::Kind::Settle);
+    stop_round(AttemptOrder::Kind::Settle);
   }
   end_round_if_over(now);
 }
 
-void Conductor::on_interrupted(int agent, const Interrupted& interrupted, Clock::time_point now) {
+void Conductor::on_interrupted(int agent, const Signalled& interrupted, Clock::time_point now) {
   const bool coordinators = formation_.agents().at(agent).is_coordinators;
   const bool in_round = node_of(agent) && round_runs();
   if (!coordinators && (!in_round || !options_.nodes.fixed_size())) {
@@ -174,15 +165,15 @@ void Conductor::on_interrupted(int agent, const Interrupted& interrupted, Clock:
 }
 
 // The job as a whole is asked to end.
-void Conductor::interrupt(const std::string& by, const Interrupted& interrupted) {
+void Conductor::interrupt(const std::string& by, const Signalled& interrupted) {
   const std::string text = by + " was stopped by " + signal_name(interrupted.signal);
   if (!round_runs()) return finish(128 + interrupted.signal, text + "\n");
   if (!round_->interrupted_by) {
     round_->interrupted_by = interrupted.signal;
     round_->interrupted_text = text;
   }
-  const Order::Kind kind = interrupted.again ? Order::Kind::Kill : Order::Kind::Signal;
-  outside_.post(kToAll, to_words(Order{round_->plan.round, kind, interrupted.signal}));
+  const AttemptOrder::Kind kind = interrupted.again ? AttemptOrder::Kind::Kill : AttemptOrder::Kind::Signal;
+  order({kind, interrupted.signal});
   phase_ = Phase::Stopping;
 }
 
@@ -190,13 +181,13 @@ void Conductor::on_leaving(int agent) {
   leaving_.insert(agent);
   if (phase_ != Phase::Running) return;
   nodes_change_ = true;
-  stop_round(Order::Kind::Terminate);
+  stop_round(AttemptOrder::Kind::Terminate);
 }
 
-void Conductor::stop_round(Order::Kind kind) {
+void Conductor::stop_round(AttemptOrder::Kind kind) {
   if (phase_ != Phase::Running) return;
   phase_ = Phase::Stopping;
-  outside_.post(kToAll, to_words(Order{round_->plan.round, kind, 0}));
+  order({kind, 0});
 }
 
 void Conductor::end_round_if_over(Clock::time_point now) {
@@ -209,14 +200,14 @@ void Conductor::end_round_if_over(Clock::time_point now) {
   if (round_->interrupted_by) return finish(judgement.status, judgement.summary);
   if (elastic_) restarts_ += elastic_->job().restarts_used();
   if (nodes_change_ && round_->lost.empty()) {
-    outside_.post(kToAll, to_words(Verdict{round_->plan.round, false, 0, "the nodes of the job change\n"}));
+    outside_.post(kToAll, Verdict{round_->plan.round, false, 0, "the nodes of the job change\n"});
     return begin_gathering(now);
   }
   const bool in_vain = elastic_ && elastic_->job().failed_for_good();
   if (in_vain || restarts_ >= options_.max_restarts) return finish(judgement.status, judgement.summary);
   ++restarts_;
-  outside_.post(kToAll, to_words(Verdict{round_->plan.round, false, judgement.status,
-                                         judgement.summary + restart_text(restarts_, options_.max_restarts)}));
+  outside_.post(kToAll, Verdict{round_->plan.round, false, judgement.status,
+                                judgement.summary + restart_text(restarts_, options_.max_restarts)});
   begin_gathering(now);
 }
 
@@ -231,12 +222,12 @@ bool Conductor::nobody_was_stopped() const {
 void Conductor::finish(int status, const std::string& summary) {
   const int round = round_ ? round_->plan.round : 0;
   last_verdict_ = {round, true, status, summary};
-  outside_.post(kToAll, to_words(last_verdict_));
+  outside_.post(kToAll, last_verdict_);
   phase_ = Phase::Finished;
 }
 
 void Conductor::give_up(const std::string& why) {
-  if (round_runs()) outside_.post(kToAll, to_words(Order{round_->plan.round, Order::Kind::Kill, 0}));
+  if (round_runs()) order({AttemptOrder::Kind::Kill, 0});
   if (phase_ != Phase::Finished) finish(1, why + "\n");
 }
 
@@ -264,6 +255,11 @@ void Conductor::gather(Clock::time_point now) {
   tell(formation_.progress() + "\n");
 }
 
+NodePlace Conductor::place_of(int agent, int first_rank) const {
+  const Hello& hello = formation_.agents().at(agent);
+  return {agent, hello.host, hello.pid, hello.address, hello.nproc, hello.cores, first_rank};
+}
+
 void Conductor::start_round(const std::vector<int>& order) {
   RoundPlan plan;
   plan.round = next_round_++;
@@ -271,9 +267,8 @@ void Conductor::start_round(const std::vector<int>& order) {
   plan.job_id = options_.job_id;
   plan.about = options_.about;
   for (const int agent : order) {
-    const Hello& hello = formation_.agents().at(agent);
-    plan.nodes.push_back({agent, hello.host, hello.pid, hello.address, hello.nproc, hello.cores, plan.world_size});
-    plan.world_size += hello.nproc;
+    plan.nodes.push_back(place_of(agent, plan.world_size));
+    plan.world_size += plan.nodes.back().nproc;
   }
   const Hello& first = formation_.agents().at(order.front());
   make_stores(plan, first);
@@ -285,7 +280,7 @@ void Conductor::start_round(const std::vector<int>& order) {
   first_nodes_ = static_cast<int>(order.size());
   round_ = RoundEnd{plan, {}, {}, std::nullopt, ""};
   phase_ = Phase::Running;
-  outside_.post(kToAll, to_words(plan));
+  outside_.post(kToAll, plan);
 }
 
 }  // namespace tutti::tools

@@ -31,7 +31,7 @@ class Conductor {
   class Outside {
    public:
     virtual ~Outside() = default;
-    virtual void post(int agent_or_all, const Words& message) = 0;
+    virtual void post(int agent_or_all, const Message& message) = 0;
     /// A fresh store server for the ranks of a round, in place of the last one. Returns its port.
     virtual std::uint16_t new_job_store(int world_size, const std::string& job_id) = 0;
     /// The same for PyTorch's clients.
@@ -44,8 +44,8 @@ class Conductor {
 
   Conductor(const CoordinatorOptions& options, Outside& outside, Clock::time_point now);
 
-  /// Throws comm::Error{Protocol} for one that makes no sense, and what new_job_store throws.
-  void message(int agent, const Words& words, Clock::time_point now);
+  /// Throws comm::Error{Protocol} for one that no agent sends, and what new_job_store throws.
+  void message(int agent, const Message& message, Clock::time_point now);
   /// `at`: the last moment at which it may have been well.
   void lost(int agent, const std::string& why, Clock::time_point at, Clock::time_point now);
   void tick(Clock::time_point now);
@@ -61,17 +61,18 @@ class Conductor {
 
   void on_hello(int agent, const Hello& hello);
   void on_started(int agent, const Started& started);
-  void on_ended(int agent, Ended ended, Clock::time_point now);
-  void on_interrupted(int agent, const Interrupted& interrupted, Clock::time_point now);
+  void on_ended(int agent, const Ended& ended, Clock::time_point now);
+  void on_interrupted(int agent, const Signalled& interrupted, Clock::time_point now);
   void on_ranks(int agent, const RanksChanged& changed);
-  void on_observer(const Words& words);
-  void interrupt(const std::string& by, const Interrupted& interrupted);
+  void on_observer(const Message& message);
+  void interrupt(const std::string& by, const Signalled& interrupted);
   void forward(int signal);
   void on_leaving(int agent);
   void admit_newcomer(int agent);
   void gather(Clock::time_point now);
   void start_round(const std::vector<int>& order);
-  void stop_round(Order::Kind kind);
+  void stop_round(AttemptOrder::Kind kind);
+  void order(AttemptOrder order);
   void end_round_if_over(Clock::time_point now);
   void begin_gathering(Clock::time_point now);
   bool nobody_was_stopped() const;
@@ -81,7 +82,8 @@ class Conductor {
   void rescue(Clock::time_point now);
   bool goes_on_without(int node);
   void take_in(int agent);
-  void post_to_node(int node, const Words& message);
+  NodePlace place_of(int agent, int first_rank) const;
+  void post_to_node(int node, const Message& message);
   std::optional<int> node_of(int agent) const { return round_ ? round_->plan.node_of(agent) : std::nullopt; }
   std::string name_of(int agent) const;
   bool round_runs() const { return phase_ == Phase::Running || phase_ == Phase::Stopping; }

@@ -21,7 +21,7 @@ void Conductor::make_stores(RoundPlan& plan, const Hello& first) {
 
 void Conductor::on_ranks(int agent, const RanksChanged& changed) {
   const std::optional<int> node = node_of(agent);
-  if (!elastic_ || !node || changed.as_they_are.round != round_->plan.round) return;
+  if (!elastic_ || !node || changed.round != round_->plan.round) return;
   elastic_->changed(*node, changed);
 }
 
@@ -30,17 +30,17 @@ void Conductor::rescue(Clock::time_point now) {
   RoundPlan& plan = round_->plan;
   plan.world_size = elastic_->job().world_size();
   plan.store_port = elastic_->job().store_port();
-  for (const auto& [node, order] : step.orders) post_to_node(node, to_words(order));
+  for (const auto& [node, order] : step.orders) post_to_node(node, order);
   for (const auto& [node, first_rank] : step.joined) {
     plan.nodes.at(static_cast<std::size_t>(node)).first_rank = first_rank;
     joining_.erase(node);
-    post_to_node(node, to_words(plan));
+    post_to_node(node, plan);
   }
-  if (step.give_up) stop_round(Order::Kind::Settle);
+  if (step.give_up) stop_round(AttemptOrder::Kind::Settle);
 }
 
 // Not to one that is lost.
-void Conductor::post_to_node(int node, const Words& message) {
+void Conductor::post_to_node(int node, const Message& message) {
   const int agent = order_.at(static_cast<std::size_t>(node));
   if (formation_.agents().contains(agent)) outside_.post(agent, message);
 }
@@ -62,8 +62,7 @@ bool Conductor::goes_on_without(int node) {
   elastic_->node_gone(node);
   if (phase_ != Phase::Running) return true;
   if (observer_) {
-    outside_.post(*observer_,
-                  to_words(Verdict{round_->plan.round, false, 0, "the agent of that node is started again\n"}));
+    outside_.post(*observer_, Verdict{round_->plan.round, false, 0, "the agent of that node is started again\n"});
   }
   for (const auto& [agent, hello] : formation_.agents()) {
     if (!node_of(agent)) admit_newcomer(agent);  // a spare
@@ -73,10 +72,9 @@ bool Conductor::goes_on_without(int node) {
 
 // Its ranks get places at the next step boundary, and it its plan once they have.
 void Conductor::take_in(int agent) {
-  const Hello& hello = formation_.agents().at(agent);
   RoundPlan& plan = round_->plan;
   const int node = static_cast<int>(plan.nodes.size());
-  plan.nodes.push_back({agent, hello.host, hello.pid, hello.address, hello.nproc, hello.cores, plan.world_size});
+  plan.nodes.push_back(place_of(agent, plan.world_size));
   order_.push_back(agent);
   joining_.insert(node);
   elastic_->node_comes(node, plan.nodes.back());

@@ -1,9 +1,7 @@
 #include <sys/eventfd.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/store/tcp_store.h>
-#include <tutti/tools/run/nodes/control_keys.h>
 #include <tutti/tools/run/nodes/control_link.h>
-#include <tutti/tools/run/nodes/starvation.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -68,10 +66,10 @@ class ControlLink::Impl {
     return event;
   }
 
-  void post(Words message) {
+  void post(Message message) {
     {
       const std::lock_guard lock(mutex_);
-      outgoing_.push_back(std::move(message));
+      outgoing_.push_back(letter_of(std::move(message)));
     }
     changed_.notify_all();
   }
@@ -159,7 +157,7 @@ class ControlLink::Impl {
         if (stopping()) return false;
         try {
           if (!try_host(host)) continue;
-          post_first(to_words(hello_));
+          post_first(hello_);
           push({LinkEvent::Kind::Connected, {}, {}});
           return true;
         } catch (const Error& error) {
@@ -173,22 +171,23 @@ class ControlLink::Impl {
     }
   }
 
-  void post_first(Words message) {
+  void post_first(Message message) {
     const std::lock_guard lock(mutex_);
-    outgoing_.push_front(std::move(message));
+    outgoing_.push_front(letter_of(std::move(message)));
   }
+
+  // Who sends it, and its number, are put in when it is sent.
+  static Letter letter_of(Message message) { return {.sent = RankEnd::Clock::now(), .message = std::move(message)}; }
 
   void read_log() {
     while (!stopping()) {
       try {
         const std::string bytes = store_->get(log_key(next_entry_), Deadline::after(kListenPiece));
         ++next_entry_;
-        Words words = decode_words(bytes);
-        const std::string to = kind_of(words);
-        if (to != std::to_string(kToAll) && to != std::to_string(agent_)) continue;
-        words.erase(words.begin());
-        const bool last = is_last(words);
-        push({LinkEvent::Kind::Message, std::move(words), {}});
+        Letter letter = decode(bytes, RankEnd::Clock::now());
+        if (letter.agent != kToAll && letter.agent != agent_) continue;
+        const bool last = is_last(letter.message);
+        push({LinkEvent::Kind::Told, std::move(letter.message), {}});
         if (last) return;
       } catch (const Error& error) {
         if (error.code() != ErrorCode::Timeout) lost(loss_of(error));
@@ -201,9 +200,9 @@ class ControlLink::Impl {
   }
 
   // After these nothing follows that concerns this agent.
-  static bool is_last(const Words& words) {
-    const std::string& kind = kind_of(words);
-    return kind == "refusal" || (kind == "verdict" && to_verdict(words).final);
+  static bool is_last(const Message& message) {
+    const auto* const verdict = std::get_if<Verdict>(&message);
+    return verdict != nullptr && verdict->final;
   }
 
   // Messages at once, heartbeats in between.
@@ -211,15 +210,15 @@ class ControlLink::Impl {
     auto next_beat = std::chrono::steady_clock::now();
     long beat = 0;
     for (;;) {
-      std::optional<Words> message;
+      std::optional<Letter> letter;
       {
         std::unique_lock lock(mutex_);
         changed_.wait_until(lock, next_beat, [this] { return stopping_ || lost_ || !outgoing_.empty(); });
         if (lost_ || (stopping_ && outgoing_.empty())) return;
-        if (!outgoing_.empty()) message = outgoing_.front();
+        if (!outgoing_.empty()) letter = outgoing_.front();
       }
-      if (message) {
-        try_post(*message);
+      if (letter) {
+        try_post(*letter);
       } else {
         attempt([&] { store_->set(beat_key(agent_), std::to_string(++beat), patience()); });
         next_beat = std::chrono::steady_clock::now() + options_.heartbeat;
@@ -248,11 +247,11 @@ class ControlLink::Impl {
   Deadline patience() const { return Deadline::after(options_.silence + options_.heartbeat); }
 
   // Into the first free slot of the inbox. A write that seemed to have no answer is found to be done already.
-  void try_post(const Words& message) {
+  void try_post(Letter letter) {
     attempt([&] {
-      Words numbered{std::to_string(agent_), std::to_string(posted_)};
-      numbered.insert(numbered.end(), message.begin(), message.end());
-      const std::string bytes = encode_words(numbered);
+      letter.agent = agent_;
+      letter.number = posted_;
+      const std::string bytes = encode(letter);
       const Deadline deadline = patience();
       next_slot_ = std::max<long>(next_slot_, store_->add(kMailHint, 0, deadline));
       while (store_->compare_set(mail_key(next_slot_), "", bytes, deadline) != bytes) ++next_slot_;
@@ -282,7 +281,7 @@ class ControlLink::Impl {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<LinkEvent> events_;
-  std::deque<Words> outgoing_;
+  std::deque<Letter> outgoing_;
   bool stopping_ = false;
   bool lost_ = false;
 
@@ -305,7 +304,7 @@ ControlLink::~ControlLink() = default;
 int ControlLink::fd() const { return impl_->fd(); }
 std::optional<LinkEvent> ControlLink::next() { return impl_->next(); }
 void ControlLink::lose(const std::string& why) { impl_->lost(why); }
-void ControlLink::post(Words message) { impl_->post(std::move(message)); }
+void ControlLink::post(Message message) { impl_->post(std::move(message)); }
 bool ControlLink::flush(std::chrono::milliseconds limit) { return impl_->flush(limit); }
 int ControlLink::agent() const { return impl_->agent(); }
 std::string ControlLink::server_address() const { return impl_->server_address(); }

@@ -6,8 +6,7 @@
 #include <tutti/comm/wire/local_address.h>
 #include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/nodes/conductor.h>
-#include <tutti/tools/run/nodes/control_keys.h>
-#include <tutti/tools/run/nodes/starvation.h>
+#include <tutti/tools/run/nodes/control_link.h>
 
 #include <algorithm>
 #include <atomic>
@@ -66,10 +65,9 @@ class Coordinator::Impl final : public Conductor::Outside {
 
   std::uint16_t port() const { return port_; }
 
-  void post(int to, const Words& message) override {
-    Words addressed{std::to_string(to)};
-    addressed.insert(addressed.end(), message.begin(), message.end());
-    store_->set(log_key(next_entry_), encode_words(addressed), own_deadline());
+  void post(int to, const Message& message) override {
+    const Letter letter{to, next_entry_, RankEnd::Clock::now(), message};
+    store_->set(log_key(next_entry_), encode(letter), own_deadline());
     next_entry_ = store_->add(kLogCount, 1, own_deadline());
   }
 
@@ -93,8 +91,7 @@ class Coordinator::Impl final : public Conductor::Outside {
 
   std::unique_ptr<ElasticRound> new_elastic_round(const RoundPlan& plan, const ElasticLimits& limits,
                                                   ElasticJob::Say say) override {
-    const ElasticRound::Options round{options_.bind_address, options_.job_secret, limits};
-    return std::make_unique<ElasticRound>(plan, round, std::move(say));
+    return std::make_unique<ElasticRound>(plan, options_.bind_address, options_.job_secret, limits, std::move(say));
   }
 
  private:
@@ -140,14 +137,10 @@ class Coordinator::Impl final : public Conductor::Outside {
     store_->set(mail_key(next_slot_), kMailTaken, own_deadline());
     store_->add(kMailHint, 1, own_deadline());
     ++next_slot_;
-    Words words = decode_words(bytes);
-    if (words.size() < 3) return;
-    const int agent = std::atoi(words[0].c_str());
-    const long number = std::atol(words[1].c_str());
-    const auto [last, first_message] = last_number_.try_emplace(agent, number);
-    if (!first_message && std::exchange(last->second, std::max(number, last->second)) >= number) return;  // sent twice
-    words.erase(words.begin(), words.begin() + 2);
-    conductor_.message(agent, words, Conductor::Clock::now());
+    const Letter letter = decode(bytes, RankEnd::Clock::now());
+    const auto [last, is_first] = last_number_.try_emplace(letter.agent, letter.number);
+    if (!is_first && std::exchange(last->second, std::max(letter.number, last->second)) >= letter.number) return;
+    conductor_.message(letter.agent, letter.message, Conductor::Clock::now());
   }
 
   void watch_hearts() {

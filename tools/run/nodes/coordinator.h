@@ -1,12 +1,8 @@
 // Coordinator: serves the control store and decides, alone, what the agents of a job do.
 //
-//   Gathering --enough nodes--> Running --failure, lost node, signal, change of nodes--> Stopping
-//       ^                          |                                                        |
-//       +-- restart, new nodes ----+------- all nodes of the round ended or lost -----------+--> Finished
-//
 // One thread reads the inbox, looks after heartbeats and posts to the log. Each round gets a fresh store server for the
-// ranks. What is decided from what stands in formation.h (who takes part) and judge.h (who is to blame). Thread-safety:
-// methods may be called from any thread. Signals must be blocked before the constructor runs.
+// ranks. What it decides stands in conductor.h. Thread-safety: methods may be called from any thread. Signals must be
+// blocked before the constructor runs.
 #pragma once
 
 #include <tutti/tools/run/elastic/next_generation.h>

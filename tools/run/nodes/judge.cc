@@ -1,3 +1,4 @@
+#include <tutti/tools/run/attempt.h>
 #include <tutti/tools/run/nodes/judge.h>
 #include <tutti/tools/run/signals.h>
 
@@ -5,6 +6,32 @@
 
 namespace tutti::tools {
 namespace {
+
+constexpr int kMostRankLines = 64;
+
+using Row = std::vector<std::string>;
+
+// Columns as wide as their widest cell.
+std::string aligned(const std::vector<Row>& rows) {
+  std::vector<std::size_t> width;
+  for (const Row& row : rows) {
+    width.resize(std::max(width.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line = "  ";
+    for (std::size_t i = 0; i < row.size(); ++i) line += row[i] + std::string(width[i] - row[i].size() + 2, ' ');
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string ranks_of(const NodePlace& node) {
+  const std::string first = std::to_string(node.first_rank);
+  return node.nproc == 1 ? first : first + "-" + std::to_string(node.first_rank + node.nproc - 1);
+}
 
 std::string node_name(const RoundPlan& plan, int node) {
   return "node " + std::to_string(node) + " (" + plan.nodes[static_cast<std::size_t>(node)].host + ")";
@@ -37,6 +64,7 @@ std::string lines_of_others(const RoundEnd& end, const Ranks& ranks, std::option
 }
 
 std::string tail_of(const Ended& ended, int rank) {
+  if (ended.tail_told) return "";
   const std::string name = "rank " + std::to_string(rank);
   std::string text = ended.tail.empty() ? "  " + name + " printed nothing\n" : "  last lines of " + name + ":\n";
   for (const std::string& line : ended.tail) text += "    | " + line + "\n";
@@ -100,6 +128,46 @@ Judgement judge(const RoundEnd& end) {
   }
   if (culprit) return culprit_found(end, ranks, *culprit);
   return {false, 1, "a rank could not be stopped\n" + lines_of_others(end, ranks, std::nullopt)};
+}
+
+std::string round_table(const RoundPlan& plan, const std::map<int, Started>& started) {
+  const bool each_rank = plan.world_size <= kMostRankLines;
+  std::vector<Row> rows{
+      {each_rank ? "rank" : "ranks", "node", "host", each_rank ? "pid" : "agent pid", "address", "cores"}};
+  for (std::size_t node = 0; node < plan.nodes.size(); ++node) {
+    const NodePlace& place = plan.nodes[node];
+    const std::string number = std::to_string(node);
+    const std::string cores = std::to_string(place.cores) + " of the node";
+    const auto pinned = started.find(static_cast<int>(node));
+    if (!each_rank) {
+      rows.push_back({ranks_of(place), number, place.host, std::to_string(place.pid), place.address, cores});
+      continue;
+    }
+    const std::vector<int>& pids = started.at(static_cast<int>(node)).pids;
+    for (std::size_t local = 0; local < pids.size(); ++local) {
+      rows.push_back({std::to_string(place.first_rank + static_cast<int>(local)), number, place.host,
+                      std::to_string(pids[local]), place.address,
+                      local < pinned->second.cores.size() ? pinned->second.cores[local] : cores});
+    }
+  }
+  return "job " + plan.job_id + ", round " + std::to_string(plan.round) + ": " + std::to_string(plan.world_size) +
+         " ranks on " + std::to_string(plan.nodes.size()) + " nodes; " + plan.about + "; ranks meet at port " +
+         (plan.store_port == 0 ? "" : std::to_string(plan.store_port) + ", PyTorch's at ") +
+         std::to_string(plan.master_port) + "\n" + aligned(rows);
+}
+
+Ended describe_end(const Attempt& attempt) {
+  Ended ended;
+  ended.ranks = attempt.ends();
+  const std::optional<int> index = find_culprit(ended.ranks);
+  if (!index) return ended;
+  const RankEnd& failed = ended.ranks[static_cast<std::size_t>(*index)];
+  ended.first_failed = failed.rank;
+  ended.hint = hint(failed);
+  const auto& lines = attempt.output(*index).tail();
+  ended.tail.assign(lines.begin(), lines.end());
+  ended.tail_told = attempt.output(*index).told_uncaught();
+  return ended;
 }
 
 }  // namespace tutti::tools

@@ -1,4 +1,5 @@
-// Who is to blame for the end of a round on several nodes, and in which words. Pure functions.
+// What is told of a round, on one node or several: the table at its beginning, and at its end who is to blame. Pure
+// functions.
 //
 // The rules are those of report.h over all ranks of all nodes, with times brought to the coordinator's clock; a node
 // that was lost counts as a death by a foreign signal of everything on it.
@@ -12,6 +13,8 @@
 #include <vector>
 
 namespace tutti::tools {
+
+class Attempt;
 
 /// A node whose agent is gone: killed, frozen, or cut off.
 struct LostNode {
@@ -38,5 +41,12 @@ struct Judgement {
 };
 
 Judgement judge(const RoundEnd& end);
+
+/// What has become of one node's ranks.
+Ended describe_end(const Attempt& attempt);
+
+/// Which rank is where, for the beginning of a round. One line for each rank (for each node, where there are more than
+/// 64 ranks), under a line about the job.
+std::string round_table(const RoundPlan& plan, const std::map<int, Started>& started);
 
 }  // namespace tutti::tools

@@ -11,7 +11,7 @@
 namespace tutti::tools {
 namespace {
 
-constexpr char kAgreementVersion[] = "3";  // of the messages between agents
+constexpr char kAgreementVersion[] = "4";  // of the messages between agents
 
 }  // namespace
 
@@ -56,16 +56,8 @@ Hello Meeting::hello() const {
 void Meeting::start_coordinator() {
   if (nodes_.remote || (nodes_.is_static() && *nodes_.node_rank != 0)) return;
   if (!nodes_.meeting_file.empty()) nodes_.host = address_to_coordinate_at();
-  CoordinatorOptions options;
-  options.nodes = nodes_;
-  options.bind_address = coordinator_bind_address(nodes_.host);
-  options.job_secret = secret_;
-  options.job_id = nodes_.run_id.empty() ? new_job_id() : nodes_.run_id;
-  options.own = hello();
-  options.about = about();
-  options.max_restarts = options_.max_restarts;
-  options.store = options_.store;
-  options.elastic = options_.elastic;
+  const CoordinatorOptions options =
+      coordinator_options(options_, nodes_, coordinator_bind_address(nodes_.host), secret_, hello(), about());
   try {
     coordinator_ = std::make_unique<Coordinator>(options);
     everywhere_ = options.bind_address.empty();
@@ -112,6 +104,19 @@ std::vector<std::string> Meeting::control_hosts() const {
   if (!outward.empty()) hosts.push_back(outward);
   hosts.push_back(nodes_.host);
   return hosts;
+}
+
+CoordinatorOptions coordinator_options(const LaunchOptions& launch, const NodeOptions& nodes, std::string bind_address,
+                                       std::string secret, Hello own, std::string about) {
+  return {.nodes = nodes,
+          .bind_address = std::move(bind_address),
+          .job_secret = std::move(secret),
+          .own = std::move(own),
+          .about = std::move(about),
+          .job_id = nodes.run_id.empty() ? new_job_id() : nodes.run_id,
+          .max_restarts = launch.max_restarts,
+          .store = launch.store,
+          .elastic = launch.elastic};
 }
 
 // The program's arguments may differ from node to node, its name may not.

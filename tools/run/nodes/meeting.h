@@ -55,6 +55,10 @@ class Meeting {
   std::optional<PublishedCoordinator> published_;
 };
 
+/// Of the coordinator of a job that `launch` describes, at `nodes`.
+CoordinatorOptions coordinator_options(const LaunchOptions& launch, const NodeOptions& nodes, std::string bind_address,
+                                       std::string secret, Hello own, std::string about);
+
 /// The settings that all agents of a job must share, with their values: options.nodes must be set.
 std::vector<std::pair<std::string, std::string>> agreed_settings(const LaunchOptions& options);
 

@@ -1,233 +1,146 @@
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/wire/printable.h>
 #include <tutti/tools/run/nodes/messages.h>
 
 #include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+namespace nlohmann {
+
+template <>
+struct adl_serializer<std::optional<int>> {
+  static void to_json(json& j, const std::optional<int>& value) { j = value ? json(*value) : json(nullptr); }
+  static void from_json(const json& j, std::optional<int>& value) {
+    value = j.is_null() ? std::nullopt : std::optional(j.get<int>());
+  }
+};
+
+template <>
+struct adl_serializer<tutti::tools::RankEnd::Clock::time_point> {
+  using Time = tutti::tools::RankEnd::Clock::time_point;
+  static void to_json(json& j, const Time& time) { j = time.time_since_epoch().count(); }
+  static void from_json(const json& j, Time& time) { time = Time(Time::duration(j.get<Time::rep>())); }
+};
+
+}  // namespace nlohmann
 
 namespace tutti::tools {
+
+using Json = nlohmann::json;
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankEnd, rank, pid, host, started, ended, running, by_signal, core_dumped, code,
+                                   frozen, sent, replaced, last_words)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Hello, node_rank, is_coordinators, host, pid, address, nproc, cores, reserved_port,
+                                   settings)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Started, round, pids, cores)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Failed, round)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ended, round, cannot_start, status, ranks, first_failed, hint, tail, tail_told)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RanksChanged, round, places, ranks)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Signalled, signal, again)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GiveUp, text, had_begun)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodePlace, agent, host, pid, address, nproc, cores, first_rank)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RoundPlan, round, restart_count, world_size, job_id, about, master_addr, master_port,
+                                   nodes, control_port, store_port)
+NLOHMANN_JSON_SERIALIZE_ENUM(AttemptOrder::Kind, {{AttemptOrder::Kind::Settle, "settle"},
+                                                  {AttemptOrder::Kind::Terminate, "terminate"},
+                                                  {AttemptOrder::Kind::Kill, "kill"},
+                                                  {AttemptOrder::Kind::Signal, "signal"}})
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AttemptOrder, kind, signal)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Order, round, attempt)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RescuePlan::Start, node, local_rank, restart_count, environment)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RescueOrder, round, lost, frozen, starts)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Verdict, round, final, status, summary)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Notice, text)
+
 namespace {
 
-using std::chrono::duration_cast;
-using std::chrono::microseconds;
+// In the order of Message's alternatives.
+constexpr const char* kKinds[] = {"hello",   "started", "failed", "ended",  "ranks",   "signalled",
+                                  "give up", "plan",    "order",  "rescue", "verdict", "notice"};
+static_assert(std::size(kKinds) == std::variant_size_v<Message>);
 
-constexpr int kNoNodeRank = -1;
-
-void write_rank(WordWriter& writer, const RankEnd& rank, RankEnd::Clock::time_point now) {
-  writer.number(rank.rank).number(rank.pid).text(rank.host).text(rank.last_words);
-  writer.number(duration_cast<microseconds>(now - rank.started).count());
-  writer.number(duration_cast<microseconds>(now - rank.ended).count());
-  writer.number(rank.running)
-      .number(rank.by_signal)
-      .number(rank.core_dumped)
-      .number(rank.code)
-      .number(rank.frozen)
-      .number(rank.replaced);
-  writer.number(static_cast<std::int64_t>(rank.sent.size()));
-  for (const int signal : rank.sent) writer.number(signal);
+template <typename T>
+Message read_as(const Json& json) {
+  return json.get<T>();
 }
 
-RankEnd read_rank(WordReader& reader, RankEnd::Clock::time_point now) {
-  RankEnd rank;
-  rank.rank = reader.number<int>();
-  rank.pid = reader.number<pid_t>();
-  rank.host = reader.text();
-  rank.last_words = reader.text();
-  rank.started = now - microseconds(reader.number<std::int64_t>());
-  rank.ended = now - microseconds(reader.number<std::int64_t>());
-  rank.running = reader.flag();
-  rank.by_signal = reader.flag();
-  rank.core_dumped = reader.flag();
-  rank.code = reader.number<int>();
-  rank.frozen = reader.flag();
-  rank.replaced = reader.flag();
-  for (std::size_t left = reader.count(); left > 0; --left) rank.sent.insert(reader.number<int>());
-  return rank;
+template <std::size_t... I>
+Message read(std::size_t kind, const Json& json, std::index_sequence<I...>) {
+  constexpr Message (*kReaders[])(const Json&) = {read_as<std::variant_alternative_t<I, Message>>...};
+  return kReaders[kind](json);
 }
 
-void write_place(WordWriter& writer, const NodePlace& node) {
-  writer.number(node.agent).text(node.host).number(node.pid).text(node.address);
-  writer.number(node.nproc).number(node.cores).number(node.first_rank);
+Message to_message(const Json& json) {
+  const std::string kind = json.at("kind");
+  const auto found = std::find(std::begin(kKinds), std::end(kKinds), kind);
+  if (found == std::end(kKinds)) make_no_sense("it is of kind '" + comm::printable(kind, 40) + "'");
+  return read(static_cast<std::size_t>(found - std::begin(kKinds)), json,
+              std::make_index_sequence<std::variant_size_v<Message>>());
 }
 
-NodePlace read_place(WordReader& reader) {
-  NodePlace node;
-  node.agent = reader.number<int>();
-  node.host = reader.text();
-  node.pid = reader.number<int>();
-  node.address = reader.text();
-  node.nproc = reader.number<int>();
-  node.cores = reader.number<int>();
-  node.first_rank = reader.number<int>();
-  return node;
+// What a value of the right type may not say.
+void check(const Message& message) {
+  if (const auto* hello = std::get_if<Hello>(&message)) {
+    if (hello->nproc < (hello->is_coordinators ? 0 : 1))
+      make_no_sense("an agent brings " + std::to_string(hello->nproc) + " ranks");
+  } else if (const auto* changed = std::get_if<RanksChanged>(&message)) {
+    if (changed->places.size() != changed->ranks.size())
+      make_no_sense("it has " + std::to_string(changed->places.size()) + " places for " +
+                    std::to_string(changed->ranks.size()) + " ranks");
+  } else if (const auto* order = std::get_if<RescueOrder>(&message)) {
+    for (const RescuePlan::Start& start : order->starts) {
+      if (start.local_rank < 0 || start.restart_count < 0) make_no_sense("a rank to start has a number below 0");
+    }
+  }
+}
+
+void move_times(Message& message, RankEnd::Clock::duration by) {
+  std::vector<RankEnd> none;
+  auto* const ended = std::get_if<Ended>(&message);
+  auto* const changed = std::get_if<RanksChanged>(&message);
+  for (RankEnd& rank : ended != nullptr ? ended->ranks : changed != nullptr ? changed->ranks : none) {
+    rank.started += by;
+    rank.ended += by;
+  }
 }
 
 }  // namespace
+
+void make_no_sense(const std::string& what) {
+  throw comm::Error(comm::ErrorCode::Protocol, "a message between agents makes no sense: " + what);
+}
+
+std::string encode(const Letter& letter) {
+  Json message = std::visit([](const auto& value) { return Json(value); }, letter.message);
+  message["kind"] = kKinds[letter.message.index()];
+  std::string bytes;
+  Json::to_cbor({{"agent", letter.agent}, {"number", letter.number}, {"sent", letter.sent}, {"message", message}},
+                bytes);
+  return bytes;
+}
+
+Letter decode(const std::string& bytes, RankEnd::Clock::time_point now) {
+  Letter letter;
+  try {
+    const Json json = Json::from_cbor(bytes);
+    letter = {json.at("agent"), json.at("number"), json.at("sent").get<RankEnd::Clock::time_point>(),
+              to_message(json.at("message"))};
+  } catch (const nlohmann::json::exception& error) {
+    make_no_sense(error.what());
+  }
+  // Numbers that do not fit their fields, words that an enumeration does not have, fields too many.
+  if (encode(letter) != bytes)
+    make_no_sense(std::string("a '") + kKinds[letter.message.index()] + "' has other values");
+  check(letter.message);
+  move_times(letter.message, now - letter.sent);
+  return letter;
+}
 
 std::optional<int> RoundPlan::node_of(int agent) const {
   const auto found = std::find_if(nodes.begin(), nodes.end(), [&](const NodePlace& n) { return n.agent == agent; });
   if (found == nodes.end()) return std::nullopt;
   return static_cast<int>(found - nodes.begin());
 }
-
-Words to_words(const Hello& message) {
-  WordWriter writer("hello");
-  writer.number(message.node_rank.value_or(kNoNodeRank)).number(message.is_coordinators);
-  writer.text(message.host).number(message.pid).text(message.address);
-  writer.number(message.nproc).number(message.cores).number(message.reserved_port);
-  writer.number(static_cast<std::int64_t>(message.settings.size()));
-  for (const auto& [name, value] : message.settings) writer.text(name).text(value);
-  return writer.words();
-}
-
-Hello to_hello(const Words& words) {
-  WordReader reader(words, "hello");
-  Hello message;
-  const int node_rank = reader.number<int>();
-  if (node_rank != kNoNodeRank) message.node_rank = node_rank;
-  message.is_coordinators = reader.flag();
-  message.host = reader.text();
-  message.pid = reader.number<int>();
-  message.address = reader.text();
-  message.nproc = reader.number<int>();
-  message.cores = reader.number<int>();
-  message.reserved_port = reader.number<std::uint16_t>();
-  for (std::size_t left = reader.count(); left > 0; --left) {
-    const std::string name = reader.text();
-    message.settings.emplace_back(name, reader.text());
-  }
-  if (message.nproc < (message.is_coordinators ? 0 : 1))
-    make_no_sense("an agent brings " + std::to_string(message.nproc) + " ranks");
-  return message;
-}
-
-Words to_words(const Started& message) {
-  WordWriter writer("started");
-  writer.number(message.round).number(static_cast<std::int64_t>(message.pids.size()));
-  for (const int pid : message.pids) writer.number(pid);
-  return writer.texts(message.cores).words();
-}
-
-Started to_started(const Words& words) {
-  WordReader reader(words, "started");
-  Started message{reader.number<int>(), std::vector<int>(reader.count()), {}};
-  for (int& pid : message.pids) pid = reader.number<int>();
-  message.cores = reader.texts();
-  return message;
-}
-
-Words to_words(const Failed& message) { return WordWriter("failed").number(message.round).words(); }
-Failed to_failed(const Words& words) { return {WordReader(words, "failed").number<int>()}; }
-
-Words to_words(const Ended& message, RankEnd::Clock::time_point now) {
-  WordWriter writer("ended");
-  writer.number(message.round).text(message.cannot_start).number(message.status);
-  writer.number(static_cast<std::int64_t>(message.ranks.size()));
-  for (const RankEnd& rank : message.ranks) write_rank(writer, rank, now);
-  writer.number(message.first_failed).text(message.hint).texts(message.tail);
-  return writer.words();
-}
-
-Ended to_ended(const Words& words, RankEnd::Clock::time_point now) {
-  WordReader reader(words, "ended");
-  Ended message;
-  message.round = reader.number<int>();
-  message.cannot_start = reader.text();
-  message.status = reader.number<int>();
-  for (std::size_t left = reader.count(); left > 0; --left) message.ranks.push_back(read_rank(reader, now));
-  message.first_failed = reader.number<int>();
-  message.hint = reader.text();
-  message.tail = reader.texts();
-  return message;
-}
-
-Words to_words(const Interrupted& message) {
-  return WordWriter("interrupted").number(message.signal).number(message.again).words();
-}
-Interrupted to_interrupted(const Words& words) {
-  WordReader reader(words, "interrupted");
-  const int signal = reader.number<int>();
-  return {signal, reader.flag()};
-}
-
-Words to_words(const Forwarded& message) { return WordWriter("forwarded").number(message.signal).words(); }
-Forwarded to_forwarded(const Words& words) { return {WordReader(words, "forwarded").number<int>()}; }
-
-Words to_words(const GiveUp& message) {
-  return WordWriter("give up").text(message.text).number(message.had_begun).words();
-}
-GiveUp to_give_up(const Words& words) {
-  WordReader reader(words, "give up");
-  const std::string text = reader.text();
-  return {text, reader.flag()};
-}
-
-Words to_words(const RoundPlan& message) {
-  WordWriter writer("plan");
-  writer.number(message.round).number(message.restart_count).number(message.world_size).text(message.job_id);
-  writer.text(message.about).text(message.master_addr).number(message.master_port).number(message.control_port);
-  writer.number(message.store_port);
-  writer.number(static_cast<std::int64_t>(message.nodes.size()));
-  for (const NodePlace& node : message.nodes) write_place(writer, node);
-  return writer.words();
-}
-
-RoundPlan to_round_plan(const Words& words) {
-  WordReader reader(words, "plan");
-  RoundPlan message;
-  message.round = reader.number<int>();
-  message.restart_count = reader.number<int>();
-  message.world_size = reader.number<int>();
-  message.job_id = reader.text();
-  message.about = reader.text();
-  message.master_addr = reader.text();
-  message.master_port = reader.number<std::uint16_t>();
-  message.control_port = reader.number<std::uint16_t>();
-  message.store_port = reader.number<std::uint16_t>();
-  for (std::size_t left = reader.count(); left > 0; --left) message.nodes.push_back(read_place(reader));
-  return message;
-}
-
-Words to_words(const Order& message) {
-  return WordWriter("order")
-      .number(message.round)
-      .number(static_cast<int>(message.kind))
-      .number(message.signal)
-      .words();
-}
-
-Order to_order(const Words& words) {
-  WordReader reader(words, "order");
-  Order message;
-  message.round = reader.number<int>();
-  const int kind = reader.number<int>();
-  if (kind < 0 || kind > static_cast<int>(Order::Kind::Signal))
-    make_no_sense("no order has number " + std::to_string(kind));
-  message.kind = static_cast<Order::Kind>(kind);
-  message.signal = reader.number<int>();
-  return message;
-}
-
-Words to_words(const Verdict& message) {
-  return WordWriter("verdict")
-      .number(message.round)
-      .number(message.final)
-      .number(message.status)
-      .text(message.summary)
-      .words();
-}
-
-Verdict to_verdict(const Words& words) {
-  WordReader reader(words, "verdict");
-  Verdict message;
-  message.round = reader.number<int>();
-  message.final = reader.flag();
-  message.status = reader.number<int>();
-  message.summary = reader.text();
-  return message;
-}
-
-Words to_words(const Notice& message) { return WordWriter("notice").text(message.text).words(); }
-Notice to_notice(const Words& words) { return {WordReader(words, "notice").text()}; }
-
-Words to_words(const Refusal& message) { return WordWriter("refusal").text(message.text).words(); }
-Refusal to_refusal(const Words& words) { return {WordReader(words, "refusal").text()}; }
 
 }  // namespace tutti::tools

@@ -1,20 +1,22 @@
 // What agents and coordinator say to each other through the control store.
 //
-// Two ordered logs of messages: agents post to the coordinator's inbox, the coordinator posts to a log that every agent
+// Two ordered logs of letters: agents post to the coordinator's inbox, the coordinator posts to a log that every agent
 // reads from its beginning. So there is one order of events, the coordinator's, and a message to all is one store call.
 // No secret travels: whoever can open the store has it already.
 //
-// A message is a list of words (words.h). Values and pure functions; reading throws comm::Error{Protocol}.
+// On the wire a letter is a JSON object, as CBOR (RFC 8949), since what ranks print may hold any bytes. A message of it
+// is an object with a "kind". Values and pure functions; decoding throws comm::Error{Protocol}.
 #pragma once
 
-#include <tutti/tools/run/nodes/words.h>
+#include <tutti/tools/run/attempt_control.h>
 #include <tutti/tools/run/report.h>
 
-#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace tutti::tools {
@@ -23,15 +25,15 @@ namespace tutti::tools {
 
 /// The first message of an agent: what it brings, and the settings in which all agents must agree.
 struct Hello {
-  std::optional<int> node_rank;
+  std::optional<int> node_rank{};
   bool is_coordinators = false;  // it lives in the coordinator's process
-  std::string host;              // for people; addresses travel as numbers
+  std::string host{};            // for people; addresses travel as numbers
   int pid = 0;
-  std::string address;  // its end of the connection to the control store
-  int nproc = 1;        // 0: a launcher of remote agents, which only listens and asks
+  std::string address{};  // its end of the connection to the control store
+  int nproc = 1;          // 0: a launcher of remote agents, which only listens and asks
   int cores = 1;
-  std::uint16_t reserved_port = 0;                            // without a store of ours: for rank 0, if it is here
-  std::vector<std::pair<std::string, std::string>> settings;  // name and value
+  std::uint16_t reserved_port = 0;                              // without a store of ours: for rank 0, if it is here
+  std::vector<std::pair<std::string, std::string>> settings{};  // name and value
 };
 
 /// All ranks of the node run. In order of local rank.
@@ -55,17 +57,21 @@ struct Ended {
   int first_failed = -1;          // the rank that failed first on this node; -1: none did ...
   std::string hint;               // ... what the node knows about its end ...
   std::vector<std::string> tail;  // ... and its last lines
+  bool tail_told = false;         // which have been shown as the text of an error
 };
 
-/// A signal that asks to end has come to this agent (again: for the second time).
-struct Interrupted {
+/// Of an elastic job: what has changed about the node's processes, which are numbered in the order of their start.
+struct RanksChanged {
+  int round = 0;
+  std::vector<std::size_t> places;
+  std::vector<RankEnd> ranks;  // for each of `places`, the rank as it is now: running, frozen or ended
+};
+
+/// A signal has come to this agent: one that asks to end (again: for the second time), or to the coordinator's agent
+/// another, as SIGUSR1, which is meant for all nodes.
+struct Signalled {
   int signal = 0;
   bool again = false;
-};
-
-/// SIGUSR1 and the like have come to the coordinator's agent, and are meant for all nodes.
-struct Forwarded {
-  int signal = 0;
 };
 
 /// From a launcher of remote agents: one of them cannot be started, so waiting for it makes no sense.
@@ -105,18 +111,19 @@ struct RoundPlan {
 
 /// What the ranks of a round are to meet with.
 struct Order {
-  enum class Kind {
-    Settle,     // a rank or node has failed: end by yourselves soon
-    Terminate,  // the nodes of the job change: SIGTERM and the time for a checkpoint
-    Kill,       // at once
-    Signal,     // pass it on
-  };
   int round = 0;
-  Kind kind = Kind::Settle;
-  int signal = 0;
+  AttemptOrder attempt;
 };
 
-/// A round is over.
+/// Of an elastic job: a RescuePlan for the agent's own processes.
+struct RescueOrder {
+  int round = 0;
+  std::vector<std::size_t> lost;
+  std::vector<std::size_t> frozen;
+  std::vector<RescuePlan::Start> starts;
+};
+
+/// A round is over; or, where no round has begun for it, an agent cannot take part.
 struct Verdict {
   int round = 0;
   bool final = true;    // false: another round follows
@@ -129,37 +136,25 @@ struct Notice {
   std::string text;
 };
 
-/// The agent cannot take part.
-struct Refusal {
-  std::string text;
-};
-
 // ---- on the wire ----------------------------------------------------------------------------------------------------
 
-Words to_words(const Hello& message);
-Words to_words(const Started& message);
-Words to_words(const Failed& message);
-Words to_words(const Ended& message, RankEnd::Clock::time_point now);
-Words to_words(const Interrupted& message);
-Words to_words(const Forwarded& message);
-Words to_words(const GiveUp& message);
-Words to_words(const RoundPlan& message);
-Words to_words(const Order& message);
-Words to_words(const Verdict& message);
-Words to_words(const Notice& message);
-Words to_words(const Refusal& message);
+using Message = std::variant<Hello, Started, Failed, Ended, RanksChanged, Signalled, GiveUp, RoundPlan, Order,
+                             RescueOrder, Verdict, Notice>;
 
-Hello to_hello(const Words& words);
-Started to_started(const Words& words);
-Failed to_failed(const Words& words);
-Ended to_ended(const Words& words, RankEnd::Clock::time_point now);
-Interrupted to_interrupted(const Words& words);
-Forwarded to_forwarded(const Words& words);
-GiveUp to_give_up(const Words& words);
-RoundPlan to_round_plan(const Words& words);
-Order to_order(const Words& words);
-Verdict to_verdict(const Words& words);
-Notice to_notice(const Words& words);
-Refusal to_refusal(const Words& words);
+inline constexpr int kToAll = -1;
+
+struct Letter {
+  int agent = kToAll;  // that has sent it, or is to read it
+  long number = 0;     // of its sender's, from 0: one that comes twice is known by it
+  RankEnd::Clock::time_point sent{};
+  Message message;
+};
+
+std::string encode(const Letter& letter);
+/// Times in the message are moved from the sender's clock to this one, as if the letter had taken no time.
+Letter decode(const std::string& bytes, RankEnd::Clock::time_point now);
+
+/// Throws comm::Error{Protocol}: "a message between agents makes no sense: <what>".
+[[noreturn]] void make_no_sense(const std::string& what);
 
 }  // namespace tutti::tools

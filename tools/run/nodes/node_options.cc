@@ -1,8 +1,11 @@
 #include <tutti/tools/run/nodes/node_options.h>
+#include <tutti/tools/run/ranges.h>
 
-#include <charconv>
-#include <functional>
+#include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <map>
+#include <sstream>
 #include <stdexcept>
 #include <string_view>
 
@@ -13,18 +16,10 @@ constexpr std::chrono::seconds kRemoteJoinTimeout{120};
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
 
-template <typename T>
-std::optional<T> parse(std::string_view text) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 void read_nnodes(NodeOptions& options, const std::string& text) {
   const std::size_t colon = text.find(':');
-  const auto least = parse<int>(std::string_view(text).substr(0, colon));
-  const auto most = colon == std::string::npos ? least : parse<int>(std::string_view(text).substr(colon + 1));
+  const auto least = parse_number(std::string_view(text).substr(0, colon));
+  const auto most = colon == std::string::npos ? least : parse_number(std::string_view(text).substr(colon + 1));
   if (!least || !most || *least < 1 || *most < *least)
     refuse("--nnodes is '" + text + "', but must be a number of nodes, or MIN:MAX with 1 <= MIN <= MAX");
   options.min_nodes = *least;
@@ -32,8 +27,8 @@ void read_nnodes(NodeOptions& options, const std::string& text) {
 }
 
 std::uint16_t read_port(const std::string& text, const std::string& option) {
-  const auto port = parse<int>(text);
-  if (!port || *port < 0 || *port > 65535) refuse(option + " has port '" + text + "', but ports are 0 to 65535");
+  const auto port = parse_number(text);
+  if (!port || *port > 65535) refuse(option + " has port '" + text + "', but ports are 0 to 65535");
   if (*port == 0) refuse(option + " has port 0: agents on several nodes cannot guess which port the first one got");
   return static_cast<std::uint16_t>(*port);
 }
@@ -68,34 +63,27 @@ std::chrono::milliseconds read_seconds(const std::string& name, const std::strin
 }
 
 void read_conf(NodeOptions& options, const std::string& text) {
-  using Setter = std::function<void(const std::string& name, const std::string& value)>;
-  const auto time = [](std::chrono::milliseconds& to) {
-    return [&to](const std::string& name, const std::string& value) { to = read_seconds(name, value); };
-  };
-  const Setter nothing = [](const std::string&, const std::string&) {};
-  // torchrun's names; those in the second line mean things that do not exist here.
-  const std::map<std::string, Setter> setters{
-      {"join_timeout", time(options.join_timeout)},
-      {"timeout", time(options.join_timeout)},
-      {"last_call_timeout", time(options.last_call)},
-      {"keep_alive_interval", time(options.heartbeat)},
-      {"silence_timeout", time(options.silence)},
-      {"close_timeout", nothing},
-      {"read_timeout", nothing},
-      {"keep_alive_max_attempt", nothing},
-      {"is_host", nothing},
-      {"store_type", nothing},
-      {"use_libuv", nothing},
-  };
+  // torchrun's names; those without a value here mean things that do not exist here.
+  const std::map<std::string, std::chrono::milliseconds*> times{{"join_timeout", &options.join_timeout},
+                                                                {"timeout", &options.join_timeout},
+                                                                {"last_call_timeout", &options.last_call},
+                                                                {"keep_alive_interval", &options.heartbeat},
+                                                                {"silence_timeout", &options.silence},
+                                                                {"close_timeout", nullptr},
+                                                                {"read_timeout", nullptr},
+                                                                {"keep_alive_max_attempt", nullptr},
+                                                                {"is_host", nullptr},
+                                                                {"store_type", nullptr},
+                                                                {"use_libuv", nullptr}};
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string entry = text.substr(begin, end - begin);
     const std::size_t equals = entry.find('=');
-    const auto setter = setters.find(entry.substr(0, equals));
-    if (equals == std::string::npos || setter == setters.end())
+    const auto time = times.find(entry.substr(0, equals));
+    if (equals == std::string::npos || time == times.end())
       refuse("--rdzv-conf has '" + entry +
              "', but takes join_timeout, last_call_timeout, keep_alive_interval and silence_timeout, each =SECONDS");
-    setter->second(entry.substr(0, equals), entry.substr(equals + 1));
+    if (time->second != nullptr) *time->second = read_seconds(time->first, entry.substr(equals + 1));
     begin = end + 1;
   }
   if (options.heartbeat.count() < 1) refuse("--rdzv-conf: keep_alive_interval must be above 0");
@@ -108,6 +96,43 @@ bool is_dynamic(const NodeArguments& arguments) {
   if (!backend.empty() && backend != "static" && backend != "c10d")
     refuse("--rdzv-backend is '" + backend + "', but must be c10d or static: agents meet at a store of their own");
   return backend == "c10d" || (backend.empty() && !arguments.rdzv_endpoint.empty());
+}
+
+constexpr int kMostSlots = 1 << 16;
+
+int read_slots(std::string_view text, const std::string& where) {
+  const std::optional<int> slots = parse_number(text);
+  if (!slots || *slots < 1 || *slots > kMostSlots)
+    throw std::invalid_argument(where + " has '" + std::string(text) + "' slots, but must have a number from 1 up");
+  return *slots;
+}
+
+// "host", "host:slots", "[v6]", "[v6]:slots"; a bare IPv6 number has no slots.
+HostSlots read_host(const std::string& word, const std::string& where) {
+  HostSlots result;
+  const std::size_t bracket = word.find(']');
+  const std::size_t colon = word.find(':', bracket == std::string::npos ? 0 : bracket);
+  const bool bare_v6 = bracket == std::string::npos && std::count(word.begin(), word.end(), ':') > 1;
+  if (bare_v6 || colon == std::string::npos) {
+    result.host = word;
+  } else {
+    result.host = word.substr(0, colon);
+    result.slots = read_slots(std::string_view(word).substr(colon + 1), where);
+  }
+  std::erase_if(result.host, [](char c) { return c == '[' || c == ']'; });
+  // A name that begins with a dash would be an option of the remote command.
+  if (result.host.empty() || result.host.front() == '-')
+    throw std::invalid_argument(where + ": '" + word + "' is no host");
+  return result;
+}
+
+void add(std::vector<HostSlots>& hosts, const HostSlots& host) {
+  const auto known = std::find_if(hosts.begin(), hosts.end(), [&](const auto& h) { return h.host == host.host; });
+  if (known == hosts.end()) {
+    hosts.push_back(host);
+  } else {
+    known->slots = known->slots.value_or(1) + host.slots.value_or(1);
+  }
 }
 
 }  // namespace
@@ -163,6 +188,40 @@ NodeOptions launched_node_options(const NodeArguments& arguments, int nodes) {
   options.node_rank = 0;
   options.run_id = arguments.rdzv_id;
   return options;
+}
+
+std::vector<HostSlots> parse_hosts(const std::string& text) {
+  std::vector<HostSlots> hosts;
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ',');) add(hosts, read_host(word, "-H '" + text + "'"));
+  if (hosts.empty()) throw std::invalid_argument("-H names no host; write -H node1:2,node2:2");
+  return hosts;
+}
+
+std::vector<HostSlots> parse_hostfile(const std::string& text, const std::string& name) {
+  std::vector<HostSlots> hosts;
+  std::istringstream lines(text);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string where = name + " line " + std::to_string(++number);
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string word;
+    if (!(words >> word)) continue;
+    HostSlots host = read_host(word, where);
+    while (words >> word) {
+      if (word.starts_with("slots=")) host.slots = read_slots(std::string_view(word).substr(6), where);
+    }
+    add(hosts, host);
+  }
+  if (hosts.empty()) throw std::invalid_argument("--hostfile " + name + " names no host");
+  return hosts;
+}
+
+std::vector<HostSlots> read_hostfile(const std::string& path) {
+  std::ifstream file(path);
+  file.peek();  // a folder can be opened, but not be read
+  if (!file.is_open() || file.bad()) throw std::invalid_argument("--hostfile " + path + " cannot be read");
+  return parse_hostfile(std::string(std::istreambuf_iterator<char>(file), {}), path);
 }
 
 }  // namespace tutti::tools

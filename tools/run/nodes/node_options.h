@@ -2,7 +2,8 @@
 //
 // An agent is one `tutti run`; it starts the ranks of one node. The agents meet at a control store, which one of them,
 // the coordinator, serves: with static rendezvous (--node-rank, --master-addr) the agent of node 0, with dynamic
-// rendezvous (--rdzv-endpoint) whichever agent can bind the endpoint's address. Values; pure functions.
+// rendezvous (--rdzv-endpoint) whichever agent can bind the endpoint's address. And
+// the hosts of a job that one launcher starts: -H and --hostfile. Values; pure functions but for read_hostfile.
 #pragma once
 
 #include <chrono>
@@ -56,5 +57,19 @@ std::optional<NodeOptions> parse_node_options(const NodeArguments& arguments);
 
 /// The same for a job whose `nodes` agents one launcher starts (-H, --hostfile).
 NodeOptions launched_node_options(const NodeArguments& arguments, int nodes);
+
+struct HostSlots {
+  std::string host;          // as given to the remote command; "user@node1" will do
+  std::optional<int> slots;  // ranks; nothing where none were said
+};
+
+/// "node1:4,node2:2,node3", "[fe80::1]:2". Throws std::invalid_argument.
+std::vector<HostSlots> parse_hosts(const std::string& text);
+
+/// A line for each host: "node1", "node1:4" (MPICH) or "node1 slots=4" (Open MPI); "#" begins a comment; other words of
+/// a line are passed over. A host that stands there several times has so many slots more (PBS_NODEFILE). Throws
+/// std::invalid_argument, naming `name` and the line.
+std::vector<HostSlots> parse_hostfile(const std::string& text, const std::string& name);
+std::vector<HostSlots> read_hostfile(const std::string& path);
 
 }  // namespace tutti::tools

@@ -6,11 +6,11 @@
 // connection is gone, and the agent ends its ranks.
 #pragma once
 
-#include <tutti/tools/run/nodes/messages.h>
+#include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/nodes/node_options.h>
 
+#include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,7 +34,7 @@ struct RemoteSettings {
 /// A line of the agent's standard output and error: what came before is the remote shell's own.
 inline constexpr char kAgentMark[] = "tutti-agent-begins";
 
-/// One netstring around the words.
+/// Their length, a colon, and the settings as CBOR.
 std::string encode_settings(const RemoteSettings& settings);
 
 /// `tutti run --agent`: executes the launcher's command line; returns an exit status only if that fails.
@@ -54,7 +54,7 @@ class InputWatch {
   InputWatch& operator=(const InputWatch&) = delete;
 
  private:
-  int stop_fd_;
+  comm::Socket stop_;
   std::thread thread_;
 };
 

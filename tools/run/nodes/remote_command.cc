@@ -1,6 +1,4 @@
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/wait.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
@@ -15,39 +13,21 @@ namespace {
 
 constexpr std::size_t kKeptLines = 10;
 
-void close_and_forget(int& fd) {
-  if (fd >= 0) ::close(fd);
-  fd = -1;
-}
-
 }  // namespace
-
-RemoteCommand::~RemoteCommand() {
-  close_and_forget(input_);
-  close_and_forget(out_.fd);
-  close_and_forget(err_.fd);
-}
 
 void RemoteCommand::start(SpawnPlan plan, std::string settings, const SignalGuard& signals, const Keeper& keeper) {
   if (pid_ > 0) end(keeper);
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) comm::throw_errno("cannot make a pipe to a remote command", errno);
   name_ = plan.command.front();
-  plan.stdin_fd = ends[0];
-  SpawnedRank spawned;
-  try {
-    spawned = spawn_rank(plan, signals, keeper);
-  } catch (...) {
-    ::close(ends[0]);
-    ::close(ends[1]);
-    throw;
-  }
-  ::close(ends[0]);
-  ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
-  input_ = ends[1];
+  const comm::Socket settings_end(ends[0]);
+  input_ = comm::Socket(ends[1]);
+  plan.stdin_fd = settings_end.get();
+  const SpawnedRank spawned = spawn_rank(plan, signals, keeper);
+  ::fcntl(input_.get(), F_SETFL, O_NONBLOCK);
   pid_ = spawned.pid;
-  out_ = Stream{spawned.out};
-  err_ = Stream{spawned.err};
+  out_ = Stream{comm::Socket(spawned.out)};
+  err_ = Stream{comm::Socket(spawned.err)};
   ended_ = begun_ = false;
   settings_ = std::move(settings);
   written_ = 0;
@@ -55,31 +35,32 @@ void RemoteCommand::start(SpawnPlan plan, std::string settings, const SignalGuar
 }
 
 void RemoteCommand::add_poll_entries(std::vector<pollfd>& entries) const {
-  if (input_ >= 0 && written_ < settings_.size()) entries.push_back({input_, POLLOUT, 0});
-  if (out_.fd >= 0 && !console_.out().congested()) entries.push_back({out_.fd, POLLIN, 0});
-  if (err_.fd >= 0 && !console_.err().congested()) entries.push_back({err_.fd, POLLIN, 0});
+  if (input_.get() >= 0 && written_ < settings_.size()) entries.push_back({input_.get(), POLLOUT, 0});
+  if (out_.fd.get() >= 0 && !console_.out().congested()) entries.push_back({out_.fd.get(), POLLIN, 0});
+  if (err_.fd.get() >= 0 && !console_.err().congested()) entries.push_back({err_.fd.get(), POLLIN, 0});
 }
 
 bool RemoteCommand::handle(const pollfd& entry) {
-  if (entry.fd < 0 || (entry.fd != input_ && entry.fd != out_.fd && entry.fd != err_.fd)) return false;
+  if (entry.fd < 0 || (entry.fd != input_.get() && entry.fd != out_.fd.get() && entry.fd != err_.fd.get()))
+    return false;
   if (entry.revents == 0) return true;
-  if (entry.fd == input_) {
+  if (entry.fd == input_.get()) {
     write_settings();
   } else {
-    take(entry.fd == out_.fd ? out_ : err_, entry.fd == err_.fd);
+    take(entry.fd == out_.fd.get() ? out_ : err_, entry.fd == err_.fd.get());
   }
   return true;
 }
 
 void RemoteCommand::write_settings() {
-  const ssize_t count = ::write(input_, settings_.data() + written_, settings_.size() - written_);
+  const ssize_t count = ::write(input_.get(), settings_.data() + written_, settings_.size() - written_);
   if (count > 0) written_ += static_cast<std::size_t>(count);
   if (count < 0 && errno != EAGAIN && errno != EINTR) close_input();  // it has ended; its status will tell why
 }
 
 bool RemoteCommand::take(Stream& stream, bool is_error) {
   char bytes[64 * 1024];
-  const ssize_t count = ::read(stream.fd, bytes, sizeof(bytes));
+  const ssize_t count = ::read(stream.fd.get(), bytes, sizeof(bytes));
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   const auto line = [&](std::string_view text) { show(stream, is_error, text); };
   if (count > 0) {
@@ -87,7 +68,7 @@ bool RemoteCommand::take(Stream& stream, bool is_error) {
     return true;
   }
   stream.splitter.finish(line);
-  close_and_forget(stream.fd);
+  stream.fd.close();
   return false;
 }
 
@@ -132,8 +113,6 @@ std::string RemoteCommand::state() const {
   return text;
 }
 
-void RemoteCommand::close_input() { close_and_forget(input_); }
-
 void RemoteCommand::end(const Keeper& keeper) {
   if (pid_ <= 0) return;
   close_input();
@@ -142,8 +121,8 @@ void RemoteCommand::end(const Keeper& keeper) {
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
   drain();
-  close_and_forget(out_.fd);
-  close_and_forget(err_.fd);
+  out_.fd.close();
+  err_.fd.close();
   pid_ = -1;
 }
 
@@ -151,19 +130,8 @@ void RemoteCommand::end(const Keeper& keeper) {
 void RemoteCommand::drain() {
   for (const bool is_error : {false, true}) {
     Stream& stream = is_error ? err_ : out_;
-    for (bool more = true; more && stream.fd >= 0;) more = take(stream, is_error);
+    for (bool more = true; more && stream.fd.get() >= 0;) more = take(stream, is_error);
   }
-}
-
-std::string address_text(const sockaddr& address) {
-  char text[INET6_ADDRSTRLEN] = "";
-  if (address.sa_family == AF_INET) {
-    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(address).sin_addr, text, sizeof(text));
-  } else if (address.sa_family == AF_INET6) {
-    const in6_addr& number = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
-    if (!IN6_IS_ADDR_LINKLOCAL(&number)) ::inet_ntop(AF_INET6, &number, text, sizeof(text));
-  }
-  return text;
 }
 
 }  // namespace tutti::tools

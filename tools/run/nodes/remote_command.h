@@ -5,7 +5,7 @@
 // Thread-safety: the launcher's poll loop.
 #pragma once
 
-#include <sys/socket.h>
+#include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/output.h>
 #include <tutti/tools/run/spawn.h>
 
@@ -20,7 +20,6 @@ namespace tutti::tools {
 class RemoteCommand {
  public:
   RemoteCommand(std::string host, Console& console) : host_(std::move(host)), console_(console) {}
-  ~RemoteCommand();
   RemoteCommand(const RemoteCommand&) = delete;
   RemoteCommand& operator=(const RemoteCommand&) = delete;
 
@@ -37,13 +36,13 @@ class RemoteCommand {
   /// "'ssh' to node1 ended with status 255; it printed: ..."
   std::string state() const;
 
-  void close_input();
+  void close_input() { input_.close(); }
   /// Kills what is left of it, and reaps.
   void end(const Keeper& keeper);
 
  private:
   struct Stream {
-    int fd = -1;
+    comm::Socket fd{};
     bool marked = false;  // the agent has begun
     LineSplitter splitter{};
   };
@@ -60,14 +59,11 @@ class RemoteCommand {
   bool begun_ = false;
   int wait_code_ = 0;  // si_code and si_status
   int wait_status_ = 0;
-  int input_ = -1;
+  comm::Socket input_;
   std::string settings_;
   std::size_t written_ = 0;
   Stream out_, err_;
   std::deque<std::string> before_;  // the last lines before the agent began
 };
-
-/// "10.0.0.2"; "" for what is no IP address, and for one that only makes sense on this host (IPv6 link-local).
-std::string address_text(const sockaddr& address);
 
 }  // namespace tutti::tools

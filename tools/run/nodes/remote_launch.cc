@@ -1,6 +1,4 @@
 #include <fcntl.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <tutti/comm/base/error.h>
@@ -16,6 +14,7 @@
 #include <tutti/tools/run/nodes/remote_launch.h>
 #include <tutti/tools/run/rank_environment.h>
 #include <unistd.h>
+#include <wordexp.h>
 
 #include <algorithm>
 #include <climits>
@@ -46,15 +45,10 @@ std::vector<std::string> passed_on_environment() {
 // Addresses of this host that others may reach it by; its loopback address last, for a remote command that stays here.
 std::vector<std::string> own_addresses() {
   std::vector<std::string> addresses;
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) == 0) {
-    for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-      const bool usable = (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_LOOPBACK) == 0;
-      if (usable && entry->ifa_addr != nullptr) addresses.push_back(address_text(*entry->ifa_addr));
-    }
-    ::freeifaddrs(list);
+  for (const comm::InterfaceAddress& own : comm::interface_addresses()) {
+    const bool usable = own.up && own.kind != comm::InterfaceAddress::Kind::Loopback;
+    if (usable && !own.address.starts_with("fe80:")) addresses.push_back(own.address);
   }
-  std::erase(addresses, std::string());
   addresses.push_back(comm::loopback_address());
   return addresses;
 }
@@ -82,20 +76,11 @@ class RemoteLaunch {
 
  private:
   void start_coordinator() {
-    CoordinatorOptions options;
-    options.nodes = *options_.nodes;
-    options.bind_address = remote_.bind_address;
-    options.job_secret = secret_;
-    options.job_id = options.nodes.run_id.empty() ? new_job_id() : options.nodes.run_id;
-    options.about = "agents meet at this launcher (started by " + remote_.rsh.front() + "), secret from this launcher";
-    options.own.is_coordinators = true;
-    options.own.host = comm::host_name();
-    options.own.pid = ::getpid();
-    options.own.nproc = 0;
-    options.own.settings = agreed_settings(options_);
-    options.max_restarts = options_.max_restarts;
-    options.store = options_.store;
-    options.elastic = options_.elastic;
+    Hello own{.is_coordinators = true, .host = comm::host_name(), .pid = ::getpid(), .nproc = 0};
+    own.settings = agreed_settings(options_);
+    const CoordinatorOptions options = coordinator_options(
+        options_, *options_.nodes, remote_.bind_address, secret_, own,
+        "agents meet at this launcher (started by " + remote_.rsh.front() + "), secret from this launcher");
     coordinator_ = std::make_unique<Coordinator>(options);
     NodeOptions here = options.nodes;
     here.host = remote_.bind_address.empty() ? comm::loopback_address() : remote_.bind_address;
@@ -156,24 +141,20 @@ class RemoteLaunch {
       if (*signal == SIGCHLD) {
         if (const std::string text = context_.keeper.replace_if_dead(); !text.empty()) context_.say(text + "\n");
       }
-      if (asks_to_end(*signal)) {
-        link_->post(to_words(Interrupted{*signal, interrupted_}));
-        interrupted_ = true;
-      } else if (*signal != SIGCHLD && *signal != SIGTSTP) {
-        link_->post(to_words(Forwarded{*signal}));
-      }
+      if (*signal == SIGCHLD || *signal == SIGTSTP) continue;
+      link_->post(Signalled{*signal, interrupted_});
+      interrupted_ = interrupted_ || asks_to_end(*signal);
     }
   }
 
   void take(const LinkEvent& event) {
     if (event.kind == LinkEvent::Kind::Lost && !final_) return finish({0, true, 1, event.text + "\n"});
-    if (event.kind != LinkEvent::Kind::Message) return;
-    const std::string& kind = kind_of(event.words);
-    if (kind == "notice") context_.say(to_notice(event.words).text);
-    if (kind != "verdict") return;
-    const Verdict verdict = to_verdict(event.words);
-    if (verdict.final) return finish(verdict);
-    context_.say(verdict.summary);
+    if (event.kind != LinkEvent::Kind::Told) return;
+    if (const auto* notice = std::get_if<Notice>(&event.message)) context_.say(notice->text);
+    const auto* const verdict = std::get_if<Verdict>(&event.message);
+    if (verdict == nullptr) return;
+    if (verdict->final) return finish(*verdict);
+    context_.say(verdict->summary);
     again_ = true;
     for (std::size_t node = 0; node < commands_.size(); ++node) {
       if (!commands_[node]->running()) start_again(node);  // its agent was lost; the next round needs another
@@ -195,8 +176,8 @@ class RemoteLaunch {
   void look_after(std::size_t node) {
     RemoteCommand& command = *commands_[node];
     if (!command.note_end() || final_) return;
-    link_->post(to_words(
-        GiveUp{"cannot run the agent of node " + std::to_string(node) + ": " + command.state(), command.begun()}));
+    link_->post(
+        GiveUp{"cannot run the agent of node " + std::to_string(node) + ": " + command.state(), command.begun()});
     if (again_ && options_.elastic && command.begun()) start_again(node);  // its loss was known before its end
   }
 
@@ -227,26 +208,13 @@ class RemoteLaunch {
 
 std::vector<std::string> split_rsh(const std::string& text) {
   std::vector<std::string> words;
-  char quote = 0;
-  bool in_word = false;
-  for (const char c : text) {
-    if (quote == 0 && (c == '\'' || c == '"')) {
-      quote = c;
-    } else if (c == quote && quote != 0) {
-      quote = 0;
-    } else if (quote == 0 && c == ' ') {
-      in_word = false;
-      continue;
-    } else {
-      if (!in_word) words.emplace_back();
-      in_word = true;
-      words.back() += c;
-      continue;
-    }
-    if (!in_word) words.emplace_back();
-    in_word = true;
-  }
-  if (quote != 0) throw std::invalid_argument("--rsh '" + text + "' has a quote that does not end");
+  wordexp_t parts{};
+  if (const int error = ::wordexp(text.c_str(), &parts, WRDE_NOCMD); error != 0)
+    throw std::invalid_argument("--rsh '" + text + "' " +
+                                (error == WRDE_SYNTAX ? "has a quote that does not end"
+                                                      : "is no simple command line; quote what a shell would act on"));
+  for (std::size_t i = 0; i < parts.we_wordc; ++i) words.emplace_back(parts.we_wordv[i]);
+  ::wordfree(&parts);
   if (words.empty()) throw std::invalid_argument("--rsh names no command; write --rsh 'ssh -p 2222'");
   return words;
 }

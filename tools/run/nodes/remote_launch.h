@@ -3,9 +3,8 @@
 #pragma once
 
 #include <tutti/tools/run/launch_context.h>
-#include <tutti/tools/run/nodes/host_list.h>
+#include <tutti/tools/run/nodes/node_options.h>
 
-#include <chrono>
 #include <string>
 #include <vector>
 
@@ -13,14 +12,14 @@ namespace tutti::tools {
 
 struct RemoteOptions {
   std::vector<HostSlots> hosts;
-  std::vector<std::string> rsh{"ssh"};              // called as RSH... HOST COMMAND-LINE
-  std::vector<std::string> command;                 // this program's own command line, which the agents repeat
-  int default_slots = 1;                            // of hosts that come without
-  std::string bind_address;                         // of the control store; "": all interfaces
-  std::chrono::milliseconds join_timeout{120'000};  // for all agents to come
+  std::vector<std::string> rsh{"ssh"};  // called as RSH... HOST COMMAND-LINE
+  std::vector<std::string> command;     // this program's own command line, which the agents repeat
+  int default_slots = 1;                // of hosts that come without
+  std::string bind_address;             // of the control store; "": all interfaces
 };
 
-/// "ssh -p 2222" as words. Quotes ' and " hold words together. Throws std::invalid_argument.
+/// "ssh -p 2222" as words, as a shell splits and expands them; commands in it are not executed. Throws
+/// std::invalid_argument.
 std::vector<std::string> split_rsh(const std::string& text);
 
 /// `word` as one word of a POSIX shell.

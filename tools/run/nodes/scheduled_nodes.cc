@@ -4,7 +4,7 @@
 #include <tutti/comm/bootstrap/meeting_file.h>
 #include <tutti/comm/bootstrap/rank_addresses.h>
 #include <tutti/comm/store/tcp_store.h>
-#include <tutti/tools/run/nodes/control_keys.h>
+#include <tutti/tools/run/nodes/control_link.h>
 #include <tutti/tools/run/nodes/scheduled_nodes.h>
 
 #include <algorithm>

@@ -1,12 +1,17 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
-#include <tutti/tools/doctor/host_checks.h>
-#include <tutti/tools/run/cgroup.h>
+#include <sys/timex.h>
+#include <tutti/tensor/device.h>
+#include <tutti/tensor/products.h>
+#include <tutti/tools/doctor/checks.h>
+#include <tutti/tools/run/host.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -90,6 +95,20 @@ Finding check_memory(const System& system) {
   return {"memory", value};
 }
 
+std::string rounded(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", value);
+  return text;
+}
+
+/// "NVIDIA H100" from the driver's information file.
+std::string model_of(const std::string& information) {
+  std::istringstream lines(information);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("Model:")) return line.substr(line.find_first_not_of(" \t", 6));
+  return "unknown model";
+}
+
 }  // namespace
 
 std::string System::read(const std::string& path) const {
@@ -101,11 +120,76 @@ std::string System::read(const std::string& path) const {
   return result;
 }
 
-bool System::exists(const std::string& path) const { return ::access((root + path).c_str(), F_OK) == 0; }
-
 Findings check_limits(const System& system) {
   return {check_descriptors(), check_processes(), check_core_files(system), check_shared_memory(system),
           check_memory(system)};
+}
+
+Cores count_cores() {
+  Cores cores;
+  cores.online = std::max(1, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
+  const std::size_t usable = tools::affinity().size();
+  cores.usable = usable > 0 ? static_cast<int>(usable) : cores.online;
+  return cores;
+}
+
+Findings check_cores(const Cores& cores, const System& system) {
+  Findings findings;
+  std::string value = std::to_string(cores.usable) + " of " + std::to_string(cores.online) + " may be used";
+  const std::optional<double> allowed = tools::Cgroups(system.root + "/").cpu_quota();
+  if (allowed && *allowed < cores.usable - 0.01) {
+    value += ", but the cgroup gives the time of " + rounded(*allowed);
+    findings.push_back({"cores", value, Verdict::Warn,
+                        "start no more than " + std::to_string(std::max(1, static_cast<int>(*allowed))) +
+                            " ranks, or threads in all (OMP_NUM_THREADS), or ask for more cores (--cpus)"});
+  } else {
+    findings.push_back({"cores", value});
+  }
+  double load = 0;
+  std::istringstream(system.read("/proc/loadavg")) >> load;
+  const bool busy = load > cores.usable + 0.5;
+  findings.push_back({"load", rounded(load) + " programs want to run on " + std::to_string(cores.usable) + " cores",
+                      busy ? Verdict::Warn : Verdict::Ok,
+                      busy ? "measure nothing now: others compute here (top)" : ""});
+  return findings;
+}
+
+Findings check_clock() {
+  timex state{};
+  const int status = ::adjtimex(&state);  // with modes 0: reads only
+  char now[64] = {};
+  const std::time_t seconds = std::time(nullptr);
+  std::tm parts{};
+  std::strftime(now, sizeof now, "%Y-%m-%d %H:%M:%S UTC", ::gmtime_r(&seconds, &parts));
+  if (status < 0) return {{"clock", std::string(now) + "; whether it is synchronised cannot be seen"}};
+  if (status == TIME_ERROR || (state.status & STA_UNSYNC) != 0)
+    return {
+        {"clock", std::string(now) + ", not synchronised", Verdict::Warn,
+         "systemctl enable --now systemd-timesyncd (or chrony); jobs run, but times in logs of several hosts do not "
+         "fit together"}};
+  char value[128];
+  std::snprintf(value, sizeof value, "%s, synchronised to %.1f ms", now, static_cast<double>(state.maxerror) / 1000);
+  return {{"clock", value}};
+}
+
+Findings check_gpu(const System& system) {
+  std::string models;
+  int count = 0;
+  std::error_code failed;
+  const std::string folder = "/proc/driver/nvidia/gpus";
+  for (std::filesystem::directory_iterator entry(system.root + folder, failed), end; !failed && entry != end;
+       entry.increment(failed)) {
+    const std::string card = entry->path().filename().string();
+    models += (count++ == 0 ? "" : ", ") + model_of(system.read(folder + "/" + card + "/information"));
+  }
+  const int usable = tensor::cuda_available() ? tensor::cuda_device_count() : 0;
+  if (count == 0 && usable == 0) return {{"GPU", "none; ranks compute on the processor"}};
+  const std::string value =
+      std::to_string(count) + " (" + models + "), " + std::to_string(usable) + " usable from here";
+  if (usable == 0)
+    return {{"GPU", value, Verdict::Warn,
+             tensor::cuda_status() + "; see that the build has CUDA and that CUDA_VISIBLE_DEVICES hides none"}};
+  return {{"GPU", value}, {"GPU products", tensor::describe_products()}};
 }
 
 }  // namespace tutti::doctor

@@ -1,8 +1,9 @@
 #include <tutti/comm/base/host_name.h>
-#include <tutti/tools/bench/table.h>
+#include <tutti/tools/bench/results.h>
 
 #include <array>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 namespace tutti::tools::bench {
 namespace {
@@ -32,6 +33,31 @@ std::string formatted(const char* format, Values... values) {
 std::string number(double value) {
   const int decimals = value < 10 ? 3 : value < 100 ? 2 : value < 1000 ? 1 : 0;
   return formatted("%.*f", decimals, value);
+}
+
+using Json = nlohmann::ordered_json;
+
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json as_json(const Result& result) {
+  const TimesUs& time = result.measured.time;
+  return {{"op", result.op},
+          {"ranks", result.ranks},
+          {"transport", result.transport},
+          {"algorithm", or_null(result.algorithm)},
+          {"registered", result.registered},
+          {"dtype", or_null(result.dtype)},
+          {"redop", or_null(result.redop)},
+          {"bytes", result.bytes},
+          {"count", result.count},
+          {"iterations", result.measured.iterations},
+          {"time_us", {{"min", time.min}, {"median", time.median}, {"p99", time.p99}, {"max", time.max}}},
+          {"algbw_gbps", result.algbw_gbps},
+          {"busbw_gbps", result.busbw_gbps},
+          {"wrong", or_null(result.measured.wrong)}};
 }
 
 }  // namespace
@@ -90,6 +116,12 @@ void print_footer(std::ostream& out, std::span<const Result> results) {
   out << "#\n# Total wrong: " << (checked ? std::to_string(wrong) : "N/A") << "\n";
   out << "# Average bus bandwidth: " << (rows > 0 ? number(sum / static_cast<double>(rows)) + " GB/s" : "N/A") << "\n"
       << std::flush;
+}
+
+std::string results_json(std::span<const Result> results) {
+  Json rows = Json::array();
+  for (const Result& result : results) rows.push_back(as_json(result));
+  return Json{{"results", std::move(rows)}}.dump(2) + "\n";
 }
 
 }  // namespace tutti::tools::bench

@@ -1,4 +1,4 @@
-// What `tutti doctor` looks at on the host that it runs on: one source file each, one function each.
+// What `tutti doctor` looks at: on the host that it runs on (one source file a kind, one function each), and in a job.
 //
 // Every function reads, and changes nothing; ports are opened for a moment on loopback and on this host's own address.
 // Nothing waits longer than about 5 s (name look-ups, which have a deadline). Thread-safety: may run in any thread.
@@ -7,6 +7,7 @@
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/tools/doctor/finding.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -20,7 +21,6 @@ struct System {
 
   /// The whole file, without white space at its end; "" if it cannot be read.
   std::string read(const std::string& path) const;
-  bool exists(const std::string& path) const;
 };
 
 struct LookUp {
@@ -44,7 +44,7 @@ struct Interface {
   std::int64_t mbit_per_s = 0;  // 0: not known
 };
 /// With what the running system says; speeds and bridges from /sys.
-std::vector<Interface> list_interfaces(const System& system = {});
+std::vector<Interface> list_interfaces();
 /// `route_address`: where the default route leaves from, "" for none.
 Findings check_interfaces(const std::vector<Interface>& interfaces, const std::string& route_address);
 
@@ -74,5 +74,18 @@ Findings check_gpu(const System& system = {});
 
 /// All of the above, on the running system.
 Findings check_host();
+
+// What one host cannot find out by itself: the doctor's visit to a job.
+
+struct WorldReport {
+  Findings findings;  // what this rank is to show: rank 0 everything, others nothing unless the ranks could not meet
+  Verdict verdict = Verdict::Ok;  // of all, on all ranks
+};
+
+/// To be called by all ranks of a job of several. `own` is what check_host() found here; of each host it is told once.
+/// Checks that the ranks meet, that each can connect to others (reach.h), names, clocks, latency and bandwidth. When
+/// the ranks do not meet within `timeout` this is the finding. Never throws for what a check finds; throws
+/// std::bad_alloc and the like.
+WorldReport check_world(const comm::World& world, const Findings& own, std::chrono::milliseconds timeout);
 
 }  // namespace tutti::doctor

@@ -1,0 +1,230 @@
+#include <poll.h>
+#include <sys/socket.h>
+#include <tutti/comm/base/deadline.h>
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/store/listen.h>
+#include <tutti/comm/wire/local_address.h>
+#include <tutti/comm/wire/socket.h>
+#include <tutti/tools/doctor/checks.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+
+namespace tutti::doctor {
+namespace {
+
+constexpr std::chrono::seconds kLookUpPatience{5};
+constexpr double kSlowSeconds = 1.0;
+
+bool is_loopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+std::string in_ms(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, " (%.1f ms)", 1e3 * seconds);
+  return text;
+}
+
+Finding slow(const std::string& what, const LookUp& found) {
+  return {what, joined(found.addresses) + in_ms(found.seconds), Verdict::Warn,
+          "every look-up of a name takes this long: mend the name servers in /etc/resolv.conf, or give addresses as "
+          "numbers"};
+}
+
+Finding check_host_name(const std::string& host_name, const LookUp& found) {
+  const std::string what = "host name";
+  if (found.addresses.empty())
+    return {what, host_name + " is not known: " + found.error, Verdict::Warn,
+            "Tutti gives other hosts numbers, no names; for programs that look names up write a line 'ADDRESS " +
+                host_name + "' into /etc/hosts of every host"};
+  if (std::all_of(found.addresses.begin(), found.addresses.end(), is_loopback))
+    return {what, host_name + " is " + joined(found.addresses) + " to this host itself", Verdict::Warn,
+            "Tutti does not use it; MPI and PyTorch (gloo) may send it to other hosts, which then cannot connect: in "
+            "/etc/hosts give " +
+                host_name + " this host's real address in place of " + found.addresses.front()};
+  if (found.seconds > kSlowSeconds) return slow(what, found);
+  return {what, host_name + " is " + joined(found.addresses) + in_ms(found.seconds)};
+}
+
+Finding check_localhost(const LookUp& found) {
+  if (!found.addresses.empty() && std::all_of(found.addresses.begin(), found.addresses.end(), is_loopback))
+    return {"localhost", joined(found.addresses)};
+  return {"localhost", found.addresses.empty() ? "is not known: " + found.error : "is " + joined(found.addresses),
+          Verdict::Fail, "write the line '127.0.0.1 localhost' into /etc/hosts"};
+}
+
+Finding check_master(const std::string& master, const LookUp& found) {
+  const std::string what = "MASTER_ADDR";
+  if (found.addresses.empty())
+    return {what, master + " is not known here: " + found.error, Verdict::Fail,
+            "set MASTER_ADDR to the address of rank 0's host as a number"};
+  if (found.seconds > kSlowSeconds) return slow(what, found);
+  return {what, master + " is " + joined(found.addresses)};
+}
+
+std::string speed(std::int64_t mbit_per_s) {
+  if (mbit_per_s <= 0) return "";
+  return mbit_per_s % 1000 == 0 ? ", " + std::to_string(mbit_per_s / 1000) + " Gbit/s"
+                                : ", " + std::to_string(mbit_per_s) + " Mbit/s";
+}
+
+std::string described(const Interface& interface) {
+  std::string addresses;
+  for (const std::string& address : interface.addresses) addresses += (addresses.empty() ? "" : " ") + address;
+  return interface.name + " " + addresses + speed(interface.mbit_per_s);
+}
+
+bool usable(const Interface& interface) {
+  return interface.up && !interface.loopback && !interface.bridge && !interface.addresses.empty();
+}
+
+Finding check_route(const std::vector<Interface>& interfaces, const std::string& route_address) {
+  const auto is_route = [&](const Interface& interface) {
+    return std::find(interface.addresses.begin(), interface.addresses.end(), route_address) !=
+           interface.addresses.end();
+  };
+  const auto route = std::find_if(interfaces.begin(), interfaces.end(), is_route);
+  if (route_address.empty() || route == interfaces.end())
+    return {"default route", "none", Verdict::Warn,
+            "ranks of several hosts find no way by themselves: name the interface with --iface (TUTTI_IFACE)"};
+  for (const Interface& other : interfaces)
+    if (usable(other) && route->mbit_per_s > 0 && other.mbit_per_s > route->mbit_per_s)
+      return {"default route", "leaves by " + described(*route) + ", though " + described(other) + " is faster",
+              Verdict::Warn, "for traffic between ranks choose it: --iface " + other.name + " (TUTTI_IFACE)"};
+  return {"default route", "leaves by " + route->name + ", " + route_address};
+}
+
+constexpr std::chrono::milliseconds kPatience{2000};
+constexpr int kFewPorts = 4096;
+constexpr int kShortBacklog = 512;
+
+/// Opens a port, connects to it and sends a byte through; the microseconds that it took. Throws comm::Error.
+double connect_to_self(const std::string& address) {
+  const comm::Socket listener = comm::listen_on(address, 0);
+  const comm::Endpoint endpoint = comm::local_endpoint(listener.get());
+  const auto begin = std::chrono::steady_clock::now();
+  const comm::Deadline deadline = comm::Deadline::after(kPatience);
+  const comm::Socket caller(::socket(endpoint.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (::connect(caller.get(), endpoint.address(), endpoint.length) != 0 && errno != EINPROGRESS)
+    comm::throw_errno("connect to " + endpoint.text(), errno);
+  if (!comm::poll_until(listener.get(), POLLIN, deadline))
+    throw comm::Error(comm::ErrorCode::Timeout, "nothing came through to " + endpoint.text());
+  const comm::Socket callee(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  char byte = 'x';
+  if (callee.get() < 0 || ::send(callee.get(), &byte, 1, MSG_NOSIGNAL) != 1) comm::throw_errno("accept", errno);
+  if (!comm::poll_until(caller.get(), POLLIN, deadline) || ::recv(caller.get(), &byte, 1, 0) != 1)
+    throw comm::Error(comm::ErrorCode::Timeout, "a byte did not come through from " + endpoint.text());
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+}
+
+Finding check_connection(const std::string& what, const std::string& address) {
+  try {
+    char text[64];
+    std::snprintf(text, sizeof text, ": opened, reached and answered in %.0f us", connect_to_self(address));
+    return {what, address + text};
+  } catch (const comm::Error& error) {
+    return {what, address + ": " + error.what(), Verdict::Fail,
+            "let this host's firewall accept connections from itself (iptables -L -n, nft list ruleset)"};
+  }
+}
+
+Finding check_master_port(const std::string& port, bool launched) {
+  const int number = std::atoi(port.c_str());
+  if (number < 0 || number > 65535 || (number == 0 && port != "0"))
+    return {"MASTER_PORT", "'" + port + "'", Verdict::Fail, "set it to a number from 1 to 65535"};
+  // A launcher that started us serves there.
+  const std::string holder = launched ? "" : comm::port_holder(static_cast<std::uint16_t>(number));
+  if (!holder.empty())
+    return {"MASTER_PORT", port + " is held by " + holder, Verdict::Warn,
+            "if that is not this job's launcher choose another port, or --master-port 0: the system picks a free one"};
+  return {"MASTER_PORT", port};
+}
+
+}  // namespace
+
+LookUp look_up(const std::string& name) {
+  const auto begin = std::chrono::steady_clock::now();
+  LookUp result;
+  for (const auto& endpoint : comm::resolve_within(name, 1, comm::Deadline::after(kLookUpPatience), result.error))
+    if (std::find(result.addresses.begin(), result.addresses.end(), endpoint.host()) == result.addresses.end())
+      result.addresses.push_back(endpoint.host());
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return result;
+}
+
+Findings check_names(const std::string& host_name, const comm::Environment& environment, const Resolver& resolver) {
+  Findings findings{check_host_name(host_name, resolver(host_name)), check_localhost(resolver("localhost"))};
+  if (const auto master = environment("MASTER_ADDR")) findings.push_back(check_master(*master, resolver(*master)));
+  return findings;
+}
+
+std::vector<Interface> list_interfaces() {
+  using Kind = comm::InterfaceAddress::Kind;
+  std::vector<Interface> result;
+  for (const comm::InterfaceAddress& address : comm::interface_addresses()) {
+    auto known = std::find_if(result.begin(), result.end(), [&](const auto& i) { return i.name == address.interface; });
+    if (known == result.end()) known = result.emplace(known);
+    Interface& interface = *known;
+    interface.name = address.interface;
+    interface.up = address.up;
+    interface.loopback = address.kind == Kind::Loopback;
+    interface.bridge = address.kind == Kind::Bridge;
+    interface.mbit_per_s = address.megabits;
+    if (!address.address.starts_with("fe80:")) interface.addresses.push_back(address.address);
+  }
+  return result;
+}
+
+Findings check_interfaces(const std::vector<Interface>& interfaces, const std::string& route_address) {
+  std::string list, bridges;
+  for (const Interface& interface : interfaces) {
+    if (usable(interface)) list += (list.empty() ? "" : "; ") + described(interface);
+    if (interface.bridge && !interface.addresses.empty())
+      bridges += (bridges.empty() ? "" : ", ") + described(interface);
+  }
+  Findings findings;
+  if (list.empty()) {
+    findings.push_back({"interfaces", "loopback only", Verdict::Warn,
+                        "jobs of this host alone will run; for several hosts bring up a network interface"});
+  } else {
+    findings.push_back({"interfaces", list});
+    findings.push_back(check_route(interfaces, route_address));
+  }
+  if (!bridges.empty())
+    findings.push_back({"bridges", bridges + ": for guests of this host; Tutti passes them over", Verdict::Ok,
+                        "other hosts may have the same addresses: keep MPI and PyTorch off them (--mca "
+                        "btl_tcp_if_exclude, GLOO_SOCKET_IFNAME)"});
+  return findings;
+}
+
+Findings check_ports(const std::string& own_address, const comm::Environment& environment, const System& system) {
+  Findings findings{check_connection("port on loopback", comm::loopback_address())};
+  if (!own_address.empty()) findings.push_back(check_connection("port on own address", own_address));
+  if (const auto port = environment("MASTER_PORT"))
+    findings.push_back(check_master_port(*port, environment("RANK").has_value()));
+  int first = 0, last = 0;
+  std::istringstream(system.read("/proc/sys/net/ipv4/ip_local_port_range")) >> first >> last;
+  if (last > 0)
+    findings.push_back({"free ports", std::to_string(first) + " to " + std::to_string(last),
+                        last - first < kFewPorts ? Verdict::Warn : Verdict::Ok,
+                        last - first < kFewPorts ? "sysctl -w net.ipv4.ip_local_port_range='32768 60999'" : ""});
+  const std::string backlog = system.read("/proc/sys/net/core/somaxconn");
+  if (!backlog.empty()) {
+    const bool is_short = std::atoi(backlog.c_str()) < kShortBacklog;
+    findings.push_back({"waiting connections", backlog + " at a time (somaxconn)",
+                        is_short ? Verdict::Warn : Verdict::Ok,
+                        is_short ? "for hundreds of ranks: sysctl -w net.core.somaxconn=4096" : ""});
+  }
+  return findings;
+}
+
+}  // namespace tutti::doctor
