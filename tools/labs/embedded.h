@@ -19,4 +19,7 @@ std::span<const EmbeddedFile> submission_files();
 /// The folders of all labs, without their lab.cc, and CMakeLists.txt.in; paths of the others begin with the lab's name.
 std::span<const EmbeddedFile> exercise_files();
 
+/// The style and the scripts of the page of `tutti lab show`.
+std::span<const EmbeddedFile> page_files();
+
 }  // namespace tutti::labs

@@ -35,7 +35,4 @@ std::string difference_box(const Side& student, const std::vector<Difference>& f
 std::string data_json(const std::vector<const Side*>& sides, const std::vector<Difference>& found, const Stops& stops,
                       const Cells& cells);
 
-extern const char kShowStyle[];
-extern const char kShowScript[];
-
 }  // namespace tutti::labs::show

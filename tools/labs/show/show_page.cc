@@ -1,9 +1,11 @@
+#include <tutti/tools/labs/embedded.h>
 #include <tutti/tools/labs/show/parts.h>
 #include <tutti/tools/labs/show/show_page.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/report/page/html.h>
 
 #include <algorithm>
+#include <map>
 
 namespace tutti::labs {
 namespace {
@@ -22,10 +24,27 @@ std::string base64(std::span<const std::uint8_t> bytes) {
   return text;
 }
 
-std::string policy() {
+std::string_view page_file(std::string_view name) {
+  const auto files = page_files();
+  return std::find_if(files.begin(), files.end(), [&](const EmbeddedFile& file) { return file.path == name; })->text;
+}
+
+/// A page file with `{{name}}` replaced by its value. Values are not looked into.
+std::string filled(std::string_view name, const std::map<std::string, std::string, std::less<>>& values) {
+  std::string html;
+  std::string_view rest = page_file(name);
+  for (std::size_t at = 0; (at = rest.find("{{")) != std::string_view::npos;) {
+    const std::size_t end = rest.find("}}", at);
+    html += std::string(rest.substr(0, at)) + values.at(std::string(rest.substr(at + 2, end - at - 2)));
+    rest.remove_prefix(end + 2);
+  }
+  return html + std::string(rest);
+}
+
+std::string policy(std::string_view script) {
   trainer::Sha256 sum;
   return "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-" +
-         base64(sum.add(kShowScript, std::char_traits<char>::length(kShowScript)).digest()) + "'";
+         base64(sum.add(script.data(), script.size()).digest()) + "'";
 }
 
 std::string tile(const std::string& name, const std::string& value, const std::string& what) {
@@ -68,40 +87,16 @@ std::string panel(const Side& side, std::size_t index, const std::string& kicker
                   double until, const Cells& cells) {
   std::string remarks;
   for (const std::string& remark : side.remarks) remarks += "<p class=\"small-text\">" + escaped(remark) + "</p>";
-  const std::string id = "side" + std::to_string(index);
-  return "<section id=\"" + id + "\" aria-labelledby=\"" + id + "-title\"><p class=\"kicker\">" + kicker +
-         "</p><h2 id=\"" + id + "-title\">" + escaped(side.play->title) + "</h2>" + verdict(*side.play, found) +
-         tiles(side) + remarks + "<div class=\"stage\"></div>" + space_time(side, until) + rank_table(side) +
-         message_list(side, cells) + "</section>\n";
+  return filled("panel.html", {{"id", "side" + std::to_string(index)},
+                               {"kicker", kicker},
+                               {"title", escaped(side.play->title)},
+                               {"verdict", verdict(*side.play, found)},
+                               {"tiles", tiles(side)},
+                               {"remarks", remarks},
+                               {"space_time", space_time(side, until)},
+                               {"rank_table", rank_table(side)},
+                               {"message_list", message_list(side, cells)}});
 }
-
-constexpr char kControls[] = R"html(<div id="controls" hidden role="group" aria-label="player">
-<div class="buttons"><button type="button" id="first" aria-label="first step">&#8676;</button>
-<button type="button" id="back" aria-label="one step back">&#8592;</button>
-<button type="button" id="run" aria-label="play">Play</button>
-<button type="button" id="next" aria-label="one step on">&#8594;</button>
-<button type="button" id="end" aria-label="last step">&#8677;</button>
-<label><span>speed</span> <select id="speed"><option value="0.5">half</option><option value="1" selected>normal</option>
-<option value="2">double</option><option value="4">four times</option></select></label>
-<output id="where" for="slider"></output></div>
-<input type="range" id="slider" min="0" max="0" value="0" step="1" aria-label="step">
-<p class="small-text keys">Keys: space plays and stops, left and right arrow go one step, Home and End to the first and the last.</p>
-<div id="said" class="unseen" aria-live="polite"></div></div>
-)html";
-
-constexpr char kHowToRead[] = R"html(<details class="how"><summary>How to read this</summary>
-<p>Each rank's first number is 10 for rank 0, 20 for rank 1, and so on; the last digit counts the elements. Under each number
-stands whose contributions are in it, and the coloured fields below have a place for each rank, from left to right. An arrow is
-a message on its way. Both sides run on the same virtual network and share one time.</p></details>
-)html";
-
-// What pictures refer to: the heads of arrows and the hatching of waits.
-constexpr char kDefinitions[] = R"html(<svg class="unseen" aria-hidden="true" width="0" height="0"><defs>
-<marker id="go" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="4" markerHeight="4" orient="auto"><path class="head" d="M0 0L8 4L0 8z"/></marker>
-<marker id="stuck" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="4" markerHeight="4" orient="auto"><path class="head stuck" d="M0 0L8 4L0 8z"/></marker>
-<pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="hatch" width="2" height="6"/></pattern>
-</defs></svg>
-)html";
 
 }  // namespace
 
@@ -137,17 +132,16 @@ std::string show_page(const ShowPage& page) {
                                   ? ""
                                   : "<section class=\"failed\"><h2>Your submission could not be run</h2><pre>" +
                                         escaped(page.failure.substr(0, 20000)) + "</pre></section>\n";
-  const std::string title = "Lab " + escaped(page.lab) + ": the messages";
-  return "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-         "<meta http-equiv=\"Content-Security-Policy\" content=\"" +
-         policy() +
-         "\">\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<link rel=\"icon\" "
-         "href=\"data:,\">\n<title>" +
-         title + "</title>\n<style>" + trainer::page::kStyle + kShowStyle +
-         "</style></head>\n<body class=\"show\"><main>\n<header><h1>" + title + "</h1><p>" + escaped(page.setting) +
-         "</p></header>\n" + kDefinitions + kHowToRead + failure + (sides.empty() ? "" : kControls) +
-         "<div class=\"sides\">" + panels + "</div></main>\n<script type=\"application/json\" id=\"data\">" +
-         data_json(pointers, found, stops, cells) + "</script>\n<script>" + kShowScript + "</script></body></html>\n";
+  const std::string_view script = page_file("script.js");
+  return filled("page.html", {{"policy", policy(script)},
+                              {"lab", escaped(page.lab)},
+                              {"style", trainer::page::kStyle + std::string(page_file("style.css"))},
+                              {"setting", escaped(page.setting)},
+                              {"failure", failure},
+                              {"controls", sides.empty() ? "" : std::string(page_file("controls.html"))},
+                              {"panels", panels},
+                              {"data", data_json(pointers, found, stops, cells)},
+                              {"script", std::string(script)}});
 }
 
 }  // namespace tutti::labs

@@ -1,9 +1,5 @@
-#include <tutti/tools/labs/show/parts.h>
-
-namespace tutti::labs::show {
-
 // Plays what stands in #data. Texts of a submission go to the page by textContent only.
-const char kShowScript[] = R"js("use strict";
+"use strict";
 (() => {
 const data = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
@@ -311,6 +307,3 @@ $("controls").hidden = false;
 const asked = /^#step=(\d+)$/.exec(location.hash);
 show(asked ? Number(asked[1]) : 0, true);
 })();
-)js";
-
-}  // namespace tutti::labs::show
