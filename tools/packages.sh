@@ -4,7 +4,7 @@
 tutti_build_packages=(
   cmake ninja-build g++ ccache
   libasio-dev libssl-dev libeigen3-dev libcli11-dev nlohmann-json3-dev zlib1g-dev
-  libpng-dev libjpeg-dev libtiff-dev
+  libpng-dev libjpeg-dev libtiff-dev libseccomp-dev
   libgtest-dev libbenchmark-dev python3
 )
 # What a few tests use beside, and skip without: of pkg-config's files and of Debian packages.

@@ -44,7 +44,7 @@ endforeach()
 function(tutti_check_bundle)
   get_cmake_property(names CACHE_VARIABLES)
   foreach(name IN LISTS names)
-    if(name MATCHES "^(OPENSSL|ZLIB|PNG|JPEG|TIFF)_([A-Z_]+_)?(INCLUDE_DIR|LIBRARY|LIBRARY_RELEASE|LIBRARY_DEBUG)$"
+    if(name MATCHES "^(OPENSSL|ZLIB|PNG|JPEG|TIFF|SECCOMP)_([A-Z_]+_)?(INCLUDE_DIR|LIBRARY|LIBRARY_RELEASE|LIBRARY_DEBUG)$"
        OR name MATCHES "^(Eigen3|CLI11|nlohmann_json|GTest|benchmark)_DIR$")
       string(FIND "${${name}}" "${TUTTI_BUNDLE}/" at)
       if(${name} AND NOT at EQUAL 0)

@@ -98,6 +98,9 @@ inline void on_refusal(int, siginfo_t* info, void* context) {
 #elif defined(__aarch64__)
   for (int i = 0; i < 3; ++i) report.arguments[i] = static_cast<ucontext_t*>(context)->uc_mcontext.regs[i];
 #endif
+  const bool is_own = report.arguments[0] == static_cast<std::uint64_t>(getpid());
+  if (report.number == SYS_tgkill && is_own && report.arguments[2] == SIGABRT)
+    on_fault(SIGABRT, info, context);  // abort()
   int argument = 0;
   if (has_a_path(report.number, argument)) {
     // A pointer that leads nowhere ends in on_fault(), which is as good an end.

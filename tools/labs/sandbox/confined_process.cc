@@ -59,7 +59,7 @@ struct Plan {
   const char* secret_path;
   const char* root;
   Limits limits;
-  SubmissionFilter* filter;
+  const SubmissionFilter* filter;
 };
 
 void limit(decltype(RLIMIT_CPU) what, rlim_t most) noexcept {
@@ -98,9 +98,7 @@ void limit(decltype(RLIMIT_CPU) what, rlim_t most) noexcept {
   char name[] = "submission";
   char* const arguments[] = {name, nullptr};
   char* const environment[] = {nullptr};
-  if (!plan.filter->install(static_cast<std::uint32_t>(getpid()), reinterpret_cast<std::uint64_t>(plan.secret_path))) {
-    give_up("this kernel does not filter system calls (seccomp)");
-  }
+  if (!plan.filter->install()) give_up("this kernel does not filter system calls (seccomp)");
   syscall(SYS_execveat, plan.program, plan.secret_path, arguments, environment, AT_EMPTY_PATH);
   give_up("cannot execute the compiled submission");
 }
@@ -141,8 +139,8 @@ ConfinedProcess::ConfinedProcess(const std::filesystem::path& program, const std
   output_ = above_ranks(ends[0]);
   const Descriptor rank_output = above_ranks(ends[1]);
   for (const int fd : {socket_.get(), output_.get()}) ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
-  SubmissionFilter filter;
   const SecretPage secret;
+  const SubmissionFilter filter(reinterpret_cast<std::uint64_t>(secret.path()));
   const Plan plan{::getpid(),           file.get(), null.get(), rank_socket.get(), rank_output.get(), secret.path(),
                   empty_folder.c_str(), limits,     &filter};
   pid_ = ::fork();

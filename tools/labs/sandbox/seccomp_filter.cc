@@ -1,69 +1,55 @@
-#include <linux/audit.h>
 #include <linux/seccomp.h>
-#include <signal.h>
+#include <seccomp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <tutti/tools/labs/sandbox/confined_process.h>
 #include <tutti/tools/labs/sandbox/seccomp_filter.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
 
 namespace tutti::labs {
 namespace {
 
-#if defined(__x86_64__)
-constexpr std::uint32_t kArchitecture = AUDIT_ARCH_X86_64;
-#elif defined(__aarch64__)
-constexpr std::uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
-#else
-#error "the sandbox of the labs knows x86-64 and AArch64; another architecture needs its system calls listed here"
-#endif
-
-constexpr std::uint32_t kAllow = SECCOMP_RET_ALLOW;
-constexpr std::uint32_t kRefuse = SECCOMP_RET_TRAP;
-
-constexpr std::uint32_t argument_low(unsigned i) { return offsetof(seccomp_data, args) + 8 * i; }
-constexpr std::uint32_t argument_high(unsigned i) { return argument_low(i) + 4; }
-
-// Whatever is asked for may be had.
+// Whatever is asked for may be had. Calls that this architecture does not have are left out by libseccomp.
 constexpr int kAllowed[] = {
-    SYS_read,
-    SYS_write,
-    SYS_readv,
-    SYS_writev,
-    SYS_exit,
-    SYS_exit_group,
-    SYS_brk,
-    SYS_munmap,
-    SYS_mremap,
-    SYS_madvise,
-    SYS_futex,
-    SYS_rt_sigreturn,
-    SYS_rt_sigprocmask,
-    SYS_rt_sigaction,
-    SYS_sigaltstack,
-    SYS_clock_gettime,
-    SYS_clock_getres,
-    SYS_gettimeofday,
-    SYS_getpid,
-    SYS_getppid,
-    SYS_gettid,
-    SYS_sched_yield,
-    SYS_getrandom,
-    SYS_set_tid_address,
-    SYS_set_robust_list,
-    SYS_rseq,
-    SYS_fstat,
-    SYS_getcpu,
-    SYS_uname,
-    SYS_getrusage,
-    SYS_restart_syscall,
-#if defined(__x86_64__)
-    SYS_arch_prctl,
-    SYS_time,
-#endif
+    SCMP_SYS(read),
+    SCMP_SYS(write),
+    SCMP_SYS(readv),
+    SCMP_SYS(writev),
+    SCMP_SYS(exit),
+    SCMP_SYS(exit_group),
+    SCMP_SYS(brk),
+    SCMP_SYS(munmap),
+    SCMP_SYS(mremap),
+    SCMP_SYS(madvise),
+    SCMP_SYS(futex),
+    SCMP_SYS(rt_sigreturn),
+    SCMP_SYS(rt_sigprocmask),
+    SCMP_SYS(rt_sigaction),
+    SCMP_SYS(sigaltstack),
+    SCMP_SYS(clock_gettime),
+    SCMP_SYS(clock_getres),
+    SCMP_SYS(gettimeofday),
+    SCMP_SYS(getpid),
+    SCMP_SYS(getppid),
+    SCMP_SYS(gettid),
+    SCMP_SYS(sched_yield),
+    SCMP_SYS(getrandom),
+    SCMP_SYS(set_tid_address),
+    SCMP_SYS(set_robust_list),
+    SCMP_SYS(rseq),
+    SCMP_SYS(fstat),
+    SCMP_SYS(getcpu),
+    SCMP_SYS(uname),
+    SCMP_SYS(getrusage),
+    SCMP_SYS(restart_syscall),
+    SCMP_SYS(arch_prctl),
+    SCMP_SYS(time),
 };
 
 // What the C library tries at its start and end and does without.
@@ -72,94 +58,62 @@ struct Declined {
   std::uint32_t error;
 };
 constexpr Declined kDeclined[] = {
-    {SYS_ioctl, ENOTTY},     {SYS_lseek, ESPIPE},  {SYS_readlinkat, ENOENT},
-    {SYS_newfstatat, EBADF}, {SYS_close, EBADF},   {SYS_sched_getaffinity, ENOSYS},
-    {SYS_statx, EBADF},      {SYS_fcntl, EBADF},   {SYS_sysinfo, ENOSYS},
-#if defined(__x86_64__)
-    {SYS_readlink, ENOENT},  {SYS_access, ENOENT},
-#endif
+    {SCMP_SYS(ioctl), ENOTTY},     {SCMP_SYS(lseek), ESPIPE},  {SCMP_SYS(readlinkat), ENOENT},
+    {SCMP_SYS(newfstatat), EBADF}, {SCMP_SYS(close), EBADF},   {SCMP_SYS(sched_getaffinity), ENOSYS},
+    {SCMP_SYS(statx), EBADF},      {SCMP_SYS(fcntl), EBADF},   {SCMP_SYS(sysinfo), ENOSYS},
+    {SCMP_SYS(readlink), ENOENT},  {SCMP_SYS(access), ENOENT},
 };
 
-class Builder {
- public:
-  std::vector<sock_filter> program;
+void require(int result, const char* what) {
+  if (result < 0) throw std::runtime_error(std::string("libseccomp cannot ") + what + ": " + std::strerror(-result));
+}
 
-  std::size_t add(std::uint16_t code, std::uint32_t value, std::uint8_t when_true = 0, std::uint8_t when_false = 0) {
-    program.push_back({code, when_true, when_false, value});
-    return program.size() - 1;
+using Context = std::unique_ptr<void, decltype(&seccomp_release)>;
+
+template <typename... Conditions>
+void allow(const Context& context, int call, Conditions... conditions) {
+  require(seccomp_rule_add(context.get(), SCMP_ACT_ALLOW, call, sizeof...(conditions), conditions...),
+          "make the filter of system calls");
+}
+
+/// The filter as the kernel takes it.
+std::vector<sock_filter> exported(const Context& context) {
+  const Descriptor file(static_cast<int>(memfd_create("filter", MFD_CLOEXEC)));
+  require(seccomp_export_bpf(context.get(), file.get()), "write the filter of system calls");
+  std::vector<sock_filter> program(static_cast<std::size_t>(lseek(file.get(), 0, SEEK_END)) / sizeof(sock_filter));
+  const std::size_t bytes = program.size() * sizeof(sock_filter);
+  if (program.empty() || pread(file.get(), program.data(), bytes, 0) != static_cast<ssize_t>(bytes)) {
+    throw std::runtime_error("cannot read the filter of system calls that libseccomp has made");
   }
-  void load(std::uint32_t offset) { add(BPF_LD | BPF_W | BPF_ABS, offset); }
-  void verdict(std::uint32_t what) { add(BPF_RET | BPF_K, what); }
-  std::size_t unless_equal_skip(std::uint32_t value, std::uint8_t instructions) {
-    return add(BPF_JMP | BPF_JEQ | BPF_K, value, 0, instructions);
-  }
-  void on(int call, std::uint32_t what) {
-    unless_equal_skip(static_cast<std::uint32_t>(call), 1);
-    verdict(what);
-  }
-};
+  return program;
+}
 
 }  // namespace
 
-SubmissionFilter::SubmissionFilter() {
-  Builder b;
-  b.load(offsetof(seccomp_data, arch));
-  b.unless_equal_skip(kArchitecture, 1);
-  b.add(BPF_JMP | BPF_JA, 1);
-  b.verdict(SECCOMP_RET_KILL_PROCESS);
-  b.load(offsetof(seccomp_data, nr));
-  for (const int call : kAllowed) b.on(call, kAllow);
-  for (const Declined& declined : kDeclined) b.on(declined.call, SECCOMP_RET_ERRNO | declined.error);
+SubmissionFilter::SubmissionFilter(std::uint64_t secret_address) {
+  const Context context(seccomp_init(SCMP_ACT_TRAP), seccomp_release);
+  if (context == nullptr) throw std::runtime_error("libseccomp cannot make a filter of system calls on this machine");
+  require(seccomp_attr_set(context.get(), SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS),
+          "refuse other architectures");
+  for (const int call : kAllowed) allow(context, call);
+  for (const Declined& declined : kDeclined) {
+    require(seccomp_rule_add(context.get(), SCMP_ACT_ERRNO(declined.error), declined.call, 0),
+            "make the filter of system calls");
+  }
   // Memory of its own, never to be executed, and no file mapped.
-  b.unless_equal_skip(SYS_mmap, 6);
-  b.load(argument_low(2));
-  b.add(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 2, 0);
-  b.load(argument_low(3));
-  b.add(BPF_JMP | BPF_JSET | BPF_K, MAP_ANONYMOUS, 1, 0);
-  b.verdict(kRefuse);
-  b.verdict(kAllow);
-  b.unless_equal_skip(SYS_mprotect, 4);
-  b.load(argument_low(2));
-  b.add(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1);
-  b.verdict(kRefuse);
-  b.verdict(kAllow);
+  const auto not_executable = SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0);
+  allow(context, SCMP_SYS(mmap), not_executable, SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_ANONYMOUS, MAP_ANONYMOUS));
+  allow(context, SCMP_SYS(mprotect), not_executable);
   // Limits may be asked for, not set.
-  b.unless_equal_skip(SYS_prlimit64, 6);
-  b.load(argument_low(2));
-  b.unless_equal_skip(0, 3);
-  b.load(argument_high(2));
-  b.unless_equal_skip(0, 1);
-  b.verdict(kAllow);
-  b.verdict(kRefuse);
-  // abort() of its own.
-  b.unless_equal_skip(SYS_tgkill, 6);
-  b.load(argument_low(0));
-  slots_.push_back({b.unless_equal_skip(0, 3), Slot::Value::Pid});
-  b.load(argument_low(2));
-  b.unless_equal_skip(SIGABRT, 1);
-  b.verdict(kAllow);
-  b.verdict(kRefuse);
+  allow(context, SCMP_SYS(prlimit64), SCMP_A2(SCMP_CMP_EQ, 0));
   // The one start of the submission.
-  b.unless_equal_skip(SYS_execveat, 6);
-  b.load(argument_low(1));
-  slots_.push_back({b.unless_equal_skip(0, 3), Slot::Value::SecretLow});
-  b.load(argument_high(1));
-  slots_.push_back({b.unless_equal_skip(0, 1), Slot::Value::SecretHigh});
-  b.verdict(kAllow);
-  b.verdict(kRefuse);
-  b.verdict(kRefuse);
-  program_ = std::move(b.program);
+  allow(context, SCMP_SYS(execveat), SCMP_A1(SCMP_CMP_EQ, secret_address));
+  program_ = exported(context);
 }
 
-bool SubmissionFilter::install(std::uint32_t pid, std::uint64_t secret_address) noexcept {
-  for (const Slot& slot : slots_) {
-    std::uint32_t& value = program_[slot.instruction].k;
-    if (slot.value == Slot::Value::Pid) value = pid;
-    if (slot.value == Slot::Value::SecretLow) value = static_cast<std::uint32_t>(secret_address);
-    if (slot.value == Slot::Value::SecretHigh) value = static_cast<std::uint32_t>(secret_address >> 32);
-  }
+bool SubmissionFilter::install() const noexcept {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return false;
-  const sock_fprog program{static_cast<unsigned short>(program_.size()), program_.data()};
+  const sock_fprog program{static_cast<unsigned short>(program_.size()), const_cast<sock_filter*>(program_.data())};
   return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0;
 }
 

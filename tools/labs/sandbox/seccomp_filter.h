@@ -1,4 +1,4 @@
-// The system calls that a submission's process may make, as a program for the kernel (seccomp, mode filter).
+// The system calls that a submission's process may make, as a filter of libseccomp's.
 //
 // Allowed is what a computation needs: memory, its own descriptors, time, its end. Whatever else is tried raises SIGSYS
 // in the process, whose driver says what it was (driver/faults.h); the call itself does not happen. Calls of another
@@ -10,7 +10,6 @@
 
 #include <linux/filter.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,24 +18,20 @@ namespace tutti::labs {
 
 class SubmissionFilter {
  public:
-  SubmissionFilter();
+  /// `secret_address` is the path pointer of the one execveat() to pass. Throws std::runtime_error where libseccomp
+  /// does not know this machine.
+  explicit SubmissionFilter(std::uint64_t secret_address);
 
-  /// Puts the filter on this process, for good. `pid` is its own, `secret_address` the path pointer of the one
-  /// execveat() to pass. False with errno if the kernel refuses. Async-signal-safe.
-  bool install(std::uint32_t pid, std::uint64_t secret_address) noexcept;
+  /// Puts the filter on this process, for good. False with errno if the kernel refuses. Async-signal-safe.
+  bool install() const noexcept;
 
  private:
-  struct Slot {
-    std::size_t instruction;
-    enum class Value : std::uint8_t { Pid, SecretLow, SecretHigh } value;
-  };
   std::vector<sock_filter> program_;
-  std::vector<Slot> slots_;
 };
 
 /// What a refused system call means to people: its name, the diagnosis (diagnosis.h), and what it does.
 struct RefusedCall {
-  std::string name;       // "openat", "system call 312"
+  std::string name;       // "openat", "system call 3120"
   std::string diagnosis;  // kForbidden if it is nothing in particular
   std::string meaning;    // "opens a file"; empty if it is nothing in particular
 };
