@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 #include <tutti/tests/labs/lab_folder.h>
-#include <tutti/tools/labs/layouts/grade.h>
+#include <tutti/tools/labs/catalogue.h>
+#include <tutti/tools/labs/diagnosis.h>
+#include <tutti/tools/labs/layouts/commands.h>
 
 #include <string>
 
 namespace tutti::labs::layouts {
 namespace {
+
+using namespace diagnosis;
 
 class LayoutsLab : public ::testing::Test {
  protected:
@@ -28,11 +32,7 @@ class LayoutsLab : public ::testing::Test {
     folder_.write("answers.txt", "1: 1\n2: arnold\n3: 6\n4: 3\n5: 1\n");
   }
 
-  Report checked() const {
-    CheckContext context;
-    context.folder = folder_.path();
-    return check(context);
-  }
+  Report checked() const { return labs::check(find_lab("layouts"), folder_.path()); }
 
   /// The diagnosis of the first finding, and its text.
   std::string found(std::string* text = nullptr) const {
@@ -63,12 +63,10 @@ TEST_F(LayoutsLab, AnotherRightCommandNeedsAnotherTable) {
 
 TEST_F(LayoutsLab, TheUntouchedFolderIsToldWhereToBegin) {
   LabFolder untouched("layouts");
-  CheckContext context;
-  context.folder = untouched.path();
-  const Report report = check(context);
+  const Report report = labs::check(find_lab("layouts"), untouched.path());
   EXPECT_EQ(report.points(), 0);
   ASSERT_NE(report.first_finding(), nullptr);
-  EXPECT_EQ(report.first_finding()->diagnosis, kNoCommand);
+  EXPECT_EQ(report.first_finding()->diagnosis, kNotStarted);
   EXPECT_NE(report.first_finding()->text.find("a.sh has no srun line"), std::string::npos);
 }
 
@@ -87,7 +85,9 @@ TEST_F(LayoutsLab, AStepThatInheritsSixTasksIsRefused) {
   folder_.write("d.sbatch", "#SBATCH -N 3\n#SBATCH -n 6\nsrun -N 2 --ntasks-per-node=2 hostname\nsrun hostname\n");
   std::string text;
   EXPECT_EQ(found(&text), kRefusedBySlurm);
-  EXPECT_NE(text.find("as its job"), std::string::npos) << text;
+  EXPECT_NE(text.find("'srun -N 2 --ntasks-per-node=2 hostname': More processors requested than permitted"),
+            std::string::npos)
+      << text;
   folder_.write("d.sbatch", "#SBATCH -N 3\n#SBATCH -n 6\nsrun -N 2 -n 4 hostname\nsrun hostname\n");  // three and one
   EXPECT_EQ(found(&text), kWrongLayout);
   EXPECT_NE(text.find("3 on arnold, 1 on bruce"), std::string::npos) << text;
@@ -96,18 +96,59 @@ TEST_F(LayoutsLab, AStepThatInheritsSixTasksIsRefused) {
 TEST_F(LayoutsLab, WhatCannotBeReadIsNamedWithFileAndLine) {
   folder_.write("c.sh", "#!/bin/sh\nsrun -w arnold,bruce -n 6 hostname | sort\n");
   std::string text;
-  EXPECT_EQ(found(&text), kUnreadable);
+  EXPECT_EQ(found(&text), kNotUnderstood);
   EXPECT_NE(text.find("c.sh, line 2"), std::string::npos) << text;
-  folder_.write("cluster.txt", "nodes: n1\ncores: 4\n");
-  EXPECT_EQ(found(&text), kUnreadable);
-  EXPECT_NE(text.find("three nodes or more"), std::string::npos) << text;
+  folder_.write("c.sh", "srun -w arnold,bruce -n 7 hostname\n");
+  EXPECT_EQ(found(&text), kNotUnderstood);
+  EXPECT_NE(text.find("what 'srun -w arnold,bruce -n 7 hostname' does is not in this lab's table"), std::string::npos)
+      << text;
+}
+
+TEST_F(LayoutsLab, ATableThatCannotBeReadIsNamedWithItsLine) {
+  folder_.append("table.txt", "b 9 arnold\n");
+  std::string text;
+  EXPECT_EQ(found(&text), kWrongTable);
+  EXPECT_NE(text.find("EXERCISE RANK NODE LOCAL_RANK"), std::string::npos) << text;
+  folder_.write("table.txt", "a 0 arnold 0\na 0 bruce 0\n");
+  EXPECT_EQ(found(&text), kWrongTable);
+  EXPECT_EQ(text, "table.txt, line 2: rank 0 of a has a line already");
 }
 
 TEST_F(LayoutsLab, AWrongAnswerIsNotGivenAway) {
   folder_.write("answers.txt", "1: 3\n2: arnold\n3: 6\n4: 3\n5: 1\n");
   std::string text;
   EXPECT_EQ(found(&text), kWrongAnswer);
-  EXPECT_EQ(text, "the answer to question 1 is not '3'");
+  EXPECT_EQ(text, "1: '3' is not right");
+}
+
+TEST(LayoutsCommands, OptionsMayBeSpeltInEveryWayOfSlurm) {
+  for (const char* line :
+       {"srun -N3 -n9 hostname", "srun -N 3 -n 9 /bin/hostname", "srun --nodes=3 --ntasks 9 hostname",
+        "srun -Q -l -n 07 -N3 --ntasks=9 'hostname' # a comment", "srun -m block --ntasks=9 -N3 hostname"}) {
+    EXPECT_EQ(read_srun(line).options, "--nodes=3 --ntasks=9") << line;
+  }
+  EXPECT_EQ(read_srun("srun -w bruce,arnold --time=5 -p common -m plane=2 --exclusive hostname -s").options,
+            "--nodelist=arnold,bruce --distribution=plane=2 --exclusive");
+}
+
+std::string refusal(const std::string& line) {
+  try {
+    read_srun(line);
+    return "";
+  } catch (const LineError& error) {
+    return error.what();
+  }
+}
+
+TEST(LayoutsCommands, WhatIsNotUnderstoodIsRefusedWithASentence) {
+  EXPECT_NE(refusal("srun -N $N hostname").find("variables"), std::string::npos);
+  EXPECT_NE(refusal("srun -N 3 hostname | sort").find("'|'"), std::string::npos);
+  EXPECT_NE(refusal("srun -N 2-3 hostname").find("not '2-3'"), std::string::npos);
+  EXPECT_NE(refusal("srun --gpus=1 hostname").find("--gpus=1"), std::string::npos);
+  EXPECT_NE(refusal("srun -N 3").find("no program"), std::string::npos);
+  EXPECT_NE(refusal("mpirun hostname").find("begin with srun"), std::string::npos);
+  EXPECT_NE(refusal("srun -w 'n1 hostname").find("never closed"), std::string::npos);
+  EXPECT_NE(refusal("srun -N 0 hostname").find("from 1"), std::string::npos);
 }
 
 }  // namespace

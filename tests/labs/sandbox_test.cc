@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <tutti/tools/labs/diagnosis.h>
-#include <tutti/tools/labs/referee.h>
 #include <tutti/tools/labs/sandbox/compile.h>
+#include <tutti/tools/labs/session.h>
 #include <unistd.h>
 
 #include <cerrno>

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Hands the submissions of this folder to `tutti lab check` and compares the diagnoses with those README.md lists.
+"""Hands the submissions of this folder to `tutti lab check` and compares the diagnoses with those expected.txt lists.
 
     tests/labs/submissions.py TUTTI [GROUP...]           judge the groups (a lab's name, or "harmful"); all without
-    tests/labs/submissions.py TUTTI --write [GROUP...]   write what is found into README.md instead, for people to read
+    tests/labs/submissions.py TUTTI --write [GROUP...]   write what is found into expected.txt instead, for people to read
 
 right/LAB.cc must earn full marks; wrong/LAB/NAME.cc and harmful/NAME.cc must get the diagnosis, and the text, of their line in
-README.md. Harmful ones are graded as solutions of the lab barrier; nothing of theirs may be left on this machine. Ends with
+expected.txt. Harmful ones are graded as solutions of the lab barrier; nothing of theirs may be left on this machine. Ends with
 status 1 if anything is otherwise.
 """
 
@@ -23,13 +23,13 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-README = HERE / "README.md"
+EXPECTED = HERE / "expected.txt"
 LONGEST_SECONDS = 300  # of one check, on a machine ten times slower than ours
 LONGEST_OUTPUT = 100_000
 
 
 def submissions(group):
-    """(key in README.md, lab, source file) of each submission of a group."""
+    """(key in expected.txt, lab, source file) of each submission of a group."""
     if group == "harmful":
         return [(f"harmful/{path.stem}", "barrier", path) for path in sorted((HERE / "harmful").glob("*.cc"))]
     wrong = [(f"{group}/{path.stem}", group, path) for path in sorted((HERE / "wrong" / group).glob("*.cc"))]
@@ -40,23 +40,13 @@ def all_groups():
     return [*sorted(path.stem for path in (HERE / "right").glob("*.cc")), "harmful"]
 
 
-def title(source):
-    """The first comment of a submission: what is wrong with it."""
-    words = []
-    for line in source.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("//"):
-            break
-        words.append(line[2:].strip())
-    return " ".join(words)
-
-
 def expected():
-    """key -> (diagnosis, text), from the tables of README.md."""
+    """key -> (diagnosis, text), from the lines of expected.txt."""
     rows = {}
-    for line in README.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
-        if line.startswith("| `") and len(cells) == 4:
-            rows[cells[0].strip("`")] = (cells[2].strip("`"), cells[3])
+    for line in EXPECTED.read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            key, diagnosis, text = line.split(" | ", 2)
+            rows[key] = (diagnosis, text)
     return rows
 
 
@@ -106,7 +96,7 @@ def check(tutti, lab, source):
 
 
 def verdict(report):
-    """(diagnosis, text) as README.md lists them."""
+    """(diagnosis, text) as expected.txt lists them."""
     if report.get("passed"):
         return "passes", f"{report['score']} of {report['max_score']}"
     finding = report.get("finding") or {}
@@ -129,7 +119,7 @@ def judge(key, wanted, report, status, output, strangers):
     if status != (0 if is_right else 1):
         yield f"status {status}, not {0 if is_right else 1}"
     if wanted is None:
-        yield f"is not in README.md (found {diagnosis}: {text})"
+        yield f"is not in expected.txt (found {diagnosis}: {text})"
     elif wanted[0] != diagnosis:
         yield f"diagnosis {diagnosis} ({text}), not {wanted[0]}"
     elif without_numbers(wanted[1]) != without_numbers(text):
@@ -149,24 +139,15 @@ def harm_done():
     return [path for path in ("/tmp/tutti_lab_was_here",) if os.path.exists(path)]
 
 
-def write_readme(found):
-    """Replaces the tables' rows that were run anew; several runs may do so at once."""
+def write_expected(found):
+    """Replaces the lines of what was run anew, and adds those of new submissions; several runs may do so at once."""
     with open(HERE / "submissions.py", "rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        replace_rows(found)
-
-
-def replace_rows(found):
-    lines = []
-    for line in README.read_text(encoding="utf-8").splitlines():
-        key = line.split("`")[1] if line.startswith("| `") else None
-        if key in found:
-            source, (diagnosis, text) = found.pop(key)
-            line = f"| `{key}` | {title(source)} | `{diagnosis}` | {text} |"
-        lines.append(line)
-    README.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    for key, (source, (diagnosis, text)) in found.items():
-        print(f"put this row where it belongs:\n| `{key}` | {title(source)} | `{diagnosis}` | {text} |")
+        rows = {**expected(), **found}
+        lines = [EXPECTED.read_text(encoding="utf-8").splitlines()[0]]
+        for group in all_groups():
+            lines += [""] + [f"{key} | {rows[key][0]} | {rows[key][1]}" for key, _, _ in submissions(group) if key in rows]
+        EXPECTED.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def main():
@@ -179,7 +160,7 @@ def main():
         for key, lab, source in submissions(group):
             begin = time.monotonic()
             report, status, output, strangers = check(tutti, lab, source)
-            found[key] = (source, verdict(report))
+            found[key] = verdict(report)
             problems = [] if writes else list(judge(key, wanted.pop(key, None), report, status, output, strangers))
             problems += [f"left {path}" for path in harm_done()]
             print(f"{'FAILED' if problems else 'ok':6} {time.monotonic() - begin:5.1f} s  {key}: {verdict(report)[0]}", flush=True)
@@ -189,10 +170,10 @@ def main():
                 print("       " + "\n       ".join(output.splitlines()[-30:]))
             failures += bool(problems)
     if writes:
-        write_readme(found)
+        write_expected(found)
     missing = [key for key in wanted if not writes and key.split("/")[0] in groups]
     if missing:
-        print(f"README.md lists what is not there: {', '.join(missing)}")
+        print(f"expected.txt lists what is not there: {', '.join(missing)}")
     return 1 if failures or missing else 0
 
 

@@ -38,17 +38,6 @@ std::vector<std::pair<fs::path, std::string>> files_of(const Lab& lab, const fs:
   return files;
 }
 
-/// By the lab's own means if it has some, else as a submission.
-Report checked_as(const Lab& lab, const fs::path& folder, const std::function<void(const std::string&)>& progress) {
-  if (lab.check) return lab.check({folder, progress});
-  const fs::path source = folder / (lab.name + ".cc");
-  if (!fs::is_regular_file(source)) {
-    throw std::runtime_error("there is no " + source.string() + ": write the skeleton with 'tutti lab start " +
-                             lab.name + " " + folder.string() + "', or name the folder that has it");
-  }
-  return grade(lab, source, progress);
-}
-
 }  // namespace
 
 Lab find_lab(const std::string& name) {
@@ -82,7 +71,10 @@ std::vector<fs::path> start(const Lab& lab, const fs::path& folder) {
 
 Report check(const Lab& lab, const fs::path& folder, const std::function<void(const std::string&)>& progress) {
   const auto begin = std::chrono::steady_clock::now();
-  Report report = checked_as(lab, folder, progress);
+  const CheckContext context{lab.name, folder, progress};
+  Report report = lab.check != nullptr ? lab.check(context) : grade(lab, context);
+  report.lab = lab.name;
+  if (report.source.empty()) report.source = folder.string();
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
 }

@@ -1,6 +1,4 @@
-// The labs that this `tutti` knows, in the order in which they are best done.
-//
-// The list of their functions (Lab NAME_lab()) is made by the build from the list in tools/labs/CMakeLists.txt.
+// The labs that this `tutti` knows.
 #pragma once
 
 #include <tutti/tools/labs/lab_definition.h>
@@ -11,6 +9,7 @@
 
 namespace tutti::labs {
 
+/// In the order in which they are best done.
 std::vector<Lab> all_labs();
 
 /// Throws std::invalid_argument with the names there are.

@@ -10,6 +10,13 @@ inline constexpr char kDoesNotCompile[] = "does_not_compile";
 inline constexpr char kNotStarted[] = "not_started";        // the function does nothing
 inline constexpr char kNotRegistered[] = "not_registered";  // the macro at the end is gone
 
+// Of answers and commands.
+inline constexpr char kWrongAnswer[] = "wrong_answer";
+inline constexpr char kNotUnderstood[] = "command_not_understood";
+inline constexpr char kRefusedBySlurm[] = "slurm_refuses";
+inline constexpr char kWrongLayout[] = "wrong_layout";
+inline constexpr char kWrongTable[] = "wrong_table";
+
 // Of a stage: which of its cases fail.
 inline constexpr char kOnlyPowersOfTwo[] = "only_powers_of_two";
 inline constexpr char kHardCodedWorldSize[] = "hard_coded_world_size";  // works for one world size only

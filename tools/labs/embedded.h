@@ -16,8 +16,14 @@ struct EmbeddedFile {
 /// What a submission is compiled with; paths are below tutti/tools/labs/.
 std::span<const EmbeddedFile> submission_files();
 
-/// The folders of all labs, without their lab.cc, and CMakeLists.txt.in; paths of the others begin with the lab's name.
+/// What students get: the folders of all labs, paths begin with the lab's name; and CMakeLists.txt.in.
 std::span<const EmbeddedFile> exercise_files();
+
+/// What is compared with students' answers; paths begin with the lab's name.
+std::span<const EmbeddedFile> answer_tables();
+
+/// hints.json.
+std::span<const EmbeddedFile> hint_files();
 
 /// The style and the scripts of the page of `tutti lab show`.
 std::span<const EmbeddedFile> page_files();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <stdexcept>
 
 namespace tutti::labs {
 namespace {
@@ -51,7 +52,7 @@ class Grader {
     } else {
       run_cases(stage, result);
     }
-    if (result.finding) result.finding->hint = hint_for(lab_, &stage, result.finding->diagnosis);
+    if (result.finding) result.finding->hint = hint_for(result.finding->diagnosis);
     return result;
   }
 
@@ -134,6 +135,8 @@ class Grader {
   const std::string& last_output() const { return last_output_; }
 };
 
+StageResult not_tried(const Stage& stage) { return {stage.name, stage.title, 0, stage.points, false, {}, ""}; }
+
 Finding not_started(const Lab& lab) {
   return {diagnosis::kNotStarted,
           lab.function +
@@ -142,44 +145,50 @@ Finding not_started(const Lab& lab) {
           lab.first_step, "", ""};
 }
 
+}  // namespace
+
+std::unique_ptr<Opened> opened(const std::filesystem::path& source, const std::vector<std::string>& functions,
+                               const std::function<void(const std::string&)>& progress, Report& report) {
+  if (!std::filesystem::is_regular_file(source)) {
+    throw std::runtime_error("there is no " + source.string() + ": write the skeleton with 'tutti lab start " +
+                             source.stem().string() + " " + source.parent_path().string() +
+                             "', or name the folder that has it");
+  }
+  report.source = source.string();
+  if (progress) progress("compiling");
+  auto result = std::make_unique<Opened>();
+  const Compiled compiled = compile(source, result->workplace);
+  if (!compiled.is_good) {
+    report.failure = finding_of(diagnosis::kDoesNotCompile, compiled.reason, hint_for(diagnosis::kDoesNotCompile));
+    report.notes.push_back(compiled.messages);
+    return result;
+  }
+  result->submission = std::make_unique<Submission>(compiled.program, result->workplace);
+  for (const std::string& function : functions) {
+    if (!report.failure) report.failure = result->submission->cannot_be_called(function);
+  }
+  if (report.failure) report.failure->hint = hint_for(report.failure->diagnosis);
+  return result;
+}
+
 void grade_stages(const Lab& lab, Submission& submission, const std::function<void(const std::string&)>& progress,
                   Report& report) {
   Grader grader(lab, submission, progress);
   if (grader.is_not_started()) report.failure = not_started(lab);
   for (const Stage& stage : lab.stages) {
-    if (report.failure) {
-      report.stages.push_back({stage.name, stage.title, 0, stage.points, false, {}, ""});
-    } else {
-      report.stages.push_back(grader.run(stage));
-    }
+    report.stages.push_back(report.failure ? not_tried(stage) : grader.run(stage));
   }
   if (!grader.last_output().empty()) report.notes.push_back("It wrote: " + grader.last_output());
+  if (report.passed()) report.measurements = measure(lab, submission);
 }
 
-}  // namespace
-
-Report grade(const Lab& lab, const std::filesystem::path& source,
-             const std::function<void(const std::string&)>& progress) {
+Report grade(const Lab& lab, const CheckContext& context) {
   Report report;
-  report.lab = lab.name;
-  report.source = source.string();
-  const Workplace workplace;
-  if (progress) progress("compiling");
-  const Compiled compiled = compile(source, workplace);
-  if (!compiled.is_good) {
-    report.failure = Finding{diagnosis::kDoesNotCompile, compiled.reason,
-                             hint_for(lab, nullptr, diagnosis::kDoesNotCompile), "", ""};
-    report.notes.push_back(compiled.messages);
+  const auto opened_now = opened(context.folder / (lab.name + ".cc"), {lab.function}, context.progress, report);
+  if (!report.failure) {
+    grade_stages(lab, *opened_now->submission, context.progress, report);
   } else {
-    Submission submission(compiled.program, workplace);
-    report.failure = submission.cannot_be_called(lab.function);
-    if (report.failure) report.failure->hint = hint_for(lab, nullptr, report.failure->diagnosis);
-    if (!report.failure) grade_stages(lab, submission, progress, report);
-    if (report.passed()) report.measurements = measure(lab, submission);
-  }
-  if (report.stages.empty()) {
-    for (const Stage& stage : lab.stages)
-      report.stages.push_back({stage.name, stage.title, 0, stage.points, false, {}, ""});
+    for (const Stage& stage : lab.stages) report.stages.push_back(not_tried(stage));
   }
   return report;
 }

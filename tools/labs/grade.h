@@ -8,8 +8,8 @@
 #pragma once
 
 #include <tutti/tools/labs/lab_definition.h>
-#include <tutti/tools/labs/referee.h>
 #include <tutti/tools/labs/sandbox/compile.h>
+#include <tutti/tools/labs/session.h>
 
 #include <map>
 #include <memory>
@@ -59,11 +59,25 @@ std::vector<Measurement> measure(const Lab& lab, Submission& submission);
 /// Whether nothing more is to be run of a submission that did this.
 bool ends_grading(const std::string& diagnosis);
 
-/// Runs all stages of `lab` on `source`.
-Report grade(const Lab& lab, const std::filesystem::path& source,
-             const std::function<void(const std::string&)>& progress = {});
+/// A submission that is compiled, in a folder of its own.
+struct Opened {
+  Workplace workplace;
+  std::unique_ptr<Submission> submission{};
+};
 
-/// A hint for a diagnosis: the lab's own, else the general one; empty if there is none.
-std::string hint_for(const Lab& lab, const Stage* stage, const std::string& diagnosis);
+/// Compiles `source` and looks for `functions` in it; report.failure says why it cannot be graded. Throws
+/// std::runtime_error with what to do if `source` is not there.
+std::unique_ptr<Opened> opened(const std::filesystem::path& source, const std::vector<std::string>& functions,
+                               const std::function<void(const std::string&)>& progress, Report& report);
+
+/// Runs all stages of `lab`, and adds them to `report`; measures a solution that passes them.
+void grade_stages(const Lab& lab, Submission& submission, const std::function<void(const std::string&)>& progress,
+                  Report& report);
+
+/// Grades what `context.folder` holds of `lab` by its stages.
+Report grade(const Lab& lab, const CheckContext& context);
+
+/// A hint for a diagnosis: where to look, without the answer; empty if there is none.
+std::string hint_for(const std::string& diagnosis);
 
 }  // namespace tutti::labs

@@ -1,9 +1,8 @@
-// Lab: what `tutti lab` knows about one exercise. The folder exercises/NAME holds what a student gets (text.md,
-// NAME.cc, CMakeLists.txt) and lab.cc, with one function, `Lab NAME_lab()`, declared by this header's users through the
-// catalogue: a name in the list of tools/labs/CMakeLists.txt is all that adds a lab.
+// Lab: what `tutti lab` knows about one exercise. The folder exercises/NAME holds what a student gets (text.md and
+// NAME.cc, or the files of a lab without a source); exercises.cc declares all labs.
 //
 // A lab is graded by its stages: cases that differ from each other along one axis, so that which of them fail says what
-// is wrong. A lab that is graded otherwise (figures to be measured, a plot) sets `check` instead.
+// is wrong. A lab that is graded otherwise (figures to be measured, answers to questions) sets `check` instead.
 #pragma once
 
 #include <tutti/tools/labs/lab_case.h>
@@ -11,13 +10,10 @@
 
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
 namespace tutti::labs {
-
-class Submission;
 
 /// What a case may cost; 0: not bounded. Ranks count what they send and what they receive each by itself.
 struct Allowance {
@@ -41,44 +37,49 @@ enum class Axis {
   Cost,     // messages, bytes and steps against `bound`
 };
 
+using Bound = Allowance (*)(const Case&);
+
 struct Stage {
   std::string name;   // in JSON: "worlds"
   std::string title;  // in the table: "any number of ranks"
-  int points = 10;    // all or none, but see Axis::Worlds .. in grade.h
+  int points = 10;    // by the share of its cases that are right; cost: all or none
   Axis axis = Axis::Worlds;
   std::vector<Case> cases{};
-  std::function<Allowance(const Case&)> bound{};  // Axis::Cost only
-  std::string bound_text{};                       // "ceil(lg p) rounds, (p - 1) n bytes"
-  std::string hint{};                             // when it fails; empty: what hints.h says about the diagnosis
+  Bound bound = nullptr;  // Axis::Cost only
 };
 
 /// What a lab with a check of its own is given.
 struct CheckContext {
+  std::string lab;                                     // its name
   std::filesystem::path folder;                        // the student's
   std::function<void(const std::string&)> progress{};  // a line for people who wait
 };
 
 struct Lab {
-  std::string name;        // of the folder in exercises/, of the source in it, and on the command line
-  std::string title;       // one line for `tutti lab list`
-  std::string function;    // what the student writes, as lab.h's macros name it: "reduce"
-  std::string first_step;  // told with an untouched skeleton: what to do first
+  std::string name;          // of the folder, of the source file in it, and on the command line
+  std::string title;         // one line for `tutti lab list`
+  std::string function{};    // what the student writes, as lab.h's macros name it: "reduce"
+  std::string first_step{};  // told with an untouched skeleton: what to do first
   std::vector<Stage> stages{};
-  std::map<std::string, std::string> hints{};  // by diagnosis (diagnosis.h), instead of the general ones
-  std::function<Report(const CheckContext&)> check{};
+  Report (*check)(const CheckContext&) = nullptr;
 };
 
-/// The usual axes for functions of lab.h, each with the cases that found most of what students get wrong. `points` of
-/// the stages are set by the caller where they should differ.
-Stage worlds_stage(const std::string& function, int points);
-Stage roots_stage(int points);
-Stage counts_stage(int points);
-Stage types_stage(int points);
-Stage order_stage(int points);
-Stage long_stage(int points);
-Stage repeats_stage(int points);
+/// What a call may cost, as a stage of its own.
+struct CostBound {
+  int points;
+  const char* text;  // "ceil(lg p) rounds, (p - 1) n bytes"
+  Bound allowed;
+};
 
-/// Cases for messages and bytes in worlds of 2 to 8 ranks, `count` float64 each.
-Stage cost_stage(int points, std::size_t count, std::function<Allowance(const Case&)> bound, std::string bound_text);
+/// A lab about one collective of lab.h: the points of each axis, whose usual cases (collective_lab.cc) found most of
+/// what students get wrong, and the bounds on cost. An axis without points is not tried.
+struct CollectiveLab {
+  std::string name, title, function, first_step{};
+  int worlds = 0, roots = 0, counts = 0, types = 0, order = 0, long_messages = 0, repeats = 0;
+  std::vector<CostBound> costs{};
+  std::size_t cost_count = 1000;  // elements of each rank in the cases of cost
+  std::size_t worlds_count = 0;   // elements of each rank in the cases of worlds; 0: four for each rank of the world
+};
+Lab lab_of(const CollectiveLab& declared);
 
 }  // namespace tutti::labs

@@ -1,20 +1,11 @@
-// Referee: runs a submission's function on all ranks of a world, each a confined process, on the virtual network.
+// What a run of a submission's function on all ranks of a world is given (Question), what comes of it (RunResult), and
+// what sees it happen (RunObserver). session.h runs it.
 //
-// A Session is the processes of one world size; it is used for case after case, until something goes wrong with one of
-// them, which ends it. The referee believes nothing that a process says but the contents of its buffers.
-//
-// Threads: one. Blocks until the run has ended: a rank that computes for longer than Patience::between_calls of
-// processor time, or is silent for longer than Patience::silence, is stopped, so that every run ends.
-// Throws std::runtime_error where this machine cannot run a submission at all; what a submission does wrong is a
-// result.
+// Values.
 #pragma once
 
 #include <tutti/tools/labs/network.h>
-#include <tutti/tools/labs/sandbox/confined_process.h>
 
-#include <chrono>
-#include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -73,34 +64,6 @@ class RunObserver {
   virtual void holds(int rank, std::size_t buffer, const Bytes& content, double now, bool with_last) = 0;
   virtual void sent(Network::Operation send, const Bytes& message) = 0;
   virtual void ended(const Network& network) = 0;
-};
-
-struct Patience {
-  std::chrono::nanoseconds between_calls = std::chrono::seconds(2);  // processor time
-  std::chrono::nanoseconds silence = std::chrono::seconds(60);       // nobody does anything
-};
-
-class Session {
- public:
-  /// Starts the processes. `program` is what compile() made, `empty_folder` their root.
-  Session(const std::filesystem::path& program, const std::filesystem::path& empty_folder, int world_size,
-          const Limits& limits = {}, const Patience& patience = {});
-  ~Session();  // kills what is left
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-
-  RunResult run(const Question& question, RunObserver* observer = nullptr);
-
-  /// Whether another run may follow: no incident yet.
-  bool is_usable() const;
-
-  /// Names of the functions that the submission registered; starts the conversation. Empty after an incident, which the
-  /// next run() then returns.
-  std::vector<std::string> functions();
-
- private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace tutti::labs

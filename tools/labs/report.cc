@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <utility>
 
 namespace tutti::labs {
 namespace {
@@ -69,6 +70,24 @@ std::string figure(double value) {
 }
 
 }  // namespace
+
+Finding finding_of(std::string diagnosis, std::string text, std::string hint) {
+  Finding finding;
+  finding.diagnosis = std::move(diagnosis);
+  finding.text = std::move(text);
+  finding.hint = std::move(hint);
+  return finding;
+}
+
+StageResult stage_of(std::string name, std::string title, int points, std::optional<Finding> finding) {
+  StageResult result;
+  result.name = std::move(name);
+  result.title = std::move(title);
+  result.of = points;
+  result.points = finding ? 0 : points;
+  result.finding = std::move(finding);
+  return result;
+}
 
 int Report::points() const {
   int sum = 0;

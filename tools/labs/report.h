@@ -34,6 +34,11 @@ struct StageResult {
   bool passed() const { return was_run && points == of; }
 };
 
+Finding finding_of(std::string diagnosis, std::string text, std::string hint);
+
+/// Full points without a finding, else none.
+StageResult stage_of(std::string name, std::string title, int points, std::optional<Finding> finding);
+
 /// A number with its unit: "rounds", 3, "".
 struct Measurement {
   std::string name;

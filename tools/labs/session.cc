@@ -1,6 +1,6 @@
 #include <poll.h>
 #include <tutti/tools/labs/diagnosis.h>
-#include <tutti/tools/labs/session_impl.h>
+#include <tutti/tools/labs/session.h>
 
 #include <algorithm>
 #include <cstring>
@@ -9,8 +9,27 @@ namespace tutti::labs {
 
 using std::chrono::steady_clock;
 
-Session::Impl::Impl(const std::filesystem::path& program, const std::filesystem::path& empty_folder, int world_size,
-                    const Limits& limits, const Patience& patience)
+double RunResult::last_finish() const { return finish.empty() ? 0 : *std::max_element(finish.begin(), finish.end()); }
+
+std::uint64_t RunResult::messages() const {
+  std::uint64_t sum = 0;
+  for (const Traffic& rank : traffic) sum += rank.messages_sent;
+  return sum;
+}
+
+std::uint64_t RunResult::bytes() const {
+  std::uint64_t sum = 0;
+  for (const Traffic& rank : traffic) sum += rank.bytes_sent;
+  return sum;
+}
+
+const Incident* RunResult::first_wrong() const {
+  if (incident) return &*incident;
+  return offences.empty() ? nullptr : &offences.front();
+}
+
+Session::Session(const std::filesystem::path& program, const std::filesystem::path& empty_folder, int world_size,
+                 const Limits& limits, const Patience& patience)
     : patience_(patience) {
   for (int rank = 0; rank < world_size; ++rank) {
     ranks_.emplace_back();
@@ -18,24 +37,24 @@ Session::Impl::Impl(const std::filesystem::path& program, const std::filesystem:
   }
 }
 
-void Session::Impl::fail(Incident incident) {
+void Session::fail(Incident incident) {
   if (broken_) return;  // the first one is the cause
   broken_ = true;
   result_.incident = std::move(incident);
 }
 
-bool Session::Impl::all_ready() const {
+bool Session::all_ready() const {
   return std::none_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.state == State::Starting; });
 }
-bool Session::Impl::all_done() const {
+bool Session::all_done() const {
   return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.state == State::Done; });
 }
-bool Session::Impl::someone_runs() const {
+bool Session::someone_runs() const {
   return std::any_of(ranks_.begin(), ranks_.end(),
                      [](const Rank& rank) { return rank.state == State::Running || rank.state == State::Starting; });
 }
 
-void Session::Impl::loop_until(bool (Impl::*done)() const) {
+void Session::loop_until(bool (Session::*done)() const) {
   last_sign_ = steady_clock::now();
   while (!broken_ && !(this->*done)()) {
     if (someone_runs()) {
@@ -46,7 +65,7 @@ void Session::Impl::loop_until(bool (Impl::*done)() const) {
   }
 }
 
-void Session::Impl::wait_for_activity() {
+void Session::wait_for_activity() {
   std::vector<pollfd> watched;
   for (const Rank& rank : ranks_) {
     const short wanted = static_cast<short>(POLLIN | (rank.link->has_unsent() ? POLLOUT : 0));
@@ -75,7 +94,7 @@ void Session::Impl::wait_for_activity() {
   if (!broken_) look_at_clocks();
 }
 
-void Session::Impl::look_at_clocks() {
+void Session::look_at_clocks() {
   if (steady_clock::now() - last_look_ < std::chrono::milliseconds(50)) return;
   last_look_ = steady_clock::now();
   const bool is_silent = steady_clock::now() - last_sign_ > patience_.silence;
@@ -96,14 +115,14 @@ void Session::Impl::look_at_clocks() {
   }
 }
 
-void Session::Impl::lost(int rank) {
+void Session::lost(int rank) {
   at(rank).state = State::Gone;
   const int status = at(rank).link->process().end(std::chrono::seconds(2));
   at(rank).link->read_output();
   fail(incident_of_end(status, whereabouts(rank)));
 }
 
-void Session::Impl::take_event() {
+void Session::take_event() {
   const Network::Event event = network_->step();
   switch (event.kind) {
     case Network::Event::Kind::Ended:
@@ -129,7 +148,7 @@ void Session::Impl::take_event() {
   }
 }
 
-void Session::Impl::collect_output() {
+void Session::collect_output() {
   for (int rank = 0; rank < world_size(); ++rank) {
     at(rank).link->read_output();
     const std::string& text = at(rank).link->output();
@@ -141,7 +160,7 @@ void Session::Impl::collect_output() {
   }
 }
 
-void Session::Impl::send_calls() {
+void Session::send_calls() {
   protocol::Call call;
   const Case& posed = question_->posed;
   call.world_size = world_size();
@@ -170,8 +189,8 @@ void Session::Impl::send_calls() {
   }
 }
 
-std::vector<std::string> Session::Impl::functions() {
-  loop_until(&Impl::all_ready);
+std::vector<std::string> Session::functions() {
+  loop_until(&Session::all_ready);
   if (broken_ && result_.incident) early_incident_ = result_.incident;
   std::vector<std::string> names;
   for (std::size_t begin = 0; begin < registered_.size();) {
@@ -182,7 +201,7 @@ std::vector<std::string> Session::Impl::functions() {
   return names;
 }
 
-RunResult Session::Impl::run(const Question& question, RunObserver* observer) {
+RunResult Session::run(const Question& question, RunObserver* observer) {
   question_ = &question;
   functions();  // all have started
   result_ = {};
@@ -195,7 +214,7 @@ RunResult Session::Impl::run(const Question& question, RunObserver* observer) {
   network_.emplace(world_size(), question.posed.network);
   observer_ = observer;
   if (!broken_) send_calls();
-  loop_until(&Impl::all_done);
+  loop_until(&Session::all_done);
   for (int rank = 0; rank < world_size(); ++rank) result_.finish.push_back(network_->clock(rank));
   result_.traffic = network_->traffic();
   for (const Passage& passage : network_->passages()) {
@@ -214,13 +233,5 @@ RunResult Session::Impl::run(const Question& question, RunObserver* observer) {
   observer_ = nullptr;
   return std::move(result_);
 }
-
-Session::Session(const std::filesystem::path& program, const std::filesystem::path& empty_folder, int world_size,
-                 const Limits& limits, const Patience& patience)
-    : impl_(std::make_unique<Impl>(program, empty_folder, world_size, limits, patience)) {}
-Session::~Session() = default;
-RunResult Session::run(const Question& question, RunObserver* observer) { return impl_->run(question, observer); }
-bool Session::is_usable() const { return impl_->is_usable(); }
-std::vector<std::string> Session::functions() { return impl_->functions(); }
 
 }  // namespace tutti::labs

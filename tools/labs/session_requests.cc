@@ -1,7 +1,7 @@
 // What the ranks ask for, request by request. Everything in them is checked: it comes from a submission's process.
 
 #include <tutti/tools/labs/diagnosis.h>
-#include <tutti/tools/labs/session_impl.h>
+#include <tutti/tools/labs/session.h>
 
 #include <algorithm>
 #include <cstring>
@@ -38,7 +38,7 @@ std::string call_text(const protocol::Request& request) {
 
 }  // namespace
 
-Whereabouts Session::Impl::whereabouts(int rank) const {
+Whereabouts Session::whereabouts(int rank) const {
   Whereabouts where;
   where.rank = rank;
   where.last_call = at(rank).last_call;
@@ -51,12 +51,12 @@ Whereabouts Session::Impl::whereabouts(int rank) const {
   return where;
 }
 
-void Session::Impl::protocol_broken(int rank, const std::string& what) {
+void Session::protocol_broken(int rank, const std::string& what) {
   fail({diagnosis::kBreaksProtocol,
         "rank " + std::to_string(rank) + " talks to the grader by itself, past send and recv (" + what + ")", rank});
 }
 
-void Session::Impl::take_messages(int rank) {
+void Session::take_messages(int rank) {
   while (!broken_ && (at(rank).state == State::Running || at(rank).state == State::Starting)) {
     std::optional<Message> message = at(rank).link->next();
     if (!message) break;
@@ -65,7 +65,7 @@ void Session::Impl::take_messages(int rank) {
   if (at(rank).link->is_broken()) protocol_broken(rank, "what it wrote is no request");
 }
 
-void Session::Impl::handle(int rank, Message& message) {
+void Session::handle(int rank, Message& message) {
   using enum protocol::Verb;
   const protocol::Request& request = message.request;
   Rank& one = at(rank);
@@ -109,7 +109,7 @@ void Session::Impl::handle(int rank, Message& message) {
   protocol_broken(rank, "an unknown request");
 }
 
-bool Session::Impl::begin_operation(int rank, Message& message, Network::Operation& operation) {
+bool Session::begin_operation(int rank, Message& message, Network::Operation& operation) {
   const protocol::Request& request = message.request;
   const std::size_t element_bytes = std::clamp<std::size_t>(request.element_bytes, 1, 1 << 20);
   const bool is_send = request.verb == protocol::Verb::Send || request.verb == protocol::Verb::StartSend;
@@ -132,7 +132,7 @@ bool Session::Impl::begin_operation(int rank, Message& message, Network::Operati
   return true;
 }
 
-void Session::Impl::handle_post(int rank, Message& message) {
+void Session::handle_post(int rank, Message& message) {
   using enum protocol::Verb;
   const protocol::Request& request = message.request;
   Rank& one = at(rank);
@@ -161,7 +161,7 @@ void Session::Impl::handle_post(int rank, Message& message) {
   }
 }
 
-void Session::Impl::block(int rank, Network::Operation operation, std::uint64_t handle) {
+void Session::block(int rank, Network::Operation operation, std::uint64_t handle) {
   Rank& one = at(rank);
   one.state = State::Blocked;
   one.awaited_handle = handle;
@@ -169,7 +169,7 @@ void Session::Impl::block(int rank, Network::Operation operation, std::uint64_t 
   network_->wait(rank, operation);
 }
 
-void Session::Impl::resume(int rank, Network::Operation operation) {
+void Session::resume(int rank, Network::Operation operation) {
   Rank& one = at(rank);
   if (observer_ != nullptr) {
     observer_->waited(rank, network_->source_of(operation), one.blocked_since, network_->clock(rank), one.last_call);
@@ -180,7 +180,7 @@ void Session::Impl::resume(int rank, Network::Operation operation) {
   reply(rank, answer, network_->take_message(operation));
 }
 
-void Session::Impl::reply(int rank, protocol::Reply answer, const Bytes& payload) {
+void Session::reply(int rank, protocol::Reply answer, const Bytes& payload) {
   Rank& one = at(rank);
   answer.payload_bytes = payload.size();
   one.link->queue(&answer, sizeof answer);
@@ -191,7 +191,7 @@ void Session::Impl::reply(int rank, protocol::Reply answer, const Bytes& payload
   take_messages(rank);  // what it said in advance
 }
 
-void Session::Impl::handle_mark(int rank, const protocol::Request& request) {
+void Session::handle_mark(int rank, const protocol::Request& request) {
   using enum protocol::Verb;
   const auto r = static_cast<std::size_t>(rank);
   if (request.verb == Begin || request.verb == End) {
@@ -220,7 +220,7 @@ void Session::Impl::handle_mark(int rank, const protocol::Request& request) {
   if (result_.offences.size() < kMostOffences) result_.offences.push_back(std::move(offence));
 }
 
-void Session::Impl::handle_trace(int rank, const Message& message) {
+void Session::handle_trace(int rank, const Message& message) {
   if (observer_ == nullptr) return protocol_broken(rank, "a trace that nobody asked for");
   const double now = network_->clock(rank);
   if (message.request.verb == protocol::Verb::Combined) {
@@ -231,7 +231,7 @@ void Session::Impl::handle_trace(int rank, const Message& message) {
   }
 }
 
-void Session::Impl::handle_last_words(int rank, const Message& message) {
+void Session::handle_last_words(int rank, const Message& message) {
   const auto as = [&](auto report) {
     std::memcpy(&report, message.payload.data(), std::min(sizeof report, message.payload.size()));
     return report;
@@ -247,7 +247,7 @@ void Session::Impl::handle_last_words(int rank, const Message& message) {
   }
 }
 
-void Session::Impl::take_buffers(int rank, const Bytes& payload) {
+void Session::take_buffers(int rank, const Bytes& payload) {
   const auto& given = question_->buffers[static_cast<std::size_t>(rank)];
   std::size_t taken = 0;
   std::vector<Bytes> contents;

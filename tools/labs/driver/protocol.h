@@ -2,7 +2,7 @@
 // `payload_bytes` bytes. Both ends are built from this file on one machine, so that structs travel as they are.
 //
 // The rank's end is not trusted: whatever runs in its process can write to the socket. The referee checks every header
-// (referee_link.h) and gives nothing away but what a rank is to know.
+// (session_requests.cc) and gives nothing away but what a rank is to know.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,6 @@ namespace tutti::labs {
 
 Report check_latency(const CheckContext& context);
 Report check_compare(const CheckContext& context);
-Report check_download(const CheckContext& context);
 
 // Diagnoses of these labs, beside those of diagnosis.h.
 namespace diagnosis {
@@ -26,15 +25,6 @@ inline constexpr char kBentLine[] = "line_bent_by_outlier";
 inline constexpr char kOwnTimeOnly[] = "not_the_slowest_rank";
 inline constexpr char kCallsOverlap[] = "calls_overlap";
 inline constexpr char kFirstCallCounted[] = "first_call_counted";
-
-// download
-inline constexpr char kSeveralDownloads[] = "several_downloads";
-inline constexpr char kNoDownload[] = "nobody_downloads";
-inline constexpr char kNeedlessDownload[] = "downloads_what_is_there";
-inline constexpr char kHalfFileRead[] = "half_written_file";
-inline constexpr char kTwoWriters[] = "two_writers";
-inline constexpr char kWholeWorldForLocal[] = "other_nodes_left_out";
-inline constexpr char kStaleLock[] = "waits_for_a_dead_process";
 
 }  // namespace diagnosis
 }  // namespace tutti::labs

@@ -70,23 +70,22 @@ StageResult call_stage(const CallCase& one, Submission& submission) {
   return stage_of(one.name, one.title, one.points, std::move(finding));
 }
 
-Lab lab_of(const std::string& function) {
-  Lab lab;
-  lab.name = "compare";
-  lab.function = function;
-  lab.first_step = "Bring your " + function + " from the lab of that name.";
-  lab.stages = {worlds_stage(function, 15), counts_stage(5), long_stage(5)};
+/// Grades one of the two collectives; its time beside the library's is left in `report`.
+void grade_collective(const std::string& function, Submission& submission, const CheckContext& context,
+                      Report& report) {
+  Lab lab = lab_of({.name = "compare",
+                    .title = function,
+                    .function = function,
+                    .first_step = "Bring your " + function + " from the lab of that name.",
+                    .worlds = 15,
+                    .counts = 5,
+                    .long_messages = 5});
   for (Stage& stage : lab.stages) {
     stage.name = function + "_" + stage.name;
     stage.title = function + ": " + stage.title;
   }
-  return lab;
-}
-
-/// Grades one of the two collectives; its time beside the library's is left in `report`.
-void grade_collective(const std::string& function, const std::filesystem::path& source,
-                      const std::function<void(const std::string&)>& progress, Report& report) {
-  const Report own = grade(lab_of(function), source, progress);
+  Report own;
+  grade_stages(lab, submission, context.progress, own);
   if (own.failure) {
     report.stages.push_back(stage_of(function, function, 25, own.failure));
     return;
@@ -126,32 +125,21 @@ StageResult ratio_stage(const Report& report) {
   return result;
 }
 
-void fill(const CheckContext& context, Report& report) {
-  report.lab = "compare";
-  const auto source = source_in(context.folder, "compare");
-  report.source = source.string();
-  if (context.progress) context.progress("compiling");
-  const auto submission = opened(source, {"reduce", "all_reduce", "call_seconds"});
-  report.failure = submission->failure;
-  if (!submission->messages.empty()) report.notes.push_back(submission->messages);
-  if (report.failure) return;
-  grade_collective("reduce", source, context.progress, report);
-  grade_collective("all_reduce", source, context.progress, report);
-  report.stages.push_back(ratio_stage(report));
-  for (const CallCase& one : kCallCases) report.stages.push_back(call_stage(one, *submission->submission));
-  report.notes.push_back(
-      "Graded on a network of the grader's. On this machine, your functions and the library's in turns: "
-      "cmake -B build && cmake --build build && tutti run -n 2 -- build/compare");
-}
-
 }  // namespace
 
 Report check_compare(const CheckContext& context) {
   Report report;
-  {
-    const Stopwatch stopwatch(report);
-    fill(context, report);
-  }
+  const auto compiled =
+      opened(context.folder / "compare.cc", {"reduce", "all_reduce", "call_seconds"}, context.progress, report);
+  if (report.failure) return report;
+  Submission& submission = *compiled->submission;
+  grade_collective("reduce", submission, context, report);
+  grade_collective("all_reduce", submission, context, report);
+  report.stages.push_back(ratio_stage(report));
+  for (const CallCase& one : kCallCases) report.stages.push_back(call_stage(one, submission));
+  report.notes.push_back(
+      "Graded on a network of the grader's. On this machine, your functions and the library's in turns: "
+      "cmake -B build && cmake --build build && tutti run -n 2 -- build/compare");
   return report;
 }
 

@@ -160,21 +160,18 @@ std::optional<Finding> wrong_line(const LineCase& one, Submission& submission, s
   return std::nullopt;
 }
 
-void fill(const CheckContext& context, Report& report) {
-  report.lab = "latency";
-  const auto source = source_in(context.folder, "latency");
-  report.source = source.string();
-  if (context.progress) context.progress("compiling");
-  const auto submission = opened(source, {"message_seconds", "fit"});
-  report.failure = submission->failure;
-  if (!submission->messages.empty()) report.notes.push_back(submission->messages);
-  if (report.failure) return;
+}  // namespace
+
+Report check_latency(const CheckContext& context) {
+  Report report;
+  const auto compiled = opened(context.folder / "latency.cc", {"message_seconds", "fit"}, context.progress, report);
+  if (report.failure) return report;
   bool goes_on = true;
   for (const TimeCase& one : kTimeCases) {
     if (context.progress) context.progress(one.title);
     StageResult result = stage_of(one.name, one.title, one.points, std::nullopt);
     if (goes_on) {
-      result = time_stage(one, *submission->submission);
+      result = time_stage(one, *compiled->submission);
     } else {
       result.points = 0;
       result.was_run = false;
@@ -185,22 +182,12 @@ void fill(const CheckContext& context, Report& report) {
   }
   for (const LineCase& one : kLineCases) {
     std::string note;
-    auto finding = wrong_line(one, *submission->submission, note);
+    auto finding = wrong_line(one, *compiled->submission, note);
     report.stages.push_back(stage_of(one.name, one.title, one.points, std::move(finding)));
   }
   report.notes.push_back(
       "Graded on a network of the grader's, where the right answers are known. For this machine's: "
       "cmake -B build && cmake --build build && tutti run -n 2 -- build/latency");
-}
-
-}  // namespace
-
-Report check_latency(const CheckContext& context) {
-  Report report;
-  {
-    const Stopwatch stopwatch(report);
-    fill(context, report);
-  }
   return report;
 }
 

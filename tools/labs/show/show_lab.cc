@@ -81,22 +81,17 @@ Question traced_question(const std::string& function, const Case& posed) {
 /// Compiles and runs; sets page.student or page.failure.
 void run_submission(const Lab& lab, const std::filesystem::path& source, const Case& posed,
                     const std::function<void(const std::string&)>& progress, ShowPage& page) {
-  const Workplace workplace;
-  if (progress) progress("compiling");
-  const Compiled compiled = compile(source, workplace);
-  if (!compiled.is_good) {
-    page.failure = compiled.reason + "\n" + compiled.messages;
+  Report report;
+  const auto compiled = opened(source, {lab.function}, progress, report);
+  if (report.failure) {
+    page.failure = report.failure->text;
+    for (const std::string& note : report.notes) page.failure += "\n" + note;
     return;
   }
   if (progress) progress("running");
-  Submission submission(compiled.program, workplace);
-  if (const auto finding = submission.cannot_be_called(lab.function)) {
-    page.failure = finding->text;
-    return;
-  }
   const Question question = traced_question(lab.function, posed);
   PlayRecorder recorder(question);
-  const RunResult result = submission.run(question, &recorder);
+  const RunResult result = compiled->submission->run(question, &recorder);
   page.student = recorder.take(result);
   if (page.library) page.student->bound_seconds = page.library->bound_seconds;
 }
@@ -120,15 +115,10 @@ bool can_show(const Lab& lab) { return library_can_play(lab.function); }
 ShowPage show_lab(const Lab& lab, const std::filesystem::path& folder, const ShowOptions& options,
                   const std::function<void(const std::string&)>& progress) {
   require_sense(lab, options);
-  const std::filesystem::path source = folder / (lab.name + ".cc");
-  if (!std::filesystem::is_regular_file(source)) {
-    throw std::runtime_error("there is no " + source.string() + ": write the skeleton with 'tutti lab start " +
-                             lab.name + " " + folder.string() + "', or name the folder that has it");
-  }
   const Case posed = posed_for(lab, options);
   ShowPage page{.lab = lab.name, .setting = setting_of(lab, options, posed)};
   page.library = library_play(lab.function, posed, algorithm_for(lab, options));
-  run_submission(lab, source, posed, progress, page);
+  run_submission(lab, folder / (lab.name + ".cc"), posed, progress, page);
   return page;
 }
 

@@ -1,25 +1,49 @@
-// What a Session is made of: for its own source files.
+// Session: runs a submission's function on all ranks of a world, each a confined process, on the virtual network.
+//
+// A Session is the processes of one world size; it is used for case after case, until something goes wrong with one of
+// them, which ends it. It believes nothing that a process says but the contents of its buffers.
+//
+// Threads: one. Blocks until the run has ended: a rank that computes for longer than Patience::between_calls of
+// processor time, or is silent for longer than Patience::silence, is stopped, so that every run ends.
+// Throws std::runtime_error where this machine cannot run a submission at all; what a submission does wrong is a
+// result.
 #pragma once
 
 #include <tutti/tools/labs/last_words.h>
 #include <tutti/tools/labs/rank_link.h>
 #include <tutti/tools/labs/referee.h>
 
+#include <chrono>
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace tutti::labs {
 
-class Session::Impl {
- public:
-  Impl(const std::filesystem::path& program, const std::filesystem::path& empty_folder, int world_size,
-       const Limits& limits, const Patience& patience);
+struct Patience {
+  std::chrono::nanoseconds between_calls = std::chrono::seconds(2);  // processor time
+  std::chrono::nanoseconds silence = std::chrono::seconds(60);       // nobody does anything
+};
 
-  RunResult run(const Question& question, RunObserver* observer);
-  std::vector<std::string> functions();
+class Session {
+ public:
+  /// Starts the processes. `program` is what compile() made, `empty_folder` their root. They are killed at the end.
+  Session(const std::filesystem::path& program, const std::filesystem::path& empty_folder, int world_size,
+          const Limits& limits = {}, const Patience& patience = {});
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  RunResult run(const Question& question, RunObserver* observer = nullptr);
+
+  /// Whether another run may follow: no incident yet.
   bool is_usable() const { return !broken_; }
+
+  /// Names of the functions that the submission registered; starts the conversation. Empty after an incident, which the
+  /// next run() then returns.
+  std::vector<std::string> functions();
 
  private:
   enum class State { Starting, Ready, Running, Blocked, Done, Gone };
@@ -38,7 +62,7 @@ class Session::Impl {
 
   // session.cc: processes and time.
   void send_calls();
-  void loop_until(bool (Impl::*done)() const);
+  void loop_until(bool (Session::*done)() const);
   bool all_ready() const;
   bool all_done() const;
   bool someone_runs() const;
