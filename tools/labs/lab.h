@@ -203,8 +203,7 @@ struct Call {
   int root = 0;
   std::uint64_t parameter = 0;  // what else a lab's function takes
   std::vector<Ranks::Memory> buffers{};
-  void* operation = nullptr;             // Operator<T> of the call's type, or null
-  std::vector<std::uint64_t> results{};  // what else a lab's function returns
+  void* operation = nullptr;  // Operator<T> of the call's type, or null
 
   template <typename T>
   std::span<T> buffer(std::size_t index) const {
@@ -262,6 +261,17 @@ struct RegisteredOnce : Registration {
   const ::tutti::labs::detail::Registered<TuttiForm_##NAME> tutti_lab_##NAME(#NAME);                           \
   }
 
+#define TUTTI_LAB_ONCE_(NAME, CALL)                                                      \
+  namespace {                                                                            \
+  struct TuttiForm_##NAME {                                                              \
+    static void run([[maybe_unused]] ::tutti::labs::Ranks& ranks,                        \
+                    [[maybe_unused]] ::tutti::labs::detail::Call& call) {                \
+      CALL;                                                                              \
+    }                                                                                    \
+  };                                                                                     \
+  const ::tutti::labs::detail::RegisteredOnce<TuttiForm_##NAME> tutti_lab_##NAME(#NAME); \
+  }
+
 /// template <typename T> void F(Ranks& ranks, std::span<T> data, int root);
 #define TUTTI_LAB_BROADCAST(F) TUTTI_LAB_FORM_(broadcast, F<T>(ranks, call.buffer<T>(0), call.root))
 
@@ -285,10 +295,4 @@ struct RegisteredOnce : Registration {
                   F<T>(ranks, std::span<const std::span<T>>(tensors), call.op<T>(), call.parameter))
 
 /// void F(Ranks& ranks);
-#define TUTTI_LAB_BARRIER(F)                                                                   \
-  namespace {                                                                                  \
-  struct TuttiForm_barrier {                                                                   \
-    static void run(::tutti::labs::Ranks& ranks, ::tutti::labs::detail::Call&) { F(ranks); }   \
-  };                                                                                           \
-  const ::tutti::labs::detail::RegisteredOnce<TuttiForm_barrier> tutti_lab_barrier("barrier"); \
-  }
+#define TUTTI_LAB_BARRIER(F) TUTTI_LAB_ONCE_(barrier, F(ranks))

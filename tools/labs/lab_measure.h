@@ -54,14 +54,6 @@ class Relay {
 }  // namespace detail
 }  // namespace tutti::labs
 
-#define TUTTI_LAB_ONCE_(NAME, CALL)                                                                            \
-  namespace {                                                                                                  \
-  struct TuttiForm_##NAME {                                                                                    \
-    static void run([[maybe_unused]] ::tutti::labs::Ranks& ranks, ::tutti::labs::detail::Call& call) { CALL; } \
-  };                                                                                                           \
-  const ::tutti::labs::detail::RegisteredOnce<TuttiForm_##NAME> tutti_lab_##NAME(#NAME);                       \
-  }
-
 /// double F(Ranks& ranks, std::size_t bytes, int repetitions);
 #define TUTTI_LAB_MESSAGE_SECONDS(F) \
   TUTTI_LAB_ONCE_(message_seconds,   \
