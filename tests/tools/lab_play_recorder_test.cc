@@ -42,8 +42,8 @@ TEST_F(PlayRecorderTest, MessagesWaitsAndMemory) {
   network.wait(0, send(0));
   for (int i = 0; i < 2; ++i) ASSERT_EQ(network.step().kind, Network::Event::Kind::Ended);
   recorder.waited(1, 0, 0, network.clock(1), "recv of 1 element from rank 0");
-  recorder.holds(1, 1, network.take_message(receive), network.clock(1), true);
-  recorder.holds(1, 7, word_of(0), 0, false);  // there is no such buffer
+  recorder.holds(1, 1, network.take_message(receive), network.clock(1));
+  recorder.holds(1, 7, word_of(0), 0);  // there is no such buffer
   recorder.ended(network);
   RunResult result;
   result.finish = {network.clock(0), network.clock(1)};

@@ -60,8 +60,7 @@ class RunObserver {
   virtual ~RunObserver() = default;
   virtual void waited(int rank, int peer, double begin, double end, const std::string& call) = 0;
   virtual void combined(int rank, std::size_t bytes, double begin, double end) = 0;
-  /// `with_last`: by what was told last of this rank (a receive, a combination), else by the submission itself.
-  virtual void holds(int rank, std::size_t buffer, const Bytes& content, double now, bool with_last) = 0;
+  virtual void holds(int rank, std::size_t buffer, const Bytes& content, double now) = 0;
   virtual void sent(Network::Operation send, const Bytes& message) = 0;
   virtual void ended(const Network& network) = 0;
 };

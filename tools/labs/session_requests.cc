@@ -227,7 +227,7 @@ void Session::handle_trace(int rank, const Message& message) {
     const std::uint64_t bytes = std::min(message.request.bytes, kMostInFlight);
     observer_->combined(rank, bytes, now - static_cast<double>(bytes) * question_->posed.network.gamma, now);
   } else {
-    observer_->holds(rank, message.request.handle, message.payload, now, message.request.flag != 0);
+    observer_->holds(rank, message.request.handle, message.payload, now);
   }
 }
 

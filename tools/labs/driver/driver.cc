@@ -63,21 +63,20 @@ class Work : public Watcher {
     return all;
   }
 
-  // Traced runs only: what changed since the referee was last told. `with_event`: by the receive or the operator that
-  // it has just been told of.
-  void tell(bool with_event) {
+  // Traced runs only: what changed since the referee was last told.
+  void tell() {
     for (std::size_t i = 0; i < call_.buffers; ++i) {
       const GuardedBuffer& buffer = *buffers_[first_ + i];
       if (std::memcmp(told_[i].data(), buffer.data(), buffer.bytes()) == 0) continue;
       told_[i].assign(buffer.data(), buffer.data() + buffer.bytes());
-      snapshot(i, told_[i].data(), told_[i].size(), with_event);
+      snapshot(i, told_[i].data(), told_[i].size());
     }
   }
 
-  void before_request() override { tell(false); }
+  void before_request() override { tell(); }
   void received(const void* data, std::size_t bytes) override {
-    if (is_own(data)) snapshot(call_.buffers, data, bytes, true);
-    tell(true);
+    if (is_own(data)) snapshot(call_.buffers, data, bytes);
+    tell();
   }
 
   void combined(const void* into, std::size_t bytes) {
@@ -97,11 +96,10 @@ class Work : public Watcher {
     }
     return true;
   }
-  static void snapshot(std::size_t number, const void* data, std::size_t bytes, bool with_event) {
+  static void snapshot(std::size_t number, const void* data, std::size_t bytes) {
     protocol::Request request;
     request.verb = protocol::Verb::Snapshot;
     request.handle = number;
-    request.flag = with_event;
     request.payload_bytes = bytes;
     post(request, data);
   }
@@ -129,7 +127,7 @@ void run_calls(const protocol::Call& header, detail::Run run) {
   RefereedRanks ranks(header.rank, header.world_size, tally, is_traced ? &work : nullptr);
   OperatorContext context{&tally, nullptr, nullptr, &work};
   if (is_traced) {
-    context.about_to_combine = [](void* watcher) { static_cast<Work*>(watcher)->tell(false); };
+    context.about_to_combine = [](void* watcher) { static_cast<Work*>(watcher)->tell(); };
     context.combined = [](void* watcher, const void* into, std::size_t bytes) {
       static_cast<Work*>(watcher)->combined(into, bytes);
     };
@@ -143,7 +141,7 @@ void run_calls(const protocol::Call& header, detail::Run run) {
       work.begin(number, call);
       mark(protocol::Verb::Begin, number, tally);
       run(ranks, call);
-      if (is_traced) work.tell(false);
+      if (is_traced) work.tell();
       mark(protocol::Verb::End, number, tally);
     }
   });

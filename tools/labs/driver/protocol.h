@@ -30,7 +30,7 @@ enum class Verb : std::uint32_t {
   Test,          // answered at once
   Now,           // answered at once
   Forget,        // `handle` was destroyed without a wait
-  Changed,       // the memory of `handle` was changed before wait; flag: it was a receive
+  Changed,       // the memory of `handle` was changed before wait
   Begin,         // call number `handle` begins
   End,           // ... has returned
   Done,          // all calls have; payload: the buffers in their order
@@ -50,7 +50,7 @@ struct Request {
   std::uint64_t handle = 0;
   std::uint64_t bytes = 0;  // of the message that is sent or awaited
   std::uint32_t element_bytes = 1;
-  std::uint32_t flag = 0;
+  std::uint32_t reserved = 0;
   std::uint64_t combined_bytes = 0;  // given to the operator since the request before
   std::uint64_t payload_bytes = 0;
 };

@@ -142,7 +142,6 @@ class RefereedRanks : public Ranks {
   void report_change(std::uint64_t handle, const Pending& pending) {
     protocol::Request made = request(protocol::Verb::Changed);
     made.handle = handle;
-    made.flag = pending.is_receive;
     const auto* now = static_cast<const unsigned char*>(pending.data);
     const auto first = std::mismatch(pending.expected.begin(), pending.expected.end(), now).first;
     made.bytes = static_cast<std::uint64_t>(first - pending.expected.begin()) / pending.element_bytes;  // which element

@@ -54,7 +54,7 @@ void PlayRecorder::combined(int rank, std::size_t bytes, double begin, double en
   add({.kind = PlayEvent::Kind::Combine, .rank = rank, .bytes = bytes, .begin = begin, .end = end});
 }
 
-void PlayRecorder::holds(int rank, std::size_t buffer, const Bytes& content, double now, bool) {
+void PlayRecorder::holds(int rank, std::size_t buffer, const Bytes& content, double now) {
   if (buffer > buffers_per_call_ || buffer >= play_.buffers.size()) return;
   PlayEvent event{.kind = PlayEvent::Kind::Copy, .rank = rank, .begin = now, .end = now};
   event.after.push_back({static_cast<int>(buffer), 0, words_of(content)});

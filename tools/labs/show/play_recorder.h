@@ -18,7 +18,7 @@ class PlayRecorder : public RunObserver {
 
   void waited(int rank, int peer, double begin, double end, const std::string& call) override;
   void combined(int rank, std::size_t bytes, double begin, double end) override;
-  void holds(int rank, std::size_t buffer, const Bytes& content, double now, bool with_last) override;
+  void holds(int rank, std::size_t buffer, const Bytes& content, double now) override;
   void sent(Network::Operation send, const Bytes& message) override;
   void ended(const Network& network) override;
 
