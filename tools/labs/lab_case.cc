@@ -11,44 +11,20 @@ std::size_t size_of(ElementType type) {
     case ElementType::Float32:
     case ElementType::Int32:
       return 4;
-    case ElementType::Float64:
-    case ElementType::Int64:
-    case ElementType::UInt64:
+    default:
       return 8;
   }
-  return 1;
 }
 
+// Names in the order of the enumerations.
 std::string name_of(ElementType type) {
-  switch (type) {
-    case ElementType::Float32:
-      return "float32";
-    case ElementType::Float64:
-      return "float64";
-    case ElementType::Int32:
-      return "int32";
-    case ElementType::Int64:
-      return "int64";
-    case ElementType::UInt8:
-      return "uint8";
-    case ElementType::UInt64:
-      return "uint64";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"float32", "float64", "int32", "int64", "uint8", "uint64"};
+  return kNames[static_cast<std::size_t>(type)];
 }
 
 std::string name_of(Combination combination) {
-  switch (combination) {
-    case Combination::Sum:
-      return "sum";
-    case Combination::Prod:
-      return "prod";
-    case Combination::Min:
-      return "min";
-    case Combination::Max:
-      return "max";
-  }
-  return "?";
+  constexpr const char* kNames[] = {"sum", "prod", "min", "max"};
+  return kNames[static_cast<std::size_t>(combination)];
 }
 
 std::size_t Case::bytes() const {

@@ -1,8 +1,7 @@
 // Lab compare: own reduce and all_reduce, and how long a collective takes.
 
 #include <tutti/tools/labs/diagnosis.h>
-#include <tutti/tools/labs/measured/checks.h>
-#include <tutti/tools/labs/measured/runs.h>
+#include <tutti/tools/labs/measured/measured.h>
 
 #include <cmath>
 #include <cstdio>

@@ -2,8 +2,7 @@
 
 #include <tutti/tools/labs/diagnosis.h>
 #include <tutti/tools/labs/lab_measure.h>
-#include <tutti/tools/labs/measured/checks.h>
-#include <tutti/tools/labs/measured/runs.h>
+#include <tutti/tools/labs/measured/measured.h>
 
 #include <cmath>
 #include <cstdio>

@@ -6,7 +6,6 @@
 
 #include <tutti/comm/process_group.h>
 #include <tutti/tools/labs/lab.h>
-#include <tutti/tools/labs/real/line_fit.h>
 
 #include <cstddef>
 #include <string>
@@ -25,6 +24,18 @@ struct CollectiveTime {
   double library_seconds = 0;  // 0: the library has no such call
   double ratio = 0;            // median of the turns' ratios
   bool is_right = true;        // on this rank and all others
+};
+
+/// alpha and beta of "a message of m bytes takes alpha + m beta" go through these.
+struct TimedMessage {
+  double bytes = 0;
+  double seconds = 0;  // a median
+};
+
+struct FittedLine {
+  double alpha = 0;        // seconds
+  double beta = 0;         // seconds per byte
+  double worst_error = 0;  // relative, of a point
 };
 
 struct MessageTimes {

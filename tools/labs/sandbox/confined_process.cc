@@ -62,11 +62,6 @@ struct Plan {
   const SubmissionFilter* filter;
 };
 
-void limit(decltype(RLIMIT_CPU) what, rlim_t most) noexcept {
-  const rlimit value{most, most};
-  setrlimit(what, &value);
-}
-
 [[noreturn]] void give_up(const char* what) noexcept {
   const int error = errno;
   [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, what, std::strlen(what));
@@ -112,6 +107,11 @@ Descriptor above_ranks(int fd) {
 }
 
 }  // namespace
+
+void limit(int resource, std::uint64_t most) noexcept {
+  const rlimit value{most, most};
+  setrlimit(static_cast<decltype(RLIMIT_CPU)>(resource), &value);
+}
 
 Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
   if (this != &other) {

@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -35,6 +36,9 @@ class Descriptor {
  private:
   int fd_;
 };
+
+/// Sets a limit of this process, for good. Async-signal-safe.
+void limit(int resource, std::uint64_t most) noexcept;
 
 struct Limits {
   std::size_t memory_bytes = std::size_t{256} << 20;

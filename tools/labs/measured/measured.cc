@@ -1,4 +1,4 @@
-#include <tutti/tools/labs/measured/runs.h>
+#include <tutti/tools/labs/measured/measured.h>
 
 namespace tutti::labs {
 
