@@ -177,7 +177,7 @@ std::vector<Interface> list_interfaces() {
     interface.name = address.interface;
     interface.up = address.up;
     interface.loopback = address.kind == Kind::Loopback;
-    interface.bridge = address.kind == Kind::Bridge;
+    interface.bridge = address.kind == Kind::Virtual;
     interface.mbit_per_s = address.megabits;
     if (!address.address.starts_with("fe80:")) interface.addresses.push_back(address.address);
   }
