@@ -7,9 +7,9 @@
 // not matter). Element-wise outputs may be the input itself. Results do not depend on the number of threads. Shapes in
 // comments: M, N, K matrix extents; C classes.
 //
-// Exact sums: on the CPU column_sum, gemm with only `a` transposed, and conv2d_weight_gradient take a float64 result for
-// float32 operands. It is the sum over rows or images with the same bits for any order and partition of them, as long as
-// it stays below 16 in size (cpu/exact_sum.h; depthwise convolutions: to float64 rounding).
+// Exact sums: on the CPU column_sum, gemm with only `a` transposed, and conv2d_weight_gradient take a float64 result
+// for float32 operands. It is the sum over rows or images with the same bits for any order and partition of them, as
+// long as it stays below 16 in size (cpu/exact_sum.h; depthwise convolutions: to float64 rounding).
 #pragma once
 
 #include <tutti/tensor/pair.h>

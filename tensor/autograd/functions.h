@@ -10,8 +10,8 @@
 namespace tutti::tensor {
 
 enum class Activation { None, Relu };
-/// WideSum: a Sum in float64, also of a float32 loss. Those of cross_entropy and mse_loss are exact below 2^20, to 2^-32
-/// a term: they do not depend on how samples are divided into batches. On a GPU it is Sum.
+/// WideSum: a Sum in float64, also of a float32 loss. Those of cross_entropy and mse_loss are exact below 2^20, to
+/// 2^-32 a term: they do not depend on how samples are divided into batches. On a GPU it is Sum.
 enum class Reduction { Mean, Sum, WideSum };
 
 Variable add(const Variable& a, const Variable& b);  // same shape

@@ -25,7 +25,8 @@ struct Conv2dNode final : Node {
   void backward(Tensor grad, InputGradients& inputs) override {
     const KernelTable& k = kernels(grad.device());
     if (y.defined()) grad = through_relu(std::move(grad), y);
-    inputs.write_sum(1, [&](Tensor& dw, bool accumulate) { k.conv2d_weight_gradient(dw, grad, x, window, accumulate); });
+    inputs.write_sum(1,
+                     [&](Tensor& dw, bool accumulate) { k.conv2d_weight_gradient(dw, grad, x, window, accumulate); });
     inputs.write_sum(2, [&](Tensor& db, bool accumulate) {
       const std::int64_t outputs = grad.shape()[3];
       k.column_sum(db, grad.reshape({grad.numel() / outputs, outputs}), accumulate);

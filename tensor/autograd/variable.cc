@@ -87,8 +87,7 @@ void Variable::zero_grad() {
 void Variable::set_grad_memory(Tensor memory) {
   LeafState& leaf = checked_leaf(impl_, "set_grad_memory()");
   const Tensor& data = impl_->data;
-  const bool exact_sum =
-      memory.defined() && memory.dtype() == DType::Float64 && data.dtype() == DType::Float32 &&
+  const bool exact_sum = memory.defined() && memory.dtype() == DType::Float64 && data.dtype() == DType::Float32 &&
                          data.device().kind == Device::Kind::Cpu;
   if (!memory.defined() || memory.shape() != data.shape() || (memory.dtype() != data.dtype() && !exact_sum) ||
       !memory.is_contiguous()) {

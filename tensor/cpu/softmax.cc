@@ -142,8 +142,7 @@ void cross_entropy(Tensor& loss, Tensor& probabilities, const Tensor& logits, co
         total -= term(smoothing * static_cast<double>(row_sum(row, columns)) / static_cast<double>(columns));
       }
     }
-    softmax_rows(p, rows, columns,
-                 [&](T denominator) { total += term(static_cast<double>(std::log(denominator))); });
+    softmax_rows(p, rows, columns, [&](T denominator) { total += term(static_cast<double>(std::log(denominator))); });
     loss.fill(factor * total);
   });
 }

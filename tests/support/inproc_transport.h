@@ -1,5 +1,5 @@
-// In-process transport: the ranks are threads of one process. Frames are copied into the receiver's mailbox, so a sender never waits. Thread-safety: as Transport; each transport
-// belongs to one rank's thread or threads.
+// In-process transport: the ranks are threads of one process. Frames are copied into the receiver's mailbox, so a
+// sender never waits. Thread-safety: as Transport; each transport belongs to one rank's thread or threads.
 #pragma once
 
 #include <tutti/comm/transport/transport.h>

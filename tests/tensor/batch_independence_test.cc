@@ -1,5 +1,5 @@
-// What an operation computes for a sample, and the gradient that it returns for it, has the same bits whatever else is in
-// the batch: training on several ranks rests on it.
+// What an operation computes for a sample, and the gradient that it returns for it, has the same bits whatever else is
+// in the batch: training on several ranks rests on it.
 
 #include <gtest/gtest.h>
 #include <tutti/tensor/autograd/functions.h>
@@ -33,10 +33,26 @@ std::vector<Operation> operations() {
     return [=](const Variable& x, const Tensor&) { return conv2d(x, weights(kernel), weights({outputs}), options); };
   };
   return {
-      {"long_linear", {784}, [](auto& x, auto&) { return linear(x, weights({50, 784}), weights({50})); }},
-      {"longer_linear", {1500}, [](auto& x, auto&) { return linear(x, weights({130, 1500}), {}, Activation::Relu); }},
-      {"short_linear", {30}, [](auto& x, auto&) { return linear(x, weights({70, 30}), weights({70})); }},
-      {"matmul", {40}, [](auto& x, auto&) { return matmul(x, weights({40, 33})); }},
+      {"long_linear",
+       {784},
+       [](auto& x, auto&) {
+         return linear(x, weights({50, 784}), weights({50}));
+       }},
+      {"longer_linear",
+       {1500},
+       [](auto& x, auto&) {
+         return linear(x, weights({130, 1500}), {}, Activation::Relu);
+       }},
+      {"short_linear",
+       {30},
+       [](auto& x, auto&) {
+         return linear(x, weights({70, 30}), weights({70}));
+       }},
+      {"matmul",
+       {40},
+       [](auto& x, auto&) {
+         return matmul(x, weights({40, 33}));
+       }},
       {"first_conv", {14, 14, 1}, convolved({32, 1, 3, 3}, 32, {})},
       {"conv", {9, 9, 20}, convolved({24, 20, 3, 3}, 24, {.activation = Activation::Relu})},
       {"wide_conv", {12, 12, 64}, convolved({64, 64, 3, 3}, 64, {.padding = 1})},

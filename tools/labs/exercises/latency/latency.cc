@@ -10,8 +10,8 @@ using tutti::labs::Line;
 using tutti::labs::Ranks;
 using tutti::labs::Sample;
 
-// The time, in seconds, that a message of `bytes` bytes takes from rank 0 to rank 1 (one way). All ranks call this; what
-// rank 0 returns counts. It measures `repetitions` times.
+// The time, in seconds, that a message of `bytes` bytes takes from rank 0 to rank 1 (one way). All ranks call this;
+// what rank 0 returns counts. It measures `repetitions` times.
 double message_seconds(Ranks& ranks, std::size_t bytes, int repetitions) {
   // Your code. ranks.seconds() reads the clock of this rank.
   (void)ranks, (void)bytes, (void)repetitions;
