@@ -14,26 +14,16 @@ constexpr std::size_t kMostOperations = 200'000;               // of one run
 constexpr std::size_t kMostInFlight = std::size_t{256} << 20;  // bytes, of one run
 constexpr std::size_t kMostOffences = 20;
 
+/// Of a send or a receive: "irecv of 12 elements from rank 1, tag 3".
 std::string call_text(const protocol::Request& request) {
+  using enum protocol::Verb;
+  const bool is_send = request.verb == Send || request.verb == StartSend;
+  const bool is_begun = request.verb == StartSend || request.verb == StartReceive;
   const std::uint64_t elements = request.bytes / std::max<std::uint32_t>(request.element_bytes, 1);
-  const std::string tag = request.tag == 0 ? "" : ", tag " + std::to_string(request.tag);
   const std::string peer = request.peer == kAnySource ? "anybody" : "rank " + std::to_string(request.peer);
-  switch (request.verb) {
-    case protocol::Verb::Send:
-      return "send of " + std::to_string(elements) + " elements to " + peer + tag;
-    case protocol::Verb::Receive:
-      return "recv of " + std::to_string(elements) + " elements from " + peer + tag;
-    case protocol::Verb::StartSend:
-      return "isend of " + std::to_string(elements) + " elements to " + peer + tag;
-    case protocol::Verb::StartReceive:
-      return "irecv of " + std::to_string(elements) + " elements from " + peer + tag;
-    case protocol::Verb::Wait:
-      return "wait()";
-    case protocol::Verb::Test:
-      return "is_completed()";
-    default:
-      return "seconds()";
-  }
+  return std::string(is_begun ? "i" : "") + (is_send ? "send of " : "recv of ") + std::to_string(elements) +
+         " elements " + (is_send ? "to " : "from ") + peer +
+         (request.tag == 0 ? "" : ", tag " + std::to_string(request.tag));
 }
 
 }  // namespace

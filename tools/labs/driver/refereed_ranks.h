@@ -61,23 +61,26 @@ class RefereedRanks : public Ranks {
     return bytes == 0 ? std::vector<unsigned char>{} : std::vector<unsigned char>(first, first + bytes);
   }
 
+  /// For a message of `bytes` bytes; one that is sent is the request's payload.
+  protocol::Request request(protocol::Verb verb, int peer, int tag, std::size_t bytes, std::size_t element_bytes) {
+    protocol::Request made = request(verb);
+    made.peer = peer;
+    made.tag = tag;
+    made.bytes = bytes;
+    made.element_bytes = static_cast<std::uint32_t>(element_bytes);
+    const bool is_send = verb == protocol::Verb::Send || verb == protocol::Verb::StartSend;
+    made.payload_bytes = is_send ? bytes : 0;
+    return made;
+  }
+
   void do_send(ConstMemory data, int destination, int tag) override {
     const std::vector<unsigned char> message = copy_of(data.data, data.bytes);
-    protocol::Request made = request(protocol::Verb::Send);
-    made.peer = destination;
-    made.tag = tag;
-    made.bytes = made.payload_bytes = data.bytes;
-    made.element_bytes = static_cast<std::uint32_t>(data.element_bytes);
-    ask(made, message.data());
+    ask(request(protocol::Verb::Send, destination, tag, data.bytes, data.element_bytes), message.data());
   }
 
   int do_recv(Memory data, int source, int tag) override {
-    protocol::Request made = request(protocol::Verb::Receive);
-    made.peer = source;
-    made.tag = tag;
-    made.bytes = data.bytes;
-    made.element_bytes = static_cast<std::uint32_t>(data.element_bytes);
-    return take(ask(made), data.data, data.bytes);
+    const protocol::Reply reply = ask(request(protocol::Verb::Receive, source, tag, data.bytes, data.element_bytes));
+    return take(reply, data.data, data.bytes);
   }
 
   int take(const protocol::Reply& reply, void* data, std::size_t bytes) {
@@ -88,31 +91,25 @@ class RefereedRanks : public Ranks {
     return reply.source;
   }
 
-  std::uint64_t do_isend(ConstMemory data, int destination, int tag) override {
-    Pending pending{const_cast<void*>(data.data), copy_of(data.data, data.bytes), false, data.element_bytes};
-    protocol::Request made = request(protocol::Verb::StartSend);
-    made.peer = destination;
-    made.tag = tag;
+  /// Begins `made`, whose memory must stay as it is until wait().
+  std::uint64_t begin(protocol::Request made, Pending pending) {
     made.handle = ++last_handle_;
-    made.bytes = made.payload_bytes = data.bytes;
-    made.element_bytes = static_cast<std::uint32_t>(data.element_bytes);
     post(made, pending.expected.data());
     pending_.emplace(last_handle_, std::move(pending));
     return last_handle_;
   }
 
+  std::uint64_t do_isend(ConstMemory data, int destination, int tag) override {
+    Pending pending{const_cast<void*>(data.data), copy_of(data.data, data.bytes), false, data.element_bytes};
+    return begin(request(protocol::Verb::StartSend, destination, tag, data.bytes, data.element_bytes),
+                 std::move(pending));
+  }
+
   std::uint64_t do_irecv(Memory data, int source, int tag) override {
     poison(data.data, data.bytes, protocol::kPoisonPending);
     Pending pending{data.data, copy_of(data.data, data.bytes), true, data.element_bytes};
-    protocol::Request made = request(protocol::Verb::StartReceive);
-    made.peer = source;
-    made.tag = tag;
-    made.handle = ++last_handle_;
-    made.bytes = data.bytes;
-    made.element_bytes = static_cast<std::uint32_t>(data.element_bytes);
-    post(made);
-    pending_.emplace(last_handle_, std::move(pending));
-    return last_handle_;
+    return begin(request(protocol::Verb::StartReceive, source, tag, data.bytes, data.element_bytes),
+                 std::move(pending));
   }
 
   int do_sendrecv(ConstMemory outgoing, int destination, Memory incoming, int source, int send_tag,
