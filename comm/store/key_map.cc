@@ -107,7 +107,7 @@ std::string request_text(const StoreRequest& request) {
   return std::string(count > 1 ? form.verb_of_several : form.verb) + (count == 0 ? "" : " ") + quote_keys(shown, count);
 }
 
-void refuse_forked_child(pid_t owner, const std::string& store) {
+void refuse_forked_child(int owner, const std::string& store) {
   if (::getpid() == owner) return;
   throw Error(ErrorCode::InvalidArgument, "this " + store + " belongs to process " + std::to_string(owner) +
                                               "; process " + std::to_string(::getpid()) +

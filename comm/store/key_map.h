@@ -4,7 +4,6 @@
 // Every function that throws leaves the map as it was. Thread-safety: none; the owner serialises.
 #pragma once
 
-#include <sys/types.h>
 #include <tutti/comm/store/store.h>
 
 #include <algorithm>
@@ -97,7 +96,7 @@ void check_request(const StoreRequest& request);
 std::string request_text(const StoreRequest& request);
 
 /// Throws InvalidArgument in a process forked from `owner`, whose `store` ("TcpStore") this is.
-void refuse_forked_child(pid_t owner, const std::string& store);
+void refuse_forked_child(int owner, const std::string& store);
 
 /// "timed out after 1.500 s waiting for 2 of 3 keys: "a", "b"".
 std::string missing_keys_text(const MissingKeys& missing, std::size_t wanted_count, double seconds);
