@@ -87,7 +87,7 @@ void Announcements::put_fingerprint(Turn& turn) {
 void Announcements::publish(std::uint8_t marks) {
   Turn& turn = segment_.turn(self_, number_);
   put_fingerprint(turn);
-  turn.marks = marks;
+  turn.marks = streams_ ? marks | Turn::kStreamed : marks;
   turn.number.store(number_, std::memory_order_release);
   neighbours_.nudge_all();
   operation_->caller.is_announced();

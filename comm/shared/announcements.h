@@ -72,6 +72,8 @@ class Announcements {
   }
 
   bool streams() const { return streams_; }
+  /// The same of a rank whose announcement has been awaited, and of this one after its own.
+  bool streams(int index) const { return (segment_.turn(index, number_).marks & Turn::kStreamed) != 0; }
 
   /// Polls until `ready`, which rank `index` brings about; gives way and sleeps in between, up to the operation's
   /// deadline.

@@ -117,8 +117,9 @@ void SharedCollectives::slot_reduce(const std::byte* input, std::byte* result) {
   reduce_all(result, bytes_, input, [&](int index) { return announcements_.shown(index, bytes_); });
 }
 
-/// Each rank's stage holds its contribution to the shares of the others and, in place of one to its own share, the
-/// result of that.
+/// Each rank's stage holds its contribution to the shares of the others. Once a rank has read the others' contributions
+/// to its own share it overwrites one of them with the result: a line that it has just fetched is faster to overwrite
+/// than another one. No other rank reads that part of a stage in between.
 void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result) {
   const int self = announcements_.self();
   const int ranks = announcements_.ranks();
@@ -142,7 +143,8 @@ void SharedCollectives::staged_reduce(const std::byte* input, std::byte* result)
           stages_.await(&RankState::staged, index, chunk.end);
         }
         const auto shown = [&](int index) {  // where the share of rank `index` of the result is
-          return stages_.at(index, chunk.begin) + begin_of(chunk, index);
+          return stages_.at(announcements_.streams(index) ? index : (index + 1) % ranks, chunk.begin) +
+                 begin_of(chunk, index);
         };
         const std::size_t mine = begin_of(chunk, self);
         const std::size_t length = begin_of(chunk, self + 1) - mine;

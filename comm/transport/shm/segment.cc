@@ -12,7 +12,7 @@ namespace tutti::comm {
 namespace {
 
 constexpr std::uint64_t kMagic =
-    0x31323270'74747574;  // changes with the layout, and with which rank writes which field
+    0x31323170'74747574;  // changes with the layout, and with which rank writes which field
 constexpr std::size_t kPage = 4096;
 // Slots and stages begin so far into a page, where callers' long vectors do not: a copy to less than a line behind the
 // source's offset in its page takes a tenth longer (4 KiB aliasing: loads are taken to depend on earlier stores).

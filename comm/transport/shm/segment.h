@@ -69,6 +69,7 @@ struct alignas(kLine) Turn {
 
   // Marks. What the operation has in memory[0] is registered, and lies there; that in memory[1]: shifted by one.
   static constexpr std::uint8_t kHasMemory = 0x01;
+  static constexpr std::uint8_t kStreamed = 0x80;  // this rank publishes the operation's data by non-temporal stores
 };
 static_assert(sizeof(Turn) == kLine);
 
