@@ -26,6 +26,16 @@ class CLocale {
 
 }  // namespace
 
+std::string hex_digits(std::span<const unsigned char> bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
 std::string format(const char* pattern, ...) {
   const CLocale numbers;
   va_list values, again;

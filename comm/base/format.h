@@ -5,6 +5,7 @@
 #include <charconv>
 #include <locale>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -20,6 +21,9 @@ class TextStream : public std::ostringstream {
 
 /// As printf, but with the C locale's numbers.
 [[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);
+
+/// Two lower-case digits a byte.
+std::string hex_digits(std::span<const unsigned char> bytes);
 
 /// The whole text as a number (decimal or hexadecimal), or nothing.
 std::optional<double> parse_number(const std::string& text);

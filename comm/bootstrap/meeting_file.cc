@@ -2,6 +2,7 @@
 #include <openssl/hmac.h>
 #include <sys/stat.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/base/host_name.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/base/output_file.h>
@@ -45,13 +46,7 @@ std::string mac_of(std::string_view text, std::string_view secret) {
   if (HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
            reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data(), nullptr) == nullptr)
     throw Error(ErrorCode::System, "OpenSSL could not compute HMAC-SHA256");
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  for (const unsigned char byte : digest) {
-    hex += kDigits[byte >> 4];
-    hex += kDigits[byte & 15];
-  }
-  return hex;
+  return hex_digits(digest);
 }
 
 /// Field 22 of /proc/<pid>/stat; 0 if there is no such process (or it is a zombie).

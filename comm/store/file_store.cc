@@ -1,9 +1,15 @@
+#include <tutti/comm/base/error.h>
+#include <tutti/comm/base/host_name.h>
+#include <tutti/comm/store/file_store.h>
 #include <tutti/comm/store/store_file.h>
 #include <tutti/comm/store/tcp_store_server.h>
 #include <tutti/comm/wire/job_secret.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 #include <sstream>
+#include <thread>
 
 namespace tutti::comm {
 namespace {

@@ -2,6 +2,7 @@
 #include <openssl/rand.h>
 #include <sys/stat.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/base/output_file.h>
 #include <tutti/comm/wire/job_secret.h>
@@ -89,13 +90,7 @@ std::string new_job_secret() {
   if (RAND_bytes(bytes.data(), static_cast<int>(bytes.size())) != 1) {
     throw Error(ErrorCode::System, "OpenSSL's random generator gave no bytes for a job secret");
   }
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
+  return hex_digits(bytes);
 }
 
 std::string job_secret(const Environment& environment) {

@@ -25,7 +25,7 @@ namespace tutti::labs {
 
 struct Patience {
   std::chrono::nanoseconds between_calls = std::chrono::seconds(2);  // processor time
-  std::chrono::nanoseconds silence = std::chrono::seconds(60);       // nobody does anything
+  std::chrono::nanoseconds silence = std::chrono::seconds(60);       // without a call of any rank
 };
 
 class Session {

@@ -44,7 +44,7 @@ class AttemptControl {
 
 struct RescuePlan {
   enum class Kind {
-    Nothing,  // nobody is lost, or it is too early to say what is to be done
+    Nothing,  // no rank is lost, or it is too early to say what is to be done
     GoOn,     // do as follows; the job goes on
     GiveUp,   // the failure is the job's
   };

@@ -68,7 +68,7 @@ Question traced_question(const std::string& function, const Case& posed) {
   Question question = task_of(function)->pose(posed, true);
   for (int rank = 0; rank < posed.world_size; ++rank) {
     for (BufferContent& buffer : question.buffers[static_cast<std::size_t>(rank)]) {
-      if (buffer.name == "output" || buffer.name == "incoming") continue;  // nobody has written there yet
+      if (buffer.name == "output" || buffer.name == "incoming") continue;  // not written yet
       for (std::size_t i = 0; i < buffer.bytes.size() / sizeof(std::uint64_t); ++i) {
         const std::uint64_t word = play_word(rank, i, posed.world_size);
         std::memcpy(buffer.bytes.data() + i * sizeof word, &word, sizeof word);

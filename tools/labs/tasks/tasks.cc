@@ -18,7 +18,7 @@ struct Rule {
   std::string name;
   std::size_t count = 0;
   bool is_const = false;
-  Elements input{};             // null: nobody has written there
+  Elements input{};             // null: not written yet
   Elements expected{};          // null: not judged
   int from = -1;                // what is only moved: the rank whose elements are expected
   std::size_t first_index = 0;  // of a tensor, among the elements of all tensors

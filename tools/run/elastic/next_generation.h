@@ -59,7 +59,7 @@ struct LateRanks {
 };
 
 /// The members of generation `generation`, in order of rank. A rank that has finished without entering it never will,
-/// and who has its first place there would wait for it. Nobody is late while another rank runs: that one may be about
+/// and the one with the first place there would wait for it. No rank is late while another one runs, which may be about
 /// to enter, or to finish, too.
 LateRanks late_ranks(const std::vector<Attendance>& members, int generation);
 
