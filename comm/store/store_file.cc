@@ -24,7 +24,7 @@
 namespace tutti::comm {
 namespace {
 
-constexpr std::chrono::microseconds kFirstPause{50}, kLongestPause{2000};
+constexpr std::chrono::microseconds kFirstLockPause{50}, kLongestLockPause{2000};
 constexpr std::chrono::milliseconds kGrace{200};  // a lock may still be waited for after the deadline
 
 // What is locked: one byte for all records, and one for each rank, where no record comes.
@@ -82,7 +82,7 @@ StoreFile::StoreFile(const FileStoreOptions& options, Deadline deadline) : path_
 void StoreFile::lock(Access access, Deadline deadline) {
   const auto start = Deadline::Clock::now();
   const Deadline until(std::max(deadline.time_point(), start) + kGrace);
-  for (auto pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
+  for (auto pause = kFirstLockPause;; pause = std::min(pause * 2, kLongestLockPause)) {
     std::unique_lock turn(mutex_, std::try_to_lock);  // of this process's threads
     const int error = turn ? lock_byte(access == Access::Write ? F_WRLCK : F_RDLCK, kRecordsByte) : EAGAIN;
     if (error == 0) return static_cast<void>(turn.release());
