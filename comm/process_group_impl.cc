@@ -30,6 +30,8 @@ int shared_processors(const Transport& transport) {
 }
 
 constexpr std::size_t kPlansKept = 256;
+// Operations between two looks for connections, of a rank that never waits long enough to look: a system call.
+constexpr std::uint64_t kOperationsPerService = 1024;
 
 /// Whether a rank may have to pass on what it receives, so that it pays to cut long messages. Between two ranks only
 /// all_reduce does, which returns sums.
@@ -203,6 +205,7 @@ void ProcessGroup::Impl::execute(const Call& call) {
     } else {
       shared_->run(operation);
     }
+    if (call.fingerprint.seq % kOperationsPerService == 0) transport_->service();
   } catch (const Error& error) {
     recorded.failed();
     record_failure(error, call.fingerprint.to_string() + call.reduction.text());
