@@ -66,6 +66,13 @@ class Installed(unittest.TestCase):
         cls.include = cls.prefix / "include"
         cls.tutti = cls.prefix / "bin/tutti"
 
+    def test_one_target_builds_all_of_it(self):
+        artifact = re.compile(rf'"{BUILD}/([^"]*(?:\.a|\.so[.0-9]*|bin/\w+))"')
+        built = {name for script in BUILD.rglob("cmake_install.cmake") for name in artifact.findall(script.read_text())}
+        named = set(run("ninja", "-C", BUILD, "-t", "commands", "tutti_installed").split())
+        self.assertIn("bin/tutti", built)
+        self.assertEqual(built - named, set())
+
     def headers(self, component):
         return sorted(path.relative_to(self.include).as_posix() for path in (self.include / "tutti" / component).rglob("*.h"))
 
@@ -194,7 +201,9 @@ class Installed(unittest.TestCase):
             f"add_executable(minimal {EXAMPLES}/minimal/minimal.cc)\ntarget_link_libraries(minimal PRIVATE tutti::comm)\n"
             'foreach(name CMAKE_BUILD_TYPE CMAKE_RUNTIME_OUTPUT_DIRECTORY CMAKE_CXX_COMPILER_LAUNCHER CMAKE_INSTALL_RPATH)\n'
             '  message(STATUS "${name}=<${${name}}>")\nendforeach()\n')
+        self.assertNotIn("without optimisation", configure(parent, parent / "fast", "-DCMAKE_BUILD_TYPE=Release"))
         output = configure(parent, parent / "build")
+        self.assertIn("without optimisation, and is 5 to 20 times slower", " ".join(output.split()))
         for name in ("CMAKE_BUILD_TYPE", "CMAKE_RUNTIME_OUTPUT_DIRECTORY", "CMAKE_CXX_COMPILER_LAUNCHER", "CMAKE_INSTALL_RPATH"):
             self.assertIn(f"{name}=<>", output)
         commands = (parent / "build/compile_commands.json").read_text()

@@ -98,6 +98,7 @@ endfunction()
 
 # The targets of one file that find_package reads, in the prefix and in the build folder.
 function(tutti_install_targets name)
+  set_property(GLOBAL APPEND PROPERTY tutti_installed ${ARGN})
   foreach(target IN LISTS ARGN)
     get_target_property(type ${target} TYPE)
     if(type STREQUAL "SHARED_LIBRARY")
@@ -148,8 +149,12 @@ function(tutti_package)
   set_target_properties(tutti_usage PROPERTIES EXPORT_NAME usage)
   tutti_install_targets(usage tutti_usage)
   if(TARGET tutti)
+    set_property(GLOBAL APPEND PROPERTY tutti_installed tutti)
     install(TARGETS tutti RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT program)
   endif()
+  add_custom_target(tutti_installed)  # builds all that `cmake --install` needs
+  get_property(installed GLOBAL PROPERTY tutti_installed)
+  add_dependencies(tutti_installed ${installed})
   get_property(components GLOBAL PROPERTY tutti_components)
   get_property(facts GLOBAL PROPERTY tutti_component_facts)
 

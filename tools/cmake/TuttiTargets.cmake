@@ -7,8 +7,13 @@
 #                                                                             PREFIX p: the entries are named p<case>;
 #                                                                             ALONE a.cc: see tutti_batches
 
-if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
-  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  if(PROJECT_IS_TOP_LEVEL)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+  elseif(NOT CMAKE_CXX_FLAGS MATCHES "-O[1-3fs]")
+    message(WARNING "CMAKE_BUILD_TYPE is not set, so that Tutti is compiled without optimisation, and is 5 to 20 times slower: "
+                    "configure with -DCMAKE_BUILD_TYPE=Release, or set it before Tutti is added")
+  endif()
 endif()
 if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
