@@ -32,6 +32,7 @@ struct TrainArguments {
   std::int64_t seed = 0;  // signed, so that -1 is refused and not taken for 2^64 - 1
   std::optional<std::int64_t> nproc;
   bool elastic = false;
+  bool live = false;  // the launcher of these ranks shows live lines
   std::optional<int> max_restarts;
   std::optional<int> min_ranks;
   std::optional<std::int64_t> bucket_cap;
@@ -105,6 +106,7 @@ void add_options(CLI::App& app, TrainArguments& arguments) {
                "with --nproc: a rank that is lost is replaced, and the others train on from where they are");
   app.add_option("--max-restarts", arguments.max_restarts, "--elastic: so many times [3]");
   app.add_option("--min-ranks", arguments.min_ranks, "--elastic: then go on with fewer, but not below this [all]");
+  app.add_flag("--live", arguments.live)->group("");  // hidden
   add_launcher_option(app);
   add_interface_option(app);
   app.add_option("--device", train.device, "cpu, or cuda: the ranks of a host take turns on its GPUs; cuda:1 names one")
@@ -187,6 +189,7 @@ int launch_ranks(const TrainArguments& arguments, const trainer::TrainOptions& o
     launching.elastic = ElasticLimits{.min_ranks = arguments.min_ranks.value_or(launching.nproc)};
     launching.max_restarts = arguments.max_restarts.value_or(3);
   }
+  if (isatty(STDOUT_FILENO) == 1) launching.command.push_back("--live");
   return launch(launching);
 }
 
@@ -195,8 +198,8 @@ int train(const TrainArguments& arguments) {
     const trainer::TrainOptions options = interpreted(arguments);
     const bool launched = world_size_from_launcher().has_value();
     if ((arguments.nproc.value_or(1) > 1 || arguments.elastic) && !launched) return launch_ranks(arguments, options);
-    return trainer::run_training(
-        options, {.out = std::cout, .err = std::cerr, .live = isatty(STDOUT_FILENO) == 1 ? stdout : nullptr});
+    const bool live = arguments.live || isatty(STDOUT_FILENO) == 1;
+    return trainer::run_training(options, {.out = std::cout, .err = std::cerr, .live = live ? stdout : nullptr});
   } catch (const UsageError& error) {
     std::cerr << "tutti train: " << error.what() << "\n";
     return 2;

@@ -12,7 +12,7 @@ namespace tutti::trainer {
 struct ProcessStreams {
   std::ostream& out;
   std::ostream& err;
-  std::FILE* live = nullptr;  // the terminal that `out` goes to; null: it goes to none
+  std::FILE* live = nullptr;  // the file behind `out`, if a line that changes is shown (report/progress.h)
 };
 
 /// Compute threads of a rank that was not told: the CPUs that the scheduler was asked for (SLURM_CPUS_PER_TASK), else

@@ -196,7 +196,7 @@ bool Run::train_one_epoch(int epoch) {
   steps.global_samples = [this](std::int64_t step) {
     return inputs_.sampler->samples_of_step(step, options_.batch_size);
   };
-  progress_.start_epoch(epoch, steps.count);
+  progress_.start_epoch(epoch, steps.count, inputs_.global_batch);
   train_epoch(
       training, steps, progress_, [this](const StepInfo& info) { return after_step(info); }, epoch_sum_);
   if (checkpointer_->stopped_at()) return false;

@@ -16,7 +16,7 @@ namespace tutti::trainer {
 
 struct TrainOutput {
   std::ostream& stream;
-  std::FILE* live = nullptr;  // the terminal that it goes to: show a line that changes
+  std::FILE* live = nullptr;  // the file behind it: show a line that changes
   /// What this rank is asked from outside; heard only with a checkpoint folder. May be null.
   TrainRequests* requests = nullptr;
 };

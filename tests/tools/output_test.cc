@@ -9,10 +9,13 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
+/// Lines that the next one replaces end in '~' here.
 Lines split(const std::vector<std::string>& pieces) {
   LineSplitter splitter;
   Lines lines;
-  const auto collect = [&](std::string_view line) { lines.emplace_back(line); };
+  const auto collect = [&](std::string_view line, bool live) {
+    lines.push_back(std::string(line) + (live ? "~" : ""));
+  };
   for (const std::string& piece : pieces) splitter.feed(piece, collect);
   splitter.finish(collect);
   return lines;
@@ -26,7 +29,8 @@ TEST(LineSplitter, JoinsPiecesAndFlushesTheLastLine) {
 
 TEST(LineSplitter, TreatsCarriageReturnsAsLineEnds) {
   EXPECT_EQ(split({"a\r\nb\r", "\nc"}), (Lines{"a", "b", "c"}));
-  EXPECT_EQ(split({"\r10%\r20%\n"}), (Lines{"10%", "20%"}));
+  EXPECT_EQ(split({"\r10%\r20%\n"}), (Lines{"10%~", "20%"}));
+  EXPECT_EQ(split({"10%\r", "\r20%\r\r", "30%\r"}), (Lines{"10%~", "20%~", "30%~"}));
   EXPECT_EQ(split({"\r", "\n\r\n"}), (Lines{"", ""}));
 }
 

@@ -79,33 +79,42 @@ TEST(RunReport, EpochsComeBackBitForBit) {
 TEST(Progress, OnePlainLinePerEpochInAPipe) {
   std::ostringstream out;
   Progress progress(out, nullptr, 5, "  [generated digits]");
-  progress.start_epoch(1, 1000);
+  progress.start_epoch(1, 1000, 128);
   for (int i = 0; i < 1000; ++i) progress.step(i, 0.5);
   progress.end_epoch(example().epochs[0]);
   EXPECT_EQ(out.str(),
             "epoch 1/5  train loss 0.5000  test loss 0.2500  test accuracy 0.7500  2.00 s  [generated digits]\n");
 }
 
-TEST(Progress, LiveLineIsShownAboutAHundredTimesAndClearedAtTheEnd) {
+TEST(Progress, AStepIsShownFiveTimesASecondWithTheTimeLeft) {
   testing::internal::CaptureStdout();
-  Progress progress(std::cout, stdout, 5, "");
-  progress.start_epoch(2, 1000);
-  for (int i = 0; i < 1000; ++i) progress.step(i, 0.5);
-  std::string text = testing::internal::GetCapturedStdout();
-  const auto shown = std::count(text.begin(), text.end(), '\r');
-  EXPECT_EQ(shown, 100);
-  EXPECT_NE(text.find("epoch 2/5   50 %  loss 0.5000"), std::string::npos);
-  testing::internal::CaptureStdout();
+  Progress progress(std::cout, stdout, 3, "  [generated digits]");
+  const Progress::Clock::time_point began{};
+  progress.start_epoch(2, 1000, 128, began);
+  for (int i = 0; i < 100; ++i) progress.show(i, 0.5, began + std::chrono::milliseconds(10) * (i + 1));
   progress.end_epoch(example().epochs[0]);
-  text = testing::internal::GetCapturedStdout();
-  EXPECT_EQ(text.back(), '\n');
-  EXPECT_NE(text.find("\r\x1b[Kepoch 1/5  train"), std::string::npos);
+  const std::string text = testing::internal::GetCapturedStdout();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\r'), 10) << "two for each of five lines, for a launcher";
+  EXPECT_TRUE(text.starts_with(
+      "epoch 2/3  step 20/1000  loss 0.5000  20 s left  12,800 samples/s  [generated digits]\r\repoch 2/3  step 40/"))
+      << text;
+  EXPECT_NE(text.find("\r\repoch 1/5  train"), std::string::npos) << text;
+}
+
+TEST(Progress, StepsAreLoggedAsOftenAsAsked) {
+  std::ostringstream out;
+  Progress progress(out, nullptr, 1, "", 40);
+  const Progress::Clock::time_point began{};
+  progress.start_epoch(1, 100, 10, began);
+  for (int i = 0; i < 100; ++i) progress.show(i, 0.25, began + std::chrono::seconds(i + 1));
+  EXPECT_EQ(out.str(),
+            "epoch 1/1  step 40/100  loss 0.2500  10 samples/s\nepoch 1/1  step 80/100  loss 0.2500  10 samples/s\n");
 }
 
 TEST(Progress, OtherRanksAreSilent) {
   testing::internal::CaptureStdout();
   Progress progress;
-  progress.start_epoch(1, 10);
+  progress.start_epoch(1, 10, 128);
   progress.step(0, 1);
   progress.end_epoch({});
   progress.line("nothing");

@@ -1,4 +1,5 @@
 #include <tutti/comm/base/host_name.h>
+#include <tutti/comm/base/printable_utf8.h>
 #include <tutti/tools/run/line_printer.h>
 #include <tutti/tools/run/ranges.h>
 
@@ -125,12 +126,18 @@ void LinePrinter::print(int local_rank, Stream stream, std::string_view line) {
               [this](const LineFolder::Line& folded) { show(folded.ranks, folded.stream, folded.text); });
 }
 
+void LinePrinter::print_live(int local_rank, Stream stream, std::string_view line) {
+  if (options_.local.json) return;
+  sink(stream).show_live(comm::printable_utf8(label_of({local_rank}) + std::string(line)));
+}
+
 void LinePrinter::release(Clock::time_point now) {
   folder_.release(now, [this](const LineFolder::Line& folded) { show(folded.ranks, folded.stream, folded.text); });
 }
 
 void LinePrinter::flush() {
   folder_.flush([this](const LineFolder::Line& folded) { show(folded.ranks, folded.stream, folded.text); });
+  for (const Stream stream : {Stream::Out, Stream::Err}) sink(stream).push("");
 }
 
 std::optional<LinePrinter::Clock::time_point> LinePrinter::next_due() const { return folder_.next_due(); }

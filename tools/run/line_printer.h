@@ -87,6 +87,8 @@ class LinePrinter {
 
   /// Queues a line, given without its end.
   void print(int local_rank, Stream stream, std::string_view line);
+  /// A line that the next one replaces, on a terminal; with its label, and control characters as '?'. Not as JSON.
+  void print_live(int local_rank, Stream stream, std::string_view line);
   /// False if a rank of this host has told this cause of a failure before.
   bool is_news(std::string cause) { return told_.insert(std::move(cause)).second; }
   /// Bytes as they are.
@@ -94,7 +96,7 @@ class LinePrinter {
 
   /// Shows what has waited long enough for other ranks to say the same.
   void release(Clock::time_point now);
-  void flush();
+  void flush();  // and erases the live line
   std::optional<Clock::time_point> next_due() const;
 
   Sink& sink(Stream stream) { return stream == Stream::Out ? console_.out() : console_.err(); }

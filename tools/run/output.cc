@@ -1,5 +1,6 @@
 #include <limits.h>
 #include <sys/stat.h>
+#include <tutti/comm/base/terminal.h>
 #include <tutti/tools/run/output.h>
 #include <unistd.h>
 
@@ -19,44 +20,51 @@ bool is_same_file(int a, int b) {
          first.st_ino == second.st_ino;
 }
 
-bool shows_colours(int fd) {
+constexpr std::string_view kClearLine = "\r\033[K";
+
+bool knows_sequences(int fd) {
   const char* terminal = std::getenv("TERM");
-  return ::isatty(fd) == 1 && std::getenv("NO_COLOR") == nullptr && terminal != nullptr &&
-         std::string_view(terminal) != "dumb";
+  return ::isatty(fd) == 1 && terminal != nullptr && std::string_view(terminal) != "dumb";
 }
 
 }  // namespace
 
 void LineSplitter::feed(std::string_view bytes, const OnLine& on_line) {
+  const auto end_line = [&](bool live) {
+    // Progress bars begin with "\r": that is no empty line, unless "\n" follows.
+    if (!live || !partial_.empty()) on_line(partial_, live);
+    partial_.clear();
+  };
   while (!bytes.empty()) {
-    if (std::exchange(after_return_, false) && bytes.front() == '\n') {
-      if (std::exchange(skipped_empty_, false)) on_line("");
-      bytes.remove_prefix(1);
+    if (std::exchange(after_return_, false)) {
+      const bool newline = bytes.front() == '\n';
+      end_line(!newline);
+      bytes.remove_prefix(newline ? 1 : 0);
       continue;
     }
-    skipped_empty_ = false;
     const std::size_t room = kMaxLine - partial_.size();
     const std::size_t end = bytes.substr(0, room).find_first_of("\r\n");
     const bool complete = end != std::string_view::npos;
     const std::size_t taken = complete ? end : std::min(room, bytes.size());
     partial_.append(bytes.substr(0, taken));
-    if (complete) after_return_ = bytes[end] == '\r';
-    // Progress bars begin with "\r": that is no empty line, unless "\n" follows.
-    skipped_empty_ = after_return_ && partial_.empty();
-    if ((complete && !skipped_empty_) || partial_.size() == kMaxLine) {
-      on_line(partial_);
-      partial_.clear();
-    }
+    after_return_ = complete && bytes[end] == '\r';
+    if (!after_return_ && (complete || partial_.size() == kMaxLine)) end_line(false);
     bytes.remove_prefix(taken + (complete ? 1 : 0));
   }
 }
 
 void LineSplitter::finish(const OnLine& on_line) {
-  if (!partial_.empty()) on_line(partial_);
+  if (!partial_.empty()) on_line(partial_, after_return_);
   partial_.clear();
 }
 
-Sink::Sink(int fd) : fd_(fd), colours_(shows_colours(fd)) {}
+Sink::Sink(int fd)
+    : fd_(fd), terminal_(knows_sequences(fd)), colours_(terminal_ && std::getenv("NO_COLOR") == nullptr) {}
+
+void Sink::show_live(std::string_view text) {
+  push(comm::fitted(text, comm::terminal_columns(fd_)));
+  live_ = true;
+}
 
 void Sink::push(std::string_view bytes) {
   if (closed()) return;
@@ -64,6 +72,7 @@ void Sink::push(std::string_view bytes) {
     queue_.clear();
     written_ = 0;
   }
+  if (std::exchange(live_, false)) queue_.append(kClearLine);
   queue_.append(bytes);
 }
 

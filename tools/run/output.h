@@ -22,7 +22,8 @@ enum class Stream { Out = 0, Err = 1 };
 class LineSplitter {
  public:
   static constexpr std::size_t kMaxLine = 64 * 1024;
-  using OnLine = std::function<void(std::string_view line)>;  // without its end
+  /// `line` is without its end; `live`: that was a "\r" alone, so the next line takes its place on a terminal.
+  using OnLine = std::function<void(std::string_view line, bool live)>;
 
   void feed(std::string_view bytes, const OnLine& on_line);
   /// The last line, if the stream ended without ending it.
@@ -30,21 +31,24 @@ class LineSplitter {
 
  private:
   std::string partial_;
-  bool after_return_ = false;
-  bool skipped_empty_ = false;
+  bool after_return_ = false;  // partial_ is whole, but for a "\n" that may follow
 };
 
-/// The queue in front of one descriptor of the launcher's own. The descriptor is borrowed and keeps its flags.
+/// The queue in front of one descriptor of the launcher's own. The descriptor is borrowed and keeps its flags. On a
+/// terminal it may show a live line, which the next bytes erase.
 class Sink {
  public:
   explicit Sink(int fd);
 
   void push(std::string_view bytes);
+  /// Of a terminal: in place of the live line before it, cut where the screen ends. `text` must hold no control bytes.
+  void show_live(std::string_view text);
   /// To be called when poll says that the descriptor takes bytes; writes at most what does not block.
   void write_some();
 
   int fd() const { return fd_; }
-  bool colours() const { return colours_; }  // a terminal that is not asked to stay plain
+  bool is_terminal() const { return terminal_; }  // that knows escape sequences
+  bool colours() const { return colours_; }       // a terminal that is not asked to stay plain
   bool has_bytes() const { return !closed() && written_ < queue_.size(); }
   bool congested() const { return !closed() && queue_.size() - written_ > kHighWater; }
   bool closed() const { return error_ != 0; }
@@ -54,7 +58,9 @@ class Sink {
  private:
   static constexpr std::size_t kHighWater = 1 << 20;
   int fd_;
+  bool terminal_ = false;
   bool colours_ = false;
+  bool live_ = false;  // a live line is the last in the queue
   int error_ = 0;
   std::string queue_;
   std::size_t written_ = 0;

@@ -91,17 +91,21 @@ bool RankOutput::read_some(StreamState& stream) {
   const std::string_view view(bytes, static_cast<std::size_t>(count));
   log(stream, view);
   if (stream.shown && !split_lines_) printer_.pass(stream.name, view);
-  stream.splitter.feed(view, [&](std::string_view line) { emit(stream, line); });
+  stream.splitter.feed(view, [&](std::string_view line, bool live) { emit(stream, line, live); });
   return true;
 }
 
 void RankOutput::close_stream(StreamState& stream) {
-  stream.splitter.finish([&](std::string_view line) { emit(stream, line); });
+  stream.splitter.finish([&](std::string_view line, bool live) { emit(stream, line, live); });
   if (stream.shown && stream.thrown) show(stream, kThrown);
   stream.fd.close();
 }
 
-void RankOutput::emit(StreamState& stream, std::string_view line) {
+void RankOutput::emit(StreamState& stream, std::string_view line, bool live) {
+  if (live && printer_.sink(stream.name).is_terminal()) {
+    if (stream.shown && split_lines_) printer_.print_live(local_rank_, stream.name, line);
+    return;
+  }
   remember(line);
   if (stream.shown && !is_told(stream, line)) show(stream, line);
 }

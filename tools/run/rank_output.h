@@ -61,7 +61,7 @@ class RankOutput {
   void open_log(StreamState& stream);
   bool read_some(StreamState& stream);
   void close_stream(StreamState& stream);
-  void emit(StreamState& stream, std::string_view line);
+  void emit(StreamState& stream, std::string_view line, bool live);
   void show(StreamState& stream, std::string_view line);
   bool is_told(StreamState& stream, std::string_view line);
   void remember(std::string_view line);

@@ -1,35 +1,69 @@
 #include <tutti/comm/base/format.h>
+#include <tutti/comm/base/terminal.h>
 #include <tutti/trainer/report/progress.h>
+#include <tutti/trainer/report/summary.h>
+#include <unistd.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace tutti::trainer {
 namespace {
 
-constexpr std::int64_t kUpdatesPerEpoch = 100;
+constexpr std::chrono::milliseconds kShowEvery(200);
 constexpr char kClearLine[] = "\r\x1b[K";
 
 using comm::format;
 
-}  // namespace
-
-Progress::Progress(std::ostream& out, std::FILE* live, int total_epochs, std::string data_note)
-    : out_(&out), live_(live), total_epochs_(total_epochs), data_note_(std::move(data_note)) {}
-
-void Progress::start_epoch(int epoch, std::int64_t steps) {
-  epoch_ = epoch;
-  steps_ = steps;
-  stride_ = std::max<std::int64_t>(1, steps / kUpdatesPerEpoch);
-  next_shown_ = live_ != nullptr ? 0 : INT64_MAX;
+std::string time_left(double seconds) {
+  if (seconds < 90) return format("%.0f s left", seconds);
+  return seconds < 5400 ? format("%.0f min left", seconds / 60) : format("%.1f h left", seconds / 3600);
 }
 
-void Progress::show(std::int64_t index, double loss) {
-  next_shown_ = index + stride_;
-  const auto percent = static_cast<int>(100 * index / std::max<std::int64_t>(1, steps_));
-  std::fputs(kClearLine, live_);
-  *out_ << format("epoch %d/%d  %3d %%  loss %.4f", epoch_, total_epochs_, percent, loss) << data_note_ << std::flush;
-  line_open_ = true;
+}  // namespace
+
+Progress::Progress(std::ostream& out, std::FILE* live, int total_epochs, std::string data_note, std::int64_t log_every)
+    : out_(&out),
+      live_(live),
+      on_terminal_(live != nullptr && ::isatty(fileno(live)) == 1),
+      total_epochs_(total_epochs),
+      data_note_(std::move(data_note)),
+      log_every_(log_every) {}
+
+void Progress::start_epoch(int epoch, std::int64_t steps, std::int64_t batch, Clock::time_point now) {
+  epoch_ = epoch;
+  steps_ = steps;
+  batch_ = batch;
+  done_ = 0;
+  began_ = shown_ = now;
+}
+
+void Progress::show(std::int64_t index, double loss, Clock::time_point now) {
+  ++done_;
+  const bool logged = log_every_ > 0 && (index + 1) % log_every_ == 0;
+  const bool live = live_ != nullptr && now - shown_ >= kShowEvery;
+  if (!logged && !live) return;
+  const double seconds = std::chrono::duration<double>(now - began_).count() / static_cast<double>(done_);
+  const std::int64_t left = (total_epochs_ - epoch_) * steps_ + steps_ - index - 1;
+  std::string text = format("epoch %d/%d  step %lld/%lld  loss %.4f", epoch_, total_epochs_,
+                            static_cast<long long>(index + 1), static_cast<long long>(steps_), loss);
+  if (live) text += "  " + time_left(seconds * static_cast<double>(left));
+  text +=
+      "  " + with_commas(static_cast<std::int64_t>(static_cast<double>(batch_) / seconds)) + " samples/s" + data_note_;
+  if (logged) return line(text);
+  shown_ = now;
+  show_live(text);
+}
+
+void Progress::show_live(const std::string& text) {
+  if (on_terminal_) {
+    std::fputs(kClearLine, live_);
+    *out_ << comm::fitted(text, comm::terminal_columns(fileno(live_))) << std::flush;
+  } else {
+    *out_ << text << std::flush;
+    std::fputs("\r\r", live_);  // the second one tells the launcher that no "\n" follows
+    std::fflush(live_);
+  }
+  line_open_ = on_terminal_;
 }
 
 void Progress::clear() {

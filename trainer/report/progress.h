@@ -1,13 +1,15 @@
-// Progress: what a person sees while training runs. On a terminal one live line, in a pipe one plain line per epoch.
+// Progress: what a person sees while training runs. On a terminal one live line, in a pipe one plain line per epoch,
+// and with log_every one per so many steps.
 //
-// Only rank 0 makes one that writes; the others make a silent one. step() costs one comparison except about a hundred
-// times an epoch on a terminal.
-// Thread-safety: none. Ownership: the stream must outlive this object.
+// Only rank 0 makes one that writes; the others make a silent one. A step costs a look at the clock where a live line
+// is shown, which then changes a few times a second. Thread-safety: none. Ownership: the streams must outlive this
+// object.
 #pragma once
 
 #include <tutti/trainer/report/run_log.h>
 #include <tutti/trainer/report/run_report.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <ostream>
@@ -17,35 +19,45 @@ namespace tutti::trainer {
 
 class Progress {
  public:
+  using Clock = std::chrono::steady_clock;
+
   /// Silent.
   Progress() = default;
-  /// `live`: the terminal behind `out`, for the one sequence that texts must not hold; null: there is none.
-  /// `data_note` is put into every line that shows results: "" or " [generated digits]".
-  Progress(std::ostream& out, std::FILE* live, int total_epochs, std::string data_note);
+  /// `live`: the file behind `out`, for sequences that texts must not hold: a terminal, or a launcher that shows lines
+  /// that end in "\r" on its own; null: no live line. `data_note` is put into every line that shows results: "" or
+  /// "  [generated digits]". `log_every`: steps from plain line to plain line; 0: none.
+  Progress(std::ostream& out, std::FILE* live, int total_epochs, std::string data_note, std::int64_t log_every = 0);
 
-  void start_epoch(int epoch, std::int64_t steps);
+  /// An epoch of `steps` steps, of `batch` samples each on all ranks together.
+  void start_epoch(int epoch, std::int64_t steps, std::int64_t batch, Clock::time_point now = Clock::now());
+  /// Step `index`, from 0, is done. `loss`: of rank 0's samples.
   void step(std::int64_t index, double loss) {
-    if (index >= next_shown_) show(index, loss);
+    if (live_ != nullptr || log_every_ > 0) show(index, loss, Clock::now());
   }
+  void show(std::int64_t index, double loss, Clock::time_point now);
   void end_epoch(const EpochReport& report);
   void line(const std::string& text);  // a whole line, above the live one
   /// Whole lines go to `log`, too, which must outlive this object.
   void also_to(RunLog& log) { log_ = &log; }
 
  private:
-  void show(std::int64_t index, double loss);
+  void show_live(const std::string& text);
   void clear();
 
   std::ostream* out_ = nullptr;
   std::FILE* live_ = nullptr;
+  bool on_terminal_ = false;  // else a launcher's
   RunLog* log_ = nullptr;
   bool line_open_ = false;
   int total_epochs_ = 0;
   std::string data_note_;
+  std::int64_t log_every_ = 0;
   int epoch_ = 0;
   std::int64_t steps_ = 0;
-  std::int64_t stride_ = 1;
-  std::int64_t next_shown_ = INT64_MAX;
+  std::int64_t batch_ = 0;
+  std::int64_t done_ = 0;  // steps of this epoch by this process
+  Clock::time_point began_;
+  Clock::time_point shown_;
 };
 
 }  // namespace tutti::trainer

@@ -8,6 +8,10 @@
 namespace tutti::trainer {
 namespace {
 
+using comm::format;
+
+}  // namespace
+
 std::string with_commas(std::int64_t value) {
   std::string digits = std::to_string(value);
   for (auto place = static_cast<std::ptrdiff_t>(digits.size()) - 3; place > 0; place -= 3) {
@@ -15,10 +19,6 @@ std::string with_commas(std::int64_t value) {
   }
   return digits;
 }
-
-using comm::format;
-
-}  // namespace
 
 RunReport report_of(const TrainOptions& options, const ImageDataset& data, int ranks, int threads) {
   RunReport report;

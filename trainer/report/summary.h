@@ -13,6 +13,9 @@
 
 namespace tutti::trainer {
 
+/// "39,760".
+std::string with_commas(std::int64_t value);
+
 /// What is known of a run before it begins.
 RunReport report_of(const TrainOptions& options, const ImageDataset& data, int ranks, int threads);
 

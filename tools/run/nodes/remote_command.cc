@@ -62,7 +62,7 @@ bool RemoteCommand::take(Stream& stream, bool is_error) {
   char bytes[64 * 1024];
   const ssize_t count = ::read(stream.fd.get(), bytes, sizeof(bytes));
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  const auto line = [&](std::string_view text) { show(stream, is_error, text); };
+  const auto line = [&](std::string_view text, bool /*live*/) { show(stream, is_error, text); };
   if (count > 0) {
     stream.splitter.feed({bytes, static_cast<std::size_t>(count)}, line);
     return true;

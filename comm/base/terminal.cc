@@ -1,0 +1,24 @@
+#include <sys/ioctl.h>
+#include <tutti/comm/base/terminal.h>
+
+namespace tutti::comm {
+
+std::size_t terminal_columns(int fd) {
+  winsize size{};
+  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+std::string_view fitted(std::string_view text, std::size_t columns) {
+  std::size_t characters = 0;
+  std::size_t at = 0;
+  for (; at < text.size(); ++at) {
+    const bool begins = (static_cast<unsigned char>(text[at]) & 0xc0) != 0x80;
+    // The last column stays empty: some terminals go to the next line behind it.
+    if (begins && ++characters == columns) break;
+  }
+  if (at == text.size() || text.substr(at).starts_with("  ")) return text.substr(0, at);
+  const std::size_t part = text.rfind("  ", at);
+  return text.substr(0, part == std::string_view::npos || part == 0 ? at : part);
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,85 @@
+"""What commands show on a terminal, and that nothing of it is in a pipe. Usage: terminal_test.py TUTTI"""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import unittest
+
+TUTTI = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else "build/release/bin/tutti"
+COLUMNS = 60
+
+
+class Screen:
+    """The lines of a terminal that knows "\\r", "\\n" and "erase to the end of the line", and each state of its last line."""
+
+    def __init__(self, data):
+        self.lines = [""]
+        self.states = []
+        for piece in re.split(r"(\r?\n|\r|\x1b\[K)", re.sub(r"\x1b\[\d*m", "", data.decode())):
+            if piece in ("\n", "\r\n"):
+                self.lines.append("")
+            elif piece == "\x1b[K":
+                self.lines[-1] = ""
+            elif piece not in ("", "\r"):
+                self.lines[-1] += piece
+                self.states.append(self.lines[-1])
+
+
+def on_terminal(*words, columns=COLUMNS, **options):
+    """The exit status, and what was shown."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environment = {**os.environ, "TERM": "xterm"}
+    with subprocess.Popen([TUTTI, *words], stdin=subprocess.DEVNULL, stdout=follower, stderr=follower, env=environment,
+                          **options) as process:
+        os.close(follower)
+        data = b""
+        while True:
+            try:
+                piece = os.read(leader, 65536)
+            except OSError:  # EIO: all writers have closed
+                break
+            if not piece:
+                break
+            data += piece
+        os.close(leader)
+    return process.returncode, Screen(data)
+
+
+BAR = ["-n", "2", "--", "sh", "-c", "printf 'at 10%%\\r'; printf '\\rat 20%%\\r\\r'; echo done $RANK"]
+
+
+class Terminal(unittest.TestCase):
+    def test_a_line_that_ends_in_a_return_is_replaced_by_the_next(self):
+        status, screen = on_terminal("run", *BAR)
+        self.assertEqual(status, 0)
+        self.assertEqual(sorted(line for line in screen.lines if line.startswith("[")), ["[rank 0] done 0", "[rank 1] done 1"])
+        self.assertIn("[rank 0] at 20%", screen.states)
+
+    def test_in_a_pipe_it_is_a_line(self):
+        done = subprocess.run([TUTTI, "run", *BAR], capture_output=True, check=True, text=True)
+        expected = [f"[rank {rank}] {what}" for rank in (0, 1) for what in ("at 10%", "at 20%", f"done {rank}")]
+        self.assertEqual(sorted(done.stdout.splitlines()), expected)
+
+    def test_a_training_shows_its_step_and_the_time_left(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for ranks in ("1", "2"):
+                with self.subTest(ranks=ranks):
+                    words = ["train", "mnist", "--batch-size", "2", "--epochs", "1", "--nproc", ranks, "--threads", "1"]
+                    status, screen = on_terminal(*words, cwd=folder)
+                    self.assertEqual(status, 0, screen.lines)
+                    steps = [state for state in screen.states if re.match(r"epoch 1/1  step \d+/\d+  loss \d+\.\d+", state)]
+                    self.assertGreater(len(steps), 1, screen.states)
+                    self.assertRegex(steps[-1], r"  \d+ (s|min) left$")
+                    self.assertLess(max(map(len, steps)), COLUMNS)
+                    self.assertFalse([line for line in screen.lines if "step" in line and "left" in line], "left on the screen")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
