@@ -49,9 +49,20 @@ class PrintableOutput : public std::streambuf {
 // CLI11 prints help for --help and --version, and errors in its own form; ours is: one sentence, then where to look.
 int report_parse_result(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
-  std::string command = "tutti";
-  for (const CLI::App* sub : app.get_subcommands()) command += " " + sub->get_name();
-  std::cerr << command << ": " << error.what() << "\nRun '" << command << " --help' for the options.\n";
+  const CLI::App* command = &app;
+  std::string path = "tutti";
+  for (auto subs = app.get_subcommands(); !subs.empty(); subs = command->get_subcommands()) {
+    command = subs.front();
+    path += " " + command->get_name();
+  }
+  std::vector<std::string> unknown;
+  const auto code = static_cast<CLI::ExitCodes>(error.get_exit_code());
+  if (code == CLI::ExitCodes::ExtrasError || code == CLI::ExitCodes::RequiredError) unknown = app.remaining(true);
+  // Of "--modle mlp" the option is what is wrong.
+  const auto option = std::ranges::find_if(unknown, [](const std::string& word) { return word.starts_with("-"); });
+  if (option != unknown.end()) std::iter_swap(option, unknown.begin());
+  std::cerr << path << ": " << (unknown.empty() ? error.what() : tutti::tools::unknown_word(*command, unknown.front()))
+            << "\nRun '" << path << " --help' for the options.\n";
   return 2;
 }
 

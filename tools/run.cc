@@ -174,7 +174,7 @@ void settle_launch(RunArguments& arguments, const std::vector<std::string>& comm
 int run(RunArguments& arguments, const CLI::App& options, const Settings& settings) {
   const std::vector<std::string> words = options.remaining();
   if (arguments.agent) return become_agent();
-  if (!words.empty() && words.front().starts_with("-")) return refuse("unknown option " + words.front());
+  if (!words.empty() && words.front().starts_with("-")) return refuse(unknown_word(options, words.front()));
   const std::vector<std::string> command = program_of(words);
   if (command.empty()) return refuse("no program given; write tutti run -n 4 -- PROGRAM ARGUMENTS");
   settle_launch(arguments, command);
