@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 #include <tutti/tools/labs/show/library_play.h>
 #include <tutti/tools/labs/show/show_page.h>
-#include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/data/digest.h>
 
 #include <nlohmann/json.hpp>
 
@@ -38,7 +38,7 @@ nlohmann::json data_of(const std::string& html) {
   return nlohmann::json::parse(between(html, "<script type=\"application/json\" id=\"data\">", "</script>"));
 }
 
-std::string base64(const trainer::Sha256::Digest& digest) {
+std::string base64(const std::vector<unsigned char>& digest) {
   const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string text;
   unsigned held = 0, bits = 0;
@@ -68,8 +68,7 @@ TEST(LabShowPage, NothingComesFromOutsideAndOnlyItsOwnScriptRuns) {
   EXPECT_EQ(count_of(html, "href="), 1u);  // the icon, which is empty
   EXPECT_EQ(count_of(html, "http"), 2u);   // the policy's "http-equiv", and the name of SVG
   EXPECT_EQ(count_of(html, "<script"), 2u);
-  trainer::Sha256 sum;
-  const std::string hash = base64(sum.add(between(html, "<script>", "</script>")).digest());
+  const std::string hash = base64(trainer::Digest().add(between(html, "<script>", "</script>")).bytes());
   EXPECT_NE(html.find("default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-" + hash + "'"),
             std::string::npos);
 }

@@ -3,6 +3,7 @@
 #include <tutti/trainer/checkpoint/checkpoint.h>
 #include <tutti/trainer/checkpoint/checkpoint_folder.h>
 #include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/data/digest.h>
 
 #include <fstream>
 #include <limits>
@@ -225,7 +226,7 @@ TEST(Checkpoint, AShortFileIsToldByItsLength) {
 TEST(Checkpoint, AFolderOfTheFormerFormatIsRead) {
   const TemporaryFolder dir;
   const fs::path folder = write_checkpoint(dir.path(), example(4));
-  const auto sum = [&](const char* name) { return sha256_of_file(folder / name); };
+  const auto sum = [&](const char* name) { return digest_of_file(folder / name); };
   const nlohmann::json old = {
       {"format", 1},
       {"epoch", 4},

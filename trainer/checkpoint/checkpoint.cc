@@ -2,6 +2,7 @@
 #include <tutti/trainer/checkpoint/checkpoint.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/checkpoint/safetensors.h>
+#include <tutti/trainer/data/digest.h>
 #include <zlib.h>
 
 #include <cerrno>
@@ -169,8 +170,6 @@ void assign_tensors(const NamedTensors& target, const NamedTensors& source, cons
 
 namespace {
 
-std::string sha256_of_bytes(std::string_view bytes) { return hex(Sha256().add(bytes.data(), bytes.size()).digest()); }
-
 std::string crc32_of_bytes(std::string_view bytes) {
   const auto sum = ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
   char text[16];
@@ -218,14 +217,14 @@ std::string changed_tensors(std::string_view bytes, const FileRecord& record) {
 }  // namespace
 
 FileRecord record_of(std::string_view bytes) {
-  return {.nbytes = bytes.size(), .sha256 = sha256_of_bytes(bytes), .crc32 = crc32_of_tensors(bytes)};
+  return {.nbytes = bytes.size(), .sha256 = Digest().add(bytes).hex(), .crc32 = crc32_of_tensors(bytes)};
 }
 
 std::string damage_in(std::string_view bytes, const FileRecord& record) {
   if (record.nbytes != 0 && bytes.size() != record.nbytes) {
     return "it is " + std::to_string(bytes.size()) + " bytes long, state.json says " + std::to_string(record.nbytes);
   }
-  const std::string found = sha256_of_bytes(bytes);
+  const std::string found = Digest().add(bytes).hex();
   if (found == record.sha256) return "";
   const std::string changed = changed_tensors(bytes, record);
   return (changed.empty() ? "" : changed + "; ") + "its sha256 is " + found + ", state.json says " + record.sha256;
@@ -268,7 +267,7 @@ StateJson files_to_json(const std::map<std::string, FileRecord>& files) {
   return json;
 }
 
-std::string sum_of(const StateJson& state) { return hex(Sha256().add(state.dump()).digest()); }
+std::string sum_of(const StateJson& state) { return Digest().add(state.dump()).hex(); }
 
 SavedState parse_format1(const StateJson& json) {
   SavedState saved;

@@ -1,16 +1,10 @@
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <tutti/comm/base/output_file.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <new>
-#include <stdexcept>
 #include <system_error>
-#include <vector>
 
 namespace tutti::trainer {
 namespace {
@@ -72,50 +66,5 @@ void sync_folder(const std::filesystem::path& folder) {
 void replace_file(const std::filesystem::path& file, std::string_view bytes) { comm::write_output(file, bytes); }
 
 void check_writable(const std::filesystem::path& file) { const comm::OutputFile probe(file); }
-
-void Sha256::Free::operator()(evp_md_ctx_st* context) const { EVP_MD_CTX_free(context); }
-
-Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
-  if (context_ == nullptr) throw std::bad_alloc();
-  if (EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) != 1) {
-    throw std::runtime_error("OpenSSL offers no SHA-256 on this machine (is a restricted provider configured?)");
-  }
-}
-
-Sha256& Sha256::add(const void* data, std::size_t nbytes) {
-  if (!context_) throw std::logic_error("Sha256::add after digest()");
-  if (nbytes > 0) EVP_DigestUpdate(context_.get(), data, nbytes);
-  return *this;
-}
-
-Sha256::Digest Sha256::digest() {
-  if (!context_) throw std::logic_error("Sha256::digest called twice");
-  Digest result{};
-  EVP_DigestFinal_ex(context_.get(), result.data(), nullptr);
-  context_.reset();
-  return result;
-}
-
-std::string hex(const Sha256::Digest& digest) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const std::uint8_t byte : digest) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
-
-std::string sha256_of_file(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw std::runtime_error("cannot read " + file.string() + ": " + std::strerror(errno));
-  Sha256 sum;
-  std::vector<char> block(std::size_t{1} << 20);
-  while (stream.read(block.data(), static_cast<std::streamsize>(block.size())) || stream.gcount() > 0) {
-    sum.add(block.data(), static_cast<std::size_t>(stream.gcount()));
-  }
-  if (stream.bad()) throw std::runtime_error("cannot read " + file.string() + ": " + std::strerror(errno));
-  return hex(sum.digest());
-}
 
 }  // namespace tutti::trainer

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <string>
 
 namespace tutti::trainer {
 
@@ -35,12 +34,6 @@ class FileSource {
   struct State;
   std::unique_ptr<State> state_;
 };
-
-// Whole-file checks: the MD5 that data sets are published with, and that a gzip file is whole.
-
-/// 32 lower-case hexadecimal digits. A check against damage in transfer, not against malice. Throws DataError naming
-/// the file when it cannot be read.
-std::string md5_of_file(const std::filesystem::path& path);
 
 /// Unpacks a .gz to its end, keeping nothing. Throws DataError as FileSource does.
 void check_gzip(const std::filesystem::path& path);

@@ -1,4 +1,5 @@
 #include <tutti/trainer/data/data_error.h>
+#include <tutti/trainer/data/digest.h>
 #include <tutti/trainer/data/file_source.h>
 #include <tutti/trainer/data/idx.h>
 #include <tutti/trainer/data/mnist.h>
@@ -108,7 +109,7 @@ MnistFinding verify_file(const fs::path& folder, const KnownFile& file) {
   try {
     finding.bytes = fs::file_size(path);
     finding.expected_md5 = gzip ? file.gz_md5 : "";
-    finding.md5 = md5_of_file(path);
+    finding.md5 = digest_of_file(path, Digest::Kind::Md5);
     if (gzip) {
       finding.gzip_ok = false;
       check_gzip(path);

@@ -1,4 +1,4 @@
-#include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/data/digest.h>
 #include <tutti/trainer/data_parallel/model_check.h>
 #include <tutti/trainer/tensor_comm.h>
 
@@ -43,7 +43,7 @@ std::string difference(const std::string& rank0, const std::string& other, int r
 void check_same_model(comm::ProcessGroup& group, const nn::Module& model) {
   if (group.world_size() == 1) return;
   const std::string mine = description(model);
-  const std::vector<std::string> sums = all_gather_texts(group, hex(Sha256().add(mine).digest()));
+  const std::vector<std::string> sums = all_gather_texts(group, Digest().add(mine).hex());
   for (int rank = 1; rank < group.world_size(); ++rank) {
     if (sums[static_cast<std::size_t>(rank)] == sums[0]) continue;
     // All ranks see the same sums, so all come here together.
@@ -54,12 +54,12 @@ void check_same_model(comm::ProcessGroup& group, const nn::Module& model) {
 }
 
 std::string parameter_sha256(const nn::Module& model) {
-  Sha256 sum;
+  Digest sum;
   for (const auto& [name, parameter] : model.named_parameters()) {
     const tensor::Tensor packed = parameter.data().contiguous().on_host();
     sum.add(description("parameter", name, packed) + "\n").add(packed.raw(), packed.nbytes());
   }
-  return hex(sum.digest());
+  return sum.hex();
 }
 
 std::string agreed_parameter_sha256(comm::ProcessGroup& group, const nn::Module& model) {

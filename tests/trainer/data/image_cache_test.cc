@@ -150,8 +150,8 @@ TEST_F(ImageCache, ManyMayReadAndWriteAtOnce) {
 }
 
 TEST_F(ImageCache, LeftoversOfYesterdayAreRemoved) {
-  const fs::path old = write_file(folder_ / "cache/x.tuttiimg.writing-abc", {});
-  const fs::path young = write_file(folder_ / "cache/y.tuttiimg.writing-abc", {});
+  const fs::path old = write_file(folder_ / "cache/.x.tuttiimg.tmp-abc", {});
+  const fs::path young = write_file(folder_ / "cache/.y.tuttiimg.tmp-abc", {});
   fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(25));
   load_image_folder(options_);
   EXPECT_FALSE(fs::exists(old));

@@ -1,7 +1,7 @@
 #include <tutti/tools/labs/embedded.h>
 #include <tutti/tools/labs/show/parts.h>
 #include <tutti/tools/labs/show/show_page.h>
-#include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/data/digest.h>
 #include <tutti/trainer/report/page/html.h>
 
 #include <algorithm>
@@ -12,17 +12,6 @@ namespace {
 
 using namespace show;
 using trainer::page::escaped;
-
-std::string base64(std::span<const std::uint8_t> bytes) {
-  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    unsigned group = 0;
-    for (std::size_t j = 0; j < 3; ++j) group = group << 8 | (i + j < bytes.size() ? bytes[i + j] : 0U);
-    for (std::size_t j = 0; j < 4; ++j) text += i + j <= bytes.size() ? kDigits[group >> (18 - 6 * j) & 63U] : '=';
-  }
-  return text;
-}
 
 std::string_view page_file(std::string_view name) {
   const auto files = page_files();
@@ -42,9 +31,8 @@ std::string filled(std::string_view name, const std::map<std::string, std::strin
 }
 
 std::string policy(std::string_view script) {
-  trainer::Sha256 sum;
   return "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-" +
-         base64(sum.add(script.data(), script.size()).digest()) + "'";
+         trainer::Digest().add(script).base64() + "'";
 }
 
 std::string tile(const std::string& name, const std::string& value, const std::string& what) {

@@ -1,17 +1,11 @@
-#include <fcntl.h>
-#include <openssl/evp.h>
-#include <sys/stat.h>
+#include <tutti/comm/base/output_file.h>
 #include <tutti/trainer/data/data_error.h>
+#include <tutti/trainer/data/digest.h>
 #include <tutti/trainer/data/image/image_cache.h>
-#include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <fstream>
-#include <memory>
-#include <random>
+#include <system_error>
 
 namespace tutti::trainer {
 namespace {
@@ -20,31 +14,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kMagic = "tuttiimg";
 constexpr std::uint64_t kVersion = 1;
-constexpr std::string_view kTemporaryMark = ".writing-";
-using Digest = std::array<unsigned char, 32>;
-
-class Sha256Sum {
- public:
-  Sha256Sum() : context_(EVP_MD_CTX_new()) {
-    ok_ = context_ != nullptr && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1;
-  }
-  void add(const void* data, std::size_t nbytes) { ok_ = ok_ && EVP_DigestUpdate(context_.get(), data, nbytes) == 1; }
-  Digest digest() {
-    Digest digest{};
-    unsigned length = 0;
-    if (!ok_ || EVP_DigestFinal_ex(context_.get(), digest.data(), &length) != 1) {
-      throw DataError("OpenSSL cannot compute a SHA-256 here");
-    }
-    return digest;
-  }
-
- private:
-  struct Free {
-    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
-  };
-  std::unique_ptr<EVP_MD_CTX, Free> context_;
-  bool ok_ = false;
-};
+constexpr std::string_view kDraftMark = ".tmp-";  // in the name of an OutputFile that is not complete
+constexpr std::size_t kSumBytes = 32;
 
 fs::path absolute_path(const ImageFolder& folder) {
   std::error_code status;
@@ -90,71 +61,19 @@ class SummedReader {
     sum_.add(target, static_cast<std::size_t>(in_.gcount()));
     return static_cast<std::size_t>(in_.gcount()) == nbytes;
   }
-  Digest digest() { return sum_.digest(); }
+  std::vector<unsigned char> digest() { return sum_.bytes(); }
 
  private:
   std::ifstream in_;
   std::uint64_t size_ = 0;
-  Sha256Sum sum_;
-};
-
-// No other process, on any host, takes the same.
-std::string unique_suffix() {
-  std::random_device random;
-  return std::to_string(::getpid()) + "-" + std::to_string(random()) + std::to_string(random());
-}
-
-// A descriptor under a temporary name, removed unless it is renamed.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const fs::path& target)
-      : target_(target), name_(target.string() + std::string(kTemporaryMark) + unique_suffix()) {
-    descriptor_ = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor_ >= 0) return;
-    name_.clear();
-    fail("cannot be created");
-  }
-  ~TemporaryFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-    if (!name_.empty()) ::unlink(name_.c_str());
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  void write(const void* data, std::size_t nbytes) {
-    const char* next = static_cast<const char*>(data);
-    sum_.add(data, nbytes);
-    while (nbytes > 0) {
-      const ssize_t done = ::write(descriptor_, next, nbytes);
-      if (done < 0 && errno == EINTR) continue;
-      if (done < 0) fail("cannot be written");
-      next += done;
-      nbytes -= static_cast<std::size_t>(done);
-    }
-  }
-  void finish() {
-    const Digest digest = sum_.digest();
-    write(digest.data(), digest.size());
-    if (::rename(name_.c_str(), target_.c_str()) != 0) fail("cannot be renamed to its place");
-    name_.clear();
-  }
-
- private:
-  [[noreturn]] void fail(const char* what) const {
-    throw DataError(target_.string() + ": this cache of decoded pictures " + what + ": " + std::strerror(errno));
-  }
-
-  fs::path target_;
-  std::string name_;
-  int descriptor_ = -1;
-  Sha256Sum sum_;
+  Digest sum_;
 };
 
 void remove_old_leftovers(const fs::path& cache_dir) {
   std::error_code status;
   const auto yesterday = fs::file_time_type::clock::now() - std::chrono::hours(24);
   for (fs::directory_iterator entry(cache_dir, status), end; !status && entry != end; entry.increment(status)) {
-    const bool leftover = entry->path().filename().string().find(kTemporaryMark) != std::string::npos;
+    const bool leftover = entry->path().filename().string().find(kDraftMark) != std::string::npos;
     std::error_code ignored;
     if (leftover && entry->last_write_time(ignored) < yesterday && !ignored) fs::remove(entry->path(), ignored);
   }
@@ -164,15 +83,8 @@ void remove_old_leftovers(const fs::path& cache_dir) {
 
 fs::path image_cache_file(const fs::path& cache_dir, const ImageFolder& folder, std::int64_t size) {
   const fs::path path = absolute_path(folder);
-  Sha256Sum sum;
-  sum.add(path.c_str(), path.native().size());
-  const Digest digest = sum.digest();
-  std::string name = path.filename().string() + "-" + std::to_string(size) + "-";
-  for (std::size_t i = 0; i < 8; ++i) {
-    constexpr const char* kDigits = "0123456789abcdef";
-    name += kDigits[digest[i] >> 4];
-    name += kDigits[digest[i] & 15];
-  }
+  const std::string name =
+      path.filename().string() + "-" + std::to_string(size) + "-" + Digest().add(path.native()).hex().substr(0, 16);
   return cache_dir / (name + ".tuttiimg");
 }
 
@@ -186,7 +98,7 @@ std::optional<DecodedFolder> read_image_cache(const fs::path& file, const ImageF
   if (!whole || header != expected) return std::nullopt;
   const std::size_t count = folder.files.size();
   const auto side = static_cast<std::uint64_t>(size);
-  const std::uint64_t wanted = header.size() + count + count * side * side * 3 + sizeof(Digest);
+  const std::uint64_t wanted = header.size() + count + count * side * side * 3 + kSumBytes;
   if (reader.size() != wanted) {
     damaged(file, "it has " + std::to_string(reader.size()) + " bytes instead of " + std::to_string(wanted));
   }
@@ -196,8 +108,8 @@ std::optional<DecodedFolder> read_image_cache(const fs::path& file, const ImageF
   if (!reader.read(flags.data(), count) || !reader.read(result.images.raw(), result.images.nbytes())) {
     damaged(file, "it cannot be read to its end");
   }
-  const Digest computed = reader.digest();
-  Digest stored{};
+  const std::vector<unsigned char> computed = reader.digest();
+  std::vector<unsigned char> stored(kSumBytes);
   if (!reader.read(stored.data(), stored.size()) || stored != computed) damaged(file, "its checksum does not fit");
   for (const char flag : flags) result.decoded.push_back(flag == 1);
   return result;
@@ -209,14 +121,21 @@ void write_image_cache(const fs::path& file, const ImageFolder& folder, std::int
   fs::create_directories(file.parent_path(), status);
   if (status) throw DataError(file.parent_path().string() + ": cannot be created: " + status.message());
   remove_old_leftovers(file.parent_path());
-  TemporaryFile temporary(file);
-  const std::string header = header_of(folder, size);
-  temporary.write(header.data(), header.size());
   std::string flags;
   for (const bool done : decoded.decoded) flags += done ? '\1' : '\0';
-  temporary.write(flags.data(), flags.size());
-  temporary.write(decoded.images.raw(), decoded.images.nbytes());
-  temporary.finish();
+  const std::string header = header_of(folder, size);
+  const std::string_view pixels(static_cast<const char*>(decoded.images.raw()), decoded.images.nbytes());
+  Digest sum;
+  sum.add(header).add(flags).add(pixels);
+  const std::vector<unsigned char> digest = sum.bytes();
+  try {
+    comm::OutputFile output(file);
+    for (const std::string_view part : {std::string_view(header), std::string_view(flags), pixels}) output.write(part);
+    output.write({reinterpret_cast<const char*>(digest.data()), digest.size()});
+    output.finish();
+  } catch (const std::system_error& error) {
+    throw DataError(file.string() + ": this cache of decoded pictures cannot be written: " + error.code().message());
+  }
 }
 
 }  // namespace tutti::trainer

@@ -1,22 +1,12 @@
-#include <openssl/evp.h>
-#include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/data/digest.h>
 #include <tutti/trainer/report/page/html.h>
 #include <tutti/trainer/report/page/page_data.h>
 #include <tutti/trainer/report/page/report_page.h>
 
-#include <array>
 #include <map>
 
 namespace tutti::trainer {
 namespace {
-
-/// As a Content-Security-Policy names a script: the SHA-256 of its text in base64.
-std::string policy_hash(const std::string& script) {
-  const Sha256::Digest digest = Sha256().add(script).digest();
-  std::array<unsigned char, 64> text{};
-  const int length = EVP_EncodeBlock(text.data(), digest.data(), static_cast<int>(digest.size()));
-  return {text.begin(), text.begin() + length};
-}
 
 /// `frame` with the value of each {{name}} in its place.
 std::string filled(std::string_view frame, const std::map<std::string, std::string, std::less<>>& values) {
@@ -36,7 +26,7 @@ std::string report_page(const RunData& run) {
   return filled(page::kPage, {{"title", page::escaped(page::title_of(run))},
                               {"style", page::kStyle},
                               {"script", page::kScript},
-                              {"script hash", policy_hash(page::kScript)},
+                              {"script hash", Digest().add(page::kScript).base64()},
                               {"data", page::page_data(run)}});
 }
 
