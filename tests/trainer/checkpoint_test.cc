@@ -3,11 +3,9 @@
 #include <tutti/trainer/checkpoint/checkpoint.h>
 #include <tutti/trainer/checkpoint/checkpoint_folder.h>
 #include <tutti/trainer/checkpoint/files.h>
-#include <tutti/trainer/data/digest.h>
 
 #include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 namespace tutti::trainer {
 namespace {
@@ -223,28 +221,6 @@ TEST(Checkpoint, AShortFileIsToldByItsLength) {
       << text;
 }
 
-TEST(Checkpoint, AFolderOfTheFormerFormatIsRead) {
-  const TemporaryFolder dir;
-  const fs::path folder = write_checkpoint(dir.path(), example(4));
-  const auto sum = [&](const char* name) { return digest_of_file(folder / name); };
-  const nlohmann::json old = {
-      {"format", 1},
-      {"epoch", 4},
-      {"world_size", 2},
-      {"options", {{"lr", "0.1"}}},
-      {"history", "[1]"},
-      {"sha256",
-       {{"model.safetensors", sum("model.safetensors")}, {"optimizer.safetensors", sum("optimizer.safetensors")}}}};
-  write_durably(folder / "state.json", old.dump(2) + "\n");
-  const Checkpoint read = read_checkpoint(folder);
-  EXPECT_EQ(read.state.position(), CheckpointPosition{.epoch = 4});
-  EXPECT_EQ(read.state.options.at("lr"), "0.1");
-  EXPECT_EQ(read.model.at(0).second.data<float>()[1], 4.0F);
-  flip(folder / "model.safetensors", fs::file_size(folder / "model.safetensors") - 1);
-  EXPECT_NE(error_of([&] { read_checkpoint(folder); }).find("model.safetensors is damaged: its sha256"),
-            std::string::npos);
-}
-
 TEST(Checkpoint, StateThatContradictsItsFolderIsRefused) {
   const TemporaryFolder dir;
   const fs::path folder = write_checkpoint(dir.path(), example(1));
@@ -256,9 +232,11 @@ TEST(Checkpoint, StateThatContradictsItsFolderIsRefused) {
 TEST(Checkpoint, StateWithAnotherFormatOrMissingKeysIsRefused) {
   const TemporaryFolder dir;
   const fs::path folder = write_checkpoint(dir.path(), example(1));
-  write_durably(folder / "state.json", R"({"format": 3})");
-  EXPECT_NE(error_of([&] { read_checkpoint(folder); }).find("reads formats 1 and 2"), std::string::npos);
-  write_durably(folder / "state.json", R"({"format": 1, "epoch": "one"})");
+  for (const char* other : {R"({"format": 1})", R"({"format": 3})"}) {
+    write_durably(folder / "state.json", other);
+    EXPECT_NE(error_of([&] { read_checkpoint(folder); }).find("reads format 2"), std::string::npos);
+  }
+  write_durably(folder / "state.json", R"({"format": 2, "epoch": "one"})");
   EXPECT_NE(error_of([&] { read_checkpoint(folder); }).find("state.json is damaged"), std::string::npos);
 }
 

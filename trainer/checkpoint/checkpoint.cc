@@ -192,7 +192,7 @@ std::map<std::string, std::string> crc32_of_tensors(std::string_view bytes) {
   return sums;
 }
 
-/// Names the tensors whose bytes have changed; "" where that cannot be told.
+/// Names the tensors whose bytes have changed, or says that the header has.
 std::string changed_tensors(std::string_view bytes, const FileRecord& record) {
   std::map<std::string, std::string> found;
   try {
@@ -211,7 +211,7 @@ std::string changed_tensors(std::string_view bytes, const FileRecord& record) {
     list += now == found.end() ? " is missing" : " has crc32 " + now->second + " in place of " + sum;
   }
   if (changed > kMostNamed) list += ", and " + std::to_string(changed - kMostNamed) + " more";
-  return changed == 0 && !record.crc32.empty() ? "its header has changed" : list;
+  return changed == 0 ? "its header has changed" : list;
 }
 
 }  // namespace
@@ -221,13 +221,12 @@ FileRecord record_of(std::string_view bytes) {
 }
 
 std::string damage_in(std::string_view bytes, const FileRecord& record) {
-  if (record.nbytes != 0 && bytes.size() != record.nbytes) {
+  if (bytes.size() != record.nbytes) {
     return "it is " + std::to_string(bytes.size()) + " bytes long, state.json says " + std::to_string(record.nbytes);
   }
   const std::string found = Digest().add(bytes).hex();
   if (found == record.sha256) return "";
-  const std::string changed = changed_tensors(bytes, record);
-  return (changed.empty() ? "" : changed + "; ") + "its sha256 is " + found + ", state.json says " + record.sha256;
+  return changed_tensors(bytes, record) + "; its sha256 is " + found + ", state.json says " + record.sha256;
 }
 
 namespace {
@@ -269,17 +268,7 @@ StateJson files_to_json(const std::map<std::string, FileRecord>& files) {
 
 std::string sum_of(const StateJson& state) { return Digest().add(state.dump()).hex(); }
 
-SavedState parse_format1(const StateJson& json) {
-  SavedState saved;
-  saved.state.epoch = json.at("epoch").get<int>();
-  saved.state.world_size = json.at("world_size").get<int>();
-  saved.state.options = json.at("options").get<std::map<std::string, std::string>>();
-  saved.state.history = json.at("history").get<std::string>();
-  for (const auto& [name, sum] : json.at("sha256").items()) saved.files[name].sha256 = sum.get<std::string>();
-  return saved;
-}
-
-SavedState parse_format2(const StateJson& json) {
+SavedState parse_state(const StateJson& json) {
   SavedState saved;
   saved.state.epoch = json.at("epoch").get<int>();
   saved.state.step = json.at("step").get<std::int64_t>();
@@ -319,16 +308,15 @@ SavedState state_from_json(const std::string& text, const std::filesystem::path&
   if (json.is_discarded() || !json.is_object()) throw DamagedCheckpoint(damaged + "it is not a JSON object");
   try {
     const int format = json.at("format").get<int>();
-    if (format == 1) return parse_format1(json);
     if (format != kFormat) {
       throw std::runtime_error("the checkpoint file " + file.string() + " has format " + std::to_string(format) +
-                               "; this version of tutti reads formats 1 and " + std::to_string(kFormat));
+                               "; this version of tutti reads format " + std::to_string(kFormat));
     }
     const StateJson& state = json.at("state");
     if (json.at("sha256").get<std::string>() != sum_of(state)) {
       throw DamagedCheckpoint(damaged + "its contents do not have the sha256 that stands in it");
     }
-    return parse_format2(state);
+    return parse_state(state);
   } catch (const StateJson::exception& error) {
     throw DamagedCheckpoint(damaged + error.what());
   }

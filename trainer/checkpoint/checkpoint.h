@@ -33,10 +33,10 @@
 namespace tutti::trainer {
 
 struct CheckpointState {
-  int epoch = 0;                     // whole epochs done
-  std::int64_t step = 0;             // steps of the next epoch done
-  std::int64_t steps_per_epoch = 0;  // 0: not known (a checkpoint of an older version)
-  int world_size = 1;                // of the run that wrote it; a continuation may have another one
+  int epoch = 0;          // whole epochs done
+  std::int64_t step = 0;  // steps of the next epoch done
+  std::int64_t steps_per_epoch = 0;
+  int world_size = 1;  // of the run that wrote it; a continuation may have another one
   /// What must be equal when training goes on: option name without dashes -> value.
   std::map<std::string, std::string> options{};
   std::string history{};        // the writer's own JSON text; kept as it is
@@ -96,7 +96,7 @@ class DamagedCheckpoint : public std::runtime_error {
 struct FileRecord {
   std::uint64_t nbytes = 0;
   std::string sha256;                        // lower-case hex
-  std::map<std::string, std::string> crc32;  // by tensor, 8 lower-case hex digits; empty in old checkpoints
+  std::map<std::string, std::string> crc32;  // by tensor, 8 lower-case hex digits
 };
 
 /// `bytes` as encode_safetensors made them.
@@ -108,7 +108,7 @@ std::string damage_in(std::string_view bytes, const FileRecord& record);
 // state.json: a checkpoint's state and the records of its other files, as text.
 //
 // Format 2 is {"format": 2, "sha256": S, "state": {...}}, where S is the SHA-256 of the state's own JSON without white
-// space: a changed digit in the history would otherwise go unseen. Format 1 (no steps, no sum of its own) can be read.
+// space: a changed digit in the history would otherwise go unseen.
 // Doubles that a continuation adds to (loss sums) stand there as hexadecimal floats, so that their bits come back.
 
 struct SavedState {

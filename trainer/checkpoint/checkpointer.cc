@@ -212,74 +212,42 @@ class BlockedSignals {
 
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(std::filesystem::path dir, int keep) : dir_(std::move(dir)), keep_(keep) {
-  const BlockedSignals blocked;
-  thread_ = std::thread([this] { run(); });
-}
-
-CheckpointWriter::~CheckpointWriter() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
-}
-
 EncodedCheckpoint& CheckpointWriter::space() {
   finish();
   return space_;
 }
 
 void CheckpointWriter::start() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (busy_) throw std::logic_error("CheckpointWriter::start: a write is under way; call space() first");
-    busy_ = true;
-  }
-  changed_.notify_all();
+  if (write_.valid()) throw std::logic_error("CheckpointWriter::start: a write is under way; call space() first");
+  const BlockedSignals blocked;
+  write_ = std::async(std::launch::async, [this] {
+    auto folder = write_checkpoint(dir_, space_);
+    remove_old_checkpoints(dir_, keep_);
+    return folder;
+  });
 }
 
 void CheckpointWriter::finish() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !busy_; });
-  if (failure_) throw std::runtime_error(*failure_);
+  if (write_.valid()) write_.wait();
+  if (failure()) throw std::runtime_error(*failure_);
 }
 
-std::optional<std::string> CheckpointWriter::failure() const {
-  const std::lock_guard lock(mutex_);
+const std::optional<std::string>& CheckpointWriter::failure() {
+  collect();
   return failure_;
 }
 
-std::optional<std::filesystem::path> CheckpointWriter::last_complete() const {
-  const std::lock_guard lock(mutex_);
+const std::optional<std::filesystem::path>& CheckpointWriter::last_complete() {
+  collect();
   return last_complete_;
 }
 
-void CheckpointWriter::run() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [this] { return busy_ || stopping_; });
-    if (!busy_) return;
-    const bool broken = failure_.has_value();
-    lock.unlock();
-    if (!broken) write();
-    lock.lock();
-    busy_ = false;
-    changed_.notify_all();
-  }
-}
-
-void CheckpointWriter::write() {
+/// What a write that is done has to tell.
+void CheckpointWriter::collect() {
+  if (!write_.valid() || write_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
   try {
-    std::filesystem::path folder = write_checkpoint(dir_, space_);
-    {
-      const std::lock_guard lock(mutex_);
-      last_complete_ = std::move(folder);
-    }
-    remove_old_checkpoints(dir_, keep_);
+    last_complete_ = write_.get();
   } catch (const std::exception& error) {
-    const std::lock_guard lock(mutex_);
     failure_ = error.what();
   }
 }

@@ -32,23 +32,22 @@
 #include <tutti/trainer/report/progress.h>
 #include <tutti/trainer/step_info.h>
 
-#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 namespace tutti::trainer {
 
-// CheckpointWriter: one thread that writes checkpoints while training goes on.
+// CheckpointWriter: writes a checkpoint on another thread while training goes on.
 //
-//   CheckpointWriter writer(dir, {.keep = 3});
+//   CheckpointWriter writer(dir, 3);
 //   EncodedCheckpoint& space = writer.space();   // waits until the write before is done; throws if it failed
 //   ... encode_checkpoint(..., space) ...
 //   writer.start();                              // returns at once
@@ -64,10 +63,7 @@ namespace tutti::trainer {
 class CheckpointWriter {
  public:
   /// `keep`: how many complete checkpoints stay; 0: all.
-  CheckpointWriter(std::filesystem::path dir, int keep);
-  ~CheckpointWriter();
-  CheckpointWriter(const CheckpointWriter&) = delete;
-  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+  CheckpointWriter(std::filesystem::path dir, int keep) : dir_(std::move(dir)), keep_(keep) {}
 
   /// Blocks while a write is under way. Throws std::runtime_error with the failure of an earlier one.
   EncodedCheckpoint& space();
@@ -79,27 +75,20 @@ class CheckpointWriter {
   void finish();
 
   /// What went wrong so far; does not block.
-  std::optional<std::string> failure() const;
+  const std::optional<std::string>& failure();
 
   /// The newest folder that this writer has completed; does not block.
-  std::optional<std::filesystem::path> last_complete() const;
+  const std::optional<std::filesystem::path>& last_complete();
 
  private:
-  void run();
-  void write();
+  void collect();
 
   const std::filesystem::path dir_;
   const int keep_;
-  EncodedCheckpoint space_;  // the writer's while busy_, else the caller's
-
-  mutable std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  bool busy_ = false;
-  bool stopping_ = false;
+  EncodedCheckpoint space_;  // the writing thread's while there is one, else the caller's
   std::optional<std::string> failure_;
   std::optional<std::filesystem::path> last_complete_;
-
-  std::thread thread_;
+  std::future<std::filesystem::path> write_;  // under way, or done and not collected; last: it uses the above
 };
 
 struct CheckpointerOptions {

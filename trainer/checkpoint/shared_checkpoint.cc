@@ -3,7 +3,6 @@
 #include <tutti/trainer/data_parallel/sharding/sharded_optimizer.h>
 #include <tutti/trainer/tensor_comm.h>
 
-#include <bit>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
@@ -61,16 +60,7 @@ Json resume_here(const fs::path& dir, const std::map<std::string, std::string>& 
     warnings.push_back(damage + "; set aside as " + set_aside(folder).filename().string() +
                        ", going on from the one before");
   }
-  // Sums travel as bits: JSON knows neither NaN nor infinity.
-  Json sums = Json::array();
-  for (const LossSum& sum : state.sums) sums.push_back({std::bit_cast<std::uint64_t>(sum.loss), sum.samples});
-  return {{"epoch", state.epoch},
-          {"step", state.step},
-          {"steps", state.steps_per_epoch},
-          {"world_size", state.world_size},
-          {"history", state.history},
-          {"seconds", state.seconds},
-          {"sums", sums},
+  return {{"state", state_to_json({.state = state, .files = {}})},
           {"folder", found->folder.string()},
           {"warnings", warnings},
           {"exchange", !exchange.empty()}};
@@ -122,19 +112,9 @@ std::optional<ResumedCheckpoint> resume_checkpoint(comm::ProcessGroup& group, co
   if (json.is_null()) return std::nullopt;
   broadcast_tensors(group, of_model);
   share_optimizer_state(group, optimizer, of_optimizer);
-  resumed.epoch = json["epoch"].get<int>();
-  resumed.step = json["step"].get<std::int64_t>();
-  resumed.steps_per_epoch = json["steps"].get<std::int64_t>();
-  resumed.world_size = json["world_size"].get<int>();
-  resumed.options = wanted;
-  resumed.history = json["history"].get<std::string>();
-  resumed.seconds = json["seconds"].get<double>();
-  for (const Json& sum : json["sums"]) {
-    resumed.sums.push_back(
-        {.loss = std::bit_cast<double>(sum[0].get<std::uint64_t>()), .samples = sum[1].get<std::int64_t>()});
-  }
-  resumed.has_exchange = json["exchange"].get<bool>();
   resumed.folder = json["folder"].get<std::string>();
+  static_cast<CheckpointState&>(resumed) = state_from_json(json["state"].get<std::string>(), resumed.folder).state;
+  resumed.has_exchange = json["exchange"].get<bool>();
   resumed.warnings = json["warnings"].get<std::vector<std::string>>();
   return resumed;
 }
