@@ -1,6 +1,7 @@
 #include <tutti/comm/base/format.h>
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
 #include <tutti/trainer/evaluate_checkpoint.h>
+#include <tutti/trainer/option_table.h>
 #include <tutti/trainer/report/run_options.h>
 #include <tutti/trainer/task.h>
 
@@ -25,6 +26,7 @@ TrainOptions options_from(const CheckpointState& state, const std::string& folde
     options.model = text_of(state.options, "model");
     const std::string size = text_of(state.options, "image-size");
     if (!size.empty()) std::from_chars(size.data(), size.data() + size.size(), options.image_size);
+    check_values(options);
     check_task(options);
     return options;
   } catch (const UsageError& error) {

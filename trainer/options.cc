@@ -3,6 +3,7 @@
 #include <tutti/tensor/device.h>
 #include <tutti/trainer/checkpoint/checkpoint.h>
 #include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/option_table.h>
 #include <tutti/trainer/options.h>
 #include <tutti/trainer/parallel_options.h>
 #include <tutti/trainer/task.h>
@@ -12,8 +13,6 @@
 
 namespace tutti::trainer {
 namespace {
-
-constexpr int kMaxThreads = 1024;
 
 /// What a training on a GPU needs, and what it cannot do.
 void check_gpu(const TrainOptions& options, tensor::Device device) {
@@ -48,11 +47,6 @@ void check_device(const TrainOptions& options) {
   check_gpu(options, device);
 }
 
-void check_at_least(const char* option, std::int64_t value, std::int64_t least) {
-  if (value >= least) return;
-  throw UsageError(std::string(option) + " " + std::to_string(value) + ": must be at least " + std::to_string(least));
-}
-
 void check_chaos(const std::string& text) {
   try {
     comm::Chaos{text};
@@ -71,22 +65,9 @@ std::string device_of_rank(const std::string& device, int local_rank) {
 }
 
 TrainOptions checked(TrainOptions options) {
+  check_values(options);
   check_task(options);
-  check_at_least("--epochs", options.epochs, 1);
-  check_at_least("--batch-size", options.batch_size, 1);
-  check_at_least("--micro-batch-size", options.micro_batch_size, 0);
-  check_at_least("--threads", options.threads, 0);
-  check_at_least("--workers", options.workers, 0);
-  for (const auto& [option, value] : {std::pair("--threads", options.threads), {"--workers", options.workers}}) {
-    if (value > kMaxThreads) throw UsageError(std::string(option) + " " + std::to_string(value) + ": at most 1024");
-  }
   check_chaos(options.chaos);
-  check_at_least("--checkpoint-every", options.checkpoint_every, 0);
-  check_at_least("--keep-checkpoints", options.keep_checkpoints, 0);
-  if (options.timeout.count() <= 0) throw UsageError("--timeout: must be above 0 seconds");
-  if (options.buckets.bucket_cap_bytes == 0 || options.buckets.first_bucket_bytes == 0) {
-    throw UsageError("--bucket-cap 0: must be at least 1 byte");
-  }
   if (options.drop_last && !options.padding) {
     throw UsageError("--drop-last and --no-padding are two ways with samples that do not go round; choose one");
   }
@@ -125,22 +106,6 @@ void check_surroundings(const TrainOptions& options) {
     throw std::runtime_error("the checkpoint folder already holds " + newest->string() +
                              " from an earlier run; add --resume to continue it, or name another folder");
   }
-}
-
-std::map<std::string, std::string> options_that_must_agree(const TrainOptions& options, int world_size,
-                                                           const std::string& data_name) {
-  std::map<std::string, std::string> texts = update_rule_texts(options);
-  texts.merge(task_texts(options));
-  texts.merge(parallel_texts(options));
-  texts.insert({{"task", options.task},
-                {"model", options.model},
-                {"data", data_name},
-                {"global batch", std::to_string(options.batch_size * world_size)},
-                {"seed", std::to_string(options.seed)}});
-  if (options.reproducible) texts["reproducible"] = *options.reproducible ? "yes" : "no";
-  if (options.drop_last) texts["drop-last"] = "yes";
-  if (!options.padding) texts["padding"] = "no";
-  return texts;
 }
 
 }  // namespace tutti::trainer

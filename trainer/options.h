@@ -1,8 +1,10 @@
 // TrainOptions: what a training run is asked to do, and whether that makes sense.
 //
-// Values with defaults; tools/train.cc fills them from the command line, tests and embedders by hand.
+// Values with defaults; tools/train.cc fills them from the command line, tests and embedders by hand. What else there
+// is to know of each is its row in option_table.h.
 #pragma once
 
+#include <tutti/comm/bootstrap/settings.h>
 #include <tutti/trainer/data_parallel/bucket_plan.h>
 
 #include <chrono>
@@ -79,7 +81,11 @@ struct TrainOptions {
   double effective_learning_rate() const;
   double effective_weight_decay() const;
   int effective_schedule_every() const;
+  double effective_topk_density() const { return topk_density.value_or(0.05); }
 };
+
+/// An option's name without dashes -> its value.
+using OptionTexts = std::map<std::string, std::string>;
 
 /// Fills what follows from other options (run_dir) and checks the rest. Throws UsageError.
 TrainOptions checked(TrainOptions options);
@@ -92,8 +98,16 @@ std::string device_of_rank(const std::string& device, int local_rank);
 /// business.
 void check_surroundings(const TrainOptions& options);
 
-/// What a continuation must share with the run that wrote a checkpoint.
-std::map<std::string, std::string> options_that_must_agree(const TrainOptions& options, int world_size,
-                                                           const std::string& data_name);
+/// What all ranks of a run must be told alike: every option but those that are each rank's own, as where its data and
+/// cache lie, which device of its kind, its threads, how long it waits, what is to go wrong in it.
+comm::Settings options_of_all_ranks(const TrainOptions& options);
+
+/// What a continuation must share with the run that wrote a checkpoint. What is not used has no line, so that
+/// checkpoints stay good when options are added. A schedule that ends with the run brings the number of epochs in.
+OptionTexts options_that_must_agree(const TrainOptions& options, int world_size, const std::string& data_name);
+
+/// What a run's folder tells of its options: `agreed` (options_that_must_agree) and what may differ between a run and
+/// its continuation. Options that were not given have no line.
+OptionTexts recorded_options(const TrainOptions& options, const OptionTexts& agreed, int world_size, int threads);
 
 }  // namespace tutti::trainer

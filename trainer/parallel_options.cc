@@ -4,33 +4,15 @@
 #include <tutti/trainer/data_parallel/sharding/shard_exchange.h>
 #include <tutti/trainer/data_parallel/sharding/sharded_optimizer.h>
 #include <tutti/trainer/data_parallel/sync_batch_norm.h>
+#include <tutti/trainer/option_table.h>
 #include <tutti/trainer/parallel_options.h>
 #include <tutti/trainer/update_rule.h>
-
-#include <algorithm>
 
 namespace tutti::trainer {
 namespace {
 
-std::string short_text(double value) { return comm::format("%g", value); }
-
 CommHookOptions hook_of(const TrainOptions& options) {
-  CommHookOptions hook{.hook = options.comm_hook};
-  hook.topk_density = options.topk_density.value_or(hook.topk_density);
-  return hook;
-}
-
-void check_hook(const TrainOptions& options) {
-  const auto& names = comm_hook_names();
-  if (std::find(names.begin(), names.end(), options.comm_hook) == names.end()) {
-    throw UsageError("--comm-hook " + options.comm_hook + " is not known; there are none, bf16, fp16 and topk");
-  }
-  if (options.topk_density && options.comm_hook != "topk") {
-    throw UsageError("--topk-density belongs to --comm-hook topk; this is " + options.comm_hook);
-  }
-  if (options.topk_density && !(*options.topk_density > 0 && *options.topk_density <= 1)) {
-    throw UsageError("--topk-density " + short_text(*options.topk_density) + ": must be above 0, and at most 1");
-  }
+  return {.hook = options.comm_hook, .topk_density = options.effective_topk_density()};
 }
 
 bool has_batch_norm(const nn::Module& model) { return !model.named_buffers().empty(); }
@@ -47,7 +29,9 @@ std::string bytes_text(std::size_t bytes) { return comm::format("%.2f MiB", stat
 }  // namespace
 
 void check_parallel_options(const TrainOptions& options) {
-  check_hook(options);
+  if (options.topk_density && options.comm_hook != "topk") {
+    throw UsageError("--topk-density belongs to --comm-hook topk; this is " + options.comm_hook);
+  }
   const bool hooked = options.comm_hook != "none";
   if (options.shard_optimizer && hooked) {
     throw UsageError("--shard-optimizer and --comm-hook " + options.comm_hook +
@@ -62,15 +46,6 @@ void check_parallel_options(const TrainOptions& options) {
     throw UsageError("--reproducible asks for exact sums of gradients, and --comm-hook " + options.comm_hook +
                      " rounds them; choose one");
   }
-}
-
-std::map<std::string, std::string> parallel_texts(const TrainOptions& options) {
-  std::map<std::string, std::string> texts;
-  const CommHookOptions hook = hook_of(options);
-  if (hook.hook != "none") texts["comm-hook"] = hook.hook;
-  if (hook.hook == "topk") texts["topk-density"] = short_text(hook.topk_density);
-  if (options.sync_batch_norm) texts["sync-batch-norm"] = "yes";
-  return texts;
 }
 
 void prepare_model(const TrainOptions& options, nn::Module& model, comm::ProcessGroup& group) {
@@ -127,7 +102,7 @@ std::vector<std::string> parallel_notes(const TrainOptions& options, nn::Optimiz
   }
   if (ranks > 1 && options.comm_hook != "none") {
     std::string text = "gradients travel by " + options.comm_hook;
-    if (options.comm_hook == "topk") text += ", --topk-density " + parallel_texts(options).at("topk-density");
+    if (options.comm_hook == "topk") text += ", --topk-density " + number_text(options.effective_topk_density());
     notes.push_back(text);
   }
   return notes;

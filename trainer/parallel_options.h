@@ -10,19 +10,14 @@
 #include <tutti/trainer/options.h>
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace tutti::trainer {
 
-/// Throws UsageError naming the option that cannot be meant.
+/// Throws UsageError naming options that do not go together.
 void check_parallel_options(const TrainOptions& options);
-
-/// What of it a continuation must share with the run that wrote a checkpoint. The sharding of the optimizer is not
-/// among it: a checkpoint fits either way.
-std::map<std::string, std::string> parallel_texts(const TrainOptions& options);
 
 /// Collective. Synchronises batch norm if that was asked for; throws UsageError for a model that has none.
 void prepare_model(const TrainOptions& options, nn::Module& model, comm::ProcessGroup& group);

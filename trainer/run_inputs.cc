@@ -1,5 +1,5 @@
 #include <tutti/trainer/run_inputs.h>
-#include <tutti/trainer/same_options.h>
+#include <tutti/trainer/tensor_comm.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -72,6 +72,20 @@ void check_least_batch(const TrainOptions& options, const RunInputs& inputs, int
                            "'s batch norm can take no statistics: " +
                            (working.empty() ? "choose another --batch-size or --micro-batch-size"
                                             : "--batch-size " + working + " would do"));
+}
+
+/// Collective. Throws the same std::runtime_error on every rank, naming each option or data set that differs, with all
+/// values and their ranks.
+void check_same_options(comm::ProcessGroup& group, const TrainOptions& options, const TaskData& data) {
+  comm::Settings mine = options_of_all_ranks(options);
+  mine.push_back({"training data", data_identity(data.train)});
+  mine.push_back({"test data", data_identity(data.test)});
+  std::vector<comm::Settings> all;
+  for (const std::string& text : all_gather_texts(group, comm::to_text(mine))) all.push_back(comm::settings_from(text));
+  const std::string different = comm::difference(all);
+  if (different.empty()) return;
+  throw std::runtime_error("the ranks were started with different options or data: " + different +
+                           ": start all ranks alike");
 }
 
 }  // namespace

@@ -9,64 +9,19 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
 
 namespace tutti::trainer {
 namespace {
 
-constexpr std::array<std::string_view, 4> kMnistModels = {"mlp", "autoencoder", "cnn", "lenet5"};
-constexpr std::array<std::string_view, 6> kMercerModels = {"simple_net", "resnet18",  "resnet34",
-                                                           "resnet50",   "resnet101", "efficientnet_b0"};
 constexpr std::int64_t kSimpleNetSide = 64;
-constexpr std::int64_t kMaxImageSize = 1024;
 // Of the 1680 training pictures of UC Merced at 64 x 64, by channel, in units of 255.
 constexpr std::array<float, 3> kMercerMean = {0.4837F, 0.4894F, 0.4500F};
 constexpr std::array<float, 3> kMercerDeviation = {0.1991F, 0.1815F, 0.1769F};
-
-bool is_mercer(std::string_view task) { return task == "mercer"; }
-
-void check_name(std::string_view task) {
-  if (task == "mnist" || task == "mercer") return;
-  throw UsageError("the task " + std::string(task) + " is not known; there are mnist and mercer");
-}
 
 std::string joined(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
   return text;
-}
-
-void check_model(const TrainOptions& options) {
-  const auto known = nn::model_names();
-  const auto is_known = [&](std::string_view name) {
-    return std::find(known.begin(), known.end(), name) != known.end();
-  };
-  const bool mercer = is_mercer(options.task);
-  std::vector<std::string> fitting;
-  for (const std::string_view name : mercer ? std::span<const std::string_view>(kMercerModels) : kMnistModels) {
-    if (is_known(name)) fitting.emplace_back(name);
-  }
-  if (std::find(fitting.begin(), fitting.end(), options.model) != fitting.end()) return;
-  if (!is_known(options.model)) {
-    throw UsageError("--model " + options.model + " is not known; the models for " + (mercer ? "mercer" : "MNIST") +
-                     " are " + joined(fitting));
-  }
-  throw UsageError("--model " + options.model + " does not take " +
-                   (mercer ? "colour pictures" : "MNIST's 28 x 28 pictures") + "; the models that fit are " +
-                   joined(fitting));
-}
-
-void check_folder_options(const TrainOptions& options) {
-  if (options.image_size < 1 || options.image_size > kMaxImageSize) {
-    throw UsageError("--image-size " + std::to_string(options.image_size) + ": must be between 1 and " +
-                     std::to_string(kMaxImageSize));
-  }
-  if (options.model == "simple_net" && options.image_size != kSimpleNetSide) {
-    throw UsageError("--image-size " + std::to_string(options.image_size) +
-                     ": --model simple_net takes pictures of 64 x 64 only");
-  }
-  if (!options.cache_dir.empty() && !options.use_cache)
-    throw UsageError("--cache-dir and --no-cache exclude each other");
 }
 
 std::filesystem::path cache_folder(const TrainOptions& options) {
@@ -76,7 +31,7 @@ std::filesystem::path cache_folder(const TrainOptions& options) {
   return home.empty() ? home : home / "tutti" / "images";
 }
 
-TaskData load_mnist_data(const std::filesystem::path& folder) {
+TaskData load_mnist_data(const TrainOptions&, const std::filesystem::path& folder, int) {
   TaskData data;
   data.train = load_mnist(folder, Split::Train);
   data.test = load_mnist(folder, Split::Test);
@@ -106,6 +61,13 @@ TaskData load_folder_data(const TrainOptions& options, const std::filesystem::pa
   return data;
 }
 
+void check_mnist_data(const TrainOptions&, const std::filesystem::path&) {}
+
+void check_folder_data(const TrainOptions& options, const std::filesystem::path& folder) {
+  const ImageFolder listed = list_image_folder(folder);
+  (void)(options.test_list.empty() ? test_files_by_rule(listed) : test_files_by_list(listed, options.test_list));
+}
+
 void check_scene_options(const TrainOptions& options) {
   if (options.test_list.empty() && options.image_size == kSimpleNetSide) return;
   throw UsageError(std::string(options.test_list.empty() ? "--image-size" : "--test-list") +
@@ -123,13 +85,9 @@ TaskData with_checksums(TaskData data) {
   return data;
 }
 
-}  // namespace
+void set_mnist_defaults(TrainOptions&) {}
 
-TrainOptions default_options(std::string_view task) {
-  check_name(task);
-  TrainOptions options;
-  if (!is_mercer(task)) return options;
-  options.task = task;
+void set_mercer_defaults(TrainOptions& options) {
   options.model = "resnet18";
   options.epochs = 40;
   options.batch_size = 32;
@@ -139,41 +97,132 @@ TrainOptions default_options(std::string_view task) {
   options.weight_decay = 5e-4;
   options.schedule = "cosine";
   options.augment = true;
+}
+
+struct Task {
+  TaskHelp help;
+  std::vector<std::string> models;
+  const char* data_name;  // in texts about models
+  const char* input;      // likewise
+  bool pictures;
+  void (*set_defaults)(TrainOptions&);
+  std::optional<std::filesystem::path> (*find)(const DataSearch&);
+  void (*check_data)(const TrainOptions&, const std::filesystem::path&);
+  TaskData (*load)(const TrainOptions&, const std::filesystem::path&, int threads);
+  ImageDataset (*generate)(Split);
+  const char* generated;
+  const char* generated_sentence;
+  std::int64_t evaluation_batch;
+};
+
+const std::vector<Task>& tasks() {
+  static const std::vector<Task> table = {
+      {.help = {"mnist", "handwritten digits, 28 x 28 pictures", "mlp, autoencoder, cnn or lenet5",
+                "folder of the MNIST files; else $TUTTI_DATA, ./data/mnist, the user's cache"},
+       .models = {"mlp", "autoencoder", "cnn", "lenet5"},
+       .data_name = "MNIST",
+       .input = "MNIST's 28 x 28 pictures",
+       .pictures = false,
+       .set_defaults = set_mnist_defaults,
+       .find = find_mnist,
+       .check_data = check_mnist_data,
+       .load = load_mnist_data,
+       .generate = generate_digits,
+       .generated = "digits",
+       .generated_sentence =
+           "no MNIST files were found (--data, $TUTTI_DATA, ./data/mnist, the cache): these are generated digits",
+       .evaluation_batch = 512},
+      {.help = {"mercer",
+                "land use from the air, colour pictures in folders; sgd with lr 0.05 and weight decay 5e-4 unless said "
+                "otherwise",
+                "simple_net, resnet18, resnet34, resnet50, resnet101 or efficientnet_b0",
+                "folder with a folder of PNG, JPEG or TIFF files for each class; else $TUTTI_DATA/mercer, "
+                "./data/mercer, the user's cache"},
+       .models = {"simple_net", "resnet18", "resnet34", "resnet50", "resnet101", "efficientnet_b0"},
+       .data_name = "mercer",
+       .input = "colour pictures",
+       .pictures = true,
+       .set_defaults = set_mercer_defaults,
+       .find = find_image_folder,
+       .check_data = check_folder_data,
+       .load = load_folder_data,
+       .generate = generate_scenes,
+       .generated = "scenes",
+       .generated_sentence = "no folder of pictures was found (--data, $TUTTI_DATA/mercer, ./data/mercer, the cache): "
+                             "these are generated scenes",
+       .evaluation_batch = 64},
+  };
+  return table;
+}
+
+const Task& task_named(std::string_view name) {
+  for (const Task& task : tasks()) {
+    if (task.help.name == name) return task;
+  }
+  throw UsageError("the task " + std::string(name) + " is not known; there are mnist and mercer");
+}
+
+void check_model(const TrainOptions& options) {
+  const Task& task = task_named(options.task);
+  const auto has = [&](const auto& names) {
+    return std::find(names.begin(), names.end(), options.model) != names.end();
+  };
+  if (has(task.models)) return;
+  if (!has(nn::model_names())) {
+    throw UsageError("--model " + options.model + " is not known; the models for " + task.data_name + " are " +
+                     joined(task.models));
+  }
+  throw UsageError("--model " + options.model + " does not take " + task.input + "; the models that fit are " +
+                   joined(task.models));
+}
+
+}  // namespace
+
+std::vector<TaskHelp> task_list() {
+  std::vector<TaskHelp> list;
+  for (const Task& task : tasks()) list.push_back(task.help);
+  return list;
+}
+
+bool has_pictures(std::string_view task) { return task_named(task).pictures; }
+
+TrainOptions default_options(std::string_view task) {
+  TrainOptions options;
+  options.task = task;
+  task_named(task).set_defaults(options);
   return options;
 }
 
 void check_task(const TrainOptions& options) {
-  check_name(options.task);
   check_model(options);
-  if (is_mercer(options.task)) check_folder_options(options);
+  if (!has_pictures(options.task)) return;
+  if (options.model == "simple_net" && options.image_size != kSimpleNetSide) {
+    throw UsageError("--image-size " + std::to_string(options.image_size) +
+                     ": --model simple_net takes pictures of 64 x 64 only");
+  }
+  if (!options.cache_dir.empty() && !options.use_cache)
+    throw UsageError("--cache-dir and --no-cache exclude each other");
 }
 
 void check_task_data(const TrainOptions& options) {
-  const DataSearch search = DataSearch::from_environment(options.data);
-  if (!is_mercer(options.task)) {
-    (void)find_mnist(search);
-    return;
-  }
-  const auto folder = find_image_folder(search);
-  if (!folder) return check_scene_options(options);
-  const ImageFolder listed = list_image_folder(*folder);
-  (void)(options.test_list.empty() ? test_files_by_rule(listed) : test_files_by_list(listed, options.test_list));
+  const Task& task = task_named(options.task);
+  const auto folder = task.find(DataSearch::from_environment(options.data));
+  if (folder) return task.check_data(options, *folder);
+  if (task.pictures) check_scene_options(options);
 }
 
 TaskData load_task_data(const TrainOptions& options, int threads) {
-  const DataSearch search = DataSearch::from_environment(options.data);
-  const bool mercer = is_mercer(options.task);
-  const auto folder = mercer ? find_image_folder(search) : find_mnist(search);
-  if (!folder) return generated_task_data(options);
-  return with_checksums(mercer ? load_folder_data(options, *folder, threads) : load_mnist_data(*folder));
+  const Task& task = task_named(options.task);
+  const auto folder = task.find(DataSearch::from_environment(options.data));
+  return folder ? with_checksums(task.load(options, *folder, threads)) : generated_task_data(options);
 }
 
 TaskData generated_task_data(const TrainOptions& options) {
-  const bool mercer = is_mercer(options.task);
-  if (mercer) check_scene_options(options);
+  const Task& task = task_named(options.task);
+  if (task.pictures) check_scene_options(options);
   TaskData data;
-  data.train = mercer ? generate_scenes(Split::Train) : generate_digits(Split::Train);
-  data.test = mercer ? generate_scenes(Split::Test) : generate_digits(Split::Test);
+  data.train = task.generate(Split::Train);
+  data.test = task.generate(Split::Test);
   return with_checksums(std::move(data));
 }
 
@@ -183,7 +232,7 @@ std::string data_identity(const ImageDataset& data) {
 }
 
 std::shared_ptr<nn::Module> make_task_model(const TrainOptions& options, const ImageDataset& train) {
-  if (!is_mercer(options.task)) return nn::make_model(options.model, options.seed);
+  if (!has_pictures(options.task)) return nn::make_model(options.model, options.seed);
   if (train.classes < 2) {
     throw std::runtime_error(train.name + " has one class only (" + train.class_names.front() +
                              "): nothing to tell apart; expected a folder for each of several classes");
@@ -192,7 +241,7 @@ std::shared_ptr<nn::Module> make_task_model(const TrainOptions& options, const I
 }
 
 Normalisation normalisation_of(const TrainOptions& options) {
-  if (!is_mercer(options.task)) return {};
+  if (!has_pictures(options.task)) return {};
   return {.mean = {kMercerMean.begin(), kMercerMean.end()},
           .deviation = {kMercerDeviation.begin(), kMercerDeviation.end()}};
 }
@@ -201,22 +250,10 @@ Augmentation augmentation_of(const TrainOptions& options) {
   return {.flip_horizontal = options.augment, .flip_vertical = options.augment, .rotate = options.augment};
 }
 
-std::int64_t evaluation_batch_of(const TrainOptions& options) { return is_mercer(options.task) ? 64 : 512; }
+std::int64_t evaluation_batch_of(const TrainOptions& options) { return task_named(options.task).evaluation_batch; }
 
-std::string generated_name(std::string_view task) { return is_mercer(task) ? "scenes" : "digits"; }
+std::string generated_name(std::string_view task) { return task_named(task).generated; }
 
-std::string generated_sentence(std::string_view task) {
-  if (is_mercer(task)) {
-    return "no folder of pictures was found (--data, $TUTTI_DATA/mercer, ./data/mercer, the cache): these are "
-           "generated "
-           "scenes";
-  }
-  return "no MNIST files were found (--data, $TUTTI_DATA, ./data/mnist, the cache): these are generated digits";
-}
-
-std::map<std::string, std::string> task_texts(const TrainOptions& options) {
-  if (!is_mercer(options.task)) return {};
-  return {{"image-size", std::to_string(options.image_size)}, {"augment", options.augment ? "yes" : "no"}};
-}
+std::string generated_sentence(std::string_view task) { return task_named(task).generated_sentence; }
 
 }  // namespace tutti::trainer

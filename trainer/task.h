@@ -8,13 +8,24 @@
 #include <tutti/trainer/data/loader.h>
 #include <tutti/trainer/options.h>
 
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace tutti::trainer {
+
+/// What the command line says of a task.
+struct TaskHelp {
+  const char* name;
+  const char* about;
+  const char* models;
+  const char* data;
+};
+std::vector<TaskHelp> task_list();
+
+/// Whether it has pictures in folders, and the options of such.
+bool has_pictures(std::string_view task);
 
 /// The options of `tutti train TASK` before anything is said. Throws UsageError for an unknown task.
 ///   mnist   mlp, adam, batch 64, 5 epochs
@@ -57,8 +68,5 @@ std::int64_t evaluation_batch_of(const TrainOptions& options);
 /// "digits" or "scenes": what is generated where no data is found, and the sentence that says so.
 std::string generated_name(std::string_view task);
 std::string generated_sentence(std::string_view task);
-
-/// The part of options_that_must_agree that only this task has.
-std::map<std::string, std::string> task_texts(const TrainOptions& options);
 
 }  // namespace tutti::trainer

@@ -78,7 +78,7 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
       RecorderOptions{.run_dir = options.run_dir,
                       .rank = group.rank(),
                       .world_size = group.world_size(),
-                      .options = run_option_texts(options, inputs_.agreed, group.world_size(), threads)});
+                      .options = recorded_options(options, inputs_.agreed, group.world_size(), threads)});
   report_.global_batch = inputs_.global_batch;
   make_model();
   const CheckpointerOptions saving{.dir = options.checkpoint_dir,

@@ -1,77 +1,12 @@
-#include <tutti/comm/base/format.h>
 #include <tutti/nn/optim/scheduled.h>
 #include <tutti/trainer/objective.h>
 #include <tutti/trainer/update_rule.h>
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 namespace tutti::trainer {
 namespace {
-
-std::string text_of(double value) {
-  const std::string shorter = comm::format("%g", value);
-  return comm::parse_number(shorter) == value ? shorter : comm::format("%.17g", value);
-}
-
-void check_word(const char* option, const std::string& value, const std::vector<std::string>& known) {
-  if (std::find(known.begin(), known.end(), value) != known.end()) return;
-  std::string list;
-  for (std::size_t i = 0; i < known.size(); ++i) {
-    list += (i == 0 ? "" : i + 1 == known.size() ? " and " : ", ") + known[i];
-  }
-  throw UsageError(std::string(option) + " " + value + " is not known; there are " + list);
-}
-
-void check_not_negative(const char* option, double value) {
-  if (value >= 0 && std::isfinite(value)) return;
-  throw UsageError(std::string(option) + " " + text_of(value) + ": must be at least 0");
-}
-
-void check_above_zero(const char* option, double value) {
-  if (value > 0 && std::isfinite(value)) return;
-  throw UsageError(std::string(option) + " " + text_of(value) + ": must be above 0");
-}
-
-void check_optimizer(const TrainOptions& options) {
-  check_word("--optimizer", options.optimizer, {"adam", "adamw", "sgd", "adadelta"});
-  check_above_zero("--lr", options.effective_learning_rate());
-  if (!(options.momentum >= 0 && options.momentum < 1)) {
-    throw UsageError("--momentum " + text_of(options.momentum) + ": must be at least 0 and below 1");
-  }
-  if (options.momentum != 0 && options.optimizer != "sgd") {
-    throw UsageError("--momentum belongs to --optimizer sgd; " + options.optimizer + " has its own");
-  }
-  if (options.nesterov && options.momentum == 0) {
-    throw UsageError("--nesterov needs --optimizer sgd and --momentum above 0, 0.9 say");
-  }
-  check_not_negative("--weight-decay", options.effective_weight_decay());
-  if (options.clip_norm) check_above_zero("--clip-norm", *options.clip_norm);
-  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
-    throw UsageError("--label-smoothing " + text_of(options.label_smoothing) + ": must be from 0 to 1");
-  }
-  if (options.label_smoothing > 0 && objective_of(options.model) != Objective::Classify) {
-    throw UsageError("--label-smoothing is for models that classify; " + options.model + " has no labels");
-  }
-}
-
-void check_schedule(const TrainOptions& options) {
-  check_word("--schedule", options.schedule, {"none", "step", "cosine", "one-cycle"});
-  if (options.schedule_every < 0) {
-    throw UsageError("--schedule-every " + std::to_string(options.schedule_every) + ": must be at least 1 epoch");
-  }
-  if (options.schedule_every > 0 && options.schedule != "step") {
-    throw UsageError("--schedule-every belongs to --schedule step; this is " + options.schedule);
-  }
-  check_above_zero("--schedule-factor", options.schedule_factor);
-  if (options.warm_up_epochs < 0) {
-    throw UsageError("--warm-up " + std::to_string(options.warm_up_epochs) + ": must be at least 0 epochs");
-  }
-  if (options.warm_up_epochs > 0 && options.schedule == "one-cycle") {
-    throw UsageError("--warm-up does not go with --schedule one-cycle, which climbs by itself");
-  }
-}
 
 std::unique_ptr<nn::Optimizer> make_optimizer(const TrainOptions& options, std::vector<tensor::Variable> parameters) {
   const double rate = options.effective_learning_rate();
@@ -105,29 +40,21 @@ int TrainOptions::effective_schedule_every() const {
 }
 
 void check_update_rule(const TrainOptions& options) {
-  check_optimizer(options);
-  check_schedule(options);
-}
-
-std::map<std::string, std::string> update_rule_texts(const TrainOptions& options) {
-  std::map<std::string, std::string> texts{{"optimizer", options.optimizer},
-                                           {"lr", text_of(options.effective_learning_rate())},
-                                           {"momentum", text_of(options.momentum)},
-                                           {"weight-decay", text_of(options.effective_weight_decay())}};
-  // What is not used has no line, so that checkpoints stay good when options are added.
-  if (options.nesterov) texts["nesterov"] = "yes";
-  if (options.clip_norm) texts["clip-norm"] = text_of(*options.clip_norm);
-  if (options.label_smoothing > 0) texts["label-smoothing"] = text_of(options.label_smoothing);
-  if (options.warm_up_epochs > 0) texts["warm-up"] = std::to_string(options.warm_up_epochs);
-  if (options.schedule == "none") return texts;
-  texts["schedule"] = options.schedule;
-  if (options.schedule == "step") {
-    texts["schedule-every"] = std::to_string(options.effective_schedule_every());
-    texts["schedule-factor"] = text_of(options.schedule_factor);
-  } else {
-    texts["epochs of the schedule"] = std::to_string(options.epochs);
+  if (options.momentum != 0 && options.optimizer != "sgd") {
+    throw UsageError("--momentum belongs to --optimizer sgd; " + options.optimizer + " has its own");
   }
-  return texts;
+  if (options.nesterov && options.momentum == 0) {
+    throw UsageError("--nesterov needs --optimizer sgd and --momentum above 0, 0.9 say");
+  }
+  if (options.label_smoothing > 0 && objective_of(options.model) != Objective::Classify) {
+    throw UsageError("--label-smoothing is for models that classify; " + options.model + " has no labels");
+  }
+  if (options.schedule_every > 0 && options.schedule != "step") {
+    throw UsageError("--schedule-every belongs to --schedule step; this is " + options.schedule);
+  }
+  if (options.warm_up_epochs > 0 && options.schedule == "one-cycle") {
+    throw UsageError("--warm-up does not go with --schedule one-cycle, which climbs by itself");
+  }
 }
 
 nn::Schedule make_schedule(const TrainOptions& options, std::int64_t steps_per_epoch) {

@@ -8,20 +8,14 @@
 #include <tutti/trainer/options.h>
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace tutti::trainer {
 
-/// Throws UsageError naming the option that cannot be meant.
+/// Throws UsageError naming options that do not go together.
 void check_update_rule(const TrainOptions& options);
-
-/// What of it a continuation must share with the run that wrote a checkpoint. A schedule that ends with the run brings
-/// the number of epochs in.
-std::map<std::string, std::string> update_rule_texts(const TrainOptions& options);
 
 /// The learning rate of every step. A warm-up scales what the schedule says, which begins at step 0 all the same.
 nn::Schedule make_schedule(const TrainOptions& options, std::int64_t steps_per_epoch);

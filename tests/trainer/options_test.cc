@@ -49,7 +49,7 @@ TEST(TrainOptions, EachMistakeIsOneSentenceThatNamesTheOption) {
       {[](auto& o) { o.batch_size = 0; }, "--batch-size 0: must be at least 1"},
       {[](auto& o) { o.batch_size = -1; }, "--batch-size -1: must be at least 1"},
       {[](auto& o) { o.threads = -1; }, "--threads -1"},
-      {[](auto& o) { o.threads = 5000; }, "--threads 5000: at most 1024"},
+      {[](auto& o) { o.threads = 5000; }, "--threads 5000: must be at least 0, and at most 1024"},
       {[](auto& o) { o.workers = -1; }, "--workers -1"},
       {[](auto& o) { o.optimizer = "rmsprop"; },
        "--optimizer rmsprop is not known; there are adam, adamw, sgd and adadelta"},

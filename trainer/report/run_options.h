@@ -4,16 +4,9 @@
 #include <tutti/trainer/options.h>
 
 #include <filesystem>
-#include <map>
 #include <string>
 
 namespace tutti::trainer {
-
-using OptionTexts = std::map<std::string, std::string>;
-
-/// `agreed` (options_that_must_agree), and what may differ between a run and its continuation: "ranks", "threads",
-/// "batch-size", "epochs", "data folder", ... Options that were not given have no line.
-OptionTexts run_option_texts(const TrainOptions& options, const OptionTexts& agreed, int world_size, int threads);
 
 /// A flat JSON object; bytes that are no UTF-8 are replaced.
 std::string option_texts_to_json(const OptionTexts& texts);
