@@ -3,6 +3,7 @@
 #include <tutti/tensor/device.h>
 #include <tutti/trainer/checkpoint/checkpoint.h>
 #include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/objective.h>
 #include <tutti/trainer/option_table.h>
 #include <tutti/trainer/options.h>
 #include <tutti/trainer/parallel_options.h>
@@ -77,6 +78,9 @@ TrainOptions checked(TrainOptions options) {
   if (!options.run_dir.empty()) {
     if (options.json.empty()) options.json = options.run_dir / "report.json";
     if (options.checkpoint_dir.empty()) options.checkpoint_dir = options.run_dir / "checkpoints";
+  }
+  if (options.eval_train && objective_of(options.model) != Objective::Classify) {
+    throw UsageError("--eval-train shows an accuracy, but " + options.model + " does not classify");
   }
   if (options.resume && options.checkpoint_dir.empty()) {
     throw UsageError("--resume needs --checkpoint-dir (or --run-dir): where should it continue from?");

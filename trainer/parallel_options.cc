@@ -94,8 +94,12 @@ std::unique_ptr<nn::Optimizer> make_update_rule(const TrainOptions& options, con
                                             options.clip_norm);
 }
 
-std::vector<std::string> parallel_notes(const TrainOptions& options, nn::Optimizer& optimizer, int ranks) {
+std::vector<std::string> parallel_notes(const TrainOptions& options, const nn::Module& model, nn::Optimizer& optimizer,
+                                        int ranks) {
   std::vector<std::string> notes;
+  if (ranks > 1 && !options.reproducible && sums_exactly(options, model)) {
+    notes.push_back("gradients are summed exactly: the number of ranks does not show; --no-reproducible is faster");
+  }
   if (auto* const sharded = dynamic_cast<ShardedOptimizer*>(&optimizer)) {
     notes.push_back("optimizer state: " + bytes_text(sharded->state_bytes()) + " on this rank, " +
                     bytes_text(sharded->whole_state_bytes()) + " without --shard-optimizer");

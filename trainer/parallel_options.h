@@ -35,6 +35,7 @@ std::unique_ptr<nn::Optimizer> make_update_rule(const TrainOptions& options, con
                                                 std::int64_t steps_per_epoch, comm::ProcessGroup& group);
 
 /// What a user may want to know about it when the run begins, one line each. Local.
-std::vector<std::string> parallel_notes(const TrainOptions& options, nn::Optimizer& optimizer, int ranks);
+std::vector<std::string> parallel_notes(const TrainOptions& options, const nn::Module& model, nn::Optimizer& optimizer,
+                                        int ranks);
 
 }  // namespace tutti::trainer

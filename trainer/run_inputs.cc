@@ -117,9 +117,13 @@ RunInputs open_inputs(const TrainOptions& options, comm::ProcessGroup& group, in
                              "); use smaller batches, or leave --drop-last out");
   if (elastic.first_size == 0) check_least_batch(options, inputs, ranks);
   inputs.train_loader = make_loader(options, train, inputs.sampler, Split::Train, share_of(inputs.global_batch, group));
-  inputs.test_loader =
-      make_loader(options, test, std::make_shared<EvaluationSampler>(test.count(), group.world_size(), group.rank()),
-                  Split::Test, evaluation_batch_of(options));
+  const auto evaluation_loader = [&](const ImageDataset& data) {
+    return make_loader(options, data,
+                       std::make_shared<EvaluationSampler>(data.count(), group.world_size(), group.rank()), Split::Test,
+                       evaluation_batch_of(options));
+  };
+  inputs.test_loader = evaluation_loader(test);
+  if (options.eval_train) inputs.train_evaluation_loader = evaluation_loader(train);
   return inputs;
 }
 

@@ -22,6 +22,7 @@ struct RunInputs {
   std::shared_ptr<const DistributedSampler> sampler;
   std::unique_ptr<Loader> train_loader;
   std::unique_ptr<Loader> test_loader;
+  std::unique_ptr<Loader> train_evaluation_loader;  // with --eval-train
 
   std::int64_t steps_per_epoch() const { return (sampler->total() + global_batch - 1) / global_batch; }
 };

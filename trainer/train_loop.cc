@@ -112,12 +112,13 @@ void Run::make_model() {
 void Run::announce(const TrainOutput& output) {
   const auto cache_notes = all_gather_texts(group_, inputs_.data->cache_note);
   if (group_.rank() != 0) return;
-  progress_ = Progress(output.stream, output.live, options_.epochs, data_note(report_));
+  progress_ = Progress(output.stream, output.live, options_.epochs, data_note(report_), options_.log_every);
   progress_.also_to(recorder_->log());
   if (elastic_ != nullptr && elastic_->generation > 0) return;  // it has been said
   progress_.line(opening_line(report_, options_, model_->parameter_count(), inputs_.data->train, inputs_.data->test));
   for (const std::string& note : inputs_.data->notes) progress_.line(note);
-  for (const std::string& note : parallel_notes(options_, *optimizer_, group_.world_size())) progress_.line(note);
+  for (const std::string& note : parallel_notes(options_, *model_, *optimizer_, group_.world_size()))
+    progress_.line(note);
   for (std::size_t rank = 0; rank < cache_notes.size(); ++rank) {
     if (!cache_notes[rank].empty()) progress_.line("rank " + std::to_string(rank) + ": " + cache_notes[rank]);
   }
@@ -238,6 +239,8 @@ Evaluation Run::evaluate_epoch() {
   EpochReport& epoch = report_.epochs.back();
   epoch.test_loss = result.loss;
   if (objective_ == Objective::Classify) epoch.test_accuracy = result.confusion.accuracy();
+  if (inputs_.train_evaluation_loader)
+    epoch.train_accuracy = evaluate(group_, *model_, objective_, *inputs_.train_evaluation_loader).confusion.accuracy();
   return result;
 }
 

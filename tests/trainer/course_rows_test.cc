@@ -75,6 +75,29 @@ TEST_F(CourseRows, Row1MnistMlp) {
   EXPECT_DOUBLE_EQ(report["final_test_accuracy"].get<double>(), right / 500.0);
 }
 
+TEST_F(CourseRows, Row1TrainAccuracyBesideTestAccuracyAndALineForSomeSteps) {
+  std::filesystem::create_directories(folder_ / "mnist");
+  for (const Split split : {Split::Train, Split::Test})  // one set, so that both accuracies must be the same
+    write_mnist_split(folder_ / "mnist", split, generate_digits(Split::Train, 0, 600), 600);
+  const std::string report = path("report.json");
+  const Finished done = run({"train", "mnist", "--data", path("mnist"), "--epochs", "2", "--batch-size", "50",
+                             "--nproc", "2", "--eval-train", "--log-every", "3", "--json", report});
+  for (const json& epoch : json::parse(read_whole_file(report))["epochs"]) {
+    EXPECT_GT(epoch["train_accuracy"], 0.1);
+    EXPECT_EQ(epoch["train_accuracy"], epoch["test_accuracy"]);
+  }
+  std::size_t at = 0;
+  for (const char* line : {"epoch 1/2  step 3/6  loss ", "epoch 1/2  step 6/6  loss ", "  train accuracy 0.",
+                           "epoch 2/2  step 3/6  loss ", "epoch 2/2  step 6/6  loss "}) {
+    at = done.out.find(line, at);
+    ASSERT_NE(at, std::string::npos) << line << " is not in its place in " << done.out;
+  }
+  const Finished refused =
+      test::run_program({TUTTI_PROGRAM, "train", "mnist", "--model", "autoencoder", "--eval-train"});
+  EXPECT_EQ(refused.err.substr(0, refused.err.find('\n')),
+            "tutti train: --eval-train shows an accuracy, but autoencoder does not classify");
+}
+
 TEST_F(CourseRows, Rows9And12MercerResnet101WithCheckpointsAndConfusionMatrix) {
   write_mercer();
   const json report = train(

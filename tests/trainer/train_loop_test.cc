@@ -224,6 +224,7 @@ TEST_F(TrainLoop, WhatARankWasToldOtherwiseIsNamed) {
       {"--checkpoint-every", [](auto& o) { o.checkpoint_every = 2; }},
       {"--keep-checkpoints", [](auto& o) { o.keep_checkpoints = 1; }},
       {"--resume", [](auto& o) { o.resume = true; }},
+      {"--eval-train", [](auto& o) { o.eval_train = true; }},
       {"--run-dir", [](auto& o) { o.run_dir = "/nowhere"; }},
       {"--bucket-cap", [](auto& o) { o.buckets.bucket_cap_bytes = 1024; }},
       {"first bucket", [](auto& o) { o.buckets.first_bucket_bytes = 1024; }},

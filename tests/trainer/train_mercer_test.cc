@@ -203,7 +203,7 @@ TEST_F(TrainMercer, OtherModelsAndSizes) {
 TEST_F(TrainMercer, NamingAnOptimizerTakesItsOwnDefaults) {
   const Finished own = train_on(set(), {"--epochs", "1", "--optimizer", "adam"});
   ASSERT_EQ(own.status, kDone) << own.err;
-  EXPECT_NE(own.out.find("adam lr 0.001, seed 0"), std::string::npos) << own.out;
+  EXPECT_NE(own.out.find("adam lr 0.001, flips and quarter turns, seed 0"), std::string::npos) << own.out;
   const Finished usual = train_on(set(), {"--epochs", "1"});
   EXPECT_NE(usual.out.find("sgd lr 0.05, cosine schedule"), std::string::npos) << usual.out;
 }

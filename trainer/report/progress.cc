@@ -73,6 +73,7 @@ void Progress::clear() {
 
 void Progress::end_epoch(const EpochReport& report) {
   std::string text = format("epoch %d/%d  train loss %.4f", report.epoch, total_epochs_, report.train_loss);
+  if (report.train_accuracy) text += format("  train accuracy %.4f", *report.train_accuracy);
   if (report.test_loss) text += format("  test loss %.4f", *report.test_loss);
   if (report.test_accuracy) text += format("  test accuracy %.4f", *report.test_accuracy);
   line(text + format("  %.2f s", report.seconds) + data_note_);

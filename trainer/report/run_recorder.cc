@@ -119,10 +119,11 @@ void RunRecorder::epoch(const EpochReport& report, std::span<const BucketTiming>
   if (!files_) return;
   try {
     if (options_.rank == 0) {
-      std::array<Scalar, 4> scalars{{{"loss/train", report.train_loss}, {"seconds/epoch", report.seconds}, {}, {}}};
+      std::array<Scalar, 5> scalars{{{"loss/train", report.train_loss}, {"seconds/epoch", report.seconds}}};
       std::size_t count = 2;
       if (report.test_loss) scalars[count++] = {"loss/test", *report.test_loss};
       if (report.test_accuracy) scalars[count++] = {"accuracy/test", *report.test_accuracy};
+      if (report.train_accuracy) scalars[count++] = {"accuracy/train", *report.train_accuracy};
       files_->events.scalars(std::max<std::int64_t>(0, files_->next_step - 1), std::span(scalars).first(count));
       if (!buckets.empty()) replace_file(options_.run_dir / "buckets.json", buckets_to_json(buckets));
     }

@@ -24,6 +24,7 @@ Json epochs_json(const std::vector<EpochReport>& epochs) {
                     {"test_loss", or_null(epoch.test_loss)},
                     {"test_accuracy", or_null(epoch.test_accuracy)},
                     {"seconds", epoch.seconds}});
+    if (epoch.train_accuracy) list.back()["train_accuracy"] = *epoch.train_accuracy;
   }
   return list;
 }
@@ -65,6 +66,7 @@ std::vector<EpochReport> epochs_from_json(const std::string& text) {
                         .test_loss = optional_number(json, "test_loss"),
                         .test_accuracy = optional_number(json, "test_accuracy"),
                         .seconds = json.at("seconds").get<double>()});
+      if (json.contains("train_accuracy")) epochs.back().train_accuracy = optional_number(json, "train_accuracy");
     }
     return epochs;
   } catch (const Json::exception& error) {

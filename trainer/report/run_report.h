@@ -15,7 +15,8 @@ struct EpochReport {
   double train_loss = 0;  // mean over the epoch's samples, of all ranks
   std::optional<double> test_loss;
   std::optional<double> test_accuracy;
-  double seconds = 0;  // training alone, between two barriers
+  double seconds = 0;                      // training alone, between two barriers
+  std::optional<double> train_accuracy{};  // with --eval-train, and then a key at the end
 };
 
 struct RunReport {

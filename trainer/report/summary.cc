@@ -48,6 +48,7 @@ std::string opening_line(const RunReport& report, const TrainOptions& options, s
                  static_cast<long long>(report.batch_size), static_cast<long long>(report.global_batch));
   text += options.optimizer + format(" lr %g, ", options.effective_learning_rate());
   if (options.schedule != "none") text += options.schedule + " schedule, ";
+  if (options.augment) text += "flips and quarter turns, ";
   text += "seed " + std::to_string(options.seed) +
           format(", %d thread%s a rank", report.threads, report.threads == 1 ? "" : "s");
   if (report.generated_data) {
