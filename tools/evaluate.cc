@@ -1,4 +1,4 @@
-// `tutti evaluate CHECKPOINT`: accuracy and confusion matrix of a checkpoint on its test set. With --nproc N this very
+// `tutti evaluate CHECKPOINT`: accuracy and confusion matrix of a checkpoint on its data. With --nproc N this very
 // command is started N times.
 
 #include <tutti/comm/process_group.h>
@@ -30,6 +30,10 @@ void check(const EvaluateArguments& arguments) {
   if (arguments.threads < 0 || arguments.threads > 1024) {
     throw WrongUsage("--threads " + std::to_string(arguments.threads) + ": must be between 0 and 1024");
   }
+  const std::string& split = arguments.request.split;
+  if (split != "test" && split != "train" && split != "all") {
+    throw WrongUsage("--split " + split + ": must be test, train or all");
+  }
   if (const std::string why = nproc_objection(arguments.nproc); !why.empty()) throw WrongUsage(why);
 }
 
@@ -48,10 +52,10 @@ void print(const trainer::CheckpointEvaluation& evaluation) {
   char result[96];
   if (evaluation.has_classes) {
     std::cout << "\n" << evaluation.result.confusion.to_table(evaluation.class_names) << "\n";
-    std::snprintf(result, sizeof result, "test accuracy %.4f  test loss %.4f", evaluation.result.confusion.accuracy(),
-                  evaluation.result.loss);
+    std::snprintf(result, sizeof result, "%s accuracy %.4f  %s loss %.4f", evaluation.split.c_str(),
+                  evaluation.result.confusion.accuracy(), evaluation.split.c_str(), evaluation.result.loss);
   } else {
-    std::snprintf(result, sizeof result, "test loss %.6f", evaluation.result.loss);
+    std::snprintf(result, sizeof result, "%s loss %.6f", evaluation.split.c_str(), evaluation.result.loss);
   }
   std::cout << result;
   if (evaluation.generated) std::cout << "  [" << evaluation.data << "]";
@@ -108,6 +112,8 @@ void add_evaluate_command(CLI::App& app, int& status) {
   command->add_option("--data", arguments->request.data,
                       "folder of the data [where the run found it, else the usual places]");
   command->add_option("--test-list", arguments->request.test_list, "for mercer, as in training [as the run had it]");
+  command->add_option("--split", arguments->request.split, "test; train, without augmentation; or all: both as one")
+      ->capture_default_str();
   command->add_option("--csv", arguments->csv, "write the confusion matrix to this file");
   command->add_option("--json", arguments->json, "write the results to this file");
   command->add_option("--nproc", arguments->nproc, "ranks to start on this host, when no launcher has done so");

@@ -63,6 +63,21 @@ std::string csv_field(const std::string& text) {
   return quoted + "\"";
 }
 
+/// Collective.
+void add_set(CheckpointEvaluation& evaluation, const ImageDataset& set, nn::Module& model, comm::ProcessGroup& group) {
+  const TrainOptions& options = evaluation.options;
+  Loader loader(set, std::make_shared<EvaluationSampler>(set.count(), group.world_size(), group.rank()),
+                {.batch_size = evaluation_batch_of(options), .normalisation = normalisation_of(options)});
+  Evaluation part = evaluate(group, model, objective_of(options.model), loader);
+  const auto before = static_cast<double>(evaluation.samples), added = static_cast<double>(set.count());
+  double& loss = evaluation.result.loss;
+  loss = before == 0 ? part.loss : (loss * before + part.loss * added) / (before + added);
+  evaluation.samples += set.count();
+  evaluation.data += (evaluation.data.empty() ? "" : " and ") + set.name;
+  const std::span<std::int64_t> sums = evaluation.result.confusion.counts(), counts = part.confusion.counts();
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += counts[i];
+}
+
 std::string class_name(const CheckpointEvaluation& evaluation, std::size_t label) {
   const auto& names = evaluation.class_names;
   return label < names.size() ? names[label] : std::to_string(label);
@@ -92,26 +107,25 @@ CheckpointEvaluation evaluate_checkpoint(const EvaluationRequest& request, comm:
 
   std::string note;
   if (const std::string found = data_identity(data.train); found != trained_on) {
-    note = "the model was trained on " + trained_on + ", this is the test set of " + found;
+    note = "the model was trained on " + trained_on + ", these are data of " + found;
     if (request.data.empty()) throw std::runtime_error(note + "; name the folder of the data with --data");
   }
   const auto model = make_task_model(options, data.train);
   assign_tensors(model_tensors(*model), checkpoint.model, (folder / "model.safetensors").string());
-  auto sampler = std::make_shared<EvaluationSampler>(data.test.count(), group.world_size(), group.rank());
-  Loader loader(data.test, std::move(sampler),
-                {.batch_size = evaluation_batch_of(options), .normalisation = normalisation_of(options)});
   const Objective objective = objective_of(options.model);
-  return {.folder = folder,
-          .options = options,
-          .epoch = checkpoint.state.epoch,
-          .step = checkpoint.state.step,
-          .data = data.test.name,
-          .samples = data.test.count(),
-          .generated = data.test.generated,
-          .class_names = data.test.class_names,
-          .has_classes = objective == Objective::Classify,
-          .note = note,
-          .result = evaluate(group, *model, objective, loader)};
+  CheckpointEvaluation evaluation{.folder = folder,
+                                  .options = options,
+                                  .epoch = checkpoint.state.epoch,
+                                  .step = checkpoint.state.step,
+                                  .split = request.split,
+                                  .generated = data.test.generated,
+                                  .class_names = data.test.class_names,
+                                  .has_classes = objective == Objective::Classify,
+                                  .note = note,
+                                  .result = {.confusion = ConfusionMatrix(data.test.classes)}};
+  if (request.split != "test") add_set(evaluation, data.train, *model, group);
+  if (request.split != "train") add_set(evaluation, data.test, *model, group);
+  return evaluation;
 }
 
 std::string evaluation_to_json(const CheckpointEvaluation& evaluation, int world_size) {
@@ -129,7 +143,8 @@ std::string evaluation_to_json(const CheckpointEvaluation& evaluation, int world
                      {"test_loss", evaluation.result.loss},
                      {"test_accuracy", evaluation.has_classes ? Json(confusion.accuracy()) : Json(nullptr)},
                      {"confusion_matrix", evaluation.has_classes ? Json(confusion.rows()) : Json(nullptr)},
-                     {"class_names", evaluation.class_names.empty() ? Json(nullptr) : Json(evaluation.class_names)}};
+                     {"class_names", evaluation.class_names.empty() ? Json(nullptr) : Json(evaluation.class_names)},
+                     {"split", evaluation.split}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -1,4 +1,4 @@
-// evaluate_checkpoint: a model from its checkpoint, on the test set of the task that it was trained for.
+// evaluate_checkpoint: a model from its checkpoint, on the data of the task that it was trained for.
 #pragma once
 
 #include <tutti/comm/process_group.h>
@@ -18,6 +18,7 @@ struct EvaluationRequest {
   std::filesystem::path checkpoint{};  // as find_checkpoint takes it
   std::filesystem::path data{};  // empty: where the run found its data, if that is still there, else the usual places
   std::filesystem::path test_list{};  // mercer: as in training; empty: as the run had it
+  std::string split = "test";         // or "train", without augmentation, or "all": both sets as one
 };
 
 struct CheckpointEvaluation {
@@ -25,7 +26,8 @@ struct CheckpointEvaluation {
   TrainOptions options;          // what its state tells: task, model, data and form of the pictures
   int epoch = 0;                 // whole epochs that it had done
   std::int64_t step = 0;         // and steps of the next
-  std::string data;              // the test set's name
+  std::string split;
+  std::string data{};  // the names of the sets
   std::int64_t samples = 0;
   bool generated = false;
   std::vector<std::string> class_names;
@@ -38,14 +40,15 @@ struct CheckpointEvaluation {
 /// std::runtime_error naming the path if there is none.
 std::filesystem::path find_checkpoint(const std::filesystem::path& path);
 
-/// Collective: every rank reads the checkpoint and the data, and takes its part of the test set; every rank gets the
-/// same result, which is the one that training printed after that epoch. Throws std::runtime_error (DataError among
-/// them): a damaged checkpoint, data that is not found, a training set that differs from the run's although no folder
-/// was named, a model that does not fit.
+/// Collective: every rank reads the checkpoint and the data, and takes its part of the samples; every rank gets the
+/// same result, of the test set the one that training printed after that epoch. Throws std::runtime_error (DataError
+/// among them): a damaged checkpoint, data that is not found, a training set that differs from the run's although no
+/// folder was named, a model that does not fit.
 CheckpointEvaluation evaluate_checkpoint(const EvaluationRequest& request, comm::ProcessGroup& group, int threads);
 
 /// One JSON object: checkpoint, epoch, step, task, model, data, generated_data, world_size, samples, test_loss,
-/// test_accuracy, confusion_matrix, class_names; null where a model does not classify.
+/// test_accuracy, confusion_matrix, class_names, split; null where a model does not classify. The result is of `split`,
+/// whatever its key says.
 std::string evaluation_to_json(const CheckpointEvaluation& evaluation, int world_size);
 
 /// The confusion matrix: a row for each actual class, a column for each predicted one, both with their names or

@@ -160,12 +160,21 @@ TEST_F(RecordedRun, EvaluationGivesWhatTrainingPrinted) {
 
 TEST_F(RecordedRun, EvaluationsAsFiles) {
   options_.epochs = 1;
+  options_.eval_train = true;
   const RunReport report = train_on(1, options_of("run")).reports[0];
   auto evaluation = evaluate_on(1, {.checkpoint = folder_ / "run"});
+  const auto train = evaluate_on(2, {.checkpoint = folder_ / "run", .split = "train"});
+  EXPECT_EQ(train.result.confusion.accuracy(), *report.epochs[0].train_accuracy);
+  const auto all = evaluate_on(2, {.checkpoint = folder_ / "run", .split = "all"});
+  EXPECT_EQ(all.samples, train.samples + evaluation.samples);
+  EXPECT_EQ(all.result.confusion.correct(), train.result.confusion.correct() + evaluation.result.confusion.correct());
+  EXPECT_GT(all.result.loss, std::min(train.result.loss, evaluation.result.loss));
+  EXPECT_LT(all.result.loss, std::max(train.result.loss, evaluation.result.loss));
   const auto json = nlohmann::json::parse(evaluation_to_json(evaluation, 1));
   EXPECT_EQ(json["confusion_matrix"], nlohmann::json(report.confusion_matrix));
   EXPECT_EQ(json["test_accuracy"], *report.final_test_accuracy);
   EXPECT_EQ(json["samples"], 101);
+  EXPECT_EQ(json["split"], "test");
   EXPECT_TRUE(json["class_names"].is_null());
   evaluation.result.confusion = ConfusionMatrix(2);
   evaluation.result.confusion.add(0, 1);
