@@ -85,6 +85,8 @@ constexpr TrainOption kTable[] = {
      kAtLeast0},
     {"keep-checkpoints", &T::keep_checkpoints, kRecord, "how many of the newest stay; 0: all", kAtLeast0},
     {"resume", &T::resume, kRecord | kIfGiven, "continue from the newest checkpoint there"},
+    {"weights", &T::weights, kRecord | kIfGiven | kOwn,
+     "safetensors file that the model begins with, as torchvision's; its last layer may have other classes"},
     {"eval-train", &T::eval_train, kRecord | kIfGiven,
      "after every epoch, show the accuracy on the training set, without augmentation, too"},
     {"log-every", &T::log_every, kOwn, "print a line after so many steps; 0: after epochs only", kAtLeast0},
@@ -108,8 +110,8 @@ constexpr TrainOption kTable[] = {
 [[maybe_unused]] void count_options(const TrainOptions& options) {
   [[maybe_unused]] const auto& [a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, c0, c1,
                                 c2, c3, c4, c5, c6, c7, c8, c9, d0, d1, d2, d3, d4, d5, d6, d7, d8, d9, e0, e1, e2, e3,
-                                e4, e5, e6] = options;
-  static_assert(std::size(kTable) == 46 + 2, "a row for each option, and two for the buckets");
+                                e4, e5, e6, e7] = options;
+  static_assert(std::size(kTable) == 47 + 2, "a row for each option, and two for the buckets");
 }
 
 std::string text_of(bool value) { return value ? "yes" : "no"; }

@@ -60,8 +60,9 @@ struct TrainOptions {
   std::int64_t checkpoint_every = 0;  // steps of the run from one to the next; 0: at the ends of epochs only
   int keep_checkpoints = 3;           // the newest ones; 0: all
   bool resume = false;
-  bool eval_train = false;     // the accuracy on the training set, too, after every epoch
-  std::int64_t log_every = 0;  // steps from one line of rank 0 to the next; 0: a line an epoch
+  std::filesystem::path weights;  // a safetensors file that the model begins with; empty: drawn by seed
+  bool eval_train = false;        // the accuracy on the training set, too, after every epoch
+  std::int64_t log_every = 0;     // steps from one line of rank 0 to the next; 0: a line an epoch
   std::filesystem::path json;
   /// If set: where the run is recorded (report/run_recorder.h), and the default place of the JSON (report.json) and the
   /// checkpoints (checkpoints/).

@@ -29,6 +29,7 @@ class Run {
 
  private:
   void make_model();
+  std::string load_weights();
   void resume();
   bool continue_with_others();
   void commit(const CheckpointPosition& position);
@@ -60,6 +61,7 @@ class Run {
   double seconds_before_ = 0;        // that the epoch under way took before this run
   std::int64_t samples_before_ = 0;  // of all ranks, likewise
   std::chrono::steady_clock::time_point epoch_start_;
+  std::string weights_note_;  // what --weights gave
   double seconds_of_this_run_ = 0;
   double samples_of_this_run_ = 0;
 };
@@ -91,11 +93,20 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
   announce(output);  // into the log of a folder that is this run's by now
 }
 
+/// On rank 0, whose parameters the others get.
+std::string Run::load_weights() {
+  std::string kept;
+  for (const std::string& name : load_parameters(*model_, options_.weights, true))
+    kept += (kept.empty() ? "; of other classes, so drawn by --seed: " : ", ") + name;
+  return "weights of " + options_.weights.string() + kept;
+}
+
 /// An elastic run's is the one that it has already, if it does.
 void Run::make_model() {
   TrainingState* const state = elastic_ != nullptr ? &elastic_->state : nullptr;
   if (state == nullptr || !state->model) {
     model_ = make_task_model(options_, inputs_.data->train);
+    if (!options_.weights.empty()) weights_note_ = on_rank0(group_, [this] { return load_weights(); });
     prepare_model(options_, *model_, group_);
     model_->to(tensor::parse_device(options_.device));
     optimizer_ = make_update_rule(options_, *model_, steps_per_epoch_, group_);
@@ -116,6 +127,7 @@ void Run::announce(const TrainOutput& output) {
   progress_.also_to(recorder_->log());
   if (elastic_ != nullptr && elastic_->generation > 0) return;  // it has been said
   progress_.line(opening_line(report_, options_, model_->parameter_count(), inputs_.data->train, inputs_.data->test));
+  if (!weights_note_.empty()) progress_.line(weights_note_);
   for (const std::string& note : inputs_.data->notes) progress_.line(note);
   for (const std::string& note : parallel_notes(options_, *model_, *optimizer_, group_.world_size()))
     progress_.line(note);

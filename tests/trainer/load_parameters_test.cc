@@ -66,6 +66,25 @@ TEST_F(LoadParameters, OlderFilesHaveNoCountOfBatches) {
   }
 }
 
+TEST_F(LoadParameters, ALastLayerOfOtherClassesStaysIfThatIsAllowed) {
+  const auto file = file_of([](NamedTensors& tensors) {
+    for (auto& [name, tensor] : tensors) {
+      if (name == "2.weight") tensor = tensor::Tensor::zeros({1000, 4});
+      if (name == "2.bias") tensor = tensor::Tensor::zeros({1000});
+    }
+  });
+  EXPECT_EQ(load_parameters(*model_, file, true), (std::vector<std::string>{"2.weight", "2.bias"}));
+  const NamedTensors drawn = model_tensors(*make_small_model(1)), given = model_tensors(*make_small_model(9));
+  const NamedTensors found = model_tensors(*model_);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const auto& [name, tensor] = found[i];
+    if (name.starts_with("1.running") || name.ends_with("tracked")) continue;
+    const NamedTensors& expected = name.starts_with("2.") ? drawn : given;
+    EXPECT_EQ(std::memcmp(tensor.raw(), expected[i].second.raw(), tensor.nbytes()), 0) << name;
+  }
+  EXPECT_EQ(load_parameters(*model_, file_of(), true), std::vector<std::string>());
+}
+
 TEST_F(LoadParameters, WhatDoesNotFitIsNamedAndChangesNothing) {
   const auto text_of = [&](const std::function<void(NamedTensors&)>& change) {
     return error_of([&] { load_parameters(*model_, file_of(change)); });

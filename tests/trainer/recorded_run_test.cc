@@ -182,6 +182,20 @@ TEST_F(RecordedRun, EvaluationsAsFiles) {
   EXPECT_EQ(evaluation_to_csv(evaluation), "actual,\"a, \"\"b\"\"\",c\r\n\"a, \"\"b\"\"\",0,1\r\nc,0,0\r\n");
 }
 
+TEST_F(RecordedRun, ARunBeginsWithTheWeightsOfAFile) {
+  options_.epochs = 1;
+  const RunReport first = train_on(2, options_of("run")).reports[0];
+  options_.weights = find_checkpoint(folder_ / "run") / "model.safetensors";
+  options_.learning_rate = 1e-12;
+  options_.seed = 5;
+  const RunReport second = train_on(2, options_of("next")).reports[0];
+  EXPECT_NEAR(*second.epochs[0].test_loss, *first.epochs[0].test_loss, 1e-5);
+  EXPECT_NE(read_whole_file(folder_ / "next/log.txt").find("weights of " + options_.weights.string() + "\n"),
+            std::string::npos);
+  options_.weights = folder_ / "none.safetensors";
+  EXPECT_THROW(train_on(2, options_of("none")), std::runtime_error);
+}
+
 TEST_F(RecordedRun, AutoencodersAreEvaluatedByTheirLoss) {
   options_.model = "autoencoder";
   options_.epochs = 1;

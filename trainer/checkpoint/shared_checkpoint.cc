@@ -3,6 +3,7 @@
 #include <tutti/trainer/data_parallel/sharding/sharded_optimizer.h>
 #include <tutti/trainer/tensor_comm.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
@@ -203,10 +204,17 @@ Names without(const NamedTensors& all, const NamedTensors& others) {
   return left;
 }
 
+bool differ_in_first_dimension(const tensor::Shape& a, const tensor::Shape& b) {
+  if (a.rank() != b.rank() || a.rank() == 0 || a[0] == b[0]) return false;
+  for (int i = 1; i < a.rank(); ++i)
+    if (a[i] != b[i]) return false;
+  return true;
+}
+
 }  // namespace
 
-void load_parameters(nn::Module& module, const std::filesystem::path& file) {
-  const Safetensors content = read_safetensors(file);
+std::vector<std::string> load_parameters(nn::Module& module, const std::filesystem::path& file, bool other_classes) {
+  Safetensors content = read_safetensors(file);
   NamedTensors wanted = model_tensors(module);
   const Names absent = without(wanted, content.tensors);
   const std::set<std::string> absent_names(absent.begin(), absent.end());
@@ -221,7 +229,20 @@ void load_parameters(nn::Module& module, const std::filesystem::path& file) {
     if (!extra.empty()) text += std::string(missing.empty() ? "" : ";") + " the model has no " + listed(extra);
     throw std::runtime_error(text);
   }
+  Names kept;
+  const auto parameters = module.named_parameters();
+  for (std::size_t i = parameters.size() - std::min<std::size_t>(2, parameters.size());
+       other_classes && i < parameters.size(); ++i) {
+    const auto& [name, parameter] = parameters[i];
+    const auto is_it = [&name = name](const auto& entry) { return entry.first == name; };
+    const auto given = std::ranges::find_if(content.tensors, is_it);
+    if (!differ_in_first_dimension(given->second.shape(), parameter.data().shape())) continue;
+    content.tensors.erase(given);
+    std::erase_if(wanted, is_it);
+    kept.push_back(name);
+  }
   assign_tensors(wanted, content.tensors, file.string());
+  return kept;
 }
 
 }  // namespace tutti::trainer

@@ -65,8 +65,10 @@ void scatter_exchange_state(comm::ProcessGroup& group, const NamedTensors& state
 
 /// Copies the file's tensors into the parameters and buffers of the same names. Shapes and types must be equal, and
 /// every name must be on both sides, except for "num_batches_tracked", which older files do not have and which stays
-/// as it is then. Throws std::runtime_error naming the file and the names that are missing, left over or of another
-/// shape; the module is unchanged then.
-void load_parameters(nn::Module& module, const std::filesystem::path& file);
+/// as it is then. With `other_classes` the module's last two parameters, a layer's weight and bias, stay as they are if
+/// the file's differ in nothing but their first dimension; their names are returned. Throws std::runtime_error naming
+/// the file and the names that are missing, left over or of another shape; the module is unchanged then.
+std::vector<std::string> load_parameters(nn::Module& module, const std::filesystem::path& file,
+                                         bool other_classes = false);
 
 }  // namespace tutti::trainer
