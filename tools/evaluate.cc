@@ -1,6 +1,7 @@
 // `tutti evaluate CHECKPOINT`: accuracy and confusion matrix of a checkpoint on its data. With --nproc N this very
 // command is started N times.
 
+#include <tutti/comm/base/terminal.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/tensor/thread_pool.h>
 #include <tutti/tools/commands.h>
@@ -8,6 +9,7 @@
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/evaluate_checkpoint.h>
 #include <tutti/trainer/run_training.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -49,9 +51,10 @@ void print(const trainer::CheckpointEvaluation& evaluation) {
   std::cout << evaluation.options.model << " of " << evaluation.folder.string() << " on " << evaluation.samples
             << " samples of " << evaluation.data << "\n";
   if (!evaluation.note.empty()) std::cout << "note: " << evaluation.note << "\n";
+  const std::size_t columns = isatty(STDOUT_FILENO) == 1 ? comm::terminal_columns(STDOUT_FILENO) : 0;
   char result[96];
   if (evaluation.has_classes) {
-    std::cout << "\n" << evaluation.result.confusion.to_table(evaluation.class_names) << "\n";
+    std::cout << "\n" << evaluation.result.confusion.to_table(evaluation.class_names, columns) << "\n";
     std::snprintf(result, sizeof result, "%s accuracy %.4f  %s loss %.4f", evaluation.split.c_str(),
                   evaluation.result.confusion.accuracy(), evaluation.split.c_str(), evaluation.result.loss);
   } else {

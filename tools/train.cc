@@ -1,6 +1,7 @@
 // `tutti train TASK`: the command line of the trainer. The work is in trainer/; here options are read, and with
 // --nproc N this very command is started N times.
 
+#include <tutti/comm/base/terminal.h>
 #include <tutti/tools/commands.h>
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/own_command.h>
@@ -30,7 +31,7 @@ struct TrainArguments {
   trainer::TrainOptions train;
   std::optional<std::int64_t> nproc;
   bool elastic = false;
-  bool live = false;  // the launcher of these ranks shows live lines
+  std::size_t columns = 0;  // of the terminal of the launcher that started these ranks with --nproc
   std::optional<int> max_restarts;
   std::optional<int> min_ranks;
 };
@@ -81,7 +82,7 @@ void add_options(CLI::App& app, const trainer::TaskHelp& task, TrainArguments& a
                "with --nproc: a rank that is lost is replaced, and the others train on from where they are");
   app.add_option("--max-restarts", arguments.max_restarts, "--elastic: so many times [3]");
   app.add_option("--min-ranks", arguments.min_ranks, "--elastic: then go on with fewer, but not below this [all]");
-  app.add_flag("--live", arguments.live)->group("");  // hidden
+  app.add_option("--columns", arguments.columns)->group("");  // hidden
   add_launcher_option(app);
   add_interface_option(app);
 }
@@ -120,7 +121,8 @@ int launch_ranks(const TrainArguments& arguments, const trainer::TrainOptions& o
     launching.elastic = ElasticLimits{.min_ranks = arguments.min_ranks.value_or(launching.nproc)};
     launching.max_restarts = arguments.max_restarts.value_or(3);
   }
-  if (isatty(STDOUT_FILENO) == 1) launching.command.push_back("--live");
+  if (isatty(STDOUT_FILENO) == 1)
+    launching.command.push_back("--columns=" + std::to_string(comm::terminal_columns(STDOUT_FILENO)));
   return launch(launching);
 }
 
@@ -129,8 +131,9 @@ int train(const TrainArguments& arguments) {
     const trainer::TrainOptions options = interpreted(arguments);
     const bool launched = world_size_from_launcher().has_value();
     if ((arguments.nproc.value_or(1) > 1 || arguments.elastic) && !launched) return launch_ranks(arguments, options);
-    const bool live = arguments.live || isatty(STDOUT_FILENO) == 1;
-    return trainer::run_training(options, {.out = std::cout, .err = std::cerr, .live = live ? stdout : nullptr});
+    const std::size_t columns = isatty(STDOUT_FILENO) == 1 ? comm::terminal_columns(STDOUT_FILENO) : arguments.columns;
+    std::FILE* const live = columns > 0 ? stdout : nullptr;
+    return trainer::run_training(options, {.out = std::cout, .err = std::cerr, .live = live, .columns = columns});
   } catch (const UsageError& error) {
     std::cerr << "tutti train: " << error.what() << "\n";
     return 2;

@@ -61,7 +61,8 @@ int train_in_group(const TrainOptions& options, const comm::World& world, const 
     if (world.rank == 0) check_surroundings(options);
     const int threads = options.threads > 0 ? options.threads : default_threads(world);
     tensor::set_num_threads(threads);
-    const TrainOutput output{.stream = streams.out, .live = streams.live, .requests = &requests};
+    const TrainOutput output{
+        .stream = streams.out, .live = streams.live, .columns = streams.columns, .requests = &requests};
     TrainOptions placed = options;
     placed.device = device_of_rank(options.device, world.local_rank);
     const bool stopped = train(placed, *group, threads, output).stopped;
@@ -77,12 +78,13 @@ int train_in_group(const TrainOptions& options, const comm::World& world, const 
 int train_through_generations(const TrainOptions& options, comm::GenerationMember& member,
                               const ProcessStreams& streams, std::function<void(const comm::World&)> placed) {
   SignalRequests requests;
-  const ElasticTraining training{.options = options,
-                                 .member = member,
-                                 .threads = options.threads,
-                                 .output = {.stream = streams.out, .live = streams.live, .requests = &requests},
-                                 .check = check_surroundings,
-                                 .placed = std::move(placed)};
+  const ElasticTraining training{
+      .options = options,
+      .member = member,
+      .threads = options.threads,
+      .output = {.stream = streams.out, .live = streams.live, .columns = streams.columns, .requests = &requests},
+      .check = check_surroundings,
+      .placed = std::move(placed)};
   return train_elastically(training).stopped ? kStopped : 0;
 }
 

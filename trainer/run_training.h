@@ -13,6 +13,7 @@ struct ProcessStreams {
   std::ostream& out;
   std::ostream& err;
   std::FILE* live = nullptr;  // the file behind `out`, if a line that changes is shown (report/progress.h)
+  std::size_t columns = 0;    // of the screen behind it; 0: there is none
 };
 
 /// Compute threads of a rank that was not told: the CPUs that the scheduler was asked for (SLURM_CPUS_PER_TASK), else

@@ -61,6 +61,7 @@ class Run {
   double seconds_before_ = 0;        // that the epoch under way took before this run
   std::int64_t samples_before_ = 0;  // of all ranks, likewise
   std::chrono::steady_clock::time_point epoch_start_;
+  std::size_t columns_ = 0;   // of the screen
   std::string weights_note_;  // what --weights gave
   double seconds_of_this_run_ = 0;
   double samples_of_this_run_ = 0;
@@ -88,6 +89,7 @@ Run::Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, co
                                    .every = options.checkpoint_every,
                                    .keep = options.keep_checkpoints,
                                    .may_be_there = elastic != nullptr};
+  columns_ = output.columns;
   checkpointer_ =
       std::make_unique<Checkpointer>(group, saving, inputs_.agreed, *model_, *optimizer_, progress_, output.requests);
   announce(output);  // into the log of a folder that is this run's by now
@@ -264,7 +266,7 @@ void Run::finish(const Evaluation& last) {
     report_.final_test_accuracy = last.confusion.accuracy();
     report_.confusion_matrix = last.confusion.rows();
   }
-  progress_.line(summary(report_, last));
+  progress_.line(summary(report_, last, columns_));
   if (group_.rank() == 0 && !options_.json.empty()) replace_file(options_.json, to_json(report_));
 }
 

@@ -17,6 +17,7 @@ namespace tutti::trainer {
 struct TrainOutput {
   std::ostream& stream;
   std::FILE* live = nullptr;  // the file behind it: show a line that changes
+  std::size_t columns = 0;    // of the screen that it is shown on; 0: there is none
   /// What this rank is asked from outside; heard only with a checkpoint folder. May be null.
   TrainRequests* requests = nullptr;
 };

@@ -63,6 +63,11 @@ TEST(ConfusionMatrix, TableHasARowPerClass) {
             "                 0   1    right\n"
             "       0 sea     0   1    0.0 %\n"
             "       1 beach   0  12  100.0 %\n");
+  EXPECT_EQ(matrix.to_table({"sea", "beach"}, 30),
+            "  actual          right  taken for\n"
+            "       0 sea      0.0 %  1 (1 time)\n"
+            "       1 beach  100.0 %\n");
+  EXPECT_EQ(matrix.to_table({"sea", "beach"}, 40), matrix.to_table({"sea", "beach"}));
 }
 
 }  // namespace

@@ -92,27 +92,35 @@ std::vector<std::vector<std::int64_t>> ConfusionMatrix::rows() const {
   return rows;
 }
 
-std::string ConfusionMatrix::to_table(const std::vector<std::string>& names) const {
+std::string ConfusionMatrix::to_table(const std::vector<std::string>& names, std::size_t columns) const {
   constexpr std::size_t kNumberWidth = 8;
   std::size_t longest = 0;
   for (const std::string& name : names) longest = std::max(longest, name.size());
   const std::size_t label_width = kNumberWidth + (names.empty() ? 0 : longest + 1);
   const std::int64_t largest = *std::max_element(counts_.begin(), counts_.end());
   const std::size_t width = 2 + std::max(std::to_string(largest).size(), std::to_string(classes_).size());
-  std::string table = "actual \\ predicted\n" + std::string(label_width, ' ');
-  for (int j = 0; j < classes_; ++j) table += padded(j, width);
-  table += "    right\n";
+  const std::size_t matrix_width = width * static_cast<std::size_t>(classes_);
+  const bool whole = columns == 0 || label_width + matrix_width + 9 < columns;
+  std::string table = whole ? "actual \\ predicted\n" + std::string(label_width, ' ')
+                            : "  actual" + std::string(label_width - kNumberWidth, ' ') + "    right  taken for\n";
+  for (int j = 0; whole && j < classes_; ++j) table += padded(j, width);
+  if (whole) table += "    right\n";
   for (int i = 0; i < classes_; ++i) {
     std::int64_t row_total = 0;
     std::string label = padded(i, kNumberWidth);
     if (static_cast<std::size_t>(i) < names.size()) label += " " + names[static_cast<std::size_t>(i)];
     table += label + std::string(label_width - std::min(label_width, label.size()), ' ');
+    int mistaken = i == 0 && classes_ > 1 ? 1 : 0;  // the other class that was predicted most often
     for (int j = 0; j < classes_; ++j) {
-      table += padded(count(i, j), width);
+      if (whole) table += padded(count(i, j), width);
       row_total += count(i, j);
+      if (j != i && count(i, j) > count(i, mistaken)) mistaken = j;
     }
     const double share = row_total == 0 ? 0 : static_cast<double>(count(i, i)) / static_cast<double>(row_total);
-    table += comm::format("%7.1f %%\n", 100.0 * share);
+    table += comm::format("%7.1f %%", 100.0 * share);
+    const auto times = mistaken == i ? 0 : static_cast<long long>(count(i, mistaken));
+    if (!whole && times > 0) table += comm::format("  %d (%lld time%s)", mistaken, times, times == 1 ? "" : "s");
+    table += "\n";
   }
   return table;
 }

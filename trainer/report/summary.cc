@@ -77,9 +77,9 @@ std::string stopped_line(const std::filesystem::path& checkpoint, int epoch, std
          " is complete: go on from there with --resume";
 }
 
-std::string summary(const RunReport& report, const Evaluation& last) {
+std::string summary(const RunReport& report, const Evaluation& last, std::size_t columns) {
   std::string text;
-  if (report.has_classes) text = "\n" + last.confusion.to_table(report.class_names) + "\n";
+  if (report.has_classes) text = "\n" + last.confusion.to_table(report.class_names, columns) + "\n";
   const int epochs = report.epochs.empty() ? 0 : report.epochs.back().epoch;
   text += report.has_classes ? format("final test accuracy %.4f", last.confusion.accuracy())
                              : format("final test loss %.6f", last.loss);

@@ -32,7 +32,8 @@ std::string resumed_line(const ResumedCheckpoint& checkpoint, int ranks);
 /// "stopped as asked, in epoch 3 after step 40 of 469; DIR/... is complete: go on from there with --resume"
 std::string stopped_line(const std::filesystem::path& checkpoint, int epoch, std::int64_t steps_per_epoch);
 
-/// Several lines without a newline at the end: confusion matrix, accuracy or loss, time, checksum.
-std::string summary(const RunReport& report, const Evaluation& last);
+/// Several lines without a newline at the end: confusion matrix (of at most so many columns), accuracy or loss, time,
+/// checksum.
+std::string summary(const RunReport& report, const Evaluation& last, std::size_t columns);
 
 }  // namespace tutti::trainer
