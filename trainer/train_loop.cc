@@ -125,7 +125,8 @@ void Run::make_model() {
 void Run::announce(const TrainOutput& output) {
   const auto cache_notes = all_gather_texts(group_, inputs_.data->cache_note);
   if (group_.rank() != 0) return;
-  progress_ = Progress(output.stream, output.live, options_.epochs, data_note(report_), options_.log_every);
+  progress_ =
+      Progress(output.stream, output.live, output.columns, options_.epochs, data_note(report_), options_.log_every);
   progress_.also_to(recorder_->log());
   if (elastic_ != nullptr && elastic_->generation > 0) return;  // it has been said
   progress_.line(opening_line(report_, options_, model_->parameter_count(), inputs_.data->train, inputs_.data->test));

@@ -21,4 +21,22 @@ std::string_view fitted(std::string_view text, std::size_t columns) {
   return text.substr(0, part == std::string_view::npos || part == 0 ? at : part);
 }
 
+std::string wrapped(std::string_view text, std::size_t columns) {
+  std::string result(text);
+  std::size_t begin = 0, space = std::string::npos;  // of the line; the last one in it that follows a word
+  for (std::size_t at = 0; columns > 0 && at < result.size(); ++at) {
+    const bool breaks = result[at] == ' ' && at > begin && result[at - 1] != ' ';
+    if (result[at] == '\n') begin = at + 1;
+    if (result[at] == '\n') space = std::string::npos;
+    if (breaks) space = at;
+    if (at - begin < columns || space == std::string::npos) continue;
+    const std::size_t word = result.find_first_not_of(' ', space);
+    if (word == std::string::npos) break;
+    result.replace(space, word - space, "\n");
+    at = begin = space + 1;
+    space = std::string::npos;
+  }
+  return result;
+}
+
 }  // namespace tutti::comm

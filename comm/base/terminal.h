@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace tutti::comm {
@@ -12,5 +13,8 @@ std::size_t terminal_columns(int fd);
 /// The beginning of `text` that stays within one line of so many columns. Parts that two spaces divide are left out
 /// whole; a first part that is too long is cut. A character of UTF-8 counts as one column.
 std::string_view fitted(std::string_view text, std::size_t columns);
+
+/// Lines of at most so many columns, broken at spaces; a longer word has a line of its own. 0: as it is.
+std::string wrapped(std::string_view text, std::size_t columns);
 
 }  // namespace tutti::comm

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <tutti/comm/base/format.h>
+#include <tutti/comm/base/terminal.h>
 #include <tutti/comm/bootstrap/meeting_file.h>
 #include <tutti/comm/trace.h>
 
@@ -65,6 +66,22 @@ TEST(Format, PartsAndWholeNumbersAreTheWholeText) {
   EXPECT_EQ(decimal<double>("1.5"), 1.5);
   for (const char* wrong : {"", " 1", "1 ", "1.5", "0x1", "65536", "-1"})
     EXPECT_EQ(decimal<std::uint16_t>(wrong), std::nullopt) << wrong;
+}
+
+TEST(Terminal, PartsThatDoNotFitAreLeftOutWhole) {
+  EXPECT_EQ(fitted("epoch 1/5  loss 0.5  12 s left", 31), "epoch 1/5  loss 0.5  12 s left");
+  EXPECT_EQ(fitted("epoch 1/5  loss 0.5  12 s left", 30), "epoch 1/5  loss 0.5");
+  EXPECT_EQ(fitted("epoch 1/5  loss 0.5", 5), "epoc");
+  EXPECT_EQ(fitted("\u00e4\u00f6\u00fc", 3), "\u00e4\u00f6");
+}
+
+TEST(Terminal, LinesAreBrokenAtSpaces) {
+  EXPECT_EQ(wrapped("one two three", 7), "one two\nthree");
+  EXPECT_EQ(wrapped("one two three", 6), "one\ntwo\nthree");
+  EXPECT_EQ(wrapped("a word0123456789 b", 5), "a\nword0123456789\nb");
+  EXPECT_EQ(wrapped("a b\n   0  1", 4), "a b\n   0\n1");
+  EXPECT_EQ(wrapped("one two  ", 7), "one two  ");
+  EXPECT_EQ(wrapped("one two", 0), "one two");
 }
 
 }  // namespace

@@ -79,6 +79,8 @@ class Terminal(unittest.TestCase):
                     self.assertRegex(steps[-1], r"  \d+ (s|min) left$")
                     self.assertLess(max(map(len, steps)), COLUMNS)
                     self.assertFalse([line for line in screen.lines if "step" in line and "left" in line], "left on the screen")
+                    longest = [line for line in screen.lines if len(line) > COLUMNS]
+                    self.assertEqual([line for line in longest if len(line.split()) > 1], [], "broken inside a word")
                     matrix = screen.lines[screen.lines.index("  actual    right  taken for") :][1:11]
                     self.assertTrue(all(re.fullmatch(r" +\d +[\d.]+ %(  \d \(\d+ times?\))?", row) for row in matrix), matrix)
 

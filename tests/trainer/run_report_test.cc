@@ -78,7 +78,7 @@ TEST(RunReport, EpochsComeBackBitForBit) {
 
 TEST(Progress, OnePlainLinePerEpochInAPipe) {
   std::ostringstream out;
-  Progress progress(out, nullptr, 5, "  [generated digits]");
+  Progress progress(out, nullptr, 0, 5, "  [generated digits]");
   progress.start_epoch(1, 1000, 128);
   for (int i = 0; i < 1000; ++i) progress.step(i, 0.5);
   progress.end_epoch(example().epochs[0]);
@@ -88,7 +88,7 @@ TEST(Progress, OnePlainLinePerEpochInAPipe) {
 
 TEST(Progress, AStepIsShownFiveTimesASecondWithTheTimeLeft) {
   testing::internal::CaptureStdout();
-  Progress progress(std::cout, stdout, 3, "  [generated digits]");
+  Progress progress(std::cout, stdout, 80, 3, "  [generated digits]");
   const Progress::Clock::time_point began{};
   progress.start_epoch(2, 1000, 128, began);
   for (int i = 0; i < 100; ++i) progress.show(i, 0.5, began + std::chrono::milliseconds(10) * (i + 1));
@@ -103,7 +103,7 @@ TEST(Progress, AStepIsShownFiveTimesASecondWithTheTimeLeft) {
 
 TEST(Progress, StepsAreLoggedAsOftenAsAsked) {
   std::ostringstream out;
-  Progress progress(out, nullptr, 1, "", 40);
+  Progress progress(out, nullptr, 0, 1, "", 40);
   const Progress::Clock::time_point began{};
   progress.start_epoch(1, 100, 10, began);
   for (int i = 0; i < 100; ++i) progress.show(i, 0.25, began + std::chrono::seconds(i + 1));

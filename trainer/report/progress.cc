@@ -21,10 +21,12 @@ std::string time_left(double seconds) {
 
 }  // namespace
 
-Progress::Progress(std::ostream& out, std::FILE* live, int total_epochs, std::string data_note, std::int64_t log_every)
+Progress::Progress(std::ostream& out, std::FILE* live, std::size_t columns, int total_epochs, std::string data_note,
+                   std::int64_t log_every)
     : out_(&out),
       live_(live),
       on_terminal_(live != nullptr && ::isatty(fileno(live)) == 1),
+      columns_(columns),
       total_epochs_(total_epochs),
       data_note_(std::move(data_note)),
       log_every_(log_every) {}
@@ -83,7 +85,7 @@ void Progress::line(const std::string& text) {
   if (log_ != nullptr) log_->line(text);
   if (out_ == nullptr) return;
   clear();
-  *out_ << text << '\n' << std::flush;
+  *out_ << comm::wrapped(text, columns_) << '\n' << std::flush;
 }
 
 }  // namespace tutti::trainer

@@ -24,9 +24,11 @@ class Progress {
   /// Silent.
   Progress() = default;
   /// `live`: the file behind `out`, for sequences that texts must not hold: a terminal, or a launcher that shows lines
-  /// that end in "\r" on its own; null: no live line. `data_note` is put into every line that shows results: "" or
-  /// "  [generated digits]". `log_every`: steps from plain line to plain line; 0: none.
-  Progress(std::ostream& out, std::FILE* live, int total_epochs, std::string data_note, std::int64_t log_every = 0);
+  /// that end in "\r" on its own; null: no live line. Whole lines are wrapped to `columns`, if it is not 0. `data_note`
+  /// is put into every line that shows results: "" or "  [generated digits]". `log_every`: steps from plain line to
+  /// plain line; 0: none.
+  Progress(std::ostream& out, std::FILE* live, std::size_t columns, int total_epochs, std::string data_note,
+           std::int64_t log_every = 0);
 
   /// An epoch of `steps` steps, of `batch` samples each on all ranks together.
   void start_epoch(int epoch, std::int64_t steps, std::int64_t batch, Clock::time_point now = Clock::now());
@@ -47,6 +49,7 @@ class Progress {
   std::ostream* out_ = nullptr;
   std::FILE* live_ = nullptr;
   bool on_terminal_ = false;  // else a launcher's
+  std::size_t columns_ = 0;
   RunLog* log_ = nullptr;
   bool line_open_ = false;
   int total_epochs_ = 0;
