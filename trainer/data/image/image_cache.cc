@@ -61,7 +61,13 @@ class SummedReader {
     sum_.add(target, static_cast<std::size_t>(in_.gcount()));
     return static_cast<std::size_t>(in_.gcount()) == nbytes;
   }
-  std::vector<unsigned char> digest() { return sum_.bytes(); }
+  /// Whether the next bytes, the last of all, are the sum of those before them.
+  bool sum_follows() {
+    const std::vector<unsigned char> computed = sum_.bytes();
+    std::vector<unsigned char> stored(computed.size());
+    in_.read(reinterpret_cast<char*>(stored.data()), static_cast<std::streamsize>(stored.size()));
+    return in_ && stored == computed;
+  }
 
  private:
   std::ifstream in_;
@@ -108,9 +114,7 @@ std::optional<DecodedFolder> read_image_cache(const fs::path& file, const ImageF
   if (!reader.read(flags.data(), count) || !reader.read(result.images.raw(), result.images.nbytes())) {
     damaged(file, "it cannot be read to its end");
   }
-  const std::vector<unsigned char> computed = reader.digest();
-  std::vector<unsigned char> stored(kSumBytes);
-  if (!reader.read(stored.data(), stored.size()) || stored != computed) damaged(file, "its checksum does not fit");
+  if (!reader.sum_follows()) damaged(file, "its checksum does not fit");
   for (const char flag : flags) result.decoded.push_back(flag == 1);
   return result;
 }
