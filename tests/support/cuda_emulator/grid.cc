@@ -222,9 +222,4 @@ unsigned lane() { return running->lane(); }
 
 void* dynamic_shared_memory() { return running->shared(); }
 
-void trap() {
-  std::fputs("cuda_emulator: a kernel called __trap()\n", stderr);
-  std::abort();
-}
-
 }  // namespace cuda_emulator

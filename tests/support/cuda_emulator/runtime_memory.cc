@@ -92,9 +92,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   if (world().state_of(queue.device) != cudaSuccess) return result(world().state_of(queue.device));
   const bool from_device = world().device_of(from) >= 0;
   const bool to_device = world().device_of(to) >= 0;
-  const bool kind_is_true = kind == cudaMemcpyDefault ||
-                            (from_device == (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice) &&
-                             to_device == (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice));
+  const bool kind_is_true = from_device == (kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice) &&
+                            to_device == (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice);
   if (!kind_is_true || !world().in_bounds(from, bytes) || !world().in_bounds(to, bytes)) {
     return result(cudaErrorInvalidValue);
   }
@@ -113,15 +112,6 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
     if (queue.capture != nullptr) return result(cudaErrorStreamCaptureUnsupported);
     world().run_until(queue, queue.enqueued);
   }
-  return result(world().state_of(queue.device));
-}
-
-cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  const Guard guard(world().lock);
-  const cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, nullptr);
-  if (error != cudaSuccess) return error;
-  Queue& queue = world().queue_of(nullptr);
-  world().run_until(queue, queue.enqueued);
   return result(world().state_of(queue.device));
 }
 

@@ -84,22 +84,15 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "emulated device %d", device);
   properties->uuid.bytes[0] = static_cast<char>(device + 1);
-  properties->totalGlobalMem = world().devices[static_cast<std::size_t>(device)]->memory.total();
-  properties->major = 9;
   properties->multiProcessorCount = 4;
-  properties->maxThreadsPerBlock = 1024;
-  properties->maxThreadsPerMultiProcessor = 2048;
-  properties->sharedMemPerBlock = 48 << 10;
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int device) {
   cudaDeviceProp properties;
   const cudaError_t error = cudaGetDeviceProperties(&properties, device);
   if (error != cudaSuccess) return error;
-  *value = attribute == cudaDevAttrMultiProcessorCount      ? properties.multiProcessorCount
-           : attribute == cudaDevAttrComputeCapabilityMajor ? properties.major
-                                                            : properties.minor;
+  *value = properties.multiProcessorCount;
   return cudaSuccess;
 }
 
@@ -122,10 +115,6 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   (*stream)->queue->device = current_device();
   world().devices[static_cast<std::size_t>(current_device())]->queues.insert((*stream)->queue.get());
   return cudaSuccess;
-}
-
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
-  return cudaStreamCreateWithFlags(stream, flags);
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
@@ -192,7 +181,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const Guard guard(world().lock);
   Queue& queue = world().queue_of(stream);
   event->capture = queue.capture;
-  world().enqueue(queue, [passed = event->passed] { *passed = std::chrono::steady_clock::now(); });
+  world().enqueue(queue, [] {});
   if (queue.capture != nullptr) return cudaSuccess;
   event->queue = stream == nullptr ? world().default_streams[queue.device]->queue : stream->queue;
   event->ticket = queue.enqueued;
@@ -207,19 +196,6 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (queue.executed < event->ticket) world().run_until(queue, queue.executed + 1);
   if (world().state_of(queue.device) != cudaSuccess) return result(world().state_of(queue.device));
   return queue.executed >= event->ticket ? cudaSuccess : cudaErrorNotReady;
-}
-
-cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  const Guard guard(world().lock);
-  if (event->queue == nullptr) return cudaSuccess;
-  world().run_until(*event->queue, event->ticket);
-  return result(world().state_of(event->queue->device));
-}
-
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
-  if (cudaEventQuery(begin) != cudaSuccess || cudaEventQuery(end) != cudaSuccess) return result(cudaErrorNotReady);
-  *milliseconds = std::chrono::duration<float, std::milli>(*end->passed - *begin->passed).count();
-  return cudaSuccess;
 }
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {

@@ -162,5 +162,3 @@ std::uint64_t launches() {
 }  // namespace cuda_emulator
 
 cudaError_t cudaGetLastError() { return std::exchange(cuda_emulator::last_error, cudaSuccess); }
-
-cudaError_t cudaPeekAtLastError() { return cuda_emulator::last_error; }

@@ -4,7 +4,6 @@
 
 #include <cuda_runtime.h>
 
-#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -91,8 +90,6 @@ struct CUevent_st {
   std::shared_ptr<cuda_emulator::Queue> queue;  // null = never recorded
   std::uint64_t ticket = 0;
   cudaGraph_t capture = nullptr;
-  std::shared_ptr<std::chrono::steady_clock::time_point> passed =
-      std::make_shared<std::chrono::steady_clock::time_point>();
 };
 
 struct CUgraph_st {
