@@ -154,11 +154,6 @@ std::vector<std::unique_ptr<comm::Transport>> make_transports(Net net, int world
   return transports;
 }
 
-std::vector<std::unique_ptr<comm::Transport>> make_tcp_transports(int world_size, const std::string& group,
-                                                                  const std::vector<int>& hosts) {
-  return make_transports(Net::Tcp, world_size, group, hosts);
-}
-
 std::vector<std::optional<comm::Error>> run_ranks_to_failure(int world_size, const RankBody& body,
                                                              const RunRanksOptions& options) {
   Watchdog watchdog(options.watchdog);

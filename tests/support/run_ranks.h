@@ -40,10 +40,6 @@ void run_ranks(int world_size, const RankBody& body, const RunRanksOptions& opti
 std::vector<std::optional<comm::Error>> run_ranks_to_failure(int world_size, const RankBody& body,
                                                              const RunRanksOptions& options = {});
 
-/// Transports of one loopback-TCP world, connected with each other.
-std::vector<std::unique_ptr<comm::Transport>> make_tcp_transports(int world_size, const std::string& group = "world",
-                                                                  const std::vector<int>& hosts = {});
-
 /// Transports of one world over `net`.
 std::vector<std::unique_ptr<comm::Transport>> make_transports(Net net, int world_size,
                                                               const std::string& group = "world",

@@ -22,17 +22,7 @@ class StolenTime {
  public:
   using Clock = std::chrono::steady_clock;
 
-  StolenTime() : thread_([this] { watch(); }) {}
-  ~StolenTime() {
-    {
-      const std::lock_guard lock(mutex_);
-      done_ = true;
-    }
-    over_.notify_one();
-    thread_.join();
-  }
-  StolenTime(const StolenTime&) = delete;
-  StolenTime& operator=(const StolenTime&) = delete;
+  StolenTime() : thread_([this](const std::stop_token& stop) { watch(stop); }) {}
 
   /// Of the time from `begin` to `end`, what this process was late.
   Clock::duration between(Clock::time_point begin, Clock::time_point end) const {
@@ -53,23 +43,22 @@ class StolenTime {
     Clock::time_point due, woken;
   };
 
-  void watch() {
+  void watch(const std::stop_token& stop) {
     constexpr auto kTick = std::chrono::milliseconds(5);
     std::unique_lock lock(mutex_);
-    while (!done_) {
+    while (!stop.stop_requested()) {
       due_ = Clock::now() + kTick;
-      over_.wait_until(lock, due_, [this] { return done_; });
+      over_.wait_until(lock, stop, due_, [] { return false; });
       const auto now = Clock::now();
       if (now > due_ + kTick / 5) gaps_.push_back({due_, now});
     }
   }
 
   mutable std::mutex mutex_;
-  std::condition_variable over_;
-  bool done_ = false;
+  std::condition_variable_any over_;  // until the thread is asked to stop
   Clock::time_point due_ = Clock::now();
   std::vector<Gap> gaps_;
-  std::thread thread_;  // last: starts when everything above exists
+  std::jthread thread_;  // last: starts when everything above exists, and is joined while it does
 };
 
 }  // namespace tutti::test

@@ -23,18 +23,7 @@ namespace tutti::test {
 class Watchdog {
  public:
   explicit Watchdog(std::chrono::seconds limit = std::chrono::seconds(60))
-      : limit_(limit), thread_([this] { watch(); }) {}
-
-  ~Watchdog() {
-    {
-      const std::lock_guard lock(mutex_);
-      done_ = true;
-    }
-    wake_.notify_one();
-    thread_.join();
-  }
-  Watchdog(const Watchdog&) = delete;
-  Watchdog& operator=(const Watchdog&) = delete;
+      : limit_(limit), thread_([this](const std::stop_token& stop) { watch(stop); }) {}
 
   /// Remembers what `rank` does from now on.
   void doing(int rank, std::string what) {
@@ -43,11 +32,13 @@ class Watchdog {
   }
 
  private:
-  void watch() {
+  void watch(const std::stop_token& stop) {
     constexpr std::chrono::milliseconds kSlice(100);
     std::unique_lock lock(mutex_);
-    for (auto left = limit_ / kSlice; left > 0; --left)
-      if (wake_.wait_for(lock, kSlice, [this] { return done_; })) return;
+    for (auto left = limit_ / kSlice; left > 0; --left) {
+      over_.wait_for(lock, stop, kSlice, [] { return false; });
+      if (stop.stop_requested()) return;
+    }
     std::fprintf(stderr, "watchdog: the test still runs after %lld s\n", static_cast<long long>(limit_.count()));
     for (const auto& [rank, what] : last_) std::fprintf(stderr, "  rank %d: %s\n", rank, what.c_str());
     std::abort();
@@ -55,10 +46,9 @@ class Watchdog {
 
   const std::chrono::seconds limit_;
   std::mutex mutex_;
-  std::condition_variable wake_;
-  bool done_ = false;
+  std::condition_variable_any over_;  // until the thread is asked to stop
   std::map<int, std::string> last_;
-  std::thread thread_;  // last: starts when everything above exists
+  std::jthread thread_;  // last: starts when everything above exists, and is joined while it does
 };
 
 }  // namespace tutti::test
