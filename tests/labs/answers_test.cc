@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <tutti/tests/labs/lab_folder.h>
+#include <tutti/tests/support/expect_text.h>
 #include <tutti/tools/labs/answers.h>
 #include <tutti/tools/labs/catalogue.h>
 
@@ -35,10 +36,10 @@ TEST_P(AnswersLab, AreAskedForInTheStudentsFolder) {
   const std::string blank = read_text(folder_.path() / "answers.txt").value_or("");
   const auto key = nlohmann::json::parse(answer_table(GetParam(), "key.json"));
   for (const auto& question : key["questions"]) {
-    EXPECT_NE(blank.find("\n" + question["name"].get<std::string>() + ":\n"), std::string::npos) << question["name"];
+    test::expect_parts(blank, {"\n" + question["name"].get<std::string>() + ":\n"});
     EXPECT_FALSE(question["hint"].get<std::string>().empty());
   }
-  EXPECT_NE(text.find("tutti lab check " + std::string(GetParam())), std::string::npos);
+  test::expect_parts(text, {"tutti lab check " + std::string(GetParam())});
 }
 
 TEST_P(AnswersLab, TheRightOnesHaveFullMarks) {
@@ -88,12 +89,9 @@ TEST(Answers, BlanksAndCommasBetweenWordsAreAsOne) {
 TEST(Answers, AFolderWithoutAnswersIsAnError) {
   const LabFolder folder("scaling");
   std::filesystem::remove(folder.path() / "answers.txt");
-  try {
-    check(find_lab("scaling"), folder.path());
-    FAIL() << "no error";
-  } catch (const std::runtime_error& error) {
-    EXPECT_NE(std::string(error.what()).find("'tutti lab start scaling"), std::string::npos) << error.what();
-  }
+  const auto checks = [&] { check(find_lab("scaling"), folder.path()); };
+  EXPECT_THROW(checks(), std::runtime_error);
+  test::expect_parts(trainer::error_of(checks), {"'tutti lab start scaling"});
 }
 
 }  // namespace

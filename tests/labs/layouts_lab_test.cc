@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <tutti/tests/labs/lab_folder.h>
+#include <tutti/tests/support/expect_text.h>
 #include <tutti/tools/labs/catalogue.h>
 #include <tutti/tools/labs/diagnosis.h>
 #include <tutti/tools/labs/layouts/commands.h>
@@ -57,7 +58,7 @@ TEST_F(LayoutsLab, AnotherRightCommandNeedsAnotherTable) {
   folder_.write("b.sh", "srun -N 3 -n 9 --ntasks-per-node=3 hostname\n");
   std::string text;
   EXPECT_EQ(found(&text), kWrongTable);
-  EXPECT_NE(text.find("rank 3 of b on arnold"), std::string::npos) << text;
+  test::expect_parts(text, {"rank 3 of b on arnold"});
   EXPECT_EQ(checked().points(), 92);
 }
 
@@ -67,48 +68,45 @@ TEST_F(LayoutsLab, TheUntouchedFolderIsToldWhereToBegin) {
   EXPECT_EQ(report.points(), 0);
   ASSERT_NE(report.first_finding(), nullptr);
   EXPECT_EQ(report.first_finding()->diagnosis, kNotStarted);
-  EXPECT_NE(report.first_finding()->text.find("a.sh has no srun line"), std::string::npos);
+  test::expect_parts(report.first_finding()->text, {"a.sh has no srun line"});
 }
 
 TEST_F(LayoutsLab, TheObviousCommandsThatDoSomethingElse) {
   folder_.write("a.sh", "srun -n 3 hostname\n");  // all on one node
   std::string text;
   EXPECT_EQ(found(&text), kWrongLayout);
-  EXPECT_NE(text.find("3 tasks: 3 on arnold"), std::string::npos) << text;
+  test::expect_parts(text, {"3 tasks: 3 on arnold"});
   folder_.write("a.sh", "srun -N 3 --ntasks-per-node=1 hostname\n");
   folder_.write("c.sh", "srun -w arnold,bruce -n 6 hostname\n");  // four and two
   EXPECT_EQ(found(&text), kWrongLayout);
-  EXPECT_NE(text.find("4 on arnold, 2 on bruce"), std::string::npos) << text;
+  test::expect_parts(text, {"4 on arnold, 2 on bruce"});
 }
 
 TEST_F(LayoutsLab, AStepThatInheritsSixTasksIsRefused) {
   folder_.write("d.sbatch", "#SBATCH -N 3\n#SBATCH -n 6\nsrun -N 2 --ntasks-per-node=2 hostname\nsrun hostname\n");
   std::string text;
   EXPECT_EQ(found(&text), kRefusedBySlurm);
-  EXPECT_NE(text.find("'srun -N 2 --ntasks-per-node=2 hostname': More processors requested than permitted"),
-            std::string::npos)
-      << text;
+  test::expect_parts(text, {"'srun -N 2 --ntasks-per-node=2 hostname': More processors requested than permitted"});
   folder_.write("d.sbatch", "#SBATCH -N 3\n#SBATCH -n 6\nsrun -N 2 -n 4 hostname\nsrun hostname\n");  // three and one
   EXPECT_EQ(found(&text), kWrongLayout);
-  EXPECT_NE(text.find("3 on arnold, 1 on bruce"), std::string::npos) << text;
+  test::expect_parts(text, {"3 on arnold, 1 on bruce"});
 }
 
 TEST_F(LayoutsLab, WhatCannotBeReadIsNamedWithFileAndLine) {
   folder_.write("c.sh", "#!/bin/sh\nsrun -w arnold,bruce -n 6 hostname | sort\n");
   std::string text;
   EXPECT_EQ(found(&text), kNotUnderstood);
-  EXPECT_NE(text.find("c.sh, line 2"), std::string::npos) << text;
+  test::expect_parts(text, {"c.sh, line 2"});
   folder_.write("c.sh", "srun -w arnold,bruce -n 7 hostname\n");
   EXPECT_EQ(found(&text), kNotUnderstood);
-  EXPECT_NE(text.find("what 'srun -w arnold,bruce -n 7 hostname' does is not in this lab's table"), std::string::npos)
-      << text;
+  test::expect_parts(text, {"what 'srun -w arnold,bruce -n 7 hostname' does is not in this lab's table"});
 }
 
 TEST_F(LayoutsLab, ATableThatCannotBeReadIsNamedWithItsLine) {
   folder_.append("table.txt", "b 9 arnold\n");
   std::string text;
   EXPECT_EQ(found(&text), kWrongTable);
-  EXPECT_NE(text.find("EXERCISE RANK NODE LOCAL_RANK"), std::string::npos) << text;
+  test::expect_parts(text, {"EXERCISE RANK NODE LOCAL_RANK"});
   folder_.write("table.txt", "a 0 arnold 0\na 0 bruce 0\n");
   EXPECT_EQ(found(&text), kWrongTable);
   EXPECT_EQ(text, "table.txt, line 2: rank 0 of a has a line already");
@@ -141,14 +139,14 @@ std::string refusal(const std::string& line) {
 }
 
 TEST(LayoutsCommands, WhatIsNotUnderstoodIsRefusedWithASentence) {
-  EXPECT_NE(refusal("srun -N $N hostname").find("variables"), std::string::npos);
-  EXPECT_NE(refusal("srun -N 3 hostname | sort").find("'|'"), std::string::npos);
-  EXPECT_NE(refusal("srun -N 2-3 hostname").find("not '2-3'"), std::string::npos);
-  EXPECT_NE(refusal("srun --gpus=1 hostname").find("--gpus=1"), std::string::npos);
-  EXPECT_NE(refusal("srun -N 3").find("no program"), std::string::npos);
-  EXPECT_NE(refusal("mpirun hostname").find("begin with srun"), std::string::npos);
-  EXPECT_NE(refusal("srun -w 'n1 hostname").find("never closed"), std::string::npos);
-  EXPECT_NE(refusal("srun -N 0 hostname").find("from 1"), std::string::npos);
+  test::expect_parts(refusal("srun -N $N hostname"), {"variables"});
+  test::expect_parts(refusal("srun -N 3 hostname | sort"), {"'|'"});
+  test::expect_parts(refusal("srun -N 2-3 hostname"), {"not '2-3'"});
+  test::expect_parts(refusal("srun --gpus=1 hostname"), {"--gpus=1"});
+  test::expect_parts(refusal("srun -N 3"), {"no program"});
+  test::expect_parts(refusal("mpirun hostname"), {"begin with srun"});
+  test::expect_parts(refusal("srun -w 'n1 hostname"), {"never closed"});
+  test::expect_parts(refusal("srun -N 0 hostname"), {"from 1"});
 }
 
 }  // namespace

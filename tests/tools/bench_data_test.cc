@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <tutti/tools/bench/data.h>
 
-#include <cstring>
 #include <vector>
 
 #include "bench_support.h"

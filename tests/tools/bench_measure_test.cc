@@ -72,10 +72,12 @@ TEST(BenchMeasure, EveryOperationIsRightInEveryType) {
   }
 }
 
-TEST(BenchMeasure, AveragesAreRight) {
-  run_ranks(3, [](comm::ProcessGroup& group) {
-    const Case c = case_of(group, 1000, comm::DType::Float32, comm::ReduceOp::Avg);
-    EXPECT_EQ(measure(group, bench_operation("all_reduce"), c, {.iterations = 1}).wrong, 0U);
+/// So many wrong elements are counted when two ranks run the operation on `count` floats each.
+void expect_wrong(std::optional<std::size_t> wrong, const Operation& operation, std::size_t count,
+                  const MeasureOptions& options) {
+  run_ranks(2, [&](comm::ProcessGroup& group) {
+    const Case c = case_of(group, count, comm::DType::Float32, comm::ReduceOp::Sum);
+    EXPECT_EQ(measure(group, operation, c, options).wrong, wrong);
   });
 }
 
@@ -85,19 +87,13 @@ TEST(BenchMeasure, WrongElementsAreSummedOverRanksAndCalls) {
     group.all_reduce(output, c.redop);
     if (c.rank == 1) static_cast<float*>(output.data)[2] += 1;
   };
-  run_ranks(2, [&broken](comm::ProcessGroup& group) {
-    const Case c = case_of(group, 16, comm::DType::Float32, comm::ReduceOp::Sum);
-    EXPECT_EQ(measure(group, broken, c, {.iterations = 3}).wrong, 3U);
-  });
+  expect_wrong(3U, broken, 16, {.iterations = 3});
 }
 
 TEST(BenchMeasure, AnElementThatIsNeverWrittenIsWrong) {
   Operation idle = bench_operation("all_gather");
   idle.run = [](comm::ProcessGroup&, const Case&, const comm::Buffer&, const comm::Buffer&) {};
-  run_ranks(2, [&idle](comm::ProcessGroup& group) {
-    const Case c = case_of(group, 8, comm::DType::Float32, comm::ReduceOp::Sum);
-    EXPECT_EQ(measure(group, idle, c, {.iterations = 1}).wrong, 32U);
-  });
+  expect_wrong(32U, idle, 8, {.iterations = 1});
 }
 
 TEST(BenchMeasure, FreshDataIsWrittenAnewBeforeEachCall) {
@@ -106,11 +102,8 @@ TEST(BenchMeasure, FreshDataIsWrittenAnewBeforeEachCall) {
     group.all_gather(input, output);
     static_cast<float*>(input.data)[5] += 1;
   };
-  run_ranks(2, [&spoiling](comm::ProcessGroup& group) {
-    const Case c = case_of(group, 8, comm::DType::Float32, comm::ReduceOp::Sum);
-    EXPECT_EQ(measure(group, spoiling, c, {.warmup = 0, .iterations = 3}).wrong, 8U);  // both of each rank's, twice
-    EXPECT_EQ(measure(group, spoiling, c, {.warmup = 1, .iterations = 3, .fresh = true}).wrong, 0U);
-  });
+  expect_wrong(8U, spoiling, 8, {.warmup = 0, .iterations = 3});  // both of each rank's, twice
+  expect_wrong(0U, spoiling, 8, {.warmup = 1, .iterations = 3, .fresh = true});
 }
 
 TEST(BenchMeasure, FreshDataIsAlsoThatOfWhatWorksInPlace) {
@@ -129,10 +122,7 @@ TEST(BenchMeasure, FreshDataIsAlsoThatOfWhatWorksInPlace) {
 }
 
 TEST(BenchMeasure, WithoutCheckNothingIsSaidAboutResults) {
-  run_ranks(2, [](comm::ProcessGroup& group) {
-    const Case c = case_of(group, 8, comm::DType::Float32, comm::ReduceOp::Sum);
-    EXPECT_EQ(measure(group, bench_operation("all_reduce"), c, {.iterations = 1, .check = false}).wrong, std::nullopt);
-  });
+  expect_wrong(std::nullopt, bench_operation("all_reduce"), 8, {.iterations = 1, .check = false});
 }
 
 }  // namespace

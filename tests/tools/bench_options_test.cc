@@ -3,23 +3,15 @@
 #include <gtest/gtest.h>
 #include <tutti/tools/bench/options.h>
 
-#include <functional>
 #include <string>
 #include <vector>
+
+#include "bench_support.h"
 
 namespace tutti::test {
 namespace {
 
 using namespace tools::bench;
-
-std::string refusal(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "not refused";
-}
 
 std::string refusal_of(const std::function<void(BenchOptions&)>& change) {
   BenchOptions options;
@@ -52,10 +44,7 @@ TEST(BenchOptions, OtherWordsAreNoSizes) {
 }
 
 TEST(BenchOptions, StepsGrowUpToTheLargestSize) {
-  BenchOptions options;
-  options.min_bytes = 4;
-  options.max_bytes = 300;
-  options.step_factor = 4;
+  BenchOptions options{.min_bytes = 4, .max_bytes = 300, .step_factor = 4};
   EXPECT_EQ(sizes(options), (std::vector<std::size_t>{4, 16, 64, 256}));
   options.max_bytes = 4;
   EXPECT_EQ(sizes(options), std::vector<std::size_t>{4});

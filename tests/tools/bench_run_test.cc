@@ -1,12 +1,12 @@
 // A whole run within a group of threads: rows, exit status, and who prints.
 
 #include <gtest/gtest.h>
+#include <tutti/tests/support/expect_text.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tools/bench/run_bench.h>
 
 #include <array>
 #include <sstream>
-#include <string>
 #include <vector>
 
 #include "bench_support.h"
@@ -16,13 +16,7 @@ namespace {
 
 using namespace tools::bench;
 
-BenchOptions quick() {
-  BenchOptions options;
-  options.max_bytes = 64;
-  options.iterations = 2;
-  options.warmup = 1;
-  return options;
-}
+BenchOptions quick() { return {.max_bytes = 64, .iterations = 2, .warmup = 1}; }
 
 TEST(BenchRun, RowsAreEqualOnAllRanksAndRankZeroPrintsThem) {
   std::array<std::ostringstream, 2> out;
@@ -39,7 +33,7 @@ TEST(BenchRun, RowsAreEqualOnAllRanksAndRankZeroPrintsThem) {
   EXPECT_EQ(results[0][2].measured.time.median, results[1][2].measured.time.median);
   EXPECT_DOUBLE_EQ(results[0][2].busbw_gbps, results[0][2].algbw_gbps / 2);
   EXPECT_EQ(exit_status(results[0]), 0);
-  EXPECT_NE(out[0].str().find("# Total wrong: 0\n"), std::string::npos);
+  expect_parts(out[0].str(), {"# Total wrong: 0\n"});
   EXPECT_EQ(out[1].str(), "");
 }
 
@@ -66,8 +60,7 @@ TEST(BenchRun, APlantedWrongResultIsStatus1OnEveryRank) {
     const auto results = run_in_group(group, std::vector{broken}, quick(), group.rank() == 0 ? out : unseen);
     EXPECT_EQ(exit_status(results), 1);
   });
-  EXPECT_NE(out.str().find("# Total wrong: 6\n"), std::string::npos)
-      << out.str();  // one in each of two calls of three rows
+  expect_parts(out.str(), {"# Total wrong: 6\n"});  // one in each of two calls of three rows
 }
 
 TEST(BenchRun, APlantedWrongResultIsTheStatusOfTheProcess) {
@@ -84,7 +77,7 @@ TEST(BenchRun, APlantedWrongResultIsTheStatusOfTheProcess) {
 TEST(BenchRun, AnOperationThatNeedsMoreRanksIsLeftOutAndNamed) {
   std::ostringstream out, err;
   EXPECT_EQ(run_bench(operations(), quick(), out, err), 0);  // a world of one
-  EXPECT_NE(out.str().find("# ping_pong: left out, needs 2 ranks (-n)\n"), std::string::npos) << out.str();
+  expect_parts(out.str(), {"# ping_pong: left out, needs 2 ranks (-n)\n"});
 }
 
 TEST(BenchRun, AFolderThatIsNotThereIsSaidBeforeAnythingIsMeasured) {
@@ -93,7 +86,7 @@ TEST(BenchRun, AFolderThatIsNotThereIsSaidBeforeAnythingIsMeasured) {
   std::ostringstream out, err;
   EXPECT_EQ(run_bench(operations(), options, out, err), 1);
   EXPECT_EQ(out.str(), "");
-  EXPECT_NE(err.str().find("/nonexistent-folder"), std::string::npos) << err.str();
+  expect_parts(err.str(), {"/nonexistent-folder"});
 }
 
 }  // namespace

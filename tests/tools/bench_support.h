@@ -2,7 +2,9 @@
 #pragma once
 
 #include <tutti/tools/bench/operations.h>
+#include <tutti/tools/bench/options.h>
 
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -14,6 +16,16 @@ inline const tools::bench::Operation& bench_operation(std::string_view name) {
     if (operation.name == name) return operation;
   }
   throw std::out_of_range("no operation " + std::string(name));
+}
+
+/// The text of the UsageError that `action` throws.
+inline std::string refusal(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const tools::bench::UsageError& error) {
+    return error.what();
+  }
+  return "not refused";
 }
 
 }  // namespace tutti::test

@@ -28,9 +28,7 @@ TEST_F(LabCommand, StartWritesOnceAndOverwritesNothing) {
     EXPECT_TRUE(std::filesystem::exists(folder_ / "ring" / name)) << name;
   }
   std::ofstream(folder_ / "ring/ring.cc") << "my work\n";
-  const Finished again = lab("start ring");
-  EXPECT_EQ(again.status, exited(1));
-  EXPECT_TRUE(contains(again.err, "exists already, and may hold your work")) << again.err;
+  expect_failure(lab("start ring"), 1, {"exists already, and may hold your work"});
   EXPECT_EQ(std::filesystem::file_size(folder_ / "ring/ring.cc"), 8u);
 }
 
@@ -38,9 +36,7 @@ TEST_F(LabCommand, TheUntouchedSkeletonIsToldWhereToBegin) {
   ASSERT_EQ(lab("start reduce mine").status, exited(0));
   const Finished checked = lab("check reduce mine --json report.json");
   EXPECT_EQ(checked.status, exited(1));
-  EXPECT_TRUE(contains(checked.out, "reduce() does nothing yet")) << checked.out;
-  EXPECT_TRUE(contains(checked.out, "Hint:")) << checked.out;
-  EXPECT_TRUE(contains(checked.out, "0 of 100 points")) << checked.out;
+  expect_parts(checked.out, {"reduce() does nothing yet", "Hint:", "0 of 100 points"});
   EXPECT_TRUE(std::filesystem::exists(folder_ / "report.json"));
 }
 
@@ -48,19 +44,14 @@ TEST_F(LabCommand, WorksInTheExercisesOwnFolderToo) {
   ASSERT_EQ(lab("start layouts").status, exited(0));
   for (const auto& folder : {folder_ / "", folder_ / "layouts"}) {
     const Finished checked = in(folder, "check layouts");
-    EXPECT_TRUE(contains(checked.out, "Lab layouts, ")) << checked.out << checked.err;
+    expect_parts(checked.out, {"Lab layouts, "});
   }
-  const Finished elsewhere = lab("check ring");
-  EXPECT_EQ(elsewhere.status, exited(1));
-  EXPECT_TRUE(contains(elsewhere.err, "there is no ring/ring.cc: write the skeleton with 'tutti lab start"))
-      << elsewhere.err;
+  expect_failure(lab("check ring"), 1, {"there is no ring/ring.cc: write the skeleton with 'tutti lab start"});
 }
 
 TEST_F(LabCommand, WhatIsNoExerciseIsRefusedWithAList) {
   for (const std::string command : {"start", "check", "show"}) {
-    const Finished refused = lab(command + " ../ring");
-    EXPECT_EQ(refused.status, exited(2)) << command;
-    EXPECT_TRUE(contains(refused.err, "there is no lab ../ring; there are broadcast, reduce")) << refused.err;
+    expect_failure(lab(command + " ../ring"), 2, {"there is no lab ../ring; there are broadcast, reduce"});
   }
 }
 

@@ -9,12 +9,7 @@ namespace {
 
 using Kind = PlayEvent::Kind;
 
-Case posed(int world_size, std::size_t count) {
-  Case made;
-  made.world_size = world_size;
-  made.count = count;
-  return made;
-}
+Case posed(int world_size, std::size_t count) { return {.world_size = world_size, .count = count}; }
 
 PlayEvent event(Kind kind, int rank, int peer, double begin, double end) {
   return {.kind = kind, .rank = rank, .peer = peer, .begin = begin, .end = end};

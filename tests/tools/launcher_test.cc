@@ -6,11 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <map>
-#include <sstream>
 
 #include "tutti_program.h"
 
@@ -20,18 +18,6 @@ namespace {
 using std::chrono::milliseconds;
 using testing::TempDir;
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> result;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) result.push_back(line);
-  return result;
-}
-
-std::vector<std::string> sorted(std::vector<std::string> lines) {
-  std::sort(lines.begin(), lines.end());
-  return lines;
-}
-
 TEST(Launcher, GivesEachRankTorchrunsVariables) {
   const Finished run =
       tutti_run({"-n", "2"},
@@ -40,32 +26,28 @@ TEST(Launcher, GivesEachRankTorchrunsVariables) {
                 "$TORCHELASTIC_USE_AGENT_STORE ${#TUTTI_JOB_SECRET}; test \"$MASTER_PORT\" -gt 1023 && "
                 "test \"$OMP_NUM_THREADS\" -ge 1 && test \"$TUTTI_JOB_ID\" = \"$TORCHELASTIC_RUN_ID\"");
   EXPECT_EQ(run.status, exited(0)) << run.err;
-  EXPECT_EQ(sorted(lines_of(run.out)), (std::vector<std::string>{"[rank 0] 0/2 0/2 0/1 127.0.0.1 0/0 True 64",
-                                                                 "[rank 1] 1/2 1/2 0/1 127.0.0.1 0/0 True 64"}));
+  EXPECT_EQ(sorted_lines(run.out),
+            (Words{"[rank 0] 0/2 0/2 0/1 127.0.0.1 0/0 True 64", "[rank 1] 1/2 1/2 0/1 127.0.0.1 0/0 True 64"}));
   EXPECT_EQ(run.err, "");
 }
 
 TEST(Launcher, KeepsTheUsersOmpNumThreads) {
-  const Finished run = run_program(run_command({"-n", "1"}, "echo $OMP_NUM_THREADS"), {"OMP_NUM_THREADS=7"});
-  EXPECT_EQ(run.out, "7\n");
+  EXPECT_EQ(tutti_run({"-n", "1"}, "echo $OMP_NUM_THREADS", {"OMP_NUM_THREADS=7"}).out, "7\n");
 }
 
 TEST(Launcher, StandardErrorGoesToStandardErrorAndIsLabelledToo) {
   const Finished run = tutti_run({"-n", "2"}, "echo out; echo err >&2");
-  EXPECT_EQ(sorted(lines_of(run.out)), (std::vector<std::string>{"[rank 0] out", "[rank 1] out"}));
-  EXPECT_EQ(sorted(lines_of(run.err)), (std::vector<std::string>{"[rank 0] err", "[rank 1] err"}));
+  EXPECT_EQ(sorted_lines(run.out), (Words{"[rank 0] out", "[rank 1] out"}));
+  EXPECT_EQ(sorted_lines(run.err), (Words{"[rank 0] err", "[rank 1] err"}));
 }
 
 TEST(Launcher, OneRankHasNoLabelAndItsBytesAreUntouched) {
-  const Finished run = tutti_run({"-n", "1"}, "printf 'a\\r\\nb\\rc'");
-  EXPECT_EQ(run.out, "a\r\nb\rc");
+  EXPECT_EQ(tutti_run({"-n", "1"}, "printf 'a\\r\\nb\\rc'").out, "a\r\nb\rc");
 }
-
-TEST(Launcher, LabelsCanBeSwitchedOff) { EXPECT_EQ(tutti_run({"-n", "2", "--no-label"}, "echo x").out, "x\nx\n"); }
 
 TEST(Launcher, TheLastLineIsShownEvenIfItDoesNotEnd) {
   const Finished run = tutti_run({"-n", "2"}, "printf 'no end'");
-  EXPECT_EQ(sorted(lines_of(run.out)), (std::vector<std::string>{"[rank 0] no end", "[rank 1] no end"}));
+  EXPECT_EQ(sorted_lines(run.out), (Words{"[rank 0] no end", "[rank 1] no end"}));
   EXPECT_TRUE(run.out.ends_with("\n"));
 }
 
@@ -107,18 +89,15 @@ TEST(Launcher, ASlowReaderOnANonBlockingPipeGetsEverything) {
       "fd=os.open(sys.argv[1],os.O_WRONLY|os.O_NONBLOCK)\n"
       "os.dup2(fd,1)\n"
       "os.execv(sys.argv[2],sys.argv[2:])\n";
-  std::vector<std::string> command{"python3", "-c", script, fifo};
-  for (const std::string& word : run_command({"-n", "2", "--no-label"}, "head -c 3000000 /dev/zero | tr '\\0' x")) {
-    command.push_back(word);
-  }
-  Processes launcher({.command = command, .count = 1, .ranks = false});
+  Running launcher(joined({"python3", "-c", script, fifo},
+                          run_command({"-n", "2", "--no-label"}, "head -c 3000000 /dev/zero | tr '\\0' x")));
   pollfd ready{reader, POLLIN, 0};
   ASSERT_EQ(::poll(&ready, 1, 30'000), 1);
   ::fcntl(reader, F_SETFL, 0);
   // Lines are cut at 64 KiB; each of the 2 x 46 pieces ends with a newline of its own.
   const std::size_t expected = 2 * (3'000'000 + (3'000'000 + 65'535) / 65'536);
   EXPECT_EQ(read_slowly(reader), expected);
-  EXPECT_EQ(launcher.wait(0), exited(0)) << launcher.err(0);
+  launcher.expect_end(0);
   ::close(reader);
   std::filesystem::remove(fifo);
 }
@@ -165,7 +144,7 @@ TEST(Launcher, UsersOpenDescriptorsReachTheRanksAndNoOthersDo) {
   const Finished run =
       run_program({"bash", "-c", "exec 7</dev/null; \"$0\" run -n 1 -- ls /proc/self/fd", TUTTI_PROGRAM});
   EXPECT_EQ(run.out, direct.out) << run.err;
-  EXPECT_NE(run.out.find("7\n"), std::string::npos) << run.out;
+  expect_parts(run.out, {"7\n"});
 }
 
 TEST(Launcher, WithoutAStoreTheMasterPortIsFreeForRankZero) {
@@ -181,7 +160,7 @@ TEST(Launcher, WithoutAStoreTheMasterPortIsFreeForRankZero) {
   // of sockets a second on this host that happens, so that one lost port proves nothing.
   Finished run;
   for (int attempt = 0; attempt < 3 && run.out.empty(); ++attempt)
-    run = run_program({TUTTI_PROGRAM, "run", "-n", "1", "--no-store", "--", "python3", "-c", script});
+    run = tutti({"run", "-n", "1", "--no-store", "--", "python3", "-c", script});
   EXPECT_EQ(run.out, "listening None\n") << run.err;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/tests/support/expect_text.h>
 #include <tutti/tools/run/nodes/conductor.h>
 #include <tutti/tools/run/nodes/control_link.h>
 #include <tutti/tools/run/nodes/remote_launch.h>
@@ -218,7 +219,7 @@ TEST(Formation, PlacesOfStaticRendezvousAreFixed) {
   formation.add(8, hello_of(0));
   EXPECT_FALSE(formation.ready({}, {}));
   EXPECT_EQ(formation.progress(), "2 of 3 nodes are here; waiting for --node-rank 1");
-  EXPECT_NE(formation.objection(hello_of(2)).find("--node-rank 2 is taken: pid 77 on b"), std::string::npos);
+  test::expect_parts(formation.objection(hello_of(2)), {"--node-rank 2 is taken: pid 77 on b"});
   EXPECT_EQ(formation.objection(hello_of(3)), "--node-rank 3 does not exist among 3 nodes");
   formation.add(9, hello_of(1));
   EXPECT_EQ(formation.ready({}, {}), (std::vector<int>{8, 9, 7}));
@@ -263,8 +264,7 @@ TEST(Judge, ADeathByASignalOnAnotherNodeIsTheCause) {
   const Judgement judgement = judge(end);
   EXPECT_EQ(judgement.status, 128 + SIGSEGV);
   EXPECT_TRUE(judgement.summary.starts_with("rank 2 (pid 102 on b) was killed by SIGSEGV")) << judgement.summary;
-  EXPECT_NE(judgement.summary.find("    | last line\n"), std::string::npos);
-  EXPECT_NE(judgement.summary.find("  rank 3 (pid 103 on b) exited with status 1"), std::string::npos);
+  test::expect_parts(judgement.summary, {"    | last line\n", "  rank 3 (pid 103 on b) exited with status 1"});
 }
 
 TEST(Judge, ALostNodeIsTheCauseOfExitsAroundIt) {
@@ -295,57 +295,63 @@ struct Listener final : Conductor::Outside {
   std::vector<int> worlds;
 };
 
-CoordinatorOptions conductor_options(int least, int most) {
-  CoordinatorOptions options;
-  options.nodes = nodes(least, most);
-  options.nodes.last_call = milliseconds(0);
-  options.own = hello_of();
-  return options;
-}
+/// A job of `least` to `most` nodes, whose agents come one after the other.
+struct Job {
+  Job(int least, int most, int max_restarts = 0) : conductor(options(least, most, max_restarts), outside, {}) {}
+
+  void comes(int agent) { conductor.message(agent, hello_of(), {}); }
+  /// The two ranks of agent 0 exit.
+  void ends(int code) {
+    Ended ended;
+    ended.ranks = {ended_rank(0, milliseconds(0), false, code), ended_rank(1, milliseconds(0), false, code)};
+    conductor.message(0, ended, {});
+  }
+  static CoordinatorOptions options(int least, int most, int max_restarts) {
+    CoordinatorOptions options;
+    options.nodes = nodes(least, most);
+    options.nodes.last_call = milliseconds(0);
+    options.own = hello_of();
+    options.max_restarts = max_restarts;
+    return options;
+  }
+
+  Listener outside;
+  Conductor conductor;
+};
 
 TEST(Conductor, AJobThatEndsAsANodeComesIsNotRunAgain) {
-  Listener outside;
-  Conductor conductor(conductor_options(1, 2), outside, {});
-  conductor.message(0, hello_of(), {});
-  conductor.tick({});
-  EXPECT_TRUE(outside.last_is<RoundPlan>());
-  conductor.message(1, hello_of(), {});
-  EXPECT_TRUE(outside.last_is<Order>());
-  Ended ended;
-  ended.ranks = {ended_rank(0, milliseconds(0), false, 0), ended_rank(1, milliseconds(0), false, 0)};
-  conductor.message(0, ended, {});
-  EXPECT_TRUE(conductor.finished());
-  EXPECT_EQ(outside.verdict().status, 0);
+  Job job(1, 2);
+  job.comes(0);
+  job.conductor.tick({});
+  EXPECT_TRUE(job.outside.last_is<RoundPlan>());
+  job.comes(1);
+  EXPECT_TRUE(job.outside.last_is<Order>());
+  job.ends(0);
+  EXPECT_TRUE(job.conductor.finished());
+  EXPECT_EQ(job.outside.verdict().status, 0);
 }
 
 TEST(Conductor, WhoComesAfterTheEndIsToldHowItEnded) {
-  Listener outside;
-  Conductor conductor(conductor_options(2, 2), outside, {});
-  conductor.message(0, hello_of(), {});
-  conductor.give_up("no more");
-  conductor.message(1, hello_of(), {});
-  EXPECT_EQ(outside.said.back().first, 1);
-  EXPECT_EQ(outside.verdict().summary, "no more\n");
-  EXPECT_TRUE(outside.verdict().final);
+  Job job(2, 2);
+  job.comes(0);
+  job.conductor.give_up("no more");
+  job.comes(1);
+  EXPECT_EQ(job.outside.said.back().first, 1);
+  EXPECT_EQ(job.outside.verdict().summary, "no more\n");
+  EXPECT_TRUE(job.outside.verdict().final);
 }
 
 TEST(Conductor, ALostNodeOfARoundIsCountedOnce) {
-  Listener outside;
-  CoordinatorOptions options = conductor_options(1, 2);
-  options.max_restarts = 1;
-  Conductor conductor(options, outside, {});
-  for (int agent = 0; agent < 2; ++agent) conductor.message(agent, hello_of(), {});
-  conductor.tick({});
-  conductor.lost(1, "killed", {}, {});
-  conductor.lost(1, "killed", {}, {});
-  EXPECT_TRUE(outside.last_is<Order>());
-  Ended ended;
-  ended.ranks = {ended_rank(0, milliseconds(0), false, 1), ended_rank(1, milliseconds(0), false, 1)};
-  conductor.message(0, ended, {});
-  EXPECT_TRUE(outside.last_is<Verdict>());
-  EXPECT_FALSE(conductor.finished());
-  conductor.tick({});
-  EXPECT_EQ(outside.worlds, (std::vector<int>{4, 2}));
+  Job job(1, 2, 1);
+  for (const int agent : {0, 1}) job.comes(agent);
+  job.conductor.tick({});
+  for (int times = 0; times < 2; ++times) job.conductor.lost(1, "killed", {}, {});
+  EXPECT_TRUE(job.outside.last_is<Order>());
+  job.ends(1);
+  EXPECT_TRUE(job.outside.last_is<Verdict>());
+  EXPECT_FALSE(job.conductor.finished());
+  job.conductor.tick({});
+  EXPECT_EQ(job.outside.worlds, (std::vector<int>{4, 2}));
 }
 
 TEST(RoundTable, ManyRanksGetOneLineForEachNode) {
@@ -358,7 +364,7 @@ TEST(RoundTable, ManyRanksGetOneLineForEachNode) {
                  1,
                  {{0, "a", 7, "10.0.0.1", 50, 8, 0}, {1, "b", 8, "10.0.0.2", 50, 8, 50}}};
   const std::string table = round_table(plan, {});
-  EXPECT_NE(table.find("50-99  1     b     8          10.0.0.2  8"), std::string::npos) << table;
+  test::expect_parts(table, {"50-99  1     b     8          10.0.0.2  8"});
 }
 
 }  // namespace

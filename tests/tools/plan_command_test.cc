@@ -2,32 +2,24 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <unistd.h>
+#include <tutti/tests/trainer/temporary_folder.h>
 
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "tutti_program.h"
 
 namespace tutti::test {
 namespace {
 
-Finished plan(std::vector<std::string> words) {
-  words.insert(words.begin(), {TUTTI_PROGRAM, "plan"});
-  return run_program(words, {});
-}
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+Finished plan(const Words& words) { return tutti(joined({"plan"}, words)); }
 
 /// The words of the first line that begins with `word`.
-std::vector<std::string> row(const std::string& text, const std::string& word) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.rfind(word, 0) != 0) continue;
+Words row(const std::string& text, const std::string& word) {
+  for (const std::string& line : lines_of(text)) {
+    if (!line.starts_with(word)) continue;
     std::istringstream words(line);
     return {std::istream_iterator<std::string>(words), {}};
   }
@@ -38,8 +30,7 @@ TEST(PlanCommand, ListsEveryAlgorithmWithItsPrice) {
   const Finished run = plan({"--op", "all_reduce", "--bytes", "64", "--world", "4", "--alpha", "10", "--bandwidth", "1",
                              "--gamma", "0", "--simulate"});
   ASSERT_EQ(run.status, exited(0)) << run.err;
-  EXPECT_TRUE(has(run.out, "all_reduce of 64 bytes per rank, 4 ranks")) << run.out;
-  using Words = std::vector<std::string>;
+  expect_parts(run.out, {"all_reduce of 64 bytes per rank, 4 ranks"});
   EXPECT_EQ(row(run.out, "ring"), (Words{"ring", "12", "6", "96", "60.10", "60.10"}));
   EXPECT_EQ(row(run.out, "recursive_doubling"), (Words{"recursive_doubling", "6", "2", "128", "20.13", "20.13"}));
   EXPECT_EQ(row(run.out, "rabenseifner"), (Words{"rabenseifner", "8", "4", "96", "40.10", "40.10"}));
@@ -51,19 +42,17 @@ TEST(PlanCommand, KnowsEveryOperation) {
                          "all_to_all", "gather_v", "scatter_v", "all_gather_v", "barrier"}) {
     const Finished run = plan({"--op", op, "--bytes", "4096", "--world", "6", "--simulate", "--ranks-per-host", "2"});
     ASSERT_EQ(run.status, exited(0)) << run.err;
-    EXPECT_FALSE(has(run.out, " -")) << "neither predicted nor simulated:\n" << run.out;
+    EXPECT_FALSE(contains(run.out, " -")) << "neither predicted nor simulated:\n" << run.out;
     EXPECT_FALSE(row(run.out, "lower bound").empty());
   }
   EXPECT_EQ(plan({"--op", "send", "--bytes", "1", "--world", "2"}).status, exited(2));
 }
 
 TEST(PlanCommand, HostsHaveLinksOfTheirOwn) {
-  const std::vector<std::string> question = {"--op",        "all_reduce", "--bytes",   "4",       "--world",
-                                             "4",           "--alpha",    "10",        "--gamma", "0",
-                                             "--bandwidth", "1e9",        "--simulate"};
-  const auto with = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), question.begin(), question.end());
-    return plan(more);
+  const auto with = [](const Words& more) {
+    return plan(joined({"--op", "all_reduce", "--bytes", "4", "--world", "4", "--alpha", "10", "--gamma", "0",
+                        "--bandwidth", "1e9", "--simulate"},
+                       more));
   };
   EXPECT_TRUE(row(with({}).out, "hierarchical").empty());
   const Finished hosts = with({"--ranks-per-host", "2", "--local-alpha", "1", "--local-bandwidth", "1e9"});
@@ -100,33 +89,29 @@ TEST(PlanCommand, SaysWhatItSimulatedInstead) {
   const Finished run =
       plan({"--op", "all_reduce", "--bytes", "67108860", "--world", "4096", "--simulate", "--algo", "ring"});
   ASSERT_EQ(run.status, exited(0)) << run.err;
-  EXPECT_TRUE(has(run.out, "ring was simulated with 67108864 bytes, which make chunks of one length.")) << run.out;
+  expect_parts(run.out, {"ring was simulated with 67108864 bytes, which make chunks of one length."});
 }
 
 TEST(PlanCommand, DrawsTheMessages) {
   const Finished run = plan({"--op", "all_reduce", "--bytes", "12", "--world", "3", "--algo", "ring", "--draw",
                              "--alpha", "10", "--bandwidth", "1", "--gamma", "0"});
   ASSERT_EQ(run.status, exited(0)) << run.err;
-  EXPECT_TRUE(has(run.out,
-                  "              0     1     2\n"
-                  "      0.0 us  o----->     |   4 B\n"
-                  "              |     o----->   4 B\n"
-                  "              <-----------o   4 B\n"
-                  "     10.0 us  o----->     |   4 B\n"))
-      << run.out;
+  expect_parts(run.out, {"              0     1     2\n"
+                         "      0.0 us  o----->     |   4 B\n"
+                         "              |     o----->   4 B\n"
+                         "              <-----------o   4 B\n"
+                         "     10.0 us  o----->     |   4 B\n"});
   const Finished pairs =
       plan({"--op", "all_reduce", "--bytes", "8", "--world", "4", "--algo", "recursive_doubling", "--draw"});
-  EXPECT_TRUE(has(pairs.out, "      0.0 us  <----->     <----->   8 B\n")) << pairs.out;
+  expect_parts(pairs.out, {"      0.0 us  <----->     <----->   8 B\n"});
 }
 
 TEST(PlanCommand, PrintsTheScheduleOfARank) {
   const Finished run =
       plan({"--op", "broadcast", "--bytes", "8", "--world", "3", "--root", "1", "--algo", "chain", "--rank", "2"});
   ASSERT_EQ(run.status, exited(0)) << run.err;
-  EXPECT_TRUE(has(run.out,
-                  "step 0 at rank 2 (recv from rank 1 into output[0, 2))\n"
-                  "  step 1 at rank 2 (send of output[0, 2) to rank 0) after 0\n"))
-      << run.out;
+  expect_parts(run.out, {"step 0 at rank 2 (recv from rank 1 into output[0, 2))\n"
+                         "  step 1 at rank 2 (send of output[0, 2) to rank 0) after 0\n"});
 }
 
 TEST(PlanCommand, AStragglerIsSimulated) {
@@ -139,12 +124,10 @@ TEST(PlanCommand, AStragglerIsSimulated) {
 }
 
 TEST(PlanCommand, WritesJson) {
-  const auto path = std::filesystem::path(testing::TempDir()) / ("tutti_plan_" + std::to_string(::getpid()) + ".json");
-  const Finished run = plan({"--op", "broadcast", "--bytes", "4096", "--world", "8", "--simulate", "--json", path});
-  ASSERT_EQ(run.status, exited(0)) << run.err;
-  std::ifstream file(path);
-  const auto report = nlohmann::json::parse(file);
-  std::filesystem::remove(path);
+  const trainer::TemporaryFolder folder;
+  const std::string file = folder / "plan.json";
+  expect_success(plan({"--op", "broadcast", "--bytes", "4096", "--world", "8", "--simulate", "--json", file}));
+  const auto report = nlohmann::json::parse(std::ifstream(file));
   EXPECT_EQ(report["op"], "broadcast");
   EXPECT_EQ(report["bytes"], 4096);
   EXPECT_EQ(report["world_size"], 8);

@@ -7,11 +7,6 @@
 namespace tutti::test {
 namespace {
 
-Finished tutti(std::vector<std::string> words) {
-  words.insert(words.begin(), TUTTI_PROGRAM);
-  return run_program(words);
-}
-
 TEST(Command, VersionAndHelpSucceed) {
   EXPECT_EQ(tutti({"--version"}).status, exited(0));
   EXPECT_EQ(tutti({"--version"}).out.substr(0, 6), "tutti ");
@@ -68,12 +63,7 @@ TEST(Command, WrongUsageIsStatus2WithOneSentenceFirst) {
       {{"run", "--bind", "--no-bind", "true"}, "tutti run: --bind excludes --no-bind"},
       {{"run", "-m", "--no-python", "x"}, "tutti run: --module and --no-python exclude each other"},
   };
-  for (const auto& c : cases) {
-    const Finished run = tutti(c.words);
-    EXPECT_EQ(run.status, exited(2)) << c.sentence;
-    EXPECT_EQ(first_line(run.err), c.sentence);
-    EXPECT_EQ(run.out, "");
-  }
+  for (const auto& [words, sentence] : cases) expect_wrong_usage(tutti(words), sentence);
 }
 
 TEST(Command, APortOutOfRangeIsWrongUsage) {

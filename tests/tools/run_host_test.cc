@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/resource.h>
+#include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/tools/run/host.h>
 #include <tutti/tools/run/own_command.h>
 #include <tutti/tools/run/rank_environment.h>
@@ -30,16 +30,12 @@ using Division = std::vector<std::vector<int>>;
 // A file system of its own with what a test writes into it.
 class FakeHost : public testing::Test {
  protected:
-  FakeHost() {
-    std::string name = testing::TempDir() + "/tutti_host_XXXXXX";
-    root_ = ::mkdtemp(name.data());
-  }
-  ~FakeHost() override { fs::remove_all(root_); }
   void write(const std::string& file, const std::string& text) {
     fs::create_directories((root_ / file).parent_path());
     std::ofstream(root_ / file) << text;
   }
-  fs::path root_;
+  const trainer::TemporaryFolder folder_;
+  const fs::path& root_ = folder_.path();
 };
 
 using CgroupFiles = FakeHost;
@@ -96,13 +92,12 @@ TEST_F(EvidenceFiles, AKillForMemoryIsToldFromAnother) {
   write("sys/fs/cgroup/job/memory.events", "oom 0\noom_kill 0\n");
   write("sys/fs/cgroup/job/memory.max", "67108864\n");
   const Evidence evidence(root_);
-  EXPECT_NE(evidence.about(killed_by(SIGKILL)).find("Not for lack of memory"), std::string::npos);
+  expect_parts(evidence.about(killed_by(SIGKILL)), {"Not for lack of memory"});
   write("proc/vmstat", "oom_kill 8\n");
-  EXPECT_NE(evidence.about(killed_by(SIGKILL)).find("Probably out of memory"), std::string::npos);
+  expect_parts(evidence.about(killed_by(SIGKILL)), {"Probably out of memory"});
   write("sys/fs/cgroup/job/memory.events", "oom 1\noom_kill 1\n");
   const std::string text = evidence.about(killed_by(SIGKILL));
-  EXPECT_NE(text.find("Out of memory: the kernel killed 1 process"), std::string::npos) << text;
-  EXPECT_NE(text.find("limit is 64.0 MiB"), std::string::npos) << text;
+  expect_parts(text, {"Out of memory: the kernel killed 1 process", "limit is 64.0 MiB"});
 }
 
 TEST_F(EvidenceFiles, ACoreDumpIsFound) {
@@ -165,15 +160,14 @@ TEST(Pinning, RanksArePinnedToTheirShareAndToldSo) {
   std::getline(lines, own);
   EXPECT_EQ(own, "own " + cpus) << run.out;
   const Finished free = tutti_run({"-n", "2", "--ranks-filter", "1", "--no-label", "--no-bind"}, kPrintCpus);
-  EXPECT_NE(free.out.find("own no\n"), std::string::npos) << free.out;
+  expect_parts(free.out, {"own no\n"});
   EXPECT_NE(free.out.substr(0, free.out.find('\n')), cpus);
 }
 
 TEST(Pinning, WhoPlacesThreadsHimselfIsLeftAlone) {
-  const Finished run =
-      run_program(run_command({"-n", "2", "--bind", "--verbose"}, "echo ${TUTTI_OWN_CPUS-no}"), {"OMP_PLACES=cores"});
-  EXPECT_NE(run.err.find("not pinned (OMP_PLACES is set)"), std::string::npos) << run.err;
-  EXPECT_NE(run.out.find("[rank 0] no\n"), std::string::npos) << run.out;
+  const Finished run = tutti_run({"-n", "2", "--bind", "--verbose"}, "echo ${TUTTI_OWN_CPUS-no}", {"OMP_PLACES=cores"});
+  expect_parts(run.err, {"not pinned (OMP_PLACES is set)"});
+  expect_parts(run.out, {"[rank 0] no\n"});
 }
 
 // As bench, train, tune and evaluate start them.
@@ -194,8 +188,7 @@ TEST(Pinning, OwnRanksGetTheirShareOrTheReasonWhyNot) {
 TEST(StandardInput, GoesToTheRankThatWasNamed) {
   const Finished run = run_program({"sh", "-c", "echo a line | \"$0\" run -n 3 --stdin 1 -- cat", TUTTI_PROGRAM});
   EXPECT_EQ(run.out, "[rank 1] a line\n") << run.err;
-  const Finished none = run_program({"sh", "-c", "echo a line | \"$0\" run -n 3 -- cat", TUTTI_PROGRAM});
-  EXPECT_EQ(none.out, "");
+  EXPECT_EQ(run_program({"sh", "-c", "echo a line | \"$0\" run -n 3 -- cat", TUTTI_PROGRAM}).out, "");
 }
 
 // On a terminal a rank is in the background and could not read; here Python makes a terminal and types.
@@ -214,8 +207,7 @@ TEST(StandardInput, ATerminalIsPassedOnUntilItsEnd) {
       "  text+=part\n"
       "print(text.decode(), os.waitstatus_to_exitcode(os.waitpid(pid,0)[1]))\n";
   const Finished run = run_program({"python3", "-c", script, TUTTI_PROGRAM}, {"NO_COLOR=1"});
-  EXPECT_NE(run.out.find("[rank 0] typed\r\n"), std::string::npos) << run.out << run.err;
-  EXPECT_NE(run.out.find("[rank 0] end of 0\r\n"), std::string::npos) << run.out;
+  expect_parts(run.out, {"[rank 0] typed\r\n", "[rank 0] end of 0\r\n"});
   EXPECT_TRUE(run.out.ends_with(" 0\n")) << run.out;
 }
 
@@ -256,9 +248,7 @@ TEST(Evidence, ARankThatTakesMoreMemoryThanItsGroupHasIsKilledForThat) {
        "exec python3 -c \"x = bytearray(1 << 30)\"'",
        TUTTI_PROGRAM, group.path()});
   if (run.status == exited(77)) GTEST_SKIP() << "may not enter the control group";
-  EXPECT_EQ(run.status, exited(128 + SIGKILL));
-  EXPECT_NE(run.err.find("tutti run: rank 1 (pid"), std::string::npos) << run.err;
-  EXPECT_NE(run.err.find("  Out of memory: the kernel killed 1 process"), std::string::npos) << run.err;
+  expect_failure(run, 128 + SIGKILL, {"tutti run: rank 1 (pid", "  Out of memory: the kernel killed 1 process"});
 }
 
 }  // namespace
