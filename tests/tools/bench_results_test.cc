@@ -105,28 +105,16 @@ std::vector<std::string> keys_of(const Json& object) {
 }
 
 TEST(BenchResultsJson, HasExactlyTheseKeys) {
-  Result result{.op = "all_reduce",
-                .ranks = 2,
-                .transport = "tcp",
-                .algorithm = "ring",
-                .registered = false,
-                .dtype = "float32",
-                .redop = "sum",
-                .root = {},
-                .bytes = 1024,
-                .count = 256,
-                .measured = {}};
-  result.measured = {.iterations = 9, .time = {1, 2, 3, 4}, .wrong = 0};
-  const Json json = Json::parse(results_json(std::vector<Result>{result}));
+  const Json json = Json::parse(results_json(std::vector<Result>{example()}));
   EXPECT_EQ(keys_of(json), std::vector<std::string>{"results"});
   const Json& row = json["results"][0];
   EXPECT_EQ(keys_of(row),
             (std::vector<std::string>{"op", "ranks", "transport", "algorithm", "registered", "dtype", "redop", "bytes",
                                       "count", "iterations", "time_us", "algbw_gbps", "busbw_gbps", "wrong"}));
   EXPECT_EQ(keys_of(row["time_us"]), (std::vector<std::string>{"min", "median", "p99", "max"}));
-  EXPECT_EQ(row["algorithm"], "ring");
-  EXPECT_EQ(row["time_us"]["p99"], 3.0);
-  EXPECT_EQ(row["wrong"], 0);
+  EXPECT_EQ(row["algorithm"], "binomial");
+  EXPECT_EQ(row["time_us"]["p99"], 2000.4);
+  EXPECT_EQ(row["wrong"], 3);
 }
 
 TEST(BenchResultsJson, WhatDoesNotApplyIsNull) {

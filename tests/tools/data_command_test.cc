@@ -2,10 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <tutti/tests/support/test_data.h>
-#include <tutti/tests/trainer/temporary_folder.h>
 
-#include <fstream>
-
+#include "test_folder.h"
 #include "tutti_program.h"
 
 namespace tutti::test {
@@ -13,11 +11,6 @@ namespace {
 
 class DataCommand : public testing::Test {
  protected:
-  void write(const std::string& name, const std::string& bytes) {
-    std::filesystem::create_directories((folder_ / name).parent_path());
-    std::ofstream(folder_ / name, std::ios::binary) << bytes;
-  }
-
   // Nothing of the machine's own must be found.
   Finished tutti_data(const Words& words) {
     const std::string home = folder_.path();
@@ -31,7 +24,7 @@ class DataCommand : public testing::Test {
     expect_parts(first_line(run.err), {part});
   }
 
-  const trainer::TemporaryFolder folder_;
+  const TestFolder folder_;
 };
 
 TEST_F(DataCommand, ListSaysWhenThereIsNoneAndWhereItLooked) {
@@ -49,16 +42,16 @@ TEST_F(DataCommand, VerifyWithoutDataFails) {
 TEST_F(DataCommand, VerifyNamesAMissingFolder) { expect_refusal(verify(folder_ / "nowhere"), "nowhere"); }
 
 TEST_F(DataCommand, VerifyNamesEachFileThatCannotBeUsed) {
-  write("mnist/train-labels-idx1-ubyte", "\1\2\3");
+  folder_.write("mnist/train-labels-idx1-ubyte", "\1\2\3");
   const Finished run = verify(folder_ / "mnist");
   expect_refusal(run, "4 of the 4 files");
   expect_parts(run.out, {"train-labels-idx1-ubyte: damaged", "t10k-images-idx3-ubyte"});
 }
 
 TEST_F(DataCommand, VerifyNamesEachPictureThatCannotBeUsed) {
-  write("set/beach/a.png", "a text");
-  write("set/beach/b.tif", "");
-  write("set/beach/notes.txt", "");
+  folder_.write("set/beach/a.png", "a text");
+  folder_.write("set/beach/b.tif", "");
+  folder_.write("set/beach/notes.txt", "");
   const Finished run = verify(folder_ / "set");
   expect_refusal(run, "2 of the 2 pictures");
   expect_parts(run.out, {"  beach/a.png: is not a PNG, JPEG or TIFF picture", "  beach/b.tif: is empty (0 bytes)",

@@ -5,15 +5,14 @@
 #include <tutti/comm/store/listen.h>
 #include <tutti/tests/comm/store_test_support.h>
 #include <tutti/tests/support/run_ranks.h>
-#include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/tools/doctor/checks.h>
 #include <tutti/tools/doctor/links.h>
 #include <tutti/tools/doctor/reach.h>
 
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "test_folder.h"
 #include "tutti_program.h"
 
 namespace tutti::test {
@@ -22,19 +21,9 @@ namespace {
 using namespace doctor;
 using comm::test::environment_of;
 
-/// Files of a made-up system, below a folder of their own.
-class FakeSystem {
- public:
-  FakeSystem& write(const std::string& path, const std::string& text) {
-    const std::filesystem::path file = folder_.path().string() + path;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << text << "\n";
-    return *this;
-  }
-  System system() const { return {folder_.path()}; }
-
- private:
-  const trainer::TemporaryFolder folder_;
+/// Files of a made-up system.
+struct FakeSystem : TestFolder {
+  System system() const { return {path()}; }
 };
 
 const Finding& find(const Findings& findings, const std::string& what) {
@@ -130,7 +119,8 @@ TEST(Doctor, PortsAreOpenedReachedAndNamed) {
 
 TEST(Doctor, FewPortsAndAShortQueueAreWarnedOf) {
   FakeSystem fake;
-  fake.write("/proc/sys/net/ipv4/ip_local_port_range", "40000\t40100").write("/proc/sys/net/core/somaxconn", "128");
+  fake.write("proc/sys/net/ipv4/ip_local_port_range", "40000\t40100");
+  fake.write("proc/sys/net/core/somaxconn", "128");
   const Findings findings = check_ports("", environment_of({}), fake.system());
   expect(findings, "free ports", Verdict::Warn, "40000 to 40100", "ip_local_port_range");
   expect(findings, "waiting connections", Verdict::Warn, "128", "somaxconn");
@@ -138,28 +128,31 @@ TEST(Doctor, FewPortsAndAShortQueueAreWarnedOf) {
 
 TEST(Doctor, MemoryKnowsTheCgroupsLimits) {
   FakeSystem fake;
-  fake.write("/proc/meminfo", "MemTotal:       16777216 kB\nMemFree: 1 kB\nMemAvailable:    8388608 kB");
+  fake.write("proc/meminfo", "MemTotal:       16777216 kB\nMemFree: 1 kB\nMemAvailable:    8388608 kB");
   expect(check_limits(fake.system()), "memory", Verdict::Ok, "8.0 GiB of 16.0 GiB are free");
   expect(check_limits(fake.system()), "/dev/shm", Verdict::Fail, "cannot be written", "TUTTI_TRANSPORT=tcp");
   // The limit of a group above counts as well, and "max" is none.
-  fake.write("/proc/self/cgroup", "0::/job/step").write("/sys/fs/cgroup/job/step/memory.max", "max");
-  fake.write("/sys/fs/cgroup/job/memory.max", "536870912");
+  fake.write("proc/self/cgroup", "0::/job/step");
+  fake.write("sys/fs/cgroup/job/step/memory.max", "max");
+  fake.write("sys/fs/cgroup/job/memory.max", "536870912");
   expect(check_limits(fake.system()), "memory", Verdict::Warn, "this cgroup may use 512 MiB", "--mem");
   FakeSystem old;
-  old.write("/proc/meminfo", "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB");
-  old.write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "4294967296");
+  old.write("proc/meminfo", "MemTotal: 16777216 kB\nMemAvailable: 8388608 kB");
+  old.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "4294967296");
   expect(check_limits(old.system()), "memory", Verdict::Ok, "may use 4.0 GiB");
 }
 
 TEST(Doctor, CoresKnowTheCgroupsShareAndTheLoad) {
   FakeSystem fake;
-  fake.write("/proc/loadavg", "9.50 1.00 1.00 2/300 4711");
+  fake.write("proc/loadavg", "9.50 1.00 1.00 2/300 4711");
   const Findings free_of_limits = check_cores({8, 4}, fake.system());
   expect(free_of_limits, "cores", Verdict::Ok, "4 of 8 may be used");
   expect(free_of_limits, "load", Verdict::Warn, "9.5 programs want to run on 4 cores", "measure nothing");
-  fake.write("/proc/self/cgroup", "0::/job").write("/sys/fs/cgroup/job/cpu.max", "250000 100000");
+  fake.write("proc/self/cgroup", "0::/job");
+  fake.write("sys/fs/cgroup/job/cpu.max", "250000 100000");
   expect(check_cores({8, 4}, fake.system()), "cores", Verdict::Warn, "gives the time of 2.5", "no more than 2 ranks");
-  fake.write("/sys/fs/cgroup/job/cpu.max", "max 100000").write("/proc/loadavg", "0.1 0 0");
+  fake.write("sys/fs/cgroup/job/cpu.max", "max 100000");
+  fake.write("proc/loadavg", "0.1 0 0");
   expect(check_cores({8, 4}, fake.system()), "load", Verdict::Ok, "0.1");
 }
 
@@ -169,8 +162,8 @@ TEST(Doctor, TheLaunchersVariablesAndTheSecret) {
   expect(half, "place in the job", Verdict::Fail, "WORLD_SIZE", "env | grep");
   expect(half, "job secret", Verdict::Ok, "TUTTI_JOB_SECRET");
   FakeSystem home;
-  home.write("/.config/tutti/job_secret", "secret");
-  const std::string path = home.system().root + "/.config/tutti/job_secret";
+  home.write(".config/tutti/job_secret", "secret");
+  const std::string path = home / ".config/tutti/job_secret";
   std::filesystem::permissions(path, std::filesystem::perms(0644));
   expect(check_launcher(environment_of({{"HOME", home.system().root}})), "job secret", Verdict::Fail, "mode 0644",
          "chmod 600 " + path);
@@ -180,7 +173,7 @@ TEST(Doctor, TheLaunchersVariablesAndTheSecret) {
 
 TEST(Doctor, AGpuThatThisBuildCannotUseIsNamed) {
   FakeSystem fake;
-  fake.write("/proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: \t\t NVIDIA Imaginary 9\nIRQ: 1");
+  fake.write("proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: \t\t NVIDIA Imaginary 9\nIRQ: 1");
   const Finding finding = find(check_gpu(fake.system()), "GPU");
   expect_parts(finding.value, {"1 (NVIDIA Imaginary 9)"});
 }

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
-#include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/tools/run/host.h>
 #include <tutti/tools/run/own_command.h>
 #include <tutti/tools/run/rank_environment.h>
@@ -14,6 +13,7 @@
 #include <set>
 #include <sstream>
 
+#include "test_folder.h"
 #include "tutti_program.h"
 
 namespace tutti::test {
@@ -28,15 +28,7 @@ using tools::RankEnd;
 using Division = std::vector<std::vector<int>>;
 
 // A file system of its own with what a test writes into it.
-class FakeHost : public testing::Test {
- protected:
-  void write(const std::string& file, const std::string& text) {
-    fs::create_directories((root_ / file).parent_path());
-    std::ofstream(root_ / file) << text;
-  }
-  const trainer::TemporaryFolder folder_;
-  const fs::path& root_ = folder_.path();
-};
+class FakeHost : public testing::Test, protected TestFolder {};
 
 using CgroupFiles = FakeHost;
 using EvidenceFiles = FakeHost;
@@ -45,7 +37,7 @@ TEST_F(CgroupFiles, VersionTwoQuotaIsTheTightestOnTheWayUp) {
   write("proc/self/cgroup", "0::/job/step\n");
   write("sys/fs/cgroup/job/step/cpu.max", "max 100000\n");
   write("sys/fs/cgroup/job/cpu.max", "250000 100000\n");
-  EXPECT_EQ(Cgroups(root_).cpu_quota(), 2.5);
+  EXPECT_EQ(Cgroups(path()).cpu_quota(), 2.5);
 }
 
 TEST_F(CgroupFiles, VersionOneQuota) {
@@ -53,28 +45,28 @@ TEST_F(CgroupFiles, VersionOneQuota) {
   write("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "300000\n");
   write("sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n");
   write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
-  EXPECT_EQ(Cgroups(root_).cpu_quota(), 3.0);
+  EXPECT_EQ(Cgroups(path()).cpu_quota(), 3.0);
 }
 
 TEST_F(CgroupFiles, AContainerThatDoesNotSeeItsPathLooksAtItsMount) {
   write("proc/self/cgroup", "0::/not/there\n");
   write("sys/fs/cgroup/memory.events", "low 0\nhigh 0\nmax 3\noom 1\noom_kill 2\n");
   write("sys/fs/cgroup/memory.max", "max\n");
-  const auto kills = Cgroups(root_).out_of_memory_kills();
+  const auto kills = Cgroups(path()).out_of_memory_kills();
   EXPECT_EQ(kills.in_group, 2u);
   EXPECT_EQ(kills.limit, std::nullopt);
-  EXPECT_EQ(Cgroups(root_).cpu_quota(), std::nullopt);
+  EXPECT_EQ(Cgroups(path()).cpu_quota(), std::nullopt);
 }
 
 TEST_F(CgroupFiles, PressureIsTheShareOfTheLastTenSeconds) {
-  EXPECT_EQ(tools::cpu_pressure(root_), 0);
+  EXPECT_EQ(tools::cpu_pressure(path()), 0);
   write("proc/pressure/cpu", "some avg10=12.50 avg60=1.00 avg300=0.10 total=9\nfull avg10=0.00\n");
-  EXPECT_EQ(tools::cpu_pressure(root_), 12.5);
+  EXPECT_EQ(tools::cpu_pressure(path()), 12.5);
 }
 
 TEST_F(CgroupFiles, NothingIsKnownWithoutFiles) {
-  EXPECT_EQ(Cgroups(root_).cpu_quota(), std::nullopt);
-  EXPECT_EQ(Cgroups(root_).out_of_memory_kills().group, "");
+  EXPECT_EQ(Cgroups(path()).cpu_quota(), std::nullopt);
+  EXPECT_EQ(Cgroups(path()).out_of_memory_kills().group, "");
 }
 
 RankEnd killed_by(int signal) {
@@ -91,7 +83,7 @@ TEST_F(EvidenceFiles, AKillForMemoryIsToldFromAnother) {
   write("proc/vmstat", "nr_free 5\noom_kill 7\n");
   write("sys/fs/cgroup/job/memory.events", "oom 0\noom_kill 0\n");
   write("sys/fs/cgroup/job/memory.max", "67108864\n");
-  const Evidence evidence(root_);
+  const Evidence evidence(path());
   expect_parts(evidence.about(killed_by(SIGKILL)), {"Not for lack of memory"});
   write("proc/vmstat", "oom_kill 8\n");
   expect_parts(evidence.about(killed_by(SIGKILL)), {"Probably out of memory"});
@@ -103,10 +95,10 @@ TEST_F(EvidenceFiles, AKillForMemoryIsToldFromAnother) {
 TEST_F(EvidenceFiles, ACoreDumpIsFound) {
   RankEnd end = killed_by(SIGSEGV);
   end.core_dumped = true;
-  write("proc/sys/kernel/core_pattern", (root_ / "core.%p\n").string());
+  write("proc/sys/kernel/core_pattern", (path() / "core.%p\n").string());
   write("core.4321", "");
-  const Evidence evidence(root_);
-  EXPECT_EQ(evidence.about(end), "  It left a core dump: " + (root_ / "core.4321").string() + "\n");
+  const Evidence evidence(path());
+  EXPECT_EQ(evidence.about(end), "  It left a core dump: " + (path() / "core.4321").string() + "\n");
   write("proc/sys/kernel/core_pattern", "|/usr/lib/systemd/systemd-coredump %P %u\n");
   EXPECT_EQ(evidence.about(end), "  It left a core dump: coredumpctl info 4321\n");
   write("proc/sys/kernel/core_pattern", "|/opt/catcher %p\n");

@@ -1,13 +1,12 @@
 // What the output of ranks looks like and where it goes: log files, filters, labels, folded lines, JSON.
 
 #include <gtest/gtest.h>
-#include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/tools/run/line_printer.h>
 #include <tutti/tools/run/ranges.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "test_folder.h"
 #include "tutti_program.h"
 
 namespace tutti::test {
@@ -16,13 +15,8 @@ namespace {
 using tools::LineFolder;
 using tools::Stream;
 
-std::string content(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 /// A folder for the log files of one run.
-struct LogFolder : trainer::TemporaryFolder {
+struct LogFolder : TestFolder {
   std::string file(const std::string& name) const {
     return content(std::filesystem::directory_iterator(path())->path() / name);
   }

@@ -2,13 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <tutti/comm/algorithms/tuning.h>
-#include <tutti/tests/trainer/temporary_folder.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
+#include "test_folder.h"
 #include "tutti_program.h"
 
 namespace tutti::test {
@@ -20,17 +18,11 @@ class TuneCommand : public testing::Test {
  protected:
   std::string file(const std::string& name) const { return folder_ / name; }
 
-  std::string content(const std::string& name) const {
-    std::ostringstream text;
-    text << std::ifstream(file(name)).rdbuf();
-    return text.str();
-  }
-
   /// A tuning file by which `best` is the fastest algorithm for 4 bytes, measured over `transport`.
   std::string write_tuning(const std::string& transport, const std::string& best) const {
     comm::Tuning tuning{.host = "a", .date = "today", .place = {transport, 2, 1}, .model = {}, .rows = {}};
     tuning.rows = {{comm::OpKind::AllReduce, best, 4, 1e-6}, {comm::OpKind::AllReduce, "ring", 4, 2e-6}};
-    std::ofstream(file("t.json")) << comm::tuning_text(tuning);
+    folder_.write("t.json", comm::tuning_text(tuning));
     return "TUTTI_TUNING=" + file("t.json");
   }
 
@@ -41,10 +33,10 @@ class TuneCommand : public testing::Test {
                                environment);
     expect_success(run);
     errors_ = run.err;
-    return nlohmann::json::parse(content("bench.json")).at("results").at(0).at("algorithm");
+    return nlohmann::json::parse(folder_.content("bench.json")).at("results").at(0).at("algorithm");
   }
 
-  const trainer::TemporaryFolder folder_;
+  const TestFolder folder_;
   std::string errors_;
 };
 
@@ -53,7 +45,7 @@ TEST_F(TuneCommand, WritesAFileThatHoldsEveryChoice) {
   ASSERT_EQ(run.status, exited(0)) << run.err;
   EXPECT_EQ(run.err, "");
   expect_parts(run.out, {"# 2 ranks on 1 host(s) over tcp; "});
-  const comm::Tuning tuning = comm::parse_tuning(content("t.json"));
+  const comm::Tuning tuning = comm::parse_tuning(folder_.content("t.json"));
   EXPECT_EQ(tuning.place, (comm::TuningPlace{"tcp", 2, 1}));
   EXPECT_GT(tuning.model.gamma, 0);
   EXPECT_GT(tuning.model.beta, 0);
@@ -77,7 +69,7 @@ TEST_F(TuneCommand, ItsFileDecidesUnlessAnAlgorithmIsNamed) {
   EXPECT_EQ(errors_, "");
   EXPECT_EQ(algorithm_of_bench({variable, "TUTTI_ALGO=ring"}), "ring");
 
-  std::ofstream(file("t.json")) << "{";
+  folder_.write("t.json", "{");
   EXPECT_EQ(algorithm_of_bench({variable}), "recursive_doubling");
   expect_parts(errors_, {"tuning file " + file("t.json") + " is not used: it is not JSON"});
 }
