@@ -27,11 +27,8 @@ class ElasticJobLate : public ::testing::Test {
     return job;
   }
   void enter(const std::string& worker) {
-    comm::TcpStoreOptions options;
-    options.host = "127.0.0.1";
-    options.port = job_.control_port();
-    options.job_id = "late ranks";
-    options.job_secret = "secret";
+    const comm::TcpStoreOptions options{
+        .host = "127.0.0.1", .port = job_.control_port(), .job_id = "late ranks", .job_secret = "secret"};
     members_.push_back(std::make_unique<comm::GenerationMember>(std::make_shared<comm::TcpStore>(options, soon()),
                                                                 worker, "secret", soon()));
     members_.back()->next(soon());

@@ -31,6 +31,16 @@ class PlayRecorderTest : public testing::Test {
     return network.send(rank, 1 - rank, 0, word_of(rank), 8).operation;
   }
 
+  /// Of a run that ended with the incident, while both ranks were in their first call.
+  Play taken(const Incident& incident) {
+    recorder.ended(network);
+    RunResult result;
+    result.incident = incident;
+    result.finish = {0, 0};
+    result.calls.assign(2, std::vector<CallTimes>(1));
+    return recorder.take(result);
+  }
+
   Question question = posed();
   Network network{2, question.posed.network};
   PlayRecorder recorder{question};
@@ -70,12 +80,7 @@ TEST_F(PlayRecorderTest, MessagesWaitsAndMemory) {
 TEST_F(PlayRecorderTest, ADeadlockKeepsItsTraceAndItsCycle) {
   for (const int rank : {0, 1}) network.wait(rank, send(rank));
   ASSERT_EQ(network.step().kind, Network::Event::Kind::Stuck);
-  recorder.ended(network);
-  RunResult result;
-  result.incident = Incident{diagnosis::kDeadlock, network.explain_stuck().text, -1};
-  result.finish = {0, 0};
-  result.calls.assign(2, std::vector<CallTimes>(1));
-  const Play play = recorder.take(result);
+  const Play play = taken({diagnosis::kDeadlock, network.explain_stuck().text, -1});
 
   EXPECT_EQ(play.outcome, Play::Outcome::Deadlock);
   ASSERT_EQ(play.deadlock.size(), 2u);
@@ -91,12 +96,7 @@ TEST_F(PlayRecorderTest, ADeadlockKeepsItsTraceAndItsCycle) {
 
 TEST_F(PlayRecorderTest, ACrashIsNoDeadlockThoughOthersWait) {
   network.wait(0, send(0));
-  recorder.ended(network);
-  RunResult result;
-  result.incident = Incident{diagnosis::kCrash, "rank 1 was killed", 1};
-  result.finish = {0, 0};
-  result.calls.assign(2, std::vector<CallTimes>(1));
-  const Play play = recorder.take(result);
+  const Play play = taken({diagnosis::kCrash, "rank 1 was killed", 1});
   EXPECT_EQ(play.outcome, Play::Outcome::Failed);
   EXPECT_EQ(play.explanation, "rank 1 was killed");
   EXPECT_TRUE(play.deadlock.empty());

@@ -25,13 +25,19 @@ NodeOptions nodes(int least, int most) {
 }
 
 Hello hello_of(std::optional<int> node_rank = std::nullopt, int nproc = 2) {
-  Hello hello;
-  hello.node_rank = node_rank;
-  hello.host = "b";
-  hello.pid = 77;
-  hello.nproc = nproc;
-  hello.settings = {{"--rdzv-id", "blue"}};
-  return hello;
+  return {.node_rank = node_rank, .host = "b", .pid = 77, .nproc = nproc, .settings = {{"--rdzv-id", "blue"}}};
+}
+
+RankEnd ended_rank(int rank, milliseconds at, bool by_signal, int code) {
+  RankEnd end;
+  end.rank = rank;
+  end.pid = 100 + rank;
+  end.host = rank < 2 ? "a" : "b";
+  end.running = false;
+  end.ended = Clock::time_point(at);
+  end.by_signal = by_signal;
+  end.code = code;
+  return end;
 }
 
 TEST(NodeOptions, OneNodeIsNoJobOfSeveral) {
@@ -138,15 +144,9 @@ TEST(Messages, WhatIsNoneIsRefused) {
 TEST(Messages, EveryFieldArrives) {
   const auto now = Clock::now();
   Ended ended{3, "", 7, {}, 5, "a hint\n", {"one", "two"}};
-  RankEnd rank;
-  rank.rank = 5;
-  rank.pid = 42;
-  rank.host = "b";
+  RankEnd rank = ended_rank(5, {}, true, 9);
   rank.started = now - seconds(9);
   rank.ended = now - seconds(2);
-  rank.running = false;
-  rank.by_signal = true;
-  rank.code = 9;
   rank.sent = {15, 18};
   ended.ranks.push_back(rank);
   const auto later = now + seconds(100);  // another host's clock
@@ -229,18 +229,6 @@ TEST(PatientTimer, CountsNoTimeInWhichItDidNotLook) {
   EXPECT_EQ(timer.silence(), milliseconds(300));
   timer.look(now += milliseconds(100), true);
   EXPECT_EQ(timer.silence(), milliseconds(0));
-}
-
-RankEnd ended_rank(int rank, milliseconds at, bool by_signal, int code) {
-  RankEnd end;
-  end.rank = rank;
-  end.pid = 100 + rank;
-  end.host = rank < 2 ? "a" : "b";
-  end.running = false;
-  end.ended = Clock::time_point(at);
-  end.by_signal = by_signal;
-  end.code = code;
-  return end;
 }
 
 RoundEnd two_nodes() {
