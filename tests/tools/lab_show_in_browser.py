@@ -19,6 +19,7 @@ import browser as browsers  # noqa: E402
 
 SKIPPED = 77
 TEXT = "document.body.innerText"
+LISTS = "[...document.querySelectorAll('.messages')].map(e => e.textContent)"
 STATES = "[...document.querySelectorAll('#side0 .state')].map(e => e.textContent)"
 WHO = "[...new Set([...document.querySelectorAll('#side0 .buffer:first-child .cell i')].map(e => e.textContent))]"
 WHERE = "document.getElementById('where').textContent"
@@ -78,6 +79,20 @@ def plays(browser, page):
     check(not browser.complaints(), f"on the console: {browser.complaints()}")
 
 
+def draws(browser, page):
+    """Two messages, 1 -> 0 and 2 -> 0, beside the library's."""
+    browser.open(page, 1280, 900)
+    for part, count in (("section[id^=side]", 2), ("svg.spacetime", 2), ("#side0 .flight", 2), ("#side0 .b-send", 2),
+                        ("#side0 .b-add", 2), ("#side0 tr[data-first]", 2), ("#side0 .plain.bars tr", 4)):
+        found = browser.evaluate(f"document.querySelectorAll('{part}').length")
+        check(found == count, f"{found} times {part}, not {count}")
+    said = browser.evaluate(LISTS)[0]
+    for text in ("All 2 messages as a list", "2 → 0", "30 (of 2), 31 (of 2)"):
+        check(text in said, f"the list of messages says {said}, without {text}")
+    check("Your submission" in browser.evaluate(TEXT) and "The library" in browser.evaluate(TEXT), "a side has no name")
+    check("is wrong" not in browser.evaluate(TEXT), "a right result is called wrong")
+
+
 def main():
     program = browsers.find_browser()
     if program is None:
@@ -96,12 +111,25 @@ def main():
         looks_right(browser, ring, "ring", screens)
         browser.open(ring, 1280, 900, with_scripts=False)
         check(not browser.evaluate("document.getElementById('controls').checkVisibility()"), "a player without scripts")
-        check("1 → 2" in browser.evaluate(TEXT), "without scripts there is no list")
+        check("let it run" in browser.evaluate(TEXT), "without scripts the page does not say what it needs")
+
+        three, _ = show(tutti, folder, "reduce", labs / "right" / "reduce.cc", "--ranks", "3", "--count", "2")
+        draws(browser, three)
+
+        wrong, _ = show(tutti, folder, "broadcast", labs / "wrong" / "broadcast" / "without_the_last.cc", "--ranks", "2")
+        browser.open(wrong, 1280, 900, fragment="#step=9999")
+        said = browser.evaluate(TEXT)
+        check("The result is wrong." in said, "a wrong result is not called wrong")
+        check("rank 1, data[3]: 23 (of 1), and should be 13 (of 0)" in said, f"the page does not say what is wrong: {said}")
+        check(browser.evaluate("document.querySelectorAll('#side0 .cell.bad').length") == 1, "the wrong cell is not marked")
 
         stuck, _ = show(tutti, folder, "deadlock", labs / "wrong" / "deadlock" / "all_receive_first.cc", "--ranks", "3")
         looks_right(browser, stuck, "deadlock", screens)
         browser.open(stuck, 1280, 900, fragment="#step=9999")
-        check("0 waits for 2" in browser.evaluate(TEXT), "the deadlock is not explained")
+        check("0 waits for 2 in recv of" in browser.evaluate(TEXT), "the deadlock is not explained")
+        check("never done" in browser.evaluate(TEXT), "the page does not say that the run never ends")
+        check(browser.evaluate("document.querySelectorAll('#side0 svg.cycle .stuck-line').length") == 3, "no picture of the cycle")
+        check(browser.evaluate("document.querySelectorAll('#side0 .b-wait.never').length") == 3, "no wait is drawn as endless")
         check(all("for ever" in state for state in browser.evaluate(STATES)), browser.evaluate(STATES))
         check(browser.evaluate("document.querySelectorAll('#side0 .arc.stuck').length") == 3, "the cycle is not drawn")
 

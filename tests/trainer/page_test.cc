@@ -100,17 +100,6 @@ TEST(Html, TextsCannotBreakOut) {
   EXPECT_EQ(escaped("\xC0\xBC script"), replaced + replaced + " script");  // "<" in too many bytes
 }
 
-TEST(Html, NumbersAreAsPeopleReadThem) {
-  EXPECT_EQ(page::duration(1.5e-4), "150 us");
-  EXPECT_EQ(page::duration(0.0125), "12.5 ms");
-  EXPECT_EQ(page::duration(200), "3 min 20 s");
-  EXPECT_EQ(page::duration(7260), "2 h 1 min");
-  EXPECT_EQ(page::bytes(159168), "155 KiB");
-  EXPECT_EQ(page::bytes(1023), "1023 B");
-  EXPECT_EQ(page::coordinate(-0.001), "0");
-  EXPECT_EQ(page::number(std::nan("")), "not a number");
-}
-
 TEST_F(Page, ShowsWhatARunLeft) {
   for (const int rank : {0, 1, 2})
     write_steps(folder_.path(), rank, 200, rank == 2 ? 2e-3 : 1e-3, rank == 2 ? 0 : 1e-3);

@@ -36,6 +36,19 @@ std::string unwritten(std::uint64_t word) {
   return word == 0x0101010101010101U * protocol::kHeapFill ? "unset" : "";
 }
 
+/// [buffer][rank]: what each holds at the end.
+std::vector<std::vector<std::vector<int>>> final_cells(const Side& side) {
+  std::vector<std::vector<std::vector<int>>> held;
+  for (const ShownBuffer& buffer : side.buffers) held.push_back(buffer.initial);
+  for (const Change& change : side.changes) {
+    auto& cells = held[static_cast<std::size_t>(change.buffer)][static_cast<std::size_t>(change.rank)];
+    if (change.replaces) cells.clear();
+    cells.resize(std::max(cells.size(), change.offset + change.cells.size()), -1);
+    std::copy(change.cells.begin(), change.cells.end(), cells.begin() + static_cast<std::ptrdiff_t>(change.offset));
+  }
+  return held;
+}
+
 }  // namespace
 
 int Cells::add(std::uint64_t word) {
@@ -49,18 +62,6 @@ int Cells::add(std::uint64_t word) {
     cells_.push_back(std::move(cell));
   }
   return it->second;
-}
-
-std::vector<std::vector<std::vector<int>>> final_cells(const Side& side) {
-  std::vector<std::vector<std::vector<int>>> held;
-  for (const ShownBuffer& buffer : side.buffers) held.push_back(buffer.initial);
-  for (const Change& change : side.changes) {
-    auto& cells = held[static_cast<std::size_t>(change.buffer)][static_cast<std::size_t>(change.rank)];
-    if (change.replaces) cells.clear();
-    cells.resize(std::max(cells.size(), change.offset + change.cells.size()), -1);
-    std::copy(change.cells.begin(), change.cells.end(), cells.begin() + static_cast<std::ptrdiff_t>(change.offset));
-  }
-  return held;
 }
 
 std::vector<Difference> differences(const Side& student, const Side& library) {

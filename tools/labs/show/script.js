@@ -1,26 +1,9 @@
-// Plays what stands in #data. Texts of a submission go to the page by textContent only.
-"use strict";
+// Plays what panels.js has drawn, step by step.
 (() => {
-const data = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
-const svgName = "http://www.w3.org/2000/svg";
 const last = data.stops.length - 1;
 if (data.sides.length === 0) return;
 
-const make = (tag, name, text) => {
-  const element = document.createElement(tag);
-  if (name) element.className = name;
-  if (text !== undefined) element.textContent = text;
-  return element;
-};
-const draw = (tag, attributes) => {
-  const element = document.createElementNS(svgName, tag);
-  for (const key in attributes) element.setAttribute(key, attributes[key]);
-  return element;
-};
-const three = (value) => String(Number(value.toPrecision(3)));
-const timeText = (s) => s === 0 ? "0" : s < 1e-3 ? three(s * 1e6) + " us" : s < 1 ? three(s * 1e3) + " ms" : three(s) + " s";
-const bytesText = (n) => n < 1024 ? three(n) + " B" : n < 1048576 ? three(n / 1024) + " KiB" : three(n / 1048576) + " MiB";
 const seconds = (stop) => data.stops[Math.min(stop, last)];
 
 // Coloured fields, a place for each rank.
@@ -60,15 +43,15 @@ class Side {
     this.arcs = draw("svg", {"class": "arcs", "aria-hidden": "true"});
     this.stage.append(this.arcs);
     this.rows = [];
-    for (let r = 0; r < source.ranks; ++r) this.rows.push(this.makeRow(r));
+    for (let r = 0; r < source.ranks.length; ++r) this.rows.push(this.makeRow(r));
     this.cursor = this.section.querySelector(".cursor");
     this.list = [...this.section.querySelectorAll(".messages tr[data-first]")];
     this.counts = {};
     for (const count of this.section.querySelectorAll("[data-count]")) this.counts[count.dataset.count] = count;
-    this.sent = source.events.filter((event) => event[0] === "s");
-    this.allBytes = this.sent.reduce((sum, event) => sum + event[3], 0);
+    this.sent = source.events.filter((event) => event.kind === "s");
+    this.allBytes = this.sent.reduce((sum, event) => sum + event.bytes, 0);
     this.totalTime = this.counts.time.textContent;
-    const wrong = index === 0 ? data.wrong : [];
+    const wrong = source.is_library ? [] : data.wrong;
     this.wrong = new Map(wrong.map(([buffer, rank, place, expected]) => [[buffer, rank, place].join(), expected]));
   }
 
@@ -134,28 +117,28 @@ class Side {
     }));
   }
 
-  isNow(event, step) { return event[4] <= step && step < event[5]; }
+  isNow(event, step) { return event.first <= step && step < event.last; }
 
   // Each rank's state, in words; returns them for those who listen.
   showStates(step) {
     const words = this.rows.map(() => []);
     for (const event of this.source.events) {
-      if (event[4] > step) break;
+      if (event.first > step) break;
       if (!this.isNow(event, step)) continue;
-      const [kind, rank, peer] = event;
-      const whom = peer < 0 ? "anybody" : peer;
+      const {kind, rank} = event;
+      const whom = nameOf(event.peer);
       if (kind === "s") words[rank].push(["s", "sends to " + whom]);
       if (kind === "r") words[rank].push(["r", "receives from " + whom]);
       if (kind === "a") words[rank].push(["a", "adds"]);
-      if (kind === "w") words[rank].push(["w", "waits for " + whom + (event[7] === null ? ", for ever" : "") +
-                                          (event[8] ? " (" + event[8] + ")" : "")]);
+      if (kind === "w") words[rank].push(["w", "waits for " + whom + (event.end === Infinity ? ", for ever" : "") +
+                                          (event.text ? " (" + event.text + ")" : "")]);
     }
     const now = seconds(step);
     words.forEach((list, rank) => {
-      const finish = this.source.finish[rank];
+      const {finish} = this.source.ranks[rank];
       const moves = list.some(([kind]) => kind !== "w");
       let shown = moves ? list.filter(([kind]) => kind !== "w") : list;
-      if (shown.length === 0 && finish !== null && finish <= now * (1 + 1e-9)) shown = [["d", "done"]];
+      if (shown.length === 0 && finish <= now * (1 + 1e-9)) shown = [["d", "done"]];
       const state = this.rows[rank].state;
       state.replaceChildren(...shown.map(([kind, text]) => make("span", kind, text)));
     });
@@ -164,11 +147,11 @@ class Side {
   }
 
   showCounts(step) {
-    const under = this.sent.filter((event) => event[4] <= step);
-    const bytes = under.reduce((sum, event) => sum + event[3], 0);
+    const under = this.sent.filter((event) => event.first <= step);
+    const bytes = under.reduce((sum, event) => sum + event.bytes, 0);
     this.counts.messages.textContent = under.length + " of " + this.sent.length;
     this.counts.bytes.textContent = bytesText(bytes) + (bytes < this.allBytes ? " of " + bytesText(this.allBytes) : "");
-    const end = Math.max(0, ...this.source.finish.map((finish) => finish === null ? Infinity : finish));
+    const end = Math.max(0, ...this.source.ranks.map((rank) => rank.finish));
     const now = Math.min(seconds(step), end);
     this.counts.time.textContent = end === Infinity && step < last ? timeText(now)
         : now < end && end !== Infinity ? timeText(now) + " of " + this.totalTime : this.totalTime;
@@ -184,13 +167,13 @@ class Side {
     this.parcels = [];
     const middle = (rank) => this.rows[rank].row.offsetTop + this.rows[rank].row.offsetHeight / 2;
     for (const event of this.source.events) {
-      if (event[4] > step) break;
-      const isStuck = event[0] === "w" && event[7] === null && event[2] >= 0;
-      if (!this.isNow(event, step) || (event[0] !== "s" && !isStuck)) continue;
-      const [, from, to] = event;
+      if (event.first > step) break;
+      const isStuck = event.kind === "w" && event.end === Infinity && event.peer >= 0;
+      if (!this.isNow(event, step) || (event.kind !== "s" && !isStuck)) continue;
+      const {rank: from, peer: to} = event;
       const down = to > from;
       const shift = down ? 5 : -5;
-      const share = Math.abs(to - from) / Math.max(1, this.source.ranks - 1);
+      const share = Math.abs(to - from) / Math.max(1, this.source.ranks.length - 1);
       const bend = (width - 8) * (0.35 + 0.85 * share) * (down ? 1 : 0.85) * 1.25;
       const right = width - 2, y1 = middle(from) + shift, y2 = middle(to) - shift;
       const path = draw("path", {
@@ -198,10 +181,10 @@ class Side {
         d: `M${right - 4} ${y1}C${right - bend} ${y1} ${right - bend} ${y2} ${right - 2} ${y2}`,
         "marker-end": isStuck ? "url(#stuck)" : "url(#go)"});
       this.arcs.append(path);
-      if (isStuck || event[7] === null) continue;
+      if (isStuck || event.end === Infinity) continue;
       const parcel = draw("circle", {"class": "parcel", r: 5});
       this.arcs.append(parcel);
-      this.parcels.push({parcel, path, length: path.getTotalLength(), begin: event[6], end: event[7]});
+      this.parcels.push({parcel, path, length: path.getTotalLength(), begin: event.begin, end: event.end});
     }
   }
 
@@ -213,10 +196,7 @@ class Side {
       parcel.setAttribute("cx", point.x);
       parcel.setAttribute("cy", point.y);
     }
-    const {left, right, until} = this.cursor.dataset;
-    const x = Number(left) + (Number(right) - Number(left)) * Math.min(1, time / Number(until));
-    this.cursor.setAttribute("x1", x);
-    this.cursor.setAttribute("x2", x);
+    set(this.cursor, {x1: xOf(time), x2: xOf(time)});
   }
 
   show(step) {
@@ -302,7 +282,6 @@ new ResizeObserver(() => {
   }
 }).observe(document.querySelector(".sides"));
 
-for (const list of document.querySelectorAll(".messages")) list.open = false;
 $("controls").hidden = false;
 const asked = /^#step=(\d+)$/.exec(location.hash);
 show(asked ? Number(asked[1]) : 0, true);

@@ -1,94 +1,98 @@
 #include <tutti/tools/labs/embedded.h>
-#include <tutti/tools/labs/show/parts.h>
 #include <tutti/tools/labs/show/show_page.h>
+#include <tutti/tools/labs/show/side.h>
 #include <tutti/trainer/data/digest.h>
 #include <tutti/trainer/report/page/html.h>
 
 #include <algorithm>
-#include <map>
+#include <nlohmann/json.hpp>
 
 namespace tutti::labs {
 namespace {
 
 using namespace show;
+using Json = nlohmann::json;
 using trainer::page::escaped;
 
-std::string_view page_file(std::string_view name) {
+constexpr std::size_t kMostWaits = 64;          // of a deadlock
+constexpr std::size_t kLongestCall = 300;       // characters of one of its calls
+constexpr std::size_t kLongestSentence = 2000;  // ... of an explanation
+
+std::string page_file(std::string_view name) {
   const auto files = page_files();
-  return std::find_if(files.begin(), files.end(), [&](const EmbeddedFile& file) { return file.path == name; })->text;
+  const auto found =
+      std::find_if(files.begin(), files.end(), [&](const EmbeddedFile& one) { return one.path == name; });
+  return std::string(found->text);
 }
 
-/// A page file with `{{name}}` replaced by its value. Values are not looked into.
-std::string filled(std::string_view name, const std::map<std::string, std::string, std::less<>>& values) {
-  std::string html;
-  std::string_view rest = page_file(name);
-  for (std::size_t at = 0; (at = rest.find("{{")) != std::string_view::npos;) {
-    const std::size_t end = rest.find("}}", at);
-    html += std::string(rest.substr(0, at)) + values.at(std::string(rest.substr(at + 2, end - at - 2)));
-    rest.remove_prefix(end + 2);
+/// JSON has no infinity: null.
+Json time_json(double seconds) { return seconds == kNever ? Json() : Json(seconds); }
+
+// Names in the order of the enumerations.
+const char* name_of(PlayEvent::Kind kind) {
+  constexpr const char* kNames[] = {"s", "r", "a", "c", "w"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+const char* name_of(Play::Outcome outcome) {
+  constexpr const char* kNames[] = {"right", "wrong", "deadlock", "failed"};
+  return kNames[static_cast<std::size_t>(outcome)];
+}
+
+Json events_json(const Side& side) {
+  Json events = Json::array();
+  for (const Shown& event : side.events) {
+    if (event.kind == PlayEvent::Kind::Copy) continue;
+    // panels.js names the places.
+    events.push_back({name_of(event.kind), event.rank, event.peer, event.bytes, event.first, event.last, event.begin,
+                      time_json(event.end), event.text, event.tag, event.carries});
   }
-  return html + std::string(rest);
+  return events;
 }
 
-std::string policy(std::string_view script) {
-  return "default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-" +
-         trainer::Digest().add(script).base64() + "'";
-}
-
-std::string tile(const std::string& name, const std::string& value, const std::string& what) {
-  return "<div class=\"tile\"><b" + (name.empty() ? "" : " data-count=\"" + name + "\"") + ">" + value + "</b><span>" +
-         what + "</span></div>";
-}
-
-std::string tiles(const Side& side) {
+Json side_json(const Side& side, bool is_library) {
   const Play& play = *side.play;
-  std::string html = tile("messages", std::to_string(side.messages), "messages") +
-                     tile("bytes", trainer::page::bytes(static_cast<double>(side.bytes)), "sent by all ranks");
-  html += tile("time", play.outcome == Play::Outcome::Deadlock ? "never done" : time_text(side.end), "of virtual time");
-  if (play.bound_seconds > 0 && side.end > 0) {
-    const double ratio = side.end / play.bound_seconds;
-    const std::string times = play.outcome == Play::Outcome::Deadlock ? ""
-                              : ratio < 1.005                         ? "; this run is as fast"
-                                              : "; this run takes " + trainer::page::number(ratio, 3) + " times that";
-    html += tile("", time_text(play.bound_seconds), "no algorithm beats this" + times);
+  Json changes = Json::array(), buffers = Json::array(), ranks = Json::array(), deadlock = Json::array();
+  for (const Change& change : side.changes) {
+    changes.push_back({change.at, change.rank, change.buffer, change.offset, change.replaces ? 1 : 0, change.cells});
   }
-  return "<div class=\"tiles small\">" + html + "</div>";
-}
-
-std::string verdict(const Play& play, const std::string& found) {
-  const std::string why = play.explanation.empty() ? "" : " " + escaped(play.explanation.substr(0, 2000));
-  switch (play.outcome) {
-    case Play::Outcome::Right:
-      if (found.empty()) return "";
-      [[fallthrough]];
-    case Play::Outcome::Wrong:
-      return "<p class=\"warning\"><b>The result is wrong.</b>" + why + "</p>" + found;
-    case Play::Outcome::Deadlock:
-      return deadlock_box(play);
-    case Play::Outcome::Failed:
-      return "<p class=\"warning\"><b>The run did not come to its end.</b>" + why + "</p>";
+  for (const ShownBuffer& buffer : side.buffers)
+    buffers.push_back({{"name", buffer.name}, {"initial", buffer.initial}});
+  for (const RankLine& line : side.ranks) {
+    ranks.push_back({{"sent", line.sent},
+                     {"received", line.received},
+                     {"bytes", line.bytes_sent},
+                     {"waiting", line.waiting},
+                     {"finish", time_json(line.finish)}});
   }
-  return "";
+  for (const PlayWait& wait : play.deadlock) {
+    if (deadlock.size() == kMostWaits) break;
+    deadlock.push_back({{"rank", wait.rank}, {"peer", wait.peer}, {"text", wait.text.substr(0, kLongestCall)}});
+  }
+  return {{"title", play.title},
+          {"is_library", is_library},
+          {"root", play.root},
+          {"outcome", name_of(play.outcome)},
+          {"explanation", play.explanation.substr(0, kLongestSentence)},
+          {"deadlock", deadlock},
+          {"bound", play.bound_seconds},
+          {"end", side.end},
+          {"remarks", side.remarks},
+          {"ranks", ranks},
+          {"buffers", buffers},
+          {"events", events_json(side)},
+          {"changes", changes}};
 }
 
-std::string panel(const Side& side, std::size_t index, const std::string& kicker, const std::string& found,
-                  double until, const Cells& cells) {
-  std::string remarks;
-  for (const std::string& remark : side.remarks) remarks += "<p class=\"small-text\">" + escaped(remark) + "</p>";
-  return filled("panel.html", {{"id", "side" + std::to_string(index)},
-                               {"kicker", kicker},
-                               {"title", escaped(side.play->title)},
-                               {"verdict", verdict(*side.play, found)},
-                               {"tiles", tiles(side)},
-                               {"remarks", remarks},
-                               {"space_time", space_time(side, until)},
-                               {"rank_table", rank_table(side)},
-                               {"message_list", message_list(side, cells)}});
+/// Where the student's result differs from the library's, if both came to an end.
+std::vector<Difference> differences_of(const std::vector<Side>& sides) {
+  if (sides.size() != 2) return {};
+  const Play::Outcome outcome = sides[0].play->outcome;
+  const bool is_comparable = outcome == Play::Outcome::Right || outcome == Play::Outcome::Wrong;
+  return is_comparable ? differences(sides[0], sides[1]) : std::vector<Difference>{};
 }
 
-}  // namespace
-
-std::string show_page(const ShowPage& page) {
+/// What the scripts draw and play, as JSON that may stand within <script>: no "<" in it.
+std::string data_json(const ShowPage& page) {
   const Play* student = page.student ? &*page.student : nullptr;
   const Play* library = page.library ? &*page.library : nullptr;
   const Stops stops({student, library});
@@ -97,39 +101,34 @@ std::string show_page(const ShowPage& page) {
   for (const Play* play : {student, library}) {
     if (play != nullptr) sides.push_back(make_side(*play, stops, cells));
   }
-  const bool is_comparable =
-      sides.size() == 2 && (student->outcome == Play::Outcome::Right || student->outcome == Play::Outcome::Wrong);
-  const std::vector<Difference> found = is_comparable ? differences(sides[0], sides[1]) : std::vector<Difference>{};
-  double until = 0;
-  bool never_ends = false;
-  for (const Side& side : sides) {
-    until = std::max(until, side.end);
-    for (const Shown& event : side.events) never_ends = never_ends || event.end == kNever;
+  Json data{{"stops", stops.seconds()}, {"cells", Json::array()}, {"sides", Json::array()}, {"wrong", Json::array()}};
+  for (const Side& side : sides) data["sides"].push_back(side_json(side, side.play == library));
+  for (const Difference& one : differences_of(sides)) {
+    data["wrong"].push_back({one.buffer, one.rank, one.index, one.expected, one.found});
   }
-  if (never_ends) until = until > 0 ? 1.2 * until : 1e-6;  // room for what goes on for ever
+  for (const Cell& cell : cells.all()) data["cells"].push_back({cell.value, cell.who, cell.times});
+  std::string text = data.dump(-1, ' ', true, Json::error_handler_t::replace);
+  for (std::size_t at = 0; (at = text.find('<', at)) != std::string::npos; at += 6) text.replace(at, 1, "\\u003c");
+  return text;
+}
 
-  std::string panels;
-  std::vector<const Side*> pointers;
-  for (std::size_t i = 0; i < sides.size(); ++i) {
-    const bool is_student = sides[i].play == student;
-    panels += panel(sides[i], i, is_student ? "Your submission" : "The library",
-                    is_student ? difference_box(sides[i], found, cells) : "", until, cells);
-    pointers.push_back(&sides[i]);
-  }
+}  // namespace
+
+std::string show_page(const ShowPage& page) {
   const std::string failure = page.failure.empty()
                                   ? ""
                                   : "<section class=\"failed\"><h2>Your submission could not be run</h2><pre>" +
                                         escaped(page.failure.substr(0, 20000)) + "</pre></section>\n";
-  const std::string_view script = page_file("script.js");
-  return filled("page.html", {{"policy", policy(script)},
-                              {"lab", escaped(page.lab)},
-                              {"style", trainer::page::kStyle + std::string(page_file("style.css"))},
-                              {"setting", escaped(page.setting)},
-                              {"failure", failure},
-                              {"controls", sides.empty() ? "" : std::string(page_file("controls.html"))},
-                              {"panels", panels},
-                              {"data", data_json(pointers, found, stops, cells)},
-                              {"script", std::string(script)}});
+  const std::string script = page_file("panels.js") + page_file("script.js");
+  const bool has_sides = page.student || page.library;
+  return trainer::page::filled(page_file("page.html"), {{"script hash", trainer::Digest().add(script).base64()},
+                                                        {"lab", escaped(page.lab)},
+                                                        {"style", trainer::page::kStyle + page_file("style.css")},
+                                                        {"setting", escaped(page.setting)},
+                                                        {"failure", failure},
+                                                        {"controls", has_sides ? page_file("controls.html") : ""},
+                                                        {"data", data_json(page)},
+                                                        {"script", script}});
 }
 
 }  // namespace tutti::labs

@@ -1,10 +1,9 @@
 // The page of `tutti lab show`: one HTML file that plays the messages of a student's run and of the library's side by
 // side, step by step.
 //
-// Everything is in the file, nothing comes from the network. A script plays; the page's own policy allows that one
-// script, by its hash, and nothing else, besides all that comes from a submission being escaped. Without scripts the
-// page is a picture of ranks over time and lists. Size: bounded by play.h's limits, some 100 KB for the runs of the
-// labs.
+// Everything is in the file, nothing comes from the network. A script draws and plays; the page's own policy allows
+// that one script, by its hash, and nothing else, besides all that comes from a submission being data to it, or
+// escaped. Size: bounded by play.h's limits, some 100 KB for the runs of the labs.
 // "#step=7" at the end of its address opens it at step 7.
 //
 // Pure function.

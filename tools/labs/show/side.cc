@@ -110,8 +110,6 @@ void add_rank_lines(Side& side) {
     if (event.kind != PlayEvent::Kind::Send) continue;
     ++line.sent;
     line.bytes_sent += event.bytes;
-    ++side.messages;
-    side.bytes += event.bytes;
   }
   for (std::size_t rank = 0; rank < side.ranks.size(); ++rank) {
     const double finish = rank < play.finish.size() && is_time(play.finish[rank]) ? play.finish[rank] : kNever;

@@ -90,15 +90,11 @@ struct Side {
   std::vector<ShownBuffer> buffers;
   std::vector<Change> changes;  // by stop
   std::vector<RankLine> ranks;
-  double end = 0;  // of the last thing that ended
-  std::size_t messages = 0, bytes = 0;
+  double end = 0;                    // of the last thing that ended
   std::vector<std::string> remarks;  // sentences: what is not shown
 };
 
 Side make_side(const Play& play, const Stops& stops, Cells& cells);
-
-/// [buffer][rank]: what each holds at the end.
-std::vector<std::vector<std::vector<int>>> final_cells(const Side& side);
 
 /// An element of the student's result that is not what the library's is.
 struct Difference {

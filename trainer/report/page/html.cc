@@ -1,10 +1,4 @@
-#include <tutti/comm/base/format.h>
 #include <tutti/trainer/report/page/html.h>
-
-#include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdint>
 
 namespace tutti::trainer::page {
 namespace {
@@ -46,8 +40,6 @@ std::string_view entity(char c) {
   }
 }
 
-using comm::format;
-
 }  // namespace
 
 std::string escaped(std::string_view text) {
@@ -70,33 +62,15 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
-std::string number(double value, int digits) {
-  if (!std::isfinite(value)) return "not a number";
-  return format("%.*g", digits, value);
-}
-
-std::string coordinate(double value) {
-  std::string text = format("%.2f", value);
-  while (text.back() == '0') text.pop_back();
-  if (text.back() == '.') text.pop_back();
-  return text == "-0" ? "0" : text;
-}
-
-std::string duration(double seconds) {
-  if (!std::isfinite(seconds)) return "not known";
-  if (seconds < 1e-3) return number(seconds * 1e6, 3) + " us";
-  if (seconds < 1) return number(seconds * 1e3, 3) + " ms";
-  if (seconds < 60) return number(seconds, 3) + " s";
-  const auto whole = static_cast<std::int64_t>(std::llround(seconds));
-  if (seconds < 3600) return std::to_string(whole / 60) + " min " + std::to_string(whole % 60) + " s";
-  return std::to_string(whole / 3600) + " h " + std::to_string(whole % 3600 / 60) + " min";
-}
-
-std::string bytes(double nbytes) {
-  constexpr std::array<const char*, 4> kUnits = {"B", "KiB", "MiB", "GiB"};
-  std::size_t unit = 0;
-  for (; nbytes >= 1024 && unit + 1 < kUnits.size(); ++unit) nbytes /= 1024;
-  return (nbytes < 1000 ? number(nbytes, 3) : format("%.0f", nbytes)) + " " + kUnits[unit];
+std::string filled(std::string_view frame, const std::map<std::string, std::string, std::less<>>& values) {
+  std::string html;
+  for (auto open = frame.find("{{"); open != std::string_view::npos; open = frame.find("{{")) {
+    const auto close = frame.find("}}", open);
+    html += frame.substr(0, open);
+    html += values.find(frame.substr(open + 2, close - open - 2))->second;
+    frame.remove_prefix(close + 2);
+  }
+  return html.append(frame);
 }
 
 }  // namespace tutti::trainer::page

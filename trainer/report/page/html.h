@@ -1,7 +1,8 @@
-// Pieces of HTML and SVG: texts that cannot break out of them, numbers as people read them, and the files beside this
-// one, which CMake embeds (page_files.cc.in). Pure functions.
+// What pages are filled with: texts that cannot break out of HTML, and the files beside this one, which CMake embeds
+// (page_files.cc.in). Pure functions.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -15,16 +16,7 @@ extern const char kStyle[];   // style.css
 /// become U+FFFD.
 std::string escaped(std::string_view text);
 
-/// At most `digits` significant digits, without trailing zeros: "0.0123", "1.5e-06".
-std::string number(double value, int digits = 4);
-
-/// For coordinates: two decimals at most.
-std::string coordinate(double value);
-
-/// "1.25 ms", "3 min 20 s".
-std::string duration(double seconds);
-
-/// "155 KiB".
-std::string bytes(double nbytes);
+/// `frame` with the value of each {{name}} in its place. Values are not looked into.
+std::string filled(std::string_view frame, const std::map<std::string, std::string, std::less<>>& values);
 
 }  // namespace tutti::trainer::page
