@@ -45,15 +45,13 @@ void RankLink::flush() {
 
 bool RankLink::receive() {
   for (int turn = 0; turn < 16; ++turn) {
-    const std::size_t before = incoming_.size();
-    incoming_.resize(before + 65536);
-    const ssize_t got = ::read(process_.socket(), incoming_.data() + before, 65536);
-    const int error = errno;
-    incoming_.resize(before + (got > 0 ? static_cast<std::size_t>(got) : 0));
-    if (got < 0 && error == EINTR) continue;
-    if (got < 0 && (error == EAGAIN || error == EWOULDBLOCK)) return true;
+    unsigned char block[65536];
+    const ssize_t got = ::read(process_.socket(), block, sizeof block);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
     if (got <= 0) return false;
-    if (got < 65536) return true;
+    incoming_.insert(incoming_.end(), block, block + got);
+    if (static_cast<std::size_t>(got) < sizeof block) return true;
   }
   return true;
 }

@@ -99,9 +99,11 @@ void Session::look_at_clocks() {
   last_look_ = steady_clock::now();
   const bool is_silent = steady_clock::now() - last_sign_ > patience_.silence;
   for (int rank = 0; rank < world_size(); ++rank) {
-    const Rank& one = at(rank);
+    Rank& one = at(rank);
     if (one.state != State::Running && one.state != State::Starting) continue;
-    const bool computes = one.link->process().cpu_time() - one.cpu_mark > patience_.between_calls;
+    const auto used = one.link->process().cpu_time();
+    if (!one.cpu_mark) one.cpu_mark = used;  // the first look since it was answered
+    const bool computes = used - *one.cpu_mark > patience_.between_calls;
     if (!computes && !is_silent) continue;
     const Whereabouts where = whereabouts(rank);
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience_.between_calls).count();
@@ -185,7 +187,7 @@ void Session::send_calls() {
     one.state = State::Running;
     one.handles.clear();
     one.last_call.clear();
-    one.cpu_mark = one.link->process().cpu_time();
+    one.cpu_mark.reset();
   }
 }
 

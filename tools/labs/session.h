@@ -55,7 +55,7 @@ class Session {
     std::uint64_t awaited_handle = 0;                       // 0: of a blocking send or receive
     std::string last_call{};
     double blocked_since = 0;
-    std::chrono::nanoseconds cpu_mark{};  // what it had used when it was last let go
+    std::optional<std::chrono::nanoseconds> cpu_mark{};  // what it had used when it was first seen busy since then
   };
 
   using Message = RankLink::Message;

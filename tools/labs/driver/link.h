@@ -33,9 +33,15 @@ inline void read_all(void* data, std::size_t bytes) {
   }
 }
 
+// A short payload goes with its header, so that the referee is woken once.
 inline void post(protocol::Request request, const void* payload = nullptr) {
-  write_all(&request, sizeof request);
-  if (request.payload_bytes > 0) write_all(payload, request.payload_bytes);
+  char together[sizeof request + 2048];
+  const bool is_short = request.payload_bytes <= sizeof together - sizeof request;
+  const std::size_t taken = is_short ? request.payload_bytes : 0;
+  std::memcpy(together, &request, sizeof request);
+  if (taken > 0) std::memcpy(together + sizeof request, payload, taken);
+  write_all(together, sizeof request + taken);
+  if (!is_short) write_all(payload, request.payload_bytes);
 }
 
 inline protocol::Reply ask(const protocol::Request& request, const void* payload = nullptr) {

@@ -1,5 +1,5 @@
-// HeldFolder: a private folder below the system's temporary one, removed with the object; where a grader was killed, by
-// the next one.
+// Workplace: a folder of the grader's own, for a submission's program and for an empty root. It is below the system's
+// temporary folder, and removed with the object; where a grader was killed, by the next one.
 //
 // Its owner holds a lock (flock(2)) on the folder, which the kernel takes back with the process. Making one removes
 // those of this user that nobody holds; folders of another name, and other users', are left alone.
@@ -11,15 +11,16 @@
 
 namespace tutti::labs {
 
-class HeldFolder {
+class Workplace {
  public:
   /// Throws std::runtime_error if no folder can be made.
-  HeldFolder();
-  ~HeldFolder();
-  HeldFolder(const HeldFolder&) = delete;
-  HeldFolder& operator=(const HeldFolder&) = delete;
+  Workplace();
+  ~Workplace();
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path empty_folder() const { return path_ / "empty"; }
 
  private:
   std::filesystem::path path_;

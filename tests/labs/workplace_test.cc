@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <tutti/tools/labs/sandbox/compile.h>
+#include <tutti/tools/labs/sandbox/workplace.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -17,10 +17,10 @@ namespace tutti::labs {
 namespace {
 
 /// The system's temporary folder is one of the test's own.
-class HeldFolderTest : public testing::Test {
+class WorkplaceTest : public testing::Test {
  protected:
-  HeldFolderTest() { ::setenv("TMPDIR", own_.path().c_str(), 1); }
-  ~HeldFolderTest() override {
+  WorkplaceTest() { ::setenv("TMPDIR", own_.path().c_str(), 1); }
+  ~WorkplaceTest() override {
     if (before_.empty()) {
       ::unsetenv("TMPDIR");
     } else {
@@ -38,7 +38,7 @@ class HeldFolderTest : public testing::Test {
   const LabFolder own_{"barrier"};
 };
 
-TEST_F(HeldFolderTest, IsRemovedWithItsOwner) {
+TEST_F(WorkplaceTest, IsRemovedWithItsOwner) {
   const auto before = folders();
   {
     const Workplace workplace;
@@ -48,7 +48,7 @@ TEST_F(HeldFolderTest, IsRemovedWithItsOwner) {
   EXPECT_EQ(folders(), before);
 }
 
-TEST_F(HeldFolderTest, OfAnOwnerThatWasKilledIsRemovedByTheNextAndNoOther) {
+TEST_F(WorkplaceTest, OfAnOwnerThatWasKilledIsRemovedByTheNextAndNoOther) {
   const auto before = folders();
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

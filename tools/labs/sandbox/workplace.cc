@@ -1,7 +1,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <tutti/tools/labs/sandbox/held_folder.h>
+#include <tutti/tools/labs/sandbox/workplace.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -50,7 +50,7 @@ void remove_unheld() {
 
 }  // namespace
 
-HeldFolder::HeldFolder() {
+Workplace::Workplace() {
   remove_unheld();
   const std::string pattern = (fs::temp_directory_path() / (std::string(kPrefix) + "XXXXXX")).string();
   // Another grader that looks for what is left may take a new folder before it is locked.
@@ -63,9 +63,10 @@ HeldFolder::HeldFolder() {
     lock_ = held(path_, true);
   }
   if (lock_.get() < 0) throw std::runtime_error("cannot lock a temporary folder such as " + path_.string());
+  fs::create_directory(empty_folder());
 }
 
-HeldFolder::~HeldFolder() {
+Workplace::~Workplace() {
   std::error_code ignored;
   fs::remove_all(path_, ignored);
 }
