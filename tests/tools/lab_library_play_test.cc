@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/algorithms/simulator.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/tools/labs/library_call.h>
 #include <tutti/tools/labs/show/library_play.h>
 #include <tutti/tools/labs/show/schedules.h>
 #include <tutti/tools/labs/show/side.h>
@@ -159,7 +160,7 @@ TEST(LibraryPlay, TimesAndCountsAreTheSimulators) {
   comm::Problem problem;
   problem.world_size = 6;
   problem.count = 24;
-  const comm::Simulation simulation = comm::simulate(problem, 8, "ring", show::network_model(made.network));
+  const comm::Simulation simulation = comm::simulate(problem, 8, "ring", network_model(made.network));
   std::size_t messages = 0;
   for (const PlayEvent& event : play.events) messages += event.kind == PlayEvent::Kind::Send ? 1 : 0;
   EXPECT_EQ(messages, 60u);

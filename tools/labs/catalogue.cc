@@ -1,6 +1,7 @@
 #include <tutti/tools/labs/catalogue.h>
 #include <tutti/tools/labs/embedded.h>
 #include <tutti/tools/labs/grade.h>
+#include <tutti/trainer/report/page/html.h>
 
 #include <chrono>
 #include <fstream>
@@ -11,12 +12,6 @@ namespace tutti::labs {
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
-}
 
 // The folder above the program's own: an installation's, or the build's.
 std::string prefix_of_this_program() {
@@ -31,8 +26,8 @@ std::vector<std::pair<fs::path, std::string>> files_of(const Lab& lab, const fs:
   for (const EmbeddedFile& file : exercise_files()) {
     if (file.path.starts_with(prefix)) files.emplace_back(folder / file.path.substr(prefix.size()), file.text);
     if (file.path == "CMakeLists.txt.in" && !lab.function.empty()) {
-      files.emplace_back(build_file, replaced(replaced(std::string(file.text), "@LAB@", lab.name), "@PREFIX@",
-                                              prefix_of_this_program()));
+      files.emplace_back(build_file,
+                         trainer::page::filled(file.text, {{"lab", lab.name}, {"prefix", prefix_of_this_program()}}));
     }
   }
   return files;

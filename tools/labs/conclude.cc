@@ -130,24 +130,23 @@ Pattern pattern_of(const Stage& stage, const std::vector<CaseResult>& results, c
   return {"", ""};
 }
 
+bool is_one_of(const std::string& found, std::initializer_list<const char*> diagnoses) {
+  return std::find(diagnoses.begin(), diagnoses.end(), found) != diagnoses.end();
+}
+
 // What is a finding by itself, in whichever stage it is seen.
 bool speaks_for_itself(const std::string& found) {
   using namespace diagnosis;
-  for (const char* one : {kReusedBeforeWait, kNeverWaited, kReadBeforeWait, kUninitialised, kInputChanged}) {
-    if (found == one) return true;
-  }
-  return ends_grading(found);
+  return is_one_of(found, {kReusedBeforeWait, kNeverWaited, kReadBeforeWait, kUninitialised, kInputChanged}) ||
+         ends_grading(found);
 }
 
 }  // namespace
 
 bool ends_grading(const std::string& found) {
   using namespace diagnosis;
-  for (const char* one : {kEndlessLoop, kEarlyExit, kForbidden, kStartsProcesses, kOpensFiles, kNetworkAccess, kSleeps,
-                          kSignalsOthers, kTooMuchOutput, kOutOfMemory, kTooManyRequests, kBreaksProtocol}) {
-    if (found == one) return true;
-  }
-  return false;
+  return is_one_of(found, {kEndlessLoop, kEarlyExit, kForbidden, kStartsProcesses, kOpensFiles, kNetworkAccess, kSleeps,
+                           kSignalsOthers, kTooMuchOutput, kOutOfMemory, kTooManyRequests, kBreaksProtocol});
 }
 
 std::optional<Finding> conclude(const Stage& stage, const std::string& function,

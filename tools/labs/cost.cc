@@ -1,8 +1,10 @@
 // What a submission's messages cost, against the bound and beside the library's.
 
+#include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/simulator.h>
 #include <tutti/tools/labs/diagnosis.h>
 #include <tutti/tools/labs/grade.h>
+#include <tutti/tools/labs/library_call.h>
 #include <tutti/tools/labs/tasks/task.h>
 
 #include <algorithm>
@@ -26,7 +28,7 @@ NetworkSettings counting(double alpha, double beta) {
 
 RunResult run_on(const Lab& lab, Submission& submission, Case posed, const NetworkSettings& network) {
   posed.network = network;
-  return submission.run(task_of(lab.function)->pose(posed, true));
+  return submission.run(pose(lab.function, posed, true));
 }
 
 // Empty if it did not get to the end: another stage says why.
@@ -78,7 +80,8 @@ std::optional<Excess> excess_of(const Cost& cost, const Allowance& allowed) {
   };
   for (const Line& line : lines) {
     if (line.bound <= 0 || line.found <= line.bound * (1 + 1e-9)) continue;
-    return Excess{line.diagnosis, number(line.found) + line.what + number(line.bound) + " are enough"};
+    return Excess{line.diagnosis, number(line.found) + line.what + number(line.bound) +
+                                      (line.bound == 1 ? " is enough" : " are enough")};
   }
   return std::nullopt;
 }
@@ -100,35 +103,15 @@ bool is_quadratic(const std::vector<std::pair<int, Cost>>& costs, const std::vec
   return growth > 3.4 && growth > 1.4 * bound;
 }
 
-const char* const kLibraryAlgorithms[] = {"ring",        "rabenseifner", "recursive_doubling", "binomial",
-                                          "double_tree", "chain",        "dissemination"};
-
 // Seconds of the library's best algorithm; empty where it has none for this function.
 std::optional<double> library_seconds(const Lab& lab, const Case& posed) {
-  comm::Problem problem;
-  problem.world_size = posed.world_size;
-  problem.root = posed.root;
-  problem.count = posed.count;
-  if (lab.function == "broadcast")
-    problem.op = comm::OpKind::Broadcast;
-  else if (lab.function == "reduce")
-    problem.op = comm::OpKind::Reduce;
-  else if (lab.function == "all_reduce")
-    problem.op = comm::OpKind::AllReduce;
-  else if (lab.function == "barrier")
-    problem.op = comm::OpKind::Barrier, problem.count = 0;
-  else
-    return std::nullopt;
-  const NetworkSettings& on = posed.network;
-  const comm::NetworkModel network{on.alpha, on.beta, on.gamma, {}};
+  const std::optional<comm::OpKind> op = operation_of(lab.function);
+  if (!op) return std::nullopt;
   std::optional<double> best;
-  for (const char* algorithm : kLibraryAlgorithms) {
-    try {
-      const double seconds = comm::simulate(problem, size_of(posed.type), algorithm, network).finish();
-      if (!best || seconds < *best) best = seconds;
-    } catch (const std::exception&) {
-      continue;  // no algorithm of that name for this operation
-    }
+  for (const std::string_view algorithm : comm::algorithms::names_for(*op)) {
+    const comm::Simulation run =
+        comm::simulate(problem_of(*op, posed), size_of(posed.type), algorithm, network_model(posed.network));
+    if (!best || run.finish() < *best) best = run.finish();
   }
   return best;
 }
@@ -151,8 +134,8 @@ std::optional<Finding> judge_cost(const Lab& lab, const Stage& stage, Submission
   }
   if (costs.empty()) return Finding{diagnosis::kWrongResult, "no case came to its end", "", "", ""};
   const auto& [world_size, last] = costs.back();
-  note = number(last.messages) + " messages, " + number(last.bytes) + " bytes, " + number(last.rounds) +
-         " rounds with " + std::to_string(world_size) + " ranks";
+  note = number(last.messages) + " messages, " + number(last.bytes) + " bytes, " +
+         counted(static_cast<std::size_t>(last.rounds), "round") + " with " + std::to_string(world_size) + " ranks";
   const bool too_many_bytes = finding && finding->diagnosis == diagnosis::kTooManyBytes;
   if (too_many_bytes && is_quadratic(costs, bounds)) {
     finding->diagnosis = diagnosis::kQuadraticBytes;

@@ -54,6 +54,7 @@ inline constexpr char kOutsideBuffer[] = "outside_buffer";  // beyond the end of
 inline constexpr char kRanksDiffer[] = "ranks_differ";      // all_reduce: not the same bits everywhere
 inline constexpr char kMessageTooLong[] = "message_too_long";
 inline constexpr char kDeadlock[] = "deadlock";
+inline constexpr char kTagMismatch[] = "tag_mismatch";  // ... where what is awaited has come with another tag
 inline constexpr char kLengthMismatch[] = "length_mismatch";
 inline constexpr char kNoSuchRank[] = "no_such_rank";
 inline constexpr char kLeftOver[] = "message_left_over";  // sent and never received

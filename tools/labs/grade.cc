@@ -18,10 +18,12 @@ using std::chrono::steady_clock;
 constexpr int kMostLoops = 3;                         // endless ones: each costs its seconds
 constexpr auto kMostTime = std::chrono::seconds(40);  // for stages; what is left is not tried (not for right solutions)
 
+StageResult not_tried(const Stage& stage) { return stage_not_tried(stage.name, stage.title, stage.points); }
+
 class Grader {
  public:
   Grader(const Lab& lab, Submission& submission, const std::function<void(const std::string&)>& progress)
-      : lab_(lab), submission_(submission), progress_(progress), task_(task_of(lab.function)) {}
+      : lab_(lab), submission_(submission), progress_(progress) {}
 
   // Nothing is sent, and nothing is written, with two ranks and with three.
   bool is_not_started() {
@@ -32,8 +34,9 @@ class Grader {
         posed.counts = lab_.stages[0].cases[0].counts;
         posed.parameter = lab_.stages[0].cases[0].parameter;
       }
-      const Question question = task_->pose(posed, false);
+      const Question question = pose(lab_.function, posed, false);
       const RunResult result = submission_.run(question);
+      loops_ += result.first_wrong() != nullptr && result.first_wrong()->diagnosis == diagnosis::kEndlessLoop;
       if (result.first_wrong() != nullptr || result.messages() > 0) return false;
       for (std::size_t rank = 0; rank < question.buffers.size(); ++rank) {
         for (std::size_t b = 0; b < question.buffers[rank].size(); ++b) {
@@ -45,11 +48,8 @@ class Grader {
   }
 
   StageResult run(const Stage& stage) {
+    if (is_over_) return not_tried(stage);
     StageResult result{stage.name, stage.title, 0, stage.points, true, {}, ""};
-    if (is_over_) {
-      result.was_run = false;
-      return result;
-    }
     if (progress_) progress_(stage.title);
     if (stage.axis == Axis::Cost) {
       run_cost(stage, result);
@@ -63,12 +63,12 @@ class Grader {
  private:
   CaseResult run_case(const Case& posed) {
     CaseResult result{&posed, true, {}};
-    const Question question = task_->pose(posed, false);
+    const Question question = pose(lab_.function, posed, false);
     RunResult run = submission_.run(question);
     if (run.first_wrong() != nullptr) {
       result.wrong = *run.first_wrong();
     } else {
-      result.wrong = task_->judge(question, run);
+      result.wrong = judge(question, run);
     }
     if (result.wrong && !run.output.empty()) last_output_ = run.output;
     return result;
@@ -78,7 +78,8 @@ class Grader {
     std::vector<CaseResult> results;
     int right = 0, tried = 0;
     for (const Case& posed : stage.cases) {
-      const bool skip = is_over_ || (stage.axis != Axis::Worlds && failed_worlds_.contains(posed.world_size));
+      const bool skip = is_over_ || (only_root_0_ && posed.root != 0) ||
+                        (stage.axis != Axis::Worlds && failed_worlds_.contains(posed.world_size));
       results.push_back(skip ? CaseResult{&posed, false, {}} : run_case(posed));
       const CaseResult& one = results.back();
       if (!one.was_run) continue;
@@ -91,9 +92,12 @@ class Grader {
     result.was_run = tried > 0;
     result.points = cases == 0 ? 0 : stage.points * right / cases;
     result.finding = conclude(stage, lab_.function, results);
+    only_root_0_ = only_root_0_ || (result.finding && result.finding->diagnosis == diagnosis::kWrongRoot);
     if (stage.axis != Axis::Worlds) {
-      if (result.was_run && tried < cases)
-        result.note = std::to_string(cases - tried) + " cases left out: those worlds fail above";
+      if (result.was_run && tried < cases) {
+        result.note = counted(static_cast<std::size_t>(cases - tried), "case") +
+                      " left out: " + (only_root_0_ ? "other roots fail above" : "those worlds fail above");
+      }
       return;
     }
     const bool some = std::any_of(results.begin(), results.end(), [](const CaseResult& one) {
@@ -128,8 +132,8 @@ class Grader {
   const Lab& lab_;
   Submission& submission_;
   const std::function<void(const std::string&)>& progress_;
-  const Task* task_;
   std::set<int> failed_worlds_;
+  bool only_root_0_ = false;  // all others fail
   bool is_over_ = false;
   int loops_ = 0;
   std::string last_output_;
@@ -138,8 +142,6 @@ class Grader {
  public:
   const std::string& last_output() const { return last_output_; }
 };
-
-StageResult not_tried(const Stage& stage) { return {stage.name, stage.title, 0, stage.points, false, {}, ""}; }
 
 Finding not_started(const Lab& lab) {
   return {diagnosis::kNotStarted,

@@ -32,11 +32,15 @@ std::size_t Case::bytes() const {
   return elements * size_of(type);
 }
 
+std::string counted(std::size_t number, const std::string& noun) {
+  return std::to_string(number) + ' ' + noun + (number == 1 ? "" : "s");
+}
+
 std::string describe(const std::string& function, const Case& posed) {
-  std::string text = std::to_string(posed.world_size) + (posed.world_size == 1 ? " rank" : " ranks");
+  std::string text = counted(static_cast<std::size_t>(posed.world_size), "rank");
   if (function != "barrier") {
     text += ", " +
-            (posed.counts.empty() ? std::to_string(posed.count) : std::to_string(posed.counts.size()) + " tensors of") +
+            (posed.counts.empty() ? std::to_string(posed.count) : counted(posed.counts.size(), "tensor") + " of") +
             " " + name_of(posed.type);
   }
   if (function == "reduce" || function == "all_reduce" || function == "all_reduce_many") {

@@ -47,6 +47,9 @@ struct Case {
   std::size_t bytes() const;  // of one rank's data
 };
 
+/// "1 element", "3 elements".
+std::string counted(std::size_t number, const std::string& noun);
+
 /// "5 ranks, 13 float64, sum, root 2"; the parts that `function` has.
 std::string describe(const std::string& function, const Case& posed);
 

@@ -84,8 +84,6 @@ struct Play {
   std::string title{};  // "Your all_reduce", "ring"
   int world_size = 0;
   int root = -1;  // -1: the operation has none
-  std::size_t element_bytes = 8;
-  double alpha = 0, beta = 0, gamma = 0;  // the network: seconds per message, per byte sent, per byte reduced
   std::vector<PlayBuffer> buffers{};
   std::vector<PlayEvent> events{};  // in the order of their beginnings
   std::vector<double> finish{};     // per rank: when it returned, or kNever

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <ostream>
 #include <utility>
 
@@ -89,16 +90,16 @@ StageResult stage_of(std::string name, std::string title, int points, std::optio
   return result;
 }
 
+StageResult stage_not_tried(std::string name, std::string title, int points) {
+  return {std::move(name), std::move(title), 0, points, false, {}, ""};
+}
+
 int Report::points() const {
-  int sum = 0;
-  for (const StageResult& stage : stages) sum += stage.points;
-  return sum;
+  return std::accumulate(stages.begin(), stages.end(), 0, [](int sum, auto& stage) { return sum + stage.points; });
 }
 
 int Report::of() const {
-  int sum = 0;
-  for (const StageResult& stage : stages) sum += stage.of;
-  return sum;
+  return std::accumulate(stages.begin(), stages.end(), 0, [](int sum, auto& stage) { return sum + stage.of; });
 }
 
 bool Report::passed() const { return !failure && points() == of(); }

@@ -38,6 +38,7 @@ Finding finding_of(std::string diagnosis, std::string text, std::string hint);
 
 /// Full points without a finding, else none.
 StageResult stage_of(std::string name, std::string title, int points, std::optional<Finding> finding);
+StageResult stage_not_tried(std::string name, std::string title, int points);
 
 /// A number with its unit: "rounds", 3, "".
 struct Measurement {

@@ -253,14 +253,9 @@ void grade_part(const Part& part, const SlurmTable& slurm, const CheckContext& c
   } catch (const LineError& error) {
     table = finding_of(kWrongTable, error.what(), "The head of table.txt shows the form.");
   }
-  StageResult result =
-      stage_of(part.name + std::string("_table"), "its ranks in table.txt", kTablePoints, std::move(table));
-  if (!is_readable) {
-    result.was_run = false;
-    result.points = 0;
-    result.finding.reset();
-  }
-  report.stages.push_back(std::move(result));
+  const std::string name = part.name + std::string("_table"), title = "its ranks in table.txt";
+  report.stages.push_back(is_readable ? stage_of(name, title, kTablePoints, std::move(table))
+                                      : stage_not_tried(name, title, kTablePoints));
 }
 
 }  // namespace

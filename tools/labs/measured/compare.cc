@@ -114,13 +114,11 @@ StageResult ratio_stage(const Report& report) {
     finding = finding_of(diagnosis::kSlowPath, std::string("all_reduce takes, with ") + text,
                          "Who waits while the root is busy? The labs reduce and all_reduce have the cost formulas.");
   }
-  StageResult result = stage_of("ratio", "all_reduce: at most 4 times the library's time", 25, std::move(finding));
-  result.note = text;
-  if (of_short <= 0 || of_long <= 0) {
-    result.was_run = false;
-    result.points = 0;
-    result.note = "all_reduce must be right first";
-  }
+  constexpr char kTitle[] = "all_reduce: at most 4 times the library's time";
+  const bool is_measured = of_short > 0 && of_long > 0;
+  StageResult result =
+      is_measured ? stage_of("ratio", kTitle, 25, std::move(finding)) : stage_not_tried("ratio", kTitle, 25);
+  result.note = is_measured ? text : "all_reduce must be right first";
   return result;
 }
 

@@ -168,13 +168,8 @@ Report check_latency(const CheckContext& context) {
   bool goes_on = true;
   for (const TimeCase& one : kTimeCases) {
     if (context.progress) context.progress(one.title);
-    StageResult result = stage_of(one.name, one.title, one.points, std::nullopt);
-    if (goes_on) {
-      result = time_stage(one, *compiled->submission);
-    } else {
-      result.points = 0;
-      result.was_run = false;
-    }
+    StageResult result =
+        goes_on ? time_stage(one, *compiled->submission) : stage_not_tried(one.name, one.title, one.points);
     goes_on = goes_on && !(result.finding && (ends_grading(result.finding->diagnosis) ||
                                               result.finding->diagnosis == diagnosis::kNotStarted));
     report.stages.push_back(std::move(result));

@@ -1,4 +1,5 @@
 #include <tutti/comm/algorithms/simulator.h>
+#include <tutti/tools/labs/library_call.h>
 #include <tutti/tools/labs/show/library_play.h>
 #include <tutti/tools/labs/show/schedules.h>
 
@@ -26,9 +27,6 @@ class Recorder {
   Recorder(const show::LibraryRun& run, const Case& posed) : run_(run), posed_(posed) {
     play_.title = run.algorithm;
     play_.world_size = posed.world_size;
-    play_.alpha = posed.network.alpha;
-    play_.beta = posed.network.beta;
-    play_.gamma = posed.network.gamma;
     play_.bound_seconds = run.bound_seconds;
     memory_.resize(run.schedules.size());
     for (std::size_t rank = 0; rank < memory_.size(); ++rank) lay_out(rank);
@@ -37,7 +35,7 @@ class Recorder {
   }
 
   Play record() {
-    const comm::NetworkModel network = show::network_model(posed_.network);
+    const comm::NetworkModel network = network_model(posed_.network);
     const comm::Simulation simulation = comm::simulate(
         run_.schedules, kWord, network, [this](const comm::Transfer& transfer) { pass(transfer); },
         [this](int rank, std::uint32_t step, double seconds) { complete(rank, step, seconds); });
@@ -145,7 +143,7 @@ class Recorder {
 
   PlayEvent combination(int rank, const Slice& target, double now) const {
     const std::size_t bytes = target.count * kWord;
-    const double seconds = static_cast<double>(bytes) * play_.gamma;
+    const double seconds = static_cast<double>(bytes) * posed_.network.gamma;
     return {.kind = PlayEvent::Kind::Combine, .rank = rank, .bytes = bytes, .begin = now - seconds, .end = now};
   }
 
@@ -245,6 +243,8 @@ Play library_play(const std::string& function, const Case& posed, const std::str
   return play;
 }
 
-bool library_can_play(const std::string& function) { return show::has_schedules(function); }
+bool library_can_play(const std::string& function) {
+  return operation_of(function) || function == "shift" || function == "all_reduce_many";
+}
 
 }  // namespace tutti::labs

@@ -24,9 +24,6 @@ PlayRecorder::PlayRecorder(const Question& question) : buffers_per_call_(questio
   play_.title = "Your " + question.function;
   play_.world_size = posed.world_size;
   if (question.function == "broadcast" || question.function == "reduce") play_.root = posed.root;
-  play_.alpha = posed.network.alpha;
-  play_.beta = posed.network.beta;
-  play_.gamma = posed.network.gamma;
   is_stuck_.resize(question.buffers.size());
   for (std::size_t i = 0; i < buffers_per_call_; ++i) {
     PlayBuffer buffer{question.buffers[0][i].name, false, {}};
@@ -80,8 +77,11 @@ void PlayRecorder::ended(const Network& network) {
                     .begin = passage.begin,
                     .end = passage.end,
                     .message = number++};
+    const bool is_received = passage.receive != Network::kNoOperation;
     if (const auto found = messages_.find(passage.send); found != messages_.end()) event.words = found->second;
+    if (!is_received) event.text = "never received";
     play_.events.push_back(event);
+    if (!is_received) continue;
     event.words.clear();
     event.kind = PlayEvent::Kind::Recv;
     std::swap(event.rank, event.peer);
@@ -108,7 +108,8 @@ Play PlayRecorder::take(const RunResult& result) {
     play_.finish.push_back(has_returned ? result.finish[rank] : kNever);
   }
   if (result.incident) {
-    const bool is_deadlock = result.incident->diagnosis == diagnosis::kDeadlock;
+    const std::string& found = result.incident->diagnosis;
+    const bool is_deadlock = found == diagnosis::kDeadlock || found == diagnosis::kTagMismatch;
     play_.outcome = is_deadlock ? Play::Outcome::Deadlock : Play::Outcome::Failed;
     play_.explanation = result.incident->text;
   } else if (const Incident* offence = result.first_wrong()) {

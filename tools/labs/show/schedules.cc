@@ -1,9 +1,9 @@
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/tuning.h>
+#include <tutti/tools/labs/library_call.h>
+#include <tutti/tools/labs/show/library_play.h>
 #include <tutti/tools/labs/show/schedules.h>
 
-#include <algorithm>
-#include <array>
 #include <stdexcept>
 #include <utility>
 
@@ -18,34 +18,8 @@ using comm::Step;
 
 constexpr std::size_t kWord = sizeof(std::uint64_t);
 
-struct Known {
-  const char* function;
-  OpKind op;
-};
-constexpr std::array<Known, 6> kKnown{{{"broadcast", OpKind::Broadcast},
-                                       {"reduce", OpKind::Reduce},
-                                       {"all_reduce", OpKind::AllReduce},
-                                       {"barrier", OpKind::Barrier},
-                                       {"all_reduce_many", OpKind::AllReduce},
-                                       {"shift", OpKind::Send}}};
-
-const Known* find(const std::string& function) {
-  const auto it =
-      std::find_if(kKnown.begin(), kKnown.end(), [&](const Known& one) { return one.function == function; });
-  return it == kKnown.end() ? nullptr : &*it;
-}
-
 comm::Slice output(std::size_t count, std::size_t offset = 0) { return {BufferId::Output, offset, count}; }
 comm::Slice input(std::size_t count) { return {BufferId::Input, 0, count}; }
-
-Problem problem_of(OpKind op, const Case& posed) {
-  Problem problem;
-  problem.op = op;
-  problem.world_size = posed.world_size;
-  problem.count = op == OpKind::Barrier ? 0 : posed.count;
-  problem.root = posed.root;
-  return problem;
-}
 
 std::string chosen(const Problem& problem, const std::string& algorithm, const comm::NetworkModel& network) {
   if (!algorithm.empty()) return algorithm;
@@ -143,30 +117,19 @@ std::vector<NamedSlice> buffers_of(OpKind op, std::size_t count) {
 
 }  // namespace
 
-bool has_schedules(const std::string& function) { return find(function) != nullptr; }
-
-comm::NetworkModel network_model(const NetworkSettings& settings) {
-  comm::NetworkModel network;
-  network.alpha = network.local_alpha = settings.alpha;
-  network.beta = network.local_beta = settings.beta;
-  network.gamma = settings.gamma;
-  return network;
-}
-
 LibraryRun library_run(const std::string& function, const Case& posed, const std::string& algorithm) {
-  const Known* known = find(function);
-  if (known == nullptr) throw std::invalid_argument("the library has no schedule for " + function + "()");
+  if (!library_can_play(function)) throw std::invalid_argument("the library has no schedule for " + function + "()");
   const comm::NetworkModel network = network_model(posed.network);
   if (function == "shift") return shifted(posed, network);
   if (function == "all_reduce_many") return in_buckets(posed, algorithm, network);
   LibraryRun run;
-  Problem problem = problem_of(known->op, posed);
+  Problem problem = problem_of(*operation_of(function), posed);
   run.algorithm = chosen(problem, algorithm, network);
   for (problem.rank = 0; problem.rank < posed.world_size; ++problem.rank) {
     run.schedules.push_back(comm::algorithms::select(problem, kWord, run.algorithm));
   }
   run.bound_seconds = comm::lower_bound_seconds(problem, kWord, network);
-  run.buffers = buffers_of(known->op, problem.count);
+  run.buffers = buffers_of(problem.op, problem.count);
   return run;
 }
 

@@ -2,7 +2,6 @@
 // tools/labs/show.
 #pragma once
 
-#include <tutti/comm/algorithms/cost_model.h>
 #include <tutti/comm/schedule/schedule.h>
 #include <tutti/tools/labs/lab_case.h>
 
@@ -27,11 +26,7 @@ struct LibraryRun {
   std::string algorithm;
 };
 
-bool has_schedules(const std::string& function);
-
 /// As library_play().
 LibraryRun library_run(const std::string& function, const Case& posed, const std::string& algorithm);
-
-comm::NetworkModel network_model(const NetworkSettings& settings);
 
 }  // namespace tutti::labs::show

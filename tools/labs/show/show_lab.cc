@@ -65,7 +65,7 @@ std::string algorithm_for(const Lab& lab, const ShowOptions& options) {
 
 /// Elements that say whose they are, in the place of the grader's own.
 Question traced_question(const std::string& function, const Case& posed) {
-  Question question = task_of(function)->pose(posed, true);
+  Question question = pose(function, posed, true);
   for (int rank = 0; rank < posed.world_size; ++rank) {
     for (BufferContent& buffer : question.buffers[static_cast<std::size_t>(rank)]) {
       if (buffer.name == "output" || buffer.name == "incoming") continue;  // not written yet
@@ -97,11 +97,11 @@ void run_submission(const Lab& lab, const std::filesystem::path& source, const C
 }
 
 std::string setting_of(const Lab& lab, const ShowOptions& options, const Case& posed) {
-  std::string text = std::to_string(posed.world_size) + (posed.world_size == 1 ? " rank" : " ranks");
+  std::string text = counted(static_cast<std::size_t>(posed.world_size), "rank");
   if (lab.function == "all_reduce_many") {
     text += ", tensors of 3, 5, 2 and 4 elements, buckets of 8";
   } else if (lab.function != "barrier") {
-    text += ", " + std::to_string(posed.count) + (posed.count == 1 ? " element each" : " elements each");
+    text += ", " + counted(posed.count, "element") + " each";
   }
   if (lab.function == "reduce" || lab.function == "broadcast") text += ", root " + std::to_string(posed.root);
   return text + ". On this network a message takes 10 us and 4 us for each element; adding an element takes 1 us. " +

@@ -11,7 +11,6 @@
 namespace tutti::labs {
 namespace {
 
-constexpr std::size_t kCodedRanks = 10;
 using Digits = std::array<std::int64_t, kCodedRanks>;
 
 std::string ranks_text(const std::vector<int>& ranks) {
@@ -84,13 +83,10 @@ std::optional<Explanation> explain_memory(const Bytes& bytes, std::size_t index,
 }
 
 std::optional<Explanation> explain_sum(const Case& posed, std::size_t call, std::size_t index, const Element& found) {
-  if (posed.op != Combination::Sum || size_of(posed.type) != 8 || posed.is_rounded ||
-      posed.world_size > static_cast<int>(kCodedRanks)) {
-    return std::nullopt;
-  }
+  if (!is_coded(posed)) return std::nullopt;
   const std::optional<Digits> digits = digits_of(posed, found);
   if (!digits) return std::nullopt;
-  const auto weight = 1 + static_cast<std::int64_t>((index + call) % 3);
+  const std::int64_t weight = weight_of(call, index);
   for (const std::int64_t other : {1, 2, 3}) {
     const auto times = times_of(*digits, other);
     if (other != weight && times && all_once(*times, posed.world_size)) {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 namespace tutti::labs {
 namespace {
@@ -100,137 +99,121 @@ Incident explain(const Question& question, int rank, std::size_t call, const Rul
   return {diagnosis::kWrongResult, where + " is " + value + ", which is not " + wanted + " (" + right + ")", rank};
 }
 
-/// Functions whose buffers are arrays.
-class ArrayTask : public Task {
- public:
-  explicit ArrayTask(std::string function) : function_(std::move(function)) {}
-
-  Question pose(const Case& posed, bool) const override {
-    Question question{function_, posed, {}, {}};
-    for (int rank = 0; rank < posed.world_size; ++rank) {
-      auto& buffers = question.buffers.emplace_back();
-      for (std::size_t call = 0; call < static_cast<std::size_t>(posed.repetitions); ++call) {
-        for (const Rule& rule : rules_of(function_, posed, rank, call)) {
-          buffers.push_back(
-              {rule.name,
-               rule.input ? array_of(posed.type, rule.count, rule.input) : unwritten(rule.count * size_of(posed.type)),
-               rule.is_const});
-        }
-      }
-    }
-    return question;
-  }
-
-  std::optional<Incident> judge(const Question& question, const RunResult& result) const override {
-    const int world_size = question.posed.world_size;
-    const bool is_everywhere = function_ == "all_reduce" || function_ == "all_reduce_many";
-    std::vector<int> right;
-    std::optional<Incident> first;
-    for (int rank = 0; rank < world_size; ++rank) {
-      std::optional<Incident> wrong = judge_rank(question, result, rank);
-      if (!wrong) right.push_back(rank);
-      if (wrong && !first) first = std::move(wrong);
-    }
-    if (!first) return is_everywhere ? ranks_differ(question, result) : std::nullopt;
-    if (is_everywhere && right.size() == 1 && world_size > 2) {
-      first->diagnosis = diagnosis::kOnlyAtRoot;
-      first->text = "only rank " + std::to_string(right[0]) + " has the result: " + first->text;
-    }
-    return first;
-  }
-
- private:
-  std::optional<Incident> judge_rank(const Question& question, const RunResult& result, int rank) const {
-    const Case& posed = question.posed;
-    const auto r = static_cast<std::size_t>(rank);
-    std::size_t number = 0;
+Question pose_arrays(const std::string& function, const Case& posed) {
+  Question question{function, posed, {}, {}};
+  for (int rank = 0; rank < posed.world_size; ++rank) {
+    auto& buffers = question.buffers.emplace_back();
     for (std::size_t call = 0; call < static_cast<std::size_t>(posed.repetitions); ++call) {
-      for (const Rule& rule : rules_of(function_, posed, rank, call)) {
-        const Bytes& bytes = result.buffers[r][number];
-        const bool is_untouched = bytes == question.buffers[r][number++].bytes;
-        for (std::size_t i = 0; rule.expected && i < rule.count; ++i) {
-          if (matches(element_at(bytes, i, posed.type), rule.expected(i), posed)) continue;
-          const std::string after = posed.repetitions > 1 ? " after call " + std::to_string(call + 1) : "";
-          const std::string where =
-              "rank " + std::to_string(rank) + ": " + rule.name + "[" + std::to_string(i) + "]" + after;
-          return explain(question, rank, call, rule, bytes, i, where, is_untouched);
-        }
+      for (const Rule& rule : rules_of(function, posed, rank, call)) {
+        buffers.push_back(
+            {rule.name,
+             rule.input ? array_of(posed.type, rule.count, rule.input) : unwritten(rule.count * size_of(posed.type)),
+             rule.is_const});
       }
     }
-    return std::nullopt;
   }
+  return question;
+}
 
-  static std::optional<Incident> ranks_differ(const Question& question, const RunResult& result) {
-    const ElementType type = question.posed.type;
-    for (int rank = 1; rank < question.posed.world_size; ++rank) {
-      for (std::size_t b = 0; b < result.buffers[0].size(); ++b) {
-        const Bytes& first = result.buffers[0][b];
-        const Bytes& other = result.buffers[static_cast<std::size_t>(rank)][b];
-        if (first == other) continue;
-        const auto at =
-            static_cast<std::size_t>(std::mismatch(first.begin(), first.end(), other.begin()).first - first.begin()) /
-            size_of(type);
-        const std::string name = question.buffers[0][b].name + "[" + std::to_string(at) + "]";
-        return Incident{diagnosis::kRanksDiffer,
-                        name + " is " + text_of(element_at(first, at, type), type) + " on rank 0 and " +
-                            text_of(element_at(other, at, type), type) + " on rank " + std::to_string(rank) +
-                            ": all ranks must hold the same bits, and each adds in an order of its own",
-                        rank};
+std::optional<Incident> judge_rank(const Question& question, const RunResult& result, int rank) {
+  const Case& posed = question.posed;
+  const auto r = static_cast<std::size_t>(rank);
+  std::size_t number = 0;
+  for (std::size_t call = 0; call < static_cast<std::size_t>(posed.repetitions); ++call) {
+    for (const Rule& rule : rules_of(question.function, posed, rank, call)) {
+      const Bytes& bytes = result.buffers[r][number];
+      const bool is_untouched = bytes == question.buffers[r][number++].bytes;
+      for (std::size_t i = 0; rule.expected && i < rule.count; ++i) {
+        if (matches(element_at(bytes, i, posed.type), rule.expected(i), posed)) continue;
+        const std::string after = posed.repetitions > 1 ? " after call " + std::to_string(call + 1) : "";
+        const std::string where =
+            "rank " + std::to_string(rank) + ": " + rule.name + "[" + std::to_string(i) + "]" + after;
+        return explain(question, rank, call, rule, bytes, i, where, is_untouched);
       }
     }
-    return std::nullopt;
   }
+  return std::nullopt;
+}
 
-  std::string function_;
-};
-
-class BarrierTask : public Task {
- public:
-  // Each rank is late in one call, by more than anything else takes.
-  Question pose(const Case& posed, bool is_cost) const override {
-    Question question{"barrier", posed, {}, {}};
-    Case& made = question.posed;
-    question.buffers.resize(static_cast<std::size_t>(made.world_size));
-    if (is_cost) return question;
-    made.repetitions = std::max(made.repetitions, made.world_size);
-    question.late.assign(static_cast<std::size_t>(made.world_size),
-                         std::vector<double>(static_cast<std::size_t>(made.repetitions), 0));
-    for (int call = 0; call < made.repetitions; ++call) {
-      question.late[static_cast<std::size_t>(call % made.world_size)][static_cast<std::size_t>(call)] =
-          1000 * made.network.alpha;
+std::optional<Incident> ranks_differ(const Question& question, const RunResult& result) {
+  const ElementType type = question.posed.type;
+  for (int rank = 1; rank < question.posed.world_size; ++rank) {
+    for (std::size_t b = 0; b < result.buffers[0].size(); ++b) {
+      const Bytes& first = result.buffers[0][b];
+      const Bytes& other = result.buffers[static_cast<std::size_t>(rank)][b];
+      if (first == other) continue;
+      const auto at =
+          static_cast<std::size_t>(std::mismatch(first.begin(), first.end(), other.begin()).first - first.begin()) /
+          size_of(type);
+      const std::string name = question.buffers[0][b].name + "[" + std::to_string(at) + "]";
+      return Incident{diagnosis::kRanksDiffer,
+                      name + " is " + text_of(element_at(first, at, type), type) + " on rank 0 and " +
+                          text_of(element_at(other, at, type), type) + " on rank " + std::to_string(rank) +
+                          ": all ranks must hold the same bits, and each adds in an order of its own",
+                      rank};
     }
-    return question;
   }
+  return std::nullopt;
+}
 
-  std::optional<Incident> judge(const Question& question, const RunResult& result) const override {
-    for (std::size_t call = 0; call < static_cast<std::size_t>(question.posed.repetitions); ++call) {
-      const auto last = std::max_element(result.calls.begin(), result.calls.end(),
-                                         [&](const auto& a, const auto& b) { return a[call].begin < b[call].begin; });
-      for (std::size_t rank = 0; rank < result.calls.size(); ++rank) {
-        if (result.calls[rank][call].end >= (*last)[call].begin) continue;
-        return Incident{diagnosis::kBarrierLeaks,
-                        "rank " + std::to_string(rank) + " has left barrier() before rank " +
-                            std::to_string(last - result.calls.begin()) + " came to it (call " +
-                            std::to_string(call + 1) + ")",
-                        static_cast<int>(rank)};
-      }
-    }
-    return std::nullopt;
+std::optional<Incident> judge_arrays(const Question& question, const RunResult& result) {
+  const int world_size = question.posed.world_size;
+  const bool is_everywhere = question.function == "all_reduce" || question.function == "all_reduce_many";
+  std::vector<int> right;
+  std::optional<Incident> first;
+  for (int rank = 0; rank < world_size; ++rank) {
+    std::optional<Incident> wrong = judge_rank(question, result, rank);
+    if (!wrong) right.push_back(rank);
+    if (wrong && !first) first = std::move(wrong);
   }
-};
+  if (!first) return is_everywhere ? ranks_differ(question, result) : std::nullopt;
+  if (is_everywhere && right.size() == 1 && world_size > 2) {
+    first->diagnosis = diagnosis::kOnlyAtRoot;
+    first->text = "only rank " + std::to_string(right[0]) + " has the result: " + first->text;
+  }
+  return first;
+}
+
+// Each rank is late in one call, by more than anything else takes.
+Question pose_barrier(const Case& posed, bool is_cost) {
+  Question question{"barrier", posed, {}, {}};
+  Case& made = question.posed;
+  question.buffers.resize(static_cast<std::size_t>(made.world_size));
+  if (is_cost) return question;
+  made.repetitions = std::max(made.repetitions, made.world_size);
+  question.late.assign(static_cast<std::size_t>(made.world_size),
+                       std::vector<double>(static_cast<std::size_t>(made.repetitions), 0));
+  for (int call = 0; call < made.repetitions; ++call) {
+    question.late[static_cast<std::size_t>(call % made.world_size)][static_cast<std::size_t>(call)] =
+        1000 * made.network.alpha;
+  }
+  return question;
+}
+
+std::optional<Incident> judge_barrier(const Question& question, const RunResult& result) {
+  for (std::size_t call = 0; call < static_cast<std::size_t>(question.posed.repetitions); ++call) {
+    const auto last = std::max_element(result.calls.begin(), result.calls.end(),
+                                       [&](const auto& a, const auto& b) { return a[call].begin < b[call].begin; });
+    for (std::size_t rank = 0; rank < result.calls.size(); ++rank) {
+      if (result.calls[rank][call].end >= (*last)[call].begin) continue;
+      return Incident{diagnosis::kBarrierLeaks,
+                      "rank " + std::to_string(rank) + " has left barrier() before rank " +
+                          std::to_string(last - result.calls.begin()) + " came to it (call " +
+                          std::to_string(call + 1) + ")",
+                      static_cast<int>(rank)};
+    }
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
-const Task* task_of(const std::string& function) {
-  static const BarrierTask barrier;
-  if (function == "barrier") return &barrier;
-  static const std::map<std::string, ArrayTask> arrays = [] {
-    std::map<std::string, ArrayTask> all;
-    for (const char* name : {"reduce", "all_reduce", "all_reduce_many", "broadcast", "shift"}) all.emplace(name, name);
-    return all;
-  }();
-  const auto found = arrays.find(function);
-  return found == arrays.end() ? nullptr : &found->second;
+Question pose(const std::string& function, const Case& posed, bool is_cost) {
+  return function == "barrier" ? pose_barrier(posed, is_cost) : pose_arrays(function, posed);
+}
+
+std::optional<Incident> judge(const Question& question, const RunResult& result) {
+  return question.function == "barrier" ? judge_barrier(question, result) : judge_arrays(question, result);
 }
 
 }  // namespace tutti::labs

@@ -7,7 +7,6 @@
 namespace tutti::labs {
 namespace {
 
-constexpr int kCodedWorld = 10;
 constexpr double kMovedPerRank = 0x1p32;
 constexpr double kMovedPerCall = 0x1p24;
 
@@ -42,13 +41,6 @@ Element whole(std::int64_t value, ElementType type) {
   return {0, wrapped(static_cast<std::uint64_t>(value), type)};
 }
 
-bool is_coded(const Case& posed) {
-  return posed.op == Combination::Sum && size_of(posed.type) == 8 && posed.world_size <= kCodedWorld &&
-         !posed.is_rounded;
-}
-
-std::int64_t weight(std::size_t call, std::size_t index) { return 1 + static_cast<std::int64_t>((index + call) % 3); }
-
 Element combine_two(const Case& posed, const Element& a, const Element& b) {
   const bool real = is_floating(posed.type);
   const auto less = [&](const Element& x, const Element& y) {
@@ -70,6 +62,15 @@ Element combine_two(const Case& posed, const Element& a, const Element& b) {
 }
 
 }  // namespace
+
+bool is_coded(const Case& posed) {
+  return posed.op == Combination::Sum && size_of(posed.type) == 8 && posed.world_size <= kCodedRanks &&
+         !posed.is_rounded;
+}
+
+std::int64_t weight_of(std::size_t call, std::size_t index) {
+  return 1 + static_cast<std::int64_t>((index + call) % 3);
+}
 
 bool is_floating(ElementType type) { return type == ElementType::Float32 || type == ElementType::Float64; }
 
@@ -118,7 +119,7 @@ Element reduction_input(const Case& posed, int rank, std::size_t call, std::size
   const auto small = static_cast<std::int64_t>(random % 100);
   switch (posed.op) {
     case Combination::Sum:
-      if (is_coded(posed)) return whole(weight(call, index) * (std::int64_t{1} << (5 * rank)), posed.type);
+      if (is_coded(posed)) return whole(weight_of(call, index) * (std::int64_t{1} << (5 * rank)), posed.type);
       return whole(1 + small % 8, posed.type);
     case Combination::Prod:
       return whole(1 + small % 3, posed.type);

@@ -26,6 +26,11 @@ struct Element {
   bool operator==(const Element&) const = default;
 };
 
+/// Whether sums of this case are coded, and the weight of an element of them.
+inline constexpr int kCodedRanks = 10;
+bool is_coded(const Case& posed);
+std::int64_t weight_of(std::size_t call, std::size_t index);
+
 Element element_at(const Bytes& bytes, std::size_t index, ElementType type);
 void put_element(Bytes& bytes, std::size_t index, ElementType type, const Element& element);
 std::string text_of(const Element& element, ElementType type);
