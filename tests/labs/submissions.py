@@ -128,6 +128,11 @@ def judge(key, wanted, report, status, output, strangers):
         yield f"{report['score']} of {report['max_score']} points"
     if not is_right and report and report["score"] >= report["max_score"]:
         yield "got all points"
+    if diagnosis == "wrong_root":  # that it ignores the root is told once, and costs more than half
+        if report["score"] >= 50:
+            yield f"got {report['score']} points"
+        if any(stage["diagnosis"] == "message_order" for stage in report["stages"]):
+            yield "a wrong root is taken for a wrong order of messages"
     if len(output) > LONGEST_OUTPUT:
         yield f"{len(output)} characters of output"
     if strangers:

@@ -123,6 +123,13 @@ def main():
         check("rank 1, data[3]: 23 (of 1), and should be 13 (of 0)" in said, f"the page does not say what is wrong: {said}")
         check(browser.evaluate("document.querySelectorAll('#side0 .cell.bad').length") == 1, "the wrong cell is not marked")
 
+        twice, _ = show(tutti, folder, "deadlock", labs / "wrong" / "deadlock" / "sends_twice.cc", "--ranks", "2", "--eager")
+        browser.open(twice, 1280, 900)
+        said = browser.evaluate(TEXT)
+        check("and yet it is wrong: rank" in said and "was never received" in said, f"a left-over message is not told: {said}")
+        check(browser.evaluate(LISTS)[0].count("never received") == 2, "the list does not name the messages left over")
+        check(browser.evaluate("document.querySelectorAll('#side0 .b-recv').length") == 2, "what is left over is received")
+
         stuck, _ = show(tutti, folder, "deadlock", labs / "wrong" / "deadlock" / "all_receive_first.cc", "--ranks", "3")
         looks_right(browser, stuck, "deadlock", screens)
         browser.open(stuck, 1280, 900, fragment="#step=9999")

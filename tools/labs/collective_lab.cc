@@ -122,7 +122,13 @@ Lab lab_of(const CollectiveLab& declared) {
   Lab lab{declared.name, declared.title, declared.function, declared.first_step};
   for (const Usual& usual : kUsual) {
     const int points = declared.*usual.points;
-    if (points > 0) lab.stages.push_back({usual.name, usual.title, points, usual.axis, usual.cases(declared)});
+    if (points == 0) continue;
+    lab.stages.push_back({usual.name, usual.title, points, usual.axis, usual.cases(declared)});
+    // A function that ignores its root earns little: only numbers of ranks and cost are tried with root 0 alone.
+    const bool is_any_root = usual.axis != Axis::Worlds && usual.axis != Axis::Roots && usual.axis != Axis::Order;
+    for (Case& posed : lab.stages.back().cases) {
+      if (declared.roots > 0 && is_any_root) posed.root = posed.world_size - 1;
+    }
   }
   Cases cost_cases;
   for (int world_size = 2; world_size <= 8; ++world_size)

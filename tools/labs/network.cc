@@ -33,12 +33,14 @@ Network::Operation Network::add(Op op) {
   return operations_.size() - 1;
 }
 
+Network::Posted Network::no_such_rank(int rank, const char* does, int peer) const {
+  return {kNoOperation,
+          Objection{diagnosis::kNoSuchRank, "rank " + std::to_string(rank) + does + std::to_string(peer) +
+                                                "; the ranks are 0 .. " + std::to_string(world_size() - 1)}};
+}
+
 Network::Posted Network::send(int rank, int destination, int tag, Bytes message, std::size_t element_bytes) {
-  if (destination < 0 || destination >= world_size()) {
-    return {kNoOperation, Objection{diagnosis::kNoSuchRank, "rank " + std::to_string(rank) + " sends to rank " +
-                                                                std::to_string(destination) + "; the ranks are 0 .. " +
-                                                                std::to_string(world_size() - 1)}};
-  }
+  if (destination < 0 || destination >= world_size()) return no_such_rank(rank, " sends to rank ", destination);
   Op op;
   op.rank = rank;
   op.is_send = true;
@@ -60,11 +62,7 @@ Network::Posted Network::send(int rank, int destination, int tag, Bytes message,
 }
 
 Network::Posted Network::receive(int rank, int source, int tag, std::size_t bytes, std::size_t element_bytes) {
-  if (source < kAnySource || source >= world_size()) {
-    return {kNoOperation, Objection{diagnosis::kNoSuchRank, "rank " + std::to_string(rank) + " receives from rank " +
-                                                                std::to_string(source) + "; the ranks are 0 .. " +
-                                                                std::to_string(world_size() - 1)}};
-  }
+  if (source < kAnySource || source >= world_size()) return no_such_rank(rank, " receives from rank ", source);
   Op op;
   op.rank = rank;
   op.peer = source;
@@ -180,12 +178,11 @@ std::optional<Objection> Network::match(Operation send_number, Operation receive
   Op& send = operations_[send_number];
   Op& receive = operations_[receive_number];
   if (send.bytes != receive.bytes) {
-    return Objection{diagnosis::kLengthMismatch, "rank " + std::to_string(receive.rank) + " wants " +
-                                                     std::to_string(receive.bytes / receive.element_bytes) +
-                                                     " elements (" + text_of(receive_number) + "), but what rank " +
-                                                     std::to_string(send.rank) + " has sent is " +
-                                                     std::to_string(send.bytes / send.element_bytes) +
-                                                     " elements long (" + text_of(send_number) + ")"};
+    return Objection{diagnosis::kLengthMismatch,
+                     "rank " + std::to_string(receive.rank) + " wants " +
+                         counted(receive.bytes / receive.element_bytes, "element") + " (" + text_of(receive_number) +
+                         "), but what rank " + std::to_string(send.rank) + " has sent is " +
+                         counted(send.bytes / send.element_bytes, "element") + " long (" + text_of(send_number) + ")"};
   }
   if (!send.is_scheduled) {
     send.posted = std::max(send.posted + send.late, receive.posted);

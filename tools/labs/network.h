@@ -45,6 +45,9 @@ struct Traffic {
   std::uint64_t messages_sent = 0, messages_received = 0, bytes_sent = 0, bytes_received = 0;
 };
 
+/// "irecv of 12 elements from rank 1, tag 3".
+std::string call_text(bool is_send, bool is_begun, std::size_t bytes, std::size_t element_bytes, int peer, int tag);
+
 class Network {
  public:
   using Operation = std::size_t;
@@ -134,6 +137,7 @@ class Network {
   };
 
   static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+  Posted no_such_rank(int rank, const char* does, int peer) const;
   Operation add(Op op);
   void consider(Candidate& best, Candidate other) const;
   double lateness(int from, int to, std::size_t order) const;
@@ -143,6 +147,7 @@ class Network {
   std::optional<Objection> match(Operation send, Operation receive);
   bool is_eager(const Op& send) const { return send.bytes <= settings_.eager_bytes || send.peer == send.rank; }
   std::vector<int> cycle() const;
+  std::optional<Operation> unfitting_send(Operation receive) const;
 
   NetworkSettings settings_;
   std::vector<double> clock_, send_port_, receive_port_;

@@ -7,12 +7,16 @@
 
 namespace tutti::labs {
 
+std::string call_text(bool is_send, bool is_begun, std::size_t bytes, std::size_t element_bytes, int peer, int tag) {
+  return std::string(is_begun ? "i" : "") + (is_send ? "send of " : "recv of ") +
+         counted(bytes / element_bytes, "element") + (is_send ? " to " : " from ") +
+         (peer == kAnySource ? "anybody" : "rank " + std::to_string(peer)) +
+         (tag == 0 ? "" : ", tag " + std::to_string(tag));
+}
+
 std::string Network::text_of(Operation operation) const {
   const Op& op = operations_[operation];
-  const std::string tag = op.tag == 0 ? "" : ", tag " + std::to_string(op.tag);
-  std::string text = op.is_send ? "send of " : "recv of ";
-  text += std::to_string(op.bytes / op.element_bytes) + " elements" + (op.is_send ? " to " : " from ");
-  return text + (op.peer == kAnySource ? "anybody" : "rank " + std::to_string(op.peer)) + tag;
+  return call_text(op.is_send, false, op.bytes, op.element_bytes, op.peer, op.tag);
 }
 
 // The ranks of a cycle, in its order: each waits for the next one, and the last for the first.
@@ -58,6 +62,7 @@ Objection Network::explain_stuck() const {
         (i == 0 ? "" : ", ") + std::to_string(round[i]) + " waits for " + std::to_string(round[(i + 1) % round.size()]);
   }
   if (round.empty()) text = "nobody can go on";
+  const char* found = diagnosis::kDeadlock;
   std::size_t told = 0;
   for (const Wait& wait : waits()) {
     if (++told > 8) {
@@ -71,8 +76,25 @@ Objection Network::explain_stuck() const {
       text += ", but rank " + std::to_string(wait.peer) + " has returned from the function already";
     }
     if (wait.peer == wait.rank) text += ", that is itself";
+    if (const auto other = unfitting_send(wait.operation)) {
+      found = diagnosis::kTagMismatch;
+      text += ", while rank " + std::to_string(operations_[*other].rank) + "'s " + text_of(*other) +
+              (operations_[*other].tag == 0 ? ", tag 0" : "") + ", lies unreceived: the receive asks for tag " +
+              std::to_string(operations_[wait.operation].tag);
+    }
   }
-  return {diagnosis::kDeadlock, text};
+  return {found, text};
+}
+
+// What the rank that a receive waits for has sent to it with another tag.
+std::optional<Network::Operation> Network::unfitting_send(Operation receive) const {
+  const Op& op = operations_[receive];
+  if (op.is_send) return std::nullopt;
+  for (const Operation sent : open_sends_[at(op.rank)]) {
+    const Op& send = operations_[sent];
+    if (send.tag != op.tag && (op.peer == kAnySource || op.peer == send.rank)) return sent;
+  }
+  return std::nullopt;
 }
 
 std::optional<Objection> Network::left_over() const {

@@ -14,18 +14,6 @@ constexpr std::size_t kMostOperations = 200'000;               // of one run
 constexpr std::size_t kMostInFlight = std::size_t{256} << 20;  // bytes, of one run
 constexpr std::size_t kMostOffences = 20;
 
-/// Of a send or a receive: "irecv of 12 elements from rank 1, tag 3".
-std::string call_text(const protocol::Request& request) {
-  using enum protocol::Verb;
-  const bool is_send = request.verb == Send || request.verb == StartSend;
-  const bool is_begun = request.verb == StartSend || request.verb == StartReceive;
-  const std::uint64_t elements = request.bytes / std::max<std::uint32_t>(request.element_bytes, 1);
-  const std::string peer = request.peer == kAnySource ? "anybody" : "rank " + std::to_string(request.peer);
-  return std::string(is_begun ? "i" : "") + (is_send ? "send of " : "recv of ") + std::to_string(elements) +
-         " elements " + (is_send ? "to " : "from ") + peer +
-         (request.tag == 0 ? "" : ", tag " + std::to_string(request.tag));
-}
-
 }  // namespace
 
 Whereabouts Session::whereabouts(int rank) const {
@@ -134,7 +122,9 @@ void Session::handle_post(int rank, Message& message) {
     one.last_call =
         (request.verb == Wait ? "wait() for its " : "is_completed() of its ") + network_->text_of(operation);
   } else {
-    one.last_call = call_text(request);
+    one.last_call = call_text(request.verb == Send || request.verb == StartSend,
+                              request.verb == StartSend || request.verb == StartReceive, request.bytes,
+                              std::max<std::uint32_t>(request.element_bytes, 1), request.peer, request.tag);
     if (!begin_operation(rank, message, operation)) return;
   }
   switch (request.verb) {
@@ -177,7 +167,7 @@ void Session::reply(int rank, protocol::Reply answer, const Bytes& payload) {
   one.link->queue(payload.data(), payload.size());
   one.link->flush();
   one.state = State::Running;
-  one.cpu_mark = one.link->process().cpu_time();
+  one.cpu_mark.reset();
   take_messages(rank);  // what it said in advance
 }
 

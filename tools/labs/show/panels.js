@@ -106,7 +106,8 @@ const verdict = (side, isCompared) => {
   if (side.outcome === "failed") return [warning("The run did not come to its end.", side.explanation)];
   const differs = isCompared && data.wrong.length > 0;
   if (side.outcome === "right" && !differs) return [];
-  return [warning("The result is wrong.", side.explanation), ...(differs ? [differenceBox(side)] : [])];
+  return [warning(differs ? "The result is wrong." : "The elements are right, and yet it is wrong:", side.explanation),
+          ...(differs ? [differenceBox(side)] : [])];
 };
 
 // --- Figures of the whole run. ---
@@ -230,7 +231,8 @@ const messageList = (side) => {
   if (sent.length === 0) return make("p", "absent", "No message was sent.");
   const rows = sent.slice(0, mostRows).map((event) => {
     const row = make("tr", "", ...cells([spanText(event), `${event.rank} \u2192 ${event.peer}`,
-      event.tag === 0 ? "" : String(event.tag), bytesText(event.bytes), carried(event)]));
+      event.tag === 0 ? "" : String(event.tag), bytesText(event.bytes),
+      carried(event) + (event.text ? "; " + event.text : "")]));
     row.dataset.first = event.first;
     row.dataset.last = event.last;
     return row;

@@ -127,7 +127,7 @@ class Side {
       if (!this.isNow(event, step)) continue;
       const {kind, rank} = event;
       const whom = nameOf(event.peer);
-      if (kind === "s") words[rank].push(["s", "sends to " + whom]);
+      if (kind === "s") words[rank].push(["s", "sends to " + whom + (event.text ? " (" + event.text + ")" : "")]);
       if (kind === "r") words[rank].push(["r", "receives from " + whom]);
       if (kind === "a") words[rank].push(["a", "adds"]);
       if (kind === "w") words[rank].push(["w", "waits for " + whom + (event.end === Infinity ? ", for ever" : "") +
