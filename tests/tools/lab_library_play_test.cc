@@ -3,7 +3,6 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/tools/labs/library_call.h>
 #include <tutti/tools/labs/show/library_play.h>
-#include <tutti/tools/labs/show/schedules.h>
 #include <tutti/tools/labs/show/side.h>
 
 #include <algorithm>

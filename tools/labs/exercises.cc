@@ -2,7 +2,7 @@
 
 #include <tutti/tools/labs/answers.h>
 #include <tutti/tools/labs/catalogue.h>
-#include <tutti/tools/labs/layouts/layouts.h>
+#include <tutti/tools/labs/layouts/commands.h>
 #include <tutti/tools/labs/measured/measured.h>
 
 #include <algorithm>

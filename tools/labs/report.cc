@@ -44,9 +44,9 @@ void print_finding(std::ostream& out, const Finding& finding, const std::string&
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json json_of(const Finding& finding) {
-  return {{"diagnosis", finding.diagnosis},
+  return {{"diagnosis", text_or_null(finding.diagnosis)},
           {"evidence", text_or_null(finding.evidence)},
-          {"text", printable(finding.text)},
+          {"text", text_or_null(printable(finding.text))},
           {"hint", text_or_null(finding.hint)},
           {"case", text_or_null(finding.failed_case)}};
 }
@@ -57,9 +57,7 @@ Json json_of(const StageResult& stage) {
               {"points", stage.points},
               {"of", stage.of},
               {"was_run", stage.was_run}};
-  const Json nothing = {
-      {"diagnosis", nullptr}, {"evidence", nullptr}, {"text", nullptr}, {"hint", nullptr}, {"case", nullptr}};
-  row.update(stage.finding ? json_of(*stage.finding) : nothing);
+  row.update(json_of(stage.finding.value_or(Finding{})));
   row["note"] = text_or_null(stage.note);
   return row;
 }

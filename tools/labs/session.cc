@@ -43,21 +43,17 @@ void Session::fail(Incident incident) {
   result_.incident = std::move(incident);
 }
 
-bool Session::all_ready() const {
-  return std::none_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.state == State::Starting; });
-}
-bool Session::all_done() const {
-  return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.state == State::Done; });
-}
-bool Session::someone_runs() const {
-  return std::any_of(ranks_.begin(), ranks_.end(),
-                     [](const Rank& rank) { return rank.state == State::Running || rank.state == State::Starting; });
+bool Session::is_any(std::initializer_list<State> states) const {
+  return std::any_of(ranks_.begin(), ranks_.end(), [&](const Rank& rank) {
+    return std::find(states.begin(), states.end(), rank.state) != states.end();
+  });
 }
 
-void Session::loop_until(bool (Session::*done)() const) {
+/// While any rank is in one of `states`.
+void Session::loop_while(std::initializer_list<State> states) {
   last_sign_ = steady_clock::now();
-  while (!broken_ && !(this->*done)()) {
-    if (someone_runs()) {
+  while (!broken_ && is_any(states)) {
+    if (is_any({State::Running, State::Starting})) {
       wait_for_activity();
     } else {
       take_event();
@@ -192,7 +188,7 @@ void Session::send_calls() {
 }
 
 std::vector<std::string> Session::functions() {
-  loop_until(&Session::all_ready);
+  loop_while({State::Starting});
   if (broken_ && result_.incident) early_incident_ = result_.incident;
   std::vector<std::string> names;
   for (std::size_t begin = 0; begin < registered_.size();) {
@@ -216,7 +212,7 @@ RunResult Session::run(const Question& question, RunObserver* observer) {
   network_.emplace(world_size(), question.posed.network);
   observer_ = observer;
   if (!broken_) send_calls();
-  loop_until(&Session::all_done);
+  loop_while({State::Running, State::Blocked});
   for (int rank = 0; rank < world_size(); ++rank) result_.finish.push_back(network_->clock(rank));
   result_.traffic = network_->traffic();
   for (const Passage& passage : network_->passages()) {

@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -62,10 +63,8 @@ class Session {
 
   // session.cc: processes and time.
   void send_calls();
-  void loop_until(bool (Session::*done)() const);
-  bool all_ready() const;
-  bool all_done() const;
-  bool someone_runs() const;
+  void loop_while(std::initializer_list<State> states);
+  bool is_any(std::initializer_list<State> states) const;
   void wait_for_activity();
   void look_at_clocks();
   void lost(int rank);

@@ -1,7 +1,6 @@
 #include <tutti/tools/labs/answers.h>
 #include <tutti/tools/labs/diagnosis.h>
 #include <tutti/tools/labs/layouts/commands.h>
-#include <tutti/tools/labs/layouts/layouts.h>
 
 #include <algorithm>
 #include <map>

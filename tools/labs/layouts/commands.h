@@ -1,8 +1,14 @@
-// Commands that call srun, as far as the lab `layouts` understands them: one plain command a line, its options as
+// The lab `layouts`: whether the student's commands place tasks as the exercise asks, and whether the student's table
+// says where they run (check.cc). What a command does is looked up in exercises/layouts/slurm.txt, which a real Slurm
+// has filled in.
+//
+// Commands that call srun are read as far as the lab understands them: one plain command a line, its options as
 // Slurm's manual pages spell them. What is not understood is refused with a sentence, never guessed at.
 //
-// Pure functions, but for read_script(); they throw LineError.
+// Pure functions, but for check() and read_script(); those that read throw LineError.
 #pragma once
+
+#include <tutti/tools/labs/lab_definition.h>
 
 #include <filesystem>
 #include <stdexcept>
@@ -11,6 +17,9 @@
 #include <vector>
 
 namespace tutti::labs::layouts {
+
+/// Grades the folder.
+Report check(const CheckContext& context);
 
 /// A sentence for the student about one line.
 class LineError : public std::runtime_error {

@@ -1,7 +1,6 @@
 #include <tutti/comm/algorithms/simulator.h>
 #include <tutti/tools/labs/library_call.h>
 #include <tutti/tools/labs/show/library_play.h>
-#include <tutti/tools/labs/show/schedules.h>
 
 #include <algorithm>
 #include <deque>

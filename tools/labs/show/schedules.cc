@@ -2,7 +2,6 @@
 #include <tutti/comm/algorithms/tuning.h>
 #include <tutti/tools/labs/library_call.h>
 #include <tutti/tools/labs/show/library_play.h>
-#include <tutti/tools/labs/show/schedules.h>
 
 #include <stdexcept>
 #include <utility>
