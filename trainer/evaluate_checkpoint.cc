@@ -14,17 +14,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string text_of(const OptionTexts& texts, const std::string& name, const std::string& fallback = "") {
-  const auto found = texts.find(name);
-  return found == texts.end() ? fallback : found->second;
-}
-
 /// What the model and its data depend on; the rest of the options is for training.
 TrainOptions options_from(const CheckpointState& state, const std::string& folder) {
   try {
-    TrainOptions options = default_options(text_of(state.options, "task"));
-    options.model = text_of(state.options, "model");
-    const std::string size = text_of(state.options, "image-size");
+    TrainOptions options = default_options(text_in(state.options, "task"));
+    options.model = text_in(state.options, "model");
+    const std::string size = text_in(state.options, "image-size");
     if (!size.empty()) std::from_chars(size.data(), size.data() + size.size(), options.image_size);
     check_values(options);
     check_task(options);
@@ -49,9 +44,9 @@ TaskData load_data(const EvaluationRequest& request, TrainOptions& options, cons
   if (options.data.empty()) {
     if (trained_on.starts_with("generated ")) return generated_task_data(options);
     const OptionTexts run = run_options_beside(folder);
-    options.data = still_there(text_of(run, "data folder"));
-    if (options.test_list.empty()) options.test_list = still_there(text_of(run, "test-list"));
-    options.skip_bad_images = text_of(run, "skip-bad-images") == "yes";
+    options.data = still_there(text_in(run, "data folder"));
+    if (options.test_list.empty()) options.test_list = still_there(text_in(run, "test-list"));
+    options.skip_bad_images = text_in(run, "skip-bad-images") == "yes";
   }
   return load_task_data(options, threads);
 }
@@ -102,7 +97,7 @@ CheckpointEvaluation evaluate_checkpoint(const EvaluationRequest& request, comm:
   const fs::path folder = find_checkpoint(request.checkpoint);
   const Checkpoint checkpoint = read_checkpoint(folder);
   TrainOptions options = options_from(checkpoint.state, folder.string());
-  const std::string trained_on = text_of(checkpoint.state.options, "data");
+  const std::string trained_on = text_in(checkpoint.state.options, "data");
   const TaskData data = load_data(request, options, trained_on, folder, threads);
 
   std::string note;

@@ -11,8 +11,8 @@ struct StepInfo {
   std::int64_t steps_per_epoch = 0;  // the same on all ranks
   std::int64_t global_step = 0;      // from 0, over the whole run; what a resumed run did before counts
   double loss = 0;                   // mean over this rank's samples; 0 when it had none
-  std::int64_t samples = 0;          // this rank's
   double learning_rate = 0;          // that the update used
+  std::int64_t samples = 0;          // this rank's
   double seconds = 0;                // this rank's time for the step
   double wait_seconds = 0;           // of that, after its own backward: waiting for gradients of others
   bool checkpoint_asked = false;     // by any rank; equal on all ranks

@@ -52,8 +52,8 @@ void write_steps(const std::filesystem::path& folder, int rank, std::int64_t cou
                 .steps_per_epoch = 100,
                 .global_step = step,
                 .loss = 2.0 / static_cast<double>(step + 1),
-                .samples = 64,
                 .learning_rate = 1e-3 / static_cast<double>(step + 1),
+                .samples = 64,
                 .seconds = own_seconds + wait_seconds,
                 .wait_seconds = wait_seconds});
   }

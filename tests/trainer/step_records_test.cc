@@ -15,8 +15,8 @@ StepInfo step_at(std::int64_t global_step) {
           .steps_per_epoch = 10,
           .global_step = global_step,
           .loss = 0.1 + 0.2 * static_cast<double>(global_step),
-          .samples = 64,
           .learning_rate = 1e-3,
+          .samples = 64,
           .seconds = 1.25e-4,
           .wait_seconds = 1e-6};
 }

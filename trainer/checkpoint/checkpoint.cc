@@ -128,18 +128,28 @@ Checkpoint read_checkpoint(const fs::path& folder) {
   return checkpoint;
 }
 
+std::string text_in(const std::map<std::string, std::string>& options, const std::string& name,
+                    const std::string& otherwise) {
+  const auto found = options.find(name);
+  return found == options.end() ? otherwise : found->second;
+}
+
+std::map<std::string, std::pair<std::string, std::string>> differences(const std::map<std::string, std::string>& a,
+                                                                       const std::map<std::string, std::string>& b) {
+  std::map<std::string, std::pair<std::string, std::string>> found;
+  for (const auto* const options : {&a, &b}) {
+    for (const auto& [name, unused] : *options) {
+      const std::pair texts(text_in(a, name, "(not set)"), text_in(b, name, "(not set)"));
+      if (texts.first != texts.second) found.emplace(name, texts);
+    }
+  }
+  return found;
+}
+
 std::string option_differences(const CheckpointState& saved, const std::map<std::string, std::string>& wanted) {
   std::string list;
-  const auto value_in = [](const std::map<std::string, std::string>& options, const std::string& key) {
-    const auto found = options.find(key);
-    return found == options.end() ? std::string("(not set)") : found->second;
-  };
-  std::map<std::string, std::string> all = wanted;
-  all.insert(saved.options.begin(), saved.options.end());
-  for (const auto& [key, unused] : all) {
-    const std::string before = value_in(saved.options, key);
-    const std::string now = value_in(wanted, key);
-    if (before != now) list += (list.empty() ? "" : "; ") + key + " was " + before + ", now " + now;
+  for (const auto& [name, texts] : differences(saved.options, wanted)) {
+    list += (list.empty() ? "" : "; ") + name + " was " + texts.first + ", now " + texts.second;
   }
   if (list.empty()) return "";
   return "this run differs from the one that wrote the checkpoint: " + list +

@@ -28,6 +28,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tutti::trainer {
@@ -72,6 +73,14 @@ std::filesystem::path write_checkpoint(const std::filesystem::path& dir, const C
 
 /// Checks every checksum before anything is used. Throws DamagedCheckpoint.
 Checkpoint read_checkpoint(const std::filesystem::path& folder);
+
+/// An option's text, or `otherwise` where it has none.
+std::string text_in(const std::map<std::string, std::string>& options, const std::string& name,
+                    const std::string& otherwise = "");
+
+/// By name what differs: the texts of both, "(not set)" where there is none.
+std::map<std::string, std::pair<std::string, std::string>> differences(const std::map<std::string, std::string>& a,
+                                                                       const std::map<std::string, std::string>& b);
 
 /// One sentence that lists each option that differs with both values, or an empty text.
 std::string option_differences(const CheckpointState& saved, const std::map<std::string, std::string>& wanted);

@@ -20,41 +20,22 @@ constexpr milliseconds kLookUp{200};
 constexpr milliseconds kAnswerTime{10'000};  // of the control store, which waits for nobody
 
 /// Looks whether the next generation is there, on a thread of its own, since a store's answer may take a while.
-class GenerationWatch {
- public:
-  GenerationWatch(comm::GenerationMember& member, milliseconds every, std::atomic<bool>& found)
-      : thread_([this, &member, every, &found] { look(member, every, found); }) {}
-  ~GenerationWatch() {
-    {
-      const std::lock_guard lock(mutex_);
-      done_ = true;
-    }
-    wake_.notify_one();
-    thread_.join();
-  }
-  GenerationWatch(const GenerationWatch&) = delete;
-  GenerationWatch& operator=(const GenerationWatch&) = delete;
-
- private:
-  void look(comm::GenerationMember& member, milliseconds every, std::atomic<bool>& found) {
-    std::unique_lock lock(mutex_);
-    while (!wake_.wait_for(lock, every, [this] { return done_; })) {
-      lock.unlock();
+std::jthread watch_for_generation(comm::GenerationMember& member, milliseconds every, std::atomic<bool>& found) {
+  return std::jthread([&member, every, &found](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any wake;
+    std::unique_lock lock(mutex);
+    while (!found.load()) {
+      wake.wait_for(lock, stop, every, [] { return false; });
+      if (stop.stop_requested()) return;
       try {
         if (member.newer_exists(comm::Deadline::after(kAnswerTime))) found.store(true);
-      } catch (const comm::Error&) {  // the launcher is gone: whoever asks for the next generation will be told
+      } catch (const comm::Error&) {  // the launcher is gone: the rank that asks for the next generation will be told
         found.store(true);
       }
-      lock.lock();
-      if (found.load()) return;
     }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool done_ = false;
-  std::thread thread_;  // last: starts when everything above exists
-};
+  });
+}
 
 /// Whether an error of the group means that others are gone, and not that this rank is wrong.
 bool others_are_lost(const comm::Error& error) {
@@ -139,8 +120,8 @@ class Generations {
     const int threads = training_.threads > 0 ? training_.threads : default_threads(world);
     tensor::set_num_threads(threads);
     std::atomic<bool> next_is_there{false};
-    std::optional<GenerationWatch> watch;
-    if (world.rank == 0) watch.emplace(training_.member, training_.look_every, next_is_there);
+    std::jthread watch;  // ends with this function
+    if (world.rank == 0) watch = watch_for_generation(training_.member, training_.look_every, next_is_there);
     const ElasticRun elastic{.state = state_,
                              .generation = training_.member.number(),
                              .first_size = training_.member.first_size(),

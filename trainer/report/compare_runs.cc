@@ -139,19 +139,12 @@ class Teller {
 };
 
 void tell_options(Teller& tell, const OptionTexts& a, const OptionTexts& b) {
-  OptionTexts all = a;
-  all.insert(b.begin(), b.end());
-  const auto value = [](const OptionTexts& texts, const std::string& name) {
-    const auto found = texts.find(name);
-    return found == texts.end() ? std::string("(not set)") : found->second;
-  };
-  bool any = false;
-  for (const auto& [name, unused] : all) {
-    if (value(a, name) == value(b, name) || name == "checkpoint-dir" || name == "json" || name == "trace") continue;
-    tell.say("option " + name + ": " + value(a, name) + " in A, " + value(b, name) + " in B");
-    any = true;
+  auto differing = differences(a, b);
+  for (const char* place : {"checkpoint-dir", "json", "trace"}) differing.erase(place);
+  for (const auto& [name, texts] : differing) {
+    tell.say("option " + name + ": " + texts.first + " in A, " + texts.second + " in B");
   }
-  if (!any && !all.empty()) tell.say("options: equal");
+  if (differing.empty() && !(a.empty() && b.empty())) tell.say("options: equal");
 }
 
 std::int64_t steps_in(const std::vector<RankSteps>& ranks) {
@@ -182,9 +175,8 @@ void tell_losses(Teller& tell, const RunData& a, const RunData& b, double tolera
 }
 
 fs::path checkpoints_of(const RunData& run) {
-  const auto option = run.options.find("checkpoint-dir");
   const fs::path beside = run.folder / "checkpoints";
-  return fs::exists(beside) || option == run.options.end() ? beside : fs::path(option->second);
+  return fs::exists(beside) ? beside : fs::path(text_in(run.options, "checkpoint-dir", beside.string()));
 }
 
 void tell_tensors_of(Teller& tell, const std::string& what, const NamedTensors& a, const NamedTensors& b,

@@ -88,12 +88,8 @@ void read_report(RunData& run) {
 
 void read_options(RunData& run) {
   remarking(run, "the options are not known", [&] { run.options = read_option_texts(run.folder / "options.json"); });
-  const auto text_of = [&](const char* name) {
-    const auto found = run.options.find(name);
-    return found == run.options.end() ? std::string() : found->second;
-  };
-  if (run.report.model.empty()) run.report.model = text_of("model");
-  if (run.report.task.empty()) run.report.task = text_of("task");
+  if (run.report.model.empty()) run.report.model = text_in(run.options, "model");
+  if (run.report.task.empty()) run.report.task = text_in(run.options, "task");
 }
 
 void read_all_steps(RunData& run) {
@@ -145,9 +141,8 @@ void read_log(RunData& run) {
 /// The file that was named, else the run's own if it is still where it was written, or lies in the folder by that name.
 fs::path trace_of(const RunData& run, const fs::path& named) {
   if (!named.empty()) return named;
-  const auto option = run.options.find("trace");
-  if (option == run.options.end()) return {};
-  const fs::path written = option->second;
+  const fs::path written = text_in(run.options, "trace");
+  if (written.empty()) return {};
   const fs::path beside = run.folder / written.filename();
   return fs::exists(beside) ? beside : written;
 }

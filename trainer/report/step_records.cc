@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
+#include <type_traits>
 
 namespace tutti::trainer {
 namespace {
@@ -29,12 +30,9 @@ class Line {
     next_ += words.size();
     return *this;
   }
-  Line& number(std::int64_t value) {
-    next_ = std::to_chars(next_, next_ + 24, value).ptr;
-    return *this;
-  }
-  Line& number(double value) {
-    if (!std::isfinite(value)) return text("null");
+  template <typename Number>
+  Line& number(Number value) {
+    if (std::is_floating_point_v<Number> && !std::isfinite(static_cast<double>(value))) return text("null");
     next_ = std::to_chars(next_, next_ + 32, value).ptr;  // the shortest that comes back as it was
     return *this;
   }
@@ -68,23 +66,31 @@ std::uint64_t bytes_before(const fs::path& file, std::int64_t first_global_step)
   return bytes;
 }
 
-double number_of(const Json& json, const char* key) {
-  const Json& value = json.at(key);
-  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+/// What a line holds, in its order.
+template <typename Info, typename Use>
+void for_each_field(Info& info, const Use& use) {
+  use("epoch", info.epoch);
+  use("step", info.step);
+  use("global_step", info.global_step);
+  use("loss", info.loss);
+  use("learning_rate", info.learning_rate);
+  use("samples", info.samples);
+  use("seconds", info.seconds);
+  use("wait_seconds", info.wait_seconds);
 }
 
 std::optional<StepRecord> parse(const std::string& line) {
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return std::nullopt;
   try {
-    return StepRecord{.epoch = json.at("epoch").get<int>(),
-                      .step = json.at("step").get<std::int64_t>(),
-                      .global_step = json.at("global_step").get<std::int64_t>(),
-                      .loss = number_of(json, "loss"),
-                      .learning_rate = number_of(json, "learning_rate"),
-                      .samples = json.at("samples").get<std::int64_t>(),
-                      .seconds = number_of(json, "seconds"),
-                      .wait_seconds = number_of(json, "wait_seconds")};
+    StepRecord record;
+    for_each_field(record, [&](const char* key, auto& value) {
+      using Value = std::decay_t<decltype(value)>;
+      const Json& found = json.at(key);
+      const bool none = std::is_floating_point_v<Value> && found.is_null();
+      value = none ? std::numeric_limits<Value>::quiet_NaN() : found.get<Value>();
+    });
+    return record;
   } catch (const Json::exception&) {
     return std::nullopt;
   }
@@ -94,10 +100,10 @@ std::optional<StepRecord> parse(const std::string& line) {
 
 std::size_t write_step_line(const StepInfo& info, char* out) {
   Line line(out);
-  line.text("{\"epoch\":").number(std::int64_t{info.epoch}).text(",\"step\":").number(info.step);
-  line.text(",\"global_step\":").number(info.global_step).text(",\"loss\":").number(info.loss);
-  line.text(",\"learning_rate\":").number(info.learning_rate).text(",\"samples\":").number(info.samples);
-  line.text(",\"seconds\":").number(info.seconds).text(",\"wait_seconds\":").number(info.wait_seconds).text("}\n");
+  for_each_field(info, [&](const char* key, auto value) {
+    line.text(line.size() == 0 ? "{\"" : ",\"").text(key).text("\":").number(value);
+  });
+  line.text("}\n");
   return line.size();
 }
 

@@ -18,16 +18,8 @@
 
 namespace tutti::trainer {
 
-struct StepRecord {
-  int epoch = 0;
-  std::int64_t step = 0;
-  std::int64_t global_step = 0;
-  double loss = 0;
-  double learning_rate = 0;
-  std::int64_t samples = 0;
-  double seconds = 0;
-  double wait_seconds = 0;
-};
+/// As far as the line has it.
+using StepRecord = StepInfo;
 
 /// Writes the line, its newline included, and returns its length: at most kMaxStepLine.
 inline constexpr std::size_t kMaxStepLine = 512;
