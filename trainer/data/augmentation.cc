@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint64_t kPurpose = ~std::uint64_t{0};  // of the key's streams; dropout layers count from 0
 constexpr int kByteValues = 256;
 
-// Where in the window's coordinates element (row, column) of the result comes from, and the step to the next ones.
+// Where element (row, column) of the result comes from, and the step to the next ones.
 struct Walk {
   std::int64_t row = 0, column = 0;
   std::int64_t row_by_y = 1, row_by_x = 0;
@@ -43,8 +43,6 @@ Walk walk_of(const Placement& placement, const PictureSize& size) {
     walk.row_by_y = -walk.row_by_y;
     walk.column_by_y = -walk.column_by_y;
   }
-  walk.row += placement.down;
-  walk.column += placement.right;
   return walk;
 }
 
@@ -56,11 +54,8 @@ void place(const std::uint8_t* bytes, const PictureSize& size, const Walk& walk,
     std::int64_t row = walk.row + y * walk.row_by_y;
     std::int64_t column = walk.column + y * walk.column_by_y;
     for (std::int64_t x = 0; x < size.width; ++x) {
-      const bool inside = row >= 0 && row < size.height && column >= 0 && column < size.width;
-      const std::uint8_t* const pixel = inside ? bytes + (row * size.width + column) * channels : nullptr;
-      for (std::int64_t c = 0; c < channels; ++c) {
-        *values++ = table[c * kByteValues + (inside ? pixel[c] : 0)];
-      }
+      const std::uint8_t* const pixel = bytes + (row * size.width + column) * channels;
+      for (std::int64_t c = 0; c < channels; ++c) *values++ = table[c * kByteValues + pixel[c]];
       row += walk.row_by_x;
       column += walk.column_by_x;
     }
@@ -78,12 +73,6 @@ Placement draw_placement(const Augmentation& augmentation, std::uint64_t key) {
   placement.flip_horizontal = augmentation.flip_horizontal && horizontal;
   placement.flip_vertical = augmentation.flip_vertical && vertical;
   placement.quarter_turns = augmentation.rotate ? turns : 0;
-  if (augmentation.crop_padding > 0) {
-    const std::int64_t padding = augmentation.crop_padding;
-    const auto places = static_cast<std::uint32_t>(2 * padding + 1);
-    placement.down = static_cast<std::int64_t>(stream.below(places)) - padding;
-    placement.right = static_cast<std::int64_t>(stream.below(places)) - padding;
-  }
   return placement;
 }
 

@@ -114,10 +114,6 @@ BatchFill::BatchFill(ImageDataset dataset, const Normalisation& normalisation, c
                                 " high and " + std::to_string(size_.width) +
                                 " wide, but quarter turns need square ones");
   }
-  if (augmentation.crop_padding < 0) {
-    throw std::invalid_argument("augmentation: crop_padding is " + std::to_string(augmentation.crop_padding) +
-                                ", expected 0 or more");
-  }
   const bool normalised = !normalisation.mean.empty() || !normalisation.deviation.empty();
   if (normalised) {
     table_ = make_table(normalisation, size_.channels);

@@ -98,7 +98,7 @@ TEST(BatchFill, RefusesANormalisationThatDoesNotFit) {
 }
 
 TEST(BatchFill, AugmentsByTheKeyOfTheRow) {
-  const Augmentation all{.flip_horizontal = true, .flip_vertical = true, .rotate = false, .crop_padding = 1};
+  const Augmentation all{.flip_horizontal = true, .flip_vertical = true, .rotate = false};
   for (const Normalisation& normalisation : {Normalisation{}, {.mean = {0.5F, 0.25F}, .deviation = {0.3F, 2.0F}}}) {
     const BatchFill plain(small_set(), normalisation);
     const BatchFill fill(small_set(), normalisation, all);
@@ -121,8 +121,6 @@ TEST(BatchFill, AugmentsByTheKeyOfTheRow) {
 TEST(BatchFill, RefusesAnAugmentationThatDoesNotFit) {
   EXPECT_EQ(error_of([] { BatchFill(small_set(), {}, {.rotate = true}); }),
             "data set 'small': its pictures are 2 high and 3 wide, but quarter turns need square ones");
-  EXPECT_EQ(error_of([] { BatchFill(small_set(), {}, {.crop_padding = -1}); }),
-            "augmentation: crop_padding is -1, expected 0 or more");
   const BatchFill fill(small_set(), {}, {.flip_vertical = true});
   std::vector<float> x(12);
   std::int64_t y = 0;
