@@ -6,6 +6,7 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <vector>
 
 namespace tutti::trainer {
 namespace {
@@ -38,7 +39,7 @@ void check_arguments(const comm::ProcessGroup& group, const DeviceCall& call) {
 
 }  // namespace
 
-std::vector<DeviceCall> agree(comm::ProcessGroup& group, tensor::Device device, const DeviceCall& mine) {
+void agree(comm::ProcessGroup& group, tensor::Device device, const DeviceCall& mine) {
   check_arguments(group, mine);
   std::vector<DeviceCall> all(static_cast<std::size_t>(group.world_size()));
   group.all_gather(comm::ConstBuffer(&mine, sizeof mine, comm::DType::UInt8),
@@ -48,7 +49,6 @@ std::vector<DeviceCall> agree(comm::ProcessGroup& group, tensor::Device device, 
     throw comm::Error(comm::ErrorCode::Mismatch, "on " + tensor::name(device) + " rank 0 called " + text_of(all[0]) +
                                                      ", but rank " + std::to_string(r) + " called " + text_of(all[r]));
   }
-  return all;
 }
 
 }  // namespace tutti::trainer

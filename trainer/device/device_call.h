@@ -6,7 +6,6 @@
 #include <tutti/tensor/dtype.h>
 
 #include <cstdint>
-#include <vector>
 
 namespace tutti::trainer {
 
@@ -18,14 +17,10 @@ struct DeviceCall {
   std::int32_t root = -1;
   std::uint64_t sequence = 0;
   std::int64_t count = 0;
-
-  // Not compared: where this rank's data lies, for ranks that reach each other's memory (peer_collectives.cc).
-  std::uint64_t window = 0;
-  std::uint64_t offset = 0;
 };
 
-/// Collective. Every rank's call, in their order. Throws comm::Error{Mismatch} with both sides' values on every rank if
+/// Collective. Throws comm::Error{Mismatch} with both sides' values on every rank if
 /// two differ, and std::invalid_argument for an operator that GPUs do not know or `dtype` does not have.
-std::vector<DeviceCall> agree(comm::ProcessGroup& group, tensor::Device device, const DeviceCall& mine);
+void agree(comm::ProcessGroup& group, tensor::Device device, const DeviceCall& mine);
 
 }  // namespace tutti::trainer

@@ -1,12 +1,10 @@
 // Collectives on tensors that lie on a GPU: the verbs of comm::ProcessGroup, for memory that comm knows nothing of.
 //
-// Three ways, chosen once, the same on all ranks:
+// Two ways, chosen once, the same on all ranks:
 //   nccl    every rank has a card of its own and the build found NCCL (https://docs.nvidia.com/deeplearning/nccl)
-//   peer    all ranks are on one host and reach each other's card, or share one: each rank does its part of the
-//           reduction over everybody's memory and writes it to everybody (tensor/cuda/peers.h)
 //   staged  anything else: through page-locked memory of the host and the group's own collectives, in chunks, so that
 //           copying one chunk overlaps the next one's exchange
-// All of them keep the group's promises: the same calls in the same order on all ranks, compared before data moves;
+// Both keep the group's promises: the same calls in the same order on all ranks, compared before data moves;
 // deadlines; the first cause on every rank; all ranks hold the same bits. No kernel waits for another rank: what waits
 // is the host, in a collective of the group.
 //
@@ -28,7 +26,7 @@ class DeviceCollectives {
  public:
   virtual ~DeviceCollectives() = default;
 
-  virtual std::string way() const = 0;  // "nccl", "peer", "staged"
+  virtual std::string way() const = 0;  // "nccl", "staged"
   virtual tensor::Device device() const = 0;
 
   /// Collective: all ranks ask for the same. Memory on which all_reduce copies nothing first. Undefined contents.
@@ -49,10 +47,10 @@ class DeviceCollectives {
 };
 
 struct DeviceCollectivesOptions {
-  /// "auto", "peer", "staged", "nccl"; "" = TUTTI_DEVICE_COMM, else auto. Equal on all ranks. A way that cannot be gone
+  /// "auto", "staged", "nccl"; "" = TUTTI_DEVICE_COMM, else auto. Equal on all ranks. A way that cannot be gone
   /// is std::runtime_error with the reason, on every rank.
   std::string way{};
-  std::size_t chunk_bytes = 4 << 20;  // of staged transfers, and of peers' copies
+  std::size_t chunk_bytes = 4 << 20;  // of staged transfers
 };
 
 /// Collective: all ranks of the group, each with a device on a GPU.

@@ -9,8 +9,6 @@
 
 namespace tutti::trainer {
 
-std::unique_ptr<DeviceCollectives> make_peer_collectives(comm::ProcessGroup& group, tensor::Device device,
-                                                         std::size_t chunk_bytes);
 std::unique_ptr<DeviceCollectives> make_staged_collectives(comm::ProcessGroup& group, tensor::Device device,
                                                            std::size_t chunk_bytes);
 

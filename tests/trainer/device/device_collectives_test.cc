@@ -178,23 +178,23 @@ TEST_P(DeviceCollectivesOf, BlocksGoWhereTheyBelong) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, DeviceCollectivesOf,
-                         testing::Values(Case{"peer", 1, 1}, Case{"peer", 2, 1}, Case{"peer", 3, 2}, Case{"peer", 4, 1},
-                                         Case{"nccl", 1, 1}, Case{"staged", 1, 1}, Case{"staged", 2, 1},
-                                         Case{"staged", 3, 2}),
+                         testing::Values(Case{"nccl", 1, 1}, Case{"staged", 1, 1}, Case{"staged", 2, 1},
+                                         Case{"staged", 3, 2}, Case{"staged", 4, 1}),
                          name_of);
 
 TEST(DeviceCollectives, CallsThatDifferAreAnErrorWithBothSides) {
   const auto failures = test::run_ranks_to_failure(2, [](comm::ProcessGroup& group) {
     const Device device{Device::Kind::Cuda, 0};
-    const auto collectives = make_device_collectives(group, device, {.way = "peer"});
+    const auto collectives = make_device_collectives(group, device, {.way = "staged"});
     Tensor data = Tensor::zeros({group.rank() == 0 ? 8 : 9}, DType::Float32, device);
     collectives->all_reduce(data);
   });
   for (const auto& failure : failures) {
     ASSERT_TRUE(failure.has_value());
     EXPECT_EQ(failure->code(), comm::ErrorCode::Mismatch);
-    EXPECT_NE(std::string(failure->what()).find("float32 x 8, but rank 1 called all_reduce"), std::string::npos)
-        << failure->what();
+    for (const char* part : {"float32 x 8", "float32 x 9", "rank 1", "called all_reduce"}) {
+      EXPECT_NE(std::string(failure->what()).find(part), std::string::npos) << failure->what();
+    }
   }
 }
 
@@ -207,14 +207,13 @@ TEST(DeviceCollectives, RefuseWhatTheyCannotDo) {
     EXPECT_THROW((void)make_device_collectives(group, device, {.way = "carrier pigeon"}), std::runtime_error);
     EXPECT_THROW((void)make_device_collectives(group, {Device::Kind::Cuda, 17}), std::runtime_error);
     const auto collectives = make_device_collectives(group, device);
-    EXPECT_EQ(collectives->way(), "peer");
+    EXPECT_EQ(collectives->way(), "staged");
     Tensor on_host = Tensor::zeros({4});
     EXPECT_THROW(collectives->all_reduce(on_host), std::invalid_argument);
     Tensor turned = Tensor::zeros({4, 3}, DType::Float32, device).transpose(0, 1);
     EXPECT_THROW(collectives->all_reduce(turned), std::invalid_argument);
     Tensor whole = Tensor::zeros({4}, DType::Int64, device);
     EXPECT_THROW(collectives->all_reduce(whole, ReduceOp::Avg), std::invalid_argument);
-    EXPECT_THROW(collectives->all_reduce(whole, ReduceOp::BXor), std::invalid_argument);
     EXPECT_THROW(collectives->broadcast(whole, 5), std::invalid_argument);
   });
 }
@@ -224,7 +223,7 @@ TEST(DeviceCollectives, ARankThatIsGoneIsNamed) {
                                                    [](comm::ProcessGroup& group) {
                                                      const Device device{Device::Kind::Cuda, 0};
                                                      const auto collectives =
-                                                         make_device_collectives(group, device, {.way = "peer"});
+                                                         make_device_collectives(group, device, {.way = "staged"});
                                                      if (group.rank() == 1)
                                                        throw comm::Error(comm::ErrorCode::System, "rank 1 gives up");
                                                      Tensor data = Tensor::zeros({8}, DType::Float32, device);

@@ -1,4 +1,4 @@
-// Ranks that are processes of their own and share a card: memory passes between them by CUDA IPC.
+// Ranks that are processes of their own and share a card.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <tutti/tensor/device.h>
@@ -20,7 +20,7 @@ class DeviceProcesses : public testing::Test {
     return {.command = {TUTTI_DEVICE_TRAIN, (folder_ / "data").string(), device, std::to_string(epochs),
                         (folder_ / "report.json").string()},
             .count = count,
-            .environment = {"TUTTI_EMULATOR_MEMORY=256", "TUTTI_DEVICE_COMM=peer"}};
+            .environment = {"TUTTI_EMULATOR_MEMORY=256", "TUTTI_DEVICE_COMM=staged"}};
   }
 
   double train_loss_of(int count, const std::string& device) const {
@@ -34,7 +34,7 @@ class DeviceProcesses : public testing::Test {
   TemporaryFolder folder_;
 };
 
-// By "peer" also where each has a card of its own: NCCL, which would be chosen, knows nothing of emulated ones.
+// By "staged" also where each has a card of its own: NCCL, which would be chosen, knows nothing of emulated ones.
 TEST_F(DeviceProcesses, TwoThatShareACardTrainAsTheCpuDoes) {
   const double on_cpu = train_loss_of(2, "cpu");
   EXPECT_NEAR(train_loss_of(2, "cuda:0"), on_cpu, 1e-3 * on_cpu);
