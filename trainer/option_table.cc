@@ -102,7 +102,7 @@ constexpr TrainOption kTable[] = {
      "what goes wrong on purpose, at a step of the run (from 0): kill:rank=1,step=20, freeze:rank=1,step=20, "
      "slow:rank=1,factor=3, delay:rank=1,ms=200; several with ;"},
     {"timeout", &T::timeout, kRecord | kOwn, "seconds until a rank that does not answer is an error [300]"},
-    {"bucket-cap", &BucketLimits::bucket_cap_bytes, kRecord, "largest gradient bucket in bytes [4194304]", kBytes},
+    {"bucket-cap", &BucketLimits::bucket_cap_bytes, kRecord, "largest gradient bucket in bytes", kBytes},
     {"first bucket", &BucketLimits::first_bucket_bytes, kRecord, nullptr, kBytes},
 };
 
