@@ -1,3 +1,4 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/tools/labs/answers.h>
 #include <tutti/tools/labs/diagnosis.h>
 #include <tutti/tools/labs/embedded.h>
@@ -49,11 +50,8 @@ bool is_right(const nlohmann::json& question, const std::string& answer) {
 
 Answers read_answers(std::string_view text) {
   Answers answers;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    const std::string_view bare = line.substr(0, line.find('#'));
+  for (const std::string& line : comm::split(text, '\n')) {
+    const std::string_view bare = std::string_view(line).substr(0, line.find('#'));
     const std::size_t colon = bare.find(':');
     if (colon == std::string_view::npos) continue;
     const std::string value = trimmed(bare.substr(colon + 1));

@@ -2,6 +2,7 @@
 
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/simulator.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/tools/labs/diagnosis.h>
 #include <tutti/tools/labs/grade.h>
 #include <tutti/tools/labs/library_call.h>
@@ -9,7 +10,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 namespace tutti::labs {
 namespace {
@@ -51,11 +51,7 @@ std::optional<Cost> cost_of(const Lab& lab, Submission& submission, const Case& 
   return cost;
 }
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.0f", value);
-  return text;
-}
+std::string number(double value) { return comm::format("%.0f", value); }
 
 struct Excess {
   const char* diagnosis;

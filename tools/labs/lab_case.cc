@@ -4,19 +4,12 @@
 
 namespace tutti::labs {
 
+// In the order of the enumerations.
 std::size_t size_of(ElementType type) {
-  switch (type) {
-    case ElementType::UInt8:
-      return 1;
-    case ElementType::Float32:
-    case ElementType::Int32:
-      return 4;
-    default:
-      return 8;
-  }
+  constexpr std::size_t kSizes[] = {4, 8, 4, 8, 1, 8};
+  return kSizes[static_cast<std::size_t>(type)];
 }
 
-// Names in the order of the enumerations.
 std::string name_of(ElementType type) {
   constexpr const char* kNames[] = {"float32", "float64", "int32", "int64", "uint8", "uint64"};
   return kNames[static_cast<std::size_t>(type)];

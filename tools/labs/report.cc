@@ -1,7 +1,7 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/tools/labs/report.h>
 
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <ostream>
@@ -62,11 +62,7 @@ Json json_of(const StageResult& stage) {
   return row;
 }
 
-std::string figure(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
+std::string figure(double value) { return comm::format("%.4g", value); }
 
 }  // namespace
 
@@ -121,9 +117,7 @@ std::string printable(const std::string& text) {
     } else if (c == '\t') {
       result += "  ";
     } else {
-      char escaped[8];
-      std::snprintf(escaped, sizeof escaped, "\\x%02X", byte);
-      result += escaped;
+      result += comm::format("\\x%02X", byte);
     }
   }
   return result;
@@ -135,9 +129,7 @@ void print(std::ostream& out, const Report& report) {
   bool told = report.failure.has_value();
   for (const StageResult& stage : report.stages) {
     if (report.failure) break;
-    char points[32];
-    std::snprintf(points, sizeof points, "%3d / %-3d ", stage.points, stage.of);
-    out << "  " << points << stage.title;
+    out << "  " << comm::format("%3d / %-3d ", stage.points, stage.of) << stage.title;
     if (!stage.was_run) out << " (not tried)";
     out << "\n";
     if (stage.finding) {

@@ -1,4 +1,5 @@
 #include <poll.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/tools/labs/diagnosis.h>
 #include <tutti/tools/labs/session.h>
 
@@ -190,13 +191,7 @@ void Session::send_calls() {
 std::vector<std::string> Session::functions() {
   loop_while({State::Starting});
   if (broken_ && result_.incident) early_incident_ = result_.incident;
-  std::vector<std::string> names;
-  for (std::size_t begin = 0; begin < registered_.size();) {
-    const std::size_t end = std::min(registered_.find('\0', begin), registered_.size());
-    names.push_back(registered_.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return names;
+  return comm::split(registered_, '\0');  // behind the end of the last name stands an empty one
 }
 
 RunResult Session::run(const Question& question, RunObserver* observer) {

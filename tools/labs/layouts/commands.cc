@@ -1,3 +1,4 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/tools/labs/answers.h>
 #include <tutti/tools/labs/layouts/commands.h>
 
@@ -52,8 +53,7 @@ std::string number_in(const std::string& option, const std::string& value) {
 /// Sorted: Slurm takes nodes in the cluster's order, whatever the order of their names.
 std::string names_in(const std::string& option, const std::string& value) {
   std::vector<std::string> names;
-  std::istringstream in(value + ",");
-  for (std::string name; std::getline(in, name, ',');) {
+  for (const std::string& name : comm::split(value, ',')) {
     names.push_back(name);
     const bool is_plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
       return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';

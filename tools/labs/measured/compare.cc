@@ -1,10 +1,10 @@
 // Lab compare: own reduce and all_reduce, and how long a collective takes.
 
+#include <tutti/comm/base/format.h>
 #include <tutti/tools/labs/diagnosis.h>
 #include <tutti/tools/labs/measured/measured.h>
 
 #include <cmath>
-#include <cstdio>
 
 namespace tutti::labs {
 namespace {
@@ -25,10 +25,9 @@ constexpr CallCase kCallCases[] = {{"call_two", "call_seconds with two ranks", 1
 std::optional<Finding> wrong_time(const CallCase& one, double found, double right, std::uint64_t messages) {
   using namespace diagnosis;
   const double share = found / right;
-  char text[200];
-  std::snprintf(text, sizeof text,
-                "the call takes %.1f us until the last of %d ranks is done, and call_seconds says %.1f us", right * 1e6,
-                one.world_size, found * 1e6);
+  const std::string text =
+      comm::format("the call takes %.1f us until the last of %d ranks is done, and call_seconds says %.1f us",
+                   right * 1e6, one.world_size, found * 1e6);
   if (messages == 0)
     return finding_of(kNotStarted, "call_seconds never calls what it is given", "call(); and two clocks.");
   if (share >= kLeastTime && share <= kMostTime) {
@@ -106,12 +105,11 @@ double measured(const Report& report, const std::string& name) {
 StageResult ratio_stage(const Report& report) {
   const double of_short = measured(report, "all_reduce_ratio_short"),
                of_long = measured(report, "all_reduce_ratio_long");
-  char text[160];
-  std::snprintf(text, sizeof text, "8 ranks: %.1f times the library's time for one number, %.1f times for a MiB",
-                of_short, of_long);
+  const std::string text =
+      comm::format("8 ranks: %.1f times the library's time for one number, %.1f times for a MiB", of_short, of_long);
   std::optional<Finding> finding;
   if (of_short > kMostRatio || of_long > kMostRatio) {
-    finding = finding_of(diagnosis::kSlowPath, std::string("all_reduce takes, with ") + text,
+    finding = finding_of(diagnosis::kSlowPath, "all_reduce takes, with " + text,
                          "Who waits while the root is busy? The labs reduce and all_reduce have the cost formulas.");
   }
   constexpr char kTitle[] = "all_reduce: at most 4 times the library's time";

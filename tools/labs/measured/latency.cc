@@ -1,11 +1,11 @@
 // Lab latency: the time of a message, and the line through the times.
 
+#include <tutti/comm/base/format.h>
 #include <tutti/tools/labs/diagnosis.h>
 #include <tutti/tools/labs/lab_measure.h>
 #include <tutti/tools/labs/measured/measured.h>
 
 #include <cmath>
-#include <cstdio>
 
 namespace tutti::labs {
 namespace {
@@ -32,11 +32,7 @@ constexpr TimeCase kTimeCases[] = {
     {"late_partner", "rank 1 comes a second later", 10, 2, 4096, 10e-6, 1 / 3e9, 1},
 };
 
-std::string microseconds(double seconds) {
-  char text[48];
-  std::snprintf(text, sizeof text, "%.2f us", seconds * 1e6);
-  return text;
-}
+std::string microseconds(double seconds) { return comm::format("%.2f us", seconds * 1e6); }
 
 std::optional<Finding> wrong_time(const TimeCase& one, double found, std::uint64_t messages) {
   using namespace diagnosis;
@@ -143,17 +139,14 @@ std::optional<Finding> wrong_line(const LineCase& one, Submission& submission, s
     if (auto incident = incident_of(run, one.title)) return incident;
     const auto numbers = values_of<double>(run.buffers[0][1]);
     const Line found{numbers.at(0), numbers.at(1)};
-    char text[200];
-    std::snprintf(text, sizeof text,
-                  "the times were made with alpha = %.3g s and beta = %.3g s/byte; fit says %.3g and %.3g", truth.alpha,
-                  truth.beta, found.alpha, found.beta);
-    note = text;
+    note = comm::format("the times were made with alpha = %.3g s and beta = %.3g s/byte; fit says %.3g and %.3g",
+                        truth.alpha, truth.beta, found.alpha, found.beta);
     if (is_near(found, truth, one.tolerance)) continue;
     if (found.alpha == 0 && found.beta == 0) return finding_of(diagnosis::kNotStarted, "fit gives 0 and 0", one.hint);
     if (is_near({found.beta, found.alpha}, truth, one.tolerance)) {
-      return finding_of(diagnosis::kSwappedLine, text, "alpha is the time of a message without bytes.");
+      return finding_of(diagnosis::kSwappedLine, note, "alpha is the time of a message without bytes.");
     }
-    return finding_of(one.diagnosis, text, one.hint);
+    return finding_of(one.diagnosis, note, one.hint);
   }
   note.clear();
   return std::nullopt;

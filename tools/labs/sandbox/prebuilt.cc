@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/tools/labs/embedded.h>
 #include <tutti/tools/labs/sandbox/prebuilt.h>
 #include <tutti/trainer/checkpoint/files.h>
@@ -63,8 +64,7 @@ std::string state_of(const fs::path& file) {
 fs::path program_named(const std::string& name) {
   if (name.find('/') != std::string::npos) return ::access(name.c_str(), X_OK) == 0 ? fs::path(name) : fs::path();
   const char* path = std::getenv("PATH");
-  std::istringstream folders(path == nullptr ? "/usr/bin:/bin" : path);
-  for (std::string folder; std::getline(folders, folder, ':');) {
+  for (const std::string& folder : comm::split(path == nullptr ? "/usr/bin:/bin" : path, ':')) {
     if (::access((folder + "/" + name).c_str(), X_OK) == 0) return fs::path(folder) / name;
   }
   return {};

@@ -4,6 +4,7 @@
 #include <tutti/tools/labs/driver/protocol.h>
 #include <tutti/tools/labs/tasks/values.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -44,10 +45,7 @@ std::optional<Digits> times_of(const Digits& digits, std::int64_t weight) {
 }
 
 bool all_once(const Digits& times, int world_size) {
-  for (int rank = 0; rank < world_size; ++rank) {
-    if (times[static_cast<std::size_t>(rank)] != 1) return false;
-  }
-  return true;
+  return std::all_of(times.begin(), times.begin() + world_size, [](std::int64_t one) { return one == 1; });
 }
 
 }  // namespace

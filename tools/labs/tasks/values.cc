@@ -1,7 +1,7 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/tools/labs/tasks/values.h>
 
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 
 namespace tutti::labs {
@@ -21,14 +21,8 @@ std::uint64_t mixed(std::uint64_t rank, std::uint64_t call, std::uint64_t index)
 bool is_signed_type(ElementType type) { return type != ElementType::UInt8 && type != ElementType::UInt64; }
 
 std::uint64_t wrapped(std::uint64_t value, ElementType type) {
-  switch (type) {
-    case ElementType::UInt8:
-      return value & 0xFF;
-    case ElementType::Int32:
-      return value & 0xFFFF'FFFF;
-    default:
-      return value;
-  }
+  const std::size_t bits = 8 * size_of(type);
+  return bits < 64 ? value & ((std::uint64_t{1} << bits) - 1) : value;
 }
 
 std::int64_t signed_value(std::uint64_t value, ElementType type) {
@@ -102,15 +96,8 @@ void put_element(Bytes& bytes, std::size_t index, ElementType type, const Elemen
 }
 
 std::string text_of(const Element& element, ElementType type) {
-  char text[40];
-  if (is_floating(type)) {
-    std::snprintf(text, sizeof text, "%.17g", element.real);
-  } else if (is_signed_type(type)) {
-    std::snprintf(text, sizeof text, "%lld", static_cast<long long>(signed_value(element.integer, type)));
-  } else {
-    std::snprintf(text, sizeof text, "%llu", static_cast<unsigned long long>(element.integer));
-  }
-  return text;
+  if (is_floating(type)) return comm::format("%.17g", element.real);
+  return is_signed_type(type) ? std::to_string(signed_value(element.integer, type)) : std::to_string(element.integer);
 }
 
 Element reduction_input(const Case& posed, int rank, std::size_t call, std::size_t index) {
