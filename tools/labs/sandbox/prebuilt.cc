@@ -4,7 +4,7 @@
 #include <tutti/comm/base/format.h>
 #include <tutti/tools/labs/embedded.h>
 #include <tutti/tools/labs/sandbox/prebuilt.h>
-#include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/data/digest.h>
 #include <tutti/trainer/data/data_search.h>
 #include <unistd.h>
 
@@ -94,7 +94,7 @@ bool Prebuilt::is_in(const fs::path& cache, const fs::path& scratch, const Comma
 /// A sum over all that it was made from: the command, the grader's files, and the compiler and headers by their states.
 /// The compiler lists the headers in driver.d, as a rule of make(1).
 std::string Prebuilt::origin() const {
-  trainer::Sha256 sum;
+  trainer::Digest sum;
   for (const std::string& word : command_) sum.add(word + '\n');
   for (const EmbeddedFile& file : submission_files()) sum.add(file.text.data(), file.text.size());
   sum.add(state_of(program_named(command_[0])));
@@ -104,7 +104,7 @@ std::string Prebuilt::origin() const {
   while (rule >> word) {
     if (word != "\\") sum.add(state_of(word));
   }
-  return trainer::hex(sum.digest());
+  return sum.hex();
 }
 
 bool Prebuilt::is_current() const {
