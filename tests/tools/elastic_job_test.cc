@@ -4,12 +4,16 @@
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/tools/run/elastic/elastic_job.h>
 
+#include <csignal>
+
 namespace tutti::tools {
 namespace {
 
 using Clock = RankEnd::Clock;
 
 comm::Deadline soon() { return comm::Deadline::after(std::chrono::seconds(10)); }
+
+bool does_nothing(const ElasticJob::Step& step) { return !step.give_up && step.orders.empty() && step.joined.empty(); }
 
 /// Two ranks of node 0, in generation 0; one rank of node 1 is given a place in generation 1 by join().
 class ElasticJobLate : public ::testing::Test {
@@ -18,13 +22,12 @@ class ElasticJobLate : public ::testing::Test {
     for (const char* worker : {"0.0.0", "0.1.0"}) enter(worker);
   }
 
-  static JobEnvironment description() {
-    JobEnvironment job;
-    job.world_size = job.local_size = 2;
-    job.master_addr = "127.0.0.1";
-    job.job_id = "late ranks";
-    job.job_secret = "secret";
-    return job;
+  static RoundPlan description() {
+    RoundPlan plan;
+    plan.world_size = 2;
+    plan.job_id = "late ranks";
+    plan.nodes = {{.agent = 0, .host = "", .pid = 1, .address = "", .nproc = 2}};
+    return plan;
   }
   void enter(const std::string& worker) {
     const comm::TcpStoreOptions options{
@@ -33,21 +36,29 @@ class ElasticJobLate : public ::testing::Test {
                                                                 worker, "secret", soon()));
     members_.back()->next(soon());
   }
-  RescuePlan look() { return job_.look(ends_, now_ += std::chrono::seconds(1)); }
+  ElasticJob::Step look() { return job_.look(now_ += std::chrono::seconds(1)); }
+  /// The processes of `node` that are to be given up at the next look.
+  std::vector<std::size_t> lost_of(int node) { return look().orders[node].lost; }
   void join() {
-    job_.node_comes(1, 1);
-    ASSERT_EQ(look().joined, std::vector<int>{1});
-    ends_.resize(3);
-    ends_[2].rank = 2;
-    ends_[2].pid = 4711;
+    job_.node_comes({.agent = 1, .host = "", .pid = 1, .address = "", .nproc = 1});
+    ASSERT_EQ(look().joined, (std::vector<std::pair<int, int>>{{1, 2}}));
+    tell(1, 0, 2, true);
   }
-  void finish(std::size_t process) { ends_[process].running = false; }
+  void finish(int rank) { tell(0, rank, rank, false); }
+  void tell(int node, int place, int rank, bool running, int killed_by = 0) {
+    RankEnd end;
+    end.rank = rank;
+    end.pid = 4711;
+    end.running = running;
+    end.by_signal = killed_by != 0;
+    end.code = killed_by;
+    job_.changed(node, {0, {static_cast<std::size_t>(place)}, {end}});
+  }
 
   std::vector<std::string> said_;
-  ElasticJob job_{description(), ElasticPlace{{2}, "127.0.0.1", "127.0.0.1", true}, ElasticLimits{},
+  ElasticJob job_{description(), "127.0.0.1", "secret", ElasticLimits{},
                   [this](const std::string& line) { said_.push_back(line); }};
   std::vector<std::unique_ptr<comm::GenerationMember>> members_;
-  std::vector<RankEnd> ends_{2};
   Clock::time_point now_ = Clock::now();
 };
 
@@ -55,25 +66,21 @@ TEST_F(ElasticJobLate, WhoWouldWaitForRanksThatHaveFinishedIsEnded) {
   join();
   enter("1.0.0");
   finish(0);
-  EXPECT_TRUE(look().lost.empty());  // rank 1 may be about to finish, too
+  EXPECT_TRUE(lost_of(1).empty());  // rank 1 may be about to finish, too
   finish(1);
   said_.clear();
-  const RescuePlan plan = look();
-  EXPECT_EQ(plan.kind, RescuePlan::Kind::GoOn);
-  EXPECT_EQ(plan.lost, std::vector<std::size_t>{2});
+  EXPECT_EQ(lost_of(1), std::vector<std::size_t>{0});
   EXPECT_EQ(said_, std::vector<std::string>{"rank 2 (pid 4711) has come too late and is ended: rank 0 had finished "
                                             "without it"});
-  ends_[2].running = false;
-  ends_[2].by_signal = true;
-  ends_[2].code = 9;
-  EXPECT_EQ(look().kind, RescuePlan::Kind::Nothing);
+  tell(1, 0, 2, false, SIGKILL);
+  EXPECT_TRUE(does_nothing(look()));
 }
 
 TEST_F(ElasticJobLate, EvenBeforeItHasComeToTheStore) {
   join();
   finish(0);
   finish(1);
-  EXPECT_EQ(look().lost, std::vector<std::size_t>{2});
+  EXPECT_EQ(lost_of(1), std::vector<std::size_t>{0});
 }
 
 TEST_F(ElasticJobLate, WhoWorksWithOthersThatFinishEarlierGoesOn) {
@@ -82,12 +89,12 @@ TEST_F(ElasticJobLate, WhoWorksWithOthersThatFinishEarlierGoesOn) {
   for (const std::size_t member : {0, 1}) members_[member]->next(soon());
   finish(0);
   finish(1);
-  EXPECT_EQ(look().kind, RescuePlan::Kind::Nothing);
+  EXPECT_TRUE(does_nothing(look()));
 }
 
 TEST_F(ElasticJobLate, RanksOfTheFirstGenerationMayEndWhenTheyLike) {
   finish(1);
-  EXPECT_EQ(look().kind, RescuePlan::Kind::Nothing);
+  EXPECT_TRUE(does_nothing(look()));
 }
 
 }  // namespace

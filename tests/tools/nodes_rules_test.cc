@@ -24,8 +24,15 @@ NodeOptions nodes(int least, int most) {
   return options;
 }
 
-Hello hello_of(std::optional<int> node_rank = std::nullopt, int nproc = 2) {
-  return {.node_rank = node_rank, .host = "b", .pid = 77, .nproc = nproc, .settings = {{"--rdzv-id", "blue"}}};
+Hello hello_of(std::optional<int> node_rank = std::nullopt, int nproc = 2, bool is_coordinators = false) {
+  Hello hello;
+  hello.is_coordinators = is_coordinators;
+  hello.node_rank = node_rank;
+  hello.host = "b";
+  hello.pid = 77;
+  hello.nproc = nproc;
+  hello.settings = {{"--rdzv-id", "blue"}};
+  return hello;
 }
 
 RankEnd ended_rank(int rank, milliseconds at, bool by_signal, int code) {
@@ -175,51 +182,6 @@ TEST(Messages, EveryFieldArrives) {
   EXPECT_FALSE(passed_on(hello_of()).node_rank);
 }
 
-TEST(Formation, WaitsForMoreNodesThanMinOnlySoLong) {
-  NodeOptions options = nodes(1, 3);
-  options.last_call = seconds(30);
-  Formation formation(options, hello_of());
-  const auto start = Formation::Clock::now();
-  formation.begin(start);
-  EXPECT_FALSE(formation.ready(start, {}));
-  formation.add(0, hello_of());
-  EXPECT_FALSE(formation.ready(start, {}));
-  EXPECT_FALSE(formation.ready(start + seconds(29), {}));
-  EXPECT_EQ(formation.ready(start + seconds(30), {}), std::vector<int>{0});
-  formation.add(1, hello_of());
-  formation.add(2, hello_of());
-  EXPECT_EQ(formation.ready(start + seconds(30), {}), (std::vector<int>{0, 1, 2}));
-}
-
-TEST(Formation, TheCoordinatorsNodeIsFirstAndOthersKeepTheirOrder) {
-  Formation formation(nodes(1, 3), hello_of());
-  formation.begin({});
-  Hello coordinator = hello_of();
-  coordinator.is_coordinators = true;
-  formation.add(1, hello_of());
-  formation.add(2, coordinator);
-  formation.add(5, hello_of());
-  EXPECT_EQ(formation.ready({}, {2, 5, 1}), (std::vector<int>{2, 5, 1}));
-  formation.remove(5);
-  formation.add(6, hello_of());
-  EXPECT_EQ(formation.ready({}, {2, 5, 1}), (std::vector<int>{2, 1, 6}));
-}
-
-TEST(Formation, PlacesOfStaticRendezvousAreFixed) {
-  NodeOptions options = nodes(3, 3);
-  options.node_rank = 0;
-  Formation formation(options, hello_of());
-  formation.begin({});
-  formation.add(7, hello_of(2));
-  formation.add(8, hello_of(0));
-  EXPECT_FALSE(formation.ready({}, {}));
-  EXPECT_EQ(formation.progress(), "2 of 3 nodes are here; waiting for --node-rank 1");
-  test::expect_parts(formation.objection(hello_of(2)), {"--node-rank 2 is taken: pid 77 on b"});
-  EXPECT_EQ(formation.objection(hello_of(3)), "--node-rank 3 does not exist among 3 nodes");
-  formation.add(9, hello_of(1));
-  EXPECT_EQ(formation.ready({}, {}), (std::vector<int>{8, 9, 7}));
-}
-
 TEST(PatientTimer, CountsNoTimeInWhichItDidNotLook) {
   PatientTimer::Clock::time_point now{};
   PatientTimer timer(milliseconds(100), now);
@@ -273,6 +235,17 @@ struct Listener final : Conductor::Outside {
   bool last_is() const {
     return !said.empty() && std::holds_alternative<T>(said.back().second);
   }
+  /// Of the round that has just begun, in order of GROUP_RANK; none if it has not.
+  std::vector<int> agents() const {
+    std::vector<int> result;
+    if (!last_is<RoundPlan>()) return result;
+    for (const NodePlace& node : std::get<RoundPlan>(said.back().second).nodes) result.push_back(node.agent);
+    return result;
+  }
+  /// A line for people: the `back`th message from the end.
+  const std::string& notice(std::size_t back) const {
+    return std::get<Notice>(said.at(said.size() - back).second).text;
+  }
   const Verdict& verdict() const { return std::get<Verdict>(said.back().second); }
   std::vector<std::pair<int, Message>> said;
   std::vector<int> worlds;
@@ -301,6 +274,67 @@ struct Job {
   Listener outside;
   Conductor conductor;
 };
+
+TEST(Conductor, WaitsForMoreNodesThanMinOnlySoLong) {
+  CoordinatorOptions options = Job::options(1, 3, 0);
+  options.nodes.last_call = seconds(30);
+  const auto start = Clock::now();
+  Listener outside;
+  Conductor conductor(options, outside, start);
+  conductor.tick(start);
+  conductor.message(0, hello_of(), start);
+  conductor.tick(start);
+  conductor.tick(start + seconds(29));
+  EXPECT_TRUE(outside.said.empty());
+  conductor.tick(start + seconds(30));
+  EXPECT_EQ(outside.agents(), std::vector<int>{0});
+  Conductor full(options, outside, start);
+  for (int agent = 0; agent < 3; ++agent) full.message(agent, hello_of(), start);
+  full.tick(start);
+  EXPECT_EQ(outside.agents(), (std::vector<int>{0, 1, 2}));
+}
+
+TEST(Conductor, ItsOwnNodeIsFirstAndOthersKeepTheirOrder) {
+  CoordinatorOptions options = Job::options(1, 3, 0);
+  options.max_restarts = 1;
+  Listener outside;
+  Conductor conductor(options, outside, {});
+  Ended ended;
+  ended.ranks = {ended_rank(0, milliseconds(0), false, 0)};
+  ended.ranks[0].sent = {SIGTERM};
+  conductor.message(5, hello_of(), {});
+  conductor.message(2, hello_of({}, 2, true), {});
+  conductor.tick({});
+  EXPECT_EQ(outside.agents(), (std::vector<int>{2, 5}));
+  conductor.message(1, hello_of(), {});
+  for (const int agent : {2, 5}) conductor.message(agent, ended, {});
+  conductor.tick({});
+  EXPECT_EQ(outside.agents(), (std::vector<int>{2, 5, 1}));
+  conductor.lost(5, "killed", {}, {});
+  ended.round = ended.ranks[0].code = 1;
+  for (const int agent : {2, 1}) conductor.message(agent, ended, {});
+  conductor.message(6, hello_of(), {});
+  conductor.tick({});
+  EXPECT_EQ(outside.agents(), (std::vector<int>{2, 1, 6}));
+}
+
+TEST(Conductor, PlacesOfStaticRendezvousAreFixed) {
+  CoordinatorOptions options = Job::options(3, 3, 0);
+  options.nodes.node_rank = 0;
+  Listener outside;
+  Conductor conductor(options, outside, {});
+  conductor.message(7, hello_of(2), {});
+  conductor.message(8, hello_of(0, 2, true), {});
+  conductor.tick(Clock::time_point(seconds(1)));
+  EXPECT_EQ(outside.notice(1), "2 of 3 nodes are here; waiting for --node-rank 1\n");
+  conductor.message(10, hello_of(2), {});
+  EXPECT_NE(outside.notice(2).find("--node-rank 2 is taken: pid 77 on b"), std::string::npos);
+  conductor.message(11, hello_of(3), {});
+  EXPECT_EQ(outside.notice(2), "--node-rank 3 does not exist among 3 nodes\n");
+  conductor.message(9, hello_of(1), {});
+  conductor.tick({});
+  EXPECT_EQ(outside.agents(), (std::vector<int>{8, 9, 7}));
+}
 
 TEST(Conductor, AJobThatEndsAsANodeComesIsNotRunAgain) {
   Job job(1, 2);

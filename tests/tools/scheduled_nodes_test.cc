@@ -84,7 +84,7 @@ TEST_F(ScheduledNodes, SecondAgentSaysWhatItMissesAndCanBeStopped) {
       run_program(run_command({"--nnodes", "2", "--rdzv-conf", "join_timeout=0.3"}, "echo here"), task(1, 2)), 1,
       {file(), "TUTTI_MEET_DIR"});
   auto waiting = start_agent({"--nnodes", "2"}, "echo here", task(1, 2));
-  ASSERT_TRUE(waiting.complains("waiting for the agent of node 0")) << waiting.err();
+  ASSERT_TRUE(waiting.complains("that the agent of node 0 publishes in " + file())) << waiting.err();
   waiting.kill(SIGTERM);
   waiting.expect_end(128 + SIGTERM);
 }

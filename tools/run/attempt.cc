@@ -107,7 +107,7 @@ int Attempt::poll_timeout() const {
   std::optional<Clock::time_point> first = deadline_;
   if (const auto due = printer_.next_due(); due && (!first || *due < *first)) first = due;
   if (rescuer_ != nullptr && state_ == State::Running) {
-    const Clock::time_point look = Clock::now() + rescuer_->look_every();
+    const Clock::time_point look = Clock::now() + kLookEvery;
     if (!first || look < *first) first = look;
   }
   if (!first) return -1;
@@ -238,7 +238,7 @@ void Attempt::rescue(Clock::time_point now) {
     job.restart_count = start.restart_count;
     start_rank(start.local_rank, job, start.environment, -1);
   }
-  if (plan.kind == RescuePlan::Kind::GiveUp) note_failure(now);
+  if (plan.give_up) note_failure(now);
 }
 
 void Attempt::note_failure(Clock::time_point now) {

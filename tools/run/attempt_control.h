@@ -43,30 +43,23 @@ class AttemptControl {
 };
 
 struct RescuePlan {
-  enum class Kind {
-    Nothing,  // no rank is lost, or it is too early to say what is to be done
-    GoOn,     // do as follows; the job goes on
-    GiveUp,   // the failure is the job's
-  };
   struct Start {
-    int node = 0;                          // always this one, but for a coordinator of several
     int local_rank = 0;                    // CPUs, logs and labels are this slot's
     int restart_count = 0;                 // for the logs' folder
     std::vector<std::string> environment;  // "NAME=value", on top of the rank's
   };
-  Kind kind = Kind::Nothing;
+  bool give_up = false;               // the failure is the job's
   std::vector<std::size_t> lost{};    // their end is dealt with, and not the job's
   std::vector<std::size_t> frozen{};  // kill them
   std::vector<Start> starts{};
-  std::vector<int> joined{};  // nodes whose first ranks have a place from now on; of a coordinator of several nodes
 };
+
+/// How often Rescuer::look() wants to be called at least.
+inline constexpr std::chrono::milliseconds kLookEvery{100};
 
 class Rescuer {
  public:
   virtual ~Rescuer() = default;
-
-  /// How often look() wants to be called at least.
-  virtual std::chrono::milliseconds look_every() const = 0;
 
   /// For the first start of a rank: "NAME=value".
   virtual std::vector<std::string> environment(int local_rank) const = 0;

@@ -6,6 +6,7 @@
 #include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/attempt.h>
 #include <tutti/tools/run/elastic/elastic_job.h>
+#include <tutti/tools/run/elastic/node_rescuer.h>
 #include <tutti/tools/run/launch_context.h>
 #include <tutti/tools/run/nodes/judge.h>
 #include <tutti/tools/run/reserved_port.h>
@@ -38,7 +39,9 @@ class Launch {
       const std::unique_ptr<comm::TorchStoreServer> torch_server = start_torch_store(job);
       const std::unique_ptr<ReservedPort> reserved = reserve_port(job);
       if (options_.verbose) describe_job(job);
-      Attempt attempt(context_, job, nullptr, elastic.get());
+      std::optional<NodeRescuer> rescuer;
+      if (elastic) make_rescuer(rescuer, *elastic, job);
+      Attempt attempt(context_, job, nullptr, rescuer ? &*rescuer : nullptr);
       if (server)
         attempt.on_clean_end([&server](const RankEnd& rank) {
           server->rank_ended(rank.rank, describe(rank) + ", before it had joined");
@@ -58,10 +61,27 @@ class Launch {
     if (!options_.elastic) return nullptr;
     ElasticLimits limits = *options_.elastic;
     limits.max_restarts = options_.max_restarts - job.restart_count;
-    auto elastic = std::make_unique<ElasticJob>(job, ElasticPlace::one_host(job), limits,
+    RoundPlan plan;
+    plan.restart_count = job.restart_count;
+    plan.world_size = job.world_size;
+    plan.job_id = job.job_id;
+    plan.nodes.resize(1);
+    plan.nodes[0].nproc = job.local_size;
+    auto elastic = std::make_unique<ElasticJob>(plan, job.master_addr, job.job_secret, limits,
                                                 [this](const std::string& line) { context_.say(line + "\n"); });
     job.store_port = elastic->store_port();
     return elastic;
+  }
+
+  // The job decides in this process.
+  static void make_rescuer(std::optional<NodeRescuer>& rescuer, ElasticJob& elastic, const JobEnvironment& job) {
+    rescuer.emplace(0, 0, comm::host_and_port(job.master_addr, elastic.control_port()),
+                    [&](const RanksChanged& changed, RankEnd::Clock::time_point now) {
+                      elastic.changed(0, changed);
+                      ElasticJob::Step step = elastic.look(now);
+                      for (auto& [node, order] : step.orders) rescuer->take(std::move(order));
+                      return step.give_up;
+                    });
   }
 
   JobEnvironment job_environment(int restart) const {

@@ -1,9 +1,8 @@
 #include <tutti/comm/base/deadline.h>
+#include <tutti/comm/base/error.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/comm/wire/local_address.h>
-#include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/elastic/elastic_job.h>
-#include <tutti/tools/run/strays.h>
 
 #include <algorithm>
 #include <csignal>
@@ -19,75 +18,105 @@ constexpr int kIdleRounds = 100;             // generations without a death: ran
 
 comm::Deadline soon() { return comm::Deadline::after(std::chrono::seconds(10)); }
 
-std::unique_ptr<comm::TcpStoreServer> serve(const JobEnvironment& job, const ElasticPlace& place,
-                                            const std::string& job_id, int world_size = -1) {
-  comm::TcpStoreServerOptions options;
-  options.bind_address = place.bind_address;
-  options.job_id = job_id;
-  options.job_secret = job.job_secret;
-  options.world_size = world_size;
-  return std::make_unique<comm::TcpStoreServer>(options);
-}
-
 std::string count_text(std::size_t count, const char* noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
 }  // namespace
 
-ElasticJob::ElasticJob(const JobEnvironment& job, ElasticPlace place, const ElasticLimits& limits, Say say)
-    : job_(job),
-      place_(std::move(place)),
+ElasticJob::ElasticJob(const RoundPlan& plan, const std::string& bind_address, const std::string& job_secret,
+                       const ElasticLimits& limits, Say say)
+    : plan_(plan),
+      bind_address_(bind_address),
+      secret_(job_secret),
       limits_(limits),
       say_(std::move(say)),
-      control_server_(serve(job, place_, job.job_id)) {
+      control_server_(serve(plan.job_id)),
+      of_node_(plan.nodes.size()) {
   comm::TcpStoreOptions client;
-  client.host = place_.bind_address.empty() ? comm::loopback_address() : place_.bind_address;
+  client.host = bind_address.empty() ? comm::loopback_address() : bind_address;
   client.port = control_server_->port();
-  client.job_id = job.job_id;
-  client.job_secret = job.job_secret;
+  client.job_id = plan.job_id;
+  client.job_secret = job_secret;
   control_ = std::make_unique<comm::TcpStore>(client, soon());
-  stores_.push_back({.server = serve(job, place_, job.job_id, job.world_size)});
-  for (std::size_t node = 0; node < place_.ranks.size(); ++node) {
-    for (int slot = 0; slot < place_.ranks[node]; ++slot) {
-      members_.push_back({{.node = static_cast<int>(node), .slot = slot}, processes_++});
-    }
+  stores_.push_back({.server = serve(plan.job_id, plan.world_size)});
+  for (int node = 0; node < static_cast<int>(plan.nodes.size()); ++node) {
+    for (int slot = 0; slot < place_of(node).nproc; ++slot)
+      members_.push_back({{.node = node, .slot = slot}, add_process(node, place_of(node).first_rank + slot)});
   }
   publish();
 }
 
 ElasticJob::~ElasticJob() = default;
 
+std::unique_ptr<comm::TcpStoreServer> ElasticJob::serve(const std::string& job_id, int world_size) const {
+  comm::TcpStoreServerOptions options;
+  options.bind_address = bind_address_;
+  options.job_id = job_id;
+  options.job_secret = secret_;
+  options.world_size = world_size;
+  return std::make_unique<comm::TcpStoreServer>(options);
+}
+
+// Its node will tell the process id, and how it fares.
+std::size_t ElasticJob::add_process(int node, int rank) {
+  std::vector<std::size_t>& of_node = of_node_[static_cast<std::size_t>(node)];
+  Process process{node, of_node.size(), {}};
+  process.end.rank = rank;
+  process.end.host = place_of(node).host;
+  process.end.started = Clock::now();
+  of_node.push_back(processes_.size());
+  processes_.push_back(process);
+  return of_node.back();
+}
+
+void ElasticJob::changed(int node, const RanksChanged& changed) {
+  const std::vector<std::size_t>& of_node = of_node_.at(static_cast<std::size_t>(node));
+  for (std::size_t i = 0; i < changed.places.size(); ++i) {
+    if (changed.places[i] >= of_node.size()) {
+      throw comm::Error(comm::ErrorCode::Protocol,
+                        "node " + std::to_string(node) + " tells of its process " + std::to_string(changed.places[i]) +
+                            ", but has been told to start " + std::to_string(of_node.size()));
+    }
+    RankEnd& end = processes_[of_node[changed.places[i]]].end;
+    const std::set<int> sent = end.sent;
+    const bool replaced = end.replaced;
+    end = changed.ranks[i];
+    end.sent.insert(sent.begin(), sent.end());
+    end.replaced = replaced;
+  }
+}
+
+void ElasticJob::node_comes(const NodePlace& place) {
+  coming_.push_back(static_cast<int>(plan_.nodes.size()));
+  plan_.nodes.push_back(place);
+  of_node_.emplace_back();
+}
+
+std::string ElasticJob::job_id() const {
+  return generation_ == 0 ? plan_.job_id : plan_.job_id + "/" + std::to_string(generation_);
+}
+
 void ElasticJob::publish() {
   comm::Generation generation;
   generation.number = generation_;
-  generation.first_size = job_.world_size;
-  generation.master_addr = place_.told_address;
+  generation.first_size = plan_.world_size;
   generation.master_port = stores_.back().server->port();
-  generation.job_id = generation_ == 0 ? job_.job_id : job_.job_id + "/" + std::to_string(generation_);
+  generation.job_id = job_id();
   for (const Member& member : members_) generation.workers.push_back(member.id.text());
   comm::publish_generation(*control_, generation, soon());
-}
-
-std::vector<std::string> ElasticJob::environment(int local_rank) const {
-  return environment_of(static_cast<std::size_t>(local_rank));
 }
 
 std::vector<std::string> ElasticJob::environment_of(std::size_t rank) const {
   const int node = members_[rank].id.node;
   const auto on_node = [node](const Member& member) { return member.id.node == node; };
   const auto self = members_.begin() + static_cast<std::ptrdiff_t>(rank);
-  std::vector<std::string> result{
-      "TUTTI_WORKER=" + members_[rank].id.text(),
-      "RANK=" + std::to_string(rank),
-      "LOCAL_RANK=" + std::to_string(std::count_if(members_.begin(), self, on_node)),
-      "WORLD_SIZE=" + std::to_string(members_.size()),
-      "LOCAL_WORLD_SIZE=" + std::to_string(std::count_if(members_.begin(), members_.end(), on_node)),
-      "TORCHELASTIC_RESTART_COUNT=" + std::to_string(job_.restart_count + restarts_used_)};
-  if (!place_.told_address.empty()) {
-    result.push_back("TUTTI_CONTROL=" + comm::host_and_port(place_.told_address, control_port()));
-  }
-  return result;
+  return {"TUTTI_WORKER=" + members_[rank].id.text(),
+          "RANK=" + std::to_string(rank),
+          "LOCAL_RANK=" + std::to_string(std::count_if(members_.begin(), self, on_node)),
+          "WORLD_SIZE=" + std::to_string(members_.size()),
+          "LOCAL_WORLD_SIZE=" + std::to_string(std::count_if(members_.begin(), members_.end(), on_node)),
+          "TORCHELASTIC_RESTART_COUNT=" + std::to_string(plan_.restart_count + restarts_used_)};
 }
 
 bool ElasticJob::look_for_members() {
@@ -112,24 +141,22 @@ bool ElasticJob::use_restart() {
   return true;
 }
 
-RescuePlan ElasticJob::before_anybody_registered(std::span<const RankEnd> ranks, Clock::time_point now) {
-  RescuePlan plan;
+ElasticJob::Step ElasticJob::before_anybody_registered(Clock::time_point now) const {
   std::optional<Clock::time_point> first_death;
   bool any_runs = false;
   for (const Member& member : members_) {
-    const RankEnd& end = ranks[member.process];
+    const RankEnd& end = processes_[member.process].end;
     any_runs = any_runs || end.running;
     if (!end.running && end.code != 0 && (!first_death || end.ended < *first_death)) first_death = end.ended;
   }
-  if (first_death && (!any_runs || now >= *first_death + kSettleTime)) plan.kind = RescuePlan::Kind::GiveUp;
-  return plan;
+  return {.give_up = first_death && (!any_runs || now >= *first_death + kSettleTime)};
 }
 
-std::vector<WorkerFate> ElasticJob::fates(std::span<const RankEnd> ranks) {
+std::vector<WorkerFate> ElasticJob::fates() {
   left_ = comm::left_generation(*control_, generation_, soon());
   std::vector<WorkerFate> result;
   for (const Member& member : members_) {
-    const RankEnd& end = ranks[member.process];
+    const RankEnd& end = processes_[member.process].end;
     const bool left =
         std::any_of(left_.begin(), left_.end(), [&](const auto& leaver) { return leaver.worker == member.id.text(); });
     if (gone_.contains(member.id.node)) {
@@ -139,105 +166,117 @@ std::vector<WorkerFate> ElasticJob::fates(std::span<const RankEnd> ranks) {
     } else if (left) {
       result.push_back(WorkerFate::Left);
     } else {
-      result.push_back(is_frozen(end) ? WorkerFate::Frozen : WorkerFate::Runs);
+      result.push_back(end.frozen ? WorkerFate::Frozen : WorkerFate::Runs);
     }
   }
   return result;
 }
 
-bool ElasticJob::is_frozen(const RankEnd& rank) const { return place_.on_nodes ? rank.frozen : is_stopped(rank.pid); }
+bool ElasticJob::has_died(const Member& member) const {
+  const RankEnd& end = processes_[member.process].end;
+  return gone_.contains(member.id.node) || (!end.running && end.code != 0);
+}
 
-bool ElasticJob::somebody_finished(std::span<const RankEnd> ranks) const {
+bool ElasticJob::somebody_finished() const {
   return std::any_of(members_.begin(), members_.end(), [&](const Member& member) {
-    return !ranks[member.process].running && ranks[member.process].code == 0;
+    const RankEnd& end = processes_[member.process].end;
+    return !end.running && end.code == 0;
   });
 }
 
-RescuePlan ElasticJob::look(std::span<const RankEnd> ranks, Clock::time_point now) {
+ElasticJob::Step ElasticJob::look(Clock::time_point now) {
   close_old_stores(now);
-  const bool died = std::any_of(members_.begin(), members_.end(), [&](const Member& member) {
-    return gone_.contains(member.id.node) || (!ranks[member.process].running && ranks[member.process].code != 0);
-  });
+  const bool died = std::any_of(members_.begin(), members_.end(), [&](const Member& m) { return has_died(m); });
   if (!died && now < next_look_) return {};
-  next_look_ = now + look_every();
+  next_look_ = now + kLookEvery;
   look_for_members();
-  if (!elastic_) return before_anybody_registered(ranks, now);
-  if (died && note_final_failure()) return {.kind = RescuePlan::Kind::GiveUp};
-  const std::vector<WorkerFate> seen = fates(ranks);
+  if (!elastic_) return before_anybody_registered(now);
+  if (died && note_final_failure()) return {.give_up = true};
+  const std::vector<WorkerFate> seen = fates();
   if (!died && left_.empty()) {
     trouble_since_.reset();
-    if (somebody_finished(ranks)) return end_late_ranks(ranks);
+    if (somebody_finished()) return end_late_ranks();
     if (coming_.empty()) return {};
     NextGeneration larger;
     larger.kind = NextGeneration::Kind::Form;
     for (std::size_t place = 0; place < members_.size(); ++place) larger.survivors.push_back(place);
-    return form(larger, ranks, now);
+    return form(larger, now);
   }
   if (!trouble_since_) trouble_since_ = now;
   const auto since = std::chrono::duration_cast<milliseconds>(now - *trouble_since_);
-  return act(next_generation(seen, restarts_used_, limits_, since), ranks, now);
+  return act(next_generation(seen, restarts_used_, limits_, since), now);
 }
 
-RescuePlan ElasticJob::end_late_ranks(std::span<const RankEnd> ranks) {
+RescueOrder& ElasticJob::order_for(int node, Step& step) const {
+  RescueOrder& order = step.orders[node];
+  order.round = plan_.round;
+  return order;
+}
+
+void ElasticJob::count_as_lost(std::size_t process, Step& step) {
+  processes_[process].end.replaced = true;
+  order_for(processes_[process].node, step).lost.push_back(processes_[process].place);
+}
+
+ElasticJob::Step ElasticJob::end_late_ranks() {
   const auto is_new = [&](const Member& member) { return member.since == generation_; };
   if (generation_ == 0 || std::none_of(members_.begin(), members_.end(), is_new)) return {};  // do not ask the store
   std::vector<Attendance> attendance;
   for (const Member& member : members_) {
-    attendance.push_back({.running = ranks[member.process].running, .since = member.since});
+    attendance.push_back({.running = processes_[member.process].end.running, .since = member.since});
     if (!attendance.back().running)
       attendance.back().entered = comm::entered_generation(*control_, member.id.text(), soon());
   }
   const auto [late, finished] = late_ranks(attendance, generation_);
   if (late.empty()) return {};
-  RescuePlan plan{.kind = RescuePlan::Kind::GoOn};
-  const std::string without = std::to_string(ranks[members_[finished].process].rank) + " had finished without it";
+  Step step;
+  const std::string without = std::to_string(end_of(finished).rank) + " had finished without it";
   for (const std::size_t place : late) {
-    const RankEnd& rank = ranks[members_[place].process];
-    plan.lost.push_back(members_[place].process);
-    say_("rank " + std::to_string(rank.rank) + " (pid " + std::to_string(rank.pid) +
+    count_as_lost(members_[place].process, step);
+    say_("rank " + std::to_string(end_of(place).rank) + " (pid " + std::to_string(end_of(place).pid) +
          ") has come too late and is ended: rank " + without);
   }
   for (auto place = late.rbegin(); place != late.rend(); ++place)
     members_.erase(members_.begin() + static_cast<std::ptrdiff_t>(*place));
-  return plan;
+  return step;
 }
 
-RescuePlan ElasticJob::act(const NextGeneration& next, std::span<const RankEnd> ranks, Clock::time_point now) {
+ElasticJob::Step ElasticJob::act(const NextGeneration& next, Clock::time_point now) {
   using Kind = NextGeneration::Kind;
-  RescuePlan plan;
+  Step step;
   if (next.kind == Kind::KillSilent) {
-    plan.kind = RescuePlan::Kind::GoOn;
     for (const std::size_t place : next.silent) {
-      const RankEnd& rank = ranks[members_[place].process];
-      if (rank.sent.contains(SIGKILL)) continue;
-      plan.frozen.push_back(members_[place].process);
+      Process& process = processes_[members_[place].process];
+      const RankEnd& rank = process.end;
+      if (!process.end.sent.insert(SIGKILL).second) continue;
+      order_for(process.node, step).frozen.push_back(process.place);
       say_("rank " + std::to_string(rank.rank) + " (pid " + std::to_string(rank.pid) + ") " +
-           (is_frozen(rank) ? "is frozen (SIGSTOP or a debugger)" : "does not answer") + " and is killed" +
+           (rank.frozen ? "is frozen (SIGSTOP or a debugger)" : "does not answer") + " and is killed" +
            (left_.empty() ? "" : "; worker " + left_.front().worker + " says: " + left_.front().reason));
     }
   }
-  if (next.kind == Kind::TooFew || generation_ >= limits_.max_restarts + job_.world_size + kIdleRounds) {
-    plan.kind = RescuePlan::Kind::GiveUp;
-    if (restarts_used_ > 0 || limits_.min_ranks < job_.world_size) {
+  if (next.kind == Kind::TooFew || generation_ >= limits_.max_restarts + plan_.world_size + kIdleRounds) {
+    step.give_up = true;
+    if (restarts_used_ > 0 || limits_.min_ranks < plan_.world_size) {
       say_("the job ends: " + count_text(next.survivors.size(), "rank") + " left, at least " +
            std::to_string(limits_.min_ranks) + " needed, and " +
            count_text(static_cast<std::size_t>(restarts_used_), "restart") + " of " +
            std::to_string(limits_.max_restarts) + " used");
     }
-    return plan;
+    return step;
   }
-  if (next.kind == Kind::Form || next.kind == Kind::AllDone) return form(next, ranks, now);
-  return plan;
+  if (next.kind == Kind::Form || next.kind == Kind::AllDone) return form(next, now);
+  return step;
 }
 
-RescuePlan ElasticJob::form(const NextGeneration& next, std::span<const RankEnd> ranks, Clock::time_point now) {
-  RescuePlan plan{.kind = RescuePlan::Kind::GoOn};
-  for (const std::size_t place : next.lost) plan.lost.push_back(members_[place].process);
+ElasticJob::Step ElasticJob::form(const NextGeneration& next, Clock::time_point now) {
+  Step step;
+  for (const std::size_t place : next.lost) count_as_lost(members_[place].process, step);
   const bool any_died = std::any_of(next.lost.begin(), next.lost.end(),
                                     [&](std::size_t place) { return !gone_.contains(members_[place].id.node); });
   const bool replace = next.replace && any_died;
   if (replace) ++restarts_used_;
-  tell(next, ranks, replace);
+  tell(next, replace);
   std::vector<std::size_t> fresh;  // ranks in the new generation
   std::vector<Member> members;
   for (std::size_t place = 0; place < members_.size(); ++place) {
@@ -247,40 +286,42 @@ RescuePlan ElasticJob::form(const NextGeneration& next, std::span<const RankEnd>
     if (survives) members.push_back(member);
     if (!lost || !replace || gone_.contains(member.id.node)) continue;
     fresh.push_back(members.size());
-    members.push_back({{member.id.node, member.id.slot, member.id.incarnation + 1}, processes_++, generation_ + 1});
+    const comm::WorkerId id{member.id.node, member.id.slot, member.id.incarnation + 1};
+    members.push_back({id, add_process(id.node, place_of(id.node).first_rank + id.slot), generation_ + 1});
   }
-  if (next.kind == NextGeneration::Kind::Form && !somebody_finished(ranks)) add_coming(members, plan);
+  if (next.kind == NextGeneration::Kind::Form && !somebody_finished()) add_coming(members, step);
   members_ = std::move(members);
   trouble_since_.reset();
-  if (members_.empty()) return plan;
+  if (members_.empty()) return step;
   ++generation_;
   stores_.back().close_at = now + kOldStoreTime;
-  stores_.push_back({.server = serve(job_, place_, job_.job_id + "/" + std::to_string(generation_))});
+  stores_.push_back({.server = serve(job_id())});
   publish();
   for (const std::size_t rank : fresh) {
-    plan.starts.push_back(
-        {members_[rank].id.node, members_[rank].id.slot, job_.restart_count + restarts_used_, environment_of(rank)});
+    const comm::WorkerId& id = members_[rank].id;
+    order_for(id.node, step).starts.push_back({id.slot, plan_.restart_count + restarts_used_, environment_of(rank)});
   }
-  return plan;
+  return step;
 }
 
-void ElasticJob::add_coming(std::vector<Member>& members, RescuePlan& plan) {
-  for (const auto& [node, ranks] : coming_) {
+void ElasticJob::add_coming(std::vector<Member>& members, Step& step) {
+  for (const int node : std::exchange(coming_, {})) {
     if (gone_.contains(node)) continue;
-    say_("node " + std::to_string(node) + " joins with " + count_text(static_cast<std::size_t>(ranks), "rank"));
-    for (int slot = 0; slot < ranks; ++slot)
-      members.push_back({{.node = node, .slot = slot}, processes_++, generation_ + 1});
-    plan.joined.push_back(node);
+    NodePlace& place = plan_.nodes[static_cast<std::size_t>(node)];
+    say_("node " + std::to_string(node) + " joins with " + count_text(static_cast<std::size_t>(place.nproc), "rank"));
+    place.first_rank = static_cast<int>(members.size());
+    step.joined.emplace_back(node, place.first_rank);
+    for (int slot = 0; slot < place.nproc; ++slot)
+      members.push_back({{.node = node, .slot = slot}, add_process(node, place.first_rank + slot), generation_ + 1});
   }
-  coming_.clear();
 }
 
-void ElasticJob::tell(const NextGeneration& next, std::span<const RankEnd> ranks, bool replaced) {
+void ElasticJob::tell(const NextGeneration& next, bool replaced) {
   std::size_t died = 0;
   for (const std::size_t place : next.lost) {
     if (gone_.contains(members_[place].id.node)) continue;  // that has been said
     ++died;
-    say_(describe(ranks[members_[place].process]));
+    say_(describe(end_of(place)));
   }
   if (next.kind == NextGeneration::Kind::AllDone) {
     say_("the others had finished: the job is done");

@@ -1,8 +1,9 @@
 #include <poll.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/host_name.h>
+#include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/attempt.h>
-#include <tutti/tools/run/elastic/elastic_round.h>
+#include <tutti/tools/run/elastic/node_rescuer.h>
 #include <tutti/tools/run/nodes/control_link.h>
 #include <tutti/tools/run/nodes/judge.h>
 #include <tutti/tools/run/nodes/meeting.h>
@@ -31,11 +32,11 @@ class Agent final : public AttemptControl {
         options_(context.options),
         nodes_(*context.options.nodes),
         host_(nodes_.node_name.empty() ? comm::host_name() : nodes_.node_name),
-        meeting_(context, host_) {}
+        meeting_(context.options, host_) {}
 
   int run() {
     if (!options_.log_dir.empty()) std::filesystem::create_directories(options_.log_dir);
-    if (const std::optional<int> signal = meeting_.begin()) return 128 + *signal;
+    meeting_.begin();
     link_ = meeting_.link();
     if (nodes_.remote) input_.emplace([this] { link_->lose("the launcher's connection has ended"); });
     while (!status_) {
@@ -148,10 +149,14 @@ class Agent final : public AttemptControl {
     if (verdict.final) status_ = verdict.status;
   }
 
+  std::string coordinators_place() const {
+    return connected_ && !nodes_.meeting_file.empty() ? link_->server_address() : meeting_.place();
+  }
+
   void give_up_on_coordinator(const std::string& what_of_ranks) {
     context_.say(
-        std::string(connected_ ? "lost the coordinator at " : "there is no coordinator at ") + meeting_.place() + ": " +
-        *lost_ + what_of_ranks +
+        std::string(connected_ ? "lost the coordinator at " : "there is no coordinator at ") + coordinators_place() +
+        ": " + *lost_ + what_of_ranks +
         (meeting_.obstacle().empty() ? "" : "\n  This node cannot be the coordinator: " + meeting_.obstacle()) + "\n");
     status_ = 1;
   }
@@ -180,8 +185,11 @@ class Agent final : public AttemptControl {
     const JobEnvironment job = environment_of(plan, *plan.node_of(link_->agent()));
     rescuer_.reset();
     if (options_.elastic) {
-      rescuer_.emplace(plan, job.node, link_->server_address(),
-                       [this](Message message) { link_->post(std::move(message)); });
+      rescuer_.emplace(plan.round, job.node, comm::host_and_port(link_->server_address(), plan.control_port),
+                       [this](RanksChanged changed, Clock::time_point) {
+                         if (!changed.places.empty()) link_->post(std::move(changed));
+                         return false;  // what follows the coordinator decides
+                       });
     }
     Attempt attempt(context_, job, this, rescuer_ ? &*rescuer_ : nullptr);
     Ended ended;
@@ -225,7 +233,7 @@ class Agent final : public AttemptControl {
   Meeting meeting_;
   std::unique_ptr<ControlLink> link_;
   std::optional<InputWatch> input_;
-  std::optional<RemoteRescuer> rescuer_;  // of the present round, in an elastic job
+  std::optional<NodeRescuer> rescuer_;  // of the present round, in an elastic job
 
   int round_ = -1;
   bool connected_ = false;

@@ -8,7 +8,6 @@ namespace tutti::tools {
 namespace {
 
 constexpr std::chrono::seconds kFirstProgress{1};
-constexpr std::chrono::seconds kLaterProgress{30};
 
 std::string restart_text(int restart, int most) {
   return "starting all ranks again (restart " + std::to_string(restart) + " of at most " + std::to_string(most) + ")\n";
@@ -17,7 +16,7 @@ std::string restart_text(int restart, int most) {
 }  // namespace
 
 Conductor::Conductor(const CoordinatorOptions& options, Outside& outside, Clock::time_point now)
-    : options_(options), outside_(outside), formation_(options.nodes, options.own) {
+    : options_(options), outside_(outside) {
   begin_gathering(now);
 }
 
@@ -29,7 +28,7 @@ void Conductor::message(int agent, const Message& message, Clock::time_point now
   }
   if (hello != nullptr) return on_hello(agent, *hello);
   if (agent == observer_) return on_observer(message);
-  if (!formation_.agents().contains(agent)) return;  // refused, or counted as lost
+  if (!agents_.contains(agent)) return;  // refused, or counted as lost
   if (const auto* started = std::get_if<Started>(&message)) {
     on_started(agent, *started);
   } else if (const auto* failed = std::get_if<Failed>(&message)) {
@@ -52,7 +51,8 @@ void Conductor::on_observer(const Message& message) {
     interrupt("the launcher (pid " + std::to_string(options_.own.pid) + " on " + options_.own.host + ")", *signalled);
   } else if (const auto* hopeless = std::get_if<GiveUp>(&message)) {
     if (phase_ == Phase::Gathering) return finish(1, hopeless->text + "\n");
-    const bool misses_one = order_.size() - without_.size() < static_cast<std::size_t>(options_.nodes.min_nodes);
+    const bool misses_one =
+        round_->plan.nodes.size() - without_.size() < static_cast<std::size_t>(options_.nodes.min_nodes);
     if (phase_ == Phase::Running && misses_one && !hopeless->had_begun) give_up(hopeless->text);
   }
 }
@@ -64,7 +64,7 @@ void Conductor::forward(int signal) {
 }
 
 std::string Conductor::name_of(int agent) const {
-  const Hello& hello = formation_.agents().at(agent);
+  const Hello& hello = agents_.at(agent);
   const std::optional<int> node = node_of(agent);
   return (node ? "node " + std::to_string(*node) : "a node") + " (agent pid " + std::to_string(hello.pid) + " on " +
          hello.host + ")";
@@ -72,38 +72,9 @@ std::string Conductor::name_of(int agent) const {
 
 void Conductor::tell(const std::string& text) {
   if (observer_) outside_.post(*observer_, Notice{text});
-  for (const auto& [agent, hello] : formation_.agents()) {
+  for (const auto& [agent, hello] : agents_) {
     if (hello.is_coordinators) outside_.post(agent, Notice{text});
   }
-}
-
-void Conductor::on_hello(int agent, const Hello& hello) {
-  const std::string objection = formation_.objection(hello);
-  if (!objection.empty()) {
-    outside_.post(agent, Notice{objection + "\n"});
-    outside_.post(agent, Verdict{0, true, 1, ""});
-    return;
-  }
-  if (hello.nproc == 0) {
-    observer_ = agent;
-    return;
-  }
-  formation_.add(agent, hello);
-  if (phase_ == Phase::Running) admit_newcomer(agent);
-}
-
-// In the middle of a round: room for it is made by a new one, unless the job is about to end anyway.
-void Conductor::admit_newcomer(int agent) {
-  const std::size_t nodes = order_.size() - without_.size();
-  const bool room = static_cast<int>(nodes) < options_.nodes.max_nodes;
-  if (!room || round_->ended.size() > without_.size()) {
-    outside_.post(agent, Notice{"the job runs on its " + std::to_string(nodes) + " nodes; this one waits as a spare"});
-    return;
-  }
-  if (elastic_ && elastic_->program_is_elastic()) return take_in(agent);
-  tell(name_of(agent) + " has come; all ranks are stopped and started again with it\n");
-  nodes_change_ = true;
-  stop_round(AttemptOrder::Kind::Terminate);
 }
 
 void Conductor::on_started(int agent, const Started& started) {
@@ -129,9 +100,9 @@ void Conductor::on_ended(int agent, const Ended& ended, Clock::time_point now) {
 }
 
 void Conductor::lost(int agent, const std::string& why, Clock::time_point at, Clock::time_point now) {
-  if (!formation_.agents().contains(agent) || finished()) return;
+  if (!agents_.contains(agent) || finished()) return;
   const std::string text = name_of(agent) + " was lost: " + why;
-  formation_.remove(agent);
+  agents_.erase(agent);
   const std::optional<int> node = node_of(agent);
   const bool in_round = node && round_runs();
   if (in_round && goes_on_without(*node)) {
@@ -151,13 +122,16 @@ void Conductor::lost(int agent, const std::string& why, Clock::time_point at, Cl
 }
 
 void Conductor::on_interrupted(int agent, const Signalled& interrupted, Clock::time_point now) {
-  const bool coordinators = formation_.agents().at(agent).is_coordinators;
+  const bool coordinators = agents_.at(agent).is_coordinators;
   const bool in_round = node_of(agent) && round_runs();
   if (!coordinators && (!in_round || !options_.nodes.fixed_size())) {
     tell(name_of(agent) + " was stopped by " + signal_name(interrupted.signal) + " and leaves the job\n");
     const bool had_ranks = in_round && !joining_.contains(*node_of(agent));
     if (in_round && !had_ranks) goes_on_without(*node_of(agent));
-    if (!had_ranks) return formation_.remove(agent);
+    if (!had_ranks) {
+      agents_.erase(agent);
+      return;
+    }
     on_leaving(agent);
     return end_round_if_over(now);
   }
@@ -193,17 +167,17 @@ void Conductor::stop_round(AttemptOrder::Kind kind) {
 void Conductor::end_round_if_over(Clock::time_point now) {
   if (!round_runs()) return;
   if (round_->ended.size() + round_->lost.size() + joining_.size() < round_->plan.nodes.size()) return;
-  for (const int agent : leaving_) formation_.remove(agent);
+  for (const int agent : leaving_) agents_.erase(agent);
   leaving_.clear();
   const Judgement judgement = judge(*round_);
   if (judgement.all_well && (!nodes_change_ || nobody_was_stopped())) return finish(0, "");
   if (round_->interrupted_by) return finish(judgement.status, judgement.summary);
-  if (elastic_) restarts_ += elastic_->job().restarts_used();
+  if (elastic_) restarts_ += elastic_->restarts_used();
   if (nodes_change_ && round_->lost.empty()) {
     outside_.post(kToAll, Verdict{round_->plan.round, false, 0, "the nodes of the job change\n"});
     return begin_gathering(now);
   }
-  const bool in_vain = elastic_ && elastic_->job().failed_for_good();
+  const bool in_vain = elastic_ && elastic_->failed_for_good();
   if (in_vain || restarts_ >= options_.max_restarts) return finish(judgement.status, judgement.summary);
   ++restarts_;
   outside_.post(kToAll, Verdict{round_->plan.round, false, judgement.status,
@@ -234,7 +208,8 @@ void Conductor::give_up(const std::string& why) {
 void Conductor::begin_gathering(Clock::time_point now) {
   phase_ = Phase::Gathering;
   nodes_change_ = false;
-  formation_.begin(now);
+  gathering_since_ = now;
+  enough_since_.reset();
   next_progress_ = now + kFirstProgress;
 }
 
@@ -243,20 +218,8 @@ void Conductor::tick(Clock::time_point now) {
   if (phase_ == Phase::Running && elastic_) rescue(now);
 }
 
-void Conductor::gather(Clock::time_point now) {
-  if (const auto order = formation_.ready(now, order_)) return start_round(*order);
-  if (formation_.timed_out(now)) {
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(options_.nodes.join_timeout).count();
-    return finish(
-        1, "not enough nodes have come within " + std::to_string(seconds) + " s: " + formation_.progress() + "\n");
-  }
-  if (now < next_progress_) return;
-  next_progress_ = now + kLaterProgress;
-  tell(formation_.progress() + "\n");
-}
-
 NodePlace Conductor::place_of(int agent, int first_rank) const {
-  const Hello& hello = formation_.agents().at(agent);
+  const Hello& hello = agents_.at(agent);
   return {agent, hello.host, hello.pid, hello.address, hello.nproc, hello.cores, first_rank};
 }
 
@@ -270,10 +233,9 @@ void Conductor::start_round(const std::vector<int>& order) {
     plan.nodes.push_back(place_of(agent, plan.world_size));
     plan.world_size += plan.nodes.back().nproc;
   }
-  const Hello& first = formation_.agents().at(order.front());
+  const Hello& first = agents_.at(order.front());
   make_stores(plan, first);
   if (!options_.store && !first.is_coordinators) plan.master_addr = first.address;
-  order_ = order;
   started_.clear();
   without_.clear();
   joining_.clear();
@@ -281,6 +243,40 @@ void Conductor::start_round(const std::vector<int>& order) {
   round_ = RoundEnd{plan, {}, {}, std::nullopt, ""};
   phase_ = Phase::Running;
   outside_.post(kToAll, plan);
+}
+
+void Conductor::make_stores(RoundPlan& plan, const Hello& first) {
+  plan.master_port = options_.store ? outside_.new_torch_store() : first.reserved_port;
+  if (!options_.store) return;
+  if (!options_.elastic) {
+    plan.store_port = outside_.new_job_store(plan.world_size, plan.job_id);
+    return;
+  }
+  ElasticLimits limits = *options_.elastic;
+  limits.max_restarts = options_.max_restarts - restarts_;
+  elastic_ = outside_.new_elastic_job(plan, limits, [this](const std::string& line) { tell(line + "\n"); });
+  plan.store_port = elastic_->store_port();
+  plan.control_port = elastic_->control_port();
+}
+
+void Conductor::on_ranks(int agent, const RanksChanged& changed) {
+  const std::optional<int> node = node_of(agent);
+  if (!elastic_ || !node || changed.round != round_->plan.round) return;
+  elastic_->changed(*node, changed);
+}
+
+void Conductor::rescue(Clock::time_point now) {
+  const ElasticJob::Step step = elastic_->look(now);
+  RoundPlan& plan = round_->plan;
+  plan.world_size = elastic_->world_size();
+  plan.store_port = elastic_->store_port();
+  for (const auto& [node, order] : step.orders) post_to_node(node, order);
+  for (const auto& [node, first_rank] : step.joined) {
+    plan.nodes.at(static_cast<std::size_t>(node)).first_rank = first_rank;
+    joining_.erase(node);
+    post_to_node(node, plan);
+  }
+  if (step.give_up) stop_round(AttemptOrder::Kind::Settle);
 }
 
 }  // namespace tutti::tools

@@ -7,14 +7,16 @@
 // A failure of a rank or the loss of a node ends the round everywhere and costs one of --max-restarts. Where the number
 // of nodes may change, a node that comes (room permitting) or is asked to leave begins a new round at no cost: the
 // ranks get SIGTERM and time to write a checkpoint. A node more than MAX waits as a spare. An elastic job's round
-// outlives lost ranks and nodes, and takes others in (conductor_elastic.cc). Thread-safety: one thread.
+// outlives lost ranks and nodes, and takes others in. Thread-safety: one thread.
+//
+// conductor.cc has rounds and their ends, conductor_nodes.cc which nodes take part.
 #pragma once
 
-#include <tutti/tools/run/elastic/elastic_round.h>
+#include <tutti/tools/run/elastic/elastic_job.h>
 #include <tutti/tools/run/nodes/coordinator.h>
-#include <tutti/tools/run/nodes/formation.h>
 #include <tutti/tools/run/nodes/judge.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -37,7 +39,7 @@ class Conductor {
     /// The same for PyTorch's clients.
     virtual std::uint16_t new_torch_store() = 0;
     /// For an elastic job, in place of new_job_store: its stores and what is decided while its ranks run.
-    virtual std::unique_ptr<ElasticRound> new_elastic_round(const RoundPlan&, const ElasticLimits&, ElasticJob::Say) {
+    virtual std::unique_ptr<ElasticJob> new_elastic_job(const RoundPlan&, const ElasticLimits&, ElasticJob::Say) {
       return nullptr;
     }
   };
@@ -54,7 +56,7 @@ class Conductor {
 
   bool finished() const { return phase_ == Phase::Finished; }
   /// Agents whose heartbeats are to be watched.
-  const std::map<int, Hello>& agents() const { return formation_.agents(); }
+  const std::map<int, Hello>& agents() const { return agents_; }
 
  private:
   enum class Phase { Gathering, Running, Stopping, Finished };
@@ -69,7 +71,11 @@ class Conductor {
   void forward(int signal);
   void on_leaving(int agent);
   void admit_newcomer(int agent);
+  std::string objection(const Hello& hello) const;
   void gather(Clock::time_point now);
+  std::optional<std::vector<int>> static_order() const;
+  std::optional<std::vector<int>> ready(Clock::time_point now);
+  std::string progress() const;
   void start_round(const std::vector<int>& order);
   void stop_round(AttemptOrder::Kind kind);
   void order(AttemptOrder order);
@@ -90,13 +96,14 @@ class Conductor {
 
   const CoordinatorOptions options_;
   Outside& outside_;
-  Formation formation_;
   Phase phase_ = Phase::Gathering;
+  std::map<int, Hello> agents_;
+  Clock::time_point gathering_since_{};
+  std::optional<Clock::time_point> enough_since_;  // so many nodes as are needed are here
   int next_round_ = 0;
   int restarts_ = 0;
   std::optional<RoundEnd> round_;  // the present or the last one
-  std::vector<int> order_;         // its agents
-  std::unique_ptr<ElasticRound> elastic_;
+  std::unique_ptr<ElasticJob> elastic_;
   std::set<int> without_;           // nodes of the round that were lost, and the others go on
   std::set<int> joining_;           // nodes that have come since, and have no ranks yet
   int first_nodes_ = 0;             // with which the round began

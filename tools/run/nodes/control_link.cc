@@ -1,5 +1,6 @@
 #include <sys/eventfd.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/bootstrap/meeting_file.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/tools/run/nodes/control_link.h>
 #include <unistd.h>
@@ -23,8 +24,14 @@ using comm::ErrorCode;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kConnectPiece{2000};  // so long may the end of the program wait for a connect
+constexpr milliseconds kPause{100};          // between two looks at the meeting file ...
+constexpr milliseconds kReportAfter{5000};   // ... of which nothing is said at first
 constexpr milliseconds kListenPiece{500};
 constexpr milliseconds kFirstCall{30'000};  // the first calls after the connect
+constexpr char kFolderHint[] =
+    ". Did node 0's agent start, and is this folder the same on all nodes? If not, set TUTTI_MEET_DIR to one that is, "
+    "or "
+    "give --rdzv-endpoint";
 
 }  // namespace
 
@@ -35,6 +42,7 @@ class ControlLink::Impl {
         secret_(std::move(secret)),
         hello_(std::move(hello)),
         hosts_(std::move(hosts)),
+        port_(options.port),
         fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (fd_ < 0) comm::throw_errno("cannot make an event descriptor", errno);
     if (hosts_.empty()) hosts_.push_back(options_.host);
@@ -124,7 +132,7 @@ class ControlLink::Impl {
   comm::TcpStoreOptions store_options(const std::string& host, int rank) const {
     comm::TcpStoreOptions options;
     options.host = host;
-    options.port = options_.port;
+    options.port = port_;
     options.job_id = kControlJob;
     options.job_secret = secret_;
     options.rank = rank;
@@ -133,10 +141,12 @@ class ControlLink::Impl {
 
   // A first connection asks for this agent's number; the one that stays carries it, so that the server can tell whose
   // process has died.
-  bool try_host(const std::string& host) {
+  void try_host(const std::string& host) {
     int agent = 0;
     {
       comm::TcpStore asking(store_options(host, -1), Deadline::after(kConnectPiece));
+      if (!nonce_.empty() && asking.get(kNonceKey, Deadline::after(kConnectPiece)) != nonce_)
+        throw Error(ErrorCode::PeerLost, "another job's coordinator is at " + host);
       agent = static_cast<int>(asking.add(kAgentCount, 1, Deadline::after(kFirstCall))) - 1;
     }
     store_ = std::make_unique<comm::TcpStore>(store_options(host, agent), Deadline::after(kFirstCall));
@@ -146,29 +156,53 @@ class ControlLink::Impl {
     agent_ = agent;
     server_address_ = store_->server_address();
     hello_.address = store_->local_address();
-    return true;
+  }
+
+  // Where the coordinator may be; none, and why in `reason`, while the meeting file does not say.
+  std::vector<std::string> look_for_hosts(std::string& reason) {
+    if (options_.meeting_file.empty()) return hosts_;
+    const auto found = comm::MeetingFile(options_.meeting_file, secret_).look();
+    reason = found ? found->state : "it is not there";
+    if (!found || found->reading != comm::Reading::Whole) return {};
+    port_ = found->announcement.port;
+    nonce_ = found->announcement.nonce;
+    published_by_ = "the agent of node 0 (pid " + std::to_string(found->announcement.pid) + " on host " +
+                    found->announcement.host + ") cannot be reached: ";
+    return found->announcement.addresses;
   }
 
   bool connect() {
     const Deadline deadline = Deadline::after(options_.join_timeout);
+    const bool by_file = !options_.meeting_file.empty();
+    const Deadline report = Deadline::after(by_file ? kReportAfter : milliseconds(0));
     std::string reason;
-    for (bool told = false;; told = true) {
-      for (const std::string& host : hosts_) {
+    for (bool told = false;;) {
+      for (const std::string& host : look_for_hosts(reason)) {
         if (stopping()) return false;
         try {
-          if (!try_host(host)) continue;
+          try_host(host);
           post_first(hello_);
           push({LinkEvent::Kind::Connected, {}, {}});
           return true;
         } catch (const Error& error) {
           const bool may_come = error.code() == ErrorCode::Timeout || error.code() == ErrorCode::PeerLost;
-          if (!may_come && hosts_.size() == 1) throw;
-          reason = error.what();
+          if (!may_come && !by_file && hosts_.size() == 1) throw;
+          reason = published_by_ + error.what();
         }
       }
-      if (!told) push({LinkEvent::Kind::Waiting, {}, reason});
-      if (deadline.expired()) throw Error(ErrorCode::Timeout, reason);
+      if (!told && report.expired()) {
+        push({LinkEvent::Kind::Waiting, {}, reason});
+        told = true;
+      }
+      if (deadline.expired()) throw Error(ErrorCode::Timeout, reason + (by_file ? kFolderHint : ""));
+      if (by_file && !pause()) return false;
     }
+  }
+
+  // False: this end is asked to stop.
+  bool pause() {
+    std::unique_lock lock(mutex_);
+    return !changed_.wait_for(lock, kPause, [this] { return stopping_ || lost_; });
   }
 
   void post_first(Message message) {
@@ -276,6 +310,9 @@ class ControlLink::Impl {
   const std::string secret_;
   Hello hello_;
   std::vector<std::string> hosts_;
+  std::uint16_t port_;
+  std::string nonce_;         // of a coordinator that has published itself; else ""
+  std::string published_by_;  // for error texts
   const int fd_;
 
   std::mutex mutex_;

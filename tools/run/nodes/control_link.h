@@ -22,6 +22,7 @@ inline constexpr char kControlJob[] = "tutti-agents";    // the control store's 
 inline constexpr char kAgentCount[] = "agents/count";    // add 1: this agent's number is one less
 inline constexpr char kMailHint[] = "agents/mail/next";  // the first inbox slot that may be free
 inline constexpr char kLogCount[] = "agents/log/next";   // the first entry of the log that is not written yet
+inline constexpr char kNonceKey[] = "agents/meeting";    // tells a published coordinator from another job's on its port
 inline constexpr char kMailTaken[] = "-";                // replaces a letter that has been read
 
 /// Inbox of the coordinator, written with compare_set into the first free slot: no slot stays empty before a full one.
@@ -69,7 +70,8 @@ struct LinkEvent {
 class ControlLink {
  public:
   /// Begins to connect to options.host and port, until options.join_timeout has passed; then says hello. Where `hosts`
-  /// are given they are tried in turn: one of them is the store's, others may be somebody else's.
+  /// are given they are tried in turn: one of them is the store's, others may be somebody else's. With
+  /// options.meeting_file hosts and port are what stands there, again and again: an earlier run may have left the file.
   ControlLink(const NodeOptions& options, std::string job_secret, Hello hello, std::vector<std::string> hosts = {});
   /// Says goodbye. Returns within about a second.
   ~ControlLink();

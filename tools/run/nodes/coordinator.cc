@@ -89,9 +89,9 @@ class Coordinator::Impl final : public Conductor::Outside {
     return torch_store_->port();
   }
 
-  std::unique_ptr<ElasticRound> new_elastic_round(const RoundPlan& plan, const ElasticLimits& limits,
-                                                  ElasticJob::Say say) override {
-    return std::make_unique<ElasticRound>(plan, options_.bind_address, options_.job_secret, limits, std::move(say));
+  std::unique_ptr<ElasticJob> new_elastic_job(const RoundPlan& plan, const ElasticLimits& limits,
+                                              ElasticJob::Say say) override {
+    return std::make_unique<ElasticJob>(plan, options_.bind_address, options_.job_secret, limits, std::move(say));
   }
 
  private:

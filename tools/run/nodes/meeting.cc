@@ -11,25 +11,30 @@
 namespace tutti::tools {
 namespace {
 
-constexpr char kAgreementVersion[] = "4";  // of the messages between agents
+constexpr char kAgreementVersion[] = "5";  // of the messages between agents
 
 }  // namespace
 
-Meeting::Meeting(LaunchContext& context, std::string host)
-    : context_(context), options_(context.options), nodes_(*context.options.nodes), host_(std::move(host)) {}
+Meeting::Meeting(const LaunchOptions& options, std::string host)
+    : options_(options), nodes_(*options.nodes), host_(std::move(host)) {}
 
-std::optional<int> Meeting::begin() {
+void Meeting::begin() {
   if (!options_.store) reserved_.emplace("0.0.0.0");
   secret_ = comm::job_secret();
   start_coordinator();
-  return nodes_.meeting_file.empty() ? std::nullopt : meet_as_scheduled();
 }
 
 std::unique_ptr<ControlLink> Meeting::link() const {
-  return std::make_unique<ControlLink>(nodes_, secret_, hello(), control_hosts());
+  NodeOptions nodes = nodes_;
+  if (coordinates()) nodes.meeting_file.clear();  // this agent knows its own address
+  return std::make_unique<ControlLink>(nodes, secret_, hello(), control_hosts());
 }
 
-std::string Meeting::place() const { return nodes_.host + ":" + std::to_string(nodes_.port); }
+std::string Meeting::place() const {
+  if (!nodes_.meeting_file.empty() && !coordinates())
+    return "the address that the agent of node 0 publishes in " + nodes_.meeting_file;
+  return nodes_.host + ":" + std::to_string(nodes_.port);
+}
 
 // A scheduler's coordinator shows its port once it has one.
 std::string Meeting::about() const {
@@ -66,34 +71,10 @@ void Meeting::start_coordinator() {
       throw comm::Error(error.code(),
                         std::string(error.what()) + " (the agent with --node-rank 0 serves --master-addr)");
     obstacle_ = error.what();  // another agent is; or whoever holds the port will turn out to be a stranger
+    return;
   }
-}
-
-// The agent of node 0 shows where it coordinates, the others look there.
-std::optional<int> Meeting::meet_as_scheduled() {
-  if (coordinator_) {
-    nodes_.port = coordinator_->port();
-    published_.emplace(nodes_.meeting_file, secret_, nodes_.max_nodes, CoordinatorAddress{nodes_.host, nodes_.port});
-    return std::nullopt;
-  }
-  std::optional<int> ending;
-  const auto stopped = [&] {
-    while (const std::optional<int> signal = context_.signals.next()) {
-      if (!asks_to_end(*signal)) continue;
-      context_.say("stopped by " + signal_name(*signal) + "\n");
-      ending = signal;
-    }
-    return ending.has_value();
-  };
-  const auto found =
-      find_coordinator(nodes_.meeting_file, secret_, nodes_.join_timeout, stopped, [&](const std::string& line) {
-        context_.say(line + "\n");
-        if (const std::optional<int> signal = context_.flush()) ending = signal;
-      });
-  if (!found) return ending;
-  nodes_.host = found->host;
-  nodes_.port = found->port;
-  return std::nullopt;
+  nodes_.port = coordinator_->port();
+  if (!nodes_.meeting_file.empty()) published_.emplace(nodes_, secret_);
 }
 
 // A name of this very host may stand for an address that only this host has.

@@ -1,10 +1,9 @@
 // Meeting: how an agent gets to the control store: it serves it, or finds who does.
 //
-// Thread-safety: the agent's main thread. begin() may block until the coordinator of a scheduler's step has shown
-// itself; everything else returns at once.
+// Thread-safety: the agent's main thread.
 #pragma once
 
-#include <tutti/tools/run/launch_context.h>
+#include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/nodes/control_link.h>
 #include <tutti/tools/run/nodes/coordinator.h>
 #include <tutti/tools/run/nodes/scheduled_nodes.h>
@@ -20,30 +19,27 @@ namespace tutti::tools {
 
 class Meeting {
  public:
-  /// `host`: this node's name, for people. context.options.nodes must be set.
-  Meeting(LaunchContext& context, std::string host);
+  /// `host`: this node's name, for people. options.nodes must be set.
+  Meeting(const LaunchOptions& options, std::string host);
 
-  /// Becomes the coordinator, where that is this agent's part. Returns a signal that asked to end meanwhile. Throws
-  /// comm::Error.
-  std::optional<int> begin();
+  /// Becomes the coordinator, where that is this agent's part. Throws comm::Error.
+  void begin();
 
   /// A connection on its way to the control store, with this agent's hello.
   std::unique_ptr<ControlLink> link() const;
 
   bool coordinates() const { return coordinator_ != nullptr; }
   const std::string& secret() const { return secret_; }
-  std::string place() const;  // "host:port"
+  std::string place() const;  // "host:port", or in which file that stands
   /// Why this agent does not coordinate, where it has tried to; else "".
   const std::string& obstacle() const { return obstacle_; }
 
  private:
   Hello hello() const;
   void start_coordinator();
-  std::optional<int> meet_as_scheduled();
   std::vector<std::string> control_hosts() const;
   std::string about() const;
 
-  LaunchContext& context_;
   const LaunchOptions& options_;
   NodeOptions nodes_;  // with the place that was found
   const std::string host_;

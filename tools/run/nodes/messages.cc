@@ -48,7 +48,7 @@ NLOHMANN_JSON_SERIALIZE_ENUM(AttemptOrder::Kind, {{AttemptOrder::Kind::Settle, "
                                                   {AttemptOrder::Kind::Signal, "signal"}})
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AttemptOrder, kind, signal)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Order, round, attempt)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RescuePlan::Start, node, local_rank, restart_count, environment)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RescuePlan::Start, local_rank, restart_count, environment)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RescueOrder, round, lost, frozen, starts)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Verdict, round, final, status, summary)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Notice, text)

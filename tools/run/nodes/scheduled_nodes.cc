@@ -7,11 +7,9 @@
 #include <tutti/tools/run/nodes/control_link.h>
 #include <tutti/tools/run/nodes/scheduled_nodes.h>
 
-#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <stdexcept>
-#include <thread>
 
 namespace tutti::tools {
 namespace {
@@ -19,44 +17,8 @@ namespace {
 using comm::Deadline;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kPause{100};
-constexpr milliseconds kTry{1000};  // to reach what the file says, before looking at it again
-constexpr milliseconds kReportAfter{5000};
-constexpr milliseconds kAnswer{30'000};         // of mpiexec's PMI server
-constexpr char kNonceKey[] = "agents/meeting";  // tells this coordinator from another job's on the same port
-
-comm::TcpStore control_store(const CoordinatorAddress& at, const std::string& secret) {
-  return comm::TcpStore({.host = at.host, .port = at.port, .job_id = kControlJob, .job_secret = secret},
-                        Deadline::after(kTry));
-}
-
-/// Empty if the coordinator at `at` is the one that wrote this; else why not.
-std::string objection(const CoordinatorAddress& at, const std::string& nonce, const std::string& secret) {
-  try {
-    comm::TcpStore store = control_store(at, secret);
-    if (store.get(kNonceKey, Deadline::after(kTry)) == nonce) return {};
-    return "another job's coordinator is there";
-  } catch (const comm::Error& error) {
-    return error.what();
-  }
-}
-
-/// One look; nothing, and why in `state`, where the file does not lead to the coordinator that wrote it.
-std::optional<CoordinatorAddress> look_for_coordinator(const comm::MeetingFile& meeting, const std::string& secret,
-                                                       std::string& state) {
-  const auto found = meeting.look();
-  state = found ? found->state : "it is not there";
-  if (!found || found->reading != comm::Reading::Whole) return std::nullopt;
-  const comm::Announcement& announcement = found->announcement;
-  for (const std::string& host : announcement.addresses) {
-    const CoordinatorAddress at{host, announcement.port};
-    const std::string problem = objection(at, announcement.nonce, secret);
-    if (problem.empty()) return at;
-    state = "the agent of node 0 (pid " + std::to_string(announcement.pid) + " on host " + announcement.host +
-            ") is not at " + host + ": " + problem;
-  }
-  return std::nullopt;
-}
+constexpr milliseconds kOwnCall{1000};   // to the store in this very process
+constexpr milliseconds kAnswer{30'000};  // of mpiexec's PMI server
 
 }  // namespace
 
@@ -100,42 +62,19 @@ void ask_scheduler(NodeArguments& nodes) {
 
 std::string address_to_coordinate_at() { return comm::reachable_addresses(true).front(); }
 
-PublishedCoordinator::PublishedCoordinator(const std::string& file, const std::string& job_secret, int nodes,
-                                           const CoordinatorAddress& at)
-    : file_(file), secret_(job_secret) {
+PublishedCoordinator::PublishedCoordinator(const NodeOptions& nodes, const std::string& job_secret)
+    : file_(nodes.meeting_file), secret_(job_secret) {
   comm::World world;
-  world.world_size = nodes;
-  world.job_id = std::filesystem::path(file).stem().string();
-  const comm::Announcement announcement = comm::own_announcement(world, {at.host}, at.port);
+  world.world_size = nodes.max_nodes;
+  world.job_id = std::filesystem::path(file_).stem().string();
+  const comm::Announcement announcement = comm::own_announcement(world, {nodes.host}, nodes.port);
   nonce_ = announcement.nonce;
-  control_store(at, job_secret).set(kNonceKey, nonce_, Deadline::after(kTry));
+  comm::TcpStore store({.host = nodes.host, .port = nodes.port, .job_id = kControlJob, .job_secret = secret_},
+                       Deadline::after(kOwnCall));
+  store.set(kNonceKey, nonce_, Deadline::after(kOwnCall));
   comm::MeetingFile(file_, secret_).publish(announcement);
 }
 
 PublishedCoordinator::~PublishedCoordinator() { comm::MeetingFile(file_, secret_).withdraw(nonce_); }
-
-std::optional<CoordinatorAddress> find_coordinator(const std::string& file, const std::string& job_secret,
-                                                   milliseconds timeout, const std::function<bool()>& stopped,
-                                                   const std::function<void(const std::string& line)>& say) {
-  const comm::MeetingFile meeting(file, job_secret);
-  const Deadline deadline = Deadline::after(timeout);
-  const Deadline report = Deadline::after(kReportAfter);
-  bool reported = false;
-  for (;;) {
-    std::string state;
-    if (const auto at = look_for_coordinator(meeting, job_secret, state)) return at;
-    if (stopped()) return std::nullopt;
-    if (!reported && report.expired()) {
-      reported = true;
-      say("waiting for the agent of node 0 to publish its address in " + file + ": " + state);
-    }
-    if (deadline.expired())
-      throw comm::Error(comm::ErrorCode::Timeout,
-                        "the address of node 0's agent was not found in " + file + ": " + state +
-                            ". Did it start, and is this folder the same on all nodes? If not, set TUTTI_MEET_DIR to "
-                            "one that is, or give --rdzv-endpoint");
-    std::this_thread::sleep_for(std::min(kPause, deadline.remaining()));
-  }
-}
 
 }  // namespace tutti::tools

@@ -3,15 +3,13 @@
 // that ranks would meet in (comm/bootstrap/meeting_file.h). Nobody writes --node-rank or --master-addr.
 //
 // find_scheduled_node() is a function of the environment. The others block on the file system, and on short
-// connections.
+// connections. The agents of other nodes look into the file while they connect (control_link.h).
 #pragma once
 
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/tools/run/nodes/node_options.h>
 
-#include <chrono>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 
@@ -32,19 +30,14 @@ std::optional<ScheduledNode> find_scheduled_node(int nodes, const comm::Environm
 /// node_rank and meeting_file. Throws as find_scheduled_node does.
 void ask_scheduler(NodeArguments& nodes);
 
-struct CoordinatorAddress {
-  std::string host;  // a number
-  std::uint16_t port = 0;
-};
-
 /// The address at which the agent of node 0 should listen, to be reached by other hosts.
 std::string address_to_coordinate_at();
 
 /// Node 0's: shows the coordinator's address to the other agents as long as it lives.
 class PublishedCoordinator {
  public:
-  /// The coordinator's store serves at `at` already. Throws as MeetingFile::publish and TcpStore do.
-  PublishedCoordinator(const std::string& file, const std::string& job_secret, int nodes, const CoordinatorAddress& at);
+  /// The coordinator's store serves at nodes.host and port already. Throws as MeetingFile::publish and TcpStore do.
+  PublishedCoordinator(const NodeOptions& nodes, const std::string& job_secret);
   ~PublishedCoordinator();
   PublishedCoordinator(const PublishedCoordinator&) = delete;
   PublishedCoordinator& operator=(const PublishedCoordinator&) = delete;
@@ -54,13 +47,5 @@ class PublishedCoordinator {
   std::string secret_;
   std::string nonce_;
 };
-
-/// Another node's: waits until the file leads to the coordinator that wrote it. Looks at `stopped` several times a
-/// second, and returns nothing when that is true. `say` is told once, after five seconds, what is waited for. Throws
-/// comm::Error{Timeout} with what was found, Protocol if the file holds something else.
-std::optional<CoordinatorAddress> find_coordinator(const std::string& file, const std::string& job_secret,
-                                                   std::chrono::milliseconds timeout,
-                                                   const std::function<bool()>& stopped,
-                                                   const std::function<void(const std::string& line)>& say);
 
 }  // namespace tutti::tools

@@ -1,0 +1,58 @@
+#include <tutti/comm/bootstrap/generation.h>
+#include <tutti/tools/run/elastic/node_rescuer.h>
+#include <tutti/tools/run/strays.h>
+
+#include <algorithm>
+
+namespace tutti::tools {
+
+NodeRescuer::NodeRescuer(int round, int node, std::string control, Tell tell)
+    : round_(round), node_(node), control_("TUTTI_CONTROL=" + control), tell_(std::move(tell)) {}
+
+std::vector<std::string> NodeRescuer::environment(int local_rank) const {
+  return {control_, "TUTTI_WORKER=" + comm::WorkerId{.node = node_, .slot = local_rank}.text()};
+}
+
+RanksChanged NodeRescuer::changes(std::span<const RankEnd> ranks) {
+  RanksChanged changed;
+  changed.round = round_;
+  for (std::size_t place = 0; place < ranks.size(); ++place) {
+    const bool is_new = place == told_.size();
+    if (is_new) told_.emplace_back();
+    const RankEnd& rank = ranks[place];
+    const Known known{rank.running, rank.running && is_stopped(rank.pid)};
+    if (!is_new && std::exchange(told_[place], known) == known) continue;
+    told_[place] = known;
+    changed.places.push_back(place);
+    changed.ranks.push_back(rank);
+    changed.ranks.back().frozen = known.frozen;
+  }
+  return changed;
+}
+
+RescuePlan NodeRescuer::look(std::span<const RankEnd> ranks, RankEnd::Clock::time_point now) {
+  RescuePlan plan;
+  plan.give_up = tell_(changes(ranks), now);
+  for (; !orders_.empty(); orders_.pop_front()) {
+    RescueOrder& order = orders_.front();
+    for (const std::size_t place : order.lost) {
+      if (place < ranks.size()) plan.lost.push_back(place);
+    }
+    for (const std::size_t place : order.frozen) {
+      if (place < ranks.size()) plan.frozen.push_back(place);
+    }
+    for (RescuePlan::Start& start : order.starts) {
+      start.environment.push_back(control_);
+      plan.starts.push_back(std::move(start));
+    }
+  }
+  waits_ = false;
+  for (std::size_t place = 0; place < ranks.size(); ++place) {
+    const RankEnd& rank = ranks[place];
+    const bool dealt_with = std::find(plan.lost.begin(), plan.lost.end(), place) != plan.lost.end();
+    waits_ = waits_ || (!rank.running && rank.code != 0 && !rank.replaced && !dealt_with);
+  }
+  return plan;
+}
+
+}  // namespace tutti::tools
