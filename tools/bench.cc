@@ -7,7 +7,6 @@
 #include <tutti/trainer/checkpoint/files.h>
 
 #include <CLI/CLI.hpp>
-#include <cmath>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -31,16 +30,13 @@ struct BenchArguments {
   std::string redop = "sum";
   std::int64_t iterations = 0;
   std::int64_t warmup = 5;
-  double timeout_seconds = 300;
 };
 
 void add_options(CLI::App& app, BenchArguments& arguments) {
   std::string names;
   for (const auto& operation : bench::operations()) names += std::string(operation.name) + ", ";
   app.add_option("OP", arguments.options.operation, names + "or all")->required();
-  app.add_option("-n,--nproc", arguments.nproc, "ranks to start on this host, when no launcher has done so");
-  add_launcher_option(app);
-  add_interface_option(app);
+  add_own_ranks_options(app, arguments.nproc);
   app.add_option("--min-bytes", arguments.min_bytes, "smallest size; 4, 1K, 16M, 64MiB")->capture_default_str();
   app.add_option("--max-bytes", arguments.max_bytes, "largest size")->capture_default_str();
   app.add_option("--step-factor", arguments.step_factor, "from one size to the next")->capture_default_str();
@@ -61,8 +57,7 @@ void add_options(CLI::App& app, BenchArguments& arguments) {
   app.add_option("--json", arguments.options.json, "write the results to this file");
   app.add_option("--trace", arguments.options.trace,
                  "write what all ranks communicated to this file, for ui.perfetto.dev");
-  app.add_option("--timeout", arguments.timeout_seconds, "seconds until a rank that does not answer is an error")
-      ->capture_default_str();
+  add_timeout_option(app, arguments.options.timeout);
 }
 
 std::size_t in_range(std::int64_t value, std::int64_t least, std::int64_t most, const std::string& option) {
@@ -82,10 +77,6 @@ BenchOptions interpreted(const BenchArguments& arguments) {
   options.redop = bench::parse_redop(arguments.redop);
   options.iterations = in_range(arguments.iterations, 0, 10'000'000, "--iterations");
   options.warmup = in_range(arguments.warmup, 0, 10'000'000, "--warmup");
-  const double seconds = arguments.timeout_seconds;
-  if (!(seconds >= 0.001 && seconds <= 1e9))
-    throw bench::UsageError("--timeout: must be between 0.001 and 1e9 seconds");
-  options.timeout = std::chrono::milliseconds(std::llround(seconds * 1000));
   bench::check_options(options);
   return options;
 }

@@ -1,6 +1,7 @@
 // `tutti evaluate CHECKPOINT`: accuracy and confusion matrix of a checkpoint on its data. With --nproc N this very
 // command is started N times.
 
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/base/terminal.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/tensor/thread_pool.h>
@@ -12,7 +13,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -52,42 +52,29 @@ void print(const trainer::CheckpointEvaluation& evaluation) {
             << " samples of " << evaluation.data << "\n";
   if (!evaluation.note.empty()) std::cout << "note: " << evaluation.note << "\n";
   const std::size_t columns = isatty(STDOUT_FILENO) == 1 ? comm::terminal_columns(STDOUT_FILENO) : 0;
-  char result[96];
+  const char* const split = evaluation.split.c_str();
   if (evaluation.has_classes) {
-    std::cout << "\n" << evaluation.result.confusion.to_table(evaluation.class_names, columns) << "\n";
-    std::snprintf(result, sizeof result, "%s accuracy %.4f  %s loss %.4f", evaluation.split.c_str(),
-                  evaluation.result.confusion.accuracy(), evaluation.split.c_str(), evaluation.result.loss);
+    const trainer::ConfusionMatrix& confusion = evaluation.result.confusion;
+    std::cout << "\n" << confusion.to_table(evaluation.class_names, columns) << "\n";
+    std::cout << comm::format("%s accuracy %.4f  %s loss %.4f", split, confusion.accuracy(), split, evaluation.result.loss);
   } else {
-    std::snprintf(result, sizeof result, "%s loss %.6f", evaluation.split.c_str(), evaluation.result.loss);
+    std::cout << comm::format("%s loss %.6f", split, evaluation.result.loss);
   }
-  std::cout << result;
   if (evaluation.generated) std::cout << "  [" << evaluation.data << "]";
   std::cout << std::endl;
 }
 
-void evaluate_in_group(comm::ProcessGroup& group, const EvaluateArguments& arguments, const comm::World& world) {
+int evaluate_in_group(comm::ProcessGroup& group, const EvaluateArguments& arguments, const comm::World& world) {
   check_surroundings(arguments);
   const int threads = arguments.threads > 0 ? static_cast<int>(arguments.threads) : trainer::default_threads(world);
   tensor::set_num_threads(threads);
   const auto evaluation = trainer::evaluate_checkpoint(arguments.request, group, threads);
-  if (group.rank() != 0) return;
+  if (group.rank() != 0) return 0;
   if (!arguments.csv.empty()) trainer::replace_file(arguments.csv, trainer::evaluation_to_csv(evaluation));
   if (!arguments.json.empty()) {
     trainer::replace_file(arguments.json, trainer::evaluation_to_json(evaluation, group.world_size()));
   }
   print(evaluation);
-}
-
-int evaluate_as_rank(const EvaluateArguments& arguments) {
-  const comm::World world = comm::World::detect();
-  const auto group = comm::ProcessGroup::connect(world);
-  try {
-    evaluate_in_group(*group, arguments, world);
-  } catch (const std::exception& error) {
-    group->abort(error.what());
-    throw;
-  }
-  group->shutdown();
   return 0;
 }
 
@@ -100,7 +87,8 @@ int evaluate_command(const EvaluateArguments& arguments) {
   const auto launched = world_size_from_launcher();
   check(arguments);
   if (arguments.nproc.value_or(1) > 1 && !launched) return launch_evaluation(arguments);
-  return evaluate_as_rank(arguments);
+  const comm::World world = comm::World::detect();
+  return run_as_rank(world, {}, [&](comm::ProcessGroup& group) { return evaluate_in_group(group, arguments, world); });
 }
 
 }  // namespace
@@ -119,8 +107,7 @@ void add_evaluate_command(CLI::App& app, int& status) {
       ->capture_default_str();
   command->add_option("--csv", arguments->csv, "write the confusion matrix to this file");
   command->add_option("--json", arguments->json, "write the results to this file");
-  command->add_option("--nproc", arguments->nproc, "ranks to start on this host, when no launcher has done so");
-  add_launcher_option(*command);
+  add_own_ranks_options(*command, arguments->nproc);
   command->add_option("--threads", arguments->threads, "compute threads a rank [CPUs / ranks of this host]");
   command->callback(
       [arguments, &status] { status = status_of("tutti evaluate", [&] { return evaluate_command(*arguments); }); });

@@ -1,6 +1,7 @@
 // `tutti plan`: what a collective takes, by estimate and by simulation, for each algorithm that does it.
 
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/base/output_file.h>
 #include <tutti/comm/schedule/schedule.h>
 #include <tutti/tools/commands.h>
@@ -157,11 +158,7 @@ std::vector<std::string_view> algorithms_of(const PlanOptions& options, const Qu
                    std::to_string(options.world) + " ranks; there are " + joined(fitting));
 }
 
-std::string microseconds(std::optional<double> seconds) {
-  char text[32] = "-";
-  if (seconds) std::snprintf(text, sizeof text, "%.2f", *seconds * 1e6);
-  return text;
-}
+std::string microseconds(std::optional<double> seconds) { return seconds ? comm::format("%.2f", *seconds * 1e6) : "-"; }
 
 /// Of one rank.
 std::size_t planned_bytes(const Question& question) {

@@ -77,14 +77,12 @@ void add_options(CLI::App& app, const trainer::TaskHelp& task, TrainArguments& a
     trainer::with_value(option, arguments.train,
                         [&](auto& value) { add_option(app, std::string(option.name), help, value); });
   }
-  app.add_option("--nproc", arguments.nproc, "ranks to start on this host, when no launcher has done so");
+  add_own_ranks_options(app, arguments.nproc);
   app.add_flag("--elastic", arguments.elastic,
                "with --nproc: a rank that is lost is replaced, and the others train on from where they are");
   app.add_option("--max-restarts", arguments.max_restarts, "--elastic: so many times [3]");
   app.add_option("--min-ranks", arguments.min_ranks, "--elastic: then go on with fewer, but not below this [all]");
   app.add_option("--columns", arguments.columns)->group("");  // hidden
-  add_launcher_option(app);
-  add_interface_option(app);
 }
 
 /// What the command line says, in the trainer's terms. Throws UsageError.

@@ -1,24 +1,250 @@
 // `tutti tune FILE`: measures the algorithms on this machine, and writes the file that TUTTI_TUNING names. With -n N
 // this very command is started N times.
+//
+// First the network model (cost_model.h), then each algorithm of each operation at a few sizes.
 
-#include <tutti/comm/bootstrap/world.h>
+#include <tutti/comm/algorithms/tuning.h>
+#include <tutti/comm/base/format.h>
+#include <tutti/comm/base/host_name.h>
+#include <tutti/comm/process_group.h>
+#include <tutti/comm/reduce/reduce.h>
+#include <tutti/tools/bench/operations.h>
 #include <tutti/tools/commands.h>
+#include <tutti/tools/plan/price.h>
 #include <tutti/tools/run/own_command.h>
-#include <tutti/tools/tune/tuner.h>
 #include <tutti/trainer/checkpoint/files.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <functional>
 #include <iostream>
 #include <memory>
+#include <numeric>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace tutti::tools {
 namespace {
 
+using comm::OpKind;
+using comm::ProcessGroup;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kBatchSeconds = 3e-3;  // longer than a scheduler's time slice, where ranks share processors
+constexpr double kFewestCalls = 2;      // each finds the caches as a call has left them
+constexpr double kMostCalls = 300;
+constexpr double kShortest = 1e-8;  // seconds: nothing took less
+
+constexpr std::size_t kElementBytes = sizeof(float);
+
+constexpr std::size_t kSizes[] = {1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 22};  // of one rank's or of the whole array
+constexpr OpKind kOps[] = {OpKind::AllReduce,     OpKind::Broadcast, OpKind::Reduce, OpKind::AllGather,
+                           OpKind::ReduceScatter, OpKind::AllToAll,  OpKind::Gather, OpKind::Scatter};
+
+/// Of all ranks; equal on all of them.
+double longest(ProcessGroup& group, double seconds) {
+  group.all_reduce(std::span<double>(&seconds, 1), comm::ReduceOp::Max);
+  return std::max(kShortest, seconds);
+}
+
+double seconds_of(ProcessGroup& group, const std::function<void()>& call, std::size_t calls) {
+  group.barrier();
+  const auto begin = Clock::now();
+  for (std::size_t i = 0; i < calls; ++i) call();
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  return longest(group, seconds) / static_cast<double>(calls);
+}
+
+/// What one thing takes that all ranks of a group do together, measured in batches. A batch begins at a barrier and is
+/// some milliseconds of calls that follow one another, as calls do in a program. Its time by the number of calls is a
+/// mean; of the ranks the slowest counts, of the batches the mean of the faster half. A disturbance only ever adds
+/// time, hence the faster ones. A mean, because on a machine with two speeds means of parts add up to the whole's; of
+/// medians one may be a fast batch and the next a slow one. Machines change their speed from one quarter of a second to
+/// the next: what is to be compared is measured in turns, a batch each, again and again.
+class Meter {
+ public:
+  /// `call` is what is timed, by `algorithm` where it is one of the group's operations.
+  Meter(std::string algorithm, std::function<void()> call) : algorithm_(std::move(algorithm)), call_(std::move(call)) {}
+
+  /// One batch. Afterwards the group chooses its algorithms again.
+  void measure(ProcessGroup& group) {
+    group.use_algorithm(algorithm_);
+    call_();  // whatever was measured in between has had the caches; at first connections are opened, pages are touched
+    const double expected = batches_.empty() ? seconds_of(group, call_, 1) : seconds();
+    const double calls = std::clamp(kBatchSeconds / expected, kFewestCalls, kMostCalls);
+    batches_.push_back(seconds_of(group, call_, static_cast<std::size_t>(calls)));
+    group.use_algorithm("");
+  }
+
+  /// Of one call; equal on all ranks. Not before the first batch.
+  double seconds() const {
+    std::vector<double> sorted = batches_;
+    std::sort(sorted.begin(), sorted.end());
+    const std::size_t half = (sorted.size() + 1) / 2;
+    return std::accumulate(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(half), 0.0) /
+           static_cast<double>(half);
+  }
+
+ private:
+  std::string algorithm_;
+  std::function<void()> call_;
+  std::vector<double> batches_;
+};
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+const bench::Operation& operation_of(OpKind op) {
+  for (const bench::Operation& operation : bench::operations()) {
+    if (operation.kind == op) return operation;
+  }
+  throw std::logic_error("tutti bench has no " + std::string(comm::name(op)));
+}
+
+/// A meter of one operation by one algorithm. Calls that some ranks leave early end with a barrier, which is part of
+/// their time.
+Meter operation_meter(ProcessGroup& group, OpKind op, std::size_t count, const std::string& algorithm) {
+  const bench::Operation& operation = operation_of(op);
+  const bench::Case c{.rank = group.rank(), .world_size = group.world_size(), .count = count};
+  const bench::Extents extents = operation.extents(c);
+  std::vector<float> input(extents.input, 1.0F), output(extents.output, 1.0F);
+  return {algorithm, [&group, &operation, c, input, output]() mutable {
+            operation.run(group, c, {input.data(), input.size(), comm::DType::Float32},
+                          {output.data(), output.size(), comm::DType::Float32});
+            if (operation.rooted) group.barrier();
+          }};
+}
+
+/// The algorithms of `op` that comm would consider for this group.
+std::vector<std::string_view> candidates(ProcessGroup& group, OpKind op) {
+  const comm::TuningPlace place = group.place();
+  Question question;
+  question.element_bytes = kElementBytes;
+  question.problem = {.op = op, .world_size = place.world_size, .count = 1};
+  if (place.hosts > 1 && place.hosts < place.world_size) {
+    for (int rank = 0; rank < place.world_size; ++rank)
+      question.problem.hosts.push_back(rank * place.hosts / place.world_size);
+  }
+  return fitting_algorithms(question);
+}
+
+/// One thing to time.
+struct Cell {
+  OpKind op;
+  std::string algorithm;
+  std::size_t count;
+  std::size_t size;  // of kSizes
+};
+
+/// Small sizes first; nothing where there is no choice.
+std::vector<Cell> cells(ProcessGroup& group) {
+  std::vector<Cell> result;
+  for (const std::size_t bytes : kSizes) {
+    for (const OpKind op : kOps) {
+      const auto names = candidates(group, op);
+      if (names.size() < 2) continue;
+      const std::size_t count = bench::count_for(operation_of(op), bytes, kElementBytes, group.world_size());
+      for (const std::string_view name : names) result.push_back({op, std::string(name), count, bytes});
+    }
+  }
+  return result;
+}
+
+/// What rank 0 says.
+double agreed(ProcessGroup& group, double value) {
+  group.broadcast(std::span<double>(&value, 1), 0);
+  return value;
+}
+
+double seconds_of(ProcessGroup& group, const Cell& cell, double budget) {
+  const auto begin = Clock::now();
+  Meter meter = operation_meter(group, cell.op, cell.count, cell.algorithm);
+  do {
+    meter.measure(group);
+  } while (agreed(group, budget - seconds_since(begin)) > 0);
+  return meter.seconds();
+}
+
+/// Alpha and beta from all_gathers by a ring of short and of long blocks, in which all ranks send p - 1 messages one
+/// after the other; gamma from sums by all ranks at once.
+comm::NetworkModel measure_network(ProcessGroup& group, double seconds) {
+  constexpr std::size_t kShortBlock = 1 << 10, kLongBlock = 1 << 20;  // bytes
+  const auto begin = Clock::now();
+  std::vector<float> sum(kLongBlock / kElementBytes, 1.0F);
+  const std::vector<float> incoming(sum.size(), 1.0F);
+  const auto add = [&] {
+    comm::reduce_into(sum.data(), incoming.data(), sum.size(), comm::DType::Float32, comm::ReduceOp::Sum, false);
+  };
+  Meter short_blocks = operation_meter(group, OpKind::AllGather, kShortBlock / kElementBytes, "ring");
+  Meter long_blocks = operation_meter(group, OpKind::AllGather, kLongBlock / kElementBytes, "ring");
+  Meter sums("", add);
+  do {
+    short_blocks.measure(group);
+    long_blocks.measure(group);
+    sums.measure(group);
+  } while (agreed(group, seconds - seconds_since(begin)) > 0);
+  const double messages = group.world_size() - 1;
+  const double of_short = short_blocks.seconds() / messages, of_long = long_blocks.seconds() / messages;
+  comm::NetworkModel model;
+  model.beta = model.local_beta = std::max(0.0, of_long - of_short) / static_cast<double>(kLongBlock - kShortBlock);
+  model.alpha = model.local_alpha = std::max(0.0, of_short - model.beta * static_cast<double>(kShortBlock));
+  model.gamma = sums.seconds() / static_cast<double>(kLongBlock);
+  return model;
+}
+
+/// Equal on all ranks; `seconds` is about how long in all: sizes that have not been begun by then are left out.
+comm::Tuning tune(ProcessGroup& group, double seconds) {
+  if (group.world_size() < 2) throw std::runtime_error("a single rank has nothing to tune; give -n 2 or more");
+  const auto begin = Clock::now();
+  comm::Tuning tuning{.host = comm::host_name(), .date = utc_now(), .place = group.place(), .model = {}, .rows = {}};
+  tuning.model = measure_network(group, seconds / 4);
+  const std::vector<Cell> all = cells(group);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Cell& cell = all[i];
+    const double left = agreed(group, seconds - seconds_since(begin));
+    // Not in the midst of a size: what was measured for one algorithm must have been for its rivals, too.
+    if (left <= 0 && i > 0 && cell.size != all[i - 1].size) break;
+    const double budget = std::max(0.0, left) / static_cast<double>(all.size() - i);
+    tuning.rows.push_back({cell.op, cell.algorithm, cell.count * kElementBytes, seconds_of(group, cell, budget)});
+  }
+  return tuning;
+}
+
+void print_tuning(std::ostream& out, const comm::Tuning& tuning) {
+  const comm::NetworkModel& model = tuning.model;
+  out << comm::format("# %d ranks on %d host(s) over %s; alpha %.1f us, %.2f GB/s, gamma %.3f ns/byte\n",
+                      tuning.place.world_size, tuning.place.hosts, tuning.place.transport.c_str(), model.alpha * 1e6,
+                      1e-9 / model.beta, model.gamma * 1e9);
+  out << comm::format("%-16s %12s  %s\n", "operation", "bytes a rank", "us by algorithm, fastest first");
+  for (auto row = tuning.rows.begin(); row != tuning.rows.end();) {
+    const auto end = std::find_if(row, tuning.rows.end(),
+                                  [&](const auto& other) { return other.op != row->op || other.bytes != row->bytes; });
+    std::vector<comm::Tuning::Row> sorted(row, end);
+    std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+    out << comm::format("%-16s %12zu ", std::string(comm::name(row->op)).c_str(), row->bytes);
+    for (const auto& each : sorted) out << comm::format(" %s %.1f", each.algorithm.c_str(), each.seconds * 1e6);
+    out << "\n";
+    row = end;
+  }
+}
+
 struct TuneArguments {
   std::string file;
-  int nproc = 1;
+  std::optional<std::int64_t> nproc;
   std::string transport;
   bool encrypt = false;
   double seconds = 3.5;
@@ -26,45 +252,35 @@ struct TuneArguments {
 
 void check(const TuneArguments& arguments, bool is_launched) {
   if (arguments.file.empty()) throw WrongUsage("give the FILE to write");
-  if (!is_launched && arguments.nproc < 2) throw WrongUsage("a single rank has nothing to tune; give -n 2 or more");
-  if (arguments.nproc > 4096) throw WrongUsage("-n " + std::to_string(arguments.nproc) + ": at most 4096");
+  if (!is_launched && arguments.nproc.value_or(1) < 2)
+    throw WrongUsage("a single rank has nothing to tune; give -n 2 or more");
+  if (const std::string why = nproc_objection(arguments.nproc); !why.empty()) throw WrongUsage(why);
   if (!(arguments.seconds > 0 && arguments.seconds <= 3600))
     throw WrongUsage("--seconds: must be above 0, at most 3600");
 }
 
-void tune_in_group(comm::ProcessGroup& group, const TuneArguments& arguments) {
+int tune_in_group(ProcessGroup& group, const TuneArguments& arguments) {
   const bool speaks = group.rank() == 0;
   if (speaks) trainer::check_writable(arguments.file);
-  const comm::Tuning tuning = tune(group, {.seconds = arguments.seconds});
-  if (!speaks) return;
+  const comm::Tuning tuning = tune(group, arguments.seconds);
+  if (!speaks) return 0;
   print_tuning(std::cout, tuning);
   trainer::replace_file(arguments.file, comm::tuning_text(tuning));
   std::cout << "# written to " << arguments.file << "; use it with TUTTI_TUNING=" << arguments.file << std::endl;
-}
-
-int tune_as_rank(const TuneArguments& arguments) {
-  const comm::World world = comm::World::detect();
-  const auto group =
-      comm::ProcessGroup::connect(world, {.transport = arguments.transport, .encrypt = arguments.encrypt});
-  try {
-    tune_in_group(*group, arguments);
-  } catch (const std::exception& error) {
-    group->abort(error.what());
-    throw;
-  }
-  group->shutdown();
   return 0;
 }
 
 int launch_ranks(const TuneArguments& arguments) {
   trainer::check_writable(arguments.file);
-  return launch(launch_of_own_ranks(arguments.nproc, "tutti tune"));
+  return launch(launch_of_own_ranks(static_cast<int>(*arguments.nproc), "tutti tune"));
 }
 
 int tune_command(const TuneArguments& arguments) {
   const bool is_launched = world_size_from_launcher().has_value();
   check(arguments, is_launched);
-  return is_launched ? tune_as_rank(arguments) : launch_ranks(arguments);
+  if (!is_launched) return launch_ranks(arguments);
+  return run_as_rank(comm::World::detect(), {.transport = arguments.transport, .encrypt = arguments.encrypt},
+                     [&](ProcessGroup& group) { return tune_in_group(group, arguments); });
 }
 
 }  // namespace
@@ -73,9 +289,7 @@ void add_tune_command(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("tune", "measure the algorithms on this machine for TUTTI_TUNING");
   const auto arguments = std::make_shared<TuneArguments>();
   command->add_option("FILE", arguments->file, "where to write what was measured");
-  command->add_option("-n,--nproc", arguments->nproc, "ranks to start on this host, when no launcher has done so");
-  add_launcher_option(*command);
-  add_interface_option(*command);
+  add_own_ranks_options(*command, arguments->nproc);
   command->add_option("--transport", arguments->transport, "auto, tcp or shm; the file holds for this one [auto]");
   command->add_flag("--encrypt", arguments->encrypt, "TLS on TCP connections between ranks; the file holds for these");
   command->add_option("--seconds", arguments->seconds, "about how long to measure")->capture_default_str();

@@ -1,8 +1,7 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/base/host_name.h>
 #include <tutti/tools/bench/results.h>
 
-#include <array>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 namespace tutti::tools::bench {
@@ -22,17 +21,10 @@ constexpr bool kOptimized = false;
 constexpr char kTitleFormat[] = "#%12s %12s %8s %6s %5s %10s %10s %10s %10s %8s %8s";
 constexpr char kRowFormat[] = " %12zu %12zu %8s %6s %5d %10s %10s %10s %10s %8s %8s %8s\n";
 
-template <typename... Values>
-std::string formatted(const char* format, Values... values) {
-  std::array<char, 512> line{};
-  std::snprintf(line.data(), line.size(), format, values...);
-  return line.data();
-}
-
 /// Four significant digits or so in few columns: 3.141, 31.41, 314.1, 3141.
 std::string number(double value) {
   const int decimals = value < 10 ? 3 : value < 100 ? 2 : value < 1000 ? 1 : 0;
-  return formatted("%.*f", decimals, value);
+  return comm::format("%.*f", decimals, value);
 }
 
 using Json = nlohmann::ordered_json;
@@ -82,10 +74,10 @@ void print_header(std::ostream& out, const BenchOptions& options, int ranks, con
 
 void print_titles(std::ostream& out, const std::string& operation) {
   out << "#\n# " << operation << "\n#\n";
-  out << formatted(kTitleFormat, "size", "count", "type", "redop", "root", "min", "median", "p99", "max", "algbw",
-                   "busbw")
-      << formatted(" %8s\n", "#wrong")
-      << formatted(kTitleFormat, "(B)", "(elements)", "", "", "", "(us)", "(us)", "(us)", "(us)", "(GB/s)", "(GB/s)")
+  out << comm::format(kTitleFormat, "size", "count", "type", "redop", "root", "min", "median", "p99", "max", "algbw",
+                      "busbw")
+      << comm::format(" %8s\n", "#wrong")
+      << comm::format(kTitleFormat, "(B)", "(elements)", "", "", "", "(us)", "(us)", "(us)", "(us)", "(GB/s)", "(GB/s)")
       << "\n"
       << std::flush;
 }
@@ -93,11 +85,11 @@ void print_titles(std::ostream& out, const std::string& operation) {
 void print_row(std::ostream& out, const Result& result) {
   const TimesUs& time = result.measured.time;
   const std::string wrong = result.measured.wrong ? std::to_string(*result.measured.wrong) : "N/A";
-  out << formatted(kRowFormat, result.bytes, result.count, std::string(result.dtype.value_or("none")).c_str(),
-                   std::string(result.redop.value_or("none")).c_str(), result.root.value_or(-1),
-                   number(time.min).c_str(), number(time.median).c_str(), number(time.p99).c_str(),
-                   number(time.max).c_str(), number(result.algbw_gbps).c_str(), number(result.busbw_gbps).c_str(),
-                   wrong.c_str())
+  out << comm::format(kRowFormat, result.bytes, result.count, std::string(result.dtype.value_or("none")).c_str(),
+                      std::string(result.redop.value_or("none")).c_str(), result.root.value_or(-1),
+                      number(time.min).c_str(), number(time.median).c_str(), number(time.p99).c_str(),
+                      number(time.max).c_str(), number(result.algbw_gbps).c_str(), number(result.busbw_gbps).c_str(),
+                      wrong.c_str())
       << std::flush;
 }
 

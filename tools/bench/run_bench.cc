@@ -1,5 +1,6 @@
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/tools/bench/run_bench.h>
+#include <tutti/tools/run/own_command.h>
 #include <tutti/trainer/checkpoint/files.h>
 
 #include <algorithm>
@@ -61,17 +62,13 @@ int bench_in_world(std::span<const Operation> table, const BenchOptions& options
   group_options.encrypt = options.encrypt;
   group_options.reproducible = options.reproducible;
   group_options.trace_file = options.trace;
-  const auto group = comm::ProcessGroup::connect(world, group_options);
-  try {
-    if (world.rank == 0 && !options.json.empty()) trainer::check_writable(options.json);
-    const std::vector<Result> results = run_in_group(*group, table, options, out);
-    if (world.rank == 0 && !options.json.empty()) trainer::replace_file(options.json, results_json(results));
-    group->shutdown();
+  return run_as_rank(world, group_options, [&](comm::ProcessGroup& group) {
+    const bool writes = world.rank == 0 && !options.json.empty();
+    if (writes) trainer::check_writable(options.json);
+    const std::vector<Result> results = run_in_group(group, table, options, out);
+    if (writes) trainer::replace_file(options.json, results_json(results));
     return exit_status(results);
-  } catch (const std::exception& error) {
-    group->abort(error.what());
-    throw;
-  }
+  });
 }
 
 }  // namespace

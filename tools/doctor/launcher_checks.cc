@@ -1,12 +1,12 @@
 #include <sys/stat.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/base/host_name.h>
 #include <tutti/comm/wire/local_address.h>
 #include <tutti/tools/doctor/checks.h>
 
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <iterator>
 
 namespace tutti::doctor {
@@ -52,9 +52,8 @@ Finding check_secret(const comm::Environment& environment) {
   struct stat info {};
   if (!home || ::stat(path.c_str(), &info) != 0) return {"job secret", "launchers make one for each job"};
   if ((info.st_mode & 077) == 0) return {"job secret", "from " + path + " where the launcher brings none"};
-  char mode[16];
-  std::snprintf(mode, sizeof mode, "%04o", info.st_mode & 07777U);
-  return {"job secret", path + " can be read by others (mode " + mode + ")", Verdict::Fail, "chmod 600 " + path};
+  return {"job secret", path + comm::format(" can be read by others (mode %04o)", info.st_mode & 07777U), Verdict::Fail,
+          "chmod 600 " + path};
 }
 
 }  // namespace

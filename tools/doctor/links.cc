@@ -1,10 +1,10 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/tools/doctor/links.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <span>
 
@@ -82,9 +82,7 @@ double measure_bandwidth(comm::ProcessGroup& group, int peer, bool first) {
 }
 
 std::string figures(double latency_us, double gb_per_s) {
-  char text[80];
-  std::snprintf(text, sizeof text, "%.1f us, %.2f GB/s", latency_us, gb_per_s);
-  return text;
+  return comm::format("%.1f us, %.2f GB/s", latency_us, gb_per_s);
 }
 
 std::string pair_text(const Link& link, const std::vector<RankCard>& cards) {
@@ -198,15 +196,13 @@ Findings judge_clocks(const std::vector<std::pair<int, double>>& offsets, const 
   for (const auto& [rank, seconds] : offsets) {
     furthest = std::max(furthest, std::abs(seconds));
     if (std::abs(seconds) < kClockSeconds) continue;
-    char value[64];
-    std::snprintf(value, sizeof value, "%.3f s %s rank 0's", std::abs(seconds), seconds > 0 ? "ahead of" : "behind");
+    const std::string value =
+        comm::format("%.3f s %s rank 0's", std::abs(seconds), seconds > 0 ? "ahead of" : "behind");
     findings.push_back({"clocks", "of " + described(cards[static_cast<std::size_t>(rank)]) + " " + value, Verdict::Warn,
                         "synchronise them (systemd-timesyncd, chrony): times in logs do not fit together"});
   }
   if (!offsets.empty() && findings.empty()) {
-    char value[64];
-    std::snprintf(value, sizeof value, "of %zu hosts agree to %.2f ms", offsets.size() + 1, 1e3 * furthest);
-    findings.push_back({"clocks", value});
+    findings.push_back({"clocks", comm::format("of %zu hosts agree to %.2f ms", offsets.size() + 1, 1e3 * furthest)});
   }
   return findings;
 }

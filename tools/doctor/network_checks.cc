@@ -2,6 +2,7 @@
 #include <sys/socket.h>
 #include <tutti/comm/base/deadline.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/store/listen.h>
 #include <tutti/comm/wire/local_address.h>
 #include <tutti/comm/wire/socket.h>
@@ -10,7 +11,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <sstream>
 
@@ -28,11 +28,7 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-std::string in_ms(double seconds) {
-  char text[32];
-  std::snprintf(text, sizeof text, " (%.1f ms)", 1e3 * seconds);
-  return text;
-}
+std::string in_ms(double seconds) { return comm::format(" (%.1f ms)", 1e3 * seconds); }
 
 Finding slow(const std::string& what, const LookUp& found) {
   return {what, joined(found.addresses) + in_ms(found.seconds), Verdict::Warn,
@@ -128,9 +124,7 @@ double connect_to_self(const std::string& address) {
 
 Finding check_connection(const std::string& what, const std::string& address) {
   try {
-    char text[64];
-    std::snprintf(text, sizeof text, ": opened, reached and answered in %.0f us", connect_to_self(address));
-    return {what, address + text};
+    return {what, address + comm::format(": opened, reached and answered in %.0f us", connect_to_self(address))};
   } catch (const comm::Error& error) {
     return {what, address + ": " + error.what(), Verdict::Fail,
             "let this host's firewall accept connections from itself (iptables -L -n, nft list ruleset)"};

@@ -1,6 +1,7 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/timex.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/tensor/device.h>
 #include <tutti/tensor/products.h>
 #include <tutti/tools/doctor/checks.h>
@@ -8,7 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -25,10 +25,7 @@ constexpr double kSmallSharedMemory = 256 * kMiB;
 constexpr double kLittleMemory = kGiB;
 
 std::string bytes(double count) {
-  char text[32];
-  std::snprintf(text, sizeof text, count >= kGiB ? "%.1f GiB" : "%.0f MiB",
-                count >= kGiB ? count / kGiB : count / kMiB);
-  return text;
+  return count >= kGiB ? comm::format("%.1f GiB", count / kGiB) : comm::format("%.0f MiB", count / kMiB);
 }
 
 std::string limit_text(rlim_t value) { return value == RLIM_INFINITY ? "unlimited" : std::to_string(value); }
@@ -95,11 +92,7 @@ Finding check_memory(const System& system) {
   return {"memory", value};
 }
 
-std::string rounded(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f", value);
-  return text;
-}
+std::string rounded(double value) { return comm::format("%.1f", value); }
 
 /// "NVIDIA H100" from the driver's information file.
 std::string model_of(const std::string& information) {
@@ -167,9 +160,7 @@ Findings check_clock() {
         {"clock", std::string(now) + ", not synchronised", Verdict::Warn,
          "systemctl enable --now systemd-timesyncd (or chrony); jobs run, but times in logs of several hosts do not "
          "fit together"}};
-  char value[128];
-  std::snprintf(value, sizeof value, "%s, synchronised to %.1f ms", now, static_cast<double>(state.maxerror) / 1000);
-  return {{"clock", value}};
+  return {{"clock", comm::format("%s, synchronised to %.1f ms", now, static_cast<double>(state.maxerror) / 1000)}};
 }
 
 Findings check_gpu(const System& system) {

@@ -1,4 +1,5 @@
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/wire/job_secret.h>
 #include <tutti/tools/doctor/checks.h>
@@ -6,7 +7,6 @@
 #include <tutti/tools/doctor/reach.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 
 namespace tutti::doctor {
@@ -126,10 +126,9 @@ class Visit {
     for (const std::string& text : group_->store()->multi_get(keys, soon()))
       for (const Finding& finding : from_json(text))
         (finding.host.empty() || finding.host == kBetween ? between : hosts).push_back(finding);
-    char value[80];
-    std::snprintf(value, sizeof value, "%d on %zu host%s, in %.0f ms, over %s", world_.world_size, leaders_.size(),
-                  leaders_.size() == 1 ? "" : "s", formed_ms_, group_->transport_name().c_str());
-    add(hosts, {{"ranks that met", value}});
+    add(hosts, {{"ranks that met",
+                 comm::format("%d on %zu host%s, in %.0f ms, over %s", world_.world_size, leaders_.size(),
+                              leaders_.size() == 1 ? "" : "s", formed_ms_, group_->transport_name().c_str())}});
     add(hosts, check_addresses(cards_, leaders_));
     add_reach(hosts, between);
     return hosts;

@@ -1,7 +1,7 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/tools/plan/price.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <tuple>
 
 namespace tutti::tools {
@@ -66,12 +66,6 @@ using comm::Transfer;
 
 constexpr std::size_t kColumn = 6;  // characters from rank to rank
 
-std::string left_margin(const char* format, double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
 /// One line of the diagram in the making.
 struct Line {
   double start = 0;
@@ -108,7 +102,7 @@ class Drawing {
     result += '\n';
     double previous = -1;
     for (const Line& line : lines_) {
-      result += line.start == previous ? std::string(14, ' ') : left_margin("%9.1f us  ", line.start * 1e6);
+      result += line.start == previous ? std::string(14, ' ') : comm::format("%9.1f us  ", line.start * 1e6);
       previous = line.start;
       result += line.columns + "  ";
       for (std::size_t i = 0; i < line.sizes.size(); ++i) {

@@ -1,11 +1,11 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/tools/run/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -88,11 +88,7 @@ std::map<int, int> memory_nodes(const fs::path& root) {
   return result;
 }
 
-std::string mebibytes(std::uint64_t bytes) {
-  char text[40];
-  std::snprintf(text, sizeof(text), "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
-  return text;
-}
+std::string mebibytes(std::uint64_t bytes) { return comm::format("%.1f MiB", static_cast<double>(bytes) / (1 << 20)); }
 
 // core(5): the specifiers that are known here; nothing if there are others.
 std::optional<fs::path> expanded(const std::string& pattern, pid_t pid, bool append_pid) {

@@ -3,6 +3,7 @@
 #include <tutti/tools/run/own_command.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdlib>
 #include <string>
 
@@ -28,16 +29,28 @@ void take_launcher(const std::string& name) {
 
 }  // namespace
 
-void add_launcher_option(CLI::App& app) {
+void add_own_ranks_options(CLI::App& app, std::optional<std::int64_t>& nproc) {
+  app.add_option("-n,--nproc", nproc, "ranks to start on this host, when no launcher has done so");
   std::string names = "who started the ranks: auto, none, env";
   for (const std::string& name : comm::launcher_names()) names += ", " + name;
   app.add_option_function<std::string>("--launcher", take_launcher, names + " [$TUTTI_LAUNCHER, else auto]");
+  add_interface_option(app);
 }
 
 void add_interface_option(CLI::App& app) {
   app.add_option_function<std::string>(
       "--iface", [](const std::string& wanted) { set_variable("TUTTI_IFACE", "--iface", wanted); },
       "network between the ranks of several hosts: eth0, 'ib*', 10.1.0.0/16 or an address [$TUTTI_IFACE, else chosen]");
+}
+
+void add_timeout_option(CLI::App& app, std::chrono::milliseconds& timeout) {
+  const auto take = [&timeout](const double& seconds) {
+    if (!(seconds >= 0.001 && seconds <= 1e9))
+      throw CLI::ValidationError("--timeout", "must be between 0.001 and 1e9 seconds");
+    timeout = std::chrono::milliseconds(std::llround(seconds * 1000));
+  };
+  app.add_option_function<double>("--timeout", take, "seconds until a rank that does not answer is an error")
+      ->default_str(std::to_string(timeout.count() / 1000));
 }
 
 }  // namespace tutti::tools

@@ -1,8 +1,7 @@
 #include <signal.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/tools/run/report.h>
 #include <tutti/tools/run/signals.h>
-
-#include <cstdio>
 
 namespace tutti::tools {
 namespace {
@@ -13,9 +12,7 @@ std::string who(const RankEnd& rank) {
 }
 
 std::string after(const RankEnd& rank) {
-  char text[32];
-  std::snprintf(text, sizeof(text), " after %.1f s", std::chrono::duration<double>(rank.ended - rank.started).count());
-  return text;
+  return comm::format(" after %.1f s", std::chrono::duration<double>(rank.ended - rank.started).count());
 }
 
 bool earlier(const RankEnd& a, const RankEnd* b) { return b == nullptr || a.ended < b->ended; }
