@@ -81,18 +81,14 @@ int show_lab(const LabOptions& options) {
 }
 
 template <typename Action>
-int guarded(const char* command, Action action) {
-  try {
+int guarded(const std::string& command, const Action& action) {
+  struct EndOfProgress {
+    ~EndOfProgress() { end_progress(); }
+  };
+  return status_of<std::invalid_argument>("tutti lab " + command, [&] {
+    const EndOfProgress before_an_error_is_told;
     return action();
-  } catch (const std::invalid_argument& error) {
-    end_progress();
-    std::cerr << "tutti lab " << command << ": " << error.what() << "\n";
-    return 2;
-  } catch (const std::exception& error) {
-    end_progress();
-    std::cerr << "tutti lab " << command << ": " << error.what() << "\n";
-    return 1;
-  }
+  });
 }
 
 }  // namespace

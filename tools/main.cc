@@ -123,24 +123,17 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "tutti " TUTTI_VERSION);
   app.require_subcommand(1);
   int status = 0;
-  tutti::tools::add_run_command(app, status);
-  tutti::tools::add_train_command(app, status);
-  tutti::tools::add_bench_command(app, status);
-  tutti::tools::add_data_command(app, status);
-  tutti::tools::add_plan_command(app, status);
-  tutti::tools::add_tune_command(app, status);
-  tutti::tools::add_report_command(app, status);
-  tutti::tools::add_evaluate_command(app, status);
-  tutti::tools::add_compare_command(app, status);
-  tutti::tools::add_store_command(app, status);
-  tutti::tools::add_doctor_command(app, status);
-  tutti::tools::add_lab_command(app, status);
+  using namespace tutti::tools;
+  for (const auto add : {add_run_command, add_train_command, add_bench_command, add_data_command, add_plan_command,
+                         add_tune_command, add_report_command, add_evaluate_command, add_compare_command,
+                         add_store_command, add_doctor_command, add_lab_command})
+    add(app, status);
   check_values(app);
   try {
     std::vector<std::string> arguments(argv + 1, argv + argc);
     const auto mark = std::find(arguments.begin(), arguments.end(), "--");
-    if (mark != arguments.end()) *mark = tutti::tools::kProgramFollows;
-    tutti::tools::accept_underscores(app, arguments);
+    if (mark != arguments.end()) *mark = kProgramFollows;
+    accept_underscores(app, arguments);
     std::reverse(arguments.begin(), arguments.end());  // the order CLI11 takes a vector in
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {

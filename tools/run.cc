@@ -246,7 +246,7 @@ void add_run_command(CLI::App& app, int& status) {
   command->add_option("--log-dir", options.log_dir,
                       "Folder for log files of each rank: what --redirects and --tee say; without them all of it, "
                       "instead of the terminal");
-  add_local_options(*command, arguments->local);
+  add_local_options(*command, arguments->local, options.local);
   command
       ->add_option("--grace", arguments->grace_seconds,
                    "Seconds until ranks that are stopped get SIGKILL [30 after a SIGTERM to the launcher, else 2]")

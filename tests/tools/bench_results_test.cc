@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <tutti/tests/support/expect_text.h>
-#include <tutti/tools/bench/results.h>
+#include <tutti/tools/bench/run_bench.h>
 
 #include <nlohmann/json.hpp>
 #include <sstream>

@@ -70,7 +70,7 @@ std::optional<std::string> label_template(const LocalArguments& arguments) {
   return torchruns != nullptr ? std::optional<std::string>(torchruns) : std::nullopt;
 }
 
-void add_output_options(CLI::App& command, LocalArguments& arguments) {
+void add_output_options(CLI::App& command, LocalArguments& arguments, LocalOptions& local) {
   command.add_option("-r,--redirects", arguments.redirects,
                      "Streams that go to log files instead of the terminal: 0 none, 1 standard output, 2 standard "
                      "error, 3 both");
@@ -78,8 +78,8 @@ void add_output_options(CLI::App& command, LocalArguments& arguments) {
   command.add_option("--ranks-filter", arguments.rank_filter, "Show these ranks' lines only, as 0,2-5");
   command.add_option("--label", arguments.label,
                      "What begins each line: a text with ${rank}, ${local_rank}, ${node}, ${host}, ${role_name}");
-  command.add_flag("--fold", arguments.fold, "Show a line that several ranks print alike once, with all their numbers");
-  command.add_flag("--json", arguments.json, "Show each line as a JSON object: time, host, rank, stream, text");
+  command.add_flag("--fold", local.fold, "Show a line that several ranks print alike once, with all their numbers");
+  command.add_flag("--json", local.json, "Show each line as a JSON object: time, host, rank, stream, text");
 }
 
 // The hosts of -H and --hostfile, where one of them is given.
@@ -121,14 +121,14 @@ void add_node_options(CLI::App& command, NodeArguments& nodes) {
 
 }  // namespace
 
-void add_local_options(CLI::App& command, LocalArguments& arguments) {
-  add_output_options(command, arguments);
+void add_local_options(CLI::App& command, LocalArguments& arguments, LocalOptions& local) {
+  add_output_options(command, arguments, local);
   auto* bind = command.add_flag("--bind", arguments.bind,
                                 "Pin each rank to its share of the CPUs [if no other programs wait for them]");
   command.add_flag("--no-bind", arguments.no_bind, "Let all ranks run on all CPUs")->excludes(bind);
   command.add_option("--stdin", arguments.stdin_rank, "The rank that reads standard input; none: all read /dev/null")
       ->capture_default_str();
-  command.add_option("--role", arguments.role, "ROLE_NAME of the ranks")->capture_default_str();
+  command.add_option("--role", local.role, "ROLE_NAME of the ranks")->capture_default_str();
   command.add_flag("-m,--module", arguments.module, "PROGRAM is a Python module: python3 -u -m PROGRAM");
   command.add_flag("--no-python", arguments.no_python, "Execute PROGRAM itself, even if it ends in .py");
   command.add_flag("--run-path", arguments.run_path, "PROGRAM is a Python script, whatever its name");
@@ -144,14 +144,11 @@ void apply_local_options(const LocalArguments& arguments, LaunchOptions& launch)
   local.rank_filter = parse_filter(arguments.rank_filter, "--ranks-filter");
   local.label = label_template(arguments);
   if (local.label) expand_label(*local.label, {});  // says so if it has no meaning
-  local.json = arguments.json;
-  local.fold = arguments.fold;
   if (arguments.no_bind) {
     launch.local.why_not_bound = "--no-bind";
   } else {
     divide_among_ranks(launch.local, launch.nproc, arguments.bind);
   }
-  local.role = arguments.role;
   if (arguments.stdin_rank != "none") {
     local.stdin_rank = parse_number(arguments.stdin_rank);
     if (!local.stdin_rank) {

@@ -21,14 +21,13 @@ struct LocalArguments {
   std::string redirects = "0", tees = "0";
   std::string rank_filter;
   std::string label;
-  bool json = false, fold = false;
   bool bind = false, no_bind = false;
   std::string stdin_rank = "none";
-  std::string role = "default";
   bool module = false, no_python = false, run_path = false;
 };
 
-void add_local_options(CLI::App& command, LocalArguments& arguments);
+/// Options that need no check go into `local` at once.
+void add_local_options(CLI::App& command, LocalArguments& arguments, LocalOptions& local);
 
 /// Checks them and puts them into `launch`, whose other options must be there already; makes a temporary log folder
 /// where streams are to be redirected and none was named. Throws std::invalid_argument with one sentence.
