@@ -99,12 +99,11 @@ class Launch {
   // Each start of the ranks gets a server of its own: keys of an earlier one must not be seen.
   std::unique_ptr<comm::TcpStoreServer> start_store(JobEnvironment& job) const {
     if (!options_.store) return nullptr;
-    comm::TcpStoreServerOptions server_options;
-    server_options.bind_address = options_.master_addr;
-    server_options.job_id = job.job_id;
-    server_options.job_secret = job.job_secret;
-    server_options.world_size = options_.nproc;
-    auto server = std::make_unique<comm::TcpStoreServer>(server_options);
+    auto server =
+        std::make_unique<comm::TcpStoreServer>(comm::TcpStoreServerOptions{.bind_address = options_.master_addr,
+                                                                           .job_id = job.job_id,
+                                                                           .job_secret = job.job_secret,
+                                                                           .world_size = options_.nproc});
     job.store_port = server->port();
     return server;
   }
@@ -112,10 +111,8 @@ class Launch {
   // MASTER_PORT, as torchrun's agent serves it.
   std::unique_ptr<comm::TorchStoreServer> start_torch_store(JobEnvironment& job) const {
     if (!options_.store) return nullptr;
-    comm::TorchStoreServerOptions server_options;
-    server_options.bind_address = options_.master_addr;
-    server_options.port = options_.master_port;
-    auto server = std::make_unique<comm::TorchStoreServer>(server_options);
+    auto server = std::make_unique<comm::TorchStoreServer>(
+        comm::TorchStoreServerOptions{.bind_address = options_.master_addr, .port = options_.master_port});
     job.master_port = server->port();
     return server;
   }

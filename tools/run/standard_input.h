@@ -6,6 +6,8 @@
 #pragma once
 
 #include <poll.h>
+#include <tutti/comm/wire/socket.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
@@ -16,14 +18,11 @@ class StandardInput {
  public:
   /// `wanted`: a rank of this host reads it. Throws comm::Error{System}.
   explicit StandardInput(bool wanted);
-  ~StandardInput();
-  StandardInput(const StandardInput&) = delete;
-  StandardInput& operator=(const StandardInput&) = delete;
 
   /// What the rank gets as its standard input; -1: /dev/null.
-  int rank_end() const { return rank_end_; }
+  int rank_end() const { return wanted_ && !is_terminal_ ? STDIN_FILENO : rank_end_.get(); }
   /// The rank runs and has its copy.
-  void handed_over();
+  void handed_over() { rank_end_.close(); }
 
   void add_poll_entries(std::vector<pollfd>& entries) const;
   void handle(const pollfd& entry);
@@ -33,8 +32,10 @@ class StandardInput {
   void write_pipe();
   void close_pipe();
 
-  int rank_end_ = -1;
-  int pipe_ = -1;  // write end; -1: nothing to pass on
+  const bool wanted_;
+  const bool is_terminal_;
+  comm::Socket rank_end_;  // of a pipe for what comes from the terminal ...
+  comm::Socket pipe_;      // ... and its write end; closed: nothing to pass on
   std::string waiting_;
 };
 

@@ -33,11 +33,10 @@ ElasticJob::ElasticJob(const RoundPlan& plan, const std::string& bind_address, c
       say_(std::move(say)),
       control_server_(serve(plan.job_id)),
       of_node_(plan.nodes.size()) {
-  comm::TcpStoreOptions client;
-  client.host = bind_address.empty() ? comm::loopback_address() : bind_address;
-  client.port = control_server_->port();
-  client.job_id = plan.job_id;
-  client.job_secret = job_secret;
+  const comm::TcpStoreOptions client{.host = bind_address.empty() ? comm::loopback_address() : bind_address,
+                                     .port = control_server_->port(),
+                                     .job_id = plan.job_id,
+                                     .job_secret = job_secret};
   control_ = std::make_unique<comm::TcpStore>(client, soon());
   stores_.push_back({.server = serve(plan.job_id, plan.world_size)});
   for (int node = 0; node < static_cast<int>(plan.nodes.size()); ++node) {
@@ -50,12 +49,8 @@ ElasticJob::ElasticJob(const RoundPlan& plan, const std::string& bind_address, c
 ElasticJob::~ElasticJob() = default;
 
 std::unique_ptr<comm::TcpStoreServer> ElasticJob::serve(const std::string& job_id, int world_size) const {
-  comm::TcpStoreServerOptions options;
-  options.bind_address = bind_address_;
-  options.job_id = job_id;
-  options.job_secret = secret_;
-  options.world_size = world_size;
-  return std::make_unique<comm::TcpStoreServer>(options);
+  return std::make_unique<comm::TcpStoreServer>(comm::TcpStoreServerOptions{
+      .bind_address = bind_address_, .job_id = job_id, .job_secret = secret_, .world_size = world_size});
 }
 
 // Its node will tell the process id, and how it fares.

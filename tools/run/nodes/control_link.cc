@@ -1,5 +1,6 @@
 #include <sys/eventfd.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/bootstrap/meeting_file.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/tools/run/nodes/control_link.h>
@@ -9,7 +10,6 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
-#include <cstdio>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -130,13 +130,7 @@ class ControlLink::Impl {
   }
 
   comm::TcpStoreOptions store_options(const std::string& host, int rank) const {
-    comm::TcpStoreOptions options;
-    options.host = host;
-    options.port = port_;
-    options.job_id = kControlJob;
-    options.job_secret = secret_;
-    options.rank = rank;
-    return options;
+    return {.host = host, .port = port_, .job_id = kControlJob, .job_secret = secret_, .rank = rank};
   }
 
   // A first connection asks for this agent's number; the one that stays carries it, so that the server can tell whose
@@ -268,9 +262,8 @@ class ControlLink::Impl {
     while (!changed_.wait_for(lock, between, [this] { return stopping_ || lost_; })) {
       silence.look(std::chrono::steady_clock::now(), heard_.exchange(false));
       if (silence.silence() < options_.silence) continue;
-      char text[80];
-      std::snprintf(text, sizeof text, "it has not answered for %.1f s (frozen, or its host is cut off)",
-                    std::chrono::duration<double>(silence.silence()).count());
+      const std::string text = comm::format("it has not answered for %.1f s (frozen, or its host is cut off)",
+                                            std::chrono::duration<double>(silence.silence()).count());
       lock.unlock();
       lost(text);
       return;

@@ -1,5 +1,6 @@
 #include <arpa/inet.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/comm/store/tcp_store_server.h>
 #include <tutti/comm/store/torch/torch_store_server.h>
@@ -12,7 +13,6 @@
 #include <atomic>
 #include <iostream>
 #include <map>
-#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -26,31 +26,13 @@ constexpr milliseconds kLook{100};        // between two looks at the heartbeats
 constexpr milliseconds kOwnCall{60'000};  // a call to the server in this very process
 constexpr milliseconds kFarewell{1500};   // for the agents to read the last verdict
 
-comm::TcpStoreServerOptions control_server(const CoordinatorOptions& options) {
-  comm::TcpStoreServerOptions server;
-  server.bind_address = options.bind_address;
-  server.port = options.nodes.port;
-  server.job_id = kControlJob;
-  server.job_secret = options.job_secret;
-  return server;
-}
-
-comm::TcpStoreOptions own_client(const CoordinatorOptions& options, std::uint16_t port) {
-  comm::TcpStoreOptions client;
-  client.host = options.bind_address.empty() ? comm::loopback_address() : options.bind_address;
-  client.port = port;
-  client.job_id = kControlJob;
-  client.job_secret = options.job_secret;
-  return client;
-}
-
 }  // namespace
 
 class Coordinator::Impl final : public Conductor::Outside {
  public:
   explicit Impl(const CoordinatorOptions& options)
       : options_(options),
-        server_(std::make_unique<comm::TcpStoreServer>(control_server(options))),
+        server_(serve(options.nodes.port, kControlJob)),
         port_(server_->port()),
         conductor_(options, *this, Conductor::Clock::now()) {
     thread_ = std::thread([this] { run(); });
@@ -73,12 +55,7 @@ class Coordinator::Impl final : public Conductor::Outside {
 
   std::uint16_t new_job_store(int world_size, const std::string& job_id) override {
     job_store_.reset();
-    comm::TcpStoreServerOptions server;
-    server.bind_address = options_.bind_address;
-    server.job_id = job_id;
-    server.job_secret = options_.job_secret;
-    server.world_size = world_size;
-    job_store_ = std::make_unique<comm::TcpStoreServer>(server);
+    job_store_ = serve(0, job_id, world_size);
     return job_store_->port();
   }
 
@@ -103,9 +80,22 @@ class Coordinator::Impl final : public Conductor::Outside {
 
   static Deadline own_deadline() { return Deadline::after(kOwnCall); }
 
+  std::unique_ptr<comm::TcpStoreServer> serve(std::uint16_t port, const std::string& job_id, int world_size = -1) {
+    return std::make_unique<comm::TcpStoreServer>(comm::TcpStoreServerOptions{.bind_address = options_.bind_address,
+                                                                              .port = port,
+                                                                              .job_id = job_id,
+                                                                              .job_secret = options_.job_secret,
+                                                                              .world_size = world_size});
+  }
+
   void run() {
     try {
-      store_ = std::make_unique<comm::TcpStore>(own_client(options_, port_), own_deadline());
+      const std::string& bound = options_.bind_address;
+      const comm::TcpStoreOptions own{.host = bound.empty() ? comm::loopback_address() : bound,
+                                      .port = port_,
+                                      .job_id = kControlJob,
+                                      .job_secret = options_.job_secret};
+      store_ = std::make_unique<comm::TcpStore>(own, own_deadline());
       while (!stopping_) step();  // also when all is over: agents that come late are told
     } catch (const std::exception& error) {
       // Without its own store nothing can be said to anybody; the agents are to find that they have lost it.
@@ -182,11 +172,10 @@ class Coordinator::Impl final : public Conductor::Outside {
     }
     const auto silence = heart->second.timer.silence();
     if (silence < options_.nodes.silence) return;
-    std::ostringstream why;
-    why.precision(1);
-    why << std::fixed << "nothing was heard of it for " << std::chrono::duration<double>(silence).count()
-        << " s (frozen, or its host is cut off)";
-    conductor_.lost(agent, why.str(), now - silence, now);
+    conductor_.lost(agent,
+                    comm::format("nothing was heard of it for %.1f s (frozen, or its host is cut off)",
+                                 std::chrono::duration<double>(silence).count()),
+                    now - silence, now);
   }
 
   const CoordinatorOptions options_;

@@ -33,24 +33,32 @@ std::uint16_t read_port(const std::string& text, const std::string& option) {
   return static_cast<std::uint16_t>(*port);
 }
 
-// "host", "host:port", "[::1]:port"; an IPv6 number without brackets has no port.
-void read_endpoint(NodeOptions& options, const std::string& text) {
-  const std::string option = "--rdzv-endpoint '" + text + "'";
-  options.port = kDynamicPort;
-  if (text.starts_with('[')) {
-    const std::size_t end = text.find(']');
-    if (end == std::string::npos) refuse(option + " has '[' without ']'");
-    options.host = text.substr(1, end - 1);
-    if (end + 1 < text.size()) {
-      if (text[end + 1] != ':') refuse(option + " must read [ADDRESS]:PORT");
-      options.port = read_port(text.substr(end + 2), option);
-    }
-    return;
+struct HostAndNumber {
+  std::string host;
+  std::optional<std::string> number;  // nothing where there is no colon
+};
+
+// "host", "host:number", "[v6]", "user@[v6]:number"; a bare IPv6 number has none. `where` begins texts of errors.
+HostAndNumber split_host(const std::string& text, const std::string& where) {
+  if (const std::size_t begin = text.find('['); begin != std::string::npos) {
+    const std::size_t end = text.find(']', begin);
+    if (end == std::string::npos) refuse(where + " has '[' without ']'");
+    const std::string host = text.substr(0, begin) + text.substr(begin + 1, end - begin - 1);
+    if (end + 1 == text.size()) return {host, std::nullopt};
+    if (text[end + 1] != ':') refuse(where + " must read [ADDRESS]:NUMBER");
+    return {host, text.substr(end + 2)};
   }
   const std::size_t colon = text.find(':');
   const bool bare_v6 = colon != std::string::npos && text.find(':', colon + 1) != std::string::npos;
-  options.host = bare_v6 ? text : text.substr(0, colon);
-  if (!bare_v6 && colon != std::string::npos) options.port = read_port(text.substr(colon + 1), option);
+  if (bare_v6 || colon == std::string::npos) return {text, std::nullopt};
+  return {text.substr(0, colon), text.substr(colon + 1)};
+}
+
+void read_endpoint(NodeOptions& options, const std::string& text) {
+  const std::string option = "--rdzv-endpoint '" + text + "'";
+  const HostAndNumber endpoint = split_host(text, option);
+  options.host = endpoint.host;
+  options.port = endpoint.number ? read_port(*endpoint.number, option) : kDynamicPort;
   if (options.host.empty()) refuse(option + " names no host");
 }
 
@@ -107,19 +115,10 @@ int read_slots(std::string_view text, const std::string& where) {
   return *slots;
 }
 
-// "host", "host:slots", "[v6]", "[v6]:slots"; a bare IPv6 number has no slots.
 HostSlots read_host(const std::string& word, const std::string& where) {
-  HostSlots result;
-  const std::size_t bracket = word.find(']');
-  const std::size_t colon = word.find(':', bracket == std::string::npos ? 0 : bracket);
-  const bool bare_v6 = bracket == std::string::npos && std::count(word.begin(), word.end(), ':') > 1;
-  if (bare_v6 || colon == std::string::npos) {
-    result.host = word;
-  } else {
-    result.host = word.substr(0, colon);
-    result.slots = read_slots(std::string_view(word).substr(colon + 1), where);
-  }
-  std::erase_if(result.host, [](char c) { return c == '[' || c == ']'; });
+  const HostAndNumber parts = split_host(word, where);
+  HostSlots result{parts.host, std::nullopt};
+  if (parts.number) result.slots = read_slots(*parts.number, where);
   // A name that begins with a dash would be an option of the remote command.
   if (result.host.empty() || result.host.front() == '-')
     throw std::invalid_argument(where + ": '" + word + "' is no host");
