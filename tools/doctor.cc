@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
-#include <string>
 
 namespace tutti::tools {
 namespace {

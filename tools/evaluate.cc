@@ -56,7 +56,8 @@ void print(const trainer::CheckpointEvaluation& evaluation) {
   if (evaluation.has_classes) {
     const trainer::ConfusionMatrix& confusion = evaluation.result.confusion;
     std::cout << "\n" << confusion.to_table(evaluation.class_names, columns) << "\n";
-    std::cout << comm::format("%s accuracy %.4f  %s loss %.4f", split, confusion.accuracy(), split, evaluation.result.loss);
+    std::cout << comm::format("%s accuracy %.4f  %s loss %.4f", split, confusion.accuracy(), split,
+                              evaluation.result.loss);
   } else {
     std::cout << comm::format("%s loss %.6f", split, evaluation.result.loss);
   }

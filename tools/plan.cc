@@ -1,6 +1,5 @@
 // `tutti plan`: what a collective takes, by estimate and by simulation, for each algorithm that does it.
 
-#include <tutti/comm/base/error.h>
 #include <tutti/comm/base/format.h>
 #include <tutti/comm/base/output_file.h>
 #include <tutti/comm/schedule/schedule.h>
@@ -14,7 +13,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <stdexcept>
 
 namespace tutti::tools {
 namespace {

@@ -6,7 +6,6 @@
 #include <tutti/comm/wire/job_secret.h>
 #include <tutti/comm/wire/socket.h>
 #include <tutti/tools/commands.h>
-#include <tutti/tools/run/rank_environment.h>
 #include <tutti/tools/run/signals.h>
 
 #include <CLI/CLI.hpp>

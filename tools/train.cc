@@ -125,20 +125,12 @@ int launch_ranks(const TrainArguments& arguments, const trainer::TrainOptions& o
 }
 
 int train(const TrainArguments& arguments) {
-  try {
-    const trainer::TrainOptions options = interpreted(arguments);
-    const bool launched = world_size_from_launcher().has_value();
-    if ((arguments.nproc.value_or(1) > 1 || arguments.elastic) && !launched) return launch_ranks(arguments, options);
-    const std::size_t columns = isatty(STDOUT_FILENO) == 1 ? comm::terminal_columns(STDOUT_FILENO) : arguments.columns;
-    std::FILE* const live = columns > 0 ? stdout : nullptr;
-    return trainer::run_training(options, {.out = std::cout, .err = std::cerr, .live = live, .columns = columns});
-  } catch (const UsageError& error) {
-    std::cerr << "tutti train: " << error.what() << "\n";
-    return 2;
-  } catch (const std::exception& error) {
-    std::cerr << "tutti train: " << error.what() << "\n";
-    return 1;
-  }
+  const trainer::TrainOptions options = interpreted(arguments);
+  const bool launched = world_size_from_launcher().has_value();
+  if ((arguments.nproc.value_or(1) > 1 || arguments.elastic) && !launched) return launch_ranks(arguments, options);
+  const std::size_t columns = isatty(STDOUT_FILENO) == 1 ? comm::terminal_columns(STDOUT_FILENO) : arguments.columns;
+  std::FILE* const live = columns > 0 ? stdout : nullptr;
+  return trainer::run_training(options, {.out = std::cout, .err = std::cerr, .live = live, .columns = columns});
 }
 
 }  // namespace
@@ -153,7 +145,7 @@ void add_train_command(CLI::App& app, int& status) {
     add_options(*sub, task, *arguments);
     sub->callback([arguments, sub, &status] {
       complete(*sub, arguments->train);
-      status = train(*arguments);
+      status = status_of<UsageError>("tutti train", [&] { return train(*arguments); });
     });
   }
 }

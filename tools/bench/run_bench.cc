@@ -6,7 +6,6 @@
 #include <tutti/trainer/checkpoint/files.h>
 
 #include <algorithm>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 

@@ -11,7 +11,6 @@
 #include <tutti/tools/bench/options.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <ostream>
 #include <span>

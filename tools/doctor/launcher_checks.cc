@@ -6,7 +6,6 @@
 #include <tutti/tools/doctor/checks.h>
 
 #include <array>
-#include <cerrno>
 #include <iterator>
 
 namespace tutti::doctor {

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <string>
 
 namespace tutti::tools {
@@ -21,15 +20,12 @@ constexpr milliseconds kLingerTime{100};  // after a failure: for output that is
 }  // namespace
 
 Attempt::Attempt(LaunchContext& context, const JobEnvironment& job, AttemptControl* control, Rescuer* rescuer)
-    : options_(context.options),
+    : context_(context),
+      options_(context.options),
       job_(job),
-      signals_(context.signals),
-      keeper_(context.keeper),
-      console_(context.console),
-      keep_open_(context.keep_open),
       control_(control),
       rescuer_(rescuer),
-      printer_(options_, job, console_),
+      printer_(options_, job, context.console),
       input_(options_.local.stdin_rank && *options_.local.stdin_rank >= job.first_rank &&
              *options_.local.stdin_rank < job.first_rank + options_.nproc) {}
 
@@ -61,12 +57,12 @@ void Attempt::start_rank(int local_rank, const JobEnvironment& job, const std::v
                          int stdin_fd) {
   std::vector<std::string> extra = extra_environment(local_rank);
   extra.insert(extra.end(), of_rescuer.begin(), of_rescuer.end());
-  SpawnPlan plan{program_path_, options_.command, {}, keep_open_};
+  SpawnPlan plan{program_path_, options_.command, {}, context_.keep_open};
   plan.environment = rank_environment(job, local_rank, extra);
   if (!options_.local.cpus.empty()) plan.cpus = options_.local.cpus.at(static_cast<std::size_t>(local_rank));
   plan.stdin_fd = stdin_fd;
   const Clock::time_point now = Clock::now();
-  const SpawnedRank spawned = spawn_rank(plan, signals_, keeper_);
+  const SpawnedRank spawned = spawn_rank(plan, context_.signals, context_.keeper);
   RankEnd end;
   end.rank = job_.first_rank + local_rank;
   end.host = job_.host;
@@ -85,8 +81,8 @@ void Attempt::run() {
 }
 
 void Attempt::poll_once() {
-  std::vector<pollfd> entries{{signals_.fd(), POLLIN, 0}};
-  console_.add_poll_entries(entries);
+  std::vector<pollfd> entries{{context_.signals.fd(), POLLIN, 0}};
+  context_.console.add_poll_entries(entries);
   for (const auto& output : outputs_) output->add_poll_entries(entries);
   input_.add_poll_entries(entries);
   if (control_ != nullptr) entries.push_back({control_->fd(), POLLIN, 0});
@@ -94,7 +90,7 @@ void Attempt::poll_once() {
   for (const pollfd& entry : entries) {
     const bool is_rank =
         std::any_of(outputs_.begin(), outputs_.end(), [&](const auto& output) { return output->handle(entry); });
-    if (!is_rank && entry.fd != signals_.fd()) console_.handle(entry);
+    if (!is_rank && entry.fd != context_.signals.fd()) context_.console.handle(entry);
     input_.handle(entry);
   }
   printer_.release(Clock::now());
@@ -116,7 +112,7 @@ int Attempt::poll_timeout() const {
 }
 
 void Attempt::take_signals() {
-  while (const std::optional<int> signal = signals_.next()) {
+  while (const std::optional<int> signal = context_.signals.next()) {
     if (*signal == SIGTSTP) {
       suspend();
     } else if (*signal == SIGCHLD) {
@@ -170,7 +166,7 @@ void Attempt::obey(const AttemptOrder& order) {
     case AttemptOrder::Kind::Signal:
       if (asks_to_end(order.signal)) {
         if (interrupted_by_) break;
-        signals_.note_request();  // this node's scheduler may be about to send the same
+        context_.signals.note_request();  // this node's scheduler may be about to send the same
       }
       pass_on(order.signal, false);
       break;
@@ -215,13 +211,12 @@ void Attempt::note_exits() {
 
 // Children other than ranks: the keeper, and what ranks have left behind.
 void Attempt::look_after_children() {
-  if (const std::string text = keeper_.replace_if_dead(); !text.empty())
-    console_.err().push(options_.name + ": " + text + "\n");
+  if (const std::string text = context_.keeper.replace_if_dead(); !text.empty()) context_.say(text + "\n");
   strays_.reap(own_children());
 }
 
 std::set<pid_t> Attempt::own_children() const {
-  std::set<pid_t> result{keeper_.pid()};
+  std::set<pid_t> result{context_.keeper.pid()};
   for (const RankEnd& rank : ends_) result.insert(rank.pid);
   return result;
 }
@@ -308,7 +303,7 @@ void Attempt::finish() {
     }
   }
   for (RankEnd& rank : ends_) {
-    keeper_.forget(rank.pid);
+    context_.keeper.forget(rank.pid);
     // run() has given up on a rank that is still running then; waiting for it here could take for ever.
     ::waitpid(rank.pid, nullptr, state_ == State::Done && rank.running ? WNOHANG : 0);
   }

@@ -18,7 +18,6 @@
 #include <tutti/tools/run/rank_environment.h>
 #include <tutti/tools/run/rank_output.h>
 #include <tutti/tools/run/report.h>
-#include <tutti/tools/run/spawn.h>
 #include <tutti/tools/run/standard_input.h>
 #include <tutti/tools/run/strays.h>
 
@@ -83,12 +82,9 @@ class Attempt {
   bool all_output_finished() const;
   bool only_frozen_ranks_run() const;
 
+  LaunchContext& context_;
   const LaunchOptions& options_;
   const JobEnvironment& job_;
-  SignalGuard& signals_;
-  Keeper& keeper_;
-  Console& console_;
-  const std::vector<int>& keep_open_;
   AttemptControl* const control_;
   Rescuer* const rescuer_;  // null: the first failure ends the job
 

@@ -10,7 +10,6 @@
 #include <sys/types.h>
 
 #include <atomic>
-#include <cstddef>
 #include <span>
 #include <string>
 

@@ -8,7 +8,6 @@
 #include <tutti/tools/run/signals.h>
 #include <tutti/tools/run/spawn.h>
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>

@@ -1,5 +1,4 @@
 #include <poll.h>
-#include <tutti/comm/base/error.h>
 #include <tutti/comm/store/tcp_store_server.h>
 #include <tutti/comm/store/torch/torch_store_server.h>
 #include <tutti/comm/wire/job_secret.h>
@@ -14,12 +13,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <csignal>
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <system_error>
 
 namespace tutti::tools {
 namespace {

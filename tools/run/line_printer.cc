@@ -111,7 +111,8 @@ LinePrinter::LinePrinter(const LaunchOptions& options, const JobEnvironment& job
                     : ""),
       host_(job.host.empty() ? short_host_name() : job.host),
       console_(console),
-      folder_(options.nproc) {}
+      folder_(options.nproc),
+      show_folded_([this](const LineFolder::Line& folded) { show(folded.ranks, folded.stream, folded.text); }) {}
 
 std::string LinePrinter::label_of(const std::vector<int>& local_ranks) const {
   std::vector<int> ranks = local_ranks;
@@ -122,8 +123,7 @@ std::string LinePrinter::label_of(const std::vector<int>& local_ranks) const {
 
 void LinePrinter::print(int local_rank, Stream stream, std::string_view line) {
   if (!options_.local.fold) return show({local_rank}, stream, line);
-  folder_.add(local_rank, stream, line, Clock::now(),
-              [this](const LineFolder::Line& folded) { show(folded.ranks, folded.stream, folded.text); });
+  folder_.add(local_rank, stream, line, Clock::now(), show_folded_);
 }
 
 void LinePrinter::print_live(int local_rank, Stream stream, std::string_view line) {
@@ -131,16 +131,10 @@ void LinePrinter::print_live(int local_rank, Stream stream, std::string_view lin
   sink(stream).show_live(comm::printable_utf8(label_of({local_rank}) + std::string(line)));
 }
 
-void LinePrinter::release(Clock::time_point now) {
-  folder_.release(now, [this](const LineFolder::Line& folded) { show(folded.ranks, folded.stream, folded.text); });
-}
-
 void LinePrinter::flush() {
-  folder_.flush([this](const LineFolder::Line& folded) { show(folded.ranks, folded.stream, folded.text); });
+  folder_.flush(show_folded_);
   for (const Stream stream : {Stream::Out, Stream::Err}) sink(stream).push("");
 }
-
-std::optional<LinePrinter::Clock::time_point> LinePrinter::next_due() const { return folder_.next_due(); }
 
 void LinePrinter::show(const std::vector<int>& local_ranks, Stream stream, std::string_view line) {
   static constexpr const char* kColours[] = {"36", "33", "35", "32", "34", "31"};

@@ -95,9 +95,9 @@ class LinePrinter {
   void pass(Stream stream, std::string_view bytes) { sink(stream).push(bytes); }
 
   /// Shows what has waited long enough for other ranks to say the same.
-  void release(Clock::time_point now);
+  void release(Clock::time_point now) { folder_.release(now, show_folded_); }
   void flush();  // and erases the live line
-  std::optional<Clock::time_point> next_due() const;
+  std::optional<Clock::time_point> next_due() const { return folder_.next_due(); }
 
   Sink& sink(Stream stream) { return stream == Stream::Out ? console_.out() : console_.err(); }
 
@@ -112,6 +112,7 @@ class LinePrinter {
   const std::string host_;
   Console& console_;
   LineFolder folder_;
+  const LineFolder::Emit show_folded_;
   std::set<std::string> told_;  // causes
 };
 

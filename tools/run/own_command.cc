@@ -1,7 +1,6 @@
 #include <tutti/comm/bootstrap/launchers/launchers.h>
 #include <tutti/tools/run/own_command.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <stdexcept>
 #include <utility>

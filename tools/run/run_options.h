@@ -6,7 +6,6 @@
 #include <tutti/tools/run/nodes/node_options.h>
 #include <tutti/tools/run/nodes/remote_launch.h>
 
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
-#include <utility>
 
 namespace tutti::tools {
 namespace {

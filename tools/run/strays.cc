@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 #include <tutti/tools/run/strays.h>
 
-#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>

@@ -2,7 +2,6 @@
 #include <tutti/tools/run/signals.h>
 
 #include <algorithm>
-#include <utility>
 
 namespace tutti::tools {
 namespace {

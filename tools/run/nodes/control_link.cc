@@ -30,8 +30,7 @@ constexpr milliseconds kListenPiece{500};
 constexpr milliseconds kFirstCall{30'000};  // the first calls after the connect
 constexpr char kFolderHint[] =
     ". Did node 0's agent start, and is this folder the same on all nodes? If not, set TUTTI_MEET_DIR to one that is, "
-    "or "
-    "give --rdzv-endpoint";
+    "or give --rdzv-endpoint";
 
 }  // namespace
 

@@ -9,7 +9,6 @@
 #include <tutti/tools/run/nodes/messages.h>
 #include <tutti/tools/run/nodes/node_options.h>
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -1,6 +1,5 @@
 #include <tutti/tools/run/attempt.h>
 #include <tutti/tools/run/nodes/judge.h>
-#include <tutti/tools/run/signals.h>
 
 #include <algorithm>
 

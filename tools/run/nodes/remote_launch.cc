@@ -1,7 +1,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
-#include <tutti/comm/base/error.h>
 #include <tutti/comm/base/host_name.h>
 #include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/comm/wire/job_secret.h>
@@ -12,15 +11,12 @@
 #include <tutti/tools/run/nodes/remote_agent.h>
 #include <tutti/tools/run/nodes/remote_command.h>
 #include <tutti/tools/run/nodes/remote_launch.h>
-#include <tutti/tools/run/rank_environment.h>
 #include <unistd.h>
 #include <wordexp.h>
 
 #include <algorithm>
-#include <climits>
 #include <filesystem>
 #include <memory>
-#include <utility>
 
 namespace tutti::tools {
 namespace {

@@ -1,4 +1,3 @@
-#include <tutti/comm/base/error.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/comm/bootstrap/launchers/launchers.h>
 #include <tutti/comm/bootstrap/meeting_file.h>

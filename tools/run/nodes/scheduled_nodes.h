@@ -9,7 +9,6 @@
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/tools/run/nodes/node_options.h>
 
-#include <cstdint>
 #include <optional>
 #include <string>
 
