@@ -185,8 +185,8 @@ TEST(StochasticDepth, DropsWholeSamplesAndScalesTheOthers) {
   EXPECT_TRUE(depth.forward(x).data().shares_storage(x.data()));
 }
 
-// A Sequential fuses; the same layers one by one do not. Values and gradients agree.
-TEST(Sequential, FusesConvolutionsAndBatchNormsWithTheirRelu) {
+// A Sequential fuses; the same layers one by one do not. Names, values and gradients agree.
+TEST(Sequential, FusesConvolutionsBatchNormsAndLinearsWithTheirRelu) {
   tensor::Mt19937 generator(5);
   const Modules layers{std::make_shared<Conv2d>(3, 8, ConvOptions{.kernel = 3, .padding = 1}, generator),
                        std::make_shared<Relu>(),
@@ -195,7 +195,9 @@ TEST(Sequential, FusesConvolutionsAndBatchNormsWithTheirRelu) {
                        std::make_shared<Relu>(),
                        std::make_shared<MaxPool2d>(tensor::Pool2dOptions{.kernel = 2}),
                        std::make_shared<Flatten>(),
-                       std::make_shared<Linear>(54, 4, generator)};
+                       std::make_shared<Linear>(54, 6, generator),
+                       std::make_shared<Relu>(),
+                       std::make_shared<Linear>(6, 4, generator)};
   Sequential model(layers);
   const Variable x(keyed_tensor({5, 8, 8, 3}, 1));
   const Tensor seed = keyed_tensor({5, 4}, 2);
@@ -213,7 +215,11 @@ TEST(Sequential, FusesConvolutionsAndBatchNormsWithTheirRelu) {
     for (const auto& layer : layers) y = layer->forward(y);
     return y;
   });
-  ASSERT_EQ(fused.size(), 8u);
+  std::vector<std::string> names;
+  for (const auto& [name, parameter] : model.named_parameters()) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{"0.weight", "0.bias", "2.weight", "3.weight", "3.bias", "7.weight",
+                                             "7.bias", "9.weight", "9.bias"}));
+  ASSERT_EQ(fused.size(), 1 + names.size());
   for (std::size_t i = 0; i < fused.size(); ++i) expect_near(fused[i], plain[i], 1e-4, "result " + std::to_string(i));
 }
 

@@ -10,6 +10,12 @@
 
 namespace tutti::nn::test {
 
+inline std::vector<Variable> parameters_of(const Module& model) {
+  std::vector<Variable> parameters;
+  for (const auto& [name, parameter] : model.named_parameters()) parameters.push_back(parameter);
+  return parameters;
+}
+
 /// A 32-bit hash of (key, index); the mixing function is Chris Wellons' lowbias32.
 inline std::uint32_t keyed_bits(std::uint32_t key, std::uint32_t index) {
   std::uint32_t x = index * 0x9E3779B1u + key * 0x85EBCA77u + 1;

@@ -64,45 +64,6 @@ TEST(Flatten, GivesImagesChannelByChannel) {
   EXPECT_TRUE(flatten.forward(single).data().shares_storage(single.data()));
 }
 
-// The same layers run one by one and as a Sequential, which fuses: same values, same gradients.
-TEST(Sequential, FusionChangesNeitherNamesNorResults) {
-  tensor::Mt19937 generator(5);
-  auto first = std::make_shared<Linear>(8, 6, generator);
-  auto second = std::make_shared<Linear>(6, 3, generator);
-  auto relu = std::make_shared<Relu>();
-  Sequential model({std::make_shared<Flatten>(), first, relu, second, relu});
-  const Variable x(grid(5, 8, 0.25).reshape({5, 2, 4}));
-
-  tensor::sum(model.forward(x)).backward();
-  const auto fused = to_vector(model.forward(x).data());
-  std::vector<std::vector<double>> fused_gradients;
-  std::vector<std::string> names;
-  for (const auto& [name, parameter] : model.named_parameters()) {
-    names.push_back(name);
-    fused_gradients.push_back(to_vector(parameter.grad()));
-  }
-  EXPECT_EQ(names, (std::vector<std::string>{"1.weight", "1.bias", "3.weight", "3.bias"}));
-
-  model.zero_grad();
-  const auto run = [&] {
-    const Variable hidden = relu->forward(first->forward(tensor::flatten(x)));
-    return relu->forward(second->forward(hidden));
-  };
-  tensor::sum(run()).backward();
-  const auto plain = to_vector(run().data());
-  ASSERT_EQ(plain.size(), 15u);
-  for (std::size_t i = 0; i < plain.size(); ++i) {
-    EXPECT_NEAR(fused[i], plain[i], 1e-6);
-  }
-  const auto parameters = model.named_parameters();
-  for (std::size_t p = 0; p < parameters.size(); ++p) {
-    const auto gradient = to_vector(parameters[p].second.grad());
-    for (std::size_t i = 0; i < gradient.size(); ++i) {
-      EXPECT_NEAR(fused_gradients[p][i], gradient[i], 1e-5) << names[p] << "[" << i << "]";
-    }
-  }
-}
-
 TEST(Sequential, AReluThatDoesNotFollowALinearStillRuns) {
   Sequential model({std::make_shared<Relu>(), std::make_shared<Flatten>(), std::make_shared<Relu>()});
   const Variable x(Tensor::from<float>({1, 4}, {-1, 2, -3, 4}));

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <tutti/nn/module.h>
 #include <tutti/tensor/autograd/functions.h>
+#include <tutti/tests/nn/checks.h>
 
 namespace tutti::nn {
 namespace {
@@ -110,12 +111,7 @@ TEST(Module, ChildrenAreFoundByName) {
   EXPECT_EQ(tree.child("layer2"), tree.second);
   ASSERT_EQ(tree.named_children().size(), 2u);
   EXPECT_EQ(tree.named_children()[0].first, "layer1");
-  try {
-    (void)tree.child("layer3");
-    FAIL() << "no error";
-  } catch (const std::invalid_argument& error) {
-    EXPECT_STREQ(error.what(), "Tree() has no child 'layer3'; it has layer1, layer2");
-  }
+  EXPECT_EQ(test::error_of([&] { (void)tree.child("layer3"); }), "Tree() has no child 'layer3'; it has layer1, layer2");
 }
 
 }  // namespace

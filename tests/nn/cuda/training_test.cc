@@ -59,12 +59,6 @@ std::shared_ptr<Sequential> some_of_everything() {
       std::make_shared<Dropout>(0.4, 6), std::make_shared<Linear>(4 * 3 * 3, 5, generator)});
 }
 
-std::vector<Variable> parameters_of(const Module& model) {
-  std::vector<Variable> parameters;
-  for (const auto& [name, parameter] : model.named_parameters()) parameters.push_back(parameter);
-  return parameters;
-}
-
 using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(std::vector<Variable>)>;
 
 struct Result {
