@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 #include <tutti/tensor/allocator.h>
-#include <tutti/tensor/autograd/functions.h>
 
 #include <cinttypes>
 #include <cstddef>
@@ -113,27 +112,6 @@ TEST(Allocator, ThreadsShareIt) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(allocator.live_bytes(), 0u);
-}
-
-TEST(Allocator, ATrainingStepGivesEverythingBack) {
-  Variable w(Tensor::full({20, 30}, 0.01), true);
-  Variable b(Tensor::full({20}, 0.01), true);
-  const Variable x(Tensor::full({8, 30}, 1.0));
-  const Tensor targets = Tensor::zeros({8}, DType::Int64);
-  w.set_grad_memory(Tensor::zeros(w.shape()));
-  b.set_grad_memory(Tensor::zeros(b.shape()));
-  const auto step = [&] {
-    w.zero_grad();
-    b.zero_grad();
-    Variable loss = cross_entropy(linear(x, w, b, Activation::Relu), targets);
-    loss.backward();
-  };
-  step();
-  const std::size_t live = cpu_allocator().live_bytes();
-  const std::size_t system = cpu_allocator().system_allocations();
-  for (int i = 0; i < 5; ++i) step();
-  EXPECT_EQ(cpu_allocator().live_bytes(), live);
-  EXPECT_EQ(cpu_allocator().system_allocations(), system);
 }
 
 }  // namespace

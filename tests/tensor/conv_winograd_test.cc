@@ -72,55 +72,61 @@ void expect_equal(const Tensor& actual, const Tensor& expected) {
   expect_close(actual.to(DType::Float64), expected, 0, error * largest(expected));
 }
 
-TEST(Winograd, ForwardIsTheSumThatDefinesIt) {
+/// Calls body(case, type) for all of them.
+template <typename Body>
+void for_all_cases(Body body) {
   for (const Case& c : cases()) {
     for (const DType type : {DType::Float32, DType::Float64}) {
       SCOPED_TRACE(c.x.to_string() + " w " + c.w().to_string() + " " + std::string(name(type)));
-      const Tensor x = random_tensor(c.x, 1, type);
-      const Tensor w = random_tensor(c.w(), 2, type);
-      const Tensor bias = random_tensor({c.outputs}, 3, type);
-      std::vector<double> sums(static_cast<std::size_t>(c.y().numel()), 0);
-      const std::vector<double> from = values(x);
-      const std::vector<double> weights = values(w);
-      for_each_product(c, [&](std::int64_t to, std::int64_t at, std::int64_t weight) {
-        sums[static_cast<std::size_t>(to)] +=
-            from[static_cast<std::size_t>(at)] * weights[static_cast<std::size_t>(weight)];
-      });
-      Tensor y = Tensor::full(c.y(), std::nan(""), type);  // is not read
-      const cpu::ConvExtents extents(x, w, y, c.window);
-      ASSERT_TRUE(cpu::winograd_fits(extents));
-      cpu::winograd_conv2d(y, x, w, {}, extents, false);
-      expect_equal(y, Tensor::from(c.y(), sums));
-      const std::vector<double> biases = values(bias);
-      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = std::max(0., sums[i] + biases[i % biases.size()]);
-      cpu::winograd_conv2d(y, x, w, bias, extents, true);
-      expect_equal(y, Tensor::from(c.y(), sums));
+      body(c, type);
     }
   }
 }
 
+/// The sums of the products of `from` and `w`, either of images for a result or, backward, of a result for images.
+std::vector<double> defining_sums(const Case& c, const Tensor& from, const Tensor& w, bool backward) {
+  std::vector<double> sums(static_cast<std::size_t>((backward ? c.x : c.y()).numel()), 0);
+  const std::vector<double> values_from = values(from);
+  const std::vector<double> weights = values(w);
+  for_each_product(c, [&](std::int64_t y, std::int64_t x, std::int64_t weight) {
+    const auto to = static_cast<std::size_t>(backward ? x : y);
+    const auto at = static_cast<std::size_t>(backward ? y : x);
+    sums[to] += values_from[at] * weights[static_cast<std::size_t>(weight)];
+  });
+  return sums;
+}
+
+TEST(Winograd, ForwardIsTheSumThatDefinesIt) {
+  for_all_cases([](const Case& c, DType type) {
+    const Tensor x = random_tensor(c.x, 1, type);
+    const Tensor w = random_tensor(c.w(), 2, type);
+    const Tensor bias = random_tensor({c.outputs}, 3, type);
+    std::vector<double> sums = defining_sums(c, x, w, false);
+    Tensor y = Tensor::full(c.y(), std::nan(""), type);  // is not read
+    const cpu::ConvExtents extents(x, w, y, c.window);
+    ASSERT_TRUE(cpu::winograd_fits(extents));
+    cpu::winograd_conv2d(y, x, w, {}, extents, false);
+    expect_equal(y, Tensor::from(c.y(), sums));
+    const std::vector<double> biases = values(bias);
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = std::max(0., sums[i] + biases[i % biases.size()]);
+    cpu::winograd_conv2d(y, x, w, bias, extents, true);
+    expect_equal(y, Tensor::from(c.y(), sums));
+  });
+}
+
 TEST(Winograd, InputGradientIsTheSumThatDefinesIt) {
-  for (const Case& c : cases()) {
-    for (const DType type : {DType::Float32, DType::Float64}) {
-      SCOPED_TRACE(c.x.to_string() + " w " + c.w().to_string() + " " + std::string(name(type)));
-      const Tensor dy = random_tensor(c.y(), 4, type);
-      const Tensor w = random_tensor(c.w(), 5, type);
-      std::vector<double> sums(static_cast<std::size_t>(c.x.numel()), 0);
-      const std::vector<double> from = values(dy);
-      const std::vector<double> weights = values(w);
-      for_each_product(c, [&](std::int64_t at, std::int64_t to, std::int64_t weight) {
-        sums[static_cast<std::size_t>(to)] +=
-            from[static_cast<std::size_t>(at)] * weights[static_cast<std::size_t>(weight)];
-      });
-      Tensor dx = Tensor::full(c.x, std::nan(""), type);
-      const cpu::ConvExtents extents(dx, w, dy, c.window);
-      cpu::winograd_conv2d_input_gradient(dx, dy, w, extents, false);
-      expect_equal(dx, Tensor::from(c.x, sums));
-      cpu::winograd_conv2d_input_gradient(dx, dy, w, extents, true);
-      for (double& sum : sums) sum *= 2;
-      expect_equal(dx, Tensor::from(c.x, sums));
-    }
-  }
+  for_all_cases([](const Case& c, DType type) {
+    const Tensor dy = random_tensor(c.y(), 4, type);
+    const Tensor w = random_tensor(c.w(), 5, type);
+    std::vector<double> sums = defining_sums(c, dy, w, true);
+    Tensor dx = Tensor::full(c.x, std::nan(""), type);
+    const cpu::ConvExtents extents(dx, w, dy, c.window);
+    cpu::winograd_conv2d_input_gradient(dx, dy, w, extents, false);
+    expect_equal(dx, Tensor::from(c.x, sums));
+    cpu::winograd_conv2d_input_gradient(dx, dy, w, extents, true);
+    for (double& sum : sums) sum *= 2;
+    expect_equal(dx, Tensor::from(c.x, sums));
+  });
 }
 
 bool forward_wins(const Case& c) {

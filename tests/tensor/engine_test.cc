@@ -19,16 +19,6 @@ Variable leaf(std::vector<double> numbers) {
   return Variable(Tensor::from(Shape{count}, numbers), true);
 }
 
-template <typename E, typename F>
-std::string text_of(F&& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "(nothing was thrown)";
-}
-
 TEST(Engine, TheHeadersExample) {
   Variable w(Tensor::full({2}, 3.0), true);
   Variable y = sum(mul(w, w));

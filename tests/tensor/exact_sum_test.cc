@@ -184,10 +184,5 @@ TEST(ExactSum, LossesOfPartsAddUpToThatOfTheWhole) {
   EXPECT_NEAR(whole.first, 48 * cross_entropy(Variable(x), targets, Reduction::Mean, 0.1).data().item(), 1e-4);
 }
 
-TEST(ExactSum, OtherMemoryIsRefused) {
-  Variable half(Tensor::zeros({3}, DType::Float64), true);
-  EXPECT_THROW(half.set_grad_memory(Tensor::zeros({3}, DType::Float32)), std::invalid_argument);
-}
-
 }  // namespace
 }  // namespace tutti::tensor

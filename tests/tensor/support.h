@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,17 @@ std::vector<double> values(const Tensor& tensor);
 
 /// Every element within absolute + relative * |expected|. Reports the first element that is not.
 void expect_close(const Tensor& actual, const Tensor& expected, double relative, double absolute);
+
+/// The text of the `Expected` that `action` throws.
+template <typename Expected = std::invalid_argument, typename Action>
+std::string text_of(const Action& action) {
+  try {
+    action();
+  } catch (const Expected& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
 
 using Function = std::function<Variable(const std::vector<Variable>&)>;
 

@@ -18,16 +18,6 @@ Tensor counting(const Shape& shape) {
   return Tensor::from(shape, numbers);
 }
 
-template <typename E, typename F>
-std::string text_of(F&& f) {
-  try {
-    f();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "(nothing was thrown)";
-}
-
 TEST(Tensor, UndefinedUntilMade) {
   Tensor tensor;
   EXPECT_FALSE(tensor.defined());
@@ -103,14 +93,6 @@ TEST(Tensor, ErrorTexts) {
   EXPECT_THROW(Tensor::over(nullptr, nullptr, {1}, DType::Float32), std::invalid_argument);
   EXPECT_THROW((void)a.transpose(0, 2), std::out_of_range);
   EXPECT_THROW((void)a.stride(-3), std::out_of_range);
-}
-
-TEST(Tensor, CudaIsRefusedWithASentence) {
-  const std::string text = text_of<std::runtime_error>([] {
-    Tensor::empty({1}, DType::Float32, {Device::Kind::Cuda, 99});  // more than any machine has
-  });
-  EXPECT_NE(text.find("cuda:99"), std::string::npos) << text;
-  EXPECT_NE(text.find("use device cpu"), std::string::npos) << text;
 }
 
 TEST(Tensor, OutOfMemoryNamesTheSize) {

@@ -129,22 +129,5 @@ TEST_F(ThreadPool, SizeChangesWhileLoopsRun) {
   EXPECT_THROW(set_num_threads(100000), std::invalid_argument);
 }
 
-TEST_F(ThreadPool, ResultsDoNotDependOnTheThreads) {
-  const Variable a(random_tensor({300, 700}, 1, DType::Float32));
-  const Variable b(random_tensor({700, 210}, 2, DType::Float32));
-  const Variable w(random_tensor({210, 700}, 3, DType::Float32));
-  const Variable big(random_tensor({1, 400'000}, 4, DType::Float32));
-  const auto compute = [&] {
-    return std::vector<std::vector<double>>{values(matmul(a, b).data()), values(linear(a, w, {}).data()),
-                                            values(sum(big).data()), values(scale(big, 0.3).data())};
-  };
-  set_num_threads(1);
-  const auto alone = compute();
-  for (const int threads : {2, 3}) {
-    set_num_threads(threads);
-    EXPECT_EQ(compute(), alone) << threads << " threads";
-  }
-}
-
 }  // namespace
 }  // namespace tutti::tensor::test

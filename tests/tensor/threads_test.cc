@@ -51,6 +51,17 @@ Variable normalise(const std::vector<Variable>& in, const BatchNormOptions& opti
                     in.size() > 3 ? in[3] : Variable());
 }
 
+TEST(Kernels, ThreadsDoNotChangeABit) {
+  const Tensor a = random_tensor({300, 700}, 1, DType::Float32);
+  const Tensor w = random_tensor({210, 700}, 3, DType::Float32);
+  const Tensor big = random_tensor({1, 400'000}, 4, DType::Float32);
+  expect_same_bits_on_threads([](const auto& in) { return matmul(in[0], in[1]); },
+                              {a, random_tensor({700, 210}, 2, DType::Float32)});
+  expect_same_bits_on_threads([](const auto& in) { return linear(in[0], in[1], {}); }, {a, w});
+  expect_same_bits_on_threads([](const auto& in) { return sum(in[0]); }, {big});
+  expect_same_bits_on_threads([](const auto& in) { return scale(in[0], 0.3); }, {big});
+}
+
 TEST(ImageKernels, ThreadsDoNotChangeABit) {
   const Tensor x = random_tensor({13, 31, 29, 40}, 1, DType::Float32);
   const Tensor c = random_tensor({40}, 2, DType::Float32);

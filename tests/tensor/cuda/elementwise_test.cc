@@ -107,11 +107,5 @@ TEST(CudaElementwise, AResultMayOverwriteItsInput) {
   EXPECT_EQ(values(x.to(Device{})), std::vector<double>(1000, 6));
 }
 
-TEST(CudaElementwise, NanStaysNan) {
-  Tensor x = Tensor::full({5}, std::nan(""), DType::Float32, kGpu);
-  kernels(kGpu).relu(x, x);
-  for (const double value : values(x.to(Device{}))) EXPECT_TRUE(std::isnan(value));
-}
-
 }  // namespace
 }  // namespace tutti::tensor::test

@@ -18,16 +18,6 @@ namespace {
 /// Where there is one GPU alone, that one.
 const Device kOther{Device::Kind::Cuda, cuda_device_count() - 1};
 
-template <typename E>
-std::string text_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const E& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 void expect_contains(const std::string& text, const std::vector<std::string>& parts) {
   for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << "\nin: " << text;
 }
