@@ -35,15 +35,6 @@ TEST(CheckpointWriter, HoldsWhatWasThereWhenTheCopyWasTaken) {
   }
 }
 
-TEST(CheckpointWriter, KeepsTheNewest) {
-  const TemporaryFolder dir;
-  Tensor weights = Tensor::zeros(Shape{10});
-  CheckpointWriter writer(dir.path(), 2);
-  for (int epoch = 1; epoch <= 4; ++epoch) put(writer, epoch, weights);
-  writer.finish();
-  EXPECT_EQ(checkpoints_in(dir.path()), (std::vector<fs::path>{dir / "epoch-0004", dir / "epoch-0003"}));
-}
-
 TEST(CheckpointWriter, AFailureStaysAndDeletesNothing) {
   const TemporaryFolder dir;
   Tensor weights = Tensor::zeros(Shape{10});

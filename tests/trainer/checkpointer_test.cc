@@ -96,7 +96,8 @@ TEST_F(CheckpointerTest, ARunResumedAtAnyStepEqualsTheUninterruptedOneBitForBit)
   for (const auto& [name, text] : {std::pair("epoch-0000-step-000001", "after epoch 0 and step 1 of 15 from "),
                                    {"epoch-0000-step-000014", "after epoch 0 and step 14 of 15 from "},
                                    {"epoch-0001", "after epoch 1 from "},
-                                   {"epoch-0001-step-000007", "after epoch 1 and step 7 of 15 from "}}) {
+                                   {"epoch-0001-step-000007", "after epoch 1 and step 7 of 15 from "},
+                                   {"epoch-0002", "after epoch 2 from "}}) {  // nothing is left to do
     const Outcome resumed = resume_from("all", name, 2);
     EXPECT_NE(resumed.printed.find(text), std::string::npos) << resumed.printed;
     expect_equal(resumed.reports[0], whole);
@@ -131,7 +132,9 @@ TEST_F(CheckpointerTest, AnotherNumberOfRanksGoesOnAtTheSameSamples) {
   train_keeping_all("all", 5);
   for (const int ranks : {1, 4}) {
     const Outcome resumed = resume_from("all", "epoch-0001-step-000005", ranks);
-    EXPECT_NE(resumed.printed.find("that run had 2 ranks"), std::string::npos) << resumed.printed;
+    const std::string text =
+        "that run had 2 ranks, this one has " + std::to_string(ranks) + ", the global batch is the same";
+    EXPECT_NE(resumed.printed.find(text), std::string::npos) << resumed.printed;
     ASSERT_EQ(resumed.reports[0].epochs.size(), 2u);
     EXPECT_EQ(resumed.reports[0].epochs[0].train_loss, whole.epochs[0].train_loss);
     EXPECT_NEAR(resumed.reports[0].epochs[1].train_loss / whole.epochs[1].train_loss, 1, 1e-5) << ranks;
@@ -167,18 +170,28 @@ TEST_F(CheckpointerTest, AShardedOptimizerIsSavedWholeAndResumedWithOrWithoutSha
   train_keeping_all("plain", 4);
   options_.shard_optimizer = true;
   expect_equal(resume_from("plain", "epoch-0001-step-000001", 2).reports[0], whole);
-  const RunReport four = resume_from("plain", "epoch-0001-step-000001", 4).reports[0];
-  EXPECT_NEAR(four.epochs[1].train_loss / whole.epochs[1].train_loss, 1, 1e-5);
+  for (const int ranks : {1, 4}) {
+    const RunReport other = resume_from("plain", "epoch-0001-step-000001", ranks).reports[0];
+    EXPECT_NEAR(other.epochs[1].train_loss / whole.epochs[1].train_loss, 1, 1e-5) << ranks;
+  }
 }
 
-TEST_F(CheckpointerTest, WhatAnExchangeRemembersContinuesOnAsManyRanks) {
-  options_.comm_hook = "topk";
-  const RunReport whole = uninterrupted(2);
-  train_keeping_all("topk", 4);
-  expect_equal(resume_from("topk", "epoch-0000-step-000008", 2).reports[0], whole);
-  const Outcome four = resume_from("topk", "epoch-0000-step-000008", 4);
-  EXPECT_NE(four.printed.find("is that of 2 ranks: its sum is dealt out evenly"), std::string::npos) << four.printed;
-  EXPECT_EQ(four.reports[0].epochs.size(), 2u);
+TEST_F(CheckpointerTest, EachHookContinuesOnAsManyRanksBitForBit) {
+  for (const std::string hook : {"bf16", "fp16", "topk"}) {
+    SCOPED_TRACE(hook);
+    options_.comm_hook = hook;
+    const RunReport whole = uninterrupted(2);
+    train_keeping_all(hook, 15);
+    expect_equal(resume_from(hook, "epoch-0001", 2).reports[0], whole);
+    for (const int ranks : {1, 4}) {
+      const Outcome other = resume_from(hook, "epoch-0001", ranks);
+      ASSERT_EQ(other.reports[0].epochs.size(), 2u);
+      EXPECT_LT(other.reports[0].epochs[1].train_loss, whole.epochs[0].train_loss);
+      const bool told = other.printed.find("is that of 2 ranks: its sum is dealt out evenly") != std::string::npos;
+      EXPECT_EQ(told, hook == "topk" && ranks > 1) << other.printed;
+    }
+    for (const int ranks : {1, 2, 4}) fs::remove_all(folder_ / ("from-epoch-0001-on-" + std::to_string(ranks)));
+  }
 }
 
 TEST_F(CheckpointerTest, EveryCountsTheStepsOfTheWholeRun) {
@@ -267,7 +280,6 @@ TEST_F(CheckpointerTest, AFailedWriteReachesEveryRankWithPathAndReason) {
 class DamagedRun : public CheckpointerTest {
  protected:
   DamagedRun() {
-    whole_ = uninterrupted(2);
     options_.checkpoint_every = 10;
     train_on(2, options_);
     fs::remove_all(options_.checkpoint_dir / "epoch-0002");  // as if killed before
@@ -278,11 +290,11 @@ class DamagedRun : public CheckpointerTest {
     bytes.back() = static_cast<char>(bytes.back() ^ 1);
     write_durably(file, bytes);
   }
-  RunReport whole_;
   fs::path newest_;
 };
 
 TEST_F(DamagedRun, TheCheckpointBeforeIsUsedLoudlyAndTheEndIsTheSame) {
+  const RunReport whole = uninterrupted(2);
   using Damage = std::function<void()>;
   const std::pair<std::string, Damage> damages[] = {
       {"model.safetensors is damaged: the tensor \"3.weight\" has crc32",
@@ -299,7 +311,7 @@ TEST_F(DamagedRun, TheCheckpointBeforeIsUsedLoudlyAndTheEndIsTheSame) {
     EXPECT_NE(resumed.printed.find(expected), std::string::npos) << resumed.printed;
     EXPECT_NE(resumed.printed.find("set aside as epoch-0001-step-000005.damaged"), std::string::npos);
     EXPECT_NE(resumed.printed.find("resumed after epoch 1 from "), std::string::npos) << resumed.printed;
-    expect_equal(resumed.reports[0], whole_);
+    expect_equal(resumed.reports[0], whole);
     EXPECT_TRUE(fs::exists(newest_ / "state.json"));  // written again
     fs::remove_all(options_.checkpoint_dir / "epoch-0002");
     fs::remove_all(newest_.string() + ".damaged");
@@ -318,14 +330,13 @@ TEST_F(DamagedRun, WhenAllAreDamagedTheRunSaysSoAndTouchesNothing) {
   EXPECT_EQ(checkpoints_in(options_.checkpoint_dir), all);
 }
 
-TEST_F(DamagedRun, OtherOptionsAreNoDamage) {
-  options_.learning_rate = 0.5;
-  const Outcome resumed = train_on(2, options_);
-  EXPECT_NE(resumed.errors[1].find("lr was 0.001, now 0.5"), std::string::npos) << resumed.errors[1];
+TEST_F(DamagedRun, OtherOptionsAndDataAreNoDamage) {
+  TrainOptions other = options_;
+  other.learning_rate = 0.5;
+  other.batch_size = 32;
+  const std::string told = train_on(2, other).errors[1];
+  EXPECT_NE(told.find("global batch was 32, now 64; lr was 0.001, now 0.5"), std::string::npos) << told;
   EXPECT_TRUE(fs::exists(newest_));
-}
-
-TEST_F(DamagedRun, OtherDataIsNoDamage) {
   for (const auto& [split, name] : {std::pair(Split::Train, "data"), {Split::Test, "test data"}}) {
     write_small_mnist(folder_ / "data", 480, 50);
     const std::int64_t count = split == Split::Train ? 480 : 50;
@@ -339,13 +350,15 @@ TEST_F(DamagedRun, OtherDataIsNoDamage) {
   }
 }
 
-TEST_F(CheckpointerTest, TwoRunsAreNotRecordedInOneFolder) {
+TEST_F(CheckpointerTest, TwoRunsShareNeitherFolder) {
   options_.run_dir = folder_ / "run";
   options_.checkpoint_dir = folder_ / "own";
-  const FolderLock other(options_.run_dir);
-  const std::string error = train_on(1, options_).errors[0];
-  EXPECT_NE(error.find("the folder " + options_.run_dir.string() + " is in use by another run"), std::string::npos)
-      << error;
+  for (const fs::path& folder : {options_.run_dir, options_.checkpoint_dir}) {
+    const FolderLock other(folder);
+    const std::string error = train_on(1, options_).errors[0];
+    EXPECT_NE(error.find("the folder " + folder.string() + " is in use by another run (process "), std::string::npos)
+        << error;
+  }
 }
 
 TEST(SumOfRank, IsItsOwnOrContinuedAsOne) {

@@ -3,8 +3,7 @@
 #include <tutti/nn/models/models.h>
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/tensor/autograd/functions.h>
-#include <tutti/tests/support/run_ranks.h>
-#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/tests/trainer/model_on_ranks.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/data_parallel/hooks/comm_hooks.h>
 #include <tutti/trainer/data_parallel/hooks/top_k.h>
@@ -23,7 +22,6 @@ namespace {
 using tensor::Shape;
 using tensor::Tensor;
 using tensor::Variable;
-using Values = std::vector<float>;
 
 const std::vector<Shape> kShapes = {{12, 40}, {40}, {8, 3, 10}, {4, 6}, {7}};
 
@@ -79,10 +77,7 @@ Outcome exchange(const CommHookOptions& hook, int ranks, std::size_t steps, cons
         }
       }
     }
-    for (const auto& [name, tensor] : exchange->state()) {
-      const Tensor packed = tensor.contiguous();
-      outcome.left[rank][name].assign(packed.data<float>(), packed.data<float>() + packed.numel());
-    }
+    for (const auto& [name, tensor] : exchange->state()) outcome.left[rank][name] = values_of(tensor);
   });
   for (const Sums& other : sums) EXPECT_EQ(other, sums[0]) << hook.hook << ": ranks must end with the same numbers";
   outcome.sums = sums[0];
@@ -254,9 +249,7 @@ TEST(CommHooks, TrainAModelOnSeveralRanks) {
                         DataParallel parallel(model, group,
                                               {.buckets = {.first_bucket_bytes = 4096, .bucket_cap_bytes = 4096},
                                                .exchange = make_comm_hook(hook)});
-                        std::vector<Variable> parameters;
-                        for (const auto& [name, parameter] : model->named_parameters()) parameters.push_back(parameter);
-                        const auto optimizer = nn::make_sgd(parameters, {.learning_rate = 0.1});
+                        const auto optimizer = nn::make_sgd(all_parameters(*model), {.learning_rate = 0.1});
                         double first = 0;
                         double last = 0;
                         for (int step = 0; step < 15; ++step) {

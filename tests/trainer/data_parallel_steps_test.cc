@@ -10,7 +10,7 @@
 #include <tutti/trainer/tensor_comm.h>
 
 #include <chrono>
-#include <cmath>
+#include <functional>
 #include <string>
 
 namespace tutti::trainer {
@@ -60,72 +60,74 @@ DataParallelOptions with_unused() {
   return options;
 }
 
-TEST(DataParallelSteps, PassesWithoutSyncAddUpAndSendNothing) {
-  run_ranks(3, [](comm::ProcessGroup& group) {
+using StepBody = std::function<void(comm::ProcessGroup& group, ThreeWays& model, DataParallel& parallel)>;
+
+void on_ranks(int ranks, const DataParallelOptions& options, const StepBody& body) {
+  run_ranks(ranks, [&](comm::ProcessGroup& group) {
     const auto model = std::make_shared<ThreeWays>();
-    DataParallel parallel(model, group, {.buckets = kOneBucketEach});
+    DataParallel parallel(model, group, options);
+    body(group, *model, parallel);
+  });
+}
+
+TEST(DataParallelSteps, PassesWithoutSyncAddUpAndSendNothing) {
+  on_ranks(3, {.buckets = kOneBucketEach}, [](comm::ProcessGroup& group, ThreeWays& model, DataParallel& parallel) {
     for (int step = 0; step < 2; ++step) {
-      model->zero_grad();
+      model.zero_grad();
       {
         const auto scope = parallel.no_sync();
         parallel.backward(loss_of(parallel, 1 + group.rank()), 1);  // 1 + 2 + 3
         parallel.backward(loss_of(parallel, 10), 1);                // 30
-        EXPECT_EQ(gradient(*model, 1), 11.0F + static_cast<float>(group.rank()));
+        EXPECT_EQ(gradient(model, 1), 11.0F + static_cast<float>(group.rank()));
       }
       parallel.backward(loss_of(parallel, 100), 0.5);  // 150
       parallel.finish();
-      for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(gradient(*model, i), 186.0F);
+      for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(gradient(model, i), 186.0F);
     }
   });
 }
 
 TEST(DataParallelSteps, ARankWithoutSamplesTakesPart) {
-  run_ranks(4, [](comm::ProcessGroup& group) {
-    const auto model = std::make_shared<ThreeWays>();
-    DataParallel parallel(model, group, {.buckets = kOneBucketEach});
+  on_ranks(4, {.buckets = kOneBucketEach}, [](comm::ProcessGroup& group, ThreeWays& model, DataParallel& parallel) {
     for (int step = 0; step < 3; ++step) {
-      model->zero_grad();
+      model.zero_grad();
       if (group.rank() == step) {
         parallel.backward_nothing();
       } else {
         parallel.backward(loss_of(parallel, 1 << group.rank()), 1);
       }
       parallel.finish();
-      EXPECT_EQ(gradient(*model, 2), static_cast<float>(15 - (1 << step)));
+      EXPECT_EQ(gradient(model, 2), static_cast<float>(15 - (1 << step)));
     }
   });
 }
 
 TEST(DataParallelSteps, WhatOneRankLeavesUnusedIsZeroThere) {
-  run_ranks(2, [](comm::ProcessGroup& group) {
-    const auto model = std::make_shared<ThreeWays>();
-    DataParallel parallel(model, group, with_unused());
+  on_ranks(2, with_unused(), [](comm::ProcessGroup& group, ThreeWays& model, DataParallel& parallel) {
     for (int step = 0; step < 3; ++step) {
-      model->uses[1] = group.rank() == 0;  // on rank 0 only
-      model->uses[2] = step == 2;          // by nobody, then by all
-      model->zero_grad();
+      model.uses[1] = group.rank() == 0;  // on rank 0 only
+      model.uses[2] = step == 2;          // by nobody, then by all
+      model.zero_grad();
       parallel.backward(loss_of(parallel, 3), 1);
       parallel.finish();
-      EXPECT_EQ(gradient(*model, 0), 6.0F);
-      EXPECT_EQ(gradient(*model, 1), 3.0F);
-      EXPECT_EQ(model->weight(2).has_grad(), step == 2) << "an optimizer must leave alone what nobody used";
+      EXPECT_EQ(gradient(model, 0), 6.0F);
+      EXPECT_EQ(gradient(model, 1), 3.0F);
+      EXPECT_EQ(model.weight(2).has_grad(), step == 2) << "an optimizer must leave alone what nobody used";
     }
   });
 }
 
 TEST(DataParallelSteps, UnusedInTheLastPassKeepsWhatEarlierPassesGave) {
-  run_ranks(2, [](comm::ProcessGroup& group) {
-    const auto model = std::make_shared<ThreeWays>();
-    DataParallel parallel(model, group, with_unused());
+  on_ranks(2, with_unused(), [](comm::ProcessGroup&, ThreeWays& model, DataParallel& parallel) {
     {
       const auto scope = parallel.no_sync();
       parallel.backward(loss_of(parallel, 5), 1);
     }
-    model->uses[1] = false;
+    model.uses[1] = false;
     parallel.backward(loss_of(parallel, 1), 1);
     parallel.finish();
-    EXPECT_EQ(gradient(*model, 0), 12.0F);
-    EXPECT_EQ(gradient(*model, 1), 10.0F);
+    EXPECT_EQ(gradient(model, 0), 12.0F);
+    EXPECT_EQ(gradient(model, 1), 10.0F);
   });
 }
 
@@ -174,11 +176,9 @@ TEST(DataParallelSteps, AllRanksLearnWhatOneAsks) {
 }
 
 TEST(DataParallelSteps, TimingsTellBytesAndOrder) {
-  run_ranks(2, [](comm::ProcessGroup& group) {
-    const auto model = std::make_shared<ThreeWays>();
-    DataParallel parallel(model, group, {.buckets = kOneBucketEach});
+  on_ranks(2, {.buckets = kOneBucketEach}, [](comm::ProcessGroup&, ThreeWays& model, DataParallel& parallel) {
     for (int step = 0; step < 3; ++step) {
-      model->zero_grad();
+      model.zero_grad();
       parallel.backward(loss_of(parallel, 1), 1);
       parallel.finish();
     }

@@ -5,14 +5,11 @@
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/nn/sequential.h>
 #include <tutti/tensor/autograd/functions.h>
-#include <tutti/tests/support/run_ranks.h>
-#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/tests/trainer/model_on_ranks.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/data_parallel/model_check.h>
 
-#include <cmath>
 #include <cstring>
-#include <mutex>
 
 namespace tutti::trainer {
 namespace {
@@ -21,18 +18,8 @@ using tensor::Shape;
 using tensor::Tensor;
 using tensor::Variable;
 using test::run_ranks;
-using test::run_ranks_to_failure;
 
-using Parameters = std::vector<std::vector<float>>;
-
-Parameters values_of(const nn::Module& model) {
-  Parameters values;
-  for (const auto& [name, parameter] : model.named_parameters()) {
-    const Tensor& data = parameter.data();
-    values.emplace_back(data.data<float>(), data.data<float>() + data.numel());
-  }
-  return values;
-}
+using Parameters = std::vector<Values>;
 
 bool same_bits(const Parameters& a, const Parameters& b) {
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -40,14 +27,6 @@ bool same_bits(const Parameters& a, const Parameters& b) {
       return false;
   }
   return a.size() == b.size();
-}
-
-float largest_difference(const Parameters& a, const Parameters& b) {
-  float largest = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    for (std::size_t j = 0; j < a[i].size(); ++j) largest = std::max(largest, std::abs(a[i][j] - b[i][j]));
-  }
-  return largest;
 }
 
 struct Samples {
@@ -80,9 +59,7 @@ Parameters train(const std::vector<std::int64_t>& bounds, const BucketLimits& li
               const auto rank = static_cast<std::size_t>(group.rank());
               const auto model = nn::make_model("mlp", 3 + rank);  // other weights on each rank: rank 0's must win
               DataParallel parallel(model, group, {.buckets = limits});
-              std::vector<Variable> parameters;
-              for (const auto& [name, parameter] : model->named_parameters()) parameters.push_back(parameter);
-              const auto optimizer = nn::make_sgd(parameters, {.learning_rate = 0.1, .momentum = 0.9});
+              const auto optimizer = nn::make_sgd(all_parameters(*model), {.learning_rate = 0.1, .momentum = 0.9});
               for (std::int64_t step = 0; step < kSteps; ++step) {
                 const Samples part =
                     samples(step * bounds.back() + bounds[rank], step * bounds.back() + bounds[rank + 1]);
@@ -174,15 +151,6 @@ TEST(DataParallel, GradientsLieInBucketMemory) {
   });
 }
 
-/// What each rank's `body` throws.
-std::vector<std::string> errors_of(int ranks, const std::function<void(comm::ProcessGroup&)>& body) {
-  std::vector<std::string> texts(static_cast<std::size_t>(ranks));
-  run_ranks_to_failure(ranks, [&](comm::ProcessGroup& group) {
-    texts[static_cast<std::size_t>(group.rank())] = error_of([&] { body(group); });
-  });
-  return texts;
-}
-
 TEST(DataParallel, DifferentModelsAreNamedOnEveryRank) {
   const auto texts = errors_of(3, [](comm::ProcessGroup& group) {
     const auto hidden = group.rank() == 2 ? 21 : 20;
@@ -199,22 +167,6 @@ TEST(DataParallel, DifferentModelsAreNamedOnEveryRank) {
             std::string::npos)
       << texts[0];
 }
-
-/// Two layers, of which forward uses one.
-class HalfUsed : public nn::Module {
- public:
-  HalfUsed() {
-    tensor::Mt19937 generator(0);
-    used_ = register_module("used", std::make_shared<nn::Linear>(784, 10, generator));
-    idle_ = register_module("idle", std::make_shared<nn::Linear>(4, 4, generator));
-  }
-  Variable forward(const Variable& input) override { return used_->forward(input); }
-  std::string describe() const override { return "HalfUsed"; }
-
- private:
-  std::shared_ptr<nn::Linear> used_;
-  std::shared_ptr<nn::Linear> idle_;
-};
 
 TEST(DataParallel, UnusedParametersAreNamed) {
   for (const std::size_t cap : {std::size_t{1} << 20, std::size_t{64}}) {

@@ -123,39 +123,37 @@ TEST_F(Elastic, AnUndisturbedRunIsAnOrdinaryOne) {
   EXPECT_EQ(elastic.global_batch, 32);
 }
 
+struct Shrinks {
+  int ranks;
+  int lost;
+  Fault fault;
+  const char* told;  // by rank 0 of those that are left
+};
+
 // The global batch stays, so fewer ranks compute the same; with --reproducible bit for bit.
 TEST_F(Elastic, TheWorldShrinksInMidEpoch) {
   options_.reproducible = true;
-  const RunReport whole = undisturbed(3);
-  ElasticJob job(options_);
-  job.publish(first_workers(3));
-  job.start("0.0.0", {Where::Forward, 6});  // in the sixth step
-  job.start("0.1.0");
-  job.start("0.2.0");
-  job.wait_for_leavers(0, 2);
-  job.publish({"0.1.0", "0.2.0"});
-  job.join();
-  ASSERT_TRUE(job.of("0.1.0").report) << job.of("0.1.0").error;
-  EXPECT_EQ(job.of("0.1.0").report->parameter_sha256, whole.parameter_sha256);
-  EXPECT_EQ(job.of("0.1.0").report->world_size, 2);
-  EXPECT_EQ(job.of("0.1.0").report->global_batch, 48);
-  EXPECT_NE(job.of("0.1.0").printed.find("generation 1: 2 ranks, epoch 1, step 5 of 6; state of rank 0"),
-            std::string::npos)
-      << job.of("0.1.0").printed;
-}
-
-TEST_F(Elastic, ARankIsLeftAlone) {
-  options_.reproducible = true;
-  const RunReport whole = undisturbed(2);
-  ElasticJob job(options_);
-  job.publish(first_workers(2));
-  job.start("0.0.0");
-  job.start("0.1.0", {Where::Update, 3});
-  job.wait_for_leavers(0, 1);
-  job.publish({"0.0.0"});
-  job.join();
-  ASSERT_TRUE(job.of("0.0.0").report) << job.of("0.0.0").error;
-  EXPECT_EQ(job.of("0.0.0").report->parameter_sha256, whole.parameter_sha256);
+  for (const Shrinks& test : {Shrinks{3, 0, {Where::Forward, 6}, "1: 2 ranks, epoch 1, step 5 of 6; state of rank 0"},
+                              Shrinks{2, 1, {Where::Update, 3}, "1: 1 ranks, epoch 1, step "}}) {
+    SCOPED_TRACE(std::to_string(test.ranks) + " ranks");
+    const RunReport whole = undisturbed(test.ranks);
+    ElasticJob job(options_);
+    std::vector<std::string> workers = first_workers(test.ranks);
+    job.publish(workers);
+    for (int slot = 0; slot < test.ranks; ++slot) {
+      job.start(workers[static_cast<std::size_t>(slot)], slot == test.lost ? test.fault : Fault{});
+    }
+    job.wait_for_leavers(0, workers.size() - 1);
+    workers.erase(workers.begin() + test.lost);
+    job.publish(workers);
+    job.join();
+    const ElasticJob::Outcome& first = job.of(workers[0]);
+    ASSERT_TRUE(first.report) << first.error;
+    EXPECT_EQ(first.report->parameter_sha256, whole.parameter_sha256);
+    EXPECT_EQ(first.report->world_size, test.ranks - 1);
+    EXPECT_EQ(first.report->global_batch, 16 * test.ranks);
+    EXPECT_NE(first.printed.find(std::string("generation ") + test.told), std::string::npos) << first.printed;
+  }
 }
 
 // New ranks come in between two steps; nobody fails, and no step is done twice.

@@ -6,8 +6,7 @@
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/nn/sample_keys.h>
 #include <tutti/tensor/autograd/functions.h>
-#include <tutti/tests/support/run_ranks.h>
-#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/tests/trainer/model_on_ranks.h>
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/data_parallel/model_check.h>
@@ -46,17 +45,21 @@ class TwoParts : public nn::Module {
   std::shared_ptr<nn::Linear> head_, tail_;
 };
 
+using DevicesOf = std::function<std::pair<Device, Device>(int rank)>;
+
 /// Trains on two ranks, whose replicas take the devices that `devices_of` says. Returns the agreed hash.
-std::string train(const std::function<std::pair<Device, Device>(int rank)>& devices_of, std::size_t bucket_bytes) {
+std::string train(const DevicesOf& devices_of, std::size_t bucket_bytes, bool sharded = false) {
   std::vector<std::string> hashes(2);
   test::run_ranks(2, [&](comm::ProcessGroup& group) {
     const auto [head, tail] = devices_of(group.rank());
     const auto model = std::make_shared<TwoParts>(head, tail);
-    DataParallel parallel(model, group,
-                          {.buckets = {.first_bucket_bytes = bucket_bytes, .bucket_cap_bytes = bucket_bytes}});
-    std::vector<Variable> parameters;
-    for (const auto& [name, parameter] : model->named_parameters()) parameters.push_back(parameter);
-    const auto optimizer = nn::make_adam(parameters, {.learning_rate = 0.1});
+    DataParallelOptions options{.buckets = {.first_bucket_bytes = bucket_bytes, .bucket_cap_bytes = bucket_bytes}};
+    if (sharded) options.exchange = make_shard_exchange;
+    DataParallel parallel(model, group, options);
+    const std::vector<Variable> parameters = all_parameters(*model);
+    const auto adam = [](std::vector<Variable> p) { return nn::make_adam(std::move(p), {.learning_rate = 0.1}); };
+    std::unique_ptr<nn::Optimizer> optimizer = adam(parameters);
+    if (sharded) optimizer = std::make_unique<ShardedOptimizer>(parameters, parallel.buckets(), group, adam);
     for (int step = 0; step < 4; ++step) {
       const Variable x(Tensor::full({5, 6}, 0.1 * (step + 1) * (group.rank() + 1)));
       const Tensor y = Tensor::full({5}, step % 3, tensor::DType::Int64).to(head);
@@ -68,6 +71,7 @@ std::string train(const std::function<std::pair<Device, Device>(int rank)>& devi
       }
       optimizer->step();
     }
+    EXPECT_EQ(parameters[2].data().device(), tail);
     hashes[static_cast<std::size_t>(group.rank())] = agreed_parameter_sha256(group, *model);
   });
   EXPECT_EQ(hashes[0], hashes[1]);
@@ -106,37 +110,15 @@ TEST(ModelParallel, ACheckpointDoesNotKnowDevices) {
   });
 }
 
-/// TwoParts with sharded Adam; the parameters of a bucket lie on both devices.
-std::string train_sharded(Device tail) {
-  std::vector<std::string> hashes(2);
-  test::run_ranks(2, [&](comm::ProcessGroup& group) {
-    const auto model = std::make_shared<TwoParts>(cpu(0), tail);
-    DataParallel parallel(model, group, {.exchange = make_shard_exchange});
-    std::vector<Variable> parameters;
-    for (const auto& [name, parameter] : model->named_parameters()) parameters.push_back(parameter);
-    ShardedOptimizer optimizer(parameters, parallel.buckets(), group, [](std::vector<Variable> pieces) {
-      return nn::make_adam(std::move(pieces), {.learning_rate = 0.1});
-    });
-    for (int step = 0; step < 3; ++step) {
-      const Variable x(Tensor::full({4, 6}, 0.1 * (step + 1 + group.rank())));
-      optimizer.zero_grad();
-      parallel.backward(cross_entropy(parallel.forward(x), Tensor::full({4}, 1, tensor::DType::Int64)), 0.5);
-      parallel.finish();
-      optimizer.step();
-    }
-    EXPECT_EQ(parameters[2].data().device(), tail);
-    hashes[static_cast<std::size_t>(group.rank())] = agreed_parameter_sha256(group, *model);
-  });
-  return hashes[0];
-}
-
+// The parameters of a bucket lie on both devices.
 TEST(ModelParallel, ShardedOptimizerUpdatesPartsOnSeveralDevices) {
-  EXPECT_EQ(train_sharded(cpu(1)), train_sharded(cpu(0)));
+  const auto with_tail_on = [](int tail) { return [tail](int) { return std::pair(cpu(0), cpu(tail)); }; };
+  EXPECT_EQ(train(with_tail_on(1), 1 << 20, true), train(with_tail_on(0), 1 << 20, true));
 }
 
 TEST(ModelParallel, SynchronisedBatchNormRunsOnAnyDevice) {
   const auto gradient = [](Device device) {
-    std::vector<float> values;
+    Values values;
     test::run_ranks(2, [&](comm::ProcessGroup& group) {
       const auto model = std::make_shared<nn::BatchNorm2d>(2);
       model->to(device);
@@ -146,8 +128,7 @@ TEST(ModelParallel, SynchronisedBatchNormRunsOnAnyDevice) {
       Variable loss = sum(tensor::tanh(model->forward(Variable(x.to(device)))));
       loss.backward();
       if (group.rank() > 0) return;
-      const Tensor dw = model->named_parameters()[0].second.grad();
-      values.assign(dw.data<float>(), dw.data<float>() + 2);
+      values = values_of(model->named_parameters()[0].second.grad());
     });
     return values;
   };
@@ -165,8 +146,7 @@ TEST(ModelParallel, AWholeModelRunsOnAnotherDevice) {
     EXPECT_EQ(y.data().device(), device);
     Variable loss = cross_entropy(y, Tensor::full({2}, 1, tensor::DType::Int64, device));
     loss.backward();
-    const Tensor first = model->named_parameters()[0].second.grad();
-    return std::vector<float>(first.data<float>(), first.data<float>() + first.numel());
+    return values_of(model->named_parameters()[0].second.grad());
   };
   EXPECT_EQ(gradient(cpu(1)), gradient(cpu(0)));
 }

@@ -1,34 +1,16 @@
-// Whole runs with comm hooks and sharding, interrupted and continued.
+// Whole runs with comm hooks and sharding.
 #include <gtest/gtest.h>
-#include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/support/test_data.h>
 #include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
 #include <tutti/trainer/data/mnist.h>
-#include <tutti/trainer/train_loop.h>
-
-#include <sstream>
 
 namespace tutti::trainer {
 namespace {
 
 using tensor::Tensor;
-
-struct Result {
-  RunReport report;
-  std::string printed;
-};
-
-Result train_on(int ranks, const TrainOptions& options) {
-  Result result;
-  test::run_ranks(ranks, [&](comm::ProcessGroup& group) {
-    std::ostringstream out;
-    const RunReport report = train(options, group, 1, {.stream = out});
-    if (group.rank() == 0) result = {report, out.str()};
-  });
-  return result;
-}
 
 class ParallelRun : public testing::Test {
  protected:
@@ -40,46 +22,9 @@ class ParallelRun : public testing::Test {
     options_.buckets = {.first_bucket_bytes = 4096, .bucket_cap_bytes = 1 << 16};
   }
 
-  /// Runs to the end of the first epoch on `ranks`, then on `others` with the same global batch.
-  RunReport interrupted(TrainOptions options, int ranks, int others) {
-    options.checkpoint_dir = folder_ / ("checkpoints" + std::to_string(++runs_));
-    options.epochs = 1;
-    train_on(ranks, options);
-    options.resume = true;
-    options.epochs = 2;
-    options.batch_size = options.batch_size * ranks / others;
-    return train_on(others, options).report;
-  }
-
   TemporaryFolder folder_;
   TrainOptions options_;
-  int runs_ = 0;
 };
-
-TEST_F(ParallelRun, ShardingChangesNoBitAndNoCheckpoint) {
-  const RunReport plain = train_on(2, options_).report;
-  options_.shard_optimizer = true;
-  const Result sharded = train_on(2, options_);
-  EXPECT_EQ(sharded.report.parameter_sha256, plain.parameter_sha256);
-  EXPECT_NE(sharded.printed.find("optimizer state: 0.15 MiB on this rank, 0.30 MiB without --shard-optimizer"),
-            std::string::npos)
-      << sharded.printed;
-  EXPECT_EQ(interrupted(options_, 2, 2).parameter_sha256, plain.parameter_sha256);
-
-  // Written without shards and read with them, and the other way round, on other ranks.
-  TrainOptions options = options_;
-  options.checkpoint_dir = folder_ / "mixed";
-  options.epochs = 1;
-  options.shard_optimizer = false;
-  train_on(2, options);
-  options.resume = options.shard_optimizer = true;
-  options.epochs = 2;
-  EXPECT_EQ(train_on(2, options).report.parameter_sha256, plain.parameter_sha256);
-  for (const int others : {1, 4}) {
-    const RunReport other = interrupted(options_, 2, others);
-    EXPECT_NEAR(other.epochs[1].train_loss / plain.epochs[1].train_loss, 1, 1e-4) << others;
-  }
-}
 
 TEST_F(ParallelRun, ShardingGoesWithSchedulesAndClipping) {
   options_.optimizer = "sgd";
@@ -88,40 +33,25 @@ TEST_F(ParallelRun, ShardingGoesWithSchedulesAndClipping) {
   options_.schedule = "cosine";
   options_.warm_up_epochs = 1;
   options_.clip_norm = 0.5;
-  const RunReport plain = train_on(2, options_).report;
+  const RunReport plain = train_on(2, options_).reports[0];
   options_.shard_optimizer = true;
-  const RunReport sharded = train_on(2, options_).report;
+  const RunReport sharded = train_on(2, options_).reports[0];
   for (std::size_t e = 0; e < 2; ++e) {
     EXPECT_NEAR(sharded.epochs[e].train_loss / plain.epochs[e].train_loss, 1, 1e-6);
   }
 }
 
-TEST_F(ParallelRun, EachHookTrainsAndContinuesBitForBit) {
-  const RunReport plain = train_on(2, options_).report;
+TEST_F(ParallelRun, EachHookTrains) {
+  const RunReport plain = train_on(2, options_).reports[0];
   for (const std::string hook : {"bf16", "fp16", "topk"}) {
     options_.comm_hook = hook;
     if (hook == "topk") options_.topk_density = 0.1;
-    const Result whole = train_on(2, options_);
+    const Trained whole = train_on(2, options_);
     EXPECT_NE(whole.printed.find("gradients travel by " + hook), std::string::npos) << whole.printed;
-    EXPECT_NE(whole.report.parameter_sha256, plain.parameter_sha256) << hook;
-    EXPECT_NEAR(whole.report.epochs[1].train_loss / plain.epochs[1].train_loss, 1, 0.25) << hook;
-    EXPECT_EQ(interrupted(options_, 2, 2).parameter_sha256, whole.report.parameter_sha256) << hook;
-    for (const int others : {1, 4}) {
-      EXPECT_LT(interrupted(options_, 2, others).epochs[1].train_loss, whole.report.epochs[0].train_loss) << hook;
-    }
+    EXPECT_NE(whole.reports[0].parameter_sha256, plain.parameter_sha256) << hook;
+    EXPECT_NEAR(whole.reports[0].epochs[1].train_loss / plain.epochs[1].train_loss, 1, 0.25) << hook;
     options_.topk_density.reset();
   }
-}
-
-TEST_F(ParallelRun, AContinuationKeepsItsHook) {
-  options_.comm_hook = "topk";
-  options_.checkpoint_dir = folder_ / "checkpoints";
-  options_.epochs = 1;
-  train_on(2, options_);
-  options_.resume = true;
-  options_.topk_density = 0.5;
-  const std::string text = error_of([&] { train_on(2, options_); });
-  EXPECT_NE(text.find("topk-density was 0.05, now 0.5"), std::string::npos) << text;
 }
 
 TEST_F(ParallelRun, ModelsWithoutBatchNormHaveNothingToSynchronise) {
@@ -203,10 +133,10 @@ TEST(RealDigits, CompressedTrainingIsNearlyAsGood) {
   options.epochs = 3;
   options.batch_size = 8;
   options.learning_rate = 2e-3;
-  const double plain = *train_on(2, options).report.final_test_accuracy;
+  const double plain = *train_on(2, options).reports[0].final_test_accuracy;
   EXPECT_GT(plain, 0.9);
   options.comm_hook = "topk";
-  EXPECT_GT(*train_on(2, options).report.final_test_accuracy, plain - 0.03);
+  EXPECT_GT(*train_on(2, options).reports[0].final_test_accuracy, plain - 0.03);
 }
 
 }  // namespace

@@ -7,11 +7,9 @@
 #include <tutti/nn/sample_keys.h>
 #include <tutti/nn/sequential.h>
 #include <tutti/tensor/autograd/functions.h>
-#include <tutti/tests/support/run_ranks.h>
-#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/tests/trainer/model_on_ranks.h>
 #include <tutti/trainer/pipeline/pipeline.h>
 
-#include <cmath>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -22,7 +20,6 @@ namespace {
 using tensor::Tensor;
 using tensor::Variable;
 using test::run_ranks;
-using test::run_ranks_to_failure;
 
 constexpr std::int64_t kInputs = 12;
 constexpr std::int64_t kClasses = 5;
@@ -72,22 +69,6 @@ PipelineBatch batch_of(std::int64_t begin, std::int64_t samples) {
           .loss = [y](const Variable& output, std::int64_t first,
                       std::int64_t count) { return cross_entropy(output, y.narrow(0, first, count)); },
           .keys = keys(begin + samples).narrow(0, begin, samples)};
-}
-
-using Values = std::vector<float>;
-
-Values values_of(const Tensor& tensor) {
-  const Tensor packed = tensor.contiguous();
-  return Values(packed.data<float>(), packed.data<float>() + packed.numel());
-}
-
-float largest_difference(const std::vector<Values>& a, const std::vector<Values>& b) {
-  float largest = a.size() == b.size() ? 0 : INFINITY;
-  for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) {
-    if (a[i].size() != b[i].size()) return INFINITY;
-    for (std::size_t j = 0; j < a[i].size(); ++j) largest = std::max(largest, std::abs(a[i][j] - b[i][j]));
-  }
-  return largest;
 }
 
 struct Result {
@@ -244,9 +225,7 @@ std::vector<Values> train(int stages, int replicas) {
     const auto model = blocks(first_block(stage, stages), first_block(stage + 1, stages), 16);
     DataParallel parallel(model, *across, {.buckets = {.first_bucket_bytes = 256, .bucket_cap_bytes = 256}});
     Pipeline pipeline(parallel, *along, {.micro_batches = 3});
-    std::vector<Variable> parameters;
-    for (const auto& [name, parameter] : model->named_parameters()) parameters.push_back(parameter);
-    const auto optimizer = nn::make_sgd(parameters, {.learning_rate = 0.5, .momentum = 0.9});
+    const auto optimizer = nn::make_sgd(all_parameters(*model), {.learning_rate = 0.5, .momentum = 0.9});
     for (std::int64_t step = 0; step < kSteps; ++step) {
       const std::int64_t begin = kGlobalBatch * replica / replicas;
       const std::int64_t count = kGlobalBatch * (replica + 1) / replicas - begin;
@@ -257,8 +236,7 @@ std::vector<Values> train(int stages, int replicas) {
       parallel.finish();
       optimizer->step();
     }
-    std::vector<Values> mine;
-    for (const Variable& parameter : parameters) mine.push_back(values_of(parameter.data()));
+    const std::vector<Values> mine = values_of(*model);
     const std::lock_guard lock(mutex);
     EXPECT_EQ(by_stage.try_emplace(stage, mine).first->second, mine) << "replicas of stage " << stage << " differ";
   });
@@ -273,15 +251,6 @@ TEST(Pipeline, DataParallelOverTwoPipelinesEqualsOneRank) {
   EXPECT_LT(largest_difference(train(2, 1), one), 1e-6F);
   EXPECT_LT(largest_difference(train(2, 2), one), 1e-5F);
   EXPECT_LT(largest_difference(train(3, 2), one), 1e-5F);
-}
-
-/// What each rank's `body` throws.
-std::vector<std::string> errors_of(int ranks, const std::function<void(comm::ProcessGroup&)>& body) {
-  std::vector<std::string> texts(static_cast<std::size_t>(ranks));
-  run_ranks_to_failure(ranks, [&](comm::ProcessGroup& group) {
-    texts[static_cast<std::size_t>(group.rank())] = error_of([&] { body(group); });
-  });
-  return texts;
 }
 
 void expect_everywhere(const std::vector<std::string>& texts, const std::string& part) {

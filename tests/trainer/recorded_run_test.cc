@@ -42,31 +42,6 @@ class RecordedRun : public testing::Test {
   TrainOptions options_;
 };
 
-TEST_F(RecordedRun, ResumedRunLeavesTheRecordsOfTheUninterruptedOne) {
-  train_on(2, options_of("whole"));
-  options_.epochs = 1;
-  train_on(2, options_of("parts"));
-  options_.epochs = 3;
-  options_.resume = true;
-  train_on(2, options_of("parts"));
-  for (const int rank : {0, 1}) {
-    const auto records = read_steps(steps_file(folder_ / "parts", rank)).records;
-    ASSERT_EQ(records.size(), 45u);
-    for (std::size_t i = 0; i < records.size(); ++i) {
-      EXPECT_EQ(records[i].global_step, static_cast<std::int64_t>(i));
-      EXPECT_EQ(records[i].epoch, static_cast<int>(i / 15) + 1);
-      EXPECT_EQ(records[i].step, static_cast<std::int64_t>(i % 15));
-      EXPECT_EQ(records[i].samples, 16);
-      EXPECT_GT(records[i].seconds, 0);
-    }
-  }
-  const RunComparison comparison = compare_runs(folder_ / "whole", folder_ / "parts", 0);
-  EXPECT_TRUE(comparison.equal) << comparison.text;
-  EXPECT_NE(comparison.text.find("losses: equal on each rank in 45 steps"), std::string::npos) << comparison.text;
-  EXPECT_NE(comparison.text.find("model: all 4 tensors are equal"), std::string::npos) << comparison.text;
-  EXPECT_NE(comparison.text.find("option resume: (not set) in A, yes in B"), std::string::npos) << comparison.text;
-}
-
 TEST_F(RecordedRun, GoesOnFromACheckpointWithinAnEpochWithoutAGapOrARepetition) {
   options_.epochs = 2;
   train_on(2, options_of("whole"));
@@ -85,10 +60,20 @@ TEST_F(RecordedRun, GoesOnFromACheckpointWithinAnEpochWithoutAGapOrARepetition) 
   train_on(2, options_of("killed"));
   const RunComparison comparison = compare_runs(folder_ / "whole", folder_ / "killed", 0);
   EXPECT_TRUE(comparison.equal) << comparison.text;
+  for (const char* part : {"losses: equal on each rank in 30 steps", "model: all 4 tensors are equal",
+                           "option resume: (not set) in A, yes in B"}) {
+    EXPECT_NE(comparison.text.find(part), std::string::npos) << part << " in\n" << comparison.text;
+  }
   for (const int rank : {0, 1}) {
     const auto records = read_steps(steps_file(folder_ / "killed", rank)).records;
     ASSERT_EQ(records.size(), 30u) << rank;
-    for (std::size_t i = 0; i < records.size(); ++i) EXPECT_EQ(records[i].global_step, static_cast<std::int64_t>(i));
+    for (std::size_t i = 0; i < records.size(); ++i) {
+      EXPECT_EQ(records[i].global_step, static_cast<std::int64_t>(i));
+      EXPECT_EQ(records[i].epoch, static_cast<int>(i / 15) + 1);
+      EXPECT_EQ(records[i].step, static_cast<std::int64_t>(i % 15));
+      EXPECT_EQ(records[i].samples, 16);
+      EXPECT_GT(records[i].seconds, 0);
+    }
   }
 }
 
@@ -115,7 +100,7 @@ TEST_F(RecordedRun, AnotherNumberOfRanksIsEqualWithinRounding) {
   EXPECT_TRUE(comparison.equal) << comparison.text;
 }
 
-TEST_F(RecordedRun, LogHoldsWhatWasPrintedAndPageShowsIt) {
+TEST_F(RecordedRun, LogPageAndEvaluationHoldWhatWasPrinted) {
   const RunReport report = train_on(2, options_of("run")).reports[0];
   const std::string log = read_whole_file(folder_ / "run/log.txt");
   for (const char* part : {" rank 0: training mlp", " rank 0: epoch 3/3", " rank 0: final test accuracy"}) {
@@ -129,19 +114,7 @@ TEST_F(RecordedRun, LogHoldsWhatWasPrintedAndPageShowsIt) {
   const std::string html = report_page(run);
   EXPECT_NE(html.find("mlp on mnist"), std::string::npos);
   EXPECT_NE(html.find(report.parameter_sha256), std::string::npos);
-}
 
-TEST_F(RecordedRun, AKilledRunsEpochsAreInItsCheckpoint) {
-  train_on(1, options_of("run"));
-  std::filesystem::remove(folder_ / "run/report.json");
-  const RunData run = read_run(folder_ / "run");
-  EXPECT_FALSE(run.finished);
-  EXPECT_EQ(run.report.epochs.size(), 3u);
-  EXPECT_EQ(run.report.model, "mlp");
-}
-
-TEST_F(RecordedRun, EvaluationGivesWhatTrainingPrinted) {
-  const RunReport report = train_on(2, options_of("run")).reports[0];
   const auto newest = find_checkpoint(folder_ / "run");
   EXPECT_EQ(find_checkpoint(folder_ / "run/checkpoints"), newest);
   EXPECT_EQ(find_checkpoint(newest), newest);
@@ -156,6 +129,12 @@ TEST_F(RecordedRun, EvaluationGivesWhatTrainingPrinted) {
     EXPECT_EQ(evaluation.epoch, 3);
     EXPECT_EQ(evaluation.note, "");
   }
+
+  std::filesystem::remove(folder_ / "run/report.json");  // as if killed: the epochs are in its checkpoint
+  run = read_run(folder_ / "run");
+  EXPECT_FALSE(run.finished);
+  EXPECT_EQ(run.report.epochs.size(), 3u);
+  EXPECT_EQ(run.report.model, "mlp");
 }
 
 TEST_F(RecordedRun, EvaluationsAsFiles) {
@@ -198,13 +177,19 @@ TEST_F(RecordedRun, ARunBeginsWithTheWeightsOfAFile) {
 
 TEST_F(RecordedRun, AutoencodersAreEvaluatedByTheirLoss) {
   options_.model = "autoencoder";
-  options_.epochs = 1;
-  const RunReport report = train_on(2, options_of("run")).reports[0];
+  const RunReport report = train_on(2, options_of("run")).reports[1];
   const auto evaluation = evaluate_on(2, {.checkpoint = folder_ / "run"});
   EXPECT_FALSE(evaluation.has_classes);
-  EXPECT_EQ(evaluation.result.loss, *report.epochs[0].test_loss);
+  EXPECT_EQ(evaluation.result.loss, *report.epochs[2].test_loss);
   EXPECT_EQ(evaluation_to_csv(evaluation).rfind("test_loss\r\n0.", 0), 0u);
   EXPECT_TRUE(nlohmann::json::parse(evaluation_to_json(evaluation, 2))["test_accuracy"].is_null());
+  EXPECT_FALSE(report.final_test_accuracy.has_value());
+  EXPECT_TRUE(report.confusion_matrix.empty());
+  EXPECT_LT(*report.epochs[2].test_loss, *report.epochs[0].test_loss);
+  const auto json = nlohmann::json::parse(read_whole_file(folder_ / "run/report.json"));
+  EXPECT_TRUE(json["final_test_accuracy"].is_null());
+  EXPECT_TRUE(json["epochs"][0]["test_accuracy"].is_null());
+  EXPECT_DOUBLE_EQ(json["test_loss"].get<double>(), *report.epochs[2].test_loss);
 }
 
 TEST_F(RecordedRun, OtherDataIsSaidOrRefused) {

@@ -1,7 +1,6 @@
 // Reproducible training: the same bits of parameters for any number of ranks, buckets, transports and threads.
 
 #include <gtest/gtest.h>
-#include <tutti/nn/models/models.h>
 #include <tutti/tensor/thread_pool.h>
 #include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/temporary_folder.h>
@@ -11,21 +10,17 @@
 namespace tutti::trainer {
 namespace {
 
-/// Of a training with options.batch_size samples a step on all ranks together.
-RunReport report_of(TrainOptions options, int ranks, test::Net net = test::Net::Inproc, int threads = 1) {
+/// The hash of the parameters of a training with options.batch_size samples a step on all ranks together.
+std::string sha256_of(TrainOptions options, int ranks, test::Net net = test::Net::Inproc) {
   options.batch_size /= ranks;
-  return train_on(ranks, options, threads, net).reports[0];
-}
-
-std::string sha256_of(const TrainOptions& options, int ranks, test::Net net = test::Net::Inproc, int threads = 1) {
-  return report_of(options, ranks, net, threads).parameter_sha256;
+  return train_on(ranks, options, 1, net).reports[0].parameter_sha256;
 }
 
 class Reproducible : public ::testing::Test {
  protected:
-  Reproducible() { write_small_mnist(folder_ / "data", 250, 40); }
-
-  TrainOptions options(const std::string& model) const {
+  /// 240 samples go round on any number of ranks, 250 do not.
+  TrainOptions options(const std::string& model, std::int64_t samples = 250) const {
+    write_small_mnist(folder_ / "data", samples, 40);
     TrainOptions options;
     options.data = folder_ / "data";
     options.model = model;
@@ -35,44 +30,92 @@ class Reproducible : public ::testing::Test {
     return options;
   }
 
-  /// Of 72 samples: convolutions take their time under a sanitizer.
-  TrainOptions small_cnn() const {
-    write_small_mnist(folder_ / "few", 72, 40);
-    TrainOptions cnn = options("cnn");
-    cnn.data = folder_ / "few";
-    cnn.epochs = 1;
-    return cnn;
-  }
-
   TemporaryFolder folder_;
 };
 
-TEST_F(Reproducible, MlpHasTheSameBitsOnOneToTwelveRanks) {
-  const std::string one = sha256_of(options("mlp"), 1);
-  ASSERT_EQ(one.size(), 64u);
-  for (const int ranks : {2, 3, 4, 6, 8, 12}) EXPECT_EQ(sha256_of(options("mlp"), ranks), one) << ranks << " ranks";
+using Change = std::function<void(TrainOptions&)>;
+
+/// A training that must end with the bits of that on one rank.
+struct Other {
+  int ranks;
+  Change change = [](TrainOptions&) {};
+  test::Net net = test::Net::Inproc;
+  int threads = 1;
+};
+
+struct Variant {
+  const char* name;
+  Change change;  // of both trainings
+  std::vector<Other> others;
+};
+
+void nothing(TrainOptions&) {}
+
+/// Another model on fewer samples: convolutions take their time under a sanitizer.
+Change few_samples_of(const char* model) {
+  return [model](TrainOptions& options) {
+    write_small_mnist(options.data, 72, 40);
+    options.model = model;
+    options.epochs = 1;
+  };
 }
 
-TEST_F(Reproducible, FiveAndSevenRanksAreAsGood) {
-  TrainOptions odd = options("mlp");
-  odd.batch_size = 35;
-  const std::string one = sha256_of(odd, 1);
-  for (const int ranks : {5, 7}) EXPECT_EQ(sha256_of(odd, ranks), one) << ranks << " ranks";
+Change micro_batches_of(int samples) {
+  return [samples](TrainOptions& options) { options.micro_batch_size = samples; };
 }
 
-TEST_F(Reproducible, AutoencoderAndLenetHaveTheSameBits) {
-  for (const char* const model : {"autoencoder", "lenet5"}) {
-    TrainOptions some = small_cnn();
-    some.model = model;
-    const std::string one = sha256_of(some, 1);
-    for (const int ranks : {2, 3}) EXPECT_EQ(sha256_of(some, ranks), one) << model << " on " << ranks << " ranks";
+void small_buckets(TrainOptions& options) { options.buckets = {.first_bucket_bytes = 64, .bucket_cap_bytes = 16384}; }
+
+void sharded(TrainOptions& options) { options.shard_optimizer = true; }
+
+const std::vector<Other> kMicroBatches = {{1, micro_batches_of(1)},
+                                          {1, micro_batches_of(5)},
+                                          {1, micro_batches_of(12)},
+                                          {1, micro_batches_of(100)},
+                                          {3, micro_batches_of(3)}};
+
+class SameBits : public Reproducible, public ::testing::WithParamInterface<Variant> {};
+
+TEST_P(SameBits, AsOnOneRank) {
+  TrainOptions one = options("mlp");
+  GetParam().change(one);
+  const std::string expected = sha256_of(one, 1);
+  ASSERT_EQ(expected.size(), 64u);
+  for (const Other& other : GetParam().others) {
+    TrainOptions changed = one;
+    other.change(changed);
+    tensor::set_num_threads(other.threads);
+    EXPECT_EQ(sha256_of(changed, other.ranks, other.net), expected)
+        << other.ranks << " ranks, " << test::name(other.net) << ", micro-batches of " << changed.micro_batch_size;
+    tensor::set_num_threads(1);
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(
+    Reproducible, SameBits,
+    ::testing::Values(Variant{"Mlp", nothing, {{2}, {3}, {4}, {6}, {8}, {12}}},
+                      Variant{"FiveAndSevenRanks", [](auto& o) { o.batch_size = 35; }, {{5}, {7}}},
+                      Variant{"Autoencoder", few_samples_of("autoencoder"), {{2}, {3}}},
+                      Variant{"Lenet5", few_samples_of("lenet5"), {{2}, {3}}},
+                      Variant{"CnnWithDropout", few_samples_of("cnn"), {{2}, {3}, {4}}},
+                      Variant{"Threads", few_samples_of("cnn"), {{.ranks = 1, .threads = 3}}},
+                      Variant{"ShardedOptimizer", nothing, {{2, sharded}, {3, sharded}, {4, sharded}}},
+                      Variant{"MicroBatchesOfMlp", few_samples_of("mlp"), kMicroBatches},
+                      Variant{"MicroBatchesOfCnn", few_samples_of("cnn"), kMicroBatches},
+                      Variant{"SizesOfBuckets", nothing, {{3}, {3, small_buckets}, {1, small_buckets}}},
+                      Variant{"Workers", nothing, {{2, [](auto& o) { o.workers = 2; }}}},
+                      Variant{"Transports",
+                              nothing,
+                              {{.ranks = 4, .net = test::Net::Tcp},
+                               {.ranks = 4, .net = test::Net::Shm},
+                               {.ranks = 4, .net = test::Net::Mixed}}},
+                      Variant{"SamplesAsTheyAre", [](auto& o) { o.padding = false; }, {{3}, {4}}},
+                      Variant{"WithoutTheLastSamples", [](auto& o) { o.drop_last = true; }, {{3}, {4}}}),
+    [](const auto& test) { return std::string(test.param.name); });
+
 // What nobody asked for: the number of ranks does not show where it need not.
 TEST_F(Reproducible, IsTheDefaultWhereSamplesGoRound) {
-  write_small_mnist(folder_ / "data", 240, 40);
-  TrainOptions plain = options("mlp");
+  TrainOptions plain = options("mlp", 240);
   plain.reproducible.reset();
   const std::string one = sha256_of(plain, 1);
   for (const int ranks : {2, 3, 4}) EXPECT_EQ(sha256_of(plain, ranks), one) << ranks << " ranks";
@@ -80,84 +123,20 @@ TEST_F(Reproducible, IsTheDefaultWhereSamplesGoRound) {
   EXPECT_NE(sha256_of(plain, 1), one) << "--no-reproducible has other sums";
 }
 
-TEST_F(Reproducible, AShardedOptimizerChangesNothing) {
-  TrainOptions sharded = options("mlp");
-  const std::string one = sha256_of(sharded, 1);
-  sharded.shard_optimizer = true;
-  for (const int ranks : {2, 3, 4}) EXPECT_EQ(sha256_of(sharded, ranks), one) << ranks << " ranks";
-}
-
-TEST_F(Reproducible, MicroBatchesChangeNothing) {
-  for (const char* const model : {"mlp", "cnn"}) {
-    TrainOptions whole = small_cnn();
-    whole.model = model;
-    const std::string expected = sha256_of(whole, 1);
-    for (const int size : {1, 5, 12, 100}) {
-      whole.micro_batch_size = size;
-      EXPECT_EQ(sha256_of(whole, 1), expected) << model << ", " << size << " at once";
-    }
-    whole.micro_batch_size = 3;
-    EXPECT_EQ(sha256_of(whole, 3), expected) << model << " on 3 ranks";
-  }
-}
-
 TEST_F(Reproducible, LossesAreTheSameToo) {
   std::vector<std::vector<double>> losses;
   for (const int ranks : {1, 3}) {
+    TrainOptions mlp = options("mlp");
+    mlp.batch_size /= ranks;
     losses.emplace_back();
-    for (const EpochReport& epoch : report_of(options("mlp"), ranks).epochs) losses.back().push_back(epoch.train_loss);
+    for (const EpochReport& epoch : train_on(ranks, mlp).reports[0].epochs) losses.back().push_back(epoch.train_loss);
   }
   EXPECT_EQ(losses[0], losses[1]);
 }
 
-TEST_F(Reproducible, CnnWithDropoutHasTheSameBitsOnOneToFourRanks) {
-  const TrainOptions cnn = small_cnn();
-  const std::string one = sha256_of(cnn, 1);
-  for (const int ranks : {2, 3, 4}) EXPECT_EQ(sha256_of(cnn, ranks), one) << ranks << " ranks";
-}
-
-TEST_F(Reproducible, SizesOfBucketsChangeNothing) {
-  TrainOptions small = options("mlp");
-  const std::string whole = sha256_of(small, 3);
-  small.buckets = {.first_bucket_bytes = 64, .bucket_cap_bytes = 16384};
-  EXPECT_EQ(sha256_of(small, 3), whole);
-  EXPECT_EQ(sha256_of(small, 1), whole);
-}
-
-TEST_F(Reproducible, TransportsChangeNothing) {
-  const std::string inproc = sha256_of(options("mlp"), 2);
-  EXPECT_EQ(sha256_of(options("mlp"), 4, test::Net::Tcp), inproc);
-  EXPECT_EQ(sha256_of(options("mlp"), 4, test::Net::Shm), inproc);
-  EXPECT_EQ(sha256_of(options("mlp"), 4, test::Net::Mixed), inproc);
-}
-
-TEST_F(Reproducible, ThreadsChangeNothing) {
-  const TrainOptions cnn = small_cnn();
-  const std::string one = sha256_of(cnn, 1);
-  tensor::set_num_threads(3);
-  const std::string three = sha256_of(cnn, 1);
-  tensor::set_num_threads(1);
-  EXPECT_EQ(three, one);
-}
-
-TEST_F(Reproducible, SamplesThatDoNotGoRoundChangeNothing) {
-  for (const bool drop_last : {false, true}) {
-    TrainOptions uneven = options("mlp");
-    uneven.drop_last = drop_last;
-    uneven.padding = false;
-    if (drop_last) uneven.padding = true;
-    const std::string one = sha256_of(uneven, 1);
-    for (const int ranks : {3, 4}) EXPECT_EQ(sha256_of(uneven, ranks), one) << ranks << " ranks";
-  }
-}
-
 TEST_F(Reproducible, BatchNormIsRefused) {
-  try {
-    sha256_of(options("resnet18"), 1);
-    ADD_FAILURE() << "batch norm was accepted";
-  } catch (const std::exception& error) {
-    EXPECT_NE(std::string(error.what()).find("resnet18 has batch norm"), std::string::npos) << error.what();
-  }
+  const std::string text = error_of([&] { sha256_of(options("resnet18"), 1); });
+  EXPECT_NE(text.find("resnet18 has batch norm"), std::string::npos) << text;
 }
 
 }  // namespace

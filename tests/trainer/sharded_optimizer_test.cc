@@ -1,10 +1,9 @@
 // The judge is the ordinary optimizer behind an all_reduce.
 #include <gtest/gtest.h>
-#include <tutti/nn/linear.h>
 #include <tutti/nn/models/models.h>
 #include <tutti/nn/optim/scheduled.h>
 #include <tutti/tensor/autograd/functions.h>
-#include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/trainer/model_on_ranks.h>
 #include <tutti/trainer/checkpoint/checkpoint.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/data_parallel/model_check.h>
@@ -12,7 +11,6 @@
 #include <tutti/trainer/data_parallel/sharding/sharded_optimizer.h>
 
 #include <map>
-#include <mutex>
 #include <optional>
 
 namespace tutti::trainer {
@@ -20,7 +18,6 @@ namespace {
 
 using tensor::Tensor;
 using tensor::Variable;
-using Values = std::vector<float>;
 
 TEST(ShardPlan, EveryElementHasOneOwner) {
   const std::vector<ParameterSize> sizes = {{.count = 1000}, {.count = 7}, {.count = 33}, {.count = 1}};
@@ -72,11 +69,6 @@ struct Outcome {
   double learning_rate = 0;
 };
 
-Values values(const Tensor& tensor) {
-  const Tensor flat = tensor.to(tensor::DType::Float32).contiguous();
-  return {flat.data<float>(), flat.data<float>() + flat.numel()};
-}
-
 NamedTensors copies(const NamedTensors& tensors) {
   NamedTensors all;
   for (const auto& [name, tensor] : tensors) all.emplace_back(name, tensor.clone());
@@ -116,8 +108,7 @@ Outcome train(const Plan& plan, const Stand* from = nullptr, Stand* to = nullptr
       plan.ranks,
       [&](comm::ProcessGroup& group) {
         const auto model = nn::make_model("mlp", 1);
-        std::vector<Variable> parameters;
-        for (const auto& [name, parameter] : model->named_parameters()) parameters.push_back(parameter);
+        std::vector<Variable> parameters = all_parameters(*model);
         for (std::size_t i = 0; from != nullptr && i < parameters.size(); ++i) {
           parameters[i].data().copy_from(from->parameters[i]);
         }
@@ -151,9 +142,9 @@ Outcome train(const Plan& plan, const Stand* from = nullptr, Stand* to = nullptr
         outcome.learning_rate = optimizer->learning_rate();
         for (const auto& [name, tensor] : state) {
           const auto extents = tensor.shape().extents();
-          outcome.state[name] = {{extents.begin(), extents.end()}, values(tensor)};
+          outcome.state[name] = {{extents.begin(), extents.end()}, values_of(tensor)};
         }
-        for (const Variable& parameter : parameters) outcome.parameters.push_back(values(parameter.data()));
+        outcome.parameters = values_of(*model);
         if (to == nullptr) return;
         to->steps = first + plan.steps;
         to->optimizer = copies(state);
@@ -275,50 +266,32 @@ TEST(ShardedOptimizer, AnyNumberOfRanksGoesOnFromItsState) {
   }
 }
 
-/// Two layers, of which forward uses one.
-class HalfUsed : public nn::Module {
- public:
-  HalfUsed() {
-    tensor::Mt19937 generator(0);
-    used_ = register_module("used", std::make_shared<nn::Linear>(784, 10, generator));
-    idle_ = register_module("idle", std::make_shared<nn::Linear>(40, 40, generator));
-  }
-  Variable forward(const Variable& input) override { return used_->forward(input); }
-  std::string describe() const override { return "HalfUsed"; }
-
- private:
-  std::shared_ptr<nn::Linear> used_;
-  std::shared_ptr<nn::Linear> idle_;
-};
-
 // Adam with weight decay would shrink them.
 TEST(ShardedOptimizer, WhatNobodyUsesIsLeftAlone) {
   test::run_ranks(2, [](comm::ProcessGroup& group) {
     const auto model = std::make_shared<HalfUsed>();
-    std::vector<Variable> parameters;
-    for (const auto& [name, parameter] : model->named_parameters()) parameters.push_back(parameter);
-    const Values used = values(parameters[0].data());
-    const Values idle = values(parameters[2].data());
+    const std::vector<Variable> parameters = all_parameters(*model);
+    const Values used = values_of(parameters[0].data());
+    const Values idle = values_of(parameters[2].data());
     DataParallel parallel(model, group, {.exchange = make_shard_exchange, .find_unused = true});
     ShardedOptimizer optimizer(parameters, parallel.buckets(), group, [](std::vector<Variable> p) {
       return nn::make_adam(std::move(p), {.weight_decay = 0.1});
     });
     train_step(parallel, optimizer, 0);
-    EXPECT_NE(values(parameters[0].data()), used);
-    EXPECT_EQ(values(parameters[2].data()), idle);
+    EXPECT_NE(values_of(parameters[0].data()), used);
+    EXPECT_EQ(values_of(parameters[2].data()), idle);
   });
 }
 
 TEST(ShardedOptimizer, AWorldOfOneOwnsEverything) {
   test::run_ranks(1, [](comm::ProcessGroup& group) {
     const auto model = nn::make_model("mlp", 1);
-    std::vector<Variable> parameters;
-    for (const auto& [name, parameter] : model->named_parameters()) parameters.push_back(parameter);
+    const std::vector<Variable> parameters = all_parameters(*model);
     DataParallel parallel(model, group, {.exchange = make_shard_exchange});
     ShardedOptimizer optimizer(parameters, parallel.buckets(), group, adam);
-    const Values before = values(parameters[0].data());
+    const Values before = values_of(parameters[0].data());
     train_step(parallel, optimizer, 0);
-    EXPECT_NE(values(parameters[0].data()), before);
+    EXPECT_NE(values_of(parameters[0].data()), before);
     EXPECT_EQ(optimizer.full_state().size(), 3 * parameters.size());
     EXPECT_EQ(optimizer.whole_state_bytes(), optimizer.state_bytes());
   });

@@ -6,19 +6,16 @@
 #include <tutti/nn/sample_keys.h>
 #include <tutti/nn/sequential.h>
 #include <tutti/tensor/autograd/functions.h>
-#include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/trainer/model_on_ranks.h>
 #include <tutti/tests/trainer/scene_folder.h>
-#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/data_parallel/sync_batch_norm.h>
 #include <tutti/trainer/task.h>
-#include <tutti/trainer/train_loop.h>
 
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <map>
-#include <sstream>
 
 namespace tutti::trainer {
 namespace {
@@ -44,15 +41,10 @@ Tensor labels(std::int64_t begin, std::int64_t end) {
 }
 
 struct Outcome {
-  std::vector<float> output;                            // of all ranks, one behind the other
-  std::map<std::string, std::vector<float>> gradients;  // of rank 0
-  std::vector<std::map<std::string, std::vector<float>>> buffers;
+  Values output;                            // of all ranks, one behind the other
+  std::map<std::string, Values> gradients;  // of rank 0
+  std::vector<std::map<std::string, Values>> buffers;
 };
-
-std::vector<float> values(const Tensor& tensor) {
-  const Tensor flat = tensor.to(tensor::DType::Float32).contiguous();
-  return {flat.data<float>(), flat.data<float>() + flat.numel()};
-}
 
 using MakeModel = std::function<std::shared_ptr<nn::Module>()>;
 
@@ -60,7 +52,7 @@ using MakeModel = std::function<std::shared_ptr<nn::Module>()>;
 Outcome run(const std::vector<std::int64_t>& bounds, const MakeModel& make_model, std::int64_t side,
             std::int64_t channels, const BucketLimits& limits = {}) {
   const auto ranks = bounds.size() - 1;
-  std::vector<std::vector<float>> outputs(ranks);
+  std::vector<Values> outputs(ranks);
   Outcome outcome;
   outcome.buffers.resize(ranks);
   test::run_ranks(static_cast<int>(ranks), [&](comm::ProcessGroup& group) {
@@ -71,7 +63,7 @@ Outcome run(const std::vector<std::int64_t>& bounds, const MakeModel& make_model
     const std::int64_t begin = bounds[rank];
     const std::int64_t end = bounds[rank + 1];
     const Variable output = parallel.forward(Variable(pictures(begin, end, side, channels)));
-    outputs[rank] = values(output.data());
+    outputs[rank] = values_of(output.data());
     if (end > begin) {
       const Variable flat = reshape(output, {end - begin, output.data().numel() / (end - begin)});
       const Variable loss = cross_entropy(flat, labels(begin, end));
@@ -80,16 +72,16 @@ Outcome run(const std::vector<std::int64_t>& bounds, const MakeModel& make_model
       parallel.backward(sum(output), 0);
     }
     parallel.finish();
-    for (const auto& [name, buffer] : model->named_buffers()) outcome.buffers[rank][name] = values(buffer);
+    for (const auto& [name, buffer] : model->named_buffers()) outcome.buffers[rank][name] = values_of(buffer);
     if (rank > 0) return;
-    for (auto& [name, parameter] : model->named_parameters()) outcome.gradients[name] = values(parameter.grad());
+    for (auto& [name, parameter] : model->named_parameters()) outcome.gradients[name] = values_of(parameter.grad());
   });
   for (const auto& output : outputs) outcome.output.insert(outcome.output.end(), output.begin(), output.end());
   return outcome;
 }
 
 /// Absolute for small numbers, relative to the largest for large ones.
-void expect_close(const std::vector<float>& found, const std::vector<float>& expected, const std::string& what) {
+void expect_close(const Values& found, const Values& expected, const std::string& what) {
   ASSERT_EQ(found.size(), expected.size()) << what;
   float largest = 1;
   for (const float value : expected) largest = std::max(largest, std::abs(value));
@@ -153,7 +145,7 @@ TEST(SyncBatchNorm, EfficientNetRunsOverAnEmptyBatch) {
     parallel.backward(sum(output), group.rank() == 0 ? 1 : 0);
     parallel.finish();
     for (auto& [name, parameter] : model->named_parameters()) {
-      for (const float value : values(parameter.grad())) ASSERT_TRUE(std::isfinite(value)) << name;
+      for (const float value : values_of(parameter.grad())) ASSERT_TRUE(std::isfinite(value)) << name;
     }
   });
 }
@@ -171,22 +163,16 @@ TEST(SyncBatchNorm, ARunDoesNotDependOnTheNumberOfRanks) {
   options.padding = false;
   options.epochs = 1;
   options.learning_rate = 0.001;  // small, so that what the rounding of one step does stays out of the next
-  const auto train_on = [&](int ranks, bool synchronised) {
+  const auto first_epoch = [&](int ranks, bool synchronised) {
     options.batch_size = 40 / ranks;
     options.sync_batch_norm = synchronised;
-    RunReport first;
-    test::run_ranks(ranks, [&](comm::ProcessGroup& group) {
-      std::ostringstream silent;
-      const RunReport report = train(options, group, 1, {.stream = silent});
-      if (group.rank() == 0) first = report;
-    });
-    return first.epochs.at(0);
+    return train_on(ranks, options).reports[0].epochs.at(0);
   };
-  const EpochReport one = train_on(1, true);
-  const EpochReport five = train_on(5, true);
+  const EpochReport one = first_epoch(1, true);
+  const EpochReport five = first_epoch(5, true);
   EXPECT_NEAR(five.train_loss / one.train_loss, 1, 5e-4);
   EXPECT_NEAR(*five.test_loss / *one.test_loss, 1, 1e-2);
-  EXPECT_GT(std::abs(train_on(2, false).train_loss / one.train_loss - 1), 2e-3);
+  EXPECT_GT(std::abs(first_epoch(2, false).train_loss / one.train_loss - 1), 2e-3);
 }
 
 TEST(SyncBatchNorm, EvaluationAsksNobody) {
@@ -201,14 +187,11 @@ TEST(SyncBatchNorm, EvaluationAsksNobody) {
 
 // Nobody waits for the deadline: a rank that is gone takes its layers' group with it.
 TEST(SyncBatchNorm, ARankThatFailsEndsTheOthersWait) {
-  std::vector<std::string> texts(3);
-  test::run_ranks_to_failure(3, [&](comm::ProcessGroup& group) {
-    texts[static_cast<std::size_t>(group.rank())] = error_of([&] {
-      const auto layer = std::make_shared<nn::BatchNorm2d>(2);
-      EXPECT_EQ(synchronise_batch_norm(*layer, group), 1);
-      if (group.rank() == 1) throw std::runtime_error("the reader of rank 1 broke");
-      (void)layer->forward(Variable(pictures(0, 2, 2, 2)));
-    });
+  const auto texts = errors_of(3, [](comm::ProcessGroup& group) {
+    const auto layer = std::make_shared<nn::BatchNorm2d>(2);
+    EXPECT_EQ(synchronise_batch_norm(*layer, group), 1);
+    if (group.rank() == 1) throw std::runtime_error("the reader of rank 1 broke");
+    (void)layer->forward(Variable(pictures(0, 2, 2, 2)));
   });
   EXPECT_EQ(texts[1], "the reader of rank 1 broke");
   for (const std::size_t other : {std::size_t{0}, std::size_t{2}}) {

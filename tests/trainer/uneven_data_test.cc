@@ -101,12 +101,6 @@ TEST(BatchNorm, ABatchOfOneSampleIsSaidBeforeTheFirstStep) {
   EXPECT_EQ(error_of([&] { train_on(1, options); }), "");
 }
 
-TEST_F(UnevenData, BothWaysAtOnceIsWrongUsage) {
-  options_.drop_last = true;
-  options_.padding = false;
-  EXPECT_THROW(checked(options_), UsageError);
-}
-
 TEST(UnevenSampler, WithoutPaddingEachSampleComesOnce) {
   for (const int ranks : {1, 2, 7, 12}) {
     std::multiset<std::int64_t> seen;

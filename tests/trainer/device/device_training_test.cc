@@ -5,20 +5,18 @@
 #include <tutti/tensor/autograd/functions.h>
 #include <tutti/tensor/cuda/runtime.h>
 #include <tutti/tensor/random.h>
-#include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/device/device_exchange.h>
 #include <tutti/trainer/device/step_graphs.h>
 #include <tutti/trainer/options.h>
-#include <tutti/trainer/train_loop.h>
 
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <future>
-#include <sstream>
 
 namespace tutti::trainer {
 namespace {
@@ -42,20 +40,12 @@ class DeviceTraining : public testing::Test {
   TemporaryFolder folder_;
 };
 
-RunReport train_on(const TrainOptions& options, int ranks) {
-  RunReport report;
-  test::run_ranks(ranks, [&](comm::ProcessGroup& group) {
-    std::ostringstream out;
-    const RunReport mine = train(options, group, 1, {.stream = out});
-    if (group.rank() == 0) report = mine;
-  });
-  return report;
-}
+RunReport report_of(const TrainOptions& options, int ranks) { return train_on(ranks, options).reports[0]; }
 
 TEST_F(DeviceTraining, GivesTheCpusCurve) {
   for (const std::string model : {"mlp", "cnn"}) {
-    const RunReport cpu = train_on(small_run(model, "cpu"), 1);
-    const RunReport gpu = train_on(small_run(model, "cuda:0"), 1);
+    const RunReport cpu = report_of(small_run(model, "cpu"), 1);
+    const RunReport gpu = report_of(small_run(model, "cuda:0"), 1);
     EXPECT_NEAR(gpu.epochs[0].train_loss, cpu.epochs[0].train_loss, 1e-3 * cpu.epochs[0].train_loss) << model;
     EXPECT_NEAR(*gpu.epochs[0].test_loss, *cpu.epochs[0].test_loss, 1e-2 * *cpu.epochs[0].test_loss) << model;
   }
@@ -64,8 +54,8 @@ TEST_F(DeviceTraining, GivesTheCpusCurve) {
 TEST_F(DeviceTraining, TwoRanksOnOneCardGiveTheCurveOfOne) {
   TrainOptions one = small_run("mlp", "cuda:0");
   one.batch_size = 32;
-  const RunReport alone = train_on(one, 1);
-  const RunReport together = train_on(small_run("mlp", "cuda:0"), 2);
+  const RunReport alone = report_of(one, 1);
+  const RunReport together = report_of(small_run("mlp", "cuda:0"), 2);
   EXPECT_NEAR(together.epochs[0].train_loss, alone.epochs[0].train_loss, 1e-4 * alone.epochs[0].train_loss);
   EXPECT_NEAR(*together.epochs[0].test_loss, *alone.epochs[0].test_loss, 1e-3 * *alone.epochs[0].test_loss);
 }
@@ -73,9 +63,9 @@ TEST_F(DeviceTraining, TwoRanksOnOneCardGiveTheCurveOfOne) {
 /// That steps are recorded at all is the next test's.
 TEST_F(DeviceTraining, RecordedStepsGiveTheSameBits) {
   for (const int ranks : {1, 2}) {
-    const RunReport recorded = train_on(small_run("mlp", "cuda:0"), ranks);
+    const RunReport recorded = report_of(small_run("mlp", "cuda:0"), ranks);
     ::setenv("TUTTI_CUDA_GRAPHS", "0", 1);
-    const RunReport plain = train_on(small_run("mlp", "cuda:0"), ranks);
+    const RunReport plain = report_of(small_run("mlp", "cuda:0"), ranks);
     ::unsetenv("TUTTI_CUDA_GRAPHS");
     EXPECT_EQ(recorded.parameter_sha256, plain.parameter_sha256) << ranks << " ranks";
     EXPECT_EQ(recorded.epochs[0].train_loss, plain.epochs[0].train_loss);
