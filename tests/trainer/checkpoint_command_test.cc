@@ -48,10 +48,7 @@ class CheckpointSignals : public SmallRun {
 };
 
 TEST_F(CheckpointSignals, SigtermToTheLauncherEndsAllRanksCleanly) {
-  Processes job({.command = saving({"--nproc", "2", "--epochs", "1000000"}),
-                 .count = 1,
-                 .ranks = false,
-                 .environment = environment()});
+  Processes job(alone(saving({"--nproc", "2", "--epochs", "1000000"})));
   ASSERT_TRUE(job.wait_for_output(0, "epoch 2/")) << job.err(0);
   const auto asked = Clock::now();
   job.kill(0, SIGTERM);
@@ -65,7 +62,7 @@ TEST_F(CheckpointSignals, SigtermToTheLauncherEndsAllRanksCleanly) {
 
 TEST_F(CheckpointSignals, SigtermToOneRankEndsAllRanksCleanly) {
   for (const int asked_rank : {0, 1}) {
-    Processes ranks({.command = saving({"--epochs", "1000000", "--resume"}), .count = 2, .environment = environment()});
+    Processes ranks(ranks_of(saving({"--epochs", "1000000", "--resume"})));
     ASSERT_TRUE(ranks.wait_for_output(0, "\nepoch ")) << ranks.err(0);
     const auto asked = Clock::now();
     ranks.kill(asked_rank, SIGTERM);
@@ -81,7 +78,7 @@ TEST_F(CheckpointSignals, SigtermToOneRankEndsAllRanksCleanly) {
 
 // What a scheduler does that signals every process of a job, while the launcher passes its own signal on.
 TEST_F(CheckpointSignals, TheSameSigtermByTwoWaysIsOneRequest) {
-  Processes ranks({.command = saving({"--epochs", "1000000"}), .count = 2, .environment = environment()});
+  Processes ranks(ranks_of(saving({"--epochs", "1000000"})));
   ASSERT_TRUE(ranks.wait_for_output(0, "epoch 2/")) << ranks.err(0);
   for (const int rank : {0, 1, 1, 0}) ranks.kill(rank, SIGTERM);
   for (const int rank : {0, 1}) EXPECT_EQ(ranks.wait(rank), kStoppedWell) << ranks.err(rank);
@@ -89,10 +86,7 @@ TEST_F(CheckpointSignals, TheSameSigtermByTwoWaysIsOneRequest) {
 }
 
 TEST_F(CheckpointSignals, SigusrWritesACheckpointAndTrainingGoesOn) {
-  Processes job({.command = command({"--nproc", "2", "--epochs", "1000000", "--checkpoint-dir", dir().string()}),
-                 .count = 1,
-                 .ranks = false,
-                 .environment = environment()});
+  Processes job(alone(command({"--nproc", "2", "--epochs", "1000000", "--checkpoint-dir", dir().string()})));
   ASSERT_TRUE(job.wait_for_output(0, "epoch 1/")) << job.err(0);
   // A request that falls between the last step of an epoch and its checkpoint is served by that; so ask again.
   for (int i = 0; i < 100 && job.out(0).find("is complete, as asked for") == std::string::npos; ++i) {
@@ -108,7 +102,7 @@ TEST_F(CheckpointSignals, SigusrWritesACheckpointAndTrainingGoesOn) {
 }
 
 TEST_F(CheckpointSignals, ASecondSigtermEndsTheRankAtOnce) {
-  Processes ranks({.command = saving({"--epochs", "1000000"}), .count = 2, .environment = environment()});
+  Processes ranks(ranks_of(saving({"--epochs", "1000000"})));
   ASSERT_TRUE(ranks.wait_for_output(0, "epoch 2/")) << ranks.err(0);
   ranks.kill(1, SIGSTOP);  // rank 0 can agree with nobody
   std::optional<ExitStatus> end;
@@ -121,7 +115,7 @@ TEST_F(CheckpointSignals, ASecondSigtermEndsTheRankAtOnce) {
 }
 
 TEST_F(CheckpointSignals, WithoutAFolderSigtermEndsTheRankAtOnce) {
-  Processes rank({.command = command({"--epochs", "1000000"}), .count = 1, .environment = environment()});
+  Processes rank(ranks_of(command({"--epochs", "1000000"}), 1));
   ASSERT_TRUE(rank.wait_for_output(0, "epoch 1/")) << rank.err(0);
   rank.kill(0, SIGTERM);
   EXPECT_EQ(rank.wait(0), kTerminated);
@@ -134,11 +128,7 @@ TEST_F(CheckpointSignals, ALauncherThatRestartsGoesOnFromTheCheckpoint) {
   second.erase(second.find("--nproc 2"), 9);
   const std::string line = "test $RANK = 1 && echo rank 1 is $$.; if test $TORCHELASTIC_RESTART_COUNT = 0; then " +
                            first + "; else " + second + "; fi";
-  Processes job(
-      {.command = {TUTTI_PROGRAM, "run", "-n", "2", "--max-restarts", "1", "--no-label", "--", "sh", "-c", line},
-       .count = 1,
-       .ranks = false,
-       .environment = environment()});
+  Processes job(alone({TUTTI_PROGRAM, "run", "-n", "2", "--max-restarts", "1", "--no-label", "--", "sh", "-c", line}));
   ASSERT_TRUE(job.wait_for_output(0, "epoch 2/")) << job.err(0);
   const std::string out = job.out(0);
   const std::string mark = "rank 1 is ";
@@ -148,19 +138,6 @@ TEST_F(CheckpointSignals, ALauncherThatRestartsGoesOnFromTheCheckpoint) {
   EXPECT_NE(job.out(0).find("resumed after epoch "), std::string::npos) << job.out(0);
   const Outcome resumed = outcome("resumed.json");
   expect_equal(resumed, uninterrupted(static_cast<int>(resumed.epochs.size())));
-}
-
-TEST_F(CheckpointSignals, TwoRunsDoNotShareAFolder) {
-  Processes first({.command = saving({"--epochs", "1000000"}), .count = 1, .environment = environment()});
-  ASSERT_TRUE(first.wait_for_output(0, "epoch 2/")) << first.err(0);
-  const Finished second = run(saving({"--epochs", "1", "--nproc", "2", "--resume"}));
-  EXPECT_EQ(second.status, kFailed);
-  EXPECT_NE(second.err.find("the folder " + dir().string() + " is in use by another run (process " +
-                            std::to_string(first.pid(0))),
-            std::string::npos)
-      << second.err;
-  first.kill(0, SIGTERM);
-  EXPECT_EQ(first.wait(0), kStoppedWell) << first.err(0);
 }
 
 }  // namespace

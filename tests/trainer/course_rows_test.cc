@@ -1,11 +1,7 @@
 // The course programs that are `tutti train` commands (tools/examples/README.md), with their model, optimizer and
 // settings, on small data: each ends well and prints the right numbers.
-#include <gtest/gtest.h>
-#include <tutti/tests/support/run_processes.h>
 #include <tutti/tests/trainer/scene_folder.h>
-#include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/small_run.h>
-#include <tutti/tests/trainer/temporary_folder.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -13,27 +9,24 @@
 namespace tutti::trainer {
 namespace {
 
-using nlohmann::json;
 using test::Finished;
 
-class CourseRows : public testing::Test {
+class CourseRows : public TuttiCommand {
  protected:
-  Finished run(std::vector<std::string> words) {
-    words.insert(words.begin(), TUTTI_PROGRAM);
-    Finished finished = test::run_program(
-        words, {"TUTTI_DATA=", "HOME=" + folder_.path().string(), "XDG_CACHE_HOME=" + folder_.path().string()},
-        std::chrono::seconds(280));  // resnet101 under a sanitizer
+  using Json = nlohmann::json;
+
+  Json json(const std::string& name) const { return Json::parse(read_whole_file(folder_ / name)); }
+  Finished run(const Words& words) const {
+    Finished finished = TuttiCommand::run(joined({TUTTI_PROGRAM}, words), std::chrono::seconds(280));  // resnet101
     EXPECT_EQ(finished.status, kDone) << finished.err;
     return finished;
   }
   /// tutti train <task> --data <small set> <arguments> --json ...; returns what it wrote.
-  json train(const std::string& task, const std::vector<std::string>& arguments) {
-    const std::string report = path("report" + std::to_string(++runs_) + ".json");
-    std::vector<std::string> words{"train", task, "--data", path(task), "--threads", "1", "--json", report};
-    words.insert(words.end(), arguments.begin(), arguments.end());
-    return run(words).status == kDone ? json::parse(read_whole_file(report)) : json();
+  Json train(const std::string& task, const Words& arguments) {
+    const std::string report = "report" + std::to_string(++runs_) + ".json";
+    const Words words{"train", task, "--data", path(task), "--threads", "1", "--json", path(report)};
+    return run(joined(words, arguments)).status == kDone ? json(report) : Json();
   }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
   /// 21 pictures, one of each class: 5 to test on, 16 to train on, which is whole batches of 4 for two ranks.
   void write_mercer() {
     write_scene_folder(folder_ / "mercer", 1);
@@ -44,28 +37,27 @@ class CourseRows : public testing::Test {
     write_durably(folder_ / "test.txt", list);
   }
 
-  TemporaryFolder folder_;
+  /// The samples that the confusion matrix counts, and how many of them lie on its diagonal.
+  static std::pair<int, int> counted(const Json& report) {
+    int all = 0;
+    int right = 0;
+    const Json& rows = report["confusion_matrix"];
+    for (std::size_t actual = 0; actual < rows.size(); ++actual) {
+      for (std::size_t predicted = 0; predicted < rows[actual].size(); ++predicted) {
+        const int count = rows[actual][predicted].get<int>();
+        all += count;
+        if (actual == predicted) right += count;
+      }
+    }
+    return {all, right};
+  }
+
   int runs_ = 0;
 };
 
-/// The samples that the confusion matrix counts, and how many of them lie on its diagonal.
-std::pair<int, int> counted(const json& report) {
-  int all = 0;
-  int right = 0;
-  const json& rows = report["confusion_matrix"];
-  for (std::size_t actual = 0; actual < rows.size(); ++actual) {
-    for (std::size_t predicted = 0; predicted < rows[actual].size(); ++predicted) {
-      const int count = rows[actual][predicted].get<int>();
-      all += count;
-      if (actual == predicted) right += count;
-    }
-  }
-  return {all, right};
-}
-
 TEST_F(CourseRows, Row1MnistMlp) {
   write_small_mnist(folder_ / "mnist", 4096, 500);
-  const json report = train("mnist", {"--model", "mlp", "--epochs", "5", "--batch-size", "64", "--nproc", "2"});
+  const Json report = train("mnist", {"--model", "mlp", "--epochs", "5", "--batch-size", "64", "--nproc", "2"});
   ASSERT_EQ(report["epochs"].size(), 5u);
   EXPECT_EQ(report["global_batch"], 128);
   EXPECT_LT(report["epochs"][4]["train_loss"], report["epochs"][0]["train_loss"]);
@@ -100,7 +92,7 @@ TEST_F(CourseRows, Row1TrainAccuracyBesideTestAccuracyAndALineForSomeSteps) {
 
 TEST_F(CourseRows, Rows9And12MercerResnet101WithCheckpointsAndConfusionMatrix) {
   write_mercer();
-  const json report = train(
+  const Json report = train(
       "mercer", {"--model", "resnet101", "--optimizer", "sgd", "--lr", "0.01", "--batch-size", "4", "--epochs", "1",
                  "--image-size", "32", "--test-list", path("test.txt"), "--run-dir", path("run"), "--nproc", "2"});
   EXPECT_EQ(report["global_batch"], 8);
@@ -109,14 +101,14 @@ TEST_F(CourseRows, Rows9And12MercerResnet101WithCheckpointsAndConfusionMatrix) {
 
   // One process loads the last checkpoint, predicts everything and prints actual x predicted.
   const Finished evaluated = run({"evaluate", path("run"), "--json", path("evaluation.json")});
-  const json evaluation = json::parse(read_whole_file(folder_ / "evaluation.json"));
+  const Json evaluation = json("evaluation.json");
   EXPECT_EQ(evaluation["confusion_matrix"], report["confusion_matrix"]);
   EXPECT_NE(evaluated.out.find("actual \\ predicted"), std::string::npos) << evaluated.out;
 }
 
 TEST_F(CourseRows, Row10MercerLinearNet) {
   write_mercer();
-  const json report = train("mercer", {"--model", "simple_net", "--optimizer", "sgd", "--lr", "0.01", "--batch-size",
+  const Json report = train("mercer", {"--model", "simple_net", "--optimizer", "sgd", "--lr", "0.01", "--batch-size",
                                        "4", "--epochs", "3", "--test-list", path("test.txt"), "--nproc", "2"});
   ASSERT_EQ(report["epochs"].size(), 3u);
   EXPECT_LT(report["epochs"][2]["train_loss"], report["epochs"][0]["train_loss"]);
@@ -129,12 +121,14 @@ TEST_F(CourseRows, Row20AutoencoderWithTheBatchDividedByTheRanks) {
     return train("mnist",
                  {"--model", "autoencoder", "--batch-size", batch, "--epochs", "2", "--nproc", ranks})["epochs"];
   };
-  const json one = epochs("1", "128");
-  const json two = epochs("2", "64");
+  const Json one = epochs("1", "128");
   EXPECT_LT(one[1]["train_loss"], one[0]["train_loss"]);
   EXPECT_TRUE(one[1]["test_accuracy"].is_null());
-  for (std::size_t e = 0; e < 2; ++e) {
-    EXPECT_NEAR(two[e]["train_loss"].get<double>(), one[e]["train_loss"].get<double>(), 1e-4);
+  for (const auto& [ranks, batch] : {std::pair("2", "64"), {"4", "32"}}) {
+    const Json several = epochs(ranks, batch);
+    for (std::size_t e = 0; e < 2; ++e) {
+      EXPECT_NEAR(several[e]["train_loss"].get<double>(), one[e]["train_loss"].get<double>(), 1e-4) << ranks;
+    }
   }
 }
 
@@ -142,10 +136,10 @@ TEST_F(CourseRows, Row20AutoencoderWithTheBatchDividedByTheRanks) {
 // which do not make rounding errors larger as Adam's do.
 TEST_F(CourseRows, Row23SyncBatchNorm) {
   write_mercer();
-  const auto losses = [&](std::vector<std::string> words) {
-    words.insert(words.end(), {"--model", "resnet18", "--optimizer", "sgd", "--lr", "0.00001", "--epochs", "2",
-                               "--image-size", "32", "--test-list", path("test.txt")});
-    const json report = train("mercer", words);
+  const auto losses = [&](const Words& words) {
+    const Words common{"--model",  "resnet18", "--optimizer",  "sgd", "--lr",        "0.00001",
+                       "--epochs", "2",        "--image-size", "32",  "--test-list", path("test.txt")};
+    const Json report = train("mercer", joined(common, words));
     return std::pair(report["epochs"][0]["train_loss"].get<double>(), report["epochs"][1]["train_loss"].get<double>());
   };
   const auto one = losses({"--batch-size", "8", "--nproc", "1"});
@@ -159,13 +153,12 @@ TEST_F(CourseRows, Row23SyncBatchNorm) {
 TEST_F(CourseRows, Row22ResumedRunEndsAsTheUninterruptedOne) {
   write_small_mnist(folder_ / "mnist", 1024, 100);
   const auto run = [&](const char* epochs, const char* folder, bool resume) {
-    std::vector<std::string> words{"--epochs", epochs, "--checkpoint-dir", path(folder), "--nproc", "2"};
-    if (resume) words.push_back("--resume");
-    return train("mnist", words);
+    const Words words{"--epochs", epochs, "--checkpoint-dir", path(folder), "--nproc", "2"};
+    return train("mnist", joined(words, resume ? Words{"--resume"} : Words{}));
   };
-  const json whole = run("4", "whole", false);
+  const Json whole = run("4", "whole", false);
   run("2", "parts", false);
-  const json resumed = run("4", "parts", true);
+  const Json resumed = run("4", "parts", true);
   EXPECT_EQ(resumed["parameter_sha256"], whole["parameter_sha256"]);
   EXPECT_EQ(resumed["epochs"].size(), 4u);
 }

@@ -6,13 +6,9 @@
 #include <tutti/trainer/report/step_records.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
-#include <cstdlib>
-#include <fstream>
 #include <map>
 #include <random>
-#include <sstream>
 #include <thread>
 
 namespace tutti::trainer {
@@ -22,42 +18,16 @@ using test::Processes;
 
 constexpr int kEpochs = 40;  // most of them lie behind what a test does to the job, however late it comes to do so
 
-int number_from_environment(const char* name, int fallback) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? fallback : std::atoi(text);
-}
-
 class ElasticCommand : public SmallRun {
  protected:
   /// On three ranks, 40 steps an epoch.
-  std::vector<std::string> elastic(int epochs, std::vector<std::string> more) const {
-    more.insert(more.begin(), {"--nproc", "3", "--elastic", "--epochs", std::to_string(epochs), "--run-dir",
-                               path("run"), "--json", path("report.json")});
-    return command(more);
+  Words elastic(int epochs, const Words& more) const {
+    return joined(command({"--nproc", "3", "--elastic", "--epochs", std::to_string(epochs), "--run-dir", path("run"),
+                           "--json", path("report.json")}),
+                  more);
   }
-  std::unique_ptr<Processes> start(const std::vector<std::string>& words) const {
-    return std::make_unique<Processes>(
-        test::ProcessesOptions{.command = words, .ranks = false, .environment = environment()});
-  }
-  Outcome undisturbed(int epochs) const {
-    const test::Finished done =
-        run(command({"--nproc", "3", "--epochs", std::to_string(epochs), "--json", path("whole.json")}));
-    EXPECT_EQ(done.status, kDone) << done.err;
-    return outcome("whole.json");
-  }
-
-  /// The launcher's workers that run now: id -> pid.
-  static std::map<std::string, pid_t> workers_of(pid_t launcher) {
-    std::map<std::string, pid_t> workers;
-    std::ifstream children("/proc/" + std::to_string(launcher) + "/task/" + std::to_string(launcher) + "/children");
-    for (pid_t pid = 0; children >> pid;) {
-      std::ifstream file("/proc/" + std::to_string(pid) + "/environ", std::ios::binary);
-      for (std::string entry; std::getline(file, entry, '\0');) {
-        if (entry.starts_with("TUTTI_WORKER=")) workers[entry.substr(13)] = pid;
-      }
-    }
-    return workers;
-  }
+  std::unique_ptr<Processes> start(const Words& words) const { return std::make_unique<Processes>(alone(words)); }
+  Outcome undisturbed(int epochs) const { return uninterrupted(epochs, {"--nproc", "3"}); }
 
   std::vector<std::int64_t> recorded(int rank) const {
     std::vector<std::int64_t> steps;
@@ -156,10 +126,8 @@ TEST_F(ElasticCommand, TheWorldShrinksWhenRestartsAreUsedUp) {
   ASSERT_TRUE(job->wait_for_output(0, "generation 1: 2 ranks")) << job->err(0);
   EXPECT_EQ(job->wait(0), kDone) << job->err(0);
   EXPECT_NE(job->err(0).find("2 ranks go on, of 3"), std::string::npos) << job->err(0);
-  const test::Finished plain = run(
-      command({"--nproc", "3", "--reproducible", "--epochs", std::to_string(kEpochs), "--json", path("whole.json")}));
-  ASSERT_EQ(plain.status, kDone) << plain.err;
-  EXPECT_EQ(outcome("report.json").parameter_sha256, outcome("whole.json").parameter_sha256);
+  EXPECT_EQ(outcome("report.json").parameter_sha256,
+            uninterrupted(kEpochs, {"--nproc", "3", "--reproducible"}).parameter_sha256);
 }
 
 TEST_F(ElasticCommand, TheJobEndsWhenTooFewAreLeft) {
@@ -184,9 +152,8 @@ TEST_F(ElasticCommand, AllRanksAreLostAndTheLastCheckpointGoesOn) {
 // Not even a rank that starts again takes another run's checkpoints for its own.
 TEST_F(ElasticCommand, CheckpointsOfAnEarlierRunAreRefused) {
   ASSERT_EQ(run(saving({"--nproc", "2", "--epochs", "1"})).status, kDone);
-  std::vector<std::string> words = saving({"--epochs", "2"});
-  words.insert(words.begin(), {TUTTI_PROGRAM, "run", "-n", "2", "--elastic", "--max-restarts", "1", "--"});
-  const test::Finished refused = run(words);
+  const test::Finished refused = run(
+      joined({TUTTI_PROGRAM, "run", "-n", "2", "--elastic", "--max-restarts", "1", "--"}, saving({"--epochs", "2"})));
   EXPECT_EQ(refused.status, kFailed) << refused.err;
   EXPECT_NE(refused.err.find("already holds"), std::string::npos) << refused.err;
   EXPECT_EQ(refused.out.find("resumed"), std::string::npos) << refused.out;
@@ -197,10 +164,9 @@ TEST_F(ElasticCommand, AnErrorThatAnotherStartWouldMeetEndsTheJob) {
   for (const auto& [script, reason] : {std::pair("ulimit -f 40; exec \"$0\" \"$@\"", "File too large"),
                                        {"exec \"$0\" \"$@\" --seed $RANK", "--seed is 0 on rank 0, 1 on rank 1"}}) {
     SCOPED_TRACE(script);
-    std::vector<std::string> words = command({"--epochs", "2", "--checkpoint-dir", path("fresh"), "--timeout", "20"});
-    words.insert(words.begin(),
-                 {TUTTI_PROGRAM, "run", "-n", "2", "--elastic", "--max-restarts", "3", "--", "sh", "-c", script});
-    const test::Finished done = run(words);
+    const test::Finished done =
+        run(joined({TUTTI_PROGRAM, "run", "-n", "2", "--elastic", "--max-restarts", "3", "--", "sh", "-c", script},
+                   command({"--epochs", "2", "--checkpoint-dir", path("fresh"), "--timeout", "20"})));
     EXPECT_EQ(done.status, kFailed) << done.err;
     EXPECT_NE(done.err.find("the job ends, as a restart would not help: worker 0."), std::string::npos) << done.err;
     EXPECT_NE(done.err.find(reason), std::string::npos) << done.err;
@@ -235,24 +201,19 @@ TEST_F(ElasticCommand, AnotherProgramIsStartedAgainAsAWhole) {
 }
 
 TEST_F(ElasticCommand, OptionsThatCannotBeMeant) {
-  const test::Finished many =
-      test::run_program({TUTTI_PROGRAM, "run", "-n", "2", "--elastic", "--min-ranks", "3", "--", "true"});
-  EXPECT_EQ(many.status.code, 2);
-  EXPECT_NE(many.err.find("--min-ranks is 3"), std::string::npos) << many.err;
-  const test::Finished alone = test::run_program({TUTTI_PROGRAM, "run", "-n", "2", "--min-ranks", "1", "--", "true"});
-  EXPECT_EQ(alone.status.code, 2);
-  EXPECT_NE(alone.err.find("--min-ranks belongs to --elastic"), std::string::npos) << alone.err;
-  const test::Finished without = run(command({"--nproc", "2", "--max-restarts", "1"}));
-  EXPECT_EQ(without.status.code, 2);
-  EXPECT_NE(without.err.find("--max-restarts and --min-ranks belong to --elastic"), std::string::npos) << without.err;
-  std::vector<std::string> inner = command({"--elastic"});
-  inner.insert(inner.begin(), {TUTTI_PROGRAM, "run", "-n", "2", "--"});
-  const test::Finished plain = run(inner);
-  EXPECT_EQ(plain.status.code, 2);
-  EXPECT_NE(plain.err.find("give --elastic to tutti run"), std::string::npos) << plain.err;
-  const test::Finished sharded = run(command({"--nproc", "2", "--elastic", "--shard-optimizer"}));
-  EXPECT_EQ(sharded.status.code, 2);
-  EXPECT_NE(sharded.err.find("--shard-optimizer does not go with elastic training"), std::string::npos) << sharded.err;
+  const std::pair<Words, const char*> cases[] = {
+      {{TUTTI_PROGRAM, "run", "-n", "2", "--elastic", "--min-ranks", "3", "--", "true"}, "--min-ranks is 3"},
+      {{TUTTI_PROGRAM, "run", "-n", "2", "--min-ranks", "1", "--", "true"}, "--min-ranks belongs to --elastic"},
+      {command({"--nproc", "2", "--max-restarts", "1"}), "--max-restarts and --min-ranks belong to --elastic"},
+      {joined({TUTTI_PROGRAM, "run", "-n", "2", "--"}, command({"--elastic"})), "give --elastic to tutti run"},
+      {command({"--nproc", "2", "--elastic", "--shard-optimizer"}),
+       "--shard-optimizer does not go with elastic training"},
+  };
+  for (const auto& [words, expected] : cases) {
+    const test::Finished done = run(words);
+    EXPECT_EQ(done.status.code, 2) << expected;
+    EXPECT_NE(done.err.find(expected), std::string::npos) << done.err;
+  }
 }
 
 }  // namespace

@@ -19,49 +19,22 @@ constexpr int kEpochs = 300;
 class ElasticNodes : public SmallRun {
  protected:
   /// An agent with two ranks.
-  std::unique_ptr<Processes> agent(std::vector<std::string> nodes, const std::vector<std::string>& training) const {
-    std::vector<std::string> words{TUTTI_PROGRAM, "run", "--elastic", "--max-restarts", "3", "-n", "2"};
-    words.insert(words.end(), nodes.begin(), nodes.end());
-    words.push_back("--");
-    const std::vector<std::string> program = command(training);
-    words.insert(words.end(), program.begin(), program.end());
-    std::vector<std::string> variables = environment();
-    variables.push_back("TUTTI_JOB_SECRET=secret of the test");
-    return std::make_unique<Processes>(
-        test::ProcessesOptions{.command = words, .ranks = false, .environment = variables});
+  std::unique_ptr<Processes> agent(const Words& nodes) const {
+    const Words training{"--epochs", std::to_string(kEpochs), "--reproducible", "--json", path("report.json")};
+    const Words launch = joined({TUTTI_PROGRAM, "run", "--elastic", "--max-restarts", "3", "-n", "2"}, nodes);
+    test::ProcessesOptions options = alone(joined(joined(launch, {"--"}), command(training)));
+    options.environment.push_back("TUTTI_JOB_SECRET=secret of the test");
+    return std::make_unique<Processes>(options);
   }
-  std::unique_ptr<Processes> fixed_agent(int node, const std::vector<std::string>& training) const {
+  std::unique_ptr<Processes> fixed_agent(int node) const {
     return agent({"--nnodes", "2", "--node-rank", std::to_string(node), "--master-addr", "127.0.0.1", "--master-port",
-                  std::to_string(port_.port())},
-                 training);
+                  std::to_string(port_.port())});
   }
-  std::unique_ptr<Processes> dynamic_agent(const std::vector<std::string>& training) const {
+  std::unique_ptr<Processes> dynamic_agent() const {
     return agent(
-        {"--nnodes", "1:2", "--rdzv-id", "test", "--rdzv-endpoint", "127.0.0.1:" + std::to_string(port_.port())},
-        training);
+        {"--nnodes", "1:2", "--rdzv-id", "test", "--rdzv-endpoint", "127.0.0.1:" + std::to_string(port_.port())});
   }
-  std::vector<std::string> training(int epochs, const std::string& report) const {
-    return {"--epochs", std::to_string(epochs), "--reproducible", "--json", path(report)};
-  }
-  Outcome undisturbed(int epochs) const {
-    std::vector<std::string> words = command(training(epochs, "whole.json"));
-    words.insert(words.end(), {"--nproc", "4"});
-    const test::Finished done = run(words);
-    EXPECT_EQ(done.status, kDone) << done.err;
-    return outcome("whole.json");
-  }
-  /// The agent's ranks that run now: worker -> pid.
-  static Workers workers_of(pid_t agent) {
-    Workers workers;
-    std::ifstream children("/proc/" + std::to_string(agent) + "/task/" + std::to_string(agent) + "/children");
-    for (pid_t pid = 0; children >> pid;) {
-      std::ifstream file("/proc/" + std::to_string(pid) + "/environ", std::ios::binary);
-      for (std::string entry; std::getline(file, entry, '\0');) {
-        if (entry.starts_with("TUTTI_WORKER=")) workers[entry.substr(13)] = pid;
-      }
-    }
-    return workers;
-  }
+  Outcome undisturbed() const { return uninterrupted(kEpochs, {"--reproducible", "--nproc", "4"}); }
 
   /// The process below `pid` whose children are ranks of this node, and they.
   static std::pair<pid_t, Workers> agent_of_node(pid_t pid, const std::string& node) {
@@ -90,9 +63,9 @@ class ElasticNodes : public SmallRun {
 };
 
 TEST_F(ElasticNodes, AKilledRankIsReplacedByItsOwnNode) {
-  const Outcome whole = undisturbed(kEpochs);
-  const auto first = fixed_agent(0, training(kEpochs, "report.json"));
-  const auto second = fixed_agent(1, training(kEpochs, "report.json"));
+  const Outcome whole = undisturbed();
+  const auto first = fixed_agent(0);
+  const auto second = fixed_agent(1);
   ASSERT_TRUE(first->wait_for_output(0, "epoch 2/")) << first->err(0);
   const Workers here = workers_of(first->pid(0));
   const Workers there = workers_of(second->pid(0));
@@ -114,9 +87,9 @@ TEST_F(ElasticNodes, AKilledRankIsReplacedByItsOwnNode) {
 
 // All ranks of a node, and its agent, which waits for replacements.
 TEST_F(ElasticNodes, AllRanksOfANodeAreReplaced) {
-  const Outcome whole = undisturbed(kEpochs);
-  const auto first = fixed_agent(0, training(kEpochs, "report.json"));
-  const auto second = fixed_agent(1, training(kEpochs, "report.json"));
+  const Outcome whole = undisturbed();
+  const auto first = fixed_agent(0);
+  const auto second = fixed_agent(1);
   ASSERT_TRUE(first->wait_for_output(0, "epoch 2/")) << first->err(0);
   const Workers here = workers_of(first->pid(0));
   for (const auto& [worker, pid] : workers_of(second->pid(0))) ASSERT_EQ(::kill(pid, SIGKILL), 0) << worker;
@@ -128,10 +101,10 @@ TEST_F(ElasticNodes, AllRanksOfANodeAreReplaced) {
 }
 
 TEST_F(ElasticNodes, ALostNodeIsLeftOutAndAnotherJoins) {
-  const Outcome whole = undisturbed(kEpochs);
-  const auto first = dynamic_agent(training(kEpochs, "report.json"));
+  const Outcome whole = undisturbed();
+  const auto first = dynamic_agent();
   ASSERT_TRUE(first->wait_for_error(0, "nodes are here")) << first->err(0);  // it coordinates
-  const auto second = dynamic_agent(training(kEpochs, "report.json"));
+  const auto second = dynamic_agent();
   ASSERT_TRUE(first->wait_for_output(0, "epoch 2/")) << first->err(0);
   const Workers here = workers_of(first->pid(0));
   const Workers there = workers_of(second->pid(0));
@@ -142,7 +115,7 @@ TEST_F(ElasticNodes, ALostNodeIsLeftOutAndAnotherJoins) {
   std::unique_ptr<Processes> third;
   ASSERT_TRUE(while_held(here,
                          [&] {
-                           third = dynamic_agent(training(kEpochs, "report.json"));
+                           third = dynamic_agent();
                            return first->wait_for_error(0, "node 2 joins with 2 ranks");
                          }))
       << first->err(0) << third->err(0);
@@ -157,10 +130,10 @@ TEST_F(ElasticNodes, ALostNodeIsLeftOutAndAnotherJoins) {
 }
 
 TEST_F(ElasticNodes, ALauncherOfHostsStartsALostAgentAgain) {
-  const Outcome whole = undisturbed(kEpochs);
+  const Outcome whole = undisturbed();
   std::ofstream(folder_ / "rsh") << "#!/bin/sh\nshift; exec sh -c \"$*\"\n";
   std::filesystem::permissions(folder_ / "rsh", std::filesystem::perms::owner_all);
-  const auto launcher = agent({"-H", "a:2,b:2", "--rsh", path("rsh")}, training(kEpochs, "report.json"));
+  const auto launcher = agent({"-H", "a:2,b:2", "--rsh", path("rsh")});
   ASSERT_TRUE(launcher->wait_for_output(0, "epoch 2/")) << launcher->err(0);
   const auto here = agent_of_node(launcher->pid(0), "0");
   const auto there = agent_of_node(launcher->pid(0), "1");

@@ -7,7 +7,6 @@
 #include <tutti/trainer/checkpoint/checkpoint.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <iostream>
 #include <random>
 #include <thread>
@@ -21,11 +20,6 @@ using test::Processes;
 using namespace std::chrono_literals;
 
 constexpr int kEpochs = 40;
-
-int number_from(const char* variable, int otherwise) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::atoi(text);
-}
 
 class PowerCut : public SmallRun {
  protected:
@@ -48,11 +42,12 @@ class PowerCut : public SmallRun {
     }
     std::this_thread::sleep_for(up_to(3'000));
   }
+  Words going_on() const {
+    return saving({"--epochs", std::to_string(kEpochs), "--resume", "--json", path("run.json")});
+  }
   /// Starts or continues the run and kills it; false if it was done before.
   bool run_until_the_cut() {
-    Processes ranks({.command = saving({"--epochs", std::to_string(kEpochs), "--resume", "--json", path("run.json")}),
-                     .count = 2,
-                     .environment = environment()});
+    Processes ranks(ranks_of(going_on()));
     EXPECT_TRUE(ranks.wait_for_output(0, "training mlp", 120s)) << ranks.err(0);
     wait_for_the_moment();
     const bool done = ranks.wait(0, 0ms).has_value();
@@ -63,19 +58,18 @@ class PowerCut : public SmallRun {
     return !done;
   }
   void finish_and_compare(const Outcome& whole) {
-    const Finished done =
-        run(saving({"--nproc", "2", "--epochs", std::to_string(kEpochs), "--resume", "--json", path("run.json")}));
+    const Finished done = run(joined(going_on(), {"--nproc", "2"}));
     ASSERT_EQ(done.status, kDone) << done.err;
     EXPECT_EQ(done.out.find("WARNING"), std::string::npos) << done.out;
     expect_equal(outcome("run.json"), whole);
   }
 
-  std::mt19937 random_{static_cast<unsigned>(number_from("TUTTI_POWER_CUT_SEED", 1))};
+  std::mt19937 random_{static_cast<unsigned>(number_from_environment("TUTTI_POWER_CUT_SEED", 1))};
 };
 
 TEST_F(PowerCut, TheNewestCheckpointAlwaysLoadsAndTheEndIsTheSame) {
   const Outcome whole = uninterrupted(kEpochs);
-  const int cuts = number_from("TUTTI_POWER_CUTS", 6);
+  const int cuts = number_from_environment("TUTTI_POWER_CUTS", 6);
   int trainings = 1;
   int while_writing = 0;
   CheckpointPosition reached;

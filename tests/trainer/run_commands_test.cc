@@ -1,9 +1,6 @@
 // `tutti report`, `tutti evaluate` and `tutti compare` as their users see them.
-#include <gtest/gtest.h>
 #include <signal.h>
-#include <tutti/tests/support/run_processes.h>
-#include <tutti/tests/trainer/small_mnist.h>
-#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/tests/trainer/small_run.h>
 #include <tutti/trainer/report/step_records.h>
 
 #include <nlohmann/json.hpp>
@@ -11,54 +8,40 @@
 namespace tutti::trainer {
 namespace {
 
-using test::ExitStatus;
 using test::Finished;
 using test::Processes;
 
-constexpr ExitStatus exited(int code) { return {.by_signal = false, .code = code}; }
-
-class RunCommands : public testing::Test {
+class RunCommands : public TuttiCommand {
  protected:
   RunCommands() { write_small_mnist(folder_ / "mnist", 480, 100); }
 
-  Finished tutti(std::vector<std::string> words) const {
-    words.insert(words.begin(), TUTTI_PROGRAM);
-    return test::run_program(words, environment());
+  Finished tutti(const Words& words) const { return run(joined({TUTTI_PROGRAM}, words)); }
+  nlohmann::json json(const std::string& name) const { return nlohmann::json::parse(read_whole_file(folder_ / name)); }
+  Words training(const std::string& run, const Words& more) const {
+    return joined({"train", "mnist", "--data", path("mnist"), "--threads", "1", "--run-dir", path(run)}, more);
   }
-  std::vector<std::string> training(const std::string& run, const std::vector<std::string>& more) const {
-    std::vector<std::string> words{"train", "mnist", "--data", path("mnist"), "--threads", "1", "--run-dir", path(run)};
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
-  std::vector<std::string> environment() const {
-    return {"TUTTI_DATA=", "HOME=" + folder_.path().string(), "XDG_CACHE_HOME=" + folder_.path().string()};
-  }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-
-  TemporaryFolder folder_;
 };
 
 TEST_F(RunCommands, ReportEvaluateAndCompareARun) {
-  ASSERT_EQ(tutti(training("a", {"--epochs", "2", "--nproc", "2", "--trace", path("a/trace.json")})).status, exited(0));
-  ASSERT_EQ(tutti(training("b", {"--epochs", "2", "--nproc", "2"})).status, exited(0));
+  ASSERT_EQ(tutti(training("a", {"--epochs", "2", "--nproc", "2", "--trace", path("a/trace.json")})).status, kDone);
+  ASSERT_EQ(tutti(training("b", {"--epochs", "2", "--nproc", "2"})).status, kDone);
 
   const Finished report = tutti({"report", path("a")});
-  EXPECT_EQ(report.status, exited(0)) << report.err;
+  EXPECT_EQ(report.status, kDone) << report.err;
   EXPECT_EQ(report.out, "written to " + path("a/report.html") + "\n");
   const std::string html = read_whole_file(path("a/report.html"));
   EXPECT_NE(html.find("\"trace\":{\"count\":"), std::string::npos);
   EXPECT_NE(html.find("\"spans\":[{\"rank\":"), std::string::npos);
   const Finished elsewhere = tutti({"report", path("b"), "--output", path("page.html")});
-  EXPECT_EQ(elsewhere.status, exited(0)) << elsewhere.err;
+  EXPECT_EQ(elsewhere.status, kDone) << elsewhere.err;
   EXPECT_NE(elsewhere.out.find("note: there is no message timeline"), std::string::npos) << elsewhere.out;
 
-  const auto trained = nlohmann::json::parse(read_whole_file(path("a/report.json")));
+  const auto trained = json("a/report.json");
   for (const char* nproc : {"1", "3"}) {
     const Finished evaluated =
         tutti({"evaluate", path("a"), "--nproc", nproc, "--csv", path("c.csv"), "--json", path("e.json")});
-    EXPECT_EQ(evaluated.status, exited(0)) << evaluated.err;
-    const auto json = nlohmann::json::parse(read_whole_file(path("e.json")));
-    EXPECT_EQ(json["confusion_matrix"], trained["confusion_matrix"]) << nproc;
+    EXPECT_EQ(evaluated.status, kDone) << evaluated.err;
+    EXPECT_EQ(json("e.json")["confusion_matrix"], trained["confusion_matrix"]) << nproc;
     char accuracy[40];
     std::snprintf(accuracy, sizeof accuracy, "test accuracy %.4f", trained["final_test_accuracy"].get<double>());
     EXPECT_NE(evaluated.out.find(accuracy), std::string::npos) << evaluated.out;
@@ -67,25 +50,25 @@ TEST_F(RunCommands, ReportEvaluateAndCompareARun) {
   }
 
   const Finished same = tutti({"compare", path("a"), path("b")});
-  EXPECT_EQ(same.status, exited(0)) << same.out << same.err;
+  EXPECT_EQ(same.status, kDone) << same.out << same.err;
   EXPECT_EQ(same.out.substr(same.out.size() - 6), "equal\n");
-  ASSERT_EQ(tutti(training("c", {"--epochs", "2", "--nproc", "2", "--lr", "0.002"})).status, exited(0));
+  ASSERT_EQ(tutti(training("c", {"--epochs", "2", "--nproc", "2", "--lr", "0.002"})).status, kDone);
   const Finished other = tutti({"compare", path("a"), path("c")});
-  EXPECT_EQ(other.status, exited(1)) << other.err;
+  EXPECT_EQ(other.status, kFailed) << other.err;
   EXPECT_NE(other.out.find("option lr: 0.001 in A, 0.002 in B\n"), std::string::npos) << other.out;
   EXPECT_NE(other.out.find("are of step 1 (epoch 1, step 1) on rank 0"), std::string::npos) << other.out;
 }
 
 TEST_F(RunCommands, ARunOnGeneratedDataIsEvaluatedOnIt) {
-  ASSERT_EQ(tutti({"train", "mnist", "--epochs", "1", "--threads", "1", "--run-dir", path("drawn")}).status, exited(0));
+  ASSERT_EQ(tutti({"train", "mnist", "--epochs", "1", "--threads", "1", "--run-dir", path("drawn")}).status, kDone);
   const Finished evaluated = tutti({"evaluate", path("drawn")});
-  EXPECT_EQ(evaluated.status, exited(0)) << evaluated.err;
+  EXPECT_EQ(evaluated.status, kDone) << evaluated.err;
   EXPECT_NE(evaluated.out.find("[generated digits test]"), std::string::npos) << evaluated.out;
 }
 
 TEST_F(RunCommands, WrongUsageIsOneClearSentence) {
   struct Case {
-    std::vector<std::string> words;
+    Words words;
     int status;
     std::string expected;
   };
@@ -105,7 +88,7 @@ TEST_F(RunCommands, WrongUsageIsOneClearSentence) {
   };
   for (const Case& c : cases) {
     const Finished done = tutti(c.words);
-    EXPECT_EQ(done.status, exited(c.status)) << c.expected << "\n" << done.err;
+    EXPECT_EQ(done.status, (test::ExitStatus{.by_signal = false, .code = c.status})) << c.expected << "\n" << done.err;
     EXPECT_NE(done.err.find(c.expected), std::string::npos) << done.err;
     EXPECT_EQ(done.out, "");
     EXPECT_LE(std::count(done.err.begin(), done.err.end(), '\n'), 2) << done.err;
@@ -113,12 +96,12 @@ TEST_F(RunCommands, WrongUsageIsOneClearSentence) {
 }
 
 TEST_F(RunCommands, AKilledRunCanBeReadAndReported) {
-  auto words = training("killed", {"--epochs", "1000000"});
-  words.insert(words.begin(), TUTTI_PROGRAM);
-  Processes ranks({.command = words, .count = 2, .environment = environment()});
+  Processes ranks(ranks_of(joined({TUTTI_PROGRAM}, training("killed", {"--epochs", "1000000"}))));
   ASSERT_TRUE(ranks.wait_for_output(0, "epoch 3/")) << ranks.err(0);
   ranks.kill(1, SIGKILL);
-  EXPECT_EQ(ranks.wait(0), exited(1));
+  EXPECT_EQ(ranks.wait(0, std::chrono::seconds(10)), kFailed);
+  EXPECT_TRUE(ranks.err(0).starts_with("rank 0: ")) << ranks.err(0);
+  EXPECT_NE(ranks.err(0).find("rank 1"), std::string::npos) << ranks.err(0);
   for (const int rank : {0, 1}) {
     const StepsRead read = read_steps(steps_file(path("killed"), rank));
     EXPECT_GE(read.records.size(), 8u) << rank;  // at least two epochs of four steps had ended on both ranks
@@ -127,7 +110,7 @@ TEST_F(RunCommands, AKilledRunCanBeReadAndReported) {
   const std::string log = read_whole_file(path("killed/log.txt"));
   EXPECT_NE(log.find(" rank 0: error: "), std::string::npos) << log;
   const Finished report = tutti({"report", path("killed")});
-  EXPECT_EQ(report.status, exited(0)) << report.err;
+  EXPECT_EQ(report.status, kDone) << report.err;
   EXPECT_NE(report.out.find("note: there is no report.json"), std::string::npos) << report.out;
 }
 

@@ -1,8 +1,32 @@
 #include <tutti/tests/trainer/small_run.h>
 
+#include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace tutti::trainer {
+
+Words joined(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+int number_from_environment(const char* name, int fallback) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? fallback : std::atoi(text);
+}
+
+void TuttiCommand::expect_results_named_generated(const std::string& out, const std::string& mark) {
+  std::istringstream lines(out);
+  int results = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("train loss") == std::string::npos && line.find("final test") == std::string::npos) continue;
+    ++results;
+    EXPECT_NE(line.find(mark), std::string::npos) << line;
+  }
+  EXPECT_EQ(results, 2) << out;
+}
 
 SmallRun::Outcome SmallRun::outcome(const std::string& name) const {
   const nlohmann::json report = nlohmann::json::parse(read_whole_file(folder_ / name));
@@ -14,9 +38,9 @@ SmallRun::Outcome SmallRun::outcome(const std::string& name) const {
   return outcome;
 }
 
-SmallRun::Outcome SmallRun::uninterrupted(int epochs) const {
+SmallRun::Outcome SmallRun::uninterrupted(int epochs, const Words& more) const {
   const test::Finished done =
-      run(command({"--nproc", "2", "--epochs", std::to_string(epochs), "--json", path("whole.json")}));
+      run(joined(command({"--epochs", std::to_string(epochs), "--json", path("whole.json")}), more));
   EXPECT_EQ(done.status, kDone) << done.err;
   return outcome("whole.json");
 }
@@ -24,6 +48,18 @@ SmallRun::Outcome SmallRun::uninterrupted(int epochs) const {
 void SmallRun::expect_equal(const Outcome& run, const Outcome& whole) {
   EXPECT_EQ(run.parameter_sha256, whole.parameter_sha256);
   EXPECT_EQ(run.epochs, whole.epochs);
+}
+
+std::map<std::string, pid_t> SmallRun::workers_of(pid_t launcher) {
+  std::map<std::string, pid_t> workers;
+  std::ifstream children("/proc/" + std::to_string(launcher) + "/task/" + std::to_string(launcher) + "/children");
+  for (pid_t pid = 0; children >> pid;) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/environ", std::ios::binary);
+    for (std::string entry; std::getline(file, entry, '\0');) {
+      if (entry.starts_with("TUTTI_WORKER=")) workers[entry.substr(13)] = pid;
+    }
+  }
+  return workers;
 }
 
 }  // namespace tutti::trainer

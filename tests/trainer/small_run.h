@@ -1,4 +1,5 @@
-// A training of small data by whole processes, for tests of what happens to it from outside.
+// Whole `tutti` processes, and trainings of small data by them, for tests of what users see and of what happens to a
+// run from outside.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,7 +8,9 @@
 #include <tutti/tests/trainer/temporary_folder.h>
 
 #include <array>
+#include <chrono>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,9 +18,42 @@ namespace tutti::trainer {
 
 inline constexpr test::ExitStatus kDone{.by_signal = false, .code = 0};
 inline constexpr test::ExitStatus kFailed{.by_signal = false, .code = 1};
+inline constexpr test::ExitStatus kMisused{.by_signal = false, .code = 2};
 inline constexpr test::ExitStatus kStoppedWell{.by_signal = false, .code = 143};
 
-class SmallRun : public testing::Test {
+using Words = std::vector<std::string>;
+
+/// `words` and behind them `more`.
+Words joined(Words words, const Words& more);
+
+/// The number in an environment variable, else `fallback`.
+int number_from_environment(const char* name, int fallback);
+
+/// Commands in a folder of their own, which find no data anywhere but where --data says.
+class TuttiCommand : public testing::Test {
+ protected:
+  Words environment() const {
+    return {"TUTTI_DATA=", "HOME=" + folder_.path().string(), "XDG_CACHE_HOME=" + folder_.path().string()};
+  }
+  test::Finished run(const Words& words, std::chrono::seconds limit = std::chrono::seconds(60)) const {
+    return test::run_program(words, environment(), limit);
+  }
+  /// One process, or a launcher, as a shell starts it.
+  test::ProcessesOptions alone(const Words& words) const {
+    return {.command = words, .ranks = false, .environment = environment()};
+  }
+  /// `count` processes as a launcher starts its ranks.
+  test::ProcessesOptions ranks_of(const Words& words, int count = 2) const {
+    return {.command = words, .count = count, .environment = environment()};
+  }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  /// Expects that each of the two lines of results in `out` says that the data is generated.
+  static void expect_results_named_generated(const std::string& out, const std::string& mark);
+
+  TemporaryFolder folder_;
+};
+
+class SmallRun : public TuttiCommand {
  protected:
   struct Outcome {
     std::string parameter_sha256;
@@ -27,17 +63,13 @@ class SmallRun : public testing::Test {
   SmallRun() { write_small_mnist(folder_ / "mnist", 960, 50); }
 
   /// `tutti train mnist` on the small set, 60 steps an epoch on two ranks, and `more`.
-  std::vector<std::string> command(const std::vector<std::string>& more) const {
-    std::vector<std::string> words{TUTTI_PROGRAM,  "train", "mnist",     "--data", (folder_ / "mnist").string(),
-                                   "--batch-size", "8",     "--threads", "1"};
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
+  Words command(const Words& more) const {
+    return joined({TUTTI_PROGRAM, "train", "mnist", "--data", path("mnist"), "--batch-size", "8", "--threads", "1"},
+                  more);
   }
   /// The same in a folder of checkpoints, with one every 20 steps.
-  std::vector<std::string> saving(const std::vector<std::string>& more) const {
-    std::vector<std::string> words = command({"--checkpoint-dir", dir().string(), "--checkpoint-every", "20"});
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
+  Words saving(const Words& more) const {
+    return joined(command({"--checkpoint-dir", dir().string(), "--checkpoint-every", "20"}), more);
   }
   /// Shell words that continue the run in dir() to the end of the epoch that it is in.
   std::string resuming_in_shell(const std::string& report) const {
@@ -45,25 +77,20 @@ class SmallRun : public testing::Test {
            "--epochs $((1 + $(ls " + dir().string() +
            " | grep '^epoch-[-0-9step]*$' | tail -1 | sed 's/epoch-0*\\([0-9][0-9]*\\).*/\\1/')))";
   }
-  static std::string in_one_line(const std::vector<std::string>& words) {
+  static std::string in_one_line(const Words& words) {
     std::string line;
     for (const std::string& word : words) line += word + " ";
     return line;
   }
-  test::Finished run(const std::vector<std::string>& words) const { return test::run_program(words, environment()); }
-  std::vector<std::string> environment() const {
-    return {"TUTTI_DATA=", "HOME=" + folder_.path().string(), "XDG_CACHE_HOME=" + folder_.path().string()};
-  }
   std::filesystem::path dir() const { return folder_ / "checkpoints"; }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
   /// From the report `name` in folder_.
   Outcome outcome(const std::string& name) const;
-  /// Of a run on two ranks that nothing happened to.
-  Outcome uninterrupted(int epochs) const;
+  /// Of a run that nothing happened to, on two ranks unless `more` says another number.
+  Outcome uninterrupted(int epochs, const Words& more = {"--nproc", "2"}) const;
   /// The same weights, and the same curve bit for bit.
   static void expect_equal(const Outcome& run, const Outcome& whole);
-
-  TemporaryFolder folder_;
+  /// The elastic ranks that a launcher or an agent has as children now: worker id -> pid.
+  static std::map<std::string, pid_t> workers_of(pid_t launcher);
 };
 
 }  // namespace tutti::trainer

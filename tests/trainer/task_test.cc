@@ -4,8 +4,6 @@
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/task.h>
 
-#include <functional>
-
 namespace tutti::trainer {
 namespace {
 
@@ -28,28 +26,6 @@ TEST(Task, DefaultsAreThoseThatTheHelpPromises) {
   EXPECT_EQ(error_of([] { checked(mercer()); }), "");
 }
 
-TEST(Task, MistakesNameTheOption) {
-  struct Case {
-    std::function<void(TrainOptions&)> spoil;
-    const char* expected;
-  };
-  const Case cases[] = {
-      {[](auto& o) { o.model = "mlp"; },
-       "--model mlp does not take colour pictures; the models that fit are simple_net"},
-      {[](auto& o) { o.model = "resnet19"; }, "--model resnet19 is not known; the models for mercer are simple_net"},
-      {[](auto& o) { o.image_size = 0; }, "--image-size 0: must be between 1 and 1024"},
-      {[](auto& o) { o.image_size = 1025; }, "--image-size 1025: must be between 1 and 1024"},
-      {[](auto& o) { o.image_size = 32; }, "--image-size 32: --model simple_net takes pictures of 64 x 64 only"},
-      {[](auto& o) { o.cache_dir = "x", o.use_cache = false; }, "--cache-dir and --no-cache exclude each other"},
-  };
-  for (const Case& c : cases) {
-    TrainOptions options = mercer();
-    c.spoil(options);
-    EXPECT_THROW(checked(options), UsageError) << c.expected;
-    EXPECT_NE(error_of([&] { checked(options); }).find(c.expected), std::string::npos) << c.expected;
-  }
-}
-
 TEST(Task, MercersPicturesComeFromTheFolder) {
   const TemporaryFolder folder;
   write_scene_folder(folder / "set", 5);
@@ -70,25 +46,6 @@ TEST(Task, MercersPicturesComeFromTheFolder) {
   EXPECT_NE(error_of([&] { check_task_data(options); }).find("harbor/harbor77.png is no picture"), std::string::npos);
   options.data = folder / "none";
   EXPECT_EQ(error_of([&] { check_task_data(options); }), (folder / "none").string() + ": no such folder");
-}
-
-TEST(Task, WhatIsLeftOutIsToldOnce) {
-  const TemporaryFolder folder;
-  write_scene_folder(folder / "set", 5);
-  write_durably(folder / "set/harbor/harbor02.png", "");
-  write_durably(folder / "set/harbor/notes.txt", "");
-  TrainOptions options = mercer();
-  options.data = folder / "set";
-  options.use_cache = false;
-  EXPECT_NE(error_of([&] { load_task_data(options, 1); }).find("1 of 105 pictures cannot be used"), std::string::npos);
-  options.skip_bad_images = true;
-  const TaskData data = load_task_data(options, 1);
-  EXPECT_EQ(data.train.count(), 83);
-  ASSERT_EQ(data.notes.size(), 2u);
-  EXPECT_EQ(data.notes[0], "1 pictures cannot be used and are left out:\n  " +
-                               (folder / "set/harbor/harbor02.png").string() + " is empty (0 bytes)");
-  EXPECT_EQ(data.notes[1], "1 names in " + (folder / "set").string() +
-                               " are no pictures and are ignored, the first is harbor/notes.txt");
 }
 
 TEST(Task, TheModelHasAnOutputForEachClass) {

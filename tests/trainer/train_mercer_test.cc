@@ -1,21 +1,16 @@
 // `tutti train mercer` as its users see it.
-#include <gtest/gtest.h>
-#include <tutti/tests/support/run_processes.h>
 #include <tutti/tests/trainer/scene_folder.h>
 #include <tutti/tests/trainer/small_run.h>
-#include <tutti/tests/trainer/temporary_folder.h>
-#include <tutti/trainer/checkpoint/files.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 namespace tutti::trainer {
 namespace {
 
 using test::Finished;
 
-class TrainMercer : public testing::Test {
+class TrainMercer : public TuttiCommand {
  protected:
   static void SetUpTestSuite() {
     set_ = new TemporaryFolder();
@@ -23,27 +18,19 @@ class TrainMercer : public testing::Test {
   }
   static void TearDownTestSuite() { delete set_; }
 
-  Finished train(const std::vector<std::string>& arguments) const {
-    std::vector<std::string> words{TUTTI_PROGRAM, "train", "mercer", "--threads", "1"};
+  Finished train(const Words& arguments) const {
+    Words words{TUTTI_PROGRAM, "train", "mercer", "--threads", "1"};
     if (std::find(arguments.begin(), arguments.end(), "--model") == arguments.end()) {
-      words.insert(words.end(), {"--model", "simple_net"});
+      words = joined(words, {"--model", "simple_net"});
     }
-    words.insert(words.end(), arguments.begin(), arguments.end());
-    return test::run_program(words, environment());
+    return run(joined(words, arguments));
   }
-  Finished train_on(const std::string& data, const std::vector<std::string>& arguments) const {
-    std::vector<std::string> words{"--data", data};
-    words.insert(words.end(), arguments.begin(), arguments.end());
-    return train(words);
-  }
-  std::vector<std::string> environment() const {
-    return {"TUTTI_DATA=", "HOME=" + folder_.path().string(), "XDG_CACHE_HOME=" + folder_.path().string()};
+  Finished train_on(const std::string& data, const Words& arguments) const {
+    return train(joined({"--data", data}, arguments));
   }
   nlohmann::json json(const std::string& name) const { return nlohmann::json::parse(read_whole_file(folder_ / name)); }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
   static std::string set() { return (set_->path() / "set").string(); }
 
-  TemporaryFolder folder_;
   inline static TemporaryFolder* set_ = nullptr;
 };
 
@@ -78,45 +65,12 @@ TEST_F(TrainMercer, TheConfusionMatrixHasTheClassesNames) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "tutti/images"));
 }
 
-// Running statistics, dropout, stochastic depth, schedule and momentum, all of them.
-TEST_F(TrainMercer, ResumedEfficientNetEqualsTheUninterruptedRunBitForBit) {
-  const auto run = [&](const std::string& report, const std::vector<std::string>& more) {
-    std::vector<std::string> words{"--model",          "efficientnet_b0",
-                                   "--image-size",     "32",
-                                   "--nproc",          "2",
-                                   "--epochs",         "2",
-                                   "--batch-size",     "28",
-                                   "--json",           path(report),
-                                   "--clip-norm",      "5",
-                                   "--checkpoint-dir", path("checkpoints")};
-    words.insert(words.end(), more.begin(), more.end());
-    const Finished done = train_on(set(), words);
-    ASSERT_EQ(done.status, kDone) << done.err;
-  };
-  run("whole.json", {});
-  ASSERT_GT(std::filesystem::remove_all(folder_ / "checkpoints/epoch-0002"), 0u);
-  run("resumed.json", {"--resume", "--optimizer", "sgd"});  // which is the task's: naming it changes nothing
-  const auto whole = json("whole.json");
-  const auto resumed = json("resumed.json");
-  EXPECT_EQ(whole["parameter_sha256"], resumed["parameter_sha256"]);
-  EXPECT_EQ(whole["confusion_matrix"], resumed["confusion_matrix"]);
-  EXPECT_EQ(whole["epochs"][1]["train_loss"], resumed["epochs"][1]["train_loss"]);
-  EXPECT_EQ(whole["epochs"][1]["test_loss"], resumed["epochs"][1]["test_loss"]);
-}
-
 TEST_F(TrainMercer, WithoutDataEveryOutputSaysGenerated) {
   const Finished done = train({"--epochs", "1", "--batch-size", "105", "--json", path("r.json")});
   ASSERT_EQ(done.status, kDone) << done.err;
   EXPECT_EQ(json("r.json")["generated_data"], true);
   EXPECT_NE(done.out.find("these are generated scenes"), std::string::npos) << done.out;
-  std::istringstream lines(done.out);
-  int results = 0;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.find("train loss") == std::string::npos && line.find("final test") == std::string::npos) continue;
-    ++results;
-    EXPECT_NE(line.find("[generated scenes]"), std::string::npos) << line;
-  }
-  EXPECT_EQ(results, 2);
+  expect_results_named_generated(done.out, "[generated scenes]");
 }
 
 TEST_F(TrainMercer, BadPicturesAreNamedOrLeftOutOnAllRanks) {
@@ -125,7 +79,8 @@ TEST_F(TrainMercer, BadPicturesAreNamedOrLeftOutOnAllRanks) {
   write_durably(folder_ / "bad/beach/beach00.png", png.substr(0, png.size() / 2));
   write_durably(folder_ / "bad/river/river03.png", "");
   write_durably(folder_ / "bad/river/river05.png", "a text\n");
-  const std::vector<std::string> arguments{"--nproc", "2", "--epochs", "1", "--json", path("r.json")};
+  write_durably(folder_ / "bad/harbor/notes.txt", "");
+  const Words arguments{"--nproc", "2", "--epochs", "1", "--json", path("r.json")};
   const Finished refused = train_on(path("bad"), arguments);
   EXPECT_EQ(refused.status, kFailed);
   for (const char* expected :
@@ -133,14 +88,16 @@ TEST_F(TrainMercer, BadPicturesAreNamedOrLeftOutOnAllRanks) {
         "bad/river/river03.png is empty (0 bytes)", "bad/river/river05.png is not a PNG, JPEG or TIFF picture"}) {
     EXPECT_NE(refused.err.find(expected), std::string::npos) << refused.err;
   }
-  std::vector<std::string> skipping = arguments;
-  skipping.push_back("--skip-bad-images");
-  const Finished skipped = train_on(path("bad"), skipping);
+  const Finished skipped = train_on(path("bad"), joined(arguments, {"--skip-bad-images"}));
   ASSERT_EQ(skipped.status, kDone) << skipped.err;
   EXPECT_NE(skipped.out.find("165 samples of bad train, 42 to test"), std::string::npos) << skipped.out;
   EXPECT_NE(skipped.out.find("3 pictures cannot be used and are left out:\n  " + path("bad/beach/beach00.png")),
             std::string::npos)
       << skipped.out;
+  const std::string note =
+      "1 names in " + path("bad") + " are no pictures and are ignored, the first is harbor/notes.txt";
+  EXPECT_NE(skipped.out.find(note), std::string::npos) << skipped.out;
+  EXPECT_EQ(skipped.out.find(note), skipped.out.rfind(note)) << skipped.out;
 }
 
 TEST_F(TrainMercer, FoldersThatCannotBeUsedAreNamedBeforeAnyRankStarts) {
@@ -159,7 +116,7 @@ TEST_F(TrainMercer, FoldersThatCannotBeUsedAreNamedBeforeAnyRankStarts) {
 }
 
 TEST_F(TrainMercer, ADamagedCacheIsNamedAndMended) {
-  const std::vector<std::string> arguments{"--epochs", "1", "--cache-dir", path("cache"), "--json", path("r.json")};
+  const Words arguments{"--epochs", "1", "--cache-dir", path("cache"), "--json", path("r.json")};
   ASSERT_EQ(train_on(set(), arguments).status, kDone);
   const auto hash = json("r.json")["parameter_sha256"];
   const std::filesystem::path file = std::filesystem::directory_iterator(folder_ / "cache")->path();
@@ -193,18 +150,15 @@ TEST_F(TrainMercer, RanksWithOtherPicturesAreRefused) {
   EXPECT_NE(done.err.find("checksum"), std::string::npos) << done.err;
 }
 
-TEST_F(TrainMercer, OtherModelsAndSizes) {
-  const Finished done = train_on(
-      set(), {"--model", "resnet18", "--image-size", "16", "--batch-size", "56", "--epochs", "1", "--nproc", "2"});
-  ASSERT_EQ(done.status, kDone) << done.err;
-  EXPECT_NE(done.out.find("training resnet18 (11,187,285 parameters)"), std::string::npos) << done.out;
-}
-
-TEST_F(TrainMercer, NamingAnOptimizerTakesItsOwnDefaults) {
+TEST_F(TrainMercer, NamingAnOptimizerTakesItsOwnDefaultsOnAnyModelAndSize) {
   const Finished own = train_on(set(), {"--epochs", "1", "--optimizer", "adam"});
   ASSERT_EQ(own.status, kDone) << own.err;
   EXPECT_NE(own.out.find("adam lr 0.001, flips and quarter turns, seed 0"), std::string::npos) << own.out;
-  const Finished usual = train_on(set(), {"--epochs", "1"});
+  const Finished usual =
+      train_on(set(), {"--model", "resnet18", "--image-size", "16", "--batch-size", "56", "--epochs", "1", "--nproc",
+                       "2", "--optimizer", "sgd"});  // which is the task's: naming it changes nothing
+  ASSERT_EQ(usual.status, kDone) << usual.err;
+  EXPECT_NE(usual.out.find("training resnet18 (11,187,285 parameters)"), std::string::npos) << usual.out;
   EXPECT_NE(usual.out.find("sgd lr 0.05, cosine schedule"), std::string::npos) << usual.out;
 }
 
