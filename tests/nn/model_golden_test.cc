@@ -112,15 +112,19 @@ TEST_P(ModelGolden, LogitsGradientsAndStatisticsEqualPyTorchs) {
     ++compared;
   }
   RecordProperty("worst_gradient_error", std::to_string(worst));
+  std::size_t counters = 0;
   for (const auto& [name, buffer] : model->named_buffers()) {
     if (buffer.rank() == 0) {
       EXPECT_EQ(buffer.item(), model->is_training() ? 1 : 0) << name;
+      EXPECT_TRUE(name.ends_with(".num_batches_tracked")) << name;
+      ++counters;
     } else if (model->is_training()) {
       const auto& expected = golden_.at("buffer:" + name);
       EXPECT_LT(difference(test::summary(buffer), expected, expected[0]), 1e-4) << name;
       ++compared;
     }
   }
+  EXPECT_EQ(model->named_buffers().size(), 3 * counters);
   const auto wanted = std::count_if(golden_.begin(), golden_.end(), [](const auto& entry) {
     return entry.first.starts_with("gradient:") || entry.first.starts_with("buffer:");
   });

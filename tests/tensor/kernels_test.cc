@@ -20,11 +20,13 @@ Tensor naive_product(const Tensor& a, bool transpose_a, const Tensor& b, bool tr
   const std::int64_t inner = left.shape()[1];
   const std::int64_t columns = right.shape()[1];
   Tensor c = Tensor::zeros({rows, columns}, DType::Float64);
+  const auto* const l = left.data<double>();
+  const auto* const r = right.data<double>();
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < columns; ++j) {
       double total = 0;
       for (std::int64_t k = 0; k < inner; ++k) {
-        total += left.data<double>()[i * inner + k] * right.data<double>()[k * columns + j];
+        total += l[i * inner + k] * r[k * columns + j];
       }
       c.data<double>()[i * columns + j] = total;
     }

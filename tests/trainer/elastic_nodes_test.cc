@@ -34,7 +34,8 @@ class ElasticNodes : public SmallRun {
     return agent(
         {"--nnodes", "1:2", "--rdzv-id", "test", "--rdzv-endpoint", "127.0.0.1:" + std::to_string(port_.port())});
   }
-  Outcome undisturbed() const { return uninterrupted(kEpochs, {"--reproducible", "--nproc", "4"}); }
+  /// On one rank, whose bits are those of four with as large a global batch.
+  Outcome undisturbed() const { return uninterrupted(kEpochs, {"--reproducible", "--nproc", "1"}, 32); }
 
   /// The process below `pid` whose children are ranks of this node, and they.
   static std::pair<pid_t, Workers> agent_of_node(pid_t pid, const std::string& node) {

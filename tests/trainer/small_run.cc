@@ -38,9 +38,9 @@ SmallRun::Outcome SmallRun::outcome(const std::string& name) const {
   return outcome;
 }
 
-SmallRun::Outcome SmallRun::uninterrupted(int epochs, const Words& more) const {
+SmallRun::Outcome SmallRun::uninterrupted(int epochs, const Words& more, int batch_size) const {
   const test::Finished done =
-      run(joined(command({"--epochs", std::to_string(epochs), "--json", path("whole.json")}), more));
+      run(joined(command({"--epochs", std::to_string(epochs), "--json", path("whole.json")}, batch_size), more));
   EXPECT_EQ(done.status, kDone) << done.err;
   return outcome("whole.json");
 }

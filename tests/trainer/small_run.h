@@ -63,8 +63,9 @@ class SmallRun : public TuttiCommand {
   SmallRun() { write_small_mnist(folder_ / "mnist", 960, 50); }
 
   /// `tutti train mnist` on the small set, 60 steps an epoch on two ranks, and `more`.
-  Words command(const Words& more) const {
-    return joined({TUTTI_PROGRAM, "train", "mnist", "--data", path("mnist"), "--batch-size", "8", "--threads", "1"},
+  Words command(const Words& more, int batch_size = 8) const {
+    return joined({TUTTI_PROGRAM, "train", "mnist", "--data", path("mnist"), "--batch-size", std::to_string(batch_size),
+                   "--threads", "1"},
                   more);
   }
   /// The same in a folder of checkpoints, with one every 20 steps.
@@ -86,7 +87,7 @@ class SmallRun : public TuttiCommand {
   /// From the report `name` in folder_.
   Outcome outcome(const std::string& name) const;
   /// Of a run that nothing happened to, on two ranks unless `more` says another number.
-  Outcome uninterrupted(int epochs, const Words& more = {"--nproc", "2"}) const;
+  Outcome uninterrupted(int epochs, const Words& more = {"--nproc", "2"}, int batch_size = 8) const;
   /// The same weights, and the same curve bit for bit.
   static void expect_equal(const Outcome& run, const Outcome& whole);
   /// The elastic ranks that a launcher or an agent has as children now: worker id -> pid.

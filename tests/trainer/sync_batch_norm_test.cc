@@ -157,22 +157,21 @@ TEST(SyncBatchNorm, ARunDoesNotDependOnTheNumberOfRanks) {
   TrainOptions options = default_options("mercer");
   options.data = folder / "data";
   options.model = "resnet18";
-  options.image_size = 32;
+  options.image_size = 16;
   options.augment = false;
   options.use_cache = false;
   options.padding = false;
   options.epochs = 1;
-  options.learning_rate = 0.001;  // small, so that what the rounding of one step does stays out of the next
-  const auto first_epoch = [&](int ranks, bool synchronised) {
+  options.learning_rate = 0.001;   // small, so that what the rounding of one step does stays out of the next
+  options.sync_batch_norm = true;  // without it: CourseRows.Row23SyncBatchNorm
+  const auto first_epoch = [&](int ranks) {
     options.batch_size = 40 / ranks;
-    options.sync_batch_norm = synchronised;
     return train_on(ranks, options).reports[0].epochs.at(0);
   };
-  const EpochReport one = first_epoch(1, true);
-  const EpochReport five = first_epoch(5, true);
+  const EpochReport one = first_epoch(1);
+  const EpochReport five = first_epoch(5);
   EXPECT_NEAR(five.train_loss / one.train_loss, 1, 5e-4);
   EXPECT_NEAR(*five.test_loss / *one.test_loss, 1, 1e-2);
-  EXPECT_GT(std::abs(first_epoch(2, false).train_loss / one.train_loss - 1), 2e-3);
 }
 
 TEST(SyncBatchNorm, EvaluationAsksNobody) {
