@@ -253,13 +253,8 @@ TEST(CommHooks, TrainAModelOnSeveralRanks) {
                         double first = 0;
                         double last = 0;
                         for (int step = 0; step < 15; ++step) {
-                          Tensor x = Tensor::empty({4, 784});
-                          Tensor y = Tensor::empty({4}, tensor::DType::Int64);
-                          for (std::int64_t i = 0; i < 4; ++i) {
-                            y.data<std::int64_t>()[i] = i;
-                            for (std::int64_t j = 0; j < 784; ++j)
-                              x.data<float>()[i * 784 + j] = j % 10 == i ? 1.0F : 0.0F;
-                          }
+                          const Tensor x = numbered({4, 784}, [](std::int64_t i) { return i % 784 % 10 == i / 784; });
+                          const Tensor y = numbered<std::int64_t>({4}, [](std::int64_t i) { return i; });
                           optimizer->zero_grad();
                           const Variable loss = cross_entropy(parallel.forward(Variable(x)), y);
                           parallel.backward(loss, 1.0 / 3);

@@ -36,14 +36,11 @@ struct Samples {
 
 /// Rows [begin, end) of an endless made-up data set; row i does not depend on the range.
 Samples samples(std::int64_t begin, std::int64_t end) {
-  Samples result{Tensor::empty(Shape{end - begin, 784}), Tensor::empty(Shape{end - begin}, tensor::DType::Int64)};
-  for (std::int64_t row = begin; row < end; ++row) {
-    for (std::int64_t i = 0; i < 784; ++i) {
-      result.x.data<float>()[(row - begin) * 784 + i] = static_cast<float>((row * 31 + i * 7) % 23) / 23.0F;
-    }
-    result.y.data<std::int64_t>()[row - begin] = row * 3 % 10;
-  }
-  return result;
+  const auto pixel = [&](std::int64_t i) {
+    return static_cast<float>(((begin + i / 784) * 31 + i % 784 * 7) % 23) / 23.0F;
+  };
+  return {numbered({end - begin, 784}, pixel),
+          numbered<std::int64_t>({end - begin}, [&](std::int64_t row) { return (begin + row) * 3 % 10; })};
 }
 
 constexpr int kSteps = 5;

@@ -23,6 +23,14 @@ inline std::vector<tensor::Variable> all_parameters(const nn::Module& model) {
   return parameters;
 }
 
+/// Element i is number(i).
+template <typename T = float, typename Number>
+tensor::Tensor numbered(const tensor::Shape& shape, const Number& number) {
+  std::vector<T> numbers;
+  for (std::int64_t i = 0; i < shape.numel(); ++i) numbers.push_back(static_cast<T>(number(i)));
+  return tensor::Tensor::from<T>(shape, numbers);
+}
+
 inline Values values_of(const tensor::Tensor& tensor) {
   const tensor::Tensor flat = tensor.to(tensor::Device()).to(tensor::DType::Float32).contiguous();
   return {flat.data<float>(), flat.data<float>() + flat.numel()};

@@ -12,7 +12,6 @@
 
 #include <map>
 #include <mutex>
-#include <numeric>
 
 namespace tutti::trainer {
 namespace {
@@ -43,21 +42,16 @@ std::shared_ptr<nn::Module> blocks(int begin, int end, std::int64_t width, doubl
 int first_block(int stage, int stages) { return stage * kBlocks / stages; }
 
 Tensor pictures(std::int64_t samples) {
-  Tensor x = Tensor::empty({samples, kInputs});
-  for (std::int64_t i = 0; i < x.numel(); ++i) x.data<float>()[i] = static_cast<float>((i * 37 + 11) % 29) / 29 - 0.5F;
-  return x;
+  return numbered({samples, kInputs},
+                  [](std::int64_t i) { return static_cast<float>((i * 37 + 11) % 29) / 29 - 0.5F; });
 }
 
 Tensor labels(std::int64_t samples) {
-  Tensor y = Tensor::empty({samples}, tensor::DType::Int64);
-  for (std::int64_t i = 0; i < samples; ++i) y.data<std::int64_t>()[i] = i * 3 % kClasses;
-  return y;
+  return numbered<std::int64_t>({samples}, [](std::int64_t i) { return i * 3 % kClasses; });
 }
 
 Tensor keys(std::int64_t samples) {
-  Tensor k = Tensor::empty({samples}, tensor::DType::Int64);
-  std::iota(k.data<std::int64_t>(), k.data<std::int64_t>() + samples, 1000);
-  return k;
+  return numbered<std::int64_t>({samples}, [](std::int64_t i) { return 1000 + i; });
 }
 
 /// The work on samples [begin, begin + samples) of an endless set.

@@ -83,14 +83,10 @@ struct Stand {
 };
 
 void train_step(DataParallel& parallel, nn::Optimizer& optimizer, int step) {
-  Tensor x = Tensor::empty({3, 784});
-  Tensor y = Tensor::empty({3}, tensor::DType::Int64);
-  for (std::int64_t i = 0; i < 3; ++i) {
-    y.data<std::int64_t>()[i] = (step + i) % 10;
-    for (std::int64_t j = 0; j < 784; ++j) {
-      x.data<float>()[i * 784 + j] = static_cast<float>((step * 31 + i * 17 + j * 7) % 23) / 23.0F;
-    }
-  }
+  const Tensor x = numbered({3, 784}, [&](std::int64_t i) {
+    return static_cast<float>((step * 31 + i / 784 * 17 + i % 784 * 7) % 23) / 23.0F;
+  });
+  const Tensor y = numbered<std::int64_t>({3}, [&](std::int64_t i) { return (step + i) % 10; });
   optimizer.zero_grad();
   parallel.backward(cross_entropy(parallel.forward(Variable(x)), y), 0.4);
   parallel.finish();

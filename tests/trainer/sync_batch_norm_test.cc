@@ -25,19 +25,14 @@ using tensor::Variable;
 
 /// Values between -1 and 1 that depend on the sample alone.
 Tensor pictures(std::int64_t begin, std::int64_t end, std::int64_t side, std::int64_t channels) {
-  Tensor x = Tensor::empty({end - begin, side, side, channels});
-  const std::int64_t size = side * side * channels;
-  for (std::int64_t i = 0; i < x.numel(); ++i) {
-    const auto at = static_cast<double>(begin * size + i);
-    x.data<float>()[i] = static_cast<float>(std::sin(at * 0.37) + 0.3 * std::cos(at * 0.011));
-  }
-  return x;
+  return numbered({end - begin, side, side, channels}, [&](std::int64_t i) {
+    const auto at = static_cast<double>(begin * side * side * channels + i);
+    return std::sin(at * 0.37) + 0.3 * std::cos(at * 0.011);
+  });
 }
 
 Tensor labels(std::int64_t begin, std::int64_t end) {
-  Tensor y = Tensor::empty({end - begin}, tensor::DType::Int64);
-  for (std::int64_t i = begin; i < end; ++i) y.data<std::int64_t>()[i - begin] = i * 5 % 7;
-  return y;
+  return numbered<std::int64_t>({end - begin}, [&](std::int64_t i) { return (begin + i) * 5 % 7; });
 }
 
 struct Outcome {
