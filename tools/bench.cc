@@ -36,9 +36,9 @@ void add_options(CLI::App& app, BenchArguments& arguments) {
   for (const auto& operation : bench::operations()) names += std::string(operation.name) + ", ";
   app.add_option("OP", arguments.options.operation, names + "or all")->required();
   add_own_ranks_options(app, arguments.nproc);
-  app.add_option("--min-bytes", arguments.min_bytes, "smallest size; 4, 1K, 16M, 64MiB")->capture_default_str();
-  app.add_option("--max-bytes", arguments.max_bytes, "largest size")->capture_default_str();
-  app.add_option("--step-factor", arguments.step_factor, "from one size to the next")->capture_default_str();
+  app.add_option("-b,--min-bytes", arguments.min_bytes, "smallest size; 4, 1K, 16M, 64MiB")->capture_default_str();
+  app.add_option("-e,--max-bytes", arguments.max_bytes, "largest size")->capture_default_str();
+  app.add_option("-f,--step-factor", arguments.step_factor, "from one size to the next")->capture_default_str();
   app.add_option("--dtype", arguments.dtype, "float32, bfloat16, int64, ...: the types of comm")->capture_default_str();
   app.add_option("--redop", arguments.redop, "sum, avg, prod, min, max, band, bor or bxor")->capture_default_str();
   app.add_option("--transport", arguments.options.transport, "auto, tcp or shm")->capture_default_str();
@@ -96,6 +96,7 @@ int bench_command(const BenchArguments& arguments) {
                             " ranks; give -n " + std::to_string(table.front().min_ranks));
   }
   if (nproc > 1 && !launched) return launch_ranks(options, table, nproc);
+  if (!launched) std::cerr << "tutti bench: one rank alone sends nothing to any other; -n 2 measures two\n";
   return bench::run_bench(table, options, std::cout, std::cerr);
 }
 

@@ -228,7 +228,7 @@ void add_run_command(CLI::App& app, int& status) {
   command->prefix_command();
   LaunchOptions& options = arguments->launch;
   command
-      ->add_option("-n,--nproc-per-node", arguments->nproc,
+      ->add_option("-n,--nproc-per-node,--nproc", arguments->nproc,
                    "Ranks to start; cpu or gpu: one for each; auto: for each GPU, else CPU")
       ->capture_default_str();
   add_place_options(*command, arguments->place);

@@ -1,7 +1,7 @@
 // The twin of cuda/ for a build without CUDA.
 #include <tutti/tensor/cuda/cuda.h>
 #include <tutti/tensor/cuda/graph.h>
-#include <tutti/tensor/cuda/peers.h>
+#include <tutti/tensor/cuda/side_stream.h>
 #include <tutti/tensor/products.h>
 
 #include <stdexcept>
@@ -50,18 +50,6 @@ Tensor page_locked(const Shape&, DType, Device device) { refuse(device); }
 void synchronize(Device device) { refuse(device); }
 
 Card card_of(Device device) { refuse(device); }
-
-bool reaches(Device, const Card&) { return false; }
-
-MemoryTicket ticket_for(const Tensor&) { refuse_any(); }
-
-std::shared_ptr<std::byte> open_ticket(const MemoryTicket&, Device device) { refuse(device); }
-
-void combine_peers(std::span<std::byte* const>, std::int64_t, std::int64_t, DType, Combine, double, Device device) {
-  refuse(device);
-}
-
-void copy_reachable(void*, const void*, std::size_t, Device device) { refuse(device); }
 
 std::shared_ptr<void> page_lock(void*, std::size_t, Device device) { refuse(device); }
 

@@ -33,6 +33,9 @@ TEST(Command, WrongUsageIsStatus2WithOneSentenceFirst) {
        "tutti run: --nproc-per-node is '0', but must be a number from 1 up, or auto, cpu or gpu"},
       {{"run", "-n", "x", "true"},
        "tutti run: --nproc-per-node is 'x', but must be a number from 1 up, or auto, cpu or gpu"},
+      {{"run", "-np", "2", "true"},
+       "tutti run: --nproc-per-node is 'p', but must be a number from 1 up, or auto, cpu or gpu; mpirun's -np is -n "
+       "here"},
       {{"run", "--nnodes", "2", "true"},
        "tutti run: --nnodes 2 needs --node-rank, 0 on the node of --master-addr (or --rdzv-endpoint HOST:PORT)"},
       {{"run", "--nnodes", "2", "--node-rank", "2", "--master-addr", "127.0.0.1", "true"},

@@ -197,7 +197,8 @@ int parse_nproc(const std::string& text) {
   const auto value = parse_number(text);
   if (!value || *value < 1) {
     throw std::invalid_argument("--nproc-per-node is '" + text +
-                                "', but must be a number from 1 up, or auto, cpu or gpu");
+                                "', but must be a number from 1 up, or auto, cpu or gpu" +
+                                (text == "p" ? "; mpirun's -np is -n here" : ""));
   }
   return *value;
 }

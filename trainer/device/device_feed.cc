@@ -1,5 +1,5 @@
 #include <tutti/tensor/cuda/cuda.h>
-#include <tutti/tensor/cuda/peers.h>
+#include <tutti/tensor/cuda/side_stream.h>
 #include <tutti/trainer/device/device_feed.h>
 
 #include <cstring>

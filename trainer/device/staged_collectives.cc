@@ -2,7 +2,7 @@
 // shared memory, or both. The two halves of one page-locked buffer, which the ranks of a host also share, take turns:
 // while the group works on one chunk, the next one comes down.
 #include <tutti/tensor/cuda/cuda.h>
-#include <tutti/tensor/cuda/peers.h>
+#include <tutti/tensor/cuda/side_stream.h>
 #include <tutti/trainer/device/device_ways.h>
 #include <tutti/trainer/tensor_comm.h>
 

@@ -102,13 +102,6 @@ cudaError_t cudaDeviceSynchronize() {
   return result(world().state_of(current_device()));
 }
 
-cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
-  *can = device != peer && exists(device) && exists(peer) ? 1 : 0;
-  return cudaSuccess;
-}
-
-cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return cudaSuccess; }
-
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   const Guard guard(world().lock);
   *stream = new CUstream_st{std::make_shared<Queue>()};
