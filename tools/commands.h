@@ -43,7 +43,8 @@ int status_of(const std::string& command, const Work& work) {
 /// subcommand's name; those of the program that follows are left alone.
 void accept_underscores(const CLI::App& app, std::vector<std::string>& words);
 
-/// A sentence on a word that `command` does not know, an option or the name of a command; with the nearest that it knows.
+/// A sentence on a word that `command` does not know, an option or the name of a command; with the nearest that it
+/// knows.
 std::string unknown_word(const CLI::App& command, const std::string& word);
 
 void add_run_command(CLI::App& app, int& status);

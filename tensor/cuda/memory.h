@@ -2,7 +2,7 @@
 // there at once: work on one stream runs in order, so the new owner's kernels come after the old one's.
 //
 // A block that is freed while the freeing thread works on another stream (or that record_use() was called for) waits
-// until that stream has passed. Blocks are whole cudaMallocs: their addresses may be shared by CUDA IPC. Sizes are
+// until that stream has passed. Sizes are
 // rounded up to four steps per doubling (at most a fifth is unused). Thread-safety: every function from any thread.
 #pragma once
 

@@ -129,7 +129,8 @@ TEST_F(Reproducible, LossesAreTheSameToo) {
     TrainOptions mlp = options("mlp");
     mlp.batch_size /= ranks;
     losses.emplace_back();
-    for (const EpochReport& epoch : train_on(ranks, mlp).reports[0].epochs) losses.back().push_back(epoch.train_loss);
+    const RunReport report = train_on(ranks, mlp).reports[0];
+    for (const EpochReport& epoch : report.epochs) losses.back().push_back(epoch.train_loss);
   }
   EXPECT_EQ(losses[0], losses[1]);
 }

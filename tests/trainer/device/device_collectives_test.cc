@@ -191,7 +191,8 @@ TEST(DeviceCollectives, CallsThatDifferAreAnErrorWithBothSides) {
   });
   for (const auto& failure : failures) {
     ASSERT_TRUE(failure.has_value());
-    EXPECT_EQ(failure->code(), comm::ErrorCode::Mismatch);
+    const bool is_it = failure->code() == comm::ErrorCode::Mismatch || failure->code() == comm::ErrorCode::Aborted;
+    EXPECT_TRUE(is_it) << failure->what();  // found here, or by the other rank first
     for (const char* part : {"float32 x 8", "float32 x 9", "rank 1", "called all_reduce"}) {
       EXPECT_NE(std::string(failure->what()).find(part), std::string::npos) << failure->what();
     }
@@ -213,8 +214,8 @@ TEST(DeviceCollectives, RefuseWhatTheyCannotDo) {
     Tensor turned = Tensor::zeros({4, 3}, DType::Float32, device).transpose(0, 1);
     EXPECT_THROW(collectives->all_reduce(turned), std::invalid_argument);
     Tensor whole = Tensor::zeros({4}, DType::Int64, device);
-    EXPECT_THROW(collectives->all_reduce(whole, ReduceOp::Avg), std::invalid_argument);
-    EXPECT_THROW(collectives->broadcast(whole, 5), std::invalid_argument);
+    EXPECT_THROW(collectives->all_reduce(whole, ReduceOp::Avg), comm::Error);
+    EXPECT_THROW(collectives->broadcast(whole, 5), comm::Error);
   });
 }
 

@@ -4,8 +4,8 @@
 #include <tutti/comm/base/format.h>
 #include <tutti/tools/labs/embedded.h>
 #include <tutti/tools/labs/sandbox/prebuilt.h>
-#include <tutti/trainer/data/digest.h>
 #include <tutti/trainer/data/data_search.h>
+#include <tutti/trainer/data/digest.h>
 #include <unistd.h>
 
 #include <cerrno>
