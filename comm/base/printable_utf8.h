@@ -1,4 +1,4 @@
-// Shows text of any language that came from outside. In a header: trainer_data uses it and links no comm.
+// Shows text of any language that came from outside. Pure functions.
 #pragma once
 
 #include <algorithm>

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <thread>
 
+#include "test_folder.h"
 #include "tutti_program.h"
 
 namespace tutti::test {
@@ -52,10 +53,12 @@ TEST(LauncherEnd, TheRankThatWasKilledIsBlamedNotTheOneThatSaidSo) {
 }
 
 TEST(LauncherEnd, AFrozenRankIsNamedFirst) {
-  const Finished run = tutti_run(
-      {"-n", "2"},
-      "if [ $RANK = 1 ]; then kill -STOP $$; fi; while ! grep -q '^State:.T' /proc/*/task/*/status 2>/dev/null; do :; "
-      "done; exit 4");
+  const TestFolder folder;
+  const Finished run =
+      tutti_run({"-n", "2"},
+                "cd " + folder.path().string() +
+                    "; if [ $RANK = 1 ]; then echo $$ > pid; kill -STOP $$; fi; "
+                    "while ! grep -q '^State:.T' /proc/$(cat pid 2>/dev/null)/status 2>/dev/null; do :; done; exit 4");
   EXPECT_EQ(run.status, exited(4));
   expect_match(run.err, "tutti run: rank 1 \\(pid \\d+\\) was frozen .* rank 0 \\(pid \\d+\\) exited with status 4");
 }
