@@ -3,6 +3,7 @@
 // options ask of each other is checked in options.cc, update_rule.cc and parallel_options.cc.
 #pragma once
 
+#include <tutti/comm/bootstrap/settings.h>
 #include <tutti/trainer/options.h>
 
 #include <cstddef>
@@ -65,6 +66,10 @@ decltype(auto) with_value(const TrainOption& option, Options& options, Use&& use
 
 /// Throws UsageError naming the option, its value and what fits.
 void check_values(const TrainOptions& options);
+
+/// What all ranks of a run must be told alike: every option but those that are each rank's own, as where its data and
+/// cache lie, which device of its kind, its threads, how long it waits, what is to go wrong in it.
+comm::Settings options_of_all_ranks(const TrainOptions& options);
 
 /// The number as it is told, which is read back as the same.
 std::string number_text(double value);

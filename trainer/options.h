@@ -4,7 +4,6 @@
 // is to know of each is its row in option_table.h.
 #pragma once
 
-#include <tutti/comm/bootstrap/settings.h>
 #include <tutti/trainer/data_parallel/bucket_plan.h>
 
 #include <chrono>
@@ -100,10 +99,6 @@ std::string device_of_rank(const std::string& device, int local_rank);
 /// folder writable, no checkpoint of another run in the way. Throws std::runtime_error naming the path. Rank 0's
 /// business.
 void check_surroundings(const TrainOptions& options);
-
-/// What all ranks of a run must be told alike: every option but those that are each rank's own, as where its data and
-/// cache lie, which device of its kind, its threads, how long it waits, what is to go wrong in it.
-comm::Settings options_of_all_ranks(const TrainOptions& options);
 
 /// What a continuation must share with the run that wrote a checkpoint. What is not used has no line, so that
 /// checkpoints stay good when options are added. A schedule that ends with the run brings the number of epochs in.

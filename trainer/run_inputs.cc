@@ -1,3 +1,4 @@
+#include <tutti/trainer/option_table.h>
 #include <tutti/trainer/run_inputs.h>
 #include <tutti/trainer/tensor_comm.h>
 

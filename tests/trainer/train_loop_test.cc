@@ -3,7 +3,7 @@
 #include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/tests/trainer/train_on.h>
-#include <tutti/trainer/options.h>
+#include <tutti/trainer/option_table.h>
 #include <tutti/trainer/train_loop.h>
 
 #include <algorithm>
