@@ -114,8 +114,11 @@ def check_untrusted_text(folder):
         for name in names:
             with open(os.path.join(checkpoint, name), "wb") as file:
                 file.write(content)
-        state = {"format": 1, "epoch": 1, "world_size": 1, "options": {"task": task}, "history": "[]",
-                 "sha256": {name: hashlib.sha256(content).hexdigest() for name in names}}
+        file = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest(), "crc32": {}}
+        state = {"epoch": 1, "step": 0, "steps_per_epoch": 20, "world_size": 1, "options": {"task": task}, "history": "[]",
+                 "loss_sums": [], "seconds": "0x0p+0", "files": {name: file for name in names}}
+        text = json.dumps(state, separators=(",", ":"), ensure_ascii=False).encode()
+        state = {"format": 2, "sha256": hashlib.sha256(text).hexdigest(), "state": state}
         with open(os.path.join(checkpoint, "state.json"), "w") as file:
             json.dump(state, file)
 
