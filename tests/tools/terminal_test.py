@@ -35,7 +35,7 @@ def on_terminal(*words, columns=COLUMNS, **options):
     """The exit status, and what was shown."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    environment = {**os.environ, "TERM": "xterm"}
+    environment = {**os.environ, "TERM": "xterm", "TUTTI_LOG": "error"}  # chaos warns of what it does
     with subprocess.Popen([TUTTI, *words], stdin=subprocess.DEVNULL, stdout=follower, stderr=follower, env=environment,
                           **options) as process:
         os.close(follower)
@@ -71,7 +71,8 @@ class Terminal(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             for ranks in ("1", "2"):
                 with self.subTest(ranks=ranks):
-                    words = ["train", "mnist", "--batch-size", "2", "--epochs", "1", "--nproc", ranks, "--threads", "1"]
+                    words = ["train", "mnist", "--batch-size", "100", "--epochs", "1", "--nproc", ranks, "--threads", "1",
+                             "--chaos", "delay:rank=0,ms=10"]  # a second at least, on any machine
                     status, screen = on_terminal(*words, cwd=folder)
                     self.assertEqual(status, 0, screen.lines)
                     steps = [state for state in screen.states if re.match(r"epoch 1/1  step \d+/\d+  loss \d+\.\d+", state)]
