@@ -51,7 +51,7 @@ void print(const trainer::CheckpointEvaluation& evaluation) {
   std::cout << evaluation.options.model << " of " << evaluation.folder.string() << " on " << evaluation.samples
             << " samples of " << evaluation.data << "\n";
   if (!evaluation.note.empty()) std::cout << "note: " << evaluation.note << "\n";
-  const std::size_t columns = isatty(STDOUT_FILENO) == 1 ? comm::terminal_columns(STDOUT_FILENO) : 0;
+  const std::size_t columns = comm::terminal_columns(STDOUT_FILENO);
   const char* const split = evaluation.split.c_str();
   if (evaluation.has_classes) {
     const trainer::ConfusionMatrix& confusion = evaluation.result.confusion;

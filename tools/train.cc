@@ -119,8 +119,8 @@ int launch_ranks(const TrainArguments& arguments, const trainer::TrainOptions& o
     launching.elastic = ElasticLimits{.min_ranks = arguments.min_ranks.value_or(launching.nproc)};
     launching.max_restarts = arguments.max_restarts.value_or(3);
   }
-  if (isatty(STDOUT_FILENO) == 1)
-    launching.command.push_back("--columns=" + std::to_string(comm::terminal_columns(STDOUT_FILENO)));
+  if (const std::size_t columns = comm::terminal_columns(STDOUT_FILENO); columns > 0)
+    launching.command.push_back("--columns=" + std::to_string(columns));
   return launch(launching);
 }
 
@@ -128,7 +128,8 @@ int train(const TrainArguments& arguments) {
   const trainer::TrainOptions options = interpreted(arguments);
   const bool launched = world_size_from_launcher().has_value();
   if ((arguments.nproc.value_or(1) > 1 || arguments.elastic) && !launched) return launch_ranks(arguments, options);
-  const std::size_t columns = isatty(STDOUT_FILENO) == 1 ? comm::terminal_columns(STDOUT_FILENO) : arguments.columns;
+  const std::size_t own = comm::terminal_columns(STDOUT_FILENO);
+  const std::size_t columns = own > 0 ? own : arguments.columns;
   std::FILE* const live = columns > 0 ? stdout : nullptr;
   return trainer::run_training(options, {.out = std::cout, .err = std::cerr, .live = live, .columns = columns});
 }

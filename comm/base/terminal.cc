@@ -5,7 +5,8 @@ namespace tutti::comm {
 
 std::size_t terminal_columns(int fd) {
   winsize size{};
-  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  if (::ioctl(fd, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col > 0 ? size.ws_col : 80;
 }
 
 std::string_view fitted(std::string_view text, std::size_t columns) {
@@ -26,8 +27,10 @@ std::string wrapped(std::string_view text, std::size_t columns) {
   std::size_t begin = 0, space = std::string::npos;  // of the line; the last one in it that follows a word
   for (std::size_t at = 0; columns > 0 && at < result.size(); ++at) {
     const bool breaks = result[at] == ' ' && at > begin && result[at - 1] != ' ';
-    if (result[at] == '\n') begin = at + 1;
-    if (result[at] == '\n') space = std::string::npos;
+    if (result[at] == '\n') {
+      begin = at + 1;
+      space = std::string::npos;
+    }
     if (breaks) space = at;
     if (at - begin < columns || space == std::string::npos) continue;
     const std::size_t word = result.find_first_not_of(' ', space);

@@ -7,7 +7,7 @@
 
 namespace tutti::comm {
 
-/// Columns of the terminal behind the descriptor; 80 where it does not tell.
+/// Columns of the terminal behind the descriptor; 80 where it does not tell. 0: it is no terminal.
 std::size_t terminal_columns(int fd);
 
 /// The beginning of `text` that stays within one line of so many columns. Parts that two spaces divide are left out

@@ -106,7 +106,7 @@ TEST(DataParallelSteps, WhatOneRankLeavesUnusedIsZeroThere) {
   on_ranks(2, with_unused(), [](comm::ProcessGroup& group, ThreeWays& model, DataParallel& parallel) {
     for (int step = 0; step < 3; ++step) {
       model.uses[1] = group.rank() == 0;  // on rank 0 only
-      model.uses[2] = step == 2;          // by nobody, then by all
+      model.uses[2] = step == 2;          // on no rank, then on all
       model.zero_grad();
       parallel.backward(loss_of(parallel, 3), 1);
       parallel.finish();

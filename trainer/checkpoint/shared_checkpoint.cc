@@ -92,14 +92,6 @@ NamedTensors model_tensors(const nn::Module& model) {
   return tensors;
 }
 
-void save_checkpoint(comm::ProcessGroup& group, const std::filesystem::path& dir, const CheckpointState& state,
-                     const nn::Module& model, nn::Optimizer& optimizer) {
-  const NamedTensors of_optimizer = full_optimizer_state(optimizer);
-  on_rank0(group, [&] {
-    return write_checkpoint(dir, {.state = state, .model = model_tensors(model), .optimizer = of_optimizer}).string();
-  });
-}
-
 std::optional<ResumedCheckpoint> resume_checkpoint(comm::ProcessGroup& group, const std::filesystem::path& dir,
                                                    const std::map<std::string, std::string>& wanted,
                                                    const nn::Module& model, nn::Optimizer& optimizer) {

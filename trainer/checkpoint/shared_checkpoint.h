@@ -26,11 +26,6 @@ NamedTensors model_tensors(const nn::Module& model);
 /// Runs `action` on rank 0 and returns its text on every rank; what it throws, every rank throws.
 std::string on_rank0(comm::ProcessGroup& group, const std::function<std::string()>& action);
 
-/// Returns when the checkpoint is durable. Of a sharded optimizer the plain state is saved. `state` needs to be filled
-/// on rank 0 only.
-void save_checkpoint(comm::ProcessGroup& group, const std::filesystem::path& dir, const CheckpointState& state,
-                     const nn::Module& model, nn::Optimizer& optimizer);
-
 struct ResumedCheckpoint : CheckpointState {
   std::filesystem::path folder;
   bool has_exchange = false;          // the gradient exchange's memory is there, of world_size ranks

@@ -24,7 +24,6 @@ class DeviceMemory {
 
   std::size_t total() const { return total_; }
   std::size_t free_bytes() const { return total_ - used_; }
-  int file() const { return file_; }
   std::byte* base() const { return base_; }
 
  private:

@@ -4,8 +4,8 @@
 //                            <-- RescueOrder ----  what is to be done, by node ------+
 //
 // Serves the control store and the store of each generation, and watches what workers say there. A program whose ranks
-// never register (it is not elastic) is left alone: its first failure is the job's. A rank that dies so early that
-// nobody has registered yet: the others have kSettleTime to do so. Thread-safety: one thread, the launcher's or the
+// never register (it is not elastic) is left alone: its first failure is the job's. Where a rank dies before any
+// has registered, the others have kSettleTime to do so. Thread-safety: one thread, the launcher's or the
 // coordinator's. Signals must be blocked before the constructor runs (servers have threads).
 #pragma once
 
@@ -42,7 +42,7 @@ class ElasticJob {
 
   /// How processes of `node` fare. Throws comm::Error{Protocol} for one that no node was told to start.
   void changed(int node, const RanksChanged& changed);
-  /// The ranks of this node run no more, and nobody can be started there.
+  /// The ranks of this node run no more, and none can be started there.
   void node_gone(int node) { gone_.insert(node); }
   /// The next node is to have places at the end, in the next generation; look() tells when it has.
   void node_comes(const NodePlace& place);

@@ -1,5 +1,5 @@
-// Which nodes take part in a job: who is admitted, when there are enough for a round, and in an elastic job how a round
-// goes on when nodes are lost or come.
+// Which nodes take part in a job: which are admitted, when there are enough for a round, and in an elastic job how a
+// round goes on when nodes are lost or come.
 #include <tutti/tools/run/nodes/conductor.h>
 
 #include <algorithm>
