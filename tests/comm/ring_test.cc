@@ -1,9 +1,12 @@
 // The rings of shared memory: frames of all lengths, and room.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/transport/shm/ring.h>
+#include <tutti/comm/transport/shm/shared_file.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -65,7 +68,7 @@ TEST(Ring, APayloadThatLooksLikeAFrameIsNone) {
   std::uint64_t position = 0;
   std::vector<std::byte> got(4'000);
   for (std::uint64_t id = 0; id < 200; ++id) {
-    // Each line of the payload carries the stamp that the same place will have one lap later.
+    // Each line of the payload carries the stamp that the same place will have one round later.
     std::vector<std::byte> payload(4'000);
     for (std::size_t at = 0; at + kLine <= payload.size(); at += kLine) {
       const std::uint64_t stamp = position + kLine + at + ring.memory.capacity + 1;
@@ -110,12 +113,6 @@ struct Traffic {
     ASSERT_TRUE(std::equal(expected.begin(), expected.end(), got.begin())) << "frame " << read - 1;
     ASSERT_EQ(ring.reader.has_news(), read < written) << "after frame " << read - 1;
   }
-  void exchange(int frames, std::size_t bytes) {
-    for (int i = 0; i < frames && !testing::Test::HasFailure(); ++i) {
-      ASSERT_TRUE(write(bytes)) << "frame " << written;
-      take_one();
-    }
-  }
 };
 
 TEST(Ring, WholeFramesAreWrittenAtOnceOrNotAtAllAndArriveInOrder) {
@@ -124,8 +121,7 @@ TEST(Ring, WholeFramesAreWrittenAtOnceOrNotAtAllAndArriveInOrder) {
   std::mt19937 random(4);
   while (traffic.read < 20'000 && !HasFailure()) {
     const std::size_t longest = random() % 8 == 0 ? 8'000 : 300 * (random() % 8) + 8;
-    while (traffic.write(random() % longest)) {  // until the ring is full
-    }
+    while (traffic.write(random() % longest)) continue;  // until the ring is full
     for (std::size_t frames = random() % 40; frames > 0 && traffic.read < traffic.written; --frames) traffic.take_one();
   }
   const std::vector<std::byte> longer(ring.memory.capacity);
@@ -139,9 +135,12 @@ TEST(Ring, WhoWaitsForRoomCanGoOnAsSoonAsThereIsSome) {
   int waits = 0;
   for (int round = 0; round < 2'000 && !HasFailure(); ++round) {
     const std::size_t longest = round % 2 == 0 ? 8 : 3'000;
-    traffic.exchange(static_cast<int>(random() % 99), random() % longest);
-    while (traffic.write(random() % longest)) {
+    const std::size_t bytes = random() % longest;
+    for (std::size_t frames = random() % 99; frames > 0 && !HasFailure(); --frames) {
+      ASSERT_TRUE(traffic.write(bytes)) << "frame " << traffic.written;
+      traffic.take_one();
     }
+    while (traffic.write(random() % longest)) continue;
     const auto payload = Traffic::payload_of(traffic.written, 5'000 + random() % 9'000);
     Outgoing frame = frame_of(payload, traffic.written++);
     bool wrote = ring.writer.write(frame);
@@ -175,11 +174,21 @@ TEST(Ring, WhoWaitsForRoomCanGoOnAsSoonAsThereIsSome) {
   EXPECT_GT(waits, 100);
 }
 
+TEST(Ring, MemoryIsTakenManyPagesAtATime) {
+  constexpr std::size_t kPage = 4096;
+  const SharedFile file = SharedFile::create("ring-test", 64 * kPage);
+  if (::madvise(file.data() + 32 * kPage, kPage, MADV_POPULATE_WRITE) != 0) GTEST_SKIP() << "an older kernel";
+  RingWriter writer(RingMemory(file.data(), 32 * kPage));
+  ASSERT_TRUE(writer.write_whole({FrameKind::Eager, {.group = 5, .op = OpKind::Send}, 0, 1}, nullptr));
+  std::array<unsigned char, 16> resident{};  // each of 64 short frames
+  ASSERT_EQ(::mincore(file.data(), resident.size() * kPage, resident.data()), 0);
+  for (std::size_t page = 0; page < resident.size(); ++page) EXPECT_TRUE(resident[page] & 1) << "page " << page;
+}
+
 TEST(Ring, APayloadOfWhichNothingIsThereIsNoNews) {
   Ring ring;
   Traffic traffic{ring};
-  while (traffic.write(8)) {
-  }
+  while (traffic.write(8)) continue;
   traffic.take_one();
   const auto payload = Traffic::payload_of(traffic.written, 9'000);
   Outgoing frame = frame_of(payload, traffic.written);

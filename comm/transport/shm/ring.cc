@@ -1,3 +1,4 @@
+#include <sys/mman.h>
 #include <tutti/comm/base/copy.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/transport/shm/ring.h>
@@ -9,6 +10,8 @@ namespace {
 
 // From this length on a payload is long.
 constexpr std::size_t kStreamedBytes = 4 * 1024;
+
+constexpr std::size_t kPopulatedAtOnce = 64 * 1024;
 
 constexpr std::size_t kLongestPiece = 64 * 1024;
 constexpr std::size_t kPieceCosts = 4 * 1024;  // its overhead, in bytes that are copied meanwhile
@@ -32,7 +35,16 @@ std::size_t piece_of(std::uint64_t nbytes, std::size_t capacity) {
 std::size_t RingWriter::room(std::size_t needed) {
   const auto left = [&] { return static_cast<std::size_t>(taken_ + ring_.capacity - at_); };
   if (left() < needed) taken_ = ring_.control->taken.load(std::memory_order_acquire);
+  if (at_ + needed > populated_ && populated_ < ring_.capacity) populate();
   return left();
+}
+
+/// In the first round the first message in each page would take microseconds. So pages are taken many at a time, and
+/// fewer than one short message in a hundred waits for memory. Kernels before 5.14 refuse, and take them one by one.
+void RingWriter::populate() {
+  const std::size_t bytes = std::min(kPopulatedAtOnce, ring_.capacity);
+  ::madvise(ring_.bytes - sizeof(RingControl) + populated_, sizeof(RingControl) + bytes, MADV_POPULATE_WRITE);
+  populated_ += bytes;
 }
 
 /// The reader must take so much that there is room for a line and the next one.

@@ -92,6 +92,7 @@ class RingWriter {
 
  private:
   std::size_t room(std::size_t needed);
+  void populate();
   bool start(Outgoing& frame);
   void put(const FrameHeader& header, const void* payload, bool whole);
   void copy_in(const std::byte* from, std::size_t bytes);
@@ -101,6 +102,7 @@ class RingWriter {
   bool streams_ = false;
   std::uint64_t at_ = 0;                     // position of the next byte
   std::uint64_t taken_ = 0;                  // by the reader, as last seen
+  std::size_t populated_ = 0;                // bytes from the ring's beginning whose pages are there
   std::atomic<std::uint64_t> waits_for_{0};  // as much to be taken, plus 1; 0: nothing waits
 };
 
