@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace tutti::comm {
 namespace {
@@ -31,7 +32,7 @@ void Executor::run(const Plan& plan, const Operation& operation) {
     waits_for_[i] = plan.steps[i].waits_for;
     if (waits_for_[i] == 0) ready_.push_back(static_cast<std::uint32_t>(i));
   }
-  Waiter waiter(transport_, monitor_, operation.fingerprint, operation.caller.deadline(), operation.report_after);
+  std::optional<Waiter> waiter;  // not made, and no clock read, while all that is needed is there
   while (completed_ < count) {
     while (!ready_.empty()) {
       const std::uint32_t index = ready_.back();
@@ -40,9 +41,12 @@ void Executor::run(const Plan& plan, const Operation& operation) {
     }
     const bool sent = advance_sends();
     const bool received = advance_receives();
-    if (sent || received) waiter.progressed();
+    if (waiter && (sent || received)) waiter->progressed();
     // What was sent has changed nothing for the receives, which were looked at after it.
-    if (!received && completed_ < count && ready_.empty() && waiter.should_block()) block(waiter);
+    if (received || completed_ == count || !ready_.empty()) continue;
+    if (!waiter)
+      waiter.emplace(transport_, monitor_, operation.fingerprint, operation.caller.deadline(), operation.report_after);
+    if (waiter->should_block()) block(*waiter);
   }
 }
 
