@@ -114,7 +114,8 @@ void memory_kernels(const Table& table) {
   Tensor factor = random_tensor({256}, 4);
   Tensor sum = random_tensor({256}, 5);
   Tensor sum_x = random_tensor({256}, 6);
-  const BatchNormPass pass{x, mean, factor, mean, true};
+  const BatchNormPass pass{
+      .x = x, .mean = mean, .factor = factor, .bias = mean, .inverse_deviation = mean, .relu = true};
   table.bytes("add", 3 * size, [&] { k.add(y, x, grad); });
   table.bytes("relu_backward", 3 * size, [&] { k.relu_backward(y, grad, x, false); });
   table.bytes("silu", 2 * size, [&] { k.curve(y, x, Curve::Silu); });

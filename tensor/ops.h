@@ -9,7 +9,8 @@
 //
 // Exact sums: on the CPU column_sum, gemm with only `a` transposed, and conv2d_weight_gradient take a float64 result
 // for float32 operands. It is the sum over rows or images with the same bits for any order and partition of them, as
-// long as it stays below 16 in size (cpu/exact_sum.h; depthwise convolutions: to float64 rounding).
+// long as it stays below 16 in size (cpu/exact_sum.h). So do batch_norm_moments and, for float64 sums, batch_norm_sums,
+// for any order and partition of images.
 #pragma once
 
 #include <tutti/tensor/pair.h>
@@ -43,6 +44,8 @@ struct BatchNormPass {
   Tensor mean;
   Tensor factor;  // weight / sqrt(variance + epsilon)
   Tensor bias;
+  Tensor inverse_deviation;     // 1 / sqrt(variance + epsilon)
+  std::int64_t image_rows = 0;  // of x for each image; for exact sums
   bool relu = false;
 };
 
@@ -124,10 +127,13 @@ struct KernelTable {
   void (*inverse_root)(Tensor& out, const Tensor& a, double epsilon);  // 1 / sqrt(a + epsilon)
   /// variance is the biased one.
   void (*batch_norm_statistics)(Tensor& mean, Tensor& variance, const Tensor& x);
+  /// Exact sums, on the CPU only (else null): sums float64 (4, C), of the deviations of x from `centre` (C) and of
+  /// their squares: the high parts of both, then the low parts.
+  void (*batch_norm_moments)(Tensor& sums, const Tensor& x, const Tensor& centre, std::int64_t image_rows) = nullptr;
   void (*batch_norm)(Tensor& y, const BatchNormPass& pass, const Tensor& residual);
   /// With dz = grad where relu let it pass: sum_dz (C) = sum of dz, sum_dzx (C) = sum of dz (x - mean). Where relu let
   /// it pass is read from y; for an undefined y, which is possible without a residual, it is computed again. A defined
-  /// dz is written too; it may be grad itself.
+  /// dz is written too; it may be grad itself. Exact sums (float64): sum_dzx is sum of dz (x - mean) inverse_deviation.
   void (*batch_norm_sums)(Tensor& sum_dz, Tensor& sum_dzx, Tensor& dz, const BatchNormPass& pass, const Tensor& grad,
                           const Tensor& y);
   /// dx (+)= dz factor + (x - mean) slope + offset, with dz from grad as above.

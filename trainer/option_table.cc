@@ -66,7 +66,7 @@ constexpr TrainOption kTable[] = {
     {"seed", &T::seed, kResume, "of the first weights and of the sample order"},
     {"reproducible", &T::reproducible, kResume | kIfGiven,
      "the same parameters, bit for bit, on any number of ranks with the same global batch; the default where model and "
-     "options allow it. --no-reproducible: faster sums"},
+     "options allow it, and the model has no batch norm. --no-reproducible: faster sums"},
     {"comm-hook", &T::comm_hook, kResume | kIfGiven, "how gradients travel: none, bf16, fp16 or topk",
      one_of("none bf16 fp16 topk")},
     {"topk-density", &T::topk_density, kResume, "topk: part of each parameter's numbers that is sent [0.05]",

@@ -17,6 +17,11 @@ CommHookOptions hook_of(const TrainOptions& options) {
 
 bool has_batch_norm(const nn::Module& model) { return !model.named_buffers().empty(); }
 
+/// Whether batch norm must sum exactly, so that the number of ranks is invisible.
+bool joins_exactly(const TrainOptions& options, const nn::Module& model) {
+  return options.reproducible.value_or(false) && has_batch_norm(model);
+}
+
 /// Whether the number of ranks can be invisible, and is to be.
 bool sums_exactly(const TrainOptions& options, const nn::Module& model) {
   const bool can =
@@ -48,15 +53,21 @@ void check_parallel_options(const TrainOptions& options) {
   }
 }
 
-void prepare_model(const TrainOptions& options, nn::Module& model, comm::ProcessGroup& group) {
-  if (!options.sync_batch_norm) return;
-  if (synchronise_batch_norm(model, group) == 0) {
+void prepare_model(const TrainOptions& options, nn::Module& model, comm::ProcessGroup& group, bool elastic) {
+  const bool exact = joins_exactly(options, model);
+  if (exact && (elastic || options.micro_batch_size > 0)) {
+    throw UsageError("--reproducible: " + options.model +
+                     " has batch norm, whose statistics then are over all samples " +
+                     "of a step; that does not go with " + (elastic ? "--elastic" : "--micro-batch-size"));
+  }
+  if (!options.sync_batch_norm && !exact) return;
+  if (synchronise_batch_norm(model, group, exact) == 0) {
     throw UsageError("--sync-batch-norm: " + options.model + " has no batch norm; leave the option out");
   }
 }
 
-tensor::Tensor empty_input(const TrainOptions& options, const ImageDataset& data) {
-  if (!options.sync_batch_norm) return {};
+tensor::Tensor empty_input(const TrainOptions& options, const nn::Module& model, const ImageDataset& data) {
+  if (!options.sync_batch_norm && !joins_exactly(options, model)) return {};
   const tensor::Shape& images = data.images.shape();
   return tensor::Tensor::empty({0, images[1], images[2], images[3]});
 }
@@ -64,11 +75,6 @@ tensor::Tensor empty_input(const TrainOptions& options, const ImageDataset& data
 DataParallelOptions data_parallel_options(const TrainOptions& options, const nn::Module& model, int ranks) {
   DataParallelOptions parallel;
   parallel.buckets = options.buckets;
-  if (options.reproducible.value_or(false) && has_batch_norm(model)) {
-    throw UsageError("--reproducible: " + options.model +
-                     " has batch norm, whose statistics depend on how samples are dealt to ranks; use a model "
-                     "without it (mlp, autoencoder, cnn, lenet5, simple_net)");
-  }
   const bool shards = options.shard_optimizer && ranks > 1;  // a world of one sends nothing
   if (sums_exactly(options, model)) {
     parallel.exchange = shards ? make_exact_shard_exchange : make_exact_exchange;

@@ -19,15 +19,16 @@ namespace tutti::trainer {
 /// Throws UsageError naming options that do not go together.
 void check_parallel_options(const TrainOptions& options);
 
-/// Collective. Synchronises batch norm if that was asked for; throws UsageError for a model that has none.
-void prepare_model(const TrainOptions& options, nn::Module& model, comm::ProcessGroup& group);
+/// Collective. Synchronises batch norm if that was asked for, or is needed for --reproducible, then by exact sums.
+/// Throws UsageError for a model or a run (`elastic`) that the options do not fit.
+void prepare_model(const TrainOptions& options, nn::Module& model, comm::ProcessGroup& group, bool elastic);
 
 /// The input of a rank without samples in a step; undefined where such a rank need not run the model.
-tensor::Tensor empty_input(const TrainOptions& options, const ImageDataset& data);
+tensor::Tensor empty_input(const TrainOptions& options, const nn::Module& model, const ImageDataset& data);
 
 /// What DataParallel is to do for these options: among other things whether gradients are exact sums
 /// (data_parallel/exact_exchange.h), which they are wherever that makes the number of ranks invisible, unless
-/// --no-reproducible. Throws UsageError for a model that the options do not fit.
+/// --no-reproducible, and the model has no batch norm.
 DataParallelOptions data_parallel_options(const TrainOptions& options, const nn::Module& model, int ranks);
 
 /// As in update_rule.h, sharded over the ranks if that was asked for. Local.

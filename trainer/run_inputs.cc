@@ -55,7 +55,8 @@ std::int64_t least_batch(const TrainOptions& options, const DistributedSampler& 
 /// Batch norm has no statistics of one value: where a model comes down to single pixels it fails at a batch of one
 /// sample, which may be an epoch's last. A model of its own finds out whether it does.
 void check_least_batch(const TrainOptions& options, const RunInputs& inputs, int ranks) {
-  if (options.sync_batch_norm || least_batch(options, *inputs.sampler, ranks, options.batch_size) > 1) return;
+  const bool joined = options.sync_batch_norm || options.reproducible.value_or(false);
+  if (joined || least_batch(options, *inputs.sampler, ranks, options.batch_size) > 1) return;
   const auto model = make_task_model(options, inputs.data->train);
   if (model->named_buffers().empty()) return;
   const tensor::Shape& images = inputs.data->train.images.shape();

@@ -109,7 +109,7 @@ void Run::make_model() {
   if (state == nullptr || !state->model) {
     model_ = make_task_model(options_, inputs_.data->train);
     if (!options_.weights.empty()) weights_note_ = on_rank0(group_, [this] { return load_weights(); });
-    prepare_model(options_, *model_, group_);
+    prepare_model(options_, *model_, group_, elastic_ != nullptr);
     model_->to(tensor::parse_device(options_.device));
     optimizer_ = make_update_rule(options_, *model_, steps_per_epoch_, group_);
     if (state == nullptr) return;
@@ -201,7 +201,7 @@ bool Run::train_one_epoch(int epoch) {
   inputs_.train_loader->begin_epoch(epoch - 1, first_step);
   Training training{*parallel_, *optimizer_, objective_, options_.label_smoothing, options_.micro_batch_size};
   training.graphs = graphs_.get();
-  training.empty_input = empty_input(options_, inputs_.data->train);
+  training.empty_input = empty_input(options_, *model_, inputs_.data->train);
   training.before_exchange = [this, run_step = (epoch - 1) * steps_per_epoch_ + first_step]() mutable {
     chaos_.begin_step(group_.rank(), run_step++);
     checkpointer_->before_exchange();

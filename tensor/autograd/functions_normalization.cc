@@ -3,7 +3,7 @@
 //   dbias = sum dz,  dweight = s sum dz (x - mean),
 //   dx = f dz - f / M sum dz - (x - mean) f s^2 / M sum dz (x - mean)
 // in training; the two sums fall away for fixed statistics. Where several hold parts of the batch, M and the sums in dx
-// are over all parts (joined_statistics.h).
+// are over all parts (joined_statistics.h). Exact sums are float64, and the second one has the factor s already.
 #include <tutti/tensor/autograd/checks.h>
 #include <tutti/tensor/autograd/image_functions.h>
 #include <tutti/tensor/autograd/joined_statistics.h>
@@ -23,7 +23,6 @@ struct BatchNormNode final : Node {
   enum Input { kX, kWeight, kBias, kResidual };
 
   BatchNormPass pass;
-  Tensor inverse_deviation;
   Tensor y;               // saved when relu saw a residual, which is not saved
   std::int64_t rows = 0;  // that the statistics were taken over; 0: none, they were fixed
   std::shared_ptr<BatchHolders> holders;
@@ -31,7 +30,7 @@ struct BatchNormNode final : Node {
   const char* name() const override { return "batch_norm"; }
   void release() override {
     pass = {};
-    inverse_deviation = y = {};
+    y = {};
     holders = nullptr;
   }
 
@@ -40,8 +39,9 @@ struct BatchNormNode final : Node {
     const Shape image = grad.shape();
     bool own = grad.use_count() == 1;  // then it may be written to
     grad = grad.reshape(pass.x.shape());
-    Tensor sum_dz = empty_like(pass.mean);
-    Tensor sum_dzx = empty_like(pass.mean);
+    const bool exact = holders && holders->sums_exactly();
+    Tensor sum_dz = exact ? Tensor::empty(pass.mean.shape(), DType::Float64) : empty_like(pass.mean);
+    Tensor sum_dzx = empty_like(sum_dz);
     Tensor dz;
     const bool write_dz = pass.relu && inputs.needed(kResidual);
     if (write_dz) dz = own ? grad : empty_like(grad);
@@ -51,24 +51,32 @@ struct BatchNormNode final : Node {
       grad = std::move(dz);
       pass.relu = false;  // dz holds what it let pass
     }
-    inputs.write(kWeight, [&](Tensor& dw, bool add) { k.mul(dw, sum_dzx, inverse_deviation, add); });
-    inputs.write(kBias, [&](Tensor& db, bool add) { k.scale(db, sum_dz, 1, add); });
+    if (exact) {
+      inputs.write_sum(kWeight, [&](Tensor& dw, bool add) { k.scale(dw, sum_dzx.to(dw.dtype()), 1, add); });
+      inputs.write_sum(kBias, [&](Tensor& db, bool add) { k.scale(db, sum_dz.to(db.dtype()), 1, add); });
+    } else {
+      inputs.write(kWeight, [&](Tensor& dw, bool add) { k.mul(dw, sum_dzx, pass.inverse_deviation, add); });
+      inputs.write(kBias, [&](Tensor& db, bool add) { k.scale(db, sum_dz, 1, add); });
+    }
     deliver_input(grad, image, own && !inputs.needed(kResidual), sum_dz, sum_dzx, inputs);
     inputs.pass(kResidual, grad.reshape(image));
   }
 
   // The sums become the coefficients of dx.
-  void deliver_input(Tensor& grad, const Shape& image, bool in_place, Tensor& offset, Tensor& slope,
+  void deliver_input(Tensor& grad, const Shape& image, bool in_place, Tensor offset, Tensor slope,
                      InputGradients& inputs) {
     if (!inputs.needed(kX)) return;
     const KernelTable& k = kernels(grad.device());
     const double share = rows > 0 ? -1.0 / static_cast<double>(rows) : 0.0;
     if (rows > 0 && holders) join_sums(*holders, offset, slope);
+    const bool has_factor = holders && holders->sums_exactly();
+    offset = offset.to(pass.mean.dtype());
+    slope = slope.to(pass.mean.dtype());
     k.mul(offset, offset, pass.factor, false);
     k.scale(offset, offset, share, false);
     k.mul(slope, slope, pass.factor, false);
-    k.mul(slope, slope, inverse_deviation, false);
-    k.mul(slope, slope, inverse_deviation, false);
+    k.mul(slope, slope, pass.inverse_deviation, false);
+    if (!has_factor) k.mul(slope, slope, pass.inverse_deviation, false);
     k.scale(slope, slope, share, false);
     if (in_place) {
       k.batch_norm_input(grad, pass, grad, y, slope, offset, false);
@@ -109,11 +117,21 @@ void check_batch_norm(const Tensor& x, const Variable& weight, const Variable& b
 }
 
 // Mean and variance of x for training, over all holders if there are any. Returns how many rows they are over.
-std::int64_t take_statistics(Tensor& mean, Tensor& variance, const Tensor& x, const Tensor& image,
+std::int64_t take_statistics(BatchNormPass& pass, Tensor& variance, const Tensor& centre, const Tensor& image,
                              const BatchNormOptions& options) {
+  const KernelTable& k = kernels(image.device());
+  const Tensor& x = pass.x;
   std::int64_t rows = x.shape()[0];
-  if (rows > 0) kernels(x.device()).batch_norm_statistics(mean, variance, x);
-  if (options.holders) rows = join_statistics(*options.holders, rows, mean, variance);
+  if (options.holders && options.holders->sums_exactly()) {
+    if (k.batch_norm_moments == nullptr) throw std::invalid_argument("batch_norm: exact sums are the CPU's only");
+    pass.image_rows = rows > 0 ? rows / image.shape()[0] : 0;
+    Tensor sums = Tensor::empty({4, x.shape()[1]}, DType::Float64);
+    k.batch_norm_moments(sums, x, centre, pass.image_rows);
+    rows = join_moments(*options.holders, rows, sums, centre, pass.mean, variance);
+  } else {
+    if (rows > 0) k.batch_norm_statistics(pass.mean, variance, x);
+    if (options.holders) rows = join_statistics(*options.holders, rows, pass.mean, variance);
+  }
   if (rows == 1 && x.shape()[1] > 0) {
     throw std::invalid_argument("batch_norm: " + describe(image) + " has one value for each channel, which has no " +
                                 "variance to train with; use a larger batch or evaluation mode");
@@ -141,7 +159,7 @@ Variable batch_norm(const Variable& x, const Variable& weight, const Variable& b
   pass.relu = options.activation == Activation::Relu;
   Tensor variance = empty_like(running_mean);
   pass.mean = empty_like(running_mean);
-  const std::int64_t counted = options.training ? take_statistics(pass.mean, variance, pass.x, x.data(), options) : 0;
+  const std::int64_t counted = options.training ? take_statistics(pass, variance, running_mean, x.data(), options) : 0;
   if (counted > 0) {
     update_running(running_mean, pass.mean, options.momentum, 1);
     update_running(running_variance, variance, options.momentum,
@@ -150,10 +168,10 @@ Variable batch_norm(const Variable& x, const Variable& weight, const Variable& b
     variance = running_variance;
     pass.mean = running_mean.clone();  // they may change before backward
   }
-  Tensor inverse_deviation = empty_like(variance);
-  k.inverse_root(inverse_deviation, variance, options.epsilon);
+  pass.inverse_deviation = empty_like(variance);
+  k.inverse_root(pass.inverse_deviation, variance, options.epsilon);
   pass.factor = empty_like(variance);
-  k.mul(pass.factor, inverse_deviation, weight.data().contiguous(), false);
+  k.mul(pass.factor, pass.inverse_deviation, weight.data().contiguous(), false);
   pass.bias = bias.data().contiguous();
 
   Tensor y = Tensor::empty(pass.x.shape(), pass.x.dtype(), pass.x.device());
@@ -163,7 +181,6 @@ Variable batch_norm(const Variable& x, const Variable& weight, const Variable& b
   auto node = std::make_shared<BatchNormNode>();
   if (pass.relu && residual.defined()) node->y = y;
   node->pass = std::move(pass);
-  node->inverse_deviation = std::move(inverse_deviation);
   node->rows = counted;
   node->holders = options.holders;
   return recorded(std::move(image), std::move(node), {&x, &weight, &bias, &residual});

@@ -51,6 +51,9 @@ class BatchHolders {
   /// `mine` float64 (n) -> (holders, n): everybody's, in the same order with all of them. Blocks until all have called
   /// it.
   virtual Tensor gather(const Tensor& mine) = 0;
+  /// Whether sums over images are to be exact: then the same images give the same bits, whichever holder has which,
+  /// also where one has all. On the CPU only. The same for all holders.
+  virtual bool sums_exactly() const { return false; }
 };
 
 struct BatchNormOptions {
@@ -59,8 +62,8 @@ struct BatchNormOptions {
   double epsilon = 1e-5;
   Activation activation = Activation::None;  // applied in the same pass
   /// If set: training takes the statistics over the parts of all holders, with as many rows as each has; once in
-  /// forward, and once in backward if x requires a gradient. Weight and bias get the gradient of this part alone. The
-  /// numbers that travel lie on the CPU.
+  /// forward, and once in backward if x requires a gradient. Weight and bias get the gradient of this part alone: an
+  /// exact sum if holders sum exactly. The numbers that travel lie on the CPU.
   std::shared_ptr<BatchHolders> holders{};
 };
 

@@ -25,6 +25,17 @@ Tensor gathered(BatchHolders& holders, const Tensor& mine) {
   return all;
 }
 
+// `a` and `b` become their sums over all holders; returns the sum of `count`.
+double join(BatchHolders& holders, double count, Tensor& a, Tensor& b) {
+  const Tensor all = gathered(holders, packed(count, a, b));
+  Tensor sums = Tensor::zeros({all.shape()[1]}, DType::Float64);
+  double* const to = sums.data<double>();
+  for (std::int64_t i = 0; i < all.numel(); ++i) to[i % sums.numel()] += all.data<double>()[i];
+  a.copy_from(sums.narrow(0, 1, a.numel()).to(a.dtype()));
+  b.copy_from(sums.narrow(0, 1 + a.numel(), a.numel()).to(b.dtype()));
+  return to[0];
+}
+
 }  // namespace
 
 std::int64_t join_statistics(BatchHolders& holders, std::int64_t rows, Tensor& mean, Tensor& variance) {
@@ -56,14 +67,28 @@ std::int64_t join_statistics(BatchHolders& holders, std::int64_t rows, Tensor& m
   return static_cast<std::int64_t>(count);
 }
 
-void join_sums(BatchHolders& holders, Tensor& a, Tensor& b) {
-  const Tensor all = gathered(holders, packed(0, a, b));
-  Tensor sums = Tensor::zeros({all.shape()[1]}, DType::Float64);
-  double* const to = sums.data<double>();
-  for (std::int64_t i = 0; i < all.numel(); ++i) to[i % sums.numel()] += all.data<double>()[i];
-  const std::int64_t channels = a.numel();
-  a.copy_from(sums.narrow(0, 1, channels).to(a.dtype()));
-  b.copy_from(sums.narrow(0, 1 + channels, channels).to(b.dtype()));
+std::int64_t join_moments(BatchHolders& holders, std::int64_t rows, const Tensor& sums, const Tensor& centre,
+                          Tensor& mean, Tensor& variance) {
+  const std::int64_t channels = mean.numel();
+  Tensor high = sums.narrow(0, 0, 2).reshape({2 * channels});
+  Tensor low = sums.narrow(0, 2, 2).reshape({2 * channels});
+  const double count = join(holders, static_cast<double>(rows), high, low);
+  const Tensor centres = centre.to(DType::Float64);
+  Tensor joined = Tensor::zeros({2, channels}, DType::Float64);
+  double* const to_mean = joined.data<double>();
+  double* const to_variance = to_mean + channels;
+  for (std::int64_t c = 0; c < channels && count > 0; ++c) {
+    const double off = (high.data<double>()[c] + low.data<double>()[c]) / count;
+    const double square = (high.data<double>()[channels + c] + low.data<double>()[channels + c]) / count;
+    to_mean[c] = centres.data<double>()[c] + off;
+    to_variance[c] = square - off * off;
+    if (to_variance[c] < 0) to_variance[c] = 0;
+  }
+  mean.copy_from(joined.narrow(0, 0, 1).reshape({channels}).to(mean.dtype()));
+  variance.copy_from(joined.narrow(0, 1, 1).reshape({channels}).to(variance.dtype()));
+  return static_cast<std::int64_t>(count);
 }
+
+void join_sums(BatchHolders& holders, Tensor& a, Tensor& b) { join(holders, 0, a, b); }
 
 }  // namespace tutti::tensor

@@ -15,7 +15,12 @@ namespace tutti::tensor {
 /// their contents do not matter. Returns how many rows there are in all.
 std::int64_t join_statistics(BatchHolders& holders, std::int64_t rows, Tensor& mean, Tensor& variance);
 
-/// `a` and `b` (C) become their sums over all holders.
+/// The same from `sums` (4, C), as KernelTable::batch_norm_moments makes them of deviations from `centre`, which is the
+/// same for all holders: the bits do not depend on how the rows are dealt to them.
+std::int64_t join_moments(BatchHolders& holders, std::int64_t rows, const Tensor& sums, const Tensor& centre,
+                          Tensor& mean, Tensor& variance);
+
+/// `a` and `b` (C) become their sums over all holders; those of exact sums are exact.
 void join_sums(BatchHolders& holders, Tensor& a, Tensor& b);
 
 }  // namespace tutti::tensor

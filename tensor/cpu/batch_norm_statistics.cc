@@ -2,8 +2,10 @@
 //
 // A block's mean and variance come from its deviations from the mean of the rows before it (of its own rows, for the
 // first one) and are combined by the formula of Chan, Golub and LeVeque ("Updating formulae and a pairwise algorithm
-// for computing sample variances", 1979), so that a large mean costs no digits.
+// for computing sample variances", 1979), so that a large mean costs no digits. The exact sums are of deviations from a
+// centre that the caller knows beforehand: digits are lost only where the mean is far from it.
 #include <tutti/tensor/cpu/cpu_kernels.h>
+#include <tutti/tensor/cpu/exact_sum.h>
 #include <tutti/tensor/cpu/row_sums.h>
 
 #include <algorithm>
@@ -99,7 +101,43 @@ void chunk_moments(const Moments& to, const T* x, const Cuts& cuts, std::int64_t
   });
 }
 
+/// totals (4, C): the high and then the low parts of both sums.
+template <typename T>
+void chunk_deviations(double* totals, const T* x, const T* centre, const Cuts& cuts, std::int64_t chunk,
+                      std::int64_t columns) {
+  std::fill(totals, totals + 4 * columns, 0.0);
+  Tensor scratch = scratch_rows<T>(2, columns);
+  T* sums = scratch.data<T>();
+  cuts.for_blocks(chunk, [&](std::int64_t first, std::int64_t rows) {
+    std::fill(sums, sums + 2 * columns, T{0});
+    const T* block = x + first * columns;
+    for_row_groups(rows, columns, [&]<std::int64_t kRows>(std::int64_t at) {
+      add_deviations<kRows>(sums, sums + columns, block + at, centre, columns);
+    });
+    for (std::int64_t i = 0; i < 2 * columns; ++i) {
+      const TwoParts parts(static_cast<double>(sums[i]));
+      totals[i] += parts.high;
+      totals[2 * columns + i] += parts.low;
+    }
+  });
+}
+
 }  // namespace
+
+void batch_norm_moments(Tensor& sums, const Tensor& x, const Tensor& centre, std::int64_t image_rows) {
+  with_float_type(x.dtype(), [&]<typename T>() {
+    const std::int64_t columns = x.shape()[1];
+    const Cuts cuts(x.shape()[0], columns, sizeof(T), image_rows);
+    Tensor scratch = Tensor::empty({cuts.chunks, 4, columns}, DType::Float64);
+    double* all = scratch.data<double>();
+    cuts.for_chunks([&](std::int64_t c) {
+      chunk_deviations(all + c * 4 * columns, x.data<T>(), centre.data<T>(), cuts, c, columns);
+    });
+    double* to = sums.data<double>();
+    std::fill(to, to + 4 * columns, 0.0);
+    for (std::int64_t i = 0; i < scratch.numel(); ++i) to[i % (4 * columns)] += all[i];
+  });
+}
 
 void batch_norm_statistics(Tensor& mean, Tensor& variance, const Tensor& x) {
   with_float_type(x.dtype(), [&]<typename T>() {

@@ -1,7 +1,8 @@
 // The two sums that batch norm's backward takes over the rows of the gradient, with dz = the gradient where relu let it
-// pass: of dz and of dz (x - mean). dz is written on the way where somebody wants it.
+// pass: of dz and of dz (x - mean). dz is written on the way where it is wanted.
 #include <tutti/tensor/cpu/batch_norm.h>
 #include <tutti/tensor/cpu/cpu_kernels.h>
+#include <tutti/tensor/cpu/exact_sum.h>
 #include <tutti/tensor/cpu/row_sums.h>
 
 #include <algorithm>
@@ -42,9 +43,10 @@ void add_gradients(T* sums, T* sums_x, const GradientRows<T>& rows, const Channe
   }
 }
 
+/// `exact_scale`: null, or for exact sums what the terms of the second one are multiplied by.
 template <Mask kMask, typename T>
 void chunk_sums(double* totals, const GradientRows<T>& all, const Channels<T>& channels, const Cuts& cuts,
-                std::int64_t chunk, std::int64_t columns) {
+                std::int64_t chunk, std::int64_t columns, const T* exact_scale) {
   std::fill(totals, totals + 2 * columns, 0.0);
   Tensor scratch = scratch_rows<T>(2, columns);
   T* sums = scratch.data<T>();
@@ -58,7 +60,14 @@ void chunk_sums(double* totals, const GradientRows<T>& all, const Channels<T>& c
         add_gradients<kMask, false, kRows>(sums, sums + columns, block.at(at), channels, columns);
       }
     });
-    for (std::int64_t i = 0; i < 2 * columns; ++i) totals[i] += static_cast<double>(sums[i]);
+    if (exact_scale == nullptr) {
+      for (std::int64_t i = 0; i < 2 * columns; ++i) totals[i] += static_cast<double>(sums[i]);
+      return;
+    }
+    for (std::int64_t i = 0; i < columns; ++i) {
+      totals[i] += rounded(static_cast<double>(sums[i]));
+      totals[columns + i] += rounded(static_cast<double>(sums[columns + i]) * static_cast<double>(exact_scale[i]));
+    }
   });
 }
 
@@ -68,7 +77,9 @@ void batch_norm_sums(Tensor& sum_dz, Tensor& sum_dzx, Tensor& dz, const BatchNor
                      const Tensor& y) {
   with_float_type(grad.dtype(), [&]<typename T>() {
     const std::int64_t columns = pass.x.shape()[1];
-    const Cuts cuts(pass.x.shape()[0], columns, sizeof(T));
+    const bool exact = pass.image_rows > 0;
+    const Cuts cuts(pass.x.shape()[0], columns, sizeof(T), pass.image_rows);
+    const T* exact_scale = exact ? pass.inverse_deviation.data<T>() : nullptr;
     Tensor scratch = Tensor::empty({cuts.chunks, 2, columns}, DType::Float64);
     double* all = scratch.data<double>();
     const Mask mask = mask_of(pass, y);
@@ -76,21 +87,24 @@ void batch_norm_sums(Tensor& sum_dz, Tensor& sum_dzx, Tensor& dz, const BatchNor
                                dz.defined() ? dz.data<T>() : nullptr};
     const Channels<T> channels(pass);
     with_mask(mask, [&]<Mask kMask>() {
-      cuts.for_chunks(
-          [&](std::int64_t c) { chunk_sums<kMask>(all + c * 2 * columns, rows, channels, cuts, c, columns); });
+      cuts.for_chunks([&](std::int64_t c) {
+        chunk_sums<kMask>(all + c * 2 * columns, rows, channels, cuts, c, columns, exact_scale);
+      });
     });
-    T* to = sum_dz.data<T>();
-    T* to_x = sum_dzx.data<T>();
-    for (std::int64_t i = 0; i < columns; ++i) {
-      double total = 0;
-      double total_x = 0;
-      for (std::int64_t c = 0; c < cuts.chunks; ++c) {
-        total += all[c * 2 * columns + i];
-        total_x += all[(c * 2 + 1) * columns + i];
+    with_float_type(sum_dz.dtype(), [&]<typename Sum>() {
+      Sum* to = sum_dz.data<Sum>();
+      Sum* to_x = sum_dzx.data<Sum>();
+      for (std::int64_t i = 0; i < columns; ++i) {
+        double total = 0;
+        double total_x = 0;
+        for (std::int64_t c = 0; c < cuts.chunks; ++c) {
+          total += all[c * 2 * columns + i];
+          total_x += all[(c * 2 + 1) * columns + i];
+        }
+        to[i] = static_cast<Sum>(total);
+        to_x[i] = static_cast<Sum>(total_x);
       }
-      to[i] = static_cast<T>(total);
-      to_x[i] = static_cast<T>(total_x);
-    }
+    });
   });
 }
 

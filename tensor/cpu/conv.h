@@ -39,6 +39,6 @@ void depthwise_conv2d(Tensor& y, const Tensor& x, const Tensor& w, const Tensor&
 void depthwise_conv2d_input_gradient(Tensor& dx, const Tensor& dy, const Tensor& w, const ConvExtents& extents,
                                      bool accumulate);
 void depthwise_conv2d_weight_gradient(Tensor& dw, const Tensor& dy, const Tensor& x, const ConvExtents& extents,
-                                      bool accumulate);
+                                      bool accumulate, bool exact);
 
 }  // namespace tutti::tensor::cpu

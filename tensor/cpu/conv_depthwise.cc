@@ -1,6 +1,7 @@
 // Convolution with one filter a channel: no sums over channels, so no matrix product; every pass runs along C.
 #include <tutti/tensor/cpu/conv.h>
 #include <tutti/tensor/cpu/cpu_kernels.h>
+#include <tutti/tensor/cpu/exact_sum.h>
 #include <tutti/tensor/thread_pool.h>
 
 #include <algorithm>
@@ -117,7 +118,7 @@ void depthwise_conv2d_input_gradient(Tensor& dx, const Tensor& dy, const Tensor&
 
 // Channels are cut between threads; each adds up the pixels in their order.
 void depthwise_conv2d_weight_gradient(Tensor& dw, const Tensor& dy, const Tensor& x, const ConvExtents& extents,
-                                      bool accumulate) {
+                                      bool accumulate, bool exact) {
   with_float_type(dw.dtype(), [&]<typename T>() {
     const std::vector<TapClass> rows = forward_classes(extents.vertical);
     const std::vector<TapClass> columns = forward_classes(extents.horizontal);
@@ -130,6 +131,10 @@ void depthwise_conv2d_weight_gradient(Tensor& dw, const Tensor& dy, const Tensor
         for (const Tap& along : column.taps) {
           const T* const in = first + (down.distance * extents.horizontal.input + along.distance) * channels;
           T* const sum = sums.data<T>() + (down.kernel * extents.horizontal.kernel + along.kernel) * channels;
+          if (exact) {
+            for (std::int64_t c = begin; c < end; ++c) sum[c] += static_cast<T>(rounded(in[c] * gradient[c]));
+            continue;
+          }
 #pragma GCC ivdep
           for (std::int64_t c = begin; c < end; ++c) sum[c] += in[c] * gradient[c];
         }

@@ -174,8 +174,7 @@ void conv2d_weight_gradient(Tensor& dw, const Tensor& dy, const Tensor& x, const
   const ConvExtents extents(x, dw, dy, window);
   const bool exact = dw.dtype() != x.dtype();
   if (is_depthwise(extents)) {
-    if (!exact) return depthwise_conv2d_weight_gradient(dw, dy, x, extents, accumulate);
-    return depthwise_conv2d_weight_gradient(dw, dy.to(DType::Float64), x.to(DType::Float64), extents, accumulate);
+    return depthwise_conv2d_weight_gradient(dw, dy.to(dw.dtype()), x.to(dw.dtype()), extents, accumulate, exact);
   }
   const auto compute = [&]<typename T, typename R>() {
     for (std::int64_t group = 0; group < extents.groups; ++group) {

@@ -41,6 +41,7 @@ const KernelTable& kernel_table() {
       .curve_backward = curve_backward,
       .inverse_root = inverse_root,
       .batch_norm_statistics = batch_norm_statistics,
+      .batch_norm_moments = batch_norm_moments,
       .batch_norm = batch_norm,
       .batch_norm_sums = batch_norm_sums,
       .batch_norm_input = batch_norm_input,

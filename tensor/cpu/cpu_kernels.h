@@ -71,6 +71,7 @@ void curve_backward(Tensor& dx, const Tensor& grad, const Tensor& saved, Curve c
 // batch_norm.cc, batch_norm_statistics.cc, batch_norm_sums.cc
 void inverse_root(Tensor& out, const Tensor& a, double epsilon);
 void batch_norm_statistics(Tensor& mean, Tensor& variance, const Tensor& x);
+void batch_norm_moments(Tensor& sums, const Tensor& x, const Tensor& centre, std::int64_t image_rows);
 void batch_norm(Tensor& y, const BatchNormPass& pass, const Tensor& residual);
 void batch_norm_sums(Tensor& sum_dz, Tensor& sum_dzx, Tensor& dz, const BatchNormPass& pass, const Tensor& grad,
                      const Tensor& y);

@@ -29,6 +29,20 @@ inline double rounded_loss(double term) {
   return (term + kStart) - kStart;
 }
 
+/// A term below 2^35 in size in two parts, whose sums are exact each: multiples of 2^-16, and the rest in multiples of
+/// 2^-50. For terms without a natural scale, 2^20 of them and more.
+struct TwoParts {
+  double high;
+  double low;
+
+  explicit TwoParts(double term) {
+    constexpr double kHigh = 0x1.8p36;
+    constexpr double kLow = 0x1.8p2;
+    high = (term + kHigh) - kHigh;
+    low = ((term - high) + kLow) - kLow;
+  }
+};
+
 /// While one exists, this thread rounds downwards. Around calls of kernels only: a compiler does not know of it.
 class RoundDown {
  public:

@@ -3,7 +3,8 @@
 //
 // Rows are cut into blocks that stay in the first-level cache. Within a block sums are taken in T; the blocks of a
 // chunk are combined in double, and then the chunks, in order. The cuts depend on M and C alone, so results do not
-// depend on the number of threads.
+// depend on the number of threads. For exact sums no block has rows of two images, so that what a block adds up to does
+// not depend on the images beside it.
 #pragma once
 
 #include <tutti/tensor/cpu/cpu_kernels.h>
@@ -25,17 +26,20 @@ inline constexpr std::int64_t kRowsAtOnce = 4;  // per read and write of the run
 struct Cuts {
   std::int64_t rows;
   std::int64_t block_rows;
-  std::int64_t chunk_rows = 0;  // a multiple of block_rows
+  std::int64_t image_rows;      // blocks end where an image does
+  std::int64_t chunk_rows = 0;  // a multiple of block_rows or image_rows
   std::int64_t chunks = 0;
   std::int64_t grain = 1;  // chunks that are worth a thread
 
-  Cuts(std::int64_t m, std::int64_t columns, std::size_t element) : rows(m) {
+  Cuts(std::int64_t m, std::int64_t columns, std::size_t element, std::int64_t rows_of_image = 0)
+      : rows(m), image_rows(rows_of_image > 0 ? rows_of_image : m) {
     const std::int64_t width = std::max<std::int64_t>(1, columns);
     const std::int64_t row_bytes = width * static_cast<std::int64_t>(element);
     block_rows = std::max(kFewestBlockRows, kBlockBytes / row_bytes / kRowsAtOnce * kRowsAtOnce);
     if (m == 0) return;
-    const std::int64_t blocks = (m + block_rows - 1) / block_rows;
-    chunk_rows = (blocks + kMostChunks - 1) / kMostChunks * block_rows;
+    const std::int64_t unit = rows_of_image > 0 ? rows_of_image : block_rows;
+    const std::int64_t units = (m + unit - 1) / unit;
+    chunk_rows = (units + kMostChunks - 1) / kMostChunks * unit;
     chunks = (m + chunk_rows - 1) / chunk_rows;
     grain = std::max<std::int64_t>(1, kElementGrain / (width * chunk_rows));
   }
@@ -53,8 +57,11 @@ struct Cuts {
   /// block(first row, rows) for the blocks of one chunk, in order.
   template <typename F>
   void for_blocks(std::int64_t chunk, F&& block) const {
-    for (std::int64_t row = first_row(chunk); row < end_row(chunk); row += block_rows) {
-      block(row, std::min(block_rows, end_row(chunk) - row));
+    for (std::int64_t row = first_row(chunk); row < end_row(chunk);) {
+      const std::int64_t end = std::min(end_row(chunk), (row / image_rows + 1) * image_rows);
+      const std::int64_t count = std::min(block_rows, end - row);
+      block(row, count);
+      row += count;
     }
   }
 };

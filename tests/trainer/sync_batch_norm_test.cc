@@ -45,7 +45,7 @@ using MakeModel = std::function<std::shared_ptr<nn::Module>()>;
 
 /// One step; rank r has the samples [bounds[r], bounds[r + 1]).
 Outcome run(const std::vector<std::int64_t>& bounds, const MakeModel& make_model, std::int64_t side,
-            std::int64_t channels, const BucketLimits& limits = {}) {
+            std::int64_t channels, const BucketLimits& limits = {}, bool exact = false) {
   const auto ranks = bounds.size() - 1;
   std::vector<Values> outputs(ranks);
   Outcome outcome;
@@ -53,7 +53,7 @@ Outcome run(const std::vector<std::int64_t>& bounds, const MakeModel& make_model
   test::run_ranks(static_cast<int>(ranks), [&](comm::ProcessGroup& group) {
     const auto rank = static_cast<std::size_t>(group.rank());
     const auto model = make_model();
-    EXPECT_GT(synchronise_batch_norm(*model, group), 0);
+    EXPECT_GT(synchronise_batch_norm(*model, group, exact), 0);
     DataParallel parallel(model, group, {.buckets = limits});
     const std::int64_t begin = bounds[rank];
     const std::int64_t end = bounds[rank + 1];
@@ -127,6 +127,20 @@ TEST(SyncBatchNorm, WholeResidualModelsEqualOneRank) {
   const MakeModel resnet = resnet_away_from_edges;
   expect_equal_to_one_rank({0, 4, 8, 12, 16}, resnet, 32, 3,
                            {.first_bucket_bytes = 1 << 16, .bucket_cap_bytes = 1 << 20});
+}
+
+// The bits of whole trainings: reproducible_test.cc.
+TEST(SyncBatchNorm, ExactSumsAreTheSameNumbersAndTheSameBitsOnAnyRanks) {
+  const Outcome plain = run({0, 9}, one_layer, 5, 7);
+  const Outcome one = run({0, 9}, one_layer, 5, 7, {}, true);
+  expect_close(one.output, plain.output, "output");
+  for (const auto& [name, gradient] : plain.gradients) expect_close(one.gradients.at(name), gradient, name);
+  for (const auto& [name, buffer] : plain.buffers[0]) expect_close(one.buffers[0].at(name), buffer, name);
+  for (const auto& bounds : std::vector<std::vector<std::int64_t>>{{0, 1, 9}, {0, 5, 5, 9}, {0, 0, 3, 4, 9}}) {
+    const Outcome several = run(bounds, one_layer, 5, 7, {}, true);
+    EXPECT_EQ(several.output, one.output);
+    for (const auto& buffers : several.buffers) EXPECT_EQ(buffers, one.buffers[0]);
+  }
 }
 
 TEST(SyncBatchNorm, EfficientNetRunsOverAnEmptyBatch) {

@@ -10,7 +10,7 @@ namespace {
 
 class Ranks : public tensor::BatchHolders {
  public:
-  explicit Ranks(std::unique_ptr<comm::ProcessGroup> group) : group_(std::move(group)) {}
+  Ranks(std::unique_ptr<comm::ProcessGroup> group, bool exact) : group_(std::move(group)), exact_(exact) {}
 
   tensor::Tensor gather(const tensor::Tensor& mine) override {
     tensor::Tensor own = mine;
@@ -18,20 +18,22 @@ class Ranks : public tensor::BatchHolders {
     group_->all_gather(as_buffer(own), as_buffer(all));
     return all;
   }
+  bool sums_exactly() const override { return exact_; }
 
  private:
   std::unique_ptr<comm::ProcessGroup> group_;
+  bool exact_;
 };
 
 }  // namespace
 
-int synchronise_batch_norm(nn::Module& model, comm::ProcessGroup& group) {
+int synchronise_batch_norm(nn::Module& model, comm::ProcessGroup& group, bool exact) {
   std::vector<nn::BatchNorm2d*> layers;
   model.apply([&](nn::Module& module) {
     if (auto* layer = dynamic_cast<nn::BatchNorm2d*>(&module)) layers.push_back(layer);
   });
-  if (group.world_size() == 1 || layers.empty()) return static_cast<int>(layers.size());
-  const auto ranks = std::make_shared<Ranks>(group.split(0));
+  if (layers.empty() || (group.world_size() == 1 && !exact)) return static_cast<int>(layers.size());
+  const auto ranks = std::make_shared<Ranks>(group.split(0), exact);
   for (nn::BatchNorm2d* layer : layers) layer->share_batch_with(ranks);
   return static_cast<int>(layers.size());
 }

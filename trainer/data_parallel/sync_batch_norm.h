@@ -2,7 +2,7 @@
 //
 // Then the model computes what one rank with the whole batch would, also where ranks have different numbers of samples
 // or none, and running statistics are the same bits on all ranks. It costs two all_gathers of two doubles per channel
-// for each layer and step, which nothing hides. Source of the idea: torch.nn.SyncBatchNorm,
+// (exact sums: of four and two) for each layer and step, which nothing hides. Source: torch.nn.SyncBatchNorm,
 // https://pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html
 #pragma once
 
@@ -13,8 +13,9 @@ namespace tutti::trainer {
 
 /// Collective. From now on every BatchNorm2d of `model` takes its training statistics over all ranks of `group`;
 /// forward and backward in training mode are collective then, and a rank without samples runs them over an empty batch.
-/// Uses a sub-group of its own, so that it meets no gradients on their way; the model's layers own it. Returns the
-/// number of layers. A world of one, or a model without such layers, is left as it is.
-int synchronise_batch_norm(nn::Module& model, comm::ProcessGroup& group);
+/// Uses a sub-group of its own, so that it meets no gradients on their way; the model's layers own it. `exact`: by
+/// exact sums, so that the same samples give the same bits on any number of ranks; on the CPU only. Returns the number
+/// of layers. A world of one without `exact`, or a model without such layers, is left as it is.
+int synchronise_batch_norm(nn::Module& model, comm::ProcessGroup& group, bool exact = false);
 
 }  // namespace tutti::trainer
