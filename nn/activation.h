@@ -14,21 +14,21 @@ class TakesActivation {
 };
 
 /// max(x, 0), element-wise. In a Sequential it costs nothing directly after a layer that TakesActivation: sequential.h.
-class Relu : public Module {
+class ReLU : public Module {
  public:
   Variable forward(const Variable& input) override;
   std::string describe() const override { return "ReLU()"; }
 };
 
 /// min(max(x, 0), 6)
-class Relu6 : public Module {
+class ReLU6 : public Module {
  public:
   Variable forward(const Variable& input) override;
   std::string describe() const override { return "ReLU6()"; }
 };
 
 /// x sigmoid(x). Source: https://arxiv.org/abs/1702.03118
-class Silu : public Module {
+class SiLU : public Module {
  public:
   Variable forward(const Variable& input) override;
   std::string describe() const override { return "SiLU()"; }

@@ -15,7 +15,7 @@ Sequential::Sequential(const std::vector<std::shared_ptr<Module>>& modules) : mo
   for (std::size_t i = 0; i < modules_.size(); ++i) {
     auto layer = std::dynamic_pointer_cast<TakesActivation>(modules_[i]);
     const bool fuse =
-        layer != nullptr && i + 1 < modules_.size() && dynamic_cast<const Relu*>(modules_[i + 1].get()) != nullptr;
+        layer != nullptr && i + 1 < modules_.size() && dynamic_cast<const ReLU*>(modules_[i + 1].get()) != nullptr;
     steps_.push_back(fuse ? Step{nullptr, std::move(layer)} : Step{modules_[i], nullptr});
     i += fuse ? 1 : 0;
   }

@@ -10,7 +10,7 @@ namespace tutti::nn {
 
 class TakesActivation;
 
-/// A Linear, Conv2d or BatchNorm2d directly followed by a Relu runs as one operation (the ReLU while the sums are still
+/// A Linear, Conv2d or BatchNorm2d directly followed by a ReLU runs as one operation (the ReLU while the sums are still
 /// in registers). Names, results and gradients are those of the two.
 class Sequential : public Module {
  public:
@@ -21,7 +21,7 @@ class Sequential : public Module {
   std::string describe() const override;  // "Sequential(Flatten(), Linear(784, 50), ReLU())"
 
  private:
-  // One call: either `module`, or `fused` with the Relu after it.
+  // One call: either `module`, or `fused` with the ReLU after it.
   struct Step {
     std::shared_ptr<Module> module;
     std::shared_ptr<TakesActivation> fused;

@@ -16,7 +16,7 @@ std::shared_ptr<Module> make_dense(const std::vector<std::int64_t>& widths, bool
   std::vector<std::shared_ptr<Module>> modules{std::make_shared<Flatten>()};
   for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
     modules.push_back(std::make_shared<Linear>(widths[i], widths[i + 1], generator));
-    if (relu_at_end || i + 2 < widths.size()) modules.push_back(std::make_shared<Relu>());
+    if (relu_at_end || i + 2 < widths.size()) modules.push_back(std::make_shared<ReLU>());
   }
   return std::make_shared<Sequential>(modules);
 }

@@ -51,7 +51,7 @@ std::shared_ptr<Module> conv_norm(std::int64_t inputs, std::int64_t outputs, con
   options.bias = false;
   Modules modules{std::make_shared<Conv2d>(inputs, outputs, options, generator),
                   std::make_shared<BatchNorm2d>(outputs)};
-  if (silu) modules.push_back(std::make_shared<Silu>());
+  if (silu) modules.push_back(std::make_shared<SiLU>());
   return std::make_shared<Sequential>(modules);
 }
 

@@ -106,9 +106,9 @@ TEST(Pooling, ShapesAndDescriptions) {
 TEST(Activations, EqualTheirFormulas) {
   const Variable x(Tensor::from<float>({4}, {-2, 0.5, 3, 8}));
   const std::pair<std::shared_ptr<Module>, std::function<double(double)>> curves[] = {
-      {std::make_shared<Relu>(), [](double v) { return std::max(v, 0.0); }},
-      {std::make_shared<Relu6>(), [](double v) { return std::min(std::max(v, 0.0), 6.0); }},
-      {std::make_shared<Silu>(), [](double v) { return v / (1 + std::exp(-v)); }},
+      {std::make_shared<ReLU>(), [](double v) { return std::max(v, 0.0); }},
+      {std::make_shared<ReLU6>(), [](double v) { return std::min(std::max(v, 0.0), 6.0); }},
+      {std::make_shared<SiLU>(), [](double v) { return v / (1 + std::exp(-v)); }},
       {std::make_shared<Sigmoid>(), [](double v) { return 1 / (1 + std::exp(-v)); }},
       {std::make_shared<Tanh>(), [](double v) { return std::tanh(v); }},
   };
@@ -189,14 +189,14 @@ TEST(StochasticDepth, DropsWholeSamplesAndScalesTheOthers) {
 TEST(Sequential, FusesConvolutionsBatchNormsAndLinearsWithTheirRelu) {
   tensor::Mt19937 generator(5);
   const Modules layers{std::make_shared<Conv2d>(3, 8, ConvOptions{.kernel = 3, .padding = 1}, generator),
-                       std::make_shared<Relu>(),
+                       std::make_shared<ReLU>(),
                        std::make_shared<Conv2d>(8, 6, ConvOptions{.kernel = 3, .bias = false}, generator),
                        std::make_shared<BatchNorm2d>(6),
-                       std::make_shared<Relu>(),
+                       std::make_shared<ReLU>(),
                        std::make_shared<MaxPool2d>(tensor::Pool2dOptions{.kernel = 2}),
                        std::make_shared<Flatten>(),
                        std::make_shared<Linear>(54, 6, generator),
-                       std::make_shared<Relu>(),
+                       std::make_shared<ReLU>(),
                        std::make_shared<Linear>(6, 4, generator)};
   Sequential model(layers);
   const Variable x(keyed_tensor({5, 8, 8, 3}, 1));

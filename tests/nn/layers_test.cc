@@ -65,7 +65,7 @@ TEST(Flatten, GivesImagesChannelByChannel) {
 }
 
 TEST(Sequential, AReluThatDoesNotFollowALinearStillRuns) {
-  Sequential model({std::make_shared<Relu>(), std::make_shared<Flatten>(), std::make_shared<Relu>()});
+  Sequential model({std::make_shared<ReLU>(), std::make_shared<Flatten>(), std::make_shared<ReLU>()});
   const Variable x(Tensor::from<float>({1, 4}, {-1, 2, -3, 4}));
   EXPECT_EQ(to_vector(model.forward(x).data()), (std::vector<double>{0, 2, 0, 4}));
   EXPECT_EQ(model.describe(), "Sequential(ReLU(), Flatten(), ReLU())");
@@ -73,7 +73,7 @@ TEST(Sequential, AReluThatDoesNotFollowALinearStillRuns) {
 }
 
 TEST(Sequential, RefusesANullModule) {
-  EXPECT_EQ(error_of([] { Sequential({std::make_shared<Relu>(), nullptr}); }), "Sequential: module 1 is null");
+  EXPECT_EQ(error_of([] { Sequential({std::make_shared<ReLU>(), nullptr}); }), "Sequential: module 1 is null");
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ std::shared_ptr<nn::Module> blocks(int begin, int end, std::int64_t width, doubl
         std::make_shared<nn::Linear>(block == 0 ? kInputs : width, block + 1 == kBlocks ? kClasses : width, generator);
     if (block < begin || block >= end) continue;
     chosen.push_back(std::move(layer));
-    if (block + 1 < kBlocks) chosen.push_back(std::make_shared<nn::Relu>());
+    if (block + 1 < kBlocks) chosen.push_back(std::make_shared<nn::ReLU>());
     if (dropout > 0 && block == 1) chosen.push_back(std::make_shared<nn::Dropout>(dropout, 3));
   }
   return std::make_shared<nn::Sequential>(chosen);

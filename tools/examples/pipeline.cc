@@ -46,7 +46,7 @@ std::shared_ptr<nn::Module> layers(int begin, int end) {
         std::make_shared<nn::Linear>(i == 0 ? kInputs : kHidden, i + 1 == kLayers ? kClasses : kHidden, generator);
     if (i < begin || i >= end) continue;
     mine.push_back(std::move(layer));
-    if (i + 1 < kLayers) mine.push_back(std::make_shared<nn::Relu>());
+    if (i + 1 < kLayers) mine.push_back(std::make_shared<nn::ReLU>());
   }
   return std::make_shared<nn::Sequential>(mine);
 }

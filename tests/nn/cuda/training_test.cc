@@ -54,7 +54,7 @@ std::shared_ptr<Sequential> some_of_everything() {
   tensor::Mt19937 generator(7);
   return std::make_shared<Sequential>(std::vector<std::shared_ptr<Module>>{
       std::make_shared<Conv2d>(2, 4, ConvOptions{.kernel = 3, .padding = 1}, generator),
-      std::make_shared<BatchNorm2d>(4), std::make_shared<Silu>(), std::make_shared<StochasticDepth>(0.3, 5),
+      std::make_shared<BatchNorm2d>(4), std::make_shared<SiLU>(), std::make_shared<StochasticDepth>(0.3, 5),
       std::make_shared<MaxPool2d>(tensor::Pool2dOptions{.kernel = 2}), std::make_shared<Flatten>(),
       std::make_shared<Dropout>(0.4, 6), std::make_shared<Linear>(4 * 3 * 3, 5, generator)});
 }
