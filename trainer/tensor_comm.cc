@@ -27,9 +27,8 @@ comm::Buffer as_buffer(tensor::Tensor& tensor) {
                                 " that is not contiguous; use contiguous() first");
   }
   if (tensor.device().kind != tensor::Device::Kind::Cpu) {
-    throw std::invalid_argument(
-        "a collective on a tensor on " + tensor::name(tensor.device()) +
-        "; comm reads the host's memory: copy it with to(), or use device/device_collectives.h");
+    throw std::invalid_argument("a collective on a tensor on " + tensor::name(tensor.device()) +
+                                "; comm reads the host's memory: copy it with to()");
   }
   return {tensor.raw(), static_cast<std::size_t>(tensor.numel()), to_comm(tensor.dtype())};
 }

@@ -17,7 +17,7 @@ comm::DType to_comm(tensor::DType dtype);
 /// The tensor's memory as comm sees it; the tensor must outlive its use.
 comm::Buffer as_buffer(tensor::Tensor& tensor);
 
-// Of tensors on a GPU by way of the host: for what is rare. device/device_collectives.h is for the rest.
+// Of tensors on a GPU by way of the host: for what is rare. Gradients go by device/device_exchange.h.
 
 /// Root's elements overwrite everybody else's.
 void broadcast(comm::ProcessGroup& group, tensor::Tensor& tensor, int root);

@@ -1,6 +1,6 @@
 #include <tutti/tensor/cuda/cuda.h>
 #include <tutti/tensor/cuda/side_stream.h>
-#include <tutti/trainer/device/device_collectives.h>
+#include <tutti/trainer/device/device_all_reduce.h>
 #include <tutti/trainer/device/device_exchange.h>
 
 #include <condition_variable>
@@ -17,7 +17,8 @@ class DeviceExchange : public GradientExchange {
  public:
   DeviceExchange(comm::ProcessGroup& group, const ExchangePlan& plan, tensor::Device device)
       : group_(group.split(0, group.rank())),
-        collectives_(make_device_collectives(*group_, device)),
+        all_reduce_(make_device_all_reduce(*group_, device)),
+        device_(device),
         stream_(device),
         states_(plan.buckets.size()),
         worker_([this] { work(); }) {}
@@ -33,7 +34,7 @@ class DeviceExchange : public GradientExchange {
   }
 
   tensor::Tensor bucket_memory(comm::ProcessGroup& /*group*/, std::size_t count, tensor::DType dtype) override {
-    return collectives_->allocate({static_cast<std::int64_t>(count)}, dtype);
+    return tensor::Tensor::empty({static_cast<std::int64_t>(count)}, dtype, device_);
   }
 
   void begin(std::size_t bucket, tensor::Tensor& gradients) override {
@@ -68,7 +69,7 @@ class DeviceExchange : public GradientExchange {
   }
 
   bool sums_elementwise() const override { return false; }  // its memory is not the host's, where riders are read
-  std::string name() const override { return "device all_reduce (" + collectives_->way() + ")"; }
+  std::string name() const override { return "device all_reduce (" + all_reduce_->way() + ")"; }
 
  private:
   struct Task {
@@ -88,7 +89,7 @@ class DeviceExchange : public GradientExchange {
     try {
       const tensor::cuda::SideStream::Scope scope(stream_);
       stream_.follow(*task.complete);
-      collectives_->all_reduce(task.gradients);
+      all_reduce_->sum(task.gradients);
     } catch (...) {
       result.error = std::current_exception();
     }
@@ -123,7 +124,8 @@ class DeviceExchange : public GradientExchange {
   }
 
   std::unique_ptr<comm::ProcessGroup> group_;
-  std::unique_ptr<DeviceCollectives> collectives_;
+  std::unique_ptr<DeviceAllReduce> all_reduce_;
+  const tensor::Device device_;
   tensor::cuda::SideStream stream_;
   std::mutex mutex_;
   std::condition_variable changed_;

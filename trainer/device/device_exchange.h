@@ -1,4 +1,4 @@
-// Gradients that lie on a GPU: each bucket is summed over the ranks by device collectives (device_collectives.h) on a
+// Gradients that lie on a GPU: each bucket is summed over the ranks by a device all_reduce (device_all_reduce.h) on a
 // stream and a thread of their own, while backward goes on in the main stream. The last bucket, which has no computing
 // left to hide behind, is summed by the caller.
 #pragma once

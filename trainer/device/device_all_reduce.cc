@@ -27,7 +27,7 @@ std::string of_any_rank(comm::ProcessGroup& group, const std::string& reason) {
   return "";
 }
 
-std::string wanted_way(const DeviceCollectivesOptions& options) {
+std::string wanted_way(const DeviceAllReduceOptions& options) {
   if (!options.way.empty()) return options.way;
   const char* text = std::getenv("TUTTI_DEVICE_COMM");
   return text != nullptr && *text != '\0' ? text : "auto";
@@ -40,8 +40,8 @@ std::string wanted_way(const DeviceCollectivesOptions& options) {
 
 }  // namespace
 
-std::unique_ptr<DeviceCollectives> make_device_collectives(comm::ProcessGroup& group, tensor::Device device,
-                                                           const DeviceCollectivesOptions& options) {
+std::unique_ptr<DeviceAllReduce> make_device_all_reduce(comm::ProcessGroup& group, tensor::Device device,
+                                                        const DeviceAllReduceOptions& options) {
   tensor::cuda::require(device);
   const std::string way = wanted_way(options);
   // The library is not opened unless it would be of use, or was asked for by name.
@@ -52,34 +52,20 @@ std::unique_ptr<DeviceCollectives> make_device_collectives(comm::ProcessGroup& g
                                                              : "several ranks share a card");
   if (way == "nccl" && !against.empty()) refuse(way, against);
   if (way != "nccl" && way != "staged" && way != "auto") refuse(way, "there is no such way (auto, nccl, staged)");
-  if (against.empty()) return make_nccl_collectives(group, device);
-  return make_staged_collectives(group, device, options.chunk_bytes);
+  if (against.empty()) return make_nccl_all_reduce(group, device);
+  return make_staged_all_reduce(group, device, options.chunk_bytes);
 }
 
-void check_device_tensor(const tensor::Tensor& data, tensor::Device device, const char* what) {
-  if (!data.defined()) throw std::invalid_argument(std::string(what) + ": an undefined tensor");
+void check_device_tensor(const tensor::Tensor& data, tensor::Device device) {
+  if (!data.defined()) throw std::invalid_argument("all_reduce: an undefined tensor");
   if (data.device() != device) {
-    throw std::invalid_argument(std::string(what) + ": a tensor on " + tensor::name(data.device()) +
-                                " for collectives on " + tensor::name(device) + "; use to()");
+    throw std::invalid_argument("all_reduce: a tensor on " + tensor::name(data.device()) + " for collectives on " +
+                                tensor::name(device) + "; use to()");
   }
   if (!data.is_contiguous()) {
-    throw std::invalid_argument(std::string(what) + ": a tensor of shape " + data.shape().to_string() +
+    throw std::invalid_argument("all_reduce: a tensor of shape " + data.shape().to_string() +
                                 " that is not contiguous; use contiguous() first");
   }
-}
-
-void check_divisible(const tensor::Tensor& whole, int ranks, const char* what) {
-  if (whole.numel() % ranks == 0) return;
-  throw std::invalid_argument(std::string(what) + ": " + std::to_string(whole.numel()) + " elements for " +
-                              std::to_string(ranks) + " ranks");
-}
-
-void check_blocks(const tensor::Tensor& whole, const tensor::Tensor& block, int blocks, const char* what) {
-  if (whole.numel() == block.numel() * blocks && whole.dtype() == block.dtype()) return;
-  throw std::invalid_argument(std::string(what) + ": " + std::to_string(whole.numel()) + " elements of " +
-                              std::string(tensor::name(whole.dtype())) + " for " + std::to_string(blocks) +
-                              " blocks of " + std::to_string(block.numel()) + " of " +
-                              std::string(tensor::name(block.dtype())));
 }
 
 }  // namespace tutti::trainer
