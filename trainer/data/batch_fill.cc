@@ -53,29 +53,6 @@ std::vector<float> make_table(const Normalisation& normalisation, std::int64_t c
   return table;
 }
 
-// bytes (pixels, C) -> values (pixels, C); kChannels = 0: as many as `channels` says, known at run time only.
-template <int kChannels>
-void look_up(const std::uint8_t* bytes, const float* table, float* values, std::int64_t pixels, std::int64_t channels) {
-  const std::int64_t count = kChannels > 0 ? kChannels : channels;
-  for (std::int64_t i = 0; i < pixels; ++i) {
-    for (std::int64_t c = 0; c < count; ++c) {
-      *values++ = table[c * kByteValues + *bytes++];
-    }
-  }
-}
-
-void look_up(const std::uint8_t* bytes, const PictureSize& size, const float* table, float* values) {
-  const std::int64_t pixels = size.height * size.width;
-  switch (size.channels) {
-    case 1:
-      return look_up<1>(bytes, table, values, pixels, 1);
-    case 3:
-      return look_up<3>(bytes, table, values, pixels, 3);
-    default:
-      return look_up<0>(bytes, table, values, pixels, size.channels);
-  }
-}
-
 void check_indices(std::span<const std::int64_t> indices, const ImageDataset& dataset) {
   for (const std::int64_t index : indices) {
     if (index < 0 || index >= dataset.count()) {
@@ -138,13 +115,12 @@ void BatchFill::operator()(std::span<const std::int64_t> indices, float* x, std:
     if (i + 1 < indices.size()) {
       fetch_ahead(images_ + indices[i + 1] * row, row);
     }
-    if (augmented) {
-      const Placement placement = draw_placement(augmentation_, std::bit_cast<std::uint64_t>(keys[i]));
-      place_picture(bytes, size_, placement, table_.data(), x);
-    } else if (table_.empty()) {
+    if (table_.empty()) {
       bytes_to_unit(bytes, x, row);
     } else {
-      look_up(bytes, size_, table_.data(), x);
+      const Placement placement =
+          augmented ? draw_placement(augmentation_, std::bit_cast<std::uint64_t>(keys[i])) : Placement{};
+      place_picture(bytes, size_, placement, table_.data(), x);
     }
     *y++ = labels_[indices[i]];
     x += row;

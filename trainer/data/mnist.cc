@@ -1,6 +1,5 @@
 #include <tutti/trainer/data/data_error.h>
 #include <tutti/trainer/data/digest.h>
-#include <tutti/trainer/data/file_source.h>
 #include <tutti/trainer/data/idx.h>
 #include <tutti/trainer/data/mnist.h>
 
