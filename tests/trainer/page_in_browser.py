@@ -71,6 +71,8 @@ def write_made_up_run(folder):
     write("options.json", json.dumps({"model": "resnet18", "lr": "0.05", "trace": os.path.join(folder, "trace.json")}))
     write("buckets.json", json.dumps([{"bytes": 159168, "start_seconds": 0.001, "wait_seconds": 0},
                                       {"bytes": 4096, "start_seconds": 0.002, "wait_seconds": 0.0005}]))
+    write("run.json", json.dumps({"started": "2026-03-01 12:00:00", "host": "node7", "cpu": "A CPU", "cpus": "16",
+                                  "version": "1.2.3", "command": "tutti train mercer --data " + "a/long/path/" * 20}))
     write("log.txt", "hello from the log\n" + HOSTILE + "\n")
     for rank in range(3):
         waiting = 0 if rank == 2 else 0.001
@@ -96,13 +98,30 @@ def check_texts(browser, tutti, folder):
     text = html.unescape(re.sub("<[^>]*>", "", drawn))
     for part in ("resnet18 on mercer", "made-up · trained on generated data", "80.00 %final test accuracy",
                  "12,346samples a second", "3 × 32ranks × batch", "Loss, logarithmic", "Test accuracy", "Learning rate",
-                 "forest taken for river 10 times; river taken for forest 5 times", HOSTILE,
+                 "forest was taken for river, 10 times; river was taken for forest, 5 times", HOSTILE,
+                 "started2026-03-01 12:00:00", "hostnode7", "machineA CPU, 16 CPUs", "versionTutti 1.2.3",
+                 "commandtutti train mercer --data a/long/path/",
                  "Rank 2 is a straggler: of a step it takes 2 ms", "2 times what the other ranks take",
                  "100 % of the steps", "Own work per step, rank by rank", "rank 1: 1 ms, 1 times the usual",
                  "159 KiB of gradients travel in 2 buckets a step", "waited 500 us for them on average, 25.0 % of a step",
                  "1,200 operations were traced", "(sum float32 x 100), 400 bytes by ring, 50.3 us",
                  "15 % in collectives", "lr0.05", "hello from the log", "ab12"):
         check(part in text, f"the page does not say: {part}")
+    check_narrow(browser, os.path.join(run_dir, "report.html"), folder)
+
+
+def check_narrow(browser, page, folder):
+    """On a small screen nothing is wider than the page: wide tables and strips scroll within their own boxes."""
+    frame = os.path.join(folder, "narrow.html")
+    with open(frame, "w", encoding="utf-8") as file:
+        file.write(f"<!DOCTYPE html><iframe src='file://{page}' width=480 height=2000 style='border:0'></iframe>"
+                   "<p id=width></p><script>onload = () => {"
+                   "const page = document.querySelector('iframe').contentDocument;"
+                   "for (const details of page.querySelectorAll('details')) details.open = true;"
+                   "document.querySelector('#width').textContent = page.documentElement.scrollWidth;}</script>")
+    dom, _ = browse(browser, frame, folder, "light", "--allow-file-access-from-files", "--dump-dom")
+    width = int(re.search(r'<p id="?width"?>(\d+)</p>', dom).group(1))
+    check(width <= 480, f"the page is {width} pixels wide on a screen of 480")
 
 
 def main():

@@ -105,6 +105,8 @@ TEST_F(Page, ShowsWhatARunLeft) {
     write_steps(folder_.path(), rank, 200, rank == 2 ? 2e-3 : 1e-3, rank == 2 ? 0 : 1e-3);
   write("report.json", to_json(example_report()));
   write("options.json", R"({"model": "resnet18", "lr": "0.05"})");
+  EXPECT_EQ(data_of(page_of_run())["origin"], Json::object()) << "a run of an older version";
+  write("run.json", R"({"started": "2026-03-01 12:00:00", "host": "node7", "command": "tutti train <mercer>"})");
   write(
       "buckets.json",
       R"([{"bytes":1024,"start_seconds":0.001,"wait_seconds":0},{"bytes":4096,"start_seconds":0.002,"wait_seconds":0.0005}])");
@@ -118,6 +120,9 @@ TEST_F(Page, ShowsWhatARunLeft) {
   EXPECT_EQ(data["report"]["parameter_sha256"], "ab12");
   EXPECT_EQ(data["report"]["class_names"][0], "forest");
   EXPECT_EQ(data["options"]["lr"], "0.05");
+  EXPECT_EQ(data["origin"]["started"], "2026-03-01 12:00:00");
+  EXPECT_EQ(data["origin"]["host"], "node7");
+  EXPECT_EQ(data["origin"]["command"], "tutti train <mercer>");
   EXPECT_EQ(data["log"][0], "2026-03-01 12:00:00.000 rank 0: hello from the log");
   EXPECT_EQ(data["confusion"]["mistakes"][0], Json::parse(R"({"actual": 0, "predicted": 1, "count": 10})"));
   EXPECT_EQ(data["buckets"]["list"].size(), 2u);

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <tutti/comm/base/host_name.h>
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/report/run_recorder.h>
@@ -48,6 +49,12 @@ TEST(RunRecorder, LeavesRecordsEventsOptionsAndLog) {
     recorder.log().line("first\n\nsecond");
   }
   EXPECT_EQ(read_option_texts(folder / "options.json"), (OptionTexts{{"lr", "0.1"}, {"model", "mlp"}}));
+  const OptionTexts origin = read_option_texts(folder / "run.json");
+  EXPECT_EQ(origin.at("host"), comm::host_name());
+  EXPECT_EQ(origin.at("started").size(), std::string("2026-03-01 12:00:00").size());
+  EXPECT_NE(origin.at("command").find("tutti_trainer_tests"), std::string::npos) << origin.at("command");
+  EXPECT_GE(std::stoi(origin.at("cpus")), 1);
+  for (const char* key : {"version", "cpu"}) EXPECT_TRUE(origin.contains(key)) << key;
   EXPECT_EQ(read_whole_file(folder / "buckets.json"),
             "[{\"bytes\":159040,\"start_seconds\":1.5e-05,\"wait_seconds\":0}]\n");
   EXPECT_EQ(files_in(folder / "tensorboard/rank-0"), 1u);

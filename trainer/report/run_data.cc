@@ -88,6 +88,10 @@ void read_report(RunData& run) {
 
 void read_options(RunData& run) {
   remarking(run, "the options are not known", [&] { run.options = read_option_texts(run.folder / "options.json"); });
+  const fs::path origin = run.folder / "run.json";
+  if (fs::exists(origin)) {
+    remarking(run, "it is not known where the run was started", [&] { run.origin = read_option_texts(origin); });
+  }
   if (run.report.model.empty()) run.report.model = text_in(run.options, "model");
   if (run.report.task.empty()) run.report.task = text_in(run.options, "task");
 }

@@ -37,6 +37,7 @@ struct RunData {
   RunReport report;                   // as far as `finished`, else its epochs alone
   bool finished = false;              // report.json is there: the run came to its end
   OptionTexts options;                // empty without options.json
+  OptionTexts origin;                 // of run.json (run_recorder.h); empty for a run of an older version
   std::vector<RankSteps> steps;       // by rank; without those of other hosts
   std::vector<BucketTiming> buckets;  // rank 0's
   std::vector<TraceSpan> trace;

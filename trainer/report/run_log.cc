@@ -6,13 +6,10 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
-#include <string>
 #include <utility>
 
 namespace tutti::trainer {
-namespace {
 
-/// "2026-03-01 12:00:00.123", local time.
 std::string now_as_text() {
   using Clock = std::chrono::system_clock;
   const auto now = Clock::now();
@@ -26,8 +23,6 @@ std::string now_as_text() {
   std::snprintf(text, sizeof text, "%s.%03d", date, static_cast<int>(since_1970 % 1000));
   return text;
 }
-
-}  // namespace
 
 RunLog::RunLog(std::filesystem::path run_dir, int rank) : run_dir_(std::move(run_dir)), rank_(rank) {}
 

@@ -9,9 +9,13 @@
 
 #include <filesystem>
 #include <mutex>
+#include <string>
 #include <string_view>
 
 namespace tutti::trainer {
+
+/// "2026-03-01 12:00:00.123", local time.
+std::string now_as_text();
 
 class RunLog {
  public:

@@ -1,4 +1,5 @@
 #include <tutti/comm/base/format.h>
+#include <tutti/comm/base/host_name.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/report/run_recorder.h>
@@ -7,7 +8,9 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace tutti::trainer {
@@ -38,6 +41,44 @@ std::string buckets_to_json(std::span<const BucketTiming> buckets) {
                          bucket.nbytes, bucket.start_seconds, bucket.wait_seconds);
   }
   return json + "]\n";
+}
+
+/// This process's command line, as a shell would read it.
+std::string command_line() {
+  std::ifstream words("/proc/self/cmdline");
+  std::string line;
+  for (std::string word; std::getline(words, word, '\0');) {
+    const bool plain = !word.empty() && word.find_first_of(" \t\n\"'\\$`*?;&|<>()[]{}#~!") == std::string::npos;
+    line += line.empty() ? "" : " ";
+    if (plain) {
+      line += word;
+      continue;
+    }
+    line += '\'';
+    for (const char c : word) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    line += '\'';
+  }
+  return line;
+}
+
+/// As the kernel calls it; "" where it has no name for it.
+std::string cpu_name() {
+  std::ifstream facts("/proc/cpuinfo");
+  for (std::string line; std::getline(facts, line);) {
+    const auto colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "";
+}
+
+/// When, where and by what command this process was started: for the head of the page.
+OptionTexts origin_texts() {
+  return {{"started", now_as_text().substr(0, 19)},  // to the second
+          {"host", comm::host_name()},
+          {"command", command_line()},
+          {"version", TUTTI_VERSION},
+          {"cpu", cpu_name()},
+          {"cpus", std::to_string(std::thread::hardware_concurrency())}};
 }
 
 /// What an earlier run left: the ranks that this one does not have keep what still holds.
@@ -102,6 +143,7 @@ void RunRecorder::start(std::int64_t first_global_step) {
   files_ = std::make_unique<Files>(options_, first_global_step);
   if (options_.rank != 0) return;
   replace_file(options_.run_dir / "options.json", option_texts_to_json(options_.options));
+  replace_file(options_.run_dir / "run.json", option_texts_to_json(origin_texts()));
   files_->events.text(first_global_step, "options", option_texts_to_markdown(options_.options));
 }
 

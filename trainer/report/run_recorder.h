@@ -1,6 +1,7 @@
 // RunRecorder: what a run leaves in RUN_DIR while it trains, on each rank.
 //
 //   options.json         what was asked (rank 0)
+//   run.json             when, where and by what command the run, or its continuation, was started (rank 0)
 //   steps.jsonl          the steps of rank 0; those of the others are steps-rank-1.jsonl, ... (step_records.h)
 //   buckets.json         what the exchange of each bucket of gradients cost on rank 0 (bucket_timing.h)
 //   tensorboard/rank-0/  event files: about 100 points an epoch, each the mean over its steps

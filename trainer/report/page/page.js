@@ -168,9 +168,21 @@ function tiles() {
       'div', {class: 'tile'}, element('b', {}, value), element('span', {}, name))));
 }
 
+// When and where the run was started. An older run has not recorded it.
+function facts() {
+  const {started, host, cpu, cpus, version, command} = run.origin;
+  const shown = [['started', started], ['host', host],
+                 ['machine', [cpu, cpus && cpus + (cpus === '1' ? ' CPU' : ' CPUs')].filter(Boolean).join(', ')],
+                 ['version', version && 'Tutti ' + version],
+                 ['command', command && element('code', {}, command)]].filter(([, value]) => value);
+  return shown.length === 0 ? '' : element('dl', {class: 'facts'}, shown.map(
+      ([name, value]) => [element('dt', {}, name), element('dd', {}, value)]).flat());
+}
+
 function header() {
   const generated = run.report.generated_data ? ' · trained on generated data, no real pictures' : '';
-  return [element('header', {}, element('h1', {}, run.title), element('p', {}, run.folder + generated)), tiles(),
+  return [element('header', {}, element('h1', {}, run.title), element('p', {}, run.folder + generated), facts()),
+          tiles(),
           run.remarks.length === 0 ? '' : element('div', {class: 'remarks'}, 'Not everything is here:', element(
               'ul', {}, run.remarks.map((remark) => element('li', {}, remark))))];
 }
@@ -238,9 +250,9 @@ function matrixTable(matrix) {
 
 function mistakes(list) {
   if (list.length === 0) return element('p', {}, 'No test sample was taken for another class.');
-  const texts = list.flatMap((mistake, i) => [
-    i > 0 ? '; ' : '', element('b', {}, className(mistake.actual)), ' taken for ',
-    element('b', {}, className(mistake.predicted)), ` ${withCommas(mistake.count)} times`]);
+  const texts = list.flatMap(({actual, predicted, count}, i) => [
+    i > 0 ? '; ' : '', element('b', {}, className(actual)), ' was taken for ', element('b', {}, className(predicted)),
+    count === 1 ? ' once' : `, ${withCommas(count)} times`]);
   return element('p', {}, 'Most frequent mistakes: ', texts, '.');
 }
 
@@ -261,10 +273,10 @@ function confusion() {
 const strip = {left: 44, width: 886, row: 16};
 
 function stripFigure(caption, title, height, from, to, marks) {
-  return element('figure', {}, element('figcaption', {}, caption), element(
+  return element('figure', {}, element('figcaption', {}, caption), element('div', {class: 'scroll'}, element(
       'svg', {class: 'strip', viewBox: `0 0 932 ${height + 20}`, role: 'img', 'aria-label': title}, marks,
       element('text', {class: 'tick', x: 44, y: height + 14}, from),
-      element('text', {class: 'tick end', x: 930, y: height + 14}, to)));
+      element('text', {class: 'tick end', x: 930, y: height + 14}, to))));
 }
 
 const rankLabel = (rank, y) => element('text', {class: 'tick end', x: 36, y: y + 12}, rank);
@@ -425,8 +437,8 @@ function timeline() {
 function optionsAndLog() {
   const options = Object.entries(run.options), body = [];
   if (options.length > 0) {
-    body.push(element('details', {}, element('summary', {}, 'Options'), element(
-        'table', {class: 'plain options'}, row(['option', 'value'], 'th'), options.map((option) => row(option)))));
+    body.push(element('details', {}, element('summary', {}, 'Options'), element('div', {class: 'scroll'}, element(
+        'table', {class: 'plain options'}, row(['option', 'value'], 'th'), options.map((option) => row(option))))));
   }
   if (run.log.length > 0) {
     body.push(element('details', {}, element('summary', {}, 'The last lines of the log'),

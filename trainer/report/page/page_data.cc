@@ -262,6 +262,7 @@ std::string page_data(const RunData& run) {
   if (report.confusion_matrix.size() > kMostClasses) report.confusion_matrix.clear();
   const Json data = {{"title", title_of(run)},
                      {"folder", folder_name(run)},
+                     {"origin", Json(run.origin)},
                      {"finished", run.finished},
                      {"remarks", run.remarks},
                      {"report", Json::parse(to_json(report))},
