@@ -48,7 +48,7 @@ int examine(const DoctorArguments& arguments) {
 }  // namespace
 
 void add_doctor_command(CLI::App& app, int& status) {
-  CLI::App* command = app.add_subcommand("doctor", "Look for what would make a job fail: names, ports, limits, links");
+  CLI::App* command = app.add_subcommand("doctor", "Look for what would make a job fail: names, ports, limits");
   command->footer(
       "By itself it looks at this host. Started as a job's ranks are (tutti run -n 4 tutti doctor, srun tutti doctor,\n"
       "mpirun tutti doctor) it also looks at what is between them. Exit status: 0 fine, maybe with warnings; 1 "

@@ -4,9 +4,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/store/listen.h>
 #include <tutti/tests/comm/store_test_support.h>
-#include <tutti/tests/support/run_ranks.h>
 #include <tutti/tools/doctor/checks.h>
-#include <tutti/tools/doctor/links.h>
 #include <tutti/tools/doctor/reach.h>
 
 #include <map>
@@ -185,22 +183,13 @@ std::vector<RankCard> cards_of(std::vector<std::string> hosts) {
   return cards;
 }
 
-TEST(Doctor, WhoIsCalledAndWhichPairsAreMeasured) {
+TEST(Doctor, WhichRanksAreCalled) {
   EXPECT_EQ(whom_to_call(cards_of({"a", "a", "b"}), 1), (std::vector<int>{0, 2}));
   std::vector<std::string> many(20, "a");
   many[10] = many[11] = "b";
   EXPECT_EQ(whom_to_call(cards_of(many), 0), (std::vector<int>{1, 10}));
   EXPECT_EQ(whom_to_call(cards_of(many), 5), (std::vector<int>{6}));
   EXPECT_EQ(whom_to_call(cards_of(many), 19), (std::vector<int>{0}));
-  const auto pairs = [](const std::vector<Link>& links) {
-    std::string text;
-    for (const Link& link : links)
-      text += std::to_string(link.first) + (link.between_hosts ? "=" : "-") + std::to_string(link.second) + " ";
-    return text;
-  };
-  EXPECT_EQ(pairs(choose_links(cards_of({"a", "a", "a"}))), "0-1 ");
-  EXPECT_EQ(pairs(choose_links(cards_of({"a", "b", "a", "b"}))), "0-2 1-3 0=1 ");
-  EXPECT_EQ(pairs(choose_links(cards_of({"a", "b", "c"}))), "0=1 1=2 2=0 ");
 }
 
 TEST(Doctor, AClosedPortANamesakeAndASilentHostAreToldApart) {
@@ -228,40 +217,6 @@ TEST(Doctor, ManyClosedPortsAreNotWaitedForOneByOne) {
   ASSERT_EQ(findings.size(), 5U) << as_text(findings);
   expect(findings[3], Verdict::Fail, "to rank 3 (d, 127.0.0.1)");
   expect(findings[4], Verdict::Warn, "rank 6 (g, 127.0.0.1) to 2 more: not tried");
-}
-
-TEST(Doctor, FiguresFarFromTheirClassAreWarnedOf) {
-  const auto cards = cards_of({"a", "b", "c"});
-  std::vector<Link> links{{0, 1, true, 50, 1.0}, {1, 2, true, 50, 1.1}, {2, 0, true, 60, 0.05}};
-  Findings findings = judge_links(links, cards);
-  ASSERT_EQ(findings.size(), 2U);
-  expect(findings[0], Verdict::Ok, "50.0 us, 1.00 GB/s (median of 3 pairs)");
-  expect(findings[1], Verdict::Warn, "rank 2 (c, 127.0.0.1) and rank 0 (a, 127.0.0.1): 60.0 us, 0.05 GB/s", "cable");
-  links = {{0, 1, true, 5000, 0.01}, {1, 2, false, 1, 5}};
-  findings = judge_links(links, cards);
-  ASSERT_EQ(findings.size(), 2U);
-  expect(findings[0], Verdict::Ok, "1.0 us, 5.00 GB/s");
-  expect(findings[1], Verdict::Warn, "5000.0 us, 0.01 GB/s", "--iface");
-  expect(judge_clocks({{1, 0.0001}}, cards), "clocks", Verdict::Ok, "of 2 hosts agree to 0.10 ms");
-  expect(judge_clocks({{1, -2.5}}, cards), "clocks", Verdict::Warn, "2.500 s behind rank 0's", "chrony");
-}
-
-TEST(Doctor, LinksAndClocksAreMeasuredByTheRanksThemselves) {
-  const auto cards = cards_of({"a", "b", "b"});
-  run_ranks(3,
-            [&](comm::ProcessGroup& group) {
-              const auto offsets = clock_offsets(group, host_leaders(cards));
-              const auto links = measure_links(group, choose_links(cards));
-              if (group.rank() != 0) {
-                EXPECT_TRUE(offsets.empty() && links.empty());
-                return;
-              }
-              ASSERT_EQ(offsets.size(), 1U);
-              EXPECT_LT(std::abs(offsets[0].second), 1.0) << "the threads of a process have one clock";
-              ASSERT_EQ(links.size(), 2U);
-              for (const Link& link : links) EXPECT_TRUE(link.latency_us > 0 && link.gb_per_s > 0);
-            },
-            {.net = Net::Tcp});
 }
 
 nlohmann::json findings_of(const Finished& run) {
@@ -292,7 +247,7 @@ TEST(DoctorCommand, EndsWithStatus1ForWhatWouldFail) {
 TEST(DoctorCommand, RanksLookAtWhatIsBetweenThem) {
   const Finished run = tutti({"run", "-n", "3", "--no-label", "--", TUTTI_PROGRAM, "doctor", "--json"});
   const auto findings = findings_of(run);
-  for (const char* what : {"ranks that met", "interfaces used", "connections", "links within a host", "localhost"})
+  for (const char* what : {"ranks that met", "interfaces used", "connections", "localhost"})
     EXPECT_TRUE(has(findings, what, "ok") || has(findings, what, "warn")) << what << " in " << findings;
 }
 

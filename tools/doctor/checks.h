@@ -63,9 +63,6 @@ Cores count_cores();
 /// Cores and what a cgroup allows of them; how busy they are.
 Findings check_cores(const Cores& cores, const System& system = {});
 
-/// Is the clock synchronised? Logs and traces of several hosts are laid side by side by it.
-Findings check_clock();
-
 /// Which launcher's variables are there, what Tutti makes of them, and the job secret.
 Findings check_launcher(const comm::Environment& environment);
 
@@ -83,9 +80,8 @@ struct WorldReport {
 };
 
 /// To be called by all ranks of a job of several. `own` is what check_host() found here; of each host it is told once.
-/// Checks that the ranks meet, that each can connect to others (reach.h), names, clocks, latency and bandwidth. When
-/// the ranks do not meet within `timeout` this is the finding. Never throws for what a check finds; throws
-/// std::bad_alloc and the like.
+/// Checks that the ranks meet, that each can connect to others (reach.h), names and addresses. When the ranks do not
+/// meet within `timeout` this is the finding. Never throws for what a check finds; throws std::bad_alloc and the like.
 WorldReport check_world(const comm::World& world, const Findings& own, std::chrono::milliseconds timeout);
 
 }  // namespace tutti::doctor

@@ -1,5 +1,3 @@
-#include <poll.h>
-#include <sys/socket.h>
 #include <tutti/comm/base/deadline.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/format.h>
@@ -7,9 +5,9 @@
 #include <tutti/comm/wire/local_address.h>
 #include <tutti/comm/wire/socket.h>
 #include <tutti/tools/doctor/checks.h>
+#include <tutti/tools/doctor/reach.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <sstream>
@@ -103,28 +101,14 @@ constexpr std::chrono::milliseconds kPatience{2000};
 constexpr int kFewPorts = 4096;
 constexpr int kShortBacklog = 512;
 
-/// Opens a port, connects to it and sends a byte through; the microseconds that it took. Throws comm::Error.
-double connect_to_self(const std::string& address) {
-  const comm::Socket listener = comm::listen_on(address, 0);
-  const comm::Endpoint endpoint = comm::local_endpoint(listener.get());
-  const auto begin = std::chrono::steady_clock::now();
-  const comm::Deadline deadline = comm::Deadline::after(kPatience);
-  const comm::Socket caller(::socket(endpoint.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (::connect(caller.get(), endpoint.address(), endpoint.length) != 0 && errno != EINPROGRESS)
-    comm::throw_errno("connect to " + endpoint.text(), errno);
-  if (!comm::poll_until(listener.get(), POLLIN, deadline))
-    throw comm::Error(comm::ErrorCode::Timeout, "nothing came through to " + endpoint.text());
-  const comm::Socket callee(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  char byte = 'x';
-  if (callee.get() < 0 || ::send(callee.get(), &byte, 1, MSG_NOSIGNAL) != 1) comm::throw_errno("accept", errno);
-  if (!comm::poll_until(caller.get(), POLLIN, deadline) || ::recv(caller.get(), &byte, 1, 0) != 1)
-    throw comm::Error(comm::ErrorCode::Timeout, "a byte did not come through from " + endpoint.text());
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
-}
-
 Finding check_connection(const std::string& what, const std::string& address) {
   try {
-    return {what, address + comm::format(": opened, reached and answered in %.0f us", connect_to_self(address))};
+    const Answerer answerer(address, what);
+    const auto begin = std::chrono::steady_clock::now();
+    const std::string answer = call(address, answerer.port(), comm::Deadline::after(kPatience));
+    const std::chrono::duration<double, std::micro> taken = std::chrono::steady_clock::now() - begin;
+    if (answer != what) throw comm::Error(comm::ErrorCode::Protocol, "another program answered there");
+    return {what, address + comm::format(": opened, reached and answered in %.0f us", taken.count())};
   } catch (const comm::Error& error) {
     return {what, address + ": " + error.what(), Verdict::Fail,
             "let this host's firewall accept connections from itself (iptables -L -n, nft list ruleset)"};

@@ -38,27 +38,6 @@ std::string way_to(const std::string& host) {
 constexpr std::size_t kAllCallAll = 16;
 constexpr std::size_t kEnoughFailures = 4;  // each may take all of the caller's patience
 
-/// What the callee said. Throws comm::Error.
-std::string call(const RankCard& callee, comm::Deadline deadline) {
-  std::string error;
-  const auto endpoints = comm::resolve(callee.address, callee.port, comm::ResolveFor::Connecting, error);
-  if (endpoints.empty()) throw comm::Error(comm::ErrorCode::System, error);
-  const comm::Socket socket(::socket(endpoints[0].family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (socket.get() < 0) comm::throw_errno("open a socket", errno);
-  if (::connect(socket.get(), endpoints[0].address(), endpoints[0].length) != 0 && errno != EINPROGRESS)
-    throw comm::Error(comm::ErrorCode::System, comm::errno_text(errno));
-  std::string answer;
-  for (;;) {
-    if (!comm::poll_until(socket.get(), POLLIN, deadline)) throw comm::Error(comm::ErrorCode::Timeout, "no answer");
-    char bytes[64];
-    const ssize_t count = ::recv(socket.get(), bytes, sizeof bytes, 0);
-    if (count < 0) throw comm::Error(comm::ErrorCode::System, comm::errno_text(errno));
-    if (count == 0) return answer;
-    answer.append(bytes, static_cast<std::size_t>(count));
-    if (answer.size() > 4096) return answer;
-  }
-}
-
 std::string fix_for(const comm::Error& error) {
   if (error.code() == comm::ErrorCode::Timeout)
     return "a firewall on the way drops it: let the hosts of a job reach each other's ports from 1024 up (firewall-cmd "
@@ -131,6 +110,26 @@ void Answerer::answer() {
   }
 }
 
+std::string call(const std::string& address, std::uint16_t port, comm::Deadline deadline) {
+  std::string error;
+  const auto endpoints = comm::resolve(address, port, comm::ResolveFor::Connecting, error);
+  if (endpoints.empty()) throw comm::Error(comm::ErrorCode::System, error);
+  const comm::Socket socket(::socket(endpoints[0].family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket.get() < 0) comm::throw_errno("open a socket", errno);
+  if (::connect(socket.get(), endpoints[0].address(), endpoints[0].length) != 0 && errno != EINPROGRESS)
+    throw comm::Error(comm::ErrorCode::System, comm::errno_text(errno));
+  std::string answer;
+  for (;;) {
+    if (!comm::poll_until(socket.get(), POLLIN, deadline)) throw comm::Error(comm::ErrorCode::Timeout, "no answer");
+    char bytes[64];
+    const ssize_t count = ::recv(socket.get(), bytes, sizeof bytes, 0);
+    if (count < 0) throw comm::Error(comm::ErrorCode::System, comm::errno_text(errno));
+    if (count == 0) return answer;
+    answer.append(bytes, static_cast<std::size_t>(count));
+    if (answer.size() > 4096) return answer;
+  }
+}
+
 std::vector<int> whom_to_call(const std::vector<RankCard>& cards, int caller) {
   std::vector<int> callees;
   const std::vector<int> leaders = host_leaders(cards);
@@ -157,7 +156,7 @@ Findings check_reach(const std::vector<RankCard>& cards, int caller, std::chrono
     }
     const RankCard& callee = cards[static_cast<std::size_t>(callees[i])];
     try {
-      const std::string answer = call(callee, comm::Deadline::after(patience));
+      const std::string answer = call(callee.address, callee.port, comm::Deadline::after(patience));
       if (answer != callee.token)
         findings.push_back(
             report(self, callee, "somebody else answers there",

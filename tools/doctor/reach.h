@@ -1,7 +1,7 @@
 // The ranks of a job, and whether they can connect to each other, between the very hosts and addresses they run on?
 //
-// Every rank opens a port (Answerer) and calls those of others (check_reach). Forming a group would find the same, but
-// stop at the first closed door; this goes on and names each.
+// Every rank opens a port (Answerer) and calls those of others (check_reach); a host alone calls itself. Forming a
+// group would find the same, but stop at the first closed door; this goes on and names each.
 #pragma once
 
 #include <tutti/comm/base/deadline.h>
@@ -62,6 +62,9 @@ class Answerer {
   std::uint16_t port_ = 0;
   std::thread thread_;
 };
+
+/// What is said at a port. Throws comm::Error.
+std::string call(const std::string& address, std::uint16_t port, comm::Deadline deadline);
 
 /// Whom rank `caller` calls: everybody in worlds up to 16 ranks; else the next rank, and for a host's lowest rank those
 /// of the other hosts.

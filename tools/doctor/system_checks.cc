@@ -1,6 +1,5 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
-#include <sys/timex.h>
 #include <tutti/comm/base/format.h>
 #include <tutti/tensor/device.h>
 #include <tutti/tensor/products.h>
@@ -10,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -145,22 +143,6 @@ Findings check_cores(const Cores& cores, const System& system) {
                       busy ? Verdict::Warn : Verdict::Ok,
                       busy ? "measure nothing now: others compute here (top)" : ""});
   return findings;
-}
-
-Findings check_clock() {
-  timex state{};
-  const int status = ::adjtimex(&state);  // with modes 0: reads only
-  char now[64] = {};
-  const std::time_t seconds = std::time(nullptr);
-  std::tm parts{};
-  std::strftime(now, sizeof now, "%Y-%m-%d %H:%M:%S UTC", ::gmtime_r(&seconds, &parts));
-  if (status < 0) return {{"clock", std::string(now) + "; whether it is synchronised cannot be seen"}};
-  if (status == TIME_ERROR || (state.status & STA_UNSYNC) != 0)
-    return {
-        {"clock", std::string(now) + ", not synchronised", Verdict::Warn,
-         "systemctl enable --now systemd-timesyncd (or chrony); jobs run, but times in logs of several hosts do not "
-         "fit together"}};
-  return {{"clock", comm::format("%s, synchronised to %.1f ms", now, static_cast<double>(state.maxerror) / 1000)}};
 }
 
 Findings check_gpu(const System& system) {
