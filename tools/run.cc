@@ -46,17 +46,11 @@ int refuse(const std::string& sentence) {
   return 2;
 }
 
-constexpr char kDefault[] = "default";
-
-struct Setting {
-  std::string name;    // "--max-restarts"
-  std::string value;   // as written
-  std::string source;  // "command line", "PET_MAX_RESTARTS", kDefault
-};
-
+// What `settle` found, in sentences.
 struct Settings {
-  std::vector<Setting> all;
-  std::vector<std::string> conflicts;  // a sentence for each option whose variable says something else
+  std::vector<std::string> conflicts;  // one for each option whose variable says something else
+  std::vector<std::string> given;      // "--max-restarts 2 (PET_MAX_RESTARTS)"
+  std::string defaults;                // "--nnodes 1, --rsh ssh"
 };
 
 std::string variable_of(const std::string& name) {
@@ -99,7 +93,7 @@ Settings settle(CLI::App& command) {
     const std::string& name = option->get_lnames().front();
     const std::string variable = variable_of(name);
     const char* found = std::getenv(variable.c_str());
-    std::string source = option->count() > 0 ? "command line" : kDefault;
+    std::string source = option->count() > 0 ? "command line" : "";
     if (found != nullptr && *found != '\0') {
       if (option->count() == 0) {
         take(*option, variable, found);
@@ -109,7 +103,9 @@ Settings settle(CLI::App& command) {
                                    variable + "=" + found + " in the environment");
       }
     }
-    result.all.push_back({"--" + name, value_of(*option), source});
+    const std::string text = "--" + name + (value_of(*option).empty() ? "" : " " + value_of(*option));
+    if (!source.empty()) result.given.push_back(text + " (" + source + ")");
+    if (source.empty() && !value_of(*option).empty()) result.defaults += (result.defaults.empty() ? "" : ", ") + text;
   }
   return result;
 }
@@ -126,13 +122,8 @@ void tell_settings(const Settings& settings, const LaunchOptions& launch, const 
   }
   if (!launch.verbose) return;
   if (!ignored.empty()) say(ignored);
-  std::string defaults;
-  for (const Setting& setting : settings.all) {
-    const std::string text = setting.name + (setting.value.empty() ? "" : " " + setting.value);
-    if (setting.source != kDefault) say(text + " (" + setting.source + ")");
-    if (setting.source == kDefault && !setting.value.empty()) defaults += (defaults.empty() ? "" : ", ") + text;
-  }
-  if (!defaults.empty()) say("by default: " + defaults);
+  for (const std::string& setting : settings.given) say(setting);
+  if (!settings.defaults.empty()) say("by default: " + settings.defaults);
 }
 
 // The program and its arguments: what follows the first "--", or else the first word that is no option of ours.

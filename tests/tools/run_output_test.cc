@@ -1,4 +1,4 @@
-// What the output of ranks looks like and where it goes: log files, filters, labels, folded lines, JSON.
+// What the output of ranks looks like and where it goes: log files, filters, labels, JSON.
 
 #include <gtest/gtest.h>
 #include <tutti/tools/run/line_printer.h>
@@ -11,9 +11,6 @@
 
 namespace tutti::test {
 namespace {
-
-using tools::LineFolder;
-using tools::Stream;
 
 /// A folder for the log files of one run.
 struct LogFolder : TestFolder {
@@ -38,69 +35,6 @@ TEST(Label, NamesBecomeValues) {
   EXPECT_EQ(tools::expand_label("$$${role_name}${local_rank}:", {"3", "1", "0", "b", "r"}), "$r1:");
   EXPECT_THROW(tools::expand_label("${nobody}", {}), std::invalid_argument);
   EXPECT_THROW(tools::expand_label("5$", {}), std::invalid_argument);
-}
-
-class Folding : public testing::Test {
- protected:
-  void add(int rank, const std::string& text, int at_ms) { folder_.add(rank, Stream::Out, text, time(at_ms), emit_); }
-  static LineFolder::Clock::time_point time(int ms) {
-    return LineFolder::Clock::time_point(std::chrono::milliseconds(ms));
-  }
-
-  LineFolder folder_{3};
-  std::vector<std::string> shown_;
-  LineFolder::Emit emit_ = [this](const LineFolder::Line& line) {
-    shown_.push_back(tools::to_ranges(line.ranks) + " " + line.text);
-  };
-};
-
-TEST_F(Folding, ALineOfAllRanksIsShownOnceAndAtOnce) {
-  for (const int rank : {2, 0, 1}) add(rank, "loss 1", 0);
-  EXPECT_EQ(shown_, (Words{"0-2 loss 1"}));
-  EXPECT_EQ(folder_.next_due(), std::nullopt);
-}
-
-TEST_F(Folding, ALineOfOneRankWaitsForTheWindowOnly) {
-  add(1, "mine", 0);
-  EXPECT_EQ(folder_.next_due(), time(0) + LineFolder::kWindow);
-  folder_.release(time(99), emit_);
-  EXPECT_TRUE(shown_.empty());
-  folder_.release(time(100), emit_);
-  EXPECT_EQ(shown_, (Words{"1 mine"}));
-}
-
-TEST_F(Folding, EachRanksLinesStayInOrder) {
-  add(0, "a", 0);
-  add(1, "b", 0);
-  add(1, "a", 0);  // joins the other's, before which its "b" was put
-  add(0, "b", 0);  // cannot join: rank 0 would then have "b" before "a"
-  folder_.flush(emit_);
-  EXPECT_EQ(shown_, (Words{"1 b", "0-1 a", "0 b"}));
-}
-
-TEST_F(Folding, WhatIsCommonIsFoundAroundWhatIsNot) {
-  for (const int rank : {0, 1, 2}) {
-    add(rank, "epoch 1", 0);
-    add(rank, "loss " + std::to_string(rank), 0);
-    add(rank, "epoch 2", 0);
-  }
-  EXPECT_EQ(shown_, (Words{"0-2 epoch 1"}));
-  folder_.flush(emit_);
-  EXPECT_EQ(shown_, (Words{"0-2 epoch 1", "2 loss 2", "1 loss 1", "0 loss 0", "0-2 epoch 2"}));
-}
-
-TEST_F(Folding, ARepeatedLineOfOneRankIsShownAsOftenAsItWasPrinted) {
-  add(0, "tick", 0);
-  add(0, "tick", 0);
-  add(1, "tick", 0);
-  add(1, "tick", 0);
-  folder_.flush(emit_);
-  EXPECT_EQ(shown_, (Words{"0-1 tick", "0-1 tick"}));
-}
-
-TEST_F(Folding, TooManyWaitingLinesLeaveEarly) {
-  for (std::size_t i = 0; i <= LineFolder::kMostLines; ++i) add(0, "line " + std::to_string(i), 0);
-  EXPECT_EQ(shown_, (Words{"0 line 0"}));
 }
 
 TEST(RunOutput, ALogFolderAloneTakesEverything) {
@@ -149,15 +83,6 @@ TEST(RunOutput, ALabelTemplateReplacesTheLabel) {
   const Finished torchruns =
       tutti_run({"-n", "1"}, "echo x", {"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE=[${role_name}${local_rank}]: "});
   EXPECT_EQ(torchruns.out, "[default0]: x\n") << torchruns.err;
-}
-
-TEST(RunOutput, FoldedLinesNameTheirRanks) {
-  const Finished run = tutti_run({"-n", "3", "--fold"}, "echo same; echo last of $RANK");
-  const std::vector<std::string> lines = sorted_lines(run.out);
-  EXPECT_EQ(std::count_if(lines.begin(), lines.end(), [](const auto& l) { return l.find("last of") != l.npos; }), 3);
-  // On a starved machine the ranks may print further apart than the window; then some lines are not folded.
-  EXPECT_LE(lines.size(), 6u);
-  expect_parts(run.out, {"] same\n"});
 }
 
 TEST(RunOutput, JsonLinesHoldWhatWasPrinted) {

@@ -1,4 +1,5 @@
 #include <sys/wait.h>
+#include <tutti/comm/base/error.h>
 #include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/tools/run/attempt.h>
 #include <unistd.h>
@@ -25,14 +26,13 @@ Attempt::Attempt(LaunchContext& context, const JobEnvironment& job, AttemptContr
       job_(job),
       control_(control),
       rescuer_(rescuer),
-      printer_(options_, job, context.console),
-      input_(options_.local.stdin_rank && *options_.local.stdin_rank >= job.first_rank &&
-             *options_.local.stdin_rank < job.first_rank + options_.nproc) {}
+      printer_(options_, job, context.console) {}
 
 Attempt::~Attempt() { finish(); }
 
 void Attempt::start(const std::string& program_path) {
   program_path_ = program_path;
+  refuse_terminal_input();
   look_after_children();
   // Pipes and log files of this node's ranks; clients of the stores, of all nodes perhaps, are yet to come.
   const std::size_t own = 4 * static_cast<std::size_t>(options_.nproc) + 16;
@@ -40,9 +40,19 @@ void Attempt::start(const std::string& program_path) {
   comm::raise_descriptor_limit(own, "the output of " + std::to_string(options_.nproc) + " ranks");
   for (int local_rank = 0; local_rank < options_.nproc; ++local_rank) {
     start_rank(local_rank, job_, rescuer_ != nullptr ? rescuer_->environment(local_rank) : std::vector<std::string>{},
-               options_.local.stdin_rank == job_.first_rank + local_rank ? input_.rank_end() : -1);
+               options_.local.stdin_rank == job_.first_rank + local_rank ? STDIN_FILENO : -1);
   }
-  input_.handed_over();
+}
+
+// A rank is in the background of a terminal, and would be stopped by reading there.
+void Attempt::refuse_terminal_input() const {
+  const std::optional<int> reader = options_.local.stdin_rank;
+  const bool is_here = reader && *reader >= job_.first_rank && *reader < job_.first_rank + options_.nproc;
+  if (!is_here || ::isatty(STDIN_FILENO) == 0) return;
+  const std::string option = "--stdin " + std::to_string(*reader);
+  const std::string what =
+      ": standard input is a terminal, but must be a file or a pipe; to type write: cat | tutti run ";
+  throw comm::Error(comm::ErrorCode::InvalidArgument, option + what + option + " ...");
 }
 
 std::vector<std::string> Attempt::extra_environment(int local_rank) const {
@@ -84,16 +94,13 @@ void Attempt::poll_once() {
   std::vector<pollfd> entries{{context_.signals.fd(), POLLIN, 0}};
   context_.console.add_poll_entries(entries);
   for (const auto& output : outputs_) output->add_poll_entries(entries);
-  input_.add_poll_entries(entries);
   if (control_ != nullptr) entries.push_back({control_->fd(), POLLIN, 0});
   if (::poll(entries.data(), entries.size(), poll_timeout()) < 0) return;
   for (const pollfd& entry : entries) {
     const bool is_rank =
         std::any_of(outputs_.begin(), outputs_.end(), [&](const auto& output) { return output->handle(entry); });
     if (!is_rank && entry.fd != context_.signals.fd()) context_.console.handle(entry);
-    input_.handle(entry);
   }
-  printer_.release(Clock::now());
   take_signals();
   take_orders();
   note_exits();
@@ -101,7 +108,6 @@ void Attempt::poll_once() {
 
 int Attempt::poll_timeout() const {
   std::optional<Clock::time_point> first = deadline_;
-  if (const auto due = printer_.next_due(); due && (!first || *due < *first)) first = due;
   if (rescuer_ != nullptr && state_ == State::Running) {
     const Clock::time_point look = Clock::now() + kLookEvery;
     if (!first || look < *first) first = look;

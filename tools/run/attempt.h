@@ -18,7 +18,6 @@
 #include <tutti/tools/run/rank_environment.h>
 #include <tutti/tools/run/rank_output.h>
 #include <tutti/tools/run/report.h>
-#include <tutti/tools/run/standard_input.h>
 #include <tutti/tools/run/strays.h>
 
 #include <chrono>
@@ -58,6 +57,7 @@ class Attempt {
   using Clock = std::chrono::steady_clock;
   enum class State { Running, Settling, Terminating, Killing, Lingering, Done };
 
+  void refuse_terminal_input() const;
   std::vector<std::string> extra_environment(int local_rank) const;
   void start_rank(int local_rank, const JobEnvironment& job, const std::vector<std::string>& of_rescuer, int stdin_fd);
   void poll_once();
@@ -90,7 +90,6 @@ class Attempt {
 
   const Strays strays_;
   LinePrinter printer_;
-  StandardInput input_;
   const Evidence evidence_;
   std::function<void(const RankEnd&)> tell_clean_end_;
   std::string program_path_;

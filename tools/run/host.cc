@@ -89,25 +89,6 @@ std::map<int, int> memory_nodes(const fs::path& root) {
 
 std::string mebibytes(std::uint64_t bytes) { return comm::format("%.1f MiB", static_cast<double>(bytes) / (1 << 20)); }
 
-// core(5): the specifiers that are known here; nothing if there are others.
-std::optional<fs::path> expanded(const std::string& pattern, pid_t pid, bool append_pid) {
-  std::string name;
-  bool has_pid = false;
-  for (std::size_t i = 0; i < pattern.size(); ++i) {
-    const char next = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
-    if (next == '\0') {
-      name += pattern[i];
-      continue;
-    }
-    if (next != 'p' && next != 'P' && next != '%') return std::nullopt;
-    has_pid = has_pid || next != '%';
-    name += next == '%' ? "%" : std::to_string(pid);
-    ++i;
-  }
-  if (append_pid && !has_pid) name += "." + std::to_string(pid);
-  return fs::absolute(name);
-}
-
 bool dumps_core(int signal) {
   return signal == SIGSEGV || signal == SIGABRT || signal == SIGBUS || signal == SIGFPE || signal == SIGILL ||
          signal == SIGQUIT || signal == SIGTRAP || signal == SIGSYS;
@@ -275,10 +256,6 @@ std::string Evidence::of_a_core_dump(const RankEnd& rank) const {
     return systemd ? "  It left a core dump: coredumpctl info " + std::to_string(rank.pid) + "\n"
                    : "  It left a core dump with " + pattern.substr(1, pattern.find(' ') - 1) + "\n";
   }
-  const bool append_pid = first_line_of(root_ / "proc/sys/kernel/core_uses_pid") == "1";
-  const auto file = expanded(pattern, rank.pid, append_pid);
-  std::error_code error;
-  if (file && fs::exists(*file, error)) return "  It left a core dump: " + file->string() + "\n";
   return "  It left a core dump, where /proc/sys/kernel/core_pattern says: " + pattern + "\n";
 }
 

@@ -46,7 +46,6 @@ struct LocalOptions {
   int tees = 0;                          // ... and to both
   std::vector<int> rank_filter{};        // ranks whose lines are shown; none: all
   std::optional<std::string> label;      // a template (line_printer.h)
-  bool fold = false;                     // equal lines of several ranks are shown once (line_printer.h)
   bool json = false;                     // each line is shown as a JSON object (line_printer.h)
   std::vector<std::vector<int>> cpus{};  // each local rank is pinned to these (host.h); none: not pinned ...
   std::string why_not_bound;             // ... for this reason

@@ -78,7 +78,6 @@ void add_output_options(CLI::App& command, LocalArguments& arguments, LocalOptio
   command.add_option("--ranks-filter", arguments.rank_filter, "Show these ranks' lines only, as 0,2-5");
   command.add_option("--label", arguments.label,
                      "What begins each line: a text with ${rank}, ${local_rank}, ${node}, ${host}, ${role_name}");
-  command.add_flag("--fold", local.fold, "Show a line that several ranks print alike once, with all their numbers");
   command.add_flag("--json", local.json, "Show each line as a JSON object: time, host, rank, stream, text");
 }
 
@@ -126,7 +125,9 @@ void add_local_options(CLI::App& command, LocalArguments& arguments, LocalOption
   auto* bind = command.add_flag("--bind", arguments.bind,
                                 "Pin each rank to its share of the CPUs [if no other programs wait for them]");
   command.add_flag("--no-bind", arguments.no_bind, "Let all ranks run on all CPUs")->excludes(bind);
-  command.add_option("--stdin", arguments.stdin_rank, "The rank that reads standard input; none: all read /dev/null")
+  command
+      .add_option("--stdin", arguments.stdin_rank,
+                  "The rank that reads standard input, a file or a pipe; none: all read /dev/null")
       ->capture_default_str();
   command.add_option("--role", local.role, "ROLE_NAME of the ranks")->capture_default_str();
   command.add_flag("-m,--module", arguments.module, "PROGRAM is a Python module: python3 -u -m PROGRAM");
