@@ -3,6 +3,7 @@
 
 #include <tutti/tools/bench/run_bench.h>
 #include <tutti/tools/commands.h>
+#include <tutti/tools/help.h>
 #include <tutti/tools/run/own_command.h>
 #include <tutti/trainer/checkpoint/files.h>
 
@@ -57,6 +58,9 @@ void add_options(CLI::App& app, BenchArguments& arguments) {
   app.add_option("--trace", arguments.options.trace,
                  "write what all ranks communicated to this file, for ui.perfetto.dev");
   add_timeout_option(app, arguments.options.timeout);
+  group_options(app, {{"Sizes and types", {"--min-bytes", "--max-bytes", "--step-factor", "--dtype", "--redop"}},
+                      {"Ranks", {"--nproc", "--launcher", "--iface", "--transport", "--encrypt", "--timeout"}},
+                      {"Output", {"--json", "--trace"}}});
 }
 
 std::size_t in_range(std::int64_t value, std::int64_t least, std::int64_t most, const std::string& option) {

@@ -2,7 +2,9 @@
 
 #include <sys/prctl.h>
 #include <tutti/comm/base/printable_utf8.h>
+#include <tutti/comm/base/terminal.h>
 #include <tutti/tools/commands.h>
+#include <tutti/tools/help.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -118,12 +120,19 @@ int flush_output(int status) {
   return error == EPIPE ? 128 + SIGPIPE : 1;
 }
 
+// Longer lines are hard to read on any screen.
+std::size_t help_columns() {
+  const std::size_t columns = tutti::comm::terminal_columns(STDOUT_FILENO);
+  return columns == 0 ? 100 : std::clamp<std::size_t>(columns, 40, 100);
+}
+
 int run(int argc, char** argv) {
+  using namespace tutti::tools;
   CLI::App app("Tutti: collective communication, a small tensor engine and a data-parallel trainer", "tutti");
+  use_help_page(app, help_columns());
   app.set_version_flag("--version", "tutti " TUTTI_VERSION);
   app.require_subcommand(1);
   int status = 0;
-  using namespace tutti::tools;
   for (const auto add : {add_run_command, add_train_command, add_bench_command, add_data_command, add_plan_command,
                          add_tune_command, add_report_command, add_evaluate_command, add_compare_command,
                          add_store_command, add_doctor_command, add_lab_command})

@@ -4,6 +4,7 @@
 #include <tutti/comm/base/output_file.h>
 #include <tutti/comm/schedule/schedule.h>
 #include <tutti/tools/commands.h>
+#include <tutti/tools/help.h>
 #include <tutti/tools/plan/price.h>
 
 #include <CLI/CLI.hpp>
@@ -287,6 +288,10 @@ void add_plan_command(CLI::App& app, int& status) {
   plan->add_option("--rank", options->rank, "print this rank's schedule");
   plan->add_flag("--draw", options->draw, "draw the messages; up to 16 ranks");
   plan->add_option("--json", options->json, "write the figures to this file too");
+  group_options(*plan, {{"Network",
+                         {"--alpha", "--bandwidth", "--gamma", "--straggler", "--ranks-per-host", "--local-alpha",
+                          "--local-bandwidth", "--simulate"}},
+                        {"Output", {"--rank", "--draw", "--json"}}});
   plan->callback([options, &status] { status = status_of("tutti plan", [&] { return run_plan(*options); }); });
 }
 

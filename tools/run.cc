@@ -3,6 +3,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/failure/chaos.h>
 #include <tutti/tools/commands.h>
+#include <tutti/tools/help.h>
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
 #include <tutti/tools/run/nodes/remote_launch.h>
@@ -249,6 +250,7 @@ void add_run_command(CLI::App& app, int& status) {
                       "TUTTI_CHAOS: what goes wrong on purpose at a collective of Tutti's ranks (from 0), for example "
                       "kill:rank=1,step=20; also freeze, slow:factor=F, delay:ms=M");
   command->add_flag("--verbose", options.verbose, "Say what is started, and with what settings");
+  group_run_options(*command);
   command->callback([arguments, command, &status] { status = run_command(*command, *arguments); });
 }
 

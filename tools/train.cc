@@ -3,6 +3,7 @@
 
 #include <tutti/comm/base/terminal.h>
 #include <tutti/tools/commands.h>
+#include <tutti/tools/help.h>
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/own_command.h>
 #include <tutti/trainer/elastic/elastic_training.h>
@@ -83,6 +84,21 @@ void add_options(CLI::App& app, const trainer::TaskHelp& task, TrainArguments& a
   app.add_option("--max-restarts", arguments.max_restarts, "--elastic: so many times [3]");
   app.add_option("--min-ranks", arguments.min_ranks, "--elastic: then go on with fewer, but not below this [all]");
   app.add_option("--columns", arguments.columns)->group("");  // hidden
+  group_options(
+      app, {{"Update rule",
+             {"--optimizer", "--lr", "--momentum", "--nesterov", "--weight-decay", "--schedule", "--schedule-every",
+              "--schedule-factor", "--warm-up", "--clip-norm", "--label-smoothing"}},
+            {"Pictures",
+             {"--image-size", "--augment", "--test-list", "--sync-batch-norm", "--skip-bad-images", "--cache-dir",
+              "--cache"}},
+            {"Ranks",
+             {"--nproc", "--launcher", "--iface", "--elastic", "--max-restarts", "--min-ranks", "--timeout",
+              "--encrypt", "--chaos"}},
+            {"Gradients and batches of all ranks",
+             {"--micro-batch-size", "--reproducible", "--comm-hook", "--topk-density", "--shard-optimizer",
+              "--drop-last", "--padding", "--bucket-cap"}},
+            {"Checkpoints", {"--checkpoint-dir", "--checkpoint-every", "--keep-checkpoints", "--resume", "--weights"}},
+            {"Output", {"--eval-train", "--log-every", "--run-dir", "--json", "--trace"}}});
 }
 
 /// What the command line says, in the trainer's terms. Throws UsageError.

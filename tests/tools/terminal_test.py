@@ -85,6 +85,26 @@ class Terminal(unittest.TestCase):
                     matrix = screen.lines[screen.lines.index("  actual    right  taken for") :][1:11]
                     self.assertTrue(all(re.fullmatch(r" +\d +[\d.]+ %(  \d \(\d+ times?\))?", row) for row in matrix), matrix)
 
+    def test_help_is_as_wide_as_the_terminal(self):
+        for command in ("", "run", "train mnist", "train mercer", "bench", "plan", "doctor", "lab show"):
+            for columns in (60, 80, 200):
+                with self.subTest(command=command, columns=columns):
+                    status, screen = on_terminal(*command.split(), "--help", columns=columns)
+                    self.assertEqual(status, 0)
+                    widest = [line for line in screen.lines if len(line) > min(columns, 100)]
+                    # A name of an option that is longer than the screen cannot be broken.
+                    self.assertEqual([line for line in widest if not line.startswith("  -")], [])
+                    piped = subprocess.run([TUTTI, *command.split(), "--help"], capture_output=True, check=True, text=True)
+                    self.assertEqual(" ".join(screen.lines).split(), piped.stdout.split(), "the same words")
+
+    def test_help_of_run_names_the_program_and_groups_options(self):
+        _, screen = on_terminal("run", "--help")
+        self.assertIn("Usage: tutti run [OPTIONS] [--] PROGRAM [ARGUMENTS...]", screen.lines)
+        for group, option in (("Several nodes:", "--nnodes"), ("Output:", "--log-dir"), ("Program:", "--stdin")):
+            following = screen.lines[screen.lines.index(group) + 1 :]
+            self.assertTrue(any(option in line for line in following[: (following + [""]).index("")]), group)
+        self.assertNotIn(["", ""], [screen.lines[i : i + 2] for i in range(len(screen.lines) - 2)], "two empty lines")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

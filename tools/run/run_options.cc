@@ -1,5 +1,6 @@
 #include <stdlib.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/tools/help.h>
 #include <tutti/tools/run/line_printer.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
 #include <tutti/tools/run/nodes/scheduled_nodes.h>
@@ -136,6 +137,19 @@ void add_local_options(CLI::App& command, LocalArguments& arguments, LocalOption
   for (const char* name : kIgnored)
     command.add_option_function<std::string>(
         name, [](const std::string&) {}, "Ignored; torchrun has it");
+}
+
+void group_run_options(CLI::App& command) {
+  group_options(
+      command,
+      {{"Several nodes",
+        {"--nnodes", "--node-rank", "--master-addr", "--master-port", "--rdzv-backend", "--rdzv-endpoint", "--rdzv-id",
+         "--rdzv-conf", "--host", "--hostfile", "--rsh", "--standalone", "--iface"}},
+       {"Lost ranks and the end", {"--max-restarts", "--elastic", "--min-ranks", "--grace", "--chaos"}},
+       {"Output",
+        {"--log-dir", "--redirects", "--tee", "--ranks-filter", "--label", "--no-label", "--json", "--verbose"}},
+       {"Program", {"--stdin", "--bind", "--no-bind", "--role", "--module", "--no-python", "--run-path"}}});
+  for (const char* name : kIgnored) command.get_option(name)->group("Options of torchrun that have no meaning here");
 }
 
 void apply_local_options(const LocalArguments& arguments, LaunchOptions& launch) {

@@ -28,6 +28,9 @@ struct LocalArguments {
 /// Options that need no check go into `local` at once.
 void add_local_options(CLI::App& command, LocalArguments& arguments, LocalOptions& local);
 
+/// For --help, once all options are there.
+void group_run_options(CLI::App& command);
+
 /// Checks them and puts them into `launch`, whose other options must be there already; makes a temporary log folder
 /// where streams are to be redirected and none was named. Throws std::invalid_argument with one sentence.
 void apply_local_options(const LocalArguments& arguments, LaunchOptions& launch);
