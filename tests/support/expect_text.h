@@ -17,6 +17,13 @@ inline void expect_parts(const std::string& text, const std::vector<std::string>
   for (const std::string& part : parts) EXPECT_PRED_FORMAT2(testing::IsSubstring, part, text);
 }
 
+/// None of `parts` stands in `text`.
+inline void expect_absent(const std::string& text, const std::vector<std::string>& parts,
+                          std::source_location where = std::source_location::current()) {
+  const testing::ScopedTrace trace(where.file_name(), static_cast<int>(where.line()), "expect_absent");
+  for (const std::string& part : parts) EXPECT_PRED_FORMAT2(testing::IsNotSubstring, part, text);
+}
+
 /// The regular expression `pattern` matches a part of `text`.
 inline void expect_match(const std::string& text, const std::string& pattern,
                          std::source_location where = std::source_location::current()) {

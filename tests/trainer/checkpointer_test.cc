@@ -1,6 +1,7 @@
 // Checkpoints of whole runs, ranks as threads: what is written when, and that a run which goes on ends as if it had
 // never ended.
 #include <gtest/gtest.h>
+#include <tutti/tests/support/expect_text.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/trainer/scene_folder.h>
 #include <tutti/tests/trainer/small_mnist.h>
@@ -99,7 +100,7 @@ TEST_F(CheckpointerTest, ARunResumedAtAnyStepEqualsTheUninterruptedOneBitForBit)
                                    {"epoch-0001-step-000007", "after epoch 1 and step 7 of 15 from "},
                                    {"epoch-0002", "after epoch 2 from "}}) {  // nothing is left to do
     const Outcome resumed = resume_from("all", name, 2);
-    EXPECT_NE(resumed.printed.find(text), std::string::npos) << resumed.printed;
+    test::expect_parts(resumed.printed, {text});
     expect_equal(resumed.reports[0], whole);
     expect_equal(resumed.reports[1], whole);
   }
@@ -134,7 +135,7 @@ TEST_F(CheckpointerTest, AnotherNumberOfRanksGoesOnAtTheSameSamples) {
     const Outcome resumed = resume_from("all", "epoch-0001-step-000005", ranks);
     const std::string text =
         "that run had 2 ranks, this one has " + std::to_string(ranks) + ", the global batch is the same";
-    EXPECT_NE(resumed.printed.find(text), std::string::npos) << resumed.printed;
+    test::expect_parts(resumed.printed, {text});
     ASSERT_EQ(resumed.reports[0].epochs.size(), 2u);
     EXPECT_EQ(resumed.reports[0].epochs[0].train_loss, whole.epochs[0].train_loss);
     EXPECT_NEAR(resumed.reports[0].epochs[1].train_loss / whole.epochs[1].train_loss, 1, 1e-5) << ranks;
@@ -219,10 +220,9 @@ TEST_F(CheckpointerTest, OneRankThatIsAskedToStopStopsAllAfterTheSameStep) {
     EXPECT_TRUE(stopped.reports[0].stopped);
     EXPECT_TRUE(stopped.reports[1].stopped);
     EXPECT_EQ(newest_checkpoint(options_.checkpoint_dir), options_.checkpoint_dir / expected);
-    EXPECT_NE(stopped.printed.find("stopped as asked, in epoch 1 after step " + std::to_string(asked + 1) + " of 15; " +
-                                   (options_.checkpoint_dir / expected).string() + " is complete: go on"),
-              std::string::npos)
-        << stopped.printed;
+    test::expect_parts(stopped.printed,
+                       {"stopped as asked, in epoch 1 after step " + std::to_string(asked + 1) + " of 15; " +
+                        (options_.checkpoint_dir / expected).string() + " is complete: go on"});
   }
   const Outcome resumed = train_on(2, options_);
   EXPECT_FALSE(resumed.reports[0].stopped);
@@ -247,7 +247,7 @@ TEST_F(CheckpointerTest, OneRankThatIsAskedForACheckpointGetsOneAndTrainingGoesO
   const fs::path dir = options_.checkpoint_dir;
   EXPECT_EQ(checkpoints_in(dir),
             (std::vector<fs::path>{dir / "epoch-0002", dir / "epoch-0001", dir / "epoch-0000-step-000001"}));
-  EXPECT_NE(run.printed.find("epoch-0000-step-000001 is complete, as asked for"), std::string::npos) << run.printed;
+  test::expect_parts(run.printed, {"epoch-0000-step-000001 is complete, as asked for"});
   expect_equal(run.reports[0], whole);
 }
 
@@ -266,12 +266,10 @@ TEST_F(CheckpointerTest, AFailedWriteReachesEveryRankWithPathAndReason) {
     options_.checkpoint_every = name[9] == '0' ? 2 : 0;
     const Outcome run = train_on(2, options_);
     const std::string where = (options_.checkpoint_dir / name).string();
-    EXPECT_NE(run.errors[0].find("cannot write the checkpoint " + where + ": Not a directory"), std::string::npos)
-        << run.errors[0];
+    test::expect_parts(run.errors[0], {"cannot write the checkpoint " + where + ": Not a directory"});
     const std::string newest = std::string(name) == "epoch-0002" ? "epoch-0001" : "epoch-0000-step-000002";
-    EXPECT_NE(run.errors[0].find("the newest complete checkpoint is " + (options_.checkpoint_dir / newest).string()),
-              std::string::npos)
-        << run.errors[0];
+    test::expect_parts(run.errors[0],
+                       {"the newest complete checkpoint is " + (options_.checkpoint_dir / newest).string()});
     EXPECT_EQ(run.errors[0], run.errors[1]);
     fs::remove(options_.checkpoint_dir / name);
   }
@@ -307,10 +305,8 @@ TEST_F(DamagedRun, TheCheckpointBeforeIsUsedLoudlyAndTheEndIsTheSame) {
   for (const auto& [expected, damage] : damages) {
     damage();
     const Outcome resumed = train_on(2, options_);
-    EXPECT_NE(resumed.printed.find("WARNING: the checkpoint"), std::string::npos) << resumed.printed;
-    EXPECT_NE(resumed.printed.find(expected), std::string::npos) << resumed.printed;
-    EXPECT_NE(resumed.printed.find("set aside as epoch-0001-step-000005.damaged"), std::string::npos);
-    EXPECT_NE(resumed.printed.find("resumed after epoch 1 from "), std::string::npos) << resumed.printed;
+    test::expect_parts(resumed.printed, {"WARNING: the checkpoint", expected,
+                                         "set aside as epoch-0001-step-000005.damaged", "resumed after epoch 1 from "});
     expect_equal(resumed.reports[0], whole);
     EXPECT_TRUE(fs::exists(newest_ / "state.json"));  // written again
     fs::remove_all(options_.checkpoint_dir / "epoch-0002");
@@ -322,10 +318,9 @@ TEST_F(DamagedRun, WhenAllAreDamagedTheRunSaysSoAndTouchesNothing) {
   const auto all = checkpoints_in(options_.checkpoint_dir);
   for (const fs::path& folder : all) flip_last_byte(folder / "model.safetensors");
   const Outcome resumed = train_on(2, options_);
-  EXPECT_NE(resumed.errors[0].find("cannot resume: no checkpoint in " + options_.checkpoint_dir.string() + " is whole"),
-            std::string::npos)
-      << resumed.errors[0];
-  EXPECT_NE(resumed.errors[0].find("\"3.weight\""), std::string::npos) << resumed.errors[0];
+  test::expect_parts(
+      resumed.errors[0],
+      {"cannot resume: no checkpoint in " + options_.checkpoint_dir.string() + " is whole", "\"3.weight\""});
   EXPECT_EQ(resumed.errors[0], resumed.errors[1]);
   EXPECT_EQ(checkpoints_in(options_.checkpoint_dir), all);
 }
@@ -335,7 +330,7 @@ TEST_F(DamagedRun, OtherOptionsAndDataAreNoDamage) {
   other.learning_rate = 0.5;
   other.batch_size = 32;
   const std::string told = train_on(2, other).errors[1];
-  EXPECT_NE(told.find("global batch was 32, now 64; lr was 0.001, now 0.5"), std::string::npos) << told;
+  test::expect_parts(told, {"global batch was 32, now 64; lr was 0.001, now 0.5"});
   EXPECT_TRUE(fs::exists(newest_));
   for (const auto& [split, name] : {std::pair(Split::Train, "data"), {Split::Test, "test data"}}) {
     write_small_mnist(folder_ / "data", 480, 50);
@@ -345,7 +340,7 @@ TEST_F(DamagedRun, OtherOptionsAndDataAreNoDamage) {
     label = label == 0 ? 1 : 0;
     write_mnist_split(folder_ / "data", split, digits, count);
     const Outcome resumed = train_on(2, options_);
-    EXPECT_NE(resumed.errors[1].find(std::string(name) + " was mnist "), std::string::npos) << resumed.errors[1];
+    test::expect_parts(resumed.errors[1], {std::string(name) + " was mnist "});
     EXPECT_TRUE(fs::exists(newest_));
   }
 }
@@ -356,8 +351,7 @@ TEST_F(CheckpointerTest, TwoRunsShareNeitherFolder) {
   for (const fs::path& folder : {options_.run_dir, options_.checkpoint_dir}) {
     const FolderLock other(folder);
     const std::string error = train_on(1, options_).errors[0];
-    EXPECT_NE(error.find("the folder " + folder.string() + " is in use by another run (process "), std::string::npos)
-        << error;
+    test::expect_parts(error, {"the folder " + folder.string() + " is in use by another run (process "});
   }
 }
 

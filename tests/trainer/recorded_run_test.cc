@@ -1,5 +1,6 @@
 // Whole runs with --run-dir: what they leave, read back by the report, the comparison and the evaluation.
 #include <gtest/gtest.h>
+#include <tutti/tests/support/expect_text.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/temporary_folder.h>
@@ -104,7 +105,7 @@ TEST_F(RecordedRun, LogPageAndEvaluationHoldWhatWasPrinted) {
   const RunReport report = train_on(2, options_of("run")).reports[0];
   const std::string log = read_whole_file(folder_ / "run/log.txt");
   for (const char* part : {" rank 0: training mlp", " rank 0: epoch 3/3", " rank 0: final test accuracy"}) {
-    EXPECT_NE(log.find(part), std::string::npos) << log;
+    test::expect_parts(log, {part});
   }
   RunData run = read_run(folder_ / "run");
   EXPECT_TRUE(run.remarks.empty()) << run.remarks.front();
@@ -112,8 +113,7 @@ TEST_F(RecordedRun, LogPageAndEvaluationHoldWhatWasPrinted) {
   EXPECT_EQ(run.buckets.size(), 1u);
   EXPECT_EQ(run.report.confusion_matrix, report.confusion_matrix);
   const std::string html = report_page(run);
-  EXPECT_NE(html.find("mlp on mnist"), std::string::npos);
-  EXPECT_NE(html.find(report.parameter_sha256), std::string::npos);
+  test::expect_parts(html, {"mlp on mnist", report.parameter_sha256});
 
   const auto newest = find_checkpoint(folder_ / "run");
   EXPECT_EQ(find_checkpoint(folder_ / "run/checkpoints"), newest);
@@ -169,8 +169,7 @@ TEST_F(RecordedRun, ARunBeginsWithTheWeightsOfAFile) {
   options_.seed = 5;
   const RunReport second = train_on(2, options_of("next")).reports[0];
   EXPECT_NEAR(*second.epochs[0].test_loss, *first.epochs[0].test_loss, 1e-5);
-  EXPECT_NE(read_whole_file(folder_ / "next/log.txt").find("weights of " + options_.weights.string() + "\n"),
-            std::string::npos);
+  test::expect_parts(read_whole_file(folder_ / "next/log.txt"), {"weights of " + options_.weights.string() + "\n"});
   options_.weights = folder_ / "none.safetensors";
   EXPECT_THROW(train_on(2, options_of("none")), std::runtime_error);
 }
@@ -198,27 +197,24 @@ TEST_F(RecordedRun, OtherDataIsSaidOrRefused) {
   write_small_mnist(folder_ / "other", 320, 50);
   const auto evaluation = evaluate_on(1, {.checkpoint = folder_ / "run", .data = folder_ / "other"});
   EXPECT_EQ(evaluation.samples, 50);
-  EXPECT_NE(evaluation.note.find("the model was trained on mnist train (480 samples"), std::string::npos);
+  test::expect_parts(evaluation.note, {"the model was trained on mnist train (480 samples"});
 
   std::filesystem::remove_all(folder_ / "data");
   std::filesystem::rename(folder_ / "other", folder_ / "data");
-  EXPECT_NE(error_of([&] {
-              evaluate_on(1, {.checkpoint = folder_ / "run"});
-            }).find("name the folder of the data with --data"),
-            std::string::npos);
+  test::expect_parts(error_of([&] { evaluate_on(1, {.checkpoint = folder_ / "run"}); }),
+                     {"name the folder of the data with --data"});
 }
 
 TEST_F(RecordedRun, WhatIsNoCheckpointIsNamed) {
   options_.epochs = 1;
   train_on(1, options_of("run"));
-  EXPECT_NE(error_of([&] { find_checkpoint(folder_ / "data"); }).find("there is no checkpoint in"), std::string::npos);
-  EXPECT_NE(error_of([&] { find_checkpoint(folder_ / "nowhere"); }).find("nowhere is no folder"), std::string::npos);
+  test::expect_parts(error_of([&] { find_checkpoint(folder_ / "data"); }), {"there is no checkpoint in"});
+  test::expect_parts(error_of([&] { find_checkpoint(folder_ / "nowhere"); }), {"nowhere is no folder"});
   const auto model = find_checkpoint(folder_ / "run") / "model.safetensors";
   std::string bytes = read_whole_file(model);
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
   write_durably(model, bytes);
-  EXPECT_NE(error_of([&] { evaluate_on(1, {.checkpoint = folder_ / "run"}); }).find("model.safetensors"),
-            std::string::npos);
+  test::expect_parts(error_of([&] { evaluate_on(1, {.checkpoint = folder_ / "run"}); }), {"model.safetensors"});
 }
 
 }  // namespace

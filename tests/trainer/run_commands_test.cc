@@ -30,11 +30,10 @@ TEST_F(RunCommands, ReportEvaluateAndCompareARun) {
   EXPECT_EQ(report.status, kDone) << report.err;
   EXPECT_EQ(report.out, "written to " + path("a/report.html") + "\n");
   const std::string html = read_whole_file(path("a/report.html"));
-  EXPECT_NE(html.find("\"trace\":{\"count\":"), std::string::npos);
-  EXPECT_NE(html.find("\"spans\":[{\"rank\":"), std::string::npos);
+  test::expect_parts(html, {"\"trace\":{\"count\":", "\"spans\":[{\"rank\":"});
   const Finished elsewhere = tutti({"report", path("b"), "--output", path("page.html")});
   EXPECT_EQ(elsewhere.status, kDone) << elsewhere.err;
-  EXPECT_NE(elsewhere.out.find("note: there is no message timeline"), std::string::npos) << elsewhere.out;
+  test::expect_parts(elsewhere.out, {"note: there is no message timeline"});
 
   const auto trained = json("a/report.json");
   for (const char* nproc : {"1", "3"}) {
@@ -44,8 +43,7 @@ TEST_F(RunCommands, ReportEvaluateAndCompareARun) {
     EXPECT_EQ(json("e.json")["confusion_matrix"], trained["confusion_matrix"]) << nproc;
     char accuracy[40];
     std::snprintf(accuracy, sizeof accuracy, "test accuracy %.4f", trained["final_test_accuracy"].get<double>());
-    EXPECT_NE(evaluated.out.find(accuracy), std::string::npos) << evaluated.out;
-    EXPECT_NE(evaluated.out.find("actual \\ predicted"), std::string::npos) << evaluated.out;
+    test::expect_parts(evaluated.out, {accuracy, "actual \\ predicted"});
     EXPECT_EQ(read_whole_file(path("c.csv")).rfind("actual,0,1,2,3,4,5,6,7,8,9\r\n0,", 0), 0u);
   }
 
@@ -55,15 +53,14 @@ TEST_F(RunCommands, ReportEvaluateAndCompareARun) {
   ASSERT_EQ(tutti(training("c", {"--epochs", "2", "--nproc", "2", "--lr", "0.002"})).status, kDone);
   const Finished other = tutti({"compare", path("a"), path("c")});
   EXPECT_EQ(other.status, kFailed) << other.err;
-  EXPECT_NE(other.out.find("option lr: 0.001 in A, 0.002 in B\n"), std::string::npos) << other.out;
-  EXPECT_NE(other.out.find("are of step 1 (epoch 1, step 1) on rank 0"), std::string::npos) << other.out;
+  test::expect_parts(other.out, {"option lr: 0.001 in A, 0.002 in B\n", "are of step 1 (epoch 1, step 1) on rank 0"});
 }
 
 TEST_F(RunCommands, ARunOnGeneratedDataIsEvaluatedOnIt) {
   ASSERT_EQ(tutti({"train", "mnist", "--epochs", "1", "--threads", "1", "--run-dir", path("drawn")}).status, kDone);
   const Finished evaluated = tutti({"evaluate", path("drawn")});
   EXPECT_EQ(evaluated.status, kDone) << evaluated.err;
-  EXPECT_NE(evaluated.out.find("[generated digits test]"), std::string::npos) << evaluated.out;
+  test::expect_parts(evaluated.out, {"[generated digits test]"});
 }
 
 TEST_F(RunCommands, WrongUsageIsOneClearSentence) {
@@ -89,7 +86,7 @@ TEST_F(RunCommands, WrongUsageIsOneClearSentence) {
   for (const Case& c : cases) {
     const Finished done = tutti(c.words);
     EXPECT_EQ(done.status, (test::ExitStatus{.by_signal = false, .code = c.status})) << c.expected << "\n" << done.err;
-    EXPECT_NE(done.err.find(c.expected), std::string::npos) << done.err;
+    test::expect_parts(done.err, {c.expected});
     EXPECT_EQ(done.out, "");
     EXPECT_LE(std::count(done.err.begin(), done.err.end(), '\n'), 2) << done.err;
   }
@@ -101,17 +98,17 @@ TEST_F(RunCommands, AKilledRunCanBeReadAndReported) {
   ranks.kill(1, SIGKILL);
   EXPECT_EQ(ranks.wait(0, std::chrono::seconds(10)), kFailed);
   EXPECT_TRUE(ranks.err(0).starts_with("rank 0: ")) << ranks.err(0);
-  EXPECT_NE(ranks.err(0).find("rank 1"), std::string::npos) << ranks.err(0);
+  test::expect_parts(ranks.err(0), {"rank 1"});
   for (const int rank : {0, 1}) {
     const StepsRead read = read_steps(steps_file(path("killed"), rank));
     EXPECT_GE(read.records.size(), 8u) << rank;  // at least two epochs of four steps had ended on both ranks
     EXPECT_EQ(read.bad_lines, 0u);
   }
   const std::string log = read_whole_file(path("killed/log.txt"));
-  EXPECT_NE(log.find(" rank 0: error: "), std::string::npos) << log;
+  test::expect_parts(log, {" rank 0: error: "});
   const Finished report = tutti({"report", path("killed")});
   EXPECT_EQ(report.status, kDone) << report.err;
-  EXPECT_NE(report.out.find("note: there is no report.json"), std::string::npos) << report.out;
+  test::expect_parts(report.out, {"note: there is no report.json"});
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <tutti/tests/support/expect_text.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/temporary_folder.h>
@@ -77,9 +78,8 @@ TEST_F(TrainLoop, ResumedRunContinuesScheduleAndClippingBitForBit) {
     TrainOptions longer = options_;
     longer.epochs = 4;
     const std::string text = error_of([&] { train_on(2, longer); });
-    EXPECT_NE(text.find(schedule == "step" ? "schedule-every was 1, now 2" : "epochs of the schedule was 3, now 4"),
-              std::string::npos)
-        << text;
+    test::expect_parts(text,
+                       {schedule == "step" ? "schedule-every was 1, now 2" : "epochs of the schedule was 3, now 4"});
     std::filesystem::remove_all(options_.checkpoint_dir);
   }
 }
@@ -171,11 +171,8 @@ TEST_F(TrainLoop, WhatARankWasToldOtherwiseIsNamed) {
     TrainOptions odd = options_;
     changes.at(listed.name)(odd);
     for (const std::string& text : ends_of(listed.name == "--seed" ? 3 : 2, options_, odd)) {
-      EXPECT_NE(text.find("the ranks were started with different options or data: " + listed.name + " is "),
-                std::string::npos)
-          << text;
-      EXPECT_NE(text.find(listed.name == "--seed" ? "0 on ranks 0, 1, 7 on rank 2" : " on rank 1"), std::string::npos)
-          << text;
+      test::expect_parts(text, {"the ranks were started with different options or data: " + listed.name + " is ",
+                                listed.name == "--seed" ? "0 on ranks 0, 1, 7 on rank 2" : " on rank 1"});
     }
   }
 }
@@ -199,7 +196,7 @@ TEST_F(TrainLoop, OtherDataOnOneRankIsNamed) {
     odd.data = folder_ / "other";
     const std::vector<std::string> texts = ends_of(2, options_, odd);
     EXPECT_EQ(texts[0], texts[1]);
-    EXPECT_NE(texts[0].find(std::string("options or data: ") + set + " is mnist "), std::string::npos) << texts[0];
+    test::expect_parts(texts[0], {std::string("options or data: ") + set + " is mnist "});
   }
 }
 
