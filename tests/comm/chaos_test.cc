@@ -1,4 +1,4 @@
-// Chaos: what is understood, when it strikes, and what it does then. Real processes: tests/tools/chaos_command_test.cc.
+// Chaos: what is understood, when it strikes, and what it does then. Real processes: tests/tools/run_command_test.cc.
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,8 +1,12 @@
-// What an elastic job's launcher does for ranks that join it too late.
+// The rules of elastic jobs. What an elastic job's launcher does for ranks that join it too late.
+
 #include <gtest/gtest.h>
+#include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/generation.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/tools/run/elastic/elastic_job.h>
+#include <tutti/tools/run/elastic/next_generation.h>
+#include <tutti/tools/run/nodes/messages.h>
 
 #include <csignal>
 
@@ -10,6 +14,10 @@ namespace tutti::tools {
 namespace {
 
 using Clock = RankEnd::Clock;
+using std::chrono::milliseconds;
+using Fates = std::vector<WorkerFate>;
+using Kind = NextGeneration::Kind;
+using Places = std::vector<std::size_t>;
 
 comm::Deadline soon() { return comm::Deadline::after(std::chrono::seconds(10)); }
 
@@ -95,6 +103,130 @@ TEST_F(ElasticJobLate, WhoWorksWithOthersThatFinishEarlierGoesOn) {
 TEST_F(ElasticJobLate, RanksOfTheFirstGenerationMayEndWhenTheyLike) {
   finish(1);
   EXPECT_TRUE(does_nothing(look()));
+}
+
+// Who takes part in the next generation of an elastic job, and when.
+
+constexpr auto R = WorkerFate::Runs, L = WorkerFate::Left, F = WorkerFate::Frozen, D = WorkerFate::Died,
+               E = WorkerFate::Finished, G = WorkerFate::Gone;
+
+NextGeneration next(const Fates& fates, int used, int restarts, int min_ranks, int since_ms) {
+  return next_generation(fates, used, {.min_ranks = min_ranks, .max_restarts = restarts}, milliseconds(since_ms));
+}
+
+TEST(NextGeneration, NothingHappensWhileAllRun) {
+  EXPECT_EQ(next({R, R, R}, 0, 1, 3, 0).kind, Kind::Wait);
+  EXPECT_EQ(next({R, E, R}, 0, 1, 3, 90'000).kind, Kind::Wait);
+  EXPECT_EQ(next({R, F, R}, 0, 1, 3, 90'000).kind, Kind::Wait);  // frozen, but nobody has missed it
+}
+
+TEST(NextGeneration, ADeathIsSettledBeforeItIsDealtWith) {
+  EXPECT_EQ(next({R, D, R}, 0, 1, 3, 0).kind, Kind::Wait);
+  const NextGeneration formed = next({R, D, L}, 0, 1, 3, 200);
+  EXPECT_EQ(formed.kind, Kind::Form);
+  EXPECT_EQ(formed.survivors, (Places{0, 2}));
+  EXPECT_EQ(formed.lost, (Places{1}));
+  EXPECT_TRUE(formed.replace);
+  EXPECT_EQ(next({L, D, L}, 0, 1, 3, 0).kind, Kind::Form);  // nobody else can die of it
+}
+
+TEST(NextGeneration, WhoIsGoneWithItsNodeIsLeftOutAndNotMissed) {
+  const NextGeneration smaller = next({L, L, G, G}, 0, 0, 0, 0);  // 0: all that are not gone
+  EXPECT_EQ(smaller.kind, Kind::Form);
+  EXPECT_EQ(smaller.survivors, (Places{0, 1}));
+  EXPECT_EQ(smaller.lost, (Places{2, 3}));
+  EXPECT_EQ(next({L, D, G, G}, 0, 0, 0, 0).kind, Kind::TooFew);
+  EXPECT_EQ(next({L, D, G, G}, 0, 1, 0, 0).kind, Kind::Form);
+  EXPECT_EQ(next({L, L, G, G}, 0, 3, 3, 0).kind, Kind::TooFew);  // replacements cannot be started there
+}
+
+TEST(NextGeneration, WithoutRestartsTheWorldShrinksToItsMinimum) {
+  const NextGeneration smaller = next({L, D, L}, 1, 1, 2, 0);
+  EXPECT_EQ(smaller.kind, Kind::Form);
+  EXPECT_FALSE(smaller.replace);
+  EXPECT_EQ(next({L, D, L}, 1, 1, 3, 0).kind, Kind::TooFew);
+  EXPECT_EQ(next({D, D, D}, 1, 1, 1, 200).kind, Kind::TooFew);
+  EXPECT_EQ(next({D, D, D}, 0, 1, 3, 200).kind, Kind::Form);  // all anew
+}
+
+TEST(NextGeneration, AFrozenWorkerIsKilledOnceAllOthersHaveGivenItUp) {
+  EXPECT_EQ(next({L, F, R}, 0, 1, 3, 0).kind, Kind::Wait);
+  const NextGeneration killing = next({L, F, L}, 0, 1, 3, 0);
+  EXPECT_EQ(killing.kind, Kind::KillSilent);
+  EXPECT_EQ(killing.silent, (Places{1}));
+  EXPECT_EQ(next({D, F, R}, 0, 1, 3, 200).silent, (Places{1}));
+}
+
+TEST(NextGeneration, AWorkerThatSaysNothingHasItsTime) {
+  EXPECT_EQ(next({L, R, L}, 0, 1, 3, 29'000).kind, Kind::Wait);
+  const NextGeneration killing = next({L, R, L}, 0, 1, 3, 30'000);
+  EXPECT_EQ(killing.kind, Kind::KillSilent);
+  EXPECT_EQ(killing.silent, (Places{1}));
+}
+
+TEST(NextGeneration, AllHaveLeftAndNobodyDied) {
+  const NextGeneration again = next({L, L}, 3, 3, 2, 0);
+  EXPECT_EQ(again.kind, Kind::Form);
+  EXPECT_EQ(again.survivors, (Places{0, 1}));
+}
+
+TEST(NextGeneration, OnceSomebodyHasFinishedNobodyIsReplaced) {
+  EXPECT_EQ(next({E, D, E}, 0, 3, 3, 200).kind, Kind::AllDone);
+  const NextGeneration rest = next({E, D, L}, 0, 3, 3, 200);
+  EXPECT_EQ(rest.kind, Kind::Form);
+  EXPECT_FALSE(rest.replace);
+  EXPECT_EQ(rest.survivors, (Places{2}));
+}
+
+constexpr Attendance finished_after(int generation) { return {.running = false, .since = 0, .entered = generation}; }
+constexpr Attendance running(int since, int entered) { return {.running = true, .since = since, .entered = entered}; }
+
+TEST(LateRanks, AreThoseThatHaveNotEnteredAGenerationThatTheOthersHaveFinished) {
+  const Attendance new_one_that_ended{.running = false, .since = 1, .entered = -1};
+  const struct {
+    const char* what;
+    std::vector<Attendance> members;
+    int generation;
+    Places late;
+  } cases[] = {
+      {"generation two", {finished_after(2), finished_after(1), running(2, 1), running(2, -1)}, 2, {2, 3}},
+      {"all have entered it", {finished_after(1), finished_after(1), running(1, 1)}, 1, {}},
+      {"others run", {finished_after(0), running(0, 0), running(1, -1)}, 1, {}},
+      {"not what has finished itself", {finished_after(0), new_one_that_ended, running(1, -1)}, 1, {2}},
+      {"the first generation", {finished_after(-1), running(0, -1)}, 0, {}},
+  };
+  for (const auto& c : cases) EXPECT_EQ(late_ranks(c.members, c.generation).late, c.late) << c.what;
+  EXPECT_EQ(late_ranks(cases[0].members, 2).finished, 1u) << "rank 0 has been there";
+}
+
+// What agents and coordinator say about it on several nodes.
+TEST(ElasticMessages, ComeBackAsTheyWere) {
+  const auto passed_on = [](const Message& message) { return decode(encode({0, 0, {}, message}), {}).message; };
+  RankEnd killed;
+  killed.running = false;
+  killed.by_signal = killed.replaced = true;
+  killed.code = 9;
+  RanksChanged changed{2, {3}, {killed}};
+  const auto told = std::get<RanksChanged>(passed_on(changed));
+  EXPECT_EQ(told.places, changed.places);
+  EXPECT_EQ(told.round, 2);
+  EXPECT_TRUE(told.ranks.at(0).replaced);
+  EXPECT_EQ(told.ranks.at(0).code, 9);
+
+  RescueOrder order{2, {1}, {0, 4}, {{.local_rank = 1, .restart_count = 2, .environment = {"RANK=3"}}}};
+  const auto obeyed = std::get<RescueOrder>(passed_on(order));
+  EXPECT_EQ(obeyed.round, 2);
+  EXPECT_EQ(obeyed.lost, order.lost);
+  EXPECT_EQ(obeyed.frozen, order.frozen);
+  ASSERT_EQ(obeyed.starts.size(), 1U);
+  EXPECT_EQ(obeyed.starts[0].local_rank, 1);
+  EXPECT_EQ(obeyed.starts[0].restart_count, 2);
+  EXPECT_EQ(obeyed.starts[0].environment, order.starts[0].environment);
+
+  changed.places = {3, 0};
+  EXPECT_THROW(passed_on(changed), comm::Error);
+  order.starts[0].local_rank = -1;
+  EXPECT_THROW(passed_on(order), comm::Error);
 }
 
 }  // namespace

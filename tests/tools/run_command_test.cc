@@ -1,6 +1,11 @@
 // The command line of `tutti run` and `tutti`.
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "tutti_program.h"
 
@@ -82,6 +87,115 @@ TEST(Command, AutoStartsARankForEachCpu) {
   const Finished run = tutti({"run", "-n", "auto", "--no-label", "--", "sh", "-c", "echo $WORLD_SIZE"});
   EXPECT_EQ(run.status, exited(0));
   EXPECT_GE(std::stoi(run.out), 1);
+}
+
+// torchrun's options and variables, and where each setting of `tutti run` comes from.
+
+Finished run_here(const Words& words, const Words& environment = {}) {
+  return tutti(joined({"run"}, words), environment);
+}
+
+TEST(RunOptions, TorchrunsVariablesStandForOptions) {
+  const Finished run = tutti_run({"--no-label"}, "echo $WORLD_SIZE $TORCHELASTIC_MAX_RESTARTS",
+                                 {"PET_NPROC_PER_NODE=2", "PET_MAX_RESTARTS=3", "PET_STANDALONE=1", "PET_NO_STORE=0"});
+  EXPECT_EQ(run.out, "2 3\n2 3\n") << run.err;
+}
+
+TEST(RunOptions, TheCommandLineWinsOverAVariableAndSaysSo) {
+  const Finished run = tutti_run({"--max-restarts", "1"}, "echo $TORCHELASTIC_MAX_RESTARTS",
+                                 {"PET_MAX_RESTARTS=3", "PET_NPROC_PER_NODE=1"});
+  EXPECT_EQ(run.out, "1\n");
+  EXPECT_EQ(run.err,
+            "tutti run: --max-restarts 1 of the command line wins over PET_MAX_RESTARTS=3 in the environment\n");
+  const Finished agreed = tutti_run({"--max-restarts", "3"}, ":", {"PET_MAX_RESTARTS=3"});
+  EXPECT_EQ(agreed.err, "");
+}
+
+TEST(RunOptions, AVariableThatMakesNoSenseIsNamed) {
+  const Finished run = run_here({"true"}, {"PET_MAX_RESTARTS=many"});
+  EXPECT_EQ(run.status, exited(2));
+  EXPECT_EQ(run.err.find("tutti run: PET_MAX_RESTARTS='many' in the environment: "), 0u) << run.err;
+}
+
+TEST(RunOptions, VerboseTellsEverySettingAndItsSource) {
+  const Finished run = run_here({"-n", "1", "--verbose", "true"}, {"PET_ROLE=worker"});
+  expect_parts(run.err, {"tutti run: --nproc-per-node 1 (command line)\n", "tutti run: --role worker (PET_ROLE)\n",
+                         "tutti run: by default: --nnodes 1, "});
+}
+
+TEST(RunOptions, AnExportedMasterPortThatIsNotUsedIsNamed) {
+  const std::vector<std::string> exported{"MASTER_PORT=1"};
+  const Finished run = tutti_run({"-n", "1"}, "test $MASTER_PORT != 1", exported);
+  EXPECT_EQ(run.status, exited(0));
+  expect_parts(run.err, {"MASTER_PORT=1 of the environment is not used; write --master-port 1"});
+  EXPECT_EQ(tutti_run({"-n", "1"}, ":", {"MASTER_PORT=1", "RANK=0"}).err, "");  // another launcher's
+}
+
+TEST(RunOptions, UnderscoresAreTorchrunsSpellingButNotThePrograms) {
+  const Finished run = run_here({"--nproc_per_node=1", "--max_restarts", "2", "echo", "--my_option"});
+  EXPECT_EQ(run.out, "--my_option\n") << run.err;
+}
+
+TEST(RunOptions, RolesAreGiven) {
+  EXPECT_EQ(
+      tutti_run({"-n", "2", "--role", "trainer", "--ranks-filter", "1"}, "echo $ROLE_NAME $ROLE_RANK $ROLE_WORLD_SIZE")
+          .out,
+      "[rank 1] trainer 1 2\n");
+}
+
+TEST(RunOptions, PythonModulesAndScriptsRunInPython) {
+  EXPECT_EQ(run_here({"-m", "platform", "--version"}).status.by_signal, false);
+  const std::string script = testing::TempDir() + "/tutti_script_" + std::to_string(::getpid()) + ".py";
+  std::ofstream(script) << "import sys; print('python', sys.argv[1:])\n";
+  EXPECT_EQ(run_here({script, "a"}).out, "python ['a']\n");
+  EXPECT_EQ(run_here({"--no-python", script}).status, exited(126));
+  const std::string other = script + "txt";
+  std::filesystem::rename(script, other);
+  EXPECT_EQ(run_here({"--run-path", other}).out, "python []\n");
+  std::filesystem::remove(other);
+}
+
+TEST(RunOptions, OptionsWithoutMeaningHereAreAcceptedAndNamed) {
+  const Finished run = run_here({"--monitor-interval", "0.5", "--start-method", "spawn", "--verbose", "true"});
+  EXPECT_EQ(run.status, exited(0));
+  expect_parts(run.err, {"tutti run: ignored: --monitor-interval, --start-method\n"});
+}
+
+TEST(RunOptions, GpusAreCountedAsCudaDoes) {
+  EXPECT_EQ(tutti_run({"-n", "gpu", "--ranks-filter", "0"}, "echo $WORLD_SIZE", {"CUDA_VISIBLE_DEVICES=3,5"}).out,
+            "[rank 0] 2\n");
+  const Finished none = tutti_run({"-n", "gpu"}, ":", {"CUDA_VISIBLE_DEVICES="});
+  EXPECT_EQ(none.status, exited(2));
+  EXPECT_EQ(first_line(none.err), "tutti run: --nproc-per-node is gpu, but this host shows no GPU");
+}
+
+// `tutti run --chaos` and TUTTI_CHAOS: for any program on comm, counted in collectives.
+
+Finished bench_under(const Words& options, const Words& environment = {}) {
+  const Words bench{"--", TUTTI_PROGRAM, "bench", "all_reduce", "--min-bytes", "64", "--max-bytes", "64"};
+  return tutti(joined(joined({"run", "-n", "2"}, options), bench), environment);
+}
+
+TEST(ChaosOfComm, ARankDiesAtACollectiveAndIsNamed) {
+  const Finished run = bench_under({"--chaos", "kill:rank=1,step=5"});
+  expect_failure(run, 128 + SIGKILL,
+                 {"chaos: rank 1 kills itself at step 5", "tutti run: rank 1 (pid ", "was killed by SIGKILL"});
+}
+
+TEST(ChaosOfComm, TheEnvironmentIsEnoughAndARestartIsSpared) {
+  const Finished run =
+      bench_under({"--max-restarts", "1"}, {"TUTTI_CHAOS=kill:rank=0,step=3;delay:rank=1,ms=1,step=2"});
+  expect_success(run);
+  expect_parts(run.err, {"chaos: rank 0 kills itself at step 3", "chaos: rank 1 waits at step 2"});
+}
+
+TEST(ChaosOfComm, WhatIsNotUnderstoodIsRefusedBeforeARankStarts) {
+  const Finished run = bench_under({"--chaos", "melt:rank=1"});
+  EXPECT_EQ(run.status, exited(2));
+  EXPECT_TRUE(run.err.starts_with("tutti run: --chaos: chaos \"melt:rank=1\"")) << run.err;
+  const Finished wrong = bench_under({}, {"TUTTI_CHAOS=melt:rank=1"});
+  EXPECT_NE(wrong.status, exited(0));
+  expect_parts(wrong.err, {"chaos \"melt:rank=1\""});
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
-// Signals to a training run: a checkpoint of the same step on all ranks, and a clean end.
+// Checkpoints of whole processes. Signals to a training run: a checkpoint of the same step on all ranks, and a clean
+// end.
+
 #include <signal.h>
 #include <tutti/tests/support/stolen_time.h>
 #include <tutti/tests/trainer/small_run.h>
@@ -136,6 +138,86 @@ TEST_F(CheckpointSignals, ALauncherThatRestartsGoesOnFromTheCheckpoint) {
   EXPECT_EQ(job.wait(0), kDone) << job.err(0);
   EXPECT_NE(job.err(0).find("exited with status 143"), std::string::npos) << job.err(0);
   EXPECT_NE(job.out(0).find("resumed after epoch "), std::string::npos) << job.out(0);
+  const Outcome resumed = outcome("resumed.json");
+  expect_equal(resumed, uninterrupted(static_cast<int>(resumed.epochs.size())));
+}
+
+// Checkpoints on disks that are full or cannot be written.
+
+class CheckpointDisk : public SmallRun {
+ protected:
+  Finished run_script(const std::string& script) const { return run({"sh", "-c", script}); }
+  /// In a mount name space of its own, which ends with the script.
+  Finished run_with_mounts(const std::string& script) const { return run({"unshare", "-m", "sh", "-c", script}); }
+  bool may_mount() const {
+    std::filesystem::create_directories(folder_ / "probe");
+    return run_with_mounts("mount -t tmpfs tmpfs " + path("probe")).status == kDone;
+  }
+};
+
+TEST_F(CheckpointDisk, AFileSizeLimitIsNamedOnEveryRankAndNothingHalfStays) {
+  // 512 bytes each: room for the parameters (159 KB), not for the optimizer (319 KB)
+  const Finished done = run_script("ulimit -f 400; exec " + in_one_line(saving({"--epochs", "3", "--nproc", "2"})));
+  EXPECT_EQ(done.status, kFailed) << done.err;
+  for (const char* rank : {"rank 0: ", "rank 1: "}) {
+    test::expect_parts(done.err, {rank + std::string("cannot write the checkpoint ") + dir().string()});
+  }
+  test::expect_parts(done.err, {"optimizer.safetensors: File too large", "there is no complete checkpoint yet"});
+  EXPECT_TRUE(checkpoints_in(dir()).empty());
+  for (const auto& entry : std::filesystem::directory_iterator(dir())) EXPECT_EQ(entry.path().filename(), ".lock");
+}
+
+TEST_F(CheckpointDisk, AFullDiskIsNamedAndWithRoomTheRunGoesOn) {
+  if (!may_mount()) GTEST_SKIP() << "mounting is not permitted here";
+  std::filesystem::create_directories(dir());
+  const std::string train = in_one_line(saving({"--epochs", "3", "--nproc", "2", "--keep-checkpoints", "0"}));
+  const std::string script = "mount -t tmpfs -o size=1200k tmpfs " + dir().string() + " && { " + train +
+                             "; echo status $? >&2; ls -a " + dir().string() + "; mount -o remount,size=100m " +
+                             dir().string() + " && exec " + train + "--resume --json " + path("resumed.json") + "; }";
+  const Finished done = run_with_mounts(script);
+  EXPECT_EQ(done.status, kDone) << done.err;
+  test::expect_parts(done.err,
+                     {"No space left on device",
+                      "the newest complete checkpoint is " + (dir() / "epoch-0000-step-000040").string(), "status 1"});
+  test::expect_absent(done.out, {".incomplete"});
+  test::expect_parts(done.out, {"resumed after epoch 0 and step 40 of 60"});
+  expect_equal(outcome("resumed.json"), uninterrupted(3));
+}
+
+TEST_F(CheckpointDisk, AReadOnlyFolderIsNamedBeforeTrainingBegins) {
+  if (!may_mount()) GTEST_SKIP() << "mounting is not permitted here";
+  std::filesystem::create_directories(dir());
+  const std::string folder = dir().string();
+  const Finished done = run_with_mounts("mount --bind " + folder + " " + folder + " && mount -o remount,ro,bind " +
+                                        folder + " && exec " + in_one_line(saving({"--epochs", "3", "--nproc", "2"})));
+  EXPECT_EQ(done.status, kFailed);
+  test::expect_parts(done.err, {folder, "Read-only file system"});
+  EXPECT_EQ(done.out, "");
+}
+
+TEST_F(CheckpointDisk, AFolderThatBecomesReadOnlyIsNamedAndWhatItHoldsIsUsed) {
+  if (!may_mount()) GTEST_SKIP() << "mounting is not permitted here";
+  std::filesystem::create_directories(dir());
+  const std::string folder = dir().string();
+  const std::string train = in_one_line(saving({"--epochs", "1000000", "--nproc", "2"}));
+  // The run holds .lock open for writing, so that its disk cannot be remounted: a read-only one is laid over it.
+  const std::string over = path("over");
+  const std::string script =
+      "mkdir " + over + " && mount --bind " + over + " " + over + " && mount -o remount,ro,bind " + over +
+      " && mount -t tmpfs tmpfs " + folder + " && { " + train + " & until ls " + folder +
+      " | grep -q epoch-0; do sleep 0.01; done; mount --bind " + over + " " + folder +
+      " || kill $!; wait $!; echo status $? >&2; umount " + folder + "; " + resuming_in_shell("resumed.json") + "; }";
+  const Finished done = run_with_mounts(script);
+  EXPECT_EQ(done.status, kDone) << done.err;
+  const auto says = [&](const std::string& what) { return done.err.find(what + " " + folder) != std::string::npos; };
+  const bool writing = says("cannot write the checkpoint");
+  const bool deleting = says("cannot delete the old checkpoint") || says("cannot delete the folder");  // an older one
+  EXPECT_TRUE(writing || deleting) << done.err;
+  const bool between_writes = done.err.find("Read-only file system") != std::string::npos;
+  const bool within_a_write = done.err.find("No such file or directory") != std::string::npos;
+  EXPECT_TRUE(between_writes || within_a_write) << done.err;
+  test::expect_parts(done.err, {"status 1"});
+  test::expect_parts(done.out, {"resumed after epoch "});
   const Outcome resumed = outcome("resumed.json");
   expect_equal(resumed, uninterrupted(static_cast<int>(resumed.epochs.size())));
 }
