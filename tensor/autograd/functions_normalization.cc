@@ -27,6 +27,8 @@ struct BatchNormNode final : Node {
   std::int64_t rows = 0;  // that the statistics were taken over; 0: none, they were fixed
   std::shared_ptr<BatchHolders> holders;
 
+  bool exact() const { return rows > 0 && holders && holders->sums_exactly(); }
+
   const char* name() const override { return "batch_norm"; }
   void release() override {
     pass = {};
@@ -39,8 +41,7 @@ struct BatchNormNode final : Node {
     const Shape image = grad.shape();
     bool own = grad.use_count() == 1;  // then it may be written to
     grad = grad.reshape(pass.x.shape());
-    const bool exact = holders && holders->sums_exactly();
-    Tensor sum_dz = exact ? Tensor::empty(pass.mean.shape(), DType::Float64) : empty_like(pass.mean);
+    Tensor sum_dz = exact() ? Tensor::empty(pass.mean.shape(), DType::Float64) : empty_like(pass.mean);
     Tensor sum_dzx = empty_like(sum_dz);
     Tensor dz;
     const bool write_dz = pass.relu && inputs.needed(kResidual);
@@ -51,7 +52,7 @@ struct BatchNormNode final : Node {
       grad = std::move(dz);
       pass.relu = false;  // dz holds what it let pass
     }
-    if (exact) {
+    if (exact()) {
       inputs.write_sum(kWeight, [&](Tensor& dw, bool add) { k.scale(dw, sum_dzx.to(dw.dtype()), 1, add); });
       inputs.write_sum(kBias, [&](Tensor& db, bool add) { k.scale(db, sum_dz.to(db.dtype()), 1, add); });
     } else {
@@ -69,14 +70,13 @@ struct BatchNormNode final : Node {
     const KernelTable& k = kernels(grad.device());
     const double share = rows > 0 ? -1.0 / static_cast<double>(rows) : 0.0;
     if (rows > 0 && holders) join_sums(*holders, offset, slope);
-    const bool has_factor = holders && holders->sums_exactly();
     offset = offset.to(pass.mean.dtype());
     slope = slope.to(pass.mean.dtype());
     k.mul(offset, offset, pass.factor, false);
     k.scale(offset, offset, share, false);
     k.mul(slope, slope, pass.factor, false);
     k.mul(slope, slope, pass.inverse_deviation, false);
-    if (!has_factor) k.mul(slope, slope, pass.inverse_deviation, false);
+    if (!exact()) k.mul(slope, slope, pass.inverse_deviation, false);
     k.scale(slope, slope, share, false);
     if (in_place) {
       k.batch_norm_input(grad, pass, grad, y, slope, offset, false);

@@ -143,6 +143,20 @@ TEST(SyncBatchNorm, ExactSumsAreTheSameNumbersAndTheSameBitsOnAnyRanks) {
   }
 }
 
+TEST(SyncBatchNorm, FixedStatisticsHaveTheSameGradientsWithExactSums) {
+  std::vector<Values> gradients;
+  for (const bool exact : {false, true}) {
+    test::run_ranks(1, [&](comm::ProcessGroup& group) {
+      nn::BatchNorm2d layer(7);
+      synchronise_batch_norm(layer, group, exact);
+      layer.train(false);
+      sum(mul(layer.forward(Variable(pictures(0, 4, 3, 7))), Variable(pictures(4, 8, 3, 7)))).backward();
+      gradients.push_back(values_of(layer.weight().grad()));
+    });
+  }
+  EXPECT_EQ(gradients[0], gradients[1]);
+}
+
 TEST(SyncBatchNorm, EfficientNetRunsOverAnEmptyBatch) {
   test::run_ranks(2, [](comm::ProcessGroup& group) {
     const auto model = nn::make_model("efficientnet_b0", 1, {.classes = 3});
