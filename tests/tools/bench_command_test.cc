@@ -126,7 +126,7 @@ TEST(BenchCommand, WrongUsageIsStatus2WithOneSentenceFirst) {
   EXPECT_EQ(tutti_bench({"--help"}).status, exited(0));
 }
 
-// A whole run within a group of threads: rows, exit status, and who prints.
+// A whole run within a group of threads: rows, exit status, and which rank prints.
 
 BenchOptions quick() { return {.max_bytes = 64, .iterations = 2, .warmup = 1}; }
 

@@ -105,7 +105,7 @@ TEST_F(ElasticJobLate, RanksOfTheFirstGenerationMayEndWhenTheyLike) {
   EXPECT_TRUE(does_nothing(look()));
 }
 
-// Who takes part in the next generation of an elastic job, and when.
+// Which ranks take part in the next generation of an elastic job, and when.
 
 constexpr auto R = WorkerFate::Runs, L = WorkerFate::Left, F = WorkerFate::Frozen, D = WorkerFate::Died,
                E = WorkerFate::Finished, G = WorkerFate::Gone;
@@ -117,7 +117,7 @@ NextGeneration next(const Fates& fates, int used, int restarts, int min_ranks, i
 TEST(NextGeneration, NothingHappensWhileAllRun) {
   EXPECT_EQ(next({R, R, R}, 0, 1, 3, 0).kind, Kind::Wait);
   EXPECT_EQ(next({R, E, R}, 0, 1, 3, 90'000).kind, Kind::Wait);
-  EXPECT_EQ(next({R, F, R}, 0, 1, 3, 90'000).kind, Kind::Wait);  // frozen, but nobody has missed it
+  EXPECT_EQ(next({R, F, R}, 0, 1, 3, 90'000).kind, Kind::Wait);  // frozen, but no other rank has noticed
 }
 
 TEST(NextGeneration, ADeathIsSettledBeforeItIsDealtWith) {
@@ -127,7 +127,7 @@ TEST(NextGeneration, ADeathIsSettledBeforeItIsDealtWith) {
   EXPECT_EQ(formed.survivors, (Places{0, 2}));
   EXPECT_EQ(formed.lost, (Places{1}));
   EXPECT_TRUE(formed.replace);
-  EXPECT_EQ(next({L, D, L}, 0, 1, 3, 0).kind, Kind::Form);  // nobody else can die of it
+  EXPECT_EQ(next({L, D, L}, 0, 1, 3, 0).kind, Kind::Form);  // no other rank is left to die of it
 }
 
 TEST(NextGeneration, WhoIsGoneWithItsNodeIsLeftOutAndNotMissed) {
