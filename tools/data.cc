@@ -1,6 +1,7 @@
-// `tutti data`: which data sets this machine has, and whether their files are whole.
+// `tutti data`: which data sets this machine has, whether their files are whole, and where to get MNIST.
 
 #include <tutti/tools/commands.h>
+#include <tutti/tools/fetch_mnist.h>
 #include <tutti/trainer/data/data_error.h>
 #include <tutti/trainer/data/image/folder_data.h>
 #include <tutti/trainer/data/mnist.h>
@@ -133,10 +134,41 @@ int verify(const std::string& data) {
   return std::max(first, second);
 }
 
+int fetch(const FetchOptions& options) {
+  fetch_mnist(options);
+  std::cout << "mnist     " << options.folder.string() << "\n";
+  return 0;
+}
+
+/// Where training finds it: $TUTTI_DATA/mnist, else in the user's cache.
+std::filesystem::path folder_to_fetch_into() {
+  const DataSearch search = DataSearch::from_environment({});
+  return search.tutti_data.empty() ? search.cache_home / "tutti" / "mnist" : search.tutti_data / "mnist";
+}
+
+void add_fetch_command(CLI::App& command, int& status) {
+  const auto options = std::make_shared<FetchOptions>();
+  options->mirrors = {"https://ossci-datasets.s3.amazonaws.com/mnist/",
+                      "https://storage.googleapis.com/cvdf-datasets/mnist/"};
+  const auto patience = std::make_shared<int>(static_cast<int>(options->patience.count()));
+  CLI::App* sub = command.add_subcommand("fetch", "Download a data set; of several ranks one on each file system does");
+  sub->add_option("NAME", "mnist")->required()->check(CLI::IsMember({"mnist"}));
+  sub->add_option("--to", options->folder, "The folder to write into [$TUTTI_DATA/mnist, else the user's cache]");
+  sub->add_option("--mirror", options->mirrors, "A server's folder instead of the known ones; several: in this order");
+  sub->add_option("--patience", *patience, "Seconds without a byte, then the next server is asked")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 3600));
+  sub->callback([=, &status] {
+    if (options->folder.empty()) options->folder = folder_to_fetch_into();
+    options->patience = std::chrono::seconds(*patience);
+    status = status_of("tutti data fetch", [&] { return fetch(*options); });
+  });
+}
+
 }  // namespace
 
 void add_data_command(CLI::App& app, int& status) {
-  CLI::App* command = app.add_subcommand("data", "List the data sets that are found, and check their files");
+  CLI::App* command = app.add_subcommand("data", "List the data sets that are found, check their files, fetch them");
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* description, int (*action)(const std::string&)) {
     auto data = std::make_shared<std::string>();
@@ -147,6 +179,7 @@ void add_data_command(CLI::App& app, int& status) {
   };
   add("list", "Where each data set was found", list);
   add("verify", "Read every file and every picture; name those that cannot be used", verify);
+  add_fetch_command(*command, status);
 }
 
 }  // namespace tutti::tools
