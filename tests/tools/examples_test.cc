@@ -6,6 +6,7 @@
 #include <fstream>
 #include <regex>
 
+#include "test_folder.h"
 #include "tutti_program.h"
 
 namespace tutti::test {
@@ -85,6 +86,19 @@ TEST(Examples, DemoBasicFindsUnusedParameters) {
   expect_parts(printed_by(2, "demo_basic", {"--spare", "1"}),
                {"\nspare.weight has no gradient on any rank and stays as it was\n",
                 "\nspare.bias has no gradient on any rank and stays as it was\n"});
+}
+
+// The loop by hand and the built-in one are the same training.
+TEST(Examples, OwnLoopDoesWhatTheBuiltInTrainerDoes) {
+  const TestFolder empty;
+  const std::string home = empty.path();
+  const Words nothing_there = {"TUTTI_DATA=", "HOME=" + home, "XDG_CACHE_HOME=" + home};
+  const Finished own = run_example(2, "own_loop", {"--epochs", "1", "--batch-size", "32"}, nothing_there);
+  expect_success(own, {"[generated digits test]"});
+  const Finished built_in = tutti({"train", "mnist", "--epochs", "1"}, nothing_there);
+  expect_success(built_in);
+  const std::string accuracy = "test accuracy (0\\.[0-9]{4})";
+  EXPECT_NEAR(std::stod(found(own.out, accuracy)), std::stod(found(built_in.out, accuracy)), 0.005);  // sums round
 }
 
 TEST(Examples, DemoCheckpointGivesAllRanksTheSavedModelAndCleansUp) {
