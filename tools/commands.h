@@ -59,5 +59,6 @@ void add_compare_command(CLI::App& app, int& status);
 void add_store_command(CLI::App& app, int& status);
 void add_doctor_command(CLI::App& app, int& status);
 void add_lab_command(CLI::App& app, int& status);
+void add_completion_command(CLI::App& app, int& status);
 
 }  // namespace tutti::tools

@@ -135,7 +135,7 @@ int run(int argc, char** argv) {
   int status = 0;
   for (const auto add : {add_run_command, add_train_command, add_bench_command, add_data_command, add_plan_command,
                          add_tune_command, add_report_command, add_evaluate_command, add_compare_command,
-                         add_store_command, add_doctor_command, add_lab_command})
+                         add_store_command, add_doctor_command, add_lab_command, add_completion_command})
     add(app, status);
   check_values(app);
   try {

@@ -73,6 +73,11 @@ class Installed(unittest.TestCase):
         self.assertIn("bin/tutti", built)
         self.assertEqual(built - named, set())
 
+    def test_shells_and_man_find_what_is_theirs(self):
+        for file, beginning in {"bash-completion/completions/tutti": "_tutti_words() {", "zsh/site-functions/_tutti": "#compdef tutti",
+                                "man/man1/tutti.1": ".TH TUTTI 1 "}.items():
+            self.assertTrue((self.prefix / "share" / file).read_text().strip().startswith(beginning), file)
+
     def headers(self, component):
         return sorted(path.relative_to(self.include).as_posix() for path in (self.include / "tutti" / component).rglob("*.h"))
 

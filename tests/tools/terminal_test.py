@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -52,7 +53,40 @@ def on_terminal(*words, columns=COLUMNS, **options):
     return process.returncode, Screen(data)
 
 
+def completed(*words):
+    """What bash offers for the last word."""
+    script = '. <("$0" completion bash); COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _tutti; echo "${COMPREPLY[*]}"'
+    return subprocess.run(["bash", "-euc", script, TUTTI, "tutti", *words], capture_output=True, text=True,
+                          check=True).stdout.split()
+
+
 BAR = ["-n", "2", "--", "sh", "-c", "printf 'at 10%%\\r'; printf '\\rat 20%%\\r\\r'; echo done $RANK"]
+
+
+class Completion(unittest.TestCase):
+    def test_commands_and_options_that_may_follow(self):
+        self.assertEqual(completed("tr"), ["train"])
+        self.assertEqual(completed("train", "mnist", "--epo"), ["--epochs"])
+        self.assertEqual(completed("run", "-n", "2", "--master-p"), ["--master-port"])
+        self.assertEqual(completed("data", "f"), ["fetch"])
+        self.assertEqual(completed("nonsense", "l"), ["lab"])
+
+    def test_the_command_line_of_another_program_is_its_own(self):
+        self.assertEqual(completed("run", "--", "tr"), [])
+
+    @unittest.skipUnless(shutil.which("zsh"), "no zsh")
+    def test_zsh(self):
+        for how in ('autoload -U compinit; compinit -D -u; . <("$0" completion zsh); print $_comps[tutti]',
+                    '"$0" completion zsh > $1/_tutti; fpath=($1 $fpath); autoload -U compinit; compinit -D -u; print $_comps[tutti]'):
+            with tempfile.TemporaryDirectory() as folder:
+                done = subprocess.run(["zsh", "-fc", how, TUTTI, folder], capture_output=True, text=True)
+                self.assertEqual((done.stdout, done.stderr), ("_tutti\n", ""))
+
+    def test_the_manual_page_has_every_command(self):
+        page = subprocess.run([TUTTI, "completion", "man"], capture_output=True, text=True, check=True).stdout
+        for part in (".TH TUTTI 1 ", ".SS tutti train mercer\n", ".SS tutti data fetch\n", "\\fB\\-\\-nnodes\\fR \\fITEXT"):
+            self.assertIn(part, page)
+        self.assertNotIn("INT:INT", page)
 
 
 class Terminal(unittest.TestCase):

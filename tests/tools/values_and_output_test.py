@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 TUTTI = os.path.abspath(sys.argv[1])
-COMMANDS = ["run", "train mnist", "train mercer", "bench", "data list", "data fetch", "data verify", "plan", "tune", "report", "evaluate",
+COMMANDS = ["run", "train mnist", "train mercer", "bench", "data list", "data fetch", "data verify", "completion", "plan", "tune", "report", "evaluate",
             "compare", "store", "doctor", "lab list", "lab start", "lab check", "lab show"]
 WORDS = {"run": ["--", "true"]}
 failures = []
