@@ -1,5 +1,6 @@
 #include <tutti/comm/base/format.h>
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
+#include <tutti/trainer/data/image/image_folder.h>
 #include <tutti/trainer/evaluate_checkpoint.h>
 #include <tutti/trainer/option_table.h>
 #include <tutti/trainer/report/run_options.h>
@@ -45,7 +46,8 @@ TaskData load_data(const EvaluationRequest& request, TrainOptions& options, cons
     if (trained_on.starts_with("generated ")) return generated_task_data(options);
     const OptionTexts run = run_options_beside(folder);
     options.data = still_there(text_in(run, "data folder"));
-    if (options.test_list.empty()) options.test_list = still_there(text_in(run, "test-list"));
+    const std::string list = text_in(run, "test-list");
+    if (options.test_list.empty()) options.test_list = list == kAllFiles ? fs::path(list) : still_there(list);
     options.skip_bad_images = text_in(run, "skip-bad-images") == "yes";
   }
   return load_task_data(options, threads);
@@ -118,8 +120,9 @@ CheckpointEvaluation evaluate_checkpoint(const EvaluationRequest& request, comm:
                                   .has_classes = objective == Objective::Classify,
                                   .note = note,
                                   .result = {.confusion = ConfusionMatrix(data.test.classes)}};
-  if (request.split != "test") add_set(evaluation, data.train, *model, group);
-  if (request.split != "train") add_set(evaluation, data.test, *model, group);
+  const bool one_set = options.test_list == kAllFiles;  // once is enough, then
+  if (request.split != "test" && !one_set) add_set(evaluation, data.train, *model, group);
+  if (request.split != "train" || one_set) add_set(evaluation, data.test, *model, group);
   return evaluation;
 }
 

@@ -1,4 +1,5 @@
 #include <tutti/comm/base/format.h>
+#include <tutti/trainer/data/image/image_folder.h>
 #include <tutti/trainer/option_table.h>
 #include <tutti/trainer/task.h>
 
@@ -23,6 +24,10 @@ constexpr OptionCheck kThreads{0, 1024, "at least 0, and at most 1024"};
 constexpr OptionCheck one_of(const char* words) { return {.words = words}; }
 constexpr OptionCheck range(double least, double most, const char* must_be) { return {least, most, must_be}; }
 
+std::string text_of(const std::filesystem::path& value) {
+  return value.empty() ? "" : std::filesystem::absolute(value).lexically_normal().string();
+}
+
 constexpr TrainOption kTable[] = {
     {"task", &T::task, kResume},
     {"model", &T::model, kResume, ""},
@@ -30,8 +35,14 @@ constexpr TrainOption kTable[] = {
     {"image-size", &T::image_size, kResume | kPictures, "pictures are resized to this many pixels a side",
      range(1, 1024, "between 1 and 1024")},
     {"augment", &T::augment, kResume | kPictures, "flips and quarter turns while training [on]"},
-    {"test-list", &T::test_list, kRecord | kIfGiven | kOwn | kPictures,
-     "file with the pictures to test on, one relative path a line [those whose number ends in 4 or 9]"},
+    {"test-list",
+     &T::test_list,
+     kRecord | kIfGiven | kOwn | kPictures,
+     "file with the pictures to test on, one relative path a line; all: train and test on every one [those whose "
+     "number "
+     "ends in 4 or 9]",
+     {},
+     [](const T& o) { return o.test_list == kAllFiles ? kAllFiles : text_of(o.test_list); }},
     {"sync-batch-norm", &T::sync_batch_norm, kResume | kIfGiven | kPictures,
      "batch norm over the samples of all ranks, not of each"},
     {"skip-bad-images", &T::skip_bad_images, kRecord | kIfGiven | kPictures,
@@ -89,7 +100,8 @@ constexpr TrainOption kTable[] = {
      "safetensors file that the model begins with, as torchvision's; its last layer may have other classes"},
     {"eval-train", &T::eval_train, kRecord | kIfGiven,
      "after every epoch, show the accuracy on the training set, without augmentation, too"},
-    {"log-every", &T::log_every, kOwn, "print a line after so many steps; 0: after epochs only", kAtLeast0},
+    {"log-every", &T::log_every, kOwn,
+     "print a line after so many steps, and every rank's into the log of --run-dir; 0: after epochs only", kAtLeast0},
     {"run-dir", &T::run_dir, 0,
      "folder for records of every step, TensorBoard events and a log of all ranks; and for report.json and "
      "checkpoints/, where not named otherwise"},
@@ -116,9 +128,6 @@ constexpr TrainOption kTable[] = {
 
 std::string text_of(bool value) { return value ? "yes" : "no"; }
 std::string text_of(const std::string& value) { return value; }
-std::string text_of(const std::filesystem::path& value) {
-  return value.empty() ? "" : std::filesystem::absolute(value).lexically_normal().string();
-}
 std::string text_of(double value) { return number_text(value); }
 std::string text_of(std::chrono::milliseconds value) { return std::to_string(value.count()) + " ms"; }
 std::string text_of(std::integral auto value) { return std::to_string(value); }

@@ -64,8 +64,7 @@ TaskData load_folder_data(const TrainOptions& options, const std::filesystem::pa
 void check_mnist_data(const TrainOptions&, const std::filesystem::path&) {}
 
 void check_folder_data(const TrainOptions& options, const std::filesystem::path& folder) {
-  const ImageFolder listed = list_image_folder(folder);
-  (void)(options.test_list.empty() ? test_files_by_rule(listed) : test_files_by_list(listed, options.test_list));
+  (void)test_files(list_image_folder(folder), options.test_list);
 }
 
 void check_scene_options(const TrainOptions& options) {

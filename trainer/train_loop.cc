@@ -124,7 +124,10 @@ void Run::make_model() {
 
 void Run::announce(const TrainOutput& output) {
   const auto cache_notes = all_gather_texts(group_, inputs_.data->cache_note);
-  if (group_.rank() != 0) return;
+  if (group_.rank() != 0) {
+    progress_ = Progress(recorder_->log(), options_.epochs, data_note(report_), options_.log_every);
+    return;
+  }
   progress_ =
       Progress(output.stream, output.live, output.columns, options_.epochs, data_note(report_), options_.log_every);
   progress_.also_to(recorder_->log());

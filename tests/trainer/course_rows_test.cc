@@ -92,15 +92,36 @@ TEST_F(CourseRows, Row1TrainAccuracyBesideTestAccuracyAndALineForSomeSteps) {
 
 TEST_F(CourseRows, Rows9And12MercerResnet101WithCheckpointsAndConfusionMatrix) {
   write_mercer();
-  const Json report = train(
-      "mercer", {"--model", "resnet101", "--optimizer", "sgd", "--lr", "0.01", "--batch-size", "4", "--epochs", "1",
-                 "--image-size", "32", "--test-list", path("test.txt"), "--run-dir", path("run"), "--nproc", "2"});
+  const Json report = train("mercer", {"--model",
+                                       "resnet101",
+                                       "--optimizer",
+                                       "sgd",
+                                       "--lr",
+                                       "0.01",
+                                       "--batch-size",
+                                       "4",
+                                       "--epochs",
+                                       "1",
+                                       "--image-size",
+                                       "32",
+                                       "--test-list",
+                                       "all",
+                                       "--no-augment",
+                                       "--log-every",
+                                       "2",
+                                       "--run-dir",
+                                       path("run"),
+                                       "--nproc",
+                                       "2"});
   EXPECT_EQ(report["global_batch"], 8);
   EXPECT_EQ(report["confusion_matrix"].size(), 21u);
-  EXPECT_EQ(counted(report).first, 5);
+  EXPECT_EQ(counted(report).first, 21);
+  const std::string log = read_whole_file(folder_ / "run/log.txt");
+  for (const char* rank : {"rank 0", "rank 1"})
+    EXPECT_NE(log.find(std::string(rank) + ": epoch 1/1  step 2/"), std::string::npos) << log;
 
   // One process loads the last checkpoint, predicts everything and prints actual x predicted.
-  const Finished evaluated = run({"evaluate", path("run"), "--json", path("evaluation.json")});
+  const Finished evaluated = run({"evaluate", path("run"), "--split", "all", "--json", path("evaluation.json")});
   const Json evaluation = json("evaluation.json");
   EXPECT_EQ(evaluation["confusion_matrix"], report["confusion_matrix"]);
   EXPECT_NE(evaluated.out.find("actual \\ predicted"), std::string::npos) << evaluated.out;

@@ -1,4 +1,6 @@
 #include <gtest/gtest.h>
+#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/metrics/confusion_matrix.h>
 #include <tutti/trainer/report/progress.h>
 #include <tutti/trainer/report/run_report.h>
@@ -114,6 +116,19 @@ TEST(Progress, StepsAreLoggedAsOftenAsAsked) {
   for (int i = 0; i < 100; ++i) progress.show(i, 0.25, began + std::chrono::seconds(i + 1));
   EXPECT_EQ(out.str(),
             "epoch 1/1  step 40/100  loss 0.2500  10 samples/s\nepoch 1/1  step 80/100  loss 0.2500  10 samples/s\n");
+}
+
+TEST(Progress, OtherRanksPutTheirStepsIntoTheLogAndNothingElse) {
+  const TemporaryFolder folder;
+  RunLog log(folder.path(), 2);
+  Progress progress(log, 1, "", 2);
+  progress.line("nothing");
+  progress.start_epoch(1, 3, 10);
+  for (int i = 0; i < 3; ++i) progress.step(i, 0.25);
+  progress.end_epoch({});
+  const std::string text = read_whole_file(folder / "log.txt");
+  EXPECT_NE(text.find(" rank 2: epoch 1/1  step 2/3  loss 0.2500  "), std::string::npos) << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
 }
 
 TEST(Progress, OtherRanksAreSilent) {

@@ -31,6 +31,9 @@ Progress::Progress(std::ostream& out, std::FILE* live, std::size_t columns, int 
       data_note_(std::move(data_note)),
       log_every_(log_every) {}
 
+Progress::Progress(RunLog& log, int total_epochs, std::string data_note, std::int64_t log_every)
+    : log_(&log), total_epochs_(total_epochs), data_note_(std::move(data_note)), log_every_(log_every) {}
+
 void Progress::start_epoch(int epoch, std::int64_t steps, std::int64_t batch, Clock::time_point now) {
   epoch_ = epoch;
   steps_ = steps;
@@ -51,7 +54,7 @@ void Progress::show(std::int64_t index, double loss, Clock::time_point now) {
   if (live) text += "  " + time_left(seconds * static_cast<double>(left));
   text +=
       "  " + with_commas(static_cast<std::int64_t>(static_cast<double>(batch_) / seconds)) + " samples/s" + data_note_;
-  if (logged) return line(text);
+  if (logged) return print(text);
   shown_ = now;
   show_live(text);
 }
@@ -82,6 +85,10 @@ void Progress::end_epoch(const EpochReport& report) {
 }
 
 void Progress::line(const std::string& text) {
+  if (out_ != nullptr) print(text);
+}
+
+void Progress::print(const std::string& text) {
   if (log_ != nullptr) log_->line(text);
   if (out_ == nullptr) return;
   clear();

@@ -1,9 +1,9 @@
 // Progress: what a person sees while training runs. On a terminal one live line, in a pipe one plain line per epoch,
 // and with log_every one per so many steps.
 //
-// Only rank 0 makes one that writes; the others make a silent one. A step costs a look at the clock where a live line
-// is shown, which then changes a few times a second. Thread-safety: none. Ownership: the streams must outlive this
-// object.
+// Only rank 0 makes one that prints; those of the others put their steps into the log of all ranks. A step costs a look
+// at the clock where a live line is shown, which then changes a few times a second. Thread-safety: none. Ownership: the
+// streams must outlive this object.
 #pragma once
 
 #include <tutti/trainer/report/run_log.h>
@@ -29,10 +29,12 @@ class Progress {
   /// plain line; 0: none.
   Progress(std::ostream& out, std::FILE* live, std::size_t columns, int total_epochs, std::string data_note,
            std::int64_t log_every = 0);
+  /// Of a rank that prints nothing: `log`, which must outlive this object, gets its line for so many steps.
+  Progress(RunLog& log, int total_epochs, std::string data_note, std::int64_t log_every);
 
   /// An epoch of `steps` steps, of `batch` samples each on all ranks together.
   void start_epoch(int epoch, std::int64_t steps, std::int64_t batch, Clock::time_point now = Clock::now());
-  /// Step `index`, from 0, is done. `loss`: of rank 0's samples.
+  /// Step `index`, from 0, is done. `loss`: of this rank's samples.
   void step(std::int64_t index, double loss) {
     if (live_ != nullptr || log_every_ > 0) show(index, loss, Clock::now());
   }
@@ -43,6 +45,7 @@ class Progress {
   void also_to(RunLog& log) { log_ = &log; }
 
  private:
+  void print(const std::string& text);
   void show_live(const std::string& text);
   void clear();
 

@@ -5,7 +5,7 @@
 //   steps.jsonl          the steps of rank 0; those of the others are steps-rank-1.jsonl, ... (step_records.h)
 //   buckets.json         what the exchange of each bucket of gradients cost on rank 0 (bucket_timing.h)
 //   tensorboard/rank-0/  event files: about 100 points an epoch, each the mean over its steps
-//   log.txt              the lines that rank 0 prints, and warnings and errors of any rank (run_log.h)
+//   log.txt              the lines that rank 0 prints; warnings, errors and --log-every of any rank (run_log.h)
 //
 // A resumed run continues the files: records of steps that it repeats are dropped, TensorBoard is told to forget them.
 // A run that starts from the beginning replaces records and events of an earlier one, and appends to the log.

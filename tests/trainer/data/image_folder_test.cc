@@ -108,11 +108,11 @@ TEST(ImageFolder, TestPicturesByRule) {
   const TemporaryFolder folder;
   write_set(folder.path());
   const ImageFolder found = list_image_folder(folder.path());
-  EXPECT_EQ(test_paths(found, test_files_by_rule(found)),
+  EXPECT_EQ(test_paths(found, test_files(found, "")),
             (Words{"beach/beach04.PNG", "beach/beach09.tiff", "river/r-4.PNG", "river/r-9.tiff"}));
   const TemporaryFolder other;
   write_file(other / "a/14b.png", {});
-  EXPECT_EQ(error_of([&] { test_files_by_rule(list_image_folder(other.path())); }),
+  EXPECT_EQ(error_of([&] { test_files(list_image_folder(other.path()), ""); }),
             other.path().string() +
                 ": of its 1 pictures none is for testing (those whose number ends in 4 or 9 are; name others with "
                 "--test-list FILE)");
@@ -125,7 +125,7 @@ TEST(ImageFolder, TestPicturesByList) {
   const fs::path list = folder / "list.txt";
   const auto by_list = [&](const std::string& text) {
     write_file(list, bytes_of(text));
-    return test_files_by_list(found, list);
+    return test_files(found, list);
   };
   EXPECT_EQ(test_paths(found, by_list("river/r-0.PNG\r\n\nbeach/beach01.tiff")),
             (Words{"beach/beach01.tiff", "river/r-0.PNG"}));
@@ -135,8 +135,18 @@ TEST(ImageFolder, TestPicturesByList) {
   EXPECT_EQ(error_of([&] { by_list("river/r-0.PNG\nriver/r-0.PNG\n"); }),
             list.string() + " line 2: river/r-0.PNG stands there twice");
   EXPECT_NE(error_of([&] { by_list("\n"); }).find("none is for testing (by the list"), std::string::npos);
-  EXPECT_NE(error_of([&] { test_files_by_list(found, folder / "none.txt"); }).find("none.txt: cannot be opened"),
+  EXPECT_NE(error_of([&] { test_files(found, folder / "none.txt"); }).find("none.txt: cannot be opened"),
             std::string::npos);
+}
+
+TEST(FolderData, AllPicturesAreForTrainingAndForTesting) {
+  const TemporaryFolder folder;
+  write_set(folder / "set");
+  const FolderData data = load_image_folder({.folder = folder / "set", .size = 12, .test_list = kAllFiles});
+  ASSERT_EQ(data.train.count(), 20);
+  ASSERT_EQ(data.test.count(), 20);
+  const auto* const pixels = data.train.images.data<std::uint8_t>();
+  EXPECT_TRUE(std::equal(pixels, pixels + data.train.images.numel(), data.test.images.data<std::uint8_t>()));
 }
 
 TEST(FolderData, EveryPictureIsResizedAndInItsSet) {

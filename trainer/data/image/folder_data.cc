@@ -137,9 +137,10 @@ void check_classes(const ImageFolder& folder, const std::vector<bool>& decoded) 
 
 ImageDataset select(const ImageFolder& folder, const DecodedFolder& decoded, const std::vector<bool>& test,
                     Split split) {
+  const bool all = std::find(test.begin(), test.end(), false) == test.end();
   std::vector<std::size_t> chosen;
   for (std::size_t i = 0; i < folder.files.size(); ++i) {
-    if (decoded.decoded[i] && test[i] == (split == Split::Test)) chosen.push_back(i);
+    if (decoded.decoded[i] && (all || test[i] == (split == Split::Test))) chosen.push_back(i);
   }
   if (chosen.empty()) {
     throw DataError(folder.folder.string() + ": none of the pictures for " +
@@ -170,8 +171,7 @@ ImageDataset select(const ImageFolder& folder, const DecodedFolder& decoded, con
 
 FolderData load_image_folder(const FolderOptions& options) {
   const ImageFolder folder = list_image_folder(options.folder);
-  const std::vector<bool> test =
-      options.test_list.empty() ? test_files_by_rule(folder) : test_files_by_list(folder, options.test_list);
+  const std::vector<bool> test = test_files(folder, options.test_list);
   FolderData result;
   const DecodedFolder decoded = decoded_folder(folder, options, result);
   if (!result.skipped.empty() && !options.skip_bad) refuse_bad(folder, result.skipped);

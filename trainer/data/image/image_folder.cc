@@ -151,6 +151,8 @@ std::optional<fs::path> find_image_folder(const DataSearch& search) {
   return std::nullopt;
 }
 
+namespace {
+
 std::vector<bool> test_files_by_rule(const ImageFolder& folder) {
   std::vector<bool> test;
   for (const ImageFile& file : folder.files) test.push_back(ends_in_4_or_9(file.path));
@@ -180,6 +182,13 @@ std::vector<bool> test_files_by_list(const ImageFolder& folder, const fs::path& 
   }
   check_split(folder, test, "by the list " + list.string());
   return test;
+}
+
+}  // namespace
+
+std::vector<bool> test_files(const ImageFolder& folder, const fs::path& list) {
+  if (list.empty()) return test_files_by_rule(folder);
+  return list == kAllFiles ? std::vector<bool>(folder.files.size(), true) : test_files_by_list(folder, list);
 }
 
 }  // namespace tutti::trainer

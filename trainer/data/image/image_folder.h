@@ -41,10 +41,12 @@ std::optional<std::filesystem::path> find_image_folder(const DataSearch& search)
 /// Where find_image_folder looks, in order.
 std::vector<std::filesystem::path> image_folder_places(const DataSearch& search);
 
-/// For each file: is it for testing? By rule: the digits before the extension end in 4 or 9 (20 of UC Merced's 100).
-/// Throws when that leaves no picture to test or none to train on.
-std::vector<bool> test_files_by_rule(const ImageFolder& folder);
-/// By a list: one relative path a line; each must exist, and none may stand there twice.
-std::vector<bool> test_files_by_list(const ImageFolder& folder, const std::filesystem::path& list);
+/// In place of a list: every picture is for training and for testing.
+inline constexpr char kAllFiles[] = "all";
+
+/// For each file: is it for testing? By `list`, one relative path a line; each must exist, and none may stand there
+/// twice. Without one: where the digits before the extension end in 4 or 9 (20 of UC Merced's 100). Throws when that
+/// leaves no picture to test or, unless `list` is kAllFiles, none to train on.
+std::vector<bool> test_files(const ImageFolder& folder, const std::filesystem::path& list);
 
 }  // namespace tutti::trainer
