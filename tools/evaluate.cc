@@ -69,7 +69,11 @@ int evaluate_in_group(comm::ProcessGroup& group, const EvaluateArguments& argume
   check_surroundings(arguments);
   const int threads = arguments.threads > 0 ? static_cast<int>(arguments.threads) : trainer::default_threads(world);
   tensor::set_num_threads(threads);
-  const auto evaluation = trainer::evaluate_checkpoint(arguments.request, group, threads);
+  trainer::EvaluationRequest request = arguments.request;
+  const std::size_t columns = comm::terminal_columns(STDOUT_FILENO);
+  trainer::Progress progress(std::cout, group.rank() == 0 && columns > 0 ? stdout : nullptr, columns, 0, "");
+  request.progress = &progress;
+  const auto evaluation = trainer::evaluate_checkpoint(request, group, threads);
   if (group.rank() != 0) return 0;
   if (!arguments.csv.empty()) trainer::replace_file(arguments.csv, trainer::evaluation_to_csv(evaluation));
   if (!arguments.json.empty()) {

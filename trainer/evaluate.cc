@@ -23,7 +23,8 @@ class EvaluationMode {
 
 }  // namespace
 
-Evaluation evaluate(comm::ProcessGroup& group, nn::Module& model, Objective objective, Loader& loader) {
+Evaluation evaluate(comm::ProcessGroup& group, nn::Module& model, Objective objective, Loader& loader,
+                    Progress* progress) {
   const EvaluationMode mode(model);
   Evaluation result{.loss = 0, .confusion = ConfusionMatrix(loader.dataset().classes)};
   std::array<double, 2> sums{};  // loss, samples
@@ -33,8 +34,10 @@ Evaluation evaluate(comm::ProcessGroup& group, nn::Module& model, Objective obje
     const tensor::Variable output = model.forward(tensor::Variable(batch.x));
     sums[0] += loss_of(objective, output, batch).data().item() / static_cast<double>(loss_terms(objective, batch));
     sums[1] += static_cast<double>(batch.count);
+    if (progress != nullptr) progress->evaluated(batch.number + 1, loader.batches_per_epoch());
     if (objective == Objective::Classify) result.confusion.add_batch(output.data(), batch.y);
   }
+  if (progress != nullptr) progress->clear();
   group.all_reduce(std::span<double>(sums));
   group.all_reduce(result.confusion.counts());
   result.loss = sums[1] > 0 ? sums[0] / sums[1] : 0.0;

@@ -6,6 +6,7 @@
 #include <tutti/nn/module.h>
 #include <tutti/trainer/metrics/confusion_matrix.h>
 #include <tutti/trainer/objective.h>
+#include <tutti/trainer/report/progress.h>
 
 namespace tutti::trainer {
 
@@ -15,7 +16,8 @@ struct Evaluation {
 };
 
 /// Collective; every rank gets the same result. `loader` runs over an EvaluationSampler of this rank. Leaves the model
-/// in the mode (training or not) it was in.
-Evaluation evaluate(comm::ProcessGroup& group, nn::Module& model, Objective objective, Loader& loader);
+/// in the mode (training or not) it was in. `progress`, which may be null, shows the batches of this rank.
+Evaluation evaluate(comm::ProcessGroup& group, nn::Module& model, Objective objective, Loader& loader,
+                    Progress* progress = nullptr);
 
 }  // namespace tutti::trainer

@@ -61,11 +61,12 @@ std::string csv_field(const std::string& text) {
 }
 
 /// Collective.
-void add_set(CheckpointEvaluation& evaluation, const ImageDataset& set, nn::Module& model, comm::ProcessGroup& group) {
+void add_set(CheckpointEvaluation& evaluation, const ImageDataset& set, nn::Module& model, comm::ProcessGroup& group,
+             Progress* progress) {
   const TrainOptions& options = evaluation.options;
   Loader loader(set, std::make_shared<EvaluationSampler>(set.count(), group.world_size(), group.rank()),
                 {.batch_size = evaluation_batch_of(options), .normalisation = normalisation_of(options)});
-  Evaluation part = evaluate(group, model, objective_of(options.model), loader);
+  Evaluation part = evaluate(group, model, objective_of(options.model), loader, progress);
   const auto before = static_cast<double>(evaluation.samples), added = static_cast<double>(set.count());
   double& loss = evaluation.result.loss;
   loss = before == 0 ? part.loss : (loss * before + part.loss * added) / (before + added);
@@ -121,8 +122,8 @@ CheckpointEvaluation evaluate_checkpoint(const EvaluationRequest& request, comm:
                                   .note = note,
                                   .result = {.confusion = ConfusionMatrix(data.test.classes)}};
   const bool one_set = options.test_list == kAllFiles;  // once is enough, then
-  if (request.split != "test" && !one_set) add_set(evaluation, data.train, *model, group);
-  if (request.split != "train" || one_set) add_set(evaluation, data.test, *model, group);
+  if (request.split != "test" && !one_set) add_set(evaluation, data.train, *model, group, request.progress);
+  if (request.split != "train" || one_set) add_set(evaluation, data.test, *model, group, request.progress);
   return evaluation;
 }
 

@@ -19,6 +19,7 @@ struct EvaluationRequest {
   std::filesystem::path data{};  // empty: where the run found its data, if that is still there, else the usual places
   std::filesystem::path test_list{};  // mercer: as in training; empty: as the run had it
   std::string split = "test";         // or "train", without augmentation, or "all": both sets as one
+  Progress* progress = nullptr;       // of this rank; may be null
 };
 
 struct CheckpointEvaluation {

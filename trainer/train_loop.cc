@@ -253,12 +253,13 @@ EpochSoFar Run::epoch_so_far() const {
 }
 
 Evaluation Run::evaluate_epoch() {
-  Evaluation result = evaluate(group_, *model_, objective_, *inputs_.test_loader);
+  Evaluation result = evaluate(group_, *model_, objective_, *inputs_.test_loader, &progress_);
   EpochReport& epoch = report_.epochs.back();
   epoch.test_loss = result.loss;
   if (objective_ == Objective::Classify) epoch.test_accuracy = result.confusion.accuracy();
   if (inputs_.train_evaluation_loader)
-    epoch.train_accuracy = evaluate(group_, *model_, objective_, *inputs_.train_evaluation_loader).confusion.accuracy();
+    epoch.train_accuracy =
+        evaluate(group_, *model_, objective_, *inputs_.train_evaluation_loader, &progress_).confusion.accuracy();
   return result;
 }
 

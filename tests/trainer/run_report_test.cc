@@ -108,6 +108,16 @@ TEST(Progress, AStepIsShownFiveTimesASecondWithTheTimeLeft) {
   EXPECT_NE(text.find("\r\repoch 1/3  train"), std::string::npos) << text;
 }
 
+TEST(Progress, AnEvaluationHasALiveLineAndNothingElse) {
+  testing::internal::CaptureStdout();
+  Progress progress(std::cout, stdout, 80, 1, "");
+  for (int i = 1; i <= 4; ++i) progress.evaluated(i, 4, Progress::Clock::now() + std::chrono::seconds(i));
+  EXPECT_EQ(testing::internal::GetCapturedStdout().substr(0, 44), "evaluating  batch 1/4\r\revaluating  batch 2/4");
+  std::ostringstream pipe;
+  Progress(pipe, nullptr, 0, 1, "").evaluated(1, 4, Progress::Clock::now());
+  EXPECT_EQ(pipe.str(), "");
+}
+
 TEST(Progress, StepsAreLoggedAsOftenAsAsked) {
   std::ostringstream out;
   Progress progress(out, nullptr, 0, 1, "", 40);

@@ -59,6 +59,12 @@ void Progress::show(std::int64_t index, double loss, Clock::time_point now) {
   show_live(text);
 }
 
+void Progress::evaluated(std::int64_t count, std::int64_t batches, Clock::time_point now) {
+  if (live_ == nullptr || now - shown_ < kShowEvery) return;
+  shown_ = now;
+  show_live(format("evaluating  batch %lld/%lld", static_cast<long long>(count), static_cast<long long>(batches)));
+}
+
 void Progress::show_live(const std::string& text) {
   if (on_terminal_) {
     std::fputs(kClearLine, live_);

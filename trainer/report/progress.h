@@ -39,6 +39,9 @@ class Progress {
     if (live_ != nullptr || log_every_ > 0) show(index, loss, Clock::now());
   }
   void show(std::int64_t index, double loss, Clock::time_point now);
+  /// Of an evaluation `count` of `batches` are done: a live line alone.
+  void evaluated(std::int64_t count, std::int64_t batches, Clock::time_point now = Clock::now());
+  void clear();  // the live line
   void end_epoch(const EpochReport& report);
   void line(const std::string& text);  // a whole line, above the live one
   /// Whole lines go to `log`, too, which must outlive this object.
@@ -47,7 +50,6 @@ class Progress {
  private:
   void print(const std::string& text);
   void show_live(const std::string& text);
-  void clear();
 
   std::ostream* out_ = nullptr;
   std::FILE* live_ = nullptr;
