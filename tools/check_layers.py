@@ -4,7 +4,7 @@
     tools/check_layers.py [ROOT]
 
 Prints "file:line: what is wrong (the rule)" for each finding and ends with status 1 if there is one. ctest runs it as
-`layers`. The rules stand in structure.py, README.md ("Architecture") and CONTRIBUTING.md.
+`layers`. The rules stand in structure.py and CONTRIBUTING.md.
 """
 
 import pathlib
