@@ -13,7 +13,7 @@
 // all_reduce is a reduce to rank 0 and a broadcast from there. The sum of a segment comes back some 2 lg p segments
 // after it went up; the steps stand in that order, because messages of one pair of ranks keep theirs.
 //
-// Steps:          about lg p + 2k hops of n/2k elements (all_reduce: twice the latency)
+// Steps:          about 2 lg p + 2.5k of n/2k elements, k segments of each half (reduce: 3k; all_reduce: 4 lg p + 5.5k)
 // Bytes sent:     broadcast, reduce: n elements a rank at most; all_reduce: 2n at most
 // Memory:         reduce: Scratch[n/2] at inner ranks; else none
 // Determinism:    a subtree is an unbroken range of roles and lower (+) own (+) higher is computed; the two halves of a

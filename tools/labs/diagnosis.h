@@ -1,6 +1,6 @@
 // Diagnoses: the words by which the grader names what is wrong, for programs, tests and hints.
 //
-// Constants. README.md lists them with what they mean.
+// Constants; hints.json says what each means.
 #pragma once
 
 namespace tutti::labs::diagnosis {

@@ -9,8 +9,7 @@
 // the same whatever the division (train_step.cc).
 //
 // Cost: 8 bytes for each gradient that are sent, or read in shared memory, where float32 has 4; memory for 12 in place
-// of 4; weight gradients of linear layers at half the speed, those of convolutions at nearly the same (figures:
-// trainer/README.md).
+// of 4; weight gradients of linear layers at half the speed, those of convolutions at nearly the same.
 // Limits: gradients from 16 on are float64 sums, whose last bits may show the order, though seldom after the rounding.
 #pragma once
 
