@@ -36,6 +36,9 @@ std::optional<T> decimal(std::string_view text) {
   return status == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
+/// `word` as one word of a POSIX shell.
+std::string shell_quoted(const std::string& word);
+
 /// What is before, between and behind the separators: "" has one part, ",a" two.
 std::vector<std::string> split(std::string_view text, char separator);
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/tests/support/expect_text.h>
 #include <tutti/tools/run/nodes/conductor.h>
 #include <tutti/tools/run/nodes/control_link.h>
@@ -100,7 +101,7 @@ TEST(HostList, BothWaysOfWritingItAreRead) {
 TEST(HostList, RemoteCommandsAreSplitAndQuotedAsAShellDoes) {
   EXPECT_EQ(split_rsh("ssh -p 22  -o 'A B'\"c\""), (std::vector<std::string>{"ssh", "-p", "22", "-o", "A Bc"}));
   EXPECT_THROW(split_rsh("ssh '"), std::invalid_argument);
-  EXPECT_EQ(shell_quoted("it's"), "'it'\\''s'");
+  EXPECT_EQ(comm::shell_quoted("it's"), "'it'\\''s'");
 }
 
 /// What the other side reads, whose clock says `there` when this one says `here`.

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
+#include <tutti/comm/base/format.h>
 #include <tutti/comm/base/host_name.h>
 #include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/comm/wire/job_secret.h>
@@ -89,7 +90,7 @@ class RemoteLaunch {
     const std::string& host = remote_.hosts[node].host;
     SpawnPlan plan{program_, remote_.rsh, rsh_environment(), context_.keep_open};
     plan.command.push_back(host);
-    plan.command.push_back(shell_quoted(this_program()) + " run --agent");
+    plan.command.push_back(comm::shell_quoted(this_program()) + " run --agent");
     commands_[node]->start(plan, encode_settings(settings_for(node)), context_.signals, context_.keeper);
   }
 
@@ -213,12 +214,6 @@ std::vector<std::string> split_rsh(const std::string& text) {
   ::wordfree(&parts);
   if (words.empty()) throw std::invalid_argument("--rsh names no command; write --rsh 'ssh -p 2222'");
   return words;
-}
-
-std::string shell_quoted(const std::string& word) {
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
 }
 
 int launch_remotely(const LaunchOptions& options, const RemoteOptions& remote) {

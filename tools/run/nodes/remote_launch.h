@@ -22,9 +22,6 @@ struct RemoteOptions {
 /// std::invalid_argument.
 std::vector<std::string> split_rsh(const std::string& text);
 
-/// `word` as one word of a POSIX shell.
-std::string shell_quoted(const std::string& word);
-
 /// Runs the job to its end; returns its exit status. As launch() for everything else.
 int launch_remotely(const LaunchOptions& options, const RemoteOptions& remote);
 
