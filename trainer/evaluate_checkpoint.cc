@@ -3,7 +3,7 @@
 #include <tutti/trainer/data/image/image_folder.h>
 #include <tutti/trainer/evaluate_checkpoint.h>
 #include <tutti/trainer/option_table.h>
-#include <tutti/trainer/report/run_options.h>
+#include <tutti/trainer/report/run_data.h>
 #include <tutti/trainer/task.h>
 
 #include <charconv>

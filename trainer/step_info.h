@@ -1,4 +1,4 @@
-// StepInfo: what one training step of one rank was, for whoever watches a run (checkpoints, records). A value.
+// StepInfo: what one training step of one rank was, for checkpoints and records. A value.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,18 @@ struct StepInfo {
   bool checkpoint_asked = false;     // by any rank; equal on all ranks
   bool stop_asked = false;           // by any rank; equal on all ranks
   bool generation_asked = false;     // to leave the group for the next one; equal on all ranks
+
+  /// What the record of a step holds (report/step_records.h), in its order.
+  static void fields(auto& self, const auto& use) {
+    use("epoch", self.epoch);
+    use("step", self.step);
+    use("global_step", self.global_step);
+    use("loss", self.loss);
+    use("learning_rate", self.learning_rate);
+    use("samples", self.samples);
+    use("seconds", self.seconds);
+    use("wait_seconds", self.wait_seconds);
+  }
 };
 
 }  // namespace tutti::trainer

@@ -5,6 +5,7 @@
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/report/page/html.h>
 #include <tutti/trainer/report/page/report_page.h>
+#include <tutti/trainer/report/run_recorder.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>

@@ -4,6 +4,7 @@
 #include <tutti/comm/base/host_name.h>
 #include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/report/run_data.h>
 #include <tutti/trainer/report/run_recorder.h>
 #include <tutti/trainer/report/step_records.h>
 #include <tutti/trainer/report/tensorboard_events.h>
@@ -58,7 +59,7 @@ TEST(RunRecorder, LeavesRecordsEventsOptionsAndLog) {
   EXPECT_GE(std::stoi(origin.at("cpus")), 1);
   for (const char* key : {"version", "cpu"}) EXPECT_TRUE(origin.contains(key)) << key;
   EXPECT_EQ(read_whole_file(folder / "buckets.json"),
-            "[{\"bytes\":159040,\"start_seconds\":1.5e-05,\"wait_seconds\":0}]\n");
+            "[{\"bytes\":159040,\"start_seconds\":1.5e-05,\"wait_seconds\":0.0}]\n");
   EXPECT_EQ(files_in(folder / "tensorboard/rank-0"), 1u);
   EXPECT_EQ(files_in(folder / "tensorboard/rank-1"), 1u);
   const std::string log = read_whole_file(folder / "log.txt");

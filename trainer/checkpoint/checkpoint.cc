@@ -3,6 +3,7 @@
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/checkpoint/safetensors.h>
 #include <tutti/trainer/data/digest.h>
+#include <tutti/trainer/json_fields.h>
 #include <zlib.h>
 
 #include <cerrno>
@@ -254,61 +255,18 @@ double exact_value(const StateJson& json) {
   return *value;
 }
 
-StateJson sums_to_json(const std::vector<LossSum>& sums) {
-  StateJson list = StateJson::array();
-  for (const LossSum& sum : sums) list.push_back({exact_text(sum.loss), sum.samples});
-  return list;
-}
-
-std::vector<LossSum> sums_from_json(const StateJson& json) {
-  std::vector<LossSum> sums;
-  for (const StateJson& pair : json) {
-    sums.push_back({.loss = exact_value(pair.at(0)), .samples = pair.at(1).get<std::int64_t>()});
-  }
-  return sums;
-}
-
-StateJson files_to_json(const std::map<std::string, FileRecord>& files) {
-  StateJson json = StateJson::object();
-  for (const auto& [name, record] : files) {
-    json[name] = {{"bytes", record.nbytes}, {"sha256", record.sha256}, {"crc32", record.crc32}};
-  }
-  return json;
-}
-
 std::string sum_of(const StateJson& state) { return Digest().add(state.dump()).hex(); }
-
-SavedState parse_state(const StateJson& json) {
-  SavedState saved;
-  saved.state.epoch = json.at("epoch").get<int>();
-  saved.state.step = json.at("step").get<std::int64_t>();
-  saved.state.steps_per_epoch = json.at("steps_per_epoch").get<std::int64_t>();
-  saved.state.world_size = json.at("world_size").get<int>();
-  saved.state.options = json.at("options").get<std::map<std::string, std::string>>();
-  saved.state.history = json.at("history").get<std::string>();
-  saved.state.sums = sums_from_json(json.at("loss_sums"));
-  saved.state.seconds = exact_value(json.at("seconds"));
-  for (const auto& [name, record] : json.at("files").items()) {
-    saved.files[name] = {.nbytes = record.at("bytes").get<std::uint64_t>(),
-                         .sha256 = record.at("sha256").get<std::string>(),
-                         .crc32 = record.at("crc32").get<std::map<std::string, std::string>>()};
-  }
-  return saved;
-}
 
 }  // namespace
 
+static void to_json(StateJson& json, const LossSum& sum) { json = {exact_text(sum.loss), sum.samples}; }
+static void from_json(const StateJson& json, LossSum& sum) {
+  sum = {.loss = exact_value(json.at(0)), .samples = json.at(1).get<std::int64_t>()};
+}
+
 std::string state_to_json(const SavedState& saved) {
-  const CheckpointState& state = saved.state;
-  const StateJson json = {{"epoch", state.epoch},
-                          {"step", state.step},
-                          {"steps_per_epoch", state.steps_per_epoch},
-                          {"world_size", state.world_size},
-                          {"options", state.options},
-                          {"history", state.history},
-                          {"loss_sums", sums_to_json(state.sums)},
-                          {"seconds", exact_text(state.seconds)},
-                          {"files", files_to_json(saved.files)}};
+  StateJson json = saved;
+  json["seconds"] = exact_text(saved.state.seconds);
   return StateJson{{"format", kFormat}, {"sha256", sum_of(json)}, {"state", json}}.dump(2) + "\n";
 }
 
@@ -326,7 +284,9 @@ SavedState state_from_json(const std::string& text, const std::filesystem::path&
     if (json.at("sha256").get<std::string>() != sum_of(state)) {
       throw DamagedCheckpoint(damaged + "its contents do not have the sha256 that stands in it");
     }
-    return parse_state(state);
+    auto saved = state.get<SavedState>();
+    saved.state.seconds = exact_value(state.at("seconds"));
+    return saved;
   } catch (const StateJson::exception& error) {
     throw DamagedCheckpoint(damaged + error.what());
   }

@@ -106,6 +106,12 @@ struct FileRecord {
   std::uint64_t nbytes = 0;
   std::string sha256;                        // lower-case hex
   std::map<std::string, std::string> crc32;  // by tensor, 8 lower-case hex digits
+
+  static void fields(auto& self, const auto& use) {
+    use("bytes", self.nbytes);
+    use("sha256", self.sha256);
+    use("crc32", self.crc32);
+  }
 };
 
 /// `bytes` as encode_safetensors made them.
@@ -123,6 +129,18 @@ std::string damage_in(std::string_view bytes, const FileRecord& record);
 struct SavedState {
   CheckpointState state;
   std::map<std::string, FileRecord> files;  // by name
+
+  /// All but the state's seconds.
+  static void fields(auto& self, const auto& use) {
+    use("epoch", self.state.epoch);
+    use("step", self.state.step);
+    use("steps_per_epoch", self.state.steps_per_epoch);
+    use("world_size", self.state.world_size);
+    use("options", self.state.options);
+    use("history", self.state.history);
+    use("loss_sums", self.state.sums);
+    use("files", self.files);
+  }
 };
 
 std::string state_to_json(const SavedState& saved);

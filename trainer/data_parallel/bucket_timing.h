@@ -15,6 +15,12 @@ struct BucketTiming {
   std::size_t nbytes = 0;
   double start_seconds = 0;  // from the beginning of backward to the moment the bucket was complete and left
   double wait_seconds = 0;   // what the training thread spent on it after backward; 0 if it was there by then
+
+  static void fields(auto& self, const auto& use) {
+    use("bytes", self.nbytes);
+    use("start_seconds", self.start_seconds);
+    use("wait_seconds", self.wait_seconds);
+  }
 };
 
 class BucketTimer {

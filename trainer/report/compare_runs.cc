@@ -17,28 +17,6 @@ std::string exact(double value) { return comm::format("%.17g", value); }
 
 std::string rounded(double value) { return comm::format("%.3g", value); }
 
-/// Of each global step the record whose loss is the mean over the ranks that have it.
-std::vector<StepRecord> mean_over_ranks(const std::vector<RankSteps>& ranks) {
-  std::map<std::int64_t, StepRecord> steps;
-  for (const RankSteps& rank : ranks) {
-    for (const StepRecord& record : rank.records) {
-      StepRecord& sum =
-          steps
-              .try_emplace(record.global_step,
-                           StepRecord{.epoch = record.epoch, .step = record.step, .global_step = record.global_step})
-              .first->second;
-      sum.loss += record.loss * static_cast<double>(record.samples);
-      sum.samples += record.samples;
-    }
-  }
-  std::vector<StepRecord> means;
-  for (auto& [step, sum] : steps) {
-    if (sum.samples > 0) sum.loss /= static_cast<double>(sum.samples);
-    means.push_back(sum);
-  }
-  return means;
-}
-
 std::optional<LossDifference> first_between(const std::vector<StepRecord>& a, const std::vector<StepRecord>& b,
                                             double tolerance) {
   std::size_t j = 0;
@@ -62,25 +40,6 @@ bool same_ranks(const std::vector<RankSteps>& a, const std::vector<RankSteps>& b
                     [](const auto& x, const auto& y) { return x.rank == y.rank; });
 }
 
-template <typename T>
-double element(const tensor::Tensor& packed, std::int64_t i) {
-  return static_cast<double>(packed.data<T>()[i]);
-}
-
-double value_at(const tensor::Tensor& packed, std::int64_t i) {
-  switch (packed.dtype()) {
-    case tensor::DType::Float32:
-      return element<float>(packed, i);
-    case tensor::DType::Float64:
-      return element<double>(packed, i);
-    case tensor::DType::Int64:
-      return element<std::int64_t>(packed, i);
-    case tensor::DType::UInt8:
-      return element<std::uint8_t>(packed, i);
-  }
-  throw std::logic_error("unknown type of a tensor");
-}
-
 std::string index_text(const tensor::Shape& shape, std::int64_t flat) {
   std::vector<std::int64_t> index(static_cast<std::size_t>(shape.rank()));
   for (std::size_t axis = index.size(); axis-- > 0;) {
@@ -101,14 +60,17 @@ std::optional<TensorDifference> difference_of(const std::string& name, const ten
   if (a.shape() != b.shape() || a.dtype() != b.dtype()) {
     return TensorDifference{.name = name, .what = "is " + form(a) + " in A, " + form(b) + " in B", .index = ""};
   }
-  const tensor::Tensor left = a.contiguous(), right = b.contiguous();
+  const tensor::Tensor left = a.contiguous().to(tensor::DType::Float64);
+  const tensor::Tensor right = b.contiguous().to(tensor::DType::Float64);
+  const double* const in_a = left.data<double>();
+  const double* const in_b = right.data<double>();
   double largest_value = 0;
   for (std::int64_t i = 0; i < left.numel() && tolerance > 0; ++i) {
-    largest_value = std::max({largest_value, std::abs(value_at(left, i)), std::abs(value_at(right, i))});
+    largest_value = std::max({largest_value, std::abs(in_a[i]), std::abs(in_b[i])});
   }
   TensorDifference difference{.name = name, .what = "", .index = ""};
   for (std::int64_t i = 0; i < left.numel(); ++i) {
-    const double x = value_at(left, i), y = value_at(right, i);
+    const double x = in_a[i], y = in_b[i];
     if (x == y || (std::isnan(x) && std::isnan(y))) continue;
     const double apart = std::abs(x - y);
     if (apart <= tolerance * largest_value) continue;

@@ -1,12 +1,13 @@
 #include <tutti/trainer/checkpoint/checkpoint.h>
 #include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/json_fields.h>
 #include <tutti/trainer/report/run_data.h>
 
 #include <algorithm>
 #include <cstring>
 #include <deque>
 #include <fstream>
-#include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -17,7 +18,6 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr std::size_t kLogLines = 60;
-constexpr std::size_t kMaxClasses = 4096;
 
 /// What `action` throws becomes a remark.
 template <typename Action>
@@ -35,44 +35,11 @@ T value_or(const Json& json, const char* key, T fallback) {
   return found == json.end() || found->is_null() ? fallback : found->get<T>();
 }
 
-using Counts = std::vector<std::vector<std::int64_t>>;
-
-Counts counts_from(const Json& json) {
-  Counts counts = value_or<Counts>(json, "confusion_matrix", {});
-  if (counts.size() > kMaxClasses) throw std::runtime_error("a confusion matrix of more than 4096 classes");
-  for (const auto& row : counts) {
-    if (row.size() != counts.size()) throw std::runtime_error("the confusion matrix is not square");
-  }
-  return counts;
-}
-
-RunReport report_from(const Json& json) {
-  RunReport report;
-  report.task = value_or<std::string>(json, "task", "");
-  report.model = value_or<std::string>(json, "model", "");
-  report.device = value_or<std::string>(json, "device", "");
-  report.world_size = value_or<int>(json, "world_size", 1);
-  report.threads = value_or<int>(json, "threads", 1);
-  report.batch_size = value_or<std::int64_t>(json, "batch_size", 0);
-  report.global_batch = value_or<std::int64_t>(json, "global_batch", 0);
-  report.generated_data = value_or<bool>(json, "generated_data", false);
-  report.epochs = epochs_from_json(json.at("epochs").dump());
-  report.seconds_training = value_or<double>(json, "seconds_training", 0);
-  report.samples_per_second = value_or<double>(json, "samples_per_second", 0);
-  if (json.contains("final_test_accuracy") && !json["final_test_accuracy"].is_null()) {
-    report.final_test_accuracy = json["final_test_accuracy"].get<double>();
-  }
-  report.confusion_matrix = counts_from(json);
-  report.class_names = value_or<std::vector<std::string>>(json, "class_names", {});
-  report.parameter_sha256 = value_or<std::string>(json, "parameter_sha256", "");
-  return report;
-}
-
 void read_report(RunData& run) {
   const fs::path file = run.folder / "report.json";
   if (fs::exists(file)) {
     remarking(run, "the results of report.json cannot be shown", [&] {
-      run.report = report_from(Json::parse(read_whole_file(file)));
+      run.report = report_from_json(read_whole_file(file));
       run.finished = true;
     });
     return;
@@ -123,13 +90,8 @@ void read_all_steps(RunData& run) {
 void read_buckets(RunData& run) {
   const fs::path file = run.folder / "buckets.json";
   if (!fs::exists(file)) return;
-  remarking(run, "the buckets cannot be shown", [&] {
-    for (const Json& json : Json::parse(read_whole_file(file))) {
-      run.buckets.push_back({.nbytes = json.at("bytes").get<std::size_t>(),
-                             .start_seconds = json.at("start_seconds").get<double>(),
-                             .wait_seconds = json.at("wait_seconds").get<double>()});
-    }
-  });
+  remarking(run, "the buckets cannot be shown",
+            [&] { run.buckets = Json::parse(read_whole_file(file)).get<std::vector<BucketTiming>>(); });
 }
 
 void read_log(RunData& run) {
@@ -169,6 +131,32 @@ TraceSpan span_from(const Json& json) {
 }
 
 }  // namespace
+
+OptionTexts read_option_texts(const fs::path& file) {
+  try {
+    return Json::parse(read_whole_file(file)).get<OptionTexts>();
+  } catch (const Json::exception& error) {
+    throw std::runtime_error(file.string() + " is not a JSON object of texts: " + error.what());
+  }
+}
+
+std::vector<StepRecord> mean_over_ranks(const std::vector<RankSteps>& ranks) {
+  std::map<std::int64_t, StepRecord> steps;
+  for (const RankSteps& rank : ranks) {
+    for (const StepRecord& record : rank.records) {
+      const StepRecord none{.epoch = record.epoch, .step = record.step, .global_step = record.global_step};
+      StepRecord& sum = steps.try_emplace(record.global_step, none).first->second;
+      sum.loss += record.loss * static_cast<double>(record.samples);
+      sum.samples += record.samples;
+    }
+  }
+  std::vector<StepRecord> means;
+  for (auto& [step, sum] : steps) {
+    if (sum.samples > 0) sum.loss /= static_cast<double>(sum.samples);
+    means.push_back(sum);
+  }
+  return means;
+}
 
 std::vector<TraceSpan> read_trace(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);

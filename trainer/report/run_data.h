@@ -5,7 +5,7 @@
 #pragma once
 
 #include <tutti/trainer/data_parallel/bucket_timing.h>
-#include <tutti/trainer/report/run_options.h>
+#include <tutti/trainer/options.h>
 #include <tutti/trainer/report/run_report.h>
 #include <tutti/trainer/report/step_records.h>
 
@@ -21,6 +21,9 @@ struct RankSteps {
   int rank = 0;
   std::vector<StepRecord> records;
 };
+
+/// Of each global step the record whose loss is the mean over the samples of the ranks that have it.
+std::vector<StepRecord> mean_over_ranks(const std::vector<RankSteps>& ranks);
 
 /// One operation of one rank in a trace. Times in microseconds since the first operation of any rank.
 struct TraceSpan {
@@ -50,6 +53,9 @@ RunData read_run(const std::filesystem::path& folder);
 
 /// Adds the trace: from `named`, or from the file that the options name if `named` is empty. A remark if there is none.
 void add_trace(RunData& run, const std::filesystem::path& named);
+
+/// options.json and run.json, which run_recorder.h writes. Throws std::runtime_error naming the file.
+OptionTexts read_option_texts(const std::filesystem::path& file);
 
 /// Throws std::runtime_error naming the file when it cannot be read or is no trace.
 std::vector<TraceSpan> read_trace(const std::filesystem::path& file);

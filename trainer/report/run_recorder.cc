@@ -2,6 +2,7 @@
 #include <tutti/comm/base/host_name.h>
 #include <tutti/comm/base/log.h>
 #include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/json_fields.h>
 #include <tutti/trainer/report/run_recorder.h>
 #include <tutti/trainer/report/step_records.h>
 #include <tutti/trainer/report/tensorboard_events.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,6 +19,7 @@ namespace tutti::trainer {
 namespace {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kPointsPerEpoch = 100;
 
@@ -33,30 +36,13 @@ fs::path events_folder(const RecorderOptions& options) {
   return options.run_dir / "tensorboard" / ("rank-" + std::to_string(options.rank));
 }
 
-/// Rank 0's, on average over the steps of this run. Shortest texts that come back as they were.
-std::string buckets_to_json(std::span<const BucketTiming> buckets) {
-  std::string json = "[";
-  for (const BucketTiming& bucket : buckets) {
-    json += comm::format(R"(%s{"bytes":%zu,"start_seconds":%.9g,"wait_seconds":%.9g})", json.size() > 1 ? ",\n " : "",
-                         bucket.nbytes, bucket.start_seconds, bucket.wait_seconds);
-  }
-  return json + "]\n";
-}
-
 /// This process's command line, as a shell would read it.
 std::string command_line() {
   std::ifstream words("/proc/self/cmdline");
   std::string line;
   for (std::string word; std::getline(words, word, '\0');) {
     const bool plain = !word.empty() && word.find_first_of(" \t\n\"'\\$`*?;&|<>()[]{}#~!") == std::string::npos;
-    line += line.empty() ? "" : " ";
-    if (plain) {
-      line += word;
-      continue;
-    }
-    line += '\'';
-    for (const char c : word) line += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    line += '\'';
+    line += (line.empty() ? "" : " ") + (plain ? word : comm::shell_quoted(word));
   }
   return line;
 }
@@ -97,7 +83,31 @@ void cut_what_is_repeated(const RecorderOptions& options, std::int64_t first_glo
   }
 }
 
+/// A cell of a table in Markdown.
+std::string cell(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '\n') {
+      escaped += ' ';
+      continue;
+    }
+    if (std::string_view("\\`*_{}[]<>()#+-.!|&").find(c) != std::string_view::npos) escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
 }  // namespace
+
+std::string option_texts_to_json(const OptionTexts& texts) {
+  return Json(texts).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string option_texts_to_markdown(const OptionTexts& texts) {
+  std::string table = "| option | value |\n| --- | --- |\n";
+  for (const auto& [name, value] : texts) table += "| " + cell(name) + " | " + cell(value) + " |\n";
+  return table;
+}
 
 struct RunRecorder::Files {
   Files(const RecorderOptions& options, std::int64_t first_global_step)
@@ -167,7 +177,7 @@ void RunRecorder::epoch(const EpochReport& report, std::span<const BucketTiming>
       if (report.test_accuracy) scalars[count++] = {"accuracy/test", *report.test_accuracy};
       if (report.train_accuracy) scalars[count++] = {"accuracy/train", *report.train_accuracy};
       files_->events.scalars(std::max<std::int64_t>(0, files_->next_step - 1), std::span(scalars).first(count));
-      if (!buckets.empty()) replace_file(options_.run_dir / "buckets.json", buckets_to_json(buckets));
+      if (!buckets.empty()) replace_file(options_.run_dir / "buckets.json", Json(buckets).dump() + "\n");
     }
   } catch (const std::exception& error) {
     give_up(error.what());

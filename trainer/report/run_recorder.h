@@ -18,7 +18,6 @@
 #include <tutti/trainer/data_parallel/bucket_timing.h>
 #include <tutti/trainer/options.h>
 #include <tutti/trainer/report/run_log.h>
-#include <tutti/trainer/report/run_options.h>
 #include <tutti/trainer/report/run_report.h>
 #include <tutti/trainer/step_info.h>
 
@@ -30,6 +29,12 @@
 #include <string>
 
 namespace tutti::trainer {
+
+/// A flat JSON object; bytes that are no UTF-8 are replaced. run_data.h reads it.
+std::string option_texts_to_json(const OptionTexts& texts);
+
+/// A table in Markdown, whose cells are escaped.
+std::string option_texts_to_markdown(const OptionTexts& texts);
 
 struct RecorderOptions {
   std::filesystem::path run_dir{};  // empty: nothing is recorded

@@ -3,6 +3,8 @@
 // Keys and their order are a promise to scripts; a key that does not apply to a run is null. Values; pure functions.
 #pragma once
 
+#include <tutti/trainer/json_fields.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,6 +19,15 @@ struct EpochReport {
   std::optional<double> test_accuracy;
   double seconds = 0;                      // training alone, between two barriers
   std::optional<double> train_accuracy{};  // with --eval-train, and then a key at the end
+
+  static void fields(auto& self, const auto& use) {
+    use("epoch", self.epoch);
+    use("train_loss", self.train_loss);
+    use("test_loss", self.test_loss);
+    use("test_accuracy", self.test_accuracy);
+    use("seconds", self.seconds);
+    use("train_accuracy", self.train_accuracy, kLeftOutIfEmpty);
+  }
 };
 
 struct RunReport {
@@ -37,9 +48,29 @@ struct RunReport {
   std::vector<std::string> class_names;  // by label; if there are any, "class_names" is added at the end
   bool stopped = false;     // it was asked to end early, and a checkpoint holds how far it came; not in the JSON
   bool has_classes = true;  // false: the run has no accuracy, and "test_loss" is added at the end
+
+  static void fields(auto& self, const auto& use) {
+    use("task", self.task);
+    use("model", self.model);
+    use("device", self.device);
+    use("world_size", self.world_size);
+    use("threads", self.threads);
+    use("batch_size", self.batch_size);
+    use("global_batch", self.global_batch);
+    use("generated_data", self.generated_data);
+    use("epochs", self.epochs);
+    use("seconds_training", self.seconds_training);
+    use("samples_per_second", self.samples_per_second);
+    use("final_test_accuracy", self.final_test_accuracy);
+    use("confusion_matrix", self.confusion_matrix);
+    use("parameter_sha256", self.parameter_sha256);
+    use("class_names", self.class_names, kLeftOutIfEmpty);
+  }
 };
 
 std::string to_json(const RunReport& report);
+/// Throws std::runtime_error saying what is wrong with the text.
+RunReport report_from_json(const std::string& text);
 
 /// The epochs alone, for a checkpoint's history. from_json throws std::runtime_error for any other text.
 std::string epochs_to_json(const std::vector<EpochReport>& epochs);

@@ -1,3 +1,4 @@
+#include <tutti/trainer/json_fields.h>
 #include <tutti/trainer/report/step_records.h>
 
 #include <algorithm>
@@ -5,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
@@ -66,31 +66,11 @@ std::uint64_t bytes_before(const fs::path& file, std::int64_t first_global_step)
   return bytes;
 }
 
-/// What a line holds, in its order.
-template <typename Info, typename Use>
-void for_each_field(Info& info, const Use& use) {
-  use("epoch", info.epoch);
-  use("step", info.step);
-  use("global_step", info.global_step);
-  use("loss", info.loss);
-  use("learning_rate", info.learning_rate);
-  use("samples", info.samples);
-  use("seconds", info.seconds);
-  use("wait_seconds", info.wait_seconds);
-}
-
 std::optional<StepRecord> parse(const std::string& line) {
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return std::nullopt;
   try {
-    StepRecord record;
-    for_each_field(record, [&](const char* key, auto& value) {
-      using Value = std::decay_t<decltype(value)>;
-      const Json& found = json.at(key);
-      const bool none = std::is_floating_point_v<Value> && found.is_null();
-      value = none ? std::numeric_limits<Value>::quiet_NaN() : found.get<Value>();
-    });
-    return record;
+    return json.get<StepRecord>();
   } catch (const Json::exception&) {
     return std::nullopt;
   }
@@ -100,7 +80,7 @@ std::optional<StepRecord> parse(const std::string& line) {
 
 std::size_t write_step_line(const StepInfo& info, char* out) {
   Line line(out);
-  for_each_field(info, [&](const char* key, auto value) {
+  StepInfo::fields(info, [&](const char* key, auto value) {
     line.text(line.size() == 0 ? "{\"" : ",\"").text(key).text("\":").number(value);
   });
   line.text("}\n");

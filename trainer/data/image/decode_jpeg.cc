@@ -79,19 +79,15 @@ bool read_header(Job& job) {
   return true;
 }
 
-void widen_row(const Job& job, const std::uint8_t* row, std::uint8_t* rgb) {
-  for (JDIMENSION x = 0; x < job.jpeg.output_width; ++x, rgb += 3) {
-    if (job.jpeg.out_color_space == JCS_GRAYSCALE) {
-      rgb[0] = rgb[1] = rgb[2] = row[x];
-      continue;
-    }
+void cmyk_row_to_rgb(const Job& job, const std::uint8_t* row, std::uint8_t* rgb) {
+  for (JDIMENSION x = 0; x < job.jpeg.output_width; ++x, row += 4, rgb += 3) {
     std::uint8_t cmyk[4];  // as Adobe writes it, and so everybody: 255 is no ink
-    for (int c = 0; c < 4; ++c) cmyk[c] = static_cast<std::uint8_t>(255 - row[4 * x + static_cast<JDIMENSION>(c)]);
+    for (int c = 0; c < 4; ++c) cmyk[c] = static_cast<std::uint8_t>(255 - row[c]);
     cmyk_to_rgb(cmyk, rgb);
   }
 }
 
-// `row` has room for one row as libjpeg delivers it; RGB goes to its place at once.
+// `row` has room for one row of CMYK; RGB goes to its place at once.
 bool read_rows(Job& job, std::uint8_t* row, std::uint8_t* pixels) {
   if (setjmp(job.escape) != 0) return false;
   jpeg_start_decompress(&job.jpeg);
@@ -100,7 +96,7 @@ bool read_rows(Job& job, std::uint8_t* row, std::uint8_t* pixels) {
     std::uint8_t* const rgb = pixels + job.jpeg.output_scanline * width_bytes;
     JSAMPROW target = job.jpeg.out_color_space == JCS_RGB ? rgb : row;
     jpeg_read_scanlines(&job.jpeg, &target, 1);
-    if (target != rgb) widen_row(job, row, rgb);
+    if (target != rgb) cmyk_row_to_rgb(job, row, rgb);
   }
   jpeg_finish_decompress(&job.jpeg);
   return true;
@@ -108,11 +104,6 @@ bool read_rows(Job& job, std::uint8_t* row, std::uint8_t* pixels) {
 
 void require(bool done, const Job& job) {
   if (!done) throw DataError(std::string("is not a whole JPEG picture: ") + job.text);
-}
-
-J_COLOR_SPACE wanted_colours(const jpeg_decompress_struct& jpeg) {
-  if (jpeg.num_components == 1) return JCS_GRAYSCALE;
-  return jpeg.num_components == 4 ? JCS_CMYK : JCS_RGB;
 }
 
 }  // namespace
@@ -134,7 +125,7 @@ Image decode_jpeg(std::span<const std::uint8_t> file) {
                 .term_source = end_source};
   require(read_header(job), job);
   Image image = Image::of_size(job.jpeg.image_width, job.jpeg.image_height);
-  job.jpeg.out_color_space = wanted_colours(job.jpeg);
+  job.jpeg.out_color_space = job.jpeg.num_components == 4 ? JCS_CMYK : JCS_RGB;  // grey is repeated
   std::vector<std::uint8_t> row(static_cast<std::size_t>(image.width * 4));
   require(read_rows(job, row.data(), image.pixels.data()), job);
   return image;

@@ -58,26 +58,19 @@ Json thinned(const Points& points) {
 /// Loss of each step over all ranks whose records are here, at the epoch that it belongs to: 0.5 is the middle of the
 /// first one.
 Json curves_of(const RunData& run) {
-  struct Sum {
-    double loss = 0;
-    double samples = 0;
-  };
-  std::map<std::int64_t, Sum> sums;
   std::int64_t longest = 1;  // an epoch that was cut short is no shorter for that
   for (const RankSteps& rank : run.steps) {
-    for (const StepRecord& record : rank.records) {
-      Sum& sum = sums[record.global_step];
-      sum.loss += record.loss * static_cast<double>(record.samples);
-      sum.samples += static_cast<double>(record.samples);
-      longest = std::max(longest, record.step + 1);
-    }
+    for (const StepRecord& record : rank.records) longest = std::max(longest, record.step + 1);
   }
+  const auto place = [&](const StepRecord& record) {
+    return record.epoch - 1 + static_cast<double>(record.step + 1) / static_cast<double>(longest);
+  };
   Points loss, learning_rate;
-  for (const StepRecord& record : run.steps.empty() ? std::vector<StepRecord>() : run.steps.front().records) {
-    const double x = record.epoch - 1 + static_cast<double>(record.step + 1) / static_cast<double>(longest);
-    const Sum& sum = sums[record.global_step];
-    loss.emplace_back(x, sum.loss / sum.samples);
-    learning_rate.emplace_back(x, record.learning_rate);
+  for (const StepRecord& mean : mean_over_ranks(run.steps)) loss.emplace_back(place(mean), mean.loss);
+  if (!run.steps.empty()) {
+    for (const StepRecord& record : run.steps.front().records) {
+      learning_rate.emplace_back(place(record), record.learning_rate);
+    }
   }
   return {{"loss", thinned(loss)}, {"learning_rate", thinned(learning_rate)}};
 }
@@ -166,14 +159,10 @@ Json ranks_of(const std::vector<RankSteps>& steps) {
 
 /// With rank 0's mean step, where it was recorded.
 Json buckets_of(const RunData& run) {
-  Json list = Json::array();
-  for (std::size_t i = 0; i < std::min(kMostBuckets, run.buckets.size()); ++i) {
-    const BucketTiming& bucket = run.buckets[i];
-    list.push_back(
-        {{"bytes", bucket.nbytes}, {"start_seconds", bucket.start_seconds}, {"wait_seconds", bucket.wait_seconds}});
-  }
+  const auto end = run.buckets.begin() + static_cast<std::ptrdiff_t>(std::min(kMostBuckets, run.buckets.size()));
   const bool has_rank0 = !run.steps.empty() && run.steps.front().rank == 0;
-  return {{"list", list}, {"step_seconds", has_rank0 ? step_times({run.steps.front()}).ranks.front().seconds : 0.0}};
+  return {{"list", std::vector(run.buckets.begin(), end)},
+          {"step_seconds", has_rank0 ? step_times({run.steps.front()}).ranks.front().seconds : 0.0}};
 }
 
 /// The middle of the run, as long as kSpansDrawn operations take: from and to, in microseconds.
