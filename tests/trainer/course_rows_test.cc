@@ -3,7 +3,6 @@
 #include <tutti/tests/trainer/scene_folder.h>
 #include <tutti/tests/trainer/small_run.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace tutti::trainer {
@@ -124,7 +123,7 @@ TEST_F(CourseRows, Rows9And12MercerResnet101WithCheckpointsAndConfusionMatrix) {
   const Finished evaluated = run({"evaluate", path("run"), "--split", "all", "--json", path("evaluation.json")});
   const Json evaluation = json("evaluation.json");
   EXPECT_EQ(evaluation["confusion_matrix"], report["confusion_matrix"]);
-  EXPECT_NE(evaluated.out.find("actual \\ predicted"), std::string::npos) << evaluated.out;
+  test::expect_parts(evaluated.out, {"actual \\ predicted"});
 }
 
 TEST_F(CourseRows, Row10MercerLinearNet) {
@@ -151,37 +150,6 @@ TEST_F(CourseRows, Row20AutoencoderWithTheBatchDividedByTheRanks) {
       EXPECT_NEAR(several[e]["train_loss"].get<double>(), one[e]["train_loss"].get<double>(), 1e-4) << ranks;
     }
   }
-}
-
-// Small batches per rank: two ranks with four pictures each learn what one with eight does. By SGD in short steps,
-// which do not make rounding errors larger as Adam's do.
-TEST_F(CourseRows, Row23SyncBatchNorm) {
-  write_mercer();
-  const auto losses = [&](const Words& words) {
-    const Words common{"--model",  "resnet18", "--optimizer",  "sgd", "--lr",        "0.00001",
-                       "--epochs", "2",        "--image-size", "32",  "--test-list", path("test.txt")};
-    const Json report = train("mercer", joined(common, words));
-    return std::pair(report["epochs"][0]["train_loss"].get<double>(), report["epochs"][1]["train_loss"].get<double>());
-  };
-  const auto one = losses({"--batch-size", "8", "--nproc", "1"});
-  const auto two = losses({"--batch-size", "4", "--nproc", "2", "--sync-batch-norm"});
-  EXPECT_NEAR(two.first, one.first, 2e-5);
-  EXPECT_NEAR(two.second, one.second, 2e-5);
-  const auto apart = losses({"--batch-size", "4", "--nproc", "2"});
-  EXPECT_GT(std::abs(apart.first - one.first), 1e-2);
-}
-
-TEST_F(CourseRows, Row22ResumedRunEndsAsTheUninterruptedOne) {
-  write_small_mnist(folder_ / "mnist", 1024, 100);
-  const auto run = [&](const char* epochs, const char* folder, bool resume) {
-    const Words words{"--epochs", epochs, "--checkpoint-dir", path(folder), "--nproc", "2"};
-    return train("mnist", joined(words, resume ? Words{"--resume"} : Words{}));
-  };
-  const Json whole = run("4", "whole", false);
-  run("2", "parts", false);
-  const Json resumed = run("4", "parts", true);
-  EXPECT_EQ(resumed["parameter_sha256"], whole["parameter_sha256"]);
-  EXPECT_EQ(resumed["epochs"].size(), 4u);
 }
 
 }  // namespace

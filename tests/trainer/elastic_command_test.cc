@@ -189,9 +189,7 @@ TEST_F(ElasticCommand, AnotherProgramIsStartedAgainAsAWhole) {
   const test::Finished done = test::run_program(
       {TUTTI_PROGRAM, "run", "-n", "2", "--elastic", "--max-restarts", "1", "--", "sh", "-c", script});
   EXPECT_EQ(done.status, kDone) << done.err;
-  for (const char* line : {"rank 0 start 0", "rank 1 start 0", "rank 0 start 1", "rank 1 start 1"}) {
-    test::expect_parts(done.out, {line});
-  }
+  test::expect_parts(done.out, {"rank 0 start 0", "rank 1 start 0", "rank 0 start 1", "rank 1 start 1"});
   test::expect_parts(done.err, {"starting all ranks again (restart 1 of at most 1)"});
 }
 

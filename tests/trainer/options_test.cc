@@ -15,6 +15,12 @@
 namespace tutti::trainer {
 namespace {
 
+TrainOptions mercer() {
+  TrainOptions options = default_options("mercer");
+  options.model = "simple_net";
+  return options;
+}
+
 TEST(TrainOptions, DefaultsAreFine) {
   const TrainOptions options = checked({});
   EXPECT_EQ(options.model, "mlp");
@@ -44,11 +50,6 @@ TEST(TrainOptions, EachMistakeIsOneSentenceThatNamesTheOption) {
     const char* expected;
   };
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  const auto mercer = [] {
-    TrainOptions options = default_options("mercer");
-    options.model = "simple_net";
-    return options;
-  };
   const Case cases[] = {
       {[](auto& o) { o.task = "cats"; }, "the task cats is not known"},
       {[](auto& o) { o.model = "mpl"; }, "--model mpl is not known; the models for MNIST are mlp, autoencoder"},
@@ -98,15 +99,15 @@ TEST(TrainOptions, EachMistakeIsOneSentenceThatNamesTheOption) {
       {[](auto& o) { o.device = "gpu"; }, "--device gpu"},
       {[](auto& o) { o.device = "cuda:4096"; }, "--device cuda:4096"},
       {[](auto& o) { o.resume = true; }, "--resume needs --checkpoint-dir"},
-      {[&](auto& o) { o = mercer(), o.model = "mlp"; },
+      {[](auto& o) { o = mercer(), o.model = "mlp"; },
        "--model mlp does not take colour pictures; the models that fit are simple_net"},
-      {[&](auto& o) { o = mercer(), o.model = "resnet19"; },
+      {[](auto& o) { o = mercer(), o.model = "resnet19"; },
        "--model resnet19 is not known; the models for mercer are simple_net"},
-      {[&](auto& o) { o = mercer(), o.image_size = 0; }, "--image-size 0: must be between 1 and 1024"},
-      {[&](auto& o) { o = mercer(), o.image_size = 1025; }, "--image-size 1025: must be between 1 and 1024"},
-      {[&](auto& o) { o = mercer(), o.image_size = 32; },
+      {[](auto& o) { o = mercer(), o.image_size = 0; }, "--image-size 0: must be between 1 and 1024"},
+      {[](auto& o) { o = mercer(), o.image_size = 1025; }, "--image-size 1025: must be between 1 and 1024"},
+      {[](auto& o) { o = mercer(), o.image_size = 32; },
        "--image-size 32: --model simple_net takes pictures of 64 x 64 only"},
-      {[&](auto& o) { o = mercer(), o.cache_dir = "x", o.use_cache = false; },
+      {[](auto& o) { o = mercer(), o.cache_dir = "x", o.use_cache = false; },
        "--cache-dir and --no-cache exclude each other"},
   };
   for (const Case& c : cases) {
@@ -114,7 +115,7 @@ TEST(TrainOptions, EachMistakeIsOneSentenceThatNamesTheOption) {
     c.spoil(options);
     EXPECT_THROW(checked(options), UsageError) << c.expected;
     const std::string text = error_of([&] { checked(options); });
-    EXPECT_NE(text.find(c.expected), std::string::npos) << text;
+    test::expect_parts(text, {c.expected});
     EXPECT_EQ(text.find('\n'), std::string::npos) << text;
   }
 }
@@ -123,14 +124,14 @@ TEST(Surroundings, MissingDataAndUnwritablePathsAreNamed) {
   const TemporaryFolder folder;
   TrainOptions options;
   options.data = folder / "nowhere";
-  EXPECT_NE(error_of([&] { check_surroundings(options); }).find("nowhere"), std::string::npos);
+  test::expect_parts(error_of([&] { check_surroundings(options); }), {"nowhere"});
   options.data.clear();
   options.json = folder / "no" / "report.json";
-  EXPECT_NE(error_of([&] { check_surroundings(options); }).find("report.json"), std::string::npos);
+  test::expect_parts(error_of([&] { check_surroundings(options); }), {"report.json"});
   options.json.clear();
   write_durably(folder / "file", "");
   options.checkpoint_dir = folder / "file" / "checkpoints";
-  EXPECT_NE(error_of([&] { check_surroundings(options); }).find("cannot create the folder"), std::string::npos);
+  test::expect_parts(error_of([&] { check_surroundings(options); }), {"cannot create the folder"});
 }
 
 TEST(Surroundings, AnotherRunsCheckpointsAreNotMixedWithNewOnes) {
@@ -141,8 +142,7 @@ TEST(Surroundings, AnotherRunsCheckpointsAreNotMixedWithNewOnes) {
   Checkpoint checkpoint;
   checkpoint.state.epoch = 3;
   write_checkpoint(options.checkpoint_dir, checkpoint);
-  EXPECT_NE(error_of([&] { check_surroundings(options); }).find("epoch-0003 from an earlier run; add --resume"),
-            std::string::npos);
+  test::expect_parts(error_of([&] { check_surroundings(options); }), {"epoch-0003 from an earlier run; add --resume"});
   options.resume = true;
   EXPECT_EQ(error_of([&] { check_surroundings(options); }), "");
 }
@@ -194,12 +194,6 @@ TEST(Agreement, EveryOptionOfTheUpdateRuleCounts) {
   }
 }
 
-TrainOptions mercer() {
-  TrainOptions options = default_options("mercer");
-  options.model = "simple_net";
-  return options;
-}
-
 TEST(Task, DefaultsAreThoseThatTheHelpPromises) {
   EXPECT_EQ(default_options("mnist").model, "mlp");
   EXPECT_FALSE(default_options("mnist").augment);
@@ -230,7 +224,7 @@ TEST(Task, MercersPicturesComeFromTheFolder) {
   options.test_list = folder / "list";
   EXPECT_EQ(load_task_data(options, 1).test.count(), 1);
   write_durably(folder / "list", "harbor/harbor77.png\n");
-  EXPECT_NE(error_of([&] { check_task_data(options); }).find("harbor/harbor77.png is no picture"), std::string::npos);
+  test::expect_parts(error_of([&] { check_task_data(options); }), {"harbor/harbor77.png is no picture"});
   options.data = folder / "none";
   EXPECT_EQ(error_of([&] { check_task_data(options); }), (folder / "none").string() + ": no such folder");
 }

@@ -55,7 +55,7 @@ TEST(RunRecorder, LeavesRecordsEventsOptionsAndLog) {
   const OptionTexts origin = read_option_texts(folder / "run.json");
   EXPECT_EQ(origin.at("host"), comm::host_name());
   EXPECT_EQ(origin.at("started").size(), std::string("2026-03-01 12:00:00").size());
-  EXPECT_NE(origin.at("command").find("tutti_trainer_tests"), std::string::npos) << origin.at("command");
+  test::expect_parts(origin.at("command"), {"tutti_trainer_tests"});
   EXPECT_GE(std::stoi(origin.at("cpus")), 1);
   for (const char* key : {"version", "cpu"}) EXPECT_TRUE(origin.contains(key)) << key;
   EXPECT_EQ(read_whole_file(folder / "buckets.json"),
@@ -63,9 +63,7 @@ TEST(RunRecorder, LeavesRecordsEventsOptionsAndLog) {
   EXPECT_EQ(files_in(folder / "tensorboard/rank-0"), 1u);
   EXPECT_EQ(files_in(folder / "tensorboard/rank-1"), 1u);
   const std::string log = read_whole_file(folder / "log.txt");
-  for (const char* part : {" rank 0: first\n", " rank 0: second\n", " rank 1: first\n"}) {
-    EXPECT_NE(log.find(part), std::string::npos) << log;
-  }
+  test::expect_parts(log, {" rank 0: first\n", " rank 0: second\n", " rank 1: first\n"});
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 4);
 }
 
@@ -105,10 +103,8 @@ TEST(RunRecorder, TrainingOutlivesAFullDisk) {
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   ::signal(SIGXFSZ, former);
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_NE(warnings[0].find("rank 1 stops recording its steps, the training goes on: cannot write " +
-                             (folder / "steps-rank-1.jsonl").string()),
-            std::string::npos)
-      << warnings[0];
+  test::expect_parts(warnings[0], {"rank 1 stops recording its steps, the training goes on: cannot write " +
+                                   (folder / "steps-rank-1.jsonl").string()});
   EXPECT_GT(read_steps(folder / "steps-rank-1.jsonl").records.size(), 500u);
 }
 
@@ -116,7 +112,7 @@ TEST(RunRecorder, AFolderThatCannotBeWrittenIsNamedAtTheStart) {
   const TemporaryFolder folder;
   write_durably(folder / "file", "");
   RunRecorder recorder(options_in(folder / "file", 0, 1));
-  EXPECT_NE(error_of([&] { recorder.start(0); }).find((folder / "file").string()), std::string::npos);
+  test::expect_parts(error_of([&] { recorder.start(0); }), {(folder / "file").string()});
 }
 
 TEST(RunLog, LinesOfManyRanksStayWhole) {
@@ -141,8 +137,8 @@ TEST(RunLog, LinesOfManyRanksStayWhole) {
 TEST(RunOptions, HostileTextsStayInTheirCell) {
   const std::string table = option_texts_to_markdown({{"data", "<script>alert(1)</script> | `x`\nnext"}});
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 3);
-  EXPECT_EQ(table.find("<script>"), std::string::npos) << table;
-  EXPECT_NE(option_texts_to_json({{"data", "\xff\xfe"}}).find("\"data\""), std::string::npos);
+  test::expect_absent(table, {"<script>"});
+  test::expect_parts(option_texts_to_json({{"data", "\xff\xfe"}}), {"\"data\""});
 }
 
 std::string as_hex(std::string_view bytes) {
@@ -217,7 +213,7 @@ TEST(TensorboardEvents, FileHoldsVersionStartAndPoints) {
     EXPECT_EQ(entry.path().filename().string().rfind("events.out.tfevents.", 0), 0u);
     const auto messages = unframed(read_whole_file(entry.path()));
     counts.push_back(messages.size());
-    EXPECT_NE(messages.at(0).find("brain.Event:2"), std::string::npos);
+    test::expect_parts(messages.at(0), {"brain.Event:2"});
   }
   std::sort(counts.begin(), counts.end());
   EXPECT_EQ(counts, (std::vector<std::size_t>{1, 962}));

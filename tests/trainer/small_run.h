@@ -3,7 +3,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <tutti/tests/support/expect_text.h>
 #include <tutti/tests/support/run_processes.h>
 #include <tutti/tests/trainer/small_mnist.h>
 #include <tutti/tests/trainer/temporary_folder.h>

@@ -1,7 +1,8 @@
-// A folder of a test's own, gone when the test ends.
+// A folder of a test's own, gone when the test ends; and the texts of errors.
 #pragma once
 
 #include <stdlib.h>
+#include <tutti/tests/support/expect_text.h>
 
 #include <filesystem>
 #include <stdexcept>

@@ -5,8 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "small_run.h"
-
 namespace tutti::trainer {
 namespace {
 
@@ -19,8 +17,8 @@ class TrainCommand : public TuttiCommand {
  protected:
   TrainCommand() { write_small_mnist(folder_ / "mnist", 480, 100); }
 
-  static Words command(const Words& arguments) { return joined({TUTTI_PROGRAM, "train", "mnist"}, arguments); }
   nlohmann::json json(const std::string& name) const { return nlohmann::json::parse(read_whole_file(folder_ / name)); }
+  static Words command(const Words& arguments) { return joined({TUTTI_PROGRAM, "train", "mnist"}, arguments); }
   /// Trains on the small set.
   Words command_with_data(const Words& arguments) const {
     return joined(command({"--data", path("mnist"), "--threads", "1"}), arguments);
@@ -49,36 +47,7 @@ TEST_F(TrainCommand, EncryptGivesTheSameModelAndMustBeSaidToAllRanks) {
       run({TUTTI_PROGRAM, "run", "-n", "2", "--", "sh", "-c",
            "test $RANK = 1 && more=--encrypt; exec \"$0\" train mnist --epochs 1 --threads 1 $more", TUTTI_PROGRAM});
   EXPECT_EQ(mixed.status, kFailed);
-  EXPECT_NE(mixed.err.find("encrypt (TUTTI_ENCRYPT) is no on rank 0"), std::string::npos) << mixed.err;
-}
-
-TEST_F(TrainCommand, RanksShareTheOptimizerAndCompressGradients) {
-  const auto train = [&](const Words& more, const char* file) {
-    return run(joined(command_with_data({"--nproc", "2", "--epochs", "1", "--json", path(file)}), more));
-  };
-  ASSERT_EQ(train({}, "plain.json").status, kDone);
-  const Finished sharded = train({"--shard-optimizer"}, "sharded.json");
-  ASSERT_EQ(sharded.status, kDone) << sharded.err;
-  EXPECT_NE(sharded.out.find("0.15 MiB on this rank, 0.30 MiB without --shard-optimizer"), std::string::npos)
-      << sharded.out;
-  EXPECT_EQ(json("sharded.json")["parameter_sha256"], json("plain.json")["parameter_sha256"]);
-  const Finished compressed = train({"--comm-hook", "topk", "--topk-density", "0.2"}, "topk.json");
-  ASSERT_EQ(compressed.status, kDone) << compressed.err;
-  EXPECT_NE(compressed.out.find("gradients travel by topk, --topk-density 0.2"), std::string::npos);
-  EXPECT_NE(json("topk.json")["parameter_sha256"], json("plain.json")["parameter_sha256"]);
-  const Finished both = train({"--comm-hook", "bf16", "--shard-optimizer"}, "none.json");
-  EXPECT_EQ(both.status, kMisused);
-  EXPECT_NE(both.err.find("--shard-optimizer and --comm-hook bf16 each have their own way"), std::string::npos)
-      << both.err;
-}
-
-TEST_F(TrainCommand, AFrozenRankIsNamedWithinTheTimeout) {
-  Processes ranks(ranks_of(command_with_data({"--epochs", "1000000", "--timeout", "2"})));
-  ASSERT_TRUE(ranks.wait_for_output(0, "epoch 2/")) << ranks.err(0);
-  ranks.kill(1, SIGSTOP);
-  EXPECT_EQ(ranks.wait(0, 15s), kFailed);
-  EXPECT_NE(ranks.err(0).find("rank 1"), std::string::npos) << ranks.err(0);
-  ranks.kill(1, SIGKILL);
+  test::expect_parts(mixed.err, {"encrypt (TUTTI_ENCRYPT) is no on rank 0"});
 }
 
 TEST_F(TrainCommand, BadInputIsOneClearSentence) {
@@ -107,7 +76,7 @@ TEST_F(TrainCommand, BadInputIsOneClearSentence) {
       const bool add_ranks = two_ranks && c.arguments[0] != "--nproc";
       const Finished done = run(joined(command(c.arguments), add_ranks ? Words{"--nproc", "2"} : Words{}));
       EXPECT_EQ(done.status, (ExitStatus{.by_signal = false, .code = c.status})) << c.expected << "\n" << done.err;
-      EXPECT_NE(done.err.find(c.expected), std::string::npos) << done.err;
+      test::expect_parts(done.err, {c.expected});
       EXPECT_EQ(done.out, "") << c.expected;
       EXPECT_LE(std::count(done.err.begin(), done.err.end(), '\n'), 2) << done.err;  // with "Run ... --help"
     }
@@ -120,7 +89,7 @@ TEST_F(TrainCommand, DamagedDataIsNamed) {
   for (const char* ranks : {"1", "2"}) {
     const Finished done = run(command_with_data({"--nproc", ranks}));
     EXPECT_EQ(done.status, kFailed);
-    EXPECT_NE(done.err.find("train-labels-idx1-ubyte"), std::string::npos) << done.err;
+    test::expect_parts(done.err, {"train-labels-idx1-ubyte"});
   }
 }
 
@@ -128,7 +97,7 @@ TEST_F(TrainCommand, NprocMustAgreeWithTheLauncher) {
   Processes ranks(ranks_of(command_with_data({"--epochs", "1", "--nproc", "3"})));
   for (const int rank : {0, 1}) {
     EXPECT_EQ(ranks.wait(rank), kMisused);
-    EXPECT_NE(ranks.err(rank).find("--nproc 3, but a launcher has started WORLD_SIZE=2"), std::string::npos);
+    test::expect_parts(ranks.err(rank), {"--nproc 3, but a launcher has started WORLD_SIZE=2"});
   }
 }
 
@@ -137,16 +106,13 @@ TEST_F(TrainCommand, NprocMustAgreeWithTheLauncher) {
 
 class ChaosCommand : public SmallRun {};
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 TEST_F(ChaosCommand, AKilledRankIsNamedAndARestartEndsWithTheUndisturbedParameters) {
   const auto disturbed = run(
       joined({TUTTI_PROGRAM, "run", "-n", "2", "--max-restarts", "1", "--"},
              saving({"--epochs", "2", "--json", path("chaos.json"), "--resume", "--chaos", "kill:rank=1,step=75"})));
   EXPECT_EQ(disturbed.status, kDone) << disturbed.err;
-  EXPECT_TRUE(contains(disturbed.err, "chaos: rank 1 kills itself at step 75")) << disturbed.err;
-  EXPECT_TRUE(contains(disturbed.err, "was killed by SIGKILL")) << disturbed.err;
-  EXPECT_TRUE(contains(disturbed.err, "starting all ranks again (restart 1 of at most 1)")) << disturbed.err;
+  test::expect_parts(disturbed.err, {"chaos: rank 1 kills itself at step 75", "was killed by SIGKILL",
+                                     "starting all ranks again (restart 1 of at most 1)"});
   EXPECT_EQ(outcome("chaos.json").parameter_sha256, uninterrupted(2).parameter_sha256);
 }
 
@@ -154,15 +120,14 @@ TEST_F(ChaosCommand, AFrozenRankIsNamed) {
   const auto frozen =
       run(command({"--nproc", "2", "--epochs", "1", "--timeout", "1", "--chaos", "freeze:rank=1,step=9"}));
   EXPECT_NE(frozen.status, kDone);
-  EXPECT_TRUE(contains(frozen.err, "chaos: rank 1 freezes at step 9")) << frozen.err;
-  EXPECT_TRUE(contains(frozen.err, "rank 1")) << frozen.err;
+  test::expect_parts(frozen.err, {"chaos: rank 1 freezes at step 9", "rank 1"});
 }
 
 TEST_F(ChaosCommand, SlowAndLateRanksChangeNoResult) {
   const auto slow = run(command({"--nproc", "2", "--epochs", "1", "--json", path("slow.json"), "--chaos",
                                  "slow:rank=0,factor=2;delay:rank=1,ms=30,step=5"}));
   EXPECT_EQ(slow.status, kDone) << slow.err;
-  EXPECT_TRUE(contains(slow.err, "rank 0 becomes slow") && contains(slow.err, "rank 1 waits at step 5")) << slow.err;
+  test::expect_parts(slow.err, {"rank 0 becomes slow", "rank 1 waits at step 5"});
   EXPECT_EQ(outcome("slow.json").parameter_sha256, uninterrupted(1).parameter_sha256);
 }
 

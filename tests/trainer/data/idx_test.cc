@@ -149,9 +149,8 @@ TEST_F(Idx, AnAbsurdCountIsRefusedBeforeMemoryIsTaken) {
   EXPECT_EQ(
       images_error("images", bytes),
       "images: field 'extent 0' says 4294967295 images of 784 bytes, but a file of its size holds at most 116 bytes");
-  EXPECT_NE(images_error("images.gz", gzip(bytes)).find("says 4294967295 images of 784 bytes"), std::string::npos);
-  EXPECT_NE(labels_error("labels", idx_bytes({0xffffffffU}, {1}), 0xffffffffLL).find("says 4294967295 labels"),
-            std::string::npos);
+  test::expect_parts(images_error("images.gz", gzip(bytes)), {"says 4294967295 images of 784 bytes"});
+  test::expect_parts(labels_error("labels", idx_bytes({0xffffffffU}, {1}), 0xffffffffLL), {"says 4294967295 labels"});
 }
 
 TEST_F(Idx, ALabelOutsideTheClassesIsNamed) {
