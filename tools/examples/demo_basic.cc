@@ -1,6 +1,8 @@
-// One training step of a small model under data parallelism, and what happens in it. (programs.md, row 14)
+// One training step of a small model under data parallelism, and what happens in it; before it, if that is asked for,
+// a checkpoint. (programs.md, rows 14 and 15)
 //
 //   tutti run -n 4 build/release/bin/examples/demo_basic
+//   tutti run -n 4 build/release/bin/examples/demo_basic --save 1
 //
 // 1. Process group: the ranks find each other (examples::run).
 // 2. Model sync: each rank has built other weights; DataParallel gives all of them rank 0's.
@@ -15,16 +17,25 @@
 #include <tutti/tensor/autograd/functions.h>
 #include <tutti/tools/examples/example.h>
 #include <tutti/tools/examples/toy.h>
+#include <tutti/trainer/checkpoint/checkpoint.h>
+#include <tutti/trainer/checkpoint/files.h>
+#include <tutti/trainer/checkpoint/safetensors.h>
+#include <tutti/trainer/checkpoint/shared_checkpoint.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/data_parallel/model_check.h>
+#include <tutti/trainer/tensor_comm.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <span>
+#include <string>
 
 namespace {
 
 using namespace tutti;
+namespace fs = std::filesystem;
 
 /// ToyModel, and a layer that forward leaves out: no gradient ever reaches it.
 class ToyModelWithSpare : public examples::ToyModel {
@@ -34,6 +45,26 @@ class ToyModelWithSpare : public examples::ToyModel {
     register_module("spare", std::make_shared<nn::Linear>(10, 10, generator));
   }
 };
+
+/// Rank 0 saves the model, all ranks load it, and the file goes away when no rank needs it any more. It is safetensors:
+/// PyTorch reads it, and no code is run by reading it. `tutti train --checkpoint-dir` does more (optimizer, position,
+/// checksums): trainer/checkpoint/.
+void save_and_load(comm::ProcessGroup& group, nn::Module& model) {
+  // A name that no other run on this machine has; rank 0 chooses it and tells the others.
+  const std::string own = "tutti-demo-" + std::to_string(::getpid()) + ".safetensors";
+  const fs::path path = trainer::broadcast_text(group, (fs::temp_directory_path() / own).string(), 0);
+  if (group.rank() == 0) {
+    trainer::replace_file(path, trainer::encode_safetensors(trainer::model_tensors(model)));  // complete or absent
+    std::printf("rank 0: saved %s\n", path.c_str());
+  }
+  group.barrier();  // nobody reads before the file is there
+  const trainer::Safetensors saved = trainer::read_safetensors(path);
+  trainer::assign_tensors(trainer::model_tensors(model), saved.tensors, path.string());
+  std::printf("rank %d: loaded %zu tensors, sha256 %.16s\n", group.rank(), saved.tensors.size(),
+              trainer::parameter_sha256(model).c_str());
+  group.barrier();  // nobody removes it before all have read
+  if (group.rank() == 0) fs::remove(path);
+}
 
 double gradient_length(const nn::Module& model) {
   double squares = 0;
@@ -45,7 +76,7 @@ double gradient_length(const nn::Module& model) {
   return std::sqrt(squares);
 }
 
-void demo_basic(comm::ProcessGroup& group, std::int64_t samples, bool spare) {
+void demo_basic(comm::ProcessGroup& group, std::int64_t samples, bool spare, bool save) {
   const auto seed = static_cast<std::uint64_t>(group.rank());
   std::shared_ptr<nn::Module> model;
   if (spare) {
@@ -53,6 +84,7 @@ void demo_basic(comm::ProcessGroup& group, std::int64_t samples, bool spare) {
   } else {
     model = std::make_shared<examples::ToyModel>(seed);
   }
+  if (save) save_and_load(group, *model);
   // Without find_unused the layer that takes no part would be an error that names its parameters.
   trainer::DataParallel parallel(model, group, {.find_unused = spare});
   const auto optimizer = nn::make_sgd(examples::parameters_of(*model), {.learning_rate = 0.001});
@@ -91,7 +123,10 @@ void demo_basic(comm::ProcessGroup& group, std::int64_t samples, bool spare) {
 int main(int argc, char** argv) {
   std::int64_t samples = 20;
   std::int64_t spare = 0;
+  std::int64_t save = 0;
   return examples::run(argc, argv,
-                       {{"--samples", samples, "of each rank"}, {"--spare", spare, "1: with a layer that nobody uses"}},
-                       [&](comm::ProcessGroup& group) { demo_basic(group, samples, spare != 0); });
+                       {{"--samples", samples, "of each rank"},
+                        {"--spare", spare, "1: with a layer that nobody uses"},
+                        {"--save", save, "1: rank 0 saves the model, and all ranks load it before they train"}},
+                       [&](comm::ProcessGroup& group) { demo_basic(group, samples, spare != 0, save != 0); });
 }

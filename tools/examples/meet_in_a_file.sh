@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Ranks without a launcher and without an open port: rank 0 and the others meet in a file. (programs.md, row 11)
 #
-#   tools/examples/meet_in_a_file.sh build/release/bin/examples/reduce 4
+#   tools/examples/meet_in_a_file.sh build/release/bin/examples/collectives 4
 #
 # A batch system that starts the same script on several nodes does the same with a file in a shared folder; RANK comes
 # from its variables then. A left-over or half-written file is refused by name, never read as this job's.
