@@ -6,6 +6,7 @@
 #include <tutti/tools/help.h>
 #include <tutti/tools/run/own_command.h>
 #include <tutti/trainer/checkpoint/files.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <iostream>
@@ -58,6 +59,7 @@ void add_options(CLI::App& app, BenchArguments& arguments) {
   app.add_option("--trace", arguments.options.trace,
                  "write what all ranks communicated to this file, for ui.perfetto.dev");
   add_timeout_option(app, arguments.options.timeout);
+  add_columns_option(app, arguments.options.columns);
   group_options(app, {{"Sizes and types", {"--min-bytes", "--max-bytes", "--step-factor", "--dtype", "--redop"}},
                       {"Ranks", {"--nproc", "--launcher", "--iface", "--transport", "--encrypt", "--timeout"}},
                       {"Output", {"--json", "--trace"}}});
@@ -87,7 +89,7 @@ BenchOptions interpreted(const BenchArguments& arguments) {
 int launch_ranks(const BenchOptions& options, std::span<const bench::Operation> table, int nproc) {
   bench::check_memory(options, table, nproc, nproc);  // once, before N ranks say the same
   if (!options.json.empty()) trainer::check_writable(options.json);
-  return launch(launch_of_own_ranks(nproc, "tutti bench"));
+  return launch(launch_of_own_ranks(nproc, "tutti bench", STDERR_FILENO));
 }
 
 int bench_command(const BenchArguments& arguments) {

@@ -83,7 +83,7 @@ void add_options(CLI::App& app, const trainer::TaskHelp& task, TrainArguments& a
                "with --nproc: a rank that is lost is replaced, and the others train on from where they are");
   app.add_option("--max-restarts", arguments.max_restarts, "--elastic: so many times [3]");
   app.add_option("--min-ranks", arguments.min_ranks, "--elastic: then go on with fewer, but not below this [all]");
-  app.add_option("--columns", arguments.columns)->group("");  // hidden
+  add_columns_option(app, arguments.columns);
   group_options(
       app, {{"Update rule",
              {"--optimizer", "--lr", "--momentum", "--nesterov", "--weight-decay", "--schedule", "--schedule-every",
@@ -130,13 +130,12 @@ void complete(const CLI::App& app, trainer::TrainOptions& options) {
 int launch_ranks(const TrainArguments& arguments, const trainer::TrainOptions& options) {
   trainer::check_surroundings(options);  // once, before N ranks say the same
   if (arguments.elastic) trainer::check_elastic_options(options);
-  LaunchOptions launching = launch_of_own_ranks(static_cast<int>(arguments.nproc.value_or(1)), "tutti train");
+  LaunchOptions launching =
+      launch_of_own_ranks(static_cast<int>(arguments.nproc.value_or(1)), "tutti train", STDOUT_FILENO);
   if (arguments.elastic) {
     launching.elastic = ElasticLimits{.min_ranks = arguments.min_ranks.value_or(launching.nproc)};
     launching.max_restarts = arguments.max_restarts.value_or(3);
   }
-  if (const std::size_t columns = comm::terminal_columns(STDOUT_FILENO); columns > 0)
-    launching.command.push_back("--columns=" + std::to_string(columns));
   return launch(launching);
 }
 

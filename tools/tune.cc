@@ -8,25 +8,25 @@
 #include <tutti/comm/base/host_name.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/reduce/reduce.h>
-#include <tutti/tools/bench/operations.h>
+#include <tutti/tools/bench/live_line.h>
+#include <tutti/tools/bench/measure.h>
 #include <tutti/tools/commands.h>
 #include <tutti/tools/plan/price.h>
 #include <tutti/tools/run/own_command.h>
 #include <tutti/trainer/checkpoint/files.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <ctime>
-#include <functional>
 #include <iostream>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace tutti::tools {
@@ -36,9 +36,6 @@ using comm::OpKind;
 using comm::ProcessGroup;
 using Clock = std::chrono::steady_clock;
 
-constexpr double kBatchSeconds = 3e-3;  // longer than a scheduler's time slice, where ranks share processors
-constexpr double kFewestCalls = 2;      // each finds the caches as a call has left them
-constexpr double kMostCalls = 300;
 constexpr double kShortest = 1e-8;  // seconds: nothing took less
 
 constexpr std::size_t kElementBytes = sizeof(float);
@@ -46,56 +43,6 @@ constexpr std::size_t kElementBytes = sizeof(float);
 constexpr std::size_t kSizes[] = {1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 22};  // of one rank's or of the whole array
 constexpr OpKind kOps[] = {OpKind::AllReduce,     OpKind::Broadcast, OpKind::Reduce, OpKind::AllGather,
                            OpKind::ReduceScatter, OpKind::AllToAll,  OpKind::Gather, OpKind::Scatter};
-
-/// Of all ranks; equal on all of them.
-double longest(ProcessGroup& group, double seconds) {
-  group.all_reduce(std::span<double>(&seconds, 1), comm::ReduceOp::Max);
-  return std::max(kShortest, seconds);
-}
-
-double seconds_of(ProcessGroup& group, const std::function<void()>& call, std::size_t calls) {
-  group.barrier();
-  const auto begin = Clock::now();
-  for (std::size_t i = 0; i < calls; ++i) call();
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  return longest(group, seconds) / static_cast<double>(calls);
-}
-
-/// What one thing takes that all ranks of a group do together, measured in batches. A batch begins at a barrier and is
-/// some milliseconds of calls that follow one another, as calls do in a program. Its time by the number of calls is a
-/// mean; of the ranks the slowest counts, of the batches the mean of the faster half. A disturbance only ever adds
-/// time, hence the faster ones. A mean, because on a machine with two speeds means of parts add up to the whole's; of
-/// medians one may be a fast batch and the next a slow one. Machines change their speed from one quarter of a second to
-/// the next: what is to be compared is measured in turns, a batch each, again and again.
-class Meter {
- public:
-  /// `call` is what is timed, by `algorithm` where it is one of the group's operations.
-  Meter(std::string algorithm, std::function<void()> call) : algorithm_(std::move(algorithm)), call_(std::move(call)) {}
-
-  /// One batch. Afterwards the group chooses its algorithms again.
-  void measure(ProcessGroup& group) {
-    group.use_algorithm(algorithm_);
-    call_();  // whatever was measured in between has had the caches; at first connections are opened, pages are touched
-    const double expected = batches_.empty() ? seconds_of(group, call_, 1) : seconds();
-    const double calls = std::clamp(kBatchSeconds / expected, kFewestCalls, kMostCalls);
-    batches_.push_back(seconds_of(group, call_, static_cast<std::size_t>(calls)));
-    group.use_algorithm("");
-  }
-
-  /// Of one call; equal on all ranks. Not before the first batch.
-  double seconds() const {
-    std::vector<double> sorted = batches_;
-    std::sort(sorted.begin(), sorted.end());
-    const std::size_t half = (sorted.size() + 1) / 2;
-    return std::accumulate(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(half), 0.0) /
-           static_cast<double>(half);
-  }
-
- private:
-  std::string algorithm_;
-  std::function<void()> call_;
-  std::vector<double> batches_;
-};
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
@@ -115,18 +62,30 @@ const bench::Operation& operation_of(OpKind op) {
   throw std::logic_error("tutti bench has no " + std::string(comm::name(op)));
 }
 
-/// A meter of one operation by one algorithm. Calls that some ranks leave early end with a barrier, which is part of
-/// their time.
-Meter operation_meter(ProcessGroup& group, OpKind op, std::size_t count, const std::string& algorithm) {
-  const bench::Operation& operation = operation_of(op);
+/// What each rank adds up by itself, all of them at once.
+constexpr bench::Operation kSums{
+    .name = "sums",
+    .extents =
+        [](const bench::Case& c) {
+          return bench::Extents{c.count, c.count};
+        },
+    .run =
+        [](ProcessGroup&, const bench::Case& c, const comm::Buffer& input, const comm::Buffer& output) {
+          comm::reduce_into(output.data, input.data, c.count, comm::DType::Float32, comm::ReduceOp::Sum, false);
+        }};
+
+/// What one call takes by `algorithm`, where that is one of the group's: the median of what bench::measure() finds in
+/// about `budget` seconds. Equal on all ranks. Afterwards the group chooses its algorithms again.
+double seconds_of(ProcessGroup& group, const bench::Operation& operation, std::size_t count,
+                  const std::string& algorithm, double budget) {
   const bench::Case c{.rank = group.rank(), .world_size = group.world_size(), .count = count};
-  const bench::Extents extents = operation.extents(c);
-  std::vector<float> input(extents.input, 1.0F), output(extents.output, 1.0F);
-  return {algorithm, [&group, &operation, c, input, output]() mutable {
-            operation.run(group, c, {input.data(), input.size(), comm::DType::Float32},
-                          {output.data(), output.size(), comm::DType::Float32});
-            if (operation.rooted) group.barrier();
-          }};
+  bench::MeasureOptions options{.warmup = 1, .check = false};
+  options.min_time = std::chrono::nanoseconds(std::llround(budget * 1e9));
+  if (operation.rooted) options.barrier_above = 0;  // some ranks leave such a call early
+  group.use_algorithm(algorithm);
+  const double us = bench::measure(group, operation, c, options).time.median;
+  group.use_algorithm("");
+  return std::max(kShortest, us * 1e-6);
 }
 
 /// The algorithms of `op` that comm would consider for this group.
@@ -170,56 +129,50 @@ double agreed(ProcessGroup& group, double value) {
   return value;
 }
 
-double seconds_of(ProcessGroup& group, const Cell& cell, double budget) {
-  const auto begin = Clock::now();
-  Meter meter = operation_meter(group, cell.op, cell.count, cell.algorithm);
-  do {
-    meter.measure(group);
-  } while (agreed(group, budget - seconds_since(begin)) > 0);
-  return meter.seconds();
-}
-
 /// Alpha and beta from all_gathers by a ring of short and of long blocks, in which all ranks send p - 1 messages one
 /// after the other; gamma from sums by all ranks at once.
 comm::NetworkModel measure_network(ProcessGroup& group, double seconds) {
   constexpr std::size_t kShortBlock = 1 << 10, kLongBlock = 1 << 20;  // bytes
-  const auto begin = Clock::now();
-  std::vector<float> sum(kLongBlock / kElementBytes, 1.0F);
-  const std::vector<float> incoming(sum.size(), 1.0F);
-  const auto add = [&] {
-    comm::reduce_into(sum.data(), incoming.data(), sum.size(), comm::DType::Float32, comm::ReduceOp::Sum, false);
+  const auto of_message = [&](std::size_t block) {
+    return seconds_of(group, operation_of(OpKind::AllGather), block / kElementBytes, "ring", seconds / 3) /
+           (group.world_size() - 1);
   };
-  Meter short_blocks = operation_meter(group, OpKind::AllGather, kShortBlock / kElementBytes, "ring");
-  Meter long_blocks = operation_meter(group, OpKind::AllGather, kLongBlock / kElementBytes, "ring");
-  Meter sums("", add);
-  do {
-    short_blocks.measure(group);
-    long_blocks.measure(group);
-    sums.measure(group);
-  } while (agreed(group, seconds - seconds_since(begin)) > 0);
-  const double messages = group.world_size() - 1;
-  const double of_short = short_blocks.seconds() / messages, of_long = long_blocks.seconds() / messages;
+  const double of_short = of_message(kShortBlock), of_long = of_message(kLongBlock);
   comm::NetworkModel model;
   model.beta = model.local_beta = std::max(0.0, of_long - of_short) / static_cast<double>(kLongBlock - kShortBlock);
   model.alpha = model.local_alpha = std::max(0.0, of_short - model.beta * static_cast<double>(kShortBlock));
-  model.gamma = sums.seconds() / static_cast<double>(kLongBlock);
+  model.gamma = seconds_of(group, kSums, kLongBlock / kElementBytes, "", seconds / 3) / static_cast<double>(kLongBlock);
   return model;
 }
 
-/// Equal on all ranks; `seconds` is about how long in all: sizes that have not been begun by then are left out.
-comm::Tuning tune(ProcessGroup& group, double seconds) {
+struct TuneArguments {
+  std::string file;
+  std::optional<std::int64_t> nproc;
+  std::string transport;
+  bool encrypt = false;
+  std::size_t columns = 0;  // bench::LiveLine
+  double seconds = 3.5;
+};
+
+/// Equal on all ranks; arguments.seconds is about how long in all: sizes that have not been begun by then are left out.
+comm::Tuning tune(ProcessGroup& group, const TuneArguments& arguments) {
+  const double seconds = arguments.seconds;
   if (group.world_size() < 2) throw std::runtime_error("a single rank has nothing to tune; give -n 2 or more");
   const auto begin = Clock::now();
   comm::Tuning tuning{.host = comm::host_name(), .date = utc_now(), .place = group.place(), .model = {}, .rows = {}};
-  tuning.model = measure_network(group, seconds / 4);
   const std::vector<Cell> all = cells(group);
+  bench::LiveLine live(group.rank() == 0, 1 + all.size(), arguments.columns);
+  live.next("messages");
+  tuning.model = measure_network(group, seconds / 4);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Cell& cell = all[i];
     const double left = agreed(group, seconds - seconds_since(begin));
     // Not in the midst of a size: what was measured for one algorithm must have been for its rivals, too.
     if (left <= 0 && i > 0 && cell.size != all[i - 1].size) break;
+    live.next(std::string(comm::name(cell.op)) + " " + cell.algorithm + " " + std::to_string(cell.size) + " B");
     const double budget = std::max(0.0, left) / static_cast<double>(all.size() - i);
-    tuning.rows.push_back({cell.op, cell.algorithm, cell.count * kElementBytes, seconds_of(group, cell, budget)});
+    tuning.rows.push_back({cell.op, cell.algorithm, cell.count * kElementBytes,
+                           seconds_of(group, operation_of(cell.op), cell.count, cell.algorithm, budget)});
   }
   return tuning;
 }
@@ -242,14 +195,6 @@ void print_tuning(std::ostream& out, const comm::Tuning& tuning) {
   }
 }
 
-struct TuneArguments {
-  std::string file;
-  std::optional<std::int64_t> nproc;
-  std::string transport;
-  bool encrypt = false;
-  double seconds = 3.5;
-};
-
 void check(const TuneArguments& arguments, bool is_launched) {
   if (arguments.file.empty()) throw WrongUsage("give the FILE to write");
   if (!is_launched && arguments.nproc.value_or(1) < 2)
@@ -262,7 +207,7 @@ void check(const TuneArguments& arguments, bool is_launched) {
 int tune_in_group(ProcessGroup& group, const TuneArguments& arguments) {
   const bool speaks = group.rank() == 0;
   if (speaks) trainer::check_writable(arguments.file);
-  const comm::Tuning tuning = tune(group, arguments.seconds);
+  const comm::Tuning tuning = tune(group, arguments);
   if (!speaks) return 0;
   print_tuning(std::cout, tuning);
   trainer::replace_file(arguments.file, comm::tuning_text(tuning));
@@ -272,7 +217,7 @@ int tune_in_group(ProcessGroup& group, const TuneArguments& arguments) {
 
 int launch_ranks(const TuneArguments& arguments) {
   trainer::check_writable(arguments.file);
-  return launch(launch_of_own_ranks(static_cast<int>(*arguments.nproc), "tutti tune"));
+  return launch(launch_of_own_ranks(static_cast<int>(*arguments.nproc), "tutti tune", STDERR_FILENO));
 }
 
 int tune_command(const TuneArguments& arguments) {
@@ -292,6 +237,7 @@ void add_tune_command(CLI::App& app, int& status) {
   add_own_ranks_options(*command, arguments->nproc);
   command->add_option("--transport", arguments->transport, "auto, tcp or shm; the file holds for this one [auto]");
   command->add_flag("--encrypt", arguments->encrypt, "TLS on TCP connections between ranks; the file holds for these");
+  add_columns_option(*command, arguments->columns);
   command->add_option("--seconds", arguments->seconds, "about how long to measure")->capture_default_str();
   command->callback(
       [arguments, &status] { status = status_of("tutti tune", [&] { return tune_command(*arguments); }); });

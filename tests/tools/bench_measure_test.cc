@@ -4,6 +4,7 @@
 #include <tutti/tests/support/expect_text.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tools/bench/data.h>
+#include <tutti/tools/bench/live_line.h>
 #include <tutti/tools/bench/measure.h>
 #include <tutti/tools/bench/options.h>
 
@@ -37,6 +38,12 @@ TEST(BenchMeasure, IterationsGrowUntilTheTimeHasPassed) {
   EXPECT_EQ(next_batch(4, 1s, options), 1U);           // long, but too few for a median
   EXPECT_EQ(next_batch(100'000, 1us, options), 0U);    // for a clock that does not move
   EXPECT_EQ(next_batch(1000, 99'999us, options), 1U);  // at least one, or it would never end
+}
+
+TEST(BenchMeasure, TheLiveLineNamesTheStepAndTheTimeLeft) {
+  EXPECT_EQ(progress_text("all_reduce 4 B", 0, 8, 0s), "all_reduce 4 B  step 1/8");
+  EXPECT_EQ(progress_text("all_reduce 4 B", 2, 8, 4s), "all_reduce 4 B  step 3/8  12 s left");
+  EXPECT_EQ(progress_text("barrier", 1, 101, 3s), "barrier  step 2/101  5 min left");
 }
 
 TEST(BenchMeasure, PercentilesAreNearestRank) {

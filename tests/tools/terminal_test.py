@@ -119,6 +119,18 @@ class Terminal(unittest.TestCase):
                     matrix = screen.lines[screen.lines.index("  actual    right  taken for") :][1:11]
                     self.assertTrue(all(re.fullmatch(r" +\d +[\d.]+ %(  \d \(\d+ times?\))?", row) for row in matrix), matrix)
 
+    def test_a_bench_shows_its_step_and_nothing_of_it_in_a_pipe(self):
+        for ranks in ("1", "2"):
+            with self.subTest(ranks=ranks):
+                words = ["bench", "all_reduce", "-n", ranks, "--max-bytes", "64", "--iterations", "5"]
+                status, screen = on_terminal(*words)
+                self.assertEqual(status, 0, screen.lines)
+                steps = [state for state in screen.states if re.match(r"all_reduce \d+ B  step \d/3", state)]
+                self.assertEqual([step[:22] for step in steps], ["all_reduce 4 B  step 1", "all_reduce 16 B  step ", "all_reduce 64 B  step "])
+                self.assertFalse([line for line in screen.lines if "step" in line], "left on the screen")
+                piped = subprocess.run([TUTTI, *words], capture_output=True, check=True, text=True)
+                self.assertNotIn("step", piped.stdout + piped.stderr)
+
     def test_help_is_as_wide_as_the_terminal(self):
         for command in ("", "run", "train mnist", "train mercer", "bench", "plan", "doctor", "lab show"):
             for columns in (60, 80, 200):

@@ -122,7 +122,7 @@ class Row {
  public:
   Row(comm::ProcessGroup& group, const Operation& operation, const Case& c, const MeasureOptions& options)
       : group_(group), operation_(operation), case_(c), buffers_(make_buffers(group, operation, c, options)) {
-    barrier_each_ = bytes_for(operation, c.count, comm::size_of(c.dtype), c.world_size) > kBarrierEachBytes;
+    barrier_each_ = bytes_for(operation, c.count, comm::size_of(c.dtype), c.world_size) > options.barrier_above;
   }
 
   void warm_up(std::size_t calls) {

@@ -1,7 +1,7 @@
 // Measuring one row: how long an operation takes, and whether its results are right.
 //
 // The time of one call is the longest that any rank was inside it. Before each timed call the buffers are set up anew,
-// outside the timed part, and after it the result is compared. Calls of up to kBarrierEachBytes follow each other
+// outside the timed part, and after it the result is compared. Calls of up to `barrier_above` bytes follow each other
 // directly, as in a program that does many of them: a root that only sends runs ahead, and what is seen of a small
 // broadcast is its rate, not its latency. Before larger calls all ranks meet in a barrier, because setting up and
 // comparing takes ranks that share processors differently long. The number of calls is rank 0's, which broadcasts it.
@@ -24,8 +24,6 @@
 
 namespace tutti::tools::bench {
 
-inline constexpr std::size_t kBarrierEachBytes = 32 * 1024;
-
 struct MeasureOptions {
   std::size_t warmup = 5;
   std::size_t iterations = 0;  // 0: as many as fill min_time
@@ -34,6 +32,7 @@ struct MeasureOptions {
   std::uint64_t seed = 1;
   bool registered = false;  // buffers by ProcessGroup::allocate
   bool fresh = false;       // the data is written anew before each call, outside the timed part
+  std::size_t barrier_above = 32 * 1024;
 };
 
 struct TimesUs {

@@ -45,6 +45,7 @@ struct BenchOptions {
   std::filesystem::path json{};  // empty: none
   std::string trace{};           // empty: none
   std::uint64_t seed = 1;
+  std::size_t columns = 0;  // LiveLine
 };
 
 /// "4", "1K", "16M", "64MiB", "2G": K, M, G and T are powers of 1024, with or without "B" or "iB", in any case.

@@ -1,6 +1,7 @@
 #include <tutti/comm/base/format.h>
 #include <tutti/comm/base/host_name.h>
 #include <tutti/comm/bootstrap/world.h>
+#include <tutti/tools/bench/live_line.h>
 #include <tutti/tools/bench/run_bench.h>
 #include <tutti/tools/run/own_command.h>
 #include <tutti/trainer/checkpoint/files.h>
@@ -188,8 +189,12 @@ std::vector<Result> run_in_group(comm::ProcessGroup& group, std::span<const Oper
   const int ranks = group.world_size();
   const MeasureOptions measuring{options.warmup, options.iterations, options.min_time, options.check,
                                  options.seed,   options.registered, options.fresh};
+  std::size_t rows = 0;
+  for (const Operation& operation : table)
+    rows += ranks < operation.min_ranks ? 0 : counts_of(operation, options, ranks).size();
   std::vector<Result> results;
   if (prints) print_header(out, options, ranks, transport_name(group));
+  LiveLine live(prints, rows, options.columns);
   for (const Operation& operation : table) {
     if (ranks < operation.min_ranks) {
       if (prints) out << "#\n# " << operation.name << ": left out, needs " << operation.min_ranks << " ranks (-n)\n";
@@ -203,7 +208,10 @@ std::vector<Result> run_in_group(comm::ProcessGroup& group, std::span<const Oper
                    .count = count,
                    .dtype = options.dtype,
                    .redop = options.redop};
+      const std::size_t bytes = bytes_for(operation, count, comm::size_of(c.dtype), ranks);
+      live.next(std::string(operation.name) + " " + std::to_string(bytes) + " B");
       results.push_back(as_result(group, operation, c, options, measure(group, operation, c, measuring)));
+      live.clear();
       if (prints) print_row(out, results.back());
     }
   }

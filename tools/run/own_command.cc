@@ -1,3 +1,4 @@
+#include <tutti/comm/base/terminal.h>
 #include <tutti/comm/bootstrap/launchers/launchers.h>
 #include <tutti/tools/run/own_command.h>
 
@@ -39,10 +40,12 @@ std::vector<std::string> own_command() {
   return command;
 }
 
-LaunchOptions launch_of_own_ranks(int nproc, std::string name) {
+LaunchOptions launch_of_own_ranks(int nproc, std::string name, int live) {
   LaunchOptions options;
   options.nproc = nproc;
   options.command = own_command();
+  if (const std::size_t columns = comm::terminal_columns(live); columns > 0)
+    options.command.push_back("--columns=" + std::to_string(columns));
   options.label = false;
   options.name = std::move(name);
   divide_among_ranks(options.local, nproc);

@@ -35,6 +35,9 @@ void add_interface_option(CLI::App& app);
 /// that this very command has started keep to their launcher.
 void add_own_ranks_options(CLI::App& app, std::optional<std::int64_t>& nproc);
 
+/// --columns, which is hidden: launch_of_own_ranks() tells it the ranks.
+void add_columns_option(CLI::App& app, std::size_t& columns);
+
 /// --timeout: seconds until a rank that does not answer is an error. Usage errors are CLI's.
 void add_timeout_option(CLI::App& app, std::chrono::milliseconds& timeout);
 
@@ -59,6 +62,7 @@ int run_as_rank(const comm::World& world, const comm::ProcessGroupOptions& optio
 
 /// For launch(): so many ranks of it, each on CPUs of its own as `tutti run` places them, whose lines have no label:
 /// rank 0 alone reports, and errors name their rank. `name` begins every message of the launcher's.
-LaunchOptions launch_of_own_ranks(int nproc, std::string name);
+/// Where `live`, standard output or error, is a terminal, they are told its columns, by --columns.
+LaunchOptions launch_of_own_ranks(int nproc, std::string name, int live = -1);
 
 }  // namespace tutti::tools

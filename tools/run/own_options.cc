@@ -43,6 +43,8 @@ void add_interface_option(CLI::App& app) {
       "network between the ranks of several hosts: eth0, 'ib*', 10.1.0.0/16 or an address [$TUTTI_IFACE, else chosen]");
 }
 
+void add_columns_option(CLI::App& app, std::size_t& columns) { app.add_option("--columns", columns)->group(""); }
+
 void add_timeout_option(CLI::App& app, std::chrono::milliseconds& timeout) {
   const auto take = [&timeout](const double& seconds) {
     if (!(seconds >= 0.001 && seconds <= 1e9))
