@@ -268,7 +268,7 @@ struct Job {
     options.nodes = nodes(least, most);
     options.nodes.last_call = milliseconds(0);
     options.own = hello_of();
-    options.max_restarts = max_restarts;
+    options.launch.max_restarts = max_restarts;
     return options;
   }
 
@@ -297,7 +297,7 @@ TEST(Conductor, WaitsForMoreNodesThanMinOnlySoLong) {
 
 TEST(Conductor, ItsOwnNodeIsFirstAndOthersKeepTheirOrder) {
   CoordinatorOptions options = Job::options(1, 3, 0);
-  options.max_restarts = 1;
+  options.launch.max_restarts = 1;
   Listener outside;
   Conductor conductor(options, outside, {});
   Ended ended;

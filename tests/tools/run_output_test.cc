@@ -1,10 +1,8 @@
-// What the output of ranks looks like and where it goes: log files, filters, labels, JSON.
+// What the output of ranks looks like and where it goes: log files, filters, labels.
 
 #include <gtest/gtest.h>
-#include <tutti/tools/run/line_printer.h>
+#include <tutti/comm/base/host_name.h>
 #include <tutti/tools/run/ranges.h>
-
-#include <nlohmann/json.hpp>
 
 #include "test_folder.h"
 #include "tutti_program.h"
@@ -28,13 +26,6 @@ TEST(Ranges, ReadAndWritten) {
     EXPECT_EQ(tools::parse_ranges(text), std::nullopt) << text;
   }
   EXPECT_EQ(tools::to_ranges({3, 0, 1, 5, 6}), "0-1,3,5-6");
-}
-
-TEST(Label, NamesBecomeValues) {
-  EXPECT_EQ(tools::expand_label("[${host}/${rank}] ", {"3", "1", "0", "b", "r"}), "[b/3] ");
-  EXPECT_EQ(tools::expand_label("$$${role_name}${local_rank}:", {"3", "1", "0", "b", "r"}), "$r1:");
-  EXPECT_THROW(tools::expand_label("${nobody}", {}), std::invalid_argument);
-  EXPECT_THROW(tools::expand_label("5$", {}), std::invalid_argument);
 }
 
 TEST(RunOutput, ALogFolderAloneTakesEverything) {
@@ -76,23 +67,10 @@ TEST(RunOutput, AFilteredRankThatFailsIsStillQuoted) {
   expect_parts(run.err, {"    | bad\n"});
 }
 
-TEST(RunOutput, ALabelTemplateReplacesTheLabel) {
-  EXPECT_EQ(
-      tutti_run({"-n", "1", "--label", "<${role_name} ${node}.${local_rank}> ", "--role", "worker"}, "echo x").out,
-      "<worker 0.0> x\n");
-  const Finished torchruns =
-      tutti_run({"-n", "1"}, "echo x", {"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE=[${role_name}${local_rank}]: "});
-  EXPECT_EQ(torchruns.out, "[default0]: x\n") << torchruns.err;
-}
-
-TEST(RunOutput, JsonLinesHoldWhatWasPrinted) {
-  const Finished run = tutti_run({"-n", "1", "--json"}, "printf 'a \"quoted\" \\377 byte\\n'; echo e >&2");
-  const auto out = nlohmann::json::parse(run.out);
-  EXPECT_EQ(out.at("text"), "a \"quoted\" \xEF\xBF\xBD byte");
-  EXPECT_EQ(out.at("rank"), 0);
-  EXPECT_EQ(out.at("stream"), "stdout");
-  EXPECT_EQ(out.at("time").get<std::string>().size(), std::string("2026-01-01T00:00:00.000Z").size());
-  EXPECT_EQ(nlohmann::json::parse(run.err).at("stream"), "stderr");
+TEST(RunOutput, ALabelThatIsAskedForNamesRankOrHost) {
+  const std::string host = comm::host_name();
+  EXPECT_EQ(tutti_run({"-n", "1", "--label", "rank"}, "echo x").out, "[rank 0] x\n");
+  EXPECT_EQ(tutti_run({"-n", "1", "--label", "host"}, "echo x").out, "[" + host.substr(0, host.find('.')) + "/0] x\n");
 }
 
 }  // namespace

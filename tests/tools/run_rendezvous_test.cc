@@ -4,7 +4,7 @@
 #include <tutti/comm/bootstrap/meeting_file.h>
 #include <tutti/tests/comm/store_test_support.h>
 #include <tutti/tests/trainer/temporary_folder.h>
-#include <tutti/tools/run/nodes/scheduled_nodes.h>
+#include <tutti/tools/run/nodes/meeting.h>
 
 #include <fstream>
 
@@ -166,13 +166,16 @@ class ScheduledNodes : public testing::Test {
 };
 
 TEST_F(ScheduledNodes, PlaceAndFileComeFromTheStep) {
-  const auto node = tools::find_scheduled_node(3, environment_of(task(2, 3)));
-  ASSERT_TRUE(node);
-  EXPECT_EQ(node->node_rank, 2);
-  EXPECT_EQ(node->meeting_file, file());
-  EXPECT_EQ(tools::find_scheduled_node(3, environment_of({"SLURM_JOB_ID=7", "SLURM_NTASKS=3"})), std::nullopt);
-  EXPECT_EQ(tools::find_scheduled_node(3, environment_of(joined(task(2, 3), {"TUTTI_LAUNCHER=none"}))), std::nullopt);
-  const auto refused = [&] { tools::find_scheduled_node(2, environment_of(task(2, 3))); };
+  const auto asked = [](const std::string& nodes, const Words& variables) {
+    tools::NodeArguments arguments{.nnodes = nodes};
+    tools::ask_scheduler(arguments, environment_of(variables));
+    return arguments;
+  };
+  EXPECT_EQ(asked("3", task(2, 3)).node_rank, 2);
+  EXPECT_EQ(asked("3", task(2, 3)).meeting_file, file());
+  EXPECT_EQ(asked("3", {"SLURM_JOB_ID=7", "SLURM_NTASKS=3"}).node_rank, std::nullopt);
+  EXPECT_EQ(asked("3", joined(task(2, 3), {"TUTTI_LAUNCHER=none"})).node_rank, std::nullopt);
+  const auto refused = [&] { asked("2", task(2, 3)); };
   EXPECT_THROW(refused(), std::invalid_argument);
   const std::string text = trainer::error_of(refused);
   expect_parts(text, {"--nnodes is 2, but Slurm step 7.0", "has 3 processes: start one agent on each node"});

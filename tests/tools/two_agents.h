@@ -14,7 +14,7 @@ inline Words with_home(const std::string& secret = "secret of the test") { retur
 
 /// `tutti run <options> -- sh -c <script>` as one agent; its lines are labelled without this host's name.
 inline Running start_agent(const Words& options, const std::string& script, const Words& environment = with_home()) {
-  return Running(run_command(joined(options, {"--label", "[rank ${rank}] "}), script), environment);
+  return Running(run_command(joined(options, {"--label", "rank"}), script), environment);
 }
 
 /// Options of static rendezvous on 127.0.0.1.

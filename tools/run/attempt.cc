@@ -15,12 +15,11 @@ using std::chrono::milliseconds;
 constexpr milliseconds kKillTime{5000};  // a process that SIGKILL has not ended by then hangs in the kernel
 constexpr char kPassedOn[] =
     "  This launcher had got it and passed it on to all ranks; a program that does not handle it ends.\n";
-constexpr char kUncaught[] = "  It ended by an error of Tutti's that it did not catch.\n";
 constexpr milliseconds kLingerTime{100};  // after a failure: for output that is still in the pipes
 
 }  // namespace
 
-Attempt::Attempt(LaunchContext& context, const JobEnvironment& job, AttemptControl* control, Rescuer* rescuer)
+Attempt::Attempt(LaunchContext& context, const JobEnvironment& job, AttemptControl* control, NodeRescuer* rescuer)
     : context_(context),
       options_(context.options),
       job_(job),
@@ -228,18 +227,18 @@ std::set<pid_t> Attempt::own_children() const {
 }
 
 void Attempt::rescue(Clock::time_point now) {
-  const RescuePlan plan = rescuer_->look(ends_, now);
-  for (const std::size_t index : plan.frozen) signal_group(ends_[index], SIGKILL);
-  for (const std::size_t index : plan.lost) {
+  const RescueOrder order = rescuer_->look(ends_, now);
+  for (const std::size_t index : order.frozen) signal_group(ends_[index], SIGKILL);
+  for (const std::size_t index : order.lost) {
     signal_group(ends_[index], SIGKILL);  // what it has left behind
     ends_[index].replaced = true;
   }
-  for (const RescuePlan::Start& start : plan.starts) {
+  for (const RescueOrder::Start& start : order.starts) {
     JobEnvironment job = job_;
     job.restart_count = start.restart_count;
     start_rank(start.local_rank, job, start.environment, -1);
   }
-  if (plan.give_up) note_failure(now);
+  if (rescuer_->gives_up()) note_failure(now);
 }
 
 void Attempt::note_failure(Clock::time_point now) {
@@ -301,12 +300,7 @@ void Attempt::finish() {
   for (const auto& output : outputs_) output->finish();
   printer_.flush();
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    RankEnd& end = ends_[i];
-    if (outputs_[i]->told_uncaught() && end.by_signal && end.code == SIGABRT) {
-      end.evidence = kUncaught + (end.core_dumped ? end.evidence : "");
-    } else if (!outputs_[i]->tail().empty()) {
-      end.last_words = outputs_[i]->tail().back();
-    }
+    if (!outputs_[i]->tail().empty()) ends_[i].last_words = outputs_[i]->tail().back();
   }
   for (RankEnd& rank : ends_) {
     context_.keeper.forget(rank.pid);

@@ -13,6 +13,7 @@
 
 #include <poll.h>
 #include <tutti/tools/run/attempt_control.h>
+#include <tutti/tools/run/elastic/node_rescuer.h>
 #include <tutti/tools/run/host.h>
 #include <tutti/tools/run/launch_context.h>
 #include <tutti/tools/run/rank_environment.h>
@@ -32,7 +33,7 @@ namespace tutti::tools {
 
 class Attempt {
  public:
-  Attempt(LaunchContext& context, const JobEnvironment& job, AttemptControl* control, Rescuer* rescuer);
+  Attempt(LaunchContext& context, const JobEnvironment& job, AttemptControl* control, NodeRescuer* rescuer);
   /// Kills and reaps whatever is left.
   ~Attempt();
   Attempt(const Attempt&) = delete;
@@ -86,7 +87,7 @@ class Attempt {
   const LaunchOptions& options_;
   const JobEnvironment& job_;
   AttemptControl* const control_;
-  Rescuer* const rescuer_;  // null: the first failure ends the job
+  NodeRescuer* const rescuer_;  // null: the first failure ends the job
 
   const Strays strays_;
   LinePrinter printer_;

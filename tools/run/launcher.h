@@ -32,7 +32,7 @@ struct LaunchOptions {
   bool store = true;     // false: no servers; the program's rank 0 listens on MASTER_PORT itself
   std::string log_dir;   // "": none; else output goes to files there: all of it, or what local.redirects and tees say
   int max_restarts = 0;  // after a failure all ranks are started again, this many times
-  bool label = true;     // local.label, else "[rank 1] ", before each line; without local.label one rank alone has none
+  bool label = true;     // "[rank 1] " before each line; without local.label one rank alone has none
   bool verbose = false;
   LocalOptions local{};
   std::optional<ElasticLimits> elastic = std::nullopt;  // lost ranks are replaced, max_restarts times

@@ -45,8 +45,7 @@ struct LocalOptions {
   int redirects = 0;                     // streams that go to log files instead of the terminal: 1 << Stream, or 3 ...
   int tees = 0;                          // ... and to both
   std::vector<int> rank_filter{};        // ranks whose lines are shown; none: all
-  std::optional<std::string> label;      // a template (line_printer.h)
-  bool json = false;                     // each line is shown as a JSON object (line_printer.h)
+  std::string label;                     // "rank" or "host" (rank_output.h); "": by the number of nodes
   std::vector<std::vector<int>> cpus{};  // each local rank is pinned to these (host.h); none: not pinned ...
   std::string why_not_bound;             // ... for this reason
   std::optional<int> stdin_rank;         // the rank that reads the launcher's standard input; nothing: none does

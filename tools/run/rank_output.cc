@@ -1,5 +1,7 @@
 #include <fcntl.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/comm/base/host_name.h>
+#include <tutti/comm/base/printable_utf8.h>
 #include <tutti/tools/run/rank_output.h>
 #include <unistd.h>
 
@@ -13,21 +15,51 @@ namespace {
 
 constexpr std::size_t kMaxTailLine = 2000;
 
-// The C++ runtime's two lines about an uncaught error, and what comm puts before another rank's cause.
-constexpr std::string_view kThrown = "terminate called after throwing an instance of 'tutti::comm::Error'";
-constexpr std::string_view kWhat = "  what():  ";
-constexpr std::string_view kFirstCause = "first cause: ";
-
 bool chosen(const std::vector<int>& filter, int rank) {
   return filter.empty() || std::find(filter.begin(), filter.end(), rank) != filter.end();
 }
 
+// Hosts are called as the table at the start of a job on several calls them.
+std::string host_of(const JobEnvironment& job) {
+  if (!job.host.empty()) return job.host;
+  const std::string whole = comm::host_name();
+  return whole.substr(0, whole.find('.'));
+}
+
 }  // namespace
+
+LinePrinter::LinePrinter(const LaunchOptions& options, const JobEnvironment& job, Console& console)
+    : labels_(options.label), first_rank_(job.first_rank), before_rank_("rank "), console_(console) {
+  const std::string& form = options.local.label;
+  if (form == "host" || (form.empty() && job.node_count > 1)) before_rank_ = host_of(job) + "/";
+}
+
+std::string LinePrinter::label_of(int local_rank) const {
+  return labels_ ? "[" + before_rank_ + std::to_string(first_rank_ + local_rank) + "] " : "";
+}
+
+void LinePrinter::print_live(int local_rank, Stream stream, std::string_view line) {
+  sink(stream).show_live(comm::printable_utf8(label_of(local_rank) + std::string(line)));
+}
+
+void LinePrinter::flush() {
+  for (const Stream stream : {Stream::Out, Stream::Err}) sink(stream).push("");
+}
+
+void LinePrinter::print(int local_rank, Stream stream, std::string_view line) {
+  static constexpr const char* kColours[] = {"36", "33", "35", "32", "34", "31"};
+  Sink& target = sink(stream);
+  std::string text = label_of(local_rank);
+  if (target.colours() && labels_)
+    text = std::string("\033[") + kColours[(first_rank_ + local_rank) % 6] + "m" + text + "\033[0m";
+  text.append(line).push_back('\n');
+  target.push(text);
+}
 
 RankOutput::RankOutput(const LaunchOptions& options, const JobEnvironment& job, int local_rank, int out_fd, int err_fd,
                        LinePrinter& printer)
     : local_rank_(local_rank),
-      split_lines_(job.world_size > 1 || options.local.label || options.local.json),
+      split_lines_(job.world_size > 1 || !options.local.label.empty()),
       printer_(printer),
       streams_{{Stream::Out, comm::Socket(out_fd)}, {Stream::Err, comm::Socket(err_fd)}} {
   const LocalOptions& local = options.local;
@@ -97,7 +129,6 @@ bool RankOutput::read_some(StreamState& stream) {
 
 void RankOutput::close_stream(StreamState& stream) {
   stream.splitter.finish([&](std::string_view line, bool live) { emit(stream, line, live); });
-  if (stream.shown && stream.thrown) show(stream, kThrown);
   stream.fd.close();
 }
 
@@ -107,26 +138,7 @@ void RankOutput::emit(StreamState& stream, std::string_view line, bool live) {
     return;
   }
   remember(line);
-  if (stream.shown && !is_told(stream, line)) show(stream, line);
-}
-
-void RankOutput::show(StreamState& stream, std::string_view line) {
-  if (split_lines_) printer_.print(local_rank_, stream.name, line);
-}
-
-// Of an uncaught error the first line waits for the second: where another rank has told the cause, both are left out.
-bool RankOutput::is_told(StreamState& stream, std::string_view line) {
-  const bool second = std::exchange(stream.thrown, false);
-  bool told = false;
-  if (second && line.starts_with(kWhat)) {
-    const std::size_t cause = line.rfind(kFirstCause);
-    told_uncaught_ = true;
-    told = !printer_.is_news(
-        std::string(line.substr(cause == std::string_view::npos ? kWhat.size() : cause + kFirstCause.size())));
-  }
-  if (second && !told) show(stream, kThrown);
-  stream.thrown = line == kThrown;
-  return told || stream.thrown;
+  if (stream.shown && split_lines_) printer_.print(local_rank_, stream.name, line);
 }
 
 void RankOutput::remember(std::string_view line) {

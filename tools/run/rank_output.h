@@ -1,4 +1,4 @@
-// What one rank prints: read from its pipes, cut into lines, handed to the printer and to log files.
+// What one rank prints: read from its pipes, cut into lines, labelled and shown, and written to log files.
 //
 // Used from one poll loop; nothing here has a thread. Lines are written whole, so two ranks never share one. A reader
 // that is slow makes the ranks wait (their pipes fill up), it costs the launcher no memory; one that has gone away
@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/launcher.h>
-#include <tutti/tools/run/line_printer.h>
 #include <tutti/tools/run/output.h>
 #include <tutti/tools/run/rank_environment.h>
 
@@ -19,6 +18,32 @@
 #include <vector>
 
 namespace tutti::tools {
+
+/// How lines of ranks look on the console: "[rank 1] text", or with the host "[node7/1] text".
+class LinePrinter {
+ public:
+  /// Of the part of a job on this host. Borrows the console.
+  LinePrinter(const LaunchOptions& options, const JobEnvironment& job, Console& console);
+
+  /// Queues a line, given without its end.
+  void print(int local_rank, Stream stream, std::string_view line);
+  /// A line that the next one replaces, on a terminal; with its label, and control characters as '?'.
+  void print_live(int local_rank, Stream stream, std::string_view line);
+  /// Bytes as they are.
+  void pass(Stream stream, std::string_view bytes) { sink(stream).push(bytes); }
+
+  void flush();  // erases the live line
+
+  Sink& sink(Stream stream) { return stream == Stream::Out ? console_.out() : console_.err(); }
+
+ private:
+  std::string label_of(int local_rank) const;
+
+  const bool labels_;
+  const int first_rank_;
+  std::string before_rank_;  // "rank " or "node7/"
+  Console& console_;
+};
 
 /// Both streams of one rank. Owns their read ends. Log files are LOG_DIR/<job id>/attempt_<restart>/<rank>/stdout.log
 /// and stderr.log; their folders are made. A job of one rank passes bytes as they come, without a label.
@@ -41,10 +66,6 @@ class RankOutput {
   /// Takes what is there and closes, even if somebody still holds the other end.
   void finish();
 
-  /// It threw an error of Tutti's that it did not catch, whose text the console shows: this rank's own, or another's
-  /// that tells the same cause.
-  bool told_uncaught() const { return told_uncaught_; }
-
   /// The last lines of both streams, oldest first.
   const std::deque<std::string>& tail() const { return tail_; }
 
@@ -55,15 +76,12 @@ class RankOutput {
     bool shown = true;
     std::string log_file{};
     comm::Socket log_fd{};
-    bool thrown = false;  // the first of the two lines about an uncaught error has come
     LineSplitter splitter{};
   };
   void open_log(StreamState& stream);
   bool read_some(StreamState& stream);
   void close_stream(StreamState& stream);
   void emit(StreamState& stream, std::string_view line, bool live);
-  void show(StreamState& stream, std::string_view line);
-  bool is_told(StreamState& stream, std::string_view line);
   void remember(std::string_view line);
   void log(StreamState& stream, std::string_view bytes);
 
@@ -72,7 +90,6 @@ class RankOutput {
   LinePrinter& printer_;
   StreamState streams_[2];
   std::deque<std::string> tail_;
-  bool told_uncaught_ = false;
 };
 
 }  // namespace tutti::tools

@@ -1,9 +1,8 @@
 #include <stdlib.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/tools/help.h>
-#include <tutti/tools/run/line_printer.h>
+#include <tutti/tools/run/nodes/meeting.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
-#include <tutti/tools/run/nodes/scheduled_nodes.h>
 #include <tutti/tools/run/own_command.h>
 #include <tutti/tools/run/ranges.h>
 #include <tutti/tools/run/rank_environment.h>
@@ -64,22 +63,16 @@ std::string new_log_folder() {
   return path;
 }
 
-// --label, else what torchrun's variable says.
-std::optional<std::string> label_template(const LocalArguments& arguments) {
-  const char* torchruns = std::getenv("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
-  if (!arguments.label.empty()) return arguments.label;
-  return torchruns != nullptr ? std::optional<std::string>(torchruns) : std::nullopt;
-}
-
 void add_output_options(CLI::App& command, LocalArguments& arguments, LocalOptions& local) {
   command.add_option("-r,--redirects", arguments.redirects,
                      "Streams that go to log files instead of the terminal: 0 none, 1 standard output, 2 standard "
                      "error, 3 both");
   command.add_option("-t,--tee", arguments.tees, "Streams that go to log files and to the terminal; values as above");
   command.add_option("--ranks-filter", arguments.rank_filter, "Show these ranks' lines only, as 0,2-5");
-  command.add_option("--label", arguments.label,
-                     "What begins each line: a text with ${rank}, ${local_rank}, ${node}, ${host}, ${role_name}");
-  command.add_flag("--json", local.json, "Show each line as a JSON object: time, host, rank, stream, text");
+  command
+      .add_option("--label", local.label,
+                  "What begins each line: rank, as [rank 1], or host, as [node7/1] [rank; of several nodes host]")
+      ->check(CLI::IsMember({"rank", "host"}));
 }
 
 // The hosts of -H and --hostfile, where one of them is given.
@@ -146,8 +139,7 @@ void group_run_options(CLI::App& command) {
         {"--nnodes", "--node-rank", "--master-addr", "--master-port", "--rdzv-backend", "--rdzv-endpoint", "--rdzv-id",
          "--rdzv-conf", "--host", "--hostfile", "--rsh", "--standalone", "--iface"}},
        {"Lost ranks and the end", {"--max-restarts", "--elastic", "--min-ranks", "--grace", "--chaos"}},
-       {"Output",
-        {"--log-dir", "--redirects", "--tee", "--ranks-filter", "--label", "--no-label", "--json", "--verbose"}},
+       {"Output", {"--log-dir", "--redirects", "--tee", "--ranks-filter", "--label", "--no-label", "--verbose"}},
        {"Program", {"--stdin", "--bind", "--no-bind", "--role", "--module", "--no-python", "--run-path"}}});
   for (const char* name : kIgnored) command.get_option(name)->group("Options of torchrun that have no meaning here");
 }
@@ -157,8 +149,6 @@ void apply_local_options(const LocalArguments& arguments, LaunchOptions& launch)
   local.redirects = parse_streams(arguments.redirects, "--redirects");
   local.tees = parse_streams(arguments.tees, "--tee");
   local.rank_filter = parse_filter(arguments.rank_filter, "--ranks-filter");
-  local.label = label_template(arguments);
-  if (local.label) expand_label(*local.label, {});  // says so if it has no meaning
   if (arguments.no_bind) {
     launch.local.why_not_bound = "--no-bind";
   } else {
@@ -226,7 +216,8 @@ void add_place_options(CLI::App& command, PlaceArguments& arguments) {
 
 std::vector<HostSlots> settle_place(PlaceArguments& arguments, LaunchOptions& launch) {
   if (arguments.standalone) return {};
-  if (!is_remote_agent() && arguments.hosts.empty() && arguments.hostfile.empty()) ask_scheduler(arguments.nodes);
+  if (!is_remote_agent() && arguments.hosts.empty() && arguments.hostfile.empty())
+    ask_scheduler(arguments.nodes, comm::process_environment());
   if (!arguments.nodes.master_addr.empty()) launch.master_addr = arguments.nodes.master_addr;
   launch.master_port = static_cast<std::uint16_t>(arguments.nodes.master_port.value_or(0));
   if (is_remote_agent()) {  // the hosts are the launcher's business; a hostfile may exist on its host alone

@@ -19,7 +19,6 @@ namespace tutti::tools {
 struct LocalArguments {
   std::string redirects = "0", tees = "0";
   std::string rank_filter;
-  std::string label;
   bool bind = false, no_bind = false;
   std::string stdin_rank = "none";
   bool module = false, no_python = false, run_path = false;

@@ -14,6 +14,9 @@
 
 namespace tutti::tools {
 
+/// How often the ranks of an elastic job are looked at, at least.
+inline constexpr std::chrono::milliseconds kLookEvery{100};
+
 struct ElasticLimits {
   int min_ranks = 1;  // 0: all but those whose nodes are gone
   int max_restarts = 0;

@@ -3,6 +3,7 @@
 #include <tutti/tools/run/strays.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace tutti::tools {
 
@@ -30,29 +31,28 @@ RanksChanged NodeRescuer::changes(std::span<const RankEnd> ranks) {
   return changed;
 }
 
-RescuePlan NodeRescuer::look(std::span<const RankEnd> ranks, RankEnd::Clock::time_point now) {
-  RescuePlan plan;
-  plan.give_up = tell_(changes(ranks), now);
-  for (; !orders_.empty(); orders_.pop_front()) {
-    RescueOrder& order = orders_.front();
-    for (const std::size_t place : order.lost) {
-      if (place < ranks.size()) plan.lost.push_back(place);
-    }
-    for (const std::size_t place : order.frozen) {
-      if (place < ranks.size()) plan.frozen.push_back(place);
-    }
-    for (RescuePlan::Start& start : order.starts) {
+RescueOrder NodeRescuer::look(std::span<const RankEnd> ranks, RankEnd::Clock::time_point now) {
+  gives_up_ = tell_(changes(ranks), now);
+  RescueOrder all{.round = round_, .lost = {}, .frozen = {}, .starts = {}};
+  const auto add = [&](std::vector<std::size_t>& places, const std::vector<std::size_t>& more) {
+    std::copy_if(more.begin(), more.end(), std::back_inserter(places),
+                 [&](std::size_t place) { return place < ranks.size(); });
+  };
+  for (RescueOrder& order : std::exchange(orders_, {})) {
+    add(all.lost, order.lost);
+    add(all.frozen, order.frozen);
+    for (RescueOrder::Start& start : order.starts) {
       start.environment.push_back(control_);
-      plan.starts.push_back(std::move(start));
+      all.starts.push_back(std::move(start));
     }
   }
   waits_ = false;
   for (std::size_t place = 0; place < ranks.size(); ++place) {
     const RankEnd& rank = ranks[place];
-    const bool dealt_with = std::find(plan.lost.begin(), plan.lost.end(), place) != plan.lost.end();
+    const bool dealt_with = std::find(all.lost.begin(), all.lost.end(), place) != all.lost.end();
     waits_ = waits_ || (!rank.running && rank.code != 0 && !rank.replaced && !dealt_with);
   }
-  return plan;
+  return all;
 }
 
 }  // namespace tutti::tools

@@ -1,4 +1,5 @@
 #include <poll.h>
+#include <sys/epoll.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/host_name.h>
 #include <tutti/comm/wire/socket.h>
@@ -7,9 +8,10 @@
 #include <tutti/tools/run/nodes/control_link.h>
 #include <tutti/tools/run/nodes/judge.h>
 #include <tutti/tools/run/nodes/meeting.h>
-#include <tutti/tools/run/nodes/remote_agent.h>
 #include <tutti/tools/run/ranges.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -38,7 +40,8 @@ class Agent final : public AttemptControl {
     if (!options_.log_dir.empty()) std::filesystem::create_directories(options_.log_dir);
     meeting_.begin();
     link_ = meeting_.link();
-    if (nodes_.remote) input_.emplace([this] { link_->lose("the launcher's connection has ended"); });
+    watch(link_->fd());
+    if (nodes_.remote) watch(STDIN_FILENO);
     while (!status_) {
       if (plan_) {
         run_round(*std::exchange(plan_, std::nullopt));
@@ -46,16 +49,16 @@ class Agent final : public AttemptControl {
         wait();
       }
     }
-    input_.reset();
     link_.reset();  // says goodbye before the coordinator waits for that
     return *status_;
   }
 
   // ---- for the Attempt ----
 
-  int fd() const override { return link_->fd(); }
+  int fd() const override { return watched_.get(); }
 
   std::optional<AttemptOrder> next_order() override {
+    look_at_input();
     while (std::optional<LinkEvent> event = link_->next()) {
       if (event->kind == LinkEvent::Kind::Lost) {
         lost_ = event->text;
@@ -79,15 +82,33 @@ class Agent final : public AttemptControl {
   }
 
  private:
+  void watch(int fd) {
+    epoll_event readable{.events = EPOLLIN, .data = {}};
+    if (::epoll_ctl(watched_.get(), EPOLL_CTL_ADD, fd, &readable) != 0)
+      comm::throw_errno("cannot watch a descriptor", errno);
+  }
+
+  // When standard input ends, the connection of the launcher that has started this agent is gone.
+  void look_at_input() {
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    char bytes[256];
+    if (!nodes_.remote || input_ended_ || ::poll(&input, 1, 0) <= 0) return;
+    if (::read(STDIN_FILENO, bytes, sizeof(bytes)) > 0) return;
+    input_ended_ = true;
+    ::epoll_ctl(watched_.get(), EPOLL_CTL_DEL, STDIN_FILENO, nullptr);
+    link_->lose("the launcher's connection has ended");
+  }
+
   // Waits for a signal or an event while no ranks run.
   void wait() {
-    std::vector<pollfd> entries{{context_.signals.fd(), POLLIN, 0}, {link_->fd(), POLLIN, 0}};
+    std::vector<pollfd> entries{{context_.signals.fd(), POLLIN, 0}, {fd(), POLLIN, 0}};
     context_.console.add_poll_entries(entries);
     if (::poll(entries.data(), entries.size(), -1) < 0) return;
     for (std::size_t i = 2; i < entries.size(); ++i) context_.console.handle(entries[i]);
     while (const std::optional<int> signal = context_.signals.next()) {
       if (asks_to_end(*signal)) leave(*signal);
     }
+    look_at_input();
     while (!status_ && !plan_) {  // orders that follow a plan are for its Attempt
       const std::optional<LinkEvent> event = link_->next();
       if (!event) return;
@@ -232,7 +253,8 @@ class Agent final : public AttemptControl {
   const std::string host_;
   Meeting meeting_;
   std::unique_ptr<ControlLink> link_;
-  std::optional<InputWatch> input_;
+  const comm::Socket watched_{::epoll_create1(EPOLL_CLOEXEC)};  // the link, and standard input
+  bool input_ended_ = false;
   std::optional<NodeRescuer> rescuer_;  // of the present round, in an elastic job
 
   int round_ = -1;

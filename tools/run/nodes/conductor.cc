@@ -15,7 +15,9 @@ std::string restart_text(int restart, int most) {
 }  // namespace
 
 Conductor::Conductor(const CoordinatorOptions& options, Outside& outside, Clock::time_point now)
-    : options_(options), outside_(outside) {
+    : options_(options),
+      job_id_(options.nodes.run_id.empty() ? new_job_id() : options.nodes.run_id),
+      outside_(outside) {
   begin_gathering(now);
 }
 
@@ -177,10 +179,10 @@ void Conductor::end_round_if_over(Clock::time_point now) {
     return begin_gathering(now);
   }
   const bool in_vain = elastic_ && elastic_->failed_for_good();
-  if (in_vain || restarts_ >= options_.max_restarts) return finish(judgement.status, judgement.summary);
+  if (in_vain || restarts_ >= options_.launch.max_restarts) return finish(judgement.status, judgement.summary);
   ++restarts_;
   outside_.post(kToAll, Verdict{round_->plan.round, false, judgement.status,
-                                judgement.summary + restart_text(restarts_, options_.max_restarts)});
+                                judgement.summary + restart_text(restarts_, options_.launch.max_restarts)});
   begin_gathering(now);
 }
 
@@ -226,7 +228,7 @@ void Conductor::start_round(const std::vector<int>& order) {
   RoundPlan plan;
   plan.round = next_round_++;
   plan.restart_count = restarts_;
-  plan.job_id = options_.job_id;
+  plan.job_id = job_id_;
   plan.about = options_.about;
   for (const int agent : order) {
     plan.nodes.push_back(place_of(agent, plan.world_size));
@@ -234,7 +236,7 @@ void Conductor::start_round(const std::vector<int>& order) {
   }
   const Hello& first = agents_.at(order.front());
   make_stores(plan, first);
-  if (!options_.store && !first.is_coordinators) plan.master_addr = first.address;
+  if (!options_.launch.store && !first.is_coordinators) plan.master_addr = first.address;
   started_.clear();
   without_.clear();
   joining_.clear();
@@ -245,14 +247,14 @@ void Conductor::start_round(const std::vector<int>& order) {
 }
 
 void Conductor::make_stores(RoundPlan& plan, const Hello& first) {
-  plan.master_port = options_.store ? outside_.new_torch_store() : first.reserved_port;
-  if (!options_.store) return;
-  if (!options_.elastic) {
+  plan.master_port = options_.launch.store ? outside_.new_torch_store() : first.reserved_port;
+  if (!options_.launch.store) return;
+  if (!options_.launch.elastic) {
     plan.store_port = outside_.new_job_store(plan.world_size, plan.job_id);
     return;
   }
-  ElasticLimits limits = *options_.elastic;
-  limits.max_restarts = options_.max_restarts - restarts_;
+  ElasticLimits limits = *options_.launch.elastic;
+  limits.max_restarts = options_.launch.max_restarts - restarts_;
   elastic_ = outside_.new_elastic_job(plan, limits, [this](const std::string& line) { tell(line + "\n"); });
   plan.store_port = elastic_->store_port();
   plan.control_port = elastic_->control_port();

@@ -95,6 +95,7 @@ class Conductor {
   bool round_runs() const { return phase_ == Phase::Running || phase_ == Phase::Stopping; }
 
   const CoordinatorOptions options_;
+  const std::string job_id_;  // of the rounds' stores, and TUTTI_JOB_ID
   Outside& outside_;
   Phase phase_ = Phase::Gathering;
   std::map<int, Hello> agents_;

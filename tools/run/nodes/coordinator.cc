@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <thread>
@@ -22,9 +23,10 @@ namespace {
 using comm::Deadline;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLook{100};        // between two looks at the heartbeats, at least
-constexpr milliseconds kOwnCall{60'000};  // a call to the server in this very process
-constexpr milliseconds kFarewell{1500};   // for the agents to read the last verdict
+constexpr milliseconds kLook{100};         // between two looks at the heartbeats, at least
+constexpr milliseconds kOwnCall{60'000};   // a call to the server in this very process
+constexpr milliseconds kFarewell{1500};    // for the agents to read the last verdict
+constexpr char kAgreementVersion[] = "6";  // of the messages between agents
 
 }  // namespace
 
@@ -199,6 +201,22 @@ Coordinator::Coordinator(const CoordinatorOptions& options) : impl_(std::make_un
 Coordinator::~Coordinator() = default;
 
 std::uint16_t Coordinator::port() const { return impl_->port(); }
+
+// The program's arguments may differ from node to node, its name may not.
+std::vector<std::pair<std::string, std::string>> agreed_settings(const LaunchOptions& options) {
+  const NodeOptions& nodes = *options.nodes;
+  const std::string most = nodes.fixed_size() ? "" : ":" + std::to_string(nodes.max_nodes);
+  return {
+      {"tutti's version of this conversation", kAgreementVersion},
+      {"--rdzv-id", nodes.run_id},
+      {"--nnodes", std::to_string(nodes.min_nodes) + most},
+      {"the rendezvous", nodes.is_static() ? "static (--node-rank)" : "dynamic (--rdzv-endpoint)"},
+      {"--max-restarts", std::to_string(options.max_restarts)},
+      {"--no-store", options.store ? "not given" : "given"},
+      {"--elastic", options.elastic ? "given" : "not given"},
+      {"the program", std::filesystem::path(options.command.front()).filename().string()},
+  };
+}
 
 std::string coordinator_bind_address(const std::string& host) {
   in6_addr number{};

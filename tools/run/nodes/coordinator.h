@@ -5,14 +5,15 @@
 // blocked before the constructor runs.
 #pragma once
 
-#include <tutti/tools/run/elastic/next_generation.h>
+#include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/nodes/messages.h>
 #include <tutti/tools/run/nodes/node_options.h>
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace tutti::tools {
 
@@ -22,11 +23,11 @@ struct CoordinatorOptions {
   std::string job_secret;    // of both
   Hello own;                 // settings that all agents must share; host and pid for texts
   std::string about;         // where agents meet and whence that is known, for the table
-  std::string job_id;        // of the rounds' stores, and TUTTI_JOB_ID
-  int max_restarts = 0;
-  bool store = true;                       // false: the program's rank 0 listens itself (PyTorch's env://)
-  std::optional<ElasticLimits> elastic{};  // lost ranks are replaced within a round; its max_restarts is not used
+  LaunchOptions launch{};    // restarts, the rounds' stores, and whether lost ranks are replaced within a round
 };
+
+/// The settings that all agents of a job must share, with their values: options.nodes must be set.
+std::vector<std::pair<std::string, std::string>> agreed_settings(const LaunchOptions& options);
 
 class Coordinator {
  public:

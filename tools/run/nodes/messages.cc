@@ -35,7 +35,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Hello, node_rank, is_coordinators, host, pid,
                                    settings)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Started, round, pids, cores)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Failed, round)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ended, round, cannot_start, status, ranks, first_failed, hint, tail, tail_told)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ended, round, cannot_start, status, ranks, first_failed, hint, tail)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RanksChanged, round, places, ranks)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Signalled, signal, again)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GiveUp, text, had_begun)
@@ -48,7 +48,7 @@ NLOHMANN_JSON_SERIALIZE_ENUM(AttemptOrder::Kind, {{AttemptOrder::Kind::Settle, "
                                                   {AttemptOrder::Kind::Signal, "signal"}})
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AttemptOrder, kind, signal)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Order, round, attempt)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RescuePlan::Start, local_rank, restart_count, environment)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RescueOrder::Start, local_rank, restart_count, environment)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RescueOrder, round, lost, frozen, starts)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Verdict, round, final, status, summary)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Notice, text)
@@ -89,7 +89,7 @@ void check(const Message& message) {
       make_no_sense("it has " + std::to_string(changed->places.size()) + " places for " +
                     std::to_string(changed->ranks.size()) + " ranks");
   } else if (const auto* order = std::get_if<RescueOrder>(&message)) {
-    for (const RescuePlan::Start& start : order->starts) {
+    for (const RescueOrder::Start& start : order->starts) {
       if (start.local_rank < 0 || start.restart_count < 0) make_no_sense("a rank to start has a number below 0");
     }
   }

@@ -57,7 +57,6 @@ struct Ended {
   int first_failed = -1;          // the rank that failed first on this node; -1: none did ...
   std::string hint;               // ... what the node knows about its end ...
   std::vector<std::string> tail;  // ... and its last lines
-  bool tail_told = false;         // which have been shown as the text of an error
 };
 
 /// Of an elastic job: what has changed about the node's processes, which are numbered in the order of their start.
@@ -115,12 +114,17 @@ struct Order {
   AttemptOrder attempt;
 };
 
-/// Of an elastic job: a RescuePlan for the agent's own processes.
+/// Of an elastic job: what is to be done with the agent's own processes, by their places in RanksChanged.
 struct RescueOrder {
+  struct Start {
+    int local_rank = 0;                    // CPUs, logs and labels are this slot's
+    int restart_count = 0;                 // for the logs' folder
+    std::vector<std::string> environment;  // "NAME=value", on top of the rank's
+  };
   int round = 0;
-  std::vector<std::size_t> lost;
-  std::vector<std::size_t> frozen;
-  std::vector<RescuePlan::Start> starts;
+  std::vector<std::size_t> lost;    // their end is dealt with, and not the job's
+  std::vector<std::size_t> frozen;  // kill them
+  std::vector<Start> starts;
 };
 
 /// A round is over; or, where no round has begun for it, an agent cannot take part.

@@ -45,7 +45,7 @@ struct NodeArguments {
   std::string rdzv_backend{};   // "", static, c10d (any other name that torchrun takes is refused)
   std::string rdzv_endpoint{};  // host[:port]
   std::string rdzv_id{};
-  std::string meeting_file{};  // of agents that a scheduler has started (scheduled_nodes.h); with node_rank
+  std::string meeting_file{};  // of agents that a scheduler has started (meeting.h); with node_rank
   std::string rdzv_conf{};     // key=value,...: join_timeout, last_call_timeout, keep_alive_interval, silence_timeout
 };
 

@@ -1,5 +1,3 @@
-#include <poll.h>
-#include <sys/eventfd.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/wire/local_address.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
@@ -22,40 +20,14 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr char kPlaceVariable[] = "TUTTI_REMOTE_AGENT";
-constexpr std::size_t kMostSettings = 16 << 20;
-
-// Byte by byte up to the colon, then so many bytes: nothing beyond the settings is taken.
-std::string read_settings(int fd) {
-  std::string digits;
-  char byte = 0;
-  const auto next = [&] {
-    ssize_t got = 0;
-    do {
-      got = ::read(fd, &byte, 1);
-    } while (got < 0 && errno == EINTR);
-    if (got != 1) throw comm::Error(comm::ErrorCode::Protocol, "standard input ended before the launcher's settings");
-  };
-  for (next(); byte != ':'; next()) {
-    if (byte < '0' || byte > '9' || digits.size() > 9)
-      throw comm::Error(comm::ErrorCode::Protocol,
-                        "standard input holds no launcher's settings (--agent is for the "
-                        "launcher of -H and --hostfile)");
-    digits += byte;
-  }
-  const std::size_t length = std::strtoul(digits.c_str(), nullptr, 10);
-  if (length > kMostSettings) throw comm::Error(comm::ErrorCode::Protocol, "the launcher's settings are too long");
-  std::string bytes;
-  while (bytes.size() < length) {
-    next();
-    bytes += byte;
-  }
-  return bytes;
-}
 
 template <typename Parse>
 RemoteSettings settings_in(const Parse& parse) {
   try {
     return parse().template get<RemoteSettings>();
+  } catch (const Json::parse_error&) {
+    throw comm::Error(comm::ErrorCode::Protocol,
+                      "standard input holds no launcher's settings (--agent is for the launcher of -H and --hostfile)");
   } catch (const Json::exception&) {
     throw comm::Error(comm::ErrorCode::Protocol, "the launcher is of another version");
   }
@@ -92,14 +64,13 @@ void execute(RemoteSettings settings) {
 
 std::string encode_settings(const RemoteSettings& settings) {
   std::string bytes;
-  Json::to_cbor(settings, bytes);  // paths and variables may hold any bytes
-  return std::to_string(bytes.size()) + ":" + bytes;
+  Json::to_cbor(settings, bytes);
+  return bytes;
 }
 
 int become_agent() {
   try {
-    const std::string bytes = read_settings(STDIN_FILENO);
-    const RemoteSettings settings = settings_in([&] { return Json::from_cbor(bytes); });
+    const RemoteSettings settings = settings_in([] { return Json::from_cbor(std::cin, false); });  // it stays open
     for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
       const std::string line = std::string(kAgentMark) + "\n";
       if (::write(fd, line.data(), line.size()) < 0) return 1;
@@ -125,26 +96,6 @@ void take_remote_place(NodeOptions& options, int& nproc) {
   options.node_name = place.host;
   options.addresses = place.addresses;
   options.host = options.addresses.empty() ? comm::loopback_address() : options.addresses.front();
-}
-
-InputWatch::InputWatch(std::function<void()> gone) : stop_(::eventfd(0, EFD_CLOEXEC)) {
-  if (stop_.get() < 0) comm::throw_errno("cannot make an event descriptor", errno);
-  thread_ = std::thread([this, gone = std::move(gone)] {
-    char bytes[256];
-    for (;;) {
-      pollfd entries[2]{{STDIN_FILENO, POLLIN, 0}, {stop_.get(), POLLIN, 0}};
-      if (::poll(entries, 2, -1) < 0) continue;
-      if (entries[1].revents != 0) return;
-      if (::read(STDIN_FILENO, bytes, sizeof(bytes)) > 0) continue;
-      return gone();
-    }
-  });
-}
-
-InputWatch::~InputWatch() {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(stop_.get(), &one, sizeof(one));
-  thread_.join();
 }
 
 }  // namespace tutti::tools

@@ -1,18 +1,15 @@
 // The far side of -H and --hostfile: how `tutti run --agent`, started over ssh or the like, becomes an agent.
 //
-// It reads one message from standard input, where neither the process list nor a log can see the secret; goes to the
+// It reads the settings from standard input, where neither the process list nor a log can see the secret; goes to the
 // launcher's folder, takes over some of its environment, and executes itself with the launcher's own command line. Its
 // place in the job comes in an environment variable that no rank inherits. When standard input ends, the launcher's
-// connection is gone, and the agent ends its ranks.
+// connection is gone, and the agent ends its ranks (agent.cc).
 #pragma once
 
-#include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/nodes/node_options.h>
 
 #include <cstdint>
-#include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace tutti::tools {
@@ -34,7 +31,7 @@ struct RemoteSettings {
 /// A line of the agent's standard output and error: what came before is the remote shell's own.
 inline constexpr char kAgentMark[] = "tutti-agent-begins";
 
-/// Their length, a colon, and the settings as CBOR.
+/// As CBOR: paths and variables may hold any bytes.
 std::string encode_settings(const RemoteSettings& settings);
 
 /// `tutti run --agent`: executes the launcher's command line; returns an exit status only if that fails.
@@ -44,18 +41,5 @@ int become_agent();
 bool is_remote_agent();
 /// Puts the place into `options` and `nproc`, and takes it out of the environment.
 void take_remote_place(NodeOptions& options, int& nproc);
-
-/// Calls `gone` once, from a thread of its own, when standard input has ended. Reads and drops what comes.
-class InputWatch {
- public:
-  explicit InputWatch(std::function<void()> gone);
-  ~InputWatch();
-  InputWatch(const InputWatch&) = delete;
-  InputWatch& operator=(const InputWatch&) = delete;
-
- private:
-  comm::Socket stop_;
-  std::thread thread_;
-};
 
 }  // namespace tutti::tools

@@ -8,7 +8,6 @@
 #include <tutti/comm/wire/local_address.h>
 #include <tutti/tools/run/nodes/control_link.h>
 #include <tutti/tools/run/nodes/coordinator.h>
-#include <tutti/tools/run/nodes/meeting.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
 #include <tutti/tools/run/nodes/remote_command.h>
 #include <tutti/tools/run/nodes/remote_launch.h>
@@ -75,14 +74,17 @@ class RemoteLaunch {
   void start_coordinator() {
     Hello own{.is_coordinators = true, .host = comm::host_name(), .pid = ::getpid(), .nproc = 0};
     own.settings = agreed_settings(options_);
-    const CoordinatorOptions options = coordinator_options(
-        options_, *options_.nodes, remote_.bind_address, secret_, own,
-        "agents meet at this launcher (started by " + remote_.rsh.front() + "), secret from this launcher");
-    coordinator_ = std::make_unique<Coordinator>(options);
-    NodeOptions here = options.nodes;
+    coordinator_ = std::make_unique<Coordinator>(CoordinatorOptions{
+        .nodes = *options_.nodes,
+        .bind_address = remote_.bind_address,
+        .job_secret = secret_,
+        .own = own,
+        .about = "agents meet at this launcher (started by " + remote_.rsh.front() + "), secret from this launcher",
+        .launch = options_});
+    NodeOptions here = *options_.nodes;
     here.host = remote_.bind_address.empty() ? comm::loopback_address() : remote_.bind_address;
     here.port = coordinator_->port();
-    link_ = std::make_unique<ControlLink>(here, secret_, options.own);
+    link_ = std::make_unique<ControlLink>(here, secret_, own);
   }
 
   // The command line is one word: ssh, like any shell, puts words together again.
