@@ -4,13 +4,17 @@
 // Nothing waits longer than about 5 s (name look-ups, which have a deadline). Thread-safety: may run in any thread.
 #pragma once
 
+#include <tutti/comm/base/deadline.h>
 #include <tutti/comm/bootstrap/world.h>
+#include <tutti/comm/store/store.h>
+#include <tutti/comm/wire/socket.h>
 #include <tutti/tools/doctor/finding.h>
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace tutti::doctor {
@@ -52,7 +56,7 @@ Findings check_interfaces(const std::vector<Interface>& interfaces, const std::s
 /// ports and room for connections enough?
 Findings check_ports(const std::string& own_address, const comm::Environment& environment, const System& system = {});
 
-/// Open descriptors, processes, core files, /dev/shm, memory and its cgroup limit.
+/// Open descriptors, processes, /dev/shm, memory and its cgroup limit.
 Findings check_limits(const System& system = {});
 
 struct Cores {
@@ -72,7 +76,63 @@ Findings check_gpu(const System& system = {});
 /// All of the above, on the running system.
 Findings check_host();
 
-// What one host cannot find out by itself: the doctor's visit to a job.
+// What one host cannot find out by itself: can the ranks of a job connect to each other, between the very hosts and
+// addresses they run on? Every rank opens a port (Answerer) and calls those of others (check_reach); a host alone calls
+// itself. Forming a group would find the same, but stop at the first closed door; this goes on and names each.
+
+/// What ranks tell each other about themselves, through the job's store.
+struct RankCard {
+  int rank = 0;
+  std::string host;      // its name
+  std::string identity;  // equal for ranks that share a host
+  std::string address;   // of this host, on the way to the store; as a number
+  std::string interface {};
+  std::uint16_t port = 0;  // where this rank answers with ...
+  std::string token{};     // ... this, so that a namesake elsewhere is found out
+};
+
+/// Everything but port and token. Throws comm::Error{InvalidArgument} where TUTTI_IFACE fits no interface.
+RankCard own_card(const comm::World& world);
+
+/// The cards of all ranks, by rank.
+std::vector<RankCard> exchange_cards(comm::Store& store, int world_size, const RankCard& own, comm::Deadline deadline);
+
+/// The lowest rank of each host, ascending.
+std::vector<int> host_leaders(const std::vector<RankCard>& cards);
+
+/// "rank 2 (alpha, 10.0.0.2)".
+std::string described(const RankCard& card);
+
+/// Listens on a free port of `address` and answers every caller with `token`, in a thread of its own, until destroyed.
+/// The constructor throws comm::Error if the port cannot be opened.
+class Answerer {
+ public:
+  Answerer(const std::string& address, std::string token);
+  ~Answerer();
+  Answerer(const Answerer&) = delete;
+  Answerer& operator=(const Answerer&) = delete;
+
+  std::uint16_t port() const { return port_; }
+
+ private:
+  void answer();
+
+  const std::string token_;
+  comm::Socket listener_;
+  std::uint16_t port_ = 0;
+  std::thread thread_;
+};
+
+/// What is said at a port. Throws comm::Error.
+std::string call(const std::string& address, std::uint16_t port, comm::Deadline deadline);
+
+/// Whom rank `caller` calls: everybody in worlds up to 16 ranks; else the next rank, and for a host's lowest rank those
+/// of the other hosts.
+std::vector<int> whom_to_call(const std::vector<RankCard>& cards, int caller);
+
+/// Calls them, one after the other. A failure for each that is not reached within `patience` or is somebody else; one
+/// finding that all is well if there is none. After four failures it gives up on the rest, and says so.
+Findings check_reach(const std::vector<RankCard>& cards, int caller, std::chrono::milliseconds patience);
 
 struct WorldReport {
   Findings findings;  // what this rank is to show: rank 0 everything, others nothing unless the ranks could not meet
@@ -80,7 +140,7 @@ struct WorldReport {
 };
 
 /// To be called by all ranks of a job of several. `own` is what check_host() found here; of each host it is told once.
-/// Checks that the ranks meet, that each can connect to others (reach.h), names and addresses. When the ranks do not
+/// Checks that the ranks meet, that each can connect to others, and addresses. When the ranks do not
 /// meet within `timeout` this is the finding. Never throws for what a check finds; throws std::bad_alloc and the like.
 WorldReport check_world(const comm::World& world, const Findings& own, std::chrono::milliseconds timeout);
 

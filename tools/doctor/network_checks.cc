@@ -5,7 +5,6 @@
 #include <tutti/comm/wire/local_address.h>
 #include <tutti/comm/wire/socket.h>
 #include <tutti/tools/doctor/checks.h>
-#include <tutti/tools/doctor/reach.h>
 
 #include <algorithm>
 #include <chrono>
@@ -163,25 +162,12 @@ std::vector<Interface> list_interfaces() {
 }
 
 Findings check_interfaces(const std::vector<Interface>& interfaces, const std::string& route_address) {
-  std::string list, bridges;
-  for (const Interface& interface : interfaces) {
+  std::string list;
+  for (const Interface& interface : interfaces)
     if (usable(interface)) list += (list.empty() ? "" : "; ") + described(interface);
-    if (interface.bridge && !interface.addresses.empty())
-      bridges += (bridges.empty() ? "" : ", ") + described(interface);
-  }
-  Findings findings;
-  if (list.empty()) {
-    findings.push_back({"interfaces", "loopback only", Verdict::Warn,
-                        "jobs of this host alone will run; for several hosts bring up a network interface"});
-  } else {
-    findings.push_back({"interfaces", list});
-    findings.push_back(check_route(interfaces, route_address));
-  }
-  if (!bridges.empty())
-    findings.push_back({"bridges", bridges + ": for guests of this host; Tutti passes them over", Verdict::Ok,
-                        "other hosts may have the same addresses: keep MPI and PyTorch off them (--mca "
-                        "btl_tcp_if_exclude, GLOO_SOCKET_IFNAME)"});
-  return findings;
+  if (!list.empty()) return {{"interfaces", list}, check_route(interfaces, route_address)};
+  return {{"interfaces", "loopback only", Verdict::Warn,
+           "jobs of this host alone will run; for several hosts bring up a network interface"}};
 }
 
 Findings check_ports(const std::string& own_address, const comm::Environment& environment, const System& system) {
