@@ -180,7 +180,7 @@ int run(RunArguments& arguments, const CLI::App& options, const Settings& settin
   }
   tell_settings(settings, arguments.launch, ignored_options(options), hosts.empty());
   if (hosts.empty()) return launch(arguments.launch);
-  return launch_remotely(arguments.launch, remote_options(arguments.place, hosts, arguments.launch.nproc));
+  return launch_remotely(arguments.launch, {hosts, split_rsh(arguments.place.rsh), arguments.place.nodes.master_addr});
 }
 
 int run_command(CLI::App& command, RunArguments& arguments) {

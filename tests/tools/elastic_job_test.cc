@@ -201,7 +201,7 @@ TEST(LateRanks, AreThoseThatHaveNotEnteredAGenerationThatTheOthersHaveFinished) 
 
 // What agents and coordinator say about it on several nodes.
 TEST(ElasticMessages, ComeBackAsTheyWere) {
-  const auto passed_on = [](const Message& message) { return decode(encode({0, 0, {}, message}), {}).message; };
+  const auto passed_on = [](const Message& message) { return decode(encode({0, {}, message}), {}).message; };
   RankEnd killed;
   killed.running = false;
   killed.by_signal = killed.replaced = true;

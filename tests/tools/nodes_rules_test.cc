@@ -107,13 +107,13 @@ TEST(HostList, RemoteCommandsAreSplitAndQuotedAsAShellDoes) {
 /// What the other side reads, whose clock says `there` when this one says `here`.
 template <typename T>
 T passed_on(const T& message, Clock::time_point here = {}, Clock::time_point there = {}) {
-  return std::get<T>(decode(encode({3, 5, here, message}), there).message);
+  return std::get<T>(decode(encode({3, here, message}), there).message);
 }
 
 /// A letter with a change to its JSON.
 template <typename T, typename Change>
 std::string changed_letter(const T& message, const Change& change) {
-  nlohmann::json letter = nlohmann::json::from_cbor(encode({3, 5, {}, message}));
+  nlohmann::json letter = nlohmann::json::from_cbor(encode({3, {}, message}));
   change(letter.at("message"));
   std::string bytes;
   nlohmann::json::to_cbor(letter, bytes);
@@ -124,14 +124,13 @@ TEST(Messages, TextsSurviveAnyBytes) {
   for (const std::string& text :
        {std::string(), std::string("a:b,\"c"), std::string("\0\n\xff\xc3", 4), std::string(1000, 'x')})
     EXPECT_EQ(passed_on(Notice{text}).text, text);
-  const Letter letter = decode(encode({3, 5, {}, Failed{7}}), {});
+  const Letter letter = decode(encode({3, {}, Failed{7}}), {});
   EXPECT_EQ(letter.agent, 3);
-  EXPECT_EQ(letter.number, 5);
   EXPECT_EQ(std::get<Failed>(letter.message).round, 7);
 }
 
 TEST(Messages, WhatIsNoneIsRefused) {
-  std::string whole = encode({3, 5, {}, Notice{"text"}});
+  std::string whole = encode({3, {}, Notice{"text"}});
   for (const std::string& wrong : {std::string(), std::string("x"), whole.substr(0, whole.size() - 1), whole + "x"})
     EXPECT_THROW(decode(wrong, {}), comm::Error);
   using Json = nlohmann::json;
@@ -141,11 +140,11 @@ TEST(Messages, WhatIsNoneIsRefused) {
                                    changed_letter(Failed{7}, [](Json& message) { message["round"] = "seven"; }),
                                    changed_letter(Failed{7}, [](Json& message) { message["round"] = 7.5; }),
                                    changed_letter(Failed{7}, [](Json& message) { message["round"] = 1LL << 40; }),
-                                   changed_letter(Order{}, [](Json& message) { message["attempt"]["kind"] = "dance"; }),
+                                   changed_letter(Order{}, [](Json& message) { message["act"] = "dance"; }),
                                    changed_letter(RoundPlan{}, [](Json& message) { message["store_port"] = 70000; }),
                                    changed_letter(Hello{}, [](Json& message) { message["reserved_port"] = -1; }),
                                    changed_letter(RescueOrder{}, [](Json& message) { message["lost"] = {-1}; }),
-                                   encode({3, 5, {}, Hello{.nproc = 0}})})
+                                   encode({3, {}, Hello{.nproc = 0}})})
     EXPECT_THROW(decode(wrong, {}), comm::Error) << nlohmann::json::from_cbor(wrong).dump();
 }
 
@@ -227,11 +226,10 @@ TEST(Judge, ALostNodeIsTheCauseOfExitsAroundIt) {
 // Keeps what is said.
 struct Listener final : Conductor::Outside {
   void post(int to, const Message& message) override { said.emplace_back(to, message); }
-  std::uint16_t new_job_store(int world_size, const std::string&) override {
-    worlds.push_back(world_size);
-    return 7;
+  ElasticJob* new_stores(RoundPlan& plan, ElasticJob::Say) override {
+    worlds.push_back(plan.world_size);
+    return nullptr;
   }
-  std::uint16_t new_torch_store() override { return 8; }
   template <typename T>
   bool last_is() const {
     return !said.empty() && std::holds_alternative<T>(said.back().second);

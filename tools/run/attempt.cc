@@ -147,28 +147,28 @@ void Attempt::pass_on(int signal, bool again) {
 
 void Attempt::take_orders() {
   while (control_ != nullptr) {
-    const std::optional<AttemptOrder> order = control_->next_order();
+    const std::optional<Order> order = control_->next_order();
     if (!order) return;
     obey(*order);
   }
 }
 
-void Attempt::obey(const AttemptOrder& order) {
+void Attempt::obey(const Order& order) {
   if (state_ == State::Lingering || state_ == State::Done) return;
-  switch (order.kind) {
-    case AttemptOrder::Kind::Settle:
+  switch (order.act) {
+    case Order::Act::Settle:
       if (state_ == State::Running) note_failure(Clock::now());
       break;
-    case AttemptOrder::Kind::Terminate:
+    case Order::Act::Terminate:
       if (state_ != State::Running && state_ != State::Settling) break;
       terminate();
       enter(State::Terminating, options_.term_grace);
       break;
-    case AttemptOrder::Kind::Kill:
+    case Order::Act::Kill:
       signal_all(SIGKILL);
       enter(State::Killing, kKillTime);
       break;
-    case AttemptOrder::Kind::Signal:
+    case Order::Act::Signal:
       if (asks_to_end(order.signal)) {
         if (interrupted_by_) break;
         context_.signals.note_request();  // this node's scheduler may be about to send the same
@@ -215,10 +215,7 @@ void Attempt::note_exits() {
 }
 
 // Children other than ranks: the keeper, and what ranks have left behind.
-void Attempt::look_after_children() {
-  if (const std::string text = context_.keeper.replace_if_dead(); !text.empty()) context_.say(text + "\n");
-  strays_.reap(own_children());
-}
+void Attempt::look_after_children() { strays_.reap(own_children()); }
 
 std::set<pid_t> Attempt::own_children() const {
   std::set<pid_t> result{context_.keeper.pid()};

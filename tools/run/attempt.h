@@ -12,7 +12,6 @@
 #pragma once
 
 #include <poll.h>
-#include <tutti/tools/run/attempt_control.h>
 #include <tutti/tools/run/elastic/node_rescuer.h>
 #include <tutti/tools/run/host.h>
 #include <tutti/tools/run/launch_context.h>
@@ -30,6 +29,22 @@
 #include <vector>
 
 namespace tutti::tools {
+
+/// The other nodes of a job on several: what happens there comes in, and failures here go out. A job on one host has
+/// none. Called from the Attempt's poll loop only; must not block.
+class AttemptControl {
+ public:
+  virtual ~AttemptControl() = default;
+
+  /// Readable when next_order() has something to give.
+  virtual int fd() const = 0;
+  virtual std::optional<Order> next_order() = 0;
+
+  /// A rank has ended otherwise than well, and of itself.
+  virtual void rank_failed(const RankEnd& rank) = 0;
+  /// A forwarded signal has come to this launcher. `again`: the second that asks to end.
+  virtual void signal_came(int signal, bool again) = 0;
+};
 
 class Attempt {
  public:
@@ -65,7 +80,7 @@ class Attempt {
   int poll_timeout() const;
   void take_signals();
   void take_orders();
-  void obey(const AttemptOrder& order);
+  void obey(const Order& order);
   void pass_on(int signal, bool again);
   void suspend();
   void note_exits();

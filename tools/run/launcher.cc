@@ -1,14 +1,12 @@
 #include <poll.h>
-#include <tutti/comm/store/tcp_store_server.h>
-#include <tutti/comm/store/torch/torch_store_server.h>
 #include <tutti/comm/wire/job_secret.h>
 #include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/attempt.h>
-#include <tutti/tools/run/elastic/elastic_job.h>
 #include <tutti/tools/run/elastic/node_rescuer.h>
 #include <tutti/tools/run/launch_context.h>
 #include <tutti/tools/run/nodes/judge.h>
 #include <tutti/tools/run/reserved_port.h>
+#include <tutti/tools/run/round_stores.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,23 +28,26 @@ class Launch {
     const std::string program = find_program(options_.command.front());
     if (!options_.log_dir.empty()) std::filesystem::create_directories(options_.log_dir);
     for (int restart = 0;; ++restart) {
-      JobEnvironment job = job_environment(restart);
-      const std::unique_ptr<ElasticJob> elastic = make_elastic(job);
-      const std::unique_ptr<comm::TcpStoreServer> server = elastic ? nullptr : start_store(job);
-      const std::unique_ptr<comm::TorchStoreServer> torch_server = start_torch_store(job);
-      const std::unique_ptr<ReservedPort> reserved = reserve_port(job);
+      RoundPlan plan{.restart_count = restart, .world_size = options_.nproc, .job_id = job_id_};
+      plan.nodes.push_back({.nproc = options_.nproc});
+      plan.master_port = options_.master_port;
+      const RoundStores stores(options_, options_.master_addr, options_.master_port, secret_, plan,
+                               [this](const std::string& line) { context_.say(line + "\n"); });
+      const std::unique_ptr<ReservedPort> reserved = reserve_port(plan);
+      const JobEnvironment job = environment_of(plan, 0, options_.master_addr, secret_, options_.max_restarts);
+      ElasticJob* const elastic = stores.elastic();
       if (options_.verbose) describe_job(job);
       std::optional<NodeRescuer> rescuer;
-      if (elastic) make_rescuer(rescuer, *elastic, job);
+      if (elastic != nullptr) make_rescuer(rescuer, *elastic, job);
       Attempt attempt(context_, job, nullptr, rescuer ? &*rescuer : nullptr);
-      if (server)
-        attempt.on_clean_end([&server](const RankEnd& rank) {
+      if (comm::TcpStoreServer* const server = stores.server())
+        attempt.on_clean_end([server](const RankEnd& rank) {
           server->rank_ended(rank.rank, describe(rank) + ", before it had joined");
         });
       attempt.start(program);
       attempt.run();
       const int status = report(attempt);
-      const bool tried = elastic && elastic->program_is_elastic();  // its restarts were of single ranks
+      const bool tried = elastic != nullptr && elastic->program_is_elastic();  // its restarts were of single ranks
       if (status == 0 || restart == options_.max_restarts || attempt.interrupted_by() || tried) return status;
       context_.say("starting all ranks again (restart " + std::to_string(restart + 1) + " of at most " +
                    std::to_string(options_.max_restarts) + ")\n");
@@ -54,22 +55,6 @@ class Launch {
   }
 
  private:
-  std::unique_ptr<ElasticJob> make_elastic(JobEnvironment& job) {
-    if (!options_.elastic) return nullptr;
-    ElasticLimits limits = *options_.elastic;
-    limits.max_restarts = options_.max_restarts - job.restart_count;
-    RoundPlan plan;
-    plan.restart_count = job.restart_count;
-    plan.world_size = job.world_size;
-    plan.job_id = job.job_id;
-    plan.nodes.resize(1);
-    plan.nodes[0].nproc = job.local_size;
-    auto elastic = std::make_unique<ElasticJob>(plan, job.master_addr, job.job_secret, limits,
-                                                [this](const std::string& line) { context_.say(line + "\n"); });
-    job.store_port = elastic->store_port();
-    return elastic;
-  }
-
   // The job decides in this process.
   static void make_rescuer(std::optional<NodeRescuer>& rescuer, ElasticJob& elastic, const JobEnvironment& job) {
     rescuer.emplace(0, 0, comm::host_and_port(job.master_addr, elastic.control_port()),
@@ -81,43 +66,10 @@ class Launch {
                     });
   }
 
-  JobEnvironment job_environment(int restart) const {
-    JobEnvironment job;
-    job.world_size = job.local_size = options_.nproc;
-    job.master_addr = options_.master_addr;
-    job.master_port = options_.master_port;
-    job.job_id = job_id_;
-    job.job_secret = secret_;
-    job.restart_count = restart;
-    job.max_restarts = options_.max_restarts;
-    return job;
-  }
-
-  // Each start of the ranks gets a server of its own: keys of an earlier one must not be seen.
-  std::unique_ptr<comm::TcpStoreServer> start_store(JobEnvironment& job) const {
-    if (!options_.store) return nullptr;
-    auto server =
-        std::make_unique<comm::TcpStoreServer>(comm::TcpStoreServerOptions{.bind_address = options_.master_addr,
-                                                                           .job_id = job.job_id,
-                                                                           .job_secret = job.job_secret,
-                                                                           .world_size = options_.nproc});
-    job.store_port = server->port();
-    return server;
-  }
-
-  // MASTER_PORT, as torchrun's agent serves it.
-  std::unique_ptr<comm::TorchStoreServer> start_torch_store(JobEnvironment& job) const {
-    if (!options_.store) return nullptr;
-    auto server = std::make_unique<comm::TorchStoreServer>(
-        comm::TorchStoreServerOptions{.bind_address = options_.master_addr, .port = options_.master_port});
-    job.master_port = server->port();
-    return server;
-  }
-
-  std::unique_ptr<ReservedPort> reserve_port(JobEnvironment& job) const {
+  std::unique_ptr<ReservedPort> reserve_port(RoundPlan& plan) const {
     if (options_.store || options_.master_port != 0) return nullptr;
     auto reserved = std::make_unique<ReservedPort>(options_.master_addr);
-    job.master_port = reserved->port();
+    plan.master_port = reserved->port();
     return reserved;
   }
 

@@ -3,7 +3,6 @@
 #include <tutti/tools/help.h>
 #include <tutti/tools/run/nodes/meeting.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
-#include <tutti/tools/run/own_command.h>
 #include <tutti/tools/run/ranges.h>
 #include <tutti/tools/run/rank_environment.h>
 #include <tutti/tools/run/run_options.h>
@@ -229,16 +228,6 @@ std::vector<HostSlots> settle_place(PlaceArguments& arguments, LaunchOptions& la
   launch.nodes = hosts.empty() ? parse_node_options(arguments.nodes)
                                : launched_node_options(arguments.nodes, static_cast<int>(hosts.size()));
   return hosts;
-}
-
-RemoteOptions remote_options(const PlaceArguments& arguments, const std::vector<HostSlots>& hosts, int ranks_per_host) {
-  RemoteOptions remote;
-  remote.hosts = hosts;
-  remote.rsh = split_rsh(arguments.rsh);
-  remote.command = own_command();
-  remote.default_slots = ranks_per_host;
-  remote.bind_address = arguments.nodes.master_addr;
-  return remote;
 }
 
 }  // namespace tutti::tools

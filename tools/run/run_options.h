@@ -4,7 +4,6 @@
 
 #include <tutti/tools/run/launcher.h>
 #include <tutti/tools/run/nodes/node_options.h>
-#include <tutti/tools/run/nodes/remote_launch.h>
 
 #include <string>
 #include <vector>
@@ -60,8 +59,5 @@ void add_place_options(CLI::App& command, PlaceArguments& arguments);
 /// Returns the hosts on which this launcher is to start agents; none: it is an agent itself. Throws
 /// std::invalid_argument with one sentence, and comm::Error for a scheduler's variables.
 std::vector<HostSlots> settle_place(PlaceArguments& arguments, LaunchOptions& launch);
-
-/// How to start the agents of `hosts`; `ranks_per_host` where a host has no number of its own.
-RemoteOptions remote_options(const PlaceArguments& arguments, const std::vector<HostSlots>& hosts, int ranks_per_host);
 
 }  // namespace tutti::tools

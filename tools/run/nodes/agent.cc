@@ -9,6 +9,7 @@
 #include <tutti/tools/run/nodes/judge.h>
 #include <tutti/tools/run/nodes/meeting.h>
 #include <tutti/tools/run/ranges.h>
+#include <tutti/tools/run/round_stores.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -57,12 +58,12 @@ class Agent final : public AttemptControl {
 
   int fd() const override { return watched_.get(); }
 
-  std::optional<AttemptOrder> next_order() override {
+  std::optional<Order> next_order() override {
     look_at_input();
     while (std::optional<LinkEvent> event = link_->next()) {
       if (event->kind == LinkEvent::Kind::Lost) {
         lost_ = event->text;
-        return AttemptOrder{AttemptOrder::Kind::Kill, 0};
+        return Order{round_, Order::Act::Kill, 0};
       }
       if (const auto order = take(*event)) return order;
     }
@@ -132,7 +133,7 @@ class Agent final : public AttemptControl {
     status_ = 128 + signal;
   }
 
-  std::optional<AttemptOrder> take(const LinkEvent& event) {
+  std::optional<Order> take(const LinkEvent& event) {
     if (event.kind == LinkEvent::Kind::Connected) connected_ = true;
     if (event.kind == LinkEvent::Kind::Waiting)
       context_.say("waiting for the coordinator at " + meeting_.place() + ": " + event.text +
@@ -153,12 +154,12 @@ class Agent final : public AttemptControl {
 
   // Nothing for an order of another round, and for a signal that this agent has got itself: schedulers send one to all
   // agents, and the forwarded one is the same.
-  std::optional<AttemptOrder> taken(const Order& order) const {
+  std::optional<Order> taken(const Order& order) const {
     if (order.round != round_) return std::nullopt;
-    const auto known = last_signals_.find(order.attempt.signal);
+    const auto known = last_signals_.find(order.signal);
     const bool is_known = known != last_signals_.end() && Clock::now() < known->second + kSameSignal;
-    if (order.attempt.kind == AttemptOrder::Kind::Signal && is_known) return std::nullopt;
-    return order.attempt;
+    if (order.act == Order::Act::Signal && is_known) return std::nullopt;
+    return order;
   }
 
   // The coordinator's agent shows all that is known; the others name the cause.
@@ -182,28 +183,11 @@ class Agent final : public AttemptControl {
     status_ = 1;
   }
 
-  JobEnvironment environment_of(const RoundPlan& plan, int node) const {
-    JobEnvironment job;
-    job.world_size = plan.world_size;
-    job.node = node;
-    job.node_count = static_cast<int>(plan.nodes.size());
-    job.first_rank = plan.nodes[static_cast<std::size_t>(node)].first_rank;
-    job.local_size = options_.nproc;
-    job.host = host_;
-    job.master_addr = plan.master_addr.empty() ? link_->server_address() : plan.master_addr;
-    job.master_port = plan.master_port;
-    job.store_port = plan.store_port;
-    job.job_id = plan.job_id;
-    job.job_secret = meeting_.secret();
-    job.restart_count = plan.restart_count;
-    job.max_restarts = options_.max_restarts;
-    return job;
-  }
-
   void run_round(const RoundPlan& plan) {
     round_ = plan.round;
     failure_told_ = false;
-    const JobEnvironment job = environment_of(plan, *plan.node_of(link_->agent()));
+    const JobEnvironment job = environment_of(plan, *plan.node_of(link_->agent()), link_->server_address(),
+                                              meeting_.secret(), options_.max_restarts);
     rescuer_.reset();
     if (options_.elastic) {
       rescuer_.emplace(plan.round, job.node, comm::host_and_port(link_->server_address(), plan.control_port),

@@ -33,7 +33,7 @@ void Conductor::message(int agent, const Message& message, Clock::time_point now
   if (const auto* started = std::get_if<Started>(&message)) {
     on_started(agent, *started);
   } else if (const auto* failed = std::get_if<Failed>(&message)) {
-    if (round_ && failed->round == round_->plan.round) stop_round(AttemptOrder::Kind::Settle);
+    if (round_ && failed->round == round_->plan.round) stop_round(Order::Act::Settle);
   } else if (const auto* ended = std::get_if<Ended>(&message)) {
     on_ended(agent, *ended, now);
   } else if (const auto* changed = std::get_if<RanksChanged>(&message)) {
@@ -58,10 +58,10 @@ void Conductor::on_observer(const Message& message) {
   }
 }
 
-void Conductor::order(AttemptOrder order) { outside_.post(kToAll, Order{round_->plan.round, order}); }
+void Conductor::order(Order::Act act, int signal) { outside_.post(kToAll, Order{round_->plan.round, act, signal}); }
 
 void Conductor::forward(int signal) {
-  if (round_runs()) order({AttemptOrder::Kind::Signal, signal});
+  if (round_runs()) order(Order::Act::Signal, signal);
 }
 
 std::string Conductor::name_of(int agent) const {
@@ -96,7 +96,7 @@ void Conductor::on_ended(int agent, const Ended& ended, Clock::time_point now) {
     return tell(name_of(agent) + " cannot start its ranks, and the others go on: " + ended.cannot_start + "\n");
   }
   round_->ended[*node] = ended;
-  if (!well) stop_round(never_ran ? AttemptOrder::Kind::Kill : AttemptOrder::Kind::Settle);
+  if (!well) stop_round(never_ran ? Order::Act::Kill : Order::Act::Settle);
   end_round_if_over(now);
 }
 
@@ -117,7 +117,7 @@ void Conductor::lost(int agent, const std::string& why, Clock::time_point at, Cl
     round_->ended[*node] = {};  // it has gone without its last words
   } else {
     round_->lost.push_back({*node, text, at});
-    stop_round(AttemptOrder::Kind::Settle);
+    stop_round(Order::Act::Settle);
   }
   end_round_if_over(now);
 }
@@ -147,8 +147,7 @@ void Conductor::interrupt(const std::string& by, const Signalled& interrupted) {
     round_->interrupted_by = interrupted.signal;
     round_->interrupted_text = text;
   }
-  const AttemptOrder::Kind kind = interrupted.again ? AttemptOrder::Kind::Kill : AttemptOrder::Kind::Signal;
-  order({kind, interrupted.signal});
+  order(interrupted.again ? Order::Act::Kill : Order::Act::Signal, interrupted.signal);
   phase_ = Phase::Stopping;
 }
 
@@ -156,13 +155,13 @@ void Conductor::on_leaving(int agent) {
   leaving_.insert(agent);
   if (phase_ != Phase::Running) return;
   nodes_change_ = true;
-  stop_round(AttemptOrder::Kind::Terminate);
+  stop_round(Order::Act::Terminate);
 }
 
-void Conductor::stop_round(AttemptOrder::Kind kind) {
+void Conductor::stop_round(Order::Act act) {
   if (phase_ != Phase::Running) return;
   phase_ = Phase::Stopping;
-  order({kind, 0});
+  order(act);
 }
 
 void Conductor::end_round_if_over(Clock::time_point now) {
@@ -202,7 +201,7 @@ void Conductor::finish(int status, const std::string& summary) {
 }
 
 void Conductor::give_up(const std::string& why) {
-  if (round_runs()) order({AttemptOrder::Kind::Kill, 0});
+  if (round_runs()) order(Order::Act::Kill);
   if (phase_ != Phase::Finished) finish(1, why + "\n");
 }
 
@@ -235,7 +234,8 @@ void Conductor::start_round(const std::vector<int>& order) {
     plan.world_size += plan.nodes.back().nproc;
   }
   const Hello& first = agents_.at(order.front());
-  make_stores(plan, first);
+  plan.master_port = first.reserved_port;
+  elastic_ = outside_.new_stores(plan, [this](const std::string& line) { tell(line + "\n"); });
   if (!options_.launch.store && !first.is_coordinators) plan.master_addr = first.address;
   started_.clear();
   without_.clear();
@@ -244,20 +244,6 @@ void Conductor::start_round(const std::vector<int>& order) {
   round_ = RoundEnd{plan, {}, {}, std::nullopt, ""};
   phase_ = Phase::Running;
   outside_.post(kToAll, plan);
-}
-
-void Conductor::make_stores(RoundPlan& plan, const Hello& first) {
-  plan.master_port = options_.launch.store ? outside_.new_torch_store() : first.reserved_port;
-  if (!options_.launch.store) return;
-  if (!options_.launch.elastic) {
-    plan.store_port = outside_.new_job_store(plan.world_size, plan.job_id);
-    return;
-  }
-  ElasticLimits limits = *options_.launch.elastic;
-  limits.max_restarts = options_.launch.max_restarts - restarts_;
-  elastic_ = outside_.new_elastic_job(plan, limits, [this](const std::string& line) { tell(line + "\n"); });
-  plan.store_port = elastic_->store_port();
-  plan.control_port = elastic_->control_port();
 }
 
 void Conductor::on_ranks(int agent, const RanksChanged& changed) {
@@ -277,7 +263,7 @@ void Conductor::rescue(Clock::time_point now) {
     joining_.erase(node);
     post_to_node(node, plan);
   }
-  if (step.give_up) stop_round(AttemptOrder::Kind::Settle);
+  if (step.give_up) stop_round(Order::Act::Settle);
 }
 
 }  // namespace tutti::tools

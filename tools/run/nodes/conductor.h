@@ -17,7 +17,6 @@
 #include <tutti/tools/run/nodes/judge.h>
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -34,19 +33,14 @@ class Conductor {
    public:
     virtual ~Outside() = default;
     virtual void post(int agent_or_all, const Message& message) = 0;
-    /// A fresh store server for the ranks of a round, in place of the last one. Returns its port.
-    virtual std::uint16_t new_job_store(int world_size, const std::string& job_id) = 0;
-    /// The same for PyTorch's clients.
-    virtual std::uint16_t new_torch_store() = 0;
-    /// For an elastic job, in place of new_job_store: its stores and what is decided while its ranks run.
-    virtual std::unique_ptr<ElasticJob> new_elastic_job(const RoundPlan&, const ElasticLimits&, ElasticJob::Say) {
-      return nullptr;
-    }
+    /// Fresh stores for the ranks of a round, in place of the last ones; their ports are put into `plan`. Returns what
+    /// decides while an elastic job's ranks run; else null.
+    virtual ElasticJob* new_stores(RoundPlan& plan, ElasticJob::Say say) = 0;
   };
 
   Conductor(const CoordinatorOptions& options, Outside& outside, Clock::time_point now);
 
-  /// Throws comm::Error{Protocol} for one that no agent sends, and what new_job_store throws.
+  /// Throws comm::Error{Protocol} for one that no agent sends, and what new_stores throws.
   void message(int agent, const Message& message, Clock::time_point now);
   /// `at`: the last moment at which it may have been well.
   void lost(int agent, const std::string& why, Clock::time_point at, Clock::time_point now);
@@ -77,14 +71,13 @@ class Conductor {
   std::optional<std::vector<int>> ready(Clock::time_point now);
   std::string progress() const;
   void start_round(const std::vector<int>& order);
-  void stop_round(AttemptOrder::Kind kind);
-  void order(AttemptOrder order);
+  void stop_round(Order::Act act);
+  void order(Order::Act act, int signal = 0);
   void end_round_if_over(Clock::time_point now);
   void begin_gathering(Clock::time_point now);
   bool nobody_was_stopped() const;
   void finish(int status, const std::string& summary);
   void tell(const std::string& text);
-  void make_stores(RoundPlan& plan, const Hello& first);
   void rescue(Clock::time_point now);
   bool goes_on_without(int node);
   void take_in(int agent);
@@ -104,7 +97,7 @@ class Conductor {
   int next_round_ = 0;
   int restarts_ = 0;
   std::optional<RoundEnd> round_;  // the present or the last one
-  std::unique_ptr<ElasticJob> elastic_;
+  ElasticJob* elastic_ = nullptr;
   std::set<int> without_;           // nodes of the round that were lost, and the others go on
   std::set<int> joining_;           // nodes that have come since, and have no ranks yet
   int first_nodes_ = 0;             // with which the round began

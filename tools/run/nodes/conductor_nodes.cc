@@ -125,7 +125,7 @@ void Conductor::admit_newcomer(int agent) {
   if (elastic_ && elastic_->look_for_members()) return take_in(agent);
   tell(name_of(agent) + " has come; all ranks are stopped and started again with it\n");
   nodes_change_ = true;
-  stop_round(AttemptOrder::Kind::Terminate);
+  stop_round(Order::Act::Terminate);
 }
 
 // Not to one that is lost.

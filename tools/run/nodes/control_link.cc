@@ -145,6 +145,7 @@ class ControlLink::Impl {
     store_ = std::make_unique<comm::TcpStore>(store_options(host, agent), Deadline::after(kFirstCall));
     const Deadline deadline = Deadline::after(kFirstCall);
     next_entry_ = store_->add(kLogCount, 0, deadline);
+    next_slot_ = store_->add(kMailHint, 0, deadline);
     store_->set(beat_key(agent), "0", deadline);
     agent_ = agent;
     server_address_ = store_->server_address();
@@ -203,7 +204,7 @@ class ControlLink::Impl {
     outgoing_.push_front(letter_of(std::move(message)));
   }
 
-  // Who sends it, and its number, are put in when it is sent.
+  // Who sends it is put in when it is sent.
   static Letter letter_of(Message message) { return {.sent = RankEnd::Clock::now(), .message = std::move(message)}; }
 
   void read_log() {
@@ -276,12 +277,9 @@ class ControlLink::Impl {
   void try_post(Letter letter) {
     attempt([&] {
       letter.agent = agent_;
-      letter.number = posted_;
       const std::string bytes = encode(letter);
       const Deadline deadline = patience();
-      next_slot_ = std::max<long>(next_slot_, store_->add(kMailHint, 0, deadline));
       while (store_->compare_set(mail_key(next_slot_), "", bytes, deadline) != bytes) ++next_slot_;
-      ++posted_;
       const std::lock_guard lock(mutex_);
       outgoing_.pop_front();
       changed_.notify_all();
@@ -320,8 +318,7 @@ class ControlLink::Impl {
   std::string server_address_;      // written before Connected is pushed
   long next_entry_ = 0;             // of the log
   long next_slot_ = 0;              // of the inbox
-  long posted_ = 0;
-  std::thread listener_;  // the last member: it uses the others
+  std::thread listener_;            // the last member: it uses the others
 };
 
 ControlLink::ControlLink(const NodeOptions& options, std::string job_secret, Hello hello,

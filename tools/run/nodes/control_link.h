@@ -23,9 +23,9 @@ inline constexpr char kAgentCount[] = "agents/count";    // add 1: this agent's 
 inline constexpr char kMailHint[] = "agents/mail/next";  // the first inbox slot that may be free
 inline constexpr char kLogCount[] = "agents/log/next";   // the first entry of the log that is not written yet
 inline constexpr char kNonceKey[] = "agents/meeting";    // tells a published coordinator from another job's on its port
-inline constexpr char kMailTaken[] = "-";                // replaces a letter that has been read
 
-/// Inbox of the coordinator, written with compare_set into the first free slot: no slot stays empty before a full one.
+/// Inbox of the coordinator, written with compare_set into the first free slot: no slot stays empty before a full one,
+/// and a letter that is sent again, as its first sending seemed to have no answer, finds itself there.
 inline std::string mail_key(long slot) { return "agents/mail/" + std::to_string(slot); }
 /// What the coordinator says, entry by entry.
 inline std::string log_key(long entry) { return "agents/log/" + std::to_string(entry); }

@@ -3,17 +3,18 @@
 #include <tutti/comm/base/format.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/comm/store/tcp_store_server.h>
-#include <tutti/comm/store/torch/torch_store_server.h>
 #include <tutti/comm/wire/local_address.h>
 #include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/nodes/conductor.h>
 #include <tutti/tools/run/nodes/control_link.h>
+#include <tutti/tools/run/round_stores.h>
 
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -26,7 +27,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLook{100};         // between two looks at the heartbeats, at least
 constexpr milliseconds kOwnCall{60'000};   // a call to the server in this very process
 constexpr milliseconds kFarewell{1500};    // for the agents to read the last verdict
-constexpr char kAgreementVersion[] = "6";  // of the messages between agents
+constexpr char kAgreementVersion[] = "7";  // of the messages between agents
 
 }  // namespace
 
@@ -34,7 +35,10 @@ class Coordinator::Impl final : public Conductor::Outside {
  public:
   explicit Impl(const CoordinatorOptions& options)
       : options_(options),
-        server_(serve(options.nodes.port, kControlJob)),
+        server_(std::make_unique<comm::TcpStoreServer>(comm::TcpStoreServerOptions{.bind_address = options.bind_address,
+                                                                                   .port = options.nodes.port,
+                                                                                   .job_id = kControlJob,
+                                                                                   .job_secret = options.job_secret})),
         port_(server_->port()),
         conductor_(options, *this, Conductor::Clock::now()) {
     thread_ = std::thread([this] { run(); });
@@ -50,27 +54,16 @@ class Coordinator::Impl final : public Conductor::Outside {
   std::uint16_t port() const { return port_; }
 
   void post(int to, const Message& message) override {
-    const Letter letter{to, next_entry_, RankEnd::Clock::now(), message};
+    const Letter letter{to, RankEnd::Clock::now(), message};
     store_->set(log_key(next_entry_), encode(letter), own_deadline());
     next_entry_ = store_->add(kLogCount, 1, own_deadline());
   }
 
-  std::uint16_t new_job_store(int world_size, const std::string& job_id) override {
-    job_store_.reset();
-    job_store_ = serve(0, job_id, world_size);
-    return job_store_->port();
-  }
-
-  std::uint16_t new_torch_store() override {
-    torch_store_.reset();
-    torch_store_ =
-        std::make_unique<comm::TorchStoreServer>(comm::TorchStoreServerOptions{.bind_address = options_.bind_address});
-    return torch_store_->port();
-  }
-
-  std::unique_ptr<ElasticJob> new_elastic_job(const RoundPlan& plan, const ElasticLimits& limits,
-                                              ElasticJob::Say say) override {
-    return std::make_unique<ElasticJob>(plan, options_.bind_address, options_.job_secret, limits, std::move(say));
+  ElasticJob* new_stores(RoundPlan& plan, ElasticJob::Say say) override {
+    stores_.reset();
+    stores_.emplace(options_.launch, options_.bind_address, std::uint16_t{0}, options_.job_secret, plan,
+                    std::move(say));
+    return stores_->elastic();
   }
 
  private:
@@ -81,14 +74,6 @@ class Coordinator::Impl final : public Conductor::Outside {
   };
 
   static Deadline own_deadline() { return Deadline::after(kOwnCall); }
-
-  std::unique_ptr<comm::TcpStoreServer> serve(std::uint16_t port, const std::string& job_id, int world_size = -1) {
-    return std::make_unique<comm::TcpStoreServer>(comm::TcpStoreServerOptions{.bind_address = options_.bind_address,
-                                                                              .port = port,
-                                                                              .job_id = job_id,
-                                                                              .job_secret = options_.job_secret,
-                                                                              .world_size = world_size});
-  }
 
   void run() {
     try {
@@ -126,12 +111,9 @@ class Coordinator::Impl final : public Conductor::Outside {
       if (error.code() == comm::ErrorCode::Timeout) return;
       throw;
     }
-    store_->set(mail_key(next_slot_), kMailTaken, own_deadline());
     store_->add(kMailHint, 1, own_deadline());
     ++next_slot_;
     const Letter letter = decode(bytes, RankEnd::Clock::now());
-    const auto [last, is_first] = last_number_.try_emplace(letter.agent, letter.number);
-    if (!is_first && std::exchange(last->second, std::max(letter.number, last->second)) >= letter.number) return;
     conductor_.message(letter.agent, letter.message, Conductor::Clock::now());
   }
 
@@ -184,10 +166,8 @@ class Coordinator::Impl final : public Conductor::Outside {
   std::unique_ptr<comm::TcpStoreServer> server_;
   const std::uint16_t port_;
   std::unique_ptr<comm::TcpStore> store_;
-  std::unique_ptr<comm::TcpStoreServer> job_store_;
-  std::unique_ptr<comm::TorchStoreServer> torch_store_;
+  std::optional<RoundStores> stores_;
   Conductor conductor_;
-  std::map<int, long> last_number_;  // of each agent's messages
   std::map<int, Heart> hearts_;
   Conductor::Clock::time_point next_look_{};
   long next_slot_ = 0;

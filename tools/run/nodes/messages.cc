@@ -42,12 +42,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GiveUp, text, had_begun)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodePlace, agent, host, pid, address, nproc, cores, first_rank)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RoundPlan, round, restart_count, world_size, job_id, about, master_addr, master_port,
                                    nodes, control_port, store_port)
-NLOHMANN_JSON_SERIALIZE_ENUM(AttemptOrder::Kind, {{AttemptOrder::Kind::Settle, "settle"},
-                                                  {AttemptOrder::Kind::Terminate, "terminate"},
-                                                  {AttemptOrder::Kind::Kill, "kill"},
-                                                  {AttemptOrder::Kind::Signal, "signal"}})
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(AttemptOrder, kind, signal)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Order, round, attempt)
+NLOHMANN_JSON_SERIALIZE_ENUM(Order::Act, {{Order::Act::Settle, "settle"},
+                                          {Order::Act::Terminate, "terminate"},
+                                          {Order::Act::Kill, "kill"},
+                                          {Order::Act::Signal, "signal"}})
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Order, round, act, signal)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RescueOrder::Start, local_rank, restart_count, environment)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RescueOrder, round, lost, frozen, starts)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Verdict, round, final, status, summary)
@@ -115,8 +114,7 @@ std::string encode(const Letter& letter) {
   Json message = std::visit([](const auto& value) { return Json(value); }, letter.message);
   message["kind"] = kKinds[letter.message.index()];
   std::string bytes;
-  Json::to_cbor({{"agent", letter.agent}, {"number", letter.number}, {"sent", letter.sent}, {"message", message}},
-                bytes);
+  Json::to_cbor({{"agent", letter.agent}, {"sent", letter.sent}, {"message", message}}, bytes);
   return bytes;
 }
 
@@ -124,8 +122,7 @@ Letter decode(const std::string& bytes, RankEnd::Clock::time_point now) {
   Letter letter;
   try {
     const Json json = Json::from_cbor(bytes);
-    letter = {json.at("agent"), json.at("number"), json.at("sent").get<RankEnd::Clock::time_point>(),
-              to_message(json.at("message"))};
+    letter = {json.at("agent"), json.at("sent").get<RankEnd::Clock::time_point>(), to_message(json.at("message"))};
   } catch (const nlohmann::json::exception& error) {
     make_no_sense(error.what());
   }

@@ -8,7 +8,6 @@
 // is an object with a "kind". Values and pure functions; decoding throws comm::Error{Protocol}.
 #pragma once
 
-#include <tutti/tools/run/attempt_control.h>
 #include <tutti/tools/run/report.h>
 
 #include <cstddef>
@@ -83,9 +82,9 @@ struct GiveUp {
 
 struct NodePlace {
   int agent = 0;
-  std::string host;
+  std::string host{};
   int pid = 0;
-  std::string address;
+  std::string address{};
   int nproc = 1;
   int cores = 1;
   int first_rank = 0;
@@ -96,11 +95,11 @@ struct RoundPlan {
   int round = 0;
   int restart_count = 0;
   int world_size = 0;
-  std::string job_id;
-  std::string about;        // where the agents meet, who coordinates, and whence that is known; for people
-  std::string master_addr;  // "": the address at which each agent has reached the control store
+  std::string job_id{};
+  std::string about{};        // where the agents meet, who coordinates, and whence that is known; for people
+  std::string master_addr{};  // "": the address at which each agent has reached the control store
   std::uint16_t master_port = 0;
-  std::vector<NodePlace> nodes;
+  std::vector<NodePlace> nodes{};
   std::uint16_t control_port = 0;  // of an elastic job's control store, at the address of the agents' one; else 0
   std::uint16_t store_port = 0;    // of Tutti's store; 0: the launcher serves none
 
@@ -110,8 +109,15 @@ struct RoundPlan {
 
 /// What the ranks of a round are to meet with.
 struct Order {
+  enum class Act {
+    Settle,     // ranks elsewhere have failed: as if one of the node's had
+    Terminate,  // SIGTERM now and the time that it has after a SIGTERM to the launcher
+    Kill,       // SIGKILL now
+    Signal,     // give `signal` to the ranks, as if the launcher had got it for the first time
+  };
   int round = 0;
-  AttemptOrder attempt;
+  Act act = Act::Settle;
+  int signal = 0;
 };
 
 /// Of an elastic job: what is to be done with the agent's own processes, by their places in RanksChanged.
@@ -149,7 +155,6 @@ inline constexpr int kToAll = -1;
 
 struct Letter {
   int agent = kToAll;  // that has sent it, or is to read it
-  long number = 0;     // of its sender's, from 0: one that comes twice is known by it
   RankEnd::Clock::time_point sent{};
   Message message;
 };

@@ -11,6 +11,7 @@
 #include <tutti/tools/run/nodes/remote_agent.h>
 #include <tutti/tools/run/nodes/remote_command.h>
 #include <tutti/tools/run/nodes/remote_launch.h>
+#include <tutti/tools/run/own_command.h>
 #include <unistd.h>
 #include <wordexp.h>
 
@@ -107,12 +108,12 @@ class RemoteLaunch {
     settings.secret = secret_;
     settings.folder = std::filesystem::current_path().string();
     settings.environment = passed_on_environment();
-    settings.command = remote_.command;
+    settings.command = own_command();
     settings.host = remote_.hosts[node].host;  // "user@node1" is node1 to people
     settings.host.erase(0, settings.host.find('@') + 1);
     settings.node = static_cast<int>(node);
     settings.nodes = static_cast<int>(remote_.hosts.size());
-    settings.nproc = remote_.hosts[node].slots.value_or(remote_.default_slots);
+    settings.nproc = remote_.hosts[node].slots.value_or(options_.nproc);
     settings.port = coordinator_->port();
     settings.addresses =
         remote_.bind_address.empty() ? own_addresses() : std::vector<std::string>{remote_.bind_address};
@@ -137,9 +138,6 @@ class RemoteLaunch {
 
   void take_signals() {
     while (const std::optional<int> signal = context_.signals.next()) {
-      if (*signal == SIGCHLD) {
-        if (const std::string text = context_.keeper.replace_if_dead(); !text.empty()) context_.say(text + "\n");
-      }
       if (*signal == SIGCHLD || *signal == SIGTSTP) continue;
       link_->post(Signalled{*signal, interrupted_});
       interrupted_ = interrupted_ || asks_to_end(*signal);

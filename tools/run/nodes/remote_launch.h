@@ -13,8 +13,6 @@ namespace tutti::tools {
 struct RemoteOptions {
   std::vector<HostSlots> hosts;
   std::vector<std::string> rsh{"ssh"};  // called as RSH... HOST COMMAND-LINE
-  std::vector<std::string> command;     // this program's own command line, which the agents repeat
-  int default_slots = 1;                // of hosts that come without
   std::string bind_address;             // of the control store; "": all interfaces
 };
 
@@ -22,7 +20,8 @@ struct RemoteOptions {
 /// std::invalid_argument.
 std::vector<std::string> split_rsh(const std::string& text);
 
-/// Runs the job to its end; returns its exit status. As launch() for everything else.
+/// Runs the job to its end; returns its exit status. As launch() for everything else; options.nproc is the number of
+/// ranks of hosts that come without one. The agents repeat this program's own command line.
 int launch_remotely(const LaunchOptions& options, const RemoteOptions& remote);
 
 }  // namespace tutti::tools
