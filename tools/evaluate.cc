@@ -29,13 +29,6 @@ struct EvaluateArguments {
 };
 
 void check(const EvaluateArguments& arguments) {
-  if (arguments.threads < 0 || arguments.threads > 1024) {
-    throw WrongUsage("--threads " + std::to_string(arguments.threads) + ": must be between 0 and 1024");
-  }
-  const std::string& split = arguments.request.split;
-  if (split != "test" && split != "train" && split != "all") {
-    throw WrongUsage("--split " + split + ": must be test, train or all");
-  }
   if (const std::string why = nproc_objection(arguments.nproc); !why.empty()) throw WrongUsage(why);
 }
 
@@ -109,11 +102,13 @@ void add_evaluate_command(CLI::App& app, int& status) {
                       "folder of the data [where the run found it, else the usual places]");
   command->add_option("--test-list", arguments->request.test_list, "for mercer, as in training [as the run had it]");
   command->add_option("--split", arguments->request.split, "test; train, without augmentation; or all: both as one")
+      ->check(CLI::IsMember({"test", "train", "all"}))
       ->capture_default_str();
   command->add_option("--csv", arguments->csv, "write the confusion matrix to this file");
   command->add_option("--json", arguments->json, "write the results to this file");
   add_own_ranks_options(*command, arguments->nproc);
-  command->add_option("--threads", arguments->threads, "compute threads a rank [CPUs / ranks of this host]");
+  command->add_option("--threads", arguments->threads, "compute threads a rank [CPUs / ranks of this host]")
+      ->check(CLI::Range(0, 1024));
   command->callback(
       [arguments, &status] { status = status_of("tutti evaluate", [&] { return evaluate_command(*arguments); }); });
 }

@@ -87,10 +87,11 @@ TEST(Doctor, NamesThatLeadNowhereOrHomeOnlyAreNamed) {
 }
 
 TEST(Doctor, InterfacesBridgesAndTheSlowRoute) {
-  const Interface lo{"lo", {"127.0.0.1"}, true, true, false, 0};
-  const Interface eth{"eth0", {"10.0.0.1"}, true, false, false, 1000};
-  const Interface ib{"ib0", {"10.1.0.1"}, true, false, false, 100'000};
-  const Interface docker{"docker0", {"172.17.0.1"}, true, false, true, 0};
+  using Kind = comm::InterfaceAddress::Kind;
+  const comm::InterfaceAddress lo{.interface = "lo", .address = "127.0.0.1", .kind = Kind::Loopback};
+  const comm::InterfaceAddress eth{.interface = "eth0", .address = "10.0.0.1", .megabits = 1000};
+  const comm::InterfaceAddress ib{.interface = "ib0", .address = "10.1.0.1", .megabits = 100'000};
+  const comm::InterfaceAddress docker{.interface = "docker0", .address = "172.17.0.1", .kind = Kind::Virtual};
   expect(check_interfaces({lo}, ""), "interfaces", Verdict::Warn, "loopback only");
   const Findings fine = check_interfaces({lo, eth, docker}, "10.0.0.1");
   expect(fine, "interfaces", Verdict::Ok, "eth0 10.0.0.1, 1 Gbit/s");

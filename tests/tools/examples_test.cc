@@ -189,10 +189,11 @@ TEST(Examples, TuttiLogTellsWhoJoinedWhatAndHowItWent) {
 
 TEST(Examples, WrongUsageIsStatus2WithTheOptions) {
   const Finished unknown = run_program({example("pipeline"), "--stages", "2"});
-  expect_failure(unknown, 2, {"unknown option --stages\nusage: tutti run -n RANKS "});
-  expect_failure(run_program({example("pipeline"), "--steps", "many"}), 2, {"--steps needs a number, got 'many'"});
-  expect_success(run_program({example("pipeline"), "--help"}),
-                 {"--replicas N        pipelines side by side (default 1)"});
+  expect_failure(unknown, 2, {"--stages"});
+  expect_failure(run_program({example("pipeline"), "--steps", "many"}), 2, {"--steps", "many"});
+  const Finished help = run_program({example("pipeline"), "--help"});
+  expect_success(help, {"tutti run -n RANKS "});
+  expect_match(help.out, "--replicas INT \\[1\\] +pipelines side by side");
 }
 
 TEST(Examples, EachProgramStandsInTheReadme) {

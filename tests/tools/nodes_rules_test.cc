@@ -380,7 +380,7 @@ TEST(RoundTable, ManyRanksGetOneLineForEachNode) {
                  1,
                  {{0, "a", 7, "10.0.0.1", 50, 8, 0}, {1, "b", 8, "10.0.0.2", 50, 8, 50}}};
   const std::string table = round_table(plan, {});
-  test::expect_parts(table, {"50-99  1     b     8          10.0.0.2  8"});
+  test::expect_parts(table, {"  50-99      1     b                8          10.0.0.2         8 of the node\n"});
 }
 
 }  // namespace

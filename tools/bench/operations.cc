@@ -53,90 +53,54 @@ void ping_pong(ProcessGroup& group, const Case& c, const Buffer& input, const Bu
   }
 }
 
-const std::array kOperations = {
-    Operation{
-        .name = "all_reduce",
-        .kind = OpKind::AllReduce,
-        .reduces = true,
-        .in_place = true,
-        .bus_factor = there_and_back,
-        .extents = share_in_place,
-        .origin = same_place_in_all,
-        .run = [](ProcessGroup& g, const Case& c, const Buffer&, const Buffer& out) { g.all_reduce(out, c.redop); }},
-    Operation{
-        .name = "broadcast",
-        .kind = OpKind::Broadcast,
-        .rooted = true,
-        .in_place = true,
-        .bus_factor = once,
-        .extents = share_in_place,
-        .origin = same_place_at_root,
-        .run = [](ProcessGroup& g, const Case& c, const Buffer&, const Buffer& out) { g.broadcast(out, c.root); }},
-    Operation{.name = "reduce",
-              .kind = OpKind::Reduce,
-              .reduces = true,
-              .rooted = true,
-              .bus_factor = once,
-              .extents = share_to_root,
-              .origin = same_place_in_all,
-              .run = [](ProcessGroup& g, const Case& c, const Buffer& in,
-                        const Buffer& out) { g.reduce(in, out, c.redop, c.root); }},
-    Operation{.name = "all_gather",
-              .kind = OpKind::AllGather,
-              .whole_array = true,
-              .bus_factor = all_but_own,
-              .extents = share_to_whole,
-              .origin = block_of_each_rank,
-              .run = [](ProcessGroup& g, const Case&, const Buffer& in, const Buffer& out) { g.all_gather(in, out); }},
-    Operation{.name = "reduce_scatter",
-              .kind = OpKind::ReduceScatter,
-              .whole_array = true,
-              .reduces = true,
-              .bus_factor = all_but_own,
-              .extents = whole_to_share,
-              .origin = own_block_in_all,
-              .run = [](ProcessGroup& g, const Case& c, const Buffer& in,
-                        const Buffer& out) { g.reduce_scatter(in, out, c.redop); }},
-    Operation{
-        .name = "gather",
-        .kind = OpKind::Gather,
-        .whole_array = true,
-        .rooted = true,
-        .bus_factor = all_but_own,
-        .extents = share_to_whole_at_root,
-        .origin = block_of_each_rank,
-        .run = [](ProcessGroup& g, const Case& c, const Buffer& in, const Buffer& out) { g.gather(in, out, c.root); }},
-    Operation{
-        .name = "scatter",
-        .kind = OpKind::Scatter,
-        .whole_array = true,
-        .rooted = true,
-        .bus_factor = all_but_own,
-        .extents = whole_at_root_to_share,
-        .origin = own_block_at_root,
-        .run = [](ProcessGroup& g, const Case& c, const Buffer& in, const Buffer& out) { g.scatter(in, out, c.root); }},
-    Operation{.name = "all_to_all",
-              .kind = OpKind::AllToAll,
-              .whole_array = true,
-              .bus_factor = all_but_own,
-              .extents = whole_to_whole,
-              .origin = own_block_of_each_rank,
-              .run = [](ProcessGroup& g, const Case&, const Buffer& in, const Buffer& out) { g.all_to_all(in, out); }},
-    Operation{.name = "barrier",
-              .kind = OpKind::Barrier,
-              .moves_data = false,
-              .bus_factor = once,
-              .extents = nothing,
-              .origin = same_place_at_root,
-              .run = [](ProcessGroup& g, const Case&, const Buffer&, const Buffer&) { g.barrier(); }},
-    Operation{.name = "ping_pong",
-              .kind = OpKind::Send,
-              .min_ranks = 2,
-              .time_share = 0.5,
-              .bus_factor = once,
-              .extents = share_of_two_ranks,
-              .origin = the_partner,
-              .run = ping_pong},
+void all_reduce(ProcessGroup& g, const Case& c, const Buffer&, const Buffer& out) { g.all_reduce(out, c.redop); }
+void broadcast(ProcessGroup& g, const Case& c, const Buffer&, const Buffer& out) { g.broadcast(out, c.root); }
+void reduce(ProcessGroup& g, const Case& c, const Buffer& in, const Buffer& out) { g.reduce(in, out, c.redop, c.root); }
+void all_gather(ProcessGroup& g, const Case&, const Buffer& in, const Buffer& out) { g.all_gather(in, out); }
+void reduce_scatter(ProcessGroup& g, const Case& c, const Buffer& in, const Buffer& out) {
+  g.reduce_scatter(in, out, c.redop);
+}
+void gather(ProcessGroup& g, const Case& c, const Buffer& in, const Buffer& out) { g.gather(in, out, c.root); }
+void scatter(ProcessGroup& g, const Case& c, const Buffer& in, const Buffer& out) { g.scatter(in, out, c.root); }
+void all_to_all(ProcessGroup& g, const Case&, const Buffer& in, const Buffer& out) { g.all_to_all(in, out); }
+void barrier(ProcessGroup& g, const Case&, const Buffer&, const Buffer&) { g.barrier(); }
+
+enum Trait : unsigned { kNone = 0, kWholeArray = 1, kReduces = 2, kRooted = 4, kInPlace = 8, kNoData = 16 };
+
+constexpr Operation row(std::string_view name, OpKind kind, unsigned traits, decltype(Operation::bus_factor) bus_factor,
+                        decltype(Operation::extents) extents, decltype(Operation::origin) origin,
+                        decltype(Operation::run) run) {
+  const bool is_message = kind == OpKind::Send;
+  return {.name = name,
+          .kind = kind,
+          .min_ranks = is_message ? 2 : 1,
+          .moves_data = (traits & kNoData) == 0,
+          .whole_array = (traits & kWholeArray) != 0,
+          .reduces = (traits & kReduces) != 0,
+          .rooted = (traits & kRooted) != 0,
+          .in_place = (traits & kInPlace) != 0,
+          .time_share = is_message ? 0.5 : 1,
+          .bus_factor = bus_factor,
+          .extents = extents,
+          .origin = origin,
+          .run = run};
+}
+
+constexpr std::array kOperations = {
+    row("all_reduce", OpKind::AllReduce, kReduces | kInPlace, there_and_back, share_in_place, same_place_in_all,
+        all_reduce),
+    row("broadcast", OpKind::Broadcast, kRooted | kInPlace, once, share_in_place, same_place_at_root, broadcast),
+    row("reduce", OpKind::Reduce, kReduces | kRooted, once, share_to_root, same_place_in_all, reduce),
+    row("all_gather", OpKind::AllGather, kWholeArray, all_but_own, share_to_whole, block_of_each_rank, all_gather),
+    row("reduce_scatter", OpKind::ReduceScatter, kWholeArray | kReduces, all_but_own, whole_to_share, own_block_in_all,
+        reduce_scatter),
+    row("gather", OpKind::Gather, kWholeArray | kRooted, all_but_own, share_to_whole_at_root, block_of_each_rank,
+        gather),
+    row("scatter", OpKind::Scatter, kWholeArray | kRooted, all_but_own, whole_at_root_to_share, own_block_at_root,
+        scatter),
+    row("all_to_all", OpKind::AllToAll, kWholeArray, all_but_own, whole_to_whole, own_block_of_each_rank, all_to_all),
+    row("barrier", OpKind::Barrier, kNoData, once, nothing, same_place_at_root, barrier),
+    row("ping_pong", OpKind::Send, kNone, once, share_of_two_ranks, the_partner, ping_pong),
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <tutti/comm/base/deadline.h>
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/comm/store/store.h>
+#include <tutti/comm/wire/local_address.h>
 #include <tutti/comm/wire/socket.h>
 #include <tutti/tools/doctor/finding.h>
 
@@ -39,18 +40,8 @@ LookUp look_up(const std::string& name);
 /// Name of this host, localhost, and MASTER_ADDR if it is set: do they lead where they should?
 Findings check_names(const std::string& host_name, const comm::Environment& environment, const Resolver& resolver);
 
-struct Interface {
-  std::string name;
-  std::vector<std::string> addresses;
-  bool up = false;
-  bool loopback = false;
-  bool bridge = false;          // docker0, virbr0, br-...: for guests of this host
-  std::int64_t mbit_per_s = 0;  // 0: not known
-};
-/// With what the running system says; speeds and bridges from /sys.
-std::vector<Interface> list_interfaces();
 /// `route_address`: where the default route leaves from, "" for none.
-Findings check_interfaces(const std::vector<Interface>& interfaces, const std::string& route_address);
+Findings check_interfaces(const std::vector<comm::InterfaceAddress>& interfaces, const std::string& route_address);
 
 /// Can a port be opened and reached: on loopback, and on `own_address` (if not ""); is MASTER_PORT free; are there
 /// ports and room for connections enough?

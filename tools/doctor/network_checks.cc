@@ -64,36 +64,27 @@ Finding check_master(const std::string& master, const LookUp& found) {
   return {what, master + " is " + joined(found.addresses)};
 }
 
-std::string speed(std::int64_t mbit_per_s) {
-  if (mbit_per_s <= 0) return "";
-  return mbit_per_s % 1000 == 0 ? ", " + std::to_string(mbit_per_s / 1000) + " Gbit/s"
-                                : ", " + std::to_string(mbit_per_s) + " Mbit/s";
+std::string described(const comm::InterfaceAddress& own) {
+  const std::string speed = own.megabits % 1000 == 0 ? std::to_string(own.megabits / 1000) + " Gbit/s"
+                                                     : std::to_string(own.megabits) + " Mbit/s";
+  return own.interface + " " + own.address + (own.megabits > 0 ? ", " + speed : "");
 }
 
-std::string described(const Interface& interface) {
-  std::string addresses;
-  for (const std::string& address : interface.addresses) addresses += (addresses.empty() ? "" : " ") + address;
-  return interface.name + " " + addresses + speed(interface.mbit_per_s);
+bool usable(const comm::InterfaceAddress& own) {
+  return own.up && own.kind == comm::InterfaceAddress::Kind::Ordinary && !own.address.starts_with("fe80:");
 }
 
-bool usable(const Interface& interface) {
-  return interface.up && !interface.loopback && !interface.bridge && !interface.addresses.empty();
-}
-
-Finding check_route(const std::vector<Interface>& interfaces, const std::string& route_address) {
-  const auto is_route = [&](const Interface& interface) {
-    return std::find(interface.addresses.begin(), interface.addresses.end(), route_address) !=
-           interface.addresses.end();
-  };
-  const auto route = std::find_if(interfaces.begin(), interfaces.end(), is_route);
+Finding check_route(const std::vector<comm::InterfaceAddress>& interfaces, const std::string& route_address) {
+  const auto route = std::find_if(interfaces.begin(), interfaces.end(),
+                                  [&](const comm::InterfaceAddress& own) { return own.address == route_address; });
   if (route_address.empty() || route == interfaces.end())
     return {"default route", "none", Verdict::Warn,
             "ranks of several hosts find no way by themselves: name the interface with --iface (TUTTI_IFACE)"};
-  for (const Interface& other : interfaces)
-    if (usable(other) && route->mbit_per_s > 0 && other.mbit_per_s > route->mbit_per_s)
+  for (const comm::InterfaceAddress& other : interfaces)
+    if (usable(other) && route->megabits > 0 && other.megabits > route->megabits)
       return {"default route", "leaves by " + described(*route) + ", though " + described(other) + " is faster",
-              Verdict::Warn, "for traffic between ranks choose it: --iface " + other.name + " (TUTTI_IFACE)"};
-  return {"default route", "leaves by " + route->name + ", " + route_address};
+              Verdict::Warn, "for traffic between ranks choose it: --iface " + other.interface + " (TUTTI_IFACE)"};
+  return {"default route", "leaves by " + route->interface + ", " + route_address};
 }
 
 constexpr std::chrono::milliseconds kPatience{2000};
@@ -144,27 +135,10 @@ Findings check_names(const std::string& host_name, const comm::Environment& envi
   return findings;
 }
 
-std::vector<Interface> list_interfaces() {
-  using Kind = comm::InterfaceAddress::Kind;
-  std::vector<Interface> result;
-  for (const comm::InterfaceAddress& address : comm::interface_addresses()) {
-    auto known = std::find_if(result.begin(), result.end(), [&](const auto& i) { return i.name == address.interface; });
-    if (known == result.end()) known = result.emplace(known);
-    Interface& interface = *known;
-    interface.name = address.interface;
-    interface.up = address.up;
-    interface.loopback = address.kind == Kind::Loopback;
-    interface.bridge = address.kind == Kind::Virtual;
-    interface.mbit_per_s = address.megabits;
-    if (!address.address.starts_with("fe80:")) interface.addresses.push_back(address.address);
-  }
-  return result;
-}
-
-Findings check_interfaces(const std::vector<Interface>& interfaces, const std::string& route_address) {
+Findings check_interfaces(const std::vector<comm::InterfaceAddress>& interfaces, const std::string& route_address) {
   std::string list;
-  for (const Interface& interface : interfaces)
-    if (usable(interface)) list += (list.empty() ? "" : "; ") + described(interface);
+  for (const comm::InterfaceAddress& own : interfaces)
+    if (usable(own)) list += (list.empty() ? "" : "; ") + described(own);
   if (!list.empty()) return {{"interfaces", list}, check_route(interfaces, route_address)};
   return {{"interfaces", "loopback only", Verdict::Warn,
            "jobs of this host alone will run; for several hosts bring up a network interface"}};

@@ -30,6 +30,8 @@ using tensor::Device;
 using tensor::Tensor;
 using tensor::Variable;
 
+constexpr int kWorkers = 2;
+
 struct Settings {
   std::int64_t samples = std::int64_t{1} << 20;
   std::int64_t batch_size = 1024;  // of each rank
@@ -74,37 +76,6 @@ Batch make_batch(std::span<const std::int64_t> samples) {
   return batch;
 }
 
-/// Batches in order, two of them in the making.
-class Workers {
- public:
-  Workers(std::vector<std::int64_t> samples, std::int64_t batch_size)
-      : samples_(std::move(samples)), batch_size_(static_cast<std::size_t>(batch_size)) {
-    start();
-    start();
-  }
-  bool has_next() const { return !coming_.empty(); }
-  Batch next() {
-    Batch batch = coming_.front().get();
-    coming_.pop_front();
-    start();
-    return batch;
-  }
-
- private:
-  void start() {
-    const auto rest = std::span(samples_).subspan(begun_);
-    if (rest.empty()) return;
-    const auto mine = rest.first(std::min(batch_size_, rest.size()));
-    begun_ += mine.size();
-    coming_.push_back(std::async(std::launch::async, make_batch, std::span<const std::int64_t>(mine)));
-  }
-
-  std::vector<std::int64_t> samples_;
-  std::size_t batch_size_;
-  std::size_t begun_ = 0;
-  std::deque<std::future<Batch>> coming_;
-};
-
 void train(comm::ProcessGroup& group, const Settings& settings) {
   const std::string kind = settings.cuda != 0 ? "cuda:" : "cpu:";
   const std::int64_t start = settings.group_size * (group.rank() % settings.group_per_node);
@@ -117,12 +88,23 @@ void train(comm::ProcessGroup& group, const Settings& settings) {
 
   const trainer::DistributedSampler sampler(
       {.count = settings.samples, .replicas = group.world_size(), .rank = group.rank()});
-  Workers workers(sampler.indices(0), settings.batch_size);
+  const std::vector<std::int64_t> mine = sampler.indices(0);
+  std::span<const std::int64_t> rest(mine);
+  std::deque<std::future<Batch>> coming;  // in order
+  const auto prepare_next = [&] {
+    if (rest.empty()) return;
+    const auto samples = rest.first(std::min(rest.size(), static_cast<std::size_t>(settings.batch_size)));
+    rest = rest.subspan(samples.size());
+    coming.push_back(std::async(std::launch::async, make_batch, samples));
+  };
+  for (int worker = 0; worker < kWorkers; ++worker) prepare_next();
   const auto begin = std::chrono::steady_clock::now();
   double loss_sum = 0;
   int steps = 0;
-  for (; workers.has_next(); ++steps) {
-    const Batch batch = workers.next();
+  for (; !coming.empty(); ++steps) {
+    const Batch batch = coming.front().get();
+    coming.pop_front();
+    prepare_next();
     optimizer->zero_grad();
     const Variable output = parallel.forward(Variable(batch.x.to(first)));
     const Variable loss = tensor::cross_entropy(output, batch.y.to(first));

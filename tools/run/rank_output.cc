@@ -64,16 +64,15 @@ RankOutput::RankOutput(const LaunchOptions& options, const JobEnvironment& job, 
       streams_{{Stream::Out, comm::Socket(out_fd)}, {Stream::Err, comm::Socket(err_fd)}} {
   const LocalOptions& local = options.local;
   const int rank = job.first_rank + local_rank;
-  // A log folder alone means: everything goes there.
-  const bool all = !options.log_dir.empty() && local.redirects == 0 && local.tees == 0;
+  // A log folder alone means: everything goes there, and nowhere else.
+  const bool all = !options.log_dir.empty() && local.tees == 0;
   const std::string folder = options.log_dir + "/" + job.job_id + "/attempt_" + std::to_string(job.restart_count) +
                              "/" + std::to_string(rank) + "/";
   for (StreamState& stream : streams_) {
     const int bit = 1 << static_cast<int>(stream.name);
     const bool teed = (local.tees & bit) != 0;
-    const bool redirected = all || (local.redirects & bit) != 0;
-    stream.shown = chosen(local.rank_filter, rank) && (teed || !redirected);
-    if (teed || redirected) stream.log_file = folder + (stream.name == Stream::Out ? "stdout.log" : "stderr.log");
+    stream.shown = chosen(local.rank_filter, rank) && !all;
+    if (teed || all) stream.log_file = folder + (stream.name == Stream::Out ? "stdout.log" : "stderr.log");
     open_log(stream);
   }
 }

@@ -24,9 +24,10 @@ class LinePrinter {
  public:
   /// Of the part of a job on this host. Borrows the console.
   LinePrinter(const LaunchOptions& options, const JobEnvironment& job, Console& console);
+  virtual ~LinePrinter() = default;
 
   /// Queues a line, given without its end.
-  void print(int local_rank, Stream stream, std::string_view line);
+  virtual void print(int local_rank, Stream stream, std::string_view line);
   /// A line that the next one replaces, on a terminal; with its label, and control characters as '?'.
   void print_live(int local_rank, Stream stream, std::string_view line);
   /// Bytes as they are.

@@ -9,11 +9,13 @@
 #include <utility>
 
 namespace tutti::tools {
-namespace {
 
-constexpr std::size_t kKeptLines = 10;
-
-}  // namespace
+void RemoteLines::print(int local_rank, Stream stream, std::string_view line) {
+  bool& begun = begun_[static_cast<int>(stream)];
+  if (begun) return LinePrinter::print(local_rank, stream, line);
+  begun = line == kAgentMark;
+  if (!begun) LinePrinter::print(local_rank, Stream::Err, "[" + host_ + "] " + std::string(line));
+}
 
 void RemoteCommand::start(SpawnPlan plan, std::string settings, const SignalGuard& signals, const Keeper& keeper) {
   if (pid_ > 0) end(keeper);
@@ -26,29 +28,25 @@ void RemoteCommand::start(SpawnPlan plan, std::string settings, const SignalGuar
   const SpawnedRank spawned = spawn_rank(plan, signals, keeper);
   ::fcntl(input_.get(), F_SETFL, O_NONBLOCK);
   pid_ = spawned.pid;
-  out_ = Stream{comm::Socket(spawned.out)};
-  err_ = Stream{comm::Socket(spawned.err)};
-  ended_ = begun_ = false;
+  LaunchOptions as_they_are;
+  as_they_are.label = false;
+  JobEnvironment of_several;  // whose output is cut into lines
+  of_several.world_size = 2;
+  lines_.emplace(host_, as_they_are, of_several, console_);
+  output_.emplace(as_they_are, of_several, 0, spawned.out, spawned.err, *lines_);
+  ended_ = false;
   settings_ = std::move(settings);
   written_ = 0;
-  before_.clear();
 }
 
 void RemoteCommand::add_poll_entries(std::vector<pollfd>& entries) const {
   if (input_.get() >= 0 && written_ < settings_.size()) entries.push_back({input_.get(), POLLOUT, 0});
-  if (out_.fd.get() >= 0 && !console_.out().congested()) entries.push_back({out_.fd.get(), POLLIN, 0});
-  if (err_.fd.get() >= 0 && !console_.err().congested()) entries.push_back({err_.fd.get(), POLLIN, 0});
+  if (output_) output_->add_poll_entries(entries);
 }
 
 bool RemoteCommand::handle(const pollfd& entry) {
-  if (entry.fd < 0 || (entry.fd != input_.get() && entry.fd != out_.fd.get() && entry.fd != err_.fd.get()))
-    return false;
-  if (entry.revents == 0) return true;
-  if (entry.fd == input_.get()) {
-    write_settings();
-  } else {
-    take(entry.fd == out_.fd.get() ? out_ : err_, entry.fd == err_.fd.get());
-  }
+  if (entry.fd != input_.get()) return output_ && output_->handle(entry);
+  if (entry.revents != 0) write_settings();
   return true;
 }
 
@@ -58,37 +56,12 @@ void RemoteCommand::write_settings() {
   if (count < 0 && errno != EAGAIN && errno != EINTR) close_input();  // it has ended; its status will tell why
 }
 
-bool RemoteCommand::take(Stream& stream, bool is_error) {
-  char bytes[64 * 1024];
-  const ssize_t count = ::read(stream.fd.get(), bytes, sizeof(bytes));
-  if (count < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  const auto line = [&](std::string_view text, bool /*live*/) { show(stream, is_error, text); };
-  if (count > 0) {
-    stream.splitter.feed({bytes, static_cast<std::size_t>(count)}, line);
-    return true;
-  }
-  stream.splitter.finish(line);
-  stream.fd.close();
-  return false;
-}
-
-void RemoteCommand::show(Stream& stream, bool is_error, std::string_view line) {
-  if (!stream.marked && line == kAgentMark) {
-    stream.marked = begun_ = true;
-    return;
-  }
-  if (stream.marked) return (is_error ? console_.err() : console_.out()).push(std::string(line) + "\n");
-  before_.emplace_back(line);
-  if (before_.size() > kKeptLines) before_.pop_front();
-  console_.err().push("[" + host_ + "] " + std::string(line) + "\n");
-}
-
 bool RemoteCommand::note_end() {
   if (!running()) return false;
   siginfo_t info{};
   if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid_)
     return false;
-  drain();
+  output_->finish();  // with what is there now: others may hold the other end for longer (ssh's ControlPersist does)
   ended_ = true;
   wait_code_ = info.si_code;
   wait_status_ = info.si_status;
@@ -99,17 +72,17 @@ bool RemoteCommand::note_end() {
 std::string RemoteCommand::state() const {
   std::string text = "'" + name_ + "' to " + host_;
   if (!ended_) {
-    text += begun_ ? " runs" : " has not started tutti so far";
+    text += begun() ? " runs" : " has not started tutti so far";
   } else if (wait_code_ == CLD_EXITED) {
     text += " ended with status " + std::to_string(wait_status_);
-    if (wait_status_ == 127 && !begun_) text += " (is tutti at the same path there?)";
+    if (wait_status_ == 127 && !begun()) text += " (is tutti at the same path there?)";
   } else {
     text += " was killed by " + signal_name(wait_status_);
   }
-  if (begun_) return text;
-  if (before_.empty()) return text + "; it printed nothing";
+  if (begun()) return text;
+  if (output_->tail().empty()) return text + "; it printed nothing";
   text += "; it printed:";
-  for (const std::string& line : before_) text += "\n    | " + line;
+  for (const std::string& line : output_->tail()) text += "\n    | " + line;
   return text;
 }
 
@@ -120,18 +93,8 @@ void RemoteCommand::end(const Keeper& keeper) {
   keeper.forget(pid_);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
-  drain();
-  out_.fd.close();
-  err_.fd.close();
+  output_->finish();
   pid_ = -1;
-}
-
-// What is there now. Somebody may hold the other end for longer (ssh's ControlPersist does).
-void RemoteCommand::drain() {
-  for (const bool is_error : {false, true}) {
-    Stream& stream = is_error ? err_ : out_;
-    for (bool more = true; more && stream.fd.get() >= 0;) more = take(stream, is_error);
-  }
 }
 
 }  // namespace tutti::tools

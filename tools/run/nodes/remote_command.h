@@ -6,16 +6,31 @@
 #pragma once
 
 #include <tutti/comm/wire/socket.h>
-#include <tutti/tools/run/output.h>
+#include <tutti/tools/run/rank_output.h>
 #include <tutti/tools/run/spawn.h>
 
-#include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace tutti::tools {
+
+/// What the remote shell prints before the agent has begun goes to standard error, with the host; then lines are the
+/// ranks', and go on as they are.
+class RemoteLines final : public LinePrinter {
+ public:
+  RemoteLines(std::string host, const LaunchOptions& options, const JobEnvironment& job, Console& console)
+      : LinePrinter(options, job, console), host_(std::move(host)) {}
+
+  void print(int local_rank, Stream stream, std::string_view line) override;
+  bool begun() const { return begun_[0] || begun_[1]; }
+
+ private:
+  const std::string host_;
+  bool begun_[2] = {false, false};  // by stream
+};
 
 class RemoteCommand {
  public:
@@ -30,7 +45,7 @@ class RemoteCommand {
   bool handle(const pollfd& entry);  // true if it was ours
 
   bool running() const { return pid_ > 0 && !ended_; }
-  bool begun() const { return begun_; }
+  bool begun() const { return lines_ && lines_->begun(); }
   /// True once after it has ended.
   bool note_end();
   /// "'ssh' to node1 ended with status 255; it printed: ..."
@@ -41,14 +56,6 @@ class RemoteCommand {
   void end(const Keeper& keeper);
 
  private:
-  struct Stream {
-    comm::Socket fd{};
-    bool marked = false;  // the agent has begun
-    LineSplitter splitter{};
-  };
-  bool take(Stream& stream, bool is_error);  // false: there is no more just now
-  void drain();
-  void show(Stream& stream, bool is_error, std::string_view line);
   void write_settings();
 
   const std::string host_;
@@ -56,14 +63,13 @@ class RemoteCommand {
   std::string name_;
   pid_t pid_ = -1;
   bool ended_ = false;
-  bool begun_ = false;
   int wait_code_ = 0;  // si_code and si_status
   int wait_status_ = 0;
   comm::Socket input_;
   std::string settings_;
   std::size_t written_ = 0;
-  Stream out_, err_;
-  std::deque<std::string> before_;  // the last lines before the agent began
+  std::optional<RemoteLines> lines_;
+  std::optional<RankOutput> output_;
 };
 
 }  // namespace tutti::tools
