@@ -193,7 +193,7 @@ TEST(Examples, WrongUsageIsStatus2WithTheOptions) {
   expect_failure(run_program({example("pipeline"), "--steps", "many"}), 2, {"--steps", "many"});
   const Finished help = run_program({example("pipeline"), "--help"});
   expect_success(help, {"tutti run -n RANKS "});
-  expect_match(help.out, "--replicas INT \\[1\\] +pipelines side by side");
+  expect_match(help.out, "--replicas INT=1 +pipelines side by side");
 }
 
 TEST(Examples, EachProgramStandsInTheReadme) {
