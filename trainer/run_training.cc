@@ -1,5 +1,5 @@
-#include <sched.h>
 #include <tutti/comm/base/log.h>
+#include <tutti/comm/base/processors.h>
 #include <tutti/comm/bootstrap/generation.h>
 #include <tutti/comm/bootstrap/world.h>
 #include <tutti/comm/process_group.h>
@@ -23,14 +23,6 @@
 
 namespace tutti::trainer {
 namespace {
-
-/// CPUs this process may use: a container or `taskset` may leave fewer than the machine has.
-int available_cpus() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (sched_getaffinity(0, sizeof mask, &mask) == 0) return std::max(1, CPU_COUNT(&mask));
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
 
 /// While it lives, comm's warnings and errors go to the run's log, too.
 class WarningsToLog {
@@ -91,7 +83,8 @@ int train_through_generations(const TrainOptions& options, comm::GenerationMembe
 }  // namespace
 
 int default_threads(const comm::World& world) {
-  const int cpus = available_cpus();
+  const int allowed = comm::allowed_processors();  // a container or `taskset` may leave fewer than the machine has
+  const int cpus = allowed > 0 ? allowed : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   // A launcher that pins its ranks has divided the CPUs already.
   const bool own = std::getenv("TUTTI_OWN_CPUS") != nullptr;
   if (own && world.cpus_per_rank <= 0) return cpus;

@@ -1,9 +1,15 @@
-// StepInfo: what one training step of one rank was, for checkpoints and records. A value.
+// What training steps of one rank were, for checkpoints and records. Values.
 #pragma once
 
 #include <cstdint>
 
 namespace tutti::trainer {
+
+/// The loss of some samples. Sums can be added over steps and ranks and do not depend on how batches were cut.
+struct LossSum {
+  double loss = 0;
+  std::int64_t samples = 0;
+};
 
 struct StepInfo {
   int epoch = 1;                     // from 1

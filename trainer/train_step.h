@@ -5,7 +5,6 @@
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/device/device_feed.h>
 #include <tutti/trainer/device/step_graphs.h>
-#include <tutti/trainer/loss_sum.h>
 #include <tutti/trainer/objective.h>
 #include <tutti/trainer/report/progress.h>
 #include <tutti/trainer/step_info.h>

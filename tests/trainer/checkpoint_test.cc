@@ -225,9 +225,9 @@ TEST(Checkpoint, AssignChecksEverythingBeforeItWrites) {
     return error_of([&] { assign_tensors({{"a", target}, {"b", other}}, source, "F"); });
   };
   const Tensor ones = Tensor::full(Shape{2}, 1.0);
-  test::expect_parts(assign({{"a", ones}}), {"\"b\" is missing"});
+  test::expect_parts(assign({{"a", ones}}), {"F: it lacks \"b\""});
   test::expect_parts(assign({{"a", ones}, {"b", ones}}), {"\"b\" is float32 (2), expected float32 (3)"});
-  test::expect_parts(assign({{"a", ones}, {"b", other}, {"c", ones}}), {"\"c\" has no counterpart"});
+  test::expect_parts(assign({{"a", ones}, {"b", other}, {"c", ones}}), {"F: there is no tensor here for its \"c\""});
   EXPECT_EQ(target.data<float>()[0], 0.0F);
   EXPECT_EQ(assign({{"b", other}, {"a", ones}}), "");
   EXPECT_EQ(target.data<float>()[0], 1.0F);

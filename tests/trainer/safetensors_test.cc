@@ -273,20 +273,19 @@ TEST_F(LoadParameters, WhatDoesNotFitIsNamedAndChangesNothing) {
                 if (name == "2.bias") name = "head.bias";
               }
             }),
-            misfit + "it lacks \"2.bias\"; the model has no \"head.bias\"");
-  EXPECT_EQ(
-      text_of([](NamedTensors& tensors) {
-        tensors = {{"x", tensor::Tensor::zeros({1})}};
-      }),
-      misfit +
-          "it lacks \"0.weight\", \"0.bias\", \"1.weight\", \"1.bias\", \"2.weight\" and 3 more; the model has no "
-          "\"x\"");
+            misfit + "it lacks \"2.bias\"; there is no tensor here for its \"head.bias\"");
+  EXPECT_EQ(text_of([](NamedTensors& tensors) {
+              tensors = {{"x", tensor::Tensor::zeros({1})}};
+            }),
+            misfit +
+                "it lacks \"0.weight\", \"0.bias\", \"1.weight\", \"1.bias\", \"2.weight\" and 3 more; there is no "
+                "tensor here for its \"x\"");
   EXPECT_EQ(text_of([](NamedTensors& tensors) {
               for (auto& [name, tensor] : tensors) {
                 if (name == "2.weight") tensor = tensor::Tensor::zeros({1000, 4});
               }
             }),
-            start + ": the tensor \"2.weight\" is float32 (1000, 4), expected float32 (21, 4)");
+            misfit + "the tensor \"2.weight\" is float32 (1000, 4), expected float32 (21, 4)");
   const NamedTensors before = model_tensors(*make_small_model(1));
   const NamedTensors after = model_tensors(*model_);
   for (std::size_t i = 0; i < before.size(); ++i) {

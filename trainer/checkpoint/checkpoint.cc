@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 
 namespace tutti::trainer {
@@ -157,21 +158,40 @@ std::string option_differences(const CheckpointState& saved, const std::map<std:
          " (another number of ranks is fine as long as the global batch stays the same)";
 }
 
-void assign_tensors(const NamedTensors& target, const NamedTensors& source, const std::string& origin) {
-  std::map<std::string, tensor::Tensor> given(source.begin(), source.end());
-  for (const auto& [name, tensor] : target) {
-    const auto found = given.find(name);
-    if (found == given.end()) throw std::runtime_error(origin + ": the tensor \"" + name + "\" is missing");
-    if (found->second.shape() != tensor.shape() || found->second.dtype() != tensor.dtype()) {
-      throw std::runtime_error(origin + ": the tensor \"" + name + "\" is " +
-                               std::string(tensor::name(found->second.dtype())) + " " +
-                               found->second.shape().to_string() + ", expected " +
-                               std::string(tensor::name(tensor.dtype())) + " " + tensor.shape().to_string());
-    }
+namespace {
+
+/// How many names an error tells.
+constexpr std::size_t kMostNamed = 5;
+
+/// `"a", "b" and 3 more`: the names in `all` that are not in `others`; "" if there are none.
+std::string without(const NamedTensors& all, const NamedTensors& others) {
+  std::set<std::string> known;
+  for (const auto& [name, tensor] : others) known.insert(name);
+  std::size_t count = 0;
+  std::string text;
+  for (const auto& [name, tensor] : all) {
+    if (known.contains(name) || ++count > kMostNamed) continue;
+    text += (text.empty() ? "\"" : ", \"") + name + "\"";
   }
-  if (given.size() != target.size()) {
-    for (const auto& [name, tensor] : target) given.erase(name);
-    throw std::runtime_error(origin + ": the tensor \"" + given.begin()->first + "\" has no counterpart here");
+  return text + (count > kMostNamed ? " and " + std::to_string(count - kMostNamed) + " more" : "");
+}
+
+}  // namespace
+
+void assign_tensors(const NamedTensors& target, const NamedTensors& source, const std::string& origin) {
+  const std::string missing = without(target, source), extra = without(source, target);
+  if (!missing.empty() || !extra.empty()) {
+    throw std::runtime_error(origin + ":" + (missing.empty() ? "" : " it lacks " + missing) +
+                             (missing.empty() || extra.empty() ? "" : ";") +
+                             (extra.empty() ? "" : " there is no tensor here for its " + extra));
+  }
+  const std::map<std::string, tensor::Tensor> given(source.begin(), source.end());
+  for (const auto& [name, tensor] : target) {
+    const tensor::Tensor& found = given.at(name);
+    if (found.shape() == tensor.shape() && found.dtype() == tensor.dtype()) continue;
+    throw std::runtime_error(origin + ": the tensor \"" + name + "\" is " + std::string(tensor::name(found.dtype())) +
+                             " " + found.shape().to_string() + ", expected " +
+                             std::string(tensor::name(tensor.dtype())) + " " + tensor.shape().to_string());
   }
   for (const auto& [name, tensor] : target) {
     tensor::Tensor destination = tensor;  // same memory
@@ -190,14 +210,9 @@ std::string crc32_of_bytes(std::string_view bytes) {
 
 /// The crc32 of every tensor. Throws std::runtime_error when the header cannot be read.
 std::map<std::string, std::string> crc32_of_tensors(std::string_view bytes) {
-  std::uint64_t header_bytes = 0;
-  if (bytes.size() < sizeof header_bytes) throw std::runtime_error("no header");
-  std::memcpy(&header_bytes, bytes.data(), sizeof header_bytes);
-  bytes.remove_prefix(sizeof header_bytes);
-  if (header_bytes > bytes.size()) throw std::runtime_error("no header");
-  const std::string_view data = bytes.substr(header_bytes);
+  const auto [header, data] = split_safetensors(bytes);
   std::map<std::string, std::string> sums;
-  for (const SafetensorsEntry& entry : parse_safetensors_header(bytes.substr(0, header_bytes), data.size()).entries) {
+  for (const SafetensorsEntry& entry : header.entries) {
     sums[entry.name] = crc32_of_bytes(data.substr(entry.begin, entry.end - entry.begin));
   }
   return sums;
@@ -211,8 +226,7 @@ std::string changed_tensors(std::string_view bytes, const FileRecord& record) {
   } catch (const std::runtime_error&) {
     return "its header cannot be read";
   }
-  constexpr int kMostNamed = 5;
-  int changed = 0;
+  std::size_t changed = 0;
   std::string list;
   for (const auto& [name, sum] : record.crc32) {
     const auto now = found.find(name);

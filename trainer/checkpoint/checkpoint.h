@@ -20,7 +20,7 @@
 
 #include <tutti/trainer/checkpoint/checkpoint_folder.h>
 #include <tutti/trainer/checkpoint/safetensors.h>
-#include <tutti/trainer/loss_sum.h>
+#include <tutti/trainer/step_info.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -85,8 +85,8 @@ std::map<std::string, std::pair<std::string, std::string>> differences(const std
 /// One sentence that lists each option that differs with both values, or an empty text.
 std::string option_differences(const CheckpointState& saved, const std::map<std::string, std::string>& wanted);
 
-/// Copies `source` into `target`, matched by name. Throws std::runtime_error starting with `origin` for a tensor that
-/// is missing, left over, or of another shape or type; `target` is unchanged then.
+/// Copies `source` into `target`, matched by name. Throws std::runtime_error starting with `origin` and naming the
+/// tensors that are missing or left over, or one of another shape or type; `target` is unchanged then.
 void assign_tensors(const NamedTensors& target, const NamedTensors& source, const std::string& origin);
 
 // What state.json knows about a safetensors file of its checkpoint: enough to prove it whole, and to say what is wrong

@@ -94,23 +94,13 @@ std::string encode_safetensors(const NamedTensors& tensors, const std::map<std::
 }
 
 Safetensors decode_safetensors(std::string_view bytes, const std::string& origin) {
-  std::uint64_t header_bytes = 0;
-  if (bytes.size() < sizeof header_bytes) {
-    throw std::runtime_error(origin + ": not a safetensors file: only " + std::to_string(bytes.size()) + " bytes long");
-  }
-  std::memcpy(&header_bytes, bytes.data(), sizeof header_bytes);
-  bytes.remove_prefix(sizeof header_bytes);
-  if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size()) {
-    throw std::runtime_error(origin + ": not a safetensors file, or cut short: it announces a header of " +
-                             std::to_string(header_bytes) + " bytes, " + std::to_string(bytes.size()) + " follow");
-  }
-  const std::string_view data = bytes.substr(header_bytes);
-  SafetensorsHeader header;
+  std::pair<SafetensorsHeader, std::string_view> parts;
   try {
-    header = parse_safetensors_header(bytes.substr(0, header_bytes), data.size());
+    parts = split_safetensors(bytes);
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(origin + ": " + error.what());
   }
+  auto& [header, data] = parts;
   Safetensors result{.tensors = {}, .metadata = std::move(header.metadata)};
   for (const SafetensorsEntry& entry : header.entries) {
     tensor::Tensor tensor = tensor::Tensor::empty(entry.shape, entry.dtype);
@@ -264,9 +254,7 @@ std::map<std::string, std::string> parse_metadata(const Json& value) {
   return metadata;
 }
 
-}  // namespace
-
-SafetensorsHeader parse_safetensors_header(std::string_view json, std::uint64_t data_bytes) {
+SafetensorsHeader parse_header(std::string_view json, std::uint64_t data_bytes) {
   if (json.empty() || json.front() != '{') fail("the header does not start with '{'");
   SafetensorsHeader header;
   const Json parsed = parse_strictly(json);
@@ -293,6 +281,23 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, std::uint64_t 
          std::to_string(data_bytes));
   }
   return header;
+}
+
+}  // namespace
+
+std::pair<SafetensorsHeader, std::string_view> split_safetensors(std::string_view bytes) {
+  std::uint64_t header_bytes = 0;
+  if (bytes.size() < sizeof header_bytes) {
+    fail("not a safetensors file: only " + std::to_string(bytes.size()) + " bytes long");
+  }
+  std::memcpy(&header_bytes, bytes.data(), sizeof header_bytes);
+  bytes.remove_prefix(sizeof header_bytes);
+  if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size()) {
+    fail("not a safetensors file, or cut short: it announces a header of " + std::to_string(header_bytes) + " bytes, " +
+         std::to_string(bytes.size()) + " follow");
+  }
+  const std::string_view data = bytes.substr(header_bytes);
+  return {parse_header(bytes.substr(0, header_bytes), data.size()), data};
 }
 
 }  // namespace tutti::trainer

@@ -48,7 +48,7 @@ Safetensors decode_safetensors(std::string_view bytes, const std::string& origin
 /// Throws std::runtime_error naming the file.
 Safetensors read_safetensors(const std::filesystem::path& file);
 
-// --- The header alone, for tests and tools
+// --- The header alone
 
 struct SafetensorsEntry {
   std::string name;
@@ -63,7 +63,8 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-/// `json` is the header's text; `data_bytes` is how much follows it. Throws std::runtime_error saying what is wrong.
-SafetensorsHeader parse_safetensors_header(std::string_view json, std::uint64_t data_bytes);
+/// The header at the beginning of a file's bytes, and the data behind it. Throws std::runtime_error saying what is
+/// wrong.
+std::pair<SafetensorsHeader, std::string_view> split_safetensors(std::string_view bytes);
 
 }  // namespace tutti::trainer

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -175,27 +174,6 @@ void scatter_exchange_state(comm::ProcessGroup& group, const NamedTensors& state
 
 namespace {
 
-using Names = std::vector<std::string>;
-
-/// "3 of them: a, b, ..." for an error text.
-std::string listed(const Names& names) {
-  constexpr std::size_t kMost = 5;
-  std::string text;
-  for (std::size_t i = 0; i < names.size() && i < kMost; ++i) text += (i == 0 ? "\"" : ", \"") + names[i] + "\"";
-  return text + (names.size() > kMost ? " and " + std::to_string(names.size() - kMost) + " more" : "");
-}
-
-/// The names in `all` that are not in `others`.
-Names without(const NamedTensors& all, const NamedTensors& others) {
-  std::set<std::string> known;
-  for (const auto& [name, tensor] : others) known.insert(name);
-  Names left;
-  for (const auto& [name, tensor] : all) {
-    if (known.count(name) == 0) left.push_back(name);
-  }
-  return left;
-}
-
 bool differ_in_first_dimension(const tensor::Shape& a, const tensor::Shape& b) {
   if (a.rank() != b.rank() || a.rank() == 0 || a[0] == b[0]) return false;
   for (int i = 1; i < a.rank(); ++i)
@@ -208,32 +186,25 @@ bool differ_in_first_dimension(const tensor::Shape& a, const tensor::Shape& b) {
 std::vector<std::string> load_parameters(nn::Module& module, const std::filesystem::path& file, bool other_classes) {
   Safetensors content = read_safetensors(file);
   NamedTensors wanted = model_tensors(module);
-  const Names absent = without(wanted, content.tensors);
-  const std::set<std::string> absent_names(absent.begin(), absent.end());
+  const auto given_for = [&](const std::string& name) {
+    return std::ranges::find_if(content.tensors, [&](const auto& entry) { return entry.first == name; });
+  };
   std::erase_if(wanted, [&](const auto& entry) {
-    return entry.first.ends_with("num_batches_tracked") && absent_names.count(entry.first) > 0;
+    return entry.first.ends_with("num_batches_tracked") && given_for(entry.first) == content.tensors.end();
   });
-  const Names missing = without(wanted, content.tensors);
-  const Names extra = without(content.tensors, wanted);
-  if (!missing.empty() || !extra.empty()) {
-    std::string text = file.string() + " does not fit " + module.describe() + ":";
-    if (!missing.empty()) text += " it lacks " + listed(missing);
-    if (!extra.empty()) text += std::string(missing.empty() ? "" : ";") + " the model has no " + listed(extra);
-    throw std::runtime_error(text);
-  }
-  Names kept;
+  std::vector<std::string> kept;
   const auto parameters = module.named_parameters();
   for (std::size_t i = parameters.size() - std::min<std::size_t>(2, parameters.size());
        other_classes && i < parameters.size(); ++i) {
     const auto& [name, parameter] = parameters[i];
-    const auto is_it = [&name = name](const auto& entry) { return entry.first == name; };
-    const auto given = std::ranges::find_if(content.tensors, is_it);
+    const auto given = given_for(name);
+    if (given == content.tensors.end()) continue;
     if (!differ_in_first_dimension(given->second.shape(), parameter.data().shape())) continue;
     content.tensors.erase(given);
-    std::erase_if(wanted, is_it);
+    std::erase_if(wanted, [&name = name](const auto& entry) { return entry.first == name; });
     kept.push_back(name);
   }
-  assign_tensors(wanted, content.tensors, file.string());
+  assign_tensors(wanted, content.tensors, file.string() + " does not fit " + module.describe());
   return kept;
 }
 

@@ -26,4 +26,12 @@ DataSearch DataSearch::from_environment(std::filesystem::path explicit_path) {
   return search;
 }
 
+std::vector<std::filesystem::path> DataSearch::usual_places(const std::string& name) const {
+  std::vector<std::filesystem::path> places;
+  if (!tutti_data.empty()) places.push_back(tutti_data / name);
+  if (!working_directory.empty()) places.push_back(working_directory / "data" / name);
+  if (!cache_home.empty()) places.push_back(cache_home / "tutti" / name);
+  return places;
+}
+
 }  // namespace tutti::trainer

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 namespace tutti::trainer {
 
@@ -13,6 +15,9 @@ struct DataSearch {
   std::filesystem::path cache_home{};         // $XDG_CACHE_HOME or ~/.cache; its tutti/
 
   static DataSearch from_environment(std::filesystem::path explicit_path);
+
+  /// Where the set `name` is looked for when no path is explicit, in order.
+  std::vector<std::filesystem::path> usual_places(const std::string& name) const;
 };
 
 }  // namespace tutti::trainer

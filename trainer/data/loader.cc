@@ -56,17 +56,15 @@ struct Loader::Impl {
   std::exception_ptr failure;
 
   std::mutex mutex;  // guards what follows, and Slot::ready and Slot::error
-  std::condition_variable work_appeared;
+  std::condition_variable_any work_appeared;
   std::condition_variable work_finished;
   std::int64_t batches = 0;    // of the running epoch; only the caller's thread changes it
   std::int64_t next_made = 0;  // the next number a worker takes
   std::int64_t may_make = 0;   // numbers below it have a free slot
   int busy = 0;
-  bool stopping = false;
-  std::vector<std::thread> workers;
+  std::vector<std::jthread> workers;  // last: they use the above
 
   Impl(ImageDataset dataset, std::shared_ptr<const Sampler> sampler_in, const LoaderOptions& options_in);
-  ~Impl();
 
   std::int64_t batch_rows() const { return std::max<std::int64_t>(1, std::min(options.batch_size, sampler->size())); }
   std::int64_t slot_count() const { return static_cast<std::int64_t>(slots.size()); }
@@ -76,8 +74,7 @@ struct Loader::Impl {
   void make(std::int64_t number);
   void make_in_place(std::int64_t number);
   void renew(Slot& slot) const;
-  void run_worker();
-  void stop_workers();
+  void run_worker(const std::stop_token& stop);
   void pause();
   void wait_for(std::int64_t number);
   void let_go(std::int64_t number);
@@ -95,26 +92,8 @@ Loader::Impl::Impl(ImageDataset dataset, std::shared_ptr<const Sampler> sampler_
   }
   // One more than are prefetched: the batch that the caller works on.
   slots.resize(options.threads == 0 ? 1 : static_cast<std::size_t>(options.prefetch) + 1);
-  try {
-    for (int i = 0; i < options.threads; ++i) {
-      workers.emplace_back([this] { run_worker(); });
-    }
-  } catch (...) {
-    stop_workers();
-    throw;
-  }
-}
-
-Loader::Impl::~Impl() { stop_workers(); }
-
-void Loader::Impl::stop_workers() {
-  {
-    const std::lock_guard lock(mutex);
-    stopping = true;
-  }
-  work_appeared.notify_all();
-  for (std::thread& worker : workers) {
-    worker.join();
+  for (int i = 0; i < options.threads; ++i) {
+    workers.emplace_back([this](const std::stop_token& stop) { run_worker(stop); });
   }
 }
 
@@ -153,13 +132,10 @@ void Loader::Impl::renew(Slot& slot) const {
   }
 }
 
-void Loader::Impl::run_worker() {
+void Loader::Impl::run_worker(const std::stop_token& stop) {
   std::unique_lock lock(mutex);
-  for (;;) {
-    work_appeared.wait(lock, [this] { return stopping || next_made < std::min(batches, may_make); });
-    if (stopping) {
-      return;
-    }
+  while (work_appeared.wait(lock, stop, [this] { return next_made < std::min(batches, may_make); })) {
+    if (stop.stop_requested()) return;
     const std::int64_t number = next_made++;
     ++busy;
     lock.unlock();

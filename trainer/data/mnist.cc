@@ -63,11 +63,6 @@ bool holds_any(const fs::path& folder) {
   return false;
 }
 
-void add_folder(std::vector<fs::path>& folders, const fs::path& folder) {
-  folders.push_back(folder);
-  folders.push_back(folder / "MNIST" / "raw");
-}
-
 [[noreturn]] void fail_explicit(const fs::path& path) {
   std::string text = path.string();
   std::error_code status;
@@ -124,22 +119,13 @@ MnistFinding verify_file(const fs::path& folder, const KnownFile& file) {
 }  // namespace
 
 std::vector<fs::path> mnist_folders(const DataSearch& search) {
+  std::vector<fs::path> roots{search.explicit_path, search.explicit_path / "mnist"};
+  if (search.explicit_path.empty()) {
+    roots = search.usual_places("mnist");
+    if (!search.tutti_data.empty()) roots.insert(roots.begin(), search.tutti_data);
+  }
   std::vector<fs::path> folders;
-  for (const fs::path& root : {search.explicit_path, search.explicit_path.empty() ? search.tutti_data : fs::path()}) {
-    if (!root.empty()) {
-      add_folder(folders, root);
-      add_folder(folders, root / "mnist");
-    }
-  }
-  if (!search.explicit_path.empty()) {
-    return folders;
-  }
-  if (!search.working_directory.empty()) {
-    add_folder(folders, search.working_directory / "data" / "mnist");
-  }
-  if (!search.cache_home.empty()) {
-    add_folder(folders, search.cache_home / "tutti" / "mnist");
-  }
+  for (const fs::path& root : roots) folders.insert(folders.end(), {root, root / "MNIST" / "raw"});
   return folders;
 }
 

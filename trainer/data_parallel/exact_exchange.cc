@@ -6,18 +6,23 @@
 #include <algorithm>
 
 namespace tutti::trainer {
-namespace {
 
 using tensor::Tensor;
 
-class ExactExchange : public GradientExchange {
+namespace {
+
+/// all_reduce, of exact sums or of gradients as they are.
+class SumExchange : public GradientExchange {
  public:
-  ExactExchange(comm::ProcessGroup& group, const ExchangePlan& plan)
-      : works_(group, plan.buckets.size()), alone_(group.world_size() == 1) {}
+  SumExchange(comm::ProcessGroup& group, const ExchangePlan& plan, bool exact)
+      : works_(group, plan.buckets.size()),
+        alone_(group.world_size() == 1),
+        exact_(exact),
+        rounded_(plan.buckets.size()) {}
 
   Tensor bucket_memory(comm::ProcessGroup& group, std::size_t count, tensor::DType dtype) override {
-    const tensor::DType wide = type_of_sums(dtype);
-    rounded_.push_back(wide == dtype ? Tensor() : GradientExchange::bucket_memory(group, count, dtype));
+    const tensor::DType wide = exact_ ? type_of_sums(dtype) : dtype;
+    rounded_[made_++] = wide == dtype ? Tensor() : GradientExchange::bucket_memory(group, count, dtype);
     return GradientExchange::bucket_memory(group, count, wide);
   }
 
@@ -34,24 +39,34 @@ class ExactExchange : public GradientExchange {
 
   Tensor result(std::size_t bucket) override { return rounded_[bucket]; }
   bool sums_elementwise() const override { return true; }
-  std::string name() const override { return "exact"; }
+  std::string name() const override { return exact_ ? "exact" : "all_reduce"; }
 
  private:
   PendingWorks works_;
   bool alone_;
-  std::vector<Tensor> rounded_;  // by bucket; undefined: it is not float32, and its own result
+  bool exact_;
+  std::size_t made_ = 0;         // buckets that have memory
+  std::vector<Tensor> rounded_;  // by bucket; undefined: the bucket is its own result
 };
 
 }  // namespace
 
 std::unique_ptr<GradientExchange> make_exact_exchange(comm::ProcessGroup& group, const ExchangePlan& plan) {
-  return std::make_unique<ExactExchange>(group, plan);
+  return std::make_unique<SumExchange>(group, plan, true);
 }
 
-using tensor::DType;
-using tensor::Tensor;
+std::unique_ptr<GradientExchange> make_all_reduce_exchange(comm::ProcessGroup& group, const ExchangePlan& plan) {
+  return std::make_unique<SumExchange>(group, plan, false);
+}
 
-DType type_of_sums(DType dtype) { return dtype == DType::Float32 ? DType::Float64 : dtype; }
+Tensor GradientExchange::bucket_memory(comm::ProcessGroup& group, std::size_t count, tensor::DType dtype) {
+  const auto memory = group.allocate(count * tensor::size_of(dtype));
+  return Tensor::over(memory.data(), memory.memory, {static_cast<std::int64_t>(count)}, dtype);
+}
+
+tensor::DType type_of_sums(tensor::DType dtype) {
+  return dtype == tensor::DType::Float32 ? tensor::DType::Float64 : dtype;
+}
 
 void round_sums(const Tensor& sums, Tensor& rounded) {
   constexpr std::int64_t kGrain = 1 << 16;

@@ -21,14 +21,10 @@ class DeviceExchange : public GradientExchange {
         device_(device),
         stream_(device),
         states_(plan.buckets.size()),
-        worker_([this] { work(); }) {}
+        worker_([this](const std::stop_token& stop) { work(stop); }) {}
 
   ~DeviceExchange() override {
-    {
-      const std::scoped_lock lock(mutex_);
-      ending_ = true;
-    }
-    changed_.notify_all();
+    worker_.request_stop();
     worker_.join();
     if (!failed_) leave();
   }
@@ -107,11 +103,10 @@ class DeviceExchange : public GradientExchange {
     }
   }
 
-  void work() {
+  void work(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
-    while (true) {
-      changed_.wait(lock, [this] { return ending_ || !queue_.empty(); });
-      if (ending_) return;
+    while (changed_.wait(lock, stop, [this] { return !queue_.empty(); })) {
+      if (stop.stop_requested()) return;
       Task task = std::move(queue_.front());
       queue_.pop_front();
       busy_ = true;
@@ -128,13 +123,12 @@ class DeviceExchange : public GradientExchange {
   const tensor::Device device_;
   tensor::cuda::SideStream stream_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
   std::deque<Task> queue_;
   std::vector<State> states_;
   bool busy_ = false;
-  bool ending_ = false;
   bool failed_ = false;
-  std::thread worker_;  // last: it uses all of the above
+  std::jthread worker_;  // last: it uses all of the above
 };
 
 }  // namespace

@@ -15,8 +15,8 @@
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/trainer/checkpoint/checkpoint_folder.h>
 #include <tutti/trainer/checkpoint/safetensors.h>
-#include <tutti/trainer/loss_sum.h>
 #include <tutti/trainer/report/run_report.h>
+#include <tutti/trainer/step_info.h>
 #include <tutti/trainer/task.h>
 
 #include <cstdint>

@@ -8,11 +8,10 @@
 namespace tutti::trainer {
 namespace {
 
-template <typename T>
-std::vector<int> row_argmax(const T* scores, std::size_t rows, std::size_t columns) {
+std::vector<int> row_argmax(const double* scores, std::size_t rows, std::size_t columns) {
   std::vector<int> best(rows);
   for (std::size_t row = 0; row < rows; ++row) {
-    const T* first = scores + row * columns;
+    const double* first = scores + row * columns;
     best[row] = static_cast<int>(std::max_element(first, first + columns) - first);
   }
   return best;
@@ -66,13 +65,10 @@ void ConfusionMatrix::add_batch(const tensor::Tensor& scores, const tensor::Tens
                                 std::to_string(classes_) + ") and targets (N); got " + scores.shape().to_string() +
                                 " and " + targets.shape().to_string());
   }
-  const tensor::Tensor packed = scores.contiguous().on_host();
+  const tensor::Tensor wide = scores.contiguous().on_host().to(tensor::DType::Float64);
   const tensor::Tensor labels = targets.contiguous().on_host();
   const auto rows = static_cast<std::size_t>(scores.shape()[0]);
-  const auto columns = static_cast<std::size_t>(classes_);
-  const std::vector<int> predicted = packed.dtype() == tensor::DType::Float64
-                                         ? row_argmax(packed.data<double>(), rows, columns)
-                                         : row_argmax(packed.data<float>(), rows, columns);
+  const std::vector<int> predicted = row_argmax(wide.data<double>(), rows, static_cast<std::size_t>(classes_));
   const std::int64_t* actual = labels.data<std::int64_t>();
   for (std::size_t row = 0; row < rows; ++row) {
     if (actual[row] < 0 || actual[row] >= classes_) {

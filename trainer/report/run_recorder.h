@@ -10,9 +10,10 @@
 // A resumed run continues the files: records of steps that it repeats are dropped, TensorBoard is told to forget them.
 // A run that starts from the beginning replaces records and events of an earlier one, and appends to the log.
 //
-// A step costs about half a microsecond and allocates nothing. Records are flushed after every second of steps, before
-// each checkpoint, at the end of each epoch, and by the destructor. A disk that is full does not end the training: the
-// rank warns once, and records no further. Thread-safety: none; the training thread. Nothing here is collective.
+// A step costs about half a microsecond and allocates nothing, but where it ends a point of a curve. Records are
+// flushed after every second of steps, before each checkpoint, at the end of each epoch, and by the destructor. A disk
+// that is full does not end the training: the rank warns once, and records no further. Thread-safety: none; the
+// training thread. Nothing here is collective.
 #pragma once
 
 #include <tutti/trainer/data_parallel/bucket_timing.h>

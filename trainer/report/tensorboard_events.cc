@@ -34,12 +34,6 @@ void put_bytes(std::string& out, unsigned field, std::string_view bytes) {
   out += bytes;
 }
 
-std::size_t varint_size(std::uint64_t value) {
-  std::size_t size = 1;
-  for (; value >= 0x80; value >>= 7) ++size;
-  return size;
-}
-
 /// What all events begin with: wall_time = 1, step = 2 (absent where it is 0).
 void begin_event(std::string& out, double wall_time, std::int64_t step) {
   out.clear();
@@ -47,9 +41,6 @@ void begin_event(std::string& out, double wall_time, std::int64_t step) {
   put_little_endian(out, std::bit_cast<std::uint64_t>(wall_time));
   if (step != 0) put_int(out, 2, step);
 }
-
-/// A Summary.Value: tag = 1, simple_value = 2 (float).
-std::size_t size_of(const Scalar& scalar) { return 1 + varint_size(scalar.tag.size()) + scalar.tag.size() + 5; }
 
 double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -80,18 +71,16 @@ void encode_session_start(std::string& out, double wall_time, std::int64_t step)
 }
 
 void encode_scalars(std::string& out, double wall_time, std::int64_t step, std::span<const Scalar> scalars) {
-  begin_event(out, wall_time, step);
-  std::size_t length = 0;
-  for (const Scalar& scalar : scalars) length += 1 + varint_size(size_of(scalar)) + size_of(scalar);
-  put_key(out, 5, Wire::Bytes);  // Event.summary
-  put_varint(out, length);
+  std::string value, summary;
   for (const Scalar& scalar : scalars) {
-    put_key(out, 1, Wire::Bytes);  // Summary.value
-    put_varint(out, size_of(scalar));
-    put_bytes(out, 1, scalar.tag);
-    put_key(out, 2, Wire::Fixed32);  // simple_value
-    put_little_endian(out, std::bit_cast<std::uint32_t>(static_cast<float>(scalar.value)));
+    value.clear();
+    put_bytes(value, 1, scalar.tag);
+    put_key(value, 2, Wire::Fixed32);  // simple_value
+    put_little_endian(value, std::bit_cast<std::uint32_t>(static_cast<float>(scalar.value)));
+    put_bytes(summary, 1, value);  // Summary.value
   }
+  begin_event(out, wall_time, step);
+  put_bytes(out, 5, summary);  // Event.summary
 }
 
 void encode_text(std::string& out, double wall_time, std::int64_t step, std::string_view tag,

@@ -23,8 +23,7 @@ struct Scalar {
   double value = 0;  // TensorBoard keeps a float
 };
 
-/// The messages, without frames. `wall_time` is in seconds since 1970. `out` is replaced; with room in it nothing is
-/// allocated by encode_scalars.
+/// The messages, without frames. `wall_time` is in seconds since 1970. `out` is replaced.
 void encode_file_version(std::string& out, double wall_time);
 /// Tells the reader to forget what earlier files of the folder say of `step` and later ones.
 void encode_session_start(std::string& out, double wall_time, std::int64_t step);

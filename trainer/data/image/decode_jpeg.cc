@@ -17,7 +17,6 @@ constexpr long kMaxLibraryBytes = 1L << 30;  // what libjpeg may take for itself
 struct Job {
   jpeg_decompress_struct jpeg{};
   jpeg_error_mgr errors{};
-  jpeg_source_mgr source{};
   jpeg_progress_mgr progress{};
   std::jmp_buf escape{};
   char text[JMSG_LENGTH_MAX] = "";
@@ -53,26 +52,12 @@ void on_progress(j_common_ptr jpeg) {
   if (reinterpret_cast<j_decompress_ptr>(jpeg)->input_scan_number > kMaxScans) ERREXIT(jpeg, JERR_BAD_PROGRESSION);
 }
 
-void init_source(j_decompress_ptr) {}
-boolean fill_source(j_decompress_ptr jpeg) {
-  ERREXIT(jpeg, JERR_INPUT_EOF);
-  return FALSE;
-}
-void skip_source(j_decompress_ptr jpeg, long nbytes) {
-  if (nbytes <= 0) return;
-  const auto count = static_cast<std::size_t>(nbytes);
-  if (count > jpeg->src->bytes_in_buffer) ERREXIT(jpeg, JERR_INPUT_EOF);
-  jpeg->src->next_input_byte += count;
-  jpeg->src->bytes_in_buffer -= count;
-}
-void end_source(j_decompress_ptr) {}
-
 // Below are frames that longjmp leaves: no destructors, nothing that must be undone. False: job.text says why.
 
-bool read_header(Job& job) {
+bool read_header(Job& job, std::span<const std::uint8_t> file) {
   if (setjmp(job.escape) != 0) return false;
   jpeg_create_decompress(&job.jpeg);
-  job.jpeg.src = &job.source;
+  jpeg_mem_src(&job.jpeg, file.data(), file.size());
   job.jpeg.progress = &job.progress;
   job.jpeg.mem->max_memory_to_use = kMaxLibraryBytes;
   jpeg_read_header(&job.jpeg, TRUE);
@@ -116,14 +101,7 @@ Image decode_jpeg(std::span<const std::uint8_t> file) {
   job.errors.emit_message = on_message;
   job.errors.output_message = on_output;
   job.progress.progress_monitor = on_progress;
-  job.source = {.next_input_byte = file.data(),
-                .bytes_in_buffer = file.size(),
-                .init_source = init_source,
-                .fill_input_buffer = fill_source,
-                .skip_input_data = skip_source,
-                .resync_to_restart = jpeg_resync_to_restart,
-                .term_source = end_source};
-  require(read_header(job), job);
+  require(read_header(job, file), job);
   Image image = Image::of_size(job.jpeg.image_width, job.jpeg.image_height);
   job.jpeg.out_color_space = job.jpeg.num_components == 4 ? JCS_CMYK : JCS_RGB;  // grey is repeated
   std::vector<std::uint8_t> row(static_cast<std::size_t>(image.width * 4));

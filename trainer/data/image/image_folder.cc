@@ -135,11 +135,7 @@ ImageFolder list_image_folder(const fs::path& folder) {
 
 std::vector<fs::path> image_folder_places(const DataSearch& search) {
   if (!search.explicit_path.empty()) return {search.explicit_path};
-  std::vector<fs::path> places;
-  if (!search.tutti_data.empty()) places.push_back(search.tutti_data / "mercer");
-  if (!search.working_directory.empty()) places.push_back(search.working_directory / "data" / "mercer");
-  if (!search.cache_home.empty()) places.push_back(search.cache_home / "tutti" / "mercer");
-  return places;
+  return search.usual_places("mercer");
 }
 
 std::optional<fs::path> find_image_folder(const DataSearch& search) {

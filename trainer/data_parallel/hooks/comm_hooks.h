@@ -16,17 +16,13 @@
 #include <tutti/trainer/data_parallel/gradient_exchange.h>
 
 #include <string>
-#include <vector>
 
 namespace tutti::trainer {
 
 struct CommHookOptions {
-  std::string hook = "none";   // one of comm_hook_names()
+  std::string hook = "none";   // or "bf16", "fp16", "topk"
   double topk_density = 0.05;  // part of each parameter's numbers that is sent; above 0, at most 1
 };
-
-/// "none", "bf16", "fp16", "topk".
-const std::vector<std::string>& comm_hook_names();
 
 /// Empty for "none". What it makes throws std::invalid_argument for a bucket that is not float32. Throws
 /// std::invalid_argument naming an option that is out of range.

@@ -7,20 +7,10 @@ namespace {
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
 std::string_view entity(char c) {
-  switch (c) {
-    case '&':
-      return "&amp;";
-    case '<':
-      return "&lt;";
-    case '>':
-      return "&gt;";
-    case '"':
-      return "&quot;";
-    case '\'':
-      return "&#39;";
-    default:
-      return {};
-  }
+  constexpr std::string_view kSpecial = "&<>\"'";
+  constexpr std::string_view kEntities[] = {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"};
+  const auto at = kSpecial.find(c);
+  return at == std::string_view::npos ? std::string_view() : kEntities[at];
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 'use strict';
-// Draws the page of a run from the JSON in the element "run" (page_data.h). Everything from outside becomes text nodes
+// Draws the page of a run from the JSON in the element "run" (report_page.cc). Everything from outside becomes text nodes
 // and attributes, never markup.
 
 const run = JSON.parse(document.getElementById('run').textContent);
