@@ -183,33 +183,6 @@ TEST(CommHooks, TopKSendsTheLargestAndKeepsTheRest) {
   }
 }
 
-/// |found - expected| / |expected|, as vectors.
-double distance(const Values& found, const Values& expected) {
-  double off = 0;
-  double length = 0;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    off += std::pow(static_cast<double>(found[i]) - expected[i], 2);
-    length += std::pow(static_cast<double>(expected[i]), 2);
-  }
-  return std::sqrt(off / length);
-}
-
-// The same gradient in each step: what comes out must add up to it.
-TEST(CommHooks, ErrorFeedbackBringsTheRestLater) {
-  const Gradient constant = [](std::size_t rank, std::size_t, std::size_t p, std::size_t i) {
-    return noise(rank, 0, p, i);
-  };
-  constexpr std::size_t kSteps = 60;
-  const Outcome outcome = exchange({.hook = "topk", .topk_density = 0.05}, 2, kSteps, constant);
-  for (std::size_t p = 0; p < kShapes.size(); ++p) {
-    Values mean(static_cast<std::size_t>(kShapes[p].numel()));
-    for (const auto& sums : outcome.sums) {
-      for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += sums[p][i] / static_cast<float>(kSteps);
-    }
-    EXPECT_LT(distance(mean, plain_sum(2, 0, p, constant)), 0.25) << p;
-  }
-}
-
 // Within DataParallel: several buckets, questions that travel along, several transports; parameters stay equal.
 TEST(CommHooks, TrainAModelOnSeveralRanks) {
   for (const CommHookOptions& hook :

@@ -63,41 +63,34 @@ class ElasticNodes : public SmallRun {
   tools::ReservedPort port_{"127.0.0.1"};
 };
 
-TEST_F(ElasticNodes, AKilledRankIsReplacedByItsOwnNode) {
+// One rank of a node, and all of them, so that its agent alone waits for replacements.
+TEST_F(ElasticNodes, KilledRanksAreReplacedByTheirOwnNode) {
   const Outcome whole = undisturbed();
-  const auto first = fixed_agent(0);
-  const auto second = fixed_agent(1);
-  ASSERT_TRUE(first->wait_for_output(0, "epoch 2/")) << first->err(0);
-  const Workers here = workers_of(first->pid(0));
-  const Workers there = workers_of(second->pid(0));
-  ASSERT_EQ(here.size(), 2U);
-  ASSERT_EQ(there.size(), 2U);
-  ASSERT_EQ(::kill(there.at("1.1.0"), SIGKILL), 0);
-  ASSERT_TRUE(first->wait_for_output(0, "generation 1: 4 ranks")) << first->err(0) << second->err(0);
-  EXPECT_EQ(workers_of(first->pid(0)), here);
-  const Workers later = workers_of(second->pid(0));
-  EXPECT_EQ(later.at("1.0.0"), there.at("1.0.0"));
-  EXPECT_TRUE(later.contains("1.1.1"));
-  EXPECT_EQ(first->wait(0), kDone) << first->err(0);
-  EXPECT_EQ(second->wait(0), kDone) << second->err(0);
-  test::expect_parts(first->err(0), {"1 rank starts again, 3 ranks go on (restart 1 of at most 3)",
-                                     "rank 3 (pid " + std::to_string(there.at("1.1.0"))});
-  EXPECT_EQ(outcome("report.json").parameter_sha256, whole.parameter_sha256);
-}
-
-// All ranks of a node, and its agent, which waits for replacements.
-TEST_F(ElasticNodes, AllRanksOfANodeAreReplaced) {
-  const Outcome whole = undisturbed();
-  const auto first = fixed_agent(0);
-  const auto second = fixed_agent(1);
-  ASSERT_TRUE(first->wait_for_output(0, "epoch 2/")) << first->err(0);
-  const Workers here = workers_of(first->pid(0));
-  for (const auto& [worker, pid] : workers_of(second->pid(0))) ASSERT_EQ(::kill(pid, SIGKILL), 0) << worker;
-  ASSERT_TRUE(first->wait_for_output(0, "generation 1: 4 ranks")) << first->err(0) << second->err(0);
-  EXPECT_EQ(workers_of(first->pid(0)), here);
-  EXPECT_EQ(first->wait(0), kDone) << first->err(0);
-  EXPECT_EQ(second->wait(0), kDone) << second->err(0);
-  EXPECT_EQ(outcome("report.json").parameter_sha256, whole.parameter_sha256);
+  for (const bool all : {false, true}) {
+    SCOPED_TRACE(all ? "all ranks of a node" : "one rank");
+    const auto first = fixed_agent(0);
+    const auto second = fixed_agent(1);
+    ASSERT_TRUE(first->wait_for_output(0, "epoch 2/")) << first->err(0);
+    const Workers here = workers_of(first->pid(0));
+    const Workers there = workers_of(second->pid(0));
+    ASSERT_EQ(here.size(), 2U);
+    ASSERT_EQ(there.size(), 2U);
+    for (const auto& [worker, pid] : there) {
+      if (!all && worker != "1.1.0") continue;
+      ASSERT_EQ(::kill(pid, SIGKILL), 0) << worker;
+    }
+    ASSERT_TRUE(first->wait_for_output(0, "generation 1: 4 ranks")) << first->err(0) << second->err(0);
+    EXPECT_EQ(workers_of(first->pid(0)), here);
+    const Workers later = workers_of(second->pid(0));
+    EXPECT_TRUE(later.contains("1.1.1"));
+    EXPECT_EQ(first->wait(0), kDone) << first->err(0);
+    EXPECT_EQ(second->wait(0), kDone) << second->err(0);
+    EXPECT_EQ(outcome("report.json").parameter_sha256, whole.parameter_sha256);
+    if (all) continue;
+    EXPECT_EQ(later.at("1.0.0"), there.at("1.0.0"));
+    test::expect_parts(first->err(0), {"1 rank starts again, 3 ranks go on (restart 1 of at most 3)",
+                                       "rank 3 (pid " + std::to_string(there.at("1.1.0"))});
+  }
 }
 
 TEST_F(ElasticNodes, ALostNodeIsLeftOutAndAnotherJoins) {

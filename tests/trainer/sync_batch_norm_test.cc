@@ -3,7 +3,6 @@
 #include <tutti/nn/batch_norm.h>
 #include <tutti/nn/loss.h>
 #include <tutti/nn/models/models.h>
-#include <tutti/nn/sample_keys.h>
 #include <tutti/nn/sequential.h>
 #include <tutti/tensor/autograd/functions.h>
 #include <tutti/tests/trainer/model_on_ranks.h>
@@ -155,22 +154,6 @@ TEST(SyncBatchNorm, FixedStatisticsHaveTheSameGradientsWithExactSums) {
     });
   }
   EXPECT_EQ(gradients[0], gradients[1]);
-}
-
-TEST(SyncBatchNorm, EfficientNetRunsOverAnEmptyBatch) {
-  test::run_ranks(2, [](comm::ProcessGroup& group) {
-    const auto model = nn::make_model("efficientnet_b0", 1, {.classes = 3});
-    EXPECT_GT(synchronise_batch_norm(*model, group), 0);
-    DataParallel parallel(model, group);
-    const std::int64_t count = group.rank() == 0 ? 2 : 0;
-    const nn::SampleKeys keys(Tensor::zeros({count}, tensor::DType::Int64));
-    const Variable output = parallel.forward(Variable(pictures(0, count, 32, 3)));
-    parallel.backward(sum(output), group.rank() == 0 ? 1 : 0);
-    parallel.finish();
-    for (auto& [name, parameter] : model->named_parameters()) {
-      for (const float value : values_of(parameter.grad())) ASSERT_TRUE(std::isfinite(value)) << name;
-    }
-  });
 }
 
 // 84 pictures, not padded: in the last step four ranks have one picture each and the fifth has none.
