@@ -1,4 +1,4 @@
-#include <tutti/tools/doctor/finding.h>
+#include <tutti/tools/doctor/checks.h>
 
 #include <algorithm>
 #include <map>

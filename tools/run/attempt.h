@@ -15,10 +15,10 @@
 #include <tutti/tools/run/elastic/node_rescuer.h>
 #include <tutti/tools/run/host.h>
 #include <tutti/tools/run/launch_context.h>
+#include <tutti/tools/run/leftovers.h>
 #include <tutti/tools/run/rank_environment.h>
 #include <tutti/tools/run/rank_output.h>
 #include <tutti/tools/run/report.h>
-#include <tutti/tools/run/strays.h>
 
 #include <chrono>
 #include <functional>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <sys/prctl.h>
-#include <tutti/tools/run/keeper.h>
 #include <tutti/tools/run/launcher.h>
+#include <tutti/tools/run/leftovers.h>
 #include <tutti/tools/run/output.h>
 #include <tutti/tools/run/signals.h>
 #include <tutti/tools/run/spawn.h>

@@ -1,5 +1,6 @@
 // The options of `tutti run`: those that concern one host (torchrun's, and Tutti's own for output, CPUs and standard
-// input), and those that say where the ranks run: as one node of several, on the hosts of a list, or here.
+// input), and those that say where the ranks run: as one node of several, on the hosts of a list, or here. Options of
+// other commands that start ranks are declared in own_command.h.
 #pragma once
 
 #include <tutti/tools/run/launcher.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <sys/types.h>
-#include <tutti/tools/run/keeper.h>
+#include <tutti/tools/run/leftovers.h>
 #include <tutti/tools/run/signals.h>
 
 #include <stdexcept>

@@ -1,6 +1,6 @@
 #include <tutti/comm/bootstrap/generation.h>
 #include <tutti/tools/run/elastic/node_rescuer.h>
-#include <tutti/tools/run/strays.h>
+#include <tutti/tools/run/leftovers.h>
 
 #include <algorithm>
 #include <iterator>

@@ -1,15 +1,26 @@
+// What ranks and a killed launcher may leave behind, and how it ends with the job.
+//
 // Keeper: a tiny process that outlives a killed launcher just long enough to kill what it left behind.
 //
 // A rank asks the kernel to be killed with its launcher, but that does not reach the processes a rank has started. The
 // keeper holds the read end of a pipe whose write end the launcher holds, and a table in memory that both share. Ranks
 // put their process group there before they exec; when the launcher is gone, in whatever way, the keeper reads
 // end-of-file, kills the groups that still stand in the table, and ends. It blocks every signal that can be blocked,
-// goes by a name of its own, and keeps no other descriptor open. Thread-safety: one thread.
+// goes by a name of its own, and keeps no other descriptor open.
+//
+// Strays: processes that ranks have started and left, in sessions of their own too (setsid, daemons).
+//
+// No signal to a rank's process group reaches those. While this object lives the calling process is a child subreaper:
+// the kernel makes a process whose parent has ended its child, so that it can be found and ended with the job. Where
+// the kernel does not list a process's children (CONFIG_PROC_CHILDREN) nothing is changed, and nothing found.
+//
+// Thread-safety: one thread, the one that starts the ranks.
 #pragma once
 
 #include <sys/types.h>
 
 #include <atomic>
+#include <set>
 #include <span>
 
 namespace tutti::tools {
@@ -36,5 +47,28 @@ class Keeper {
   pid_t pid_ = -1;
   int write_fd_ = -1;
 };
+
+class Strays {
+ public:
+  /// Children that are there already are none.
+  Strays();
+  ~Strays();
+  Strays(const Strays&) = delete;
+  Strays& operator=(const Strays&) = delete;
+
+  /// Reaps those that have ended. `own`: children that the launcher itself has started and waits for.
+  void reap(const std::set<pid_t>& own) const;
+  /// Kills them and what they have started; returns when they are gone, or after some seconds if the kernel holds one.
+  void end(const std::set<pid_t>& own) const;
+
+ private:
+  std::set<pid_t> found(const std::set<pid_t>& own) const;
+
+  std::set<pid_t> before_;
+  int was_subreaper_ = 0;
+};
+
+/// Stopped by a signal or a debugger. False for a process that is not there.
+bool is_stopped(pid_t pid);
 
 }  // namespace tutti::tools
