@@ -3,10 +3,11 @@
 
     tests/labs/submissions.py TUTTI [GROUP...]           judge the groups (a lab's name, or "harmful"); all without
     tests/labs/submissions.py TUTTI --write [GROUP...]   write what is found into expected.txt instead, for people to read
+    tests/labs/submissions.py --show LAB/NAME            print a wrong submission as it is handed in
 
-right/LAB.cc must earn full marks; wrong/LAB/NAME.cc and harmful/NAME.cc must get the diagnosis, and the text, of their line in
-expected.txt. Harmful ones are graded as solutions of the lab barrier; nothing of theirs may be left on this machine. Ends with
-status 1 if anything is otherwise.
+right/LAB.cc must earn full marks. wrong/LAB/NAME.diff (right/LAB.cc with a mistake made in it), wrong/LAB/NAME.cc and
+harmful/NAME.cc must get the diagnosis, and the text, of their line in expected.txt. Harmful ones are graded as solutions of the
+lab barrier; nothing of theirs may be left on this machine. Ends with status 1 if anything is otherwise.
 """
 
 import ctypes
@@ -15,7 +16,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -32,8 +32,23 @@ def submissions(group):
     """(key in expected.txt, lab, source file) of each submission of a group."""
     if group == "harmful":
         return [(f"harmful/{path.stem}", "barrier", path) for path in sorted((HERE / "harmful").glob("*.cc"))]
-    wrong = [(f"{group}/{path.stem}", group, path) for path in sorted((HERE / "wrong" / group).glob("*.cc"))]
+    wrong = [(f"{group}/{path.stem}", group, path) for path in sorted((HERE / "wrong" / group).iterdir())]
     return [(f"{group}/right", group, HERE / "right" / f"{group}.cc"), *wrong]
+
+
+def text_of(source, lab):
+    """What is handed in. Each hunk of a .diff follows a line "@@", and its lines are found once in right/LAB.cc, wherever that is."""
+    text = source.read_text(encoding="utf-8")
+    if source.suffix != ".diff":
+        return text
+    comment, *hunks = text.split("@@\n")
+    result = (HERE / "right" / f"{lab}.cc").read_text(encoding="utf-8")
+    for hunk in hunks:
+        old, new = ("".join(line[1:] or "\n" for line in hunk.splitlines(True) if line[0] != sign) for sign in "+-")
+        if result.count(old) != 1:
+            sys.exit(f"{source}: these lines are {result.count(old)} times in right/{lab}.cc:\n{old}")
+        result = result.replace(old, new)
+    return "".join(f"// {line}\n" for line in comment.splitlines()) + result
 
 
 def all_groups():
@@ -87,7 +102,7 @@ def check(tutti, lab, source):
     with tempfile.TemporaryDirectory(prefix="tutti-labs-test-") as scratch:
         folder = pathlib.Path(scratch) / lab
         folder.mkdir()
-        shutil.copy(source, folder / f"{lab}.cc")
+        (folder / f"{lab}.cc").write_text(text_of(source, lab), encoding="utf-8")
         report = pathlib.Path(scratch) / "report.json"
         status, output = run([tutti, "lab", "check", lab, str(folder), "--json", str(report)], scratch)
         found = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}
@@ -156,6 +171,10 @@ def write_expected(found):
 
 
 def main():
+    if sys.argv[1] == "--show":
+        lab = sys.argv[2].split("/")[0]
+        print(next(text_of(source, lab) for key, _, source in submissions(lab) if key == sys.argv[2]), end="")
+        return 0
     words = [word for word in sys.argv[1:] if word != "--write"]
     writes = "--write" in sys.argv
     adopt_orphans()
