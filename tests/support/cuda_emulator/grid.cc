@@ -34,8 +34,8 @@ struct Thread {
   State state = State::Waiting;
   unsigned mask = 0;  // of the warp barrier where it waits
   std::uint64_t given = 0;
-  std::uint64_t taken = 0;  // given by `source`; for a ballot, the bits of all
-  int source = -1;          // a lane; -1 = ballot
+  std::uint64_t taken = 0;
+  unsigned source = 0;  // the lane that gave `taken`
 };
 
 class Block {
@@ -117,21 +117,17 @@ void Block::continue_ready() {
 
 // The lanes of `mask` in the warp that begins at `first` go on when all that have not ended wait with this mask.
 bool Block::release_group(std::size_t first, unsigned mask) {
-  unsigned bits = 0;
   for (unsigned lane = 0; lane < kWarp && first + lane < threads_.size(); ++lane) {
     const Thread& thread = threads_[first + lane];
     if ((mask >> lane & 1) == 0 || thread.state == State::Done) continue;
     if (thread.state != State::AtWarpBarrier || thread.mask != mask) return false;
-    bits |= static_cast<unsigned>(thread.given & 1) << lane;
   }
   for (unsigned lane = 0; lane < kWarp && first + lane < threads_.size(); ++lane) {
     Thread& thread = threads_[first + lane];
     if ((mask >> lane & 1) == 0 || thread.state == State::Done) continue;
-    const bool inside = thread.source >= 0 && thread.source < static_cast<int>(kWarp) &&
-                        (mask >> thread.source & 1) != 0 &&
-                        first + static_cast<std::size_t>(thread.source) < threads_.size();
-    const std::size_t source = inside ? first + static_cast<std::size_t>(thread.source) : first + lane;
-    thread.taken = thread.source < 0 ? bits : threads_[source].given;
+    const bool inside =
+        thread.source < kWarp && (mask >> thread.source & 1) != 0 && first + thread.source < threads_.size();
+    thread.taken = threads_[first + (inside ? thread.source : lane)].given;
     thread.state = State::Ready;
   }
   return true;
@@ -201,7 +197,7 @@ void run_grid(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, const std
 
 void block_barrier() { running->wait_in(State::AtBlockBarrier); }
 
-std::uint64_t exchange(unsigned mask, std::uint64_t bits, int source_lane) {
+std::uint64_t exchange(unsigned mask, std::uint64_t bits, unsigned source_lane) {
   Thread& self = running->current();
   if ((mask >> running->lane() & 1) == 0) {
     std::fputs("cuda_emulator: a thread calls a warp function with a mask that does not name it\n", stderr);
@@ -215,8 +211,6 @@ std::uint64_t exchange(unsigned mask, std::uint64_t bits, int source_lane) {
 }
 
 void warp_barrier(unsigned mask) { exchange(mask, 0, 0); }
-
-unsigned ballot(unsigned mask, bool predicate) { return static_cast<unsigned>(exchange(mask, predicate ? 1 : 0, -1)); }
 
 unsigned lane() { return running->lane(); }
 

@@ -37,45 +37,23 @@ namespace cuda_emulator {
 void block_barrier();
 void warp_barrier(unsigned mask);
 /// Every lane of `mask` gives 8 bytes and gets those of `source` (its own, if that lane is not in the mask).
-std::uint64_t exchange(unsigned mask, std::uint64_t bits, int source_lane);
-/// One bit a lane of `mask`.
-unsigned ballot(unsigned mask, bool predicate);
+std::uint64_t exchange(unsigned mask, std::uint64_t bits, unsigned source_lane);
 unsigned lane();
 void* dynamic_shared_memory();
-
-template <typename T>
-T exchange_value(unsigned mask, T value, int source_lane) {
-  static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>);
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, &value, sizeof value);
-  bits = exchange(mask, bits, source_lane);
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
 }  // namespace cuda_emulator
 
 inline void __syncthreads() { cuda_emulator::block_barrier(); }
 inline void __syncwarp(unsigned mask = 0xffffffffu) { cuda_emulator::warp_barrier(mask); }
 
 template <typename T>
-T __shfl_sync(unsigned mask, T value, int source, int width = warpSize) {
-  const int lane = static_cast<int>(cuda_emulator::lane());
-  return cuda_emulator::exchange_value(mask, value, (lane & ~(width - 1)) | (source & (width - 1)));
+T __shfl_xor_sync(unsigned mask, T value, int bits) {
+  static_assert(sizeof(T) <= 8 && std::is_trivially_copyable_v<T>);
+  std::uint64_t raw = 0;
+  std::memcpy(&raw, &value, sizeof value);
+  raw = cuda_emulator::exchange(mask, raw, cuda_emulator::lane() ^ static_cast<unsigned>(bits));
+  std::memcpy(&value, &raw, sizeof value);
+  return value;
 }
-template <typename T>
-T __shfl_xor_sync(unsigned mask, T value, int bits, int width = warpSize) {
-  const int lane = static_cast<int>(cuda_emulator::lane());
-  const int source = lane ^ bits;
-  const bool inside = (source & ~(width - 1)) <= (lane & ~(width - 1));
-  return cuda_emulator::exchange_value(mask, value, inside ? source : lane);
-}
-template <typename T>
-T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = warpSize) {
-  const int lane = static_cast<int>(cuda_emulator::lane());
-  const int source = lane + static_cast<int>(delta);
-  return cuda_emulator::exchange_value(mask, value, (source & ~(width - 1)) == (lane & ~(width - 1)) ? source : lane);
-}
-inline unsigned __ballot_sync(unsigned mask, int predicate) { return cuda_emulator::ballot(mask, predicate != 0); }
 
 template <typename T>
 T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
