@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <tutti/nn/module.h>
 
 #include <functional>
 #include <stdexcept>
@@ -19,6 +20,11 @@ std::string error_of(const std::function<void()>& action) {
     return error.what();
   }
   return "nothing was thrown";
+}
+
+/// The text of the std::invalid_argument that zeros of this shape cause.
+inline std::string input_error(Module& layer, const tensor::Shape& input) {
+  return error_of([&] { layer.forward(Variable(Tensor::zeros(input))); });
 }
 
 inline void expect_near(const std::vector<double>& found, const std::vector<double>& expected, double tolerance,

@@ -13,6 +13,7 @@ namespace {
 
 using test::error_of;
 using test::grid;
+using test::input_error;
 using test::to_vector;
 
 TEST(Linear, ComputesWeightTimesInputPlusBias) {
@@ -35,14 +36,8 @@ TEST(Linear, ComputesWeightTimesInputPlusBias) {
 TEST(Linear, ErrorsNameTheLayerAndTheShape) {
   tensor::Mt19937 generator(0);
   Linear layer(784, 50, generator);
-  EXPECT_EQ(error_of([&] {
-              layer.forward(Variable(Tensor::zeros({64, 12})));
-            }),
-            "Linear(784, 50): the input has shape (64, 12), expected (N, 784)");
-  EXPECT_EQ(error_of([&] {
-              layer.forward(Variable(Tensor::zeros({64, 28, 28})));
-            }),
-            "Linear(784, 50): the input has shape (64, 28, 28), expected (N, 784)");
+  EXPECT_EQ(input_error(layer, {64, 12}), "Linear(784, 50): the input has shape (64, 12), expected (N, 784)");
+  EXPECT_EQ(input_error(layer, {64, 28, 28}), "Linear(784, 50): the input has shape (64, 28, 28), expected (N, 784)");
   EXPECT_EQ(error_of([&] { Linear(0, 5, generator); }),
             "Linear(0, 5): expected positive numbers of inputs and outputs");
 }

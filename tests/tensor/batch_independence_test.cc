@@ -32,31 +32,19 @@ std::vector<Operation> operations() {
   const auto convolved = [](Shape kernel, std::int64_t outputs, Conv2dOptions options) {
     return [=](const Variable& x, const Tensor&) { return conv2d(x, weights(kernel), weights({outputs}), options); };
   };
+  const auto times = [](Shape w, Variable bias, Activation activation) {
+    return [=](const Variable& x, const Tensor&) { return linear(x, weights(w), bias, activation); };
+  };
   return {
-      {"long_linear",
-       {784},
-       [](auto& x, auto&) {
-         return linear(x, weights({50, 784}), weights({50}));
-       }},
-      {"longer_linear",
-       {1500},
-       [](auto& x, auto&) {
-         return linear(x, weights({130, 1500}), {}, Activation::Relu);
-       }},
-      {"short_linear",
-       {30},
-       [](auto& x, auto&) {
-         return linear(x, weights({70, 30}), weights({70}));
-       }},
-      {"matmul",
-       {40},
-       [](auto& x, auto&) {
-         return matmul(x, weights({40, 33}));
-       }},
+      {"long_linear", {784}, times({50, 784}, weights({50}), Activation::None)},
+      {"longer_linear", {1500}, times({130, 1500}, {}, Activation::Relu)},
+      {"short_linear", {30}, times({70, 30}, weights({70}), Activation::None)},
+      {"matmul", {40}, [w = weights({40, 33})](auto& x, auto&) { return matmul(x, w); }},
       {"first_conv", {14, 14, 1}, convolved({32, 1, 3, 3}, 32, {})},
       {"conv", {9, 9, 20}, convolved({24, 20, 3, 3}, 24, {.activation = Activation::Relu})},
       {"wide_conv", {12, 12, 64}, convolved({64, 64, 3, 3}, 64, {.padding = 1})},
       {"strided_conv", {9, 9, 16}, convolved({40, 16, 3, 3}, 40, {.stride = 2, .padding = 1})},
+      {"grouped_conv", {9, 9, 36}, convolved({72, 18, 3, 3}, 72, {.padding = 1, .groups = 2})},
       {"depthwise_conv", {9, 9, 16}, convolved({16, 1, 3, 3}, 16, {.padding = 1, .groups = 16})},
       {"max_pool", {9, 9, 5}, [](auto& x, auto&) { return max_pool2d(x, {.kernel = 3, .stride = 2}); }},
       {"avg_pool", {9, 9, 5}, [](auto& x, auto&) { return avg_pool2d(x, {.kernel = 2}); }},

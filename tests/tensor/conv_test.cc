@@ -49,27 +49,6 @@ std::string to_string(const Case& c) {
          " groups " + std::to_string(c.options.groups);
 }
 
-// Calls visit(y index, x index, w index) for every product that the definition sums up.
-template <typename Visit>
-void for_each_product(const Case& c, const Shape& y, Visit visit) {
-  const Conv2dOptions& o = c.options;
-  const std::int64_t outputs = c.w[0] / o.groups;
-  for (std::int64_t n = 0; n < y[0]; ++n)
-    for (std::int64_t oh = 0; oh < y[1]; ++oh)
-      for (std::int64_t ow = 0; ow < y[2]; ++ow)
-        for (std::int64_t out = 0; out < y[3]; ++out)
-          for (std::int64_t in = 0; in < c.w[1]; ++in)
-            for (std::int64_t kh = 0; kh < c.w[2]; ++kh)
-              for (std::int64_t kw = 0; kw < c.w[3]; ++kw) {
-                const std::int64_t ih = oh * o.stride.height - o.padding.height + kh * o.dilation.height;
-                const std::int64_t iw = ow * o.stride.width - o.padding.width + kw * o.dilation.width;
-                if (ih < 0 || ih >= c.x[1] || iw < 0 || iw >= c.x[2]) continue;
-                const std::int64_t channel = out / outputs * c.w[1] + in;
-                visit(((n * y[1] + oh) * y[2] + ow) * y[3] + out, ((n * c.x[1] + ih) * c.x[2] + iw) * c.x[3] + channel,
-                      ((out * c.w[1] + in) * c.w[2] + kh) * c.w[3] + kw);
-              }
-}
-
 TEST(Conv2d, IsTheSumThatDefinesIt) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(to_string(c));
@@ -79,9 +58,10 @@ TEST(Conv2d, IsTheSumThatDefinesIt) {
     const Tensor y = conv2d(Variable(placed(x)), Variable(placed(w)), Variable(placed(b)), c.options).data();
     Tensor expected = Tensor::zeros(y.shape(), DType::Float64);
     for (std::int64_t i = 0; i < y.numel(); ++i) expected.data<double>()[i] = b.data<double>()[i % y.shape()[3]];
-    for_each_product(c, y.shape(), [&](std::int64_t to, std::int64_t from, std::int64_t weight) {
-      expected.data<double>()[to] += x.data<double>()[from] * w.data<double>()[weight];
-    });
+    test::for_each_product(c.x, c.w, y.shape(), c.options,
+                           [&](std::int64_t to, std::int64_t from, std::int64_t weight) {
+                             expected.data<double>()[to] += x.data<double>()[from] * w.data<double>()[weight];
+                           });
     expect_close(y, expected, 1e-12, 1e-12);
   }
 }
@@ -113,7 +93,7 @@ TEST(Conv2d, GradientsAreTheSumsThatDefineThem) {
     sum(mul(y, Variable(placed(dy)))).backward();
     Tensor dx = Tensor::zeros(x.shape(), DType::Float64);
     Tensor dw = Tensor::zeros(w.shape(), DType::Float64);
-    for_each_product(c, y.shape(), [&](std::int64_t to, std::int64_t from, std::int64_t at) {
+    test::for_each_product(c.x, c.w, y.shape(), c.options, [&](std::int64_t to, std::int64_t from, std::int64_t at) {
       dx.data<double>()[from] += dy.data<double>()[to] * w.data<double>()[at];
       dw.data<double>()[at] += dy.data<double>()[to] * x.data<double>()[from];
     });

@@ -43,23 +43,6 @@ const std::vector<Case>& cases() {
   return kCases;
 }
 
-// Calls visit(y index, x index, w index) for every product that the definition sums up.
-template <typename Visit>
-void for_each_product(const Case& c, Visit visit) {
-  const Shape y = c.y();
-  for (std::int64_t pixel = 0; pixel < y[0] * y[1] * y[2]; ++pixel)
-    for (std::int64_t tap = 0; tap < 9; ++tap) {
-      const std::int64_t row = pixel / y[2] % y[1] - c.window.padding.height + tap / 3;
-      const std::int64_t column = pixel % y[2] - c.window.padding.width + tap % 3;
-      if (row < 0 || row >= c.x[1] || column < 0 || column >= c.x[2]) continue;
-      const std::int64_t from = ((pixel / (y[1] * y[2]) * c.x[1] + row) * c.x[2] + column) * c.x[3];
-      for (std::int64_t out = 0; out < c.outputs; ++out)
-        for (std::int64_t in = 0; in < c.x[3]; ++in) {
-          visit(pixel * c.outputs + out, from + in, (out * c.x[3] + in) * 9 + tap);
-        }
-    }
-}
-
 double largest(const Tensor& tensor) {
   double most = 0;
   for (const double value : values(tensor)) most = std::max(most, std::abs(value));
@@ -88,7 +71,7 @@ std::vector<double> defining_sums(const Case& c, const Tensor& from, const Tenso
   std::vector<double> sums(static_cast<std::size_t>((backward ? c.x : c.y()).numel()), 0);
   const std::vector<double> values_from = values(from);
   const std::vector<double> weights = values(w);
-  for_each_product(c, [&](std::int64_t y, std::int64_t x, std::int64_t weight) {
+  for_each_product(c.x, c.w(), c.y(), c.window, [&](std::int64_t y, std::int64_t x, std::int64_t weight) {
     const auto to = static_cast<std::size_t>(backward ? x : y);
     const auto at = static_cast<std::size_t>(backward ? y : x);
     sums[to] += values_from[at] * weights[static_cast<std::size_t>(weight)];

@@ -46,6 +46,27 @@ using Function = std::function<Variable(const std::vector<Variable>&)>;
 /// from beside().
 void gradcheck(const Function& f, const std::vector<Tensor>& inputs);
 
+/// Calls visit(y index, x index, w index) for every product that a convolution of x (N, H, W, C) by w (O, C / groups,
+/// KH, KW) sums up.
+template <typename Window, typename Visit>
+void for_each_product(const Shape& x, const Shape& w, const Shape& y, const Window& window, Visit visit) {
+  const std::int64_t outputs = w[0] / window.groups;
+  for (std::int64_t n = 0; n < y[0]; ++n)
+    for (std::int64_t oh = 0; oh < y[1]; ++oh)
+      for (std::int64_t ow = 0; ow < y[2]; ++ow)
+        for (std::int64_t out = 0; out < y[3]; ++out)
+          for (std::int64_t in = 0; in < w[1]; ++in)
+            for (std::int64_t kh = 0; kh < w[2]; ++kh)
+              for (std::int64_t kw = 0; kw < w[3]; ++kw) {
+                const std::int64_t ih = oh * window.stride.height - window.padding.height + kh * window.dilation.height;
+                const std::int64_t iw = ow * window.stride.width - window.padding.width + kw * window.dilation.width;
+                if (ih < 0 || ih >= x[1] || iw < 0 || iw >= x[2]) continue;
+                const std::int64_t channel = out / outputs * w[1] + in;
+                visit(((n * y[1] + oh) * y[2] + ow) * y[3] + out, ((n * x[1] + ih) * x[2] + iw) * x[3] + channel,
+                      ((out * w[1] + in) * w[2] + kh) * w[3] + kw);
+              }
+}
+
 /// Tensors on the test device by name from tests/tensor/golden/<file>. Written by make_goldens.py.
 std::map<std::string, Tensor> read_golden(const std::string& file);
 

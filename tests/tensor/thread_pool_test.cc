@@ -2,6 +2,7 @@
 #include <tutti/tensor/autograd/image_functions.h>
 #include <tutti/tensor/ops.h>
 #include <tutti/tensor/thread_pool.h>
+#include <tutti/tests/support/in_threads.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -114,13 +115,9 @@ TEST_F(ThreadPool, NestedAndConcurrentLoopsRun) {
     }
   });
   EXPECT_EQ(total.load(), 40);
-  std::vector<std::thread> ranks;
-  for (int rank = 0; rank < 3; ++rank) {
-    ranks.emplace_back([] {
-      for (int i = 0; i < 200; ++i) expect_covered_once(50, 1);
-    });
-  }
-  for (std::thread& rank : ranks) rank.join();
+  tutti::test::in_threads(3, [](int) {
+    for (int i = 0; i < 200; ++i) expect_covered_once(50, 1);
+  });
 }
 
 TEST_F(ThreadPool, SizeChangesWhileLoopsRun) {
@@ -133,7 +130,8 @@ TEST_F(ThreadPool, SizeChangesWhileLoopsRun) {
   EXPECT_THROW(set_num_threads(100000), std::invalid_argument);
 }
 
-// The CPU's kernels: neither the number of threads nor the rest of the batch changes a bit.
+// The CPU's kernels: the number of threads changes no bit, nor do the other rows. The rest of the batch:
+// batch_independence_test.cc.
 
 struct Threads {
   explicit Threads(int count) { set_num_threads(count); }
@@ -202,29 +200,12 @@ TEST(ImageKernels, ThreadsDoNotChangeABit) {
   expect_same_bits_on_threads([&](const auto& in) { return dropout(in[0], 0.5, keys, 1); }, {x});
 }
 
-TEST(Conv2d, DoesNotDependOnTheNumberOfThreadsNorOnTheRestOfTheBatch) {
+TEST(Conv2d, ThreadsDoNotChangeABit) {
   for (const std::int64_t groups : {1, 2, 36}) {
     const Tensor x = random_tensor({7, 9, 9, 36}, 15, DType::Float32);
     const Tensor w = random_tensor({72 / (groups == 36 ? 2 : 1), 36 / groups, 3, 3}, 16, DType::Float32);
     const Conv2dOptions options{.padding = 1, .groups = groups};
-    const auto results = [&](int threads, std::int64_t images) {
-      set_num_threads(threads);
-      Variable input(x.narrow(0, 0, images).clone(), true);
-      Variable weight(w.clone(), true);
-      const Variable y = conv2d(input, weight, {}, options);
-      sum(mul(y, y)).backward();
-      set_num_threads(1);
-      return std::vector<Tensor>{y.data(), input.grad(), weight.grad()};
-    };
-    const std::vector<Tensor> one = results(1, 7);
-    const std::vector<Tensor> three = results(3, 7);
-    for (std::size_t i = 0; i < one.size(); ++i) {
-      EXPECT_EQ(std::memcmp(one[i].raw(), three[i].raw(), one[i].nbytes()), 0) << "result " << i;
-    }
-    const std::vector<Tensor> fewer = results(2, 3);
-    for (std::size_t i = 0; i < 2; ++i) {
-      EXPECT_EQ(std::memcmp(one[i].raw(), fewer[i].raw(), fewer[i].nbytes()), 0) << "result " << i;
-    }
+    expect_same_bits_on_threads([&](const auto& in) { return conv2d(in[0], in[1], {}, options); }, {x, w});
   }
 }
 

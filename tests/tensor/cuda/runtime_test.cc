@@ -4,6 +4,7 @@
 #include <tutti/tensor/cuda/graph.h>
 #include <tutti/tensor/cuda/memory.h>
 #include <tutti/tensor/ops.h>
+#include <tutti/tests/support/expect_text.h>
 
 #include "../support.h"
 #include "on_both.h"
@@ -18,13 +19,9 @@ namespace {
 /// Where there is one GPU alone, that one.
 const Device kOther{Device::Kind::Cuda, cuda_device_count() - 1};
 
-void expect_contains(const std::string& text, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << "\nin: " << text;
-}
-
 TEST(CudaTensor, AnswersAboutTheDevice) {
   EXPECT_TRUE(cuda_available());
-  expect_contains(cuda_status(), {std::to_string(cuda_device_count()) + " CUDA device(s)", "the first is "});
+  tutti::test::expect_parts(cuda_status(), {std::to_string(cuda_device_count()) + " CUDA device(s)", "the first is "});
 }
 
 TEST(CudaTensor, GoesThereAndBackAndBetween) {
@@ -54,14 +51,16 @@ TEST(CudaTensor, MovesItsMemoryForAllThatShareIt) {
 
 TEST(CudaTensor, TheHostIsToldThatItCannotReadThere) {
   const Tensor there = Tensor::zeros({2}, DType::Float32, kGpu);
-  expect_contains(text_of<std::invalid_argument>([&] { (void)there.data<float>(); }), {"cuda:0", "to(Device{})"});
+  tutti::test::expect_parts(text_of<std::invalid_argument>([&] { (void)there.data<float>(); }),
+                            {"cuda:0", "to(Device{})"});
 }
 
 TEST(CudaTensor, ADeviceThatIsNotThereIsNamed) {
-  expect_contains(text_of<std::runtime_error>([] {
-                    (void)Tensor::zeros({2}, DType::Float32, {Device::Kind::Cuda, kOther.index + 1});
-                  }),
-                  {"cuda:" + std::to_string(kOther.index + 1), " CUDA device(s)", "cuda:0 to " + name(kOther)});
+  tutti::test::expect_parts(
+      text_of<std::runtime_error>([] {
+        (void)Tensor::zeros({2}, DType::Float32, {Device::Kind::Cuda, kOther.index + 1});
+      }),
+      {"cuda:" + std::to_string(kOther.index + 1), " CUDA device(s)", "cuda:0 to " + name(kOther)});
 }
 
 TEST(CudaMemory, ABlockIsUsedAgain) {
@@ -133,9 +132,10 @@ TEST(CudaMemory, OutOfMemoryComesAfterTheCacheWasGivenBackAndSaysAll) {
   EXPECT_GE(cuda::memory_use(kGpu).cached_bytes, static_cast<std::size_t>(quarter) * 8);
   const Tensor large = Tensor::empty({quarter * 3}, DType::Float32, kGpu);  // only after trimming
   EXPECT_EQ(cuda::memory_use(kGpu).cached_bytes, 0u);
-  expect_contains(text_of<std::runtime_error>([&] { (void)Tensor::empty({quarter * 2}, DType::Float32, kGpu); }),
-                  {"out of memory", std::to_string(quarter * 8) + " bytes", "cuda:0", "of 2048 MiB are free",
-                   "1536 MiB in use", "0 MiB cached"});
+  tutti::test::expect_parts(
+      text_of<std::runtime_error>([&] { (void)Tensor::empty({quarter * 2}, DType::Float32, kGpu); }),
+      {"out of memory", std::to_string(quarter * 8) + " bytes", "cuda:0", "of 2048 MiB are free", "1536 MiB in use",
+       "0 MiB cached"});
   EXPECT_EQ(Tensor::full({}, 1, DType::Float32, kGpu).item(), 1) << "the device goes on";
 }
 
@@ -146,8 +146,8 @@ TEST(CudaErrors, AFaultNamesTheOperationsThatMayHaveCausedIt) {
   kernels(kOther).add(x, x, x);
   kernels(kOther).mul(x, x, x, false);
   const std::string text = text_of<std::runtime_error>([&] { (void)x.to(Device{}); });
-  expect_contains(text, {"cuda:1", "copy to the host", "an illegal memory access was encountered",
-                         "cudaErrorIllegalAddress", "add, mul", "TUTTI_CUDA_SYNC=1"});
+  tutti::test::expect_parts(text, {"cuda:1", "copy to the host", "an illegal memory access was encountered",
+                                   "cudaErrorIllegalAddress", "add, mul", "TUTTI_CUDA_SYNC=1"});
   cuda_emulator::clear_fault(1);
 }
 #endif
