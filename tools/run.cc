@@ -236,8 +236,8 @@ void add_run_command(CLI::App& app, int& status) {
   command->add_option("--min-ranks", arguments->min_ranks,
                       "--elastic: when restarts are used up, go on with fewer ranks, but not below this [all]");
   command->add_option("--log-dir", options.log_dir,
-                      "Folder for log files of each rank: what --tee says; without it all of it, instead of the "
-                      "terminal");
+                      "Folder for log files of each rank: what --redirects and --tee say; without them all of it, "
+                      "instead of the terminal");
   add_local_options(*command, arguments->local, options.local);
   command
       ->add_option("--grace", arguments->grace_seconds,

@@ -226,6 +226,21 @@ TEST(LauncherEnd, WhatTheOthersSaidLastIsQuoted) {
   expect_match(run.err, "rank 0 \\(pid \\d+\\) was stopped .*; its last line: waiting in all_reduce\n");
 }
 
+// What the C++ runtime prints: every rank tells the first cause.
+TEST(LauncherEnd, AnErrorThatNobodyCaughtIsToldOnce) {
+  const Finished run = tutti_run(
+      {"-n", "3"},
+      "ulimit -c 0; text='sums differ'; test $RANK = 2 || text=\"rank $RANK/3: aborted; first cause: $text\"; echo "
+      "\"terminate called after throwing an instance of 'tutti::comm::Error'\" >&2; echo \"  what():  $text\" >&2; "
+      "kill -ABRT $$; sleep 1000");
+  EXPECT_EQ(run.status, exited(128 + SIGABRT));
+  for (const char* once : {"terminate called", "sums differ", "that it did not catch"}) {
+    expect_parts(run.err, {once});
+    EXPECT_EQ(run.err.find(once), run.err.rfind(once)) << once << " stands twice in\n" << run.err;
+  }
+  EXPECT_FALSE(contains(run.err, "core dump")) << run.err;
+}
+
 TEST(LauncherEnd, RanksThatWaitForOneThatHasEndedAreTold) {
   const auto begin = std::chrono::steady_clock::now();
   const Finished run =

@@ -36,14 +36,15 @@ TEST(RunOutput, ALogFolderAloneTakesEverything) {
   EXPECT_EQ(logs.file("attempt_0/1/stderr.log"), "err 1\n");
 }
 
-TEST(RunOutput, TeesAreTorchruns) {
+TEST(RunOutput, RedirectsAndTeesAreTorchruns) {
   const LogFolder logs;
-  const Finished run = tutti_run({"-n", "2", "--log-dir", logs.path(), "-t", "2"}, kBothStreams);
-  EXPECT_EQ(sorted_lines(run.out), (Words{"[rank 0] out 0", "[rank 1] out 1"}));
+  const Finished run = tutti_run({"-n", "2", "--log-dir", logs.path(), "-r", "1", "-t", "2"}, kBothStreams);
+  EXPECT_EQ(run.out, "");
   EXPECT_EQ(sorted_lines(run.err), (Words{"[rank 0] err 0", "[rank 1] err 1"}));
+  EXPECT_EQ(logs.file("attempt_0/0/stdout.log"), "out 0\n");
   EXPECT_EQ(logs.file("attempt_0/0/stderr.log"), "err 0\n");
+  EXPECT_EQ(logs.file("attempt_0/1/stdout.log"), "out 1\n");
   EXPECT_EQ(logs.file("attempt_0/1/stderr.log"), "err 1\n");
-  EXPECT_EQ(logs.file("attempt_0/1/stdout.log"), "");
 }
 
 TEST(RunOutput, EachRestartHasItsOwnLogFiles) {

@@ -15,6 +15,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kKillTime{5000};  // a process that SIGKILL has not ended by then hangs in the kernel
 constexpr char kPassedOn[] =
     "  This launcher had got it and passed it on to all ranks; a program that does not handle it ends.\n";
+constexpr char kUncaught[] = "  It ended by an error of Tutti's that it did not catch.\n";
 constexpr milliseconds kLingerTime{100};  // after a failure: for output that is still in the pipes
 
 }  // namespace
@@ -297,7 +298,12 @@ void Attempt::finish() {
   for (const auto& output : outputs_) output->finish();
   printer_.flush();
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    if (!outputs_[i]->tail().empty()) ends_[i].last_words = outputs_[i]->tail().back();
+    RankEnd& end = ends_[i];
+    if (outputs_[i]->told_uncaught() && end.by_signal && end.code == SIGABRT) {
+      end.evidence = kUncaught + (end.core_dumped ? end.evidence : "");
+    } else if (!outputs_[i]->tail().empty()) {
+      end.last_words = outputs_[i]->tail().back();
+    }
   }
   for (RankEnd& rank : ends_) {
     context_.keeper.forget(rank.pid);

@@ -30,7 +30,7 @@ struct LaunchOptions {
   std::string master_addr = comm::loopback_address();  // the store servers bind exactly this address
   std::uint16_t master_port = 0;                       // of the one for PyTorch's clients; 0: the kernel picks one
   bool store = true;     // false: no servers; the program's rank 0 listens on MASTER_PORT itself
-  std::string log_dir;   // "": none; else output goes to files there: all of it, or what local.tees says
+  std::string log_dir;   // "": none; else output goes to files there: all of it, or what local.redirects and tees say
   int max_restarts = 0;  // after a failure all ranks are started again, this many times
   bool label = true;     // "[rank 1] " before each line; without local.label one rank alone has none
   bool verbose = false;

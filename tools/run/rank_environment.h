@@ -42,7 +42,8 @@ int omp_threads(int ranks);
 std::string new_job_id();
 
 struct LocalOptions {
-  int tees = 0;                          // streams that go to log files and to the terminal: 1 << Stream, or 3
+  int redirects = 0;                     // streams that go to log files instead of the terminal: 1 << Stream, or 3 ...
+  int tees = 0;                          // ... and to both
   std::vector<int> rank_filter{};        // ranks whose lines are shown; none: all
   std::string label;                     // "rank" or "host" (rank_output.h); "": by the number of nodes
   std::vector<std::vector<int>> cpus{};  // each local rank is pinned to these (host.h); none: not pinned ...

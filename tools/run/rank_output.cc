@@ -15,6 +15,11 @@ namespace {
 
 constexpr std::size_t kMaxTailLine = 2000;
 
+// The C++ runtime's two lines about an uncaught error, and what comm puts before another rank's cause.
+constexpr std::string_view kThrown = "terminate called after throwing an instance of 'tutti::comm::Error'";
+constexpr std::string_view kWhat = "  what():  ";
+constexpr std::string_view kFirstCause = "first cause: ";
+
 bool chosen(const std::vector<int>& filter, int rank) {
   return filter.empty() || std::find(filter.begin(), filter.end(), rank) != filter.end();
 }
@@ -64,15 +69,16 @@ RankOutput::RankOutput(const LaunchOptions& options, const JobEnvironment& job, 
       streams_{{Stream::Out, comm::Socket(out_fd)}, {Stream::Err, comm::Socket(err_fd)}} {
   const LocalOptions& local = options.local;
   const int rank = job.first_rank + local_rank;
-  // A log folder alone means: everything goes there, and nowhere else.
-  const bool all = !options.log_dir.empty() && local.tees == 0;
+  // A log folder alone means: everything goes there.
+  const bool all = !options.log_dir.empty() && local.redirects == 0 && local.tees == 0;
   const std::string folder = options.log_dir + "/" + job.job_id + "/attempt_" + std::to_string(job.restart_count) +
                              "/" + std::to_string(rank) + "/";
   for (StreamState& stream : streams_) {
     const int bit = 1 << static_cast<int>(stream.name);
     const bool teed = (local.tees & bit) != 0;
-    stream.shown = chosen(local.rank_filter, rank) && !all;
-    if (teed || all) stream.log_file = folder + (stream.name == Stream::Out ? "stdout.log" : "stderr.log");
+    const bool redirected = all || (local.redirects & bit) != 0;
+    stream.shown = chosen(local.rank_filter, rank) && (teed || !redirected);
+    if (teed || redirected) stream.log_file = folder + (stream.name == Stream::Out ? "stdout.log" : "stderr.log");
     open_log(stream);
   }
 }
@@ -128,6 +134,7 @@ bool RankOutput::read_some(StreamState& stream) {
 
 void RankOutput::close_stream(StreamState& stream) {
   stream.splitter.finish([&](std::string_view line, bool live) { emit(stream, line, live); });
+  if (stream.shown && stream.thrown) show(stream, kThrown);
   stream.fd.close();
 }
 
@@ -137,7 +144,26 @@ void RankOutput::emit(StreamState& stream, std::string_view line, bool live) {
     return;
   }
   remember(line);
-  if (stream.shown && split_lines_) printer_.print(local_rank_, stream.name, line);
+  if (stream.shown && !is_told(stream, line)) show(stream, line);
+}
+
+void RankOutput::show(StreamState& stream, std::string_view line) {
+  if (split_lines_) printer_.print(local_rank_, stream.name, line);
+}
+
+// Of an uncaught error the first line waits for the second: where another rank has told the cause, both are left out.
+bool RankOutput::is_told(StreamState& stream, std::string_view line) {
+  const bool second = std::exchange(stream.thrown, false);
+  bool told = false;
+  if (second && line.starts_with(kWhat)) {
+    const std::size_t cause = line.rfind(kFirstCause);
+    told_uncaught_ = true;
+    told = !printer_.is_news(
+        std::string(line.substr(cause == std::string_view::npos ? kWhat.size() : cause + kFirstCause.size())));
+  }
+  if (second && !told) show(stream, kThrown);
+  stream.thrown = line == kThrown;
+  return told || stream.thrown;
 }
 
 void RankOutput::remember(std::string_view line) {

@@ -13,8 +13,10 @@
 
 #include <cstddef>
 #include <deque>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tutti::tools {
@@ -35,6 +37,9 @@ class LinePrinter {
 
   void flush();  // erases the live line
 
+  /// False if a rank of this host has told this cause of a failure before.
+  bool is_news(std::string cause) { return told_.insert(std::move(cause)).second; }
+
   Sink& sink(Stream stream) { return stream == Stream::Out ? console_.out() : console_.err(); }
 
  private:
@@ -42,7 +47,8 @@ class LinePrinter {
 
   const bool labels_;
   const int first_rank_;
-  std::string before_rank_;  // "rank " or "node7/"
+  std::string before_rank_;       // "rank " or "node7/"
+  std::set<std::string> told_{};  // causes
   Console& console_;
 };
 
@@ -69,6 +75,8 @@ class RankOutput {
 
   /// The last lines of both streams, oldest first.
   const std::deque<std::string>& tail() const { return tail_; }
+  /// Whether it has printed what the C++ runtime prints of a comm::Error that nobody caught.
+  bool told_uncaught() const { return told_uncaught_; }
 
  private:
   struct StreamState {
@@ -78,11 +86,14 @@ class RankOutput {
     std::string log_file{};
     comm::Socket log_fd{};
     LineSplitter splitter{};
+    bool thrown = false;  // the first of the two lines about an uncaught error has come
   };
   void open_log(StreamState& stream);
   bool read_some(StreamState& stream);
   void close_stream(StreamState& stream);
   void emit(StreamState& stream, std::string_view line, bool live);
+  void show(StreamState& stream, std::string_view line);
+  bool is_told(StreamState& stream, std::string_view line);
   void remember(std::string_view line);
   void log(StreamState& stream, std::string_view bytes);
 
@@ -91,6 +102,7 @@ class RankOutput {
   LinePrinter& printer_;
   StreamState streams_[2];
   std::deque<std::string> tail_;
+  bool told_uncaught_ = false;
 };
 
 }  // namespace tutti::tools

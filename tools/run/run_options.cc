@@ -23,14 +23,14 @@ namespace {
 
 // Of torchrun's options those that mean nothing here: ranks are programs of their own, whose end is seen at once; all
 // signals are forwarded; ranks are pinned to neighbouring cores; there is one kind of log, there are
-// no events, what goes to files --log-dir says, and lines are chosen by the number that a rank has in the world.
-constexpr const char* kIgnored[] = {"--monitor-interval",   "--start-method", "--signals-to-handle",
-                                    "--numa-binding",       "--logs-specs",   "--event-log-handler",
-                                    "--local-ranks-filter", "--redirects"};
+// no events, and lines are chosen by the number that a rank has in the world.
+constexpr const char* kIgnored[] = {"--monitor-interval",  "--start-method", "--signals-to-handle",
+                                    "--numa-binding",      "--logs-specs",   "--event-log-handler",
+                                    "--local-ranks-filter"};
 
-std::vector<int> parse_filter(const std::string& text) {
+std::vector<int> parse_filter(const std::string& text, const std::string& option) {
   const auto ranks = parse_ranges(text);
-  if (!ranks) throw std::invalid_argument("--ranks-filter is '" + text + "', but must name ranks, as 0,2-5");
+  if (!ranks) throw std::invalid_argument(option + " is '" + text + "', but must name ranks, as 0,2-5");
   return *ranks;
 }
 
@@ -53,9 +53,9 @@ int visible_gpus() {
 }
 
 // A bit for each Stream.
-int parse_streams(const std::string& text) {
+int parse_streams(const std::string& text, const std::string& option) {
   if (text.size() == 1 && text[0] >= '0' && text[0] <= '3') return text[0] - '0';
-  throw std::invalid_argument("--tee is '" + text +
+  throw std::invalid_argument(option + " is '" + text +
                               "', but must be 0 (none), 1 (standard output), 2 (standard error) or 3 (both)");
 }
 
@@ -66,9 +66,10 @@ std::string new_log_folder() {
 }
 
 void add_output_options(CLI::App& command, LocalArguments& arguments, LocalOptions& local) {
-  command.add_option("-t,--tee", arguments.tees,
-                     "Streams that go to log files and to the terminal: 0 none, 1 standard output, 2 standard error, 3 "
-                     "both");
+  command.add_option("-r,--redirects", arguments.redirects,
+                     "Streams that go to log files instead of the terminal: 0 none, 1 standard output, 2 standard "
+                     "error, 3 both");
+  command.add_option("-t,--tee", arguments.tees, "Streams that go to log files and to the terminal; values as above");
   command.add_option("--ranks-filter", arguments.rank_filter, "Show these ranks' lines only, as 0,2-5");
   command
       .add_option("--label", local.label,
@@ -173,25 +174,26 @@ void add_local_options(CLI::App& command, LocalArguments& arguments, LocalOption
   command.add_flag("--run-path", arguments.run_path, "PROGRAM is a Python script, whatever its name");
   for (const char* name : kIgnored)
     command.add_option_function<std::string>(
-        std::string(name) == "--redirects" ? "-r,--redirects" : name, [](const std::string&) {},
-        "Ignored; torchrun has it");
+        name, [](const std::string&) {}, "Ignored; torchrun has it");
 }
 
 void group_run_options(CLI::App& command) {
-  group_options(command,
-                {{"Several nodes",
-                  {"--nnodes", "--node-rank", "--master-addr", "--master-port", "--rdzv-backend", "--rdzv-endpoint",
-                   "--rdzv-id", "--rdzv-conf", "--host", "--hostfile", "--rsh", "--standalone", "--iface"}},
-                 {"Lost ranks and the end", {"--max-restarts", "--elastic", "--min-ranks", "--grace", "--chaos"}},
-                 {"Output", {"--log-dir", "--tee", "--ranks-filter", "--label", "--no-label", "--verbose"}},
-                 {"Program", {"--stdin", "--bind", "--no-bind", "--role", "--module", "--no-python", "--run-path"}}});
+  group_options(
+      command,
+      {{"Several nodes",
+        {"--nnodes", "--node-rank", "--master-addr", "--master-port", "--rdzv-backend", "--rdzv-endpoint", "--rdzv-id",
+         "--rdzv-conf", "--host", "--hostfile", "--rsh", "--standalone", "--iface"}},
+       {"Lost ranks and the end", {"--max-restarts", "--elastic", "--min-ranks", "--grace", "--chaos"}},
+       {"Output", {"--log-dir", "--redirects", "--tee", "--ranks-filter", "--label", "--no-label", "--verbose"}},
+       {"Program", {"--stdin", "--bind", "--no-bind", "--role", "--module", "--no-python", "--run-path"}}});
   for (const char* name : kIgnored) command.get_option(name)->group("Options of torchrun that have no meaning here");
 }
 
 void apply_local_options(const LocalArguments& arguments, LaunchOptions& launch) {
   LocalOptions& local = launch.local;
-  local.tees = parse_streams(arguments.tees);
-  local.rank_filter = parse_filter(arguments.rank_filter);
+  local.redirects = parse_streams(arguments.redirects, "--redirects");
+  local.tees = parse_streams(arguments.tees, "--tee");
+  local.rank_filter = parse_filter(arguments.rank_filter, "--ranks-filter");
   if (arguments.no_bind) {
     launch.local.why_not_bound = "--no-bind";
   } else {
@@ -207,7 +209,7 @@ void apply_local_options(const LocalArguments& arguments, LaunchOptions& launch)
                                   std::to_string(launch.nproc - 1));
     }
   }
-  if (launch.log_dir.empty() && local.tees != 0) launch.log_dir = new_log_folder();
+  if (launch.log_dir.empty() && (local.redirects != 0 || local.tees != 0)) launch.log_dir = new_log_folder();
 }
 
 std::vector<std::string> program_command(const LocalArguments& arguments, std::vector<std::string> words) {

@@ -17,7 +17,7 @@ namespace tutti::tools {
 
 /// As they were written on the command line.
 struct LocalArguments {
-  std::string tees = "0";
+  std::string redirects = "0", tees = "0";
   std::string rank_filter;
   bool bind = false, no_bind = false;
   std::string stdin_rank = "none";
@@ -31,7 +31,7 @@ void add_local_options(CLI::App& command, LocalArguments& arguments, LocalOption
 void group_run_options(CLI::App& command);
 
 /// Checks them and puts them into `launch`, whose other options must be there already; makes a temporary log folder
-/// where --tee needs one and none was named. Throws std::invalid_argument with one sentence.
+/// where streams are to be redirected and none was named. Throws std::invalid_argument with one sentence.
 void apply_local_options(const LocalArguments& arguments, LaunchOptions& launch);
 
 /// What is to be executed: `words` themselves, or Python with them (--module; a script that ends in ".py" and cannot be

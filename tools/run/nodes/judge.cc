@@ -46,6 +46,7 @@ std::string lines_of_others(const RoundEnd& end, const Ranks& ranks, std::option
 
 std::string tail_of(const Ended& ended, int rank) {
   const std::string name = "rank " + std::to_string(rank);
+  if (ended.tail_told) return "";
   std::string text = ended.tail.empty() ? "  " + name + " printed nothing\n" : "  last lines of " + name + ":\n";
   for (const std::string& line : ended.tail) text += "    | " + line + "\n";
   return text;
@@ -148,6 +149,7 @@ Ended describe_end(const Attempt& attempt) {
   ended.hint = hint(failed);
   const auto& lines = attempt.output(*index).tail();
   ended.tail.assign(lines.begin(), lines.end());
+  ended.tail_told = attempt.output(*index).told_uncaught();
   return ended;
 }
 

@@ -35,7 +35,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Hello, node_rank, is_coordinators, host, pid,
                                    settings)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Started, round, pids, cores)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Failed, round)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ended, round, cannot_start, status, ranks, first_failed, hint, tail)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ended, round, cannot_start, status, ranks, first_failed, hint, tail, tail_told)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RanksChanged, round, places, ranks)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Signalled, signal, again)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GiveUp, text, had_begun)

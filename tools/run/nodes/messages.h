@@ -55,7 +55,8 @@ struct Ended {
   std::vector<RankEnd> ranks;     // times are on the receiver's clock
   int first_failed = -1;          // the rank that failed first on this node; -1: none did ...
   std::string hint;               // ... what the node knows about its end ...
-  std::vector<std::string> tail;  // ... and its last lines
+  std::vector<std::string> tail;  // ... and its last lines,
+  bool tail_told = false;         // which have been shown as the text of an error
 };
 
 /// Of an elastic job: what has changed about the node's processes, which are numbered in the order of their start.
