@@ -156,8 +156,7 @@ TEST_F(Page, WhatIsMissingIsSaid) {
 
   write_steps(folder_.path(), 1, 50, 1e-3, 1e-4);  // rank 0 was on another host
   Json data = data_of(page_of_run());
-  expect_remarks(data, {"there is no report.json", "steps of 1 of 2 ranks are here", "the options are not known",
-                        "there is no message timeline"});
+  expect_remarks(data, {"there is no report.json", "steps of 1 of 2 ranks are here", "the options are not known"});
   EXPECT_EQ(data["finished"], false);
   EXPECT_EQ(data["trace"], nullptr);
   EXPECT_EQ(data["buckets"]["step_seconds"], 0.0);

@@ -199,11 +199,8 @@ RunData read_run(const fs::path& folder) {
 
 void add_trace(RunData& run, const fs::path& named) {
   const fs::path trace_file = trace_of(run, named);
-  if (trace_file.empty()) {
-    run.remarks.push_back("there is no message timeline: the run was not asked for a trace (--trace FILE)");
-  } else {
-    remarking(run, "there is no message timeline", [&] { run.trace = read_trace(trace_file); });
-  }
+  if (trace_file.empty()) return;  // nobody has asked for one
+  remarking(run, "there is no message timeline", [&] { run.trace = read_trace(trace_file); });
 }
 
 }  // namespace tutti::trainer
