@@ -1,7 +1,6 @@
 // The rules of elastic jobs. What an elastic job's launcher does for ranks that join it too late.
 
 #include <gtest/gtest.h>
-#include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/generation.h>
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/tools/run/elastic/elastic_job.h>
@@ -197,36 +196,6 @@ TEST(LateRanks, AreThoseThatHaveNotEnteredAGenerationThatTheOthersHaveFinished) 
   };
   for (const auto& c : cases) EXPECT_EQ(late_ranks(c.members, c.generation).late, c.late) << c.what;
   EXPECT_EQ(late_ranks(cases[0].members, 2).finished, 1u) << "rank 0 has been there";
-}
-
-// What agents and coordinator say about it on several nodes.
-TEST(ElasticMessages, ComeBackAsTheyWere) {
-  const auto passed_on = [](const Message& message) { return decode(encode({0, {}, message}), {}).message; };
-  RankEnd killed;
-  killed.running = false;
-  killed.by_signal = killed.replaced = true;
-  killed.code = 9;
-  RanksChanged changed{2, {3}, {killed}};
-  const auto told = std::get<RanksChanged>(passed_on(changed));
-  EXPECT_EQ(told.places, changed.places);
-  EXPECT_EQ(told.round, 2);
-  EXPECT_TRUE(told.ranks.at(0).replaced);
-  EXPECT_EQ(told.ranks.at(0).code, 9);
-
-  RescueOrder order{2, {1}, {0, 4}, {{.local_rank = 1, .restart_count = 2, .environment = {"RANK=3"}}}};
-  const auto obeyed = std::get<RescueOrder>(passed_on(order));
-  EXPECT_EQ(obeyed.round, 2);
-  EXPECT_EQ(obeyed.lost, order.lost);
-  EXPECT_EQ(obeyed.frozen, order.frozen);
-  ASSERT_EQ(obeyed.starts.size(), 1U);
-  EXPECT_EQ(obeyed.starts[0].local_rank, 1);
-  EXPECT_EQ(obeyed.starts[0].restart_count, 2);
-  EXPECT_EQ(obeyed.starts[0].environment, order.starts[0].environment);
-
-  changed.places = {3, 0};
-  EXPECT_THROW(passed_on(changed), comm::Error);
-  order.starts[0].local_rank = -1;
-  EXPECT_THROW(passed_on(order), comm::Error);
 }
 
 }  // namespace

@@ -78,13 +78,6 @@ TEST(LauncherEnd, ACleanRankDoesNotEndTheOthers) {
   EXPECT_EQ(run.err, "");
 }
 
-TEST(LauncherEnd, AKilledLauncherLeavesNothingWithinASecond) {
-  Running launcher(run_command({"-n", "3"}, kRankWithChild));
-  const std::vector<pid_t> pids = printed_pids(launcher, 3);
-  launcher.kill(SIGKILL);
-  expect_gone(pids, seconds(1));
-}
-
 std::string content(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -101,10 +94,10 @@ pid_t child_named(pid_t parent, const std::string& name) {
   return -1;
 }
 
-// Whoever kills the launcher by its name or command line is not to kill the keeper with it.
-TEST(LauncherEnd, LauncherAndKeeperGoByNamesOfTheirOwn) {
-  Running launcher(run_command({"-n", "2"}, kRankWithChild));
-  const std::vector<pid_t> pids = printed_pids(launcher, 2);
+TEST(LauncherEnd, AKilledLauncherLeavesNothingWithinASecond) {
+  Running launcher(run_command({"-n", "3"}, kRankWithChild));
+  const std::vector<pid_t> pids = printed_pids(launcher, 3);
+  // Whoever kills the launcher by its name or command line is not to kill the keeper with it.
   EXPECT_EQ(name_of(launcher.pid()), "tutti-launcher");
   const pid_t keeper = child_named(launcher.pid(), "tutti-keeper");
   ASSERT_GT(keeper, 0);
@@ -251,16 +244,14 @@ TEST(LauncherEnd, RanksThatWaitForOneThatHasEndedAreTold) {
   expect_match(run.err, "lost rank 1: rank 1 \\(pid \\d+\\) exited with status 0 after .* s, before it had joined");
 }
 
-TEST(LauncherEnd, AMissingProgramIsStatus127) {
-  const Finished run = tutti({"run", "-n", "2", "--", "no-such-program"});
-  EXPECT_EQ(run.status, exited(127));
-  EXPECT_EQ(run.err, "tutti run: cannot execute 'no-such-program': No such file or directory (errno 2)\n");
-}
-
-TEST(LauncherEnd, AFileThatIsNoProgramIsStatus126) {
-  const Finished run = tutti({"run", "-n", "2", "--", "/etc/passwd"});
-  EXPECT_EQ(run.status, exited(126));
-  EXPECT_EQ(run.err, "tutti run: cannot execute '/etc/passwd': Permission denied (errno 13)\n");
+TEST(LauncherEnd, AProgramThatCannotBeExecutedIsStatus127Or126) {
+  const auto expect = [](const std::string& program, int status, const std::string& why) {
+    const Finished run = tutti({"run", "-n", "2", "--", program});
+    EXPECT_EQ(run.status, exited(status));
+    EXPECT_EQ(run.err, "tutti run: cannot execute '" + program + "': " + why + "\n");
+  };
+  expect("no-such-program", 127, "No such file or directory (errno 2)");
+  expect("/etc/passwd", 126, "Permission denied (errno 13)");
 }
 
 TEST(LauncherEnd, ATakenPortIsNamed) {

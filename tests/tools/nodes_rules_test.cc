@@ -104,10 +104,12 @@ TEST(HostList, RemoteCommandsAreSplitAndQuotedAsAShellDoes) {
   EXPECT_EQ(comm::shell_quoted("it's"), "'it'\\''s'");
 }
 
-/// What the other side reads, whose clock says `there` when this one says `here`.
+/// What the other side reads, whose clock says `there` when this one says `here`. As text that holds every field.
 template <typename T>
 T passed_on(const T& message, Clock::time_point here = {}, Clock::time_point there = {}) {
-  return std::get<T>(decode(encode({3, here, message}), there).message);
+  const std::string bytes = encode({3, here, message});
+  EXPECT_EQ(encode(decode(bytes, here)), bytes);
+  return std::get<T>(decode(bytes, there).message);
 }
 
 /// A letter with a change to its JSON.
@@ -134,51 +136,69 @@ TEST(Messages, WhatIsNoneIsRefused) {
   for (const std::string& wrong : {std::string(), std::string("x"), whole.substr(0, whole.size() - 1), whole + "x"})
     EXPECT_THROW(decode(wrong, {}), comm::Error);
   using Json = nlohmann::json;
-  for (const std::string& wrong : {changed_letter(Failed{7}, [](Json& message) { message["kind"] = "joke"; }),
-                                   changed_letter(Failed{7}, [](Json& message) { message.erase("round"); }),
-                                   changed_letter(Failed{7}, [](Json& message) { message["more"] = 1; }),
-                                   changed_letter(Failed{7}, [](Json& message) { message["round"] = "seven"; }),
-                                   changed_letter(Failed{7}, [](Json& message) { message["round"] = 7.5; }),
-                                   changed_letter(Failed{7}, [](Json& message) { message["round"] = 1LL << 40; }),
-                                   changed_letter(Order{}, [](Json& message) { message["act"] = "dance"; }),
-                                   changed_letter(RoundPlan{}, [](Json& message) { message["store_port"] = 70000; }),
-                                   changed_letter(Hello{}, [](Json& message) { message["reserved_port"] = -1; }),
-                                   changed_letter(RescueOrder{}, [](Json& message) { message["lost"] = {-1}; }),
-                                   encode({3, {}, Hello{.nproc = 0}})})
+  for (const std::string& wrong :
+       {changed_letter(Failed{7}, [](Json& message) { message["kind"] = "joke"; }),
+        changed_letter(Failed{7}, [](Json& message) { message.erase("round"); }),
+        changed_letter(Failed{7}, [](Json& message) { message["more"] = 1; }),
+        changed_letter(Failed{7}, [](Json& message) { message["round"] = "seven"; }),
+        changed_letter(Failed{7}, [](Json& message) { message["round"] = 7.5; }),
+        changed_letter(Failed{7}, [](Json& message) { message["round"] = 1LL << 40; }),
+        changed_letter(Order{}, [](Json& message) { message["act"] = "dance"; }),
+        changed_letter(RoundPlan{}, [](Json& message) { message["store_port"] = 70000; }),
+        changed_letter(Hello{}, [](Json& message) { message["reserved_port"] = -1; }),
+        changed_letter(RescueOrder{}, [](Json& message) { message["lost"] = {-1}; }),
+        encode({3, {}, Hello{.nproc = 0}}), encode({3, {}, RanksChanged{2, {3, 0}, {RankEnd()}}}),
+        encode({3, {}, RescueOrder{2, {}, {}, {{.local_rank = -1, .environment = {}}}}})})
     EXPECT_THROW(decode(wrong, {}), comm::Error) << nlohmann::json::from_cbor(wrong).dump();
 }
 
 TEST(Messages, EveryFieldArrives) {
   const auto now = Clock::now();
-  Ended ended{3, "", 7, {}, 5, "a hint\n", {"one", "two"}};
+  const auto later = now + seconds(100);  // another host's clock
   RankEnd rank = ended_rank(5, {}, true, 9);
   rank.started = now - seconds(9);
   rank.ended = now - seconds(2);
   rank.sent = {15, 18};
-  ended.ranks.push_back(rank);
-  const auto later = now + seconds(100);  // another host's clock
-  const Ended read = passed_on(ended, now, later);
-  EXPECT_EQ(read.round, 3);
-  EXPECT_EQ(read.first_failed, 5);
-  EXPECT_EQ(read.tail, ended.tail);
-  ASSERT_EQ(read.ranks.size(), 1u);
-  EXPECT_EQ(read.ranks[0].ended, later - seconds(2));
-  EXPECT_EQ(read.ranks[0].sent, rank.sent);
-  EXPECT_EQ(describe(read.ranks[0]), describe(rank));
+  rank.replaced = true;
+  const auto expect_rank = [&](const RankEnd& read) {
+    EXPECT_EQ(read.ended, later - seconds(2));
+    EXPECT_EQ(read.sent, rank.sent);
+    EXPECT_TRUE(read.replaced);
+    EXPECT_EQ(describe(read), describe(rank));
+  };
+  const Ended ended = passed_on(Ended{3, "", 7, {rank}, 5, "a hint\n", {"one", "two"}}, now, later);
+  EXPECT_EQ(ended.round, 3);
+  EXPECT_EQ(ended.first_failed, 5);
+  EXPECT_EQ(ended.tail, (std::vector<std::string>{"one", "two"}));
+  expect_rank(ended.ranks.at(0));
+  const RanksChanged changed = passed_on(RanksChanged{2, {3}, {rank}}, now, later);
+  EXPECT_EQ(changed.places, std::vector<std::size_t>{3});
+  expect_rank(changed.ranks.at(0));
 
-  const RoundPlan plan{4,  1,          6,     "job",
-                       "", "10.0.0.1", 29500, {{3, "a", 7, "10.0.0.1", 4, 8, 0}, {1, "b", 8, "10.0.0.2", 2, 8, 4}},
-                       0,  29501};
-  const RoundPlan table = passed_on(plan);
+  const RescueOrder order =
+      passed_on(RescueOrder{2, {1}, {0, 4}, {{.local_rank = 1, .restart_count = 2, .environment = {"RANK=3"}}}});
+  EXPECT_EQ(order.frozen, (std::vector<std::size_t>{0, 4}));
+  EXPECT_EQ(order.starts.at(0).restart_count, 2);
+  EXPECT_EQ(order.starts.at(0).environment, std::vector<std::string>{"RANK=3"});
+
+  const RoundPlan table = passed_on(RoundPlan{4,
+                                              1,
+                                              6,
+                                              "job",
+                                              "",
+                                              "10.0.0.1",
+                                              29500,
+                                              {{3, "a", 7, "10.0.0.1", 4, 8, 0}, {1, "b", 8, "10.0.0.2", 2, 8, 4}},
+                                              0,
+                                              29501});
   EXPECT_EQ(table.node_of(1), 1);
   EXPECT_FALSE(table.node_of(0));
   EXPECT_EQ(table.nodes[1].first_rank, 4);
   EXPECT_EQ(table.master_port, 29500);
   EXPECT_EQ(table.store_port, 29501);
 
-  const Hello hello = passed_on(hello_of(2));
-  EXPECT_EQ(hello.node_rank, 2);
-  EXPECT_EQ(hello.settings, hello_of().settings);
+  EXPECT_EQ(passed_on(hello_of(2)).node_rank, 2);
+  EXPECT_EQ(passed_on(hello_of()).settings, hello_of().settings);
   EXPECT_FALSE(passed_on(hello_of()).node_rank);
 }
 
@@ -252,9 +272,10 @@ struct Listener final : Conductor::Outside {
 
 /// A job of `least` to `most` nodes, whose agents come one after the other.
 struct Job {
-  Job(int least, int most, int max_restarts = 0) : conductor(options(least, most, max_restarts), outside, {}) {}
+  Job(int least, int most, int max_restarts = 0) : Job(options(least, most, max_restarts)) {}
+  explicit Job(const CoordinatorOptions& options, Clock::time_point now = {}) : conductor(options, outside, now) {}
 
-  void comes(int agent) { conductor.message(agent, hello_of(), {}); }
+  void comes(int agent, const Hello& hello = hello_of()) { conductor.message(agent, hello, {}); }
   /// The two ranks of agent 0 exit.
   void ends(int code) {
     Ended ended;
@@ -278,61 +299,56 @@ TEST(Conductor, WaitsForMoreNodesThanMinOnlySoLong) {
   CoordinatorOptions options = Job::options(1, 3, 0);
   options.nodes.last_call = seconds(30);
   const auto start = Clock::now();
-  Listener outside;
-  Conductor conductor(options, outside, start);
-  conductor.tick(start);
-  conductor.message(0, hello_of(), start);
-  conductor.tick(start);
-  conductor.tick(start + seconds(29));
-  EXPECT_TRUE(outside.said.empty());
-  conductor.tick(start + seconds(30));
-  EXPECT_EQ(outside.agents(), std::vector<int>{0});
-  Conductor full(options, outside, start);
-  for (int agent = 0; agent < 3; ++agent) full.message(agent, hello_of(), start);
-  full.tick(start);
-  EXPECT_EQ(outside.agents(), (std::vector<int>{0, 1, 2}));
+  Job job(options, start);
+  job.conductor.tick(start);
+  job.comes(0);
+  job.conductor.tick(start);
+  job.conductor.tick(start + seconds(29));
+  EXPECT_TRUE(job.outside.said.empty());
+  job.conductor.tick(start + seconds(30));
+  EXPECT_EQ(job.outside.agents(), std::vector<int>{0});
+  Job full(options, start);
+  for (int agent = 0; agent < 3; ++agent) full.comes(agent);
+  full.conductor.tick(start);
+  EXPECT_EQ(full.outside.agents(), (std::vector<int>{0, 1, 2}));
 }
 
 TEST(Conductor, ItsOwnNodeIsFirstAndOthersKeepTheirOrder) {
-  CoordinatorOptions options = Job::options(1, 3, 0);
-  options.launch.max_restarts = 1;
-  Listener outside;
-  Conductor conductor(options, outside, {});
+  Job job(1, 3, 1);
   Ended ended;
   ended.ranks = {ended_rank(0, milliseconds(0), false, 0)};
   ended.ranks[0].sent = {SIGTERM};
-  conductor.message(5, hello_of(), {});
-  conductor.message(2, hello_of({}, 2, true), {});
-  conductor.tick({});
-  EXPECT_EQ(outside.agents(), (std::vector<int>{2, 5}));
-  conductor.message(1, hello_of(), {});
-  for (const int agent : {2, 5}) conductor.message(agent, ended, {});
-  conductor.tick({});
-  EXPECT_EQ(outside.agents(), (std::vector<int>{2, 5, 1}));
-  conductor.lost(5, "killed", {}, {});
+  job.comes(5);
+  job.comes(2, hello_of({}, 2, true));
+  job.conductor.tick({});
+  EXPECT_EQ(job.outside.agents(), (std::vector<int>{2, 5}));
+  job.comes(1);
+  for (const int agent : {2, 5}) job.conductor.message(agent, ended, {});
+  job.conductor.tick({});
+  EXPECT_EQ(job.outside.agents(), (std::vector<int>{2, 5, 1}));
+  job.conductor.lost(5, "killed", {}, {});
   ended.round = ended.ranks[0].code = 1;
-  for (const int agent : {2, 1}) conductor.message(agent, ended, {});
-  conductor.message(6, hello_of(), {});
-  conductor.tick({});
-  EXPECT_EQ(outside.agents(), (std::vector<int>{2, 1, 6}));
+  for (const int agent : {2, 1}) job.conductor.message(agent, ended, {});
+  job.comes(6);
+  job.conductor.tick({});
+  EXPECT_EQ(job.outside.agents(), (std::vector<int>{2, 1, 6}));
 }
 
 TEST(Conductor, PlacesOfStaticRendezvousAreFixed) {
   CoordinatorOptions options = Job::options(3, 3, 0);
   options.nodes.node_rank = 0;
-  Listener outside;
-  Conductor conductor(options, outside, {});
-  conductor.message(7, hello_of(2), {});
-  conductor.message(8, hello_of(0, 2, true), {});
-  conductor.tick(Clock::time_point(seconds(1)));
-  EXPECT_EQ(outside.notice(1), "2 of 3 nodes are here; waiting for --node-rank 1\n");
-  conductor.message(10, hello_of(2), {});
-  EXPECT_NE(outside.notice(2).find("--node-rank 2 is taken: pid 77 on b"), std::string::npos);
-  conductor.message(11, hello_of(3), {});
-  EXPECT_EQ(outside.notice(2), "--node-rank 3 does not exist among 3 nodes\n");
-  conductor.message(9, hello_of(1), {});
-  conductor.tick({});
-  EXPECT_EQ(outside.agents(), (std::vector<int>{8, 9, 7}));
+  Job job(options);
+  job.comes(7, hello_of(2));
+  job.comes(8, hello_of(0, 2, true));
+  job.conductor.tick(Clock::time_point(seconds(1)));
+  EXPECT_EQ(job.outside.notice(1), "2 of 3 nodes are here; waiting for --node-rank 1\n");
+  job.comes(10, hello_of(2));
+  test::expect_parts(job.outside.notice(2), {"--node-rank 2 is taken: pid 77 on b"});
+  job.comes(11, hello_of(3));
+  EXPECT_EQ(job.outside.notice(2), "--node-rank 3 does not exist among 3 nodes\n");
+  job.comes(9, hello_of(1));
+  job.conductor.tick({});
+  EXPECT_EQ(job.outside.agents(), (std::vector<int>{8, 9, 7}));
 }
 
 TEST(Conductor, AJobThatEndsAsANodeComesIsNotRunAgain) {

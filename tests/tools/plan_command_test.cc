@@ -3,12 +3,9 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <tutti/comm/algorithms/tuning.h>
-#include <tutti/tests/trainer/temporary_folder.h>
 
 #include <chrono>
-#include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "test_folder.h"
@@ -32,8 +29,7 @@ Words row(const std::string& text, const std::string& word) {
 TEST(PlanCommand, ListsEveryAlgorithmWithItsPrice) {
   const Finished run = plan({"--op", "all_reduce", "--bytes", "64", "--world", "4", "--alpha", "10", "--bandwidth", "1",
                              "--gamma", "0", "--simulate"});
-  ASSERT_EQ(run.status, exited(0)) << run.err;
-  expect_parts(run.out, {"all_reduce of 64 bytes per rank, 4 ranks"});
+  expect_success(run, {"all_reduce of 64 bytes per rank, 4 ranks"});
   EXPECT_EQ(row(run.out, "ring"), (Words{"ring", "12", "6", "96", "60.10", "60.10"}));
   EXPECT_EQ(row(run.out, "recursive_doubling"), (Words{"recursive_doubling", "6", "2", "128", "20.13", "20.13"}));
   EXPECT_EQ(row(run.out, "rabenseifner"), (Words{"rabenseifner", "8", "4", "96", "40.10", "40.10"}));
@@ -91,19 +87,17 @@ TEST(PlanCommand, SimulatesAWorldOf4096) {
 TEST(PlanCommand, SaysWhatItSimulatedInstead) {
   const Finished run =
       plan({"--op", "all_reduce", "--bytes", "67108860", "--world", "4096", "--simulate", "--algo", "ring"});
-  ASSERT_EQ(run.status, exited(0)) << run.err;
-  expect_parts(run.out, {"ring was simulated with 67108864 bytes, which make chunks of one length."});
+  expect_success(run, {"ring was simulated with 67108864 bytes, which make chunks of one length."});
 }
 
 TEST(PlanCommand, DrawsTheMessages) {
   const Finished run = plan({"--op", "all_reduce", "--bytes", "12", "--world", "3", "--algo", "ring", "--draw",
                              "--alpha", "10", "--bandwidth", "1", "--gamma", "0"});
-  ASSERT_EQ(run.status, exited(0)) << run.err;
-  expect_parts(run.out, {"              0     1     2\n"
-                         "      0.0 us  o----->     |   4 B\n"
-                         "              |     o----->   4 B\n"
-                         "              <-----------o   4 B\n"
-                         "     10.0 us  o----->     |   4 B\n"});
+  expect_success(run, {"              0     1     2\n"
+                       "      0.0 us  o----->     |   4 B\n"
+                       "              |     o----->   4 B\n"
+                       "              <-----------o   4 B\n"
+                       "     10.0 us  o----->     |   4 B\n"});
   const Finished pairs =
       plan({"--op", "all_reduce", "--bytes", "8", "--world", "4", "--algo", "recursive_doubling", "--draw"});
   expect_parts(pairs.out, {"      0.0 us  <----->     <----->   8 B\n"});
@@ -112,9 +106,8 @@ TEST(PlanCommand, DrawsTheMessages) {
 TEST(PlanCommand, PrintsTheScheduleOfARank) {
   const Finished run =
       plan({"--op", "broadcast", "--bytes", "8", "--world", "3", "--root", "1", "--algo", "chain", "--rank", "2"});
-  ASSERT_EQ(run.status, exited(0)) << run.err;
-  expect_parts(run.out, {"step 0 at rank 2 (recv from rank 1 into output[0, 2))\n"
-                         "  step 1 at rank 2 (send of output[0, 2) to rank 0) after 0\n"});
+  expect_success(run, {"step 0 at rank 2 (recv from rank 1 into output[0, 2))\n"
+                       "  step 1 at rank 2 (send of output[0, 2) to rank 0) after 0\n"});
 }
 
 TEST(PlanCommand, AStragglerIsSimulated) {
@@ -127,10 +120,10 @@ TEST(PlanCommand, AStragglerIsSimulated) {
 }
 
 TEST(PlanCommand, WritesJson) {
-  const trainer::TemporaryFolder folder;
-  const std::string file = folder / "plan.json";
-  expect_success(plan({"--op", "broadcast", "--bytes", "4096", "--world", "8", "--simulate", "--json", file}));
-  const auto report = nlohmann::json::parse(std::ifstream(file));
+  const TestFolder folder;
+  expect_success(
+      plan({"--op", "broadcast", "--bytes", "4096", "--world", "8", "--simulate", "--json", folder / "plan.json"}));
+  const auto report = folder.json("plan.json");
   EXPECT_EQ(report["op"], "broadcast");
   EXPECT_EQ(report["bytes"], 4096);
   EXPECT_EQ(report["world_size"], 8);
@@ -204,7 +197,7 @@ class TuneCommand : public testing::Test {
                                environment);
     expect_success(run);
     errors_ = run.err;
-    return nlohmann::json::parse(folder_.content("bench.json")).at("results").at(0).at("algorithm");
+    return folder_.json("bench.json").at("results").at(0).at("algorithm");
   }
 
   const TestFolder folder_;

@@ -155,16 +155,12 @@ void expect_passed_on(const std::string& traps, int signal, const Words& said) {
   expect_parts(agents.second.out(), said);
 }
 
-// The coordinator's own ranks have ended (or are about to, and do not mind the signal); the others' still get it and
-// their time.
-TEST(RunNodes, ASignalToACoordinatorWithoutRanksReachesTheOthers) {
+TEST(RunNodes, ASignalToTheCoordinatorReachesAllNodes) {
+  expect_passed_on("trap 'echo saved; exit 0' TERM; ", SIGTERM, {"[rank 2] saved\n", "[rank 3] saved\n"});
+  // The coordinator's own ranks have ended, or are about to: the others' still get it and their time.
   expect_passed_on(
       "if [ $GROUP_RANK = 0 ]; then trap '' TERM; echo ready; exit 0; fi; trap 'echo saved; exit 0' TERM; ", SIGTERM,
       {"[rank 3] saved\n"});
-}
-
-TEST(RunNodes, ASignalToTheCoordinatorReachesAllNodes) {
-  expect_passed_on("trap 'echo saved; exit 0' TERM; ", SIGTERM, {"[rank 2] saved\n", "[rank 3] saved\n"});
 }
 
 TEST(RunNodes, UserSignalsToTheCoordinatorReachAllNodes) {

@@ -4,7 +4,8 @@
 #include <tutti/comm/bootstrap/meeting_file.h>
 #include <tutti/tests/comm/store_test_support.h>
 #include <tutti/tests/trainer/temporary_folder.h>
-#include <tutti/tools/run/nodes/meeting.h>
+#include <tutti/tools/run/nodes/node_options.h>
+#include <tutti/tools/run/reserved_port.h>
 
 #include <fstream>
 

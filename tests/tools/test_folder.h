@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 namespace tutti::test {
 
@@ -18,6 +19,7 @@ class TestFolder : public trainer::TemporaryFolder {
     std::ifstream file(path() / name);
     return {std::istreambuf_iterator<char>(file), {}};
   }
+  nlohmann::json json(const std::filesystem::path& name) const { return nlohmann::json::parse(content(name)); }
 };
 
 }  // namespace tutti::test
