@@ -26,11 +26,8 @@ struct BenchArguments {
   std::optional<std::int64_t> nproc;
   std::string min_bytes = "4";
   std::string max_bytes = "64M";
-  std::int64_t step_factor = 4;
   std::string dtype = "float32";
   std::string redop = "sum";
-  std::int64_t iterations = 0;
-  std::int64_t warmup = 5;
 };
 
 void add_options(CLI::App& app, BenchArguments& arguments) {
@@ -40,7 +37,9 @@ void add_options(CLI::App& app, BenchArguments& arguments) {
   add_own_ranks_options(app, arguments.nproc);
   app.add_option("-b,--min-bytes", arguments.min_bytes, "smallest size; 4, 1K, 16M, 64MiB")->capture_default_str();
   app.add_option("-e,--max-bytes", arguments.max_bytes, "largest size")->capture_default_str();
-  app.add_option("-f,--step-factor", arguments.step_factor, "from one size to the next")->capture_default_str();
+  app.add_option("-f,--step-factor", arguments.options.step_factor, "from one size to the next")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
   app.add_option("--dtype", arguments.dtype, "float32, bfloat16, int64, ...: the types of comm")->capture_default_str();
   app.add_option("--redop", arguments.redop, "sum, avg, prod, min, max, band, bor or bxor")->capture_default_str();
   app.add_option("--transport", arguments.options.transport, "auto, tcp or shm")->capture_default_str();
@@ -53,8 +52,12 @@ void add_options(CLI::App& app, BenchArguments& arguments) {
   app.add_flag("--fresh", arguments.options.fresh,
                "write the data anew before each call, as a program that has just computed it");
   app.add_flag("--check,!--no-check", arguments.options.check, "compare every result [on]");
-  app.add_option("--iterations", arguments.iterations, "timed calls a row; 0: 0.3 s of them")->capture_default_str();
-  app.add_option("--warmup", arguments.warmup, "calls before the timed ones")->capture_default_str();
+  app.add_option("--iterations", arguments.options.iterations, "timed calls a row; 0: 0.3 s of them")
+      ->check(CLI::Range(0, 10'000'000))
+      ->capture_default_str();
+  app.add_option("--warmup", arguments.options.warmup, "calls before the timed ones")
+      ->check(CLI::Range(0, 10'000'000))
+      ->capture_default_str();
   app.add_option("--json", arguments.options.json, "write the results to this file");
   app.add_option("--trace", arguments.options.trace,
                  "write what all ranks communicated to this file, for ui.perfetto.dev");
@@ -65,23 +68,14 @@ void add_options(CLI::App& app, BenchArguments& arguments) {
                       {"Output", {"--json", "--trace"}}});
 }
 
-std::size_t in_range(std::int64_t value, std::int64_t least, std::int64_t most, const std::string& option) {
-  if (value >= least && value <= most) return static_cast<std::size_t>(value);
-  throw bench::UsageError(option + " " + std::to_string(value) + ": must be between " + std::to_string(least) +
-                          " and " + std::to_string(most));
-}
-
 /// What the command line says, checked. Throws bench::UsageError.
 BenchOptions interpreted(const BenchArguments& arguments) {
   BenchOptions options = arguments.options;
   if (const std::string why = nproc_objection(arguments.nproc); !why.empty()) throw bench::UsageError(why);
   options.min_bytes = bench::parse_bytes(arguments.min_bytes, "--min-bytes");
   options.max_bytes = bench::parse_bytes(arguments.max_bytes, "--max-bytes");
-  options.step_factor = in_range(arguments.step_factor, 1, 1 << 20, "--step-factor");
   options.dtype = bench::parse_dtype(arguments.dtype);
   options.redop = bench::parse_redop(arguments.redop);
-  options.iterations = in_range(arguments.iterations, 0, 10'000'000, "--iterations");
-  options.warmup = in_range(arguments.warmup, 0, 10'000'000, "--warmup");
   bench::check_options(options);
   return options;
 }

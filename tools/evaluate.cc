@@ -28,10 +28,6 @@ struct EvaluateArguments {
   std::int64_t threads = 0;
 };
 
-void check(const EvaluateArguments& arguments) {
-  if (const std::string why = nproc_objection(arguments.nproc); !why.empty()) throw WrongUsage(why);
-}
-
 /// What can be said before anything is computed.
 void check_surroundings(const EvaluateArguments& arguments) {
   (void)trainer::find_checkpoint(arguments.request.checkpoint);
@@ -83,7 +79,7 @@ int launch_evaluation(const EvaluateArguments& arguments) {
 
 int evaluate_command(const EvaluateArguments& arguments) {
   const auto launched = world_size_from_launcher();
-  check(arguments);
+  if (const std::string why = nproc_objection(arguments.nproc); !why.empty()) throw WrongUsage(why);
   if (arguments.nproc.value_or(1) > 1 && !launched) return launch_evaluation(arguments);
   const comm::World world = comm::World::detect();
   return run_as_rank(world, {}, [&](comm::ProcessGroup& group) { return evaluate_in_group(group, arguments, world); });

@@ -155,10 +155,8 @@ void settle_launch(RunArguments& arguments, const std::vector<std::string>& comm
   } catch (const comm::Error& error) {
     throw std::invalid_argument(std::string("--chaos: ") + error.what());
   }
-  std::vector<std::string> extra;
-  if (arguments.encrypt) extra.push_back("TUTTI_ENCRYPT=1");
-  if (!arguments.chaos.empty()) extra.push_back("TUTTI_CHAOS=" + arguments.chaos);
-  if (!extra.empty()) launch.extra_environment = [extra](int) { return extra; };
+  if (arguments.encrypt) launch.environment.push_back("TUTTI_ENCRYPT=1");
+  if (!arguments.chaos.empty()) launch.environment.push_back("TUTTI_CHAOS=" + arguments.chaos);
   if (arguments.min_ranks && !arguments.elastic) throw std::invalid_argument("--min-ranks belongs to --elastic");
   if (arguments.elastic) launch.elastic = ElasticLimits{.min_ranks = arguments.min_ranks.value_or(launch.nproc)};
 }

@@ -22,6 +22,7 @@
 #include <cmath>
 #include <ctime>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -36,10 +37,10 @@ using comm::OpKind;
 using comm::ProcessGroup;
 using Clock = std::chrono::steady_clock;
 
+constexpr int kTurns = 3;
 constexpr double kShortest = 1e-8;  // seconds: nothing took less
 
 constexpr std::size_t kElementBytes = sizeof(float);
-
 constexpr std::size_t kSizes[] = {1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 22};  // of one rank's or of the whole array
 constexpr OpKind kOps[] = {OpKind::AllReduce,     OpKind::Broadcast, OpKind::Reduce, OpKind::AllGather,
                            OpKind::ReduceScatter, OpKind::AllToAll,  OpKind::Gather, OpKind::Scatter};
@@ -74,16 +75,18 @@ constexpr bench::Operation kSums{
           comm::reduce_into(output.data, input.data, c.count, comm::DType::Float32, comm::ReduceOp::Sum, false);
         }};
 
-/// What one call takes by `algorithm`, where that is one of the group's: the median of what bench::measure() finds in
-/// about `budget` seconds. Equal on all ranks. Afterwards the group chooses its algorithms again.
+/// What one call takes by `algorithm`, where that is one of the group's: the least of the medians that bench::measure()
+/// finds in turns of about `budget` seconds in all, as a disturbance only ever adds time. Equal on all ranks.
+/// Afterwards the group chooses its algorithms again.
 double seconds_of(ProcessGroup& group, const bench::Operation& operation, std::size_t count,
                   const std::string& algorithm, double budget) {
   const bench::Case c{.rank = group.rank(), .world_size = group.world_size(), .count = count};
   bench::MeasureOptions options{.warmup = 1, .check = false};
-  options.min_time = std::chrono::nanoseconds(std::llround(budget * 1e9));
+  options.min_time = std::chrono::nanoseconds(std::llround(budget / kTurns * 1e9));
   if (operation.rooted) options.barrier_above = 0;  // some ranks leave such a call early
   group.use_algorithm(algorithm);
-  const double us = bench::measure(group, operation, c, options).time.median;
+  double us = std::numeric_limits<double>::infinity();
+  for (int turn = 0; turn < kTurns; ++turn) us = std::min(us, bench::measure(group, operation, c, options).time.median);
   group.use_algorithm("");
   return std::max(kShortest, us * 1e-6);
 }

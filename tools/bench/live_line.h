@@ -22,7 +22,6 @@ class LiveLine {
   LiveLine(bool speaks, std::size_t steps, std::size_t columns);
   ~LiveLine() { clear(); }
   LiveLine(const LiveLine&) = delete;
-  LiveLine& operator=(const LiveLine&) = delete;
 
   /// The next step begins.
   void next(const std::string& what);

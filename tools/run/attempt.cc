@@ -55,18 +55,12 @@ void Attempt::refuse_terminal_input() const {
   throw comm::Error(comm::ErrorCode::InvalidArgument, option + what + option + " ...");
 }
 
-std::vector<std::string> Attempt::extra_environment(int local_rank) const {
-  const int rank = job_.first_rank + local_rank;
-  std::vector<std::string> result = local_variables(options_.local, local_rank, rank, job_.world_size);
-  if (!options_.extra_environment) return result;
-  for (std::string& variable : options_.extra_environment(rank)) result.push_back(std::move(variable));
-  return result;
-}
-
 void Attempt::start_rank(int local_rank, const JobEnvironment& job, const std::vector<std::string>& of_rescuer,
                          int stdin_fd) {
-  std::vector<std::string> extra = extra_environment(local_rank);
-  extra.insert(extra.end(), of_rescuer.begin(), of_rescuer.end());
+  const int rank = job_.first_rank + local_rank;
+  std::vector<std::string> extra = local_variables(options_.local, local_rank, rank, job_.world_size);
+  for (const std::vector<std::string>& more : {options_.environment, of_rescuer})
+    extra.insert(extra.end(), more.begin(), more.end());
   SpawnPlan plan{program_path_, options_.command, {}, context_.keep_open};
   plan.environment = rank_environment(job, local_rank, extra);
   if (!options_.local.cpus.empty()) plan.cpus = options_.local.cpus.at(static_cast<std::size_t>(local_rank));
@@ -74,7 +68,7 @@ void Attempt::start_rank(int local_rank, const JobEnvironment& job, const std::v
   const Clock::time_point now = Clock::now();
   const SpawnedRank spawned = spawn_rank(plan, context_.signals, context_.keeper);
   RankEnd end;
-  end.rank = job_.first_rank + local_rank;
+  end.rank = rank;
   end.host = job_.host;
   end.pid = spawned.pid;
   end.started = now;

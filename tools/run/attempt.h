@@ -74,7 +74,6 @@ class Attempt {
   enum class State { Running, Settling, Terminating, Killing, Lingering, Done };
 
   void refuse_terminal_input() const;
-  std::vector<std::string> extra_environment(int local_rank) const;
   void start_rank(int local_rank, const JobEnvironment& job, const std::vector<std::string>& of_rescuer, int stdin_fd);
   void poll_once();
   int poll_timeout() const;

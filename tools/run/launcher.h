@@ -15,7 +15,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,7 +37,7 @@ struct LaunchOptions {
   std::optional<ElasticLimits> elastic = std::nullopt;  // lost ranks are replaced, max_restarts times
   std::optional<NodeOptions> nodes = std::nullopt;  // a job on several nodes; master_addr and master_port are not used
   std::string name = "tutti run";                   // begins every message
-  std::function<std::vector<std::string>(int rank)> extra_environment;  // "NAME=value", on top of the launcher's
+  std::vector<std::string> environment{};           // "NAME=value", on top of the launcher's
 };
 
 /// Runs the job to its end. Returns the exit status for the calling program: 0; the first failing rank's own (128 +

@@ -2,7 +2,6 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/launchers/launchers.h>
 #include <tutti/tools/help.h>
-#include <tutti/tools/run/nodes/meeting.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
 #include <tutti/tools/run/own_command.h>
 #include <tutti/tools/run/ranges.h>
@@ -27,12 +26,6 @@ namespace {
 constexpr const char* kIgnored[] = {"--monitor-interval",  "--start-method", "--signals-to-handle",
                                     "--numa-binding",      "--logs-specs",   "--event-log-handler",
                                     "--local-ranks-filter"};
-
-std::vector<int> parse_filter(const std::string& text, const std::string& option) {
-  const auto ranks = parse_ranges(text);
-  if (!ranks) throw std::invalid_argument(option + " is '" + text + "', but must name ranks, as 0,2-5");
-  return *ranks;
-}
 
 // Entries of CUDA_VISIBLE_DEVICES if it is set, else NVIDIA's devices in /dev; asks no driver.
 int visible_gpus() {
@@ -193,7 +186,10 @@ void apply_local_options(const LocalArguments& arguments, LaunchOptions& launch)
   LocalOptions& local = launch.local;
   local.redirects = parse_streams(arguments.redirects, "--redirects");
   local.tees = parse_streams(arguments.tees, "--tee");
-  local.rank_filter = parse_filter(arguments.rank_filter, "--ranks-filter");
+  const auto shown = parse_ranges(arguments.rank_filter);
+  if (!shown)
+    throw std::invalid_argument("--ranks-filter is '" + arguments.rank_filter + "', but must name ranks, as 0,2-5");
+  local.rank_filter = *shown;
   if (arguments.no_bind) {
     launch.local.why_not_bound = "--no-bind";
   } else {

@@ -38,7 +38,7 @@ ElasticJob::ElasticJob(const RoundPlan& plan, const std::string& bind_address, c
                                      .job_id = plan.job_id,
                                      .job_secret = job_secret};
   control_ = std::make_unique<comm::TcpStore>(client, soon());
-  stores_.push_back({.server = serve(plan.job_id, plan.world_size)});
+  store_ = serve(plan.job_id, plan.world_size);
   for (int node = 0; node < static_cast<int>(plan.nodes.size()); ++node) {
     for (int slot = 0; slot < place_of(node).nproc; ++slot)
       members_.push_back({{.node = node, .slot = slot}, add_process(node, place_of(node).first_rank + slot)});
@@ -96,7 +96,7 @@ void ElasticJob::publish() {
   comm::Generation generation;
   generation.number = generation_;
   generation.first_size = plan_.world_size;
-  generation.master_port = stores_.back().server->port();
+  generation.master_port = store_->port();
   generation.job_id = job_id();
   for (const Member& member : members_) generation.workers.push_back(member.id.text());
   comm::publish_generation(*control_, generation, soon());
@@ -180,7 +180,8 @@ bool ElasticJob::somebody_finished() const {
 }
 
 ElasticJob::Step ElasticJob::look(Clock::time_point now) {
-  close_old_stores(now);
+  // An old store must not keep ranks waiting for others that will never come there.
+  if (old_store_ && now >= close_old_at_) old_store_.reset();
   const bool died = std::any_of(members_.begin(), members_.end(), [&](const Member& m) { return has_died(m); });
   if (!died && now < next_look_) return {};
   next_look_ = now + kLookEvery;
@@ -289,8 +290,8 @@ ElasticJob::Step ElasticJob::form(const NextGeneration& next, Clock::time_point 
   trouble_since_.reset();
   if (members_.empty()) return step;
   ++generation_;
-  stores_.back().close_at = now + kOldStoreTime;
-  stores_.push_back({.server = serve(job_id())});
+  old_store_ = std::exchange(store_, serve(job_id()));
+  close_old_at_ = now + kOldStoreTime;
   publish();
   for (const std::size_t rank : fresh) {
     const comm::WorkerId& id = members_[rank].id;
@@ -333,13 +334,6 @@ void ElasticJob::tell(const NextGeneration& next, bool replaced) {
          std::to_string(restarts_used_) + " of at most " + std::to_string(limits_.max_restarts) + ")");
   } else {
     say_(survivors + " on, of " + std::to_string(members_.size()));
-  }
-}
-
-/// An old one must not keep ranks waiting for somebody who will never come there.
-void ElasticJob::close_old_stores(Clock::time_point now) {
-  for (Served& served : stores_) {
-    if (served.server && served.close_at && now >= *served.close_at) served.server.reset();
   }
 }
 

@@ -61,7 +61,7 @@ class ElasticJob {
   bool failed_for_good() const { return failed_for_good_; }
   std::uint16_t control_port() const { return control_server_->port(); }
   /// Of the present generation.
-  std::uint16_t store_port() const { return stores_.back().server->port(); }
+  std::uint16_t store_port() const { return store_->port(); }
   int world_size() const { return static_cast<int>(members_.size()); }
 
  private:
@@ -75,10 +75,6 @@ class ElasticJob {
     comm::WorkerId id;
     std::size_t process = 0;
     int since = 0;  // the generation in which it has had its first place
-  };
-  struct Served {
-    std::unique_ptr<comm::TcpStoreServer> server;
-    std::optional<Clock::time_point> close_at{};
   };
 
   std::unique_ptr<comm::TcpStoreServer> serve(const std::string& job_id, int world_size = -1) const;
@@ -100,7 +96,6 @@ class ElasticJob {
   RescueOrder& order_for(int node, Step& step) const;
   void count_as_lost(std::size_t process, Step& step);
   void tell(const NextGeneration& next, bool replaced);
-  void close_old_stores(Clock::time_point now);
 
   RoundPlan plan_;  // of the first generation; nodes that come later stand at its end
   const std::string bind_address_;
@@ -109,7 +104,9 @@ class ElasticJob {
   const Say say_;
   std::unique_ptr<comm::TcpStoreServer> control_server_;
   std::unique_ptr<comm::Store> control_;
-  std::vector<Served> stores_;                     // by generation
+  std::unique_ptr<comm::TcpStoreServer> store_;      // of the present generation ...
+  std::unique_ptr<comm::TcpStoreServer> old_store_;  // ... and of the one before, for a while
+  Clock::time_point close_old_at_{};
   std::vector<Process> processes_;                 // all that were started
   std::vector<std::vector<std::size_t>> of_node_;  // a node's processes
   std::vector<Member> members_;                    // of the present generation, by rank

@@ -2,17 +2,25 @@
 #include <sys/epoll.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/base/host_name.h>
+#include <tutti/comm/bootstrap/meeting_file.h>
+#include <tutti/comm/bootstrap/rank_addresses.h>
+#include <tutti/comm/store/tcp_store.h>
+#include <tutti/comm/wire/job_secret.h>
+#include <tutti/comm/wire/local_address.h>
 #include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/attempt.h>
 #include <tutti/tools/run/elastic/node_rescuer.h>
 #include <tutti/tools/run/nodes/control_link.h>
+#include <tutti/tools/run/nodes/coordinator.h>
 #include <tutti/tools/run/nodes/judge.h>
-#include <tutti/tools/run/nodes/meeting.h>
 #include <tutti/tools/run/ranges.h>
+#include <tutti/tools/run/reserved_port.h>
 #include <tutti/tools/run/round_stores.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -27,6 +35,122 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLastWords{2000};   // for the coordinator to take the last message
 constexpr milliseconds kSameSignal{1000};  // one signal to a whole job reaches its agents within this time
+constexpr milliseconds kPublishing{1000};  // to the store in this very process
+
+/// How an agent gets to the control store: it serves it, or finds who does.
+///
+/// Agents that a scheduler has started meet without an address: node 0's agent shows where it coordinates in a file of
+/// the folder that ranks would meet in (comm/bootstrap/meeting_file.h); the others look into it while they connect.
+class Meeting {
+ public:
+  /// `host`: this node's name, for people. options.nodes must be set.
+  Meeting(const LaunchOptions& options, std::string host)
+      : options_(options), nodes_(*options.nodes), host_(std::move(host)) {}
+  ~Meeting() {
+    if (!nonce_.empty()) comm::MeetingFile(nodes_.meeting_file, secret_).withdraw(nonce_);
+  }
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+
+  /// Becomes the coordinator, where that is this agent's part. Throws comm::Error.
+  void begin() {
+    if (!options_.store) reserved_.emplace("0.0.0.0");
+    secret_ = comm::job_secret();
+    start_coordinator();
+  }
+
+  /// A connection on its way to the control store, with this agent's hello.
+  std::unique_ptr<ControlLink> link() const {
+    NodeOptions nodes = nodes_;
+    if (coordinates()) nodes.meeting_file.clear();  // this agent knows its own address
+    // A name of this very host may stand for an address that only this host has.
+    const std::string outward = everywhere_ ? comm::default_route_address() : "";
+    if (!outward.empty()) nodes.addresses = {outward, nodes_.host};
+    return std::make_unique<ControlLink>(nodes, secret_, hello());
+  }
+
+  bool coordinates() const { return coordinator_ != nullptr; }
+  const std::string& secret() const { return secret_; }
+  /// Why this agent does not coordinate, where it has tried to; else "".
+  const std::string& obstacle() const { return obstacle_; }
+
+  /// "host:port", or in which file that stands.
+  std::string place() const {
+    if (!nodes_.meeting_file.empty() && !coordinates())
+      return "the address that the agent of node 0 publishes in " + nodes_.meeting_file;
+    return nodes_.host + ":" + std::to_string(nodes_.port);
+  }
+
+ private:
+  // A scheduler's coordinator shows its port once it has one.
+  std::string about() const {
+    std::string how = nodes_.is_static() ? "--master-addr" : "--rdzv-endpoint";
+    if (!nodes_.meeting_file.empty()) how = "shown to the others in " + nodes_.meeting_file;
+    const bool from_environment = std::getenv("TUTTI_JOB_SECRET") != nullptr;
+    return "agents meet at " + (nodes_.port == 0 ? nodes_.host : place()) + " (" + how + "), secret from " +
+           (from_environment ? "TUTTI_JOB_SECRET" : "the home folder");
+  }
+
+  Hello hello() const {
+    Hello hello;
+    hello.node_rank = nodes_.node_rank;
+    hello.is_coordinators = coordinates();
+    hello.host = host_;
+    hello.pid = ::getpid();
+    hello.nproc = options_.nproc;
+    hello.cores = available_cpus();
+    hello.reserved_port = reserved_ ? reserved_->port() : std::uint16_t{0};
+    hello.settings = agreed_settings(options_);
+    return hello;
+  }
+
+  void start_coordinator() {
+    if (nodes_.remote || (nodes_.is_static() && *nodes_.node_rank != 0)) return;
+    if (!nodes_.meeting_file.empty()) nodes_.host = comm::reachable_addresses(true).front();
+    const CoordinatorOptions options{.nodes = nodes_,
+                                     .bind_address = coordinator_bind_address(nodes_.host),
+                                     .job_secret = secret_,
+                                     .own = hello(),
+                                     .about = about(),
+                                     .launch = options_};
+    try {
+      coordinator_ = std::make_unique<Coordinator>(options);
+      everywhere_ = options.bind_address.empty();
+    } catch (const comm::Error& error) {
+      if (nodes_.is_static())
+        throw comm::Error(error.code(),
+                          std::string(error.what()) + " (the agent with --node-rank 0 serves --master-addr)");
+      obstacle_ = error.what();  // another agent is; or whoever holds the port will turn out to be a stranger
+      return;
+    }
+    nodes_.port = coordinator_->port();
+    if (!nodes_.meeting_file.empty()) publish();
+  }
+
+  // Shows the coordinator's address to the other agents as long as this agent lives.
+  void publish() {
+    comm::World world;
+    world.world_size = nodes_.max_nodes;
+    world.job_id = std::filesystem::path(nodes_.meeting_file).stem().string();
+    const comm::Announcement announcement = comm::own_announcement(world, {nodes_.host}, nodes_.port);
+    const comm::Deadline soon = comm::Deadline::after(kPublishing);
+    comm::TcpStore store({.host = nodes_.host, .port = nodes_.port, .job_id = kControlJob, .job_secret = secret_},
+                         soon);
+    store.set(kNonceKey, announcement.nonce, soon);
+    comm::MeetingFile(nodes_.meeting_file, secret_).publish(announcement);
+    nonce_ = announcement.nonce;
+  }
+
+  const LaunchOptions& options_;
+  NodeOptions nodes_;  // with the place that was found
+  const std::string host_;
+  std::string secret_;
+  std::optional<ReservedPort> reserved_;
+  std::unique_ptr<Coordinator> coordinator_;
+  std::string obstacle_;
+  bool everywhere_ = false;  // the coordinator listens on all interfaces
+  std::string nonce_;        // of what stands in the meeting file; "": nothing of this agent's
+};
 
 class Agent final : public AttemptControl {
  public:
@@ -224,8 +348,7 @@ class Agent final : public AttemptControl {
 
   // The others go on, if they are enough.
   void leave_with(const Attempt& attempt) {
-    bool well = true;
-    for (const RankEnd& rank : attempt.ends()) well = well && !rank.running && rank.code == 0;
+    const bool well = std::all_of(attempt.ends().begin(), attempt.ends().end(), ended_well);
     context_.say("stopped by " + signal_name(*attempt.interrupted_by()) + "; this node leaves the job\n");
     link_->flush(kLastWords);
     status_ = well ? 0 : 128 + *attempt.interrupted_by();

@@ -36,15 +36,14 @@ constexpr char kFolderHint[] =
 
 class ControlLink::Impl {
  public:
-  Impl(const NodeOptions& options, std::string secret, Hello hello, std::vector<std::string> hosts)
+  Impl(const NodeOptions& options, std::string secret, Hello hello)
       : options_(options),
         secret_(std::move(secret)),
         hello_(std::move(hello)),
-        hosts_(std::move(hosts)),
+        hosts_(options.addresses.empty() ? std::vector{options.host} : options.addresses),
         port_(options.port),
         fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (fd_ < 0) comm::throw_errno("cannot make an event descriptor", errno);
-    if (hosts_.empty()) hosts_.push_back(options_.host);
     listener_ = std::thread([this] { listen(); });
   }
 
@@ -299,7 +298,7 @@ class ControlLink::Impl {
   const NodeOptions options_;
   const std::string secret_;
   Hello hello_;
-  std::vector<std::string> hosts_;
+  const std::vector<std::string> hosts_;
   std::uint16_t port_;
   std::string nonce_;         // of a coordinator that has published itself; else ""
   std::string published_by_;  // for error texts
@@ -321,9 +320,8 @@ class ControlLink::Impl {
   std::thread listener_;            // the last member: it uses the others
 };
 
-ControlLink::ControlLink(const NodeOptions& options, std::string job_secret, Hello hello,
-                         std::vector<std::string> hosts)
-    : impl_(std::make_unique<Impl>(options, std::move(job_secret), std::move(hello), std::move(hosts))) {}
+ControlLink::ControlLink(const NodeOptions& options, std::string job_secret, Hello hello)
+    : impl_(std::make_unique<Impl>(options, std::move(job_secret), std::move(hello))) {}
 
 ControlLink::~ControlLink() = default;
 

@@ -69,10 +69,10 @@ struct LinkEvent {
 
 class ControlLink {
  public:
-  /// Begins to connect to options.host and port, until options.join_timeout has passed; then says hello. Where `hosts`
-  /// are given they are tried in turn: one of them is the store's, others may be somebody else's. With
+  /// Begins to connect to options.host and port, until options.join_timeout has passed; then says hello. Where
+  /// options.addresses are given they are tried in turn: one of them is the store's, others may be another host's. With
   /// options.meeting_file hosts and port are what stands there, again and again: an earlier run may have left the file.
-  ControlLink(const NodeOptions& options, std::string job_secret, Hello hello, std::vector<std::string> hosts = {});
+  ControlLink(const NodeOptions& options, std::string job_secret, Hello hello);
   /// Says goodbye. Returns within about a second.
   ~ControlLink();
   ControlLink(const ControlLink&) = delete;

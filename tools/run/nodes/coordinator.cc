@@ -121,19 +121,16 @@ class Coordinator::Impl final : public Conductor::Outside {
     const auto now = Conductor::Clock::now();
     if (now < next_look_) return;
     next_look_ = now + kLook;
-    const std::vector<int> agents = watched_agents();
-    if (agents.empty()) return;
+    std::vector<int> agents;
     std::vector<std::string> keys;
-    for (const int agent : agents) keys.push_back(beat_key(agent));
+    for (const auto& [agent, hello] : conductor_.agents()) {
+      agents.push_back(agent);
+      keys.push_back(beat_key(agent));
+    }
+    if (agents.empty()) return;
     const std::vector<std::string> beats = store_->multi_get(keys, own_deadline());
     const std::string gone = gone_agents();
     for (std::size_t i = 0; i < agents.size(); ++i) listen_to(agents[i], beats[i], gone, now);
-  }
-
-  std::vector<int> watched_agents() const {
-    std::vector<int> agents;
-    for (const auto& [agent, hello] : conductor_.agents()) agents.push_back(agent);
-    return agents;
   }
 
   // "3 17": those whose connection has broken without a goodbye.

@@ -1,3 +1,6 @@
+#include <tutti/comm/base/log.h>
+#include <tutti/comm/bootstrap/launchers/launchers.h>
+#include <tutti/comm/bootstrap/meeting_file.h>
 #include <tutti/tools/run/nodes/node_options.h>
 #include <tutti/tools/run/ranges.h>
 
@@ -13,6 +16,7 @@ namespace tutti::tools {
 namespace {
 
 constexpr std::chrono::seconds kRemoteJoinTimeout{120};
+constexpr std::chrono::seconds kPmiAnswer{30};  // of mpiexec's PMI server
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
 
@@ -134,6 +138,19 @@ void add(std::vector<HostSlots>& hosts, const HostSlots& host) {
   }
 }
 
+// What tells the agents of this job step from those of others on the same file system.
+std::string job_of(const comm::LaunchedPlace& place, const comm::Environment& environment) {
+  std::string job = place.job;
+  if (job.empty() && place.pmi_descriptor >= 0)
+    job = comm::pmi_job_name(place.pmi_descriptor, comm::Deadline::after(kPmiAnswer));
+  if (const auto id = environment("TUTTI_JOB_ID")) job += "-" + *id;
+  if (job.empty())
+    throw std::invalid_argument(place.source +
+                                ": that does not tell one job from another; set TUTTI_JOB_ID, equal "
+                                "on all nodes, or give --rdzv-endpoint");
+  return job;
+}
+
 }  // namespace
 
 std::optional<NodeOptions> parse_node_options(const NodeArguments& arguments) {
@@ -221,6 +238,25 @@ std::vector<HostSlots> read_hostfile(const std::string& path) {
   file.peek();  // a folder can be opened, but not be read
   if (!file.is_open() || file.bad()) throw std::invalid_argument("--hostfile " + path + " cannot be read");
   return parse_hostfile(std::string(std::istreambuf_iterator<char>(file), {}), path);
+}
+
+void ask_scheduler(NodeArguments& nodes, const comm::Environment& environment) {
+  if (nodes.node_rank || !nodes.master_addr.empty() || !nodes.rdzv_endpoint.empty() || !nodes.rdzv_backend.empty())
+    return;
+  const std::optional<int> count = parse_number(nodes.nnodes);
+  const std::string chosen = environment("TUTTI_LAUNCHER").value_or("auto");
+  if (!count || *count < 2 || chosen == "none" || chosen == "env") return;
+  const auto place = comm::find_launcher(chosen, environment).place;
+  if (!place) return;
+  if (place->world_size != *count)
+    throw std::invalid_argument("--nnodes is " + nodes.nnodes + ", but " + place->source + " has " +
+                                std::to_string(place->world_size) +
+                                " processes: start one agent on each node (srun --ntasks-per-node 1, mpirun -N 1, "
+                                "mpiexec -ppn 1)");
+  nodes.node_rank = place->rank;
+  nodes.meeting_file = comm::meeting_path(job_of(*place, environment) + "-agents", environment);
+  comm::log(comm::LogLevel::Info, "node " + std::to_string(place->rank) + " of " + nodes.nnodes + " (" + place->source +
+                                      "); the agents meet in " + nodes.meeting_file);
 }
 
 }  // namespace tutti::tools

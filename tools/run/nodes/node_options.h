@@ -3,8 +3,11 @@
 // An agent is one `tutti run`; it starts the ranks of one node. The agents meet at a control store, which one of them,
 // the coordinator, serves: with static rendezvous (--node-rank, --master-addr) the agent of node 0, with dynamic
 // rendezvous (--rdzv-endpoint) whichever agent can bind the endpoint's address. And
-// the hosts of a job that one launcher starts: -H and --hostfile. Values; pure functions but for read_hostfile.
+// the hosts of a job that one launcher starts: -H and --hostfile. Values; pure functions but for read_hostfile and
+// ask_scheduler.
 #pragma once
+
+#include <tutti/comm/bootstrap/world.h>
 
 #include <chrono>
 #include <cstdint>
@@ -20,6 +23,7 @@ struct NodeOptions {
   std::optional<int> node_rank;  // static rendezvous: this node's place. Nothing: the coordinator gives places
   std::string host;              // where the agents meet: an address or a name
   std::uint16_t port = 0;
+  std::vector<std::string> addresses{};             // in place of `host`: tried in turn
   std::string meeting_file;                         // not "": node 0 takes a free port and publishes it there
   std::string run_id;                               // --rdzv-id; "": none given
   std::chrono::milliseconds join_timeout{600'000};  // until so many nodes are there as are needed
@@ -29,8 +33,7 @@ struct NodeOptions {
 
   // Of an agent that a launcher has started on another host (remote_agent.h):
   bool remote = false;
-  std::vector<std::string> addresses{};  // of the control store; tried in turn
-  std::string node_name{};               // of this node; "": the host's own name
+  std::string node_name{};  // of this node; "": the host's own name
 
   bool is_static() const { return node_rank.has_value(); }
   bool fixed_size() const { return min_nodes == max_nodes; }
@@ -45,7 +48,7 @@ struct NodeArguments {
   std::string rdzv_backend{};   // "", static, c10d (any other name that torchrun takes is refused)
   std::string rdzv_endpoint{};  // host[:port]
   std::string rdzv_id{};
-  std::string meeting_file{};  // of agents that a scheduler has started (meeting.h); with node_rank
+  std::string meeting_file{};  // of agents that a scheduler has started (ask_scheduler); with node_rank
   std::string rdzv_conf{};     // key=value,...: join_timeout, last_call_timeout, keep_alive_interval, silence_timeout
 };
 
@@ -54,6 +57,12 @@ inline constexpr std::uint16_t kDynamicPort = 29400;  // torchrun's port of --rd
 
 /// Nothing for a job on one node. Throws std::invalid_argument with one sentence for options that make no sense.
 std::optional<NodeOptions> parse_node_options(const NodeArguments& arguments);
+
+/// Where nothing is said about how the nodes meet, and a scheduler has started this agent, its variables say it: sets
+/// node_rank and meeting_file (srun --ntasks-per-node 1 tutti run --nnodes N ...: each agent has its task's place).
+/// Throws std::invalid_argument if it started another number of processes than nodes.nnodes, and comm::Error for
+/// variables that contradict each other. Under Hydra it asks the PMI server for the job's name.
+void ask_scheduler(NodeArguments& nodes, const comm::Environment& environment);
 
 /// The same for a job whose `nodes` agents one launcher starts (-H, --hostfile).
 NodeOptions launched_node_options(const NodeArguments& arguments, int nodes);

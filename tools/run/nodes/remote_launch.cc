@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
+#include <tutti/comm/base/error.h>
 #include <tutti/comm/base/format.h>
 #include <tutti/comm/base/host_name.h>
 #include <tutti/comm/store/descriptor_limit.h>
@@ -9,15 +10,17 @@
 #include <tutti/tools/run/nodes/control_link.h>
 #include <tutti/tools/run/nodes/coordinator.h>
 #include <tutti/tools/run/nodes/remote_agent.h>
-#include <tutti/tools/run/nodes/remote_command.h>
 #include <tutti/tools/run/nodes/remote_launch.h>
 #include <tutti/tools/run/own_command.h>
+#include <tutti/tools/run/rank_output.h>
 #include <unistd.h>
 #include <wordexp.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 namespace tutti::tools {
 namespace {
@@ -49,6 +52,136 @@ std::vector<std::string> own_addresses() {
   addresses.push_back(comm::loopback_address());
   return addresses;
 }
+
+/// What the remote shell prints before the agent has begun goes to standard error, with the host; then lines are the
+/// ranks', and go on as they are.
+class RemoteLines final : public LinePrinter {
+ public:
+  RemoteLines(std::string host, const LaunchOptions& options, const JobEnvironment& job, Console& console)
+      : LinePrinter(options, job, console), host_(std::move(host)) {}
+
+  void print(int local_rank, Stream stream, std::string_view line) override {
+    bool& begun = begun_[static_cast<int>(stream)];
+    if (begun) return LinePrinter::print(local_rank, stream, line);
+    begun = line == kAgentMark;
+    if (!begun) LinePrinter::print(local_rank, Stream::Err, "[" + host_ + "] " + std::string(line));
+  }
+
+  bool begun() const { return begun_[0] || begun_[1]; }
+
+ private:
+  const std::string host_;
+  bool begun_[2] = {false, false};  // by stream
+};
+
+/// One `ssh HOST tutti run --agent`, as a child process whose standard input gets the settings and then stays open, and
+/// whose output is shown line by line. The lines before the agent has begun (a banner) are quoted in error texts.
+class RemoteCommand {
+ public:
+  RemoteCommand(std::string host, Console& console) : host_(std::move(host)), console_(console) {}
+
+  /// Not while it runs. Throws what spawn_rank throws.
+  void start(SpawnPlan plan, std::string settings, const SignalGuard& signals, const Keeper& keeper) {
+    if (pid_ > 0) end(keeper);
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) comm::throw_errno("cannot make a pipe to a remote command", errno);
+    name_ = plan.command.front();
+    const comm::Socket settings_end(ends[0]);
+    input_ = comm::Socket(ends[1]);
+    plan.stdin_fd = settings_end.get();
+    const SpawnedRank spawned = spawn_rank(plan, signals, keeper);
+    ::fcntl(input_.get(), F_SETFL, O_NONBLOCK);
+    pid_ = spawned.pid;
+    LaunchOptions as_they_are;
+    as_they_are.label = false;
+    JobEnvironment of_several;  // whose output is cut into lines
+    of_several.world_size = 2;
+    lines_.emplace(host_, as_they_are, of_several, console_);
+    output_.emplace(as_they_are, of_several, 0, spawned.out, spawned.err, *lines_);
+    ended_ = false;
+    settings_ = std::move(settings);
+    written_ = 0;
+  }
+
+  void add_poll_entries(std::vector<pollfd>& entries) const {
+    if (input_.get() >= 0 && written_ < settings_.size()) entries.push_back({input_.get(), POLLOUT, 0});
+    if (output_) output_->add_poll_entries(entries);
+  }
+
+  /// True if it was ours.
+  bool handle(const pollfd& entry) {
+    if (entry.fd != input_.get()) return output_ && output_->handle(entry);
+    if (entry.revents != 0) write_settings();
+    return true;
+  }
+
+  bool running() const { return pid_ > 0 && !ended_; }
+  bool begun() const { return lines_ && lines_->begun(); }
+
+  /// True once after it has ended.
+  bool note_end() {
+    if (!running()) return false;
+    siginfo_t info{};
+    if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid_)
+      return false;
+    output_->finish();  // with what is there now: others may hold the other end for longer (ssh's ControlPersist does)
+    ended_ = true;
+    wait_code_ = info.si_code;
+    wait_status_ = info.si_status;
+    input_.close();
+    return true;
+  }
+
+  /// "'ssh' to node1 ended with status 255; it printed: ..."
+  std::string state() const {
+    std::string text = "'" + name_ + "' to " + host_;
+    if (!ended_) {
+      text += begun() ? " runs" : " has not started tutti so far";
+    } else if (wait_code_ == CLD_EXITED) {
+      text += " ended with status " + std::to_string(wait_status_);
+      if (wait_status_ == 127 && !begun()) text += " (is tutti at the same path there?)";
+    } else {
+      text += " was killed by " + signal_name(wait_status_);
+    }
+    if (begun()) return text;
+    if (output_->tail().empty()) return text + "; it printed nothing";
+    text += "; it printed:";
+    for (const std::string& line : output_->tail()) text += "\n    | " + line;
+    return text;
+  }
+
+  /// Kills what is left of it, and reaps.
+  void end(const Keeper& keeper) {
+    if (pid_ <= 0) return;
+    input_.close();
+    ::kill(-pid_, SIGKILL);
+    keeper.forget(pid_);
+    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    output_->finish();
+    pid_ = -1;
+  }
+
+ private:
+  void write_settings() {
+    const ssize_t count = ::write(input_.get(), settings_.data() + written_, settings_.size() - written_);
+    if (count > 0) written_ += static_cast<std::size_t>(count);
+    if (count < 0 && errno != EAGAIN && errno != EINTR) input_.close();  // it has ended; its status will tell why
+  }
+
+  const std::string host_;
+  Console& console_;
+  std::string name_;
+  pid_t pid_ = -1;
+  bool ended_ = false;
+  int wait_code_ = 0;  // si_code and si_status
+  int wait_status_ = 0;
+  comm::Socket input_;
+  std::string settings_;
+  std::size_t written_ = 0;
+  std::optional<RemoteLines> lines_;
+  std::optional<RankOutput> output_;
+};
 
 class RemoteLaunch {
  public:
