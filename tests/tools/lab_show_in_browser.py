@@ -8,14 +8,14 @@ SUBMISSIONS is tests/labs. Screenshots go to FOLDER if it is given. Needs Chromi
 
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent / folder) for folder in ("support", "labs")]
 import browser as browsers  # noqa: E402
+import submissions  # noqa: E402
 
 SKIPPED = 77
 TEXT = "document.body.innerText"
@@ -33,7 +33,7 @@ def check(condition, text):
 def show(tutti, folder, lab, source, *options, status=0):
     """The page of one submission."""
     place = pathlib.Path(tempfile.mkdtemp(dir=folder))
-    shutil.copy(source, place / f"{lab}.cc")
+    (place / f"{lab}.cc").write_text(submissions.text_of(source, lab))
     done = subprocess.run([tutti, "lab", "show", lab, place, *options], capture_output=True, text=True, timeout=300)
     check(done.returncode == status, f"tutti lab show {lab} ended with {done.returncode}: {done.stdout}{done.stderr}")
     return place / "show.html", done.stdout + done.stderr
@@ -123,14 +123,14 @@ def main():
         check("rank 1, data[3]: 23 (of 1), and should be 13 (of 0)" in said, f"the page does not say what is wrong: {said}")
         check(browser.evaluate("document.querySelectorAll('#side0 .cell.bad').length") == 1, "the wrong cell is not marked")
 
-        twice, _ = show(tutti, folder, "deadlock", labs / "wrong" / "deadlock" / "sends_twice.cc", "--ranks", "2", "--eager")
+        twice, _ = show(tutti, folder, "deadlock", labs / "wrong" / "deadlock" / "sends_twice.diff", "--ranks", "2", "--eager")
         browser.open(twice, 1280, 900)
         said = browser.evaluate(TEXT)
         check("and yet it is wrong: rank" in said and "was never received" in said, f"a left-over message is not told: {said}")
         check(browser.evaluate(LISTS)[0].count("never received") == 2, "the list does not name the messages left over")
         check(browser.evaluate("document.querySelectorAll('#side0 .b-recv').length") == 2, "what is left over is received")
 
-        stuck, _ = show(tutti, folder, "deadlock", labs / "wrong" / "deadlock" / "all_receive_first.cc", "--ranks", "3")
+        stuck, _ = show(tutti, folder, "deadlock", labs / "wrong" / "deadlock" / "all_receive_first.diff", "--ranks", "3")
         looks_right(browser, stuck, "deadlock", screens)
         browser.open(stuck, 1280, 900, fragment="#step=9999")
         check("0 waits for 2 in recv of" in browser.evaluate(TEXT), "the deadlock is not explained")
