@@ -12,6 +12,8 @@
 #include <functional>
 #include <list>
 
+#include "store_test_support.h"
+
 namespace tutti::comm {
 namespace {
 
@@ -44,14 +46,7 @@ class BadFrames : public testing::Test {
   }
 
   void expect_error(ErrorCode code, const std::string& part, const std::function<void()>& action) {
-    try {
-      action();
-      ADD_FAILURE() << "no error";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), code) << error.what();
-      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-      EXPECT_NE(std::string(error.what()).find("rank 1 ("), std::string::npos) << error.what();
-    }
+    test::expect_error(code, {part, "rank 1 ("}, action);
   }
   void expect_recv_error(ErrorCode code, const std::string& part) {
     expect_error(code, part, [&] { group_->recv(std::span<float>(four_), 1, 7); });

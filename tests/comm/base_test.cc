@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "store_test_support.h"
+
 namespace tutti::comm {
 namespace {
 
@@ -27,13 +29,8 @@ TEST(PrintableUtf8, KeepsTextAndNothingThatATerminalObeys) {
 }
 
 TEST(Error, CarriesCodeAndErrnoWords) {
-  try {
-    throw_errno("open data/x", ENOENT);
-    FAIL() << "throw_errno returned";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::System);
-    EXPECT_STREQ(error.what(), "open data/x: No such file or directory (errno 2)");
-  }
+  EXPECT_EQ(test::text_of(ErrorCode::System, [] { throw_errno("open data/x", ENOENT); }),
+            "open data/x: No such file or directory (errno 2)");
 }
 
 TEST(Deadline, RemainingIsNeverNegativeAndRoundsUp) {

@@ -2,15 +2,13 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/point_to_point/point_to_point.h>
 #include <tutti/comm/process_group.h>
-#include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/comm/net_test.h>
 
 #include <vector>
 
 namespace tutti::comm {
 namespace {
 
-using test::Net;
-using test::run_ranks;
 using Bytes = std::vector<std::uint8_t>;
 
 constexpr std::size_t kLengths[] = {0, 1, kEagerBytes - 1, kEagerBytes, kEagerBytes + 1, 1024 * 1024, 16 << 20};
@@ -73,54 +71,47 @@ constexpr Order kOrders[] = {{"in turn", send_then_receive_then_the_other_way},
                              {"one of each", one_sends_first_the_other_receives_first},
                              {"sendrecv", both_at_once}};
 
-class Messages : public testing::TestWithParam<Net> {};
+class Messages : public OverNets {};
 
 TEST_P(Messages, OfEveryLengthInEveryOrder) {
-  run_ranks(2,
-            [](ProcessGroup& group) {
-              const int peer = 1 - group.rank();
-              for (const std::size_t nbytes : kLengths)
-                for (const Order& order : kOrders)
-                  for (const int leader : {0, 1}) {
-                    Bytes mine = message_of(group.rank(), nbytes), theirs(nbytes);
-                    order.exchange(group, peer, group.rank() == leader, mine, theirs);
-                    ASSERT_TRUE(theirs == message_of(peer, nbytes)) << nbytes << " bytes, " << order.name;
-                    ASSERT_TRUE(mine == message_of(group.rank(), nbytes))
-                        << "sent: " << nbytes << " bytes, " << order.name;
-                  }
-            },
-            {.net = GetParam()});
+  run(2, [](ProcessGroup& group) {
+    const int peer = 1 - group.rank();
+    for (const std::size_t nbytes : kLengths)
+      for (const Order& order : kOrders)
+        for (const int leader : {0, 1}) {
+          Bytes mine = message_of(group.rank(), nbytes), theirs(nbytes);
+          order.exchange(group, peer, group.rank() == leader, mine, theirs);
+          ASSERT_TRUE(theirs == message_of(peer, nbytes)) << nbytes << " bytes, " << order.name;
+          ASSERT_TRUE(mine == message_of(group.rank(), nbytes)) << "sent: " << nbytes << " bytes, " << order.name;
+        }
+  });
 }
 
 /// Everybody to everybody, all in flight at once, and a collective in their midst.
 TEST_P(Messages, AllPairsAtOnceInBothOrders) {
-  run_ranks(5,
-            [](ProcessGroup& group) {
-              for (const bool send_first : {true, false})
-                for (const std::size_t nbytes : {std::size_t{0}, kEagerBytes, kEagerBytes + 1, std::size_t{1} << 20}) {
-                  Bytes mine = message_of(group.rank(), nbytes);
-                  std::vector<Bytes> theirs(5, Bytes(nbytes));
-                  std::vector<Work> works;
-                  const auto post = [&](bool sends) {
-                    for (int peer = 0; peer < 5; ++peer)
-                      works.push_back(
-                          sends ? group.isend(buffer(std::span(mine)), peer, 4)
-                                : group.irecv(buffer(std::span(theirs[static_cast<std::size_t>(peer)])), peer, 4));
-                  };
-                  post(send_first);
-                  group.barrier();
-                  post(!send_first);
-                  for (Work& work : works) work.wait();
-                  for (int peer = 0; peer < 5; ++peer)
-                    ASSERT_TRUE(theirs[static_cast<std::size_t>(peer)] == message_of(peer, nbytes))
-                        << nbytes << " bytes from " << peer;
-                }
-            },
-            {.net = GetParam()});
+  run(5, [](ProcessGroup& group) {
+    for (const bool send_first : {true, false})
+      for (const std::size_t nbytes : {std::size_t{0}, kEagerBytes, kEagerBytes + 1, std::size_t{1} << 20}) {
+        Bytes mine = message_of(group.rank(), nbytes);
+        std::vector<Bytes> theirs(5, Bytes(nbytes));
+        std::vector<Work> works;
+        const auto post = [&](bool sends) {
+          for (int peer = 0; peer < 5; ++peer)
+            works.push_back(sends ? group.isend(buffer(std::span(mine)), peer, 4)
+                                  : group.irecv(buffer(std::span(theirs[static_cast<std::size_t>(peer)])), peer, 4));
+        };
+        post(send_first);
+        group.barrier();
+        post(!send_first);
+        for (Work& work : works) work.wait();
+        for (int peer = 0; peer < 5; ++peer)
+          ASSERT_TRUE(theirs[static_cast<std::size_t>(peer)] == message_of(peer, nbytes))
+              << nbytes << " bytes from " << peer;
+      }
+  });
 }
 
-INSTANTIATE_TEST_SUITE_P(Nets, Messages, testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed, Net::Tls),
-                         [](const auto& net) { return test::name(net.param); });
+INSTANTIATE_TEST_SUITE_P(Nets, Messages, testing::ValuesIn(kNets), testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace tutti::comm

@@ -2,14 +2,13 @@
 // silent; an address that leads to somebody else is left; where none works all attempts are in the error.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <tutti/comm/transport/tcp/tcp_transport.h>
 #include <tutti/tests/support/watchdog.h>
 
 #include <algorithm>
 #include <chrono>
 #include <thread>
 
-#include "store_test_support.h"
+#include "tcp_test.h"
 
 namespace tutti::comm {
 namespace {
@@ -17,11 +16,7 @@ namespace {
 using namespace test;
 using std::chrono::milliseconds;
 
-constexpr char kSecret[] = "the right secret";
-
-TcpTransportOptions options_of(int rank) {
-  return {.rank = rank, .world_size = 3, .group = "a group", .job_id = "a job", .job_secret = kSecret};
-}
+TcpTransportOptions options_of(int rank) { return tcp_options(rank, 3); }
 
 std::unique_ptr<TcpTransport> transport_at(int rank, std::vector<std::string> addresses) {
   TcpListenerOptions listener = listener_options(options_of(rank));
@@ -133,7 +128,7 @@ TEST(Dialer, KeepsToWhatHasWorked) {
     ASSERT_FALSE(deadline.expired());
   }
   EXPECT_EQ(connection.listener().reached(silent.endpoint()), peer->endpoint());
-  EXPECT_NE(log.quiet_lines().find("first, and keeps to that"), std::string::npos) << log.quiet_lines();
+  expect_parts(log.quiet_lines(), {"first, and keeps to that"});
 }
 
 /// The peer looks only when it has been reached by both its addresses: it answers both, and one connection is given up.
@@ -149,7 +144,7 @@ TEST(Dialer, TheConnectionThatIsNotTakenIsNoWarning) {
   EXPECT_TRUE(connection.arrives());
   const Deadline deadline = soon();
   while (log.quiet_lines().empty() && !deadline.expired()) peer.wait({}, milliseconds(5));
-  expect_contains(log.quiet_lines(), "rank 2 left before it had proved the job secret");
+  expect_parts(log.quiet_lines(), {"rank 2 left before it had proved the job secret"});
   EXPECT_EQ(log.lines(), "");
 }
 
@@ -173,11 +168,11 @@ TEST(Dialer, NamesAllAttemptsWhereNoneWorks) {
   const ClosedPort one, another;
   const std::string first = one.endpoint(), second = another.endpoint();
   Connection connection({first, second}, nullptr);
-  const std::string text = text_of(ErrorCode::PeerLost, [&] { connection.send(); });
-  expect_contains(text, "lost rank 1 (somewhere, pid 71, " + first + ")");
-  expect_contains(text, "cannot connect to " + first + " from 127.0.0.1: Connection refused");
-  expect_contains(text, "; cannot connect to " + second + " from 127.0.0.1: Connection refused");
-  expect_contains(text, "nothing listens there");
+  expect_error(ErrorCode::PeerLost,
+               {"lost rank 1 (somewhere, pid 71, " + first + ")",
+                "cannot connect to " + first + " from 127.0.0.1: Connection refused",
+                "; cannot connect to " + second + " from 127.0.0.1: Connection refused", "nothing listens there"},
+               [&] { connection.send(); });
 }
 
 /// What `transport` says of rank 1 once there is something to say, while it waits for a frame from it.
@@ -196,17 +191,17 @@ TEST(Dialer, BothSidesSayWhereTheyStandWhileTheyTry) {
   const SilentPort silent;
   Connection connection({silent.endpoint()}, nullptr);
   const std::string text = trouble_with_rank_1(connection.self());
-  expect_contains(text, "rank 1 (somewhere, pid 71, " + silent.endpoint() + ") [connecting for 1.");
-  expect_contains(text, silent.endpoint() + " has not let us in yet]");
+  expect_parts(text, {"rank 1 (somewhere, pid 71, " + silent.endpoint() + ") [connecting for 1.",
+                      silent.endpoint() + " has not let us in yet]"});
   TcpTransport waiting(options_of(0));
   waiting.set_peers({{}, {"127.0.0.1:9", "somewhere", "71"}, {}});
-  expect_contains(trouble_with_rank_1(waiting), "[no connection from it for 1.");
+  expect_parts(trouble_with_rank_1(waiting), {"[no connection from it for 1."});
 }
 
 TEST(Listener, ListensAtAllItsAddressesAndReportsThem) {
   CapturedLog log;
   const auto peer = transport_at(1, {"127.0.0.1", "127.0.0.2", "192.0.2.1"});  // the last is nobody's
-  expect_contains(log.wait_for("cannot listen on 192.0.2.1"), "at its other addresses only");
+  expect_parts(log.wait_for("cannot listen on 192.0.2.1"), {"at its other addresses only"});
   TcpListenerOptions options = listener_options(options_of(1));
   options.addresses = {"127.0.0.1", "127.0.0.2"};
   const TcpListener listener(options);

@@ -2,7 +2,6 @@
 // and no way from encryption to none, whoever asks for it.
 #include <gtest/gtest.h>
 #include <tutti/comm/process_group.h>
-#include <tutti/comm/transport/tcp/tcp_transport.h>
 #include <tutti/comm/transport/tcp/tls_session.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/support/watchdog.h>
@@ -16,7 +15,7 @@
 #include <thread>
 
 #include "recording_proxy.h"
-#include "store_test_support.h"
+#include "tcp_test.h"
 
 namespace tutti::comm {
 namespace {
@@ -28,23 +27,9 @@ using tutti::test::Net;
 using tutti::test::run_ranks;
 using tutti::test::Watchdog;
 
-constexpr char kSecret[] = "the right secret";
 const std::string kPlaintext = "a text that nobody else may read, of more than one word";
 
-TcpTransportOptions options_of(int rank, bool encrypt = true) {
-  return {.rank = rank,
-          .world_size = 2,
-          .group = "a group",
-          .job_id = "a job",
-          .job_secret = kSecret,
-          .encrypt = encrypt,
-          .handshake_limit = seconds(30)};
-}
-
-std::uint16_t port_of(const TcpTransport& transport) {
-  const std::string endpoint = transport.endpoint();
-  return static_cast<std::uint16_t>(std::stoi(endpoint.substr(endpoint.rfind(':') + 1)));
-}
+TcpTransportOptions options_of(int rank, bool encrypt = true) { return tcp_options(rank, 2, encrypt); }
 
 /// Rank 0 listens, rank 1 connects to it by way of a proxy, all on one thread.
 class Wire : public testing::Test {
@@ -82,22 +67,15 @@ class Wire : public testing::Test {
 
   /// The error that a link ends with when a frame is sent from rank 0 to rank 1.
   static Error end_of(Link& link, Transport& transport) {
-    const Deadline deadline = soon();
-    try {
-      while (!deadline.expired()) {
-        transport.service();
-        link.flush();
-        std::vector<std::byte> bytes(1 << 16);
-        if (const FrameHeader* header = link.peek()) {
-          const std::uint64_t nbytes = header->nbytes;
-          for (std::uint64_t have = 0; have < nbytes && !deadline.expired();)
-            have += link.read(bytes.data(), std::min<std::size_t>(bytes.size(), nbytes - have));
-        }
-      }
-    } catch (const Error& error) {
-      return error;
-    }
-    return Error(ErrorCode::Timeout, "no error came");
+    return error_of([&] {
+      transport.service();
+      link.flush();
+      std::vector<std::byte> bytes(1 << 16);
+      const FrameHeader* const header = link.peek();
+      const std::uint64_t nbytes = header ? header->nbytes : 0;
+      for (std::uint64_t have = 0; have < nbytes;)
+        have += link.read(bytes.data(), std::min<std::size_t>(bytes.size(), nbytes - have));
+    });
   }
 
   Watchdog watchdog_{seconds(60)};
@@ -109,27 +87,22 @@ class Wire : public testing::Test {
   Link* down_ = nullptr;
 };
 
-bool contains(const std::string& bytes, const std::string& part) { return bytes.find(part) != std::string::npos; }
-
 TEST_F(Wire, NobodyReadsThePayloadOrWhoIsWho) {
   meet(options_of(0), options_of(1));
   EXPECT_EQ(pass(*up_, *down_, kPlaintext), kPlaintext);
   EXPECT_EQ(pass(*down_, *up_, kPlaintext), kPlaintext);
   for (const std::string& wire : {proxy_->from_clients(), proxy_->from_servers()}) {
     EXPECT_GT(wire.size(), kPlaintext.size());
-    EXPECT_FALSE(contains(wire, kPlaintext.substr(0, 8)));
-    EXPECT_FALSE(contains(wire, "TUTT"));                        // the handshake's magic
-    EXPECT_FALSE(contains(wire, std::string("uT\x01\x01", 4)));  // a frame's
-    EXPECT_FALSE(contains(wire, kSecret));
+    // With the magic of the handshake and that of a frame.
+    expect_absent(wire, {kPlaintext.substr(0, 8), "TUTT", std::string("uT\x01\x01", 4), kTcpSecret});
   }
-  EXPECT_TRUE(contains(proxy_->from_clients(), tls_identity("a job"))) << "the documented exception";
+  expect_parts(proxy_->from_clients(), {tls_identity("a job")});  // the documented exception
 }
 
 TEST_F(Wire, WithoutEncryptionTheSameLookFindsIt) {
   meet(options_of(0, false), options_of(1, false));
   EXPECT_EQ(pass(*up_, *down_, kPlaintext), kPlaintext);
-  EXPECT_TRUE(contains(proxy_->from_clients(), kPlaintext));
-  EXPECT_TRUE(contains(proxy_->from_clients(), "TUTT"));
+  expect_parts(proxy_->from_clients(), {kPlaintext, "TUTT"});
 }
 
 TEST_F(Wire, ABitThatFlipsIsAnErrorThatNamesTheRank) {
@@ -141,11 +114,10 @@ TEST_F(Wire, ABitThatFlipsIsAnErrorThatNamesTheRank) {
   ASSERT_TRUE(down_->flush());
   const Error error = end_of(*up_, *client_);
   EXPECT_EQ(error.code(), ErrorCode::Protocol) << error.what();
-  expect_contains(error.what(), "rank 0 (server's host, pid 10, ");
-  expect_contains(error.what(), "altered on the way");
+  expect_parts(error.what(), {"rank 0 (server's host, pid 10, ", "altered on the way"});
   const Error sender = end_of(*down_, *server_);
   EXPECT_EQ(sender.code(), ErrorCode::Protocol) << sender.what();
-  expect_contains(sender.what(), "rank 1 (client's host, pid " + std::to_string(::getpid()) + ", ");
+  expect_parts(sender.what(), {"rank 1 (client's host, pid " + std::to_string(::getpid()) + ", "});
 }
 
 TEST_F(Wire, AStreamThatIsCutInGoodOrderIsALostPeer) {
@@ -158,7 +130,7 @@ TEST_F(Wire, AStreamThatIsCutInGoodOrderIsALostPeer) {
   ASSERT_TRUE(frame.done());
   const Error error = end_of(*up_, *client_);
   EXPECT_EQ(error.code(), ErrorCode::PeerLost) << error.what();
-  expect_contains(error.what(), "lost rank 0 (server's host, pid 10, ");
+  expect_parts(error.what(), {"lost rank 0 (server's host, pid 10, "});
 }
 
 TEST_F(Wire, ARecordedConnectionCannotBeReplayed) {
@@ -183,25 +155,20 @@ TEST_F(Wire, ARecordedConnectionCannotBeReplayed) {
   done = true;
   again.wake();
   service.join();
-  EXPECT_TRUE(contains(found, "altered on the way")) << found;
+  expect_parts(found, {"altered on the way"});
 }
 
 /// The error that rank 1 ends with when it connects to rank 0.
 Error connect_error(const TcpTransportOptions& server, const TcpTransportOptions& client) {
   TcpTransport listening(server), connecting(client);
   connecting.set_peers({{listening.endpoint(), "server's host", "10"}, {}});
-  const Deadline deadline = soon();
-  try {
-    while (!deadline.expired()) {
-      connecting.collective(0).peek();
-      listening.service();
-    }
-  } catch (const Error& error) {
+  const Error error = error_of([&] {
+    connecting.collective(0).peek();
     listening.service();
-    EXPECT_EQ(listening.collective(1).peek(), nullptr);
-    return error;
-  }
-  return Error(ErrorCode::Timeout, "no error came");
+  });
+  listening.service();
+  EXPECT_EQ(listening.collective(1).peek(), nullptr);
+  return error;
 }
 
 TEST(Encryption, AnotherSecretNamesThePeerAndTheVariable) {
@@ -210,8 +177,7 @@ TEST(Encryption, AnotherSecretNamesThePeerAndTheVariable) {
   client.job_secret = "another secret";
   const Error error = connect_error(options_of(0), client);
   EXPECT_EQ(error.code(), ErrorCode::Unauthorized);
-  expect_contains(error.what(), "rank 0 (server's host, pid 10, ");
-  expect_contains(error.what(), "another job secret; compare TUTTI_JOB_SECRET");
+  expect_parts(error.what(), {"rank 0 (server's host, pid 10, ", "another job secret; compare TUTTI_JOB_SECRET"});
   log.wait_for("the client has another job secret");
 }
 
@@ -220,7 +186,7 @@ TEST(Encryption, ARankWithoutItAndOneWithItRefuseEachOther) {
     CapturedLog log;
     const Error error = connect_error(options_of(0, encrypts), options_of(1, !encrypts));
     EXPECT_EQ(error.code(), ErrorCode::PeerLost) << error.what();
-    expect_contains(error.what(), "rank 0 (server's host, pid 10, ");
+    expect_parts(error.what(), {"rank 0 (server's host, pid 10, "});
     log.wait_for(encrypts ? "one without --encrypt" : "not a Tutti peer: its first bytes are 16 03");
   }
 }
@@ -258,32 +224,26 @@ TEST(Encryption, AClientThatLeavesDuringTheTlsHandshakeIsNoWarning) {
     const auto endpoint = resolve("127.0.0.1", port_of(listening), ResolveFor::Connecting, error).front();
     const Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     ASSERT_EQ(::connect(socket.get(), endpoint.address(), endpoint.length), 0);
-    const TlsContext context(kSecret, "a job");
+    const TlsContext context(kTcpSecret, "a job");
     EXPECT_FALSE(TlsSession(context, socket.get(), TlsSession::Side::Connecting).handshake());
     listening.service();
   }
   const Deadline deadline = soon();
   while (log.quiet_lines().empty() && !deadline.expired()) listening.service();
-  expect_contains(log.quiet_lines(), "the TLS handshake broke off");
+  expect_parts(log.quiet_lines(), {"the TLS handshake broke off"});
   EXPECT_EQ(log.lines(), "");
 }
 
 TEST(Encryption, AConnectionThatIsLedToAnotherRankIsRefused) {
   CapturedLog log;
-  TcpTransportOptions listening = options_of(0), connecting = options_of(1);
-  listening.world_size = connecting.world_size = 3;
-  connecting.rank = 2;
-  TcpTransport rank0(listening), rank2(connecting);
+  TcpTransport rank0(tcp_options(0, 3, true)), rank2(tcp_options(2, 3, true));
   rank2.set_peers({{"127.0.0.1:1", "a host", "10"}, {rank0.endpoint(), "another host", "11"}, {}});
-  const Deadline deadline = soon();
-  const std::string text = text_of(ErrorCode::Unauthorized, [&] {
-    while (!deadline.expired()) {
-      rank2.collective(1).peek();
-      rank0.service();
-    }
+  const Error error = error_of([&] {
+    rank2.collective(1).peek();
+    rank0.service();
   });
-  expect_contains(text, "rank 1 (another host, pid 11, ");
-  expect_contains(text, "rank 2 wants to reach rank 1, but this is rank 0");
+  EXPECT_EQ(error.code(), ErrorCode::Unauthorized);
+  expect_parts(error.what(), {"rank 1 (another host, pid 11, ", "rank 2 wants to reach rank 1, but this is rank 0"});
 }
 
 TEST(Encryption, AWaitSeesWhatTlsHasReadAlreadyButNotForEver) {
@@ -316,43 +276,11 @@ TEST(Encryption, AWaitSeesWhatTlsHasReadAlreadyButNotForEver) {
   EXPECT_EQ(came, payload);
 }
 
-constexpr int kRanks = 4;
-
-class EncryptedGroups : public testing::TestWithParam<Net> {};
-
-TEST_P(EncryptedGroups, SeveralGroupsAndThreadsWorkAtOnce) {
-  run_ranks(kRanks,
-            [](ProcessGroup& group) {
-              EXPECT_TRUE(contains(group.transport_name(), "tcp+tls")) << group.transport_name();
-              const auto half = group.split(group.rank() % 2);
-              std::thread other([&] {
-                for (int round = 0; round < 20; ++round) {
-                  std::vector<std::int64_t> values(5000, half->rank() + round);
-                  half->all_reduce(std::span(values));
-                  EXPECT_EQ(values.back(), 1 + 2 * round);
-                }
-              });
-              for (int round = 0; round < 20; ++round) {
-                std::vector<std::int32_t> small(3, group.rank()), large(50'000, 1), sent(20'000, group.rank()),
-                    came(20'000);
-                Work first = group.all_reduce_async(buffer(std::span(small)));
-                Work second = group.all_reduce_async(buffer(std::span(large)));
-                const int next = (group.rank() + 1) % kRanks, previous = (group.rank() + kRanks - 1) % kRanks;
-                group.sendrecv(const_buffer(std::span(sent)), next, buffer(std::span(came)), previous);
-                EXPECT_EQ(came.back(), previous);
-                second.wait();
-                first.wait();
-                EXPECT_EQ(small[0], 6);
-                EXPECT_EQ(large.back(), kRanks);
-              }
-              other.join();
-              half->shutdown();
-            },
-            {.net = GetParam()});
+/// That groups do the same as over plain TCP: conformance_test.cc and subgroup_test.cc.
+TEST(Encryption, IsToldInTheNameOfTheTransport) {
+  for (const Net net : {Net::Tls, Net::MixedTls})
+    run_ranks(net, 4, [](ProcessGroup& group) { expect_parts(std::string(group.transport_name()), {"tcp+tls"}); });
 }
-
-INSTANTIATE_TEST_SUITE_P(Nets, EncryptedGroups, testing::Values(Net::Tls, Net::MixedTls),
-                         [](const auto& net) { return tutti::test::name(net.param); });
 
 }  // namespace
 }  // namespace tutti::comm

@@ -4,7 +4,7 @@
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/store/hash_store.h>
 #include <tutti/comm/transport/transport.h>
-#include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/comm/net_test.h>
 #include <tutti/tests/support/watchdog.h>
 #include <unistd.h>
 
@@ -14,40 +14,22 @@
 #include <thread>
 #include <vector>
 
+#include "store_test_support.h"
+
 namespace tutti::comm {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-using test::Net;
-using test::run_ranks;
-using test::run_ranks_to_failure;
-using test::RunRanksOptions;
+using test::expect_parts;
+using test::first_cause;
 
-class Failures : public testing::TestWithParam<Net> {
- protected:
-  RunRanksOptions options(milliseconds timeout = std::chrono::seconds(20)) const {
-    RunRanksOptions options{.net = GetParam()};
-    options.group.timeout = timeout;
-    return options;
-  }
-};
-
-bool contains(const std::optional<Error>& outcome, const std::string& text) {
-  return outcome && std::string(outcome->what()).find(text) != std::string::npos;
-}
-
-/// The cause is what follows "first cause: " where a rank repeats another's.
-std::string cause_of(const Error& error) {
-  const std::string text = error.what();
-  const auto at = text.find("first cause: ");
-  return at == std::string::npos ? text : text.substr(at + 13);
-}
+class Failures : public OverNets {};
 
 void expect_same_cause(const std::vector<std::optional<Error>>& outcomes) {
   for (const auto& outcome : outcomes) {
     ASSERT_TRUE(outcome.has_value());
-    EXPECT_EQ(cause_of(*outcome), cause_of(*outcomes[0]));
+    EXPECT_EQ(first_cause(outcome->what()), first_cause(outcomes[0]->what()));
   }
 }
 
@@ -145,14 +127,13 @@ TEST_P(Failures, EveryDisagreementIsNamedWithBothSidesValues) {
   for (const Disagreement& disagreement : disagreements()) {
     SCOPED_TRACE(disagreement.what);
     const auto start = steady_clock::now();
-    const auto outcomes = run_ranks_to_failure(2, disagreement.body, options());
+    const auto outcomes = run_to_failure(2, disagreement.body);
     EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(3));
     int failed = 0;
     for (const auto& outcome : outcomes) {
       if (!outcome) continue;  // a rank that had only to leave may have left before the failure
       ++failed;
-      EXPECT_TRUE(contains(outcome, disagreement.ours)) << outcome->what();
-      EXPECT_TRUE(contains(outcome, disagreement.theirs)) << outcome->what();
+      expect_parts(outcome->what(), {disagreement.ours, disagreement.theirs});
     }
     EXPECT_GE(failed, 1);
     EXPECT_TRUE(outcomes[0].has_value());
@@ -162,104 +143,87 @@ TEST_P(Failures, EveryDisagreementIsNamedWithBothSidesValues) {
 TEST_P(Failures, ARankThatDoesNotComeIsNamedAtTheDeadline) {
   // Rank 2 never joins the collective; it looks dead to the others, though its thread waits for their failure.
   const auto start = steady_clock::now();
-  const auto outcomes = run_ranks_to_failure(
-      4,
-      [](ProcessGroup& group) {
-        std::vector<float> data(100'000);
-        if (group.rank() == 2) {
-          group.store()->get("world/failure", Deadline::after(std::chrono::seconds(15)));
-          group.barrier();
-        } else {
-          group.all_reduce(std::span<float>(data));
-        }
-      },
-      options(milliseconds(1500)));
+  const auto outcomes = run_to_failure(4, milliseconds(1500), [](ProcessGroup& group) {
+    std::vector<float> data(100'000);
+    if (group.rank() == 2) {
+      group.store()->get("world/failure", Deadline::after(std::chrono::seconds(15)));
+      group.barrier();
+    } else {
+      group.all_reduce(std::span<float>(data));
+    }
+  });
   const auto took = steady_clock::now() - start;
   EXPECT_GE(took, milliseconds(1400));
   EXPECT_LT(took, milliseconds(4500));
   expect_same_cause(outcomes);
-  EXPECT_TRUE(contains(outcomes[0], "timed out after")) << outcomes[0]->what();
-  const std::string cause = cause_of(*outcomes[0]);
-  EXPECT_NE(cause.find("has not arrived"), std::string::npos) << cause;
+  expect_parts(what(outcomes[0]), {"timed out after"});
+  const std::string cause = first_cause(what(outcomes[0]));
+  test::expect_parts(cause, {"has not arrived"});
   EXPECT_NE(cause.substr(0, cause.find(" has not arrived")).rfind("rank 2"), std::string::npos) << cause;
 }
 
 TEST_P(Failures, AnAbortReachesRanksThatWaitAndRanksThatCompute) {
-  const auto outcomes = run_ranks_to_failure(
-      3,
-      [](ProcessGroup& group) {
-        std::vector<float> data(10);
-        group.barrier();
-        if (group.rank() == 1) group.abort("disk full on this rank");
-        for (;;) group.all_reduce(std::span<float>(data));
-      },
-      options());
+  const auto outcomes = run_to_failure(3, [](ProcessGroup& group) {
+    std::vector<float> data(10);
+    group.barrier();
+    if (group.rank() == 1) group.abort("disk full on this rank");
+    for (;;) group.all_reduce(std::span<float>(data));
+  });
   expect_same_cause(outcomes);
-  EXPECT_TRUE(contains(outcomes[0], "rank 1/3: abort: disk full on this rank")) << outcomes[0]->what();
+  expect_parts(what(outcomes[0]), {"rank 1/3: abort: disk full on this rank"});
 }
 
 TEST_P(Failures, AnExceptionOnOneRankTellsTheOthersThatItsProgramFailed) {
-  const auto outcomes = run_ranks_to_failure(
-      3,
-      [](ProcessGroup& group) {
-        std::vector<float> data(10);
-        group.barrier();
-        if (group.rank() == 1) throw std::runtime_error("bad sample");
-        for (;;) group.all_reduce(std::span<float>(data));
-      },
-      options());
-  EXPECT_TRUE(contains(outcomes[1], "bad sample"));
-  for (const int other : {0, 2})
-    EXPECT_TRUE(contains(outcomes[static_cast<std::size_t>(other)], "rank 1/3: abort: its program failed"));
+  const auto outcomes = run_to_failure(3, [](ProcessGroup& group) {
+    std::vector<float> data(10);
+    group.barrier();
+    if (group.rank() == 1) throw std::runtime_error("bad sample");
+    for (;;) group.all_reduce(std::span<float>(data));
+  });
+  expect_parts(what(outcomes[1]), {"bad sample"});
+  for (const std::size_t other : {0, 2}) expect_parts(what(outcomes[other]), {"rank 1/3: abort: its program failed"});
 }
 
 TEST_P(Failures, AllWorksOfAPoisonedGroupCarryTheFirstCause) {
-  const auto outcomes = run_ranks_to_failure(
-      2,
-      [](ProcessGroup& group) {
-        std::vector<float> data(10);
-        std::vector<float> other(10);
-        std::vector<Work> works;
-        for (int i = 0; i < 3; ++i) works.push_back(group.irecv(buffer(std::span(other)), 1 - group.rank(), i));
-        for (int i = 0; i < 3 && group.rank() == 1; ++i)  // rank 0 never joins them
-          works.push_back(group.all_reduce_async(buffer(std::span(data))));
-        const Deadline soon = Deadline::after(std::chrono::seconds(10));
-        if (group.rank() == 1) group.store()->set("issued", "", soon);
-        if (group.rank() == 0) {
-          group.store()->get("issued", soon);
-          group.abort("enough");
-        }
-        for (Work& work : works) {
-          try {
-            work.wait();
-            ADD_FAILURE() << "a work of a failed group succeeded";
-          } catch (const Error& error) {
-            EXPECT_NE(std::string(error.what()).find("rank 0/2: abort: enough"), std::string::npos) << error.what();
-          }
-        }
-        EXPECT_THROW(group.barrier(), Error);
-        EXPECT_THROW(group.send(std::span<float>(data), 1 - group.rank()), Error);
-      },
-      options());
+  const auto outcomes = run_to_failure(2, [](ProcessGroup& group) {
+    std::vector<float> data(10);
+    std::vector<float> other(10);
+    std::vector<Work> works;
+    for (int i = 0; i < 3; ++i) works.push_back(group.irecv(buffer(std::span(other)), 1 - group.rank(), i));
+    for (int i = 0; i < 3 && group.rank() == 1; ++i)  // rank 0 never joins them
+      works.push_back(group.all_reduce_async(buffer(std::span(data))));
+    const Deadline soon = Deadline::after(std::chrono::seconds(10));
+    if (group.rank() == 1) group.store()->set("issued", "", soon);
+    if (group.rank() == 0) {
+      group.store()->get("issued", soon);
+      group.abort("enough");
+    }
+    for (Work& work : works) {
+      try {
+        work.wait();
+        ADD_FAILURE() << "a work of a failed group succeeded";
+      } catch (const Error& error) {
+        test::expect_parts(error.what(), {"rank 0/2: abort: enough"});
+      }
+    }
+    EXPECT_THROW(group.barrier(), Error);
+    EXPECT_THROW(group.send(std::span<float>(data), 1 - group.rank()), Error);
+  });
   EXPECT_FALSE(outcomes[0]) << outcomes[0]->what();
   EXPECT_FALSE(outcomes[1]) << outcomes[1]->what();
 }
 
 TEST_P(Failures, AReceiveThatNobodyAnswersTimesOutNamingTheSender) {
-  const auto outcomes = run_ranks_to_failure(
-      2,
-      [](ProcessGroup& group) {
-        std::vector<float> data(1);
-        if (group.rank() == 0) {
-          group.recv(std::span<float>(data), 1, 77);
-        } else {
-          group.store()->get("world/failure", Deadline::after(std::chrono::seconds(15)));
-          group.barrier();
-        }
-      },
-      options(milliseconds(600)));
-  EXPECT_TRUE(contains(outcomes[0], "recv (float32 x 1, tag 77): timed out after")) << outcomes[0]->what();
-  EXPECT_TRUE(contains(outcomes[0], "rank 1")) << outcomes[0]->what();
+  const auto outcomes = run_to_failure(2, milliseconds(600), [](ProcessGroup& group) {
+    std::vector<float> data(1);
+    if (group.rank() == 0) {
+      group.recv(std::span<float>(data), 1, 77);
+    } else {
+      group.store()->get("world/failure", Deadline::after(std::chrono::seconds(15)));
+      group.barrier();
+    }
+  });
+  expect_parts(what(outcomes[0]), {"recv (float32 x 1, tag 77): timed out after", "rank 1"});
 }
 
 /// It waits for an answer, on a connection that is not open yet.
@@ -278,7 +242,7 @@ TEST_P(Failures, WhoSendsALongMessageIsToldOfAReceiverThatIsGone) {
     group.send(std::span<float>(data), 1);
     ADD_FAILURE() << "nobody has taken it";
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("rank 1"), std::string::npos) << error.what();
+    test::expect_parts(error.what(), {"rank 1"});
     EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(20)) << error.what();
   }
   reading.join();
@@ -292,31 +256,27 @@ TEST_P(Failures, AMessageThatFailsLeavesNoCollectiveAtWork) {
                       std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the slowness itself
                       working = false;
                     }};
-  const auto outcomes = run_ranks_to_failure(
-      2,
-      [&](ProcessGroup& group) {
-        std::vector<double> data(3), message(1), other(2);
-        std::vector<double> result(group.rank() == 1 ? 3 : 0);
-        Work reduced = group.reduce_async(const_buffer(std::span(data)), buffer(std::span(result)), slow, 1);
-        if (group.rank() == 0) {
-          group.send(std::span(message), 1);
-          reduced.wait();
-          group.barrier();
-        }
-        while (!working) std::this_thread::yield();
-        try {
-          group.recv(std::span(other), 0);  // another count
-        } catch (const Error&) {
-          EXPECT_FALSE(working);
-          throw;
-        }
-      },
-      options());
-  for (const auto& outcome : outcomes) EXPECT_TRUE(contains(outcome, "float64 x 2, tag 0"));
+  const auto outcomes = run_to_failure(2, [&](ProcessGroup& group) {
+    std::vector<double> data(3), message(1), other(2);
+    std::vector<double> result(group.rank() == 1 ? 3 : 0);
+    Work reduced = group.reduce_async(const_buffer(std::span(data)), buffer(std::span(result)), slow, 1);
+    if (group.rank() == 0) {
+      group.send(std::span(message), 1);
+      reduced.wait();
+      group.barrier();
+    }
+    while (!working) std::this_thread::yield();
+    try {
+      group.recv(std::span(other), 0);  // another count
+    } catch (const Error&) {
+      EXPECT_FALSE(working);
+      throw;
+    }
+  });
+  for (const auto& outcome : outcomes) expect_parts(what(outcome), {"float64 x 2, tag 0"});
 }
 
-INSTANTIATE_TEST_SUITE_P(Nets, Failures, testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed, Net::Tls),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Nets, Failures, testing::ValuesIn(kNets), testing::PrintToStringParamName());
 
 TEST(ForkedChild, GetsAClearErrorAndLeavesTheGroupAlone) {
   run_ranks(1, [](ProcessGroup& group) {

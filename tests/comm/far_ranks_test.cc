@@ -57,7 +57,7 @@ TEST(FarRanks, GetAllThatIsSent) {
       for (int round = 0; round < 3; ++round)
         for (const std::size_t count : {1'001, 7'003, 50'021, 300'007}) exchange(group, count, round);
     };
-    run_ranks(ranks, body, {.net = Net::FarShm});
+    run_ranks(Net::FarShm, ranks, body);
   }
 }
 

@@ -3,7 +3,8 @@
 #include <time.h>
 #include <tutti/comm/point_to_point/point_to_point.h>
 #include <tutti/comm/process_group.h>
-#include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/comm/net_test.h>
+#include <tutti/tests/support/expect_text.h>
 #include <tutti/tests/support/watchdog.h>
 
 #include <chrono>
@@ -15,9 +16,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-using test::Net;
-using test::run_ranks;
-using test::run_ranks_to_failure;
 
 constexpr std::size_t kSocketBuffers = 40u << 20;  // more than a connection or a ring holds
 
@@ -51,21 +49,15 @@ std::size_t messages_taken(const test::RunRanksOptions& options, std::size_t nby
   EXPECT_TRUE(outcomes[0].has_value()) << taken << " messages were taken";
   if (outcomes[0]) {
     const std::string text = outcomes[0]->what();
-    EXPECT_NE(text.find("timed out after"), std::string::npos) << text;
-    EXPECT_NE(text.find("rank 1"), std::string::npos) << text;
+    test::expect_parts(text, {"timed out after", "rank 1"});
   }
   return taken;
 }
 
 /// Over the transports that hold a bounded number of messages: in-process they are always copied.
-class FaultBounds : public testing::TestWithParam<Net> {
+class FaultBounds : public OverNets {
  protected:
-  test::RunRanksOptions options(milliseconds timeout) const {
-    test::RunRanksOptions options{.net = GetParam()};
-    options.group.timeout = timeout;
-    return options;
-  }
-  test::RunRanksOptions short_of_time() const { return options(milliseconds(800)); }
+  static RunRanksOptions short_of_time() { return {.net = GetParam(), .group = {.timeout = milliseconds(800)}}; }
 };
 
 TEST_P(FaultBounds, MessagesToARankThatNeverReceivesAreKeptUpToALimitThenSendWaitsAndTimesOut) {
@@ -91,61 +83,55 @@ TEST_P(FaultBounds, AReceiverOfOtherTagsKeepsEmptyMessagesUpToItsLimit) {
 
 TEST_P(FaultBounds, AnIsendOverTheLimitStaysIncompleteUntilTheReceiverTakesIt) {
   constexpr std::size_t kMessages = (kUnsentBytes + kSocketBuffers) / kEagerBytes + 100;
-  run_ranks(
-      2,
-      [](ProcessGroup& group) {
-        const auto value = [](std::size_t i) { return static_cast<float>(i); };
-        if (group.rank() == 0) {
-          std::vector<std::vector<float>> data;
-          std::vector<Work> works;
-          for (std::size_t i = 0; i < kMessages; ++i) {
-            data.emplace_back(elements(kEagerBytes), value(i));
-            works.push_back(group.isend(buffer(std::span(data.back())), 1));
-            // The payload of a completed one is the caller's again.
-            if (works.back().is_completed()) data.back().assign(elements(kEagerBytes), -1.0f);
-          }
-          EXPECT_TRUE(works.front().is_completed());
-          EXPECT_FALSE(works.back().is_completed());
-          group.store()->set("sent", "", soon());
-          for (Work& work : works) work.wait();
-        } else {
-          group.store()->get("sent", soon());
-          std::vector<float> data(elements(kEagerBytes));
-          for (std::size_t i = 0; i < kMessages; ++i) {
-            group.recv(std::span<float>(data), 0);
-            ASSERT_EQ(data, std::vector<float>(data.size(), value(i))) << "message " << i;
-          }
-        }
-      },
-      options(std::chrono::seconds(30)));
+  run(2, std::chrono::seconds(30), [](ProcessGroup& group) {
+    const auto value = [](std::size_t i) { return static_cast<float>(i); };
+    if (group.rank() == 0) {
+      std::vector<std::vector<float>> data;
+      std::vector<Work> works;
+      for (std::size_t i = 0; i < kMessages; ++i) {
+        data.emplace_back(elements(kEagerBytes), value(i));
+        works.push_back(group.isend(buffer(std::span(data.back())), 1));
+        // The payload of a completed one is the caller's again.
+        if (works.back().is_completed()) data.back().assign(elements(kEagerBytes), -1.0f);
+      }
+      EXPECT_TRUE(works.front().is_completed());
+      EXPECT_FALSE(works.back().is_completed());
+      group.store()->set("sent", "", soon());
+      for (Work& work : works) work.wait();
+    } else {
+      group.store()->get("sent", soon());
+      std::vector<float> data(elements(kEagerBytes));
+      for (std::size_t i = 0; i < kMessages; ++i) {
+        group.recv(std::span<float>(data), 0);
+        ASSERT_EQ(data, std::vector<float>(data.size(), value(i))) << "message " << i;
+      }
+    }
+  });
 }
 
 TEST_P(FaultBounds, AReceiverThatMayNotReadOnSleeps) {
   milliseconds used(0), waited(0);
-  const auto outcomes = run_ranks_to_failure(
-      2,
-      [&](ProcessGroup& group) {
-        std::vector<float> data(elements(kEagerBytes));
-        if (group.rank() == 0) {
-          std::vector<Work> works;
-          for (std::size_t sent = 0; sent < kUnexpectedBytes + 2 * kEagerBytes; sent += kEagerBytes)
-            works.push_back(group.isend(buffer(std::span(data)), 1));
-          group.store()->set("sent", "", soon());
-          works.back().wait();
-          return stay_in_user_code(group);
-        }
-        // The first wait fills the unexpected messages up to their limit; what it costs is not measured.
-        group.store()->get("sent", soon());
-        Work work = group.irecv(buffer(std::span(data)), 0, 99);
-        const auto start = steady_clock::now();
-        while (steady_clock::now() - start < milliseconds(1000)) work.wait_for(milliseconds(100));
-        const auto begin = steady_clock::now();
-        const auto processor = processor_time(CLOCK_THREAD_CPUTIME_ID);
-        EXPECT_THROW(work.wait(), Error);
-        used = processor_time(CLOCK_THREAD_CPUTIME_ID) - processor;
-        waited = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
-      },
-      options(milliseconds(2500)));
+  const auto outcomes = run_to_failure(2, milliseconds(2500), [&](ProcessGroup& group) {
+    std::vector<float> data(elements(kEagerBytes));
+    if (group.rank() == 0) {
+      std::vector<Work> works;
+      for (std::size_t sent = 0; sent < kUnexpectedBytes + 2 * kEagerBytes; sent += kEagerBytes)
+        works.push_back(group.isend(buffer(std::span(data)), 1));
+      group.store()->set("sent", "", soon());
+      works.back().wait();
+      return stay_in_user_code(group);
+    }
+    // The first wait fills the unexpected messages up to their limit; what it costs is not measured.
+    group.store()->get("sent", soon());
+    Work work = group.irecv(buffer(std::span(data)), 0, 99);
+    const auto start = steady_clock::now();
+    while (steady_clock::now() - start < milliseconds(1000)) work.wait_for(milliseconds(100));
+    const auto begin = steady_clock::now();
+    const auto processor = processor_time(CLOCK_THREAD_CPUTIME_ID);
+    EXPECT_THROW(work.wait(), Error);
+    used = processor_time(CLOCK_THREAD_CPUTIME_ID) - processor;
+    waited = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
+  });
   EXPECT_GE(waited, milliseconds(500));
   EXPECT_LE(used, waited / 10) << "of " << waited.count() << " ms";
 }
@@ -153,29 +139,26 @@ TEST_P(FaultBounds, AReceiverThatMayNotReadOnSleeps) {
 /// Rank 1 reads no more of what rank 0 sends; rank 0's answer must not lie behind that.
 TEST_P(FaultBounds, AReceiverThatMayNotReadOnCanSendALongMessage) {
   constexpr std::size_t kMessages = kUnexpectedBytes / kEagerBytes + 2;
-  run_ranks(
-      2,
-      [](ProcessGroup& group) {
-        std::vector<float> eager(elements(kEagerBytes), 1.0f), longer(elements(4 * kEagerBytes));
-        if (group.rank() == 0) {
-          std::vector<Work> works;
-          for (std::size_t i = 0; i < kMessages; ++i)
-            works.push_back(group.isend(buffer(std::span(eager)), 1, i + 1 < kMessages ? 1 : 2));
-          group.recv(std::span<float>(longer), 1, 3);
-          EXPECT_EQ(longer, std::vector<float>(longer.size(), 7.0f));
-          for (Work& work : works) work.wait();
-        } else {
-          // The last message lies behind more than this rank keeps.
-          Work last = group.irecv(buffer(std::span(eager)), 0, 2);
-          EXPECT_FALSE(last.wait_for(milliseconds(300)));
-          longer.assign(longer.size(), 7.0f);
-          group.send(std::span<float>(longer), 0, 3);
-          std::vector<float> data(eager.size());
-          for (std::size_t i = 0; i + 1 < kMessages; ++i) group.recv(std::span<float>(data), 0, 1);
-          last.wait();
-        }
-      },
-      options(std::chrono::seconds(30)));
+  run(2, std::chrono::seconds(30), [](ProcessGroup& group) {
+    std::vector<float> eager(elements(kEagerBytes), 1.0f), longer(elements(4 * kEagerBytes));
+    if (group.rank() == 0) {
+      std::vector<Work> works;
+      for (std::size_t i = 0; i < kMessages; ++i)
+        works.push_back(group.isend(buffer(std::span(eager)), 1, i + 1 < kMessages ? 1 : 2));
+      group.recv(std::span<float>(longer), 1, 3);
+      EXPECT_EQ(longer, std::vector<float>(longer.size(), 7.0f));
+      for (Work& work : works) work.wait();
+    } else {
+      // The last message lies behind more than this rank keeps.
+      Work last = group.irecv(buffer(std::span(eager)), 0, 2);
+      EXPECT_FALSE(last.wait_for(milliseconds(300)));
+      longer.assign(longer.size(), 7.0f);
+      group.send(std::span<float>(longer), 0, 3);
+      std::vector<float> data(eager.size());
+      for (std::size_t i = 0; i + 1 < kMessages; ++i) group.recv(std::span<float>(data), 0, 1);
+      last.wait();
+    }
+  });
 }
 
 /// How often wait() returns within 300 ms although nothing that `link` could do has changed.
@@ -229,26 +212,23 @@ TEST_P(FaultBounds, AWaitForRoomToSendSleepsAlthoughSomethingLiesUnread) {
 }
 
 TEST_P(FaultBounds, AFailedGroupWithUnsentMessagesSleeps) {
-  const auto outcomes = run_ranks_to_failure(
-      2,
-      [](ProcessGroup& group) {
-        if (group.rank() == 1) return stay_in_user_code(group);
-        const std::vector<float> data(elements(60 * 1024));
-        std::vector<Work> works;
-        for (std::size_t sent = 0; sent < kUnsentBytes + kSocketBuffers; sent += 60 * 1024)
-          works.push_back(group.isend(const_buffer(std::span(data)), 1));
-        group.abort("enough");
-        const milliseconds before = processor_time(CLOCK_PROCESS_CPUTIME_ID);
-        std::this_thread::sleep_for(milliseconds(500));  // a program that cleans up
-        EXPECT_LT(processor_time(CLOCK_PROCESS_CPUTIME_ID) - before, milliseconds(150));
-        group.barrier();
-      },
-      options(std::chrono::seconds(20)));
+  const auto outcomes = run_to_failure(2, std::chrono::seconds(20), [](ProcessGroup& group) {
+    if (group.rank() == 1) return stay_in_user_code(group);
+    const std::vector<float> data(elements(60 * 1024));
+    std::vector<Work> works;
+    for (std::size_t sent = 0; sent < kUnsentBytes + kSocketBuffers; sent += 60 * 1024)
+      works.push_back(group.isend(const_buffer(std::span(data)), 1));
+    group.abort("enough");
+    const milliseconds before = processor_time(CLOCK_PROCESS_CPUTIME_ID);
+    std::this_thread::sleep_for(milliseconds(500));  // a program that cleans up
+    EXPECT_LT(processor_time(CLOCK_PROCESS_CPUTIME_ID) - before, milliseconds(150));
+    group.barrier();
+  });
   EXPECT_TRUE(outcomes[0].has_value());
 }
 
 INSTANTIATE_TEST_SUITE_P(Nets, FaultBounds, testing::Values(Net::Tcp, Net::Shm, Net::Tls),
-                         [](const auto& net) { return test::name(net.param); });
+                         testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace tutti::comm

@@ -93,8 +93,7 @@ class Job {
     for (int rank = 0; rank < count_; ++rank) {
       if (rank == except) continue;
       const std::string text = failure_of(rank, since, limit);
-      const auto at = text.find("first cause: ");
-      const std::string own = at != std::string::npos ? text.substr(at + 13) : text.substr(text.find(": ") + 2);
+      const std::string own = first_cause(text.substr(text.find(": ") + 2));
       if (cause.empty()) cause = own;
       EXPECT_EQ(own, cause) << "rank " << rank << ": " << text;
     }
@@ -103,8 +102,8 @@ class Job {
 
   /// "rank 2 (host, pid 71, " of the rank, without the host.
   void expect_named(const std::string& text, int rank) const {
-    expect_contains(text, "rank " + std::to_string(rank) + " (");
-    expect_contains(text, ", pid " + std::to_string(processes_.pid(rank)) + ", " + address(rank) + ")");
+    expect_parts(text, {"rank " + std::to_string(rank) + " (",
+                        ", pid " + std::to_string(processes_.pid(rank)) + ", " + address(rank) + ")"});
   }
 
  private:

@@ -67,8 +67,7 @@ class Rounds {
     for (int rank = 0; rank < count_; ++rank) {
       if (rank == except) continue;
       const std::string text = end_of(rank, round, until);
-      const auto at = text.find("first cause: ");
-      const std::string own = at == std::string::npos ? text : text.substr(at + 13);
+      const std::string own = first_cause(text);
       if (cause.empty()) cause = own;
       EXPECT_EQ(own, cause) << "rank " << rank;
     }
@@ -79,9 +78,9 @@ class Rounds {
   void expect_named(const std::string& text, int rank, int round) {
     const std::string ready = "round " + std::to_string(round) + " ready ";
     const std::string published = line_after(rank, ready, steady_clock::now());
-    expect_contains(text, "rank " + std::to_string(rank) + " (");
-    expect_contains(text, ", pid " + std::to_string(job_.processes().pid(rank)) + ", " +
-                              published.substr(0, published.find(' ')) + ")");
+    expect_parts(text,
+                 {"rank " + std::to_string(rank) + " (", ", pid " + std::to_string(job_.processes().pid(rank)) + ", " +
+                                                             published.substr(0, published.find(' ')) + ")"});
   }
 
   void expect_good_end() {
@@ -130,7 +129,7 @@ TEST_P(FrozenRank, IsNamedByAllOthersAtTheDeadlineAndMayGoOnInANewGroup) {
         EXPECT_GE(known - start, timeout - milliseconds(200)) << "rank " << rank;
         EXPECT_LT(took, timeout + kNoticed) << "rank " << rank;
       }
-      expect_contains(cause, "timed out after");
+      expect_parts(cause, {"timed out after"});
       job->expect_named(cause, victim, round);
     }
     for (Rounds* job : {&tcp, &shm}) job->job().processes().kill(victim, SIGCONT);
@@ -192,9 +191,7 @@ TEST_P(Disagreements, NameBothSidesValuesOnEveryRank) {
       const auto known = differing.time_of(rank, round, "failure");
       EXPECT_LT(known - called - differing.job().stolen().between(called, known), kNoticed) << "rank " << rank;
     }
-    expect_contains(cause, disagreements[i].most);
-    expect_contains(cause, disagreements[i].odd);
-    expect_contains(cause, "rank 1");
+    expect_parts(cause, {disagreements[i].most, disagreements[i].odd, "rank 1"});
   }
   differing.expect_good_end();
 }

@@ -4,10 +4,10 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/store/hash_store.h>
 #include <tutti/tests/support/faulty_transport.h>
+#include <tutti/tests/support/in_threads.h>
 #include <tutti/tests/support/inproc_transport.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/support/stolen_time.h>
-#include <tutti/tests/support/watchdog.h>
 
 #include <algorithm>
 #include <array>
@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "mixed_operations.h"
+#include "store_test_support.h"
 
 namespace tutti::comm {
 namespace {
@@ -62,27 +63,14 @@ struct Scene {
 
   /// Runs `body` on every rank; what each ended with.
   std::vector<std::optional<Error>> run(const std::function<void(ProcessGroup& group)>& body) {
-    tutti::test::Watchdog watchdog;
     FaultyTransports transports = make_faulty_transports(make_transports(net, world_size), faults);
     world = transports.world;
     const auto store = std::make_shared<HashStore>();
-    std::vector<std::optional<Error>> outcomes(transports.ranks.size());
-    std::vector<std::thread> threads;
-    for (std::size_t rank = 0; rank < outcomes.size(); ++rank)
-      threads.emplace_back([&, rank] {
-        watchdog.doing(static_cast<int>(rank), "running seed " + std::to_string(seed));
-        try {
-          ProcessGroup ranks_group(store, std::move(transports.ranks[rank]), group);
-          body(ranks_group);
-        } catch (const Error& error) {
-          outcomes[rank] = error;
-        } catch (const std::exception& error) {
-          outcomes[rank] = Error(ErrorCode::System, error.what());
-        }
-        watchdog.doing(static_cast<int>(rank), "done");
-      });
-    for (std::thread& thread : threads) thread.join();
-    return outcomes;
+    const auto be_rank = [&](int rank) {
+      ProcessGroup ranks_group(store, std::move(transports.ranks[static_cast<std::size_t>(rank)]), group);
+      body(ranks_group);
+    };
+    return tutti::test::run_threads_to_failure(world_size, be_rank, "running seed " + std::to_string(seed));
   }
 
   const std::uint64_t seed;
@@ -97,18 +85,9 @@ struct Scene {
 /// Runs `scene` for each seed of a shard, several at once: most of a failure's time is waiting.
 void for_each_seed(int shard, int seeds, int at_once, const std::function<void(std::uint64_t seed)>& scene) {
   std::atomic<int> next{0};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < at_once; ++i)
-    threads.emplace_back([&] {
-      for (int number; (number = next++) < seeds;) scene(static_cast<std::uint64_t>(shard * seeds + number + 1));
-    });
-  for (std::thread& thread : threads) thread.join();
-}
-
-std::string cause_of(const Error& error) {
-  const std::string text = error.what();
-  const auto at = text.find("first cause: ");
-  return at == std::string::npos ? text : text.substr(at + 13);
+  tutti::test::in_threads(at_once, [&](int) {
+    for (int number; (number = next++) < seeds;) scene(static_cast<std::uint64_t>(shard * seeds + number + 1));
+  });
 }
 
 /// One thread sends frames of 0, 1, ... 39 bytes from rank 0 to ranks 1 and 2 and reads them; returns what every call
@@ -200,8 +179,8 @@ void expect_the_reset_is_named(Scene& scene, std::atomic<int>& happened, const t
     ASSERT_TRUE(broke_at.has_value()) << outcomes[rank]->what();
     const auto took = ended[rank] - *broke_at - stolen.between(*broke_at, ended[rank]);
     EXPECT_LT(took, kNoticed) << "rank " << rank << ": " << outcomes[rank]->what();
-    if (cause.empty()) cause = cause_of(*outcomes[rank]);
-    EXPECT_EQ(cause_of(*outcomes[rank]), cause) << "rank " << rank;
+    if (cause.empty()) cause = test::first_cause(outcomes[rank]->what());
+    EXPECT_EQ(test::first_cause(outcomes[rank]->what()), cause) << "rank " << rank;
     EXPECT_TRUE(names_the_ends(cause, reset)) << outcomes[rank]->what();
   }
   if (!broke_at) return;

@@ -45,22 +45,20 @@ TEST_P(Idle, WaitingRanksTakeNoProcessor) {
   constexpr int kWaiting = kRanks - 1;
   constexpr std::chrono::milliseconds kBefore(1000), kMeasured(500);
   const auto [net, wait] = GetParam();
-  run_ranks(kRanks,
-            [&](ProcessGroup& group) {
-              float word = 1;
-              group.barrier();
-              if (group.rank() == 0) {  // for whom the others wait
-                std::this_thread::sleep_for(kBefore);
-                const double before = processor_seconds();
-                std::this_thread::sleep_for(kMeasured);
-                const double taken = processor_seconds() - before;
-                EXPECT_LT(taken, 0.01 * kWaiting * std::chrono::duration<double>(kMeasured).count());
-                group.send(std::span<float>(&word, 1), 1);
-              }
-              if (group.rank() == 1) group.recv(std::span<float>(&word, 1), 0);  // a message; then the others' wait
-              wait(group);
-            },
-            {.net = net});
+  run_ranks(net, kRanks, [&](ProcessGroup& group) {
+    float word = 1;
+    group.barrier();
+    if (group.rank() == 0) {  // for whom the others wait
+      std::this_thread::sleep_for(kBefore);
+      const double before = processor_seconds();
+      std::this_thread::sleep_for(kMeasured);
+      const double taken = processor_seconds() - before;
+      EXPECT_LT(taken, 0.01 * kWaiting * std::chrono::duration<double>(kMeasured).count());
+      group.send(std::span<float>(&word, 1), 1);
+    }
+    if (group.rank() == 1) group.recv(std::span<float>(&word, 1), 0);  // a message; then the others' wait
+    wait(group);
+  });
 }
 
 std::string idle_name(const testing::TestParamInfo<Idle::ParamType>& param) {

@@ -1,12 +1,12 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <tutti/comm/wire/job_secret.h>
+#include <tutti/tests/support/in_threads.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <thread>
 
 #include "store_test_support.h"
 
@@ -59,9 +59,7 @@ TEST_F(JobSecret, FileIsMadeOnFirstUseForTheOwnerOnly) {
 
 TEST_F(JobSecret, RanksThatStartTogetherAgree) {
   std::vector<std::string> secrets(8);
-  std::vector<std::thread> ranks;
-  for (std::string& secret : secrets) ranks.emplace_back([&] { secret = job_secret(environment()); });
-  for (std::thread& rank : ranks) rank.join();
+  in_threads(8, [&](int rank) { secrets[static_cast<std::size_t>(rank)] = job_secret(environment()); });
   EXPECT_EQ(std::set<std::string>(secrets.begin(), secrets.end()).size(), 1u);
 }
 
@@ -70,7 +68,7 @@ TEST_F(JobSecret, AFileOrFolderOfAnotherUserIsRefused) {
   write("written by hand\n", 0600);
   for (const fs::path& path : {file(), file().parent_path()}) {
     ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
-    expect_contains(refusal(), path.string() + " belongs to user 65534, not to this one (0)");
+    expect_parts(refusal(), {path.string() + " belongs to user 65534, not to this one (0)"});
     ASSERT_EQ(::chown(path.c_str(), 0, 0), 0);
   }
   EXPECT_EQ(job_secret(environment()), "written by hand");
@@ -81,7 +79,7 @@ TEST_F(JobSecret, ShortOnesOfTheVariableAreWarnedOf) {
   job_secret(environment_of({{"TUTTI_JOB_SECRET", "0123456789abcdef"}}));
   EXPECT_EQ(log.lines(), "");
   job_secret(environment_of({{"TUTTI_JOB_SECRET", "hush"}}));
-  expect_contains(log.lines(), "TUTTI_JOB_SECRET has 4 characters, and can be guessed");
+  expect_parts(log.lines(), {"TUTTI_JOB_SECRET has 4 characters, and can be guessed"});
 }
 
 TEST_F(JobSecret, LineEndIsNotPartOfIt) {
@@ -92,17 +90,17 @@ TEST_F(JobSecret, LineEndIsNotPartOfIt) {
 TEST_F(JobSecret, FileThatOthersReadIsRefusedWithTheCommandThatMendsIt) {
   write("seen by all\n", 0644);
   const std::string text = refusal();
-  expect_contains(text, "chmod 600 '" + file().string() + "'");
-  EXPECT_EQ(text.find("seen by all"), std::string::npos) << text;
+  expect_parts(text, {"chmod 600 '" + file().string() + "'"});
+  expect_absent(text, {"seen by all"});
 }
 
 TEST_F(JobSecret, EmptyFileIsRefusedWithTheCommandThatMendsIt) {
   write("\n", 0600);
-  expect_contains(refusal(), "rm '" + file().string() + "'");
+  expect_parts(refusal(), {"rm '" + file().string() + "'"});
 }
 
 TEST_F(JobSecret, NoHomeAndNoVariableSaysWhatToSet) {
-  expect_contains(text_of(ErrorCode::InvalidArgument, [] { job_secret(environment_of({})); }), "set TUTTI_JOB_SECRET");
+  expect_error(ErrorCode::InvalidArgument, {"set TUTTI_JOB_SECRET"}, [] { job_secret(environment_of({})); });
 }
 
 }  // namespace

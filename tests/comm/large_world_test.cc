@@ -149,8 +149,8 @@ TEST(WorldInAFile, FileOfAnEarlierRunIsToldAtOnce) {
       {.command = {TUTTI_WORLD_RANK, "1"}, .count = 2, .environment = {"TUTTI_STORE=file://" + folder.file("meet")}});
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_TRUE(ranks.wait(rank, kLimit) == (ExitStatus{false, 1}));
-    expect_contains(ranks.out(rank), "failed: the store file " + folder.file("meet") + " is stale");
-    expect_contains(ranks.out(rank), "it is of job \"last week\"");
+    expect_parts(ranks.out(rank),
+                 {"failed: the store file " + folder.file("meet") + " is stale", "it is of job \"last week\""});
   }
 }
 
@@ -166,8 +166,7 @@ TEST(WorldInAFile, KilledRankIsNamedByAllOthers) {
   for (int rank = 0; rank < kCount; ++rank) {
     if (rank == kVictim) continue;
     EXPECT_TRUE(ranks.wait(rank, std::chrono::seconds(15)) == (ExitStatus{false, 1})) << ranks.out(rank);
-    expect_contains(ranks.out(rank), "lost rank 2 (");
-    expect_contains(ranks.out(rank), ", pid " + std::to_string(ranks.pid(kVictim)) + ", ");
+    expect_parts(ranks.out(rank), {"lost rank 2 (", ", pid " + std::to_string(ranks.pid(kVictim)) + ", "});
   }
 }
 

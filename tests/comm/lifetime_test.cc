@@ -69,8 +69,7 @@ TEST(ManyGroups, BeyondTheHardLimitAreRefusedWithTheCure) {
     EXPECT_TRUE(status && *status == (ExitStatus{false, 1}));
   }
   const std::string said = ranks.err(0) + ranks.err(1);
-  test::expect_contains(said, " needs ");
-  test::expect_contains(said, "but this process may have 100 (hard limit 100): raise RLIMIT_NOFILE");
+  test::expect_parts(said, {" needs ", "but this process may have 100 (hard limit 100): raise RLIMIT_NOFILE"});
 }
 
 }  // namespace

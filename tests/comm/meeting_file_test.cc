@@ -6,6 +6,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/bootstrap/meeting_file.h>
 #include <tutti/comm/process_group.h>
+#include <tutti/tests/support/in_threads.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -21,7 +22,8 @@ namespace tutti::comm {
 namespace {
 
 namespace fs = std::filesystem;
-using test::expect_contains;
+using test::expect_error;
+using test::expect_parts;
 using test::text_of;
 
 constexpr char kSecret[] = "hush";
@@ -108,10 +110,8 @@ TEST_F(MeetingFileTest, NoByteCanBeChangedWithoutTheSecret) {
 
 TEST_F(MeetingFileTest, ForeignContentIsRefusedAndLeftAsItIs) {
   write("my thesis\n");
-  const std::string text = text_of(ErrorCode::Protocol, [&] { MeetingFile(path(), kSecret).publish(own()); });
-  expect_contains(text, path());
-  expect_contains(text, "my thesis");
-  expect_contains(text, "TUTTI_MEET_DIR");
+  expect_error(ErrorCode::Protocol, {path(), "my thesis", "TUTTI_MEET_DIR"},
+               [&] { MeetingFile(path(), kSecret).publish(own()); });
   EXPECT_EQ(content_of(path()), "my thesis\n");
 }
 
@@ -141,9 +141,8 @@ TEST_F(MeetingFileTest, AJobThatIsMeetingThereIsNotPushedAside) {
   for (int number = 3; number <= 22; ++number) fields >> field;
   other.started = std::stoull(field);
   write(encode_announcement(other, kSecret));
-  const std::string refusal = text_of(ErrorCode::InvalidArgument, [&] { MeetingFile(path(), kSecret).publish(own()); });
-  expect_contains(refusal, "pid " + std::to_string(other.pid));
-  expect_contains(refusal, "TUTTI_JOB_ID");
+  expect_error(ErrorCode::InvalidArgument, {"pid " + std::to_string(other.pid), "TUTTI_JOB_ID"},
+               [&] { MeetingFile(path(), kSecret).publish(own()); });
 }
 
 void meet(const World& world) {
@@ -155,12 +154,9 @@ void meet(const World& world) {
 }
 
 TEST_F(PublishedServer, RanksMeetAgainAndAgainAndLeaveNothing) {
-  std::vector<std::thread> ranks;
-  for (int rank = 0; rank < 3; ++rank)
-    ranks.emplace_back([&, rank] {
-      for (int time = 0; time < 3; ++time) meet(world_of(rank, 3, path()));
-    });
-  for (std::thread& rank : ranks) rank.join();
+  test::in_threads(3, [&](int rank) {
+    for (int time = 0; time < 3; ++time) meet(world_of(rank, 3, path()));
+  });
   EXPECT_EQ(files(), 0);
 }
 
@@ -187,30 +183,27 @@ std::string failure_of(const World& world, ErrorCode code, std::chrono::millisec
 
 TEST_F(PublishedServer, WithoutRank0TheFileAndTheRemedyAreNamed) {
   const std::string text = failure_of(world_of(1, 2, path()), ErrorCode::Timeout, std::chrono::milliseconds(200));
-  expect_contains(text, "rank 1/2 (a test): rank 0's address was not found in " + path());
-  expect_contains(text, "it is not there");
-  expect_contains(text, "TUTTI_MEET_DIR");
+  test::expect_parts(
+      text, {"rank 1/2 (a test): rank 0's address was not found in " + path(), "it is not there", "TUTTI_MEET_DIR"});
   write(encode_announcement(own(), kSecret).substr(0, 60));
-  expect_contains(failure_of(world_of(1, 2, path()), ErrorCode::Timeout, std::chrono::milliseconds(200)),
-                  "it is half written");
+  test::expect_parts(failure_of(world_of(1, 2, path()), ErrorCode::Timeout, std::chrono::milliseconds(200)),
+                     {"it is half written"});
 }
 
 TEST_F(PublishedServer, ForeignFileEndsTheSearchAtOnce) {
   write("my thesis\n");
-  expect_contains(failure_of(world_of(1, 2, path()), ErrorCode::Protocol, std::chrono::minutes(5)), "my thesis");
+  test::expect_parts(failure_of(world_of(1, 2, path()), ErrorCode::Protocol, std::chrono::minutes(5)), {"my thesis"});
 }
 
 TEST_F(PublishedServer, AnotherJobsAnnouncementThatStaysIsRefused) {
   MeetingFile(path(), "another").publish(own());
   const std::string text = failure_of(world_of(1, 3, path()), ErrorCode::Unauthorized, std::chrono::minutes(5));
-  expect_contains(text, "with another job secret");
-  expect_contains(text, "TUTTI_JOB_SECRET");
+  test::expect_parts(text, {"with another job secret", "TUTTI_JOB_SECRET"});
 }
 
 TEST_F(PublishedServer, MissingRanksAreNamedWithThePlace) {
   const std::string text = failure_of(world_of(0, 3, path()), ErrorCode::Timeout, std::chrono::milliseconds(300));
-  expect_contains(text, "no sign of rank(s) 1, 2");
-  expect_contains(text, "published in " + path());
+  test::expect_parts(text, {"no sign of rank(s) 1, 2", "published in " + path()});
   EXPECT_EQ(files(), 0) << "rank 0 left its announcement";
 }
 

@@ -4,6 +4,7 @@
 #include <tutti/comm/bootstrap/launchers/launchers.h>
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/wire/socket.h>
+#include <tutti/tests/support/in_threads.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -20,7 +21,8 @@ namespace tutti::comm {
 namespace {
 
 using std::chrono::milliseconds;
-using test::expect_contains;
+using test::expect_error;
+using test::expect_parts;
 using test::soon;
 using test::text_of;
 
@@ -104,34 +106,31 @@ TEST(Pmi1DeathTest, ADescriptorThatStandsForSomethingElseIsLeftAlone) {
 
 TEST(Pmi1, RanksMeetInAFileOfTheJobsName) {
   const test::TemporaryFolder folder;
-  std::vector<std::thread> ranks;
-  for (int rank = 0; rank < 3; ++rank)
-    ranks.emplace_back([&, rank] {
-      const PmiServer hydra;
-      World world;
-      world.rank = world.local_rank = rank;
-      world.world_size = world.local_world_size = 3;
-      world.pmi_descriptor = hydra.descriptor();
-      world.meeting_file = folder.path();
-      world.job_id = "default";
-      world.job_secret = "hush";
-      for (int time = 0; time < 3; ++time) {
-        const auto group = ProcessGroup::connect(world, {.timeout = std::chrono::seconds(60)});
-        std::vector<int> values{rank};
-        group->all_reduce(std::span(values));
-        EXPECT_EQ(values[0], 3);
-        group->shutdown();
-      }
-    });
-  for (std::thread& rank : ranks) rank.join();
+  test::in_threads(3, [&](int rank) {
+    const PmiServer hydra;
+    World world;
+    world.rank = world.local_rank = rank;
+    world.world_size = world.local_world_size = 3;
+    world.pmi_descriptor = hydra.descriptor();
+    world.meeting_file = folder.path();
+    world.job_id = "default";
+    world.job_secret = "hush";
+    for (int time = 0; time < 3; ++time) {
+      const auto group = ProcessGroup::connect(world, {.timeout = std::chrono::seconds(60)});
+      std::vector<int> values{rank};
+      group->all_reduce(std::span(values));
+      EXPECT_EQ(values[0], 3);
+      group->shutdown();
+    }
+  });
   World late;
   const PmiServer hydra;
   late.rank = 1;
   late.world_size = 2;
   late.pmi_descriptor = hydra.descriptor();
   late.meeting_file = folder.path();
-  expect_contains(text_of(ErrorCode::Timeout, [&] { ProcessGroup::connect(late, {.timeout = milliseconds(200)}); }),
-                  folder.file("pmi-kvs_25026_0_1198255008_vm.meet"));
+  test::expect_error(ErrorCode::Timeout, {folder.file("pmi-kvs_25026_0_1198255008_vm.meet")},
+                     [&] { ProcessGroup::connect(late, {.timeout = milliseconds(200)}); });
 }
 
 TEST(Pmi1, AnswersThatAreNotPmi1AreQuoted) {
@@ -140,18 +139,17 @@ TEST(Pmi1, AnswersThatAreNotPmi1AreQuoted) {
     return text_of(ErrorCode::Protocol, [&] { pmi_job_name(server.descriptor(), soon()); });
   };
   const std::string text = refusal("    52cmd=fullinit-response;rc=14;");
-  expect_contains(text, "52cmd=fullinit-response");
-  expect_contains(text, "TUTTI_MEET_DIR");
+  test::expect_parts(text, {"52cmd=fullinit-response", "TUTTI_MEET_DIR"});
   EXPECT_EQ(refusal("\x1b[31mcmd=my_kvsname").find('\x1b'), std::string::npos);
 }
 
 TEST(Pmi1, AServerThatDoesNotAnswerIsNamed) {
   Line line;
-  const std::string text = text_of(ErrorCode::Timeout, [&] { pmi_job_name(line.process.get(), test::in_ms(50)); });
-  expect_contains(text, "PMI_FD=" + std::to_string(line.process.get()));
+  expect_error(ErrorCode::Timeout, {"PMI_FD=" + std::to_string(line.process.get())},
+               [&] { pmi_job_name(line.process.get(), test::in_ms(50)); });
   line.server.close();
-  expect_contains(text_of(ErrorCode::System, [&] { pmi_job_name(line.process.get(), soon()); }), "does not answer");
-  expect_contains(text_of(ErrorCode::System, [&] { pmi_job_name(1 << 20, soon()); }), "Bad file descriptor");
+  test::expect_error(ErrorCode::System, {"does not answer"}, [&] { pmi_job_name(line.process.get(), soon()); });
+  test::expect_error(ErrorCode::System, {"Bad file descriptor"}, [&] { pmi_job_name(1 << 20, soon()); });
 }
 
 }  // namespace

@@ -342,31 +342,5 @@ TEST(ReduceBool, IsOrAndOrUnequalAndAlwaysZeroOrOne) {
   }
 }
 
-TEST(ReduceInteger, SumsAndProductsWrap) {
-  std::int32_t sum = std::numeric_limits<std::int32_t>::max();
-  const std::int32_t one = 1;
-  reduce_into(&sum, &one, 1, DType::Int32, ReduceOp::Sum, false);
-  EXPECT_EQ(sum, std::numeric_limits<std::int32_t>::min());
-  std::uint8_t product = 20;
-  const std::uint8_t twenty = 20;
-  reduce_into(&product, &twenty, 1, DType::UInt8, ReduceOp::Prod, false);
-  EXPECT_EQ(product, 400 % 256);
-  std::uint16_t square = 65535;  // as int it would overflow
-  const std::uint16_t largest = 65535;
-  reduce_into(&square, &largest, 1, DType::UInt16, ReduceOp::Prod, false);
-  EXPECT_EQ(square, 1);
-}
-
-TEST(ReduceInteger, MinAndMaxAreSigned) {
-  std::int64_t value = -1;
-  const std::int64_t one = 1;
-  reduce_into(&value, &one, 1, DType::Int64, ReduceOp::Max, false);
-  EXPECT_EQ(value, 1);
-  std::uint8_t byte = 200;
-  const std::uint8_t small = 100;
-  reduce_into(&byte, &small, 1, DType::UInt8, ReduceOp::Max, false);
-  EXPECT_EQ(byte, 200);
-}
-
 }  // namespace
 }  // namespace tutti::comm

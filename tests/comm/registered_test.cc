@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/process_group.h>
-#include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/comm/net_test.h>
 
 #include <bit>
 #include <cstdint>
@@ -10,14 +10,13 @@
 #include <limits>
 #include <numeric>
 #include <span>
+#include <tuple>
 #include <vector>
+
+#include "store_test_support.h"
 
 namespace tutti::comm {
 namespace {
-
-using test::Net;
-using test::run_ranks;
-using test::run_ranks_to_failure;
 
 using Registers = std::function<bool(int)>;  // whether a rank does
 
@@ -144,108 +143,97 @@ void broadcast(ProcessGroup& group, std::size_t count, const Registers& register
   }
 }
 
-class Registered : public testing::TestWithParam<Net> {
- protected:
-  using Operation = void (*)(ProcessGroup&, std::size_t, const Registers&);
-
-  /// All lengths in which the ways differ, in worlds of some sizes.
-  static void run(Operation operation) {
-    for (const int world : {1, 2, 3, 5})
-      run_ranks(world,
-                [&](ProcessGroup& group) {
-                  for (const std::size_t count : {1, 1000, 1025, 8192, 8193, 100'003, 400'000})
-                    for (const Registers& registers : kWhoRegisters) operation(group, count, registers);
-                },
-                {.net = GetParam()});
-  }
+struct NamedOperation {
+  const char* name;
+  void (*run)(ProcessGroup&, std::size_t, const Registers&);
 };
 
-TEST_P(Registered, BuffersAreReducedLikeOthers) { run(all_reduce); }
-TEST_P(Registered, BuffersAreReducedAndRoundedLikeOthers) { run(all_reduce_rounded); }
-TEST_P(Registered, BuffersAreReducedAndScatteredLikeOthers) { run(reduce_scatter); }
-TEST_P(Registered, BuffersAreGatheredLikeOthers) { run(all_gather); }
-TEST_P(Registered, BuffersAreReducedAndScatteredInPlace) { run(reduce_scatter_in_place); }
-TEST_P(Registered, BuffersAreGatheredInPlace) { run(all_gather_in_place); }
-TEST_P(Registered, BuffersAreBroadcastLikeOthers) { run(broadcast); }
+constexpr NamedOperation kOperations[] = {{"AllReduce", all_reduce},
+                                          {"Broadcast", broadcast},
+                                          {"AllReduceRounded", all_reduce_rounded},
+                                          {"ReduceScatter", reduce_scatter},
+                                          {"AllGatherInPlace", all_gather_in_place},
+                                          {"AllGather", all_gather},
+                                          {"ReduceScatterInPlace", reduce_scatter_in_place}};
+
+/// Where ranks reach each other's buffers: all lengths in which the ways differ, in worlds of some sizes.
+class RegisteredInMemory : public testing::TestWithParam<std::tuple<Net, NamedOperation>> {};
+
+TEST_P(RegisteredInMemory, BuffersOfAllLengthsAreUsedLikeOthers) {
+  for (const int world : {1, 2, 3, 5})
+    run_ranks(std::get<Net>(GetParam()), world, [](ProcessGroup& group) {
+      for (const std::size_t count : {1, 1000, 1025, 8192, 8193, 100'003, 400'000})
+        for (const Registers& registers : kWhoRegisters)
+          std::get<NamedOperation>(GetParam()).run(group, count, registers);
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RegisteredInMemory,
+                         testing::Combine(testing::Values(Net::Shm, Net::Mixed), testing::ValuesIn(kOperations)),
+                         [](const auto& one) {
+                           return name(std::get<Net>(one.param)) + std::get<NamedOperation>(one.param).name;
+                         });
+
+class Registered : public OverNets {};
 
 TEST_P(Registered, OperationsFollowEachOther) {
-  run_ranks(3,
-            [](ProcessGroup& group) {
-              for (int round = 0; round < 20; ++round)
-                for (const Operation operation : {all_reduce, broadcast, all_reduce_rounded, reduce_scatter,
-                                                  all_gather_in_place, all_gather, reduce_scatter_in_place})
-                  operation(group, 20'000, kWhoRegisters[static_cast<std::size_t>(round) % kWhoRegisters.size()]);
-            },
-            {.net = GetParam()});
+  run(3, [](ProcessGroup& group) {
+    for (int round = 0; round < 20; ++round)
+      for (const NamedOperation& operation : kOperations)
+        operation.run(group, 20'000, kWhoRegisters[static_cast<std::size_t>(round) % kWhoRegisters.size()]);
+  });
 }
 
 TEST_P(Registered, AnAverageInPlaceIsDividedOnce) {
-  run_ranks(3,
-            [](ProcessGroup& group) {
-              const auto memory = group.allocate(400'000);
-              for (float& value : memory.as<float>()) value = static_cast<float>(3 * group.rank());
-              group.all_reduce(memory.as<float>(), ReduceOp::Avg);
-              for (const float value : memory.as<float>()) ASSERT_EQ(value, 3.0F);
-            },
-            {.net = GetParam()});
+  run(3, [](ProcessGroup& group) {
+    const auto memory = group.allocate(400'000);
+    for (float& value : memory.as<float>()) value = static_cast<float>(3 * group.rank());
+    group.all_reduce(memory.as<float>(), ReduceOp::Avg);
+    for (const float value : memory.as<float>()) ASSERT_EQ(value, 3.0F);
+  });
 }
 
 TEST_P(Registered, PartsOfBuffersAndBuffersThatComeAndGo) {
-  run_ranks(2,
-            [](ProcessGroup& group) {
-              for (int round = 0; round < 200; ++round) {  // more than a group can register at a time
-                const auto memory = group.allocate(64 * 1024 + static_cast<std::size_t>(round) * 4);
-                const auto data = memory.as<std::int32_t>().subspan(static_cast<std::size_t>(round % 7), 16'000);
-                std::iota(data.begin(), data.end(), round);
-                group.all_reduce(data);
-                for (std::size_t i = 0; i < data.size(); ++i)
-                  ASSERT_EQ(data[i], 2 * (round + static_cast<std::int32_t>(i))) << "round " << round;
-              }
-            },
-            {.net = GetParam()});
+  run(2, [](ProcessGroup& group) {
+    for (int round = 0; round < 200; ++round) {  // more than a group can register at a time
+      const auto memory = group.allocate(64 * 1024 + static_cast<std::size_t>(round) * 4);
+      const auto data = memory.as<std::int32_t>().subspan(static_cast<std::size_t>(round % 7), 16'000);
+      std::iota(data.begin(), data.end(), round);
+      group.all_reduce(data);
+      for (std::size_t i = 0; i < data.size(); ++i)
+        ASSERT_EQ(data[i], 2 * (round + static_cast<std::int32_t>(i))) << "round " << round;
+    }
+  });
 }
 
 TEST_P(Registered, MoreBuffersThanEntriesAreOrdinaryMemory) {
-  run_ranks(2,
-            [](ProcessGroup& group) {
-              std::vector<RegisteredBuffer> all;
-              for (int i = 0; i < 70; ++i) all.push_back(group.allocate(64 * 1024));
-              for (const RegisteredBuffer& buffer : all) {
-                buffer.as<float>()[16'000] = 1;
-                group.all_reduce(buffer.as<float>());
-                ASSERT_EQ(buffer.as<float>()[16'000], 2);
-              }
-            },
-            {.net = GetParam()});
+  run(2, [](ProcessGroup& group) {
+    std::vector<RegisteredBuffer> all;
+    for (int i = 0; i < 70; ++i) all.push_back(group.allocate(64 * 1024));
+    for (const RegisteredBuffer& buffer : all) {
+      buffer.as<float>()[16'000] = 1;
+      group.all_reduce(buffer.as<float>());
+      ASSERT_EQ(buffer.as<float>()[16'000], 2);
+    }
+  });
 }
 
 TEST_P(Registered, MoreMemoryThanThereIsIsRefusedAtOnce) {
-  run_ranks(2,
-            [](ProcessGroup& group) {
-              for (const std::size_t bytes : {std::size_t{1} << 46, std::numeric_limits<std::size_t>::max()}) {
-                try {
-                  group.allocate(bytes);
-                  ADD_FAILURE() << bytes << " bytes";
-                } catch (const Error& error) {
-                  EXPECT_EQ(error.code(), ErrorCode::System);
-                  EXPECT_NE(std::string(error.what()).find("KiB of memory and swap left"), std::string::npos)
-                      << error.what();
-                }
-              }
-            },
-            {.net = GetParam()});
+  run(2, [](ProcessGroup& group) {
+    for (const std::size_t bytes : {std::size_t{1} << 46, std::numeric_limits<std::size_t>::max()}) {
+      test::expect_error(ErrorCode::System, {"KiB of memory and swap left"}, [&] { group.allocate(bytes); });
+    }
+  });
 }
 
 TEST_P(Registered, ABufferOutlivesItsGroup) {
   std::vector<RegisteredBuffer> kept(2);
-  run_ranks(2,
-            [&](ProcessGroup& group) {
-              auto& mine = kept[static_cast<std::size_t>(group.rank())];
-              mine = group.allocate(1 << 20);
-              mine.as<float>()[5] = 2;
-              group.all_reduce(mine.as<float>());
-            },
-            {.net = GetParam()});
+  run(2, [&](ProcessGroup& group) {
+    auto& mine = kept[static_cast<std::size_t>(group.rank())];
+    mine = group.allocate(1 << 20);
+    mine.as<float>()[5] = 2;
+    group.all_reduce(mine.as<float>());
+  });
   for (const RegisteredBuffer& buffer : kept) EXPECT_EQ(buffer.as<float>()[5], 4);
 }
 

@@ -4,12 +4,11 @@
 #include <tutti/comm/process_group.h>
 #include <tutti/comm/process_group_impl.h>
 #include <tutti/comm/store/tcp_store_server.h>
-#include <tutti/tests/support/watchdog.h>
+#include <tutti/tests/support/run_ranks.h>
 
 #include <algorithm>
 #include <map>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -40,23 +39,16 @@ std::map<std::string, ProcessGroupOptions> other_values(const ProcessGroupOption
 
 /// Threads that connect as processes do, each with its own options. Returns what each ended with; "" is success.
 std::vector<std::string> connect_all(const std::vector<ProcessGroupOptions>& options) {
-  const test::Watchdog watchdog(seconds(60));
   const TcpStoreServer server(test::server_options());
   const int size = static_cast<int>(options.size());
-  std::vector<std::string> texts(options.size());
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank)
-    threads.emplace_back([&, rank] {
-      const auto own = static_cast<std::size_t>(rank);
-      try {
-        const auto group = ProcessGroup::connect(test::place_at(server, rank, size), options[own]);
-        if (group->world_size() > 1) group->split(0)->barrier();
-        group->shutdown();
-      } catch (const Error& error) {
-        texts[own] = std::string(name(error.code())) + ": " + error.what();
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
+  const auto outcomes = test::run_threads_to_failure(size, [&](int rank) {
+    const World place = test::place_at(server, rank, size);
+    const auto group = ProcessGroup::connect(place, options[static_cast<std::size_t>(rank)]);
+    if (group->world_size() > 1) group->split(0)->barrier();
+    group->shutdown();
+  });
+  std::vector<std::string> texts;
+  for (const auto& outcome : outcomes) texts.push_back(outcome ? outcome->what() : "");
   return texts;
 }
 
@@ -81,9 +73,8 @@ TEST_P(DifferentSettings, AreNamedByAllRanksAndNoGroupForms) {
       options[static_cast<std::size_t>(odd)] = others.at(setting.name);
       const std::vector<std::string> texts = connect_all(options);
       for (const std::string& text : texts) {
-        EXPECT_NE(text.find(": its ranks were started differently: " + setting.name + " is "), std::string::npos)
-            << text;
-        EXPECT_NE(text.find(" on rank " + std::to_string(odd) + " ("), std::string::npos) << text;
+        test::expect_parts(text, {": its ranks were started differently: " + setting.name + " is ",
+                                  " on rank " + std::to_string(odd) + " ("});
         EXPECT_EQ(shared_part(text), shared_part(texts[0]));
       }
     }

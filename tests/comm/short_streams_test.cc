@@ -40,31 +40,29 @@ class ShortStreams : public testing::TestWithParam<Stream> {
 TEST_P(ShortStreams, ComeWholeAndInTime) {
   const int world = GetParam().world;
   const auto begin = steady_clock::now();
-  tutti::test::run_ranks(world,
-                         [&](ProcessGroup& group) {
-                           for (int round = 0; round < kRounds; ++round) {
-                             const int root = round % world;
-                             int received = 0;
-                             for (int i = 0; i < kInARow; ++i) {
-                               int value = group.rank() == root ? 1000 * round + i : -1;
-                               group.broadcast(std::span(&value, 1), root);
-                               ASSERT_EQ(value, 1000 * round + i);
-                               const int own = group.rank() + i;
-                               std::vector<int> total(group.rank() == (root + 1) % world ? 1 : 0);
-                               group.reduce(std::span(&own, 1), std::span(total), ReduceOp::Sum, (root + 1) % world);
-                               for (const int sum : total) ASSERT_EQ(sum, world * (world - 1) / 2 + world * i);
-                               ++received;
-                             }
-                             group.all_reduce(std::span(&received, 1));
-                             ASSERT_EQ(received, kInARow * world);
-                             for (int i = 0; i < kInARow; ++i) {
-                               int value = group.rank() == root ? i : -1;
-                               group.broadcast(std::span(&value, 1), root);
-                               ASSERT_EQ(value, i);
-                             }
-                           }
-                         },
-                         {.net = GetParam().net});
+  tutti::test::run_ranks(GetParam().net, world, [&](ProcessGroup& group) {
+    for (int round = 0; round < kRounds; ++round) {
+      const int root = round % world;
+      int received = 0;
+      for (int i = 0; i < kInARow; ++i) {
+        int value = group.rank() == root ? 1000 * round + i : -1;
+        group.broadcast(std::span(&value, 1), root);
+        ASSERT_EQ(value, 1000 * round + i);
+        const int own = group.rank() + i;
+        std::vector<int> total(group.rank() == (root + 1) % world ? 1 : 0);
+        group.reduce(std::span(&own, 1), std::span(total), ReduceOp::Sum, (root + 1) % world);
+        for (const int sum : total) ASSERT_EQ(sum, world * (world - 1) / 2 + world * i);
+        ++received;
+      }
+      group.all_reduce(std::span(&received, 1));
+      ASSERT_EQ(received, kInARow * world);
+      for (int i = 0; i < kInARow; ++i) {
+        int value = group.rank() == root ? i : -1;
+        group.broadcast(std::span(&value, 1), root);
+        ASSERT_EQ(value, i);
+      }
+    }
+  });
   EXPECT_LT(steady_clock::now() - begin, kRounds * kRoundTime);
 }
 
@@ -72,22 +70,20 @@ TEST_P(ShortStreams, ComeWholeAndInTime) {
 TEST_P(ShortStreams, OfMessagesComeWholeAndInTime) {
   const int world = GetParam().world;
   const auto begin = steady_clock::now();
-  tutti::test::run_ranks(world,
-                         [&](ProcessGroup& group) {
-                           const int next = (group.rank() + 1) % world;
-                           const int previous = (group.rank() + world - 1) % world;
-                           for (int round = 0; round < kRounds; ++round) {
-                             std::vector<int> values(kInARow);
-                             std::iota(values.begin(), values.end(), round);
-                             for (int& value : values) group.send(std::span(&value, 1), next);
-                             for (const int expected : values) {
-                               int value = -1;
-                               group.recv(std::span(&value, 1), previous);
-                               ASSERT_EQ(value, expected);
-                             }
-                           }
-                         },
-                         {.net = GetParam().net});
+  tutti::test::run_ranks(GetParam().net, world, [&](ProcessGroup& group) {
+    const int next = (group.rank() + 1) % world;
+    const int previous = (group.rank() + world - 1) % world;
+    for (int round = 0; round < kRounds; ++round) {
+      std::vector<int> values(kInARow);
+      std::iota(values.begin(), values.end(), round);
+      for (int& value : values) group.send(std::span(&value, 1), next);
+      for (const int expected : values) {
+        int value = -1;
+        group.recv(std::span(&value, 1), previous);
+        ASSERT_EQ(value, expected);
+      }
+    }
+  });
   EXPECT_LT(steady_clock::now() - begin, kRounds * kRoundTime);
 }
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "store_test_support.h"
+
 namespace tutti::comm {
 namespace {
 
@@ -32,13 +34,7 @@ std::vector<double> finishes(const std::vector<Schedule>& schedules, const Netwo
 }
 
 std::string message_of(const std::vector<Schedule>& schedules) {
-  try {
-    simulate(schedules, 1, kUnit);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
-    return error.what();
-  }
-  return "";
+  return test::text_of(ErrorCode::InvalidArgument, [&] { simulate(schedules, 1, kUnit); });
 }
 
 // --- By hand

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <tutti/bench/store_swarm.h>
 #include <tutti/comm/store/descriptor_limit.h>
+#include <tutti/tests/support/in_threads.h>
 #include <tutti/tests/support/watchdog.h>
 #include <unistd.h>
 
@@ -11,7 +12,6 @@
 #include <ctime>
 #include <limits>
 #include <stdexcept>
-#include <thread>
 
 #include "store_test_support.h"
 
@@ -41,15 +41,11 @@ TEST(StoreScale, CrowdPassesABarrier) {
   raise_descriptor_limit(2 * kThreads * kClients + 64, "this test");
   TcpStoreServer server(server_options());
   std::atomic<int> passed = 0;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&] {
-      StoreSwarm swarm(client_options(server.port()), kClients, soon());
-      for (const char* name : {"first", "second"}) swarm.barrier(name, kThreads * kClients, soon());
-      ++passed;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  in_threads(kThreads, [&](int) {
+    StoreSwarm swarm(client_options(server.port()), kClients, soon());
+    for (const char* name : {"first", "second"}) swarm.barrier(name, kThreads * kClients, soon());
+    ++passed;
+  });
   EXPECT_EQ(passed, kThreads);
 }
 
@@ -140,10 +136,10 @@ TEST(StoreDescriptors, WorldThatNeedsTooManyIsRefusedWithBothNumbers) {
   if (limit.rlim_max > static_cast<rlim_t>(std::numeric_limits<int>::max() / 2)) GTEST_SKIP() << "there is no limit";
   TcpStoreServerOptions options = server_options();
   options.world_size = static_cast<int>(limit.rlim_max) + 1;
-  const std::string text = text_of(ErrorCode::System, [&] { TcpStoreServer server(options); });
-  expect_contains(text, "a store server for " + std::to_string(options.world_size) + " ranks needs ");
-  expect_contains(text, "hard limit " + std::to_string(limit.rlim_max));
-  expect_contains(text, "RLIMIT_NOFILE");
+  expect_error(ErrorCode::System,
+               {"a store server for " + std::to_string(options.world_size) + " ranks needs ",
+                "hard limit " + std::to_string(limit.rlim_max), "RLIMIT_NOFILE"},
+               [&] { TcpStoreServer server(options); });
 }
 
 TEST(StoreDescriptors, SoftLimitIsRaisedForTheWorld) {

@@ -6,6 +6,7 @@
 #include <tutti/comm/store/listen.h>
 #include <tutti/comm/store/store_protocol.h>
 #include <tutti/comm/wire/local_address.h>
+#include <tutti/tests/support/in_threads.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -30,20 +31,15 @@ std::uint16_t free_port() { return TcpStoreServer(server_options()).port(); }
 TEST(TcpStore, SixteenClientThreadsHammerOneServer) {
   TcpStoreServer server(server_options());
   constexpr int kThreads = 16, kRounds = 200;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&, i] {
-      TcpStore store(client_options(server.port(), i, kThreads), soon());
-      const std::string mine = "rank" + std::to_string(i);
-      const std::string next = "rank" + std::to_string((i + 1) % kThreads);
-      for (int round = 0; round < kRounds; ++round) {
-        store.add("sum", 1, soon());
-        store.set(mine + "/" + std::to_string(round), mine, soon());
-        EXPECT_EQ(store.get(next + "/" + std::to_string(round), soon()), next);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  in_threads(kThreads, [&](int i) {
+    TcpStore store(client_options(server.port(), i, kThreads), soon());
+    const std::string mine = "rank" + std::to_string(i), next = "rank" + std::to_string((i + 1) % kThreads);
+    for (int round = 0; round < kRounds; ++round) {
+      store.add("sum", 1, soon());
+      store.set(mine + "/" + std::to_string(round), mine, soon());
+      EXPECT_EQ(store.get(next + "/" + std::to_string(round), soon()), next);
+    }
+  });
   TcpStore store(client_options(server.port()), soon());
   EXPECT_EQ(store.get("sum", soon()), std::to_string(kThreads * kRounds));
 }
@@ -53,9 +49,7 @@ TEST(TcpStore, TimeoutNamesTheServerAndLeavesTheConnectionInStep) {
   TcpStore store(client_options(server.port()), soon());
   for (int round = 0; round < 20; ++round) {
     const std::string key = "absent" + std::to_string(round);
-    const std::string text = text_of(ErrorCode::Timeout, [&] { store.get(key, in_ms(2)); });
-    expect_contains(text, "\"" + key + "\"");
-    expect_contains(text, address_of(server));
+    expect_error(ErrorCode::Timeout, {"\"" + key + "\"", address_of(server)}, [&] { store.get(key, in_ms(2)); });
     store.set(key, key, soon());
     EXPECT_EQ(store.get(key, soon()), key);
   }
@@ -64,7 +58,7 @@ TEST(TcpStore, TimeoutNamesTheServerAndLeavesTheConnectionInStep) {
 TEST(TcpStore, PassedDeadlineOfASetIsATimeoutThatSetsNothing) {
   TcpStoreServer server(server_options());
   TcpStore store(client_options(server.port()), soon());
-  expect_contains(text_of(ErrorCode::Timeout, [&] { store.set("k", "v", in_ms(-1)); }), "set \"k\"");
+  expect_error(ErrorCode::Timeout, {"set \"k\""}, [&] { store.set("k", "v", in_ms(-1)); });
   EXPECT_EQ(store.num_keys(soon()), 0);
 }
 
@@ -79,11 +73,10 @@ TEST(TcpStore, ServerThatEndsIsKnownAtOnce) {
   server.reset();
   waiter.join();
   EXPECT_LT(Seconds(std::chrono::steady_clock::now() - start).count(), 10.0);
-  expect_contains(text, address);
-  expect_contains(text, "\"never\"");
+  expect_parts(text, {address, "\"never\""});
   // Every later call says the same, without waiting.
-  expect_contains(text_of(ErrorCode::PeerLost, [&] { store.set("k", "v", soon()); }), address);
-  expect_contains(text_of(ErrorCode::PeerLost, [&] { store.wait(keys({"k"}), soon()); }), address);
+  expect_error(ErrorCode::PeerLost, {address}, [&] { store.set("k", "v", soon()); });
+  expect_error(ErrorCode::PeerLost, {address}, [&] { store.wait(keys({"k"}), soon()); });
 }
 
 TEST(TcpStore, WrongSecretJobOrWorldIsUnauthorizedAtOnce) {
@@ -96,15 +89,14 @@ TEST(TcpStore, WrongSecretJobOrWorldIsUnauthorizedAtOnce) {
   };
   TcpStoreOptions wrong = client_options(server.port(), 1, 4);
   wrong.job_secret = "guess";
-  expect_contains(refusal(wrong), "compare TUTTI_JOB_SECRET");
-  expect_contains(refusal(wrong), address_of(server));
+  expect_parts(refusal(wrong), {"compare TUTTI_JOB_SECRET", address_of(server)});
   log.wait_for("refused 127.0.0.1:");
   log.wait_for("rank 1 has another job secret; compare TUTTI_JOB_SECRET");
 
   wrong = client_options(server.port(), 1, 4);
   wrong.job_id = "another job";
-  expect_contains(refusal(wrong), "TUTTI_JOB_ID");
-  expect_contains(refusal(client_options(server.port(), 1, 2)), "world size 4 here, 2 at rank 1");
+  expect_parts(refusal(wrong), {"TUTTI_JOB_ID"});
+  expect_parts(refusal(client_options(server.port(), 1, 2)), {"world size 4 here, 2 at rank 1"});
   log.wait_for("compare TUTTI_JOB_ID");
   TcpStore fine(client_options(server.port(), 1, 4), soon());
   fine.set("k", "v", soon());
@@ -124,13 +116,12 @@ TEST(TcpStore, ClientThatEndsDuringTheHandshakeIsNoWarning) {
 
 TEST(TcpStore, NobodyThereIsATimeoutThatListsTheAttempts) {
   const std::uint16_t port = free_port();
-  const std::string text = text_of(ErrorCode::Timeout, [&] { TcpStore(client_options(port), in_ms(100)); });
-  expect_contains(text, "127.0.0.1:" + std::to_string(port) + ": Connection refused");
-  expect_contains(text, "times)");
-  expect_contains(text, "within 0.1");
+  expect_error(ErrorCode::Timeout,
+               {"127.0.0.1:" + std::to_string(port) + ": Connection refused", "times)", "within 0.1"},
+               [&] { TcpStore(client_options(port), in_ms(100)); });
   TcpStoreOptions nowhere = client_options(port);
   nowhere.host = "no-such-host.invalid";
-  expect_contains(text_of(ErrorCode::Timeout, [&] { TcpStore(nowhere, in_ms(50)); }), "no-such-host.invalid");
+  expect_error(ErrorCode::Timeout, {"no-such-host.invalid"}, [&] { TcpStore(nowhere, in_ms(50)); });
 }
 
 TEST(TcpStore, ARankThatIsStartedTwiceIsNamed) {
@@ -141,15 +132,15 @@ TEST(TcpStore, ARankThatIsStartedTwiceIsNamed) {
   RawConnection second(server.port());
   const std::string text = shake_hands(
       second, {.rank = 1, .world_size = 2, .pid = pid + 1, .job = identity_hash("test job")}, "test secret");
-  expect_contains(text, "rank 1 is here already, as pid " + std::to_string(pid) + " from 127.0.0.1:");
-  expect_contains(text, "was it started twice? This is pid " + std::to_string(pid + 1));
+  expect_parts(text, {"rank 1 is here already, as pid " + std::to_string(pid) + " from 127.0.0.1:",
+                      "was it started twice? This is pid " + std::to_string(pid + 1)});
 }
 
 TEST(TcpStore, AStoreThatIsNotReachedIsToldOfBeforeTheDeadline) {
   CapturedLog log;
   const std::uint16_t port = free_port();
   text_of(ErrorCode::Timeout, [&] { TcpStore(client_options(port, 1, 2), in_ms(5600)); });
-  expect_contains(log.lines(), "rank 1 still tries to reach the store at 127.0.0.1:" + std::to_string(port));
+  expect_parts(log.lines(), {"rank 1 still tries to reach the store at 127.0.0.1:" + std::to_string(port)});
 }
 
 TEST(TcpStore, NameServiceThatDoesNotAnswerEndsAtTheDeadline) {
@@ -162,7 +153,7 @@ TEST(TcpStore, NameServiceThatDoesNotAnswerEndsAtTheDeadline) {
   };
   const LookUpResult result = look_up_within(stuck, in_ms(20));
   EXPECT_TRUE(result.endpoints.empty());
-  expect_contains(result.error, "has not answered in time");
+  expect_parts(result.error, {"has not answered in time"});
   answer->set_value();
   ended->get_future().wait();
   const LookUpResult found = look_up_within([] { return LookUpResult{{Endpoint{}}, ""}; }, soon());
@@ -228,8 +219,7 @@ TEST(TcpStore, ForkedChildIsToldToMakeItsOwn) {
   TcpStoreServer server(server_options());
   TcpStore store(client_options(server.port()), soon());
   Child child([&] {
-    expect_contains(text_of(ErrorCode::InvalidArgument, [&] { store.set("k", "child", in_ms(1000)); }),
-                    "was forked from it");
+    expect_error(ErrorCode::InvalidArgument, {"was forked from it"}, [&] { store.set("k", "child", in_ms(1000)); });
   });
   EXPECT_EQ(child.end(), 0);
   store.set("k", "parent", soon());
@@ -265,10 +255,8 @@ class LostRanks : public testing::Test {
 TEST_F(LostRanks, AreAnnounced) {
   connect_and_die(1);
   const std::string text = watcher_.get("tutti/lost/1", soon());
-  expect_contains(text, "rank 1");
-  expect_contains(text, "pid " + std::to_string(::getpid()));
-  expect_contains(text, "127.0.0.1:");
-  expect_contains(text, "its connection to the store broke without a goodbye");
+  expect_parts(text, {"rank 1", "pid " + std::to_string(::getpid()),
+                      "127.0.0.1:", "its connection to the store broke without a goodbye"});
 }
 
 TEST_F(LostRanks, AreNoLongerLostWhenTheyComeBack) {
@@ -356,19 +344,18 @@ TEST(TcpStoreServer, TakenPortNamesItsHolder) {
   TcpStoreServer first(server_options());
   TcpStoreServerOptions options = server_options();
   options.port = first.port();
-  const std::string text = text_of(ErrorCode::System, [&] { TcpStoreServer second(options); });
-  expect_contains(text, "127.0.0.1:" + std::to_string(first.port()));
-  expect_contains(text, "Address already in use");
-  expect_contains(text, "held by pid " + std::to_string(::getpid()));
-  expect_contains(text, "choose another port, or 0");
+  expect_error(ErrorCode::System,
+               {"127.0.0.1:" + std::to_string(first.port()), "Address already in use",
+                "held by pid " + std::to_string(::getpid()), "choose another port, or 0"},
+               [&] { TcpStoreServer second(options); });
 }
 
 TEST(TcpStoreServer, AddressOfAnotherHostIsRefused) {
   TcpStoreServerOptions options = server_options();
   options.bind_address = "192.0.2.1";  // reserved for documentation
-  expect_contains(text_of(ErrorCode::System, [&] { TcpStoreServer server(options); }), "no interface of this host");
+  expect_error(ErrorCode::System, {"no interface of this host"}, [&] { TcpStoreServer server(options); });
   options.bind_address = "no-such-host.invalid";
-  expect_contains(text_of(ErrorCode::InvalidArgument, [&] { TcpStoreServer server(options); }), "no-such-host.invalid");
+  expect_error(ErrorCode::InvalidArgument, {"no-such-host.invalid"}, [&] { TcpStoreServer server(options); });
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <tutti/comm/store/tcp_store.h>
 #include <tutti/comm/store/tcp_store_server.h>
 #include <tutti/comm/wire/handshake.h>
+#include <tutti/tests/support/expect_text.h>
 #include <unistd.h>
 
 #include <array>
@@ -22,6 +23,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <source_location>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,6 +69,12 @@ inline World place_at(const TcpStoreServer& server, int rank, int world_size) {
   return place;
 }
 
+/// "rank 3 of 4, local rank 1 of 2"
+inline std::string place_of(const World& world) {
+  return "rank " + std::to_string(world.rank) + " of " + std::to_string(world.world_size) + ", local rank " +
+         std::to_string(world.local_rank) + " of " + std::to_string(world.local_world_size);
+}
+
 using Variables = std::map<std::string, std::string>;
 
 /// One of these variables alone.
@@ -89,8 +97,16 @@ inline std::string text_of(ErrorCode code, const std::function<void()>& action) 
   return {};
 }
 
-inline void expect_contains(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << "\"" << part << "\" is not in: " << text;
+/// `action` must throw an Error of `code` whose text has all of `parts`.
+inline void expect_error(ErrorCode code, const std::vector<std::string>& parts, const std::function<void()>& action,
+                         std::source_location where = std::source_location::current()) {
+  expect_parts(text_of(code, action), parts, where);
+}
+
+/// What follows "first cause: " where a rank repeats another's, else all of it.
+inline std::string first_cause(const std::string& text) {
+  const auto at = text.find("first cause: ");
+  return at == std::string::npos ? text : text.substr(at + 13);
 }
 
 /// Takes comm's log lines while it lives.

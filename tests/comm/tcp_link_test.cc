@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <tutti/comm/base/error.h>
+#include <tutti/tests/support/expect_text.h>
 
 #include <algorithm>
 #include <deque>
@@ -50,7 +51,7 @@ Error end_of(Reader& reader) {
   try {
     for (;;) reader.look();
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("rank 1"), std::string::npos) << error.what();
+    test::expect_parts(error.what(), {"rank 1"});
     return error;
   }
 }

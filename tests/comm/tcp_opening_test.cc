@@ -4,7 +4,6 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/transport/tcp/tcp_transport.h>
 #include <tutti/tests/support/watchdog.h>
 #include <unistd.h>
 
@@ -17,19 +16,10 @@
 #include <tuple>
 #include <vector>
 
-#include "store_test_support.h"
+#include "tcp_test.h"
 
 namespace tutti::comm {
 namespace {
-
-TcpTransportOptions rank_of_two(int rank, bool encrypt) {
-  return {.rank = rank,
-          .world_size = 2,
-          .group = "a group",
-          .job_id = "a job",
-          .job_secret = "the secret of this job, long enough",
-          .encrypt = encrypt};
-}
 
 using Ids = std::vector<std::uint64_t>;
 
@@ -38,8 +28,8 @@ class Pair {
  public:
   Pair(bool answers, bool encrypt)
       : answers_(answers),
-        ranks_{std::make_unique<TcpTransport>(rank_of_two(0, encrypt)),
-               std::make_unique<TcpTransport>(rank_of_two(1, encrypt))} {
+        ranks_{std::make_unique<TcpTransport>(test::tcp_options(0, 2, encrypt)),
+               std::make_unique<TcpTransport>(test::tcp_options(1, 2, encrypt))} {
     const std::string pid = std::to_string(::getpid());
     for (const auto& rank : ranks_) rank->set_peers({{endpoint(0), "host", pid}, {endpoint(1), "host", pid}});
   }

@@ -121,8 +121,8 @@ TEST(FlightRecorder, AShortOperationThatWaitsSaysForHowLong) {
       }
       EXPECT_EQ(value, 2);
     };
-    tutti::test::run_ranks(2, body, {.net = net});
-    EXPECT_NE(while_waiting.find("all_reduce seq 1 (sum float32 x 1) by "), std::string::npos) << while_waiting;
+    tutti::test::run_ranks(net, 2, body);
+    test::expect_parts(while_waiting, {"all_reduce seq 1 (sum float32 x 1) by "});
   }
 }
 
@@ -336,8 +336,7 @@ TEST_F(TraceFile, OfAWorldOfOneIsWrittenWithoutShutdownAndByTheEnvironmentToo) {
 TEST_F(TraceFile, ThatCannotBeWrittenIsRefusedAtOnce) {
   const std::string nowhere = folder_.file("missing/trace.json");
   const auto connect = [&] { ProcessGroup::connect(World{}, {.trace_file = nowhere}); };
-  test::expect_contains(test::text_of(ErrorCode::System, connect),
-                        "cannot write the trace file '" + nowhere + "': No such file");
+  test::expect_error(ErrorCode::System, {"cannot write the trace file '" + nowhere + "': No such file"}, connect);
   EXPECT_TRUE(files().empty());
 }
 
@@ -352,11 +351,11 @@ TEST(FailureText, NamesTheOperationsBeforeTheFailure) {
   });
   for (const auto& outcome : outcomes) {
     ASSERT_TRUE(outcome.has_value());
-    test::expect_contains(outcome->what(), "(before: barrier seq 1, all_reduce seq 2 (sum float32 x 7))");
+    test::expect_parts(outcome->what(), {"(before: barrier seq 1, all_reduce seq 2 (sum float32 x 7))"});
   }
   for (const char* part : {"latest operations, oldest first: barrier seq 1", "all_reduce seq 3 (sum float32 x ",
                            ": failed after ", "all_reduce seq 2 (sum float32 x 7) by recursive_doubling: "})
-    test::expect_contains(log.quiet_lines(), part);
+    test::expect_parts(log.quiet_lines(), {part});
 }
 
 }  // namespace

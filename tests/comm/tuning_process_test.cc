@@ -4,9 +4,10 @@
 #include <tutti/comm/algorithms/tuning.h>
 #include <tutti/tests/support/run_processes.h>
 
-#include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "store_test_support.h"
 
 namespace tutti::comm {
 namespace {
@@ -16,15 +17,8 @@ using tutti::test::Processes;
 
 class TuningFiles : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string folder = (std::filesystem::temp_directory_path() / "tutti-tuning-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   void write(int rank, const std::string& text) {
-    std::ofstream(folder_ / ("rank" + std::to_string(rank) + ".json")) << text;
+    std::ofstream(folder_.file("rank" + std::to_string(rank) + ".json")) << text;
   }
 
   /// A file by which `algorithm` is always the fastest all_reduce.
@@ -36,10 +30,10 @@ class TuningFiles : public testing::Test {
 
   /// Which algorithms the ranks say that they took; all end well.
   std::vector<std::string> run() {
-    Processes processes({.command = {"sh", "-c", "TUTTI_TUNING=$1/rank$RANK.json exec \"$0\" 100000", TUTTI_WORLD_RANK,
-                                     folder_.string()},
-                         .count = 3,
-                         .environment = {"TUTTI_TRANSPORT=tcp"}});
+    Processes processes(
+        {.command = {"sh", "-c", "TUTTI_TUNING=$1/rank$RANK.json exec \"$0\" 100000", TUTTI_WORLD_RANK, folder_.path()},
+         .count = 3,
+         .environment = {"TUTTI_TRANSPORT=tcp"}});
     std::vector<std::string> taken;
     for (int rank = 0; rank < 3; ++rank) {
       const auto status = processes.wait(rank);
@@ -52,7 +46,7 @@ class TuningFiles : public testing::Test {
     return taken;
   }
 
-  std::filesystem::path folder_;
+  test::TemporaryFolder folder_;
   std::vector<std::string> errors_;
 };
 
@@ -69,9 +63,9 @@ TEST_F(TuningFiles, ThatRankZeroCannotUseIsUsedByNobody) {
   write(1, preferring("double_tree"));
   write(2, preferring("double_tree"));
   const auto said = run();
-  EXPECT_EQ(said[0].find("double_tree"), std::string::npos) << said[0];
+  test::expect_absent(said[0], {"double_tree"});
   EXPECT_EQ(said, std::vector<std::string>(3, said[0]));
-  EXPECT_NE(errors_[0].find("rank0.json is not used: it is not JSON"), std::string::npos) << errors_[0];
+  test::expect_parts(errors_[0], {"rank0.json is not used: it is not JSON"});
 }
 
 }  // namespace

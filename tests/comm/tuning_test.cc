@@ -4,11 +4,9 @@
 #include <tutti/comm/algorithms/algorithms.h>
 #include <tutti/comm/algorithms/tuning.h>
 #include <tutti/comm/base/error.h>
-#include <tutti/comm/base/log.h>
 #include <tutti/comm/store/hash_store.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -39,13 +37,7 @@ Tuning example() {
 }
 
 std::string refusal_of(const std::string& text) {
-  try {
-    parse_tuning(text);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::InvalidArgument);
-    return error.what();
-  }
-  return "none";
+  return test::text_of(ErrorCode::InvalidArgument, [&] { parse_tuning(text); });
 }
 
 std::string with(const std::string& from, const std::string& to) {
@@ -123,97 +115,74 @@ TEST(Tuning, MeasuredAlgorithmsThatDoNotFitAreLeftOut) {
 
 class PublishedTuning : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string folder = (std::filesystem::temp_directory_path() / "tutti-tuning-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(folder.data()), nullptr);
-    folder_ = folder;
-    set_log_sink([this](LogLevel level, std::string_view line) {
-      if (level == LogLevel::Warn) warnings_ += line;
-    });
-  }
-  void TearDown() override {
-    ::unsetenv("TUTTI_TUNING");
-    set_log_sink({});
-    std::filesystem::remove_all(folder_);
-  }
+  ~PublishedTuning() override { ::unsetenv("TUTTI_TUNING"); }
 
-  std::shared_ptr<const Tuning> publish(const TuningPlace& here = kHere) {
-    publish_tuning(store_, "group", here, test::soon());
+  std::shared_ptr<const Tuning> publish(const TuningPlace& here = kHere, int processors = 0) {
+    publish_tuning(store_, "group", here, test::soon(), processors);
     return published_tuning(store_, "group", test::soon());
   }
 
+  static void use(const std::string& path) { ::setenv("TUTTI_TUNING", path.c_str(), 1); }
   std::string use_file(const std::string& text) {
-    const std::string path = (folder_ / "tuning.json").string();
+    const std::string path = folder_.file("tuning.json");
     std::ofstream(path) << text;
-    ::setenv("TUTTI_TUNING", path.c_str(), 1);
+    use(path);
     return path;
   }
 
+  /// What is warned of when nothing is published, as the file at `path` is not used.
+  void expect_unused(const std::string& path, const std::string& why, const TuningPlace& here = kHere) {
+    test::CapturedLog log;
+    EXPECT_EQ(publish(here), nullptr);
+    EXPECT_EQ(log.lines(), "tuning file " + path + " is not used: " + why + "\n");
+  }
+
   HashStore store_;
-  std::filesystem::path folder_;
-  std::string warnings_;
+  test::TemporaryFolder folder_;
 };
 
 TEST_F(PublishedTuning, IsNoneWithoutAFile) {
+  test::CapturedLog log;
   EXPECT_EQ(publish(), nullptr);
-  EXPECT_EQ(warnings_, "");
+  EXPECT_EQ(log.lines(), "");
 }
 
 TEST_F(PublishedTuning, IsTheNumberOfProcessorsWithoutAFileWhereRanksOutnumberThem) {
-  publish_tuning(store_, "group", kHere, test::soon(), 2);
-  const auto shared = published_tuning(store_, "group", test::soon());
+  const auto shared = publish(kHere, 2);
   ASSERT_NE(shared, nullptr);
   EXPECT_EQ(shared->processors, 2);
 
   use_file(tuning_text(example()));
-  publish_tuning(store_, "group", kHere, test::soon(), 2);
-  EXPECT_EQ(published_tuning(store_, "group", test::soon())->processors, 0) << "what was measured knows better";
+  EXPECT_EQ(publish(kHere, 2)->processors, 0) << "what was measured knows better";
 
   store_.set("group/tuning", "processors many", test::soon());
   EXPECT_THROW(published_tuning(store_, "group", test::soon()), Error);
 }
 
 TEST_F(PublishedTuning, IsWhatTheFileSays) {
+  test::CapturedLog log;
   use_file(tuning_text(example()));
   const auto tuning = publish();
   ASSERT_NE(tuning, nullptr);
   EXPECT_EQ(tuning_text(*tuning), tuning_text(example()));
-  EXPECT_EQ(warnings_, "");
+  EXPECT_EQ(log.lines(), "");
 }
 
 TEST_F(PublishedTuning, NamesAFileThatItDoesNotUse) {
-  const std::string path = use_file("nonsense");
-  EXPECT_EQ(publish(), nullptr);
-  EXPECT_EQ(warnings_, "tuning file " + path + " is not used: it is not JSON");
-  warnings_.clear();
-
-  use_file(tuning_text(example()));
-  EXPECT_EQ(publish({"tcp", 8, 2}), nullptr);
-  EXPECT_EQ(warnings_,
-            "tuning file " + path +
-                " is not used: it was measured with 4 ranks on 1 host(s) over tcp, but this group has 8 ranks "
-                "on 2 host(s) over tcp; measure again with `tutti tune`");
-  warnings_.clear();
-
-  ::setenv("TUTTI_TUNING", (folder_ / "none").c_str(), 1);
-  EXPECT_EQ(publish(), nullptr);
-  EXPECT_EQ(warnings_, "tuning file " + (folder_ / "none").string() + " is not used: it cannot be read");
-  warnings_.clear();
-
-  ::setenv("TUTTI_TUNING", folder_.c_str(), 1);
-  EXPECT_EQ(publish(), nullptr);
-  EXPECT_EQ(warnings_, "tuning file " + folder_.string() + " is not used: it cannot be read");
+  expect_unused(use_file("nonsense"), "it is not JSON");
+  expect_unused(use_file(tuning_text(example())),
+                "it was measured with 4 ranks on 1 host(s) over tcp, but this group has 8 ranks on 2 host(s) over tcp; "
+                "measure again with `tutti tune`",
+                {"tcp", 8, 2});
+  for (const std::string& path : {folder_.file("none"), folder_.path()}) {
+    use(path);
+    expect_unused(path, "it cannot be read");
+  }
 }
 
 TEST_F(PublishedTuning, NamesRankZeroIfItPublishesNothing) {
-  try {
-    published_tuning(store_, "nobody", Deadline::after(std::chrono::milliseconds(10)));
-    FAIL() << "something was published";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::Timeout);
-    EXPECT_EQ(std::string(error.what()).rfind("rank 0 has not said which tuning file it uses: ", 0), 0u)
-        << error.what();
-  }
+  const auto ask = [&] { published_tuning(store_, "nobody", test::in_ms(10)); };
+  test::expect_match(test::text_of(ErrorCode::Timeout, ask), "^rank 0 has not said which tuning file it uses: ");
 }
 
 }  // namespace

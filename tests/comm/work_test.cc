@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <tutti/comm/process_group.h>
-#include <tutti/tests/support/run_ranks.h>
+#include <tutti/tests/comm/net_test.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,17 +16,9 @@
 namespace tutti::comm {
 namespace {
 
-using test::Net;
-using test::run_ranks;
-using test::run_ranks_to_failure;
-
 constexpr std::size_t kLarge = 1 << 20;  // elements; far above the eager limit
 
-class Completion : public testing::TestWithParam<Net> {
- protected:
-  test::RunRanksOptions options() const { return {.net = GetParam()}; }
-  void run(int ranks, const test::RankBody& body) const { run_ranks(ranks, body, options()); }
-};
+class Completion : public OverNets {};
 
 /// A callback that can be waited for.
 class Bell {
@@ -133,27 +125,24 @@ TEST_P(Completion, IsToldAtOnceOfWhatIsOver) {
 
 TEST_P(Completion, OfFailedOperations) {
   std::atomic<bool> under_way{false}, checked{false};
-  run_ranks_to_failure(
-      2,
-      [&](ProcessGroup& group) {
-        if (group.rank() == 1) {
-          while (!under_way) std::this_thread::yield();
-          return group.abort("enough");
-        }
-        std::vector<float> values(kLarge), message(kLarge);
-        Bell reduced, received;
-        const Work reduction = group.all_reduce_async(buffer(std::span(values)));
-        const Work receive = group.irecv(buffer(std::span(message)), 1);
-        reduction.on_completion(reduced.callback());
-        receive.on_completion(received.callback());
-        under_way = true;
-        reduced.wait();
-        received.wait();
-        EXPECT_NE(reduction.exception(), nullptr);
-        EXPECT_NE(receive.exception(), nullptr);
-        checked = true;
-      },
-      options());
+  run_to_failure(2, [&](ProcessGroup& group) {
+    if (group.rank() == 1) {
+      while (!under_way) std::this_thread::yield();
+      return group.abort("enough");
+    }
+    std::vector<float> values(kLarge), message(kLarge);
+    Bell reduced, received;
+    const Work reduction = group.all_reduce_async(buffer(std::span(values)));
+    const Work receive = group.irecv(buffer(std::span(message)), 1);
+    reduction.on_completion(reduced.callback());
+    receive.on_completion(received.callback());
+    under_way = true;
+    reduced.wait();
+    received.wait();
+    EXPECT_NE(reduction.exception(), nullptr);
+    EXPECT_NE(receive.exception(), nullptr);
+    checked = true;
+  });
   EXPECT_TRUE(checked);
 }
 
@@ -196,7 +185,7 @@ TEST_P(Completion, RacesWithTheCall) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Nets, Completion, testing::Values(Net::Inproc, Net::Tcp, Net::Shm),
-                         [](const auto& nets) { return name(nets.param); });
+                         testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace tutti::comm

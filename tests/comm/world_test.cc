@@ -11,7 +11,9 @@
 namespace tutti::comm {
 namespace {
 
-using test::expect_contains;
+using test::expect_error;
+using test::expect_parts;
+using test::place_of;
 using test::text_of;
 using test::Variables;
 
@@ -40,16 +42,13 @@ Variables without(Variables variables, const std::string& name) {
 /// The text of the error that detect() must throw; it must never show the secret.
 std::string refusal(const Variables& variables, const WorldOptions& options = {}) {
   const std::string text = text_of(ErrorCode::InvalidArgument, [&] { World::detect(options, of(variables)); });
-  EXPECT_EQ(text.find("hush"), std::string::npos) << text;
+  test::expect_absent(text, {"hush"});
   return text;
 }
 
 TEST(World, NothingSetIsAWorldOfOneWithoutASecret) {
   const World world = World::detect({}, of({}));
-  EXPECT_EQ(world.rank, 0);
-  EXPECT_EQ(world.world_size, 1);
-  EXPECT_EQ(world.local_rank, 0);
-  EXPECT_EQ(world.local_world_size, 1);
+  EXPECT_EQ(place_of(world), "rank 0 of 1, local rank 0 of 1");
   EXPECT_EQ(world.master_addr, "");
   EXPECT_EQ(world.job_id, "default");
   EXPECT_EQ(world.job_secret, "");
@@ -60,10 +59,7 @@ TEST(World, NothingSetIsAWorldOfOneWithoutASecret) {
 TEST(World, TorchrunsVariables) {
   Variables variables = with(torchrun(), "TUTTI_JOB_ID", "run 7");
   const World world = World::detect({}, of(variables));
-  EXPECT_EQ(world.rank, 3);
-  EXPECT_EQ(world.world_size, 4);
-  EXPECT_EQ(world.local_rank, 1);
-  EXPECT_EQ(world.local_world_size, 2);
+  EXPECT_EQ(place_of(world), "rank 3 of 4, local rank 1 of 2");
   EXPECT_EQ(world.master_addr, "10.0.0.1");
   EXPECT_EQ(world.master_port, 29500);
   EXPECT_EQ(world.job_id, "run 7");
@@ -86,28 +82,25 @@ TEST(World, OptionsFillWhatTheEnvironmentLacks) {
   const World world = World::detect({.master_port = 4001}, of(without(torchrun(), "MASTER_PORT")));
   EXPECT_EQ(world.rank, 3);
   EXPECT_EQ(world.master_port, 4001);
-  expect_contains(world.detected_from, "explicit options, and RANK, WORLD_SIZE");
+  test::expect_parts(world.detected_from, {"explicit options, and RANK, WORLD_SIZE"});
 }
 
 TEST(World, OptionAgainstEnvironmentShowsBoth) {
   const std::string text = refusal(torchrun(), {.rank = 2});
-  expect_contains(text, "option for RANK is \"2\"");
-  expect_contains(text, "RANK=\"3\"");
+  test::expect_parts(text, {"option for RANK is \"2\"", "RANK=\"3\""});
   EXPECT_EQ(World::detect({.rank = 3}, of(torchrun())).rank, 3);
-  expect_contains(refusal(torchrun(), {.master_addr = "elsewhere"}), "\"elsewhere\"");
+  test::expect_parts(refusal(torchrun(), {.master_addr = "elsewhere"}), {"\"elsewhere\""});
 }
 
 TEST(World, HalfSetEnvironmentListsFoundAndMissing) {
   const std::string no_size = refusal(without(torchrun(), "WORLD_SIZE"));
-  expect_contains(no_size, "missing: WORLD_SIZE");
-  expect_contains(no_size, "RANK=\"3\"");
-  expect_contains(no_size, "MASTER_ADDR=\"10.0.0.1\"");
-  expect_contains(no_size, "TUTTI_JOB_SECRET=(set)");
+  test::expect_parts(no_size,
+                     {"missing: WORLD_SIZE", "RANK=\"3\"", "MASTER_ADDR=\"10.0.0.1\"", "TUTTI_JOB_SECRET=(set)"});
 
-  expect_contains(refusal({{"MASTER_PORT", "29500"}}), "missing: RANK, WORLD_SIZE");
-  expect_contains(refusal({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"TUTTI_JOB_SECRET", "hush"}}),
-                  "missing: MASTER_ADDR, MASTER_PORT");
-  expect_contains(refusal({}, {.rank = 0}), "option RANK=\"0\"");
+  test::expect_parts(refusal({{"MASTER_PORT", "29500"}}), {"missing: RANK, WORLD_SIZE"});
+  test::expect_parts(refusal({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"TUTTI_JOB_SECRET", "hush"}}),
+                     {"missing: MASTER_ADDR, MASTER_PORT"});
+  test::expect_parts(refusal({}, {.rank = 0}), {"option RANK=\"0\""});
 }
 
 TEST(World, RanksMayMeetInAFile) {
@@ -119,14 +112,13 @@ TEST(World, RanksMayMeetInAFile) {
   EXPECT_EQ(World::detect({}, of(with(torchrun(), "TUTTI_STORE", "file:///f"))).store_file, "/f");
   EXPECT_EQ(World::detect({.store = "file:///f"}, of(torchrun())).store_file, "/f");
   EXPECT_EQ(World::detect({}, of(torchrun())).store_file, "");
-  expect_contains(refusal(variables, {.store = "file:///other"}), "TUTTI_STORE=\"file:///shared/run 7\"");
+  test::expect_parts(refusal(variables, {.store = "file:///other"}), {"TUTTI_STORE=\"file:///shared/run 7\""});
   for (const char* place : {"file://", "file:///", "file://relative", "/shared/run", "tcp://host", "tcp://:1",
                             "tcp://host:0", "tcp://host:65536", "tcp://host:1x"}) {
     const std::string text = refusal(with(variables, "TUTTI_STORE", place));
-    expect_contains(text, "TUTTI_STORE=\"" + std::string(place) + "\" names no place");
-    expect_contains(text, "write file:///PATH");
+    test::expect_parts(text, {"TUTTI_STORE=\"" + std::string(place) + "\" names no place", "write file:///PATH"});
   }
-  expect_contains(refusal({}, {.store = "file:///f"}), "missing: RANK, WORLD_SIZE");
+  test::expect_parts(refusal({}, {.store = "file:///f"}), {"missing: RANK, WORLD_SIZE"});
 }
 
 TEST(World, AServerOfTheirOwnWinsOverMasterAddr) {
@@ -173,26 +165,29 @@ TEST(World, WorldOfOneNeedsNoAddress) {
 }
 
 TEST(World, NumbersAreReadStrictly) {
-  expect_contains(refusal(with(torchrun(), "WORLD_SIZE", "2x")), "WORLD_SIZE=\"2x\" is no whole number");
-  expect_contains(refusal(with(torchrun(), "RANK", " 1")), "RANK=\" 1\" is no whole number");
-  expect_contains(refusal(with(torchrun(), "RANK", "")), "RANK=\"\" is no whole number");
-  expect_contains(refusal(with(torchrun(), "RANK", "99999999999999")), "RANK=\"99999999999999\" is no whole number");
-  expect_contains(refusal(with(torchrun(), "RANK", "-1")), "RANK=\"-1\" is no whole number in 0..");
-  expect_contains(refusal(with(torchrun(), "WORLD_SIZE", "0")), "WORLD_SIZE=\"0\" is no whole number in 1..");
-  expect_contains(refusal(with(torchrun(), "MASTER_PORT", "70000")),
-                  "MASTER_PORT=\"70000\" is no whole number in 1..65535");
-  expect_contains(refusal(with(torchrun(), "MASTER_PORT", "0")), "MASTER_PORT=\"0\" is no whole number in 1..65535");
-  expect_contains(refusal(without(torchrun(), "RANK"), {.rank = -4}),
-                  "the option for RANK=\"-4\" is no whole number in 0..");
+  test::expect_parts(refusal(with(torchrun(), "WORLD_SIZE", "2x")), {"WORLD_SIZE=\"2x\" is no whole number"});
+  test::expect_parts(refusal(with(torchrun(), "RANK", " 1")), {"RANK=\" 1\" is no whole number"});
+  test::expect_parts(refusal(with(torchrun(), "RANK", "")), {"RANK=\"\" is no whole number"});
+  test::expect_parts(refusal(with(torchrun(), "RANK", "99999999999999")),
+                     {"RANK=\"99999999999999\" is no whole number"});
+  test::expect_parts(refusal(with(torchrun(), "RANK", "-1")), {"RANK=\"-1\" is no whole number in 0.."});
+  test::expect_parts(refusal(with(torchrun(), "WORLD_SIZE", "0")), {"WORLD_SIZE=\"0\" is no whole number in 1.."});
+  test::expect_parts(refusal(with(torchrun(), "MASTER_PORT", "70000")),
+                     {"MASTER_PORT=\"70000\" is no whole number in 1..65535"});
+  test::expect_parts(refusal(with(torchrun(), "MASTER_PORT", "0")),
+                     {"MASTER_PORT=\"0\" is no whole number in 1..65535"});
+  test::expect_parts(refusal(without(torchrun(), "RANK"), {.rank = -4}),
+                     {"the option for RANK=\"-4\" is no whole number in 0.."});
 }
 
 TEST(World, ContradictionsAreNamed) {
   const std::string text = refusal(with(torchrun(), "WORLD_SIZE", "2"));
-  expect_contains(text, "RANK 3 does not exist in a world of WORLD_SIZE 2");
-  expect_contains(refusal(with(torchrun(), "LOCAL_RANK", "2")), "LOCAL_RANK 2 does not exist among 2 local ranks");
-  expect_contains(refusal(with(torchrun(), "LOCAL_WORLD_SIZE", "8")), "LOCAL_WORLD_SIZE 8 is more than WORLD_SIZE 4");
-  expect_contains(refusal(with(torchrun(), "MASTER_ADDR", "")), "MASTER_ADDR is set but empty");
-  expect_contains(refusal(with(torchrun(), "TUTTI_JOB_SECRET", "")), "TUTTI_JOB_SECRET is set but empty");
+  test::expect_parts(text, {"RANK 3 does not exist in a world of WORLD_SIZE 2"});
+  test::expect_parts(refusal(with(torchrun(), "LOCAL_RANK", "2")), {"LOCAL_RANK 2 does not exist among 2 local ranks"});
+  test::expect_parts(refusal(with(torchrun(), "LOCAL_WORLD_SIZE", "8")),
+                     {"LOCAL_WORLD_SIZE 8 is more than WORLD_SIZE 4"});
+  test::expect_parts(refusal(with(torchrun(), "MASTER_ADDR", "")), {"MASTER_ADDR is set but empty"});
+  test::expect_parts(refusal(with(torchrun(), "TUTTI_JOB_SECRET", "")), {"TUTTI_JOB_SECRET is set but empty"});
 }
 
 TEST(World, TheMastersAddressIsReadAsPeopleWriteIt) {
@@ -200,23 +195,21 @@ TEST(World, TheMastersAddressIsReadAsPeopleWriteIt) {
        std::map<std::string, std::string>{{"[::1]", "::1"}, {"fd00::1", "fd00::1"}, {"::1", "::1"}, {"node1", "node1"}})
     EXPECT_EQ(World::detect({}, of(with(torchrun(), "MASTER_ADDR", written))).master_addr, read);
   for (const std::string host : {"node1", "10.0.0.1", "[::1]"})
-    expect_contains(refusal(with(torchrun(), "MASTER_ADDR", host + ":29500")),
-                    "holds a port; set MASTER_ADDR=" + host + " and MASTER_PORT=29500");
+    test::expect_parts(refusal(with(torchrun(), "MASTER_ADDR", host + ":29500")),
+                       {"holds a port; set MASTER_ADDR=" + host + " and MASTER_PORT=29500"});
 }
 
 TEST(World, LocalPlaceFollowsFromALoopbackMaster) {
   Variables variables = without(without(torchrun(), "LOCAL_RANK"), "LOCAL_WORLD_SIZE");
   const World far = World::detect({}, of(variables));
-  EXPECT_EQ(far.local_rank, 0);
-  EXPECT_EQ(far.local_world_size, 1);
+  EXPECT_EQ(place_of(far), "rank 3 of 4, local rank 0 of 1");
   const World near = World::detect({}, of(with(variables, "MASTER_ADDR", "127.0.0.1")));
-  EXPECT_EQ(near.local_rank, 3);
-  EXPECT_EQ(near.local_world_size, 4);
+  EXPECT_EQ(place_of(near), "rank 3 of 4, local rank 3 of 4");
 }
 
 TEST(World, SeveralRanksNeedASecret) {
   const Variables variables = without(torchrun(), "TUTTI_JOB_SECRET");  // and no HOME to keep one in
-  expect_contains(refusal(variables), "TUTTI_JOB_SECRET is not set");
+  test::expect_parts(refusal(variables), {"TUTTI_JOB_SECRET is not set"});
 }
 
 TEST(World, ControlCharactersInAVariableAreNotPrintedRaw) {
@@ -228,29 +221,28 @@ TEST(Invitation, SaysAllThatARankMustKnowButItsPlace) {
   const std::string text = invite(3, /*one_host=*/true, of({}));
   const World world =
       World::detect({.rank = 2, .world_size = 3, .store = text, .launcher = "auto"}, of(with(torchrun(), "RANK", "7")));
-  EXPECT_EQ(world.rank, 2);
-  EXPECT_EQ(world.local_rank, 2);
-  EXPECT_EQ(world.local_world_size, 3);
+  EXPECT_EQ(place_of(world), "rank 2 of 3, local rank 2 of 3");
   EXPECT_EQ(world.job_secret.size(), 64u);
-  EXPECT_NE(text.find(world.job_secret), std::string::npos);
+  test::expect_parts(text, {world.job_secret});
   EXPECT_LT(text.size(), 1536u);
-  expect_contains(refusal({}, {.rank = 3, .world_size = 3, .store = text}),
-                  "for 3 ranks, but this one says it is rank 3 of 3");
-  expect_contains(refusal({}, {.rank = 0, .world_size = 2, .store = text}), "it is rank 0 of 2");
-  expect_contains(refusal({}, {.store = text}), "rank -1 of -1 (-1: not set)");
-  expect_contains(refusal({}, {.rank = 0, .world_size = 3, .store = text.substr(0, text.size() - 1)}), "is not what");
-  expect_contains(refusal({}, {.rank = 0, .world_size = 3, .store = "tutti-invitation:x"}), "is not what");
+  test::expect_parts(refusal({}, {.rank = 3, .world_size = 3, .store = text}),
+                     {"for 3 ranks, but this one says it is rank 3 of 3"});
+  test::expect_parts(refusal({}, {.rank = 0, .world_size = 2, .store = text}), {"it is rank 0 of 2"});
+  test::expect_parts(refusal({}, {.store = text}), {"rank -1 of -1 (-1: not set)"});
+  test::expect_parts(refusal({}, {.rank = 0, .world_size = 3, .store = text.substr(0, text.size() - 1)}),
+                     {"is not what"});
+  test::expect_parts(refusal({}, {.rank = 0, .world_size = 3, .store = "tutti-invitation:x"}), {"is not what"});
   EXPECT_THROW(invite(0, true, of({})), Error);
 }
 
 TEST(Invitation, HoldsNoSecretThatTheJobHasAlready) {
   const std::string text = invite(2, true, of({{"TUTTI_JOB_SECRET", "hush"}}));
-  EXPECT_EQ(text.find("hush"), std::string::npos);
+  test::expect_absent(text, {"hush"});
   const WorldOptions options{.rank = 1, .world_size = 2, .store = text};
   EXPECT_EQ(World::detect(options, of({{"TUTTI_JOB_SECRET", "hush"}})).job_secret, "hush");
   for (const Variables& other : {Variables{}, Variables{{"TUTTI_JOB_SECRET", "another"}}})
-    expect_contains(text_of(ErrorCode::Unauthorized, [&] { World::detect(options, of(other)); }),
-                    "was made with TUTTI_JOB_SECRET");
+    test::expect_error(ErrorCode::Unauthorized, {"was made with TUTTI_JOB_SECRET"},
+                       [&] { World::detect(options, of(other)); });
 }
 
 }  // namespace

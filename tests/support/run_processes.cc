@@ -122,7 +122,6 @@ class Processes::Impl {
 
   Process& at(int rank) { return processes_.at(static_cast<std::size_t>(rank)); }
   std::uint16_t store_port() const { return server_ ? server_->port() : std::uint16_t{0}; }
-  const tools::JobEnvironment& job() const { return job_; }
   void stop_store() { server_.reset(); }
 
   std::string text(const Stream& stream) {
@@ -226,8 +225,6 @@ Processes::~Processes() = default;
 
 pid_t Processes::pid(int rank) const { return impl_->at(rank).pid; }
 std::uint16_t Processes::store_port() const { return impl_->store_port(); }
-const std::string& Processes::job_id() const { return impl_->job().job_id; }
-const std::string& Processes::job_secret() const { return impl_->job().job_secret; }
 void Processes::stop_store() { impl_->stop_store(); }
 void Processes::kill(int rank, int signal) { ::kill(impl_->at(rank).pid, signal); }
 

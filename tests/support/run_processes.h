@@ -42,10 +42,6 @@ class Processes {
   /// The port of the store server; 0 without ranks.
   std::uint16_t store_port() const;
 
-  /// What the ranks have been given; empty without ranks.
-  const std::string& job_id() const;
-  const std::string& job_secret() const;
-
   /// Ends the store server, as if its process had died.
   void stop_store();
 

@@ -4,6 +4,7 @@
 #include <tutti/comm/transport/shm/shm_transport.h>
 #include <tutti/comm/transport/tcp/tcp_transport.h>
 #include <tutti/comm/wire/handshake.h>
+#include <tutti/tests/support/in_threads.h>
 #include <tutti/tests/support/inproc_transport.h>
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/support/watchdog.h>
@@ -13,7 +14,6 @@
 #include <iterator>
 #include <numeric>
 #include <stdexcept>
-#include <thread>
 
 namespace tutti::test {
 
@@ -144,40 +144,43 @@ std::vector<std::unique_ptr<comm::Transport>> make_transports(Net net, int world
                                                               const std::vector<int>& hosts) {
   const auto factories = make_factories(net, world_size, hosts);
   std::vector<std::unique_ptr<comm::Transport>> transports(static_cast<std::size_t>(world_size));
-  std::vector<std::thread> threads;  // those who share memory wait for each other
-  for (int rank = 0; rank < world_size; ++rank)
-    threads.emplace_back([&, rank] {
-      const auto index = static_cast<std::size_t>(rank);
-      transports[index] = world_transport(*factories[index], group, rank, world_size);
-    });
-  for (std::thread& thread : threads) thread.join();
+  in_threads(world_size, [&](int rank) {  // those who share memory wait for each other
+    const auto index = static_cast<std::size_t>(rank);
+    transports[index] = world_transport(*factories[index], group, rank, world_size);
+  });
   return transports;
+}
+
+std::vector<std::optional<comm::Error>> run_threads_to_failure(int world_size, const std::function<void(int)>& body,
+                                                               const std::string& doing, std::chrono::seconds limit) {
+  Watchdog watchdog(limit);
+  std::vector<std::optional<comm::Error>> outcomes(static_cast<std::size_t>(world_size));
+  in_threads(world_size, [&](int rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    watchdog.doing(rank, doing);
+    try {
+      body(rank);
+    } catch (const comm::Error& error) {
+      outcomes[index] = error;
+    } catch (const std::exception& error) {
+      outcomes[index] = comm::Error(comm::ErrorCode::System, error.what());
+    }
+    watchdog.doing(rank, "done");
+  });
+  return outcomes;
 }
 
 std::vector<std::optional<comm::Error>> run_ranks_to_failure(int world_size, const RankBody& body,
                                                              const RunRanksOptions& options) {
-  Watchdog watchdog(options.watchdog);
   const auto factories = make_factories(options.net, world_size, options.hosts);
   auto store = std::make_shared<comm::HashStore>();
-  std::vector<std::optional<comm::Error>> outcomes(static_cast<std::size_t>(world_size));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < world_size; ++rank)
-    threads.emplace_back([&, rank] {
-      const auto index = static_cast<std::size_t>(rank);
-      watchdog.doing(rank, "running");
-      try {
-        auto transport = world_transport(*factories[index], options.group.name, rank, world_size);
-        comm::ProcessGroup group(store, std::move(transport), options.group, factories[index]);
-        body(group);
-      } catch (const comm::Error& error) {
-        outcomes[index] = error;
-      } catch (const std::exception& error) {
-        outcomes[index] = comm::Error(comm::ErrorCode::System, error.what());
-      }
-      watchdog.doing(rank, "done");
-    });
-  for (std::thread& thread : threads) thread.join();
-  return outcomes;
+  const auto be_rank = [&](int rank) {
+    const auto& factory = factories[static_cast<std::size_t>(rank)];
+    comm::ProcessGroup group(store, world_transport(*factory, options.group.name, rank, world_size), options.group,
+                             factory);
+    body(group);
+  };
+  return run_threads_to_failure(world_size, be_rank, "running", options.watchdog);
 }
 
 void run_ranks(int world_size, const RankBody& body, const RunRanksOptions& options) {

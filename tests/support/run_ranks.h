@@ -36,9 +36,20 @@ using RankBody = std::function<void(comm::ProcessGroup& group)>;
 /// Runs `body` on every rank. Throws std::runtime_error with the texts of all ranks that failed.
 void run_ranks(int world_size, const RankBody& body, const RunRanksOptions& options = {});
 
+inline void run_ranks(Net net, int world_size, const RankBody& body) { run_ranks(world_size, body, {.net = net}); }
+
 /// The same, for tests of failures: what each rank ended with; empty for success.
 std::vector<std::optional<comm::Error>> run_ranks_to_failure(int world_size, const RankBody& body,
                                                              const RunRanksOptions& options = {});
+inline std::vector<std::optional<comm::Error>> run_ranks_to_failure(Net net, int world_size, const RankBody& body) {
+  return run_ranks_to_failure(world_size, body, {.net = net});
+}
+
+/// Runs body(rank) in a thread for each rank, which makes its own group or none; what each ended with. `doing` is what
+/// the watchdog tells of a rank that hangs.
+std::vector<std::optional<comm::Error>> run_threads_to_failure(int world_size, const std::function<void(int)>& body,
+                                                               const std::string& doing = "running",
+                                                               std::chrono::seconds limit = std::chrono::seconds(60));
 
 /// Transports of one world over `net`.
 std::vector<std::unique_ptr<comm::Transport>> make_transports(Net net, int world_size,

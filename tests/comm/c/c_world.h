@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 #include <tutti/comm/c/tutti.h>
+#include <tutti/tests/support/expect_text.h>
+#include <tutti/tests/support/in_threads.h>
 #include <tutti/tests/support/watchdog.h>
 #include <unistd.h>
 
@@ -41,15 +43,12 @@ inline void run_c_ranks(int size, const std::function<void(tutti_group*&, int)>&
   ::setenv("TUTTI_JOB_SECRET", "a secret of tests, long enough to be one", 1);
   std::string name = std::filesystem::temp_directory_path() / "tutti-c-XXXXXX";
   ASSERT_NE(::mkdtemp(name.data()), nullptr);
-  std::vector<std::thread> ranks;
-  for (int rank = 0; rank < size; ++rank)
-    ranks.emplace_back([&, rank] {
-      tutti_group* group = connect_in(name, rank, size);
-      EXPECT_NE(group, nullptr) << last_error();
-      if (group) body(group, rank);
-      EXPECT_EQ(tutti_free(group), TUTTI_OK) << last_error();
-    });
-  for (std::thread& rank : ranks) rank.join();
+  in_threads(size, [&](int rank) {
+    tutti_group* group = connect_in(name, rank, size);
+    EXPECT_NE(group, nullptr) << last_error();
+    if (group) body(group, rank);
+    EXPECT_EQ(tutti_free(group), TUTTI_OK) << last_error();
+  });
   std::filesystem::remove_all(name);
 }
 
