@@ -1,5 +1,4 @@
 #include <tutti/comm/base/format.h>
-#include <tutti/trainer/data_parallel/exact_exchange.h>
 #include <tutti/trainer/data_parallel/hooks/comm_hooks.h>
 #include <tutti/trainer/data_parallel/sharding/shard_exchange.h>
 #include <tutti/trainer/data_parallel/sharding/sharded_optimizer.h>

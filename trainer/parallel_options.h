@@ -27,7 +27,7 @@ void prepare_model(const TrainOptions& options, nn::Module& model, comm::Process
 tensor::Tensor empty_input(const TrainOptions& options, const nn::Module& model, const ImageDataset& data);
 
 /// What DataParallel is to do for these options: among other things whether gradients are exact sums
-/// (data_parallel/exact_exchange.h), which they are wherever that makes the number of ranks invisible, unless
+/// (data_parallel/gradient_exchange.h), which they are wherever that makes the number of ranks invisible, unless
 /// --no-reproducible, and the model has no batch norm.
 DataParallelOptions data_parallel_options(const TrainOptions& options, const nn::Module& model, int ranks);
 

@@ -33,9 +33,9 @@ class CheckpointSignals : public SmallRun {
     ASSERT_TRUE(newest.has_value());
     const CheckpointState state = read_checkpoint(*newest).state;
     const int epochs = state.epoch + 1;
-    const Finished resumed =
-        run(saving({"--nproc", "2", "--epochs", std::to_string(epochs), "--resume", "--json", path("resumed.json")}));
-    ASSERT_EQ(resumed.status, kDone) << resumed.err;
+    const Finished resumed = ended(
+        kDone,
+        run(saving({"--nproc", "2", "--epochs", std::to_string(epochs), "--resume", "--json", path("resumed.json")})));
     test::expect_parts(resumed.out, {"from " + newest->string()});
     expect_equal(outcome("resumed.json"), uninterrupted(epochs));
   }
@@ -174,8 +174,7 @@ TEST_F(CheckpointDisk, AFullDiskIsNamedAndWithRoomTheRunGoesOn) {
   const std::string script = "mount -t tmpfs -o size=1200k tmpfs " + dir().string() + " && { " + train +
                              "; echo status $? >&2; ls -a " + dir().string() + "; mount -o remount,size=100m " +
                              dir().string() + " && exec " + train + "--resume --json " + path("resumed.json") + "; }";
-  const Finished done = run_with_mounts(script);
-  EXPECT_EQ(done.status, kDone) << done.err;
+  const Finished done = ended(kDone, run_with_mounts(script));
   test::expect_parts(done.err,
                      {"No space left on device",
                       "the newest complete checkpoint is " + (dir() / "epoch-0000-step-000040").string(), "status 1"});
@@ -188,9 +187,9 @@ TEST_F(CheckpointDisk, AReadOnlyFolderIsNamedBeforeTrainingBegins) {
   if (!may_mount()) GTEST_SKIP() << "mounting is not permitted here";
   std::filesystem::create_directories(dir());
   const std::string folder = dir().string();
-  const Finished done = run_with_mounts("mount --bind " + folder + " " + folder + " && mount -o remount,ro,bind " +
-                                        folder + " && exec " + in_one_line(saving({"--epochs", "3", "--nproc", "2"})));
-  EXPECT_EQ(done.status, kFailed);
+  const Finished done =
+      ended(kFailed, run_with_mounts("mount --bind " + folder + " " + folder + " && mount -o remount,ro,bind " +
+                                     folder + " && exec " + in_one_line(saving({"--epochs", "3", "--nproc", "2"}))));
   test::expect_parts(done.err, {folder, "Read-only file system"});
   EXPECT_EQ(done.out, "");
 }
@@ -207,8 +206,7 @@ TEST_F(CheckpointDisk, AFolderThatBecomesReadOnlyIsNamedAndWhatItHoldsIsUsed) {
       " && mount -t tmpfs tmpfs " + folder + " && { " + train + " & until ls " + folder +
       " | grep -q epoch-0; do sleep 0.01; done; mount --bind " + over + " " + folder +
       " || kill $!; wait $!; echo status $? >&2; umount " + folder + "; " + resuming_in_shell("resumed.json") + "; }";
-  const Finished done = run_with_mounts(script);
-  EXPECT_EQ(done.status, kDone) << done.err;
+  const Finished done = ended(kDone, run_with_mounts(script));
   const auto says = [&](const std::string& what) { return done.err.find(what + " " + folder) != std::string::npos; };
   const bool writing = says("cannot write the checkpoint");
   const bool deleting = says("cannot delete the old checkpoint") || says("cannot delete the folder");  // an older one

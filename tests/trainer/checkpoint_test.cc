@@ -75,7 +75,7 @@ TEST(Checkpoint, NewestIsTheFurthestAndIncompleteOnesDoNotCount) {
   write_checkpoint(dir.path(), example(9, 100));         // a later clock does not make it newer
   fs::create_directory(dir / ".epoch-0011.incomplete");  // what a killed run leaves
   fs::create_directory(dir / "epoch-12.old");
-  write_durably(dir / "epoch-0013", "a file, no folder");
+  replace_file(dir / "epoch-0013", "a file, no folder");
   EXPECT_EQ(newest_checkpoint(dir.path()), dir / "epoch-0010");
   const std::vector<fs::path> all{dir / "epoch-0010", dir / "epoch-0009-step-000100", dir / "epoch-0009-step-000020",
                                   dir / "epoch-0009"};
@@ -118,7 +118,7 @@ TEST(Checkpoint, OneRunAtATimeHoldsAFolder) {
 TEST(Checkpoint, LeftOversOfAKilledRunAreClearedByTheNextSave) {
   const TemporaryFolder dir;
   fs::create_directory(dir / ".epoch-0001.incomplete");
-  write_durably(dir / ".epoch-0001.incomplete/model.safetensors", "half");
+  replace_file(dir / ".epoch-0001.incomplete/model.safetensors", "half");
   const fs::path folder = write_checkpoint(dir.path(), example(1));
   EXPECT_EQ(read_checkpoint(folder).state.epoch, 1);
   EXPECT_FALSE(fs::exists(dir / ".epoch-0001.incomplete"));
@@ -164,7 +164,7 @@ TEST(Checkpoint, EveryFlippedByteAndEveryCutIsDamageOfTheFileThatIsNamed) {
       flip(folder / name, at);
     }
     const std::string half = bytes.substr(0, bytes.size() / 2);
-    write_durably(folder / name, half);
+    replace_file(folder / name, half);
     test::expect_parts(error_of([&] { read_checkpoint(folder); }), {name, "damaged"});
     if (name != "state.json") {
       const std::string lengths = "it is " + std::to_string(half.size()) + " bytes long, state.json says ";
@@ -172,7 +172,7 @@ TEST(Checkpoint, EveryFlippedByteAndEveryCutIsDamageOfTheFileThatIsNamed) {
     }
     fs::remove(folder / name);
     test::expect_parts(error_of([&] { read_checkpoint(folder); }), {name});
-    write_durably(folder / name, bytes);
+    replace_file(folder / name, bytes);
   }
   EXPECT_EQ(read_checkpoint(folder).state.step, 3);
 }
@@ -203,10 +203,10 @@ TEST(Checkpoint, StateWithAnotherFormatOrMissingKeysIsRefused) {
   const TemporaryFolder dir;
   const fs::path folder = write_checkpoint(dir.path(), example(1));
   for (const char* other : {R"({"format": 1})", R"({"format": 3})"}) {
-    write_durably(folder / "state.json", other);
+    replace_file(folder / "state.json", other);
     test::expect_parts(error_of([&] { read_checkpoint(folder); }), {"reads format 2"});
   }
-  write_durably(folder / "state.json", R"({"format": 2, "epoch": "one"})");
+  replace_file(folder / "state.json", R"({"format": 2, "epoch": "one"})");
   test::expect_parts(error_of([&] { read_checkpoint(folder); }), {"state.json is damaged"});
 }
 

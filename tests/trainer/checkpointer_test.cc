@@ -1,56 +1,27 @@
 // Checkpoints of whole runs, ranks as threads: what is written when, and that a run which goes on ends as if it had
 // never ended.
 #include <gtest/gtest.h>
-#include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/trainer/scene_folder.h>
-#include <tutti/tests/trainer/small_mnist.h>
-#include <tutti/tests/trainer/temporary_folder.h>
+#include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/checkpoint/checkpoint_folder.h>
 #include <tutti/trainer/checkpoint/checkpointer.h>
 #include <tutti/trainer/task.h>
-#include <tutti/trainer/train_loop.h>
-
-#include <sstream>
 
 namespace tutti::trainer {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct Outcome {
-  std::vector<RunReport> reports;
-  std::vector<std::string> errors;  // by rank; "" for none
-  std::string printed;              // by rank 0
-};
+using Prepare = std::function<void(int rank, TrainOptions& options, TrainRequests& requests)>;
 
-/// `prepare` is called with each rank's requests before it trains.
-Outcome train_on(
-    int ranks, const TrainOptions& options,
-    const std::function<void(int, TrainRequests&)>& prepare = [](int, TrainRequests&) {}) {
-  Outcome outcome;
-  outcome.reports.resize(static_cast<std::size_t>(ranks));
-  outcome.errors.resize(static_cast<std::size_t>(ranks));
-  test::run_ranks(ranks, [&](comm::ProcessGroup& group) {
-    const auto rank = static_cast<std::size_t>(group.rank());
-    std::ostringstream out;
-    TrainRequests requests;
-    prepare(group.rank(), requests);
-    outcome.errors[rank] =
-        error_of([&] { outcome.reports[rank] = train(options, group, 1, {.stream = out, .requests = &requests}); });
-    if (group.rank() == 0) outcome.printed = out.str();
-  });
-  return outcome;
-}
-
-class CheckpointerTest : public testing::Test {
+class CheckpointerTest : public SmallTraining {
  protected:
-  CheckpointerTest() {
-    write_small_mnist(folder_ / "data", 480, 50);
-    options_.data = folder_ / "data";
-    options_.epochs = 2;
-    options_.batch_size = 16;  // x 2 ranks: 15 steps
+  CheckpointerTest() : SmallTraining(480, 50, 2, 16) {  // x 2 ranks: 15 steps
     options_.checkpoint_dir = folder_ / "checkpoints";
     options_.resume = true;
+  }
+  static Trained train_on(int ranks, const TrainOptions& options, const Prepare& prepare = {}) {
+    return trainer::train_on(ranks, options, {.prepare = prepare, .keep_errors = true});
   }
   RunReport uninterrupted(int ranks) const {
     TrainOptions plain = options_;
@@ -67,7 +38,7 @@ class CheckpointerTest : public testing::Test {
     train_on(2, options);
   }
   /// Goes on from the checkpoint `name` of `origin`, alone in a folder of its own.
-  Outcome resume_from(const std::string& origin, const std::string& name, int ranks, std::int64_t global_batch = 32) {
+  Trained resume_from(const std::string& origin, const std::string& name, int ranks, std::int64_t global_batch = 32) {
     TrainOptions options = options_;
     options.checkpoint_dir = folder_ / ("from-" + name + "-on-" + std::to_string(ranks));
     options.batch_size = global_batch / ranks;
@@ -84,9 +55,6 @@ class CheckpointerTest : public testing::Test {
       EXPECT_EQ(run.epochs[e].test_loss, whole.epochs[e].test_loss) << e;
     }
   }
-
-  TemporaryFolder folder_;
-  TrainOptions options_;
 };
 
 TEST_F(CheckpointerTest, ARunResumedAtAnyStepEqualsTheUninterruptedOneBitForBit) {
@@ -98,7 +66,7 @@ TEST_F(CheckpointerTest, ARunResumedAtAnyStepEqualsTheUninterruptedOneBitForBit)
                                    {"epoch-0001", "after epoch 1 from "},
                                    {"epoch-0001-step-000007", "after epoch 1 and step 7 of 15 from "},
                                    {"epoch-0002", "after epoch 2 from "}}) {  // nothing is left to do
-    const Outcome resumed = resume_from("all", name, 2);
+    const Trained resumed = resume_from("all", name, 2);
     test::expect_parts(resumed.printed, {text});
     expect_equal(resumed.reports[0], whole);
     expect_equal(resumed.reports[1], whole);
@@ -133,7 +101,7 @@ TEST_F(CheckpointerTest, AnotherNumberOfRanksGoesOnAtTheSameSamplesBitForBit) {
   train_keeping_all("all", 3);
   for (const int ranks : {1, 3, 4}) {
     SCOPED_TRACE(ranks);
-    const Outcome resumed = resume_from("all", "epoch-0001-step-000002", ranks, 48);
+    const Trained resumed = resume_from("all", "epoch-0001-step-000002", ranks, 48);
     test::expect_parts(resumed.printed, {"that run had 2 ranks, this one has " + std::to_string(ranks) +
                                          ", the global batch is the same"});
     const RunReport& run = resumed.reports[0];
@@ -150,7 +118,7 @@ TEST_F(CheckpointerTest, AShardedOptimizerIsSavedWholeAndResumedWithOrWithoutSha
   train_keeping_all("sharded", 4);
   for (const bool sharded : {true, false}) {
     options_.shard_optimizer = sharded;
-    const Outcome resumed = resume_from("sharded", "epoch-0000-step-000008", 2);
+    const Trained resumed = resume_from("sharded", "epoch-0000-step-000008", 2);
     EXPECT_EQ(resumed.errors[1], "");
     expect_equal(resumed.reports[0], whole);
     fs::remove_all(folder_ / "from-epoch-0000-step-000008-on-2");
@@ -173,7 +141,7 @@ TEST_F(CheckpointerTest, EachHookContinuesOnAsManyRanksBitForBit) {
     train_keeping_all(hook, 15);
     expect_equal(resume_from(hook, "epoch-0001", 2).reports[0], whole);
     for (const int ranks : {1, 4}) {
-      const Outcome other = resume_from(hook, "epoch-0001", ranks);
+      const Trained other = resume_from(hook, "epoch-0001", ranks);
       ASSERT_EQ(other.reports[0].epochs.size(), 2u);
       EXPECT_LT(other.reports[0].epochs[1].train_loss, whole.epochs[0].train_loss);
       const bool told = other.printed.find("is that of 2 ranks: its sum is dealt out evenly") != std::string::npos;
@@ -201,7 +169,7 @@ TEST_F(CheckpointerTest, TheNewestStay) {
 TEST_F(CheckpointerTest, OneRankThatIsAskedToStopStopsAllAfterTheSameStep) {
   const RunReport whole = uninterrupted(2);
   for (const int asked : {0, 1}) {
-    const Outcome stopped = train_on(2, options_, [&](int rank, TrainRequests& requests) {
+    const Trained stopped = train_on(2, options_, [&](int rank, TrainOptions&, TrainRequests& requests) {
       if (rank == asked) requests.ask_stop();
     });
     const std::string expected = "epoch-0000-step-00000" + std::to_string(asked + 1);
@@ -212,7 +180,7 @@ TEST_F(CheckpointerTest, OneRankThatIsAskedToStopStopsAllAfterTheSameStep) {
                        {"stopped as asked, in epoch 1 after step " + std::to_string(asked + 1) + " of 15; " +
                         (options_.checkpoint_dir / expected).string() + " is complete: go on"});
   }
-  const Outcome resumed = train_on(2, options_);
+  const Trained resumed = train_on(2, options_);
   EXPECT_FALSE(resumed.reports[0].stopped);
   expect_equal(resumed.reports[0], whole);
 }
@@ -220,7 +188,7 @@ TEST_F(CheckpointerTest, OneRankThatIsAskedToStopStopsAllAfterTheSameStep) {
 TEST_F(CheckpointerTest, AStopAfterTheLastStepOfAnEpochComesBackBeforeItsEvaluation) {
   options_.batch_size = 240;  // one step an epoch
   const RunReport whole = uninterrupted(2);
-  train_on(2, options_, [](int rank, TrainRequests& requests) {
+  train_on(2, options_, [](int rank, TrainOptions&, TrainRequests& requests) {
     if (rank == 0) requests.ask_stop();
   });
   EXPECT_EQ(newest_checkpoint(options_.checkpoint_dir), options_.checkpoint_dir / "epoch-0000-step-000001");
@@ -229,7 +197,7 @@ TEST_F(CheckpointerTest, AStopAfterTheLastStepOfAnEpochComesBackBeforeItsEvaluat
 
 TEST_F(CheckpointerTest, OneRankThatIsAskedForACheckpointGetsOneAndTrainingGoesOn) {
   const RunReport whole = uninterrupted(2);
-  const Outcome run = train_on(2, options_, [](int rank, TrainRequests& requests) {
+  const Trained run = train_on(2, options_, [](int rank, TrainOptions&, TrainRequests& requests) {
     if (rank == 1) requests.ask_checkpoint();
   });
   const fs::path dir = options_.checkpoint_dir;
@@ -242,7 +210,7 @@ TEST_F(CheckpointerTest, OneRankThatIsAskedForACheckpointGetsOneAndTrainingGoesO
 TEST_F(CheckpointerTest, WithoutAFolderNobodyListens) {
   options_.checkpoint_dir.clear();
   options_.resume = false;
-  const Outcome run = train_on(2, options_, [](int, TrainRequests& requests) { requests.ask_stop(); });
+  const Trained run = train_on(2, options_, [](int, TrainOptions&, TrainRequests& requests) { requests.ask_stop(); });
   EXPECT_FALSE(run.reports[0].stopped);
   EXPECT_EQ(run.reports[0].epochs.size(), 2u);
 }
@@ -250,9 +218,9 @@ TEST_F(CheckpointerTest, WithoutAFolderNobodyListens) {
 TEST_F(CheckpointerTest, AFailedWriteReachesEveryRankWithPathAndReason) {
   fs::create_directories(options_.checkpoint_dir);
   for (const char* name : {"epoch-0000-step-000004", "epoch-0001", "epoch-0002"}) {
-    write_durably(options_.checkpoint_dir / name, "in the way");
+    replace_file(options_.checkpoint_dir / name, "in the way");
     options_.checkpoint_every = name[9] == '0' ? 2 : 0;
-    const Outcome run = train_on(2, options_);
+    const Trained run = train_on(2, options_);
     const std::string where = (options_.checkpoint_dir / name).string();
     test::expect_parts(run.errors[0], {"cannot write the checkpoint " + where + ": Not a directory"});
     const std::string newest = std::string(name) == "epoch-0002" ? "epoch-0001" : "epoch-0000-step-000002";
@@ -274,7 +242,7 @@ class DamagedRun : public CheckpointerTest {
   void flip_last_byte(const fs::path& file) {
     std::string bytes = read_whole_file(file);
     bytes.back() = static_cast<char>(bytes.back() ^ 1);
-    write_durably(file, bytes);
+    replace_file(file, bytes);
   }
   fs::path newest_;
 };
@@ -286,13 +254,13 @@ TEST_F(DamagedRun, TheCheckpointBeforeIsUsedLoudlyAndTheEndIsTheSame) {
       {"model.safetensors is damaged: the tensor \"3.weight\" has crc32",
        [&] { flip_last_byte(newest_ / "model.safetensors"); }},
       {"optimizer.safetensors is damaged: it is 10 bytes long",
-       [&] { write_durably(newest_ / "optimizer.safetensors", "0123456789"); }},
+       [&] { replace_file(newest_ / "optimizer.safetensors", "0123456789"); }},
       {"its file state.json is missing", [&] { fs::remove(newest_ / "state.json"); }},
-      {"state.json is damaged: it is not a JSON object", [&] { write_durably(newest_ / "state.json", ""); }},
+      {"state.json is damaged: it is not a JSON object", [&] { replace_file(newest_ / "state.json", ""); }},
   };
   for (const auto& [expected, damage] : damages) {
     damage();
-    const Outcome resumed = train_on(2, options_);
+    const Trained resumed = train_on(2, options_);
     test::expect_parts(resumed.printed, {"WARNING: the checkpoint", expected,
                                          "set aside as epoch-0001-step-000005.damaged", "resumed after epoch 1 from "});
     expect_equal(resumed.reports[0], whole);
@@ -305,7 +273,7 @@ TEST_F(DamagedRun, TheCheckpointBeforeIsUsedLoudlyAndTheEndIsTheSame) {
 TEST_F(DamagedRun, WhenAllAreDamagedTheRunSaysSoAndTouchesNothing) {
   const auto all = checkpoints_in(options_.checkpoint_dir);
   for (const fs::path& folder : all) flip_last_byte(folder / "model.safetensors");
-  const Outcome resumed = train_on(2, options_);
+  const Trained resumed = train_on(2, options_);
   test::expect_parts(
       resumed.errors[0],
       {"cannot resume: no checkpoint in " + options_.checkpoint_dir.string() + " is whole", "\"3.weight\""});
@@ -327,7 +295,7 @@ TEST_F(DamagedRun, OtherOptionsAndDataAreNoDamage) {
     std::int64_t& label = digits.labels.data<std::int64_t>()[3];
     label = label == 0 ? 1 : 0;
     write_mnist_split(folder_ / "data", split, digits, count);
-    const Outcome resumed = train_on(2, options_);
+    const Trained resumed = train_on(2, options_);
     test::expect_parts(resumed.errors[1], {std::string(name) + " was mnist "});
     EXPECT_TRUE(fs::exists(newest_));
   }

@@ -97,7 +97,7 @@ TEST(CompareRuns, NumbersThatAreNoneAreEqualToEachOtherOnly) {
 
 TEST(CompareRuns, WithoutAnythingInCommonItSaysSo) {
   const TemporaryFolder a, b;
-  for (const TemporaryFolder* folder : {&a, &b}) write_durably(*folder / "options.json", R"({"lr":"1"})");
+  for (const TemporaryFolder* folder : {&a, &b}) replace_file(*folder / "options.json", R"({"lr":"1"})");
   test::expect_parts(error_of([&] { compare_runs(a.path(), b.path(), 0); }), {"nothing of these runs can be compared"});
 }
 

@@ -33,7 +33,7 @@ class CourseRows : public TuttiCommand {
     for (const char* name : {"beach", "forest", "freeway", "harbor", "river"}) {
       list += std::string(name) + "/" + name + "00.png\n";
     }
-    write_durably(folder_ / "test.txt", list);
+    replace_file(folder_ / "test.txt", list);
   }
 
   /// The samples that the confusion matrix counts, and how many of them lie on its diagonal.

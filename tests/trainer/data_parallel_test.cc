@@ -38,45 +38,39 @@ std::vector<std::size_t> parameters_of(const Bucket& bucket) {
   return indices;
 }
 
-TEST(BucketPlan, MlpIsOneBucketInReverseOrder) {
-  const auto plan = plan_buckets(floats({784 * 50, 50, 50 * 10, 10}));
-  ASSERT_EQ(plan.size(), 1u);
-  EXPECT_EQ(parameters_of(plan[0]), (std::vector<std::size_t>{3, 2, 1, 0}));
-}
-
-TEST(BucketPlan, NoParametersNoBuckets) { EXPECT_TRUE(plan_buckets({}).empty()); }
-
-TEST(BucketPlan, FirstBucketIsClosedEarlierThanTheRest) {
-  const BucketLimits limits{.first_bucket_bytes = 64, .bucket_cap_bytes = 256};
-  const auto plan = plan_buckets(floats({16, 16, 16, 16, 16, 16}), limits);  // 64 bytes each
-  ASSERT_EQ(plan.size(), 3u);
-  EXPECT_EQ(parameters_of(plan[0]), (std::vector<std::size_t>{5}));
-  EXPECT_EQ(parameters_of(plan[1]), (std::vector<std::size_t>{4, 3, 2, 1}));
-  EXPECT_EQ(parameters_of(plan[2]), (std::vector<std::size_t>{0}));
-}
-
-TEST(BucketPlan, CapBelowTheFirstLimitHoldsForTheFirstBucketToo) {
-  const BucketLimits limits{.first_bucket_bytes = 1 << 20, .bucket_cap_bytes = 64};
-  EXPECT_EQ(plan_buckets(floats({16, 16, 16}), limits).size(), 3u);
-}
-
-TEST(BucketPlan, ABigWeightTravelsWithTheBiasBeforeIt) {
-  // The autoencoder: weight and bias of its four layers.
-  const auto plan = plan_buckets(floats({784 * 128, 128, 128 * 128, 128, 128 * 128, 128, 128 * 784, 784}));
-  ASSERT_EQ(plan.size(), 2u);
-  EXPECT_EQ(parameters_of(plan[0]), (std::vector<std::size_t>{7, 6}));
-  EXPECT_EQ(parameters_of(plan[1]), (std::vector<std::size_t>{5, 4, 3, 2, 1, 0}));
-}
-
-TEST(BucketPlan, TypesDoNotMixAndBucketsEndInTheOrderTheyFillUp) {
-  const std::vector<ParameterSize> sizes{
-      {4, DType::Float64}, {4, DType::Float32}, {4, DType::Float32}, {4, DType::Float64}};
-  const auto plan = plan_buckets(sizes);
-  ASSERT_EQ(plan.size(), 2u);
-  EXPECT_EQ(plan[0].dtype, DType::Float32);  // complete at parameter 1, the float64 bucket only at 0
-  EXPECT_EQ(parameters_of(plan[0]), (std::vector<std::size_t>{2, 1}));
-  EXPECT_EQ(plan[1].dtype, DType::Float64);
-  EXPECT_EQ(parameters_of(plan[1]), (std::vector<std::size_t>{3, 0}));
+TEST(BucketPlan, ParametersAreDealtInReverseOrderByTypeAndLimit) {
+  struct Case {
+    const char* why;
+    std::vector<ParameterSize> sizes;
+    BucketLimits limits;
+    std::vector<std::vector<std::size_t>> expected;  // parameters of each bucket
+  };
+  constexpr auto kDouble = DType::Float64, kSingle = DType::Float32;
+  const Case cases[] = {
+      {"no parameters, no buckets", {}, {}, {}},
+      {"the mlp is one bucket", floats({784 * 50, 50, 50 * 10, 10}), {}, {{3, 2, 1, 0}}},
+      {"the first is closed earlier than the rest: 64 bytes each",
+       floats({16, 16, 16, 16, 16, 16}),
+       {.first_bucket_bytes = 64, .bucket_cap_bytes = 256},
+       {{5}, {4, 3, 2, 1}, {0}}},
+      {"a cap below the first limit holds for the first bucket too",
+       floats({16, 16, 16}),
+       {.first_bucket_bytes = 1 << 20, .bucket_cap_bytes = 64},
+       {{2}, {1}, {0}}},
+      {"a big weight travels with the bias before it: the autoencoder's four layers",
+       floats({784 * 128, 128, 128 * 128, 128, 128 * 128, 128, 128 * 784, 784}),
+       {},
+       {{7, 6}, {5, 4, 3, 2, 1, 0}}},
+      {"types do not mix, and the bucket of singles is complete first",
+       {{4, kDouble}, {4, kSingle}, {4, kSingle}, {4, kDouble}},
+       {},
+       {{2, 1}, {3, 0}}},
+  };
+  for (const Case& c : cases) {
+    std::vector<std::vector<std::size_t>> found;
+    for (const Bucket& bucket : plan_buckets(c.sizes, c.limits)) found.push_back(parameters_of(bucket));
+    EXPECT_EQ(found, c.expected) << c.why;
+  }
 }
 
 TEST(BucketPlan, RefusesALimitOfZero) {

@@ -147,10 +147,10 @@ TEST_F(ElasticCommand, AllRanksAreLostAndTheLastCheckpointGoesOn) {
 
 // Not even a rank that starts again takes another run's checkpoints for its own.
 TEST_F(ElasticCommand, CheckpointsOfAnEarlierRunAreRefused) {
-  ASSERT_EQ(run(saving({"--nproc", "2", "--epochs", "1"})).status, kDone);
-  const test::Finished refused = run(
-      joined({TUTTI_PROGRAM, "run", "-n", "2", "--elastic", "--max-restarts", "1", "--"}, saving({"--epochs", "2"})));
-  EXPECT_EQ(refused.status, kFailed) << refused.err;
+  ended(kDone, run(saving({"--nproc", "2", "--epochs", "1"})));
+  const test::Finished refused =
+      ended(kFailed, run(joined({TUTTI_PROGRAM, "run", "-n", "2", "--elastic", "--max-restarts", "1", "--"},
+                                saving({"--epochs", "2"}))));
   test::expect_parts(refused.err, {"already holds"});
   test::expect_absent(refused.out, {"resumed"});
 }
@@ -160,10 +160,10 @@ TEST_F(ElasticCommand, AnErrorThatAnotherStartWouldMeetEndsTheJob) {
   for (const auto& [script, reason] : {std::pair("ulimit -f 40; exec \"$0\" \"$@\"", "File too large"),
                                        {"exec \"$0\" \"$@\" --seed $RANK", "--seed is 0 on rank 0, 1 on rank 1"}}) {
     SCOPED_TRACE(script);
-    const test::Finished done =
+    const test::Finished done = ended(
+        kFailed,
         run(joined({TUTTI_PROGRAM, "run", "-n", "2", "--elastic", "--max-restarts", "3", "--", "sh", "-c", script},
-                   command({"--epochs", "2", "--checkpoint-dir", path("fresh"), "--timeout", "20"})));
-    EXPECT_EQ(done.status, kFailed) << done.err;
+                   command({"--epochs", "2", "--checkpoint-dir", path("fresh"), "--timeout", "20"}))));
     test::expect_parts(done.err, {"the job ends, as a restart would not help: worker 0.", reason});
     test::expect_absent(done.out, {"generation 1"});
   }
@@ -186,9 +186,8 @@ TEST_F(ElasticCommand, AKilledLauncherLeavesNoReplacementBehind) {
 TEST_F(ElasticCommand, AnotherProgramIsStartedAgainAsAWhole) {
   const std::string script =
       "echo rank $RANK start $TORCHELASTIC_RESTART_COUNT; test $RANK$TORCHELASTIC_RESTART_COUNT != 10 || exit 7";
-  const test::Finished done = test::run_program(
-      {TUTTI_PROGRAM, "run", "-n", "2", "--elastic", "--max-restarts", "1", "--", "sh", "-c", script});
-  EXPECT_EQ(done.status, kDone) << done.err;
+  const test::Finished done = ended(kDone, test::run_program({TUTTI_PROGRAM, "run", "-n", "2", "--elastic",
+                                                              "--max-restarts", "1", "--", "sh", "-c", script}));
   test::expect_parts(done.out, {"rank 0 start 0", "rank 1 start 0", "rank 0 start 1", "rank 1 start 1"});
   test::expect_parts(done.err, {"starting all ranks again (restart 1 of at most 1)"});
 }

@@ -5,8 +5,6 @@
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/support/watchdog.h>
 #include <tutti/tests/trainer/elastic_job.h>
-#include <tutti/tests/trainer/small_mnist.h>
-#include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
 #include <tutti/trainer/report/step_records.h>
@@ -19,20 +17,23 @@ namespace {
 
 using Where = Fault::Where;
 
-class Elastic : public testing::Test {
+class Elastic : public SmallTraining {
  protected:
-  Elastic() {
-    write_small_mnist(folder_ / "data", 288, 50);
-    options_.data = folder_ / "data";
-    options_.epochs = 2;
-    options_.batch_size = 16;  // x 3 ranks: 6 steps an epoch
+  Elastic() : SmallTraining(288, 50, 2, 16) {  // x 3 ranks: 6 steps an epoch
     options_.timeout = std::chrono::seconds(40);
+  }
+
+  /// Generation 0 of `ranks`, of which `slot` meets the fault; returns its workers.
+  static std::vector<std::string> start(ElasticJob& job, int ranks, int slot = 0, const Fault& fault = {}) {
+    const std::vector<std::string> workers = first_workers(ranks);
+    job.publish(workers);
+    for (int s = 0; s < ranks; ++s) job.start(workers[static_cast<std::size_t>(s)], s == slot ? fault : Fault{});
+    return workers;
   }
 
   RunReport undisturbed(int ranks) const {
     ElasticJob job(options_);
-    job.publish(first_workers(ranks));
-    for (const std::string& worker : first_workers(ranks)) job.start(worker);
+    start(job, ranks);
     job.join();
     EXPECT_TRUE(job.of("0.0.0").report) << job.of("0.0.0").error;
     return job.of("0.0.0").report.value_or(RunReport{});
@@ -54,8 +55,6 @@ class Elastic : public testing::Test {
   }
 
   test::Watchdog watchdog_{std::chrono::seconds(120)};
-  TemporaryFolder folder_;
-  TrainOptions options_;
 };
 
 struct LostAt {
@@ -75,9 +74,7 @@ TEST_P(LosesARank, AndEndsWithTheBitsOfAnUndisturbedRun) {
 
   const auto [name, slot, fault] = GetParam();
   ElasticJob job(options_);
-  std::vector<std::string> workers = first_workers(3);
-  job.publish(workers);
-  for (int s = 0; s < 3; ++s) job.start(workers[static_cast<std::size_t>(s)], s == slot ? fault : Fault{});
+  std::vector<std::string> workers = start(job, 3, slot, fault);
   job.wait_for_leavers(0, 2);
   const std::string lost = workers[static_cast<std::size_t>(slot)];
   const std::string replacement = comm::WorkerId{.slot = slot, .incarnation = 1}.text();
@@ -138,11 +135,7 @@ TEST_F(Elastic, TheWorldShrinksInMidEpoch) {
     SCOPED_TRACE(std::to_string(test.ranks) + " ranks");
     const RunReport whole = undisturbed(test.ranks);
     ElasticJob job(options_);
-    std::vector<std::string> workers = first_workers(test.ranks);
-    job.publish(workers);
-    for (int slot = 0; slot < test.ranks; ++slot) {
-      job.start(workers[static_cast<std::size_t>(slot)], slot == test.lost ? test.fault : Fault{});
-    }
+    std::vector<std::string> workers = start(job, test.ranks, test.lost, test.fault);
     job.wait_for_leavers(0, workers.size() - 1);
     workers.erase(workers.begin() + test.lost);
     job.publish(workers);

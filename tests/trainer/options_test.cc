@@ -129,7 +129,7 @@ TEST(Surroundings, MissingDataAndUnwritablePathsAreNamed) {
   options.json = folder / "no" / "report.json";
   test::expect_parts(error_of([&] { check_surroundings(options); }), {"report.json"});
   options.json.clear();
-  write_durably(folder / "file", "");
+  replace_file(folder / "file", "");
   options.checkpoint_dir = folder / "file" / "checkpoints";
   test::expect_parts(error_of([&] { check_surroundings(options); }), {"cannot create the folder"});
 }
@@ -220,10 +220,10 @@ TEST(Task, MercersPicturesComeFromTheFolder) {
   EXPECT_EQ(data.train.name, "set train");
   EXPECT_TRUE(data.notes.empty());
   EXPECT_FALSE(std::filesystem::is_empty(folder / "cache"));
-  write_durably(folder / "list", "harbor/harbor01.png\n");
+  replace_file(folder / "list", "harbor/harbor01.png\n");
   options.test_list = folder / "list";
   EXPECT_EQ(load_task_data(options, 1).test.count(), 1);
-  write_durably(folder / "list", "harbor/harbor77.png\n");
+  replace_file(folder / "list", "harbor/harbor77.png\n");
   test::expect_parts(error_of([&] { check_task_data(options); }), {"harbor/harbor77.png is no picture"});
   options.data = folder / "none";
   EXPECT_EQ(error_of([&] { check_task_data(options); }), (folder / "none").string() + ": no such folder");

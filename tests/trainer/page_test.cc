@@ -81,7 +81,7 @@ class Page : public testing::Test {
     add_trace(run, {});
     return report_page(run);
   }
-  void write(const std::string& name, const std::string& text) { write_durably(folder_ / name, text); }
+  void write(const std::string& name, const std::string& text) { replace_file(folder_ / name, text); }
 
   TemporaryFolder folder_;
 };

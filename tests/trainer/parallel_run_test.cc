@@ -1,8 +1,6 @@
 // Whole runs with comm hooks and sharding.
 #include <gtest/gtest.h>
 #include <tutti/tests/support/test_data.h>
-#include <tutti/tests/trainer/small_mnist.h>
-#include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
 #include <tutti/trainer/data/mnist.h>
@@ -12,18 +10,11 @@ namespace {
 
 using tensor::Tensor;
 
-class ParallelRun : public testing::Test {
+class ParallelRun : public SmallTraining {
  protected:
-  ParallelRun() {
-    write_small_mnist(folder_ / "data", 480, 101);
-    options_.data = folder_ / "data";
-    options_.epochs = 2;
-    options_.batch_size = 16;
+  ParallelRun() : SmallTraining(480, 101, 2, 16) {
     options_.buckets = {.first_bucket_bytes = 4096, .bucket_cap_bytes = 1 << 16};
   }
-
-  TemporaryFolder folder_;
-  TrainOptions options_;
 };
 
 TEST_F(ParallelRun, ShardingGoesWithSchedulesAndClipping) {

@@ -58,8 +58,7 @@ class PowerCut : public SmallRun {
     return !done;
   }
   void finish_and_compare(const Outcome& whole) {
-    const Finished done = run(joined(going_on(), {"--nproc", "2"}));
-    ASSERT_EQ(done.status, kDone) << done.err;
+    const Finished done = ended(kDone, run(joined(going_on(), {"--nproc", "2"})));
     test::expect_absent(done.out, {"WARNING"});
     expect_equal(outcome("run.json"), whole);
   }

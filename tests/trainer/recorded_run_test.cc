@@ -1,27 +1,19 @@
 // Whole runs with --run-dir: what they leave, read back by the report, the comparison and the evaluation.
 #include <gtest/gtest.h>
 #include <tutti/tests/support/run_ranks.h>
-#include <tutti/tests/trainer/small_mnist.h>
-#include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/evaluate_checkpoint.h>
 #include <tutti/trainer/report/compare_runs.h>
 #include <tutti/trainer/report/page/report_page.h>
-#include <tutti/trainer/train_loop.h>
 
 #include <nlohmann/json.hpp>
 
 namespace tutti::trainer {
 namespace {
 
-class RecordedRun : public testing::Test {
+class RecordedRun : public SmallTraining {
  protected:
-  RecordedRun() {
-    write_small_mnist(folder_ / "data", 480, 101);
-    options_.data = folder_ / "data";
-    options_.epochs = 3;
-    options_.batch_size = 16;
-  }
+  RecordedRun() : SmallTraining(480, 101, 3, 16) {}
 
   TrainOptions options_of(const std::string& run) const {
     TrainOptions options = options_;
@@ -37,9 +29,6 @@ class RecordedRun : public testing::Test {
     });
     return std::move(result).value();
   }
-
-  TemporaryFolder folder_;
-  TrainOptions options_;
 };
 
 TEST_F(RecordedRun, GoesOnFromACheckpointWithinAnEpochWithoutAGapOrARepetition) {
@@ -202,7 +191,7 @@ TEST_F(RecordedRun, WhatIsNoCheckpointIsNamed) {
   const auto model = find_checkpoint(folder_ / "run") / "model.safetensors";
   std::string bytes = read_whole_file(model);
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
-  write_durably(model, bytes);
+  replace_file(model, bytes);
   test::expect_parts(error_of([&] { evaluate_on(1, {.checkpoint = folder_ / "run"}); }), {"model.safetensors"});
 }
 

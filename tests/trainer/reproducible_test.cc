@@ -3,11 +3,8 @@
 #include <gtest/gtest.h>
 #include <tutti/tensor/thread_pool.h>
 #include <tutti/tests/trainer/scene_folder.h>
-#include <tutti/tests/trainer/small_mnist.h>
-#include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/task.h>
-#include <tutti/trainer/train_loop.h>
 
 namespace tutti::trainer {
 namespace {
@@ -15,27 +12,16 @@ namespace {
 /// Of a training with options.batch_size samples a step on all ranks together.
 RunReport report_of(TrainOptions options, int ranks, test::Net net = test::Net::Inproc) {
   options.batch_size /= ranks;
-  return train_on(ranks, options, 1, net).reports[0];
+  return train_on(ranks, options, {.net = net}).reports[0];
 }
 
 /// The hash of its parameters.
 std::string sha256_of(const TrainOptions& options, int ranks) { return report_of(options, ranks).parameter_sha256; }
 
-class Reproducible : public ::testing::Test {
+class Reproducible : public SmallTraining {
  protected:
-  /// 250 samples, which do not go round.
-  TrainOptions options(const std::string& model) const {
-    write_small_mnist(folder_ / "data", 250, 40);
-    TrainOptions options;
-    options.data = folder_ / "data";
-    options.model = model;
-    options.epochs = 2;
-    options.batch_size = 24;  // of all ranks
-    options.reproducible = true;
-    return options;
-  }
-
-  TemporaryFolder folder_;
+  /// 250 samples, which do not go round, in steps of 24 on all ranks.
+  Reproducible() : SmallTraining(250, 40, 2, 24) { options_.reproducible = true; }
 };
 
 using Change = std::function<void(TrainOptions&)>;
@@ -88,7 +74,7 @@ const std::vector<Other> kMicroBatches = {{1, micro_batches_of(1)},
 class SameBits : public Reproducible, public ::testing::WithParamInterface<Variant> {};
 
 TEST_P(SameBits, AsOnOneRank) {
-  TrainOptions one = options("mlp");
+  TrainOptions one = options_;
   GetParam().change(one);
   const RunReport expected = report_of(one, 1);
   ASSERT_EQ(expected.parameter_sha256.size(), 64u);
@@ -149,9 +135,9 @@ TEST_F(Reproducible, WithBatchNorm) {
 }
 
 TEST_F(Reproducible, BatchNormNeedsAllSamplesOfAStepAtOnce) {
-  TrainOptions parts = options("resnet18");
-  parts.micro_batch_size = 4;
-  const std::string text = error_of([&] { sha256_of(parts, 1); });
+  options_.model = "resnet18";
+  options_.micro_batch_size = 4;
+  const std::string text = error_of([&] { sha256_of(options_, 1); });
   test::expect_parts(text, {"resnet18 has batch norm"});
 }
 

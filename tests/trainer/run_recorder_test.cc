@@ -110,7 +110,7 @@ TEST(RunRecorder, TrainingOutlivesAFullDisk) {
 
 TEST(RunRecorder, AFolderThatCannotBeWrittenIsNamedAtTheStart) {
   const TemporaryFolder folder;
-  write_durably(folder / "file", "");
+  replace_file(folder / "file", "");
   RunRecorder recorder(options_in(folder / "file", 0, 1));
   test::expect_parts(error_of([&] { recorder.start(0); }), {(folder / "file").string()});
 }

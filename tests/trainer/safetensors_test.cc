@@ -81,9 +81,9 @@ TEST(Safetensors, WriterRefusesBadNames) {
 
 TEST(Safetensors, FileOnDisk) {
   const TemporaryFolder folder;
-  write_durably(folder / "a.safetensors", encode_safetensors({{"x", Tensor::full(Shape{4}, 2.0)}}));
+  replace_file(folder / "a.safetensors", encode_safetensors({{"x", Tensor::full(Shape{4}, 2.0)}}));
   EXPECT_EQ(read_safetensors(folder / "a.safetensors").tensors.at(0).second.data<float>()[3], 2.0F);
-  write_durably(folder / "a.safetensors", "short");
+  replace_file(folder / "a.safetensors", "short");
   const std::string text = error_of([&] { read_safetensors(folder / "a.safetensors"); });
   test::expect_parts(text, {"a.safetensors"});
 }
@@ -210,7 +210,7 @@ class LoadParameters : public testing::Test {
     NamedTensors tensors = model_tensors(*other);
     if (change) change(tensors);
     const std::filesystem::path file = folder_ / "weights.safetensors";
-    write_durably(file, encode_safetensors(tensors));
+    replace_file(file, encode_safetensors(tensors));
     return file;
   }
 

@@ -26,8 +26,8 @@ inline void write_mnist_split(const std::filesystem::path& folder, Split split, 
   images.append(reinterpret_cast<const char*>(pixels), static_cast<std::size_t>(count) * 28 * 28);
   std::string labels = idx_header(1, {count});
   for (std::int64_t i = 0; i < count; ++i) labels += static_cast<char>(digits.labels.data<std::int64_t>()[i]);
-  write_durably(folder / (name + "-images-idx3-ubyte"), images);
-  write_durably(folder / (name + "-labels-idx1-ubyte"), labels);
+  replace_file(folder / (name + "-images-idx3-ubyte"), images);
+  replace_file(folder / (name + "-labels-idx1-ubyte"), labels);
 }
 
 /// Writes the four IDX files of `train` and `test` generated digits into `folder`.

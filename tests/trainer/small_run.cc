@@ -1,5 +1,6 @@
 #include <tutti/tests/trainer/small_run.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -15,6 +16,23 @@ Words joined(Words words, const Words& more) {
 int number_from_environment(const char* name, int fallback) {
   const char* const text = std::getenv(name);
   return text == nullptr ? fallback : std::atoi(text);
+}
+
+test::Finished ended(test::ExitStatus status, test::Finished finished, std::source_location where) {
+  const testing::ScopedTrace trace(where.file_name(), static_cast<int>(where.line()), "ended");
+  EXPECT_EQ(finished.status, status) << finished.out << finished.err;
+  return finished;
+}
+
+void TuttiCommand::expect_refusals(const std::vector<Refused>& cases) const {
+  for (const Refused& refused : cases) {
+    SCOPED_TRACE(refused.expected);
+    const test::Finished done =
+        ended({.by_signal = false, .code = refused.status}, run(joined({TUTTI_PROGRAM}, refused.words)));
+    test::expect_parts(done.err, {refused.expected});
+    EXPECT_EQ(done.out, "");
+    EXPECT_LE(std::count(done.err.begin(), done.err.end(), '\n'), 2) << done.err;  // with "Run ... --help"
+  }
 }
 
 void TuttiCommand::expect_results_named_generated(const std::string& out, const std::string& mark) {
@@ -40,8 +58,8 @@ SmallRun::Outcome SmallRun::outcome(const std::string& name) const {
 
 SmallRun::Outcome SmallRun::uninterrupted(int epochs, const Words& more, int batch_size) const {
   const test::Finished done =
-      run(joined(command({"--epochs", std::to_string(epochs), "--json", path("whole.json")}, batch_size), more));
-  EXPECT_EQ(done.status, kDone) << done.err;
+      ended(kDone,
+            run(joined(command({"--epochs", std::to_string(epochs), "--json", path("whole.json")}, batch_size), more)));
   return outcome("whole.json");
 }
 

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
+#include <source_location>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,17 @@ Words joined(Words words, const Words& more);
 
 /// The number in an environment variable, else `fallback`.
 int number_from_environment(const char* name, int fallback);
+
+/// Expects that a process ended so, and passes on what it printed.
+test::Finished ended(test::ExitStatus status, test::Finished finished,
+                     std::source_location where = std::source_location::current());
+
+/// Words behind `tutti` that cannot be meant (2) or done (1), and a part of the sentence that says so.
+struct Refused {
+  Words words;
+  int status = 2;
+  std::string expected;
+};
 
 /// Commands in a folder of their own, which find no data anywhere but where --data says.
 class TuttiCommand : public testing::Test {
@@ -47,6 +59,8 @@ class TuttiCommand : public testing::Test {
     return {.command = words, .count = count, .environment = environment()};
   }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  /// Expects one sentence on stderr, perhaps a hint below it, and nothing else.
+  void expect_refusals(const std::vector<Refused>& cases) const;
   /// Expects that each of the two lines of results in `out` says that the data is generated.
   static void expect_results_named_generated(const std::string& out, const std::string& mark);
 

@@ -83,7 +83,7 @@ TEST(StepRecords, HalfLastLineIsPassedOverAndReplaced) {
   write_steps(file, 0, 3);
   const std::string whole = read_whole_file(file);
   for (std::size_t cut = 1; cut < 40; cut += 7) {
-    write_durably(file, whole.substr(0, whole.size() - cut));
+    replace_file(file, whole.substr(0, whole.size() - cut));
     const StepsRead read = read_steps(file);
     EXPECT_EQ(read.bad_lines, 0u);
     // Only the newline is missing: the record is whole, but the writer cannot know that.
@@ -98,7 +98,7 @@ TEST(StepRecords, DamagedLinesAreCountedAndKept) {
   const auto file = folder / "steps.jsonl";
   write_steps(file, 0, 2);
   const std::string good = read_whole_file(file);
-  write_durably(file, good + "\x80\x81 no JSON\n{\"global_step\":2}\n[]\n" + good);
+  replace_file(file, good + "\x80\x81 no JSON\n{\"global_step\":2}\n[]\n" + good);
   const StepsRead read = read_steps(file);
   EXPECT_EQ(read.bad_lines, 3u);
   EXPECT_EQ(read.records.size(), 4u);
@@ -122,7 +122,7 @@ TEST(StepRecords, RanksHaveFilesOfTheirOwn) {
   EXPECT_TRUE(ranks_with_steps(folder / "nowhere").empty());
   for (const int rank : {10, 0, 2}) write_steps(steps_file(folder.path(), rank), 0, 1);
   for (const char* other : {"steps-rank-.jsonl", "steps-rank-1x.jsonl", "steps-rank-0.jsonl", "steps-rank-1.txt"}) {
-    write_durably(folder / other, "");
+    replace_file(folder / other, "");
   }
   EXPECT_EQ(ranks_with_steps(folder.path()), (std::vector<int>{0, 2, 10}));
 }

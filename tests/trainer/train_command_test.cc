@@ -26,9 +26,8 @@ class TrainCommand : public TuttiCommand {
 };
 
 TEST_F(TrainCommand, WithoutDataEveryOutputSaysGenerated) {
-  const Finished run1 = run(
-      command({"--epochs", "1", "--nproc", "2", "--batch-size", "256", "--threads", "1", "--json", path("r.json")}));
-  ASSERT_EQ(run1.status, kDone) << run1.err;
+  const Finished run1 = ended(kDone, run(command({"--epochs", "1", "--nproc", "2", "--batch-size", "256", "--threads",
+                                                  "1", "--json", path("r.json")})));
   EXPECT_EQ(json("r.json")["generated_data"], true);
   EXPECT_EQ(json("r.json")["world_size"], 2);
   expect_results_named_generated(run1.out, "generated");
@@ -39,8 +38,8 @@ TEST_F(TrainCommand, EncryptGivesTheSameModelAndMustBeSaidToAllRanks) {
     return test::run_program(joined(command_with_data({"--nproc", "2", "--epochs", "1", "--json", path(file)}), more),
                              joined(environment(), {"TUTTI_TRANSPORT=tcp"}));
   };
-  ASSERT_EQ(train({}, "plain.json").status, kDone);
-  ASSERT_EQ(train({"--encrypt"}, "encrypted.json").status, kDone);
+  ended(kDone, train({}, "plain.json"));
+  ended(kDone, train({"--encrypt"}, "encrypted.json"));
   EXPECT_EQ(json("encrypted.json")["parameter_sha256"], json("plain.json")["parameter_sha256"]);
   EXPECT_TRUE(json("plain.json")["parameter_sha256"].is_string());
   const Finished mixed =
@@ -51,13 +50,8 @@ TEST_F(TrainCommand, EncryptGivesTheSameModelAndMustBeSaidToAllRanks) {
 }
 
 TEST_F(TrainCommand, BadInputIsOneClearSentence) {
-  write_durably(folder_ / "file", "");
-  struct Case {
-    Words arguments;
-    int status;
-    std::string expected;
-  };
-  const Case cases[] = {
+  replace_file(folder_ / "file", "");
+  const Refused cases[] = {
       {{"--batch-size", "-4"}, 2, "--batch-size -4: must be at least 1"},
       {{"--batch-size", "many"}, 2, "--batch-size"},
       {{"--seed", "-1"}, 2, "--seed -1: must be at least 0"},
@@ -71,24 +65,18 @@ TEST_F(TrainCommand, BadInputIsOneClearSentence) {
       {{"--json", path("no/such/folder.json")}, 1, "cannot write " + path("no/such/folder.json")},
       {{"--checkpoint-dir", path("file/x")}, 1, "cannot create the folder " + path("file/x")},
   };
-  for (const Case& c : cases) {
-    for (const bool two_ranks : {false, true}) {
-      const bool add_ranks = two_ranks && c.arguments[0] != "--nproc";
-      const Finished done = run(joined(command(c.arguments), add_ranks ? Words{"--nproc", "2"} : Words{}));
-      EXPECT_EQ(done.status, (ExitStatus{.by_signal = false, .code = c.status})) << c.expected << "\n" << done.err;
-      test::expect_parts(done.err, {c.expected});
-      EXPECT_EQ(done.out, "") << c.expected;
-      EXPECT_LE(std::count(done.err.begin(), done.err.end(), '\n'), 2) << done.err;  // with "Run ... --help"
-    }
+  for (const auto& [words, status, expected] : cases) {
+    const Words whole = joined({"train", "mnist"}, words);
+    expect_refusals({{whole, status, expected}});
+    if (words[0] != "--nproc") expect_refusals({{joined(whole, {"--nproc", "2"}), status, expected}});
   }
 }
 
 TEST_F(TrainCommand, DamagedDataIsNamed) {
   const std::string labels = path("mnist/train-labels-idx1-ubyte");
-  write_durably(labels, read_whole_file(labels).substr(0, 100));
+  replace_file(labels, read_whole_file(labels).substr(0, 100));
   for (const char* ranks : {"1", "2"}) {
-    const Finished done = run(command_with_data({"--nproc", ranks}));
-    EXPECT_EQ(done.status, kFailed);
+    const Finished done = ended(kFailed, run(command_with_data({"--nproc", ranks})));
     test::expect_parts(done.err, {"train-labels-idx1-ubyte"});
   }
 }

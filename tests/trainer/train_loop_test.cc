@@ -1,10 +1,6 @@
 #include <gtest/gtest.h>
-#include <tutti/tests/support/run_ranks.h>
-#include <tutti/tests/trainer/small_mnist.h>
-#include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/option_table.h>
-#include <tutti/trainer/train_loop.h>
 
 #include <algorithm>
 #include <cmath>
@@ -20,17 +16,9 @@ namespace {
 
 constexpr std::int64_t kTest = 101;  // a prime: no number of ranks divides it
 
-class TrainLoop : public testing::Test {
+class TrainLoop : public SmallTraining {
  protected:
-  TrainLoop() {
-    write_small_mnist(folder_ / "data", 480, kTest);
-    options_.data = folder_ / "data";
-    options_.epochs = 3;
-    options_.batch_size = 16;
-  }
-
-  TemporaryFolder folder_;
-  TrainOptions options_;
+  TrainLoop() : SmallTraining(480, kTest, 3, 16) {}
 };
 
 TEST_F(TrainLoop, NothingDependsOnTheNumberOfRanksWhereSamplesGoRound) {
@@ -106,13 +94,10 @@ TEST_F(TrainLoop, LabelSmoothingIsForTrainingOnly) {
 
 /// What each rank of a run ends with, of which the last one was started otherwise.
 std::vector<std::string> ends_of(int ranks, const TrainOptions& usual, const TrainOptions& odd) {
-  std::vector<std::string> texts(static_cast<std::size_t>(ranks));
-  test::run_ranks(ranks, [&](comm::ProcessGroup& group) {
-    std::ostringstream out;
-    const TrainOptions& options = group.rank() == ranks - 1 ? odd : usual;
-    texts[static_cast<std::size_t>(group.rank())] = error_of([&] { train(options, group, 1, {.stream = out}); });
-  });
-  return texts;
+  const auto prepare = [&](int rank, TrainOptions& options, TrainRequests&) {
+    if (rank == ranks - 1) options = odd;
+  };
+  return train_on(ranks, usual, {.prepare = prepare, .keep_errors = true}).errors;
 }
 
 /// To another value of an option.

@@ -35,8 +35,7 @@ class TrainMercer : public TuttiCommand {
 };
 
 TEST_F(TrainMercer, TheConfusionMatrixHasTheClassesNames) {
-  const Finished done = train_on(set(), {"--nproc", "2", "--epochs", "1", "--json", path("r.json")});
-  ASSERT_EQ(done.status, kDone) << done.err;
+  const Finished done = ended(kDone, train_on(set(), {"--nproc", "2", "--epochs", "1", "--json", path("r.json")}));
   test::expect_parts(done.out,
                      {"168 samples of set train, 42 to test", "\n       0 agricultural ", "\n      20 tenniscourt "});
   EXPECT_EQ(json("r.json")["generated_data"], false);
@@ -46,8 +45,7 @@ TEST_F(TrainMercer, TheConfusionMatrixHasTheClassesNames) {
 }
 
 TEST_F(TrainMercer, WithoutDataEveryOutputSaysGenerated) {
-  const Finished done = train({"--epochs", "1", "--batch-size", "105", "--json", path("r.json")});
-  ASSERT_EQ(done.status, kDone) << done.err;
+  const Finished done = ended(kDone, train({"--epochs", "1", "--batch-size", "105", "--json", path("r.json")}));
   EXPECT_EQ(json("r.json")["generated_data"], true);
   test::expect_parts(done.out, {"these are generated scenes"});
   expect_results_named_generated(done.out, "[generated scenes]");
@@ -56,19 +54,17 @@ TEST_F(TrainMercer, WithoutDataEveryOutputSaysGenerated) {
 TEST_F(TrainMercer, BadPicturesAreNamedOrLeftOutOnAllRanks) {
   std::filesystem::copy(set(), folder_ / "bad", std::filesystem::copy_options::recursive);
   const std::string png = read_whole_file(folder_ / "bad/beach/beach00.png");
-  write_durably(folder_ / "bad/beach/beach00.png", png.substr(0, png.size() / 2));
-  write_durably(folder_ / "bad/river/river03.png", "");
-  write_durably(folder_ / "bad/river/river05.png", "a text\n");
-  write_durably(folder_ / "bad/harbor/notes.txt", "");
+  replace_file(folder_ / "bad/beach/beach00.png", png.substr(0, png.size() / 2));
+  replace_file(folder_ / "bad/river/river03.png", "");
+  replace_file(folder_ / "bad/river/river05.png", "a text\n");
+  replace_file(folder_ / "bad/harbor/notes.txt", "");
   const Words arguments{"--nproc", "2", "--epochs", "1", "--json", path("r.json")};
-  const Finished refused = train_on(path("bad"), arguments);
-  EXPECT_EQ(refused.status, kFailed);
+  const Finished refused = ended(kFailed, train_on(path("bad"), arguments));
   test::expect_parts(
       refused.err,
       {"3 of 210 pictures cannot be used", "bad/beach/beach00.png is not a whole PNG picture: the file ends too early",
        "bad/river/river03.png is empty (0 bytes)", "bad/river/river05.png is not a PNG, JPEG or TIFF picture"});
-  const Finished skipped = train_on(path("bad"), joined(arguments, {"--skip-bad-images"}));
-  ASSERT_EQ(skipped.status, kDone) << skipped.err;
+  const Finished skipped = ended(kDone, train_on(path("bad"), joined(arguments, {"--skip-bad-images"})));
   test::expect_parts(skipped.out, {"165 samples of bad train, 42 to test",
                                    "3 pictures cannot be used and are left out:\n  " + path("bad/beach/beach00.png")});
   const std::string note =
@@ -84,8 +80,7 @@ TEST_F(TrainMercer, FoldersThatCannotBeUsedAreNamedBeforeAnyRankStarts) {
                                        {"flat", "flat: holds no folders"},
                                        {"nowhere", "nowhere: no such folder"}}) {
     for (const char* ranks : {"1", "2"}) {
-      const Finished done = train_on(path(name), {"--nproc", ranks});
-      EXPECT_EQ(done.status, kFailed);
+      const Finished done = ended(kFailed, train_on(path(name), {"--nproc", ranks}));
       test::expect_parts(done.err, {expected});
       EXPECT_EQ(std::count(done.err.begin(), done.err.end(), '\n'), 1) << done.err;
     }
@@ -94,14 +89,13 @@ TEST_F(TrainMercer, FoldersThatCannotBeUsedAreNamedBeforeAnyRankStarts) {
 
 TEST_F(TrainMercer, ADamagedCacheIsNamedAndMended) {
   const Words arguments{"--epochs", "1", "--cache-dir", path("cache"), "--json", path("r.json")};
-  ASSERT_EQ(train_on(set(), arguments).status, kDone);
+  ended(kDone, train_on(set(), arguments));
   const auto hash = json("r.json")["parameter_sha256"];
   const std::filesystem::path file = std::filesystem::directory_iterator(folder_ / "cache")->path();
   std::string bytes = read_whole_file(file);
   bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
-  write_durably(file, bytes);
-  const Finished mended = train_on(set(), arguments);
-  ASSERT_EQ(mended.status, kDone) << mended.err;
+  replace_file(file, bytes);
+  const Finished mended = ended(kDone, train_on(set(), arguments));
   test::expect_parts(mended.out, {"rank 0: " + file.string() + ": this cache of decoded pictures is damaged"});
   EXPECT_EQ(json("r.json")["parameter_sha256"], hash);
   const Finished again = train_on(set(), arguments);
@@ -110,8 +104,7 @@ TEST_F(TrainMercer, ADamagedCacheIsNamedAndMended) {
 }
 
 TEST_F(TrainMercer, NamingAnOptimizerTakesItsOwnDefaultsOnAnyModelAndSize) {
-  const Finished own = train_on(set(), {"--epochs", "1", "--optimizer", "adam"});
-  ASSERT_EQ(own.status, kDone) << own.err;
+  const Finished own = ended(kDone, train_on(set(), {"--epochs", "1", "--optimizer", "adam"}));
   test::expect_parts(own.out, {"adam lr 0.001, flips and quarter turns, seed 0"});
   const Finished usual =
       train_on(set(), {"--model", "resnet18", "--image-size", "16", "--batch-size", "56", "--epochs", "1", "--nproc",

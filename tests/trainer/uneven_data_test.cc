@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <tutti/tests/trainer/scene_folder.h>
-#include <tutti/tests/trainer/small_mnist.h>
-#include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/data/sampler.h>
 #include <tutti/trainer/run_inputs.h>
@@ -23,18 +21,10 @@ std::int64_t sum_of(const std::vector<std::vector<std::int64_t>>& matrix) {
   return total;
 }
 
-class UnevenData : public testing::Test {
+class UnevenData : public SmallTraining {
  protected:
   /// 86 samples: 7 ranks have 13, 13, 12, ... of them; with batches of 12 only two ranks have a second one.
-  UnevenData() {
-    write_small_mnist(folder_ / "data", 86, kTest);
-    options_.data = folder_ / "data";
-    options_.epochs = 2;
-    options_.batch_size = 12;
-  }
-
-  TemporaryFolder folder_;
-  TrainOptions options_;
+  UnevenData() : SmallTraining(86, kTest, 2, 12) {}
 };
 
 TEST_F(UnevenData, PaddedCutOrAsItIsEveryRunEndsAndCountsTheTestSetOnce) {

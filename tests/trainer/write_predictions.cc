@@ -32,14 +32,14 @@ void write_predictions(const std::string& name, tutti::nn::Module& model, const 
   model.train(false);
   const tutti::tensor::NoGrad no_grad;
   const Tensor y = model.forward(tutti::tensor::Variable(x)).data();
-  tutti::trainer::write_durably(folder / (name + ".io.safetensors"),
-                                tutti::trainer::encode_safetensors({{"x", x}, {"y", y}}));
+  tutti::trainer::replace_file(folder / (name + ".io.safetensors"),
+                               tutti::trainer::encode_safetensors({{"x", x}, {"y", y}}));
 }
 
 void write_model(const std::string& name, const std::filesystem::path& folder) {
   const auto model = tutti::nn::make_model(name, 5);
-  tutti::trainer::write_durably(folder / (name + ".safetensors"),
-                                tutti::trainer::encode_safetensors(tutti::trainer::model_tensors(*model)));
+  tutti::trainer::replace_file(folder / (name + ".safetensors"),
+                               tutti::trainer::encode_safetensors(tutti::trainer::model_tensors(*model)));
   write_predictions(name, *model, folder);
 }
 

@@ -58,12 +58,12 @@ void write_parts(const fs::path& incomplete, const EncodedCheckpoint& encoded) {
   SavedState saved{.state = encoded.state, .files = {}};
   const auto write_part = [&](const char* name, const std::string& bytes) {
     saved.files[name] = record_of(bytes);
-    write_durably(incomplete / name, bytes);
+    replace_file(incomplete / name, bytes);
   };
   write_part(kModelFile, encoded.model);
   write_part(kOptimizerFile, encoded.optimizer);
   if (!encoded.exchange.empty()) write_part(kExchangeFile, encoded.exchange);
-  write_durably(incomplete / kStateFile, state_to_json(saved));
+  replace_file(incomplete / kStateFile, state_to_json(saved));
   sync_folder(incomplete);
 }
 

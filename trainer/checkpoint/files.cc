@@ -15,8 +15,7 @@ namespace {
 
 class Descriptor {
  public:
-  Descriptor(const std::filesystem::path& path, int flags, const char* what)
-      : number_(::open(path.c_str(), flags, 0666)) {
+  Descriptor(const std::filesystem::path& path, int flags, const char* what) : number_(::open(path.c_str(), flags)) {
     if (number_ < 0) fail(what, path, errno);
   }
   ~Descriptor() { ::close(number_); }
@@ -43,19 +42,6 @@ std::string read_whole_file(const std::filesystem::path& file) {
       fail("read", file, errno);
     }
   }
-}
-
-void write_durably(const std::filesystem::path& file, std::string_view bytes) {
-  const Descriptor descriptor(file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, "write");
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor.number(), bytes.data(), bytes.size());
-    if (written >= 0) {
-      bytes.remove_prefix(static_cast<std::size_t>(written));
-    } else if (errno != EINTR) {
-      fail("write", file, errno);
-    }
-  }
-  if (::fsync(descriptor.number()) != 0 && errno != EINVAL) fail("write", file, errno);  // EINVAL: a pipe or a terminal
 }
 
 void sync_folder(const std::filesystem::path& folder) {

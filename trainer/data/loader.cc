@@ -69,7 +69,6 @@ struct Loader::Impl {
   std::int64_t batch_rows() const { return std::max<std::int64_t>(1, std::min(options.batch_size, sampler->size())); }
   std::int64_t slot_count() const { return static_cast<std::int64_t>(slots.size()); }
   Slot& slot_of(std::int64_t number) { return slots[static_cast<std::size_t>(number % slot_count())]; }
-  std::int64_t batches_of(std::int64_t samples) const;
   std::span<const std::int64_t> indices_of(std::int64_t number) const;
   void make(std::int64_t number);
   void make_in_place(std::int64_t number);
@@ -95,10 +94,6 @@ Loader::Impl::Impl(ImageDataset dataset, std::shared_ptr<const Sampler> sampler_
   for (int i = 0; i < options.threads; ++i) {
     workers.emplace_back([this](const std::stop_token& stop) { run_worker(stop); });
   }
-}
-
-std::int64_t Loader::Impl::batches_of(std::int64_t samples) const {
-  return options.drop_last ? samples / options.batch_size : (samples + options.batch_size - 1) / options.batch_size;
 }
 
 std::span<const std::int64_t> Loader::Impl::indices_of(std::int64_t number) const {
@@ -210,7 +205,8 @@ void Loader::begin_epoch(std::int64_t epoch, std::int64_t first_batch) {
     }
     impl_->next_made = first_batch;
     impl_->may_make = first_batch + impl_->slot_count();
-    impl_->batches = impl_->batches_of(static_cast<std::int64_t>(impl_->indices.size()));
+    const std::int64_t batch_size = impl_->options.batch_size;
+    impl_->batches = (static_cast<std::int64_t>(impl_->indices.size()) + batch_size - 1) / batch_size;
   }
   impl_->work_appeared.notify_all();
 }
@@ -243,8 +239,6 @@ bool Loader::next(Batch& batch) {
   ++impl_->delivered;
   return true;
 }
-
-std::int64_t Loader::batches_per_epoch() const { return impl_->batches_of(impl_->sampler->size()); }
 
 const ImageDataset& Loader::dataset() const { return impl_->fill.dataset(); }
 

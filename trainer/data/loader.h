@@ -27,8 +27,7 @@ namespace tutti::trainer {
 struct LoaderOptions {
   std::int64_t batch_size = 64;
   int threads = 0;
-  int prefetch = 4;        // batches ready ahead of the caller; with threads > 0
-  bool drop_last = false;  // leave out a last batch that is not full
+  int prefetch = 4;  // batches ready ahead of the caller; with threads > 0
   Normalisation normalisation{};
   Augmentation augmentation{};  // none: pictures as they are
   std::uint64_t seed = 0;       // of the keys, and so of the augmentation
@@ -60,7 +59,6 @@ class Loader {
   /// again at every further call until begin_epoch.
   bool next(Batch& batch);
 
-  std::int64_t batches_per_epoch() const;
   const ImageDataset& dataset() const;
 
  private:

@@ -36,7 +36,6 @@ class BucketTimer {
 
   const std::vector<BucketTiming>& timings() const { return timings_; }
   double last_wait_seconds() const { return last_wait_; }
-  std::int64_t steps() const { return steps_; }
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -3,11 +3,11 @@
 // while the group works on one chunk, the next one comes down.
 #include <tutti/tensor/cuda/cuda.h>
 #include <tutti/tensor/cuda/side_stream.h>
+#include <tutti/trainer/data_parallel/pending_works.h>
 #include <tutti/trainer/device/device_ways.h>
 #include <tutti/trainer/tensor_comm.h>
 
 #include <algorithm>
-#include <array>
 
 namespace tutti::trainer {
 namespace {
@@ -30,35 +30,28 @@ class StagedAllReduce : public DeviceAllReduce {
     auto* const bytes = static_cast<std::byte*>(data.raw());
     const std::size_t element = tensor::size_of(data.dtype());
     const std::size_t total = data.nbytes();
-    std::array<comm::Work, 2> works;
+    PendingWorks works(group_, 2);
     const auto size_at = [&](std::size_t at) { return std::min(chunk_bytes_, total - at); };
     const auto half = [&](std::size_t at) { return buffer_.data() + (at / chunk_bytes_ % 2) * chunk_bytes_; };
     const auto complete = [&](std::size_t at) {
-      works[at / chunk_bytes_ % 2].wait();
+      works.wait(at / chunk_bytes_ % 2);
       cuda::transfer_bytes(bytes + at, device_, half(at), {}, size_at(at));
     };
     try {
       for (std::size_t at = 0; at < total || at == 0; at += chunk_bytes_) {
         if (total > 0) cuda::transfer_bytes(half(at), {}, bytes + at, device_, size_at(at));
-        works[at / chunk_bytes_ % 2] =
-            group_.all_reduce_async(comm::Buffer{half(at), size_at(at) / element, to_comm(data.dtype())});
+        works.add(at / chunk_bytes_ % 2,
+                  group_.all_reduce_async(comm::Buffer{half(at), size_at(at) / element, to_comm(data.dtype())}));
         if (at >= chunk_bytes_) complete(at - chunk_bytes_);
       }
       complete(total == 0 ? 0 : (total - 1) / chunk_bytes_ * chunk_bytes_);
     } catch (...) {
-      for (comm::Work& work : works) settle(work);  // nothing may touch the buffer any more
+      works.abandon();  // nothing may touch the buffer any more
       throw;
     }
   }
 
  private:
-  void settle(comm::Work& work) noexcept {
-    try {
-      (void)work.wait_for(group_.timeout());
-    } catch (...) {  // the first error is on its way already
-    }
-  }
-
   comm::ProcessGroup& group_;
   tensor::Device device_;
   std::size_t chunk_bytes_;

@@ -40,15 +40,14 @@ void expect_row(const Batch& batch, std::int64_t row, const ImageDataset& data, 
 class LoaderThreads : public ::testing::TestWithParam<int> {
  protected:
   LoaderOptions options(std::int64_t batch_size) const {
-    return {.batch_size = batch_size, .threads = GetParam(), .prefetch = 3, .drop_last = false, .seed = 9};
+    return {.batch_size = batch_size, .threads = GetParam(), .prefetch = 3, .seed = 9};
   }
 };
 
-TEST_P(LoaderThreads, GivesTheSamplersOrderInEveryEpoch) {
+TEST_P(LoaderThreads, GivesTheSamplersOrderAndKeysInEveryEpoch) {
   const ImageDataset data = generate_digits(Split::Train, 0, 103);
   const auto sampler = shuffled(103);
   Loader loader(data, sampler, options(8));
-  EXPECT_EQ(loader.batches_per_epoch(), 13);
   for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
     const auto order = sampler->indices(epoch);
     loader.begin_epoch(epoch);
@@ -59,27 +58,18 @@ TEST_P(LoaderThreads, GivesTheSamplersOrderInEveryEpoch) {
       EXPECT_EQ(batch.count, number < 12 ? 8 : 7);
       ASSERT_EQ(batch.x.shape(), (tensor::Shape{batch.count, 28, 28, 1}));
       ASSERT_EQ(batch.y.shape(), (tensor::Shape{batch.count}));
+      ASSERT_EQ(batch.keys.shape(), (tensor::Shape{batch.count}));
       EXPECT_TRUE(batch.x.is_contiguous());
       for (std::int64_t row = 0; row < batch.count; ++row, ++seen) {
-        expect_row(batch, row, data, order[static_cast<std::size_t>(seen)]);
+        const std::int64_t sample = order[static_cast<std::size_t>(seen)];
+        expect_row(batch, row, data, sample);
+        ASSERT_EQ(std::bit_cast<std::uint64_t>(batch.keys.data<std::int64_t>()[row]),
+                  tensor::sample_key(9, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(sample)));
       }
     }
     EXPECT_EQ(seen, 103);
     EXPECT_EQ(number, 13);
   }
-}
-
-TEST_P(LoaderThreads, DropLastLeavesOutThePartialBatch) {
-  LoaderOptions dropping = options(8);
-  dropping.drop_last = true;
-  Loader loader(generate_digits(Split::Train, 0, 103), shuffled(103), dropping);
-  EXPECT_EQ(loader.batches_per_epoch(), 12);
-  loader.begin_epoch(0);
-  std::int64_t samples = 0;
-  for (Batch batch; loader.next(batch);) {
-    samples += batch.count;
-  }
-  EXPECT_EQ(samples, 96);
 }
 
 TEST_P(LoaderThreads, MemoryIsUsedAgainButNeverUnderABatchThatWasKept) {
@@ -141,7 +131,6 @@ TEST_P(LoaderThreads, NothingToGive) {
   Batch batch;
   EXPECT_FALSE(never_begun.next(batch));
   Loader empty(data, std::make_shared<EvaluationSampler>(1, 4, 0), options(4));
-  EXPECT_EQ(empty.batches_per_epoch(), 0);
   empty.begin_epoch(0);
   EXPECT_FALSE(empty.next(batch));
   EXPECT_FALSE(empty.next(batch));
@@ -156,25 +145,6 @@ TEST_P(LoaderThreads, ABatchLargerThanTheSetIsThatSet) {
   EXPECT_EQ(batch.count, 10);
   EXPECT_EQ(batch.x.shape(), (tensor::Shape{10, 28, 28, 1}));
   EXPECT_FALSE(loader.next(batch));
-}
-
-TEST_P(LoaderThreads, EachRowHasTheKeyOfItsSample) {
-  const auto sampler = shuffled(103);
-  Loader loader(generate_digits(Split::Train, 0, 103), sampler, options(8));
-  for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
-    const auto order = sampler->indices(epoch);
-    loader.begin_epoch(epoch);
-    std::size_t seen = 0;
-    for (Batch batch; loader.next(batch);) {
-      ASSERT_EQ(batch.keys.shape(), (tensor::Shape{batch.count}));
-      for (std::int64_t row = 0; row < batch.count; ++row, ++seen) {
-        const auto sample = static_cast<std::uint64_t>(order[seen]);
-        ASSERT_EQ(std::bit_cast<std::uint64_t>(batch.keys.data<std::int64_t>()[row]),
-                  tensor::sample_key(9, static_cast<std::uint64_t>(epoch), sample));
-      }
-    }
-    EXPECT_EQ(seen, 103u);
-  }
 }
 
 // What one epoch makes of each sample, on any number of ranks.

@@ -9,8 +9,6 @@
 #include <tutti/tensor/device.h>
 #include <tutti/tensor/random.h>
 #include <tutti/tests/support/run_processes.h>
-#include <tutti/tests/trainer/small_mnist.h>
-#include <tutti/tests/trainer/temporary_folder.h>
 #include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/data_parallel/data_parallel.h>
@@ -29,21 +27,16 @@ namespace {
 
 constexpr tensor::Device kGpu{tensor::Device::Kind::Cuda, 0};
 
-class DeviceTraining : public testing::Test {
+class DeviceTraining : public SmallTraining {
  protected:
-  DeviceTraining() { write_small_mnist(folder_ / "data", 96, 50); }
+  DeviceTraining() : SmallTraining(96, 50, 1, 16) {}
 
   TrainOptions small_run(const std::string& model, const std::string& device) const {
-    TrainOptions options;
-    options.data = folder_ / "data";
+    TrainOptions options = options_;
     options.model = model;
-    options.epochs = 1;
-    options.batch_size = 16;
     options.device = device;
     return options;
   }
-
-  TemporaryFolder folder_;
 };
 
 RunReport report_of(const TrainOptions& options, int ranks) { return train_on(ranks, options).reports[0]; }

@@ -1,4 +1,3 @@
-#include <tutti/trainer/data_parallel/exact_exchange.h>
 #include <tutti/trainer/data_parallel/pending_works.h>
 #include <tutti/trainer/data_parallel/sharding/shard_exchange.h>
 #include <tutti/trainer/tensor_comm.h>

@@ -14,7 +14,7 @@ namespace tutti::trainer {
 /// over ranks, and the others are this rank's own still: nobody but a ShardedOptimizer can use such gradients.
 std::unique_ptr<GradientExchange> make_shard_exchange(comm::ProcessGroup& group, const ExchangePlan& plan);
 
-/// The same with exact sums, as exact_exchange.h has them.
+/// The same with exact sums, as gradient_exchange.h has them.
 std::unique_ptr<GradientExchange> make_exact_shard_exchange(comm::ProcessGroup& group, const ExchangePlan& plan);
 
 // Which rank owns which elements of each bucket, where optimizer state is spread over ranks. Pure functions: the same

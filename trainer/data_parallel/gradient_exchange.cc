@@ -1,5 +1,5 @@
 #include <tutti/tensor/thread_pool.h>
-#include <tutti/trainer/data_parallel/exact_exchange.h>
+#include <tutti/trainer/data_parallel/gradient_exchange.h>
 #include <tutti/trainer/data_parallel/pending_works.h>
 #include <tutti/trainer/tensor_comm.h>
 
