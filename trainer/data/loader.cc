@@ -205,8 +205,7 @@ void Loader::begin_epoch(std::int64_t epoch, std::int64_t first_batch) {
     }
     impl_->next_made = first_batch;
     impl_->may_make = first_batch + impl_->slot_count();
-    const std::int64_t batch_size = impl_->options.batch_size;
-    impl_->batches = (static_cast<std::int64_t>(impl_->indices.size()) + batch_size - 1) / batch_size;
+    impl_->batches = batches_per_epoch();
   }
   impl_->work_appeared.notify_all();
 }
@@ -238,6 +237,10 @@ bool Loader::next(Batch& batch) {
   batch.number = number;
   ++impl_->delivered;
   return true;
+}
+
+std::int64_t Loader::batches_per_epoch() const {
+  return (impl_->sampler->size() + impl_->options.batch_size - 1) / impl_->options.batch_size;
 }
 
 const ImageDataset& Loader::dataset() const { return impl_->fill.dataset(); }

@@ -59,6 +59,7 @@ class Loader {
   /// again at every further call until begin_epoch.
   bool next(Batch& batch);
 
+  std::int64_t batches_per_epoch() const;
   const ImageDataset& dataset() const;
 
  private:
