@@ -36,16 +36,15 @@ class GradientExchange {
   virtual tensor::Tensor bucket_memory(comm::ProcessGroup& group, std::size_t count, tensor::DType dtype);
 
   /// Starts on bucket number `bucket`: `gradients` (flat) is this rank's part of the sum. May work asynchronously, and
-  /// write result(). The
-  /// last bucket's begin has no computing left to hide behind, and may as well do all of the work.
+  /// write result(). The last bucket's begin has no computing left to hide behind, and may as well do all of the work.
   virtual void begin(std::size_t bucket, tensor::Tensor& gradients) = 0;
 
   /// Blocks until `gradients` is the sum over all ranks, bit for bit the same on every rank. Rethrows communication
   /// errors.
   virtual void finish(std::size_t bucket, tensor::Tensor& gradients) = 0;
 
-  /// Memory of its own into which finish() puts the sum; undefined: the sum is in the bucket itself. The
-  /// same every time, from bucket_memory() on.
+  /// Memory of its own into which finish() puts the sum; undefined: the sum is in the bucket itself. The same every
+  /// time, from bucket_memory() on.
   virtual tensor::Tensor result(std::size_t /*bucket*/) { return {}; }
 
   /// The step is given up after an error: blocks (no longer than the group's deadline) until nothing that was begun
