@@ -114,7 +114,7 @@ def check_untrusted_text(folder):
         for name in names:
             with open(os.path.join(checkpoint, name), "wb") as file:
                 file.write(content)
-        file = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest(), "crc32": {}}
+        file = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         state = {"epoch": 1, "step": 0, "steps_per_epoch": 20, "world_size": 1, "options": {"task": task}, "history": "[]",
                  "loss_sums": [], "seconds": "0x0p+0", "files": {name: file for name in names}}
         text = json.dumps(state, separators=(",", ":"), ensure_ascii=False).encode()

@@ -4,10 +4,8 @@
 #include <tutti/trainer/checkpoint/safetensors.h>
 #include <tutti/trainer/data/digest.h>
 #include <tutti/trainer/json_fields.h>
-#include <zlib.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -199,51 +197,7 @@ void assign_tensors(const NamedTensors& target, const NamedTensors& source, cons
   }
 }
 
-namespace {
-
-std::string crc32_of_bytes(std::string_view bytes) {
-  const auto sum = ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
-  char text[16];
-  std::snprintf(text, sizeof text, "%08lx", static_cast<unsigned long>(sum));
-  return text;
-}
-
-/// The crc32 of every tensor. Throws std::runtime_error when the header cannot be read.
-std::map<std::string, std::string> crc32_of_tensors(std::string_view bytes) {
-  const auto [header, data] = split_safetensors(bytes);
-  std::map<std::string, std::string> sums;
-  for (const SafetensorsEntry& entry : header.entries) {
-    sums[entry.name] = crc32_of_bytes(data.substr(entry.begin, entry.end - entry.begin));
-  }
-  return sums;
-}
-
-/// Names the tensors whose bytes have changed, or says that the header has.
-std::string changed_tensors(std::string_view bytes, const FileRecord& record) {
-  std::map<std::string, std::string> found;
-  try {
-    found = crc32_of_tensors(bytes);
-  } catch (const std::runtime_error&) {
-    return "its header cannot be read";
-  }
-  std::size_t changed = 0;
-  std::string list;
-  for (const auto& [name, sum] : record.crc32) {
-    const auto now = found.find(name);
-    if (now != found.end() && now->second == sum) continue;
-    if (++changed > kMostNamed) continue;
-    list += (list.empty() ? "the tensor \"" : ", \"") + name + "\"";
-    list += now == found.end() ? " is missing" : " has crc32 " + now->second + " in place of " + sum;
-  }
-  if (changed > kMostNamed) list += ", and " + std::to_string(changed - kMostNamed) + " more";
-  return changed == 0 ? "its header has changed" : list;
-}
-
-}  // namespace
-
-FileRecord record_of(std::string_view bytes) {
-  return {.nbytes = bytes.size(), .sha256 = Digest().add(bytes).hex(), .crc32 = crc32_of_tensors(bytes)};
-}
+FileRecord record_of(std::string_view bytes) { return {.nbytes = bytes.size(), .sha256 = Digest().add(bytes).hex()}; }
 
 std::string damage_in(std::string_view bytes, const FileRecord& record) {
   if (bytes.size() != record.nbytes) {
@@ -251,7 +205,7 @@ std::string damage_in(std::string_view bytes, const FileRecord& record) {
   }
   const std::string found = Digest().add(bytes).hex();
   if (found == record.sha256) return "";
-  return changed_tensors(bytes, record) + "; its sha256 is " + found + ", state.json says " + record.sha256;
+  return "its sha256 is " + found + ", state.json says " + record.sha256;
 }
 
 namespace {

@@ -89,14 +89,11 @@ std::string option_differences(const CheckpointState& saved, const std::map<std:
 /// tensors that are missing or left over, or one of another shape or type; `target` is unchanged then.
 void assign_tensors(const NamedTensors& target, const NamedTensors& source, const std::string& origin);
 
-// What state.json knows about a safetensors file of its checkpoint: enough to prove it whole, and to say what is wrong
-// when it is not.
-//
-// sha256 covers every byte of the file and is what counts (`sha256sum` gives the same). The crc32 of each tensor's
-// bytes (zlib's, as of RFC 1952) is looked at only after it failed, to name the tensor. Thread-safety: pure functions.
+// What state.json knows about a safetensors file of its checkpoint: enough to prove it whole. sha256 covers every byte
+// of the file (`sha256sum` gives the same). Thread-safety: pure functions.
 
 /// A checkpoint that is not what was written: a file of it is missing, cut short, or has other bytes. what() names the
-/// file and, where it can be told, the tensors. An earlier checkpoint may be whole.
+/// file. An earlier checkpoint may be whole.
 class DamagedCheckpoint : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -104,13 +101,11 @@ class DamagedCheckpoint : public std::runtime_error {
 
 struct FileRecord {
   std::uint64_t nbytes = 0;
-  std::string sha256;                        // lower-case hex
-  std::map<std::string, std::string> crc32;  // by tensor, 8 lower-case hex digits
+  std::string sha256;  // lower-case hex
 
   static void fields(auto& self, const auto& use) {
     use("bytes", self.nbytes);
     use("sha256", self.sha256);
-    use("crc32", self.crc32);
   }
 };
 
