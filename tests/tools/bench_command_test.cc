@@ -7,6 +7,7 @@
 
 #include <array>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <vector>
@@ -27,7 +28,7 @@ nlohmann::json file_of(const std::string& option, const Words& words, Finished& 
   const TestFolder folder;
   run = tutti_bench(joined(words, {option, folder / "file"}));
   expect_success(run);
-  return folder.json("file");
+  return nlohmann::json::parse(folder.content("file"));
 }
 
 TEST(BenchCommand, AllOperationsOnTwoRanksWithAJsonFile) {

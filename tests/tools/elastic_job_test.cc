@@ -8,6 +8,7 @@
 #include <tutti/tools/run/nodes/messages.h>
 
 #include <csignal>
+#include <optional>
 
 namespace tutti::tools {
 namespace {
@@ -109,72 +110,48 @@ TEST_F(ElasticJobLate, RanksOfTheFirstGenerationMayEndWhenTheyLike) {
 constexpr auto R = WorkerFate::Runs, L = WorkerFate::Left, F = WorkerFate::Frozen, D = WorkerFate::Died,
                E = WorkerFate::Finished, G = WorkerFate::Gone;
 
-NextGeneration next(const Fates& fates, int used, int restarts, int min_ranks, int since_ms) {
-  return next_generation(fates, used, {.min_ranks = min_ranks, .max_restarts = restarts}, milliseconds(since_ms));
-}
-
-TEST(NextGeneration, NothingHappensWhileAllRun) {
-  EXPECT_EQ(next({R, R, R}, 0, 1, 3, 0).kind, Kind::Wait);
-  EXPECT_EQ(next({R, E, R}, 0, 1, 3, 90'000).kind, Kind::Wait);
-  EXPECT_EQ(next({R, F, R}, 0, 1, 3, 90'000).kind, Kind::Wait);  // frozen, but no other rank has noticed
-}
-
-TEST(NextGeneration, ADeathIsSettledBeforeItIsDealtWith) {
-  EXPECT_EQ(next({R, D, R}, 0, 1, 3, 0).kind, Kind::Wait);
-  const NextGeneration formed = next({R, D, L}, 0, 1, 3, 200);
-  EXPECT_EQ(formed.kind, Kind::Form);
-  EXPECT_EQ(formed.survivors, (Places{0, 2}));
-  EXPECT_EQ(formed.lost, (Places{1}));
-  EXPECT_TRUE(formed.replace);
-  EXPECT_EQ(next({L, D, L}, 0, 1, 3, 0).kind, Kind::Form);  // no other rank is left to die of it
-}
-
-TEST(NextGeneration, WhoIsGoneWithItsNodeIsLeftOutAndNotMissed) {
-  const NextGeneration smaller = next({L, L, G, G}, 0, 0, 0, 0);  // 0: all that are not gone
-  EXPECT_EQ(smaller.kind, Kind::Form);
-  EXPECT_EQ(smaller.survivors, (Places{0, 1}));
-  EXPECT_EQ(smaller.lost, (Places{2, 3}));
-  EXPECT_EQ(next({L, D, G, G}, 0, 0, 0, 0).kind, Kind::TooFew);
-  EXPECT_EQ(next({L, D, G, G}, 0, 1, 0, 0).kind, Kind::Form);
-  EXPECT_EQ(next({L, L, G, G}, 0, 3, 3, 0).kind, Kind::TooFew);  // replacements cannot be started there
-}
-
-TEST(NextGeneration, WithoutRestartsTheWorldShrinksToItsMinimum) {
-  const NextGeneration smaller = next({L, D, L}, 1, 1, 2, 0);
-  EXPECT_EQ(smaller.kind, Kind::Form);
-  EXPECT_FALSE(smaller.replace);
-  EXPECT_EQ(next({L, D, L}, 1, 1, 3, 0).kind, Kind::TooFew);
-  EXPECT_EQ(next({D, D, D}, 1, 1, 1, 200).kind, Kind::TooFew);
-  EXPECT_EQ(next({D, D, D}, 0, 1, 3, 200).kind, Kind::Form);  // all anew
-}
-
-TEST(NextGeneration, AFrozenWorkerIsKilledOnceAllOthersHaveGivenItUp) {
-  EXPECT_EQ(next({L, F, R}, 0, 1, 3, 0).kind, Kind::Wait);
-  const NextGeneration killing = next({L, F, L}, 0, 1, 3, 0);
-  EXPECT_EQ(killing.kind, Kind::KillSilent);
-  EXPECT_EQ(killing.silent, (Places{1}));
-  EXPECT_EQ(next({D, F, R}, 0, 1, 3, 200).silent, (Places{1}));
-}
-
-TEST(NextGeneration, AWorkerThatSaysNothingHasItsTime) {
-  EXPECT_EQ(next({L, R, L}, 0, 1, 3, 29'000).kind, Kind::Wait);
-  const NextGeneration killing = next({L, R, L}, 0, 1, 3, 30'000);
-  EXPECT_EQ(killing.kind, Kind::KillSilent);
-  EXPECT_EQ(killing.silent, (Places{1}));
-}
-
-TEST(NextGeneration, AllHaveLeftAndNobodyDied) {
-  const NextGeneration again = next({L, L}, 3, 3, 2, 0);
-  EXPECT_EQ(again.kind, Kind::Form);
-  EXPECT_EQ(again.survivors, (Places{0, 1}));
-}
-
-TEST(NextGeneration, OnceSomebodyHasFinishedNobodyIsReplaced) {
-  EXPECT_EQ(next({E, D, E}, 0, 3, 3, 200).kind, Kind::AllDone);
-  const NextGeneration rest = next({E, D, L}, 0, 3, 3, 200);
-  EXPECT_EQ(rest.kind, Kind::Form);
-  EXPECT_FALSE(rest.replace);
-  EXPECT_EQ(rest.survivors, (Places{2}));
+TEST(NextGeneration, WhoTakesPartAndWhen) {
+  const struct {
+    const char* what;
+    Fates fates;  // restarts used, of how many, least ranks, ms since the first that is not well was seen
+    int used, restarts, min_ranks, since_ms;
+    Kind kind;
+    std::optional<Places> survivors{}, lost{}, silent{};
+    std::optional<bool> replace{};
+  } cases[] = {
+      {"nothing happens while all run", {R, R, R}, 0, 1, 3, 0, Kind::Wait},
+      {"or have finished", {R, E, R}, 0, 1, 3, 90'000, Kind::Wait},
+      {"a frozen one that no other rank has noticed", {R, F, R}, 0, 1, 3, 90'000, Kind::Wait},
+      {"a death is settled first", {R, D, R}, 0, 1, 3, 0, Kind::Wait},
+      {"and then dealt with", {R, D, L}, 0, 1, 3, 200, Kind::Form, Places{0, 2}, Places{1}, {}, true},
+      {"no other rank is left to die of it", {L, D, L}, 0, 1, 3, 0, Kind::Form},
+      {"all that are not gone with their node", {L, L, G, G}, 0, 0, 0, 0, Kind::Form, Places{0, 1}, Places{2, 3}},
+      {"one is dead beside those that are gone", {L, D, G, G}, 0, 0, 0, 0, Kind::TooFew},
+      {"it is replaced", {L, D, G, G}, 0, 1, 0, 0, Kind::Form},
+      {"replacements cannot be started on a lost node", {L, L, G, G}, 0, 3, 3, 0, Kind::TooFew},
+      {"without restarts the world shrinks", {L, D, L}, 1, 1, 2, 0, Kind::Form, {}, {}, {}, false},
+      {"to its minimum", {L, D, L}, 1, 1, 3, 0, Kind::TooFew},
+      {"not to nothing", {D, D, D}, 1, 1, 1, 200, Kind::TooFew},
+      {"all anew", {D, D, D}, 0, 1, 3, 200, Kind::Form},
+      {"not all others have given the frozen one up", {L, F, R}, 0, 1, 3, 0, Kind::Wait},
+      {"they have: it is killed", {L, F, L}, 0, 1, 3, 0, Kind::KillSilent, {}, {}, Places{1}},
+      {"as after a death", {D, F, R}, 0, 1, 3, 200, Kind::KillSilent, {}, {}, Places{1}},
+      {"a worker that says nothing has its time", {L, R, L}, 0, 1, 3, 29'000, Kind::Wait},
+      {"and no more", {L, R, L}, 0, 1, 3, 30'000, Kind::KillSilent, {}, {}, Places{1}},
+      {"all have left and none died", {L, L}, 3, 3, 2, 0, Kind::Form, Places{0, 1}},
+      {"once one has finished none is replaced", {E, D, E}, 0, 3, 3, 200, Kind::AllDone},
+      {"the rest goes on", {E, D, L}, 0, 3, 3, 200, Kind::Form, Places{2}, {}, {}, false},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.what);
+    const ElasticLimits limits{.min_ranks = c.min_ranks, .max_restarts = c.restarts};
+    const NextGeneration next = next_generation(c.fates, c.used, limits, milliseconds(c.since_ms));
+    EXPECT_EQ(next.kind, c.kind);
+    EXPECT_EQ(next.survivors, c.survivors.value_or(next.survivors));
+    EXPECT_EQ(next.lost, c.lost.value_or(next.lost));
+    EXPECT_EQ(next.silent, c.silent.value_or(next.silent));
+    EXPECT_EQ(next.replace, c.replace.value_or(next.replace));
+  }
 }
 
 constexpr Attendance finished_after(int generation) { return {.running = false, .since = 0, .entered = generation}; }

@@ -75,17 +75,15 @@ Lines split(const std::vector<std::string>& pieces) {
   return lines;
 }
 
-TEST(LineSplitter, JoinsPiecesAndFlushesTheLastLine) {
-  EXPECT_EQ(split({"a", "b\nc", "\n", "\nd"}), (Lines{"ab", "c", "", "d"}));
-  EXPECT_EQ(split({"a\n"}), (Lines{"a"}));
-  EXPECT_EQ(split({}), (Lines{}));
-}
-
-TEST(LineSplitter, TreatsCarriageReturnsAsLineEnds) {
-  EXPECT_EQ(split({"a\r\nb\r", "\nc"}), (Lines{"a", "b", "c"}));
-  EXPECT_EQ(split({"\r10%\r20%\n"}), (Lines{"10%~", "20%"}));
-  EXPECT_EQ(split({"10%\r", "\r20%\r\r", "30%\r"}), (Lines{"10%~", "20%~", "30%~"}));
-  EXPECT_EQ(split({"\r", "\n\r\n"}), (Lines{"", ""}));
+TEST(LineSplitter, JoinsPiecesAndTreatsCarriageReturnsAsLineEnds) {
+  const std::pair<Lines, Lines> cases[] = {{{"a", "b\nc", "\n", "\nd"}, {"ab", "c", "", "d"}},
+                                           {{"a\n"}, {"a"}},
+                                           {{}, {}},
+                                           {{"a\r\nb\r", "\nc"}, {"a", "b", "c"}},
+                                           {{"\r10%\r20%\n"}, {"10%~", "20%"}},
+                                           {{"10%\r", "\r20%\r\r", "30%\r"}, {"10%~", "20%~", "30%~"}},
+                                           {{"\r", "\n\r\n"}, {"", ""}}};
+  for (const auto& [pieces, lines] : cases) EXPECT_EQ(split(pieces), lines);
 }
 
 TEST(LineSplitter, CutsALineThatDoesNotEnd) {

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "test_folder.h"
@@ -123,7 +124,7 @@ TEST(PlanCommand, WritesJson) {
   const TestFolder folder;
   expect_success(
       plan({"--op", "broadcast", "--bytes", "4096", "--world", "8", "--simulate", "--json", folder / "plan.json"}));
-  const auto report = folder.json("plan.json");
+  const auto report = nlohmann::json::parse(folder.content("plan.json"));
   EXPECT_EQ(report["op"], "broadcast");
   EXPECT_EQ(report["bytes"], 4096);
   EXPECT_EQ(report["world_size"], 8);
@@ -197,7 +198,7 @@ class TuneCommand : public testing::Test {
                                environment);
     expect_success(run);
     errors_ = run.err;
-    return folder_.json("bench.json").at("results").at(0).at("algorithm");
+    return nlohmann::json::parse(folder_.content("bench.json")).at("results").at(0).at("algorithm");
   }
 
   const TestFolder folder_;

@@ -5,7 +5,6 @@
 
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 namespace tutti::test {
 
@@ -19,7 +18,6 @@ class TestFolder : public trainer::TemporaryFolder {
     std::ifstream file(path() / name);
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  nlohmann::json json(const std::filesystem::path& name) const { return nlohmann::json::parse(content(name)); }
 };
 
 }  // namespace tutti::test
