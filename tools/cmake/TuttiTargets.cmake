@@ -5,6 +5,8 @@
 #   tutti_program(name SOURCES ... DEPENDS ...)                            -> executable in bin/
 #   tutti_test(name SOURCES ... DEPENDS ... LABELS ...)                    -> one GoogleTest program, one ctest entry a case;
 #                                                                             PREFIX p: the entries are named p<case>;
+#                                                                             SHARDS n: n entries <name>.<i> instead, each a
+#                                                                             process for every n-th case;
 #                                                                             ALONE a.cc: see tutti_batches
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
@@ -175,7 +177,7 @@ function(tutti_use_test_headers target)
 endfunction()
 
 function(tutti_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT;PREFIX" "SOURCES;DEPENDS;LABELS;ALONE" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;PREFIX;SHARDS" "SOURCES;DEPENDS;LABELS;ALONE" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
@@ -183,6 +185,15 @@ function(tutti_test name)
   target_link_libraries(${name} PRIVATE tutti_options tutti_test_options ${ARG_DEPENDS} GTest::gtest GTest::gtest_main)
   tutti_use_test_headers(${name})
   tutti_batches(${name} ALONE ${ARG_ALONE})
+  if(ARG_SHARDS)
+    foreach(i RANGE 1 ${ARG_SHARDS})
+      math(EXPR index "${i} - 1")
+      add_test(NAME ${name}.${i} COMMAND ${name})
+      set_tests_properties(${name}.${i} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+                           ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index}")
+    endforeach()
+    return()
+  endif()
   gtest_discover_tests(${name} TEST_PREFIX "${ARG_PREFIX}" DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${ARG_TIMEOUT})
   # gtest_discover_tests takes lists apart, so that only the first of several labels would count.
   set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${name}_labels.cmake")
