@@ -97,11 +97,22 @@ pid_t child_named(pid_t parent, const std::string& name) {
 TEST(LauncherEnd, AKilledLauncherLeavesNothingWithinASecond) {
   Running launcher(run_command({"-n", "3"}, kRankWithChild));
   const std::vector<pid_t> pids = printed_pids(launcher, 3);
-  // Whoever kills the launcher by its name or command line is not to kill the keeper with it.
+  launcher.kill(SIGKILL);
+  expect_gone(pids, seconds(1));
+}
+
+// A name of its own: to kill the launcher by its name or command line is not to kill the keeper with it.
+TEST(LauncherEnd, AKilledKeeperIsReplacedAndSaidAndStillNothingIsLeft) {
+  Running launcher(run_command({"-n", "2"}, kRankWithChild));
+  const std::vector<pid_t> pids = printed_pids(launcher, 2);
   EXPECT_EQ(name_of(launcher.pid()), "tutti-launcher");
   const pid_t keeper = child_named(launcher.pid(), "tutti-keeper");
   ASSERT_GT(keeper, 0);
   EXPECT_STREQ(content("/proc/" + std::to_string(keeper) + "/cmdline").c_str(), "tutti-keeper");
+  ::kill(keeper, SIGKILL);
+  const std::string said =
+      "tutti run: the keeper process (pid " + std::to_string(keeper) + ") was killed by SIGKILL; another";
+  ASSERT_TRUE(launcher.complains(said)) << launcher.err();
   launcher.kill(SIGKILL);
   expect_gone(pids, seconds(1));
 }

@@ -210,7 +210,10 @@ void Attempt::note_exits() {
 }
 
 // Children other than ranks: the keeper, and what ranks have left behind.
-void Attempt::look_after_children() { strays_.reap(own_children()); }
+void Attempt::look_after_children() {
+  if (const std::string text = context_.keeper.replace_if_dead(); !text.empty()) context_.say(text + "\n");
+  strays_.reap(own_children());
+}
 
 std::set<pid_t> Attempt::own_children() const {
   std::set<pid_t> result{context_.keeper.pid()};

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/tools/run/leftovers.h>
+#include <tutti/tools/run/signals.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -89,14 +90,18 @@ std::set<pid_t> children() {
 
 }  // namespace
 
-Keeper::Keeper(int capacity) : groups_(shared_table(static_cast<std::size_t>(std::max(capacity, 1)))) {
-  const std::span<char> command_line = own_command_line();
+Keeper::Keeper(int capacity)
+    : groups_(shared_table(static_cast<std::size_t>(std::max(capacity, 1)))), command_line_(own_command_line()) {
+  start();
+}
+
+void Keeper::start() {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) comm::throw_errno("cannot make a pipe", errno);
   pid_ = fork();
   if (pid_ == 0) {
     close(ends[1]);
-    keep(ends[0], groups_, command_line);
+    keep(ends[0], groups_, command_line_);
   }
   const int error = errno;
   close(ends[0]);
@@ -104,6 +109,23 @@ Keeper::Keeper(int capacity) : groups_(shared_table(static_cast<std::size_t>(std
   if (pid_ > 0) return;
   close(std::exchange(write_fd_, -1));
   comm::throw_errno("cannot start the keeper process (fork)", error);
+}
+
+std::string Keeper::replace_if_dead() {
+  int status = 0;
+  const pid_t dead = pid_;
+  if (dead <= 0 || waitpid(dead, &status, WNOHANG) != dead) return {};
+  pid_ = -1;
+  close(std::exchange(write_fd_, -1));
+  const std::string killed = "the keeper process (pid " + std::to_string(dead) + ") was killed" +
+                             (WIFSIGNALED(status) ? " by " + signal_name(WTERMSIG(status)) : std::string());
+  try {
+    start();
+  } catch (const comm::Error& error) {
+    return killed + ", and there is no other: " + error.what() +
+           "; if this launcher is killed, too, what its ranks have started may be left";
+  }
+  return killed + "; another takes its place (pid " + std::to_string(pid_) + ")";
 }
 
 Keeper::~Keeper() {

@@ -6,7 +6,7 @@
 // keeper holds the read end of a pipe whose write end the launcher holds, and a table in memory that both share. Ranks
 // put their process group there before they exec; when the launcher is gone, in whatever way, the keeper reads
 // end-of-file, kills the groups that still stand in the table, and ends. It blocks every signal that can be blocked,
-// goes by a name of its own, and keeps no other descriptor open.
+// goes by a name of its own, and keeps no other descriptor open. One that is killed all the same is replaced.
 //
 // Strays: processes that ranks have started and left, in sessions of their own too (setsid, daemons).
 //
@@ -22,6 +22,7 @@
 #include <atomic>
 #include <set>
 #include <span>
+#include <string>
 
 namespace tutti::tools {
 
@@ -36,6 +37,10 @@ class Keeper {
 
   pid_t pid() const { return pid_; }
 
+  /// To be called when a child has ended. If that was the keeper another takes its place, if it can be started; a
+  /// sentence says so. Else "".
+  std::string replace_if_dead();
+
   /// Registers the calling process as leader of a group. Async-signal-safe: for a child between fork and exec.
   void register_self() const noexcept;
 
@@ -43,7 +48,10 @@ class Keeper {
   void forget(pid_t pid) const noexcept;
 
  private:
+  void start();
+
   std::span<std::atomic<pid_t>> groups_;  // shared with the keeper; 0: a free place
+  std::span<char> command_line_;          // of this process, as `ps` shows it
   pid_t pid_ = -1;
   int write_fd_ = -1;
 };

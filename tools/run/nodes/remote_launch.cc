@@ -271,6 +271,9 @@ class RemoteLaunch {
 
   void take_signals() {
     while (const std::optional<int> signal = context_.signals.next()) {
+      if (*signal == SIGCHLD) {
+        if (const std::string text = context_.keeper.replace_if_dead(); !text.empty()) context_.say(text + "\n");
+      }
       if (*signal == SIGCHLD || *signal == SIGTSTP) continue;
       link_->post(Signalled{*signal, interrupted_});
       interrupted_ = interrupted_ || asks_to_end(*signal);
