@@ -1,7 +1,7 @@
 // The launcher: starts the ranks of a job on this host, shows what they print, and names the one that fails. For a job
 // on several nodes it is the agent of this one (nodes/agent.h).
 //
-// Used by `tutti run` and by `tutti train --nproc N`. See README.md in this folder for how a job ends.
+// Used by `tutti run` and by `tutti train --nproc N`. See tools/README.md for how a job ends.
 //
 // launch() must be called from the program's main thread, before other threads exist that handle signals: for its time
 // it blocks INT, TERM, HUP, QUIT, USR1, USR2, TSTP and CHLD and receives them itself. It leaves no process behind, also

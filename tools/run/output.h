@@ -1,7 +1,7 @@
 // The launcher's own standard output and error: queues in front of them, written out without ever blocking. And how a
 // stream of bytes becomes lines.
 //
-// Used from one poll loop; nothing here has a thread. rank_output.h reads what ranks print, line_printer.h labels it.
+// Used from one poll loop; nothing here has a thread. rank_output.h reads what ranks print, and labels it.
 #pragma once
 
 #include <poll.h>
