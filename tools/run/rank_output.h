@@ -75,7 +75,7 @@ class RankOutput {
 
   /// The last lines of both streams, oldest first.
   const std::deque<std::string>& tail() const { return tail_; }
-  /// Whether it has printed what the C++ runtime prints of a comm::Error that nobody caught.
+  /// Whether it has printed what the C++ runtime prints of an uncaught comm::Error.
   bool told_uncaught() const { return told_uncaught_; }
 
  private:

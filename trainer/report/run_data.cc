@@ -199,7 +199,7 @@ RunData read_run(const fs::path& folder) {
 
 void add_trace(RunData& run, const fs::path& named) {
   const fs::path trace_file = trace_of(run, named);
-  if (trace_file.empty()) return;  // nobody has asked for one
+  if (trace_file.empty()) return;  // none was asked for
   remarking(run, "there is no message timeline", [&] { run.trace = read_trace(trace_file); });
 }
 
