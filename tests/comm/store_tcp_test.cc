@@ -116,9 +116,11 @@ TEST(TcpStore, ClientThatEndsDuringTheHandshakeIsNoWarning) {
 
 TEST(TcpStore, NobodyThereIsATimeoutThatListsTheAttempts) {
   const std::uint16_t port = free_port();
-  expect_error(ErrorCode::Timeout,
-               {"127.0.0.1:" + std::to_string(port) + ": Connection refused", "times)", "within 0.1"},
+  expect_error(ErrorCode::Timeout, {"127.0.0.1:" + std::to_string(port) + ": Connection refused", "times)"},
                [&] { TcpStore(client_options(port), in_ms(100)); });
+  // Counted from the first attempt, which comes a little after the deadline is set.
+  expect_match(text_of(ErrorCode::Timeout, [&] { TcpStore(client_options(port), in_ms(100)); }),
+               " within 0\\.(0[1-9]|1)\\d* s; attempts: ");
   TcpStoreOptions nowhere = client_options(port);
   nowhere.host = "no-such-host.invalid";
   expect_error(ErrorCode::Timeout, {"no-such-host.invalid"}, [&] { TcpStore(nowhere, in_ms(50)); });
