@@ -144,7 +144,7 @@ std::vector<std::unique_ptr<comm::Transport>> make_transports(Net net, int world
                                                               const std::vector<int>& hosts) {
   const auto factories = make_factories(net, world_size, hosts);
   std::vector<std::unique_ptr<comm::Transport>> transports(static_cast<std::size_t>(world_size));
-  in_threads(world_size, [&](int rank) {  // those who share memory wait for each other
+  in_threads(world_size, [&](int rank) {  // ranks that share memory wait for each other
     const auto index = static_cast<std::size_t>(rank);
     transports[index] = world_transport(*factories[index], group, rank, world_size);
   });

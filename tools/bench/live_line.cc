@@ -1,6 +1,7 @@
 #include <tutti/comm/base/format.h>
 #include <tutti/comm/base/terminal.h>
 #include <tutti/tools/bench/live_line.h>
+#include <tutti/trainer/report/progress.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -11,8 +12,8 @@ std::string progress_text(const std::string& what, std::size_t done, std::size_t
                           std::chrono::duration<double> elapsed) {
   std::string text = comm::format("%s  step %zu/%zu", what.c_str(), done + 1, steps);
   if (done == 0) return text;
-  const double left = elapsed.count() / static_cast<double>(done) * static_cast<double>(steps - done);
-  return text + (left < 90 ? comm::format("  %.0f s left", left) : comm::format("  %.0f min left", left / 60));
+  return text + "  " +
+         trainer::time_left(elapsed.count() / static_cast<double>(done) * static_cast<double>(steps - done));
 }
 
 LiveLine::LiveLine(bool speaks, std::size_t steps, std::size_t columns)

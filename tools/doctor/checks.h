@@ -151,8 +151,8 @@ std::string call(const std::string& address, std::uint16_t port, comm::Deadline 
 /// of the other hosts.
 std::vector<int> whom_to_call(const std::vector<RankCard>& cards, int caller);
 
-/// Calls them, one after the other. A failure for each that is not reached within `patience` or is somebody else; one
-/// finding that all is well if there is none. After four failures it gives up on the rest, and says so.
+/// Calls them, one after the other. A failure for each that is not reached within `patience` or where another program
+/// answers; one finding that all is well if there is none. After four failures it gives up on the rest, and says so.
 Findings check_reach(const std::vector<RankCard>& cards, int caller, std::chrono::milliseconds patience);
 
 struct WorldReport {

@@ -57,12 +57,12 @@ void save_and_load(comm::ProcessGroup& group, nn::Module& model) {
     trainer::replace_file(path, trainer::encode_safetensors(trainer::model_tensors(model)));  // complete or absent
     std::printf("rank 0: saved %s\n", path.c_str());
   }
-  group.barrier();  // nobody reads before the file is there
+  group.barrier();  // no rank reads before the file is there
   const trainer::Safetensors saved = trainer::read_safetensors(path);
   trainer::assign_tensors(trainer::model_tensors(model), saved.tensors, path.string());
   std::printf("rank %d: loaded %zu tensors, sha256 %.16s\n", group.rank(), saved.tensors.size(),
               trainer::parameter_sha256(model).c_str());
-  group.barrier();  // nobody removes it before all have read
+  group.barrier();  // it stays until all ranks have read it
   if (group.rank() == 0) fs::remove(path);
 }
 

@@ -14,12 +14,12 @@ constexpr char kClearLine[] = "\r\x1b[K";
 
 using comm::format;
 
+}  // namespace
+
 std::string time_left(double seconds) {
   if (seconds < 90) return format("%.0f s left", seconds);
   return seconds < 5400 ? format("%.0f min left", seconds / 60) : format("%.1f h left", seconds / 3600);
 }
-
-}  // namespace
 
 Progress::Progress(std::ostream& out, std::FILE* live, std::size_t columns, int total_epochs, std::string data_note,
                    std::int64_t log_every)

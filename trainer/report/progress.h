@@ -17,6 +17,9 @@
 
 namespace tutti::trainer {
 
+/// "12 s left".
+std::string time_left(double seconds);
+
 class Progress {
  public:
   using Clock = std::chrono::steady_clock;
