@@ -6,21 +6,22 @@
 namespace tutti::trainer {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxClasses = 4096;
 
 }  // namespace
 
 std::string to_json(const RunReport& report) {
-  Json json = report;
+  OrderedJson json = report;
   if (report.confusion_matrix.empty()) json["confusion_matrix"] = nullptr;
-  if (!report.has_classes) json["test_loss"] = report.epochs.empty() ? Json() : Json(report.epochs.back())["test_loss"];
+  if (!report.has_classes)
+    json["test_loss"] = report.epochs.empty() ? OrderedJson() : OrderedJson(report.epochs.back())["test_loss"];
   return json.dump(2) + "\n";
 }
 
 RunReport report_from_json(const std::string& text) {
-  const auto report = Json::parse(text).get<RunReport>();
+  const auto report = OrderedJson::parse(text).get<RunReport>();
   const auto& counts = report.confusion_matrix;
   if (counts.size() > kMaxClasses) throw std::runtime_error("a confusion matrix of more than 4096 classes");
   for (const auto& row : counts) {
@@ -29,12 +30,12 @@ RunReport report_from_json(const std::string& text) {
   return report;
 }
 
-std::string epochs_to_json(const std::vector<EpochReport>& epochs) { return Json(epochs).dump(); }
+std::string epochs_to_json(const std::vector<EpochReport>& epochs) { return OrderedJson(epochs).dump(); }
 
 std::vector<EpochReport> epochs_from_json(const std::string& text) {
   try {
-    return Json::parse(text).get<std::vector<EpochReport>>();
-  } catch (const Json::exception& error) {
+    return OrderedJson::parse(text).get<std::vector<EpochReport>>();
+  } catch (const OrderedJson::exception& error) {
     throw std::runtime_error(std::string("the history of epochs cannot be read: ") + error.what());
   }
 }
