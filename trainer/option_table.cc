@@ -51,6 +51,8 @@ constexpr TrainOption kTable[] = {
     {"cache", &T::use_cache, kOwn | kPictures, "--no-cache: decode all pictures in every run"},
     {"epochs", &T::epochs, kRecord, "passes over the data, those before a resume included", kAtLeast1},
     {"batch-size", &T::batch_size, kRecord, "samples a step on each rank", kAtLeast1},
+    {"global-batch-size", &T::global_batch_size, kRecord | kIfGiven,
+     "samples a step on all ranks together, which need not divide it, in place of --batch-size", kAtLeast0},
     {"micro-batch-size", &T::micro_batch_size, kRecord | kIfGiven,
      "samples of a step that a rank computes on together; fewer take less memory [all]", kAtLeast0},
     {"optimizer", &T::optimizer, kResume,
@@ -122,8 +124,8 @@ constexpr TrainOption kTable[] = {
 [[maybe_unused]] void count_options(const TrainOptions& options) {
   [[maybe_unused]] const auto& [a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, c0, c1,
                                 c2, c3, c4, c5, c6, c7, c8, c9, d0, d1, d2, d3, d4, d5, d6, d7, d8, d9, e0, e1, e2, e3,
-                                e4, e5, e6, e7] = options;
-  static_assert(std::size(kTable) == 47 + 2, "a row for each option, and two for the buckets");
+                                e4, e5, e6, e7, e8] = options;
+  static_assert(std::size(kTable) == 48 + 2, "a row for each option, and two for the buckets");
 }
 
 std::string text_of(bool value) { return value ? "yes" : "no"; }
@@ -211,7 +213,7 @@ comm::Settings options_of_all_ranks(const TrainOptions& options) {
 OptionTexts options_that_must_agree(const TrainOptions& options, int world_size, const std::string& data_name) {
   OptionTexts texts = told_texts(kResume, options);
   texts["data"] = data_name;
-  texts["global batch"] = std::to_string(options.batch_size * world_size);
+  texts["global batch"] = std::to_string(options.global_batch(world_size));
   const bool ends_with_run = options.schedule == "cosine" || options.schedule == "one-cycle";
   if (ends_with_run) texts["epochs of the schedule"] = std::to_string(options.epochs);
   return texts;

@@ -26,9 +26,10 @@ class UsageError : public std::invalid_argument {
 struct TrainOptions {
   std::string task = "mnist";
   std::string model = "mlp";
-  std::filesystem::path data;    // empty: look in the usual places, else draw digits
-  int epochs = 5;                // in total, those before a resume included
-  std::int64_t batch_size = 64;  // per rank
+  std::filesystem::path data;          // empty: look in the usual places, else draw digits
+  int epochs = 5;                      // in total, those before a resume included
+  std::int64_t batch_size = 64;        // per rank
+  std::int64_t global_batch_size = 0;  // of all ranks together, in place of batch_size; 0: batch_size on each
   /// Samples of a step that a rank computes on together, to save memory; their gradients add up. 0: all.
   std::int64_t micro_batch_size = 0;
   std::string optimizer = "adam";
@@ -80,6 +81,7 @@ struct TrainOptions {
   std::filesystem::path cache_dir;  // of decoded pictures; empty: the user's cache
   bool use_cache = true;
 
+  std::int64_t global_batch(int ranks) const { return global_batch_size > 0 ? global_batch_size : batch_size * ranks; }
   double effective_learning_rate() const;
   double effective_weight_decay() const;
   int effective_schedule_every() const;

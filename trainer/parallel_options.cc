@@ -52,12 +52,12 @@ void check_parallel_options(const TrainOptions& options) {
   }
 }
 
-void prepare_model(const TrainOptions& options, nn::Module& model, comm::ProcessGroup& group, bool elastic) {
+void prepare_model(const TrainOptions& options, nn::Module& model, comm::ProcessGroup& group) {
   const bool exact = joins_exactly(options, model);
-  if (exact && (elastic || options.micro_batch_size > 0)) {
+  if (exact && options.micro_batch_size > 0) {
     throw UsageError("--reproducible: " + options.model +
-                     " has batch norm, whose statistics then are over all samples " +
-                     "of a step; that does not go with " + (elastic ? "--elastic" : "--micro-batch-size"));
+                     " has batch norm, whose statistics then are over all samples of a step; that does not go with "
+                     "--micro-batch-size");
   }
   if (!options.sync_batch_norm && !exact) return;
   if (synchronise_batch_norm(model, group, exact) == 0) {

@@ -19,9 +19,9 @@ namespace tutti::trainer {
 /// Throws UsageError naming options that do not go together.
 void check_parallel_options(const TrainOptions& options);
 
-/// Collective. Synchronises batch norm if that was asked for, or is needed for --reproducible, then by exact sums.
-/// Throws UsageError for a model or a run (`elastic`) that the options do not fit.
-void prepare_model(const TrainOptions& options, nn::Module& model, comm::ProcessGroup& group, bool elastic);
+/// Collective. Synchronises batch norm over `group` if that was asked for, or is needed for --reproducible, then by
+/// exact sums. Throws UsageError for a model that the options do not fit.
+void prepare_model(const TrainOptions& options, nn::Module& model, comm::ProcessGroup& group);
 
 /// The input of a rank without samples in a step; undefined where such a rank need not run the model.
 tensor::Tensor empty_input(const TrainOptions& options, const nn::Module& model, const ImageDataset& data);

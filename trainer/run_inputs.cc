@@ -32,8 +32,8 @@ SamplerOptions sampling_of(const TrainOptions& options, std::int64_t samples, st
 }
 
 /// Of a step's samples this rank's part, where ranks may have changed; a rank without any still has a loader.
-std::int64_t share_of(std::int64_t global_batch, const comm::ProcessGroup& group) {
-  return std::max<std::int64_t>(1, (global_batch - group.rank() + group.world_size() - 1) / group.world_size());
+std::int64_t share_of(std::int64_t global_batch, int rank, int ranks) {
+  return std::max<std::int64_t>(1, (global_batch - rank + ranks - 1) / ranks);
 }
 
 /// The fewest samples that a model sees at once where `samples` are taken in parts of `part`; 0: in one.
@@ -42,13 +42,16 @@ std::int64_t least_part(std::int64_t samples, std::int64_t part) {
   return samples % part == 0 ? part : samples % part;
 }
 
-/// The same over all ranks' batches of `batch` samples, and the incomplete ones at an epoch's end.
+/// The same over all ranks' batches of a step's `samples`, and the incomplete ones at an epoch's end.
 std::int64_t least_batch(const TrainOptions& options, const DistributedSampler& sampler, int ranks,
-                         std::int64_t batch) {
-  std::int64_t least = least_part(batch, options.micro_batch_size);
-  for (int rank = 0; rank < ranks; ++rank)
+                         std::int64_t samples) {
+  std::int64_t least = samples;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::int64_t batch = share_of(samples, rank, ranks);
+    least = std::min(least, least_part(batch, options.micro_batch_size));
     if (const std::int64_t rest = sampler.size_of(rank) % batch; rest > 0)
       least = std::min(least, least_part(rest, options.micro_batch_size));
+  }
   return least;
 }
 
@@ -56,7 +59,7 @@ std::int64_t least_batch(const TrainOptions& options, const DistributedSampler& 
 /// sample, which may be an epoch's last. A model of its own finds out whether it does.
 void check_least_batch(const TrainOptions& options, const RunInputs& inputs, int ranks) {
   const bool joined = options.sync_batch_norm || options.reproducible.value_or(false);
-  if (joined || least_batch(options, *inputs.sampler, ranks, options.batch_size) > 1) return;
+  if (joined || least_batch(options, *inputs.sampler, ranks, inputs.global_batch) > 1) return;
   const auto model = make_task_model(options, inputs.data->train);
   if (model->named_buffers().empty()) return;
   const tensor::Shape& images = inputs.data->train.images.shape();
@@ -66,14 +69,16 @@ void check_least_batch(const TrainOptions& options, const RunInputs& inputs, int
     return;
   } catch (const std::invalid_argument&) {
   }
+  const bool global = options.global_batch_size > 0;
+  const std::int64_t unit = global ? 1 : ranks;
+  const std::string option = global ? "--global-batch-size" : "--batch-size";
   std::string working;
-  for (std::int64_t batch = options.batch_size + 1; batch <= options.batch_size + 8; ++batch)
-    if (least_batch(options, *inputs.sampler, ranks, batch) > 1)
+  for (std::int64_t batch = inputs.global_batch / unit + 1; batch <= inputs.global_batch / unit + 8; ++batch)
+    if (least_batch(options, *inputs.sampler, ranks, batch * unit) > 1)
       working += (working.empty() ? "" : ", ") + std::to_string(batch);
-  throw std::runtime_error("some batches would have one sample, of which " + options.model +
-                           "'s batch norm can take no statistics: " +
-                           (working.empty() ? "choose another --batch-size or --micro-batch-size"
-                                            : "--batch-size " + working + " would do"));
+  throw std::runtime_error(
+      "some batches would have one sample, of which " + options.model + "'s batch norm can take no statistics: " +
+      (working.empty() ? "choose another " + option + " or --micro-batch-size" : option + " " + working + " would do"));
 }
 
 /// Collective. Throws the same std::runtime_error on every rank, naming each option or data set that differs, with all
@@ -99,7 +104,7 @@ RunInputs open_inputs(const TrainOptions& options, comm::ProcessGroup& group, in
   const ImageDataset& train = inputs.data->train;
   const ImageDataset& test = inputs.data->test;
   const int ranks = elastic.first_size > 0 ? elastic.first_size : group.world_size();
-  inputs.global_batch = options.batch_size * ranks;
+  inputs.global_batch = options.global_batch(ranks);
   check_same_options(group, options, *inputs.data);
   for (const ImageDataset* set : {&train, &test})
     if (set->count() == 0)
@@ -107,18 +112,18 @@ RunInputs open_inputs(const TrainOptions& options, comm::ProcessGroup& group, in
   inputs.agreed = options_that_must_agree(options, ranks, data_identity(train));
   inputs.agreed["test data"] = data_identity(test);
   SamplerOptions sampling = sampling_of(options, train.count(), inputs.global_batch, group);
-  if (elastic.first_size > 0) {
+  if (elastic.first_size > 0 || options.global_batch_size > 0) {
     sampling.global_batch = inputs.global_batch;
-    sampling.padded_for = ranks;
+    sampling.padded_for = options.global_batch_size > 0 ? 1 : ranks;
   }
   inputs.sampler = std::make_shared<DistributedSampler>(sampling);
   if (inputs.sampler->total() == 0)
     throw std::runtime_error("--drop-last leaves no step: " + train.name + " has " + std::to_string(train.count()) +
-                             " samples, a step takes " + std::to_string(inputs.global_batch) + " (" +
-                             std::to_string(ranks) + " ranks x --batch-size " + std::to_string(options.batch_size) +
-                             "); use smaller batches, or leave --drop-last out");
+                             " samples, a step of all " + std::to_string(ranks) + " ranks takes " +
+                             std::to_string(inputs.global_batch) + "; use smaller batches, or leave --drop-last out");
   if (elastic.first_size == 0) check_least_batch(options, inputs, ranks);
-  inputs.train_loader = make_loader(options, train, inputs.sampler, Split::Train, share_of(inputs.global_batch, group));
+  inputs.train_loader = make_loader(options, train, inputs.sampler, Split::Train,
+                                    share_of(inputs.global_batch, group.rank(), group.world_size()));
   const auto evaluation_loader = [&](const ImageDataset& data) {
     return make_loader(options, data,
                        std::make_shared<EvaluationSampler>(data.count(), group.world_size(), group.rank()), Split::Test,

@@ -103,13 +103,16 @@ std::string Run::load_weights() {
   return "weights of " + options_.weights.string() + kept;
 }
 
-/// An elastic run's is the one that it has already, if it does.
+/// Collective. An elastic run's is the one that it has already, if it does; its batch norm joins these ranks from now
+/// on.
 void Run::make_model() {
   TrainingState* const state = elastic_ != nullptr ? &elastic_->state : nullptr;
-  if (state == nullptr || !state->model) {
-    model_ = make_task_model(options_, inputs_.data->train);
-    if (!options_.weights.empty()) weights_note_ = on_rank0(group_, [this] { return load_weights(); });
-    prepare_model(options_, *model_, group_, elastic_ != nullptr);
+  const bool is_new = state == nullptr || !state->model;
+  model_ = is_new ? make_task_model(options_, inputs_.data->train) : state->model;
+  if (!options_.weights.empty())
+    weights_note_ = on_rank0(group_, [&] { return is_new ? load_weights() : std::string(); });
+  prepare_model(options_, *model_, group_);
+  if (is_new) {
     model_->to(tensor::parse_device(options_.device));
     optimizer_ = make_update_rule(options_, *model_, steps_per_epoch_, group_);
     if (state == nullptr) return;

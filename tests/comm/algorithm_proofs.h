@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <tutti/comm/algorithms/table.h>
+#include <tutti/tests/support/full_run.h>
 
 #include <functional>
 #include <ostream>
@@ -60,8 +61,7 @@ inline std::vector<Proof> proofs_of(const std::function<bool(const Entry&)>& is_
 inline void PrintTo(const Proof& proof, std::ostream* out) { *out << proof.name; }
 
 inline std::vector<int> worlds() {
-  std::vector<int> result;
-  for (int p = 1; p <= kLargestWorld; ++p) result.push_back(p);
+  std::vector<int> result = test::proven_worlds(kLargestWorld);
   result.push_back(kOneMoreWorld);
   return result;
 }

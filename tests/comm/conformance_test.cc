@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <tutti/comm/algorithms/algorithms.h>
+#include <tutti/tests/support/full_run.h>
 #include <tutti/tests/support/run_ranks.h>
 
 #include <array>
@@ -22,22 +23,6 @@ using test::run_ranks;
 constexpr std::size_t kSegmentBytes = 4096;
 constexpr std::size_t kPrime = 97;
 constexpr std::size_t kLarge = 20'011;  // 20 segments of floats; a prime, too
-
-// The thread sanitizer looks for races, and those depend on transport, algorithm, size and overlap, not on the
-// type and arithmetic of the elements nor on which of the middle ranks is the root. Under it worlds of more than four
-// ranks, which take it a minute a test otherwise, run a sample of those; worlds of up to four, and every other build,
-// run all.
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kSamples = true;
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-constexpr bool kSamples = true;
-#else
-constexpr bool kSamples = false;
-#endif
-#else
-constexpr bool kSamples = false;
-#endif
 
 std::vector<DType> all_types() {
   std::vector<DType> types;
@@ -79,7 +64,9 @@ class Conformance : public testing::TestWithParam<std::tuple<Net, int>> {
     run_ranks(world(), body, options);
   }
   int world() const { return std::get<int>(GetParam()); }
-  bool samples() const { return kSamples && world() > 4; }
+  /// The larger worlds take some roots, types and operators: the smaller ones have all, and the proofs of the
+  /// schedules, which these run, every world.
+  bool samples() const { return world() > 4 && !test::kFullRun; }
 
   /// All ranks, or the first and the last.
   std::vector<int> roots() const {
@@ -242,7 +229,8 @@ TEST_P(Conformance, AsynchronousOnesOfSeveralGroupsOverlap) {
 
 INSTANTIATE_TEST_SUITE_P(All, Conformance,
                          testing::Combine(testing::Values(Net::Inproc, Net::Tcp, Net::Shm, Net::Mixed, Net::Tls),
-                                          testing::Values(1, 2, 3, 4, 5, 7, 8)),
+                                          testing::ValuesIn(test::kFullRun ? std::vector<int>{1, 2, 3, 4, 5, 7, 8}
+                                                                           : std::vector<int>{1, 2, 3, 4, 7})),
                          [](const auto& world) {
                            return name(std::get<Net>(world.param)) + std::to_string(std::get<int>(world.param));
                          });

@@ -5,9 +5,11 @@
 #include <tutti/tests/support/run_ranks.h>
 #include <tutti/tests/support/watchdog.h>
 #include <tutti/tests/trainer/elastic_job.h>
+#include <tutti/tests/trainer/scene_folder.h>
 #include <tutti/tests/trainer/train_on.h>
 #include <tutti/trainer/checkpoint/shared_checkpoint.h>
 #include <tutti/trainer/report/step_records.h>
+#include <tutti/trainer/task.h>
 #include <tutti/trainer/update_rule.h>
 
 #include <algorithm>
@@ -37,6 +39,16 @@ class Elastic : public SmallTraining {
     job.join();
     EXPECT_TRUE(job.of("0.0.0").report) << job.of("0.0.0").error;
     return job.of("0.0.0").report.value_or(RunReport{});
+  }
+
+  /// Another worker takes the place of the one in `slot`, when `others` have left; returns when the job has ended.
+  static void replace(ElasticJob& job, std::vector<std::string>& workers, int slot, std::size_t others) {
+    job.wait_for_leavers(0, others);
+    std::string& worker = workers[static_cast<std::size_t>(slot)];
+    worker = comm::WorkerId{.slot = slot, .incarnation = 1}.text();
+    job.publish(workers);
+    job.start(worker);
+    job.join();
   }
 
   static std::vector<std::string> first_workers(int count) {
@@ -75,13 +87,8 @@ TEST_P(LosesARank, AndEndsWithTheBitsOfAnUndisturbedRun) {
   const auto [name, slot, fault] = GetParam();
   ElasticJob job(options_);
   std::vector<std::string> workers = start(job, 3, slot, fault);
-  job.wait_for_leavers(0, 2);
   const std::string lost = workers[static_cast<std::size_t>(slot)];
-  const std::string replacement = comm::WorkerId{.slot = slot, .incarnation = 1}.text();
-  workers[static_cast<std::size_t>(slot)] = replacement;
-  job.publish(workers);
-  job.start(replacement);
-  job.join();
+  replace(job, workers, slot, 2);
 
   EXPECT_TRUE(job.of(lost).killed);
   for (const std::string& worker : workers) {
@@ -127,11 +134,11 @@ struct Shrinks {
   const char* told;  // by rank 0 of those that are left
 };
 
-// The global batch stays, so fewer ranks compute the same; with --reproducible bit for bit.
-TEST_F(Elastic, TheWorldShrinksInMidEpoch) {
-  options_.reproducible = true;
-  for (const Shrinks& test : {Shrinks{3, 0, {Where::Forward, 6}, "1: 2 ranks, epoch 1, step 5 of 6; state of rank 0"},
-                              Shrinks{2, 1, {Where::Update, 3}, "1: 1 ranks, epoch 1, step "}}) {
+class TheWorldShrinks : public Elastic {
+ protected:
+  TheWorldShrinks() { options_.reproducible = true; }
+
+  void expect_same_bits(const Shrinks& test) {
     SCOPED_TRACE(std::to_string(test.ranks) + " ranks");
     const RunReport whole = undisturbed(test.ranks);
     ElasticJob job(options_);
@@ -146,6 +153,45 @@ TEST_F(Elastic, TheWorldShrinksInMidEpoch) {
     EXPECT_EQ(first.report->world_size, test.ranks - 1);
     EXPECT_EQ(first.report->global_batch, 16 * test.ranks);
     test::expect_parts(first.printed, {std::string("generation ") + test.told});
+  }
+};
+
+// The global batch stays, so fewer ranks compute the same; with --reproducible bit for bit.
+TEST_F(TheWorldShrinks, InMidEpoch) {
+  expect_same_bits({3, 0, {Where::Forward, 6}, "1: 2 ranks, epoch 1, step 5 of 6; state of rank 0"});
+  expect_same_bits({2, 1, {Where::Update, 3}, "1: 1 ranks, epoch 1, step "});
+}
+
+// Batch norm is over the ranks that are left, then.
+TEST_F(TheWorldShrinks, WithBatchNormOfAllRanks) {
+  write_scene_folder(folder_ / "pictures", 5);
+  TrainOptions pictures = default_options("mercer");
+  pictures.data = folder_ / "pictures";
+  pictures.model = "resnet18";
+  pictures.image_size = 16;
+  pictures.use_cache = false;
+  pictures.epochs = 2;
+  pictures.batch_size = 16;
+  pictures.reproducible = true;
+  pictures.timeout = options_.timeout;
+  options_ = pictures;
+  expect_same_bits({3, 1, {Where::Forward, 2}, "1: 2 ranks, epoch 1, step 1 of 2"});
+}
+
+// The file is what the first generation begins with, whoever comes later.
+TEST_F(Elastic, AReplacementOfRank0ReadsNoWeights) {
+  options_.checkpoint_dir = folder_ / "checkpoints";
+  options_.epochs = 1;
+  train_on(1, options_);
+  options_.weights = options_.checkpoint_dir / "epoch-0001" / "model.safetensors";
+  options_.checkpoint_dir.clear();
+  const RunReport whole = undisturbed(2);
+  ElasticJob job(options_);
+  std::vector<std::string> workers = start(job, 2, 0, {Where::Forward, 3});
+  replace(job, workers, 0, 1);
+  for (const std::string& worker : workers) {
+    ASSERT_TRUE(job.of(worker).report) << worker << ": " << job.of(worker).error;
+    EXPECT_EQ(job.of(worker).report->parameter_sha256, whole.parameter_sha256) << worker;
   }
 }
 

@@ -98,6 +98,10 @@ INSTANTIATE_TEST_SUITE_P(
     Reproducible, SameBits,
     ::testing::Values(Variant{"Mlp", nothing, {{2}, {3}, {4}, {6}, {8}, {12}}},
                       Variant{"FiveAndSevenRanks", [](auto& o) { o.batch_size = 35; }, {{5}, {7}}},
+                      Variant{"RanksThatDoNotDivideTheBatch",
+                              [](auto& o) { o.global_batch_size = 23; },
+                              {{2}, {3}, {4, sharded}, {7}}},
+                      Variant{"MoreRanksThanSamples", [](auto& o) { o.global_batch_size = 3; }, {{5}}},
                       Variant{"Autoencoder", few_samples_of("autoencoder"), {{2}, {3}}},
                       Variant{"Lenet5", few_samples_of("lenet5"), {{2}, {3}}},
                       Variant{"CnnWithDropout", few_samples_of("cnn"), {{2}, {3}, {4}}},
@@ -114,10 +118,16 @@ INSTANTIATE_TEST_SUITE_P(
                                {.ranks = 4, .net = test::Net::Shm},
                                {.ranks = 4, .net = test::Net::Mixed}}},
                       Variant{"SamplesAsTheyAre", [](auto& o) { o.padding = false; }, {{3}, {4}}},
-                      Variant{"WithoutTheLastSamples", [](auto& o) { o.drop_last = true; }, {{3}, {4}}}),
+                      Variant{"WithoutTheLastSamples", [](auto& o) { o.drop_last = true; }, {{3}, {4}}},
+                      Variant{"WithoutTheLastUndivided",
+                              [](auto& o) {
+                                o.global_batch_size = 23;
+                                o.drop_last = true;
+                              },
+                              {{3}, {5}}}),
     [](const auto& test) { return std::string(test.param.name); });
 
-// 84 pictures: in the last step of 40 samples four of five ranks have one picture each and the fifth has none.
+// 84 pictures: of five ranks two have one picture in the last step, and the others none.
 TEST_F(Reproducible, WithBatchNorm) {
   write_scene_folder(folder_ / "pictures", 5);
   for (const char* model : {"resnet18", "efficientnet_b0"}) {
@@ -127,7 +137,7 @@ TEST_F(Reproducible, WithBatchNorm) {
     pictures.image_size = 16;
     pictures.use_cache = false;
     pictures.epochs = 1;
-    pictures.batch_size = 40;
+    pictures.global_batch_size = 41;
     pictures.reproducible = true;
     const std::string one = sha256_of(pictures, 1);
     for (const int ranks : {2, 5}) EXPECT_EQ(sha256_of(pictures, ranks), one) << model << " on " << ranks << " ranks";

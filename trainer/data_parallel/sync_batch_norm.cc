@@ -32,8 +32,9 @@ int synchronise_batch_norm(nn::Module& model, comm::ProcessGroup& group, bool ex
   model.apply([&](nn::Module& module) {
     if (auto* layer = dynamic_cast<nn::BatchNorm2d*>(&module)) layers.push_back(layer);
   });
-  if (layers.empty() || (group.world_size() == 1 && !exact)) return static_cast<int>(layers.size());
-  const auto ranks = std::make_shared<Ranks>(group.split(0), exact);
+  if (layers.empty()) return 0;
+  const bool alone = group.world_size() == 1 && !exact;
+  const auto ranks = alone ? nullptr : std::make_shared<Ranks>(group.split(0), exact);
   for (nn::BatchNorm2d* layer : layers) layer->share_batch_with(ranks);
   return static_cast<int>(layers.size());
 }

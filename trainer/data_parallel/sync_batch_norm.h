@@ -15,7 +15,7 @@ namespace tutti::trainer {
 /// forward and backward in training mode are collective then, and a rank without samples runs them over an empty batch.
 /// Uses a sub-group of its own, so that it meets no gradients on their way; the model's layers own it. `exact`: by
 /// exact sums, so that the same samples give the same bits on any number of ranks; on the CPU only. Returns the number
-/// of layers. A world of one without `exact`, or a model without such layers, is left as it is.
+/// of layers. What was shared before ends; a world of one without `exact` shares with nobody.
 int synchronise_batch_norm(nn::Module& model, comm::ProcessGroup& group, bool exact = false);
 
 }  // namespace tutti::trainer

@@ -152,7 +152,6 @@ void check_elastic_options(const TrainOptions& options) {
     refuse("--comm-hook " + options.comm_hook, "a lost rank takes along what it has not sent yet; bf16 and fp16 do");
   }
   if (options.device != "cpu") refuse("--device " + options.device, "state passes between ranks in the host's memory");
-  if (options.sync_batch_norm) refuse("--sync-batch-norm", "its layers keep the group that they were made with");
 }
 
 RunReport train_elastically(const ElasticTraining& training) { return Generations(training).run(); }

@@ -27,8 +27,8 @@ RunReport report_of(const TrainOptions& options, const ImageDataset& data, int r
   report.device = options.device;
   report.world_size = ranks;
   report.threads = threads;
-  report.batch_size = options.batch_size;
-  report.global_batch = options.batch_size * ranks;
+  report.global_batch = options.global_batch(ranks);
+  report.batch_size = (report.global_batch + ranks - 1) / ranks;
   report.generated_data = data.generated;
   report.has_classes = objective_of(options.model) == Objective::Classify;
   report.class_names = data.class_names;
@@ -44,8 +44,10 @@ std::string opening_line(const RunReport& report, const TrainOptions& options, s
   std::string text = "training " + report.model + " (" + with_commas(parameter_count) + " parameters) on " +
                      with_commas(train.count()) + " samples of " + train.name + ", " + with_commas(test.count()) +
                      " to test; ";
-  text += format("%d rank%s x batch %lld = %lld, ", report.world_size, report.world_size == 1 ? "" : "s",
-                 static_cast<long long>(report.batch_size), static_cast<long long>(report.global_batch));
+  text += format("%d rank%s", report.world_size, report.world_size == 1 ? "" : "s");
+  if (options.global_batch_size == 0) text += format(" x batch %lld =", static_cast<long long>(report.batch_size));
+  text += format("%s %lld, ", options.global_batch_size > 0 ? ", global batch" : "",
+                 static_cast<long long>(report.global_batch));
   text += options.optimizer + format(" lr %g, ", options.effective_learning_rate());
   if (options.schedule != "none") text += options.schedule + " schedule, ";
   if (options.augment) text += "flips and quarter turns, ";
