@@ -25,13 +25,15 @@ class ChunkSums {
   using S = Simd<T>;
 
  public:
-  /// Of one group; `images` are in a chunk at most. extents must outlive it.
-  ChunkSums(const Tensor& x, const Tensor& dy, const ConvExtents& extents, std::int64_t group, std::int64_t images)
+  /// Of one group; `images` are in a chunk at most, `start` as GatheredTile's. extents must outlive it.
+  ChunkSums(const Tensor& x, const Tensor& dy, const ConvExtents& extents, std::int64_t group, std::int64_t images,
+            T start)
       : e_(extents),
         w_(extents.weights()),
         x_(x.data<T>() + group * w_.channels),
         dy_(dy.data<T>() + group * w_.outputs),
         images_(images),
+        start_(start),
         few_channels_(w_.channels < kFewChannels) {}
 
   /// One thread's, for parts of up to `depth` channels.
@@ -156,6 +158,7 @@ class ChunkSums {
     tile.vectors = part.vectors;
     tile.columns = columns_of<T>(part);
     tile.accumulate = accumulate;
+    tile.start = start_;
     const EvenParts tiles(static_cast<std::int64_t>(lines.size()), kTileRows);
     std::size_t next = 0;
     for (std::int64_t t = 0; t < tiles.parts; ++t) {
@@ -173,6 +176,7 @@ class ChunkSums {
   const T* x_;
   const T* dy_;
   std::int64_t images_;
+  T start_;
   bool few_channels_;
 };
 

@@ -5,7 +5,7 @@
 // that threads take as well, each the images that it has worked on in the layers around, and the sections are added at
 // the end. Chunks, sections and the order of both depend on the extents alone, so the result does not depend on the
 // threads. As an exact sum (exact_sum.h) it is one over images: a chunk holds one at most, and each image's sums are
-// added to float64 ones.
+// added to float64 ones. Where an image has few pixels for all these additions, it is one over pixels, in float64.
 #include <tutti/tensor/cpu/conv.h>
 #include <tutti/tensor/cpu/conv_chunk_sums.h>
 #include <tutti/tensor/cpu/cpu_kernels.h>
@@ -13,6 +13,7 @@
 #include <tutti/tensor/thread_pool.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -52,18 +53,19 @@ class Sections {
   EvenParts cut_;  // of the beginnings
 };
 
-// R is double for an exact sum, else T.
+// R is double for an exact sum over images, else T. With a `start` it is an exact sum over pixels.
 template <typename T, typename R>
 class WeightGradient {
  public:
-  WeightGradient(const Tensor& x, const Tensor& dy, const ConvExtents& extents, std::int64_t group)
+  WeightGradient(const Tensor& x, const Tensor& dy, const ConvExtents& extents, std::int64_t group, T start)
       : w_(extents.weights()),
-        images_(kExact ? 1 : images_of_chunk(extents)),
+        images_(kByImage ? 1 : images_of_chunk(extents)),
+        start_(start),
         chunks_(chunks_of(extents, images_)),
         sections_(chunks_, w_),
         blocks_(w_.channels, w_.taps, parts_wanted((vectors() + kPanelVectors - 1) / kPanelVectors)),
         panels_(w_.outputs, panel_width()),
-        products_(x, dy, extents, group, images_) {}
+        products_(x, dy, extents, group, images_, start) {}
 
   void compute(R* dw, bool accumulate) const {
     const std::int64_t parts = blocks_.count() * panels_.count();
@@ -72,6 +74,8 @@ class WeightGradient {
     const auto sums_of = [&](std::int64_t unit) { return sums.data<R>() + unit * sums_size(); };
     parallel_for(sections_.count() * parts, 1, [&](std::int64_t begin, std::int64_t end) {
       Memory memory(*this, whole);
+      std::optional<RoundDown> down;
+      if (start_ != 0) down.emplace();
       for (std::int64_t unit = begin; unit < end; ++unit) {
         const WeightPart part = weight_part(unit % parts);
         R* const to = whole ? memory.sums.template data<R>() : sums_of(unit);
@@ -91,14 +95,14 @@ class WeightGradient {
   }
 
  private:
-  static constexpr bool kExact = !std::is_same_v<R, T>;
+  static constexpr bool kByImage = !std::is_same_v<R, T>;
 
   // One thread's.
   struct Memory {
     Memory(const WeightGradient& of, bool whole)
         : products(of.products_, of.blocks_.longest()),
           sums(Tensor::empty({whole ? of.sums_size() : 0}, float_type<R>())),
-          of_image(Tensor::empty({kExact ? of.sums_size() : 0}, float_type<T>())) {}
+          of_image(Tensor::empty({kByImage ? of.sums_size() : 0}, float_type<T>())) {}
     typename ChunkSums<T>::Memory products;
     Tensor sums;
     Tensor of_image;  // which is to be part of an exact sum
@@ -136,9 +140,9 @@ class WeightGradient {
 
   void sum(std::span<const Chunk> chunks, const WeightPart& part, Memory& memory, R* sums) const {
     const std::int64_t count = sums_count(part);
-    if (chunks.empty() || kExact) std::fill_n(sums, count, R{0});
+    if (chunks.empty() || kByImage) std::fill_n(sums, count, R{0});
     for (const Chunk& chunk : chunks) {
-      if constexpr (kExact) {
+      if constexpr (kByImage) {
         T* const of_image = memory.of_image.template data<T>();
         products_.add(chunk, part, memory.products, of_image, !begins_image(chunk));
         if (ends_image(chunk)) add_rounded(sums, of_image, count);
@@ -160,6 +164,7 @@ class WeightGradient {
 
   WeightExtents w_;
   std::int64_t images_;  // of a chunk at most
+  T start_;
   std::vector<Chunk> chunks_;
   Sections sections_;
   DepthBlocks<T> blocks_;
@@ -176,14 +181,18 @@ void conv2d_weight_gradient(Tensor& dw, const Tensor& dy, const Tensor& x, const
   if (is_depthwise(extents)) {
     return depthwise_conv2d_weight_gradient(dw, dy.to(dw.dtype()), x.to(dw.dtype()), extents, accumulate, exact);
   }
-  const auto compute = [&]<typename T, typename R>() {
+  const auto compute = [&]<typename T, typename R>(const Tensor& input, const Tensor& gradient, T start) {
     for (std::int64_t group = 0; group < extents.groups; ++group) {
       R* const of_group = dw.data<R>() + group * extents.weights().numel();
-      WeightGradient<T, R>(x, dy, extents, group).compute(of_group, accumulate);
+      WeightGradient<T, R>(input, gradient, extents, group, start).compute(of_group, accumulate);
     }
   };
-  if (exact) return compute.template operator()<float, double>();
-  with_float_type(dw.dtype(), [&]<typename T>() { compute.template operator()<T, T>(); });
+  constexpr std::int64_t kFewPixels = 32;  // float64 products of so many cost what rounding their sums does
+  if (exact && extents.vertical.output * extents.horizontal.output < kFewPixels) {
+    return compute.template operator()<double, double>(x.to(dw.dtype()), dy.to(dw.dtype()), kExactStart);
+  }
+  if (exact) return compute.template operator()<float, double>(x, dy, 0);
+  with_float_type(dw.dtype(), [&]<typename T>() { compute.template operator()<T, T>(x, dy, T{0}); });
 }
 
 }  // namespace tutti::tensor::cpu

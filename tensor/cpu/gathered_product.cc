@@ -33,7 +33,7 @@ void block(const GatheredTile<T>& tile, const std::vector<Segment>& segments) {
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 8
-    for (int j = 0; j < kVectors; ++j) sums[i][j] = typename S::Vec{};
+    for (int j = 0; j < kVectors; ++j) sums[i][j] = typename S::Vec{} + tile.start;
   }
   const std::int64_t step = tile.step;
   for (const Segment& segment : segments) {
@@ -52,7 +52,7 @@ void block(const GatheredTile<T>& tile, const std::vector<Segment>& segments) {
     }
   }
   for (int i = 0; i < kRows; ++i) {
-    for (int v = 0; v < kVectors; ++v) finish_vector(tile, i, v * S::kLanes, sums[i][v]);
+    for (int v = 0; v < kVectors; ++v) finish_vector(tile, i, v * S::kLanes, sums[i][v] - tile.start);
   }
 }
 

@@ -35,6 +35,7 @@ struct GatheredTile {
   bool accumulate = false;  // add to c
   const T* bias = nullptr;  // by column; added to the sums
   bool relu = false;        // applied to the result
+  T start = 0;              // where sums begin, taken away from them at the end (exact_sum.h)
 };
 
 /// Computes one tile. No segments: the sum over nothing is 0.

@@ -114,8 +114,11 @@ TEST(ExactSum, WeightGradientsOfConvolutions) {
     std::int64_t images, extent, channels, outputs, kernel;
     ConvWindow window;
   };
-  for (const Case& c : {Case{9, 12, 1, 8, 3, {}}, Case{10, 7, 20, 33, 3, {.stride = 2, .padding = 1}},
-                        Case{8, 40, 17, 4, 1, {}}, Case{11, 5, 32, 6, 3, {.padding = 1, .groups = 2}}}) {
+  // Of many pixels an image, summed by images, and of few, summed by pixels.
+  for (const Case& c : {Case{9, 12, 1, 8, 3, {}}, Case{10, 15, 20, 33, 3, {.stride = 2, .padding = 1}},
+                        Case{8, 40, 17, 4, 1, {}}, Case{11, 7, 32, 6, 3, {.padding = 1, .groups = 2}},
+                        Case{9, 4, 3, 8, 3, {.padding = 1}}, Case{10, 7, 20, 33, 3, {.stride = 2, .padding = 1}},
+                        Case{70, 2, 40, 100, 1, {}}, Case{11, 5, 32, 6, 3, {.padding = 1, .groups = 2}}}) {
     const Pair padding = c.window.padding;
     const std::int64_t out = (c.extent + 2 * padding.height - c.kernel) / c.window.stride.height + 1;
     SCOPED_TRACE(std::to_string(c.channels) + " channels, " + std::to_string(c.outputs) + " outputs");
