@@ -31,6 +31,7 @@ struct BenchArguments {
 };
 
 void add_options(CLI::App& app, BenchArguments& arguments) {
+  bench::MeasureOptions& measuring = arguments.options.measuring;
   std::string names;
   for (const auto& operation : bench::operations()) names += std::string(operation.name) + ", ";
   app.add_option("OP", arguments.options.operation, names + "or all")->required();
@@ -42,36 +43,37 @@ void add_options(CLI::App& app, BenchArguments& arguments) {
       ->capture_default_str();
   app.add_option("--dtype", arguments.dtype, "float32, bfloat16, int64, ...: the types of comm")->capture_default_str();
   app.add_option("--redop", arguments.redop, "sum, avg, prod, min, max, band, bor or bxor")->capture_default_str();
-  app.add_option("--transport", arguments.options.transport, "auto, tcp or shm")->capture_default_str();
-  app.add_flag("--encrypt", arguments.options.encrypt, "TLS on TCP connections between ranks, as TUTTI_ENCRYPT=1");
-  app.add_option("--algo", arguments.options.algorithm,
+  app.add_option("--transport", arguments.options.group.transport, "auto, tcp or shm")->default_str("auto");
+  app.add_flag("--encrypt", arguments.options.group.encrypt,
+               "TLS on TCP connections between ranks, as TUTTI_ENCRYPT=1");
+  app.add_option("--algo", arguments.options.group.algorithm,
                  "algorithm, where it implements the operation [chosen by size]");
-  app.add_flag("--registered", arguments.options.registered, "buffers that other ranks of the host reach in place");
-  app.add_flag("--reproducible", arguments.options.reproducible,
+  app.add_flag("--registered", measuring.registered, "buffers that other ranks of the host reach in place");
+  app.add_flag("--reproducible", arguments.options.group.reproducible,
                "reductions in the order of the ranks, whatever else differs");
-  app.add_flag("--fresh", arguments.options.fresh,
+  app.add_flag("--fresh", measuring.fresh,
                "write the data anew before each call, as a program that has just computed it");
-  app.add_flag("--check,!--no-check", arguments.options.check, "compare every result [on]");
-  app.add_option("--iterations", arguments.options.iterations, "timed calls a row; 0: 0.3 s of them")
+  app.add_flag("--check,!--no-check", measuring.check, "compare every result [on]");
+  app.add_option("--iterations", measuring.iterations, "timed calls a row; 0: 0.3 s of them")
       ->check(CLI::Range(0, 10'000'000))
       ->capture_default_str();
-  app.add_option("--warmup", arguments.options.warmup, "calls before the timed ones")
+  app.add_option("--warmup", measuring.warmup, "calls before the timed ones")
       ->check(CLI::Range(0, 10'000'000))
       ->capture_default_str();
   app.add_option("--json", arguments.options.json, "write the results to this file");
-  app.add_option("--trace", arguments.options.trace,
+  app.add_option("--trace", arguments.options.group.trace_file,
                  "write what all ranks communicated to this file, for ui.perfetto.dev");
-  add_timeout_option(app, arguments.options.timeout);
+  add_timeout_option(app, arguments.options.group.timeout);
   add_columns_option(app, arguments.options.columns);
   group_options(app, {{"Sizes and types", {"--min-bytes", "--max-bytes", "--step-factor", "--dtype", "--redop"}},
                       {"Ranks", {"--nproc", "--launcher", "--iface", "--transport", "--encrypt", "--timeout"}},
                       {"Output", {"--json", "--trace"}}});
 }
 
-/// What the command line says, checked. Throws bench::UsageError.
+/// What the command line says, checked. Throws WrongUsage.
 BenchOptions interpreted(const BenchArguments& arguments) {
   BenchOptions options = arguments.options;
-  if (const std::string why = nproc_objection(arguments.nproc); !why.empty()) throw bench::UsageError(why);
+  if (const std::string why = nproc_objection(arguments.nproc); !why.empty()) throw WrongUsage(why);
   options.min_bytes = bench::parse_bytes(arguments.min_bytes, "--min-bytes");
   options.max_bytes = bench::parse_bytes(arguments.max_bytes, "--max-bytes");
   options.dtype = bench::parse_dtype(arguments.dtype);
@@ -92,12 +94,12 @@ int bench_command(const BenchArguments& arguments) {
   const auto launched = world_size_from_launcher();
   const int nproc = static_cast<int>(arguments.nproc.value_or(1));
   if (!launched && nproc < table.front().min_ranks) {
-    throw bench::UsageError(options.operation + " needs " + std::to_string(table.front().min_ranks) +
-                            " ranks; give -n " + std::to_string(table.front().min_ranks));
+    throw WrongUsage(options.operation + " needs " + std::to_string(table.front().min_ranks) + " ranks; give -n " +
+                     std::to_string(table.front().min_ranks));
   }
   if (nproc > 1 && !launched) return launch_ranks(options, table, nproc);
   if (!launched) std::cerr << "tutti bench: one rank alone sends nothing to any other; -n 2 measures two\n";
-  return bench::run_bench(table, options, std::cout, std::cerr);
+  return bench::run_bench(table, options, std::cout);
 }
 
 }  // namespace
@@ -106,9 +108,8 @@ void add_bench_command(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("bench", "measure and check the collectives, as nccl-tests does");
   const auto arguments = std::make_shared<BenchArguments>();
   add_options(*command, *arguments);
-  command->callback([arguments, &status] {
-    status = status_of<bench::UsageError>("tutti bench", [&] { return bench_command(*arguments); });
-  });
+  command->callback(
+      [arguments, &status] { status = status_of("tutti bench", [&] { return bench_command(*arguments); }); });
 }
 
 }  // namespace tutti::tools

@@ -1,10 +1,10 @@
 // `tutti lab`: the exercises. list, start, check, show.
 
+#include <tutti/comm/base/terminal.h>
 #include <tutti/tools/commands.h>
 #include <tutti/tools/labs/catalogue.h>
 #include <tutti/tools/labs/show/show_lab.h>
 #include <tutti/trainer/checkpoint/files.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -48,18 +48,11 @@ int start_lab(const LabOptions& options) {
   return 0;
 }
 
-// One line on a terminal that the next one replaces; nothing elsewhere.
-void show_progress(const std::string& what) {
-  if (::isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K%s ...", what.c_str());
-}
-void end_progress() {
-  if (::isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K");
-}
-
 int check_lab(const LabOptions& options) {
   const labs::Lab lab = labs::find_lab(options.lab);
-  const labs::Report report = labs::check(lab, options.path(), show_progress);
-  end_progress();
+  comm::LiveLine line(stderr);
+  const auto report = labs::check(lab, options.path(), [&](const std::string& what) { line.show(what + " ..."); });
+  line.clear();
   if (options.json != "-") labs::print(std::cout, report);
   if (!options.json.empty()) trainer::replace_file(options.json, labs::json_of(report));
   std::cout << std::flush;
@@ -69,8 +62,10 @@ int check_lab(const LabOptions& options) {
 int show_lab(const LabOptions& options) {
   const labs::Lab lab = labs::find_lab(options.lab);
   const fs::path file = options.page.empty() ? options.path() / "show.html" : fs::path(options.page);
-  const labs::ShowPage page = labs::show_lab(lab, options.path(), options.show, show_progress);
-  end_progress();
+  comm::LiveLine line(stderr);
+  const auto page =
+      labs::show_lab(lab, options.path(), options.show, [&](const std::string& what) { line.show(what + " ..."); });
+  line.clear();
   trainer::replace_file(file, labs::show_page(page));
   std::printf("written to %s: open it in a browser\n", file.c_str());
   if (page.student) return 0;
@@ -82,13 +77,7 @@ int show_lab(const LabOptions& options) {
 
 template <typename Action>
 int guarded(const std::string& command, const Action& action) {
-  struct EndOfProgress {
-    ~EndOfProgress() { end_progress(); }
-  };
-  return status_of<std::invalid_argument>("tutti lab " + command, [&] {
-    const EndOfProgress before_an_error_is_told;
-    return action();
-  });
+  return status_of<std::invalid_argument>("tutti lab " + command, action);
 }
 
 }  // namespace

@@ -25,7 +25,6 @@
 #include <limits>
 #include <memory>
 #include <optional>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -126,12 +125,6 @@ std::vector<Cell> cells(ProcessGroup& group) {
   return result;
 }
 
-/// What rank 0 says.
-double agreed(ProcessGroup& group, double value) {
-  group.broadcast(std::span<double>(&value, 1), 0);
-  return value;
-}
-
 /// Alpha and beta from all_gathers by a ring of short and of long blocks, in which all ranks send p - 1 messages one
 /// after the other; gamma from sums by all ranks at once.
 comm::NetworkModel measure_network(ProcessGroup& group, double seconds) {
@@ -153,7 +146,7 @@ struct TuneArguments {
   std::optional<std::int64_t> nproc;
   std::string transport;
   bool encrypt = false;
-  std::size_t columns = 0;  // bench::LiveLine
+  std::size_t columns = 0;  // bench::StepLine
   double seconds = 3.5;
 };
 
@@ -164,12 +157,12 @@ comm::Tuning tune(ProcessGroup& group, const TuneArguments& arguments) {
   const auto begin = Clock::now();
   comm::Tuning tuning{.host = comm::host_name(), .date = utc_now(), .place = group.place(), .model = {}, .rows = {}};
   const std::vector<Cell> all = cells(group);
-  bench::LiveLine live(group.rank() == 0, 1 + all.size(), arguments.columns);
+  bench::StepLine live(group.rank() == 0, 1 + all.size(), arguments.columns);
   live.next("messages");
   tuning.model = measure_network(group, seconds / 4);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Cell& cell = all[i];
-    const double left = agreed(group, seconds - seconds_since(begin));
+    const double left = bench::agreed(group, seconds - seconds_since(begin));
     // Not in the midst of a size: what was measured for one algorithm must have been for its rivals, too.
     if (left <= 0 && i > 0 && cell.size != all[i - 1].size) break;
     live.next(std::string(comm::name(cell.op)) + " " + cell.algorithm + " " + std::to_string(cell.size) + " B");
@@ -218,15 +211,13 @@ int tune_in_group(ProcessGroup& group, const TuneArguments& arguments) {
   return 0;
 }
 
-int launch_ranks(const TuneArguments& arguments) {
-  trainer::check_writable(arguments.file);
-  return launch(launch_of_own_ranks(static_cast<int>(*arguments.nproc), "tutti tune", STDERR_FILENO));
-}
-
 int tune_command(const TuneArguments& arguments) {
   const bool is_launched = world_size_from_launcher().has_value();
   check(arguments, is_launched);
-  if (!is_launched) return launch_ranks(arguments);
+  if (!is_launched) {
+    trainer::check_writable(arguments.file);
+    return launch(launch_of_own_ranks(static_cast<int>(*arguments.nproc), "tutti tune", STDERR_FILENO));
+  }
   return run_as_rank(comm::World::detect(), {.transport = arguments.transport, .encrypt = arguments.encrypt},
                      [&](ProcessGroup& group) { return tune_in_group(group, arguments); });
 }

@@ -1,7 +1,13 @@
 #include <sys/ioctl.h>
+#include <tutti/comm/base/printable_utf8.h>
 #include <tutti/comm/base/terminal.h>
 
 namespace tutti::comm {
+namespace {
+
+constexpr char kClearLine[] = "\r\x1b[K";
+
+}  // namespace
 
 std::size_t terminal_columns(int fd) {
   winsize size{};
@@ -40,6 +46,24 @@ std::string wrapped(std::string_view text, std::size_t columns) {
     space = std::string::npos;
   }
   return result;
+}
+
+void LiveLine::show(const std::string& text) {
+  if (file_ == nullptr) return;
+  const std::size_t columns = terminal_columns(::fileno(file_));
+  const std::string shown = printable_utf8(text);
+  if (columns > 0) {
+    std::fprintf(file_, "%s%s", kClearLine, std::string(fitted(shown, columns)).c_str());
+    is_open_ = true;
+  } else if (relayed_) {
+    std::fprintf(file_, "%s\r\r", shown.c_str());  // the second one tells the launcher that no "\n" follows
+  }
+  std::fflush(file_);
+}
+
+void LiveLine::clear() {
+  if (is_open_) std::fputs(kClearLine, file_);
+  is_open_ = false;
 }
 
 }  // namespace tutti::comm

@@ -84,5 +84,13 @@ TEST(Terminal, LinesAreBrokenAtSpaces) {
   EXPECT_EQ(wrapped("one two", 0), "one two");
 }
 
+TEST(Terminal, OfALiveLineFilesGetNothingAndLaunchersPlainText) {
+  testing::internal::CaptureStderr();
+  LiveLine(stderr).show("a file");
+  LiveLine(nullptr, true).show("no file");
+  LiveLine(stderr, true).show("at 10 %\x1b[2J");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "at 10 %?[2J\r\r");
+}
+
 }  // namespace
 }  // namespace tutti::comm

@@ -125,7 +125,7 @@ TEST(BenchCommand, WrongUsageIsStatus2WithOneSentenceFirst) {
 
 // A whole run within a group of threads: rows, exit status, and which rank prints.
 
-BenchOptions quick() { return {.max_bytes = 64, .iterations = 2, .warmup = 1}; }
+BenchOptions quick() { return {.max_bytes = 64, .measuring = {.warmup = 1, .iterations = 2}}; }
 
 TEST(BenchRun, RowsAreEqualOnAllRanksAndRankZeroPrintsThem) {
   std::array<std::ostringstream, 2> out;
@@ -177,25 +177,21 @@ TEST(BenchRun, APlantedWrongResultIsTheStatusOfTheProcess) {
   broken.run = [](comm::ProcessGroup&, const Case&, const comm::Buffer&, const comm::Buffer& output) {
     static_cast<float*>(output.data)[0] += 1;
   };
-  std::ostringstream out, err;
-  EXPECT_EQ(run_bench(std::vector{broken}, quick(), out, err), 1);
-  EXPECT_EQ(run_bench(std::vector{bench_operation("all_reduce")}, quick(), out, err), 0);
-  EXPECT_EQ(err.str(), "");
+  std::ostringstream out;
+  EXPECT_EQ(run_bench(std::vector{broken}, quick(), out), 1);
+  EXPECT_EQ(run_bench(std::vector{bench_operation("all_reduce")}, quick(), out), 0);
 }
 
 TEST(BenchRun, AnOperationThatNeedsMoreRanksIsLeftOutAndNamed) {
-  std::ostringstream out, err;
-  EXPECT_EQ(run_bench(operations(), quick(), out, err), 0);  // a world of one
+  std::ostringstream out;
+  EXPECT_EQ(run_bench(operations(), quick(), out), 0);  // a world of one
   expect_parts(out.str(), {"# ping_pong: left out, needs 2 ranks (-n)\n"});
 }
 
 TEST(BenchRun, AFolderThatIsNotThereIsSaidBeforeAnythingIsMeasured) {
-  BenchOptions options = quick();
-  options.json = "/nonexistent-folder/results.json";
-  std::ostringstream out, err;
-  EXPECT_EQ(run_bench(operations(), options, out, err), 1);
-  EXPECT_EQ(out.str(), "");
-  expect_parts(err.str(), {"/nonexistent-folder"});
+  const Finished run = tutti_bench({"all_reduce", "--json", "/nonexistent-folder/results.json"});
+  expect_failure(run, 1, {"tutti bench: ", "/nonexistent-folder"});
+  EXPECT_EQ(run.out, "");
 }
 
 }  // namespace

@@ -80,11 +80,11 @@ TEST(BenchTable, TitlesStandAboveTheirColumns) {
 
 TEST(BenchTable, TheHeaderSaysWhatWasMeasured) {
   std::ostringstream out;
-  print_header(out, {.iterations = 7, .warmup = 2}, 4, "tcp");
+  print_header(out, {.measuring = {.warmup = 2, .iterations = 7}}, 4, "tcp");
   EXPECT_EQ(out.str().find("# tutti bench "), 0U);
   expect_parts(out.str(), {"build type ", "# ranks 4, transport tcp, algorithm chosen by size\n",
                            "# warmup 2, iterations 7, results checked\n"});
-  print_header(out, {.fresh = true}, 4, "tcp");
+  print_header(out, {.measuring = {.fresh = true}}, 4, "tcp");
   expect_parts(out.str(), {"chosen by size, data fresh\n"});
 }
 
@@ -188,9 +188,10 @@ TEST(BenchOptions, WhatCannotBeDoneIsRefusedWithASentence) {
   EXPECT_EQ(refusal_of([](BenchOptions& o) { o.min_bytes = o.max_bytes + 1; }),
             "--max-bytes 67108864 is less than --min-bytes 67108865");
   EXPECT_EQ(refusal_of([](BenchOptions& o) { o.step_factor = 1; }).find("--step-factor 1 never reaches"), 0U);
-  EXPECT_EQ(refusal_of([](BenchOptions& o) { o.transport = "rdma"; }),
+  EXPECT_EQ(refusal_of([](BenchOptions& o) { o.group.transport = "rdma"; }),
             "--transport 'rdma' is unknown; known are auto, tcp and shm");
-  EXPECT_EQ(refusal_of([](BenchOptions& o) { o.algorithm = "rng"; }).find("--algo: unknown algorithm \"rng\""), 0U);
+  EXPECT_EQ(refusal_of([](BenchOptions& o) { o.group.algorithm = "rng"; }).find("--algo: unknown algorithm \"rng\""),
+            0U);
   EXPECT_EQ(refusal_of([](BenchOptions& o) {
               o.dtype = comm::DType::Int32;
               o.redop = comm::ReduceOp::Avg;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tutti/tools/bench/operations.h>
-#include <tutti/tools/bench/options.h>
+#include <tutti/tools/commands.h>
 
 #include <functional>
 #include <stdexcept>
@@ -18,11 +18,11 @@ inline const tools::bench::Operation& bench_operation(std::string_view name) {
   throw std::out_of_range("no operation " + std::string(name));
 }
 
-/// The text of the UsageError that `action` throws.
+/// The text of the WrongUsage that `action` throws.
 inline std::string refusal(const std::function<void()>& action) {
   try {
     action();
-  } catch (const tools::bench::UsageError& error) {
+  } catch (const tools::WrongUsage& error) {
     return error.what();
   }
   return "not refused";

@@ -1,8 +1,11 @@
-// LiveLine: on a terminal, what is being measured, how far that is, and how long the rest may take.
+// StepLine: on a terminal, what is being measured, how far that is, and how long the rest may take.
 //
-// Rank 0 shows one on standard error, which its launcher shows on its own terminal; in a pipe there is none. What is
-// printed next takes its place. Thread-safety: none.
+// Thread-safety: none.
 #pragma once
+
+#include <tutti/comm/base/format.h>
+#include <tutti/comm/base/terminal.h>
+#include <tutti/trainer/report/progress.h>
 
 #include <chrono>
 #include <cstddef>
@@ -12,29 +15,29 @@ namespace tutti::tools::bench {
 
 /// "all_reduce 4096 B  step 3/40  12 s left": two steps are done, in `elapsed`. Nothing is said of the time before
 /// that.
-std::string progress_text(const std::string& what, std::size_t done, std::size_t steps,
-                          std::chrono::duration<double> elapsed);
+inline std::string progress_text(const std::string& what, std::size_t done, std::size_t steps,
+                                 std::chrono::duration<double> elapsed) {
+  const std::string text = comm::format("%s  step %zu/%zu", what.c_str(), done + 1, steps);
+  const double left = elapsed.count() / static_cast<double>(done) * static_cast<double>(steps - done);
+  return done == 0 ? text : text + "  " + trainer::time_left(left);
+}
 
-class LiveLine {
+/// On standard error, which a launcher shows on its own terminal.
+class StepLine : public comm::LiveLine {
  public:
-  /// `columns`: of the terminal of the launcher that started these ranks, or 0; without it and a terminal here nothing
-  /// is shown, nor by ranks that do not speak.
-  LiveLine(bool speaks, std::size_t steps, std::size_t columns);
-  ~LiveLine() { clear(); }
-  LiveLine(const LiveLine&) = delete;
+  /// `speaks`: false for ranks that show nothing. `columns`: of the launcher's terminal, or 0 if it has none.
+  StepLine(bool speaks, std::size_t steps, std::size_t columns)
+      : LiveLine(speaks ? stderr : nullptr, columns > 0), steps_(steps) {}
 
   /// The next step begins.
-  void next(const std::string& what);
-  /// To be called before anything else is printed.
-  void clear();
+  void next(const std::string& what) {
+    show(progress_text(what, done_++, steps_, std::chrono::steady_clock::now() - begin_));
+  }
 
  private:
   const std::size_t steps_;
-  const std::size_t own_columns_;  // of this process's terminal; 0: it has none
-  const bool shown_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::size_t done_ = 0;
-  bool open_ = false;
 };
 
 }  // namespace tutti::tools::bench

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <span>
 #include <stdexcept>
@@ -23,27 +24,10 @@ constexpr std::size_t kMaxGrowth = 10;
 // A pattern that no result holds by chance, so that an element that was never written is found.
 constexpr int kUnwritten = 0xa5;
 
-/// Zeroed, plain or registered.
-class Memory {
- public:
-  Memory() = default;
-  Memory(comm::ProcessGroup* registrar, std::size_t bytes) : size_(bytes) {
-    if (registrar) {
-      registered_ = registrar->allocate(bytes);
-    } else {
-      plain_.resize(bytes);
-    }
-  }
-  std::byte* data() { return registered_.memory ? registered_.data() : plain_.data(); }
-  const std::byte* data() const { return registered_.memory ? registered_.data() : plain_.data(); }
-  std::size_t size() const { return size_; }
-  bool empty() const { return size_ == 0; }
-
- private:
-  std::size_t size_ = 0;
-  Bytes plain_;
-  comm::RegisteredBuffer registered_;
-};
+/// Zeroed, as the memory that is registered is.
+comm::RegisteredBuffer plain_memory(std::size_t bytes) {
+  return {std::shared_ptr<std::byte>(new std::byte[bytes](), std::default_delete<std::byte[]>()), bytes};
+}
 
 /// One rank's memory for one row.
 class Buffers {
@@ -56,16 +40,16 @@ class Buffers {
         extents_(operation.extents(c)) {
     const std::size_t element_bytes = comm::size_of(c.dtype);
     const auto memory = [&](std::size_t count) {
-      return Memory(options.registered ? &group : nullptr, count * element_bytes);
+      return options.registered ? group.allocate(count * element_bytes) : plain_memory(count * element_bytes);
     };
     input_ = memory(extents_.input);
     output_ = memory(extents_.output);
     fill_data(c, options.seed, input());
     if (in_place_) fill_data(c, options.seed, output());
-    if (in_place_ && (check_ || fresh_)) initial_.assign(output_.data(), output_.data() + output_.size());
-    if (fresh_) initial_input_.assign(input_.data(), input_.data() + input_.size());
+    if (in_place_ && (check_ || fresh_)) initial_.assign(output_.data(), output_.data() + output_.nbytes);
+    if (fresh_) initial_input_.assign(input_.data(), input_.data() + input_.nbytes);
     if (!check_) return;
-    expected_.resize(output_.size());
+    expected_.resize(output_.nbytes);
     fill_expected(operation, c, options.seed, {expected_.data(), extents_.output, dtype_});
   }
 
@@ -74,12 +58,12 @@ class Buffers {
 
   /// Unchecked and not fresh, as others do it: the buffers stay as the last call left them.
   void set_up() {
-    if (fresh_ && !input_.empty()) std::memcpy(input_.data(), initial_input_.data(), input_.size());
-    if (output_.empty()) return;
+    if (fresh_ && input_.nbytes > 0) std::memcpy(input_.data(), initial_input_.data(), input_.nbytes);
+    if (output_.nbytes == 0) return;
     if (!initial_.empty()) {
-      std::memcpy(output_.data(), initial_.data(), output_.size());
+      std::memcpy(output_.data(), initial_.data(), output_.nbytes);
     } else if (check_) {
-      std::memset(output_.data(), kUnwritten, output_.size());
+      std::memset(output_.data(), kUnwritten, output_.nbytes);
     }
   }
 
@@ -94,7 +78,7 @@ class Buffers {
   bool check_;
   bool fresh_;
   Extents extents_;
-  Memory input_, output_;
+  comm::RegisteredBuffer input_, output_;
   Bytes initial_;        // what output_ holds before each call, where the operation works in place
   Bytes initial_input_;  // the same of input_, if it is written anew
   Bytes expected_;       // what output_ must hold afterwards
@@ -110,61 +94,6 @@ Buffers make_buffers(comm::ProcessGroup& group, const Operation& operation, cons
                              " elements a rank; lower --max-bytes");
   }
 }
-
-std::size_t agreed(comm::ProcessGroup& group, std::size_t rank_zeros_value) {
-  auto value = static_cast<std::int64_t>(rank_zeros_value);
-  group.broadcast(std::span<std::int64_t>(&value, 1), 0);
-  return static_cast<std::size_t>(value);
-}
-
-/// One row's calls, on one rank.
-class Row {
- public:
-  Row(comm::ProcessGroup& group, const Operation& operation, const Case& c, const MeasureOptions& options)
-      : group_(group), operation_(operation), case_(c), buffers_(make_buffers(group, operation, c, options)) {
-    barrier_each_ = bytes_for(operation, c.count, comm::size_of(c.dtype), c.world_size) > options.barrier_above;
-  }
-
-  void warm_up(std::size_t calls) {
-    for (std::size_t i = 0; i < calls; ++i) {
-      buffers_.set_up();
-      operation_.run(group_, case_, buffers_.input(), buffers_.output());
-    }
-  }
-
-  void time(std::size_t calls) {
-    const comm::Buffer input = buffers_.input(), output = buffers_.output();
-    times_us_.reserve(times_us_.size() + calls);
-    group_.barrier();
-    for (std::size_t i = 0; i < calls; ++i) {
-      buffers_.set_up();
-      if (barrier_each_) group_.barrier();
-      const auto begin = Clock::now();
-      operation_.run(group_, case_, input, output);
-      const std::chrono::duration<double, std::micro> taken = Clock::now() - begin;
-      times_us_.push_back(taken.count() * operation_.time_share);
-      wrong_ += static_cast<std::int64_t>(buffers_.wrong());
-    }
-  }
-
-  /// Collective.
-  Measurement result(bool check) {
-    group_.all_reduce(std::span<double>(times_us_), comm::ReduceOp::Max);
-    group_.all_reduce(std::span<std::int64_t>(&wrong_, 1));
-    Measurement measurement{.iterations = times_us_.size(), .time = summarize(std::move(times_us_)), .wrong = {}};
-    if (check) measurement.wrong = static_cast<std::uint64_t>(wrong_);
-    return measurement;
-  }
-
- private:
-  comm::ProcessGroup& group_;
-  const Operation& operation_;
-  const Case& case_;
-  Buffers buffers_;
-  bool barrier_each_ = false;
-  std::vector<double> times_us_;
-  std::int64_t wrong_ = 0;
-};
 
 }  // namespace
 
@@ -189,18 +118,37 @@ TimesUs summarize(std::vector<double> times) {
 
 Measurement measure(comm::ProcessGroup& group, const Operation& operation, const Case& c,
                     const MeasureOptions& options) {
-  Row row(group, operation, c, options);
+  Buffers buffers = make_buffers(group, operation, c, options);
+  const comm::Buffer input = buffers.input(), output = buffers.output();
+  const bool barrier_each = bytes_for(operation, c.count, comm::size_of(c.dtype), c.world_size) > options.barrier_above;
   group.barrier();  // filling the buffers took the ranks differently long
-  row.warm_up(options.warmup);
-  std::size_t done = 0;
-  std::chrono::nanoseconds elapsed{0};
-  while (const std::size_t calls = agreed(group, next_batch(done, elapsed, options))) {
-    const auto begin = Clock::now();
-    row.time(calls);
-    elapsed += Clock::now() - begin;
-    done += calls;
+  for (std::size_t i = 0; i < options.warmup; ++i) {
+    buffers.set_up();
+    operation.run(group, c, input, output);
   }
-  return row.result(options.check);
+  std::vector<double> times_us;
+  std::int64_t wrong = 0;
+  std::chrono::nanoseconds elapsed{0};
+  while (const std::size_t calls = agreed(group, next_batch(times_us.size(), elapsed, options))) {
+    const auto begin = Clock::now();
+    times_us.reserve(times_us.size() + calls);
+    group.barrier();
+    for (std::size_t i = 0; i < calls; ++i) {
+      buffers.set_up();
+      if (barrier_each) group.barrier();
+      const auto call = Clock::now();
+      operation.run(group, c, input, output);
+      const std::chrono::duration<double, std::micro> taken = Clock::now() - call;
+      times_us.push_back(taken.count() * operation.time_share);
+      wrong += static_cast<std::int64_t>(buffers.wrong());
+    }
+    elapsed += Clock::now() - begin;
+  }
+  group.all_reduce(std::span<double>(times_us), comm::ReduceOp::Max);
+  group.all_reduce(std::span<std::int64_t>(&wrong, 1));
+  Measurement measurement{.iterations = times_us.size(), .time = summarize(std::move(times_us)), .wrong = {}};
+  if (options.check) measurement.wrong = static_cast<std::uint64_t>(wrong);
+  return measurement;
 }
 
 }  // namespace tutti::tools::bench

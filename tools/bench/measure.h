@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace tutti::tools::bench {
@@ -51,6 +52,13 @@ struct Measurement {
 /// Equal on all ranks. Throws what the operation throws, and std::runtime_error when memory does not suffice.
 Measurement measure(comm::ProcessGroup& group, const Operation& operation, const Case& c,
                     const MeasureOptions& options);
+
+/// Rank 0's value. Collective.
+template <typename T>
+T agreed(comm::ProcessGroup& group, T value) {
+  group.broadcast(std::span<T>(&value, 1), 0);
+  return value;
+}
 
 /// How many calls to time next, when `done` took `elapsed`; 0: enough. Never 0 before the first.
 std::size_t next_batch(std::size_t done, std::chrono::nanoseconds elapsed, const MeasureOptions& options);

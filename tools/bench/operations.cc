@@ -1,5 +1,5 @@
 #include <tutti/tools/bench/operations.h>
-#include <tutti/tools/bench/options.h>
+#include <tutti/tools/commands.h>
 
 #include <algorithm>
 #include <array>
@@ -114,7 +114,7 @@ std::vector<Operation> find_operations(std::span<const Operation> table, std::st
     if (operation.name == name) return {operation};
     known += std::string(operation.name) + ", ";
   }
-  throw UsageError("unknown operation '" + std::string(name) + "'; known are " + known + "and all");
+  throw WrongUsage("unknown operation '" + std::string(name) + "'; known are " + known + "and all");
 }
 
 std::size_t count_for(const Operation& operation, std::size_t bytes, std::size_t element_bytes, int world_size) {

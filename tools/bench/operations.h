@@ -66,7 +66,7 @@ struct Operation {
 /// All of them, in the order in which `all` runs them.
 std::span<const Operation> operations();
 
-/// The operations of `table` that `name` means; "all" means each. Throws UsageError listing the names.
+/// The operations of `table` that `name` means; "all" means each. Throws WrongUsage listing the names.
 std::vector<Operation> find_operations(std::span<const Operation> table, std::string_view name);
 
 /// Case::count for a size in bytes: rounded down to whole elements for every rank, but at least one. 0 for barrier.

@@ -2,6 +2,7 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/tools/bench/data.h>
 #include <tutti/tools/bench/options.h>
+#include <tutti/tools/commands.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,14 +38,14 @@ typename Values::value_type find_named(const Values& values, std::string_view te
     if (comm::name(value) == text) return value;
     known += (known.empty() ? "" : ", ") + std::string(comm::name(value));
   }
-  throw UsageError(std::string(option) + " " + in_quotes(text) + " is unknown; known are " + known);
+  throw WrongUsage(std::string(option) + " " + in_quotes(text) + " is unknown; known are " + known);
 }
 
 void check_algorithm(const std::string& name) {
   try {
     (void)comm::algorithms::select({.op = comm::OpKind::Barrier}, 1, name);
   } catch (const comm::Error& error) {
-    throw UsageError("--algo: " + std::string(error.what()));
+    throw WrongUsage("--algo: " + std::string(error.what()));
   }
 }
 
@@ -53,9 +54,10 @@ void check_algorithm(const std::string& name) {
 double bytes_of_largest_row(const BenchOptions& options, const Operation& operation, int world_size, int local_ranks) {
   Case c{.world_size = world_size, .dtype = options.dtype};
   c.count = count_for(operation, options.max_bytes, comm::size_of(c.dtype), world_size);
-  const bool keeps_initial = operation.in_place && (options.check || options.fresh);
-  const double inputs = options.fresh ? 2 : 1;
-  const double outputs = 1 + (options.check ? 1 : 0) + (keeps_initial ? 1 : 0);
+  const bool check = options.measuring.check, fresh = options.measuring.fresh;
+  const bool keeps_initial = operation.in_place && (check || fresh);
+  const double inputs = fresh ? 2 : 1;
+  const double outputs = 1 + (check ? 1 : 0) + (keeps_initial ? 1 : 0);
   double elements = 0;
   for (c.rank = 0; c.rank < local_ranks; ++c.rank) {
     const Extents extents = operation.extents(c);
@@ -73,7 +75,7 @@ std::size_t parse_bytes(std::string_view text, std::string_view option) {
   const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
   const int shift = error == std::errc() ? unit_shift(unit) : -1;
   if (shift < 0 || value > (std::numeric_limits<std::size_t>::max() >> shift)) {
-    throw UsageError(std::string(option) + " " + in_quotes(text) +
+    throw WrongUsage(std::string(option) + " " + in_quotes(text) +
                      " is no size; write bytes as 4, 1K, 16M or 64MiB (K = 1024)");
   }
   return value << shift;
@@ -84,24 +86,24 @@ comm::ReduceOp parse_redop(std::string_view text) { return find_named(kReduceOps
 
 void check_options(const BenchOptions& options) {
   const auto number = [](auto value) { return std::to_string(value); };
-  if (options.min_bytes < 1) throw UsageError("--min-bytes is 0, but must be at least 1");
+  if (options.min_bytes < 1) throw WrongUsage("--min-bytes is 0, but must be at least 1");
   if (options.max_bytes < options.min_bytes) {
-    throw UsageError("--max-bytes " + number(options.max_bytes) + " is less than --min-bytes " +
+    throw WrongUsage("--max-bytes " + number(options.max_bytes) + " is less than --min-bytes " +
                      number(options.min_bytes));
   }
-  if (options.step_factor < 1) throw UsageError("--step-factor is 0, but must be at least 1");
   if (options.step_factor == 1 && options.max_bytes != options.min_bytes) {
-    throw UsageError("--step-factor 1 never reaches --max-bytes " + number(options.max_bytes) +
+    throw WrongUsage("--step-factor 1 never reaches --max-bytes " + number(options.max_bytes) +
                      "; give 2 or more, or the same --min-bytes and --max-bytes");
   }
-  if (options.transport != "auto" && options.transport != "tcp" && options.transport != "shm") {
-    throw UsageError("--transport " + in_quotes(options.transport) + " is unknown; known are auto, tcp and shm");
+  const std::string& transport = options.group.transport;
+  if (!transport.empty() && transport != "auto" && transport != "tcp" && transport != "shm") {
+    throw WrongUsage("--transport " + in_quotes(transport) + " is unknown; known are auto, tcp and shm");
   }
   if (const std::string why = comm::refusal(options.redop, options.dtype); !why.empty()) {
-    throw UsageError("--redop " + std::string(comm::name(options.redop)) + " with --dtype " +
+    throw WrongUsage("--redop " + std::string(comm::name(options.redop)) + " with --dtype " +
                      std::string(comm::name(options.dtype)) + ": " + why);
   }
-  check_algorithm(options.algorithm);
+  check_algorithm(options.group.algorithm);
 }
 
 void check_memory(const BenchOptions& options, std::span<const Operation> table, int world_size, int local_ranks) {
@@ -111,7 +113,7 @@ void check_memory(const BenchOptions& options, std::span<const Operation> table,
   const double present = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   if (needed <= present) return;
   const auto gigabytes = [](double bytes) { return std::to_string(std::llround(bytes / 1e9)) + " GB"; };
-  throw UsageError("--max-bytes " + std::to_string(options.max_bytes) + " with " + std::to_string(local_ranks) +
+  throw WrongUsage("--max-bytes " + std::to_string(options.max_bytes) + " with " + std::to_string(local_ranks) +
                    " ranks on this machine needs about " + gigabytes(needed) + " of memory, and there are " +
                    gigabytes(present));
 }

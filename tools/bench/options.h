@@ -3,26 +3,18 @@
 // Thread-safety: values and pure functions.
 #pragma once
 
-#include <tutti/comm/base/types.h>
+#include <tutti/comm/process_group.h>
+#include <tutti/tools/bench/measure.h>
 #include <tutti/tools/bench/operations.h>
 
-#include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace tutti::tools::bench {
-
-/// The command line asks for something that does not exist; the text names the option and the value found.
-class UsageError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 struct BenchOptions {
   std::string operation = "all";
@@ -31,35 +23,24 @@ struct BenchOptions {
   std::size_t step_factor = 4;
   comm::DType dtype = comm::DType::Float32;
   comm::ReduceOp redop = comm::ReduceOp::Sum;
-  std::string transport = "auto";
-  std::string algorithm{};    // "": chosen by comm
-  bool encrypt = false;       // ProcessGroupOptions::encrypt
-  bool registered = false;    // buffers by ProcessGroup::allocate
-  bool reproducible = false;  // ProcessGroupOptions::reproducible
-  bool fresh = false;         // MeasureOptions::fresh
-  bool check = true;
-  std::size_t iterations = 0;  // timed calls a row; 0: as many as fill min_time
-  std::size_t warmup = 5;
-  std::chrono::milliseconds min_time{300};
-  std::chrono::milliseconds timeout{std::chrono::minutes(5)};
+  MeasureOptions measuring{};
+  comm::ProcessGroupOptions group{};
   std::filesystem::path json{};  // empty: none
-  std::string trace{};           // empty: none
-  std::uint64_t seed = 1;
-  std::size_t columns = 0;  // LiveLine
+  std::size_t columns = 0;       // StepLine
 };
 
 /// "4", "1K", "16M", "64MiB", "2G": K, M, G and T are powers of 1024, with or without "B" or "iB", in any case.
-/// `option` stands in the text of the UsageError for anything else.
+/// `option` stands in the text of the WrongUsage for anything else.
 std::size_t parse_bytes(std::string_view text, std::string_view option);
 
-/// "float32", ... and "sum", ...; UsageError lists the names.
+/// "float32", ... and "sum", ...; WrongUsage lists the names.
 comm::DType parse_dtype(std::string_view text);
 comm::ReduceOp parse_redop(std::string_view text);
 
-/// Throws UsageError for values that contradict each other or that this version cannot do.
+/// Throws WrongUsage for values that contradict each other or that this version cannot do.
 void check_options(const BenchOptions& options);
 
-/// Throws UsageError if the largest row of an operation of `table` needs more memory for the `local_ranks` ranks that
+/// Throws WrongUsage if the largest row of an operation of `table` needs more memory for the `local_ranks` ranks that
 /// this machine has of a world than there is.
 void check_memory(const BenchOptions& options, std::span<const Operation> table, int world_size, int local_ranks);
 

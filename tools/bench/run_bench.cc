@@ -73,10 +73,7 @@ Result as_result(comm::ProcessGroup& group, const Operation& operation, const Ca
                 .ranks = c.world_size,
                 .transport = transport_name(group),
                 .algorithm = algorithm_of(group, operation, c),
-                .registered = options.registered,
-                .dtype = {},
-                .redop = {},
-                .root = {},
+                .registered = options.measuring.registered,
                 .bytes = bytes_for(operation, c.count, comm::size_of(c.dtype), c.world_size),
                 .count = c.count,
                 .measured = measured};
@@ -99,40 +96,22 @@ std::vector<std::size_t> counts_of(const Operation& operation, const BenchOption
   return counts;
 }
 
-int bench_in_world(std::span<const Operation> table, const BenchOptions& options, const comm::World& world,
-                   std::ostream& out) {
-  check_options(options);
-  check_memory(options, table, world.world_size, world.local_world_size);
-  comm::ProcessGroupOptions group_options;
-  group_options.timeout = options.timeout;
-  group_options.algorithm = options.algorithm;
-  group_options.transport = options.transport == "auto" ? "" : options.transport;
-  group_options.encrypt = options.encrypt;
-  group_options.reproducible = options.reproducible;
-  group_options.trace_file = options.trace;
-  return run_as_rank(world, group_options, [&](comm::ProcessGroup& group) {
-    const bool writes = world.rank == 0 && !options.json.empty();
-    if (writes) trainer::check_writable(options.json);
-    const std::vector<Result> results = run_in_group(group, table, options, out);
-    if (writes) trainer::replace_file(options.json, results_json(results));
-    return exit_status(results);
-  });
-}
-
 }  // namespace
 
 void print_header(std::ostream& out, const BenchOptions& options, int ranks, const std::string& transport) {
+  const MeasureOptions& measuring = options.measuring;
   out << "# tutti bench " TUTTI_VERSION ", build type " TUTTI_BUILD_TYPE ", on " << comm::host_name() << "\n";
   out << "# ranks " << ranks << ", transport " << transport << ", algorithm "
-      << (options.algorithm.empty() ? "chosen by size" : options.algorithm)
-      << (options.reproducible ? ", reductions reproducible" : "") << (options.fresh ? ", data fresh" : "") << "\n";
-  out << "# warmup " << options.warmup << ", iterations ";
-  if (options.iterations > 0) {
-    out << options.iterations;
+      << (options.group.algorithm.empty() ? "chosen by size" : options.group.algorithm)
+      << (options.group.reproducible ? ", reductions reproducible" : "") << (measuring.fresh ? ", data fresh" : "")
+      << "\n";
+  out << "# warmup " << measuring.warmup << ", iterations ";
+  if (measuring.iterations > 0) {
+    out << measuring.iterations;
   } else {
-    out << "for " << options.min_time.count() << " ms or more";
+    out << "for " << measuring.min_time / std::chrono::milliseconds(1) << " ms or more";
   }
-  out << ", results " << (options.check ? "checked" : "not checked") << "\n";
+  out << ", results " << (measuring.check ? "checked" : "not checked") << "\n";
   out << "# time is the longest of all ranks; bandwidths are those of the median; GB = 1e9 bytes\n";
   if (!kOptimized) out << "# WARNING: built without optimisation; these times say nothing. Use the release preset.\n";
   if (kSanitized) out << "# WARNING: built with a sanitizer; these times say nothing. Use the release preset.\n";
@@ -187,14 +166,12 @@ std::vector<Result> run_in_group(comm::ProcessGroup& group, std::span<const Oper
                                  const BenchOptions& options, std::ostream& out) {
   const bool prints = group.rank() == 0;
   const int ranks = group.world_size();
-  const MeasureOptions measuring{options.warmup, options.iterations, options.min_time, options.check,
-                                 options.seed,   options.registered, options.fresh};
   std::size_t rows = 0;
   for (const Operation& operation : table)
     rows += ranks < operation.min_ranks ? 0 : counts_of(operation, options, ranks).size();
   std::vector<Result> results;
   if (prints) print_header(out, options, ranks, transport_name(group));
-  LiveLine live(prints, rows, options.columns);
+  StepLine live(prints, rows, options.columns);
   for (const Operation& operation : table) {
     if (ranks < operation.min_ranks) {
       if (prints) out << "#\n# " << operation.name << ": left out, needs " << operation.min_ranks << " ranks (-n)\n";
@@ -210,7 +187,7 @@ std::vector<Result> run_in_group(comm::ProcessGroup& group, std::span<const Oper
                    .redop = options.redop};
       const std::size_t bytes = bytes_for(operation, count, comm::size_of(c.dtype), ranks);
       live.next(std::string(operation.name) + " " + std::to_string(bytes) + " B");
-      results.push_back(as_result(group, operation, c, options, measure(group, operation, c, measuring)));
+      results.push_back(as_result(group, operation, c, options, measure(group, operation, c, options.measuring)));
       live.clear();
       if (prints) print_row(out, results.back());
     }
@@ -224,20 +201,16 @@ int exit_status(std::span<const Result> results) {
   return std::any_of(results.begin(), results.end(), wrong) ? 1 : 0;
 }
 
-int run_bench(std::span<const Operation> table, const BenchOptions& options, std::ostream& out,
-              std::ostream& err) noexcept {
-  std::string who = "tutti bench: ";
-  try {
-    const comm::World world = comm::World::detect();
-    if (world.world_size > 1) who = "rank " + std::to_string(world.rank) + ": ";
-    return bench_in_world(table, options, world, out);
-  } catch (const UsageError& error) {
-    err << who << error.what() << std::endl;
-    return 2;
-  } catch (const std::exception& error) {
-    err << who << error.what() << std::endl;
-    return 1;
-  }
+int run_bench(std::span<const Operation> table, const BenchOptions& options, std::ostream& out) {
+  const comm::World world = comm::World::detect();
+  check_memory(options, table, world.world_size, world.local_world_size);
+  return run_as_rank(world, options.group, [&](comm::ProcessGroup& group) {
+    const bool writes = world.rank == 0 && !options.json.empty();
+    if (writes) trainer::check_writable(options.json);
+    const std::vector<Result> results = run_in_group(group, table, options, out);
+    if (writes) trainer::replace_file(options.json, results_json(results));
+    return exit_status(results);
+  });
 }
 
 }  // namespace tutti::tools::bench

@@ -27,9 +27,9 @@ struct Result {
   std::string transport;                 // "tcp"; "none" for one rank
   std::optional<std::string> algorithm;  // empty for messages and for one rank
   bool registered = false;
-  std::optional<std::string_view> dtype;  // empty for barrier
-  std::optional<std::string_view> redop;  // empty where nothing is reduced
-  std::optional<int> root;                // empty where there is none
+  std::optional<std::string_view> dtype{};  // empty for barrier
+  std::optional<std::string_view> redop{};  // empty where nothing is reduced
+  std::optional<int> root{};                // empty where there is none
   std::size_t bytes = 0;
   std::size_t count = 0;
   Measurement measured;
@@ -60,10 +60,8 @@ std::vector<Result> run_in_group(comm::ProcessGroup& group, std::span<const Oper
                                  const BenchOptions& options, std::ostream& out);
 
 /// One rank's part from the environment to the exit status: forms the group that `World::detect` describes, measures,
-/// prints, and rank 0 writes options.json. 0: done; 1: a result was wrong, or the run failed, with a sentence on `err`;
-/// 2: wrong usage.
-int run_bench(std::span<const Operation> table, const BenchOptions& options, std::ostream& out,
-              std::ostream& err) noexcept;
+/// prints, and rank 0 writes options.json. 0: done; 1: a result was wrong. Throws WrongUsage, and what has failed.
+int run_bench(std::span<const Operation> table, const BenchOptions& options, std::ostream& out);
 
 /// 1 if an element was wrong, else 0.
 int exit_status(std::span<const Result> results);

@@ -1,8 +1,6 @@
 #include <tutti/comm/base/format.h>
-#include <tutti/comm/base/terminal.h>
 #include <tutti/trainer/report/progress.h>
 #include <tutti/trainer/report/summary.h>
-#include <unistd.h>
 
 #include <utility>
 
@@ -10,7 +8,6 @@ namespace tutti::trainer {
 namespace {
 
 constexpr std::chrono::milliseconds kShowEvery(200);
-constexpr char kClearLine[] = "\r\x1b[K";
 
 using comm::format;
 
@@ -24,8 +21,7 @@ std::string time_left(double seconds) {
 Progress::Progress(std::ostream& out, std::FILE* live, std::size_t columns, int total_epochs, std::string data_note,
                    std::int64_t log_every)
     : out_(&out),
-      live_(live),
-      on_terminal_(live != nullptr && ::isatty(fileno(live)) == 1),
+      live_(live == nullptr ? nullptr : std::make_unique<comm::LiveLine>(live, true)),
       columns_(columns),
       total_epochs_(total_epochs),
       data_note_(std::move(data_note)),
@@ -56,30 +52,13 @@ void Progress::show(std::int64_t index, double loss, Clock::time_point now) {
       "  " + with_commas(static_cast<std::int64_t>(static_cast<double>(batch_) / seconds)) + " samples/s" + data_note_;
   if (logged) return print(text);
   shown_ = now;
-  show_live(text);
+  live_->show(text);
 }
 
 void Progress::evaluated(std::int64_t count, std::int64_t batches, Clock::time_point now) {
   if (live_ == nullptr || now - shown_ < kShowEvery) return;
   shown_ = now;
-  show_live(format("evaluating  batch %lld/%lld", static_cast<long long>(count), static_cast<long long>(batches)));
-}
-
-void Progress::show_live(const std::string& text) {
-  if (on_terminal_) {
-    std::fputs(kClearLine, live_);
-    *out_ << comm::fitted(text, comm::terminal_columns(fileno(live_))) << std::flush;
-  } else {
-    *out_ << text << std::flush;
-    std::fputs("\r\r", live_);  // the second one tells the launcher that no "\n" follows
-    std::fflush(live_);
-  }
-  line_open_ = on_terminal_;
-}
-
-void Progress::clear() {
-  if (line_open_) std::fputs(kClearLine, live_);
-  line_open_ = false;
+  live_->show(format("evaluating  batch %lld/%lld", static_cast<long long>(count), static_cast<long long>(batches)));
 }
 
 void Progress::end_epoch(const EpochReport& report) {

@@ -6,12 +6,14 @@
 // streams must outlive this object.
 #pragma once
 
+#include <tutti/comm/base/terminal.h>
 #include <tutti/trainer/report/run_log.h>
 #include <tutti/trainer/report/run_report.h>
 
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <memory>
 #include <ostream>
 #include <string>
 
@@ -26,10 +28,9 @@ class Progress {
 
   /// Silent.
   Progress() = default;
-  /// `live`: the file behind `out`, for sequences that texts must not hold: a terminal, or a launcher that shows lines
-  /// that end in "\r" on its own; null: no live line. Whole lines are wrapped to `columns`, if it is not 0. `data_note`
-  /// is put into every line that shows results: "" or "  [generated digits]". `log_every`: steps from plain line to
-  /// plain line; 0: none.
+  /// `live`: the file behind `out`, which has a terminal or a launcher behind it (comm::LiveLine); null: no live line.
+  /// Whole lines are wrapped to `columns`, if it is not 0. `data_note` is put into every line that shows results: "" or
+  /// "  [generated digits]". `log_every`: steps from plain line to plain line; 0: none.
   Progress(std::ostream& out, std::FILE* live, std::size_t columns, int total_epochs, std::string data_note,
            std::int64_t log_every = 0);
   /// Of a rank that prints nothing: `log`, which must outlive this object, gets its line for so many steps.
@@ -44,7 +45,10 @@ class Progress {
   void show(std::int64_t index, double loss, Clock::time_point now);
   /// Of an evaluation `count` of `batches` are done: a live line alone.
   void evaluated(std::int64_t count, std::int64_t batches, Clock::time_point now = Clock::now());
-  void clear();  // the live line
+  /// The live line.
+  void clear() {
+    if (live_ != nullptr) live_->clear();
+  }
   void end_epoch(const EpochReport& report);
   void line(const std::string& text);  // a whole line, above the live one
   /// Whole lines go to `log`, too, which must outlive this object.
@@ -52,14 +56,11 @@ class Progress {
 
  private:
   void print(const std::string& text);
-  void show_live(const std::string& text);
 
   std::ostream* out_ = nullptr;
-  std::FILE* live_ = nullptr;
-  bool on_terminal_ = false;  // else a launcher's
+  std::unique_ptr<comm::LiveLine> live_;
   std::size_t columns_ = 0;
   RunLog* log_ = nullptr;
-  bool line_open_ = false;
   int total_epochs_ = 0;
   std::string data_note_;
   std::int64_t log_every_ = 0;
