@@ -134,12 +134,6 @@ int verify(const std::string& data) {
   return std::max(first, second);
 }
 
-int fetch(const FetchOptions& options) {
-  fetch_mnist(options);
-  std::cout << "mnist     " << options.folder.string() << "\n";
-  return 0;
-}
-
 /// Where training finds it: $TUTTI_DATA/mnist, else in the user's cache.
 std::filesystem::path folder_to_fetch_into() {
   const DataSearch search = DataSearch::from_environment({});
@@ -161,7 +155,11 @@ void add_fetch_command(CLI::App& command, int& status) {
   sub->callback([=, &status] {
     if (options->folder.empty()) options->folder = folder_to_fetch_into();
     options->patience = std::chrono::seconds(*patience);
-    status = status_of("tutti data fetch", [&] { return fetch(*options); });
+    status = status_of("tutti data fetch", [&] {
+      fetch_mnist(*options);
+      std::cout << "mnist     " << options->folder.string() << "\n";
+      return 0;
+    });
   });
 }
 

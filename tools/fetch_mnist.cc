@@ -1,21 +1,14 @@
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <tutti/comm/base/format.h>
 #include <tutti/comm/base/terminal.h>
 #include <tutti/tools/fetch_mnist.h>
+#include <tutti/tools/labs/sandbox/limited_command.h>
 #include <tutti/tools/run/own_command.h>
 #include <tutti/trainer/data/digest.h>
 #include <tutti/trainer/data/mnist.h>
 #include <tutti/trainer/tensor_comm.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <random>
 #include <stdexcept>
@@ -27,8 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 using trainer::MnistFinding;
 
-constexpr rlim_t kLargestFile = rlim_t{32} << 20;  // the largest of the four has 10 MB
-constexpr int kCurlCannotContinue = 33;            // the server knows no byte ranges
+constexpr std::size_t kLargestFile = std::size_t{32} << 20;  // the largest of the four has 10 MB
+constexpr int kCurlCannotContinue = 33;                      // the server knows no byte ranges
 constexpr int kCannotExecute = 127;
 
 struct Curl {
@@ -36,76 +29,24 @@ struct Curl {
   std::string error;  // in its words; empty if there was none
 };
 
-/// In the child: nothing but calls that are safe after fork().
-[[noreturn]] void become_curl(char* const* words, int output) {
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  const rlimit limit{kLargestFile, kLargestFile};
-  ::setrlimit(RLIMIT_FSIZE, &limit);
-  ::dup2(output, STDOUT_FILENO);
-  ::execvp(words[0], words);
-  ::_exit(kCannotExecute);
-}
-
-/// What curl prints, up to its end; a live line meanwhile.
-std::string output_of(int pipe, const std::string& url, const fs::path& file) {
-  const std::size_t columns = comm::terminal_columns(STDERR_FILENO);
-  std::string text;
-  char piece[512];
-  for (;;) {
-    pollfd waiting{.fd = pipe, .events = POLLIN, .revents = 0};
-    if (::poll(&waiting, 1, 200) > 0) {
-      const ssize_t count = ::read(pipe, piece, sizeof piece);
-      if (count > 0) text.append(piece, static_cast<std::size_t>(count));
-      if (count == 0 || (count < 0 && errno != EINTR)) break;
-    }
-    if (columns == 0) continue;
-    std::error_code missing;
-    const auto bytes = fs::file_size(file, missing);
-    const std::string line = comm::format("%.1f MB  ", missing ? 0.0 : static_cast<double>(bytes) / 1e6) + url;
-    std::fprintf(stderr, "\r\033[K%s", std::string(comm::fitted(line, columns)).c_str());
-  }
-  if (columns > 0) std::fputs("\r\033[K", stderr);
-  return text;
-}
-
-/// Appends to `file`, from its end on, what the server has there.
+/// Appends to `file`, from its end on, what the server has there; a live line meanwhile.
 Curl run_curl(const std::string& url, const fs::path& file, std::chrono::seconds patience) {
   const std::string seconds = std::to_string(patience.count());
-  std::vector<std::string> words = {"curl",
-                                    "--silent",
-                                    "--fail",
-                                    "--location",
-                                    "--proto",
-                                    "=http,https",
-                                    "--continue-at",
-                                    "-",
-                                    "--speed-limit",
-                                    "1",
-                                    "--speed-time",
-                                    seconds,
-                                    "--connect-timeout",
-                                    seconds,
-                                    "--write-out",
-                                    "%{errormsg}",
-                                    "--output",
-                                    file.string(),
-                                    "--",
-                                    url};
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  int pipe[2];
-  if (::pipe2(pipe, O_CLOEXEC) != 0) throw std::system_error(errno, std::generic_category(), "pipe2");
-  const pid_t child = ::fork();
-  if (child == 0) become_curl(pointers.data(), pipe[1]);
-  ::close(pipe[1]);
-  if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
-  Curl result{.status = -1, .error = output_of(pipe[0], url, file)};
-  ::close(pipe[0]);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (WIFEXITED(status)) result.status = WEXITSTATUS(status);
+  std::vector<std::string> words = comm::split(
+      "curl --silent --fail --location --proto =http,https --continue-at - --speed-limit 1 --write-out %{errormsg}",
+      ' ');
+  words.insert(words.end(), {"--speed-time", seconds, "--connect-timeout", seconds, "--output",
+                             file.filename().string(), "--", url});
+  comm::LiveLine line(stderr);
+  const auto show = [&] {
+    std::error_code missing;
+    const auto bytes = fs::file_size(file, missing);
+    line.show(comm::format("%.1f MB  ", missing ? 0.0 : static_cast<double>(bytes) / 1e6) + url);
+  };
+  const labs::CommandResult done = labs::run_limited(
+      words, file.parent_path(),
+      {.wall = std::chrono::hours(24), .file_bytes = kLargestFile, .keeps_environment = true, .while_waiting = show});
+  Curl result{.status = WIFEXITED(done.status) ? WEXITSTATUS(done.status) : -1, .error = done.output};
   if (result.status == kCannotExecute) throw std::runtime_error("needs the program curl: apt-get install curl");
   if (result.status != 0 && result.error.empty())
     result.error =
@@ -158,20 +99,13 @@ void fetch_missing(const FetchOptions& options) {
   }
 }
 
-/// Collective. Is this the lowest of the ranks that have `folder` on the same file system? Each rank leaves a file
-/// there, and looks for those of lower ranks.
+/// Collective. True on one of the ranks that have `folder` on the same file system: which is the first to make a folder
+/// in it of a name that all agree on.
 bool is_first_of_file_system(comm::ProcessGroup& group, const fs::path& folder) {
-  const std::string common =
-      trainer::broadcast_text(group, ".fetch-" + std::to_string(std::random_device{}()) + "-", 0);
-  const fs::path mine = folder / (common + std::to_string(group.rank()));
-  if (!std::ofstream(mine))
-    throw std::system_error(errno, std::generic_category(), "cannot write into " + folder.string());
+  const fs::path mark = folder / trainer::broadcast_text(group, ".fetch-" + std::to_string(std::random_device{}()), 0);
+  const bool is_first = fs::create_directory(mark);
   group.barrier();
-  bool is_first = true;
-  for (int rank = 0; rank < group.rank(); ++rank)
-    is_first = is_first && !fs::exists(folder / (common + std::to_string(rank)));
-  group.barrier();
-  fs::remove(mine);
+  if (is_first) fs::remove(mark);
   return is_first;
 }
 

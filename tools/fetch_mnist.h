@@ -17,7 +17,7 @@ struct FetchOptions {
 /// Fetches what is missing, by curl(1). A file has its name only when it is whole; what a broken connection left
 /// ("NAME.part") is continued by the next server or the next run. Blocks until all four are there.
 ///
-/// Among ranks, of which every one calls it: on each file system the lowest rank fetches, and the others wait for it.
+/// Among ranks, of which every one calls it: on each file system one rank fetches, and the others wait for it.
 /// Throws std::runtime_error, on every rank, that names for a file what was wrong with each server; or a file that is
 /// there and is another one, which is left alone.
 void fetch_mnist(const FetchOptions& options);

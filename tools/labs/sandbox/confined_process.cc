@@ -18,7 +18,6 @@
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
-#include <utility>
 
 namespace tutti::labs {
 namespace {
@@ -111,19 +110,6 @@ Descriptor above_ranks(int fd) {
 void limit(int resource, std::uint64_t most) noexcept {
   const rlimit value{most, most};
   setrlimit(static_cast<decltype(RLIMIT_CPU)>(resource), &value);
-}
-
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  if (this != &other) {
-    reset();
-    fd_ = other.release();
-  }
-  return *this;
-}
-int Descriptor::release() { return std::exchange(fd_, -1); }
-void Descriptor::reset() {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
 }
 
 ConfinedProcess::ConfinedProcess(const std::filesystem::path& program, const std::filesystem::path& empty_folder,

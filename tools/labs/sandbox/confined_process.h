@@ -10,6 +10,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <tutti/comm/wire/socket.h>
 
 #include <chrono>
 #include <cstddef>
@@ -19,23 +20,7 @@
 
 namespace tutti::labs {
 
-/// A file descriptor that is closed at the end.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  ~Descriptor() { reset(); }
-  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  int get() const { return fd_; }
-  int release();
-  void reset();
-
- private:
-  int fd_;
-};
+using Descriptor = comm::Socket;  // owns one of whatever kind
 
 /// Sets a limit of this process, for good. Async-signal-safe.
 void limit(int resource, std::uint64_t most) noexcept;

@@ -8,6 +8,7 @@
 #include <tutti/tools/labs/sandbox/limited_command.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::size_t kMostMessages = std::size_t{4} << 20;
+constexpr std::chrono::milliseconds::rep kLookEvery = 200;
 
 struct CommandPlan {
   pid_t grader;
@@ -61,8 +63,9 @@ void take_output(int fd, const CommandLimits& limits, CommandResult& result) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now()).count();
     pollfd ready{fd, POLLIN, 0};
-    const int found = left <= 0 ? 0 : ::poll(&ready, 1, static_cast<int>(left));
-    if (found < 0 && errno == EINTR) continue;
+    const int found = left <= 0 ? 0 : ::poll(&ready, 1, static_cast<int>(std::min(left, kLookEvery)));
+    if (limits.while_waiting) limits.while_waiting();
+    if ((found < 0 && errno == EINTR) || (found == 0 && left > 0)) continue;
     result.is_out_of_time = found <= 0;
     result.is_too_talkative = total > kMostMessages;
     if (result.is_out_of_time || result.is_too_talkative) return;
@@ -90,12 +93,17 @@ CommandResult run_limited(const std::vector<std::string>& arguments, const std::
                                              "LC_ALL=C", "TMPDIR=" + folder.string()};
   const std::vector<char*> argument_list = pointers(arguments);
   const std::vector<char*> environment_list = pointers(environment);
-  const CommandPlan plan{::getpid(),     write_end.get(), null.get(), argument_list.data(), environment_list.data(),
-                         folder.c_str(), &limits};
+  const CommandPlan plan{::getpid(),
+                         write_end.get(),
+                         null.get(),
+                         argument_list.data(),
+                         limits.keeps_environment ? environ : environment_list.data(),
+                         folder.c_str(),
+                         &limits};
   const pid_t pid = ::fork();
   if (pid < 0) throw std::runtime_error("cannot start " + arguments[0] + ": " + std::strerror(errno));
   if (pid == 0) run_command(plan);
-  write_end.reset();
+  write_end.close();
   CommandResult result;
   take_output(read_end.get(), limits, result);
   if (result.is_out_of_time || result.is_too_talkative) ::kill(-pid, SIGKILL);

@@ -1,10 +1,11 @@
-// A command of the grader's own, the compiler, under limits: of CPU time, memory and the size of files, in a session of
-// its own that is killed as a whole, and its output is cut.
+// Another program, the grader's compiler or curl, under limits: of CPU time, memory and the size of files, in a session
+// of its own that is killed as a whole, and its output is cut.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@ struct CommandLimits {
   std::size_t memory_bytes = std::size_t{2} << 30;
   std::size_t file_bytes = std::size_t{256} << 20;
   std::size_t message_bytes = 16 * 1024;  // of its output that are kept
+  bool keeps_environment = false;         // else the path is all that it gets of this process's
+  std::function<void()> while_waiting{};  // called a few times a second
 };
 
 struct CommandResult {
