@@ -32,7 +32,7 @@ const Finding& find(const Findings& findings, const std::string& what) {
 }
 
 void expect(const Finding& finding, Verdict verdict, const std::string& value, const std::string& fix = "") {
-  EXPECT_EQ(name(finding.verdict), name(verdict)) << finding.value;
+  EXPECT_EQ(finding.verdict, verdict) << finding.value;
   expect_parts(finding.value, {value});
   expect_parts(finding.fix, {fix});
 }
@@ -66,7 +66,7 @@ TEST(Doctor, TextAndJsonSayTheSame) {
   EXPECT_EQ(as_text(again), as_text(findings));
   EXPECT_EQ(nlohmann::json::parse(as_json(findings)).at("verdict"), "fail");
   EXPECT_THROW(from_json("{}"), std::runtime_error);
-  EXPECT_EQ(name(worst({})), "ok");
+  EXPECT_EQ(worst({}), Verdict::Ok);
 }
 
 TEST(Doctor, NamesThatLeadNowhereOrHomeOnlyAreNamed) {

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -34,8 +33,8 @@ struct Finding {
 
 using Findings = std::vector<Finding>;
 
-/// "ok", "warn", "fail".
-std::string_view name(Verdict verdict);
+/// A warning with its fix if something is `wrong`, else the same without.
+Finding warned_if(bool wrong, const std::string& what, const std::string& value, const std::string& fix);
 
 /// The worst of them; Ok for none.
 Verdict worst(const Findings& findings);

@@ -1,3 +1,4 @@
+#include <tutti/comm/base/format.h>
 #include <tutti/tools/doctor/checks.h>
 
 #include <algorithm>
@@ -13,15 +14,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Finding, what, value, verdict, fix, host)
 
 namespace {
 
-constexpr std::size_t kWhatColumn = 24;
-
-std::string padded(std::string text, std::size_t width) {
-  text.resize(std::max(width, text.size()), ' ');
-  return text;
-}
-
 // A reader looks for what is wrong: that stands out.
-std::string mark(Verdict verdict) {
+const char* mark(Verdict verdict) {
   return verdict == Verdict::Ok ? "  ok    " : verdict == Verdict::Warn ? "  WARN  " : "  FAIL  ";
 }
 
@@ -31,9 +25,8 @@ std::string counted(std::size_t count, const std::string& one, const std::string
 
 }  // namespace
 
-std::string_view name(Verdict verdict) {
-  constexpr std::string_view kNames[] = {"ok", "warn", "fail"};
-  return kNames[static_cast<std::size_t>(verdict)];
+Finding warned_if(bool wrong, const std::string& what, const std::string& value, const std::string& fix) {
+  return {what, value, wrong ? Verdict::Warn : Verdict::Ok, wrong ? fix : ""};
 }
 
 Verdict worst(const Findings& findings) {
@@ -49,8 +42,8 @@ std::string as_text(const Findings& findings) {
   for (const Finding& finding : findings) {
     if (finding.host != host) text += (host = finding.host) + "\n";
     ++counts[finding.verdict];
-    text += mark(finding.verdict) + padded(finding.what, kWhatColumn) + "  " + finding.value + "\n";
-    if (!finding.fix.empty() && finding.fix != last_fix) text += padded("", 8) + "-> " + finding.fix + "\n";
+    text += comm::format("%s%-24s  %s\n", mark(finding.verdict), finding.what.c_str(), finding.value.c_str());
+    if (!finding.fix.empty() && finding.fix != last_fix) text += "        -> " + finding.fix + "\n";
     last_fix = finding.fix;
   }
   return text + counted(counts[Verdict::Ok], "thing is", "things are") + " fine, " +

@@ -152,16 +152,14 @@ Findings check_ports(const std::string& own_address, const comm::Environment& en
   int first = 0, last = 0;
   std::istringstream(system.read("/proc/sys/net/ipv4/ip_local_port_range")) >> first >> last;
   if (last > 0)
-    findings.push_back({"free ports", std::to_string(first) + " to " + std::to_string(last),
-                        last - first < kFewPorts ? Verdict::Warn : Verdict::Ok,
-                        last - first < kFewPorts ? "sysctl -w net.ipv4.ip_local_port_range='32768 60999'" : ""});
+    findings.push_back(warned_if(last - first < kFewPorts, "free ports",
+                                 std::to_string(first) + " to " + std::to_string(last),
+                                 "sysctl -w net.ipv4.ip_local_port_range='32768 60999'"));
   const std::string backlog = system.read("/proc/sys/net/core/somaxconn");
-  if (!backlog.empty()) {
-    const bool is_short = std::atoi(backlog.c_str()) < kShortBacklog;
-    findings.push_back({"waiting connections", backlog + " at a time (somaxconn)",
-                        is_short ? Verdict::Warn : Verdict::Ok,
-                        is_short ? "for hundreds of ranks: sysctl -w net.core.somaxconn=4096" : ""});
-  }
+  if (!backlog.empty())
+    findings.push_back(warned_if(std::atoi(backlog.c_str()) < kShortBacklog, "waiting connections",
+                                 backlog + " at a time (somaxconn)",
+                                 "for hundreds of ranks: sysctl -w net.core.somaxconn=4096"));
   return findings;
 }
 

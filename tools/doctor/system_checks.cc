@@ -48,8 +48,8 @@ Finding check_processes() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NPROC, &limit);
   const bool few = limit.rlim_cur < kFewProcesses && ::geteuid() != 0;
-  return {"processes", limit_text(limit.rlim_cur), few ? Verdict::Warn : Verdict::Ok,
-          few ? "each rank needs some threads, which count: ulimit -u 4096" : ""};
+  return warned_if(few, "processes", limit_text(limit.rlim_cur),
+                   "each rank needs some threads, which count: ulimit -u 4096");
 }
 
 Finding check_shared_memory(const System& system) {
@@ -61,11 +61,9 @@ Finding check_shared_memory(const System& system) {
   const double total = static_cast<double>(info.f_blocks) * static_cast<double>(info.f_frsize);
   const double left = static_cast<double>(info.f_bavail) * static_cast<double>(info.f_frsize);
   const std::string value = bytes(left) + " of " + bytes(total) + " are free";
-  if (left < kSmallSharedMemory)
-    return {"/dev/shm", value, Verdict::Warn,
-            total < kSmallSharedMemory ? "give the container more (docker run --shm-size=1g)"
-                                       : "remove what dead programs have left in /dev/shm"};
-  return {"/dev/shm", value};
+  return warned_if(left < kSmallSharedMemory, "/dev/shm", value,
+                   total < kSmallSharedMemory ? "give the container more (docker run --shm-size=1g)"
+                                              : "remove what dead programs have left in /dev/shm");
 }
 
 double number_in(const std::string& text) { return std::strtod(text.c_str(), nullptr); }
@@ -81,11 +79,10 @@ Finding check_memory(const System& system) {
   const bool limited = limit > 0 && limit < total;
   std::string value = bytes(available) + " of " + bytes(total) + " are free";
   if (limited) value += "; this cgroup may use " + bytes(limit);
-  if (available < kLittleMemory || (limited && limit < kLittleMemory))
-    return {"memory", value, Verdict::Warn,
-            limited ? "ask the scheduler or the container for more (--mem, --memory): ranks over the limit are killed"
-                    : "end other programs: ranks that find no memory are killed"};
-  return {"memory", value};
+  return warned_if(
+      available < kLittleMemory || (limited && limit < kLittleMemory), "memory", value,
+      limited ? "ask the scheduler or the container for more (--mem, --memory): ranks over the limit are killed"
+              : "end other programs: ranks that find no memory are killed");
 }
 
 std::string rounded(double value) { return comm::format("%.1f", value); }
@@ -166,24 +163,18 @@ Cores count_cores() {
 }
 
 Findings check_cores(const Cores& cores, const System& system) {
-  Findings findings;
   std::string value = std::to_string(cores.usable) + " of " + std::to_string(cores.online) + " may be used";
-  const std::optional<double> allowed = tools::Cgroups(system.root + "/").cpu_quota();
-  if (allowed && *allowed < cores.usable - 0.01) {
-    value += ", but the cgroup gives the time of " + rounded(*allowed);
-    findings.push_back({"cores", value, Verdict::Warn,
-                        "start no more than " + std::to_string(std::max(1, static_cast<int>(*allowed))) +
-                            " ranks, or threads in all (OMP_NUM_THREADS), or ask for more cores (--cpus)"});
-  } else {
-    findings.push_back({"cores", value});
-  }
+  const double allowed = tools::Cgroups(system.root + "/").cpu_quota().value_or(cores.usable);
+  const bool limited = allowed < cores.usable - 0.01;
+  if (limited) value += ", but the cgroup gives the time of " + rounded(allowed);
   double load = 0;
   std::istringstream(system.read("/proc/loadavg")) >> load;
-  const bool busy = load > cores.usable + 0.5;
-  findings.push_back({"load", rounded(load) + " programs want to run on " + std::to_string(cores.usable) + " cores",
-                      busy ? Verdict::Warn : Verdict::Ok,
-                      busy ? "measure nothing now: others compute here (top)" : ""});
-  return findings;
+  return {warned_if(limited, "cores", value,
+                    "start no more than " + std::to_string(std::max(1, static_cast<int>(allowed))) +
+                        " ranks, or threads in all (OMP_NUM_THREADS), or ask for more cores (--cpus)"),
+          warned_if(load > cores.usable + 0.5, "load",
+                    rounded(load) + " programs want to run on " + std::to_string(cores.usable) + " cores",
+                    "measure nothing now: others compute here (top)")};
 }
 
 Findings check_gpu(const System& system) {

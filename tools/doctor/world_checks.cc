@@ -85,24 +85,17 @@ void add(Findings& all, Findings part) {
 }
 
 /// One line for all who reached whom they called, one for each who did not.
-void add_reach(Findings& all, const Findings& told) {
-  std::size_t fine = 0;
-  Findings rest;
-  for (const Finding& finding : told) {
-    if (finding.what == "connection" && finding.verdict == Verdict::Ok) {
-      ++fine;
-    } else {
-      rest.push_back(finding);
-    }
-  }
+void add_reach(Findings& all, Findings told) {
+  const std::size_t fine = std::erase_if(
+      told, [](const Finding& finding) { return finding.what == "connection" && finding.verdict == Verdict::Ok; });
   if (fine > 0) add(all, {{"connections", std::to_string(fine) + " ranks reach all whom they called"}});
-  add(all, rest);
+  add(all, std::move(told));
 }
 
 class Visit {
  public:
-  Visit(const comm::World& world, std::chrono::milliseconds timeout)
-      : world_(world), timeout_(timeout), begin_(std::chrono::steady_clock::now()) {
+  Visit(const comm::World& world, std::chrono::milliseconds timeout) : world_(world), timeout_(timeout) {
+    const auto begin = std::chrono::steady_clock::now();
     comm::ProcessGroupOptions options{.name = "doctor"};
     options.timeout = timeout;
     group_ = comm::ProcessGroup::connect(world, options);
@@ -110,7 +103,7 @@ class Visit {
     card.token = comm::new_job_secret().substr(0, 16);
     answerer_ = std::make_unique<Answerer>(card.address, card.token);
     card.port = answerer_->port();
-    const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - begin_;
+    const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - begin;
     formed_ms_ = taken.count();
     cards_ = exchange_cards(*group_->store(), world.world_size, card, soon());
     leaders_ = host_leaders(cards_);
@@ -134,13 +127,11 @@ class Visit {
       const bool closed = std::any_of(report.findings.begin(), report.findings.end(), [](const Finding& finding) {
         return finding.what == "connection" && finding.verdict == Verdict::Fail;
       });
-      store.set(kVerdictKey, std::string(name(worst(report.findings))) + (closed ? ", closed" : ""), soon());
+      store.set(kVerdictKey, as_json({{closed ? "closed" : "open", "", worst(report.findings)}}), soon());
     }
-    const std::string verdict = store.get(kVerdictKey, soon());
-    report.verdict = verdict.starts_with("fail")   ? Verdict::Fail
-                     : verdict.starts_with("warn") ? Verdict::Warn
-                                                   : Verdict::Ok;
-    if (!verdict.ends_with("closed")) {
+    const Finding verdict = from_json(store.get(kVerdictKey, soon())).at(0);
+    report.verdict = verdict.verdict;
+    if (verdict.what == "open") {
       group_->barrier();  // over the transport that a job would use
     } else {
       // Connections that a firewall drops would hang here, too, and the goodbye of a group, a collective as well, would
@@ -164,13 +155,12 @@ class Visit {
                  comm::format("%d on %zu host%s, in %.0f ms, over %s", world_.world_size, leaders_.size(),
                               leaders_.size() == 1 ? "" : "s", formed_ms_, group_->transport_name().c_str())}});
     add(hosts, check_addresses(cards_, leaders_));
-    add_reach(hosts, between);
+    add_reach(hosts, std::move(between));
     return hosts;
   }
 
   const comm::World& world_;
   const std::chrono::milliseconds timeout_;  // of each step, in which the slowest rank is waited for
-  const std::chrono::steady_clock::time_point begin_;
   std::unique_ptr<comm::ProcessGroup> group_;
   std::unique_ptr<Answerer> answerer_;
   double formed_ms_ = 0;
@@ -257,12 +247,12 @@ std::string call(const std::string& address, std::uint16_t port, comm::Deadline 
 std::vector<int> whom_to_call(const std::vector<RankCard>& cards, int caller) {
   std::vector<int> callees;
   const std::vector<int> leaders = host_leaders(cards);
-  const bool leads = std::find(leaders.begin(), leaders.end(), caller) != leaders.end();
+  const auto leads = [&](int rank) { return std::find(leaders.begin(), leaders.end(), rank) != leaders.end(); };
   const int world_size = static_cast<int>(cards.size());
   for (int rank = 0; rank < world_size; ++rank) {
-    const bool is_leader = std::find(leaders.begin(), leaders.end(), rank) != leaders.end();
     const bool next = rank == (caller + 1) % world_size;
-    if (rank != caller && (cards.size() <= kAllCallAll || next || (leads && is_leader))) callees.push_back(rank);
+    if (rank != caller && (cards.size() <= kAllCallAll || next || (leads(caller) && leads(rank))))
+      callees.push_back(rank);
   }
   return callees;
 }
