@@ -72,15 +72,13 @@ int evaluate_in_group(comm::ProcessGroup& group, const EvaluateArguments& argume
   return 0;
 }
 
-int launch_evaluation(const EvaluateArguments& arguments) {
-  check_surroundings(arguments);  // once, before N ranks say the same
-  return launch(launch_of_own_ranks(static_cast<int>(*arguments.nproc), "tutti evaluate"));
-}
-
 int evaluate_command(const EvaluateArguments& arguments) {
   const auto launched = world_size_from_launcher();
   if (const std::string why = nproc_objection(arguments.nproc); !why.empty()) throw WrongUsage(why);
-  if (arguments.nproc.value_or(1) > 1 && !launched) return launch_evaluation(arguments);
+  if (arguments.nproc.value_or(1) > 1 && !launched) {
+    check_surroundings(arguments);  // once, before N ranks say the same
+    return launch(launch_of_own_ranks(static_cast<int>(*arguments.nproc), "tutti evaluate"));
+  }
   const comm::World world = comm::World::detect();
   return run_as_rank(world, {}, [&](comm::ProcessGroup& group) { return evaluate_in_group(group, arguments, world); });
 }

@@ -160,15 +160,14 @@ std::vector<std::string_view> algorithms_of(const PlanOptions& options, const Qu
 std::string microseconds(std::optional<double> seconds) { return seconds ? comm::format("%.2f", *seconds * 1e6) : "-"; }
 
 /// Of one rank.
-std::size_t planned_bytes(const Question& question) {
-  const comm::Problem& problem = question.problem;
-  return (comm::has_counts(problem.op) ? problem.counts.front() : problem.count) * question.element_bytes;
+std::size_t planned_bytes(const PlanOptions& options) {
+  return options.op == "barrier" ? 0 : options.bytes.value_or(0);
 }
 
 void print_table(const PlanOptions& options, const Question& question, const std::vector<Price>& prices,
                  double lower_bound) {
   std::printf("%s of %zu bytes per rank, %d ranks; alpha %g us, bandwidth %g GB/s, gamma %g ns/byte\n",
-              options.op.c_str(), planned_bytes(question), options.world, options.alpha_us, options.bandwidth,
+              options.op.c_str(), planned_bytes(options), options.world, options.alpha_us, options.bandwidth,
               options.gamma_ns);
   if (options.ranks_per_host > 0) {
     std::printf("%d ranks a host; alpha %g us, bandwidth %g GB/s within a host\n", options.ranks_per_host,
@@ -215,8 +214,7 @@ void print_diagram(const Question& question, std::string_view algorithm) {
 
 Json micros(std::optional<double> seconds) { return seconds ? Json(*seconds * 1e6) : Json(nullptr); }
 
-void write_json(const PlanOptions& options, const Question& question, const std::vector<Price>& prices,
-                double lower_bound) {
+void write_json(const PlanOptions& options, const std::vector<Price>& prices, double lower_bound) {
   Json rows = Json::array();
   for (const Price& price : prices) {
     rows.push_back({{"algorithm", price.algorithm},
@@ -228,7 +226,7 @@ void write_json(const PlanOptions& options, const Question& question, const std:
                     {"notes", price.notes}});
   }
   const Json report = {{"op", options.op},
-                       {"bytes", planned_bytes(question)},
+                       {"bytes", planned_bytes(options)},
                        {"world_size", options.world},
                        {"root", options.root},
                        {"segment_bytes", options.segment},
@@ -254,7 +252,7 @@ int run_plan(const PlanOptions& options) {
     if (options.draw) print_diagram(question, name);
   }
   std::cout << std::flush;
-  if (!options.json.empty()) write_json(options, question, prices, lower_bound);
+  if (!options.json.empty()) write_json(options, prices, lower_bound);
   return 0;
 }
 

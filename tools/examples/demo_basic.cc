@@ -13,6 +13,7 @@
 // 6. Optimizer: the same update of the same weights on every rank, so that they stay equal without being sent.
 //
 // 4 ranks with 20 samples each do what one rank does with `--samples 80`: compare the last two lines.
+#include <tutti/nn/optim/clip_grad.h>
 #include <tutti/nn/optim/optimizer.h>
 #include <tutti/tensor/autograd/functions.h>
 #include <tutti/tools/examples/example.h>
@@ -31,6 +32,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -66,16 +68,6 @@ void save_and_load(comm::ProcessGroup& group, nn::Module& model) {
   if (group.rank() == 0) fs::remove(path);
 }
 
-double gradient_length(const nn::Module& model) {
-  double squares = 0;
-  for (const auto& [name, parameter] : model.named_parameters()) {
-    if (!parameter.has_grad()) continue;
-    const float* gradient = parameter.grad().data<float>();
-    for (std::int64_t i = 0; i < parameter.data().numel(); ++i) squares += gradient[i] * gradient[i];
-  }
-  return std::sqrt(squares);
-}
-
 void demo_basic(comm::ProcessGroup& group, std::int64_t samples, bool spare, bool save) {
   const auto seed = static_cast<std::uint64_t>(group.rank());
   std::shared_ptr<nn::Module> model;
@@ -87,7 +79,8 @@ void demo_basic(comm::ProcessGroup& group, std::int64_t samples, bool spare, boo
   if (save) save_and_load(group, *model);
   // Without find_unused the layer that takes no part would be an error that names its parameters.
   trainer::DataParallel parallel(model, group, {.find_unused = spare});
-  const auto optimizer = nn::make_sgd(examples::parameters_of(*model), {.learning_rate = 0.001});
+  std::vector<tensor::Variable> parameters = examples::parameters_of(*model);
+  const auto optimizer = nn::make_sgd(parameters, {.learning_rate = 0.001});
   if (group.rank() == 0) {
     std::printf("%lld parameters, whose gradients travel in %zu message(s)\n",
                 static_cast<long long>(model->parameter_count()), parallel.buckets().size());
@@ -102,7 +95,7 @@ void demo_basic(comm::ProcessGroup& group, std::int64_t samples, bool spare, boo
   const tensor::Variable loss = tensor::mse_loss(output, labels);
   parallel.backward(loss, 1.0 / group.world_size());  // this rank's share of all samples
   parallel.finish();                                  // the gradients are the mean over all samples now
-  const double length = gradient_length(*model);
+  const double length = std::sqrt(nn::sum_of_squared_gradients(parameters));
   optimizer->step();
 
   double mean_loss = loss.data().item();

@@ -70,7 +70,6 @@ constexpr std::size_t kColumn = 6;  // characters from rank to rank
 struct Line {
   double start = 0;
   std::string columns;
-  std::vector<bool> taken;  // per rank
   std::vector<std::size_t> sizes;
 };
 
@@ -83,7 +82,6 @@ class Drawing {
     const auto to = static_cast<std::size_t>(transfer.to);
     const auto [left, right] = std::minmax({from, to});
     Line& line = line_for(transfer.start, left, right);
-    for (std::size_t i = left; i <= right; ++i) line.taken[i] = true;
     for (std::size_t at = left * kColumn; at < right * kColumn; ++at) line.columns[at] = '-';
     line.columns[left * kColumn] = both_ways || to == left ? '<' : 'o';
     line.columns[right * kColumn] = both_ways || to == right ? '>' : 'o';
@@ -116,12 +114,10 @@ class Drawing {
  private:
   Line& line_for(double start, std::size_t left, std::size_t right) {
     for (std::size_t i = lines_.size(); i-- > 0 && lines_[i].start == start;) {
-      Line& line = lines_[i];
-      const auto first = line.taken.begin() + static_cast<std::ptrdiff_t>(left);
-      const auto last = line.taken.begin() + static_cast<std::ptrdiff_t>(right) + 1;
-      if (std::find(first, last, true) == last) return line;
+      const std::string_view columns = std::string_view(lines_[i].columns).substr(left * kColumn);
+      if (columns.substr(0, (right - left) * kColumn + 1).find_first_not_of(" |") == columns.npos) return lines_[i];
     }
-    Line line{start, std::string((world_size_ - 1) * kColumn + 1, ' '), std::vector<bool>(world_size_), {}};
+    Line line{start, std::string((world_size_ - 1) * kColumn + 1, ' '), {}};
     for (std::size_t rank = 0; rank < world_size_; ++rank) line.columns[rank * kColumn] = '|';
     return lines_.emplace_back(std::move(line));
   }
