@@ -36,7 +36,7 @@ Variable Linear::forward(const Variable& input, tensor::Activation activation) {
     throw std::invalid_argument(describe() + ": the input has shape " + shape.to_string() + ", expected (N, " +
                                 std::to_string(inputs_) + ")");
   }
-  return tensor::linear(input, weight_, bias_, activation);
+  return tensor::linear(input, weight_, bias_, activation, holders_);
 }
 
 std::string Linear::describe() const { return describe_linear(inputs_, outputs_); }

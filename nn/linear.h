@@ -7,6 +7,8 @@
 #include <tutti/tensor/random.h>
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 namespace tutti::nn {
 
@@ -25,11 +27,20 @@ class Linear : public Module, public TakesActivation {
   Variable& weight() { return weight_; }
   Variable& bias() { return bias_; }
 
+  /// From now on the weight's gradient is that of the batch of all `holders`, of which each computes some rows; their
+  /// backward blocks until the others have come there, too. Null: this one holds all of the batch.
+  void share_batch_with(std::shared_ptr<tensor::BatchHolders> holders) {
+    holders_ = std::move(holders), shares_ = true;
+  }
+  bool shares_batch() const { return shares_; }
+
  private:
   std::int64_t inputs_;
   std::int64_t outputs_;
   Variable weight_;
   Variable bias_;
+  std::shared_ptr<tensor::BatchHolders> holders_;
+  bool shares_ = false;
 };
 
 }  // namespace tutti::nn

@@ -7,6 +7,8 @@
 #include <tutti/trainer/parallel_options.h>
 #include <tutti/trainer/update_rule.h>
 
+#include <algorithm>
+
 namespace tutti::trainer {
 namespace {
 
@@ -52,7 +54,12 @@ void check_parallel_options(const TrainOptions& options) {
   }
 }
 
-void prepare_model(const TrainOptions& options, nn::Module& model, comm::ProcessGroup& group) {
+void prepare_model(const TrainOptions& options, nn::Module& model, comm::ProcessGroup& group, std::int64_t samples) {
+  if (sums_exactly(options, model)) {
+    const std::int64_t share = (samples + group.world_size() - 1) / group.world_size();
+    const std::int64_t part = options.micro_batch_size;
+    join_linear_layers(model, group, samples, part > 0 ? std::min(part, share) : share);
+  }
   const bool exact = joins_exactly(options, model);
   if (exact && options.micro_batch_size > 0) {
     throw UsageError("--reproducible: " + options.model +
@@ -66,7 +73,9 @@ void prepare_model(const TrainOptions& options, nn::Module& model, comm::Process
 }
 
 tensor::Tensor empty_input(const TrainOptions& options, const nn::Module& model, const ImageDataset& data) {
-  if (!options.sync_batch_norm && !joins_exactly(options, model)) return {};
+  const auto sizes = parameter_sizes(model);
+  const bool joins = std::any_of(sizes.begin(), sizes.end(), [](const ParameterSize& size) { return size.is_whole; });
+  if (!options.sync_batch_norm && !joins_exactly(options, model) && !joins) return {};
   const tensor::Shape& images = data.images.shape();
   return tensor::Tensor::empty({0, images[1], images[2], images[3]});
 }
@@ -87,16 +96,12 @@ std::unique_ptr<nn::Optimizer> make_update_rule(const TrainOptions& options, con
                                                 std::int64_t steps_per_epoch, comm::ProcessGroup& group) {
   if (!options.shard_optimizer || group.world_size() == 1) return make_update_rule(options, model, steps_per_epoch);
   std::vector<tensor::Variable> parameters;
-  std::vector<ParameterSize> sizes;
-  for (const auto& [name, parameter] : model.named_parameters()) {
-    parameters.push_back(parameter);
-    sizes.push_back({static_cast<std::size_t>(parameter.data().numel()), parameter.data().dtype()});
-  }
+  for (const auto& [name, parameter] : model.named_parameters()) parameters.push_back(parameter);
   const auto make = [options, steps_per_epoch](std::vector<tensor::Variable> some) {
     return make_update_rule(options, std::move(some), steps_per_epoch, std::nullopt);
   };
-  return std::make_unique<ShardedOptimizer>(std::move(parameters), plan_buckets(sizes, options.buckets), group, make,
-                                            options.clip_norm);
+  return std::make_unique<ShardedOptimizer>(
+      std::move(parameters), plan_buckets(parameter_sizes(model), options.buckets), group, make, options.clip_norm);
 }
 
 std::vector<std::string> parallel_notes(const TrainOptions& options, const nn::Module& model, nn::Optimizer& optimizer,

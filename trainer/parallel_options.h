@@ -20,8 +20,9 @@ namespace tutti::trainer {
 void check_parallel_options(const TrainOptions& options);
 
 /// Collective. Synchronises batch norm over `group` if that was asked for, or is needed for --reproducible, then by
-/// exact sums. Throws UsageError for a model that the options do not fit.
-void prepare_model(const TrainOptions& options, nn::Module& model, comm::ProcessGroup& group);
+/// exact sums, and joins linear layers where sums are exact (`samples`: of a step on all ranks). Throws UsageError for
+/// a model that the options do not fit.
+void prepare_model(const TrainOptions& options, nn::Module& model, comm::ProcessGroup& group, std::int64_t samples);
 
 /// The input of a rank without samples in a step; undefined where such a rank need not run the model.
 tensor::Tensor empty_input(const TrainOptions& options, const nn::Module& model, const ImageDataset& data);

@@ -2,6 +2,7 @@
 #include <tutti/trainer/checkpoint/checkpointer.h>
 #include <tutti/trainer/checkpoint/files.h>
 #include <tutti/trainer/data_parallel/model_check.h>
+#include <tutti/trainer/data_parallel/sync_batch_norm.h>
 #include <tutti/trainer/elastic/elastic_training.h>
 #include <tutti/trainer/evaluate.h>
 #include <tutti/trainer/parallel_options.h>
@@ -25,6 +26,8 @@ class Run {
  public:
   Run(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output,
       const ElasticRun* elastic);
+  ~Run() { leave_shared_batch(*model_); }
+  Run(const Run&) = delete;
   RunReport execute();
 
  private:
@@ -111,7 +114,7 @@ void Run::make_model() {
   model_ = is_new ? make_task_model(options_, inputs_.data->train) : state->model;
   if (!options_.weights.empty())
     weights_note_ = on_rank0(group_, [&] { return is_new ? load_weights() : std::string(); });
-  prepare_model(options_, *model_, group_);
+  prepare_model(options_, *model_, group_, inputs_.global_batch);
   if (is_new) {
     model_->to(tensor::parse_device(options_.device));
     optimizer_ = make_update_rule(options_, *model_, steps_per_epoch_, group_);
@@ -206,6 +209,7 @@ bool Run::train_one_epoch(int epoch) {
   epoch_start_ = Clock::now();
   inputs_.train_loader->begin_epoch(epoch - 1, first_step);
   Training training{*parallel_, *optimizer_, objective_, options_.label_smoothing, options_.micro_batch_size};
+  training.ranks = group_.world_size();
   training.graphs = graphs_.get();
   training.empty_input = empty_input(options_, *model_, inputs_.data->train);
   training.before_exchange = [this, run_step = (epoch - 1) * steps_per_epoch_ + first_step]() mutable {
@@ -320,7 +324,13 @@ RunReport Run::execute() {
 
 RunReport train(const TrainOptions& options, comm::ProcessGroup& group, int threads, const TrainOutput& output,
                 const ElasticRun* elastic) {
-  return Run(options, group, threads, output, elastic).execute();
+  Run run(options, group, threads, output, elastic);
+  try {
+    return run.execute();
+  } catch (const std::exception& error) {
+    group.abort(error.what());  // before the layers' sub-groups end, for a reason that says less
+    throw;
+  }
 }
 
 }  // namespace tutti::trainer

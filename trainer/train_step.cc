@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <optional>
 #include <vector>
 
 namespace tutti::trainer {
@@ -38,20 +39,21 @@ Batch part_of(const Batch& batch, std::int64_t first, std::int64_t count) {
           .number = batch.number};
 }
 
-tensor::Tensor run_without_exchange(const Training& training, const Batch& batch, double share) {
-  const auto quiet = training.parallel.no_sync();
-  return run_whole(training, batch, share);
-}
-
-/// The same in parts, whose gradients add up; they leave with those of the last one.
-tensor::Tensor run_in_parts(Training training, const Batch& batch, double share) {
+/// The same in so many parts, whose gradients add up; they leave with those of the last one.
+tensor::Tensor run_in_parts(Training training, const Batch& batch, double share, std::int64_t parts) {
   training.graphs = nullptr;  // a graph begins an exchange
   tensor::Tensor total;
-  for (std::int64_t first = 0; first < batch.count; first += training.micro_batch) {
-    const Batch part = part_of(batch, first, std::min(training.micro_batch, batch.count - first));
-    const bool last = first + part.count == batch.count;
-    const tensor::Tensor loss = last ? run_whole(training, part, share) : run_without_exchange(training, part, share);
-    if (first == 0) {
+  for (std::int64_t p = 0; p < parts; ++p) {
+    std::optional<DataParallel::NoSync> quiet;
+    if (p + 1 < parts) quiet.emplace(training.parallel);
+    const std::int64_t first = std::min(p * training.micro_batch, batch.count);
+    const std::int64_t count = std::min(training.micro_batch, batch.count - first);
+    if (count == 0) {
+      run_without_samples(training);
+      continue;
+    }
+    const tensor::Tensor loss = run_whole(training, part_of(batch, first, count), share);
+    if (!total.defined()) {
       total = loss;
     } else {
       tensor::kernels(total.device()).add(total, total, loss);
@@ -60,16 +62,25 @@ tensor::Tensor run_in_parts(Training training, const Batch& batch, double share)
   return total;
 }
 
+/// Into how many parts micro-batches cut a step: where the model is collective as many on all ranks.
+std::int64_t parts_of(const Training& training, const Batch& batch, std::int64_t global_samples) {
+  if (training.micro_batch == 0) return 1;
+  const bool collective = training.empty_input.defined();
+  const std::int64_t most = collective ? (global_samples + training.ranks - 1) / training.ranks : batch.count;
+  return std::max<std::int64_t>(1, (most + training.micro_batch - 1) / training.micro_batch);
+}
+
 /// Returns the loss as loss_of() does, undefined for an empty batch. The seed of backward is the same on every rank,
 /// so that what a sample contributes does not depend on how many samples its rank has.
 tensor::Tensor run_batch(const Training& training, const Batch& batch, std::int64_t global_samples) {
-  if (batch.count == 0) {
+  const std::int64_t parts = parts_of(training, batch, global_samples);
+  if (batch.count == 0 && parts == 1) {
     run_without_samples(training);
     return {};
   }
-  const double share = 1.0 / static_cast<double>(global_samples * loss_terms(training.objective, batch));
-  const bool whole = training.micro_batch == 0 || training.micro_batch >= batch.count;
-  return whole ? run_whole(training, batch, share) : run_in_parts(training, batch, share);
+  const std::int64_t terms = batch.count == 0 ? 1 : loss_terms(training.objective, batch);
+  const double share = 1.0 / static_cast<double>(global_samples * terms);
+  return parts == 1 ? run_whole(training, batch, share) : run_in_parts(training, batch, share, parts);
 }
 
 }  // namespace

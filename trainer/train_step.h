@@ -21,6 +21,7 @@ struct Training {
   Objective objective = Objective::Classify;
   double label_smoothing = 0;
   std::int64_t micro_batch = 0;  // samples that are computed on together, where a batch has more; 0: all
+  int ranks = 1;
   /// Called in each step before the gradients leave: the last moment to ask the other ranks for something.
   std::function<void()> before_exchange{};
   /// An input of no samples, for a model whose forward and backward are collective (sync_batch_norm.h): a rank without

@@ -5,9 +5,12 @@
 #include <tutti/tensor/autograd/variable.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace tutti::tensor {
+
+class BatchHolders;  // image_functions.h
 
 enum class Activation { None, Relu };
 /// WideSum: a Sum in float64, also of a float32 loss. Those of cross_entropy and mse_loss are exact below 2^20, to
@@ -59,7 +62,11 @@ Variable tanh(const Variable& a);
 Variable dropout(const Variable& x, double p, const Tensor& keys, std::uint64_t layer);
 
 /// y = activation(x w^T + b), fused. x (N, I), w (O, I), b (O) or undefined -> (N, O).
-Variable linear(const Variable& x, const Variable& w, const Variable& b, Activation activation = Activation::None);
+/// With `holders` x (float32, on the CPU) is this one's part of their batch, whose rows are dealt to them in turn.
+/// Backward then blocks until all are there; each holder's gradient of w has some rows, which are those of the whole
+/// batch, and zeros: their sum has the same bits for any number of holders.
+Variable linear(const Variable& x, const Variable& w, const Variable& b, Activation activation = Activation::None,
+                std::shared_ptr<BatchHolders> holders = nullptr);
 
 Variable softmax(const Variable& logits);      // over the last axis, any rank but 0
 Variable log_softmax(const Variable& logits);  // (N, C) -> (N, C), over C

@@ -48,9 +48,12 @@ Variable mul_channels(const Variable& x, const Variable& s);
 class BatchHolders {
  public:
   virtual ~BatchHolders() = default;
-  /// `mine` float64 (n) -> (holders, n): everybody's, in the same order with all of them. Blocks until all have called
-  /// it.
+  /// `mine` (n) -> (holders, n): everybody's, in the same order with all of them. Blocks until all have called it.
   virtual Tensor gather(const Tensor& mine) = 0;
+  /// Which of gather()'s rows is this holder's.
+  virtual int index() const { return 0; }
+  /// No holder has more at once; the same for all.
+  virtual std::int64_t most_rows() const { return 0; }
   /// Whether sums over images are to be exact: then the same images give the same bits, whichever holder has which,
   /// also where one has all. On the CPU only. The same for all holders.
   virtual bool sums_exactly() const { return false; }

@@ -6,6 +6,7 @@
 // one at the end, makes the compiler keep the sums in memory, which costs a sixth of the time when k is short. The
 // panel of b under a column of tiles is packed first, so that its rows are neighbours: a stride that is a power of two
 // would put them all into the same few cache sets. Packing turns b around when b lies along p.
+// A sum that is added to c goes on from there, one product after the other: the same bits as if k had not been cut.
 #include <tutti/tensor/allocator.h>
 #include <tutti/tensor/cpu/gemm.h>
 #include <tutti/tensor/cpu/simd.h>
@@ -85,11 +86,17 @@ template <typename T, int kRows, int kVectors>
 void tile(const Product<T>& product) {
   using S = Simd<T>;
   using Vec = typename S::Vec;
+  const std::int64_t last = product.n - (kVectors - 1) * S::kLanes;  // columns of the last vector
+  const auto loaded = [last](const T* c, int v) {
+    return v < kVectors - 1 || last == S::kLanes ? S::load(c) : S::load_partial(c, last);
+  };
+  const bool continues = product.accumulate && product.start == 0;
   Vec sums[kRows][kVectors];
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
+    const T* c = product.c + i * product.c_row;
 #pragma GCC unroll 8
-    for (int j = 0; j < kVectors; ++j) sums[i][j] = Vec{} + product.start;
+    for (int v = 0; v < kVectors; ++v, c += S::kLanes) sums[i][v] = continues ? loaded(c, v) : Vec{} + product.start;
   }
   const T* a = product.a;
   const T* b = product.b;
@@ -106,19 +113,19 @@ void tile(const Product<T>& product) {
     a += product.a_col;
     b += product.b_row;
   }
-  const std::int64_t last = product.n - (kVectors - 1) * S::kLanes;
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
     T* c = product.c + i * product.c_row;
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v, c += S::kLanes) {
       sums[i][v] -= product.start;
+      if (product.accumulate && !continues) sums[i][v] += loaded(c, v);
       if (product.stream) {
         S::stream(c, sums[i][v]);
       } else if (v < kVectors - 1 || last == S::kLanes) {
-        S::store(c, product.accumulate ? S::load(c) + sums[i][v] : sums[i][v]);
+        S::store(c, sums[i][v]);
       } else {
-        S::store_partial(c, product.accumulate ? S::load_partial(c, last) + sums[i][v] : sums[i][v], last);
+        S::store_partial(c, sums[i][v], last);
       }
     }
   }

@@ -23,6 +23,7 @@ struct BucketLimits {
 struct ParameterSize {
   std::size_t count = 0;  // elements
   tensor::DType dtype = tensor::DType::Float32;
+  bool is_whole = false;  // each element of the gradient comes from one rank: a sum that is exact as it is
 };
 
 /// One parameter's place: elements [offset, offset + count) of its bucket.
@@ -34,13 +35,15 @@ struct BucketSlot {
 
 struct Bucket {
   tensor::DType dtype = tensor::DType::Float32;
+  bool is_whole = false;  // as its parameters
   std::size_t count = 0;  // elements, padding between slots included
   std::vector<BucketSlot> slots;
 
   std::size_t nbytes() const { return count * tensor::size_of(dtype); }
 };
 
-/// Every parameter lies in exactly one bucket, and a bucket holds one type. A bucket is closed by the parameter with
+/// Every parameter lies in exactly one bucket, and a bucket holds one type, of
+/// whole gradients or of others. A bucket is closed by the parameter with
 /// which it reaches its limit: a big weight travels with the biases before it, and no bucket is a crumb but the last.
 /// Slots start at multiples of 64 bytes, so that kernels find the gradients aligned. Buckets are ordered by the moment
 /// they are expected to be complete. Throws std::invalid_argument for a limit of 0.

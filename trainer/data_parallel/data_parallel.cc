@@ -1,5 +1,6 @@
 #include <tutti/trainer/data_parallel/data_parallel.h>
 #include <tutti/trainer/data_parallel/model_check.h>
+#include <tutti/trainer/data_parallel/sync_batch_norm.h>
 #include <tutti/trainer/device/device_exchange.h>
 #include <tutti/trainer/tensor_comm.h>
 
@@ -62,12 +63,8 @@ void DataParallel::share_buffers() {
 }
 
 void DataParallel::build_buckets(const DataParallelOptions& options) {
-  std::vector<ParameterSize> sizes;
-  for (const auto& [name, parameter] : parameters_) {
-    sizes.push_back({static_cast<std::size_t>(parameter.data().numel()), parameter.data().dtype()});
-    plan_.shapes.push_back(parameter.shape());
-  }
-  plan_.buckets = plan_buckets(sizes, options.buckets);
+  for (const auto& [name, parameter] : parameters_) plan_.shapes.push_back(parameter.shape());
+  plan_.buckets = plan_buckets(parameter_sizes(*model_), options.buckets);
   exchange_ = options.exchange ? options.exchange(group_, plan_) : default_exchange();
   const std::size_t riders = Riders::count(parameters_.size(), find_unused_);
   std::vector<std::size_t> nbytes;

@@ -18,10 +18,11 @@ class SumExchange : public GradientExchange {
       : works_(group, plan.buckets.size()),
         alone_(group.world_size() == 1),
         exact_(exact),
+        plan_(plan.buckets),
         rounded_(plan.buckets.size()) {}
 
   Tensor bucket_memory(comm::ProcessGroup& group, std::size_t count, tensor::DType dtype) override {
-    const tensor::DType wide = exact_ ? type_of_sums(dtype) : dtype;
+    const tensor::DType wide = exact_ ? type_of_sums(plan_[made_]) : dtype;
     rounded_[made_++] = wide == dtype ? Tensor() : GradientExchange::bucket_memory(group, count, dtype);
     return GradientExchange::bucket_memory(group, count, wide);
   }
@@ -45,6 +46,7 @@ class SumExchange : public GradientExchange {
   PendingWorks works_;
   bool alone_;
   bool exact_;
+  std::vector<Bucket> plan_;
   std::size_t made_ = 0;         // buckets that have memory
   std::vector<Tensor> rounded_;  // by bucket; undefined: the bucket is its own result
 };
@@ -64,8 +66,8 @@ Tensor GradientExchange::bucket_memory(comm::ProcessGroup& group, std::size_t co
   return Tensor::over(memory.data(), memory.memory, {static_cast<std::int64_t>(count)}, dtype);
 }
 
-tensor::DType type_of_sums(tensor::DType dtype) {
-  return dtype == tensor::DType::Float32 ? tensor::DType::Float64 : dtype;
+tensor::DType type_of_sums(const Bucket& bucket) {
+  return bucket.dtype == tensor::DType::Float32 && !bucket.is_whole ? tensor::DType::Float64 : bucket.dtype;
 }
 
 void round_sums(const Tensor& sums, Tensor& rounded) {

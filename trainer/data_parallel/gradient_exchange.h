@@ -86,8 +86,8 @@ std::unique_ptr<GradientExchange> make_exact_exchange(comm::ProcessGroup& group,
 // Exact sums in float64 buckets, and the float32 gradients that they become; what exchanges of exact sums share.
 // Thread-safety: pure functions on the caller's tensors.
 
-/// Of the memory of a bucket of `dtype`: float64 for float32, of anything else the same.
-tensor::DType type_of_sums(tensor::DType dtype);
+/// Of a bucket's memory: float64 for float32, but for whole gradients; of anything else the same.
+tensor::DType type_of_sums(const Bucket& bucket);
 
 /// `rounded` (float32) becomes the sums (float64), as far as both go. Zero has no sign afterwards: whether it had one
 /// depends on who had no term to add.

@@ -8,6 +8,10 @@
 
 #include <tutti/comm/process_group.h>
 #include <tutti/nn/module.h>
+#include <tutti/trainer/data_parallel/bucket_plan.h>
+
+#include <cstdint>
+#include <vector>
 
 namespace tutti::trainer {
 
@@ -17,5 +21,17 @@ namespace tutti::trainer {
 /// exact sums, so that the same samples give the same bits on any number of ranks; on the CPU only. Returns the number
 /// of layers. What was shared before ends; a world of one without `exact` shares with nobody.
 int synchronise_batch_norm(nn::Module& model, comm::ProcessGroup& group, bool exact = false);
+
+/// Collective. Linear layers, whose gradients need the samples of all ranks in one order to have the same bits on any
+/// number of them: from now on ranks gather a layer's inputs and gradients, and each computes some rows of its weight's
+/// gradient, in float32. Where that moves fewer numbers than the weight has: with few of `samples`, a step's on all
+/// ranks together. Backward of these layers is collective then, as batch norm's is, and has at most `most` samples.
+void join_linear_layers(nn::Module& model, comm::ProcessGroup& group, std::int64_t samples, std::int64_t most);
+
+/// Ends what the two functions above began, and their sub-groups: collective, but while an exception is under way.
+void leave_shared_batch(nn::Module& model);
+
+/// The model's parameters in registration order, for plan_buckets.
+std::vector<ParameterSize> parameter_sizes(const nn::Module& model);
 
 }  // namespace tutti::trainer

@@ -13,9 +13,10 @@ using tensor::Tensor;
 class ShardExchange : public GradientExchange {
  public:
   ShardExchange(comm::ProcessGroup& group, const ExchangePlan& plan, bool exact)
-      : group_(group), works_(group, plan.buckets.size()), exact_(exact) {
+      : group_(group), works_(group, plan.buckets.size()) {
     for (const Bucket& bucket : plan.buckets) {
-      const bool rounds = exact && bucket.dtype == tensor::DType::Float32;
+      types_.push_back(exact ? type_of_sums(bucket) : bucket.dtype);
+      const bool rounds = types_.back() != bucket.dtype;
       rounded_.push_back(rounds ? Tensor::zeros({static_cast<std::int64_t>(bucket.count)}) : Tensor());
       shards_.push_back(shard_of(bucket, group.rank(), group.world_size()));
     }
@@ -25,7 +26,7 @@ class ShardExchange : public GradientExchange {
   Tensor bucket_memory(comm::ProcessGroup& group, std::size_t count, tensor::DType dtype) override {
     const std::size_t all = shard_size({.dtype = dtype, .count = count, .slots = {}}, group.world_size()) *
                             static_cast<std::size_t>(group.world_size());
-    return GradientExchange::bucket_memory(group, all, exact_ ? type_of_sums(dtype) : dtype);
+    return GradientExchange::bucket_memory(group, all, types_[made_++]);
   }
 
   void begin(std::size_t bucket, Tensor& gradients) override {
@@ -58,9 +59,10 @@ class ShardExchange : public GradientExchange {
 
   comm::ProcessGroup& group_;
   PendingWorks works_;
-  bool exact_;
-  std::vector<Tensor> rounded_;  // by bucket; undefined: it is not rounded
-  std::vector<Shard> shards_;    // this rank's, by bucket
+  std::vector<tensor::DType> types_;  // of the buckets' memory
+  std::size_t made_ = 0;              // buckets that have memory
+  std::vector<Tensor> rounded_;       // by bucket; undefined: it is not rounded
+  std::vector<Shard> shards_;         // this rank's, by bucket
 };
 
 }  // namespace
