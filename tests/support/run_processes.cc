@@ -10,7 +10,6 @@
 #include <tutti/comm/wire/job_secret.h>
 #include <tutti/tests/support/run_processes.h>
 #include <tutti/tools/run/rank_environment.h>
-#include <tutti/tools/run/spawn.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -74,14 +73,13 @@ std::vector<std::string> plain_environment(const std::vector<std::string>& extra
   return result;
 }
 
-Process spawn(const std::string& path, const std::vector<std::string>& command,
-              const std::vector<std::string>& environment) {
+Process spawn(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
   int out[2], err[2];
   if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0) comm::throw_errno("pipe2", errno);
   const SpawnSettings settings(out[1], err[1]);
   Process process;
-  const int error = posix_spawn(&process.pid, path.c_str(), &settings.actions_, &settings.attributes_,
-                                pointers(command).data(), pointers(environment).data());
+  const int error = posix_spawnp(&process.pid, command.front().c_str(), &settings.actions_, &settings.attributes_,
+                                 pointers(command).data(), pointers(environment).data());
   ::close(out[1]);
   ::close(err[1]);
   process.out.fd = out[0];
@@ -89,7 +87,7 @@ Process spawn(const std::string& path, const std::vector<std::string>& command,
   if (error == 0) return process;
   ::close(out[0]);
   ::close(err[0]);
-  comm::throw_errno("cannot start " + path, error);
+  comm::throw_errno("cannot start " + command.front(), error);
 }
 
 }  // namespace
@@ -98,12 +96,11 @@ class Processes::Impl {
  public:
   explicit Impl(const ProcessesOptions& options) {
     if (options.ranks) start_store(options.count);
-    const std::string path = tools::find_program(options.command.front());
     try {
       for (int rank = 0; rank < options.count; ++rank) {
         const auto environment = options.ranks ? tools::rank_environment(job_, rank, options.environment)
                                                : plain_environment(options.environment);
-        processes_.push_back(spawn(path, options.command, environment));
+        processes_.push_back(spawn(options.command, environment));
       }
       if (::pipe2(stop_, O_CLOEXEC) != 0) comm::throw_errno("pipe2", errno);
     } catch (...) {

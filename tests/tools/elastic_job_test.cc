@@ -56,11 +56,12 @@ class ElasticJobLate : public ::testing::Test {
   void tell(int node, int place, int rank, bool running, int killed_by = 0) {
     RankEnd end;
     end.rank = rank;
+    end.place = place;
     end.pid = 4711;
     end.running = running;
     end.by_signal = killed_by != 0;
     end.code = killed_by;
-    job_.changed(node, {0, {static_cast<std::size_t>(place)}, {end}});
+    job_.changed(node, {end});
   }
 
   std::vector<std::string> said_;

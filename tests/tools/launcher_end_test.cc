@@ -263,6 +263,7 @@ TEST(LauncherEnd, AProgramThatCannotBeExecutedIsStatus127Or126) {
   };
   expect("no-such-program", 127, "No such file or directory (errno 2)");
   expect("/etc/passwd", 126, "Permission denied (errno 13)");
+  expect("/etc", 126, "Is a directory (errno 21)");
 }
 
 TEST(LauncherEnd, ATakenPortIsNamed) {

@@ -8,7 +8,6 @@
 #include <tutti/tools/run/rank_environment.h>
 #include <tutti/tools/run/report.h>
 #include <tutti/tools/run/signals.h>
-#include <tutti/tools/run/spawn.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -92,12 +91,6 @@ TEST(LineSplitter, CutsALineThatDoesNotEnd) {
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0].size(), LineSplitter::kMaxLine);
   EXPECT_EQ(lines[1], "xxxxx");
-}
-
-TEST(FindProgram, LooksInPathAndTakesPathsAsTheyAre) {
-  EXPECT_EQ(find_program("sh").substr(0, 1), "/");
-  EXPECT_EQ(find_program("/bin/sh"), "/bin/sh");
-  EXPECT_THROW(find_program(""), CannotExecute);
 }
 
 // As CUDA's driver makes them in a launcher that asks it for the GPUs.

@@ -126,9 +126,9 @@ TEST(Messages, TextsSurviveAnyBytes) {
   for (const std::string& text :
        {std::string(), std::string("a:b,\"c"), std::string("\0\n\xff\xc3", 4), std::string(1000, 'x')})
     EXPECT_EQ(passed_on(Notice{text}).text, text);
-  const Letter letter = decode(encode({3, {}, Failed{7}}), {});
+  const Letter letter = decode(encode({3, {}, Report{7}}), {});
   EXPECT_EQ(letter.agent, 3);
-  EXPECT_EQ(std::get<Failed>(letter.message).round, 7);
+  EXPECT_EQ(std::get<Report>(letter.message).round, 7);
 }
 
 TEST(Messages, WhatIsNoneIsRefused) {
@@ -137,18 +137,17 @@ TEST(Messages, WhatIsNoneIsRefused) {
     EXPECT_THROW(decode(wrong, {}), comm::Error);
   using Json = nlohmann::json;
   for (const std::string& wrong :
-       {changed_letter(Failed{7}, [](Json& message) { message["kind"] = "joke"; }),
-        changed_letter(Failed{7}, [](Json& message) { message.erase("round"); }),
-        changed_letter(Failed{7}, [](Json& message) { message["more"] = 1; }),
-        changed_letter(Failed{7}, [](Json& message) { message["round"] = "seven"; }),
-        changed_letter(Failed{7}, [](Json& message) { message["round"] = 7.5; }),
-        changed_letter(Failed{7}, [](Json& message) { message["round"] = 1LL << 40; }),
+       {changed_letter(Report{7}, [](Json& message) { message["kind"] = "joke"; }),
+        changed_letter(Report{7}, [](Json& message) { message.erase("round"); }),
+        changed_letter(Report{7}, [](Json& message) { message["more"] = 1; }),
+        changed_letter(Report{7}, [](Json& message) { message["round"] = "seven"; }),
+        changed_letter(Report{7}, [](Json& message) { message["round"] = 7.5; }),
+        changed_letter(Report{7}, [](Json& message) { message["round"] = 1LL << 40; }),
         changed_letter(Order{}, [](Json& message) { message["act"] = "dance"; }),
         changed_letter(RoundPlan{}, [](Json& message) { message["store_port"] = 70000; }),
         changed_letter(Hello{}, [](Json& message) { message["reserved_port"] = -1; }),
-        changed_letter(RescueOrder{}, [](Json& message) { message["lost"] = {-1}; }),
-        encode({3, {}, Hello{.nproc = 0}}), encode({3, {}, RanksChanged{2, {3, 0}, {RankEnd()}}}),
-        encode({3, {}, RescueOrder{2, {}, {}, {{.local_rank = -1, .environment = {}}}}})})
+        changed_letter(Order{}, [](Json& message) { message["lost"] = {-1}; }), encode({3, {}, Hello{.nproc = 0}}),
+        encode({3, {}, Order{2, Order::Act::Rescue, 0, {}, {}, {{.local_rank = -1, .environment = {}}}}})})
     EXPECT_THROW(decode(wrong, {}), comm::Error) << nlohmann::json::from_cbor(wrong).dump();
 }
 
@@ -160,23 +159,26 @@ TEST(Messages, EveryFieldArrives) {
   rank.ended = now - seconds(2);
   rank.sent = {15, 18};
   rank.replaced = true;
-  const auto expect_rank = [&](const RankEnd& read) {
-    EXPECT_EQ(read.ended, later - seconds(2));
-    EXPECT_EQ(read.sent, rank.sent);
-    EXPECT_TRUE(read.replaced);
-    EXPECT_EQ(describe(read), describe(rank));
-  };
-  const Ended ended = passed_on(Ended{3, "", 7, {rank}, 5, "a hint\n", {"one", "two"}}, now, later);
-  EXPECT_EQ(ended.round, 3);
-  EXPECT_EQ(ended.first_failed, 5);
-  EXPECT_EQ(ended.tail, (std::vector<std::string>{"one", "two"}));
-  expect_rank(ended.ranks.at(0));
-  const RanksChanged changed = passed_on(RanksChanged{2, {3}, {rank}}, now, later);
-  EXPECT_EQ(changed.places, std::vector<std::size_t>{3});
-  expect_rank(changed.ranks.at(0));
+  rank.place = 3;
+  rank.cpus = "0-3";
+  rank.evidence = "  a hint\n";
+  rank.last_lines = {"one", "two"};
+  const Report report = passed_on(Report{3, {rank}, true, "", 7}, now, later);
+  EXPECT_EQ(report.round, 3);
+  EXPECT_TRUE(report.over);
+  EXPECT_EQ(report.status, 7);
+  const RankEnd& read = report.ranks.at(0);
+  EXPECT_EQ(read.place, 3);
+  EXPECT_EQ(read.cpus, "0-3");
+  EXPECT_EQ(read.ended, later - seconds(2));
+  EXPECT_EQ(read.sent, rank.sent);
+  EXPECT_TRUE(read.replaced);
+  EXPECT_EQ(describe_other(read), describe_other(rank));
+  EXPECT_EQ(hint(read), "  a hint\n");
+  EXPECT_EQ(read.last_lines, rank.last_lines);
 
-  const RescueOrder order =
-      passed_on(RescueOrder{2, {1}, {0, 4}, {{.local_rank = 1, .restart_count = 2, .environment = {"RANK=3"}}}});
+  const Order order = passed_on(
+      Order{2, Order::Act::Rescue, 0, {1}, {0, 4}, {{.local_rank = 1, .restart_count = 2, .environment = {"RANK=3"}}}});
   EXPECT_EQ(order.frozen, (std::vector<std::size_t>{0, 4}));
   EXPECT_EQ(order.starts.at(0).restart_count, 2);
   EXPECT_EQ(order.starts.at(0).environment, std::vector<std::string>{"RANK=3"});
@@ -224,8 +226,7 @@ TEST(Judge, ADeathByASignalOnAnotherNodeIsTheCause) {
   RoundEnd end = two_nodes();
   end.ended[0].ranks = {ended_rank(0, milliseconds(10), false, 1), ended_rank(1, milliseconds(20), false, 1)};
   end.ended[1].ranks = {ended_rank(2, milliseconds(30), true, SIGSEGV), ended_rank(3, milliseconds(40), false, 1)};
-  end.ended[1].first_failed = 2;
-  end.ended[1].tail = {"last line"};
+  end.ended[1].ranks[0].last_lines = {"last line"};
   const Judgement judgement = judge(end);
   EXPECT_EQ(judgement.status, 128 + SIGSEGV);
   EXPECT_TRUE(judgement.summary.starts_with("rank 2 (pid 102 on b) was killed by SIGSEGV")) << judgement.summary;
@@ -278,9 +279,8 @@ struct Job {
   void comes(int agent, const Hello& hello = hello_of()) { conductor.message(agent, hello, {}); }
   /// The two ranks of agent 0 exit.
   void ends(int code) {
-    Ended ended;
-    ended.ranks = {ended_rank(0, milliseconds(0), false, code), ended_rank(1, milliseconds(0), false, code)};
-    conductor.message(0, ended, {});
+    const RankEnd first = ended_rank(0, milliseconds(0), false, code), second = ended_rank(1, {}, false, code);
+    conductor.message(0, Report{.ranks = {first, second}, .over = true}, {});
   }
   static CoordinatorOptions options(int least, int most, int max_restarts) {
     CoordinatorOptions options;
@@ -315,8 +315,7 @@ TEST(Conductor, WaitsForMoreNodesThanMinOnlySoLong) {
 
 TEST(Conductor, ItsOwnNodeIsFirstAndOthersKeepTheirOrder) {
   Job job(1, 3, 1);
-  Ended ended;
-  ended.ranks = {ended_rank(0, milliseconds(0), false, 0)};
+  Report ended{.ranks = {ended_rank(0, milliseconds(0), false, 0)}, .over = true};
   ended.ranks[0].sent = {SIGTERM};
   job.comes(5);
   job.comes(2, hello_of({}, 2, true));

@@ -2,10 +2,12 @@
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/store/descriptor_limit.h>
 #include <tutti/tools/run/attempt.h>
+#include <tutti/tools/run/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace tutti::tools {
 namespace {
@@ -20,18 +22,16 @@ constexpr milliseconds kLingerTime{100};  // after a failure: for output that is
 
 }  // namespace
 
-Attempt::Attempt(LaunchContext& context, const JobEnvironment& job, AttemptControl* control, NodeRescuer* rescuer)
+Attempt::Attempt(LaunchContext& context, const JobEnvironment& job, AttemptControl& control)
     : context_(context),
       options_(context.options),
       job_(job),
       control_(control),
-      rescuer_(rescuer),
       printer_(options_, job, context.console) {}
 
 Attempt::~Attempt() { finish(); }
 
-void Attempt::start(const std::string& program_path) {
-  program_path_ = program_path;
+void Attempt::start() {
   refuse_terminal_input();
   look_after_children();
   // Pipes and log files of this node's ranks; clients of the stores, of all nodes perhaps, are yet to come.
@@ -39,9 +39,9 @@ void Attempt::start(const std::string& program_path) {
   comm::try_raise_descriptor_limit(own + 3 * static_cast<std::size_t>(job_.world_size));
   comm::raise_descriptor_limit(own, "the output of " + std::to_string(options_.nproc) + " ranks");
   for (int local_rank = 0; local_rank < options_.nproc; ++local_rank) {
-    start_rank(local_rank, job_, rescuer_ != nullptr ? rescuer_->environment(local_rank) : std::vector<std::string>{},
-               options_.local.stdin_rank == job_.first_rank + local_rank ? STDIN_FILENO : -1);
+    start_rank(local_rank, job_, {}, options_.local.stdin_rank == job_.first_rank + local_rank ? STDIN_FILENO : -1);
   }
+  tell_changes();
 }
 
 // A rank is in the background of a terminal, and would be stopped by reading there.
@@ -55,24 +55,26 @@ void Attempt::refuse_terminal_input() const {
   throw comm::Error(comm::ErrorCode::InvalidArgument, option + what + option + " ...");
 }
 
-void Attempt::start_rank(int local_rank, const JobEnvironment& job, const std::vector<std::string>& of_rescuer,
+void Attempt::start_rank(int local_rank, const JobEnvironment& job, const std::vector<std::string>& ordered,
                          int stdin_fd) {
   const int rank = job_.first_rank + local_rank;
   std::vector<std::string> extra = local_variables(options_.local, local_rank, rank, job_.world_size);
-  for (const std::vector<std::string>& more : {options_.environment, of_rescuer})
+  for (const std::vector<std::string>& more : {options_.environment, ordered})
     extra.insert(extra.end(), more.begin(), more.end());
-  SpawnPlan plan{program_path_, options_.command, {}, context_.keep_open};
-  plan.environment = rank_environment(job, local_rank, extra);
+  SpawnPlan plan{options_.command, rank_environment(job, local_rank, extra), context_.keep_open};
   if (!options_.local.cpus.empty()) plan.cpus = options_.local.cpus.at(static_cast<std::size_t>(local_rank));
   plan.stdin_fd = stdin_fd;
   const Clock::time_point now = Clock::now();
   const SpawnedRank spawned = spawn_rank(plan, context_.signals, context_.keeper);
   RankEnd end;
   end.rank = rank;
+  end.place = static_cast<int>(ends_.size());
   end.host = job_.host;
+  end.cpus = to_ranges(plan.cpus);
   end.pid = spawned.pid;
   end.started = now;
   ends_.push_back(end);
+  changed_.push_back(end);
   outputs_.push_back(std::make_unique<RankOutput>(options_, job, local_rank, spawned.out, spawned.err, printer_));
 }
 
@@ -88,7 +90,7 @@ void Attempt::poll_once() {
   std::vector<pollfd> entries{{context_.signals.fd(), POLLIN, 0}};
   context_.console.add_poll_entries(entries);
   for (const auto& output : outputs_) output->add_poll_entries(entries);
-  if (control_ != nullptr) entries.push_back({control_->fd(), POLLIN, 0});
+  entries.push_back({control_.fd(), POLLIN, 0});
   if (::poll(entries.data(), entries.size(), poll_timeout()) < 0) return;
   for (const pollfd& entry : entries) {
     const bool is_rank =
@@ -96,13 +98,13 @@ void Attempt::poll_once() {
     if (!is_rank && entry.fd != context_.signals.fd()) context_.console.handle(entry);
   }
   take_signals();
-  take_orders();
   note_exits();
+  for (const Order& order : control_.take_orders()) obey(order);
 }
 
 int Attempt::poll_timeout() const {
   std::optional<Clock::time_point> first = deadline_;
-  if (rescuer_ != nullptr && state_ == State::Running) {
+  if (options_.elastic && state_ == State::Running) {
     const Clock::time_point look = Clock::now() + kLookEvery;
     if (!first || look < *first) first = look;
   }
@@ -120,7 +122,7 @@ void Attempt::take_signals() {
     } else {
       const bool again = asks_to_end(*signal) && interrupted_by_.has_value();
       pass_on(*signal, again);
-      if (control_ != nullptr) control_->signal_came(*signal, again);
+      control_.signal_came(*signal, again);
     }
   }
 }
@@ -138,14 +140,6 @@ void Attempt::pass_on(int signal, bool again) {
   signal_all(SIGCONT);
   const milliseconds grace = signal == SIGTERM ? options_.term_grace : options_.grace;
   enter(again ? State::Killing : State::Terminating, again ? kKillTime : grace);
-}
-
-void Attempt::take_orders() {
-  while (control_ != nullptr) {
-    const std::optional<Order> order = control_->next_order();
-    if (!order) return;
-    obey(*order);
-  }
 }
 
 void Attempt::obey(const Order& order) {
@@ -170,43 +164,41 @@ void Attempt::obey(const Order& order) {
       }
       pass_on(order.signal, false);
       break;
+    case Order::Act::Rescue:
+      if (state_ == State::Running) rescue(order);
+      break;
   }
 }
 
 // Ctrl-Z: the ranks are no members of the terminal's foreground group, so they are stopped and woken from here.
 void Attempt::suspend() {
-  if (control_ != nullptr) return;  // the other nodes would count this one as frozen, and end the job
+  if (options_.nodes) return;  // the other nodes would count this one as frozen, and end the job
   signal_all(SIGSTOP);
   ::raise(SIGSTOP);
   signal_all(SIGCONT);
 }
 
 void Attempt::note_exits() {
-  const Clock::time_point now = Clock::now();
   bool failed = false;
   for (RankEnd& rank : ends_) {
-    siginfo_t info{};
-    if (!rank.running || ::waitid(P_PID, static_cast<id_t>(rank.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-        info.si_pid != rank.pid) {
-      continue;
+    if (!rank.running) continue;
+    const bool was_frozen = rank.frozen;
+    if (note_end(rank)) {
+      if (rank.failed()) rank.evidence = evidence_.about(rank);
+      if (rank.by_signal && passed_on_.contains(rank.code)) rank.evidence = kPassedOn;
+      failed = failed || rank.failed();
+    } else if (options_.elastic && state_ == State::Running) {
+      rank.frozen = is_stopped(rank.pid);
     }
-    rank.running = false;
-    rank.ended = now;
-    rank.by_signal = info.si_code != CLD_EXITED;
-    rank.core_dumped = info.si_code == CLD_DUMPED;
-    rank.code = info.si_status;
-    if (rank.failed()) rank.evidence = evidence_.about(rank);
-    if (rank.by_signal && passed_on_.contains(rank.code)) rank.evidence = kPassedOn;
-    failed = failed || rank.failed();
-    if (tell_clean_end_ && rank.exit_status() == 0) tell_clean_end_(rank);
-    if (control_ != nullptr && rank.failed()) control_->rank_failed(rank);
+    if (!rank.running || rank.frozen != was_frozen) changed_.push_back(rank);
   }
   if (state_ != State::Running) return;
-  if (rescuer_ != nullptr) {
-    rescue(now);
-  } else if (failed) {
-    note_failure(now);
-  }
+  tell_changes();
+  if (failed && !options_.elastic) note_failure(Clock::now());
+}
+
+void Attempt::tell_changes() {
+  if (!changed_.empty() || options_.elastic) control_.ranks_changed(std::exchange(changed_, {}));
 }
 
 // Children other than ranks: the keeper, and what ranks have left behind.
@@ -221,19 +213,17 @@ std::set<pid_t> Attempt::own_children() const {
   return result;
 }
 
-void Attempt::rescue(Clock::time_point now) {
-  const RescueOrder order = rescuer_->look(ends_, now);
-  for (const std::size_t index : order.frozen) signal_group(ends_[index], SIGKILL);
-  for (const std::size_t index : order.lost) {
-    signal_group(ends_[index], SIGKILL);  // what it has left behind
-    ends_[index].replaced = true;
+void Attempt::rescue(const Order& order) {
+  for (const std::size_t place : order.frozen) signal_group(ends_.at(place), SIGKILL);
+  for (const std::size_t place : order.lost) {
+    signal_group(ends_.at(place), SIGKILL);  // what it has left behind
+    ends_[place].replaced = true;
   }
-  for (const RescueOrder::Start& start : order.starts) {
+  for (const Order::Start& start : order.starts) {
     JobEnvironment job = job_;
     job.restart_count = start.restart_count;
     start_rank(start.local_rank, job, start.environment, -1);
   }
-  if (rescuer_->gives_up()) note_failure(now);
 }
 
 void Attempt::note_failure(Clock::time_point now) {
@@ -243,8 +233,7 @@ void Attempt::note_failure(Clock::time_point now) {
 }
 
 void Attempt::advance(Clock::time_point now) {
-  const bool more_may_come = state_ == State::Running && rescuer_ != nullptr && rescuer_->waits();
-  if (state_ != State::Lingering && all_ended() && !more_may_come) {
+  if (state_ != State::Lingering && all_ended() && !waits_for_orders()) {
     const bool clean = state_ == State::Running && !find_culprit(ends_);
     enter(State::Lingering, clean ? options_.grace : kLingerTime);
   }
@@ -294,12 +283,15 @@ void Attempt::finish() {
   signal_all(SIGKILL);
   for (const auto& output : outputs_) output->finish();
   printer_.flush();
+  const std::optional<int> culprit = find_culprit(ends_);
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     RankEnd& end = ends_[i];
-    if (outputs_[i]->told_uncaught() && end.by_signal && end.code == SIGABRT) {
+    const auto& lines = outputs_[i]->tail();
+    end.error_told = outputs_[i]->told_uncaught();
+    if (end.error_told && end.by_signal && end.code == SIGABRT) {
       end.evidence = kUncaught + (end.core_dumped ? end.evidence : "");
-    } else if (!outputs_[i]->tail().empty()) {
-      end.last_words = outputs_[i]->tail().back();
+    } else if (!lines.empty()) {
+      end.last_lines.assign(culprit == end.place ? lines.begin() : lines.end() - 1, lines.end());
     }
   }
   for (RankEnd& rank : ends_) {
@@ -312,6 +304,12 @@ void Attempt::finish() {
 
 bool Attempt::all_ended() const {
   return std::none_of(ends_.begin(), ends_.end(), [](const RankEnd& rank) { return rank.running; });
+}
+
+// It has not been decided yet what follows the end of a rank: others may be started although none runs.
+bool Attempt::waits_for_orders() const {
+  return options_.elastic && state_ == State::Running &&
+         std::any_of(ends_.begin(), ends_.end(), [](const RankEnd& r) { return r.code != 0 && !r.replaced; });
 }
 
 bool Attempt::only_frozen_ranks_run() const {

@@ -7,21 +7,21 @@
 //      +-- INT, TERM, HUP, QUIT --+----------------------^
 //   all ranks have ended, in any state --> Lingering: a moment for processes the ranks left behind, then KILL
 //
-// In a job on several nodes the ranks of this one are an Attempt; what happens elsewhere comes in by its
-// AttemptControl. Ranks stay zombies until the end, so that no process id is used twice while signals are still sent.
+// In a job on several nodes the ranks of this one are an Attempt; what is decided for them elsewhere comes in by its
+// AttemptControl. The Attempt of an elastic job leaves the state Running only when it is told to. Ranks stay zombies
+// until the end, so that no process id is used twice while signals are still sent.
 #pragma once
 
 #include <poll.h>
-#include <tutti/tools/run/elastic/node_rescuer.h>
 #include <tutti/tools/run/host.h>
 #include <tutti/tools/run/launch_context.h>
 #include <tutti/tools/run/leftovers.h>
+#include <tutti/tools/run/nodes/messages.h>
 #include <tutti/tools/run/rank_environment.h>
 #include <tutti/tools/run/rank_output.h>
 #include <tutti/tools/run/report.h>
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -30,42 +30,39 @@
 
 namespace tutti::tools {
 
-/// The other nodes of a job on several: what happens there comes in, and failures here go out. A job on one host has
-/// none. Called from the Attempt's poll loop only; must not block.
+/// What decides beside the Attempt: of a job on several nodes the coordinator, which hears how the ranks fare here, and
+/// of an elastic job what follows the loss of a rank. Called from the Attempt's main thread only; does not block for
+/// longer than a store in this process takes to answer.
 class AttemptControl {
  public:
   virtual ~AttemptControl() = default;
 
-  /// Readable when next_order() has something to give.
+  /// Readable when take_orders() has something to give; -1: it has only after ranks_changed().
   virtual int fd() const = 0;
-  virtual std::optional<Order> next_order() = 0;
+  virtual std::vector<Order> take_orders() = 0;
 
-  /// A rank has ended otherwise than well, and of itself.
-  virtual void rank_failed(const RankEnd& rank) = 0;
+  /// While the state is Running: ranks that have started, ended, or in an elastic job been frozen or woken. At first
+  /// all; in an elastic job a few times a second, also without any.
+  virtual void ranks_changed(const std::vector<RankEnd>& ranks) = 0;
   /// A forwarded signal has come to this launcher. `again`: the second that asks to end.
   virtual void signal_came(int signal, bool again) = 0;
 };
 
 class Attempt {
  public:
-  Attempt(LaunchContext& context, const JobEnvironment& job, AttemptControl* control, NodeRescuer* rescuer);
+  Attempt(LaunchContext& context, const JobEnvironment& job, AttemptControl& control);
   /// Kills and reaps whatever is left.
   ~Attempt();
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
 
-  /// Hears of each rank that ends with status 0. To be called before start().
-  void on_clean_end(std::function<void(const RankEnd&)> tell) { tell_clean_end_ = std::move(tell); }
-
   /// Starts all ranks; throws what spawn_rank throws.
-  void start(const std::string& program_path);
+  void start();
 
   /// Returns when all ranks have ended, everything they printed is queued in the console and nothing of them runs.
   void run();
 
   const std::vector<RankEnd>& ends() const { return ends_; }
-  /// By local rank, as ends().
-  const RankOutput& output(int index) const { return *outputs_[static_cast<std::size_t>(index)]; }
   /// The signal that asked the launcher to end the job, if one did.
   std::optional<int> interrupted_by() const { return interrupted_by_; }
 
@@ -74,18 +71,18 @@ class Attempt {
   enum class State { Running, Settling, Terminating, Killing, Lingering, Done };
 
   void refuse_terminal_input() const;
-  void start_rank(int local_rank, const JobEnvironment& job, const std::vector<std::string>& of_rescuer, int stdin_fd);
+  void start_rank(int local_rank, const JobEnvironment& job, const std::vector<std::string>& ordered, int stdin_fd);
   void poll_once();
   int poll_timeout() const;
   void take_signals();
-  void take_orders();
   void obey(const Order& order);
   void pass_on(int signal, bool again);
   void suspend();
   void note_exits();
   void look_after_children();
   std::set<pid_t> own_children() const;
-  void rescue(Clock::time_point now);
+  void rescue(const Order& order);
+  void tell_changes();
   void note_failure(Clock::time_point now);
   void advance(Clock::time_point now);
   void enter(State state, std::chrono::milliseconds time);
@@ -94,21 +91,20 @@ class Attempt {
   void terminate();
   void finish();
   bool all_ended() const;
+  bool waits_for_orders() const;
   bool all_output_finished() const;
   bool only_frozen_ranks_run() const;
 
   LaunchContext& context_;
   const LaunchOptions& options_;
   const JobEnvironment& job_;
-  AttemptControl* const control_;
-  NodeRescuer* const rescuer_;  // null: the first failure ends the job
+  AttemptControl& control_;
 
   const Strays strays_;
   LinePrinter printer_;
   const Evidence evidence_;
-  std::function<void(const RankEnd&)> tell_clean_end_;
-  std::string program_path_;
-  std::vector<RankEnd> ends_;  // of all that were started, replacements at the end
+  std::vector<RankEnd> ends_;     // of all that were started, replacements at the end
+  std::vector<RankEnd> changed_;  // those of which the control has not been told
   std::vector<std::unique_ptr<RankOutput>> outputs_;
   State state_ = State::Running;
   std::optional<Clock::time_point> deadline_;  // of the present state

@@ -2,7 +2,6 @@
 #include <tutti/comm/wire/job_secret.h>
 #include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/attempt.h>
-#include <tutti/tools/run/elastic/node_rescuer.h>
 #include <tutti/tools/run/launch_context.h>
 #include <tutti/tools/run/nodes/judge.h>
 #include <tutti/tools/run/reserved_port.h>
@@ -15,9 +14,36 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace tutti::tools {
 namespace {
+
+// What follows the loss of a rank of this host's own elastic job; and its store is told of ranks that end too early.
+class OwnControl final : public AttemptControl {
+ public:
+  explicit OwnControl(const RoundStores& stores) : stores_(stores) {}
+
+  int fd() const override { return -1; }
+  std::vector<Order> take_orders() override { return std::exchange(orders_, {}); }
+  void signal_came(int, bool) override {}
+
+  void ranks_changed(const std::vector<RankEnd>& ranks) override {
+    for (const RankEnd& rank : ranks) {
+      if (stores_.server() != nullptr && !rank.running && rank.code == 0)
+        stores_.server()->rank_ended(rank.rank, describe(rank) + ", before it had joined");
+    }
+    if (stores_.elastic() == nullptr) return;
+    stores_.elastic()->changed(0, ranks);
+    ElasticJob::Step step = stores_.elastic()->look(RankEnd::Clock::now());
+    for (auto& [node, order] : step.orders) orders_.push_back(std::move(order));
+    if (step.give_up) orders_.push_back({.act = Order::Act::Settle});
+  }
+
+ private:
+  const RoundStores& stores_;
+  std::vector<Order> orders_;
+};
 
 // A job on this host alone.
 class Launch {
@@ -25,7 +51,6 @@ class Launch {
   explicit Launch(LaunchContext& context) : context_(context), options_(context.options) {}
 
   int run() {
-    const std::string program = find_program(options_.command.front());
     if (!options_.log_dir.empty()) std::filesystem::create_directories(options_.log_dir);
     for (int restart = 0;; ++restart) {
       RoundPlan plan{.restart_count = restart, .world_size = options_.nproc, .job_id = job_id_};
@@ -37,14 +62,9 @@ class Launch {
       const JobEnvironment job = environment_of(plan, 0, options_.master_addr, secret_, options_.max_restarts);
       ElasticJob* const elastic = stores.elastic();
       if (options_.verbose) describe_job(job);
-      std::optional<NodeRescuer> rescuer;
-      if (elastic != nullptr) make_rescuer(rescuer, *elastic, job);
-      Attempt attempt(context_, job, nullptr, rescuer ? &*rescuer : nullptr);
-      if (comm::TcpStoreServer* const server = stores.server())
-        attempt.on_clean_end([server](const RankEnd& rank) {
-          server->rank_ended(rank.rank, describe(rank) + ", before it had joined");
-        });
-      attempt.start(program);
+      OwnControl control(stores);
+      Attempt attempt(context_, job, control);
+      attempt.start();
       attempt.run();
       const int status = report(attempt);
       const bool tried = elastic != nullptr && elastic->program_is_elastic();  // its restarts were of single ranks
@@ -55,17 +75,6 @@ class Launch {
   }
 
  private:
-  // The job decides in this process.
-  static void make_rescuer(std::optional<NodeRescuer>& rescuer, ElasticJob& elastic, const JobEnvironment& job) {
-    rescuer.emplace(0, 0, comm::host_and_port(job.master_addr, elastic.control_port()),
-                    [&](const RanksChanged& changed, RankEnd::Clock::time_point now) {
-                      elastic.changed(0, changed);
-                      ElasticJob::Step step = elastic.look(now);
-                      for (auto& [node, order] : step.orders) rescuer->take(std::move(order));
-                      return step.give_up;
-                    });
-  }
-
   std::unique_ptr<ReservedPort> reserve_port(RoundPlan& plan) const {
     if (options_.store || options_.master_port != 0) return nullptr;
     auto reserved = std::make_unique<ReservedPort>(options_.master_addr);
@@ -87,7 +96,7 @@ class Launch {
   int report(const Attempt& attempt) {
     RoundEnd end;
     end.plan.nodes.resize(1);
-    end.ended[0] = describe_end(attempt);
+    end.ended[0].ranks = attempt.ends();
     end.interrupted_by = attempt.interrupted_by();
     if (end.interrupted_by) end.interrupted_text = "stopped by " + signal_name(*end.interrupted_by);
     const Judgement judgement = judge(end);

@@ -1,3 +1,4 @@
+#include <tutti/comm/bootstrap/generation.h>
 #include <tutti/comm/wire/job_secret.h>
 #include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/host.h>
@@ -43,6 +44,10 @@ void add_rank_variables(Variables& variables, const JobEnvironment& job, int loc
   if (job.store_port != 0) {
     variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
     if (!users_own) variables["TUTTI_STORE"] = "tcp://" + comm::host_and_port(job.master_addr, job.store_port);
+  }
+  if (job.control_port != 0) {
+    variables["TUTTI_CONTROL"] = comm::host_and_port(job.master_addr, job.control_port);
+    variables["TUTTI_WORKER"] = comm::WorkerId{.node = job.node, .slot = local_rank}.text();
   }
 }
 

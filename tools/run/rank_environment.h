@@ -21,6 +21,7 @@ struct JobEnvironment {
   std::string master_addr;
   std::uint16_t master_port = 0;
   std::uint16_t store_port = 0;  // of Tutti's store, where the launcher serves it; else 0: rank 0 does, at master_port
+  std::uint16_t control_port = 0;  // of an elastic job's control store; else 0
   std::string job_id;
   std::string job_secret;
   int restart_count = 0;

@@ -46,9 +46,9 @@ std::string describe(const RankEnd& rank) {
 
 std::string describe_other(const RankEnd& rank) {
   constexpr std::size_t kMost = 240;
-  if (rank.last_words.empty()) return describe(rank);
-  const bool cut = rank.last_words.size() > kMost;
-  return describe(rank) + "; its last line: " + rank.last_words.substr(0, kMost) + (cut ? "..." : "");
+  if (rank.last_lines.empty()) return describe(rank);
+  const std::string& last = rank.last_lines.back();
+  return describe(rank) + "; its last line: " + last.substr(0, kMost) + (last.size() > kMost ? "..." : "");
 }
 
 std::string first_sentence(std::span<const RankEnd> ranks, int culprit) {

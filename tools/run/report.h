@@ -8,25 +8,29 @@
 #include <set>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace tutti::tools {
 
 struct RankEnd {
   using Clock = std::chrono::steady_clock;
-  int rank = 0;  // in the world
+  int rank = 0;   // in the world
+  int place = 0;  // among the processes of its host, in the order of their start
   pid_t pid = -1;
   std::string host;  // "" in a job on one host
+  std::string cpus;  // that it is pinned to: "0-3"; "" if it is not
   Clock::time_point started{};
   Clock::time_point ended{};
   bool running = true;
   bool by_signal = false;
   bool core_dumped = false;
-  int code = 0;            // exit status, or the signal
-  bool frozen = false;     // stopped (SIGSTOP, a debugger) when the first rank failed
-  std::set<int> sent{};    // signals that the launcher has sent it
-  bool replaced = false;   // an elastic job goes on without it, or with another in its place
-  std::string evidence;    // what its host knows about its end: whole indented lines (host.h)
-  std::string last_words;  // the last line that it printed
+  int code = 0;                           // exit status, or the signal
+  bool frozen = false;                    // stopped (SIGSTOP, a debugger) when the first rank failed
+  std::set<int> sent{};                   // signals that the launcher has sent it
+  bool replaced = false;                  // an elastic job goes on without it, or with another in its place
+  std::string evidence;                   // what its host knows about its end: whole indented lines (host.h)
+  std::vector<std::string> last_lines{};  // that it printed: some of the first to fail on its host, else one
+  bool error_told = false;                // the last lines were the text of an error, which has been shown
 
   /// Ended otherwise than with status 0, not by a signal of the launcher's, and to the job's harm.
   bool failed() const { return !running && !replaced && code != 0 && !(by_signal && sent.contains(code)); }

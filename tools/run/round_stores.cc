@@ -35,6 +35,7 @@ JobEnvironment environment_of(const RoundPlan& plan, int node, const std::string
           .master_addr = plan.master_addr.empty() ? address : plan.master_addr,
           .master_port = plan.master_port,
           .store_port = plan.store_port,
+          .control_port = plan.control_port,
           .job_id = plan.job_id,
           .job_secret = secret,
           .restart_count = plan.restart_count,

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <tutti/comm/base/error.h>
 #include <tutti/comm/wire/socket.h>
@@ -11,7 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
+#include <filesystem>
 #include <memory>
 
 namespace tutti::tools {
@@ -55,9 +54,7 @@ struct ChildPlan {
   pid_t launcher;
   int in_fd, out_fd, err_fd, report_fd;
   const CpuMask& cpus;  // empty: as the launcher
-  const char* path;
   char* const* argv;
-  char* const* shell_argv;
   char* const* environment;
   const std::vector<int>& keep_open;
   const SignalGuard& signals;
@@ -74,7 +71,7 @@ void close_on_exec_all_but(const std::vector<int>& keep_open) noexcept {
   close_range(first, ~0U, CLOSE_RANGE_CLOEXEC);
 }
 
-// Async-signal-safe calls only.
+// Calls only that are async-signal-safe, as glibc's execvpe is.
 [[noreturn]] void run_child(const ChildPlan& plan) noexcept {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -87,9 +84,7 @@ void close_on_exec_all_but(const std::vector<int>& keep_open) noexcept {
   dup2(plan.err_fd, STDERR_FILENO);
   close_on_exec_all_but(plan.keep_open);
   plan.signals.restore();
-  execve(plan.path, plan.argv, plan.environment);
-  // As a shell does: a script without "#!" is given to /bin/sh.
-  if (errno == ENOEXEC) execve("/bin/sh", plan.shell_argv, plan.environment);
+  execvpe(plan.argv[0], plan.argv, plan.environment);  // gives a script without "#!" to /bin/sh, as a shell does
   const int error = errno;
   [[maybe_unused]] const ssize_t written = write(plan.report_fd, &error, sizeof(error));
   _exit(127);
@@ -107,39 +102,11 @@ int await_exec(int fd) {
 
 void set_nonblocking(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
-// 0 if `path` can be executed, else why not.
-int execution_error(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return errno;
-  if (S_ISDIR(info.st_mode)) return EISDIR;
-  return ::access(path.c_str(), X_OK) == 0 ? 0 : errno;
-}
-
 }  // namespace
 
 CannotExecute::CannotExecute(const std::string& program, int error_number)
     : std::runtime_error("cannot execute '" + program + "': " + comm::errno_text(error_number)),
       status_(error_number == ENOENT ? 127 : 126) {}
-
-std::string find_program(const std::string& name) {
-  if (name.find('/') != std::string::npos) {
-    if (const int error = execution_error(name); error != 0) throw CannotExecute(name, error);
-    return name;
-  }
-  const char* variable = std::getenv("PATH");
-  const std::string path = variable != nullptr ? variable : "/usr/local/bin:/usr/bin:/bin";
-  int first_obstacle = ENOENT;
-  for (std::size_t begin = 0; begin <= path.size() && !name.empty();) {
-    const std::size_t end = std::min(path.find(':', begin), path.size());
-    const std::string folder = path.substr(begin, end - begin);
-    const std::string candidate = (folder.empty() ? "." : folder) + "/" + name;
-    const int error = execution_error(candidate);
-    if (error == 0) return candidate;
-    if (error == EACCES && first_obstacle == ENOENT) first_obstacle = error;
-    begin = end + 1;
-  }
-  throw CannotExecute(name, first_obstacle);
-}
 
 std::vector<int> inherited_descriptors() {
   std::vector<int> result;
@@ -167,11 +134,6 @@ SpawnedRank spawn_rank(const SpawnPlan& plan, const SignalGuard& signals, const 
   if (null_device.get() < 0) comm::throw_errno("cannot open /dev/null", errno);
   const std::vector<char*> argv = pointers(plan.command);
   const std::vector<char*> environment = pointers(plan.environment);
-  std::vector<std::string> shell_command = plan.command;
-  shell_command.front() = plan.path;
-  shell_command.insert(shell_command.begin(), "sh");
-  const std::vector<char*> shell_argv = pointers(shell_command);
-
   const CpuMask cpus = mask_of(plan.cpus);
   const ChildPlan child{::getpid(),
                         plan.stdin_fd >= 0 ? plan.stdin_fd : null_device.get(),
@@ -179,9 +141,7 @@ SpawnedRank spawn_rank(const SpawnPlan& plan, const SignalGuard& signals, const 
                         err.write_end.get(),
                         report.write_end.get(),
                         cpus,
-                        plan.path.c_str(),
                         argv.data(),
-                        shell_argv.data(),
                         environment.data(),
                         plan.keep_open,
                         signals,
@@ -194,11 +154,24 @@ SpawnedRank spawn_rank(const SpawnPlan& plan, const SignalGuard& signals, const 
   if (const int error = await_exec(report.read_end.get()); error != 0) {
     keeper.forget(pid);
     ::waitpid(pid, nullptr, 0);
-    throw CannotExecute(plan.command.front(), error);
+    const bool folder = error == EACCES && std::filesystem::is_directory(plan.command.front());
+    throw CannotExecute(plan.command.front(), folder ? EISDIR : error);
   }
   set_nonblocking(out.read_end.get());
   set_nonblocking(err.read_end.get());
   return {pid, out.read_end.release(), err.read_end.release()};
+}
+
+bool note_end(RankEnd& rank) {
+  siginfo_t info{};
+  if (::waitid(P_PID, static_cast<id_t>(rank.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != rank.pid)
+    return false;
+  rank.running = false;
+  rank.ended = RankEnd::Clock::now();
+  rank.by_signal = info.si_code != CLD_EXITED;
+  rank.core_dumped = info.si_code == CLD_DUMPED;
+  rank.code = info.si_status;
+  return true;
 }
 
 }  // namespace tutti::tools

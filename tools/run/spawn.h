@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 #include <tutti/tools/run/leftovers.h>
+#include <tutti/tools/run/report.h>
 #include <tutti/tools/run/signals.h>
 
 #include <stdexcept>
@@ -21,9 +22,6 @@ class CannotExecute : public std::runtime_error {
   int status_;
 };
 
-/// The file that `name` stands for: itself if it has a slash, else looked up in PATH. Throws CannotExecute.
-std::string find_program(const std::string& name);
-
 /// Descriptors from 3 upwards that this process hands to the programs it executes, in order. Taken when a launch
 /// begins, so that the user's own (`<(...)` of a shell) reach the ranks and the launcher's own never do.
 std::vector<int> inherited_descriptors();
@@ -32,8 +30,7 @@ std::vector<int> inherited_descriptors();
 void ensure_standard_descriptors();
 
 struct SpawnPlan {
-  std::string path;                      // from find_program
-  std::vector<std::string> command;      // argv
+  std::vector<std::string> command;      // argv; without a slash its first word is looked up in PATH
   std::vector<std::string> environment;  // all of it, "NAME=value"
   std::vector<int> keep_open;            // from inherited_descriptors
   std::vector<int> cpus{};               // that it may run on; none: as this process
@@ -49,5 +46,8 @@ struct SpawnedRank {
 /// Returns when the program runs. Must be called from a thread that lives as long as the rank does (the kernel's
 /// parent-death signal looks at the thread). Throws CannotExecute or comm::Error{System}; then no child is left.
 SpawnedRank spawn_rank(const SpawnPlan& plan, const SignalGuard& signals, const Keeper& keeper);
+
+/// True if the process has ended, which `rank` then says, and when it was seen. It stays a zombie.
+bool note_end(RankEnd& rank);
 
 }  // namespace tutti::tools

@@ -56,7 +56,8 @@ std::unique_ptr<comm::TcpStoreServer> ElasticJob::serve(const std::string& job_i
 // Its node will tell the process id, and how it fares.
 std::size_t ElasticJob::add_process(int node, int rank) {
   std::vector<std::size_t>& of_node = of_node_[static_cast<std::size_t>(node)];
-  Process process{node, of_node.size(), {}};
+  Process process{node, {}};
+  process.end.place = static_cast<int>(of_node.size());
   process.end.rank = rank;
   process.end.host = place_of(node).host;
   process.end.started = Clock::now();
@@ -65,18 +66,19 @@ std::size_t ElasticJob::add_process(int node, int rank) {
   return of_node.back();
 }
 
-void ElasticJob::changed(int node, const RanksChanged& changed) {
+void ElasticJob::changed(int node, const std::vector<RankEnd>& ranks) {
   const std::vector<std::size_t>& of_node = of_node_.at(static_cast<std::size_t>(node));
-  for (std::size_t i = 0; i < changed.places.size(); ++i) {
-    if (changed.places[i] >= of_node.size()) {
-      throw comm::Error(comm::ErrorCode::Protocol,
-                        "node " + std::to_string(node) + " tells of its process " + std::to_string(changed.places[i]) +
-                            ", but has been told to start " + std::to_string(of_node.size()));
+  for (const RankEnd& rank : ranks) {
+    const auto place = static_cast<std::size_t>(rank.place);
+    if (place >= of_node.size()) {
+      throw comm::Error(comm::ErrorCode::Protocol, "node " + std::to_string(node) + " tells of its process " +
+                                                       std::to_string(rank.place) + ", but has been told to start " +
+                                                       std::to_string(of_node.size()));
     }
-    RankEnd& end = processes_[of_node[changed.places[i]]].end;
+    RankEnd& end = processes_[of_node[place]].end;
     const std::set<int> sent = end.sent;
     const bool replaced = end.replaced;
-    end = changed.ranks[i];
+    end = rank;
     end.sent.insert(sent.begin(), sent.end());
     end.replaced = replaced;
   }
@@ -203,15 +205,14 @@ ElasticJob::Step ElasticJob::look(Clock::time_point now) {
   return act(next_generation(seen, restarts_used_, limits_, since), now);
 }
 
-RescueOrder& ElasticJob::order_for(int node, Step& step) const {
-  RescueOrder& order = step.orders[node];
-  order.round = plan_.round;
-  return order;
+Order& ElasticJob::order_for(int node, Step& step) const {
+  return step.orders.try_emplace(node, Order{plan_.round, Order::Act::Rescue}).first->second;
 }
 
 void ElasticJob::count_as_lost(std::size_t process, Step& step) {
-  processes_[process].end.replaced = true;
-  order_for(processes_[process].node, step).lost.push_back(processes_[process].place);
+  RankEnd& end = processes_[process].end;
+  end.replaced = true;
+  order_for(processes_[process].node, step).lost.push_back(static_cast<std::size_t>(end.place));
 }
 
 ElasticJob::Step ElasticJob::end_late_ranks() {
@@ -245,7 +246,7 @@ ElasticJob::Step ElasticJob::act(const NextGeneration& next, Clock::time_point n
       Process& process = processes_[members_[place].process];
       const RankEnd& rank = process.end;
       if (!process.end.sent.insert(SIGKILL).second) continue;
-      order_for(process.node, step).frozen.push_back(process.place);
+      order_for(process.node, step).frozen.push_back(static_cast<std::size_t>(rank.place));
       say_("rank " + std::to_string(rank.rank) + " (pid " + std::to_string(rank.pid) + ") " +
            (rank.frozen ? "is frozen (SIGSTOP or a debugger)" : "does not answer") + " and is killed" +
            (left_.empty() ? "" : "; worker " + left_.front().worker + " says: " + left_.front().reason));

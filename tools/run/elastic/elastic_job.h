@@ -1,7 +1,7 @@
 // ElasticJob: the launcher's side of comm/bootstrap/generation.h, for ranks of one host or of several nodes.
 //
-//   NodeRescuer of each node --- RanksChanged ---> ends of all processes ---> next_generation.h decides
-//                            <-- RescueOrder ----  what is to be done, by node ------+
+//   Attempt of each node --- Report ---> ends of all processes ---> next_generation.h decides
+//                        <-- Order ----  what is to be done, by node ------+
 //
 // Serves the control store and the store of each generation, and watches what workers say there. A program whose ranks
 // never register (it is not elastic) is left alone: its first failure is the job's. Where a rank dies before any
@@ -30,7 +30,7 @@ class ElasticJob {
   using Say = std::function<void(const std::string& line)>;
   struct Step {
     bool give_up = false;                       // the failure is the job's
-    std::map<int, RescueOrder> orders{};        // by node
+    std::map<int, Order> orders{};              // by node
     std::vector<std::pair<int, int>> joined{};  // nodes that have a place now, and their first ranks
   };
 
@@ -41,7 +41,7 @@ class ElasticJob {
   ~ElasticJob();
 
   /// How processes of `node` fare. Throws comm::Error{Protocol} for one that no node was told to start.
-  void changed(int node, const RanksChanged& changed);
+  void changed(int node, const std::vector<RankEnd>& ranks);
   /// The ranks of this node run no more, and none can be started there.
   void node_gone(int node) { gone_.insert(node); }
   /// The next node is to have places at the end, in the next generation; look() tells when it has.
@@ -68,7 +68,6 @@ class ElasticJob {
   using Clock = RankEnd::Clock;
   struct Process {
     int node = 0;
-    std::size_t place = 0;  // among the node's, in the order of their start
     RankEnd end;
   };
   struct Member {
@@ -93,7 +92,7 @@ class ElasticJob {
   bool somebody_finished() const;
   const NodePlace& place_of(int node) const { return plan_.nodes[static_cast<std::size_t>(node)]; }
   const RankEnd& end_of(std::size_t place) const { return processes_[members_[place].process].end; }
-  RescueOrder& order_for(int node, Step& step) const;
+  Order& order_for(int node, Step& step) const;
   void count_as_lost(std::size_t process, Step& step);
   void tell(const NextGeneration& next, bool replaced);
 

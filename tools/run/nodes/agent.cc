@@ -9,11 +9,9 @@
 #include <tutti/comm/wire/local_address.h>
 #include <tutti/comm/wire/socket.h>
 #include <tutti/tools/run/attempt.h>
-#include <tutti/tools/run/elastic/node_rescuer.h>
 #include <tutti/tools/run/nodes/control_link.h>
 #include <tutti/tools/run/nodes/coordinator.h>
 #include <tutti/tools/run/nodes/judge.h>
-#include <tutti/tools/run/ranges.h>
 #include <tutti/tools/run/reserved_port.h>
 #include <tutti/tools/run/round_stores.h>
 #include <unistd.h>
@@ -182,22 +180,22 @@ class Agent final : public AttemptControl {
 
   int fd() const override { return watched_.get(); }
 
-  std::optional<Order> next_order() override {
+  std::vector<Order> take_orders() override {
     look_at_input();
+    std::vector<Order> orders;
     while (std::optional<LinkEvent> event = link_->next()) {
       if (event->kind == LinkEvent::Kind::Lost) {
         lost_ = event->text;
-        return Order{round_, Order::Act::Kill, 0};
+        orders.push_back({round_, Order::Act::Kill});
+      } else if (auto order = take(*event)) {
+        orders.push_back(std::move(*order));
       }
-      if (const auto order = take(*event)) return order;
     }
-    return std::nullopt;
+    return orders;
   }
 
-  void rank_failed(const RankEnd&) override {
-    if (rescuer_) return;  // it has told, and what follows is decided elsewhere
-    if (!failure_told_) link_->post(Failed{round_});
-    failure_told_ = true;
+  void ranks_changed(const std::vector<RankEnd>& ranks) override {
+    if (!ranks.empty()) link_->post(Report{round_, ranks});
   }
 
   void signal_came(int signal, bool again) override {
@@ -264,9 +262,7 @@ class Agent final : public AttemptControl {
                    (meeting_.obstacle().empty() ? "" : "; this node cannot be it: " + meeting_.obstacle()) + "\n");
     if (event.kind != LinkEvent::Kind::Told) return std::nullopt;
     if (const auto* order = std::get_if<Order>(&event.message)) return taken(*order);
-    if (const auto* rescue = std::get_if<RescueOrder>(&event.message)) {
-      if (rescuer_ && rescue->round == round_) rescuer_->take(*rescue);
-    } else if (const auto* plan = std::get_if<RoundPlan>(&event.message)) {
+    if (const auto* plan = std::get_if<RoundPlan>(&event.message)) {
       if (plan->node_of(link_->agent())) plan_ = *plan;
     } else if (const auto* verdict = std::get_if<Verdict>(&event.message)) {
       take_verdict(*verdict);
@@ -309,27 +305,14 @@ class Agent final : public AttemptControl {
 
   void run_round(const RoundPlan& plan) {
     round_ = plan.round;
-    failure_told_ = false;
     const JobEnvironment job = environment_of(plan, *plan.node_of(link_->agent()), link_->server_address(),
                                               meeting_.secret(), options_.max_restarts);
-    rescuer_.reset();
-    if (options_.elastic) {
-      rescuer_.emplace(plan.round, job.node, comm::host_and_port(link_->server_address(), plan.control_port),
-                       [this](RanksChanged changed, Clock::time_point) {
-                         if (!changed.places.empty()) link_->post(std::move(changed));
-                         return false;  // what follows the coordinator decides
-                       });
-    }
-    Attempt attempt(context_, job, this, rescuer_ ? &*rescuer_ : nullptr);
-    Ended ended;
+    Attempt attempt(context_, job, *this);
+    Report ended{.round = plan.round, .over = true};
     try {
-      attempt.start(find_program(options_.command.front()));
-      Started started{plan.round, {}, {}};
-      for (const RankEnd& rank : attempt.ends()) started.pids.push_back(rank.pid);
-      for (const std::vector<int>& cpus : options_.local.cpus) started.cores.push_back(to_ranges(cpus));
-      link_->post(started);
+      attempt.start();
       attempt.run();
-      ended = describe_end(attempt);
+      ended.ranks = attempt.ends();
     } catch (const CannotExecute& error) {
       ended.cannot_start = error.what();
       ended.status = error.status();
@@ -338,7 +321,6 @@ class Agent final : public AttemptControl {
       ended.status = 1;
     }
     if (lost_) return give_up_on_coordinator("; this node's ranks were killed");
-    ended.round = plan.round;
     link_->post(ended);
     if (attempt.interrupted_by() && leaves_when_interrupted()) leave_with(attempt);
   }
@@ -362,11 +344,9 @@ class Agent final : public AttemptControl {
   std::unique_ptr<ControlLink> link_;
   const comm::Socket watched_{::epoll_create1(EPOLL_CLOEXEC)};  // the link, and standard input
   bool input_ended_ = false;
-  std::optional<NodeRescuer> rescuer_;  // of the present round, in an elastic job
 
   int round_ = -1;
   bool connected_ = false;
-  bool failure_told_ = false;
   bool asked_to_end_ = false;  // by a signal to this very process
   std::map<int, Clock::time_point> last_signals_;
   std::optional<RoundPlan> plan_;

@@ -30,14 +30,8 @@ void Conductor::message(int agent, const Message& message, Clock::time_point now
   if (hello != nullptr) return on_hello(agent, *hello);
   if (agent == observer_) return on_observer(message);
   if (!agents_.contains(agent)) return;  // refused, or counted as lost
-  if (const auto* started = std::get_if<Started>(&message)) {
-    on_started(agent, *started);
-  } else if (const auto* failed = std::get_if<Failed>(&message)) {
-    if (round_ && failed->round == round_->plan.round) stop_round(Order::Act::Settle);
-  } else if (const auto* ended = std::get_if<Ended>(&message)) {
-    on_ended(agent, *ended, now);
-  } else if (const auto* changed = std::get_if<RanksChanged>(&message)) {
-    on_ranks(agent, *changed);
+  if (const auto* report = std::get_if<Report>(&message)) {
+    on_report(agent, *report, now);
   } else if (const auto* signalled = std::get_if<Signalled>(&message)) {
     if (!asks_to_end(signalled->signal)) return forward(signalled->signal);
     on_interrupted(agent, *signalled, now);
@@ -78,20 +72,24 @@ void Conductor::tell(const std::string& text) {
   }
 }
 
-void Conductor::on_started(int agent, const Started& started) {
+void Conductor::on_report(int agent, const Report& report, Clock::time_point now) {
   const std::optional<int> node = node_of(agent);
-  if (!node || started.round != round_->plan.round) return;
-  started_[*node] = started;
+  if (!node || report.round != round_->plan.round) return;
+  if (report.over) return on_ended(agent, report, now);
+  const bool has_started = started_.try_emplace(*node, report.ranks).second;
   const bool all = started_.size() == round_->plan.nodes.size();
-  if (all && *node < first_nodes_) tell(round_table(round_->plan, started_));
+  if (has_started && all && *node < first_nodes_) tell(round_table(round_->plan, started_));
+  if (elastic_) {
+    elastic_->changed(*node, report.ranks);
+  } else if (std::any_of(report.ranks.begin(), report.ranks.end(), [](const RankEnd& rank) { return rank.failed(); })) {
+    stop_round(Order::Act::Settle);
+  }
 }
 
-void Conductor::on_ended(int agent, const Ended& ended, Clock::time_point now) {
+void Conductor::on_ended(int agent, const Report& ended, Clock::time_point now) {
   const std::optional<int> node = node_of(agent);
-  if (!node || ended.round != round_->plan.round) return;
-  const bool well = ended.cannot_start.empty() && std::all_of(ended.ranks.begin(), ended.ranks.end(),
-                                                              [](const RankEnd& rank) { return ended_well(rank); });
-  const bool never_ran = !ended.cannot_start.empty();                  // then the others have nothing to tell
+  const bool never_ran = !ended.cannot_start.empty();  // then the others have nothing to tell
+  const bool well = !never_ran && std::all_of(ended.ranks.begin(), ended.ranks.end(), ended_well);
   if (never_ran && *node >= first_nodes_ && goes_on_without(*node)) {  // it has come later, and has not done any good
     return tell(name_of(agent) + " cannot start its ranks, and the others go on: " + ended.cannot_start + "\n");
   }
@@ -244,12 +242,6 @@ void Conductor::start_round(const std::vector<int>& order) {
   round_ = RoundEnd{plan, {}, {}, std::nullopt, ""};
   phase_ = Phase::Running;
   outside_.post(kToAll, plan);
-}
-
-void Conductor::on_ranks(int agent, const RanksChanged& changed) {
-  const std::optional<int> node = node_of(agent);
-  if (!elastic_ || !node || changed.round != round_->plan.round) return;
-  elastic_->changed(*node, changed);
 }
 
 void Conductor::rescue(Clock::time_point now) {

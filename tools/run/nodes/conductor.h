@@ -56,10 +56,9 @@ class Conductor {
   enum class Phase { Gathering, Running, Stopping, Finished };
 
   void on_hello(int agent, const Hello& hello);
-  void on_started(int agent, const Started& started);
-  void on_ended(int agent, const Ended& ended, Clock::time_point now);
+  void on_report(int agent, const Report& report, Clock::time_point now);
+  void on_ended(int agent, const Report& ended, Clock::time_point now);
   void on_interrupted(int agent, const Signalled& interrupted, Clock::time_point now);
-  void on_ranks(int agent, const RanksChanged& changed);
   void on_observer(const Message& message);
   void interrupt(const std::string& by, const Signalled& interrupted);
   void forward(int signal);
@@ -98,11 +97,11 @@ class Conductor {
   int restarts_ = 0;
   std::optional<RoundEnd> round_;  // the present or the last one
   ElasticJob* elastic_ = nullptr;
-  std::set<int> without_;           // nodes of the round that were lost, and the others go on
-  std::set<int> joining_;           // nodes that have come since, and have no ranks yet
-  int first_nodes_ = 0;             // with which the round began
-  std::map<int, Started> started_;  // by node
-  bool nodes_change_ = false;       // the round is stopped for that alone
+  std::set<int> without_;                        // nodes of the round that were lost, and the others go on
+  std::set<int> joining_;                        // nodes that have come since, and have no ranks yet
+  int first_nodes_ = 0;                          // with which the round began
+  std::map<int, std::vector<RankEnd>> started_;  // by node
+  bool nodes_change_ = false;                    // the round is stopped for that alone
   Verdict last_verdict_{};
   std::optional<int> observer_;        // a launcher without ranks of its own
   std::set<int> leaving_;              // agents that were asked to end

@@ -27,7 +27,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLook{100};         // between two looks at the heartbeats, at least
 constexpr milliseconds kOwnCall{60'000};   // a call to the server in this very process
 constexpr milliseconds kFarewell{1500};    // for the agents to read the last verdict
-constexpr char kAgreementVersion[] = "7";  // of the messages between agents
+constexpr char kAgreementVersion[] = "8";  // of the messages between agents
 
 }  // namespace
 

@@ -1,5 +1,4 @@
 #include <tutti/comm/base/format.h>
-#include <tutti/tools/run/attempt.h>
 #include <tutti/tools/run/nodes/judge.h>
 
 #include <algorithm>
@@ -18,37 +17,29 @@ std::string node_name(const RoundPlan& plan, int node) {
   return "node " + std::to_string(node) + " (" + plan.nodes[static_cast<std::size_t>(node)].host + ")";
 }
 
-// All ranks whose end is known, and the node of each.
-struct Ranks {
-  std::vector<RankEnd> ends;
-  std::vector<int> node;
-};
+// All ranks whose end is known.
+using Ranks = std::vector<RankEnd>;
 
 Ranks all_ranks(const RoundEnd& end) {
   Ranks ranks;
-  for (const auto& [node, ended] : end.ended) {
-    for (const RankEnd& rank : ended.ranks) {
-      ranks.ends.push_back(rank);
-      ranks.node.push_back(node);
-    }
-  }
+  for (const auto& [node, ended] : end.ended) ranks.insert(ranks.end(), ended.ranks.begin(), ended.ranks.end());
   return ranks;
 }
 
-std::string lines_of_others(const RoundEnd& end, const Ranks& ranks, std::optional<int> culprit) {
+std::string lines_of_others(const RoundEnd& end, const Ranks& ranks, const RankEnd* culprit) {
   std::string text;
-  for (std::size_t i = 0; i < ranks.ends.size(); ++i) {
-    if (culprit != static_cast<int>(i) && !ranks.ends[i].replaced) text += "  " + describe_other(ranks.ends[i]) + "\n";
+  for (const RankEnd& rank : ranks) {
+    if (&rank != culprit && !rank.replaced) text += "  " + describe_other(rank) + "\n";
   }
   for (const LostNode& lost : end.lost) text += "  " + lost.text + "\n";
   return text;
 }
 
-std::string tail_of(const Ended& ended, int rank) {
-  const std::string name = "rank " + std::to_string(rank);
-  if (ended.tail_told) return "";
-  std::string text = ended.tail.empty() ? "  " + name + " printed nothing\n" : "  last lines of " + name + ":\n";
-  for (const std::string& line : ended.tail) text += "    | " + line + "\n";
+std::string last_lines_of(const RankEnd& rank) {
+  if (rank.error_told) return "";
+  const std::string name = "rank " + std::to_string(rank.rank);
+  std::string text = rank.last_lines.empty() ? "  " + name + " printed nothing\n" : "  last lines of " + name + ":\n";
+  for (const std::string& line : rank.last_lines) text += "    | " + line + "\n";
   return text;
 }
 
@@ -63,7 +54,7 @@ const LostNode* lost_first(const RoundEnd& end, const RankEnd* culprit) {
   return in_time ? first : nullptr;
 }
 
-const Ended* not_started(const RoundEnd& end, int& node) {
+const Report* not_started(const RoundEnd& end, int& node) {
   for (const auto& [number, ended] : end.ended) {
     node = number;
     if (!ended.cannot_start.empty()) return &ended;
@@ -71,47 +62,34 @@ const Ended* not_started(const RoundEnd& end, int& node) {
   return nullptr;
 }
 
-Judgement interrupted(const RoundEnd& end, const Ranks& ranks, std::optional<int> culprit) {
-  Judgement result;
-  result.summary = end.interrupted_text + "\n" + lines_of_others(end, ranks, std::nullopt);
-  result.status = culprit ? ranks.ends[static_cast<std::size_t>(*culprit)].exit_status() : 128 + *end.interrupted_by;
-  return result;
-}
-
-Judgement culprit_found(const RoundEnd& end, const Ranks& ranks, int culprit) {
-  const RankEnd& failed = ranks.ends[static_cast<std::size_t>(culprit)];
-  const Ended& ended = end.ended.at(ranks.node[static_cast<std::size_t>(culprit)]);
-  Judgement result;
-  result.status = failed.exit_status();
-  const std::string last_words = ended.first_failed == failed.rank ? ended.hint + tail_of(ended, failed.rank) : "";
-  result.summary = first_sentence(ranks.ends, culprit) + "\n" + last_words + lines_of_others(end, ranks, culprit);
-  return result;
-}
-
 }  // namespace
 
 Judgement judge(const RoundEnd& end) {
   const Ranks ranks = all_ranks(end);
-  const std::optional<int> culprit = find_culprit(ranks.ends);
+  const std::optional<int> culprit = find_culprit(ranks);
+  const RankEnd* const failed = culprit ? &ranks[static_cast<std::size_t>(*culprit)] : nullptr;
   int node = 0;
-  if (const Ended* ended = not_started(end, node)) {
+  if (const Report* ended = not_started(end, node)) {
     return {false, ended->status,
             node_name(end.plan, node) + " could not start its ranks: " + ended->cannot_start + "\n"};
   }
-  const bool all_well = end.lost.empty() && std::all_of(ranks.ends.begin(), ranks.ends.end(), ended_well);
+  const bool all_well = end.lost.empty() && std::all_of(ranks.begin(), ranks.end(), ended_well);
   if (all_well) return {true, 0, ""};
-  if (end.interrupted_by) return interrupted(end, ranks, culprit);
-  const RankEnd* const failed = culprit ? &ranks.ends[static_cast<std::size_t>(*culprit)] : nullptr;
+  if (end.interrupted_by)
+    return {false, failed != nullptr ? failed->exit_status() : 128 + *end.interrupted_by,
+            end.interrupted_text + "\n" + lines_of_others(end, ranks, nullptr)};
   if (const LostNode* lost = lost_first(end, failed)) {
     RoundEnd others = end;
     std::erase_if(others.lost, [&](const LostNode& other) { return other.node == lost->node; });
-    return {false, 1, lost->text + "\n" + lines_of_others(others, ranks, std::nullopt)};
+    return {false, 1, lost->text + "\n" + lines_of_others(others, ranks, nullptr)};
   }
-  if (culprit) return culprit_found(end, ranks, *culprit);
-  return {false, 1, "a rank could not be stopped\n" + lines_of_others(end, ranks, std::nullopt)};
+  if (failed == nullptr) return {false, 1, "a rank could not be stopped\n" + lines_of_others(end, ranks, nullptr)};
+  return {false, failed->exit_status(),
+          first_sentence(ranks, *culprit) + "\n" + hint(*failed) + last_lines_of(*failed) +
+              lines_of_others(end, ranks, failed)};
 }
 
-std::string round_table(const RoundPlan& plan, const std::map<int, Started>& started) {
+std::string round_table(const RoundPlan& plan, const std::map<int, std::vector<RankEnd>>& started) {
   constexpr char kRow[] = "  %-9s  %-4zu  %-15s  %-9d  %-15s  %s\n";
   const bool each_rank = plan.world_size <= kMostRankLines;
   std::string rows;
@@ -125,10 +103,8 @@ std::string round_table(const RoundPlan& plan, const std::map<int, Started>& sta
       add(ranks_of(place), place.pid, cores);
       continue;
     }
-    const Started& here = started.at(static_cast<int>(node));
-    for (std::size_t local = 0; local < here.pids.size(); ++local)
-      add(std::to_string(place.first_rank + static_cast<int>(local)), here.pids[local],
-          local < here.cores.size() ? here.cores[local] : cores);
+    for (const RankEnd& rank : started.at(static_cast<int>(node)))
+      add(std::to_string(rank.rank), rank.pid, rank.cpus.empty() ? cores : rank.cpus);
   }
   return "job " + plan.job_id + ", round " + std::to_string(plan.round) + ": " + std::to_string(plan.world_size) +
          " ranks on " + std::to_string(plan.nodes.size()) + " nodes; " + plan.about + "; ranks meet at port " +
@@ -137,20 +113,6 @@ std::string round_table(const RoundPlan& plan, const std::map<int, Started>& sta
          comm::format("\n  %-9s  %-4s  %-15s  %-9s  %-15s  cores\n", each_rank ? "rank" : "ranks", "node", "host",
                       each_rank ? "pid" : "agent pid", "address") +
          rows;
-}
-
-Ended describe_end(const Attempt& attempt) {
-  Ended ended;
-  ended.ranks = attempt.ends();
-  const std::optional<int> index = find_culprit(ended.ranks);
-  if (!index) return ended;
-  const RankEnd& failed = ended.ranks[static_cast<std::size_t>(*index)];
-  ended.first_failed = failed.rank;
-  ended.hint = hint(failed);
-  const auto& lines = attempt.output(*index).tail();
-  ended.tail.assign(lines.begin(), lines.end());
-  ended.tail_told = attempt.output(*index).told_uncaught();
-  return ended;
 }
 
 }  // namespace tutti::tools

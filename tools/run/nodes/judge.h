@@ -14,8 +14,6 @@
 
 namespace tutti::tools {
 
-class Attempt;
-
 /// A node whose agent is gone: killed, frozen, or cut off.
 struct LostNode {
   int node = 0;
@@ -25,7 +23,7 @@ struct LostNode {
 
 struct RoundEnd {
   RoundPlan plan;
-  std::map<int, Ended> ended;  // by node
+  std::map<int, Report> ended;  // by node
   std::vector<LostNode> lost;
   std::optional<int> interrupted_by;  // a signal
   std::string interrupted_text;       // "node 1 (host b) was stopped by SIGTERM"
@@ -42,11 +40,8 @@ struct Judgement {
 
 Judgement judge(const RoundEnd& end);
 
-/// What has become of one node's ranks.
-Ended describe_end(const Attempt& attempt);
-
-/// Which rank is where, for the beginning of a round. One line for each rank (for each node, where there are more than
-/// 64 ranks), under a line about the job.
-std::string round_table(const RoundPlan& plan, const std::map<int, Started>& started);
+/// Which rank is where, for the beginning of a round: `started` has each node's ranks. One line for each rank (for each
+/// node, where there are more than 64 ranks), under a line about the job.
+std::string round_table(const RoundPlan& plan, const std::map<int, std::vector<RankEnd>>& started);
 
 }  // namespace tutti::tools

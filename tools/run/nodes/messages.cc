@@ -29,14 +29,11 @@ namespace tutti::tools {
 
 using Json = nlohmann::json;
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankEnd, rank, pid, host, started, ended, running, by_signal, core_dumped, code,
-                                   frozen, sent, replaced, last_words)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankEnd, rank, place, pid, host, cpus, started, ended, running, by_signal,
+                                   core_dumped, code, frozen, sent, replaced, evidence, last_lines, error_told)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Hello, node_rank, is_coordinators, host, pid, address, nproc, cores, reserved_port,
                                    settings)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Started, round, pids, cores)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Failed, round)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Ended, round, cannot_start, status, ranks, first_failed, hint, tail, tail_told)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RanksChanged, round, places, ranks)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Report, round, ranks, over, cannot_start, status)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Signalled, signal, again)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GiveUp, text, had_begun)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodePlace, agent, host, pid, address, nproc, cores, first_rank)
@@ -45,18 +42,17 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RoundPlan, round, restart_count, world_size, 
 NLOHMANN_JSON_SERIALIZE_ENUM(Order::Act, {{Order::Act::Settle, "settle"},
                                           {Order::Act::Terminate, "terminate"},
                                           {Order::Act::Kill, "kill"},
-                                          {Order::Act::Signal, "signal"}})
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Order, round, act, signal)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RescueOrder::Start, local_rank, restart_count, environment)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RescueOrder, round, lost, frozen, starts)
+                                          {Order::Act::Signal, "signal"},
+                                          {Order::Act::Rescue, "rescue"}})
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Order::Start, local_rank, restart_count, environment)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Order, round, act, signal, lost, frozen, starts)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Verdict, round, final, status, summary)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Notice, text)
 
 namespace {
 
 // In the order of Message's alternatives.
-constexpr const char* kKinds[] = {"hello",   "started", "failed", "ended",  "ranks",   "signalled",
-                                  "give up", "plan",    "order",  "rescue", "verdict", "notice"};
+constexpr const char* kKinds[] = {"hello", "report", "signalled", "give up", "plan", "order", "verdict", "notice"};
 static_assert(std::size(kKinds) == std::variant_size_v<Message>);
 
 template <typename T>
@@ -83,22 +79,17 @@ void check(const Message& message) {
   if (const auto* hello = std::get_if<Hello>(&message)) {
     if (hello->nproc < (hello->is_coordinators ? 0 : 1))
       make_no_sense("an agent brings " + std::to_string(hello->nproc) + " ranks");
-  } else if (const auto* changed = std::get_if<RanksChanged>(&message)) {
-    if (changed->places.size() != changed->ranks.size())
-      make_no_sense("it has " + std::to_string(changed->places.size()) + " places for " +
-                    std::to_string(changed->ranks.size()) + " ranks");
-  } else if (const auto* order = std::get_if<RescueOrder>(&message)) {
-    for (const RescueOrder::Start& start : order->starts) {
+  } else if (const auto* order = std::get_if<Order>(&message)) {
+    for (const Order::Start& start : order->starts) {
       if (start.local_rank < 0 || start.restart_count < 0) make_no_sense("a rank to start has a number below 0");
     }
   }
 }
 
 void move_times(Message& message, RankEnd::Clock::duration by) {
-  std::vector<RankEnd> none;
-  auto* const ended = std::get_if<Ended>(&message);
-  auto* const changed = std::get_if<RanksChanged>(&message);
-  for (RankEnd& rank : ended != nullptr ? ended->ranks : changed != nullptr ? changed->ranks : none) {
+  auto* const report = std::get_if<Report>(&message);
+  if (report == nullptr) return;
+  for (RankEnd& rank : report->ranks) {
     rank.started += by;
     rank.ended += by;
   }

@@ -35,35 +35,13 @@ struct Hello {
   std::vector<std::pair<std::string, std::string>> settings{};  // name and value
 };
 
-/// All ranks of the node run. In order of local rank.
-struct Started {
+/// How the node's ranks fare: the first report says that all of them run, the last that nothing of them does.
+struct Report {
   int round = 0;
-  std::vector<int> pids;
-  std::vector<std::string> cores;  // that each is pinned to: "0-3"; none where they are not
-};
-
-/// A rank has failed of itself; more may follow in Ended.
-struct Failed {
-  int round = 0;
-};
-
-/// Nothing of the node's ranks runs any more.
-struct Ended {
-  int round = 0;
-  std::string cannot_start;  // not "": why no rank ran, with `status` to end with
+  std::vector<RankEnd> ranks{};  // those that have changed; in the last report all. Times are on the receiver's clock
+  bool over = false;             // the last one
+  std::string cannot_start{};    // not "": why no rank ran, with `status` to end with
   int status = 0;
-  std::vector<RankEnd> ranks;     // times are on the receiver's clock
-  int first_failed = -1;          // the rank that failed first on this node; -1: none did ...
-  std::string hint;               // ... what the node knows about its end ...
-  std::vector<std::string> tail;  // ... and its last lines,
-  bool tail_told = false;         // which have been shown as the text of an error
-};
-
-/// Of an elastic job: what has changed about the node's processes, which are numbered in the order of their start.
-struct RanksChanged {
-  int round = 0;
-  std::vector<std::size_t> places;
-  std::vector<RankEnd> ranks;  // for each of `places`, the rank as it is now: running, frozen or ended
 };
 
 /// A signal has come to this agent: one that asks to end (again: for the second time), or to the coordinator's agent
@@ -115,23 +93,19 @@ struct Order {
     Terminate,  // SIGTERM now and the time that it has after a SIGTERM to the launcher
     Kill,       // SIGKILL now
     Signal,     // give `signal` to the ranks, as if the launcher had got it for the first time
+    Rescue,     // of an elastic job: end and start single processes
   };
-  int round = 0;
-  Act act = Act::Settle;
-  int signal = 0;
-};
-
-/// Of an elastic job: what is to be done with the agent's own processes, by their places in RanksChanged.
-struct RescueOrder {
   struct Start {
     int local_rank = 0;                    // CPUs, logs and labels are this slot's
     int restart_count = 0;                 // for the logs' folder
     std::vector<std::string> environment;  // "NAME=value", on top of the rank's
   };
   int round = 0;
-  std::vector<std::size_t> lost;    // their end is dealt with, and not the job's
-  std::vector<std::size_t> frozen;  // kill them
-  std::vector<Start> starts;
+  Act act = Act::Settle;
+  int signal = 0;
+  std::vector<std::size_t> lost{};    // places of processes whose end is dealt with, and not the job's
+  std::vector<std::size_t> frozen{};  // those to be killed
+  std::vector<Start> starts{};
 };
 
 /// A round is over; or, where no round has begun for it, an agent cannot take part.
@@ -149,8 +123,7 @@ struct Notice {
 
 // ---- on the wire ----------------------------------------------------------------------------------------------------
 
-using Message = std::variant<Hello, Started, Failed, Ended, RanksChanged, Signalled, GiveUp, RoundPlan, Order,
-                             RescueOrder, Verdict, Notice>;
+using Message = std::variant<Hello, Report, Signalled, GiveUp, RoundPlan, Order, Verdict, Notice>;
 
 inline constexpr int kToAll = -1;
 

@@ -82,7 +82,7 @@ class RemoteCommand {
 
   /// Not while it runs. Throws what spawn_rank throws.
   void start(SpawnPlan plan, std::string settings, const SignalGuard& signals, const Keeper& keeper) {
-    if (pid_ > 0) end(keeper);
+    if (end_.pid > 0) end(keeper);
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) comm::throw_errno("cannot make a pipe to a remote command", errno);
     name_ = plan.command.front();
@@ -91,14 +91,14 @@ class RemoteCommand {
     plan.stdin_fd = settings_end.get();
     const SpawnedRank spawned = spawn_rank(plan, signals, keeper);
     ::fcntl(input_.get(), F_SETFL, O_NONBLOCK);
-    pid_ = spawned.pid;
+    end_ = {};
+    end_.pid = spawned.pid;
     LaunchOptions as_they_are;
     as_they_are.label = false;
     JobEnvironment of_several;  // whose output is cut into lines
     of_several.world_size = 2;
     lines_.emplace(host_, as_they_are, of_several, console_);
     output_.emplace(as_they_are, of_several, 0, spawned.out, spawned.err, *lines_);
-    ended_ = false;
     settings_ = std::move(settings);
     written_ = 0;
   }
@@ -115,19 +115,13 @@ class RemoteCommand {
     return true;
   }
 
-  bool running() const { return pid_ > 0 && !ended_; }
+  bool running() const { return end_.pid > 0 && end_.running; }
   bool begun() const { return lines_ && lines_->begun(); }
 
   /// True once after it has ended.
   bool note_end() {
-    if (!running()) return false;
-    siginfo_t info{};
-    if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid_)
-      return false;
+    if (!running() || !tools::note_end(end_)) return false;
     output_->finish();  // with what is there now: others may hold the other end for longer (ssh's ControlPersist does)
-    ended_ = true;
-    wait_code_ = info.si_code;
-    wait_status_ = info.si_status;
     input_.close();
     return true;
   }
@@ -135,13 +129,13 @@ class RemoteCommand {
   /// "'ssh' to node1 ended with status 255; it printed: ..."
   std::string state() const {
     std::string text = "'" + name_ + "' to " + host_;
-    if (!ended_) {
+    if (end_.running) {
       text += begun() ? " runs" : " has not started tutti so far";
-    } else if (wait_code_ == CLD_EXITED) {
-      text += " ended with status " + std::to_string(wait_status_);
-      if (wait_status_ == 127 && !begun()) text += " (is tutti at the same path there?)";
+    } else if (!end_.by_signal) {
+      text += " ended with status " + std::to_string(end_.code);
+      if (end_.code == 127 && !begun()) text += " (is tutti at the same path there?)";
     } else {
-      text += " was killed by " + signal_name(wait_status_);
+      text += " was killed by " + signal_name(end_.code);
     }
     if (begun()) return text;
     if (output_->tail().empty()) return text + "; it printed nothing";
@@ -152,14 +146,14 @@ class RemoteCommand {
 
   /// Kills what is left of it, and reaps.
   void end(const Keeper& keeper) {
-    if (pid_ <= 0) return;
+    if (end_.pid <= 0) return;
     input_.close();
-    ::kill(-pid_, SIGKILL);
-    keeper.forget(pid_);
-    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    ::kill(-end_.pid, SIGKILL);
+    keeper.forget(end_.pid);
+    while (::waitpid(end_.pid, nullptr, 0) < 0 && errno == EINTR) {
     }
     output_->finish();
-    pid_ = -1;
+    end_.pid = -1;
   }
 
  private:
@@ -172,10 +166,7 @@ class RemoteCommand {
   const std::string host_;
   Console& console_;
   std::string name_;
-  pid_t pid_ = -1;
-  bool ended_ = false;
-  int wait_code_ = 0;  // si_code and si_status
-  int wait_status_ = 0;
+  RankEnd end_;
   comm::Socket input_;
   std::string settings_;
   std::size_t written_ = 0;
@@ -189,7 +180,6 @@ class RemoteLaunch {
       : context_(context), options_(context.options), remote_(remote), secret_(comm::new_job_secret()) {}
 
   int run() {
-    program_ = find_program(remote_.rsh.front());
     start_coordinator();
     comm::raise_descriptor_limit(3 * remote_.hosts.size() + 16,
                                  "the remote commands of " + std::to_string(remote_.hosts.size()) + " hosts");
@@ -224,7 +214,7 @@ class RemoteLaunch {
   // The command line is one word: ssh, like any shell, puts words together again.
   void start(std::size_t node) {
     const std::string& host = remote_.hosts[node].host;
-    SpawnPlan plan{program_, remote_.rsh, rsh_environment(), context_.keep_open};
+    SpawnPlan plan{remote_.rsh, rsh_environment(), context_.keep_open};
     plan.command.push_back(host);
     plan.command.push_back(comm::shell_quoted(this_program()) + " run --agent");
     commands_[node]->start(plan, encode_settings(settings_for(node)), context_.signals, context_.keeper);
@@ -327,7 +317,6 @@ class RemoteLaunch {
   const LaunchOptions& options_;
   const RemoteOptions& remote_;
   const std::string secret_;
-  std::string program_;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<ControlLink> link_;
   std::vector<std::unique_ptr<RemoteCommand>> commands_;
